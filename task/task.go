@@ -1,5 +1,4 @@
-// Package task says when: it runs the server tasks on their schedules and watches over them. What a
-// task does is a function that it is handed.
+// Package task runs the server tasks on their schedules, and restarts them after failures. A task's work is a function.
 package task
 
 import (
@@ -16,15 +15,15 @@ import (
 	"doublet/stat"
 )
 
-// Schedule gives the next moment to run behind a moment.
+// Schedule returns the next time to run after a time.
 type Schedule func(after time.Time) time.Time
 
-// Every runs again so long after a run began.
+// Every schedules each run d after the previous one has ended.
 func Every(d time.Duration) Schedule {
 	return func(after time.Time) time.Time { return after.Add(d) }
 }
 
-// Daily runs once a day at a time of the day, in the clock's zone.
+// Daily schedules one run a day at a time of day, in the clock's time zone.
 func Daily(hour, minute int) Schedule {
 	return func(after time.Time) time.Time {
 		next := time.Date(after.Year(), after.Month(), after.Day(), hour, minute, 0, 0, after.Location())
@@ -35,20 +34,20 @@ func Daily(hour, minute int) Schedule {
 	}
 }
 
-// Task is one server task.
+// Task describes one server task.
 type Task struct {
-	// Name is Domino's where Domino has the task: Router, Update, Collect.
+	// Name is the task's name, Domino's if Domino has the task: Router, Update, Collect.
 	Name string
-	// When is its schedule. Without one the task runs all the time: Run returns when ctx ends, and is
-	// begun again when it returns before.
+	// When is the schedule. If nil, the task runs continuously: Run should return only when ctx ends, and is restarted
+	// if it returns earlier.
 	When Schedule
-	// AtStart lets a scheduled task run at once too.
+	// AtStart makes a scheduled task run at once too.
 	AtStart bool
 	Run     func(ctx context.Context) error
 }
 
-// The pause before a task that failed is begun again: doubled with every failure in a row, and
-// short again after a run that lasted longer than the longest pause.
+// The pause before a failed task is restarted. It doubles after each consecutive failure. A run longer than maxPause
+// resets it.
 const (
 	firstPause = time.Second
 	maxPause   = 5 * time.Minute
@@ -81,7 +80,7 @@ type running struct {
 	status admin.Task
 }
 
-// New makes a Supervisor without tasks.
+// New returns a Supervisor without tasks.
 func New(e *env.Env, stats *stat.Tree) *Supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Supervisor{
@@ -97,7 +96,7 @@ func New(e *env.Env, stats *stat.Tree) *Supervisor {
 	return s
 }
 
-// Start begins a task.
+// Start starts a task.
 func (s *Supervisor) Start(t Task) {
 	r := &running{Task: t, sup: s, status: admin.Task{Name: t.Name, State: stateIdle}}
 	s.mu.Lock()
@@ -110,7 +109,7 @@ func (s *Supervisor) Start(t Task) {
 	})
 }
 
-// Status tells of every task, in the order in which they were started.
+// Status returns the status of every task, in the order in which they were started.
 func (s *Supervisor) Status() []admin.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +120,7 @@ func (s *Supervisor) Status() []admin.Task {
 	return out
 }
 
-// Stop ends the tasks and returns when all have returned, or with ctx's error when that ends first.
+// Stop stops the tasks and returns when all have ended, or with ctx's error if ctx ends first.
 func (s *Supervisor) Stop(ctx context.Context) error {
 	s.cancel()
 	done := make(chan struct{})
@@ -178,7 +177,7 @@ func (r *running) loop() {
 	}
 }
 
-// wait returns at a time, or with false when the tasks stop.
+// wait returns true at a time, or false if the tasks are stopped first.
 func (r *running) wait(until time.Time, state string) bool {
 	r.set(func(t *admin.Task) { t.State, t.NextRun = state, until.UTC() })
 	d := until.Sub(r.sup.env.Clock.Now())
@@ -195,7 +194,7 @@ func (r *running) wait(until time.Time, state string) bool {
 
 var errReturned = errors.New("it ended by itself")
 
-// once runs the task once. A panic is an error like another: the task's, not the server's.
+// once runs the task once. It turns a panic into an error, so that it does not stop the server.
 func (r *running) once(begun time.Time) (err error) {
 	r.set(func(t *admin.Task) {
 		t.State, t.LastRun, t.NextRun = stateRunning, begun.UTC(), time.Time{}

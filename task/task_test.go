@@ -59,10 +59,10 @@ func TestScheduled(t *testing.T) {
 		}
 		f.Time.Advance(time.Minute)
 	}
-	<-ran // the one that the last Advance began
+	<-ran // the run that the last Advance started
 }
 
-// TestFailures: what panics, fails or ends by itself is begun again, after longer and longer pauses.
+// TestFailures: a task that panics, fails or returns early is restarted after increasing pauses.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f, s := supervisor(t)

@@ -104,7 +104,7 @@ func (p *Pool) Verify(ctx context.Context, phc, password string) (bool, error) {
 	return ok, nil
 }
 
-// VerifyNobody takes as long as Verify with a wrong password. Callers use it for users who do not exist.
+// VerifyNobody computes one hash, as Verify with a wrong password does. Callers use it for users who do not exist.
 func (p *Pool) VerifyNobody(ctx context.Context, password string) error {
 	_, err := p.Hash(ctx, password[:min(len(password), MaxLength)])
 	return err

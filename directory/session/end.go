@@ -15,8 +15,8 @@ import (
 // another member would undo the deletion of the session's note. So a second note marks the session as ended. Nobody
 // edits that note. It is deleted when no session of that time can still be in use.
 
-// outlives is how much longer than the session's maximum life its end mark is kept. The clocks and settings of members
-// may differ, and some members may have been offline.
+// outlives is the time for which an end mark is kept beyond the session's maximum life. The clocks and settings of
+// members may differ, and some members may have been offline.
 const outlives = 30 * 24 * time.Hour
 
 // markOf returns the id of the note that marks a session as ended.

@@ -20,7 +20,6 @@ import (
 // the number of wrong codes within guessesKept, on all members of the cluster. A guess is stored before its code is
 // checked, so that concurrent guesses gain nothing over sequential ones. It is marked afterwards if the code was right.
 //
-//
 // A browser in which a code was correct before has a count of its own, so that guesses from elsewhere do not lock it
 // out. A new password starts a new count, because nobody can guess codes without knowing it.
 

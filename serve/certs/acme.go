@@ -25,26 +25,28 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 )
 
-// ACME is the authority that is asked, and how it can see that a name is ours.
+// ACME holds the settings of the ACME authority and of the ways to prove control of a name.
 //
 // Implements: RFC 8555 Automatic certificate management environment (ACME), as client
 type ACME struct {
-	// Directory is the authority's directory URL, Email where it may write to, or empty.
+	// Directory is the authority's directory URL. Email is the contact address for the authority, or empty.
 	Directory, Email string
-	// KeyID and MACKey bind the account to one that exists already, where the authority wants that.
+	// KeyID and MACKey bind the ACME account to an existing account, if the authority requires it.
 	KeyID, MACKey string
-	// Roots are trusted for the authority's own https; nil: those of the system.
+	// Roots are the trusted roots for the authority's own https; nil: those of the system.
 	Roots *x509.CertPool
-	// Names lists what certificates are wanted for, one each: the server's and those of the domains.
+	// Names lists the names that need a certificate, one each: the server's and those of the domains.
 	Names func(ctx context.Context) ([]string, error)
-	// HTTP and ALPN say that the authority can reach the http door at port 80, the https door at 443.
+	// HTTP reports that the authority can reach the http door at port 80. ALPN reports that it can reach the https door
+	// at port 443.
 	HTTP, ALPN bool
-	// DNS puts a TXT record into the public zone (action add) or takes it out (remove), and returns when
-	// that can be seen; nil: no DNS-01.
+	// DNS adds a TXT record to the public zone (action add) or removes it (remove), and returns when the change is
+	// visible; nil: no DNS-01.
 	DNS func(ctx context.Context, action, name, value string) error
-	// Lookup gives the addresses of a name; nil: the system's. A name that has none is not asked for.
+	// Lookup resolves a name to addresses; nil: the system's resolver. No certificate is requested for a name without
+	// addresses.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Agent names this program to the authority.
+	// Agent is the User-Agent sent to the authority.
 	Agent string
 }
 
@@ -63,37 +65,37 @@ func (a *ACME) check() error {
 	return nil
 }
 
-// managed is the state of a name that ACME is asked for.
+// managed is the state of a name with a certificate from ACME.
 type managed struct {
 	entry    *entry    // nil: none yet
 	renewAt  time.Time // of entry
-	askAgain time.Time // when the authority is asked for its wish again (ARI)
+	askAgain time.Time // next request for the authority's suggested renewal time (ARI)
 	notUntil time.Time // after a failure
 	failures int
 	err      error // of the last attempt, nil after a good one
 }
 
-// The waits after a failure double; authorities count failures (Let's Encrypt takes five an hour).
+// The delay after a failure doubles, because authorities limit failures (Let's Encrypt allows five an hour).
 const (
 	firstWait = 15 * time.Minute
 	mostWait  = 12 * time.Hour
-	// obtainTime bounds one order, with the DNS command in it.
+	// obtainTime is the timeout for one order, including the DNS command.
 	obtainTime = 10 * time.Minute
-	// ariEvery is how often the authority is asked when it wants a certificate renewed.
+	// ariEvery is the interval at which the authority is asked for its suggested renewal time.
 	ariEvery = 6 * time.Hour
-	// maxNames bounds the names in one round.
+	// maxNames is the maximum number of names in one round.
 	maxNames = 10_000
 )
 
 func (p *Provider) acmeDir() string { return p.env.FS.PathJoin(p.opts.Dir, "acme") }
 
-// acmeFile is where the key and the chain of a name are kept, in one file so that they fit each other.
+// acmeFile returns the file with the key and the chain of a name. One file holds both, so that they always match.
 func (p *Provider) acmeFile(name string) string {
 	return p.env.FS.PathJoin(p.acmeDir(), strings.Replace(name, "*", "_", 1)+".pem")
 }
 
-// plausible says whether an authority would give a certificate for a name, and so whether it makes a
-// file name.
+// plausible reports whether a public authority could issue a certificate for a name. Only such a name is used as a file
+// name.
 func plausible(name string) bool {
 	rest := strings.TrimPrefix(name, "*.")
 	if len(name) > 253 || !strings.Contains(rest, ".") || net.ParseIP(rest) != nil {
@@ -112,7 +114,7 @@ func plausible(name string) bool {
 	return true
 }
 
-// loadManaged reads what earlier runs have got.
+// loadManaged reads the certificates that earlier runs obtained.
 func (p *Provider) loadManaged() {
 	names, err := p.env.FS.List(p.acmeDir())
 	if err != nil {
@@ -135,14 +137,15 @@ func (p *Provider) loadManaged() {
 	}
 }
 
-// renewAt is when two thirds of a certificate's time are over, some names a little earlier than others.
+// renewAt returns the time when two thirds of a certificate's life are over. It is up to a thirtieth of the life
+// earlier for some names, to spread the renewals.
 func renewAt(leaf *x509.Certificate) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore)
 	early := life / 30 / 256 * time.Duration(leaf.SerialNumber.Uint64()&0xff)
 	return leaf.NotBefore.Add(life*2/3 - early)
 }
 
-// renewDue gets what is missing or due, one after another.
+// renewDue obtains missing and due certificates, one after another.
 func (p *Provider) renewDue(ctx context.Context) {
 	names, err := p.wanted(ctx)
 	if err != nil {
@@ -160,7 +163,7 @@ func (p *Provider) renewDue(ctx context.Context) {
 	}
 }
 
-// wanted are the names that ACME has to keep: plausible, each once, and not in a file.
+// wanted returns the plausible names that ACME must manage, without duplicates and names with a certificate file.
 func (p *Provider) wanted(ctx context.Context) ([]string, error) {
 	all, err := p.opts.ACME.Names(ctx)
 	if err != nil {
@@ -188,7 +191,7 @@ func (p *Provider) wanted(ctx context.Context) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	// What is wanted no longer is forgotten when it ends.
+	// Drop names that are no longer wanted when their certificate has expired.
 	for name, m := range p.managed {
 		if !seen[name] && (m.entry == nil || p.env.Clock.Now().After(m.entry.ends())) {
 			delete(p.managed, name)
@@ -197,14 +200,14 @@ func (p *Provider) wanted(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// due says whether a name's certificate has to be got now.
+// due reports whether a certificate has to be obtained now.
 func (p *Provider) due(ctx context.Context, name string) bool {
 	p.mu.Lock()
 	m, now := p.managed[name], p.env.Clock.Now()
 	yes := m != nil && !now.Before(m.notUntil) && (m.entry == nil || !now.Before(m.renewAt))
 	fresh := yes && m.entry == nil
 	p.mu.Unlock()
-	// Names beside the server's own are guesses (mta-sts, autoconfig): what is not in DNS was not meant.
+	// Names other than the server's own are guesses (mta-sts, autoconfig): skip those without an address in DNS.
 	if !fresh || name == p.opts.Name || p.opts.ACME.Lookup == nil || strings.HasPrefix(name, "*.") {
 		return yes
 	}
@@ -219,8 +222,8 @@ func (p *Provider) due(ctx context.Context, name string) bool {
 	return true
 }
 
-// askWish asks the authority when it wants a certificate renewed; it may be earlier than ours, as when
-// it has to take back what it issued.
+// askWish asks the authority when it suggests to renew a certificate. That may be earlier than our own time, for
+// example before it revokes certificates.
 //
 // Implements: RFC 9773 ACME Renewal Information
 func (p *Provider) askWish(ctx context.Context, name string) {
@@ -237,7 +240,7 @@ func (p *Provider) askWish(ctx context.Context, name string) {
 	defer cancel()
 	info, err := p.client().GetRenewalInfo(ctx, leaf)
 	if err != nil || info.SelectedTime.IsZero() {
-		return // it has none: our own rule holds
+		return // no suggestion: keep our own time
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +249,7 @@ func (p *Provider) askWish(ctx context.Context, name string) {
 	}
 }
 
-// obtain gets a certificate for a name and puts it before handshakes.
+// obtain gets a certificate for a name and makes handshakes use it.
 func (p *Provider) obtain(ctx context.Context, name string, newKey bool) error {
 	p.issuing.Lock()
 	defer p.issuing.Unlock()
@@ -275,7 +278,7 @@ func (p *Provider) obtain(ctx context.Context, name string, newKey bool) error {
 	return err
 }
 
-// order does the authority's part.
+// order orders a certificate from the authority.
 func (p *Provider) order(ctx context.Context, name string, newKey bool) (*entry, error) {
 	client := p.client()
 	account, err := p.account(ctx, client.Client)
@@ -330,7 +333,7 @@ func (p *Provider) order(ctx context.Context, name string, newKey bool) (*entry,
 	return &entry{cert: &pair, source: fromACME, where: path}, nil
 }
 
-// keyFor is the key that the name has had, so that TLSA records for it stay true, or a new one.
+// keyFor returns the name's existing key, so that TLSA records with it stay valid, or a new one.
 func (p *Provider) keyFor(old *entry, fresh bool) (crypto.Signer, error) {
 	if old != nil && !fresh {
 		if key, ok := old.cert.PrivateKey.(crypto.Signer); ok {
@@ -364,7 +367,7 @@ func (p *Provider) client() *acmez.Client {
 	return c
 }
 
-// dial looks names up where the whole server does.
+// dial returns a dial function that resolves names with the server's own resolver.
 func (a *ACME) dial(e *env.Env) func(ctx context.Context, network, address string) (net.Conn, error) {
 	const patience = 20 * time.Second
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -390,13 +393,13 @@ func (a *ACME) dial(e *env.Env) func(ctx context.Context, network, address strin
 	}
 }
 
-// kept is the account as it is kept beside its key.
+// kept is the stored form of the ACME account. The key is in another file.
 type kept struct {
 	Directory string       `json:"directory"`
 	Account   acme.Account `json:"account"`
 }
 
-// account is ours at the authority: the one that was kept, or a new one. Under issuing.
+// account returns the ACME account: the stored one, or a new one. The caller holds issuing.
 func (p *Provider) account(ctx context.Context, client *acme.Client) (acme.Account, error) {
 	a := p.opts.ACME
 	dir := p.acmeDir()
@@ -421,7 +424,7 @@ func (p *Provider) account(ctx context.Context, client *acme.Client) (acme.Accou
 	if account, err = client.NewAccount(ctx, account); err != nil {
 		return account, fmt.Errorf("ACME account: %w", err)
 	}
-	account.Contact = a.contact() // an authority may keep none
+	account.Contact = a.contact() // an authority may not return it
 	raw, err := json.Marshal(kept{a.Directory, account})
 	if err != nil {
 		return account, err

@@ -1,9 +1,10 @@
-// Package certs is where every door gets its certificates from: files that the administrator keeps, an
-// ACME authority that is asked and asked again before they end, or one that the server makes for itself.
-// A handshake never waits for any of this: it looks into a table that is replaced as a whole.
+// Package certs provides the certificates of all doors: from the administrator's files, from an ACME authority with
+// automatic renewal, or self-signed. A handshake never waits for any of this: it reads an immutable table that is
+// replaced as a whole.
 //
-// What runs out is renewed, and warned about days before; it never closes a door. An expired certificate
-// is shown all the same: mail servers that encrypt without checking go on, and people see what is wrong.
+// Expiring certificates are renewed, and warned about days before. Expiry never closes a door. The server presents even
+// an expired certificate: mail servers that encrypt without verification continue, and people see the reason for the
+// failure.
 package certs
 
 import (
@@ -22,38 +23,37 @@ import (
 	"doublet/stat"
 )
 
-// Options say where certificates come from.
+// Options are the sources of certificates and other settings.
 type Options struct {
-	// Name is the server's: the certificate for it is shown to whoever asks for no name that is known.
+	// Name is the server's name. Its certificate is presented to a client that asks for an unknown name or none.
 	Name string
-	// Dir is the folder in which the self-signed certificate and those of ACME are kept.
+	// Dir is the folder for the self-signed certificate and those from ACME.
 	Dir string
-	// Certificate and Key are files in PEM; empty together.
+	// Certificate and Key are PEM files. Set both or neither.
 	Certificate, Key string
-	// Folder has further certificates: NAME.pem with NAME.key, or NAME/fullchain.pem with NAME/privkey.pem.
+	// Folder holds further certificates: NAME.pem with NAME.key, or NAME/fullchain.pem with NAME/privkey.pem.
 	Folder string
-	// ACME is nil where no authority is to be asked.
+	// ACME is nil if no authority is used.
 	ACME *ACME
-	// Warn is how long before its end a certificate is warned about (default 14 days).
+	// Warn is the time before a certificate's expiry at which warnings begin (default 14 days).
 	Warn time.Duration
-	// WritePrivate writes a file that only the server's account may read, whole or not at all. nil: with
-	// env.FS, for tests.
+	// WritePrivate atomically writes a file that only the server's account may read. Nil writes with env.FS, for tests.
 	WritePrivate func(path string, data []byte) error
 	Stats        *stat.Tree
 }
 
-// The words for where a certificate comes from.
+// The sources of certificates.
 const (
 	fromFile   = "file"
 	fromACME   = "acme"
 	fromServer = "self-signed"
 )
 
-// entry is one certificate that can be shown.
+// entry is one certificate that handshakes can present.
 type entry struct {
 	cert   *tls.Certificate
 	source string
-	where  string // its file
+	where  string // path of its file
 }
 
 func (e *entry) names() []string {
@@ -66,14 +66,14 @@ func (e *entry) names() []string {
 
 func (e *entry) ends() time.Time { return e.cert.Leaf.NotAfter }
 
-// table is what handshakes look at. It is never changed, only replaced.
+// table holds the certificates for handshakes. It is never changed, only replaced.
 type table struct {
-	byName   map[string]*entry // lower case; a wildcard stands as *.example.org
+	byName   map[string]*entry // lower case; a wildcard is stored as *.example.org
 	fallback *entry
 	all      []*entry
 }
 
-// Provider holds the certificates.
+// Provider provides the certificates.
 type Provider struct {
 	env   *env.Env
 	opts  Options
@@ -81,7 +81,7 @@ type Provider struct {
 	table atomic.Pointer[table]
 	tls   *tls.Config
 	web   *tls.Config
-	wake  chan struct{} // asks Run for another look
+	wake  chan struct{} // starts a round of Run
 
 	challenges challenges
 
@@ -90,8 +90,8 @@ type Provider struct {
 	files   []*entry   // Folder
 	own     *entry     // the self-signed one, or nil
 	managed map[string]*managed
-	seen    map[string]time.Time // files and when they were changed
-	told    map[string]time.Time // certificates that were warned about, and when
+	seen    map[string]time.Time // files and their modification times
+	told    map[string]time.Time // certificates with a warning, and its time
 
 	issuing sync.Mutex // one order at a time
 }
@@ -100,7 +100,7 @@ type statistics struct {
 	reloaded, renewed, failed *stat.Counter
 }
 
-// Open reads or makes what is needed for the first handshake. It asks no authority: Run does.
+// Open reads or creates what the first handshake needs. It does not contact the authority; Run does.
 func Open(e *env.Env, o Options) (*Provider, error) {
 	if o.Warn <= 0 {
 		o.Warn = 14 * 24 * time.Hour
@@ -133,8 +133,8 @@ func Open(e *env.Env, o Options) (*Provider, error) {
 	return p, nil
 }
 
-// suites are those of TLS 1.2 that are left: forward secrecy and authenticated encryption. TLS 1.3 has
-// no others.
+// suites returns the allowed cipher suites of TLS 1.2: those with forward secrecy and authenticated encryption. TLS 1.3
+// has no others.
 func suites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -143,14 +143,14 @@ func suites() []uint16 {
 	}
 }
 
-// Config is for the doors of mail. It is one for all of them and must not be changed: the keys of its
-// session tickets are shared, and replaced by crypto/tls every day.
+// Config returns the configuration for the mail doors. All of them share it, and must not change it: its session ticket
+// keys are shared, and crypto/tls rotates them daily.
 func (p *Provider) Config() *tls.Config { return p.tls }
 
-// Web is Config for HTTP, with HTTP/2 and the answers to TLS-ALPN-01.
+// Web returns the configuration for HTTP: Config with HTTP/2 and TLS-ALPN-01 challenges.
 func (p *Provider) Web() *tls.Config { return p.web }
 
-// certificate picks by the name that the client asks for.
+// certificate chooses a certificate by the name that the client asks for.
 func (p *Provider) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return p.table.Load().pick(canonical(hello.ServerName)).cert, nil
 }
@@ -169,14 +169,14 @@ func (t *table) pick(name string) *entry {
 
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// Reload reads the files anew. After an error everything stays as it was.
+// Reload reads the files again. After an error nothing changes.
 func (p *Provider) Reload() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reload()
 }
 
-// reload is Reload under mu.
+// reload is Reload; the caller holds mu.
 func (p *Provider) reload() error {
 	seen := map[string]time.Time{}
 	var main *entry
@@ -198,7 +198,8 @@ func (p *Provider) reload() error {
 	return nil
 }
 
-// rebuild makes the table of what is there. Files go before ACME, ACME before the server's own. Under mu.
+// rebuild replaces the table. Files have priority over ACME, and ACME over the self-signed certificate. The caller
+// holds mu.
 func (p *Provider) rebuild() {
 	t := &table{byName: map[string]*entry{}}
 	add := func(e *entry) {
@@ -215,7 +216,7 @@ func (p *Provider) rebuild() {
 			add(m.entry)
 		}
 	}
-	// Of two files for one name the one that lasts longer is the newer.
+	// Of two files for one name, the one that expires later takes precedence.
 	files := slices.Clone(p.files)
 	slices.SortStableFunc(files, func(a, b *entry) int { return a.ends().Compare(b.ends()) })
 	for _, e := range files {
@@ -237,7 +238,7 @@ func (p *Provider) rebuild() {
 	p.table.Store(t)
 }
 
-// Valid says what is wrong with the certificate of the server's name, for those who balance load.
+// Valid returns an error if the certificate of the server's name is expired or not yet valid. Load balancers see it.
 func (p *Provider) Valid() error {
 	t := p.table.Load()
 	leaf, now := t.pick(p.opts.Name).cert.Leaf, p.env.Clock.Now()
@@ -275,10 +276,10 @@ func (p *Provider) count(t *stat.Tree) {
 	})
 }
 
-// look is how often Run looks whether files have changed or something is due.
+// look is the interval of Run's rounds.
 const look = time.Minute
 
-// Run keeps the certificates until ctx ends: it reads files that have changed, renews and warns.
+// Run maintains the certificates until ctx ends: it reads changed files, renews certificates and logs warnings.
 func (p *Provider) Run(ctx context.Context) error {
 	for {
 		p.look(ctx)
@@ -291,7 +292,7 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
-// Look asks Run to look at once: the names have changed, or a door has opened.
+// Look starts a round of Run at once, because the names have changed or a door was opened.
 func (p *Provider) Look() {
 	select {
 	case p.wake <- struct{}{}:
@@ -299,7 +300,7 @@ func (p *Provider) Look() {
 	}
 }
 
-// look is one round.
+// look runs one round.
 func (p *Provider) look(ctx context.Context) {
 	p.mu.Lock()
 	if p.changed() {
@@ -324,7 +325,7 @@ func (p *Provider) look(ctx context.Context) {
 	}
 }
 
-// warn says once a day what ends soon. Under mu.
+// warn logs certificates that expire soon, once a day. The caller holds mu.
 func (p *Provider) warn() {
 	now := p.env.Clock.Now()
 	told := map[string]time.Time{}

@@ -23,7 +23,7 @@ import (
 
 const day = 24 * time.Hour
 
-// pair makes a certificate for names, good from an hour ago for so long.
+// pair makes a certificate for names that is valid from an hour ago for the time good.
 func pair(t *testing.T, now time.Time, good time.Duration, names ...string) (cert, key []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -61,7 +61,7 @@ func writePair(t *testing.T, f *env.Fixture, cert, key string, good time.Duratio
 	write(t, f, cert, c)
 }
 
-// shown is the certificate that a handshake for a name gets.
+// shown returns the result of a handshake for a name.
 func shown(t *testing.T, p *Provider, cfg *tls.Config, name string, client *tls.Config) (*tls.ConnectionState, error) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -118,11 +118,11 @@ func TestSelfSigned(t *testing.T) {
 	if err := first.VerifyHostname("mx.example.org"); err != nil {
 		t.Error(err)
 	}
-	// A second server finds it again: all doors, and every start, show the same.
+	// A second server reads it: all doors, after every start, present the same certificate.
 	if again := mustShow(t, open(t, f, Options{Name: "mx.example.org", Dir: "data"}), "elsewhere.example"); !again.Equal(first) {
 		t.Error("a second start made another certificate")
 	}
-	// It renews itself while the server runs, a month before its end, and keeps its key.
+	// It is renewed while the server runs, a month before its expiry, and keeps its key.
 	f.Time.Advance(ownFor - 40*day)
 	p.look(context.Background())
 	if !mustShow(t, p, "").Equal(first) {
@@ -171,7 +171,7 @@ func TestSNI(t *testing.T) {
 	}
 }
 
-// TestCiphers: nothing without forward secrecy and authenticated encryption.
+// TestCiphers: all cipher suites have forward secrecy and authenticated encryption.
 func TestCiphers(t *testing.T) {
 	t.Parallel()
 	p := open(t, newDir(t), Options{Name: "mx.example.org", Dir: "data"})
@@ -191,7 +191,7 @@ func TestCiphers(t *testing.T) {
 	}
 }
 
-// TestFilesChange: a renewal by somebody else's program is seen, a broken one is not taken.
+// TestFilesChange: a renewal by another program is detected; a broken file is not used.
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	f := newDir(t)
@@ -230,8 +230,7 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestExpires: a certificate that ends in the night has been warned about for days, once a day, and the
-// doors stay open.
+// TestExpires: a certificate is warned about once a day, for days before it expires, and the doors stay open.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	f := newDir(t)

@@ -11,17 +11,17 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 )
 
-// challengePath is where HTTP-01 is asked for.
+// challengePath is the path of HTTP-01 requests.
 const challengePath = "/.well-known/acme-challenge/"
 
-// challenges are the answers that an authority may come for now.
+// challenges holds the responses to the current challenges.
 type challenges struct {
 	mu   sync.RWMutex
 	http map[string]string           // token -> key authorization
 	alpn map[string]*tls.Certificate // name -> certificate
 }
 
-// ServeChallenge answers HTTP-01 and says whether the request was for it.
+// ServeChallenge answers an HTTP-01 request, and reports whether the request was one.
 //
 // Implements: RFC 8555 §8.3 HTTP-01
 func (p *Provider) ServeChallenge(w http.ResponseWriter, r *http.Request) bool {
@@ -41,7 +41,7 @@ func (p *Provider) ServeChallenge(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// config answers TLS-ALPN-01; every other handshake goes on with the door's own configuration.
+// config answers TLS-ALPN-01. Every other handshake uses the door's own configuration.
 //
 // Implements: RFC 8737 TLS-ALPN-01
 func (c *challenges) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -52,12 +52,12 @@ func (c *challenges) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	cert := c.alpn[canonical(hello.ServerName)]
 	c.mu.RUnlock()
 	if cert == nil {
-		return nil, nil // refused: the door speaks no such protocol
+		return nil, nil // rejected, because the door does not have this protocol
 	}
 	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{acmez.ACMETLS1Protocol}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// overHTTP is the solver of HTTP-01.
+// overHTTP solves HTTP-01 challenges.
 type overHTTP struct{ *challenges }
 
 func (s overHTTP) Present(_ context.Context, c acme.Challenge) error {
@@ -77,7 +77,7 @@ func (s overHTTP) CleanUp(_ context.Context, c acme.Challenge) error {
 	return nil
 }
 
-// overALPN is the solver of TLS-ALPN-01.
+// overALPN solves TLS-ALPN-01 challenges.
 type overALPN struct{ *challenges }
 
 func (s overALPN) Present(_ context.Context, c acme.Challenge) error {
@@ -101,14 +101,14 @@ func (s overALPN) CleanUp(_ context.Context, c acme.Challenge) error {
 	return nil
 }
 
-// overDNS is the solver of DNS-01: somebody else's program changes the zone.
+// overDNS solves DNS-01 challenges. An external program changes the zone.
 //
 // Implements: RFC 8555 §8.4 DNS-01
 type overDNS struct {
 	change func(ctx context.Context, action, name, value string) error
 }
 
-// Present does nothing yet: it has to be quick, and Wait is what may take long.
+// Present does nothing, because it must be quick. Wait adds the record and may take long.
 func (s overDNS) Present(context.Context, acme.Challenge) error { return nil }
 
 func (s overDNS) Wait(ctx context.Context, c acme.Challenge) error {

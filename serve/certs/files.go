@@ -13,13 +13,14 @@ import (
 	"doublet/env"
 )
 
-// maxFile bounds a file with a certificate or key, in bytes; maxFolder the files in a folder.
+// maxFile is the maximum size of a certificate or key file, in bytes. maxFolder is the maximum number of files in a
+// folder.
 const (
 	maxFile   = 1 << 20
 	maxFolder = 10_000
 )
 
-// Load reads a pair of PEM files, to see whether they are good.
+// Load reads a pair of PEM files, to check them.
 func Load(e *env.Env, certificate, key string) (*tls.Certificate, error) {
 	p := &Provider{env: e}
 	entry, err := p.readPair(certificate, key, map[string]time.Time{})
@@ -29,7 +30,7 @@ func Load(e *env.Env, certificate, key string) (*tls.Certificate, error) {
 	return entry.cert, nil
 }
 
-// readPair reads a certificate and its key, and notes in seen when they were changed.
+// readPair reads a certificate and its key, and stores their modification times in seen.
 func (p *Provider) readPair(certificate, key string, seen map[string]time.Time) (*entry, error) {
 	fail := func(err error) (*entry, error) {
 		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
@@ -57,7 +58,7 @@ func (p *Provider) readFile(path string, seen map[string]time.Time) ([]byte, err
 		return nil, err
 	}
 	defer f.Close()
-	// The time first: a file that changes while it is read is read again.
+	// Read the time first, so that a file that changes during the read is read again.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -70,8 +71,8 @@ func (p *Provider) readFile(path string, seen map[string]time.Time) ([]byte, err
 	return raw, err
 }
 
-// readFolder reads the further certificates: NAME.pem (or .crt) with NAME.key, and folders as certbot
-// leaves them. A pair that does not load fails the whole, so that what stood before stays.
+// readFolder reads the further certificates: NAME.pem (or .crt) with NAME.key, and certbot's folders. A pair that does
+// not load fails the whole reload, so that the previous certificates stay.
 func (p *Provider) readFolder(seen map[string]time.Time) ([]*entry, error) {
 	dir := p.opts.Folder
 	if dir == "" {
@@ -113,7 +114,7 @@ func (p *Provider) readFolder(seen map[string]time.Time) ([]*entry, error) {
 	return all, nil
 }
 
-// changed says whether a file that was read has another time now, or is gone. Under mu.
+// changed reports whether a file has another modification time or was removed. The caller holds mu.
 func (p *Provider) changed() bool {
 	for path, then := range p.seen {
 		info, err := p.env.FS.Stat(path)
@@ -124,7 +125,7 @@ func (p *Provider) changed() bool {
 	return false
 }
 
-// writeFile writes a file whole or not at all.
+// writeFile writes a file atomically.
 func (p *Provider) writeFile(path string, data []byte) error {
 	temporary := path + ".new"
 	f, err := p.env.FS.Create(temporary, "")

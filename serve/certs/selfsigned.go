@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// The self-signed certificate in the data folder. It is renewed with its key, so that whoever has noted
-// the key (a TLSA record, a mail program) notes nothing new.
+// The self-signed certificate in the data folder. A renewal keeps the key, so that records of the key (TLSA, mail
+// programs) stay valid.
 const (
 	ownFile    = "selfsigned.pem"
 	ownKeyFile = "selfsigned.key"
 	ownFor     = 365 * 24 * time.Hour
-	ownRenew   = 30 * 24 * time.Hour // before its end
+	ownRenew   = 30 * 24 * time.Hour // before its expiry
 )
 
-// keepOwn sees to it that there is a self-signed certificate where nothing else names the server, good
-// for some time more. fresh makes another one in any case. Under mu.
+// keepOwn makes or renews the self-signed certificate, unless another certificate covers the server's name. fresh
+// forces a new one. The caller holds mu.
 func (p *Provider) keepOwn(fresh bool) error {
 	if p.main != nil || p.covered(p.opts.Name) {
 		p.own = nil
@@ -62,12 +62,12 @@ func (p *Provider) keepOwn(fresh bool) error {
 }
 
 func (s *statistics) renewedOne() {
-	if s.renewed != nil { // before Open has made them
+	if s.renewed != nil { // nil before Open has made them
 		s.renewed.Inc()
 	}
 }
 
-// covered says whether a file or ACME has a certificate for a name. Under mu.
+// covered reports whether a file or ACME has a certificate for a name. The caller holds mu.
 func (p *Provider) covered(name string) bool {
 	if m := p.managed[name]; m != nil && m.entry != nil {
 		return true
@@ -110,7 +110,7 @@ func (p *Provider) makeOwn(certFile, keyFile string, key crypto.Signer, now time
 	if err != nil {
 		return err
 	}
-	// The key first: a crash between the two leaves a pair that does not load, and is made again.
+	// Write the key first: a crash between the two writes leaves a pair that does not load, and is made again.
 	if err := p.opts.WritePrivate(keyFile, secret); err != nil {
 		return err
 	}

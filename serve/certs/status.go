@@ -111,7 +111,7 @@ func (p *Provider) has(name string) bool {
 	return m != nil && m.entry != nil
 }
 
-// forgive lets names be asked for again that were put off: who orders a renewal has seen to what was wrong.
+// forgive resets the retry delay of names, because an administrator who orders a renewal has fixed the problem.
 func (p *Provider) forgive(names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"doublet/serve/listen"
 )
 
-// Carry carries bytes between the client and the home until one of them ends, or this server stops. What the
-// client has sent already goes first. bye is what the client is told where the home is lost. Where the home gives the
-// session back, because the mail file has moved, Carry returns it, and the connection stays.
+// Carry copies bytes between the client and the home until one of them closes, or this server stops. ahead holds input
+// that was read already and is sent first. bye is sent to the client if the home is lost. If the mail file moves, the
+// home returns the session; Carry then returns it, and the connection stays open.
 func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error) {
 	defer x.End()
 	x.s.now.Add(1)
@@ -27,7 +27,7 @@ func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error
 	if _, err := x.stream.Write(append(ahead[:len(ahead):len(ahead)], more...)); err != nil {
 		return nil, k.lost(err)
 	}
-	// How long a client may be silent, the home knows.
+	// The home enforces the client's idle timeout.
 	_ = k.socket.SetDeadline(env.Deadline(365 * 24 * time.Hour))
 	x.s.env.Go("forward", k.fromClient)
 	ended := make(chan struct{})
@@ -51,18 +51,18 @@ func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error
 	return nil, err
 }
 
-// carrier carries the bytes of one session.
+// carrier copies the bytes of one session.
 type carrier struct {
 	x      *Session
 	socket net.Conn
 	bye    string
 	out    lineEnd
-	// gone is closed when no more of the client is carried; err is why, where that is not its own end.
+	// gone is closed when fromClient has ended. err is its error, or nil after the client's EOF.
 	gone chan struct{}
 	err  error
 }
 
-// fromClient carries what the client sends.
+// fromClient copies the client's input to the home.
 func (k *carrier) fromClient() {
 	defer close(k.gone)
 	_, k.err = io.Copy(k.x.stream, onlyReader{k.socket})
@@ -72,7 +72,7 @@ func (k *carrier) fromClient() {
 	}
 }
 
-// toClient carries what the home writes, up to its end, or to where it gives the session back.
+// toClient copies the home's output to the client until the home closes the stream or returns the session.
 func (k *carrier) toClient() (*Moved, error) {
 	if !k.x.movable {
 		_, err := io.Copy(&k.out, onlyReader{k.x.stream})
@@ -103,7 +103,7 @@ func (k *carrier) toClient() (*Moved, error) {
 	}
 }
 
-// hold stops what fromClient does, and loses nothing of it.
+// hold stops fromClient without losing input.
 func (k *carrier) hold() error {
 	if err := k.socket.SetReadDeadline(time.Unix(1, 0)); err != nil {
 		return err
@@ -123,7 +123,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// lost tells the client, if that would not fall into the middle of a line.
+// lost sends bye to the client, unless that would be in the middle of a line.
 func (k *carrier) lost(err error) error {
 	if k.out.at && k.bye != "" {
 		_ = k.socket.SetWriteDeadline(env.Deadline(farewell))
@@ -135,7 +135,7 @@ func (k *carrier) lost(err error) error {
 // onlyReader hides the methods that io.Copy would use instead of Read.
 type onlyReader struct{ io.Reader }
 
-// lineEnd remembers whether the last byte that was written ends a line.
+// lineEnd records whether the last byte written ended a line.
 type lineEnd struct {
 	w  io.Writer
 	at bool

@@ -15,27 +15,28 @@ import (
 	"doublet/note"
 )
 
-// verbDeliver is that of the streams that carry a message to a mail file, verbDelivered that of the streams that carry one which a
-// person sends on, verbRecall that of requests to take one back, by its queue id.
+// verbDeliver is the verb of streams that deliver a message to a mail file. verbDelivered is the verb of streams that
+// ask whether a forwarded message was delivered here. verbRecall is the verb of requests to recall a message by its
+// queue id.
 const (
 	verbDeliver   = "deliver"
 	verbDelivered = "delivered"
 	verbRecall    = "outbox.recall"
 )
 
-// bringWithin is how long one mate may take before the next is asked: one that has just died may hold us up.
+// bringWithin is the timeout for one mate before the next one is tried, because a mate may have just died.
 const bringWithin = 15 * time.Second
 
-// maxDelivered bounds a message that a mate brings; what the mailbox takes is less.
+// maxDelivered is the maximum size of a message from a mate, in bytes. The mailbox accepts less.
 const maxDelivered = 1 << 30
 
-// Deliveries bring mail to mail files that are on other servers, and take what they bring. They implement mail.Mates. Before
-// Join every mail file is here.
+// Deliveries delivers mail to mail files on other servers, and accepts mail that other servers deliver here. It
+// implements mail.Mates. Before Join, every mail file counts as local.
 type Deliveries struct {
 	s *Service
 }
 
-// Deliveries are those of the service's server.
+// Deliveries returns the Deliveries of the service's server.
 func (s *Service) Deliveries() *Deliveries { return &Deliveries{s} }
 
 func (d *Deliveries) joined() (Node, bus.Bus) {
@@ -93,7 +94,7 @@ func (d *Deliveries) Recall(ctx context.Context, id note.UNID) mail.Recalled {
 	return best
 }
 
-// recalled takes a message back for a mate.
+// recalled recalls a message for a mate.
 func (s *Service) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var id note.UNID
 	if len(body) != len(id) {
@@ -112,7 +113,7 @@ func (s *Service) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]
 	return []byte{byte(got)}, nil
 }
 
-// sentOn is the header of a stream that asks for a message which a person sends on.
+// sentOn is the header of a stream that asks about a message that a person forwards.
 type sentOn struct {
 	Person note.UNID
 }
@@ -154,7 +155,7 @@ func (d *Deliveries) Delivered(ctx context.Context, db note.DatabaseID, person n
 	return false, err
 }
 
-// wasDelivered answers a mate who asks for a message that a person sends on.
+// wasDelivered answers a mate's question whether a message that a person forwards was delivered here.
 func (s *Service) wasDelivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	var h sentOn
 	if err := json.Unmarshal(header, &h); err != nil || h.Person.IsZero() {
@@ -184,7 +185,7 @@ func (s *Service) wasDelivered(ctx context.Context, _ bus.ServerID, header []byt
 	return err
 }
 
-// readMessage reads what a mate sends.
+// readMessage reads a message from a mate.
 func readMessage(stream bus.Stream) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(stream, maxDelivered+1))
 	if err == nil && len(raw) > maxDelivered {
@@ -193,7 +194,7 @@ func readMessage(stream bus.Stream) ([]byte, error) {
 	return raw, err
 }
 
-// bring has one mate deliver.
+// bring delivers a message to one mate.
 func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byte) error {
 	_, err := carry(ctx, mates, mate, verbDeliver, header, raw)
 	if r := refused(err); r != nil && r.Code == codeFull {
@@ -202,7 +203,7 @@ func bring(ctx context.Context, mates bus.Bus, mate note.UNID, header, raw []byt
 	return err
 }
 
-// carry brings one mate a message, and returns the byte that it answers with.
+// carry sends one mate a message, and returns the byte that it answers.
 func carry(ctx context.Context, mates bus.Bus, mate note.UNID, verb string, header, raw []byte) (byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, bringWithin)
 	defer cancel()
@@ -219,7 +220,7 @@ func carry(ctx context.Context, mates bus.Bus, mate note.UNID, verb string, head
 	if _, rerr := io.ReadFull(stream, one[:]); rerr == nil {
 		return one[0], nil
 	} else if err == nil || refused(rerr) != nil {
-		err = rerr // why the mate has refused it
+		err = rerr // the mate's reason for the rejection
 	}
 	return 0, err
 }
@@ -232,22 +233,22 @@ func refused(err error) *bus.RemoteError {
 	return nil
 }
 
-// Mail is the part of the mail room that mates ask: a *mail.Service.
+// Mail is the part of package mail that answers mates: a *mail.Service.
 type Mail interface {
 	Take(ctx context.Context, h *mail.Handed, raw []byte) error
 	RecallHere(ctx context.Context, id note.UNID) (mail.Recalled, error)
 	DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error)
 }
 
-// Take lets the service deliver what mates bring, take back what they ask for, and say what was delivered here. It is called before
-// the server is one of a cluster.
+// Take sets the Mail that delivers, recalls and looks up messages for mates. It is called before the server joins a
+// cluster.
 func (d *Deliveries) Take(m Mail) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.s.deliver, d.s.recall, d.s.had = m.Take, m.RecallHere, m.DeliveredTo
 }
 
-// delivered takes a message that a mate brings.
+// delivered accepts a message from a mate and delivers it.
 func (s *Service) delivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	var h mail.Handed
 	if err := json.Unmarshal(header, &h); err != nil || h.ID.IsZero() || h.Person.IsZero() || h.Database == 0 {

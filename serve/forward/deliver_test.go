@@ -13,7 +13,7 @@ import (
 	"doublet/note"
 )
 
-// mailRoom answers mates as a test wants.
+// mailRoom implements Mail with a test's functions.
 type mailRoom struct {
 	take   func(*mail.Handed, []byte) error
 	recall func(note.UNID) (mail.Recalled, error)
@@ -30,7 +30,7 @@ func (m *mailRoom) DeliveredTo(_ context.Context, person note.UNID, raw []byte) 
 	return m.had(person, raw)
 }
 
-// TestDeliver brings messages to the server that has the mail file, and hears what becomes of them.
+// TestDeliver delivers messages to the server with the mail file, and checks the results.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)

@@ -1,9 +1,9 @@
-// Package forward lets any server of a cluster take any person: a session goes to the server that leads the
-// person's mail file. The door at which a client came signs it in, and from then on carries bytes between the
-// client and the same door of the home, over a stream of the bus.
+// Package forward lets every server of a cluster accept every person. A session is forwarded to the home of the
+// person's mail file, the server with its primary replica. The door that accepted the client authenticates it. From
+// then on it copies bytes between the client and the same door of the home, over a stream of the bus.
 //
-// The home believes a mate who somebody is: a mate is who its certificate says, and both read the same directory. What
-// the person may do it asks the directory itself.
+// The home trusts a mate about the person's identity: certificates authenticate mates, and both read the same
+// directory. The home itself reads the person's rights from the directory.
 package forward
 
 import (
@@ -24,29 +24,30 @@ import (
 	"doublet/stat"
 )
 
-// ErrNoHome says that nobody serves the person's mail file now. The client may try again soon.
+// ErrNoHome reports that no server currently serves the person's mail file. The client may retry soon.
 var ErrNoHome = errors.New("forward: no server has the mail file now")
 
-// verb is that of the streams of sessions which cannot be given back: those of requests at web doors, and of the doors of
-// members with an older program. verbMovable is that of the others.
+// verb is the verb of streams for sessions that cannot be returned: requests at web doors, and sessions from members
+// with an older version. verbMovable is the verb of all other sessions.
 const (
 	verb        = "session"
 	verbMovable = "session.movable"
 )
 
-// Node is what forward asks the cluster: a *cluster.Node.
+// Node is the part of the cluster that forward needs: a *cluster.Node.
 type Node interface {
 	Open(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Where(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Use(db note.DatabaseID) (release func())
-	// Stays reports whether this member is the home of a database. One that was frozen finds out first.
+	// Stays reports whether this member is still the home of a database. After the process was frozen it first waits
+	// until the mates have had time to report another home.
 	Stays(ctx context.Context, db note.DatabaseID) bool
 	Elsewhere(db note.DatabaseID) bool
 	Holders(db note.DatabaseID) []note.UNID
 }
 
-// Service forwards sessions and takes those that others forward. Before Join, and where it is nil, the server is
-// alone: every session is here.
+// Service forwards sessions and accepts those that other servers forward. Before Join, or if it is nil, the server is
+// not in a cluster: every session is served here.
 type Service struct {
 	env   *env.Env
 	gates gates
@@ -57,21 +58,21 @@ type Service struct {
 	known func(ctx context.Context, person note.UNID) (signin.Account, error)
 	conns *listen.Server
 	doors map[string]*listen.Door
-	// stops end the requests that mates have forwarded, at each web door.
+	// stops holds a function for each web door that stops its forwarded requests.
 	stops []func() error
-	// deliver takes what mates bring to mail files here.
+	// deliver delivers messages from mates to mail files here.
 	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
 	recall  func(ctx context.Context, id note.UNID) (mail.Recalled, error)
-	// had says that a message was delivered here to a person.
+	// had reports whether a message was delivered to a person on this server.
 	had func(ctx context.Context, person note.UNID, message []byte) (bool, error)
-	// sessions are those of browsers, nil before they are open.
+	// sessions holds the sessions of browsers. It is nil before they are open.
 	sessions *session.Service
 
 	out, in, moved, failed *stat.Counter
 	now                    *stat.Gauge
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(e *env.Env, stats *stat.Tree) *Service {
 	return &Service{
 		env: e, doors: map[string]*listen.Door{},
@@ -83,7 +84,7 @@ func New(e *env.Env, stats *stat.Tree) *Service {
 	}
 }
 
-// Join makes the server one of a cluster, before the bus speaks with anybody.
+// Join connects the service to a cluster. It must be called before the bus starts.
 func (s *Service) Join(n Node, b bus.Bus) {
 	s.mu.Lock()
 	s.node, s.bus = n, b
@@ -98,8 +99,8 @@ func (s *Service) Join(n Node, b bus.Bus) {
 	b.Handle(verbGuess, s.answerGuess)
 }
 
-// Serve lets the service take sessions, at the doors that Door names. conns counts and bounds them, like those of
-// every door; known makes the account of a person whom a mate has signed in.
+// Serve sets up the service to accept sessions for the doors set with Door. conns counts and limits them together with
+// direct connections. known returns the account of a person whom a mate has authenticated.
 func (s *Service) Serve(conns *listen.Server, known func(ctx context.Context, person note.UNID) (signin.Account, error)) {
 	if s == nil {
 		return
@@ -109,7 +110,7 @@ func (s *Service) Serve(conns *listen.Server, known func(ctx context.Context, pe
 	s.conns, s.known = conns, known
 }
 
-// Door says who serves the sessions that come for a door: serve must begin with AccountOf.
+// Door sets the function that serves the sessions forwarded to a door. serve must call AccountOf first.
 func (s *Service) Door(name string, serve func(*listen.Conn)) {
 	if s == nil {
 		return
@@ -124,22 +125,23 @@ type hello struct {
 	Door   string         `json:"door"`
 	Person string         `json:"person"`
 	Client netip.AddrPort `json:"client"`
-	// Credential names the credential of a session's sign-in. CSRF and TLS are those of a request at a web door.
+	// Credential identifies the credential of the sign-in. CSRF and TLS belong to requests at web doors.
 	Credential string `json:"credential,omitempty"`
 	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`
-	// Moved says that the state of a session that began elsewhere follows.
+	// Moved reports that the state of a session that began on another server follows.
 	Moved bool `json:"moved,omitempty"`
 }
 
-// patience is for how long a session or a request waits for a home: one that is moved has another within moments, one that
-// died after its mates have heard nothing for 2 s. Mail programs take a refusal for a wrong password.
+// patience is the time that a session or request waits for a home. During a move there is a new home within moments.
+// After the home dies, there is a new one once its mates have heard nothing for 2 s. It must wait, because mail
+// programs take a rejection for a wrong password.
 const (
 	patience      = 4 * time.Second
 	patienceEvery = 100 * time.Millisecond
 )
 
-// patiently tries until there is a home.
+// patiently retries try until there is a home or patience has passed.
 func (s *Service) patiently(ctx context.Context, try func() error) error {
 	until := s.env.Clock.Now().Add(patience)
 	for {

@@ -21,7 +21,7 @@ import (
 	"doublet/stat"
 )
 
-// wire is two servers' bus, over TCP.
+// wire is one server's end of a bus between two servers, over TCP.
 type wire struct {
 	bus.Bus
 	t    *testing.T
@@ -54,7 +54,7 @@ func (w *wire) HandleStream(verb string, fn bus.StreamHandler) {
 	w.take[verb] = fn
 }
 
-// end is a stream; refused is what the other side's handler came to.
+// end is a stream. refused gets the result of the other side's handler.
 type end struct {
 	*net.TCPConn
 	refused chan error
@@ -96,7 +96,7 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []b
 	return &end{a.(*net.TCPConn), refused}, nil
 }
 
-// place is a cluster in which a mail file is at one server.
+// place is a cluster in which one server has the mail file.
 type place struct {
 	self atomic.Bool
 	none atomic.Bool
@@ -140,7 +140,7 @@ type server struct {
 	clock *hasty
 }
 
-// hasty is a clock whose waits take no time: it goes ahead by as much.
+// hasty is a clock that advances by the time of each wait, and returns from it at once.
 type hasty struct {
 	env.Clock
 	mu    sync.Mutex
@@ -207,7 +207,7 @@ func servers(t *testing.T) (front, home *server) {
 	return front, home
 }
 
-// door answers lines: who it is, the client's address, and the line.
+// door answers each line with the person, the client's address and the line.
 func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
 	return func(c *listen.Conn) {
 		a, forwarded := AccountOf(c)
@@ -262,8 +262,8 @@ func expect(t *testing.T, in *bufio.Reader, want string) {
 	}
 }
 
-// TestForward: what a client sends reaches the same door of the home, as the person who signed in, from the
-// client's own address; what was sent ahead is not lost; the database is held meanwhile.
+// TestForward: the client's input reaches the same door of the home, as the authenticated person and with the client's
+// own address. No early input is lost. The database is in use meanwhile.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
@@ -292,7 +292,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestHere: a session whose mail file is here stays, and holds it.
+// TestHere: a session whose mail file is here is served here, and keeps the database in use.
 func TestHere(t *testing.T) {
 	t.Parallel()
 	_, home := servers(t)
@@ -308,8 +308,8 @@ func TestHere(t *testing.T) {
 	}
 }
 
-// TestRefused: nobody is signed in where the home does not know the person, does not have the mail file, has no such
-// door, or where there is no home.
+// TestRefused: the sign-in fails if the home does not know the person, does not have the mail file or does not have the
+// door, or if there is no home.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(front, home *server) signin.Account{
@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHomeMoves: who signs in while the home moves, or is being found, waits for it.
+// TestHomeMoves: a sign-in during a move or an election waits for the home.
 func TestHomeMoves(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(front, home *server) func(){
@@ -369,7 +369,7 @@ func TestHomeMoves(t *testing.T) {
 	}
 }
 
-// TestHomeLost: the client is told and let go when the home dies, and when this server stops.
+// TestHomeLost: the client is told and disconnected when the home dies, and when this server stops.
 func TestHomeLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"home", "front"} {

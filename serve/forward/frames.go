@@ -12,33 +12,36 @@ import (
 	"doublet/env"
 )
 
-// What the home of a session writes to the member that the client is connected to is cut into frames, so that it can
-// give the session back: a kind, a length of 4 bytes, and as many bytes. The other way goes as the client sends it.
+// The home of a session sends its output to the client's member in frames, so that it can return the session. A frame
+// is a kind, a length of 4 bytes, and as many bytes of content. The client's input in the other direction is not
+// framed.
 const (
-	// frameData brings bytes for the client.
+	// frameData holds bytes for the client.
 	frameData = 'D'
-	// frameMoving asks the other member to send no more of the client, and to end its side of the stream.
+	// frameMoving asks the other member to stop sending the client's input, and to close its side of the stream for
+	// writing.
 	frameMoving = 'M'
-	// frameState ends the stream: a door's state, with its length of 4 bytes before it, then what the client had sent.
+	// frameState ends the stream. It holds the length of the door's state (4 bytes), the state, and the client's
+	// unprocessed input.
 	frameState = 'S'
 )
 
 const (
 	frameHead = 5
-	// maxFrame bounds the data of one frame, maxState a state with the input behind it.
+	// maxFrame is the maximum size of one frame's data. maxState is the maximum size of a state with its input.
 	maxFrame = 32 << 10
 	maxState = 16 << 20
-	// maxAhead bounds what a client sent that its session has not read when it moves.
+	// maxAhead is the maximum size of the client's unread input when a session moves.
 	maxAhead = 4 << 20
-	// moveWithin bounds the time in which a session is given back, or its state is sent.
+	// moveWithin is the timeout to return a session, or to send its state.
 	moveWithin = 30 * time.Second
 )
 
-// Moved is a session on its way to another member.
+// Moved is a session that moves to another member.
 type Moved struct {
-	// State is what the door needs to go on with the session.
+	// State is the state from which the door continues the session.
 	State []byte
-	// Input is what the client has sent and no command has used.
+	// Input is the input from the client that no command has consumed.
 	Input []byte
 }
 
@@ -47,7 +50,7 @@ var frames = sync.Pool{New: func() any {
 	return &b
 }}
 
-// writeFrames writes data as frames.
+// writeFrames writes p as data frames.
 func writeFrames(w io.Writer, p []byte) (int, error) {
 	buf := frames.Get().(*[]byte)
 	defer frames.Put(buf)
@@ -66,13 +69,13 @@ func appendFrameHead(b []byte, kind byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, kind), uint32(n))
 }
 
-// appendMoved appends a session that moves, in the form of a frameState's content.
+// appendMoved appends a moving session, in the format of frameState.
 func appendMoved(b []byte, m *Moved) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(m.State)))
 	return append(append(b, m.State...), m.Input...)
 }
 
-// readFrameHead reads the begin of a frame. io.EOF means that no more comes.
+// readFrameHead reads the kind and length of a frame. io.EOF means the end of the stream.
 func readFrameHead(r *bufio.Reader) (kind byte, n int, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -102,7 +105,7 @@ func readMoved(r io.Reader, n int) (*Moved, error) {
 	return &Moved{State: b[4:state:state], Input: b[state:]}, nil
 }
 
-// handBack gives the session back to the member that the client is connected to.
+// handBack returns the session to the member that the client is connected to.
 func (x *carried) handBack(m *Moved) error {
 	if len(m.State)+len(m.Input) > maxState-maxAhead {
 		return fmt.Errorf("forward: the state of a session has %d bytes", len(m.State)+len(m.Input))
@@ -125,7 +128,7 @@ func (x *carried) handBack(m *Moved) error {
 	return err
 }
 
-// sendState brings a home the state that a session goes on from.
+// sendState sends the new home the state from which a session continues.
 func sendState(stream bus.Stream, state []byte) error {
 	if err := stream.SetDeadline(env.Deadline(moveWithin)); err != nil {
 		return err
@@ -134,7 +137,7 @@ func sendState(stream bus.Stream, state []byte) error {
 	return err
 }
 
-// receiveState reads what sendState sent.
+// receiveState reads the state that sendState sent.
 func receiveState(stream bus.Stream) ([]byte, error) {
 	if err := stream.SetReadDeadline(env.Deadline(moveWithin)); err != nil {
 		return nil, err

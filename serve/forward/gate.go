@@ -10,24 +10,24 @@ import (
 	"doublet/note"
 )
 
-// gates count the commands that run in the databases that are open here, so that none of them is handed over to another
-// member in the middle of a command.
+// gates counts the commands that run in each open database, so that a database is not handed over to another member
+// during a command.
 type gates struct {
 	mu sync.Mutex
 	by map[note.DatabaseID]*gate
 }
 
-// gate is that of one database. It exists while a session has the database open, or while it is handed over.
+// gate is the gate of one database. It exists while a session uses the database, or while the database is handed over.
 type gate struct {
 	mu      sync.Mutex
 	users   int           // guarded by gates.mu
-	working int           // commands that run
-	closed  chan struct{} // is closed when commands may run again; nil: they may
-	resting chan struct{} // is closed when no command runs any more; nil: nobody waits for that
+	working int           // running commands
+	closed  chan struct{} // closed when commands may run again; nil: they may
+	resting chan struct{} // closed when no command runs any more; nil: nobody waits
 	wakers  map[*Session]func()
 }
 
-// open returns the gate of a database, which close gives back.
+// open returns the gate of a database. The caller must release it with close.
 func (g *gates) open(db note.DatabaseID) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +51,8 @@ func (g *gates) close(db note.DatabaseID, x *gate) {
 	}
 }
 
-// enter begins a command, or goes on with one, once the database is not being handed over. It returns false, and begins
-// nothing, where ctx ends first.
+// enter begins or resumes a command, after any hand-over of the database. It returns false, without beginning, if ctx
+// ends first.
 func (g *gate) enter(ctx context.Context) bool {
 	for {
 		g.mu.Lock()
@@ -71,7 +71,7 @@ func (g *gate) enter(ctx context.Context) bool {
 	}
 }
 
-// leave ends a command, or interrupts it while it waits for its client.
+// leave ends a command, or suspends it while it waits for its client.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,8 +81,8 @@ func (g *gate) leave() {
 	}
 }
 
-// rest waits until no command runs, and holds back those that come, until resume is called, which wakes the sessions
-// that wait for their clients.
+// rest waits until no command runs, and blocks new commands until resume is called. resume also wakes the sessions that
+// wait for their clients.
 func (g *gate) rest(ctx context.Context) (resume func(), err error) {
 	g.mu.Lock()
 	if g.closed != nil {
@@ -118,7 +118,7 @@ func (g *gate) reopen(wake bool) {
 	}
 }
 
-// watch has fn called when the database was handed over, until a nil fn ends that.
+// watch registers fn to be called after each hand-over of the database. A nil fn removes the registration.
 func (g *gate) watch(x *Session, fn func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,11 +129,11 @@ func (g *gate) watch(x *Session, fn func()) {
 	}
 }
 
-// restWithin bounds the time for which a hand-over waits for the commands that run, and holds back others.
+// restWithin is the maximum time for which a hand-over waits for running commands and blocks others.
 const restWithin = 5 * time.Second
 
-// Vacate waits until no command of a session or request runs in a database, and holds back those that come until resume
-// is called. The cluster calls it before it hands the database over.
+// Vacate waits until no command of a session or request runs in a database, and blocks new ones until resume is called.
+// The cluster calls it before it hands the database over.
 func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, restWithin)
 	defer cancel()

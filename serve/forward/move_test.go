@@ -14,8 +14,8 @@ import (
 	"doublet/cluster"
 )
 
-// TestRequestsMove: requests that come while their mail file is handed over wait, and are served at its new home. A
-// hand-over waits for the requests that run, but for no slow client.
+// TestRequestsMove: requests that arrive while their mail file is handed over wait, and are served at its new home. A
+// hand-over waits for running requests, but not for a slow client.
 func TestRequestsMove(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
@@ -76,7 +76,7 @@ func TestRequestsMove(t *testing.T) {
 	if _, err := io.WriteString(feed, "first"); err != nil {
 		t.Fatal(err)
 	}
-	resume, err := front.Vacate(context.Background(), anna.Database) // its body is on the way
+	resume, err := front.Vacate(context.Background(), anna.Database) // its body is still arriving
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestRequestsMove(t *testing.T) {
 		t.Error(got)
 	}
 	_ = feed.Close()
-	if got := <-waiting; got != "200 front 5<nil>" && got != "200 home 5<nil>" { // it had begun, or not yet
+	if got := <-waiting; got != "200 front 5<nil>" && got != "200 home 5<nil>" { // it may have begun or not
 		t.Error(got)
 	}
 	front.gates.mu.Lock()
@@ -112,7 +112,7 @@ func TestRequestsMove(t *testing.T) {
 	}
 }
 
-// TestFrames: what is cut into frames comes out again, and no stream makes a member take more than a session may have.
+// TestFrames: framed data is read back unchanged, and no stream can make a member allocate more than maxState.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	m := &Moved{State: []byte("state"), Input: []byte("a NOOP\r\n")}

@@ -15,27 +15,28 @@ import (
 	"doublet/serve/signin"
 )
 
-// Session is a person's session at a door: it is served here until End is called, or by another member. A nil Session is
-// one of a server without a cluster.
+// Session is a person's session at a door. It is served here until End is called, or by another member. A nil Session
+// belongs to a server outside a cluster.
 type Session struct {
 	s *Service
-	// stream leads to the home, nil: the session is served here. movable says that the home may give it back.
+	// stream leads to the home; nil if the session is served here. movable reports that the home may return the
+	// session.
 	stream  bus.Stream
 	movable bool
 
-	// Of a session that is served here.
+	// These fields belong to a session that is served here.
 	node    Node
 	db      note.DatabaseID
 	gate    *gate
 	working bool
 	release func()
-	from    *carried // the connection, where a mate has forwarded it
+	from    *carried // the connection, if a mate has forwarded it
 }
 
 // Here reports whether the session is served by this member.
 func (x *Session) Here() bool { return x == nil || x.stream == nil }
 
-// End ends the session. After Carry it need not be called.
+// End ends the session. It is not needed after Carry.
 func (x *Session) End() {
 	if x == nil {
 		return
@@ -55,19 +56,19 @@ func (x *Session) End() {
 	}
 }
 
-// here begins a session at this member: an open of the database that no move for balance disturbs.
+// here begins a session on this member. It opens the database so that it is not moved for load balancing.
 func (s *Service) here(node Node, db note.DatabaseID) *Session {
 	return &Session{s: s, node: node, db: db, release: node.Use(db), gate: s.gates.open(db)}
 }
 
-// Begin begins a command, which Done ends: the database is not handed over meanwhile. False says that another member is
-// its home now, where the session should go on with the command (Move); nothing has begun then.
+// Begin begins a command, and Done ends it. The database is not handed over between them. Begin returns false, without
+// beginning, if another member is the home now. The caller should then continue the command there with Move.
 func (x *Session) Begin(ctx context.Context) bool {
 	if x == nil || x.gate == nil {
 		return true
 	}
 	if !x.gate.enter(ctx) {
-		return true // the server stops, and the command is told so
+		return true // the server is stopping, and the command will notice
 	}
 	x.working = true
 	if x.node.Stays(ctx, x.db) {
@@ -77,7 +78,7 @@ func (x *Session) Begin(ctx context.Context) bool {
 	return false
 }
 
-// Moved reports, in a command, that another member is the home now.
+// Moved reports, during a command, whether another member is the home now.
 func (x *Session) Moved(ctx context.Context) bool {
 	return x != nil && x.gate != nil && !x.node.Stays(ctx, x.db)
 }
@@ -90,8 +91,8 @@ func (x *Session) Done() {
 	}
 }
 
-// Waits calls fn, which waits for the client in the middle of a command: a slow client does not hold up a hand-over.
-// Behind it the database may have moved.
+// Waits calls fn, which waits for the client during a command, so that a slow client does not delay a hand-over.
+// Afterwards the database may have another home.
 func (x *Session) Waits(ctx context.Context, fn func() error) error {
 	if x == nil || !x.working {
 		return fn()
@@ -103,14 +104,14 @@ func (x *Session) Waits(ctx context.Context, fn func() error) error {
 	return err
 }
 
-// Watch calls wake when the database was handed over, until the session ends.
+// Watch registers wake to be called after each hand-over of the database, until the session ends.
 func (x *Session) Watch(wake func()) {
 	if x != nil && x.gate != nil {
 		x.gate.watch(x, wake)
 	}
 }
 
-// Taken returns the session of a connection that a mate has forwarded, nil of any other.
+// Taken returns the session of a connection that a mate has forwarded, or nil for any other connection.
 func Taken(c *listen.Conn) *Session {
 	if x, ok := c.Conn.(*carried); ok {
 		return x.session
@@ -118,8 +119,8 @@ func Taken(c *listen.Conn) *Session {
 	return nil
 }
 
-// Open finds the home of a person's mail file, and opens a session there if that is another server.
-// ErrNoHome: there is none, and none has come while it waited. A connection that a mate has forwarded is not forwarded again.
+// Open finds the home of a person's mail file, and opens a session there if it is another server. It returns ErrNoHome
+// if there is still no home after patience. It never forwards a forwarded connection again.
 func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session, error) {
 	if s != nil {
 		if x := Taken(c); x != nil {
@@ -129,9 +130,9 @@ func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session
 	return s.find(c, door, a, nil)
 }
 
-// Move carries a session on at the home of the mail file, which is another member now: m is what that needs. A session
-// that a mate has forwarded is given back to it, and over here; given is true then. Any other is one that Open could
-// have returned: served here again where the home is this member after all.
+// Move continues a session at the new home of the mail file, which is another member. m holds the session's state. If a
+// mate has forwarded the session, Move returns it to the mate and returns given as true: the session has ended here.
+// Otherwise Move returns a session like Open does, which is served here if this member is the home after all.
 func (s *Service) Move(c *listen.Conn, door string, a *signin.Account, old *Session, m *Moved) (next *Session, given bool, err error) {
 	old.End()
 	if old != nil && old.from != nil && old.from.movable && !c.Compressed() {
@@ -151,7 +152,7 @@ func (s *Service) Move(c *listen.Conn, door string, a *signin.Account, old *Sess
 	return next, false, err
 }
 
-// find opens a session at the home, with the state that it goes on from, if it has one.
+// find opens a session at the home. m is the state from which it continues, or nil.
 func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved) (*Session, error) {
 	if s == nil || a.Database == 0 {
 		return &Session{}, nil
@@ -174,11 +175,11 @@ func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved)
 	return x, nil
 }
 
-// open is one attempt.
+// open makes one attempt to open a session.
 func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved, node Node, mates bus.Bus) (*Session, error) {
 	place := node.Open
 	if m != nil {
-		place = node.Where // the database has just moved: it is not moved again for balance
+		place = node.Where // the database has just moved: do not move it again for balance
 	}
 	p, err := place(c.Context(), a.Database)
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved,
 	}
 	x := &Session{s: s, movable: true}
 	x.stream, err = mates.Stream(c.Context(), p.Server, verbMovable, header)
-	if bus.Code(err) == bus.CodeNoVerb && m == nil { // an older program
+	if bus.Code(err) == bus.CodeNoVerb && m == nil { // an older version
 		x.movable = false
 		x.stream, err = mates.Stream(c.Context(), p.Server, verb, header)
 	}
@@ -211,10 +212,10 @@ func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved,
 	return x, nil
 }
 
-// welcomed waits until the home has taken the session, and sends it the state that the session goes on from.
+// welcomed waits until the home has accepted the session, then sends it the state from which the session continues.
 func (x *Session) welcomed(m *Moved) error {
 	var one [1]byte
-	_, err := io.ReadFull(x.stream, one[:]) // its error is the other server's refusal, or its loss
+	_, err := io.ReadFull(x.stream, one[:]) // the error is the other server's rejection or a lost connection
 	if err == nil && m != nil {
 		err = sendState(x.stream, m.State)
 	}

@@ -12,26 +12,27 @@ import (
 	"doublet/note"
 )
 
-// The verbs of what members ask each other about browsers: for a session, by its id, and to use a code of a second factor.
+// Verbs of the requests about browsers: to find a session by its id, and to use a code of a second factor.
 const (
 	verbFind = "session.find"
 	verbCode = "session.code"
-	// verbGuess counts a guess of a code.
+	// verbGuess is the verb of requests to count a guess of a code.
 	verbGuess = "session.guess"
 )
 
-// askWithin is how long mates may take: whoever waits is a person at a browser.
+// askWithin is the timeout for mates. It is short, because a person waits at a browser.
 const askWithin = 2 * time.Second
 
-// Sessions asks mates about sessions of browsers, and answers them. It implements session.Mates. Before Join nobody is asked.
+// Sessions asks mates about sessions of browsers, and answers their questions. It implements session.Mates. Before Join
+// it asks nobody.
 type Sessions struct {
 	s *Service
 }
 
-// Sessions is that of the service's server.
+// Sessions returns the Sessions of the service's server.
 func (s *Service) Sessions() *Sessions { return &Sessions{s} }
 
-// Answer has mates answered from sessions, and sessions ask mates.
+// Answer sets the session.Service that answers mates, and makes it ask them too.
 func (x *Sessions) Answer(from *session.Service) {
 	x.s.mu.Lock()
 	x.s.sessions = from
@@ -59,7 +60,7 @@ func (x *Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
 				err = json.Unmarshal(answer, &t)
 			}
 			if err != nil {
-				t = session.Told{} // it knows nothing that can be used
+				t = session.Told{} // it has no usable answer
 			}
 			answers <- t
 		})
@@ -99,7 +100,8 @@ func (x *Sessions) Guess(ctx context.Context, g session.CountedGuess) (out sessi
 	return out, true
 }
 
-// askHome asks the home of the sessions; asked is false where that is this server, and where it does not answer.
+// askHome sends a request to the home of the sessions database. asked is false if this server is the home, or if the
+// home does not answer.
 func (x *Sessions) askHome(ctx context.Context, verb string, body []byte) (answer []byte, asked bool) {
 	x.s.mu.Lock()
 	node, mates := x.s.node, x.s.bus
@@ -117,7 +119,7 @@ func (x *Sessions) askHome(ctx context.Context, verb string, body []byte) (answe
 	return answer, err == nil
 }
 
-// answerFind tells a mate of a session.
+// answerFind answers a mate's question about a session.
 func (s *Service) answerFind(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var id note.UNID
 	if len(body) != len(id) {
@@ -134,7 +136,7 @@ func (s *Service) answerFind(ctx context.Context, _ bus.ServerID, body []byte) (
 	return json.Marshal(t)
 }
 
-// answerCode uses a code, where this server decides.
+// answerCode uses a code for a mate, if this server is the home.
 func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var person note.UNID
 	if len(body) != len(person)+8 {
@@ -157,7 +159,7 @@ func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) (
 	return []byte{0}, nil
 }
 
-// answerGuess counts a guess, where this server decides.
+// answerGuess counts a guess for a mate, if this server is the home.
 func (s *Service) answerGuess(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var g session.CountedGuess
 	if err := json.Unmarshal(body, &g); err != nil || g.Person.IsZero() || g.Bucket.IsZero() {

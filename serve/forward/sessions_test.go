@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// TestSessions: what a mate knows of a session, and who uses a code first, is asked over the bus.
+// TestSessions: questions about sessions and used codes are sent over the bus.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -57,7 +57,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%d: %v, %v", i, fresh, err)
 		}
 	}
-	// The home counts guesses, wherever they come in.
+	// The home counts guesses from all members.
 	g := session.Guess{Person: anna.Who.Person, PasswordID: "p", Address: "192.0.2.1"}
 	refused := false
 	for i := range 6 {

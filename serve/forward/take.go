@@ -13,10 +13,10 @@ import (
 	"doublet/serve/signin"
 )
 
-// farewell is how long a client may take for the server's last word.
+// farewell is the timeout for the last line to a client.
 const farewell = 100 * time.Millisecond
 
-// The codes of refusals.
+// The codes of rejections on the bus.
 const (
 	codeNotHome   = "not home"
 	codeDisabled  = "disabled"
@@ -24,23 +24,23 @@ const (
 	codeMalformed = "malformed"
 )
 
-// carried is the client's end of a forwarded session, as the home's door has it.
+// carried is the client's side of a forwarded session, as the home's door sees it.
 type carried struct {
 	bus.Stream
 	account signin.Account
 	client  netip.AddrPort
-	// credential, csrf and tls are those of a request at a web door.
+	// credential, csrf and tls belong to a request at a web door.
 	credential, csrf string
 	tls              bool
-	// movable says that what is written is cut into frames, so that the session can be given back.
+	// movable reports that the output is framed, so that the session can be returned.
 	movable bool
-	// session is the open of the database, state the state that the session goes on from.
+	// session keeps the database in use. state is the state from which the session continues.
 	session *Session
 	state   []byte
 }
 
-// AccountOf returns the account that was signed in by the server which has forwarded the connection; false for a
-// connection that no server has forwarded.
+// AccountOf returns the account of a forwarded connection, as authenticated by the server that forwarded it. It returns
+// false for a connection that was not forwarded.
 func AccountOf(c *listen.Conn) (signin.Account, bool) {
 	if x, ok := c.Conn.(*carried); ok {
 		return x.account, true
@@ -48,7 +48,7 @@ func AccountOf(c *listen.Conn) (signin.Account, bool) {
 	return signin.Account{}, false
 }
 
-// StateOf returns the state of a session that began at another server, nil where it begins here.
+// StateOf returns the state of a session that began on another server, or nil if it begins here.
 func StateOf(c *listen.Conn) []byte {
 	if x, ok := c.Conn.(*carried); ok {
 		return x.state
@@ -67,7 +67,7 @@ func (x *carried) Write(p []byte) (int, error) {
 // LocalAddr implements net.Conn.
 func (x *carried) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: "session"} }
 
-// RemoteAddr implements net.Conn: the client's own address.
+// RemoteAddr implements net.Conn. It returns the client's own address.
 func (x *carried) RemoteAddr() net.Addr {
 	if x.client.IsValid() {
 		return net.TCPAddrFromAddrPort(x.client)
@@ -75,18 +75,18 @@ func (x *carried) RemoteAddr() net.Addr {
 	return x.LocalAddr()
 }
 
-// Close implements net.Conn: what was written arrives, then no more comes.
+// Close implements net.Conn. Written data still arrives; reads fail at once.
 func (x *carried) Close() error {
 	_ = x.Stream.CloseWrite()
-	return x.Stream.SetReadDeadline(time.Unix(1, 0)) // whoever reads stops
+	return x.Stream.SetReadDeadline(time.Unix(1, 0)) // unblocks readers
 }
 
-// take serves a session that a mate forwards, and that cannot be given back.
+// take serves a session from a mate that cannot be returned.
 func (s *Service) take(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	return s.serve(ctx, header, &carried{Stream: stream})
 }
 
-// takeMovable serves a session that a mate forwards, and gives it back where the mail file moves.
+// takeMovable serves a session from a mate, and returns it if the mail file moves.
 func (s *Service) takeMovable(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	return s.serve(ctx, header, &carried{Stream: stream, movable: true})
 }
@@ -102,7 +102,7 @@ func (s *Service) serve(ctx context.Context, header []byte, x *carried) error {
 	x.session = s.here(node, account.Database)
 	x.session.from = x
 	defer x.session.End()
-	// Held from here on, it is not moved for balance; it may have moved before.
+	// From here on the database is in use and is not moved for balance. It may have moved earlier.
 	if p, err := node.Where(ctx, account.Database); err != nil || !p.Self {
 		return bus.Refuse(codeNotHome, "the mail file is not served here")
 	}
@@ -122,7 +122,7 @@ func (s *Service) serve(ctx context.Context, header []byte, x *carried) error {
 	return nil
 }
 
-// who reads the header of a session: the door that it is for, and the account of the person.
+// who parses the header of a session, and returns its door and the person's account.
 func (s *Service) who(ctx context.Context, header []byte) (h hello, door *listen.Door, a signin.Account, err error) {
 	if err := json.Unmarshal(header, &h); err != nil {
 		return h, nil, a, bus.Refuse(codeMalformed, "the header of a session cannot be read")

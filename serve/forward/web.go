@@ -22,42 +22,42 @@ import (
 	"doublet/serve/signin"
 )
 
-// The doors of forwarded requests: JMAP's, and that of the lite mode.
+// The doors of forwarded requests: JMAP, and the lite mode of the web pages.
 const (
 	DoorWeb  = "web"
 	DoorLite = "lite"
 )
 
-// How long a forwarded request may take: one that waits for pushes ends sooner and is begun again, since only the server
-// that it came to knows whether its session still goes on.
+// Timeouts of forwarded requests. One that waits for pushes has a shorter timeout and is then repeated: only the server
+// that accepted it knows whether its session still exists.
 const (
 	webLife  = time.Hour
 	pushLife = 5 * time.Minute
 )
 
-// Caller is who a request is from, as the server that it came to has found.
+// Caller is the sender of a request, as authenticated by the server that accepted it.
 type Caller struct {
 	Account signin.Account
-	// Credential names what proves it.
+	// Credential identifies the credential of the caller.
 	Credential string
-	// CSRF is what forms of the browser's session must show; empty for programs.
+	// CSRF is the secret that forms of the browser's session must contain; empty for programs.
 	CSRF string
 }
 
 type callerKey struct{}
 
-// CallerOf is who a request is from that has gone through Web, here or at a mate.
+// CallerOf returns the caller of a request that passed through Web, here or at a mate.
 func CallerOf(r *http.Request) (Caller, bool) {
 	c, ok := r.Context().Value(callerKey{}).(Caller)
 	return c, ok
 }
 
-// Forwarded begins the credential of a request that a mate has forwarded.
+// Forwarded is the prefix of the credential of a request that a mate has forwarded.
 const Forwarded = "mate:"
 
-// Web serves the requests of a web door that next answers where the mail file is here, and hands the others on to the same door
-// of its home. who says who a request is from; false: it is from nobody, and answered. The zero Caller is served here. Next asks
-// CallerOf.
+// Web returns a handler for a web door. It serves a request with next if the mail file is here, and otherwise forwards
+// it to the same door of the home. who returns the caller of a request, or false if it has answered the request itself.
+// A request of the zero Caller is served here. next gets the caller with CallerOf.
 func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request, c Caller) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -70,7 +70,7 @@ func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) 
 	})
 }
 
-// route serves a request where the mail file is here, and hands it on where it is at another server.
+// route serves a request here if the mail file is here, and forwards it otherwise.
 func (s *Service) route(w http.ResponseWriter, r *http.Request, door string, c *Caller, here http.HandlerFunc) {
 	var node Node
 	var mates bus.Bus
@@ -95,17 +95,17 @@ func (s *Service) route(w http.ResponseWriter, r *http.Request, door string, c *
 		case !p.Self:
 			s.handOn(w, r, mates, &p, c, door)
 		case !s.serveHere(w, r, door, s.here(node, c.Account.Database), here):
-			continue // it has moved since
+			continue // the mail file has moved meanwhile
 		}
 		return
 	}
 }
 
-// serveHere serves a request here, unless the mail file is at another server by now: false.
+// serveHere serves a request here. It returns false, without serving it, if the mail file is at another server by now.
 func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string, x *Session, here http.HandlerFunc) bool {
 	defer x.End()
 	if door == DoorWeb && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		here(w, r) // it changes nothing, or lasts: a download, or a connection for pushes
+		here(w, r) // it changes nothing, or is long: a download, or a connection for pushes
 		return true
 	}
 	if !x.Begin(r.Context()) {
@@ -117,7 +117,7 @@ func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string,
 	return true
 }
 
-// waitingBody is the body of a request that does not hold up a hand-over while it comes.
+// waitingBody is the body of a request. It does not delay a hand-over while it waits for data.
 type waitingBody struct {
 	io.ReadCloser
 	x   *Session
@@ -133,7 +133,7 @@ func (b *waitingBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unavailable says that nobody serves the mail file now.
+// unavailable answers that no server currently serves the mail file.
 func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	s.failed.Inc()
 	s.env.Log.Warn("forward: nobody answers a request", "path", r.URL.Path, "err", err)
@@ -141,7 +141,7 @@ func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error)
 	http.Error(w, "No server has your mail file now. Try again in a moment.", http.StatusServiceUnavailable)
 }
 
-// handOn carries a request to the home, and its answer back.
+// handOn forwards a request to the home, and returns its response.
 func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller, door string) {
 	h := hello{Door: door, Person: c.Account.Who.Person.String(), Credential: c.Credential, CSRF: c.CSRF, TLS: r.TLS != nil}
 	if at, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil {
@@ -164,7 +164,7 @@ func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, 
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(x *httputil.ProxyRequest) {
 			x.Out.URL.Scheme, x.Out.URL.Host, x.Out.Host = "http", "home", x.In.Host
-			x.Out.Header.Del("Authorization") // the home believes us, and is told no secrets
+			x.Out.Header.Del("Authorization") // the home trusts us, so do not send it secrets
 			x.Out.Header.Del("Cookie")
 		},
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -193,7 +193,7 @@ func (s *Service) dial(ctx context.Context, mates bus.Bus, home note.UNID, heade
 	return &requested{stream}, nil
 }
 
-// requested is the front's end of a forwarded request.
+// requested is the accepting server's end of a forwarded request.
 type requested struct{ bus.Stream }
 
 // LocalAddr implements net.Conn.
@@ -202,7 +202,7 @@ func (*requested) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: 
 // RemoteAddr implements net.Conn.
 func (r *requested) RemoteAddr() net.Addr { return r.LocalAddr() }
 
-// serveForwarded serves requests that mates forward to a door.
+// serveForwarded serves the requests that mates forward to a door.
 func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *http.Request, Caller)) {
 	if s == nil {
 		return
@@ -276,7 +276,7 @@ func (f *forwarded) Close() error {
 	return err
 }
 
-// oneByOne is a listener of connections that are handed to it.
+// oneByOne is a net.Listener of connections that are passed to it.
 type oneByOne struct {
 	conns  chan net.Conn
 	once   sync.Once

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestWeb asks at a server for what another has: requests, large bodies both ways, answers that go on, and upgrades.
+// TestWeb sends requests to one server that another server must answer: large bodies in both directions, streamed
+// responses, upgrades.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
@@ -118,7 +119,7 @@ func TestWeb(t *testing.T) {
 	if rest := text(events); rest != "data: 1\n\ndata: 2\n\n" {
 		t.Errorf("%q", rest)
 	}
-	// An upgrade.
+	// An upgrade of the connection.
 	r, _ := http.NewRequest(http.MethodGet, web.URL+"/jmap/ws", nil)
 	r.Header.Set("Cookie", "a=b")
 	r.Header.Set("Connection", "Upgrade")

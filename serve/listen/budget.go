@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// ErrMemory reports that a message found no room in a Budget: its sender may try again later.
+// ErrMemory reports that a Budget has no room for a message. The sender may retry later.
 var ErrMemory = errors.New("listen: the memory for messages is in use")
 
-// Budget bounds the bytes of messages in flight over all sessions that share it, whatever their door.
+// Budget limits the memory, in bytes, of messages being received or sent in all sessions that share it, at all doors.
 type Budget struct {
 	max     int64
 	used    atomic.Int64
@@ -22,7 +22,7 @@ type Budget struct {
 	holders map[holder]int64
 }
 
-// Shares are the bytes of a budget that one client and one person may hold at most; 0: all of them.
+// Shares are the maximum bytes of a budget that one client and one person may hold; 0 is no limit but the budget's.
 type Shares struct {
 	// Client is the share of one address (see Options.MaxPerAddress), over all its connections.
 	Client int64
@@ -30,34 +30,35 @@ type Shares struct {
 	Person int64
 }
 
-// holder names a client or a person; the zero value is neither.
+// holder identifies a client or a person. The zero value identifies neither.
 type holder struct {
 	client netip.Addr
 	person [16]byte
 }
 
-// NewBudget makes a budget of so many bytes.
+// NewBudget returns a budget of max bytes.
 func NewBudget(max int64) *Budget { return &Budget{max: max} }
 
-// NewSharedBudget makes a budget of which one client or person gets a share, so that the rest is there for others.
+// NewSharedBudget returns a budget of max bytes of which one client or person gets only a share, so that the rest is
+// left for others.
 func NewSharedBudget(max int64, shares Shares) *Budget {
 	return &Budget{max: max, shares: shares, holders: map[holder]int64{}}
 }
 
-// Max is the number of bytes that there are.
+// Max returns the size of the budget in bytes.
 func (b *Budget) Max() int64 { return b.max }
 
-// Used is the number of bytes in use.
+// Used returns the number of bytes in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Refused counts how often there were not as many bytes as were asked for: of the whole, and of the share of one client or
-// person.
+// Refused returns the number of rejected requests for bytes: because the budget was used up, and because a client's or
+// person's share was.
 func (b *Budget) Refused() (whole, share uint64) { return b.refused.Load(), b.greedy.Load() }
 
-// Has says whether n bytes would be given now.
+// Has reports whether n bytes are available now.
 func (b *Budget) Has(n int64) bool { return b.used.Load()+n <= b.max }
 
-// Take takes n bytes; false, and nothing taken, if there are not as many.
+// Take reserves n bytes. If they are not available, it reserves nothing and returns false.
 func (b *Budget) Take(n int64) bool {
 	if b.used.Add(n) > b.max {
 		b.used.Add(-n)
@@ -67,18 +68,17 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// Give gives n bytes back.
+// Give releases n bytes.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
 
-// Share is a Budget as one client or person sees it.
+// Share is one client's or person's part of a Budget.
 type Share struct {
 	*Budget
 	of   holder
-	most int64 // 0: there is no bound but the budget's
+	most int64 // 0: no limit but the budget's
 }
 
-// Share is the part of a budget that the client of this connection may have. Clients on this machine may
-// have all of it.
+// Share returns the share of the connection's client. Clients on this machine may have the whole budget.
 func (c *Conn) Share(b *Budget) Share {
 	if key, counted := c.clientKey(); counted {
 		return Share{b, holder{client: key}, b.shares.Client}
@@ -86,8 +86,8 @@ func (c *Conn) Share(b *Budget) Share {
 	return Share{Budget: b}
 }
 
-// Of is the part of the budget that a person may have, wherever their requests come from. The zero person is nobody, whose
-// bytes are not counted together.
+// Of returns the share of a person for all of their requests. The zero person has no share of their own: only the
+// budget limits it.
 func (b *Budget) Of(person [16]byte) Share {
 	if person == [16]byte{} {
 		return Share{Budget: b}
@@ -95,7 +95,7 @@ func (b *Budget) Of(person [16]byte) Share {
 	return Share{b, holder{person: person}, b.shares.Person}
 }
 
-// Max is the number of bytes that the holder may have.
+// Max returns the maximum number of bytes that the holder may have.
 func (s Share) Max() int64 {
 	if s.most > 0 {
 		return min(s.max, s.most)
@@ -103,7 +103,7 @@ func (s Share) Max() int64 {
 	return s.max
 }
 
-// Has says whether n bytes would be given now.
+// Has reports whether n bytes are available to the holder now.
 func (s Share) Has(n int64) bool {
 	if s.most > 0 {
 		s.mu.Lock()
@@ -116,7 +116,7 @@ func (s Share) Has(n int64) bool {
 	return s.Budget.Has(n)
 }
 
-// Take takes n bytes; false, and nothing taken, if there are not as many.
+// Take reserves n bytes. If they are not available, it reserves nothing and returns false.
 func (s Share) Take(n int64) bool {
 	if s.most == 0 {
 		return s.Budget.Take(n)
@@ -135,7 +135,7 @@ func (s Share) Take(n int64) bool {
 	return true
 }
 
-// Give gives n bytes back.
+// Give releases n bytes.
 func (s Share) Give(n int64) {
 	s.Budget.Give(n)
 	if s.most == 0 {

@@ -3,8 +3,8 @@ package listen
 import "sync"
 
 const (
-	// bufferSize is what a buffer has at first, keptSize the most that it may have grown to and
-	// still go back to the pool.
+	// bufferSize is the initial size of a buffer. keptSize is the maximum size of a buffer that is returned to the
+	// pool.
 	bufferSize = 16 << 10
 	keptSize   = 512 << 10
 )
@@ -14,14 +14,13 @@ var buffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// Buffer is a pooled piece of memory that a session holds while a command runs: between two commands
-// it has none.
+// Buffer is pooled memory that a session holds while a command runs. Between commands it holds none.
 type Buffer struct {
 	B    []byte
 	held *[]byte
 }
 
-// Take gets the memory, where the session has none yet.
+// Take allocates the memory, unless the session already has it.
 func (p *Buffer) Take() {
 	if p.held == nil {
 		p.held = buffers.Get().(*[]byte)
@@ -29,7 +28,7 @@ func (p *Buffer) Take() {
 	}
 }
 
-// Release gives it back.
+// Release returns the memory to the pool.
 func (p *Buffer) Release() {
 	if p.held == nil {
 		return

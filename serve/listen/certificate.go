@@ -8,19 +8,19 @@ import (
 	"doublet/wire/scram"
 )
 
-// tlsSocket remembers, for one handshake, which certificate was shown: crypto/tls does not tell.
+// tlsSocket records the certificate that a handshake presented, because crypto/tls does not report it.
 type tlsSocket struct {
 	net.Conn
 	shown *tls.Certificate
 }
 
-// remembering is cfg with a choice of certificates that leaves the chosen one at the connection.
+// remembering returns a copy of cfg that records the chosen certificate at the connection.
 func remembering(cfg *tls.Config) *tls.Config {
 	if cfg == nil {
 		return nil
 	}
 	c := cfg.Clone()
-	c.Certificates = nil // else they are chosen from without asking
+	c.Certificates = nil // otherwise crypto/tls chooses from them without calling GetCertificate
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := choose(cfg, hello)
 		if s, ok := hello.Conn.(*tlsSocket); ok && err == nil {
@@ -31,7 +31,7 @@ func remembering(cfg *tls.Config) *tls.Config {
 	return c
 }
 
-// choose is what crypto/tls does.
+// choose selects a certificate as crypto/tls does.
 func choose(cfg *tls.Config, hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cfg.GetCertificate != nil && (len(cfg.Certificates) == 0 || hello.ServerName != "") {
 		if cert, err := cfg.GetCertificate(hello); cert != nil || err != nil {
@@ -44,13 +44,13 @@ func choose(cfg *tls.Config, hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 		}
 	}
 	if len(cfg.Certificates) == 0 {
-		return nil, nil // crypto/tls has an error for that
+		return nil, nil // crypto/tls reports the error
 	}
 	return &cfg.Certificates[0], nil
 }
 
-// EndPoint is the channel binding tls-server-end-point of the certificate that was shown, nil where
-// none was: without TLS, and in a session that was resumed.
+// EndPoint returns the channel binding tls-server-end-point of the presented certificate. It returns nil without TLS,
+// and for a resumed TLS session, which presents no certificate.
 func (c *Conn) EndPoint() []byte {
 	if c.under == nil || c.under.shown == nil {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// gate bounds how many sessions work at one time. A session works from the first byte of a command to its
-// answer, but not while it waits for its client: a slow one takes nobody's turn.
+// gate limits the number of sessions that work at the same time. A session works from the first byte of a command to
+// its reply, but not while it waits for its client: a slow client does not occupy a slot.
 type gate struct {
-	max     int64 // 0: no bound
+	max     int64 // 0: no limit
 	running atomic.Int64
 	peak    atomic.Int64
 	waits   atomic.Uint64
@@ -35,7 +35,7 @@ func (g *gate) enter() {
 	g.waits.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// Who leaves after this has been seen wakes somebody; who left before is seen by try.
+	// A session that leaves after this line wakes a waiting one. A session that left before frees a slot that try sees.
 	g.waiting.Add(1)
 	defer g.waiting.Add(-1)
 	for !g.try() {
@@ -74,7 +74,7 @@ func (g *gate) leave() {
 	}
 }
 
-// work begins a command, or goes on with it after a wait for the client.
+// work begins a command, or resumes it after a wait for the client.
 func (c *Conn) work() {
 	if !c.working {
 		c.workedSince = c.Now()
@@ -83,7 +83,7 @@ func (c *Conn) work() {
 	}
 }
 
-// rest ends it, or interrupts it for such a wait, and says whether there was one.
+// rest ends a command, or suspends it to wait for the client. It reports whether a command was running.
 func (c *Conn) rest() bool {
 	if !c.working {
 		return false

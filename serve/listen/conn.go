@@ -13,31 +13,31 @@ import (
 	"time"
 )
 
-// Why Await returned without input.
+// Reasons for Await to return without input.
 var (
-	// ErrClosing: the server shuts down. Say goodbye and return from Serve.
+	// ErrClosing: the server is shutting down. Serve should say goodbye and return.
 	ErrClosing = errors.New("listen: server is closing")
-	// ErrWoken: Wake was called. Nothing of the input is lost; Await again.
+	// ErrWoken: Wake was called. No input is lost. The session should call Await again.
 	ErrWoken = errors.New("listen: woken")
-	// ErrTimeout: the peer sent nothing in the time given.
+	// ErrTimeout: the peer sent nothing within the timeout.
 	ErrTimeout = errors.New("listen: timed out")
 )
 
-// Conn is one connection. Its methods belong to the session's goroutine, Wake, Closing, Context,
-// and Close aside, which anyone may call. Read, Write and the methods of input.go and output.go
-// share the buffers; the embedded net.Conn's own Read and Write are hidden by them.
+// Conn is one connection. Only the session's goroutine may call its methods, except Wake, Closing, Context and Close,
+// which any goroutine may call. Read, Write and the methods of input.go and output.go share the buffers. They hide Read
+// and Write of the embedded net.Conn.
 type Conn struct {
 	net.Conn // the socket, or the TLS connection on it
 
 	server *Server
 	door   *Door
-	raw    syscall.RawConn // where a read can be tried before a buffer is taken; nil under TLS
+	raw    syscall.RawConn // tries a read before taking a buffer; nil under TLS
 	tryFD  func(fd uintptr) bool
 	secure *tls.Conn
-	under  *tlsSocket // what secure stands on
+	under  *tlsSocket // the socket under secure
 	remote netip.Addr
-	client netip.AddrPort // whom a proxy has named; zero: nobody has
-	relay  bool           // a web proxy's, with requests of many clients
+	client netip.AddrPort // the client that a proxy named; zero without one
+	relay  bool           // a web proxy's connection, with requests of many clients
 
 	in          *buffer // nil while there is no input
 	r, w        int     // in.b[r:w] is unread
@@ -47,7 +47,7 @@ type Conn struct {
 	readBy      time.Time // the armed deadlines
 	writeBy     time.Time
 	readTimeout time.Duration
-	pace        pace // of what began when Await returned
+	pace        pace // of the input since Await returned
 	working     bool // see gate
 	workedSince time.Time
 
@@ -56,9 +56,9 @@ type Conn struct {
 	woken       bool       // Wake was called and not yet answered
 	interrupted bool       // the read deadline was moved into the past
 	handshaking bool
-	socket      net.Conn // never changes: what abort closes
+	socket      net.Conn // never changes; abort closes it
 
-	person [16]byte // who is signed in, if known; guarded by server.mu
+	person [16]byte // the person signed in, if known; guarded by server.mu
 	known  bool
 }
 
@@ -74,23 +74,24 @@ func newConn(s *Server, nc net.Conn, d *Door) *Conn {
 	return c
 }
 
-// Door is the door that the client came through.
+// Door returns the door that accepted the connection.
 func (c *Conn) Door() *Door { return c.door }
 
-// Context is cancelled when a shutdown ran out of patience: what a command is doing may stop.
+// Context returns a context that is canceled when the time for a graceful shutdown is over. Running commands should
+// then stop.
 func (c *Conn) Context() context.Context { return c.server.ctx }
 
-// Closing is closed when the server begins to shut down.
+// Closing returns a channel that is closed when the server begins to shut down.
 func (c *Conn) Closing() <-chan struct{} { return c.server.closing }
 
-// Now is the time of the server's clock.
+// Now returns the time of the server's clock.
 func (c *Conn) Now() time.Time { return c.server.env.Clock.Now() }
 
-// RemoteIP is the client's address; the zero Addr on a Unix socket.
+// RemoteIP returns the client's address, the zero Addr on a Unix socket.
 func (c *Conn) RemoteIP() netip.Addr { return c.remote }
 
-// Local says that the client is on this machine: loopback or a Unix socket. Whom a proxy names is not,
-// whatever it says.
+// Local reports whether the client is on this machine: on loopback or a Unix socket. A client that a proxy named is
+// never local, whatever address the proxy gave.
 func (c *Conn) Local() bool {
 	if c.client.IsValid() {
 		return false
@@ -102,13 +103,13 @@ func (c *Conn) Local() bool {
 	return unix
 }
 
-// Secure says that the connection is under TLS.
+// Secure reports whether the connection uses TLS.
 func (c *Conn) Secure() bool { return c.secure != nil }
 
-// CanStartTLS says that StartTLS has a configuration to work with and TLS is not on yet.
+// CanStartTLS reports whether the door has a TLS configuration and TLS is not active yet.
 func (c *Conn) CanStartTLS() bool { return c.secure == nil && c.door.TLS != nil }
 
-// TLSState describes the TLS connection; ok is false without one.
+// TLSState returns the state of the TLS connection; ok is false without TLS.
 func (c *Conn) TLSState() (state tls.ConnectionState, ok bool) {
 	if c.secure == nil {
 		return state, false
@@ -116,9 +117,8 @@ func (c *Conn) TLSState() (state tls.ConnectionState, ok bool) {
 	return c.secure.ConnectionState(), true
 }
 
-// StartTLS flushes, throws away what the client has sent in the clear beyond the command (so that
-// nothing injected there is taken for protected), and does the handshake. After an error the
-// connection is of no use.
+// StartTLS flushes the output and does the TLS handshake. It discards input that the client sent in the clear after the
+// command, so that injected plaintext is never taken for protected input. After an error the connection is unusable.
 func (c *Conn) StartTLS() error {
 	if c.door.TLS == nil || c.secure != nil {
 		return fmt.Errorf("listen: door %s: no TLS to start", c.door.Name)
@@ -134,7 +134,7 @@ func (c *Conn) StartTLS() error {
 	}
 	c.handshaking = true
 	if c.rest() {
-		defer c.work() // while it was the client's turn
+		defer c.work() // the handshake waits for the client
 	}
 	by := c.Now().Add(c.server.opts.Load().HandshakeTimeout)
 	err := c.socket.SetDeadline(by)
@@ -155,8 +155,8 @@ func (c *Conn) StartTLS() error {
 	return c.socket.SetDeadline(time.Time{})
 }
 
-// Wake makes the session's Await, the running one or the next, return ErrWoken unless there is
-// input. Any goroutine may call it: it is how a session that waits for its client is told news.
+// Wake makes the session's current or next Await return ErrWoken, unless there is input. Any goroutine may call it, to
+// notify a session that waits for its client.
 func (c *Conn) Wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *Conn) Wake() {
 	c.interrupt()
 }
 
-// interrupt ends a waiting read. Only while idle: a read inside a command goes on.
+// interrupt ends a waiting Await. It does not interrupt a read inside a command. The caller holds mu.
 func (c *Conn) interrupt() {
 	if c.idle && !c.interrupted {
 		c.interrupted = true
@@ -184,7 +184,8 @@ func (c *Conn) interruptForClose() {
 
 func (c *Conn) abort() error { return c.socket.Close() }
 
-// clientKey is what connections are counted by; false for clients on this machine.
+// clientKey returns the key under which connections of a client are counted, or false for clients on this machine and
+// web proxies.
 func (c *Conn) clientKey() (netip.Addr, bool) {
 	if !c.remote.IsValid() || c.relay || c.remote.IsLoopback() && !c.client.IsValid() {
 		return netip.Addr{}, false

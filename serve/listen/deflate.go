@@ -12,31 +12,30 @@ import (
 	"doublet/wire/inflate"
 )
 
-// Why a connection cannot be compressed: it is already, or too many others are.
+// Reasons for Compress to fail.
 var (
 	ErrCompressed     = errors.New("listen: compression is on")
 	ErrCompressedFull = errors.New("listen: too many compressed connections")
 )
 
-// deflated is a connection under DEFLATE in both directions. What it writes refers to nothing before,
-// so that the way out keeps no state. Of the way in it keeps, while it waits between blocks, only as much
-// as the peer may refer back to: what the peer has sent, at most 32 KB. All else comes from pools, for as
-// long as a command is read. A peer that leaves a block open (one that flushes does not) keeps the room
-// of the unpacking, about 72 KB, until it ends the block.
+// deflated is a connection with DEFLATE in both directions. Its output never refers back, so the output side keeps no
+// state. While it waits between blocks, the input side keeps only the window that the peer may refer to: the peer's
+// last input, at most 32 KB. All other memory comes from pools while a command is read. A peer that leaves a block open
+// (a flush closes it) keeps the decoder's memory, about 72 KB, until it ends the block.
 type deflated struct {
 	net.Conn
 
 	in      inflate.Decoder
-	packed  []byte // came, and is not used yet
-	clear   []byte // is unpacked, and not read yet: the decoder's
+	packed  []byte // received, not yet decompressed
+	clear   []byte // decompressed, not yet read; the decoder owns it
 	packBuf *buffer
 	one     [1]byte
 }
 
 var packers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Compress puts DEFLATE on the connection, both ways, from the next byte on. There must be no input
-// that was read and not used: it would be of neither kind.
+// Compress turns on DEFLATE in both directions, from the next byte on. There must be no buffered input: it would be
+// neither compressed nor plain.
 func (c *Conn) Compress() error {
 	if c.packed() != nil {
 		return ErrCompressed
@@ -55,12 +54,12 @@ func (c *Conn) Compress() error {
 	return nil
 }
 
-// CompressedFull says that there are as many compressed connections as may be.
+// CompressedFull reports whether the maximum number of connections is compressed.
 func (c *Conn) CompressedFull() bool {
 	return c.server.compressed.Load() >= int64(c.server.opts.Load().MaxCompressed)
 }
 
-// Compressed says whether the connection is.
+// Compressed reports whether the connection is compressed.
 func (c *Conn) Compressed() bool { return c.packed() != nil }
 
 func (c *Conn) packed() *deflated {
@@ -68,16 +67,16 @@ func (c *Conn) packed() *deflated {
 	return d
 }
 
-// Read gives what the peer said, as soon as it can be unpacked: a flush need not end a block. It fails
-// as the connection below does, and loses nothing by it.
+// Read returns the peer's input as soon as it can be decompressed, because a flush need not end a block. It fails when
+// the connection below fails, and then loses no input.
 func (d *deflated) Read(p []byte) (int, error) {
 	for len(d.clear) == 0 {
 		if len(d.packed) > 0 || !d.in.Resting() {
-			// Also without input: a long match may be half out.
+			// Decode even without input: a long match may be only partly written out.
 			out, used, err := d.in.Decode(d.packed)
 			d.clear, d.packed = out, d.packed[used:]
 			if len(out) > 0 {
-				break // an error stays, and is found again
+				break // the decoder returns the error again later
 			}
 			if err != nil {
 				return 0, err
@@ -92,7 +91,7 @@ func (d *deflated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// more waits for input, after rest without a buffer.
+// more waits for input. After rest it has no buffer, and reads a single byte first.
 func (d *deflated) more() error {
 	into := d.one[:]
 	if d.packBuf != nil {
@@ -107,17 +106,17 @@ func (d *deflated) more() error {
 	}
 	d.packed = into[:n]
 	if d.packBuf == nil {
-		d.packBuf = getBuffer() // for what follows
+		d.packBuf = getBuffer() // for the following input
 	}
 	return nil
 }
 
-// rest gives back what a waiting connection does not need.
+// rest releases the memory that a waiting connection does not need.
 func (d *deflated) rest() {
 	if len(d.clear) > 0 || len(d.packed) > 0 {
 		return
 	}
-	d.clear = nil // it holds the room of the decoder
+	d.clear = nil // it refers to the decoder's memory
 	d.in.Rest()
 	if d.packBuf != nil {
 		putBuffer(d.packBuf)
@@ -125,7 +124,7 @@ func (d *deflated) rest() {
 	}
 }
 
-// Write packs and sends, so that the peer can unpack all of it at once.
+// Write compresses and sends p, so that the peer can decompress all of it at once.
 func (d *deflated) Write(p []byte) (int, error) {
 	b := packers.Get().(*bytes.Buffer)
 	defer packers.Put(b)
@@ -143,10 +142,10 @@ func (d *deflated) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxPiece bounds what a pooled packer holds.
+// maxPiece limits the size of a pooled compressor's buffer, in bytes.
 const maxPiece = 256 << 10
 
-// uncompressed counts a connection that has ended.
+// uncompressed releases the compression state of a connection that has ended.
 func (c *Conn) uncompressed() {
 	d := c.packed()
 	if d == nil {

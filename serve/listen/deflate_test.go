@@ -16,7 +16,7 @@ import (
 	"doublet/env"
 )
 
-// squeezed is the client's end, by another implementation.
+// squeezed is a client with another DEFLATE implementation.
 type squeezed struct {
 	net.Conn
 	w *stdflate.Writer
@@ -41,7 +41,7 @@ func (s *squeezed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// compressing opens a door that compresses at once and gives back every line, upper case.
+// compressing opens a door that compresses at once and echoes each line in upper case.
 func compressing(t testing.TB, o Options, idle chan *Conn) func() net.Conn {
 	t.Helper()
 	s := New(env.TestRealTime(t).Env, o, nil)
@@ -73,7 +73,7 @@ func compressing(t testing.TB, o Options, idle chan *Conn) func() net.Conn {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = s.Shutdown(ctx) // cuts what is left
+		_ = s.Shutdown(ctx) // closes the remaining sessions
 	})
 	return func() net.Conn {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -85,8 +85,8 @@ func compressing(t testing.TB, o Options, idle chan *Conn) func() net.Conn {
 	}
 }
 
-// TestDeflate: what another implementation packs comes through, in pieces of any size and with
-// references back over many waits, and what is written here it unpacks.
+// TestDeflate: input from another implementation arrives unchanged, in pieces of any size and with references back
+// across many waits. The other implementation can decompress the output.
 func TestDeflate(t *testing.T) {
 	t.Parallel()
 	dial := compressing(t, Options{}, nil)
@@ -110,7 +110,7 @@ func TestDeflate(t *testing.T) {
 			t.Fatalf("%.80q came back as %.80q, %v", line, got, err)
 		}
 	}
-	// A peer that dribbles, byte by byte.
+	// A slow peer that sends single bytes.
 	slow := dial()
 	var packed bytes.Buffer
 	w, _ := stdflate.NewWriter(&packed, 9)
@@ -129,8 +129,8 @@ func TestDeflate(t *testing.T) {
 	}
 }
 
-// TestDeflatePartialFlush: a line that is all there is answered, though what was flushed ends in the
-// middle of a byte. The packed lines are what zlib gives with Z_PARTIAL_FLUSH.
+// TestDeflatePartialFlush: a single line is answered although the flushed data ends in the middle of a byte. zlib made
+// the compressed lines with Z_PARTIAL_FLUSH.
 func TestDeflatePartialFlush(t *testing.T) {
 	t.Parallel()
 	c := compressing(t, Options{}, nil)()
@@ -150,7 +150,7 @@ func TestDeflatePartialFlush(t *testing.T) {
 	}
 }
 
-// TestDeflateGarbage ends the session, not the server.
+// TestDeflateGarbage: malformed input ends the session, not the server.
 func TestDeflateGarbage(t *testing.T) {
 	t.Parallel()
 	dial := compressing(t, Options{}, nil)
@@ -163,7 +163,7 @@ func TestDeflateGarbage(t *testing.T) {
 	}
 }
 
-// TestDeflateWake: a waiting session is told news, also in the middle of a block, and loses nothing.
+// TestDeflateWake: a waiting session can be woken, even in the middle of a block, without loss of input.
 func TestDeflateWake(t *testing.T) {
 	t.Parallel()
 	idle := make(chan *Conn, 1)
@@ -187,7 +187,7 @@ func TestDeflateWake(t *testing.T) {
 		say("", "news\n")
 		say("hello hello\n", "HELLO HELLO\n")
 	}
-	// Half a command; the other half after a wake.
+	// Send half a command, wake the session, then send the other half.
 	if _, err := io.WriteString(c, "half"); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestDeflateWake(t *testing.T) {
 	if _, err := io.WriteString(c, " and half\n"); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]byte, len("news\nHALF AND HALF\n")) // whichever came first
+	got := make([]byte, len("news\nHALF AND HALF\n")) // in either order
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != "news\nHALF AND HALF\n" && string(got) != "HALF AND HALF\nnews\n" {
 		t.Fatalf("%q, %v", got, err)
 	}
@@ -215,13 +215,13 @@ func TestDeflateLimit(t *testing.T) {
 	}
 }
 
-// TestDeflateIdleCost: a waiting connection holds what its client has said, and no inflater.
+// TestDeflateIdleCost: a waiting connection keeps the client's window, but no decoder.
 func TestDeflateIdleCost(t *testing.T) {
 	idle := make(chan *Conn, 1)
 	dial := compressing(t, Options{}, idle)
 	const n = 100
 	measure := func() uint64 {
-		for range 3 { // pools let go after two
+		for range 3 { // pools release memory after two
 			runtime.GC()
 		}
 		var m runtime.MemStats

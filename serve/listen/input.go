@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// BufferSize is the size of a pooled buffer in bytes, and so the longest line that ReadLine can
-// give.
+// BufferSize is the size of a pooled buffer in bytes. It is also the maximum length of a line for ReadLine.
 const BufferSize = 16 << 10
 
-// ErrLineTooLong says that no line end came within the limit. The input stands where it stood.
+// ErrLineTooLong reports that the line has no line end within the limit. No input is consumed.
 var ErrLineTooLong = errors.New("listen: line too long")
 
 type buffer struct{ b []byte }
@@ -21,7 +20,7 @@ var pool = sync.Pool{New: func() any { return &buffer{b: make([]byte, BufferSize
 
 func getBuffer() *buffer { return pool.Get().(*buffer) }
 
-// putBuffer keeps only buffers of the common size: a larger one came from Unread.
+// putBuffer returns a buffer to the pool, but not a larger one that Unread made.
 func putBuffer(b *buffer) {
 	if cap(b.b) == BufferSize {
 		b.b = b.b[:BufferSize]
@@ -29,10 +28,9 @@ func putBuffer(b *buffer) {
 	}
 }
 
-// Await waits for the first byte of the next command, at least timeout and at most 9/4 of it:
-// deadlines are re-armed seldom. It flushes first, and holds no buffer while it waits.
-// It returns nil when there is input, else ErrClosing, ErrWoken, ErrTimeout, io.EOF or the
-// socket's error.
+// Await waits for the first byte of the next command, for at least timeout and at most 9/4 of it: it saves system calls
+// by re-arming deadlines rarely. It flushes the output first, and holds no buffer while it waits. It returns nil when
+// there is input, otherwise ErrClosing, ErrWoken, ErrTimeout, io.EOF or the socket's error.
 func (c *Conn) Await(timeout time.Duration) error {
 	if c.server.isClosing() {
 		return ErrClosing
@@ -51,7 +49,7 @@ func (c *Conn) Await(timeout time.Duration) error {
 		d.rest()
 	}
 	c.mu.Lock()
-	// Looked at again under the lock: who wakes us later finds idle set.
+	// Check again under the lock: a later Wake or shutdown sees idle set.
 	if c.server.isClosing() {
 		c.mu.Unlock()
 		return ErrClosing
@@ -89,9 +87,9 @@ func (c *Conn) Await(timeout time.Duration) error {
 	return ErrTimeout
 }
 
-// Fill reads more input inside a command: at least one byte is added to Buffered. It flushes
-// first. A shutdown does not end it. With a full buffer it returns ErrLineTooLong; to a client that
-// sends more slowly than MinRate, ErrTimeout.
+// Fill reads more input inside a command, and adds at least one byte to Buffered. It flushes the output first. A
+// shutdown does not interrupt it. It returns ErrLineTooLong if the buffer is full, and ErrTimeout if the client sends
+// more slowly than MinRate.
 func (c *Conn) Fill(timeout time.Duration) error {
 	if err := c.ready(timeout); err != nil {
 		return err
@@ -103,7 +101,7 @@ func (c *Conn) Fill(timeout time.Duration) error {
 	})
 }
 
-// paced reads inside a command by read, which says how many bytes came.
+// paced calls read inside a command. read returns the number of bytes received.
 func (c *Conn) paced(read func() (int, error)) error {
 	worked, began := c.rest(), c.Now()
 	n, err := read()
@@ -117,7 +115,8 @@ func (c *Conn) paced(read func() (int, error)) error {
 	return err
 }
 
-// ready flushes and arms the deadline before a read inside a command. ErrTimeout: the client has been too slow.
+// ready flushes the output and arms the deadline for a read inside a command. It returns ErrTimeout if the client has
+// been too slow.
 func (c *Conn) ready(timeout time.Duration) error {
 	if err := c.Flush(); err != nil {
 		return err
@@ -131,8 +130,8 @@ func (c *Conn) ready(timeout time.Duration) error {
 	return c.armRead(left)
 }
 
-// armRead sets the read deadline unless the one that stands gives the peer the time anyway, and
-// not much more: setting it costs more than the rest of a short command. Under mu.
+// armRead sets the read deadline, unless the current one already allows the timeout and not much more: setting a
+// deadline costs more than the rest of a short command. The caller holds mu.
 func (c *Conn) armRead(timeout time.Duration) error {
 	now := c.Now()
 	c.readTimeout = timeout
@@ -144,7 +143,7 @@ func (c *Conn) armRead(timeout time.Duration) error {
 	return c.socket.SetReadDeadline(c.readBy)
 }
 
-// fill reads once into the buffer, taking one only when there is something to put into it.
+// fill reads once into the buffer. It allocates a buffer only when there is input.
 func (c *Conn) fill() error {
 	if c.in != nil {
 		if c.r == c.w {
@@ -184,8 +183,7 @@ func (c *Conn) filled(n int, err error) error {
 	return err
 }
 
-// Buffered is the input that has been read from the socket and not used, valid until the next
-// call.
+// Buffered returns the input that was read from the socket but not used. It is valid until the next call.
 func (c *Conn) Buffered() []byte {
 	if c.in == nil {
 		return nil
@@ -193,19 +191,19 @@ func (c *Conn) Buffered() []byte {
 	return c.in.b[c.r:c.w]
 }
 
-// Discard uses up n buffered bytes.
+// Discard removes n bytes from the buffered input.
 func (c *Conn) Discard(n int) {
 	c.r = min(c.r+n, c.w)
 	if c.r == c.w {
-		// The buffer stays until the next wait, so that a line in it is valid that long.
+		// Keep the buffer until the next wait, so that a line in it stays valid.
 		c.r, c.w = 0, 0
 	}
 }
 
-// DiscardInput throws away what is buffered.
+// DiscardInput discards the buffered input.
 func (c *Conn) DiscardInput() { c.dropInput() }
 
-// Unread puts p back before what is buffered.
+// Unread puts p back in front of the buffered input.
 func (c *Conn) Unread(p []byte) {
 	if len(p) == 0 {
 		return
@@ -224,8 +222,8 @@ func (c *Conn) Unread(p []byte) {
 	c.in, c.w = b, n
 }
 
-// ReadLine gives the next line with its line end (LF, with or without CR before it), valid until
-// the next read. limit counts the line end and is at most BufferSize. timeout is for each read.
+// ReadLine returns the next line with its line end, LF or CR LF. It is valid until the next read. limit includes the
+// line end and is at most BufferSize. timeout applies to each read.
 func (c *Conn) ReadLine(limit int, timeout time.Duration) ([]byte, error) {
 	scanned := 0
 	for {
@@ -248,8 +246,8 @@ func (c *Conn) ReadLine(limit int, timeout time.Duration) ([]byte, error) {
 	}
 }
 
-// Read reads inside a command, with the timeout of the last Await, Fill or ReadLine: first what
-// is buffered, else straight from the socket into p.
+// Read reads inside a command, with the timeout of the last Await, Fill or ReadLine. It returns buffered input first,
+// and otherwise reads from the socket directly into p.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.r < c.w {
 		n := copy(p, c.in.b[c.r:c.w])
@@ -260,7 +258,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if err := c.ready(timeout); err != nil {
 		return 0, err
 	}
-	c.readTimeout = timeout // ready may have armed less
+	c.readTimeout = timeout // ready may have armed a shorter one
 	n := 0
 	err := c.paced(func() (int, error) {
 		var err error

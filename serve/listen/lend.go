@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Lend ends the command and lends the socket, with TLS and compression on it, to a caller that carries its bytes
-// elsewhere. ahead is the input that was read and not used. The caller sets deadlines as it likes; where it is to go on
-// as a session, Regain comes before the next use of the Conn.
+// Lend ends the command and lends the connection, including TLS and compression, to a caller that copies its bytes
+// elsewhere. ahead is the input that was read but not used. The caller may set deadlines. To continue the session, it
+// must call Regain before it uses the Conn again.
 func (c *Conn) Lend() (socket net.Conn, ahead []byte, err error) {
 	if err := c.Flush(); err != nil {
 		return nil, nil, err
 	}
 	ahead = slices.Clone(c.Buffered())
 	c.dropInput()
-	c.rest() // as long as its bytes are carried it takes nobody's turn
+	c.rest() // while its bytes are copied it occupies no slot
 	return c.Conn, ahead, nil
 }
 
-// Regain ends Lend: no deadline stands any more, and a command begins.
+// Regain ends Lend: it clears the deadlines and begins a command.
 func (c *Conn) Regain() error {
 	c.mu.Lock()
 	c.readBy, c.writeBy, c.interrupted = time.Time{}, time.Time{}, false

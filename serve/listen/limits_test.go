@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// TestPersons: a person's sessions and the people at one time are bounded, over all doors.
+// TestPersons: the sessions of a person and the number of people are limited over all doors.
 func TestPersons(t *testing.T) {
 	t.Parallel()
-	// A line is a name: the session signs in as it.
+	// A line is a name: the session signs in as that person.
 	s, st, a := openDoor(t, testEnv(), Options{MaxPerPerson: 2, MaxUsers: 2}, Door{Name: "sign", Serve: func(c *Conn) {
 		for c.Await(time.Minute) == nil {
 			line, err := c.ReadLine(100, time.Minute)
@@ -58,24 +58,23 @@ func TestPersons(t *testing.T) {
 	_ = one.Close()
 	until(func() bool { return s.Load().Connections == before-1 })
 	again := dial(t, a)
-	_, _ = io.WriteString(again, "ada\nada\n") // twice on one connection is once
+	_, _ = io.WriteString(again, "ada\nada\n") // a second sign-in on one connection does not count
 	expect(t, again, "in\nin\n")
-	// A connection that turns to another person leaves the first.
+	// A connection that signs in as another person leaves the first.
 	_, _ = io.WriteString(again, "carol\n")
 	expect(t, again, "in\n")
 	sign("ada", "in\n")
 	if st.get("Server.Listen.Refused.Person") != 1 || st.get("Server.Listen.Refused.Users") != 1 {
 		t.Errorf("counted %v", st.m)
 	}
-	// New limits hold for those who come from now on; who is there stays.
+	// New limits apply to new sign-ins. Existing sessions stay.
 	s.Limit(Options{MaxPerPerson: 1, MaxUsers: 100})
 	sign("ada", "sessions\n")
 	sign("dora", "in\n")
 	sign("emil", "in\n")
 }
 
-// TestRunning: no more commands than allowed at one time, and one that waits for its client takes
-// nobody's turn.
+// TestRunning: no more commands than allowed run at the same time. One that waits for its client occupies no slot.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	const most = 2
@@ -121,14 +120,14 @@ func TestRunning(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	let <- struct{}{}
-	<-enter // the third has its turn
+	<-enter // the third got a slot
 	let <- struct{}{}
 	let <- struct{}{}
 	_, _ = io.WriteString(slow, "x\n")
 	expect(t, slow, "x\n")
 }
 
-// TestGate: whoever leaves wakes who waits.
+// TestGate: a session that leaves wakes a waiting one.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	g := newGate(3)
@@ -150,7 +149,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestShare: one client does not get the whole budget; one on this machine may.
+// TestShare: one client cannot use the whole budget, but a client on this machine can.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	b := NewSharedBudget(100, Shares{Client: 40, Person: 60})
@@ -182,7 +181,7 @@ func TestShare(t *testing.T) {
 		t.Error("nothing is given again")
 	}
 	one.Give(40)
-	// A person has a share over all requests; nobody has none.
+	// A person has one share for all requests. The zero person has none.
 	ada, bo := b.Of([16]byte{1}), b.Of([16]byte{2})
 	if ada.Max() != 60 || !ada.Take(50) || b.Of([16]byte{1}).Take(11) || ada.Has(11) || !bo.Take(40) || !b.Of([16]byte{}).Take(10) {
 		t.Error("shares of people")

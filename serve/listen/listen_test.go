@@ -90,7 +90,7 @@ func expectEnd(t *testing.T, c net.Conn) {
 	}
 }
 
-// echo answers lines, says "woken" and "bye"; "hold" reads one more line inside the command.
+// echo echoes lines, and prints "woken" and "bye". After "hold" it reads one more line inside the command.
 func echo(c *Conn) {
 	c.PrintString("hi\n")
 	for {
@@ -149,7 +149,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Sessions between commands are told at once; one inside a command finishes it first.
+// Sessions between commands end at once. A session inside a command finishes it first.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	s, _, a := openDoor(t, testEnv(), Options{}, Door{Name: "echo", Serve: echo})
@@ -179,7 +179,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A shutdown without patience cuts what is left.
+// A shutdown without time closes the remaining sessions.
 func TestShutdownCuts(t *testing.T) {
 	t.Parallel()
 	s, _, a := openDoor(t, testEnv(), Options{}, Door{Name: "echo", Serve: echo})
@@ -210,7 +210,7 @@ func TestWake(t *testing.T) {
 		_, _ = io.WriteString(c, "x\n")
 		expect(t, c, "x\n")
 	}
-	// Inside a command it waits for the command's end.
+	// Inside a command, Wake takes effect after the command.
 	_, _ = io.WriteString(c, "hold\n")
 	expect(t, c, "go\n")
 	conn.Wake()
@@ -218,7 +218,7 @@ func TestWake(t *testing.T) {
 	expect(t, c, "end\nwoken\n")
 }
 
-// Wakes and input at the same time lose neither a byte nor a wake.
+// Concurrent wakes and input lose neither a byte nor a wake.
 func TestWakeRace(t *testing.T) {
 	t.Parallel()
 	conns := make(chan *Conn, 1)
@@ -322,11 +322,11 @@ func TestLimits(t *testing.T) {
 	if st.get("Server.Listen.Refused.Full") != 1 {
 		t.Error(st.m)
 	}
-	// A place that is free again is given away.
+	// A slot that becomes free is used again.
 	_, _ = io.WriteString(one, "panic\n")
 	expectEnd(t, one)
 	for s.Conns() > 1 {
-		runtime.Gosched() // the place is free a moment after the socket is closed
+		runtime.Gosched() // the slot becomes free shortly after the socket is closed
 	}
 	expect(t, dial(t, a), "hi\n")
 }
@@ -340,7 +340,7 @@ func TestUnix(t *testing.T) {
 		}
 		c.PrintString("local\n")
 	}}
-	// What a dead server left is replaced …
+	// The socket of a dead server is replaced …
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +353,7 @@ func TestUnix(t *testing.T) {
 	if err != nil || fi.Mode().Perm() != 0o600 {
 		t.Error(fi.Mode(), err)
 	}
-	// … a living one's is not.
+	// … that of a running server is not.
 	s := New(testEnv(), Options{}, nil)
 	if _, err := s.Open(d); err == nil {
 		t.Error("took a socket that is in use")
@@ -361,7 +361,7 @@ func TestUnix(t *testing.T) {
 	expect(t, dial(t, a), "local\n")
 }
 
-// Over a connection that is no socket the session is the same.
+// The session works the same over a connection that is not a socket.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	s := New(testEnv(), Options{}, nil)
@@ -401,7 +401,7 @@ func TestUnreadAndLongOutput(t *testing.T) {
 	expectEnd(t, c)
 }
 
-// A session that waits holds no buffer.
+// A waiting session holds no buffer.
 func TestIdleHoldsNothing(t *testing.T) {
 	t.Parallel()
 	conns := make(chan *Conn, 1)

@@ -1,7 +1,7 @@
 package listen
 
-// Print adds to the output, which goes out before the session next waits for input, or on Flush.
-// An error shows there.
+// Print appends p to the output. The output is sent on Flush or before the session waits for input, and errors are
+// returned there.
 func (c *Conn) Print(p []byte) {
 	for len(p) > 0 {
 		n := copy(c.space(), p)
@@ -10,7 +10,7 @@ func (c *Conn) Print(p []byte) {
 	}
 }
 
-// PrintString is Print for a string.
+// PrintString appends s to the output. See Print.
 func (c *Conn) PrintString(s string) {
 	for len(s) > 0 {
 		n := copy(c.space(), s)
@@ -19,20 +19,20 @@ func (c *Conn) PrintString(s string) {
 	}
 }
 
-// space is the free part of the output buffer; a full one is sent first.
+// space returns the free part of the output buffer. If the buffer is full, it sends the content first.
 func (c *Conn) space() []byte {
 	if c.out == nil {
 		c.out = getBuffer()
 		c.out.b = c.out.b[:0]
 	}
 	if len(c.out.b) == cap(c.out.b) {
-		_ = c.send(c.out.b) // a dead socket fails again at the next Flush
+		_ = c.send(c.out.b) // the next Flush fails again on a dead socket
 		c.out.b = c.out.b[:0]
 	}
 	return c.out.b[len(c.out.b):cap(c.out.b)]
 }
 
-// Flush sends what was printed, in one write, and gives the buffer back.
+// Flush sends the output in one write, and releases the buffer.
 func (c *Conn) Flush() error {
 	if c.out == nil {
 		return nil
@@ -48,7 +48,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// Write flushes and sends p at once: for long output that should not be copied.
+// Write flushes the output and sends p directly. It avoids copying long output.
 func (c *Conn) Write(p []byte) (int, error) {
 	if err := c.Flush(); err != nil {
 		return 0, err

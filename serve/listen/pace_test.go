@@ -12,14 +12,14 @@ import (
 	"doublet/env"
 )
 
-// TestPace lets a client send one byte at a time, each just within the timeout: it is cut off after little more than twice the
-// timeout, and one that sends at MinRate is not.
+// TestPace: a client that sends single bytes, each just within the timeout, is disconnected after little more than
+// twice the timeout. A client that sends at MinRate is not.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		bytes int
 		every time.Duration
-		most  time.Duration // 0: it is never cut off
+		most  time.Duration // 0: never disconnected
 	}{
 		{1, time.Second, 4 * time.Minute}, {1, 170 * time.Second, 7 * time.Minute}, {50, time.Second, 7 * time.Minute},
 		{MinRate, time.Second, 0}, {3 * 60 * MinRate, 3 * time.Minute, 0}, {1 << 20, time.Minute, 0},
@@ -41,7 +41,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// dripping is a body of which one octet comes in each while, by the clock of the test.
+// dripping is a body of which one byte arrives per interval of the test's clock.
 type dripping struct {
 	fix   *env.Fixture
 	every time.Duration
@@ -55,7 +55,7 @@ func (d *dripping) Read(b []byte) (int, error) {
 	return 1, nil
 }
 
-// TestPacedBody holds bodies of requests to the same.
+// TestPacedBody: the same limits apply to request bodies.
 func TestPacedBody(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -66,7 +66,7 @@ func TestPacedBody(t *testing.T) {
 	}
 }
 
-// drip is a socket at which one byte comes in each while, by the clock of the test.
+// drip is a socket on which one byte arrives per interval of the test's clock.
 type drip struct {
 	net.Conn
 	dripping
@@ -78,7 +78,7 @@ func (*drip) SetReadDeadline(time.Time) error  { return nil }
 func (*drip) SetWriteDeadline(time.Time) error { return nil }
 func (*drip) Write(b []byte) (int, error)      { return len(b), nil }
 
-// TestSlowCommand drips a command, and a message, into a connection: each byte comes in time, the whole does not.
+// TestSlowCommand sends a command, and a message, byte by byte: each byte arrives in time, but the whole does not.
 func TestSlowCommand(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Minute

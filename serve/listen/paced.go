@@ -9,11 +9,11 @@ import (
 	"doublet/env"
 )
 
-// Patience is how long an HTTP client may take for a piece of an upload or download.
+// Patience is the timeout for a piece of an HTTP client's upload or download.
 const Patience = 30 * time.Second
 
-// Paced reads a request's body, for whose every piece the client has time, however long the whole takes. A client that sends
-// more slowly than MinRate gets os.ErrDeadlineExceeded.
+// Paced returns a reader for a request's body with a timeout for each piece, but none for the whole. A client that
+// sends more slowly than MinRate gets os.ErrDeadlineExceeded.
 func Paced(e *env.Env, w http.ResponseWriter, body io.Reader) io.Reader {
 	return &paced{env: e, c: http.NewResponseController(w), Reader: body}
 }
@@ -31,16 +31,16 @@ func (p *paced) Read(b []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	began := p.env.Clock.Now()
-	_ = p.c.SetReadDeadline(began.Add(left)) // what cannot set one has none
+	_ = p.c.SetReadDeadline(began.Add(left)) // a writer without deadlines reads without one
 	n, err := p.Reader.Read(b)
 	p.pace.came(n, p.env.Clock.Now().Sub(began))
 	return n, err
 }
 
-// pacedPiece is the size of a piece of a response, for which a client has Patience.
+// pacedPiece is the size of a piece of a response, in bytes. The client must accept each piece within Patience.
 const pacedPiece = 256 << 10
 
-// WritePaced writes a response that is held in memory: a client that does not take a piece of it in time loses the connection.
+// WritePaced writes a response from memory. A client that does not accept a piece in time loses the connection.
 func WritePaced(e *env.Env, w http.ResponseWriter, b []byte) error {
 	c := http.NewResponseController(w)
 	for len(b) > 0 {

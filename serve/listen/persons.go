@@ -2,16 +2,16 @@ package listen
 
 import "errors"
 
-// Why SignedIn refuses.
+// Reasons for SignedIn to fail.
 var (
-	// ErrSessions: the person has as many sessions as one may have.
+	// ErrSessions: the person has the maximum number of sessions.
 	ErrSessions = errors.New("listen: too many sessions of one person")
-	// ErrUsers: as many people are signed in as may be.
+	// ErrUsers: the maximum number of people is signed in.
 	ErrUsers = errors.New("listen: too many people are signed in")
 )
 
-// SignedIn counts the connection as one of a person's, until it ends. A door calls it when a sign-in has
-// succeeded, before it says so; after an error the client is to be refused for now.
+// SignedIn counts the connection as one of a person's until it ends. A door calls it after a successful sign-in, before
+// it reports the success. After an error the door should reject the client for now.
 func (c *Conn) SignedIn(person [16]byte) error {
 	s := c.server
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (c *Conn) SignedIn(person [16]byte) error {
 	return nil
 }
 
-// forget takes the connection from its person. Under mu.
+// forget removes the connection from its person's count. The caller holds mu.
 func (s *Server) forget(c *Conn) {
 	if !c.known {
 		return
@@ -45,14 +45,14 @@ func (s *Server) forget(c *Conn) {
 	}
 }
 
-// Load is how much the server has to do now.
+// Load is the current load of the server.
 type Load struct {
-	Connections, Users int    // open, and people signed in
-	Running, Peak      int64  // sessions at work, and the most at one time
-	Waits              uint64 // commands that had to wait for their turn
+	Connections, Users int    // open connections, and people signed in
+	Running, Peak      int64  // working sessions, now and at most so far
+	Waits              uint64 // commands that had to wait for a slot
 }
 
-// Load tells how much there is to do.
+// Load returns the current load.
 func (s *Server) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"doublet/wire/proxy"
 )
 
-// headerTime is how long a proxy may take to say whose connection it passes on.
+// headerTime is the timeout for a proxy to send the PROXY header.
 const headerTime = 10 * time.Second
 
-// fromAny says that a connection comes from one of the networks.
+// fromAny reports whether a connection comes from one of the networks.
 func fromAny(nc net.Conn, networks []netip.Prefix) bool {
 	if len(networks) == 0 {
 		return false
@@ -32,8 +32,9 @@ func fromAny(nc net.Conn, networks []netip.Prefix) bool {
 	return false
 }
 
-// announced serves a connection behind the header of a proxy. Without a header it is closed: what such a
-// client says would be taken for the balancer's own word. A relay speaks for its clients in the door's protocol.
+// announced serves a connection that begins with a PROXY header. It closes a connection without one, because the
+// client's input would be attributed to the balancer itself. A relay (web proxy) may omit the header and speak the
+// door's protocol for its clients.
 func (s *Server) announced(nc net.Conn, d *Door, relay bool) {
 	defer s.pending.Add(-1)
 	h, read, err := s.readHeader(nc)
@@ -52,7 +53,8 @@ func (s *Server) announced(nc net.Conn, d *Door, relay bool) {
 	s.take(nc, d, h.Source)
 }
 
-// readHeader reads the header and not a byte more, which may be TLS already. What is no header is in read.
+// readHeader reads the header and not a byte more, because TLS may follow. If there is no header, it returns the bytes
+// in read.
 func (s *Server) readHeader(nc net.Conn) (h proxy.Header, read []byte, err error) {
 	if err := nc.SetReadDeadline(s.env.Clock.Now().Add(headerTime)); err != nil {
 		return h, nil, err
@@ -71,7 +73,7 @@ func (s *Server) readHeader(nc net.Conn) (h proxy.Header, read []byte, err error
 	return h, nil, nc.SetReadDeadline(time.Time{})
 }
 
-// begun is a connection whose first bytes have been read.
+// begun is a connection whose first bytes were already read.
 type begun struct {
 	net.Conn
 	first []byte
@@ -87,7 +89,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// SetWriteBuffer bounds what the system keeps for a client that does not read, where the socket can.
+// SetWriteBuffer limits the system's buffer for a client that does not read, if the socket supports it.
 func (b *begun) SetWriteBuffer(bytes int) error { return setWriteBuffer(b.Conn, bytes) }
 
 func setWriteBuffer(c net.Conn, bytes int) error {
@@ -97,7 +99,7 @@ func setWriteBuffer(c net.Conn, bytes int) error {
 	return nil
 }
 
-// take runs a session in a goroutine, or refuses. client is whom a proxy has named, or zero.
+// take runs a session in a new goroutine, or rejects the connection. client is the address that a proxy named, or zero.
 func (s *Server) take(nc net.Conn, d *Door, client netip.AddrPort) {
 	if c, err := s.admit(nc, d, client); err == nil {
 		s.env.Go(d.Name, func() { s.run(c) })
@@ -106,7 +108,7 @@ func (s *Server) take(nc net.Conn, d *Door, client netip.AddrPort) {
 	}
 }
 
-// arrive is what is done with a connection that was accepted.
+// arrive handles an accepted connection.
 func (s *Server) arrive(nc net.Conn, d *Door) {
 	relay := fromAny(nc, d.Relays)
 	if !relay && !fromAny(nc, s.opts.Load().Proxies) {
@@ -121,7 +123,7 @@ func (s *Server) arrive(nc net.Conn, d *Door) {
 	s.env.Go(d.Name, func() { s.announced(nc, d, relay) })
 }
 
-// RemoteAddr is the client's address, as a proxy has named it or as the socket has it.
+// RemoteAddr returns the client's address: the one that a proxy named, otherwise the socket's.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.client.IsValid() {
 		return net.TCPAddrFromAddrPort(c.client)
@@ -129,7 +131,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.socket.RemoteAddr()
 }
 
-// passing is a door whose sessions somebody else runs.
+// passing is a door whose sessions other code runs.
 type passing struct {
 	*Listener
 	conns  chan net.Conn
@@ -137,15 +139,15 @@ type passing struct {
 	once   func()
 }
 
-// passed is a connection given away; closing it ends its session here.
+// passed is a connection given to other code. Closing it ends its session here.
 type passed struct {
 	net.Conn
 	c    *Conn
 	once func()
 }
 
-// Listen opens d for somebody who runs the sessions, net/http: connections are counted and refused as at
-// every door, and come with the address that a proxy has named. d.TLS and d.Serve are not used.
+// Listen opens d for other code that runs the sessions, such as net/http. Connections are counted and rejected as at
+// every door, and have the address that a proxy named. d.TLS and d.Serve are not used.
 func (s *Server) Listen(d Door) (net.Listener, error) {
 	p := &passing{conns: make(chan net.Conn), closed: make(chan struct{})}
 	p.once = sync.OnceFunc(func() { close(p.closed) })
@@ -186,7 +188,8 @@ func (p *passing) Close() error {
 	return nil
 }
 
-// RemoteAddr implements net.Conn. A proxy that names a client on its own machine does not make it one of this machine.
+// RemoteAddr implements net.Conn. A loopback address from a proxy is replaced, so that the client is not taken for one
+// on this machine.
 func (p *passed) RemoteAddr() net.Addr {
 	if a := p.c.client; a.IsValid() && a.Addr().Unmap().IsLoopback() {
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
@@ -194,7 +197,7 @@ func (p *passed) RemoteAddr() net.Addr {
 	return p.c.RemoteAddr()
 }
 
-// SetWriteBuffer bounds what the system keeps for a client that does not read, where the socket can.
+// SetWriteBuffer limits the system's buffer for a client that does not read, if the socket supports it.
 func (p *passed) SetWriteBuffer(bytes int) error { return setWriteBuffer(p.Conn, bytes) }
 
 // Close implements net.Conn.

@@ -19,7 +19,7 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// whoAmI tells the client what the server takes it for, and echoes a line.
+// whoAmI sends the client its address as the server sees it, and echoes a line.
 func whoAmI(c *Conn) {
 	c.PrintString(c.RemoteAddr().String() + " " + c.RemoteIP().String())
 	if c.Local() {
@@ -40,16 +40,16 @@ func TestProxied(t *testing.T) {
 		"PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n":                                          "192.0.2.9:4711 192.0.2.9\n",
 		"PROXY TCP6 2001:db8::9 2001:db8::1 4711 25\r\n":                                         "[2001:db8::9]:4711 2001:db8::9\n",
 		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x09\xc6\x33\x64\x01\x12\x67\x00\x19": "192.0.2.9:4711 192.0.2.9\n",
-		// Whoever comes through a proxy is not on this machine, whatever the header says.
+		// A client behind a proxy is never local, whatever the header says.
 		"PROXY TCP4 127.0.0.1 127.0.0.1 4711 25\r\n": "127.0.0.1:4711 127.0.0.1\n",
 	} {
 		c := dial(t, a)
-		// With the first command in the same packet.
+		// The first command comes in the same packet.
 		_, _ = io.WriteString(c, header+"hello\n")
 		expect(t, c, want+"hello\n")
 		expectEnd(t, c)
 	}
-	// A health check of the balancer itself.
+	// A health check by the balancer itself.
 	c := dial(t, a)
 	_, _ = io.WriteString(c, "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00x\n")
 	expect(t, c, c.LocalAddr().String()+" 127.0.0.1 local\nx\n")
@@ -68,7 +68,7 @@ func TestProxied(t *testing.T) {
 	}
 }
 
-// TestNotTrusted: a header from anybody else is what it looks like, garbage of a client.
+// TestNotTrusted: a header from an untrusted address is ordinary, malformed input.
 func TestNotTrusted(t *testing.T) {
 	t.Parallel()
 	_, _, a := openDoor(t, testEnv(), Options{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, Door{Name: "who", Serve: whoAmI})
@@ -110,7 +110,7 @@ func testCertificate(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
-// TestProxiedTLS: the header stands before the handshake, in one packet with its beginning.
+// TestProxiedTLS: the header comes before the handshake, in one packet with its beginning.
 func TestProxiedTLS(t *testing.T) {
 	t.Parallel()
 	_, _, a := openDoor(t, testEnv(), Options{Proxies: loopback}, Door{Name: "who", TLS: testCertificate(t), Implicit: true, Serve: whoAmI})
@@ -118,7 +118,7 @@ func TestProxiedTLS(t *testing.T) {
 	expect(t, c, "192.0.2.9:4711 192.0.2.9\n")
 }
 
-// prefixed sends something in one piece with the first write.
+// prefixed sends a prefix together with the first write.
 type prefixed struct {
 	net.Conn
 	prefix string
@@ -131,7 +131,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// TestListen: net/http behind a door, with its limits and the client's address.
+// TestListen runs net/http behind a door, with the door's limits and the client's address.
 func TestListen(t *testing.T) {
 	t.Parallel()
 	s := New(testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, nil)
@@ -170,8 +170,8 @@ func TestListen(t *testing.T) {
 	shutdown(t, s)
 }
 
-// TestRelay: a web proxy may speak HTTP at once or begin with a header, and its connections are not one client's; at a door
-// that has no relays the header is asked for as ever.
+// TestRelay: a web proxy may send a header or speak HTTP at once, and its connections do not count as one client's. At
+// a door without relays the header is still required.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	s := New(testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, nil)

@@ -4,7 +4,7 @@ package listen
 
 import "net"
 
-// Elsewhere the wait is a read of one byte.
+// On other systems, Await waits in a read of one byte.
 func (c *Conn) initRaw(net.Conn) {}
 
 func (c *Conn) fillRaw() error { return nil }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// initRaw prepares reads that take a buffer only when the socket has something to give.
+// initRaw prepares reads that take a buffer only when the socket has input.
 func (c *Conn) initRaw(nc net.Conn) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -20,7 +20,7 @@ func (c *Conn) initRaw(nc net.Conn) {
 		return
 	}
 	c.raw = raw
-	c.tryFD = c.try // one closure for the life of the connection
+	c.tryFD = c.try // one closure per connection
 }
 
 func (c *Conn) fillRaw() error {
@@ -34,7 +34,7 @@ func (c *Conn) fillRaw() error {
 	return c.filled(c.readN, c.readErr)
 }
 
-// try reads once; false means nothing is there yet, and the runtime's poller is to wait.
+// try reads once. It returns false if there is no input yet, so that the runtime's poller waits.
 func (c *Conn) try(fd uintptr) bool {
 	b := c.in
 	if b == nil {
@@ -66,5 +66,5 @@ func (c *Conn) try(fd uintptr) bool {
 	}
 }
 
-// restrict makes a Unix socket its owner's alone.
+// restrict allows only the owner to use a Unix socket.
 func restrict(path string) error { return syscall.Chmod(path, 0o600) }

@@ -1,10 +1,9 @@
-// Package listen is the front of every door: it accepts connections within limits, puts TLS on
-// them, runs one session each in a goroutine of its own, and closes them in good order. It knows
-// no protocol.
+// Package listen implements the protocol-independent part of every door (protocol listener). It accepts connections
+// within limits, adds TLS, runs each session in its own goroutine, and shuts down gracefully.
 //
-// A session is a function that gets a *Conn. It waits for a command with Conn.Await, which holds
-// no buffer while it waits and ends when the server shuts down; everything between two Awaits is
-// one command, which a shutdown lets finish.
+// A session is a function that gets a *Conn. It waits for a command with Conn.Await, which holds no buffer while it
+// waits, and returns when the server shuts down. Everything between two Awaits is one command. A shutdown lets a
+// running command finish.
 package listen
 
 import (
@@ -22,62 +21,59 @@ import (
 	"doublet/env"
 )
 
-// Stats receives counters by name. It may be nil.
+// Stats receives counter increments by name. It may be nil.
 type Stats interface {
 	Inc(name string, n int64)
 }
 
-// ErrShutdown says that the server does not open doors any more.
+// ErrShutdown reports that the server is shutting down and opens no more doors.
 var ErrShutdown = errors.New("listen: server is shutting down")
 
-// Options are the limits over all doors; zero fields take the defaults.
+// Options are the limits over all doors. A zero field selects the default.
 type Options struct {
-	// MaxConns is the number of connections over all doors (default 50,000).
+	// MaxConns is the maximum number of connections over all doors (default 50,000).
 	MaxConns int
-	// MaxPerAddress is the number of connections of one client: an IPv4 address or an IPv6 /64
-	// (default 200). Loopback and Unix sockets are not counted.
+	// MaxPerAddress is the maximum number of connections of one client: an IPv4 address or an IPv6 /64 (default 200).
+	// Loopback and Unix sockets are not counted.
 	MaxPerAddress int
-	// MaxPerPerson is the number of connections on which one person is signed in, MaxUsers the number of
-	// people signed in; 0: no bound.
+	// MaxPerPerson is the maximum number of connections on which one person is signed in. MaxUsers is the maximum
+	// number of people signed in. 0 is no limit.
 	MaxPerPerson, MaxUsers int
-	// MaxRunning is the number of sessions that work on a command at one time; others wait for their turn.
-	// 0: no bound.
+	// MaxRunning is the maximum number of sessions that work on a command at the same time. Others wait. 0 is no limit.
 	MaxRunning int
-	// Observe, where it is set, is told of each command how long the server has worked on it, the wait for its turn
-	// included and waits for the client not.
+	// Observe, if set, is called for each command with the time that the server worked on it. The time includes the
+	// wait for a slot, but not waits for the client.
 	Observe func(door string, took time.Duration)
-	// Proxies are the networks of load balancers, whose connections begin with the header of the PROXY
-	// protocol.
+	// Proxies are the networks of load balancers. Connections from them must begin with a PROXY protocol header.
 	Proxies []netip.Prefix
-	// MaxCompressed is the number of connections under DEFLATE (default 5,000). One that waits keeps what
-	// its client has sent, at most 32 KB.
+	// MaxCompressed is the maximum number of connections with DEFLATE (default 5,000). A waiting one keeps a window of
+	// at most 32 KB.
 	MaxCompressed int
-	// HandshakeTimeout is how long a TLS handshake may take (default 30 s).
+	// HandshakeTimeout is the timeout for a TLS handshake (default 30 s).
 	HandshakeTimeout time.Duration
-	// WriteTimeout is how long the peer may take to accept a reply (default 5 min).
+	// WriteTimeout is the timeout for the peer to accept a reply (default 5 min).
 	WriteTimeout time.Duration
 }
 
-// Door is one listening socket and what is done with those who come through it.
+// Door describes a listening socket and the sessions of its connections.
 type Door struct {
-	// Name stands in logs and statistics: "SMTP", "IMAPS".
+	// Name is the door's name in logs and statistics: "SMTP", "IMAPS".
 	Name string
-	// Network is tcp, tcp4, tcp6 or unix; Address as net.Listen takes it. A Unix socket is made
-	// with mode 0600; a stale one is replaced.
+	// Network is tcp, tcp4, tcp6 or unix. Address is as for net.Listen. A Unix socket is created with mode 0600 and
+	// replaces a stale one.
 	Network, Address string
-	// TLS is the configuration for STARTTLS, or for the first byte where Implicit is set.
+	// TLS is the configuration for STARTTLS, or for TLS from the first byte if Implicit is set.
 	TLS      *tls.Config
 	Implicit bool
-	// MaxConns is the number of connections at this door; 0 means Options.MaxConns.
+	// MaxConns is the maximum number of connections at this door; 0 means Options.MaxConns.
 	MaxConns int
-	// Busy is sent, in the clear and once, to a client over a limit; nothing is sent at an
-	// implicit TLS door.
+	// Busy is sent once, in the clear, to a client that exceeds a limit. An implicit TLS door sends nothing.
 	Busy string
-	// Relays are the networks of proxies that may speak the door's protocol at once, for their clients: web proxies.
-	// A header of the PROXY protocol is taken from them too. Their connections are not counted as one client's.
+	// Relays are the networks of web proxies, which may speak the door's protocol for their clients without a PROXY
+	// header. A header is accepted too. Connections without one do not count as one client's.
 	Relays []netip.Prefix
-	// Serve runs one session in its own goroutine. The connection is closed when it returns; what
-	// Serve has printed and not flushed is flushed first. A panic ends this session only.
+	// Serve runs one session in its own goroutine. When it returns, the remaining output is flushed and the connection
+	// is closed. A panic ends this session only.
 	Serve func(*Conn)
 }
 
@@ -101,10 +97,10 @@ type Server struct {
 
 	gate       *gate
 	compressed atomic.Int64 // connections under DEFLATE
-	pending    atomic.Int64 // connections whose proxy has not said yet whose they are
+	pending    atomic.Int64 // connections whose PROXY header has not arrived yet
 }
 
-// New makes a Server without doors. stats may be nil.
+// New returns a Server without doors. stats may be nil.
 func New(e *env.Env, o Options, stats Stats) *Server {
 	s := &Server{
 		env: e, stats: stats,
@@ -117,8 +113,8 @@ func New(e *env.Env, o Options, stats Stats) *Server {
 	return s
 }
 
-// Limit replaces the limits for connections that begin, and people who sign in, from now on. Those that are there stay. MaxRunning and
-// Observe keep their values.
+// Limit replaces the limits for new connections and new sign-ins. Existing ones stay. MaxRunning and Observe do not
+// change.
 func (s *Server) Limit(o Options) {
 	before := s.opts.Load()
 	o.MaxRunning, o.Observe = before.MaxRunning, before.Observe
@@ -128,7 +124,7 @@ func (s *Server) Limit(o Options) {
 // MaxConns returns the limit of connections over all doors.
 func (s *Server) MaxConns() int { return s.opts.Load().MaxConns }
 
-// withDefaults returns the options with their defaults in place of zeros.
+// withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() *Options {
 	if o.MaxConns <= 0 {
 		o.MaxConns = 50_000
@@ -155,7 +151,7 @@ type Listener struct {
 	door   *Door
 }
 
-// Close stops accepting at this door. Sessions that came through it go on.
+// Close stops accepting connections at this door. Its sessions continue.
 func (l *Listener) Close() error {
 	l.server.mu.Lock()
 	delete(l.server.doors, l)
@@ -163,7 +159,7 @@ func (l *Listener) Close() error {
 	return l.Listener.Close()
 }
 
-// Open listens at d and serves who comes, until Shutdown or Listener.Close.
+// Open listens at d and serves connections until Shutdown or Listener.Close.
 func (s *Server) Open(d Door) (*Listener, error) {
 	if d.Implicit && d.TLS == nil {
 		return nil, fmt.Errorf("listen: door %s: implicit TLS without a configuration", d.Name)
@@ -185,8 +181,8 @@ func (s *Server) Open(d Door) (*Listener, error) {
 	return l, nil
 }
 
-// bind listens; at a Unix socket it first removes what a dead server left there. A socket that
-// still answers belongs to a living one, and is left alone.
+// bind listens at an address. It first removes a Unix socket that a dead server left. It leaves a socket alone that
+// still answers, because it belongs to a running server.
 func (s *Server) bind(network, address string) (net.Listener, error) {
 	if network != "unix" {
 		return s.env.Listen(network, address)
@@ -218,7 +214,7 @@ func (s *Server) accept(l *Listener) {
 			if errors.Is(err, net.ErrClosed) || s.isClosing() {
 				return
 			}
-			// Out of descriptors, or the client was gone again: the door stays open.
+			// The process has no more file descriptors, or the client has disconnected: keep the door open.
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
 			s.env.Log.Warn("accept failed", "door", l.door.Name, "err", err)
 			s.inc("Server.Listen.AcceptErrors", 1)
@@ -238,7 +234,8 @@ var (
 	errClientFull = errors.New("listen: too many connections of one client")
 )
 
-// admit counts the connection in, or says why not. client is whom a proxy has named, or zero.
+// admit counts a new connection, or returns the reason for its rejection. client is the address that a proxy named, or
+// zero.
 func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, error) {
 	c := newConn(s, nc, d)
 	_, c.relay = nc.(*begun)
@@ -276,14 +273,14 @@ func (s *Server) refuse(nc net.Conn, d *Door, why error) {
 		s.inc("Server.Listen.Refused.Client", 1)
 	}
 	if d.Busy != "" && !d.Implicit {
-		// A fresh socket takes one short line without waiting; the deadline is for foreign ones.
+		// A new TCP socket accepts one short line without blocking. The deadline is for other kinds of connections.
 		_ = nc.SetWriteDeadline(s.env.Clock.Now().Add(100 * time.Millisecond))
 		_, _ = nc.Write([]byte(d.Busy))
 	}
 	_ = nc.Close()
 }
 
-// ServeConn runs a session on nc as if it had come through d, and returns when it has ended.
+// ServeConn runs a session on nc as if d had accepted it, and returns when the session has ended.
 func (s *Server) ServeConn(nc net.Conn, d *Door) error {
 	c, err := s.admit(nc, d, netip.AddrPort{})
 	if err != nil {
@@ -301,7 +298,7 @@ func (s *Server) run(c *Conn) {
 			s.inc("Server.Listen.Panics", 1)
 			s.env.Log.Error("session panicked", "door", c.door.Name, "remote", c.RemoteAddr().String(),
 				"panic", r, "stack", string(debug.Stack()))
-			_ = c.Flush() // the answers to the commands before
+			_ = c.Flush() // sends the replies to earlier commands
 		}
 	}()
 	if c.door.Implicit {
@@ -336,16 +333,16 @@ func (s *Server) leave(c *Conn) {
 	}
 }
 
-// Conns is the number of connections now.
+// Conns returns the current number of connections.
 func (s *Server) Conns() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Shutdown stops accepting, wakes every session that waits for a command (its Await returns
-// ErrClosing), lets the others finish the command they are in, and returns when all have ended.
-// When ctx ends first, it cancels Conn.Context, closes what is left and returns ctx's error.
+// Shutdown stops accepting connections and wakes every session that waits for a command (its Await returns ErrClosing).
+// It lets the others finish their command, and returns when all sessions have ended. If ctx ends first, it cancels
+// Conn.Context, closes the remaining connections and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.down {

@@ -9,15 +9,15 @@ import (
 	"doublet/directory"
 )
 
-// The credentials that programs have. One of them, or several separated by spaces of which each must be good, stands in
-// Account.Credential: a connection that was signed in with them ends when they do.
+// Prefixes of a program's credentials. Account.Credential holds one credential, or several separated by spaces that
+// must all stay valid. A connection that signed in with them is closed when they end.
 const (
-	credentialApp      = "app:"      // with the id of an app password
-	credentialPassword = "password:" // with the PasswordID
-	credentialOAuth    = "oauth:"    // with the end of the token, in Unix seconds
+	credentialApp      = "app:"      // followed by the id of an app password
+	credentialPassword = "password:" // followed by the PasswordID
+	credentialOAuth    = "oauth:"    // followed by the token's expiry, in Unix seconds
 )
 
-// credentialOf is that of a token with an end.
+// credentialOf returns the credential of a token that expires at ends.
 func credentialOf(ends time.Time) string { return credentialOAuth + strconv.FormatInt(ends.Unix(), 10) }
 
 func proofCredential(p *directory.Proof) string {
@@ -27,7 +27,8 @@ func proofCredential(p *directory.Proof) string {
 	return credentialPassword + p.Person.PasswordID
 }
 
-// scramCredential is that of a person who has proved to have one of their passwords, and not which one.
+// scramCredential returns the credentials of a person who proved in SCRAM to know one of their passwords. SCRAM does
+// not reveal which one, so it returns all of them.
 func scramCredential(p *directory.Person) string {
 	var all []string
 	if p.HasPassword && !p.HasTOTP() {
@@ -39,7 +40,8 @@ func scramCredential(p *directory.Person) string {
 	return strings.Join(all, " ")
 }
 
-// Ends is when a credential ends by itself, also one that a mate has told of; the zero time where it does not.
+// Ends returns the expiry of a credential, even with a Forwarded prefix, or the zero time if the credential does not
+// expire.
 func Ends(credential string) time.Time {
 	_, text, ok := strings.Cut(credential, credentialOAuth)
 	if !ok {
@@ -52,13 +54,13 @@ func Ends(credential string) time.Time {
 	return time.Unix(n, 0)
 }
 
-// ended says that a credential has ended by itself.
+// ended reports whether a credential has expired.
 func (s *Service) ended(credential string) bool {
 	ends := Ends(credential)
 	return !ends.IsZero() && !s.env.Clock.Now().Before(ends)
 }
 
-// Silence bounds the silence of a client that signed in: as long as that of all, and no longer than its credential is good.
+// Silence returns the idle timeout of a client that signed in: most, but not beyond the expiry of its credential.
 func (a *Account) Silence(most time.Duration, now time.Time) time.Duration {
 	if ends := Ends(a.Credential); !ends.IsZero() {
 		return min(most, max(ends.Sub(now), time.Millisecond))
@@ -66,7 +68,7 @@ func (a *Account) Silence(most time.Duration, now time.Time) time.Duration {
 	return most
 }
 
-// holds says that each of a person's credentials is good.
+// holds reports whether all of a person's credentials are valid.
 func (s *Service) holds(p *directory.Person, credentials string) bool {
 	for _, c := range strings.Fields(credentials) {
 		app, isApp := strings.CutPrefix(c, credentialApp)

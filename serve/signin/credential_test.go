@@ -11,8 +11,8 @@ import (
 	"doublet/wire/sasl"
 )
 
-// TestCredentialEnds: who signed in with something goes on until that is taken away, or ends, and no longer; what somebody else has
-// concerns nobody.
+// TestCredentialEnds: an account stays signed in until its credential is revoked or expires, and no longer. Changes of
+// other credentials do not matter.
 func TestCredentialEnds(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -71,7 +71,7 @@ func TestCredentialEnds(t *testing.T) {
 		t.Errorf("may be silent for %v", got)
 	}
 	w.opt.OAuth = nil
-	goes("with a token", &token, true) // the directory has not changed: its end alone counts
+	goes("with a token", &token, true) // the directory is unchanged: only the expiry counts
 	fix.Time.Advance(time.Hour)
 	goes("with a token that has ended", &token, false)
 	var p directory.Person
@@ -80,7 +80,7 @@ func TestCredentialEnds(t *testing.T) {
 	}
 }
 
-// meanwhile is a client before whose proof something happens.
+// meanwhile is a client that runs do before it sends its proof.
 type meanwhile struct {
 	sasl.Client
 	do func()
@@ -91,7 +91,8 @@ func (m meanwhile) Next(in []byte) ([]byte, error) {
 	return m.Client.Next(in)
 }
 
-// TestScramRevoked: a password that is changed while SCRAM proves it signs nobody in, and one that is added hinders nobody.
+// TestScramRevoked: a password that changes during a SCRAM exchange does not sign in. A password that is added does not
+// disturb it.
 func TestScramRevoked(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.Test(t), Options{SCRAM: true})

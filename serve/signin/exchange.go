@@ -14,18 +14,18 @@ import (
 	"doublet/wire/scram"
 )
 
-// Exchange is the server's side of one exchange of SASL, a sasl.Server: Next takes the client's
-// response, nil at first where there is no initial one. Account is valid once Next has said done.
-// Errors: those of this package, and those of package sasl for what breaks the grammar.
+// Exchange is the server side of one SASL exchange. Next gets the client's response, or nil at first if there is no
+// initial response. Account is valid after Next has returned done. Errors: those of this package, and those of package
+// sasl for syntax errors.
 type Exchange interface {
 	sasl.Server
 	Account() (Account, error)
 }
 
-// errNotDone says that nobody has signed in.
+// errNotDone reports that the exchange is not complete.
 var errNotDone = errors.New("signin: the exchange is not done")
 
-// Begin begins an exchange.
+// Begin begins an exchange with a mechanism. It returns ErrMechanism for a mechanism that is not available.
 //
 // Implements: RFC 4616 §2 PLAIN
 // Implements: RFC 7677 §4 SCRAM-SHA-256 and SCRAM-SHA-256-PLUS
@@ -37,7 +37,7 @@ func (s *Service) Begin(ctx context.Context, a Attempt, mechanism string) (Excha
 	case "PLAIN":
 		x.Server = sasl.NewPlainServer(func(authzid, user, secret string) error {
 			if authzid != "" && authzid != user {
-				return ErrCredentials // acting for somebody else is not done here
+				return ErrCredentials // authorization as another user is not supported
 			}
 			return x.password(user, secret)
 		})
@@ -85,15 +85,15 @@ func (x *exchange) password(user, secret string) error {
 	return x.err
 }
 
-// proved ends an exchange whose client has proved to be a user.
+// proved completes an exchange whose client has proved to be a user.
 func (x *exchange) proved(user string) error {
 	who, p, err := x.s.dir.SignedIn(x.ctx, user)
 	x.account, x.err = x.s.account(x.ctx, who, p, err)
 	return x.err
 }
 
-// scrammed is proved by one of the passwords of a user, had as the exchange began. A password that was taken away since proves
-// nothing: which one it was is not known, so that all of them must still be there.
+// scrammed completes an exchange whose client has proved to know one of a user's passwords. had holds the credentials
+// at the beginning of the exchange. SCRAM does not reveal which password was used, so all of them must still exist.
 func (x *exchange) scrammed(user string, had []scram.Credentials) error {
 	who, p, err := x.s.dir.SignedIn(x.ctx, user)
 	if err == nil {
@@ -111,7 +111,7 @@ func (x *exchange) scrammed(user string, had []scram.Credentials) error {
 	return x.err
 }
 
-// scramServer makes one of scram.Server.
+// scramServer adapts scram.Server to sasl.Server.
 type scramServer struct {
 	*scram.Server
 	x    *exchange
@@ -141,7 +141,7 @@ func (m *scramServer) Next(response []byte) ([]byte, bool, error) {
 	case errors.Is(err, scram.ErrSyntax), errors.Is(err, scram.ErrExtension):
 		return nil, false, fmt.Errorf("%w: %w", sasl.ErrMalformed, err)
 	case errors.Is(err, scram.ErrProof), errors.Is(err, scram.ErrChannelBinding),
-		// Acting for somebody else is not done here.
+		// Authorization as another user is not supported.
 		err == nil && done && m.Authzid() != "" && m.Authzid() != m.user:
 		m.x.s.dir.Failed(m.x.ctx, m.user, m.x.a.place())
 		return nil, false, m.x.s.failed(m.x.ctx, &m.x.a, m.user, "")
@@ -162,7 +162,7 @@ func (x *exchange) token(mechanism string) sasl.Server {
 	return sasl.NewTokenServer(parse, x.bearer, refused)
 }
 
-// bearer verifies a token, and that it is of the user who is named beside it.
+// bearer verifies a token, and that it belongs to the user named with it.
 func (x *exchange) bearer(user, token string) error {
 	name, ends, err := x.s.opt.OAuth.Verify(x.ctx, token)
 	if err != nil && !errors.Is(err, oauth.ErrToken) {

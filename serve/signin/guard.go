@@ -15,12 +15,12 @@ import (
 	"doublet/stat"
 )
 
-// guard slows those down who guess, and bans the addresses that they guess from. Addresses are
-// counted as listen counts them: one of IPv4, a /64 of IPv6. Accounts are slowed down and never
-// closed, or anybody could close anybody's.
+// guard delays repeated guesses, and bans the addresses that they come from. It counts addresses as package listen
+// does: single IPv4 addresses and IPv6 /64 networks. Accounts are delayed but never locked, because otherwise anybody
+// could lock anybody's account.
 type guard struct {
 	env         *env.Env
-	limit       int // failures that make a ban
+	limit       int // number of failures that cause a ban
 	window, ban time.Duration
 	loopback    bool
 	seed        maphash.Seed
@@ -36,12 +36,12 @@ type guard struct {
 }
 
 const (
-	// maxTallies bounds how many addresses, accounts and bans are remembered, each: the one that failed
-	// longest ago is forgotten for a new one. A tally takes about 200 bytes.
+	// maxTallies is the maximum number of stored addresses, accounts and bans, each. A new one replaces the one that
+	// failed longest ago. A tally takes about 200 bytes.
 	maxTallies = 65536
-	// maxWaiting bounds who waits for an answer; beyond that they are told to come again.
+	// maxWaiting is the maximum number of delayed sign-ins. Further ones get ErrBusy.
 	maxWaiting = 4096
-	// patience is how many failures cost an address nothing, maxDelay the longest wait.
+	// patience is the number of failures without a delay. maxDelay is the longest delay.
 	patience = 3
 	maxDelay = 8 * time.Second
 )
@@ -73,18 +73,18 @@ func (g *guard) init(e *env.Env, o *Options) {
 	})
 }
 
-// tally is what is remembered of an address or an account.
+// tally counts the failures of an address or an account.
 type tally struct {
 	n     int
-	since time.Time // begin of the window
-	until time.Time // of a ban
+	since time.Time // start of the window
+	until time.Time // end of a ban
 	door  string
-	// tried are the last wrong pairs of user and password, under a key: a program that repeats one for
-	// ever is no guesser, and must not get its office banned.
+	// tried holds keyed hashes of the last wrong pairs of user and password. A program that repeats the same wrong
+	// password is not guessing, and must not get its office's address banned.
 	tried [4]uint64
 }
 
-// tallies is a table of them, the last used in front.
+// tallies is a table of tallies, the most recently used first.
 type tallies[K comparable] struct {
 	table map[K]*list.Element
 	lru   list.List
@@ -102,7 +102,7 @@ func (t *tallies[K]) get(k K) *tally {
 	return nil
 }
 
-// add returns the tally of a key, in front.
+// add returns the tally of a key, creates it if necessary, and moves it to the front.
 func (t *tallies[K]) add(k K) *tally {
 	if e := t.table[k]; e != nil {
 		t.lru.MoveToFront(e)
@@ -128,14 +128,14 @@ func (t *tallies[K]) drop(k K) bool {
 	return e != nil
 }
 
-// within begins a new window where the old one is over.
+// within starts a new window if the old one is over.
 func (g *guard) within(t *tally, now time.Time) {
 	if now.Sub(t.since) > g.window {
 		*t = tally{since: now}
 	}
 }
 
-// key is what an address is counted by; false for one that is not.
+// key returns the address under which failures are counted, or false for an address that is not counted.
 func (g *guard) key(a netip.Addr) (netip.Addr, bool) {
 	if g.limit < 0 || !a.IsValid() || a.IsLoopback() && !g.loopback {
 		return a, false
@@ -153,7 +153,7 @@ func masked(a netip.Addr) netip.Addr {
 	return a
 }
 
-// delay grows from half a second to maxDelay.
+// delay returns the delay after a number of failures. It grows from half a second to maxDelay.
 func delay(failures int) time.Duration {
 	if failures < patience {
 		return 0
@@ -161,7 +161,7 @@ func delay(failures int) time.Duration {
 	return min(maxDelay, 500*time.Millisecond<<min(failures-patience, 10))
 }
 
-// enter lets a sign-in begin: at once, after the wait that the address has earned, or not at all.
+// enter admits a sign-in: at once, after the delay of its address, or not at all (ErrBanned, ErrBusy).
 func (g *guard) enter(ctx context.Context, a *Attempt) error {
 	k, ok := g.key(a.Remote)
 	if !ok {
@@ -186,7 +186,7 @@ func (g *guard) enter(ctx context.Context, a *Attempt) error {
 	if err := g.wait(ctx, wait); err != nil || wait == 0 {
 		return err
 	}
-	// Others from there may have failed meanwhile.
+	// Other sign-ins from the address may have failed during the delay.
 	g.mu.Lock()
 	b := g.bans.get(k)
 	banned := b != nil && g.env.Clock.Now().Before(b.until)
@@ -198,9 +198,9 @@ func (g *guard) enter(ctx context.Context, a *Attempt) error {
 	return nil
 }
 
-// failed counts a failure and waits as long as the account's failures ask for. account is the same for
-// its usual spellings. What address it came from has waited before; a stranger's guesses do not
-// slow down who knows the password.
+// failed counts a failed sign-in, then waits for the account's delay. account must be the same for the usual spellings
+// of a name. The delay of the address has passed in enter. Only failed sign-ins get the account's delay, so guesses by
+// others do not slow down a person who knows the password.
 func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) {
 	g.failures.Inc()
 	k, ok := g.key(a.Remote)
@@ -234,7 +234,7 @@ func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) 
 	_ = g.wait(ctx, wait)
 }
 
-// fresh says whether a wrong password is not one of the last that were tried.
+// fresh reports whether a wrong password differs from the last ones that were tried, and stores it.
 func (g *guard) fresh(t *tally, account, secret string) bool {
 	if secret == "" {
 		return true
@@ -273,7 +273,7 @@ func (g *guard) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Ban is an address, or the first of a /64, from which nobody signs in for a while.
+// Ban is an address or a /64 from which sign-ins are rejected for a while.
 type Ban struct {
 	Address  netip.Prefix
 	Since    time.Time
@@ -282,7 +282,7 @@ type Ban struct {
 	Door     string
 }
 
-// Bans lists them, the next to end first.
+// Bans lists the current bans, the next to end first.
 func (s *Service) Bans() []Ban { return s.guard.list() }
 
 func (g *guard) list() []Ban {
@@ -304,7 +304,7 @@ func (g *guard) list() []Ban {
 	return out
 }
 
-// RemoveBan ends the ban of an address, and forgets what it did. It says whether there was one.
+// RemoveBan ends the ban of an address, and resets its failure count. It reports whether there was a ban.
 func (s *Service) RemoveBan(a netip.Addr) bool {
 	g := &s.guard
 	k := masked(a)
@@ -314,13 +314,13 @@ func (s *Service) RemoveBan(a netip.Addr) bool {
 	return g.unban(k)
 }
 
-// unban forgets a ban, under the lock.
+// unban removes a ban. The caller holds mu.
 func (g *guard) unban(k netip.Addr) bool {
 	g.keep.Drop(k.String())
 	return g.bans.drop(k)
 }
 
-// recall takes in the bans of before the start that have not ended.
+// recall loads the bans from before the restart that have not ended.
 func (g *guard) recall() {
 	now := g.env.Clock.Now()
 	err := g.keep.Each(context.Background(), func(key, value string) {

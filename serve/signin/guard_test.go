@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// skipClock shows the time of a fixture. Its After takes no time: it moves that clock by the wait, and by no more.
+// skipClock is a fixture's clock. After returns at once, and advances the clock by exactly the given time.
 type skipClock struct{ *env.Manual }
 
 func (c skipClock) After(d time.Duration) <-chan time.Time {
@@ -22,16 +22,17 @@ func (c skipClock) After(d time.Duration) <-chan time.Time {
 	return fired
 }
 
-// skipping is the environment for a guard whose waits are over at once. The test knows from the clock how long they were, however
-// the goroutines are scheduled.
+// skipping returns an environment in which a guard's delays end at once. The clock shows their length, however the
+// goroutines are scheduled.
 func skipping(fix *env.Fixture) *env.Env {
 	e := *fix.Env
 	e.Clock = skipClock{fix.Time}
 	return &e
 }
 
-// TestSpellingsTellNothing: what failures cost is counted by what was written, for who exists and who does
-// not alike; otherwise the wait after another spelling, or another name of the same person, would tell.
+// TestSpellingsTellNothing: failures are counted by the name as written, for existing and unknown users alike.
+// Otherwise the delay after another spelling, or after another name of the same person, would reveal that the person
+// exists.
 func TestSpellingsTellNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.TestRealTime(t), Options{Loopback: true})
@@ -54,8 +55,8 @@ func TestSpellingsTellNothing(t *testing.T) {
 	}
 }
 
-// TestBanMeetsThoseWhoWait: a sign-in that waits for what its address has earned does not go on behind a
-// ban that came meanwhile. Otherwise so many guesses more as connections were open would be looked at.
+// TestBanMeetsThoseWhoWait: a delayed sign-in fails if its address is banned meanwhile. Otherwise each open connection
+// would allow one more guess.
 func TestBanMeetsThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -86,8 +87,7 @@ func TestBanMeetsThoseWhoWait(t *testing.T) {
 	}
 }
 
-// TestBansOutlive: who is banned is so after a restart, for as long as before; a ban that was taken back, or
-// that has ended, is not.
+// TestBansOutlive: a ban survives a restart and keeps its end. A ban that was removed or has ended does not.
 func TestBansOutlive(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)

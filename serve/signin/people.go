@@ -14,17 +14,17 @@ type DirectoryPeople struct {
 	d *directory.Directory
 }
 
-// PeopleOf returns the people of d.
+// PeopleOf returns the People of d.
 func PeopleOf(d *directory.Directory) DirectoryPeople {
 	return DirectoryPeople{SignIns: d.SignIns, Names: d.Names, d: d}
 }
 
-// MailFileOf returns the mail file of a person, as directory.People does.
+// MailFileOf returns a person's mail file. See directory.People.
 func (p DirectoryPeople) MailFileOf(ctx context.Context, person *directory.Person) (note.DatabaseID, error) {
 	return p.d.People.MailFileOf(ctx, person)
 }
 
-// Moved returns an error where the mail file of a person is on other servers, as directory.People does.
+// Moved returns an error if a person's mail file is at another place. See directory.People.
 func (p DirectoryPeople) Moved(ctx context.Context, person note.UNID) error {
 	return p.d.People.Moved(ctx, person)
 }
@@ -32,7 +32,7 @@ func (p DirectoryPeople) Moved(ctx context.Context, person note.UNID) error {
 // Version returns the version of the directory.
 func (p DirectoryPeople) Version() uint64 { return p.d.Version() }
 
-// UseRecoveryCode uses a recovery code up, as directory.SecondFactors does.
+// UseRecoveryCode uses up a recovery code. See directory.SecondFactors.
 func (p DirectoryPeople) UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error) {
 	return p.d.SecondFactors.UseRecoveryCode(ctx, person, text)
 }

@@ -6,10 +6,10 @@ import (
 	"net/netip"
 )
 
-// Requests come here through serve/proxied, which has made address and TLS those of the client where a web proxy stands
-// in front.
+// Requests pass through serve/proxied first. Behind a trusted web proxy, it replaces the connection's address and TLS
+// state by the client's.
 
-// OfRequest is an attempt at a web door.
+// OfRequest returns the Attempt of a request at a web door.
 func OfRequest(r *http.Request) Attempt {
 	a := Attempt{Door: "HTTP", Remote: Remote(r), TLS: r.TLS}
 	if c, err := r.Cookie(BrowserCookie(r)); err == nil && len(c.Value) <= maxBrowser {
@@ -18,11 +18,11 @@ func OfRequest(r *http.Request) Attempt {
 	return a
 }
 
-// maxBrowser bounds the token of a browser.
+// maxBrowser is the maximum length of a browser's token, in bytes.
 const maxBrowser = 256
 
-// BrowserCookie is the name of the cookie that holds the token of a browser (Attempt.Browser). As that of a session, under TLS
-// it binds browsers to this host.
+// BrowserCookie returns the name of the cookie with a browser's token (Attempt.Browser). Over TLS, the __Host- prefix
+// makes browsers send it only to this host, as for the session cookie.
 func BrowserCookie(r *http.Request) string {
 	if r.TLS != nil {
 		return "__Host-doublet-browser"
@@ -30,7 +30,7 @@ func BrowserCookie(r *http.Request) string {
 	return "doublet-browser"
 }
 
-// Protected says that what the client of a web door sends was not to be read on the way: TLS, or this machine.
+// Protected reports whether nobody on the network could read a request: it came over TLS or from this machine.
 func Protected(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -39,7 +39,7 @@ func Protected(r *http.Request) bool {
 	return !a.IsValid() || a.IsLoopback()
 }
 
-// Remote is the address of a web door's client; the zero Addr on a Unix socket.
+// Remote returns the address of a web door's client, the zero Addr on a Unix socket.
 func Remote(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -47,7 +47,7 @@ func Remote(r *http.Request) netip.Addr {
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {
-		return netip.IPv4Unspecified() // unknown, and so not of this machine
+		return netip.IPv4Unspecified() // unknown, so treat it as another machine
 	}
 	return a.Unmap()
 }

@@ -1,6 +1,6 @@
-// Package signin is how people sign in at any door: passwords, SCRAM, tokens of OAuth, and what
-// happens to those who guess. The doors carry its messages in their own words; who somebody is,
-// the directory says.
+// Package signin authenticates people at all doors (protocol listeners): with passwords, SCRAM and OAuth tokens. It
+// delays and bans clients that guess. The doors translate its errors to their protocols. Package directory stores the
+// people.
 package signin
 
 import (
@@ -26,22 +26,21 @@ import (
 	"doublet/wire/scram"
 )
 
-// Why somebody is not signed in. What is none of these, nor of package sasl, is the server's own
-// trouble.
+// Reasons for a failed sign-in. Any other error, unless it is from package sasl, is an internal error of the server.
 var (
 	// ErrCredentials: the name or the password is wrong.
 	ErrCredentials = errors.New("signin: wrong name or password")
-	// ErrDisabled: the account may not be used; told only to who has the password.
+	// ErrDisabled: the account is disabled. Only a client with the correct password gets this error.
 	ErrDisabled = errors.New("signin: the account is disabled")
-	// ErrBusy: too many sign in at once; try again.
+	// ErrBusy: too many concurrent sign-ins. The client should retry later.
 	ErrBusy = errors.New("signin: too many sign-ins at once")
-	// ErrBanned: too many failed from this address; the password was not looked at.
+	// ErrBanned: too many sign-ins from this address failed. The password was not checked.
 	ErrBanned = errors.New("signin: too many failed sign-ins from this address")
-	// ErrMechanism: there is no such mechanism here.
+	// ErrMechanism: the mechanism is not available.
 	ErrMechanism = errors.New("signin: mechanism is not offered")
 )
 
-// People is what a Service needs of the directory.
+// People is the part of the directory that a Service needs.
 type People interface {
 	AuthenticateProof(ctx context.Context, user, secret, door string) (directory.Proof, error)
 	Person(ctx context.Context, id note.UNID) (directory.Person, error)
@@ -55,56 +54,57 @@ type People interface {
 	Version() uint64
 }
 
-// Options are the settings of a Service. Zero values take the defaults.
+// Options are the settings of a Service. A zero value selects the default, in parentheses.
 type Options struct {
-	// SCRAM offers SCRAM-SHA-256. Without it, a client that asks for it all the same is served.
+	// SCRAM offers SCRAM-SHA-256. Without it, a client can still use the mechanism.
 	SCRAM bool
-	// OAuth verifies tokens; nil offers none.
+	// OAuth verifies tokens. If nil, tokens are not accepted.
 	OAuth *oauth.Verifier
-	// Failures from one address within Window make a ban for Ban (10, 10 min, 1 h). Failures below 0
-	// count nothing.
+	// Failures (10) from one address within Window (10 min) cause a ban for Ban (1 h). Negative Failures turn counting
+	// off.
 	Failures    int
 	Window, Ban time.Duration
-	// Loopback counts failures from this machine too.
+	// Loopback also counts failures from this machine.
 	Loopback bool
-	// Guessed tells a person that wrong codes of their second factor came with their password, the last one from an address;
-	// locked: further ones are refused for a while. nil: they are told at sign-in alone.
+	// Guessed notifies a person that someone with the person's password entered wrong codes of the second factor. from
+	// is the last address; locked reports that further codes are rejected for a while. If nil, people see it only at
+	// their next sign-in.
 	Guessed func(ctx context.Context, p *directory.Person, from string, locked bool) error
-	// Keep is where bans outlive a restart; nil: nowhere.
+	// Keep stores bans across restarts. It may be nil.
 	Keep  *keep.Table
 	Stats *stat.Tree
 }
 
-// Service signs people in. Its methods may be called from any goroutine.
+// Service signs people in. Its methods are safe for concurrent use.
 type Service struct {
 	dir   People
 	env   *env.Env
 	opt   Options
 	guard guard
 	users *stat.Active
-	// notices are those of Guessed.
+	// notices records the calls of Guessed.
 	notices notices
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(d People, e *env.Env, o Options) *Service {
 	s := &Service{dir: d, env: e, opt: o, users: o.Stats.Active("Server.Users", "users")}
 	s.guard.init(e, &o)
 	return s
 }
 
-// Attempt is where a sign-in comes from.
+// Attempt describes the origin of a sign-in.
 type Attempt struct {
 	Door   string     // for the log: "IMAP"
 	Remote netip.Addr // the zero Addr on a Unix socket
 	TLS    *tls.ConnectionState
-	// Browser is the token by which a browser is known in which a second factor was shown before; "": none.
+	// Browser is the token of a browser in which a second factor was shown before, "" without one.
 	Browser string
-	// Certificate is the channel binding of the certificate that the server showed, where it is known.
+	// Certificate is the tls-server-end-point channel binding of the server's certificate, if known.
 	Certificate []byte
 }
 
-// AttemptOf is a sign-in through a connection.
+// AttemptOf returns the Attempt of a connection.
 func AttemptOf(c *listen.Conn, door string) Attempt {
 	a := Attempt{Door: door, Remote: c.RemoteIP()}
 	if state, ok := c.TLSState(); ok {
@@ -113,7 +113,7 @@ func AttemptOf(c *listen.Conn, door string) Attempt {
 	return a
 }
 
-// place names an attempt in the log.
+// place returns a description of the attempt for the log.
 func (a *Attempt) place() string {
 	if !a.Remote.IsValid() {
 		return a.Door
@@ -121,7 +121,7 @@ func (a *Attempt) place() string {
 	return a.Door + " " + a.Remote.String()
 }
 
-// bindings are the channel bindings of the connection.
+// bindings returns the channel bindings of the connection.
 func (a *Attempt) bindings() (list []scram.Binding) {
 	if b, ok := scram.Exporter(a.TLS); ok {
 		list = append(list, b)
@@ -132,21 +132,21 @@ func (a *Attempt) bindings() (list []scram.Binding) {
 	return list
 }
 
-// Account is who signed in.
+// Account describes a person who signed in.
 type Account struct {
 	Who      note.Who
 	Name     string // canonical full name
 	Address  string // internet address, or the first alias
 	Database note.DatabaseID
-	// Directory is the version of the directory that this is of.
+	// Directory is the version of the directory from which the account was read.
 	Directory uint64
-	// Credential names the credential of its sign-in, which ends it; "" where somebody else looks after that.
+	// Credential identifies the credential of the sign-in: the account's connection is closed when it ends. It is "" if
+	// another component checks that.
 	Credential string
 }
 
-// Mechanisms are those of SASL to offer, the best first. A program that is offered SCRAM takes it and
-// nothing else, so it is offered where the accounts' passwords have credentials for it, by setting:
-// whose name will come is not known yet.
+// Mechanisms returns the SASL mechanisms to offer, the best first. A program that is offered SCRAM uses nothing else.
+// So SCRAM is offered only if the setting says that the accounts have SCRAM credentials: the user is not known yet.
 func (s *Service) Mechanisms(a Attempt) []string {
 	list := make([]string, 0, 6)
 	if s.plus(&a) {
@@ -159,18 +159,18 @@ func (s *Service) Mechanisms(a Attempt) []string {
 		list = append(list, sasl.OAuthBearer, sasl.XOAuth2)
 	}
 	list = append(list, "PLAIN")
-	if a.Door == "SMTP" || a.Door == "Submission" { // where old programs know nothing else
+	if a.Door == "SMTP" || a.Door == "Submission" { // old SMTP programs support only LOGIN
 		list = append(list, "LOGIN")
 	}
 	return list
 }
 
-// plus says whether SCRAM-SHA-256-PLUS is offered.
+// plus reports whether SCRAM-SHA-256-PLUS is offered.
 func (s *Service) plus(a *Attempt) bool {
 	return s.opt.SCRAM && a.TLS != nil && (a.TLS.Version >= tls.VersionTLS13 || len(a.Certificate) > 0)
 }
 
-// Password signs in with a password, that of the account or an app password.
+// Password signs in with the account's password or an app password.
 func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) (Account, error) {
 	if err := s.guard.enter(ctx, &a); err != nil {
 		return Account{}, err
@@ -184,8 +184,8 @@ func (s *Service) Password(ctx context.Context, a Attempt, user, secret string) 
 	return account, err
 }
 
-// Account is that of a user in whose name something is read that the user has opened to others, as by a URL that is
-// proved. It is no sign-in. ErrDisabled: the account may do nothing any more.
+// Account returns the account of a user for reading something that the user has made public, for example with a signed
+// URL. It is not a sign-in. ErrDisabled: the account is disabled.
 func (s *Service) Account(ctx context.Context, user string) (Account, error) {
 	p, err := s.dir.PersonNamed(ctx, user)
 	if err != nil {
@@ -205,15 +205,15 @@ func (s *Service) Account(ctx context.Context, user string) (Account, error) {
 	return Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: db, Directory: who.Directory}, nil
 }
 
-// failed counts a wrong name or password, and answers after the time that it costs by now. secret
-// may be unknown, "".
+// failed counts a wrong name or password, waits for the account's delay, and returns ErrCredentials. secret is "" if
+// unknown.
 func (s *Service) failed(ctx context.Context, a *Attempt, user, secret string) error {
 	s.guard.failed(ctx, a, spelled(user), secret)
 	return ErrCredentials
 }
 
-// spelled is one for the usual spellings of a name, with a domain or without. Who is behind it is not asked:
-// what differs between those who exist and those who do not tells who does.
+// spelled returns the same text for the usual spellings of a name, with or without a domain. It does not look the name
+// up: a difference between existing and unknown users would reveal who exists.
 func spelled(user string) string {
 	if i := strings.LastIndexByte(user, '@'); i > 0 {
 		user = user[:i]
@@ -221,12 +221,13 @@ func spelled(user string) string {
 	return strings.ToLower(norm.NFKC.String(user))
 }
 
-// account makes an Account of what the directory said. A *directory.ElsewhereError is told to who has the password.
+// account converts the directory's answer to an Account. Only a client with the correct password gets a
+// *directory.ElsewhereError.
 func (s *Service) account(ctx context.Context, who note.Who, p directory.Person, err error) (Account, error) {
 	return s.accountAt(ctx, who, p, err, false)
 }
 
-// accountAt is account at a web door, or another one.
+// accountAt is account. web reports that the door is a web door.
 func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Person, err error, web bool) (Account, error) {
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
@@ -241,7 +242,7 @@ func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Perso
 	db, err := s.dir.MailFileOf(ctx, &p)
 	var elsewhere *directory.ElsewhereError
 	if errors.As(err, &elsewhere) && web && directory.RequireAdmin(who) == nil {
-		err = nil // who administers the domain does so at any place, without mail
+		err = nil // administrators of the domain may sign in at every place, without mail
 	}
 	if err != nil {
 		return Account{}, fmt.Errorf("signin: mail file of %q: %w", p.Name(), err)
@@ -254,9 +255,9 @@ func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Perso
 	return out, nil
 }
 
-// Refresh brings an account up to date, and says whether there was anything to do: groups and roles
-// are those of today. It is quick where the directory has not changed. ErrDisabled: the account was
-// disabled or removed meanwhile, or what it was signed in with has ended or was revoked, and it may do nothing more.
+// Refresh updates an account's groups and roles, and reports whether the directory has changed. It is fast if the
+// directory has not changed. ErrDisabled: the account was disabled or removed, its credential has expired or was
+// revoked, or its mail file has moved. The account must then not do anything more.
 func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err error) {
 	if s.ended(a.Credential) {
 		return false, fmt.Errorf("%w: the token has ended", ErrDisabled)
@@ -282,7 +283,7 @@ func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err er
 	}
 	var elsewhere *directory.ElsewhereError
 	if err := s.dir.Moved(ctx, a.Who.Person); a.Database != 0 && errors.As(err, &elsewhere) {
-		return false, fmt.Errorf("%w: %w", ErrDisabled, err) // here, from now on
+		return false, fmt.Errorf("%w: %w", ErrDisabled, err) // disabled on this server only
 	}
 	a.Who, a.Directory = who, who.Directory
 	return true, nil

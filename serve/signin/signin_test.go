@@ -24,7 +24,7 @@ import (
 
 var bg = context.Background()
 
-// world is a directory with alice in it, who has SCRAM, and bob, who has not.
+// world is a directory with alice, who has SCRAM credentials, and bob, who does not.
 type world struct {
 	*Service
 	t     testing.TB
@@ -73,7 +73,7 @@ func (w *world) want(err, kind error) {
 	}
 }
 
-// scramClient is the client's SCRAM as a sasl.Client.
+// scramClient adapts a SCRAM client to sasl.Client.
 type scramClient struct {
 	name string
 	c    *scram.Client
@@ -90,7 +90,7 @@ func scramOf(user, pw string) sasl.Client {
 	return scramClient{scram.Mechanism, scram.NewClient(user, pw, "client-nonce")}
 }
 
-// play lets a client sign in.
+// play runs a sign-in of a client.
 func (w *world) play(a Attempt, c sasl.Client) (Account, error) {
 	w.t.Helper()
 	x, err := w.Begin(bg, a, c.Mechanism())
@@ -172,7 +172,7 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	for _, c := range []sasl.Client{
-		scramOf("bob", "secret-bob"), // has no credentials for it
+		scramOf("bob", "secret-bob"), // has no SCRAM credentials
 		scramOf("alice", "wrong"), scramOf("nobody", "x"),
 		sasl.NewPlainClient("", "alice", "wrong"), sasl.NewLoginClient("nobody", "x"), sasl.NewPlainClient("bob", "alice", "secret-alice"),
 	} {
@@ -185,7 +185,7 @@ func TestSignIn(t *testing.T) {
 	if _, _, err := x.Next([]byte("garbage")); !errors.Is(err, sasl.ErrMalformed) {
 		t.Error(err)
 	}
-	// One who is disabled meanwhile is told so only with the right password.
+	// A disabled person gets ErrDisabled only with the correct password.
 	a, err := w.Password(bg, here, "bob", "secret-bob")
 	w.ok(err)
 	if changed, err := w.Refresh(bg, &a); changed || err != nil {
@@ -206,8 +206,8 @@ func TestSignIn(t *testing.T) {
 	w.want(err, ErrCredentials)
 }
 
-// TestChannelBinding: SCRAM-SHA-256-PLUS over a real connection, by what each end sees of it; a
-// client that was led to believe that it is not offered finds out.
+// TestChannelBinding: SCRAM-SHA-256-PLUS over a real connection, with the bindings that each side computes. A client
+// that was tricked into believing that the mechanism is not offered detects it.
 func TestChannelBinding(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.TestRealTime(t), Options{SCRAM: true, Failures: -1})
@@ -258,8 +258,8 @@ func TestChannelBinding(t *testing.T) {
 	}
 }
 
-// TestBan: who guesses waits longer and longer, then is banned, until the ban is over or taken back;
-// the rest of the world signs in as ever.
+// TestBan: a guesser waits longer and longer, then is banned until the ban ends or is removed. Others can sign in as
+// usual.
 func TestBan(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -277,7 +277,7 @@ func TestBan(t *testing.T) {
 		w.want(err, ErrCredentials)
 		waits = append(waits, d)
 	}
-	// Half a second for the account's third failure; from the fourth on the address waits as well.
+	// The account's third failure causes half a second. From the fourth on, the address is delayed too.
 	for i, want := range []time.Duration{0, 0, 500, 1500, 3000} {
 		if waits[i] != want*time.Millisecond {
 			t.Errorf("waited %v", waits)
@@ -304,7 +304,7 @@ func TestBan(t *testing.T) {
 	}
 	_, err = guess("2001:db8::1", "alice", "secret-alice")
 	w.ok(err)
-	// A ban ends by itself.
+	// A ban ends after its time.
 	for i := range 5 {
 		_, err = guess("192.0.2.1", "nobody", string(rune('a'+i)))
 		w.want(err, ErrCredentials)
@@ -314,14 +314,14 @@ func TestBan(t *testing.T) {
 	fix.Time.Advance(time.Hour)
 	_, err = guess("192.0.2.1", "bob", "secret-bob")
 	w.ok(err)
-	// A program that repeats one old password for ever does not get its office banned.
+	// A program that repeats one old password does not get its office's address banned.
 	for range 8 {
 		_, err = guess("192.0.2.9", "bob", "of last year")
 		w.want(err, ErrCredentials)
 	}
 	_, err = guess("192.0.2.9", "alice", "secret-alice")
 	w.ok(err)
-	// This machine is not counted.
+	// Failures from this machine do not count.
 	for i := range 8 {
 		d, err := guess("127.0.0.1", "bob", string(rune('a'+i)))
 		w.want(err, ErrCredentials)
@@ -334,7 +334,7 @@ func TestBan(t *testing.T) {
 	}
 }
 
-// TestGuardIsBounded: an attacker with many addresses fills no memory.
+// TestGuardIsBounded: an attacker with many addresses cannot exhaust the memory.
 func TestGuardIsBounded(t *testing.T) {
 	t.Parallel()
 	var x tallies[int]

@@ -9,7 +9,8 @@ import (
 	"doublet/note"
 )
 
-// Bounds of notices: a person is told once a day, from so many wrong codes of the last 30 days on, since anybody mistypes one.
+// Limits of notices. A person is notified at most once a day. A single mistyped code causes no notice: there must be
+// toldFrom wrong codes in the last 30 days.
 const (
 	toldFrom    = 3
 	maxNotices  = 10_000
@@ -17,13 +18,13 @@ const (
 	noticeEvery = 24 * time.Hour
 )
 
-// notices remembers the people who were told lately that their second factor is guessed at.
+// notices records the people who were notified recently that someone guesses their second factor.
 type notices struct {
 	mu   sync.Mutex
 	told map[note.UNID]time.Time
 }
 
-// due reports that a person is to be told, and counts it as done.
+// due reports whether a person should be notified, and records the notice.
 func (n *notices) due(person note.UNID, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,15 +38,15 @@ func (n *notices) due(person note.UNID, now time.Time) bool {
 	return true
 }
 
-// failed forgets that a person was told.
+// failed removes the record of a notice that could not be sent.
 func (n *notices) failed(person note.UNID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.told, person)
 }
 
-// tell has a person told of wrong codes. It ends before the answer to the guess, and not with the guesser's connection: whoever
-// hangs up early is told of too.
+// tell notifies a person of wrong codes. It completes before the guess is answered, and does not depend on the
+// guesser's connection: a guesser cannot prevent the notice by disconnecting.
 func (w *Web) tell(ctx context.Context, p *directory.Person, from string, locked bool) {
 	if w.opt.Guessed == nil {
 		return

@@ -16,28 +16,28 @@ import (
 	"doublet/note"
 )
 
-// Why somebody is not signed in at a web door, beside what keeps them out of the others.
+// Additional reasons for a failed sign-in at a web door.
 var (
-	// ErrCode: the password is right, and a code of the second factor is needed.
+	// ErrCode: the password is correct, but a code of the second factor is needed.
 	ErrCode = errors.New("signin: a code of the second factor is needed")
-	// ErrWrongCode: the password is right, and the code is not, or was used before.
+	// ErrWrongCode: the password is correct, but the code is wrong or was used before.
 	ErrWrongCode = errors.New("signin: the code of the second factor is wrong")
-	// ErrApp: an app password, where people sign in and not programs.
+	// ErrApp: an app password was used at a sign-in for people.
 	ErrApp = errors.New("signin: an app password is for programs only")
 )
 
-// CodesError says that too many wrong codes were given with a person's password: from a browser that is not known, the next
-// one may be tried only later. It is an ErrBusy.
+// CodesError reports too many wrong codes with a person's correct password. An unknown browser may try the next one
+// only after After. It matches ErrBusy.
 type CodesError struct{ After time.Time }
 
 func (e *CodesError) Error() string {
 	return "signin: too many wrong codes, try again after " + e.After.UTC().Format(time.RFC3339)
 }
 
-// Is makes it an ErrBusy.
+// Is reports whether target is ErrBusy.
 func (e *CodesError) Is(target error) bool { return target == ErrBusy }
 
-// WebPeople is what a Web needs of the directory, beside what its Service does.
+// WebPeople is the part of the directory that a Web needs, in addition to People.
 type WebPeople interface {
 	SignIn(ctx context.Context, user, secret, door string) (directory.Proof, error)
 	SignInToken(ctx context.Context, token, door string) (directory.Proof, error)
@@ -45,7 +45,7 @@ type WebPeople interface {
 	UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error)
 }
 
-// Codes keeps account of the codes that were used.
+// Codes stores used codes and counts wrong ones.
 type Codes interface {
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error)
 	Guess(ctx context.Context, g session.Guess) (session.Guessing, error)
@@ -53,31 +53,30 @@ type Codes interface {
 	WrongCodes(ctx context.Context, person note.UNID) (session.Wrong, error)
 }
 
-// Web signs in at web doors: people with a second factor where they have one, programs with what they show in
-// each request. What failed there counts at all doors, and the other way round. Its methods may be called from
-// any goroutine.
+// Web signs in at web doors: people, with their second factor if they have one, and programs, with the credentials in
+// each request. Failures at web doors count at all doors and vice versa. Its methods are safe for concurrent use.
 type Web struct {
 	*Service
 	dir   WebPeople
 	codes Codes
 }
 
-// Web makes one.
+// Web returns a Web that uses the guard and settings of the Service.
 func (s *Service) Web(d WebPeople, c Codes) *Web { return &Web{Service: s, dir: d, codes: c} }
 
-// Proved is who signed in at a web door, and with what.
+// Proved describes a sign-in at a web door.
 type Proved struct {
 	Account
-	// Credential names what it was done with, for as long as that is good (see Good).
+	// Credential identifies the credential of the sign-in (see Good).
 	Credential string
-	// PasswordID is that of the account's password, Second says that there was a second factor; both are only
-	// of Person.
+	// PasswordID identifies the account's password. Second reports that a second factor was used. Only Person sets
+	// them.
 	PasswordID string
 	Second     bool
 }
 
-// Person signs a person in with the password of the account and, where they have a second factor, a code of
-// it or a recovery code. Errors: those of Password, ErrCode, ErrWrongCode, ErrApp.
+// Person signs a person in with the account's password and, if they have a second factor, a code of it or a recovery
+// code. Errors: those of Password, ErrCode, ErrWrongCode, ErrApp.
 func (w *Web) Person(ctx context.Context, a Attempt, user, secret, code string) (Proved, error) {
 	proof, err := w.prove(ctx, &a, user, secret)
 	if err != nil {
@@ -99,9 +98,8 @@ func (w *Web) Person(ctx context.Context, a Attempt, user, secret, code string) 
 	return out, err
 }
 
-// Program signs a program in with a name and an app password, or the password of an account without a second
-// factor. A success costs little when it comes again: the directory remembers it for a while. Errors: those
-// of Password.
+// Program signs a program in with a name and an app password, or with the password of an account without a second
+// factor. Repeated sign-ins are fast, because the directory caches a success for a while. Errors: those of Password.
 func (w *Web) Program(ctx context.Context, a Attempt, user, secret string) (Proved, error) {
 	proof, err := w.prove(ctx, &a, user, secret)
 	if err != nil {
@@ -121,7 +119,7 @@ func (w *Web) prove(ctx context.Context, a *Attempt, user, secret string) (direc
 	return proof, w.refused(ctx, a, user, secret, err)
 }
 
-// refused turns what the directory says into what this room does, and counts it.
+// refused converts the directory's errors to those of this package, and counts failures.
 func (w *Web) refused(ctx context.Context, a *Attempt, user, secret string, err error) error {
 	switch {
 	case errors.Is(err, directory.ErrAuthentication), errors.Is(err, directory.ErrNotFound):
@@ -140,7 +138,7 @@ func (w *Web) proved(ctx context.Context, proof *directory.Proof) (Proved, error
 	return Proved{Account: account, Credential: account.Credential}, err
 }
 
-// Bearer signs a program in with a token alone: an app password, or one of the issuer of OAuth.
+// Bearer signs a program in with a token alone: an app password, or a token of the OAuth issuer.
 func (w *Web) Bearer(ctx context.Context, a Attempt, token string) (Proved, error) {
 	if err := w.guard.enter(ctx, &a); err != nil {
 		return Proved{}, err
@@ -173,11 +171,11 @@ func (w *Web) oauth(ctx context.Context, a *Attempt, token string) (Proved, erro
 	return Proved{Account: account, Credential: account.Credential}, err
 }
 
-// nobody is what a token without a name is counted by: guesses do not slow down each other's accounts, only
-// their address.
+// nobody returns the account name under which failures of a token without a name are counted. Such guesses delay only
+// their address, no account.
 func nobody(token string) string { return token[:min(len(token), 64)] }
 
-// code checks a code of a person who has given the right password, and uses it up.
+// code checks and uses up a second-factor code of a person who gave the correct password.
 func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, secret, code string) error {
 	g := session.Guess{Person: p.ID, PasswordID: p.PasswordID, Browser: a.Browser}
 	if a.Remote.IsValid() {
@@ -195,7 +193,7 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	if ok {
 		ok, err = w.codes.UseCode(ctx, p.ID, step)
 	} else if ok, err = w.dir.UseRecoveryCode(ctx, p.ID, code); ok {
-		ok, err = w.codes.UseCode(ctx, p.ID, recoveryStep(code)) // another server of a cluster may have taken it just now
+		ok, err = w.codes.UseCode(ctx, p.ID, recoveryStep(code)) // another server of the cluster may have just used it
 	}
 	switch {
 	case err != nil:
@@ -208,19 +206,19 @@ func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, s
 	return ErrWrongCode
 }
 
-// recoveryStep stands for a recovery code among the time steps, which are never below 0.
+// recoveryStep returns a number that represents a recovery code as a time step. Real steps are never negative.
 func recoveryStep(code string) int64 {
 	sum, _ := totp.RecoveryHash(nil, code)
 	return -1 - int64(binary.BigEndian.Uint64(sum[:])>>1)
 }
 
-// ConfirmCode is code for who is signed in already and sets up a second factor: step is that of a code which
-// was good for the new secret.
+// ConfirmCode uses up the step of a correct code for a new secret. A person who is already signed in calls it to set up
+// a second factor.
 func (w *Web) ConfirmCode(ctx context.Context, person note.UNID, step int64) (bool, error) {
 	return w.codes.UseCode(ctx, person, step)
 }
 
-// Known makes the Account of a person who signed in before. ErrDisabled: they may do nothing more.
+// Known returns the Account of a person who signed in earlier. ErrDisabled: the person was disabled or removed.
 func (w *Web) Known(ctx context.Context, id note.UNID) (Account, directory.Person, error) {
 	p, err := w.dir.Person(ctx, id)
 	if err == nil && !p.Removed.IsZero() {
@@ -240,8 +238,7 @@ func (w *Web) Known(ctx context.Context, id note.UNID) (Account, directory.Perso
 	return account, p, err
 }
 
-// Good says whether a credential of a program, as Proved has it, still signs its person in. Errors:
-// ErrDisabled, ErrCredentials.
+// Good returns nil if a program's credential from Proved is still valid. Errors: ErrDisabled, ErrCredentials.
 func (w *Web) Good(ctx context.Context, id note.UNID, credential string) error {
 	_, p, err := w.Known(ctx, id)
 	if err != nil {
