@@ -10,16 +10,16 @@ import (
 	"doublet/store/layout"
 )
 
-// Acks holds back acknowledgements until a mate has what was changed (acknowledge = cluster, cluster-strict).
+// Acks delays acknowledgements until a mate has the changes (acknowledge = cluster or cluster-strict).
 type Acks struct {
 	*core
 	confirmations *confirmations
 }
 
-// Confirm waits until, for each of the databases, a mate has what was changed up to a sequence. It is what
-// store.Options.Confirm calls. If no mate has it within the limit, an acknowledgement of mode cluster goes out
-// all the same and is counted. One of mode cluster-strict is an error: the change is here, and it is not known
-// whether it lasts.
+// Confirm waits until a mate has the changes of each database up to sequence number seq. It implements
+// store.Options.Confirm. If no mate has them within the limit, the change is acknowledged anyway in mode cluster, and
+// counted. In mode cluster-strict Confirm returns ErrUnready: the change is stored here, but it may be lost with this
+// server.
 func (a *Acks) Confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
 	began := a.now()
 	done := func() bool { return a.confirmed(ids, seq) }
@@ -42,8 +42,8 @@ func (a *Acks) Confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) e
 	return nil
 }
 
-// Admit refuses a write to databases of mode cluster-strict while no mate can confirm it. It is what
-// store.Options.Admit calls. Nothing was changed then.
+// Admit rejects a write to a database of mode cluster-strict while no mate can confirm it. Nothing has been changed at
+// that point. It implements store.Options.Admit.
 func (a *Acks) Admit(ctx context.Context, ids []note.DatabaseID) error {
 	done := func() bool {
 		now := a.now()
@@ -56,7 +56,7 @@ func (a *Acks) Admit(ctx context.Context, ids []note.DatabaseID) error {
 	return ErrUnready
 }
 
-// targets are the mates that changes of a database go to from here.
+// targets returns the mates to which this server sends changes of a database.
 func (a *Acks) targets(db note.DatabaseID) (out []*peer) {
 	h, e := a.holdings.get(db), a.catalogue.get(db)
 	if h == nil || e == nil {
@@ -71,7 +71,7 @@ func (a *Acks) targets(db note.DatabaseID) (out []*peer) {
 	return out
 }
 
-// confirmed reports whether, for each database, a mate has everything up to a sequence.
+// confirmed reports whether, for each database, a mate has everything up to sequence number seq.
 func (a *Acks) confirmed(ids []note.DatabaseID, seq uint64) bool {
 	for _, db := range ids {
 		ok := false
@@ -86,7 +86,7 @@ func (a *Acks) confirmed(ids []note.DatabaseID, seq uint64) bool {
 	return true
 }
 
-// anyLive reports whether each database has a live mate, for which may holds, to confirm it.
+// anyLive reports whether each database has a live mate that fulfills may and can confirm a change.
 func (a *Acks) anyLive(ids []note.DatabaseID, may func(*peer) bool) bool {
 	for _, db := range ids {
 		lives := false
@@ -100,7 +100,7 @@ func (a *Acks) anyLive(ids []note.DatabaseID, may func(*peer) bool) bool {
 	return true
 }
 
-// strict reports whether the strictest mode of the databases is cluster-strict.
+// strict reports whether any of the databases has mode cluster-strict.
 func (a *Acks) strict(ids []note.DatabaseID) bool {
 	for _, db := range ids {
 		if i, err := a.store.Info(db); err == nil && i.Ack == layout.AckStrict {
@@ -110,14 +110,14 @@ func (a *Acks) strict(ids []note.DatabaseID) bool {
 	return false
 }
 
-// confirmations wakes those who wait until a mate has a database, and nobody else: many wait, each for one of
-// many databases.
+// confirmations wakes the goroutines that wait for a mate to receive a certain database. It keeps a set of waiters per
+// database, so that an update of one database does not wake the waiters of all others.
 type confirmations struct {
 	mu sync.Mutex
 	by map[note.DatabaseID]map[*signal]struct{}
 }
 
-// wait returns a signal that fires when one of the databases has reached a mate, until stop is called.
+// wait returns a signal that fires each time a mate receives one of the databases, until stop is called.
 func (c *confirmations) wait(ids []note.DatabaseID) (s *signal, stop func()) {
 	s = &signal{}
 	c.mu.Lock()
@@ -150,7 +150,7 @@ func (c *confirmations) fire(db note.DatabaseID) {
 	}
 }
 
-// awaiter returns an Options.Await that waits on a clock.
+// awaiter returns an Options.Await that uses a clock.
 func awaiter(clock env.Clock) func(context.Context, time.Duration, func() <-chan struct{}, func() bool) bool {
 	return func(ctx context.Context, limit time.Duration, moved func() <-chan struct{}, done func() bool) bool {
 		over := clock.After(limit)

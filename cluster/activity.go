@@ -16,37 +16,38 @@ import (
 	"doublet/note"
 )
 
-// activity counts the operations on the databases here, keeps the counts over restarts, and tells mates who ask.
-// Operations a day are a decaying sum: they count half as much each day.
+// activity counts the operations on the local databases, persists the counts, and sends them to mates on request. The
+// count of a database is a decaying sum with a half-life of a day.
 type activity struct {
 	*core
 
 	mu   sync.Mutex
 	used map[note.DatabaseID]*used
-	// sampled is when the counters of the store were last read, kept when the counts were last saved.
+	// sampled is the time of the last sample of the store's counters. kept is the time at which the counts were last
+	// saved.
 	sampled, kept time.Time
 }
 
 const (
 	activityHalf = 24 * time.Hour
-	// sampleEvery is how often the counters of the store are read, saveEvery how often the counts are saved.
+	// sampleEvery is the time between two samples, saveEvery between two saves.
 	sampleEvery = 10 * time.Second
 	saveEvery   = 10 * time.Minute
 	// leastActivity is the sum below which a count is not saved.
 	leastActivity = 0.5
-	// maxActivity bounds the databases of one answer.
+	// maxActivity is the maximum number of databases in one answer.
 	maxActivity = 8000
 )
 
-// used is how much a database was used here.
+// used holds the use of a database at this server.
 type used struct {
 	seen  uint64  // the counter of the store at the last sample
 	sum   float64 // operations, decayed up to the time at
 	at    time.Time
-	saved float64 // the sum that was saved last, decayed likewise
+	saved float64 // the sum saved last, decayed likewise
 }
 
-// until decays the sums up to a time.
+// until decays the sums up to the time now.
 func (u *used) until(now time.Time) {
 	if age := now.Sub(u.at); age > 0 {
 		by := math.Exp2(-float64(age) / float64(activityHalf))
@@ -56,7 +57,7 @@ func (u *used) until(now time.Time) {
 	u.at = now
 }
 
-// keep saves the sum if it differs from the saved one. A database that nobody uses is dropped from the table.
+// keep saves the sum if it differs by more than 10 % from the saved one. It removes an unused database from the table.
 func (u *used) keep(t Table, db note.DatabaseID) {
 	switch {
 	case u.sum < leastActivity:
@@ -83,13 +84,13 @@ type Table interface {
 // ActivityTable is the name of the table that keeps the activity.
 const ActivityTable = "activity"
 
-// Activity is the use of databases before this start. Its zero value holds and keeps nothing.
+// Activity holds the use of databases before this start. The zero value is empty and saves nothing.
 type Activity struct {
 	table Table
 	list  map[note.DatabaseID]*used
 }
 
-// ReadActivity reads the activity that a table keeps.
+// ReadActivity reads the activity saved in a table.
 func ReadActivity(ctx context.Context, t Table, now time.Time) (Activity, error) {
 	list := map[note.DatabaseID]*used{}
 	err := t.Each(ctx, func(key, value string) {
@@ -110,7 +111,7 @@ func ReadActivity(ctx context.Context, t Table, now time.Time) (Activity, error)
 	return Activity{t, list}, nil
 }
 
-// used returns the activity that a Node goes on with.
+// used returns the initial counts of a Node.
 func (a *Activity) used() map[note.DatabaseID]*used {
 	if a.list == nil {
 		return map[note.DatabaseID]*used{}
@@ -118,7 +119,7 @@ func (a *Activity) used() map[note.DatabaseID]*used {
 	return a.list
 }
 
-// sample takes up what was done with the databases here since the last sample.
+// sample adds the operations since the last sample to the counts. It saves the counts every saveEvery.
 func (a *activity) sample() {
 	now := a.now()
 	ids := a.holdings.ids()
@@ -159,7 +160,7 @@ func (a *activity) sample() {
 	}
 }
 
-// sampleDue takes a sample if it is time.
+// sampleDue takes a sample if the last one is older than sampleEvery.
 func (a *activity) sampleDue() {
 	a.mu.Lock()
 	due := a.now().Sub(a.sampled) >= sampleEvery
@@ -169,14 +170,14 @@ func (a *activity) sampleDue() {
 	}
 }
 
-// usage is how much a database is used at a server, in operations a day, and its size there in bytes.
+// usage holds the use of a database at a server, in operations a day, and its size there in bytes.
 type usage struct {
 	db   note.DatabaseID
 	rate float64
 	size uint64
 }
 
-// usages lists the databases here after one.
+// usages returns the usage of local databases with an id above after, at most maxActivity.
 func (a *activity) usages(after note.DatabaseID) []usage {
 	ids := a.holdings.ids()
 	i, found := slices.BinarySearch(ids, after)
@@ -185,7 +186,7 @@ func (a *activity) usages(after note.DatabaseID) []usage {
 	}
 	out := a.rates(ids[i:min(len(ids), i+maxActivity)])
 	for i := range out {
-		out[i].size, _ = a.store.Size(out[i].db) // 0 for one that is gone or damaged
+		out[i].size, _ = a.store.Size(out[i].db) // 0 if it is gone or damaged
 	}
 	return out
 }
@@ -205,7 +206,7 @@ func (a *activity) rates(ids []note.DatabaseID) (out []usage) {
 	return out
 }
 
-// answer tells a mate how much the databases here are used.
+// answer returns the usage of the local databases to a mate.
 func (a *activity) answer(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	r, err := begin(body)
 	if err != nil {
@@ -241,7 +242,7 @@ func readUsages(b []byte) ([]usage, error) {
 	return list, r.end()
 }
 
-// usagesOf asks a mate how much its databases are used.
+// usagesOf requests the usage of all databases from a mate.
 func (a *activity) usagesOf(ctx context.Context, mate note.UNID) ([]usage, error) {
 	var all []usage
 	for after := note.DatabaseID(0); ; {
@@ -262,8 +263,8 @@ func (a *activity) usagesOf(ctx context.Context, mate note.UNID) ([]usage, error
 	}
 }
 
-// everywhere gathers how much each database is used on all members together, and its size. silent are the
-// members that did not answer.
+// everywhere adds up the use of each database over all members and returns its largest size. silent lists the members
+// that did not answer.
 func (a *activity) everywhere(ctx context.Context) (all map[note.DatabaseID]usage, silent []note.UNID) {
 	all = map[note.DatabaseID]usage{}
 	take := func(list []usage) {

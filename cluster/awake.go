@@ -8,23 +8,25 @@ import (
 	"doublet/note"
 )
 
-// awake notices that the process was frozen (SIGSTOP, a suspended virtual machine): its mates, which heard nothing of
-// it for so long, may have made another member home of its databases. Until they could tell so, it is in doubt.
+// awake detects that the process was suspended (SIGSTOP, a suspended virtual machine). Meanwhile the mates, which heard
+// nothing from it, may have elected other primaries for its databases. Until the mates have had time to report that,
+// its role as primary is in doubt.
 type awake struct {
 	mu     sync.Mutex
-	beaten time.Time // of the last beat; zero before Run
-	doubt  time.Time // until when leading is in doubt
+	beaten time.Time // the time of the last beat; zero before Run
+	doubt  time.Time // the time until which the role as primary is in doubt
 }
 
 const (
 	beatEvery = 250 * time.Millisecond
-	// doubtFor is the time in which a member that wakes hears of its mates: four probes, and what follows from them.
+	// doubtFor is the time that a member needs after a suspension to hear of new primaries: four probes and their
+	// effects.
 	doubtFor = 2 * time.Second
-	// askAgain is how often is looked, meanwhile, whether a database is led here.
+	// askAgain is the interval at which Stays rechecks the role while it is in doubt.
 	askAgain = 20 * time.Millisecond
 )
 
-// beat notes that the process runs.
+// beat records that the process is running.
 func (a *awake) beat(now time.Time, limit time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -32,14 +34,14 @@ func (a *awake) beat(now time.Time, limit time.Duration) {
 	a.beaten = now
 }
 
-// look begins a doubt where more time than the limit has passed since the last beat. Under mu.
+// look starts a doubt if more than limit has passed since the last beat. The lock is held.
 func (a *awake) look(now time.Time, limit time.Duration) {
 	if !a.beaten.IsZero() && now.Sub(a.beaten) > limit && !now.Before(a.doubt) {
 		a.doubt, a.beaten = now.Add(doubtFor), now
 	}
 }
 
-// doubts reports whether leading is in doubt.
+// doubts reports whether the role as primary is in doubt.
 func (a *awake) doubts(now time.Time, limit time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,10 +49,11 @@ func (a *awake) doubts(now time.Time, limit time.Duration) bool {
 	return now.Before(a.doubt)
 }
 
-// frozenAfter lies below the silence after which mates believe that a member is dead.
+// frozenAfter returns the pause after which the process counts as suspended. It is shorter than DeadAfter, the silence
+// after which mates believe that a member is dead.
 func (b *base) frozenAfter() time.Duration { return b.opt.DeadAfter * 3 / 4 }
 
-// beats notes that the process runs until ctx ends.
+// beats calls beat at intervals until ctx ends.
 func (b *base) beats(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.awake.beat(b.now(), b.frozenAfter())
@@ -61,8 +64,8 @@ func (b *base) beats(ctx context.Context) {
 	}
 }
 
-// Stays reports whether this server is the home of a database that was opened here. After the process was frozen it
-// waits until the mates have had time to tell that another server is.
+// Stays reports whether this server is still the primary of a database that was opened here. After a suspension of the
+// process it waits until the mates have had time to report a new primary.
 func (o *Opens) Stays(ctx context.Context, db note.DatabaseID) bool {
 	for o.store.Leads(db) {
 		if !o.awake.doubts(o.now(), o.frozenAfter()) {

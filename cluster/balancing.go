@@ -12,17 +12,17 @@ import (
 	"doublet/store"
 )
 
-// Balance is a plan that makes the load of the members even. Applied says that it was begun.
+// Balance is a plan that distributes the load evenly over the members. Applied means that its moves were started.
 type Balance struct {
 	Applied bool          `json:"applied"`
 	Servers []BalanceLoad `json:"servers"`
 	Moves   []BalanceMove `json:"moves"`
-	// Silent are the members that did not answer how much their databases are used; that counts as nothing.
+	// Silent lists the members that did not report the use of their databases; their share counts as zero.
 	Silent []string `json:"silent,omitempty"`
 }
 
-// BalanceLoad is what a member has, and what it would have then: databases with a replica there, those of them
-// that it leads (homes), the activity of these in operations a day, bytes.
+// BalanceLoad is the load of a member now and after the moves. It counts the databases with a replica there, those that
+// have their primary there (homes), the activity of the latter in operations a day, and bytes.
 type BalanceLoad struct {
 	Server        string `json:"server"`
 	Site          string `json:"site,omitempty"`
@@ -50,16 +50,16 @@ type BalanceMove struct {
 	Bytes    uint64       `json:"bytes"`
 }
 
-// The most moves of one balance, and of one step of filling a member with few replicas.
+// Maximum number of moves of one balance, and of moves in progress for filling a member that has few replicas.
 const (
 	balanceMost = 1000
 	fillMost    = 32
-	// fillEvery is how often such a member is looked for.
+	// fillEvery is the time between two checks for such members.
 	fillEvery = 5 * time.Second
 )
 
-// Balance plans the moves that make activity and replicas even and, with apply, begins them: the primary of a
-// database moves at its next open, a replica when the new one is complete.
+// Balance plans the moves that distribute activity and replicas evenly. If apply is true, it starts them: the primary
+// of a database moves at the next open, a replica when the new one is complete.
 func (p *Placement) Balance(ctx context.Context, apply bool) (Balance, error) {
 	known, silent := p.activity.everywhere(ctx)
 	v := p.members.view()
@@ -90,7 +90,7 @@ func (p *Placement) Balance(ctx context.Context, apply bool) (Balance, error) {
 	return out, p.begin(ctx, moves)
 }
 
-// figures returns what a plan of moves is made of.
+// figures returns the input for a plan.
 func (p *Placement) figures(
 	v view, known map[note.DatabaseID]usage,
 ) (servers []balance.Server, dbs []balance.Database) {
@@ -126,7 +126,8 @@ func (p *Placement) figures(
 	return servers, dbs
 }
 
-// settled reports whether nothing is being done about the replicas of a database.
+// settled reports whether the replicas of a database are complete and none is being added or removed. It is false for a
+// queue, which must not move.
 func (v view) settled(e *Entry) bool {
 	for _, r := range e.Replicas {
 		if r.State != Serving || r.Incarnation == 0 {
@@ -136,8 +137,7 @@ func (v view) settled(e *Entry) bool {
 	return !e.Queue && e.Toward.IsZero() && len(e.Replicas) >= v.wanted(e)
 }
 
-// begin writes moves into the Cluster Database Directory. A database whose replicas have changed since stays as
-// it is.
+// begin writes moves to the Cluster Database Directory. It skips a database whose replicas have changed since the plan.
 func (p *Placement) begin(ctx context.Context, moves []balance.Move) error {
 	by := map[note.DatabaseID][]balance.Move{}
 	var ids []note.DatabaseID
@@ -165,8 +165,8 @@ func (p *Placement) begin(ctx context.Context, moves []balance.Move) error {
 	return nil
 }
 
-// fill gives a member with few replicas its share, some at a time. The primary of the Cluster Database Directory
-// does it, so that one server decides.
+// fill moves replicas to members that have few, a limited number at a time. Only the primary of the Cluster Database
+// Directory does so, so that one server decides.
 func (p *Placement) fill(ctx context.Context) error {
 	v := p.members.view()
 	if h := p.holdings.get(ID); h == nil || !h.leads || v.now.UnixNano()-p.filled.Load() < int64(fillEvery) {
@@ -175,7 +175,7 @@ func (p *Placement) fill(ctx context.Context) error {
 	p.filled.Store(v.now.UnixNano())
 	for id := range v.peers {
 		if !v.alive(id) || !p.links.caught(id) {
-			return nil // first everybody has what it should have
+			return nil // first complete the replication in progress
 		}
 	}
 	servers, dbs := p.fillable(v)
@@ -186,14 +186,14 @@ func (p *Placement) fill(ctx context.Context) error {
 	return p.begin(ctx, moves)
 }
 
-// fillable is figures without the queues. They belong to their servers and never move, so that the share of a
-// member does not depend on them.
+// fillable is figures without the queues. A queue belongs to its server and never moves, so it does not count toward
+// the share of a member.
 func (p *Placement) fillable(v view) (servers []balance.Server, dbs []balance.Database) {
 	servers, dbs = p.figures(v, nil)
 	return servers, slices.DeleteFunc(dbs, func(d balance.Database) bool { return p.catalogue.get(d.ID).Queue })
 }
 
-// moving counts the databases of which replicas come or go.
+// moving counts the databases that are fixed, because replicas of them are being added or removed.
 func moving(dbs []balance.Database) (count int) {
 	for i := range dbs {
 		if dbs[i].Fixed {

@@ -14,14 +14,14 @@ import (
 // remote returns the Side of the replicas on a mate.
 func (c *core) remote(mate note.UNID) *replica.Remote { return replica.NewRemote(&carrier{c, mate}) }
 
-// carrier carries what replicas say to each other over the bus: as requests if they are small enough, else as
-// streams.
+// carrier transports replication requests over the bus, or over a stream of the bus if they are too large for a
+// request.
 type carrier struct {
 	*core
 	mate note.UNID
 }
 
-// busRoom is the greatest size of a request of replication on the bus, with its verb.
+// busRoom is the maximum size of a replication request on the bus, with its verb.
 const busRoom = bus.MaxBody - 1024
 
 func wrapVerb(verb string, body []byte) []byte {
@@ -51,20 +51,20 @@ func (c *carrier) Call(ctx context.Context, verb string, body []byte) ([]byte, e
 	return answer, remoteError(err)
 }
 
-// remoteError turns a refusal back into the error of replication that it carries.
+// remoteError converts an error answer into the replication error that it contains.
 func remoteError(err error) error {
 	var r *bus.RemoteError
 	if !errors.As(err, &r) {
 		return err
 	}
 	switch r.Code {
-	case bus.CodeNoVerb, bus.CodeStranger, bus.CodeBusy: // the bus itself refused
+	case bus.CodeNoVerb, bus.CodeStranger, bus.CodeBusy: // an error of the bus itself
 		return err
 	}
 	return &replica.RemoteError{Kind: r.Code, Text: r.Text}
 }
 
-// stream sends a request that is too large for the bus.
+// stream sends a request over a stream.
 func (c *carrier) stream(ctx context.Context, verb string, body []byte) ([]byte, error) {
 	s, err := c.bus.Stream(ctx, c.mate, verbCall, wrapVerb(verb, nil))
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *carrier) stream(ctx context.Context, verb string, body []byte) ([]byte,
 	return answer, remoteError(err)
 }
 
-// maxCall bounds a request of replication: a note of the greatest size, and a little.
+// maxCall is the maximum size of a replication request: a note of the maximum size, and some overhead.
 const maxCall = replica.MaxNote + 1<<20
 
 func readAll(r io.Reader) ([]byte, error) {
@@ -93,7 +93,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return b, err
 }
 
-// deadline closes a stream when ctx ends first.
+// deadline closes a stream if ctx ends before stop is called.
 func deadline(ctx context.Context, s io.Closer) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = s.Close() })
 }
@@ -110,7 +110,7 @@ func (c *carrier) Get(ctx context.Context, verb string, head []byte) (io.ReadClo
 	return &incoming{s, deadline(ctx, s)}, nil
 }
 
-// incoming is a stream that is read to its end, or until ctx ends.
+// incoming is a stream from a mate. Its stop ends the watch on ctx.
 type incoming struct {
 	bus.Stream
 	stop func() bool
@@ -143,6 +143,6 @@ func (c *carrier) Put(ctx context.Context, verb string, head []byte, body io.Rea
 	if err := s.CloseWrite(); err != nil {
 		return remoteError(err)
 	}
-	_, err = readAll(s) // the other side sends nothing, and closes when it has taken everything
+	_, err = readAll(s) // the other side sends no data and closes when it has received everything
 	return remoteError(err)
 }

@@ -13,24 +13,23 @@ import (
 	"doublet/store/layout"
 )
 
-// catalogue is the Cluster Database Directory in memory: the document of each database, as the replica here
-// has it.
+// catalogue caches the Cluster Database Directory: the documents of all databases in the local replica.
 type catalogue struct {
 	*base
 	records[Entry]
 	unread unread
 }
 
-// unread is what is still to be read or merged of the Cluster Database Directory.
+// unread tracks the documents of the Cluster Database Directory that have to be read or merged.
 type unread struct {
 	mu sync.Mutex
-	// seq is the sequence up to which the documents were read.
+	// seq is the sequence number up to which the documents were read.
 	seq uint64
-	// split are documents of which there are several versions.
+	// split holds the documents with conflicting versions.
 	split map[note.ID]bool
 }
 
-// learn puts documents into the catalogue.
+// learn adds documents to the catalogue.
 func (c *catalogue) learn(list ...*Entry) {
 	for _, e := range list {
 		c.put(e.ID, e)
@@ -73,12 +72,12 @@ func (c *catalogue) refresh(ctx context.Context) error {
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // not here yet
+		return nil // there is no local replica yet
 	}
 	if err != nil {
 		return err
 	}
-	// A program of the version before has entered databases that belong to each server alone.
+	// The previous version of the program entered databases that are local to each server. Ignore them.
 	c.learn(slices.DeleteFunc(entries, func(e *Entry) bool {
 		return !c.clustered(&layout.Info{ID: e.ID, Kind: e.Kind, Queue: e.Queue})
 	})...)
@@ -100,8 +99,7 @@ func (u *unread) took(seq uint64, split map[note.ID]bool) {
 	}
 }
 
-// unite merges documents of which there are several versions. Only the primary of the Cluster Database
-// Directory calls it.
+// unite merges the versions of documents with conflicts. Only the primary of the Cluster Database Directory calls it.
 func (c *catalogue) unite(ctx context.Context) error {
 	c.unread.mu.Lock()
 	ids := slices.Sorted(maps.Keys(c.unread.split))
@@ -124,10 +122,10 @@ func (c *catalogue) unite(ctx context.Context) error {
 	})
 }
 
-// editAtOnce bounds how many documents one commit enters or changes.
+// editAtOnce is the maximum number of documents that one commit creates or changes.
 const editAtOnce = 200
 
-// edit changes the document of a database. fn gets a copy of it and must be quick.
+// edit changes the document of a database. fn receives a copy and must return quickly.
 func (c *catalogue) edit(ctx context.Context, db note.DatabaseID, fn func(*Entry) error) error {
 	return c.editAll(ctx, []note.DatabaseID{db}, fn)
 }
@@ -177,8 +175,7 @@ func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) (*Entry
 	return e, w.Rewrite(id, next)
 }
 
-// noteIncarnation writes into the documents of databases in which incarnation of its store a server has its
-// replicas.
+// noteIncarnation records, in the documents of databases, the incarnation of a server's store.
 func (c *catalogue) noteIncarnation(
 	ctx context.Context, server note.UNID, incarnation uint64, dbs []note.DatabaseID,
 ) error {
@@ -194,7 +191,7 @@ func (c *catalogue) noteIncarnation(
 	return nil
 }
 
-// enter makes documents for databases that have none.
+// enter creates documents for databases that have none.
 func (c *catalogue) enter(ctx context.Context, list []*Entry) error {
 	for some := range slices.Chunk(list, editAtOnce) {
 		var made []*Entry
@@ -226,7 +223,7 @@ func (c *catalogue) enter(ctx context.Context, list []*Entry) error {
 	return nil
 }
 
-// remove marks a database as removed everywhere, forever.
+// remove marks a database as removed everywhere. That cannot be undone.
 func (c *catalogue) remove(ctx context.Context, db note.DatabaseID) error {
 	return c.edit(ctx, db, func(e *Entry) error {
 		e.Deleted = true
@@ -234,7 +231,7 @@ func (c *catalogue) remove(ctx context.Context, db note.DatabaseID) error {
 	})
 }
 
-// setState changes the state of the replica of a database on a server, whose name is for errors.
+// setState changes the state of a replica. name is the server's name for errors.
 func (c *catalogue) setState(
 	ctx context.Context, db note.DatabaseID, server note.UNID, name string, state ReplicaState,
 ) error {

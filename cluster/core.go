@@ -21,8 +21,7 @@ import (
 	"doublet/store/layout"
 )
 
-// base holds what every part uses: settings, the world outside, statistics, and two signals. After New
-// nobody changes its fields.
+// base holds settings, external services, statistics and signals that every part uses. Only New sets its fields.
 type base struct {
 	opt   Options
 	env   *env.Env
@@ -36,7 +35,7 @@ type base struct {
 	stat  *statistics
 	// wake fires when a Decide is due.
 	wake signal
-	// recount says that databases may have come or gone: the next Decide compares holdings with the store
+	// recount means that databases may have been added or removed: the next Decide compares the holdings with the store
 	// and the catalogue.
 	recount atomic.Bool
 	awake   awake
@@ -53,13 +52,12 @@ func (b *base) limited(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, b.opt.Timeout)
 }
 
-// clustered reports whether a database takes part in the cluster: some belong to each server alone.
+// clustered reports whether a database takes part in the cluster. Some databases are local to each server.
 func (b *base) clustered(i *layout.Info) bool {
 	return i.Kind != replica.Kind && (b.opt.Local == nil || !b.opt.Local(i))
 }
 
-// core is base with the registers that the parts share. Each register has its own lock and calls no other
-// part while it holds it.
+// core adds the shared registers to base. Each register has its own lock and calls no other part while it holds it.
 type core struct {
 	*base
 	members   *membership
@@ -107,7 +105,7 @@ func (c *core) touchAll(db note.DatabaseID) {
 	}
 }
 
-// mayReplicate refuses every server that has no replica of a database.
+// mayReplicate returns an error for a server that may not replicate a database.
 func (c *core) mayReplicate(from note.UNID, db note.DatabaseID) error {
 	if _, ok := c.members.view().members[from]; !ok {
 		return bus.Refuse(codeDenied, ErrNotMember.Error())
@@ -116,20 +114,20 @@ func (c *core) mayReplicate(from note.UNID, db note.DatabaseID) error {
 		return nil
 	}
 	if c.opt.everywhere(db) {
-		return nil // a member whose document has not arrived yet
+		return nil // a member whose entry has not arrived yet
 	}
 	return bus.Refuse(codeDenied, "the server has no replica of database "+db.String())
 }
 
-// isDirectory reports whether a database is one of the two that every member needs.
+// isDirectory reports whether a database is one of the two directories that every member needs.
 func isDirectory(db note.DatabaseID) bool { return db == ID || db == directory.ID }
 
-// records is a table of records by database, with its own lock. A record is immutable once it is in the
-// table: a change puts a copy in its place. So readers need no lock while they look at a record.
+// records is a table of records by database with its own lock. A record in the table is immutable: a change replaces it
+// by a copy. So readers need no lock to read a record.
 type records[T any] struct {
 	mu sync.Mutex
 	by map[note.DatabaseID]*T
-	// order lists the databases in ascending order; nil after one came or went.
+	// order lists the databases in ascending order. It is nil after one was added or removed.
 	order []note.DatabaseID
 }
 
@@ -157,8 +155,8 @@ func (r *records[T]) set(db note.DatabaseID, x *T) {
 	r.by[db] = x
 }
 
-// update replaces a record by a copy that fn changed. It does nothing if there is no record. fn runs under
-// the lock of the table: it looks at its argument and at nothing that locks.
+// update replaces a record by a copy that fn has changed. It does nothing if there is no record. fn runs under the lock
+// of the table, so it must only access its argument and must not lock anything.
 func (r *records[T]) update(db note.DatabaseID, fn func(*T)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,11 +187,11 @@ func (r *records[T]) ids() []note.DatabaseID {
 	return r.order
 }
 
-// listAtOnce is how many records all reads under one lock.
+// listAtOnce is the number of records that all reads under one lock.
 const listAtOnce = 256
 
-// all yields the records in ascending order of their databases. Records that come or go meanwhile may be
-// missed.
+// all yields the records in ascending order of their databases. It may miss records that are added or removed
+// meanwhile.
 func (r *records[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		list := make([]*T, 0, listAtOnce)
@@ -215,7 +213,7 @@ func (r *records[T]) all() iter.Seq[*T] {
 	}
 }
 
-// count returns how many records there are and for how many of them fn holds. fn may be nil.
+// count returns the number of records, and the number for which fn returns true. fn may be nil.
 func (r *records[T]) count(fn func(*T) bool) (all, some int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,7 +225,7 @@ func (r *records[T]) count(fn func(*T) bool) (all, some int) {
 	return len(r.by), some
 }
 
-// signal wakes everybody who waits for a change. The zero value is ready to use.
+// signal wakes all goroutines that wait for a change. The zero value is ready to use.
 type signal struct {
 	mu sync.Mutex
 	c  chan struct{}

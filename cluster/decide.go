@@ -6,29 +6,31 @@ import (
 	"doublet/note"
 )
 
-// standing is one replica of a database as this server sees it.
+// standing is the state of one replica of a database as this server sees it.
 type standing struct {
 	server note.UNID
 	slot   uint8
 	self   bool
-	// out says that it must not become primary: out of service, pending delete, damaged, or its server leaves.
+	// out means that it must not become primary: it is out of service, pending delete or damaged, or its server is
+	// leaving.
 	out bool
-	// goes says that ours is pending delete; it is out, unless it is the last one that has everything.
+	// goes means that our replica is pending delete. It is out unless it is the last one with all data.
 	goes bool
-	// live says that its server answers us, gone that nobody whom we hear has heard of it for long enough.
+	// live means that its server answers us. gone means that no member we hear has heard from the server for a certain
+	// time.
 	live, gone bool
-	// known says that it told its position since it came back, or since the primary was lost.
+	// known means that it has reported its position since it came back, or since the primary was lost.
 	known bool
-	// lostData says that its disk was lost or set back: nobody may know the numbers that it assigned.
+	// lostData means that its disk was lost or set back, so the numbers that it assigned may be unknown.
 	lostData bool
 	leads    bool
-	// competed says that ours led beside a primary that survives, and has not stepped down before it yet.
+	// competed means that our replica was primary beside one that survives, and has not stepped down yet.
 	competed bool
 	at       note.Ledger
 }
 
-// line says whose numbers a replica has or is being brought to: the primary of a term. Of two lines that parted
-// the later survives.
+// line identifies the line of numbers that a replica has or is being brought to: that of the primary of a term. If two
+// lines have diverged, the later one survives.
 type line struct {
 	epoch, term uint32
 }
@@ -45,7 +47,7 @@ func (a line) before(b line) bool { return a.epoch < b.epoch || a.epoch == b.epo
 
 func (a line) primary() uint8 { return uint8(a.term % note.Slots) }
 
-// reach returns the MODSEQ up to which a replica knows everything.
+// reach returns the MODSEQ up to which a replica is complete.
 func reach(l *note.Ledger) note.ModSeq {
 	if l.Partial {
 		return l.Complete
@@ -53,27 +55,27 @@ func reach(l *note.Ledger) note.ModSeq {
 	return l.Last
 }
 
-// behind reports whether replica a knows less than b.
+// behind reports whether replica a has fewer numbers than b.
 func behind(a, b *note.Ledger) bool {
 	return a.Epoch < b.Epoch || a.Epoch == b.Epoch && reach(a) < reach(b)
 }
 
-// parted reports whether each of two replicas has numbers that the other's line does not know. A report may be
-// older than what has come from the mate since: then the mate only seems to be behind.
+// parted reports whether the lines of two replicas have diverged: each has numbers that the other's line does not have.
+// A report may be older than changes received from the mate since; the mate then only seems to be behind.
 func parted(a, b *note.Ledger) bool { return !a.Prefix(b) && !b.Prefix(a) }
 
-// question is what is known of a database when its primary is decided.
+// question is the input for the election of a database's primary.
 type question struct {
 	// replicas are in the order of preference of the Cluster Database Directory.
 	replicas []standing
-	// starting says that this server started so lately that mates which it has not heard may only be late.
+	// starting means that this server started so recently that mates which it has not heard may just be late.
 	starting bool
-	// lostNumbers says that mates know numbers of our own term that are lost here: the term must not go on.
+	// lostNumbers means that mates have numbers of our own term that are lost here, so the term must not continue.
 	lostNumbers bool
-	// suspect says that our replica was set back with its store, or is filled for the first time and not
-	// complete yet. It leads only after a live primary has begun a new term, or if nobody comes for long.
+	// suspect means that our replica was set back with its store, or is being filled for the first time. It leads only
+	// after a live primary has begun a new term, or if no mate comes for a long time.
 	suspect bool
-	// waited is how long the database has had no live primary.
+	// waited is the time for which the database has had no live primary.
 	waited time.Duration
 }
 
@@ -81,19 +83,19 @@ type question struct {
 type verdict uint8
 
 const (
-	// rest: nothing. The primary is known and alive, or it is us and we lead.
+	// rest means nothing to do: the primary is known and alive, or this server is the primary.
 	rest verdict = iota
-	// wait: there is no primary now, and it is not our turn, or not yet.
+	// wait means that there is no primary now, and that it is not our turn, or not yet.
 	wait
-	// ask: a live replica has not told its position.
+	// ask means that a live replica has not reported its position.
 	ask
-	// resume: by the record we are the primary; go on in our term.
+	// resume means to continue in our term, because we are the last known primary.
 	resume
-	// takeOver: become primary in a new term.
+	// takeOver means to become primary in a new term.
 	takeOver
-	// stop: another primary has survived, but none is there to step down before: assign no more numbers.
+	// stop means to assign no more numbers: another primary has survived, but it is not reachable for a step down.
 	stop
-	// stepDown: another primary has survived; have it number again what we numbered.
+	// stepDown means to follow the primary that has survived, which numbers our changes again.
 	stepDown
 )
 
@@ -101,28 +103,28 @@ var verdictWords = [...]string{"rest", "wait", "ask", "resume", "take over", "st
 
 func (v verdict) String() string { return verdictWords[v] }
 
-// rankDelay is how much longer each next candidate waits. So a candidate that could lead and does not is passed
-// over, and two do not act at the same time.
+// rankDelay is the additional delay of each further candidate. So a candidate that could lead but does not is skipped,
+// and two candidates do not act at the same time.
 const rankDelay = 5 * time.Second
 
-// patience is how long a live primary that does not lead is waited for: it may be catching up.
+// patience is the maximum wait for a live last primary that does not lead; it may be catching up.
 const patience = 20 * time.Second
 
-// suspectPatience is how long a suspect replica waits for mates before it leads alone.
+// suspectPatience is the time for which a suspect replica waits for mates before it leads alone.
 const suspectPatience = 5 * time.Minute
 
-// decide returns what this server has to do about a database, and the server that it concerns. It is a pure
-// function, and the only place with rules on who becomes primary:
+// decide returns what this server must do for a database, and the server that it concerns. It is a pure function and
+// the only place with rules for who becomes primary:
 //
-//   - The replica whose slot stands in the highest term is primary by record, and stays it while it lives.
-//   - If two lead, the later term survives; the other steps down.
-//   - A primary that starts goes on in its term only if every other replica is alive, has all that it had, and
-//     knows no more. If the others do not come in time, or have lost data, it begins a new term: they may have
-//     led meanwhile.
-//   - A replica whose disk was lost or set back does not lead before it has met a primary or waited for long.
-//   - A replica that is pending delete leads only if no other live replica has what it has.
-//   - If nobody hears the primary, the first replica in order among those that live and know most takes over
-//     in a new term.
+//   - The replica whose slot belongs to the highest term is the last known primary. It stays primary while it is alive.
+//   - If two replicas lead, the one with the later term survives; the other steps down.
+//   - A primary that restarts continues its term only if every other replica is alive, has all that it had, and has no
+//     more. If a replica does not return in time or has lost data, the primary begins a new term, because another
+//     replica may have led meanwhile.
+//   - A replica whose disk was lost or set back does not lead until it has met a primary or has waited for a long time.
+//   - A replica that is pending delete leads only if no other live replica has its data.
+//   - If the last known primary is dead, a live replica with the most data takes over in a new term: the first in the
+//     order of preference.
 func decide(q *question) (verdict, note.UNID) {
 	var self *standing
 	for i := range q.replicas {
@@ -167,8 +169,8 @@ func decide(q *question) (verdict, note.UNID) {
 	return q.theirs(self, top.primary()), note.UNID{}
 }
 
-// last reports whether nobody else has what our replica has: each other one is gone, or is alive and has lost
-// it or not received all of it yet.
+// last reports whether only our replica has all its data: each other replica is gone, or is alive and has lost data or
+// not received all yet.
 func (q *question) last(self *standing) bool {
 	for i := range q.replicas {
 		r := &q.replicas[i]
@@ -180,7 +182,7 @@ func (q *question) last(self *standing) bool {
 	return true
 }
 
-// ours decides for a database of which we are the primary by record, and that nobody leads.
+// ours decides for a database of which we are the last known primary and that no replica leads.
 func (q *question) ours(self *standing) verdict {
 	all, fresh := true, false
 	for i := range q.replicas {
@@ -190,7 +192,7 @@ func (q *question) ours(self *standing) verdict {
 		case r.live && !r.known:
 			return ask
 		case r.live && behind(&self.at, &r.at):
-			return wait // it knows more of our own term: we receive that first
+			return wait // it has more of our own term, which we must receive first
 		case r.live && r.lostData:
 			fresh = true
 		case !r.live:
@@ -206,14 +208,14 @@ func (q *question) ours(self *standing) verdict {
 	return resume
 }
 
-// theirs decides for a database whose primary by record has another slot.
+// theirs decides for a database whose last known primary is another replica.
 func (q *question) theirs(self *standing, primary uint8) verdict {
 	best := &self.at
 	for i := range q.replicas {
 		r := &q.replicas[i]
 		may := r.live && !r.out && q.waited < patience || !r.live && (!r.gone || q.starting)
 		if r.slot == primary && !r.self && may {
-			return wait // it is alive and will lead, or it is not certain that it is dead
+			return wait // it is alive and will lead, or it may still be alive
 		}
 		if r.live && !r.known {
 			return ask

@@ -13,12 +13,12 @@ import (
 	"doublet/store"
 )
 
-// election sees to it that each database has one primary: it elects one where none is alive, and of two that
-// compete it lets the later term survive. The rules are one pure function, decide.
+// election maintains one primary for each database: it elects one if none is alive, and if two compete, the later term
+// survives. The rules are in the pure function decide.
 type election struct {
 	*core
 	positions *positions
-	// each calls fn for databases: several at a time in a server, one after the other in a simulation.
+	// each calls fn for the databases: concurrently in a server, one after the other in the simulation.
 	each func(dbs []note.DatabaseID, fn func(note.DatabaseID))
 }
 
@@ -54,8 +54,7 @@ func (e *election) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsettled lists the databases for which something must be decided, and notes since when they have no
-// primary.
+// unsettled lists the databases that need a decision, and records since when they have had no primary.
 func (e *election) unsettled() (out []note.DatabaseID) {
 	v := e.members.view()
 	for h := range e.holdings.all() {
@@ -83,10 +82,10 @@ func (e *election) unsettled() (out []note.DatabaseID) {
 	return out
 }
 
-// settled notes that the database has a live primary.
+// settled records that the database has a live primary.
 func (h *held) settled() { h.orphaned = time.Time{} }
 
-// question gathers what is known of a database. ok is false if there is nothing to decide.
+// question collects the input of decide. ok is false if there is nothing to decide.
 func (e *election) question(db note.DatabaseID) (q question, ok bool) {
 	h, entry, v := e.holdings.get(db), e.catalogue.get(db), e.members.view()
 	if h == nil || entry == nil || h.busy {
@@ -107,18 +106,18 @@ func (e *election) question(db note.DatabaseID) (q question, ok bool) {
 	return q, true
 }
 
-// ours returns how the replica here stands in an election.
+// ours returns the standing of the local replica.
 func (v view) ours(h *held, e *Entry, r *Replica) standing {
 	s := standing{
 		server: r.Server, slot: r.Slot, self: true, live: true, known: true,
 		leads: h.leads, competed: h.competed, at: h.pos.Ledger,
 	}
-	s.out = h.out || v.barred(r) && len(e.Replicas) > 1 // the only one has to lead
+	s.out = h.out || v.barred(r) && len(e.Replicas) > 1 // the only replica has to lead
 	s.goes = r.State == Deleting && !h.out
 	return s
 }
 
-// theirs returns how the replica of a mate stands in an election.
+// theirs returns the standing of a mate's replica.
 func (v view) theirs(h *held, r *Replica) standing {
 	s := standing{server: r.Server, slot: r.Slot, out: v.barred(r), gone: v.gone(r.Server)}
 	if !v.alive(r.Server) {
@@ -133,13 +132,13 @@ func (v view) theirs(h *held, r *Replica) standing {
 	return s
 }
 
-// barred reports whether a replica must not lead as long as another can.
+// barred reports whether a replica must not lead as long as another one can.
 func (v view) barred(r *Replica) bool {
 	m, member := v.members[r.Server]
 	return r.State != Serving || !member || m.State != Active
 }
 
-// act does what was decided. moved says that mates should hear of it.
+// act carries out a verdict. moved means that mates should be informed.
 func (e *election) act(ctx context.Context, db note.DatabaseID, what verdict, with note.UNID) (moved bool, err error) {
 	switch what {
 	case rest, wait, ask:
@@ -166,8 +165,8 @@ func (e *election) act(ctx context.Context, db note.DatabaseID, what verdict, wi
 	return err == nil, errors.Join(err, err2)
 }
 
-// takeOver becomes primary in a new term, above all numbers that other primaries may have assigned and that no
-// live replica knows.
+// takeOver makes this server primary in a new term. It first advances the counters past all numbers that other
+// primaries may have assigned and that no live replica knows.
 func (e *election) takeOver(ctx context.Context, db note.DatabaseID) error {
 	before, err := e.holdings.refresh(ctx, db)
 	if err != nil {
@@ -178,7 +177,7 @@ func (e *election) takeOver(ctx context.Context, db note.DatabaseID) error {
 		return errLater
 	}
 	suspect := h.suspect || h.begun()
-	var lost []store.Position // how far primaries that are lost may have numbered
+	var lost []store.Position // upper bounds of the positions of lost primaries
 	var emptied []Replica
 	for _, r := range entry.Replicas {
 		x := h.reports[r.Server]
@@ -202,9 +201,9 @@ func (e *election) takeOver(ctx context.Context, db note.DatabaseID) error {
 	return e.newTerm(ctx, db, suspect, lost)
 }
 
-// newTerm begins a term of this server above the positions of primaries that are lost.
+// newTerm begins a term of this server above the positions of lost primaries.
 func (e *election) newTerm(ctx context.Context, db note.DatabaseID, suspect bool, lost []store.Position) error {
-	if err := e.store.Follow(ctx, db); err != nil { // our own term does not go on
+	if err := e.store.Follow(ctx, db); err != nil { // our own term must not continue
 		return err
 	}
 	if err := e.store.Lead(ctx, db, store.LeadOptions{}); err != nil {
@@ -223,14 +222,14 @@ func (e *election) newTerm(ctx context.Context, db note.DatabaseID, suspect bool
 	return nil
 }
 
-// ghost returns how far the primary with a slot may have numbered, if all that is known is that it was at from
-// (note.Ledger.Ghost).
+// ghost returns an upper bound of the position of the primary with the given slot, if it is only known to have been at
+// from (see note.Ledger.Ghost).
 func ghost(from, top *store.Position, slot uint8, own bool) store.Position {
 	return store.Position{Ledger: from.Ghost(&top.Ledger, slot, own), LastUIDValidity: from.LastUIDValidity}
 }
 
-// lastKnown returns the latest known position of a replica that is lost: the one that its server told last or,
-// if it has told none since this server started, the last one at which the two were in step for certain.
+// lastKnown returns the last known position of a lost replica. That is its last report or, if it has not reported since
+// this server started, the last position at which the two were certainly in step.
 func (c *core) lastKnown(ctx context.Context, h *held, of Replica) (pos store.Position, err error) {
 	if pos = h.reports[of.Server].good; pos.Last != 0 {
 		return pos, nil
@@ -242,7 +241,7 @@ func (c *core) lastKnown(ctx context.Context, h *held, of Replica) (pos store.Po
 	return pos, err
 }
 
-// moved counts and logs that the primary of a database has changed, and has mates told.
+// moved counts and logs a change of the primary of a database, and queues the database for all mates.
 func (c *core) moved(db note.DatabaseID, what verdict, pos store.Position) {
 	c.holdings.update(db, func(h *held) {
 		if h.leads {
@@ -261,8 +260,8 @@ func (c *core) moved(db note.DatabaseID, what verdict, pos store.Position) {
 	c.touchAll(db)
 }
 
-// stepDown gives way to the primary that survived. That one first advances its counters past all that was
-// assigned here; then this replica takes its line, and what was numbered here waits to be numbered there.
+// stepDown yields to the surviving primary. The survivor first advances its counters past all numbers assigned here.
+// Then this replica takes over the survivor's line, and its own changes wait to be numbered by the survivor.
 func (e *election) stepDown(ctx context.Context, db note.DatabaseID, winner note.UNID) error {
 	if err := e.stop(ctx, db); err != nil {
 		return err
@@ -286,7 +285,7 @@ func (e *election) stepDown(ctx context.Context, db note.DatabaseID, winner note
 	return nil
 }
 
-// errRefused adds to a refusal by a mate the error that it stands for.
+// errRefused adds the corresponding local error to a mate's error answer.
 func errRefused(err error) error {
 	switch bus.Code(err) {
 	case codeNotHome:
@@ -297,8 +296,8 @@ func errRefused(err error) error {
 	return err
 }
 
-// stop ends the numbering of a primary beside which another survives. The survivor must hear of it even if
-// nothing was numbered here: clients that were here have missed what it numbered.
+// stop ends the term of a primary that competes with a surviving one. It records that, because the survivor must hear
+// of it even if nothing was numbered here: clients of this server have missed what the survivor numbered.
 func (e *election) stop(ctx context.Context, db note.DatabaseID) error {
 	if !e.store.Leads(db) {
 		return nil
@@ -310,7 +309,7 @@ func (e *election) stop(ctx context.Context, db note.DatabaseID) error {
 	return err
 }
 
-// answerYield answers a primary that steps down before this one.
+// answerYield handles the request of a primary that steps down in favor of this one.
 func (e *election) answerYield(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	q, err := readRequest(body)
 	if err != nil {
@@ -330,7 +329,8 @@ func (e *election) answerYield(ctx context.Context, from bus.ServerID, body []by
 	if !e.store.Leads(q.db) || lineOf(&mine.Ledger).before(lineOf(&q.pos.Ledger)) {
 		return nil, bus.Refuse(codeNotHome, "another primary has survived")
 	}
-	// If it has stepped down before and our answer was lost, no client has missed what was numbered since.
+	// If the mate has already stepped down and only our answer was lost, do not advance the counters again: no client
+	// has missed any number.
 	h := e.holdings.get(q.db)
 	if h == nil || q.pos.Last == 0 || h.yielded[from] != q.pos.Last {
 		if err := e.store.Heal(ctx, q.db, q.pos); err != nil {
@@ -344,8 +344,8 @@ func (e *election) answerYield(ctx context.Context, from bus.ServerID, body []by
 	return appendPosition([]byte{Version}, &mine), nil
 }
 
-// reroute finds the server that unnumbered changes go to: the primary or, while none is alive, all mates. Where
-// it has changed, what waits to be numbered is sent there again.
+// reroute determines, for each database, the server that receives unnumbered changes: the primary or, while none is
+// alive, all mates. If that changes, pending changes are sent there again.
 func (e *election) reroute() {
 	v := e.members.view()
 	for h := range e.holdings.all() {
@@ -366,7 +366,7 @@ func (e *election) reroute() {
 	}
 }
 
-// route returns the server that unnumbered changes of a database go to; zero: all mates.
+// route returns the server that receives unnumbered changes of a database; zero: all mates.
 func (v view) route(h *held) note.UNID {
 	if !h.leads && !h.orphaned.IsZero() {
 		return note.UNID{}
@@ -374,14 +374,14 @@ func (v view) route(h *held) note.UNID {
 	return v.primary(h)
 }
 
-// How many terms are skipped for those that an earlier incarnation of a replica may have begun: if a primary
-// lives, which knows all but the last; and if none does.
+// Number of terms to skip past those that an earlier incarnation of a replica may have begun. termsBetween applies if a
+// live primary knows all terms but the last, termsAlone if there is no live primary.
 const (
 	termsBetween = 2
 	termsAlone   = 32
 )
 
-// newTerms lets a database that is led here go on some terms later, and in a new block of UIDs.
+// newTerms skips count terms of a database that this server leads. It continues in a new block of UIDs.
 func (c *core) newTerms(ctx context.Context, db note.DatabaseID, count int) error {
 	err := c.store.Replicate(ctx, db, func(w *store.Writer) error {
 		for range count {

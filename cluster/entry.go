@@ -19,18 +19,19 @@ const ID note.DatabaseID = 0x0000000000C1DB12
 // Kind is the kind of the Cluster Database Directory.
 const Kind = "cldbdir"
 
-// ReplicaState says how a replica may be used.
+// ReplicaState is the state of a replica.
 type ReplicaState string
 
-// The states of a replica.
+// States of a replica.
 const (
 	// Serving replicas are open to users.
 	Serving ReplicaState = "in service"
-	// Out replicas are out of service: new opens go elsewhere, replication goes on.
+	// Out replicas are out of service: new opens use other replicas, and replication continues.
 	Out ReplicaState = "out of service"
-	// Deleting replicas are pending delete: they pass on what they have, and are removed when nobody has them open.
+	// Deleting replicas are pending delete: they send what they have to others, and are removed when nobody has them
+	// open.
 	Deleting ReplicaState = "pending delete"
-	// gone replicas stay in the document so that their slots are not given again.
+	// gone replicas stay in the document so that their slots are not reused.
 	gone ReplicaState = "gone"
 )
 
@@ -39,10 +40,10 @@ type Replica struct {
 	Server note.UNID
 	Slot   uint8
 	State  ReplicaState
-	// Order is its place in the order of preference.
+	// Order is its position in the order of preference.
 	Order int
-	// Incarnation is that of the server's store when the replica was there and complete; 0: it has not been
-	// made yet. If the store has another incarnation now, the replica may have lost numbers that it assigned.
+	// Incarnation is the incarnation of the server's store at the time when the replica was complete; 0: it has not
+	// been created yet. If the store has another incarnation now, the replica may have lost numbers that it assigned.
 	Incarnation uint64
 }
 
@@ -54,18 +55,18 @@ type Entry struct {
 	Queue       bool
 	// Replicas are in order of preference.
 	Replicas []Replica
-	// Deleted says that the database is removed everywhere, forever.
+	// Deleted means that the database is removed everywhere. That cannot be undone.
 	Deleted bool
 	// Wanted is the number of replicas that it should have; 0: the number in the settings.
 	Wanted int
-	// Toward is the server that gets the next replica; with TowardFirst it becomes first in the order.
+	// Toward is the server that gets the next replica. TowardFirst puts that replica first in the order of preference.
 	Toward      note.UNID
 	TowardFirst bool
-	// used has a bit for each slot that any replica ever had.
+	// used has a bit for each slot that a replica ever had.
 	used uint16
 }
 
-// The items of an entry.
+// Items of an entry.
 const (
 	itemForm     = "Form"
 	formDatabase = "Database"
@@ -77,12 +78,12 @@ const (
 	itemDeleted  = "Deleted"
 	itemWanted   = "Replicas"
 	itemToward   = "Toward"
-	// itemReplica is the prefix of the items of replicas: server in hex, dot, slot. Each replica has an item of
-	// its own, so that two replicas that were added on two sides of a split merge.
+	// itemReplica is the prefix of the items of replicas. It is followed by the server's id in hex, a dot and the slot.
+	// Each replica has its own item, so that replicas added on both sides of a split can be merged.
 	itemReplica = "Replica."
 )
 
-// towardFirst is the suffix of the item Toward that stands for TowardFirst.
+// towardFirst is the suffix of item Toward if TowardFirst is set.
 const towardFirst = " first"
 
 // entryUNID returns the UNID of the document of a database.
@@ -100,7 +101,7 @@ func (e *Entry) On(server note.UNID) (Replica, bool) {
 	return Replica{}, false
 }
 
-// Slot returns the replica with a slot.
+// Slot returns the replica with the given slot.
 func (e *Entry) Slot(slot uint8) (Replica, bool) {
 	for _, r := range e.Replicas {
 		if r.Slot == slot {
@@ -110,7 +111,7 @@ func (e *Entry) Slot(slot uint8) (Replica, bool) {
 	return Replica{}, false
 }
 
-// on is On for an entry that may be nil.
+// on is like On, but e may be nil.
 func (e *Entry) on(server note.UNID) (Replica, bool) {
 	if e == nil {
 		return Replica{}, false
@@ -118,8 +119,8 @@ func (e *Entry) on(server note.UNID) (Replica, bool) {
 	return e.On(server)
 }
 
-// free returns a slot that no replica ever had; once all were used, one that none has now. ok is false if
-// sixteen replicas exist.
+// free returns a slot that no replica ever had or, if all were used, one that no replica has now. ok is false if there
+// are 16 replicas.
 func (e *Entry) free() (slot uint8, ok bool) {
 	for s := range uint8(note.Slots) {
 		if e.used&(1<<s) == 0 {
@@ -134,7 +135,7 @@ func (e *Entry) free() (slot uint8, ok bool) {
 	return 0, false
 }
 
-// add appends a replica with a fresh slot.
+// add appends a replica with a free slot.
 func (e *Entry) add(server note.UNID) (Replica, error) {
 	slot, ok := e.free()
 	if !ok {
@@ -278,7 +279,7 @@ func readEntry(items note.Items) (*Entry, bool) {
 	return e, true
 }
 
-// entryOf makes the document of a database that is on one server only, in slot 0.
+// entryOf returns the document for a database that exists only on one server, in slot 0.
 func entryOf(i *layout.Info, server note.UNID, incarnation uint64) *Entry {
 	return &Entry{
 		ID: i.ID, Kind: i.Kind, Title: i.Title, Owner: i.Owner, Queue: i.Queue, used: 1,
@@ -286,7 +287,7 @@ func entryOf(i *layout.Info, server note.UNID, incarnation uint64) *Entry {
 	}
 }
 
-// move writes a planned move into the document. If the replicas have changed since, it does nothing.
+// move records a planned move. It does nothing if the replicas have changed since the plan.
 func (e *Entry) move(m balance.Move) {
 	from, has := e.On(m.From)
 	_, there := e.On(m.To)
@@ -301,13 +302,13 @@ func (e *Entry) move(m balance.Move) {
 	}
 }
 
-// first puts the replica of a server first in the order of preference.
+// first moves the replica of a server to the front of the order of preference.
 func (e *Entry) first(server note.UNID) {
 	first := e.Replicas[0].Order
 	e.set(server, func(r *Replica) { r.Order = first - 1 })
 }
 
-// sole reports whether the database has one replica only, on that server.
+// sole reports whether the only replica of the database is on server.
 func (e *Entry) sole(server note.UNID) bool {
 	return len(e.Replicas) == 1 && e.Replicas[0].Server == server
 }

@@ -1,6 +1,6 @@
-// Package balance decides which databases should move so that servers are used evenly: homes by activity, replicas by
-// size, each by what the servers can take. Plan is a pure function: the same figures give the same moves, and the
-// figures as they are after the moves give none.
+// Package balance plans moves of databases that distribute the load evenly over the servers of a cluster. It
+// distributes homes (primary replicas) by activity and replicas by size, each in proportion to the capacity of the
+// servers. Plan is a pure function: equal input gives equal moves, and the state after all moves gives none.
 package balance
 
 import (
@@ -13,83 +13,84 @@ import (
 // Server is a member of the cluster.
 type Server struct {
 	ID note.UNID
-	// Capacity is what it can take compared with the others; what is not positive counts as 1.
+	// Capacity is relative to the other servers; 0 and less count as 1.
 	Capacity float64
-	// Site is where it stands; replicas of a database go to different sites where there are some. "" is a site like
-	// any other.
+	// Site is the location of the server. The replicas of a database are placed at different sites if possible. "" is
+	// an ordinary site.
 	Site string
-	// Closed: it gets nothing: it leaves, is silent, restricted, or a gateway.
+	// Closed servers receive nothing: they are leaving, silent, restricted, or gateways.
 	Closed bool
 }
 
 // Database is one database of the cluster.
 type Database struct {
 	ID note.DatabaseID
-	// Activity is how much it is used: operations a day.
+	// Activity is the number of operations a day.
 	Activity float64
-	// Size is its bytes.
+	// Size is the size of one replica in bytes.
 	Size uint64
-	// Replicas are the servers that have one, in order of preference: the first is its home.
+	// Replicas are the servers with a replica in order of preference. The first one is the home.
 	Replicas []note.UNID
-	// Fixed: it counts and is not moved.
+	// Fixed databases count as load but are not moved.
 	Fixed bool
 }
 
-// Kind is what moves.
+// Kind is the kind of a move.
 type Kind string
 
-// The kinds of moves.
+// Kinds of moves.
 const (
-	// Home: To becomes first in the order of preference, in the place of From. Both have a replica, or To gets one by
+	// Home makes To the first in the order of preference, where From was. Both have a replica, or To gets one by
 	// another move of the same plan.
 	Home Kind = "home"
-	// Replica: To gets one, and when that is whole From's goes.
+	// Replica adds a replica at To and, when it is complete, removes the one at From.
 	Replica Kind = "replica"
 )
 
-// Move is one step.
+// Move is one move of a plan.
 type Move struct {
 	Database note.DatabaseID
 	Kind     Kind
 	From, To note.UNID
 }
 
-// Load is what a server has.
+// Load is the load of a server.
 type Load struct {
 	Server          note.UNID
 	Databases, Home int
-	// Activity is that of the databases whose home it is, Size that of its replicas.
+	// Activity is the activity of the databases that have their home on the server. Size is the size of its replicas in
+	// bytes.
 	Activity float64
 	Size     uint64
 }
 
-// The bounds of evenness, as shares of what would be even.
+// Thresholds, relative to an even share.
 const (
-	// begin is how far a server must be off before anything moves, settle how near all are brought once it does. Between
-	// the two nothing moves to and fro.
+	// begin is the deviation at which moves start, and settle the deviation at which they stop. The gap between the two
+	// prevents databases from moving back and forth.
 	begin  = 0.25
 	settle = 0.05
-	// gain is the least by which a move must make things more even.
+	// gain is the minimum improvement of a move.
 	gain = 1e-9
-	// overhead is what a database counts for beside its bytes.
+	// overhead is added to the size of each database, in bytes.
 	overhead = 64 << 10
-	// LeastActivity is how many operations a day all databases together must have before homes move: less is chance.
+	// LeastActivity is the total of operations a day below which homes do not move, because the figures are then
+	// random.
 	LeastActivity = 50
 )
 
-// Options bound a plan.
+// Options limit a plan.
 type Options struct {
-	// Most is how many moves there are at most; 0: any number.
+	// Most is the maximum number of moves; 0: unlimited.
 	Most int
-	// Fill fills servers that have less than half of what would be even, and does nothing else. It goes by the number of
-	// databases.
+	// Fill only fills servers that have less than half of an even share of replicas, counted by number of databases.
 	Fill bool
 }
 
-// board is the state while moves are tried.
+// board is the state during planning.
 type board struct {
 	servers []Server
-	open    []int // indexes of servers that take something, by id
+	open    []int // indexes of servers that are not closed, by id
 	at      map[note.UNID]int
 	sites   int
 	dbs     []state
@@ -99,10 +100,11 @@ type board struct {
 
 type state struct {
 	Database
-	moved bool // its replicas are other than they were
+	moved bool // its set of replicas has changed
 }
 
-// Plan decides. What moves together: a database whose replica moves to a server may get its home there in the same plan.
+// Plan returns the moves, and the loads before and after them. One plan may move both the replica and the home of a
+// database to the same server.
 func Plan(servers []Server, dbs []Database, o Options) (moves []Move, before, after []Load) {
 	b := newBoard(servers, dbs, o)
 	before = b.loads()
@@ -139,7 +141,7 @@ func newBoard(servers []Server, dbs []Database, o Options) *board {
 		d.Replicas = slices.Clone(d.Replicas)
 		for _, r := range d.Replicas {
 			if _, known := b.at[r]; !known {
-				d.Fixed = true // somebody who is no member is to be seen to first
+				d.Fixed = true // a replica on a server that is not a member has to be replaced first
 			}
 		}
 		b.dbs = append(b.dbs, state{Database: d})
@@ -148,7 +150,7 @@ func newBoard(servers []Server, dbs []Database, o Options) *board {
 	return b
 }
 
-// loads is what every server has, in order of their ids.
+// loads returns the load of every server, ordered by id.
 func (b *board) loads() []Load {
 	out := make([]Load, len(b.servers))
 	for i := range out {
@@ -173,7 +175,7 @@ func (b *board) loads() []Load {
 	return out
 }
 
-// spreadOf is at how many sites servers are.
+// spreadOf returns the number of different sites in a list of servers.
 func (b *board) spreadOf(list []note.UNID) int {
 	var seen []string
 	for _, id := range list {
@@ -184,24 +186,24 @@ func (b *board) spreadOf(list []note.UNID) int {
 	return len(seen)
 }
 
-// with is the replicas of a database after a move.
+// with returns a list of replicas with from replaced by to.
 func with(list []note.UNID, from, to note.UNID) []note.UNID {
 	out := slices.Clone(list)
 	out[slices.Index(out, from)] = to
 	return out
 }
 
-// full says that the plan is as long as it may be.
+// full reports whether the plan has reached the maximum number of moves.
 func (b *board) full() bool { return b.most > 0 && len(b.moves) >= b.most }
 
-// moveReplica does one in the figures.
+// moveReplica adds the move of a replica to the plan.
 func (b *board) moveReplica(d *state, from, to int) {
 	d.Replicas = with(d.Replicas, b.servers[from].ID, b.servers[to].ID)
 	d.moved = true
 	b.moves = append(b.moves, Move{d.ID, Replica, b.servers[from].ID, b.servers[to].ID})
 }
 
-// moveHome puts a server first in the order of a database.
+// moveHome adds the move of a home to the plan.
 func (b *board) moveHome(d *state, to int) {
 	from, id := d.Replicas[0], b.servers[to].ID
 	k := slices.Index(d.Replicas, id)
@@ -209,7 +211,7 @@ func (b *board) moveHome(d *state, to int) {
 	b.moves = append(b.moves, Move{d.ID, Home, from, id})
 }
 
-// spread moves replicas that stand at one site though there are others.
+// spread moves replicas that share a site while another site has none.
 func (b *board) spread() {
 	if b.sites < 2 {
 		return
@@ -229,8 +231,8 @@ func (b *board) spread() {
 	}
 }
 
-// apart finds the replica to move, the last that shares its site with another, and where to: the emptiest server of a
-// site that has none; -1: none.
+// apart returns the replica to move and the destination. The replica is the last one that shares its site with another.
+// The destination is the least loaded server at a site without a replica; -1: there is none.
 func (b *board) apart(d *state, sizes []float64) (from, to int) {
 	to = -1
 	for k := len(d.Replicas) - 1; k >= 0 && to < 0; k-- {
@@ -253,7 +255,7 @@ func bySize(d *state) float64   { return float64(d.Size) + overhead }
 func byNumber(*state) float64   { return 1 }
 func activity(d *state) float64 { return d.Activity }
 
-// weights sums what the replicas of every server weigh.
+// weights returns the total weight of the replicas of each server.
 func (b *board) weights(weigh func(*state) float64) []float64 {
 	out := make([]float64, len(b.servers))
 	for i := range b.dbs {
@@ -266,7 +268,7 @@ func (b *board) weights(weigh func(*state) float64) []float64 {
 	return out
 }
 
-// homes evens out activity.
+// homes distributes the activity evenly.
 func (b *board) homes() {
 	load := make([]float64, len(b.servers))
 	total := 0.0
@@ -293,7 +295,7 @@ func (b *board) homes() {
 	}, func(d *state, _, to int) { b.moveHome(d, to) })
 }
 
-// replicas evens out what the servers hold. The home of a database keeps its replica, unless it is the only one.
+// replicas distributes the replicas evenly. It does not move the replica at the home unless it is the only one.
 func (b *board) replicas(fill bool) {
 	weigh, off := bySize, begin
 	if fill {
@@ -318,7 +320,7 @@ func (b *board) replicas(fill bool) {
 	}, b.moveReplica)
 }
 
-// least is the open server that has least for what it can take.
+// least returns the open server with the least load relative to its capacity.
 func (b *board) least(load []float64) int {
 	out := b.open[0]
 	for _, s := range b.open {
@@ -329,8 +331,9 @@ func (b *board) least(load []float64) int {
 	return out
 }
 
-// even moves weights between the open servers until each has its share, or nothing makes it more even. where says to
-// which servers a database may move from one; move does it.
+// even moves databases between the open servers until each has its share or no move is an improvement. It does nothing
+// if no server deviates by more than off. where returns the servers to which a database may move from one; move
+// performs a move.
 func (b *board) even(load []float64, weigh func(*state) float64, off float64, where func(d *state, from int) []int, move func(d *state, from, to int)) {
 	capacity, sum := 0.0, 0.0
 	for _, s := range b.open {
@@ -340,7 +343,7 @@ func (b *board) even(load []float64, weigh func(*state) float64, off float64, wh
 	if sum <= 0 {
 		return
 	}
-	// ratio is 1 where a server has what would be even.
+	// ratio is 1 for a server with exactly its share.
 	ratio := func(s int) float64 { return load[s] / b.servers[s].Capacity * capacity / sum }
 	uneven := func(by float64, both bool) bool {
 		return slices.ContainsFunc(b.open, func(s int) bool { return both && ratio(s) > 1+by || ratio(s) < 1-by })
@@ -359,7 +362,7 @@ func (b *board) even(load []float64, weigh func(*state) float64, off float64, wh
 	}
 }
 
-// best finds the move that makes it most even, from the fullest server that has one; nil: none.
+// best returns the move with the largest improvement from the most loaded server that has any; nil: there is none.
 func (b *board) best(ratio func(int) float64, unit float64, weigh func(*state) float64, where func(d *state, from int) []int) (d *state, from, to int) {
 	order := slices.Clone(b.open)
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(ratio(y), ratio(x)) })
@@ -375,7 +378,7 @@ func (b *board) best(ratio func(int) float64, unit float64, weigh func(*state) f
 				if b.servers[t].Closed {
 					continue
 				}
-				// The sum of the squares of the ratios, by capacity, falls by so much.
+				// g is the decrease of the sum of squared ratios, weighted by capacity.
 				cf, ct := b.servers[from].Capacity, b.servers[t].Capacity
 				if g := 2*w*(ratio(from)-ratio(t)) - w*w*(1/cf+1/ct); g > top {
 					d, to, top = x, t, g
@@ -389,7 +392,7 @@ func (b *board) best(ratio func(int) float64, unit float64, weigh func(*state) f
 	return nil, 0, 0
 }
 
-// result is what is to be done to come from what was to what is now: a database that moved twice moves once.
+// result returns the moves from the original state to the current one. A database that moved twice gets one move.
 func (b *board) result(was []Database) []Move {
 	old := make(map[note.DatabaseID][]note.UNID, len(was))
 	for _, d := range was {
