@@ -1,5 +1,5 @@
-// Package compose writes messages: of header fields, texts and files, what people send and keep as drafts. Every door that
-// makes messages of what people type makes them here.
+// Package compose writes the messages that people send or keep as drafts, from header fields, texts and files. All
+// protocols use it.
 package compose
 
 import (
@@ -16,50 +16,50 @@ import (
 	"doublet/wire/mime"
 )
 
-// Part is a part of a message that is to be made. It has Children, or a Text, or Content, or what stands there as it is
-// (Plain).
+// Part is a part of a message to be written. Its body is one of Children, Text (with IsText), Content, or Plain, which
+// is copied unchanged.
 type Part struct {
 	Type, Subtype string
-	Charset       string // of what is no Text: that is UTF-8
+	Charset       string // of a part without IsText; texts are UTF-8
 	Disposition   string
 	Name          string
-	ID, Location  string // Content-ID without its brackets
+	ID, Location  string // Content-ID without angle brackets
 	Language      []string
-	Fields        []Field // header fields of its own
+	Fields        []Field // additional header fields
 	Children      []*Part
-	Params        map[string]string // of the type, beside those that are made
+	Params        map[string]string // additional parameters of the type
 	Plain         []byte
-	Text          string // its lines end with LF or CRLF
+	Text          string // lines end with LF or CRLF
 	IsText        bool
-	// Size and Content are a file: Content reads it when it is written.
+	// Size and Content describe a file. Content reads it when the part is written.
 	Size    int64
 	Content func() ([]byte, error)
 }
 
-// Field is a header field that is to be made: words that are printed and folded.
+// Field is a header field to be written. Words are written with folding between them.
 type Field struct {
 	Name  string
-	Words []string // what folding keeps together; joined by blanks
-	Raw   string   // as it is, where there are no Words
+	Words []string // folding does not split a word; joined by blanks
+	Raw   string   // written unchanged if Words is nil
 }
 
-// Writer prints a message.
+// Writer writes a message.
 type Writer struct {
 	Env *env.Env
-	// MaxSize bounds a file in bytes.
+	// MaxSize is the maximum size of a file in bytes.
 	MaxSize int
-	// Room is about how many bytes the message will have: as many are allocated at once.
+	// Room is the approximate size of the message in bytes, which is allocated at once.
 	Room   int
 	Fields []Field
 	b      []byte
 	err    error
 }
 
-// DateLayout is how a Date field is written.
+// DateLayout is the layout of a Date field.
 const DateLayout = "Mon, 2 Jan 2006 15:04:05 -0700"
 
-// Message prints the whole: the fields that are given, those that every message has, and the parts. mailbox.ErrTooBig: a
-// file is larger than MaxSize.
+// Message writes the message: the given fields, the fields that every message needs, and the parts. It returns
+// mailbox.ErrTooBig if a file is larger than MaxSize.
 func (w *Writer) Message(root *Part) ([]byte, error) {
 	w.b = slices.Grow(w.b, w.Room)
 	for i := range w.Fields {
@@ -88,7 +88,7 @@ func (w *Writer) random() string {
 	return hex.EncodeToString(b[:])
 }
 
-// domain is that of the author, for the Message-ID.
+// domain returns the author's domain, for the Message-ID.
 func (w *Writer) domain() string {
 	for i := range w.Fields {
 		if f := &w.Fields[i]; strings.EqualFold(f.Name, "From") && len(f.Words) > 0 {
@@ -101,10 +101,10 @@ func (w *Writer) domain() string {
 	return "localhost"
 }
 
-// maxLine is how long header lines are where they can be folded.
+// maxLine is the maximum length of header lines that can be folded.
 const maxLine = 76
 
-// field prints a header field, folded between its words.
+// field writes a header field, folded between its words.
 func (w *Writer) field(f *Field) {
 	w.b = append(append(w.b, f.Name...), ':')
 	if f.Words == nil {
@@ -127,7 +127,7 @@ func (w *Writer) field(f *Field) {
 	w.b = append(w.b, "\r\n"...)
 }
 
-// part prints a part's header and body.
+// part writes a part's header and body.
 func (w *Writer) part(p *Part) {
 	params := map[string]string{}
 	for k, v := range p.Params {
@@ -182,13 +182,13 @@ func (w *Writer) part(p *Part) {
 	}
 }
 
-// mimeField prints a field with parameters, each on a line of its own where one line is too short.
+// mimeField writes a field with parameters, folded between them.
 func (w *Writer) mimeField(name, value string, params map[string]string) {
 	f := Field{Name: name, Words: []string{value}}
 	for _, k := range slices.Sorted(maps.Keys(params)) {
 		one := gomime.FormatMediaType("x", map[string]string{k: params[k]})
 		_, text, ok := strings.Cut(one, "; ")
-		if !ok { // what cannot be printed is left out
+		if !ok { // a parameter that cannot be written is left out
 			continue
 		}
 		f.Words[len(f.Words)-1] += ";"
@@ -197,7 +197,7 @@ func (w *Writer) mimeField(name, value string, params map[string]string) {
 	w.field(&f)
 }
 
-// text prints a body in the encoding that changes least.
+// text writes a body with the most readable encoding that is safe.
 func (w *Writer) text(s string) {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	longest, high, odd := 0, 0, false
@@ -227,7 +227,7 @@ func (w *Writer) base64(content []byte) {
 	w.b = mime.AppendBase64Lines(w.b, content, maxLine, false)
 }
 
-// appendQuotedPrintable prints text with lines that end with LF (RFC 2045 section 6.7).
+// appendQuotedPrintable appends a text in quoted-printable (RFC 2045 section 6.7). Its lines end with LF.
 func appendQuotedPrintable(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	col := 0
@@ -261,7 +261,7 @@ func appendQuotedPrintable(dst []byte, s string) []byte {
 	return dst
 }
 
-// attachment prints a blob. A message stands as it is: no encoding of it is allowed (RFC 2046 section 5.2.1).
+// attachment writes a file. A message is written without encoding, because none is allowed (RFC 2046 section 5.2.1).
 func (w *Writer) attachment(p *Part) {
 	if w.err != nil {
 		return
@@ -290,7 +290,7 @@ func (w *Writer) attachment(p *Part) {
 	w.base64(content)
 }
 
-// CRLF is a message as lines that end with CRLF; one that is so already is itself.
+// CRLF returns a message with CRLF line ends. It returns raw itself if there is nothing to change.
 func CRLF(raw []byte) []byte {
 	for i, c := range raw {
 		if c == '\n' && (i == 0 || raw[i-1] != '\r') || c == '\r' && (i+1 == len(raw) || raw[i+1] != '\n') {
@@ -300,10 +300,10 @@ func CRLF(raw []byte) []byte {
 	return raw
 }
 
-// maxEncodedWord is the longest encoded word (RFC 2047 section 2).
+// maxEncodedWord is the maximum length of an encoded word (RFC 2047 section 2).
 const maxEncodedWord = 75
 
-// EncodeText makes the words of a text field: as they are, or encoded where they hold more than ASCII.
+// EncodeText returns the words of a text field: unchanged if they are plain ASCII, else encoded.
 func EncodeText(s string) []string {
 	if ASCII(s) && Printable(s) && !strings.Contains(s, "=?") && longest(s) < 900 {
 		return splitWords(s)
@@ -311,7 +311,7 @@ func EncodeText(s string) []string {
 	return encodeWords(s)
 }
 
-// splitWords cuts at single blanks, so that the blanks come back by joining.
+// splitWords splits at single blanks, so that joining restores the text.
 func splitWords(s string) []string {
 	if strings.Contains(s, "  ") || strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || strings.Contains(s, "\t") {
 		return []string{s}
@@ -327,7 +327,7 @@ func longest(s string) int {
 	return n
 }
 
-// Printable says whether a string has no control characters but tabs.
+// Printable reports whether a string has no control characters except tabs.
 func Printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
@@ -337,7 +337,7 @@ func Printable(s string) bool {
 	return true
 }
 
-// encodeWords cuts a text into encoded words, each with whole characters.
+// encodeWords splits a text into encoded words that do not split characters.
 func encodeWords(s string) []string {
 	var out []string
 	const room = maxEncodedWord - len("=?utf-8?b?") - len("?=")
@@ -360,7 +360,7 @@ func encodeWords(s string) []string {
 	return out
 }
 
-// EncodePhrase makes the words of a display name: atoms, a quoted string, or encoded words.
+// EncodePhrase returns the words of a display name: atoms, a quoted string, or encoded words.
 func EncodePhrase(s string) []string {
 	if !ASCII(s) || !Printable(s) || strings.Contains(s, "=?") || len(s) > 200 {
 		return encodeWords(s)
@@ -377,7 +377,7 @@ func EncodePhrase(s string) []string {
 	return splitWords(s)
 }
 
-// Token says whether a word can stand in a MIME header as it is (RFC 2045 section 5.1).
+// Token reports whether a word may stand in a MIME header without quotes (RFC 2045 section 5.1).
 func Token(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?=`, s[i]) >= 0 {
@@ -387,7 +387,7 @@ func Token(s string) bool {
 	return s != "" && len(s) <= 100
 }
 
-// ASCII says whether a string is of ASCII alone.
+// ASCII reports whether a string has only ASCII characters.
 func ASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -397,13 +397,13 @@ func ASCII(s string) bool {
 	return true
 }
 
-// Multipart is a part of parts.
+// Multipart returns a multipart part.
 func Multipart(subtype string, children ...*Part) *Part {
 	return &Part{Type: "multipart", Subtype: subtype, Children: children}
 }
 
-// Body puts together what a message says: its text, the same as HTML, what the HTML shows (inline), and files. Each may be
-// missing.
+// Body returns the part tree of a message from its text, its HTML form, the parts that the HTML shows (inline), and
+// attachments. Each may be missing.
 func Body(text, html *Part, inline, attached []*Part) *Part {
 	if html != nil && inline != nil {
 		html = Multipart("related", append([]*Part{html}, inline...)...)
@@ -426,8 +426,8 @@ func Body(text, html *Part, inline, attached []*Part) *Part {
 	return Multipart("mixed", attached...)
 }
 
-// Address makes the words of an address with a display name, which may be "". ok is false where the address could break
-// the header. What a draft holds may be half an address.
+// Address returns the words of an address with a display name, which may be "". ok is false if the address could break
+// the header. The address may be incomplete, because drafts can contain such addresses.
 func Address(name, email string) (words []string, ok bool) {
 	if email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 || strings.ContainsAny(name, "\r\n\x00") {
 		return nil, false
@@ -443,7 +443,7 @@ func Address(name, email string) (words []string, ok bool) {
 	return append(EncodePhrase(name), "<"+email+">"), true
 }
 
-// Recipients are the addresses that the header of a message names in To, Cc and Bcc, each once.
+// Recipients returns the addresses in the To, Cc and Bcc fields of a message, without duplicates.
 func Recipients(raw []byte) (list []string) {
 	seen := map[string]bool{}
 	for f := range mime.Fields(raw) {
@@ -461,8 +461,8 @@ func Recipients(raw []byte) (list []string) {
 	return list
 }
 
-// Resent makes the fields of a resending (RFC 5322 section 3.6.6), which go before all fields of the message that is sent on. from
-// and to are addresses as Address makes them, id is the Resent-Message-ID in its brackets.
+// Resent returns the fields of a resent message (RFC 5322 section 3.6.6), which go before all its other fields. from
+// and to are addresses from Address. id is the Resent-Message-ID with its angle brackets.
 func Resent(from, to []string, date time.Time, id string) []byte {
 	var w Writer
 	for _, f := range []Field{

@@ -2,8 +2,8 @@ package fields
 
 import "doublet/wire/mime"
 
-// CutFields takes the fields out of a header that drop names, by moving those before them: the
-// message comes back shorter at its beginning. head is as in Submission, and comes back longer.
+// CutFields removes the header fields for which drop returns true. It moves the fields before them towards the end, so
+// that shorter begins later in the same memory. head is as in mail.Submission, and grows by the freed bytes.
 func CutFields(message, head []byte, drop func(mime.HeaderField) bool) (shorter, longer []byte) {
 	var cuts [][2]int
 	for f := range mime.Fields(message) {
@@ -32,14 +32,14 @@ func CutFields(message, head []byte, drop func(mime.HeaderField) bool) (shorter,
 	return message[to:], head
 }
 
-// Headless says that a message begins with white space, and so with no field: behind the fields of
-// this hop its first line would be read as more of the last of them.
+// Headless reports whether a message begins with white space instead of a header field. Its first line would continue
+// the last field that is put before it.
 func Headless(message []byte) bool {
 	return len(message) > 0 && (message[0] == ' ' || message[0] == '\t')
 }
 
-// PutBefore puts h before message: into the end of head where that lies directly before the message
-// and is long enough, else into a copy.
+// PutBefore puts h before message. It uses the end of head if head is directly before the message and long enough;
+// otherwise it copies.
 func PutBefore(h, head, message []byte) []byte {
 	if n := len(head); len(h) <= n && len(message) > 0 && cap(head) >= n+len(message) {
 		whole := head[:n+len(message)]
@@ -51,8 +51,8 @@ func PutBefore(h, head, message []byte) []byte {
 	return append(append(make([]byte, 0, len(h)+len(message)), h...), message...)
 }
 
-// Prepend puts whole header fields before a message, into the end of head where there is room; the
-// rest of head comes back, for more. head is as in Submission.
+// Prepend puts whole header fields before a message, into the end of head if there is room. It returns the message and
+// the rest of head. head is as in mail.Submission.
 func Prepend(fields, message, head []byte) (longer, shorter []byte) {
 	raw := PutBefore(fields, head, message)
 	if n := len(head) - len(fields); n >= 0 && len(fields) > 0 && &head[n] == &raw[0] {
@@ -61,7 +61,7 @@ func Prepend(fields, message, head []byte) (longer, shorter []byte) {
 	return raw, nil
 }
 
-// AppendHelo adds what the client called itself, if that can stand in a field as it is.
+// AppendHelo appends a HELO name, or "unknown" if the name is not safe in a field.
 func AppendHelo(h []byte, helo string) []byte {
 	for i := range len(helo) {
 		c := helo[i]

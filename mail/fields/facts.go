@@ -1,4 +1,5 @@
-// Package fields reads and writes header fields: those that the mail room decides by, and those that it adds or takes out.
+// Package fields reads and writes header fields: those on which mail processing depends, and those that it adds or
+// removes.
 package fields
 
 import (
@@ -9,22 +10,22 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Facts are what a message's header says to forwarding, vacation notices and mailing lists. It is
-// read only where one of them is concerned.
+// Facts holds the parts of a message's header that forwarding, vacation notices and mailing lists need. The header is
+// parsed only for those.
 type Facts struct {
-	Author      mime.Address // the first of From
+	Author      mime.Address // the first address of From
 	to          []string     // addresses of To, Cc, Resent-To, Resent-Cc, lower case
 	DeliveredTo []string
 	Lists       []string // List-Id, lower case, without brackets
-	Subject     string   // as it stands
+	Subject     string   // undecoded
 	ID          string
 	References  string
-	// auto is the first word of Auto-Submitted, lower case, empty for "no"; precedence likewise.
+	// auto is the first word of Auto-Submitted in lower case, empty for "no". precedence is that of Precedence.
 	Auto, Precedence string
-	List             bool // any List- field
+	List             bool // there is a List- field
 }
 
-// maxNamed bounds the addresses of a header that are looked at.
+// maxNamed is the maximum number of recipient addresses read from a header.
 const maxNamed = 2000
 
 func ReadFacts(header []byte) *Facts {
@@ -73,7 +74,7 @@ func FirstWord(s string) string {
 	return strings.ToLower(s[:i])
 }
 
-// listID is the identifier of a List-Id field: what stands in its brackets (RFC 2919 section 3).
+// listID returns the identifier of a List-Id field, the text in its angle brackets (RFC 2919 section 3).
 func listID(s string) string {
 	if i := strings.LastIndexByte(s, '<'); i >= 0 {
 		s = s[i+1:]
@@ -84,17 +85,17 @@ func listID(s string) string {
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// AuthorPath is the address of the author, null where there is none.
+// AuthorPath returns the address of the author, or the null path if there is none.
 func (h *Facts) AuthorPath() smtp.Path {
 	return smtp.Path{Local: h.Author.Mailbox, Domain: h.Author.Host}
 }
 
-// Names says whether the header names one of the addresses as recipient.
+// Names reports whether the header names one of the addresses as a recipient.
 func (h *Facts) Names(addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(a string) bool { return slices.Contains(h.to, strings.ToLower(a)) })
 }
 
-// Machine says that a sender's address is of a program that reads no answers.
+// Machine reports whether an address belongs to a program that reads no replies.
 func Machine(p smtp.Path) bool {
 	l := strings.ToLower(p.Local)
 	for _, word := range []string{"mailer-daemon", "noreply", "no-reply", "donotreply", "do-not-reply", "listserv", "majordomo", "postmaster"} {

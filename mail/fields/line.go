@@ -7,7 +7,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// DateFormat is RFC 5322 section 3.3's.
+// DateFormat is the date format of RFC 5322 section 3.3.
 const DateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
 
 func AppendHex(dst []byte, id note.UNID) []byte {
@@ -18,10 +18,10 @@ func AppendHex(dst []byte, id note.UNID) []byte {
 	return dst
 }
 
-// maxLogged bounds an address or a reply in the log, in bytes.
+// maxLogged is the maximum length of an address or a reply in the log, in bytes.
 const maxLogged = 300
 
-// Logged cuts text that others have chosen.
+// Logged shortens a foreign text for the log.
 func Logged(s string) string { return s[:min(len(s), maxLogged)] }
 
 func MessageID(header []byte) string {
@@ -41,7 +41,7 @@ func Ascii(b []byte) bool {
 	return true
 }
 
-// OneLine keeps what could end a line out of a report, and bounds it.
+// OneLine replaces control characters by blanks, so that they cannot end a line, and limits the length to 900 bytes.
 func OneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

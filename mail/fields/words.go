@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// DisplayName is a name for before an address: quoted where it is ASCII, else in encoded words.
+// DisplayName returns a display name for an address: a quoted string if it is ASCII, else encoded words.
 func DisplayName(name string) string {
 	name = OneLine(name)
 	if !Ascii([]byte(name)) {
@@ -15,14 +15,14 @@ func DisplayName(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// Encode is text for an unstructured field: as it is where it is short ASCII, else in encoded
-// words (RFC 2047) of which each holds whole characters, folded.
+// Encode returns a text for an unstructured field: unchanged if it is short ASCII, else as folded encoded words (RFC
+// 2047) that do not split characters.
 func Encode(s string) string {
 	s = OneLine(s)
 	if Ascii([]byte(s)) && !strings.Contains(s, "=?") && len(s) <= 900 {
 		return s
 	}
-	const most = 45 // bytes in a word: 60 of base64, 75 in all
+	const most = 45 // bytes per word: 60 in base64, 75 with the delimiters
 	var b strings.Builder
 	for len(s) > 0 {
 		n := min(most, len(s))

@@ -1,6 +1,7 @@
-// Package identity is what a person writes as: names, addresses, signatures. They are of two kinds: one for each address
-// that the directory gives the person, and those that the person made, for addresses that they may write from. What the
-// person has said of them stands in a profile note of the mail file, which every door reads and changes.
+// Package identity manages the identities under which a person sends mail: names, addresses and signatures. There is
+// one identity for each address of the person in the directory, and the person can create more, for other addresses
+// that they may send from. The person's settings are in a profile note of the mail file, which all protocols read and
+// change.
 package identity
 
 import (
@@ -12,50 +13,50 @@ import (
 	"doublet/note"
 )
 
-// Profile is the name of the profile note (mailbox.File.ProfileID), and its form.
+// Profile is the name of the profile note (mailbox.File.ProfileID) and of its form.
 const Profile = "Identities"
 
 // The items of the note.
 const (
-	itemIdentity = "Identity." // with the id behind it
-	itemSequence = "Sequence"  // of changes to identities
-	// ItemGone remembers those that were deleted: "sequence id", the oldest first.
+	itemIdentity = "Identity." // followed by the ID
+	itemSequence = "Sequence"  // sequence number of the last change
+	// ItemGone lists deleted identities as "sequence id", the oldest first.
 	ItemGone = "Gone"
 )
 
-// Bounds of identities: how many, bytes of a signature, and how many are remembered as gone.
+// Limits: the number of identities, the bytes of a signature, and the number of deleted identities in ItemGone.
 const (
 	Max          = 200
 	MaxSignature = 64 << 10
 	MaxGone      = 100
 )
 
-// Identity is one way to send mail (RFC 8621 section 6).
+// Identity is a sender identity (RFC 8621 section 6).
 type Identity struct {
 	ID string
-	// Email may be "*@" and a domain, where the person made it: any address there.
+	// Email of an identity that the person created may be "*@" and a domain: any address there.
 	Name, Email  string
 	ReplyTo, BCC string // JSON, "" for null
 	Text, HTML   string // signatures
 	MayDelete    bool
-	// Made and Changed are sequence numbers; 0 for one that only the directory knows.
+	// Made and Changed are sequence numbers. They are 0 for an identity that only the directory has.
 	Made, Changed int64
 }
 
-// ID names an identity.
+// ID returns the ID of an identity.
 func ID(u note.UNID) string { return "i" + hex.EncodeToString(u[:]) }
 
-// List is the identities of a person, those of the directory first.
+// List holds the identities of a person, those of the directory first.
 type List struct {
 	All      []Identity
 	Items    note.Items // of the profile note
 	Sequence int64
-	// Given says what the directory gives: it changes with that.
+	// Given is a hash of the directory's data, and changes with it.
 	Given string
 }
 
-// Read reads those of a mail file. profile is the UNID of the note, name and addresses are what the directory gives, which is
-// asked before the mail file is opened for changing.
+// Read returns the identities of a mail file. profile is the UNID of the profile note. name and addresses are from the
+// directory, which callers read before they open the mail file for an update.
 func Read(d *mailbox.Reading, profile note.UNID, name string, addresses []string) (*List, error) {
 	x := &List{}
 	var err error
@@ -89,7 +90,7 @@ func Read(d *mailbox.Reading, profile note.UNID, name string, addresses []string
 	return x, nil
 }
 
-// Columns are an identity as its item holds it.
+// Columns returns an identity as stored in its item.
 func (i *Identity) Columns() []string {
 	own := ""
 	if i.MayDelete {
@@ -107,7 +108,7 @@ func (i *Identity) read(list []string) {
 	i.Changed, _ = strconv.ParseInt(list[8], 10, 64)
 }
 
-// Find is the identity of an id; nil where there is none.
+// Find returns the identity with an ID, or nil.
 func (x *List) Find(id string) *Identity {
 	for i := range x.All {
 		if x.All[i].ID == id {
@@ -117,7 +118,8 @@ func (x *List) Find(id string) *Identity {
 	return nil
 }
 
-// With is the items of the profile note with one identity set, or gone where v is nil. Sequence is then that of the change.
+// With returns the items of the profile note with the value v for one identity; nil deletes the identity. x.Sequence
+// must be the sequence number of the change.
 func (x *List) With(id string, v note.Value) note.Items {
 	items := x.Items.With(itemIdentity+id, v).With(itemSequence, note.Int(x.Sequence))
 	if items.Get("Form") == nil {

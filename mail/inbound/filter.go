@@ -7,15 +7,15 @@ import (
 	"doublet/wire/smtp"
 )
 
-// filter is one milter in a session.
+// filter is the state of one milter in a session.
 type filter struct {
 	milter  *milter.Filter
 	session *milter.Session
-	// over says that it asks no more in this session; done, about this message; discard that it wants
-	// the message thrown away. barred is the refusal that it gave to the client as such.
+	// over means that the milter makes no more checks in this session, and done none of this message. discard means
+	// that it wants the message discarded. barred is its rejection of the client itself.
 	over, done, discard, begun bool
-	// failed says that it was lost in this message, which is put off: whatever else the client says, it
-	// does not get past the filter by it.
+	// failed means that the milter failed during this message. The message is deferred, whatever else the client sends,
+	// so that a client cannot get past the milter.
 	failed bool
 	barred *smtp.Reply
 }
@@ -38,8 +38,8 @@ func (f *filter) abort() {
 	f.begun = false
 }
 
-// mail tells of a message. The filter is first told who is there: a client that sends nothing is
-// none of its business.
+// mail starts a message. Before the first message it opens the session and reports the client; a client that sends no
+// mail is not reported.
 func (f *filter) mail(ctx context.Context, x *Session, from smtp.Path, p *smtp.MailParams) (milter.Verdict, error) {
 	if f.barred != nil {
 		return milter.Verdict{Decision: milter.Refuse, Reply: f.barred}, nil

@@ -1,7 +1,6 @@
-// Package inbound asks about mail on its way in, before it is taken in charge: who sends it (DNSBL,
-// greylisting, SPF, DKIM, DMARC), and what filters say (milters, rspamd). A door begins a Session with
-// each client and tells it what the client says; what comes back is a refusal, or what is to be done
-// with the message.
+// Package inbound checks incoming mail before the server accepts it. It checks the sender (DNSBL, greylisting, SPF,
+// DKIM, DMARC), and asks filters (milters, rspamd). A server begins a Session for each client and passes on the
+// client's commands. The result is a rejection, or an Outcome that says how to deliver the message.
 package inbound
 
 import (
@@ -18,28 +17,28 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Options are the settings; the zero value asks nothing.
+// Options are the settings. The zero value means no checks.
 type Options struct {
 	// Hostname is the server's name.
 	Hostname string
 	// Verify may be nil.
 	Verify *verify.Verifier
-	// Milters are asked in order. MilterAccept takes mail when one of them fails; else it is put off.
-	// Submissions says that they are asked about mail of people who signed in, too.
+	// Milters are asked in order. If one fails, the mail is accepted if MilterAccept is set, otherwise deferred.
+	// Submissions extends the filters to mail from authenticated users.
 	Milters      []*milter.Filter
 	MilterAccept bool
 	Submissions  bool
-	// Rspamd may be nil; RspamdAccept is as with milters.
+	// Rspamd may be nil. RspamdAccept corresponds to MilterAccept.
 	Rspamd       *rspamd.Client
 	RspamdAccept bool
 	// Observer may be nil.
 	Observer Observer
-	// Quiet leaves out of the log which messages are refused.
+	// Quiet disables log lines about rejected messages.
 	Quiet bool
 	Stats *stat.Tree
 }
 
-// Service asks. Its methods may be called from any goroutine.
+// Service begins Sessions. Its methods may be called from any goroutine.
 type Service struct {
 	env *env.Env
 	opt Options
@@ -47,7 +46,7 @@ type Service struct {
 	refused, discarded, held, junked, failures *stat.Counter
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(e *env.Env, o Options) *Service {
 	return &Service{
 		env: e, opt: o,
@@ -59,29 +58,29 @@ func New(e *env.Env, o Options) *Service {
 	}
 }
 
-// Client is what a door knows of whom it serves. It may change before each message.
+// Client describes the SMTP client. It may change before each message.
 type Client struct {
 	IP      netip.Addr
 	Helo    string
 	TLS     string // version and cipher suite, empty without TLS
-	User    string // who signed in
-	Trusted bool   // nothing is asked: LMTP of this machine
+	User    string // address of the authenticated user
+	Trusted bool   // no checks: LMTP of this machine, or mail within the domain
 }
 
-// Session is one client's. A nil Session asks nothing.
+// Session holds the checks for one client. A nil Session makes no checks.
 type Session struct {
 	s        *Service
 	client   Client
 	filters  []filter
-	id       note.UNID // names the message to filters
+	id       note.UNID // identifies the message to filters
 	from     smtp.Path
 	to       []smtp.Path
-	open     bool // MAIL has been told
+	open     bool // Mail was called
 	stranger bool
-	verdict  *verify.Verdict // of the message, where it was looked into
+	verdict  *verify.Verdict // of the message, if it was verified
 }
 
-// Begin begins a session at MAIL; nil where nothing would be asked.
+// Begin begins a session at MAIL. It returns nil if no checks apply to the client.
 func (s *Service) Begin(c Client) *Session {
 	if s == nil || c.Trusted {
 		return nil
@@ -102,10 +101,10 @@ func (s *Service) Begin(c Client) *Session {
 	return x
 }
 
-// Same says that the session is still that of the client as it is now.
+// Same reports whether the session belongs to the client in its current state.
 func (x *Session) Same(c Client) bool { return x != nil && x.client == c }
 
-// Copies says that a message may be held a second time here, as filters have changed it.
+// Copies reports whether filters may cause a second copy of the message in memory.
 func (x *Session) Copies() bool { return x != nil && (len(x.filters) > 0 || x.rspamd()) }
 
 // Close ends the session.
@@ -118,7 +117,7 @@ func (x *Session) Close() {
 	}
 }
 
-// Mail begins a message; a reply refuses it.
+// Mail starts a message. A reply rejects it.
 func (x *Session) Mail(ctx context.Context, from smtp.Path, p *smtp.MailParams) *smtp.Reply {
 	if x == nil {
 		return nil
@@ -134,7 +133,7 @@ func (x *Session) Mail(ctx context.Context, from smtp.Path, p *smtp.MailParams) 
 	return nil
 }
 
-// Rcpt names a recipient; a reply refuses this one.
+// Rcpt adds a recipient. A reply rejects this recipient.
 func (x *Session) Rcpt(ctx context.Context, to smtp.Path) *smtp.Reply {
 	if x == nil {
 		return nil
@@ -156,7 +155,7 @@ func (x *Session) Rcpt(ctx context.Context, to smtp.Path) *smtp.Reply {
 	return nil
 }
 
-// Reset ends a message before its end.
+// Reset cancels the current message.
 func (x *Session) Reset() {
 	if x == nil || !x.open {
 		return
@@ -167,7 +166,7 @@ func (x *Session) Reset() {
 	}
 }
 
-// told asks a milter, unless it has decided already; trouble with it becomes what the setting says.
+// told asks a milter, unless it has already decided. It handles an error as the settings say.
 func (x *Session) told(f *filter, ask func(*filter) (milter.Verdict, error)) *smtp.Reply {
 	if f.failed {
 		return errFilter
@@ -193,7 +192,8 @@ func (x *Session) told(f *filter, ask func(*filter) (milter.Verdict, error)) *sm
 
 var errFilter = smtp.NewReply(451, 4, 7, 1, "A filter does not answer, try again later")
 
-// trouble ends a milter's session, and says what becomes of the message.
+// trouble ends a milter's session after an error, and returns the rejection of the message, or nil to go on without the
+// milter.
 func (x *Session) trouble(f *filter, err error) *smtp.Reply {
 	x.s.failures.Inc()
 	x.s.env.Log.Warn("mail: filter failed", "filter", f.milter.Name(), "err", err)

@@ -17,18 +17,18 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Outcome is what is to be done with a message.
+// Outcome is the result of the checks of a message.
 type Outcome struct {
-	// Reply refuses it.
+	// Reply rejects the message if it is not nil.
 	Reply *smtp.Reply
-	// Discard takes it and throws it away; Junk delivers into the Junk folders; Hold keeps it in
-	// mail.box and says why.
+	// Discard accepts the message and drops it. Junk delivers it to the Junk folders. Hold keeps it in mail.box, and is
+	// the reason for that.
 	Discard, Junk bool
 	Hold          string
-	// Message is the message as it is to be taken, Head the memory before it, as in mail.Submission.
-	// Fields go before it.
+	// Message is the message to accept, possibly modified, and Head the memory before it, as in mail.Submission. Fields
+	// are header fields to put before it.
 	Message, Head, Fields []byte
-	// Add and Del change the recipients, From the sender.
+	// Add and Del change the recipients, From changes the sender.
 	Add, Del []smtp.Path
 	From     *smtp.Path
 	// Checked, Proven, Unproven and AuthorPolicy are as in mail.Submission.
@@ -36,17 +36,16 @@ type Outcome struct {
 	AuthorPolicy              string
 	// Checker is the authserv-id of Fields, as in mail.Submission.
 	Checker string
-	// Results are those of SPF, DKIM and DMARC in words, for the log.
+	// Results are the results of SPF, DKIM and DMARC as text for the log.
 	Results string
 }
 
-// maxHeader bounds the header of a message that somebody is asked about. Filters may be told of each
-// field by itself.
+// maxHeader limits the size of the header of a checked message, because filters may get each field separately.
 const maxHeader = 1 << 20
 
 var errHeader = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 
-// Message shows a whole message. head is memory directly before it, as in mail.Submission.
+// Message checks a complete message. head is the memory directly before it, as in mail.Submission.
 func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcome) {
 	out = Outcome{Message: message, Head: head}
 	if x == nil {
@@ -67,11 +66,11 @@ func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcom
 			return out
 		}
 	case x.stranger:
-		// Whatever is looked into, nobody else speaks for this server.
+		// Even with verification off, remove forged results: only this server may add fields under its name.
 		out.Message, out.Head = fields.CutFields(out.Message, out.Head, x.s.opt.Verify.Forged)
 	}
 	if len(x.filters) > 0 || x.rspamd() {
-		// Filters see what was found out about the message.
+		// Filters see the results of the verification.
 		if len(out.Fields) > 0 {
 			out.Message, out.Head = fields.Prepend(out.Fields, out.Message, out.Head)
 			out.Fields = nil
@@ -90,7 +89,7 @@ func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcom
 	return out
 }
 
-// logRefusal logs a message that is not taken in charge, in the form of those that are (see mail.Service.Deposit).
+// logRefusal logs a rejected message, in the format of accepted ones (see mail.Service.Deposit).
 func (x *Session) logRefusal(ctx context.Context, out *Outcome, size int) {
 	if x.s.opt.Quiet {
 		return
@@ -112,21 +111,21 @@ func (x *Session) rspamd() bool {
 	return x.s.opt.Rspamd != nil && (x.client.User == "" || x.s.opt.Submissions)
 }
 
-// end makes the session ready for the next message.
+// end resets the session for the next message.
 func (x *Session) end() {
 	x.open, x.to, x.verdict = false, x.to[:0], nil
 	for i := range x.filters {
 		f := &x.filters[i]
 		if f.begun && f.done {
-			f.abort() // it has not seen the end
+			f.abort() // it has not seen the end of the message
 		}
 		f.done, f.discard, f.begun, f.failed = false, false, false, false
 	}
 }
 
-// verify looks into who sends. Mail for postmaster and abuse is junk where it would be refused: who
-// is refused has to be able to say so. Where it is for others, too, it is refused: naming postmaster
-// beside them must not open the way to them.
+// verify verifies the sender. If the message is only for postmaster and abuse, it goes to Junk instead of being
+// rejected, so that a rejected sender can complain. If it has other recipients too, it is rejected: naming postmaster
+// must not bypass the checks.
 func (x *Session) verify(ctx context.Context, out *Outcome) {
 	v := x.s.opt.Verify.Message(ctx, verify.Client{IP: x.client.IP, Helo: x.client.Helo, From: x.from}, out.Message)
 	x.verdict = &v
@@ -151,7 +150,7 @@ func (x *Session) verify(ctx context.Context, out *Outcome) {
 	out.AuthorPolicy = v.DMARC.Published
 }
 
-// filter asks the milters in order, then rspamd; each sees what those before it made of the message.
+// filter asks the milters in order, then rspamd. Each sees the message as modified by those before it.
 func (x *Session) filter(ctx context.Context, out *Outcome) {
 	for i := range x.filters {
 		f := &x.filters[i]
@@ -252,7 +251,8 @@ func (x *Session) ask(ctx context.Context, out *Outcome) {
 	case rspamd.Quarantine:
 		out.Hold = "rspamd: score " + strconv.FormatFloat(a.Score, 'f', 2, 64)
 	case rspamd.Greylist:
-		// rspamd keeps no state unless its own module does, which says soft reject: ours is asked.
+		// rspamd itself keeps no greylisting state for this action (its own module replies with soft reject), so this
+		// server's greylist decides.
 		if x.stranger {
 			for _, to := range x.to {
 				if r := x.s.opt.Verify.Greylisted(x.client.IP, x.from, to); r != nil {
@@ -265,7 +265,7 @@ func (x *Session) ask(ctx context.Context, out *Outcome) {
 	x.mark(out, &a)
 }
 
-// mark puts rspamd's fields into the header, and takes out those that only it may say.
+// mark adds rspamd's fields to the header, and removes fields that only rspamd may set.
 func (x *Session) mark(out *Outcome, a *rspamd.Answer) {
 	var ch milter.Changes
 	add := func(name, value string) {
@@ -292,7 +292,7 @@ func (x *Session) mark(out *Outcome, a *rspamd.Answer) {
 	}
 }
 
-// said is a refusal with what the filter wants said.
+// said returns the rejection r with the filter's text, if it has one.
 func said(r *smtp.Reply, text string) *smtp.Reply {
 	if text == "" {
 		return r

@@ -7,25 +7,25 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Observer is shown messages of people who have not signed in, after all were asked about them: mail/reports has one. It
-// changes nothing of what becomes of them.
+// Observer receives messages from unauthenticated clients after all checks. mail/reports implements it. It cannot
+// change the outcome.
 type Observer interface {
 	Seen(ctx context.Context, m *Seen)
 }
 
-// Seen is a message and what was found out about it. It is only read, and not kept.
+// Seen is a message with the results of its checks. The observer must not modify or keep it.
 type Seen struct {
 	Client  verify.Client
 	From    smtp.Path
 	To      []smtp.Path
 	Message []byte
-	// Verdict is nil where nobody looked: the client is not asked about.
+	// Verdict is nil if the message was not verified.
 	Verdict *verify.Verdict
-	// Refused and Junk say what becomes of it.
+	// Refused and Junk are the outcome.
 	Refused, Junk bool
 }
 
-// observe shows the message to the observer.
+// observe passes the message to the observer.
 func (x *Session) observe(ctx context.Context, out *Outcome) {
 	if x.s.opt.Observer == nil || x.client.User != "" {
 		return

@@ -1,7 +1,7 @@
-// Package keep is small memory that outlives a restart: which addresses are banned, what a person has sent
-// today, what a domain demands of those who send it mail. Each is a table of short texts by key in one
-// database of the server's own. Writing is behind: what is put is durable a second later, or when the
-// server stops; a power cut may take that second. Whoever owns a table bounds it.
+// Package keep implements small persistent tables, for example of banned addresses, the number of messages that a
+// person has sent today, and MTA-STS policies. Each table maps keys to short texts; all tables are in one database of
+// the server. Writes are delayed: a value is durable a second later, or when the server stops. A power failure may lose
+// the last second. The user of a table must limit its size.
 package keep
 
 import (
@@ -21,7 +21,7 @@ import (
 	"doublet/store/layout"
 )
 
-// ID is the database, Kind what kind it is.
+// ID is the ID of the database, Kind its kind.
 const (
 	ID   note.DatabaseID = 0x00000000000EEB00
 	Kind                 = "memory"
@@ -37,23 +37,23 @@ const (
 )
 
 const (
-	// behind is how long what is put may wait for being written, again what could not be.
+	// behind is the delay before values are written, again the delay of a retry after an error.
 	behind = time.Second
 	again  = time.Minute
-	// piece is how many rows one update writes, and how many are read together.
+	// piece is the number of rows per update, and of notes per read.
 	piece = 500
-	// maxValue bounds a text and a key, in bytes.
+	// maxValue is the maximum size of a key and its value together, in bytes.
 	maxValue = 64 << 10
 )
 
-// Memory is all tables. Its methods may be called from any goroutine.
+// Memory holds all tables. Its methods may be called from any goroutine.
 type Memory struct {
 	store *store.Store
 	env   *env.Env
 	lost  *stat.Counter
 
 	mu      sync.Mutex
-	changed map[place]*string // to be written; nil: to be removed
+	changed map[place]*string // values to write; nil means delete
 	timed   bool
 	closed  bool
 	writing sync.Mutex
@@ -65,7 +65,7 @@ func (p place) unid() note.UNID {
 	return note.DeriveUNID([]byte("keep"), []byte(p.table+"\x00"+p.key))
 }
 
-// Open opens the memory, and makes it in a store that has none. stats may be nil.
+// Open opens the tables, and creates their database in a new store. stats may be nil.
 func Open(s *store.Store, e *env.Env, stats *stat.Tree) (*Memory, error) {
 	m := &Memory{store: s, env: e, changed: map[place]*string{}}
 	m.lost = stats.Counter("Server.Memory.Failed", "times that what is to be remembered over a restart could not be written, and waited")
@@ -79,19 +79,19 @@ func Open(s *store.Store, e *env.Env, stats *stat.Tree) (*Memory, error) {
 	return m, nil
 }
 
-// Table is one of them. A nil Table is empty and remembers nothing.
+// Table is one table. A nil Table is empty and stores nothing.
 type Table struct {
 	m    *Memory
 	name string
 }
 
-// Table is the table of a name.
+// Table returns the table with a name.
 func (m *Memory) Table(name string) *Table { return &Table{m, name} }
 
-// Put remembers a value.
+// Put stores a value. It ignores values that are too large.
 func (t *Table) Put(key, value string) { t.change(key, &value) }
 
-// Drop forgets a key.
+// Drop deletes a key.
 func (t *Table) Drop(key string) { t.change(key, nil) }
 
 func (t *Table) change(key string, value *string) {
@@ -107,7 +107,7 @@ func (t *Table) change(key string, value *string) {
 	}
 }
 
-// soon has what has changed written, under the lock.
+// soon schedules a flush after d. The caller holds m.mu.
 func (m *Memory) soon(d time.Duration) {
 	if m.timed {
 		return
@@ -127,7 +127,7 @@ func (m *Memory) soon(d time.Duration) {
 	})
 }
 
-// Each calls fn for every row of a table, those too that are not yet written, in no order.
+// Each calls fn for every row of a table, in no particular order. It flushes first, so that fn sees the latest values.
 func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 	if t == nil {
 		return nil
@@ -165,7 +165,7 @@ func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 	return nil
 }
 
-// Flush writes what has changed.
+// Flush writes the changed values.
 func (m *Memory) Flush(ctx context.Context) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -190,7 +190,7 @@ func (m *Memory) Flush(ctx context.Context) error {
 		})
 		if err != nil {
 			m.mu.Lock()
-			for _, p := range keys { // but for what was put since
+			for _, p := range keys { // except keys that were changed in the meantime
 				if _, newer := m.changed[p]; !newer {
 					m.changed[p] = todo[p]
 				}
@@ -203,7 +203,7 @@ func (m *Memory) Flush(ctx context.Context) error {
 	return nil
 }
 
-// write writes one row.
+// write writes or deletes one row.
 func write(w *store.Writer, p place, value *string) error {
 	id, err := w.Find(p.unid())
 	found := err == nil
@@ -234,7 +234,7 @@ func write(w *store.Writer, p place, value *string) error {
 	return w.Rewrite(id, note.Content{Items: items})
 }
 
-// Close writes what is left; what is put afterwards is forgotten.
+// Close writes the remaining values. Later values are ignored.
 func (m *Memory) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

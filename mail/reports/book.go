@@ -1,9 +1,10 @@
-// Package reports counts how TLS went with the servers of other domains, tells their owners once a day (RFC 8460), and reads
-// what others report about the domains here: the same, and the sources that send mail in their name (DMARC aggregate reports,
-// RFC 7489 section 7.2).
+// Package reports sends and receives reports about mail. It counts the TLS outcomes of sessions with other domains'
+// servers, and reports them to the domains' owners once a day (RFC 8460). It reads the reports of others about the
+// local domains: TLS reports, and DMARC aggregate reports about the sources of mail in their name (RFC 7489 section
+// 7.2).
 //
-// A Book counts; a Sender makes the reports of days that are over, and posts them; a Desk reads those that come, of which a
-// Log keeps the figures.
+// A Book counts. A Sender creates the reports of past days and sends them. A Desk reads incoming reports, and a Log
+// stores their figures.
 package reports
 
 import (
@@ -21,24 +22,24 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Bounds of what is counted of a day.
+// Limits of the counts of a day.
 var (
 	tlsBounds = bounds{domains: 5000, perDomain: 20}
 )
 
-// maxWays bounds the ways of failing that are told apart under one policy; more are told by their type alone.
+// maxWays is the maximum number of different failures under one policy. Further failures are counted by type only.
 const maxWays = 40
 
-// day is a moment's day in UTC, as it stands in a cell.
+// day returns the day of t in UTC, in the format of a cell.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// span is the first and the last second of a day.
+// span returns the first and the last second of a day.
 func span(day string) (from, to time.Time) {
 	from, _ = time.Parse(time.DateOnly, day)
 	return from, from.Add(24*time.Hour - time.Second)
 }
 
-// Tables names the tables of what outlives a restart: mail/keep.Memory has them.
+// Tables returns persistent tables by name. mail/keep.Memory implements it.
 type Tables interface {
 	Table(name string) *keep.Table
 }
@@ -49,7 +50,7 @@ type Book struct {
 	tls *ledger[tlsreport.Result]
 }
 
-// OpenBook reads what was counted before a restart.
+// OpenBook opens a Book with the counts from before the restart.
 func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
 	b := &Book{env: e}
 	lost := stats.Counter("Mail.Reports.Others", "sessions and messages that no report names, because a day has room for so many domains, sources and ways of failing")
@@ -60,7 +61,7 @@ func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
 	return b, nil
 }
 
-// Save makes what was counted durable.
+// Save makes the counts durable.
 func (b *Book) Save() error { return b.tls.save() }
 
 // Observe counts a session with a server of another domain.
@@ -89,7 +90,7 @@ func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Fa
 				return list
 			}
 		}
-		if len(list) < maxWays || try.MX == "" { // there are no more than ten types
+		if len(list) < maxWays || try.MX == "" { // there are at most ten types
 			try.Sessions = 1
 			return append(list, try)
 		}
@@ -97,10 +98,10 @@ func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Fa
 	return list
 }
 
-// cut bounds a text that another server chose.
+// cut limits the length of a text from another server.
 func cut(s string) string { return s[:min(len(s), 200)] }
 
-// digest names a value by its JSON form.
+// digest returns a hash of a value's JSON form.
 func digest(v any) string {
 	text, _ := json.Marshal(v) //nolint:errchkjson // structs of texts and numbers
 	sum := sha256.Sum256(text)

@@ -18,7 +18,7 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Desk looks at mail on its way in: it reads the reports of others. Its methods may be called from any goroutine.
+// Desk reads the reports in incoming mail. Its methods may be called from any goroutine.
 type Desk struct {
 	env      *env.Env
 	book     *Book
@@ -27,13 +27,13 @@ type Desk struct {
 	local    string
 	hostname string
 
-	// reading has reports read one at a time: one takes up to some 100 MB for a moment.
+	// reading allows one report at a time, because parsing one may need about 100 MB for a moment.
 	reading chan struct{}
 
 	read, refused *stat.Counter
 }
 
-// NewDesk makes a Desk. Reports come to the address with a local part at any domain here.
+// NewDesk returns a Desk. It reads reports that are sent to the local part local at any local domain.
 func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostname string, stats *stat.Tree) *Desk {
 	return &Desk{
 		env: e, book: b, log: l, dir: d, local: local, hostname: hostname, reading: make(chan struct{}, 1),
@@ -47,7 +47,7 @@ func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
 	if m.Refused || !slices.ContainsFunc(m.To, func(to smtp.Path) bool { return d.ours(ctx, to) }) {
 		return
 	}
-	// Both RFCs ask for reports that are proven; of others anybody could make figures.
+	// Both RFCs require authenticated reports, because anyone could forge the figures.
 	from := ""
 	if v := m.Verdict; v != nil && v.DMARC.Result != "" {
 		if !v.DMARC.Aligned {
@@ -83,10 +83,10 @@ func (d *Desk) ours(ctx context.Context, to smtp.Path) bool {
 	return err == nil && local
 }
 
-// errNone says that a file is no report at all.
+// errNone means that a file is not a report.
 var errNone = errors.New("no report")
 
-// errForeign says that a report is about a domain of others.
+// errForeign means that a report is about a foreign domain.
 var errForeign = errors.New("report is about no domain of this server")
 
 // file reads a file of a message.
@@ -105,7 +105,7 @@ func (d *Desk) file(ctx context.Context, packed []byte, from string) error {
 	return errNone
 }
 
-// tlsReport keeps a report about TLS.
+// tlsReport stores a TLS report.
 //
 // Implements: RFC 8460 §4 Reporting schema, as a receiver
 func (d *Desk) tlsReport(ctx context.Context, data []byte, from string) error {
@@ -120,7 +120,7 @@ func (d *Desk) tlsReport(ctx context.Context, data []byte, from string) error {
 		if err != nil {
 			return err
 		}
-		// A policy of DANE is the host's.
+		// The domain of a DANE policy is the host name.
 		if local || strings.EqualFold(name, d.hostname) {
 			if domain == "" || local {
 				domain = name
@@ -135,7 +135,7 @@ func (d *Desk) tlsReport(ctx context.Context, data []byte, from string) error {
 	})
 }
 
-// dmarcReport keeps an aggregate report.
+// dmarcReport stores an aggregate report.
 //
 // Implements: RFC 7489 §7.2 Aggregate reports, as a receiver
 func (d *Desk) dmarcReport(ctx context.Context, data []byte, from string) error {

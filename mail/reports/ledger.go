@@ -12,8 +12,8 @@ import (
 	"doublet/stat"
 )
 
-// cell names what is counted together: a day of the calendar (UTC), the domain that is told of it, and what is
-// the same of all that is counted.
+// cell identifies a counter: a day (UTC), the domain that gets the report, and a digest of the properties that all
+// counted events share.
 type cell struct{ day, domain, sub string }
 
 func (c cell) key() string { return c.day + " " + c.domain + " " + c.sub }
@@ -26,17 +26,17 @@ func parseCell(key string) (cell, bool) {
 	return cell{f[0], f[1], f[2]}, true
 }
 
-// bounds are those of a ledger.
+// bounds are the limits of a ledger.
 type bounds struct {
-	domains   int // of a day
-	perDomain int // cells of a domain in a day
+	domains   int // per day
+	perDomain int // cells of a domain per day
 }
 
-// page is a domain's cells of a day.
+// page holds a domain's cells of a day.
 type page[T any] struct {
 	day, domain string
 	rows        []*T
-	// others counts what had no room.
+	// others counts the cells beyond the limit.
 	others int64
 }
 
@@ -45,8 +45,8 @@ type book struct {
 	others int64
 }
 
-// ledger counts in memory, within bounds, what is to be reported. Save makes what has changed since the last time
-// durable: a crash loses what was counted between.
+// ledger counts events in memory, within limits. Its save method makes the changes durable. A crash loses the counts
+// since the last save.
 type ledger[T any] struct {
 	keep *keep.Table
 	most bounds
@@ -55,14 +55,14 @@ type ledger[T any] struct {
 	mu    sync.Mutex
 	rows  map[cell]*T
 	books map[[2]string]*book // by day and domain
-	days  map[string]int      // domains of a day
+	days  map[string]int      // number of domains of a day
 	dirty map[cell]struct{}
 }
 
-// othersCell is the sub of the row that holds what had no room.
+// othersCell is the sub of the row with the count beyond the limit.
 const othersCell = "-"
 
-// openLedger reads what was kept.
+// openLedger opens a ledger and reads the saved counts.
 func openLedger[T any](ctx context.Context, k *keep.Table, most bounds, lost *stat.Counter) (*ledger[T], error) {
 	l := &ledger[T]{
 		keep: k, most: most, lost: lost, rows: map[cell]*T{}, books: map[[2]string]*book{}, days: map[string]int{}, dirty: map[cell]struct{}{},
@@ -86,7 +86,8 @@ func openLedger[T any](ctx context.Context, k *keep.Table, most bounds, lost *st
 	return l, err
 }
 
-// book finds the book of a domain's day, or makes it where there is room. The caller holds mu, or has the ledger alone.
+// book returns the book of a domain's day. If there is none, it creates one, or returns nil at the limit. The caller
+// holds mu, or is the only user of the ledger.
 func (l *ledger[T]) book(day, domain string) *book {
 	at := [2]string{day, domain}
 	if b := l.books[at]; b != nil {
@@ -101,7 +102,7 @@ func (l *ledger[T]) book(day, domain string) *book {
 	return b
 }
 
-// room reports whether a cell can be counted, and enters it.
+// room reports whether a cell can be counted. It creates the cell if necessary.
 func (l *ledger[T]) room(c cell) bool {
 	b := l.book(c.day, c.domain)
 	if b == nil {
@@ -119,7 +120,7 @@ func (l *ledger[T]) room(c cell) bool {
 	return true
 }
 
-// count lets fn change the row of a cell, a new one where it is the first.
+// count calls fn to change the row of a cell. It creates the row if necessary.
 func (l *ledger[T]) count(c cell, fn func(*T)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +137,7 @@ func (l *ledger[T]) count(c cell, fn func(*T)) {
 	l.dirty[c] = struct{}{}
 }
 
-// save hands what has changed to the table that keeps it.
+// save passes the changes to the persistent table.
 func (l *ledger[T]) save() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *ledger[T]) save() error {
 	return nil
 }
 
-// before gives copies of the pages of the days before a day, in order of day and domain.
+// before returns copies of the pages of the days before day, ordered by day and domain.
 func (l *ledger[T]) before(day string) []page[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +183,7 @@ func (l *ledger[T]) before(day string) []page[T] {
 	return out
 }
 
-// clone copies a row in depth.
+// clone returns a deep copy of a row.
 func clone[T any](row *T) *T {
 	text, err := json.Marshal(row)
 	out := new(T)
@@ -192,7 +193,7 @@ func clone[T any](row *T) *T {
 	return out
 }
 
-// drop forgets a page.
+// drop deletes a page.
 func (l *ledger[T]) drop(day, domain string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

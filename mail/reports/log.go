@@ -15,26 +15,27 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Bounds of what is kept of reports that came.
+// Limits of the stored reports.
 const (
 	keepReports = 60 * 24 * time.Hour
 	maxReports  = 3000
-	maxKept     = 60 << 10 // bytes of one
+	maxKept     = 60 << 10 // bytes per report
 )
 
-// Received is what is kept of a report that came.
+// Received is the stored form of an incoming report.
 type Received struct {
-	// Organization and ID are the sender's own words; From is the domain that was proven to have sent it, empty where
-	// nobody looked.
+	// Organization and ID are as stated by the sender. From is the domain that DMARC authenticated, empty if the
+	// message was not verified.
 	Organization, ID, From string
-	// Domain is the one of ours that it is about.
+	// Domain is the local domain that the report is about.
 	Domain     string
 	Begin, End time.Time
-	// TLS are the figures of a TLS report, DMARC those of a DMARC report with the Policy that it was made under.
+	// TLS holds the figures of a TLS report. DMARC holds those of a DMARC report, and Policy the policy under which it
+	// was made.
 	TLS    []tlsreport.Result  `json:",omitempty"`
 	DMARC  []Source            `json:",omitempty"`
 	Policy *dmarcreport.Policy `json:",omitempty"`
-	// Left counts the rows for which there was no room.
+	// Left counts the rows that were left out because of the size limit.
 	Left int `json:",omitempty"`
 }
 
@@ -44,8 +45,8 @@ type Source struct {
 	Count                            int64
 }
 
-// Log keeps what is known of the reports that came in the last 60 days, 3,000 of them at most; the oldest go first. Its
-// methods may be called from any goroutine.
+// Log stores the reports of the last 60 days, at most 3,000 of them. It deletes the oldest ones first. Its methods may
+// be called from any goroutine.
 type Log struct {
 	env  *env.Env
 	keep *keep.Table
@@ -54,7 +55,7 @@ type Log struct {
 	keys []string // in order of time
 }
 
-// OpenLog reads which reports are kept.
+// OpenLog opens the Log.
 func OpenLog(e *env.Env, t Tables) (*Log, error) {
 	l := &Log{env: e, keep: t.Table("Received reports")}
 	err := l.keep.Each(context.Background(), func(key, _ string) { l.keys = append(l.keys, key) })
@@ -65,7 +66,7 @@ func OpenLog(e *env.Env, t Tables) (*Log, error) {
 	return l, nil
 }
 
-// Add keeps a report. The same report again takes the place of the first.
+// Add stores a report. It replaces an earlier copy of the same report.
 func (l *Log) Add(r *Received) error {
 	text, err := r.marshal()
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *Log) Add(r *Received) error {
 	return nil
 }
 
-// marshal leaves rows out until the rest has room.
+// marshal returns the JSON form. It leaves out rows until the size limit is met.
 func (r *Received) marshal() ([]byte, error) {
 	for {
 		text, err := json.Marshal(r)
@@ -112,7 +113,7 @@ func (r *Received) marshal() ([]byte, error) {
 	}
 }
 
-// Each calls fn for every report about days from a moment on, in order of time. An empty domain is any.
+// Each calls fn for every report about the days since a time, in order of time. An empty domain matches every report.
 func (l *Log) Each(ctx context.Context, since time.Time, domain string, fn func(*Received)) error {
 	rows := map[string]*Received{}
 	err := l.keep.Each(ctx, func(key, value string) {

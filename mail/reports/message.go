@@ -11,7 +11,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// message is a message with a report, of a text and a file. All its texts are ASCII.
+// message is a message with a report: a text and a file. All its texts are ASCII.
 type message struct {
 	from, to           smtp.Path
 	date               time.Time
@@ -59,7 +59,7 @@ func (m *message) bytes() []byte {
 	return []byte(b.String())
 }
 
-// unescape undoes the percent encoding of a URI; what is none stays.
+// unescape decodes the percent encoding of a URI. It returns an invalid encoding unchanged.
 func unescape(s string) string {
 	if out, err := url.PathUnescape(s); err == nil {
 		return out

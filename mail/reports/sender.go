@@ -23,27 +23,27 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// The times of sending.
+// Times of sending.
 const (
-	// every is how often what was counted is saved, and looked for what is due.
+	// every is the interval of saving the counts and checking for due reports.
 	every = 5 * time.Minute
-	// spread is over how much of the day's beginning (UTC) servers spread their reports: RFC 8460 section 4.1 asks for up
-	// to four hours.
+	// spread is the part of the day, from its beginning (UTC), over which servers spread their reports: RFC 8460
+	// section 4.1 asks for up to four hours.
 	spread = 4 * time.Hour
-	// again is when what could not be sent is tried again.
+	// again is the delay of a retry.
 	again = time.Hour
-	// giveUp is how long a report is tried whose domain cannot be looked up.
+	// giveUp is the time after which a report that cannot be sent is dropped.
 	giveUp = 3 * 24 * time.Hour
-	// postTime bounds one report sent by HTTPS.
+	// postTime is the time limit for sending one report by HTTPS.
 	postTime = time.Minute
 )
 
-// Resolver is what is asked of the DNS: client/dns has it.
+// Resolver is the DNS interface of a Sender. client/dns implements it.
 type Resolver interface {
 	TXT(ctx context.Context, name string) ([]string, bool, error)
 }
 
-// Poster takes a message in charge: mail.Depositor.
+// Poster accepts messages for delivery. mail.Depositor implements it.
 type Poster interface {
 	Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (mail.Recipient, error)
 	Deposit(ctx context.Context, sub *mail.Submission, results []error) (note.UNID, error)
@@ -51,19 +51,20 @@ type Poster interface {
 
 // Options are the settings of a Sender.
 type Options struct {
-	// Hostname is the server's name; Local the local part of the address that reports are sent from, at the first domain.
+	// Hostname is the server's name. Local is the local part of the sender address of reports; its domain is the first
+	// local domain.
 	Hostname, Local string
-	// TLS says that TLS reports are sent.
+	// TLS enables TLS reports.
 	TLS       bool
 	DNS       Resolver
 	Directory *directory.Directory
 	Post      Poster
-	// Reach is the way to the hosts of https addresses; nil: none is reached.
+	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS.
 	Reach *reach.Guard
 	Stats *stat.Tree
 }
 
-// Sender sends the reports of days that are over.
+// Sender sends the reports of past days.
 type Sender struct {
 	env    *env.Env
 	opt    Options
@@ -73,7 +74,7 @@ type Sender struct {
 	sent, failed *stat.Counter
 }
 
-// NewSender makes a Sender of what a book counts.
+// NewSender returns a Sender for the counts of a book.
 func NewSender(e *env.Env, b *Book, o Options) *Sender {
 	s := &Sender{env: e, opt: o, book: b}
 	s.sent = o.Stats.Counter("Mail.Reports.Sent", "reports sent to the owners of other domains")
@@ -93,7 +94,7 @@ func (s *Sender) dial(ctx context.Context, network, address string) (net.Conn, e
 	return s.opt.Reach.Dial(ctx, network, address)
 }
 
-// Run saves and sends until ctx ends. The time of the day is drawn anew for each day.
+// Run saves the counts and sends reports until ctx ends. It chooses a new random time of day for each day.
 func (s *Sender) Run(ctx context.Context) error {
 	at, of := time.Time{}, ""
 	for {
@@ -119,8 +120,8 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// Send sends what was counted before a day (UTC, 2006-01-02), and says how many reports that was. The error is that of
-// the first that has to wait; those behind it are sent all the same.
+// Send sends the reports of all days before a day (UTC, 2006-01-02), and returns their number. The error is the first
+// one among the reports that have to wait; the remaining reports are sent nevertheless.
 func (s *Sender) Send(ctx context.Context, before string) (int, error) {
 	sent, errs := 0, []error(nil)
 	done := func(n int, err error) {
@@ -139,7 +140,7 @@ func (s *Sender) Send(ctx context.Context, before string) (int, error) {
 	return sent, errors.Join(errs...)
 }
 
-// finish forgets a page that was sent, that nobody asks for, or that was tried for too long.
+// finish deletes a page that was sent, that is not requested, or whose retries took too long.
 func (s *Sender) finish(day, domain string, err error, drop func()) {
 	_, to := span(day)
 	switch {
@@ -153,7 +154,8 @@ func (s *Sender) finish(day, domain string, err error, drop func()) {
 	drop()
 }
 
-// author is the address that reports come from. ok is false where nobody could check that it is right: the domain has no
+// author returns the sender address of reports. ok is false if the domain has no active DKIM key, because receivers
+// could not authenticate the report.
 // key that signs.
 func (s *Sender) author(ctx context.Context) (address smtp.Path, ok bool, err error) {
 	domains, err := s.opt.Directory.Domains.List(ctx)
@@ -167,7 +169,7 @@ func (s *Sender) author(ctx context.Context) (address smtp.Path, ok bool, err er
 	return smtp.Path{Local: s.opt.Local, Domain: domains[0]}, ok, err
 }
 
-// records asks for TXT records; none is no error.
+// records returns TXT records. No records is not an error.
 func (s *Sender) records(ctx context.Context, name string) ([]string, error) {
 	list, _, err := s.opt.DNS.TXT(ctx, name)
 	if errors.Is(err, dns.ErrNotFound) {
@@ -176,7 +178,7 @@ func (s *Sender) records(ctx context.Context, name string) ([]string, error) {
 	return list, err
 }
 
-// deposit hands a message with a report to the router. Nobody here is told where it fails.
+// deposit passes a message with a report to the router. Failures are not reported to anyone.
 func (s *Sender) deposit(ctx context.Context, id note.UNID, from, to smtp.Path, message []byte) error {
 	r, err := s.opt.Post.Accept(ctx, to, smtp.RcptParams{Notify: smtp.NotifyNever}, uint64(len(message)))
 	if err != nil {
@@ -220,12 +222,12 @@ func (s *Sender) post(ctx context.Context, url, kind string, body []byte) error 
 	return nil
 }
 
-// local reports whether a domain is one of ours: it is told nothing.
+// local reports whether a domain is local. Local domains get no reports.
 func (s *Sender) local(ctx context.Context, domain string) (bool, error) {
 	return s.opt.Directory.Domains.IsLocal(ctx, domain)
 }
 
-// packed compresses a report.
+// packed returns the gzip form of a report.
 func packed(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -238,7 +240,7 @@ func packed(data []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// mailto reads the address of a mailto: URI behind its scheme.
+// mailto parses the part of a mailto: URI after the scheme.
 func mailto(rest string) (smtp.Path, bool) {
 	rest, _, _ = strings.Cut(rest, "?")
 	p, err := smtp.ParsePath(unescape(rest))

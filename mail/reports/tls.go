@@ -13,7 +13,7 @@ import (
 // kindTLS is the media type of a TLS report.
 const kindTLS = "application/tlsrpt+gzip"
 
-// sendTLS sends the report about a domain's day to each place where the domain asks for it.
+// sendTLS sends the report about a domain's day to each address in the domain's TLSRPT record.
 //
 // Implements: RFC 8460 §5 Report delivery
 func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result]) (int, error) {
@@ -60,7 +60,7 @@ func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result]) (int, e
 		sent++
 	}
 	if sent > 0 {
-		return sent, nil // one of the places has it
+		return sent, nil // one address has received it
 	}
 	return 0, failed
 }
@@ -77,7 +77,8 @@ func (s *Sender) tlsReport(p *page[tlsreport.Result], from smtp.Path) *tlsreport
 	return r
 }
 
-// tlsMessage writes the message. "TLS-Required: No" has it delivered where the TLS that it is about does not work.
+// tlsMessage returns the message with the report. "TLS-Required: No" gets it delivered even if TLS, the subject of the
+// report, does not work.
 //
 // Implements: RFC 8460 §5.3 Email transport
 func (s *Sender) tlsMessage(p *page[tlsreport.Result], r *tlsreport.Report, from, to smtp.Path, body []byte) []byte {

@@ -12,17 +12,17 @@ import (
 	"github.com/klauspost/compress/zip"
 )
 
-// Bounds of a file with a report.
+// Limits of a file with a report.
 const (
-	maxFile     = 10 << 20 // as it was sent, decoded
+	maxFile     = 10 << 20 // encoded size after base64 decoding, still compressed
 	maxUnpacked = 16 << 20
-	maxFiles    = 4 // of a message
+	maxFiles    = 4 // per message
 )
 
-// errTooLarge says that a file is larger than a report may be.
+// errTooLarge means that a file exceeds the maximum size of a report.
 var errTooLarge = errors.New("report is too large")
 
-// unpack takes a file out of gzip or zip, and leaves another as it is. Of an archive the first file is taken.
+// unpack decompresses gzip and zip files, and returns other files unchanged. It reads the first file of a zip archive.
 func unpack(data []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
@@ -59,7 +59,7 @@ func bounded(r io.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// files gives the decoded files of a message, the first of them: parts that are neither text nor HTML.
+// files returns the first decoded attachments of a message: parts that are neither text (except text/xml) nor messages.
 func files(message []byte) [][]byte {
 	var out [][]byte
 	var walk func(p *mime.Part)

@@ -9,9 +9,8 @@ import (
 	"doublet/note"
 )
 
-// Ensure gives a domain keys of all algorithms, active at once, if it has none at all. made says
-// that it had none. Until their records are published, receivers see signatures that they cannot
-// check, which counts as if there were none.
+// Ensure creates active keys of all algorithms for a domain that has no keys. made reports whether it did. Until the
+// key records are published, receivers cannot verify the signatures, and treat the mail as unsigned.
 func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain string, now time.Time) (made bool, err error) {
 	have, err := d.DKIMKeys.Of(ctx, who, domain)
 	if err != nil || len(have) > 0 {
@@ -57,7 +56,7 @@ func newKey(domain string, have []directory.DKIMKey, algorithm string, state dir
 	}, nil
 }
 
-// Add gives a domain one more key. Without a selector it gets one of its day.
+// Add adds a key to a domain. Without a selector it chooses one from the date.
 func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algorithm, selector string, state directory.KeyState, now time.Time) (directory.DKIMKey, error) {
 	name, err := directory.NormalDomain(domain)
 	if err != nil {
@@ -79,12 +78,12 @@ func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algo
 	return k, err
 }
 
-// keepRetired is how long a retired key stays: mail that it signed may be under way that long, and
-// somebody may look at it a second time.
+// keepRetired is how long a retired key is kept. Mail that it signed may be in transit that long, and receivers may
+// verify it again later.
 const keepRetired = 30 * 24 * time.Hour
 
-// Prepare is the first step of a rotation: new keys beside those that sign, to be published. Where
-// there are some already, they are it. Keys that were retired long ago go.
+// Prepare is the first step of a key rotation: it creates new keys, whose records must be published next. If new keys
+// exist already, it creates none. It deletes keys that were retired more than keepRetired ago.
 func Prepare(ctx context.Context, d *directory.Directory, who note.Who, domain string, now time.Time) error {
 	have, err := d.DKIMKeys.Of(ctx, who, domain)
 	if err != nil {
@@ -110,8 +109,8 @@ func Prepare(ctx context.Context, d *directory.Directory, who note.Who, domain s
 	})
 }
 
-// Switch is the second step: the new keys of the selectors sign, those that signed are retired. One
-// that was made since its record was looked for waits for the next time.
+// Switch is the second step of a rotation: the new keys with the given selectors become active, and the active keys are
+// retired. A new key that is not in selectors, because its record has not been checked, waits for the next call.
 func Switch(ctx context.Context, d *directory.Directory, who note.Who, domain string, selectors []string) error {
 	return d.DKIMKeys.Edit(ctx, who, domain, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
 		waiting := false

@@ -11,17 +11,17 @@ import (
 	"doublet/wire/mime"
 )
 
-// Sealer adds ARC sets to mail of strangers that goes on: forwards and copies of lists. Its methods may be called
-// from any goroutine.
+// Sealer adds ARC sets to incoming mail that is forwarded or sent to a mailing list. Its methods may be called from any
+// goroutine.
 type Sealer struct{ s *Signer }
 
-// Sealer makes a Sealer that uses the signer's keys.
+// Sealer returns a Sealer that uses the signer's keys.
 func (s *Signer) Sealer() *Sealer { return &Sealer{s} }
 
-// Seal makes an ARC set under a domain's RSA key, to be put before fields and message. fields are other fields that
-// go before the message, such as its signatures. host is the authserv-id of the Authentication-Results that the
-// message got when it came. Nothing comes back where the domain has no RSA key, where the message has no such field,
-// or where RFC 8617 asks for no further set.
+// Seal returns an ARC set, signed with a domain's RSA key, to be put before fields and message. fields are other fields
+// that go before the message, such as its signatures. host is the authserv-id of the Authentication-Results fields that
+// were added when the message came in. Seal returns nil if the domain has no RSA key, if the message has no such field,
+// or if RFC 8617 forbids another set.
 //
 // Implements: RFC 8617 §5.1 Sealer actions
 func (x *Sealer) Seal(ctx context.Context, domain, host string, fields, message []byte) ([]byte, error) {
@@ -35,7 +35,7 @@ func (x *Sealer) Seal(ctx context.Context, domain, host string, fields, message 
 	}
 	m := dkim.New(message)
 	if arc == "" && m.Chain().Len() > 0 {
-		return nil, nil // a filter has sealed it here, after it was checked
+		return nil, nil // a filter on this server has sealed it after the verification
 	}
 	m.Prepend(fields)
 	h, err := m.AppendSeal(nil, &dkim.Seal{Signer: key, Results: results, Passed: arc == verify.Pass}, x.s.env.Clock.Now())
@@ -49,7 +49,7 @@ func (x *Sealer) Seal(ctx context.Context, domain, host string, fields, message 
 	return h, nil
 }
 
-// sealing gives the first active RSA key of a domain.
+// sealing returns the first active RSA key of a domain.
 func (s *Signer) sealing(ctx context.Context, domain string) (dkim.Signer, bool, error) {
 	list, err := s.signers(ctx, domain)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sign signs mail that leaves for elsewhere with the keys of its author's domain (DKIM), and
-// makes those keys. What stays here is not signed: nobody would check it.
+// Package sign adds DKIM signatures and ARC seals to outgoing mail, and creates the keys for them. Local mail is not
+// signed, because nothing verifies it.
 package sign
 
 import (
@@ -23,20 +23,20 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The algorithms of keys.
+// The key algorithms.
 const (
 	RSA     = "rsa"     // 2048 bits, RFC 8301 section 3.2
 	Ed25519 = "ed25519" // RFC 8463
 )
 
-// Algorithms are those that a domain gets keys of: everybody checks RSA, and Ed25519 is short, fast
-// and there when RSA is given up.
+// Algorithms lists the algorithms of a domain's keys. All receivers verify RSA. Ed25519 is short and fast, and ready
+// for the time when RSA is no longer accepted.
 var Algorithms = []string{RSA, Ed25519}
 
-// rsaBits fits into one UDP answer and is what large receivers ask for.
+// rsaBits is the key size: its record fits into one UDP answer, and large receivers require it.
 const rsaBits = 2048
 
-// maxDomains bounds the domains whose keys are kept ready.
+// maxDomains is the maximum number of domains in the key cache.
 const maxDomains = 10_000
 
 // Signer signs for the domains of a directory. Its methods may be called from any goroutine.
@@ -51,13 +51,13 @@ type Signer struct {
 	signed, unsigned, sealed *stat.Counter
 }
 
-// ready is a domain's keys as of a version of the directory.
+// ready holds a domain's keys as of a version of the directory.
 type ready struct {
 	version uint64
 	signers []dkim.Signer
 }
 
-// New makes a signer; stats may be nil.
+// New returns a Signer; stats may be nil.
 func New(e *env.Env, d *directory.Directory, stats *stat.Tree) *Signer {
 	return &Signer{
 		env: e, dir: d, ready: map[string]*ready{}, parsed: map[[sha256.Size]byte]crypto.Signer{},
@@ -67,9 +67,8 @@ func New(e *env.Env, d *directory.Directory, stats *stat.Tree) *Signer {
 	}
 }
 
-// Header makes the DKIM-Signature fields for a message of an author of a domain: one for each
-// active key, to be put before the message. Nothing, where the domain has none or the message no
-// author. message is its CRLF lines.
+// Header returns the DKIM-Signature fields for a message with an author in a domain: one for each active key, to be put
+// before the message. It returns nil if the domain has no keys or the message no author. message has CRLF lines.
 func (s *Signer) Header(ctx context.Context, fromDomain string, message []byte) ([]byte, error) {
 	signers, err := s.signers(ctx, fromDomain)
 	if err != nil {
@@ -91,8 +90,8 @@ func (s *Signer) Header(ctx context.Context, fromDomain string, message []byte) 
 	return h, nil
 }
 
-// signers are the active keys of a domain. They are read again when the directory has changed, and
-// parsed again when they are others.
+// signers returns the active keys of a domain. It reads them again after a change of the directory, and parses only new
+// keys.
 func (s *Signer) signers(ctx context.Context, domain string) ([]dkim.Signer, error) {
 	name, err := directory.NormalDomain(domain)
 	if err != nil {
@@ -129,13 +128,13 @@ func (s *Signer) signers(ctx context.Context, domain string) ([]dkim.Signer, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.ready) >= maxDomains {
-		clear(s.ready) // rather than follow who was used last: it is filled again at once
+		clear(s.ready) // simpler than tracking the last use: it fills again quickly
 	}
 	s.ready[name] = r
 	return r.signers, nil
 }
 
-// parse reads a private key, once.
+// parse parses a private key, with a cache.
 func (s *Signer) parse(der []byte) (crypto.Signer, error) {
 	sum := sha256.Sum256(der)
 	s.mu.RLock()
@@ -157,7 +156,7 @@ func (s *Signer) parse(der []byte) (crypto.Signer, error) {
 	return k, nil
 }
 
-// Parse reads a private key of the directory (PKCS #8, DER).
+// Parse parses a private key from the directory (PKCS #8, DER).
 func Parse(der []byte) (crypto.Signer, error) {
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
@@ -172,7 +171,7 @@ func Parse(der []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a %T cannot sign mail", key)
 }
 
-// Generate makes a key of an algorithm (PKCS #8, DER). RSA takes a fraction of a second.
+// Generate generates a private key (PKCS #8, DER). An RSA key takes a fraction of a second.
 func Generate(algorithm string) ([]byte, error) {
 	var key any
 	var err error
@@ -190,7 +189,7 @@ func Generate(algorithm string) ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(key)
 }
 
-// Record is the TXT record of a key of the directory, and the name that it stands under.
+// Record returns the TXT record of a key, and its DNS name.
 func Record(k *directory.DKIMKey) (name, text string, err error) {
 	private, err := Parse(k.Private)
 	if err != nil {

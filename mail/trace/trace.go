@@ -1,4 +1,4 @@
-// Package trace remembers where the messages went that passed mail.box, for administrators and for the state of submissions.
+// Package trace records the path of messages through mail.box, for administrators and for the status of submissions.
 package trace
 
 import (
@@ -24,7 +24,7 @@ import (
 	"doublet/store/layout"
 )
 
-// log logs what became of recipients later: those of a message for which the same happened have one line.
+// log writes delivery events to the log. Recipients of a message with the same event share one line.
 func (j *Trace) log(hops []Hop) {
 	if j.quiet || len(hops) == 0 || !j.env.Log.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -41,12 +41,12 @@ func (j *Trace) log(hops []Hop) {
 	}
 }
 
-// alike says that the same happened to two recipients of a message.
+// alike reports whether two recipients of a message had the same event.
 func alike(a, b *Hop) bool {
 	return a.ID == b.ID && a.Event == b.Event && a.Host == b.Host && a.Reply == b.Reply
 }
 
-// line logs hops that are alike; rest says that they are all that is left of an update, whatever happened.
+// line logs hops with the same event. rest means that they are all remaining hops of an update, with any events.
 func (j *Trace) line(hops []Hop, rest bool) {
 	h := &hops[0]
 	var to strings.Builder
@@ -73,48 +73,48 @@ func (j *Trace) line(hops []Hop, rest bool) {
 	j.env.Log.LogAttrs(context.Background(), slog.LevelInfo, "mail: delivery", list...)
 }
 
-// TraceID is the database that remembers where the messages went that passed mail.box, TraceKind
-// its kind. What was delivered at once stands in the mail files themselves.
+// TraceID is the ID of the trace database, TraceKind its kind. Messages that were delivered immediately are not in it:
+// the mail files show them.
 const (
 	TraceID   note.DatabaseID = 0x0000000000007ACE
 	TraceKind                 = "mailtrace"
 )
 
-// Event is what happened to a message at a hop.
+// Event is an event of a message.
 type Event string
 
 // The events.
 const (
-	// HopDelivered came into a mail file here, HopSent was taken by another server, HopRelayed too,
-	// by one that reports no deliveries.
+	// HopDelivered means delivered to a local mail file. HopSent and HopRelayed mean accepted by another server; with
+	// HopRelayed, that server sends no delivery reports.
 	HopDelivered Event = "delivered"
 	HopSent      Event = "sent"
 	HopRelayed   Event = "relayed"
-	// HopDeferred is tried again, HopBounced was given up, HopDropped removed by an administrator or
-	// after its time.
+	// HopDeferred means that there will be a retry. HopBounced means given up. HopDropped means removed by an
+	// administrator, or expired.
 	HopDeferred Event = "deferred"
 	HopBounced  Event = "bounced"
 	HopDropped  Event = "dropped"
-	// HopWaiting is of a message that is in mail.box now.
+	// HopWaiting means that the message is in mail.box now.
 	HopWaiting Event = "waiting"
 )
 
-// Hop is one thing that happened to a message on the way to one recipient.
+// Hop is an event of a message for one recipient.
 type Hop struct {
 	Time      time.Time
 	Event     Event
-	ID        note.UNID // queue id
+	ID        note.UNID // queue ID
 	MessageID string
 	From, To  string
-	// Accepted is when the message was taken in charge.
+	// Accepted is when this server accepted the message.
 	Accepted time.Time
-	Host     string // "name[address]" of another server
+	Host     string // "name[address]" of the other server
 	Reply    string
-	// Secure says how the way to the host was protected: "TLS, DANE", empty for not at all.
+	// Secure is the protection of the connection to the host, as "TLS, DANE"; empty without TLS.
 	Secure string
 }
 
-// Hop begins a Hop of a recipient.
+// Hop returns a new Hop for a recipient.
 func (s *Trace) Hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply string) Hop {
 	return Hop{
 		Time: s.env.Clock.Now(), Event: event, ID: e.ID, MessageID: e.MessageID, From: e.From.String(), To: q.Address,
@@ -122,28 +122,28 @@ func (s *Trace) Hop(e *queue.Entry, q *queue.Recipient, event Event, host, reply
 	}
 }
 
-// The items of a note of the trace: it holds the hops of a short time.
+// The items of a note of the trace. A note holds the hops of a short period.
 const (
 	itemForm  = "Form"
 	itemHops  = "Hops"
 	formTrace = "Trace"
-	// indexTrace finds the notes: 'q' queue id, 'm' Message-ID, 'a' address.
+	// indexTrace finds the notes by prefix and key: 'q' and queue ID, 'm' and Message-ID, 'a' and address.
 	indexTrace uint64 = 20
 )
 
-// Bounds of the trace, and of its lines in the log.
+// Limits of the trace and of its lines in the log.
 const (
-	logNames   = 5   // recipients that a line names
-	LogLines   = 20  // lines of one update
-	traceKey   = 200 // greatest length of a key of the index
-	traceBatch = 256 // hops that are written together
+	logNames   = 5   // recipients named in a line
+	LogLines   = 20  // lines per update
+	traceKey   = 200 // maximum length of an index key
+	traceBatch = 256 // hops per note
 	tracePause = time.Second
-	traceWait  = 20_000 // hops that may wait for being written; what is more is forgotten
-	traceFound = 1000   // hops of one answer
+	traceWait  = 20_000 // maximum number of hops waiting to be written; more are lost
+	traceFound = 1000   // maximum number of hops in a result
 	traceTrim  = time.Hour
 )
 
-// Indexes declares the views of the room's databases, for store.Options.
+// Indexes declares the indexes of this package's databases, for store.Options.
 func Indexes() []store.Index {
 	return []store.Index{{Number: indexTrace, Kind: TraceKind, Keys: func(_ note.Class, c *note.Content) [][]byte {
 		var keys [][]byte
@@ -172,13 +172,13 @@ func Indexes() []store.Index {
 	}}}
 }
 
-// foldKey is a key as the index has it.
+// foldKey returns the normalized form of a key.
 func foldKey(s string) string {
 	s = strings.ToLower(strings.ReplaceAll(s, "\x00", ""))
 	return s[:min(len(s), traceKey)]
 }
 
-// String is the hop as a line of the trace: fields parted by tabs.
+// String returns the hop as a line of the trace: fields separated by tabs.
 func (h *Hop) String() string {
 	b := make([]byte, 0, 200)
 	b = strconv.AppendInt(b, h.Time.UnixMilli(), 10)
@@ -202,16 +202,16 @@ func parseHop(line string) (h Hop, ok bool) {
 	}, errors.Join(err1, err2, err3) == nil
 }
 
-// Trace gathers hops and writes them, many in a note, beside the mail: no mail waits for it, and a power cut may take
-// its last second.
+// Trace collects hops and writes them in the background, many in one note. No mail waits for it, and a power failure
+// may lose its last second.
 type Trace struct {
 	store *store.Store
 	env   *env.Env
 	dir   *directory.Directory
 	queue *queue.Queue
-	// keep is for how long hops are remembered; below 0: not at all.
+	// keep is how long hops are stored; below 0, none are stored.
 	keep time.Duration
-	// quiet leaves hops out of the log.
+	// quiet disables the log lines.
 	quiet bool
 	lost  *stat.Counter
 
@@ -239,7 +239,7 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, ke
 	return t, nil
 }
 
-// Add takes hops to be written soon.
+// Add logs hops, and queues them for writing.
 func (t *Trace) Add(hops ...Hop) {
 	t.log(hops)
 	if t.keep < 0 || len(hops) == 0 {
@@ -276,7 +276,7 @@ func (t *Trace) Add(hops ...Hop) {
 	}
 }
 
-// Flush writes what there is.
+// Flush writes the queued hops.
 func (t *Trace) Flush(ctx context.Context) {
 	t.flushes.Lock()
 	defer t.flushes.Unlock()
@@ -318,7 +318,7 @@ func (t *Trace) write(ctx context.Context, hops []Hop) error {
 	})
 }
 
-// trim removes what is older than KeepTrace, once in a while.
+// trim deletes hops older than keep, at most once in traceTrim.
 func (t *Trace) trim(ctx context.Context) {
 	now := t.env.Clock.Now()
 	if now.Sub(t.trimmed) < traceTrim || t.keep < 0 {
@@ -355,9 +355,8 @@ func (t *Trace) trim(ctx context.Context) {
 	}
 }
 
-// Find returns where messages went: those of a queue id, a Message-ID, or an address that sent or got
-// them, oldest first, at most 1,000. What is in mail.box now is told too; what was delivered at once
-// is found by queue id and recipient (see Delivered).
+// Find returns the hops of messages by queue ID, Message-ID, sender or recipient: oldest first, at most about 1,000. It
+// includes the messages in mail.box. It does not find messages that were delivered immediately (see Delivered).
 func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
 	s.Flush(ctx)
 	what = strings.TrimSpace(what)
@@ -386,7 +385,7 @@ func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
 	return out, err
 }
 
-// Hops are the steps of one message that are written down, oldest first, by its queue id.
+// Hops returns the recorded hops of one message, by its queue ID, oldest first.
 func (s *Trace) Hops(ctx context.Context, id note.UNID) (out []Hop, err error) {
 	if s.keep < 0 {
 		return nil, nil
@@ -409,7 +408,7 @@ func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) er
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	// The latest, if there are too many.
+	// If there are too many, take the latest.
 	for i := len(ids) - 1; i >= 0 && len(*out) < traceFound; i-- {
 		c, err := r.Content(ids[i])
 		if errors.Is(err, store.ErrNotFound) {
@@ -427,8 +426,9 @@ func traced(r *store.Reader, keys []string, fits func(*Hop) bool, out *[]Hop) er
 	return nil
 }
 
-// Delivered says whether and when a message of a queue id came into the mail file of an address
-// here, even one that was delivered at once: its note tells.
+// Delivered reports whether and when the message with a queue ID was delivered to the local mail file of an address. It
+// also finds messages that were delivered immediately, because it looks for their note. at is zero if the note has been
+// deleted since.
 func (s *Trace) Delivered(ctx context.Context, id note.UNID, address string) (at time.Time, found bool, err error) {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	if err != nil {
@@ -440,7 +440,7 @@ func (s *Trace) Delivered(ctx context.Context, id note.UNID, address string) (at
 	err = s.store.Read(ctx, note.System, t.Database, func(r *store.Reader) error {
 		n, err := r.Find(note.DeriveUNID(id[:], t.ID[:]))
 		if errors.Is(err, store.ErrGrave) {
-			found = true // and removed since
+			found = true // deleted since
 			return nil
 		}
 		if err != nil {

@@ -11,21 +11,21 @@ import (
 	"doublet/wire/dkim"
 )
 
-// ARC is the result of a message's chain of seals.
+// ARC is the result of a message's ARC chain.
 type ARC struct {
 	Result Result
-	// Sets is how many there are; 0: no chain.
+	// Sets is the number of ARC sets; 0 means no chain.
 	Sets int
-	// Sealer is the domain of the newest seal where the chain passes.
+	// Sealer is the domain of the newest seal, if the chain passes.
 	Sealer string
 	Reason string
-	// Vouched says that the sealer is trusted and found the author proven.
+	// Vouched is set if the sealer is trusted and its results authenticate the author.
 	Vouched bool
 
-	results string // of the newest set
+	results string // Authentication-Results of the newest set
 }
 
-// arc checks the message's chain, from the newest seal: it ends at the first that fails.
+// arc verifies the message's chain, from the newest seal on. It stops at the first failure.
 //
 // Implements: RFC 8617 §5.2 Validator actions
 func (v *Verifier) arc(ctx context.Context, m *dkim.Message) ARC {
@@ -67,7 +67,7 @@ func (v *Verifier) chain(ctx context.Context, m *dkim.Message, c *dkim.Chain) er
 	return err
 }
 
-// words are for the comment in Authentication-Results.
+// words returns the text for the comment in Authentication-Results.
 func (a *ARC) words() string {
 	text := "i=" + strconv.Itoa(a.Sets)
 	for _, more := range []string{a.Sealer, a.Reason} {
@@ -81,7 +81,8 @@ func (a *ARC) words() string {
 	return text
 }
 
-// vouches says that the newest seal is of a trusted domain whose results have the author's domain proven.
+// vouches reports whether a trusted domain made the newest seal and its results have dmarc=pass for the author's
+// domain.
 //
 // Implements: RFC 8617 §7.2.1 A trusted chain beside a DMARC failure
 func (v *Verifier) vouches(a *ARC, author string) bool {
@@ -99,7 +100,7 @@ func (v *Verifier) vouches(a *ARC, author string) bool {
 	return false
 }
 
-// bare is a field's value without comments and quoted strings, in which anything may stand.
+// bare returns a field's value without comments and quoted strings, because those can contain arbitrary text.
 func bare(s string) string {
 	var b []byte
 	depth, quoted := 0, false

@@ -10,14 +10,14 @@ import (
 	"doublet/wire/smtp"
 )
 
-// listing says that a client is in a block list.
+// listing is an entry of a client in a block list.
 type listing struct {
 	zone, text string
 }
 
-// Listed is the refusal for a client that is in a block list, nil for one that is in none or where
-// the setting is not to refuse. It is asked at RCPT, so that postmaster and abuse can be left out: a
-// list may be wrong, and who is listed has to be able to say so.
+// Listed returns the rejection of a client that is in a block list. It returns nil if the client is not listed, or if
+// the setting is not Reject. It is called at RCPT, so that postmaster and abuse can be exempt: a list may be wrong, and
+// a listed sender must be able to complain.
 //
 // Implements: RFC 5782 §2 Structure of an IP address DNSBL or DNSWL
 func (v *Verifier) Listed(ctx context.Context, ip netip.Addr) *smtp.Reply {
@@ -38,7 +38,7 @@ func (v *Verifier) Listed(ctx context.Context, ip netip.Addr) *smtp.Reply {
 	return smtp.NewReply(554, 5, 7, 1, printable(text, 400))
 }
 
-// blocked asks all lists at once. A list that cannot be asked lists nobody.
+// blocked queries all lists concurrently. It ignores lists that fail.
 func (v *Verifier) blocked(ctx context.Context, ip netip.Addr) (listing, bool) {
 	found := make([]string, len(v.opt.Blocklists))
 	name := string(appendReversed(make([]byte, 0, 80), ip))
@@ -73,9 +73,9 @@ func (v *Verifier) blocked(ctx context.Context, ip netip.Addr) (listing, bool) {
 	return listing{}, false
 }
 
-// listedNet is where the answers of a list are; 127.255.255.0/24 is how lists say that they were
-// asked in a wrong way (too often, through a public resolver). Anything else is no answer of a list:
-// a domain that was given up answers so for everybody.
+// listedNet contains the valid answers of a list. errorNet contains the error answers, for example for too many queries
+// or queries through a public resolver. Any other answer is invalid: an abandoned domain may answer the same address to
+// every query.
 var (
 	listedNet = netip.MustParsePrefix("127.0.0.0/8")
 	errorNet  = netip.MustParsePrefix("127.255.255.0/24")
@@ -99,7 +99,7 @@ func (v *Verifier) isListed(ctx context.Context, name string) bool {
 	return false
 }
 
-// printable bounds a text of somebody else's and takes out what could end a line.
+// printable limits a foreign text to most bytes and replaces control and non-ASCII bytes.
 func printable(s string, most int) string {
 	b := []byte(s[:min(len(s), most)])
 	for i, c := range b {

@@ -10,10 +10,10 @@ import (
 	"doublet/wire/dkim"
 )
 
-// maxSignatures is how many signatures of a message are looked at, those at the top.
+// maxSignatures is the maximum number of signatures that are verified, from the top of the message.
 const maxSignatures = 10
 
-// dkim checks the message's signatures. Their keys are looked up together.
+// dkim verifies the message's signatures. It looks up their keys concurrently.
 //
 // Implements: RFC 6376 §6 Verifier actions
 func (v *Verifier) dkim(ctx context.Context, m *dkim.Message) []DKIM {
@@ -73,7 +73,7 @@ func (v *Verifier) key(ctx context.Context, s *dkim.Signature) (*dkim.Key, error
 	return dkim.ParseKey(records)
 }
 
-// reason is what an error says beside its kind.
+// reason returns the text of an error without its kind.
 func reason(err, kind error) string {
 	text := err.Error()
 	if _, behind, found := strings.Cut(text, kind.Error()+": "); found {

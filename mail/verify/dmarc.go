@@ -15,26 +15,26 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// maxAuthors bounds how many domains the authors of one message may be of, maxHeader the header that
-// they are looked for in, and maxFrom one From field.
+// maxAuthors is the maximum number of author domains of one message. maxHeader is the maximum size of its header in
+// bytes, and maxFrom that of one From field.
 const (
 	maxAuthors = 5
 	maxHeader  = 1 << 20
 	maxFrom    = 64 << 10
 )
 
-// author is a domain of the From field with the policy that holds for it.
+// author is a domain of the From field with its policy.
 type author struct {
 	domain, organization string
 	record               Record
-	policy               string // what the record asks for this domain, "" without a record
-	err                  error  // the domain is none, or there was no answer
+	policy               string // the policy of the record for this domain, "" without a record
+	err                  error  // the domain is invalid, or the lookup failed
 }
 
 var errNoAuthor = errors.New("no usable author")
 
-// authors are the domains of all From fields: a message with several is judged by the strictest of
-// them, so that none can hide behind another.
+// authors returns the domains of all From fields. A message with several authors is judged by the strictest policy, so
+// that a forged author cannot hide behind another.
 //
 // Implements: RFC 7489 §6.6.1 Extract author domain
 func authors(message []byte) ([]author, error) {
@@ -77,7 +77,7 @@ func authors(message []byte) ([]author, error) {
 	return out, nil
 }
 
-// asciiDomain is a domain in lower-case A-labels.
+// asciiDomain returns a domain as A-labels in lower case.
 func asciiDomain(domain string) (string, error) {
 	domain = strings.TrimSuffix(domain, ".")
 	if domain == "" || len(domain) > 253 {
@@ -112,7 +112,7 @@ func asciiDomain(domain string) (string, error) {
 	return strings.ToLower(ascii), nil
 }
 
-// Organization is the organisational domain: one label more than the public suffix.
+// Organization returns the organizational domain: one label more than the public suffix.
 //
 // Implements: RFC 7489 §3.2 Organizational domain
 func Organization(domain string) string {
@@ -122,7 +122,7 @@ func Organization(domain string) string {
 	return domain
 }
 
-// policies looks up the policies of the message's authors, beside what else is being looked up.
+// policies looks up the policies of the message's authors, concurrently with other lookups.
 func (v *Verifier) policies(ctx context.Context, message []byte, beside func(string, func())) []author {
 	list, err := authors(message)
 	if err != nil {
@@ -134,7 +134,7 @@ func (v *Verifier) policies(ctx context.Context, message []byte, beside func(str
 	return list
 }
 
-// policy finds the record of a domain, or that of the organisation above it.
+// policy finds the record of a domain, or that of its organizational domain.
 //
 // Implements: RFC 7489 §6.6.3 Policy discovery
 func (v *Verifier) policy(ctx context.Context, a *author) {
@@ -166,14 +166,14 @@ func (v *Verifier) record(ctx context.Context, domain string) (found Record, ok 
 			continue
 		}
 		if ok {
-			return Record{}, false, nil // two records are none
+			return Record{}, false, nil // several records count as none
 		}
 		found, ok = r, true
 	}
 	return found, ok, nil
 }
 
-// dmarc judges by the strictest of the authors.
+// dmarc returns the result of the author with the worst result.
 func (v *Verifier) dmarc(list []author, from SPF, signatures []DKIM) DMARC {
 	worst, all := DMARC{}, true
 	for i := range list {
@@ -205,8 +205,8 @@ func severity(d DMARC) int {
 	return 0
 }
 
-// evaluate says whether SPF or a signature proves the author's domain, and what its policy asks for
-// where none does.
+// evaluate determines whether SPF or a DKIM signature authenticates the author's domain, and what its policy requires
+// if neither does.
 //
 // Implements: RFC 7489 §3.1 Identifier alignment, §6.6.2 Determine handling policy
 func (v *Verifier) evaluate(a *author, from SPF, signatures []DKIM) DMARC {
@@ -234,8 +234,8 @@ func (v *Verifier) evaluate(a *author, from SPF, signatures []DKIM) DMARC {
 	return d
 }
 
-// proven says whether SPF or a signature is aligned with an author and passes: Pass, Fail, or TempError where one of
-// those that do not could not be looked up.
+// proven returns Pass if SPF or a signature is aligned with the author and passes. It returns TempError if an aligned
+// one could not be looked up, else Fail.
 func proven(a *author, from SPF, signatures []DKIM) Result {
 	out := Fail
 	if aligned(a, from.Domain, a.record.StrictSPF) {
@@ -270,13 +270,13 @@ func aligned(a *author, domain string, strict bool) bool {
 	return err == nil && Organization(ascii) == a.organization
 }
 
-// within says that a domain is another or below it.
+// within reports whether domain is above or a subdomain of it.
 func within(domain, above string) bool {
 	n := len(domain) - len(above)
 	return n == 0 && equalFold(domain, above) || n > 0 && domain[n-1] == '.' && equalFold(domain[n:], above)
 }
 
-// sample applies pct=: what is not in the sample gets the next milder policy.
+// sample applies pct=. Messages outside the sample get the next weaker policy.
 //
 // Implements: RFC 7489 §6.6.4 Message sampling
 func (v *Verifier) sample(a *author) string {
@@ -289,7 +289,7 @@ func (v *Verifier) sample(a *author) string {
 	return "none"
 }
 
-// appendReversed adds the labels of an address as DNSBLs have it: 4.3.2.1, or 32 nibbles.
+// appendReversed appends an address in the form for DNSBL names: 4.3.2.1, or 32 nibbles, with a final dot.
 func appendReversed(dst []byte, ip netip.Addr) []byte {
 	const digits = "0123456789abcdef"
 	raw := ip.AsSlice()

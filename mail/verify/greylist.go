@@ -12,16 +12,16 @@ import (
 	"doublet/wire/smtp"
 )
 
-// How long greylisting remembers: who did not come again is forgotten after a day, who did is known
-// for a month after the last message.
+// Lifetimes of greylist entries. A sender that has not retried is forgotten after a day; one that has retried is known
+// for a month after its last message.
 const (
 	retryWindow = 24 * time.Hour
 	knownFor    = 31 * 24 * time.Hour
 )
 
-// greylist puts off what it sees for the first time: who sends in earnest comes again. It is kept in
-// memory: a restart costs a delay, and nobody's mail. Networks stand for their addresses (/24, /64),
-// because large senders try again from another machine.
+// greylist defers the first attempt of an unknown triplet, because legitimate senders retry. It is kept in memory: a
+// restart costs a delay, but no mail. Addresses are replaced by their networks (/24, /64), because large senders retry
+// from other machines.
 //
 // Implements: RFC 6647 §2.4 SMTP RCPT greylisting
 type greylist struct {
@@ -29,16 +29,16 @@ type greylist struct {
 	delay time.Duration
 	most  int
 
-	// Who came once is forgotten before who came again: a flood of new senders costs new senders a delay,
-	// and nobody else.
+	// If the list is full, fresh entries are evicted before known ones. A flood of new senders then delays only new
+	// senders.
 	mu    sync.Mutex
 	byKey map[triplet]*list.Element
 	fresh list.List // of *attempt, the last seen first
 	known list.List
 }
 
-// triplet is a hash of network, sender and recipient: 128 bits of SHA-256, of which nobody finds two
-// that are one.
+// triplet is a hash of network, sender and recipient: 128 bits of SHA-256, for which collisions cannot be found in
+// practice.
 type triplet [16]byte
 
 type attempt struct {
@@ -57,8 +57,8 @@ func (g *greylist) len() int {
 	return len(g.byKey)
 }
 
-// Greylisted is the refusal (451) for a client, sender and recipient that are new, nil otherwise
-// and where greylisting is off.
+// Greylisted returns the rejection (451) of an unknown combination of client, sender and recipient. It returns nil for
+// a known one, and if greylisting is off.
 func (v *Verifier) Greylisted(ip netip.Addr, from, to smtp.Path) *smtp.Reply {
 	if v.grey == nil || v.Exempt(ip) || v.grey.pass(tripletOf(ip.Unmap(), from, to)) {
 		return nil
@@ -114,7 +114,7 @@ func (g *greylist) pass(key triplet) bool {
 	}
 	g.byKey[key] = g.fresh.PushFront(&attempt{key: key, first: now, last: now})
 	for len(g.byKey) > g.most {
-		// The one that has just come stays, so that it can be known when it comes again.
+		// The newest entry stays, so that it can become known on the retry.
 		if e := g.fresh.Back(); g.fresh.Len() > max(1, g.most/10) || g.known.Len() == 0 {
 			g.drop(e)
 		} else {

@@ -6,8 +6,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// header makes the Authentication-Results field. What strangers chose is printed only where it is
-// a plain word; else it is left out.
+// header returns the Authentication-Results field. Values from the sender are included only if they are plain words.
 //
 // Implements: RFC 8601 §2 Definition and format of the header field
 // Implements: RFC 6008 §4 header.b tells signatures apart
@@ -53,7 +52,7 @@ func (v *Verifier) header(c Client, out *Verdict) []byte {
 			property("header.s", d.Selector)
 			property("header.a", d.Algorithm)
 			if plainWord(d.Start) {
-				// "/" and "=" are not a token's: RFC 8601 section 2.2.
+				// "/" and "=" are not allowed in a token: RFC 8601 section 2.2.
 				h = append(append(append(h, ` header.b="`...), d.Start...), '"')
 			}
 		}
@@ -76,7 +75,7 @@ func (v *Verifier) header(c Client, out *Verdict) []byte {
 	return append(h, "\r\n"...)
 }
 
-// Words are the results in one line, for the log.
+// Words returns the results in one line for the log.
 func (out *Verdict) Words() string {
 	dkim := None
 	for i := range out.DKIM {
@@ -96,7 +95,7 @@ func (out *Verdict) Words() string {
 	return words
 }
 
-// plainWord says that a value may stand in the field as it is.
+// plainWord reports whether a value may stand in the field without quotes.
 func plainWord(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -107,7 +106,7 @@ func plainWord(s string) bool {
 	return s != "" && len(s) <= 255
 }
 
-// clean makes a text fit for a comment.
+// clean returns a text that is safe in a comment.
 func clean(s string) string {
 	b := []byte(printable(s, 120))
 	for i, c := range b {
@@ -118,9 +117,8 @@ func clean(s string) string {
 	return string(b)
 }
 
-// Forged says that a field of a message from elsewhere has to go: an Authentication-Results that
-// claims to be this server's, or one of which nobody can say whose it is. It is what mail.CutFields
-// asks.
+// Forged reports whether a field of an incoming message must be removed. It is an Authentication-Results field that
+// claims to be from this server, or whose authserv-id cannot be read. It is the drop function for fields.CutFields.
 //
 // Implements: RFC 8601 §5 Removing existing header fields
 func (v *Verifier) Forged(f mime.HeaderField) bool {
@@ -131,8 +129,7 @@ func (v *Verifier) Forged(f mime.HeaderField) bool {
 	return !ok || equalFold(strings.TrimSuffix(id, "."), strings.TrimSuffix(v.opt.Hostname, "."))
 }
 
-// AuthservID reads whose an Authentication-Results field is. ok is false for what does not begin
-// as such a field does.
+// AuthservID returns the authserv-id of an Authentication-Results field. ok is false if the value is malformed.
 //
 // Implements: RFC 8601 §2.2 authserv-id
 func AuthservID(value string) (id string, ok bool) {
@@ -156,7 +153,7 @@ func AuthservID(value string) (id string, ok bool) {
 	if !ok || id == "" {
 		return "", false
 	}
-	// A version may follow; then, always, a semicolon, except where the field ends.
+	// An optional version follows, then a semicolon or the end of the field.
 	digits := 0
 	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
 		digits++
@@ -167,7 +164,7 @@ func AuthservID(value string) (id string, ok bool) {
 	return id, true
 }
 
-// quoted reads a quoted string behind its first quote.
+// quoted reads a quoted string whose first quote has been read.
 func quoted(s string) (text, rest string, ok bool) {
 	var b []byte
 	for i := 0; i < len(s); i++ {
@@ -186,7 +183,7 @@ func quoted(s string) (text, rest string, ok bool) {
 	return "", "", false
 }
 
-// skipComments passes over blanks and comments, which nest.
+// skipComments skips blanks and nested comments.
 func skipComments(s string) (rest string, ok bool) {
 	depth := 0
 	for i := 0; i < len(s); i++ {

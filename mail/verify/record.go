@@ -7,21 +7,21 @@ import (
 
 // Record is a DMARC policy record.
 type Record struct {
-	// Policy is p=, Subdomains sp= or p= where there is none: "none", "quarantine", "reject".
+	// Policy is p=. Subdomains is sp=, or p= if it is missing. Values: "none", "quarantine", "reject".
 	Policy, Subdomains string
-	// StrictDKIM and StrictSPF are adkim=s and aspf=s.
+	// StrictDKIM and StrictSPF are set for adkim=s and aspf=s.
 	StrictDKIM, StrictSPF bool
-	// Percent is pct=, 0 to 100.
+	// Percent is the value of pct=, 0 to 100.
 	Percent int
-	// Reports is rua=, as it stands there.
+	// Reports is the value of rua=, unparsed.
 	Reports string
 }
 
-// maxRecord bounds what is read of a record.
+// maxRecord is the maximum length of a record in bytes.
 const maxRecord = 4096
 
-// ParseRecord reads a DMARC record. ok is false for what is none: another version, no usable policy.
-// An unknown tag is passed over, and a bad value of one that can be done without is its default.
+// ParseRecord parses a DMARC record. ok is false if the version is wrong or there is no usable policy. Unknown tags are
+// ignored. Invalid values of optional tags have their defaults.
 //
 // Implements: RFC 7489 §6.3 General record format, §6.4 Formal definition
 func ParseRecord(text string) (r Record, ok bool) {
@@ -35,7 +35,7 @@ func ParseRecord(text string) (r Record, ok bool) {
 		name, value, found := strings.Cut(part, "=")
 		name, value = strings.Trim(name, blanks), strings.Trim(value, blanks)
 		if first {
-			// The version is the first tag and its value is as it is written here.
+			// The version must be the first tag, and its value is case-sensitive.
 			if !found || !equalFold(name, "v") || value != "DMARC1" {
 				return Record{}, false
 			}
@@ -67,7 +67,7 @@ func ParseRecord(text string) (r Record, ok bool) {
 		return Record{}, false
 	}
 	if !hasPolicy || bad {
-		// Section 6.6.3, number 6: who wants reports and says it wrong has a policy of none.
+		// RFC 7489 section 6.6.3, step 6: an invalid policy counts as "none" if the record requests reports.
 		if !strings.Contains(r.Reports, "mailto:") {
 			return Record{}, false
 		}

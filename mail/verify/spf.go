@@ -12,14 +12,13 @@ import (
 	"blitiri.com.ar/go/spf"
 )
 
-// spf checks the sender's domain, and the client's own name. Where the sender is null, the name is
-// the sender.
+// spf checks the domain of MAIL FROM and the HELO name. If the sender is null, the HELO name takes its place.
 //
 // Implements: RFC 7208 §2.3 The "HELO" identity, §2.4 The "MAIL FROM" identity
 func (v *Verifier) spf(ctx context.Context, c Client) (from, helo SPF) {
 	r := resolver{ctx, v.dns}
 	helo = SPF{Result: None, Domain: c.Helo, Helo: true}
-	// A name without a dot, or an address, is no domain: section 2.3 says not to check.
+	// A name without a dot or an address literal is not a domain: section 2.3 says not to check it.
 	if strings.Contains(strings.TrimSuffix(c.Helo, "."), ".") && !strings.ContainsAny(c.Helo, "[]:@") {
 		helo.Result = r.check(c.IP, c.Helo, "postmaster@"+c.Helo)
 	}
@@ -37,14 +36,14 @@ func (v *Verifier) spf(ctx context.Context, c Client) (from, helo SPF) {
 	return SPF{Result: r.check(c.IP, c.Helo, c.From.Local+"@"+ascii), Domain: ascii}, helo
 }
 
-// resolver is the server's resolver as the library wants it: errors are *net.DNSError.
+// resolver adapts the server's resolver to the SPF library: its errors are *net.DNSError.
 type resolver struct {
 	ctx context.Context
 	dns *dns.Resolver
 }
 
-// check evaluates one identity, with the limits of RFC 7208 section 4.6.4: 10 look-ups, 2 of which
-// may find nothing, 10 MX.
+// check evaluates one identity, with the limits of RFC 7208 section 4.6.4: at most 10 lookups, 2 of them without
+// result, and 10 MX records.
 //
 // Implements: RFC 7208 §4 The check_host() function
 func (r resolver) check(ip netip.Addr, helo, sender string) Result {
@@ -52,7 +51,7 @@ func (r resolver) check(ip netip.Addr, helo, sender string) Result {
 	return Result(result)
 }
 
-// CheckSPF says whether a domain lets an address send: what receivers find out about it.
+// CheckSPF returns the SPF result that a receiver gets for mail from an address.
 func CheckSPF(ctx context.Context, r *dns.Resolver, ip netip.Addr, helo, sender string) Result {
 	return resolver{ctx, r}.check(ip, helo, sender)
 }
@@ -67,11 +66,11 @@ func dnsError(name string, err error) error {
 	return &net.DNSError{Err: "name server trouble", Name: name, IsTemporary: true}
 }
 
-// LookupTXT implements spf.DNSResolver. A record with a mistake is an error that lasts: permerror.
+// LookupTXT implements spf.DNSResolver. An invalid SPF record is a permanent error, which becomes permerror.
 func (r resolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	records, _, err := r.dns.TXT(ctx, name)
 	for _, text := range records {
-		// The library stops reading where a term decides.
+		// The library stops parsing at the deciding term, so check the whole record first.
 		if isSPF(text) && !ValidSPF(text) {
 			return nil, &net.DNSError{Err: "bad SPF record", Name: name}
 		}
@@ -92,7 +91,7 @@ func (r resolver) LookupMX(ctx context.Context, name string) ([]*net.MX, error) 
 // LookupIPAddr implements spf.DNSResolver.
 func (r resolver) LookupIPAddr(ctx context.Context, host string) ([]net.IPAddr, error) {
 	if _, err := netip.ParseAddr(host); err == nil {
-		return nil, dnsError(host, dns.ErrNotFound) // the resolver knows addresses, SPF only names
+		return nil, dnsError(host, dns.ErrNotFound) // the resolver accepts address literals, but SPF allows only names
 	}
 	records, _, err := r.dns.Addresses(ctx, host)
 	out := make([]net.IPAddr, len(records))

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxSPF bounds an SPF record; one that needs more does not fit into a DNS answer.
+// maxSPF is the maximum length of an SPF record in bytes. A longer one does not fit into a DNS answer.
 const maxSPF = 8 << 10
 
-// isSPF says that a TXT record is an SPF record.
+// isSPF reports whether a TXT record is an SPF record.
 func isSPF(record string) bool {
 	return len(record) >= 6 && equalFold(record[:6], "v=spf1") && (len(record) == 6 || record[6] == ' ')
 }
 
-// ValidSPF says whether a record is right from beginning to end: a mistake behind the term that
-// would have decided makes it wrong, too.
+// ValidSPF reports whether a record is valid from beginning to end. An error after the deciding term makes it invalid,
+// too.
 //
 // Implements: RFC 7208 §4.6 Record evaluation (syntax errors anywhere), §12 Collected ABNF
 func ValidSPF(record string) bool {
@@ -55,7 +55,7 @@ func ValidSPF(record string) bool {
 	return true
 }
 
-// modifier takes name=value apart.
+// modifier splits name=value.
 func modifier(term string) (name, value string, ok bool) {
 	for i := range len(term) {
 		c := term[i]
@@ -97,14 +97,14 @@ func mechanism(term string) bool {
 	return false
 }
 
-// network is an address with or without a length.
+// network reports whether s is an address with an optional prefix length.
 func network(s string, bits int) bool {
 	address, length, found := strings.Cut(s, "/")
 	ip, err := netip.ParseAddr(address)
 	return err == nil && ip.BitLen() == bits && ip.Zone() == "" && (!found || number(length, bits))
 }
 
-// number is a prefix length without leading zeros.
+// number reports whether s is a prefix length without leading zeros.
 func number(s string, most int) bool {
 	n := 0
 	for i := range len(s) {
@@ -116,7 +116,7 @@ func number(s string, most int) bool {
 	return s != "" && n <= most
 }
 
-// cutCIDR takes "/24", "//64" or "/24//64" off the end.
+// cutCIDR removes "/24", "//64" or "/24//64" from the end.
 func cutCIDR(s string) (rest string, ok bool) {
 	digits := func(s string) int {
 		i := len(s)
@@ -140,11 +140,11 @@ func cutCIDR(s string) (rest string, ok bool) {
 	return s, true
 }
 
-// domainSpec ends with a top label or a macro.
+// domainSpec reports whether s is a valid domain-spec: it must end with a top label or a macro.
 func domainSpec(s string) bool {
 	endsWithMacro, ok := macroString(s)
 	if !ok || s == "" || hasMacro(s, "crt") {
-		return false // %{c}, %{r} and %{t} are for explanations
+		return false // %{c}, %{r} and %{t} are only allowed in explanations
 	}
 	if endsWithMacro {
 		return true
@@ -154,7 +154,7 @@ func domainSpec(s string) bool {
 	return dot >= 0 && topLabel(s[dot+1:])
 }
 
-// hasMacro says whether a well-formed string has a macro of one of the letters.
+// hasMacro reports whether a well-formed string contains a macro with one of the letters.
 func hasMacro(s, letters string) bool {
 	for i := 0; i+2 < len(s); i++ {
 		if s[i] == '%' {
@@ -183,7 +183,7 @@ func topLabel(s string) bool {
 	return letter
 }
 
-// macroString says whether the string is well formed, and whether it ends with a macro.
+// macroString reports whether s is a well-formed macro-string, and whether it ends with a macro.
 func macroString(s string) (endsWithMacro, ok bool) {
 	for i := 0; i < len(s); i++ {
 		endsWithMacro = false
@@ -213,7 +213,7 @@ func macroString(s string) (endsWithMacro, ok bool) {
 	return endsWithMacro, true
 }
 
-// macro is what stands between the braces: a letter, digits, r, delimiters.
+// macro reports whether s is a valid text between the braces: a letter, digits, r, delimiters.
 func macro(s string) bool {
 	if s == "" || strings.IndexByte("slodiphcrtv", s[0]|0x20) < 0 {
 		return false

@@ -6,9 +6,9 @@ import (
 	"doublet/wire/mime"
 )
 
-// Stored reads the Authentication-Results fields of a stored message's header that bear a server's authserv-id, as one
-// value from the authserv-id on. The caller must know that strangers' fields of that name were removed when the message
-// came. arc is the result for its chain, empty where none is named. ok is false where there is no such field.
+// Stored reads the Authentication-Results fields with the authserv-id host from a stored message's header, and joins
+// them to one value. The caller must know that forged fields were removed when the message came in. arc is the result
+// for the ARC chain, "" if there is none. ok is false if there is no such field.
 //
 // Implements: RFC 8617 §4.1.1 The results of an ARC-Authentication-Results field
 func Stored(header []byte, host string) (value string, arc Result, ok bool) {
@@ -35,7 +35,7 @@ func Stored(header []byte, host string) (value string, arc Result, ok bool) {
 	return value, arc, ok
 }
 
-// chainResult reads the arc= result of an Authentication-Results value.
+// chainResult returns the arc= result of an Authentication-Results value.
 func chainResult(value string) Result {
 	for info := range strings.SplitSeq(bare(value), ";") {
 		words := strings.Fields(info)

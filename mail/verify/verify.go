@@ -1,8 +1,8 @@
-// Package verify finds out whether a message from a stranger is from whom it says: SPF, DKIM and
-// DMARC, the name of the client's address, block lists and greylisting. It decides nothing that the
-// settings do not ask for, and trouble with name servers never refuses a message for good.
+// Package verify authenticates the senders of incoming mail: SPF, DKIM, DMARC and ARC, the reverse name of the client's
+// address, block lists and greylisting. It acts only as the settings say, and a DNS failure never causes a permanent
+// rejection.
 //
-// A door uses it in this order:
+// A server calls it in this order:
 //
 //	at RCPT     Listed(ctx, ip)               block lists; not for postmaster and abuse
 //	at RCPT     Greylisted(ip, from, to)      greylisting; not for postmaster and abuse
@@ -10,7 +10,7 @@
 //	then        Forged(field)                 which fields to take out of its header (mail.CutFields)
 //	            Verdict.Header                what to put before it
 //
-// None of them is asked about people who signed in. Exempt says which clients are not asked about.
+// Authenticated users are not checked. Exempt reports which clients are not checked.
 package verify
 
 import (
@@ -29,22 +29,22 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Enforce says how far a policy is followed.
+// Enforce is the degree to which a policy is enforced.
 type Enforce uint8
 
-// What is done about a message that fails. Each does what those before it do, or less.
+// The degrees, from weakest to strictest.
 const (
-	// Off looks nothing up.
+	// Off makes no lookups.
 	Off Enforce = iota
-	// Mark only writes the result into the header.
+	// Mark only adds the result to the header.
 	Mark
-	// Junk delivers into the Junk folder.
+	// Junk delivers to the Junk folder.
 	Junk
-	// Reject refuses.
+	// Reject rejects the message.
 	Reject
 )
 
-// ParseEnforce reads off, mark, junk or reject.
+// ParseEnforce parses off, mark, junk or reject.
 func ParseEnforce(s string) (Enforce, error) {
 	for e, word := range [...]string{"off", "mark", "junk", "reject"} {
 		if s == word {
@@ -54,7 +54,7 @@ func ParseEnforce(s string) (Enforce, error) {
 	return Off, fmt.Errorf("verify: %q is none of off, mark, junk, reject", s)
 }
 
-// ParseNetworks reads addresses and networks, separated by white space.
+// ParseNetworks parses addresses and networks, separated by white space.
 func ParseNetworks(s string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, word := range strings.Fields(s) {
@@ -70,57 +70,56 @@ func ParseNetworks(s string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Options are the settings; the zero value verifies nothing.
+// Options are the settings. The zero value verifies nothing.
 type Options struct {
-	// Hostname is the server's name: the authserv-id of its Authentication-Results fields.
+	// Hostname is the server's name, and the authserv-id of its Authentication-Results fields.
 	Hostname string
-	// SPF is what is done about a message whose sender's domain says that the client may not send it
-	// (fail, not softfail). DMARC decides before it where the author's domain has a policy.
+	// SPF applies to messages for which SPF results in fail (not softfail). If the author's domain has a DMARC policy,
+	// DMARC decides first.
 	SPF Enforce
-	// DMARC is how far the policy of the author's domain is followed: where it asks for reject and
-	// this says Junk, the message is junk. DKIM is checked whenever this is not Off.
+	// DMARC is the limit for the policies of authors' domains: if the policy is reject and this is Junk, the message
+	// goes to Junk. DKIM is checked unless this is Off.
 	DMARC Enforce
-	// Defer answers 451 where name servers fail and nothing else proves the author; otherwise the
-	// message is taken and marked.
+	// Defer replies 451 if DNS fails and nothing else authenticates the author. Otherwise such a message is accepted
+	// and marked.
 	Defer bool
-	// Blocklists are DNSBL zones; Blocked is what is done about clients that are in one (Junk or
-	// Reject).
+	// Blocklists are DNSBL zones. Blocked is the treatment of listed clients (Junk or Reject).
 	Blocklists []string
 	Blocked    Enforce
-	// GreylistDelay is how long a stranger's first attempt is put off; 0: no greylisting.
+	// GreylistDelay is the time for which a new triplet is deferred; 0 disables greylisting.
 	GreylistDelay time.Duration
-	// GreylistEntries bounds what greylisting remembers; 0: 100,000.
+	// GreylistEntries is the maximum number of greylist entries; 0 means 100,000.
 	GreylistEntries int
-	// ARCTrusted are domains whose ARC seals vouch for results that were lost on the way.
+	// ARCTrusted lists domains whose ARC seals are trusted to replace results that were lost by forwarding.
 	ARCTrusted []string
-	// Exempt are networks of relays and scanners of one's own.
+	// Exempt lists the networks of the operator's own relays and scanners.
 	Exempt []netip.Prefix
-	// Timeout bounds what one message waits for name servers; 0: 20 seconds.
+	// Timeout limits the DNS lookups for one message; 0 means 20 seconds.
 	Timeout time.Duration
-	// Stats receives Mail.Verify.*; it may be nil.
+	// Stats receives the Mail.Verify.* statistics; it may be nil.
 	Stats *stat.Tree
 }
 
-// Client is who sends, as the SMTP session knows it.
+// Client describes the SMTP client and the sender.
 type Client struct {
 	IP   netip.Addr
 	Helo string
-	// From is the envelope's sender; it may be null.
+	// From is the envelope sender; it may be null.
 	From smtp.Path
 }
 
-// Action is what is to be done with a message.
+// Action is the treatment of a message.
 type Action uint8
 
 // The actions.
 const (
 	// Accept delivers the message.
 	Accept Action = iota
-	// ToJunk delivers it into the Junk folder.
+	// ToJunk delivers it to the Junk folder.
 	ToJunk
-	// Refuse answers Verdict.Reply, 5xx.
+	// Refuse rejects with Verdict.Reply, 5xx.
 	Refuse
-	// TempFail answers Verdict.Reply, 4xx.
+	// TempFail rejects with Verdict.Reply, 4xx.
 	TempFail
 )
 
@@ -128,8 +127,8 @@ func (a Action) String() string {
 	return [...]string{"accept", "junk", "reject", "defer"}[a]
 }
 
-// Result is a result of RFC 8601 section 2.7, as it stands in the header: "pass", "fail",
-// "softfail", "neutral", "none", "temperror", "permerror", "policy".
+// Result is a result of RFC 8601 section 2.7, as written in the header: "pass", "fail", "softfail", "neutral", "none",
+// "temperror", "permerror", "policy".
 type Result string
 
 // The results.
@@ -147,9 +146,9 @@ const (
 // SPF is the result of SPF for one identity.
 type SPF struct {
 	Result Result
-	// Domain is that of MAIL FROM, or of HELO.
+	// Domain is the domain of MAIL FROM or of HELO.
 	Domain string
-	// Helo says that the identity is HELO's.
+	// Helo is set if the identity is that of HELO.
 	Helo bool
 }
 
@@ -157,50 +156,50 @@ type SPF struct {
 type DKIM struct {
 	Result                      Result
 	Domain, Selector, Algorithm string
-	// Identity is the signature's i=, "" where it has none.
+	// Identity is the i= tag of the signature, "" if it has none.
 	Identity string
-	// Start is the beginning of the signature's own data, by which RFC 6008 tells signatures apart.
+	// Start is the beginning of the signature data, which distinguishes signatures (RFC 6008).
 	Start string
-	// Reason says why it is no pass.
+	// Reason is why the result is not Pass.
 	Reason string
-	// Testing says that the key's owner is only testing (t=y).
+	// Testing is set if the key has the flag t=y.
 	Testing bool
 }
 
 // DMARC is the result for the author's domain.
 type DMARC struct {
 	Result Result
-	// Domain is the author's (From), Organization the organisational domain above it.
+	// Domain is the author's domain (From), Organization its organizational domain.
 	Domain, Organization string
-	// Published is what the policy asks for: "none", "quarantine", "reject", "" where there is none.
+	// Published is the published policy: "none", "quarantine", "reject", or "" if there is none.
 	Published string
-	// Applied is what it comes to for this message, after pct.
+	// Applied is the policy that applies to this message, after pct.
 	Applied string
-	// Aligned says that SPF or a signature proves the domain of every author, also where none publishes a policy.
+	// Aligned is set if SPF or a signature authenticates the domain of every author, even if none publishes a policy.
 	Aligned bool
 	Reason  string
 }
 
-// Verdict is what was found out about a message and what is to be done with it.
+// Verdict is the result of the verification of a message, and the action to take.
 type Verdict struct {
 	Action Action
-	// Reply is the answer where Action is Refuse or TempFail.
+	// Reply is the reply if Action is Refuse or TempFail.
 	Reply *smtp.Reply
-	// Reason says why Action is not Accept, for the log.
+	// Reason is why Action is not Accept, for the log.
 	Reason string
-	// Header is the Authentication-Results field to put before the message, whole lines.
+	// Header is the Authentication-Results field to put before the message, with its line end.
 	Header []byte
-	// SPF is that of MAIL FROM, or of HELO where the sender is null; Helo that of HELO.
+	// SPF is the result for MAIL FROM, or for HELO if the sender is null. Helo is the result for HELO.
 	SPF, Helo SPF
 	DKIM      []DKIM
 	DMARC     DMARC
 	ARC       ARC
-	// IPRev says whether the address has a name that leads back to it, RevName which.
+	// IPRev is the result of the reverse lookup of the client's address. RevName is the confirmed name.
 	IPRev   Result
 	RevName string
 }
 
-// Verifier verifies. Its methods may be called from any goroutine.
+// Verifier verifies messages. Its methods may be called from any goroutine.
 type Verifier struct {
 	env  *env.Env
 	dns  *dns.Resolver
@@ -210,7 +209,7 @@ type Verifier struct {
 	messages, refused, junked, deferred, listed, greylisted *stat.Counter
 }
 
-// New makes a verifier.
+// New returns a Verifier.
 func New(e *env.Env, r *dns.Resolver, o Options) *Verifier {
 	if o.Hostname == "" {
 		o.Hostname = "localhost"
@@ -236,7 +235,7 @@ func New(e *env.Env, r *dns.Resolver, o Options) *Verifier {
 	return v
 }
 
-// Exempt says that a client is not asked about: this machine, and the networks of the settings.
+// Exempt reports whether a client is not checked: this machine, and the networks of the settings.
 func (v *Verifier) Exempt(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if !ip.IsValid() || ip.IsLoopback() {
@@ -250,13 +249,13 @@ func (v *Verifier) Exempt(ip netip.Addr) bool {
 	return false
 }
 
-// Enabled says that Message looks into anything.
+// Enabled reports whether Message checks anything.
 func (v *Verifier) Enabled() bool {
 	return v.opt.SPF != Off || v.opt.DMARC != Off || len(v.opt.Blocklists) > 0 && v.opt.Blocked == Junk
 }
 
-// Message looks into a message as it came, before anything is cut or put before it. message is its
-// CRLF lines; it is only read.
+// Message verifies a message as it was received, before any field is removed or added. message has CRLF lines and is
+// not modified.
 func (v *Verifier) Message(ctx context.Context, c Client, message []byte) Verdict {
 	if v.Exempt(c.IP) || !v.Enabled() {
 		return Verdict{}
@@ -267,7 +266,7 @@ func (v *Verifier) Message(ctx context.Context, c Client, message []byte) Verdic
 	c.IP = c.IP.Unmap().WithZone("")
 	var out Verdict
 	var wg sync.WaitGroup
-	// Name servers are waited for once, not one check after the other.
+	// The lookups run concurrently.
 	beside := func(name string, fn func()) {
 		wg.Add(1)
 		v.env.Go(name, func() {
@@ -304,8 +303,8 @@ func (v *Verifier) Message(ctx context.Context, c Client, message []byte) Verdic
 	return out
 }
 
-// decide makes an action of the results. What DMARC says goes before what SPF says: a message that
-// was forwarded fails SPF, and its author may still be proven.
+// decide sets the action from the results. DMARC has precedence over SPF: a forwarded message fails SPF, but DKIM may
+// still authenticate its author.
 func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	d := &out.DMARC
 	if out.ARC.Vouched {
@@ -321,8 +320,8 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	case d.Result == TempError && v.opt.Defer:
 		out.defers("the policy of " + d.Domain + " cannot be looked up")
 	case d.Result == TempError && (d.Published == "reject" || d.Published == "quarantine") && v.opt.DMARC >= Junk:
-		// Whose signature the message shows, its sender chose: one of a name below the author's domain
-		// that no server answers for must not open the way into INBOX.
+		// The sender chooses the domains of the signatures. A signature for a subdomain of the author's domain with an
+		// unreachable DNS server must not get forged mail into INBOX.
 		out.junk("dmarc policy of " + d.Domain + ": " + d.Reason)
 	}
 	if out.Action == Accept && d.Result != Pass {
@@ -350,7 +349,7 @@ func (o *Verdict) defers(why string) {
 	o.Reply = smtp.NewReply(451, 4, 7, 24, "Try again later: "+why)
 }
 
-// iprev looks whether the client's address has a name that leads back to it.
+// iprev checks that the client's address has a name that resolves to the address.
 //
 // Implements: RFC 8601 §3 The iprev authentication method
 func (v *Verifier) iprev(ctx context.Context, ip netip.Addr) (Result, string) {
@@ -377,7 +376,7 @@ func (v *Verifier) iprev(ctx context.Context, ip netip.Addr) (Result, string) {
 	return Fail, ""
 }
 
-// maxNames bounds how many names of an address are tried.
+// maxNames is the maximum number of names of an address that are tried.
 const maxNames = 5
 
 func equalFold(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }

@@ -14,7 +14,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// greeted hides that the far side has said its greeting already.
+// greeted replays a greeting on a connection whose server has already sent it.
 type greeted struct {
 	*tls.Conn
 	first []byte
@@ -29,7 +29,7 @@ func (g *greeted) Read(p []byte) (int, error) {
 	return g.Conn.Read(p)
 }
 
-// tlsOver makes a client that starts TLS on c's connection, after the 220.
+// tlsOver returns a client that starts TLS on c's connection, after the 220 reply.
 func tlsOver(t *testing.T, h *house, c *client.Client) *client.Client {
 	t.Helper()
 	g := &greeted{tls.Client(c.Conn(), door.ClientTLS), []byte("220 x\r\n")}
@@ -108,7 +108,7 @@ func TestAUTHLimit(t *testing.T) {
 	}
 }
 
-// The server's last SCRAM message goes out as a challenge, which the client answers with nothing.
+// The server sends its last SCRAM message as a challenge, to which the client replies with an empty response.
 func TestAUTHScram(t *testing.T) {
 	t.Parallel()
 	for _, initial := range []bool{true, false} {

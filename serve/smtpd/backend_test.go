@@ -28,7 +28,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// server is a whole one: doors, directory, mail, store.
+// server is a complete server: listeners, directory, mail and store.
 type server struct {
 	t      testing.TB
 	env    *env.Env
@@ -44,7 +44,7 @@ type server struct {
 	person map[string]directory.Person
 }
 
-// fullDisk is a file system that can say that it is full.
+// fullDisk is a file system that can simulate a full disk.
 type fullDisk struct {
 	env.FS
 	avail atomic.Uint64
@@ -54,7 +54,7 @@ func (f *fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: f.avail.Load(), TotalBytes: 100 << 30}, nil
 }
 
-// aheadClock is the real clock, ahead by what the test says.
+// aheadClock is the real clock plus an offset that the test sets.
 type aheadClock struct {
 	env.Clock
 	ahead atomic.Int64
@@ -186,7 +186,7 @@ func codes(list []*smtp.Reply) string {
 	return strings.Join(out, ", ")
 }
 
-// body makes messages of every size class of the door's buffers, with dots and long lines.
+// body returns messages for every size class of the buffers, with dots and long lines.
 func body(size int) string {
 	var b strings.Builder
 	b.WriteString("From: eve@far.example\r\nSubject: size\r\n\r\n")
@@ -196,8 +196,8 @@ func body(size int) string {
 	return b.String()
 }
 
-// TestEndToEnd: what goes in through SMTP comes out of the mail file byte for byte, behind the
-// fields of this hop.
+// TestEndToEnd checks that a message from SMTP is stored in the mail file byte for byte, after the trace fields of this
+// hop.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -294,7 +294,7 @@ func TestBackendSignIn(t *testing.T) {
 			t.Errorf("%s: %v", x.Mechanism(), err)
 		}
 	}
-	// An address of somebody else, at MAIL and in the header.
+	// Another user's address, at MAIL and in the header.
 	c = s.signed(Submission, "alice")
 	err := c.Mail(path("bob@example.com"), smtp.MailParams{Size: -1})
 	if r := smtp.AsReply(err); code(r) != "550 5.7.1" {
@@ -304,7 +304,7 @@ func TestBackendSignIn(t *testing.T) {
 	if codes(res.Final) != "550 5.7.1" {
 		t.Errorf("From: %s", codes(res.Final))
 	}
-	// One who is disabled meanwhile sends nothing more.
+	// A user who is disabled during the session can send nothing more.
 	_, err = s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
 	if r := smtp.AsReply(c.Mail(path("alice@example.com"), smtp.MailParams{Size: -1})); code(r) != "550 5.7.1" {
@@ -315,7 +315,7 @@ func TestBackendSignIn(t *testing.T) {
 	}
 }
 
-// scramClient is the client's SCRAM as a sasl.Client.
+// scramClient adapts the SCRAM client to sasl.Client.
 type scramClient struct{ c *scram.Client }
 
 func (scramClient) Mechanism() string          { return scram.Mechanism }
@@ -352,7 +352,7 @@ func TestBackendSubmission(t *testing.T) {
 func TestBackendLMTP(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	// Room for RCPT, which knows no size, but not for the message.
+	// There is enough space at RCPT, where the size is unknown, but not for the message.
 	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 100 }))
 	res := s.send(s.dial(LMTP), "eve@far.example", body(500), "alice@example.com", "bob@example.com", "nobody@example.com", "carol@example.com")
 	if got := codes(res.Final); got != "250 2.0.0, 452 4.2.2, 250 2.0.0" {
@@ -375,7 +375,7 @@ func TestBackendNoSpace(t *testing.T) {
 	s := serve(t)
 	c := s.dial(SMTP)
 	s.full.avail.Store(1 << 20)
-	s.clock.ahead.Store(int64(2 * time.Second)) // the store looks once a second
+	s.clock.ahead.Store(int64(2 * time.Second)) // the store checks once a second
 	res := s.send(c, "eve@far.example", body(500), "alice@example.com")
 	if got := codes(res.Final); got != "452 4.3.1" {
 		t.Errorf("full: %s", got)
@@ -390,7 +390,7 @@ func TestBackendNoSpace(t *testing.T) {
 	}
 }
 
-// TestBackendOutOfService: trouble of the server is 451, whatever it is.
+// TestBackendOutOfService checks that internal errors result in 451.
 func TestBackendOutOfService(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

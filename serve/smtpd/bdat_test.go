@@ -21,7 +21,7 @@ func TestBDAT(t *testing.T) {
 	c := h.hello()
 	script(t, c, beginBDAT+`> BDAT 6\r\n.\r\nab
 		< 250 2.0.0`)
-	// The chunk above is ".\r\nab" and the script's CRLF's first byte: the rest comes now.
+	// The chunk above is ".\r\nab" and the first byte of the script's CRLF. The rest follows now.
 	script(t, c, `
 		< 500 5.5.2`)
 	c = h.hello()
@@ -43,7 +43,7 @@ func TestBDAT(t *testing.T) {
 	}
 }
 
-// A chunk's bytes are never commands, whatever is wrong with the chunk.
+// The bytes of a chunk are never commands, whatever is wrong with the chunk.
 func TestBDATRefused(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{MaxMessage: 100, MaxErrors: 100}})

@@ -31,8 +31,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSession sends 1 KB messages over loopback, 8 connections, client and server in this
-// process: the CPU figure is both sides'. "round" waits for every reply, "pipe" pipelines.
+// BenchmarkSession sends 1 KB messages over 8 loopback connections. Client and server run in this process, so the CPU
+// time is that of both. "round" waits for every reply, "pipe" pipelines.
 func BenchmarkSession(b *testing.B) {
 	body := []byte("Subject: bench\r\n\r\n" + strings.Repeat(strings.Repeat("x", 74)+"\r\n", 13))
 	for _, mode := range []string{"round", "pipe"} {
@@ -79,8 +79,8 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle holds b.N connections that have said EHLO and wait; heap and stacks of both sides
-// are counted, as both are in this process.
+// BenchmarkIdle holds b.N idle connections after EHLO. It measures heap and stacks of client and server together,
+// because both run in this process.
 func BenchmarkIdle(b *testing.B) {
 	h := open(b, settings{})
 	h.server.backend = noop{h.backend.in}

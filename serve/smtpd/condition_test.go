@@ -11,7 +11,7 @@ import (
 	"doublet/serve/condition"
 )
 
-// TestConditions: a delivery that fails is answered as the table of all doors says.
+// TestConditions checks that a failed delivery has the reply of the common error table.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	b := &backend{env: env.Real(slog.New(slog.DiscardHandler))}

@@ -50,8 +50,8 @@ func TestDATA(t *testing.T) {
 	}
 }
 
-// Only CRLF.CRLF ends a message; what else smugglers send is refused whole, and what follows it
-// is no command.
+// Only CRLF.CRLF ends a message. Other end sequences (SMTP smuggling) cause rejection of the whole message, and what
+// follows them is not read as a command.
 func TestDATASmuggling(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{MaxErrors: 100}})
@@ -113,7 +113,7 @@ func TestDATARefused(t *testing.T) {
 	}
 }
 
-// Messages of all sizes come through whole, over TLS too.
+// Messages of all sizes arrive complete, over TLS too.
 func TestDATASizes(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -141,7 +141,8 @@ func TestDATASizes(t *testing.T) {
 	}
 }
 
-// Memory in flight is bounded; who comes too much is told to come again, mid-message too.
+// Memory for messages in transfer is bounded. Messages beyond the bound get a temporary failure, also in the middle of
+// the data.
 func TestDATAMemory(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{Memory: listen.NewBudget(200 << 10), MaxMessage: 1 << 20}})
@@ -168,7 +169,7 @@ func TestDATAMemory(t *testing.T) {
 		< 250 2.0.0`)
 }
 
-// A client that vanishes inside the data has delivered nothing.
+// A client that disconnects within the data delivers nothing.
 func TestDATAVanished(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -195,7 +196,7 @@ func TestDATAVanished(t *testing.T) {
 	}
 }
 
-// A stalled client is told 421.
+// A stalled client gets 421.
 func TestDATATimeout(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{DataTimeout: 30 * time.Millisecond, CommandTimeout: time.Hour}})
@@ -242,7 +243,7 @@ func TestDATALMTP(t *testing.T) {
 	}
 }
 
-// At an SMTP door the message is accepted when somebody took it, and refused when nobody did.
+// Over SMTP the message is accepted if one recipient accepted it, and rejected if none did.
 func TestDATAResults(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -261,7 +262,7 @@ func TestDATAResults(t *testing.T) {
 	}
 }
 
-// TestHeadroom: whatever a message's size and however it came, there is room directly before it.
+// TestHeadroom checks that there is headroom directly before every message, whatever its size and its command.
 func TestHeadroom(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})

@@ -13,8 +13,8 @@ import (
 	"doublet/serve/listen"
 )
 
-// FuzzSession throws whole sessions at a door: it must end when the client does, deliver nothing
-// that breaks its promises, and give all memory back.
+// FuzzSession sends random sessions to a server. The session must end when the client disconnects, must not deliver
+// anything invalid, and must release all memory.
 func FuzzSession(f *testing.F) {
 	for _, seed := range []string{
 		"EHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<alice@example.org>\r\nDATA\r\nx\r\n..\r\n.\r\nQUIT\r\n",

@@ -17,8 +17,7 @@ import (
 	"doublet/store/layout"
 )
 
-// The list of an open relay tester: every way that somebody has found to make a server send on what
-// it should not. None is taken, and none leaves anything in mail.box.
+// The known tests of open relay testers. None may be accepted, and none may leave anything in mail.box.
 func TestOpenRelay(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -37,7 +36,7 @@ func TestOpenRelay(t *testing.T) {
 	for _, from := range senders {
 		c := dial()
 		if r, err := c.Raw("MAIL FROM:<" + from + ">"); err != nil || !r.Positive() {
-			continue // refused already
+			continue // rejected already
 		}
 		for _, to := range targets {
 			r, err := c.Raw("RCPT TO:<" + to + ">")
@@ -59,7 +58,7 @@ func TestOpenRelay(t *testing.T) {
 	}
 }
 
-// What could end a line comes into no header and no reply.
+// Characters that could end a line never get into a header or a reply.
 func TestHeaderInjection(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -96,14 +95,14 @@ func TestEarlyTalker(t *testing.T) {
 	_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 	fmt.Fprint(nc, "EHLO spam.example\r\nMAIL FROM:<a@b>\r\n")
 	var b bytes.Buffer
-	_, _ = b.ReadFrom(nc) // it may end in a reset: what was said too early is not read
+	_, _ = b.ReadFrom(nc) // the connection may be reset, because the server does not read early input
 	if b.String() != "554 5.5.1 You spoke before the greeting\r\n" {
 		t.Errorf("%q", b.String())
 	}
 	if n := h.backend.count("SMTP.EarlyTalkers"); n != 1 {
 		t.Errorf("%d counted", n)
 	}
-	// One who waits is served; so is this machine at once, whatever the delay.
+	// A client that waits is served. Clients on this machine are served at once, whatever the delay.
 	script(t, open(t, settings{Config: Config{GreetingDelay: 20 * time.Millisecond}, remote: true}).hello(), `
 		> NOOP
 		< 250`)
@@ -112,8 +111,8 @@ func TestEarlyTalker(t *testing.T) {
 		< 250`)
 }
 
-// Commands before the answer to EHLO, and a message before the answer to DATA, are from who does
-// not listen.
+// A client that sends commands before the reply to EHLO, or a message before the reply to DATA, does not wait for
+// replies.
 func TestHasty(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{remote: true})
@@ -134,7 +133,7 @@ func TestHasty(t *testing.T) {
 	if got := h.backend.delivered(); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	// A group that ends where it must is fine.
+	// A pipelined group that ends where it must is allowed.
 	script(t, h.hello(), `
 		> MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nDATA
 		< 250
@@ -146,7 +145,7 @@ func TestHasty(t *testing.T) {
 		< 250`)
 }
 
-// However the end of data is written, what follows it never becomes a second message.
+// However the end of data is written, the bytes after it never become a second message.
 func TestSmuggledEnd(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []BareLF{BareReject, BareNormalize} {
@@ -201,8 +200,8 @@ func TestReceivedLoop(t *testing.T) {
 	}
 }
 
-// Nobody who sent nothing is told that it could not be delivered: who is nobody is refused at RCPT,
-// and what fails after 250 is not reported to a sender whose domain says that it is forged.
+// No backscatter: unknown recipients are rejected at RCPT, and a failure after 250 is not reported to a sender whose
+// domain says that it is forged.
 func TestNoBackscatter(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -241,8 +240,8 @@ func TestNoBackscatter(t *testing.T) {
 	}
 }
 
-// 100 MB to 1,000 people are refused by what the protocol has for it, and cost no memory beyond the
-// budget; nobody gets a piece of it.
+// A message of 100 MB to 1,000 recipients is rejected with the proper replies. It costs no memory beyond the budget,
+// and no recipient gets a part of it.
 func TestHugeMessage(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -281,7 +280,7 @@ func TestHugeMessage(t *testing.T) {
 	}
 }
 
-// Mail of role addresses of every local domain arrives, whatever the mail file says.
+// Mail to role addresses of every local domain arrives, whatever the state of the mail file.
 func TestRoleAddresses(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

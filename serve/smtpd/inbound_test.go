@@ -28,7 +28,7 @@ import (
 	"doublet/wire/sasl"
 )
 
-// strangers opens a door at which clients seem to come from 192.0.2.7.
+// strangers opens a listener at which clients seem to come from 192.0.2.7.
 func (s *server) strangers(o inbound.Options, cfg Config) func() *client.Client {
 	s.t.Helper()
 	far := *s.env
@@ -93,7 +93,7 @@ func TestInboundVerify(t *testing.T) {
 	if res := s.send(dial(), "eve@soft.example", from("eve@soft.example", ""), "alice@example.com"); !res.Accepted(0) || s.folder("alice", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("alice", "Junk"))
 	}
-	// postmaster hears those who are refused.
+	// postmaster gets mail from rejected senders.
 	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
 		f.Roles = []string{directory.RoleAdmin}
 		return nil
@@ -102,11 +102,11 @@ func TestInboundVerify(t *testing.T) {
 	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "postmaster@example.com"); !res.Accepted(0) || s.folder("carol", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("carol", "Junk"))
 	}
-	// It is not the way to others.
+	// Naming postmaster does not open the way to other recipients.
 	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "postmaster@example.com", "alice@example.com"); codes(res.Final) != "550 5.7.1" || s.folder("carol", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("carol", "Junk"))
 	}
-	// Nobody is asked about this machine's LMTP.
+	// LMTP from this machine is not checked.
 	if res := s.send(s.dial(LMTP), "eve@strict.example", from("eve@strict.example", ""), "alice@example.com"); !res.Accepted(0) {
 		t.Error(codes(res.Final))
 	}
@@ -146,7 +146,7 @@ func TestInboundBlockedAndGrey(t *testing.T) {
 		< 250`)
 }
 
-// milterAt asks the milter at an address, milter one that is started.
+// milterAt returns a client for the milter at an address; milter starts one.
 func (s *server) milterAt(address string) *milter.Filter {
 	return milter.New(s.env, milter.Options{Network: "tcp", Address: address})
 }
@@ -170,7 +170,7 @@ func TestInboundMilters(t *testing.T) {
 			t.Errorf("%d: alice %d, carol %d", i, s.folder("alice", "Junk"), s.folder("carol", "Junk"))
 		}
 	}
-	// The second filter saw what the first one added; both heard of two messages on one connection.
+	// The second filter saw the first one's change. Both saw two messages on one connection.
 	if got := second.Heard(); !strings.Contains(got, "L X-First~ yes~") || strings.Count(got, "C [192.0.2.7]~4") != 1 || strings.Count(got, "|M <eve@far.example>~") != 2 {
 		t.Errorf("%q", got)
 	}
@@ -221,12 +221,12 @@ func TestInboundMilterVerdicts(t *testing.T) {
 		> MAIL FROM:<eve@far.example>
 		< 550 5.7.1`)
 	}
-	// Accepted, and delivered.
+	// Accepted and delivered.
 	res := s.send(ask(false, wire.EndBody, wire.Answer{Code: wire.Accept}), "eve@far.example", from("eve@far.example", ""), "alice@example.com")
 	if !res.Accepted(0) || len(s.inbox("alice")) != 1 {
 		t.Error(codes(res.Final))
 	}
-	// One that is not there.
+	// A filter that cannot be reached.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.ok(err)
 	gone := l.Addr().String()
@@ -240,8 +240,8 @@ func TestInboundMilterVerdicts(t *testing.T) {
 	}
 }
 
-// TestInboundOneWord: filters and readers see one Authentication-Results field of this server, its own;
-// where nothing is looked into, none.
+// TestInboundOneWord checks that filters and readers see exactly one Authentication-Results field of this server, and
+// none if the checks are off.
 func TestInboundOneWord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -260,8 +260,8 @@ func TestInboundOneWord(t *testing.T) {
 	}
 }
 
-// TestInboundMilterLost: a filter that is lost in the middle of a message has put it off, whatever the
-// client says then: it must not be the client who gets rid of the filter.
+// TestInboundMilterLost checks that a filter that fails in the middle of a message defers it, whatever the client sends
+// next. A client must not be able to disable a filter this way.
 func TestInboundMilterLost(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -276,21 +276,21 @@ func TestInboundMilterLost(t *testing.T) {
 		< 451 4.7.1 A filter does not answer
 		> DATA
 		< 554`)
-	// The same for what one of them took before another was lost.
+	// The same if the filter accepted one recipient before it failed.
 	ill := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Rcpt: {{Code: wire.Continue}, {Code: '?'}}}}
 	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(ill)}}, Config{})()
 	res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com", "bob@example.com")
 	if got := codes(res.Final); got == "250 2.0.0" || len(s.inbox("alice"))+len(s.inbox("bob")) != 0 {
 		t.Errorf("%s, delivered %d", got, len(s.inbox("alice"))+len(s.inbox("bob")))
 	}
-	// Where it is to be gone on without, it is.
+	// With MilterAccept the message is accepted.
 	c = s.strangers(inbound.Options{Milters: filters, MilterAccept: true}, Config{})()
 	if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com"); !res.Accepted(0) {
 		t.Error(codes(res.Final))
 	}
 }
 
-// TestInboundHeader: filters are told of each field; a message of nothing but fields is refused.
+// TestInboundHeader checks that filters get each header field, and that a message with an excessive header is rejected.
 func TestInboundHeader(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -379,7 +379,7 @@ func TestInboundRspamd(t *testing.T) {
 	}
 }
 
-// A report for what was forwarded finds its sender; nothing else is relayed by such an address.
+// A bounce of a forwarded message reaches its sender. No other mail is relayed by an SRS address.
 func TestSRSAtTheDoor(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -420,8 +420,8 @@ func TestSRSAtTheDoor(t *testing.T) {
 	}
 }
 
-// TestNobodyProven: what comes by LMTP of this machine another server took, from anybody. It is not
-// signed when it goes on, as that of who signed in is.
+// TestNobodyProven checks mail by LMTP from this machine, which another server may have accepted from anyone. It is not
+// signed when it is forwarded; mail of authenticated users is.
 func TestNobodyProven(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

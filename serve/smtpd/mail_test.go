@@ -45,7 +45,7 @@ func TestMAIL(t *testing.T) {
 		< 503 5.5.1`)
 }
 
-// RFC 6409 §4.3: submission is for those who signed in, with an address of theirs.
+// RFC 6409 §4.3: submission requires authentication and one of the user's own addresses.
 func TestMAILSubmission(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{Kind: Submission}})
@@ -74,7 +74,7 @@ func TestMAILSubmission(t *testing.T) {
 		< 530 5.7.0 Must issue a STARTTLS command first`)
 }
 
-// What MAIL and RCPT say reaches the backend.
+// The parameters of MAIL and RCPT reach the backend.
 func TestMAILPassesOn(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -96,8 +96,8 @@ func TestMAILPassesOn(t *testing.T) {
 	}
 }
 
-// RFC 6710 §4.1: a stranger may ask for less haste and not for more, and is told so; who signed in gets what
-// they ask for.
+// RFC 6710 §4.1: an unauthenticated client may request a lower priority but not a higher one, and the reply says so. An
+// authenticated client gets the priority that it requests.
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -121,7 +121,7 @@ func TestPriority(t *testing.T) {
 		if p := got[len(got)-1].env.Params; !p.HasPriority || p.Priority != tc.want {
 			t.Errorf("%s: %+v", tc.line, p)
 		}
-		// The next message of the session is another one.
+		// The next message of the session has its own priority.
 		script(t, c, "> MAIL FROM:<>\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< 250 2.0.0 OK id")
 	}
 }

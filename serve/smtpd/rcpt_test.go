@@ -64,7 +64,8 @@ func TestRCPTLimit(t *testing.T) {
 	}
 }
 
-// TestRCPTLog: a refused recipient leaves a line with who asked and why, a bounded number of times, and none where the log is quiet.
+// TestRCPTLog checks that rejected recipients are logged with the client and the reason, up to a limit, and not at all
+// with Quiet.
 func TestRCPTLog(t *testing.T) {
 	t.Parallel()
 	for _, quiet := range []bool{false, true} {

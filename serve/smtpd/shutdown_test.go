@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A shutdown lets a message that is under way come in, and says 421 to who waits.
+// A shutdown lets a message in transfer finish, and sends 421 to idle clients.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})

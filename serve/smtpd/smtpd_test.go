@@ -23,7 +23,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// delivery is what the fake backend was given.
+// delivery is a call of the fake backend's Deliver.
 type delivery struct {
 	proto, helo, from, user string
 	to                      []string
@@ -31,8 +31,8 @@ type delivery struct {
 	msg                     string
 }
 
-// fake is a Backend: alice and bob exist at example.org, full@ is over quota, late@ is refused
-// only at delivery; alice's password is "secret".
+// fake is a Backend. alice and bob exist at example.org, full@ is over quota, and late@ is rejected only at delivery.
+// alice's password is "secret".
 type fake struct {
 	mu        sync.Mutex
 	got       []delivery
@@ -64,7 +64,7 @@ func (f *fake) delivered() []delivery {
 
 func (f *fake) SignIn() *signin.Service { return f.in }
 
-// alone is a directory with alice in it.
+// alone is a directory that contains only alice.
 type alone struct{}
 
 var alicePerson = directory.Person{ID: note.UNID{1}, PersonFields: directory.PersonFields{FullName: []string{"alice"}}}
@@ -167,7 +167,7 @@ type house struct {
 }
 
 type settings struct {
-	log io.Writer // where the log goes; nil: nowhere
+	log io.Writer // the destination of the log; nil discards it
 	Config
 	tls      bool
 	implicit bool
@@ -192,7 +192,7 @@ func open(t testing.TB, cfg settings) *house {
 	return h
 }
 
-// dial connects without a hello.
+// dial connects without sending EHLO.
 func (h *house) dial() *client.Client {
 	h.t.Helper()
 	o := client.Options{Timeout: 20 * time.Second, LMTP: h.server.cfg.Kind == LMTP}
@@ -207,7 +207,7 @@ func (h *house) dial() *client.Client {
 	return c
 }
 
-// hello connects and says it.
+// hello connects and sends EHLO.
 func (h *house) hello() *client.Client {
 	h.t.Helper()
 	c := h.dial()
@@ -217,7 +217,7 @@ func (h *house) hello() *client.Client {
 	return c
 }
 
-// script runs lines of "command" → "code enhanced-code" expectations: "> line", "< prefix".
+// script sends each line "> line", and checks that the reply to it has the prefix in the following line "< prefix".
 func script(t *testing.T, c *client.Client, text string) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -287,7 +287,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// An error of the backend that is no reply is told as 451 and shows nothing of itself.
+// A backend error that is not a reply results in 451, and the reply does not contain the error's text.
 func TestBackendTrouble(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -305,7 +305,7 @@ func TestBackendTrouble(t *testing.T) {
 		< 451 4.3.0 Local error, try again later
 		> NOOP
 		< 250 2.0.0`)
-	// A panic ends its own session only.
+	// A panic ends only its own session.
 	script(t, h.hello(), `
 		> MAIL FROM:<>
 		< 250 2.1.0
@@ -363,7 +363,7 @@ func TestLines(t *testing.T) {
 
 func TestPipelining(t *testing.T) {
 	t.Parallel()
-	// Everything at once, the greeting not awaited, the next transaction behind the data.
+	// All input at once: it does not wait for the greeting, and the next transaction follows the data directly.
 	one := "MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nRCPT TO:<nobody@example.org>\r\nDATA\r\n%s\r\n.\r\n"
 	var b strings.Builder
 	b.WriteString("EHLO me\r\n")
@@ -371,7 +371,7 @@ func TestPipelining(t *testing.T) {
 		fmt.Fprintf(&b, one, strings.Repeat(fmt.Sprintf("message %d\r\n..\r\n", i), 1+i*i*3))
 	}
 	b.WriteString("QUIT\r\n")
-	// Fifty unknown users are fifty errors.
+	// Fifty unknown recipients count as fifty errors.
 	h := open(t, settings{Config: Config{MaxErrors: 1000}})
 	c := h.dial()
 	go func() { _, _ = io.WriteString(c.Conn(), b.String()) }()

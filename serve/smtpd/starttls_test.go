@@ -64,7 +64,7 @@ func TestSTARTTLS(t *testing.T) {
 	}
 }
 
-// Commands injected in the clear behind STARTTLS are never carried out.
+// Commands injected in the clear after STARTTLS are never executed.
 func TestSTARTTLSInjection(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{tls: true})
@@ -75,7 +75,7 @@ func TestSTARTTLSInjection(t *testing.T) {
 	if r, err := c.Reply(); err != nil || r.Code != 220 {
 		t.Fatal(r, err)
 	}
-	// The client goes on as if it had sent nothing: its own commands are the first.
+	// The injected commands are gone: the client's own commands come first.
 	c2 := tlsOver(t, h, c)
 	script(t, c2, `
 		> RCPT TO:<alice@example.org>
@@ -89,7 +89,7 @@ func TestSTARTTLSUnavailable(t *testing.T) {
 	script(t, open(t, settings{}).hello(), `
 		> STARTTLS
 		< 502 5.5.1`)
-	// A client that talks nonsense instead of TLS is gone.
+	// A client that sends invalid data instead of a TLS handshake is disconnected.
 	script(t, open(t, settings{tls: true}).hello(), `
 		> STARTTLS
 		< 220 2.0.0

@@ -20,10 +20,9 @@ import (
 	"doublet/wire/smtp"
 )
 
-// BenchmarkStranger delivers a stranger's messages of 1 KB over loopback, one connection, client and
-// server in this process, the answers of name servers in memory: without looking into them, with the
-// default settings and a message that SPF proves, and with one that two signatures prove, too; and by
-// LMTP and the submission of who signed in, of whom nobody is asked.
+// BenchmarkStranger delivers 1 KB messages from an unknown sender over one loopback connection. Client and server run
+// in this process, and DNS answers are cached. The cases are: no checks; the default settings and a message with an SPF
+// pass; the same with two DKIM signatures; and LMTP and authenticated submission, which are not checked.
 func BenchmarkStranger(b *testing.B) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -76,7 +75,7 @@ func BenchmarkStranger(b *testing.B) {
 					b.Fatal(err, codes(res.Final))
 				}
 			}
-			send() // its answers are in memory from here on
+			send() // its DNS answers are cached from here on
 			b.ReportAllocs()
 			b.ResetTimer()
 			before := cpu()

@@ -18,7 +18,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// domain is a server with another one in its domain, and somebody who has a key and is in none.
+// domain is a server (here) with another server in its domain (there), and a key of a server outside the domain
+// (other).
 type domain struct {
 	*server
 	here, there, other *pki.Own
@@ -60,7 +61,7 @@ func openDomain(t *testing.T) *domain {
 	return d
 }
 
-// as connects with a key, and starts TLS.
+// as connects and starts TLS with a client key.
 func (d *domain) as(k Kind, own *pki.Own) *client.Client {
 	d.t.Helper()
 	c := d.dial(k)
@@ -69,7 +70,8 @@ func (d *domain) as(k Kind, own *pki.Own) *client.Client {
 	return c
 }
 
-// hand hands a message on to people, and returns the answers: to each of them, and to the message where there is one.
+// hand sends a message with a transit parameter, and returns the replies: one for each recipient, and one for the
+// message.
 func (d *domain) hand(c *client.Client, word string, to ...string) string {
 	d.t.Helper()
 	d.ok(c.Mail(path("eve@far.example"), smtp.MailParams{Transit: word}))
@@ -105,8 +107,8 @@ func (d *domain) waiting() (n int) {
 	return n
 }
 
-// TestTransitStranger: XDOUBLET is offered to a server of the domain at the door smtp, under TLS, and taken from nobody else:
-// what it says of a message would be believed.
+// TestTransitStranger checks that XDOUBLET is offered only to a server of the domain on an SMTP listener with TLS, and
+// rejected from all other clients, because the server trusts its content.
 func TestTransitStranger(t *testing.T) {
 	t.Parallel()
 	d := openDomain(t)
@@ -131,7 +133,7 @@ func TestTransitStranger(t *testing.T) {
 			> RCPT TO:<alice@example.com> XDOUBLET=p-`+d.person["alice"].ID.String()+`
 			< 555 5.5.4`)
 	}
-	c := d.as(Submission, d.there) // one that signs in is no server either
+	c := d.as(Submission, d.there) // a server of the domain has no special rights at a submission listener
 	script(t, c, `
 		> AUTH PLAIN AGFsaWNlAHNlY3JldC1hbGljZQ==
 		< 235 2.7.0
@@ -141,7 +143,7 @@ func TestTransitStranger(t *testing.T) {
 		t.Error("it is offered at the door submission")
 	}
 
-	// A server of the domain, which is removed while it is there.
+	// A server of the domain that is removed while it is connected.
 	c = d.as(SMTP, d.there)
 	if _, ok := c.Ext(smtp.ParamTransit); !ok {
 		t.Fatal("it is not offered to a server of the domain")
@@ -161,7 +163,8 @@ func TestTransitStranger(t *testing.T) {
 	}
 }
 
-// TestTransit: what a server of the domain hands on goes to whom it names, and to nobody else, within what they may have.
+// TestTransit checks that mail from a server of the domain is delivered only to the recipients that it names, within
+// their quotas.
 func TestTransit(t *testing.T) {
 	t.Parallel()
 	d := openDomain(t)
@@ -195,7 +198,7 @@ func TestTransit(t *testing.T) {
 		> RSET
 		< 250 2.0.0`)
 
-	// The same message for the same people, and for others of them.
+	// The same message for the same recipients, and for others.
 	for range 2 {
 		if got := d.hand(c, word(2), "alice"); got != "250 250 2.0.0" {
 			t.Fatal(got)
@@ -208,7 +211,7 @@ func TestTransit(t *testing.T) {
 		t.Error("junk: ", got)
 	}
 
-	// Whom the message cannot be for is told at once; whom it is for later, too.
+	// Failures known at RCPT are reported there. Later ones are reported after the data.
 	set := func(name string, fn func(*directory.PersonFields)) {
 		_, err := d.people.People.Set(bg, note.System, d.person[name].ID, func(f *directory.PersonFields) error { fn(f); return nil })
 		d.ok(err)
@@ -222,8 +225,8 @@ func TestTransit(t *testing.T) {
 		t.Error(got)
 	}
 
-	// Who was at another place the first time, and is here when the message comes again, has it: also where both times mail.box
-	// keeps it.
+	// A recipient that was on another server the first time, and is here when the message comes again, gets it, even if
+	// mail.box has to keep it both times.
 	d.ok(d.store.SetInfo(note.System, d.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 0 }))
 	set("bob", func(f *directory.PersonFields) { f.MailServer = d.there.ID })
 	out := func(names ...string) {
