@@ -11,9 +11,9 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrParted reports that this replica cannot continue a session's view of a folder. Either this replica has not received
-// all changes that the session knows, or two primaries assigned numbers at the same time, which was repaired since. The
-// primary of a database ("home" in the code) is the replica that assigns its UIDs and MODSEQs.
+// ErrParted reports that this replica cannot continue a session's view of a folder. Either this replica has not
+// received all changes that the session knows, or two primaries assigned numbers at the same time, which was repaired
+// since. The primary of a database ("home" in the code) is the replica that assigns its UIDs and MODSEQs.
 var ErrParted = errors.New("mailbox: the replica does not agree with what the session was told")
 
 // Carried is a View in transfer to another member of the cluster. UIDs and MODSEQs are the same on all members. So the

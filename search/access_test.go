@@ -12,7 +12,7 @@ import (
 	"doublet/store/layout"
 )
 
-// TestAccess: nobody finds what may not be read.
+// TestAccess checks that nobody finds notes that they may not read.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +87,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestRemoved: of a database that is removed nothing is left.
+// TestRemoved checks that nothing remains of a removed database.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,7 +114,7 @@ func TestRemoved(t *testing.T) {
 	t.Error("it is still there")
 }
 
-// TestLag: what the index has not seen is told.
+// TestLag checks that the lag of the index is reported.
 func TestLag(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,9 +9,9 @@ import (
 	"doublet/search/words"
 )
 
-// analysed is what an index learns of a text: it depends on nothing else.
+// analysed holds the words of a text, and all else that the index stores of it. It depends on the text only.
 type analysed struct {
-	coded   []byte // the terms, as index.AppendTerm writes them
+	coded   []byte // the terms, encoded by index.AppendTerm
 	count   int
 	length  uint32
 	flags   index.Flags
@@ -20,31 +20,31 @@ type analysed struct {
 	later   bool
 }
 
-// piece is what an index keeps of a note.
+// piece returns the piece that the index stores for a note.
 func (a *analysed) piece() *index.Piece {
 	return &index.Piece{Flags: a.flags, Length: a.length, Coded: a.coded, Count: a.count}
 }
 
-// analyser gathers the words of documents. It keeps its memory from one to the next, and is used by one goroutine.
+// analyser collects the words of documents. It reuses its memory, and is used by one goroutine.
 type analyser struct {
 	seed  maphash.Seed
-	table []int32 // places in list + 1, by hash
+	table []int32 // index in list + 1, by hash
 	list  []gathered
 	arena []byte
 	scan  words.Scanner
 }
 
-// gathered is a word of the document at hand.
+// gathered is a word of the current document.
 type gathered struct {
 	hash   uint64
-	at     int32 // in the arena
+	at     int32 // offset in the arena
 	n      int32
 	fields uint16
 	sure   bool
 	count  int32
 }
 
-// The memory that an analyser keeps.
+// Limits on the memory that an analyser keeps between documents.
 const (
 	tableMin = 1 << 10
 	tableMax = 1 << 16
@@ -53,7 +53,7 @@ const (
 
 func newAnalyser() *analyser { return &analyser{seed: maphash.MakeSeed()} }
 
-// document gathers the words of a document.
+// document returns the words of a document.
 func (a *analyser) document(d *text.Document) *analysed {
 	a.reset()
 	out := &analysed{skipped: d.Skipped, later: d.Later > 0}

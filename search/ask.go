@@ -18,39 +18,39 @@ import (
 // Order is the order of hits.
 type Order uint8
 
-// The orders: the latest first, or the best first.
+// The orders: latest first, or most relevant first.
 const (
 	ByDate Order = iota
 	ByRelevance
 )
 
-// Request asks for notes of a database.
+// Request is a query for notes of a database.
 type Request struct {
 	Query *query.Node
 	Order Order
-	// Offset and Limit say which of the hits are wanted. Limit 0: all.
+	// Offset and Limit select a window of the hits. A Limit of 0 means no limit.
 	Offset, Limit int
-	// Total asks how many there are in all: every one of them is looked at.
+	// Total asks for the total number of hits. Every candidate is then tested.
 	Total bool
 }
 
-// Hit is a note that was found.
+// Hit is a note that matches a query.
 type Hit struct {
 	ID note.ID
-	// Date is the note's, Unix seconds.
+	// Date is the date of the note, in Unix seconds.
 	Date int64
-	// Score tells how well it fits, where the order is ByRelevance.
+	// Score is the relevance of the note; it is 0 unless the order is ByRelevance.
 	Score float32
 }
 
-// Result is what a request came to.
+// Result is the answer to a Request.
 type Result struct {
 	Hits []Hit
-	// Total counts all hits, where it was asked for.
+	// Total is the number of all hits; it is 0 unless Request.Total is set.
 	Total int
 }
 
-// Query finds notes of a database that somebody may read.
+// Query returns the notes of a database that match a request and that who may read.
 func (s *Service) Query(ctx context.Context, who note.Who, db note.DatabaseID, q Request) (Result, error) {
 	var out Result
 	begun := s.env.Clock.Now()
@@ -75,31 +75,31 @@ func (s *Service) Query(ctx context.Context, who note.Who, db note.DatabaseID, q
 	return out, err
 }
 
-// asking is a request at work.
+// asking is a running request.
 type asking struct {
 	s      *Service
 	ctx    context.Context
 	person note.UNID
 	r      *store.Reader
 	q      *Request
-	f      *finder // nil where there is no index
-	// verdicts are by test, folders by name.
+	f      *finder // nil if there is no index
+	// verdicts holds the index's verdict on each test. folders holds the folders with each name.
 	verdicts map[*query.Text]*Verdict
 	folders  map[string][]note.ID
-	// known are the notes that the index knows, attached those of them that have attachments.
+	// known holds the notes that the index knows; attached holds those of them that have attachments.
 	known, attached IDs
 	list            candidates
 	n               int
 }
 
-// candidate is a note that may be a hit.
+// candidate is a note that may match.
 type candidate struct {
 	id    note.ID
 	date  int64
 	score float32
 }
 
-// candidates are a heap, the first in the order of hits on top.
+// candidates is a heap with the first hit on top.
 type candidates []candidate
 
 func (c candidates) Len() int { return len(c) }
@@ -124,7 +124,7 @@ func (c *candidates) Pop() any {
 	return x
 }
 
-// ask answers a request with an index, or without.
+// ask answers a request. x is nil if there is no index.
 func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x *index.Index, q *Request) (out Result, err error) {
 	a := &asking{s: s, ctx: ctx, person: person, r: r, q: q, verdicts: map[*query.Text]*Verdict{}, folders: map[string][]note.ID{}}
 	if x != nil {
@@ -187,7 +187,7 @@ func (a *asking) find(n *query.Node) {
 	}
 }
 
-// judge asks the index about the tests of texts.
+// judge asks the index for a verdict on each text test.
 func (a *asking) judge() (err error) {
 	a.q.Query.Texts(func(t *query.Text, _ bool) {
 		if err != nil || a.verdicts[t] != nil {
@@ -204,10 +204,10 @@ func (a *asking) judge() (err error) {
 	return err
 }
 
-// bounds are the notes that may pass a test, and those that do, among those that the index knows.
+// bounds holds the notes, among those that the index knows, that may match a query, and those that certainly match.
 type bounds struct{ may, do IDs }
 
-// bound narrows a query down by what the index knows.
+// bound computes the bounds of a query from the index.
 func (a *asking) bound(n *query.Node) bounds {
 	known := &a.known
 	switch n.Op {
@@ -259,7 +259,7 @@ func (a *asking) bound(n *query.Node) bounds {
 	return bounds{may: known.clone()}
 }
 
-// members are the notes of folders, where that is quick to say.
+// members returns the notes in the folders of a name. It returns false if there are too many to list.
 func (a *asking) members(folder string) (IDs, bool) {
 	var out IDs
 	total := 0
@@ -293,7 +293,7 @@ func (a *asking) collect() error {
 			return err
 		}
 	}
-	// What the index has not come to yet.
+	// Add the notes that the index has not read yet.
 	var scorer scorer
 	if a.q.Order == ByRelevance {
 		scorer.of(a.q.Query)
@@ -318,7 +318,7 @@ func (a *asking) collect() error {
 	return errors.Join(err, inner)
 }
 
-// indexed adds the candidates that the index knows.
+// indexed adds the candidates among the notes that the index knows.
 func (a *asking) indexed() error {
 	parts := a.f.v.Parts()
 	for _, p := range parts {
@@ -340,7 +340,7 @@ func (a *asking) indexed() error {
 			return err
 		}
 	}
-	more := map[note.ID]float32{} // of attachments
+	more := map[note.ID]float32{} // scores of attachments
 	a.list = make(candidates, 0, min(may.Len(), 1<<20))
 	for i := len(parts) - 1; i >= 0; i-- { // the latest piece of a note first
 		d := parts[i].Docs
@@ -371,7 +371,7 @@ func (a *asking) indexed() error {
 	return nil
 }
 
-// hit says whether a candidate is one.
+// hit reports whether a candidate matches.
 func (a *asking) hit(id note.ID) (bool, error) {
 	if a.n++; a.n%64 == 0 {
 		if err := a.ctx.Err(); err != nil {
@@ -390,10 +390,11 @@ func (a *asking) hit(id note.ID) (bool, error) {
 	return ok, ignoreBad(err)
 }
 
-// waits says whether a message has come that has no place in a folder yet: nobody is shown it.
+// waits reports whether a message is in no folder yet. Nobody may see such a message.
 func waits(row *layout.Note) bool { return row.Foldered && len(row.Members) == 0 }
 
-// ignoreBad: a note that cannot be read passes no test of its text, and stops nobody.
+// ignoreBad drops the errors of a note that cannot be read. It matches no test of its text, and does not stop the
+// query.
 func ignoreBad(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return nil
@@ -433,7 +434,7 @@ func (a *asking) passes(n *query.Node, l *Look) (bool, error) {
 	return a.rowPasses(n, l.row), nil
 }
 
-// rowPasses is passes for what the note's row tells.
+// rowPasses tests properties stored in the note's row.
 func (a *asking) rowPasses(n *query.Node, row *layout.Note) bool {
 	switch n.Op {
 	case query.OpUnread:
@@ -463,7 +464,7 @@ func (a *asking) rowPasses(n *query.Node, row *layout.Note) bool {
 	return false
 }
 
-// weights say how much a word counts where it stands.
+// weights holds the weight of a word by the field that contains it.
 var weights = []struct {
 	f text.Field
 	w float32
@@ -481,19 +482,20 @@ func weight(f text.Field) float32 {
 	return 0
 }
 
-// The constants of BM25.
+// Parameters of the ranking function BM25.
 const (
 	bm25K = 1.2
 	bm25B = 0.6
 )
 
-// worth is what so many occurrences in a text are worth, by its length and the mean of all.
+// worth returns the BM25 score of a term: count occurrences in field f of a text, whose length is given with the mean
+// of all texts.
 func worth(f text.Field, count int, length, mean float32) float32 {
 	n := float32(count)
 	return weight(f) * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*length/max(mean, 1)))
 }
 
-// scores works out how well notes fit, by part and ordinal.
+// scores returns the scores of notes, by part and ordinal.
 func (a *asking) scores(may *IDs) ([][]float32, error) {
 	parts := a.f.v.Parts()
 	out := make([][]float32, len(parts))
@@ -543,7 +545,7 @@ func (a *asking) scores(may *IDs) ([][]float32, error) {
 	return out, nil
 }
 
-// scorer works out how well texts fit that the index has not seen.
+// scorer computes the score of texts that the index has not read.
 type scorer struct{ tests []*query.Text }
 
 func (s *scorer) of(n *query.Node) {

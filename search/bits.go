@@ -6,7 +6,7 @@ import (
 	"doublet/note"
 )
 
-// IDs is a set of note ids. Ids of a database ascend from 1, so that a bit each is little.
+// IDs is a set of note ids, as a bit map. The ids of a database ascend from 1, so the map is dense.
 type IDs struct{ words []uint64 }
 
 // Add adds an id.
@@ -18,20 +18,20 @@ func (s *IDs) Add(id note.ID) {
 	s.words[w] |= 1 << (id % 64)
 }
 
-// Has says whether an id is in the set.
+// Has reports whether an id is in the set.
 func (s *IDs) Has(id note.ID) bool {
 	w := int(id / 64)
 	return w < len(s.words) && s.words[w]&(1<<(id%64)) != 0
 }
 
-// Remove takes an id out.
+// Remove removes an id.
 func (s *IDs) Remove(id note.ID) {
 	if w := int(id / 64); w < len(s.words) {
 		s.words[w] &^= 1 << (id % 64)
 	}
 }
 
-// Len counts them.
+// Len returns the number of ids.
 func (s *IDs) Len() int {
 	n := 0
 	for _, w := range s.words {
@@ -40,7 +40,7 @@ func (s *IDs) Len() int {
 	return n
 }
 
-// Each calls fn for each id, ascending, until it returns false.
+// Each calls fn for each id, in ascending order, until fn returns false.
 func (s *IDs) Each(fn func(note.ID) bool) {
 	for i, w := range s.words {
 		for ; w != 0; w &= w - 1 {
@@ -53,7 +53,7 @@ func (s *IDs) Each(fn func(note.ID) bool) {
 
 func (s *IDs) clone() IDs { return IDs{append([]uint64(nil), s.words...)} }
 
-// and keeps what is in o too.
+// and removes the ids that are not in o.
 func (s *IDs) and(o *IDs) {
 	n := min(len(s.words), len(o.words))
 	s.words = s.words[:n]
@@ -62,7 +62,7 @@ func (s *IDs) and(o *IDs) {
 	}
 }
 
-// or takes in what is in o.
+// or adds the ids in o.
 func (s *IDs) or(o *IDs) {
 	if len(o.words) > len(s.words) {
 		s.words = append(s.words, make([]uint64, len(o.words)-len(s.words))...)
@@ -72,7 +72,7 @@ func (s *IDs) or(o *IDs) {
 	}
 }
 
-// without takes out what is in o.
+// without removes the ids in o.
 func (s *IDs) without(o *IDs) {
 	for i := range min(len(s.words), len(o.words)) {
 		s.words[i] &^= o.words[i]

@@ -14,7 +14,7 @@ import (
 	"doublet/test/external"
 )
 
-// languages are letters such as the corpus has none of.
+// languages holds messages in languages that the corpus lacks.
 var languages = []string{
 	"From: Jürgen Weiß <jw@example.org>\r\nSubject: Straßenbahnfahrplanänderung\r\n\r\nDie Straßenbahn fährt während der Bauarbeiten am Großen Bärenplatz nicht. Für Fahrgäste gibt es Busse.\r\n",
 	"From: 田中 <t@example.jp>\r\nSubject: =?utf-8?B?5p2x5Lqs44Gu5Lya6K2w?=\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n明日の会議は東京駅で行います。資料を忘れないでください。\r\n",
@@ -25,8 +25,8 @@ var languages = []string{
 	"From: a <a@example.il>\r\nSubject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nניפגש מחר בתל אביב\r\n",
 }
 
-// TestCorpus asks about real messages, and some in other languages, for words, beginnings, phrases and strings that
-// stand in them or nearly do: the index finds what a look at every text finds, and nothing else.
+// TestCorpus searches real messages, and some in other languages, for words, prefixes, phrases and strings that occur
+// in them exactly or almost. The index must find the same messages as brute force.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	messages := append(external.Corpus(t, 250), languages...)
@@ -49,7 +49,7 @@ func TestCorpus(t *testing.T) {
 			all = append(all, d)
 		}
 	}
-	// some cuts a piece out of a text: n words from their middle or their start, or with the last letter changed.
+	// some returns a piece of a text: n words from the middle or the start, or with the last letter changed.
 	some := func() (piece string, words []string) {
 		for {
 			d := all[rng.IntN(len(all))]

@@ -7,9 +7,9 @@ import (
 	"doublet/search/text"
 )
 
-// Directory makes texts of the documents of the directory: names and addresses of people, groups, mail-in databases
-// and servers. Names are found as subject, addresses as from, descriptions as body. What was removed has none,
-// and secrets never have.
+// Directory makes the texts of the directory's documents: names and addresses of people, groups, mail-in databases and
+// servers. Names are in field Subject, addresses in From, descriptions in Body. Removed entries have no text, and
+// secrets are never included.
 func Directory(c *note.Content) []text.Stretch {
 	if c.Items.Get("Removed") != nil {
 		return nil

@@ -11,25 +11,26 @@ import (
 	"doublet/store"
 )
 
-// Verdict is what the index knows of a test of texts, for all notes of a database.
+// Verdict is the index's result for a text test, for all notes of a database.
 type Verdict struct {
 	yes, ask IDs
-	// upto is the last note that the index knows; all says that words say nothing about the test.
+	// upto is the last note that the index knows. all is set if the words in the index cannot decide the test for any
+	// note.
 	upto note.ID
 	all  bool
 }
 
-// Answer is a verdict on one note.
+// Answer is the result for one note.
 type Answer uint8
 
-// The answers. Ask: the note's text has to be looked at.
+// The answers. Ask means that the note's text has to be read.
 const (
 	No Answer = iota
 	Yes
 	Ask
 )
 
-// On is the verdict on a note.
+// On returns the answer for a note.
 func (v *Verdict) On(id note.ID) Answer {
 	switch {
 	case v.yes.Has(id):
@@ -40,7 +41,7 @@ func (v *Verdict) On(id note.ID) Answer {
 	return No
 }
 
-// Few lists the notes up to last that are not No, where there are at most limit of them.
+// Few returns the notes up to last whose answer is not No. It returns false if there may be more than limit of them.
 func (v *Verdict) Few(limit int, last note.ID) ([]note.ID, bool) {
 	behind := uint64(0)
 	if last > v.upto {
@@ -63,11 +64,12 @@ func (v *Verdict) Few(limit int, last note.ID) ([]note.ID, bool) {
 	return out, true
 }
 
-// unknown is the verdict of no index.
+// unknown returns the verdict without an index: Ask for all notes.
 func unknown() *Verdict { return &Verdict{all: true} }
 
-// Find asks the index about tests of texts in a database, all at one moment: r reads the database, at that moment or
-// later. What the index does not know, because it is behind, or there is none, is Ask. A nil Service knows nothing.
+// Find returns the index's verdicts on text tests in a database, all as of one moment. r must read the database at that
+// moment or later. The answer is Ask for notes that the index does not know, because it lags behind or does not exist.
+// With a nil Service, all answers are Ask.
 func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text) ([]*Verdict, error) {
 	out := make([]*Verdict, len(tests))
 	for i := range out {
@@ -93,7 +95,7 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 		return errors.Join(err, v.Close())
 	})
 	if err != nil && ctx.Err() == nil {
-		// An index that fails costs time, and no answers.
+		// A failing index costs time, but no answers.
 		s.failed(x, err)
 		for i := range out {
 			out[i] = unknown()
@@ -103,17 +105,17 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 	return out, err
 }
 
-// finder answers from one view of the index.
+// finder computes verdicts from one view of the index.
 type finder struct {
 	v *index.View
-	// behind are notes that changed since the index saw them, late those whose attachments it has not seen, cut
+	// behind holds notes that changed after the index read them, late those whose attachments it has not read, and cut
 	// those that have a word longer than its term.
 	behind, late, cut IDs
-	// again are notes that may have had other words than they have.
+	// again holds notes whose words in the index may be outdated.
 	again IDs
 }
 
-// begin collects what the index does not know whole.
+// begin collects the notes that the index does not know completely.
 func (f *finder) begin() {
 	for _, id := range f.v.Late() {
 		f.late.Add(id)
@@ -130,7 +132,7 @@ func (f *finder) begin() {
 	}
 }
 
-// behindOf collects what changed since.
+// behindOf collects the notes that changed since the index read them.
 func (f *finder) behindOf(r *store.Reader) error {
 	since := f.v.Cursor.Seq
 	if b := f.v.Build; !b.Done && b.Seq != 0 {
@@ -165,7 +167,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// verdict works a test out.
+// verdict computes the verdict on a test.
 func (f *finder) verdict(t *query.Text) (*Verdict, error) {
 	out := &Verdict{upto: f.v.Build.Upto}
 	groups := t.Groups()
@@ -202,7 +204,8 @@ func (f *finder) verdict(t *query.Text) (*Verdict, error) {
 	return out, nil
 }
 
-// group finds the notes of which a word fits one of the patterns: found are all, yes those that pass by that alone.
+// group finds the notes with a word that fits one of the patterns. It adds all of them to found, and to yes those for
+// which the word alone decides the test.
 func (f *finder) group(t *query.Text, g query.Group, found, yes *IDs) error {
 	parts := f.v.Parts()
 	for _, p := range g {

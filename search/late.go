@@ -10,18 +10,18 @@ import (
 	"doublet/store"
 )
 
-// lateBatch is how many notes with attachments are looked up at once.
+// lateBatch is the number of notes with attachments that are listed at once.
 const lateBatch = 100
 
-// lateNote is a note whose attachments are still to be read.
+// lateNote is a note whose attachments are not read yet.
 type lateNote struct {
 	db    note.DatabaseID
 	build uint32
 	id    note.ID
 }
 
-// attachments reads the attachments of messages, one after the other, beside the feed: one that takes long keeps
-// nobody else's words waiting.
+// attachments reads the attachments of messages one by one, in its own goroutine, so that a slow attachment does not
+// delay the words of other messages.
 func (w *worker) attachments(ctx context.Context) error {
 	a := newAnalyser()
 	var seen recipes
@@ -58,7 +58,7 @@ func (w *worker) attachments(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lateOne reads the attachments of one note; false: they cannot be read now.
+// lateOne reads the attachments of one note. It returns false if they cannot be read now.
 func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *recipes) (bool, error) {
 	var what *analysed
 	var date int64
@@ -85,8 +85,8 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, store.ErrDamaged):
-		what = nil // the message has no attachments that anybody could read
-	case errors.Is(err, store.ErrNotFound): // the database is gone
+		what = nil // treat it as a message without readable attachments
+	case errors.Is(err, store.ErrNotFound): // the database was removed
 	case errors.Is(err, store.ErrClosed):
 		return false, err
 	case err != nil:
@@ -114,7 +114,7 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 			if what.count > 0 {
 				p := what.piece()
 				p.Note, p.Date, p.Kind = l.id, date, index.Attachments
-				if b.Again { // of the message that the note has now
+				if b.Again { // the piece belongs to the current message of the note
 					p.Flags |= index.Mutable
 				}
 				u.Put(l.db, b, p)
@@ -125,7 +125,7 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 	})
 }
 
-// merging puts databases on the list of those that may have something to merge.
+// merging adds databases to those that may have segments to merge.
 func (w *worker) merging(list ...note.DatabaseID) {
 	if len(list) == 0 {
 		return
@@ -151,7 +151,7 @@ func (w *worker) takeMergeable() (note.DatabaseID, bool) {
 	return 0, false
 }
 
-// merge makes larger segments of smaller ones.
+// merge merges small segments into larger ones.
 func (w *worker) merge(ctx context.Context) error {
 	for ctx.Err() == nil {
 		db, ok := w.takeMergeable()
@@ -196,7 +196,7 @@ func (w *worker) mergeOne(ctx context.Context, db note.DatabaseID) error {
 			var err error
 			merged, err = w.x.Merge(db, next, alive, pause)
 			if unread != nil && ctx.Err() == nil && !errors.Is(unread, store.ErrClosed) {
-				return nil // the database is gone or out of service
+				return nil // the database was removed or is out of service
 			}
 			if err != nil {
 				return err

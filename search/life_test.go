@@ -16,7 +16,7 @@ import (
 	"doublet/store/layout"
 )
 
-// hand takes the steps of an index by hand, one after the other.
+// hand runs the steps of an index one by one.
 type hand struct {
 	*world
 	k *worker
@@ -47,7 +47,7 @@ func (w *world) hand() *hand {
 	return h
 }
 
-// all does what there is to do but for attachments.
+// all runs all pending steps except for attachments.
 func (h *hand) all() {
 	h.t.Helper()
 	for more := true; more; {
@@ -84,7 +84,7 @@ func (h *hand) state(db note.DatabaseID) *index.State {
 	return s
 }
 
-// ask is Query for a search box's text.
+// ask runs Query for the text of a search box.
 func (w *world) ask(db note.DatabaseID, s string) []note.ID {
 	w.t.Helper()
 	n, err := query.Parse(s, w.f.Clock.Now())
@@ -109,7 +109,7 @@ func (w *world) found(db note.DatabaseID, s string, want ...note.ID) {
 	}
 }
 
-// verdict is what the index alone says of a word.
+// verdict returns the answer of the index alone for a word.
 func (w *world) verdict(db note.DatabaseID, word string, id note.ID) Answer {
 	w.t.Helper()
 	var out Answer
@@ -132,7 +132,8 @@ func withODT(body, attached string) string {
 
 var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestAttachmentsLater: the words of attachments come later than those of the message, and are found all the same.
+// TestAttachmentsLater checks that the words of attachments are indexed later than those of the message, and are found
+// nevertheless.
 func TestAttachmentsLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,7 +165,7 @@ func TestAttachmentsLater(t *testing.T) {
 	}
 }
 
-// TestDocuments: notes that are no mail change, come and go.
+// TestDocuments changes, adds and removes notes that are not mail.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -195,7 +196,7 @@ func TestDocuments(t *testing.T) {
 		})
 	}
 	revise(person("Berta Schmidt"))
-	// Before the index has seen it, and after.
+	// Before and after the index has read it.
 	for range 2 {
 		w.found(db, "muller")
 		w.found(db, "schmidt", id)
@@ -216,8 +217,8 @@ func TestDocuments(t *testing.T) {
 	w.same(db, &query.Node{Op: query.OpText, Text: query.Phrase(text.Any, "alias")}, "alias")
 }
 
-// TestOtherMessage: where a note has another message than the one that was read, which replication can bring about, the
-// words of the old one are not found, and the new ones are.
+// TestOtherMessage checks a note whose message is not the one that was indexed, which replication can cause. The words
+// of the old message are not found, and those of the new one are.
 func TestOtherMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -235,7 +236,7 @@ func TestOtherMessage(t *testing.T) {
 	if b := h.state(db).Active; b.Again || b.Records != 2 {
 		t.Fatalf("a flag makes the index read again: %+v", b)
 	}
-	// The index has read of the first note what the second holds, and the other way round.
+	// Make the index as if both notes had held other messages before.
 	if err := h.x.Update(func(u *index.Writer) error {
 		s, err := u.State(db)
 		if err != nil {
@@ -267,7 +268,7 @@ func TestOtherMessage(t *testing.T) {
 	w.update(db, func(x *store.Writer) error {
 		return errors.Join(x.SetKeyword(ids[0], "$flagged", false), x.SetKeyword(ids[1], "$flagged", false))
 	})
-	check() // before the index has seen it
+	check() // before the index has read it
 	h.all()
 	check()
 	if b := h.state(db).Active; !b.Again {
@@ -277,7 +278,7 @@ func TestOtherMessage(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	check()
-	// Merged, only the latest is left.
+	// After a merge only the latest piece remains.
 	for range 3 {
 		if err := h.x.Update(func(u *index.Writer) error {
 			s, err := u.State(db)
@@ -299,7 +300,7 @@ func TestOtherMessage(t *testing.T) {
 	}
 }
 
-// TestRebuild builds beside what answers, with mail coming in all the time.
+// TestRebuild rebuilds an index while mail arrives.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -351,7 +352,7 @@ func TestRebuild(t *testing.T) {
 		n := g.query(2)
 		w.same(db, n, describe(n))
 	}
-	// What the old build had is gone from the index.
+	// Nothing of the old build remains in the index.
 	left := 0
 	if err := h.x.Lates(func(d note.DatabaseID, build uint32, _ note.ID) bool {
 		if d == db && build == before {
@@ -363,7 +364,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestOutOfService: what happens in a database while it cannot be read is made up for.
+// TestOutOfService checks that the index catches up with changes in a database that could not be read for a while.
 func TestOutOfService(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

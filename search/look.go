@@ -11,8 +11,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// Look is the text of one note, read as far as tests ask for it: what decides where the index does not. It is used
-// within a read of the store, by one goroutine.
+// Look reads the text of one note as far as tests need it. It decides tests that the index cannot. It is used within
+// one read of the store, by one goroutine.
 type Look struct {
 	s   *Service
 	ctx context.Context
@@ -24,7 +24,7 @@ type Look struct {
 	head, main, more *text.Document
 }
 
-// Look looks at a note whose row the caller has read. A nil Service reads with the default limits.
+// Look returns a Look at a note whose row the caller has read. A nil Service uses the default limits.
 func (s *Service) Look(ctx context.Context, r *store.Reader, id note.ID, row *layout.Note) *Look {
 	return &Look{s: s, ctx: ctx, r: r, id: id, row: row}
 }
@@ -36,7 +36,7 @@ func (l *Look) limits() text.Limits {
 	return l.s.opt.Limits
 }
 
-// Passes says whether the note's text passes a test.
+// Passes reports whether the note's text passes a test.
 func (l *Look) Passes(t *query.Text) (bool, error) {
 	if l.s != nil {
 		l.s.stat.looked.Inc()
@@ -61,7 +61,7 @@ func (l *Look) Passes(t *query.Text) (bool, error) {
 	return t.In(d), nil
 }
 
-// headBytes is how much of a message is read at first to find its header.
+// headBytes is the number of bytes of a message that are read first to find its header.
 const headBytes = 16 << 10
 
 func (l *Look) header() (*text.Document, error) {
@@ -78,7 +78,7 @@ func (l *Look) header() (*text.Document, error) {
 		if b, err = st.AppendRange(b[:0], 0, n); err != nil {
 			return nil, err
 		}
-		// A header that ends with what was read may go on.
+		// If the header ends exactly where the read ended, it may continue: read more.
 		if end := mime.HeaderEnd(b); end < len(b) || n >= min(st.Size(), text.MaxMessage) {
 			b = b[:end]
 			break
@@ -88,7 +88,7 @@ func (l *Look) header() (*text.Document, error) {
 	return l.head, nil
 }
 
-// Main is the note's text without that of its attachments.
+// Main returns the note's text without that of slow attachments.
 func (l *Look) Main() (*text.Document, error) {
 	if l.main != nil {
 		return l.main, nil
@@ -119,7 +119,7 @@ func (l *Look) kind() texts {
 	return l.s.opt.Kinds[l.r.Info().Kind]
 }
 
-// attachments are read by few at a time: they can take long.
+// attachments returns the text of slow attachments. Only a few queries may read attachments at the same time.
 func (l *Look) attachments() (*text.Document, error) {
 	switch {
 	case l.more != nil:

@@ -13,7 +13,7 @@ import (
 	"doublet/store"
 )
 
-// TestFeedCut: an index that comes too late for the feed goes by the databases' own rows.
+// TestFeedCut checks that an index whose cursor is no longer in the feed catches up from the rows of the databases.
 func TestFeedCut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -66,7 +66,7 @@ func TestFeedCut(t *testing.T) {
 	}
 }
 
-// TestCrash takes the index back to what was flushed: it goes on from its cursor, and nothing is missing.
+// TestCrash resets the index to its last flush. It continues from its cursor and misses nothing.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 4; seed++ {
@@ -90,7 +90,7 @@ func TestCrash(t *testing.T) {
 			w.s.Close()
 			w.f = after
 			w.open()
-			for range 5 { // without an index, as it is, and at work
+			for range 5 { // without an index, as it is, and while it is running
 				n := g.text()
 				w.same(dbs[0], n, describe(n))
 			}
@@ -109,7 +109,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestRestored: a store that was restored gives note ids again that the index knows as other notes.
+// TestRestored restores a store, which then assigns note ids again that the index knows for other notes.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,7 +118,7 @@ func TestRestored(t *testing.T) {
 	w.deliver(mail("one", "apple"), day, old)
 	q := w.deliver(mail("quiet", "stillness"), day, quiet)[0]
 	h.all()
-	// The state of the store, and not of the index, as it is now.
+	// Save the current state of the store, but not of the index.
 	m, err := w.s.Capture(w.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestRestored(t *testing.T) {
 	w.found(old, "banana", lost)
 	built := h.state(quiet).Active.ID
 	w.close()
-	// Restored.
+	// Restore the store.
 	dir := w.f.FS.PathJoin("data", "notes")
 	if err := w.f.FS.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func (w *world) put(path string, b []byte) {
 	}
 }
 
-// TestDamaged: an index whose files are damaged is given up and made anew; answers are right all along.
+// TestDamaged checks that a damaged index is discarded and built again, and that answers are always correct.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -253,7 +253,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestDead: an engine that gives up takes nobody along.
+// TestDead checks that a failed engine does not block the server.
 func TestDead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -279,7 +279,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestOtherMaking: an index of other settings is made anew.
+// TestOtherMaking checks that an index with other settings is built again.
 func TestOtherMaking(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

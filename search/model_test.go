@@ -20,7 +20,7 @@ import (
 
 type layoutNote = layout.Note
 
-// odt is an OpenDocument text in lines of base64.
+// odt returns an OpenDocument text, encoded in lines of base64.
 func odt(s string) string {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -43,12 +43,12 @@ func odt(s string) string {
 	return out.String() + e
 }
 
-// asks makes random queries.
+// asks generates random queries.
 type asks struct{ *writer }
 
 var allFields = []text.Field{text.Any, text.Any, text.Content, text.Body, text.Subject, text.From, text.To, text.Cc, text.Header, text.Filename, text.Attached, text.Quoted, text.Subject | text.Body}
 
-// piece is a part of a text as somebody may look for it: cut anywhere.
+// piece returns a part of a random text, cut at arbitrary places.
 func (a *asks) piece() string {
 	s := []rune(a.line(1 + a.rng.IntN(3)))
 	if len(s) == 0 {
@@ -100,7 +100,7 @@ func (a *asks) query(depth int) *query.Node {
 	return n
 }
 
-// describe says what a query looks for.
+// describe returns a description of a query.
 func describe(n *query.Node) string {
 	if n.Op == query.OpText {
 		kind := "words"
@@ -116,8 +116,8 @@ func describe(n *query.Node) string {
 	return fmt.Sprintf("%d(%s)", n.Op, strings.Join(kids, "; "))
 }
 
-// TestModel delivers, flags and deletes at random and asks at random, with the index behind, at work and whole: the
-// answers are always those of brute force.
+// TestModel delivers, flags and deletes random messages and runs random queries while the index is lagging, running and
+// complete. The answers must always be those of brute force.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
@@ -138,7 +138,7 @@ func TestModel(t *testing.T) {
 				if round%2 == 0 && round > 0 {
 					w.catch()
 				}
-				if round == 4 { // another process
+				if round == 4 { // restart
 					w.close()
 					w.open()
 					w.run()
@@ -157,7 +157,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// change does something to one of the databases.
+// change makes a random change in one of the databases.
 func (w *world) change(g *asks, dbs []note.DatabaseID, live map[note.DatabaseID][]note.ID) {
 	db := dbs[g.rng.IntN(len(dbs))]
 	switch n := g.rng.IntN(10); {

@@ -13,41 +13,41 @@ import (
 	"doublet/store/layout"
 )
 
-// learned is what a step found out about a note.
+// learned is the result of reading one note.
 type learned struct {
 	db  note.DatabaseID
 	id  note.ID
 	seq uint64
-	// date is the note's; what is nil where the note has no text. gone: the note is no more.
+	// date is the note's date. what is nil if the note has no text. gone is set if the note no longer exists.
 	date int64
 	what *analysed
 	gone bool
-	// message is the one that the note holds, 0 for none.
+	// message is the recipe id of the note's message, 0 for none.
 	message note.RecipeID
 }
 
-// step is what is written at once.
+// step collects the changes that are written to the index in one batch.
 type step struct {
 	list  []learned
 	bytes int
-	// begin are databases that were met for the first time, lost those that could not be read, with the sequence before
-	// what is missed.
+	// begin holds databases that are new to the index. lost holds those that could not be read, each with the sequence
+	// before the first change that was missed. drop holds those to be removed.
 	begin map[note.DatabaseID]bool
 	lost  map[note.DatabaseID]uint64
 	drop  map[note.DatabaseID]bool
-	// upto is how far the active build of a database will have come; a database is here once it was looked up.
+	// upto caches the positions of the databases used in this step.
 	upto map[note.DatabaseID]*reach
 }
 
-// reach is where a database's builds stand within a step.
+// reach is the position of a database's builds within a step.
 type reach struct {
-	active bool // there is one
+	active bool // there is an active build
 	done   bool
 	upto   note.ID
-	next   note.ID // how far the build beside has come
-	// ids are the builds' numbers, 0 for none.
+	next   note.ID // the position of the next build
+	// ids holds the numbers of the active and the next build, 0 for none.
 	ids [2]uint32
-	// read are the messages that the step has read already.
+	// read holds the messages that this step has read already.
 	read map[note.ID]note.RecipeID
 }
 
@@ -60,7 +60,7 @@ func newStep() *step {
 
 func (t *step) full() bool { return t.bytes >= batchBytes }
 
-// read takes a step along the feed, and says whether there is more.
+// read processes a batch of changes from the feed. It reports whether there are more.
 func (w *worker) read(ctx context.Context) (more bool, err error) {
 	var list []store.Change
 	next, err := w.s.store.Feed(w.cur, func(c store.Change) bool {
@@ -82,7 +82,7 @@ func (w *worker) read(ctx context.Context) (more bool, err error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		// Changes of one database that follow each other are read at one moment.
+		// Read consecutive changes of one database in one store read.
 		n := 1
 		for i+n < len(list) && list[i+n].Database == list[i].Database {
 			n++
@@ -100,7 +100,7 @@ func (w *worker) read(ctx context.Context) (more bool, err error) {
 	return more, w.write(ctx, t, next)
 }
 
-// changes looks at changes of one database, and says how many were.
+// changes reads the notes of changes in one database. It returns the number of changes processed.
 func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (done int, err error) {
 	db := list[0].Database
 	if ok, known := w.kinds[db]; known && !ok || t.drop[db] {
@@ -110,7 +110,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	if err != nil {
 		return 0, err
 	}
-	var own error // not of the reading itself
+	var own error // an error of the index, not of reading the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 		kind, ok := w.s.opt.Kinds[r.Info().Kind]
 		if len(w.kinds) > 100_000 {
@@ -149,7 +149,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	case err != nil && errors.Is(err, store.ErrClosed):
 		return 0, err
 	case err != nil:
-		// Out of service, or damaged: it is read again, from here, when it is back.
+		// The database is out of service or damaged: continue here when it is available again.
 		if _, ok := t.lost[db]; !ok {
 			t.lost[db] = max(list[0].Seq, 2) - 1
 		}
@@ -166,7 +166,7 @@ func (t *step) add(l learned) {
 	t.list = append(t.list, l)
 }
 
-// reach is where a database stands.
+// reach returns the position of a database.
 func (w *worker) reach(t *step, db note.DatabaseID) (*reach, error) {
 	if at := t.upto[db]; at != nil {
 		return at, nil
@@ -186,11 +186,11 @@ func (w *worker) reach(t *step, db note.DatabaseID) (*reach, error) {
 	return at, nil
 }
 
-// learn reads a note that has changed. It says whether there is anything to write.
+// learn reads a note that has changed. It reports whether there is something to write to the index.
 func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool, error) {
 	isNew := at.done && l.id > at.upto
 	if !isNew && l.id > at.upto && l.id > at.next {
-		return false, nil // whoever builds comes to it
+		return false, nil // the build in progress will read it
 	}
 	row, err := r.Row(l.id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -215,7 +215,7 @@ func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool
 	return true, w.fill(r, row, l, kind)
 }
 
-// known says whether the builds have the message that a note holds: all that changed is its flags and places.
+// known reports whether the builds already contain the note's current message. Then only its flags or folders changed.
 func (w *worker) known(at *reach, l *learned, row *layout.Note) (bool, error) {
 	if row.Recipe == 0 {
 		return false, nil
@@ -234,10 +234,10 @@ func (w *worker) known(at *reach, l *learned, row *layout.Note) (bool, error) {
 	return true, nil
 }
 
-// texts makes texts of a note that holds no message.
+// texts makes the texts of a note without a message.
 type texts = func(*note.Content) []text.Stretch
 
-// fill reads a note's text.
+// fill reads the text of a note.
 func (w *worker) fill(r *store.Reader, row *layout.Note, l *learned, kind texts) (err error) {
 	l.date = row.Date
 	switch {
@@ -249,7 +249,7 @@ func (w *worker) fill(r *store.Reader, row *layout.Note, l *learned, kind texts)
 		l.what, err = w.content(r, l.id, kind)
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNotFound) {
-		// One bad note never stops the rest: it has no words.
+		// A note that cannot be read must not stop the indexing: treat it as a note without words.
 		w.s.log.Warn("search: a note cannot be read", "database", l.db.String(), "note", uint64(l.id), "err", err)
 		l.what, err = &analysed{skipped: text.Skipped{Broken: 1}}, nil
 	}
@@ -264,10 +264,10 @@ func (w *worker) content(r *store.Reader, id note.ID, kind texts) (*analysed, er
 	return w.words.document(&text.Document{Stretches: kind(&c.Content)}), nil
 }
 
-// sparseFrom is the size from which a message is read without its large parts.
+// sparseFrom is the size in bytes from which a message is read without its large parts.
 const sparseFrom = 64 << 10
 
-// message reads a message without what takes long.
+// message reads the text of a message, without slow attachments.
 func (w *worker) message(r *store.Reader, row *layout.Note, id note.ID) (*analysed, error) {
 	if a := w.seen.get(row.Recipe); a != nil {
 		return a, nil
@@ -306,14 +306,14 @@ func (w *worker) document(r *store.Reader, row *layout.Note, id note.ID) (*text.
 	return text.Message(raw, w.s.opt.Limits), nil
 }
 
-// recipes remembers what was read last: a message to many is read once.
+// recipes caches the words of the messages read last, so that a message to many recipients is read once.
 type recipes struct {
 	m     map[note.RecipeID]*analysed
 	order []note.RecipeID
 	bytes int
 }
 
-// What is remembered: messages, and bytes of their words.
+// Limits of recipes: messages, and bytes of their words.
 const (
 	recipesMax     = 256
 	recipeBytesMax = 4 << 20
@@ -335,7 +335,7 @@ func (c *recipes) put(id note.RecipeID, a *analysed) {
 	c.bytes += len(a.coded)
 }
 
-// write writes a step and moves the cursor.
+// write writes a step to the index and moves the cursor.
 func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	err := w.x.Update(func(u *index.Writer) error {
 		for db := range t.drop {
@@ -386,7 +386,7 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	return w.pack(ctx, t)
 }
 
-// put writes what was learned of a note.
+// put writes the result of reading a note into the builds of its database.
 func (w *worker) put(u *index.Writer, t *step, l *learned) error {
 	s, err := u.State(l.db)
 	if err != nil || s.Active == nil {
@@ -407,7 +407,7 @@ func (w *worker) put(u *index.Writer, t *step, l *learned) error {
 	return nil
 }
 
-// putInto writes what was learned of a note into one build.
+// putInto writes the result of reading a note into one build.
 func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool) error {
 	if isNew {
 		b.Upto = l.id
@@ -427,7 +427,7 @@ func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool
 		if err != nil || had == l.message {
 			return err
 		}
-		mutable = true // it had another message, or was gone for a while
+		mutable = true // the note had another message before, or was deleted and came back
 	}
 	u.Keep(l.db, b, l.id, l.message)
 	b.MaxSeq = max(b.MaxSeq, l.seq)
@@ -453,12 +453,12 @@ func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool
 	return nil
 }
 
-// later says whether a step has left attachments for later.
+// later reports whether the step read notes whose attachments are still to be read.
 func (t *step) later() bool {
 	return slices.ContainsFunc(t.list, func(l learned) bool { return l.what != nil && l.what.later })
 }
 
-// pack makes segments where enough has come together.
+// pack turns waiting records into segments where there are enough.
 func (w *worker) pack(ctx context.Context, t *step) error {
 	for db := range t.upto {
 		if err := w.packOne(ctx, db); err != nil {
@@ -503,7 +503,7 @@ func (w *worker) packOne(ctx context.Context, db note.DatabaseID) error {
 	return err
 }
 
-// build takes a step of building a database, and says whether there was one to build.
+// build runs one step of building a database. It reports whether there was a database to build.
 func (w *worker) build(ctx context.Context) (bool, error) {
 	now := w.s.env.Clock.Now()
 	for range len(w.pending) {
@@ -522,13 +522,13 @@ func (w *worker) build(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// A step of building reads so many rows, or so many notes.
+// Limits of one build step: rows when catching up, notes when reading on.
 const (
 	buildRows  = 2000
 	buildNotes = 64
 )
 
-// buildOne takes a step of building a database, and says whether there is more to do.
+// buildOne runs one step of building a database. It reports whether there is more to do.
 func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, err error) {
 	st, err := w.x.State(db)
 	if err != nil || st.Active == nil {
@@ -604,8 +604,8 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 	return !ended, err
 }
 
-// catchUp reads what changed in a database behind a sequence among the notes that the build has, and returns how
-// far it came: 0 where that is all.
+// catchUp reads the changes after a build's Seq, among the notes that the build contains. It returns the new Seq, or 0
+// if it has caught up.
 func (w *worker) catchUp(r *store.Reader, t *step, db note.DatabaseID, b *index.Build, kind texts) (uint64, error) {
 	rows, since := 0, b.Seq
 	var inner error
@@ -632,7 +632,7 @@ func (w *worker) catchUp(r *store.Reader, t *step, db note.DatabaseID, b *index.
 	return since, nil
 }
 
-// further reads the notes behind upto.
+// further reads the notes after upto. It returns the last note read, and ended if it reached the end.
 func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note.ID, kind texts) (last note.ID, ended bool, err error) {
 	last, ended = upto, true
 	rows, begun := 0, w.s.env.Clock.Now()

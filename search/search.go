@@ -1,9 +1,8 @@
-// Package search is full text over the databases of a server: headers, bodies and attachments of mail, names
-// in the directory. doc/search.md says what can be found and how.
+// Package search is the full-text search over the databases of a server: headers, bodies and attachments of mail, and
+// names in the directory. doc/search.md describes what can be found and how.
 //
-// An index that lies beside the store is kept from the store's feed, in the background: mail never waits for
-// it. Whoever asks gets an answer that is exact all the same: what the index does not know, or is not sure of, is
-// looked up in the texts themselves.
+// The index lies beside the store. It follows the store's feed in the background, so mail never waits for it. Answers
+// are exact nevertheless: what the index does not know, or is not sure of, is decided by reading the texts.
 package search
 
 import (
@@ -26,26 +25,26 @@ import (
 	"doublet/wire/mime"
 )
 
-// Consumer is the name under which the index's cursor stands in the store, so that the feed is kept for it.
+// Consumer is the name of the index's cursor in the store. The store keeps the feed from that cursor on.
 const Consumer = "search"
 
-// Options are the settings of the room. Zero values take the defaults.
+// Options are the settings of the search. Zero values mean the defaults.
 type Options struct {
-	// Dir is the folder of the index.
+	// Dir is the folder that holds the index.
 	Dir string
-	// CacheSize, MemTableSize and DocsSize are memory of the index: see index.Options.
+	// CacheSize, MemTableSize and DocsSize are memory limits of the index, in bytes; see index.Options.
 	CacheSize, MemTableSize, DocsSize int64
-	// Limits bound what is read of a message.
+	// Limits bounds the text that is read from a message.
 	Limits text.Limits
-	// NoAttachments leaves out the text of attachments that takes work to get at.
+	// NoAttachments disables reading the text of attachments that are slow to read (see text.Document.Later).
 	NoAttachments bool
-	// Share and RebuildShare are how much of one processor the index takes, in percent: to keep up (50), and to
-	// read what was there before it (25).
+	// Share and RebuildShare limit the time that the index uses, in percent of one processor: Share for following the
+	// feed (default 50), RebuildShare for reading older notes (default 25).
 	Share, RebuildShare int
-	// Kinds are the kinds of database that are indexed, each with what makes texts of notes that hold no message; nil
-	// where only messages are read.
+	// Kinds maps the kinds of databases that are indexed to a function that makes the texts of notes without a message.
+	// The function is nil if only messages are indexed.
 	Kinds map[string]func(*note.Content) []text.Stretch
-	// Parts finds the index of parts in the summary of a message; nil: messages are read whole.
+	// Parts returns the index of parts from a message's summary. If it is nil, messages are read whole.
 	Parts func(summary []byte) (mime.Index, bool)
 	Stats Stats
 }
@@ -68,22 +67,23 @@ type Service struct {
 	stat  counters
 
 	idx atomic.Pointer[index.Index]
-	// rebuilds are databases that are to be built anew; 0 stands for all.
+	// rebuilds lists the databases to rebuild; 0 stands for all.
 	mu       sync.Mutex
 	rebuilds []note.DatabaseID
-	// changed are databases that were made, removed or changed as a whole; changedAll: more than are remembered.
+	// changed lists databases that were created, removed or changed as a whole. changedAll is set if there were too
+	// many to list.
 	changed    []note.DatabaseID
 	changedAll bool
 	kick       chan struct{}
 
-	// passed is closed and made anew whenever the feed was read up to its end.
+	// passed is closed and replaced after each step of the workers.
 	passed  chan struct{}
 	lag     lagging
-	extract chan struct{} // who reads attachments for a query holds a place in it
-	bad     chan error    // why the index at work is to be given up
+	extract chan struct{} // limits how many queries read attachments at the same time
+	bad     chan error    // the reason why the current index is to be discarded
 }
 
-// New returns the service over a store. Run keeps its index; until then nothing is indexed.
+// New returns the search service of a store. Nothing is indexed before Run.
 func New(s *store.Store, e *env.Env, o Options) *Service {
 	o.fill()
 	svc := &Service{
@@ -98,7 +98,7 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	return svc
 }
 
-// index is the one that answers; nil where there is none.
+// index returns the index that answers queries, or nil if there is none.
 func (s *Service) index() *index.Index {
 	if s == nil {
 		return nil
@@ -106,7 +106,7 @@ func (s *Service) index() *index.Index {
 	return s.idx.Load()
 }
 
-// guard runs fn, which uses the index, so that an index that dies takes nobody along.
+// guard runs fn, which uses the index, such that a dead index does not block the caller.
 func (s *Service) guard(ctx context.Context, x *index.Index, fn func(context.Context) error) error {
 	var err error
 	if e := x.Guard(ctx, func(ctx context.Context) { err = fn(ctx) }); e != nil {
@@ -115,7 +115,7 @@ func (s *Service) guard(ctx context.Context, x *index.Index, fn func(context.Con
 	return err
 }
 
-// failed takes note that the index could not answer. One that is damaged is given up by Run.
+// failed records that the index could not answer. If the index is damaged, failed makes Run discard it.
 func (s *Service) failed(x *index.Index, err error) {
 	if errors.Is(err, index.ErrClosed) {
 		return
@@ -130,7 +130,7 @@ func (s *Service) failed(x *index.Index, err error) {
 	}
 }
 
-// wake lets Run look what there is to do.
+// wake makes Run look for work.
 func (s *Service) wake() {
 	select {
 	case s.kick <- struct{}{}:
@@ -138,10 +138,11 @@ func (s *Service) wake() {
 	}
 }
 
-// Limits are those that texts are read with.
+// Limits returns the limits for reading texts.
 func (s *Service) Limits() text.Limits { return s.opt.Limits }
 
-// making says what the words of the index are made with: what changes them makes it another.
+// making returns a number that identifies the settings that determine the words in the index. When it changes, the
+// index is built again.
 func (s *Service) making() uint64 {
 	l := s.opt.Limits
 	v := uint64(0)
@@ -154,7 +155,7 @@ func (s *Service) making() uint64 {
 	return v
 }
 
-// Run keeps the index until ctx ends. An index that cannot be read is made anew.
+// Run maintains the index until ctx ends. If the index cannot be read, Run builds a new one.
 func (s *Service) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		x, err := s.open()
@@ -162,7 +163,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-s.bad: // of the one before
+		case <-s.bad: // of an earlier index
 		default:
 		}
 		s.idx.Store(x)
@@ -186,7 +187,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// folders are those of indexes, by number; the highest is the one that counts.
+// folders returns the numbers of the index folders, ascending. The highest one is the current index.
 func (s *Service) folders() ([]uint64, error) {
 	if err := s.env.FS.MkdirAll(s.opt.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("search: make %s: %w", s.opt.Dir, err)
@@ -209,7 +210,7 @@ func (s *Service) folder(n uint64) string {
 	return s.env.FS.PathJoin(s.opt.Dir, strconv.FormatUint(n, 10))
 }
 
-// open opens the latest index, or a new one where that is of another version or damaged.
+// open opens the current index. If that is damaged or of another version, open creates a new one.
 func (s *Service) open() (*index.Index, error) {
 	list, err := s.folders()
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *Service) open() (*index.Index, error) {
 	return nil, fmt.Errorf("search: open a new index: %w", index.ErrDamaged)
 }
 
-// renew makes the folder of the next index, so that the one before is not opened again.
+// renew creates the folder for the next index, so that the current one is not opened again.
 func (s *Service) renew() error {
 	list, err := s.folders()
 	if err != nil {
@@ -258,7 +259,7 @@ func (s *Service) renew() error {
 	return s.env.FS.MkdirAll(s.folder(n), 0o700)
 }
 
-// sweep removes the folders of older indexes.
+// sweep removes the folders of all indexes but one.
 func (s *Service) sweep(keep uint64) {
 	list, err := s.folders()
 	for _, n := range list {
@@ -270,8 +271,8 @@ func (s *Service) sweep(keep uint64) {
 	}
 }
 
-// work keeps an index: one goroutine reads the feed and the databases that are not built yet, one reads
-// attachments, one merges segments.
+// work maintains an index. One goroutine reads the feed and the databases not built yet, one reads attachments, and one
+// merges segments.
 func (s *Service) work(ctx context.Context, x *index.Index) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -298,13 +299,14 @@ func (s *Service) work(ctx context.Context, x *index.Index) error {
 			err = errors.Join(err, e)
 			cancel()
 		case <-x.Dead():
-			return x.Err() // whoever is in it stays there
+			return x.Err() // goroutines inside the engine stay blocked forever
 		}
 	}
 	return err
 }
 
-// Rebuild has a database built anew beside what answers now, which it then replaces; 0 stands for all.
+// Rebuild starts a new build of a database, which replaces the current one when it is complete; 0 stands for all
+// databases.
 func (s *Service) Rebuild(db note.DatabaseID) {
 	s.mu.Lock()
 	s.rebuilds = append(s.rebuilds, db)
@@ -323,23 +325,25 @@ func (s *Service) takeRebuilds() []note.DatabaseID {
 	return out
 }
 
-// Status says where the index stands.
+// Status is the status of the index.
 type Status struct {
-	// Running says that there is an index.
+	// Running reports whether there is an index.
 	Running bool
-	// Behind is how many changes of the store it has not seen, Since for how long it has been behind.
+	// Behind is the number of changes in the store that the index has not read. Since is the time for which it has been
+	// behind.
 	Behind uint64
 	Since  time.Duration
-	// Databases are indexed, Building of them not whole yet, or built anew.
+	// Databases is the number of databases indexed. Building is the number of those whose build is not complete, or
+	// that are being rebuilt.
 	Databases, Building int
-	// Waiting are messages whose attachments are still to be read.
+	// Waiting is the number of messages whose attachments are not read yet.
 	Waiting int
 	index.Totals
-	// Size is what the index takes on disk, in bytes.
+	// Size is the size of the index on disk, in bytes.
 	Size uint64
 }
 
-// Status reads where the index stands. It goes through the states of all databases.
+// Status returns the status of the index. It reads the states of all databases.
 func (s *Service) Status(ctx context.Context) (st Status, err error) {
 	x := s.index()
 	if x == nil {
@@ -368,13 +372,14 @@ func (s *Service) Status(ctx context.Context) (st Status, err error) {
 	return st, err
 }
 
-// Lag says how many changes of the store the index has not seen, and for how long it has been behind.
+// Lag returns the number of changes in the store that the index has not read, and the time for which it has been
+// behind.
 func (s *Service) Lag() (behind uint64, since time.Duration) { return s.lag.now(s) }
 
-// lagging is how far the index is behind.
+// lagging tracks the lag of the index.
 type lagging struct {
 	mu sync.Mutex
-	// seq is how far the feed was read; at is when the store had come further than that, zero while it had not.
+	// seq is the sequence up to which the feed was read. at is the time since when the store is ahead of it, or zero.
 	seq uint64
 	at  time.Time
 }
@@ -392,7 +397,7 @@ func (l *lagging) now(s *Service) (uint64, time.Duration) {
 	return horizon - l.seq, s.env.Clock.Now().Sub(l.at)
 }
 
-// moved takes note that the store has come further.
+// moved records that the store has new changes.
 func (l *lagging) moved(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -401,7 +406,7 @@ func (l *lagging) moved(now time.Time) {
 	}
 }
 
-// read takes note of how far the feed was read, and whether that was its end when it was begun to be read.
+// read records that the feed was read up to seq. end is set if that was the end of the feed when reading began.
 func (l *lagging) read(seq uint64, end bool, begun time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,7 +418,8 @@ func (l *lagging) read(seq uint64, end bool, begun time.Time) {
 	}
 }
 
-// Catch waits until the index has seen what is durable now, all databases are built, and all attachments are read.
+// Catch waits until the index contains all changes that are durable now, all databases are built, and all attachments
+// are read.
 func (s *Service) Catch(ctx context.Context) error {
 	goal := s.store.Horizon()
 	for {
@@ -437,7 +443,7 @@ func (s *Service) Catch(ctx context.Context) error {
 	}
 }
 
-// step tells those in Catch that something was done.
+// step wakes the callers of Catch.
 func (s *Service) step() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -445,7 +451,7 @@ func (s *Service) step() {
 	s.passed = make(chan struct{})
 }
 
-// message reads the bytes of a note's message, as far as they are looked at.
+// message returns the content of a note's message, up to text.MaxMessage bytes.
 func message(r *store.Reader, row *layout.Note) ([]byte, error) {
 	st, err := r.Message(row)
 	if err != nil {

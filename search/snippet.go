@@ -14,24 +14,24 @@ import (
 	"doublet/store"
 )
 
-// Snippet shows where a note's text fits a query (RFC 8621 section 5): HTML with & < > as entities and what fits
-// between <mark> and </mark>; empty where nothing fits.
+// Snippet shows where a note's text matches a query (RFC 8621 section 5). It is HTML: & < > are entities, and matches
+// are between <mark> and </mark>. A field without a match is empty.
 type Snippet struct {
 	ID note.ID
-	// Subject is the whole subject, Preview a piece of the body or of an attachment of at most 255 octets.
+	// Subject is the whole subject. Preview is an excerpt of the body or of an attachment, at most 255 bytes long.
 	Subject, Preview string
 }
 
 const (
 	previewMax = 255
-	// previewLead is about how much stands before the first match.
+	// previewLead is the approximate number of bytes before the first match.
 	previewLead = 60
 	markBegin   = "<mark>"
 	markEnd     = "</mark>"
 )
 
-// Snippets makes snippets of notes of a database of a store for somebody, in the order of ids. Notes that are gone, or that
-// may not be read, are left out; of one that cannot be read the snippet is empty. A nil Service makes them too.
+// Snippets returns snippets of notes of a database, in the order of ids. It leaves out notes that do not exist or that
+// who may not read. The snippet of a damaged note is empty. A nil Service works, too.
 func (s *Service) Snippets(ctx context.Context, st *store.Store, who note.Who, db note.DatabaseID, q *query.Node, ids []note.ID) ([]Snippet, error) {
 	tests := marking(q)
 	var out []Snippet
@@ -58,7 +58,7 @@ func (s *Service) Snippets(ctx context.Context, st *store.Store, who note.Who, d
 	return out, err
 }
 
-// marking are the tests whose matches are marked: none of what must not be there.
+// marking returns the tests whose matches are marked. It leaves out negated tests.
 func marking(q *query.Node) []*query.Text {
 	var out []*query.Text
 	q.Texts(func(t *query.Text, not bool) {
@@ -104,8 +104,8 @@ func (sn *Snippet) fill(l *Look, tests []*query.Text) error {
 	return nil
 }
 
-// preview finds the stretch of the body to show: what was written before what is quoted, and what fits more tests
-// first.
+// preview chooses the stretch of text to show: the one that matches the most tests. If equal, the body comes before
+// attachments and quoted text.
 func (sn *Snippet) preview(d *text.Document, tests []*query.Text) bool {
 	best, bestMarks := -1, []span(nil)
 	rank := func(i int) int {
@@ -140,13 +140,13 @@ func (sn *Snippet) preview(d *text.Document, tests []*query.Text) bool {
 	return true
 }
 
-// span is where something fits.
+// span is the position of a match.
 type span struct{ start, end int }
 
-// maxMarks is how many matches of a stretch are looked at.
+// maxMarks is the maximum number of matches of one test in a stretch.
 const maxMarks = 200
 
-// matches are where tests fit a stretch, in order, none over another.
+// matches returns the matches of tests in a stretch, in order, with overlapping ones merged.
 func matches(x *text.Stretch, tests []*query.Text) []span {
 	var out []span
 	for _, t := range tests {
@@ -172,7 +172,7 @@ func matches(x *text.Stretch, tests []*query.Text) []span {
 	return merged
 }
 
-// lead is where to begin so that a match has something before it, at the start of a word where there is one.
+// lead returns where to start an excerpt so that some text precedes the match, at a word boundary if possible.
 func lead(s string, at int) int {
 	from := max(0, at-previewLead)
 	if from == 0 {
@@ -187,7 +187,8 @@ func lead(s string, at int) int {
 	return from
 }
 
-// marked is a text from an offset on, as HTML with marks, blanks collapsed, at most limit octets (0: whatever it takes).
+// marked returns the text of s from an offset on, as HTML with marks and with runs of spaces collapsed, at most limit
+// bytes (0: no limit).
 func marked(s string, from int, marks []span, limit int) string {
 	var b strings.Builder
 	open, gap := false, false

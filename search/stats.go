@@ -2,10 +2,10 @@ package search
 
 import "doublet/stat"
 
-// Stats is where the room's figures go; nil: nowhere that anybody looks.
+// Stats receives the statistics of the search; nil discards them.
 type Stats = *stat.Tree
 
-// counters are the room's figures.
+// counters holds the statistics of the search.
 type counters struct {
 	notes, text, attachments  *stat.Counter
 	encrypted, broken, beyond *stat.Counter

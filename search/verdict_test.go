@@ -13,8 +13,8 @@ import (
 	"doublet/test/long"
 )
 
-// TestVerdicts holds what an index says against the texts that it was made of: many small ones in many languages,
-// through records, segments and merges, with pieces of the texts, cut anywhere, as strings and as words.
+// TestVerdicts compares the verdicts of an index with the texts in it: many small texts in many languages, through
+// records, segments and merges. It searches for pieces of the texts, cut at arbitrary places, as strings and as words.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -43,7 +43,7 @@ func TestVerdicts(t *testing.T) {
 				d.Stretches = append(d.Stretches, s)
 			}
 			d.Stretches = append(d.Stretches, text.Make(text.Body, fmt.Sprintf("number%d tag%x", n, uint64(n)*2654435761%1000003)))
-			if n%50 == 0 { // a run that a line break does not end
+			if n%50 == 0 { // a run that continues after a line break
 				d.Stretches = append(d.Stretches, text.Make(text.Body, "東\r\n西"))
 			}
 			docs[n] = d
@@ -99,7 +99,7 @@ func TestVerdicts(t *testing.T) {
 	if merges == 0 {
 		t.Error("nothing was merged")
 	}
-	// How much was sure, so that the test does not pass because everything is looked up.
+	// Count the certain answers, so that the test cannot pass with Ask everywhere.
 	v, err := x.Open(db)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// checkVerdicts holds verdicts against the texts.
+// checkVerdicts compares verdicts with the texts.
 func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, docs map[note.ID]*text.Document, gone map[note.ID]bool) {
 	v, err := x.Open(db)
 	if err != nil || v == nil {

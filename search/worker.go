@@ -14,38 +14,39 @@ import (
 	"doublet/store/layout"
 )
 
-// The rhythm of the work.
+// Timing and batch sizes.
 const (
-	// gather is how long changes are let come together, so that many are written in one step.
+	// gather is the time to wait after a change, so that several changes are written in one step.
 	gather = 100 * time.Millisecond
-	// batchChanges and batchBytes bound one step.
+	// batchChanges and batchBytes limit one step.
 	batchChanges = 512
 	batchBytes   = 8 << 20
-	// flushEvery is how much work a crash may take back.
+	// flushEvery is the interval between flushes. A crash loses at most the work of this interval.
 	flushEvery = 30 * time.Second
-	// retryEvery is how often what could not be read is tried again, and free space looked at.
+	// retryEvery is the interval for retrying databases that could not be read, and for checking free space.
 	retryEvery = 30 * time.Second
 )
 
-// worker keeps one index. Its feed goroutine alone decides what is indexed; the others add attachments and merge.
+// worker maintains one index. Only its feed goroutine decides which notes are indexed; the others add attachments and
+// merge.
 type worker struct {
 	s *Service
 	x *index.Index
 
-	// Of the feed goroutine:
+	// Used by the feed goroutine only:
 	words *analyser
 	seen  recipes
 	cur   store.Cursor
-	// kinds says of databases whether they are indexed.
+	// kinds caches, by database, whether it is indexed.
 	kinds map[note.DatabaseID]bool
-	// pending are databases with a build that is not whole; blocked until when one is left alone.
+	// pending lists databases with an incomplete build. blocked holds the time until which a database is not read.
 	pending []note.DatabaseID
 	blocked map[note.DatabaseID]time.Time
 	flushed time.Time
 	dirty   bool
 	paused  bool
 
-	// more and late wake the others; mergeable are databases that may have something to merge.
+	// more and late wake the other goroutines. mergeable holds databases that may have segments to merge.
 	more, late chan struct{}
 	mu         sync.Mutex
 	mergeable  map[note.DatabaseID]bool
@@ -58,7 +59,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// feed reads the store's feed, and databases that are not built yet.
+// feed reads the store's feed, and builds databases that are not indexed yet.
 func (w *worker) feed(ctx context.Context) error {
 	w.blocked = map[note.DatabaseID]time.Time{}
 	w.flushed = w.s.env.Clock.Now()
@@ -73,7 +74,7 @@ func (w *worker) feed(ctx context.Context) error {
 	return err
 }
 
-// round takes one step, and where there is nothing to do waits until there is.
+// round runs one step, and waits if there is nothing to do.
 func (w *worker) round(ctx context.Context) error {
 	if err := w.errands(ctx); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (w *worker) round(ctx context.Context) error {
 	return w.wait(ctx, moved, pause)
 }
 
-// wait returns when the feed has moved, somebody wakes the worker, or the time is over.
+// wait returns when the feed has moved, the worker is woken, or d has passed.
 func (w *worker) wait(ctx context.Context, moved <-chan struct{}, d time.Duration) error {
 	clock := w.s.env.Clock
 	select {
@@ -124,7 +125,7 @@ func (w *worker) wait(ctx context.Context, moved <-chan struct{}, d time.Duratio
 	return ctx.Err()
 }
 
-// pace waits so that the work since begun was a share of the time, in percent.
+// pace sleeps so that the work since begun takes share percent of the time.
 func (w *worker) pace(ctx context.Context, begun time.Time, share int) {
 	d := w.s.env.Clock.Now().Sub(begun)
 	if share >= 100 || d < 100*time.Microsecond {
@@ -136,7 +137,7 @@ func (w *worker) pace(ctx context.Context, begun time.Time, share int) {
 	}
 }
 
-// space says whether there is room on the index's device.
+// space reports whether the index's disk has enough free space.
 func (w *worker) space() bool {
 	du, err := w.s.env.FS.GetDiskUsage(w.s.opt.Dir)
 	full := err == nil && du.AvailBytes < w.s.store.FloorOf(du.TotalBytes)
@@ -147,7 +148,8 @@ func (w *worker) space() bool {
 	return !full
 }
 
-// flush makes what was written durable, and lets the store forget what the index has read, now and then.
+// flush makes the index durable and then saves its cursor in the store, which may drop the feed up to there. Unless now
+// is set, it does so only every flushEvery.
 func (w *worker) flush(now bool) error {
 	clock := w.s.env.Clock
 	if !w.dirty || !now && clock.Now().Sub(w.flushed) < flushEvery {
@@ -161,8 +163,8 @@ func (w *worker) flush(now bool) error {
 	return w.s.store.SaveCursor(Consumer, cur)
 }
 
-// begin brings index and store together: the store may have been restored, the index be new, databases have come
-// and gone.
+// begin synchronizes the index with the store. Since the last run, the store may have been restored, the index may be
+// new, and databases may have been created or removed.
 func (w *worker) begin(ctx context.Context) error {
 	c, err := w.x.Cursor()
 	if err != nil {
@@ -171,7 +173,7 @@ func (w *worker) begin(ctx context.Context) error {
 	w.cur = store.Cursor{Incarnation: c.Incarnation, Seq: c.Seq}
 	switch {
 	case c == index.Cursor{}:
-		w.cur = w.s.store.Now() // all that there is comes from the databases' own rows
+		w.cur = w.s.store.Now() // everything older comes from the rows of the databases
 		err = w.x.Update(func(u *index.Writer) error {
 			u.Cursor(index.Cursor{Incarnation: w.cur.Incarnation, Seq: w.cur.Seq})
 			return nil
@@ -182,14 +184,14 @@ func (w *worker) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// From here on the feed is kept for the index.
+	// From now on the store keeps the feed for the index.
 	if err := w.s.store.SaveCursor(Consumer, w.cur); err != nil {
 		return err
 	}
 	return w.survey(ctx)
 }
 
-// survey compares the databases with those of the index.
+// survey compares the databases of the store with those of the index.
 func (w *worker) survey(ctx context.Context) error {
 	there := map[note.DatabaseID]bool{}
 	if err := w.s.store.Infos(func(i *layout.Info) {
@@ -241,9 +243,10 @@ func (w *worker) survey(ctx context.Context) error {
 	return nil
 }
 
-// branch goes on with a store of another incarnation: one that was restored goes its own way from some sequence
-// on. What the index knows of a database from behind it is worth nothing: notes that it saw go are there again, and note
-// ids are given again. A database is kept where its own rows show that the store has come as far as the index has seen.
+// branch continues with a store of another incarnation: a restored store has its own history from some sequence on. For
+// a database that changed after that sequence, the index is useless: notes that it saw removed exist again, and note
+// ids are assigned again. So branch restarts each database, unless its rows show that the store has the latest change
+// that the index has seen.
 func (w *worker) branch(ctx context.Context) error {
 	at, err := w.s.store.Feed(w.cur, func(store.Change) bool { return false })
 	all := errors.Is(err, store.ErrFeedCut)
@@ -288,7 +291,7 @@ func (w *worker) branch(ctx context.Context) error {
 	})
 }
 
-// reached says whether a database has a change that is not before one sequence, nor behind another.
+// reached reports whether the first change of a database at or after seq exists and is not after limit.
 func (w *worker) reached(ctx context.Context, db note.DatabaseID, seq, limit uint64) bool {
 	if seq == 0 {
 		return true
@@ -303,8 +306,8 @@ func (w *worker) reached(ctx context.Context, db note.DatabaseID, seq, limit uin
 	return err == nil && last >= seq && last <= limit
 }
 
-// cut goes on where the feed no longer reaches back to the cursor, or is damaged: each database's own rows tell
-// what changed since.
+// cut continues after a gap: the feed no longer reaches back to the cursor, or is damaged. The rows of each database
+// show which notes have changed since.
 func (w *worker) cut(ctx context.Context) error {
 	now := w.s.store.Now()
 	since := max(w.cur.Seq, 1)
@@ -344,7 +347,7 @@ func (w *worker) cut(ctx context.Context) error {
 	return w.survey(ctx)
 }
 
-// errands does what was asked for meanwhile: databases that were made, removed or changed, and rebuilds.
+// errands processes databases that were created, removed or changed, and requested rebuilds.
 func (w *worker) errands(ctx context.Context) error {
 	changed, all := w.s.takeChanged()
 	if all {
@@ -377,7 +380,7 @@ func (w *worker) errands(ctx context.Context) error {
 	return nil
 }
 
-// rebuild begins a build beside the one that answers; one that is not whole goes on as it is.
+// rebuild starts a new build beside the active one. If the active one is not complete, it is restarted instead.
 func (w *worker) rebuild(db note.DatabaseID) error {
 	begun := false
 	err := w.x.Update(func(u *index.Writer) error {
@@ -404,12 +407,12 @@ func (w *worker) addPending(db note.DatabaseID) {
 	}
 }
 
-// look sees whether a database is still, or by now, one to be indexed.
+// look checks whether a database is to be indexed, and adds or drops it.
 func (w *worker) look(db note.DatabaseID) error {
 	info, err := w.s.store.Info(db)
 	gone := errors.Is(err, store.ErrNotFound)
 	if err != nil && !gone {
-		return nil // damaged: it is told of again when it is mended
+		return nil // damaged: the store reports a change when it is repaired
 	}
 	delete(w.kinds, db)
 	delete(w.blocked, db)
@@ -432,7 +435,7 @@ func (w *worker) look(db note.DatabaseID) error {
 	return nil
 }
 
-// changedInfo takes note of a database that was made, removed or changed as a whole.
+// changedInfo records that a database was created, removed or changed as a whole.
 func (s *Service) changedInfo(db note.DatabaseID) {
 	s.mu.Lock()
 	if len(s.changed) < 1000 {

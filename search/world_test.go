@@ -17,7 +17,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// world is a store with mail files and its search.
+// world is a store with mail files and its search service.
 type world struct {
 	t   testing.TB
 	ctx context.Context
@@ -25,7 +25,7 @@ type world struct {
 	s   *store.Store
 	svc *Service
 	o   Options
-	// stop ends Run and returns when it has.
+	// stop ends Run and waits for it.
 	stop func()
 }
 
@@ -61,7 +61,7 @@ func (w *world) open() {
 	w.stop = func() {}
 }
 
-// run starts keeping the index.
+// run starts the indexer.
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan error, 1)
@@ -83,7 +83,7 @@ func (w *world) close() {
 	}
 }
 
-// catch waits until the index has seen everything.
+// catch waits until the index is complete.
 func (w *world) catch() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 60*time.Second)
@@ -154,7 +154,7 @@ func (w *world) read(db note.DatabaseID, fn func(r *store.Reader) error) {
 	}
 }
 
-// brute finds what passes a query by looking at every note's whole text.
+// brute returns the notes that pass a query, by reading the whole text of every note.
 func (w *world) brute(db note.DatabaseID, n *query.Node) map[note.ID]bool {
 	w.t.Helper()
 	out := map[note.ID]bool{}
@@ -193,7 +193,7 @@ func (w *world) brute(db note.DatabaseID, n *query.Node) map[note.ID]bool {
 	return out
 }
 
-// documents are the whole texts of a database's notes.
+// documents returns the whole texts of a database's notes.
 func (w *world) documents(r *store.Reader) map[note.ID]*text.Document {
 	out := map[note.ID]*text.Document{}
 	var ids []note.ID
@@ -231,7 +231,7 @@ func (w *world) documents(r *store.Reader) map[note.ID]*text.Document {
 	return out
 }
 
-// same holds Query and Find against brute force.
+// same compares Query and Find with brute force.
 func (w *world) same(db note.DatabaseID, n *query.Node, what string) {
 	w.t.Helper()
 	want := w.brute(db, n)
@@ -262,7 +262,7 @@ func (w *world) same(db note.DatabaseID, n *query.Node, what string) {
 			w.t.Errorf("%s: %d hits, %d in all, want %d", what, len(seen), got.Total, len(want))
 		}
 	}
-	// The verdicts on each test.
+	// Compare the verdicts on each test.
 	n.Texts(func(t *query.Text, _ bool) {
 		w.read(db, func(r *store.Reader) error {
 			v, err := w.svc.Find(w.ctx, r, []*query.Text{t})
@@ -287,13 +287,13 @@ func (w *world) same(db note.DatabaseID, n *query.Node, what string) {
 	})
 }
 
-// vocabulary is what random texts are made of.
+// vocabulary holds the words of random texts.
 var vocabulary = strings.Fields(strings.NewReplacer("HYPHEN", "\u00ad", "JOINER", "\u200d").Replace(`the report of Monday quarterly annual customer office Müller Mueller Straße strasse GROSSE Bücher Kaufvertrag Vertrag
 	vertraglich Hauptbahnhof café cafe CAFÉ naïve résumé foo foobar barfoo bar don't l’avion user@example.com 2025-03-01 3.14 snake_case C++ →
 	東京都 東京 京都 私は日本語を 日本 コンピューター 数字を確認 北京的天气 학교에서 학교 배웠다 สวัสดีครับ Привет мир ёлка שָׁלוֹם שלום كِتَاب İstanbul ısı ﬁle
 	softHYPHENhyphen zeroJOINERwidth abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789 😀 % a b c ab bc abc`))
 
-// writer makes random messages.
+// writer generates random messages.
 type writer struct{ rng *rand.Rand }
 
 func (g *writer) words(n int) string {

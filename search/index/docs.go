@@ -8,7 +8,7 @@ import (
 	"doublet/note/pack"
 )
 
-// Docs are the pieces of a segment, by ordinal. They must not be changed.
+// Docs holds the pieces of a segment, by ordinal. Callers must not modify it.
 type Docs struct {
 	Notes   []note.ID
 	Dates   []int64
@@ -18,7 +18,7 @@ type Docs struct {
 	Words uint64
 }
 
-// Kind is the kind of a piece.
+// Kind returns the kind of a piece.
 func (d *Docs) Kind(ord uint32) Kind {
 	if d.Flags[ord]&flagAttachments != 0 {
 		return Attachments
@@ -42,10 +42,10 @@ func (d *Docs) addPiece(p *Piece) {
 
 func (d *Docs) size() int64 { return int64(len(d.Notes))*21 + 128 }
 
-// docsBlock is how many documents one row holds.
+// docsBlock is the number of documents in one row.
 const docsBlock = 512
 
-// appendDocs appends the stored form of the documents from lo to hi.
+// appendDocs appends the encoding of the documents from lo to hi.
 func appendDocs(dst []byte, d *Docs, lo, hi int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(hi-lo))
 	var id, date int64
@@ -59,7 +59,7 @@ func appendDocs(dst []byte, d *Docs, lo, hi int) []byte {
 	return dst
 }
 
-// readDocs adds the documents of a row.
+// readDocs adds the documents of a row. It returns false if the row is damaged.
 func readDocs(d *Docs, b []byte) bool {
 	r := pack.Reader{B: b}
 	var id, date int64
@@ -71,14 +71,14 @@ func readDocs(d *Docs, b []byte) bool {
 	return r.Done()
 }
 
-// docsCache keeps the documents of segments that were asked for lately, up to so many bytes. Segments do
-// not change, and their numbers are not given again.
+// docsCache caches the documents of segments, up to max bytes. Segments do not change and their numbers are not reused,
+// so an entry never becomes stale.
 type docsCache struct {
 	mu   sync.Mutex
 	max  int64
 	used int64
 	m    map[docsKey]*Docs
-	// order is that of use, the oldest first.
+	// order lists the keys in the order of insertion, oldest first. The oldest is dropped first.
 	order []docsKey
 }
 

@@ -1,14 +1,14 @@
-// Package index is the full-text index of all databases of a server: which notes hold which words. It lies in
-// an engine of its own beside the store, is made of the store alone, and may be lost: what is written is
-// durable a while later, and an index that a crash has taken back goes on from its cursor.
+// Package index is the full-text index of all databases of a server: it maps words to the notes that contain them. It
+// is stored in its own engine beside the store. It is built from the store alone and may be lost: writes become durable
+// only later, and after a crash the index continues from its cursor.
 //
-// Each database has its own part. Words of a note are written as one Record; when enough of them wait they
-// become a segment (a dictionary and lists of postings that change no more), and when there are enough
-// segments of one size they become one of the next size. So a note's words are written about once for each
-// factor of eight by which its mail file is larger than 64 notes, always in order, and never term by term.
-// doc/search.md says why.
+// Each database has its own part. The words of a note are first written as one record. When enough records wait, they
+// become a segment: a dictionary and lists of postings, which never change. When there are enough segments of one size,
+// they are merged into one of the next size. So each word of a note is rewritten about once for each factor of eight by
+// which its mail file exceeds 64 notes. All writes are sequential, and none is for a single term. doc/search.md
+// explains why.
 //
-// The index knows candidates by their words; it does not know texts, notes or access lists.
+// The index finds candidates by their words. It does not know texts, notes or ACLs.
 package index
 
 import (
@@ -28,24 +28,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// The kinds of error.
+// Errors of the index.
 var (
-	// ErrDamaged: what is there cannot be read, or cannot be written any more. The index is to be made anew.
+	// ErrDamaged reports that the index cannot be read or written any more. It has to be built again.
 	ErrDamaged = errors.New("index: damaged")
-	// ErrFormat: another version has made it.
+	// ErrFormat reports an index of another version, or one with other settings (Options.Make).
 	ErrFormat = errors.New("index: of another version")
 	ErrClosed = errors.New("index: closed")
 )
 
-// Cursor is how far the index has read the store's feed.
+// Cursor is a position in the store's feed.
 type Cursor struct{ Incarnation, Seq uint64 }
 
-// Options are the settings of an index. Zero values take the defaults.
+// Options are the settings of an index. Zero values mean the defaults.
 type Options struct {
-	// CacheSize is the block cache in bytes (32 MB), MemTableSize a memtable (8 MB), DocsSize what is kept of the
-	// documents of segments (16 MB).
+	// CacheSize is the size of the block cache (32 MB), MemTableSize that of a memtable (8 MB), and DocsSize that of
+	// the cache of segments' documents (16 MB). All are in bytes.
 	CacheSize, MemTableSize, DocsSize int64
-	// Make says what the words are made with: an index that was made with another is ErrFormat.
+	// Make identifies the settings that determine the words in the index. Opening an index with another value is
+	// ErrFormat.
 	Make uint64
 }
 
@@ -55,17 +56,17 @@ type Index struct {
 	eng  *pebble.DB
 	docs docsCache
 
-	// state is held while a database's State is read, changed and written.
+	// state is held while the State of a database is read, changed and written.
 	state sync.Mutex
-	// use is held for reading by whoever reads or writes, for writing to close.
+	// use is held for reading during each operation, and for writing by Close.
 	use    sync.RWMutex
 	closed bool
 
-	dead  chan struct{} // closes when the engine has given up
+	dead  chan struct{} // closed when the engine has failed
 	cause atomic.Pointer[error]
 }
 
-// Open opens the index in a folder, and makes it where there is none.
+// Open opens the index in a folder, and creates it if necessary.
 func Open(e *env.Env, dir string, o Options) (*Index, error) {
 	if o.CacheSize == 0 {
 		o.CacheSize = 32 << 20
@@ -78,7 +79,7 @@ func Open(e *env.Env, dir string, o Options) (*Index, error) {
 	}
 	x := &Index{env: e, dead: make(chan struct{}), docs: docsCache{max: o.DocsSize}}
 	var err error
-	// An engine that gives up does not return from where it does: see engineLog.
+	// If the engine fails fatally, the call does not return; see engineLog.
 	if e := x.Guard(context.Background(), func(context.Context) { x.eng, err = x.openEngine(dir, &o) }); e != nil {
 		return nil, e
 	}
@@ -98,7 +99,7 @@ func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
 		FS:                 x.env.FS,
 		Cache:              cache,
 		FormatMajorVersion: pebble.FormatValueSeparation,
-		// Nobody waits for what is written here to be durable, and all of it can be made again.
+		// Nothing here must be durable at once, and all of it can be built again.
 		DisableWAL:                  true,
 		MemTableSize:                uint64(o.MemTableSize),
 		MemTableStopWritesThreshold: 4,
@@ -149,12 +150,11 @@ func (x *Index) checkFormat(made uint64) error {
 	return nil
 }
 
-// grace is how long Guard waits, once the engine has given up, for those who are not stuck in it.
+// grace is the time that Guard waits after the engine has failed, for goroutines that are not blocked in it.
 const grace = 5 * time.Second
 
-// Guard runs fn, which uses the index, and returns when it has. An engine that gives up does so without
-// returning, and whoever is in it then stays there: fn's context ends, and whoever has not come back a while
-// later is left behind.
+// Guard runs fn, which uses the index, and returns when fn has returned. When the engine fails fatally, calls into it
+// block forever. Guard then cancels fn's context, and if fn does not return soon, Guard returns without it.
 func (x *Index) Guard(ctx context.Context, fn func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,10 +176,10 @@ func (x *Index) Guard(ctx context.Context, fn func(context.Context)) error {
 	return x.Err()
 }
 
-// Dead closes when the engine has given up: nothing of the index can be used any more, nor closed.
+// Dead returns a channel that is closed when the engine has failed. The index can then be neither used nor closed.
 func (x *Index) Dead() <-chan struct{} { return x.dead }
 
-// Err is why the index is dead, nil while it is not.
+// Err returns the reason why the engine failed, or nil if it has not.
 func (x *Index) Err() error {
 	if p := x.cause.Load(); p != nil {
 		return *p
@@ -187,7 +187,7 @@ func (x *Index) Err() error {
 	return nil
 }
 
-// enter is called before the engine is used, leave afterwards.
+// enter is called before the engine is used, and leave after.
 func (x *Index) enter() error {
 	x.use.RLock()
 	if x.closed {
@@ -203,7 +203,8 @@ func (x *Index) enter() error {
 
 func (x *Index) leave() { x.use.RUnlock() }
 
-// Close waits for those who use the index, writes what is in memory, and closes it. A dead one is left as it is.
+// Close waits until the index is not in use, writes all data in memory to disk, and closes the index. It does nothing
+// if the engine has failed.
 func (x *Index) Close() error {
 	if x.Err() != nil {
 		return nil
@@ -221,7 +222,7 @@ func (x *Index) Close() error {
 	return engineError(err)
 }
 
-// Flush makes all that was written durable.
+// Flush makes all writes durable.
 func (x *Index) Flush() error {
 	if err := x.enter(); err != nil {
 		return err
@@ -230,7 +231,7 @@ func (x *Index) Flush() error {
 	return engineError(x.eng.Flush())
 }
 
-// Cursor is how far the feed was read.
+// Cursor returns the position up to which the feed was read.
 func (x *Index) Cursor() (Cursor, error) {
 	if err := x.enter(); err != nil {
 		return Cursor{}, err
@@ -256,7 +257,7 @@ func putCursor(b *pebble.Batch, c Cursor) error {
 	return b.Set(metaKey(metaCursor), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Incarnation), c.Seq), nil)
 }
 
-// States calls fn for the state of each database, until it returns false.
+// States calls fn with the state of each database, until fn returns false.
 func (x *Index) States(fn func(note.DatabaseID, *State) bool) error {
 	if err := x.enter(); err != nil {
 		return err
@@ -272,7 +273,7 @@ func (x *Index) States(fn func(note.DatabaseID, *State) bool) error {
 	})
 }
 
-// stateOf reads a database's state; one that was never met has an empty one.
+// stateOf reads the state of a database. It is empty for an unknown database.
 func stateOf(r pebble.Reader, db note.DatabaseID) (*State, error) {
 	v, err := getValue(r, dbKey(spaceState, db))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -288,7 +289,7 @@ func stateOf(r pebble.Reader, db note.DatabaseID) (*State, error) {
 	return s, nil
 }
 
-// State reads where a database stands.
+// State returns the state of a database.
 func (x *Index) State(db note.DatabaseID) (*State, error) {
 	if err := x.enter(); err != nil {
 		return nil, err
@@ -297,7 +298,7 @@ func (x *Index) State(db note.DatabaseID) (*State, error) {
 	return stateOf(x.eng, db)
 }
 
-// Size is what the index takes on disk, in bytes.
+// Size returns the size of the index on disk, in bytes.
 func (x *Index) Size() uint64 {
 	if x.enter() != nil {
 		return 0
@@ -306,7 +307,7 @@ func (x *Index) Size() uint64 {
 	return x.eng.Metrics().DiskSpaceUsage()
 }
 
-// Settle merges what the engine holds, for measuring.
+// Settle compacts the engine completely. It is for measurements.
 func (x *Index) Settle(ctx context.Context) error {
 	if err := x.enter(); err != nil {
 		return err
@@ -315,7 +316,7 @@ func (x *Index) Settle(ctx context.Context) error {
 	return engineError(errors.Join(x.eng.Flush(), x.eng.Compact(ctx, []byte{0}, []byte{0xff}, false)))
 }
 
-// getValue reads a row into memory of its own.
+// getValue returns a copy of a row.
 func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	v, closer, err := r.Get(key)
 	if err != nil {
@@ -325,7 +326,7 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	return out, closer.Close()
 }
 
-// scan calls fn for the rows with a prefix until it returns false.
+// scan calls fn for the rows with a prefix, until fn returns false.
 func scan(r pebble.Reader, prefix []byte, fn func(k, v []byte) (bool, error)) (err error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {
@@ -358,8 +359,8 @@ func engineError(err error) error {
 	return fmt.Errorf("index: engine: %w", err)
 }
 
-// engineLog hands the engine's rare words to the server's log. A fatal one is a failed write of the manifest:
-// the index is dead, and the server goes on without it.
+// engineLog passes the engine's messages to the server's log. The engine reports a fatal error when it cannot write its
+// manifest: the index is then dead, and the server continues without it.
 type engineLog struct{ x *Index }
 
 func (l engineLog) Infof(format string, args ...any) {}
@@ -368,7 +369,7 @@ func (l engineLog) Errorf(format string, args ...any) {
 	l.x.env.Log.Warn("index: engine", "msg", fmt.Sprintf(format, args...))
 }
 
-// Fatalf never returns, as the engine expects. Its goroutine stays where it is with the locks that it holds.
+// Fatalf never returns, as the engine requires. The calling goroutine blocks forever and keeps its locks.
 func (l engineLog) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 	if l.x.cause.CompareAndSwap(nil, &err) {
@@ -378,8 +379,8 @@ func (l engineLog) Fatalf(format string, args ...any) {
 	select {}
 }
 
-// Lates calls fn for each note whose attachments are still to be read, with the build that waits for them, until it
-// returns false.
+// Lates calls fn for each note whose attachments are not read yet, with the build that waits for them, until fn returns
+// false.
 func (x *Index) Lates(fn func(db note.DatabaseID, build uint32, id note.ID) bool) error {
 	if err := x.enter(); err != nil {
 		return err

@@ -6,16 +6,16 @@ import (
 	"doublet/note"
 )
 
-// The spaces of keys. Behind the space stands the database's id (8 bytes), so that all of a database is a
-// few ranges; numbers are big-endian.
+// The first byte of a key is its space. The database's id (8 bytes) follows, so that all data of a database is in a few
+// ranges. Numbers are big-endian.
 //
 //	01 name                        the index itself: format, cursor
 //	02 db                          the database's State
-//	03 db build(4) note(8) kind    a Record: the words of a piece that is in no segment yet
+//	03 db build(4) note(8) kind    a record: the words of a piece that is in no segment yet
 //	04 db segment(4) term          a block of the segment's dictionary, by its first term
 //	05 db segment(4) chunk(4)      a chunk of the segment's postings
-//	06 db segment(4) ordinal(4)    a block of the segment's documents, by the first
-//	07 db build(4) note(8)         a note whose attachments are still to be read
+//	06 db segment(4) ordinal(4)    a block of the segment's documents, by the first ordinal
+//	07 db build(4) note(8)         a note whose attachments are not read yet
 //	08 db build(4) note(8)         the message that the note had when it was read
 const (
 	spaceMeta byte = iota + 1
@@ -28,8 +28,7 @@ const (
 	spaceMessage
 )
 
-// Format is the version of what is written here, and of the making of words: an index of another one is
-// made anew.
+// Format is the version of the storage format and of the rules for words. An index of another version is built again.
 const Format = 2
 
 func dbKey(space byte, db note.DatabaseID) []byte {
@@ -54,7 +53,7 @@ func messageKey(db note.DatabaseID, build uint32, id note.ID) []byte {
 
 func metaKey(name string) []byte { return append([]byte{spaceMeta}, name...) }
 
-// after is the first key behind all that begin with prefix.
+// after returns the first key after all keys that begin with prefix.
 func after(prefix []byte) []byte {
 	out := append([]byte(nil), prefix...)
 	for i := len(out) - 1; i >= 0; i-- {

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// mergeable are the segments of a build that are to become one: enough of one size, or all where too many of
-// the notes are gone. nil where there is nothing to do.
+// mergeable returns the segments of a build to merge: enough of one size, or all of them if too many of their notes no
+// longer exist. It returns nil if there is nothing to do.
 func (b *Build) mergeable() []Segment {
 	if b.Writing != 0 {
 		return nil
@@ -35,11 +35,11 @@ func (b *Build) mergeable() []Segment {
 	return nil
 }
 
-// Mergeable says whether Merge has something to do.
+// Mergeable reports whether Merge has something to do.
 func (b *Build) Mergeable() bool { return b != nil && b.mergeable() != nil }
 
-// Merge makes one segment of several of a build of a database, where there are enough. alive says which notes are
-// still there; pause is called now and then and may wait, or end the merge with an error. Others write meanwhile.
+// Merge merges several segments of a build, if there are enough. alive reports which notes still exist. Merge calls
+// pause after each batch; pause may wait, or end the merge with an error. Other goroutines may write during the merge.
 func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bool, error), pause func() error) (merged bool, err error) {
 	var id uint32
 	var list []Segment
@@ -66,7 +66,7 @@ func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bo
 			return e
 		}
 		b := s.holding(id)
-		if b == nil || err != nil { // dropped meanwhile, or broken off
+		if b == nil || err != nil { // dropped meanwhile, or the merge failed
 			if b != nil {
 				b.Writing = 0
 			}
@@ -85,7 +85,7 @@ func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bo
 		}
 		b.Gone -= min(b.Gone, gone)
 		b.Notes -= min(b.Notes, gone)
-		if len(list) == whole { // what is left of the gone is among the records
+		if len(list) == whole { // only notes in records may still be gone
 			b.Gone = min(b.Gone, uint64(b.Records))
 		}
 		for _, s := range list {
@@ -104,7 +104,7 @@ func (s *State) build(next bool) *Build {
 	return s.Active
 }
 
-// holding is the build that writes a segment.
+// holding returns the build that is writing a segment, or nil.
 func (s *State) holding(id uint32) *Build {
 	for _, b := range []*Build{s.Active, s.Next} {
 		if b != nil && b.Writing == id {
@@ -114,17 +114,17 @@ func (s *State) holding(id uint32) *Build {
 	return nil
 }
 
-// source is a segment that goes into another one.
+// source is an input segment of a merge.
 type source struct {
 	docs *Docs
-	// to is where each document goes; -1 for one that is left out.
+	// to maps each document to its new ordinal, or -1 if it is dropped.
 	to  []int32
 	it  *pebble.Iterator
 	b   blockReader
 	has bool
 }
 
-// join writes a segment of others. gone counts the notes that were left out.
+// join merges segments into one. gone is the number of notes dropped.
 func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error), pause func() error) (info Segment, gone uint64, err error) {
 	if err := x.enter(); err != nil {
 		return info, 0, err
@@ -185,10 +185,10 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 	return info, gone, err
 }
 
-// place gives the documents of the sources their places in the new segment.
+// place assigns the documents of the sources their ordinals in the new segment.
 func place(sources []*source, alive func([]note.ID) ([]bool, error)) (*Docs, uint64, error) {
 	docs, gone := new(Docs), uint64(0)
-	// The latest piece of a note whose words may change is the one that counts.
+	// Keep only the latest piece of a note whose words can change.
 	type piece struct {
 		id   note.ID
 		kind Kind
@@ -225,7 +225,7 @@ func place(sources []*source, alive func([]note.ID) ([]bool, error)) (*Docs, uin
 	return docs, gone, nil
 }
 
-// step goes to the next term; ok says whether the iterator stands on a block that is to be begun.
+// step moves to the next term. begin is set if the iterator is at a block that was not begun.
 func (s *source) step(begin bool) error {
 	if !begin && s.b.next() {
 		s.has = true
@@ -252,7 +252,7 @@ func (s *source) step(begin bool) error {
 	}
 }
 
-// move writes the postings of the term at hand and goes to the next.
+// move writes the postings of the current term and moves to the next term.
 func (s *source) move(w *segmentWriter) error {
 	list, err := s.b.postings()
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *source) move(w *segmentWriter) error {
 	return s.step(false)
 }
 
-// Clean removes what a crash has left of segments that were being written.
+// Clean removes incomplete segments, which a crash during a merge leaves behind.
 func (x *Index) Clean() error {
 	var list []note.DatabaseID
 	err := x.States(func(db note.DatabaseID, s *State) bool {

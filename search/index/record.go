@@ -7,21 +7,21 @@ import (
 	"doublet/note/pack"
 )
 
-// Piece is a part of a note whose words were read at once: the message, or its attachments.
+// Piece is a part of a note that is read at once: its message, or its attachments.
 type Piece struct {
 	Note note.ID
 	Kind Kind
 	Flags
-	// Date is the note's, Unix seconds; Length counts its words.
+	// Date is the note's date in Unix seconds. Length is the number of words.
 	Date   int64
 	Length uint32
 	Terms  []Term
-	// Coded stands for Terms where a piece is written: what AppendTerm made of so many of them.
+	// Coded replaces Terms when a piece is written: it holds Count terms, encoded by AppendTerm.
 	Coded []byte
 	Count int
 }
 
-// Kind tells the pieces of a note apart.
+// Kind is the kind of a piece.
 type Kind uint8
 
 // The kinds of piece.
@@ -30,11 +30,11 @@ const (
 	Attachments
 )
 
-// Flags are facts about a piece.
+// Flags are properties of a piece.
 type Flags uint8
 
-// The flags. Mutable: the note may have had other words, so that they are looked up in it again. Cut: it has a
-// word that is longer than its term, or more of a header than was read. HasAttachment: as in text.Document.
+// The flags. Mutable: the note may have had other words, so a match in the index must be checked in the text. Cut: the
+// note has a word longer than its term, or its header was not read completely. HasAttachment: see text.Document.
 const (
 	Mutable Flags = 1 << iota
 	Cut
@@ -48,11 +48,11 @@ type Term struct {
 	Code Code
 }
 
-// Code says where in a piece a term stands and how often: fields, whether some of them came of more than a
-// change of case, and a class of frequency.
+// Code describes the occurrences of a term in a piece: the fields, whether normalization changed more than the case,
+// and a frequency class.
 type Code uint32
 
-// MakeCode makes a code.
+// MakeCode returns a code.
 func MakeCode(fields uint16, sure bool, count int) Code {
 	c := Code(fields)<<3 | Code(countClass(count))
 	if !sure {
@@ -61,13 +61,13 @@ func MakeCode(fields uint16, sure bool, count int) Code {
 	return c
 }
 
-// Fields are the places where the term stands.
+// Fields returns the fields that contain the term.
 func (c Code) Fields() uint16 { return uint16(c >> 3) }
 
-// Sure says that wherever the term stands only case was changed.
+// Sure reports whether all occurrences differ from the term only in case.
 func (c Code) Sure() bool { return c&4 == 0 }
 
-// Count is about how often it stands there.
+// Count returns the approximate number of occurrences: 1, 2, 4 or 8.
 func (c Code) Count() int { return [4]int{1, 2, 4, 8}[c&3] }
 
 func countClass(n int) int {
@@ -82,16 +82,16 @@ func countClass(n int) int {
 	return 3
 }
 
-// usual is the code of most terms: once in the body. It is not written.
+// usual is the code of most terms: one occurrence in the body. It is not stored.
 const usual = Code(1) << 3
 
-// AppendTerm appends the stored form of a term: its length, its bytes and its code.
+// AppendTerm appends the encoding of a term: its length, its bytes and its code.
 func AppendTerm(dst, term []byte, c Code) []byte {
 	dst = append(append(dst, byte(len(term))), term...)
 	return binary.AppendUvarint(dst, uint64(c))
 }
 
-// appendRecord appends the stored form of a piece: what stands before the terms, then these, in no order.
+// appendRecord appends the encoding of a piece: a header, then the terms in any order.
 func appendRecord(dst []byte, p *Piece) []byte {
 	f := p.Flags
 	if p.Kind == Attachments {
@@ -103,7 +103,7 @@ func appendRecord(dst []byte, p *Piece) []byte {
 	return append(dst, p.Coded...)
 }
 
-// readRecord reads what appendRecord wrote. Terms alias b.
+// readRecord decodes the output of appendRecord. The terms alias b.
 func readRecord(id note.ID, b []byte) (*Piece, bool) {
 	r := pack.Reader{B: b}
 	f := Flags(r.Byte())

@@ -9,46 +9,48 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The shape of segments.
+// Sizes of segments and their parts.
 const (
-	// recordsMax is how many pieces wait before they become a segment, recordBytesMax how many bytes of them.
+	// recordsMax and recordBytesMax are the number and the total bytes of waiting records at which they become a
+	// segment.
 	recordsMax     = 64
 	recordBytesMax = 512 << 10
-	// fanout is how many segments of one size become one of the next.
+	// fanout is the number of segments of one size that are merged into one of the next size.
 	fanout = 8
-	// segmentMax is the size from which a segment is not merged any further.
+	// segmentMax is the number of documents from which a segment is not merged with others of its size.
 	segmentMax = 1 << 18
-	// blockSize is about the size of a block of a dictionary, chunkSize that of a chunk of postings.
+	// blockSize is the approximate size of a dictionary block, and chunkSize the size of a chunk of postings, in bytes.
 	blockSize = 4 << 10
 	chunkSize = 8 << 10
-	// inlineMax is the longest list of postings that stands in the dictionary itself.
+	// inlineMax is the maximum size in bytes of a list of postings that is stored within the dictionary.
 	inlineMax = 12
-	// batchSize is how much is written in one step.
+	// batchSize is the number of bytes written in one batch.
 	batchSize = 512 << 10
 )
 
-// A block of a dictionary begins with the trigrams of its terms. Behind them stands the offset of its first list in the postings of the segment, then terms in order:
-// how many bytes it shares with the one before, the bytes behind, how many documents have it, the length of
-// its list × 2 + 1 where it stands right there.
+// A dictionary block begins with the trigrams of its terms. The offset of its first list in the segment's postings
+// follows, then the terms in order. For each term: the number of bytes shared with the term before, the number of other
+// bytes and these bytes, the number of documents, and the length of its list × 2, + 1 if the list follows inline.
 //
-// A list of postings is ordinals, each as the distance from the one before × 2, + 1 where a code follows that
-// is not the usual one.
+// A list of postings is a list of ordinals. Each is stored as its distance from the one before × 2, + 1 if a code
+// follows. Without one, the code is usual.
 
-// segmentWriter writes a segment. Terms come in order, and the ordinals of each.
+// segmentWriter writes a segment. The caller adds terms in order; for each term, first its postings in order, then the
+// term.
 type segmentWriter struct {
 	x     *Index
 	db    note.DatabaseID
 	info  Segment
 	batch *pebble.Batch
 	err   error
-	// pause is asked after every batch.
+	// pause, if not nil, is called after each batch.
 	pause func() error
 
 	grams trigrams
 	block []byte
 	first []byte // the first term of block
 	last  []byte // the last term written
-	list  []byte // the postings of the term at hand
+	list  []byte // the postings of the current term
 	prev  int64
 	count uint32
 
@@ -61,7 +63,7 @@ func (x *Index) newSegment(db note.DatabaseID, id uint32, pause func() error) *s
 	return &segmentWriter{x: x, db: db, info: Segment{ID: id}, batch: x.eng.NewBatch(), pause: pause, prev: -1}
 }
 
-// docs writes the documents.
+// docs writes the documents of the segment.
 func (w *segmentWriter) docs(d *Docs) {
 	w.info.Docs = uint32(len(d.Notes))
 	for lo := 0; lo < len(d.Notes); lo += docsBlock {
@@ -70,7 +72,7 @@ func (w *segmentWriter) docs(d *Docs) {
 	}
 }
 
-// posting adds a document to the list of the term at hand.
+// posting adds a document to the list of the current term.
 func (w *segmentWriter) posting(ord uint32, c Code) {
 	v := uint64(int64(ord)-w.prev) << 1
 	if c == usual {
@@ -82,7 +84,7 @@ func (w *segmentWriter) posting(ord uint32, c Code) {
 	w.count++
 }
 
-// term ends the list of a term.
+// term ends the current list and writes it with its term.
 func (w *segmentWriter) term(t []byte) {
 	if w.count == 0 {
 		return
@@ -162,7 +164,7 @@ func (w *segmentWriter) flush() {
 	}
 }
 
-// finish writes what is left into b, and returns what the segment is.
+// finish adds the remaining rows to b and returns the description of the segment.
 func (w *segmentWriter) finish(b *pebble.Batch) (Segment, error) {
 	w.endBlock()
 	w.endChunk()
@@ -180,11 +182,11 @@ func (w *segmentWriter) finish(b *pebble.Batch) (Segment, error) {
 func dropSegment(b *pebble.Batch, db note.DatabaseID, seg uint32) {
 	for _, space := range []byte{spaceTerms, spacePosts, spaceDocs} {
 		p := partKey(space, db, seg)
-		_ = b.DeleteRange(p, after(p), nil) // of a batch that is not committed yet
+		_ = b.DeleteRange(p, after(p), nil) // cannot fail: the batch is in memory
 	}
 }
 
-// dropBuild removes a build with all that it has.
+// dropBuild removes a build and all its data.
 func dropBuild(b *pebble.Batch, db note.DatabaseID, build *Build) {
 	if build == nil {
 		return

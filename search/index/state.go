@@ -7,46 +7,47 @@ import (
 	"doublet/note/pack"
 )
 
-// State is where a database stands: the build that answers, and perhaps one that is made beside it.
+// State is the state of a database: the build that answers queries, and possibly a new one that will replace it.
 type State struct {
 	Active, Next *Build
-	// Made counts builds and segments: each number is given once.
+	// Made counts the numbers assigned to builds and segments. A number is never reused.
 	Made uint32
 }
 
 // Build is an index of one database.
 //
-// Invariant: the words of every note up to Upto are in it, but for those of changes behind Seq where it is
-// not Done; where it is, for those behind the cursor of the whole index.
+// Invariant: a build contains the words of every note up to Upto, except for changes after the cursor of the whole
+// index. If Seq is not 0, it may also lack changes after Seq. Done means that the build has reached the last note and
+// caught up; the feed then adds later notes.
 type Build struct {
 	ID   uint32
 	Upto note.ID
 	Done bool
 	Seq  uint64
-	// MaxSeq is the highest sequence of a change that it has made something of: a store that never came so far is
-	// another one.
+	// MaxSeq is the highest sequence of a change in the build. A store that has not reached it is another one, for
+	// example restored from a backup.
 	MaxSeq uint64
 	Totals
-	// Records counts the pieces that are in no segment yet, RecordBytes their rows.
+	// Records and RecordBytes are the number and the bytes of the records that are not in a segment yet.
 	Records     uint32
 	RecordBytes uint64
 	Segments    []Segment
-	// Again says that some notes were read more than once, with other words.
+	// Again is set if some notes were read more than once, with different words.
 	Again bool
-	// Writing is a segment that is being written, 0 for none: one that a crash left half.
+	// Writing is the number of the segment that is being written, or 0. After a crash, that segment is incomplete.
 	Writing uint32
 }
 
-// Totals count what was read.
+// Totals holds counts of a build.
 type Totals struct {
-	// Notes are those with words, Gone those of them that are gone since.
+	// Notes counts the notes with words, Gone those of them that no longer exist.
 	Notes, Gone uint64
-	// Text is bytes of text.
+	// Text is the size of the text, in bytes.
 	Text                      uint64
 	Encrypted, Broken, Beyond uint64
 }
 
-// Segment is a part of a build that changes no more.
+// Segment is an immutable part of a build.
 type Segment struct {
 	ID    uint32
 	Docs  uint32
@@ -54,7 +55,7 @@ type Segment struct {
 	Bytes uint64
 }
 
-// tier is the size class of a segment: each is eight times the one before.
+// tier returns the size class of a segment. Each class is eight times as large as the one before.
 func (s *Segment) tier() int {
 	t := 0
 	for n := s.Docs / recordsMax; n >= fanout; n /= fanout {
@@ -123,13 +124,13 @@ func readBuild(r *pack.Reader) *Build {
 	return b
 }
 
-// number gives the number of a build or a segment.
+// number assigns the next number for a build or a segment.
 func (s *State) number() uint32 {
 	s.Made++
 	return s.Made
 }
 
-// Add adds totals.
+// Add adds o to the counts.
 func (t *Totals) Add(o *Totals) {
 	t.Notes += o.Notes
 	t.Gone += o.Gone

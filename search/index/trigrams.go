@@ -1,16 +1,16 @@
 package index
 
-// trigrams says which three bytes in a row stand in the terms of a block of a dictionary: a bit for each, shared by all
-// that fall on it. With two thousand bits for some hundred terms, most blocks are passed over when a string of five
-// bytes or more is looked for anywhere in terms.
+// trigrams is a Bloom filter of the sequences of three bytes in the terms of a dictionary block, with one bit per
+// sequence. It has 2048 bits for about a hundred terms. So a search for a string of five or more bytes anywhere in
+// terms skips most blocks.
 type trigrams [256]byte
 
-// bit is where three bytes are noted.
+// bit returns the index of the bit for three bytes.
 func bit(a, b, c byte) uint32 {
 	return (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 0x9E3779B1 >> (32 - 11)
 }
 
-// add notes a term, of which the first bytes are those of the term noted before.
+// add adds a term. Its first shared bytes are equal to those of the term added before.
 func (t *trigrams) add(term []byte, shared int) {
 	for i := max(0, shared-2); i+2 < len(term); i++ {
 		n := bit(term[i], term[i+1], term[i+2])
@@ -18,7 +18,8 @@ func (t *trigrams) add(term []byte, shared int) {
 	}
 }
 
-// mayHold says whether text may stand in a term of the block that begins with row; what is no block is for whoever reads it.
+// mayHold reports whether a term that contains text may be in the block that begins with row. It returns true for a
+// damaged row, so that the reader reports the damage.
 func mayHold(row []byte, text string) bool {
 	if len(row) < len(trigrams{}) {
 		return true

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTrigrams: no block is passed over that has what is looked for, and most are that have not.
+// TestTrigrams checks that no block with a matching term is skipped, and that most blocks without one are.
 func TestTrigrams(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -15,12 +15,12 @@ import (
 
 func compareTerms(a, b []byte) int { return bytes.Compare(a, b) }
 
-// View is the build that answers for a database, as it stood at one moment. It is used by one goroutine.
+// View is a snapshot of the build that answers queries for a database. It is used by one goroutine.
 type View struct {
 	x    *Index
 	db   note.DatabaseID
 	snap *pebble.Snapshot
-	// Build is what it sees, Cursor how far the index has read the feed.
+	// Build is the state of the build. Cursor is the position of the index in the feed.
 	Build  *Build
 	Cursor Cursor
 
@@ -30,14 +30,14 @@ type View struct {
 	scratch []byte
 }
 
-// Part is what a View answers from: a segment, or the records that are in none.
+// Part is a segment, or the records that are in no segment.
 type Part struct {
 	Docs    *Docs
 	seg     uint32
 	records []*Piece
 }
 
-// Open opens a view of a database. One that has no build is nil. Close it in the end.
+// Open opens a view of a database, or returns nil if it has no build. The caller must close the view.
 func (x *Index) Open(db note.DatabaseID) (*View, error) {
 	if err := x.enter(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (v *View) open() (bool, error) {
 	})
 }
 
-// Close ends the view.
+// Close closes the view.
 func (v *View) Close() error {
 	var errs []error
 	if v.terms != nil {
@@ -91,13 +91,13 @@ func (v *View) Close() error {
 	return engineError(errors.Join(errs...))
 }
 
-// Parts are the parts of the view. They must not be changed.
+// Parts returns the parts of the view. Callers must not modify them.
 func (v *View) Parts() []Part { return v.parts }
 
-// Late are the notes whose attachments were not read yet.
+// Late returns the notes whose attachments are not read yet.
 func (v *View) Late() []note.ID { return v.late }
 
-// docs reads the documents of a segment.
+// docs returns the documents of a segment.
 func (v *View) docs(seg uint32) (*Docs, error) {
 	key := docsKey{v.db, seg}
 	if d := v.x.docs.get(key); d != nil {
@@ -133,10 +133,10 @@ func (v *View) records() error {
 	return err
 }
 
-// How says how a Pattern fits a term.
+// How is the way in which a Pattern matches a term.
 type How uint8
 
-// The ways.
+// The ways to match.
 const (
 	Exact How = iota
 	Prefix
@@ -144,13 +144,13 @@ const (
 	Infix
 )
 
-// Pattern is what terms are looked for by.
+// Pattern matches terms.
 type Pattern struct {
 	How  How
 	Text string
 }
 
-// Fits says whether a term fits.
+// Fits reports whether a term matches.
 func (p *Pattern) Fits(term []byte) bool {
 	switch n := len(p.Text); p.How {
 	case Exact:
@@ -163,9 +163,9 @@ func (p *Pattern) Fits(term []byte) bool {
 	return bytes.Contains(term, unsafeBytes(p.Text))
 }
 
-// Postings goes through the documents of a part that have a term, by ordinal.
+// Postings iterates over the documents of a part that contain a term, by ordinal.
 type Postings struct {
-	// Term is the term, Docs in how many documents of the part it stands, as far as that is known beforehand.
+	// Term is the term. Docs is the number of documents in the part that contain it, as stored in the dictionary.
 	Term []byte
 	Docs int
 
@@ -174,12 +174,12 @@ type Postings struct {
 
 	b    []byte
 	prev int64
-	docs int64 // of the segment
+	docs int64 // number of documents in the segment
 	one  bool
 	bad  bool
 }
 
-// Next goes to the next document.
+// Next moves to the next document and reports whether there is one.
 func (p *Postings) Next() bool {
 	if p.one {
 		p.one = false
@@ -218,7 +218,8 @@ func (p *Postings) Next() bool {
 	return true
 }
 
-// Search calls fn for each term of each part that fits, until fn returns false. What fn gets is valid during the call.
+// Search calls fn for each matching term of each part, until fn returns false. The arguments of fn are valid only
+// during the call.
 func (v *View) Search(p Pattern, fn func(part int, list *Postings) (more bool, err error)) error {
 	for i := range v.parts {
 		more, err := v.searchPart(i, &p, fn)
@@ -247,7 +248,7 @@ func (v *View) searchPart(part int, p *Pattern, fn func(int, *Postings) (bool, e
 	return v.searchSegment(part, at, p, fn)
 }
 
-// searchSegment reads the blocks of a dictionary in which terms that fit can be.
+// searchSegment reads the dictionary blocks that may contain matching terms.
 func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Postings) (bool, error)) (bool, error) {
 	if v.terms == nil {
 		prefix := dbKey(spaceTerms, v.db)
@@ -260,7 +261,7 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 	prefix := partKey(spaceTerms, v.db, at.seg)
 	ok, scans := false, p.How == Infix || p.How == Suffix
 	if !scans {
-		// The last block that begins at the term or before it.
+		// Start at the last block whose first term is not after the text.
 		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
 		ok = v.terms.SeekLT(v.scratch)
 		if !ok || !bytes.HasPrefix(v.terms.Key(), prefix) {
@@ -304,18 +305,18 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 	return true, engineError(v.terms.Error())
 }
 
-// blockReader goes through the terms of a block.
+// blockReader iterates over the terms of a block.
 type blockReader struct {
 	v    *View
 	seg  uint32
-	docs uint32 // documents of the segment
+	docs uint32 // number of documents in the segment
 
-	row    []byte // what is left of the block
-	offset uint64 // of the next list
+	row    []byte // the rest of the block
+	offset uint64 // offset of the next list of postings
 	term   []byte
-	shared int    // how much of term is that of the one before
-	found  int    // where the first place of what Infix looks for ends in term, 0 where there is none
-	count  uint64 // documents that have it
+	shared int    // number of bytes of term shared with the term before
+	found  int    // end of the first match of an Infix in term, 0 if there is none
+	count  uint64 // number of documents that contain the term
 	inline []byte
 	at     uint64
 	size   uint64
@@ -334,7 +335,7 @@ func (b *blockReader) begin(row []byte) {
 	b.offset = b.uvarint()
 }
 
-// uvarint reads a number. A string is looked for in every term of a dictionary, so it is quick about short ones.
+// uvarint reads a number. Infix searches read every term of a dictionary, so one-byte numbers have a fast path.
 func (b *blockReader) uvarint() uint64 {
 	if len(b.row) > 0 && b.row[0] < 0x80 {
 		v := b.row[0]
@@ -378,7 +379,7 @@ func (b *blockReader) next() bool {
 	return !b.bad
 }
 
-// contains says whether text stands anywhere in the term. What is that of the term before was looked at with it.
+// contains reports whether text occurs in the term. It does not search again the bytes shared with the term before.
 func (b *blockReader) contains(text string) bool {
 	if text == "" || b.found > 0 && b.found <= b.shared {
 		return true
@@ -391,7 +392,7 @@ func (b *blockReader) contains(text string) bool {
 	return b.found > 0
 }
 
-// postings is the list of the term at hand.
+// postings returns the list of the current term.
 func (b *blockReader) postings() (*Postings, error) {
 	raw := b.inline
 	if raw == nil {
@@ -404,7 +405,7 @@ func (b *blockReader) postings() (*Postings, error) {
 	return &b.list, nil
 }
 
-// read reads a list out of the chunks that it lies in.
+// read reads a list from the chunks that contain it.
 func (b *blockReader) read() ([]byte, error) {
 	b.buf = b.buf[:0]
 	key := partKey(spacePosts, b.v.db, b.seg)
@@ -430,5 +431,5 @@ func (b *blockReader) read() ([]byte, error) {
 	return b.buf, nil
 }
 
-// unsafeBytes are the bytes of s, which must not be changed.
+// unsafeBytes returns the bytes of s without a copy. They must not be modified.
 func unsafeBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Writer gathers changes of several databases that are written in one step with the cursor. It holds the
-// lock of all states: there is one at a time, and it is short-lived.
+// Writer collects changes to several databases, which are written together with the cursor in one batch. It holds the
+// lock of all states, so there is only one at a time, and it should be short-lived.
 type Writer struct {
 	x      *Index
 	b      *pebble.Batch
@@ -21,7 +21,7 @@ type Writer struct {
 	err    error
 }
 
-// Update calls fn with a writer and writes what it did. An error of fn leaves no trace.
+// Update calls fn with a Writer and commits its changes. If fn returns an error, nothing is written.
 func (x *Index) Update(fn func(*Writer) error) error {
 	if err := x.enter(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (w *Writer) set(err error) {
 	}
 }
 
-// State is a database's, for changing.
+// State returns the state of a database. The caller may modify it; Update writes it.
 func (w *Writer) State(db note.DatabaseID) (*State, error) {
 	if s := w.states[db]; s != nil {
 		return s, nil
@@ -61,7 +61,7 @@ func (w *Writer) State(db note.DatabaseID) (*State, error) {
 	return s, err
 }
 
-// Begin makes a new build of a database, as Active where there is none and else as Next. A Next that was there goes.
+// Begin creates a new build of a database: as Active if there is none, otherwise as Next. An existing Next is dropped.
 func (w *Writer) Begin(db note.DatabaseID) error {
 	s, err := w.State(db)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *Writer) Begin(db note.DatabaseID) error {
 	return nil
 }
 
-// Swap lets Next take the place of Active.
+// Swap replaces Active by Next.
 func (w *Writer) Swap(db note.DatabaseID) error {
 	s, err := w.State(db)
 	if err != nil || s.Next == nil {
@@ -88,7 +88,8 @@ func (w *Writer) Swap(db note.DatabaseID) error {
 	return nil
 }
 
-// Drop removes all there is of a database, but for its numbers: what is cached under them is never something else.
+// Drop removes the builds of a database. It keeps the counter of numbers, so that a number in the cache is never
+// reused.
 func (w *Writer) Drop(db note.DatabaseID) error {
 	s, err := w.State(db)
 	if err != nil {
@@ -100,7 +101,7 @@ func (w *Writer) Drop(db note.DatabaseID) error {
 	return nil
 }
 
-// Restart drops what there is of a database and begins anew.
+// Restart drops the builds of a database and begins a new one.
 func (w *Writer) Restart(db note.DatabaseID) error {
 	if err := w.Drop(db); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (w *Writer) Restart(db note.DatabaseID) error {
 	return w.Begin(db)
 }
 
-// Put adds a piece. One of the same note and kind that still waits is replaced.
+// Put adds a piece. It replaces a waiting piece of the same note and kind.
 func (w *Writer) Put(db note.DatabaseID, b *Build, p *Piece) {
 	row := appendRecord(make([]byte, 0, 24+len(p.Coded)), p)
 	w.set(w.b.Set(recordKey(db, b.ID, p.Note, byte(p.Kind)), row, nil))
@@ -116,7 +117,7 @@ func (w *Writer) Put(db note.DatabaseID, b *Build, p *Piece) {
 	b.RecordBytes += uint64(len(row))
 }
 
-// Late says that a note's attachments are still to be read, or, with done, that they are no more.
+// Late records that a note's attachments are still to be read or, if done is set, that they have been read.
 func (w *Writer) Late(db note.DatabaseID, b *Build, id note.ID, done bool) {
 	if done {
 		w.set(w.b.Delete(lateKey(db, b.ID, id), nil))
@@ -125,7 +126,7 @@ func (w *Writer) Late(db note.DatabaseID, b *Build, id note.ID, done bool) {
 	w.set(w.b.Set(lateKey(db, b.ID, id), nil, nil))
 }
 
-// Keep remembers which message a note had when it was read; 0 forgets it.
+// Keep records the message that a note had when it was read; 0 removes the record.
 func (w *Writer) Keep(db note.DatabaseID, b *Build, id note.ID, message note.RecipeID) {
 	key := messageKey(db, b.ID, id)
 	if message == 0 {
@@ -135,7 +136,7 @@ func (w *Writer) Keep(db note.DatabaseID, b *Build, id note.ID, message note.Rec
 	w.set(w.b.Set(key, binary.AppendUvarint(nil, uint64(message)), nil))
 }
 
-// Kept is the message that a build remembers of a note, as it was before this update; 0 where there is none.
+// Kept returns the message that a build has recorded for a note, as of before this update; 0 if there is none.
 func (w *Writer) Kept(db note.DatabaseID, b *Build, id note.ID) (note.RecipeID, error) {
 	return kept(w.x.eng, db, b.ID, id)
 }
@@ -155,7 +156,7 @@ func kept(r pebble.Reader, db note.DatabaseID, build uint32, id note.ID) (note.R
 	return note.RecipeID(n), err
 }
 
-// Kept is the message that a build of a database remembers of a note.
+// Kept returns the message that a build of a database has recorded for a note, or 0.
 func (x *Index) Kept(db note.DatabaseID, build uint32, id note.ID) (note.RecipeID, error) {
 	if err := x.enter(); err != nil {
 		return 0, err
@@ -164,16 +165,16 @@ func (x *Index) Kept(db note.DatabaseID, build uint32, id note.ID) (note.RecipeI
 	return kept(x.eng, db, build, id)
 }
 
-// Kept is the message that the view's build remembers of a note.
+// Kept returns the message that the view's build has recorded for a note, or 0.
 func (v *View) Kept(id note.ID) (note.RecipeID, error) { return kept(v.snap, v.db, v.Build.ID, id) }
 
-// Cursor moves the index's cursor.
+// Cursor sets the index's cursor.
 func (w *Writer) Cursor(c Cursor) { w.set(putCursor(w.b, c)) }
 
-// Full says whether so many records wait that they should become a segment: see Pack.
+// Full reports whether enough records wait to be made a segment with Pack.
 func (b *Build) Full() bool { return b.Records >= recordsMax || b.RecordBytes >= recordBytesMax }
 
-// Pack makes a segment of the records that wait in a build. They are those of earlier updates.
+// Pack makes a segment of the waiting records of a build. It includes only records of earlier updates.
 func (w *Writer) Pack(db note.DatabaseID, b *Build) error {
 	var pieces []*Piece
 	prefix := partKey(spaceRecord, db, b.ID)
@@ -218,7 +219,7 @@ func recordNote(k []byte) (note.ID, bool) {
 	return id, true
 }
 
-// invert writes a segment of pieces.
+// invert writes pieces as a segment.
 func invert(w *segmentWriter, pieces []*Piece) {
 	var docs Docs
 	total := 0
@@ -227,7 +228,7 @@ func invert(w *segmentWriter, pieces []*Piece) {
 		total += len(p.Terms)
 	}
 	w.docs(&docs)
-	// One entry a posting, each with the next of its term: appending lists would take as much again.
+	// Each posting holds the index of the next one of its term. Growing a list per term would need twice the memory.
 	type posting struct {
 		ord  uint32
 		code Code
@@ -244,7 +245,7 @@ func invert(w *segmentWriter, pieces []*Piece) {
 		for _, t := range p.Terms {
 			at := int32(len(postings))
 			postings = append(postings, posting{uint32(ord), t.Code, -1})
-			// The terms lie in rows that nobody changes.
+			// The terms point into rows that do not change, so they can be used as map keys without a copy.
 			n, ok := byTerm[unsafe.String(unsafe.SliceData(t.Text), len(t.Text))]
 			if !ok {
 				byTerm[unsafe.String(unsafe.SliceData(t.Text), len(t.Text))] = int32(len(lists))
@@ -264,7 +265,7 @@ func invert(w *segmentWriter, pieces []*Piece) {
 	}
 }
 
-// Forget takes a note off the list of those whose attachments are still to be read, for a build that is no more.
+// Forget removes the record that a note's attachments are still to be read, for a build that no longer exists.
 func (w *Writer) Forget(db note.DatabaseID, build uint32, id note.ID) error {
 	w.set(w.b.Delete(lateKey(db, build, id), nil))
 	return w.err

@@ -7,30 +7,30 @@ import (
 	"doublet/search/text"
 )
 
-// ErrQuery is what is wrong with a query, for whoever wrote it.
+// ErrQuery reports a malformed query. The message is meant for the user.
 var ErrQuery = errors.New("query")
 
-// Op says what a Node tests.
+// Op is the test of a Node.
 type Op uint8
 
-// The tests. All, Any and Not combine others; the rest looks at the note: its text, who has seen it, its
-// keywords, size, date and folders.
+// The tests. OpAll, OpAny and OpNot combine other nodes. The others test a note: its text, whether the person has seen
+// it, its keywords, size, date and folders.
 const (
-	OpAll Op = iota // of Kids; without any: everything
+	OpAll Op = iota // all of Kids; without Kids, every note
 	OpAny
-	OpNot // Kids[0]
+	OpNot // not Kids[0]
 	OpText
 	OpUnread
-	OpKeyword // Word
+	OpKeyword // Word is set
 	OpAttachment
-	OpLarger  // than Number bytes
-	OpSmaller // than Number bytes
-	OpBefore  // Time
-	OpAfter   // Time, or at it
-	OpFolder  // named Word, or of that special use
+	OpLarger  // larger than Number bytes
+	OpSmaller // smaller than Number bytes
+	OpBefore  // before Time
+	OpAfter   // at Time or later
+	OpFolder  // in a folder with name or special use Word
 )
 
-// Node is a query or a part of one.
+// Node is a query or a part of it.
 type Node struct {
 	Op     Op
 	Kids   []*Node
@@ -40,7 +40,7 @@ type Node struct {
 	Time   time.Time
 }
 
-// The bounds of a query: depth, nodes, bytes.
+// Limits on a query: depth, nodes and bytes.
 const (
 	maxDepth = 50
 	maxNodes = 500
@@ -54,7 +54,7 @@ func all(kids []*Node) *Node {
 	return &Node{Op: OpAll, Kids: kids}
 }
 
-// Texts calls fn for each test of a text, with whether it is under an odd number of negations.
+// Texts calls fn for each text test. not reports whether the test is under an odd number of negations.
 func (n *Node) Texts(fn func(t *Text, not bool)) { n.texts(fn, false) }
 
 func (n *Node) texts(fn func(*Text, bool), not bool) {
@@ -66,9 +66,9 @@ func (n *Node) texts(fn func(*Text, bool), not bool) {
 	}
 }
 
-// Words is a text filter of JMAP (RFC 8621 section 4.4.1): words that must all be there, in any order and place
-// of the fields; those between quotes, single or double, follow each other. Without a word in it, it is found
-// nowhere. A star behind a word stands for any end, one before it for any beginning.
+// Words returns the query for a JMAP text filter (RFC 8621 section 4.4.1). All words must occur, in any order and in
+// any of the fields; words in single or double quotes must be in sequence. A star after or before a word makes it a
+// prefix or a suffix. A filter without words matches nothing.
 func Words(fields text.Field, s string) *Node {
 	if len(s) > maxBytes {
 		s = s[:maxBytes]
@@ -90,8 +90,8 @@ func Words(fields text.Field, s string) *Node {
 	return all(kids)
 }
 
-// filterToken takes a word or a phrase off the start of s. A quote within a word is an apostrophe, one without its
-// fellow a letter like another.
+// filterToken splits the first word or phrase off s. A quote within a word is an apostrophe; an unpaired quote is an
+// ordinary character.
 func filterToken(s string) (tok, rest string) {
 	i := 0
 	for i < len(s) && blank(s[i]) {

@@ -10,28 +10,28 @@ import (
 	"doublet/search/text"
 )
 
-// Parse reads what people write into a search box:
+// Parse parses a query from a search box:
 //
 //	report 2025          both words, anywhere
-//	"annual report"      words that follow each other
-//	contract*  *vertrag  words that begin or end so; *vertrag* holds it
-//	-draft, NOT draft    without it
+//	"annual report"      words in sequence
+//	contract*  *vertrag  words with this beginning or end; *vertrag* contains it
+//	-draft, NOT draft    without the word
 //	a OR b, (a b) OR c   either
 //	from:ann subject:"annual report" to: cc: bcc: body: filename: header:
 //	has:attachment is:unread is:read is:flagged is:answered is:draft, or is: any keyword
-//	before:2025-03-01 after:2025-03-01 (that day too), or 7d, 2w, 3m, 1y back from now
+//	before:2025-03-01 after:2025-03-01 (including that day), or 7d, 2w, 3m, 1y before now
 //	larger:1MB smaller:20KB
 //	in:Archive
 //
-// What cannot be meant is an error that says so (ErrQuery); quotes and brackets that nothing closes are
-// closed at the end. Days are UTC.
+// A condition with a malformed value is an ErrQuery. Missing closing quotes and brackets are added at the end. Days are
+// in UTC.
 func Parse(s string, now time.Time) (*Node, error) {
 	if len(s) > maxBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrQuery, maxBytes)
 	}
 	p := parser{s: strings.ToValidUTF8(s, " "), now: now.UTC()}
 	n, err := p.any(0)
-	for err == nil && p.peek() == ')' { // one that nothing opened
+	for err == nil && p.peek() == ')' { // skip a closing bracket without an opening one
 		p.at++
 		var more *Node
 		if more, err = p.any(0); err == nil {
@@ -46,11 +46,11 @@ type parser struct {
 	at    int
 	now   time.Time
 	nodes int
-	// field is the one before an open bracket.
+	// field is the field before the enclosing bracket, such as from:( ); 0 for none.
 	field text.Field
 }
 
-// peek passes over blanks and looks at the next byte; 0 at the end.
+// peek skips blanks and returns the next byte, or 0 at the end.
 func (p *parser) peek() byte {
 	for p.at < len(p.s) && blank(p.s[p.at]) {
 		p.at++
@@ -61,14 +61,14 @@ func (p *parser) peek() byte {
 	return p.s[p.at]
 }
 
-// ahead says whether the next word is w.
+// ahead reports whether the next word is w.
 func (p *parser) ahead(w string) bool {
 	p.peek()
 	rest, ok := strings.CutPrefix(p.s[p.at:], w)
 	return ok && (rest == "" || blank(rest[0]) || rest[0] == '(' || rest[0] == ')' || rest[0] == '"')
 }
 
-// word takes the next word where it is w.
+// word skips the next word if it is w, and reports whether it was.
 func (p *parser) word(w string) bool {
 	ok := p.ahead(w)
 	if ok {
@@ -77,7 +77,7 @@ func (p *parser) word(w string) bool {
 	return ok
 }
 
-// any reads alternatives up to a closing bracket or the end.
+// any parses alternatives up to a closing bracket or the end.
 func (p *parser) any(depth int) (*Node, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: brackets are more than %d deep", ErrQuery, maxDepth)
@@ -104,7 +104,7 @@ func (p *parser) any(depth int) (*Node, error) {
 	return &Node{Op: OpAny, Kids: list}, nil
 }
 
-// all reads what must all be there, up to OR, a closing bracket or the end; nil where there is nothing.
+// all parses conditions that must all match, up to OR, a closing bracket or the end. It returns nil if there are none.
 func (p *parser) all(depth int) (*Node, error) {
 	var list []*Node
 	for {
@@ -131,7 +131,7 @@ func (p *parser) all(depth int) (*Node, error) {
 	return all(list), nil
 }
 
-// one reads one condition; nil where there is none after all.
+// one parses one condition. It returns nil if there is none.
 func (p *parser) one(depth int) (*Node, error) {
 	if p.nodes++; p.nodes > maxNodes {
 		return nil, fmt.Errorf("%w: more than %d conditions", ErrQuery, maxNodes)
@@ -199,7 +199,7 @@ func (p *parser) bracket(depth int, f text.Field) (*Node, error) {
 	return n, err
 }
 
-// value is what stands up to a blank or a bracket, or between quotes.
+// value reads a value: the text up to a blank, a bracket or a quote, or the text between quotes.
 func (p *parser) value() string {
 	if p.at < len(p.s) && p.s[p.at] == '"' {
 		p.at++
@@ -218,11 +218,11 @@ func (p *parser) value() string {
 	return p.s[start:p.at]
 }
 
-// phrase reads words to look for; nil where there is none in it.
+// phrase parses a word or a phrase to search for. It returns nil if it contains no word.
 func (p *parser) phrase(f text.Field) *Node {
 	start := p.at
 	v := p.value()
-	if p.at == start { // a field of nothing
+	if p.at == start { // a field name without a value
 		return nil
 	}
 	if p.at < len(p.s) && p.s[p.at] == '*' && p.s[p.at-1] == '"' {
@@ -288,7 +288,7 @@ var conditions = map[string]func(p *parser, v string) (*Node, error){
 	"smaller": func(_ *parser, v string) (*Node, error) { return sized(OpSmaller, v) },
 }
 
-// day reads a date, or how long ago.
+// day parses a date, or a time span before now.
 func (p *parser) day(op Op, v string) (*Node, error) {
 	today := time.Date(p.now.Year(), p.now.Month(), p.now.Day(), 0, 0, 0, 0, time.UTC)
 	switch v = strings.ToLower(v); v {

@@ -10,7 +10,7 @@ import (
 	"doublet/search/text"
 )
 
-// TestPhrase says what words find: the definition.
+// TestPhrase defines which texts a phrase matches.
 func TestPhrase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -61,11 +61,11 @@ func TestPhrase(t *testing.T) {
 		{"학교", "학교에서", true},
 		{"학교에", "학교에서 배웠다", true},
 		{"สวัสดี", "ผมสวัสดีครับ", true},
-		{"コンピュータ", "ｺﾝﾋﾟｭｰﾀｰ", false}, // half-width voice marks are no letters
+		{"コンピュータ", "ｺﾝﾋﾟｭｰﾀｰ", false}, // half-width voice marks are not letters
 		{"", "anything", false},
 		{"😀", "😀", false},
 		{"*", "anything", false},
-		{strings.Repeat("x", 70), strings.Repeat("x", 64) + "yy", true}, // of a long word the beginning counts
+		{strings.Repeat("x", 70), strings.Repeat("x", 64) + "yy", true}, // a long word is compared by its first bytes only
 		{strings.Repeat("x", 70), strings.Repeat("x", 60), false},
 	} {
 		if got := Phrase(text.Any, c.ask).InText(text.Make(0, c.in).Text); got != c.want {
@@ -89,7 +89,7 @@ func TestSubstring(t *testing.T) {
 	}
 }
 
-// TestEach: where a sequence stands.
+// TestEach checks the positions of matches.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	in := "annual report. An ANNUAL, report; 東京都 東京"
@@ -194,7 +194,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWords reads filters of JMAP.
+// TestWords parses JMAP text filters.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ ask, want string }{

@@ -1,6 +1,6 @@
-// Package query is what can be asked: tests of a text, as the doors' protocols and people's search boxes know
-// them, and their combinations. A test decides about a text by itself, and says by which words of an index
-// the texts that can pass it are found (doc/search.md).
+// Package query defines searches: tests of a text, as used by IMAP, JMAP and search boxes, and their combinations. A
+// test decides about a text by itself. It also names the words by which an index finds the texts that may pass
+// (doc/search.md).
 package query
 
 import (
@@ -13,30 +13,30 @@ import (
 	"doublet/wire/mime"
 )
 
-// Text is a test of the texts of some fields. It is safe for use by several goroutines.
+// Text is a test of the texts in some fields. It is safe for concurrent use.
 type Text struct {
-	// Fields are those that are looked at: one that passes is enough.
+	// Fields are the fields to test. It is enough that one of them passes.
 	Fields text.Field
-	// Source is what is looked for, as it was given.
+	// Source is the text to search for, as given.
 	Source string
 
-	units  []unit // a sequence of words
+	units  []unit // the sequence of words
 	needle *mime.Needle
 	groups []Group
 	sure   bool
 }
 
-// Group is a condition on words: one of the patterns fits one of them.
+// Group is a condition on words: at least one word fits one of the patterns.
 type Group []index.Pattern
 
-// unit is one word of a sequence. One without patterns stands for any.
+// unit is one word of a sequence. Without patterns it fits any word.
 type unit struct{ fits Group }
 
-// maxUnits is how many words a sequence has at most: what is beyond is not looked for.
+// maxUnits is the maximum number of words in a sequence. Further words are ignored.
 const maxUnits = 64
 
-// Phrase tests for words that follow each other. A star behind the last one lets it be the beginning of a word, a
-// star before the first one the end. A text without words is found nowhere.
+// Phrase returns a test for words in sequence. A star after the last word makes it a prefix; a star before the first
+// word makes that a suffix. A phrase without words matches nothing.
 func Phrase(fields text.Field, s string) *Text {
 	t := &Text{Fields: fields, Source: s}
 	open := strings.HasSuffix(s, "*")
@@ -47,11 +47,11 @@ func Phrase(fields text.Field, s string) *Text {
 		how := index.Exact
 		switch {
 		case sc.Gram && sc.Last && len(t.units) > 0 && t.units[len(t.units)-1].pairs():
-			// Its letter is in the pair before.
+			// The pair before contains this letter.
 			t.units = append(t.units, unit{})
 			continue
 		case sc.Gram && sc.Last:
-			how = index.Prefix // alone, or the first of a pair
+			how = index.Prefix // alone, or the first letter of a pair
 		}
 		u := unit{Group{{How: how, Text: term}}}
 		if other := umlauts(s[sc.Start:sc.End]); other != "" && other != term && !sc.Gram {
@@ -72,12 +72,12 @@ func Phrase(fields text.Field, s string) *Text {
 	return t
 }
 
-// pairs says whether the unit is a pair of letters of a run.
+// pairs reports whether the unit is a pair of letters from a run (see words.Scanner).
 func (u *unit) pairs() bool {
 	return len(u.fits) == 1 && u.fits[0].How == index.Exact && utf8.RuneCountInString(u.fits[0].Text) > 1 && words.IsGram(u.fits[0].Text)
 }
 
-// wild lets the ends of the sequence be parts of words.
+// wild makes the first word a suffix (begun) and the last word a prefix (open).
 func (t *Text) wild(begun, open bool) {
 	if len(t.units) == 0 {
 		return
@@ -101,8 +101,8 @@ func (t *Text) wild(begun, open bool) {
 	}
 }
 
-// umlauts is a word with its umlauts written as two letters, "" where it has none: Müller is found as Mueller
-// too.
+// umlauts returns a word with its umlauts written as two letters, or "" if it has none. So a search for Müller also
+// finds Mueller.
 func umlauts(s string) string {
 	if !strings.ContainsAny(s, "äöüÄÖÜ") {
 		return ""
@@ -114,8 +114,8 @@ func umlauts(s string) string {
 	return s
 }
 
-// Substring tests for a string anywhere, within words too, without regard to case: what IMAP's SEARCH asks for.
-// The empty string is in every text of the fields, and in none where there is none.
+// Substring returns a test for a string anywhere, also within words, ignoring case, as IMAP SEARCH requires. The empty
+// string matches every text in the fields, but not a missing field.
 func Substring(fields text.Field, s string) *Text {
 	n := mime.NewNeedle(s)
 	t := &Text{Fields: fields, Source: s, needle: &n}
@@ -136,7 +136,7 @@ func Substring(fields text.Field, s string) *Text {
 		first, final := i == 0, i == len(list)-1
 		switch {
 		case x.gram && x.last && i > 0 && list[i-1].gram && !list[i-1].last:
-			continue // in the pair before
+			continue // contained in the pair before
 		case x.gram && x.last:
 			x.p.How = index.Prefix
 		case x.gram:
@@ -156,21 +156,22 @@ func Substring(fields text.Field, s string) *Text {
 	return t
 }
 
-// Groups are the conditions that a text fulfils which passes; none means that words say nothing about it.
+// Groups returns conditions that every passing text fulfils. If there are none, the words of a text do not help to
+// decide the test.
 func (t *Text) Groups() []Group { return t.groups }
 
-// IsSubstring tells the two kinds of test apart.
+// IsSubstring reports whether t was made by Substring; otherwise by Phrase.
 func (t *Text) IsSubstring() bool { return t.needle != nil }
 
-// Never says that no text passes.
+// Never reports whether no text can pass.
 func (t *Text) Never() bool { return t.needle == nil && len(t.units) == 0 }
 
-// Decides says that a text that fulfils the only condition by a word with this code passes.
+// Decides reports whether a word with this code that fits the only group is enough to pass.
 func (t *Text) Decides(c index.Code) bool {
 	return t.sure && (t.needle == nil || c.Sure())
 }
 
-// In says whether a document passes.
+// In reports whether a document passes.
 func (t *Text) In(d *text.Document) bool {
 	for i := range d.Stretches {
 		s := &d.Stretches[i]
@@ -181,7 +182,7 @@ func (t *Text) In(d *text.Document) bool {
 	return false
 }
 
-// InText says whether a text passes.
+// InText reports whether a text passes.
 func (t *Text) InText(s string) bool {
 	if t.needle != nil {
 		return t.needle.In(s)
@@ -194,16 +195,16 @@ func (t *Text) InText(s string) bool {
 	return found
 }
 
-// Each calls fn with where a sequence of words stands in a text that is in the form of words.Normal, until fn
-// returns false.
+// Each calls fn with each place in s where the sequence of words occurs, until fn returns false. s must be normalized
+// (words.Normal).
 func (t *Text) Each(s string, fn func(start, end int) bool) {
 	n := len(t.units)
 	if n == 0 {
 		return
 	}
-	// One bit for each word of the sequence: set where the words up to it stand in a row before this place.
+	// Bit i is set if the last i+1 words scanned match the first i+1 words of the sequence.
 	var row uint64
-	var starts [maxUnits]int // of the last words, by their number
+	var starts [maxUnits]int // start offsets of the last words, by Pos modulo maxUnits
 	goal := uint64(1) << (n - 1)
 	for sc := words.Scan(s); sc.Next(); {
 		starts[sc.Pos%maxUnits] = sc.Start

@@ -23,7 +23,7 @@ func read1(t testing.TB, file string) []byte {
 	return b
 }
 
-// squeezed has each run of blanks as one.
+// squeezed collapses each run of blanks into one.
 func squeezed(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestAttachments(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAttachments(t *testing.T) {
 				}
 				return
 			}
-			for _, line := range strings.Fields(c.want) { // dates and program names stand between
+			for _, line := range strings.Fields(c.want) { // dates and program names may stand in between
 				if !strings.Contains(got, line) {
 					t.Errorf("%q is not in %s", line, got)
 				}
@@ -71,7 +71,7 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// TestWordRuns: a word that is made of two runs is one word.
+// TestWordRuns checks that a word made of two runs stays one word.
 func TestWordRuns(t *testing.T) {
 	t.Parallel()
 	got, err := open(read1(t, "word.docx"), kindWord, 1<<20)
@@ -84,7 +84,7 @@ func TestWordRuns(t *testing.T) {
 	}
 }
 
-// zipOf packs files. It compresses those of one content once.
+// zipOf makes a zip file. It compresses equal contents only once.
 func zipOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -112,7 +112,7 @@ func zipOf(t testing.TB, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// zipped is a content as it stands in a zip file.
+// zipped is a compressed content.
 type zipped struct {
 	raw []byte
 	sum uint32
@@ -128,11 +128,11 @@ func deflateRaw(b []byte) []byte {
 
 func deflated(b []byte) []byte { return append([]byte("\x78\x9c"), deflateRaw(b)...) }
 
-// poisonMemory bounds the bytes that are allocated in all while one attachment is read, however it is made.
+// poisonMemory is the maximum number of bytes allocated in total while one malicious attachment is read.
 const poisonMemory = 1 << 30
 
-// TestPoison: what is made to eat a reader's time and memory costs little of both. It runs alone, so that what it counts is
-// its own.
+// TestPoison checks that attachments designed to exhaust time and memory cost little of both. It does not run in
+// parallel, so that it measures only its own allocations.
 func TestPoison(t *testing.T) {
 	stream := func(n int, head string, b []byte) string {
 		return fmt.Sprintf("%d 0 obj\n<< /Length %d %s >>\nstream\n%s\nendstream\nendobj\n", n, len(b), head, b)
@@ -142,7 +142,7 @@ func TestPoison(t *testing.T) {
 	}
 	bomb := deflated(bytes.Repeat([]byte{' '}, 100<<20))
 	twice := deflated(bomb)
-	var forms strings.Builder // each form shows the next twice
+	var forms strings.Builder // each form shows the next one twice
 	for i := 10; i < 40; i++ {
 		forms.WriteString(stream(i, fmt.Sprintf("/Subtype /Form /Resources <</XObject <</A %d 0 R>>>>", i+1), []byte("/A Do /A Do")))
 	}
@@ -150,7 +150,7 @@ func TestPoison(t *testing.T) {
 	for i := range wide {
 		wide[i] = "3 0 R"
 	}
-	slides := map[string]string{} // each inflates to the whole bound
+	slides := map[string]string{} // each inflates to the whole limit
 	for i := range 50 {
 		slides[fmt.Sprintf("ppt/slides/slide%d.xml", i)] = "<a:t>" + strings.Repeat(" ", 20<<20)
 	}

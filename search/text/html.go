@@ -10,18 +10,18 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxToken bounds one token of HTML: a longer one ends the text.
+// maxToken is the maximum size of an HTML token, in bytes. A longer one ends the text.
 const maxToken = 1 << 20
 
-// tagKind is the effect of an element on the text around it.
+// tagKind is the effect of an element on the surrounding text.
 type tagKind uint8
 
 const (
-	tagBlock  tagKind = iota // stands on lines of its own
-	tagInline                // lies within a word
-	tagCell                  // a blank
-	tagHidden                // its content is no text; without an end tag it hides nothing
-	tagQuote                 // quotes
+	tagBlock  tagKind = iota // separates lines
+	tagInline                // does not separate words
+	tagCell                  // separates words
+	tagHidden                // its content is not text, unless its end tag is missing
+	tagQuote                 // its content is quoted
 )
 
 var tags = map[atom.Atom]tagKind{
@@ -33,40 +33,42 @@ var tags = map[atom.Atom]tagKind{
 	atom.Bdo: tagInline, atom.Bdi: tagInline, atom.Time: tagInline, atom.Label: tagInline, atom.Ruby: tagInline,
 	atom.Td: tagCell, atom.Th: tagCell, atom.Img: tagCell, atom.Input: tagCell, atom.Button: tagCell,
 	atom.Rt: tagCell, atom.Rp: tagCell, atom.Blockquote: tagQuote,
-	// The tokenizer reads their content as one text that ends at the end tag, whatever is in it.
+	// The tokenizer reads the content of these elements as one raw text up to the end tag.
 	atom.Script: tagHidden, atom.Style: tagHidden, atom.Title: tagHidden, atom.Iframe: tagHidden, atom.Noembed: tagHidden,
 	atom.Noframes: tagHidden, atom.Noscript: tagHidden,
 }
 
-// htmlText gathers the text of HTML as a browser shows it.
+// htmlText collects the text of HTML as a browser shows it.
 type htmlText struct {
 	r   *reader
 	own Field
 	b   strings.Builder
-	// gap is the blank or line break that the next letter puts before itself.
+	// gap is the space or line break to write before the next character, or 0.
 	gap byte
-	// hidden is the element at hand whose content is no text, from where in the source that begins.
+	// hidden is the open element whose content is not text, or 0. from is the offset in the source where the content
+	// starts.
 	hidden atom.Atom
 	from   int
-	// shown are such elements that are passed over: one of them had no end. again counts the readings that began anew.
+	// shown holds hidden elements whose end tag was missing, so that their content is read as text. again counts
+	// restarts.
 	shown map[atom.Atom]bool
 	again int
-	// quote counts the open elements that quote.
+	// quote is the number of open elements that quote.
 	quote int
-	// div are the open <div>: whether each begins a quote.
+	// div holds, for each open <div>, whether it starts a quote.
 	div []bool
-	// room is how many bytes of text still fit into this part.
+	// room is the number of bytes of text that still fit into this part.
 	room int
 }
 
-// maxDivs bounds how deep <div> are followed.
+// maxDivs is the maximum depth of <div> elements that are tracked.
 const maxDivs = 1000
 
-// maxAgain bounds the beginnings without an end behind which the source is read anew; after them the rest is text.
+// maxAgain is the maximum number of restarts after an element without an end. After that the rest is read as text.
 const maxAgain = 20
 
-// html adds the text of HTML that may end anywhere. What has no end (an element whose content is no text, a comment, a tag)
-// hides nothing, as in wire/safehtml: a search must find what a reader sees.
+// html adds the text of HTML, which may be incomplete. An unterminated element, comment or tag hides nothing, as in
+// wire/safehtml: a search must find the text that a reader sees.
 func (r *reader) html(s string, own Field) {
 	h := htmlText{r: r, own: own, room: r.l.Part}
 	h.b.Grow(min(len(s)/2, 64<<10))
@@ -79,7 +81,7 @@ func (r *reader) html(s string, own Field) {
 	h.flush()
 }
 
-// read adds the text of the source, and returns the part of it that is to be read anew.
+// read adds the text of the source. It returns the part of the source to read again, or "".
 func (h *htmlText) read(s string) string {
 	z := html.NewTokenizer(strings.NewReader(s))
 	z.SetMaxBuf(maxToken)
@@ -111,7 +113,8 @@ func (h *htmlText) read(s string) string {
 	return ""
 }
 
-// unended returns what follows a beginning that has no end: that of the hidden element, else that at a place in the source.
+// unended returns the source after the start of an unterminated construct: the hidden element, or else the comment or
+// tag at offset at.
 func (h *htmlText) unended(s string, at int) string {
 	const comment = "<!--"
 	rest := ""
@@ -150,7 +153,7 @@ func (h *htmlText) open(z *html.Tokenizer, closed bool, at int) {
 	switch {
 	case kind == tagHidden && h.shown[a]:
 		z.NextIsNotRawText()
-	case kind == tagHidden: // closed at once or not: HTML does not heed it
+	case kind == tagHidden: // HTML ignores the self-closing slash here
 		h.hidden, h.from = a, at+len(z.Raw())
 	case kind == tagQuote && !closed:
 		h.turn(1)
@@ -201,7 +204,7 @@ func (h *htmlText) end(a atom.Atom) {
 	}
 }
 
-// turn goes into a quote or out of one.
+// turn enters (by = 1) or leaves (by = -1) a quote.
 func (h *htmlText) turn(by int) {
 	if h.quote == 0 || h.quote+by == 0 {
 		h.flush()
@@ -215,10 +218,10 @@ func (h *htmlText) want(c byte) {
 	}
 }
 
-// text adds text with each run of blanks as one.
+// text adds text, with each run of spaces collapsed into one.
 func (h *htmlText) text(t []byte) {
 	for len(t) > 0 {
-		// As many bytes as stay what they are.
+		// Copy bytes that need no conversion at once.
 		n := 0
 		for n < len(t) && t[n] > ' ' && t[n] != 0x7f && t[n] < utf8.RuneSelf {
 			n++
@@ -244,7 +247,7 @@ func (h *htmlText) text(t []byte) {
 	}
 }
 
-// close writes the gap before a letter.
+// close writes the pending gap.
 func (h *htmlText) close() {
 	if h.gap != 0 && h.b.Len() > 0 {
 		h.b.WriteByte(h.gap)
@@ -253,7 +256,7 @@ func (h *htmlText) close() {
 	h.gap = 0
 }
 
-// filler are invisible characters that advertising fills its hidden first lines with.
+// filler reports whether r is an invisible character that newsletters use to fill their hidden preview line.
 func filler(r rune) bool { return r == 0x34f || r == 0x2060 || r == 0xfeff || r == 0xfffc }
 
 func (h *htmlText) flush() {

@@ -7,8 +7,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// part reads a part and those inside it; second says that it is not the first of a multipart. The tree is as
-// deep as mime.Limits let it be.
+// part reads a part and its children. second is set if it is not the first child of a multipart. mime.Limits bounds the
+// depth of the tree.
 func (r *reader) part(p *mime.Part, second bool) {
 	switch {
 	case r.left <= 0:
@@ -32,7 +32,7 @@ func (r *reader) part(p *mime.Part, second bool) {
 	}
 }
 
-// enclosed reads a message within the message: all of it is body, its header too.
+// enclosed reads an attached message. Its text is in field Body, including its header.
 func (r *reader) enclosed(m *mime.Part, name string) {
 	if !r.late {
 		r.add(Filename, name)
@@ -64,7 +64,7 @@ func encrypted(p *mime.Part) bool {
 	return false
 }
 
-// leaf reads a part without parts.
+// leaf reads a part without children.
 func (r *reader) leaf(p *mime.Part, second bool) {
 	name := p.Filename()
 	r.add(Filename, name)
@@ -82,12 +82,12 @@ func (r *reader) leaf(p *mime.Part, second bool) {
 	r.text(p, own)
 }
 
-// text reads a part that is text.
+// text reads a part that contains text.
 func (r *reader) text(p *mime.Part, own Field) {
 	limit := r.l.Part
 	html := p.Subtype == "html" || p.Subtype == "xhtml+xml"
 	if html {
-		limit *= 4 // tags are no text
+		limit *= 4 // tags do not count as text
 	}
 	s, cut := mime.DecodeText(p, r.raw, limit)
 	if cut {
@@ -100,7 +100,7 @@ func (r *reader) text(p *mime.Part, own Field) {
 	}
 }
 
-// later says how a part is to be read by lateLeaf, kindNone for one that is not.
+// later returns the format that lateLeaf reads, or kindNone if the part is not a slow attachment.
 func (r *reader) later(p *mime.Part, name string) kind {
 	size := p.BodyEnd - p.BodyStart + r.cut[p.BodyStart]
 	switch {
@@ -114,7 +114,7 @@ func (r *reader) later(p *mime.Part, name string) kind {
 	return kindOf(p.Type, p.Subtype, name)
 }
 
-// lateLeaf reads an attachment that takes work.
+// lateLeaf reads a slow attachment.
 func (r *reader) lateLeaf(p *mime.Part) {
 	k := r.later(p, p.Filename())
 	switch {
@@ -144,8 +144,8 @@ func (r *reader) lateLeaf(p *mime.Part) {
 	}
 }
 
-// open reads the text of an attachment, at most room bytes of it. What its format's reader has not foreseen breaks
-// this attachment alone.
+// open returns the text of an attachment, at most room bytes. It recovers from panics, so that a bug in a format's
+// reader affects only this attachment.
 func open(b []byte, k kind, room int) (s string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,7 +158,7 @@ func open(b []byte, k kind, room int) (s string, err error) {
 	return office(b, k, room)
 }
 
-// textual says whether a part that is no text/* is text all the same.
+// textual reports whether a part that is not text/* contains text nevertheless.
 func textual(p *mime.Part) bool {
 	if p.Type != "application" {
 		return false
@@ -170,11 +170,10 @@ func textual(p *mime.Part) bool {
 	return false
 }
 
-// maxBlocks is how often a text may change between quoted and not; what is behind is not taken apart.
+// maxBlocks is the maximum number of changes between quoted and unquoted text; text after that is not split.
 const maxBlocks = 1000
 
-// plain adds plain text: what is quoted, behind > at the start of a line, apart from the rest. Armoured
-// blocks (PGP, PEM) are left out.
+// plain adds plain text. Quoted lines, which begin with >, get field Quoted. Armored blocks (PGP, PEM) are left out.
 func (r *reader) plain(s string, own Field) {
 	s = strings.ToValidUTF8(clip(s, r.l.Part), "\ufffd")
 	start, quoted, blocks := 0, false, 0
@@ -197,7 +196,7 @@ func (r *reader) plain(s string, own Field) {
 			if strings.HasPrefix(s[at:], "-----BEGIN PGP MESSAGE") {
 				r.d.Encrypted++
 			}
-			// A signed text stands in clear behind its first line.
+			// Signed text follows its first line in clear.
 			if !strings.HasPrefix(s[at:], "-----BEGIN PGP SIGNED") {
 				end = armourEnd(s, end)
 			}
@@ -212,14 +211,14 @@ func (r *reader) plain(s string, own Field) {
 	flush(len(s))
 }
 
-// armourEnd is what is behind the block that began in the line before at.
+// armourEnd returns the offset after the armored block whose first line ends at at.
 func armourEnd(s string, at int) int {
 	i := strings.Index(s[at:], "\n-----END ")
 	if i < 0 {
 		if strings.HasPrefix(s[at:], "-----END ") {
 			i = -1
 		} else {
-			return at // nothing ends it: it is text
+			return at // no end line: treat it as text
 		}
 	}
 	at += i + 1
@@ -258,7 +257,7 @@ var kinds = map[string]kind{
 	"odt": kindODF, "ods": kindODF, "odp": kindODF, "odg": kindODF, "ott": kindODF, "ots": kindODF, "otp": kindODF,
 }
 
-// kindOf goes by the type, and where that says nothing by the name.
+// kindOf determines the format by the media type or, if that is generic, by the file name.
 func kindOf(major, minor, name string) kind {
 	full := major + "/" + minor
 	if k := kinds[full]; k != kindNone {

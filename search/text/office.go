@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What is opened of an archive: entries listed, entries read, bytes inflated of all together, and the tags of one.
+// Limits on an archive: entries listed, entries read, bytes inflated in total, and XML tokens in total.
 const (
 	maxEntries  = 20_000
 	maxRead     = 2_000
@@ -25,17 +25,17 @@ var (
 	errEncrypted = errors.New("text: encrypted")
 )
 
-// The first bytes of the formats, and of an entry in an archive's directory.
+// Magic numbers of the formats, and of an entry in a zip directory.
 var (
 	magicZip = []byte("PK\x03\x04")
 	magicOLE = []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 	zipEntry = []byte("PK\x01\x02")
 )
 
-// office reads the text of an Office Open XML or OpenDocument file, at most room bytes.
+// office returns the text of an Office Open XML or OpenDocument file, at most room bytes.
 func office(b []byte, k kind, room int) (string, error) {
 	if bytes.HasPrefix(b, magicOLE) {
-		return "", errEncrypted // what an encrypted Office Open XML file is wrapped in
+		return "", errEncrypted // an encrypted Office Open XML file is wrapped in an OLE file
 	}
 	if !bytes.HasPrefix(b, magicZip) {
 		return "", errBroken
@@ -78,7 +78,7 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// wanted are the entries that hold text, in the order of the document.
+// wanted returns the entries that contain text, in the order of the document.
 func wanted(names map[string]*zip.File, k kind) []string {
 	var out []string
 	add := func(list ...string) {
@@ -117,7 +117,7 @@ func wanted(names map[string]*zip.File, k kind) []string {
 	return out
 }
 
-// compareNumbered puts slide2.xml before slide10.xml.
+// compareNumbered sorts slide2.xml before slide10.xml.
 func compareNumbered(a, b string) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -125,15 +125,15 @@ func compareNumbered(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// archive gathers text of entries.
+// archive collects the text of entries.
 type archive struct {
 	b        strings.Builder
 	room     int
-	inflated int64 // what may still be
+	inflated int64 // bytes that may still be inflated
 	tags     int
 }
 
-// open inflates an entry, as far as there is room for it.
+// open returns a reader for an entry, limited to the bytes that may still be inflated.
 func (a *archive) open(f *zip.File) (io.ReadCloser, io.Reader, error) {
 	if f.Flags&1 != 0 {
 		return nil, nil, errEncrypted
@@ -145,7 +145,7 @@ func (a *archive) open(f *zip.File) (io.ReadCloser, io.Reader, error) {
 	return rc, &budget{rc, &a.inflated}, nil
 }
 
-// budget reads until what may be inflated is used up.
+// budget is a reader that fails with errBeyond when the limit is used up.
 type budget struct {
 	r    io.Reader
 	left *int64
@@ -163,7 +163,7 @@ func (b *budget) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// holds says whether an entry has an element of a name.
+// holds reports whether an entry contains an element with the given name.
 func (a *archive) holds(f *zip.File, name string) (bool, error) {
 	found := false
 	err := a.walk(f, func(t xml.Token) bool {
@@ -175,8 +175,8 @@ func (a *archive) holds(f *zip.File, name string) (bool, error) {
 	return found, err
 }
 
-// walk calls fn for the tokens of an entry until it returns false. The tokens are those of RawToken: nothing
-// is remembered of what is open, so that no depth can be too deep.
+// walk calls fn for the tokens of an entry until fn returns false. It uses RawToken, which does not track open
+// elements, so the depth needs no limit.
 func (a *archive) walk(f *zip.File, fn func(xml.Token) bool) error {
 	rc, r, err := a.open(f)
 	if err != nil {
@@ -228,20 +228,20 @@ func (a *archive) put(s string) error {
 	return nil
 }
 
-// scribe writes down the text of one entry. In Office Open XML it stands in elements named t (of a cell, v),
-// in OpenDocument it is all that stands in the body.
+// scribe extracts the text of one entry. In Office Open XML, text is in elements named t, or v in a cell. In
+// OpenDocument, all of the body is text.
 type scribe struct {
 	a     *archive
 	k     kind
-	about bool // what the file says of itself
+	about bool // the entry holds metadata of the file
 	all   bool
-	text  int  // elements at hand that hold text
-	link  bool // the cell holds the number of a string, not a text
-	skip  int  // elements at hand whose content is left out
+	text  int  // number of open elements that hold text
+	link  bool // the cell holds the index of a shared string
+	skip  int  // number of open hidden elements
 }
 
-// hidden says whether what is in an element is no text: what is struck out, the formula of a field, how a word is
-// read aloud, what a program keeps for itself; in what a file says of itself, dates and counts.
+// hidden reports whether the content of an element is not text: deleted text, field formulas, pronunciation guides and
+// data for programs; in metadata also dates and counters.
 func (s *scribe) hidden(n string) bool {
 	switch n {
 	case "delText", "instrText", "rPh":
@@ -312,7 +312,7 @@ func (s *scribe) end(n xml.Name) error {
 		return s.a.put("\n")
 	default:
 		if s.all && n.Space != "text" {
-			return s.a.put("\n") // a property, or what stands for itself
+			return s.a.put("\n") // a property, or an object of its own
 		}
 	}
 	return nil

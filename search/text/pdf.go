@@ -6,7 +6,7 @@ import (
 	"doublet/search/text/pdf"
 )
 
-// pdfText reads the text of a PDF.
+// pdfText returns the text of a PDF, at most room bytes.
 func pdfText(b []byte, room int) (string, error) {
 	s, err := pdf.Text(b, room)
 	switch {

@@ -2,14 +2,14 @@ package text
 
 import "doublet/wire/mime"
 
-// Sparse is a message without the bodies of its large parts that are no text: enough for Sparse.Text, and a
-// fraction of the bytes where there are attachments.
+// Sparse is a message without the bodies of its large non-text parts. It suffices for Sparse.Text, and is much smaller
+// if there are attachments.
 type Sparse struct {
 	raw []byte
 	cut map[int]int
 }
 
-// ReadSparse reads a message by the index of its parts: get appends so many of its bytes from an offset.
+// ReadSparse reads a message using the index of its parts. get appends n bytes of the message from off.
 func ReadSparse(size int64, parts mime.Index, get func(dst []byte, off, n int64) ([]byte, error)) (*Sparse, error) {
 	s := &Sparse{}
 	size = min(size, MaxMessage)
@@ -33,12 +33,12 @@ func ReadSparse(size int64, parts mime.Index, get func(dst []byte, off, n int64)
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // a damaged index: the message has to be read whole
+	if !ok { // the index is damaged: read the whole message
 		s.raw, s.cut, at = s.raw[:0], nil, 0
 	}
 	s.raw, err = get(s.raw, at, size-at)
 	return s, err
 }
 
-// Text is what Message gives of the whole message.
+// Text returns the same document as Message does for the complete message.
 func (s *Sparse) Text(l Limits) *Document { return read(s.raw, s.cut, l.filled(), false) }

@@ -1,9 +1,9 @@
-// Package text makes the text of a message out of its bytes: what people read and write in its header,
-// its body and its attachments, field by field. It is the definition of what can be searched
-// (doc/search.md): the index is made of it, and whatever is not sure from the index is looked up in it.
+// Package text extracts the text of a message, field by field: the text that people read and write in the header, the
+// body and the attachments. It defines what can be searched (doc/search.md): the index is built from it, and tests that
+// the index cannot decide are run on it.
 //
-// Everything is bounded: bytes, depth, entries, work. What lies beyond a bound is no text; what cannot be
-// read is skipped and counted.
+// All work is bounded: bytes, depth, entries and steps. Content beyond a limit is not part of the text. Content that
+// cannot be read is skipped and counted.
 package text
 
 import (
@@ -13,11 +13,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// Field is a set of the places in a message where a text stands.
+// Field is a set of places in a message.
 type Field uint16
 
-// The fields. Body is what the sender wrote, Quoted what is quoted there (lines behind >, blockquote).
-// Header are the fields of the header as they stand, Filename the names of parts.
+// The fields. Body is the sender's own text; Quoted is quoted text in the body (lines that begin with >, and
+// blockquote). Header holds all other header fields, Filename the names of parts.
 const (
 	Body Field = 1 << iota
 	Quoted
@@ -30,13 +30,13 @@ const (
 	Header
 	Filename
 
-	// Any is all of them, Content what is not in the header.
+	// Any is all fields. Content is all fields outside of the header.
 	Any     Field = 1<<iota - 1
 	Content       = Body | Quoted | Attached
 )
 
-// Stretch is a piece of text without a gap: no word and no phrase reaches from one into another. Its text
-// is in the form of words.Normal.
+// Stretch is a continuous piece of text. Words and phrases do not extend from one stretch into another. The text is in
+// the form of words.Normal.
 type Stretch struct {
 	Field Field
 	Text  string
@@ -45,38 +45,39 @@ type Stretch struct {
 // Document is the text of a message.
 type Document struct {
 	Stretches []Stretch
-	// HasAttachment is what Limits.Attached says.
+	// HasAttachment is the result of Limits.Attached.
 	HasAttachment bool
-	// Clipped says that the header has more than is here.
+	// Clipped is set if the header was not read completely.
 	Clipped bool
-	// Later counts attachments whose text takes work to get at: it is not here, see Attachments.
+	// Later counts attachments whose text is slow to read. It is not in this Document; see Attachments.
 	Later int
 	Skipped
 }
 
-// Skipped counts what has no text here though it may hold some.
+// Skipped counts parts whose text is missing although they may have some.
 type Skipped struct {
-	// Encrypted parts, Broken ones, and those Beyond a limit: too big, too much work, or text cut off.
+	// Encrypted counts encrypted parts, Broken malformed ones, and Beyond those that exceed a limit or whose text was
+	// cut.
 	Encrypted, Broken, Beyond int
 }
 
-// Add adds counts.
+// Add adds o to the counts.
 func (s *Skipped) Add(o Skipped) {
 	s.Encrypted += o.Encrypted
 	s.Broken += o.Broken
 	s.Beyond += o.Beyond
 }
 
-// Limits bound what is read. The zero value means the defaults.
+// Limits limits the work on a message. Zero values mean the defaults.
 type Limits struct {
-	// Part and Message are bytes of text: of one part (1 MB), and of one message without its attachments, and
-	// again of all its attachments (2 MB).
+	// Part is the maximum text of one part (1 MB). Message is the maximum text of a message without its attachments,
+	// and again of all its attachments (2 MB). Both are in bytes.
 	Part, Message int
-	// Attachment is the largest attachment that is opened, in bytes (20 MB).
+	// Attachment is the maximum size of an attachment that is opened, in bytes (20 MB).
 	Attachment int
-	// MIME bounds the tree of parts.
+	// MIME limits the tree of parts.
 	MIME mime.Limits
-	// Attached says whether a message has attachments, as clients show it; nil: none has.
+	// Attached reports whether a message has attachments that a client would list. If it is nil, no message has.
 	Attached func(*mime.Part) bool
 }
 
@@ -93,14 +94,14 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// What is read of a header: bytes of one field, and of all.
+// Limits on the text of a header: bytes of one field, and of all fields.
 const (
 	fieldBytes  = 4 << 10
 	headerBytes = 64 << 10
 )
 
-// unread are the fields of a header that are for programs alone: traces, signatures, keys, the make of the
-// message, its dates and its thread. Prefixes end with a hyphen.
+// unread lists header fields that only programs use: traces, signatures, keys, and fields for the format, date and
+// thread. Entries that end with a hyphen are prefixes.
 var unread = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, n := range strings.Fields(`received return-path dkim-signature domainkey-signature authentication-results received-spf
@@ -113,7 +114,7 @@ var unread = func() map[string]bool {
 	return m
 }()
 
-// Unread says whether a field of the header is one that is never text. Name in any case.
+// Unread reports whether a header field is never part of the text. The case of name does not matter.
 func Unread(name string) bool {
 	name = strings.ToLower(name)
 	if unread[name] {
@@ -127,7 +128,7 @@ func Unread(name string) bool {
 	return false
 }
 
-// FieldOf is where the text of a field of the header stands in a Document beside Header.
+// FieldOf returns the field for a header field that has its own, or 0.
 func FieldOf(name string) Field {
 	switch strings.ToLower(name) {
 	case "subject":
@@ -144,29 +145,29 @@ func FieldOf(name string) Field {
 	return 0
 }
 
-// reader makes one Document.
+// reader builds one Document.
 type reader struct {
 	raw []byte
 	l   Limits
 	d   *Document
-	// left is how many bytes of text still fit.
+	// left is the number of bytes that the text may still take.
 	left int
-	// late reads the attachments that take work, and nothing else.
+	// late makes the reader read only the slow attachments.
 	late bool
-	// cut tells how many bytes of the body of the part that begins at an offset are not in raw; nil: none.
+	// cut maps the offset of a part's body to the number of its bytes that are missing in raw; nil if none are.
 	cut map[int]int
 }
 
-// MaxMessage is how many bytes of a message are looked at: what lies behind is no text.
+// MaxMessage is the number of bytes of a message that are read. The rest is ignored.
 const MaxMessage = 64 << 20
 
-// Large is the size from which a part that is no text/* need not be there when Message reads the text: see Sparse.
+// Large is the size in bytes from which Message does not need the body of a part other than text; see Sparse.
 const Large = 16 << 10
 
-// HeaderOnly are the fields that the header alone tells: see Head.
+// HeaderOnly is the set of fields that depend on the header alone; see Head.
 const HeaderOnly = Subject | From | To | Cc | Bcc | Header
 
-// Head reads the header of a message: what Message gives of the fields of HeaderOnly.
+// Head returns the text of a header. In the fields of HeaderOnly it equals the result of Message.
 func Head(header []byte, l Limits) *Document {
 	l = l.filled()
 	r := reader{raw: header, l: l, d: &Document{}, left: l.Message}
@@ -176,13 +177,13 @@ func Head(header []byte, l Limits) *Document {
 	return r.d
 }
 
-// Message reads the text of a message, but for what takes long: see Document.Later.
+// Message returns the text of a message without slow attachments; see Document.Later.
 func Message(raw []byte, l Limits) *Document { return read(raw, nil, l.filled(), false) }
 
-// Attachments reads what Message leaves for later.
+// Attachments returns the text of the attachments that Message leaves out.
 func Attachments(raw []byte, l Limits) *Document { return read(raw, nil, l.filled(), true) }
 
-// Whole is both.
+// Whole returns the text of both Message and Attachments.
 func Whole(raw []byte, l Limits) *Document {
 	d := Message(raw, l)
 	if d.Later > 0 {
@@ -208,7 +209,7 @@ func read(raw []byte, cut map[int]int, l Limits, late bool) *Document {
 	return r.d
 }
 
-// add takes a text into the document, as far as there is room.
+// add adds a text to the document, cut to the bytes left.
 func (r *reader) add(f Field, s string) {
 	if s == "" {
 		return
@@ -225,7 +226,7 @@ func (r *reader) add(f Field, s string) {
 	r.d.Stretches = append(r.d.Stretches, Stretch{f, s})
 }
 
-// clip is the longest start of s of at most n bytes that ends with a whole rune.
+// clip returns the longest prefix of s that has at most n bytes and ends with a complete rune.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -236,7 +237,7 @@ func clip(s string, n int) string {
 	return s[:max(n, 0)]
 }
 
-// addresses adds those of the envelope, each as a list shows it.
+// addresses adds the addresses of the envelope.
 func (r *reader) addresses(e *mime.Envelope) {
 	if e == nil {
 		return
@@ -256,10 +257,10 @@ func (r *reader) addresses(e *mime.Envelope) {
 	}
 }
 
-// maxAddresses bounds those that are read of one field.
+// maxAddresses is the maximum number of addresses read from one field.
 const maxAddresses = 10_000
 
-// Address is an address as it is searched: the name, then the mailbox between angle brackets.
+// Address returns the searchable form of an address: the name, then the mailbox in angle brackets.
 func Address(a mime.Address) string {
 	var b strings.Builder
 	if a.Name != "" {
@@ -270,7 +271,7 @@ func Address(a mime.Address) string {
 	return b.String()
 }
 
-// header adds the fields that people read. The first Subject is a field of its own.
+// header adds the header fields that people read. The first Subject gets its own field.
 func (r *reader) header(h []byte) {
 	subject, left := false, headerBytes
 	for f := range mime.Fields(h) {
@@ -295,7 +296,7 @@ func (r *reader) header(h []byte) {
 	}
 }
 
-// Make makes a stretch of a text of any quality.
+// Make returns a stretch for a text, which may contain invalid UTF-8.
 func Make(f Field, s string) Stretch {
 	return Stretch{f, words.Normal(strings.ToValidUTF8(s, "\ufffd"))}
 }

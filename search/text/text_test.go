@@ -16,7 +16,7 @@ import (
 
 func lines(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
-// shown is a document as one text.
+// shown returns a document as one text.
 func shown(d *Document) string {
 	names := []string{"body", "quoted", "attached", "subject", "from", "to", "cc", "bcc", "header", "filename"}
 	var b strings.Builder
@@ -233,7 +233,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSparse: a message read without its large parts gives the text of the whole.
+// TestSparse checks that a message read without its large parts has the same text as the whole message.
 func TestSparse(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -276,7 +276,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestHead: the header alone tells what Message tells of it.
+// TestHead checks that Head returns the same header fields as Message.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"From: a@b\nSubject: x\nSubject: y\nX: z\n\nbody", "\n\nbody", "no header at all", "Subject: x", "From: a@b\n"} {

@@ -8,26 +8,27 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// class is what a rune is to the splitter.
+// class is the role of a rune in splitting text.
 type class uint8
 
 const (
-	classGap    class = iota // stands between words
-	classWord                // a letter or digit of a script that writes words apart
-	classGram                // a letter of a script that does not
-	classMark                // belongs to the letter before it, and adds nothing
+	classGap    class = iota // separates words
+	classWord                // letter or digit of a script with spaces between words
+	classGram                // letter of a script without spaces between words
+	classMark                // belongs to the preceding letter and is dropped
 	classIgnore              // invisible: neither ends a word nor adds to it
 )
 
-// folded is what becomes of a rune.
+// folded is the normalized form of a rune.
 type folded struct {
 	text  string
 	class class
-	// sure says that only case went: text is one rune that simple case folding makes equal to the rune.
+	// sure reports that only the case changed: text is a single rune that equals the original under simple case
+	// folding.
 	sure bool
 }
 
-// asciiTable gives the folded byte of ASCII letters and digits, 0 for what is none.
+// asciiTable maps ASCII letters and digits to their folded byte, and all other bytes to 0.
 var asciiTable = func() (t [256]byte) {
 	for c := byte('0'); c <= '9'; c++ {
 		t[c] = c
@@ -41,10 +42,10 @@ var asciiTable = func() (t [256]byte) {
 // page is the folding of 256 runes.
 type page [256]folded
 
-// pages are the folded runes of the first plane, worked out when one of their 256 is met first.
+// pages caches the folding of the Basic Multilingual Plane. A page is computed when one of its 256 runes is first used.
 var pages [256]atomic.Pointer[page]
 
-// fold looks a rune up.
+// fold returns the folding of a rune.
 func fold(r rune) folded {
 	if r > 0xffff {
 		return compute(r)
@@ -60,7 +61,7 @@ func fold(r rune) folded {
 	return p[r&0xff]
 }
 
-// extra are letters that Unicode does not take apart, as those who lack the key write them.
+// extra maps letters that Unicode does not decompose to their usual replacements on keyboards without the key.
 var extra = map[rune]string{
 	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'ı': "i", 'þ': "th", 'ħ': "h", 'ŧ': "t", 'ŋ': "n",
 }
@@ -83,7 +84,7 @@ func compute(r rune) folded {
 	}
 	text := norm.NFC.String(string(out))
 	for _, x := range text {
-		// What falls apart into other than letters (㎏ does not, ½ does) is no word of its own.
+		// A rune that decomposes into non-letters, such as ½ (but not ㎏), is not part of a word.
 		if k := classify(x); k == classGap || k == classIgnore {
 			return folded{class: classGap}
 		}
@@ -92,13 +93,13 @@ func compute(r rune) folded {
 		return folded{class: classMark}
 	}
 	one, n := utf8.DecodeRuneInString(text)
-	if c == classWord && n == len(text) && classify(one) == classGram { // a compatibility letter
+	if c == classWord && n == len(text) && classify(one) == classGram { // a compatibility character
 		c = classGram
 	}
 	return folded{text: text, class: c, sure: n == len(text) && sameLetter(one, r)}
 }
 
-// lower is the one letter for all that differ only in case.
+// lower maps all letters that differ only in case to the same letter.
 func lower(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -109,7 +110,7 @@ func lower(r rune) rune {
 	return unicode.ToLower(least)
 }
 
-// sameLetter says whether simple case folding makes two letters equal.
+// sameLetter reports whether two letters are equal under simple case folding.
 func sameLetter(a, b rune) bool {
 	for f := unicode.SimpleFold(a); f != a && a != b; f = unicode.SimpleFold(f) {
 		if f == b {
@@ -119,24 +120,24 @@ func sameLetter(a, b rune) bool {
 	return a == b
 }
 
-// dropped are the marks over and under letters of scripts that are read without them.
+// dropped reports whether r is a mark that readers of its script treat as optional.
 func dropped(r rune) bool {
 	switch {
 	case r >= 0x300 && r <= 0x36f, r >= 0x1ab0 && r <= 0x1aff, r >= 0x1dc0 && r <= 0x1dff, r >= 0x20d0 && r <= 0x20ff,
 		r >= 0xfe20 && r <= 0xfe2f, r >= 0x483 && r <= 0x487:
-		return true // of Latin, Greek, Cyrillic
+		return true // combining marks of Latin, Greek and Cyrillic
 	case r >= 0x591 && r <= 0x5bd, r == 0x5bf, r == 0x5c1, r == 0x5c2, r == 0x5c4, r == 0x5c5, r == 0x5c7:
 		return true // points of Hebrew
 	case r == 0xff9e, r == 0xff9f:
 		return true // voice marks of half-width kana
 	case r >= 0x610 && r <= 0x61a, r >= 0x64b && r <= 0x65f, r == 0x670, r >= 0x6d6 && r <= 0x6dc, r >= 0x6df && r <= 0x6e4,
 		r == 0x6e7, r == 0x6e8, r >= 0x6ea && r <= 0x6ed, r == 0x640:
-		return true // vowels of Arabic, and what only makes a word longer on paper
+		return true // vowel marks of Arabic, and the kashida
 	}
 	return false
 }
 
-// grams are the scripts that write no blanks between words, and Korean, which hangs its particles on them.
+// grams lists the scripts without spaces between words, and Korean, which attaches particles to words.
 var grams = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer,
 	unicode.Myanmar, unicode.Yi,
@@ -151,9 +152,9 @@ func classify(r rune) class {
 		return classGap
 	case dropped(r):
 		return classMark
-	case r == 0x30fc || r == 0xff70 || r == 0x3005: // the sign that lengthens a vowel of kana, the one that repeats a Han letter
+	case r == 0x30fc || r == 0xff70 || r == 0x3005: // prolonged sound marks of kana, iteration mark of Han
 		return classGram
-	case r == 0x200b: // where a line may break
+	case r == 0x200b: // zero width space: a line may break here
 		return classGap
 	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
 		return classIgnore

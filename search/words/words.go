@@ -1,11 +1,9 @@
-// Package words cuts text into words and brings them into the one form in which they are indexed and
-// looked for. It is the definition of what a word is (doc/search.md): whoever asks whether a text holds
-// a word, with an index or without, asks it here.
+// Package words splits text into words and normalizes them for indexing and searching. It defines what a word is
+// (doc/search.md): with or without an index, all code that tests for words uses it.
 //
-// A word is a run of letters, digits and their marks. Case, accents, width and ligatures do not count.
-// Scripts that write no blanks between words (Chinese, Japanese, Thai and their like), and Korean, whose
-// particles hang on the word, are cut into letters; pairs of them are the terms, so that whatever stands
-// in a text together is found together.
+// A word is a run of letters, digits and their marks. Case, accents, width and ligatures are ignored. Some scripts put
+// no spaces between words (Chinese, Japanese, Thai and similar ones), and Korean attaches particles to words. Such text
+// is split into letters, and the terms are pairs of adjacent letters (grams), so that any substring of it can be found.
 package words
 
 import (
@@ -14,10 +12,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxTerm is the longest term in bytes. Of a longer word the beginning is the term.
+// MaxTerm is the maximum length of a term in bytes. A longer word is cut to its first MaxTerm bytes.
 const MaxTerm = 64
 
-// Normal brings a text into the form that a Scanner reads (NFC). Nearly all text is in it.
+// Normal returns a text in Unicode form NFC, which a Scanner requires. Most texts already have it.
 func Normal(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
@@ -30,7 +28,7 @@ func Normal(s string) string {
 	return s
 }
 
-// Scanner goes through the words of a text.
+// Scanner iterates over the words of a text.
 //
 //	for s := words.Scan(text); s.Next(); {
 //		use(s.Term)
@@ -39,20 +37,20 @@ type Scanner struct {
 	text string
 	pos  int
 
-	// Term is the word in its one form, valid until Next. Of a run of letters without blanks it is a pair;
-	// the last letter of the run comes once more alone.
+	// Term is the normalized word, valid until Next. In a run of letters without spaces it is a pair of letters; after
+	// the last pair, the last letter follows alone.
 	Term []byte
-	// Start and End are where the word stands in the text; a pair, both its letters.
+	// Start and End are the word's position in the text. For a pair they include both letters.
 	Start, End int
-	// Pos counts words, and the letters of runs.
+	// Pos is the number of the word; each letter of a run counts as a word.
 	Pos int
-	// Sure says that only case was changed. Cut says that the word is longer than its term.
+	// Sure reports that normalization changed only the case. Cut reports that the word is longer than its term.
 	Sure, Cut bool
-	// Gram marks a letter of a run, Last the last one.
+	// Gram marks a term from a run; Last marks the last letter of the run.
 	Gram, Last bool
 
 	buf [MaxTerm + utf8.UTFMax]byte
-	// the letter of a run that comes next, already folded
+	// The next letter of a run, already folded.
 	held      bool
 	heldText  string
 	heldSure  bool
@@ -61,19 +59,19 @@ type Scanner struct {
 	begun     bool
 }
 
-// Scan begins with a text that is in the form of Normal.
+// Scan returns a Scanner for a text in the form of Normal.
 func Scan(text string) *Scanner {
 	s := &Scanner{}
 	s.Reset(text)
 	return s
 }
 
-// Reset begins again with another text.
+// Reset restarts the Scanner with another text.
 func (s *Scanner) Reset(text string) {
 	s.text, s.pos, s.held, s.begun, s.Pos = text, 0, false, false, 0
 }
 
-// Next goes to the next word and says whether there is one.
+// Next moves to the next word and reports whether there is one.
 func (s *Scanner) Next() bool {
 	if s.begun {
 		s.Pos++
@@ -106,7 +104,7 @@ func (s *Scanner) Next() bool {
 	return false
 }
 
-// word reads a word whose first letter is at pos.
+// word reads the word that starts at pos.
 func (s *Scanner) word() {
 	s.Start, s.Gram, s.Last, s.Sure, s.Cut = s.pos, false, false, true, false
 	n, i, text := 0, s.pos, s.text
@@ -158,7 +156,7 @@ func (s *Scanner) hold(f folded, at, n int) {
 	s.pos = at + n
 }
 
-// gram makes a pair of the letter that is held and the one behind it, or gives the last one alone.
+// gram returns the pair of the held letter and the next one, or the held letter alone at the end of the run.
 func (s *Scanner) gram() bool {
 	s.Gram, s.Cut, s.held = true, false, false
 	s.Start, s.End, s.Sure = s.heldStart, s.heldEnd, s.heldSure
@@ -175,9 +173,9 @@ func (s *Scanner) gram() bool {
 	return true
 }
 
-// follow finds the letter that goes on a run. Marks that are dropped and invisible characters lie
-// within, and so does one line break between letters of Chinese and Japanese, which programs put
-// anywhere. clean says that nothing lay between.
+// follow finds the next letter of a run. It skips dropped marks and invisible characters. It also skips one line break
+// between Chinese or Japanese letters, because programs wrap lines anywhere in such text. clean reports that it skipped
+// nothing.
 func (s *Scanner) follow() (f folded, at, w int, clean bool) {
 	at, clean = s.pos, true
 	lines := 0
@@ -212,14 +210,14 @@ func (s *Scanner) heldRune() rune {
 	return r
 }
 
-// unspaced says whether a line of the rune's script may break between any two letters: Han, kana and what
-// stands among them.
+// unspaced reports whether lines may break between any two letters of the rune's script: Han, kana and the signs used
+// with them.
 func unspaced(r rune) bool {
 	return r >= 0x3005 && r <= 0x9fff || r >= 0xf900 && r <= 0xfaff || r >= 0xff66 && r <= 0xff9f || r >= 0x20000 && r <= 0x3ffff
 }
 
-// Fold is a word, or a piece of one, in the form of terms: what a Scanner would make of its letters if
-// they were all one word. Anything between words is left out.
+// Fold returns a word, or a part of one, in the form of a term, as if all its letters were one word. It drops all
+// characters that separate words.
 func Fold(s string) string {
 	var b []byte
 	for _, r := range Normal(s) {
@@ -234,7 +232,7 @@ func Fold(s string) string {
 	return string(b)
 }
 
-// IsGram says whether a term is of a run of letters without blanks.
+// IsGram reports whether a term is from a run of letters without spaces.
 func IsGram(term string) bool {
 	r, _ := utf8.DecodeRuneInString(term)
 	return r >= utf8.RuneSelf && fold(r).class == classGram

@@ -59,7 +59,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestPlaces: what stands between Start and End folds to the term, and words follow each other.
+// TestPlaces checks that the text between Start and End folds to the term, and that words are numbered consecutively.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	text := Normal("Ein Müller\u0301 ging, in 東京タワー und fand: soft\u00adhyphen. Ende")
@@ -91,7 +91,7 @@ func FuzzScan(f *testing.F) {
 			case sc.Pos != pos:
 				t.Fatalf("%q is number %d, not %d", sc.Term, sc.Pos, pos)
 			case !sc.Gram && !sc.Cut:
-				// A word that stands alone is the same word.
+				// A word on its own gives the same term.
 				one := Scan(s[sc.Start:sc.End])
 				if !one.Next() || string(one.Term) != string(sc.Term) || one.Next() {
 					t.Fatalf("%q alone is not %q", s[sc.Start:sc.End], sc.Term)

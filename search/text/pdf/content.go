@@ -2,12 +2,12 @@ package pdf
 
 import "math"
 
-// matrix is a transformation (section 8.3.3): [a b c d e f].
+// matrix is a transformation [a b c d e f] (section 8.3.3).
 type matrix [6]float64
 
 var identity = matrix{1, 0, 0, 1, 0, 0}
 
-// times is m, then n.
+// times returns the transformation that applies m, then n.
 func (m matrix) times(n matrix) matrix {
 	return matrix{
 		m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3],
@@ -16,7 +16,7 @@ func (m matrix) times(n matrix) matrix {
 	}
 }
 
-// state is what q keeps and Q brings back.
+// state is the graphics state that the operator q saves and Q restores.
 type state struct {
 	ctm                         matrix
 	font                        *font
@@ -25,7 +25,7 @@ type state struct {
 	leading, rise               float64
 }
 
-// painter runs the content of a page (sections 8 and 9) as far as text goes.
+// painter interprets the text operators in the content of a page (sections 8 and 9).
 type painter struct {
 	f         *file
 	resources dict
@@ -34,16 +34,16 @@ type painter struct {
 	tm, line  matrix
 	forms     int
 
-	// Where the last glyph ended, in the space of the page, how large it was, and which way its line went.
+	// x and y are the end of the last glyph on the page, height is its size, and (dx, dy) the direction of its line.
 	x, y, height float64
 	dx, dy       float64
 	shown        bool
 }
 
-// maxKept is how deep q may go.
+// maxKept is the maximum depth of saved states.
 const maxKept = 200
 
-// page writes the text of a page, of its annotations and fields.
+// page writes the text of a page, its annotations and its form fields.
 func (f *file) page(l leaf) {
 	p := &painter{f: f, resources: l.resources}
 	p.reset()
@@ -76,7 +76,7 @@ func (p *painter) reset() {
 	p.tm, p.line = identity, identity
 }
 
-// run runs a content stream.
+// run interprets a content stream.
 func (p *painter) run(b []byte) {
 	l := lexer{b: b, f: p.f}
 	var args []object
@@ -101,7 +101,7 @@ func (p *painter) run(b []byte) {
 	}
 }
 
-// skipImage passes over an inline image (section 8.9.7): up to EI between blanks.
+// skipImage skips an inline image (section 8.9.7), up to EI between blanks.
 func skipImage(l *lexer) {
 	for i := l.pos; i+2 < len(l.b); i++ {
 		if l.b[i] == 'E' && l.b[i+1] == 'I' && i > 0 && space(l.b[i-1]) && space(l.b[i+2]) {
@@ -128,7 +128,7 @@ func numbers(args []object, n int) ([6]float64, bool) {
 	return out, true
 }
 
-// do carries out an operator.
+// do executes an operator.
 func (p *painter) do(op string, args []object) {
 	switch op {
 	case "q":
@@ -154,10 +154,10 @@ func (p *painter) do(op string, args []object) {
 	}
 }
 
-// operands are the numbers that the operators of text state take.
+// operands maps the text operators that show nothing to the number of their operands.
 var operands = map[string]int{"Tf": 1, "Td": 2, "TD": 2, "Tm": 6, "T*": 0, "TL": 1, "Tc": 1, "Tw": 1, "Tz": 1, "Ts": 1}
 
-// place carries out the operators of text that show none.
+// place executes text operators that show nothing.
 func (p *painter) place(op string, args []object) {
 	n, known := operands[op]
 	if !known {
@@ -201,7 +201,7 @@ func (p *painter) move(x, y float64) {
 	p.tm = p.line
 }
 
-// form runs a form (section 8.10) within the page.
+// form interprets a form XObject (section 8.10) within the page.
 func (p *painter) form(args []object) {
 	if len(args) == 0 || p.forms >= maxForms {
 		return
@@ -227,7 +227,7 @@ func (p *painter) form(args []object) {
 	p.g, p.resources, p.tm, p.line, p.kept = kept, resources, tm, line, depth
 }
 
-// text carries out the operators that show text (section 9.4.3).
+// text executes operators that show text (section 9.4.3).
 func (p *painter) text(op string, args []object) {
 	if len(args) == 0 {
 		return
@@ -260,7 +260,7 @@ func (p *painter) text(op string, args []object) {
 
 func (p *painter) advance(x float64) { p.tm = matrix{1, 0, 0, 1, x, 0}.times(p.tm) }
 
-// show writes the glyphs of a string, with blanks and line breaks where they stand apart.
+// show writes the glyphs of a string. It adds a space or a line break where glyphs are apart.
 func (p *painter) show(s str) {
 	g := &p.g
 	g.font.show(p.f, s, func(text string, width float64, blank bool) {
@@ -275,7 +275,7 @@ func (p *painter) show(s str) {
 		}
 		p.advance(w)
 		if text != "" {
-			// Where the glyph itself ends, without what is put between letters.
+			// The end of the glyph itself, without character and word spacing.
 			end := matrix{1, 0, 0, 1, width / 1000, 0}.times(m)
 			p.x, p.y, p.shown = end[4], end[5], true
 			p.height = math.Hypot(m[2], m[3])
@@ -284,7 +284,7 @@ func (p *painter) show(s str) {
 	})
 }
 
-// gap writes what is between the last glyph and one that is shown at m.
+// gap writes the space or line break, if any, between the last glyph and one shown at m.
 func (p *painter) gap(m matrix) {
 	if !p.shown {
 		return

@@ -11,8 +11,8 @@ import (
 	"encoding/binary"
 )
 
-// secret decrypts a file that opens without a password (section 7.6): one that is only to keep its readers from
-// copying or printing.
+// secret decrypts a file that opens without a password (section 7.6). Such encryption only restricts copying or
+// printing.
 type secret struct {
 	key    []byte
 	v      int
@@ -20,7 +20,7 @@ type secret struct {
 	str    method
 }
 
-// method is how data is encrypted.
+// method is the algorithm that encrypts strings or streams.
 type method uint8
 
 const (
@@ -29,10 +29,10 @@ const (
 	methodAES
 )
 
-// padding stands in for what a password lacks to 32 bytes.
+// padding extends a password to 32 bytes.
 var padding = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
-// unlock finds the key of an encrypted file.
+// unlock computes the key of an encrypted file.
 func (f *file) unlock() error {
 	if f.trailer["Encrypt"] == nil {
 		return nil
@@ -75,7 +75,8 @@ func (f *file) method(d dict, which name) method {
 	return methodNone
 }
 
-// oldKey is algorithm 2, checked by algorithms 4 and 5.
+// oldKey computes the key by algorithm 2 and checks it by algorithms 4 and 5. It returns nil if the file needs a
+// password.
 func (f *file) oldKey(d dict, r int, o, u []byte) []byte {
 	n := 5
 	if bits, ok := f.number(d["Length"]); ok && r >= 3 && bits >= 40 && bits <= 128 {
@@ -123,7 +124,7 @@ func (f *file) oldKey(d dict, r int, o, u []byte) []byte {
 	return key
 }
 
-// newKey is algorithm 2.A of ISO 32000-2 with no password.
+// newKey computes the key by algorithm 2.A of ISO 32000-2, with an empty password.
 func newKey(r int, u, ue []byte) []byte {
 	hash := func(salt []byte) []byte {
 		sum := sha256.Sum256(salt)
@@ -144,7 +145,7 @@ func newKey(r int, u, ue []byte) []byte {
 	return key
 }
 
-// hardened is algorithm 2.B of ISO 32000-2 with no password.
+// hardened computes the hash of algorithm 2.B of ISO 32000-2, with an empty password.
 func hardened(k []byte) []byte {
 	for i := 0; ; i++ {
 		e := bytes.Repeat(k, 64)
@@ -184,7 +185,7 @@ func rc4Of(key, b []byte) []byte {
 	return out
 }
 
-// decrypt gives the bytes of a stream as they are behind its encryption.
+// decrypt returns the decrypted bytes of a stream.
 func (f *file) decrypt(s *stream, num int) []byte {
 	if f.secret == nil || num < 0 || f.resolve(s.dict["Type"]) == name("XRef") {
 		return s.raw
@@ -193,7 +194,7 @@ func (f *file) decrypt(s *stream, num int) []byte {
 	return f.secret.open(f.secret.stream, num, s.raw)
 }
 
-// plainString gives a string of an object; those in object streams are encrypted with the stream.
+// plainString returns the decrypted bytes of a string. In an object stream, strings are encrypted with the stream only.
 func (f *file) plainString(s str, num int) str {
 	if f.secret == nil || num < 0 || f.objects[num].packed {
 		return s
@@ -206,7 +207,7 @@ func (s *secret) open(m method, num int, b []byte) []byte {
 		return b
 	}
 	key := s.key
-	if s.v < 5 { // algorithm 1; generations other than 0 are not seen in files that are encrypted
+	if s.v < 5 { // algorithm 1, for generation 0: encrypted files do not use others
 		k := append(bytes.Clone(key), byte(num), byte(num>>8), byte(num>>16), 0, 0)
 		if m == methodAES {
 			k = append(k, "sAlT"...)

@@ -1,9 +1,9 @@
-// Package pdf reads the text of PDF files (ISO 32000-1) that nobody vouches for: what a page says, in about
-// the order in which it says it, for searching. Cross-reference tables are not asked: the objects are found
-// where they stand, so that a file with a wrong table reads like one with a right one.
+// Package pdf reads the text of untrusted PDF files (ISO 32000-1) for searching: the text of each page, approximately
+// in reading order. It ignores cross-reference tables and finds objects by scanning the file, so a file with a broken
+// table is read like any other.
 //
-// All work is bounded, and counted rather than timed: the same file gives the same text everywhere. Drawn
-// letters, pictures, scripts and files within the file are no text.
+// All work is bounded. The bounds count steps instead of time, so a file gives the same text on every machine. Drawn
+// letters, pictures, scripts and embedded files are not text.
 package pdf
 
 import (
@@ -14,29 +14,29 @@ import (
 )
 
 var (
-	// ErrBroken: it is no PDF, or nothing can be made of it.
+	// ErrBroken reports a file that is not a PDF, or is too damaged to read.
 	ErrBroken = errors.New("pdf: broken")
-	// ErrBeyond: there is more than the limits let be read. What was read is given.
+	// ErrBeyond reports that a limit was reached. Text still returns the text read so far.
 	ErrBeyond = errors.New("pdf: beyond the limits")
-	// ErrEncrypted: it opens with a password only.
+	// ErrEncrypted reports a file that needs a password.
 	ErrEncrypted = errors.New("pdf: encrypted")
 )
 
-// The bounds of one file.
+// Limits for one file.
 const (
-	maxObjects = 1 << 20  // the highest object number + 1
+	maxObjects = 1 << 20  // highest object number + 1
 	maxHeld    = 2 << 20  // values in memory
-	maxDecoded = 64 << 20 // bytes that filters give, of all streams together
+	maxDecoded = 64 << 20 // bytes that all filters together may produce
 	maxWork    = 20 << 20 // tokens read and glyphs shown
 	maxPages   = 5_000
-	maxForms   = 8 // forms within forms
+	maxForms   = 8 // depth of nested forms
 )
 
-// file is a PDF as it is read.
+// file is a PDF being read.
 type file struct {
 	b       []byte
 	objects map[int]placed
-	streams []placed // object streams, in the order of the file
+	streams []placed // object streams
 	trailer dict
 	secret  *secret
 
@@ -46,15 +46,15 @@ type file struct {
 	room                int
 }
 
-// placed is an object and where it was found: the last one of a number counts.
+// placed is an object and its position in the file. If several have the same number, the last one is valid.
 type placed struct {
 	num    int
 	pos    int
 	o      object
-	packed bool // it was in an object stream
+	packed bool // found in an object stream
 }
 
-// stopped is thrown where a limit is reached, and caught in Text.
+// stopped is the panic value when a limit is reached. Text recovers from it.
 type stopped struct{ err error }
 
 func (f *file) stop(err error) { panic(stopped{err}) }
@@ -71,7 +71,7 @@ func (f *file) hold(n int) {
 	}
 }
 
-// Text reads the text of a PDF, at most room bytes. With an error, what was read before it is given.
+// Text returns the text of a PDF, at most room bytes. If an error occurs, it also returns the text read before.
 func Text(b []byte, room int) (text string, err error) {
 	if !bytes.Contains(b[:min(len(b), 1024)], []byte("%PDF-")) {
 		return "", ErrBroken
@@ -109,7 +109,7 @@ var (
 	wordTrailer   = []byte("trailer")
 )
 
-// find finds the objects of the file and its trailers.
+// find finds the objects and trailers of the file.
 func (f *file) find() {
 	for pos := 0; ; {
 		i := bytes.Index(f.b[pos:], wordObj)
@@ -155,11 +155,11 @@ func (f *file) find() {
 func (f *file) addTrailer(o object) {
 	d, _ := o.(dict)
 	for k, v := range d {
-		f.trailer[k] = v // a later one counts
+		f.trailer[k] = v // a later trailer overrides
 	}
 }
 
-// numberBefore reads "12 0 " backwards from the word obj.
+// numberBefore parses an object header such as "12 0 " backwards from the keyword obj, and returns the number.
 func (f *file) numberBefore(at int) (int, bool) {
 	back := func(ok func(byte) bool) (lo, hi int) {
 		hi = at
@@ -187,7 +187,7 @@ func (f *file) numberBefore(at int) (int, bool) {
 	return n, lo < hi
 }
 
-// streamAt reads the stream that begins behind its dictionary; nil where there is none.
+// streamAt reads the stream that follows its dictionary. It returns nil if there is none.
 func (f *file) streamAt(l *lexer, d dict) *stream {
 	l.skip()
 	if !bytes.HasPrefix(l.b[l.pos:], wordStream) {
@@ -207,7 +207,7 @@ func (f *file) streamAt(l *lexer, d dict) *stream {
 			end = e
 		}
 	}
-	if end < 0 { // the length stands elsewhere, or is wrong
+	if end < 0 { // the length is an indirect object, or wrong
 		i := bytes.Index(l.b[at:], wordEndStream)
 		if i < 0 {
 			i = len(l.b) - at
@@ -219,12 +219,12 @@ func (f *file) streamAt(l *lexer, d dict) *stream {
 	return &stream{d, l.b[at:end]}
 }
 
-// unpack takes the objects out of object streams (section 7.5.7).
+// unpack reads the objects in object streams (section 7.5.7).
 func (f *file) unpack() {
 	sort.SliceStable(f.streams, func(i, j int) bool { return f.streams[i].pos < f.streams[j].pos })
 	for _, p := range f.streams {
 		if now, ok := f.objects[p.num]; !ok || now.pos != p.pos {
-			continue // an older version of it
+			continue // replaced by a later version
 		}
 		s := p.o.(*stream)
 		b := f.decode(s, p.num)
@@ -253,7 +253,7 @@ func (f *file) unpack() {
 	}
 }
 
-// resolve follows a reference.
+// resolve returns the object that a reference refers to. Any other object is returned unchanged.
 func (f *file) resolve(o object) object {
 	for range 20 {
 		r, ok := o.(ref)
@@ -286,7 +286,7 @@ func (f *file) number(o object) (float64, bool) {
 	return n, ok
 }
 
-// number of the object that a reference names, -1 for what is no reference.
+// numberOf returns the object number of a reference, or -1 for any other object.
 func numberOf(o object) int {
 	if r, ok := o.(ref); ok {
 		return int(r)
@@ -294,13 +294,13 @@ func numberOf(o object) int {
 	return -1
 }
 
-// leaf is a page with what it inherits.
+// leaf is a page with the resources that it inherits.
 type leaf struct {
 	page      dict
 	resources dict
 }
 
-// pages are the pages in their order; of a file whose tree is broken, in that of their numbers.
+// pages returns the pages in order. If the page tree is broken, it returns them by object number.
 func (f *file) pages() []leaf {
 	var out []leaf
 	seen := map[int]bool{}
@@ -348,7 +348,7 @@ func (f *file) pages() []leaf {
 	return out
 }
 
-// info writes what the file says of itself.
+// info writes the text of the document information.
 func (f *file) info() {
 	d := f.dict(f.trailer["Info"])
 	for _, k := range []name{"Title", "Author", "Subject", "Keywords"} {
@@ -359,7 +359,7 @@ func (f *file) info() {
 	}
 }
 
-// put writes text as far as there is room. Octets that stand for nothing are left out, wherever they come from.
+// put writes text, up to room bytes, and drops NUL bytes.
 func (f *file) put(s string) {
 	s = strings.ReplaceAll(s, "\x00", "")
 	if f.out.Len()+len(s) > f.room {

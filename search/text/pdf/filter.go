@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// maxFilters is how many filters a stream goes through at most.
+// maxFilters is the maximum number of filters of a stream.
 const maxFilters = 5
 
-// decode undoes the filters of a stream (section 7.4); num is the object that it is of. Of a broken one, and of one
-// with a filter that gives no text, comes what there is.
+// decode applies the filters of a stream (section 7.4). num is the number of the stream's object. For a damaged stream
+// it returns the data decoded so far; for a picture it returns nil.
 func (f *file) decode(s *stream, num int) []byte {
 	b := f.decrypt(s, num)
 	filters := f.list(s.dict["Filter"], s.dict["F"])
@@ -43,7 +43,7 @@ func (f *file) decode(s *stream, num int) []byte {
 			b = f.runLength(b)
 		case "Crypt":
 		default:
-			return nil // pictures
+			return nil // a filter for pictures
 		}
 		f.gave(len(b))
 	}
@@ -63,21 +63,21 @@ func (f *file) list(o ...object) array {
 	return nil
 }
 
-// gave counts what filters have given.
+// gave adds n to the number of bytes that filters have produced.
 func (f *file) gave(n int) {
 	if f.decoded += n; f.decoded > maxDecoded {
 		f.stop(ErrBeyond)
 	}
 }
 
-// left is how much filters may still give.
+// left returns the number of bytes that filters may still produce, plus one to detect the excess.
 func (f *file) left() int { return maxDecoded - f.decoded + 1 }
 
 func (f *file) inflate(b []byte) []byte {
 	if len(b) < 2 {
 		return nil
 	}
-	// The two bytes of zlib's header are passed over, its checksum is not asked for.
+	// Skip the two header bytes of zlib, and ignore its checksum.
 	r := flate.NewReader(bytes.NewReader(b[2:]))
 	out, _ := io.ReadAll(io.LimitReader(r, int64(f.left())))
 	return out
@@ -111,7 +111,7 @@ func (f *file) runLength(b []byte) []byte {
 	return out
 }
 
-// lzw undoes LZW as TIFF and PDF have it: codes of 9 to 12 bits, the highest bit first.
+// lzw decodes LZW as in TIFF and PDF: codes of 9 to 12 bits, most significant bit first.
 func (f *file) lzw(b []byte, early int) []byte {
 	const clear, eod = 256, 257
 	type entry struct {
@@ -175,7 +175,7 @@ func (f *file) lzw(b []byte, early int) []byte {
 	return out
 }
 
-// predict undoes PNG's prediction, which cross-reference and object streams are written with.
+// predict reverses the PNG prediction, which is common in cross-reference and object streams.
 func (f *file) predict(b []byte, p dict) []byte {
 	if n, _ := f.number(p["Predictor"]); n < 10 {
 		return b
@@ -188,7 +188,7 @@ func (f *file) predict(b []byte, p dict) []byte {
 	}
 	pixel := (value("Colors", 1)*value("BitsPerComponent", 8) + 7) / 8
 	row := (value("Columns", 1)*value("Colors", 1)*value("BitsPerComponent", 8) + 7) / 8
-	row = min(row, len(b)) // a file may say that a row has terabytes
+	row = min(row, len(b)) // the parameters may claim a huge row
 	out := make([]byte, 0, len(b))
 	above, line := make([]byte, row), make([]byte, 0, row)
 	for len(b) > 1 {

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
-// font says what the codes of a string mean, and how wide their glyphs are.
+// font maps the codes in strings to text, and holds the widths of its glyphs.
 type font struct {
 	composite bool
 	unicode   *cmap
-	codes     *cmap             // how many bytes a code has
-	charset   encoding.Encoding // of a composite font whose codes are text
+	codes     *cmap             // gives the length of codes in bytes
+	charset   encoding.Encoding // for a composite font whose codes are text in this encoding
 	utf16     bool
-	table     [256]string // of a simple font
+	table     [256]string // for a simple font
 
-	widths map[uint32]float64 // of a thousandth of the size
-	wide   float64            // of the others
+	widths map[uint32]float64 // in thousandths of the font size
+	wide   float64            // width of all other glyphs
 }
 
-// font reads a font's dictionary.
+// font returns the font for a font dictionary.
 func (f *file) font(o object) *font {
 	num := numberOf(o)
 	if x := f.fonts[num]; x != nil && num >= 0 {
@@ -81,7 +81,7 @@ func (f *file) simpleFont(x *font, d dict) {
 	}
 	first, _ := f.number(d["FirstChar"])
 	scale := 1.0
-	if f.resolve(d["Subtype"]) == name("Type3") { // in the font's own space
+	if f.resolve(d["Subtype"]) == name("Type3") { // widths are in the font's own coordinates
 		if m := f.array(d["FontMatrix"]); len(m) > 0 {
 			if a, ok := f.number(m[0]); ok {
 				scale = a * 1000
@@ -114,7 +114,7 @@ func (f *file) compositeFont(x *font, d dict) {
 	if w, ok := f.number(desc["DW"]); ok {
 		x.wide = w
 	}
-	// W: c [w1 w2 …] or first last w.
+	// Entries of W: c [w1 w2 …] or first last w.
 	for a := f.array(desc["W"]); len(a) > 1; {
 		f.pay(1)
 		first, ok := f.number(a[0])
@@ -144,7 +144,7 @@ func (f *file) compositeFont(x *font, d dict) {
 	}
 }
 
-// predefined knows the character collections whose codes are text (section 9.7.5.2).
+// predefined sets the encoding if n is a predefined CMap whose codes are text (section 9.7.5.2).
 func (x *font) predefined(n string) {
 	n = strings.TrimSuffix(strings.TrimSuffix(n, "-V"), "-H")
 	switch {
@@ -163,7 +163,8 @@ func (x *font) predefined(n string) {
 	}
 }
 
-// show calls fn for each glyph of a string: its text, its width in thousandths, and whether it is the code of a blank.
+// show calls fn for each glyph of a string: its text, its width in thousandths of the font size, and whether its code
+// is a space.
 func (x *font) show(f *file, s str, fn func(text string, width float64, blank bool)) {
 	if x.composite && x.unicode == nil && (x.charset != nil || x.utf16) {
 		x.showText(f, s, fn)
@@ -195,7 +196,7 @@ func (x *font) show(f *file, s str, fn func(text string, width float64, blank bo
 	}
 }
 
-// showText is show for codes that are text.
+// showText is like show, for codes that are text.
 func (x *font) showText(f *file, s str, fn func(string, float64, bool)) {
 	f.pay(len(s))
 	t := ""
@@ -211,7 +212,7 @@ func (x *font) showText(f *file, s str, fn func(string, float64, bool)) {
 	}
 }
 
-// length is how many bytes the first code of s has.
+// length returns the number of bytes of the first code in s.
 func (x *font) length(s str) int {
 	for _, m := range []*cmap{x.codes, x.unicode} {
 		if m == nil || len(m.spaces) == 0 {
@@ -230,7 +231,7 @@ func (x *font) length(s str) int {
 	return min(2, len(s))
 }
 
-// cmap says what codes mean.
+// cmap maps codes to text.
 type cmap struct {
 	chars  map[uint32]string
 	ranges []codeRange
@@ -240,17 +241,18 @@ type cmap struct {
 type codeRange struct {
 	lo, hi uint32
 	bytes  int
-	text   string // of lo; the last letter counts up
+	text   string // text of lo; its last character increases with the code
 }
 
-// The bounds of one CMap.
+// Limits on one CMap.
 const (
 	maxCodes  = 70_000
 	maxRanges = 20_000
 	maxSpaces = 100
 )
 
-// readCMap reads a stream with a CMap (Adobe Technical Note 5014, section 9.10.3); nil where there is none.
+// readCMap parses a stream with a CMap (Adobe Technical Note 5014, section 9.10.3). It returns nil if o is not a
+// stream.
 func (f *file) readCMap(o object) *cmap {
 	s, ok := f.resolve(o).(*stream)
 	if !ok {
@@ -368,7 +370,7 @@ func (m *cmap) text(code uint32, n int) (string, bool) {
 	return r.text[:len(r.text)-w] + string(last+rune(code-r.lo)), true
 }
 
-// utf16Text is big-endian UTF-16 without what is no character.
+// utf16Text decodes big-endian UTF-16 and drops invalid characters and NULs.
 func utf16Text(s string) string {
 	u := make([]uint16, 0, len(s)/2)
 	for i := 0; i+1 < len(s); i += 2 {
@@ -386,7 +388,7 @@ func utf16Text(s string) string {
 	return b.String()
 }
 
-// textString is a string outside of pages (section 7.9.2.2).
+// textString decodes a string outside of page content (section 7.9.2.2).
 func textString(s str) string {
 	switch {
 	case strings.HasPrefix(string(s), "\xfe\xff"):

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// baseTable is one of the encodings of simple fonts (annex D).
+// baseTable returns one of the encodings of simple fonts (annex D).
 func baseTable(n string) (t [256]string) {
 	m := charmap.Windows1252
 	if n == "MacRomanEncoding" {
@@ -35,10 +35,10 @@ func baseTable(n string) (t [256]string) {
 	return t
 }
 
-// standardUpper is StandardEncoding from octal 241.
+// standardUpper is StandardEncoding from octal 241 on.
 var standardUpper = []rune("¡¢£⁄¥ƒ§¤'“«‹›ﬁﬂ –†‡· ¶•‚„”»…‰ ¿ `´ˆ˜¯˘˙¨ ˚¸ ˝˛ˇ—                Æ ª    ŁØŒº     æ   ı  łøœß")
 
-// glyphs are names of the Adobe Glyph List that do not say themselves what they are.
+// glyphs maps names of the Adobe Glyph List to characters, except for names that can be computed (see glyphText).
 var glyphs = func() map[string]string {
 	m := map[string]string{}
 	for _, f := range strings.Fields(`space=\u0020 exclam=! quotedbl=" numbersign=# dollar=$ percent=% ampersand=& quotesingle=' quoteright=’
@@ -66,7 +66,7 @@ var glyphs = func() map[string]string {
 		}
 		m[k] = v
 	}
-	// Cyrillic stands in rows, with io between.
+	// Cyrillic letters are consecutive in alphabetical order, with io after the sixth.
 	for i := 0; i < 32; i++ {
 		up, low := 10017+i, 10065+i
 		if i >= 6 {
@@ -83,7 +83,7 @@ var accents = map[string]rune{
 	"dotbelow": 0x323, "horn": 0x31b, "hookabove": 0x309,
 }
 
-// glyphText is what a glyph of that name stands for; "" where the name does not tell.
+// glyphText returns the text for a glyph name, or "" for an unknown name.
 func glyphText(n string) string {
 	n, _, _ = strings.Cut(n, ".")
 	if n == "" || len(n) > 64 {

@@ -6,7 +6,7 @@ import (
 )
 
 // object is a PDF object (ISO 32000-1 section 7.3): nil, bool, float64, name, str, array, dict, ref, *stream, or
-// keyword for anything else that is written plainly.
+// keyword for any other bare word.
 type object any
 
 type (
@@ -23,14 +23,14 @@ type stream struct {
 	raw  []byte
 }
 
-// maxNested is how deep arrays and dictionaries may lie within each other.
+// maxNested is the maximum nesting depth of arrays and dictionaries.
 const maxNested = 50
 
-// lexer reads objects off bytes of any quality.
+// lexer reads objects from bytes that may be malformed.
 type lexer struct {
 	b   []byte
 	pos int
-	f   *file // what pays for the work
+	f   *file // counts the work
 }
 
 func space(c byte) bool {
@@ -45,7 +45,7 @@ func delimiter(c byte) bool {
 	return false
 }
 
-// skip passes over blanks and comments.
+// skip skips blanks and comments.
 func (l *lexer) skip() {
 	for l.pos < len(l.b) {
 		switch c := l.b[l.pos]; {
@@ -61,7 +61,7 @@ func (l *lexer) skip() {
 	}
 }
 
-// next reads an object. At the end ok is false. With refs, "1 0 R" is one object.
+// next reads an object. ok is false at the end. If refs is set, "1 0 R" is one object.
 func (l *lexer) next(refs bool, depth int) (o object, ok bool) {
 	l.f.pay(1)
 	l.skip()
@@ -124,7 +124,7 @@ func (l *lexer) plain(refs bool) object {
 	return n
 }
 
-// number makes something of what programs write for a number, such as 12-3 or --5.
+// number parses a number, including malformed ones that some programs write, such as 12-3 or --5.
 func number(w string) object {
 	i := 0
 	for i < len(w) && (w[i] == '-' || w[i] == '+') {
@@ -144,7 +144,7 @@ func number(w string) object {
 	return n
 }
 
-// isRef takes "0 R" behind a number.
+// isRef reports whether "0 R" follows a number, and skips it.
 func (l *lexer) isRef() bool {
 	i := l.pos
 	for i < len(l.b) && space(l.b[i]) {
@@ -198,7 +198,7 @@ func unhex(c byte) int {
 	return -1
 }
 
-// literal reads a string between brackets.
+// literal reads a string in parentheses.
 func (l *lexer) literal() str {
 	l.pos++
 	var b []byte
@@ -225,7 +225,7 @@ func (l *lexer) literal() str {
 	return str(b)
 }
 
-// escape reads what is behind a backslash; pos ends on its last byte.
+// escape decodes an escape sequence. It starts after the backslash and ends at its last byte.
 func (l *lexer) escape(b []byte) []byte {
 	switch c := l.b[l.pos]; c {
 	case 'n':
@@ -304,7 +304,7 @@ func (l *lexer) dict(refs bool, depth int) dict {
 			return out
 		}
 		if k == keyword("endobj") || k == keyword("stream") {
-			l.pos -= len(k.(keyword)) // one that nothing closes
+			l.pos -= len(k.(keyword)) // the dictionary is not closed
 			return out
 		}
 		key, ok := k.(name)

@@ -44,7 +44,7 @@ func TestGlyphText(t *testing.T) {
 	}
 }
 
-// TestFilters undoes what other programs have made.
+// TestFilters decodes data that other programs have encoded.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	f := &file{objects: map[int]placed{}}
@@ -55,7 +55,7 @@ func TestFilters(t *testing.T) {
 		// ISO 32000-1 section 7.4.4.2, example 1.
 		{"LZWDecode", "\x80\x0B\x60\x50\x22\x0C\x0C\x85\x01", "\x2d\x2d\x2d\x2d\x2d\x41\x2d\x2d\x2d\x42"},
 		{"FlateDecode", "\x78\x9c\xf3\x48\xcd\xc9\xc9\x07\x00\x05\x8c\x01\xf5", "Hello"},
-		{"FlateDecode", "\x78\x9c\xf3\x48\xcd\xc9\xc9\x07", "Hello"}, // cut off
+		{"FlateDecode", "\x78\x9c\xf3\x48\xcd\xc9\xc9\x07", "Hello"}, // truncated
 		{"DCTDecode", "x", ""},
 	} {
 		if got := f.decode(&stream{dict{"Filter": name(c.filter)}, []byte(c.in)}, -1); string(got) != c.want {
