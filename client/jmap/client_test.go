@@ -19,13 +19,13 @@ import (
 
 var bg = context.Background()
 
-// session is a session object whose URLs are relative; $CAP are more capabilities.
+// session is a session object whose URLs are relative. $CAP stands for more capabilities.
 const session = `{"capabilities":{"urn:ietf:params:jmap:core":{"maxSizeUpload":1000,"maxCallsInRequest":7}$CAP},
  "accounts":{"a1":{"name":"Alice","isPersonal":true,"isReadOnly":false,"accountCapabilities":{"urn:ietf:params:jmap:mail":{}}}},
  "primaryAccounts":{"urn:ietf:params:jmap:mail":"a1"},"username":"alice@example.com","apiUrl":"/api","state":"s1",
  "uploadUrl":"/up/{accountId}/","downloadUrl":"/down/{accountId}/{blobId}/{name}?t={type}","eventSourceUrl":"/ev?types={types}&c={closeafter}&ping={ping}"}`
 
-// peer is a server whose paths answer as told. What was asked last is in said.
+// peer is a server whose paths have prepared answers. said holds the last request.
 type peer struct {
 	*httptest.Server
 	t    *testing.T
@@ -53,7 +53,7 @@ func serve(t *testing.T, more string) *peer {
 	return p
 }
 
-// answers has a path answer with a text.
+// answers makes a path answer with a text.
 func (p *peer) answers(path string, status int, text string) {
 	p.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -83,7 +83,7 @@ func text(s string) func(*wire.Writer) {
 	return func(w *wire.Writer) { w.Text("x", s) }
 }
 
-// TestSession: discovery follows the redirection, with the credentials, and reads what is announced.
+// TestSession checks that discovery follows the redirect with the credentials, and reads the announced values.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
@@ -106,7 +106,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestRequest: calls, references and what became of them.
+// TestRequest checks calls, references and outcomes.
 //
 // Implements: RFC 8620 §3.7 References to previous method results, as a client
 func TestRequest(t *testing.T) {
@@ -152,7 +152,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestProblems: a request that is refused as a whole, in the server's words.
+// TestProblems checks the error for a request that the server rejects as a whole.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
@@ -163,11 +163,11 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestHostile: what breaks the protocol, is huge or slow is an error, soon and in little memory.
+// TestHostile checks that malformed, huge or slow responses quickly cause an error and take little memory.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	slow := func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil { // a little all the time
+		for r.Context().Err() == nil { // a little data, continuously
 			_, _ = w.Write([]byte(" "))
 			_ = http.NewResponseController(w).Flush()
 			select {
@@ -241,7 +241,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	// Who gives up gets their own reason.
+	// If the caller cancels, the error is the caller's.
 	p := serve(t, "")
 	p.mux.HandleFunc("/api", slow)
 	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
@@ -251,7 +251,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestStaysUnderTLS: credentials that began under TLS do not go on in the clear.
+// TestStaysUnderTLS checks that credentials for an https server are never sent without TLS.
 func TestStaysUnderTLS(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, "")
@@ -269,7 +269,7 @@ func TestStaysUnderTLS(t *testing.T) {
 	}
 }
 
-// TestTransfers: uploads and downloads are streamed; what broke off is resumed.
+// TestTransfers checks that uploads and downloads are streamed, and that an interrupted download can be resumed.
 func TestTransfers(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
@@ -315,7 +315,7 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
-// TestEvents: an event stream tells of changes, whatever stands between, until it ends.
+// TestEvents checks that an event stream returns changes, and skips all other lines, until it ends.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
@@ -379,7 +379,7 @@ func TestEvents(t *testing.T) {
 	next <- ""
 }
 
-// TestSocket: requests and pushes over a WebSocket, and servers that break it.
+// TestSocket checks requests and push over a WebSocket, and servers that violate the protocol.
 func TestSocket(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `,"urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}`)
@@ -466,8 +466,8 @@ func TestSocket(t *testing.T) {
 		_ = s.Close()
 	}
 	c.opt.Timeout = 100 * time.Millisecond
-	scripts <- []string{"C"}                                                       // says nothing
-	for s, err = c.Socket(bg); errors.Is(err, ErrTimeout); s, err = c.Socket(bg) { // the opening may take that long too
+	scripts <- []string{"C"}                                                       // sends nothing
+	for s, err = c.Socket(bg); errors.Is(err, ErrTimeout); s, err = c.Socket(bg) { // the opening may time out too
 		c.opt.Timeout *= 2
 		select {
 		case scripts <- []string{"C"}:

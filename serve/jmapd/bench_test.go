@@ -15,7 +15,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// loaded is a world in which alice has n messages, some of them answers to others.
+// loaded returns a world in which alice has n messages, some of them replies to others.
 func loaded(b *testing.B, n int) *world {
 	b.Helper()
 	w := open(b, settings{Limits: Limits{ConcurrentRequests: 100}})
@@ -31,7 +31,7 @@ func loaded(b *testing.B, n int) *world {
 	return w
 }
 
-// run carries out a request again and again, as the door does but for the connection.
+// run executes a request b.N times, as the server does but without a connection.
 func (w *world) run(b *testing.B, calls string) {
 	b.Helper()
 	body := `{"using":` + string(jmap.AppendStrings(nil, capabilities)) + `,"methodCalls":[` + calls + `]}`
@@ -57,7 +57,7 @@ func (w *world) run(b *testing.B, calls string) {
 	b.ReportMetric(float64(out.n), "octets")
 }
 
-// processor is the processor time of this process so far. On a machine that others use too it says more than a clock.
+// processor returns the CPU time of this process. On a machine with other load it is more accurate than the clock.
 func processor() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -79,7 +79,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
 
-// BenchmarkList: the 50 newest messages of a folder with 5,000, with what a list shows, in one request.
+// BenchmarkList reads the 50 newest messages of a folder with 5,000, with the properties that a list shows, in one
+// request.
 func BenchmarkList(b *testing.B) {
 	w := loaded(b, 5000)
 	account := w.account("alice")
@@ -105,17 +106,17 @@ func BenchmarkList(b *testing.B) {
 	b.Run("total", func(b *testing.B) { w.run(b, query(`,"calculateTotal":true`)+","+get) })
 }
 
-// BenchmarkBody: Email/get of one message with its text and HTML.
+// BenchmarkBody measures Email/get of one message with its text and HTML.
 func BenchmarkBody(b *testing.B) {
 	w := loaded(b, 50)
 	id := w.append("alice", "INBOX", "From: eve@far.example\nTo: alice@example.com\nSubject: one\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n"+strings.Repeat("The quick brown fox jumps over the lazy dog.\n", 100))
 	w.run(b, `["Email/get",{"accountId":"`+w.account("alice")+`","ids":["`+id+`"],"properties":["id","messageId","from","to","cc","subject","sentAt","keywords","bodyStructure","textBody","htmlBody","attachments","bodyValues"],"fetchTextBodyValues":true,"fetchHTMLBodyValues":true},"0"]`)
 }
 
-// BenchmarkEcho: what a request costs that does nothing.
+// BenchmarkEcho measures the cost of a request that does nothing.
 func BenchmarkEcho(b *testing.B) { loaded(b, 1).run(b, `["Core/echo",{"a":1},"0"]`) }
 
-// BenchmarkCalls: requests of one call each over connections that are kept, client and server in one process.
+// BenchmarkCalls measures requests of one call each over persistent connections, with client and server in one process.
 func BenchmarkCalls(b *testing.B) {
 	w := loaded(b, 200)
 	door := httptest.NewServer(w.server)

@@ -12,8 +12,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// TestClient: our client at our door: a message is imported, listed, read, downloaded from the middle on, changed and
-// destroyed, and a WebSocket tells of it.
+// TestClient runs package client/jmap against this server. It imports, lists, reads, downloads (from an offset),
+// changes and destroys a message, and receives its changes over a WebSocket.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	w := openOn(t, env.TestRealTime(t), settings{})

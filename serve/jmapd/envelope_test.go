@@ -6,7 +6,7 @@ import (
 	"doublet/mail/identity"
 )
 
-// TestDefaultEnvelope holds the sender of an envelope that the header gives against RFC 8621 section 7.5.
+// TestDefaultEnvelope checks the sender of a default envelope against RFC 8621 section 7.5.
 func TestDefaultEnvelope(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ identity, header, want string }{

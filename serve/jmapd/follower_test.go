@@ -15,8 +15,8 @@ type results struct {
 	state string
 }
 
-// follower is a client that holds everything of an account, and parts of some queries, and keeps that up to date by
-// /changes and /queryChanges alone.
+// follower is a client that caches all objects of an account and parts of some queries. It updates its cache only by
+// /changes and /queryChanges.
 type follower struct {
 	*cacher
 	personal bool
@@ -50,7 +50,7 @@ func newFollower(w *world, who, account string, rng *rand.Rand, o *operator) *fo
 	return f
 }
 
-// types are those beside mail that the account has.
+// types returns the types other than mail that the account has.
 func (f *follower) types() []string {
 	if f.personal {
 		return []string{"Identity", "EmailSubmission"}
@@ -58,7 +58,7 @@ func (f *follower) types() []string {
 	return nil
 }
 
-// reload forgets all and asks anew.
+// reload discards the cache and reads everything.
 func (f *follower) reload() {
 	f.w.t.Helper()
 	f.load()
@@ -91,14 +91,14 @@ func (f *follower) ask(r *results) obj {
 func (f *follower) put(kind string, got obj) {
 	for _, v := range got["list"].([]any) {
 		o := v.(obj)
-		if o["deliveryStatus"] != nil { // which goes on without a change of state
+		if o["deliveryStatus"] != nil { // changes without a new state
 			o["deliveryStatus"] = true
 		}
 		f.objects[kind][o["id"].(string)] = o
 	}
 }
 
-// catchUp follows all changes. It says whether it could.
+// catchUp follows all changes. It reports whether that was possible.
 func (f *follower) catchUp() bool {
 	f.w.t.Helper()
 	if !f.sync() {
@@ -120,7 +120,7 @@ func (f *follower) catchUp() bool {
 				delete(f.objects[kind], id)
 			}
 		}
-		// More may have happened in one moment than a client wants to be told at once.
+		// One moment may have more changes than maxChanges allows.
 		ok := f.follow(kind, limit, apply) || limit != nil && f.follow(kind, nil, apply)
 		f.states[kind] = f.state[kind]
 		delete(f.state, kind)
@@ -136,7 +136,7 @@ func (f *follower) catchUp() bool {
 	return true
 }
 
-// followPart brings a query's results up to date, and asks for more where it then has fewer than it wants.
+// followPart updates the results of a query. If there are then fewer than it wants, it requests more.
 func (f *follower) followPart(r *results) bool {
 	f.w.t.Helper()
 	q := f.args(r.query)
@@ -159,7 +159,7 @@ func (f *follower) followPart(r *results) bool {
 		if slices.Contains(r.ids, id) || at <= last {
 			f.w.t.Errorf("%s %v: %s is added at %d after %d, and is there: %v", r.kind, r.query, id, at, last, slices.Contains(r.ids, id))
 		}
-		if last = at; at <= len(r.ids) { // else it lies beyond what this client holds
+		if last = at; at <= len(r.ids) { // else it is after the results in the cache
 			r.ids = slices.Insert(r.ids, at, id)
 		} else if r.most == 0 {
 			f.w.t.Errorf("%s %v: index %d of %d", r.kind, r.query, at, len(r.ids))
@@ -175,7 +175,7 @@ func (f *follower) followPart(r *results) bool {
 	return true
 }
 
-// more asks for what follows what a client holds, by its last result.
+// more requests the results after the last cached one.
 func (f *follower) more(r *results) {
 	f.w.t.Helper()
 	r.ids = r.ids[:min(len(r.ids), 2*r.most)]
@@ -192,7 +192,7 @@ func (f *follower) more(r *results) {
 	}
 }
 
-// check holds what the client has against what there is, and what there is against what it is made of.
+// check compares the cache with the account, and the account with its messages.
 func (f *follower) check() {
 	f.w.t.Helper()
 	f.compare()
@@ -223,7 +223,7 @@ func (f *follower) check() {
 	}
 }
 
-// windows asks for random pieces of a query: by position, also from the end, and around an anchor.
+// windows requests random windows of a query: by position, also from the end, and around an anchor.
 func (f *follower) windows(r *results, all []string) {
 	f.w.t.Helper()
 	q := f.args(r.query)

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// FuzzFilter: a filter is read within the bounds, or refused with one of the errors that there are for it.
+// FuzzFilter checks that a filter is parsed within the bounds, or rejected with one of the errors for filters.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
 		`{"inMailbox":"m1","hasKeyword":"$seen"}`, `{"operator":"AND","conditions":[{"text":"a \"b c\""},{"operator":"NOT","conditions":[{"minSize":1}]}]}`, `{}`, `null`, `[]`,
@@ -42,7 +42,7 @@ func count(f *mailbox.Filter) (n, depth int) {
 	return n, depth + 1
 }
 
-// FuzzCall: a request is answered with a response or a problem, both of which are I-JSON, and no method panics.
+// FuzzCall checks that a request gets a response or a problem, that both are I-JSON, and that no method panics.
 func FuzzCall(f *testing.F) {
 	w := open(f, settings{Limits: Limits{Calls: 5}})
 	account := w.account("alice")

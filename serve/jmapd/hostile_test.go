@@ -14,7 +14,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// endless gives octets without end, and counts them.
+// endless returns octets without end, and counts them.
 type endless struct{ n int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -25,8 +25,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestHostileRequests: what is huge, deep or goes round in circles is refused, with the RFC's error at the right level, and
-// nothing is changed by it.
+// TestHostileRequests checks that huge, deep or circular requests are rejected with the RFC's error at the right level,
+// and change nothing.
 //
 // Implements: RFC 8620 §3.6.1 Request-level errors
 // Implements: RFC 8620 §8.2 bounds against requests that are made to cost much
@@ -95,7 +95,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestHugeRequest: a request of 50 MB is refused before it is read, or as soon as it is too long, and takes little memory.
+// TestHugeRequest checks that a request of 50 MB is rejected before it is read, or once it is too long, and takes
+// little memory.
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
@@ -116,7 +117,8 @@ func TestHugeRequest(t *testing.T) {
 	}
 }
 
-// TestPanics: a call that panics is answered serverFail and counted; the calls beside it are carried out.
+// TestPanics checks that a call that panics is answered with serverFail and counted, and that the other calls are
+// executed.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
@@ -133,7 +135,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestMethodErrors: what the rooms below fail with, and what a client is told.
+// TestMethodErrors checks the method-level errors for the errors of other packages.
 //
 // Implements: RFC 8620 §3.6.2 Method-level errors
 func TestMethodErrors(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// judge holds what queries, threads and counts say against the Emails themselves, as the RFC has it.
+// judge checks queries, threads and counts against the Emails themselves, by the rules of the RFC.
 type judge struct {
 	*follower
 	emails  map[string]obj
@@ -51,7 +51,7 @@ func (f *follower) judge() {
 
 func has(e obj, keyword string) bool { return e["keywords"].(obj)[keyword] == true }
 
-// fits reports whether a filter fits an Email.
+// fits reports whether a filter matches an Email.
 func (j *judge) fits(filter any, e obj) bool {
 	f, _ := filter.(obj)
 	if op := f["operator"]; op != nil {
@@ -108,7 +108,7 @@ func (j *judge) fits(filter any, e obj) bool {
 	return true
 }
 
-// order compares two Emails by the keys of a query; 0 where these do not tell them apart.
+// order compares two Emails by the sort keys of a query. It returns 0 if they are equal in all keys.
 func (j *judge) order(sort []any, a, b obj) int {
 	if sort == nil {
 		sort = []any{obj{"property": "receivedAt", "isAscending": false}}
@@ -134,7 +134,7 @@ func (j *judge) order(sort []any, a, b obj) int {
 			return n
 		}
 		if p := k["property"]; p == "subject" || p == "sentAt" {
-			return 0 // whose order is that of a base subject, or of a zone: not modelled
+			return 0 // the order by base subject or time zone is not modelled
 		}
 	}
 	return 0
@@ -177,7 +177,7 @@ func (j *judge) query(q obj) {
 	}
 }
 
-// counts holds the counts of Mailboxes against the Emails (RFC 8621 section 2).
+// counts checks the counts of Mailboxes against the Emails (RFC 8621 section 2).
 func (j *judge) counts() {
 	j.w.t.Helper()
 	for _, b := range j.boxes {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// playedElsewhere are marked sections that no scenario can play, with the test that covers each: what is no request
-// and response of the API, or holds beneath it.
+// playedElsewhere lists the marked sections that no scenario can play, with the test that covers each. They are not
+// requests and responses of the API, or are implemented below it.
 var playedElsewhere = map[string]string{
 	"RFC 8030 §5":       "TestWebPush",
 	"RFC 8620 §7.1":     "TestPushedStates",
@@ -30,9 +30,8 @@ var (
 	testName = regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 )
 
-// TestMarksHaveScenarios holds the marks of the rooms that speak JMAP against the scenarios: each section that is said
-// to be implemented is named by a scenario that plays it, in a comment ("# RFC 8621 §4.6"), or stands in
-// playedElsewhere.
+// TestMarksHaveScenarios checks the Implements marks of the JMAP packages against the scenarios. Each marked section
+// must be named in a comment of a scenario ("# RFC 8621 §4.6") or in playedElsewhere.
 func TestMarksHaveScenarios(t *testing.T) {
 	t.Parallel()
 	marks, tests := map[string]string{}, map[string]bool{}
@@ -78,7 +77,7 @@ func TestMarksHaveScenarios(t *testing.T) {
 	}
 }
 
-// playedSections are the sections that comments of the scenarios name. A section belongs to the RFC named last.
+// playedSections returns the sections that comments of the scenarios name. A section belongs to the RFC named last.
 func playedSections(t *testing.T) map[string]bool {
 	t.Helper()
 	played := map[string]bool{}

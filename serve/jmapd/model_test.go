@@ -13,8 +13,8 @@ import (
 	"doublet/test/long"
 )
 
-// actor does what an operator does, and more, through JMAP alone: Mailboxes in trees, drafts, identities, submissions
-// that wait, go, are taken back and forgotten.
+// actor does random changes through JMAP alone, more than operator does: trees of Mailboxes, drafts, identities, and
+// submissions that are delayed, sent, canceled and removed.
 type actor struct{ *operator }
 
 func (a *actor) args(more obj) obj {
@@ -22,7 +22,7 @@ func (a *actor) args(more obj) obj {
 	return more
 }
 
-// pick is a random id of a type, "" where there is none.
+// pick returns a random id of a type, or "" if there is none.
 func (a *actor) pick(kind string, fits func(obj) bool) string {
 	var ids []string
 	for _, v := range a.w.one("alice", kind+"/get", a.args(obj{"ids": nil}))["list"].([]any) {
@@ -36,7 +36,7 @@ func (a *actor) pick(kind string, fits func(obj) bool) string {
 	return ids[a.rng.IntN(len(ids))]
 }
 
-// own is a random Mailbox that an actor has made.
+// own returns a random Mailbox that an actor has made.
 func (a *actor) own() string {
 	return a.pick("Mailbox", func(b obj) bool { return strings.HasPrefix(b["name"].(string), "M") })
 }
@@ -85,7 +85,7 @@ func (a *actor) makeMailbox() {
 	a.w.one("alice", "Mailbox/set", a.args(obj{"create": obj{"b": below, "a": box}}))
 }
 
-// changeMailbox renames and moves: into itself, onto a name that is taken, and back, as it comes.
+// changeMailbox renames and moves a Mailbox at random: into itself, to a name in use, and back.
 func (a *actor) changeMailbox() {
 	id := a.own()
 	if id == "" {
@@ -130,9 +130,9 @@ func (a *actor) submit() {
 	}), "1"})
 }
 
-// TestSequences lets random things happen while clients follow them: two of alice's programs, one of bob's in what she
-// shows him, and one in his own account. Whenever one has caught up, it has exactly what there is; and what queries,
-// threads and counts say is held against the Emails themselves. SEEDS=100 plays so many, each four times as long.
+// TestSequences makes random changes while clients follow them: two clients of alice, one of bob in what she shares
+// with him, and one in his own account. Once a client has caught up, its cache must equal the account. Queries, threads
+// and counts are checked against the Emails themselves. SEEDS=100 plays 100 sequences, each four times as long.
 func TestSequences(t *testing.T) {
 	t.Parallel()
 	seeds, steps := long.Pick(2, 4), 120

@@ -9,7 +9,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// TestRendered reads an object beside the response: what is reserved for the response stays reserved, and no more.
+// TestRendered checks that rendering an object as a value leaves exactly the reservation of the response.
 func TestRendered(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
@@ -34,7 +34,7 @@ func TestRendered(t *testing.T) {
 	c.mem.give()
 }
 
-// TestManyPaths applies a patch of as many paths as a request has room for: what it takes grows with their number, and no faster.
+// TestManyPaths applies a patch with as many paths as fit into a request. Its memory must grow only linearly with them.
 func TestManyPaths(t *testing.T) {
 	const many = 20_000
 	k := kind{mutable: []string{"keywords"}, fixed: oneOf()}
@@ -62,7 +62,8 @@ func TestManyPaths(t *testing.T) {
 	}
 }
 
-// TestManyNames names more properties than a call may, each a header field of its own: in a call, and in an Email sent back whole.
+// TestManyNames names more properties than a call may, all of them header fields: in a call, and in a whole Email sent
+// back.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	names := make([]string, maxNames+1)

@@ -10,7 +10,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// TestPrincipals: who writes finds people and groups by name and address, and learns nothing else of them.
+// TestPrincipals checks that a user finds people and groups by name and address, and learns nothing else about them.
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
@@ -98,7 +98,7 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// TestPrincipalsPrivate: where people may not look each other up there is no such capability.
+// TestPrincipalsPrivate checks that the capability is absent if the directory is private.
 func TestPrincipalsPrivate(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{private: true})

@@ -25,14 +25,14 @@ import (
 	"doublet/wire/webpush"
 )
 
-// here is a name server by which every name is this machine.
+// here is a resolver that resolves every name to this machine.
 type here struct{}
 
 func (here) Addresses(context.Context, string) ([]netip.Addr, bool, error) {
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, false, nil
 }
 
-// pushes has a world's door push; what goes to a push service at url is written to got.
+// pushes enables push in a world. Pushes to the push service at url are written to got.
 func (w *world) pushes() (p *push.Service, url string, got chan []byte) {
 	w.t.Helper()
 	got = make(chan []byte, 100)
@@ -83,7 +83,7 @@ func receive(t *testing.T, got chan []byte) []byte {
 	return nil
 }
 
-// TestPushScenario plays what clients do with subscriptions.
+// TestPushScenario plays the life of a subscription.
 func TestPushScenario(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, who: "alice", vars: map[string]string{}}
@@ -92,7 +92,7 @@ func TestPushScenario(t *testing.T) {
 	text, err := os.ReadFile("testdata/push/subscription.txt")
 	p.w.ok(err)
 	p.vars["url"], p.vars["account"] = url, p.w.account("alice")
-	// After the first call the code is there.
+	// The code is known after the first call.
 	first, rest, _ := strings.Cut(string(text), "\nC: [[\"PushSubscription/get\"")
 	p.play("testdata/push/subscription.txt", 0, first)
 	var v struct {
@@ -107,7 +107,7 @@ func TestPushScenario(t *testing.T) {
 	p.play("testdata/push/subscription.txt", strings.Count(first, "\n")+1, "C: [[\"PushSubscription/get\""+rest)
 }
 
-// client is a JMAP client of somebody, at a server that serves the world's door.
+// client returns a JMAP client of a person, for a server that serves the world.
 func (w *world) client(base, who string) *client.Client {
 	w.t.Helper()
 	c, err := client.New(w.fix.Env, client.Options{URL: base, User: who, Password: "x", Timeout: 20 * time.Second})
@@ -116,7 +116,7 @@ func (w *world) client(base, who string) *client.Client {
 	return c
 }
 
-// stream reads the events of a person.
+// stream opens an event stream of a person.
 type stream struct {
 	w *world
 	e *client.Events
@@ -130,7 +130,7 @@ func (w *world) stream(base, who string) *stream {
 	return &stream{w, e}
 }
 
-// next is what the next event tells, by account.
+// next returns the states in the next event, by account.
 func (s *stream) next() client.Changed {
 	s.w.t.Helper()
 	c, err := s.e.Next()
@@ -138,8 +138,8 @@ func (s *stream) next() client.Changed {
 	return c
 }
 
-// TestPushedStates: what is pushed are the states that /get gives, of the types that a change concerns; others'
-// mail files are told of as far as they may be seen.
+// TestPushedStates checks that pushes contain the states that /get returns, of the types that a change affects. Pushes
+// for another person's mail file depend on the access to it.
 func TestPushedStates(t *testing.T) {
 	t.Parallel()
 	w := openOn(t, env.TestRealTime(t), settings{})
@@ -170,7 +170,7 @@ func TestPushedStates(t *testing.T) {
 	_, err = w.file("alice").Create(bg, "Projects", "")
 	w.ok(err)
 	need(alice, w.account("alice"), "Mailbox")
-	// Bob hears of alice's mail when he may see a folder of hers, and no more when he may not.
+	// Bob gets pushes for alice's mail while he can see one of her folders.
 	bobs := w.who["bob"].Who.Person
 	w.ok(w.file("alice").SetAccess(bg, "INBOX", bobs, func(note.Rights) note.Rights { return note.Lookup | note.Read }, false))
 	p.Recheck()

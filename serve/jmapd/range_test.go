@@ -8,7 +8,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// FuzzRange reads Range fields of any quality over blobs of any size: what it gives lies within the blob.
+// FuzzRange parses arbitrary Range fields for blobs of any size. The result must lie within the blob.
 func FuzzRange(f *testing.F) {
 	for _, s := range []string{
 		"bytes=0-", "bytes=-5", "bytes=3-7", "bytes=0-9223372036854775807", "bytes=9223372036854775807-", "bytes=-9223372036854775807",
@@ -30,7 +30,7 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// TestRange holds oneRange to what RFC 9110 section 14.1.2 says of positions behind the end.
+// TestRange checks oneRange against RFC 9110 section 14.1.2 for positions after the end.
 func TestRange(t *testing.T) {
 	for _, c := range []struct {
 		field    string
@@ -48,7 +48,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// FuzzPiece reads offset and length of any quality: what they name begins and ends in order.
+// FuzzPiece parses arbitrary offsets and lengths. The result must not end before it begins.
 func FuzzPiece(f *testing.F) {
 	for _, n := range []int64{0, 1, 9, 10, 11, 1 << 53, math.MaxInt64 - 1, math.MaxInt64} {
 		for _, m := range []int64{0, 1, 10, 1 << 53, math.MaxInt64} {

@@ -22,8 +22,8 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 	}
 }
 
-// TestScenarios plays testdata/*.txt. A file is parts that begin with "== name", each in a fresh world; what stands before
-// the first is played at the head of each. A line is:
+// TestScenarios plays testdata/*.txt. A file consists of parts that begin with "== name". Each part is played in a new
+// world, after the lines before the first part. The lines are:
 //
 //	# RFC 8620 §5.1                  a comment
 //	@bob                             who asks from now on (alice to begin with)
@@ -40,9 +40,9 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 //	J: {…}                           or the JSON of another resource
 //	H: {"status":206,"Name":"value"} or the status and header fields, and what was sent as "body"
 //
-// In what is expected "*" is any value, "$name" takes a string, or must be the one that was taken; an object with "..."
-// may have more members, and a list that ends with "..." more elements; {"$any":[…]} is a list in any order. ${account},
-// ${bob} and ${carol} are account ids.
+// In expected values "*" matches any value. "$name" sets a variable to a string, or must equal it if it is set. An
+// object with "..." may have more members, and a list that ends with "..." more elements. {"$any":[…]} is a list in any
+// order. ${account}, ${bob} and ${carol} are account ids.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -98,7 +98,7 @@ type player struct {
 	line   int
 }
 
-// folders gives the ids of the standard folders names: ${INBOX}, ${Drafts} …
+// folders sets the variables for the ids of the standard folders: ${INBOX}, ${Drafts} …
 func (p *player) folders() {
 	list, err := p.w.file("alice").Folders(bg)
 	p.w.ok(err)
@@ -270,7 +270,7 @@ func (p *player) expect(kind, text string) {
 	}
 }
 
-// match says where got is not as wanted.
+// match returns the first difference between got and want, or "".
 func (p *player) match(at string, want, got any) string {
 	switch w := want.(type) {
 	case string:
@@ -317,7 +317,7 @@ func (p *player) match(at string, want, got any) string {
 			if k == "..." {
 				continue
 			}
-			k = p.expand(k) // what was taken before it
+			k = p.expand(k) // with the variables set so far
 			x, ok := g[k]
 			if !ok {
 				return fmt.Sprintf("%s/%s is missing", at, k)
@@ -362,7 +362,7 @@ func (p *player) matchList(at string, w []any, got any) string {
 	return ""
 }
 
-// matchAny holds lists against each other in any order.
+// matchAny compares two lists in any order.
 func (p *player) matchAny(at string, w []any, got any) string {
 	g, ok := got.([]any)
 	if !ok || len(g) != len(w) {

@@ -19,7 +19,7 @@ import (
 
 type obj = map[string]any
 
-// call carries out method calls and gives their responses, each [name, arguments, id].
+// call executes method calls and returns their responses, each [name, arguments, id].
 func (w *world) call(who string, calls ...[]any) [][]any {
 	w.t.Helper()
 	b, err := json.Marshal(obj{"using": capabilities, "methodCalls": calls})
@@ -34,7 +34,7 @@ func (w *world) call(who string, calls ...[]any) [][]any {
 	return v.MethodResponses
 }
 
-// one carries out a method call.
+// one executes a method call.
 func (w *world) one(who, name string, args obj) obj {
 	w.t.Helper()
 	r := w.call(who, []any{name, args, "0"})[0]
@@ -52,7 +52,7 @@ func strs(v any) []string {
 	return out
 }
 
-// cacher is a client that keeps what it has seen up to date by /changes and /queryChanges alone.
+// cacher is a client that updates its cache only by /changes and /queryChanges.
 type cacher struct {
 	w        *world
 	who      string
@@ -92,7 +92,7 @@ func (c *cacher) args(more obj) obj {
 	return out
 }
 
-// load forgets all and asks anew.
+// load discards the cache and reads everything.
 func (c *cacher) load() {
 	c.restarts++
 	c.emails, c.boxes, c.threads, c.state, c.results = map[string]obj{}, map[string]obj{}, map[string][]string{}, map[string]string{}, nil
@@ -144,7 +144,7 @@ func (c *cacher) getThreads(ids []string) {
 	}
 }
 
-// sync catches up. It says whether it could.
+// sync catches up. It reports whether that was possible.
 func (c *cacher) sync() bool {
 	c.w.t.Helper()
 	limit := []any{nil, 1, 2, 5, 100}[c.rng.IntN(5)]
@@ -252,7 +252,7 @@ func (c *cacher) followQuery(i int) bool {
 	return true
 }
 
-// compare holds what the client has against what there is.
+// compare compares the cache with the account.
 func (c *cacher) compare() {
 	c.w.t.Helper()
 	fresh := &cacher{w: c.w, who: c.who, account: c.account, rng: c.rng, queries: c.queries}
@@ -285,7 +285,7 @@ func (c *cacher) compare() {
 	}
 }
 
-// operator does random things to alice's mail through the doors.
+// operator makes random changes to alice's mail through IMAP and JMAP.
 type operator struct {
 	w    *world
 	rng  *rand.Rand
@@ -425,8 +425,8 @@ func (o *operator) jmapSet() {
 	o.w.one("alice", "Email/set", obj{"accountId": o.w.account("alice"), "update": update})
 }
 
-// TestSync lets random things happen through IMAP and JMAP while clients that only follow /changes and /queryChanges keep
-// up: alice, who sees all, and bob, to whom a part is shared.
+// TestSync makes random changes through IMAP and JMAP while clients follow them only by /changes and /queryChanges:
+// alice, who sees everything, and bob, with whom a part is shared.
 func TestSync(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(long.Pick(2, 6)) {

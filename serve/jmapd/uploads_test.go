@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// upload sends a blob and gives its id.
+// upload uploads a blob and returns its id.
 func (w *world) upload(who, content string) string {
 	w.t.Helper()
 	out := w.do(who, "POST", "/jmap/upload/"+w.account(who)+"/", "message/rfc822", []byte(content))
@@ -23,7 +23,7 @@ func (w *world) upload(who, content string) string {
 	return answer.BlobID
 }
 
-// imports makes an Email of a blob.
+// imports makes an Email from a blob.
 func (w *world) imports(who, blob, inbox string) {
 	w.t.Helper()
 	request := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/import",{"accountId":"` + w.account(who) +
@@ -34,7 +34,7 @@ func (w *world) imports(who, blob, inbox string) {
 	}
 }
 
-// inbox is the id of the mailbox with the role inbox.
+// inbox returns the id of the mailbox with the role inbox.
 func (w *world) inbox(who string) string {
 	w.t.Helper()
 	out := w.do(who, "POST", PathAPI, "application/json", []byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Mailbox/query",{"accountId":"`+
@@ -53,7 +53,7 @@ func (w *world) there(who, blob string) bool {
 	return w.do(who, "GET", "/jmap/download/"+w.account(who)+"/"+blob+"/x", "", nil).Code == http.StatusOK
 }
 
-// TestUploadsUsed imports 2,000 messages in a row: none is refused, and an upload that waits meanwhile is still there.
+// TestUploadsUsed imports 2,000 messages in a row. None may be rejected, and an unused upload must remain.
 func TestUploadsUsed(t *testing.T) {
 	w := open(t, settings{Limits: Limits{Uploads: 200 << 10, UploadAge: 24 * time.Hour, Upload: 64 << 10}})
 	inbox := w.inbox("alice")
@@ -74,8 +74,8 @@ func TestUploadsUsed(t *testing.T) {
 	}
 }
 
-// TestUploadsWaiting uploads 2,000 blobs that nothing uses, four at a time: none is refused, the newest are there, and what is
-// kept stays within its bound.
+// TestUploadsWaiting uploads 2,000 blobs that nothing uses, four at a time. None may be rejected, the newest must
+// exist, and their total size must stay within its bound.
 func TestUploadsWaiting(t *testing.T) {
 	const room, size = 100 << 10, 1 << 10
 	w := open(t, settings{Limits: Limits{Uploads: room, Upload: 1 << 20}})

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// whole is a type whose objects a client sends back as it got them.
+// whole is a type whose objects a client sends back as it read them.
 type whole struct {
 	name    string
-	get     obj            // arguments of /get beside the account
-	id      string         // of the object; "" is the first of the list
-	mutable map[string]any // what the client may change, and to what
-	extra   obj            // what it knows beside what it is told
-	also    []string       // more properties that nothing may change
+	get     obj            // arguments of /get besides the account
+	id      string         // of the object; "" means the first of the list
+	mutable map[string]any // properties that the client may change, with new values
+	extra   obj            // properties that the client knows but /get does not return
+	also    []string       // further properties that cannot change
 }
 
 const wholeMail = "From: a@far.example\nTo: alice@example.com\nSubject: whole\nX-Own: one\nX-Own: two\nMIME-Version: 1.0\n" +
@@ -22,8 +22,9 @@ const wholeMail = "From: a@far.example\nTo: alice@example.com\nSubject: whole\nX
 	"Content-Type: text/plain\nX-Part: yes\n\ntext of some length\n--b\nContent-Type: image/png; name=a.png\n" +
 	"Content-Disposition: attachment\n\nnot a picture\n--b--\n"
 
-// TestWholeObjects sends back the objects of every type as /get told them (RFC 8620 section 5.3): nothing is refused
-// and nothing changes, what may change does, and each property that may not is named where it differs.
+// TestWholeObjects sends back the objects of every type as /get returned them (RFC 8620 section 5.3). Nothing may be
+// rejected or changed. Then each mutable property is changed, and each fixed one must be rejected by name if it
+// differs.
 func TestWholeObjects(t *testing.T) {
 	t.Parallel()
 	for _, x := range []whole{
@@ -50,7 +51,7 @@ func TestWholeObjects(t *testing.T) {
 			t.Parallel()
 			w := open(t, settings{})
 			x.prepare(w)
-			if x.name != "EmailSubmission" { // of which all that may change is taken back only once
+			if x.name != "EmailSubmission" { // its only change, canceling, works only once
 				x.unchanged(w)
 			}
 			x.fixed(w)
@@ -59,7 +60,7 @@ func TestWholeObjects(t *testing.T) {
 	}
 }
 
-// prepare makes an object of the type.
+// prepare creates an object of the type.
 func (x *whole) prepare(w *world) {
 	w.t.Helper()
 	account := w.account("alice")
@@ -96,7 +97,7 @@ func (x *whole) args(w *world, more obj) obj {
 	return out
 }
 
-// object is the object as /get tells it.
+// object returns the object as /get shows it.
 func (x *whole) object(w *world) obj {
 	w.t.Helper()
 	args := x.args(w, x.get)
@@ -106,7 +107,7 @@ func (x *whole) object(w *world) obj {
 	return w.one("alice", x.name+"/get", args)["list"].([]any)[0].(obj)
 }
 
-// set updates the object, and returns the SetError; nil where it was updated.
+// set updates the object. It returns the SetError, or nil if the object was updated.
 func (x *whole) set(w *world, patch obj) obj {
 	w.t.Helper()
 	id, _ := x.object(w)["id"].(string)
@@ -147,7 +148,7 @@ func (x *whole) changed(w *world) {
 	}
 }
 
-// other is a value that differs from v.
+// other returns a value that differs from v.
 func other(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -182,7 +183,7 @@ func (x *whole) fixed(w *world) {
 		if after := x.object(w); !reflect.DeepEqual(before, after) {
 			w.t.Fatalf("%s: it has changed: %v, was %v", name, after, before)
 		}
-		// A path into it is a patch of it.
+		// A path into the property is a patch of it.
 		bad = x.set(w, obj{strings.ReplaceAll(name, "/", "~1") + "/a/b": 1})
 		if bad == nil || bad["type"] != "invalidPatch" {
 			w.t.Errorf("%s/a/b: %v", name, bad)
@@ -200,7 +201,7 @@ func (x *whole) fixed(w *world) {
 	}
 }
 
-// may says that a property may be changed, though the test changes others.
+// may reports whether a property is mutable, even if the test does not change it.
 func (x *whole) may(name string) bool {
 	m := map[string]string{
 		"Mailbox": " parentId role ", "Email": " mailboxIds ", "Identity": " replyTo htmlSignature ",

@@ -122,7 +122,7 @@ func (w *world) person(name string, quota uint64) {
 	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: p.MailDatabase, Directory: who.Directory}}
 }
 
-// authenticate takes the name in Authorization, or that of Basic, for who it is.
+// authenticate accepts the name in Authorization, or that of Basic, without a check.
 func (w *world) authenticate(out http.ResponseWriter, r *http.Request) *Caller {
 	name := r.Header.Get("Authorization")
 	if user, _, ok := r.BasicAuth(); ok {
@@ -145,7 +145,7 @@ func (w *world) file(name string) *mailbox.File {
 
 func (w *world) account(name string) string { return accountID(w.who[name].Database) }
 
-// do sends a request to the door.
+// do sends a request to the server.
 func (w *world) do(who, method, path, kind string, body []byte, header ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, bytes.NewReader(body))
@@ -161,7 +161,7 @@ func (w *world) do(who, method, path, kind string, body []byte, header ...string
 	return out
 }
 
-// append puts a message into a folder and gives the id of the Email.
+// append puts a message into a folder and returns the id of the Email.
 func (w *world) append(who, folder, raw string, flags ...string) string {
 	w.t.Helper()
 	fl, err := mailbox.ParseFlags(flags)

@@ -18,8 +18,8 @@ import (
 	"doublet/store"
 )
 
-// BenchmarkSearch makes pages of what was found among 10,000 messages with an index, as the server has it: a word of few messages,
-// of a tenth of them, and of all.
+// BenchmarkSearch renders search results among 10,000 messages with an index, as on a real server: for a word in few
+// messages, in a tenth of them, and in all.
 func BenchmarkSearch(b *testing.B) {
 	w := open(b, 0)
 	e := env.Real(slog.New(slog.DiscardHandler))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cpu is the processor time that this process has used, in nanoseconds.
+// cpu returns the CPU time of this process in nanoseconds.
 func cpu(b *testing.B) int64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -20,9 +20,8 @@ func cpu(b *testing.B) int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// BenchmarkPage makes the pages of the lite mode, for a mailbox of 2,000 messages: cpu-µs/op is the processor time of the
-// whole process for each page, page-B its bytes. Searching goes without an index here: BenchmarkSearch
-// has one.
+// BenchmarkPage renders the pages of the lite client for a mailbox of 2,000 messages. cpu-µs/op is the CPU time of the
+// whole process for each page, and page-B its bytes. Its searches have no index; those of BenchmarkSearch do.
 func BenchmarkPage(b *testing.B) {
 	w := open(b, 0)
 	last := ""

@@ -12,7 +12,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// last is the newest message of a folder, as it is stored.
+// last returns the newest message of a folder, as stored.
 func (w *world) last(who, folder string) (raw []byte, words []string) {
 	w.t.Helper()
 	f := w.file(who)
@@ -142,7 +142,7 @@ func TestDraft(t *testing.T) {
 	b.want(200, "Draft discarded")
 	b.follow("Drafts")
 	b.want(200, "Nothing here")
-	// A message that is no draft is not thrown away by a form that says it is one.
+	// A message that is not a draft is not deleted, even if the form names it as one.
 	id := w.put("alice", "INBOX", simple("Mine", "x"))
 	b.get(pathCompose)
 	b.send("upload", map[string]string{}, "draft", id, "do", "discard")
@@ -208,7 +208,7 @@ func TestAnswer(t *testing.T) {
 	if _, words := w.last("alice", "INBOX"); !strings.Contains(strings.Join(words, " "), "$forwarded") {
 		t.Errorf("%v", words)
 	}
-	// An answer that is kept as a draft is an answer still.
+	// A reply that is saved as a draft remains a reply.
 	b.get(at)
 	b.follow("Reply")
 	b.send("upload", map[string]string{}, "do", "save")
@@ -243,7 +243,7 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("%+v", p.Envelope.From)
 	}
 	b.get(pathCompose)
-	b.send("upload", map[string]string{}, "to", "bob@example.com", "identity", "i0000", "do", "send") // none of hers: the usual one
+	b.send("upload", map[string]string{}, "to", "bob@example.com", "identity", "i0000", "do", "send") // not one of her identities: the default one is used
 	raw, _ = w.last("bob", "INBOX")
 	if p := mime.Parse(raw, mime.DefaultLimits); p.Envelope.From[0].Mailbox != "alice" {
 		t.Errorf("%+v", p.Envelope.From)
@@ -264,7 +264,7 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.send("upload", map[string]string{}, "find", "choi", "do", "find") // by its second word
+	b.send("upload", map[string]string{}, "find", "choi", "do", "find") // by the second word
 	b.want(200, "choir@example.com")
 	b.send("upload", map[string]string{}, "find", "zzz", "do", "find")
 	b.want(200, "Nobody found")
@@ -272,7 +272,7 @@ func TestFind(t *testing.T) {
 	b.want(200, `value="a@b.example"`, `value="S x"`, "one\ntwo", `value="c@d.example"`)
 }
 
-// TestHostileMail: mail that is meant to harm is text. Every page is held to have no script, style or foreign address.
+// TestHostileMail checks that hostile mail is shown as text. No page may have a script, a style or a foreign address.
 func TestHostileMail(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -290,7 +290,7 @@ func TestHostileMail(t *testing.T) {
 	b.follow("&lt;script&gt;")
 	b.want(200, "press", "cover", "plain end", "Load pictures", "show=1")
 	b.lacks("evil.example", "hacked", `<nav id="folders"><p>`)
-	if strings.Count(b.page, "<form") != 3 { // those of the page itself
+	if strings.Count(b.page, "<form") != 3 { // the forms of the page itself
 		t.Errorf("%d forms", strings.Count(b.page, "<form"))
 	}
 	at := b.at
@@ -321,7 +321,7 @@ func TestHostileMail(t *testing.T) {
 	b.want(200, "press")
 }
 
-// TestTooLarge: a file that is larger than the server takes does not cost what was written.
+// TestTooLarge checks that a file that is too large does not lose the text.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -329,13 +329,13 @@ func TestTooLarge(t *testing.T) {
 	b.get(pathCompose)
 	b.send("upload", map[string]string{"huge.bin": strings.Repeat("x", 62<<20)}, "to", "bob@example.com", "text", "An hour of words", "do", "send")
 	b.want(413, "larger than the server takes", "An hour of words")
-	b.send("upload", map[string]string{"large.bin": strings.Repeat("x", 50<<20)}, "do", "send") // in base64 it is too large
+	b.send("upload", map[string]string{"large.bin": strings.Repeat("x", 50<<20)}, "do", "send") // too large in base64
 	b.want(413, "An hour of words")
 	b.send("upload", map[string]string{"small.bin": "x"}, "do", "send")
 	b.want(200, "The message is sent")
 }
 
-// TestManyFiles: a message with very many attachments is forwarded with all of them, by a form that stays short.
+// TestManyFiles checks that a message with very many attachments is forwarded with all of them, by a small form.
 func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -358,7 +358,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestRefusedFiles: what was refused can be sent again with its files, though the draft that they were in has gone.
+// TestRefusedFiles checks that a rejected message can be sent again with its files, although their draft was replaced.
 func TestRefusedFiles(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)

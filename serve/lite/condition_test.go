@@ -7,7 +7,7 @@ import (
 	"doublet/serve/condition"
 )
 
-// TestConditions: the pages say what the table of all doors says.
+// TestConditions checks that the pages show the texts of package condition.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	for _, c := range condition.All {

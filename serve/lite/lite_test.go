@@ -28,7 +28,7 @@ func TestSignIn(t *testing.T) {
 	b.want(200, `name="password"`)
 	for _, to := range []string{"//evil.example/", "https://evil.example/", "/lite/../admin", `/lite/\evil`, "/jmap/"} {
 		b.get(pathSignIn + "?to=" + url.QueryEscape(to))
-		if to != "/lite/../admin" { // a path of this server
+		if to != "/lite/../admin" { // also a path of this server
 			b.lacks(`value="` + to)
 		}
 	}
@@ -73,7 +73,7 @@ func TestListAndRead(t *testing.T) {
 		t.Errorf("%v", b.header)
 	}
 	b.get(Path)
-	b.want(200, "<b>64</b>") // it was read
+	b.want(200, "<b>64</b>") // it is now read
 	b.follow("Message 63")
 	b.follow("Print")
 	b.want(200, "Message 63")
@@ -275,7 +275,7 @@ func TestShared(t *testing.T) {
 		}
 	}
 	refused(bob)
-	for _, at := range []string{pathRead, pathPart + "?s=1", pathSource, pathCompose + "?kind=reply"} { // as if it were one's own
+	for _, at := range []string{pathRead, pathPart + "?s=1", pathSource, pathCompose + "?kind=reply"} { // with the id in the user's own mail file
 		for _, name := range []string{"m", "re", "draft"} {
 			sep := "?"
 			if strings.Contains(at, "?") {
@@ -288,7 +288,7 @@ func TestShared(t *testing.T) {
 			}
 		}
 	}
-	// A file of somebody else's cannot be attached, whatever the form says.
+	// A file in another person's mail file cannot be attached, whatever the form says.
 	a.get(pathCompose)
 	a.send("upload", map[string]string{}, "file", bob+":"+shown+":2", "do", "save", "text", "x")
 	a.want(404)
@@ -343,7 +343,7 @@ func TestCSRF(t *testing.T) {
 			b.post(form.at, form.values, nil)
 			b.want(403)
 		}
-		// The right token from another site is no use either.
+		// The right token does not help a form on another site.
 		b.get(Path)
 		_, have := b.form("sign-out")
 		form.values.Set("csrf", have.Get("csrf"))
@@ -360,7 +360,7 @@ func TestCSRF(t *testing.T) {
 	}
 }
 
-// TestLost: the session ends while somebody writes. Their words are there again after they have signed in.
+// TestLost checks that text is preserved if the session ends while the user writes.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -384,7 +384,7 @@ func TestLost(t *testing.T) {
 	bob := w.signed("bob")
 	bob.follow("A &#34;long&#34; thought")
 	bob.want(200, "&lt;second&gt; &amp; last")
-	// A page of a list, whose session is over, leads to the sign-in and back.
+	// A list without a valid session redirects to the sign-in and back.
 	_, err = w.keep.EndAll(bg, w.people["bob"].ID, note.UNID{})
 	w.ok(err)
 	bob.get(pathFolders)
@@ -481,7 +481,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestSmall: whatever people and strangers make up, a page stays under 30 KB (see safe).
+// TestSmall checks that a page stays under 30 KB for any names and mail (see safe).
 func TestSmall(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -507,7 +507,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestStyle: the sheet has the tokens of the full client, light and dark, and its typeface.
+// TestStyle checks that the style sheet has the tokens of the full client, light and dark, and its typeface.
 func TestStyle(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -520,7 +520,7 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// TestTwice: a message that one sent to oneself too stands once in its conversation, as it lies in the folder that is read.
+// TestTwice checks that a message sent to oneself too is listed once in its thread: the copy in the folder being read.
 func TestTwice(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)

@@ -223,7 +223,7 @@ func (l *letter) files(v *visit) ([]attached, error) {
 func fileName(p *wiremime.Part) string {
 	name := strings.Map(func(r rune) rune {
 		switch r {
-		case '/', '\\', '"', 0x202a, 0x202b, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068: // path separators, and bidi controls that can disguise an extension
+		case '/', '\\', '"', 0x202a, 0x202b, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068: // path separators, bidi controls
 			return '_'
 		}
 		return r

@@ -15,7 +15,7 @@ import (
 
 const goesOn = "From: =?UTF-8?Q?M=C3=A4llory?= <mallory@far.example>\nTo: alice@example.com\nX-Odd:   kept\t as it is \nSubject: Goes on\nMessage-ID: <on@far.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nWörds, and  blanks \n\n-- \nM"
 
-// TestRedirect: a message goes on as it is, once, behind the fields that say who sent it on.
+// TestRedirect checks that a message is resent once and unchanged, after the Resent- fields.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -64,7 +64,7 @@ func TestRedirect(t *testing.T) {
 		t.Errorf("the message: %v", words)
 	}
 
-	// Bob, who sees who sent it on, sends it on again: the fields of the first resending stay, below his.
+	// Bob sees who resent the message and resends it. The first Resent- fields stay below his.
 	bob := w.signed("bob")
 	bob.want(200, "Mällory", "sent on by Alice Example")
 	bob.follow("Goes on")
@@ -73,7 +73,7 @@ func TestRedirect(t *testing.T) {
 	action, form := bob.form("redirect")
 	form.Set("to", "carol@example.com")
 	form.Set("do", "send")
-	for range 2 { // its answer was lost, and it is sent again
+	for range 2 { // the response was lost, so the form is sent again
 		bob.post(action, form, nil)
 		bob.want(200, "The message is sent")
 	}
@@ -89,7 +89,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// delivered has the mail room deliver a message from elsewhere, and gives its id.
+// delivered delivers a message from elsewhere through package mail, and returns its id.
 func (w *world) delivered(name, raw string) string {
 	w.t.Helper()
 	t, err := w.dir.Names.Resolve(bg, name+"@example.com")
@@ -105,7 +105,7 @@ func (w *world) delivered(name, raw string) string {
 	return note.DeriveUNID(sub.ID[:], t.ID[:]).String()
 }
 
-// TestRedirectStored: a message that the person has stored themself, in the name of somebody else, is not sent on.
+// TestRedirectStored checks that a message in another person's name, which the user stored, cannot be resent.
 func TestRedirectStored(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -122,7 +122,7 @@ func TestRedirectStored(t *testing.T) {
 	}
 }
 
-// TestRedirectSignedOut: to whom it was to go is in the form again after the sign-in.
+// TestRedirectSignedOut checks that the form has its recipients again after the sign-in.
 func TestRedirectSignedOut(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
@@ -144,7 +144,7 @@ func TestRedirectSignedOut(t *testing.T) {
 	}
 }
 
-// TestRedirectOthers: a message of somebody else's mail file is sent on from one's own; what one may not read is not.
+// TestRedirectOthers checks that a message of a shared mail file is resent from one's own, and only if it may be read.
 func TestRedirectOthers(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)

@@ -33,7 +33,7 @@ import (
 
 var bg = context.Background()
 
-// world is a server with alice, bob and carol at example.com, whose passwords are "secret-" and their name.
+// world is a server with alice, bob and carol at example.com, whose passwords are "secret-" and their names.
 type world struct {
 	t      testing.TB
 	fix    *env.Fixture
@@ -104,7 +104,7 @@ func (w *world) file(name string) *mailbox.File {
 	return w.files.File(who, w.people[name].MailDatabase)
 }
 
-// put stores a message in a folder and gives its id.
+// put stores a message in a folder and returns its id.
 func (w *world) put(name, folder, raw string, flags ...string) string {
 	w.t.Helper()
 	fl, err := mailbox.ParseFlags(flags)
@@ -127,20 +127,20 @@ func simple(subject, body string) string {
 	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com, Dan <dan@far.example>\nCc: bob@example.com\nSubject: %s\nMessage-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\n%s\n", subject, strings.ReplaceAll(subject, " ", "."), body)
 }
 
-// browser is one without scripts.
+// browser is a browser without scripts.
 type browser struct {
 	w       *world
 	cookies map[string]*http.Cookie
-	page    string // the last one
+	page    string // last page
 	status  int
 	at      string
 	header  http.Header
-	foreign bool // its forms come from another site
+	foreign bool // send forms as from another site
 }
 
 func (w *world) browser() *browser { return &browser{w: w, cookies: map[string]*http.Cookie{}} }
 
-// signed is a browser in which somebody has signed in.
+// signed returns a browser in which somebody has signed in.
 func (w *world) signed(name string) *browser {
 	w.t.Helper()
 	b := w.browser()
@@ -178,7 +178,7 @@ func (b *browser) do(r *http.Request) {
 	}
 }
 
-// safe holds every page to what all are held to.
+// safe checks the rules that all pages must obey.
 func (b *browser) safe() {
 	b.w.t.Helper()
 	low := strings.ToLower(b.page)
@@ -247,7 +247,7 @@ func attribute(tag, name string) (string, bool) {
 	return html.UnescapeString(m[1]), true
 }
 
-// form is the first form of the page that has a text in it, as a browser fills it in.
+// form returns the first form of the page that contains a text, with its values as a browser sends them.
 func (b *browser) form(has string) (action string, values url.Values) {
 	b.w.t.Helper()
 	for _, m := range formPattern.FindAllStringSubmatch(b.page, -1) {
@@ -281,10 +281,10 @@ func (b *browser) form(has string) (action string, values url.Values) {
 	return "", nil
 }
 
-// submit sends the page's form that has the first field, with these fields set.
+// submit sends the page's form that has the first of the fields, with these values.
 func (b *browser) submit(fields ...string) { b.w.t.Helper(); b.send("", nil, fields...) }
 
-// send sends the form that has a text, with fields set ("+name" adds one), and files.
+// send sends the form that contains a text, with field values ("+name" adds one), and files.
 func (b *browser) send(has string, files map[string]string, fields ...string) {
 	b.w.t.Helper()
 	if has == "" {
@@ -328,7 +328,7 @@ func (b *browser) post(action string, values url.Values, files map[string]string
 	b.do(r)
 }
 
-// follow goes where a link leads: the first whose markup has a text.
+// follow requests the page of the first link whose markup contains a text.
 func (b *browser) follow(text string) {
 	b.w.t.Helper()
 	for _, m := range regexp.MustCompile(`(?s)<a [^>]*href="([^"]*)"[^>]*>(.*?)</a>`).FindAllStringSubmatch(b.page, -1) {
@@ -340,7 +340,7 @@ func (b *browser) follow(text string) {
 	b.w.t.Fatalf("%s has no link %q\n%s", b.at, text, b.page)
 }
 
-// pick is the id of a message in the list that is shown.
+// pick returns the id of a message in the list that is shown.
 func (b *browser) pick(subject string) string {
 	b.w.t.Helper()
 	m := regexp.MustCompile(`name="m" value="([0-9a-f]*)" aria-labelledby="s\d+"></label>\s*<a (?:[^<]|<[^l])*?id="s\d+"><bdi>` + regexp.QuoteMeta(html.EscapeString(subject)) + `<`).FindStringSubmatch(b.page)

@@ -19,7 +19,7 @@ var (
 	two      = append([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, loopback...)
 )
 
-// seen makes a request from a peer and returns the client that the door sees, with what was logged.
+// seen sends a request from a peer. It returns the client that the next handler sees, and the log.
 func seen(o Options, peer string, secure bool, header http.Header) (client, log string) {
 	var b bytes.Buffer
 	h := New(env.Real(slog.New(slog.NewTextHandler(&b, nil))), o, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestWarnings: one line for an address, and a bound on addresses.
+// TestWarnings checks that there is one warning per address, for a bounded number of addresses.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

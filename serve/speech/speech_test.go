@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 
 var keyPattern = regexp.MustCompile(`(?:\.T|\.say|speech\.English|\bbad)[( ]"(\w+)"`)
 
-// TestKeys: what the pages of the server say is in the catalogue.
+// TestKeys checks that all texts of server-rendered pages exist.
 func TestKeys(t *testing.T) {
 	n := 0
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	"doublet/serve/signin"
 )
 
-// post sends a form as a browser on this machine does; the pairs are header fields.
+// post sends a form as a browser on this machine does. pairs are header fields.
 func post(w *Server, path, remote string, form url.Values, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -116,7 +116,7 @@ func TestAccountAppPasswords(t *testing.T) {
 	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", secret[1], "test"); err != nil {
 		t.Error(err)
 	}
-	// It is no key to this page.
+	// An app password gives no access to this page.
 	if out := post(w, "/account/app-passwords", here, url.Values{"user": {"ada"}, "password": {secret[1]}}); out.Code != 403 {
 		t.Errorf("an app password opens the page: %d", out.Code)
 	}
@@ -135,7 +135,7 @@ func TestAccountAppPasswords(t *testing.T) {
 	}
 }
 
-// people signs in by the directory alone.
+// people signs in with the directory alone.
 type people struct{ d *directory.Directory }
 
 func (p people) Person(ctx context.Context, a signin.Attempt, user, secret, code string) (signin.Proved, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestClient: the browser client is there whole, under a policy that lets no foreign word run, and what a name
-// stands for for ever is kept for ever.
+// TestClient checks that the browser client is complete, that its policy allows only its own scripts, and that files
+// with a hash in their name are cached permanently.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	old, s := newServer(t)
@@ -92,7 +92,7 @@ func unpack(t *testing.T, coding string, b []byte) []byte {
 	return out
 }
 
-// TestMailFrame: what foreign HTML is put into runs nothing, and loads from elsewhere only when asked.
+// TestMailFrame checks that the frame for HTML messages runs no scripts, and loads remote images only on request.
 func TestMailFrame(t *testing.T) {
 	t.Parallel()
 	old, s := newServer(t)

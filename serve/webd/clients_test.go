@@ -15,7 +15,7 @@ import (
 	"doublet/client/mtasts"
 )
 
-// ask sends a request to a host, under TLS or not.
+// ask sends a request to a host, with or without TLS.
 func ask(w *Server, method, host, path, body string, secure bool) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(method, path, strings.NewReader(body))
 	q.Host = host
@@ -34,7 +34,7 @@ func mailDoors() []admin.Door {
 	}
 }
 
-// wellFormed reads a document to its end.
+// wellFormed checks that a document is well-formed XML.
 func wellFormed(t *testing.T, doc string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(doc))
@@ -69,7 +69,7 @@ func TestAutoconfig(t *testing.T) {
 		if got.Version != "1.1" || p.ID != "example.com" || p.Domain != "example.com" || len(p.Incoming) != 2 || len(p.Outgoing) != 2 {
 			t.Fatalf("%+v", got)
 		}
-		// TLS from the first byte stands before STARTTLS, and a door without TLS nowhere.
+		// Implicit TLS comes before STARTTLS, and services without TLS are not listed.
 		if want := (mailServer{"imap", "mx.example.com", 993, "SSL", "password-cleartext", "%EMAILADDRESS%"}); p.Incoming[0] != want {
 			t.Errorf("%+v", p.Incoming[0])
 		}
@@ -213,8 +213,8 @@ func TestMTASTS(t *testing.T) {
 	}
 }
 
-// TestRedirect: what is for people goes to https; authorities, probes and mail programs are answered where
-// they ask.
+// TestRedirect checks that pages for people redirect to https, but ACME, health checks and paths for mail clients do
+// not.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	w, s := newServer(t)

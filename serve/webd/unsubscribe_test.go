@@ -14,8 +14,7 @@ import (
 	"doublet/note"
 )
 
-// A link is looked at as often as anybody likes; only POST ends the membership, and twice does no
-// harm.
+// A GET of the link changes nothing. Only POST ends the membership, and a second one does no harm.
 func TestUnsubscribe(t *testing.T) {
 	t.Parallel()
 	w, s := newServer(t)

@@ -88,7 +88,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("with a bad certificate: %d %s", r.Code, r.Body)
 	}
 	w.Stopping()
-	// A process that stops is not to be started anew, but nobody is to be sent to it.
+	// A process that stops must not be restarted, but must get no new clients.
 	if r := get(w, "/healthz"); r.Code != 200 {
 		t.Errorf("stopping, alive: %d %s", r.Code, r.Body)
 	}
@@ -104,7 +104,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// ownStyle checks that a page's policy lets its style element in as it was sent, and no other.
+// ownStyle checks that a page's policy allows exactly its own style element.
 func ownStyle(t *testing.T, r *httptest.ResponseRecorder) {
 	t.Helper()
 	got, want := r.Header().Get("Content-Security-Policy"), web.PagePolicy(r.Body.String(), "")

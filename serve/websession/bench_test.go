@@ -9,7 +9,7 @@ import (
 	"doublet/serve/signin"
 )
 
-// BenchmarkIdentify is what it costs to know who a request is from.
+// BenchmarkIdentify measures the authentication of a request.
 func BenchmarkIdentify(b *testing.B) {
 	w := open(b, signin.Options{})
 	_, app, err := w.dir.Passwords.AddApp(bg, note.System, w.bob.ID, "phone")

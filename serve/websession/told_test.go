@@ -11,7 +11,8 @@ import (
 	"doublet/serve/signin"
 )
 
-// TestGuessed: a person is told of wrong codes once a day, from the third one on, even when whoever guesses does not wait.
+// TestGuessed checks that a user is notified of wrong codes once a day, from the third on, even if the attacker does
+// not wait.
 func TestGuessed(t *testing.T) {
 	t.Parallel()
 	var told []string

@@ -24,7 +24,7 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// enrol gives a browser's person a second factor, and returns its secret and the recovery codes.
+// enrol sets up a second factor for a browser's user. It returns its secret and the recovery codes.
 func (b *browser) enrol(v m) (secret []byte, recovery []string) {
 	b.w.t.Helper()
 	out := b.json(pathTOTPBegin, v)
@@ -80,14 +80,14 @@ func TestSecondFactor(t *testing.T) {
 	w.fix.Time.Advance(5 * time.Minute)
 	w.is("two steps back", try(now(-2)), 401, "wrong code")
 	w.is("two steps ahead", try(now(2)), 401, "wrong code")
-	w.fix.Time.Advance(5 * time.Minute) // five wrong ones by now
+	w.fix.Time.Advance(5 * time.Minute) // five wrong codes so far
 	w.is("code and wrong password", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": now(0)}), 401, "credentials")
 	w.is("it is not used up thereby", try(now(0)), 200, "")
-	// A recovery code serves once, however it is typed.
+	// A recovery code works once, with any separators and case.
 	w.is("recovery", try(strings.ToUpper(strings.ReplaceAll(recovery[3], "-", " "))), 200, "")
 	w.is("again", try(recovery[3]), 401, "wrong code")
 	w.is("nine are left", b.send("GET", PathTOTP, "", ""), 200, `"recovery_codes_left":9`)
-	// Programs: app passwords alone.
+	// Programs can only use app passwords.
 	for _, secret := range []string{"secret-alice", "wrong"} {
 		if _, _, err := w.dir.SignIns.Authenticate(bg, "alice", secret, "IMAP"); !errors.Is(err, directory.ErrAuthentication) {
 			t.Errorf("%s: %v", secret, err)
@@ -100,7 +100,7 @@ func TestSecondFactor(t *testing.T) {
 	}
 	w.is("Basic", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
 	w.is("Basic with an app password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", app)), 200, "alice app:")
-	// It survives a restart, and so does what was used.
+	// The second factor and the used codes survive a restart.
 	w.fix.Time.Advance(10 * time.Minute)
 	w.is("a code", try(now(0)), 200, "")
 	w.stop()
@@ -110,7 +110,7 @@ func TestSecondFactor(t *testing.T) {
 	w.is("after a restart, the session", b.send("GET", "/api", "", ""), 200, "alice")
 }
 
-// TestOff: the second factor goes only with password and code, or by an administrator.
+// TestOff checks that the second factor is only removed with password and code, or by an administrator.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -154,7 +154,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestTicket: what is set up is confirmed by the session that began, in time, with a code of that secret.
+// TestTicket checks that a ticket is only accepted from its session, in time, and with a code of its secret.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -182,8 +182,9 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-// TestGuesses: who has the password has five guesses at the code, from however many addresses, at once or one after the other;
-// then each takes longer, over days, and the right one is of no use either. The person's own browser goes on, and tells them.
+// TestGuesses checks that an attacker with the password has five guesses at the code, from any number of addresses, in
+// parallel or not. Then each guess has to wait longer, up to days, and even the right code is rejected. The user's own
+// browser can still sign in, and shows the wrong codes.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -240,21 +241,21 @@ func TestGuesses(t *testing.T) {
 	if code := try(now()); code != 200 {
 		t.Error("after two more:", code)
 	}
-	// A new password begins anew: who guesses does not know it.
+	// A new password resets the count, because the attacker does not know it.
 	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", false))
 	for range 5 {
 		w.is("with the new password", w.browser().json(PathSignIn, m{"user": "alice", "password": "another-secret", "code": "000000"}), 401, "wrong code")
 	}
 }
 
-// TestBans: failures count together, at whatever door.
+// TestBans checks that failures at all servers count together.
 func TestBans(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: 5})
 	from := func(addr string) signin.Attempt {
 		return signin.Attempt{Door: "IMAP", Remote: netip.MustParseAddr(addr)}
 	}
-	// patient lets a sign-in have the waits that it has earned.
+	// patient advances the clock while fn waits for the delays of its failed sign-ins.
 	patient := func(fn func()) {
 		done := make(chan struct{})
 		go func() { defer close(done); fn() }()
@@ -298,7 +299,7 @@ func TestBans(t *testing.T) {
 	if _, err := w.web.Password(bg, from("192.0.2.7"), "alice", "secret-alice"); !errors.Is(err, signin.ErrBanned) {
 		t.Error("IMAP:", err)
 	}
-	// Who is signed in stays so, and the rest of the world signs in.
+	// Existing sessions continue, and other addresses can sign in.
 	in := w.signedIn("alice")
 	in.remote = far.remote
 	w.is("session", in.send("GET", "/api", "", ""), 200, "alice")
@@ -306,14 +307,14 @@ func TestBans(t *testing.T) {
 	if list := w.web.Bans(); len(list) != 1 || list[0].Address.String() != "192.0.2.7/32" {
 		t.Errorf("%+v", list)
 	}
-	// And the other way round.
+	// Failures in IMAP also ban the web.
 	for range 5 {
 		patient(func() { _, _ = w.web.Password(bg, from("192.0.2.9"), "bob", wrong()) })
 	}
 	w.is("banned at IMAP", (&browser{w: w, remote: "192.0.2.9:9"}).json(PathSignIn, m{"user": "bob", "password": "secret-bob"}), 429, "banned")
 }
 
-// TestForm: a second factor set up with forms alone.
+// TestForm sets up a second factor with forms only.
 func TestForm(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -330,14 +331,14 @@ func TestForm(t *testing.T) {
 	if n := strings.Count(out.Body.String(), "<p><code>"); n != totp.RecoveryCodes {
 		t.Errorf("%d recovery codes", n)
 	}
-	// The page that comes with the new session has the new session's token.
+	// The page of the new session has its token.
 	w.fix.Time.Advance(time.Minute)
 	out = b.form(pathTOTPOff, url.Values{"csrf": {csrf(out.Body.String())}, "password": {"secret-alice"}, "code": {totp.Code(secret, w.fix.Clock.Now())}})
 	w.is("off", out, 200, "The second factor is off")
 	w.is("sign-in page", w.browser().send("GET", PathSignIn, "", ""), 200, `name="code"`)
 }
 
-// TestQR: the picture has exactly the dark modules of the code.
+// TestQR checks that the picture has exactly the dark modules of the code.
 func TestQR(t *testing.T) {
 	t.Parallel()
 	text := totp.URI("mail.example.com", "alice@example.com", []byte("12345678901234567890"))

@@ -30,7 +30,7 @@ import (
 
 var bg = context.Background()
 
-// world is a server with alice and bob, and a door behind which it is said who asks.
+// world is a server with alice and bob, and a handler that returns the identity of each request.
 type world struct {
 	*Service
 	t     testing.TB
@@ -103,7 +103,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// browser is one with its cookies.
+// browser is a browser with its cookies.
 type browser struct {
 	w       *world
 	remote  string
@@ -114,7 +114,7 @@ type browser struct {
 
 const here, elsewhere = "127.0.0.1:4711", "192.0.2.7:4711"
 
-// send sends a request; the pairs are header fields.
+// send sends a request. pairs are header fields.
 func (b *browser) send(method, path, kind, body string, header ...string) *httptest.ResponseRecorder {
 	b.w.t.Helper()
 	scheme := "https://"
@@ -154,7 +154,7 @@ func (b *browser) send(method, path, kind, body string, header ...string) *httpt
 	return out
 }
 
-// json sends JSON with the session's token, as our own pages do.
+// json sends JSON with the session's token, as the pages of this server do.
 func (b *browser) json(path string, v any, header ...string) *httptest.ResponseRecorder {
 	b.w.t.Helper()
 	body, err := json.Marshal(v)
@@ -171,7 +171,7 @@ type m = map[string]any
 
 func (w *world) browser() *browser { return &browser{w: w, remote: here} }
 
-// signedIn is a browser that has signed in.
+// signedIn returns a browser that has signed in.
 func (w *world) signedIn(name string) *browser {
 	w.t.Helper()
 	b := w.browser()
@@ -227,14 +227,14 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%s: %v", what, h)
 		}
 	}
-	// A browser's page is not to let the browser ask.
+	// A page's request gets no Basic challenge, which would make the browser ask for a password.
 	if h := get(basic("alice", "wrong"), "Sec-Fetch-Mode", "cors").Header().Values("WWW-Authenticate"); len(h) != 1 || !strings.HasPrefix(h[0], "Bearer") {
 		t.Errorf("%v", h)
 	}
-	// What a browser was once told by its person it sends to whoever has it ask: a page elsewhere gets nothing.
+	// A browser sends a stored Basic password with any request, so one caused by another site is rejected.
 	w.is("Basic from another site", w.browser().send("POST", "/api", "", "", "Authorization", basic("alice", "secret-alice"), "Sec-Fetch-Site", "cross-site"), 403, "foreign")
 	w.is("Bearer from another site", w.browser().send("POST", "/api", "", "", "Authorization", "Bearer "+secret, "Sec-Fetch-Site", "cross-site"), 200, "bob")
-	// In the clear only from this machine; what came in the clear is not even looked at.
+	// Credentials without TLS are only accepted from this machine. Otherwise they are not even checked.
 	far := &browser{w: w, remote: elsewhere, clear: true}
 	w.is("clear", far.send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 403, "clear")
 	w.is("loopback", (&browser{w: w, remote: here, clear: true}).send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 200, "alice")
@@ -242,7 +242,7 @@ func TestPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.is("disabled", get(basic("alice", "secret-alice")), 403, "disabled")
-	// The key to programs opens no account page.
+	// Credentials of programs open no account page.
 	w.is("account by app password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", secret)), 401, "nobody")
 	w.is("account by password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", "secret-bob")), 401, "nobody")
 	w.is("sign-in by app password", w.browser().json(PathSignIn, m{"user": "bob", "password": secret}), 403, "app password")
@@ -251,7 +251,7 @@ func TestPrograms(t *testing.T) {
 	w.is("ended", get(basic("bob", secret)), 401, "credentials")
 }
 
-// TestHashesOnce: a program that shows its password with every request costs one hash.
+// TestHashesOnce checks that a program that sends its password with every request costs one hash.
 func TestHashesOnce(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -287,14 +287,14 @@ func TestCookie(t *testing.T) {
 	if set := out.Header().Get("Set-Cookie"); !strings.Contains(set, "; Max-Age=7776000") {
 		t.Error(set)
 	}
-	// On this machine in the clear.
+	// On this machine without TLS.
 	local := &browser{w: w, remote: here, clear: true}
 	out = local.json(PathSignIn, m{"user": "alice", "password": "secret-alice"})
 	if set := out.Header().Get("Set-Cookie"); !strings.HasPrefix(set, "doublet=") || strings.Contains(set, "Secure") || !strings.Contains(set, "; HttpOnly") || !strings.Contains(set, "; SameSite=Strict") {
 		t.Error(set)
 	}
 	w.is("local", local.send("GET", "/api", "", ""), 200, "alice")
-	// The same cookie in the clear from elsewhere, and passwords there, are refused.
+	// From elsewhere without TLS, the same cookie and passwords are rejected.
 	local.remote = elsewhere
 	w.is("clear cookie", local.send("GET", "/api", "", ""), 403, "clear")
 	w.is("clear sign-in", (&browser{w: w, remote: elsewhere, clear: true}).json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 403, "clear")
@@ -303,8 +303,8 @@ func TestCookie(t *testing.T) {
 	}
 }
 
-// TestForeign: what a page of another site, a sibling of ours or one without the session's token makes a
-// browser send does nothing.
+// TestForeign checks that requests caused by another site, by a sibling subdomain, or by a page without the session's
+// token have no effect.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -333,7 +333,7 @@ func TestForeign(t *testing.T) {
 		{"a picture of a sibling", "GET", 403, []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}},
 		{"a form elsewhere", "POST", 403, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}},
 		{"typed", "GET", 200, []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}},
-		// A WebSocket of another site is opened with our cookie, and would be read.
+		// A WebSocket opened by another site would have the cookie, and that site could read it.
 		{"a WebSocket", "GET", 200, []string{"Upgrade", "websocket", "Origin", "https://mail.example.com"}},
 		{"a WebSocket of our page", "GET", 200, []string{"Upgrade", "websocket", "Origin", "https://mail.example.com", "Sec-Fetch-Site", "same-origin"}},
 		{"a WebSocket of another site", "GET", 403, []string{"Upgrade", "websocket", "Origin", "https://evil.example"}},
@@ -345,9 +345,9 @@ func TestForeign(t *testing.T) {
 	if len(b.cookies) != 1 {
 		t.Fatal("a forged request took the cookie away")
 	}
-	// A program's WebSocket has no origin.
+	// A program's WebSocket has no Origin.
 	w.is("a program's WebSocket", w.browser().send("GET", "/api", "", "", "Upgrade", "websocket", "Authorization", basic("alice", "secret-alice")), 200, "alice")
-	// Nobody is signed in to another's account from elsewhere, or signed out.
+	// Another site can neither sign a user in to another account nor sign them out.
 	for _, kind := range []string{"application/x-www-form-urlencoded", "application/json", "text/plain"} {
 		body := "user=bob&password=secret-bob"
 		if kind != "application/x-www-form-urlencoded" {
@@ -362,7 +362,7 @@ func TestForeign(t *testing.T) {
 	w.is("still there", b.send("GET", "/api", "", ""), 200, "alice")
 }
 
-// TestFixation: whatever cookie a browser was given before, its session after a sign-in is a new one.
+// TestFixation checks that a sign-in always starts a new session, whatever cookie the browser had before.
 func TestFixation(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -431,7 +431,7 @@ func TestSessions(t *testing.T) {
 	w.is("three", three.send("GET", "/api", "", ""), 401, "")
 	w.is("one", one.send("GET", "/api", "", ""), 200, "")
 	w.is("bob", bob.send("GET", "/api", "", ""), 200, "")
-	// A new password ends what was begun with the old one; a disabled person is out at once.
+	// A new password ends the sessions of the old one. Disabling a person ends their sessions at once.
 	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "new secret", false))
 	w.is("after a new password", one.send("GET", "/api", "", ""), 401, "nobody")
 	if _, err := w.dir.People.Set(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
@@ -442,7 +442,7 @@ func TestSessions(t *testing.T) {
 	w.is("removed", bob.send("GET", "/api", "", ""), 403, "disabled")
 }
 
-// TestGood: a credential is good for as long as it would sign in.
+// TestGood checks that a credential is valid for as long as it can be used to sign in.
 func TestGood(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -479,7 +479,7 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestRestart: sessions go on after a restart, by their cookies and tokens.
+// TestRestart checks that sessions survive a restart, with their cookies and tokens.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -522,7 +522,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestLanguage: pages speak as their reader chose or their browser asks for; programs are told in English.
+// TestLanguage checks that pages have the language that the user chose or the browser requests. Programs get English.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -570,14 +570,14 @@ func TestBadInput(t *testing.T) {
 	w.is("session", b.send("GET", PathSession, "", ""), 200, `"csrf":"`+b.csrf+`"`)
 }
 
-// serve is the world behind a real socket, for clients of net/http.
+// serve starts an HTTP server for the world, for clients of net/http.
 func (w *world) serve() *httptest.Server {
 	s := httptest.NewTLSServer(w.http)
 	w.t.Cleanup(s.Close)
 	return s
 }
 
-// TestOverTheWire: the same with a client that keeps cookies as browsers do.
+// TestOverTheWire repeats the main steps with a client that stores cookies as browsers do.
 func TestOverTheWire(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
@@ -603,13 +603,13 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// jar keeps every cookie.
+// jar stores every cookie.
 type jar struct{ all []*http.Cookie }
 
 func (j *jar) SetCookies(_ *url.URL, c []*http.Cookie) { j.all = append(j.all, c...) }
 func (j *jar) Cookies(*url.URL) []*http.Cookie         { return j.all }
 
-// TestProved: of a request whose session was looked up by a mate, only a form is asked for its token.
+// TestProved checks that a request authenticated by another cluster member needs only the token of a form.
 func TestProved(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})

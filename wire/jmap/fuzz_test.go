@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzRequest: what is read as a request is printed and read again the same; a response made of it too.
+// FuzzRequest checks that a parsed request is the same after printing and parsing again, and so is a response made from
+// it.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":[1,-2.5e3,"\u00e4\ud83d\ude00\n",null,true]},"0"]],"createdIds":{"a":"b"}}`,
@@ -58,7 +59,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzPointer: a reference into a printed value finds what walking its tree finds.
+// FuzzPointer checks that a reference into a printed value finds the same as a walk of its tree.
 func FuzzPointer(f *testing.F) {
 	for _, s := range [][2]string{
 		{`{"list":[{"id":"a","x":{"y":[1,2]}},{"id":"b","x":{"y":[]}}]}`, "/list/*/id"}, {`{"list":[{"y":[1,2]},{"y":[3]}]}`, "/list/*/y"},
@@ -68,7 +69,7 @@ func FuzzPointer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, path string) {
 		v, err := Parse(text, Bounds{Values: 1000})
-		if err != nil || strings.Contains(text, `\`) { // names with escapes are not looked for
+		if err != nil || strings.Contains(text, `\`) { // names with escapes are not supported
 			return
 		}
 		got, ok := Refer(v.Append(nil), path)
@@ -79,7 +80,7 @@ func FuzzPointer(f *testing.F) {
 	})
 }
 
-// walk is RFC 8620 section 3.7 on a tree, word for word.
+// walk implements RFC 8620 section 3.7 on a tree, word for word.
 func walk(v *Value, path string) (Value, bool) {
 	if path == "" {
 		return *v, true

@@ -20,7 +20,7 @@ import (
 	"doublet/note"
 )
 
-// clientsOf, in the environment, makes the test binary a crowd of clients: kind, address, how many.
+// clientsOf is an environment variable that turns the test binary into many clients: kind, address and number.
 const clientsOf = "DOUBLET_PUSH_CLIENTS"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crowd opens connections, says so, and holds them until its input ends. It reads what is told and counts it.
+// crowd opens connections, reports that, and holds them until its input ends. It reads and counts the pushes.
 func crowd(what string) error {
 	words := strings.Fields(what)
 	n, err := strconv.Atoi(words[2])
@@ -80,7 +80,7 @@ func crowd(what string) error {
 		if _, err := in.ReadString('\n'); err != nil {
 			return nil
 		}
-		// Everybody is to be told once.
+		// Each client must get one push.
 		var b [512]byte
 		for _, c := range list {
 			if _, err := c.Read(b[:]); err != nil {
@@ -91,7 +91,7 @@ func crowd(what string) error {
 	}
 }
 
-// crowdOfTwo is a crowd of browsers: each with a connection of HTTP/2 of its own.
+// crowdOfTwo opens connections like a crowd of browsers, each with an HTTP/2 connection of its own.
 func crowdOfTwo(address string, n int) error {
 	list := make([]io.ReadCloser, 0, n)
 	for i := range n {
@@ -123,7 +123,7 @@ func crowdOfTwo(address string, n int) error {
 	}
 }
 
-// memory is what the process holds: the heap that is in use after a collection, and stacks.
+// memory returns the memory of the process: the heap in use after a collection, and the stacks.
 func memory() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -132,8 +132,8 @@ func memory() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// BenchmarkConnections measures what a connection that waits costs the server, clients being another process, and how
-// long it takes until all are told of a change each. 10,000 need as many descriptors.
+// BenchmarkConnections measures the cost of an idle connection for the server, with the clients in another process. It
+// also measures the time until all clients have received a change. 10,000 clients need as many file descriptors.
 func BenchmarkConnections(b *testing.B) {
 	for _, kind := range []string{"events", "socket", "eventss", "sockets", "two"} {
 		for _, n := range []int{2000, 10_000} {
@@ -169,7 +169,7 @@ func connections(b *testing.B, kind string, n int) {
 		s.StartTLS()
 	} else {
 		s.Start()
-		kind = strings.TrimSuffix(kind, "s") + "_" // in the clear
+		kind = strings.TrimSuffix(kind, "s") + "_" // without TLS
 	}
 	before, routines := memory(), runtime.NumGoroutine()
 	child := exec.Command(os.Args[0])

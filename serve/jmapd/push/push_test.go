@@ -27,15 +27,15 @@ import (
 
 var bg = context.Background()
 
-// source is a door with accounts whose states are numbers.
+// source is a Source with accounts whose states are numbers.
 type source struct {
 	mu       sync.Mutex
 	accounts map[note.UNID][]Account
 	states   map[note.DatabaseID]map[string]int
 	watchers map[note.DatabaseID]map[int]func()
 	next     int
-	broken   error  // what States fails with
-	pad      string // what states end in
+	broken   error  // error of States
+	pad      string // suffix of each state
 	looks    atomic.Int64
 	call     func(ctx context.Context, c *Caller, request []byte) ([]byte, *jmap.Problem)
 }
@@ -46,7 +46,7 @@ func newSource() *source {
 
 func account(db note.DatabaseID) Account { return Account{ID: fmt.Sprintf("a%d", db), Database: db} }
 
-// give lets a person see accounts, and no others.
+// give gives a person access to these accounts only.
 func (s *source) give(person note.UNID, dbs ...note.DatabaseID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *source) give(person note.UNID, dbs ...note.DatabaseID) {
 	}
 }
 
-// change changes a type, and tells the watchers as the store does.
+// change changes the state of a type, and calls the watchers as the store does.
 func (s *source) change(db note.DatabaseID, types ...string) {
 	s.mu.Lock()
 	for _, t := range types {
@@ -136,7 +136,7 @@ func (s *source) Call(ctx context.Context, c *Caller, request []byte) (Answer, *
 
 func (s *source) Refresh(context.Context, *Caller) error { return nil }
 
-// world is a Service behind a door of net/http.
+// world is a Service behind an HTTP server.
 type world struct {
 	*Service
 	*source
@@ -144,7 +144,7 @@ type world struct {
 	fix   *env.Fixture
 	http  *httptest.Server
 	stats *stat.Tree
-	// gone are the credentials that are over.
+	// gone holds the credentials that are no longer valid.
 	mu   sync.Mutex
 	gone map[string]bool
 }
@@ -173,7 +173,7 @@ func open(t testing.TB, change ...func(*Options)) *world {
 	mux.HandleFunc("/events", func(out http.ResponseWriter, r *http.Request) { w.Events(out, r, who(r)) })
 	mux.HandleFunc("/ws", func(out http.ResponseWriter, r *http.Request) { w.WebSocket(out, r, who(r)) })
 	w.http = httptest.NewUnstartedServer(mux)
-	w.http.Config.ReadTimeout = time.Second // a stream outlives what requests may take
+	w.http.Config.ReadTimeout = time.Second // a stream must outlive the timeout of requests
 	w.http.Start()
 	t.Cleanup(func() {
 		w.stop()
@@ -214,7 +214,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// events is an event stream as a client reads it.
+// events is an event stream as its client reads it.
 type eventStream struct {
 	w    *world
 	body io.ReadCloser
@@ -245,7 +245,7 @@ func (w *world) events(query string, header ...string) *eventStream {
 	return w.stream(w.http.Client(), w.http.URL, query, header...)
 }
 
-// next reads one event; an error is the end.
+// next reads one event. It returns an error at the end.
 func (s *eventStream) next() (e event, err error) {
 	for {
 		line, err := s.in.ReadString('\n')
@@ -266,7 +266,7 @@ func (s *eventStream) next() (e event, err error) {
 	}
 }
 
-// need reads one event that is to come.
+// need reads one event, which must come.
 func (s *eventStream) need(name string) event {
 	s.w.t.Helper()
 	e, err := s.next()
@@ -276,7 +276,7 @@ func (s *eventStream) need(name string) event {
 	return e
 }
 
-// changed are the states that an event tells of.
+// changed returns the states in an event.
 func changed(t testing.TB, data string) map[string]map[string]string {
 	t.Helper()
 	var c struct {
@@ -303,14 +303,14 @@ func TestEvents(t *testing.T) {
 	if got := changed(t, second.data); !maps.Equal(got["a1"], map[string]string{"Email": "3", "Mailbox": "2"}) || second.id == e.id {
 		t.Errorf("%+v", second)
 	}
-	// Only the types that are asked for, and nothing where none of them changed.
+	// Only the requested types are sent, and nothing if none of them has changed.
 	some := w.events("types=Mailbox,Thread")
 	w.change(1, "Email")
 	w.change(1, "Thread")
 	if got := changed(t, some.need("state").data); !maps.Equal(got["a1"], map[string]string{"Thread": "2"}) {
 		t.Errorf("%v", got)
 	}
-	// A client that comes back with the last id is told what it missed, one that has missed nothing is not.
+	// A client that returns with the last id gets the states only if something has changed.
 	last := s.need("state")
 	for last.id == second.id || changed(t, last.data)["a1"]["Thread"] == "" {
 		last = s.need("state")
@@ -333,7 +333,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: %d", q, out.StatusCode)
 		}
 	}
-	// When the clients have gone, so have the watchers.
+	// After the clients have gone, there are no watchers left.
 	_ = s.body.Close()
 	_ = some.body.Close()
 	w.eventually("watchers are left", func() bool { return w.watching() == 0 })
@@ -350,7 +350,7 @@ func (w *world) eventually(what string, fn func() bool) {
 	w.t.Fatal(what)
 }
 
-// TestPing: the interval is what was asked for within bounds, and is told. Pings have no id.
+// TestPing checks that the interval is the requested one within bounds, and that pings contain it and have no id.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	for asked, got := range map[string]int{"0": 0, "1": minPing, "30": 30, "300": 300, "9999": maxPing, "": 0} {
@@ -373,7 +373,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestHTTP2: many streams of one connection, which outlive the time that a request may take.
+// TestHTTP2 checks many streams on one connection, which outlive the timeout of requests.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -398,7 +398,7 @@ func TestHTTP2(t *testing.T) {
 	w.eventually("watchers are left", func() bool { return w.watching() == 0 })
 }
 
-// TestSlowReader: a client that does not read costs nobody anything, and has the latest state when it reads again.
+// TestSlowReader checks that a client that does not read delays nobody, and gets the latest state when it reads again.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -426,7 +426,7 @@ func TestSlowReader(t *testing.T) {
 	if got := read(slow); got > int(took/gap)+10 {
 		t.Errorf("%d events for %d changes", got, n)
 	}
-	// A change costs the same whoever listens: nobody waited for the slow one.
+	// Changes are as fast as without the slow client.
 	if n < 1000 {
 		t.Errorf("only %d changes in %v", n, took)
 	}
@@ -436,8 +436,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestStandingReader: while a client takes nothing, its connection stands in one write; what it reads afterwards is
-// what the system kept, and then the latest state.
+// TestStandingReader checks that the connection of a client that does not read blocks in one write. The client later
+// reads the events in the kernel's buffers and then the latest state.
 func TestStandingReader(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -461,7 +461,7 @@ func TestStandingReader(t *testing.T) {
 	}
 }
 
-// TestLatency: what changes is told within 100 ms, among many connections.
+// TestLatency checks that a change is pushed within 100 ms among many connections.
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	w := open(t, func(o *Options) { o.PerPerson = 1000 })
@@ -480,13 +480,13 @@ func TestLatency(t *testing.T) {
 		worst = max(worst, time.Since(began))
 	}
 	t.Logf("200 clients told in %v at most", worst)
-	if worst > 2*time.Second { // 100 ms on a machine that does nothing else
+	if worst > 2*time.Second { // 100 ms on an idle machine
 		t.Errorf("%v", worst)
 	}
 }
 
-// TestAccounts: who gets to see an account later is told of it, who may not any more is not; who may do nothing
-// more is told nothing more.
+// TestAccounts checks that a client gets pushes for an account that it gains access to, none for one that it loses, and
+// none at all after its user was disabled.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -502,7 +502,7 @@ func TestAccounts(t *testing.T) {
 	if got := changed(t, s.need("state").data); got["a1"]["Email"] != "2" {
 		t.Errorf("%v", got)
 	}
-	// Even before anybody looks again, an account that may not be seen has no states.
+	// Even before the next recheck, an account without access has no states.
 	w.give(bob, 2)
 	w.change(1, "Email")
 	w.change(2, "Email")
@@ -519,12 +519,12 @@ func TestAccounts(t *testing.T) {
 	}
 	w.revoke("y")
 	w.Service.again.Store(false)
-	w.Service.rechecking.Store(false) // as if the last look were long ago
+	w.Service.rechecking.Store(false) // as if the last recheck were long ago
 	w.Recheck()
 	if _, err := other.next(); err == nil {
 		t.Error("told after a look at the credentials")
 	}
-	// One who is refused from the beginning.
+	// A client without access from the beginning.
 	r, err := http.NewRequest("GET", w.http.URL+"/events", nil)
 	w.ok(err)
 	r.Header.Set("Credential", "x")
@@ -549,7 +549,7 @@ func TestTrouble(t *testing.T) {
 	w.source.mu.Lock()
 	w.broken = nil
 	w.source.mu.Unlock()
-	// It is tried again by itself, and not all the time.
+	// It is retried automatically, but not continuously.
 	if got := changed(t, s.need("state").data); got["a1"]["Email"] != "2" {
 		t.Errorf("%v", got)
 	}
@@ -595,8 +595,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestNothingIsMissed: random changes by several, while clients come and go: each knows the last states in the end,
-// and never hears of a state before one that it knows.
+// TestNothingIsMissed makes random changes while clients come and go. Each client must have the last states in the end,
+// and must never get a state older than one that it knows.
 func TestNothingIsMissed(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -663,13 +663,13 @@ func TestNothingIsMissed(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	close(done)
-	for _, db := range dbs { // one last change of everything
+	for _, db := range dbs { // a last change of everything
 		w.change(db, types...)
 	}
 	clients.Wait()
 }
 
-// account signs in nobody: it is for tests of what asks for one.
+// accountOf returns an account of a person without a sign-in.
 func accountOf(_ context.Context, person note.UNID) (signin.Account, error) {
 	a := signin.Account{Name: "somebody"}
 	a.Who.Person = person

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestEndedWhileSynced: a subscription that ends between the read of what is stored and its use does not come back.
+// TestEndedWhileSynced checks that a subscription that ends during sync does not come back.
 func TestEndedWhileSynced(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*webWorld, string) error{
@@ -29,7 +29,7 @@ func TestEndedWhileSynced(t *testing.T) {
 	}
 }
 
-// TestVerifiedWhileSynced: a code that comes back between the read of what is stored and its use stays.
+// TestVerifiedWhileSynced checks that a verification during sync is kept.
 func TestVerifiedWhileSynced(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
@@ -48,7 +48,7 @@ func TestVerifiedWhileSynced(t *testing.T) {
 		t.Fatal("the verification was taken back")
 	}
 	w.settle()
-	w.fix.Time.Advance(2 * time.Second) // the pause after the code
+	w.fix.Time.Advance(2 * time.Second) // Every, after the push of the code
 	if got := changed(t, string(w.push().body)); got["a1"]["Email"] != "2" {
 		t.Errorf("%v", got)
 	}

@@ -30,7 +30,7 @@ import (
 	"doublet/wire/webpush"
 )
 
-// names is a name server.
+// names is a resolver with settable addresses.
 type names struct {
 	mu sync.Mutex
 	m  map[string][]string
@@ -54,14 +54,14 @@ func (n *names) Addresses(_ context.Context, name string) (list []netip.Addr, _ 
 	return list, false, err
 }
 
-// got is a push as the push service gets it.
+// got is a push as the push service receives it.
 type got struct {
 	path   string
 	header http.Header
 	body   []byte
 }
 
-// webWorld is a server that pushes to a push service on this machine, by a clock that stands still.
+// webWorld is a server that sends pushes to a push service on this machine, with a simulated clock.
 type webWorld struct {
 	*Service
 	*source
@@ -74,7 +74,7 @@ type webWorld struct {
 	there *httptest.Server
 	base  string // of the push service
 	pushs chan got
-	// answer says what the push service answers.
+	// answer returns the response of the push service.
 	mu     sync.Mutex
 	answer func(w http.ResponseWriter, r *http.Request)
 	gone   map[string]bool
@@ -182,7 +182,7 @@ func (w *webWorld) push() got {
 	return got{}
 }
 
-// silent sees to it that nothing is pushed within a while of the clock.
+// silent checks that nothing is pushed while the clock advances by d.
 func (w *webWorld) silent(what string, d time.Duration) {
 	w.t.Helper()
 	w.settle()
@@ -195,7 +195,7 @@ func (w *webWorld) silent(what string, d time.Duration) {
 	}
 }
 
-// settle waits until nobody looks or sends.
+// settle waits until all devices are idle.
 func (w *webWorld) settle() {
 	w.t.Helper()
 	w.eventually("somebody is busy for ever", func() bool {
@@ -228,7 +228,7 @@ func callerOf(person note.UNID, credential string) *Caller {
 	return c
 }
 
-// subscribed is a subscription whose code has come back.
+// subscribed returns a verified subscription.
 func (w *webWorld) subscribed(c *Caller, path string, change ...func(*NewSubscription)) session.Subscription {
 	w.t.Helper()
 	n := NewSubscription{Device: "device", URL: w.base + path, AllTypes: true}
@@ -247,7 +247,7 @@ func (w *webWorld) subscribed(c *Caller, path string, change ...func(*NewSubscri
 		w.t.Fatalf("%s %s", g.path, g.body)
 	}
 	w.settle()
-	w.fix.Time.Advance(2 * time.Second) // the pause after a push
+	w.fix.Time.Advance(2 * time.Second) // Every, after a push
 	w.settle()
 	s, err = w.Resubscribe(bg, c, v.ID, SubscriptionChange{Code: &v.Code})
 	w.ok(err)
@@ -273,7 +273,7 @@ func TestWebPush(t *testing.T) {
 	if err != nil || subject != "mailto:postmaster@example.org" || key != w.ApplicationServerKey() {
 		t.Error(subject, key, err)
 	}
-	// Before the code has come back, nothing else is sent; a wrong one is refused.
+	// Before the verification nothing else is sent, and a wrong code is rejected.
 	w.change(1, "Email")
 	w.silent("unverified", time.Minute)
 	wrong := "0123"
@@ -287,13 +287,13 @@ func TestWebPush(t *testing.T) {
 		t.Error(err)
 	}
 	w.silent("what was before the code", time.Minute)
-	w.change(1, "Mailbox") // not asked for
+	w.change(1, "Mailbox") // not requested
 	w.silent("another type", time.Minute)
 	w.change(1, "Email")
 	if got := changed(t, string(w.push().body)); !maps.Equal(got["a1"], map[string]string{"Email": "4"}) {
 		t.Errorf("%v", got)
 	}
-	// A burst is one push more, with the states after it.
+	// A burst of changes causes one push, with the states after it.
 	for range 50 {
 		w.change(1, "Email")
 	}
@@ -303,7 +303,7 @@ func TestWebPush(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	w.silent("more than one", time.Minute)
-	// Other types from now on.
+	// Change the types.
 	if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{SetTypes: true, Types: []string{"Thread"}}); err != nil {
 		t.Error(err)
 	}
@@ -321,7 +321,7 @@ func TestWebPush(t *testing.T) {
 	w.eventually("somebody watches", func() bool { return w.watching() == 0 })
 }
 
-// TestEncryption: with keys, only who has the other half can read what is pushed.
+// TestEncryption checks that with keys, only the owner of the private key can read a push.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
@@ -356,7 +356,7 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestOwn: a subscription is seen and changed with the credential that made it, and no other.
+// TestOwn checks that a subscription can only be read and changed with the credential that made it.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
@@ -381,7 +381,7 @@ func TestOwn(t *testing.T) {
 			t.Error(id, err)
 		}
 	}
-	// When the credential is over, so is the subscription.
+	// When the credential ends, the subscription ends too.
 	w.mu.Lock()
 	w.gone["session:1"] = true
 	w.mu.Unlock()
@@ -392,7 +392,7 @@ func TestOwn(t *testing.T) {
 	}
 	w.change(1, "Email")
 	w.silent("after the end", time.Hour)
-	// One whose code never came back too.
+	// So does a subscription that was never verified.
 	if _, err := w.Subscribe(bg, callerOf(alice, "session:3"), NewSubscription{Device: "d", URL: w.base + "/y", AllTypes: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +407,7 @@ func TestOwn(t *testing.T) {
 	w.eventually("it is still there", func() bool { return w.count() == 0 })
 }
 
-// TestFailures: what push services answer, and what comes of it.
+// TestFailures checks how the server handles the error responses of push services.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	say := func(code int, header ...string) func(http.ResponseWriter, *http.Request) {
@@ -420,7 +420,7 @@ func TestFailures(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter, *http.Request)
-		waits  []time.Duration // before the further attempts
+		waits  []time.Duration // before each retry
 	}{
 		"trouble":         {say(503), []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}},
 		"too many":        {say(429, "Retry-After", "60"), []time.Duration{time.Minute, time.Minute}},
@@ -439,7 +439,7 @@ func TestFailures(t *testing.T) {
 			w.push()
 			for _, d := range c.waits {
 				w.silent("too early", d-time.Millisecond)
-				w.change(1, "Mailbox") // what changes meanwhile goes with it
+				w.change(1, "Mailbox") // changes meanwhile are included in the retry
 				w.fix.Time.Advance(time.Millisecond)
 				if got := changed(t, string(w.push().body)); got["a1"]["Email"] != "2" || got["a1"]["Mailbox"] == "" {
 					t.Errorf("%v", got)
@@ -470,7 +470,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestAddresses: nothing is sent to what only this server can reach, whatever the URL or the name server says.
+// TestAddresses checks that nothing is sent to addresses in private networks, whatever the URL or DNS says.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t, func(o *Options) { o.Web.Private = nil })
@@ -485,7 +485,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v", u, err)
 		}
 	}
-	// A name that leads here is found out when it is sent to, and ends the subscription.
+	// A name with a private address is detected when the push is sent, which ends the subscription.
 	_, port, err := net.SplitHostPort(w.there.Listener.Addr().String())
 	w.ok(err)
 	for _, name := range []string{"inside.example", "localhost"} {
@@ -496,7 +496,7 @@ func TestAddresses(t *testing.T) {
 		w.eventually("it is still there", func() bool { return w.count() == 0 })
 	}
 	w.silent("to this machine", time.Hour)
-	// Only an address that was looked at is dialled: of several, one that may be.
+	// Only an address that was checked is dialed: if there are several, an allowed one.
 	g := reach.New(w.fix.Env, w.dns, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
 	var dialled []string
 	real := w.fix.Env.Dial
@@ -542,7 +542,7 @@ func TestSubscribeBounds(t *testing.T) {
 			t.Errorf("%v: %v", given, got)
 		}
 	}
-	// As many as one likes cannot be made: each sends something to an address of one's choice.
+	// The number of new subscriptions is limited, because each sends a push to an address that the client chooses.
 	n := 0
 	for i := range 30 {
 		s, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: fmt.Sprint(w.base, "/", i), AllTypes: true})
@@ -572,7 +572,7 @@ func TestSubscribeBounds(t *testing.T) {
 	}
 }
 
-// TestEnds: a subscription that is over gets nothing, and goes.
+// TestEnds checks that an expired subscription gets nothing and is removed.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
@@ -593,7 +593,7 @@ func TestEnds(t *testing.T) {
 	w.silent("after the end", time.Minute)
 }
 
-// TestMissed: what changed while the server was down, or could not be told before it went down, is told after.
+// TestMissed checks that changes while the server was down, or not pushed before it went down, are pushed afterwards.
 func TestMissed(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
@@ -626,7 +626,7 @@ func TestMissed(t *testing.T) {
 	}
 	restart(func() {})
 	w.silent("after a restart in which nothing happened", time.Minute)
-	// The push service is away while the mail changes, and still when the server goes down.
+	// The push service is down while the mail changes, and still when the server goes down.
 	w.answers(func(out http.ResponseWriter, _ *http.Request) { out.WriteHeader(503) })
 	commit(db)
 	w.change(1, "Email")
@@ -642,8 +642,8 @@ func TestMissed(t *testing.T) {
 	w.silent("more than what was missed", time.Minute)
 }
 
-// TestLeftToAnother: of the servers that know a subscription the one that leads the mail file pushes. One that comes to lead it tells
-// the states of then; what ends with its credential does so wherever.
+// TestLeftToAnother checks that of the servers that know a subscription, the primary of the mail file pushes. A new
+// primary pushes the current states. A subscription whose credential ends is removed by any server.
 func TestLeftToAnother(t *testing.T) {
 	t.Parallel()
 	var leads atomic.Bool

@@ -21,7 +21,7 @@ const Subprotocol = "jmap"
 const (
 	// messageTime is the timeout for receiving a message after its first octets.
 	messageTime = time.Minute
-	// lingering is how long a close waits for the client, and lingered the most octets read meanwhile.
+	// lingering bounds the wait for the client after a Close frame, and lingered the octets that are read meanwhile.
 	lingering, lingered = time.Second, 1 << 20
 	// pingEvery is the interval of pings on an idle WebSocket. Without them, proxies and NATs drop the connection.
 	pingEvery = 4 * time.Minute

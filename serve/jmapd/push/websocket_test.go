@@ -19,7 +19,7 @@ import (
 	coder "github.com/coder/websocket"
 )
 
-// client is a WebSocket of a library that others wrote.
+// client is a WebSocket client with a third-party library.
 type client struct {
 	w *world
 	*coder.Conn
@@ -59,7 +59,7 @@ func (c *client) next() map[string]any {
 	return v
 }
 
-// ends reads until the server closes, and gives the code.
+// ends reads until the server closes, and returns the status code.
 func (c *client) ends() int {
 	c.w.t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
@@ -71,7 +71,7 @@ func (c *client) ends() int {
 	}
 }
 
-// echo answers a request with its text, after a while if that is asked for.
+// echo answers a request with its text, after a delay if the request asks for it.
 func echo(_ context.Context, c *Caller, request []byte) ([]byte, *jmap.Problem) {
 	v, err := jmap.Parse(string(request), jmap.Bounds{})
 	if err != nil {
@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s: %v", what, v)
 		}
 	}
-	// The connection is as good as before.
+	// The connection is still usable.
 	c.send(`{"@type":"Request","text":"again"}`)
 	if v := c.next(); v["echo"] != "again" {
 		t.Errorf("%v", v)
@@ -130,7 +130,7 @@ func TestRequests(t *testing.T) {
 	w.ok(c.Close(coder.StatusNormalClosure, ""))
 }
 
-// TestBeside: a slow request holds up neither others nor pushes.
+// TestBeside checks that a slow request delays neither other requests nor pushes.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -151,7 +151,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestManyRequests: of as many as a client likes to send at once, only so many are worked on.
+// TestManyRequests checks that only a bounded number of concurrent requests is executed at once.
 func TestManyRequests(t *testing.T) {
 	t.Parallel()
 	w := open(t, func(o *Options) { o.Requests = 3 })
@@ -181,10 +181,10 @@ func TestSocketPush(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	c := w.socket()
-	w.change(1, "Email") // nobody has asked
+	w.change(1, "Email") // push is not enabled
 	c.send(`{"@type":"WebSocketPushEnable","dataTypes":["Mailbox","Email"],"pushState":null}`)
 	w.eventually("nobody watches", func() bool { return w.watching() == 1 })
-	time.Sleep(20 * time.Millisecond) // until the states of now are read
+	time.Sleep(20 * time.Millisecond) // until the current states are read
 	w.change(1, "Thread")
 	w.change(1, "Email")
 	v := c.next()
@@ -196,10 +196,10 @@ func TestSocketPush(t *testing.T) {
 	}
 	c.send(`{"@type":"WebSocketPushDisable"}`)
 	c.send(`{"@type":"x"}`)
-	c.next() // both are read
+	c.next() // both messages have been handled
 	w.change(1, "Email")
 	time.Sleep(3 * gap)
-	// Whoever comes back with an old token is told what is now, with that of now nothing.
+	// A client with an old token gets the current states. One with the current token gets nothing.
 	c.send(`{"@type":"WebSocketPushEnable","dataTypes":["Email"],"pushState":"` + token + `"}`)
 	v = c.next()
 	if b, err = json.Marshal(v); err != nil || changed(t, string(b))["a1"]["Email"] != "4" {
@@ -235,7 +235,7 @@ func TestGoodbye(t *testing.T) {
 			t.Errorf("%s: %d", what, code)
 		}
 	}
-	// Who has signed out has nothing more carried out, and is told nothing more.
+	// After a sign-out no more requests are executed, and nothing more is pushed.
 	for _, what := range []string{"request", "end"} {
 		c := w.socket("Credential", what)
 		c.send(`{"@type":"Request","text":"x"}`)
@@ -252,7 +252,7 @@ func TestGoodbye(t *testing.T) {
 			t.Errorf("%s: %d", what, got)
 		}
 	}
-	// Memory for messages is bounded.
+	// The memory for messages is bounded.
 	full := open(t, func(o *Options) {
 		o.Take, o.Give = func(_ note.UNID, n int64) bool { return n < 100_000 }, func(note.UNID, int64) {}
 	})
@@ -261,7 +261,7 @@ func TestGoodbye(t *testing.T) {
 	if code := c.ends(); code != websocket.TryAgain {
 		t.Error(code)
 	}
-	// The server stops: what was begun is answered first.
+	// When the server stops, requests in progress are answered first.
 	c = w.socket()
 	c.send(`{"@type":"Request","id":"last","wait":300}`)
 	time.Sleep(100 * time.Millisecond)
@@ -276,7 +276,7 @@ func TestGoodbye(t *testing.T) {
 	<-stopped
 }
 
-// TestMemoryIsGivenBack: whatever becomes of a message.
+// TestMemoryIsGivenBack checks that the memory of a message is released in all cases.
 func TestMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64
@@ -296,7 +296,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	w.eventually("memory is held", func() bool { return held.Load() == 0 })
 }
 
-// raw is a WebSocket of octets.
+// raw is a WebSocket whose octets the test writes itself.
 func (w *world) raw(protocol string) (net.Conn, *bufio.Reader, *http.Response) {
 	w.t.Helper()
 	c, err := net.Dial("tcp", w.http.Listener.Addr().String())
@@ -309,7 +309,8 @@ func (w *world) raw(protocol string) (net.Conn, *bufio.Reader, *http.Response) {
 	return c, in, out
 }
 
-// TestFrames: messages in pieces, with control frames between, some at once with the handshake, octet by octet.
+// TestFrames sends fragmented messages with control frames between them, some together with the handshake, octet by
+// octet.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -352,7 +353,7 @@ func TestFrames(t *testing.T) {
 	if op, _, err := r.Next(in, nil); op != websocket.Close || err != nil {
 		t.Error(op, err)
 	}
-	// A client that breaks the rules is told so.
+	// A client that violates the protocol gets the right status code.
 	c, in, _ = w.raw("jmap")
 	_, err = c.Write(websocket.Append(nil, websocket.Text, []byte("{}")))
 	w.ok(err)
