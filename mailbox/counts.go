@@ -54,7 +54,7 @@ func (f *File) Mailboxes(ctx context.Context, counts bool) (list []Mailbox, st S
 	return list, st, err
 }
 
-// mailboxes returns the folders that f.who may look up. The rights of the reader itself do not matter.
+// mailboxes returns the folders that the person may look up. The rights of the reader itself do not matter.
 func (f *File) mailboxes(r *store.Reader) []Mailbox {
 	info, heads := r.Info(), r.AllFolders()
 	whole := rightsOf(&info.ACL, &f.who)

@@ -196,7 +196,7 @@ func (f *File) querying(ctx context.Context, l *roll, r *store.Reader, q *Query)
 	return x
 }
 
-// shown returns, for each set of folders, whether who may read at least one of them.
+// shown returns, for each set of folders, whether the person may read at least one of them.
 func (l *roll) shown(r *store.Reader, who *note.Who) []bool {
 	heads := readableHeads(r, who)
 	out := make([]bool, len(l.members.list))
@@ -206,7 +206,7 @@ func (l *roll) shown(r *store.Reader, who *note.Who) []bool {
 	return out
 }
 
-// readableHeads returns the folders that who may look up and read.
+// readableHeads returns the folders that the person may look up and read.
 func readableHeads(r *store.Reader, who *note.Who) map[note.ID]note.UNID {
 	heads := r.AllFolders()
 	out := make(map[note.ID]note.UNID, len(heads))

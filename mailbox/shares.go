@@ -124,7 +124,7 @@ func (s *Service) relearn(id note.DatabaseID) {
 	t.put(id, &i)
 }
 
-// Shares returns the mail files other than own in which who may have rights, sorted by id. It reads no folders.
+// Shares returns the mail files other than own in which the person may have rights, sorted by id. It reads no folders.
 func (s *Service) Shares(who note.Who, own note.DatabaseID) ([]Share, error) {
 	if err := s.learn(); err != nil {
 		return nil, fmt.Errorf("shared mail files: %w", err)

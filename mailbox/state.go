@@ -107,7 +107,7 @@ type access struct {
 	partial bool
 }
 
-// accessOf computes the access of who. A folder counts only if its ACL grants other rights than the database's ACL.
+// accessOf computes the access of a person. A folder counts only if its ACL grants other rights than the database's ACL.
 func accessOf(r *store.Reader, who *note.Who) (a access) {
 	info := r.Info()
 	whole := rightsOf(&info.ACL, who)
@@ -138,7 +138,7 @@ func accessOf(r *store.Reader, who *note.Who) (a access) {
 	return a
 }
 
-// rightsOf returns the rights that an ACL grants to who. The server itself (who.System) has all rights.
+// rightsOf returns the rights that an ACL grants to a person. The server itself (who.System) has all rights.
 func rightsOf(acl *note.ACL, who *note.Who) note.Rights {
 	if who.System {
 		return note.All
@@ -161,7 +161,7 @@ type latests struct {
 
 const maxLatests = 50_000
 
-// states returns the states of the mail file at the moment of the reader, as who sees them. The rights of the reader
+// states returns the states of the mail file at the moment of the reader, as the person sees them. The rights of the reader
 // itself do not matter.
 func (s *Service) states(r *store.Reader, who *note.Who) (States, error) {
 	l, err := s.latestAt(r)

@@ -50,7 +50,7 @@ type Result struct {
 	Total int
 }
 
-// Query returns the notes of a database that match a request and that who may read.
+// Query returns the notes of a database that match a request and that the person may read.
 func (s *Service) Query(ctx context.Context, who note.Who, db note.DatabaseID, q Request) (Result, error) {
 	var out Result
 	begun := s.env.Clock.Now()

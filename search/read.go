@@ -110,7 +110,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	if err != nil {
 		return 0, err
 	}
-	var own error // an error of the index, not of reading the database
+	var own error // an error in processing a note, not in opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 		kind, ok := w.s.opt.Kinds[r.Info().Kind]
 		if len(w.kinds) > 100_000 {

@@ -31,7 +31,7 @@ const (
 )
 
 // Snippets returns snippets of notes of a database, in the order of ids. It leaves out notes that do not exist or that
-// who may not read. The snippet of a damaged note is empty. A nil Service works, too.
+// the person may not read. The snippet of a damaged note is empty. A nil Service works, too.
 func (s *Service) Snippets(ctx context.Context, st *store.Store, who note.Who, db note.DatabaseID, q *query.Node, ids []note.ID) ([]Snippet, error) {
 	tests := marking(q)
 	var out []Snippet
