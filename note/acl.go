@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Who acts: what the directory resolved a sign-in to. The store compares ids and knows no names.
+// Who is the acting user, as resolved by the directory. The store compares ids and knows no names.
 type Who struct {
 	Person UNID
-	// Groups is the closure of the groups that the person is in.
+	// Groups holds all groups that the person is in, directly or through other groups.
 	Groups []UNID
 	Roles  []string
-	// Directory is the directory version that this was resolved at.
+	// Directory is the version of the directory that this was resolved at.
 	Directory uint64
 	// System marks the server itself; it may do everything.
 	System bool
 }
 
-// System is the server acting for itself.
+// System is the server itself.
 var System = Who{System: true}
 
 // Level is one of the seven access levels.
@@ -45,7 +45,7 @@ func (l Level) String() string {
 	return "level ?"
 }
 
-// ParseLevel reads a level by name, case and spaces aside.
+// ParseLevel returns the level with a name. It ignores case and spaces.
 func ParseLevel(s string) (Level, error) {
 	want := strings.ReplaceAll(strings.ToLower(s), " ", "")
 	for i, n := range levelNames {
@@ -59,7 +59,7 @@ func ParseLevel(s string) (Level, error) {
 // Rights is a set of rights in the letters of RFC 4314.
 type Rights uint16
 
-// The rights. WriteOwn and ExpungeOwn are an Author's: on notes that the person wrote.
+// The rights. WriteOwn and ExpungeOwn are those of the level Author, on notes that the person wrote.
 const (
 	Lookup     Rights = 1 << iota // l
 	Read                          // r
@@ -76,13 +76,13 @@ const (
 	ExpungeOwn
 )
 
-// All is every right.
+// All contains every right.
 const All = ExpungeOwn<<1 - 1
 
-// Rights is what a level grants.
+// Rights returns the rights that a level grants.
 func (l Level) Rights() Rights {
 	var r Rights
-	if l == Depositor { // from Reader on, adding takes the right to insert
+	if l == Depositor { // from Reader on, the right to insert is needed to add notes
 		r |= Post
 	}
 	if l >= Reader {
@@ -103,7 +103,7 @@ func (l Level) Rights() Rights {
 	return r
 }
 
-// Letters prints rights as RFC 4314 does.
+// Letters returns the rights in the letters of RFC 4314.
 func (r Rights) Letters() string {
 	var b strings.Builder
 	for i, c := range "lrswipkxtea" {
@@ -114,11 +114,11 @@ func (r Rights) Letters() string {
 	return b.String()
 }
 
-// Entry grants a level, and rights apart from it, to a person or group.
+// Entry grants a level, with changes to its rights, to a person or group.
 type Entry struct {
 	ID    UNID
 	Level Level
-	// Plus and Minus are rights set apart from the level.
+	// Plus and Minus are rights added to and removed from the level's.
 	Plus, Minus Rights
 }
 
@@ -128,22 +128,22 @@ type ACL struct {
 	Entries []Entry
 }
 
-// Below, alone in Plus, makes an entry that grants and refuses nothing: it says that the list of a
-// folder names this person or group. So a database's own list tells who may find something in it.
+// Below, as the only bit of Plus, marks an entry that grants and refuses nothing. It means that the access list of a
+// folder names this person or group. So the database's own list shows who may have access to something in it.
 const Below Rights = 1 << 15
 
-// marks says whether an entry is but a mark of Below.
+// marks reports whether an entry is only a mark of Below.
 func (e *Entry) marks() bool { return e.Level == NoAccess && e.Plus == Below && e.Minus == 0 }
 
-// Rights is what an entry grants.
+// Rights returns the rights that an entry grants.
 func (e *Entry) Rights() Rights { return (e.Level.Rights() | e.Plus&All) &^ e.Minus }
 
-// Grant makes the entry that grants rights: the highest level that has none too many, and what it
-// lacks apart.
+// Grant returns the entry that grants exactly rights: the highest level that grants no other rights, with the missing
+// ones in Plus.
 func Grant(id UNID, rights Rights) Entry {
 	e := Entry{ID: id}
 	for l := Depositor; l <= Manager; l++ {
-		if l.Rights()&^(WriteOwn|ExpungeOwn)&^rights == 0 && l != Author { // whose own rights have no letters
+		if l.Rights()&^(WriteOwn|ExpungeOwn)&^rights == 0 && l != Author { // the own rights of an Author have no letters
 			e.Level = l
 		}
 	}
@@ -151,8 +151,8 @@ func Grant(id UNID, rights Rights) Entry {
 	return e
 }
 
-// ParseLetters reads rights in the letters of RFC 4314, the two of RFC 2086 too: c for k and x, d for t
-// and e.
+// ParseLetters parses rights in the letters of RFC 4314. It also accepts the two letters of RFC 2086: c for k and x, d
+// for t and e.
 func ParseLetters(s string) (Rights, error) {
 	var r Rights
 	for _, c := range s {
@@ -171,8 +171,8 @@ func ParseLetters(s string) (Rights, error) {
 	return r, nil
 }
 
-// Rights is what the list grants: the person's own entry where there is one, else the union over
-// the groups, else the default: the level, or an entry without an id where rights are set apart from it.
+// Rights returns the rights that the list grants. The person's own entry decides if there is one, otherwise the union
+// over the groups, otherwise the default. The default is the level, or an entry without an id if rights were changed.
 func (a *ACL) Rights(who *Who) Rights {
 	if who.System {
 		return All
@@ -197,7 +197,7 @@ func (a *ACL) Rights(who *Who) Rights {
 	return rest
 }
 
-// With returns the list with an entry set; level NoAccess stays as an entry that refuses.
+// With returns the list with an entry set. An entry with level NoAccess stays, and refuses access.
 func (a ACL) With(e Entry) ACL {
 	out := ACL{Default: a.Default, Entries: slices.Clone(a.Entries)}
 	for i := range out.Entries {
@@ -216,8 +216,8 @@ func (a ACL) Without(id UNID) ACL {
 	return a
 }
 
-// Marked returns the list with a mark of Below for an id that it does not name; changed says whether
-// that was needed.
+// Marked returns the list with a mark of Below for an id that it does not name. changed reports whether the mark was
+// added.
 func (a ACL) Marked(id UNID) (out ACL, changed bool) {
 	for i := range a.Entries {
 		if a.Entries[i].ID == id {

@@ -9,14 +9,14 @@ type Attachment struct {
 	Size       uint64
 }
 
-// Content is what a revision holds. For a message, Message is the digest of its recipe.
+// Content is the content of a revision. For a mail message, Message is the digest of the message.
 type Content struct {
 	Items       Items
 	Attachments []Attachment
 	Message     Digest
 }
 
-// AppendContent appends the stored, canonical form of c: what revisions are hashed over.
+// AppendContent appends the canonical encoding of c, over which revisions are hashed.
 func AppendContent(dst []byte, c *Content) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c.Items)))
 	for _, it := range c.Items {
@@ -35,7 +35,7 @@ func AppendContent(dst []byte, c *Content) []byte {
 	return append(append(dst, 1), c.Message[:]...)
 }
 
-// ReadContent reads what AppendContent wrote and returns the rest. Values alias b.
+// ReadContent decodes the output of AppendContent and returns the rest of b. Values alias b.
 func ReadContent(b []byte) (Content, []byte, error) {
 	var c Content
 	n, b, err := readCount(b, 2)
@@ -89,10 +89,10 @@ func ReadContent(b []byte) (Content, []byte, error) {
 	return c, b, nil
 }
 
-// attachmentsItem stands for the attachments and the message as a whole when changes are compared.
+// attachmentsItem stands for the attachments and the message together when changes are compared.
 const attachmentsItem = "$Attachments"
 
-// Changes names what b changed against a: items, and $Attachments.
+// Changes returns the names of the items in which b differs from a, and $Attachments if those differ.
 func Changes(a, b *Content) []string {
 	out := a.Items.Diff(b.Items)
 	same := len(a.Attachments) == len(b.Attachments) && a.Message == b.Message
@@ -105,16 +105,16 @@ func Changes(a, b *Content) []string {
 	return out
 }
 
-// Merged is one revision that MergeLeaves asks to be written.
+// Merged is a revision that MergeLeaves wants to be written.
 type Merged struct {
 	Node    Node
 	Content Content
 }
 
-// MergeLeaves joins conflicting leaves that changed different items since their common ancestor:
-// a child of the winner with the merged items, and a deletion child on each merged loser. Leaves
-// that touched the same item stay conflicts. contents holds the content of every live leaf. Only
-// the database's home may write the result: one writer, no storm of merges.
+// MergeLeaves merges conflicting leaves that changed different items since their common ancestor. It returns a child of
+// the winner with the merged items, and a deletion child of each merged loser. Leaves that changed the same item stay
+// conflicts. contents holds the content of every live leaf. Only the database's home may write the result, because
+// several writers would keep merging each other's results.
 func MergeLeaves(class Class, t Tree, contents map[Revision]*Content) []Merged {
 	leaves := t.Leaves()
 	if len(leaves) < 2 || leaves[0].Deleted {

@@ -93,7 +93,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// decoders reads each stored form and gives it again.
+// decoders reads each stored form and encodes it again.
 var decoders = []func(b []byte) ([]byte, error){
 	func(b []byte) ([]byte, error) { s, _, err := ReadState(b); return AppendState(nil, s), err },
 	func(b []byte) ([]byte, error) { t, _, err := ReadTree(b); return AppendTree(nil, t), err },

@@ -61,7 +61,7 @@ type replica struct {
 	state    State
 	clock    Clock
 	skew     int64
-	// sent is the size of history that each other replica is known to hold.
+	// sent is the size of the history that each other replica is known to hold.
 	holds map[ReplicaID]Tree
 }
 
@@ -118,7 +118,7 @@ func (r *replica) receive(from *replica, now int64) {
 	r.holds[from.id], from.holds[r.id] = from.tree, r.tree
 }
 
-// prune is allowed only where every replica is known to hold the leaves and nothing else as leaves.
+// prune requires that every replica is known to hold the leaves, and nothing else as leaves.
 func (r *replica) prune(all []*replica, keep int) {
 	for _, o := range all {
 		if o != r && !reflect.DeepEqual(o.tree.Leaves(), r.tree.Leaves()) {
@@ -164,7 +164,7 @@ func TestHistoriesConverge(t *testing.T) {
 		}
 		a := all[0]
 		for _, b := range all[1:] {
-			// Pruned ancestors may stand at some and not at others: what is shown is the same.
+			// Some replicas may have pruned ancestors that others have. All show the same.
 			if !reflect.DeepEqual(a.tree.Leaves(), b.tree.Leaves()) || !reflect.DeepEqual(a.tree.Conflicts(), b.tree.Conflicts()) {
 				t.Fatalf("seed %d: leaves differ\n%v\n%v", seed, a.tree.Leaves(), b.tree.Leaves())
 			}

@@ -1,6 +1,6 @@
-// Package note holds the words of Doublet: a note and its parts, the identity of everything, who
-// acts and what the access list grants, and the pure rules by which copies of a note compare and
-// merge. It imports nothing of ours and touches nothing outside its arguments.
+// Package note defines the basic types of Doublet: notes and their parts, ids, users and access lists. It also holds
+// the pure rules by which copies of a note are compared and merged. It imports no other package of Doublet, and its
+// functions depend only on their arguments.
 package note
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strconv"
 )
 
-// UNID names a note, the same in every replica, for ever.
+// UNID names a note. It is the same in every replica and never changes.
 type UNID [16]byte
 
-// String prints 32 lower-case hex digits.
+// String returns 32 lower-case hex digits.
 func (u UNID) String() string { return hex.EncodeToString(u[:]) }
 
-// IsZero says that no note is named.
+// IsZero reports whether u names no note.
 func (u UNID) IsZero() bool { return u == UNID{} }
 
 // Compare orders UNIDs by their bytes.
 func (u UNID) Compare(v UNID) int { return compareBytes(u[:], v[:]) }
 
-// ParseUNID reads what String prints.
+// ParseUNID parses the output of String.
 func ParseUNID(s string) (UNID, error) {
 	var u UNID
 	if len(s) != 32 {
@@ -37,8 +37,8 @@ func ParseUNID(s string) (UNID, error) {
 	return u, nil
 }
 
-// DeriveUNID is the UNID of something that must get the same name however often it is made: the
-// hash over its parts, each with its length.
+// DeriveUNID returns a UNID that is the same whenever it is derived from the same parts: a hash over the parts, each
+// with its length.
 func DeriveUNID(parts ...[]byte) UNID {
 	h := sha256.New()
 	var n [8]byte
@@ -52,13 +52,13 @@ func DeriveUNID(parts ...[]byte) UNID {
 	return u
 }
 
-// DatabaseID names a database; all replicas of it share the name (Domino: replica id).
+// DatabaseID names a database. All replicas of the database share it (in Domino: replica id).
 type DatabaseID uint64
 
-// String prints 16 upper-case hex digits, as Domino shows replica ids.
+// String returns 16 upper-case hex digits, as Domino shows replica ids.
 func (d DatabaseID) String() string { return fmt.Sprintf("%016X", uint64(d)) }
 
-// ParseDatabaseID reads what String prints.
+// ParseDatabaseID parses the output of String.
 func ParseDatabaseID(s string) (DatabaseID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
@@ -67,10 +67,10 @@ func ParseDatabaseID(s string) (DatabaseID, error) {
 	return DatabaseID(v), nil
 }
 
-// ReplicaID names one replica of one database; it stands in stamps.
+// ReplicaID names one replica of one database. Stamps contain it.
 type ReplicaID uint64
 
-// ID is a note's local number in one replica: ascending in the order of arrival, never reused.
+// ID is a note's local number in one replica. Numbers ascend in the order of arrival and are never reused.
 type ID uint64
 
 // RecipeID is the local number of a stored message, shared by all notes of that message.
@@ -79,16 +79,16 @@ type RecipeID uint64
 // Digest is the SHA-256 of something content-addressed.
 type Digest [32]byte
 
-// String prints 64 hex digits.
+// String returns 64 hex digits.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// IsZero says that nothing is named.
+// IsZero reports whether d names nothing.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
-// ErrCorrupt says that bytes are not what this package once wrote.
+// ErrCorrupt means that bytes are not a valid encoding of this package.
 var ErrCorrupt = errors.New("note: corrupt encoding")
 
-// Class says what a note is for.
+// Class is the purpose of a note.
 type Class uint8
 
 // The classes.

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Value is a typed, JSON-compatible value in its stored form: a kind byte and a payload. The zero
-// Value is absent.
+// Value is a typed, JSON-compatible value in its stored form: a byte for the kind, and a payload. The zero Value means
+// that there is none.
 type Value []byte
 
 // The kinds of value.
@@ -30,16 +30,16 @@ const (
 	kindMap    = 'm' // count, names and values each with length, sorted by name
 )
 
-// Text makes a string value.
+// Text returns a string value.
 func Text(s string) Value { return append(Value{kindText}, s...) }
 
-// Binary makes a value of raw bytes.
+// Binary returns a value of raw bytes.
 func Binary(b []byte) Value { return append(Value{kindBinary}, b...) }
 
-// Int makes an integer value.
+// Int returns an integer value.
 func Int(i int64) Value { return binary.AppendVarint(Value{kindInt}, i) }
 
-// Bool makes a truth value.
+// Bool returns a boolean value.
 func Bool(b bool) Value {
 	if b {
 		return Value{kindTrue}
@@ -47,7 +47,7 @@ func Bool(b bool) Value {
 	return Value{kindFalse}
 }
 
-// TextList makes a list of strings.
+// TextList returns a list of strings.
 func TextList(list ...string) Value {
 	v := binary.AppendUvarint(Value{kindList}, uint64(len(list)))
 	for _, s := range list {
@@ -92,7 +92,7 @@ func (v Value) AsInt() int64 {
 	return 0
 }
 
-// AsBool says whether the value is true.
+// AsBool reports whether the value is true.
 func (v Value) AsBool() bool { return len(v) > 0 && v[0] == kindTrue }
 
 // AsTextList returns the strings of a list; a single string counts as a list of one.
@@ -125,7 +125,7 @@ func (v Value) AsTextList() []string {
 
 const maxValueDepth = 64
 
-// FromJSON makes a value of any JSON value; depth is bounded at 64.
+// FromJSON converts a JSON value. The depth is limited to 64.
 func FromJSON(data []byte) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -159,7 +159,7 @@ func appendAny(dst Value, x any, depth int) (Value, error) {
 			return nil, fmt.Errorf("note: value: %w", err)
 		}
 		if f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
-			// 2.0 is printed as 2: it must be the same value, and make the same revision, when it returns.
+			// 2.0 is printed as 2. It must become the same value, and give the same revision, when it is read again.
 			return append(dst, Int(int64(f))...), nil
 		}
 		return binary.BigEndian.AppendUint64(append(dst, kindFloat), math.Float64bits(f)), nil
@@ -193,7 +193,7 @@ func appendAny(dst Value, x any, depth int) (Value, error) {
 	return nil, fmt.Errorf("note: value: cannot hold %T", x)
 }
 
-// Any returns the value as encoding/json would decode it (integers as int64, binary as base64 text).
+// Any returns the value as encoding/json would decode it, except that integers are int64. Binary becomes base64 text.
 func (v Value) Any() any {
 	x, err := v.any(0)
 	if err != nil {
@@ -202,7 +202,7 @@ func (v Value) Any() any {
 	return x
 }
 
-// MarshalJSON prints the value as JSON.
+// MarshalJSON encodes the value as JSON.
 func (v Value) MarshalJSON() ([]byte, error) {
 	x, err := v.any(0)
 	if err != nil {
@@ -242,7 +242,7 @@ func (v Value) anyCompound(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A damaged count asks for nothing ahead: nested ones would multiply.
+	// Do not allocate by a damaged count: nested ones would multiply.
 	list, dict := make([]any, 0, min(n, 16)), map[string]any{}
 	for range n {
 		var name string
@@ -280,7 +280,7 @@ type Item struct {
 // Items is a set of items, sorted by name.
 type Items []Item
 
-// MakeItems sorts items by name; of two with one name the last wins.
+// MakeItems returns items sorted by name. Of several items with the same name the last one is kept.
 func MakeItems(list ...Item) Items {
 	slices.SortStableFunc(list, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
 	out := list[:0]
@@ -293,7 +293,7 @@ func MakeItems(list ...Item) Items {
 	return out
 }
 
-// Get returns an item's value, nil where there is none.
+// Get returns an item's value, or nil if there is none.
 func (s Items) Get(name string) Value {
 	i, ok := slices.BinarySearchFunc(s, name, func(it Item, n string) int { return strings.Compare(it.Name, n) })
 	if !ok {
@@ -302,7 +302,7 @@ func (s Items) Get(name string) Value {
 	return s[i].Value
 }
 
-// With returns the items with one set, or removed where v is nil.
+// With returns the items with one set, or removed if v is nil.
 func (s Items) With(name string, v Value) Items {
 	i, ok := slices.BinarySearchFunc(s, name, func(it Item, n string) int { return strings.Compare(it.Name, n) })
 	out := slices.Clone(s)
@@ -317,7 +317,7 @@ func (s Items) With(name string, v Value) Items {
 	return out
 }
 
-// Diff names the items in which two sets differ, sorted.
+// Diff returns the names of the items in which two sets differ, sorted.
 func (s Items) Diff(t Items) []string {
 	var out []string
 	for len(s) > 0 || len(t) > 0 {

@@ -6,98 +6,96 @@ import (
 	"slices"
 )
 
-// ModSeq is a modification sequence as clients see it: term (20 bits, the low 4 the home's slot)
-// over counter (33 bits). A higher term is a later home.
+// ModSeq is a modification sequence (MODSEQ) as clients see it: a term of 20 bits above a counter of 33 bits. The low 4
+// bits of the term are the slot of the home, the primary replica of the database. A later home has a higher term.
 type ModSeq uint64
 
 // The parts of a ModSeq and of a UID.
 const (
 	counterBits = 33
 	blockBits   = 16
-	// Slots is how many replicas of a database can ever be its home.
+	// Slots is the number of replicas of a database that can become its home.
 	Slots   = 16
 	maxTerm = 1<<20 - 1
 	// MaxUID leaves the last block unused, so that block arithmetic never wraps.
 	MaxUID = 1<<32 - 1<<blockBits - 1
 )
 
-// ErrExhausted says that UIDs or terms have run out: every folder must get a new UIDVALIDITY.
+// ErrExhausted means that no UIDs or terms are left. Every folder must get a new UIDVALIDITY.
 var ErrExhausted = errors.New("note: UIDs or terms have run out")
 
-// maxEnded bounds how many ended terms a ledger remembers: it is written with every change.
+// maxEnded bounds the number of ended terms that a ledger remembers, because the ledger is written with every change.
 const maxEnded = 64
 
-// Term is the part of m that says which home gave it: a higher one is a later home.
+// Term returns the term of m. A later home has a higher term.
 func (m ModSeq) Term() uint32 { return uint32(m >> counterBits) }
 
-// Home is the slot of the home that gave m.
+// Home returns the slot of the home that assigned m.
 func (m ModSeq) Home() uint8 { return uint8(m.Term() % Slots) }
 
-// End is how far a term is known that has ended: its last MODSEQ, and the last UID given by then.
+// End is the known end of an ended term: the last MODSEQ of the term, and the last UID assigned by then.
 type End struct {
 	Last ModSeq
 	UID  uint32
 }
 
-// Healed says what the home has put right after lines had parted: by MODSEQ At no place given behind Behind has
-// a UID above Known up to Shown.
+// Healed records a repair that the home made after histories diverged. As of MODSEQ At, no membership that was numbered
+// after MODSEQ Behind has a UID above Known and at most Shown.
 type Healed struct {
 	At, Behind   ModSeq
 	Known, Shown uint32
 }
 
-// maxHealed bounds what is remembered of that.
+// maxHealed bounds the number of repairs that a ledger remembers.
 const maxHealed = 4
 
-// Ledger is where a database stands in giving numbers: one sequence of UIDs and one of MODSEQs,
-// written only by its home. The zero Ledger is that of a new database on a server alone.
+// Ledger is the state of a database's numbering: one sequence of UIDs and one of MODSEQs. Only the home of the database
+// assigns numbers. The zero Ledger is that of a new database that has no other replica.
 //
-// Ended and Last are a line: each term up to where its home is known to have gone, then the present
-// one. Two replicas whose homes did not know of each other have lines that part (Common).
+// Ended and Last form a history: the last MODSEQ known of each term, the present term last. Two replicas whose homes
+// did not know of each other have histories that diverge (Common).
 type Ledger struct {
-	// Slot is this replica's, 0–15; block b of 65,536 UIDs belongs to slot b mod 16.
+	// Slot is the slot of this replica, 0–15. Block b of 65,536 UIDs belongs to slot b mod 16.
 	Slot uint8
-	// Shared is set as soon as another replica has a slot: until then blocks are taken in a row.
+	// Shared is set as soon as another replica has a slot. Until then the replica takes all blocks in order.
 	Shared bool
-	// Last is the last MODSEQ given, at a replica that follows the last one known; UID the last UID.
+	// Last is the last MODSEQ assigned, or on a follower the last one known. UID is the last UID.
 	Last ModSeq
 	UID  uint32
-	// Skip asks that the next UID opens the first own block above the known blocks + 16: a
-	// takeover without hand-over cannot know how far the old home went.
+	// Skip makes the next UID open the first block of this slot that lies more than 16 blocks above the known ones. A
+	// takeover without a hand-over needs this, because the new home cannot know how far the old one went.
 	Skip bool
-	// Ended holds, for each term that has ended, the last MODSEQ of it that this ledger knows. Without
-	// a hand-over, what its home gave above that clients may have seen, and we have not. Of more than
-	// 64 terms the latest are kept.
+	// Ended holds, for each ended term, the last MODSEQ that this ledger knows. Without a hand-over, clients may have
+	// seen higher ones that this replica never received. At most the latest 64 terms are kept.
 	Ended []End
-	// Epoch counts how often the numbering began again, every folder under a new UIDVALIDITY.
+	// Epoch counts how often the numbering started again, with a new UIDVALIDITY for every folder.
 	Epoch uint32
-	// Away says that another may go on from here, after a hand-over or a restore: the present term is not
-	// continued even though its slot is this replica's.
+	// Away means that another replica may continue from here, after a hand-over or a restore. This replica then begins
+	// a new term, even if the present term has its slot.
 	Away bool
-	// Restored says that the replica was put back to an older state and has not led since: when it does, it stays
-	// away from the terms and blocks that it may have opened itself since that state.
+	// Restored means that the replica was restored to an older state and has not led since. When it leads again, it
+	// avoids the terms and blocks that it may have opened itself after that state.
 	Restored bool
-	// Partial says that a page was applied of which the rest has not come: up to Complete all is known,
-	// up to Last something; High is how far it goes where it came from. CompleteUID is the last UID given by
-	// Complete: a home that takes over from there has not shown what lies above. It is the replica's own, and does
-	// not travel.
+	// Partial means that only a part of a run of pages was applied. Everything up to Complete is known, and a part of
+	// what lies between Complete and Last. High is the end of the sender's ledger. CompleteUID is the last UID assigned
+	// by Complete: a home that takes over from there has not shown higher ones. CompleteUID is local and is not sent.
 	Partial        bool
 	Complete, High ModSeq
 	CompleteUID    uint32
-	// Copy is not 0 while a complete copy comes: the replica's own sequence at which that began, and Began the
-	// last MODSEQ then where it comes from.
+	// Copy is not 0 while a complete copy is received: it is the local sequence at which the copy began. Began is the
+	// last MODSEQ of the sender at that time.
 	Copy  uint64
 	Began ModSeq
-	// Healed is the latest that was put right on this line: where it parts again before that, it is to be
-	// done again.
+	// Healed holds the latest repairs on this history. If histories diverge before a repair, the repair must be
+	// repeated.
 	Healed []Healed
-	// Pending, in what a replica tells of itself, says that it has changes that no home has numbered. It is not
-	// kept.
+	// Pending is set only in the position that a replica sends. It means that the replica has changes that no home has
+	// numbered. It is not stored.
 	Pending bool
 }
 
-// Knows says whether a MODSEQ that a client remembers lies on this ledger's own history. One that
-// does not is answered as if the client remembered nothing: told more than changed, never less.
+// Knows reports whether a MODSEQ that a client remembers lies on this ledger's own history. For one that does not, the
+// server answers as if the client remembered nothing: it reports more than has changed, never less.
 func (l *Ledger) Knows(m ModSeq) bool {
 	top := l.Last
 	if l.Partial {
@@ -114,7 +112,7 @@ func (l *Ledger) Knows(m ModSeq) bool {
 	return false
 }
 
-// line lists the ends of all terms, the present one's too, ascending.
+// line returns the ends of all terms in ascending order, including the present one.
 func (l *Ledger) line() []ModSeq {
 	out := make([]ModSeq, 0, len(l.Ended)+1)
 	for _, e := range l.Ended {
@@ -126,13 +124,13 @@ func (l *Ledger) line() []ModSeq {
 	return append(out, l.Last)
 }
 
-// Common is the highest MODSEQ up to which two lines are one; 0 where none is known.
+// Common returns the highest MODSEQ up to which two histories agree, or 0 if none is known.
 func (l *Ledger) Common(o *Ledger) ModSeq {
 	if l.Epoch != o.Epoch {
 		return 0
 	}
 	a, b := l.line(), o.line()
-	// A long line has forgotten its beginning.
+	// A history that has reached maxEnded no longer has its first terms.
 	for len(a) > 0 && len(b) > 0 && a[0].Term() != b[0].Term() {
 		if a[0].Term() < b[0].Term() {
 			if len(o.Ended) < maxEnded {
@@ -156,7 +154,7 @@ func (l *Ledger) Common(o *Ledger) ModSeq {
 	return common
 }
 
-// Parted is where two lines parted: the last MODSEQ that is on both, and the last UID that was known there.
+// Parted returns the point at which two histories diverge: the last MODSEQ on both, and the last UID known there.
 func (l *Ledger) Parted(o *Ledger) (common ModSeq, uid uint32) {
 	if common = l.Common(o); common == 0 {
 		return 0, 0
@@ -170,10 +168,10 @@ func (l *Ledger) Parted(o *Ledger) (common ModSeq, uid uint32) {
 	return common, uid
 }
 
-// ToHeal says which places of this line are to be numbered again since other did not survive: those given
-// behind a MODSEQ with a UID above known up to shown. ok is false where there are none: other is only behind,
-// or has shown nothing above what both knew, or it was done. Where other was a home until now (Led), these are all
-// that this line has given since: clients that went over to it did not find them there.
+// ToHeal returns which memberships of this history must get new UIDs because other did not survive: those numbered
+// after MODSEQ behind with a UID above known and at most shown. ok is false if there are none: other is only behind, or
+// has shown nothing above what both knew, or the repair was made already. If other was a home until now (Led), it
+// returns everything that this history has numbered since: clients that used other did not find those messages there.
 func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok bool) {
 	if l.Epoch != other.Epoch {
 		return 0, 0, 0, false // every folder has another UIDVALIDITY
@@ -186,7 +184,7 @@ func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok b
 		shown = max(shown, l.UID)
 	}
 	for _, h := range other.Healed {
-		if h.At > behind { // what it had put right is undone with it
+		if h.At > behind { // its own repairs above the common point are lost with it
 			behind, known, shown = min(behind, h.Behind), min(known, h.Known), max(shown, h.Shown)
 		}
 	}
@@ -194,39 +192,39 @@ func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok b
 	return behind, known, shown, !done && shown > known
 }
 
-// Led says that this is the ledger of a home that has ended its numbering, and has not taken up another's since.
+// Led reports whether this is the ledger of a home that stopped numbering and has not adopted another history since.
 func (l *Ledger) Led() bool {
 	return l.Away && !l.Restored && l.Last != 0 && l.Last.Home() == l.Slot
 }
 
-// Heal remembers that it was done.
+// Heal records a repair: see Healed.
 func (l *Ledger) Heal(behind ModSeq, known, shown uint32) {
 	l.Healed = append(slices.Clone(l.Healed), Healed{l.Last, behind, known, shown})
 	l.Healed = l.Healed[max(0, len(l.Healed)-maxHealed):]
 }
 
-// Prefix says that l is behind o on the same line, or stands where o does.
+// Prefix reports whether l is behind o on the same history, or at the same point.
 func (l *Ledger) Prefix(o *Ledger) bool {
 	return l.Epoch == o.Epoch && (l.Last == 0 || l.Common(o) == l.Last)
 }
 
-// Resumption is how a replica goes on with pages of another's ledger.
+// Resumption is the way in which a replica continues with pages of another replica's ledger.
 type Resumption uint8
 
-// The ways to go on.
+// The ways to continue.
 const (
-	// GoOn from where the replica stands, or, after some pages of a run whose rest nobody has, from
-	// before them.
+	// GoOn continues from the replica's position. If it holds a part of a run whose rest nobody has, it continues from
+	// the start of that run.
 	GoOn Resumption = iota
-	// CopyOn goes on with a complete copy; from 0 it begins anew.
+	// CopyOn continues a complete copy. From 0, a new copy begins.
 	CopyOn
-	// Parted: the replica steps down first.
+	// Parted means that the histories have diverged: the replica must step down first.
 	Parted
-	// IsAhead: the replica knows all of this ledger, and more.
+	// IsAhead means that the replica knows all of this ledger, and more.
 	IsAhead
 )
 
-// Resume says how a replica that stands at at goes on with pages of l, and from which MODSEQ.
+// Resume returns how a replica at position at continues with pages of l, and from which MODSEQ.
 func (l *Ledger) Resume(at *Ledger) (Resumption, ModSeq) {
 	switch {
 	case at.Last == 0 && !at.Partial:
@@ -237,7 +235,7 @@ func (l *Ledger) Resume(at *Ledger) (Resumption, ModSeq) {
 		}
 		return GoOn, at.Last
 	case at.Copy != 0:
-		return Parted, 0 // where its copy came from is gone, and what it holds may be of another line
+		return Parted, 0 // the source of its copy is gone, and what it holds may be of another history
 	case at.Epoch != l.Epoch || at.Last != 0 && !l.Knows(at.Last):
 		if at.Epoch == l.Epoch && l.Prefix(at) {
 			return IsAhead, l.Last
@@ -249,7 +247,7 @@ func (l *Ledger) Resume(at *Ledger) (Resumption, ModSeq) {
 	return GoOn, at.Last
 }
 
-// Beats says which of two lines survives where they parted: that of the later home.
+// Beats reports whether l survives where the two histories diverge. The history of the later home does.
 func (l *Ledger) Beats(o *Ledger) bool {
 	if l.Epoch != o.Epoch {
 		return l.Epoch > o.Epoch
@@ -257,13 +255,13 @@ func (l *Ledger) Beats(o *Ledger) bool {
 	return l.Last.Term() > o.Last.Term()
 }
 
-// NextMod gives a MODSEQ.
+// NextMod assigns the next MODSEQ.
 func (l *Ledger) NextMod() ModSeq {
 	l.Last++
 	return l.Last
 }
 
-// NextUID gives a UID that was never given before, by any home.
+// NextUID assigns a UID that no home has ever assigned.
 func (l *Ledger) NextUID() (uint32, error) {
 	next := uint64(l.UID) + 1
 	block := next >> blockBits
@@ -281,13 +279,13 @@ func (l *Ledger) NextUID() (uint32, error) {
 	return l.UID, nil
 }
 
-// ownBlock is the first block at or above b that belongs to slot.
+// ownBlock returns the first block at or above b that belongs to slot.
 func ownBlock(b uint64, slot uint8) uint64 {
 	return b + (uint64(slot)+Slots-b%Slots)%Slots
 }
 
-// TakeOver begins a new term without a hand-over: after a restore, a clone, or the loss of the
-// home. Nothing that the old home may have shown is ever given again.
+// TakeOver begins a new term without a hand-over: after a restore, a clone, or the loss of the home. No number that the
+// old home may have shown is ever assigned again.
 func (l *Ledger) TakeOver() error {
 	if err := l.begin(); err != nil {
 		return err
@@ -296,27 +294,28 @@ func (l *Ledger) TakeOver() error {
 	return nil
 }
 
-// HandOver begins a new term where the old home has stopped: of is its ledger, and this one has all of
-// it. The open block of UIDs goes on.
+// HandOver begins a new term where the old home stopped. of is the old home's ledger, and this replica must have all of
+// it. The open block of UIDs continues.
 func (l *Ledger) HandOver(of *Ledger) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
 	if l.UID > of.UID {
-		l.Skip = true // the blocks up to there may be ones that this replica opened itself
+		l.Skip = true // this replica may have opened the blocks up to there itself
 	} else {
 		l.UID, l.Skip = of.UID, of.Skip
 	}
 	return nil
 }
 
-// How far a restored replica stays away from what it may have opened: sixteen terms, two blocks of every slot for each.
+// A restored replica may have opened terms and blocks that it no longer knows of. It skips sixteen terms, and two
+// blocks of every slot for each of them.
 const (
 	restoredTerms  = 16
 	restoredBlocks = restoredTerms * 2 * Slots
 )
 
-// begin begins a term above every one that is known.
+// begin begins a term above every known one.
 func (l *Ledger) begin() error {
 	known, top := End{l.Last, l.UID}, l.Last
 	if l.Partial {
@@ -336,7 +335,7 @@ func (l *Ledger) begin() error {
 	}
 	l.Ended = append(l.Ended[:i:i], known)
 	if l.Partial && known.Last == 0 {
-		l.Ended = nil // a copy that is not complete knows nothing of what clients have seen
+		l.Ended = nil // an incomplete copy knows nothing of what clients have seen
 	}
 	l.Ended = l.Ended[max(0, len(l.Ended)-maxEnded):]
 	l.Last = ModSeq(term) << counterBits
@@ -348,8 +347,8 @@ func (l *Ledger) begin() error {
 	return nil
 }
 
-// StepDown goes back to the point where this line and the winner's parted, and takes the winner's from
-// there on. It returns that point: what was numbered here behind it counts no more.
+// StepDown goes back to the point where this history and the winner's diverged, and adopts the winner's from there on.
+// It returns that point. Numbers that were assigned here after it are void.
 func (l *Ledger) StepDown(winner *Ledger) ModSeq {
 	common, uid := l.Parted(winner)
 	complete := End{common, uid}
@@ -366,7 +365,7 @@ func (l *Ledger) StepDown(winner *Ledger) ModSeq {
 	return common
 }
 
-// Back is this ledger as it was at an earlier point of its line.
+// Back returns this ledger as it was at an earlier point of its history.
 func (l *Ledger) Back(last ModSeq, uid uint32) Ledger {
 	return Ledger{
 		Slot: l.Slot, Shared: l.Shared, Epoch: l.Epoch, Last: last, UID: uid,
@@ -375,8 +374,9 @@ func (l *Ledger) Back(last ModSeq, uid uint32) Ledger {
 	}
 }
 
-// Ghost is how far a home may have gone of which no more is known than that it was at l: in the term that was open
-// then, or, where it has led on its own since, in one of the next terms, from as far as top.
+// Ghost returns a ledger that bounds how far a lost home may have gone. Of that home only its position l is known. It
+// may have gone on in the term that was open then. If own is set, it may instead have led from slot since, in one of
+// the next terms, from as far as top.
 func (l *Ledger) Ghost(top *Ledger, slot uint8, own bool) Ledger {
 	g := l.Back(l.Last, l.UID)
 	if own {
@@ -391,12 +391,12 @@ func (l *Ledger) Ghost(top *Ledger, slot uint8, own bool) Ledger {
 	return g
 }
 
-// Whole says that all is known up to Last.
+// Whole marks everything up to Last as known.
 func (l *Ledger) Whole() {
 	l.Partial, l.Complete, l.CompleteUID, l.High, l.Copy, l.Began = false, 0, 0, 0, 0, 0
 }
 
-// Part says that from here on pages come of which the rest may not: what is known now is all known.
+// Part marks the start of a run of pages that may stay incomplete. What is known now is complete.
 func (l *Ledger) Part() {
 	if !l.Partial {
 		l.Complete, l.CompleteUID = l.Last, l.UID
@@ -404,10 +404,10 @@ func (l *Ledger) Part() {
 	l.Partial = true
 }
 
-// Adopt goes on to a MODSEQ on another ledger's line, which this one is a beginning of.
+// Adopt moves this ledger to MODSEQ to on the history of another ledger. This ledger's history must be a prefix of it.
 func (l *Ledger) Adopt(of *Ledger, to ModSeq) {
 	if l.Epoch != of.Epoch {
-		l.UID = 0 // the numbering has begun again
+		l.UID = 0 // the numbering has started again
 	}
 	l.UID = max(l.UID, of.UID)
 	l.Last, l.Epoch = to, of.Epoch
@@ -418,13 +418,13 @@ func (l *Ledger) Adopt(of *Ledger, to ModSeq) {
 	}
 }
 
-// FirstMod is where the MODSEQs of a new numbering begin, for the home with that slot.
+// FirstMod returns the MODSEQ at which a new numbering begins for a home with that slot.
 func FirstMod(slot uint8) ModSeq { return ModSeq(slot) << counterBits }
 
-// Restart lets UIDs begin again, for folders that all have a new UIDVALIDITY.
+// Restart starts the UIDs again. Every folder must get a new UIDVALIDITY.
 func (l *Ledger) Restart() {
 	l.Epoch++
-	l.UID, l.Skip, l.Healed = 0, false, nil // what was put right before was under other numbers
+	l.UID, l.Skip, l.Healed = 0, false, nil // earlier repairs concern the old numbers
 	if l.Shared {
 		l.UID = uint32(l.Slot) << blockBits
 	}
@@ -442,7 +442,7 @@ const (
 	ledgerHealed
 )
 
-// slotRestored is a flag beside the slot.
+// slotRestored is a flag in the byte of the slot.
 const slotRestored = 0x80
 
 // AppendLedger appends the stored form of l.
@@ -494,7 +494,7 @@ func AppendLedger(dst []byte, l *Ledger) []byte {
 	return dst
 }
 
-// ReadLedger reads what AppendLedger wrote and returns the rest.
+// ReadLedger reads a ledger that AppendLedger wrote, and returns the rest of b.
 func ReadLedger(b []byte) (Ledger, []byte, error) {
 	var l Ledger
 	if len(b) < 2 || b[0]&^slotRestored >= Slots {

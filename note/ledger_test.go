@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestLedger plays sixteen replicas that take over from each other, with and without a hand-over,
-// knowing of the others only what was known some time ago. No UID is ever given twice, and MODSEQs of
-// one replica only rise.
+// TestLedger simulates sixteen replicas that take over from each other, with and without a hand-over. Each knows only
+// an earlier state of the others. No UID is ever assigned twice, and the MODSEQs of one replica only increase.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -106,7 +105,8 @@ func TestLedgerAlone(t *testing.T) {
 	}
 }
 
-// TestKnows: after a takeover, what the old home may have shown above what we know of it is not ours.
+// TestKnows checks that after a takeover a replica does not know what the old home may have shown above its own
+// knowledge.
 func TestKnows(t *testing.T) {
 	t.Parallel()
 	l := Ledger{Slot: 2, Shared: true, Last: 100}
@@ -128,7 +128,7 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// A replica that takes over in the middle of a run of pages has shown nothing that lies above where it was complete.
+// A replica that takes over in the middle of a run of pages has shown nothing above the position where it was complete.
 func TestTakeOverInPart(t *testing.T) {
 	l := Ledger{Slot: 1, Shared: true, Last: FirstMod(0) + 5, UID: 7}
 	l.Part()
@@ -145,8 +145,8 @@ func TestTakeOverInPart(t *testing.T) {
 	}
 }
 
-// Of a home that led until now beside the survivor everything is numbered again that the survivor gave, also where the other gave
-// nothing; of one that only is behind, or was restored, nothing is.
+// If the other replica was a home until now, everything that the survivor has numbered since is numbered again, even if
+// the other numbered nothing. If the other is only behind, or was restored, nothing is numbered again.
 func TestToHealOfOneThatLed(t *testing.T) {
 	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000, Ended: []End{{FirstMod(0) + 5, 7}}}
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func TestToHealOfOneThatLed(t *testing.T) {
 	}
 }
 
-// What was put right under the numbers of before a restart says nothing about those behind it.
+// A repair of numbers from before a restart does not count for the numbers after it.
 func TestRestartForgetsHealed(t *testing.T) {
 	l := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40, UID: 5, Ended: []End{{FirstMod(0) + 5, 2}}}
 	l.Heal(0, 0, MaxUID)

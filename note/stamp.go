@@ -2,15 +2,16 @@ package note
 
 import "encoding/binary"
 
-// Stamp says when and where a state item was written. Stamps are ordered; no two writes share one.
+// Stamp is the time and replica at which a state item was written. Stamps are ordered, and no two writes have the same
+// one.
 type Stamp struct {
 	// Time is hybrid-logical: milliseconds since 1970 shifted left by 16, plus a counter.
 	Time uint64
-	// Replica is the replica that wrote.
+	// Replica is the replica that wrote the item.
 	Replica ReplicaID
 }
 
-// MaxAhead is how far a stamp may run before the local clock and still advance it: 60 s.
+// MaxAhead is the most by which a stamp may be ahead of the local clock and still advance the clock: 60 s.
 const MaxAhead = uint64(60_000) << 16
 
 // Less orders stamps.
@@ -21,25 +22,25 @@ func (s Stamp) Less(t Stamp) bool {
 	return s.Replica < t.Replica
 }
 
-// Ahead says whether s lies more than 60 s before the clock reading nowMillis.
+// Ahead reports whether s is more than 60 s ahead of nowMillis, the clock in milliseconds since 1970.
 func (s Stamp) Ahead(nowMillis int64) bool {
 	return s.Time > uint64(nowMillis)<<16+MaxAhead
 }
 
-// Clock is a hybrid-logical clock: it never goes back, and it runs above every stamp that it has
-// seen, unless that stamp is implausibly far ahead.
+// Clock is a hybrid logical clock. It never goes back. It stays above every stamp that it has seen, unless that stamp
+// is implausibly far ahead.
 type Clock struct{ last uint64 }
 
-// Next gives the time for a write that replaces an item stamped above: later than every stamp
-// given before, later than above whatever above is, at least nowMillis.
+// Next returns the time for a write that replaces an item with the stamp above. It is at least nowMillis, and later
+// than every time returned before and than above, even if above is far ahead.
 func (c *Clock) Next(nowMillis int64, above Stamp) uint64 {
 	t := max(uint64(nowMillis)<<16, c.last+1)
 	c.last = t
 	return max(t, above.Time+1)
 }
 
-// See lets the clock run above a received stamp. It returns false, and ignores the stamp, if that
-// lies more than 60 s ahead: one replica with a wrong clock must not drag the others along.
+// See moves the clock past a received stamp. If the stamp is more than 60 s ahead, See ignores it and returns false:
+// one replica with a wrong clock must not move the clocks of others.
 func (c *Clock) See(nowMillis int64, s Stamp) bool {
 	if s.Ahead(nowMillis) {
 		return false
@@ -54,7 +55,7 @@ func AppendStamp(dst []byte, s Stamp) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(s.Replica))
 }
 
-// ReadStamp reads what AppendStamp wrote and returns the rest.
+// ReadStamp decodes the output of AppendStamp and returns the rest of b.
 func ReadStamp(b []byte) (Stamp, []byte, error) {
 	if len(b) < 16 {
 		return Stamp{}, nil, ErrCorrupt

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// StateKind says what a state item is about.
+// StateKind is the kind of a state item.
 type StateKind uint8
 
-// The kinds of state. The key is: the keyword in canonical spelling; the person's UNID as 16 bytes
-// (Seen, Subscribed); the folder's UNID as 16 bytes (Member).
+// The kinds of state. The key of a Keyword is the keyword in canonical spelling. The key of Seen and Subscribed is the
+// person's UNID as 16 bytes, that of Member the folder's UNID as 16 bytes.
 const (
 	Keyword StateKind = iota + 1
 	Seen
@@ -18,11 +18,11 @@ const (
 	Subscribed
 )
 
-// The values of a state item. All items but memberships are Off or On.
+// The values of a state item. Only a Member can be Deleted.
 const (
 	Off uint8 = iota
 	On
-	// Deleted is a membership that is marked \Deleted but lives.
+	// Deleted is a live membership that is marked \Deleted.
 	Deleted
 )
 
@@ -34,8 +34,8 @@ type StateItem struct {
 	Stamp Stamp
 }
 
-// State is what the system keeps about a note, sorted by kind and key. It converges by itself:
-// replicas take the greater stamp of each item. Items that are Off stay, for their stamps.
+// State holds the flags and memberships of a note, sorted by kind and key. Replicas converge without coordination: they
+// keep the item with the greater stamp. Items that are Off stay, for their stamps.
 type State []StateItem
 
 func (s State) find(kind StateKind, key string) (int, bool) {
@@ -47,7 +47,7 @@ func (s State) find(kind StateKind, key string) (int, bool) {
 	})
 }
 
-// Get returns the value of an item, Off where there is none, and its stamp.
+// Get returns the value of an item and its stamp, or Off if there is none.
 func (s State) Get(kind StateKind, key string) (uint8, Stamp) {
 	i, ok := s.find(kind, key)
 	if !ok {
@@ -56,7 +56,7 @@ func (s State) Get(kind StateKind, key string) (uint8, Stamp) {
 	return s[i].Value, s[i].Stamp
 }
 
-// Set writes an item in place of what is there and returns the state. s itself is not changed.
+// Set returns the state with an item written. It does not change s.
 func (s State) Set(kind StateKind, key string, value uint8, at Stamp) State {
 	i, ok := s.find(kind, key)
 	out := slices.Clone(s)
@@ -68,8 +68,8 @@ func (s State) Set(kind StateKind, key string, value uint8, at Stamp) State {
 	return slices.Insert(out, i, it)
 }
 
-// wins says whether a replaces b: the greater stamp, and for equal stamps (which no honest replica
-// makes) the greater value, so that every replica decides alike.
+// wins reports whether a replaces b: the greater stamp wins. Correct replicas never produce equal stamps; for those the
+// greater value wins, so that every replica decides in the same way.
 func (a StateItem) wins(b StateItem) bool {
 	if a.Stamp != b.Stamp {
 		return b.Stamp.Less(a.Stamp)
@@ -77,7 +77,7 @@ func (a StateItem) wins(b StateItem) bool {
 	return a.Value > b.Value
 }
 
-// MergeState joins two states item by item. It is commutative, associative and idempotent.
+// MergeState merges two states item by item. It is commutative, associative and idempotent.
 func MergeState(a, b State) State {
 	out := make(State, 0, max(len(a), len(b)))
 	for len(a) > 0 && len(b) > 0 {
@@ -103,7 +103,7 @@ func MergeState(a, b State) State {
 	return append(out, b...)
 }
 
-// AppendState appends the stored form of s.
+// AppendState appends the encoding of s.
 func AppendState(dst []byte, s State) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	for _, it := range s {
@@ -114,7 +114,7 @@ func AppendState(dst []byte, s State) []byte {
 	return dst
 }
 
-// ReadState reads what AppendState wrote and returns the rest.
+// ReadState decodes the output of AppendState and returns the rest of b.
 func ReadState(b []byte) (State, []byte, error) {
 	n, b, err := readCount(b, 19)
 	if err != nil {
@@ -161,8 +161,8 @@ func readUvarint(b []byte) (uint64, []byte, error) {
 	return v, b[k:], nil
 }
 
-// readCount reads a count of entries of at least size bytes each, so that a damaged count cannot
-// ask for more memory than the bytes behind it justify.
+// readCount reads a count of entries of at least size bytes each. It checks the count against the length of b, so that
+// a damaged count cannot cause a large allocation.
 func readCount(b []byte, size int) (int, []byte, error) {
 	n, b, err := readUvarint(b)
 	if err != nil || n > uint64(len(b)/size) {

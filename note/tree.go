@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// Revision names one version of a note's content: a generation and a hash over parent, class,
-// deletion, items and attachments. The same change makes the same revision anywhere.
+// Revision names one version of a note's content: a generation, and a hash over parent, class, deletion, items and
+// attachments. The same change gives the same revision on every replica.
 type Revision struct {
 	Generation uint64
 	Hash       [16]byte
 }
 
-// IsZero says that there is no revision.
+// IsZero reports whether r names no revision.
 func (r Revision) IsZero() bool { return r == Revision{} }
 
-// String prints generation-hash, as CouchDB does.
+// String returns generation-hash, as CouchDB does.
 func (r Revision) String() string {
 	return strconv.FormatUint(r.Generation, 10) + "-" + hex.EncodeToString(r.Hash[:])
 }
 
-// ParseRevision reads what String prints.
+// ParseRevision parses the output of String.
 func ParseRevision(s string) (Revision, error) {
 	g, h, ok := strings.Cut(s, "-")
 	var r Revision
@@ -40,7 +40,7 @@ func ParseRevision(s string) (Revision, error) {
 	return r, nil
 }
 
-// Compare orders revisions: the longer, then the greater.
+// Compare orders revisions by generation, then by hash.
 func (r Revision) Compare(s Revision) int {
 	if r.Generation != s.Generation {
 		if r.Generation < s.Generation {
@@ -51,7 +51,7 @@ func (r Revision) Compare(s Revision) int {
 	return compareBytes(r.Hash[:], s.Hash[:])
 }
 
-// NextRevision is the revision that content makes as a child of parent (zero for a first one).
+// NextRevision returns the revision of content c as a child of parent. parent is zero for a first revision.
 func NextRevision(parent Revision, class Class, deleted bool, c *Content) Revision {
 	h := sha256.New()
 	b := make([]byte, 0, 256)
@@ -73,15 +73,15 @@ func NextRevision(parent Revision, class Class, deleted bool, c *Content) Revisi
 // Node is one revision in a tree.
 type Node struct {
 	Rev Revision
-	// Parent is kept even when the parent's own node has been pruned.
+	// Parent is kept even if the parent's own node was pruned.
 	Parent  Revision
 	Deleted bool
-	// Changed names the items that this revision wrote or removed against its parent: what decides
-	// whether two leaves can be merged without their ancestor's content.
+	// Changed names the items that this revision changed or removed relative to its parent. With it, two leaves can be
+	// merged without the content of their ancestor.
 	Changed []string
 }
 
-// Tree is a note's history, sorted by revision. Replicas join theirs by union.
+// Tree is a note's history, sorted by revision. Replicas merge their trees by union.
 type Tree []Node
 
 func (t Tree) find(r Revision) (int, bool) {
@@ -97,7 +97,7 @@ func (t Tree) Node(r Revision) (Node, bool) {
 	return t[i], true
 }
 
-// Add returns the tree with a node more; adding what is there changes nothing.
+// Add returns the tree with a node added. Adding a node that is there changes nothing.
 func (t Tree) Add(n Node) Tree {
 	i, ok := t.find(n.Rev)
 	if ok {
@@ -106,7 +106,7 @@ func (t Tree) Add(n Node) Tree {
 	return slices.Insert(slices.Clone(t), i, n)
 }
 
-// Union joins two trees. It is commutative, associative and idempotent.
+// Union merges two trees. It is commutative, associative and idempotent.
 func Union(a, b Tree) Tree {
 	out := make(Tree, 0, max(len(a), len(b)))
 	for len(a) > 0 && len(b) > 0 {
@@ -122,7 +122,7 @@ func Union(a, b Tree) Tree {
 	return append(append(out, a...), b...)
 }
 
-// Leaves returns the revisions that no other builds on, the winner first, then descending.
+// Leaves returns the revisions that have no child, the winner first, then in descending order.
 func (t Tree) Leaves() []Node {
 	var out []Node
 	parents := make(map[Revision]bool, len(t))
@@ -146,7 +146,8 @@ func (t Tree) Leaves() []Node {
 	return out
 }
 
-// wins is the rule of conflicts: a live leaf before a deleted one, then the longer, then the greater.
+// wins reports whether a wins a conflict with b. A live leaf wins over a deleted one, then the higher generation wins,
+// then the greater hash.
 func wins(a, b Node) bool {
 	if a.Deleted != b.Deleted {
 		return b.Deleted
@@ -166,7 +167,7 @@ func (t Tree) Winner() (Node, bool) {
 	return l[0], true
 }
 
-// Conflicts returns the live leaves beside the winner.
+// Conflicts returns the live leaves other than the winner.
 func (t Tree) Conflicts() []Node {
 	if len(t) <= 1 {
 		return nil
@@ -191,8 +192,8 @@ func (t Tree) path(r Revision) []Node {
 	}
 }
 
-// ChangedSince collects the items that two leaves changed since their nearest common ancestor;
-// ok is false where they share none that is still known.
+// ChangedSince returns the items that two leaves changed since their nearest common ancestor. ok is false if no common
+// ancestor is known.
 func (t Tree) ChangedSince(a, b Revision) (byA, byB []string, ok bool) {
 	pa, pb := t.path(a), t.path(b)
 	for i, n := range pa {
@@ -214,9 +215,8 @@ func changed(path []Node) []string {
 	return slices.Compact(out)
 }
 
-// Prune drops all but the last keep revisions of every branch. It may be done only where every
-// known replica holds the leaves: a replica that still has a dropped ancestor as its leaf would
-// show it as a conflict.
+// Prune keeps only the last keep revisions of every branch. Call it only when every known replica holds the leaves: a
+// replica that has a dropped ancestor as its leaf would show it as a conflict.
 func (t Tree) Prune(keep int) Tree {
 	keep = max(keep, 1)
 	held := make(map[Revision]bool, len(t))
@@ -238,7 +238,7 @@ func (t Tree) Prune(keep int) Tree {
 	return out
 }
 
-// AppendTree appends the stored form of t.
+// AppendTree appends the encoding of t.
 func AppendTree(dst []byte, t Tree) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(t)))
 	for _, n := range t {
@@ -257,7 +257,7 @@ func AppendTree(dst []byte, t Tree) []byte {
 	return dst
 }
 
-// ReadTree reads what AppendTree wrote and returns the rest.
+// ReadTree decodes the output of AppendTree and returns the rest of b.
 func ReadTree(b []byte) (Tree, []byte, error) {
 	n, b, err := readCount(b, 20)
 	if err != nil {
@@ -286,7 +286,7 @@ func ReadTree(b []byte) (Tree, []byte, error) {
 			}
 			t[i].Changed = append(t[i].Changed, c)
 		}
-		// Every search relies on the order, and every walk to the root on its having an end.
+		// Searches rely on this order, and walks to the root rely on generations that decrease.
 		if t[i].Parent.Generation >= t[i].Rev.Generation || i > 0 && t[i-1].Rev.Compare(t[i].Rev) >= 0 {
 			return nil, nil, ErrCorrupt
 		}

@@ -1,5 +1,5 @@
-// Package pack takes apart what rows, histories and the messages between servers are made of: numbers, texts and
-// lists one behind another, in the forms that encoding/binary appends.
+// Package pack decodes the elements of rows, histories and messages between servers: sequences of numbers, texts and
+// lists, in the formats that encoding/binary appends.
 package pack
 
 import (
@@ -9,20 +9,20 @@ import (
 	"doublet/note"
 )
 
-// Reader reads values off the start of B. It remembers in Bad whether it ever ran short or met what cannot be:
-// then every value is zero and nothing is left, so that a whole row is read in one go and judged at its end.
+// Reader reads values from the start of B. If B was too short or malformed at any point, Bad is set, every further
+// value is zero, and B is empty. So the caller can read a whole row and check only once at its end.
 type Reader struct {
 	B   []byte
 	Bad bool
 }
 
-// Spoil says that what was read cannot be.
+// Spoil marks the input as malformed.
 func (r *Reader) Spoil() { r.Bad, r.B = true, nil }
 
-// Done says that all was read, and all of it was good.
+// Done reports whether everything was read without an error.
 func (r *Reader) Done() bool { return !r.Bad && len(r.B) == 0 }
 
-// Uvarint reads what binary.AppendUvarint appends.
+// Uvarint reads a number written by binary.AppendUvarint.
 func (r *Reader) Uvarint() uint64 {
 	v, k := binary.Uvarint(r.B)
 	if k <= 0 {
@@ -33,7 +33,7 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// Uvarint32 is Uvarint of a number of at most 32 bits.
+// Uvarint32 is Uvarint for a number of at most 32 bits.
 func (r *Reader) Uvarint32() uint32 {
 	v := r.Uvarint()
 	if v > math.MaxUint32 {
@@ -43,7 +43,7 @@ func (r *Reader) Uvarint32() uint32 {
 	return uint32(v)
 }
 
-// Varint reads what binary.AppendVarint appends.
+// Varint reads a number written by binary.AppendVarint.
 func (r *Reader) Varint() int64 {
 	v, k := binary.Varint(r.B)
 	if k <= 0 {
@@ -64,7 +64,7 @@ func (r *Reader) Fixed(dst []byte) {
 	r.B = r.B[len(dst):]
 }
 
-// Byte reads one.
+// Byte reads one byte.
 func (r *Reader) Byte() byte {
 	if len(r.B) == 0 {
 		r.Spoil()
@@ -75,7 +75,7 @@ func (r *Reader) Byte() byte {
 	return c
 }
 
-// Bool reads 0 or 1.
+// Bool reads a byte that must be 0 or 1.
 func (r *Reader) Bool() bool {
 	b := r.Byte()
 	if b > 1 {
@@ -84,14 +84,14 @@ func (r *Reader) Bool() bool {
 	return b == 1
 }
 
-// Uint32 reads four bytes, the highest first.
+// Uint32 reads four bytes, big-endian.
 func (r *Reader) Uint32() uint32 {
 	var b [4]byte
 	r.Fixed(b[:])
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// Uint64 reads eight bytes, the highest first.
+// Uint64 reads eight bytes, big-endian.
 func (r *Reader) Uint64() uint64 {
 	var b [8]byte
 	r.Fixed(b[:])
@@ -104,8 +104,8 @@ func (r *Reader) UNID() (u note.UNID) {
 	return u
 }
 
-// Count reads how many entries of at least size bytes each follow: a lie cannot ask for more memory than the bytes
-// behind it justify.
+// Count reads the number of entries that follow, each of at least size bytes. A false number cannot cause a larger
+// allocation than the rest of B justifies.
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
 	if n > uint64(len(r.B)/size) {
@@ -115,7 +115,7 @@ func (r *Reader) Count(size int) int {
 	return int(n)
 }
 
-// AtMost is Count for lists that have a bound of their own.
+// AtMost is Count with an upper bound on the number of entries.
 func (r *Reader) AtMost(most, size int) int {
 	n := r.Count(size)
 	if n > most {
@@ -125,7 +125,7 @@ func (r *Reader) AtMost(most, size int) int {
 	return n
 }
 
-// Take reads n bytes, which alias B.
+// Take reads n bytes. The result aliases B.
 func (r *Reader) Take(n int) []byte {
 	if n < 0 || n > len(r.B) {
 		r.Spoil()
@@ -136,11 +136,11 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
-// Bytes reads a length and as many bytes, which alias B.
+// Bytes reads a length and that number of bytes. The result aliases B.
 func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 
-// String is a copy of Bytes.
+// String returns a copy of Bytes.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
-// Word is String of at most so many bytes.
+// Word reads a string of at most most bytes.
 func (r *Reader) Word(most int) string { return string(r.Take(r.AtMost(most, 1))) }

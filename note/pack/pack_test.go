@@ -41,7 +41,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestShort: what ends early is bad wherever it ends, and what comes behind is zero.
+// TestShort truncates an encoding at every length: the reader is then bad, and later values are zero.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	for n := range sample() {
