@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TimeLeft returns the time until the deadline of a context, at least a millisecond, and 0 where it has none. Deadlines of contexts are in
-// system time: the clock of an environment may show another.
+// TimeLeft returns the time until the deadline of a context, at least a millisecond, or 0 if it has none. Deadlines of
+// contexts use the system's time; the clock of an environment may show another time.
 func TimeLeft(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Until(end), time.Millisecond)
@@ -14,6 +14,6 @@ func TimeLeft(ctx context.Context) time.Duration {
 	return 0
 }
 
-// Deadline returns the deadline of a socket that lies d from now. Sockets go by the system's time: the clock of an
-// environment may show another.
+// Deadline returns the deadline of a socket that lies d from now. Sockets use the system's time; the clock of an
+// environment may show another time.
 func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -1,10 +1,10 @@
-// Package env is everything a room would otherwise take from the world around it: the clock,
-// randomness, the file system, the network and goroutine starts. Tests and the simulation
-// replace them; nothing above this room calls time.Now, rand, os or go itself.
+// Package env provides everything that a package takes from the outside world: the clock, randomness, the file system,
+// the network, and the start of goroutines. Tests and the simulation replace them. No package above env calls time.Now,
+// rand, os or go directly.
 //
-// The words of the file system are those of Pebble's vfs package: the engine already speaks
-// them, and with them come a crashable in-memory file system and fault injection. It is the
-// one package of the storage engine's module that is used outside store/.
+// The types of the file system are those of Pebble's vfs package. The storage engine uses them already, and they
+// include an in-memory file system with crashes, and fault injection. Outside of store/, vfs is the only package of the
+// storage engine's module that is used.
 package env
 
 import (
@@ -24,27 +24,27 @@ type FS = vfs.FS
 // File is an open file of FS.
 type File = vfs.File
 
-// Clock tells the time and waits.
+// Clock returns the time and waits.
 type Clock interface {
 	Now() time.Time
-	// After sends the time once, d from now.
+	// After returns a channel that receives the time once, d from now.
 	After(d time.Duration) <-chan time.Time
 	// AfterFunc runs f in its own goroutine d from now, unless stop is called first.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 	Sleep(d time.Duration)
 }
 
-// Rand gives unpredictable bytes.
+// Rand produces unpredictable bytes.
 type Rand interface {
 	Read(p []byte) (int, error)
 }
 
-// Env is handed to every room that needs the world.
+// Env is passed to every package that needs the outside world.
 type Env struct {
 	Clock Clock
 	Rand  Rand
 	FS    FS
-	// Go starts a goroutine; name says what it is for.
+	// Go starts a goroutine. name describes its purpose.
 	Go func(name string, f func())
 	// Dial opens an outgoing connection.
 	Dial func(network, address string, timeout time.Duration) (net.Conn, error)
@@ -63,8 +63,8 @@ func Real(log *slog.Logger) *Env {
 			go func() {
 				defer func() {
 					if r := recover(); r != nil {
-						// A panic outside a session is a bug in the server itself; what it held is
-						// unknown, so the process ends and start-up recovers.
+						// A panic outside a session is a bug in the server itself. The state is unknown, so the process
+						// ends and the next start recovers.
 						log.Error("goroutine panicked", "name", name, "panic", r, "stack", string(debug.Stack()))
 						panic(r)
 					}
@@ -80,14 +80,14 @@ func Real(log *slog.Logger) *Env {
 	}
 }
 
-// Uint64 draws 64 random bits. A failing source ends the process: nothing can be named without it.
+// Uint64 returns 64 random bits. It panics if the source fails, because the server cannot create ids without it.
 func (e *Env) Uint64() uint64 {
 	var b [8]byte
 	e.Fill(b[:])
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Fill fills p with random bytes.
+// Fill fills p with random bytes. It panics if the source fails.
 func (e *Env) Fill(p []byte) {
 	if _, err := e.Rand.Read(p); err != nil {
 		panic("env: randomness failed: " + err.Error())

@@ -10,20 +10,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrInjected is the error of a fault that names none.
+// ErrInjected is the error of a fault that was set without an error.
 var ErrInjected = errors.New("injected fault")
 
-// ErrNoSpace is what a full device answers.
+// ErrNoSpace is the error of a full device.
 var ErrNoSpace error = syscall.ENOSPC
 
-// IsNoSpace says whether err comes from a device that is full.
+// IsNoSpace reports whether err was caused by a full device.
 func IsNoSpace(err error) bool { return errors.Is(err, ErrNoSpace) || vfs.IsNoSpaceError(err) }
 
-// Op is an operation of the file system that Faults counts and can let fail.
+// Op is an operation of the file system that Faults counts and can make fail.
 type Op uint8
 
-// The operations. OpCreate is every opening for writing (Create, OpenReadWrite, ReuseForWrite),
-// OpWrite covers Write and WriteAt, OpSync Sync, SyncData and a SyncTo that is whole.
+// The operations. OpCreate covers every opening for writing (Create, OpenReadWrite, ReuseForWrite). OpWrite covers
+// Write and WriteAt. OpSync covers Sync, SyncData, and a SyncTo that syncs everything.
 const (
 	OpCreate Op = iota
 	OpOpen
@@ -44,32 +44,32 @@ func (o Op) String() string {
 	return "unknown"
 }
 
-// Counts is what has gone through a Faults so far; failed operations are counted too.
+// Counts holds the numbers of operations and bytes that went through a Faults. Failed operations are counted too.
 type Counts struct {
 	Ops          [opCount]int64
 	BytesWritten int64
 }
 
-// Of is the number of operations of one sort.
+// Of returns the number of operations of one kind.
 func (c Counts) Of(op Op) int64 { return c.Ops[op] }
 
-// Faults is a file system that fails when told to, has only so much space, and counts.
+// Faults is a file system for tests. It can fail, it can limit the space, and it counts operations.
 type Faults struct {
 	FS
 
 	mu     sync.Mutex
 	counts Counts
 	rules  []rule
-	// space is how many bytes may still be written beyond the files' ends; negative: no limit.
+	// space is the number of bytes by which files may still grow; negative means no limit.
 	space int64
 	total int64
-	// links are names made by Link: their removal gives no space back, the other name's does.
+	// links holds the names made by Link. Removing one frees no space; removing the other name does.
 	links map[string]bool
 }
 
 type rule struct {
 	op     Op
-	left   int // operations that still pass
+	left   int // operations that still succeed
 	sticky bool
 	match  func(name string) bool
 	err    error
@@ -78,16 +78,16 @@ type rule struct {
 // WithFaults wraps fs.
 func WithFaults(fs FS) *Faults { return &Faults{FS: fs, space: -1, links: map[string]bool{}} }
 
-// FailNth lets the n-th operation of that sort from now on fail once with err (1 is the next;
-// nil is ErrInjected).
+// FailNth makes the n-th operation of that kind from now on fail once with err. The next one is n = 1. A nil err stands
+// for ErrInjected.
 func (f *Faults) FailNth(op Op, n int, err error) { f.add(rule{op: op, left: n - 1, err: err}) }
 
-// FailFrom lets every operation from the n-th on fail, until Heal.
+// FailFrom makes every operation from the n-th on fail, until Heal.
 func (f *Faults) FailFrom(op Op, n int, err error) {
 	f.add(rule{op: op, left: n - 1, sticky: true, err: err})
 }
 
-// FailFiles lets every operation of that sort fail on files whose name match accepts, until Heal.
+// FailFiles makes every operation of that kind fail on files whose name match accepts, until Heal.
 func (f *Faults) FailFiles(op Op, match func(name string) bool, err error) {
 	f.add(rule{op: op, sticky: true, match: match, err: err})
 }
@@ -101,16 +101,15 @@ func (f *Faults) add(r rule) {
 	f.rules = append(f.rules, r)
 }
 
-// Heal forgets every fault; the limit of space stays.
+// Heal removes every fault. The limit of space stays.
 func (f *Faults) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = nil
 }
 
-// SetSpace says how many bytes are free from now on; a negative number lifts the limit. Growing
-// a file takes space, removing or replacing it gives it back; what does not fit is written as
-// far as it does, and answered with ErrNoSpace.
+// SetSpace sets the number of free bytes; a negative number removes the limit. Growing a file takes space, and removing
+// or replacing it frees the space. A write that does not fit entirely is written in part and fails with ErrNoSpace.
 func (f *Faults) SetSpace(free int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,14 +117,14 @@ func (f *Faults) SetSpace(free int64) {
 	f.total = max(f.total, free)
 }
 
-// Counts returns what has gone through so far.
+// Counts returns the counts so far.
 func (f *Faults) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
 }
 
-// hit counts the operation and returns the error that it is to fail with.
+// hit counts the operation, and returns the error with which it must fail, if any.
 func (f *Faults) hit(op Op, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +147,7 @@ func (f *Faults) hit(op Op, name string) error {
 	return nil
 }
 
-// take reserves up to n bytes of space and returns how many there were.
+// take reserves up to n bytes of space and returns the number of bytes reserved.
 func (f *Faults) take(n int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +183,7 @@ func (f *Faults) sizeOf(name string) int64 {
 // Unwrap implements FS.
 func (f *Faults) Unwrap() FS { return f.FS }
 
-// GetDiskUsage implements FS: under a limit of space it tells what is left of it.
+// GetDiskUsage implements FS. If the space is limited, it returns what is left.
 func (f *Faults) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	f.mu.Lock()
 	free, total := f.space, f.total
@@ -333,8 +332,8 @@ func (f *Faults) Rename(old, new string) error {
 	return err
 }
 
-// faultFile follows its write position and size, to know which writes make the file longer.
-// Writes of one file come one after another (see vfs.File).
+// faultFile tracks its write position and size, to know which writes make the file longer. Writes of one file are
+// sequential (see vfs.File).
 type faultFile struct {
 	File
 	fs        *Faults
@@ -379,7 +378,7 @@ func (f *faultFile) write(p []byte, at int64, to func([]byte) (int, error)) (int
 	if fits > 0 || len(p) == 0 {
 		n, err = to(p[:fits])
 	}
-	// What was reserved and not used goes back.
+	// Return the reserved space that was not used.
 	used := max(0, at+int64(n)-f.size)
 	if n > 0 {
 		f.size = max(f.size, at+int64(n))

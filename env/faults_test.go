@@ -86,7 +86,7 @@ func TestFaultsFullDevice(t *testing.T) {
 	if u, err := f.GetDiskUsage("/"); err != nil || u.AvailBytes != 0 || u.UsedBytes != 10 {
 		t.Errorf("usage %+v, %v", u, err)
 	}
-	// Writing again what is there already takes no space.
+	// Overwriting existing bytes takes no space.
 	w, err := f.OpenReadWrite("a", unspecified)
 	if err != nil {
 		t.Fatal(err)

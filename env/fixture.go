@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Seeded is a Rand that gives the same bytes for the same seed. It may be used from any
-// goroutine; which of them gets which bytes is theirs to settle.
+// Seeded returns a Rand that produces the same bytes for the same seed. It may be used from any goroutine. Which
+// goroutine gets which bytes depends on their order.
 func Seeded(seed uint64) Rand {
 	var key [32]byte
 	for i := range 8 {
@@ -33,8 +33,8 @@ func (s *seeded) Read(p []byte) (int, error) {
 	return s.src.Read(p)
 }
 
-// TB is the part of testing.TB that a fixture needs; naming it here keeps package testing out of
-// the server.
+// TB is the part of testing.TB that a fixture needs. It is declared here so that the server does not import package
+// testing.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -42,7 +42,7 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Fixture is an environment for a test, with the handles that turn it.
+// Fixture is an environment for a test, with access to its clock and its faults.
 type Fixture struct {
 	*Env
 	// Time is the clock of a Fixture made by Test, nil in one made by TestRealTime.
@@ -56,12 +56,11 @@ type Fixture struct {
 	seed uint64
 }
 
-// TestStart is the time that Test's clock shows at the beginning.
+// TestStart is the initial time of Test's clock.
 var TestStart = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
-// Test makes an environment with a clock that the test moves, seeded randomness, and a file
-// system in memory that can crash, fail and be full. Sockets are real ones; the log is shown
-// when the test fails.
+// Test returns an environment with a clock that the test moves, seeded randomness, and a file system in memory that can
+// crash, fail and be full. Sockets are real. The log is printed if the test fails.
 func Test(t TB) *Fixture {
 	t.Helper()
 	clock := NewManual(TestStart)
@@ -70,7 +69,7 @@ func Test(t TB) *Fixture {
 	return f
 }
 
-// TestRealTime is Test with the real clock, for rooms that wait for what other goroutines do.
+// TestRealTime is Test with the real clock, for packages that wait for other goroutines.
 func TestRealTime(t TB) *Fixture {
 	t.Helper()
 	return newFixture(t, realClock{}, vfs.NewCrashableMem(), 1)
@@ -97,10 +96,9 @@ func newFixture(t TB, clock Clock, mem *vfs.MemFS, seed uint64) *Fixture {
 	return &Fixture{Env: e, Mem: mem, Faults: faults, t: t, seed: seed}
 }
 
-// Crash gives the environment after a power cut at this moment: every byte and directory entry
-// that was synced is there, and of the rest each block with the given chance in percent, drawn
-// from seed. The old environment goes on untouched, as if nothing had happened: its owner is to
-// drop it.
+// Crash returns the environment as it is after a power cut at this moment. It keeps every byte and directory entry that
+// was synced. Of the rest it keeps each block with a chance of unsyncedPercent, drawn from seed. The old environment is
+// not affected; the caller must stop using it.
 func (f *Fixture) Crash(unsyncedPercent int, seed uint64) *Fixture {
 	mem := f.Mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: unsyncedPercent,
@@ -111,7 +109,7 @@ func (f *Fixture) Crash(unsyncedPercent int, seed uint64) *Fixture {
 	return after
 }
 
-// logTail keeps the last part of a log.
+// logTail keeps the end of a log.
 type logTail struct {
 	mu   sync.Mutex
 	text []byte

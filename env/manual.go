@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// Manual is a clock for tests that stands still until Advance moves it. It may be used from any
-// goroutine.
+// Manual is a clock for tests. It stands still until Advance moves it. It may be used from any goroutine.
 type Manual struct {
 	mu     sync.Mutex
-	change *sync.Cond // pending, sleeps or running has changed
+	change *sync.Cond // signals that timers, sleeps or the end of a function changed
 	now    time.Time
 	timers timerHeap
 	serial uint64
-	sleeps uint64 // how often something went to sleep
+	sleeps uint64 // the number of calls of Sleep so far
 }
 
-// NewManual makes a clock that shows start.
+// NewManual returns a clock that shows start.
 func NewManual(start time.Time) *Manual {
 	m := &Manual{now: start}
 	m.change = sync.NewCond(&m.mu)
@@ -26,13 +25,13 @@ func NewManual(start time.Time) *Manual {
 
 type timer struct {
 	at     time.Time
-	serial uint64 // timers of one moment fire in the order in which they were set
+	serial uint64 // timers of the same moment fire in the order in which they were set
 	fire   func(now time.Time)
-	f      func() // instead of fire: what AfterFunc runs
-	index  int    // place in the heap, -1 once out of it
+	f      func() // the function of AfterFunc, instead of fire
+	index  int    // index in the heap, -1 when removed
 }
 
-// Now is the time shown.
+// Now returns the time of the clock.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +61,7 @@ func (m *Manual) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// Sleep implements Clock: it returns when Advance has moved the clock far enough.
+// Sleep implements Clock. It returns when Advance has moved the clock far enough.
 func (m *Manual) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -94,11 +93,10 @@ func (m *Manual) set(d time.Duration, t *timer) {
 	m.change.Broadcast()
 }
 
-// Advance moves the clock by d. Whatever falls due on the way fires in the order of its time,
-// with the clock at that time. A function of AfterFunc runs in its own goroutine, and Advance
-// goes on when it has returned or gone to Sleep on this clock; so a function that sets itself
-// again each minute runs sixty times in an hour. It must not wait for a lock that the caller of
-// Advance holds. Goroutines that a Sleep or After wakes are not waited for.
+// Advance moves the clock by d. Timers that become due fire in the order of their times, with the clock at that time. A
+// function of AfterFunc runs in its own goroutine, and Advance continues when the function has returned or sleeps on
+// this clock. So a function that sets itself again each minute runs sixty times in an hour. Such a function must not
+// wait for a lock that the caller of Advance holds. Advance does not wait for goroutines that a Sleep or After wakes.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,13 +111,13 @@ func (m *Manual) Advance(d time.Duration) {
 		}
 		m.run(t.f)
 	}
-	// A second Advance, from another goroutine, may have gone further while a function ran.
+	// Another goroutine may have advanced the clock further while a function ran.
 	if end.After(m.now) {
 		m.now = end
 	}
 }
 
-// run runs f outside the lock, and returns when f has or something has gone to sleep.
+// run runs f outside the lock. It returns when f has returned or a goroutine has called Sleep.
 func (m *Manual) run(f func()) {
 	done := false
 	sleeps := m.sleeps
@@ -135,15 +133,15 @@ func (m *Manual) run(f func()) {
 	}
 }
 
-// Pending is how many sleepers and timers wait for the clock.
+// Pending returns the number of sleepers and timers that wait for the clock.
 func (m *Manual) Pending() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.timers)
 }
 
-// AwaitPending returns when at least n sleepers and timers wait for the clock: how a test knows
-// that a goroutine has come to its Sleep, without sleeping itself.
+// AwaitPending returns when at least n sleepers and timers wait for the clock. With it a test knows that a goroutine
+// has reached its Sleep, without sleeping itself.
 func (m *Manual) AwaitPending(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

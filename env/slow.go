@@ -6,8 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// SlowSync wraps fs so that every flush to the device takes at least d longer: how a disk
-// without a power-protected cache behaves.
+// SlowSync wraps fs so that every flush to the device takes at least d longer, as on a disk without a power-protected
+// cache.
 func SlowSync(fs FS, clock Clock, d time.Duration) FS {
 	return &slowFS{FS: fs, clock: clock, d: d}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrNotRegular reports that a path names no regular file: a device or a pipe may never end, and a link may lead anywhere.
+// ErrNotRegular means that a path does not name a regular file. A device or a pipe may never end, and a link may lead
+// anywhere.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens a regular file that somebody else may have put there, and returns its size in bytes. A symbolic link to one
-// is followed.
+// OpenRegular opens a regular file that may have been put there by someone else, and returns its size in bytes. It
+// follows a symbolic link to a regular file.
 func OpenRegular(files FS, path string, how ...vfs.OpenOption) (File, int64, error) {
-	// Opening a pipe waits for its writer, so its kind comes first.
+	// Opening a pipe blocks until it has a writer, so check the kind first.
 	info, err := files.Stat(path)
 	if err != nil {
 		return nil, 0, err
@@ -33,12 +34,12 @@ func OpenRegular(files FS, path string, how ...vfs.OpenOption) (File, int64, err
 	return f, info.Size(), nil
 }
 
-// Tree reads a folder that somebody else filled. Nothing outside of the folder can be read through it, and no symbolic link is
-// followed, even one that is put there while the folder is read.
+// Tree reads a folder that was filled by someone else. It reads nothing outside the folder and follows no symbolic
+// link, not even one that is created while the folder is read.
 type Tree struct {
 	files FS
 	dir   string
-	root  *os.Root // nil where files is not the disk
+	root  *os.Root // nil if files is not the disk
 }
 
 // OpenTree opens the folder dir, which may itself be a symbolic link.
@@ -74,7 +75,8 @@ func (t *Tree) Open(path string) (io.ReadCloser, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
 	}
-	// Whoever owns the folder may replace the file after the test above: O_NONBLOCK keeps the opening of a pipe from waiting.
+	// The owner of the folder may replace the file after the check above. O_NONBLOCK keeps the opening of a pipe from
+	// blocking.
 	f, err := t.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,8 @@ func (t *Tree) Open(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// reach describes the file at a path. It is an error where the file, or a folder on the way to it, is a symbolic link.
+// reach returns information on the file at a path. It fails if the file, or a folder on the way to it, is a symbolic
+// link.
 func (t *Tree) reach(path string) (info fs.FileInfo, err error) {
 	for i := range len(path) + 1 {
 		if i < len(path) && path[i] != '/' {
@@ -105,7 +108,8 @@ func (t *Tree) reach(path string) (info fs.FileInfo, err error) {
 	return info, nil
 }
 
-// Stat describes the file at a path within the folder; of a symbolic link, the link. "." is the folder.
+// Stat returns information on the file at a path within the folder. For a symbolic link it describes the link itself.
+// "." is the folder.
 func (t *Tree) Stat(path string) (fs.FileInfo, error) {
 	if !filepath.IsLocal(path) {
 		return nil, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrInvalid}

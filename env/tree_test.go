@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestTree reads a folder in which somebody has put links that lead out of it.
+// TestTree reads a folder that contains links to files outside it.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -62,7 +62,7 @@ func TestTree(t *testing.T) {
 		}
 		must(errors.Join(f.Close(), tree.Close()))
 	}
-	// In memory there are no links; paths stay within all the same.
+	// In memory there are no links; paths must stay within the folder all the same.
 	mem := vfs.NewMem()
 	must(mem.MkdirAll("tree", 0o700))
 	tree, err := OpenTree(mem, "tree")

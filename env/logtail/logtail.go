@@ -1,5 +1,5 @@
-// Package logtail keeps the newest lines of the log in memory, so that an administrator can read them where the log
-// itself is the business of the machine: a terminal, a file, the journal.
+// Package logtail keeps the newest lines of the log in memory, so that an administrator can read them in the product.
+// The log itself goes to a terminal, a file or the journal, which only the machine's operator can read.
 package logtail
 
 import (
@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// The bounds of what is kept: lines, and bytes of one line.
+// Lines bounds the number of lines that are kept, and maxLine the bytes of one line.
 const (
 	Lines   = 2000
 	maxLine = 2000
 )
 
-// Line is one line of the log. Seq counts them from 1.
+// Line is one line of the log. Seq numbers the lines, starting at 1.
 type Line struct {
 	Seq   uint64     `json:"seq"`
 	Time  time.Time  `json:"time"`
@@ -24,7 +24,7 @@ type Line struct {
 	// Word is the level's name.
 	Word string `json:"level"`
 	Text string `json:"text"`
-	// Attrs are name=value pairs as the text handler writes them.
+	// Attrs holds name=value pairs in the format of slog's text handler.
 	Attrs string `json:"attrs,omitempty"`
 }
 
@@ -35,8 +35,8 @@ type Tail struct {
 	last uint64
 }
 
-// Since gives the lines behind seq that keep fits, the newest limit of them, oldest first; and the number of the
-// newest line there is.
+// Since returns the lines after seq that keep accepts: the newest limit of them, oldest first. It also returns the
+// number of the newest line of all.
 func (t *Tail) Since(seq uint64, limit int, keep func(*Line) bool) (list []Line, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,18 +59,18 @@ func (t *Tail) add(l Line) {
 	t.ring[t.last%Lines] = l
 }
 
-// Handler writes to another handler, and keeps what it wrote.
+// Handler passes records to another handler and keeps their text.
 type Handler struct {
 	slog.Handler
 	tail  *Tail
-	attrs string // of WithAttrs, as text
-	group string // of WithGroup, with its dot
+	attrs string // those of WithAttrs, as text
+	group string // that of WithGroup, with a dot at the end
 }
 
-// New makes a handler with an empty tail in front of next.
+// New returns a handler with an empty tail that passes records to next.
 func New(next slog.Handler) *Handler { return &Handler{Handler: next, tail: &Tail{}} }
 
-// Of is the tail of a logger, nil where it keeps none.
+// Of returns the tail of a logger, or nil if it has none.
 func Of(l *slog.Logger) *Tail {
 	if h, ok := l.Handler().(*Handler); ok {
 		return h.tail
@@ -78,8 +78,8 @@ func Of(l *slog.Logger) *Tail {
 	return nil
 }
 
-// Enabled implements slog.Handler. What administrators did is kept whatever the log's level is, so lines of the level
-// Info and above are.
+// Enabled implements slog.Handler. Lines of level Info and above are always kept, whatever the log's level, because
+// they include the actions of administrators.
 func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || h.Handler.Enabled(ctx, level)
 }
@@ -138,7 +138,7 @@ func write(b *strings.Builder, group string, a slog.Attr) {
 	b.WriteString(group + a.Key + "=" + text)
 }
 
-// quoted is a text in quotes on one line.
+// quoted returns a text in quotes on one line.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s) + `"`
 }
