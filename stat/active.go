@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// The windows, in minutes, in which Active counts.
+// The windows of Active, in minutes.
 var activeWindows = [...]int{1, 3, 5, 15, 30}
 
 const (
 	activeShards = 16
-	// shardLimit bounds the memory: 16 × 8,192 ids, about 6 MB, when all are in use.
+	// shardLimit bounds the memory: 16 shards of 8,192 ids take about 6 MB when all are in use.
 	shardLimit = 8192
 	activeKept = 30 * 60 // seconds
 )
 
-// Active counts the distinct ids that did something within the last 1, 3, 5, 15 and 30 minutes:
-// Domino's Server.Users.Active15Min. It is exact up to about 130,000 ids in half an hour. Above
-// that a shard keeps a sample (every id whose hash ends in so many zeros) and multiplies, so the
-// memory stays bounded and the count is off by about 1 %.
+// Active counts the distinct ids that were active within the last 1, 3, 5, 15 and 30 minutes, as Domino's
+// Server.Users.Active15Min. It is exact up to about 130,000 ids in half an hour. Above that, a shard keeps a sample
+// (the ids whose hash ends in a number of zero bits) and multiplies. So the memory is bounded, and the count is off by
+// about 1 %.
 type Active struct {
 	tree   *Tree
 	shards [activeShards]activeShard
@@ -30,13 +30,13 @@ type Active struct {
 type activeShard struct {
 	mu   sync.Mutex
 	seen map[[16]byte]int64 // second of the last activity
-	// level is the number of zero bits that a hash must end in to be kept. It falls back to 0
-	// only when the shard is empty: ids left out earlier could not be brought back.
+	// level is the number of zero bits in which a hash must end to be kept. It returns to 0 only when the shard is
+	// empty, because ids that were left out earlier cannot be recovered.
 	level int
 }
 
-// Active returns the statistic of that name; it stands in the tree as <name>.Active1Min,
-// Active3Min, Active5Min, Active15Min and Active30Min.
+// Active returns the statistic with that name. It appears in the tree as <name>.Active1Min, Active3Min, Active5Min,
+// Active15Min and Active30Min.
 func (t *Tree) Active(name, help string) *Active {
 	a := register(t, name+".Active", help+" active within the last minute", func() *Active { return newActive(t) })
 	for _, m := range activeWindows {
@@ -54,7 +54,7 @@ func newActive(t *Tree) *Active {
 	return a
 }
 
-// mixID spreads the bits of an id, which may be a counter as well as a random number.
+// mixID mixes the bits of an id, which may be a counter or a random number.
 func mixID(id [16]byte) uint64 {
 	h := binary.LittleEndian.Uint64(id[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(id[8:])*0x9e3779b97f4a7c15, 31)
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
@@ -62,7 +62,7 @@ func mixID(id [16]byte) uint64 {
 	return h ^ h>>33
 }
 
-// Touch says that id did something now.
+// Touch records that id is active now.
 func (a *Active) Touch(id [16]byte) {
 	h := mixID(id)
 	s := &a.shards[h>>60]
@@ -81,7 +81,7 @@ func (a *Active) Touch(id [16]byte) {
 	s.seen[id] = now
 }
 
-// expire drops the ids that no window covers any more.
+// expire removes the ids that no window covers any more.
 func (s *activeShard) expire(now int64) {
 	for id, at := range s.seen {
 		if now-at >= activeKept {
@@ -93,8 +93,8 @@ func (s *activeShard) expire(now int64) {
 	}
 }
 
-// shrink makes room: it drops what has expired, and halves the sample while that leaves the
-// shard more than three quarters full, so that the next shrink is far away.
+// shrink makes room. It removes expired ids, and then halves the sample while the shard is more than three quarters
+// full, so that the next shrink is not needed soon.
 func (s *activeShard) shrink(now int64) {
 	s.expire(now)
 	for len(s.seen) > shardLimit*3/4 && s.level < 60 {
@@ -107,7 +107,7 @@ func (s *activeShard) shrink(now int64) {
 	}
 }
 
-// Within counts the distinct ids active within the last d, at most 30 minutes.
+// Within returns the number of distinct ids active within the last d, at most 30 minutes.
 func (a *Active) Within(d time.Duration) uint64 {
 	now := a.tree.now().Unix()
 	window := int64(d / time.Second)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Unit is what a histogram's whole numbers count.
+// Unit is the unit of a histogram's observations.
 type Unit uint8
 
 // Units of observations. Seconds are observed in nanoseconds and shown in seconds.
@@ -26,7 +26,7 @@ func (u Unit) String() string {
 	return ""
 }
 
-// scale turns an observation into the unit shown.
+// scale converts an observation to the unit shown.
 func (u Unit) scale(v float64) float64 {
 	if u == Seconds {
 		return v / float64(time.Second)
@@ -34,16 +34,16 @@ func (u Unit) scale(v float64) float64 {
 	return v
 }
 
-// Buckets are log-linear: each power of two is cut into 16 equal parts, so a quantile is off by
-// at most 1/32 (3.2 %), whatever the range; below 16 every number has a bucket of its own.
+// Buckets are log-linear: each power of two is divided into 16 equal parts, so a quantile is off by at most 1/32 (3.2
+// %) over the whole range. Each number below 16 has its own bucket.
 const (
 	subBits     = 4
 	subBuckets  = 1 << subBits
 	bucketCount = (64 - subBits) * subBuckets
 )
 
-// Histogram is a distribution of whole numbers ≥ 0. Observe is lock-free. It takes 8 KB,
-// whatever it sees. The zero value counts in units of Count.
+// Histogram is a distribution of whole numbers ≥ 0. Observe is lock-free. A Histogram takes 8 KB, whatever it holds.
+// The zero value has the unit Count.
 type Histogram struct {
 	unit    Unit
 	sum     atomic.Uint64
@@ -51,7 +51,7 @@ type Histogram struct {
 	buckets [bucketCount]atomic.Uint64
 }
 
-// Observe takes one observation in the histogram's unit. A negative one counts as 0.
+// Observe adds one observation in the histogram's unit. A negative one counts as 0.
 func (h *Histogram) Observe(v int64) {
 	v = max(v, 0)
 	h.buckets[bucketOf(uint64(v))].Add(1)
@@ -61,7 +61,7 @@ func (h *Histogram) Observe(v int64) {
 	}
 }
 
-// ObserveDuration takes one observation of a histogram in Seconds.
+// ObserveDuration adds one observation to a histogram in Seconds.
 func (h *Histogram) ObserveDuration(d time.Duration) { h.Observe(int64(d)) }
 
 func bucketOf(v uint64) int {
@@ -72,7 +72,7 @@ func bucketOf(v uint64) int {
 	return exp*subBuckets + int(v>>exp)
 }
 
-// bucketLow is the smallest number in bucket i.
+// bucketLow returns the smallest number in bucket i.
 func bucketLow(i int) uint64 {
 	if i < 2*subBuckets {
 		return uint64(i)
@@ -81,7 +81,7 @@ func bucketLow(i int) uint64 {
 	return uint64(subBuckets+i%subBuckets) << exp
 }
 
-// Distribution is a histogram at one moment, in the histogram's unit as shown.
+// Distribution is a copy of a histogram at one moment, in the unit shown.
 type Distribution struct {
 	Count          uint64
 	Sum, Mean, Max float64
@@ -90,7 +90,7 @@ type Distribution struct {
 	buckets [bucketCount]uint64
 }
 
-// Distribution reads the histogram. Observations made meanwhile may be in it or not.
+// Distribution returns a copy of the histogram. It may or may not contain observations made at the same time.
 func (h *Histogram) Distribution() *Distribution {
 	d := &Distribution{unit: h.unit}
 	for i := range h.buckets {
@@ -106,8 +106,8 @@ func (h *Histogram) Distribution() *Distribution {
 	return d
 }
 
-// Quantile is the value below which the share q (0 … 1) of the observations lies, off by at
-// most 3.2 %; 0 if there are none.
+// Quantile returns the value below which the fraction q (0 … 1) of the observations lies, off by at most 3.2 %; 0 if
+// there are none.
 func (d *Distribution) Quantile(q float64) float64 {
 	if d.Count == 0 {
 		return 0
@@ -129,7 +129,7 @@ func (d *Distribution) Quantile(q float64) float64 {
 	return d.Max
 }
 
-// below counts the observations smaller than 1<<exp; exp ≥ subBits.
+// below returns the number of observations smaller than 1<<exp; exp must be at least subBits.
 func (d *Distribution) below(exp int) uint64 {
 	var n uint64
 	for i := 0; i < bucketOf(1<<exp); i++ {

@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collector shows the tree to a Prometheus registry. Names become snake case behind
-// `doublet_`; counters end in `_total`, histograms in their unit; a text is a gauge of 1 that
-// ends in `_info` and carries it as the label `value`.
+// Collector returns a Prometheus collector for the tree. Names are converted to snake case with the prefix `doublet_`.
+// Counters end in `_total`, histograms in their unit. A text is a gauge of 1 that ends in `_info` and has the text in
+// the label `value`.
 func (t *Tree) Collector() prometheus.Collector { return collector{t} }
 
 type collector struct{ tree *Tree }
 
-// Describe sends nothing: what is in the tree is known only when it is read.
+// Describe sends nothing, because the statistics of the tree are known only when it is read.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
@@ -52,9 +52,8 @@ func promConst(name, help string, kind prometheus.ValueType, v float64, label ..
 	return m
 }
 
-// promRange holds the powers of two at which a unit's buckets are cut for Prometheus, the same
-// at every scrape: 1 µs … 69 s, 64 B … 1 GB, 16 … 16 M. An observation equal to a bound is
-// counted in the bucket above it.
+// promRange returns the powers of two that bound a unit's buckets in Prometheus. They are the same at every scrape: 1
+// µs … 69 s, 64 B … 1 GB, 16 … 16 M. An observation equal to a bound is counted in the bucket above it.
 func promRange(u Unit) (from, to int) {
 	switch u {
 	case Seconds:
@@ -78,9 +77,8 @@ func promHistogram(base, help string, h *Histogram) prometheus.Metric {
 	return prometheus.MustNewConstHistogram(prometheus.NewDesc(base, help, nil, nil), d.Count, d.Sum, buckets)
 }
 
-// promName is the dotted name in snake case: Database.DbCache.CurrentEntries is
-// doublet_database_db_cache_current_entries, Server.Users.Active15Min is
-// doublet_server_users_active15_min.
+// promName returns the dotted name in snake case: Database.DbCache.CurrentEntries becomes
+// doublet_database_db_cache_current_entries, Server.Users.Active15Min becomes doublet_server_users_active15_min.
 func promName(name string) string {
 	upper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
 	var b strings.Builder
@@ -92,8 +90,8 @@ func promName(name string) string {
 			continue
 		}
 		if upper(c) && i > 0 && name[i-1] != '.' && name[i-1] != '_' {
-			// A word starts at a capital that follows a small letter or digit, or that follows
-			// capitals and is itself followed by a small letter: SMTPSessions, smtp_sessions.
+			// A word starts at a capital after a small letter or digit. It also starts at a capital after capitals if a
+			// small letter follows: SMTPSessions becomes smtp_sessions.
 			next := i+1 < len(name) && 'a' <= name[i+1] && name[i+1] <= 'z'
 			if !upper(name[i-1]) || next {
 				b.WriteByte('_')

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Rate counts events and keeps how many there were per minute: Domino's Server.Trans. It stands
-// in the tree as four statistics: <name>.Total, <name>.PerMinute (the last full minute),
-// <name>.PerMinute.Peak and <name>.PerMinute.Peak.Time.
+// Rate counts events in total and per minute, as Domino's Server.Trans. It appears in the tree as four statistics:
+// <name>.Total, <name>.PerMinute (the last full minute), <name>.PerMinute.Peak and <name>.PerMinute.Peak.Time.
 type Rate struct {
 	tree   *Tree
 	total  atomic.Uint64
@@ -21,7 +20,7 @@ type Rate struct {
 	peakTime int64 // minute of the peak
 }
 
-// Rate returns the rate of that name.
+// Rate returns the rate with that name.
 func (t *Tree) Rate(name, help string) *Rate {
 	r := register(t, name+".PerMinute", help+" in the last full minute", func() *Rate {
 		r := &Rate{tree: t}
@@ -48,7 +47,7 @@ func (r *Rate) now() int64 { return r.tree.now().Unix() / 60 }
 // Inc counts one event.
 func (r *Rate) Inc() { r.Add(1) }
 
-// Add counts n events. Only the first of a minute takes a lock.
+// Add counts n events. Only the first call in a minute takes a lock.
 func (r *Rate) Add(n uint64) {
 	if now := r.now(); now != r.minute.Load() {
 		r.roll(now)
@@ -56,8 +55,8 @@ func (r *Rate) Add(n uint64) {
 	r.total.Add(n)
 }
 
-// roll closes the window if its minute is over. What is counted while it rolls may fall on
-// either side; no event is lost or counted twice.
+// roll closes the window if its minute is over. Events that are counted at the same time may fall on either side, but
+// no event is lost or counted twice.
 func (r *Rate) roll(now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,11 +77,11 @@ func (r *Rate) roll(now int64) {
 	r.minute.Store(now)
 }
 
-// Total is the number of events since the server started.
+// Total returns the number of events since the server started.
 func (r *Rate) Total() uint64 { return r.total.Load() }
 
-// PerMinute is the number of events of the last full minute, and of the busiest one with the
-// moment when that began.
+// PerMinute returns the number of events of the last full minute, and of the busiest minute with the time at which that
+// began.
 func (r *Rate) PerMinute() (last, peak uint64, at time.Time) {
 	r.roll(r.now())
 	r.mu.Lock()

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Entry is one line of `show stat`. A histogram gives several.
+// Entry is one line of `show stat`. A histogram has several entries.
 type Entry struct {
 	Name  string  `json:"name"`
 	Kind  Kind    `json:"kind"`
 	Value float64 `json:"value"`
-	Text  string  `json:"text,omitempty"` // the value of a KindText, else empty
+	Text  string  `json:"text,omitempty"` // the value of a KindText, otherwise empty
 	Unit  string  `json:"unit,omitempty"` // "seconds", "bytes" or empty
 	Help  string  `json:"help,omitempty"`
 }
 
-// String is the entry as Domino's console prints it: `Mail.Delivered = 1234`.
+// String returns the entry as Domino's console prints it: `Mail.Delivered = 1234`.
 func (e Entry) String() string { return e.Name + " = " + e.ValueText() }
 
-// ValueText is the value for people: whole numbers without a point, others with at most six
-// significant digits.
+// ValueText returns the value for people: whole numbers without a decimal point, others with at most six significant
+// digits.
 func (e Entry) ValueText() string {
 	if e.Kind == KindText {
 		return e.Text
@@ -48,9 +48,9 @@ func (t *Tree) Snapshot(pattern string) []Entry {
 	return all
 }
 
-// Match says whether a dotted name fits a console pattern, in any case of letters: `*` stands
-// for any run of characters, dots too, and `?` for one; a pattern without either stands for
-// that name and everything below it (`Mail` for `Mail.Delivered`); the empty one for all.
+// Match reports whether a dotted name matches a console pattern, ignoring case. `*` matches any sequence of characters,
+// including dots, and `?` matches one character. A pattern without either matches that name and everything below it
+// (`Mail` matches `Mail.Delivered`). An empty pattern matches every name.
 func Match(pattern, name string) bool {
 	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
 	if pattern == "" {
@@ -59,7 +59,7 @@ func Match(pattern, name string) bool {
 	if !strings.ContainsAny(pattern, "*?") {
 		return name == pattern || strings.HasPrefix(name, strings.TrimSuffix(pattern, ".")+".")
 	}
-	// Greedy matching that goes back to the last star only: at most len(pattern)·len(name) steps.
+	// Greedy matching that backtracks only to the last star takes at most len(pattern)·len(name) steps.
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
 		switch {

@@ -1,7 +1,6 @@
-// Package stat holds a server's statistics: counters, gauges, histograms, rates and active
-// users under one tree of dotted names, as Domino has them (`Mail.TotalRouted`,
-// `Server.Users.Active15Min`). `show stat` reads them through Snapshot, Prometheus through
-// Collector. Counting is lock-free and allocates nothing; reading may lock.
+// Package stat holds a server's statistics: counters, gauges, histograms, rates and active users in one tree of dotted
+// names, as in Domino (`Mail.TotalRouted`, `Server.Users.Active15Min`). `show stat` reads them through Snapshot,
+// Prometheus through Collector. Counting is lock-free and allocates nothing; reading may lock.
 package stat
 
 import (
@@ -15,15 +14,15 @@ type Clock interface {
 	Now() time.Time
 }
 
-// Kind says how an Entry's value behaves.
+// Kind is the kind of an Entry's value.
 type Kind uint8
 
 // The kinds of statistic.
 const (
-	KindCounter   Kind = iota + 1 // only grows while the server runs
-	KindGauge                     // goes up and down
-	KindHistogram                 // a figure of a distribution (count, mean, quantile, maximum)
-	KindText                      // a word, such as a version or a state
+	KindCounter   Kind = iota + 1 // only increases while the server runs
+	KindGauge                     // increases and decreases
+	KindHistogram                 // one value of a distribution (count, mean, quantile, maximum)
+	KindText                      // a text, such as a version or a state
 )
 
 func (k Kind) String() string {
@@ -40,10 +39,10 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// MarshalText gives the kind's word to JSON.
+// MarshalText returns the name of the kind, for JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the output of MarshalText.
 func (k *Kind) UnmarshalText(word []byte) error {
 	for have := KindCounter; have <= KindText; have++ {
 		if have.String() == string(word) {
@@ -54,10 +53,10 @@ func (k *Kind) UnmarshalText(word []byte) error {
 	return fmt.Errorf("stat: no kind %q", word)
 }
 
-// metric is anything that stands in the tree under a name of its own.
+// metric is anything that has a name in the tree.
 type metric interface {
 	kind() Kind
-	// entries appends what Snapshot shows of the metric.
+	// entries appends the entries that Snapshot shows for the metric.
 	entries(name, help string, to []Entry) []Entry
 }
 
@@ -66,15 +65,14 @@ type named struct {
 	metric     metric
 }
 
-// Tree is one name tree of statistics. A server has one. Its methods may be called from any
-// goroutine.
+// Tree is a tree of statistics by name. A server has one. Its methods may be called from any goroutine.
 //
-// Asking for a name a second time with the same kind gives the same object (several doors
-// count into one name); for GaugeFunc and Text the newer function replaces the older one (a
-// store that was closed and opened again). Asking with another kind, or for a name that is not
-// made of dotted words, is a mistake in the program and panics.
+// Asking for a name again with the same kind returns the same object, so that several packages can count under one
+// name. For GaugeFunc, CounterFunc and Text the newer function replaces the older one, as when a store is closed and
+// opened again. Asking for a name with another kind, or for one that does not consist of dotted words, is a bug and
+// panics.
 //
-// A nil *Tree hands out working statistics that nobody can read: for tests and tools.
+// A nil *Tree returns working statistics that nobody can read, for tests and tools.
 type Tree struct {
 	clock Clock
 
@@ -83,12 +81,12 @@ type Tree struct {
 	byProm map[string]string // Prometheus base name -> dotted name
 }
 
-// New makes an empty tree. clock is the server's (env.Clock).
+// New returns an empty tree. clock is the server's (env.Clock).
 func New(clock Clock) *Tree {
 	return &Tree{clock: clock, byName: map[string]*named{}, byProm: map[string]string{}}
 }
 
-// register returns what stands under name, or what create makes.
+// register returns the metric with that name, or adds the one that create returns.
 func register[M metric](t *Tree, name, help string, create func() M) M {
 	if t == nil {
 		return create()
@@ -115,33 +113,32 @@ func register[M metric](t *Tree, name, help string, create func() M) M {
 	return m
 }
 
-// Counter returns the counter of that name.
+// Counter returns the counter with that name.
 func (t *Tree) Counter(name, help string) *Counter {
 	return register(t, name, help, func() *Counter { return new(Counter) })
 }
 
-// Gauge returns the gauge of that name.
+// Gauge returns the gauge with that name.
 func (t *Tree) Gauge(name, help string) *Gauge {
 	return register(t, name, help, func() *Gauge { return new(Gauge) })
 }
 
-// GaugeFunc puts a gauge into the tree whose value is asked for when it is read. f must be fast
-// and safe for concurrent use.
+// GaugeFunc adds a gauge whose value f returns when the gauge is read. f must be fast and safe for concurrent use.
 func (t *Tree) GaugeFunc(name, help string, f func() float64) {
 	register(t, name, help, func() *gaugeFunc { return new(gaugeFunc) }).f.Store(&f)
 }
 
-// CounterFunc is GaugeFunc for a number that only grows and is counted elsewhere.
+// CounterFunc is GaugeFunc for a number that only increases and is counted elsewhere.
 func (t *Tree) CounterFunc(name, help string, f func() float64) {
 	register(t, name, help, func() *counterFunc { return new(counterFunc) }).f.Store(&f)
 }
 
-// Text puts a word into the tree that is asked for when it is read.
+// Text adds a text that f returns when it is read.
 func (t *Tree) Text(name, help string, f func() string) {
 	register(t, name, help, func() *text { return new(text) }).f.Store(&f)
 }
 
-// Histogram returns the histogram of that name, whose observations are in unit.
+// Histogram returns the histogram with that name. Its observations are in unit.
 func (t *Tree) Histogram(name, help string, unit Unit) *Histogram {
 	h := register(t, name, help, func() *Histogram { return &Histogram{unit: unit} })
 	if h.unit != unit {
@@ -150,7 +147,7 @@ func (t *Tree) Histogram(name, help string, unit Unit) *Histogram {
 	return h
 }
 
-// now is the tree's time. Without a tree every moment is the same one.
+// now returns the tree's time. For a nil tree it is always the zero time.
 func (t *Tree) now() time.Time {
 	if t == nil {
 		return time.Time{}
@@ -158,8 +155,8 @@ func (t *Tree) now() time.Time {
 	return t.clock.Now()
 }
 
-// all returns the tree's metrics in no order, without holding the lock while they are read:
-// a GaugeFunc may itself register or read statistics.
+// all returns the tree's metrics in no order. The caller reads them without the lock, because a GaugeFunc may itself
+// register or read statistics.
 func (t *Tree) all() []*named {
 	if t == nil {
 		return nil
@@ -173,8 +170,8 @@ func (t *Tree) all() []*named {
 	return out
 }
 
-// validName accepts words of letters, digits and underscores, each starting with a letter or
-// digit, joined by dots; the first starts with a letter.
+// validName reports whether name consists of words of letters, digits and underscores, joined by dots. Each word starts
+// with a letter or digit, and the first one with a letter.
 func validName(name string) bool {
 	start := true
 	for i := 0; i < len(name); i++ {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Counter is a number that only grows while the server runs. The zero value is ready.
+// Counter is a number that only increases while the server runs. The zero value is ready to use.
 type Counter struct{ n atomic.Uint64 }
 
 // Inc adds one.
@@ -14,7 +14,7 @@ func (c *Counter) Inc() { c.n.Add(1) }
 // Add adds n.
 func (c *Counter) Add(n uint64) { c.n.Add(n) }
 
-// Value is the present count.
+// Value returns the present count.
 func (c *Counter) Value() uint64 { return c.n.Load() }
 
 func (c *Counter) kind() Kind { return KindCounter }
@@ -23,8 +23,8 @@ func (c *Counter) entries(name, help string, to []Entry) []Entry {
 	return append(to, Entry{Name: name, Help: help, Kind: KindCounter, Value: float64(c.Value())})
 }
 
-// Gauge is a whole number that goes up and down: open sessions, entries of a cache. The zero
-// value is ready.
+// Gauge is a whole number that increases and decreases, such as open sessions or entries of a cache. The zero value is
+// ready to use.
 type Gauge struct{ n atomic.Int64 }
 
 // Set sets the value.
@@ -33,10 +33,10 @@ func (g *Gauge) Set(n int64) { g.n.Store(n) }
 // Add adds n, which may be negative, and returns the new value.
 func (g *Gauge) Add(n int64) int64 { return g.n.Add(n) }
 
-// Max raises the gauge to n if it is below it: for peaks.
+// Max raises the gauge to n if it is lower. It records peaks.
 func (g *Gauge) Max(n int64) { raise(&g.n, n) }
 
-// Value is the present value.
+// Value returns the present value.
 func (g *Gauge) Value() int64 { return g.n.Load() }
 
 func (g *Gauge) kind() Kind { return KindGauge }
@@ -61,7 +61,7 @@ type gaugeFunc struct {
 func (g *gaugeFunc) kind() Kind { return KindGauge }
 
 func (g *gaugeFunc) value() float64 {
-	// Between its registration and its function's arrival a gauge has no value yet.
+	// A gauge has no value between its registration and the storing of its function.
 	if f := g.f.Load(); f != nil {
 		return (*f)()
 	}
