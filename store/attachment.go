@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// settleNamed works out which objects a note's stored revisions named before the update and name
-// after it: the winner's attachments and those of every conflict.
+// settleNamed finds the objects that a note's stored revisions reference before and after the update: the attachments
+// of the winner and of every conflict.
 func (w *Writer) settleNamed(t *txNote) error {
 	if t.content == nil && t.row != nil {
 		return nil
@@ -43,7 +43,7 @@ func (w *Writer) settleNamed(t *txNote) error {
 	t.named = naming(t.named, &t.content.Content)
 	conflicts := t.content.Tree.Conflicts()
 	for _, n := range conflicts {
-		// Leaves that the update left alone are stored; one that is damaged keeps its references.
+		// Leaves that the update did not change are stored. A damaged one keeps its references.
 		if c, err := w.Leaf(t.id, n.Rev); err == nil {
 			t.named = naming(t.named, c)
 		}
@@ -52,9 +52,9 @@ func (w *Writer) settleNamed(t *txNote) error {
 	return w.present(t)
 }
 
-// present refuses a note that newly names an object which is neither stored nor brought along: a
-// reference must never lead to nothing. Objects that are stored already are pinned by the caller
-// (Attach, Keep), or by the note of this update's databases that they are copied from.
+// present returns an error if a note newly references an object that is neither stored nor added by the update: a
+// reference must always lead to an object. Objects that are stored already are pinned by the caller (Attach, Keep), or
+// by the note in this update's databases that they are copied from.
 func (w *Writer) present(t *txNote) error {
 	for d := range t.named {
 		if t.wasNamed[d] || slices.ContainsFunc(w.objects, func(o *Object) bool { return o.Digest == d }) {
@@ -77,7 +77,7 @@ func naming(m map[note.Digest]bool, c *note.Content) map[note.Digest]bool {
 	return m
 }
 
-// dropReferences removes every reference that a note holds, when its whole database goes.
+// dropReferences removes every reference that a note holds, when its whole database is removed.
 func dropReferences(r pebble.Reader, b *pebble.Batch, db uint32, id note.ID, n *layout.Note) error {
 	if n.Recipe != 0 {
 		del(b, layout.RecipeRefKey(n.Recipe, db, id))

@@ -10,10 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// settle works out, from each note before and after, what the update means for the ledger, the
-// folder heads, the counters of chunks and the database's sizes. It may read and may fail; write
-// only prints what settle decided. Every index follows from this difference alone, so no caller
-// can forget one.
+// settle compares each note before and after the update. From the difference it derives the changes to the ledger, the
+// folder heads, the counters of chunks and the sizes of the database. settle may read and may fail; write only encodes
+// the result. Every index follows from this difference alone, so no caller can forget to update one.
 func (w *Writer) settle() error {
 	if w.numbers {
 		if err := w.numberAll(); err != nil {
@@ -26,10 +25,10 @@ func (w *Writer) settle() error {
 	for _, id := range w.order {
 		t := w.dirty[id]
 		if t.orig == nil && t.row == nil {
-			continue // made and destroyed within one update
+			continue // created and destroyed within one update
 		}
 		if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
-			t.dropMessage() // it was kept for the places that the home had not ended
+			t.dropMessage() // the stub was kept for memberships that the home had not ended
 		}
 		if err := w.settleMembers(t); err != nil {
 			return err
@@ -48,7 +47,7 @@ func (w *Writer) settle() error {
 	return nil
 }
 
-// settleMod gives a changed note its MODSEQ.
+// settleMod assigns a MODSEQ to a changed note.
 func (w *Writer) settleMod(t *txNote) error {
 	switch {
 	case t.row == nil:
@@ -59,7 +58,7 @@ func (w *Writer) settleMod(t *txNote) error {
 		return nil
 	case t.row.Stub:
 		if w.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
-			w.expunged(t, layout.Membership{}, true) // followers go by MODSEQ: what has none never comes to them
+			w.expunged(t, layout.Membership{}, true) // followers read by MODSEQ, so a stub without one would never reach them
 		}
 		return nil
 	default:
@@ -79,7 +78,7 @@ func (w *Writer) settleMod(t *txNote) error {
 	return nil
 }
 
-// leaveUnnumbered marks a change that the home is to number. The numbers that the note has stay.
+// leaveUnnumbered marks a change for the home to number. The note keeps the numbers that it has.
 func (w *Writer) leaveUnnumbered(t *txNote) {
 	if t.orig != nil && !t.orig.Listed() {
 		t.row.Mod = 0
@@ -90,14 +89,14 @@ func (w *Writer) leaveUnnumbered(t *txNote) {
 	}
 }
 
-// sameLeaves says that two contents have the same revisions at the ends of their branches: of the rest a
-// replica may have forgotten more than another.
+// sameLeaves reports whether two contents have the same leaf revisions. Older revisions are not compared, because each
+// replica prunes them on its own.
 func sameLeaves(a, b *layout.Content) bool {
 	return a != nil && slices.EqualFunc(a.Tree.Leaves(), b.Tree.Leaves(), func(x, y note.Node) bool { return x.Rev == y.Rev })
 }
 
-// unchanged says that a note was looked at for changing and is what it was: it gets no new numbers.
-// Applying twice, setting what is set, and a refused change tell nobody anything.
+// unchanged reports whether a note was loaded for changing but did not change. It gets no new numbers then, so applying
+// a change twice, setting the present value, and a refused change notify nobody.
 func (t *txNote) unchanged() bool {
 	if t.orig == nil || t.row == nil || t.content != nil || t.renewed || t.again {
 		return false
@@ -164,7 +163,7 @@ func (w *Writer) settleMembers(t *txNote) error {
 	return nil
 }
 
-// listKeywords puts the keywords of a note on the lists of its folders.
+// listKeywords adds the keywords of a note to the lists of its folders.
 func (w *Writer) listKeywords(n *layout.Note, in []layout.Membership) error {
 	for _, m := range in {
 		if f := w.st.folder(m.Folder); f == nil || f.KnowsKeywords(n) {
@@ -219,7 +218,7 @@ func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size u
 		w.expunged(t, m, gone)
 	}
 	if w.st.folder(m.Folder) == nil {
-		return nil // the folder goes too, with all its rows
+		return nil // the folder is removed too, with all its rows
 	}
 	h, err := w.head(m.Folder)
 	if err != nil {
@@ -247,7 +246,7 @@ func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size u
 	return nil
 }
 
-// remark follows changes of \Deleted and \Seen on a membership that stays.
+// remark applies changes of \Deleted and \Seen to a membership that stays.
 func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, seenAfter []note.UNID) error {
 	if before.Deleted == after.Deleted && slices.Equal(seenBefore, seenAfter) {
 		return nil
@@ -285,7 +284,7 @@ func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, 
 	return nil
 }
 
-// expunged gives a MODSEQ to the end of a membership, so that clients can be told of it later.
+// expunged assigns a MODSEQ to the end of a membership, so that clients can be told of it later.
 func (w *Writer) expunged(t *txNote, m layout.Membership, gone bool) {
 	st := w.mutable()
 	st.counters.Ledger.NextMod()
@@ -318,7 +317,7 @@ func (w *Writer) settleSizes(t *txNote) {
 	}
 }
 
-// chunk returns the counters of the chunk that a UID falls into, for changing.
+// chunk returns the counters of the chunk that holds a UID, for changing.
 func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 	k := chunkKey{folder, uid >> layout.ChunkShift}
 	if c, ok := w.chunks[k]; ok {
@@ -343,7 +342,7 @@ func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 	return c, err
 }
 
-// write prints what settle decided into the batch. Each changed note takes a sequence from seq.
+// write encodes what settle derived into the batch. Each changed note takes the next sequence, starting at *seq.
 func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []layout.FeedItem {
 	db := w.db.num
 	st := w.mutable()
@@ -366,7 +365,7 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 		w.writeNote(b, t, *seq)
 		*seq++
 	}
-	if len(w.order) == 0 { // only the database's own numbers changed
+	if len(w.order) == 0 { // only the state of the database changed
 		st.counters.Seq = *seq
 		*seq++
 	}
@@ -378,7 +377,7 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 	return feed
 }
 
-// sameRow says that the note keeps its row under its MODSEQ.
+// sameRow reports whether the note keeps its row under its MODSEQ.
 func (w *Writer) sameRow(t *txNote) bool {
 	return !w.renewed && t.orig != nil && t.orig.Listed() && t.row != nil && t.row.Listed() && t.row.Mod == t.orig.Mod
 }
@@ -440,8 +439,8 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	}
 }
 
-// writeReferences puts a row for everything shared that the note names, and removes those of what
-// it names no more; what may have lost its last reference is noted for the sweeper.
+// writeReferences writes a row for every shared recipe and object that the note references, and removes the rows of
+// those that it no longer references. It records for the sweeper what may have lost its last reference.
 func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
 	var before, after note.RecipeID
 	if t.orig != nil {
@@ -475,10 +474,10 @@ func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
 	}
 }
 
-// writeIndex prints the folder index, heads, expunges and names.
+// writeIndex encodes the changes of the folder index, heads, expunges and names.
 func (w *Writer) writeIndex(b *pebble.Batch) {
 	db := w.db.num
-	// Removals first: when a folder is numbered again, one note gets the UID that another had.
+	// Removals come first: when a folder is renumbered, one note can get the UID that another had.
 	for _, m := range w.members {
 		if m.id == 0 {
 			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
@@ -515,7 +514,7 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 		}
 	}
-	for _, mod := range w.trimmed { // before new rows: what was forgotten may be told again
+	for _, mod := range w.trimmed { // before new rows: an expunge that was forgotten may be written again
 		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
 	}
 	for i := range w.gone {
@@ -554,12 +553,12 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 	}
 }
 
-// namesObject says whether a note of the update names an object.
+// namesObject reports whether a note of the update references an object.
 func (w *Writer) namesObject(d note.Digest) bool {
 	return slices.ContainsFunc(w.order, func(id note.ID) bool { return w.dirty[id].named[d] })
 }
 
-// publish makes the new state the one that readers get. The lock is held.
+// publish makes the new state visible to readers. The caller holds db.publish.
 func (w *Writer) publish() {
 	if !w.private {
 		return

@@ -10,18 +10,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// cursor reads rows of one kind by note id. The first few are single look-ups; whoever reads more
-// mostly reads a list, whose notes lie near each other, so from then on one iterator walks along.
+// cursor reads rows of one kind by note id. The first few reads are single look-ups. A caller that reads more usually
+// reads a list, whose notes lie near each other, so the cursor then uses one iterator.
 type cursor struct {
 	it    *pebble.Iterator
 	reads int
 	key   []byte
 }
 
-// walkFrom is the number of look-ups after which a cursor walks.
+// walkFrom is the number of look-ups after which a cursor uses an iterator.
 const walkFrom = 3
 
-// row calls fn with a note's row; the bytes are valid during the call only.
+// row calls fn with a note's row. The bytes are valid only during the call.
 func (r *Reader) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) error) error {
 	c.key = layout.AppendPrefix(c.key[:0], r.db.num, kind)
 	c.key = appendID(c.key, id)
@@ -51,8 +51,8 @@ func (r *Reader) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) 
 	return c.value(fn)
 }
 
-// step goes to the row beside the one at hand, where that may be the one that is wanted: folders are read from their
-// beginning, lists from the newest back. It says whether it is.
+// step moves to the row next to the current one, in the direction of the wanted row, and reports whether it is the
+// wanted row. Folders are read from their beginning, lists from the newest back.
 func (c *cursor) step() bool {
 	if !c.it.Valid() {
 		return false

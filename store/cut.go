@@ -17,39 +17,40 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Cut is a range of rows that cannot be read any more and was taken out of the index.
+// Cut is a range of unreadable rows that was removed from the index.
 type Cut struct {
-	// After is the last row before it that could be read, Before the first one behind it, as near as
-	// that can be told; for a single row whose value is lost both are its key.
+	// After is the last readable row before the range, Before the first one after it, as precisely as can be
+	// determined. For a single row whose value is lost, both are its key.
 	After, Before []byte
-	// Databases are those whose rows it may have held; Shared says that it may have held rows that
-	// belong to no single one.
+	// Databases holds the databases whose rows may have been in the range. Shared means that the range may have held
+	// rows that belong to no single database.
 	Databases []note.DatabaseID
 	Shared    bool
 }
 
-// gap is a range without a readable row: behind after, before before.
+// gap is a range between two keys, both exclusive, that holds no readable row.
 type gap struct{ after, before []byte }
 
-// salvageName is the table, in the index, into which readable rows of a damaged one are copied.
+// salvageName is the name, in the index folder, of the table to which the readable rows of a damaged one are copied.
 const salvageName = "salvage.tmp"
 
-// damage takes databases out of service that lie in damaged files of the engine, and cuts the damage out.
+// damage handles damaged files of the engine. It removes from service the databases that have rows in them, and cuts the
+// damage out.
 type damage struct {
 	*core
 	disk         *disk
 	catalog      *catalog
 	damagedFiles sync.Map
-	// opened closes when Open is done: damage that it met is looked into only then.
+	// opened is closed when Open has finished. Damage that Open met is examined only then.
 	opened chan struct{}
-	// quarantined counts what is still taking databases out of service.
+	// quarantined counts the goroutines that are still taking databases out of service.
 	quarantined sync.WaitGroup
 }
 
-// CutDamage takes what the engine cannot read out of the index, so that the rest can be served and
-// compacted again: the readable rows of a damaged table are copied into a new one, which replaces it
-// in one step. A row whose value alone is lost is removed. Nothing is written meanwhile. What is
-// missing then is for check to find and mend: the databases concerned must not serve before.
+// CutDamage removes the rows that the engine cannot read from the index, so that the rest can be served and compacted
+// again. It copies the readable rows of a damaged table into a new table, which replaces the damaged one in one step.
+// It removes a row if only the row's value is lost. Nothing else is written meanwhile. Afterwards check has to find and
+// repair what is missing. The databases concerned must not serve before that.
 func (d *damage) CutDamage(ctx context.Context) ([]Cut, error) {
 	if err := d.dbs.enter(); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (d *damage) CutDamage(ctx context.Context) ([]Cut, error) {
 	unlock := d.lockAll()
 	defer unlock()
 	var cuts []Cut
-	// A gap can hide another damaged table behind the first; each pass takes out what the last one met.
+	// A gap can hide another damaged table behind the first. Each pass removes the damage that the last one met.
 	for range maxCutPasses {
 		gaps, rows, err := d.survey(ctx)
 		if err != nil || len(gaps)+len(rows) == 0 {
@@ -88,8 +89,8 @@ func (d *damage) CutDamage(ctx context.Context) ([]Cut, error) {
 
 const maxCutPasses = 10
 
-// lockAll keeps every database from changing, and databases from being made. Those that cannot be
-// opened nobody changes.
+// lockAll blocks changes of every database, and the creation of databases. Databases that cannot be opened cannot
+// change.
 func (d *damage) lockAll() (unlock func()) {
 	d.making.Lock()
 	infos, _ := d.catalog.Databases()
@@ -109,8 +110,8 @@ func (d *damage) lockAll() (unlock func()) {
 	}
 }
 
-// survey reads every row, and returns the gaps, and the rows that have no value any more. A block that
-// does not match its checksum costs the engine a second, so it is met as seldom as can be.
+// survey reads every row, and returns the gaps and the rows that have lost their value. Each read of a block with a
+// wrong checksum takes the engine about a second, so survey reads such blocks as seldom as possible.
 func (d *damage) survey(ctx context.Context) (gaps []gap, rows [][]byte, err error) {
 	at := []byte{0}
 	for {
@@ -142,23 +143,23 @@ func (d *damage) survey(ctx context.Context) (gaps []gap, rows [][]byte, err err
 	}
 }
 
-// How a walk ended.
+// walkEnd is the way in which a walk ended.
 type walkEnd int
 
 const (
 	walkDone  walkEnd = iota
-	walkKey           // the row behind the last one cannot be read
-	walkValue         // the last one's value cannot be read
+	walkKey           // the row after the last one cannot be read
+	walkValue         // the value of the last row cannot be read
 )
 
-// walk calls fn for the rows from lo up to hi, up to one that cannot be read, and returns the last key.
+// walk calls fn for the rows from lo up to hi, until one cannot be read, and returns the last key.
 func (d *damage) walk(ctx context.Context, lo, hi []byte, fn func(k, v []byte) error) (last []byte, end walkEnd, err error) {
 	last = slices.Clone(lo)
 	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
 		return last, walkKey, unlessDamage(err)
 	}
-	defer func() { _ = it.Close() }() // what it has to say it has said
+	defer func() { _ = it.Close() }() // its error was handled above
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		last = append(last[:0], it.Key()...)
@@ -186,8 +187,7 @@ func unlessDamage(err error) error {
 	return engineError(err)
 }
 
-// resume finds the key from which on the table that is damaged behind after can be read: it comes from
-// its end.
+// resume returns the first readable key of a damaged table after the damage. It searches from the end of the table.
 func (d *damage) resume(after []byte) ([]byte, error) {
 	var span pebble.KeyRange
 	d.damagedFiles.Range(func(_, v any) bool {
@@ -208,15 +208,15 @@ func (d *damage) resume(after []byte) ([]byte, error) {
 		next = append([]byte(nil), it.Key()...)
 	}
 	err = unlessDamage(it.Error())
-	_ = it.Close() // what it has to say it has said
+	_ = it.Close() // its error was handled above
 	return next, err
 }
 
-// valueRun bounds how many rows are taken for one damaged block of values.
+// valueRun bounds the number of rows that are given up for one damaged block of values.
 const valueRun = 4096
 
-// lostValues lists the rows from key on whose values lie in the same damaged block: values that are kept
-// apart stand in the order of their keys. It looks ahead in growing steps, then halves.
+// lostValues returns the rows from key on whose values lie in the same damaged block. Separated values are stored in
+// the order of their keys. It looks ahead in growing steps, then halves them.
 func (d *damage) lostValues(key []byte) ([][]byte, error) {
 	var keys [][]byte
 	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: key})
@@ -260,7 +260,7 @@ func (d *damage) cutOf(g gap) Cut {
 	return c
 }
 
-// damagedSpans are the bounds of the damaged tables that gaps lie in, joined where they overlap.
+// damagedSpans returns the bounds of the damaged tables that hold gaps. Overlapping bounds are merged.
 func (d *damage) damagedSpans(gaps []gap) []pebble.KeyRange {
 	var spans []pebble.KeyRange
 	d.damagedFiles.Range(func(_, v any) bool {
@@ -286,8 +286,7 @@ func (d *damage) damagedSpans(gaps []gap) []pebble.KeyRange {
 	return out
 }
 
-// replace copies the readable rows of a range into a new table and lets that take the place of the
-// range, in one step.
+// replace copies the readable rows of a range into a new table, which replaces the range in one step.
 func (d *damage) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) (err error) {
 	path := d.env.FS.PathJoin(d.disk.indexDir(), salvageName)
 	rows, err := d.salvage(ctx, span, gaps, path)
@@ -313,7 +312,7 @@ func (d *damage) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) 
 	return engineError(err)
 }
 
-// salvage writes the readable rows of a range, those outside of gaps, into a table of their own.
+// salvage writes the readable rows of a range, those outside the gaps, to a table.
 func (d *damage) salvage(ctx context.Context, span pebble.KeyRange, gaps []gap, path string) (rows int, err error) {
 	f, err := d.env.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {

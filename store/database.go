@@ -14,14 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// state is what a database looked like after one commit. It is immutable: an update works on a
-// copy and publishes it when its batch is applied, so a failed update leaves no trace.
+// state is the state of a database after one commit. It is immutable: an update works on a copy and publishes the copy
+// when its batch is applied, so a failed update changes nothing.
 type state struct {
 	info     *layout.Info
 	counters layout.Counters
 	folders  []*layout.Folder // sorted by note id
-	// peers are the other replicas that are known and have not been silent for too long; while
-	// there are any, stubs are held for them.
+	// peers holds the known other replicas that have not been silent for too long. While there are any, deletion stubs
+	// are kept for them.
 	peers  map[note.ReplicaID]layout.Peer
 	recent recent
 }
@@ -39,26 +39,26 @@ type database struct {
 	id  note.DatabaseID
 	num uint32
 
-	// write is held from the begin of an update until its batch is applied, never over a flush.
-	// Updates of several databases lock in ascending id.
+	// write is held from the start of an update until its batch is applied, never during a flush. An update of several
+	// databases locks them in ascending order of id.
 	write sync.Mutex
-	// publish is held for the moment in which a batch and the state that goes with it become
-	// visible, so that a reader gets a snapshot and a state that belong together.
+	// publish is held while a batch and its state become visible, so that a reader gets a snapshot and the state that
+	// matches it.
 	publish sync.RWMutex
 	cur     atomic.Pointer[state]
-	// gone says that it was removed. Guarded by write.
+	// gone means that the database was removed. Guarded by write.
 	gone bool
-	// tail is the newest chunk of the folder that was delivered to last: the one row that deliveries
-	// would otherwise read again each time. Guarded by write.
+	// tail caches the newest chunk of the folder that last received a delivery. Without it, each delivery would read
+	// that row again. Guarded by write.
 	tail tailChunk
-	// unburied is a sequence up to which no note is a stub. Guarded by write.
+	// unburied is a sequence up to which no note is a deletion stub. Guarded by write.
 	unburied uint64
-	// numbered is up to where no note waits to be numbered: nil where that is not known.
+	// numbered is the sequence up to which no note waits to be numbered, or nil if that is not known.
 	numbered atomic.Pointer[numberedTo]
 
 	refs int // guarded by databases.mu
 	used uint64
-	// work counts what was done with it for people; it stays when the database is closed.
+	// work counts the uses of the database by or for people. It is kept when the database is closed.
 	work *atomic.Uint64
 }
 
@@ -69,14 +69,14 @@ type tailChunk struct {
 	valid  bool
 }
 
-// databases knows all databases by id and keeps a bounded number of them open.
+// databases maps the ids of all databases and keeps a bounded number of them open.
 type databases struct {
 	core   *core
 	mu     sync.Mutex
 	number map[note.DatabaseID]uint32
 	byNum  map[uint32]note.DatabaseID
 	open   map[note.DatabaseID]*database
-	// work holds the counters of the databases that were opened since the start.
+	// work holds the counters of the databases that were opened since the process started.
 	work  map[note.DatabaseID]*atomic.Uint64
 	clock uint64
 	idle  sync.Cond
@@ -102,7 +102,7 @@ func (d *databases) init(c *core) error {
 	})
 }
 
-// scan calls fn for every row under prefix; k and v are valid during the call only.
+// scan calls fn for every row under prefix. k and v are valid only during the call.
 func scan(r pebble.Reader, prefix []byte, fn func(k, v []byte) error) error {
 	return scanRange(r, prefix, layout.After(prefix), fn)
 }
@@ -172,12 +172,13 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 	db.used = d.clock
 	db.refs++
 	d.busy++
-	// Only now: a database that was opened twice would have two write locks.
+	// evict runs after refs was raised. Otherwise it could close this database, and the next open would create a second
+	// write lock for it.
 	d.evict()
 	return db, nil
 }
 
-// enter keeps the store from closing until leave, for what works on no single database.
+// enter keeps the store from closing until leave, for operations that are not on a single database.
 func (d *databases) enter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,7 +206,7 @@ func (d *databases) release(db *database) {
 	}
 }
 
-// evict closes the database that was used longest ago and is not in use now, once there are too many.
+// evict closes the least recently used databases that are not in use while more are open than Options.Databases allows.
 func (d *databases) evict() {
 	for len(d.open) > d.core.opt.Databases {
 		var oldest *database
@@ -274,26 +275,27 @@ func readState(r pebble.Reader, num uint32) (*state, error) {
 	return st, err
 }
 
-// Create is what a new database is made of.
+// Create describes a new database.
 type Create struct {
-	// ID is drawn where it is zero.
+	// ID is chosen at random if it is zero.
 	ID             note.DatabaseID
 	Title, Kind    string
 	Owner          note.UNID
 	Quota, Warning uint64
 	ACL            note.ACL
-	// Queue marks a database whose notes pass through: no graves are kept.
+	// Queue marks a database whose notes only pass through: no graves are kept. A grave is the permanent record of a
+	// deleted note's UNID.
 	Queue bool
 	Ack   layout.Ack
 }
 
-// catalog makes, describes and removes databases.
+// catalog creates, describes and removes databases.
 type catalog struct {
 	*core
 	infos infoWatchers
 }
 
-// CreateDatabase makes a database, durably. Only the server itself may.
+// CreateDatabase creates a database durably. Only the server itself may call it.
 func (cat *catalog) CreateDatabase(who note.Who, c Create) (note.DatabaseID, error) {
 	if !who.System {
 		return 0, ErrDenied
@@ -314,7 +316,7 @@ func (cat *catalog) create(c creation) error {
 	if err != nil {
 		return err
 	}
-	// Whoever uses the database already stands behind it in the log.
+	// Everything that later uses the database comes after this batch in the log.
 	if err := b.SyncWait(); err != nil {
 		return cat.die(err)
 	}
@@ -322,14 +324,14 @@ func (cat *catalog) create(c creation) error {
 	return b.Close()
 }
 
-// creation is a database that is to be made.
+// creation describes a database that is to be created.
 type creation struct {
 	info   *layout.Info
 	ledger note.Ledger
 }
 
-// applyCreate applies the making of a database; the flush is waited for outside the lock, so that
-// many that are made at once share it.
+// applyCreate applies the batch that creates a database. The caller waits for the flush outside the lock, so that
+// databases created at the same time share one flush.
 func (cat *catalog) applyCreate(c creation) (*pebble.Batch, error) {
 	cat.dbs.mu.Lock()
 	defer cat.dbs.mu.Unlock()
@@ -361,14 +363,14 @@ func (cat *catalog) applyCreate(c creation) (*pebble.Batch, error) {
 	return b, nil
 }
 
-// RemoveDatabase removes a database with all that it holds. Objects and recipes that nothing else
-// names are swept later.
+// RemoveDatabase removes a database and everything in it. Objects and recipes that nothing else references are swept
+// later.
 func (cat *catalog) RemoveDatabase(who note.Who, id note.DatabaseID) error {
 	return cat.removeDatabase(who, id, func(*state) error { return nil })
 }
 
-// RemoveUnchanged is RemoveDatabase of one that still stands where a reader saw it (Reader.Counters): whatever was
-// committed since keeps it, and is ErrChanged.
+// RemoveUnchanged removes a database if its sequence is still seq (Reader.Counters). If anything was committed since,
+// it removes nothing and returns ErrChanged.
 func (cat *catalog) RemoveUnchanged(who note.Who, id note.DatabaseID, seq uint64) error {
 	return cat.removeDatabase(who, id, func(st *state) error {
 		if st.counters.Seq != seq {
@@ -382,7 +384,7 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 	if !who.System {
 		return ErrDenied
 	}
-	defer cat.infoChanged(id) // when all locks are free
+	defer cat.infoChanged(id) // deferred first, so that it runs when all locks are free
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return err
@@ -401,7 +403,7 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 	err = scan(cat.eng, layout.Prefix(db.num, layout.KindNote), func(k, v []byte) error {
 		n, err := layout.ReadNote(v)
 		if err != nil {
-			return nil // a damaged row names nothing; check finds references without a note
+			return nil // a damaged row references nothing; check finds references without a note
 		}
 		return dropReferences(cat.eng, b, db.num, note.ID(layout.Tail64(k)), n)
 	})
@@ -431,8 +433,8 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 	return nil
 }
 
-// SetInfo changes what a database is: title, quota, state, access list. fn gets a copy. In a shared
-// database every replica comes to know of it, but for the state, which is the replica's own.
+// SetInfo changes the description of a database: title, quota, state, access list. fn gets a copy. In a shared database
+// the change reaches every replica, except for the state, which is local to each replica.
 func (cat *catalog) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
@@ -483,8 +485,8 @@ func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)
 	return b, nil
 }
 
-// Databases lists all databases, by id. One that cannot be opened is listed as out of service, with
-// the reason: it does not hide the others.
+// Databases lists all databases in order of id. One that cannot be opened is listed as out of service, with the reason,
+// so that it does not hide the others.
 func (cat *catalog) Databases() ([]layout.Info, error) {
 	cat.dbs.mu.Lock()
 	ids := make([]note.DatabaseID, 0, len(cat.dbs.number))
@@ -512,7 +514,7 @@ func (cat *catalog) Databases() ([]layout.Info, error) {
 	return out, nil
 }
 
-// Info tells what a database is.
+// Info returns the description of a database.
 func (cat *catalog) Info(id note.DatabaseID) (layout.Info, error) {
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
@@ -522,8 +524,8 @@ func (cat *catalog) Info(id note.DatabaseID) (layout.Info, error) {
 	return *db.cur.Load().info, nil
 }
 
-// Work calls fn, in no order, with how often each database that was used since the store was opened was read by people and
-// changed by them or for them; what replication does is not counted. fn must not call the store.
+// Work calls fn for each database that was used since the store was opened, in no order. times counts the reads by
+// people and the changes by or for people; replication is not counted. fn must not call the store.
 func (cat *catalog) Work(fn func(id note.DatabaseID, times uint64)) {
 	cat.dbs.mu.Lock()
 	defer cat.dbs.mu.Unlock()
@@ -532,7 +534,7 @@ func (cat *catalog) Work(fn func(id note.DatabaseID, times uint64)) {
 	}
 }
 
-// Size is how many bytes the messages in a database have.
+// Size returns the total size in bytes of the messages in a database.
 func (cat *catalog) Size(id note.DatabaseID) (uint64, error) {
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
@@ -542,10 +544,10 @@ func (cat *catalog) Size(id note.DatabaseID) (uint64, error) {
 	return db.cur.Load().counters.Size, nil
 }
 
-// quarantine takes the databases that a damaged file has cost rows out of service. The others go on:
-// each database whose keys the file may hold is read through once, to know.
+// quarantine removes from service the databases that lost rows in a damaged file. The others stay in service. To find
+// them it reads, once, every database whose keys the file may hold.
 func (d *damage) quarantine(i pebble.DataCorruptionInfo) {
-	// Reading to find out meets the same damage again: each file is looked into once.
+	// These reads meet the same damage again, so each file is handled only once.
 	span := pebble.KeyRange{Start: i.Bounds.Start}
 	if i.Bounds.Start != nil {
 		span.End = append(append([]byte(nil), i.Bounds.End.Key...), 0)
@@ -570,7 +572,7 @@ func (d *damage) quarantine(i pebble.DataCorruptionInfo) {
 	})
 }
 
-// sound reads every row of a database and returns ErrDamaged where one cannot be read.
+// sound reads every row of a database and returns ErrDamaged if one cannot be read.
 func (d *damage) sound(id note.DatabaseID) error {
 	db, err := d.dbs.acquire(id)
 	if err != nil {
@@ -598,7 +600,7 @@ func (d *damage) databasesWithin(lo, hi []byte) []note.DatabaseID {
 }
 
 func set(b *pebble.Batch, k, v []byte) {
-	// A batch that is not committed yet takes everything.
+	// Set fails only in a batch that was committed already.
 	_ = b.Set(k, v, nil)
 }
 

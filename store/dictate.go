@@ -10,10 +10,10 @@ import (
 	"doublet/store/layout"
 )
 
-// ApplyLedger brings a follower to where a page of its home's ledger leads. messages are those of the notes
-// that bring one, as Receive gave them, by digest; objects are the attachments that it brings. ErrGap,
-// ErrParted, ErrBehind and ErrIncomplete say what must come first; an error that one note is to blame
-// for is a *NoteError. Nothing has changed then. A page that was applied changes nothing.
+// ApplyLedger applies a page of the home's ledger to a follower. messages holds the messages of the page's notes, as
+// Receive returned them, by digest; objects are the attachments that the page brings. ErrGap, ErrParted, ErrBehind and
+// ErrIncomplete tell the caller what to do first. An error that a single note causes is a *NoteError. After any error
+// nothing has changed. Applying a page twice changes nothing.
 func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *LedgerPage, messages map[note.Digest]*Message, objects ...*Object) error {
 	for {
 		var left bool
@@ -28,7 +28,7 @@ func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *Ledge
 		if err != nil || !left {
 			return err
 		}
-		// A complete copy has ended, and more has to go than one update removes.
+		// A complete copy has ended, and there is more to remove than one update removes.
 		page, messages, objects = &LedgerPage{From: page.To, To: page.To, Whole: true, Floor: page.Floor, Of: page.Of}, nil, nil
 	}
 }
@@ -39,14 +39,14 @@ type dictation struct {
 	page       *LedgerPage
 	messages   map[note.Digest]*Message
 	incomplete []note.UNID
-	// closed are folders that left; their heads go when their notes have.
+	// closed holds folders that were removed; their heads are removed after their notes.
 	closed []*txNote
-	// taken are the notes whose numbers the page has brought so far.
+	// taken holds the notes whose numbers the page has brought so far.
 	taken map[note.ID]bool
 }
 
-// apply does what the page says. It never gives a number, and takes none away from what it was not told of.
-// left says that a complete copy has ended and there is still something to remove.
+// apply applies the page. It never assigns a number itself, and removes none without instruction from the page. left
+// means that a complete copy has ended and there is still something to remove.
 func (d *dictation) apply() (left bool, err error) {
 	begun, err := d.begins()
 	if err != nil || !begun {
@@ -93,7 +93,7 @@ func (d *dictation) apply() (left bool, err error) {
 	return d.ends()
 }
 
-// NoteError says which note an error is about: without it the rest of a page can be applied.
+// NoteError names the note that caused an error. The rest of the page can be applied without that note.
 type NoteError struct {
 	UNID note.UNID
 	Err  error
@@ -101,12 +101,12 @@ type NoteError struct {
 
 func (e *NoteError) Error() string { return fmt.Sprintf("note %s: %v", e.UNID, e.Err) }
 
-// Unwrap gives what is wrong.
+// Unwrap returns the cause.
 func (e *NoteError) Unwrap() error { return e.Err }
 
 func noteError(u note.UNID, err error) error { return &NoteError{u, err} }
 
-// begins says whether there is anything to apply, and sets the ledger to where the page begins.
+// begins reports whether there is anything to apply, and sets the ledger to where the page begins.
 func (d *dictation) begins() (bool, error) {
 	if !d.who.System {
 		return false, ErrDenied
@@ -130,15 +130,15 @@ func (d *dictation) begins() (bool, error) {
 		return false, ErrParted
 	case how != note.IsAhead && p.From == from && p.Whole == (how == note.CopyOn):
 	case p.To <= l.Last:
-		return false, nil // it was applied
+		return false, nil // it was applied already
 	default:
 		return false, fmt.Errorf("%w: it begins at %x, the ledger of %s goes to %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
 	}
 	l = &d.mutable().counters.Ledger
 	l.Part()
 	if from < l.Last {
-		// Some pages of a run are here whose rest nobody has, or a copy begins: what they told of expunges
-		// comes again.
+		// Either some pages of a run were applied whose rest nobody has, or a copy begins. The expunges in those pages
+		// will come again.
 		if err := d.forgetExpunges(from, noRecent); err != nil {
 			return false, err
 		}
@@ -150,7 +150,7 @@ func (d *dictation) begins() (bool, error) {
 	return true, nil
 }
 
-// forgetExpunges removes what is known of expunges behind a MODSEQ, up to another.
+// forgetExpunges removes the rows of expunges after one MODSEQ and up to another.
 func (w *Writer) forgetExpunges(after, upto note.ModSeq) error {
 	lo, hi := layout.IDKey(w.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(w.db.num, layout.KindModSeq, uint64(upto)+1)
 	return scanRange(w.eng, lo, hi, func(k, v []byte) error {
@@ -166,7 +166,7 @@ func (w *Writer) forgetExpunges(after, upto note.ModSeq) error {
 	})
 }
 
-// floor forgets the expunges that the home has forgotten.
+// floor removes the expunges that the home has forgotten.
 func (d *dictation) floor() error {
 	c := &d.mutable().counters
 	if d.page.Floor <= c.Floor {
@@ -174,12 +174,12 @@ func (d *dictation) floor() error {
 	}
 	was := c.Floor
 	if c.Floor = d.page.Floor; d.page.Whole && d.page.From == 0 {
-		return nil // all are forgotten already
+		return nil // all were removed already
 	}
 	return d.forgetExpunges(was, c.Floor)
 }
 
-// expunge ends a membership, or a note, as the home has done.
+// expunge ends a membership or a note as the home did.
 func (d *dictation) expunge(e *Expunge) error {
 	if e.Mod <= d.st.counters.Ledger.Last {
 		return note.ErrCorrupt
@@ -215,27 +215,27 @@ func (d *dictation) expunge(e *Expunge) error {
 		err = nil
 	}
 	if e.Mod <= c.Floor {
-		return err // where this page comes from it is still remembered, and here no more
+		return err // the sender still remembers the expunge, this replica no longer
 	}
 	c.Expunged++
 	d.gone, d.goneMods = append(d.gone, row), append(d.goneMods, e.Mod)
 	return err
 }
 
-// leaves takes a note that is here out of a folder, or away.
+// leaves removes a local note from a folder, or entirely.
 func (d *dictation) leaves(id note.ID, e *Expunge) error {
 	t, err := d.change(id)
 	if errors.Is(err, ErrNotFound) && d.dirty[id] != nil {
-		return nil // an earlier row of this page has taken it away
+		return nil // an earlier row of this page removed it
 	}
 	if err != nil {
 		return err
 	}
 	t.given = true
-	// UIDs are given once in a database, so the UID alone says which place it is.
+	// A UID is assigned once in a database, so it alone identifies the membership.
 	t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.UID == e.UID && e.UID != 0 })
 	if !e.Gone || e.Stub != nil && e.Stub.Bare() {
-		// Where it is now its own row says; should that not come any more, who becomes home finds out.
+		// The note's own row holds its present folders. If that row never comes, the next home sorts it out.
 		t.row.Unnumbered = t.row.Unnumbered || !d.taken[id]
 		return nil
 	}
@@ -252,7 +252,7 @@ func (d *dictation) leaves(id note.ID, e *Expunge) error {
 	}
 	t.row.Members, t.row.Mod, t.row.Created = nil, 0, 0
 	if !t.row.Stub {
-		t.row.Unnumbered = true // it lives on for what the home did not know
+		t.row.Unnumbered = true // the note lives on for a change that the home did not know of
 		return nil
 	}
 	t.dropMessage()
@@ -260,8 +260,8 @@ func (d *dictation) leaves(id note.ID, e *Expunge) error {
 	return nil
 }
 
-// dig removes a note of which the home has kept nothing, not even a stub. A document that was edited
-// here, and no home has heard of that, comes in as a new one.
+// dig removes a note of which the home has kept nothing, not even a deletion stub. A document that was edited here, and
+// whose edit no home has seen, is created again as a new note.
 func (d *dictation) dig(t *txNote) error {
 	cur, err := d.load(t.id, t)
 	if err != nil {
@@ -286,14 +286,14 @@ func (d *dictation) dig(t *txNote) error {
 	return nil
 }
 
-// same says that what is here of a note is what the home has.
+// same reports whether the local state of a note equals that of the home.
 func (d *dictation) same(t *txNote, in *Remote) bool {
 	cur, err := d.load(t.id, t)
 	return err == nil && slices.Equal(t.row.State, in.State) && t.row.Foldered == in.Foldered &&
 		sameLeaves(cur, &layout.Content{Tree: in.Tree})
 }
 
-// take takes a note with its numbers.
+// take applies a note and its numbers.
 func (d *dictation) take(n *Numbered) error {
 	t, err := d.joined(n)
 	if errors.Is(err, ErrIncomplete) {
@@ -328,8 +328,8 @@ func (d *dictation) take(n *Numbered) error {
 	return nil
 }
 
-// joined joins a note with ours, or makes it. What its home says lives, lives: a grave here is one that
-// was dug before the home knew of what brought the note back.
+// joined merges a note with the local one, or creates it. A note that lives at the home lives here too: a local grave
+// was dug before the home learned of the change that restored the note.
 func (d *dictation) joined(n *Numbered) (*txNote, error) {
 	d.seeStamps(&n.Remote)
 	var m *Message
@@ -350,8 +350,8 @@ func (d *dictation) joined(n *Numbered) (*txNote, error) {
 	return t, err
 }
 
-// folder takes what the home has numbered of a folder. Its head is as the home's: what only this replica
-// knows of the folder shows when it is numbered.
+// folder applies the home's numbers of a folder. The head becomes that of the home. Local changes of the folder become
+// visible when the home has numbered them.
 func (d *dictation) folder(t *txNote, n *Numbered) error {
 	win, _ := n.Tree.Winner()
 	c := n.Contents[win.Rev]
@@ -367,7 +367,7 @@ func (d *dictation) folder(t *txNote, n *Numbered) error {
 	}
 	fillHead(f, &c.Items, n.State)
 	f.Name = c.Items.Get(itemName).AsText()
-	if n.Folder.UIDNext < f.UIDNext { // numbered anew
+	if n.Folder.UIDNext < f.UIDNext { // renumbered
 		f.Told = min(f.Told, n.Folder.UIDNext)
 	}
 	f.UIDValidity, f.UIDNext, f.Mod = n.Folder.UIDValidity, n.Folder.UIDNext, n.Folder.Mod
@@ -378,7 +378,8 @@ func (d *dictation) folder(t *txNote, n *Numbered) error {
 	return err
 }
 
-// told raises the Told of folders to that of the home: messages that sessions there were told of are not recent here.
+// told raises the Told of folders to that of the home: messages that were reported to sessions there are not recent
+// here.
 func (d *dictation) told() error {
 	for _, t := range d.page.Told {
 		f := d.headOf(string(t.Folder[:]))
@@ -394,7 +395,7 @@ func (d *dictation) told() error {
 	return nil
 }
 
-// dropFolder closes a folder that is gone, unless it has come back.
+// dropFolder closes a folder that is gone, unless it was restored.
 func (d *dictation) dropFolder(id note.ID) error {
 	if t := d.dirty[id]; d.st.folder(id) == nil || t.row != nil && !t.row.Stub {
 		return nil
@@ -402,7 +403,7 @@ func (d *dictation) dropFolder(id note.ID) error {
 	return d.closeFolder(id)
 }
 
-// closeFolder removes the head of a folder and the places in it.
+// closeFolder removes the head of a folder and the memberships in it.
 func (w *Writer) closeFolder(id note.ID) error {
 	ids, err := w.membersNow(id)
 	if err != nil {
@@ -420,7 +421,7 @@ func (w *Writer) closeFolder(id note.ID) error {
 	return nil
 }
 
-// ends sets the ledger to where the page leads. After a complete copy what it did not name goes.
+// ends sets the ledger to where the page leads. After a complete copy it removes the notes that the copy did not name.
 func (d *dictation) ends() (left bool, err error) {
 	p := d.page
 	if !p.More && d.st.counters.Ledger.Copy != 0 {
@@ -432,7 +433,7 @@ func (d *dictation) ends() (left bool, err error) {
 	c.LastUIDValidity = max(c.LastUIDValidity, p.Of.LastUIDValidity)
 	l := &c.Ledger
 	if l.Copy != 0 {
-		l.Adopt(&p.Of.Ledger, max(p.To, l.Complete)) // what was there before is of the same line
+		l.Adopt(&p.Of.Ledger, max(p.To, l.Complete)) // what was there before is of the same history
 		l.Last, l.High = p.To, max(l.High, p.Of.Last)
 	} else {
 		l.Adopt(&p.Of.Ledger, p.To)
@@ -444,7 +445,7 @@ func (d *dictation) ends() (left bool, err error) {
 	return left, nil
 }
 
-// dropUnnamed removes notes that no page of a complete copy named and that nobody has changed here.
+// dropUnnamed removes notes that no page of a complete copy named and that were not changed here.
 func (d *dictation) dropUnnamed() (left bool, err error) {
 	var ids, ours []note.ID
 	lo, hi := layout.IDKey(d.db.num, layout.KindSequence, 0), layout.IDKey(d.db.num, layout.KindSequence, d.st.counters.Ledger.Copy)
@@ -475,7 +476,7 @@ func (d *dictation) dropUnnamed() (left bool, err error) {
 			return false, cerr
 		}
 		if t.row.Class == note.Folder {
-			// Its own notes go, or have been named with other places.
+			// Its notes are removed too, or the copy named them with other memberships.
 			t.row.Stub = true
 			if err := d.dropFolder(id); err != nil {
 				return false, err
@@ -489,8 +490,8 @@ func (d *dictation) dropUnnamed() (left bool, err error) {
 	return left, err
 }
 
-// unnumber takes what numbers they had from notes that were changed here and that the home has not: it
-// decides what becomes of them when they are offered to it.
+// unnumber removes the numbers of notes that were changed here and that the home does not have. The home decides about
+// them when they are offered to it.
 func (w *Writer) unnumber(ids []note.ID) error {
 	for _, id := range ids {
 		t, err := w.change(id)
@@ -508,8 +509,9 @@ func (w *Writer) unnumber(ids []note.ID) error {
 	return nil
 }
 
-// unnumberUnnamed is unnumber for notes that change while a complete copy comes and has not named them: it
-// cannot be told afterwards that it never did. One that it still names gets its numbers then.
+// unnumberUnnamed calls unnumber for notes that change during a complete copy and that the copy has not named yet.
+// Afterwards it would be impossible to tell that the copy never named them. A note that the copy names later gets its
+// numbers then.
 func (w *Writer) unnumberUnnamed() error {
 	began := w.st.counters.Ledger.Copy
 	if began == 0 {

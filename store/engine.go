@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// separate is the size from which values go to blob files, written once at the flush and not again
-// by every compaction of their keys.
+// separate is the size in bytes from which values are stored in blob files. A blob file is written once, at the flush,
+// and not again by every compaction of the keys.
 const separate = 256
 
-// openEngine opens Pebble with what was measured to suit the store (doc/performance.md).
+// openEngine opens Pebble with settings that measurements showed to suit the store (doc/performance.md).
 func openEngine(s *Store) (*pebble.DB, error) {
 	cache := pebble.NewCache(s.opt.CacheSize)
 	defer cache.Unref()
@@ -48,7 +48,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 			TargetGarbageRatio:    0.3,
 		}
 	}
-	// What a backup that ended with the process has left takes space, and is of no use to anybody.
+	// A backup that ended with the process may have left files, which only take space.
 	left := s.env.FS.PathJoin(s.indexDir(), checkpointName)
 	if there, err := s.there(left); err == nil && there {
 		if err := s.env.FS.RemoveAll(left); err != nil {
@@ -58,7 +58,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	db, err := pebble.Open(s.indexDir(), o)
 	var moved pebble.ErrMissingWALRecoveryDir
 	if errors.As(err, &moved) {
-		// The log has moved to another device: what the old folder still holds is read from there, once.
+		// The log was moved to another device. Recover what the old folder still holds, once.
 		o.WALRecoveryDirs = append(o.WALRecoveryDirs, wal.Dir{FS: s.env.FS, Dirname: moved.Dir})
 		db, err = pebble.Open(s.indexDir(), o)
 	}
@@ -81,8 +81,8 @@ func (s *Store) engineEvents() *pebble.EventListener {
 	}
 }
 
-// engineLog hands the engine's rare words to the server's log. A fatal one is a failed write of the
-// log or the manifest: nothing can be acknowledged after it.
+// engineLog writes the engine's errors to the server's log. A fatal error is a failed write of the log or the manifest:
+// nothing can be acknowledged after it.
 type engineLog struct{ s *Store }
 
 func (l engineLog) Infof(format string, args ...any) {}
@@ -92,6 +92,6 @@ func (l engineLog) Errorf(format string, args ...any) {
 }
 
 func (l engineLog) Fatalf(format string, args ...any) {
-	// Pebble expects not to return from here; OnFatal ends the process.
+	// Pebble expects that Fatalf does not return. OnFatal ends the process.
 	panic(l.s.die(fmt.Errorf(format, args...)))
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Cursor is how far a consumer has read the feed: a sequence within one incarnation of the store.
+// Cursor is a consumer's position in the feed: a sequence within one incarnation of the store.
 type Cursor struct {
 	Incarnation uint64
 	Seq         uint64
 }
 
-// Change is one changed note, as the feed tells of it. What it became is read from its database: a
-// consumer that is late sees the latest.
+// Change is one changed note in the feed. The consumer reads the note's content from its database, so a late consumer
+// sees the latest state.
 type Change struct {
 	Database note.DatabaseID
 	Note     note.ID
 	Seq      uint64
 }
 
-// Branch says that this incarnation of the store went its own way behind a sequence of another.
+// Branch means that this incarnation of the store diverged from another one after sequence Seq of the other.
 type Branch struct {
 	Incarnation, Seq uint64
 }
 
-// feed tells consumers what changed, in order, up to the horizon, and keeps their cursors.
+// feed reports changes to consumers, in order, up to the horizon, and stores their cursors.
 type feed struct{ *core }
 
-// branches reads from which incarnations this one came.
+// branches returns the incarnations from which this one descends.
 func (f *feed) branches() ([]Branch, error) {
 	v, err := getValue(f.eng, layout.MetaKey(metaBranches))
 	if errors.Is(err, ErrNotFound) { // a store that never branched
@@ -50,10 +50,9 @@ func (f *feed) branches() ([]Branch, error) {
 	return out, nil
 }
 
-// Rebranch gives the store a new incarnation that goes its own way from here: after a restore, a
-// reseed or a clone. Every database takes its ledger over first, so that no number is given twice: a
-// crash in between leaves the old incarnation, and the verb that asked begins again. It is called
-// before anyone else uses the store.
+// Rebranch sets a new incarnation of the store, after a restore, a reseed or a clone. Every database takes its ledger
+// over first, so that no number is assigned twice. A crash in between leaves the old incarnation, and the command must
+// be repeated. Call Rebranch before anything else uses the store.
 func (s *Store) Rebranch() error {
 	parted := s.hz.durable()
 	if err := s.takeOverAll(); err != nil {
@@ -79,8 +78,8 @@ func (s *Store) Rebranch() error {
 	return nil
 }
 
-// resolve turns a cursor into a sequence of this incarnation: one of another branch is cut to where
-// the branches parted, one of a stranger starts at the beginning.
+// resolve turns a cursor into a sequence of this incarnation. A cursor of another branch is limited to the point where
+// the branches diverged. A cursor of an unknown incarnation starts at the beginning.
 func (f *feed) resolve(c Cursor) (uint64, error) {
 	if c.Incarnation == f.incarnation {
 		return c.Seq, nil
@@ -94,10 +93,10 @@ func (f *feed) resolve(c Cursor) (uint64, error) {
 	return 0, err
 }
 
-// Feed calls fn for the changes behind the cursor, in order, up to the horizon, until fn returns
-// false, and returns the cursor behind what was taken: a change for which fn returned false was not
-// and comes again; with nothing left, it is the horizon. A cursor from before the feed's beginning
-// or one that has come to a damaged entry, is ErrFeedCut: the reader falls back to the databases' own rows (Since) and goes on from Now.
+// Feed calls fn for the changes after the cursor, in order, up to the horizon, until fn returns false. It returns the
+// cursor after the changes taken. A change for which fn returned false was not taken and comes again. If nothing is
+// left, the cursor is the horizon. ErrFeedCut means that the cursor lies before the feed's beginning, or that an entry
+// is damaged: the consumer reads the databases' own rows (Since) instead and continues from Now.
 func (f *feed) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 	if err := f.dbs.enter(); err != nil {
 		return c, err
@@ -108,7 +107,7 @@ func (f *feed) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 		return c, err
 	}
 	horizon := f.hz.durable()
-	snap := f.eng.NewSnapshot() // the cut and the entries that belong to it
+	snap := f.eng.NewSnapshot() // the cut and the entries must be of the same moment
 	defer snap.Close()
 	if cut, err := metaUint(snap, metaCut); err != nil || seq < cut {
 		return c, errorOr(err, ErrFeedCut)
@@ -138,19 +137,19 @@ func (f *feed) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
-		// A feed that cannot be read sends its readers to the databases' own rows, like one that was cut.
+		// A damaged feed sends its consumers to the databases' own rows, as a feed that was cut does.
 		return c, fmt.Errorf("%w: %w", ErrFeedCut, err)
 	}
 	if err == nil && !stopped {
-		// Sequences without an entry (recipes, holes after a start) are passed too, else a reader
-		// would for ever have something left to read.
+		// Sequences without an entry (recipes, gaps after a start) are passed too. Otherwise a consumer would always
+		// have something left to read.
 		c.Seq = max(c.Seq, horizon)
 	}
 	return c, err
 }
 
-// entryWith is the key of the feed entry in which a sequence can lie: the last one that begins at it
-// or before it, since a cursor may stand between the changes of one commit.
+// entryWith returns the key of the feed entry that can hold a sequence: the last entry that begins at or before it. A
+// cursor may point between the changes of one commit.
 func entryWith(r pebble.Reader, seq uint64) ([]byte, error) {
 	it, err := r.NewIter(&pebble.IterOptions{
 		LowerBound: layout.Key(layout.SpaceFeed), UpperBound: layout.NumberKey(layout.SpaceFeed, seq+1),
@@ -172,10 +171,10 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// Now is the cursor behind everything durable.
+// Now returns the cursor after everything durable.
 func (f *feed) Now() Cursor { return Cursor{f.incarnation, f.hz.durable()} }
 
-// FeedMoved returns a channel that closes when there is more to read than up to c.
+// FeedMoved returns a channel that closes when there are changes after c.
 func (f *feed) FeedMoved(c Cursor) <-chan struct{} {
 	moved := f.hz.moved()
 	if c.Incarnation != f.incarnation || f.hz.durable() > c.Seq {
@@ -186,8 +185,8 @@ func (f *feed) FeedMoved(c Cursor) <-chan struct{} {
 	return moved
 }
 
-// Since calls fn for the notes of a database that changed behind seq, in order, until fn returns
-// false: the database's own rows, one per note at its latest change, which know no cut.
+// Since calls fn for the notes of a database that changed after seq, in order, until fn returns false. It reads the
+// database's own rows, which hold each note once, at its latest change, and are never cut.
 func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
 	lo := layout.IDKey(r.db.num, layout.KindSequence, seq+1)
 	return scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)), func(k, v []byte) error {
@@ -202,8 +201,8 @@ func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
 	})
 }
 
-// SaveCursor keeps a consumer's cursor. It is durable with the next commit: a consumer that loses
-// a step takes it again.
+// SaveCursor stores a consumer's cursor. It becomes durable with the next commit. After a crash the consumer may have
+// to repeat a step.
 func (f *feed) SaveCursor(consumer string, c Cursor) error {
 	if err := f.dbs.enter(); err != nil {
 		return err
@@ -213,7 +212,7 @@ func (f *feed) SaveCursor(consumer string, c Cursor) error {
 	return engineError(f.eng.Set(append([]byte{byte(layout.SpaceCursor)}, consumer...), v, pebble.NoSync))
 }
 
-// LoadCursor reads a consumer's cursor; one that was never saved starts at the beginning.
+// LoadCursor returns a consumer's cursor. If none was saved, the cursor is at the beginning.
 func (f *feed) LoadCursor(consumer string) (Cursor, error) {
 	if err := f.dbs.enter(); err != nil {
 		return Cursor{}, err
@@ -229,7 +228,7 @@ func (f *feed) LoadCursor(consumer string) (Cursor, error) {
 	return Cursor{binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])}, nil
 }
 
-// DropCursor forgets a consumer, which then holds nothing back any more.
+// DropCursor removes a consumer's cursor, so that the feed no longer keeps entries for it.
 func (f *feed) DropCursor(consumer string) error {
 	if err := f.dbs.enter(); err != nil {
 		return err
@@ -245,16 +244,16 @@ func (d *databases) byNumber(num uint32) (note.DatabaseID, bool) {
 	return id, ok
 }
 
-// watchers are told when the horizon passes a change of their database. They get no data: what
-// changed they read, so that one that is slow misses nothing and costs nothing.
+// watchers are notified when the horizon passes a change of their database. They get no data but read it themselves, so
+// a slow watcher misses nothing and costs nothing.
 type watchers struct {
 	mu   sync.RWMutex
 	next uint64
 	by   map[uint32]map[uint64]func()
 }
 
-// Watch calls fn after each durable change of the database, until stop is called. fn must not block
-// and must not call the store.
+// Watch calls fn after each durable change of the database, until stop is called. fn must not block and must not call
+// the store.
 func (f *feed) Watch(id note.DatabaseID, fn func()) (stop func(), err error) {
 	f.dbs.mu.Lock()
 	num, ok := f.dbs.number[id]

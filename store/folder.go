@@ -18,7 +18,7 @@ const (
 	itemACL        = "$ACL"
 )
 
-// above is the access list of its own that the folder has in which name lies; nil where there is none.
+// above returns the access list of the parent folder of name, or nil if the parent does not have one of its own.
 func (w *Writer) above(name string) *note.ACL {
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		if f := w.named(name[:i]); f != nil && f.HasACL {
@@ -28,8 +28,8 @@ func (w *Writer) above(name string) *note.ACL {
 	return nil
 }
 
-// MayCreateFolder says whether the access list that holds for where name lies lets one make a folder
-// there, or bring one there by another name.
+// MayCreateFolder reports whether the access list that applies at name permits creating a folder there, or renaming one
+// to that name.
 func (w *Writer) MayCreateFolder(name string) bool {
 	rights := w.rights
 	if above := w.above(name); above != nil {
@@ -38,9 +38,8 @@ func (w *Writer) MayCreateFolder(name string) bool {
 	return w.who.System || rights&note.Create != 0
 }
 
-// CreateFolder makes a folder. name is the full path in its final form; specialUse the attribute
-// without backslash, or "". Below a folder that has an access list of its own that list decides, and
-// holds for the new one too.
+// CreateFolder creates a folder. name is the full path in its final form; specialUse is the attribute without the
+// backslash, or "". If the parent has its own access list, that list decides, and the new folder inherits it.
 func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 	above := w.above(name)
 	if !w.MayCreateFolder(name) {
@@ -60,7 +59,7 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 		items = items.With(itemACL, note.Binary(note.AppendACL(nil, above)))
 	}
 	had := w.rights
-	w.rights |= note.Create // what was asked above is not asked again of the database
+	w.rights |= note.Create // the right was checked above, so Create must not check that of the database
 	made.Content.Items = items
 	id, err := w.Create(made)
 	w.rights = had
@@ -90,7 +89,7 @@ func (w *Writer) addHead(f *layout.Folder) {
 	w.heads[f.Note], w.madeHead = true, true
 }
 
-// dropHead removes the head of a folder, and with it the rows of its index.
+// dropHead removes the head of a folder and the rows of its index.
 func (w *Writer) dropHead(id note.ID) {
 	st := w.mutable()
 	st.folders = slices.DeleteFunc(slices.Clone(st.folders), func(x *layout.Folder) bool { return x.Note == id })
@@ -98,9 +97,9 @@ func (w *Writer) dropHead(id note.ID) {
 	w.dropped = append(w.dropped, id)
 }
 
-// unnumberedFolder finds the folder of a name that was made here before and that the home has not
-// numbered; id 0 where there is none. Two replicas that make a folder make the same note: its UNID follows
-// from the name, and from how many of that name have gone before.
+// unnumberedFolder finds a folder with a name that was created here before and that the home has not numbered. It
+// returns id 0 if there is none. Two replicas that create the same folder create the same note: its UNID is derived
+// from the name, and from how many folders of that name came before.
 func (w *Writer) unnumberedFolder(n *New, name string) (id note.ID, err error) {
 	for i := uint64(0); ; i++ {
 		n.UNID = note.DeriveUNID([]byte("folder"), uint64Bytes(uint64(w.db.id)), []byte(name), uint64Bytes(i))
@@ -118,7 +117,7 @@ func (w *Writer) unnumberedFolder(n *New, name string) (id note.ID, err error) {
 			return 0, err
 		}
 		if row.Stub || w.st.folder(id) != nil {
-			continue // deleted, or it has another name by now
+			continue // deleted, or renamed since
 		}
 		c, err := w.content(id)
 		if err == nil && c.Content.Items.Get(itemName).AsText() == name {
@@ -130,8 +129,8 @@ func (w *Writer) unnumberedFolder(n *New, name string) (id note.ID, err error) {
 	}
 }
 
-// folderUNID is the UNID of a folder that notes can go into: one with a head, or, at a replica that is
-// not home, one that has none yet.
+// folderUNID returns the UNID of a folder that can hold notes: one with a head, or, on a replica that is not the home,
+// one that has no head yet.
 func (w *Writer) folderUNID(id note.ID) (note.UNID, error) {
 	if f := w.st.folder(id); f != nil {
 		return f.UNID, nil
@@ -144,7 +143,7 @@ func (w *Writer) folderUNID(id note.ID) (note.UNID, error) {
 	return note.UNID{}, fmt.Errorf("%w: folder %d", ErrNotFound, id)
 }
 
-// holds says whether a note is in a folder: by its number where numbers are given, else by its state.
+// holds reports whether a note is in a folder: by its membership if this replica assigns numbers, else by its state.
 func (w *Writer) holds(n *layout.Note, f *layout.Folder) bool {
 	if w.numbers {
 		_, ok := n.Member(f.Note)
@@ -163,8 +162,8 @@ func (w *Writer) named(name string) *layout.Folder {
 	return nil
 }
 
-// validity gives the UIDVALIDITY for a folder that takes a name: the second, above the highest that
-// was ever shown under that name; have is kept if it is high enough.
+// validity returns the UIDVALIDITY for a folder that gets a name: the time in Unix seconds, or more if needed to be
+// above the highest that was ever shown under that name. have is kept if it is high enough.
 func (w *Writer) validity(name string, have uint32) (uint32, error) {
 	high, err := w.shown(name)
 	if err != nil {
@@ -174,7 +173,7 @@ func (w *Writer) validity(name string, have uint32) (uint32, error) {
 	if out <= high {
 		out = max(high+1, uint32(w.s.env.Clock.Now().Unix()))
 		if c := &w.mutable().counters; c.Ledger.Shared {
-			// What the other replicas have shown under this name may not have come here yet.
+			// Other replicas may have shown a UIDVALIDITY under this name that is not known here yet.
 			out = max(out, c.LastUIDValidity+1)
 			c.LastUIDValidity = out
 		}
@@ -183,7 +182,7 @@ func (w *Writer) validity(name string, have uint32) (uint32, error) {
 	return out, nil
 }
 
-// shown is the highest UIDVALIDITY that was ever shown under a name; afterwards names takes what it becomes.
+// shown returns the highest UIDVALIDITY that was ever shown under a name. It prepares names for the new one.
 func (w *Writer) shown(name string) (uint32, error) {
 	if w.names == nil {
 		w.names = make(map[string]uint32)
@@ -201,8 +200,8 @@ func (w *Writer) shown(name string) (uint32, error) {
 	return layout.Tail32(v), nil
 }
 
-// RenameFolder gives a folder another name, and its UIDVALIDITY if the name has shown a higher one.
-// Folders below it are the caller's to rename in the same update.
+// RenameFolder renames a folder. The folder gets a new UIDVALIDITY if the name has shown a higher one. The caller must
+// rename the folders below it in the same update.
 func (w *Writer) RenameFolder(id note.ID, name string) error {
 	f, err := w.head(id)
 	if err != nil {
@@ -224,7 +223,7 @@ func (w *Writer) RenameFolder(id note.ID, name string) error {
 	return nil
 }
 
-// SetSpecialUse gives a folder another special use, the attribute without backslash, or none with "".
+// SetSpecialUse sets a folder's special use to an attribute without the backslash, or clears it with "".
 func (w *Writer) SetSpecialUse(id note.ID, use string) error {
 	f, err := w.head(id)
 	if err != nil {
@@ -240,7 +239,7 @@ func (w *Writer) SetSpecialUse(id note.ID, use string) error {
 	return nil
 }
 
-// SetFolderACL gives a folder an access list of its own, or none with nil.
+// SetFolderACL sets a folder's own access list, or removes it with nil.
 func (w *Writer) SetFolderACL(id note.ID, acl *note.ACL) error {
 	f, err := w.head(id)
 	if err != nil {
@@ -262,7 +261,7 @@ func (w *Writer) SetFolderACL(id note.ID, acl *note.ACL) error {
 	return nil
 }
 
-// FolderItems are the items of a folder's note. They must not be changed.
+// FolderItems returns the items of a folder's note. The caller must not change them.
 func (r *Reader) FolderItems(id note.ID) (note.Items, error) {
 	if _, err := r.Folder(id); err != nil {
 		return nil, err
@@ -274,8 +273,8 @@ func (r *Reader) FolderItems(id note.ID) (note.Items, error) {
 	return c.Content.Items, nil
 }
 
-// SetFolderItem sets an item of a folder's note that the store does not know, or removes it with nil.
-// right is what the caller asks for it; the folder must grant that.
+// SetFolderItem sets an item of a folder's note that the store does not interpret, or removes it with nil. The caller
+// must have right on the folder.
 func (w *Writer) SetFolderItem(id note.ID, item string, v note.Value, right note.Rights) error {
 	f, err := w.head(id)
 	if err != nil {
@@ -333,7 +332,7 @@ func (w *Writer) DeleteFolder(id note.ID) error {
 	return w.bury(id, t)
 }
 
-// left is how many members a folder has after what the update did so far.
+// left returns the number of members of a folder, with the changes of this update.
 func (w *Writer) left(f *layout.Folder) (int, error) {
 	if !w.numbers {
 		return w.leftByState(f)
@@ -358,8 +357,8 @@ func (w *Writer) leftByNumber(f *layout.Folder) int {
 	return n
 }
 
-// leftByState counts the notes in a folder at a replica that gives no numbers: those that have a place
-// and have not left, and those that nobody has numbered there.
+// leftByState counts the notes in a folder on a replica that assigns no numbers: numbered memberships that have not
+// ended, and notes that nobody has numbered there.
 func (w *Writer) leftByState(f *layout.Folder) (n int, err error) {
 	in := make(map[note.ID]bool)
 	if err := w.Members(f.Note, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
@@ -388,8 +387,7 @@ func (w *Writer) leftByState(f *layout.Folder) (n int, err error) {
 	return n, err
 }
 
-// UID returns the UID that a note which this update made or changed has in a folder; 0 where it has
-// none, or none yet.
+// UID returns the UID in a folder of a note that this update created or changed; 0 if it has none, or none yet.
 func (w *Writer) UID(id, folder note.ID) uint32 {
 	if t := w.dirty[id]; t != nil && t.row != nil {
 		m, _ := t.row.Member(folder)
@@ -398,8 +396,8 @@ func (w *Writer) UID(id, folder note.ID) uint32 {
 	return 0
 }
 
-// AddTo puts a note into a folder and returns the UID that it gets there, 0 where the home is to give
-// it. A note that is in the folder already is ErrExists.
+// AddTo puts a note into a folder and returns its UID there, or 0 if the home will assign it. If the note is in the
+// folder already, AddTo returns ErrExists.
 func (w *Writer) AddTo(id, folder note.ID) (uint32, error) {
 	unid, err := w.folderUNID(folder)
 	if err != nil {
@@ -416,7 +414,7 @@ func (w *Writer) AddTo(id, folder note.ID) (uint32, error) {
 	return w.join(t, folder, false, w.stamp(at))
 }
 
-// join makes a membership: its state and its number in the ledger.
+// join creates a membership: its state item and its number.
 func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (uint32, error) {
 	unid, err := w.folderUNID(folder)
 	if err != nil {
@@ -460,12 +458,12 @@ func (w *Writer) uid() (uint32, error) {
 	return w.mutable().counters.Ledger.NextUID()
 }
 
-// renumber starts the numbering of the whole database again: every folder gets a new UIDVALIDITY,
-// every membership a new UID. It happens once in four billion UIDs.
+// renumber restarts the numbering of the whole database: every folder gets a new UIDVALIDITY, every membership a new
+// UID. This happens once in four billion UIDs.
 func (w *Writer) renumber() error {
 	c := &w.mutable().counters
 	if c.Ledger.Restart(); c.Ledger.Shared && !w.renewed {
-		// What is known of expunges names UIDs of the old numbering, which no client asks for any more.
+		// The recorded expunges name UIDs of the old numbering, which no client asks for any more.
 		if err := w.forgetExpunges(0, c.Ledger.Last); err != nil {
 			return err
 		}
@@ -506,7 +504,7 @@ func (w *Writer) renumber() error {
 	return nil
 }
 
-// membersNow lists a folder's members as the update has left them, in order of UID.
+// membersNow returns a folder's members with the changes of this update, in order of UID.
 func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
 	type place struct {
 		uid uint32
@@ -534,7 +532,7 @@ func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
 	return ids, err
 }
 
-// renumberMember gives a note another UID in a folder, and returns the one that it had and the new one.
+// renumberMember assigns a new UID to a note in a folder, and returns the old UID and the new one.
 func (w *Writer) renumberMember(id, folder note.ID) (was, uid uint32, err error) {
 	t, err := w.change(id)
 	if err != nil {
@@ -551,7 +549,7 @@ func (w *Writer) renumberMember(id, folder note.ID) (was, uid uint32, err error)
 	return was, uid, nil
 }
 
-// RemoveFrom takes a note out of a folder. A note that is in no folder any more is deleted.
+// RemoveFrom removes a note from a folder. A note that is in no folder any more is deleted.
 func (w *Writer) RemoveFrom(id, folder note.ID) error {
 	f := w.st.folder(folder)
 	if f == nil {
@@ -623,7 +621,7 @@ func (w *Writer) MarkDeleted(id, folder note.ID, on bool) error {
 	return nil
 }
 
-// SetDate gives a note that this update made another INTERNALDATE, in Unix seconds.
+// SetDate sets the INTERNALDATE of a note that this update created, in Unix seconds.
 func (w *Writer) SetDate(id note.ID, date int64) error {
 	t := w.dirty[id]
 	if t == nil || t.row == nil || t.orig != nil {
@@ -633,9 +631,8 @@ func (w *Writer) SetDate(id note.ID, date int64) error {
 	return nil
 }
 
-// CopyNote copies a mail note of from, a database that the update named too, into folder: a new
-// note of the same message, with its own UNID. unid may be zero. Flags that may not be set there are
-// left out.
+// CopyNote copies a mail note of from, another database of this update or the same one, into folder. The copy is a new
+// note of the same message, with its own UNID; unid may be zero. Flags that the writer may not set there are left out.
 func (w *Writer) CopyNote(from *Writer, id, folder note.ID, unid note.UNID) (note.ID, error) {
 	n, err := from.Note(id)
 	if err != nil {

@@ -51,8 +51,8 @@ func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
 	return id, errors.Join(err, engineError(closer.Close()))
 }
 
-// Rank is the number of members of a folder with a UID below uid: whatever the folder's size, it
-// reads its counter rows and at most one chunk.
+// Rank returns the number of members of a folder with a UID below uid. Whatever the folder's size, it reads the
+// folder's counter rows and at most one chunk.
 func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
 	chunk := uid >> layout.ChunkShift
 	first := chunk << layout.ChunkShift
@@ -64,7 +64,7 @@ func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
 		return n, err
 	}
 	if f := r.st.folder(folder); f != nil && uid < f.UIDNext && f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
-		// Near the end of the folder, where sessions mostly look: counted from there.
+		// Near the end of the folder, where sessions look most often, it counts from the end.
 		after, err := count(uid, note.MaxUID)
 		return f.Total - after, err
 	}
@@ -82,8 +82,8 @@ func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
 	return rank + before, err
 }
 
-// At returns the UID of the member of a folder that has rank members before it; ErrNotFound where
-// the folder is shorter. The last page of a folder is found from its end.
+// At returns the UID of the member of a folder that has rank members before it, or ErrNotFound if the folder is
+// shorter. A member near the end is found from the end.
 func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 	f := r.st.folder(folder)
 	if f == nil || rank >= f.Total {
@@ -119,7 +119,7 @@ func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 	return uid, err
 }
 
-// fromEnd returns the UID of the member of a folder that has back members behind it.
+// fromEnd returns the UID of the member of a folder that has back members after it.
 func (r *Reader) fromEnd(folder note.ID, back uint32) (uint32, error) {
 	prefix := layout.NoteKey(r.db.num, layout.KindMember, folder)
 	it, err := r.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
@@ -143,8 +143,8 @@ func (r *Reader) fromEnd(folder note.ID, back uint32) (uint32, error) {
 	return uid, nil
 }
 
-// findChunk looks for the chunk with the member of a rank from whichever end is nearer, and returns
-// the number of members before that chunk.
+// findChunk finds the chunk that holds the member of a rank, searching from the nearer end. It also returns the number
+// of members before that chunk.
 func findChunk(it *pebble.Iterator, rank, total uint32) (chunk, before uint32, err error) {
 	forward := rank < total/2
 	ok, sum := it.First(), uint32(0)
@@ -177,8 +177,8 @@ func findChunk(it *pebble.Iterator, rank, total uint32) (chunk, before uint32, e
 	return 0, 0, errors.Join(it.Error(), note.ErrCorrupt)
 }
 
-// FirstUnseen returns the lowest UID of a folder that the person has not seen; ErrNotFound where
-// all are seen. Chunks that are seen whole are skipped.
+// FirstUnseen returns the lowest UID of a folder that the person has not seen, or ErrNotFound if all are seen. It skips
+// chunks that are seen entirely.
 func (r *Reader) FirstUnseen(folder note.ID, person note.UNID) (uint32, error) {
 	f := r.st.folder(folder)
 	if f == nil || layout.SeenBy(f.Seen, person) >= f.Total {

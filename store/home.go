@@ -11,8 +11,8 @@ import (
 	"doublet/store/layout"
 )
 
-// leaders are the shared databases that this store numbers now. It is not durable: after a start every
-// one follows until it is told to lead.
+// leaders holds the shared databases that this store leads: it assigns their numbers. It is not durable. After a start
+// all shared databases follow until Lead is called.
 type leaders struct {
 	mu sync.RWMutex
 	by map[note.DatabaseID]bool
@@ -37,13 +37,13 @@ func (l *leaders) set(id note.DatabaseID, on bool) {
 	}
 }
 
-// leads lets the replica number, or not, from when the update is applied.
+// leads sets whether the replica assigns numbers, from the moment the update is applied.
 func (w *Writer) leads(on bool) {
 	w.mutable()
 	w.numbers, w.leading = on, &on
 }
 
-// Leads says whether this replica numbers now: a shared one after Lead; one that is not shared always.
+// Leads reports whether this replica assigns numbers. A shared one does so after Lead, one that is not shared always.
 func (s *Store) Leads(id note.DatabaseID) bool {
 	if s.leaders.has(id) {
 		return true
@@ -56,15 +56,15 @@ func (s *Store) Leads(id note.DatabaseID) bool {
 	return !db.cur.Load().counters.Ledger.Shared
 }
 
-// Replicate is Update of one database for what came from another replica, or concerns replicas: nobody waits
-// for a mate's confirmation of it.
+// Replicate is Update of one database, for changes that came from another replica or that concern replicas. It does not
+// wait for a mate's confirmation.
 func (s *Store) Replicate(ctx context.Context, id note.DatabaseID, fn func(*Writer) error) error {
 	tx := &Tx{s: s, who: &note.System, unconfirmed: true}
 	return s.update(ctx, tx, []note.DatabaseID{id}, func(tx *Tx) error { return fn(tx.writers[0]) })
 }
 
-// Share makes a database one that has replicas, with this slot. The replica that was alone is its home
-// and leads. Sharing again with the same slot changes nothing.
+// Share makes a database shared, and gives this replica a slot. The replica that was alone becomes the home and leads.
+// Sharing again with the same slot changes nothing.
 func (s *Store) Share(ctx context.Context, id note.DatabaseID, slot uint8) error {
 	if slot >= note.Slots {
 		return fmt.Errorf("store: no slot %d: a database has at most %d replicas with one", slot, note.Slots)
@@ -97,7 +97,7 @@ func (s *Store) Share(ctx context.Context, id note.DatabaseID, slot uint8) error
 	})
 }
 
-// highestValidity is the highest UIDVALIDITY that any folder has shown.
+// highestValidity returns the highest UIDVALIDITY that any folder has shown.
 func (r *Reader) highestValidity() (high uint32, err error) {
 	err = scan(r.eng, layout.Prefix(r.db.num, layout.KindName), func(_, v []byte) error {
 		if len(v) == 4 {
@@ -108,8 +108,8 @@ func (r *Reader) highestValidity() (high uint32, err error) {
 	return high, err
 }
 
-// CreateReplica makes an empty replica of a database that another store has, with a slot that its home
-// has given: of is what the database is there. It follows; pages of the ledger fill it.
+// CreateReplica creates an empty replica of a database that another store has, with a slot that the home assigned. of
+// is the database's description there. The replica follows, and pages of the ledger fill it.
 func (cat *catalog) CreateReplica(who note.Who, of layout.Info, slot uint8) error {
 	switch {
 	case !who.System:
@@ -121,11 +121,11 @@ func (cat *catalog) CreateReplica(who note.Who, of layout.Info, slot uint8) erro
 	}
 	info := of
 	info.State, info.Reason = layout.InService, ""
-	// Away: whoever had the slot before has numbered under it.
+	// Away is set because an earlier owner of the slot may have assigned numbers under it.
 	return cat.create(creation{info: &info, ledger: note.Ledger{Shared: true, Slot: slot, Away: true}})
 }
 
-// ApplyInfo takes what the database is from another replica, if that was written later than ours.
+// ApplyInfo applies the database's description of another replica, if it was written later than ours.
 func (w *Writer) ApplyInfo(in *layout.Info) error {
 	if !w.who.System {
 		return ErrDenied
@@ -135,7 +135,7 @@ func (w *Writer) ApplyInfo(in *layout.Info) error {
 	info := *have
 	switch later := have.Stamp.Less(in.Stamp); {
 	case w.numbers && have.Stamp == in.Stamp && in.Mod == 0:
-		info.Mod = w.mutable().counters.Ledger.NextMod() // whoever asks does not know that it is numbered
+		info.Mod = w.mutable().counters.Ledger.NextMod() // the replica that asks does not know that it is numbered
 	case w.numbers && later:
 		info.TakeShared(in)
 		info.Mod = w.mutable().counters.Ledger.NextMod()
@@ -155,15 +155,15 @@ func (w *Writer) ApplyInfo(in *layout.Info) error {
 	return nil
 }
 
-// Lead makes this replica the home: it goes on in its own term if nobody else can have numbered since,
-// else it begins a new one. Then it numbers what nobody has numbered, and returns when that is done.
-// Without HandOver nobody else may have all that the last home has shown; with it, the old home has
-// ended with Follow, and ErrBehind is a replica that has not all of its ledger.
+// Lead makes this replica the home. It continues its own term if no other replica can have assigned numbers since;
+// otherwise it begins a new term. It then numbers all unnumbered notes, and returns when that is done. Without
+// HandOver, no other replica may have everything that the last home has shown. With HandOver, the old home has ended
+// with Follow; if this replica lacks a part of its ledger, Lead returns ErrBehind.
 func (s *Store) Lead(ctx context.Context, id note.DatabaseID, o LeadOptions) error {
 	if err := s.Replicate(ctx, id, func(w *Writer) error { return w.lead(&o) }); err != nil {
 		return err
 	}
-	// Folders before the notes that are in them.
+	// Folders come before the notes that are in them.
 	for _, folders := range []bool{true, false} {
 		for after, more := uint64(0), true; more; {
 			err := s.Replicate(ctx, id, func(w *Writer) (err error) {
@@ -212,8 +212,7 @@ func (w *Writer) lead(o *LeadOptions) error {
 	return nil
 }
 
-// numberSome numbers some of the notes that are not numbered, those that changed behind a sequence:
-// folders that live, or everything.
+// numberSome numbers some of the unnumbered notes that changed after a sequence: only live folders, or everything.
 func (w *Writer) numberSome(after uint64, folders bool) (last uint64, more bool, err error) {
 	if err := w.Home(); err != nil {
 		return 0, false, err
@@ -231,8 +230,8 @@ func (w *Writer) numberSome(after uint64, folders bool) (last uint64, more bool,
 	return last, len(ids) == numberStep, err
 }
 
-// Follow ends the numbering. When it returns everything that was numbered is durable, and so is that this
-// replica does not go on in its term: its Position can be handed to another's Lead.
+// Follow stops assigning numbers. When it returns, everything that was numbered is durable, and so is the decision not
+// to continue the term. The replica's Position can then be handed over to another replica's Lead.
 func (s *Store) Follow(ctx context.Context, id note.DatabaseID) error {
 	return s.Replicate(ctx, id, func(w *Writer) error {
 		if l := &w.st.counters.Ledger; !l.Shared {
@@ -245,10 +244,10 @@ func (s *Store) Follow(ctx context.Context, id note.DatabaseID) error {
 	})
 }
 
-// StepDown gives up what this replica has numbered, or was told by a home that did not survive, behind
-// the point where its line and the winner's part. Those notes are unnumbered then, and go to the
-// winner like any other change; the winner's pages dictate from that point on. A replica that only is
-// behind the winner stops numbering and keeps all.
+// StepDown voids the numbers that this replica assigned, or received from a home that did not survive, after the point
+// where its history and the winner's diverge. The notes concerned become unnumbered and go to the winner like any other
+// change. From that point on the winner's pages dictate. A replica that is only behind the winner stops assigning
+// numbers and keeps everything.
 func (s *Store) StepDown(ctx context.Context, id note.DatabaseID, winner Position) error {
 	for more := true; more; {
 		err := s.Replicate(ctx, id, func(w *Writer) (err error) {
@@ -304,7 +303,7 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		// What it said of itself was ours: the winner tells of it again.
+		// What the loser changed on the folder itself is void too: the winner sends it again.
 		h.Mod, h.Told = min(h.Mod, common), min(h.Told, uid+1)
 		t.given, t.row.Unnumbered, t.row.Mod = true, true, 0
 	}
@@ -315,9 +314,9 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	return false, nil
 }
 
-// void takes away the numbers that were given behind a MODSEQ and a UID, some of them; more says that there are
-// more. A note then has the places that it had on the common line, those too that it has lost since: whoever
-// becomes home tells clients of their end.
+// void removes some of the numbers that were assigned after a MODSEQ and a UID. more means that there are more. Each
+// note gets back the memberships that it had on the common history, also those that it has lost since: the next home
+// tells clients that they ended.
 func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 	n := 0
 	counters := &w.mutable().counters
@@ -349,7 +348,7 @@ func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 		}
 		t, err := w.change(x.c.Note)
 		if errors.Is(err, ErrNotFound) {
-			continue // nothing is left of it, not even a stub
+			continue // nothing is left of it, not even a deletion stub
 		}
 		if err != nil {
 			return false, err
@@ -366,10 +365,10 @@ func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 	return more, nil
 }
 
-// Heal is the survivor's part, when another replica's line has not survived, before or after it steps down:
-// places that were given here since the lines parted, under UIDs that are not above all that the loser may
-// have shown, get new ones, so that no client passes them over that was there. loser is its position after
-// Follow, before StepDown. Doing it again changes nothing.
+// Heal is called on the surviving replica when another replica's history has not survived, before or after that replica
+// steps down. Memberships that were numbered here since the histories diverged get new UIDs, unless their UIDs are
+// above all that the loser may have shown. Otherwise clients of the loser would skip them. loser is the loser's
+// position after Follow, before StepDown. Repeating the call changes nothing.
 func (s *Store) Heal(ctx context.Context, id note.DatabaseID, loser Position) error {
 	h := healing{loser: &loser}
 	for more := true; more; {
@@ -384,7 +383,8 @@ func (s *Store) Heal(ctx context.Context, id note.DatabaseID, loser Position) er
 	return nil
 }
 
-// healing is a Heal under way: behind which MODSEQ and UID places are put right, and up to which UID.
+// healing is the state of a Heal: memberships numbered after MODSEQ behind, with UIDs above known and up to shown, get
+// new UIDs.
 type healing struct {
 	loser        *Position
 	begun, done  bool
@@ -393,7 +393,7 @@ type healing struct {
 	after        note.ModSeq
 }
 
-// some looks through some of the notes that changed since the lines parted.
+// some handles some of the notes that changed since the histories diverged.
 func (h *healing) some(w *Writer) (more bool, err error) {
 	if err := w.Home(); err != nil {
 		return false, err
@@ -415,7 +415,7 @@ func (h *healing) some(w *Writer) (more bool, err error) {
 		h.begun, h.after = true, h.behind
 	}
 	if h.done {
-		l.NextMod() // followers hear of it also where no place was put right
+		l.NextMod() // so that followers hear of the repair even if no membership changed
 		l.Heal(h.behind, h.known, h.shown)
 		return false, nil
 	}
@@ -424,7 +424,7 @@ func (h *healing) some(w *Writer) (more bool, err error) {
 	return true, err
 }
 
-// raiseNext lets no folder show a UIDNEXT below what a lost home may have shown.
+// raiseNext raises the UIDNEXT of every folder to at least next, the highest UIDNEXT that a lost home may have shown.
 func (w *Writer) raiseNext(next uint32) error {
 	for _, f := range slices.Clone(w.st.folders) {
 		if f.UIDNext >= next {
@@ -443,8 +443,8 @@ func (w *Writer) raiseNext(next uint32) error {
 	return nil
 }
 
-// replace gives new UIDs to places whose UID lies behind known and not behind shown, of some of the notes that
-// changed behind after.
+// replace assigns new UIDs to memberships whose UID is above known and at most shown, for some of the notes that
+// changed after h.after.
 func (h *healing) replace(w *Writer) (more bool, err error) {
 	var ids []note.ID
 	n := 0

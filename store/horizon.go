@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// ceilingStep is how many sequences one durable ceiling covers. A new ceiling is written when half
-// of them are used, long before the first number above the old one is given.
+// ceilingStep is the number of sequences that one durable ceiling covers. A new ceiling is written when half of them
+// are used, long before the first sequence above the old one is assigned.
 const ceilingStep = 1 << 16
 
-// horizon gives sequences and knows up to which of them everything is durable.
+// horizon assigns sequences and tracks up to which of them everything is durable.
 //
-// Invariant: a sequence is taken while the locks of all databases that it is for are held, and the
-// batch is applied before they are released. So within a database, and between an update and all
-// that it could have seen, the order of sequences is the order of commits. Flushes end in any
-// order; the horizon passes a commit only when all before it are durable too.
+// Invariant: a commit takes its sequences while it holds the locks of all its databases, and its batch is applied
+// before the locks are released. So the order of sequences is the order of commits: within a database, and between an
+// update and everything that it could have seen. Flushes end in any order. The horizon passes a commit only when all
+// earlier ones are durable too.
 type horizon struct {
 	mu      sync.Mutex
 	next    uint64
@@ -25,7 +25,7 @@ type horizon struct {
 	mark    atomic.Uint64
 }
 
-// span is the sequences of one commit on its way to being durable.
+// span holds the sequences of one commit that is not durable yet.
 type span struct {
 	first, last uint64
 	databases   []uint32
@@ -34,7 +34,8 @@ type span struct {
 
 func newHorizon() *horizon { return &horizon{passed: make(chan struct{})} }
 
-// start says where the numbers begin. Before it there are none, but the engine may fail already.
+// start sets the first sequence and the ceiling. horizon exists before start because the engine may fail while it
+// opens.
 func (h *horizon) start(next, ceiling uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +43,7 @@ func (h *horizon) start(next, ceiling uint64) {
 	h.mark.Store(next - 1)
 }
 
-// take gives n sequences. A ceiling that is not 0 must be written in the same batch.
+// take assigns n sequences. If ceiling is not 0, it must be written in the same batch.
 func (h *horizon) take(n int, databases []uint32) (sp *span, ceiling uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +57,7 @@ func (h *horizon) take(n int, databases []uint32) (sp *span, ceiling uint64) {
 	return sp, ceiling
 }
 
-// complete marks a commit durable and returns the commits that the horizon passed thereby.
+// complete marks a commit durable and returns the commits that the horizon has passed as a result.
 func (h *horizon) complete(sp *span) []*span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,14 +79,14 @@ func (h *horizon) complete(sp *span) []*span {
 
 func (h *horizon) durable() uint64 { return h.mark.Load() }
 
-// taken is the last sequence given.
+// taken returns the last sequence assigned.
 func (h *horizon) taken() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.next - 1
 }
 
-// wait returns when the horizon has reached seq, or with the error that keeps it from ever getting there.
+// wait returns when the horizon has reached seq, or with the error that prevents this forever.
 func (h *horizon) wait(seq uint64) error {
 	for h.mark.Load() < seq {
 		h.mu.Lock()
@@ -110,7 +111,7 @@ func (h *horizon) moved() <-chan struct{} {
 	return h.passed
 }
 
-// fail wakes everyone who waits for what will never be durable.
+// fail wakes all goroutines that wait for something that will never be durable.
 func (h *horizon) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

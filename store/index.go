@@ -11,18 +11,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Index is a view that is part of every write: sorted keys computed from a note's content, so that
-// what was committed can be found at once. It is declared when the store is opened, and its keys
-// must depend on nothing but their arguments.
+// Index is a set of sorted keys that are computed from each note's content and updated in the same batch as the note.
+// So it always matches what was committed. It is declared when the store is opened. Keys must be a pure function of its
+// arguments.
 type Index struct {
-	// Number names the index in keys, for ever: 1–255. Kind is the kind of database that has it.
+	// Number identifies the index in keys, permanently: 1–255. Kind is the kind of database that has the index.
 	Number uint64
 	Kind   string
 	Keys   func(c note.Class, content *note.Content) [][]byte
 }
 
-// indexKey is a note's row in an index: number, key, 0x00, note id. Keys hold no 0x00 byte, so
-// that no key's rows lie among those of another.
+// indexKey returns the key of a note's row in an index: number, key, 0x00, note id. Keys contain no 0x00 byte, so the
+// rows of one key never lie among those of another.
 func indexKey(db uint32, number uint64, key []byte, id note.ID) []byte {
 	k := append(layout.IDKey(db, layout.KindView, number), key...)
 	return append(append(k, 0), uint64Bytes(uint64(id))...)
@@ -52,7 +52,7 @@ func (w *Writer) settleIndexes(t *txNote) error {
 	return nil
 }
 
-// compareKeys walks both lists in order, since a group of thousands has thousands of keys.
+// compareKeys merges both lists in sorted order, because a group of thousands of members has thousands of keys.
 func (w *Writer) compareKeys(t *txNote, index uint64, before, after [][]byte) {
 	slices.SortFunc(before, bytes.Compare)
 	slices.SortFunc(after, bytes.Compare)
@@ -87,7 +87,7 @@ type entry struct {
 	remove bool
 }
 
-// loadBefore reads the content as it stood before the update.
+// loadBefore reads the content before the update.
 func (w *Writer) loadBefore(t *txNote) error {
 	if t.before != nil {
 		return nil
@@ -99,8 +99,8 @@ func (w *Writer) loadBefore(t *txNote) error {
 	return err
 }
 
-// Lookup returns the notes under exactly key in an index, in order of arrival. In an update, it sees
-// what was there before.
+// Lookup returns the notes with exactly key in an index, in order of arrival. In an update, it sees the state before
+// the update.
 func (r *Reader) Lookup(index uint64, key []byte) ([]note.ID, error) {
 	var out []note.ID
 	prefix := append(append(layout.IDKey(r.db.num, layout.KindView, index), key...), 0)
@@ -113,8 +113,8 @@ func (r *Reader) Lookup(index uint64, key []byte) ([]note.ID, error) {
 	return out, err
 }
 
-// Scan calls fn for the entries of an index from key on, in order, until fn returns false. key is
-// valid during the call only.
+// Scan calls fn for the entries of an index from key from on, in order, until fn returns false. key is valid only
+// during the call.
 func (r *Reader) Scan(index uint64, from []byte, fn func(key []byte, id note.ID) bool) error {
 	prefix := layout.IDKey(r.db.num, layout.KindView, index)
 	lo := append(slices.Clone(prefix), from...)
@@ -126,9 +126,9 @@ func (r *Reader) Scan(index uint64, from []byte, fn func(key []byte, id note.ID)
 	})
 }
 
-// Derive lets a wing of the store write rows that are computed from what is committed, such as the
-// entries of a lazy view: fn reads a snapshot and fills a batch, which is applied without waiting
-// for the disk, since a crash only makes it be computed again. number is the database's in keys.
+// Derive writes rows that are computed from committed data, such as the entries of a lazy view. fn reads a snapshot and
+// fills a batch. The batch is applied without waiting for the disk, because after a crash the rows are computed again.
+// number is the database's number in keys.
 func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
 	db, err := s.dbs.acquire(id)
 	if err != nil {
@@ -145,19 +145,19 @@ func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint3
 	return engineError(b.Commit(pebble.NoSync))
 }
 
-// Inspect lets check and dump read everything, as of one moment.
+// Inspect calls fn with a snapshot of all rows, for check and dump.
 func (s *Store) Inspect(fn func(r pebble.Reader) error) error {
 	if err := s.dbs.enter(); err != nil {
 		return err
 	}
 	defer s.dbs.leave()
 	snap := s.eng.NewSnapshot()
-	err := s.hz.wait(s.hz.taken()) // what is looked at is durable, like everything that leaves
+	err := s.hz.wait(s.hz.taken()) // everything that fn sees is durable, as in Read
 	if err == nil {
 		err = fn(snap)
 	}
 	return errors.Join(err, snap.Close())
 }
 
-// Indexes lists the indexes that the store was opened with, for check.
+// Indexes returns the indexes that the store was opened with, for check.
 func (s *Store) Indexes() []Index { return s.opt.Indexes }

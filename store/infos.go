@@ -9,14 +9,14 @@ import (
 	"doublet/store/layout"
 )
 
-// infoWatchers are told which databases were made, changed or removed as a whole.
+// infoWatchers are notified when a database is created or removed, or when its description changes.
 type infoWatchers struct {
 	mu   sync.Mutex
 	list []func(note.DatabaseID)
 }
 
-// WatchInfos calls fn, after the change is durable, with every database that is made or removed or
-// whose Info changes, as long as the store is open. fn must be quick. What it looks up by then may be
+// WatchInfos calls fn with every database that is created or removed or whose Info changes, after the change is
+// durable, as long as the store is open. fn must be quick. When fn looks up the database, the state may already be
 // newer.
 func (cat *catalog) WatchInfos(fn func(note.DatabaseID)) {
 	cat.infos.mu.Lock()
@@ -33,8 +33,8 @@ func (cat *catalog) infoChanged(id note.DatabaseID) {
 	}
 }
 
-// Infos calls fn with what each database is, in no order, and opens none of them: it reads one row
-// of each. A row that is damaged is left out; Databases names it.
+// Infos calls fn with the description of each database, in no order. It opens no database but reads one row of each. It
+// skips a damaged row; Databases reports it.
 func (cat *catalog) Infos(fn func(*layout.Info)) error {
 	cat.dbs.mu.Lock()
 	nums := make([]uint32, 0, len(cat.dbs.byNum))

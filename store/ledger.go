@@ -9,7 +9,7 @@ import (
 	"doublet/store/layout"
 )
 
-// Position is how far this replica knows the ledger.
+// Position returns this replica's position in the ledger.
 func (r *Reader) Position() Position {
 	c := &r.st.counters
 	p := Position{Ledger: c.Ledger, LastUIDValidity: c.LastUIDValidity}
@@ -21,9 +21,9 @@ func (r *Reader) Position() Position {
 	return p
 }
 
-// Met is the latest position of this ledger at which the replica with another slot is known to have had all of it, also
-// after a restart: it gave numbers itself then, or had confirmed them (Writer.MeetPeer). The zero position of this
-// numbering, where nothing is known.
+// Met returns the latest position of this ledger at which the replica with another slot is known to have had all of it.
+// It is known because that replica assigned numbers then, or because it confirmed them (Writer.MeetPeer). It is also
+// known after a restart. If nothing is known, Met returns the zero position of this numbering.
 func (r *Reader) Met(slot uint8) Position {
 	l := &r.st.counters.Ledger
 	met := layout.Met{Epoch: l.Epoch}
@@ -48,10 +48,10 @@ func (r *Reader) Met(slot uint8) Position {
 	return Position{Ledger: l.Back(met.Last, met.UID), LastUIDValidity: r.st.counters.LastUIDValidity}
 }
 
-// Ledger gives the page behind a replica's position: about most bytes and at most limit notes and
-// expunges, at least one if there is one. Notes named in again come whole, whatever changed. A position
-// that is not on this ledger's line is ErrParted; ErrBehind is a replica that itself is catching up, or knows
-// less than who asks. Every other replica, not the home alone, can give pages of what it knows.
+// Ledger returns the page that follows a replica's position: about most bytes and at most limit notes and expunges, and
+// at least one if there is one. Notes named in again are sent whole, even if they did not change. A position that is
+// not on this ledger's history causes ErrParted. ErrBehind means that this replica is itself catching up, or knows less
+// than the requester. Every replica can serve the pages that it knows, not only the home.
 func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID) (*LedgerPage, error) {
 	c := &r.st.counters
 	switch {
@@ -69,15 +69,15 @@ func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID)
 	case how == note.IsAhead:
 		return nil, ErrBehind
 	case how == note.GoOn && from < c.Floor, how == note.CopyOn && at.Began < c.Floor:
-		how, from = note.CopyOn, 0 // expunges that it has not been told of are forgotten
+		how, from = note.CopyOn, 0 // expunges that it has not received are forgotten here
 	}
 	p := &LedgerPage{From: from, To: c.Ledger.Last, Whole: how == note.CopyOn, Floor: c.Floor, Of: r.Position(), Seq: c.Seq}
 	b := &pageBuilder{r: r, p: p, in: make(map[note.ID]bool), has: from}
 	switch {
 	case p.Whole:
-		b.has = 0 // a copy has only what the copy brings
+		b.has = 0 // the target of a copy can rely only on what the copy brings
 	case at.Partial:
-		b.has = at.Complete // of what is above it, what the last pages brought: not what had moved on by then
+		b.has = at.Complete // above Complete it has what the last pages brought, except what had moved on by then
 	}
 	if err := b.fill(limit, most); err != nil {
 		return nil, err
@@ -102,14 +102,14 @@ type pageBuilder struct {
 	r  *Reader
 	p  *LedgerPage
 	in map[note.ID]bool
-	// has is the MODSEQ up to which the target has everything, needs the folders that notes are in.
+	// has is the MODSEQ up to which the target has everything. needs holds the folders that notes of the page are in.
 	has   note.ModSeq
 	needs []note.ID
-	// bytes is about how much the page holds.
+	// bytes is the approximate size of the page.
 	bytes int64
 }
 
-// fill takes rows by MODSEQ behind From.
+// fill adds rows after From, in order of MODSEQ.
 func (b *pageBuilder) fill(limit int, most int64) error {
 	rows, last := 0, b.p.From
 	lo := layout.IDKey(b.r.db.num, layout.KindModSeq, uint64(b.p.From)+1)
@@ -131,7 +131,8 @@ func (b *pageBuilder) fill(limit int, most int64) error {
 	return err
 }
 
-// unlessDamaged lets a page go on without a note that cannot be read.
+// unlessDamaged records a note that cannot be read and returns nil, so that the page continues without it. Other errors
+// are returned.
 func (b *pageBuilder) unlessDamaged(id note.ID, err error) error {
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
 		b.p.Damaged = append(b.p.Damaged, id)
@@ -141,7 +142,7 @@ func (b *pageBuilder) unlessDamaged(id note.ID, err error) error {
 	return err
 }
 
-// note adds a note as it is numbered.
+// note adds a note with its numbers.
 func (b *pageBuilder) note(id note.ID, bare bool) error {
 	n, err := b.numbered(id, bare)
 	if err == nil {
@@ -175,7 +176,7 @@ func (b *pageBuilder) numbered(id note.ID, bare bool) (*Numbered, error) {
 	return n, nil
 }
 
-// remoteSize is about how many bytes a note takes on its way.
+// remoteSize returns the approximate size in bytes of a note when it is sent.
 func remoteSize(in *Remote) int64 {
 	n := int64(96 + len(in.Summary) + len(in.Message) + 64*len(in.State) + 48*len(in.Tree))
 	for _, c := range in.Contents {
@@ -213,8 +214,8 @@ func (b *pageBuilder) expunge(mod note.ModSeq, c *layout.Change) error {
 	return nil
 }
 
-// folders adds those folders that notes of the page are in and that come only later by their MODSEQ, and
-// puts all folders first: a place needs its folder.
+// folders adds the folders that notes of the page are in but that follow only later by their MODSEQ. It then puts all
+// folders first, because a membership needs its folder.
 func (b *pageBuilder) folders() error {
 	for _, id := range b.needs {
 		if b.in[id] {
@@ -253,11 +254,11 @@ func b2i(b bool) int {
 	return 0
 }
 
-// again adds a note that was asked for by name.
+// again adds a note that was requested by name.
 func (b *pageBuilder) again(u note.UNID) error {
 	id, err := b.r.Find(u)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrGrave) {
-		return nil // that it is gone the page says, or an earlier one did
+		return nil // this page, or an earlier one, reports that it is gone
 	}
 	if err != nil {
 		return err
@@ -274,8 +275,8 @@ func (b *pageBuilder) again(u note.UNID) error {
 	return nil
 }
 
-// Replicable gives notes by their latest change: see ChangeQuery. Notes that cannot be read are left
-// out; check names them.
+// Replicable returns notes by their latest change: see ChangeQuery. Notes that cannot be read are left out; check
+// reports them.
 func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 	if !r.who.System {
 		return nil, ErrDenied

@@ -12,21 +12,21 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// metaCut is the sequence up to which the feed was cut off.
+// metaCut is the name of the sequence up to which the feed was cut.
 const metaCut = "cut"
 
-// ErrFeedCut says that the feed no longer reaches back to a cursor.
+// ErrFeedCut means that the feed no longer reaches back to a cursor.
 var ErrFeedCut = errors.New("store: the feed was cut behind the cursor")
 
-// The retention of expunges: 90 days, and longer up to 100,000 a database.
+// Expunges are kept for 90 days, and longer up to 100,000 per database.
 const (
 	expungeDays = 90
 	expungeKeep = 100_000
-	// silentDays is how long a replica may be silent before stubs are no longer held for it.
+	// silentDays is the number of days that a replica may be silent before deletion stubs are no longer kept for it.
 	silentDays = 90
 )
 
-// Trim cuts the feed below the slowest cursor, and below FeedKeep sequences whatever the cursors.
+// Trim cuts the feed below the slowest cursor. It always cuts what is more than FeedKeep sequences old.
 func (s *Store) Trim() error {
 	if err := s.dbs.enter(); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (s *Store) Trim() error {
 	return engineError(b.Commit(pebble.NoSync))
 }
 
-// Maintain ages what a database keeps for clients and replicas: expunges older than 90 days beyond
-// the last 100,000, stubs that every known replica has passed, replicas that fell silent.
+// Maintain removes what a database no longer needs to keep for clients and replicas: expunges older than 90 days beyond
+// the last 100,000, deletion stubs that every known replica has passed, and replicas that fell silent.
 func (s *Store) Maintain(ctx context.Context, id note.DatabaseID) error {
 	return s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *Tx) error {
 		w, err := tx.Database(id)
@@ -76,7 +76,7 @@ func (s *Store) Maintain(ctx context.Context, id note.DatabaseID) error {
 	})
 }
 
-// maintainStep bounds what one update ages, so that its locks are held briefly.
+// maintainStep bounds the rows that one update removes, so that it holds its locks only briefly.
 const maintainStep = 10_000
 
 func (w *Writer) trimExpunges() error {
@@ -106,9 +106,9 @@ func (w *Writer) trimExpunges() error {
 	return nil
 }
 
-// buryStubs turns stubs that every known replica has passed into graves, and forgets replicas that fell
-// silent. Stubs are there only while a replica is known: one is forgotten in the update that buries
-// the last stub that was held for it, so a database that is alone has nothing to look for.
+// buryStubs turns deletion stubs that every known replica has passed into graves, and forgets replicas that fell
+// silent. Stubs exist only while a replica is known. A silent replica is forgotten in the update that buries the last
+// stub kept for it, so in a database without known replicas there is nothing to search for.
 func (w *Writer) buryStubs() error {
 	if len(w.st.peers) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func (w *Writer) buryStubs() error {
 		t.row = nil
 	}
 	if len(stubs) >= maintainStep {
-		return nil // the rest, and the silent replicas, next time
+		return nil // the rest, and the silent replicas, follow in the next run
 	}
 	for _, id := range silent {
 		if err := w.setPeer(id, nil); err != nil {
@@ -145,8 +145,8 @@ func (w *Writer) buryStubs() error {
 	return nil
 }
 
-// stubsUpTo lists stubs that changed last at a sequence or before it. A note that becomes one gets a
-// new sequence, so what was looked through once without finding any is not looked at again.
+// stubsUpTo returns the deletion stubs whose latest change is at or before a sequence. A note that becomes a stub gets
+// a new sequence, so a range that was found empty is not searched again.
 func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 	lo := layout.IDKey(w.db.num, layout.KindSequence, w.db.unburied+1)
 	err = scanRange(w.eng, lo, layout.IDKey(w.db.num, layout.KindSequence, passed+1), func(k, v []byte) error {
@@ -158,7 +158,7 @@ func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 		if err != nil {
 			return err
 		}
-		if n.Stub && !n.Unnumbered { // one that the home does not know of yet stays, and moves when it does
+		if n.Stub && !n.Unnumbered { // a stub that the home does not know yet stays, and gets a new sequence when the home learns of it
 			stubs = append(stubs, id)
 		} else if len(stubs) == 0 {
 			w.db.unburied = layout.Tail64(k)
@@ -171,7 +171,8 @@ func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 	return stubs, err
 }
 
-// SetPeer records what another replica has passed; while it is known, stubs are held for it.
+// SetPeer records the sequence that another replica has passed. While the replica is known, deletion stubs are kept for
+// it.
 func (w *Writer) SetPeer(id note.ReplicaID, passed uint64) error {
 	if !w.who.System {
 		return ErrDenied
@@ -179,8 +180,8 @@ func (w *Writer) SetPeer(id note.ReplicaID, passed uint64) error {
 	return w.setPeer(id, &layout.Peer{Passed: passed, Heard: w.s.env.Clock.Now().Unix(), Met: w.st.peers[id].Met})
 }
 
-// MeetPeer records where a replica that has a slot was in step, if that is later than what is known: should it be
-// lost, what it may have numbered itself began there or behind it.
+// MeetPeer records a position at which the replica of a slot was known to be in step, if it is later than the recorded
+// one. If that replica is lost, any numbers that it assigned itself begin at or after this position.
 func (w *Writer) MeetPeer(id note.ReplicaID, met layout.Met) error {
 	if !w.who.System {
 		return ErrDenied
@@ -193,7 +194,8 @@ func (w *Writer) MeetPeer(id note.ReplicaID, met layout.Met) error {
 	return w.setPeer(id, &p)
 }
 
-// metBefore takes back what is known of peers to a point of this ledger's line: what is behind it is on the line no more.
+// metBefore lowers the recorded positions of peers to a point of this ledger's history, because what comes after it is
+// no longer part of the history.
 func (w *Writer) metBefore(common note.ModSeq, uid uint32) error {
 	for id, p := range w.st.peers {
 		if p.Met.Last <= common {

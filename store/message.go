@@ -19,15 +19,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// PartSize is the size from which a message part is an object of its own, written once to a
-// segment and shared by every message that carries it.
+// PartSize is the size in bytes from which a message part becomes an object of its own. The object is written once to a
+// segment and shared by every message that contains it.
 const PartSize = 32 << 10
 
-// inlineMax bounds what a recipe row holds itself; beyond it, even small parts become objects.
+// inlineMax bounds the bytes that a recipe row holds itself. Above it, even small parts become objects.
 const inlineMax = 96 << 10
 
-// Message is a message on its way into the store: hashed, its large parts written and durable, its
-// recipe ready. It is pinned until Release: the sweeper takes nothing of it away meanwhile.
+// Message is a message on its way into the store. It is hashed, its large parts are written and durable, and its recipe
+// is ready. It is pinned until Release: meanwhile the sweeper removes nothing of it.
 type Message struct {
 	Digest note.Digest
 	Size   uint64
@@ -47,21 +47,22 @@ type pinned struct {
 // The steps of a recipe.
 const (
 	stepInline = iota // length, bytes
-	stepObject        // digest, size: the object's bytes as they are
+	stepObject        // digest, size: the object's bytes unchanged
 	stepBase64        // digest, size, line length × 2 + final CRLF: the object's bytes as lines of base64
 )
 
-// objects keeps messages and their large parts: it takes them in, finds and reads them, and sweeps what no row names.
+// objects stores messages and their large parts: it adds, finds and reads them, and sweeps those that no row
+// references.
 type objects struct {
 	*core
 	pins      pins
 	workspace workspace
-	// keep is held for reading while a backup copies segments, for writing while one is rewritten.
+	// keep is held for reading while a backup copies segments, and for writing while a segment is rewritten.
 	keep sync.RWMutex
 }
 
-// Prepare makes a message ready to be stored: leaves are its large parts as mime.SplitLeaves found
-// them. It needs no lock; what it writes is garbage until an update names it. Release it in the end.
+// Prepare prepares a message for storing. leaves are its large parts as found by mime.SplitLeaves. Prepare needs no
+// lock. What it writes is garbage until an update references it. The caller must call Release.
 func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) (*Message, error) {
 	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan)
 	return m.sync()
 }
 
-// inline adds bytes to the recipe itself, or as objects once it holds too many.
+// inline adds bytes to the recipe itself, or as objects once the recipe holds too many.
 func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 	if len(b) == 0 {
 		return row, nil
@@ -142,8 +143,8 @@ func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 	return m.object(append(row, stepObject), b)
 }
 
-// part adds a large part: as the bytes that its base64 stands for, if they give back exactly these
-// lines, else as it is.
+// part adds a large part. If it is base64 that decoding and encoding reproduces exactly, the decoded bytes are stored;
+// otherwise the part unchanged.
 func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 	if l.LineLen > 0 {
 		raw := mime.AppendBase64(make([]byte, 0, len(body)*3/4+3), body, -1)
@@ -159,7 +160,7 @@ func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 	return m.object(append(row, stepObject), body)
 }
 
-// isBase64 says whether body is raw as lines of base64. It makes a few lines at a time.
+// isBase64 reports whether body is raw encoded in lines of base64. It encodes a few lines at a time.
 func isBase64(body, raw []byte, lineLen int, finalCRLF bool) bool {
 	step := max(64<<10/lineLen, 1) * max(lineLen/4, 1) * 3
 	buf := make([]byte, 0, 128<<10)
@@ -199,7 +200,7 @@ func (m *Message) keep(content []byte) (note.Digest, error) {
 	return d, nil
 }
 
-// append writes an object to a segment, which Rewrite then leaves alone until the object is named.
+// append writes an object to a segment. Rewrite leaves the segment alone until the object is referenced.
 func (o *objects) append(d note.Digest, content []byte) (object.Location, error) {
 	o.pins.flight.RLock()
 	defer o.pins.flight.RUnlock()
@@ -210,11 +211,11 @@ func (o *objects) append(d note.Digest, content []byte) (object.Location, error)
 	return loc, err
 }
 
-// sync waits until the objects are durable, before anything names them.
+// sync waits until the objects are durable, before any row references them.
 func (m *Message) sync() error {
 	for i := len(m.objects) - 1; i >= 0; i-- {
 		if m.objects[i].isNew {
-			// The last append covers those before it.
+			// The last append also covers those before it.
 			if err := m.s.obj.Sync(m.objects[i].loc); err != nil {
 				return m.s.die(err)
 			}
@@ -224,8 +225,7 @@ func (m *Message) sync() error {
 	return nil
 }
 
-// put writes the recipe, the rows of its new objects and its references into the batch that first
-// names it.
+// put writes the recipe, the rows of its new objects and its references into the first batch that references it.
 func (m *Message) put(b *pebble.Batch) {
 	set(b, layout.NumberKey(layout.SpaceRecipe, uint64(m.recipe)), m.row)
 	set(b, layout.Key(layout.SpaceRecipeHash, m.Digest[:]), uint64Bytes(uint64(m.recipe)))
@@ -237,10 +237,10 @@ func (m *Message) put(b *pebble.Batch) {
 	}
 }
 
-// Memory returns the bytes that the message holds in memory: its recipe, and small parts in it.
+// Memory returns the number of bytes that the message holds in memory: its recipe with the small parts in it.
 func (m *Message) Memory() int64 { return int64(cap(m.row)) }
 
-// Release unpins the message. Updates that use it have ended.
+// Release unpins the message. The updates that use it must have ended.
 func (m *Message) Release() {
 	m.s.pins.unpin(m.Digest)
 	for _, p := range m.objects {
@@ -252,8 +252,8 @@ func (m *Message) Release() {
 	m.objects = nil
 }
 
-// Attach makes bytes ready to be an attachment of a note, as Prepare does for a message. Pass
-// what it returns to Keep in the update, and Release it in the end.
+// Attach prepares bytes as an attachment of a note, as Prepare does for a message. The caller passes the result to Keep
+// in the update, and must call Release.
 func (o *objects) Attach(ctx context.Context, content []byte) (*Object, error) {
 	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
@@ -280,7 +280,7 @@ func (o *objects) Attach(ctx context.Context, content []byte) (*Object, error) {
 	return &Object{Digest: d, Size: uint64(len(content)), m: m}, nil
 }
 
-// Object is an attachment's bytes on their way into the store.
+// Object holds an attachment on its way into the store.
 type Object struct {
 	Digest note.Digest
 	Size   uint64
@@ -290,13 +290,13 @@ type Object struct {
 // Release unpins the object.
 func (o *Object) Release() { o.m.Release() }
 
-// Keep lets the update write the object's row with the notes that name its digest.
+// Keep makes the update write the object's row, together with the notes that reference its digest.
 func (w *Writer) Keep(o *Object) {
 	w.mutable()
 	w.objects = append(w.objects, o)
 }
 
-// locate finds an object.
+// locate returns the location of an object.
 func (o *objects) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
 	v, closer, err := r.Get(layout.Key(layout.SpaceObject, d[:]))
 	if err != nil {
@@ -309,7 +309,8 @@ func (o *objects) locate(r pebble.Reader, d note.Digest) (object.Location, error
 	return loc, nil
 }
 
-// find is locate for an object that something names: one that is not here comes from elsewhere, where that can be.
+// find is locate for an object that something references. If it is missing here, find fetches it with Options.Mend, if
+// set.
 func (o *objects) find(r pebble.Reader, d note.Digest) (object.Location, error) {
 	loc, err := o.locate(r, d)
 	if err == nil || o.opt.Mend == nil {
@@ -321,7 +322,7 @@ func (o *objects) find(r pebble.Reader, d note.Digest) (object.Location, error) 
 	return o.locate(o.eng, d)
 }
 
-// readObject is readHere, but an object that cannot be read comes from elsewhere, where that can be.
+// readObject is readHere, but if an object cannot be read it fetches a copy with Options.Mend, if set.
 func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
 	out, err := o.readHere(loc, d, off, n, dst)
 	if err == nil || o.opt.Mend == nil {
@@ -336,9 +337,9 @@ func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, d
 	return o.readHere(loc, d, off, n, dst)
 }
 
-// readHere appends n bytes of an object from off. loc is where it was when the reader looked; if
-// its segment was rewritten since, it is looked up again. An object that lost its last reference
-// meanwhile is still there: only Rewrite takes bytes away.
+// readHere appends n bytes of an object from off. loc is its location when the reader looked it up. If the segment was
+// rewritten since, readHere looks it up again. An object that lost its last reference meanwhile can still be read,
+// because only Rewrite removes bytes.
 func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
 	out, err := o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
 	if errors.Is(err, object.ErrNotFound) {
@@ -352,7 +353,7 @@ func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst
 	return out, nil
 }
 
-// Object appends the bytes of an attachment that the note names.
+// Object appends the bytes of an attachment that the note references.
 func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
 	c, err := r.Content(id)
 	if err != nil {
@@ -370,8 +371,8 @@ func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
 	return dst, ErrNotFound
 }
 
-// Stored is a stored message, open for reading. It stays readable after its reader has ended, as
-// long as the note lives; nothing of it is held in memory but its recipe.
+// Stored is a stored message, open for reading. It stays readable after its reader has ended, as long as the note
+// lives. It holds nothing in memory but the recipe.
 type Stored struct {
 	s     *objects
 	size  uint64
@@ -390,7 +391,7 @@ type step struct {
 	length  int64
 }
 
-// Message opens the message of a note whose row the caller has read.
+// Message opens the message of a note. n is the note's row, read by the caller.
 func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 	row, fresh := r.messageUnderWay(n)
 	if row == nil {
@@ -424,7 +425,7 @@ func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 	return st, nil
 }
 
-// Attachment opens an attachment that a note names, as Message opens a message.
+// Attachment opens an attachment that a note references, as Message opens a message.
 func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, error) {
 	c, err := r.Content(id)
 	if err != nil {
@@ -440,7 +441,7 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size, length: size}}}, nil
 }
 
-// messageUnderWay finds the recipe of a note that this very update makes.
+// messageUnderWay returns the recipe of a note that this update creates.
 func (r *Reader) messageUnderWay(n *layout.Note) ([]byte, *Message) {
 	for _, t := range r.dirty {
 		if t.row == n && t.message != nil && t.message.recipe == 0 {
@@ -450,7 +451,7 @@ func (r *Reader) messageUnderWay(n *layout.Note) ([]byte, *Message) {
 	return nil, nil
 }
 
-// located finds an object that the message has brought and no index row names yet.
+// located returns the location of an object that the message has added and that no index row references yet.
 func (m *Message) located(d note.Digest) (object.Location, error) {
 	for _, p := range m.objects {
 		if p.digest == d && p.isNew {
@@ -520,7 +521,7 @@ func parseStep(b []byte) (x step, rest []byte, ok bool) {
 	return x, b, true
 }
 
-// base64Length is the length of size bytes as lines of base64, CRLF between them.
+// base64Length returns the length of size bytes encoded in lines of base64 with CRLF between them.
 func base64Length(size int64, lineLen int, final bool) int64 {
 	chars := (size + 2) / 3 * 4
 	n := chars
@@ -533,10 +534,10 @@ func base64Length(size int64, lineLen int, final bool) int64 {
 	return n
 }
 
-// Size is the message's size in bytes.
+// Size returns the message's size in bytes.
 func (m *Stored) Size() int64 { return int64(m.size) }
 
-// kept is the step that the bytes [off, end) are the base64 of, nil where none is.
+// kept returns the step whose base64 form is exactly the bytes [off, end), or nil if there is none.
 func (m *Stored) kept(off, end int64) *step {
 	for i := range m.steps {
 		if x := &m.steps[i]; x.kind == stepBase64 && x.start == off && x.start+x.length == end {
@@ -546,8 +547,7 @@ func (m *Stored) kept(off, end int64) *step {
 	return nil
 }
 
-// Decoded is the size of what the bytes [off, end) of the message are the base64 of; ok is false where they are not kept
-// decoded.
+// Decoded returns the decoded size of the bytes [off, end) of the message. ok is false if they are not stored decoded.
 func (m *Stored) Decoded(off, end int64) (size int64, ok bool) {
 	x := m.kept(off, end)
 	if x == nil {
@@ -556,7 +556,8 @@ func (m *Stored) Decoded(off, end int64) (size int64, ok bool) {
 	return x.size, true
 }
 
-// AppendDecoded appends a piece of what Decoded gave the size of: n bytes from at, fewer at its end.
+// AppendDecoded appends n bytes of the decoded part, starting at offset at; fewer at its end. off and end are as in
+// Decoded.
 func (m *Stored) AppendDecoded(dst []byte, off, end, at, n int64) ([]byte, error) {
 	x := m.kept(off, end)
 	if x == nil {
@@ -594,8 +595,8 @@ func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
 	case stepObject:
 		return m.s.readObject(x.loc, x.digest, lo, hi-lo, dst)
 	}
-	// Whole lines around the range, then the range out of them: lines are of one length, so their
-	// place in the object is arithmetic.
+	// Encode the whole lines around the range, then cut the range out of them. All lines have the same length, so their
+	// offset in the object can be computed.
 	line := int64(x.lineLen) + 2
 	first := lo / line
 	last := (hi + line - 1) / line
@@ -616,7 +617,7 @@ func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
 	return append(dst, text[start:start+hi-lo]...), nil
 }
 
-// WriteTo writes the whole message, a part at a time.
+// WriteTo writes the whole message, one part at a time.
 func (m *Stored) WriteTo(w io.Writer) (int64, error) {
 	var sum int64
 	for i := range m.steps {

@@ -14,17 +14,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrBusy says that another backup is under way.
+// ErrBusy means that another backup is running.
 var ErrBusy = errors.New("store: a backup is under way")
 
-// Moment is the store as it stood at one moment, as files that nothing changes until Release. Every
-// batch that was acknowledged before Capture began is in it, whole, and a batch that is in it has
-// all that it names: its objects were durable before it was applied, and the lengths of the segments
-// are taken after the engine's checkpoint.
+// Moment is the state of the store at one moment, as files that do not change until Release. It contains every batch
+// that was acknowledged before Capture began. A batch is contained entirely, with all objects that it references: the
+// objects were durable before it was applied, and the lengths of the segments are read after the engine's checkpoint.
 type Moment struct {
 	// Index is a folder that holds the engine's files and nothing else.
 	Index string
-	// Segments are the object segments, each up to the length that is durable; Path finds the file.
+	// Segments lists the object segments, each up to its durable length. Path returns the file of one.
 	Segments    []object.SegmentInfo
 	Incarnation uint64
 	// Horizon is a sequence that the moment certainly contains.
@@ -34,12 +33,13 @@ type Moment struct {
 	s *Store
 }
 
-// checkpointName is the folder, within the index, of the engine's files while a backup copies them:
-// there hard links work, whatever device the index is on.
+// checkpointName is the folder, in the index folder, of the engine's files while a backup copies them. There hard links
+// work, whatever device the index is on.
 const checkpointName = "checkpoint"
 
-// Capture takes the store at one moment. While it is held the sweeper and the feed go on, tables
-// that compactions replace stay on disk, and no segment is rewritten. There is one at a time: ErrBusy.
+// Capture returns the state of the store at this moment. Until Release, tables that compactions replace stay on disk,
+// and no segment is rewritten; the sweeper and the feed continue. Only one Moment exists at a time: otherwise Capture
+// returns ErrBusy.
 func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), checkpointName), Incarnation: s.incarnation, Format: layout.FormatVersion, s: s}
 	defer func() {
 		if err != nil {
-			_ = m.Release() // what is left is removed by the next one
+			_ = m.Release() // the next Capture removes what is left
 		}
 	}()
 	if err := s.env.FS.RemoveAll(m.Index); err != nil {
@@ -69,11 +69,11 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	return m, nil
 }
 
-// checkpoint makes the engine's part of a moment: everything that was applied before it began, as tables and blob
-// files, without a log. The engine's own checkpoint copies the log while it is written to and recycled, so a copy may
-// hold an old block before a new one, which nothing opens any more; and it may hold batches behind a table that was
-// ingested after the checkpoint's version. Tables alone are a prefix of all batches, unless a range is cut out
-// between the flush and the checkpoint: making keeps that from happening.
+// checkpoint creates the engine's part of a moment: everything that was applied before it began, as tables and blob
+// files, without a log. The engine's own checkpoint copies the log while the log is written and recycled. Such a copy
+// may hold an old block before a new one, and then cannot be opened. It may also hold batches that are later than a
+// table that was ingested after the checkpoint's version. Tables alone are a prefix of all batches, unless a range is
+// cut out between the flush and the checkpoint. The lock making prevents that.
 func (s *Store) checkpoint(dir string) error {
 	s.making.RLock()
 	defer s.making.RUnlock()
@@ -98,8 +98,8 @@ func (s *Store) checkpoint(dir string) error {
 	return s.homeLog(dir)
 }
 
-// homeLog lets the options file of a checkpoint say that its log lies beside it: else whoever opens
-// the copy would read the log of the store that goes on, where that has a folder of its own.
+// homeLog edits the options file of a checkpoint so that its log lies beside it. Otherwise, if the log has a folder of
+// its own, opening the copy would read the log of the running store.
 func (s *Store) homeLog(dir string) error {
 	fs := s.env.FS
 	names, err := fs.List(dir)
@@ -146,13 +146,13 @@ func writeAll(fs vfs.FS, path string, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Path is the file of a segment.
+// Path returns the file of a segment.
 func (m *Moment) Path(segment uint64) string { return m.s.obj.Path(segment) }
 
-// Alive says why the moment can be used no longer, if so: the store is closing and waits for Release.
+// Alive returns an error if the moment can no longer be used, because the store is closing and waits for Release.
 func (m *Moment) Alive() error { return m.s.alive() }
 
-// Release lets the files go.
+// Release removes the files and ends the capture.
 func (m *Moment) Release() error {
 	err := m.s.env.FS.RemoveAll(m.Index)
 	m.s.keep.RUnlock()

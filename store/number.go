@@ -9,12 +9,11 @@ import (
 	"doublet/store/layout"
 )
 
-// numberAll brings the numbers of the update's notes in line with what they say of themselves, where a
-// change has come that was made without giving numbers: from another replica, or here, while
-// somebody else was home. Folders come first, so that what came with them finds its place; folders that
-// are to go come last.
+// numberAll assigns numbers to the notes of the update that changed without getting any: on another replica, or here
+// while another replica was home. Folders come first, so that notes find their folders. Folders that are deleted come
+// last.
 //
-// A note waits, unnumbered, while a folder that it is in is not here yet.
+// A note stays unnumbered while a folder that it is in is not here yet.
 func (w *Writer) numberAll() error {
 	var folders, rest, gone []*txNote
 	for _, id := range w.order {
@@ -53,10 +52,10 @@ func (w *Writer) numberAll() error {
 	return nil
 }
 
-// numberStep bounds how many notes one update numbers that were not part of it.
+// numberStep bounds the number of notes that one update numbers in addition to its own.
 const numberStep = 1000
 
-// waiting lists notes that may wait for a folder that the update has made.
+// waiting returns notes that may wait for a folder that the update created.
 func (w *Writer) waiting() (list []*txNote, err error) {
 	ids, _, err := w.unnumbered(0, numberStep)
 	for _, id := range ids {
@@ -74,8 +73,7 @@ func (w *Writer) waiting() (list []*txNote, err error) {
 	return list, err
 }
 
-// unnumbered lists up to n notes that are not numbered, those that changed behind a sequence, and the
-// sequence of the last one.
+// unnumbered returns up to n unnumbered notes that changed after a sequence, and the sequence of the last one.
 func (r *Reader) unnumbered(after uint64, n int) (ids []note.ID, last uint64, err error) {
 	err = r.scanUnnumbered(after, func(seq uint64, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
@@ -91,15 +89,15 @@ func (r *Reader) unnumbered(after uint64, n int) (ids []note.ID, last uint64, er
 	return ids, last, err
 }
 
-// numberedTo says that no note that changed up to seq waits to be numbered, for who sees the database as it was at a sequence
-// or later.
+// numberedTo means that no note that changed up to seq waits to be numbered. It holds for readers that see the database
+// as of sequence at or later.
 type numberedTo struct{ seq, at uint64 }
 
-// scanUnnumbered goes through the rows of the notes that wait to be numbered, those that changed behind a sequence.
+// scanUnnumbered calls fn for the rows of the notes that wait to be numbered and that changed after a sequence.
 //
-// A follower makes such a row with each delivery, and its home's page ends it: those that are gone lie in front of those that wait
-// until the engine has dropped them, and are not walked over again each time. Invariant: a new row has a higher sequence than all
-// before it, so what was looked through once stays empty.
+// A follower writes such a row with each delivery, and a page of the home removes it. Until the engine has dropped
+// them, the removed rows lie in front of the waiting ones. numberedTo avoids stepping over them each time. Invariant: a
+// new row has a higher sequence than all before it, so a range that was found empty stays empty.
 func (r *Reader) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) error) error {
 	now := r.st.counters.Seq
 	from := uint64(0)
@@ -121,8 +119,8 @@ func (r *Reader) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) erro
 	return err
 }
 
-// numberNote gives a note its places. Each membership of its state gets a UID, those that ended lose
-// theirs; a note that was in a folder and is in none is deleted.
+// numberNote assigns a note's memberships. Each membership in its state gets a UID, and memberships that ended are
+// removed. A note that was in a folder and is in none any more is deleted.
 func (w *Writer) numberNote(t *txNote) error {
 	row := t.row
 	row.Unnumbered = false
@@ -152,7 +150,7 @@ func (w *Writer) numberNote(t *txNote) error {
 		}
 		f := w.headOf(it.Key)
 		if f == nil {
-			row.Unnumbered = true // rescue has left only those that may still come
+			row.Unnumbered = true // rescue has left only folders that may still come
 			continue
 		}
 		if _, ok := row.Member(f.Note); ok {
@@ -172,7 +170,7 @@ func (w *Writer) numberNote(t *txNote) error {
 	return nil
 }
 
-// headOf finds the head of a folder by its UNID as it stands in a state item's key.
+// headOf returns the head of a folder by its UNID, given as the key of a state item.
 func (w *Writer) headOf(key string) *layout.Folder {
 	for _, f := range w.st.folders {
 		if string(f.UNID[:]) == key {
@@ -182,9 +180,9 @@ func (w *Writer) headOf(key string) *layout.Folder {
 	return nil
 }
 
-// rescue finds another place for a note that lives in no folder any more without anybody having taken
-// it out: its folder was deleted while it was put there, or it was edited while it was deleted. A
-// membership of a folder that is gone, of a note that has others, ends.
+// rescue finds another folder for a note that is alive but in no folder, although nobody removed it: its folder was
+// deleted while it was put there, or the note was edited while it was deleted. If a note has other memberships, rescue
+// ends its membership of a deleted folder.
 func (w *Writer) rescue(t *txNote) error {
 	var lost []note.StateItem
 	lives := false
@@ -219,7 +217,7 @@ func (w *Writer) rescue(t *txNote) error {
 			key = string(w.st.folders[0].UNID[:]) // the oldest: in a mail file, INBOX
 		}
 		if key == "" {
-			return nil // it waits for the first folder
+			return nil // the note waits for the first folder
 		}
 		w.setState(t, note.Member, key, value)
 	}
@@ -229,7 +227,7 @@ func (w *Writer) rescue(t *txNote) error {
 	return nil
 }
 
-// goneFolder says whether a folder without a head has been deleted; else it is yet to come.
+// goneFolder reports whether a folder without a head was deleted. Otherwise it is yet to come.
 func (w *Writer) goneFolder(key string) (bool, error) {
 	if len(key) != len(note.UNID{}) {
 		return true, nil
@@ -251,7 +249,7 @@ func (w *Writer) goneFolder(key string) (bool, error) {
 	return err == nil && (n.Stub || n.Class != note.Folder), err
 }
 
-// numberFolder gives a folder its head, or brings that in line with the folder's note.
+// numberFolder creates a folder's head from its note, or updates the head.
 func (w *Writer) numberFolder(t *txNote) error {
 	t.row.Unnumbered = false
 	c, err := w.load(t.id, t)
@@ -273,7 +271,7 @@ func (w *Writer) numberFolder(t *txNote) error {
 	return nil
 }
 
-// nameFolder gives a folder a name, or another one where that is taken.
+// nameFolder names a folder. If the name is taken, it uses another one.
 func (w *Writer) nameFolder(id note.ID, name string) error {
 	f, err := w.head(id)
 	if err != nil {
@@ -290,14 +288,14 @@ func (w *Writer) nameFolder(id note.ID, name string) error {
 	return nil
 }
 
-// fillHead takes what a folder's note says of it, but for its name.
+// fillHead copies what a folder's note defines into its head, except the name.
 func fillHead(f *layout.Folder, items *note.Items, state note.State) {
 	f.SpecialUse = items.Get(itemSpecialUse).AsText()
 	f.HasACL, f.ACL = false, note.ACL{}
 	if v := items.Get(itemACL).AsBinary(); v != nil {
 		acl, rest, err := note.ReadACL(slices.Clone(v))
 		if f.HasACL = true; err == nil && len(rest) == 0 {
-			f.ACL = acl // one that cannot be read grants nothing
+			f.ACL = acl // an access list that cannot be read grants nothing
 		}
 	}
 	f.Subscribed = nil
@@ -308,14 +306,14 @@ func fillHead(f *layout.Folder, items *note.Items, state note.State) {
 	}
 }
 
-// freeName settles who keeps a name that two folders have, because they were made or renamed on two
-// sides: the one with the lower UNID. The other gets a suffix, as a revision of its note.
+// freeName resolves a conflict between two folders of the same name that were created or renamed on two replicas. The
+// folder with the lower UNID keeps the name. The other gets a suffix, as a revision of its note.
 func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
 	var other *layout.Folder
 	taken := make(map[string]bool, len(w.st.folders))
 	for _, x := range w.st.folders {
 		if t := w.dirty[x.Note]; x.Note == f.Note || t != nil && t.row != nil && t.row.Stub {
-			continue // one that goes, or finds another name if it stays
+			continue // one that is being deleted, or that gets another name if it stays
 		}
 		if taken[x.Name] = true; x.Name == name {
 			other = x
@@ -342,8 +340,8 @@ func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
 	return name, w.reviseFolder(other.Note, itemName, note.Text(free))
 }
 
-// numberGoneFolder removes the head of a folder that was deleted elsewhere; one that still holds notes
-// stays, under a revision above its stub.
+// numberGoneFolder removes the head of a folder that was deleted on another replica. A folder that still holds notes is
+// kept, with a revision above its deletion stub.
 func (w *Writer) numberGoneFolder(t *txNote) error {
 	t.row.Unnumbered = false
 	f := w.st.folder(t.id)

@@ -14,17 +14,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// pins keep what a writer has found or written, and will name in its update, from being swept.
+// pins protects recipes and objects from the sweeper after a writer has found or written them and before its update
+// references them.
 //
-// Invariant: the sweeper removes the row of a recipe or object while it holds the shard of its
-// digest, and only if nothing pins it and nothing refers to it; a writer pins before it looks.
+// Invariant: the sweeper removes the row of a recipe or object while it holds the shard of its digest, and only if
+// nothing pins it and nothing references it. A writer pins before it looks.
 type pins struct {
 	shards [64]struct {
 		mu    sync.Mutex
 		count map[note.Digest]int
 	}
-	// flight is held for reading while an object is appended and its segment noted; segments counts,
-	// per segment, objects that were appended and that no index row names yet.
+	// flight is held for reading while an object is appended and its segment recorded. segments counts, per segment,
+	// the appended objects that no index row references yet.
 	flight   sync.RWMutex
 	mu       sync.Mutex
 	segments map[uint64]int
@@ -44,7 +45,7 @@ func (p *pins) landed(segment uint64) {
 	p.mu.Unlock()
 }
 
-// settled says that every object in a sealed segment is either named by the index or garbage.
+// settled reports whether every object in a sealed segment is either referenced by the index or garbage.
 func (p *pins) settled(segment uint64) bool {
 	p.flight.Lock()
 	defer p.flight.Unlock()
@@ -76,7 +77,7 @@ func (p *pins) unpin(d note.Digest) {
 	sh.mu.Unlock()
 }
 
-// unpinned calls fn while nobody can pin d; it does nothing if d is pinned.
+// unpinned calls fn while nobody can pin d. It does nothing if d is pinned.
 func (p *pins) unpinned(d note.Digest, fn func() error) error {
 	sh := &p.shards[d[0]&63]
 	sh.mu.Lock()
@@ -87,15 +88,15 @@ func (p *pins) unpinned(d note.Digest, fn func() error) error {
 	return fn()
 }
 
-// Sweep removes recipes and objects that lost their last reference, up to max of them, and says how
-// many it removed. What it removed of segments is reclaimed by Rewrite.
+// Sweep removes recipes and objects that lost their last reference, at most limit of them, and returns how many it
+// removed. Rewrite reclaims their space in the segments.
 func (o *objects) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
 	defer o.dbs.leave()
-	// What is removed here stands behind, in the log, the commit that dropped the last reference: a
-	// crash that keeps the one keeps the other.
+	// In the log, these removals come after the commit that dropped the last reference. A crash cannot keep the removal
+	// and lose that commit.
 	var rows [][]byte
 	err = scan(o.eng, layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
 		rows = append(rows, append([]byte(nil), k...))
@@ -170,8 +171,8 @@ func (o *objects) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err erro
 	return gone, err
 }
 
-// swept commits what the sweeper decided. A last reference that was dropped between its look and
-// its commit noted the row that the commit has removed: it is put back.
+// swept commits the sweeper's decision. Another commit may drop the last reference between the decision and the commit,
+// and write a row for the sweeper. The sweeper's commit removes that row, so swept writes it again.
 func (o *objects) swept(b *pebble.Batch, row []byte, none bool, refs []byte) error {
 	err := engineError(b.Commit(pebble.NoSync))
 	if err != nil || none {
@@ -201,8 +202,8 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 	return gone, err
 }
 
-// Rewrite copies what lives out of sealed segments that are less than half alive, and removes
-// them. It reads the whole object index once, so it belongs into quiet hours.
+// Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
+// reads the whole object index once, so run it in quiet hours.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
@@ -225,7 +226,7 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 			continue
 		}
 		if !o.keep.TryLock() {
-			return reclaimed, nil // a backup copies segments; the next run goes on
+			return reclaimed, nil // a backup copies segments; the next run continues
 		}
 		err := o.rewriteSegment(ctx, seg.ID)
 		o.keep.Unlock()
@@ -237,8 +238,8 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	return reclaimed, nil
 }
 
-// rewriteSegment moves the live records of a segment. The new places are durable before the index
-// names them, and the index is durable before the old segment goes.
+// rewriteSegment moves the live records of a segment. The new locations are durable before the index references them,
+// and the index is durable before the old segment is removed.
 func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
 	type move struct {
 		digest   note.Digest
@@ -284,5 +285,5 @@ func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
 	return o.obj.Remove(id)
 }
 
-// Objects is the store's object segments, for check.
+// Objects returns the store's object segments, for check.
 func (o *objects) Objects() *object.Store { return o.obj }

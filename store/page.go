@@ -9,123 +9,124 @@ import (
 
 // The kinds of error between replicas of a shared database.
 var (
-	// ErrNotHome: the replica follows, and what was asked gives numbers. Nothing has changed.
+	// ErrNotHome means that this replica follows, and that only the home, the primary replica, can do what was asked.
+	// Nothing has changed.
 	ErrNotHome = errors.New("store: the database has its home elsewhere")
-	// ErrNotShared: the database has no other replica with a slot.
+	// ErrNotShared means that the database has no other replica with a slot.
 	ErrNotShared = errors.New("store: the database is not shared")
-	// ErrGap: a page of the ledger does not begin where this replica's ends, or is not for a replica
-	// that leads. Ask for the page behind Position.
+	// ErrGap means that a page of the ledger does not begin where this replica's ledger ends, or that this replica
+	// leads. Ask for the page after Position.
 	ErrGap = errors.New("store: the page does not begin where the ledger ends")
-	// ErrParted: both replicas have numbers that the other's line does not know. The one with the
-	// lower term steps down first (StepDown).
+	// ErrParted means that the histories have diverged: both replicas have numbers that the other's history does not
+	// know. The one with the lower term steps down first (StepDown).
 	ErrParted = errors.New("store: the ledgers have parted")
-	// ErrChanged: what was to be removed has changed meanwhile.
+	// ErrChanged means that the database that was to be removed has changed meanwhile.
 	ErrChanged = errors.New("store: the database has changed meanwhile")
-	// ErrBehind: a hand-over to a replica that does not have all that it is to go on from.
+	// ErrBehind means that a replica lacks a part of the ledger that it is to continue from.
 	ErrBehind = errors.New("store: the replica is behind what is handed over")
-	// ErrIncomplete: a note came without its content, and is not here: see IncompleteError.
+	// ErrIncomplete means that a note came without its content, and that the content is not here: see IncompleteError.
 	ErrIncomplete = errors.New("store: the note came without its content")
-	// ErrUnconfirmed: the change is durable here, and no mate has confirmed it (Options.Confirm).
+	// ErrUnconfirmed means that the change is durable here, but no mate has confirmed it (Options.Confirm). A mate is
+	// another member of the cluster.
 	ErrUnconfirmed = errors.New("store: no mate has confirmed the change")
 )
 
-// IncompleteError names the notes that must come whole: pass them to Reader.Ledger as again, or ask
-// for them by Reader.Remote. It is ErrIncomplete.
+// IncompleteError names the notes that must be sent with their content: pass them to Reader.Ledger as again, or request
+// them with Reader.Remote. It matches ErrIncomplete.
 type IncompleteError struct{ UNIDs []note.UNID }
 
 func (e *IncompleteError) Error() string { return ErrIncomplete.Error() + ": " + e.UNIDs[0].String() }
 
-// Is makes it an ErrIncomplete.
+// Is reports whether target is ErrIncomplete.
 func (e *IncompleteError) Is(target error) bool { return target == ErrIncomplete }
 
-// Position is how far a replica knows the ledger of a database, and on which line: what it tells its
-// mates, and what they ask each other for pages with. To send it use note.AppendLedger: every part of
-// it counts.
+// Position is a replica's position in the ledger of a database, and the history that it is on. Replicas send it to
+// their mates and request pages with it. Encode it with note.AppendLedger: every part of it is needed.
 //
-// Last's slot (Last.Home) is the home by record. Ledger.Beats says whose line survives, Ledger.Common
-// where two lines parted, Ledger.Prefix that one only is behind the other.
+// The slot of Last (Last.Home) is the last known home. Ledger.Beats decides whose history survives, Ledger.Common finds
+// where two histories diverge, Ledger.Prefix reports that one is only behind the other.
 type Position struct {
 	note.Ledger
 	// LastUIDValidity is the highest UIDVALIDITY that any folder has shown.
 	LastUIDValidity uint32
 }
 
-// LedgerPage is what a home has numbered behind a position, in order of MODSEQ.
+// LedgerPage holds the changes that a home numbered after a position, in order of MODSEQ.
 type LedgerPage struct {
-	// From is the position that it follows, To the one that it leads to. More says that there is more
-	// behind To: until then the replica is partial.
+	// From is the position that the page follows, To the one that it leads to. More means that there is more after To.
+	// Until that has come the replica is partial.
 	From, To note.ModSeq
 	More     bool
-	// Whole begins a complete copy, or goes on with one: the target's position lies below Floor, or on
-	// no line that is known here. What no page of it names and the target has not changed itself, goes.
+	// Whole begins or continues a complete copy: the target's position lies below Floor, or on no history that is known
+	// here. The target removes notes that no page of the copy names and that it has not changed itself.
 	Whole bool
-	// Floor is the MODSEQ up to which expunges are no longer known.
+	// Floor is the MODSEQ up to which expunges are forgotten.
 	Floor note.ModSeq
-	// Of is where the sender stands.
+	// Of is the position of the sender.
 	Of Position
-	// Seq is the sequence of the sender that the target has passed when it has applied the page, there is no
-	// more, and its position then says that nothing is Pending: what the sender calls SetPeer with. While
-	// something is, it may be what a deletion did not know of.
+	// Seq is the sequence of the sender that the target has passed, if it has applied the page, More is false, and its
+	// position is not Pending. The sender then passes it to SetPeer. A pending change may be one that a deletion did
+	// not take into account.
 	Seq uint64
-	// Notes ascend by Mod, but for folders that they are in, which come first. Of a note whose content
-	// the target must have, Contents, Summary and Message are left out (Remote.Bare).
+	// Notes are in ascending order of Mod, except that the folders they are in come first. Contents, Summary and
+	// Message are left out of a note whose content the target must have (Remote.Bare).
 	Notes    []Numbered
 	Expunged []Expunge
-	// Again are the notes that were asked for by name, whole, as they stand. A page with nothing but
-	// them has From equal to To.
+	// Again holds the notes that were requested by name, whole, as they are now. A page that holds nothing else has
+	// From equal to To.
 	Again []Numbered
-	// Damaged are notes of the sender, by its own ids, that it could not read.
+	// Damaged holds the notes that the sender could not read, by the sender's ids.
 	Damaged []note.ID
-	// Told has the folders that the page concerns.
+	// Told has an entry for each folder that the page concerns.
 	Told []ToldFolder
-	// Info is what the database is, where that changed behind From. Of it, those parts are taken that
-	// replicas share: title, owner, quota, warning, access list, acknowledgement.
+	// Info is the database's description, if it changed after From. The target takes the parts that replicas share:
+	// title, owner, quota, warning, access list, acknowledgement.
 	Info *layout.Info
 }
 
-// Numbered is a note with the numbers that its home gave it.
+// Numbered is a note with the numbers that its home assigned.
 type Numbered struct {
 	Remote
 	Mod, Created note.ModSeq
 	Members      []NumberedMember
 	// Folder is set for the notes of folders.
 	Folder *NumberedFolder
-	// Ahead says that the sender knows more of the note than the home has numbered.
+	// Ahead means that the sender has changes of the note that the home has not numbered.
 	Ahead bool
 }
 
-// NumberedMember is a note's place in a folder.
+// NumberedMember is a membership of a note: its UID and flags in one folder.
 type NumberedMember struct {
 	Folder note.UNID
 	UID    uint32
-	// Saved is when it came there, Unix seconds.
+	// Saved is the time at which the note was put in the folder, in Unix seconds.
 	Saved   int64
 	Deleted bool
 }
 
-// NumberedFolder is what the home has numbered of a folder. The rest of its head follows from its note.
+// NumberedFolder holds the numbers that the home assigned to a folder. The rest of its head follows from its note.
 type NumberedFolder struct {
 	UIDValidity uint32
 	UIDNext     uint32
 	Mod         note.ModSeq
 }
 
-// ToldFolder carries the Told of a folder's head (layout.Folder) at the sender. It has no MODSEQ: a target learns of it with
-// the next page that concerns the folder, and until then holds messages for recent that are not.
+// ToldFolder carries the Told of a folder's head (layout.Folder) at the sender. It has no MODSEQ. A target learns it
+// with the next page that concerns the folder, and until then shows messages as recent that are not.
 type ToldFolder struct {
 	Folder note.UNID
 	UID    uint32
 }
 
-// Expunge is the end of a membership, or of a note.
+// Expunge is the end of a membership or of a note.
 type Expunge struct {
 	Mod  note.ModSeq
 	Note note.UNID
-	// Folder is zero where the folder is gone, and where the note was in none.
+	// Folder is zero if the folder is gone, or if the note was in none.
 	Folder note.UNID
 	UID    uint32
-	// Gone says that the note left the database. Stub is what is left of it, where it is held; one that is Bare
-	// says that the note has come to life again since.
+	// Gone means that the note left the database. Stub is its deletion stub, if the sender still holds one. A Stub that
+	// is Bare means that the note was restored since.
 	Gone bool
 	Time int64
 	Stub *Remote
@@ -135,34 +136,34 @@ type Expunge struct {
 	Created note.ModSeq
 }
 
-// Changes is a run of notes in order of their latest change.
+// Changes holds a run of notes in order of their latest change.
 type Changes struct {
-	// From and To are sequences of the sender: every change behind From up to To is in it.
+	// From and To are sequences of the sender. The run holds every change after From and up to To.
 	From, To uint64
 	More     bool
 	Notes    []*Remote
-	// Info is what the database is, where the home has not confirmed that.
+	// Info is the database's description, if the home has not confirmed it.
 	Info *layout.Info
 }
 
-// ChangeQuery asks for changes.
+// ChangeQuery selects changes.
 type ChangeQuery struct {
-	// After is the sequence behind which to begin.
+	// After is the sequence after which the run begins.
 	After uint64
-	// All asks for every note, and not only for what the home has not confirmed.
+	// All selects every note, instead of only those that the home has not confirmed.
 	All bool
-	// Bare leaves out the content of notes that were never revised, for a target that has them; of what
-	// the home has not confirmed those go whole that it cannot have.
+	// Bare leaves out the content of notes that were never revised, for a target that has it. Among the notes that the
+	// home has not confirmed, those that the target cannot have are still sent whole.
 	Bare bool
-	// Limit is how many notes at most, Max about how many bytes: at least one note is given.
+	// Limit is the maximum number of notes, Max the approximate maximum of bytes. At least one note is returned.
 	Limit int
 	Max   int64
 }
 
-// LeadOptions say how a replica becomes home.
+// LeadOptions are the options of Lead.
 type LeadOptions struct {
-	// HandOver is the position of the old home after its Follow: its open block of UIDs goes on. Without
-	// it the home is taken over.
+	// HandOver is the position of the old home after its Follow: its open block of UIDs continues. If it is nil, the
+	// replica takes over without a hand-over.
 	HandOver *Position
 }
 

@@ -10,22 +10,21 @@ import (
 	"doublet/store/layout"
 )
 
-// ErrRestoring says that a restore into the data folder was interrupted.
+// ErrRestoring means that a restore into the data folder was interrupted.
 var ErrRestoring = errors.New("store: a restore into this data folder was interrupted: run doublet restore again")
 
-// The names in a data folder beside those of databases' files.
+// Names in a data folder other than those of the databases' files.
 const (
-	// RestoringName is there while a restore puts its files in place.
+	// RestoringName exists while a restore puts its files in place.
 	RestoringName = "RESTORING"
-	// madeName says that the data folder has a store, wherever its parts are.
+	// madeName marks a data folder that has a store, wherever the store's parts are.
 	madeName = "STORE"
 )
 
-// Places are the folders of a store, each of which may be on a device of its own.
+// Places holds the folders of a store. Each may be on a device of its own.
 type Places struct{ Data, Index, Segments, Log string }
 
-// PlacesOf says where the parts of the store in dir are. Log is the index unless it has a folder of
-// its own.
+// PlacesOf returns the folders of the store in dir. Log is the index folder unless the log has a folder of its own.
 func PlacesOf(fs interface{ PathJoin(...string) string }, dir string, o Options) Places {
 	p := Places{Data: dir, Index: o.IndexDir, Segments: o.SegmentsDir, Log: o.LogDir}
 	if p.Index == "" {
@@ -40,16 +39,16 @@ func PlacesOf(fs interface{ PathJoin(...string) string }, dir string, o Options)
 	return p
 }
 
-// disk knows the folders of the store: its own, the engine's and that of the object segments.
+// disk knows the folders of the store: its own, the engine's, and that of the object segments.
 type disk struct {
 	*core
 	dir string
 }
 
-// Places says where the parts of the store are.
+// Places returns the folders of the store.
 func (d *disk) Places() Places { return d.places() }
 
-// OwnFile says whether a name in the folders of the index and the segments is one that the store gives.
+// OwnFile reports whether the store uses a name in the folders of the index and the segments.
 func OwnFile(name string) bool {
 	switch name {
 	case "LOCK", "CURRENT", checkpointName, salvageName:
@@ -96,8 +95,8 @@ func (d *disk) restored() error {
 	return err
 }
 
-// ownIndex refuses to make a new store where the data folder has one: its index was moved, or the
-// setting that says where it is was lost.
+// ownIndex refuses to create a new store if the data folder has one. In that case the index was moved, or the setting
+// of its folder was lost.
 func (d *disk) ownIndex(isNew bool) error {
 	if made, err := d.there(d.madePath()); err != nil || !made || !isNew {
 		return err
@@ -107,7 +106,7 @@ func (d *disk) ownIndex(isNew bool) error {
 
 func (d *disk) madePath() string { return d.env.FS.PathJoin(d.dir, madeName) }
 
-// Made says whether the data folder dir has a store, wherever its parts are.
+// Made reports whether the data folder dir has a store, wherever the store's parts are.
 func Made(fs env.FS, dir string) (bool, error) {
 	_, err := fs.Stat(fs.PathJoin(dir, madeName))
 	if isNotExist(err) {
@@ -116,7 +115,7 @@ func Made(fs env.FS, dir string) (bool, error) {
 	return err == nil, err
 }
 
-// own notes that the data folder has a store.
+// own marks the data folder as having a store.
 func (d *disk) own() error {
 	path := d.madePath()
 	if made, err := d.there(path); err != nil || made {
@@ -128,7 +127,7 @@ func (d *disk) own() error {
 	return syncDirs(d.env.FS, d.dir)
 }
 
-// ownSegments refuses an index that names objects where their folder is not there at all.
+// ownSegments refuses an index that references objects if the folder of the segments does not exist.
 func (d *disk) ownSegments() error {
 	ok, err := d.there(d.segmentsDir())
 	if err != nil || ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Reader sees one database as it was at one moment. In Read, all that it sees is durable; inside
-// an Update it sees what is applied, and the notes that the update itself changed.
+// Reader sees one database as of one moment. In Read, everything that it sees is durable. In an Update it sees what is
+// applied, and the notes that the update itself changed.
 type Reader struct {
 	s      *Store
 	db     *database
@@ -21,17 +21,17 @@ type Reader struct {
 	eng    pebble.Reader
 	who    *note.Who
 	rights note.Rights
-	// dirty holds the notes that an update has changed so far.
+	// dirty holds the notes that the update has changed so far.
 	dirty map[note.ID]*txNote
-	// notes and contents walk along rows that are read one after the other.
+	// notes and contents are cursors over rows that are read in order.
 	notes, contents cursor
-	// last is the row that was read last: what is checked is then used.
+	// last caches the row that was read last, because callers often check a note and then use it.
 	last   *layout.Note
 	lastID note.ID
 }
 
-// Read calls fn with a reader of the database. It waits first until all that fn can see would
-// survive a power cut, so that nothing leaves before it is durable. The reader ends with fn.
+// Read calls fn with a reader of the database. It first waits until everything that fn can see is durable, so that
+// nothing leaves the store before. The reader is valid only during the call.
 func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn func(*Reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 	return fn(r)
 }
 
-// serving refuses databases that are not in service to everyone but the server itself.
+// serving refuses a database that is not in service. The server itself may still read one that waits for deletion.
 func (r *Reader) serving() error {
 	if r.st.info.State != layout.InService && !(r.who.System && r.st.info.State == layout.PendingDelete) {
 		return fmt.Errorf("%w: %s: %s", ErrOutOfService, r.st.info.Title, r.st.info.Reason)
@@ -69,19 +69,19 @@ func (r *Reader) serving() error {
 	return nil
 }
 
-// Info tells what the database is.
+// Info returns the description of the database.
 func (r *Reader) Info() layout.Info { return *r.st.info }
 
-// Database is the id of the database.
+// Database returns the id of the database.
 func (r *Reader) Database() note.DatabaseID { return r.db.id }
 
-// Counters tells where its numbers stand.
+// Counters returns the counters of the database.
 func (r *Reader) Counters() layout.Counters { return r.st.counters }
 
-// Rights is what the database's list grants to the reader.
+// Rights returns the rights that the database's access list grants to the reader.
 func (r *Reader) Rights() note.Rights { return r.rights }
 
-// FolderRights is what the folder grants: its own list where it has one, else the database's.
+// FolderRights returns the rights in a folder: by its own access list if it has one, else by the database's.
 func (r *Reader) FolderRights(f *layout.Folder) note.Rights {
 	if f.HasACL {
 		return f.ACL.Rights(r.who)
@@ -89,8 +89,8 @@ func (r *Reader) FolderRights(f *layout.Folder) note.Rights {
 	return r.rights
 }
 
-// Folders returns the heads of all folders that the reader may look up, in order of note id. They must
-// not be changed.
+// Folders returns the heads of all folders that the reader may look up, in order of note id. The caller must not change
+// them.
 func (r *Reader) Folders() []*layout.Folder {
 	if r.who.System {
 		return r.st.folders
@@ -104,11 +104,11 @@ func (r *Reader) Folders() []*layout.Folder {
 	return out
 }
 
-// AllFolders returns the heads of all folders, whatever the reader may look up: for those who work out what
-// somebody may see. They must not be changed, nor told of.
+// AllFolders returns the heads of all folders, whatever the reader may look up. It is for code that computes what
+// someone may see. The caller must not change or reveal them.
 func (r *Reader) AllFolders() []*layout.Folder { return r.st.folders }
 
-// Folder returns a folder's head by note id. One that may not be looked up is not found.
+// Folder returns a folder's head by note id. A folder that may not be looked up causes ErrNotFound.
 func (r *Reader) Folder(id note.ID) (*layout.Folder, error) {
 	f := r.st.folder(id)
 	if f == nil || r.FolderRights(f)&note.Lookup == 0 {
@@ -127,7 +127,7 @@ func (r *Reader) FolderNamed(name string) (*layout.Folder, error) {
 	return nil, ErrNotFound
 }
 
-// Note returns a note's row. It must not be changed.
+// Note returns a note's row. The caller must not change it.
 func (r *Reader) Note(id note.ID) (*layout.Note, error) {
 	n, err := r.note(id)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Reader) Note(id note.ID) (*layout.Note, error) {
 	return n, nil
 }
 
-// Row is Note without a look at what the reader may read: for those who work out what somebody may see.
+// Row is Note without the check of read access. It is for code that computes what someone may see.
 func (r *Reader) Row(id note.ID) (*layout.Note, error) {
 	n, err := r.note(id)
 	if err == nil && n.Stub {
@@ -148,8 +148,8 @@ func (r *Reader) Row(id note.ID) (*layout.Note, error) {
 	return n, err
 }
 
-// mayRead: a note is readable through any folder that grants it, one outside all folders by the
-// database's list.
+// mayRead reports whether the reader may read a note. Any of its folders can grant this. For a note in no folder the
+// database's access list decides.
 func (r *Reader) mayRead(n *layout.Note) bool {
 	if r.who.System {
 		return true
@@ -191,7 +191,7 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 	return n, err
 }
 
-// Find returns the note id of a UNID. A note that was deleted for good is ErrGrave.
+// Find returns the note id of a UNID. A note that was deleted for good causes ErrGrave.
 func (r *Reader) Find(u note.UNID) (note.ID, error) {
 	v, closer, err := r.eng.Get(layout.UNIDKey(r.db.num, u))
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *Reader) Content(id note.ID) (*layout.Content, error) {
 	return c, err
 }
 
-// Document is Note and Content of a note in one.
+// Document returns the results of both Note and Content.
 func (r *Reader) Document(id note.ID) (*layout.Note, *layout.Content, error) {
 	n, err := r.Note(id)
 	if err != nil {
@@ -238,8 +238,8 @@ func (r *Reader) content(id note.ID) (*layout.Content, error) {
 	return c, nil
 }
 
-// Summary appends a note's summary to dst, without decoding the rest. The caller has the row, so
-// access was checked.
+// Summary appends a note's summary to dst, without decoding the rest. It does not check access: the caller has read the
+// row.
 func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
 	if t, ok := r.dirty[id]; ok && t.content != nil {
 		return append(dst, t.content.Summary...), nil
@@ -287,7 +287,7 @@ func (r *Reader) Thread(thread note.UNID) ([]note.ID, error) {
 	return out, err
 }
 
-// Notes calls fn for every note that the reader may read, in order of arrival, until fn returns false.
+// Notes calls fn for every note from id from on that the reader may read, in order of arrival, until fn returns false.
 func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error {
 	lo := layout.NoteKey(r.db.num, layout.KindNote, from)
 	hi := layout.After(layout.Prefix(r.db.num, layout.KindNote))
@@ -306,8 +306,8 @@ func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error 
 	})
 }
 
-// Changes calls fn for every change after since, oldest first, until fn returns false. Each note
-// appears once, at its latest change; each expunge since the floor appears.
+// Changes calls fn for every change after since, oldest first, until fn returns false. Each note appears once, at its
+// latest change. Each expunge after the floor appears.
 func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) bool) error {
 	if list, ok := r.st.recent.since(since); ok {
 		for i := range list {
@@ -331,7 +331,7 @@ func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) 
 	})
 }
 
-// Latest calls fn for the changes, the latest first, until it returns false. Rows are those of Changes.
+// Latest calls fn for the same rows as Changes, latest first, until fn returns false.
 func (r *Reader) Latest(fn func(note.ModSeq, layout.Change) bool) error {
 	rc := &r.st.recent
 	for i := len(rc.changes) - 1; i >= 0; i-- {
@@ -361,12 +361,13 @@ func (r *Reader) Latest(fn func(note.ModSeq, layout.Change) bool) error {
 	return engineError(errors.Join(it.Error(), it.Close()))
 }
 
-// own says whether the reader wrote the note.
+// own reports whether the reader wrote the note.
 func (r *Reader) own(n *layout.Note) bool {
 	return !n.Author.IsZero() && n.Author == r.who.Person
 }
 
-// grants says whether any of the note's folders, or for a note in none the database, grants right.
+// grants reports whether any of the note's folders grants right. For a note in no folder, the database decides. ifOwn
+// suffices for a note that the reader wrote.
 func (r *Reader) grants(n *layout.Note, right, ifOwn note.Rights) bool {
 	if r.who.System {
 		return true

@@ -14,14 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// maxRecipe bounds the recipe of a message that comes from elsewhere.
+// maxRecipe bounds the size in bytes of a recipe that comes from another replica.
 const maxRecipe = 16 << 20
 
-// ErrMismatch says that bytes from another replica are not what their digest says.
+// ErrMismatch means that bytes from another replica do not match their digest.
 var ErrMismatch = errors.New("store: the bytes are not those of the digest")
 
-// RecipeParts takes the recipe of a message apart: the message's digest and size, and the objects that
-// hold its large parts, each once.
+// RecipeParts parses the recipe of a message. It returns the message's digest and size, and the objects that hold its
+// large parts, each once.
 func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, err error) {
 	if len(recipe) > maxRecipe {
 		return d, 0, nil, fmt.Errorf("%w: a recipe of %d bytes", ErrMismatch, len(recipe))
@@ -48,9 +48,9 @@ func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, 
 	return note.Digest(recipe[:32]), st.size, parts, nil
 }
 
-// Receive makes a message ready to be stored that came as its recipe: fetch gives the bytes of those parts
-// that are not here. Everything is compared with its digest, and the message rebuilt once: ErrMismatch is
-// one that is not what it says. Its objects are durable then. Release it in the end.
+// Receive prepares a message that came as its recipe. fetch returns the bytes of the parts that are not here. Receive
+// checks the digest of every part, and rebuilds the message once to check its digest; ErrMismatch means that one is
+// wrong. When Receive returns, the objects are durable. The caller must call Release.
 func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error)) (*Message, error) {
 	d, size, parts, err := RecipeParts(recipe)
 	if err != nil {
@@ -75,7 +75,7 @@ func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectR
 	return m, nil
 }
 
-// take fetches what is missing of a message and rebuilds it.
+// take fetches the missing parts of a message and rebuilds it.
 func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef, fetch func(ObjectRef) ([]byte, error)) error {
 	for _, p := range parts {
 		if err := ctx.Err(); err != nil {
@@ -146,7 +146,7 @@ func (r ObjectRef) matches(content []byte) error {
 	return nil
 }
 
-// place is where an object of the message is, whether the index names it yet or not.
+// place returns the location of an object of the message, whether or not the index references it yet.
 func (m *Message) place(d note.Digest) (object.Location, error) {
 	if loc, err := m.located(d); err == nil {
 		return loc, nil
@@ -154,8 +154,8 @@ func (m *Message) place(d note.Digest) (object.Location, error) {
 	return m.s.locate(m.s.eng, d)
 }
 
-// ReceiveObject makes an attachment ready that came from another replica; pass it to Keep or to
-// ApplyLedger, and Release it in the end. Without content it must be here: ErrNotFound where it is not.
+// ReceiveObject prepares an attachment that came from another replica. The caller passes it to Keep or to ApplyLedger,
+// and must call Release. Without content the object must be stored here; otherwise ReceiveObject returns ErrNotFound.
 func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte) (*Object, error) {
 	if err := errors.Join(ctx.Err(), o.alive()); err != nil {
 		return nil, err
@@ -182,8 +182,8 @@ func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []by
 	return &Object{Digest: ref.Digest, Size: ref.Size, m: m}, nil
 }
 
-// MendObject puts an object that was damaged here, or lost from its segment, in a new place. One that nothing
-// refers to is left alone.
+// MendObject stores a new copy of an object that was damaged here or lost from its segment. It ignores an object that
+// nothing references.
 func (o *objects) MendObject(ctx context.Context, ref ObjectRef, content []byte) error {
 	if err := errors.Join(ctx.Err(), o.alive(), ref.matches(content)); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (o *objects) MendObject(ctx context.Context, ref ObjectRef, content []byte)
 	return nil
 }
 
-// HasMessage says whether the message with that digest is stored here.
+// HasMessage reports whether the message with that digest is stored here.
 func (o *objects) HasMessage(d note.Digest) bool {
 	if o.dbs.enter() != nil {
 		return false
@@ -223,7 +223,7 @@ func (o *objects) HasMessage(d note.Digest) bool {
 	return err == nil
 }
 
-// Lacks lists those of the objects that are not here.
+// Lacks returns the refs of the objects that are not here.
 func (o *objects) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return nil, err
@@ -240,8 +240,8 @@ func (o *objects) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
 	return out, nil
 }
 
-// ObjectBytes appends up to n bytes of a stored object from off, fewer at its end. Only the server itself
-// may ask: it says nothing of who may read them.
+// ObjectBytes appends up to n bytes of a stored object from off, fewer at its end. It checks no access, so only the
+// server itself may call it.
 func (o *objects) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, error) {
 	if err := o.dbs.enter(); err != nil {
 		return dst, err
@@ -251,10 +251,10 @@ func (o *objects) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, 
 	if err != nil {
 		return dst, fmt.Errorf("object %s: %w", d, err)
 	}
-	return o.readHere(loc, d, off, n, dst) // a mate asks: it is not asked in turn
+	return o.readHere(loc, d, off, n, dst) // the caller is a mate, so do not fetch from mates in turn
 }
 
-// ObjectSize is the size of a stored object.
+// ObjectSize returns the size of a stored object in bytes.
 func (o *objects) ObjectSize(d note.Digest) (uint64, error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err

@@ -8,15 +8,15 @@ import (
 	"doublet/store/layout"
 )
 
-// maxRecent bounds the changes that a state carries: what a session that changed something itself,
-// or was woken by one change, reads next.
+// maxRecent bounds the changes that a state carries. They are the ones that a session reads next after it made a change
+// or was woken by one.
 const maxRecent = 8
 
-// recent holds the latest changes of a database beside its state, so that who was told of a change,
-// or made it, finds it without asking the engine. It is part of the state, and immutable like that.
+// recent holds the latest changes of a database in memory, so that a session that made a change, or was told of one,
+// finds it without asking the engine. It is part of the state, and immutable like it.
 //
-// Invariant: changes holds, in order, every row of the index by MODSEQ above floor and no other; a
-// live note's row is the one that the engine holds.
+// Invariant: changes holds, in order, exactly the rows of the index by MODSEQ above floor. The row of a live note is
+// the one that the engine holds.
 type recent struct {
 	floor   note.ModSeq
 	changes []recentChange
@@ -28,7 +28,7 @@ type recentChange struct {
 	row *layout.Note // of a live note; nil for an expunge
 }
 
-// row returns a note's row where its latest change is a recent one.
+// row returns a note's row if its latest change is recent.
 func (c *recent) row(id note.ID) *layout.Note {
 	for i := range c.changes {
 		if x := &c.changes[i]; x.row != nil && x.Note == id {
@@ -38,7 +38,7 @@ func (c *recent) row(id note.ID) *layout.Note {
 	return nil
 }
 
-// member returns the note under a UID of a folder where it changed recently.
+// member returns the note with a UID in a folder if the note changed recently.
 func (c *recent) member(folder note.ID, uid uint32) (note.ID, bool) {
 	for i := range c.changes {
 		if x := &c.changes[i]; x.row != nil {
@@ -50,7 +50,7 @@ func (c *recent) member(folder note.ID, uid uint32) (note.ID, bool) {
 	return 0, false
 }
 
-// since returns the changes after a MODSEQ; ok is false where some are older than what is kept.
+// since returns the changes after a MODSEQ. ok is false if changes older than the kept ones are among them.
 func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 	if mod < c.floor {
 		return nil, false
@@ -62,11 +62,11 @@ func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 	return c.changes[i:], true
 }
 
-// noRecent is the floor where rows above the last MODSEQ may be there: at a replica that has got some pages of
-// its home's ledger and not the rest.
+// noRecent is a floor above every MODSEQ. It is used while rows above the last MODSEQ may exist: on a replica that has
+// received only a part of a run of its home's pages.
 const noRecent = note.ModSeq(1) << 62
 
-// forgotten is what is remembered of a state that was not made by giving numbers here.
+// forgotten returns the recent changes of a state that was not made by assigning numbers here: none.
 func forgotten(l *note.Ledger) recent {
 	if l.Partial {
 		return recent{floor: noRecent}
@@ -74,7 +74,7 @@ func forgotten(l *note.Ledger) recent {
 	return recent{floor: l.Last}
 }
 
-// remember makes the recent changes of the state that the update publishes.
+// remember sets the recent changes of the state that the update publishes.
 func (w *Writer) remember() {
 	if !w.numbers {
 		w.st.recent = forgotten(&w.st.counters.Ledger)
@@ -82,7 +82,7 @@ func (w *Writer) remember() {
 	}
 	old := w.st.recent
 	if w.renewed {
-		old = recent{} // no row of the old numbers is left, and this update has put all of the new ones
+		old = recent{} // no row of the old numbers is left, and this update wrote all of the new ones
 	}
 	all := make([]recentChange, 0, len(old.changes)+min(len(w.order), maxRecent)+len(w.gone))
 	for _, x := range old.changes {

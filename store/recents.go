@@ -12,18 +12,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Recents records up to which UID sessions were told of the messages of folders.
+// Recents records, per folder, up to which UID sessions were told of its messages.
 type Recents struct{ s *Store }
 
 // NewRecents returns the record of a store.
 func NewRecents(s *Store) Recents { return Recents{s} }
 
-// Claim raises the folder's Told to upTo and returns the value that it had: the caller's session is the first to be told
-// of the messages with UIDs from there up to upTo-1. Where another session was told of all of them, or the folder is gone
-// or has another UIDVALIDITY, it returns upTo or more and changes nothing.
+// Claim raises the folder's Told to upTo and returns its previous value. The caller's session is the first to be told
+// of the messages with UIDs from there up to upTo-1. If another session was told of all of them, or if the folder is
+// gone or has another UIDVALIDITY, Claim returns upTo or more and changes nothing.
 //
-// Claim waits for no flush. The row is durable with the next flush of the log, whoever asks for that; a crash before it
-// makes messages recent once more. It gives no sequence and wakes no watcher, since no note has changed.
+// Claim does not wait for a flush. The row becomes durable with the next flush of the log. After a crash before that,
+// the messages are recent once more. Claim takes no sequence and wakes no watcher, since no note has changed.
 func (c Recents) Claim(id note.DatabaseID, folder note.ID, validity, upTo uint32) (from uint32, err error) {
 	db, err := c.s.dbs.acquire(id)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TakeOver begins a new term of the ledger without a hand-over: nothing that another home may have
-// shown is given again. When terms have run out the whole numbering starts again. A database that is
-// shared is taken over by Lead.
+// TakeOver begins a new term of the ledger without a hand-over: no number that another home may have shown is assigned
+// again. When no terms are left, the whole numbering starts again. A shared database is taken over by Lead.
 func (w *Writer) TakeOver() error {
 	if !w.who.System {
 		return ErrDenied
@@ -27,8 +26,8 @@ func (w *Writer) TakeOver() error {
 
 func (w *Writer) takeOver() error {
 	if l := &w.mutable().counters.Ledger; l.Shared && !w.numbers {
-		// After a restore the other replicas may know more: this one follows until it is told to lead, and
-		// leads in a new term.
+		// After a restore the other replicas may know more. This replica follows until Lead is called, and then leads
+		// in a new term.
 		l.Away, l.Restored = true, true
 		return nil
 	}
@@ -39,9 +38,9 @@ func (w *Writer) takeOver() error {
 	return err
 }
 
-// renew starts MODSEQs and UIDs of the database again, every folder under a new UIDVALIDITY: clients
-// forget what they knew. Every note gets a new number, and what was known of expunges goes. It
-// happens once in 65,536 takeovers, and is one update over the whole database.
+// renew restarts the MODSEQs and UIDs of the database, with a new UIDVALIDITY for every folder, so clients discard what
+// they have cached. Every note gets a new number, and the recorded expunges are removed. This happens once in 65,536
+// takeovers, and is one update over the whole database.
 func (w *Writer) renew() error {
 	c := &w.mutable().counters
 	old := c.Ledger
@@ -82,8 +81,8 @@ func (w *Writer) renew() error {
 	return w.renumber()
 }
 
-// takeOverAll begins a new term in every database, in whatever state it is. One that cannot be
-// opened is passed over: whoever mends it gives it new numbers.
+// takeOverAll begins a new term in every database, whatever its state. It skips databases that cannot be opened: their
+// repair assigns new numbers.
 func (s *Store) takeOverAll() error {
 	infos, err := s.Databases()
 	if err != nil {
@@ -108,8 +107,8 @@ func (s *Store) takeOverAll() error {
 	return nil
 }
 
-// clearMods empties the MODSEQ rows before those of a renewed numbering are put: numbers of both
-// may be the same.
+// clearMods removes all MODSEQ rows before those of a new numbering are written, because old and new numbers may be
+// equal.
 func (w *Writer) clearMods(b *pebble.Batch) {
 	prefix := layout.Prefix(w.db.num, layout.KindModSeq)
 	_ = b.DeleteRange(prefix, layout.After(prefix), nil)

@@ -9,19 +9,19 @@ import (
 	"doublet/store/layout"
 )
 
-// Remote is a note as another replica has it: everything that converges, and nothing that is local.
+// Remote is a note as sent by another replica. It holds everything that converges, and nothing local.
 type Remote struct {
 	UNID  note.UNID
 	Class note.Class
 	Tree  note.Tree
-	// Contents holds the content of every live leaf; nil where the target must have it (Bare).
+	// Contents holds the content of every live leaf. It is nil if the target must have the content (Bare).
 	Contents map[note.Revision]*note.Content
-	// Message is the recipe of the stored message, as Receive takes it, and Size the message's size.
-	// nil for a note without one, and where Contents is.
+	// Message is the recipe of the stored message, as Receive takes it, and Size the message's size in bytes. Message
+	// is nil for a note without a message, and if Contents is nil.
 	Message []byte
 	Size    uint64
-	// Void says that the sender's numbers of it count no more: the home numbers it again even where it
-	// knows it as it is.
+	// Void means that the sender's numbers of the note are void. The home numbers it again even if the note is
+	// unchanged there.
 	Void     bool
 	Summary  []byte
 	State    note.State
@@ -31,13 +31,13 @@ type Remote struct {
 	Foldered bool
 }
 
-// Bare says that the content was left out, for a target that must have it.
+// Bare reports whether the content was left out, for a target that must have it.
 func (in *Remote) Bare() bool {
 	win, ok := in.Tree.Winner()
 	return ok && !win.Deleted && in.Contents == nil
 }
 
-// Remote returns a note, stub or not, whole, as another replica needs it.
+// Remote returns a note or deletion stub, with its content, for another replica.
 func (r *Reader) Remote(id note.ID) (*Remote, error) {
 	if !r.who.System {
 		return nil, ErrDenied
@@ -49,8 +49,8 @@ func (r *Reader) Remote(id note.ID) (*Remote, error) {
 	return r.remote(id, n, false)
 }
 
-// remote is a note as another replica needs it. With bare, the content of one that was never revised
-// is left out, but for folders: their heads are made of it.
+// remote returns a note for another replica. With bare, it leaves out the content of a note that was never revised,
+// except for folders, whose heads are built from the content.
 func (r *Reader) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) {
 	c, err := r.content(id)
 	if err != nil {
@@ -84,13 +84,14 @@ func (r *Reader) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) 
 	return out, nil
 }
 
-// Apply joins a note from another replica with ours: the union of the histories, the greater stamp
-// of each state item. It is idempotent and commutative. The home, and a database that is not shared,
-// then number it; elsewhere it is left for the home. m is the note's message as Receive gave it, nil for a
-// note without one and for one that came bare. It says whether every stamp was plausible; one more than
-// 60 s ahead is kept but does not advance our clock. A note that a grave refuses is ErrGrave, and so, at the
-// home of a shared database, is one that stays deleted: whoever brought it is to call Bury for it. A bare
-// one that is not here is ErrIncomplete.
+// Apply merges a note from another replica with the local one: the union of the histories, and the greater stamp of
+// each state item. It is idempotent and commutative. The home, and a database that is not shared, then number the note;
+// other replicas leave that to the home. m is the note's message as Receive returned it, or nil for a note without one
+// and for a bare note.
+//
+// plausible reports whether every stamp was plausible. A stamp more than 60 s ahead is kept but does not advance the
+// local clock. ErrGrave means that a grave refuses the note or, at the home of a shared database, that the note stays
+// deleted. The sender must then call Bury for it. A bare note that does not exist here causes ErrIncomplete.
 func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	if !w.who.System {
 		return false, ErrDenied
@@ -113,10 +114,10 @@ func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 		return plausible, err
 	}
 	if t.row.Stub && w.numbers && !changed && !in.Void && w.st.counters.Ledger.Shared {
-		return plausible, fmt.Errorf("%w: note %s", ErrGrave, in.UNID) // no page tells of it any more
+		return plausible, fmt.Errorf("%w: note %s", ErrGrave, in.UNID) // no page will mention it any more
 	}
 	if w.numbers || changed {
-		t.row.Unnumbered = true // numbering finds out whether anything is to be numbered
+		t.row.Unnumbered = true // numbering finds out whether anything needs a number
 	}
 	t.again = t.again || w.numbers && in.Void
 	if changed && w.numbers && w.st.counters.Ledger.Shared && !t.row.Stub {
@@ -125,8 +126,8 @@ func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	return plausible, err
 }
 
-// Bury ends the waiting of a note for its home, which has answered that it was deleted for good. It only goes here
-// where it has no place, and, for a folder, no head: their end comes with a page.
+// Bury ends a note's wait for its home, after the home has answered that the note was deleted for good. Bury deletes
+// the note here only if it has no membership, and for a folder no head: their end comes with a page.
 func (w *Writer) Bury(u note.UNID) error {
 	if !w.who.System {
 		return ErrDenied
@@ -147,7 +148,7 @@ func (w *Writer) Bury(u note.UNID) error {
 		return err
 	}
 	if !t.row.Stub {
-		// As a stub: another follower may bring it once more, and a queue keeps no graves.
+		// It becomes a deletion stub, because another follower may send it once more, and a queue keeps no graves.
 		if err := w.bury(id, t); err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (w *Writer) Bury(u note.UNID) error {
 	return nil
 }
 
-// seeStamps lets the clock pass the stamps of a note, and says whether all were plausible.
+// seeStamps moves the clock past the stamps of a note, and reports whether all were plausible.
 func (w *Writer) seeStamps(in *Remote) bool {
 	plausible := true
 	for _, it := range in.State {
@@ -165,7 +166,7 @@ func (w *Writer) seeStamps(in *Remote) bool {
 	return plausible
 }
 
-// merge joins what another replica has of a note with ours, and says whether ours changed.
+// merge merges another replica's version of a note with the local one, and reports whether the local one changed.
 func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err error) {
 	cur, err := w.load(t.id, t)
 	if err != nil {
@@ -192,8 +193,8 @@ func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err err
 		return false, err
 	}
 	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil && edited(t.content.Tree) {
-		// Where no numbers are given it is put into a folder here, lest who becomes home takes it for one that
-		// was taken out of all.
+		// A replica that assigns no numbers puts the note into a folder now. Otherwise the next home would take it for
+		// one that was removed from all folders.
 		if t.saved = true; !w.numbers && t.row.Foldered {
 			err = w.rescue(t)
 		}
@@ -201,14 +202,14 @@ func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err err
 	return changed, err
 }
 
-// edited says that what wins is somebody's revision, and not one that only kept the content above a deletion.
+// edited reports whether the winner is somebody's revision, and not one that only kept the content above a deletion.
 func edited(t note.Tree) bool {
 	win, _ := t.Winner()
 	parent, ok := t.Node(win.Parent)
 	return !ok || !parent.Deleted
 }
 
-// lacking refuses a note that brings a live leaf without its content.
+// lacking returns an IncompleteError if a note brings a new live leaf without its content.
 func (w *Writer) lacking(have note.Tree, in *Remote) error {
 	for _, l := range note.Union(have, in.Tree).Leaves() {
 		if _, old := have.Node(l.Rev); !old && !l.Deleted && in.Contents[l.Rev] == nil {
@@ -218,7 +219,7 @@ func (w *Writer) lacking(have note.Tree, in *Remote) error {
 	return nil
 }
 
-// receive makes a note that came from elsewhere.
+// receive creates a note that came from another replica.
 func (w *Writer) receive(in *Remote, m *Message) (*txNote, error) {
 	win, ok := in.Tree.Winner()
 	if !ok {
@@ -251,9 +252,9 @@ func (w *Writer) receive(in *Remote, m *Message) (*txNote, error) {
 	return t, w.raise(t, nil, m)
 }
 
-// raise decides whether a note whose history changed is alive. A stub names the memberships that it
-// saw by their stamps; a note with a live membership that the stub did not name stays alive, under
-// a revision above the stub that is the same anywhere. was is the content as it stood before.
+// raise decides whether a note whose history changed is alive. A deletion stub names the memberships that it saw by
+// their stamps. A note with a live membership that the stub did not name stays alive, with a revision above the stub
+// that is the same on every replica. was is the content before the change.
 func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	c := t.content
 	if c == nil {
@@ -263,7 +264,7 @@ func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	if t.row.Stub = win.Deleted; !win.Deleted {
 		return w.revive(t, was, m)
 	}
-	// One that had the content no more cannot bring it back: whoever has it does.
+	// A replica that no longer has the content cannot restore the note. A replica that has it does.
 	had := false
 	if was != nil {
 		before, ok := was.Tree.Winner()
@@ -278,8 +279,8 @@ func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 			t.row.Members = nil
 			t.dropMessage()
 		}
-		// Where no numbers are given its places stay until the home has ended them: whoever becomes home
-		// tells clients of them.
+		// A replica that assigns no numbers keeps the memberships until the home has ended them. The next home tells
+		// clients of them.
 		return nil
 	}
 	kept := was.Content
@@ -289,7 +290,7 @@ func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	return nil
 }
 
-// revive sees to it that a live note has the message of its winner.
+// revive ensures that a live note has the message of its winner.
 func (w *Writer) revive(t *txNote, was *layout.Content, m *Message) error {
 	d := t.content.Content.Message
 	have, err := w.messageOf(t, was)
@@ -307,7 +308,7 @@ func (w *Writer) revive(t *txNote, was *layout.Content, m *Message) error {
 	return nil
 }
 
-// messageOf is the digest of the message that a note has, zero where it has none. was is its content.
+// messageOf returns the digest of a note's message, or zero if it has none. was is its content.
 func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) {
 	if t.message != nil || t.row.Recipe == 0 {
 		if t.message == nil {
@@ -318,7 +319,7 @@ func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) 
 	if was != nil && !was.Content.Message.IsZero() {
 		return was.Content.Message, nil
 	}
-	// A note that was deleted keeps its message as long as it has places.
+	// A deleted note keeps its message as long as it has memberships.
 	v, err := getValue(w.eng, layout.NumberKey(layout.SpaceRecipe, uint64(t.row.Recipe)))
 	if err != nil || len(v) < len(note.Digest{}) {
 		return note.Digest{}, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, t.row.Recipe, err)
@@ -326,8 +327,8 @@ func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) 
 	return note.Digest(v[:32]), nil
 }
 
-// MergeConflicts writes what note.MergeLeaves decides for a note with conflicts. Only the database's
-// home calls it. It says whether anything was merged.
+// MergeConflicts writes the result of note.MergeLeaves for a note with conflicts, and reports whether anything was
+// merged. Only the database's home calls it.
 func (w *Writer) MergeConflicts(id note.ID) (bool, error) {
 	if !w.who.System {
 		return false, ErrDenied
@@ -367,8 +368,8 @@ func (w *Writer) mergeConflicts(t *txNote) (bool, error) {
 	return true, nil
 }
 
-// Prune shortens a note's history to the last keep revisions of every branch. It refuses while a
-// known replica has not passed the note's latest change.
+// Prune shortens a note's history to the last keep revisions of every branch. It does nothing while a known replica has
+// not passed the note's latest change.
 func (w *Writer) Prune(id note.ID, keep int) error {
 	if !w.who.System {
 		return ErrDenied
@@ -383,7 +384,7 @@ func (w *Writer) Prune(id note.ID, keep int) error {
 		}
 	}
 	if n.Unnumbered || len(w.st.peers) == 0 && w.st.counters.Ledger.Shared {
-		return nil // somebody is still to get it
+		return nil // another replica has yet to receive it
 	}
 	t, err := w.change(id)
 	if err != nil {

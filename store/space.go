@@ -13,22 +13,22 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// space watches the free space of the devices. Below the floor nothing that adds to the store is
-// taken; deleting still is. Pebble ends the process when its log cannot be written, so it must never
-// come to that: when even the floor melts, a ballast file is given up for compactions to live on.
+// space watches the free space of the devices. Below the floor the store accepts nothing that needs space; deleting
+// still works. Pebble ends the process when it cannot write its log, so that must never happen. If free space falls
+// well below the floor, space deletes a ballast file, to leave room for compactions.
 type space struct {
 	disk *disk
 	mu   sync.Mutex
 	next time.Time
 	low  atomic.Bool
-	// ballast says that the ballast file is in place.
+	// ballast means that the ballast file is in place.
 	ballast bool
 	refused atomic.Int64
-	// dirs are the folders of the store, each perhaps on a device of its own.
+	// dirs holds the folders of the store. Each may be on a device of its own.
 	dirs []string
 }
 
-// spaceEvery is how long one look at the free space is good for.
+// spaceEvery is the time between two checks of the free space.
 const spaceEvery = time.Second
 
 func (p *space) init(d *disk) {
@@ -42,7 +42,7 @@ func (p *space) init(d *disk) {
 	p.look()
 }
 
-// admit refuses with ErrNoSpace while there is too little room.
+// admit returns ErrNoSpace while there is too little room.
 func (p *space) admit() error {
 	if !p.watched() {
 		return nil
@@ -64,7 +64,7 @@ func (p *space) admit() error {
 	return nil
 }
 
-// watched says whether there is a floor at all.
+// watched reports whether there is a floor.
 func (p *space) watched() bool { return p.disk.opt.FloorBytes > 0 || p.disk.opt.FloorPercent > 0 }
 
 // free returns the bytes free and the floor, of the device that is nearer to its floor.
@@ -72,7 +72,7 @@ func (p *space) free() (avail, floor uint64, ok bool) {
 	for _, dir := range p.dirs {
 		u, err := p.disk.env.FS.GetDiskUsage(dir)
 		if err != nil {
-			continue // not there before the first start; one that cannot tell (in memory) is never full by this measure
+			continue // the folder does not exist before the first start, and a file system in memory reports no usage: neither is full
 		}
 		f := p.disk.FloorOf(u.TotalBytes)
 		if !ok || int64(u.AvailBytes-f) < int64(avail-floor) {
@@ -115,7 +115,7 @@ func (p *space) drop() {
 	p.ballast = false
 }
 
-// load puts the ballast file in place: real blocks, not a hole.
+// load creates the ballast file, with real blocks and no holes.
 func (p *space) load() error {
 	if p.disk.opt.Ballast < 0 {
 		return nil
@@ -154,7 +154,7 @@ func closeWith(f env.File, err error) error {
 	return err
 }
 
-// HasSpace says whether there is room for what adds to the store: what ErrNoSpace depends on.
+// HasSpace reports whether there is room to add to the store. If not, such changes fail with ErrNoSpace.
 func (s *Store) HasSpace() bool {
 	if !s.space.watched() {
 		return true

@@ -4,7 +4,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// storeStats are the statistics of the store, under Domino's names where Domino has one.
+// storeStats registers the statistics of the store, under Domino's names if Domino has one.
 type storeStats struct{}
 
 func (storeStats) init(s *Store) {

@@ -1,9 +1,9 @@
-// Package store is the note store: all databases of a server in one Pebble, objects beside it,
-// one door for writing and one for reading, and one durable feed of what changed. doc/store.md
-// states its rules and its key map; store/layout is that map as code.
+// Package store implements the note store. All databases of a server share one Pebble engine, with objects in files
+// beside it. There is one way to write (Update), one to read (Read), and one durable feed of changes. doc/store.md
+// specifies the rules and the map of keys; store/layout implements that map.
 //
-// Everything that leaves the store is durable. Update returns when its batch survives a power cut;
-// Read waits until all that it will see does; the feed and the watchers stop at the same horizon.
+// Everything that leaves the store is durable. Update returns after its batch is on disk. Read waits until everything
+// that it will see is on disk. The feed and the watchers do not go past the same horizon.
 package store
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The kinds of error that callers branch on.
+// Errors that callers test for.
 var (
 	ErrNotFound     = errors.New("store: not found")
 	ErrExists       = errors.New("store: exists already")
@@ -43,47 +43,48 @@ var (
 
 // Options are the settings of a store. Zero values take the defaults.
 type Options struct {
-	// LogDir holds the write-ahead log, on a device of its own if the administrator says so.
+	// LogDir holds the write-ahead log. The administrator can put it on a device of its own.
 	LogDir string
-	// IndexDir holds the engine's tables, SegmentsDir the object segments; empty: notes and objects in
-	// the data folder.
+	// IndexDir holds the engine's tables, SegmentsDir the object segments. If empty, they are in the folders notes and
+	// objects of the data folder.
 	IndexDir, SegmentsDir string
-	// CacheSize is the buffer pool in bytes (64 MB); MemTableSize is per memtable (16 MB).
+	// CacheSize is the size of the block cache in bytes (64 MB). MemTableSize is the size of one memtable (16 MB).
 	CacheSize    int64
 	MemTableSize uint64
-	// LogSyncInterval is the least time between two flushes of the log under load (500 µs): commits
-	// that come meanwhile share the next one.
+	// LogSyncInterval is the least time between two flushes of the log under load (500 µs). Commits that arrive in
+	// between share the next flush.
 	LogSyncInterval time.Duration
-	// Databases is how many databases are kept open (2,000).
+	// Databases is the maximum number of databases kept open (2,000).
 	Databases int
-	// FloorBytes and FloorPercent: below the greater of both of free space, writes are refused
-	// (1 GB and 5 % where both are 0). One that is not positive counts for nothing; if neither is,
-	// there is no floor.
+	// FloorBytes and FloorPercent define the least free space; the greater of the two applies. Below it writes are
+	// refused. If both are 0 the defaults are 1 GB and 5 %. A negative value counts as 0; if neither is positive, there
+	// is no floor.
 	FloorBytes   int64
 	FloorPercent int
-	// Ballast is the size of a file that is given up when space runs out all the same (64 MB; negative: none).
+	// Ballast is the size of a file that is deleted when space runs out despite the floor (64 MB; negative: none).
 	Ballast int64
-	// FeedKeep is how many sequences the feed keeps for the slowest cursor (10 million). Those that a
-	// start skips (at most 65,536) count.
+	// FeedKeep is the number of sequences that the feed keeps for the slowest cursor (10 million). It includes the
+	// sequences that a start skips (at most 65,536).
 	FeedKeep uint64
-	// Indexes are the views that are part of every write.
+	// Indexes are derived rows that are updated in the same batch as every write.
 	Indexes []Index
-	// Still keeps the engine from rewriting its tables by itself: for a store that is only read.
+	// Still keeps the engine from compacting its tables, for a store that is only read.
 	Still bool
 	Stats *stat.Tree
-	// Confirm waits until a mate has what was changed up to a sequence. It is asked after the change is durable
-	// here, outside all locks, for databases that are acknowledged by more than this server; its error is
-	// ErrUnconfirmed, and the change stays. Where nobody can confirm, Admit refuses beforehand: it is
-	// asked for databases whose acknowledgement is strict, before anything is changed.
+	// Confirm waits until a mate (another member of the cluster) has the changes up to a sequence. The store calls it
+	// after the change is durable here, outside all locks, for databases whose acknowledgement involves other servers.
+	// If it fails, the update returns ErrUnconfirmed, and the change stays. Admit is called before anything is changed,
+	// for databases whose acknowledgement is strict. It refuses the update if no mate can confirm it.
 	Confirm func(ctx context.Context, ids []note.DatabaseID, seq uint64) error
 	Admit   func(ctx context.Context, ids []note.DatabaseID) error
-	// Mend brings an object that is missing or damaged here from elsewhere (MendObject). Whoever reads it waits for that.
+	// Mend fetches an object that is missing or damaged here from elsewhere (MendObject). Readers of the object wait
+	// for it.
 	Mend func(d note.Digest) error
-	// OnFatal is told of an error after which nothing may be acknowledged: a failed flush of the
-	// log. It must end the process; start-up recovers.
+	// OnFatal is called with an error after which nothing may be acknowledged, such as a failed flush of the log. It
+	// must end the process; the next start recovers.
 	OnFatal func(error)
-	// Restoring opens a store whose restore has put its files in place and is not done: it must get
-	// its new incarnation (Rebranch) before anyone uses it. Without it such a store is refused.
+	// Restoring opens a store whose restore has put the files in place but is not finished. The store must get a new
+	// incarnation (Rebranch) before it is used. Without Restoring, Open refuses such a store.
 	Restoring bool
 }
 
@@ -115,7 +116,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Store is an open note store. Its parts share core and each keep the state of one subject.
+// Store is an open note store. Its parts share core, and each part keeps the state of one subject.
 type Store struct {
 	*core
 	*disk
@@ -127,11 +128,11 @@ type Store struct {
 	lock    io.Closer
 	flushes flushes
 	stat    storeStats
-	// capturing is held from Capture to Release: there is one backup at a time.
+	// capturing is held from Capture to Release: only one backup runs at a time.
 	capturing sync.Mutex
 }
 
-// core holds what every part of the store reads and writes with.
+// core holds the fields that every part of the store uses to read and write.
 type core struct {
 	env *env.Env
 	opt Options
@@ -146,14 +147,14 @@ type core struct {
 	leaders     leaders
 	space       space
 	clock       clock
-	// making is held for reading while a database is made, for writing to keep any from being made.
+	// making is held for reading while a database is created, and for writing to block the creation of databases.
 	making sync.RWMutex
 
 	fatal  atomic.Pointer[error]
 	closed atomic.Bool
 }
 
-// The names of facts under SpaceMeta.
+// The names of the rows under SpaceMeta.
 const (
 	metaFormat      = "format"
 	metaIncarnation = "incarnation"
@@ -162,8 +163,7 @@ const (
 	metaBranches    = "branches"
 )
 
-// Open opens the store in dir, and makes it where there is none. Another process that has it open
-// is an error that says so.
+// Open opens the store in dir, and creates it if there is none. It fails if another process has the store open.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	o.fill()
 	s := compose(e, dir, o)
@@ -186,7 +186,7 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// compose makes the parts of a store that is not open yet.
+// compose returns the parts of a store that is not open yet.
 func compose(e *env.Env, dir string, o Options) *Store {
 	c := &core{env: e, opt: o, log: e.Log, hz: newHorizon()}
 	if c.log == nil {
@@ -200,8 +200,8 @@ func compose(e *env.Env, dir string, o Options) *Store {
 	}
 }
 
-// syncDirs makes a folder and those above it durable: what lies in a folder that a power cut takes
-// away was never written.
+// syncDirs makes a folder and all folders above it durable. If a power cut removed the entry of a folder, it would
+// remove everything in the folder.
 func syncDirs(fs env.FS, dir string) error {
 	for {
 		d, err := fs.OpenDir(dir)
@@ -251,8 +251,8 @@ func (s *Store) open() error {
 	return nil
 }
 
-// readMeta checks the format and takes up the numbers where they stood. Sequences restart at the
-// ceiling, above every number that was ever given, so that holes are possible and reuse is not.
+// readMeta checks the format and reads the numbers. Sequences restart at the ceiling, above every sequence ever used.
+// This can leave gaps, but a sequence is never used twice.
 func (s *Store) readMeta() error {
 	format, err := s.metaUint(metaFormat)
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *Store) readMeta() error {
 			return fmt.Errorf("store: create: %w", err)
 		}
 	}
-	if format > 0 && format < layout.FormatVersion { // from now on it may hold rows that an older program cannot read
+	if format > 0 && format < layout.FormatVersion { // from now on the store may hold rows that an older program cannot read
 		b := s.eng.NewBatch()
 		putUint(b, metaFormat, layout.FormatVersion)
 		if err := b.Commit(pebble.Sync); err != nil {
@@ -308,7 +308,7 @@ func (s *Store) readMeta() error {
 func uint64Bytes(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 
 func putUint(b *pebble.Batch, name string, v uint64) {
-	// Setting in a batch fails only for batches that were committed already.
+	// Set fails only in a batch that was committed already.
 	_ = b.Set(layout.MetaKey(name), uint64Bytes(v), nil)
 }
 
@@ -328,7 +328,7 @@ func metaUint(r pebble.Reader, name string) (uint64, error) {
 	return binary.BigEndian.Uint64(v), nil
 }
 
-// getValue reads a row into memory of its own.
+// getValue returns a copy of a row's value.
 func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	v, closer, err := r.Get(key)
 	if err != nil {
@@ -338,7 +338,7 @@ func getValue(r pebble.Reader, key []byte) ([]byte, error) {
 	return out, engineError(closer.Close())
 }
 
-// engineError gives the engine's errors the store's names.
+// engineError translates errors of the engine to those of the store.
 func engineError(err error) error {
 	switch {
 	case err == nil:
@@ -353,13 +353,13 @@ func engineError(err error) error {
 	return fmt.Errorf("store: engine: %w", err)
 }
 
-// Incarnation names this life of the store: a restore, reseed or clone gets another.
+// Incarnation returns the number of the store's incarnation. A restore, reseed or clone gets a new one.
 func (c *core) Incarnation() uint64 { return c.incarnation }
 
-// Horizon is the highest sequence below which everything is applied and durable.
+// Horizon returns the sequence up to which everything is applied and durable.
 func (c *core) Horizon() uint64 { return c.hz.durable() }
 
-// die ends all acknowledging after an error whose outcome is unknown.
+// die stops all acknowledgements, after an error whose outcome is unknown.
 func (c *core) die(err error) error {
 	err = fmt.Errorf("store: cannot go on: %w", err)
 	c.fatal.CompareAndSwap(nil, &err)
@@ -368,7 +368,7 @@ func (c *core) die(err error) error {
 	return err
 }
 
-// alive says why the store takes nothing more, if so.
+// alive returns an error if the store accepts no more requests.
 func (c *core) alive() error {
 	if p := c.fatal.Load(); p != nil {
 		return *p
@@ -379,7 +379,7 @@ func (c *core) alive() error {
 	return nil
 }
 
-// Close waits for what is under way and closes the store. Updates that come later fail with ErrClosed.
+// Close waits for running requests and closes the store. Later updates fail with ErrClosed.
 func (s *Store) Close() error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
@@ -387,8 +387,7 @@ func (s *Store) Close() error {
 	s.quarantined.Wait()
 	s.dbs.drain()
 	if s.alive() == ErrClosed {
-		// A log that was flushed to tables holds nothing that damage to its tail could take, and is
-		// not read when the store opens again.
+		// If the log was flushed to tables, damage to its end can lose nothing, and the next open does not read it.
 		if err := s.eng.Flush(); err != nil {
 			s.log.Error("flush at close", "err", err)
 		}
@@ -410,15 +409,15 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// stamp returns the stamp for a write that replaces an item stamped above.
+// stamp returns a stamp for a write that replaces an item with the stamp above.
 func (c *core) stamp(replica note.ReplicaID, above note.Stamp) note.Stamp {
 	return note.Stamp{Time: c.clock.next(c.env.Clock.Now().UnixMilli(), above), Replica: replica}
 }
 
-// seeStamp moves the clock past a received stamp, and reports if the stamp was plausible.
+// seeStamp moves the clock past a received stamp, and reports whether the stamp was plausible.
 func (c *core) seeStamp(st note.Stamp) bool { return c.clock.see(c.env.Clock.Now().UnixMilli(), st) }
 
-// clock is the store's hybrid clock. Times are in milliseconds.
+// clock is the store's hybrid logical clock. Times are in milliseconds.
 type clock struct {
 	mu sync.Mutex
 	c  note.Clock
@@ -436,7 +435,7 @@ func (c *clock) see(now int64, st note.Stamp) bool {
 	return c.c.See(now, st)
 }
 
-// UNID draws a new note's name.
+// UNID returns a random name for a new note.
 func (c *core) UNID() note.UNID {
 	var u note.UNID
 	c.env.Fill(u[:])

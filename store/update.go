@@ -19,20 +19,19 @@ type Tx struct {
 	s       *Store
 	who     *note.Who
 	writers []*Writer // in ascending database id
-	// anyState lets databases out of service be changed: what concerns all of them.
+	// anyState permits changes of databases that are out of service, for operations on all databases.
 	anyState bool
-	// unconfirmed waits for no mate: what came from one.
+	// unconfirmed skips the wait for a mate, for changes that came from one.
 	unconfirmed bool
 }
 
-// Update is the one door by which notes change. It locks the databases named, in ascending id,
-// calls fn, and commits everything that fn asked for as one batch; it returns when that would
-// survive a power cut. If fn fails nothing has changed. fn must not call Update: it holds the locks
-// that it would wait for. fn must be quick: what can be prepared
-// (parsing, hashing, objects, rules) is prepared before.
+// Update is the only way to change notes. It locks the named databases in ascending order of id, calls fn, and commits
+// all changes of fn as one batch. It returns when the batch is durable. If fn fails nothing has changed. fn must not
+// call Update, because it holds the locks that the call would wait for. fn must be quick: do all possible work
+// beforehand (parsing, hashing, objects, rules).
 //
-// Order: the batch takes its numbers and is applied under the locks; the flush of the log is waited
-// for outside every lock, so that whoever comes next joins the same flush.
+// The batch gets its sequences and is applied under the locks. Update waits for the flush of the log outside all locks,
+// so that the next updates join the same flush.
 func (s *Store) Update(ctx context.Context, who note.Who, ids []note.DatabaseID, fn func(*Tx) error) error {
 	return s.update(ctx, &Tx{s: s, who: &who}, ids, fn)
 }
@@ -53,8 +52,8 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 		return err
 	}
 	if c.batch == nil {
-		// Nothing changed, but what fn saw must be durable, and confirmed, before anyone is told of it: a delivery
-		// that comes once more is answered by the first one's note.
+		// Nothing changed, but what fn saw must be durable and confirmed before a client is told of it. For example, a
+		// delivery that is repeated is answered with the note of the first one.
 		if err := s.hz.wait(c.seen); err != nil {
 			return err
 		}
@@ -72,7 +71,7 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 	return errors.Join(c.batch.Close(), tx.confirm(ctx, c.span.last))
 }
 
-// countWork counts a change in the databases that it changed. What comes from a mate is the mate's work.
+// countWork counts a change in each database that it changed. A change that comes from a mate is counted there.
 func (tx *Tx) countWork() {
 	for _, w := range tx.writers {
 		if !tx.unconfirmed && !w.unconfirmed && w.changed() {
@@ -81,7 +80,7 @@ func (tx *Tx) countWork() {
 	}
 }
 
-// tellInfos tells who watches what databases are, outside every lock.
+// tellInfos notifies the watchers of database descriptions, outside every lock.
 func (tx *Tx) tellInfos() {
 	for _, w := range tx.writers {
 		if w.infoChanged {
@@ -90,7 +89,7 @@ func (tx *Tx) tellInfos() {
 	}
 }
 
-// admit asks, where a change is not to be made that nobody can confirm, whether anybody can.
+// admit checks that a mate can confirm the change, for databases that do not accept unconfirmed changes.
 func (tx *Tx) admit(ctx context.Context) error {
 	if tx.s.opt.Admit == nil || tx.unconfirmed {
 		return nil
@@ -110,8 +109,8 @@ func (tx *Tx) admit(ctx context.Context) error {
 	return nil
 }
 
-// confirm waits until mates have what the databases that ask for it hold up to a sequence: those that were changed, or
-// all of them where nothing was.
+// confirm waits until mates have the state of databases up to a sequence, for databases whose acknowledgement needs
+// that. It waits for the databases that changed, or for all of them if none changed.
 func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 	if tx.s.opt.Confirm == nil || tx.unconfirmed {
 		return nil
@@ -132,8 +131,8 @@ func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// commit is a batch on its way: applied, its flush not yet waited for. Without a batch nothing
-// changed, and seen is the latest sequence that was looked at.
+// commit is a batch that is applied but not yet flushed. Without a batch nothing changed. seen is the latest sequence
+// that the update could see.
 type commit struct {
 	batch *pebble.Batch
 	span  *span
@@ -159,7 +158,7 @@ func (tx *Tx) release() {
 	}
 }
 
-// run holds the locks: from before fn sees the databases until the batch is applied.
+// run calls fn and commits. It holds the locks from before fn sees the databases until the batch is applied.
 func (tx *Tx) run(fn func(*Tx) error) (commit, error) {
 	for _, w := range tx.writers {
 		w.db.write.Lock()
@@ -196,8 +195,8 @@ func (tx *Tx) Database(id note.DatabaseID) (*Writer, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNotNamed, id)
 }
 
-// Home is Database for changes that must be numbered at once, because somebody is told of the numbers: at a
-// replica that is not home it is ErrNotHome.
+// Home returns the same as Database, for changes that must be numbered at once because a client is told of the numbers.
+// On a replica that is not the home it returns ErrNotHome.
 func (tx *Tx) Home(id note.DatabaseID) (*Writer, error) {
 	w, err := tx.Database(id)
 	if err == nil {
@@ -206,8 +205,8 @@ func (tx *Tx) Home(id note.DatabaseID) (*Writer, error) {
 	return w, err
 }
 
-// commit settles every writer, which may still fail, then takes numbers, builds the batch and
-// applies it, which may not.
+// commit settles every writer, which may fail. Then it takes sequences, builds the batch and applies it, which must not
+// fail.
 func (tx *Tx) commit() (commit, error) {
 	n, seen := 0, uint64(0)
 	var messages []*Message
@@ -225,7 +224,7 @@ func (tx *Tx) commit() (commit, error) {
 		for _, id := range w.order {
 			t := w.dirty[id]
 			if t.row == nil {
-				continue // made and destroyed within this update: its message is garbage, as if never named
+				continue // created and destroyed within this update: its message is garbage, as if never referenced
 			}
 			if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
 				messages = append(messages, m)
@@ -238,7 +237,7 @@ func (tx *Tx) commit() (commit, error) {
 	sp, ceiling := tx.s.hz.take(n+len(messages), nums)
 	applied := false
 	defer func() {
-		if !applied { // a panic here would leave a hole that the horizon never passes
+		if !applied { // a panic here would leave a gap that the horizon never passes
 			_ = tx.s.die(errors.New("an update ended between its numbers and its batch"))
 		}
 	}()
@@ -252,8 +251,8 @@ func (tx *Tx) commit() (commit, error) {
 		m.put(b)
 	}
 	var feed []layout.FeedItem
-	// A feed entry numbers its notes in a row, so databases of which only the numbers changed take
-	// their sequences behind all notes.
+	// A feed entry numbers its notes without gaps, so databases in which no note changed take their sequences after all
+	// notes.
 	for _, w := range tx.writers {
 		if len(w.order) > 0 {
 			feed = w.write(b, &seq, feed)
@@ -273,7 +272,7 @@ func (tx *Tx) commit() (commit, error) {
 	return commit{batch: b, span: sp}, nil
 }
 
-// apply makes the batch and the states that go with it visible in one moment.
+// apply makes the batch and its states visible at the same moment.
 func (tx *Tx) apply(b *pebble.Batch) error {
 	for _, w := range tx.writers {
 		w.db.publish.Lock()
@@ -288,7 +287,7 @@ func (tx *Tx) apply(b *pebble.Batch) error {
 	return nil
 }
 
-// flushes remembers how long the last flushes took that somebody waited for.
+// flushes records how long the last flushes took that an update waited for.
 type flushes struct {
 	mu   sync.Mutex
 	last [64]time.Duration
@@ -302,7 +301,7 @@ func (f *flushes) took(d time.Duration) {
 	f.n++
 }
 
-// FlushTime is how long a change waits for the disk: the median of the last ones, 0 before there are some.
+// FlushTime returns how long a change waits for the disk: the median of the last 64 waits, or 0 before the first.
 func (s *Store) FlushTime() time.Duration {
 	s.flushes.mu.Lock()
 	list := slices.Clone(s.flushes.last[:min(s.flushes.n, len(s.flushes.last))])

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// workspaceSize bounds the memory in bytes that large parts of messages and attachments take, all together, while they are
-// made into objects: decoded, and compressed. It comes beside what a door has counted for the message itself. A part that
-// needs more has all of it.
+// workspaceSize bounds the total memory in bytes for decoding and compressing large parts of messages and attachments.
+// It comes in addition to the memory that the protocol servers count for the message itself. A part that needs more
+// gets all of it.
 const workspaceSize = 64 << 20
 
-// workspace lets large parts be made into objects as far as there is memory for it.
+// workspace limits the memory for making large parts into objects.
 type workspace struct{ free *semaphore.Weighted }
 
 func newWorkspace() workspace { return workspace{semaphore.NewWeighted(workspaceSize)} }
 
-// enter waits until a part of size bytes may be made; leave ends that.
+// enter waits until there is memory for a part of size bytes. The caller calls leave when the part is done.
 func (w workspace) enter(ctx context.Context, size int) (leave func(), err error) {
 	cost := min(2*int64(size), workspaceSize)
 	if err := w.free.Acquire(ctx, cost); err != nil {

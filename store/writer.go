@@ -10,38 +10,38 @@ import (
 	"doublet/store/layout"
 )
 
-// Writer changes one database within an Update. Its reading methods see single notes as the update
-// has changed them; ranges (Members, Notes, Changes, ranks) show what was there before it.
+// Writer changes one database within an Update. Its methods that read single notes see the changes of the update. Its
+// ranges (Members, Notes, Changes, ranks) show the state before it.
 type Writer struct {
 	Reader
 	tx    *Tx
-	made  map[note.UNID]note.ID // notes that the update made
-	order []note.ID             // dirty notes, in order of first change
-	// private says that st is a copy of this writer's own; heads are the folder heads cloned in it.
+	made  map[note.UNID]note.ID // notes that the update created
+	order []note.ID             // changed notes, in order of first change
+	// private means that st is this writer's own copy. heads holds the folder heads that were cloned in it.
 	private bool
 	heads   map[note.ID]bool
 	chunks  map[chunkKey]*layout.Chunk
 	members []memberRow
 	gone    []layout.Change
-	// goneMods are the MODSEQs of gone.
+	// goneMods holds the MODSEQs of gone.
 	goneMods []note.ModSeq
 	names    map[string]uint32
 	dropped  []note.ID // folders removed
-	objects  []*Object // attachments that the update brings
+	objects  []*Object // attachments that the update adds
 	trimmed  []note.ModSeq
 	entries  []entry          // rows of indexes
 	peers    []note.ReplicaID // known replicas that changed
 	renewed  bool             // the MODSEQs start again
-	// numbers says that this replica gives numbers: it is not shared, or leads. Where it does not, notes
-	// change unnumbered, or as a page of the home's ledger dictates.
+	// numbers means that this replica assigns numbers: it is not shared, or it leads. Otherwise notes change
+	// unnumbered, or as a page of the home's ledger dictates.
 	numbers bool
-	// leading is what becomes of that when the update is applied, nil where nothing changes.
+	// leading is the new value of the replica's leadership when the update is applied, or nil if it does not change.
 	leading  *bool
-	madeHead bool // a folder has got a head: notes may wait for it
-	// infoChanged says that what the database is changed.
+	madeHead bool // a folder got a head: notes may wait for it
+	// infoChanged means that the description of the database changed.
 	infoChanged bool
-	graves      []note.UNID // of notes that never were here
-	unconfirmed bool        // nobody waits until a mate has what changes
+	graves      []note.UNID // UNIDs of deleted notes that were never here
+	unconfirmed bool        // the update does not wait until a mate has the change
 }
 
 type chunkKey struct {
@@ -54,27 +54,26 @@ type memberRow struct {
 	folder note.ID
 	uid    uint32
 	id     note.ID // 0 removes
-	mark   int8    // \Deleted row: 1 put, -1 remove, 0 leave
+	mark   int8    // \Deleted row: 1 adds, -1 removes, 0 leaves it
 }
 
-// txNote is a note under change.
+// txNote is a note that the update changes.
 type txNote struct {
 	id   note.ID
 	orig *layout.Note // nil for a new note
 	row  *layout.Note // nil once destroyed
-	// before is the content at the begin of the update where it was loaded, content the present one
-	// where it changed.
+	// before is the content at the start of the update, if it was loaded. content is the new content, if it changed.
 	before, content *layout.Content
-	leaves          map[note.Revision]*note.Content // leaf rows: nil removes
+	leaves          map[note.Revision]*note.Content // leaf rows: nil removes the row
 	message         *Message
-	// named and wasNamed are the objects that the stored revisions name, after and before.
+	// named and wasNamed are the objects that the stored revisions reference, after and before.
 	named, wasNamed map[note.Digest]bool
 	hadLeaves       bool
-	// renewed gives the note new numbers though nothing of it has changed, again only a new MODSEQ.
+	// renewed assigns new numbers to the note although nothing of it changed; again assigns only a new MODSEQ.
 	renewed, again bool
-	// given says that its numbers come from the home, or are gone, and are not to be worked out here.
+	// given means that the numbers come from the home, or were removed, so settle must not derive them.
 	given bool
-	// saved says that the note came to life again though it is in no folder: an edit beats a deletion.
+	// saved means that the note was restored although it is in no folder: an edit wins over a deletion.
 	saved bool
 }
 
@@ -85,7 +84,7 @@ func (w *Writer) begin() {
 	w.numbers = !w.st.counters.Ledger.Shared || w.s.leaders.has(w.db.id)
 }
 
-// Home is ErrNotHome where the replica does not give numbers.
+// Home returns ErrNotHome if this replica does not assign numbers.
 func (w *Writer) Home() error {
 	if !w.numbers {
 		return fmt.Errorf("%w: %s", ErrNotHome, w.st.info.Title)
@@ -93,11 +92,11 @@ func (w *Writer) Home() error {
 	return nil
 }
 
-// Unconfirmed has nobody wait until a mate has what changes in this database, whatever it asks for: no one is told of it. The other
-// databases of the update are confirmed as they ask.
+// Unconfirmed skips the wait for a mate's confirmation of the changes in this database, whatever its acknowledgement
+// setting, because no client is told of them. The other databases of the update are confirmed as usual.
 func (w *Writer) Unconfirmed() { w.unconfirmed = true }
 
-// mutable makes the state this writer's own, so that it can be changed.
+// mutable makes st this writer's own copy, so that it can be changed.
 func (w *Writer) mutable() *state {
 	if !w.private {
 		st := *w.st
@@ -167,27 +166,27 @@ func (w *Writer) need(id note.ID, right, ifOwn note.Rights) (*txNote, error) {
 	return w.change(id)
 }
 
-// New is what a note is made of.
+// New describes a new note.
 type New struct {
-	// UNID is drawn where it is zero. One that exists already is ErrExists, a buried one ErrGrave.
+	// UNID is chosen at random if it is zero. An existing one causes ErrExists, that of a deleted note ErrGrave.
 	UNID    note.UNID
-	Class   note.Class // Document where 0
+	Class   note.Class // Document if 0
 	Content note.Content
 	Summary []byte
-	// Message is the stored message, if the note is mail: see Prepare.
+	// Message is the stored message if the note is mail: see Prepare.
 	Message *Message
 	Date    int64 // INTERNALDATE, Unix seconds
 	Thread  note.UNID
-	// Folders are the note ids of the folders that it goes into; a note made with any lives as long
-	// as it is in one. At a replica that is not home it gets its UIDs there later, from the home.
+	// Folders are the ids of the folders that the note is put in. A note created in folders is deleted when it leaves
+	// the last one. On a replica that is not the home it gets its UIDs later, from the home.
 	Folders  []note.ID
-	Keywords []string // canonical spelling
+	Keywords []string // in canonical spelling
 	SeenBy   []note.UNID
-	// MarkDeleted marks the memberships \Deleted from the start.
+	// MarkDeleted creates the memberships with \Deleted set.
 	MarkDeleted bool
 }
 
-// Create makes a note and returns its id.
+// Create creates a note and returns its id.
 func (w *Writer) Create(n New) (note.ID, error) {
 	if n.Class == 0 {
 		n.Class = note.Document
@@ -240,7 +239,7 @@ func (w *Writer) Create(n New) (note.ID, error) {
 	return id, nil
 }
 
-// findOwn finds a UNID among the rows and among the notes that this update makes.
+// findOwn finds a UNID among the rows and among the notes that this update created.
 func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
 	if id, ok := w.made[u]; ok {
 		return id, nil
@@ -248,7 +247,7 @@ func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
 	return w.Find(u)
 }
 
-// Made is the note id of a note that this update has made.
+// Made returns the id of a note that this update created.
 func (w *Writer) Made(u note.UNID) (note.ID, bool) {
 	id, ok := w.made[u]
 	return id, ok
@@ -286,7 +285,8 @@ func (w *Writer) stamp(above note.Stamp) note.Stamp {
 	return w.s.stamp(w.st.info.Replica, above)
 }
 
-// setState writes one state item above what it replaces; writing what is there changes nothing.
+// setState writes one state item with a stamp above the one that it replaces. Writing the present value changes
+// nothing.
 func (w *Writer) setState(t *txNote, kind note.StateKind, key string, value uint8) {
 	have, at := t.row.State.Get(kind, key)
 	if have == value {
@@ -312,8 +312,8 @@ func (w *Writer) SetKeyword(id note.ID, keyword string, on bool) error {
 	return nil
 }
 
-// SetSeen says whether a person has seen a note. It is the person's own word, so it needs only the
-// right to keep it.
+// SetSeen sets or clears the mark that a person has seen a note. The mark is the person's own, so it needs only the
+// right to keep it (KeepSeen).
 func (w *Writer) SetSeen(id note.ID, person note.UNID, on bool) error {
 	if !w.who.System && person != w.who.Person {
 		return ErrDenied
@@ -326,7 +326,7 @@ func (w *Writer) SetSeen(id note.ID, person note.UNID, on bool) error {
 	return nil
 }
 
-// Subscribe says whether a person has subscribed to a folder.
+// Subscribe sets or clears a person's subscription to a folder.
 func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
 	f, err := w.head(folder)
 	if err != nil {
@@ -353,7 +353,7 @@ func (w *Writer) Subscribe(folder note.ID, person note.UNID, on bool) error {
 	return nil
 }
 
-// Rewrite gives a note new content above what everyone sees.
+// Rewrite writes a new revision of a note above the winner.
 func (w *Writer) Rewrite(id note.ID, c note.Content) error {
 	have, err := w.Content(id)
 	if err != nil {
@@ -367,7 +367,8 @@ func (w *Writer) Rewrite(id note.ID, c note.Content) error {
 	return err
 }
 
-// Put is Rewrite of the note of this name, which it makes where there is none. One that was deleted for good is ErrGrave.
+// Put calls Rewrite for the note with this UNID, or creates the note if it does not exist. A note that was deleted for
+// good causes ErrGrave.
 func (w *Writer) Put(u note.UNID, class note.Class, c note.Content) error {
 	id, err := w.Find(u)
 	if errors.Is(err, ErrNotFound) {
@@ -380,8 +381,8 @@ func (w *Writer) Put(u note.UNID, class note.Class, c note.Content) error {
 	return w.Rewrite(id, c)
 }
 
-// Revise writes a new revision of a note above parent, which must be a leaf: ErrConflict otherwise.
-// Above the winner it becomes what everyone sees; above a leaf that lost, it replaces that leaf.
+// Revise writes a new revision of a note above parent, which must be a leaf; otherwise it returns ErrConflict. Above
+// the winner, the new revision becomes the one that all readers see. Above a leaf that lost, it replaces that leaf.
 func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summary []byte) (note.Revision, error) {
 	t, err := w.need(id, note.Write, note.WriteOwn)
 	if err != nil {
@@ -408,16 +409,16 @@ func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summar
 	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent, Changed: note.Changes(base, &c)}
 	w.graft(t, cur, []grown{{node, &c, summary}})
 	if w.alone() && len(t.content.Tree) > 2*historyKept {
-		// No other replica can still stand at an older revision.
+		// No other replica can still have an older revision.
 		t.content.Tree = t.content.Tree.Prune(historyKept)
 	}
 	return node.Rev, nil
 }
 
-// historyKept is how many revisions of a branch a database that is alone keeps.
+// historyKept is the number of revisions of a branch that a database without other replicas keeps.
 const historyKept = 50
 
-// load reads a note's content for changing.
+// load returns a note's content for changing.
 func (w *Writer) load(id note.ID, t *txNote) (*layout.Content, error) {
 	if t.content != nil {
 		return t.content, nil
@@ -432,15 +433,15 @@ func (w *Writer) load(id note.ID, t *txNote) (*layout.Content, error) {
 	return c, nil
 }
 
-// grown is a revision that is added to a tree, with its content.
+// grown is a revision to add to a tree, with its content.
 type grown struct {
 	node    note.Node
 	content *note.Content
 	summary []byte
 }
 
-// graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in
-// the content row, the others' in leaf rows.
+// graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in the content row, the
+// others' in leaf rows.
 func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
 	contents := map[note.Revision]*note.Content{}
 	next := &layout.Content{Tree: cur.Tree, Summary: cur.Summary}
@@ -448,7 +449,7 @@ func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
 		contents[win.Rev] = &cur.Content
 	}
 	for _, n := range cur.Tree.Conflicts() {
-		// A leaf whose row is damaged is left out: check names it, and the winner goes on.
+		// A leaf whose row is damaged is left out: check reports it, and the winner stays usable.
 		if c, err := w.Leaf(t.id, n.Rev); err == nil {
 			contents[n.Rev] = c
 		}
@@ -480,8 +481,8 @@ func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
 	t.content = next
 }
 
-// Destroy deletes a note for good: every conflict of it too. It needs t and e in every folder that
-// the note is in.
+// Destroy deletes a note for good, with all its conflicts. It needs the rights t and e in every folder that the note is
+// in.
 func (w *Writer) Destroy(id note.ID) error {
 	n, err := w.Note(id)
 	if err != nil {
@@ -501,12 +502,12 @@ func (w *Writer) Destroy(id note.ID) error {
 		w.leave(t, m.Folder)
 	}
 	if !w.numbers && w.leaveAll(t) {
-		return nil // only its home writes the deleting revision of what was in a folder
+		return nil // only the home writes the deleting revision of a note that was in a folder
 	}
 	return w.bury(id, t)
 }
 
-// leaveAll ends what memberships a note's state still has, and says whether it had any, or has places.
+// leaveAll ends all memberships in a note's state, and reports whether there were any there or among its numbered ones.
 func (w *Writer) leaveAll(t *txNote) bool {
 	had := len(t.row.Members) > 0
 	for _, it := range t.row.State {
@@ -518,7 +519,7 @@ func (w *Writer) leaveAll(t *txNote) bool {
 	return had
 }
 
-// alone says that no other replica can hold the database's notes.
+// alone reports whether no other replica can hold the database's notes.
 func (w *Writer) alone() bool { return len(w.st.peers) == 0 && !w.st.counters.Ledger.Shared }
 
 func (w *Writer) mayDestroy(n *layout.Note) bool {
@@ -533,8 +534,8 @@ func (w *Writer) mayDestroy(n *layout.Note) bool {
 	})
 }
 
-// bury writes the deleting revision. Where a replica is known that may still hold the note, its
-// stub stays until that has passed it; alone, it becomes a grave at once.
+// bury writes the deleting revision. If a known replica may still hold the note, its deletion stub is kept until that
+// replica has passed it. If the database is alone, the note becomes a grave at once.
 func (w *Writer) bury(id note.ID, t *txNote) error {
 	if w.alone() {
 		t.row = nil
@@ -559,5 +560,5 @@ func (w *Writer) bury(id note.ID, t *txNote) error {
 	return nil
 }
 
-// dropMessage lets a note have no message any more.
+// dropMessage removes the message from a note.
 func (t *txNote) dropMessage() { t.message, t.row.Recipe, t.row.Size = nil, 0, 0 }

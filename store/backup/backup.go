@@ -1,8 +1,8 @@
-// Package backup copies a store, running or not, as it stood at one moment, and puts it back.
+// Package backup copies a store, running or not, as of one moment, and restores it.
 //
-// A backup folder holds generations. Each is a manifest that names every file of the store at its
-// moment as a row of pieces; pieces are files in the folder that are written once, never changed,
-// and shared by the generations that need them:
+// A backup folder holds generations. A generation is a manifest that lists every file of the store at that moment as a
+// sequence of pieces. Pieces are files in the folder that are written once, never changed, and shared by the
+// generations that need them:
 //
 //	generation-000007          the manifest: a line with its checksum, then JSON
 //	generation-000007.checked  how it was checked after it was taken, and what came of it
@@ -11,11 +11,10 @@
 //	writer                     the mark of the last backup
 //	LOCK
 //
-// A piece's name ends with the SHA-256 of its bytes; what stands before says what it is a copy of, so
-// that the next backup finds it without reading the original: tables never change, segments only
-// grow. A piece is durable before it gets its name, all pieces before the manifest gets its own, and
-// the manifest is written last: a backup that is interrupted leaves the older generations whole, and
-// the next one takes up the pieces that it left.
+// A piece's name ends with the SHA-256 of its bytes. The part before it identifies the original, so that the next
+// backup finds the piece without reading the original: tables never change, and segments only grow. A piece is durable
+// before it gets its name, all pieces before the manifest gets its name, and the manifest is written last. So a backup
+// that is interrupted does not affect older generations, and the next backup reuses the pieces that it left.
 package backup
 
 import (
@@ -31,56 +30,55 @@ import (
 	"doublet/store"
 )
 
-// The kinds of error that callers branch on.
+// Errors that callers test for.
 var (
-	// ErrDamaged says that a backup is not what was written: a checksum differs, a piece is missing.
+	// ErrDamaged means that a backup differs from what was written: a checksum does not match, or a piece is missing.
 	ErrDamaged = errors.New("backup: damaged")
-	// ErrNotFound says that there is no such generation, or none at all.
+	// ErrNotFound means that the generation does not exist, or that there is none at all.
 	ErrNotFound = errors.New("backup: no such generation")
-	// ErrNotEmpty says that a restore would replace what is there, and was not told to.
+	// ErrNotEmpty means that a restore would replace an existing store without RestoreOptions.Replace.
 	ErrNotEmpty = errors.New("backup: the folder is not empty")
-	// ErrForeign says that a restore would remove something that is not the store's.
+	// ErrForeign means that a restore would remove files that do not belong to the store.
 	ErrForeign = errors.New("backup: the folder holds other files")
-	// ErrBusy says that another process works in the backup folder.
+	// ErrBusy means that another process uses the backup folder.
 	ErrBusy = errors.New("backup: the backup folder is in use")
 )
 
-// Options of a backup.
+// Options are the options of a backup.
 type Options struct {
-	// Rate bounds the bytes read a second; 0: a backup leaves half of the time to whoever uses the store,
-	// all else goes as fast as it can.
+	// Rate bounds the bytes read per second. With 0, a backup leaves half of the time to users of the store; a
+	// verification or a restore runs as fast as possible.
 	Rate int64
-	// Program names the version that writes.
+	// Program is the name of the version that writes.
 	Program string
-	// Extra are small files beside the store that are kept with it: the configuration. One that is not
-	// there is passed over.
+	// Extra lists small files outside the store that are saved with it: the configuration. Missing ones are skipped.
 	Extra []string
-	// Progress is told from time to time. It may be called by several goroutines, one at a time.
+	// Progress is called from time to time. Several goroutines may call it, but only one at a time.
 	Progress func(Progress)
-	// Check is the level at which a backup is checked after it was taken; empty is CheckOpen.
+	// Check is the level of the check after a backup; empty means CheckOpen.
 	Check Level
-	// Indexes are those of the settings of the store that is verified; Take has those of its store.
+	// Indexes are the declared indexes of the store that is verified. Take uses those of its store.
 	Indexes []store.Index
-	// floor overrides the store's own floor of free space, in tests.
+	// floor replaces the store's own floor of free space in tests.
 	floor func(total uint64) uint64
 }
 
-// Progress says how far a backup, a verification or a restore has come.
+// Progress describes how far a backup, a verification or a restore is.
 type Progress struct {
 	Stage string
-	// Done and Bytes are of Total; of a backup, what has to be copied.
+	// Done and Total are numbers of bytes. For a backup, Total covers only the bytes to copy.
 	Done, Total uint64
-	// File is the one that was finished last.
+	// File is the name of the file that was finished last.
 	File string
 }
 
-// copiers is how many files are copied at a time where there is a rate: while one is flushed to the
-// device another is read. Without one it is one, which leaves a processor to the users.
+// copiers is the number of files copied at a time if there is a rate: while one is flushed to the device, another is
+// read. Without a rate one file is copied at a time, which leaves a processor to the users.
 const copiers = 2
 
-// Take makes a backup of an open store in dir, and returns its new generation. Nothing of dir that an
-// earlier generation names is touched. Then the generation is checked, as o.Check says: one that fails is
-// marked, and is an error that is ErrDamaged.
+// Take makes a backup of an open store in dir, and returns its new generation. It changes nothing that an earlier
+// generation references. Then it checks the generation as o.Check requires. If the check fails, it marks the generation
+// and returns ErrDamaged.
 func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options) (g Generation, err error) {
 	r, err := openRepository(e, dir, true)
 	if err != nil {
@@ -94,22 +92,22 @@ func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options
 	if err := t.check(ctx, &g); err != nil {
 		return g, err
 	}
-	// Leftovers of interrupted backups; what cannot be removed is tried again next time.
+	// Remove what interrupted backups left. A file that cannot be removed is tried again next time.
 	_, _, err = r.collectGarbage()
 	return g, err
 }
 
-// taking is one backup under way.
+// taking is a running backup.
 type taking struct {
 	r *repository
 	s *store.Store
 	o Options
-	// fresh are the pieces that it has written.
+	// fresh holds the names of the pieces that it has written.
 	fresh map[string]bool
 	alive func() error
 }
 
-// take copies the store as it stands into a new generation.
+// take copies the present state of the store into a new generation.
 func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	e := t.r.env
 	began := e.Clock.Now()
@@ -150,7 +148,7 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	return g, t.r.commit(&g)
 }
 
-// check looks at the new generation: the store goes on meanwhile, and holds nothing back for it.
+// check checks the new generation. Meanwhile the store runs normally, because the moment was released.
 func (t *taking) check(ctx context.Context, g *Generation) error {
 	level := cmp.Or(t.o.Check, CheckOpen)
 	total := g.Copied
@@ -166,31 +164,31 @@ func (t *taking) check(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// plan is what one backup has to do.
+// plan holds the work of one backup.
 type plan struct {
 	r       *repository
 	m       *store.Moment
 	files   []*planned
-	missing uint64 // bytes that have to be copied
+	missing uint64 // bytes to copy
 	lineage string // of the pieces
 
 	mu sync.Mutex
-	// fresh are the names of the pieces that were copied.
+	// fresh holds the names of the pieces that were copied.
 	fresh map[string]bool
 }
 
-// planned is a file of the store: the pieces that the backup folder has, and where the copying of the
-// rest begins.
+// planned is a file of the store, with the pieces that the backup folder has, and the offset from which the rest is
+// copied.
 type planned struct {
 	File
 	source string
-	// key begins the names of its pieces.
+	// key is the start of the names of its pieces.
 	key  string
 	from int64
 	todo bool
 }
 
-// collect lists the files of the moment and finds which pieces are there already.
+// collect lists the files of the moment and finds the pieces that exist already.
 func (p *plan) collect(extra []string) error {
 	fs := p.r.env.FS
 	names, err := fs.List(p.m.Index)
@@ -224,7 +222,7 @@ func (p *plan) collect(extra []string) error {
 	return nil
 }
 
-// add plans a file of size bytes (all of it where negative).
+// add plans a file of size bytes; if size is negative, the whole file.
 func (p *plan) add(path, source string, size int64, kind fileKind) error {
 	f, err := p.r.env.FS.Open(source)
 	if err != nil {
@@ -321,5 +319,5 @@ func (p *plan) wrote(name string) {
 	}
 }
 
-// Took is how long a backup ran.
+// Took returns the duration of a backup.
 func (g *Generation) Took() time.Duration { return g.Ended.Sub(g.Began) }

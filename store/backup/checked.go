@@ -17,30 +17,30 @@ type Level string
 
 // The levels of a check.
 const (
-	// CheckOff checks nothing: somebody decided so.
+	// CheckOff checks nothing, by choice of the administrator.
 	CheckOff Level = "off"
-	// CheckOpen reads back what the backup copied, compares the lengths of all other pieces, and opens the
-	// store of the generation where it lies.
+	// CheckOpen reads back the pieces that the backup copied, checks the lengths of all other pieces, and opens the
+	// store of the generation directly.
 	CheckOpen Level = "open"
 	// CheckFull reads back every piece and checks every row of the store.
 	CheckFull Level = "full"
 )
 
-// Checked is the result of the last check of a generation. It stands in a file beside the manifest, which is
-// written once.
+// Checked is the result of the last check of a generation. It has a file of its own beside the manifest, because the
+// manifest is written only once.
 type Checked struct {
-	// Level is empty where the generation was never checked, or where the check did not end.
+	// Level is empty if the generation was never checked, or if the check did not finish.
 	Level Level     `json:"level"`
 	Time  time.Time `json:"time"`
-	// Failed describes the damage, if there is any; Bad are the pieces that are damaged: the next backup
-	// copies them anew, whatever has their names.
+	// Failed describes the damage, if any. Bad lists the damaged pieces. The next backup copies them again, even if
+	// files with their names exist.
 	Failed string   `json:"failed,omitempty"`
 	Bad    []string `json:"bad,omitempty"`
 }
 
 const (
 	checkedSuffix = ".checked"
-	// maxChecked bounds what is read of that file, maxFailed the bytes of a reason.
+	// maxChecked bounds the size of that file, maxFailed the length of a description, both in bytes.
 	maxChecked = 16 << 20
 	maxFailed  = 4 << 10
 )
@@ -50,15 +50,15 @@ type inspection struct {
 	r     *repository
 	c     *copier
 	level Level
-	// fresh are the names of the pieces that the backup has just written.
+	// fresh holds the names of the pieces that this backup has written.
 	fresh map[string]bool
 	// indexes are those of the store's settings.
 	indexes []store.Index
-	// bad are the pieces that are damaged.
+	// bad holds the damaged pieces.
 	bad []string
 }
 
-// run checks a generation. What is wrong with it is an error that is ErrDamaged.
+// run checks a generation. It returns ErrDamaged for anything that is wrong with the generation.
 func (i *inspection) run(ctx context.Context, g *Generation) error {
 	if i.level == CheckOff {
 		return nil
@@ -74,7 +74,7 @@ func (i *inspection) run(ctx context.Context, g *Generation) error {
 	return errors.Join(err, s.Close())
 }
 
-// pieces compares pieces with their checksums; those that are not read, with their lengths.
+// pieces compares pieces with their checksums, or only their lengths if they are not read.
 func (i *inspection) pieces(g *Generation) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -101,7 +101,7 @@ func (i *inspection) pieces(g *Generation) error {
 	return errors.Join(errs...)
 }
 
-// present compares the length of a piece.
+// present checks that a piece exists with the right length.
 func (r *repository) present(p Piece) error {
 	path := r.env.FS.PathJoin(r.pieces(), p.Name)
 	f, err := openPiece(r.env.FS, path, &p)
@@ -111,7 +111,7 @@ func (r *repository) present(p Piece) error {
 	return f.Close()
 }
 
-// contents compares an open store with what its manifest says.
+// contents compares an open store with its manifest.
 func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation) error {
 	if s.Incarnation() != g.Incarnation || s.Horizon() < g.Horizon {
 		return fmt.Errorf("%w: the store in it has incarnation %d and ends at %d, the manifest says %d and %d", ErrDamaged,
@@ -130,8 +130,8 @@ func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation
 	return err
 }
 
-// conclude records the result of a check. A check that could not be done (the server stops) concludes nothing.
-// All generations that name a damaged piece are marked.
+// conclude records the result of a check. If the check could not be done (the server stops), it records nothing. All
+// generations that reference a damaged piece are marked.
 func (r *repository) conclude(g *Generation, i *inspection, found error) error {
 	if found != nil && !errors.Is(found, ErrDamaged) {
 		return found
@@ -153,8 +153,8 @@ func (r *repository) conclude(g *Generation, i *inspection, found error) error {
 	return errors.Join(errs...)
 }
 
-// healed takes the marks from generations whose damaged pieces have all been copied anew: the same bytes under
-// the same names. They count as not checked.
+// healed removes the marks from generations whose damaged pieces have all been copied again, with the same bytes and
+// names. These generations then count as not checked.
 func (r *repository) healed(fresh map[string]bool) error {
 	var errs []error
 	for n := range r.generations {
@@ -187,7 +187,7 @@ func (c *Checked) damage() error {
 	return fmt.Errorf("%w: its check on %s failed: %s", ErrDamaged, c.Time.Format(time.RFC3339), c.Failed)
 }
 
-// mark writes the result of a check beside the manifest.
+// mark writes the result of a check to a file beside the manifest.
 func (r *repository) mark(g *Generation) error {
 	text, err := json.Marshal(g.Checked)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *repository) mark(g *Generation) error {
 	return nil
 }
 
-// marked reads the result of the last check of a generation. One that cannot be read is none.
+// marked reads the result of the last check of a generation. It ignores a file that cannot be read.
 func (r *repository) marked(number uint64, left *int64) (c Checked) {
 	text, err := r.content(r.path(number)+checkedSuffix, maxChecked, left)
 	if err != nil || json.Unmarshal(text, &c) != nil {

@@ -18,26 +18,26 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// fileKind says how a file of the store changes.
+// fileKind is the way in which a file of the store changes.
 type fileKind int
 
 const (
-	// once is a file that is copied with every backup: small, and another one each time.
+	// once is a small file that differs each time, so every backup copies it.
 	once fileKind = iota
-	// immutable is one that never changes under its name.
+	// immutable is a file that never changes under its name.
 	immutable
-	// growing is one to which only is appended.
+	// growing is a file that is only appended to.
 	growing
 )
 
-// chunk is how much is read and written at a time.
+// chunk is the number of bytes read and written at a time.
 const chunk = 1 << 20
 
-// pieceKey names what a piece is a copy of: the file's name and, since numbers come again after a
-// restore, what tells files of one number apart. A segment's header holds random bytes. Tables of the
-// same keys and lengths may differ in values alone, of which their ends say nothing: they are told apart
-// by the store's incarnation too, so the first backup after a restore copies all tables. The lineage tells apart what was
-// copied before the data folder was put back to an older state.
+// pieceKey returns the start of a piece's name, which identifies the original: the file's name and, because numbers
+// repeat after a restore, a part that distinguishes files with the same number. For a segment that is its header, which
+// holds random bytes. Tables with the same keys and lengths may differ only in values, which do not affect their ends.
+// The store's incarnation distinguishes these, so the first backup after a restore copies all tables. The lineage
+// distinguishes copies from before the data folder returned to an older state.
 func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation uint64, lineage string) (string, error) {
 	from, n := int64(0), min(size, 64)
 	if kind == immutable {
@@ -59,10 +59,10 @@ func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation ui
 	return name + "-" + hex.EncodeToString(sum[:8]), nil
 }
 
-// maxYield bounds how long one chunk makes a backup wait.
+// maxYield bounds the time for which a backup waits after one chunk.
 const maxYield = time.Second
 
-// copier moves bytes, not faster than it may, and tells how far it is.
+// copier copies bytes, limits the rate, and reports progress.
 type copier struct {
 	ctx   context.Context
 	env   *env.Env
@@ -70,7 +70,7 @@ type copier struct {
 	stage string
 	total uint64
 	tell  func(Progress)
-	// alive says why the copying must end, if so; nil where nothing else can end it.
+	// alive returns an error if the copying must end. It is nil if nothing else can end the copying.
 	alive func() error
 
 	mu    sync.Mutex
@@ -86,9 +86,9 @@ func newCopier(ctx context.Context, e *env.Env, rate int64, stage string, total 
 	}
 }
 
-// pass counts n bytes whose copying began at a time, and waits until more may be read. Without a rate it
-// waits as long as they took, where others wait for the same devices and processors: these have half of
-// the time, and more the slower all of it gets.
+// pass counts n bytes whose copying began at a time, and waits until more may be read. Without a rate, a backup waits
+// as long as the copying of these bytes took. So other users of the same devices and processors have half of the time,
+// and more if they slow the copying down.
 func (c *copier) pass(n int, file string, began time.Time) error {
 	c.mu.Lock()
 	c.done += uint64(n)
@@ -96,7 +96,7 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	var wait time.Duration
 	if c.rate > 0 {
 		if c.due.Before(now) {
-			c.due = now // what was not used is not made up for
+			c.due = now // unused allowance is not made up for
 		}
 		c.due = c.due.Add(time.Duration(float64(n) / float64(c.rate) * float64(time.Second)))
 		wait = c.due.Sub(now)
@@ -123,7 +123,7 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	}
 }
 
-// stream copies n bytes of f from an offset into to (nowhere, where it is nil) and returns their sum.
+// stream copies n bytes of f from an offset to to, and returns their SHA-256. If to is nil, it only reads them.
 func (c *copier) stream(f io.ReaderAt, from, n int64, to io.Writer, name string) ([]byte, error) {
 	buf := c.files.Get().(*[]byte)
 	defer c.files.Put(buf)
@@ -157,7 +157,7 @@ func put(h hash.Hash, to io.Writer, b []byte) error {
 	return err
 }
 
-// verify copies a piece into to, and fails with ErrDamaged unless it is what was written.
+// verify copies a piece to to, and returns ErrDamaged if the piece does not match its checksum.
 func (c *copier) verify(dir string, p Piece, to io.Writer) error {
 	path := c.env.FS.PathJoin(dir, p.Name)
 	f, err := openPiece(c.env.FS, path, &p)
@@ -176,8 +176,8 @@ func (c *copier) verify(dir string, p Piece, to io.Writer) error {
 	return nil
 }
 
-// create makes a file whose bytes go to the device as they come: one flush of all of it at the end
-// would keep the flushes of others waiting.
+// create creates a file that is synced while it is written. A single flush of everything at the end would delay the
+// flushes of other files.
 func create(fs env.FS, path string) (env.File, error) {
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {

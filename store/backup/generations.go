@@ -10,8 +10,8 @@ import (
 	"doublet/env"
 )
 
-// List returns the generations of a backup folder, oldest first; one whose manifest cannot be used
-// says so in Damage.
+// List returns the generations of a backup folder, oldest first. If a manifest cannot be used, its generation has
+// Damage set.
 func List(e *env.Env, dir string) ([]Generation, error) {
 	r, err := openRepository(e, dir, false)
 	if err != nil {
@@ -20,10 +20,10 @@ func List(e *env.Env, dir string) ([]Generation, error) {
 	return r.generations, nil
 }
 
-// maxExtra bounds an extra file, in bytes.
+// maxExtra bounds the size of an extra file, in bytes.
 const maxExtra = 16 << 20
 
-// Extra reads a file that was kept with a generation beside the store: ErrNotFound where there is none.
+// Extra reads an extra file that was saved with a generation. If there is none, it returns ErrNotFound.
 func Extra(ctx context.Context, e *env.Env, dir string, at uint64, name string) ([]byte, error) {
 	r, err := openRepository(e, dir, false)
 	if err != nil {
@@ -49,18 +49,18 @@ func Extra(ctx context.Context, e *env.Env, dir string, at uint64, name string) 
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 }
 
-// Pruned is what Prune removed.
+// Pruned lists what Prune removed.
 type Pruned struct {
 	Generations []uint64
 	Files       int
 	Bytes       int64
-	// Uncounted are the generations that stay and do not count among those kept.
+	// Uncounted holds the generations that were kept but do not count towards the number to keep.
 	Uncounted []uint64
 }
 
-// Prune keeps the latest generations and removes the others, with the pieces that only they need.
-// Generations that are damaged, or that nobody checked, do not count among those kept: they go with the old
-// ones. So a backup that is of no use never takes the place of one that is.
+// Prune keeps the latest generations and removes the others, with the pieces that only they need. Generations that are
+// damaged or were never checked do not count towards keep. They are removed when they are older than those kept. So an
+// unusable backup never replaces a usable one.
 func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
@@ -94,7 +94,7 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 		}
 	}
 	r.generations = r.generations[cut:]
-	// The manifests are gone for good before what they name goes.
+	// The manifests must be removed durably before their pieces are removed.
 	if err := syncDir(e.FS, r.dir); err != nil {
 		return out, fmt.Errorf("backup: %w", err)
 	}
@@ -102,9 +102,9 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	return out, err
 }
 
-// Verify reads every piece of a generation (0: the latest) and compares it with its checksum, and checks the
-// rows of the store in it. What is wrong is named, all of it. The result is recorded, unless the backup folder
-// is in use or cannot be written to.
+// Verify reads every piece of a generation (0: the latest) and compares it with its checksum. It also checks the rows
+// of the store in it. The error names everything that is wrong. The result is recorded, unless the backup folder is in
+// use or cannot be written to.
 func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (g Generation, err error) {
 	r, err := openRepository(e, dir, false)
 	if err != nil {

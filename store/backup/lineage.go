@@ -12,37 +12,37 @@ import (
 	"doublet/env"
 )
 
-// A data folder can be put back to an older state without a restore: by a snapshot of the machine or of its disk. The store then
-// gives the numbers of its files, and the places in its segments, a second time, with the same incarnation, and pieces of
-// the lost time would be taken for copies of what is there now. So each backup leaves a random mark in the data folder and in the backup
-// folder before it copies anything. Where the backup folder has a mark that the data folder does not know, pieces are named by
-// a new lineage, and everything is copied anew.
+// A data folder can return to an older state without a restore: by a snapshot of the machine or of its disk. The store
+// then uses the numbers of its files, and the positions in its segments, a second time, with the same incarnation.
+// Pieces from the lost time could be taken for copies of the present files. So each backup leaves a random mark in the
+// data folder and in the backup folder before it copies anything. If the backup folder has a mark that the data folder
+// does not know, the names of pieces get a new lineage, and everything is copied again.
 
 const (
 	// marksName is the file in the data folder, markName the one in the backup folder.
 	marksName = "BACKUPS"
 	markName  = "writer"
-	// maxMarks bounds the marks that a data folder knows: backup folders in turn, of each the last ones.
+	// maxMarks bounds the marks in a data folder. There may be several backup folders, each with several marks.
 	maxMarks = 32
 	maxMark  = 64 << 10 // bytes of such a file
 )
 
-// mark is that of one backup. It travels as JSON.
+// mark is the mark of one backup. It is stored as JSON.
 type mark struct {
 	ID string `json:"id"`
-	// Lineage is part of the names of pieces; empty until a data folder was put back.
+	// Lineage is a part of the names of pieces. It is empty until a data folder has returned to an older state.
 	Lineage string `json:"lineage,omitempty"`
 }
 
-// draw makes a text that no other backup has. The time is in it since a machine that was put back with its memory may draw the
-// same random bytes again.
+// draw returns a text that no other backup has. It includes the time, because a machine that was reset together with
+// its memory may produce the same random bytes again.
 func draw(e *env.Env) string {
 	var b [16]byte
 	e.Fill(b[:])
 	return hex.EncodeToString(b[:]) + "-" + strconv.FormatInt(e.Clock.Now().UnixNano(), 16)
 }
 
-// begin leaves the mark of a backup of a store in both folders, and returns the lineage of its pieces.
+// begin writes the mark of a backup to both folders, and returns the lineage of its pieces.
 func (r *repository) begin(data string, incarnation uint64) (lineage string, err error) {
 	var known []mark
 	var last mark
@@ -60,16 +60,16 @@ func (r *repository) begin(data string, incarnation uint64) (lineage string, err
 	}
 	known = append(known, next)
 	known = known[max(0, len(known)-maxMarks):]
-	// The data folder first: a mark that it alone has does no harm.
+	// The data folder comes first: a mark that only the data folder has does no harm.
 	return next.Lineage, errors.Join(r.writeMark(marks, known), r.writeMark(own, next))
 }
 
-// hasOf reports that the backup folder has a generation of an incarnation.
+// hasOf reports whether the backup folder has a generation of an incarnation.
 func (r *repository) hasOf(incarnation uint64) bool {
 	return slices.ContainsFunc(r.generations, func(g Generation) bool { return !g.unread && g.Incarnation == incarnation })
 }
 
-// readMark reads a file of marks into v, which stays as it is where there is none or it cannot be understood.
+// readMark reads a file of marks into v. It leaves v unchanged if there is no file or the file is malformed.
 func (r *repository) readMark(path string, v any) error {
 	left := int64(maxMark)
 	b, err := r.content(path, maxMark, &left)

@@ -17,14 +17,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Bounds of what is read of a backup folder, in bytes: of one manifest, and of all manifests and results of checks together.
-// A file of the store takes about 300 bytes of a manifest, and as much in memory.
+// Bounds in bytes on what is read from a backup folder: one manifest, and all manifests and results of checks together.
+// Each file of the store takes about 300 bytes of a manifest, and as much in memory.
 const (
 	maxManifest  = 256 << 20
 	maxManifests = 1 << 30
 )
 
-// content reads a small file of the backup folder, and takes its length from what may still be read.
+// content reads a small file of the backup folder, and subtracts its length from left, the bytes that may still be
+// read.
 func (r *repository) content(path string, most int64, left *int64) ([]byte, error) {
 	f, size, err := env.OpenRegular(r.env.FS, path)
 	if err != nil {
@@ -67,8 +68,8 @@ func (r *repository) manifest(path string, left *int64) (g Generation, err error
 	return g, nil
 }
 
-// decodeManifest reads a manifest, file by file and piece by piece, and stops at the first that is not sound: a manifest of
-// millions of empty ones takes no memory.
+// decodeManifest decodes a manifest, file by file and piece by piece, and stops at the first malformed one. So a
+// manifest of millions of empty entries takes no memory.
 func decodeManifest(body []byte, g *Generation) error {
 	read := struct {
 		*Generation
@@ -81,7 +82,7 @@ func decodeManifest(body []byte, g *Generation) error {
 	return nil
 }
 
-// manifestFiles are the files of a manifest.
+// manifestFiles holds the files of a manifest.
 type manifestFiles []File
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -109,7 +110,7 @@ func (l *manifestFiles) UnmarshalJSON(b []byte) error {
 	})
 }
 
-// manifestPieces are the pieces of a file of a manifest.
+// manifestPieces holds the pieces of a file of a manifest.
 type manifestPieces []Piece
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -127,7 +128,7 @@ func (l *manifestPieces) UnmarshalJSON(b []byte) error {
 	})
 }
 
-// eachOf reads the elements of a JSON array.
+// eachOf calls read for the elements of a JSON array.
 func eachOf(b []byte, read func(*json.Decoder) error) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -144,7 +145,7 @@ func eachOf(b []byte, read func(*json.Decoder) error) error {
 	return nil
 }
 
-// sound refuses a file that is none of a store's, and one that its pieces do not make up.
+// sound rejects a file that does not belong to a store, and one whose size its pieces do not add up to.
 func (f *File) sound() error {
 	dir, name, _ := strings.Cut(f.Path, "/")
 	ok := false
@@ -174,7 +175,7 @@ func plain(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "/\\\x00") && name != "." && name != ".."
 }
 
-// openPiece opens a piece that has the length of its manifest.
+// openPiece opens a piece and checks that it has the length given in the manifest.
 func openPiece(files env.FS, path string, p *Piece, how ...vfs.OpenOption) (env.File, error) {
 	f, size, err := env.OpenRegular(files, path, how...)
 	if err != nil {

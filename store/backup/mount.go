@@ -15,13 +15,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Open opens the store of a generation (0: the latest) where it lies, without copying it: its files are read
-// out of the pieces, as far as somebody asks for them. What the store itself writes when it opens goes into
-// memory and is forgotten. The checksums of pieces are not compared, those of tables, blobs and segments
-// are, as in any store. o gives its indexes and the size of its cache. e's file system holds the backup.
+// Open opens the store of a generation (0: the latest) directly, without copying it. It reads the files from the pieces
+// when they are needed. What the store itself writes when it opens is kept in memory and discarded. The checksums of
+// pieces are not verified; those of tables, blobs and segments are, as in any store. o provides the indexes and the
+// size of the cache. e's file system holds the backup.
 //
-// The backup folder must stay as it is until the store is closed: Prune of this generation would take its
-// files away.
+// The backup folder must not change until the store is closed. Prune of this generation would remove its files.
 func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Generation, error) {
 	r, err := openRepository(e, dir, false)
 	if err != nil {
@@ -63,7 +62,7 @@ func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) 
 	return s, nil
 }
 
-// mounted is a file system in memory with the files of a generation in it, which can be read and removed.
+// mounted is a file system in memory that also contains the files of a generation, which can be read and removed.
 type mounted struct {
 	vfs.FS
 	base   env.FS
@@ -73,7 +72,7 @@ type mounted struct {
 	files map[string]File
 }
 
-// maxOpened bounds a file of a generation that is opened for writing, and so copied into memory.
+// maxOpened bounds the size of a generation's file that is opened for writing, because it is copied into memory.
 const maxOpened = 16 << 20
 
 func (m *mounted) file(name string) (File, bool) {
@@ -83,7 +82,7 @@ func (m *mounted) file(name string) (File, bool) {
 	return f, ok
 }
 
-// drop forgets a file, and says whether there was one.
+// drop removes a file of the generation, and reports whether there was one.
 func (m *mounted) drop(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,10 +91,10 @@ func (m *mounted) drop(name string) bool {
 	return ok
 }
 
-// Unwrap implements FS: what is below knows nothing of the files of the generation.
+// Unwrap implements FS. It returns nil, because the file system below does not contain the files of the generation.
 func (m *mounted) Unwrap() vfs.FS { return nil }
 
-// GetDiskUsage implements FS: memory has no end that could be told.
+// GetDiskUsage implements FS. Memory has no known limit.
 func (m *mounted) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{}, vfs.ErrUnsupported
 }
@@ -136,7 +135,7 @@ func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return out, nil
 }
 
-// OpenReadWrite implements FS: a file of the generation is copied into memory first.
+// OpenReadWrite implements FS. It first copies a file of the generation into memory.
 func (m *mounted) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, ok := m.file(name)
 	if !ok {
@@ -222,7 +221,7 @@ func (m *mounted) Stat(name string) (vfs.FileInfo, error) {
 	return info, errors.Join(err, f.Close())
 }
 
-// pieced is an open file of a generation: its pieces one behind the other.
+// pieced is an open file of a generation: its pieces in sequence.
 type pieced struct {
 	parts []vfs.File
 	ends  []int64
@@ -230,7 +229,7 @@ type pieced struct {
 	pos   int64
 }
 
-// pieceInfo is what Stat says of one: the last piece's, but for name and size.
+// pieceInfo is the result of Stat: that of the last piece, with the name and size of the whole file.
 type pieceInfo struct {
 	vfs.FileInfo
 	name string

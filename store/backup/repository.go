@@ -21,28 +21,28 @@ import (
 // Generation is one backup: the store at one moment.
 type Generation struct {
 	Number uint64 `json:"number"`
-	// Program wrote it; Format is the store's.
+	// Program is the version that wrote it. Format is the format of the store.
 	Program     string `json:"program"`
 	Format      uint64 `json:"format"`
 	Incarnation uint64 `json:"incarnation"`
-	// Horizon is a sequence up to which everything is in it.
+	// Horizon is a sequence up to which the generation contains everything.
 	Horizon uint64    `json:"horizon"`
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
-	// Bytes is what it restores, Copied what was copied when it was made.
+	// Bytes is the size of what it restores, Copied the number of bytes that the backup had to copy.
 	Bytes  uint64 `json:"bytes"`
 	Copied uint64 `json:"copied"`
 	Files  []File `json:"files"`
 	// Checked is the result of its last check.
 	Checked Checked `json:"-"`
-	// Damage says why it cannot be used, if so: its manifest cannot, or its check failed.
+	// Damage is set if the generation cannot be used, because its manifest is unusable or its check failed.
 	Damage error `json:"-"`
 
-	// unread says that its manifest cannot be used, so nobody knows its pieces.
+	// unread means that the manifest is unusable, so its pieces are not known.
 	unread bool
 }
 
-// File is a file of the store: its pieces one after the other.
+// File is a file of the store, made of pieces in sequence.
 type File struct {
 	// Path is "index/…", "segments/…" or "extra/…".
 	Path   string  `json:"path"`
@@ -74,17 +74,17 @@ type repository struct {
 	env  *env.Env
 	dir  string
 	lock io.Closer
-	// have are the pieces that are there, by name; sorted.
+	// have holds the names of the existing pieces, sorted.
 	have []string
-	// sizes are the lengths that the generations give of their pieces.
+	// sizes holds the lengths of pieces according to the generations.
 	sizes map[string]int64
-	// bad are the pieces that a check found damaged.
+	// bad holds the pieces that a check found damaged.
 	bad map[string]bool
-	// generations are those with a manifest, damaged ones too, in ascending order.
+	// generations holds those with a manifest, including damaged ones, in ascending order.
 	generations []Generation
 }
 
-// openRepository opens dir; make makes it where there is none. To change it, it is locked.
+// openRepository opens dir. With change, it creates dir if needed, and locks it.
 func openRepository(e *env.Env, dir string, change bool) (*repository, error) {
 	r := &repository{env: e, dir: dir}
 	err := error(nil)
@@ -178,7 +178,7 @@ func (r *repository) last() uint64 {
 	return 0
 }
 
-// at finds a generation, 0 is the latest that is whole.
+// at returns a generation; 0 is the latest one without damage.
 func (r *repository) at(number uint64) (Generation, error) {
 	for _, g := range slices.Backward(r.generations) {
 		switch {
@@ -197,7 +197,7 @@ func (r *repository) at(number uint64) (Generation, error) {
 	return Generation{}, fmt.Errorf("%w: %d in %s", ErrNotFound, number, r.dir)
 }
 
-// readable is at for a check: a generation that failed one is there too.
+// readable is at for a check: it also returns a generation that failed a check.
 func (r *repository) readable(number uint64) (Generation, error) {
 	for _, g := range slices.Backward(r.generations) {
 		if !g.unread && (number == 0 || g.Number == number) {
@@ -207,7 +207,7 @@ func (r *repository) readable(number uint64) (Generation, error) {
 	return r.at(number)
 }
 
-// pieceName is key, the offset in the original, the sum.
+// pieceName returns the name of a piece: key, offset in the original, SHA-256.
 func pieceName(key string, from int64, sum []byte) string {
 	return fmt.Sprintf("%s-%d-%x", key, from, sum)
 }
@@ -228,14 +228,14 @@ func (r *repository) find(key string, from, limit int64) (best Piece, ok bool) {
 	return best, ok
 }
 
-// agrees says that a piece has the length that generations say it has, and that no check found it damaged:
-// one that something cut short is not built upon.
+// agrees reports whether a piece has the length that generations give for it and was not found damaged by a check. A
+// truncated piece must not be reused.
 func (r *repository) agrees(name string, size int64) bool {
 	want, ok := r.sizes[name]
 	return (!ok || want == size) && !r.bad[name]
 }
 
-// piece copies what is missing of a file.
+// piece copies the missing part of a file.
 func (r *repository) piece(c *copier, worker int, f *planned) (p Piece, err error) {
 	src, err := r.env.FS.Open(f.source)
 	if err != nil {
@@ -259,7 +259,7 @@ func (r *repository) piece(c *copier, worker int, f *planned) (p Piece, err erro
 	return p, r.env.FS.Rename(path, r.env.FS.PathJoin(r.pieces(), p.Name))
 }
 
-// commit makes a generation: its pieces are durable by name, then its manifest is.
+// commit writes a generation. It makes the names of the pieces durable first, then the manifest.
 func (r *repository) commit(g *Generation) error {
 	if err := syncDir(r.env.FS, r.pieces()); err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -296,12 +296,12 @@ func writeFile(fs env.FS, path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// room refuses a backup that would take the device of the backup folder below the floor: what is
-// half written is of no use to anybody, and the data may lie on the same device.
+// room refuses a backup that would leave less free space than the floor on the device of the backup folder. A partial
+// backup is useless, and the data may be on the same device.
 func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
 	u, err := r.env.FS.GetDiskUsage(r.dir)
 	if err != nil {
-		return nil // a file system that cannot tell
+		return nil // the file system cannot report its usage
 	}
 	if left := floor(u.TotalBytes); u.AvailBytes < need || u.AvailBytes-need < left {
 		return fmt.Errorf("%w: the backup needs %d bytes, %s has %d, of which %d stay free", store.ErrNoSpace, need, r.dir, u.AvailBytes, left)
@@ -309,8 +309,8 @@ func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
 	return nil
 }
 
-// collectGarbage removes pieces that no generation names. A damaged manifest names nobody knows what:
-// while there is one nothing is removed.
+// collectGarbage removes pieces that no generation references. While there is a damaged manifest it removes nothing,
+// because the pieces of that generation are not known.
 func (r *repository) collectGarbage() (files int, freed int64, err error) {
 	named := map[string]bool{}
 	for _, g := range r.generations {

@@ -13,32 +13,32 @@ import (
 	"doublet/store"
 )
 
-// RestoreOptions of a restore. Of Options, Extra are the names of the extra files that are restored where they are missing:
-// others of the backup are left out.
+// RestoreOptions are the options of a restore. Extra of Options lists the names of the extra files to restore if they
+// do not exist. Other extra files of the backup are not restored.
 type RestoreOptions struct {
 	Options
-	// At is the generation, 0 the latest.
+	// At is the number of the generation, 0 for the latest.
 	At uint64
-	// Replace allows the restore to replace a store that is there.
+	// Replace permits the restore to replace an existing store.
 	Replace bool
-	// Store are the settings of the store that is restored: where its parts go.
+	// Store holds the settings of the restored store, including its folders.
 	Store store.Options
 }
 
-// The folders that a restore fills within those of the store, so that they are on the right device:
-// staged until all of it is there and the old files are gone, then ready.
+// A restore fills these folders within those of the store, so that they are on the right device. The name is staged
+// until everything has been copied and the old files are removed, then ready.
 const (
 	staged = "restoring"
 	ready  = "restored"
-	// foreign is what a file system keeps for itself at its root.
+	// foreign is a folder that the file system keeps at its root.
 	foreign = "lost+found"
 )
 
-// Restore puts a generation into the data folder data. Everything is copied beside what is there and
-// compared with its checksums first, and opened where it lies; only then, from one moment on, it replaces what is there: a
-// restore that is interrupted before leaves the store as it was, one that is interrupted after is
-// finished by the next Restore, whatever its generation. The store that comes out is another
-// incarnation, and every database has taken its ledger over: no number is given twice.
+// Restore restores a generation to the data folder data. It first copies all files to staging folders, compares them
+// with their checksums, and opens the store in the backup as a test. Only then does it replace the present store. If it
+// is interrupted before that point, the present store is unchanged. If it is interrupted after it, the next Restore
+// finishes it, whatever generation that one names. The restored store has a new incarnation, and every database has
+// taken its ledger over, so that no number is assigned twice.
 func Restore(ctx context.Context, e *env.Env, dir, data string, o RestoreOptions) (g Generation, err error) {
 	at := store.PlacesOf(e.FS, data, o.Store)
 	s := &restore{env: e, ctx: ctx, at: at, o: o}
@@ -52,8 +52,8 @@ func Restore(ctx context.Context, e *env.Env, dir, data string, o RestoreOptions
 	return g, s.rename()
 }
 
-// lock keeps servers away from the data folder, and from an index elsewhere, which the settings of
-// another data folder may name too.
+// lock locks the data folder against servers. It also locks an index in another folder, because the settings of another
+// data folder may name the same one.
 func (s *restore) lock() (unlock func() error, err error) {
 	var held []io.Closer
 	unlock = func() error {
@@ -86,7 +86,7 @@ type restore struct {
 
 func (s *restore) marker() string { return s.env.FS.PathJoin(s.at.Data, store.RestoringName) }
 
-// place puts the files where they belong.
+// place puts the files in their final folders.
 func (s *restore) place(dir string) (Generation, error) {
 	fs := s.env.FS
 	r, missing := openRepository(s.env, dir, false)
@@ -107,12 +107,12 @@ func (s *restore) place(dir string) (Generation, error) {
 		if err := s.stage(r, &g); err != nil {
 			return g, err
 		}
-		// What was staged is what was written, byte for byte; it must also be a store.
+		// The staged files equal what was written, byte for byte. They must also form a working store.
 		i := &inspection{r: r, level: CheckOpen, indexes: s.o.Store.Indexes}
 		if err := i.run(s.ctx, &g); err != nil {
 			return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
 		}
-		// From here on what was there is given up.
+		// From here on the present store is given up.
 		halfway := s.marker() + ".new"
 		err := writeFile(fs, halfway, fmt.Appendf(nil, "%d\n", g.Number))
 		if err == nil {
@@ -133,8 +133,8 @@ func (s *restore) place(dir string) (Generation, error) {
 	return g, nil
 }
 
-// interrupted says which generation an earlier restore has begun to put in place, if any. All of it is here:
-// the backup, which r is if it can be read, is not needed any more.
+// interrupted returns the generation that an earlier restore has begun to put in place, if any. All its files are
+// staged, so the backup is no longer needed. r is the backup if it can be read.
 func (s *restore) interrupted(r *repository) (g Generation, err error) {
 	f, err := s.env.FS.Open(s.marker())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +158,7 @@ func (s *restore) interrupted(r *repository) (g Generation, err error) {
 	return g, nil
 }
 
-// empty refuses to replace a store without having been told.
+// empty refuses to replace an existing store without Replace.
 func (s *restore) empty() error {
 	if s.o.Replace {
 		return s.replaceable()
@@ -175,8 +175,8 @@ func (s *restore) empty() error {
 	return nil
 }
 
-// replaceable refuses to remove what is not the store of this data folder: the index of another one, to which
-// settings that came with a backup may lead; a backup; somebody else's files.
+// replaceable refuses to remove anything that is not the store of this data folder: the index of another one, which the
+// settings in a backup may name; a backup; other files.
 func (s *restore) replaceable() error {
 	made, err := store.Made(s.env.FS, s.at.Data)
 	if err != nil {
@@ -199,8 +199,7 @@ func (s *restore) replaceable() error {
 	return nil
 }
 
-// stage copies the generation's files beside where they will be, comparing checksums, and makes them
-// durable.
+// stage copies the generation's files to the staging folders, verifies their checksums, and makes them durable.
 func (s *restore) stage(r *repository, g *Generation) error {
 	fs := s.env.FS
 	dirs := map[string]string{
@@ -226,7 +225,7 @@ func (s *restore) stage(r *repository, g *Generation) error {
 		}
 		to := path
 		if kind == folderExtra {
-			to += ".new" // a torn one must not be taken for one that was there
+			to += ".new" // so that a torn file is not taken for one that existed before
 		}
 		err := s.file(c, r, f, to)
 		if err == nil && to != path {
@@ -245,7 +244,7 @@ func (s *restore) stage(r *repository, g *Generation) error {
 	return nil
 }
 
-// wanted reports that an extra file is restored: it is one of those that are asked for, and settings that are there stay.
+// wanted reports whether an extra file is restored: it was requested, and does not exist yet.
 func (s *restore) wanted(path string) bool {
 	if !slices.Contains(s.o.Extra, s.env.FS.PathBase(path)) {
 		return false
@@ -254,7 +253,7 @@ func (s *restore) wanted(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// room refuses a restore that a device has no room for.
+// room refuses a restore for which a device has not enough room.
 func (s *restore) room(g *Generation) error {
 	need := map[string]int64{}
 	for _, f := range g.Files {
@@ -288,9 +287,9 @@ func (s *restore) file(c *copier, r *repository, f File, path string) error {
 	return nil
 }
 
-// swap replaces what a folder holds by what was staged in it. The folder itself stays: it may be where
-// a device is mounted. Done again, it goes on where it was interrupted: while the staged folder has its
-// first name, what stands beside it is old and goes; once it has its second, files come out of it.
+// swap replaces the contents of a folder by the files staged in it. The folder itself stays, because it may be a mount
+// point. After an interruption, swap can be called again and continues. While the staging folder has its first name,
+// everything beside it is old and is removed. Once it has its second name, its files are moved out.
 func (s *restore) swap(dir string) error {
 	fs := s.env.FS
 	first, second := fs.PathJoin(dir, staged), fs.PathJoin(dir, ready)
@@ -313,7 +312,7 @@ func (s *restore) swap(dir string) error {
 			return err
 		}
 	} else if !slices.Contains(names, ready) {
-		return nil // in place already
+		return nil // the files are in place already
 	}
 	if names, err = fs.List(second); err != nil {
 		return err
@@ -326,8 +325,8 @@ func (s *restore) swap(dir string) error {
 	return errors.Join(syncDir(fs, dir), fs.RemoveAll(second), syncDir(fs, dir))
 }
 
-// clearLog removes the old store's log where it has a folder of its own: it is not this store's. Once
-// the index is in place the log may be the restored store's, and stays.
+// clearLog removes the old store's log if it has a folder of its own. Once the index is in place, the log may be that
+// of the restored store, and stays.
 func (s *restore) clearLog() error {
 	fs := s.env.FS
 	names, err := s.list(s.at.Index)
@@ -345,7 +344,7 @@ func (s *restore) clearLog() error {
 	return errors.Join(err, syncDir(fs, s.at.Log))
 }
 
-// list lists a folder that need not be there.
+// list returns the names in a folder, or none if the folder does not exist.
 func (s *restore) list(dir string) ([]string, error) {
 	names, err := s.env.FS.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -354,7 +353,7 @@ func (s *restore) list(dir string) ([]string, error) {
 	return slices.DeleteFunc(names, func(n string) bool { return n == foreign || n == lockName }), err
 }
 
-// rename gives the restored store its new incarnation; then it is a store like any.
+// rename sets a new incarnation of the restored store. After that it is a normal store.
 func (s *restore) rename() (err error) {
 	o := s.o.Store
 	o.Restoring = true

@@ -1,6 +1,6 @@
-// Package check verifies every invariant of the store's key map: that what is derived agrees with
-// what it is derived from, in both directions, and that nothing names what is not there. Repair
-// rebuilds what can be rebuilt from the notes and their content, which are the truth.
+// Package check verifies every invariant of the store's map of keys: derived rows agree with their source in both
+// directions, and no reference leads to something that does not exist. Repair rebuilds derived rows from the notes and
+// their content, which are authoritative.
 package check
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Kind says what sort of row a finding is about.
+// Kind is the sort of row that a finding concerns.
 type Kind string
 
 // The kinds of finding.
@@ -51,15 +51,15 @@ const (
 	SweepRow        Kind = "sweep"
 )
 
-// Finding is one thing that is wrong.
+// Finding is one defect.
 type Finding struct {
-	// Database is the database that it is in; 0 for what belongs to the server as a whole.
+	// Database is the database concerned; 0 for rows of the whole server.
 	Database note.DatabaseID
 	Kind     Kind
-	// Key is the row's key, of a missing row the key that it should stand under.
+	// Key is the row's key. For a missing row it is the key that the row should have.
 	Key  []byte
 	Text string
-	// Repairable says that Repair can put it right without a mate or a backup.
+	// Repairable means that Repair can repair it without a mate or a backup.
 	Repairable bool
 }
 
@@ -70,16 +70,16 @@ func (f Finding) String() string {
 	return fmt.Sprintf("database %s: %s: %s (key %x)", f.Database, f.Kind, f.Text, f.Key)
 }
 
-// Lost is a note that Repair had to remove, or, with Note 0, a range of rows that it had to cut out; with
-// Database 0 too, one of rows that belong to no single database.
+// Lost is a note that Repair removed or, with Note 0, a range of rows that it cut out. With Database 0 too, the rows
+// belonged to no single database.
 type Lost struct {
 	Database note.DatabaseID
 	Note     note.ID
-	UNID     note.UNID // zero where it is not known any more
+	UNID     note.UNID // zero if not known
 	Reason   string
 }
 
-// Progress says how far a check has come.
+// Progress describes how far a check is.
 type Progress struct {
 	Stage            string
 	Database         note.DatabaseID
@@ -88,44 +88,43 @@ type Progress struct {
 	Findings, Passes int
 }
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	Findings []Finding
-	// More counts findings beyond Options.Limit.
+	// More is the number of findings beyond Options.Limit.
 	More int
-	// Lost lists what Repair removed, Applied the rows that it wrote, Passes how often it went
-	// through the store. Reopen says that the store must be closed and opened again before the
-	// repaired databases serve.
+	// Lost lists what Repair removed, Applied is the number of rows that it wrote, Passes the number of its passes
+	// through the store. Reopen means that the store must be closed and opened before the repaired databases serve.
 	Lost    []Lost
 	Applied int
 	Passes  int
 	Reopen  bool
-	// Deep says that every object was read.
+	// Deep means that every object was read.
 	Deep bool
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
-	// Rows and Bytes are what was read.
+	// Rows and Bytes count what was read.
 	Rows, Bytes uint64
 }
 
-// Clean says that nothing was found.
+// Clean reports whether there are no findings.
 func (r *Report) Clean() bool { return len(r.Findings) == 0 && r.More == 0 }
 
 // Options of a check.
 type Options struct {
-	// Deep reads every object, compares it with its digest, rebuilds every message and compares it
-	// with its SHA-256.
+	// Deep reads every object and compares it with its digest. It also rebuilds every message and compares it with its
+	// SHA-256.
 	Deep bool
-	// Databases restricts the check to these, without what belongs to the server as a whole.
+	// Databases restricts the check to these databases, without the rows of the whole server.
 	Databases []note.DatabaseID
 	// Limit bounds the findings that are kept (10,000).
 	Limit int
-	// Progress is told from time to time.
+	// Progress is called from time to time.
 	Progress func(Progress)
 }
 
-// Run checks an open store as it stood at one moment; updates go on meanwhile. An error means that
-// the check could not be done: what is wrong with the store is in the report.
+// Run checks an open store as of one moment. Updates can continue meanwhile. Defects of the store are in the report; an
+// error means that the check itself failed.
 func Run(ctx context.Context, s *store.Store, o Options) (Report, error) {
 	rep := Report{Deep: o.Deep}
 	c := &checker{ctx: ctx, s: s, o: o, rep: &rep}
@@ -140,32 +139,31 @@ type checker struct {
 	r   pebble.Reader
 	o   Options
 	rep *Report
-	// mend takes the changes that would put findings right; nil when only checking.
+	// mend applies the changes that repair a finding. It is nil when only checking.
 	mend func(db note.DatabaseID, changes []change) error
-	err  error // of mend
+	err  error // the error of mend
 
 	dbs   []entry
 	byNum map[uint32]*entry
-	// ceiling is above every sequence, number the highest database number ever given, cut where the
-	// feed begins.
+	// ceiling is above every sequence, number is the highest database number ever given, cut is where the feed begins.
 	ceiling, number, cut uint64
-	// wanted are objects that the index has lost or names at a bad place.
+	// wanted holds objects that are missing in the index or not readable at their location.
 	wanted map[note.Digest]bool
 	done   int
 	ticks  uint64
 }
 
-// entry is a database in the list, and what its check leaves behind for that of shared rows.
+// entry is a database in the list, with results of its check that the check of shared rows needs.
 type entry struct {
 	id  note.DatabaseID
 	num uint32
-	// fresh counts the sequence rows behind the feed's cut, fed those that the feed names.
+	// fresh counts the sequence rows after the feed's cut, and fed those of them that the feed names.
 	fresh, fed uint64
-	// partial says that the check of the database could not be finished.
+	// partial means that the check of the database could not be finished.
 	partial bool
 }
 
-// change is a row to be written or, without set, removed; with to, all rows from key up to it.
+// change is a row to write or, if set is false, to remove. With to, it removes all rows from key up to it.
 type change struct {
 	key, value []byte
 	set        bool
@@ -234,8 +232,8 @@ func (c *checker) chosen(id note.DatabaseID) bool {
 	return len(c.o.Databases) == 0
 }
 
-// errDamage marks an error of the engine: a range that cannot be read is a finding, and the check
-// of what it belongs to ends there, so that nothing is taken for missing that only was not seen.
+// errDamage marks an error of the engine. A range that cannot be read is a finding. The check of that part ends there,
+// so that unread rows are not reported as missing.
 type errDamage struct{ err error }
 
 func (e errDamage) Error() string { return e.err.Error() }
@@ -259,7 +257,7 @@ func (c *checker) tell(stage string, db note.DatabaseID) {
 	}
 }
 
-// found reports a finding; changes put it right.
+// found reports a finding. changes repair it.
 func (c *checker) found(db note.DatabaseID, kind Kind, key []byte, changes []change, format string, args ...any) {
 	if len(c.rep.Findings) >= c.o.Limit {
 		c.rep.More++
@@ -297,7 +295,7 @@ func (c *checker) count(k, v []byte) error {
 	return errors.Join(c.err, c.ctx.Err())
 }
 
-// scan calls fn for every row under prefix; k and v are valid during the call only.
+// scan calls fn for every row under prefix. k and v are valid only during the call.
 func (c *checker) scan(prefix []byte, fn func(k, v []byte) error) error {
 	w, err := c.walk(prefix)
 	if err != nil {
@@ -311,7 +309,7 @@ func (c *checker) scan(prefix []byte, fn func(k, v []byte) error) error {
 	return errors.Join(err, w.close())
 }
 
-// walker steps through the rows under a prefix.
+// walker iterates over the rows under a prefix.
 type walker struct {
 	c          *checker
 	it         *pebble.Iterator
@@ -349,12 +347,12 @@ func (w *walker) load(ok bool) error {
 }
 
 func (w *walker) close() error {
-	// What a failed iterator has to say was said when it failed.
+	// The error of a failed iterator was returned when it failed.
 	_ = w.it.Close()
 	return nil
 }
 
-// get reads a row into memory of its own; ok is false where there is none.
+// get returns a copy of a row's value. ok is false if there is no row.
 func (c *checker) get(key []byte) (v []byte, ok bool, err error) {
 	p, closer, err := c.r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -10,15 +10,15 @@ import (
 	"doublet/store/layout"
 )
 
-// database is the check of one database: what its notes and their content say, gathered in one
-// pass, against which every derived row is held then.
+// database is the check of one database. It collects the data of the notes and their content in one pass, and then
+// compares every derived row with it.
 type database struct {
 	*checker
 	*entry
 	info     *layout.Info
 	counters layout.Counters
 	lostInfo bool
-	noCount  bool // the counters are gone
+	noCount  bool // the counters are lost
 
 	notes   []rec // ascending ids
 	live    uint64
@@ -35,11 +35,11 @@ type database struct {
 	highNote note.ID
 	lastTime int64
 	expunged uint64
-	// newMod are MODSEQs given to expunges of what had to be removed.
+	// newMod is the last MODSEQ given to the expunges of what repair removed.
 	newMod note.ModSeq
 }
 
-// rec is what the derived rows must agree with: a note in the least memory that tells it.
+// rec is a note, in as little memory as possible, with which the derived rows must agree.
 type rec struct {
 	id      note.ID
 	unid    note.UNID
@@ -51,11 +51,11 @@ type rec struct {
 	found   uint32 // member rows found
 	mark    uint8
 	stub    bool
-	// listed has a row under its MODSEQ, unnumbered one among what no home has numbered.
+	// listed means that the note has a row under its MODSEQ, unnumbered that it has one among the unnumbered notes.
 	listed, unnumbered bool
 }
 
-// The derived rows of a note that were found.
+// Flags for the derived rows of a note that were found.
 const (
 	hasUNID = 1 << iota
 	hasSequence
@@ -64,7 +64,7 @@ const (
 	hasUnnumbered
 )
 
-// sums is what a folder's counters must be.
+// sums holds the expected counters of a folder.
 type sums struct {
 	total, deleted uint32
 	size           uint64
@@ -72,8 +72,8 @@ type sums struct {
 	chunks         map[uint32]*chunkSums
 	highUID        uint32
 	highMod        note.ModSeq
-	// note is set for folders whose note lives, ahead where it says what no home has numbered: then the
-	// head is as it was numbered last.
+	// note is set if the folder's note lives. ahead means that the note has changes that no home has numbered: the head
+	// then shows the state before them.
 	note       bool
 	ahead      bool
 	unid       note.UNID
@@ -87,7 +87,7 @@ type chunkSums struct {
 	seen  map[note.UNID]uint32
 }
 
-// index is a declared index and how many rows it must have.
+// index is a declared index and its expected and actual number of rows.
 type index struct {
 	store.Index
 	want, have uint64
@@ -166,7 +166,7 @@ func (d *database) readHeads() error {
 	})
 }
 
-// find returns the note with an id; nil where there is none.
+// find returns the note with an id, or nil if there is none.
 func (d *database) find(id note.ID) *rec {
 	i, ok := slices.BinarySearchFunc(d.notes, id, func(r rec, id note.ID) int {
 		switch {
@@ -192,7 +192,7 @@ func (d *database) sums(folder note.ID) *sums {
 	return s
 }
 
-// add counts a note's memberships.
+// add adds a note's memberships to the sums.
 func (d *database) add(n *layout.Note) {
 	for _, m := range n.Members {
 		s := d.sums(m.Folder)
@@ -221,19 +221,19 @@ func (d *database) add(n *layout.Note) {
 	}
 }
 
-// expunge is the change that tells clients of a membership that repair had to end.
+// expunge returns the change that tells clients of a membership that repair had to end.
 func (d *database) expunge(c layout.Change) change {
 	c.Expunged, c.Time = true, d.lastTime
 	return put(layout.IDKey(d.num, layout.KindModSeq, uint64(d.freeMod())), layout.AppendChange(nil, &c))
 }
 
-// freeMod gives a MODSEQ above every one known; the ledger follows in the next pass.
+// freeMod returns a MODSEQ above every known one. The next pass raises the ledger to it.
 func (d *database) freeMod() note.ModSeq {
 	d.newMod = max(d.newMod, d.counters.Ledger.Last, d.highMod) + 1
 	return d.newMod
 }
 
-// freeSequence gives a sequence that the database has passed and no note uses.
+// freeSequence returns a sequence that the database has passed and that no note uses.
 func (d *database) freeSequence() (uint64, bool) {
 	if d.used == nil {
 		d.used = make(map[uint64]bool, len(d.notes))
@@ -263,7 +263,7 @@ func (d *database) peers() error {
 	})
 }
 
-// unknown looks for rows of kinds that do not exist.
+// unknown finds rows of kinds that do not exist.
 func (d *database) unknown() error {
 	it, err := d.r.NewIter(nil)
 	if err != nil {
@@ -296,8 +296,8 @@ func (d *database) unknown() error {
 	return nil
 }
 
-// afterKind is where to look for unknown rows behind those of a known kind. Within the rows of
-// views, view numbers are looked at one by one.
+// afterKind returns the key at which the search for unknown rows continues after a row of a known kind. Within the rows
+// of views, it continues at the next view number.
 func (d *database) afterKind(kind layout.Kind, rest []byte) []byte {
 	if kind == layout.KindView && len(rest) >= 8 {
 		if next := layout.After(rest[:8]); next != nil {
@@ -307,8 +307,8 @@ func (d *database) afterKind(kind layout.Kind, rest []byte) []byte {
 	return layout.After(d.prefix(kind))
 }
 
-// top is the highest MODSEQ that may be there. A replica that has got some pages of its home's ledger, and
-// not the rest, may have some of what is above its own.
+// top returns the highest MODSEQ that may exist. A replica that has received only a part of a run of its home's pages
+// may have rows above its own last MODSEQ.
 func (d *database) top() note.ModSeq {
 	l := &d.counters.Ledger
 	if l.Partial {
@@ -317,7 +317,7 @@ func (d *database) top() note.ModSeq {
 	return l.Last
 }
 
-// checkCounters comes last: by then everything that counters count has been seen.
+// checkCounters runs last, when everything that the counters count has been read.
 func (d *database) checkCounters() error {
 	key := d.prefix(layout.KindCounters)
 	want := d.counters
@@ -340,7 +340,7 @@ func (d *database) checkCounters() error {
 		wrong, want.NextNote = append(wrong, "next note id"), d.highNote+1
 	}
 	if d.noCount {
-		// What was given last is not known: go on as after the loss of a home.
+		// The last numbers assigned are not known: continue as after the loss of a home.
 		want.NextNote += 1 << 16
 		if err := want.Ledger.TakeOver(); err != nil {
 			d.report(Counters, key, nil, "cannot be rebuilt: %v", err)
@@ -368,8 +368,8 @@ func (d *database) checkCounters() error {
 	return nil
 }
 
-// checkIndexes compares declared indexes: every key that the content gives was looked for while the
-// notes were read, so if the number of rows is right, the rows are. Else each is held to its note.
+// checkIndexes checks the declared indexes. While the notes were read, each key that their content gives was looked up.
+// So if the number of rows is right, the rows are right. Otherwise checkIndexes compares each row with its note.
 func (d *database) checkIndexes() error {
 	for i := range d.indexes {
 		x := &d.indexes[i]
@@ -410,7 +410,7 @@ func (d *database) indexRow(x *index, prefix, k []byte) error {
 	return nil
 }
 
-// read reads a note and its content; nil where there is none or it cannot be read.
+// readNote reads a note. It returns nil if the note does not exist or cannot be read.
 func (c *checker) readNote(num uint32, id note.ID) (*layout.Note, error) {
 	v, ok, err := c.get(layout.NoteKey(num, layout.KindNote, id))
 	if err != nil || !ok {

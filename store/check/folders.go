@@ -25,7 +25,7 @@ func folderItems(f *layout.Folder) note.Items {
 	return items
 }
 
-// folderNote notes what a folder's head must say.
+// folderNote records the expected contents of a folder's head.
 func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) error {
 	s := d.sums(id)
 	s.note, s.ahead, s.unid = true, n.Unnumbered, n.UNID
@@ -46,8 +46,8 @@ func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) e
 	return nil
 }
 
-// members holds the folder index against the notes; the \Deleted rows go by the same key behind
-// their prefix, so they are walked beside it.
+// members compares the folder index with the notes. The \Deleted rows have the same keys after their prefix, so they
+// are walked side by side.
 func (d *database) members() error {
 	marks, err := d.walk(d.prefix(layout.KindDeleted))
 	if err != nil {
@@ -79,10 +79,10 @@ func (d *database) members() error {
 	return d.strayMarks(marks, "")
 }
 
-// strayMarks reports \Deleted rows below a key that no member has; all that are left with "".
+// strayMarks reports \Deleted rows below a key that belong to no member; with "" it reports all that are left.
 func (d *database) strayMarks(marks *walker, below string) error {
 	for marks.ok && (below == "" || string(marks.key[6:]) < below) {
-		// The member row may only be missing: then the note's own row says whether it is marked.
+		// The member row may be what is missing. Then the note's own row shows whether the member is marked.
 		if !d.claimed(string(marks.key[6:])) {
 			d.report(DeletedRow, marks.key, []change{drop(marks.key)}, "no such member")
 		}
@@ -93,7 +93,7 @@ func (d *database) strayMarks(marks *walker, below string) error {
 	return nil
 }
 
-// claimed says whether a note claims a place in the folder index to be marked \Deleted.
+// claimed reports whether a note has a membership with this key suffix that is marked \Deleted.
 func (d *database) claimed(suffix string) bool {
 	if d.marked == nil {
 		d.marked = map[string]bool{}
@@ -108,7 +108,7 @@ func (d *database) claimed(suffix string) bool {
 	return d.marked[suffix]
 }
 
-// member checks one row of the folder index; ok says that a note claims it.
+// member checks one row of the folder index. ok means that a note claims it.
 func (d *database) member(k, v []byte) (deleted, ok bool) {
 	if len(k) != 18 {
 		d.report(MemberRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
@@ -159,7 +159,7 @@ func (d *database) missingMembers(r *rec) error {
 	return nil
 }
 
-// chunks compares the counters of each 1,024 UIDs.
+// chunks checks the counters of each 1,024 UIDs.
 func (d *database) chunks() error {
 	seen := map[note.ID]map[uint32]bool{}
 	err := d.scan(d.prefix(layout.KindChunk), func(k, v []byte) error {
@@ -200,7 +200,7 @@ func (c *chunkSums) row() []byte {
 	return layout.AppendChunk(nil, &layout.Chunk{Total: c.total, Seen: seenList(c.seen)})
 }
 
-// checkHeads compares the heads of folders with their notes and members, and the register of names.
+// checkHeads compares the heads of folders with their notes and members, and with the register of names.
 func (d *database) checkHeads() error {
 	names := map[string]note.ID{}
 	for _, id := range slices.Sorted(maps.Keys(d.heads)) {
@@ -238,8 +238,8 @@ func (d *database) orphanHead(key []byte, f *layout.Folder, s *sums) {
 		d.report(FolderRow, key, []change{drop(key)}, "head of %q without a folder note", f.Name)
 		return
 	}
-	// Notes are in it: the folder's note is made again from its head, under the UNID that their
-	// state names.
+	// Notes are in the folder. The folder's note is created again from its head, with the UNID that the notes' state
+	// names.
 	c := note.Content{Items: folderItems(f)}
 	tree := note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}}
 	row, ok := d.spare(f)
@@ -253,7 +253,7 @@ func (d *database) orphanHead(key []byte, f *layout.Folder, s *sums) {
 	}, "head of %q without a folder note, with %d notes in it", f.Name, s.total)
 }
 
-// spare makes the row of a folder note that was lost.
+// spare returns a new row for a lost folder note.
 func (d *database) spare(f *layout.Folder) (*layout.Note, bool) {
 	seq, ok := d.freeSequence()
 	if !ok {
@@ -318,15 +318,16 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 	return fixed, wrong
 }
 
-// headless handles folders without a head: one whose note lives gets its head again, under a new
-// UIDVALIDITY, since how far its UIDs went is not known.
+// headless handles folders without a head. If the folder's note lives, the folder gets a new head with a new
+// UIDVALIDITY, because it is not known how far its UIDs went.
 func (d *database) headless(id note.ID, s *sums) error {
 	key := layout.NoteKey(d.num, layout.KindFolder, id)
 	if s.ahead && s.total == 0 {
-		return nil // it gets its head from its home
+		return nil // the folder will get its head from its home
 	}
 	if !s.note {
-		// Its name and identity are lost; what is in it is not. The folder note follows from the head.
+		// The folder's name and identity are lost, but not its notes. The next pass creates the folder note from the
+		// head.
 		f := &layout.Folder{
 			Note: id, UNID: note.DeriveUNID(key), Name: fmt.Sprint("Recovered ", id), UIDValidity: uint32(d.lastTime) + 1,
 			UIDNext: s.highUID + 1, Mod: s.highMod,
@@ -351,7 +352,7 @@ func (d *database) headless(id note.ID, s *sums) error {
 	return nil
 }
 
-// name checks that the register of names knows the UIDVALIDITY shown under a folder's name.
+// name checks that the register of names has the UIDVALIDITY shown under a folder's name.
 func (d *database) name(f *layout.Folder) error {
 	key := append(d.prefix(layout.KindName), f.Name...)
 	v, ok, err := d.get(key)

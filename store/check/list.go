@@ -8,7 +8,7 @@ import (
 	"doublet/store/layout"
 )
 
-// list reads the store's own record and the list of databases.
+// list reads the store's own values and the list of databases.
 func (c *checker) list() error {
 	for _, m := range []struct {
 		name string
@@ -53,7 +53,7 @@ func (c *checker) list() error {
 	return nil
 }
 
-// strays looks for rows of databases that are not in the list.
+// strays finds rows of databases that are not in the list.
 func (c *checker) strays() error {
 	it, err := c.r.NewIter(nil)
 	if err != nil {
@@ -87,8 +87,8 @@ func (c *checker) strays() error {
 	return nil
 }
 
-// stray decides about the rows of a number that no database has: with a readable info row they are
-// a database that fell out of the list, else leftovers.
+// stray handles the rows of a number that no database has. With a readable info row they are a database that is missing
+// in the list; otherwise they are remnants.
 func (c *checker) stray(num uint32, prefix []byte) error {
 	v, ok, err := c.get(layout.Prefix(num, layout.KindInfo))
 	if err != nil {

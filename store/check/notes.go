@@ -8,7 +8,7 @@ import (
 	"doublet/store/layout"
 )
 
-// readNotes walks note rows, content rows and leaf rows side by side: all three go by note id.
+// readNotes walks note rows, content rows and leaf rows side by side. All three are sorted by note id.
 func (d *database) readNotes() error {
 	notes, err := d.walk(d.prefix(layout.KindNote))
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *database) orphans(contents, leaves *walker, id note.ID) error {
 	return nil
 }
 
-// id is the note id behind the prefix of a row's key.
+// id returns the note id after the prefix of a row's key.
 func (w *walker) id() note.ID {
 	_, _, rest, ok := layout.Split(w.key)
 	if !ok || len(rest) < 8 {
@@ -128,7 +128,8 @@ func (d *database) leafRow(kept map[note.Revision]*note.Content, key, value []by
 	kept[r] = &c
 }
 
-// lostContent handles a note without content. A folder's content is its name, which its head has too.
+// lostContent handles a note without content. For a folder the content is rebuilt from the head, which has the name
+// too.
 func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error {
 	f := d.heads[id]
 	if n.Class != note.Folder || f == nil {
@@ -156,7 +157,7 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 	if n.Stub != win.Deleted {
 		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)), win.Deleted
 	}
-	// What no home has heard of keeps its places until the home has ended them.
+	// A stub that no home has seen keeps its memberships until the home has ended them.
 	if fixed.Stub && !n.Unnumbered && (len(n.Members) > 0 || n.Recipe != 0) {
 		wrong, fixed.Members, fixed.Recipe = append(wrong, "a stub with memberships or a message"), nil, 0
 	}
@@ -203,21 +204,21 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 	return nil
 }
 
-// memberships compares a note's places in folders with its state, and each other.
+// memberships compares a note's memberships with its state and with each other.
 func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) {
 	members := fixed.Clone().Members
 	for i := range members {
 		m := &members[i]
 		f := d.heads[m.Folder]
 		if f == nil {
-			continue // its own finding, when the heads are checked
+			continue // reported when the heads are checked
 		}
 		if n.Unnumbered {
-			continue // its places are those of before
+			continue // its memberships are those from before the change
 		}
 		v, at := n.State.Get(note.Member, string(f.UNID[:]))
 		if v == note.Off && at == (note.Stamp{}) {
-			// It knows nothing of this folder: one whose identity was lost and that was made again.
+			// The state has no entry for this folder: the folder's identity was lost and it was created again.
 			wrong = fmt.Sprintf("in folder %d, of which its state knows nothing", m.Folder)
 			v = note.On
 			if m.Deleted {
@@ -240,7 +241,7 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 	return wrong, nil
 }
 
-// keep remembers a note for the derived rows.
+// keep records a note for the checks of derived rows.
 func (d *database) keep(id note.ID, n *layout.Note) {
 	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub, listed: n.Listed(), unnumbered: n.Unnumbered}
 	d.highSeq = max(d.highSeq, n.Seq)
@@ -260,14 +261,14 @@ func (d *database) keep(id note.ID, n *layout.Note) {
 	d.notes = append(d.notes, r)
 }
 
-// revisions recomputes the names of the winner and of every conflict from what they name.
+// revisions recomputes the hashes of the winner and of every conflict.
 func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, leaves map[note.Revision]*note.Content) error {
 	key := layout.NoteKey(d.num, layout.KindContent, id)
 	win, _ := row.Tree.Winner()
 	next := *row
 	var wrong []string
 	if !recomputes(win, n.Class, &row.Content) {
-		// What is there goes on as a revision of its own above the one whose content it is not.
+		// The content becomes a revision of its own, a child of the revision whose content it is not.
 		wrong = append(wrong, fmt.Sprintf("content is not that of revision %s", win.Rev))
 		next.Tree = next.Tree.Add(note.Node{
 			Rev: note.NextRevision(win.Rev, n.Class, win.Deleted, &row.Content), Parent: win.Rev, Deleted: win.Deleted,
@@ -304,8 +305,8 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, le
 	return nil
 }
 
-// recomputes says whether a revision's name is the hash of what it names. Names that came from
-// foreign replicas, above an unknown parent, are taken as they are.
+// recomputes reports whether a revision's hash matches its content. Revisions that came from other replicas, with an
+// unknown parent, are not checked.
 func recomputes(n note.Node, class note.Class, c *note.Content) bool {
 	if n.Parent.IsZero() && n.Rev.Generation > 1 {
 		return true
@@ -313,7 +314,7 @@ func recomputes(n note.Node, class note.Class, c *note.Content) bool {
 	return note.NextRevision(n.Parent, class, n.Deleted, c) == n.Rev
 }
 
-// named collects the objects that a note's stored revisions name.
+// named returns the objects that a note's stored revisions reference.
 func named(row *layout.Content, leaves map[note.Revision]*note.Content) map[note.Digest]bool {
 	var m map[note.Digest]bool
 	add := func(c *note.Content) {
@@ -333,7 +334,7 @@ func named(row *layout.Content, leaves map[note.Revision]*note.Content) map[note
 	return m
 }
 
-// references looks for the rows that keep what the note names from being swept.
+// references checks the rows that protect the recipe and objects of the note from the sweeper.
 func (d *database) references(id note.ID, n *layout.Note, named map[note.Digest]bool) error {
 	if n.Stub {
 		return nil
@@ -358,7 +359,7 @@ func (d *database) references(id note.ID, n *layout.Note, named map[note.Digest]
 	return nil
 }
 
-// indexed looks for the note's rows in the declared indexes.
+// indexed checks the note's rows in the declared indexes.
 func (d *database) indexed(id note.ID, n *layout.Note, c *note.Content) error {
 	if n.Stub {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// recipe is a stored message, read apart independently of the store.
+// recipe is a stored message, parsed independently of the store.
 type recipe struct {
 	digest note.Digest
 	size   uint64
@@ -94,7 +94,7 @@ func uvarint(b []byte) (uint64, []byte, bool) {
 	return v, b[k:], true
 }
 
-// length is how many bytes of the message a step with an object stands for.
+// length returns the number of bytes of the message that a step with an object stands for.
 func (x *step) length() uint64 {
 	if x.kind != stepBase64 {
 		return uint64(x.size)
@@ -110,7 +110,7 @@ func (x *step) length() uint64 {
 	return n
 }
 
-// rebuild makes the whole message again and compares it with its SHA-256.
+// rebuild builds the whole message and compares it with its SHA-256.
 func (c *checker) rebuild(r *recipe) error {
 	h := sha256.New()
 	for i := range r.steps {
@@ -129,7 +129,7 @@ func (c *checker) rebuild(r *recipe) error {
 	return nil
 }
 
-// rebuildStep feeds a part to the hash a piece at a time; a piece of base64 is so many whole lines.
+// rebuildStep feeds a part to the hash, one piece at a time. A piece of base64 consists of whole lines.
 func (c *checker) rebuildStep(h hash.Hash, x *step) error {
 	loc, ok, err := c.locate(x.digest)
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *checker) oneRecipe(rows, refs *walker) error {
 	c.rep.Messages++
 	r, err := parseRecipe(rows.value)
 	if err != nil {
-		// Its notes find it missing in the next pass.
+		// Its notes will find it missing in the next pass.
 		c.found(0, Recipe, rows.key, []change{drop(rows.key)}, "recipe %d cannot be read", id)
 	} else if err := c.ingredients(note.RecipeID(id), r); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (c *checker) oneRecipe(rows, refs *walker) error {
 	return nil
 }
 
-// ingredients checks that a recipe's objects are there and kept for it.
+// ingredients checks that a recipe's objects exist and are referenced by it.
 func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
 	whole := true
 	for i := range r.steps {
@@ -295,8 +295,8 @@ func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
 	return nil
 }
 
-// rebuildNow tries again by what stands now: objects may have moved since the snapshot was taken, or
-// gone with the message.
+// rebuildNow tries again with the present state. Since the snapshot was taken, objects may have moved, or may have been
+// removed with the message.
 func (c *checker) rebuildNow(id note.RecipeID, r *recipe) error {
 	return c.s.Inspect(func(now pebble.Reader) error {
 		fresh := &checker{ctx: c.ctx, s: c.s, r: now}
@@ -351,8 +351,8 @@ func (c *checker) idOf(e *entry) note.DatabaseID {
 	return e.id
 }
 
-// dangling handles a reference to a recipe that is not there. If the note still wants it, its
-// message is taken from another recipe of the same bytes, else it is lost.
+// dangling handles a reference to a recipe that does not exist. If the note still needs it, dangling uses another
+// recipe of the same bytes; otherwise the message is lost.
 func (c *checker) dangling(key []byte) error {
 	if len(key) != 21 {
 		c.found(0, RecipeReference, key, []change{drop(key)}, "a key of %d bytes", len(key))
@@ -396,7 +396,7 @@ func (c *checker) dangling(key []byte) error {
 	return nil
 }
 
-// hashes checks that digests lead to recipes of these bytes.
+// hashes checks that each digest leads to a recipe of the same bytes.
 func (c *checker) hashes() error {
 	return c.scan(layout.Key(layout.SpaceRecipeHash), func(k, v []byte) error {
 		if len(k) != 33 || len(v) != 8 {

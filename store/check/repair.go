@@ -14,20 +14,20 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// maxPasses bounds how often Repair goes through the store: what one pass mends can only be held
-// against the rest in the next.
+// maxPasses bounds the passes of Repair. The repairs of one pass can only be compared with the rest of the store in the
+// next pass.
 const maxPasses = 12
 
-// mendStep is how many changes go into one batch.
+// mendStep is the number of changes in one batch.
 const mendStep = 5000
 
-// Repair puts right what a check found, as far as notes and content say how: derived rows are
-// written again or removed, counters recomputed, the object index filled from the segments. A note
-// that cannot be made whole is removed and listed in Lost. The report returned holds what is left.
+// Repair repairs what a check found, as far as notes and content determine the result. It rewrites or removes derived
+// rows, recomputes counters, and fills the object index from the segments. It removes a note that cannot be repaired
+// and lists it in Lost. The report returned holds what is left.
 //
-// No database serves meanwhile. Those that were changed serve again when the store has been closed
-// and opened (Report.Reopen), since what is held of them in memory may be what was wrong; the
-// others at once. A database in which something is left stays out of service.
+// Meanwhile no database serves. Databases that were changed serve again after the store was closed and opened
+// (Report.Reopen), because their state in memory may be wrong; the others serve at once. A database with findings left
+// stays out of service.
 func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
 	m := &mender{ctx: ctx, s: s, was: map[note.DatabaseID]layout.Info{}, changed: map[note.DatabaseID]bool{}}
 	for _, f := range found.Findings {
@@ -46,13 +46,14 @@ func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
 	if err = errors.Join(err, m.restart(&rep)); err != nil || !found.Deep {
 		return rep, err
 	}
-	// Passes look at rows; what a deep check found in objects, only another one can call mended.
+	// Passes check only rows. Whether findings of a deep check in objects are repaired, only another deep check can
+	// tell.
 	last, err := Run(ctx, s, Options{Deep: true})
 	rep.Findings, rep.More, rep.Deep = last.Findings, last.More, true
 	return rep, err
 }
 
-// mender writes what passes ask for.
+// mender writes the changes of the passes.
 type mender struct {
 	ctx     context.Context
 	s       *store.Store
@@ -62,14 +63,14 @@ type mender struct {
 	touched map[string]bool
 	applied int
 	lost    []Lost
-	// carrier is a database through which rows of any can be written; made says that it exists for
-	// that alone.
+	// carrier is a database through which rows of any database can be written. made means that it was created for this
+	// purpose.
 	carrier note.DatabaseID
 	made    bool
 }
 
-// cut takes ranges that the engine cannot read out of the index: what they held is lost, and what
-// followed from it is what passes mend.
+// cut removes ranges that the engine cannot read from the index. Their rows are lost, and the passes repair the
+// consequences.
 func (m *mender) cut(found Report) error {
 	if !slices.ContainsFunc(found.Findings, func(f Finding) bool { return f.Kind == Unreadable }) {
 		return nil
@@ -96,7 +97,7 @@ func (m *mender) cut(found Report) error {
 
 const reason = "being repaired; if that was interrupted, run doublet check --repair again"
 
-// stop takes every database out of service, so that nothing changes but by repair.
+// stop removes every database from service, so that only repair changes anything.
 func (m *mender) stop() error {
 	var ids []note.DatabaseID
 	err := m.s.Inspect(func(r pebble.Reader) error {
@@ -120,7 +121,7 @@ func (m *mender) stop() error {
 		if err == nil && m.carrier == 0 {
 			m.carrier = id
 		}
-		// A database that cannot even be opened is out of service already.
+		// A database that cannot be opened is out of service already.
 	}
 	if m.carrier != 0 {
 		return nil
@@ -159,8 +160,8 @@ func (m *mender) passes() (Report, error) {
 	}
 }
 
-// mend takes the changes of one finding, whole or not at all: a row that another finding of this
-// pass has changed already is looked at again in the next.
+// mend applies the changes of one finding, all or none. If another finding of this pass has changed one of the rows,
+// the next pass checks them again.
 func (m *mender) mend(db note.DatabaseID, changes []change) error {
 	for _, ch := range changes {
 		if m.touched[string(ch.key)] {
@@ -207,7 +208,7 @@ func (m *mender) flush() error {
 	return nil
 }
 
-// refind looks through the segments for objects that the index has lost.
+// refind searches the segments for objects that are missing in the index.
 func (m *mender) refind(wanted map[note.Digest]bool) error {
 	for _, seg := range m.s.Objects().Segments() {
 		if len(wanted) == 0 {
@@ -232,7 +233,7 @@ func (m *mender) refind(wanted map[note.Digest]bool) error {
 				return nil
 			})
 			if have == nil {
-				return nil // there already: what is wrong with it is not its place
+				return nil // it is there already: its location is not what is wrong
 			}
 			return m.mend(0, []change{put(key, value)})
 		})
@@ -243,7 +244,7 @@ func (m *mender) refind(wanted map[note.Digest]bool) error {
 	return nil
 }
 
-// restart lets the databases serve again in which nothing is left.
+// restart returns the databases to service that have no findings left.
 func (m *mender) restart(rep *Report) error {
 	left := map[note.DatabaseID]int{}
 	for _, f := range rep.Findings {
@@ -263,7 +264,7 @@ func (m *mender) restart(rep *Report) error {
 		return errors.Join(errs...)
 	}
 	slices.Sort(changed)
-	// This write is waited for, and with it everything that was mended before it.
+	// The wait for this write also covers all repairs before it.
 	errs = append(errs, m.s.SetInfo(note.System, changed[0], func(*layout.Info) {}))
 	errs = append(errs, m.s.Derive(m.carrier, func(r pebble.Reader, _ uint32, b *pebble.Batch) error {
 		for _, id := range changed {

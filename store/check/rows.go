@@ -13,7 +13,7 @@ func (d *database) unids() error {
 			return nil
 		}
 		if id == 0 {
-			return nil // a grave; a note of this UNID will miss its row
+			return nil // a grave; a note with this UNID will miss its row
 		}
 		d.highNote = max(d.highNote, id)
 		u := note.UNID(k[6:])
@@ -47,7 +47,7 @@ func (d *database) sequences() error {
 	})
 }
 
-// unnumbered holds the rows of what no home has numbered against the notes.
+// unnumbered compares the rows of unnumbered notes with the notes.
 func (d *database) unnumbered() error {
 	return d.scan(d.prefix(layout.KindUnnumbered), func(k, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
@@ -119,8 +119,8 @@ func (d *database) modseqs() error {
 	})
 }
 
-// b2u lets UIDs of expunges count only where the ledger is lost: before a renumbering they were
-// above what it says.
+// b2u returns 1 for true. UIDs of expunges count only if the ledger is lost: those from before a renumbering are above
+// the ledger's.
 func b2u(b bool) uint32 {
 	if b {
 		return 1
@@ -128,7 +128,7 @@ func b2u(b bool) uint32 {
 	return 0
 }
 
-// missing reports derived rows that no scan has met.
+// missing reports derived rows that no scan has found.
 func (d *database) missing() error {
 	for i := range d.notes {
 		r := &d.notes[i]
@@ -166,8 +166,7 @@ func (d *database) missing() error {
 	return nil
 }
 
-// missingSequence gives a note its by-sequence row; one whose sequence another note has, too, gets
-// a free one.
+// missingSequence restores a note's by-sequence row. If another note has the same sequence, the note gets a free one.
 func (d *database) missingSequence(r *rec) error {
 	key := layout.IDKey(d.num, layout.KindSequence, r.seq)
 	v, ok, err := d.get(key)

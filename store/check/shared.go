@@ -11,8 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// feed checks the server's feed. Whatever is wrong with it, it is put right by cutting it: readers
-// fall back to the databases' own rows.
+// feed checks the server's feed. Any damage is repaired by cutting the feed: readers then use the databases' own rows.
 func (c *checker) feed() error {
 	var last, high uint64
 	var bad []byte
@@ -79,7 +78,7 @@ func (c *checker) feedItem(k []byte, it layout.FeedItem, report func([]byte, str
 	return nil
 }
 
-// cutFeed removes the feed as far as it goes now.
+// cutFeed returns the changes that remove the feed up to the present horizon.
 func (c *checker) cutFeed() []change {
 	horizon := c.s.Horizon()
 	return []change{
@@ -200,7 +199,7 @@ func (c *checker) stored(d note.Digest, row []byte) error {
 		if err == nil {
 			return nil
 		}
-		// It may have moved since the snapshot was taken.
+		// The object may have moved since the snapshot was taken.
 		now := row
 		if try == 0 {
 			if rerr := c.s.Inspect(func(r pebble.Reader) error {
@@ -227,7 +226,7 @@ func (c *checker) stored(d note.Digest, row []byte) error {
 	}
 }
 
-// named says whether a reference to an object is right: whoever it stands for names the object.
+// named reports whether a reference to an object is right: the recipe or note that it stands for references the object.
 func (c *checker) named(key []byte) (bool, error) {
 	bad := []change{drop(key)}
 	if len(key) >= 33 {
@@ -241,7 +240,7 @@ func (c *checker) named(key []byte) (bool, error) {
 			return false, err
 		}
 		if r, err := parseRecipe(v); ok && err != nil {
-			return true, nil // the recipe's own finding
+			return true, nil // the recipe has a finding of its own
 		} else if ok && slices.ContainsFunc(r.steps, func(x step) bool { return string(x.digest[:]) == string(key[1:33]) }) {
 			return true, nil
 		}
@@ -259,7 +258,7 @@ func (c *checker) named(key []byte) (bool, error) {
 	return false, nil
 }
 
-// names says whether a note names an object in any of its stored revisions.
+// names reports whether a note references an object in any of its stored revisions.
 func (c *checker) names(num uint32, id note.ID, d note.Digest) (bool, error) {
 	n, err := c.readNote(num, id)
 	if err != nil || n == nil || n.Stub || c.byNum[num] == nil {

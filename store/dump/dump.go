@@ -1,6 +1,6 @@
-// Package dump prints what stands in the store as text: stable, so that tests can compare it, and
-// readable, so that people can. It reads rows as they are, of databases out of service too; a row
-// that cannot be read is printed as such and the dump goes on.
+// Package dump prints the contents of the store as text, in a stable form for tests and readable for people. It reads
+// the raw rows, also of databases that are out of service. It prints a row that cannot be read as damaged, and
+// continues.
 package dump
 
 import (
@@ -21,14 +21,14 @@ import (
 
 // Options of a dump.
 type Options struct {
-	// JSON prints one object a line in place of text.
+	// JSON prints one JSON object per line instead of text.
 	JSON bool
-	// Rows prints the derived rows of a database too: index, counters of chunks, sequences, threads.
+	// Rows also prints the derived rows of a database: index, counters of chunks, sequences, threads.
 	Rows bool
-	// From and Limit restrict Feed and Objects: the first sequence, and how many records (0: all).
+	// From and Limit restrict Feed and Objects: From is the first sequence, Limit the number of records (0: all).
 	From  uint64
 	Limit int
-	// Secret says of which items the value is not shown, by name; nil: of none.
+	// Secret reports whether the value of an item must not be printed. If nil, all values are printed.
 	Secret func(item string) bool
 }
 
@@ -89,7 +89,7 @@ func (d *dumper) get(key []byte) ([]byte, error) {
 	return out, closer.Close()
 }
 
-// number finds a database.
+// number finds the number of a database.
 func (d *dumper) number(id note.DatabaseID) error {
 	v, err := d.get(layout.NumberKey(layout.SpaceDatabase, uint64(id)))
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *dumper) bad(depth int, k, v []byte) {
 	d.record(depth, "damaged", "key", hexBytes(k), "value", hexBytes(v[:min(len(v), 256)]))
 }
 
-// Database prints a database: what it is, its counters, folders and notes.
+// Database prints a database: its description, counters, folders and notes.
 func Database(w io.Writer, s *store.Store, id note.DatabaseID, o Options) error {
 	return run(w, s, o, func(d *dumper) error {
 		if err := d.number(id); err != nil {
@@ -122,7 +122,7 @@ func Database(w io.Writer, s *store.Store, id note.DatabaseID, o Options) error 
 	})
 }
 
-// Note prints one note: its row, places, state, revisions and items.
+// Note prints one note: its row, memberships, state, revisions and items.
 func Note(w io.Writer, s *store.Store, id note.DatabaseID, n note.ID, o Options) error {
 	return run(w, s, o, func(d *dumper) error {
 		if err := d.number(id); err != nil {
@@ -320,7 +320,7 @@ func (d *dumper) peers() error {
 	})
 }
 
-// value prints a note's value as JSON.
+// value returns a note's value as JSON.
 func value(v note.Value) json.RawMessage {
 	b, err := v.MarshalJSON()
 	if err != nil {

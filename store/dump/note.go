@@ -40,7 +40,7 @@ func (d *dumper) note(k, v []byte) error {
 	c, err := layout.ReadContentRow(cv)
 	if err != nil {
 		if d.o.Secret != nil {
-			cv = nil // nobody can tell which item its bytes are of
+			cv = nil // it is not known to which item its bytes belong
 		}
 		d.bad(1, ck, cv)
 		return nil
@@ -107,7 +107,7 @@ func (d *dumper) content(depth int, c *note.Content) {
 	}
 }
 
-// rows prints what is derived from the notes.
+// rows prints the rows that are derived from the notes.
 func (d *dumper) rows() error {
 	for _, x := range []struct {
 		kind layout.Kind
@@ -194,7 +194,7 @@ func (d *dumper) threadRow(k, v []byte) error {
 	return nil
 }
 
-// viewRow prints the rows of built-in indexes; those of views have a dump of their own.
+// viewRow prints the rows of built-in indexes. Views have a dump of their own.
 func (d *dumper) viewRow(k, v []byte) error {
 	if len(k) < 14 {
 		d.bad(0, k, v)

@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// printer prints records: a kind and named values, in the order given. As text a record is a line,
-// indented by depth; as JSON it is an object on a line of its own, kind first.
+// printer prints records: a kind and named values, in the order given. As text, a record is a line, indented by depth.
+// As JSON, it is an object on a line of its own, with the kind first.
 type printer struct {
 	w    *bufio.Writer
 	json bool
@@ -28,22 +28,21 @@ func newPrinter(w io.Writer, o Options) *printer {
 	return p
 }
 
-// hexBytes are shown as hex digits.
+// hexBytes is printed as hex digits.
 type hexBytes []byte
 
-// seconds are Unix seconds, shown as RFC 3339 in UTC.
+// seconds are Unix seconds, printed as RFC 3339 in UTC.
 type seconds int64
 
 func (s seconds) String() string { return time.Unix(int64(s), 0).UTC().Format(time.RFC3339) }
 
-// record prints one record. pairs are names and values; zero strings, numbers, lists and false are
-// left out.
+// record prints one record. pairs holds names and values. Empty strings and lists, zeros and false are left out.
 func (p *printer) record(depth int, kind string, pairs ...any) {
 	if p.json {
 		p.object(kind, pairs)
 		return
 	}
-	// Errors stay with the writer and come out of done.
+	// The writer keeps the first error, and done returns it.
 	_, _ = p.w.WriteString(strings.Repeat("  ", depth) + kind)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if v := pairs[i+1]; !empty(v) {
@@ -133,7 +132,7 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// quoted leaves plain words as they are.
+// quoted quotes s if it is not a plain word.
 func quoted(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", s)

@@ -11,8 +11,7 @@ import (
 	"doublet/store/view"
 )
 
-// View prints a user-defined view as of its last refresh: its categories with totals, then its
-// entries in order.
+// View prints a user-defined view as of its last refresh: its categories with totals, then its entries in order.
 func View(ctx context.Context, w io.Writer, s *store.Store, id note.DatabaseID, viewNote note.ID, o Options) error {
 	v, err := view.Open(s, id, viewNote)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"doublet/note/pack"
 )
 
-// DatabaseState says whether a database is served.
+// DatabaseState is the state of service of a database.
 type DatabaseState uint8
 
 // The states of a database.
@@ -29,16 +29,17 @@ func (s DatabaseState) String() string {
 	return "state ?"
 }
 
-// Ack says when a change of a database is acknowledged.
+// Ack defines when a change of a database is acknowledged.
 type Ack uint8
 
 // The modes of acknowledgement.
 const (
-	// AckLocal: when it is durable here.
+	// AckLocal acknowledges a change when it is durable here.
 	AckLocal Ack = iota
-	// AckCluster: when it is durable on a mate too; visibly as AckLocal while no mate answers.
+	// AckCluster acknowledges a change when it is also durable on a mate, another member of the cluster. If no mate
+	// confirms it in time, the change is acknowledged all the same, and the server counts it as degraded.
 	AckCluster
-	// AckStrict: when it is durable on a mate too; refused while no mate answers.
+	// AckStrict acknowledges a change when it is also durable on a mate. While no mate answers, changes are refused.
 	AckStrict
 )
 
@@ -54,38 +55,39 @@ func (a Ack) String() string {
 	return "acknowledgement ?"
 }
 
-// Info says what a database is. It changes rarely.
+// Info is the description of a database. It changes rarely.
 type Info struct {
 	ID      note.DatabaseID
 	Number  uint32
 	Replica note.ReplicaID
-	// Title is for people; Kind is what the rooms above made it for ("mail", "directory", "queue").
+	// Title is for people. Kind is the purpose of the database ("mail", "directory", "queue"), set by its creator.
 	Title, Kind string
 	Owner       note.UNID
 	Created     int64
 	State       DatabaseState
-	// Reason says why it is out of service.
+	// Reason is the reason why the database is out of service.
 	Reason string
-	// Quota is the most bytes that it may hold; 0 is no limit. Warning likewise, for a word to its owner.
+	// Quota is the maximum number of bytes in the database; 0 means no limit. From Warning bytes on
+	// the owner is warned; 0 means never.
 	Quota, Warning uint64
 	ACL            note.ACL
 	// Queue marks a database that keeps no graves.
 	Queue bool
-	// Ack is when changes are acknowledged.
+	// Ack defines when changes are acknowledged.
 	Ack Ack
-	// Stamp is when and where that which replicas share (Shared) was written last, in a database that is
-	// shared, and Mod the MODSEQ that its home gave that; 0 where no home knows it yet.
+	// Stamp is the time and replica of the last change of the shared part of Info (TakeShared), in a shared database.
+	// Mod is the MODSEQ that the home assigned to that change; 0 if no home knows it yet.
 	Stamp note.Stamp
 	Mod   note.ModSeq
 }
 
-// SameShared says whether two replicas agree on what they share of what the database is.
+// SameShared reports whether two replicas have the same shared part of Info.
 func (i *Info) SameShared(o *Info) bool {
 	return i.Title == o.Title && i.Owner == o.Owner && i.Quota == o.Quota && i.Warning == o.Warning && i.Ack == o.Ack &&
 		string(note.AppendACL(nil, &i.ACL)) == string(note.AppendACL(nil, &o.ACL))
 }
 
-// TakeShared takes from another replica what replicas share.
+// TakeShared copies the part of Info that replicas share, and its Stamp.
 func (i *Info) TakeShared(o *Info) {
 	i.Title, i.Owner, i.Quota, i.Warning, i.Ack, i.ACL, i.Stamp = o.Title, o.Owner, o.Quota, o.Warning, o.Ack, o.ACL, o.Stamp
 }
@@ -96,7 +98,7 @@ const (
 	infoShared
 )
 
-// AppendInfo appends the row's stored form.
+// AppendInfo appends the encoded row.
 func AppendInfo(dst []byte, i *Info) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(i.ID))
 	dst = binary.BigEndian.AppendUint32(dst, i.Number)
@@ -123,7 +125,7 @@ func AppendInfo(dst []byte, i *Info) []byte {
 	return binary.AppendUvarint(note.AppendStamp(append(dst, byte(i.Ack)), i.Stamp), uint64(i.Mod))
 }
 
-// ReadInfo reads the row.
+// ReadInfo decodes the row.
 func ReadInfo(b []byte) (*Info, error) {
 	r := reader{pack.Reader{B: b}}
 	i := &Info{ID: note.DatabaseID(r.Uint64()), Number: r.Uint32(), Replica: note.ReplicaID(r.Uint64())}
@@ -160,8 +162,8 @@ type FeedItem struct {
 	Seq      uint64
 }
 
-// AppendFeed appends a feed entry: the notes that one commit changed, in order. The key holds the
-// sequence of the first.
+// AppendFeed appends a feed entry: the notes that one commit changed, in order. The entry's key holds the sequence of
+// the first note.
 func AppendFeed(dst []byte, items []FeedItem) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(items)))
 	for _, it := range items {
@@ -171,7 +173,7 @@ func AppendFeed(dst []byte, items []FeedItem) []byte {
 	return dst
 }
 
-// ReadFeed reads a feed entry whose key holds first.
+// ReadFeed decodes a feed entry whose key holds first.
 func ReadFeed(first uint64, b []byte) ([]FeedItem, error) {
 	r := reader{pack.Reader{B: b}}
 	items := make([]FeedItem, r.Count(2))
@@ -181,29 +183,30 @@ func ReadFeed(first uint64, b []byte) ([]FeedItem, error) {
 	return items, r.end()
 }
 
-// UNIDRow is what a UNID leads to: a note, or a grave, which refuses it for ever.
+// UNIDRow returns the value of a UNID row that leads to a note.
 func UNIDRow(id note.ID) []byte { return binary.AppendUvarint(nil, uint64(id)) }
 
-// Grave is the value of a UNID row of a note that was deleted for good.
+// Grave is the value of the UNID row of a note that was deleted for good. The UNID is refused forever.
 var Grave = []byte{0}
 
-// ReadUNIDRow reads the row; id 0 is a grave.
+// ReadUNIDRow decodes the row. Id 0 is a grave.
 func ReadUNIDRow(b []byte) (note.ID, error) {
 	r := reader{pack.Reader{B: b}}
 	id := note.ID(r.Uvarint())
 	return id, r.end()
 }
 
-// Peer is what a known replica of a database has passed.
+// Peer records how far a known replica of a database has read: Passed is a sequence, Heard the time of the last contact
+// in Unix seconds.
 type Peer struct {
 	Passed uint64
 	Heard  int64
-	// Met is where it was in step last, for one that has a slot; its zero value where that is not known.
+	// Met is the latest position at which the replica was in step, if it has a slot; zero if not known.
 	Met Met
 }
 
-// Met is where another replica was in step, as far as is known for certain: it had all of this replica's ledger up
-// to Last, and no UID above UID had been given by then.
+// Met is a position at which another replica is known to have been in step: it had all of this replica's ledger up to
+// Last, and no UID above UID had been assigned by then.
 type Met struct {
 	Slot  uint8
 	Epoch uint32
@@ -211,7 +214,7 @@ type Met struct {
 	UID   uint32
 }
 
-// AppendPeer appends the row's stored form.
+// AppendPeer appends the encoded row.
 func AppendPeer(dst []byte, p *Peer) []byte {
 	dst = binary.AppendVarint(binary.AppendUvarint(dst, p.Passed), p.Heard)
 	if p.Met == (Met{}) {
@@ -221,11 +224,11 @@ func AppendPeer(dst []byte, p *Peer) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(p.Met.Last)), uint64(p.Met.UID))
 }
 
-// ReadPeer reads the row.
+// ReadPeer decodes the row.
 func ReadPeer(b []byte) (Peer, error) {
 	r := reader{pack.Reader{B: b}}
 	p := Peer{Passed: r.Uvarint(), Heard: r.Varint()}
-	if len(r.B) > 0 { // a row of before there was this has none
+	if len(r.B) > 0 { // rows of older versions have no Met
 		p.Met = Met{Slot: r.Byte(), Epoch: r.Uvarint32(), Last: note.ModSeq(r.Uvarint()), UID: r.Uvarint32()}
 		if p.Met.Slot >= note.Slots || p.Met == (Met{}) {
 			r.Spoil()
@@ -234,7 +237,7 @@ func ReadPeer(b []byte) (Peer, error) {
 	return p, r.end()
 }
 
-// reader takes a row apart and remembers whether it ever ran short, so that rows read in one go.
+// reader decodes a row and remembers whether the row was too short, so that callers check only once.
 type reader struct{ pack.Reader }
 
 func (r *reader) seen() []SeenCount {

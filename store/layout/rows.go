@@ -8,63 +8,63 @@ import (
 	"doublet/note/pack"
 )
 
-// Membership is the ledger's part of a note's place in a folder.
+// Membership holds the numbers of a note's place in a folder.
 type Membership struct {
 	Folder note.ID
 	UID    uint32
-	// Saved is when the note came into the folder, Unix seconds (RFC 8514).
+	// Saved is the time at which the note was put in the folder, in Unix seconds (RFC 8514).
 	Saved int64
-	// Deleted mirrors the membership's state: marked \Deleted.
+	// Deleted mirrors the \Deleted mark of the membership's state.
 	Deleted bool
 }
 
-// Note is the row of a note: everything that changes without its content, and what lists need of
-// it. A flag change rewrites this row, about a hundred bytes, and never content.
+// Note is the row of a note. It holds everything that changes without the content, and what lists need of the note. A
+// flag change rewrites this row, about a hundred bytes, and never the content.
 type Note struct {
 	UNID  note.UNID
 	Class note.Class
-	// Seq is the store's sequence of the latest change, Mod its MODSEQ, Created the MODSEQ of the
-	// first.
+	// Seq is the store's sequence of the latest change, Mod the MODSEQ of that change, Created the MODSEQ of the first
+	// change.
 	Seq     uint64
 	Mod     note.ModSeq
 	Created note.ModSeq
-	// Shown is the MODSEQ at which a membership was marked \Deleted last, or no longer, or the note was Hidden or no longer;
-	// 0 where that never happened. For clients that know no such mark the note came or went then.
+	// Shown is the MODSEQ at which a membership was last marked or unmarked \Deleted, or at which Hidden last changed;
+	// 0 if that never happened. For clients that do not know the \Deleted mark, the note appeared or disappeared then.
 	Shown note.ModSeq
-	// Recipe is the stored message; 0 for notes that hold none. Size is its size in bytes, Date its
-	// INTERNALDATE in Unix seconds, Thread its thread.
+	// Recipe is the stored message, or 0 for a note without one. Size is its size in bytes, Date its INTERNALDATE in
+	// Unix seconds, Thread its thread.
 	Recipe note.RecipeID
 	Size   uint64
 	Date   int64
 	Thread note.UNID
-	// Author is who made the note; what Author access to one's own notes goes by.
+	// Author is the person who created the note. Rights of an Author to one's own notes depend on it.
 	Author note.UNID
-	// Stub marks a deleted note whose stub is still held for replicas.
+	// Stub marks a deletion stub: a deleted note that is still kept for replicas.
 	Stub bool
-	// Foldered marks a note that lives only as long as it is in a folder.
+	// Foldered marks a note that is deleted when it leaves its last folder.
 	Foldered bool
-	// Attached marks a note whose content names objects or has conflicts; of the others, content
-	// need not be read when they go.
+	// Attached marks a note whose content references objects or has conflicts. When a note without the mark is removed,
+	// its content need not be read.
 	Attached bool
-	// Unnumbered marks a note that has changed since a home numbered it, or that none has numbered: it
-	// has a row by the sequence of that change. Its members are those that were numbered last.
+	// Unnumbered marks a note that changed since a home (a primary replica) numbered it, or that no home has numbered.
+	// It has a row by the sequence of that change. Members holds the memberships that were numbered last.
 	Unnumbered bool
 	Members    []Membership
 	State      note.State
 }
 
-// Clone copies the row so that the copy can be changed.
+// Clone returns a copy of the row that can be changed.
 func (n *Note) Clone() *Note {
 	c := *n
 	c.Members = slices.Clone(n.Members)
 	return &c
 }
 
-// Listed says that the note has a row under its MODSEQ. A stub has none, unless what made it one is not
-// numbered; one that never was numbered has MODSEQ 0.
+// Listed reports whether the note has a row under its MODSEQ. A note that was never numbered has MODSEQ 0 and no row. A
+// deletion stub has no row, unless the deletion is not numbered yet.
 func (n *Note) Listed() bool { return n.Mod != 0 && (!n.Stub || n.Unnumbered) }
 
-// Member returns the note's place in a folder.
+// Member returns the note's membership of a folder.
 func (n *Note) Member(folder note.ID) (Membership, bool) {
 	for _, m := range n.Members {
 		if m.Folder == folder {
@@ -74,8 +74,8 @@ func (n *Note) Member(folder note.ID) (Membership, bool) {
 	return Membership{}, false
 }
 
-// Hidden says that the note is marked \Deleted in every folder that it is in: for clients that know no such mark it is
-// not there.
+// Hidden reports whether the note is marked \Deleted in every folder that it is in. Clients that do not know this mark
+// do not see the note.
 func (n *Note) Hidden() bool {
 	for _, m := range n.Members {
 		if !m.Deleted {
@@ -85,7 +85,7 @@ func (n *Note) Hidden() bool {
 	return len(n.Members) > 0
 }
 
-// Remarked says whether other memberships are marked \Deleted than were before, or the note is Hidden and was not, or was.
+// Remarked reports whether the \Deleted mark of a membership differs from before, or Hidden does.
 func (n *Note) Remarked(before *Note) bool {
 	for _, m := range n.Members {
 		if was, ok := before.Member(m.Folder); ok && was.Deleted != m.Deleted {
@@ -95,13 +95,13 @@ func (n *Note) Remarked(before *Note) bool {
 	return n.Hidden() != before.Hidden()
 }
 
-// SeenBy says whether a person has seen the note.
+// SeenBy reports whether a person has seen the note.
 func (n *Note) SeenBy(person note.UNID) bool {
 	v, _ := n.State.Get(note.Seen, string(person[:]))
 	return v == note.On
 }
 
-// Keywords yields the note's keywords that are on.
+// Keywords yields the note's keywords that are set.
 func (n *Note) Keywords(yield func(string) bool) {
 	for _, it := range n.State {
 		if it.Kind == note.Keyword && it.Value == note.On && !yield(it.Key) {
@@ -120,7 +120,7 @@ const (
 	noteShown
 )
 
-// AppendNote appends the row's stored form.
+// AppendNote appends the encoded row.
 func AppendNote(dst []byte, n *Note) []byte {
 	var f byte
 	if n.Stub {
@@ -174,7 +174,7 @@ func AppendNote(dst []byte, n *Note) []byte {
 	return note.AppendState(dst, n.State)
 }
 
-// ReadNote reads a row.
+// ReadNote decodes a row.
 func ReadNote(b []byte) (*Note, error) {
 	if len(b) < 18 {
 		return nil, note.ErrCorrupt
@@ -221,12 +221,11 @@ func ReadNote(b []byte) (*Note, error) {
 type Content struct {
 	Tree    note.Tree
 	Content note.Content
-	// Summary is what lists show, computed once from the content by who wrote it; the store does
-	// not look inside.
+	// Summary is shown in lists. The writer computes it once from the content. The store does not interpret it.
 	Summary []byte
 }
 
-// AppendContentRow appends the row's stored form: the summary first, so that it can be had alone.
+// AppendContentRow appends the encoded row. The summary comes first, so that it can be read alone.
 func AppendContentRow(dst []byte, c *Content) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c.Summary)))
 	dst = append(dst, c.Summary...)
@@ -234,7 +233,7 @@ func AppendContentRow(dst []byte, c *Content) []byte {
 	return note.AppendContent(dst, &c.Content)
 }
 
-// ReadSummary reads the summary alone. It aliases b.
+// ReadSummary returns the summary alone. It aliases b.
 func ReadSummary(b []byte) ([]byte, error) {
 	n, k := binary.Uvarint(b)
 	if k <= 0 || n > uint64(len(b)-k) {
@@ -243,7 +242,7 @@ func ReadSummary(b []byte) ([]byte, error) {
 	return b[k : k+int(n)], nil
 }
 
-// ReadContentRow reads the row. Values alias b.
+// ReadContentRow decodes the row. Values alias b.
 func ReadContentRow(b []byte) (*Content, error) {
 	var c Content
 	var err error
@@ -270,17 +269,17 @@ type Counters struct {
 	NextNote note.ID
 	Seq      uint64
 	Ledger   note.Ledger
-	// Notes and Size count live notes and the bytes of their messages: what quotas go by.
+	// Notes is the number of live notes, and Size the total bytes of their messages. Quotas use them.
 	Notes uint64
 	Size  uint64
-	// Floor is the MODSEQ below which expunges are no longer known; Expunged counts those known.
+	// Floor is the MODSEQ up to which expunges are forgotten. Expunged is the number of expunges that are kept.
 	Floor    note.ModSeq
 	Expunged uint64
-	// LastUIDValidity is the highest UIDVALIDITY given to any folder, where the database is shared.
+	// LastUIDValidity is the highest UIDVALIDITY given to any folder, if the database is shared.
 	LastUIDValidity uint32
 }
 
-// AppendCounters appends the row's stored form.
+// AppendCounters appends the encoded row.
 func AppendCounters(dst []byte, c *Counters) []byte {
 	for _, v := range []uint64{uint64(c.NextNote), c.Seq, c.Notes, c.Size, uint64(c.Floor), c.Expunged, uint64(c.LastUIDValidity)} {
 		dst = binary.AppendUvarint(dst, v)
@@ -292,7 +291,7 @@ func AppendCounters(dst []byte, c *Counters) []byte {
 	return dst
 }
 
-// ReadCounters reads the row.
+// ReadCounters decodes the row.
 func ReadCounters(b []byte) (Counters, error) {
 	r := reader{pack.Reader{B: b}}
 	c := Counters{
@@ -309,7 +308,7 @@ func ReadCounters(b []byte) (Counters, error) {
 	switch l := &c.Ledger; {
 	case !l.Partial:
 	case len(r.B) == 0:
-		l.CompleteUID = l.UID // earlier rows do not have it
+		l.CompleteUID = l.UID // rows of older versions do not have it
 	default:
 		l.CompleteUID = uint32(r.Uvarint())
 	}
@@ -319,7 +318,7 @@ func ReadCounters(b []byte) (Counters, error) {
 	return c, err
 }
 
-// SeenCount is how many notes of a folder one person has seen.
+// SeenCount is the number of notes of a folder that one person has seen.
 type SeenCount struct {
 	Person note.UNID
 	Count  uint32
@@ -331,7 +330,7 @@ type Chunk struct {
 	Seen  []SeenCount
 }
 
-// SeenBy is the number that a person has seen.
+// SeenBy returns the number of notes that a person has seen.
 func SeenBy(list []SeenCount, person note.UNID) uint32 {
 	for _, s := range list {
 		if s.Person == person {
@@ -341,7 +340,7 @@ func SeenBy(list []SeenCount, person note.UNID) uint32 {
 	return 0
 }
 
-// AddSeen changes a person's number; entries at 0 vanish. The list passed in is not changed.
+// AddSeen changes a person's number by delta and removes entries that become 0. It does not change list.
 func AddSeen(list []SeenCount, person note.UNID, delta int) []SeenCount {
 	out := slices.Clone(list)
 	for i := range out {
@@ -353,18 +352,18 @@ func AddSeen(list []SeenCount, person note.UNID, delta int) []SeenCount {
 			return out
 		}
 	}
-	if delta <= 0 { // a count that damage has taken away does not become four billion
+	if delta <= 0 { // a count that was lost by damage must not wrap around
 		return out
 	}
 	return append(out, SeenCount{person, uint32(delta)})
 }
 
-// AppendChunk appends the row's stored form.
+// AppendChunk appends the encoded row.
 func AppendChunk(dst []byte, c *Chunk) []byte {
 	return appendSeen(binary.AppendUvarint(dst, uint64(c.Total)), c.Seen)
 }
 
-// ReadChunk reads the row.
+// ReadChunk decodes the row.
 func ReadChunk(b []byte) (Chunk, error) {
 	r := reader{pack.Reader{B: b}}
 	c := Chunk{Total: uint32(r.Uvarint())}
@@ -381,17 +380,17 @@ func appendSeen(dst []byte, list []SeenCount) []byte {
 	return dst
 }
 
-// Folder is the head of a folder: what LIST, STATUS and SELECT show, without a scan.
+// Folder is the head of a folder. It holds what LIST, STATUS and SELECT show, so that they need no scan.
 type Folder struct {
 	Note note.ID
 	UNID note.UNID
-	// Name is the full path, separator /. SpecialUse is the attribute without its backslash.
+	// Name is the full path with the separator /. SpecialUse is the attribute without its backslash.
 	Name, SpecialUse string
 	UIDValidity      uint32
-	// UIDNext is the last UID ever given in the folder + 1.
+	// UIDNext is one above the last UID given in the folder.
 	UIDNext uint32
-	// Told is the first UID that no session has been told of as recent (RFC 3501 section 2.3.2): UIDNext where sessions
-	// know all messages, as in rows of older versions.
+	// Told is the first UID that was not reported to any session as recent (RFC 3501 section 2.3.2). It equals UIDNext
+	// if sessions know all messages, and in rows of older versions.
 	Told    uint32
 	Total   uint32
 	Deleted uint32
@@ -399,24 +398,24 @@ type Folder struct {
 	// Mod is the MODSEQ of the latest change in the folder.
 	Mod  note.ModSeq
 	Seen []SeenCount
-	// Subscribed lists the persons who subscribed to it.
+	// Subscribed lists the persons who have subscribed to the folder.
 	Subscribed []note.UNID
-	// ACL replaces the database's list here, where HasACL is set.
+	// ACL replaces the database's access list in this folder if HasACL is set.
 	HasACL bool
 	ACL    note.ACL
-	// Keywords lists keywords that notes have had while they were in the folder, sorted: see AddKeywords. Rows of older
-	// versions have none, and take in those of each note when it changes next.
+	// Keywords lists keywords that notes had while they were in the folder, sorted: see AddKeywords. Rows of older
+	// versions have none, and add those of each note at the note's next change.
 	Keywords []string
 }
 
-// The bounds of Keywords of a Folder, whose row every change in the folder rewrites.
+// Bounds of the Keywords of a Folder. Every change in the folder rewrites the folder's row.
 const (
 	MaxFolderKeywords     = 100
 	maxFolderKeywordBytes = 4 << 10
 )
 
-// AddKeywords takes in the keywords of a note that is in the folder, as far as there is room. The list that was is not
-// changed.
+// AddKeywords adds the keywords of a note that is in the folder, as far as there is room. It clones the list before it
+// changes it.
 func (f *Folder) AddKeywords(n *Note) {
 	size := 0
 	for _, k := range f.Keywords {
@@ -436,7 +435,7 @@ func (f *Folder) AddKeywords(n *Note) {
 	}
 }
 
-// KnowsKeywords says that AddKeywords of the note would change nothing, room aside.
+// KnowsKeywords reports whether the list has all keywords of the note, so that AddKeywords would add nothing.
 func (f *Folder) KnowsKeywords(n *Note) bool {
 	for k := range n.Keywords {
 		if _, ok := slices.BinarySearch(f.Keywords, k); !ok {
@@ -446,14 +445,14 @@ func (f *Folder) KnowsKeywords(n *Note) bool {
 	return true
 }
 
-// The flags behind the subscriptions of a folder's row.
+// The flags after the subscriptions in a folder's row.
 const (
 	folderACL = 1 << iota
 	folderKeywords
 	folderTold
 )
 
-// AppendFolder appends the row's stored form.
+// AppendFolder appends the encoded row.
 func AppendFolder(dst []byte, f *Folder) []byte {
 	dst = append(dst, f.UNID[:]...)
 	dst = appendString(appendString(dst, f.Name), f.SpecialUse)
@@ -491,7 +490,7 @@ func AppendFolder(dst []byte, f *Folder) []byte {
 	return dst
 }
 
-// ReadFolder reads the row of the folder with note id id.
+// ReadFolder decodes the row of the folder with note id id.
 func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 	f := &Folder{Note: id}
 	r := reader{pack.Reader{B: b}}
@@ -524,31 +523,31 @@ func ReadFolder(id note.ID, b []byte) (*Folder, error) {
 	return f, r.end()
 }
 
-// Change is the row under a MODSEQ: what it was given for.
+// Change is the row under a MODSEQ: the change that got this MODSEQ.
 //
-// Folder is NoFolder at a replica that was told of the end of a place in a folder which was gone by then.
+// Folder is NoFolder if a replica learned of the end of a membership after the folder was removed there.
 type Change struct {
 	Note note.ID
-	// Expunged says that the note left Folder, where it had UID; Gone that it left the database.
+	// Expunged means that the note left Folder, where it had UID. Gone means that it left the database.
 	Expunged bool
 	Gone     bool
 	Folder   note.ID
 	UID      uint32
 	UNID     note.UNID
-	// Time is when, Unix seconds: expunges are kept for a time.
+	// Time is the time of the expunge in Unix seconds. Expunges are kept for a limited time.
 	Time int64
-	// Class, Thread, Created and Shown are those of a note that is gone: what it was, and since when; Hidden says that it
-	// was. They are zero in rows of older versions.
+	// Class, Thread, Created and Shown are those of a note that is gone; Hidden means that it was hidden. They are zero
+	// in rows of older versions.
 	Class          note.Class
 	Thread         note.UNID
 	Created, Shown note.ModSeq
 	Hidden         bool
 }
 
-// NoFolder is no folder's id.
+// NoFolder is not the id of any folder.
 const NoFolder note.ID = 1<<64 - 1
 
-// AppendChange appends the row's stored form.
+// AppendChange appends the encoded row.
 func AppendChange(dst []byte, c *Change) []byte {
 	if !c.Expunged {
 		return binary.AppendUvarint(append(dst, changeNote), uint64(c.Note))
@@ -582,8 +581,8 @@ func AppendChange(dst []byte, c *Change) []byte {
 	return binary.AppendUvarint(dst, shown)
 }
 
-// The kinds of change rows: of a note, of the end of a membership, of the last one, and the same with what the note was,
-// and with whether it was hidden.
+// The kinds of change rows: a change of a note; the end of a membership; the end of the last membership; the latter
+// with the Class, Thread and Created of the note; and also with its Shown and Hidden.
 const (
 	changeNote = iota
 	changeExpunged
@@ -592,7 +591,7 @@ const (
 	changeGoneShown
 )
 
-// ReadChange reads the row.
+// ReadChange decodes the row.
 func ReadChange(b []byte) (Change, error) {
 	r := reader{pack.Reader{B: b}}
 	f := r.Byte()

@@ -9,9 +9,9 @@ import (
 	"doublet/env"
 )
 
-// Append writes content, whose digest the caller has computed, and returns at once: the blob can
-// be read, and is durable when Sync of its Location returns. content is not kept. A failed append
-// (a full disk) leaves nothing behind that is ever taken for a record, and later appends go on.
+// Append writes content, whose digest the caller has computed, and returns without waiting for the device. The blob can
+// be read at once, and is durable when Sync of its Location returns. Append does not keep content. A failed append (a
+// full disk) leaves nothing that could be taken for a record, and later appends work.
 func (s *Store) Append(d Digest, content []byte) (Location, error) {
 	if len(content) > MaxSize {
 		return Location{}, fmt.Errorf("append %d bytes: %w", len(content), ErrTooLarge)
@@ -27,8 +27,8 @@ func (s *Store) Append(d Digest, content []byte) (Location, error) {
 	return loc, nil
 }
 
-// Copy appends the record at loc again, as it is stored, after verifying its checksums. It serves
-// the rewriting of segments: Scan, Copy what lives, Sync, commit the new Locations, Remove.
+// Copy appends the stored record at loc again after verifying its checksums. It is for rewriting segments: Scan, Copy
+// the live records, Sync, commit the new Locations, Remove.
 func (s *Store) Copy(loc Location, d Digest) (Location, error) {
 	raw, err := s.readRecord(loc, d)
 	if err != nil {
@@ -42,16 +42,16 @@ func (s *Store) Copy(loc Location, d Digest) (Location, error) {
 	return moved, err
 }
 
-// packed is a record ready to be written: head holds header and table and, where it was cheap to
-// have it there, the body; otherwise body follows.
+// packed is a record ready to be written. head holds header and table, and also the body if copying it there was cheap;
+// otherwise body follows.
 type packed struct {
 	h    header
 	head []byte
 	body []byte
-	buf  []byte // kept from one append to the next
+	buf  []byte // reused by the next append
 }
 
-// maxPooled bounds the buffers that are kept for the next append.
+// maxPooled bounds the size in bytes of buffers that are reused.
 const maxPooled = 1 << 20
 
 var packPool = sync.Pool{New: func() any { return new(packed) }}
@@ -64,14 +64,13 @@ func (p *packed) release() {
 }
 
 const (
-	// joinBelow is the content size up to which copying it behind its header costs less than a
-	// second write.
+	// joinBelow is the content size up to which it is cheaper to copy the content after its header than to write twice.
 	joinBelow = 16 << 10
-	// compressFrom is the content size below which compression cannot pay.
+	// compressFrom is the content size from which compression is tried.
 	compressFrom = 128
 )
 
-// pack makes the record of content: compression, checksums, everything but the segment's number.
+// pack builds the record of content: compression and checksums, everything except the segment's number.
 func (s *Store) pack(d Digest, content []byte) *packed {
 	size := uint32(len(content))
 	p := packPool.Get().(*packed)
@@ -100,8 +99,8 @@ func (p *packed) packRaw(content []byte) {
 	}
 }
 
-// packBlocks appends the compressed blocks to p.buf, which begins with the room for header and
-// table. It gives up, returning false, when less than a tenth is saved.
+// packBlocks appends the compressed blocks to p.buf, which begins with room for header and table. If less than a tenth
+// is saved, it returns false.
 func (s *Store) packBlocks(p *packed, content []byte) bool {
 	buf, head := p.buf, len(p.buf)
 	defer func() { p.buf = buf }()
@@ -115,7 +114,7 @@ func (s *Store) packBlocks(p *packed, content []byte) bool {
 		}
 		putEntry(buf[recordHeader+i*tableEntry:], entry{stored: uint32(len(buf) - at), raw: raw, sum: sum(buf[at:])})
 		if i == 15 && len(buf)-head > 16*blockSize/10*9 {
-			return false // 2 MB without profit: the samples were not typical
+			return false // 2 MB without a gain: the samples were not typical
 		}
 	}
 	return len(buf)-head <= len(content)/10*9
@@ -123,7 +122,7 @@ func (s *Store) packBlocks(p *packed, content []byte) bool {
 
 const sample = 4 << 10
 
-// worthwhile tries three samples of content, so that what does not compress costs little.
+// worthwhile compresses three samples of content, so that incompressible content costs little.
 func (s *Store) worthwhile(p *packed, content []byte) bool {
 	if s.o.NoCompression || len(content) < compressFrom {
 		return false
@@ -140,7 +139,7 @@ func (s *Store) worthwhile(p *packed, content []byte) bool {
 	return n <= 3*sample/100*95
 }
 
-// write puts p at the end of the active segment.
+// write writes p at the end of the active segment.
 func (s *Store) write(p *packed) (Location, error) {
 	s.appendMu.Lock()
 	defer s.appendMu.Unlock()
@@ -151,7 +150,7 @@ func (s *Store) write(p *packed) (Location, error) {
 	// Only the holder of appendMu changes the size of the active segment.
 	at := g.size
 	p.h.put(p.head, g.id)
-	// A write that fails half way is written over by the next one at the same offset.
+	// If a write fails in the middle, the next write at the same offset overwrites it.
 	if _, err := g.w.WriteAt(p.head, at); err != nil {
 		return Location{}, fmt.Errorf("object: append to segment %d: %w", g.id, err)
 	}
@@ -168,7 +167,7 @@ func (s *Store) write(p *packed) (Location, error) {
 	return Location{Segment: g.id, Offset: uint32(at), Stored: p.h.stored, Size: p.h.size}, nil
 }
 
-// room sees to it that the active segment takes n more bytes. appendMu is held.
+// room ensures that the active segment has room for n more bytes. The caller holds appendMu.
 func (s *Store) room(n int64) error {
 	s.mu.Lock()
 	failed, closed := s.failed, s.closed
@@ -188,16 +187,16 @@ func (s *Store) room(n int64) error {
 	return s.begin()
 }
 
-// begin creates the next segment. appendMu is held.
+// begin creates the next segment. The caller holds appendMu.
 func (s *Store) begin() error {
 	if s.next > maxSegment {
 		return fmt.Errorf("object: create segment: numbers are used up")
 	}
 	g := &segment{id: s.next, size: segmentHeader, flushed: true}
-	s.next++ // a number whose creation failed is not tried again
+	s.next++ // a number whose creation failed is not used again
 	w, f, err := s.create(g.id)
 	if err != nil {
-		// What is left behind if this fails has no records and is removed at the next Open.
+		// If this fails, the file that is left has no records and is removed by the next Open.
 		_ = s.env.FS.Remove(s.path(g.id))
 		return fmt.Errorf("object: create segment: %w", err)
 	}
@@ -212,8 +211,8 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// create makes a segment file with its header. It returns one handle for writing and one for
-// flushing, since a handle takes one such operation at a time.
+// create creates a segment file with its header. It returns one handle for writing and one for flushing, because a
+// handle allows only one such operation at a time.
 func (s *Store) create(id uint64) (w, f env.File, err error) {
 	if w, err = s.env.FS.OpenReadWrite(s.path(id), category); err != nil {
 		return nil, nil, err

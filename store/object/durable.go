@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Durable lists the segments as far as they are on the device, in ascending order of their numbers:
-// what a backup may copy. Bytes below that length never change, and a record that an index names
-// lies below it. Segments that hold nothing durable yet are left out.
+// Durable returns the segments up to their durable lengths, in ascending order of their numbers, for a backup. Bytes
+// below that length never change, and every record that an index references is below it. Segments that hold nothing
+// durable yet are left out.
 func (s *Store) Durable() []SegmentInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,5 +28,5 @@ func (s *Store) Durable() []SegmentInfo {
 	return out
 }
 
-// Path is the file of a segment.
+// Path returns the file of a segment.
 func (s *Store) Path(id uint64) string { return s.path(id) }

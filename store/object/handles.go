@@ -10,13 +10,13 @@ import (
 	"doublet/env"
 )
 
-// handles are the segment files open for reading, the least recently used of them closed when
-// there are more than max. More than max are open only while that many reads are under way. All
-// is guarded by Store.mu, except that a handle's file is opened outside it.
+// handles holds the segment files open for reading. When there are more than max, the least recently used ones are
+// closed. More than max are open only while that many reads are running. Everything is guarded by Store.mu, except that
+// a handle's file is opened outside of it.
 type handles struct {
 	max  int
 	open map[uint64]*handle
-	lru  list.List // of *handle, the last used in front
+	lru  list.List // of *handle, the last used first
 }
 
 type handle struct {
@@ -26,8 +26,8 @@ type handle struct {
 	err  error
 	refs int
 	elem *list.Element
-	gone bool // no longer in the table: closed by the last release
-	// unlink: deleted by the last release.
+	gone bool // no longer in the table: the last release closes it
+	// unlink means that the last release deletes the file.
 	unlink bool
 }
 
@@ -39,7 +39,7 @@ func (t *handles) init(limit int) {
 
 func (t *handles) len() int { return len(t.open) }
 
-// get returns the handle of a segment with one more reference.
+// get returns the handle of a segment and adds a reference.
 func (t *handles) get(id uint64) *handle {
 	h := t.open[id]
 	if h == nil {
@@ -59,7 +59,7 @@ func (t *handles) takeOut(h *handle) {
 	h.gone = true
 }
 
-// evict takes unused handles out until the bound holds and returns their files to be closed.
+// evict removes unused handles until at most max are left, and returns their files for closing.
 func (t *handles) evict() (idle []env.File) {
 	for e := t.lru.Back(); e != nil && len(t.open) > t.max; {
 		h := e.Value.(*handle)
@@ -72,8 +72,8 @@ func (t *handles) evict() (idle []env.File) {
 	return idle
 }
 
-// drop takes the handle of a removed segment out. The file is returned to be closed and deleted,
-// unless a reader has it: then its release does so.
+// drop removes the handle of a removed segment. It returns the file for closing and deleting. If a reader uses the
+// file, the reader's release does both.
 func (t *handles) drop(id uint64) (f env.File, busy bool) {
 	h := t.open[id]
 	if h == nil {
@@ -87,7 +87,7 @@ func (t *handles) drop(id uint64) (f env.File, busy bool) {
 	return h.f, false
 }
 
-// closeAll takes every handle out and returns the files of those that nobody uses.
+// closeAll removes every handle and returns the files of the unused ones.
 func (t *handles) closeAll() (idle []env.File) {
 	for _, h := range t.open {
 		t.takeOut(h)
@@ -98,7 +98,7 @@ func (t *handles) closeAll() (idle []env.File) {
 	return idle
 }
 
-// acquire opens a segment for reading, or finds it open; release follows.
+// acquire returns the handle of a segment, opened for reading. The caller must call release.
 func (s *Store) acquire(id uint64) (*handle, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -127,7 +127,7 @@ func (s *Store) release(h *handle) {
 	h.refs--
 	last := h.refs == 0
 	if last && h.err != nil && !h.gone {
-		s.handles.takeOut(h) // the next reader tries again
+		s.handles.takeOut(h) // so that the next reader tries again
 	}
 	end, unlink := last && h.gone, h.unlink
 	idle := s.handles.evict()
@@ -137,7 +137,7 @@ func (s *Store) release(h *handle) {
 	case !end:
 	case unlink:
 		if err := s.unlink(h.id, h.f); err != nil {
-			// The file is found again at the next Open, as a segment in which nothing lives.
+			// The next Open will find the file as a segment without live records.
 			s.env.Log.Warn("object: removed segment could not be deleted", "segment", h.id, "err", err)
 		}
 	case h.f != nil:
@@ -145,11 +145,11 @@ func (s *Store) release(h *handle) {
 	}
 }
 
-// errMissing is the cause of damage when a segment's file is gone.
+// errMissing is the cause of damage if a segment's file does not exist.
 var errMissing = errors.New("segment file is missing")
 
-// openSegment opens the file. A damaged segment header does not matter, since every record says
-// for itself what it is; one of a newer format does.
+// openSegment opens the file of a segment. A damaged segment header does no harm, since every record describes itself.
+// A header of a newer format is an error.
 func (s *Store) openSegment(id uint64) (env.File, error) {
 	f, err := s.env.FS.Open(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) {

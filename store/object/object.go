@@ -1,13 +1,12 @@
-// Package object keeps content-addressed blobs in append-only, self-describing segment files.
+// Package object stores content-addressed blobs in append-only, self-describing segment files.
 //
-// A blob is named by the SHA-256 of its content and found by its Location, the place of its record
-// in a segment. The package knows no index, no references and no garbage: it appends, reads, scans
-// and removes. Whoever uses it keeps the rows digest → Location, decides what is live, and can
-// rebuild those rows by scanning the segments.
+// A blob is named by the SHA-256 of its content and found by its Location, the position of its record in a segment. The
+// package has no index, no references and no garbage collection: it appends, reads, scans and removes. The caller keeps
+// the rows digest → Location, decides which blobs are live, and can rebuild those rows by scanning the segments.
 //
-// Order of a durable write: Append, Sync of the Location that it returned, and only then a commit
-// of what names the Location. A Location found in an index may still be on its way to the device
-// (another writer's Sync has not returned): Sync it as well, which is free once it is durable.
+// A durable write is done in this order: Append, Sync of the returned Location, and only then a commit of the rows that
+// hold the Location. A Location found in an index may not be on the device yet, if another writer's Sync has not
+// returned. Sync it too; that costs nothing once it is durable.
 package object
 
 import (
@@ -33,7 +32,7 @@ const MaxSize = 1<<31 - 1
 // maxSegment bounds segment numbers: their file names have twelve digits.
 const maxSegment = 999_999_999_999
 
-// Location is the place of one record. It stays valid until its segment is removed.
+// Location is the position of one record. It stays valid until its segment is removed.
 type Location struct {
 	Segment uint64
 	Offset  uint32 // of the record in the segment file
@@ -41,10 +40,10 @@ type Location struct {
 	Size    uint32 // bytes of the uncompressed content
 }
 
-// End is the offset of the first byte after the record.
+// End returns the offset of the first byte after the record.
 func (l Location) End() int64 { return int64(l.Offset) + int64(l.Stored) }
 
-// LocationMaxLen is the greatest length of a Location in binary form.
+// LocationMaxLen is the maximum length of a Location in binary form, in bytes.
 const LocationMaxLen = 21
 
 // Append appends the binary form, 4 to 21 bytes: four unsigned varints.
@@ -55,7 +54,7 @@ func (l Location) Append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(l.Size))
 }
 
-// ParseLocation reads the binary form from the start of b and returns the bytes after it.
+// ParseLocation parses the binary form at the start of b and returns the bytes after it.
 func ParseLocation(b []byte) (Location, []byte, error) {
 	var v [4]uint64
 	for i := range v {
@@ -75,31 +74,31 @@ func ParseLocation(b []byte) (Location, []byte, error) {
 var errBadLocation = errors.New("object: bad location")
 
 var (
-	// ErrDamaged is the kind of every *DamageError: the record cannot be given back as it was written.
+	// ErrDamaged matches every *DamageError: the record cannot be returned as it was written.
 	ErrDamaged = errors.New("object: damaged")
-	// ErrNotFound says that a Location's segment is not here. A reader that raced with a rewriting
-	// looks the digest up again; a row that still names the segment names something lost.
+	// ErrNotFound means that a Location's segment does not exist. After a race with a rewrite, looking up the digest
+	// again finds the new Location. If the row still has the same segment, the blob is lost.
 	ErrNotFound = errors.New("object: no such segment")
-	// ErrFailed says that an earlier flush to the device failed: what it held has an unknown fate,
-	// so nothing more is accepted. Recovery is a restart of the process.
+	// ErrFailed means that an earlier flush to the device failed. It is not known which of its data is on the device,
+	// so nothing more is accepted. Restart the process to recover.
 	ErrFailed = errors.New("object: flush failed, no further writes")
-	// ErrClosed says that the store was closed.
+	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("object: closed")
-	// ErrTooLarge says that a blob is over MaxSize.
+	// ErrTooLarge means that a blob is larger than MaxSize.
 	ErrTooLarge = errors.New("object: content too large")
-	// ErrActive says that a segment is still being appended to.
+	// ErrActive means that a segment is still being appended to.
 	ErrActive = errors.New("object: segment is active")
-	// ErrFormat says that a segment was written by a newer release.
+	// ErrFormat means that a segment was written by a newer release.
 	ErrFormat = errors.New("object: unknown segment format")
 )
 
-// DamageError says which record is damaged and how. errors.Is(err, ErrDamaged) holds.
+// DamageError describes a damaged record. It matches ErrDamaged.
 type DamageError struct {
 	Segment uint64
 	Offset  int64
 	Digest  Digest
 	Reason  string
-	Err     error // the file system's error where there is one
+	Err     error // the file system's error, if any
 }
 
 func (e *DamageError) Error() string {
@@ -110,7 +109,7 @@ func (e *DamageError) Error() string {
 	return s
 }
 
-// Is makes every DamageError one of the kind ErrDamaged.
+// Is reports whether target is ErrDamaged.
 func (e *DamageError) Is(target error) bool { return target == ErrDamaged }
 
 // Unwrap returns the file system's error.

@@ -11,15 +11,14 @@ import (
 	"doublet/env"
 )
 
-// Read appends the content of the record at loc, which must be the blob d, to dst. Checksums are
-// verified; what does not match is a *DamageError and nothing is returned. Beyond the content
-// itself it takes a fixed amount of memory.
+// Read appends the content of the record at loc, which must be the blob d, to dst. It verifies checksums. If one does
+// not match, it returns a *DamageError and no content. Apart from the content it uses a fixed amount of memory.
 func (s *Store) Read(loc Location, d Digest, dst []byte) ([]byte, error) {
 	return s.ReadRange(loc, d, 0, int64(loc.Size), dst)
 }
 
-// ReadRange is Read of the n bytes of content from off; less where the content ends before. It
-// reads, verifies and unpacks only the blocks of 128 KB that the range touches.
+// ReadRange appends n bytes of the content from off; fewer if the content ends before. It reads, verifies and unpacks
+// only the blocks of 128 KB that the range touches.
 func (s *Store) ReadRange(loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
 	if off < 0 || n < 0 {
 		return nil, fmt.Errorf("object: read: bad range (%d, %d)", off, n)
@@ -52,7 +51,7 @@ func (s *Store) Verify(loc Location, d Digest) error {
 	return s.with(loc, d, (*reader).verify)
 }
 
-// with runs fn on the record at loc and turns its fault into a DamageError.
+// with calls fn with the record at loc and converts its fault to a DamageError.
 func (s *Store) with(loc Location, d Digest, fn func(*reader) *fault) error {
 	h, err := s.acquire(loc.Segment)
 	if errors.Is(err, errMissing) {
@@ -75,7 +74,7 @@ func (s *Store) with(loc Location, d Digest, fn func(*reader) *fault) error {
 	return nil
 }
 
-// fault says what is wrong with a record.
+// fault describes what is wrong with a record.
 type fault struct {
 	reason string
 	err    error
@@ -108,18 +107,18 @@ func readFull(f env.File, b []byte, off int64) error {
 	return err
 }
 
-// reader reads one record. Its buffers, of fixed size but for the table of a very large record,
-// are kept from one record to the next.
+// reader reads one record. Its buffers are reused for the next record. They have a fixed size, except for the table of
+// a very large record.
 type reader struct {
 	s    *Store
 	f    env.File
 	loc  Location
 	h    header
 	head []byte // header and table
-	// next and nextAt are the block that next, and its place in the file.
+	// next is a block, and nextAt its position in the file.
 	next   int
 	nextAt int64
-	// ahead says that in holds the whole record.
+	// ahead means that in holds the whole record.
 	ahead bool
 	in    [recordHeader + tableEntry + blockSize]byte
 	out   [blockSize]byte
@@ -127,7 +126,7 @@ type reader struct {
 
 var readerPool = sync.Pool{New: func() any { return new(reader) }}
 
-// load reads and verifies header and table. With d nil, any digest will do.
+// load reads and verifies header and table. If d is nil, it accepts any digest.
 func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
 	n := headLen(loc.Size)
 	if loc.Size > MaxSize || uint64(loc.Stored) < uint64(n) || uint64(loc.Stored) > uint64(n)+uint64(loc.Size) {
@@ -135,7 +134,8 @@ func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
 	}
 	r.s, r.f, r.loc = s, f, loc
 	raw := uint64(loc.Stored) == uint64(n)+uint64(loc.Size)
-	// One read brings all of a small record; the body of a large raw one goes where it belongs.
+	// One read fetches all of a small record. The body of a large uncompressed one is read directly into its
+	// destination.
 	r.ahead = int(loc.Stored) <= len(r.in) && (!raw || loc.Size <= joinBelow)
 	if r.ahead {
 		if err := readFull(f, r.in[:loc.Stored], int64(loc.Offset)); err != nil {
@@ -160,7 +160,7 @@ func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
 	return nil
 }
 
-// seek returns the table row and the place in the file of block i.
+// seek returns the table row and the position in the file of block i.
 func (r *reader) seek(i int) (entry, int64) {
 	if i < r.next {
 		r.next, r.nextAt = 0, int64(r.loc.Offset)+int64(len(r.head))
@@ -172,7 +172,7 @@ func (r *reader) seek(i int) (entry, int64) {
 	return tableRow(table, i), r.nextAt
 }
 
-// block puts the content of block i, from its byte at on, into dst and fills it.
+// block fills dst with the content of block i from its byte at on.
 func (r *reader) block(i, at int, dst []byte) *fault {
 	e, pos := r.seek(i)
 	whole := len(dst) == blockLen(r.h.size, i)
@@ -203,7 +203,7 @@ func (r *reader) block(i, at int, dst []byte) *fault {
 	if !whole {
 		into = r.out[:blockLen(r.h.size, i)]
 	}
-	// Capped, so that a frame cannot unpack to more than its block.
+	// The capacity limits the unpacked size of a frame to its block.
 	got, err := r.s.dec.DecodeAll(stored, into[:0:len(into)])
 	if err != nil {
 		return &fault{"block cannot be unpacked", err}
@@ -233,7 +233,7 @@ func (r *reader) verify() *fault {
 	return nil
 }
 
-// verifySums checks the sums of the stored blocks without unpacking them.
+// verifySums checks the checksums of the stored blocks without unpacking them.
 func (r *reader) verifySums() *fault {
 	for i := range blocks(r.h.size) {
 		e, pos := r.seek(i)
@@ -247,7 +247,7 @@ func (r *reader) verifySums() *fault {
 	return nil
 }
 
-// readRecord returns a record as it is stored, its sums verified.
+// readRecord returns a record as it is stored, with its checksums verified.
 func (s *Store) readRecord(loc Location, d Digest) (raw []byte, err error) {
 	err = s.with(loc, d, func(r *reader) *fault {
 		raw = make([]byte, r.h.stored)

@@ -12,9 +12,9 @@ import (
 //	table   = per block of the content: stored length | rawBlock (4), CRC-32C of the stored bytes (4)
 //	body    = the blocks, each stored raw or as one zstd frame
 //
-// A block is 128 KB of content (the last one less), compressed and summed by itself, so that a
-// range of a large blob is read, verified and unpacked without the rest. The CRC of a header is
-// seeded with the segment's number: a record is never taken for one of another segment.
+// A block is 128 KB of content (the last one less). It is compressed and has a checksum of its own, so that a range of
+// a large blob can be read, verified and unpacked without the rest. The CRC of a header is seeded with the segment's
+// number, so that a record is never taken for one of another segment.
 const (
 	segmentMagic   = "DoubletS"
 	segmentVersion = 1
@@ -26,7 +26,7 @@ const (
 	rawBlock     = 1 << 31
 )
 
-// recordMagic begins every record. Its bytes are rare in text and in compressed formats' headers.
+// recordMagic is at the start of every record. Its bytes are rare in text and in headers of compressed formats.
 var recordMagic = [4]byte{0xD7, 0x0B, 0x1E, 0xC7}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -41,21 +41,21 @@ type header struct {
 	table  uint32 // CRC-32C of the table
 }
 
-// blocks is the number of blocks of a content of size bytes.
+// blocks returns the number of blocks of a content of size bytes.
 func blocks(size uint32) int { return int((uint64(size) + blockSize - 1) / blockSize) }
 
-// headLen is the length of header and table of a content of size bytes.
+// headLen returns the length of header and table of a content of size bytes.
 func headLen(size uint32) int { return recordHeader + tableEntry*blocks(size) }
 
-// blockLen is the content length of block i.
+// blockLen returns the content length of block i.
 func blockLen(size uint32, i int) int {
 	return int(min(int64(size)-int64(i)*blockSize, blockSize))
 }
 
-// put writes the header into b as a record of the given segment.
+// put writes the header into b as that of a record in the given segment.
 func (h *header) put(b []byte, segment uint64) {
 	copy(b, recordMagic[:])
-	clear(b[4:8]) // flags: none yet; a reader refuses what it does not know
+	clear(b[4:8]) // flags: none so far; a reader rejects unknown ones
 	binary.LittleEndian.PutUint32(b[8:], h.size)
 	binary.LittleEndian.PutUint32(b[12:], h.stored)
 	copy(b[16:48], h.digest[:])
@@ -69,7 +69,7 @@ func headerSum(b []byte, segment uint64) uint32 {
 	return crc32.Update(sum(id[:]), castagnoli, b[:52])
 }
 
-// parseHeader decodes a record header of the given segment; false if b does not begin with one.
+// parseHeader decodes a record header of the given segment. ok is false if b does not begin with one.
 func parseHeader(b []byte, segment uint64) (h header, ok bool) {
 	if len(b) < recordHeader || [4]byte(b[:4]) != recordMagic {
 		return h, false
@@ -107,7 +107,7 @@ func tableRow(table []byte, i int) entry {
 	return entry{stored: n &^ rawBlock, raw: n&rawBlock != 0, sum: binary.LittleEndian.Uint32(b[4:])}
 }
 
-// checkTable verifies the table against the header: its sum, every block's length, and their total.
+// checkTable verifies the table against the header: its checksum, every block's length, and their total.
 func checkTable(h *header, table []byte) bool {
 	if sum(table) != h.table {
 		return false
@@ -124,7 +124,7 @@ func checkTable(h *header, table []byte) bool {
 	return total == uint64(h.stored)
 }
 
-// putSegmentHeader writes a segment's header into b; nonce tells two files of one number apart.
+// putSegmentHeader writes a segment's header into b. The nonce distinguishes two files with the same number.
 func putSegmentHeader(b []byte, id uint64, nonce [16]byte) {
 	clear(b[:segmentHeader])
 	copy(b, segmentMagic)
@@ -134,7 +134,7 @@ func putSegmentHeader(b []byte, id uint64, nonce [16]byte) {
 	binary.LittleEndian.PutUint32(b[60:], sum(b[:60]))
 }
 
-// checkSegmentHeader returns the version; ok is false if the header is damaged or another segment's.
+// checkSegmentHeader returns the version. ok is false if the header is damaged or that of another segment.
 func checkSegmentHeader(b []byte, id uint64) (version uint32, ok bool) {
 	if len(b) < segmentHeader || string(b[:8]) != segmentMagic ||
 		binary.LittleEndian.Uint32(b[60:]) != sum(b[:60]) || binary.LittleEndian.Uint64(b[16:]) != id {

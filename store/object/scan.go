@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Check says how much of a record a scan verifies.
+// Check is the extent to which a scan verifies records.
 type Check int
 
 const (
-	// CheckSums reads everything and verifies all checksums: for rebuilding an index.
+	// CheckSums reads everything and verifies all checksums. It is for rebuilding an index.
 	CheckSums Check = iota
-	// CheckHeaders reads headers only: for choosing what to Copy, which verifies the rest.
+	// CheckHeaders reads only headers. It is for choosing records to Copy, which verifies the rest.
 	CheckHeaders
-	// CheckDigests unpacks everything and compares it with the digests: the full check.
+	// CheckDigests unpacks everything and compares it with the digests. It is the full check.
 	CheckDigests
 )
 
@@ -22,27 +22,26 @@ const (
 type DamagedRange struct {
 	Segment  uint64
 	From, To int64
-	// Digest names the record if its header is whole and only the rest is not.
+	// Digest names the record if its header is intact and only the rest is damaged.
 	Digest    Digest
 	HasDigest bool
-	// Tail: nothing readable follows. After a crash this is normal for the last segment: what was
-	// not yet durable is torn. Which of it was acknowledged, only the index can say.
+	// Tail means that nothing readable follows. After a crash this is normal for the last segment: data that was not
+	// durable yet is torn. Only the index shows which of it was acknowledged.
 	Tail   bool
 	Reason string
 }
 
-// ScanOptions of Scan; the zero value verifies checksums and reports no damage.
+// ScanOptions are the options of Scan. The zero value verifies checksums and reports no damage.
 type ScanOptions struct {
 	Check Check
-	// Damaged is told every range without a readable record, in ascending order.
+	// Damaged is called for every range without a readable record, in ascending order.
 	Damaged func(DamagedRange)
 }
 
-// Scan calls fn with every readable record of a segment in the order of the file, and ends early
-// with the error that fn returns. What it reports is durable. After a damaged record it looks for
-// the next whole one: since a blob may itself contain what looks like a record, such finds are
-// believed only once their content matches their digest, and so is all that follows them. fn may
-// call Read and Copy. A digest may come more than once.
+// Scan calls fn with every readable record of a segment in the order of the file. If fn returns an error, Scan ends
+// with that error. The records are durable. After a damaged record, Scan searches for the next whole one. A blob may
+// itself contain bytes that look like a record. So from then on Scan accepts a record only if its content matches its
+// digest. fn may call Read and Copy. A digest may occur more than once.
 func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) error) error {
 	s.mu.Lock()
 	g := s.segments[segment]
@@ -50,7 +49,7 @@ func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) er
 		s.mu.Unlock()
 		return fmt.Errorf("scan segment %d: %w", segment, ErrNotFound)
 	}
-	end := g.size // taken before the flush, so that all of it is covered
+	end := g.size // read before the flush, so that the flush covers all of it
 	s.mu.Unlock()
 	h, err := s.acquire(segment)
 	if errors.Is(err, errMissing) {
@@ -72,11 +71,11 @@ func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) er
 	return err
 }
 
-// verifyBudget bounds, in multiples of a segment's size, what is read to verify finds that turn out
-// not to be records: a segment full of forged headers costs linear time like any other.
+// verifyBudget bounds, as a multiple of a segment's size, the bytes read to verify finds that turn out not to be
+// records. So even a segment full of forged headers takes linear time.
 const verifyBudget = 8
 
-// scan is one walk over a segment.
+// scan is one pass over a segment.
 type scan struct {
 	s      *Store
 	o      ScanOptions
@@ -84,8 +83,8 @@ type scan struct {
 	id     uint64
 	end    int64
 	r      *reader
-	bad    int64 // where the unreadable range begins; -1 outside of one
-	broken bool  // a record was searched for: the chain of lengths is no longer trusted blindly
+	bad    int64 // start of the unreadable range; -1 if there is none
+	broken bool  // a record was searched for: lengths are no longer trusted without verification
 	budget int64
 }
 
@@ -109,7 +108,7 @@ func (c *scan) run() error {
 				continue
 			}
 			if !c.broken {
-				// The header is whole and its place certain, so its length leads to the next record.
+				// The header is intact and its position certain, so its length leads to the next record.
 				c.report(DamagedRange{From: pos, To: loc.End(), Digest: h.digest, HasDigest: true,
 					Tail: loc.End() >= c.end, Reason: flt.reason})
 				pos = loc.End()
@@ -143,7 +142,7 @@ func (c *scan) header(pos int64) (Location, header, bool) {
 	return Location{Segment: c.id, Offset: uint32(pos), Stored: h.stored, Size: h.size}, h, true
 }
 
-// check verifies the record as far as was asked for, or as far as its place calls for.
+// check verifies the record to the extent requested, and fully after a search.
 func (c *scan) check(loc Location, h header) *fault {
 	if c.o.Check == CheckHeaders && !c.broken {
 		return nil
@@ -157,12 +156,12 @@ func (c *scan) check(loc Location, h header) *fault {
 	return c.r.verifySums()
 }
 
-// search returns the place of the next record magic from pos on, or the end.
+// search returns the position of the next record magic at or after pos, or the end.
 func (c *scan) search(pos int64) int64 {
 	for pos < c.end {
 		buf := c.r.in[:min(int64(len(c.r.in)), c.end-pos)]
 		if readFull(c.r.f, buf, pos) != nil {
-			// A part of the device that cannot be read: step over it a sector at a time.
+			// A part of the device that cannot be read: skip it one sector at a time.
 			buf = buf[:min(512, len(buf))]
 			if readFull(c.r.f, buf, pos) != nil {
 				pos += int64(len(buf))

@@ -18,7 +18,7 @@ type Stats struct {
 	Damaged     uint64 // damaged records met
 	Segments    int    // segment files
 	Bytes       int64  // their total size
-	OpenFiles   int    // of them open for reading
+	OpenFiles   int    // segment files open for reading
 }
 
 // Stats returns the counters.

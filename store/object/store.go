@@ -14,17 +14,17 @@ import (
 	"doublet/env"
 )
 
-// Options of a Store. Zero values mean the defaults.
+// Options are the options of a Store. Zero values mean the defaults.
 type Options struct {
-	// SegmentSize is the size in bytes after which a new segment begins; default 256 MB, at most 2 GB.
-	// A blob larger than that gets a segment of its own.
+	// SegmentSize is the size in bytes after which a new segment begins; default 256 MB, at most 2 GB. A larger blob
+	// gets a segment of its own.
 	SegmentSize int64
 	// OpenFiles bounds the segment files held open for reading; default 64.
 	OpenFiles int
-	// FirstSegment is the lowest number given to a new segment. Numbers above every file found are
-	// used in any case; this keeps numbers of removed segments from coming back.
+	// FirstSegment is the lowest number of a new segment. New numbers are always above every file found. FirstSegment
+	// also prevents the reuse of the numbers of removed segments.
 	FirstSegment uint64
-	// NoCompression stores everything as it comes.
+	// NoCompression stores content uncompressed.
 	NoCompression bool
 }
 
@@ -32,7 +32,7 @@ type Options struct {
 type SegmentInfo struct {
 	ID     uint64
 	Size   int64 // bytes of the file up to the end of its last record
-	Sealed bool  // nothing will be appended any more
+	Sealed bool  // nothing more will be appended
 }
 
 // Store is a folder of segments. All methods are safe for concurrent use.
@@ -43,20 +43,20 @@ type Store struct {
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 
-	// appendMu serialises writes to the active segment. Taken before mu; held over one record's
-	// write, never over a flush.
+	// appendMu serializes writes to the active segment. It is locked before mu. It is held during the write of one
+	// record, never during a flush.
 	appendMu sync.Mutex
 	active   *segment // nil: the next append begins a segment
 	next     uint64   // number of the next segment
 
-	// mu guards what follows and is never held over input or output.
+	// mu guards the following fields. It is never held during input or output.
 	mu       sync.Mutex
 	synced   sync.Cond // a flush ended
 	segments map[uint64]*segment
 	handles  handles
 	tail     position   // everything before it is written
 	durable  position   // everything before it is flushed
-	dirty    []*segment // written to since the flush began that covered them; ascending
+	dirty    []*segment // segments written to since the start of the flush that covered them, in ascending order
 	newNames bool       // a segment was created since the directory was flushed
 	syncing  bool
 	failed   error // set once by a failed flush
@@ -72,7 +72,7 @@ type segment struct {
 	sealed bool
 	w      env.File // for appending; nil once sealed
 	f      env.File // for flushing; nil once sealed and flushed
-	// flushed says that the bytes left by an earlier process are known to be on the device.
+	// flushed means that the bytes left by an earlier process are known to be on the device.
 	flushed bool
 }
 
@@ -92,9 +92,8 @@ func (s *Store) path(id uint64) string {
 	return s.env.FS.PathJoin(s.dir, fmt.Sprintf("%012d%s", id, suffix))
 }
 
-// Open opens the folder dir, creating it if need be. It reads names and sizes only. Segments that
-// hold nothing but a header are removed; all others count as sealed: a torn tail after a crash is
-// never appended to.
+// Open opens the folder dir, creating it if needed. It reads only names and sizes. Segments that hold nothing but a
+// header are removed. All others are sealed, because nothing may be appended after a torn end.
 func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = 256 << 20
@@ -111,7 +110,7 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 		zstd.WithWindowSize(blockSize), zstd.WithSingleSegment(true)); err != nil {
 		return nil, fmt.Errorf("object: compressor: %w", err)
 	}
-	// The capacity limit bounds what a frame may unpack to by the room that its block has.
+	// The capacity limit bounds the unpacked size of a frame by the room of its block.
 	if s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(1<<20),
 		zstd.WithDecodeAllCapLimit(true)); err != nil {
 		return nil, fmt.Errorf("object: decompressor: %w", err)
@@ -122,7 +121,7 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	if err := s.list(); err != nil {
 		return nil, err
 	}
-	// Nothing is durable below the first new segment by our doing; positions begin there.
+	// This process has flushed nothing below the first new segment, so positions begin there.
 	s.tail = position{segment: s.next}
 	s.durable = s.tail
 	return s, nil
@@ -138,7 +137,7 @@ func (s *Store) list() error {
 		if !ok {
 			continue
 		}
-		// Even an empty segment's number stays used within this process.
+		// The number of an empty segment is not reused within this process.
 		s.next = max(s.next, id+1)
 		info, err := s.env.FS.Stat(s.path(id))
 		if err != nil {
@@ -176,8 +175,7 @@ func (s *Store) Segments() []SegmentInfo {
 	return out
 }
 
-// Seal ends the active segment, if there is one, and returns when it is durable. The next append
-// begins a new segment.
+// Seal ends the active segment, if there is one, and returns when it is durable. The next append begins a new segment.
 func (s *Store) Seal() error {
 	s.appendMu.Lock()
 	s.sealActive()
@@ -192,7 +190,7 @@ func (s *Store) sealActive() {
 		return
 	}
 	s.active = nil
-	// The flushing handle reports what the device says; nothing is lost with this one.
+	// The handle for flushing reports errors of the device; this one has nothing more to write.
 	_ = g.w.Close()
 	g.w = nil
 	s.mu.Lock()
@@ -202,11 +200,11 @@ func (s *Store) sealActive() {
 	closeAll(done)
 }
 
-// retire takes the sealed and flushed segments off the dirty list and returns their handles to be
-// closed. mu is held.
+// retire removes the sealed and flushed segments from the dirty list and returns their handles for closing. The caller
+// holds mu.
 func (s *Store) retire() (done []env.File) {
 	if s.syncing {
-		return nil // the flusher has the handles, and retires when it is through
+		return nil // the flusher uses the handles, and calls retire when it has finished
 	}
 	s.dirty = slices.DeleteFunc(s.dirty, func(g *segment) bool {
 		if !g.sealed || s.durable.before(position{g.id, g.size}) {
@@ -219,15 +217,15 @@ func (s *Store) retire() (done []env.File) {
 	return done
 }
 
-// closeAll closes handles that have nothing to lose: read-only, or flushed.
+// closeAll closes handles that are read-only or flushed.
 func closeAll(files []env.File) {
 	for _, f := range files {
 		_ = f.Close()
 	}
 }
 
-// Remove deletes a sealed segment: every Location in it becomes ErrNotFound. Reads under way end
-// undisturbed; the last one deletes the file. After a crash a removed segment may be back.
+// Remove deletes a sealed segment. Every Location in it then causes ErrNotFound. Running reads are not disturbed; the
+// last one deletes the file. After a crash a removed segment may exist again.
 func (s *Store) Remove(id uint64) error {
 	f, busy, err := s.forget(id)
 	if err != nil {
@@ -239,7 +237,7 @@ func (s *Store) Remove(id uint64) error {
 	return s.unlink(id, f)
 }
 
-// forget takes the segment out of the tables; busy says that a reader still has it open.
+// forget removes the segment from the tables. busy means that a reader still has it open.
 func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +264,7 @@ func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
 	}
 }
 
-// unlink closes the reading handle f, if any, and deletes the file of a removed segment.
+// unlink closes the read handle f, if any, and deletes the file of a removed segment.
 func (s *Store) unlink(id uint64, f env.File) error {
 	var closing error
 	if f != nil {
@@ -275,7 +273,7 @@ func (s *Store) unlink(id uint64, f env.File) error {
 	return errors.Join(closing, s.env.FS.Remove(s.path(id)))
 }
 
-// Close flushes what was appended and closes all files. Reads under way end undisturbed.
+// Close flushes what was appended and closes all files. Running reads are not disturbed.
 func (s *Store) Close() error {
 	s.appendMu.Lock()
 	s.sealActive()
@@ -293,13 +291,13 @@ func (s *Store) Close() error {
 		s.synced.Wait()
 	}
 	idle := s.handles.closeAll()
-	for _, g := range s.dirty { // left only by a failed flush
+	for _, g := range s.dirty { // left only after a failed flush
 		idle = append(idle, g.f)
 		g.f = nil
 	}
 	s.dirty = nil
 	s.mu.Unlock()
 	closeAll(idle)
-	// The codecs hold no goroutines when used a block at a time, and readers may still be in them.
+	// The codecs are not closed: they hold no goroutines when used one block at a time, and readers may still use them.
 	return err
 }

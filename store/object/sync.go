@@ -6,9 +6,9 @@ import (
 	"doublet/env"
 )
 
-// Sync returns when the record at upTo, and every one appended before it, would survive a power
-// cut. One flush serves all who wait. A Location of an earlier process is durable already. An error
-// of the device is final: it goes to all who wait, and nothing more is accepted.
+// Sync returns when the record at upTo, and every one appended before it, is durable. One flush serves all waiting
+// callers. A Location of an earlier process is durable already. An error of the device is final: all waiting callers
+// get it, and nothing more is accepted.
 func (s *Store) Sync(upTo Location) error {
 	return s.syncTo(position{upTo.Segment, upTo.End()})
 }
@@ -46,8 +46,8 @@ func (s *Store) syncTo(want position) error {
 	}
 }
 
-// flush brings everything written so far to the device. mu is held on entry and on return, and
-// free in between; the caller has seen that no flush is under way.
+// flush writes everything appended so far to the device. The caller holds mu and has checked that no flush is running.
+// flush unlocks mu meanwhile, and returns with mu locked.
 func (s *Store) flush() {
 	target := s.tail
 	names := s.newNames
@@ -112,8 +112,8 @@ func (s *Store) flushFolder() error {
 	return nil
 }
 
-// settle makes sure that what a scan of segment g will find is on the device: after a crash of the
-// process alone, bytes that nobody waited for may stand in the system's cache only.
+// settle ensures that what a scan of segment g will find is on the device. If only the process crashed, bytes that
+// nobody waited for may be in the system's cache only.
 func (s *Store) settle(g *segment) error {
 	s.mu.Lock()
 	flushed := g.flushed

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// The order of types, as the first byte of a sort key. Every byte is above endMark, so that the end
-// of a list sorts before any element.
+// The order of types, as the first byte of a sort key. All types are above endMark, so that the end of a list sorts
+// before any element.
 const (
 	endMark    = 0x01
 	typeNull   = 0x02
@@ -28,11 +28,12 @@ const (
 	typeMap    = 0x09
 )
 
-// keyText bounds how much of a text, list or map goes into a sort key. What is longer sorts by its
-// beginning, then by its digest, so that equal keys still mean equal values.
+// keyText bounds how much of a text, list or map is put into a sort key. A longer value sorts by its beginning and then
+// by its digest, so that equal keys still mean equal values.
 const keyText = 512
 
-// collators hold the root collation (UCA): making one is dear, and one may not be shared.
+// collators holds collators with the root collation (UCA). Creating one is expensive, and one must not be used
+// concurrently.
 var collators = sync.Pool{New: func() any {
 	return &collation{c: collate.New(language.Und)}
 }}
@@ -42,9 +43,9 @@ type collation struct {
 	buf collate.Buffer
 }
 
-// appendKey appends the sort key of a value as encoding/json would decode it (integers as int64).
-// Keys are prefix-free: no key is the beginning of another, so that keys can stand one behind the
-// other, and inverting all bytes turns the order round.
+// appendKey appends the sort key of a value as encoding/json would decode it, with integers as int64. Keys are
+// prefix-free: no key is the beginning of another. So keys can be concatenated, and inverting all bytes reverses the
+// order.
 func appendKey(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:
@@ -75,14 +76,15 @@ func appendKey(dst []byte, v any) []byte {
 	return append(dst, typeNull)
 }
 
-// appendNumber appends a float so that bytes compare as numbers do, and what an integer has beyond it.
+// appendNumber appends a float so that the bytes compare as the numbers do, and then rest, by which an integer differs
+// from the float.
 func appendNumber(dst []byte, f float64, rest int) []byte {
 	if f == 0 {
 		f = 0 // no negative zero
 	}
 	bits := math.Float64bits(f)
 	if math.IsNaN(f) {
-		bits = ^uint64(0) // below everything, once inverted
+		bits = ^uint64(0) // sorts below everything after the inversion
 	}
 	if bits>>63 != 0 {
 		bits = ^bits
@@ -93,7 +95,7 @@ func appendNumber(dst []byte, f float64, rest int) []byte {
 	return binary.BigEndian.AppendUint16(dst, uint16(rest+1<<15))
 }
 
-// intRest is what an integer is more than its nearest float: within ±1,024.
+// intRest returns the difference between an integer and its nearest float: within ±1,024.
 func intRest(i int64) int {
 	f := float64(i)
 	if f >= 1<<63 {
@@ -125,8 +127,7 @@ func appendBounded(dst, inner []byte) []byte {
 	return appendEscaped(dst, inner)
 }
 
-// appendEscaped appends bytes with 0x00 as 00 FF and an end of 00 01, which sorts before any
-// continuation.
+// appendEscaped appends bytes with 0x00 as 00 FF, and 00 01 at the end, which sorts before any continuation.
 func appendEscaped(dst, b []byte) []byte {
 	for {
 		i := bytes.IndexByte(b, 0)
@@ -163,7 +164,7 @@ func rank(v any) int {
 	return typeNull
 }
 
-// compare orders two values as their sort keys do, without making them.
+// compare orders two values as their sort keys would, without computing the keys.
 func compare(a, b any) int {
 	if r := cmp.Compare(rank(a), rank(b)); r != 0 {
 		return r
@@ -223,7 +224,7 @@ func compareMaps(a, b map[string]any) int {
 	return cmp.Compare(len(an), len(bn))
 }
 
-// equal compares exactly: text byte by byte, numbers by what they are.
+// equal compares exactly: text byte by byte, numbers by value.
 func equal(a, b any) bool {
 	if s, ok := a.(string); ok {
 		t, ok := b.(string)

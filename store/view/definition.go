@@ -17,20 +17,20 @@ const ItemView = "View"
 const (
 	maxDefinition = 64 << 10
 	maxColumns    = 32
-	// maxShown bounds what of one value an entry shows, maxEntries under how many categories one
-	// document stands.
+	// maxShown bounds the bytes of one value in an entry. maxEntries bounds the rows of one document under different
+	// categories.
 	maxShown   = 1024
 	maxEntries = 64
 )
 
 // Column is a column of a view.
 type Column struct {
-	// Item is the dotted path of what it shows; _id is the note's UNID.
+	// Item is the dotted path of the value that the column shows; _id is the note's UNID.
 	Item string `json:"item"`
-	// Sort is asc, desc or none (the default; asc for categories).
+	// Sort is asc, desc or none (the default is none, or asc for categories).
 	Sort string `json:"sort,omitempty"`
-	// Category groups entries by it. Categories come before other sorted columns. A list stands
-	// under each of its elements.
+	// Category groups entries by this column. Categories come before other sorted columns. A document with a list
+	// appears under each element of the list.
 	Category bool `json:"category,omitempty"`
 	// Total is sum, count or none (the default).
 	Total string `json:"total,omitempty"`
@@ -38,7 +38,7 @@ type Column struct {
 	path []string
 }
 
-// Definition is a view as its design note states it.
+// Definition is the definition of a view in its design note.
 type Definition struct {
 	Name     string          `json:"name"`
 	Selector json.RawMessage `json:"selector,omitempty"`
@@ -49,7 +49,7 @@ type Definition struct {
 	hash       [16]byte
 }
 
-// ParseDefinition reads a definition.
+// ParseDefinition parses a definition.
 func ParseDefinition(data []byte) (*Definition, error) {
 	if len(data) > maxDefinition {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrDefinition, maxDefinition)
@@ -93,7 +93,7 @@ func ParseDefinition(data []byte) (*Definition, error) {
 	return d, nil
 }
 
-// formatVersion makes views of an older release be built anew when what they hold changes.
+// formatVersion is raised when the rows of views change. Views of an older version are then rebuilt.
 const formatVersion = 1
 
 func (c *Column) check() error {
@@ -120,13 +120,13 @@ func (c *Column) check() error {
 	return nil
 }
 
-// row is one place of a document in a view.
+// row is one row of a document in a view.
 type row struct {
-	key   []byte // sort key, without note id
+	key   []byte // the sort key, without the note id
 	value entryValue
 }
 
-// fields gives a document's items to the selector.
+// fields returns a function that returns a document's items by name, for the selector.
 func fields(u note.UNID, c *note.Content) func(string) (any, bool) {
 	return func(name string) (any, bool) {
 		if name == "_id" {
@@ -137,8 +137,8 @@ func fields(u note.UNID, c *note.Content) func(string) (any, bool) {
 	}
 }
 
-// rows computes where a document stands: once, or once per element of a list that it is
-// categorised by. None where it is not selected.
+// rows computes the rows of a document: one, or one per element of a list that it is categorized by. There are none if
+// the document is not selected.
 func (d *Definition) rows(u note.UNID, c *note.Content) []row {
 	f := fields(u, c)
 	if !d.selector.Match(f) {
@@ -178,7 +178,7 @@ func distinct(list []any) []any {
 	return out
 }
 
-// with returns the row with a column more.
+// with returns the row with a column added.
 func (r row) with(col *Column, v any) row {
 	out := row{key: append([]byte(nil), r.key...)}
 	out.value.ends = append([]int(nil), r.value.ends...)
@@ -201,7 +201,7 @@ func (c *Column) appendKey(dst []byte, v any) []byte {
 	return dst
 }
 
-// shown is a value as an entry shows it: long texts cut, other long values left out.
+// shown returns a value as an entry shows it. Long texts are cut, other long values left out.
 func shown(v any) note.Value {
 	if s, ok := v.(string); ok {
 		if len(s) > maxShown {
@@ -225,7 +225,7 @@ func shown(v any) note.Value {
 
 var null = note.Value{'z'}
 
-// total is what an entry adds to a column's total.
+// total returns the amount that an entry adds to a column's total.
 func (c *Column) total(v note.Value) float64 {
 	switch c.Total {
 	case "sum":

@@ -14,31 +14,31 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The numbers of entries in a page: by default and at most.
+// The default and the maximum number of entries in a page.
 const (
 	pageDefault = 100
 	pageMost    = 10_000
 )
 
-// Query asks for a page of a view.
+// Query selects a page of a view.
 type Query struct {
-	// From is the position behind which the page begins (Entry.Position, Page.Next, Category.Position);
-	// nil begins at the start, or with Reverse at the end.
+	// From is the position after which the page begins (Entry.Position, Page.Next, Category.Position). nil begins at
+	// the start, or with Reverse at the end.
 	From    []byte
 	Reverse bool
-	// Limit is how many entries (100, at most 10,000).
+	// Limit is the maximum number of entries (default 100, at most 10,000).
 	Limit int
-	// Category restricts the page to a category, by the values of its path.
+	// Category restricts the page to a category, given by the values of its path.
 	Category []note.Value
 }
 
-// Entry is a document's place in a view.
+// Entry is one row of a view: a document or a conflict.
 type Entry struct {
 	Note note.ID
-	// Conflict marks a conflict response: Revision of Note, behind the document itself.
+	// Conflict marks a conflict: Revision of Note. It comes after the document itself.
 	Conflict bool
 	Revision note.Revision
-	// Values are the columns', in their order; texts are cut at 1,024 bytes.
+	// Values are those of the columns, in the same order. Texts are cut to 1,024 bytes.
 	Values   []note.Value
 	Position []byte
 }
@@ -46,9 +46,9 @@ type Entry struct {
 // Page is a part of a view.
 type Page struct {
 	Entries []Entry
-	// Next is where the following page begins; nil at the end.
+	// Next is the start of the next page, or nil at the end.
 	Next []byte
-	// Total and Totals are those of the whole view, of all documents whoever may read them.
+	// Total and Totals cover all documents of the view, including those that the caller may not read.
 	Total  uint64
 	Totals []float64
 }
@@ -68,8 +68,8 @@ func (q *Query) limit() int {
 	return min(q.Limit, pageMost)
 }
 
-// Read returns a page as of the last Refresh. Entries of notes that are gone since, or that who may
-// not read, are skipped.
+// Read returns a page as of the last Refresh. It skips entries of notes that were deleted since or that who may not
+// read.
 func (v *View) Read(ctx context.Context, who note.Who, q Query) (Page, error) {
 	var page Page
 	err := v.reading(ctx, who, func(r *store.Reader, raw pebble.Reader, b *branch, def *Definition) error {
@@ -103,8 +103,8 @@ func (v *View) Read(ctx context.Context, who note.Who, q Query) (Page, error) {
 	return page, err
 }
 
-// Categories returns the headings below q.Category at every level, in the view's order. For who may
-// not read all documents, they are counted anew from those that they may read.
+// Categories returns the headings below q.Category at every level, in the view's order. If who may not read all
+// documents, it counts only those that who may read.
 func (v *View) Categories(ctx context.Context, who note.Who, q Query) ([]Category, error) {
 	var out []Category
 	err := v.reading(ctx, who, func(r *store.Reader, raw pebble.Reader, b *branch, def *Definition) error {
@@ -132,7 +132,7 @@ func (v *View) Categories(ctx context.Context, who note.Who, q Query) ([]Categor
 	return out, err
 }
 
-// reading calls fn with what a page is read from.
+// reading calls fn with everything that a read needs.
 func (v *View) reading(ctx context.Context, who note.Who, fn func(*store.Reader, pebble.Reader, *branch, *Definition) error) error {
 	return v.s.Read(ctx, who, v.db, func(r *store.Reader) error {
 		if _, err := r.Note(v.note); err != nil {
@@ -155,7 +155,7 @@ func (v *View) reading(ctx context.Context, who note.Who, fn func(*store.Reader,
 	})
 }
 
-// walk calls fn for the rows of a generation within a category, with their keys behind prefix.
+// walk calls fn for the rows of a generation within a category. Keys are passed without prefix.
 func (v *View) walk(raw pebble.Reader, prefix, category []byte, q *Query, fn func(k, value []byte) (bool, error)) error {
 	lo := append(append([]byte(nil), prefix...), category...)
 	it, err := raw.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: layout.After(lo)})
@@ -195,7 +195,7 @@ func (v *View) walk(raw pebble.Reader, prefix, category []byte, q *Query, fn fun
 	return errors.Join(it.Error(), it.Close())
 }
 
-// categoryKey is the beginning of the keys in a category.
+// categoryKey returns the start of all keys in a category.
 func (d *Definition) categoryKey(path []note.Value) ([]byte, error) {
 	if len(path) > d.categories {
 		return nil, fmt.Errorf("%w: the view has %d categories", ErrDefinition, d.categories)
@@ -229,8 +229,8 @@ func decodeEntry(k, value []byte) (Entry, *entryValue, error) {
 	return out, e, nil
 }
 
-// reader says of notes whether they may be read; documents and their conflicts come one behind the
-// other, so the last answer is kept.
+// reader returns a function that reports whether a note may be read. It caches the last answer, because a document and
+// its conflicts come in sequence.
 func (v *View) reader(r *store.Reader) func(note.ID) (bool, error) {
 	var last note.ID
 	var answer bool
@@ -247,8 +247,8 @@ func (v *View) reader(r *store.Reader) func(note.ID) (bool, error) {
 	}
 }
 
-// readsAll says whether who may read every document: the database's list and that of every folder
-// which has its own grant it.
+// readsAll reports whether who may read every document: the access list of the database, and of every folder that has
+// its own, must grant it.
 func (v *View) readsAll(raw pebble.Reader, r *store.Reader, who *note.Who) (bool, error) {
 	if who.System {
 		return true, nil
@@ -268,7 +268,7 @@ func (v *View) readsAll(raw pebble.Reader, r *store.Reader, who *note.Who) (bool
 	return all, err
 }
 
-// countCategories makes the headings from the entries that the reader may read.
+// countCategories computes the headings from the entries that the reader may read.
 func (v *View) countCategories(ctx context.Context, raw pebble.Reader, r *store.Reader, b *branch, def *Definition, category []byte, q *Query) ([]Category, error) {
 	readable := v.reader(r)
 	var out []Category
@@ -305,7 +305,7 @@ func (v *View) countCategories(ctx context.Context, raw pebble.Reader, r *store.
 	return out[:min(len(out), q.limit())], err
 }
 
-// behind says whether a key lies behind the position that the query begins at.
+// behind reports whether a key is after the position at which the query begins.
 func (q *Query) behind(key string) bool {
 	switch {
 	case q.From == nil:

@@ -12,16 +12,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The bounds of one batch: notes, expunges looked at, bytes of rows.
+// The bounds of one batch: notes, expunges examined, bytes of rows.
 const (
 	stepNotes = 256
 	stepMods  = 4096
 	stepBytes = 4 << 20
 )
 
-// Refresh brings the view up to what is durable now. A new definition, or another incarnation of
-// the store, builds the view anew beside the old one, which is read until then. What was done so
-// far is kept when ctx ends it. The view of a design note that is gone is removed: ErrNotFound.
+// Refresh updates the view to what is durable now. After a change of the definition, or with another incarnation of the
+// store, it builds a new generation; readers use the old one until that is done. If ctx ends it, the work done so far
+// is kept. If the design note is deleted, Refresh removes the view and returns ErrNotFound.
 func (v *View) Refresh(ctx context.Context) error {
 	lock := &refreshing[(uint64(v.db)^uint64(v.note))%uint64(len(refreshing))]
 	lock.Lock()
@@ -73,11 +73,11 @@ func (v *View) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// choose finds the generation to go on with: the active one if it is of this definition and this
-// life of the store, else the one being built, else a new one.
+// choose returns the generation to continue: the active one if it matches the definition and the incarnation of the
+// store, else the one being built if it matches, else a new one.
 func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters) (*branch, error) {
 	fits := func(b *branch) bool {
-		// Below the floor, deletions are no longer told.
+		// Deletions below the floor are no longer recorded.
 		return b != nil && b.Definition == text && b.Incarnation == v.s.Incarnation() && b.Mod >= at.Floor
 	}
 	if fits(m.Active) && m.Building == nil {
@@ -86,7 +86,7 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters)
 	if fits(m.Building) {
 		return m.Building, nil
 	}
-	if fits(m.Active) { // the definition went there and back
+	if fits(m.Active) { // the definition was changed and changed back
 		old := m.Building.Generation
 		m.Building = nil
 		return m.Active, v.s.Derive(v.db, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
@@ -106,7 +106,7 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters)
 	})
 }
 
-// swap makes the generation that was built the one that is read.
+// swap makes the new generation the one that is read.
 func (v *View) swap(m *meta) error {
 	old := m.Active
 	m.Active, m.Building = m.Building, nil
@@ -118,15 +118,15 @@ func (v *View) swap(m *meta) error {
 	})
 }
 
-// placed is a note and where it stands now.
+// placed is a note with its present rows in the view.
 type placed struct {
 	id   note.ID
 	rows []row
-	// revs are the conflicts' revisions, zero for the document itself; as long as rows.
+	// revs holds the revisions of conflicts, and zero for the document itself. It is as long as rows.
 	revs []note.Revision
 }
 
-// step takes in the next changes and says whether there may be more.
+// step applies the next changes and reports whether there may be more.
 func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (more bool, err error) {
 	var list []placed
 	next := *b
@@ -147,7 +147,7 @@ func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (m
 				bytes += 2*len(x.key) + maxShown
 			}
 			if bytes > stepBytes && i+1 < len(ids) && id.seq != 0 {
-				// The rest of the sequence rows comes next time.
+				// The next step handles the remaining sequence rows.
 				next.Seq, more = id.seq, true
 				break
 			}
@@ -174,13 +174,13 @@ func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (m
 	return more, err
 }
 
-// told is a note that changed; seq is 0 for one that is told by an expunge.
+// told is a changed note. seq is 0 if an expunge named it.
 type told struct {
 	note note.ID
 	seq  uint64
 }
 
-// changed lists notes behind the cursors and moves these on: first those deleted, then those changed.
+// changed returns the notes after the cursors, deleted ones first, and advances the cursors.
 func (v *View) changed(r *store.Reader, b *branch) (out []told, more bool, err error) {
 	seen := map[note.ID]bool{}
 	add := func(id note.ID, seq uint64) {
@@ -217,8 +217,8 @@ func (v *View) changed(r *store.Reader, b *branch) (out []told, more bool, err e
 	return out, more, err
 }
 
-// place works out where a note stands now. One that is not a live document stands nowhere, and so
-// does one that is damaged: check names it, and the view goes on.
+// place computes the present rows of a note. A note that is not a live document has none. A damaged one has none
+// either: check reports it, and the view continues.
 func place(r *store.Reader, def *Definition, id note.ID) (placed, error) {
 	p := placed{id: id}
 	n, err := r.Note(id)
@@ -241,7 +241,7 @@ func place(r *store.Reader, def *Definition, id note.ID) (placed, error) {
 	for _, l := range c.Tree.Conflicts() {
 		leaf, err := r.Leaf(id, l.Rev)
 		if err != nil {
-			continue // a conflict that cannot be read is not shown
+			continue // an unreadable conflict is not shown
 		}
 		values := def.show(n.UNID, leaf)
 		for _, d := range documents {
@@ -252,7 +252,7 @@ func place(r *store.Reader, def *Definition, id note.ID) (placed, error) {
 	return p, nil
 }
 
-// show computes what a conflict shows; where it stands is its document's word.
+// show computes the values that a conflict shows. Its position is that of its document.
 func (d *Definition) show(u note.UNID, c *note.Content) []note.Value {
 	f := fields(u, c)
 	out := make([]note.Value, len(d.Columns))
@@ -263,7 +263,7 @@ func (d *Definition) show(u note.UNID, c *note.Content) []note.Value {
 	return out
 }
 
-// writer turns places into rows and keeps the totals of a batch.
+// writer writes rows and keeps the totals of a batch.
 type writer struct {
 	v     *View
 	r     pebble.Reader
@@ -273,7 +273,7 @@ type writer struct {
 	cats  map[string]*categoryValue // by key: what this batch adds
 }
 
-// note takes a note's old entries out and puts its new ones in.
+// note replaces a note's old entries by its new ones.
 func (w *writer) note(p *placed) error {
 	key := w.v.keys.note(w.b.Generation, p.id)
 	old, err := get(w.r, key)
@@ -332,8 +332,7 @@ func (w *writer) remove(old []byte) error {
 	return nil
 }
 
-// total adds an entry to the totals of the view and of its categories, or takes it out. Conflicts
-// do not count.
+// total adds an entry to the totals of the view and of its categories, or subtracts it. Conflicts do not count.
 func (w *writer) total(key []byte, e *entryValue, sign float64) {
 	if e.conflict {
 		return
@@ -363,7 +362,7 @@ func (w *writer) total(key []byte, e *entryValue, sign float64) {
 	}
 }
 
-// path is the values of the first categories.
+// path returns the values of the first categories.
 func (d *Definition) path(values []note.Value, levels int) []note.Value {
 	var out []note.Value
 	for i := range d.Columns {
@@ -374,7 +373,7 @@ func (d *Definition) path(values []note.Value, levels int) []note.Value {
 	return out
 }
 
-// flush adds what the batch changed to the rows of categories.
+// flush adds the batch's totals to the rows of categories.
 func (w *writer) flush() error {
 	prefix := w.v.keys.of(layout.KindViewMeta, w.b.Generation)
 	for k, add := range w.cats {

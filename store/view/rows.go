@@ -10,12 +10,12 @@ import (
 	"doublet/store/layout"
 )
 
-// Number is a view's number in keys: the note id of its design note with the top bit set, so that
-// it can never be that of a built-in index (1–255), whatever note ids exist.
+// Number returns a view's number in keys: the note id of its design note with the top bit set. So it never equals the
+// number of a built-in index (1–255).
 func Number(viewNote note.ID) uint64 { return 1<<63 | uint64(viewNote) }
 
-// The keys of a view. Every row stands under a generation, so that a view can be built beside the
-// one that is being read:
+// keys builds the keys of a view. Every row is under a generation, so that a new generation can be built while the old
+// one is read:
 //
 //	KindView      view number (8), generation (1), sort key, note id (8)[, revision (24)] → entry
 //	KindViewNote  view number (8), generation (1), note id (8) → the ends of its entries' keys
@@ -36,7 +36,7 @@ func (k keys) note(generation byte, id note.ID) []byte {
 	return binary.BigEndian.AppendUint64(k.of(layout.KindViewNote, generation), uint64(id))
 }
 
-// suffix ends an entry's key. The revision of a conflict lets it follow its document.
+// suffix returns the end of an entry's key. The revision of a conflict sorts it after its document.
 func suffix(sortKey []byte, id note.ID, rev note.Revision) []byte {
 	s := binary.BigEndian.AppendUint64(append([]byte(nil), sortKey...), uint64(id))
 	if rev.IsZero() {
@@ -47,10 +47,10 @@ func suffix(sortKey []byte, id note.ID, rev note.Revision) []byte {
 
 const revisionLen = 24
 
-// entryValue is what an entry shows, so that no note is opened to show it.
+// entryValue holds what an entry shows, so that showing it reads no note.
 type entryValue struct {
 	conflict bool
-	// ends is where in the key each category ends.
+	// ends holds the offset in the key at which each category ends.
 	ends   []int
 	values []note.Value
 }
@@ -146,11 +146,11 @@ func readSuffixes(b []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// categoryValue is what is known of a category without reading its entries.
+// categoryValue holds the count and totals of a category, so that its entries need not be read.
 type categoryValue struct {
 	count  uint64
 	totals []float64
-	values []note.Value // of the categories down to this one
+	values []note.Value // those of the categories down to this one
 }
 
 func appendCategory(dst []byte, c *categoryValue) []byte {
@@ -182,19 +182,19 @@ func readCategory(b []byte) (*categoryValue, error) {
 	return c, nil
 }
 
-// meta says which generation is read and which is being built.
+// meta names the generation that is read and the one that is being built.
 type meta struct {
 	Active   *branch `json:"active,omitempty"`
 	Building *branch `json:"building,omitempty"`
 }
 
-// branch is one generation: what it was made by and how far it has read.
+// branch is one generation: the definition that it was built from, and how far it has read.
 type branch struct {
 	Generation  byte   `json:"generation"`
 	Definition  string `json:"definition"`
 	Incarnation uint64 `json:"incarnation"`
-	// Seq is the cursor in the database's by-sequence rows. Notes deleted for good have none: they
-	// are told by the expunges behind Mod.
+	// Seq is the cursor in the database's by-sequence rows. Notes that were deleted for good have no such row; the
+	// expunges after Mod name them.
 	Seq     uint64      `json:"seq"`
 	Mod     note.ModSeq `json:"mod"`
 	Entries uint64      `json:"entries"`

@@ -15,25 +15,24 @@ const (
 	maxDepth   = 32
 	maxNodes   = 1000
 	maxPattern = 1000
-	// maxSubject bounds the text that a pattern is tried on.
+	// maxSubject bounds the text on which a pattern is tried, in bytes.
 	maxSubject = 64 << 10
 )
 
-// ErrDefinition says that a view's definition is not one.
+// ErrDefinition means that a view's definition is not valid.
 var ErrDefinition = errors.New("view: bad definition")
 
-// Selector says which documents are in a view, in the Mango syntax of CouchDB: $eq $ne $gt $gte $lt
-// $lte $in $nin $exists $regex $size $elemMatch, and $and $or $not $nor, over dotted paths (a dot
-// within a name is written \.). A condition on a field that a document lacks is false, but for
-// $exists. Order is that of the view's keys.
+// Selector selects the documents of a view, in the Mango syntax of CouchDB: $eq $ne $gt $gte $lt $lte $in $nin $exists
+// $regex $size $elemMatch, and $and $or $not $nor, over dotted paths (a dot within a name is written \.). A condition
+// on a field that a document lacks is false, except for $exists. Values are ordered as in the view's keys.
 type Selector struct{ match matcher }
 
-// Match says whether a document is selected; field returns its top-level fields.
+// Match reports whether a document is selected. field returns the document's top-level fields.
 func (s *Selector) Match(field func(name string) (any, bool)) bool {
 	return s.match(func(path []string) (any, bool) { return resolve(field, path) })
 }
 
-// lookup finds a value by path.
+// lookup returns a value by path.
 type lookup func(path []string) (any, bool)
 
 type matcher func(lookup) bool
@@ -60,7 +59,7 @@ func descend(v any, ok bool, path []string) (any, bool) {
 	return v, ok
 }
 
-// ParseSelector reads a selector.
+// ParseSelector parses a selector.
 func ParseSelector(data []byte) (*Selector, error) {
 	v, err := decode(data)
 	if err != nil {
@@ -74,7 +73,7 @@ func ParseSelector(data []byte) (*Selector, error) {
 	return &Selector{m}, nil
 }
 
-// decode reads JSON as note values show it: integers as int64.
+// decode decodes JSON in the form of note values, with integers as int64.
 func decode(data []byte) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
@@ -131,7 +130,7 @@ func (p *parser) count(depth int) error {
 	return nil
 }
 
-// selector parses an object of conditions, all of which must hold.
+// selector parses an object of conditions, all of which must be true.
 func (p *parser) selector(v any, depth int) (matcher, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -198,7 +197,7 @@ func combine(op string, subs []matcher) matcher {
 	}
 }
 
-// splitPath splits a dotted path; \. is a dot within a name.
+// splitPath splits a dotted path. \. is a dot within a name.
 func splitPath(s string) []string {
 	var out []string
 	var b strings.Builder
@@ -217,7 +216,7 @@ func splitPath(s string) []string {
 	return append(out, b.String())
 }
 
-// field parses the condition on a field: a value to equal, operators, or conditions on fields below.
+// field parses the condition on a field: a value to compare with, operators, or conditions on fields below.
 func (p *parser) field(path []string, v any, depth int) (matcher, error) {
 	if err := p.count(depth); err != nil {
 		return nil, err
@@ -262,7 +261,7 @@ func (p *parser) field(path []string, v any, depth int) (matcher, error) {
 	return combine("$and", all), nil
 }
 
-// operator parses a condition on the value at hand.
+// operator parses a condition on the present value.
 func (p *parser) operator(op string, arg any, depth int) (test, error) {
 	if err := p.count(depth); err != nil {
 		return nil, err
@@ -337,7 +336,7 @@ func pattern(arg any) (test, error) {
 	}, nil
 }
 
-// value parses a condition on a value as such: operators, or a selector over its fields.
+// value parses a condition on a value itself: operators, or a selector over its fields.
 func (p *parser) value(v any, depth int) (test, error) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {

@@ -1,7 +1,6 @@
-// Package view keeps user-defined views: persistent sorted lists of documents, stated by a design
-// note (a Mango selector and columns with sort, categories and totals). A view is lazy: Refresh
-// catches up with the database from the view's own cursor; Read shows what stands there without
-// opening a note's content.
+// Package view maintains user-defined views: persistent sorted lists of documents, defined by a design note (a Mango
+// selector, and columns with sort, categories and totals). A view is lazy: Refresh updates it from the view's own
+// cursor, and Read shows its rows without reading a note's content.
 package view
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ErrNotBuilt says that a view was never refreshed.
+// ErrNotBuilt means that a view was never refreshed.
 var ErrNotBuilt = errors.New("view: not built yet")
 
 // View is a user-defined view of a database.
@@ -27,17 +26,17 @@ type View struct {
 	db   note.DatabaseID
 	note note.ID
 	keys keys
-	// batch is how many notes one batch takes in.
+	// batch is the number of notes that one batch handles.
 	batch int
 
 	mu     sync.Mutex
 	parsed map[string]*Definition // by text; at most a few
 }
 
-// refreshing lets one Refresh at a time run for a view, however many open it.
+// refreshing serializes the Refreshes of a view, however many times it is open. Several views may share a lock.
 var refreshing [64]sync.Mutex
 
-// Open opens the view that a design note states. It reads nothing but the definition.
+// Open opens the view that a design note defines. It reads only the definition.
 func Open(s *store.Store, db note.DatabaseID, viewNote note.ID) (*View, error) {
 	info, err := s.Info(db)
 	if err != nil {
@@ -57,7 +56,7 @@ func Open(s *store.Store, db note.DatabaseID, viewNote note.ID) (*View, error) {
 	return v, nil
 }
 
-// Definition is what the design note states now.
+// Definition returns the present definition in the design note.
 func (v *View) Definition(ctx context.Context) (*Definition, error) {
 	var d *Definition
 	err := v.s.Read(ctx, note.System, v.db, func(r *store.Reader) error {
@@ -103,7 +102,7 @@ func (v *View) parse(text string) (*Definition, error) {
 	return d, nil
 }
 
-// Drop removes all rows of a view, for when its design note is gone.
+// Drop removes all rows of a view. It is called when the design note is deleted.
 func Drop(s *store.Store, db note.DatabaseID, viewNote note.ID) error {
 	return s.Derive(db, func(_ pebble.Reader, num uint32, b *pebble.Batch) error {
 		var errs []error
@@ -135,7 +134,7 @@ func (v *View) readMeta(r pebble.Reader) (*meta, error) {
 	return readMeta(row)
 }
 
-// writeMeta puts the meta row; it goes with every batch.
+// writeMeta writes the meta row. Every batch includes it.
 func (v *View) writeMeta(b *pebble.Batch, m *meta) error {
 	row, err := json.Marshal(m)
 	if err != nil {
