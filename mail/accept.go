@@ -12,8 +12,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Accept looks at a recipient of a person's own before there is a message: whom the directory makes of the address. An
-// error is a *smtp.Reply where there is nobody, or nobody who takes mail; else trouble of the server.
+// Accept resolves a recipient of a submission before the message arrives. If the recipient does not exist or accepts no
+// mail, the error is a *smtp.Reply. Any other error is a server failure.
 func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
 	t, err := s.dir.Names.Resolve(ctx, to.String())
@@ -49,10 +49,10 @@ func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams,
 	if err := s.files.Room(ctx, &t, size); errors.Is(err, mailbox.ErrOverQuota) {
 		return r, replyQuota
 	}
-	return r, nil // what else is wrong with the mail file is found out when the message is there
+	return r, nil // delivery handles other errors of the mail file
 }
 
-// Incoming is the recipient whom a server of the domain names. A refusal is a *smtp.Reply.
+// Incoming resolves a recipient that another server of the domain names. A rejection is a *smtp.Reply.
 func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
 	kind := directory.TargetPerson
@@ -68,7 +68,7 @@ func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParam
 	r.Target, err = s.dir.Names.TargetOf(ctx, id)
 	switch {
 	case errors.Is(err, directory.ErrNotFound), err == nil && r.Target.Kind != kind:
-		return r, replyUnknown // or removed: the other server will know before it tries again
+		return r, replyUnknown // or was removed: the other server will have learned it before it retries
 	case err != nil:
 		return r, fmt.Errorf("directory: %w", err)
 	}

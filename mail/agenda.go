@@ -6,31 +6,31 @@ import (
 	"doublet/mail/queue"
 )
 
-// agenda knows which entries of mail.box are due when, for this server and for each destination
-// elsewhere. It is an index in memory of what stands in the store, 16 bytes for an appointment, and
-// bounded: what does not fit is found again by reading mail.box once there is room.
+// agenda schedules the work on the entries of mail.box: local work, and work for each remote destination. It is an
+// in-memory index of the store with 16 bytes per appointment. Its size is bounded: appointments that do not fit are
+// found by reading mail.box again when there is room.
 //
-// Appointments are not taken back. An entry has a generation, a new one each time that it is seen,
-// and appointments of an older one mean nothing.
+// Appointments are not removed when they become invalid. Each update of an entry gives it a new generation, and
+// appointments of older generations are ignored.
 type agenda struct {
 	gens  map[queue.Key]uint32
 	gen   uint32
 	local appointments
 	dests map[string]*destination
-	// runnable have something due, and may have another lane.
+	// runnable lists destinations that have due work and may start another lane.
 	runnable []*destination
 	timers   timers
-	// busy are being sent. The value says that an appointment was dropped for that.
+	// busy holds entries that are being sent. The value is true if an appointment was dropped because of that.
 	busy    map[busyKey]bool
-	refresh []queue.Key // to be looked at again
+	refresh []queue.Key // entries to be read again
 
 	limit int
 	items int
-	// full says that appointments were left out, when there were so many, at that time.
+	// full is set if appointments were left out; fullAt is the number of items at that time.
 	full   bool
 	fullAt int
 	since0 time.Time
-	clean  int // items after stale ones were last thrown away
+	clean  int // items after the last sweep
 }
 
 type busyKey struct {
@@ -38,10 +38,10 @@ type busyKey struct {
 	dest  *destination
 }
 
-// maxAgenda bounds the appointments in memory.
+// maxAgenda is the maximum number of appointments in memory.
 const maxAgenda = 2_500_000
 
-// item is an appointment. Its key is an entry's, with the rank of its urgency in the top two bits.
+// item is an appointment. Its key is the entry's key with the rank of its urgency in the top two bits.
 type item struct {
 	key uint64
 	due uint32 // Unix seconds
@@ -61,7 +61,7 @@ func readyBefore(a, b *item) bool {
 
 func dueBefore(a, b *item) bool { return a.due < b.due || a.due == b.due && a.key < b.key }
 
-// appointments holds appointments: those that are due by urgency, the others by time.
+// appointments is two heaps: ready holds appointments that are due, by urgency; later holds the others, by time.
 type appointments struct{ ready, later []item }
 
 func (q *appointments) size() int { return len(q.ready) + len(q.later) }
@@ -74,7 +74,7 @@ func (q *appointments) add(x item, now uint32) {
 	}
 }
 
-// ripen moves what has become due.
+// ripen moves the appointments that have become due to ready.
 func (q *appointments) ripen(now uint32) {
 	for len(q.later) > 0 && q.later[0].due <= now {
 		var x item
@@ -83,7 +83,7 @@ func (q *appointments) ripen(now uint32) {
 	}
 }
 
-// keep drops the appointments that fn does not want.
+// keep drops the appointments for which fn returns false.
 func (q *appointments) keep(fn func(*item) bool) (dropped int) {
 	for _, h := range []struct {
 		list   *[]item
@@ -126,7 +126,7 @@ func up(h []item, before func(a, b *item) bool) []item {
 	return h
 }
 
-// pop takes the first element out of a heap. One that has become small gives its memory back.
+// pop removes the first element of a heap. If the heap has become small, it frees memory.
 func pop(h []item, before func(a, b *item) bool) (item, []item) {
 	x, n := h[0], len(h)-1
 	h[0] = h[n]
@@ -151,7 +151,7 @@ func pop(h []item, before func(a, b *item) bool) (item, []item) {
 	return x, h
 }
 
-// work is what is to be done for an entry: something here at a time, if any, and at destinations.
+// work is the pending work on an entry: the time of local work, if any, and the work for destinations.
 type work struct {
 	local   time.Time
 	urgency queue.Urgency
@@ -174,7 +174,7 @@ func seconds(t time.Time) uint32 {
 	}
 }
 
-// ceil is the first whole second at or behind a time: nothing is done before it is due.
+// ceil returns the first whole second at or after a time, so that nothing is done before it is due.
 func ceil(t time.Time) uint32 {
 	if t.Nanosecond() > 0 {
 		t = t.Add(time.Second)
@@ -182,7 +182,7 @@ func ceil(t time.Time) uint32 {
 	return seconds(t)
 }
 
-// dueFrom is the second at which something is due, at once where the time has come.
+// dueFrom returns the second at which something is due: the current second if the time has passed.
 func dueFrom(t, now time.Time) uint32 {
 	if !t.After(now) {
 		return seconds(now)
@@ -197,7 +197,7 @@ func (a *agenda) init() {
 	}
 }
 
-// set replaces what is known of an entry.
+// set replaces the appointments of an entry.
 func (a *agenda) set(k queue.Key, w *work, now uint32) {
 	if w.local.IsZero() && len(w.out) == 0 {
 		delete(a.gens, k)
@@ -236,8 +236,8 @@ func (a *agenda) set(k queue.Key, w *work, now uint32) {
 	}
 }
 
-// admit says whether there is room for another appointment. One destination may not take the room
-// of all.
+// admit reports whether there is room for another appointment in q. One destination may not use more than half of the
+// limit.
 func (a *agenda) admit(q *appointments) bool {
 	if a.items < a.limit && (a.items < a.limit/2 || q.size() < a.limit/2) {
 		return true
@@ -248,7 +248,7 @@ func (a *agenda) admit(q *appointments) bool {
 	return false
 }
 
-// sweep throws appointments away that mean nothing any more.
+// sweep removes invalid appointments.
 func (a *agenda) sweep() {
 	valid := func(x *item) bool { return a.gens[x.entry()] == x.gen }
 	a.items -= a.local.keep(valid)
@@ -259,7 +259,7 @@ func (a *agenda) sweep() {
 	a.clean = a.items
 }
 
-// restart forgets all appointments, to be read again from mail.box.
+// restart removes all appointments, so that the caller reads mail.box again.
 func (a *agenda) restart() {
 	clear(a.gens)
 	a.gens = make(map[queue.Key]uint32)
@@ -271,7 +271,7 @@ func (a *agenda) restart() {
 	a.items, a.clean, a.full = 0, 0, false
 }
 
-// forget forgets what is to be done for the entries of a box.
+// forget invalidates the appointments of the entries of a mail.box.
 func (a *agenda) forget(box int) {
 	for k := range a.gens {
 		if k.Box() == box {
@@ -280,7 +280,7 @@ func (a *agenda) forget(box int) {
 	}
 }
 
-// sendingOf says whether an entry of a box is on its way to anybody, or sent and not yet settled.
+// sendingOf reports whether an entry of a mail.box is being sent, or is sent and not yet settled.
 func (a *agenda) sendingOf(box int) bool {
 	for b := range a.busy {
 		if b.entry.Box() == box {
@@ -290,7 +290,7 @@ func (a *agenda) sendingOf(box int) bool {
 	return false
 }
 
-// spilled says that appointments were left out and that it is time to look for them.
+// spilled reports whether appointments were left out and it is time to read mail.box again.
 func (a *agenda) spilled(now time.Time) bool {
 	if !a.full {
 		return false
@@ -302,8 +302,8 @@ func (a *agenda) spilled(now time.Time) bool {
 	return false
 }
 
-// next takes the local appointment that is due first, if it is due now; else it says when the first
-// one is.
+// next removes and returns the first local appointment that is due now. If none is due, it returns the time of the next
+// one, or zero.
 func (a *agenda) next(now time.Time) (k queue.Key, due time.Time, ok bool) {
 	sec := seconds(now)
 	a.local.ripen(sec)
@@ -325,7 +325,7 @@ func (a *agenda) next(now time.Time) (k queue.Key, due time.Time, ok bool) {
 	return 0, time.Unix(int64(a.local.later[0].due), 0).UTC(), false
 }
 
-// take takes what is due first at a destination. It is busy until done.
+// take removes and returns the first due appointment of a destination. The entry is busy until done is called.
 func (a *agenda) take(d *destination, now time.Time) (queue.Key, bool) {
 	d.ripen(seconds(now))
 	for len(d.ready) > 0 {
@@ -348,7 +348,7 @@ func (a *agenda) take(d *destination, now time.Time) (queue.Key, bool) {
 	return 0, false
 }
 
-// done ends what take began. again asks to look at the entry once more.
+// done ends what take began. gone means that the entry no longer exists. again requests another read of the entry.
 func (a *agenda) done(k queue.Key, d *destination, gone, again bool) {
 	b := busyKey{k, d}
 	dropped := a.busy[b]
@@ -363,7 +363,7 @@ func (a *agenda) done(k queue.Key, d *destination, gone, again bool) {
 	a.arrange(d)
 }
 
-// beingSent says whether an entry is on its way to anybody.
+// beingSent reports whether an entry is being sent.
 func (a *agenda) beingSent(k queue.Key) bool {
 	for b := range a.busy {
 		if b.entry == k {

@@ -11,31 +11,35 @@ import (
 	"doublet/wire/smtp"
 )
 
-// originator collects the header's authors and senders.
+// originator collects the authors and senders of a header.
 type originator struct {
 	s   *Depositor
 	sub *Submission
-	// again says that the message is sent on: Resent-From or Resent-Sender is there, newest that a field of the newest such block
-	// was seen, over that the block has ended, seen its names.
+	// again is set if there is a Resent-From or Resent-Sender field. newest is set once a field of the newest resent
+	// block was seen, and over once that block has ended.
 	again, newest, over bool
 
-	from, sender, resentFrom, resentSender int // addresses, of which foreign are somebody else's
+	from, sender, resentFrom, resentSender int // numbers of addresses per kind of field
 	foreignFrom, foreignSender             bool
-	behalf                                 bool // From has an address that needs the submitter's in Sender
-	borrowed                               bool // an author of what is sent on is somebody else
+	behalf                                 bool // From has an address for which Sender must name the submitter
+	borrowed                               bool // the author of the resent message is someone else
 	hasFrom, hasSender, hasDate, hasID     bool
 }
 
-// ForbiddenFrom says that a message was refused since somebody else is its author or sender.
+// ForbiddenFrom reports whether a message was rejected because the submitter may not use its From or Sender address.
 func ForbiddenFrom(err error) bool {
 	return errors.Is(err, replyFrom) || errors.Is(err, replySender) || errors.Is(err, replyNotDelivered) || errors.Is(err, ErrUnproven)
 }
 
-// appendMissing checks that the message is in the submitter's own name, and adds what a submission
-// may lack. All addresses of From must be the submitter's; Sender, too, where there is one. A
-// message that is sent on (Resent-From) is checked by those fields; where its author is somebody else, it must be one that was
-// delivered to the submitter. Sender is added where From names somebody on whose behalf the submitter may write, or several (RFC
-// 5322 section 3.6.2). A From or Sender in which no address can be read is nobody's: a second field beside it would leave it to
+// appendMissing checks that the submitter may use the addresses in the header, and adds missing fields. All addresses
+// of From, and Sender if present, must be the submitter's.
+//
+// A resent message (with Resent-From) is checked by its Resent- fields. If its author is someone else, the message must
+// have been delivered to the submitter before.
+//
+// Sender is added if From has several addresses, or one on whose behalf the submitter may write (RFC 5322 section
+// 3.6.2). A From or Sender field without a readable address is rejected: mail programs might show it instead of the
+// added field.
 // the reader's program which one to show.
 //
 // Implements: RFC 6409 §6.1 Submission rights
@@ -54,7 +58,7 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 	if err := o.read(ctx, header); err != nil {
 		return nil, err
 	}
-	if o.borrowed && sub.takes == nil { // what an outbox releases was looked up when it came
+	if o.borrowed && sub.takes == nil { // checked already when the message went into the outbox
 		if err := checkResent(ctx, s, sub.Submitter.Who.Person, sub.Message); err != nil {
 			return nil, err
 		}
@@ -77,7 +81,7 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 	return h, nil
 }
 
-// read goes through the header, and refuses one in a name that is not the submitter's.
+// read checks the header, and rejects addresses that the submitter may not use.
 func (o *originator) read(ctx context.Context, header []byte) error {
 	for f := range mime.Fields(header) {
 		o.again = o.again || f.Is("Resent-From") || f.Is("Resent-Sender")
@@ -89,7 +93,7 @@ func (o *originator) read(ctx context.Context, header []byte) error {
 	}
 	switch {
 	case o.foreignFrom, !o.again && o.hasFrom && o.from == 0, o.behalf && o.sender == 0 && o.sub.Submitter.Address == "",
-		o.again && o.resentFrom+o.resentSender == 0: // a resending that is nobody's would let any From through
+		o.again && o.resentFrom+o.resentSender == 0: // a resent block without addresses would bypass the check of From
 		return replyFrom
 	case o.foreignSender, !o.again && o.hasSender && o.sender == 0:
 		return replySender
@@ -98,8 +102,9 @@ func (o *originator) read(ctx context.Context, header []byte) error {
 	return nil
 }
 
-// field reads one field. The fields of a resending stand together, before those of earlier ones, which are others' (RFC 5322
-// section 3.6.6): what comes behind another field, or a second time, is of an earlier one.
+// field reads one field. The fields of a resent block are adjacent, before those of earlier blocks, which are other
+// people's (RFC 5322 section 3.6.6). A Resent- field after any other field, or a repeated one, belongs to an earlier
+// block.
 func (o *originator) field(ctx context.Context, f mime.HeaderField) error {
 	o.over = o.over || o.newest && !strings.HasPrefix(strings.ToLower(string(f.Name)), "resent-")
 	switch {
@@ -125,11 +130,11 @@ func (o *originator) field(ctx context.Context, f mime.HeaderField) error {
 	return nil
 }
 
-// maxAuthors bounds the addresses of a field that is checked.
+// maxAuthors is the maximum number of addresses in a checked field.
 const maxAuthors = 1000
 
-// check compares the addresses of a field with what the submitter may send as, where the field binds them; of what they send on
-// it notes that somebody else is the author.
+// check compares the addresses of a field with the submitter's rights. If binds is false, because the message is
+// resent, it only records that the author is someone else.
 func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, foreign *bool, binds, author bool) error {
 	list := mime.ParseAuthors(f.Value)
 	if len(list) > maxAuthors {
@@ -139,7 +144,8 @@ func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, 
 		if a.Group {
 			continue
 		}
-		if i == 0 || list[i-1].Mailbox != a.Mailbox || list[i-1].Host != a.Host { // else an address that is its own name
+		// otherwise it is an address whose display name is an address
+		if i == 0 || list[i-1].Mailbox != a.Mailbox || list[i-1].Host != a.Host {
 			*count++
 		}
 		right, err := o.s.dir.Names.SendRight(ctx, o.sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
@@ -147,7 +153,7 @@ func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, 
 		case err != nil:
 			return err
 		case !binds:
-			// Who sends somebody else's message again does not answer for its author.
+			// A person who resends a message is not responsible for its author.
 			o.sub.unsigned = o.sub.unsigned || right == directory.SendNever
 			o.borrowed = o.borrowed || right != directory.SendFully
 		default:

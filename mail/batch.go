@@ -14,78 +14,78 @@ import (
 	"doublet/wire/smtp"
 )
 
-// delivery is a message's way into one mail file.
+// delivery is a delivery of a message to one mail file.
 type delivery struct {
-	id       note.UNID // the recipient's, in the directory
+	id       note.UNID // the recipient's ID in the directory
 	kind     directory.TargetKind
 	name     string
 	database note.DatabaseID
 	quota    uint64
-	index    int // of the recipient that it comes from
+	index    int // of the recipient in the submission
 	member   bool
 	from     *Recipient
-	// always passes over the quota: mail for postmaster and abuse arrives. own is directory.Target's.
+	// always ignores the quota, because mail for postmaster and abuse must arrive. own is directory.Target.Own.
 	always, own, junk bool
-	// gone says that the person's mail goes elsewhere, and none of it stays.
+	// gone is set if the person's mail is forwarded and no copy stays.
 	gone     bool
 	warning  uint64
 	vacation *outgoing
-	days     int // of the vacation
-	// warn says that the update asked for a quota warning, warned is the one that was made.
+	days     int // interval of vacation notices
+	// warn is set if the update asked for a quota warning. warned is that warning.
 	warn   bool
 	used   uint64
 	warned *outgoing
 }
 
-// refusal is a recipient that cannot have the message, found before the update.
+// refusal is a permanent rejection of a recipient that was found before the update.
 type refusal struct {
 	index int
 	reply *smtp.Reply
 	row   queue.Recipient
 }
 
-// batch is one message on its way into mail files and mail.box, in one update.
+// batch is one message on its way to mail files and mail.box, in one update.
 type batch struct {
 	composed *mailbox.Composed
 	date     time.Time
 	size     uint64
 	answer   Answer
-	entry    queue.Entry // what mail.box gets, its recipients aside
+	entry    queue.Entry // the entry for mail.box, without recipients
 	results  []error
 
 	now     []delivery
-	later   []queue.Recipient // for mail.box, whatever becomes of the others
-	refusal []refusal         // for good, found before the update
-	same    [][2]int          // recipients that stand for one before them
+	later   []queue.Recipient // for mail.box, whatever the result of the other recipients
+	refusal []refusal         // permanent, found before the update
+	same    [][2]int          // pairs of a duplicate recipient and the first one
 	seen    map[note.UNID]int
-	away    func(mailServer note.UNID) bool // at another place of the domain
-	sent    map[string]bool                 // addresses outside
+	away    func(mailServer note.UNID) bool // the mail server is at another place of the domain
+	sent    map[string]bool                 // addresses in other domains
 
-	box   bool            // the update names mail.box
-	in    note.DatabaseID // the mail.box; zero: the one of the entry's queue id
-	whole bool            // all go through mail.box
-	// out are the messages that come of this one, forwards are where people have it sent on to, lists
-	// the mailing lists that it is for. taken says that it is taken in charge by these.
+	box   bool            // the update includes mail.box
+	in    note.DatabaseID // the mail.box; zero: that of the entry's queue ID
+	whole bool            // all recipients go through mail.box
+	// out holds the messages that this one causes. forwards are the forwarding addresses of recipients, and lists the
+	// mailing lists among them. taken is set if a list or a forward takes the message.
 	out      []*outgoing
 	forwards []forward
 	lists    []posting
 	taken    bool
-	// also is done in the same update, in mail.box.
+	// also runs in the same update, on mail.box.
 	also func(w *store.Writer) (queue.Tally, error)
-	// takes is the message of an outbox that this one is: it is taken out of that in the same update.
+	// takes is the message in an outbox that becomes this one. The same update removes it there.
 	takes *held
 
-	// What the update came to.
+	// The results of the update.
 	delivered int
 	rows      []queue.Recipient
 	full      []*delivery
 	moved     queue.Tally
 }
 
-// linear is up to how many recipients are compared one by one: less than making a map costs.
+// linear is the maximum number of recipients that are compared one by one, which costs less than a map.
 const linear = 8
 
-// known finds a recipient that the batch has already, and remembers a new one.
+// known finds a recipient that the batch already has, and adds a new one.
 func (b *batch) known(id note.UNID, index int) (first int, ok bool) {
 	if b.seen == nil {
 		for i := range b.now {
@@ -126,7 +126,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 		b.refuse(i, r, d, replySize, member)
 		return
 	}
-	if away { // and what they want done with their mail is done there
+	if away { // the other place also applies the recipient's settings
 		b.later = append(b.later, row(r, d.ID, d.Kind, d.Name, queue.Waiting))
 		return
 	}
@@ -139,7 +139,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	})
 }
 
-// row is how mail.box keeps a recipient.
+// row returns the recipient as stored in mail.box.
 func row(r *Recipient, id note.UNID, kind directory.TargetKind, name string, st queue.State) queue.Recipient {
 	return queue.Recipient{
 		Address: r.To.String(), Name: name, ORcpt: r.Params.ORcpt, Notify: r.Params.Notify,
@@ -149,7 +149,7 @@ func row(r *Recipient, id note.UNID, kind directory.TargetKind, name string, st 
 
 func (d *delivery) row(st queue.State) queue.Recipient { return row(d.from, d.id, d.kind, d.name, st) }
 
-// outside keeps an address of another domain, of a group's member where it is given.
+// outside adds an address of another domain. address is set for a member of a group.
 func (b *batch) outside(i int, r *Recipient, address string) {
 	q := row(r, note.UNID{}, 0, "", queue.Waiting)
 	if address != "" {
@@ -164,8 +164,8 @@ func (b *batch) outside(i int, r *Recipient, address string) {
 	}
 }
 
-// refuse notes that a recipient cannot have the message for good. A group's member is reported:
-// the group has taken the message.
+// refuse records a permanent failure of a recipient. A failed group member is reported to the sender, because the group
+// itself has accepted the message.
 func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.Reply, member bool) {
 	q := row(r, note.UNID{}, 0, "", queue.Failed)
 	if d != nil {
@@ -180,12 +180,13 @@ func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.
 	b.results[i] = reply
 }
 
-// empty says that nobody is left to take the message.
+// empty reports whether no recipient is left to accept the message.
 func (b *batch) empty() bool {
 	return len(b.now) == 0 && len(b.later) == 0 && b.answer != AnswerNone && !b.taken
 }
 
-// refused is the answer for all when nobody took the message at a door that answers once.
+// refused returns the error for the whole message. It is set only with AnswerOnce, if no recipient accepted the
+// message.
 func (b *batch) refused() error {
 	for _, p := range b.same {
 		b.results[p[0]] = b.results[p[1]]
@@ -204,17 +205,17 @@ func (b *batch) refused() error {
 	return b.results[0]
 }
 
-// Why an update is given up, to be done in another way.
+// Reasons to abandon an update and try another one.
 var (
 	errNeedBox = errors.New("mail: an entry in mail.box is needed")
 	errNobody  = errors.New("mail: nobody takes the message")
 )
 
-// rowBytes is about what a recipient adds to a batch beside the summary.
+// rowBytes is the approximate size in bytes that a recipient adds to a batch, without the summary.
 const rowBytes = 700
 
-// place writes the batch. Updates are tried with the fewest locks first: mail.box is named only
-// when something is to go there.
+// place writes the batch. It tries the update with the fewest locks first: mail.box is included only if something goes
+// there.
 func (s *Depositor) place(ctx context.Context, b *batch) error {
 	summary := len(b.composed.New(b.date).Summary)
 	if len(b.now) > s.opt.MaxLocal || len(b.now)*(summary+rowBytes)+int(min(b.size, 96<<10)) > s.opt.MaxBatch {
@@ -238,7 +239,7 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 		case databaseTrouble(err) && s.files.makeMissing(ctx, b):
 		case databaseTrouble(err) && s.exclude(ctx, b):
 		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
-			// One of them is damaged, and it does not show which: the router will find out.
+			// One mail file is damaged, but the error does not show which one. The router will find it.
 			s.env.Log.Error("mail: delivery goes through mail.box", "id", b.entry.ID.String(), "err", err)
 			b.whole = true
 		default:
@@ -247,8 +248,8 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 	}
 }
 
-// exclude takes the mail files out of the batch that cannot be delivered to here, and says whether
-// there are any.
+// exclude removes the mail files to which this server cannot deliver from the batch, and reports whether there were
+// any.
 func (s *Depositor) exclude(ctx context.Context, b *batch) bool {
 	n := len(b.now)
 	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
@@ -270,7 +271,7 @@ func (s *Depositor) exclude(ctx context.Context, b *batch) bool {
 	return len(b.now) < n
 }
 
-// update is one try.
+// update is one attempt to write the batch.
 func (s *Depositor) update(ctx context.Context, b *batch) error {
 	b.box = b.box || len(b.later) > 0 || b.whole || b.also != nil || b.answer == AnswerNone || len(b.out) > 0
 	var room [4]note.DatabaseID
@@ -290,12 +291,12 @@ func (s *Depositor) update(ctx context.Context, b *batch) error {
 		names = append(names, b.takes.box)
 	}
 	if len(names) == 0 {
-		return nil // everyone was refused on the way
+		return nil // all recipients were rejected before
 	}
 	return s.store.Update(ctx, note.System, names, func(tx *store.Tx) error { return s.write(tx, b) })
 }
 
-// write is what the update does. It may run again after a failed one.
+// write is the body of the update. It may run again after a failed update.
 func (s *Depositor) write(tx *store.Tx, b *batch) error {
 	b.delivered, b.moved, b.full = 0, queue.Tally{}, b.full[:0]
 	if b.takes != nil {
@@ -374,9 +375,9 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	return nil
 }
 
-// settle decides what becomes of those who could not be delivered to, once it is known whether
-// anybody takes the message; false if nobody does. At a door that answers each, only members of
-// groups are kept, since nobody is there to be told of them.
+// settle decides about the recipients whose delivery failed, once it is known whether any recipient accepts the
+// message. It returns false if none does. With AnswerEach only failed members of groups go to mail.box, because the
+// client gets no reply for them.
 func (s *Depositor) settle(b *batch) bool {
 	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken
 	for _, d := range b.full {
@@ -394,20 +395,20 @@ func (s *Depositor) settle(b *batch) bool {
 		b.results[r.index] = r.reply
 		if taken && b.answer != AnswerEach {
 			b.rows = append(b.rows, r.row)
-			b.results[r.index] = nil // it is reported instead
+			b.results[r.index] = nil // reported by mail instead
 		}
 	}
 	return taken
 }
 
-// deferred is a recipient after an attempt that failed for now.
+// deferred returns a recipient after a temporary failure, with the time of the next attempt.
 func (s *Depositor) deferred(q queue.Recipient, reply *smtp.Reply) queue.Recipient {
 	q.State, q.Reply, q.Next = queue.Pending, reply.Error(), s.env.Clock.Now().Add(s.opt.backoff(q.Attempts))
 	q.Attempts++
 	return q
 }
 
-// enter makes an entry in mail.box for those of its recipients.
+// enter adds an entry with the recipients rows to mail.box.
 func (s *Depositor) enter(w *store.Writer, b *batch, c *mailbox.Composed, e queue.Entry, rows []queue.Recipient) error {
 	if len(rows) == 0 {
 		return nil

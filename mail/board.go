@@ -8,7 +8,7 @@ import (
 	"doublet/note"
 )
 
-// ended forgets what is known of the entries of a mail.box that is led elsewhere now.
+// ended forgets the entries of a mail.box that is now led elsewhere.
 func (s *board) ended(b *queue.Box) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -16,32 +16,32 @@ func (s *board) ended(b *queue.Box) {
 	s.agenda.forget(b.Index)
 }
 
-// underway says that an entry is being sent.
+// underway reports whether an entry is being sent.
 func (s *board) underway(k queue.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.agenda.beingSent(k)
 }
 
-// board is the state of the router that its goroutines share.
+// board is the state that the goroutines of the router share.
 type board struct {
 	bells
 	mu sync.Mutex // guards progress
-	// moved is signaled when inFlight, unsettled, lanes or idle have changed.
+	// moved is signaled when inFlight, unsettled, lanes or idle has changed.
 	moved *sync.Cond
 	progress
 }
 
-// progress is what the router has to do and is doing.
+// progress is the router's pending and current work.
 type progress struct {
 	agenda  agenda
-	edition uint64 // of the routes that the agenda was made with
-	// since is the MODSEQ up to which each mail.box has been read, by index. settlers write outcomes into them.
+	edition uint64 // of the routes with which the agenda was built
+	// since is the MODSEQ up to which each mail.box has been read, by index. settlers write the outcomes to them.
 	since    map[int]note.ModSeq
 	settlers map[int]*settler
 
-	inFlight  int // entries that lanes work on
-	unsettled int // entries sent and not yet changed
+	inFlight  int // entries that lanes are sending
+	unsettled int // entries whose outcome is not yet written
 	lanes     int
 	idle      []*lane
 	starved   []*destination
@@ -55,7 +55,7 @@ func newBoard(e *env.Env, bells bells) *board {
 	return b
 }
 
-// readAnew forgets all appointments, to be read again from every mail.box.
+// readAnew forgets all appointments, so that every mail.box is read again.
 func (w *progress) readAnew() {
 	w.agenda.restart()
 	clear(w.since)
@@ -71,7 +71,7 @@ func (w *progress) settler(box int) *settler {
 	return o
 }
 
-// unwritten returns the number of messages that are sent and not yet settled.
+// unwritten returns the number of sent messages whose outcome is not yet written.
 func (w *progress) unwritten() int {
 	n := w.unsettled
 	for _, o := range w.settlers {
@@ -80,7 +80,7 @@ func (w *progress) unwritten() int {
 	return n
 }
 
-// bells wake the two goroutines of the router: for what is delivered here, and for what is sent.
+// bells wake the two goroutines of the router, for local delivery and for sending.
 type bells struct{ wakeLocal, wakeOut chan struct{} }
 
 func newBells() bells { return bells{make(chan struct{}, 1), make(chan struct{}, 1)} }

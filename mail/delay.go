@@ -10,8 +10,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// due is when the router has something to do here for the entry, zero for never: to deliver, to
-// report, to tell the sender that it takes long, to give up.
+// due returns when the router next has local work for the entry: to deliver, to report, to send a delay notice, or to
+// give up. Zero means never.
 func (s *Router) due(ctx context.Context, e *queue.Entry) time.Time {
 	var at time.Time
 	if e.Held {
@@ -45,8 +45,8 @@ func (s *Router) due(ctx context.Context, e *queue.Entry) time.Time {
 	return at
 }
 
-// late says that a recipient is one whose sender is to be told that it takes long. Without NOTIFY
-// the sender is told (RFC 3461 section 4.1).
+// late reports whether the sender is to be told that the recipient is delayed. Without NOTIFY the sender is told (RFC
+// 3461 section 4.1).
 //
 // Implements: RFC 3461 §4.1 NOTIFY=DELAY
 func (s *Reporter) late(q *queue.Recipient) bool {
@@ -68,7 +68,7 @@ func (s *Reporter) wantsDelay(e *queue.Entry) bool {
 	return false
 }
 
-// outdated says that an entry waits for another server for too long.
+// outdated reports whether an entry has waited too long for another server.
 func (s *Router) outdated(e *queue.Entry) bool {
 	if s.opt.Mailer == nil || s.env.Clock.Now().Before(e.Created.Add(s.opt.KeepOther)) {
 		return false
@@ -81,7 +81,7 @@ func (s *Router) outdated(e *queue.Entry) bool {
 	return false
 }
 
-// expireWaiting gives up on the recipients elsewhere of an entry that nothing was heard of.
+// expireWaiting gives up on the remote recipients of an entry that is too old.
 func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	s.mu.Lock()
 	sending := s.agenda.beingSent(s.queue.KeyOf(e))
@@ -112,8 +112,8 @@ func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	return err
 }
 
-// trouble is what is known of the destination of a recipient that was not tried itself: why it is
-// left alone, until when.
+// trouble returns what is known about the destination of a recipient: the last failure, the time of the next attempt,
+// and whether its route is on hold.
 func (s *Router) trouble(ctx context.Context, tls outbound.Demand, q *queue.Recipient) (reply, host string, until time.Time, held bool) {
 	to, err := smtp.ParsePath(q.Address)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Router) trouble(ctx context.Context, tls outbound.Demand, q *queue.Reci
 	return reply, host, until, name == heldName
 }
 
-// reportDelay tells the sender, once, that a message is still under way.
+// reportDelay sends the delay notice of a message, once.
 func (s *Router) reportDelay(ctx context.Context, e *queue.Entry) error {
 	if !s.reports.wantsDelay(e) || s.env.Clock.Now().Before(e.Created.Add(s.opt.DelayReport)) {
 		return errBusy
@@ -152,7 +152,7 @@ func (s *Router) reportDelay(ctx context.Context, e *queue.Entry) error {
 	return err
 }
 
-// bin removes a dead message after its time.
+// bin removes a dead message after its retention time.
 func (s *Reporter) bin(ctx context.Context, e *queue.Entry) error {
 	var hops []trace.Hop
 	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) {

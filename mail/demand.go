@@ -7,7 +7,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// requires is the demand that the envelope of a submission makes.
+// requires returns the demand of a submission's envelope.
 func requires(sub *Submission) outbound.Demand {
 	if sub.Params.RequireTLS {
 		return outbound.Required
@@ -15,7 +15,7 @@ func requires(sub *Submission) outbound.Demand {
 	return outbound.Usual
 }
 
-// demand adds what the header of a message asks for to what its envelope demands, which goes before it.
+// demand combines the demand of the envelope with the message's header. The envelope has precedence.
 //
 // Implements: RFC 8689 §3 The TLS-Required header field, §4.1 The envelope goes before it
 func demand(envelope outbound.Demand, message []byte) outbound.Demand {

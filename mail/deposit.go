@@ -18,48 +18,46 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Answer says whom a refusal can be told to, and so what is done about recipients that cannot be
-// delivered to now.
+// Answer is how the client gets replies. It determines what happens to recipients that cannot be delivered to now.
 type Answer uint8
 
 // The answers.
 const (
-	// AnswerOnce is SMTP's: one answer for all. While anyone takes the message, it is kept for the
-	// others in mail.box, to be retried or reported; if nobody does, it is refused.
+	// AnswerOnce is for SMTP: one reply for all recipients. If any recipient accepts the message, the others stay in
+	// mail.box, to be retried or reported. If none does, the message is rejected.
 	AnswerOnce Answer = iota
-	// AnswerEach is LMTP's: an answer for each recipient. Nothing is kept for who is refused.
+	// AnswerEach is for LMTP: one reply per recipient. mail.box keeps nothing for rejected recipients.
 	AnswerEach
-	// AnswerNone is the server's own: all who cannot be delivered to now are kept.
+	// AnswerNone is for the server's own messages: all recipients that cannot be delivered to now stay in mail.box.
 	AnswerNone
 )
 
-// Received is what the Received field says of where a message came from.
+// Received holds the origin of a message for its Received field.
 type Received struct {
 	Helo     string
-	IP       netip.Addr // zero where there is none
+	IP       netip.Addr // zero if unknown
 	TLS      string     // version and cipher suite, empty without TLS
-	Protocol string     // RFC 3848: "ESMTPSA"
+	Protocol string     // as in RFC 3848: "ESMTPSA"
 }
 
-// Submitter is the person who signed in.
+// Submitter is the authenticated person.
 type Submitter struct {
 	Who note.Who
-	// Address is the one that a missing From or Sender field gets.
+	// Address is the address for a missing From or Sender field.
 	Address string
 }
 
-// Recipient is one that the door accepted.
+// Recipient is an accepted recipient.
 type Recipient struct {
 	To     smtp.Path
 	Params smtp.RcptParams
-	// Target is what the directory resolved To to. Outside says that To is of another domain, and
-	// that the submitter may send there.
+	// Target is the directory entry of To. Outside is set if To is in another domain and the submitter may send there.
 	Target  directory.Target
 	Outside bool
 }
 
-// always says that mail for the recipient arrives whatever else would refuse it (RFC 5321 section
-// 4.5.1, RFC 2142): it is for those who can do something about what is wrong.
+// always reports whether mail for the recipient must arrive despite quotas and other limits (RFC 5321 section 4.5.1,
+// RFC 2142). Such addresses belong to the people who can fix problems.
 func (r *Recipient) always() bool { return AlwaysArrives(r.To) }
 
 func alwaysArrives(address string) bool {
@@ -67,7 +65,7 @@ func alwaysArrives(address string) bool {
 	return err == nil && AlwaysArrives(p)
 }
 
-// AlwaysArrives says that an address is postmaster's or abuse's.
+// AlwaysArrives reports whether an address is a postmaster or abuse address.
 func AlwaysArrives(p smtp.Path) bool {
 	local, _, _ := strings.Cut(p.Local, "+")
 	return strings.EqualFold(local, "postmaster") || strings.EqualFold(local, "abuse")
@@ -75,54 +73,52 @@ func AlwaysArrives(p smtp.Path) bool {
 
 // Submission is a message with its envelope.
 type Submission struct {
-	// ID is the queue id: drawn where it is zero. Deposited again under the same id, the message is
-	// not delivered again.
+	// ID is the queue ID; zero means a new random one. A message deposited again with the same ID is not delivered
+	// again.
 	ID         note.UNID
 	From       smtp.Path
 	Params     smtp.MailParams
 	Recipients []Recipient
-	// Message is the message as CRLF lines. Head may be memory directly before it, of the same
-	// array, with a capacity that reaches to the message's end: fields are then put before the
-	// message without copying it. Both are the caller's again when Deposit returns; fields that may
-	// not leave the server have then been taken out of the header in its place.
+	// Message is the message with CRLF lines. Head may be the memory directly before it in the same array, with a
+	// capacity that extends to the message's end; fields are then put before the message without copying it. When
+	// Deposit returns, both belong to the caller again. Deposit removes private fields from the header in place.
 	Message, Head []byte
-	// Received is nil for messages of the server's own.
+	// Received is nil for the server's own messages.
 	Received *Received
-	// Submitter is nil for messages from elsewhere.
+	// Submitter is nil for messages from outside.
 	Submitter *Submitter
-	// Fields are header fields that the door puts before the message's own, whole lines.
+	// Fields are complete header fields to put before the message's own fields.
 	Fields []byte
-	// Junk delivers into the Junk folders, Hold keeps the message in mail.box until an administrator
-	// releases it, and says why.
+	// Junk delivers to the Junk folders. Hold is a reason to keep the message in mail.box until an administrator
+	// releases it.
 	Junk bool
 	Hold string
-	// Checked says that the author's address was looked into: Proven that it is right, Unproven that
-	// the sender's is likely forged, so that nothing is sent there. AuthorPolicy is what the domain
-	// of the author publishes for messages that are not proven: "none", "quarantine", "reject".
+	// Checked is set if the author was verified. Proven means that the verification passed. Unproven means that the
+	// sender is probably forged, so that nothing is sent to that address. AuthorPolicy is the published policy of the
+	// author's domain for unauthenticated messages: "none", "quarantine", "reject".
 	Checked, Proven, Unproven bool
 	AuthorPolicy              string
-	// Checker is the authserv-id of the Authentication-Results that a server of this domain put before a message
-	// from elsewhere; empty where none did.
+	// Checker is the authserv-id of the Authentication-Results field that a server of this domain added to a message
+	// from outside; empty if none did.
 	Checker string
-	// Results are those of SPF, DKIM and DMARC in words, for the log.
+	// Results are the results of SPF, DKIM and DMARC as text for the log.
 	Results string
 
-	unsigned bool // as Entry.Unsigned
-	// takes is what it was in an outbox until now.
+	unsigned bool // see queue.Entry.Unsigned
+	// takes is the message's entry in an outbox, if it comes from one.
 	takes *held
-	// Date is when it was received; now where it is zero.
+	// Date is when the message was received; zero means now.
 	Date   time.Time
 	Answer Answer
 }
 
-// Deposit takes charge of a message. It returns when every local recipient's note and the entry
-// for the others are durable, all of it or nothing. results, which may be nil, has an element for
-// each recipient: nil, or the *smtp.Reply with which it was refused. An error is for all, and then
-// nothing was kept: a *smtp.Reply, mailbox.ErrTooBig, mailbox.ErrBadMessage, store.ErrNoSpace, or
-// trouble of the server.
+// Deposit takes responsibility for a message. It returns when the notes of all local recipients and the entry for the
+// others are durable; this is atomic. results may be nil. Otherwise it has one element per recipient: nil, or the
+// *smtp.Reply that rejects it. An error applies to all recipients, and means that nothing was stored. It is a
+// *smtp.Reply, mailbox.ErrTooBig, mailbox.ErrBadMessage, store.ErrNoSpace, or a server failure.
 //
-// Groups are expanded here; each person gets the message once, however often they were named.
-// Addresses elsewhere that a group lists get it too: the administrator who listed them allowed it.
+// Deposit expands groups. Each person gets the message once, even if named several times. Remote addresses in a group
+// get it too, because the administrator who added them allowed it.
 func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []error) (note.UNID, error) {
 	if sub.ID.IsZero() {
 		s.env.Fill(sub.ID[:])
@@ -142,10 +138,10 @@ func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []erro
 	return sub.ID, err
 }
 
-// accept is Deposit, with the batch that the message became.
+// accept is Deposit, and also returns the batch.
 func accept(ctx context.Context, s *Depositor, sub *Submission, results []error) (*batch, error) {
 	if sub.Unproven {
-		// RFC 5321 section 6.1: a report would go to somebody who sent nothing.
+		// RFC 5321 section 6.1: a report would go to a person who sent nothing.
 		for i := range sub.Recipients {
 			sub.Recipients[i].Params.Notify = smtp.NotifyNever
 		}
@@ -195,7 +191,7 @@ func (s *Depositor) deposit(ctx context.Context, sub *Submission, b *batch) erro
 	return nil
 }
 
-// plan sorts recipients into those to be delivered to now and those for mail.box.
+// plan divides the recipients into immediate deliveries and those for mail.box.
 func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
 	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.files.awayNow(ctx), takes: sub.takes}
 	b.entry = queue.Entry{
@@ -231,8 +227,7 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 	return b, nil
 }
 
-// group expands a group. Junk does not go to those of its members who are elsewhere: it would be us who
-// send it.
+// group expands a group. Junk does not go to members in other domains, because this server would then send junk.
 func (s *Depositor) group(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	size := uint64(len(sub.Message))
 	x, err := s.dir.Names.Expand(ctx, []directory.Target{r.Target})
@@ -263,8 +258,7 @@ func (s *Depositor) group(ctx context.Context, sub *Submission, b *batch, i int,
 	return nil
 }
 
-// listed takes an address that a group lists as one of another domain. The domain may have become
-// local since.
+// listed adds an address that a group lists as being in another domain. The domain may have become local since.
 func (s *Depositor) listed(ctx context.Context, b *batch, i int, r *Recipient, address string, size uint64) error {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
@@ -290,7 +284,7 @@ func (s *Depositor) listed(ctx context.Context, b *batch, i int, r *Recipient, a
 	return nil
 }
 
-// Depositor takes messages in charge. Its methods may be called from any goroutine.
+// Depositor accepts messages. Its methods may be called from any goroutine.
 type Depositor struct {
 	store    *store.Store
 	env      *env.Env

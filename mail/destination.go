@@ -14,30 +14,30 @@ import (
 	"doublet/wire/smtp"
 )
 
-// destination is where mail goes together: a domain, or the server that a route names.
+// destination is a domain, or the server that a route names. Mail for one destination is sent together.
 type destination struct {
 	name string
 	appointments
 	busy    int     // entries being sent, or sent and not yet settled
-	lanes   int     // connections, and those about to be made
-	open    int     // of them, with a session
-	waiting []*lane // of them, without work
+	lanes   int     // connections, including those being opened
+	open    int     // lanes with a session
+	waiting []*lane // lanes without work
 	listed  bool
 	starved bool // waits for a lane of another destination to end
 	timer   uint32
 
-	// A destination that cannot be reached is left alone as a whole: after failures in a row, until
-	// retryAt, when one message tries for all. reply is why, host who said so.
+	// A destination that cannot be reached is suspended as a whole after consecutive failures. At retryAt one message
+	// probes it. reply is the last failure, and host the server that sent it.
 	failures    int
 	retryAt     time.Time
 	reply, host string
-	// strikes counts sessions in a row that broke without taking anything.
+	// strikes counts consecutive sessions that broke without accepting anything.
 	strikes int
-	// limit is how many connections it bears, as far as it has shown; 0: as many as the setting.
+	// limit is the number of connections that the destination has proved to accept; 0 means the configured limit.
 	limit int
 }
 
-// maxStrikes is after how many broken sessions in a row a destination is left alone.
+// maxStrikes is the number of consecutive broken sessions after which a destination is suspended.
 const maxStrikes = 3
 
 func (a *agenda) dest(name string) *destination {
@@ -49,7 +49,7 @@ func (a *agenda) dest(name string) *destination {
 	return d
 }
 
-// arrange has a destination looked at by the next dispatch.
+// arrange adds a destination to the next dispatch.
 func (a *agenda) arrange(d *destination) {
 	if !d.listed {
 		d.listed = true
@@ -57,7 +57,7 @@ func (a *agenda) arrange(d *destination) {
 	}
 }
 
-// first has a destination looked at before all others.
+// first puts a destination at the head of the next dispatch.
 func (a *agenda) first(d *destination) {
 	if d.listed {
 		a.runnable = slices.DeleteFunc(a.runnable, func(o *destination) bool { return o == d })
@@ -66,14 +66,14 @@ func (a *agenda) first(d *destination) {
 	a.runnable = slices.Insert(a.runnable, 0, d)
 }
 
-// forgetIdle drops what is known of a destination for which there is nothing to do.
+// forgetIdle removes a destination without work and without failures.
 func (a *agenda) forgetIdle(d *destination) {
 	if d.size() == 0 && d.lanes == 0 && d.busy == 0 && d.failures == 0 && !d.listed && d.timer == 0 {
 		delete(a.dests, d.name)
 	}
 }
 
-// timers is a heap of moments at which destinations are to be looked at.
+// timers is a heap of times at which destinations are to be dispatched.
 type timers []timer
 
 type timer struct {
@@ -81,7 +81,7 @@ type timer struct {
 	d  *destination
 }
 
-// wakeAt has a destination looked at then.
+// wakeAt schedules a dispatch of a destination.
 func (a *agenda) wakeAt(d *destination, at uint32) {
 	if d.timer != 0 && d.timer <= at {
 		return
@@ -99,7 +99,7 @@ func (a *agenda) wakeAt(d *destination, at uint32) {
 	a.timers = h
 }
 
-// fire arranges the destinations whose moment has come, and says when the next comes; 0 for never.
+// fire arranges the destinations whose time has come. It returns the time of the next timer; 0 means none.
 func (a *agenda) fire(now uint32) uint32 {
 	for len(a.timers) > 0 {
 		t := a.timers[0]
@@ -133,21 +133,21 @@ func (a *agenda) fire(now uint32) uint32 {
 	return 0
 }
 
-// failed leaves a destination alone for a while.
+// failed suspends a destination until a time.
 func (d *destination) failed(at time.Time, reply, host string) {
 	d.failures++
 	d.retryAt, d.reply, d.host = at, reply, host
 }
 
-// reached forgets its failures.
+// reached clears the failures.
 func (d *destination) reached() {
 	d.failures, d.retryAt, d.reply, d.host = 0, time.Time{}, "", ""
 }
 
-// heldName is the destination of mail whose route is on hold: nothing is ever sent there.
+// heldName is the destination of mail whose route is on hold. Nothing is ever sent there.
 const heldName = ""
 
-// destinationOf is where the mail of a domain goes today. ok is false for what is no domain.
+// destinationOf returns the current destination of a domain's mail. An invalid domain is used unchanged.
 func (s *routes) destinationOf(ctx context.Context, domain string) (name string, t outbound.Target, err error) {
 	d, ok := outbound.Domain(domain)
 	if !ok {
@@ -178,11 +178,11 @@ func (s *routes) destinationOf(ctx context.Context, domain string) (name string,
 	return name, t, nil
 }
 
-// hereName is the destination of a recipient who waits and is one of ours: nothing is sent there.
+// hereName is the destination of waiting recipients that are now local. Nothing is sent there.
 const hereName = "\x00"
 
-// destinationFor is where the mail of a recipient that waits goes today. What demands another protection than usual
-// goes to a destination of its own, so that no session is shared with other mail.
+// destinationFor returns the current destination of a waiting recipient's mail. Mail with a special demand for TLS has
+// its own destination, so that it shares no session with other mail.
 func (s *routes) destinationFor(ctx context.Context, tls outbound.Demand, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
 	name, t, err := s.usualFor(ctx, q, to)
 	if name != heldName && name != hereName {
@@ -215,7 +215,7 @@ func (s *routes) usualFor(ctx context.Context, q *queue.Recipient, to *smtp.Path
 	return "domain server " + p.Name, target, err
 }
 
-// transitOf is what goes with a message to another place.
+// transitOf returns the transit parameter for a message to another place of the domain.
 func transitOf(c *consignment) Transit {
 	e := c.entry
 	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true, Checked: e.Checker != ""}
@@ -225,7 +225,7 @@ func transitOf(c *consignment) Transit {
 	return t
 }
 
-// routes finds out where the mail of a recipient goes.
+// routes determines the destinations of recipients.
 type routes struct {
 	dir       *directory.Directory
 	files     *Files

@@ -16,16 +16,16 @@ import (
 	"doublet/wire/smtp"
 )
 
-// databaseTrouble says that an error is of one of the databases rather than of the server.
+// databaseTrouble reports whether an error concerns one of the databases rather than the whole server.
 func databaseTrouble(err error) bool {
 	return queue.DatabaseTrouble(err) || errors.Is(err, errNoFolder)
 }
 
-// errNoFolder says that a replica that follows has not been told of the folder that a message goes to.
+// errNoFolder means that a replica without the home does not have the destination folder yet.
 var errNoFolder = errors.New("mail: the replica has no such folder yet")
 
-// makeMissing makes the mail files of people who were brought in bulk, or whose making a crash cut
-// short, and says whether it made any.
+// makeMissing creates missing mail files, and reports whether it created any. They are missing after a bulk import of
+// people, or if a crash interrupted their creation.
 func (s *Files) makeMissing(ctx context.Context, b *batch) bool {
 	made := false
 	for i := range b.now {
@@ -48,8 +48,8 @@ func (s *Files) inService(id note.DatabaseID) bool {
 	return err == nil && info.State == layout.InService
 }
 
-// takes says whether what goes to the INBOX of a mail file, or to its folder for junk, can be delivered here: in a replica that
-// follows the folder has to be there already.
+// takes reports whether this server can deliver to the INBOX or the junk folder of a mail file. If the replica is not
+// the home, the folder has to exist already.
 func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 	if !s.inService(id) {
 		return false
@@ -63,8 +63,8 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 	}) == nil
 }
 
-// deliver makes a recipient's note in the INBOX of a mail file. Its UNID follows from the queue id
-// and the recipient, so that delivering twice is doing it once.
+// deliver creates a recipient's note in the INBOX or junk folder of a mail file. The note's UNID is derived from the
+// queue ID and the recipient, so that a repeated delivery has no effect.
 func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
 	w, err := tx.Database(d.database)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	n.UNID = note.DeriveUNID(id[:], d.id[:])
 	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
 		if _, found := w.Find(n.UNID); found == nil || errors.Is(found, store.ErrGrave) {
-			return nil // delivered before, whatever room there is now
+			return nil // delivered before, whatever the quota is now
 		}
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	return err
 }
 
-// room checks the quota of a mail file, and the one that the directory gives its owner.
+// room checks the quota of a mail file, and the quota that the directory sets for its owner.
 func room(r *store.Reader, quota, more uint64) error {
 	if quota > 0 && r.Counters().Size+more > quota {
 		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, r.Counters().Size, quota)
@@ -99,9 +99,9 @@ func room(r *store.Reader, quota, more uint64) error {
 	return mailbox.CheckQuota(r, more)
 }
 
-// folderOf finds the folder that a message goes to, and makes it in a mail file that has none: a mail-in database that had no
-// mail yet, one whose owner removed it. Only its home makes one: a replica that follows may not have been told of it yet, and two
-// folders of one name would be two. There it is errNoFolder.
+// folderOf returns the destination folder, and creates it if it is missing, for example in a new mail-in database. Only
+// the home of the mail file creates folders. Another replica may not have received the folder yet, and would create a
+// second one with the same name; there folderOf returns errNoFolder.
 func folderOf(w *store.Writer, junk bool) (note.ID, error) {
 	id, err := folderIn(&w.Reader, junk)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -116,7 +116,7 @@ func folderOf(w *store.Writer, junk bool) (note.ID, error) {
 	return w.CreateFolder(mailbox.Inbox, "")
 }
 
-// folderIn finds the INBOX, or the folder whose special use is Junk, or whose name is.
+// folderIn finds the INBOX, or the folder with the special use or the name Junk.
 func folderIn(r *store.Reader, junk bool) (note.ID, error) {
 	name := mailbox.Inbox
 	if junk {
@@ -134,18 +134,18 @@ func folderIn(r *store.Reader, junk bool) (note.ID, error) {
 	return f.Note, nil
 }
 
-// junkFolder is the name of the folder for junk where one is made, and its special use (RFC 6154).
+// junkFolder is the name of a new junk folder, and its special use (RFC 6154).
 const junkFolder = "Junk"
 
-// Room says whether a recipient's mail file has room for a message of a size, as far as is known
-// before it has come: mailbox.ErrOverQuota. It looks only where there is a quota.
+// Room checks whether a recipient's mail file has room for a message of a size, before the message arrives. It returns
+// mailbox.ErrOverQuota if not. It checks only mail files with a quota.
 func (s *Files) Room(ctx context.Context, t *directory.Target, size uint64) error {
 	if away, err := s.dir.Servers.Away(ctx, t.MailServer); err != nil || away {
 		return err
 	}
 	info, err := s.store.Info(t.Database)
 	if errors.Is(err, store.ErrNotFound) && s.elsewhere(t.Database) {
-		return nil // whoever has it will say
+		return nil // the server that has the mail file checks it
 	}
 	if err != nil {
 		return fmt.Errorf("mail: %w", err)
@@ -158,19 +158,20 @@ func (s *Files) Room(ctx context.Context, t *directory.Target, size uint64) erro
 	})
 }
 
-// attempt is a recipient that is to be delivered to now.
+// attempt is a recipient that is due for delivery.
 type attempt struct {
 	delivery
-	reply *smtp.Reply // why it cannot be, found before the update
+	reply *smtp.Reply // why it cannot be delivered, found before the update
 	final bool
-	// elsewhere: the mail file is a mate's; handed: a mate has delivered. address is where the mail was sent to.
+	// elsewhere is set if only mates have the mail file, and handed once a mate has delivered. address is the
+	// recipient's address.
 	elsewhere, handed bool
-	// away: the mail file is at another place of the domain.
+	// away is set if the mail file is at another place of the domain.
 	away    bool
 	address string
 }
 
-// find looks up where a recipient's mail goes today.
+// find returns the current mail file of a recipient.
 func (s *Files) find(ctx context.Context, q *queue.Recipient, junk bool) (attempt, error) {
 	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
 	removed, server := false, note.UNID{}
@@ -204,12 +205,13 @@ func (s *Files) find(ctx context.Context, q *queue.Recipient, junk bool) (attemp
 	return a, nil
 }
 
-// elsewhere says that a mail file is a mate's alone.
+// elsewhere reports whether only mates have a mail file.
 func (s *Files) elsewhere(db note.DatabaseID) bool {
 	return s.mates != nil && s.mates.Elsewhere(db)
 }
 
-// away says that a recipient's mail file is at another place of the domain. One that is nobody's any more is dealt with here.
+// away reports whether a recipient's mail file is at another place of the domain. Recipients that no longer exist are
+// handled here.
 func (s *Files) away(ctx context.Context, q *queue.Recipient) bool {
 	if q.Target.IsZero() {
 		return false
@@ -222,24 +224,24 @@ func (s *Files) away(ctx context.Context, q *queue.Recipient) bool {
 	return err == nil && away
 }
 
-// awayNow says of mail servers that they are at another place.
+// awayNow returns a function that reports whether a mail server is at another place.
 func (s *Files) awayNow(ctx context.Context) func(note.UNID) bool {
 	return func(mailServer note.UNID) bool {
 		away, err := s.dir.Servers.Away(ctx, mailServer)
-		return err == nil && away // else the store is in trouble, which shows in the next step
+		return err == nil && away // an error means trouble with the store, which shows in the next step
 	}
 }
 
-// ours says that a recipient is to be delivered to here: also one that has come here from another place while the message
-// waited to be sent there.
+// ours reports whether a recipient is to be delivered to here. This includes a recipient that moved here from another
+// place while the message waited to be sent there.
 func (s *Files) ours(ctx context.Context, q *queue.Recipient) bool {
 	return q.State == queue.Pending || q.State == queue.Waiting && !q.Target.IsZero() && !s.away(ctx, q)
 }
 
-// Files delivers into mail files. A mail file may be here, at a mate, or at another place of the domain.
+// Files delivers to mail files. A mail file can be here, at a mate, or at another place of the domain.
 type Files struct {
 	store *store.Store
 	env   *env.Env
 	dir   *directory.Directory
-	mates Mates // nil: all mail files are here
+	mates Mates // nil if all mail files are here
 }

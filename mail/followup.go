@@ -15,17 +15,17 @@ import (
 	"doublet/wire/smtp"
 )
 
-// outgoing is a message that comes of another one: what is forwarded, a mailing list's copy, a
-// notice. It gets an entry of its own in mail.box, in the update that takes the other in charge.
+// outgoing is a message that another one causes: a forwarded message, a mailing list's copy, or a notice. It gets its
+// own entry in mail.box, in the update that accepts the first message.
 type outgoing struct {
 	composed *mailbox.Composed
 	entry    queue.Entry
-	// asks says that it depends on something that only the update finds out, which then sets due.
+	// asks is set if the update decides whether the message is sent. The update then sets due.
 	asks, due bool
 }
 
-// send adds a message to those that come of a batch. Its queue id follows from the message's and
-// what it is, so that depositing twice is doing it once. rows must not be empty.
+// send adds a message to those that a batch causes. Its queue ID is derived from the batch's ID and from what, so that
+// a repeated deposit has no effect. rows must not be empty.
 func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path, rows []queue.Recipient) (*outgoing, error) {
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
@@ -38,9 +38,9 @@ func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte,
 	return o, nil
 }
 
-// address makes the rows of mail.box that an address comes to: people here, members of groups,
-// addresses elsewhere. An address that is nobody's gives none, nor does a mailing list's: what comes of
-// a message is no post, and would get past its moderators.
+// address returns the recipients to which an address resolves: local people, members of groups, and remote addresses.
+// It returns none for an unknown address. It also returns none for a mailing list, because an automatic message would
+// bypass its moderators.
 func (s *followUps) address(ctx context.Context, address string, notify smtp.Notify) ([]queue.Recipient, error) {
 	t, err := s.dir.Names.Resolve(ctx, address)
 	switch {
@@ -65,7 +65,7 @@ func (s *followUps) address(ctx context.Context, address string, notify smtp.Not
 	return rowsOf(&x, address, notify), nil
 }
 
-// rowsOf are the rows of an expansion. address stands for those who are people here.
+// rowsOf returns the recipients of an expansion. Local people get the address address.
 func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []queue.Recipient {
 	rows := make([]queue.Recipient, 0, len(x.Recipients)+len(x.Outside))
 	for i := range x.Recipients {
@@ -78,7 +78,7 @@ func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []queue.
 	return rows
 }
 
-// notice writes the head of a message of the server's own, behind which comes its text.
+// notice holds the header and the text of a message from the server itself.
 type notice struct {
 	from, fromName, to string
 	subject            string
@@ -88,7 +88,7 @@ type notice struct {
 	text               string
 }
 
-// compose writes a notice with the null return path. Text that is not ASCII goes as 8bit UTF-8.
+// compose returns a notice with the null return path. Non-ASCII text is sent as 8bit UTF-8.
 func (s *followUps) compose(n *notice) []byte {
 	var b strings.Builder
 	line := func(parts ...string) {
@@ -128,10 +128,10 @@ func (s *followUps) compose(n *notice) []byte {
 	return []byte(b.String())
 }
 
-// maxLine is RFC 5322 section 2.1.1's, in bytes, less the line end.
+// maxLine is the maximum line length in bytes without the line end (RFC 5322 section 2.1.1).
 const maxLine = 998
 
-// writeBounded writes a line of text, cut between characters where it is too long for one.
+// writeBounded writes a line of text. It splits overlong lines between characters.
 func writeBounded(line writeLine, l string) {
 	for len(l) > maxLine {
 		n := maxLine
@@ -149,12 +149,12 @@ func writeBounded(line writeLine, l string) {
 
 const nullReturnPath = "Return-Path: <>\r\n"
 
-// writeLine writes the parts of a line and its end.
+// writeLine writes a line from parts, and its end.
 type writeLine func(parts ...string)
 
 var nullPath smtp.Path
 
-// followUps makes messages that come of other messages.
+// followUps creates the messages that other messages cause.
 type followUps struct {
 	env      *env.Env
 	dir      *directory.Directory

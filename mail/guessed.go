@@ -11,16 +11,17 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Guesses are wrong codes of a person's second factor that were given with the right password.
+// Guesses describes wrong second-factor codes that were given together with the right password.
 type Guesses struct {
-	// From is the address of the last one, "" where it is not known.
+	// From is the client address of the last one, "" if unknown.
 	From string
-	// Locked says that further codes are refused for a while.
+	// Locked is set if further codes are rejected for a while.
 	Locked bool
 }
 
-// TellOfGuesses mails a person that somebody has their password and tries codes of their second factor. Two such messages of
-// one day (UTC) are one, whichever members of a cluster make them. Whoever has no address is told at the next sign-in alone.
+// TellOfGuesses warns a person by mail that someone knows their password and is trying second-factor codes. A person
+// gets at most one such message per day (UTC), even from several members of a cluster. A person without a local address
+// sees the warning only at the next sign-in.
 func TellOfGuesses(ctx context.Context, s *Depositor, p *directory.Person, g Guesses) error {
 	address := p.InternetAddress
 	to, err := smtp.ParsePath(address)

@@ -11,9 +11,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// stamped puts the fields of this hop before a message: one block, the same for all recipients.
-// It uses the room before the message where there is some. The second result is the length of the
-// Return-Path field.
+// stamped puts the fields of this hop before a message, as one block for all recipients. It uses the memory before the
+// message if there is room. returnPath is the length of the Return-Path field.
 //
 // Implements: RFC 5321 §4.4 Trace information
 func (s *Depositor) stamped(ctx context.Context, sub *Submission) (raw []byte, returnPath int, err error) {
@@ -37,16 +36,16 @@ func (s *Depositor) stamped(ctx context.Context, sub *Submission) (raw []byte, r
 	return fields.PutBefore(h, sub.Head, sub.Message), returnPath, nil
 }
 
-// privateFields tells which fields of a submission do not leave its writer: Bcc, which is for their eyes; Return-Path, which came with
-// a delivery that is over; results of authentication in the name of this server, which it has not found. An ARC set with such results
-// is not this server's either, and a chain that lacks a field is broken: then all of it goes.
+// privateFields returns a function that reports which fields are removed from a submission: Bcc; Return-Path, which
+// belongs to an earlier delivery; and authentication results in the name of this server, which it did not produce. If
+// an ARC set contains such results, the whole chain is removed, because a chain with a missing field is broken.
 //
 // Implements: RFC 8601 §5 Removing existing header fields from submissions
 func privateFields(message []byte, host string) func(mime.HeaderField) bool {
 	chain := false
 	for f := range mime.Fields(message) {
 		if f.Is("ARC-Authentication-Results") {
-			_, results, _ := bytes.Cut(f.Value, []byte(";")) // behind the instance
+			_, results, _ := bytes.Cut(f.Value, []byte(";")) // after the instance
 			chain = chain || speaksFor(string(results), host)
 		}
 	}
@@ -63,19 +62,19 @@ func privateFields(message []byte, host string) func(mime.HeaderField) bool {
 	}
 }
 
-// speaksFor says that results of authentication are in a server's name, or in one that cannot be read.
+// speaksFor reports whether authentication results name a server as their author, or name none that can be read.
 func speaksFor(results, host string) bool {
 	id, ok := verify.AuthservID(results)
 	return !ok || strings.EqualFold(strings.TrimSuffix(id, "."), strings.TrimSuffix(host, "."))
 }
 
-// onChain says that a field is of an ARC set.
+// onChain reports whether a field belongs to an ARC set.
 func onChain(f mime.HeaderField) bool {
 	return len(f.Name) > 4 && strings.EqualFold(string(f.Name[:4]), "ARC-")
 }
 
-// appendReceived adds the Received field. A recipient is named only where there is one: nobody is
-// to learn from it of the others.
+// appendReceived appends the Received field. It names the recipient only if there is just one, so that recipients do
+// not learn of each other.
 //
 // Implements: RFC 6710 §4.1 PRIORITY clause of the Received field
 func (s *Depositor) appendReceived(h []byte, sub *Submission) []byte {

@@ -12,19 +12,19 @@ import (
 	"doublet/wire/smtp"
 )
 
-// journal writes into the log when a message is taken in charge or refused, and what became of it afterwards: lines with the same
-// queue id. What is delivered while its sender waits has one line.
+// journal logs when a message is accepted or rejected, and later the outcome, in lines with the same queue ID. A
+// message that is delivered immediately has one line.
 type journal struct {
 	env *env.Env
 	off bool
 }
 
-// Bounds of the lines.
+// Limits of the lines.
 const (
-	journalTo = 5 // recipients that are named
+	journalTo = 5 // recipients named in a line
 )
 
-// arrived logs what Deposit has done with a message.
+// arrived logs the result of Deposit.
 func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time, err error) {
 	if j.off || !j.env.Log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -66,7 +66,7 @@ func cmpError(first, then error) error {
 	return then
 }
 
-// recipients names the first recipients.
+// recipients returns the first recipients.
 func (j *journal) recipients(list []Recipient) string {
 	if len(list) == 1 {
 		return fields.Logged(list[0].To.String())
@@ -100,14 +100,14 @@ func (sub *Submission) verdict() string {
 	return "unchecked"
 }
 
-// outcomeOf names the outcome of a message.
+// outcomeOf returns the outcome of a message.
 func outcomeOf(sub *Submission, b *batch, results []error, err error) string {
 	var reply *smtp.Reply
 	switch {
 	case errors.As(err, &reply) && reply.Code >= 500:
 		return "refused"
 	case err != nil:
-		return "deferred" // the client keeps it
+		return "deferred" // the client keeps the message
 	case sub.Hold != "":
 		return "held"
 	case b == nil:

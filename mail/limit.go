@@ -16,14 +16,14 @@ import (
 	"doublet/wire/mime"
 )
 
-// RoleBulk is the role of those who may send as much as they want.
+// RoleBulk is the role of people without sending limits.
 const RoleBulk = "Bulk Sender"
 
-// limits counts what people send to other domains: a day begins at midnight UTC. A restart takes
-// nothing back where there is a Keep, but for what a power cut takes of it.
+// limits counts the messages that people send to other domains per day (UTC). With a Keep, the counts persist across
+// restarts, except for the last second before a power failure.
 type limits struct {
 	env *env.Env
-	// messages and recipients are the limits of a day, 0 for none.
+	// messages and recipients are the limits per day; 0 means no limit.
 	messages, recipients int
 	keep                 *keep.Table
 	exceeded             *stat.Counter
@@ -35,7 +35,8 @@ type limits struct {
 
 type sendCount struct{ messages, recipients int }
 
-// admit counts a message of a person to so many recipients elsewhere, if that is within the limits.
+// admit counts a message of a person with a number of remote recipients. It returns false, and counts nothing, if that
+// exceeds a limit.
 func (s *limits) admit(who *note.Who, recipients int) bool {
 	if recipients == 0 || who == nil || who.System || s.messages <= 0 && s.recipients <= 0 || slices.Contains(who.Roles, RoleBulk) {
 		return true
@@ -60,7 +61,7 @@ func (s *limits) admit(who *note.Who, recipients int) bool {
 	return true
 }
 
-// recall takes in what was counted today before the server started.
+// recall reads the counts of today from before the restart.
 func (s *limits) recall(ctx context.Context) error {
 	if s.keep == nil {
 		return nil
@@ -79,11 +80,11 @@ func (s *limits) recall(ctx context.Context) error {
 	})
 }
 
-// today is the number of the day.
+// today returns the number of the current day.
 func (s *limits) today() int64 { return s.env.Clock.Now().Unix() / int64(24*time.Hour/time.Second) }
 
-// outwards completes an entry some of whose recipients are of other domains, from the message's
-// header, and says whether its submitter may send that much.
+// outwards completes the entry of a batch that goes to mail.box, from the message's header. It reports whether the
+// submitter's limits allow the message.
 func (s *Depositor) outwards(sub *Submission, b *batch) bool {
 	if len(b.later) == 0 {
 		return true
@@ -106,8 +107,8 @@ func (s *Depositor) outwards(sub *Submission, b *batch) bool {
 	return true
 }
 
-// urgencyOf is the place in the queue of a priority from -9 to 9. What the envelope asks for goes before
-// what the header says.
+// urgencyOf returns the position in the queue for a priority from -9 to 9. The priority of the envelope has precedence
+// over the header.
 //
 // Implements: RFC 6710 §4.3 MT-PRIORITY as the order in the queue
 func urgencyOf(priority int8) queue.Urgency {
@@ -120,7 +121,7 @@ func urgencyOf(priority int8) queue.Urgency {
 	return queue.Normal
 }
 
-// headerWords reads the urgency and the Message-ID of a message.
+// headerWords returns the urgency and the Message-ID in a message's header.
 //
 // Implements: RFC 2156 §5.3.6 Importance and Priority as the order in the queue
 func headerWords(message []byte) (u queue.Urgency, id string) {

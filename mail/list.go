@@ -15,12 +15,12 @@ import (
 	"doublet/wire/smtp"
 )
 
-// posting is a message on its way to a mailing list.
+// posting is a message to a mailing list.
 type posting struct {
 	group directory.Group
-	// hold says why the moderators are asked first, empty when the message goes out at once.
+	// hold is why the message waits for the moderators. It is empty if the message is sent at once.
 	hold string
-	// strange says that nothing is known of the policy of the author's domain.
+	// strange is set if the policy of the author's domain is unknown.
 	strange bool
 }
 
@@ -30,12 +30,12 @@ var (
 	replyNoOwner  = smtp.NewReply(550, 5, 2, 4, "The list has no owner")
 )
 
-// listIdentifier is the list's in List-Id: its address with a dot for the @.
+// listIdentifier returns the identifier for List-Id: the list's address with a dot for the @.
 func listIdentifier(g *directory.Group) string {
 	return strings.ToLower(strings.Replace(g.InternetAddress, "@", ".", 1))
 }
 
-// part is an address of the list: "owner" gives list-owner@domain.
+// part returns an auxiliary address of the list: "owner" gives list-owner@domain.
 func part(g *directory.Group, word string) smtp.Path {
 	at := strings.LastIndexByte(g.InternetAddress, '@')
 	if at < 0 {
@@ -44,8 +44,8 @@ func part(g *directory.Group, word string) smtp.Path {
 	return smtp.Path{Local: g.InternetAddress[:at] + "-" + word, Domain: g.InternetAddress[at+1:]}
 }
 
-// list takes a message for a mailing list. What the list has sent itself and what programs answer
-// is refused: it would go round.
+// list accepts a message for a mailing list. It rejects messages that the list itself has sent, and automatic replies,
+// because they would loop.
 func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *R
 	return nil
 }
 
-// mayPost says why the moderators of a list are to be asked about a message; empty if they are not.
+// mayPost returns the reason to hold a message for the moderators, or "" if none applies.
 func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *fields.Facts) (string, error) {
 	author := h.AuthorPath()
 	id, err := s.authorID(ctx, sub, author)
@@ -87,15 +87,15 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients, func(m directory.Recipient) bool { return m.ID == id }) ||
 			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
 	}
-	// Anybody may write a name into From: who it is has to be proven. Where nobody looks into it (verification
-	// is off, a relay of one's own), it is enough for members that nothing speaks against it.
+	// Anyone can forge From, so the author has to be authenticated. If messages are not checked (verification is off,
+	// or an exempt relay), it is enough for members that nothing indicates forgery.
 	known, proven := sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven
 	if sub.Submitter != nil {
 		right, err := s.dir.Names.SendRight(ctx, sub.Submitter.Who, author.String())
 		if err != nil {
 			return "", err
 		}
-		known = right != directory.SendNever // they send somebody else's message again
+		known = right != directory.SendNever // otherwise they resend someone else's message
 		proven = known
 	}
 	if proven && sub.Hold == "" {
@@ -125,8 +125,8 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 	return "its author is no member", nil
 }
 
-// authorID is who the author is in the directory, zero for strangers, and for an address of ours
-// that nothing has proven.
+// authorID returns the directory ID of the author. It is zero for unknown authors, and for unauthenticated messages
+// with a local address.
 func (s *Lists) authorID(ctx context.Context, sub *Submission, author smtp.Path) (note.UNID, error) {
 	if sub.Submitter == nil && !sub.Proven || author.IsNull() {
 		return note.UNID{}, nil
@@ -138,12 +138,12 @@ func (s *Lists) authorID(ctx context.Context, sub *Submission, author smtp.Path)
 	case err != nil:
 		return note.UNID{}, err
 	case t.Kind == directory.TargetGroup && sub.Submitter != nil:
-		return sub.Submitter.Who.Person, nil // who may write for a group is still who they are
+		return sub.Submitter.Who.Person, nil // a person who may write for a group keeps their own ID
 	}
 	return t.ID, nil
 }
 
-// post sends a message to a list, or keeps it for the moderators.
+// post sends a message to a list, or holds it for the moderators.
 func (s *Lists) post(ctx context.Context, sub *Submission, b *batch, p *posting, rest []byte) error {
 	if p.hold != "" {
 		return s.holdPost(ctx, b, p, sub.From, rest)
@@ -151,16 +151,15 @@ func (s *Lists) post(ctx context.Context, sub *Submission, b *batch, p *posting,
 	return s.distribute(ctx, b, p, sub.AuthorPolicy, rest)
 }
 
-// maxPersonal is how many members elsewhere get a copy of their own, with a link that ends their
-// membership and a return path that names them, and maxPersonalBytes how large the copies may be
-// together. Above, all share one copy.
+// maxPersonal is the maximum number of remote members that get individual copies, with an unsubscribe link and a return
+// path that names the member. maxPersonalBytes is the maximum total size of the copies. Above a limit, all members
+// share one copy.
 const (
 	maxPersonal      = 500
 	maxPersonalBytes = 32 << 20
 )
 
-// distribute makes the list's copies of a message: one that all members here share, and one for each
-// member elsewhere.
+// distribute creates the copies for a list's members: one for all local members, and one for each remote member.
 func (s *Lists) distribute(ctx context.Context, b *batch, p *posting, policy string, rest []byte) error {
 	g := &p.group
 	x, err := s.dir.Names.Expand(ctx, []directory.Target{{Kind: directory.TargetGroup, ID: g.ID}})
@@ -205,7 +204,7 @@ func (s *Lists) distribute(ctx context.Context, b *batch, p *posting, policy str
 	return err
 }
 
-// membersForward puts the addresses to which members have their mail forwarded in their place.
+// membersForward replaces members that forward their mail by their forwarding addresses.
 func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) error {
 	var also directory.Expansion
 	out := x.Recipients[:0]
@@ -251,7 +250,7 @@ func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) erro
 	return nil
 }
 
-// listPart takes a message for one of the addresses that a list has beside its own.
+// listPart accepts a message for one of the auxiliary addresses of a list.
 func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
 	if err != nil {
@@ -291,7 +290,7 @@ func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, 
 	return nil
 }
 
-// owners are a list's owners, else the administrator.
+// owners returns the owners of a list, or else postmaster.
 func (s *Lists) owners(ctx context.Context, g *directory.Group) (directory.Expansion, error) {
 	x, err := s.dir.Names.ExpandMembers(ctx, g.List.Owners)
 	if err != nil || len(x.Recipients)+len(x.Outside) > 0 {
@@ -307,7 +306,7 @@ func (s *Lists) owners(ctx context.Context, g *directory.Group) (directory.Expan
 	return s.dir.Names.Expand(ctx, []directory.Target{t})
 }
 
-// Lists is what mailing lists do with messages, and how members leave them.
+// Lists processes messages to mailing lists, and unsubscriptions.
 type Lists struct {
 	env    *env.Env
 	dir    *directory.Directory

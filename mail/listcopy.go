@@ -10,14 +10,13 @@ import (
 	"doublet/wire/smtp"
 )
 
-// listCopy is a message as a mailing list sends it: head and tail, between which stands what differs
-// from member to member.
+// listCopy is a message in the form for a list's members. Fields that differ between members go before head and tail.
 type listCopy struct {
 	s     *Lists
 	group *directory.Group
-	head  []byte // List- fields and others that are the list's
-	tail  []byte // the message's own header, less what the list replaces, and the body
-	// rewritten says that From is the list's.
+	head  []byte // the list's own fields, such as List-Id
+	tail  []byte // the message's header without replaced fields, and the body
+	// rewritten is set if From has the list's address.
 	rewritten bool
 }
 
@@ -29,14 +28,15 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
 	h := fields.ReadFacts(header)
-	local, _ := s.dir.Domains.IsLocal(ctx, h.Author.Host) // what cannot be known is somebody else's
+	local, _ := s.dir.Domains.IsLocal(ctx, h.Author.Host) // an unknown domain counts as foreign
 	rewrite := false
 	switch g.List.Rewrite {
 	case "always":
 		rewrite = true
 	case "never":
 	default:
-		// We sign what is from a domain of ours; of others, DMARC lets only their own servers send.
+		// This server signs mail from local domains. For foreign domains with a strict DMARC policy, only their own
+		// servers may send.
 		rewrite = !local && (strange || policy == "reject" || policy == "quarantine")
 	}
 	c := &listCopy{s: s, group: g, rewritten: rewrite}
@@ -83,8 +83,8 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 	return c
 }
 
-// replaced says that a field of the message is not on the list's copies: it asks for something of
-// each who gets it, or the list has its own.
+// replaced reports whether a field of the message is left out of the list's copies: it requests an action from each
+// reader, or the list sets its own.
 func replaced(f mime.HeaderField, from, replyTo, subject bool) bool {
 	switch {
 	case f.Is("From"):
@@ -100,7 +100,7 @@ func replaced(f mime.HeaderField, from, replyTo, subject bool) bool {
 	return len(f.Name) > 5 && strings.EqualFold(string(f.Name[:5]), "List-")
 }
 
-// foldable is text of one line that is folded where it is too long.
+// foldable returns a one-line text, encoded and folded if it is too long.
 func foldable(s string) string {
 	if len(s) <= 900 {
 		return fields.OneLine(s)
@@ -108,7 +108,7 @@ func foldable(s string) string {
 	return fields.Encode(mime.DecodeWords(s))
 }
 
-// bytes is a copy, and the length of its Return-Path field. link is the member's own.
+// bytes returns a copy, and the length of its Return-Path field. link is the member's unsubscribe link.
 //
 // Implements: RFC 8058 §3 One-click unsubscribe
 func (c *listCopy) bytes(from smtp.Path, link string) ([]byte, int) {

@@ -14,7 +14,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// routeOne does all that is due for one entry, and says when there is something again.
+// routeOne does all due work for one entry, and returns the time of the next work.
 func (s *Router) routeOne(ctx context.Context, k queue.Key) (time.Time, error) {
 	j := &job{s: s, key: k}
 	defer j.release()
@@ -40,10 +40,10 @@ func (s *Router) routeOne(ctx context.Context, k queue.Key) (time.Time, error) {
 	}
 }
 
-// errBusy says that an entry is on its way to somebody, and is to be looked at later.
+// errBusy means that an entry is being sent, and is to be checked again later.
 var errBusy = errors.New("mail: the entry is being sent")
 
-// job is the work on one entry: its message is read and prepared once.
+// job is the work on one entry. The message is read and composed only once.
 type job struct {
 	s        *Router
 	key      queue.Key
@@ -68,7 +68,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	return j.composed, err
 }
 
-// step does one update's work on an entry: a piece of its recipients, or else its reports.
+// step does the work of one update on an entry: a part of its recipients, or its reports.
 func (j *job) step(ctx context.Context, e *queue.Entry) error {
 	if e.Dead {
 		return j.s.reports.bin(ctx, e)
@@ -88,7 +88,7 @@ func (j *job) step(ctx context.Context, e *queue.Entry) error {
 	return j.s.reportDelay(ctx, e)
 }
 
-// piece picks the recipients that are due, at most as many as one update takes.
+// piece returns the due recipients, at most as many as one update takes.
 func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 	now := j.s.env.Clock.Now()
 	var out []attempt
@@ -98,7 +98,7 @@ func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 			continue
 		}
 		if q.State == queue.Waiting && j.s.underway(j.key) {
-			return nil, errBusy // a server that had the mail file before may be taking it
+			return nil, errBusy // the server that had the mail file before may be accepting the message
 		}
 		a, err := j.s.files.find(ctx, q, e.Junk)
 		if err != nil {
@@ -111,7 +111,8 @@ func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 	return out, nil
 }
 
-// deliver tries a piece. If one mail file spoils it, smaller pieces are tried, down to the one.
+// deliver delivers to a part of the recipients. If one mail file makes the update fail, it halves the part until only
+// that recipient is left.
 func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	if err := j.hand(ctx, e, piece); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 			continue
 		}
 		if piece[0].reply != nil {
-			return err // it was not that mail file, then
+			return err // the mail file is not the cause
 		}
 		j.s.env.Log.Error("mail: delivery failed", "id", e.ID.String(), "database", piece[0].database.String(), "err", err)
 		piece[0].reply = replyTrouble
@@ -189,7 +190,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	return err
 }
 
-// attempt delivers to one recipient of an entry under change, and writes down what came of it.
+// attempt delivers to one recipient within an update, and records the outcome in the entry.
 func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (trace.Hop, error) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
@@ -241,7 +242,7 @@ func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *a
 	return hop, nil
 }
 
-// expired gives up on a recipient when it was tried for long enough.
+// expired returns the final reply if the retry time of a recipient has passed.
 func (s *Router) expired(e *queue.Entry, reply *smtp.Reply) (*smtp.Reply, bool) {
 	keep, last := s.opt.KeepOther, replyExpired
 	if reply == replyQuota {
@@ -253,16 +254,16 @@ func (s *Router) expired(e *queue.Entry, reply *smtp.Reply) (*smtp.Reply, bool) 
 	return last, true
 }
 
-// matesPause is how long a delivery that no mate has taken waits: a mail file whose server died has another home within
-// seconds.
+// matesPause is the delay of a retry after no mate accepted a delivery. If the server of a mail file dies, another home
+// is elected within seconds.
 const matesPause = 5 * time.Second
 
-// matesWithin is how long a mate may take.
+// matesWithin is the time limit for a delivery by a mate.
 const matesWithin = time.Minute
 
 var replyMates = smtp.NewReply(451, 4, 4, 1, "No server that has the mail file answers now")
 
-// hand has mates deliver to those recipients of a piece whose mail files are theirs.
+// hand lets mates deliver to the recipients whose mail files only mates have.
 func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	for i := range piece {
 		a := &piece[i]

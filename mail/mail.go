@@ -1,7 +1,9 @@
-// Package mail takes messages in and brings them where they go: into the mail files of local
-// recipients in one commit, or, for whoever could not be in it, into mail.box, from where the
-// router delivers, retries and reports. mail.box is a database like any other; its notes share the
-// message with the notes of those who have it already.
+// Package mail accepts messages and delivers them. Messages for local recipients go into their mail files in one
+// commit. For all other recipients they go to mail.box, from which the router delivers, retries and reports. mail.box
+// is an ordinary database; its notes share the stored message with the notes of recipients that already have it.
+//
+// The home of a database is its primary replica. A mate is another member of the cluster. A place is a site of the
+// domain with its own servers.
 package mail
 
 import (
@@ -21,57 +23,54 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Options are the settings of the room; zero values take the defaults.
+// Options are the settings. Zero values mean the defaults.
 type Options struct {
 	// Hostname is the server's name in trace fields and reports (default "localhost").
 	Hostname string
-	// MaxLocal is how many mail files one commit writes to (256), MaxBatch its greatest size in
-	// bytes (4 MB). What is more is acknowledged in mail.box and delivered in pieces.
+	// MaxLocal is the maximum number of mail files in one commit (256), and MaxBatch its maximum size in bytes (4 MB).
+	// A larger delivery is accepted into mail.box and delivered in parts.
 	MaxLocal int
 	MaxBatch int
-	// RetryFirst and RetryMax bound the time between two attempts, which doubles (5 min, 4 h).
+	// RetryFirst and RetryMax are the first and the longest retry interval; the interval doubles (5 min, 4 h).
 	RetryFirst, RetryMax time.Duration
-	// KeepOverQuota is how long a full mail file is tried (1 day: it is full until its owner acts,
-	// and the sender should know); KeepOther how long one that is out of service (5 days, RFC 5321
-	// section 4.5.4.1).
+	// KeepOverQuota is the retry time for a full mail file (1 day: only its owner can change that, and the sender
+	// should know soon). KeepOther is the retry time for other failures (5 days, RFC 5321 section 4.5.4.1).
 	KeepOverQuota, KeepOther time.Duration
-	// ReturnFull is up to which size in bytes a report returns the whole message if the sender did
-	// not say how much (64 KB), ReturnMax if the sender asked for it (1 MB).
+	// ReturnFull is the maximum size in bytes of a message that a report returns completely if the sender did not
+	// specify RET (64 KB). ReturnMax is the maximum if the sender asked for the full message (1 MB).
 	ReturnFull, ReturnMax int
-	// URL is where the server's web door is reached from everywhere, "https://mail.example.com": for
-	// the links of mailing lists. Without it they have none.
+	// URL is the public address of the web server, "https://mail.example.com", for unsubscribe links of mailing lists.
+	// Without it there are no links.
 	URL string
-	// Mailer sends mail elsewhere. Without one it waits in mail.box.
+	// Mailer connects to remote servers. If it is nil, remote mail waits in mail.box.
 	Mailer Mailer
-	// Mates take deliveries into mail files that are not here; nil: all are here.
+	// Mates deliver to mail files that are not here; nil means that all are here.
 	Mates Mates
-	// Signer signs what is sent; nil: nothing is signed.
+	// Signer signs outgoing mail; nil disables signing.
 	Signer Signer
-	// Sealer seals mail of strangers that goes on; nil: nothing is sealed.
+	// Sealer adds ARC seals to forwarded mail; nil disables sealing.
 	Sealer Sealer
-	// Smarthost takes the mail of all domains that have no route in the directory, if it names a
-	// host.
+	// Smarthost is the route for all domains without a route in the directory, if it names a host.
 	Smarthost directory.RouteFields
-	// Boxes is how many mail.box databases new messages are spread over (1, at most MaxBoxes).
+	// Boxes is the number of mail.box databases for new messages (1, at most queue.MaxBoxes).
 	Boxes int
-	// Connections is how many servers are spoken to at once (200), PerDestination how many
-	// connections go to one destination (20), PerConnection how many messages go over one (200),
-	// IdleTimeout how long one is kept for more (5 s).
+	// Connections is the maximum number of connections to remote servers (200), and PerDestination that to one
+	// destination (20). PerConnection is the maximum number of messages over one connection (200). IdleTimeout is how
+	// long an idle connection is kept (5 s).
 	Connections, PerDestination, PerConnection int
 	IdleTimeout                                time.Duration
-	// DelayReport is after how long a sender is told that a message is still under way (4 h);
-	// below 0: never.
+	// DelayReport is the age of a waiting message at which its sender is notified of the delay (4 h); below 0: never.
 	DelayReport time.Duration
 	// KeepDead is how long a message is kept that can neither be delivered nor returned (30 days).
 	KeepDead time.Duration
-	// MessagesPerDay and RecipientsPerDay bound what one person sends to other domains in a day; 0
-	// is no bound. People with the role RoleBulk have none.
+	// MessagesPerDay and RecipientsPerDay limit the mail of one person to other domains per day; 0 means no limit.
+	// People with the role RoleBulk have no limit.
 	MessagesPerDay, RecipientsPerDay int
-	// Keep is where the counts of the day outlive a restart; nil: nowhere.
+	// Keep persists the daily counts across restarts; nil means that they are not persisted.
 	Keep *keep.Table
-	// KeepTrace is for how long it is remembered where messages went (7 days); below 0: not at all.
+	// KeepTrace is how long the trace of messages is kept (7 days); below 0: no trace.
 	KeepTrace time.Duration
-	// Quiet leaves out of the log what becomes of messages.
+	// Quiet disables log lines about messages.
 	Quiet bool
 	Stats *stat.Tree
 }
@@ -108,42 +107,42 @@ func setDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
-// Service composes the parts of the room. Each may be called from any goroutine.
+// Service combines the parts of the package. Each part may be called from any goroutine.
 type Service struct {
-	// Queue holds mail.box, Trace remembers where messages went.
+	// Queue is mail.box, Trace the record of the messages' paths.
 	Queue *queue.Queue
 	Trace *trace.Trace
-	// Deposits takes messages in charge, Lists knows the mailing lists, Moderation decides on messages that are held.
+	// Deposits accepts messages, Lists processes mailing lists, and Moderation decides on held messages.
 	Deposits   *Depositor
 	Lists      *Lists
 	Moderation *Moderation
-	// Files delivers into mail files, SRS reads and rewrites senders of forwarded mail.
+	// Files delivers to mail files. SRS rewrites the senders of forwarded mail.
 	Files *Files
 	SRS   *SRS
-	// Scheduled keeps messages until the time that their senders gave them.
+	// Scheduled holds messages until the time that their senders chose.
 	Scheduled *Scheduler
-	// Router delivers, sends and reports what waits in mail.box.
+	// Router delivers, sends and reports the messages in mail.box.
 	Router *Router
 }
 
-// Signer makes signatures: mail/sign has one. Header returns header fields to go before the
-// message, whole lines, or nothing where none are to be made for the author's domain.
+// Signer creates DKIM signatures. mail/sign implements it. Header returns complete header fields to put before the
+// message, or nil if the author's domain has no keys.
 type Signer interface {
 	Header(ctx context.Context, fromDomain string, message []byte) ([]byte, error)
 }
 
-// Sealer makes ARC sets: mail/sign has one. Seal returns header fields to go before fields and message, whole lines,
-// or nothing where no set is to be made. host is Entry.Checker.
+// Sealer creates ARC sets. mail/sign implements it. Seal returns complete header fields to put before fields and
+// message, or nil if no set applies. host is queue.Entry.Checker.
 type Sealer interface {
 	Seal(ctx context.Context, domain, host string, fields, message []byte) ([]byte, error)
 }
 
-// Mailer makes connections to other mail servers: mail/outbound has one.
+// Mailer connects to other mail servers. mail/outbound implements it.
 type Mailer interface {
 	Connect(ctx context.Context, t *outbound.Target) (*outbound.Session, *outbound.Failure)
 }
 
-// Open opens mail.box and what belongs to it, and creates them in a store that has none.
+// Open opens mail.box and the related databases, and creates them in a new store.
 func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, o Options) (*Service, error) {
 	o.fill()
 	svc := &Service{}
@@ -167,9 +166,10 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 	return svc, nil
 }
 
-// Vacate is called before the home of a mail.box, or of an outbox, is handed to another server. It returns when nothing
-// of it is under way here any more, and nothing is begun until resume is called, however the move went. For other
-// databases it does nothing. An error means that something takes longer than ctx lasts; then the home must stay.
+// Vacate must be called before the home of a mail.box or an outbox is handed over to another server. When it returns,
+// no work on the database is in progress here, and none begins until resume is called, whether the move succeeded or
+// not. It does nothing for other databases. An error means that some work does not end before ctx; then the home must
+// stay.
 func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
 	if resume, mine, err := s.Scheduled.outbox.vacate(ctx, db); mine {
 		return resume, err
@@ -177,22 +177,22 @@ func (s *Service) Vacate(ctx context.Context, db note.DatabaseID) (resume func()
 	return s.Router.Vacate(ctx, db)
 }
 
-// Take delivers what a mate hands on. It returns when the message is durable here.
+// Take delivers a message that a mate hands over. It returns when the message is durable here.
 func (s *Service) Take(ctx context.Context, h *Handed, raw []byte) error {
 	return s.Deposits.Take(ctx, h, raw)
 }
 
-// RecallHere takes a message back that waits for its time in an outbox of this server, for a mate.
+// RecallHere recalls a message from an outbox of this server, for a mate.
 func (s *Service) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
 	return s.Scheduled.RecallHere(ctx, id)
 }
 
-// DeliveredTo reports, for a mate, that this server has delivered a message to a person.
+// DeliveredTo reports, for a mate, whether this server has delivered a message to a person.
 func (s *Service) DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error) {
 	return s.Deposits.DeliveredTo(ctx, person, message)
 }
 
-// The replies that recipients are refused with, at the door or in a report.
+// Replies that reject recipients, in the session or in a report.
 var (
 	replyNoUser   = smtp.NewReply(550, 5, 1, 1, "No such user here")
 	replyNoFile   = smtp.NewReply(550, 5, 2, 1, "The recipient has no mail file")
@@ -213,7 +213,7 @@ var (
 	replyManyHead = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 )
 
-// Join has the server, as the member of a cluster with this name, keep what waits in databases of its own.
+// Join makes this server a cluster member with the given name, with its own mail.box and outbox databases.
 func (s *Service) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	if err := s.Scheduled.joinOutbox(server, name, known); err != nil {
 		return err

@@ -12,36 +12,39 @@ import (
 	"doublet/store"
 )
 
-// Mates are the other servers of a cluster: they take deliveries into mail files of which there is no replica here. Until one
-// has, the message waits in mail.box.
+// Mates are the other members of the cluster. They deliver to mail files that have no replica here. Until one has
+// delivered, the message waits in mail.box.
 type Mates interface {
-	// Elsewhere says that the mail file, which is not here, is not to be made here either.
+	// Elsewhere reports whether a missing mail file exists on mates, so that it must not be created here.
 	Elsewhere(db note.DatabaseID) bool
-	// Deliver returns when a message is durable in a replica of the mail file. An error that wraps
-	// mailbox.ErrOverQuota is the mail file's; after any other it may be tried again, also where it was delivered.
+	// Deliver returns when a message is durable in a replica of the mail file. An error that wraps mailbox.ErrOverQuota
+	// comes from the mail file. After any other error the call may be repeated, even if the message was delivered.
 	Deliver(ctx context.Context, h *Handed, raw []byte) error
-	// Recall asks those that live to take a message back that waits for its time: what the one says whose word counts, Elsewhere
-	// where some know it and its home is not reached, None where nobody knows it.
+	// Recall asks the live mates to recall a scheduled message. It returns the decision of its home. If the home is not
+	// reachable, but a mate knows the message, it returns RecalledElsewhere. If no mate knows it, it returns
+	// RecalledNone.
 	Recall(ctx context.Context, id note.UNID) Recalled
-	// Delivered asks those that have a mail file whether they have delivered a message to a person, as Service.DeliveredTo does.
+	// Delivered asks the mates that have a mail file whether they delivered a message to a person, as
+	// Service.DeliveredTo does.
 	Delivered(ctx context.Context, db note.DatabaseID, person note.UNID, message []byte) (bool, error)
 }
 
-// Handed is a delivery that a mate makes. Under the same ID and recipient it is made once.
+// Handed is a delivery for a mate. It is made only once per ID and recipient.
 type Handed struct {
-	ID       note.UNID // the queue id
+	ID       note.UNID // queue ID
 	Date     time.Time
-	Person   note.UNID // the recipient
+	Person   note.UNID // recipient
 	Kind     directory.TargetKind
 	Database note.DatabaseID
-	// Always says that the mail arrives whatever the quota, Junk that it goes to the folder for junk.
+	// Always ignores the quota. Junk delivers to the junk folder.
 	Always, Junk bool
 }
 
-// Take delivers what a mate hands on. It returns when the message is durable here.
+// Take delivers a message that a mate hands over. It returns when the message is durable here.
 func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson && !s.files.elsewhere(h.Database) {
-		// Brought in bulk, or their making was cut short: the server that leads the directory makes it.
+		// After a bulk import, or if the creation was interrupted. The server that leads the directory creates the mail
+		// file.
 		if err := s.dir.People.EnsureMailFile(ctx, h.Person); err != nil {
 			return err
 		}

@@ -16,15 +16,15 @@ import (
 	"doublet/wire/smtp"
 )
 
-// ErrModerated says that a message in mail.box waits for a list's moderators, and for nothing else.
+// ErrModerated means that a message in mail.box waits for a list's moderators, so that only they can release it.
 var ErrModerated = errors.New("mail: the message waits for the moderators of a list: approve or reject it")
 
-// moderated reports that an entry is a message held for a list.
+// moderated reports whether an entry is a message held for a list.
 func moderated(e *queue.Entry) bool {
 	return e.Held && len(e.Recipients) == 1 && e.Recipients[0].Kind == directory.TargetGroup
 }
 
-// holdPost keeps a message for a list's moderators in mail.box, and tells them.
+// holdPost holds a message for a list's moderators in mail.box, and notifies them.
 func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Path, rest []byte) error {
 	g := &p.group
 	raw := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
@@ -71,7 +71,7 @@ type Post struct {
 	Subject      string
 }
 
-// Pending lists the messages that wait for moderators, of one list or of all where list is zero.
+// Pending returns the messages that wait for moderators: of one list, or of all lists if list is zero.
 func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error) {
 	var out []Post
 	err := s.queue.Each(ctx, func(e *queue.Entry) bool {
@@ -86,7 +86,7 @@ func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error
 	for i := range out {
 		raw, err := s.queue.Message(ctx, s.queue.KeyOf(&out[i].Entry), 64<<10)
 		if err != nil {
-			continue // the list is shown all the same
+			continue // show the message without author and subject
 		}
 		h := fields.ReadFacts(raw)
 		out[i].Author, out[i].Subject = h.AuthorPath().String(), mime.DecodeWords(h.Subject)
@@ -94,7 +94,7 @@ func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error
 	return out, nil
 }
 
-// Approve sends a message to its list that was held. Errors: ErrNotQueued.
+// Approve sends a held message to its list. Errors: queue.ErrNotQueued.
 func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 	e, raw, err := s.heldPost(ctx, id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 	return s.deposit.place(ctx, b)
 }
 
-// Reject drops a message that was held, and tells its author so if a reason is given.
+// Reject drops a held message, and notifies its sender if a reason is given.
 func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) error {
 	e, raw, err := s.heldPost(ctx, id)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) er
 	return s.deposit.place(ctx, b)
 }
 
-// heldPost reads a message that waits for moderators.
+// heldPost returns a message that waits for moderators.
 func (s *Moderation) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, []byte, error) {
 	e, err := s.queue.Decide(ctx, id)
 	if err != nil {
@@ -172,10 +172,10 @@ func (s *Moderation) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, 
 	return e, raw, err
 }
 
-// drop takes all recipients out of an entry, which removes it.
+// drop removes all recipients from an entry, which removes the entry.
 func drop(e *queue.Entry) { e.Recipients = nil }
 
-// Moderation decides on messages that are held in mail.box: for the moderators of a list, or by a filter.
+// Moderation decides on messages that are held in mail.box for a list's moderators or by a filter.
 type Moderation struct {
 	env     *env.Env
 	dir     *directory.Directory

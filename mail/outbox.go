@@ -15,7 +15,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// The items of a message in the outbox. Those of recipients are lists side by side.
+// The items of a message in the outbox. Recipients are stored as parallel lists.
 const (
 	outItemAddresses = "Recipients"
 	outItemEnvID     = "EnvelopeID"
@@ -33,10 +33,10 @@ const (
 	itemAddress      = "SubmitterAddress"
 )
 
-// maxDeferred bounds the messages in the outbox: a time for each is kept in memory.
+// maxDeferred is the maximum number of messages in the outbox, because the time of each is kept in memory.
 const maxDeferred = 100_000
 
-// replyOutbox refuses what would make them more.
+// replyOutbox rejects messages beyond maxDeferred.
 var replyOutbox = smtp.NewReply(452, 4, 3, 1, "Too many messages wait for their time")
 
 var (
@@ -44,8 +44,9 @@ var (
 	replyDisabled = smtp.NewReply(550, 5, 2, 1, "Mailbox disabled, not accepting messages")
 )
 
-// Defer keeps a message of a person until a time, durably, and then deposits it. It is checked as Deposit would check it
-// now. Its recipients are looked up again when the time has come; Target need not be set. Errors are those of Deposit.
+// Defer stores a message of a person durably until a time, and then deposits it. It checks the header at once, as
+// Deposit would. The recipients are resolved again when the time comes; Target need not be set. Errors are those of
+// Deposit.
 //
 // Implements: RFC 4865 §5 A message is held until its time
 func (s *Scheduler) Defer(ctx context.Context, sub *Submission, until time.Time) (note.UNID, error) {
@@ -55,7 +56,7 @@ func (s *Scheduler) Defer(ctx context.Context, sub *Submission, until time.Time)
 	if sub.Submitter == nil || len(sub.Recipients) == 0 {
 		return sub.ID, replyNobody
 	}
-	// What is wrong with the header is said now. The check takes fields out of the header in its place.
+	// Report header errors now. The check modifies the header, so it works on a copy.
 	probe := *sub
 	probe.Message, probe.Head, probe.Date = append([]byte(nil), sub.Message...), nil, s.env.Clock.Now()
 	if _, _, err := s.deposit.stamped(ctx, &probe); err != nil {
@@ -110,16 +111,16 @@ func deferredItems(sub *Submission, until time.Time) note.Items {
 	return note.MakeItems(list...)
 }
 
-// held is a message in an outbox.
+// held identifies a message in an outbox.
 type held struct {
 	box note.DatabaseID
 	id  note.UNID
 }
 
-// errTaken says that a message is in the outbox no more: it was taken back, or sent.
+// errTaken means that a message is no longer in the outbox: it was recalled or sent.
 var errTaken = errors.New("mail: the message is in the outbox no more")
 
-// out takes it out, in an update that only the home of the outbox can make.
+// out removes the message from the outbox. Only the home of the outbox can make this update.
 func (h *held) out(tx *store.Tx) error {
 	w, err := queue.Home(tx, h.box)
 	if err != nil {
@@ -135,11 +136,11 @@ func (h *held) out(tx *store.Tx) error {
 	return err
 }
 
-// Recalled is what one server says to who takes a message back.
+// Recalled is the result of a recall on one server.
 type Recalled uint8
 
-// None: it does not wait here. Back: it was taken back here. Gone: its time has come. Elsewhere: it waits in an outbox that another
-// server leads, or soon one.
+// RecalledNone: the message does not wait here. RecalledBack: it was recalled here. RecalledGone: its time has come.
+// RecalledElsewhere: it waits in an outbox whose home is, or will soon be, on another server.
 const (
 	RecalledNone Recalled = iota
 	RecalledBack
@@ -147,14 +148,14 @@ const (
 	RecalledElsewhere
 )
 
-// recallPatience is how long it is tried to reach the home of an outbox whose server has just died.
+// recallPatience is how long Recall tries to reach the home of an outbox, because its server may just have died.
 const (
 	recallPatience = 5 * time.Second
 	recallEvery    = 200 * time.Millisecond
 )
 
-// Recall takes a message back that waits for its time, here or at a mate; false: there is none of that id, or its time has come.
-// ErrHomeElsewhere: it waits, and who decides is not reached now.
+// Recall recalls a scheduled message, here or at a mate. It returns false if no message has that ID, or if its time has
+// come. It returns queue.ErrHomeElsewhere if the message waits, but the home of its outbox is not reachable.
 func (s *Scheduler) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	for until := s.env.Clock.Now().Add(recallPatience); ; {
 		got, err := s.RecallHere(ctx, id)
@@ -182,7 +183,7 @@ func (s *Scheduler) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	}
 }
 
-// RecallHere is Recall in the outboxes that this server has.
+// RecallHere is Recall for the outboxes of this server.
 func (s *Scheduler) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
 	got := RecalledNone
 	for _, box := range s.outbox.ids() {
@@ -237,7 +238,7 @@ func (s *Scheduler) recallFrom(ctx context.Context, h *held) (got Recalled, err 
 	return got, err
 }
 
-// inOutbox says whether a message is in an outbox of which there is a replica here.
+// inOutbox reports whether a message is in the local replica of an outbox.
 func (s *Scheduler) inOutbox(ctx context.Context, box note.DatabaseID, id note.UNID) (found bool, err error) {
 	err = s.store.Read(ctx, note.System, box, func(r *store.Reader) error {
 		n, err := r.Find(id)
@@ -253,7 +254,7 @@ func (s *Scheduler) inOutbox(ctx context.Context, box note.DatabaseID, id note.U
 	return found, err
 }
 
-// Waits reports whether a message waits for its time, as far as is known here.
+// Waits reports whether a message waits for its time, as far as this server knows.
 func (s *Scheduler) Waits(ctx context.Context, id note.UNID) bool {
 	for _, box := range s.outbox.ids() {
 		if found, err := s.inOutbox(ctx, box, id); err == nil && found {
@@ -263,7 +264,7 @@ func (s *Scheduler) Waits(ctx context.Context, id note.UNID) bool {
 	return false
 }
 
-// release deposits a message under the id that it has, and takes it out of the outbox in the same update.
+// release deposits a message under its ID, and removes it from the outbox in the same update.
 func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	sub, err := s.waiting(ctx, h)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
@@ -273,7 +274,8 @@ func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 		return err
 	}
 	if !own {
-		// The server whose it was may have sent it with its last breath, and a mate may have heard of that alone.
+		// The owner of the outbox may have sent the message just before it died, and only a mate may have its queue
+		// entry.
 		if _, err := s.queue.Locate(ctx, h.id); err == nil {
 			return s.removeDeferred(ctx, h)
 		} else if !errors.Is(err, queue.ErrNotQueued) {
@@ -311,7 +313,7 @@ func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	if err != nil {
 		return err
 	}
-	return s.removeDeferred(ctx, h) // where nobody was left to deliver to
+	return s.removeDeferred(ctx, h) // if no recipient was left to deliver to
 }
 
 func (s *Scheduler) removeDeferred(ctx context.Context, h *held) error {
@@ -322,7 +324,7 @@ func (s *Scheduler) removeDeferred(ctx context.Context, h *held) error {
 	return err
 }
 
-// waiting reads a message of an outbox. All who cannot have it are reported: nobody waits for an answer.
+// waiting reads a message from an outbox. Failed recipients are reported by mail, because no client waits for a reply.
 func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 	sub := &Submission{ID: h.id, Answer: AnswerNone, Submitter: &Submitter{}}
 	sub.Received = &Received{Protocol: "HTTP"}
@@ -383,8 +385,8 @@ func deferredRecipients(items note.Items) ([]Recipient, error) {
 	return out, nil
 }
 
-// returnDeferred tells the sender that a message was refused when its time came: through mail.box, as of any message that
-// failed for all its recipients.
+// returnDeferred notifies the sender that a message was rejected when its time came. It does this through mail.box,
+// like for any message that failed for all recipients.
 func (s *Scheduler) returnDeferred(ctx context.Context, sub *Submission, reply *smtp.Reply) error {
 	c, err := s.mailbox.Compose(ctx, sub.Message)
 	if err != nil {

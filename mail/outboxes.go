@@ -18,62 +18,66 @@ import (
 	"doublet/store/layout"
 )
 
-// Messages that wait for the time that their senders gave them are in outboxes. What becomes of such a message, who gets it and
-// what comes of it, is worked out when its time has come: till then it is its sender's to take back.
+// Scheduled messages wait in outboxes. The recipients and everything else about such a message are determined when its
+// time comes; until then the sender can recall it.
 //
-// A member of a cluster has an outbox of its own, like its mail.box: with a replica at a mate, which sends what is due when the
-// server is dead. Sending and taking back are updates of the outbox's home, so that they cannot both be done.
+// A cluster member has its own outbox, like its mail.box, with a replica at a mate. If the server dies, the mate sends
+// the messages that are due. Sending and recalling are updates on the home of the outbox, so that only one of them can
+// succeed.
 const (
-	// OutboxID is the outbox of a server that is alone, OutboxKind its kind: each server's own.
+	// OutboxID is the outbox of a standalone server, and OutboxKind its kind. It has no replicas.
 	OutboxID   note.DatabaseID = 0x0000000000000B0F
 	OutboxKind                 = "outbox"
-	// DeferredKind is the kind of those that members of clusters have. A program that does not know it keeps replicas and sends
-	// nothing.
+	// DeferredKind is the kind of the outboxes of cluster members. A program version that does not know this kind keeps
+	// replicas but sends nothing.
 	DeferredKind = "deferred"
 )
 
-// OwnedOutboxID is the outbox of a member of a cluster. It follows from the server's id.
+// OwnedOutboxID returns the ID of the outbox of a cluster member. It is derived from the server's ID.
 func OwnedOutboxID(server note.UNID) note.DatabaseID {
 	u := note.DeriveUNID([]byte("outbox"), server[:])
 	return note.DatabaseID(binary.BigEndian.Uint64(u[:8]))
 }
 
-// outbox knows the outboxes of which there are replicas here, and when what is in those that are led here is due.
+// outbox tracks the outboxes with replicas here, and the due times of the messages in those that are led here.
 type outbox struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
 	boxes outboxList
-	// own is where new messages go, once the server is a member of a cluster. came are databases that may have come.
+	// own is the outbox for new messages, once the server is a cluster member. came lists databases that may be new
+	// outboxes.
 	own  note.DatabaseID
 	self note.UNID
 	came []note.DatabaseID
-	// done wakes who waits until nothing of a box is under way.
+	// done is signaled when a deposit from an outbox ends.
 	done *sync.Cond
 }
 
-// outboxList is ordered by ID.
+// outboxList is a list of outboxes, ordered by ID.
 type outboxList []*deferring
 
 // deferring is one outbox.
 type deferring struct {
 	id    note.DatabaseID
 	owner note.UNID
-	// leads says that what is in it is sent from here; from is when that begins, after it has fallen to this server.
+	// leads is set if this server sends its messages. from is when that begins, after the home has moved to this
+	// server.
 	leads bool
 	from  time.Time
-	// seen is up to where its changes are known, due when the messages in it are; again is when one is tried again that could not
-	// be deposited.
+	// seen is the position up to which changes were read. due holds the times of the messages, and again the retry
+	// times of messages whose deposit failed.
 	seen  uint64
 	due   map[note.UNID]int64
 	again map[note.UNID]int64
-	// vacating counts those who are about to move its home, busy says that a message of it is being deposited.
+	// vacating counts the callers that are about to move the home. busy is set while one of its messages is being
+	// deposited.
 	vacating int
 	busy     bool
 	stop     func()
 }
 
-// Scheduler keeps messages until the time that their senders gave them, and deposits them then.
+// Scheduler holds messages until the time that their senders chose, and then deposits them.
 type Scheduler struct {
 	store   *store.Store
 	env     *env.Env
@@ -85,7 +89,7 @@ type Scheduler struct {
 	outbox  outbox
 }
 
-// openScheduler creates the outbox of a server that is alone, and takes up those that are here.
+// openScheduler creates the outbox of a standalone server, and opens the outboxes that are here.
 func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, deposit *Depositor, opt *Options) (*Scheduler, error) {
 	s := &Scheduler{store: db, env: e, dir: d, mailbox: m, queue: q, deposit: deposit, mates: opt.Mates}
 	o := &s.outbox
@@ -118,8 +122,8 @@ func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailb
 	return s, s.lookAtOutboxes(context.Background())
 }
 
-// joinOutbox gives the server, as a member of a cluster, the outbox that is its own there. Where the cluster has it, it comes
-// from a mate.
+// joinOutbox gives the server its own outbox in a cluster. If the cluster has it already, it is replicated from a mate
+// instead of created.
 func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	id := OwnedOutboxID(server)
 	_, err := s.store.Info(id)
@@ -133,7 +137,7 @@ func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.Da
 	o.mu.Lock()
 	o.own, o.self = id, server
 	if b := o.boxes.find(id); b != nil {
-		b.from = time.Time{} // it was not known whose it is
+		b.from = time.Time{} // the owner was not known before
 	}
 	o.came = append(o.came, id)
 	o.mu.Unlock()
@@ -141,7 +145,7 @@ func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.Da
 	return s.lookAtOutboxes(context.Background())
 }
 
-// outboxFor is the outbox that a new message waits in: the server's own in its cluster, unless that is missing.
+// outboxFor returns the outbox for a new message: the server's own one in its cluster, unless that is not in service.
 func (s *Scheduler) outboxFor() note.DatabaseID {
 	s.outbox.mu.Lock()
 	own := s.outbox.own
@@ -152,7 +156,7 @@ func (s *Scheduler) outboxFor() note.DatabaseID {
 	return OutboxID
 }
 
-// ids lists the outboxes here.
+// ids returns the IDs of the outboxes here.
 func (o *outbox) ids() []note.DatabaseID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,7 +167,7 @@ func (o *outbox) ids() []note.DatabaseID {
 	return out
 }
 
-// count is how many messages wait in the outboxes that are led here.
+// count returns the number of messages in the outboxes that are led here.
 func (o *outbox) count() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,7 +187,7 @@ func (l outboxList) find(id note.DatabaseID) *deferring {
 	return nil
 }
 
-// add notes a message that has come in.
+// add records a new message.
 func (o *outbox) add(box note.DatabaseID, id note.UNID, until int64) {
 	o.mu.Lock()
 	if b := o.boxes.find(box); b != nil && b.leads {
@@ -202,7 +206,7 @@ func (o *outbox) forget(h *held) {
 	}
 }
 
-// lookAtOutboxes takes up which outboxes are here, which of them are led here, and what has come into those.
+// lookAtOutboxes updates which outboxes are here, which of them are led here, and their messages.
 func (s *Scheduler) lookAtOutboxes(ctx context.Context) error {
 	o := &s.outbox
 	o.mu.Lock()
@@ -241,7 +245,7 @@ func (s *Scheduler) lookAtOutboxes(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// noticeOutbox takes up an outbox that has come, or has gone.
+// noticeOutbox adds a new outbox, or removes a deleted one.
 func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 	info, err := s.store.Info(id)
 	o := &s.outbox
@@ -275,7 +279,7 @@ func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 	return nil
 }
 
-// readOutbox reads when what has come into an outbox is due.
+// readOutbox reads the due times of new messages in an outbox.
 func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since uint64) error {
 	due := map[note.UNID]int64{}
 	err := s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
@@ -321,7 +325,7 @@ func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since ui
 	return nil
 }
 
-// Run deposits what has become due until ctx ends. There is one for each server.
+// Run deposits messages when they become due, until ctx ends. Each server runs it once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	o := &s.outbox
 	for ctx.Err() == nil {
@@ -330,7 +334,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		member := !o.self.IsZero()
 		o.mu.Unlock()
 		if look := s.env.Clock.Now().Add(queue.HomePoll); member && (next.IsZero() || look.Before(next)) {
-			next = look // a mate's may have fallen to this server
+			next = look // the home of a mate's outbox may have moved here
 		}
 		var timer <-chan time.Time
 		if !next.IsZero() {
@@ -345,7 +349,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// ReleaseDue deposits what is due now, and says when there is something again; zero for never.
+// ReleaseDue deposits the messages that are due now. It returns the time when the next one is due; zero means never.
 func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 	if err := s.lookAtOutboxes(ctx); err != nil && ctx.Err() == nil {
 		s.env.Log.Error("mail: outbox", "err", err)
@@ -375,7 +379,7 @@ func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 		}
 		b, own := o.begin(h.box)
 		if b == nil {
-			continue // about to move
+			continue // the home is about to move
 		}
 		err := s.release(ctx, h, own)
 		o.end(b)
@@ -394,8 +398,8 @@ func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// begin says that a message of an outbox is being deposited, until end; nil: its home is about to move. own says that the outbox
-// is the server's own.
+// begin marks that a message of an outbox is being deposited, until end is called. b is nil if the home is about to
+// move. own reports whether the outbox is the server's own.
 func (o *outbox) begin(id note.DatabaseID) (b *deferring, own bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

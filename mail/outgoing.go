@@ -9,7 +9,7 @@ func (b *batch) release() {
 	b.out = nil
 }
 
-// outgoing composes what comes of a message: raw is what is stored, with the fields of this hop.
+// outgoing composes the messages that a message causes. raw is the stored message, with the fields of this hop.
 func (s *Depositor) outgoing(ctx context.Context, sub *Submission, b *batch, raw []byte) error {
 	if len(b.forwards)+len(b.lists) == 0 && !b.anyVacation() {
 		return nil

@@ -16,16 +16,16 @@ import (
 	"doublet/wire/smtp"
 )
 
-// forward is an address elsewhere that a person's mail goes on to.
+// forward is the forwarding of a person's mail to other servers.
 type forward struct {
 	person *directory.Person
 	to     []string
 	inside []queue.Recipient // people at other places of the domain
-	shared bool              // among several people: none of them is named
+	shared bool              // for several people, so it names none of them
 }
 
-// shareForwards makes one copy of those that go elsewhere where they would be too much together: each
-// is a message that has to be prepared while its sender waits. Nothing in it tells of the others.
+// shareForwards combines all forwards into one copy if the separate copies would be too large together, because each is
+// prepared while the client waits. The shared copy does not name any of the people.
 func (b *batch) shareForwards(size int) {
 	if len(b.forwards) < 2 || len(b.forwards)*size <= maxPersonalBytes {
 		return
@@ -37,23 +37,23 @@ func (b *batch) shareForwards(size int) {
 				one.to = append(one.to, a)
 			}
 		}
-		one.inside = append(one.inside, f.inside...) // each is there once
+		one.inside = append(one.inside, f.inside...) // without duplicates
 	}
 	b.forwards = append(b.forwards[:0], one)
 }
 
-// maxHops bounds how far mail goes on from one person here to another.
+// maxHops limits chains of local forwarding.
 const maxHops = 20
 
-// personal does what the people among the recipients want done with their mail beside putting it
-// into their mail files. Mail that is junk is not sent on: it would be us who send it.
+// apply applies the settings of the recipients, such as forwarding and vacation notices. Junk is not forwarded, because
+// this server would then send junk.
 func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 	if !slices.ContainsFunc(b.now, func(d delivery) bool { return d.own }) || b.whole {
 		return nil
 	}
 	b.remember()
 	head := fields.ReadFacts(sub.Message)
-	// Those whom people here forward to come behind them in b.now, and are looked at in their turn.
+	// Local forwarding appends recipients to b.now, so that the loop processes them too.
 	for i := 0; i < len(b.now); i++ {
 		if !b.now[i].own || b.now[i].kind != directory.TargetPerson {
 			continue
@@ -76,7 +76,7 @@ func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 	return nil
 }
 
-// remember makes the map of recipients, so that known finds those who are taken out again.
+// remember creates the map of recipients, so that known also finds recipients that were removed.
 func (b *batch) remember() {
 	if b.seen == nil {
 		b.seen = make(map[note.UNID]int, 4*linear)
@@ -86,13 +86,13 @@ func (b *batch) remember() {
 	}
 }
 
-// sendOn sends a person's mail on.
+// sendOn forwards a person's mail.
 func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *fields.Facts, i int, p *directory.Person) error {
 	if len(p.Forward) == 0 || sub.Junk || len(b.forwards) >= maxHops*len(b.results)+maxHops {
 		return nil
 	}
 	if slices.ContainsFunc(p.Addresses(), func(a string) bool { return slices.Contains(head.DeliveredTo, strings.ToLower(a)) }) {
-		return nil // it has been here: it stays
+		return nil // it was delivered to this person before: do not forward it again
 	}
 	d := b.now[i]
 	var outside []string
@@ -143,14 +143,14 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 	return nil
 }
 
-// forwardToList posts a message to the mailing list that a person's mail goes on to: the list asks its
-// moderators as it does about any other. took says that the list has the message.
+// forwardToList posts a message to the mailing list to which a person's mail is forwarded. The list applies its usual
+// moderation. took is set if the list accepts the message.
 func (s *personal) forwardToList(ctx context.Context, sub *Submission, b *batch, address string, t directory.Target) (took bool, err error) {
 	to, err := smtp.ParsePath(address)
 	if err != nil {
 		return false, nil //nolint:nilerr // the directory has resolved it
 	}
-	// What the list refuses is nothing to the sender, who wrote to a person.
+	// A rejection by the list does not concern the sender, who wrote to a person.
 	post := batch{lists: b.lists, results: make([]error, 1)}
 	if err := s.lists.list(ctx, sub, &post, 0, &Recipient{To: to, Target: t}); err != nil {
 		return false, err
@@ -159,8 +159,8 @@ func (s *personal) forwardToList(ctx context.Context, sub *Submission, b *batch,
 	return len(post.refusal) == 0, nil
 }
 
-// forward makes the message that goes to addresses elsewhere in a person's place. Delivered-To tells
-// us, should it come back, that it has been here.
+// forward composes the message that is forwarded to other servers. The Delivered-To field shows this server, if the
+// message comes back, that it was here.
 func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *forward, rest []byte) error {
 	address := f.person.InternetAddress
 	if all := f.person.Addresses(); address == "" && len(all) > 0 {
@@ -194,7 +194,7 @@ func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *fo
 	return err
 }
 
-// delivered does what follows a delivery into a mail file, in its update.
+// delivered does the work after a delivery to a mail file, in the same update.
 func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
 	if d.warning == 0 && d.vacation == nil {
 		return nil
@@ -211,8 +211,7 @@ func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
 	return s.quotaWarning(w, b, d)
 }
 
-// personal does what people want done with their mail beside putting it into their mail files: it forwards, answers
-// with vacation notices, and warns of the quota.
+// personal applies the settings of people to their mail: forwarding, vacation notices and quota warnings.
 type personal struct {
 	env      *env.Env
 	dir      *directory.Directory

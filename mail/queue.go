@@ -12,8 +12,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Show returns one message's entry by queue id, and the first bytes of its header. Errors:
-// ErrNotQueued.
+// Show returns the entry of a message by queue ID, and its header. Errors: queue.ErrNotQueued.
 func (s *Service) Show(ctx context.Context, id note.UNID) (queue.Entry, []byte, error) {
 	e, err := s.Queue.Find(ctx, id)
 	if err != nil {
@@ -23,7 +22,7 @@ func (s *Service) Show(ctx context.Context, id note.UNID) (queue.Entry, []byte, 
 	return *e, head, err
 }
 
-// Retry makes all recipients of a message due now, those of a dead one too.
+// Retry makes all recipients of a message due now, also those of a dead message.
 func (s *Service) Retry(ctx context.Context, id note.UNID) error {
 	var now queue.Entry
 	err := s.Queue.Change(ctx, id, func(e *queue.Entry) {
@@ -46,17 +45,17 @@ func (s *Service) Retry(ctx context.Context, id note.UNID) error {
 	return err
 }
 
-// Hold keeps a message in mail.box until it is released.
+// Hold holds a message in mail.box until it is released.
 func (s *Service) Hold(ctx context.Context, id note.UNID) error {
 	return s.Queue.Change(ctx, id, func(e *queue.Entry) { e.Held = true })
 }
 
-// Release ends a hold: see Moderation.
+// Release ends a hold; see Moderation.Release.
 func (s *Service) Release(ctx context.Context, id note.UNID) error {
 	return s.Moderation.Release(ctx, id)
 }
 
-// Drop removes a message from mail.box. Nobody is told.
+// Drop removes a message from mail.box. No report is sent.
 func (s *Service) Drop(ctx context.Context, id note.UNID) error {
 	var hops []trace.Hop
 	err := s.Queue.Change(ctx, id, func(e *queue.Entry) {
@@ -72,24 +71,24 @@ func (s *Service) Drop(ctx context.Context, id note.UNID) error {
 	return err
 }
 
-// Traffic is what waits for a destination.
+// Traffic describes the waiting mail of a destination.
 type Traffic struct {
 	// Destination is a domain, or the server that a route names.
 	Destination string
-	// Due and Waiting are messages that could be sent now, and later; Sending are on their way.
+	// Due and Waiting are the numbers of messages that are due now and later. Sending is the number of messages being
+	// sent.
 	Due, Waiting, Sending int
 	Connections           int
-	// Failures in a row, and until when the destination is left alone for them. Reply is why, Host
-	// who said so.
+	// Failures counts consecutive failures, and the destination is suspended until Until. Reply is the last failure,
+	// Host the server that sent it.
 	Failures int
 	Until    time.Time
 	Reply    string
 	Host     string
 }
 
-// Destinations tells of every destination that something waits for, by name. It is the router's
-// view, in which a message that has changed may stand twice for a while; it is empty in a server
-// that does not route.
+// Destinations returns all destinations with waiting mail, by name. It shows the router's index, which may contain a
+// changed message twice for a while. It is empty if the router does not run.
 func (s *Router) Destinations() []Traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +104,7 @@ func (s *Router) Destinations() []Traffic {
 	return out
 }
 
-// probe lets destinations that are left alone be tried at once.
+// probe makes suspended destinations of an entry be tried at once.
 func (s *Router) probe(ctx context.Context, e *queue.Entry) {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
@@ -127,8 +126,7 @@ func (s *Router) probe(ctx context.Context, e *queue.Entry) {
 	nudge(s.wakeOut)
 }
 
-// Known completes an entry's recipients that wait for a destination that is left alone, with why and
-// until when.
+// Known adds to an entry's waiting recipients the failure and the next attempt of their suspended destinations.
 func (s *Router) Known(ctx context.Context, e *queue.Entry) {
 	for i := range e.Recipients {
 		q := &e.Recipients[i]
@@ -148,7 +146,7 @@ func (s *Router) Known(ctx context.Context, e *queue.Entry) {
 	}
 }
 
-// queueStats puts into the tree what is known of destinations.
+// queueStats adds the statistics of the destinations to the tree.
 func (s *Router) queueStats() {
 	t := s.opt.Stats
 	gauge := func(name, help string, fn func() int) {

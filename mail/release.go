@@ -14,8 +14,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Release ends Hold. What a filter held goes the way then that it would have gone: people have it sent on, and
-// their vacation notices answer. A message that waits for a list's moderators is theirs: ErrModerated.
+// Release ends a hold. A message that a filter held is then processed as usual, with forwarding and vacation notices.
+// If the message waits for a list's moderators, Release returns ErrModerated.
 func (s *Moderation) Release(ctx context.Context, id note.UNID) error {
 	for {
 		e, err := s.queue.Decide(ctx, id)
@@ -33,7 +33,7 @@ func (s *Moderation) Release(ctx context.Context, id note.UNID) error {
 	}
 }
 
-// letGo delivers what a filter held, in one update with the end of the hold.
+// letGo delivers a message that a filter held. The same update ends the hold.
 func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), 0)
 	if err != nil {
@@ -50,9 +50,9 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 		entry:   queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
-	// The reason stays with what is posted to lists: their moderators are asked as they would have been.
+	// The reason stays with copies to mailing lists: their moderators must still approve them.
 	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason, Date: e.Created}
-	// Who is likely forged is asked for no report, of nobody.
+	// A message with a forged sender has NOTIFY=NEVER for all recipients, so that is how it is recognized here.
 	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {
@@ -68,14 +68,14 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	b.also = func(w *store.Writer) (queue.Tally, error) {
 		return s.queue.Revise(w, e, func(cur *queue.Entry) {
 			cur.Held, cur.Reason, cur.Recipients = false, "", b.rows
-			b.rows = nil // they stay in this entry
+			b.rows = nil // the rows stay in this entry
 		})
 	}
 	return s.deposit.place(ctx, b)
 }
 
-// takeUp takes a recipient of an entry into a batch: one here whose mail file can be written to as one to deliver
-// to, all others as they are.
+// takeUp adds a recipient of an entry to a batch. If the recipient's mail file is writable here, it becomes a delivery;
+// otherwise the recipient is unchanged.
 func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recipient) error {
 	if q.State != queue.Pending {
 		b.later = append(b.later, *q)
@@ -86,7 +86,7 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 		return err
 	}
 	to, err := smtp.ParsePath(q.Address)
-	if a.reply != nil || err != nil { // the router says what is wrong
+	if a.reply != nil || err != nil { // the router reports the problem
 		b.later = append(b.later, *q)
 		return nil //nolint:nilerr // it says so of an address, too
 	}
@@ -100,7 +100,7 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 			return err
 		}
 		d.own, d.warning = true, p.Warning
-		// Of a group's member the address is the group's.
+		// For a member of a group, the address is the group's.
 		if d.member = !slices.ContainsFunc(p.Addresses(), func(a string) bool { return strings.EqualFold(a, q.Address) }); d.member {
 			d.from.Target.Kind = directory.TargetGroup
 		}

@@ -20,7 +20,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// wanted reports that the sender asked to be told the state of a recipient: without NOTIFY, failures only.
+// wanted reports whether the sender wants a report on a recipient. Without NOTIFY that is the case for failures only.
 //
 // Implements: RFC 3461 §5.2.5 to §5.2.7 NOTIFY honoured
 func wanted(q *queue.Recipient) bool {
@@ -33,8 +33,8 @@ func wanted(q *queue.Recipient) bool {
 	return false
 }
 
-// report tells the sender what became of the recipients that are done with, and takes them out of
-// the entry in the same update. The null sender is told nothing: what failed then is dead.
+// report reports finished recipients to the sender, and removes them from the entry in the same update. The null sender
+// gets no report; a failed message from it becomes dead.
 func (s *Reporter) report(ctx context.Context, e *queue.Entry) error {
 	var done, failed []queue.Recipient
 	for _, q := range e.Recipients {
@@ -62,12 +62,12 @@ func (s *Reporter) report(ctx context.Context, e *queue.Entry) error {
 	return nil
 }
 
-// finish takes the recipients that are done with out of an entry.
+// finish removes the finished recipients from an entry.
 func finish(e *queue.Entry) {
 	e.Recipients = slices.DeleteFunc(e.Recipients, func(q queue.Recipient) bool { return q.Done() })
 }
 
-// bury marks an entry dead: only failed recipients are left of it, and the null sender is told nothing.
+// bury marks an entry dead: only failed recipients are left, and the null sender gets no report.
 func (s *Reporter) bury(ctx context.Context, e *queue.Entry) error {
 	err := s.queue.ReviseAlone(ctx, e, func(cur *queue.Entry) { cur.Dead = true })
 	if err == nil {
@@ -77,7 +77,7 @@ func (s *Reporter) bury(ctx context.Context, e *queue.Entry) error {
 	return err
 }
 
-// sendReport makes a report and deposits it in the update that also changes the entry.
+// sendReport composes a report and deposits it. The same update changes the entry.
 func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient, change func(*queue.Entry)) error {
 	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.env.Clock.Now()}
 	s.env.Fill(sub.ID[:])
@@ -91,7 +91,7 @@ func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.
 		to.Outside = true
 	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
 		if from, ok := s.srs.ReverseSRS(e.From.String()); ok {
-			to.To, to.Outside = from, true // what was forwarded is reported to its sender
+			to.To, to.Outside = from, true // the report for a forwarded message goes to its sender
 		} else {
 			bad = true
 		}
@@ -133,7 +133,7 @@ func (s *Reporter) placeReport(ctx context.Context, b *batch, raw []byte) error 
 	return s.deposit.place(ctx, b)
 }
 
-// composeReport writes a delivery status notification.
+// composeReport returns a delivery status notification.
 //
 // Implements: RFC 3464 Delivery status notifications
 // Implements: RFC 6522 multipart/report
@@ -200,7 +200,7 @@ func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Ent
 	return []byte(b.String()), nil
 }
 
-// explain is the part for people.
+// explain writes the part for people.
 func (s *Reporter) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 	line("Content-Type: text/plain; charset=utf-8")
 	if utf8 {
@@ -241,7 +241,7 @@ func (s *Reporter) explain(line writeLine, done []queue.Recipient, utf8 bool) {
 	}
 }
 
-// status is the part for programs.
+// status writes the part for programs.
 func (s *Reporter) status(line writeLine, e *queue.Entry, done []queue.Recipient, utf8 bool) {
 	kind := "message/delivery-status"
 	if utf8 {
@@ -274,7 +274,7 @@ func (s *Reporter) status(line writeLine, e *queue.Entry, done []queue.Recipient
 	line()
 }
 
-// action says what became of one recipient.
+// action writes the outcome of one recipient.
 func (s *Reporter) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 	switch q.State {
 	case queue.Delivered:
@@ -303,8 +303,8 @@ func (s *Reporter) action(line writeLine, e *queue.Entry, q *queue.Recipient) {
 	}
 }
 
-// statusOf is the enhanced code of a reply's text "550 5.1.1 …". One of another class than otherwise
-// is not what the report says.
+// statusOf returns the enhanced status code in a reply such as "550 5.1.1 …". If its class differs from that of
+// otherwise, or there is none, it returns otherwise.
 func statusOf(reply, otherwise string) string {
 	f := strings.Fields(reply)
 	if len(f) > 1 && strings.Count(f[1], ".") == 2 && f[1][0] == otherwise[0] {
@@ -332,8 +332,8 @@ func returnedHeader(line writeLine, whole, utf8 bool) {
 	line()
 }
 
-// returned is what a report gives back: the whole message, if the sender asked for it or it is
-// small, and anything failed (RFC 3461 section 4.3); else its header.
+// returned returns the content that a report returns. That is the whole message if a recipient failed, and the message
+// is small or the sender asked for it (RFC 3461 section 4.3); otherwise it is the header.
 //
 // Implements: RFC 8689 §5 The body of a message with REQUIRETLS is not returned
 func (s *Reporter) returned(ctx context.Context, e *queue.Entry, done []queue.Recipient) (b []byte, whole bool, err error) {
@@ -355,20 +355,20 @@ func (s *Reporter) returned(ctx context.Context, e *queue.Entry, done []queue.Re
 		return nil, false, err
 	}
 	if err != nil {
-		return nil, false, nil // the sender is told all the same
+		return nil, false, nil // send the report nevertheless
 	}
 	raw = raw[min(e.ReturnPath, len(raw)):]
 	if whole {
 		return raw, true, nil
 	}
 	end := mime.HeaderEnd(raw)
-	if end == len(raw) { // cut at a line
+	if end == len(raw) { // the header was cut off: end at a line
 		end = strings.LastIndexByte(string(raw), '\n') + 1
 	}
 	return raw[:end], false, nil
 }
 
-// Reporter tells senders what became of their messages.
+// Reporter sends reports to the senders of messages.
 type Reporter struct {
 	env     *env.Env
 	dir     *directory.Directory

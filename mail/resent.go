@@ -16,40 +16,43 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Resent fields let a person send a message on under the address of its author (RFC 5322 section 3.6.6). So that nobody
-// writes as somebody else that way, the message must be one that this server has delivered to the person, unchanged: a note that
-// the server itself made, whose UNID follows from the queue id in its trace, and whose bytes are compared. What a person has
-// stored (APPEND, import, replication) has a UNID or an author that shows it. Only messages of foreign authors are looked up.
+// With Resent fields a person can send a message on under the address of its author (RFC 5322 section 3.6.6). To
+// prevent forgery, the message must be one that this server has delivered to the person, unchanged. The server finds
+// its own note of the delivery, whose UNID is derived from a queue ID in the message's trace fields, and compares the
+// bytes. Notes that a person has stored (APPEND, import, replication) differ in UNID or author. Only messages with
+// foreign authors are looked up.
 
-// Bounds of the search for a delivered message.
+// Limits of the search for a delivered message.
 const (
-	maxQueueIDs  = 4    // Received fields of a message whose queue ids are tried
-	maxInThread  = 1000 // messages of its thread that are compared in one mail file, the latest first
-	maxCompared  = 2000 // messages that are compared in all mail files together
-	maxLookedAt  = 200  // mail files that are looked into
-	maxMailInLot = 1000 // mail-in databases that are asked for at a time
+	maxQueueIDs  = 4    // Received fields whose queue IDs are tried
+	maxInThread  = 1000 // messages of the thread compared in one mail file, the latest first
+	maxCompared  = 2000 // messages compared in all mail files together
+	maxLookedAt  = 200  // mail files searched
+	maxMailInLot = 1000 // mail-in databases listed at a time
 )
 
 var (
 	replyNotDelivered = smtp.NewReply(550, 5, 7, 1,
 		"The From address is not one of yours, and this is not an unchanged message that this server has delivered to you")
-	// ErrUnproven is the *smtp.Reply that refuses a message which failed DMARC of a domain of this server when it came.
+	// ErrUnproven is the *smtp.Reply that rejects resending a message which failed the DMARC check of a local domain
+	// when it came in.
 	ErrUnproven = smtp.NewReply(550, 5, 7, 1,
 		"The From address is not one of yours, and its domain did not confirm the message when it came")
 )
 
-// resending looks for the message that a person sends on.
+// resending is the search for the original of a resent message.
 type resending struct {
 	s   *Depositor
 	who note.Who
-	// kept are the fields of the original that have to be the same, body is all behind its header.
+	// kept holds the fields of the original that must be equal. body is the message without its header.
 	kept   [][]byte
 	body   []byte
 	ids    []note.UNID
 	thread note.UNID
-	// left is how many messages may still be compared: who has many shared mail files does not keep the server busy with one.
+	// left is the number of messages that may still be compared, so that a person with many shared mail files does not
+	// keep the server busy.
 	left int
-	// local says that an author is of a domain of this server.
+	// local is set if an author is in a local domain.
 	local bool
 }
 
@@ -60,7 +63,7 @@ type delivered struct {
 	body *store.Stored
 }
 
-// checkResent refuses a message of a foreign author unless it was delivered to the person who sends it on.
+// checkResent rejects a message with a foreign author unless it was delivered to the person who resends it.
 func checkResent(ctx context.Context, s *Depositor, person note.UNID, message []byte) error {
 	found, err := s.DeliveredTo(ctx, person, message)
 	if err != nil || found {
@@ -80,9 +83,8 @@ func checkResent(ctx context.Context, s *Depositor, person note.UNID, message []
 	return replyNotDelivered
 }
 
-// DeliveredTo reports that the message behind the newest Resent fields is one that this server has delivered into a mail file here
-// that the person reads, and that it is there unchanged. The error is ErrUnproven where it is, but
-// cannot be sent on.
+// DeliveredTo reports whether the message after the newest Resent fields was delivered by this server, unchanged, to a
+// local mail file that the person can read. The error is ErrUnproven if it was, but may not be resent.
 func (s *Depositor) DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error) {
 	x, err := readResending(ctx, s, person, message)
 	if err != nil {
@@ -118,7 +120,7 @@ func mailFileOf(ctx context.Context, d *directory.Directory, person note.UNID) (
 	return p.MailDatabase, err
 }
 
-// readResending reads the message behind its newest Resent fields.
+// readResending reads the message after its newest Resent fields.
 func readResending(ctx context.Context, s *Depositor, person note.UNID, message []byte) (*resending, error) {
 	who, err := s.dir.Names.WhoOf(ctx, person)
 	if err != nil {
@@ -146,7 +148,7 @@ func readResending(ctx context.Context, s *Depositor, person note.UNID, message 
 	return x, nil
 }
 
-// note takes from a field what the search goes by.
+// note extracts the data for the search from a field.
 func (x *resending) note(ctx context.Context, f mime.HeaderField) (err error) {
 	if id, ok := queueID(f); ok && len(x.ids) < maxQueueIDs {
 		x.ids = append(x.ids, id)
@@ -164,7 +166,7 @@ func (x *resending) note(ctx context.Context, f mime.HeaderField) (err error) {
 	return nil
 }
 
-// in looks into one mail file, whose mail is delivered for its owner, or for a mail-in document where it has none.
+// in searches one mail file. The mail in it was delivered to its owner, or to mail-in documents if it has no owner.
 func (x *resending) in(ctx context.Context, db note.DatabaseID, owner note.UNID) (found bool, err error) {
 	if db == 0 {
 		return false, nil
@@ -194,7 +196,7 @@ func (x *resending) in(ctx context.Context, db note.DatabaseID, owner note.UNID)
 	return false, nil
 }
 
-// candidates lists the messages of a mail file that the server has delivered and that may be the original.
+// candidates returns the messages of a mail file that the server has delivered and that may be the original.
 func (x *resending) candidates(r *store.Reader, owners []note.UNID) (list []delivered, err error) {
 	ids, err := x.found(r, owners)
 	if err != nil {
@@ -222,8 +224,8 @@ func (x *resending) candidates(r *store.Reader, owners []note.UNID) (list []deli
 	return list, nil
 }
 
-// found lists the notes of the message's thread, the latest first. A message with neither an id nor a subject has a thread of its
-// own, which follows from its bytes: it is found by the queue ids that came with it.
+// found returns the notes of the message's thread, the latest first. A message without Message-ID and subject has its
+// own thread, derived from its bytes; found then looks for the queue IDs of the message.
 func (x *resending) found(r *store.Reader, owners []note.UNID) (ids []note.ID, err error) {
 	if !x.thread.IsZero() {
 		ids, err = r.Thread(x.thread)
@@ -243,12 +245,12 @@ func (x *resending) found(r *store.Reader, owners []note.UNID) (ids []note.ID, e
 	return ids, nil
 }
 
-// byServer says that the server made the note of a message, and that nobody has revised it.
+// byServer reports whether the server created the note of a message, and no one has revised it.
 func byServer(row *layout.Note, c *layout.Content) bool {
 	return row.Author.IsZero() && row.Recipe != 0 && len(c.Tree) == 1 && c.Tree[0].Parent.IsZero()
 }
 
-// mailIns are the mail-in documents of a database.
+// mailIns returns the mail-in documents of a database.
 func (x *resending) mailIns(ctx context.Context, db note.DatabaseID) (ids []note.UNID, err error) {
 	for after := ""; ; {
 		list, next, err := x.s.dir.MailIns.List(ctx, "", maxMailInLot, after)
@@ -266,7 +268,7 @@ func (x *resending) mailIns(ctx context.Context, db note.DatabaseID) (ids []note
 	}
 }
 
-// same compares a stored message with what is sent on, and its UNID with that of a delivery.
+// same compares a stored message with the resent one, and its UNID with that of a delivery.
 func (x *resending) same(ctx context.Context, d *delivered, owners []note.UNID) (bool, error) {
 	header, err := d.header()
 	if err != nil || !x.sameHeader(header) {
@@ -291,7 +293,7 @@ func (x *resending) same(ctx context.Context, d *delivered, owners []note.UNID) 
 	return true, nil
 }
 
-// header reads the header of a stored message, as far as one may be long.
+// header reads the header of a stored message, up to a maximum length.
 func (d *delivered) header() (header []byte, err error) {
 	for n := int64(16 << 10); ; n *= 4 {
 		n = min(n, d.size)
@@ -318,7 +320,7 @@ func (x *resending) sameHeader(header []byte) bool {
 	return i == len(x.kept)
 }
 
-// sameBody compares in pieces: nothing large is held.
+// sameBody compares the bodies in pieces, to limit memory.
 func (x *resending) sameBody(d *delivered, at int64) (bool, error) {
 	if d.size-at != int64(len(x.body)) {
 		return false, nil
@@ -339,8 +341,8 @@ func (x *resending) sameBody(d *delivered, at int64) (bool, error) {
 	return true, nil
 }
 
-// deliveries are the queue ids under which a stored message may have been delivered: those in its trace, and those of the copies
-// that a mailing list makes.
+// deliveries returns the queue IDs under which a stored message may have been delivered: those in its trace fields, and
+// those of a mailing list's copies.
 func (x *resending) deliveries(ctx context.Context, header []byte) (ids []note.UNID, err error) {
 	list := ""
 	for f := range mime.Fields(header) {

@@ -9,8 +9,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// ofTheWay says that a field tells of the way of a message, or is one that mail programs or this server take out when it is
-// sent on. Those are not compared.
+// ofTheWay reports whether a field belongs to the transport of a message, or is one that mail programs or this server
+// remove when a message is resent. Such fields are not compared.
 func ofTheWay(f mime.HeaderField) bool {
 	if onChain(f) {
 		return true
@@ -24,7 +24,7 @@ func ofTheWay(f mime.HeaderField) bool {
 	return false
 }
 
-// queueID reads the queue id of a Received field of this program, or of a Message-ID that it gave.
+// queueID returns the queue ID in a Received field of this program, or in a Message-ID that it generated.
 func queueID(f mime.HeaderField) (id note.UNID, ok bool) {
 	var rest []byte
 	switch {
@@ -47,9 +47,10 @@ func queueID(f mime.HeaderField) (id note.UNID, ok bool) {
 	return id, err == nil && n == len(id) && bytes.IndexByte([]byte(";@ \t\r\n"), rest[digits]) >= 0
 }
 
-// failedHere says that a server which took a message in found that its author's domain disowns it, or could not find out. The
-// results of any server count, not only those above the newest Received field: a message may have come through a gateway or another
-// server of the domain, and the client chooses the name in the Received field. Made-up results can only refuse.
+// failedHere reports whether a receiving server recorded that DMARC failed for the message or could not be checked. The
+// results of all servers count, not only those above the newest Received field: a message may have come through a
+// gateway or another server of the domain, and the client chooses the name in the Received field. Forged results can
+// only cause a rejection.
 func failedHere(header []byte) bool {
 	for f := range mime.Fields(header) {
 		if !f.Is("Authentication-Results") {

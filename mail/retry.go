@@ -2,7 +2,7 @@ package mail
 
 import "time"
 
-// backoff is how long after the attempt with this number (from 0) the next one comes.
+// backoff returns the delay after the attempt with this number (from 0).
 func (o *Options) backoff(attempts int) time.Duration {
 	d := o.RetryFirst
 	for range min(attempts, 20) {
@@ -13,8 +13,8 @@ func (o *Options) backoff(attempts int) time.Duration {
 	return d
 }
 
-// pause is how long a failed attempt, the one with this number (from 0), is not repeated. Within the domain it begins with
-// seconds: a server is restarted, a directory catches up.
+// pause returns the delay after a failed attempt with this number (from 0). Within the domain the first delays are a
+// few seconds, enough for a server to restart or a directory to replicate.
 func (o *Options) pause(attempts int, inside bool) time.Duration {
 	pause := o.backoff(attempts)
 	if inside {

@@ -18,16 +18,14 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of the router: entries read of mail.box at a time, and how long an entry is left alone that
-// could not be worked on.
+// Limits of the router: the number of entries read from mail.box at a time, and the delay after an error with an entry.
 const (
 	catchUpStep  = 1000
 	troublePause = time.Minute
 )
 
-// Run is the router: it works on mail.box until ctx ends. There is one for each server. What is
-// delivered here and what goes elsewhere are worked on by goroutines of their own, so that neither
-// waits for the other.
+// Run is the router: it processes mail.box until ctx ends. Each server runs it once. Local delivery and sending run in
+// separate goroutines, so that neither waits for the other.
 func (s *Router) Run(ctx context.Context) error {
 	var out sync.WaitGroup
 	out.Add(2)
@@ -70,8 +68,8 @@ func (s *Router) Run(ctx context.Context) error {
 	return nil
 }
 
-// Flush does all that is due in mail.box now, here and elsewhere, and closes its connections: what
-// Run does all the time. It is not to be called while Run runs.
+// Flush does all work in mail.box that is due now, local and remote, and closes its connections. Do not call it while
+// Run is running.
 func (s *Router) Flush(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,8 +105,8 @@ func (s *Router) Flush(ctx context.Context) error {
 	}
 }
 
-// Route does all that is due here in mail.box now, and says when there will be something again: zero
-// when not before mail.box changes.
+// Route does all local work in mail.box that is due now. It returns the time of the next work, or zero if there is none
+// until mail.box changes.
 func (s *Router) Route(ctx context.Context) (next time.Time, err error) {
 	s.routing.Lock()
 	defer s.routing.Unlock()
@@ -134,7 +132,7 @@ func (s *Router) Route(ctx context.Context) (next time.Time, err error) {
 		}
 		due, err = s.routeOne(ctx, k)
 		if errors.Is(err, store.ErrNotHome) {
-			continue // it is for another server now
+			continue // another server leads it now
 		}
 		if err != nil {
 			if ctx.Err() == nil {
@@ -144,7 +142,7 @@ func (s *Router) Route(ctx context.Context) (next time.Time, err error) {
 		}
 		now := s.env.Clock.Now()
 		if ctx.Err() != nil {
-			due = now // for the router that is started next
+			due = now // for the next start of the router
 		}
 		if !due.IsZero() {
 			s.mu.Lock()
@@ -157,9 +155,9 @@ func (s *Router) Route(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// catchUp reads what has changed in mail.box, and all of it where the routes have: a piece of each
-// database. more says that there is more to be read. So what is known already is worked on while the rest
-// of a long queue is still being read.
+// catchUp reads the changes of mail.box, or everything if the routes have changed. It reads one piece of each database,
+// so that the router works on the known entries while a long queue is still being read. more reports whether there is
+// more to read.
 func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 	s.catching.Lock()
 	defer s.catching.Unlock()
@@ -171,7 +169,7 @@ func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	edition += servers // neither goes back
+	edition += servers // both only increase
 	s.mu.Lock()
 	if s.edition != edition {
 		if s.edition != 0 {
@@ -197,7 +195,7 @@ func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 		further, err := s.catchUpBox(ctx, b)
 		if b.Replicated() && queue.DatabaseTrouble(err) {
 			s.env.Log.Error("mail: router", "database", b.ID.String(), "err", err)
-			continue // of another server, maybe: the others go on
+			continue // may be temporary, while another server leads it: go on with the other databases
 		}
 		if err != nil {
 			return false, fmt.Errorf("read mail.box: %w", err)
@@ -207,7 +205,7 @@ func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// seen is an entry as it was read, on its way into the agenda: read without its lock.
+// seen is an entry that was read without the agenda's lock, on its way into the agenda.
 type seen struct {
 	key  queue.Key
 	work work
@@ -246,14 +244,14 @@ func (s *Router) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if leads := s.queue.Leads(b); !leads || s.since[b.Index] != since {
-		return leads, nil // all is read anew
+		return leads, nil // all is read again
 	}
 	s.take(list, s.queue, s.env.Clock.Now())
 	s.since[b.Index] = last
 	return more, nil
 }
 
-// take puts what was read into the agenda.
+// take adds entries to the agenda.
 func (w *progress) take(list []seen, q *queue.Queue, now time.Time) {
 	for i := range list {
 		if q.Leads(q.Of(list[i].key)) {
@@ -262,7 +260,7 @@ func (w *progress) take(list []seen, q *queue.Queue, now time.Time) {
 	}
 }
 
-// lookAgain reads one entry anew.
+// lookAgain reads one entry again.
 func (s *Router) lookAgain(ctx context.Context, k queue.Key) error {
 	var list []seen
 	err := s.store.Read(ctx, note.System, s.queue.Of(k).ID, func(r *store.Reader) (err error) {
@@ -275,7 +273,7 @@ func (s *Router) lookAgain(ctx context.Context, k queue.Key) error {
 	return err
 }
 
-// note reads what is to be done for an entry that has changed.
+// note reads the pending work of a changed entry.
 func (s *Router) note(ctx context.Context, r *store.Reader, k queue.Key, c *layout.Change, to []seen) ([]seen, error) {
 	if c.Expunged || c.Gone {
 		return append(to, seen{key: k}), nil
@@ -285,7 +283,7 @@ func (s *Router) note(ctx context.Context, r *store.Reader, k queue.Key, c *layo
 	case errors.Is(err, store.ErrNotFound):
 		return append(to, seen{key: k}), nil
 	case err != nil:
-		// One bad note does not stop the rest; check names it.
+		// A bad note does not stop the others; the check command reports it.
 		s.env.Log.Error("mail: entry of mail.box cannot be read", "note", uint64(c.Note), "err", err)
 		return to, nil
 	}
@@ -293,7 +291,7 @@ func (s *Router) note(ctx context.Context, r *store.Reader, k queue.Key, c *layo
 	return append(to, seen{key: k, work: w}), err
 }
 
-// workOf is what is to be done for an entry, here and elsewhere.
+// workOf returns the pending work on an entry, local and remote.
 func (s *Router) workOf(ctx context.Context, e *queue.Entry) (work, error) {
 	w := work{local: s.due(ctx, e), urgency: e.Urgency}
 	if e.Held || e.Dead {
@@ -323,7 +321,7 @@ func (s *Router) workOf(ctx context.Context, e *queue.Entry) (work, error) {
 	return w, nil
 }
 
-// add makes an appointment at a destination: one, at the first time.
+// add adds an appointment at a destination. There is one per destination, at the earliest time.
 func (w *work) add(dest string, due time.Time) {
 	for i := range w.out {
 		o := &w.out[i]
@@ -337,16 +335,17 @@ func (w *work) add(dest string, due time.Time) {
 	w.out = append(w.out, outWork{dest, due})
 }
 
-// Vacate is called before the home of a mail.box is handed to another server. It returns when nothing
-// of it is under way here any more, and nothing is begun until resume is called, however the move went. For other
-// databases it does nothing. An error means that something takes longer than ctx lasts; then the home must stay.
+// Vacate must be called before the home of a mail.box is handed over to another server. When it returns, no work on the
+// database is in progress here, and none begins until resume is called, whether the move succeeded or not. It does
+// nothing for other databases. An error means that some work does not end before ctx; then the home must stay.
 func (s *Router) Vacate(ctx context.Context, db note.DatabaseID) (resume func(), err error) {
 	b, resume, mine := s.queue.Vacate(db)
 	if !mine {
 		return func() {}, nil
 	}
 	s.ended(b)
-	// A local delivery works on one entry at a time and ends when it asks for the home; a transfer has to end.
+	// A local delivery works on one entry, and ends when its update finds that the home has moved. A transfer must end
+	// first.
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -366,7 +365,7 @@ func (s *Router) Vacate(ctx context.Context, db note.DatabaseID) (resume func(),
 	return resume, nil
 }
 
-// Router works on what waits in mail.box: it delivers here, sends elsewhere, and reports to senders.
+// Router processes the messages in mail.box: it delivers locally, sends to other servers, and reports to senders.
 type Router struct {
 	*board
 	store     *store.Store
@@ -384,7 +383,7 @@ type Router struct {
 	transfers *transfers
 	outcomes  *outcomes
 	reports   *Reporter
-	// routing is held while something is delivered here, catching while mail.box is read.
+	// routing is held during local delivery, catching while mail.box is read.
 	routing, catching sync.Mutex
 }
 

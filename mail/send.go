@@ -9,19 +9,19 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Addressee is one recipient of a person's own message; Refused is why the server does not take it.
+// Addressee is one recipient of a person's message. Refused is the reason if the server rejects it.
 type Addressee struct {
 	To      smtp.Path
 	Params  smtp.RcptParams
 	Refused error
 }
 
-// Send takes charge of a message that its Submitter has written, for those of to whom the server takes; Recipients of sub
-// are worked out here. With a release it waits until then. It gives the queue id, zero where nobody is taken. An error is a
-// *smtp.Reply where the message is refused as a whole.
+// Send accepts a message from its Submitter for the recipients in to that the server accepts. It sets sub.Recipients.
+// With a release time the message waits until then. Send returns the queue ID, or zero if no recipient is accepted. An
+// error is a *smtp.Reply if the message as a whole is rejected.
 func (s *Service) Send(ctx context.Context, sub *Submission, to []Addressee, release time.Time) (note.UNID, error) {
-	// What is stored may have any line ends. In a transaction of SMTP a bare one could end the message at a server that is lenient,
-	// and make commands in our name of what follows.
+	// Stored messages may have any line ends. In an SMTP transaction a bare one could end the message at a lenient
+	// server, which would then execute the rest as commands (SMTP smuggling).
 	if bare, _ := smtp.CheckLines(sub.Message); bare {
 		sub.Message, sub.Head = smtp.AppendNormal(make([]byte, 0, len(sub.Message)+smtp.BareCount(sub.Message)), sub.Message), nil
 	}

@@ -15,8 +15,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// settlement is what was learnt of an entry at one destination, on its way into mail.box. The entry
-// stays busy until it is there: it is sent to nobody twice, but where the process ends in between.
+// settlement is the outcome of sending an entry to one destination, before it is written to mail.box. The entry stays
+// busy until then, so that it is not sent twice unless the process dies in between.
 type settlement struct {
 	key      queue.Key
 	dest     *destination
@@ -25,40 +25,40 @@ type settlement struct {
 	took     time.Duration
 	size     uint64
 
-	// What the update came to. trouble says that it could not be written.
+	// The results of the update. trouble is set if it failed.
 	gone, trouble bool
 	sent, bounced int
 	created       time.Time
 	hops          []trace.Hop
 }
 
-// outcome is what one recipient got.
+// outcome is the result for one recipient.
 type outcome struct {
 	address string
 	target  note.UNID // zero outside the domain
 	reply   *smtp.Reply
 	remote  string
-	secure  string // how the way there was protected
+	secure  string // protection of the connection
 	relayed bool
-	// permanent and unreached are of no session: for good, for now.
+	// permanent and unreached mean that there was no session: permanently, or for now.
 	permanent, unreached bool
 }
 
-// maxSettle is how many entries one update settles.
+// maxSettle is the maximum number of entries that one update settles.
 const maxSettle = 500
 
-// settler gathers the settlements of one mail.box: while an update is under way, what comes in
-// waits for the next, so that the busier it is the more share one.
+// settler collects the settlements of one mail.box. While an update runs, new settlements wait for the next one, so
+// that under load more of them share an update.
 type settler struct {
 	pending []*settlement
 	running bool
-	// stuck are those that could not be written: what another server has taken must not be sent again,
-	// so they are written later, and their entries stay busy. waits says that a timer is set for that.
+	// stuck holds settlements whose update failed. They are retried later, and their entries stay busy, because a
+	// message that another server has accepted must not be sent again. waits is set if the retry timer is set.
 	stuck []*settlement
 	waits bool
 }
 
-// start marks an update as under way. It returns false when one is already, or when there is nothing to write.
+// start marks an update as running. It returns false if one is running already, or if there is nothing to write.
 func (w *settler) start() bool {
 	if w.running || len(w.pending) == 0 {
 		return false
@@ -67,7 +67,7 @@ func (w *settler) start() bool {
 	return true
 }
 
-// retry marks a timer as set for what could not be written. It returns false when one is already, or none is needed.
+// retry marks the retry timer as set. It returns false if it is set already, or not needed.
 func (w *settler) retry() bool {
 	if w.waits || len(w.stuck) == 0 {
 		return false
@@ -76,7 +76,7 @@ func (w *settler) retry() bool {
 	return true
 }
 
-// conclude has an entry changed soon. It returns at once.
+// conclude queues a settlement for writing. It returns at once.
 func (s *outcomes) conclude(f *settlement) {
 	s.mu.Lock()
 	w := s.settler(f.key.Box())
@@ -90,7 +90,7 @@ func (s *outcomes) conclude(f *settlement) {
 	}
 }
 
-// settleStuck tries again to write what could not be written.
+// settleStuck retries the failed settlements.
 func (s *outcomes) settleStuck(box int) {
 	s.mu.Lock()
 	w := s.settler(box)
@@ -104,7 +104,7 @@ func (s *outcomes) settleStuck(box int) {
 	}
 }
 
-// settling writes what is pending for a mail.box until nothing is.
+// settling writes the pending settlements of a mail.box until there are none.
 func (s *outcomes) settling(box int) {
 	for {
 		s.mu.Lock()
@@ -141,14 +141,14 @@ func (s *outcomes) settling(box int) {
 	}
 }
 
-// settleAll writes settlements in one update; if that fails, each in one of its own, so that one
-// that cannot be written spoils no other.
+// settleAll writes settlements in one update. If that fails, it writes each in its own update, so that a bad one does
+// not block the others.
 func (s *outcomes) settleAll(box int, list []*settlement) {
 	err := s.settleIn(box, list)
 	switch {
 	case errors.Is(err, store.ErrClosed):
 		return
-	case errors.Is(err, store.ErrNotFound): // the database is removed everywhere
+	case errors.Is(err, store.ErrNotFound): // the database was deleted on all servers
 		for _, f := range list {
 			f.gone = true
 		}
@@ -181,7 +181,7 @@ func (s *outcomes) settleIn(box int, list []*settlement) error {
 	db := s.queue.Of(queue.MakeKey(box, 0)).ID
 	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
 		moved = queue.Tally{}
-		w, err := tx.Database(db) // an answer is written wherever the home is now
+		w, err := tx.Database(db) // a reply is written wherever the home is now
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (s *outcomes) settleOne(w *store.Writer, f *settlement) (queue.Tally, error
 	})
 }
 
-// apply writes an outcome into an entry.
+// apply writes an outcome to an entry.
 func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.State == queue.Waiting && q.Address == o.address && q.Target == o.target
@@ -262,7 +262,7 @@ func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 	f.hops = append(f.hops, hop)
 }
 
-// expire gives up on a recipient elsewhere.
+// expire gives up on a remote recipient.
 func expire(q *queue.Recipient) {
 	text := replyTooLong.Error()
 	if q.Reply != "" {
@@ -271,7 +271,7 @@ func expire(q *queue.Recipient) {
 	q.State, q.Reply = queue.Failed, text[:min(len(text), maxErrorText)]
 }
 
-// sent ends the way of an entry for which there was nothing to send.
+// sent ends the work on an entry for which there was nothing to send.
 func (s *transfers) sent(k queue.Key, d *destination, gone, again bool) {
 	s.mu.Lock()
 	s.inFlight--
@@ -281,7 +281,7 @@ func (s *transfers) sent(k queue.Key, d *destination, gone, again bool) {
 	nudge(s.wakeOut)
 }
 
-// postpone gives an entry back that came to nothing.
+// postpone returns an entry that could not be processed to the agenda, to be tried again after a pause.
 func (s *transfers) postpone(k queue.Key, d *destination, pause time.Duration) {
 	s.mu.Lock()
 	s.inFlight--
@@ -293,7 +293,7 @@ func (s *transfers) postpone(k queue.Key, d *destination, pause time.Duration) {
 	nudge(s.wakeOut)
 }
 
-// readd makes an appointment again for an entry as it is known; d is nil for work here.
+// readd adds another appointment for an entry in its current generation; d is nil for local work.
 func (a *agenda) readd(k queue.Key, d *destination, due, now uint32) {
 	gen, ok := a.gens[k]
 	if !ok {
@@ -309,13 +309,13 @@ func (a *agenda) readd(k queue.Key, d *destination, due, now uint32) {
 	a.arrange(d)
 }
 
-// remoteName is a server's name without its address.
+// remoteName returns a server's name without its address.
 func remoteName(remote string) string {
 	name, _, _ := strings.Cut(remote, "[")
 	return name
 }
 
-// outcomes writes into mail.box what other servers have answered.
+// outcomes writes the replies of other servers to mail.box.
 type outcomes struct {
 	*board
 	store *store.Store
@@ -325,5 +325,5 @@ type outcomes struct {
 	opt   *Options
 	stat  *routerStats
 
-	beforeSettle func() // for tests: between the answer of a server and what it changes here
+	beforeSettle func() // for tests: called between the reply of a server and the update
 }

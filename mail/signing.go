@@ -10,13 +10,13 @@ import (
 	"doublet/wire/mime"
 )
 
-// keptSignatures is how many messages' signatures are remembered. An RSA signature costs more than
-// all else that is done about a message: it is made once, though the message goes to many destinations
-// or has to be sent again. It is not kept in mail.box, as a key may be destroyed while mail waits.
+// keptSignatures is the number of messages whose signatures are cached. An RSA signature costs more than all other work
+// on a message, so it is made only once for several destinations and retries. It is not stored in mail.box, because a
+// key may be destroyed while mail waits.
 const keptSignatures = 1000
 
-// signatures remembers those made last, by queue id, while the directory stays as it is: keys may have
-// been changed.
+// signatures caches the latest signatures by queue ID. A change of the directory clears it, because keys may have
+// changed.
 type signatures struct {
 	mu      sync.Mutex
 	version uint64
@@ -45,8 +45,8 @@ func (g *signatures) put(id note.UNID, version uint64, h []byte) {
 	g.made[id] = h
 }
 
-// sign puts signatures before the message, when there is a session to send it over. One that cannot
-// be made stops no mail.
+// sign puts signatures before a message, once there is a session to send it over. A message is sent without a signature
+// if signing fails.
 func (s *signer) sign(ctx context.Context, c *consignment) {
 	c.signed = true
 	version := s.dir.Version()
@@ -61,8 +61,8 @@ func (s *signer) sign(ctx context.Context, c *consignment) {
 	}
 }
 
-// signed makes DKIM signatures of the author's domain. What strangers wrote in somebody's name here is not signed when
-// it goes on (forwarding, mailing lists): the signature would say that it is true.
+// signed returns the DKIM signatures of the author's domain. Unauthenticated mail with a local author is not signed
+// when it is forwarded, because the signature would vouch for the author.
 func (s *signer) signed(ctx context.Context, c *consignment) []byte {
 	if s.opt.Signer == nil || c.entry.Unsigned {
 		return nil
@@ -87,9 +87,9 @@ func (s *signer) signed(ctx context.Context, c *consignment) []byte {
 	return h
 }
 
-// sealed makes an ARC set for a stranger's message that goes on, by which the next server learns what was found out about
-// it here. The domain that seals is that of the envelope's sender, which is one of ours (a list's, or of SRS); for a null
-// sender it is the first domain.
+// sealed returns an ARC set for a forwarded message from outside, which passes the results of this server's
+// verification to the next server. The sealing domain is that of the envelope sender, which is local after SRS or for a
+// list. For a null sender it is the first local domain.
 func (s *signer) sealed(ctx context.Context, c *consignment, fields []byte) []byte {
 	if s.opt.Sealer == nil || c.entry.Checker == "" {
 		return nil
@@ -107,7 +107,7 @@ func (s *signer) sealed(ctx context.Context, c *consignment, fields []byte) []by
 	return h
 }
 
-// signer puts signatures and seals before messages that leave.
+// signer adds signatures and seals to outgoing messages.
 type signer struct {
 	dir        *directory.Directory
 	env        *env.Env

@@ -11,10 +11,10 @@ import (
 	"doublet/wire/smtp"
 )
 
-// The sender rewriting scheme. Mail that is forwarded must not be sent under its sender's address:
-// the sender's SPF names other servers. It is sent under one of ours that holds the sender's, with a
-// code that keeps strangers from using it as a relay, and for three weeks, in which a report may come
-// back. An address that another forwarder made so is wrapped once (SRS1), however many follow.
+// The sender rewriting scheme (SRS). Forwarded mail must not be sent under its original sender address, because the
+// sender's SPF record names other servers. It is sent under a local address that contains the original one. A code in
+// the address prevents its use for relaying, and a date limits it to three weeks, in which a bounce may come back. An
+// address that another forwarder has rewritten is wrapped only once more (SRS1), however many forwarders follow.
 const (
 	srsDays = 21
 	srsHash = 8
@@ -22,19 +22,19 @@ const (
 
 var srsCoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// srsDay is a day in two characters, which come again after 1,024 days.
+// srsDay returns a day as two characters, which repeat after 1,024 days.
 func srsDay(t time.Time) string {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	n := t.Unix() / 86400
 	return string([]byte{digits[n>>5&31], digits[n&31]})
 }
 
-// srsCode signs in lower case, as some servers change case on the way.
+// srsCode signs the lower-case text, because some servers change the case of addresses.
 func (s *SRS) srsCode(text string) string {
 	return srsCoding.EncodeToString(s.dir.Secret.Sign("srs", strings.ToLower(text)))[:srsHash]
 }
 
-// rewriteSender is the sender's address under a domain of ours.
+// rewriteSender returns the SRS address of a sender in a local domain.
 func (s *SRS) rewriteSender(from smtp.Path, domain string) smtp.Path {
 	if from.IsNull() || from.Domain == "" || strings.EqualFold(from.Domain, domain) {
 		return from
@@ -53,8 +53,8 @@ func (s *SRS) rewriteSender(from smtp.Path, domain string) smtp.Path {
 	return smtp.Path{Local: "SRS0=" + s.srsCode(rest) + "=" + rest, Domain: domain}
 }
 
-// leavesAs is the sender under which a message leaves. Strangers' mail leaves where a group or a list's
-// owners are elsewhere; where a person forwards it, it has been rewritten already.
+// leavesAs returns the envelope sender for a message that leaves. Mail from outside leaves unchanged if a group or a
+// list's owners are remote, so its sender is rewritten here. Personal forwarding has already rewritten it.
 func (s *SRS) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, error) {
 	if from.IsNull() {
 		return from, nil
@@ -70,8 +70,7 @@ func (s *SRS) leavesAs(ctx context.Context, from smtp.Path) (smtp.Path, error) {
 	return s.rewriteSender(from, domains[0]), nil
 }
 
-// ReverseSRS gives the sender whom an address of ours stands for, if it is one that this domain's
-// servers made in the last three weeks.
+// ReverseSRS returns the original sender of an SRS address that this domain's servers made in the last three weeks.
 func (s *SRS) ReverseSRS(address string) (smtp.Path, bool) {
 	at := strings.LastIndexByte(address, '@')
 	if at < 6 || len(address) > 1000 || !strings.EqualFold(address[:3], "SRS") || address[4] != '=' {
@@ -119,7 +118,7 @@ func (s *SRS) recent(day string) bool {
 	return false
 }
 
-// domainOf is the domain of an address, lower case.
+// domainOf returns the domain of an address in lower case.
 func domainOf(address string) string {
 	a, err := directory.ParseAddress(address)
 	if err != nil {
@@ -128,7 +127,7 @@ func domainOf(address string) string {
 	return a.Domain
 }
 
-// SRS rewrites senders of mail that is forwarded, and reads such addresses.
+// SRS rewrites the senders of forwarded mail, and decodes the rewritten addresses.
 type SRS struct {
 	dir *directory.Directory
 	env *env.Env

@@ -6,7 +6,7 @@ import (
 	"doublet/stat"
 )
 
-// depositStats are the statistics of messages that are taken in charge and delivered here, under Domino's names.
+// depositStats holds the statistics of accepted messages and local deliveries, under Domino's names.
 type depositStats struct {
 	delivered, routed, bytes, limited *stat.Counter
 	time                              *stat.Histogram
@@ -34,7 +34,7 @@ func newDepositStats(t *stat.Tree) *depositStats {
 	return s
 }
 
-// routerStats are the statistics of the router, under Domino's names.
+// routerStats holds the statistics of the router, under Domino's names.
 type routerStats struct {
 	failures, reports, delays, expired, dropped *stat.Counter
 	sent, transferFailed, sentBytes             *stat.Counter
@@ -65,7 +65,7 @@ func average(h *stat.Histogram) float64 {
 	return h.Distribution().Mean
 }
 
-// transferred counts a transaction in which so many recipients got their mail.
+// transferred counts a transaction in which a number of recipients accepted the message.
 func (s *routerStats) transferred(recipients int, size uint64, took, delay time.Duration) {
 	if recipients == 0 {
 		return

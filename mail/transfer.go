@@ -17,14 +17,14 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of what goes out at once.
+// Limits of sending.
 const (
-	maxRecipients = 100    // of one transaction: what every server takes (RFC 5321 section 4.5.3.1.8)
-	maxUnsettled  = 4096   // messages sent whose entries are not yet changed
-	fairShare     = 20     // messages after which a lane ends if another destination has none
-	perLane       = 4      // messages that wait before another connection is worth its cost
-	maxOwnHops    = 10     // Received fields of this server's own before a message is going round
-	maxErrorText  = 1 << 9 // of a server's reply that is kept
+	maxRecipients = 100    // per transaction: every server accepts as many (RFC 5321 section 4.5.3.1.8)
+	maxUnsettled  = 4096   // sent messages whose outcome is not yet written
+	fairShare     = 20     // messages after which a lane ends if another destination has no lane
+	perLane       = 4      // waiting messages per lane that justify another connection
+	maxOwnHops    = 10     // Received fields of this server in a message, above which it is looping
+	maxErrorText  = 1 << 9 // bytes of a server's reply that are stored
 )
 
 // lane is a connection to a destination, and the goroutine that sends over it.
@@ -33,12 +33,12 @@ type lane struct {
 	d       *destination
 	session *outbound.Session
 	wake    chan struct{}
-	quit    bool // guarded by Service.mu
-	taken   int  // entries, so far
+	quit    bool // guarded by board.mu
+	taken   int  // entries taken so far
 }
 
-// sending starts lanes as destinations have something due, until ctx ends; then it waits until all
-// have ended and what they sent is settled.
+// sending starts lanes for destinations with due work, until ctx ends. It then waits until all lanes have ended and
+// their outcomes are written.
 func (s *transfers) sending(ctx context.Context, catchUp func(context.Context) (bool, error)) {
 	for ctx.Err() == nil {
 		more, err := catchUp(ctx)
@@ -65,7 +65,7 @@ func (s *transfers) sending(ctx context.Context, catchUp func(context.Context) (
 	s.endLanes()
 }
 
-// endLanes has all lanes end, and waits for them.
+// endLanes makes all lanes end, and waits for them.
 func (s *transfers) endLanes() {
 	s.mu.Lock()
 	for _, l := range slices.Clone(s.idle) {
@@ -78,7 +78,7 @@ func (s *transfers) endLanes() {
 	s.agenda.runnable = nil
 	for _, d := range list {
 		if d.listed = false; d.size() > 0 {
-			s.agenda.arrange(d) // for the router that is started next
+			s.agenda.arrange(d) // for the next start of the router
 		} else {
 			s.agenda.forgetIdle(d)
 		}
@@ -86,8 +86,7 @@ func (s *transfers) endLanes() {
 	s.mu.Unlock()
 }
 
-// dispatch starts and wakes lanes for what is due, and says when something is due again, 0 for
-// never.
+// dispatch starts and wakes lanes for due work. It returns the time of the next work in Unix seconds; 0 means never.
 func (s *transfers) dispatch(ctx context.Context) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +105,7 @@ func (s *transfers) dispatch(ctx context.Context) uint32 {
 	}
 }
 
-// serve gives a destination the lanes that it needs now.
+// serve starts and wakes the lanes that a destination needs now.
 func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	sec := seconds(now)
 	d.ripen(sec)
@@ -122,7 +121,7 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 		return
 	case len(d.ready) == 0:
 		if d.lanes == 0 && d.busy == 0 && now.Before(d.retryAt) {
-			s.agenda.wakeAt(d, ceil(d.retryAt)) // to be forgotten
+			s.agenda.wakeAt(d, ceil(d.retryAt)) // to be removed then
 		} else if d.lanes == 0 && d.busy == 0 {
 			d.reached()
 			s.agenda.forgetIdle(d)
@@ -140,7 +139,7 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 		most = min(most, d.limit)
 	}
 	if d.open == 0 {
-		most = 1 // one finds out whether anybody is there, after failures and at the first time
+		most = 1 // one connection tests whether the server answers, at first and after failures
 	}
 	for d.lanes < most && (d.lanes == 0 || len(d.ready) > perLane*d.lanes) {
 		if s.lanes >= s.opt.Connections {
@@ -154,7 +153,8 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	}
 }
 
-// starve has a destination wait until a connection of another one ends: one that is idle does now.
+// starve makes a destination wait for the end of another destination's connection. It ends an idle connection if there
+// is one.
 func (s *transfers) starve(d *destination) {
 	if d.lanes > 0 {
 		return
@@ -168,7 +168,7 @@ func (s *transfers) starve(d *destination) {
 	}
 }
 
-// rouse wakes a lane that has no work, to look for some or to end.
+// rouse wakes an idle lane, to look for work or to end.
 func (s *transfers) rouse(l *lane, quit bool) {
 	s.unlist(l)
 	l.quit = l.quit || quit
@@ -184,7 +184,7 @@ func (s *transfers) unlist(l *lane) {
 	s.idle = slices.DeleteFunc(s.idle, is)
 }
 
-// run sends what is due, one message after the other.
+// run sends the due messages one after the other.
 func (l *lane) run(ctx context.Context) {
 	defer l.end()
 	for {
@@ -201,7 +201,7 @@ func (l *lane) end() {
 	s.mu.Lock()
 	s.lanes--
 	l.d.lanes--
-	if len(s.starved) > 0 { // before its own, which would take the place again
+	if len(s.starved) > 0 { // before its own destination, which would take the place again
 		s.starved[0].starved = false
 		s.agenda.first(s.starved[0])
 		s.starved = s.starved[1:]
@@ -228,7 +228,7 @@ func (l *lane) close(politely bool) {
 	l.s.mu.Unlock()
 }
 
-// next takes the next entry; without any, an open session waits for one for a while.
+// next returns the next entry. If there is none, a lane with a session waits for one for a while.
 func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 	s := l.s
 	timedOut := false
@@ -256,7 +256,7 @@ func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 		s.agenda.arrange(l.d)
 		s.moved.Broadcast()
 		s.mu.Unlock()
-		nudge(s.wakeOut) // for the timer of what is due later
+		nudge(s.wakeOut) // dispatch sets the timer for later work
 		select {
 		case <-l.wake:
 		case <-s.env.Clock.After(s.opt.IdleTimeout):
@@ -268,20 +268,20 @@ func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 	}
 }
 
-// consignment is an entry on its way: the recipients at one destination, and the message.
+// consignment is an entry being sent: its message, and its recipients at one destination.
 type consignment struct {
 	entry   *queue.Entry
 	target  outbound.Target
-	index   []int // of the recipients, in entry.Recipients
+	index   []int // indexes of the recipients in entry.Recipients
 	message outbound.Message
-	again   bool // more is due, or somewhere else
-	round   bool // it passes here again and again
-	signed  bool // or found to be none of ours to sign
-	// fitted says that the text is another one than is stored: 7-bit, for a server that takes no other.
+	again   bool // more recipients are due here or elsewhere
+	round   bool // the message is looping
+	signed  bool // signed, or not to be signed
+	// fitted is set if the message was re-encoded to 7 bits for a server without 8BITMIME.
 	fitted bool
 }
 
-// send sends one entry, and says whether the lane goes on.
+// send sends one entry, and reports whether the lane goes on.
 func (l *lane) send(ctx context.Context, k queue.Key) bool {
 	s := l.s
 	c, err := s.consign(ctx, k, l.d.name)
@@ -311,7 +311,7 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 		if l.session == nil && !l.connect(ctx, k, c) {
 			return false
 		}
-		if l.session == nil { // the destination takes no mail at all
+		if l.session == nil { // the destination accepts no mail at all
 			return true
 		}
 		if l.session.Fit(&c.message) {
@@ -326,7 +326,7 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 			break
 		}
 		if res.Broken && res.Early && !fresh {
-			l.close(false) // it had ended while idle
+			l.close(false) // the server closed it while it was idle
 			continue
 		}
 		return l.sentOver(k, c, &res, start)
@@ -335,7 +335,7 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 	return ctx.Err() == nil
 }
 
-// sentOver settles what a session made of a message.
+// sentOver queues the outcomes of a message that was sent over a session.
 func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start time.Time) bool {
 	s := l.s
 	host := l.session.Host
@@ -372,7 +372,8 @@ func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start
 	return true
 }
 
-// connect makes a session. false ends the lane; without a session and true, the message is settled.
+// connect opens a session. If it returns false, the lane ends. If it returns true without a session, the message is
+// settled.
 func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 	s := l.s
 	session, fail := s.opt.Mailer.Connect(ctx, &c.target)
@@ -387,7 +388,7 @@ func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 		s.agenda.arrange(l.d)
 	case ctx.Err() != nil:
 	case !fail.Permanent && l.d.open > 0:
-		// It bears no more connections than it has.
+		// The server accepts no more connections than are open.
 		l.d.limit = l.d.open
 	case !fail.Permanent:
 		l.d.failed(s.env.Clock.Now().Add(s.opt.pause(l.d.failures, c.target.Place != "")), short(fail.Reply), fail.Host)
@@ -407,7 +408,7 @@ func (l *lane) connect(ctx context.Context, k queue.Key, c *consignment) bool {
 	return fail.Permanent
 }
 
-// failed is what a failure comes to for all recipients.
+// failed returns the settlement of a failure that applies to all recipients.
 func (c *consignment) failed(k queue.Key, d *destination, fail *outbound.Failure) *settlement {
 	f := &settlement{key: k, dest: d, again: c.again}
 	for _, at := range c.index {
@@ -418,7 +419,7 @@ func (c *consignment) failed(k queue.Key, d *destination, fail *outbound.Failure
 	return f
 }
 
-// goesRound says that a message has passed this server too often.
+// goesRound reports whether a message has passed this server too often.
 //
 // Implements: RFC 5321 §6.3 Loop detection by own Received fields
 func (s *transfers) goesRound(data []byte) bool {
@@ -432,7 +433,7 @@ func (s *transfers) goesRound(data []byte) bool {
 	return n > maxOwnHops
 }
 
-// consign reads an entry for being sent to a destination: nil if nothing of it is due there.
+// consign reads an entry for sending to a destination. It returns nil if nothing is due there.
 func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*consignment, error) {
 	c := &consignment{}
 	var stored *store.Stored
@@ -470,7 +471,7 @@ func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*con
 	}
 	e := c.entry
 	if c.target.Place != "" {
-		// It stays in the domain: under its sender, and unsigned.
+		// The message stays within the domain: keep its sender, and do not sign it.
 		c.message.From, c.message.Transit, c.signed = e.From, transitOf(c).String(), true
 	} else if c.message.From, err = s.srs.leavesAs(ctx, e.From); err != nil {
 		return nil, err
@@ -483,7 +484,7 @@ func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*con
 	return c, nil
 }
 
-// pick chooses the recipients that are due at a destination.
+// pick selects the recipients that are due at a destination.
 func (s *transfers) pick(ctx context.Context, c *consignment, dest string) error {
 	now := s.env.Clock.Now()
 	last, lastName := "", ""
@@ -505,11 +506,11 @@ func (s *transfers) pick(ctx context.Context, c *consignment, dest string) error
 				c.target = target
 			}
 			if !q.Target.IsZero() {
-				last = "" // others of the Internet domain may be elsewhere
+				last = "" // other people of the same mail domain may have another destination
 			}
 		}
 		if lastName != dest || len(c.index) == maxRecipients {
-			// Of another destination, which has an appointment of its own, or for the next time.
+			// It has another destination with its own appointment, or it has to wait for the next transaction.
 			c.again = c.again || lastName == dest
 			continue
 		}
@@ -520,7 +521,7 @@ func (s *transfers) pick(ctx context.Context, c *consignment, dest string) error
 		}
 		c.message.To = append(c.message.To, r)
 	}
-	// What is nowhere here was given another route since: it is looked at again.
+	// If no recipient has this destination, the route has changed: read the entry again.
 	c.again = c.again || len(c.index) == 0
 	return nil
 }
@@ -532,13 +533,13 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// short is a reply as mail.box keeps it.
+// short returns a reply as stored in mail.box.
 func short(r *smtp.Reply) string {
 	text := r.Error()
 	return fields.OneLine(text[:min(len(text), maxErrorText)])
 }
 
-// transfers sends what waits for other servers, over lanes.
+// transfers sends mail to other servers, over lanes.
 type transfers struct {
 	*board
 	store    *store.Store

@@ -11,23 +11,23 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Mail goes from place to place of a domain by SMTP, between servers that know each other by the keys in their documents.
-// What the protocol has no words for goes with it in a parameter of our own: what was found out about the message where it
-// came in, and who of the directory a recipient is, so that no name is looked up twice and no group expanded twice. A server
-// that has not got the mail file refuses for now and hands nothing on: until the directories agree the message waits at one
-// place, and cannot go round.
+// Servers of a domain exchange mail between places by SMTP, and authenticate each other by the keys in their server
+// documents. A private parameter (XDOUBLET) carries data for which SMTP has no words: the results of the checks where
+// the message came in, and the directory IDs of the recipients, so that no name is resolved twice and no group is
+// expanded twice. A server without the mail file rejects the recipient temporarily and never passes the message on. If
+// the directories differ, the message therefore waits at one place and cannot loop.
 
-// Transit is what a server of the domain says of a message that it hands on.
+// Transit is the data about a message that one server of the domain passes to another.
 type Transit struct {
-	// ID is the message, however often and to whomever of it it is handed on.
+	// ID identifies the message, however often and to whichever recipients it is sent.
 	ID note.UNID
-	// Junk, Unsigned and Unproven are those of Entry and Submission.
+	// Junk, Unsigned and Unproven correspond to the fields of queue.Entry and Submission.
 	Junk, Unsigned, Unproven bool
-	// Checked says that the message's first Authentication-Results field is of a server of the domain.
+	// Checked means that the first Authentication-Results field of the message is from a server of this domain.
 	Checked bool
 }
 
-// String is the value of the parameter of MAIL.
+// String returns the value of the MAIL parameter.
 func (t Transit) String() string {
 	s := t.ID.String()
 	for _, m := range t.marks() {
@@ -38,8 +38,9 @@ func (t Transit) String() string {
 	return s
 }
 
-// Submission is the queue id of the message for the recipients who were taken of it: handed on again for the same ones, after a
-// lost answer, it is the same delivery. For others it is another: who was refused the first time is none of what is kept by then.
+// Submission returns the queue ID of the message for a set of recipients. If the message comes again for the same
+// recipients, after a lost reply, it has the same ID and is not delivered twice. For other recipients the ID differs,
+// because a recipient that was rejected the first time is not in the stored entry.
 func (t *Transit) Submission(to []Recipient) note.UNID {
 	parts := [][]byte{t.ID[:]}
 	for i := range to {
@@ -52,8 +53,9 @@ func (t *Transit) marks() []transitMark {
 	return []transitMark{{"junk", &t.Junk}, {"unsigned", &t.Unsigned}, {"unproven", &t.Unproven}, {"ar", &t.Checked}}
 }
 
-// Checker gives the authserv-id of the results that the domain put before a message, for Submission. The name itself is
-// not in the parameter, which servers of earlier versions take up to 64 bytes of.
+// Checker returns the authserv-id of the results that a server of the domain put before a message, for
+// Submission.Checker. The name itself is not in the parameter, because servers of earlier versions accept at most 64
+// bytes.
 func (t *Transit) Checker(message []byte) string {
 	if !t.Checked {
 		return ""
@@ -68,7 +70,7 @@ type transitMark struct {
 	on   *bool
 }
 
-// ParseTransit reads what String prints. Words of a later version are passed over.
+// ParseTransit parses the result of String. It ignores unknown words, which later versions may add.
 func ParseTransit(text string) (t Transit, ok bool) {
 	words := strings.Split(text, ".")
 	id, err := note.ParseUNID(words[0])
@@ -84,7 +86,7 @@ func ParseTransit(text string) (t Transit, ok bool) {
 	return t, true
 }
 
-// The letters of kinds of recipient in the parameter of RCPT.
+// The prefixes for the kinds of recipients in the RCPT parameter.
 const (
 	transitPerson = "p-"
 	transitMailIn = "m-"
@@ -97,7 +99,7 @@ func transitTo(q *queue.Recipient) string {
 	return transitPerson + q.Target.String()
 }
 
-// The answers to servers of the domain.
+// The replies to servers of the domain.
 var (
 	replyTransit   = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
 	replyUnknown   = smtp.NewReply(451, 4, 4, 6, "The directory here does not have the recipient yet")

@@ -18,18 +18,18 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Why a membership is not ended.
+// Reasons why a membership was not ended.
 var (
-	// ErrBadLink: the link was not made here, or it was changed.
+	// ErrBadLink means that the link was not made by this server, or was modified.
 	ErrBadLink = errors.New("mail: the link is not one of this server's")
-	// ErrNotMember: the address is not on the list, or not any more.
+	// ErrNotMember means that the address is not, or no longer, on the list.
 	ErrNotMember = errors.New("mail: the address is not on the list")
 )
 
-// confirmDays is how long a confirmation may take.
+// confirmDays is the number of days for which a confirmation code is valid.
 const confirmDays = 7
 
-// UnsubscribeLink is the link that ends the membership of an address elsewhere.
+// UnsubscribeLink returns the link that ends the membership of a remote address.
 func (s *Lists) UnsubscribeLink(list note.UNID, address string) string {
 	v := url.Values{
 		"l": {list.String()}, "a": {base64.RawURLEncoding.EncodeToString([]byte(address))},
@@ -38,7 +38,7 @@ func (s *Lists) UnsubscribeLink(list note.UNID, address string) string {
 	return strings.TrimSuffix(s.url, "/") + "/list/unsubscribe?" + v.Encode()
 }
 
-// Membership reads such a link's values: the list and the address. Errors: ErrBadLink, ErrNotMember.
+// Membership checks the values of such a link, and returns the list and the address. Errors: ErrBadLink, ErrNotMember.
 func (s *Lists) Membership(ctx context.Context, v url.Values) (directory.Group, string, error) {
 	id, err := note.ParseUNID(v.Get("l"))
 	address, err2 := base64.RawURLEncoding.DecodeString(v.Get("a"))
@@ -57,7 +57,7 @@ func (s *Lists) Membership(ctx context.Context, v url.Values) (directory.Group, 
 	return g, string(address), err
 }
 
-// Unsubscribe ends the membership that a link names. Done twice it gives ErrNotMember.
+// Unsubscribe ends the membership that a link names. The second call returns ErrNotMember.
 func (s *Lists) Unsubscribe(ctx context.Context, v url.Values) (directory.Group, string, error) {
 	g, address, err := s.Membership(ctx, v)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Lists) Unsubscribe(ctx context.Context, v url.Values) (directory.Group,
 	return g, address, s.leave(ctx, g.ID, address)
 }
 
-// leave takes members out of a list: an address, or the UNID of a person here.
+// leave removes a member from a list: an address, or the UNID of a local person.
 func (s *Lists) leave(ctx context.Context, list note.UNID, member string) error {
 	_, err := s.dir.Groups.Set(ctx, note.System, list, func(f *directory.GroupFields) error {
 		n := len(f.Members)
@@ -82,7 +82,8 @@ func (s *Lists) leave(ctx context.Context, list note.UNID, member string) error 
 	return err
 }
 
-// memberName is how a list holds an address: as it is, or as the UNID of the person here.
+// memberName returns the form in which a list stores an address: the address itself, or the UNID of the local person.
+// It returns "" for an address that is not a member.
 func (s *Lists) memberName(ctx context.Context, g *directory.Group, address string) string {
 	for _, m := range g.Members {
 		if strings.EqualFold(m, address) {
@@ -100,13 +101,13 @@ func (s *Lists) confirmCode(g *directory.Group, address string, day int64) strin
 	return strings.ToLower(srsCoding.EncodeToString(code[:10]))
 }
 
-// askUnsubscribe answers a message to list-unsubscribe@ with one that must be answered in turn, so
-// that nobody takes somebody else off a list.
+// askUnsubscribe replies to a message to list-unsubscribe@ with a message that the member must confirm, so that no one
+// can unsubscribe someone else.
 func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group, h *fields.Facts) error {
 	b.taken = true
 	address := h.AuthorPath().String()
 	if s.memberName(ctx, g, address) == "" {
-		return nil // strangers learn nothing of who is on the list
+		return nil // others must not learn who is on the list
 	}
 	rows, err := s.follow.address(ctx, address, smtp.NotifyNever)
 	if err != nil || len(rows) == 0 {

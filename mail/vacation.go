@@ -15,20 +15,20 @@ import (
 	"doublet/wire/mime"
 )
 
-// Vacation notices and quota warnings are remembered in the mail file, in a profile note each, so
-// that they move with it.
+// The state of vacation notices and quota warnings is in profile notes of the mail file, so that it moves with the
+// file.
 const (
 	vacationProfile = "VacationReplies"
 	quotaProfile    = "QuotaWarning"
-	itemReplied     = "Replied" // "unix address", the oldest first
+	itemReplied     = "Replied" // "unix-seconds address", the oldest first
 	itemWarned      = "Warned"  // Unix seconds
 )
 
-// maxReplied is how many senders are remembered who were sent a vacation notice. Who falls out is
-// told again.
+// maxReplied is the maximum number of senders in the list of those who got a vacation notice. A sender that drops out
+// of the list may get another notice.
 const maxReplied = 1000
 
-// wantsVacation says whether a message is one that a vacation notice may answer.
+// wantsVacation reports whether a vacation notice may be sent in reply to a message.
 //
 // Implements: RFC 3834 §2 When not to send automatic responses
 func (s *personal) wantsVacation(sub *Submission, b *batch, h *fields.Facts, i int, p *directory.Person) bool {
@@ -47,7 +47,7 @@ func (b *batch) anyVacation() bool {
 	return slices.ContainsFunc(b.now, func(d delivery) bool { return d.vacation != nil })
 }
 
-// vacations composes the notices that a message may be answered with.
+// vacations composes the vacation notices for a message.
 //
 // Implements: RFC 3834 §3 Fields of automatic responses
 func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) error {
@@ -94,7 +94,7 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 	return nil
 }
 
-// firstNotice says whether the sender is to be sent a notice now, and remembers it.
+// firstNotice reports whether the sender gets a notice now, and records that.
 func (s *personal) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, error) {
 	days := d.days
 	if days == 0 {
@@ -122,8 +122,7 @@ func (s *personal) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, er
 	return first, err
 }
 
-// profile changes the items of a profile note of a mail file; what comes back as it was is not
-// written.
+// profile calls fn to change the items of a profile note of a mail file. It writes nothing if fn changes nothing.
 func (s *personal) profile(w *store.Writer, db note.DatabaseID, name string, fn func(note.Items) note.Items) error {
 	id := note.DeriveUNID([]byte(name), []byte(db.String()))
 	n, err := w.Find(id)
@@ -137,7 +136,7 @@ func (s *personal) profile(w *store.Writer, db note.DatabaseID, name string, fn 
 		return err
 	}
 	if errors.Is(err, store.ErrGrave) {
-		return nil // somebody removed it; it is not worth more
+		return nil // deleted by a user: do without it
 	}
 	if err != nil {
 		return err

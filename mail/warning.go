@@ -11,16 +11,16 @@ import (
 	"doublet/wire/smtp"
 )
 
-// errNeedWarning says that the owner of a mail file is to be warned, which must be composed first.
+// errNeedWarning means that a quota warning is due and must be composed before the update.
 var errNeedWarning = errors.New("mail: a quota warning is needed")
 
-// quotaWarning warns the owner of a mail file when a delivery makes it larger than the warning says:
-// once, until it was smaller again.
+// quotaWarning warns the owner of a mail file when a delivery makes it larger than the warning threshold. It does so
+// once, until the file is smaller again.
 func (s *personal) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 	if d.warning == 0 {
 		return nil
 	}
-	// The delivery itself is not counted yet: what it adds is.
+	// The size does not include this delivery yet.
 	over := w.Counters().Size+b.size > d.warning
 	fresh := false
 	err := s.profile(w, d.database, quotaProfile, func(items note.Items) note.Items {
@@ -46,7 +46,7 @@ func (s *personal) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 	return nil
 }
 
-// composeWarnings makes the warnings that an update asked for.
+// composeWarnings composes the warnings that an update asked for.
 func (s *personal) composeWarnings(ctx context.Context, b *batch) error {
 	for i := range b.now {
 		d := &b.now[i]
