@@ -16,8 +16,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// NewBackend returns a Backend of a server. It takes accounts from in, names and addresses from d, and mail from f and
-// m. maxRecipients bounds the recipients of a message.
+// NewBackend returns a Backend that uses in for accounts, d for names and addresses, and f and m for mail.
+// maxRecipients bounds the recipients of a message.
 func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, maxRecipients int) Backend {
 	return &backend{in, d, f, m, maxRecipients}
 }

@@ -9,7 +9,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// The first letter of an id tells the type of the object.
+// The first letter of an id shows the type of the object.
 const (
 	letterFolder  = 'f'
 	letterEmail   = 'm'
@@ -81,7 +81,7 @@ type view struct {
 	body       []property // of body parts: from bodyProperties, header: properties included
 	text, html bool       // fetchTextBodyValues and fetchHTMLBodyValues
 	all        bool
-	most       int // octets of a body value, at most Limits.BodyValues
+	most       int // bound of a body value in octets
 }
 
 // maxNames bounds the properties of one kind that a call may name. Without it header: properties would be unlimited.

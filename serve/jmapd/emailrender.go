@@ -131,7 +131,8 @@ func (r *renderer) readEnvelope() error {
 	return nil
 }
 
-// Header fields that have properties of their own and that an ENVELOPE does not contain in this form.
+// Header fields with properties of their own that an ENVELOPE cannot provide: it has no References, and it has From in
+// place of a missing Sender or Reply-To (RFC 9051 section 7.5.2).
 var (
 	senderField     = header{name: "Sender", form: asAddresses}
 	replyToField    = header{name: "Reply-To", form: asAddresses}

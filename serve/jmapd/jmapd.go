@@ -111,7 +111,7 @@ type Backend interface {
 	// limits and signs. It returns the queue id. If the message is rejected, the error is a *smtp.Reply. If only some
 	// recipients are rejected, s.To holds the reasons.
 	Submit(ctx context.Context, a *signin.Account, s *Submission) (note.UNID, error)
-	// Recall takes back a message whose release time has not come. It returns false if the message was already sent.
+	// Recall withdraws a message whose release time has not come yet. It returns false if the message was already sent.
 	Recall(ctx context.Context, id note.UNID) (bool, error)
 	// Progress returns the delivery state of a message for each of the recipients, in the order given.
 	Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error)

@@ -384,8 +384,8 @@ func (x *mailboxSetting) destroy(w *mailbox.Changing, id string) error {
 	return err
 }
 
-// destroyed records the result of destroying a Mailbox. A very large one is deleted now, in steps of its own, which
-// other clients can observe.
+// destroyed records the result of destroying a Mailbox. One too large for the update is deleted here by File.Delete,
+// and clients see it disappear at once.
 func (x *mailboxSetting) destroyed(id string, err error) {
 	if errors.Is(err, mailbox.ErrLarge) {
 		err = x.c.account.File.Delete(x.c.ctx, x.names[id])

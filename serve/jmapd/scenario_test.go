@@ -26,19 +26,19 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 // world, after the lines before the first part. The lines are:
 //
 //	# RFC 8620 §5.1                  a comment
-//	@bob                             who asks from now on (alice to begin with)
+//	@bob                             the user of the next requests (alice at first)
 //	mail INBOX \Seen                 puts the message of the "| " lines into a folder; its id is ${mail1}, ${mail2} …
 //	upload text/plain                uploads the "| " lines; its id is ${blob1} …
 //	get /jmap/session                asks for a path; "| Name: value" lines are fields of the request
 //	post /jmap/api text/plain        sends the "| " lines to a path
-//	wait 10s                         lets time pass; what has become due is sent, and delivered
-//	share INBOX bob lrs              gives a folder's rights to somebody
+//	wait 10s                         advances the clock; messages that become due are sent and delivered
+//	share INBOX bob lrs              sets the rights of a user in a folder
 //	C: [["Email/get",{…},"0"]]       method calls; JSON over any number of lines, with ${name}
 //	R: {…}                           a whole request, as it is
 //	S: [[…]]                         the method responses
-//	P: {"status":400, …}             or the problem, as far as it is told here
+//	P: {"status":400, …}             or the problem, as far as given here
 //	J: {…}                           or the JSON of another resource
-//	H: {"status":206,"Name":"value"} or the status and header fields, and what was sent as "body"
+//	H: {"status":206,"Name":"value"} or the status and header fields, with the body as "body"
 //
 // In expected values "*" matches any value. "$name" sets a variable to a string, or must equal it if it is set. An
 // object with "..." may have more members, and a list that ends with "..." more elements. {"$any":[…]} is a list in any

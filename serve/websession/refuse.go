@@ -111,7 +111,7 @@ func (x *Service) logTrouble(r *http.Request, p problem, err error) {
 func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("websession: " + err.Error()) // of a struct of ours
+		panic("websession: " + err.Error()) // only our own types are marshaled
 	}
 	h := w.Header()
 	h.Set("Content-Type", kind)
