@@ -1,7 +1,6 @@
-// Package admin is every administrative operation once, as a typed verb in one table. The command
-// line, the socket and later the console and the browser read the table; none of them has an
-// operation of its own. A verb runs in the server, or in a process that has opened a stopped
-// server's store: it cannot tell.
+// Package admin implements every administrative operation once, as a typed verb in one table. The command line, the
+// socket, the console and the browser all use this table and have no operations of their own. A verb runs in the
+// server, or in a process that has opened the store of a stopped server. Its code is the same in both cases.
 package admin
 
 import (
@@ -30,10 +29,10 @@ import (
 	"doublet/store/backup"
 )
 
-// SocketName is the socket's name in the data folder.
+// SocketName is the name of the socket in the data folder.
 const SocketName = "doublet.sock"
 
-// System is what verbs act on.
+// System holds everything that verbs act on.
 type System struct {
 	Env       *env.Env
 	Store     *store.Store
@@ -42,60 +41,61 @@ type System struct {
 	Mailbox   *mailbox.Service
 	Mail      *mail.Service
 	DNS       *dns.Resolver
-	// Reach is the way to hosts that people name in a browser; nil where the store is open without its server.
+	// Reach checks the hosts that people enter in a browser; nil if the store is open without its server.
 	Reach *reach.Guard
-	// Replica is replication with other servers; Replicator runs the connections, nil where the store is open without its
+	// Replica replicates with other servers. Replicator runs the connections; nil if the store is open without its
 	// server.
 	Replica    *replica.Service
 	Replicator *Replicator
 	Stats      *stat.Tree
 	Reports    Reports
-	// Search is the full-text search; nil where the store is open without its server, and where it is off.
+	// Search is the full-text search; nil if it is off, or if the store is open without its server.
 	Search *search.Service
-	// Cluster is the membership in a cluster; nil where the settings have none.
+	// Cluster is the membership in a cluster; nil if the settings have none.
 	Cluster *Cluster
-	// Self is this server as the others of a domain know it.
+	// Self describes this server for the other servers of a domain.
 	Self Self
-	// Node is this server's part in its cluster; nil where it is in none, or does not run.
+	// Node is this server's part in its cluster; nil outside a cluster, or if the server is not running.
 	Node *cluster.Node
-	// Name is the server's, Data its data folder, Version the program's.
+	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
 	Started             time.Time
-	// SCRAM lets verbs that set a password keep credentials for SCRAM-SHA-256 where they are not told.
+	// SCRAM makes verbs that set a password also store SCRAM-SHA-256 credentials, unless the verb's arguments say
+	// otherwise.
 	SCRAM bool
-	// Publish is what the settings say that concerns public DNS.
+	// Publish holds the settings that concern public DNS.
 	Publish Publish
-	// Backup says where backups go where a verb does not.
+	// Backup holds the backup settings, which are the defaults of the backup verbs.
 	Backup BackupSettings
-	// Doors and Tasks tell what runs; Stop asks the server to stop. They are nil where the store is
-	// open without its server.
+	// Doors and Tasks return what is running; Stop asks the server to stop. They are nil if the store is open without
+	// its server.
 	Doors func() []Door
 	Tasks func() []Task
 	Stop  func()
-	// Stopping ends when the server is to stop; nil where the store is open without its server.
+	// Stopping is a context that ends when the server is to stop; nil if the store is open without its server.
 	Stopping context.Context
-	// Certificates keeps what the doors show; nil where the store is open without its server.
+	// Certificates manages the doors' certificates; nil if the store is open without its server.
 	Certificates Certificates
-	// Health says what keeps a running server from its work; nil before its doors are open.
+	// Health returns an error if a running server cannot do its work. It is nil before the server's doors are open.
 	Health func(ctx context.Context) error
-	// ApplySettings reads the settings anew and lets the running server take those that it can; nil without a server.
+	// ApplySettings reads the settings again and applies those that a running server can change; nil without a server.
 	ApplySettings func() (Applied, error)
-	// Bans lists the addresses from which nobody may sign in, RemoveBan ends one and says whether it was
-	// there; both are nil where the store is open without its server.
+	// Bans lists the addresses that are banned from signing in. RemoveBan ends a ban and reports whether there was one.
+	// Both are nil if the store is open without its server.
 	Bans      func() []Ban
 	RemoveBan func(netip.Addr) bool
 
 	imports imports
 }
 
-// Door is an open door.
+// Door is an open door (protocol listener).
 type Door struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	TLS     string `json:"tls,omitempty"`
 }
 
-// Task is a server task: what it does now and what it did last.
+// Task is the status of a server task.
 type Task struct {
 	Name    string    `json:"name"`
 	State   string    `json:"state"`
@@ -111,49 +111,50 @@ type Task struct {
 type Call struct {
 	*System
 	Who note.Who
-	// Progress tells whoever waits how far the verb has come. It is never nil.
+	// Progress reports the progress of the verb to the caller. It is never nil.
 	Progress func(Progress)
 }
 
-// Progress says how far a long verb has come, or carries a piece of its output.
+// Progress is the progress of a long verb, or a piece of its output.
 type Progress struct {
 	Stage string `json:"stage,omitempty"`
 	Done  uint64 `json:"done,omitempty"`
 	Bytes uint64 `json:"bytes,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Output is text that belongs to the result, to be shown as it is.
+	// Output is text of the result. It is shown unchanged.
 	Output string `json:"output,omitempty"`
 }
 
-// The kinds of error that callers branch on, beside those of the rooms below.
+// The kinds of errors that callers distinguish, in addition to those of the packages below.
 var (
 	ErrUsage     = errors.New("bad arguments")
 	ErrNoVerb    = errors.New("no such verb")
 	ErrStopped   = errors.New("the server is not running")
 	ErrForbidden = errors.New("the verb needs the role Admin")
-	// ErrMachine refuses a verb to people: whoever has the server's own account on its machine runs it.
+	// ErrMachine rejects a verb that only the server's own account on its machine may run.
 	ErrMachine = errors.New("the verb is run on the server's machine: it reads or writes files there, or shows what is in databases")
-	// ErrStopping ends a verb that another run takes up where it was.
+	// ErrStopping ends a verb because the server is stopping. Running the verb again continues its work.
 	ErrStopping = errors.New("the server stops")
 )
 
-// Verb is one operation.
+// Verb is one administrative operation.
 type Verb struct {
-	// Name is its words: "user app-password add".
+	// Name consists of the verb's words: "user app-password add".
 	Name string
-	// Help is one line; Long may say more.
+	// Help is one line; Long may add details.
 	Help, Long string
 	// Params describe the arguments, positional ones first.
 	Params []Param
-	// Changes marks a verb that changes something: it leaves a line in the log.
+	// Changes marks a verb that changes something. Each run is logged.
 	Changes bool
-	// Server marks one that means something only while the server runs.
+	// Server marks a verb that needs a running server.
 	Server bool
-	// Machine marks one that reads or writes files of the server's machine, stops the server, or shows what databases
-	// hold whatever their access lists say: the role Admin alone does not run it, only who reaches the socket does.
+	// Machine marks a verb that reads or writes files of the server's machine, stops the server, or shows the content
+	// of databases regardless of their access lists. The role Admin is not enough for it: it must be run through the
+	// socket.
 	Machine bool
-	// Yields marks a long one that ends at once when the server stops: it changes nothing that another run
-	// would not take up.
+	// Yields marks a long verb that ends at once when the server stops. Another run of the verb continues what it did
+	// not finish.
 	Yields bool
 
 	run       func(ctx context.Context, c *Call, raw json.RawMessage) (any, error)
@@ -161,13 +162,13 @@ type Verb struct {
 	redact    func(raw json.RawMessage) string
 }
 
-// Result makes an empty result of the verb's type, to decode an answer into.
+// Result returns a new empty result of the verb's type, for decoding.
 func (v *Verb) Result() any { return v.newResult() }
 
-// table is every verb, in the order of help.
+// table holds all verbs, in the order of the help.
 var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
 
-// onMachine marks verbs that are run on the server's machine alone.
+// onMachine marks verbs as Machine.
 func onMachine(list []*Verb) []*Verb {
 	for _, v := range list {
 		v.Machine = true
@@ -183,7 +184,7 @@ func concat(parts ...[]*Verb) []*Verb {
 	return all
 }
 
-// Verbs is the table.
+// Verbs returns all verbs, in the order of the help.
 func Verbs() []*Verb { return table }
 
 // Find returns a verb by its name.
@@ -196,7 +197,7 @@ func Find(name string) (*Verb, bool) {
 	return nil, false
 }
 
-// option marks a verb as it is defined.
+// option sets a property of a verb that is being defined.
 type option func(*Verb)
 
 var (
@@ -208,7 +209,7 @@ var (
 
 func long(text string) option { return func(v *Verb) { v.Long = text } }
 
-// define makes a verb of a function. A is the struct of its arguments, see Param; R its result.
+// define makes a verb from a function. A is the struct of its arguments, see Param; R is its result.
 func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a *A) (R, error), options ...option) *Verb {
 	v := &Verb{
 		Name: name, Help: help, Params: params[A](),
@@ -228,8 +229,8 @@ func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a
 	return v
 }
 
-// Run runs a verb here: the one way in, from the socket and from the command line. args is a JSON
-// object or empty; the result is JSON too, so that both ways give the same.
+// Run runs a verb here. Both the socket and the command line use it. args is a JSON object or empty. The result is
+// JSON, so that all callers get the same.
 func (s *System) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
 	v, ok := Find(name)
 	if !ok {
@@ -264,7 +265,7 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 	return json.Marshal(result)
 }
 
-// MayRun says whether somebody may run a verb, whatever way they came.
+// MayRun returns an error unless who may run a verb, from the socket or the browser.
 func MayRun(who note.Who, v *Verb) error {
 	switch {
 	case directory.RequireAdmin(who) != nil:
@@ -275,8 +276,8 @@ func MayRun(who note.Who, v *Verb) error {
 	return nil
 }
 
-// Kind is the word for an error's kind, the same over the socket and here: it decides exit codes
-// and HTTP statuses.
+// Kind returns the word for an error's kind, from which exit codes and HTTP statuses follow. It is the same for errors
+// received over the socket.
 func Kind(err error) string {
 	var remote *RemoteError
 	switch {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Param is one argument of a verb, made from a field of its struct. The tag json names it; the
-// tag arg makes it positional ("required", "optional", or "rest" for all that follow) instead of a
-// flag; help says what it is; secret keeps it out of the log. A pointer is an argument whose
-// absence means something: leave it as it is.
+// Param is one argument of a verb, derived from a field of its argument struct. The tag json names it. The tag arg
+// makes it positional ("required", "optional", or "rest" for all further arguments) instead of a flag. The tag help
+// describes it; secret keeps it out of the log. A pointer field is an argument that may be left out to keep the current
+// value.
 type Param struct {
 	Name string `json:"name"`
 	Help string `json:"help"`
@@ -22,13 +22,13 @@ type Param struct {
 	Default  string `json:"default,omitempty"`
 	Required bool   `json:"required,omitempty"`
 	Secret   bool   `json:"secret,omitempty"`
-	// Unasked marks a secret that the command line does not ask for where it is not given.
+	// Unasked marks a secret for which the command line does not prompt if it is missing.
 	Unasked bool `json:"unasked,omitempty"`
 	// File marks the path of a file on the server's machine.
 	File bool `json:"file,omitempty"`
 }
 
-// Size is a number of bytes, written with a unit (10MB, 1.5GB; powers of 1024).
+// Size is a number of bytes, written with a unit (10MB, 1.5GB). Units are powers of 1,024.
 type Size uint64
 
 var units = []struct {
@@ -36,7 +36,7 @@ var units = []struct {
 	bytes uint64
 }{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
 
-// ParseSize reads a Size: a number with at most one point, and perhaps a unit.
+// ParseSize parses a Size: a number with an optional decimal point and an optional unit.
 func ParseSize(text string) (Size, error) {
 	digits, scale := strings.ToUpper(strings.TrimSpace(text)), uint64(1)
 	for _, u := range units {
@@ -52,7 +52,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(f * float64(scale)), nil
 }
 
-// String writes the size with one digit behind the point at most.
+// String formats the size with at most one decimal digit.
 func (s Size) String() string {
 	for _, u := range units[:4] {
 		if uint64(s) >= u.bytes {
@@ -62,10 +62,10 @@ func (s Size) String() string {
 	return strconv.FormatUint(uint64(s), 10) + " B"
 }
 
-// Limit is a Size of which 0 means that there is none.
+// Limit is a Size where 0 means no limit.
 type Limit Size
 
-// String writes the limit as a Size, or none.
+// String formats the limit like a Size, or as "none".
 func (l Limit) String() string {
 	if l == 0 {
 		return "none"
@@ -73,7 +73,7 @@ func (l Limit) String() string {
 	return Size(l).String()
 }
 
-// UnmarshalJSON reads a number of bytes, or a text with a unit.
+// UnmarshalJSON accepts a number of bytes, or a string with a unit.
 func (s *Size) UnmarshalJSON(raw []byte) error {
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
@@ -88,8 +88,8 @@ func (s *Size) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// params reads the fields of an argument struct. A field that cannot be an argument is a mistake in
-// the program.
+// params derives the parameters from the fields of an argument struct. It panics on a field that cannot be an argument,
+// which is a programming error.
 func params[A any]() []Param {
 	t := reflect.TypeFor[A]()
 	var positional, flags []Param
@@ -132,7 +132,7 @@ func kindOf(t reflect.Type) string {
 	return ""
 }
 
-// decode reads the arguments strictly: an unknown name is an error, and so is a missing one.
+// decode decodes arguments strictly: unknown and missing arguments are errors.
 func decode[A any](v *Verb, raw json.RawMessage) (*A, error) {
 	a := new(A)
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -156,7 +156,7 @@ func decode[A any](v *Verb, raw json.RawMessage) (*A, error) {
 	return a, nil
 }
 
-// redact is the arguments as the log shows them.
+// redact returns the arguments as text for the log, without secrets.
 func redact(v *Verb, raw json.RawMessage) string {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil {

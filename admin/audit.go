@@ -11,17 +11,17 @@ import (
 	"doublet/replica/https"
 )
 
-// auditMark begins the attributes of a line of the kind audit.
+// auditMark begins the attributes of an audit line.
 const auditMark = "kind=audit "
 
-// entry is a line of the kind audit: who did what, with which arguments, from where, and how it went.
+// entry is an audit line: the caller, the verb, its arguments, the origin and the error.
 type entry struct {
 	verb, by string
 	person   note.UNID
-	// from is the address that it came from, "" for the socket of the server's machine.
+	// from is the address of the caller, "" for the socket of the server's machine.
 	from, args string
 	err        error
-	// more counts the refused acts from there before it that have no line.
+	// more is the number of earlier rejected operations from there that were not logged.
 	more int
 }
 
@@ -45,7 +45,7 @@ func (s *System) writeAudit(x *entry) {
 	s.Env.Log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// audit leaves the line of a verb. Secrets are left out of the arguments.
+// audit logs a run of a verb, without the secrets in its arguments.
 func (s *System) audit(ctx context.Context, who note.Who, v *Verb, args json.RawMessage, err error) {
 	x := entry{verb: v.Name, by: "system", from: origin(ctx), args: v.redact(args), err: err}
 	if !who.System {
@@ -62,14 +62,14 @@ func (s *System) nameOf(ctx context.Context, person note.UNID) string {
 	return name
 }
 
-// AuditReplica leaves the line of what a server of the domain did at /replica/, or what was refused there.
+// AuditReplica logs an operation of a server of the domain at /replica/, or its rejection.
 func (s *System) AuditReplica(a https.Act) {
 	s.writeAudit(&entry{verb: a.Verb, by: cmp.Or(a.By, "nobody"), person: a.Person, from: a.From, args: a.On, err: a.Err, more: a.More})
 }
 
 type originKey struct{}
 
-// withOrigin notes the address from which a verb is run.
+// withOrigin stores the address from which a verb is run.
 func withOrigin(ctx context.Context, remote string) context.Context {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"doublet/store/backup"
 )
 
-// BackupSettings are what the configuration says about backups.
+// BackupSettings are the settings of backups.
 type BackupSettings struct {
-	// Dir is the backup folder where a verb names none; Rate bounds what is read a second, 0: nothing.
+	// Dir is the default backup folder. Rate is the maximum number of bytes read per second, 0 for no limit.
 	Dir  string
 	Rate Size
-	// Check is the level at which a backup is checked after it was taken; empty is backup.CheckOpen.
+	// Check is the level at which a new backup is checked; empty means backup.CheckOpen.
 	Check backup.Level
-	// Extra are files that are kept with every backup: the configuration.
+	// Extra lists files that every backup includes: the configuration.
 	Extra []string
-	// Keep remembers the last good backup over restarts; nil: nothing does.
+	// Keep stores the last good backup across restarts. It may be nil.
 	Keep *keep.Table
 }
 
@@ -55,7 +55,7 @@ type BackupVerify struct {
 	At  int    `json:"at" help:"generation; without it the latest"`
 }
 
-// Generation is a backup as list shows it.
+// Generation is a backup in the result of backup list.
 type Generation struct {
 	Number  uint64    `json:"generation"`
 	Time    time.Time `json:"time,omitzero"`
@@ -76,7 +76,7 @@ type Pruned struct {
 	Uncounted   []uint64 `json:"uncounted,omitempty"`
 }
 
-// Text is the report for people.
+// Text returns the result as text for people.
 func (p Pruned) Text() string {
 	text := "there was nothing to remove\n"
 	if len(p.Generations) > 0 || p.Files > 0 {
@@ -88,7 +88,7 @@ func (p Pruned) Text() string {
 	return text
 }
 
-// ShowGeneration is a generation as verbs show it.
+// ShowGeneration converts a generation to the form of the verbs' results.
 func ShowGeneration(g backup.Generation) Generation {
 	out := Generation{
 		Number: g.Number, Time: g.Began, Bytes: Size(g.Bytes), Copied: Size(g.Copied), Files: len(g.Files), Program: g.Program,
@@ -140,7 +140,8 @@ func backups() []*Verb {
 	}
 }
 
-// backupDir is the backup folder that a verb means.
+// backupDir returns the backup folder to use: dir, or the default. It rejects a folder inside one of the store's
+// folders.
 func (c *Call) backupDir(dir string) (string, error) {
 	if dir == "" {
 		dir = c.Backup.Dir
@@ -192,7 +193,7 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	return ShowGeneration(g), err
 }
 
-// countBackup keeps the statistics of backups.
+// countBackup updates the statistics of backups.
 func (s *System) countBackup(g backup.Generation, err error) {
 	if s.Stats == nil {
 		return
@@ -215,13 +216,13 @@ func (s *System) countBackup(g backup.Generation, err error) {
 	s.noteBackup(last)
 }
 
-// lastBackup is what is remembered of the last good backup, wherever it went.
+// lastBackup is the stored record of the last good backup, in any folder.
 type lastBackup struct {
 	Began, Ended  time.Time
 	Bytes, Copied uint64
 }
 
-// lastBackupKey is its key in BackupSettings.Keep.
+// lastBackupKey is the key of lastBackup in BackupSettings.Keep.
 const lastBackupKey = "last"
 
 // backupCounts are the counters of backups since the server started.
@@ -236,7 +237,7 @@ func backupCounters(t *stat.Tree) backupCounts {
 	}
 }
 
-// noteBackup shows the last good backup; the zero lastBackup shows that there is none.
+// noteBackup sets the gauges of the last good backup. The zero lastBackup means that there is none.
 func (s *System) noteBackup(b lastBackup) {
 	s.Stats.Gauge("Backup.LastSuccess", "when the last good backup began, seconds since 1970; 0 is never").Set(max(b.Began.Unix(), 0))
 	s.Stats.Gauge("Backup.LastBytes", "bytes of the last good backup").Set(int64(b.Bytes))
@@ -244,8 +245,8 @@ func (s *System) noteBackup(b lastBackup) {
 	s.Stats.Gauge("Backup.LastMilliseconds", "how long the last good backup took").Set(b.Ended.Sub(b.Began).Milliseconds())
 }
 
-// FindBackup sets the statistics to the last good backup: the one that this server remembers, or a later one in the folder that the
-// settings name. Where there is none they are 0, so that whoever watches them finds them in either case.
+// FindBackup sets the statistics to the last good backup: the stored one, or a later one in the configured folder.
+// Without a backup they are 0, so that monitoring finds them in both cases.
 func (s *System) FindBackup() {
 	if s.Stats == nil {
 		return
@@ -266,14 +267,14 @@ func (s *System) FindBackup() {
 	s.noteBackup(last)
 }
 
-// latestBackup is the latest good one in the folder that the settings name.
+// latestBackup returns the latest good backup in the configured folder.
 func (s *System) latestBackup() (g backup.Generation, ok bool) {
 	if s.Backup.Dir == "" {
 		return g, false
 	}
 	list, err := backup.List(s.Env, s.Backup.Dir)
 	if err != nil {
-		return g, false // none yet
+		return g, false // no backups yet
 	}
 	for _, g := range slices.Backward(list) {
 		if g.Damage == nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestBackupYields stops the server while a backup waits for its turn to read: it ends at once, and the
-// next one is good.
+// TestBackupYields stops the server while a backup waits for its read rate. The backup ends at once, and the next one
+// is good.
 func TestBackupYields(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	var stop func()
 	s.Stopping, stop = context.WithCancel(context.Background())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // so that a failure is none that hangs
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // so that a failure does not hang
 	defer cancel()
 	_, err := s.Run(ctx, note.System, "backup", json.RawMessage(`{"dir":"backup","rate":"1B"}`), func(Progress) { stop() })
 	if !errors.Is(err, ErrStopping) || Kind(err) != "stopped" {
@@ -48,7 +48,7 @@ func TestBackupYields(t *testing.T) {
 	}
 }
 
-// spoiled is a file system that flips a byte of the engine's manifest when a backup gives its piece a name.
+// spoiled is a file system that flips a byte of the engine's manifest when a backup renames its copy.
 type spoiled struct{ env.FS }
 
 // Unwrap implements FS.
@@ -72,8 +72,8 @@ func (s spoiled) Rename(from, to string) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestBackupDamaged: a backup that is damaged on its way is an error, is counted and marked, and does not take the place
-// of the one before it. Without the check nobody would know.
+// TestBackupDamaged: a backup that is damaged while it is written causes an error, is counted and marked, and does not
+// replace the previous one. Without the check nobody would notice.
 func TestBackupDamaged(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -110,7 +110,7 @@ func TestBackupDamaged(t *testing.T) {
 	}
 }
 
-// TestBackupStatistics are there before the first backup, and after a restart, wherever the last backup went.
+// TestBackupStatistics: the statistics exist before the first backup and after a restart, for a backup in any folder.
 func TestBackupStatistics(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -121,7 +121,7 @@ func TestBackupStatistics(t *testing.T) {
 	s.Backup.Keep = memory.Table("backup")
 	last := func() float64 {
 		t.Helper()
-		s.Stats = stat.New(s.Env.Clock) // as a restart leaves it
+		s.Stats = stat.New(s.Env.Clock) // as after a restart
 		s.FindBackup()
 		list, err := Do[Statistics](context.Background(), Direct{s}, "show stat", ShowStat{Pattern: "Backup"})
 		if err != nil || len(list) != 8 {

@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// Ban is an address from which nobody signs in for a while.
+// Ban is an address that is banned from signing in for a while.
 type Ban struct {
 	Address  string    `json:"address"`
 	Failures int       `json:"failures"`
@@ -47,7 +47,7 @@ func bans() []*Verb {
 	}
 }
 
-// banned reads an address, or a network as show bans prints it.
+// banned parses an address, or a network as show bans prints it.
 func banned(s string) (netip.Addr, error) {
 	if p, err := netip.ParsePrefix(s); err == nil {
 		return p.Addr(), nil

@@ -13,18 +13,17 @@ import (
 	"doublet/directory"
 )
 
-// Sizes of user import: rows handed on at one time, rows whose error is told, bytes in which the row of
-// column names is looked for.
+// Sizes of user import: rows per call, rows with a reported error, and the bytes that are searched for the header row.
 const (
 	bulkRows   = 500
 	bulkErrors = 1000
 	bulkHeader = 64 << 10
 )
 
-// bulk brings rows of CSV into the directory.
+// bulk imports rows of CSV into the directory.
 type bulk struct {
 	*Call
-	scram bool // for every row: the file has no column for it
+	scram bool // for every row, if the file has no column for it
 	specs []directory.PersonSpec
 	lines []int
 	out   Imported
@@ -38,7 +37,7 @@ func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, bulkHeader)
-	header, _ := in.Peek(bulkHeader) // what is wrong with the file its reader says
+	header, _ := in.Peek(bulkHeader) // the CSV reader reports errors of the file
 	b := &bulk{Call: c, scram: !hasColumn(header, "scram") && c.scram(a.SCRAM)}
 	err = directory.ReadPeople(in, func(line int, spec directory.PersonSpec, err error) error {
 		if err != nil {
@@ -52,7 +51,7 @@ func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
 		}
 		return b.flush(ctx)
 	})
-	// What was read before a break comes in: the result says how far it went.
+	// Import the rows that were read before an error. The result reports how far it came.
 	err = errors.Join(b.flush(ctx), err)
 	slices.SortStableFunc(b.bad, func(a, b directory.RowError) int { return a.Row - b.Row })
 	for _, e := range b.bad {
@@ -64,7 +63,7 @@ func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
 	return b.out, err
 }
 
-// hasColumn says whether the first row of CSV names a column.
+// hasColumn reports whether the first row of CSV contains a column name.
 func hasColumn(head []byte, name string) bool {
 	row, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte{'\n'})
 	for column := range strings.SplitSeq(string(row), ",") {
@@ -82,14 +81,14 @@ func (b *bulk) fail(e directory.RowError) {
 	}
 }
 
-// flush adds the rows that have gathered.
+// flush adds the collected rows.
 func (b *bulk) flush(ctx context.Context) error {
 	if len(b.specs) == 0 {
 		return nil
 	}
 	res, err := b.Directory.People.Import(ctx, b.Who, b.specs, directory.ImportOptions{})
 	b.out.Added += res.Added
-	for _, e := range res.Errors { // all of them: a chunk is smaller than what the directory tells
+	for _, e := range res.Errors { // complete: a chunk is smaller than the directory's limit of errors
 		if e.Name == "" {
 			e.Name = b.specs[e.Row].ShortName
 		}

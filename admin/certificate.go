@@ -8,28 +8,28 @@ import (
 	"doublet/client/dns"
 )
 
-// Certificates is who keeps the certificates of a running server.
+// Certificates manages the certificates of a running server.
 type Certificates interface {
-	// Show lists those that can be shown and those that are wanted.
+	// Show lists the certificates in use and those that are missing.
 	Show() []Certificate
-	// Renew gets certificates anew, of one name or all; newKey with a new private key.
+	// Renew renews the certificate of one name, or all if name is empty. newKey makes a new private key.
 	Renew(ctx context.Context, name string, newKey bool) error
-	// Leaf is the certificate that a client is shown that asks for name.
+	// Leaf returns the certificate that is presented to a client that asks for name.
 	Leaf(name string) *x509.Certificate
 }
 
-// Certificate is one of the doors' certificates, or the want of one.
+// Certificate is one of the doors' certificates, or one that is missing.
 type Certificate struct {
 	Names []string  `json:"names"`
 	From  string    `json:"from"` // file, acme, self-signed
 	Until time.Time `json:"until,omitzero"`
 	Days  int       `json:"days_left" show:"always"`
 	Renew time.Time `json:"renewed_at,omitzero"`
-	// SPKI is the SHA-256 of the public key, in hex: the data of a TLSA record 3 1 1.
+	// SPKI is the SHA-256 of the public key, in hex. It is the data of a TLSA record 3 1 1.
 	SPKI   string `json:"spki_sha256,omitempty"`
 	Issuer string `json:"issuer,omitempty"`
 	File   string `json:"file,omitempty"`
-	// Default marks the one for clients that ask for no name that is known.
+	// Default marks the certificate for clients that ask for an unknown name or none.
 	Default bool   `json:"default,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
@@ -40,12 +40,12 @@ type CertificateRenew struct {
 	NewKey bool   `json:"new_key" help:"with a new private key: TLSA records that name the old one must be changed"`
 }
 
-// Healthy is what health tells.
+// Healthy is the result of health.
 type Healthy struct {
-	State string `json:"state"` // ok, or what is wrong
+	State string `json:"state"` // ok, or the problem
 }
 
-// Bad says that something is wrong: the exit code shows it.
+// Bad reports whether there is a problem, for the exit code.
 func (h Healthy) Bad() bool { return h.State != "ok" }
 
 func certificates() []*Verb {

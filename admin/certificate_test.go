@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// keeper keeps one certificate, as a running server does.
+// keeper manages one certificate, as a running server does.
 type keeper struct {
 	mu      sync.Mutex
 	renewed int
@@ -41,8 +41,7 @@ func (k *keeper) Renew(_ context.Context, name string, newKey bool) error {
 
 func (k *keeper) Leaf(string) *x509.Certificate { return nil }
 
-// TestHealth: health says what is wrong, in a state that the exit code shows, and what has no server
-// says so.
+// TestHealth: health returns the problem in a state that determines the exit code. Without a server it reports that.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -16,7 +16,7 @@ type Check struct {
 	Repair   bool     `json:"repair" help:"put right what can be put right; what is lost is listed"`
 }
 
-// Checked is what check found.
+// Checked is the result of check.
 type Checked struct {
 	Clean     bool     `json:"clean"`
 	Findings  []string `json:"findings,omitempty"`
@@ -33,7 +33,7 @@ type Checked struct {
 	Bytes     Size     `json:"bytes"`
 }
 
-// Text is the report for people.
+// Text returns the report as text for people.
 func (r Checked) Text() string {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -60,7 +60,7 @@ func (r Checked) Text() string {
 	return b.String()
 }
 
-// Bad says that a check that ran has bad news: the command line's exit code.
+// Bad reports whether the check found problems, for the exit code.
 func (r Checked) Bad() bool { return !r.Clean }
 
 func checks() []*Verb {
@@ -98,7 +98,7 @@ func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
 	return ShowCheck(found), nil
 }
 
-// ShowCheck is a report as verbs show it.
+// ShowCheck converts a report to the form of the verb's result.
 func ShowCheck(r check.Report) Checked {
 	out := Checked{
 		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
@@ -108,7 +108,7 @@ func ShowCheck(r check.Report) Checked {
 		out.Findings = append(out.Findings, f.String())
 	}
 	for _, l := range r.Lost {
-		if l.Note == 0 { // of a range that was cut out
+		if l.Note == 0 { // a range of notes was removed
 			out.Lost = append(out.Lost, fmt.Sprintf("database %s: %s", l.Database, l.Reason))
 			continue
 		}
@@ -139,9 +139,9 @@ func control() []*Verb {
 	}
 }
 
-// Applied are the settings that have changed since the server started, by key.
+// Applied lists the settings that have changed since the server started, by key.
 type Applied struct {
-	// Applied have taken effect, Restart will after a restart of the server.
+	// Applied holds the settings that have taken effect. Restart holds those that need a restart of the server.
 	Applied  []string `json:"applied" show:"always"`
 	Restart  []string `json:"after_restart" show:"always"`
 	Warnings []string `json:"warnings,omitempty"`

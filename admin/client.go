@@ -21,15 +21,15 @@ type Caller interface {
 	Call(ctx context.Context, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error)
 }
 
-// RemoteError is an error of the server.
+// RemoteError is an error returned by the server.
 type RemoteError struct{ Kind, Text string }
 
 func (e *RemoteError) Error() string { return e.Text }
 
-// Client speaks to a running server.
+// Client runs verbs on a running server.
 type Client struct{ http *http.Client }
 
-// Dial connects to a server's socket. That nobody listens there is an error.
+// Dial connects to a server's socket. It fails if no server listens there.
 func Dial(e *env.Env, socket string) (*Client, error) {
 	dial := func() (net.Conn, error) { return e.Dial("unix", socket, 5*time.Second) }
 	first, err := dial()
@@ -95,7 +95,7 @@ func (d Direct) Call(ctx context.Context, verb string, args json.RawMessage, pro
 	return d.Run(ctx, note.System, verb, args, progress)
 }
 
-// Do calls a verb with its typed arguments and gives its typed result.
+// Do runs a verb with typed arguments and returns its typed result.
 func Do[R any](ctx context.Context, c Caller, verb string, args any) (R, error) {
 	var out R
 	raw, err := json.Marshal(args)

@@ -15,23 +15,23 @@ import (
 	"doublet/note"
 )
 
-// Cluster is this server's membership in a cluster, or the want of one.
+// Cluster is this server's membership in a cluster, if it has one.
 type Cluster struct {
-	// Dir is the folder of the membership, Options how its files are written.
+	// Dir is the folder of the membership. Options selects how its files are written.
 	Dir     string
 	Options pki.Options
-	// Addresses are where mates reach this server: routes (host:port, empty where the cluster uses a NATS that
-	// stands elsewhere) and direct.
+	// Addresses returns the addresses at which mates reach this server: routes (host:port, empty if the cluster uses an
+	// external NATS) and direct.
 	Addresses func() (routes, direct string, err error)
-	// Start lets a running server take its place in a cluster that it has just founded; nil where the store is
-	// open without its server.
+	// Start makes a running server join the cluster that it has just founded; nil if the store is open without its
+	// server.
 	Start func(ctx context.Context) error
 
 	mu     sync.Mutex
 	folder *pki.Folder
 }
 
-// Folder is the membership, nil in none.
+// Folder returns the membership, nil if there is none.
 func (c *Cluster) Folder(s *System) (*pki.Folder, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ type ClusterToken struct {
 	NoKey   bool   `json:"no_key" help:"do not hand over the key of the cluster's authority: the server that joins cannot make tokens, and others renew its certificate"`
 }
 
-// ClusterMember is a server as cluster init and cluster token show it.
+// ClusterMember is a server in the results of cluster verbs.
 type ClusterMember struct {
 	Cluster string `json:"cluster"`
 	Server  string `json:"server"`
@@ -73,7 +73,7 @@ type ClusterMember struct {
 	Next      string    `json:"next,omitempty"`
 }
 
-// JoinToken is what cluster token gives out.
+// JoinToken is the result of cluster token.
 type JoinToken struct {
 	Token   string    `json:"token"`
 	Expires time.Time `json:"expires"`
@@ -91,7 +91,7 @@ func clusters() []*Verb {
 	}
 }
 
-// foundCluster is done again from the beginning where it was cut short.
+// foundCluster creates a cluster. After an interruption it may be run again from the beginning.
 func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (ClusterMember, error) {
 	if s.Cluster == nil {
 		return ClusterMember{}, fmt.Errorf("%w: this server has no settings for a cluster", ErrUsage)
@@ -116,7 +116,7 @@ func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (C
 	if f.Cluster() != name {
 		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, f.Cluster())
 	}
-	saved, err := f.Members() // the last thing that is written
+	saved, err := f.Members() // written last
 	if err != nil {
 		return ClusterMember{}, err
 	}
@@ -144,7 +144,7 @@ func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (C
 	return m, err
 }
 
-// member is this server as its mates are to know it.
+// member returns the description of this server for its mates.
 func (s *System) member(f *pki.Folder) bus.Member {
 	me := f.Identity()
 	m := bus.Member{ID: me.ID, Name: me.Name, Key: me.Key}
@@ -159,10 +159,10 @@ func (s *System) showMember(f *pki.Folder) ClusterMember {
 	return m
 }
 
-// enterMember writes the server document of a member, and gives all members.
+// enterMember writes the server document of a member, and returns all members.
 func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string, gateway bool) ([]bus.Member, error) {
 	if !strings.Contains(host, ".") {
-		host = "" // what a machine calls itself is no name that others find
+		host = "" // a machine's own short name is useless to others
 	}
 	if _, err := s.Directory.Servers.Enter(ctx, who, m.ID, directory.ServerFields{Name: m.Name, Host: host}); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m
 	return all, err
 }
 
-// Admit enters a server that joins: what the bus asks when one comes with a token.
+// Admit enters a server that joins with a token. The bus calls it.
 func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
 	f, err := s.Cluster.Folder(s)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 	return pki.Admission{Members: members, Domain: strings.Join(domains[:min(len(domains), 1)], "")}, nil
 }
 
-// Announce writes where this server is reached now into its server document, where that says something else.
+// Announce updates this server's addresses in its server document if they have changed.
 func (s *System) Announce(ctx context.Context) error {
 	f, err := s.Cluster.Folder(s)
 	if err != nil || f == nil {

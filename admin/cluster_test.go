@@ -15,13 +15,13 @@ import (
 	"doublet/note"
 )
 
-// inCluster gives a system the settings of a cluster.
+// inCluster adds cluster settings to a system.
 func inCluster(s *System) *System {
 	s.Cluster = &Cluster{Dir: "data/cluster", Addresses: func() (string, string, error) { return "one:7222", "one:7223", nil }}
 	return s
 }
 
-// verb runs one and decodes its result.
+// verb runs a verb and decodes its result.
 func verb[R any](t *testing.T, s *System, name, args string) (r R, err error) {
 	t.Helper()
 	raw, err := s.Run(context.Background(), note.System, name, json.RawMessage(args), nil)
@@ -73,7 +73,7 @@ func TestClusterInit(t *testing.T) {
 		t.Errorf("%+v, %v, %v", token, err, bad)
 	}
 
-	// Where it is reached has changed.
+	// The server's addresses have changed.
 	s.Cluster.Addresses = func() (string, string, error) { return "moved:7222", "moved:7223", nil }
 	for range 2 {
 		if err := s.Announce(ctx); err != nil {
@@ -85,7 +85,7 @@ func TestClusterInit(t *testing.T) {
 	}
 }
 
-// TestClusterInitAgain: what was cut short anywhere is done again from the beginning.
+// TestClusterInitAgain: an init that was interrupted anywhere can be run again from the beginning.
 func TestClusterInitAgain(t *testing.T) {
 	t.Parallel()
 	s := inCluster(newSystem(t))
@@ -121,7 +121,7 @@ func TestClusterAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	two := bus.Member{ID: note.UNID{2}, Name: "two", Key: bus.Key{3}, Route: "two:7222", Direct: "two:7223"}
-	for range 2 { // its first answer was lost
+	for range 2 { // the first response was lost
 		a, err := s.Admit(ctx, two, pki.Applicant{Name: "two", Host: "two.example.com"})
 		if err != nil || a.Domain != "example.com" || len(a.Members) != 2 {
 			t.Fatalf("%+v, %v", a, err)

@@ -31,10 +31,10 @@ const removeHelp = "A member that lives leaves first: its databases go to other 
 	"sessions that it has. The command waits for that, and may be ended and given again. Of a member that is silent the\n" +
 	"replicas are made anew elsewhere: remove it only if its machine is lost for good."
 
-// Balance is what cluster balance tells.
+// Balance is the result of cluster balance.
 type Balance cluster.Balance
 
-// Text is a table of the members, before and after, and the moves.
+// Text returns a table of the members, before and after, and the moves.
 func (b Balance) Text() string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
@@ -66,7 +66,7 @@ func (b Balance) Text() string {
 		}, m.Title)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", m.Database, title, m.What, m.From, m.To, m.Activity, Size(m.Bytes))
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // in memory
 	if len(b.Silent) > 0 {
 		fmt.Fprintf(&out, "\n%s did not tell what is used there\n", strings.Join(b.Silent, ", "))
 	}
@@ -81,7 +81,7 @@ func (b Balance) Text() string {
 	return out.String()
 }
 
-// memberState lets a member leave, or removes it.
+// memberState sets a member's state to leaving or removed.
 func (c *Call) memberState(ctx context.Context, name string, state cluster.MemberState) (Done, error) {
 	m, err := c.memberNamed(ctx, name)
 	if err != nil {
@@ -94,10 +94,11 @@ func (c *Call) memberState(ctx context.Context, name string, state cluster.Membe
 	return Done{"member " + m.Name + " is " + string(state)}, err
 }
 
-// leavingPoll is how often it is looked whether a member has given all away.
+// leavingPoll is the interval between checks whether a leaving member still holds databases.
 const leavingPoll = 500 * time.Millisecond
 
-// removeMember lets a member that lives leave, waits until others have all that it held, and removes it.
+// removeMember removes a member. A live member first leaves: removeMember waits until other members have everything
+// that it holds.
 func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {
 	m, err := c.memberNamed(ctx, a.Server)
 	if err != nil {
@@ -121,7 +122,7 @@ func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) 
 			return Done{}, err
 		}
 	}
-	for lives && !c.Node.Placement.Left(m.ID) { // one that falls silent meanwhile is waited for
+	for lives && !c.Node.Placement.Left(m.ID) { // also waits for one that stops answering meanwhile
 		left := c.Node.Placement.Holds(m.ID)
 		c.Progress(Progress{Stage: "databases left", Done: uint64(left)})
 		select {
@@ -133,7 +134,7 @@ func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) 
 	return c.memberState(ctx, a.Server, cluster.Removed)
 }
 
-// alive says whether a member answers.
+// alive reports whether a member answers.
 func (c *Call) alive(name string) bool {
 	for _, v := range c.Node.Status().Members {
 		if v.Name == name {

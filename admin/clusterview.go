@@ -27,7 +27,7 @@ type ShowEvents struct {
 // ClusterDatabases is a page of the Cluster Database Directory.
 type ClusterDatabases struct {
 	Databases []cluster.DatabaseView `json:"databases"`
-	// Next is the id behind which the next page begins, "" at the end.
+	// Next is the id after which the next page begins, "" at the end.
 	Next string `json:"next,omitempty"`
 }
 
@@ -44,10 +44,10 @@ type ClusterReplica struct {
 	State    string `json:"state" arg:"required" help:"serving, out (of service) or deleting (pending delete: removed when others have all of it)"`
 }
 
-// replicaStates are the states of a replica by the words for them.
+// replicaStates holds the states of a replica by their words.
 var replicaStates = map[string]cluster.ReplicaState{"serving": cluster.Serving, "out": cluster.Out, "deleting": cluster.Deleting}
 
-// ClusterSet are the arguments of cluster set. What is not given stays.
+// ClusterSet are the arguments of cluster set. A nil or empty field leaves the value unchanged.
 type ClusterSet struct {
 	Server     string `json:"server" arg:"required" help:"name of the member"`
 	Threshold  *int   `json:"threshold" help:"availability index below which opens go to other members; 0: never"`
@@ -130,7 +130,7 @@ func clusterShows() []*Verb {
 	}
 }
 
-// clusterKeeps are the verbs that keep a cluster in order.
+// clusterKeeps returns the verbs that maintain a cluster.
 func clusterKeeps() []*Verb {
 	return []*Verb{
 		define("show events", "what is wrong, or was, in the cluster, with its cause", func(_ context.Context, c *Call, a *ShowEvents) ([]cluster.Event, error) {
@@ -174,7 +174,7 @@ func clusterKeeps() []*Verb {
 	}
 }
 
-// clusterNode is this server's part in its cluster.
+// clusterNode returns this server's part in its cluster.
 func (s *System) clusterNode() (*cluster.Node, error) {
 	if s.Node == nil {
 		if s.Stop == nil {

@@ -12,10 +12,10 @@ import (
 	"doublet/store/layout"
 )
 
-// keepRemoved is how long a removed database can be brought back.
+// keepRemoved is the time during which a removed database can be restored.
 const keepRemoved = 30 * 24 * time.Hour
 
-// Collected says what a Collect took away.
+// Collected is the result of Collect.
 type Collected struct {
 	People    int  `json:"people_and_groups"`
 	Databases int  `json:"databases"`
@@ -23,10 +23,10 @@ type Collected struct {
 	Rewritten Size `json:"rewritten"`
 }
 
-// keepUploads is how long a blob that was uploaded over JMAP waits for a message that uses it.
+// keepUploads is the time for which a blob uploaded over JMAP is kept without a message that uses it.
 const keepUploads = 24 * time.Hour
 
-// Text is the report for people.
+// Text returns the result as text for people.
 func (r Collected) Text() string {
 	if r == (Collected{}) {
 		return "there was nothing to take away\n"
@@ -35,9 +35,9 @@ func (r Collected) Text() string {
 		r.People, r.Databases, r.Objects, r.Rewritten)
 }
 
-// Collect takes away what nobody needs any more: removed people and databases whose time to be
-// brought back is over, folders whose deletion a crash interrupted, old expunges and stubs, unreferenced messages and objects, the feed behind
-// its slowest reader. Each step is harmless when repeated; one that fails does not stop the others.
+// Collect deletes what is no longer needed: removed people and databases that can no longer be restored, folders whose
+// deletion a crash interrupted, old expunges and stubs, unreferenced messages and objects, and the feed that every
+// reader has passed. Each step may be repeated. A step that fails does not stop the others.
 func (s *System) Collect(ctx context.Context) (Collected, error) {
 	var out Collected
 	var errs []error
@@ -68,7 +68,7 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 			if err == nil {
 				_, err = s.Mailbox.PurgeUploads(ctx, i.ID, keepUploads)
 			}
-			if !errors.Is(err, store.ErrNotHome) { // its home does it
+			if !errors.Is(err, store.ErrNotHome) { // its home does this
 				step("folders of database "+i.ID.String(), err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// TestCollectFolders takes away what a crash left of the deletion of a folder.
+// TestCollectFolders: Collect deletes the rest of a folder whose deletion a crash interrupted.
 func TestCollectFolders(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -15,7 +15,7 @@ import (
 	"doublet/store/layout"
 )
 
-// Database is a database as verbs show one. Notes, folders and bytes are told by show alone.
+// Database is a database in the results of verbs. Only db show sets Access and Folders.
 type Database struct {
 	ID      string    `json:"id"`
 	Title   string    `json:"title"`
@@ -26,7 +26,7 @@ type Database struct {
 	Created time.Time `json:"created,omitzero"`
 	Quota   Limit     `json:"quota,omitempty" show:"always"`
 	Warning Limit     `json:"warning,omitempty"`
-	// Acknowledge says when a change is acknowledged, "" for local.
+	// Acknowledge selects when a change is acknowledged; "" means local.
 	Acknowledge string   `json:"acknowledge,omitempty"`
 	Access      []string `json:"access,omitempty"`
 	Folders     []Folder `json:"folders,omitempty"`
@@ -56,14 +56,14 @@ type DatabaseList struct {
 	Limit   int    `json:"limit" help:"at most so many; all where none is given"`
 }
 
-// DatabaseSet are the arguments of db set; what is nil stays.
+// DatabaseSet are the arguments of db set. A nil field leaves the value unchanged.
 type DatabaseSet struct {
 	Name    string  `json:"name" arg:"required" help:"id or title, or its owner's name"`
 	Title   *string `json:"title" help:"new title"`
 	Quota   *Size   `json:"quota" help:"most bytes that it may hold, 0 for no limit"`
 	Warning *Size   `json:"warning" help:"size from which its owner is warned, 0 for none"`
 	Service *bool   `json:"service" help:"whether it is in service"`
-	// Acknowledge is about clusters.
+	// Acknowledge matters only in clusters.
 	Acknowledge *string  `json:"acknowledge" help:"when a change is acknowledged: local, cluster (a mate has it too; after a second without one all the same), or cluster-strict (not without one)"`
 	Access      []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
 }
@@ -80,7 +80,7 @@ func databases() []*Verb {
 	}
 }
 
-// database finds one by id, by its owner's name, or by title where only one has it.
+// database finds a database by id, by its owner's name, or by title if the title is unique.
 func (c *Call) database(name string) (layout.Info, error) {
 	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
 		return c.Store.Info(id)
@@ -192,7 +192,7 @@ func databaseShow(ctx context.Context, c *Call, a *Named) (Database, error) {
 	d.Access = append(d.Access, "default="+i.ACL.Default.String())
 	for _, e := range i.ACL.Entries {
 		if e.Plus == note.Below && e.Level == note.NoAccess {
-			continue // but named in the list of a folder
+			continue // only named in the access list of a folder
 		}
 		d.Access = append(d.Access, c.nameOf(ctx, e.ID)+"="+e.Level.String())
 	}
@@ -248,7 +248,7 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 	return databaseShow(ctx, c, &Named{i.ID.String()})
 }
 
-// access is a list with entries in the form name=level put in; No Access as a level takes one out.
+// access adds entries of the form name=level to an access list. The level No Access removes an entry.
 func (c *Call) access(ctx context.Context, acl note.ACL, entries []string) (note.ACL, error) {
 	for _, e := range entries {
 		name, word, _ := strings.Cut(e, "=")
@@ -277,13 +277,13 @@ func (c *Call) setQuota(id note.DatabaseID, quota, warning *Size) error {
 		assign((*Size)(&i.Quota), quota)
 		assign((*Size)(&i.Warning), warning)
 	})
-	if errors.Is(err, store.ErrNotFound) { // a mail file that is made when it is first opened
+	if errors.Is(err, store.ErrNotFound) { // the mail file is created when it is first opened
 		return nil
 	}
 	return err
 }
 
-// removedAt is how the reason of a database in "pending delete" begins; the moment follows.
+// removedAt is the prefix of the reason of a database in state "pending delete". The time follows.
 const removedAt = "removed at "
 
 func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
@@ -317,8 +317,8 @@ func databaseUndo(_ context.Context, c *Call, a *Named) (Done, error) {
 	})
 }
 
-// PurgeDatabases deletes for good the databases that were removed longer than keep ago, and says
-// how many that were. It is the nightly Collect's.
+// PurgeDatabases deletes the databases that were removed longer than keep ago, and returns their number. The nightly
+// Collect calls it.
 func PurgeDatabases(s *store.Store, now time.Time, keep time.Duration) (int, error) {
 	all, err := s.Databases()
 	if err != nil {

@@ -17,24 +17,23 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Publish is what the settings say that concerns public DNS.
+// Publish holds the settings that concern public DNS.
 type Publish struct {
-	// DKIM says that mail is signed.
+	// DKIM reports that outgoing mail is signed.
 	DKIM bool
-	// MTASTS is the mode of the policy, MTASTSAge how long it is kept, MTASTSMX the hosts that it names
-	// (none: the server). "off" or empty: there is no policy.
+	// MTASTS is the mode of the MTA-STS policy; "off" or empty means no policy. MTASTSAge is its max_age. MTASTSMX
+	// lists its hosts; if empty, the server.
 	MTASTS    string
 	MTASTSAge time.Duration
 	MTASTSMX  []string
-	// Reports is the local part of the address for reports; empty: postmaster.
+	// Reports is the local part of the address for reports; empty means postmaster.
 	Reports string
-	// ACME says that certificates are got from an authority, Let's Encrypt unless Authority says
-	// another URL.
+	// ACME reports that certificates come from an ACME authority. Authority is its URL; empty means Let's Encrypt.
 	ACME      bool
 	Authority string
 }
 
-// reports is the address for reports at a domain.
+// reports returns the address for reports of a domain.
 func (p *Publish) reports(domain string) string {
 	return cmp.Or(p.Reports, "postmaster") + "@" + domain
 }
@@ -45,17 +44,17 @@ type DNSRecord struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Data   string `json:"data"`
-	// Optional marks one that mail flows without.
+	// Optional marks a record that mail delivery does not need.
 	Optional bool   `json:"optional,omitempty"`
 	For      string `json:"for"`
-	// Comment marks a line that is no record yet: what it should say is not known here.
+	// Comment marks a record that is printed as a comment, because the administrator has to complete or check it first.
 	Comment bool `json:"comment,omitempty"`
 
 	kind recordKind
 	key  Key // of a DKIM record
 }
 
-// recordKind says how a record is checked.
+// recordKind selects how a record is checked.
 type recordKind uint8
 
 const (
@@ -77,7 +76,7 @@ const (
 // DNSRecords are the records of domains.
 type DNSRecords []DNSRecord
 
-// Text is the records as a zone file has them.
+// Text returns the records in zone file format.
 func (r DNSRecords) Text() string {
 	var b strings.Builder
 	domain := ""
@@ -114,7 +113,7 @@ func dnsVerbs() []*Verb {
 	}
 }
 
-// asciiName is a name as DNS has it.
+// asciiName returns a name as the DNS encodes it.
 func asciiName(name string) string {
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
 		return strings.ToLower(strings.TrimSuffix(ascii, "."))
@@ -133,13 +132,13 @@ func (c *Call) dnsRecords(ctx context.Context, domain string) (DNSRecords, error
 		if err != nil {
 			return nil, err
 		}
-		// What is about the server stands with the first of its domains.
+		// The records of the server itself are listed with its first domain.
 		out = append(out, c.records(d, i == 0, keys)...)
 	}
 	return out, nil
 }
 
-// records are those of one domain.
+// records returns the records of one domain. server adds those of the server itself.
 func (c *Call) records(domain string, server bool, keys []Key) []DNSRecord {
 	var out []DNSRecord
 	d, host := asciiName(domain), asciiName(c.Name)
@@ -207,7 +206,7 @@ func (c *Call) addTLSA(host string, add adder) {
 	add(kindTLSA, true, "_25._tcp."+host, "TLSA", data, why).Comment = true
 }
 
-// addServices adds where mail programs find what.
+// addServices adds the SRV records with which mail programs find the doors.
 //
 // Implements: RFC 6186 §3 SRV records for mail services
 // Implements: RFC 8314 §5.1 SRV records for implicit TLS
@@ -235,7 +234,7 @@ func (c *Call) addServices(domain, host string, add adder) {
 	}
 }
 
-// policyID names the MTA-STS policy: another one, another name.
+// policyID returns an id of the MTA-STS policy that changes with the policy.
 func (c *Call) policyID(host string) string {
 	mx := c.Publish.MTASTSMX
 	if len(mx) == 0 {
@@ -245,7 +244,7 @@ func (c *Call) policyID(host string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// quote writes a text as strings of at most 255 bytes.
+// quote formats a text as quoted strings of at most 255 bytes.
 func quote(text string) string {
 	var b strings.Builder
 	for {

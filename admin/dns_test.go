@@ -35,7 +35,7 @@ func mustRun[R any](t *testing.T, s *System, verb, args string) R {
 	return out
 }
 
-// withDNS gives a system a stub zone.
+// withDNS makes a system use a stub zone.
 func withDNS(t *testing.T, s *System, records string) *zone.Server {
 	t.Helper()
 	z := zone.Start(t, records)
@@ -77,7 +77,7 @@ func TestDomainKeys(t *testing.T) {
 			t.Errorf("%s: %v, want %s", args, err, kind)
 		}
 	}
-	// The first run makes keys, the second switches once they are seen.
+	// The first run makes keys. The second switches to them once they are published.
 	r := mustRun[Rotated](t, s, "domain key rotate", `{"domain":"example.com"}`)
 	if got := states(r.Keys); got != "ed25519 active, rsa next, ed25519 next" {
 		t.Fatal(got)
@@ -93,7 +93,7 @@ func TestDomainKeys(t *testing.T) {
 	for _, k := range r.Keys {
 		z.Add(k.Name + ". TXT " + quote(strings.ReplaceAll(k.Record, "; ", ";")))
 	}
-	s.DNS = dns.New(s.Env, dns.Options{Servers: []string{z.Addr()}}) // what failed is remembered for a second
+	s.DNS = dns.New(s.Env, dns.Options{Servers: []string{z.Addr()}}) // failures are cached for a second
 	r = mustRun[Rotated](t, s, "domain key rotate", `{"domain":"example.com"}`)
 	if got := states(r.Keys); got != "ed25519 retired, rsa active, ed25519 active" {
 		t.Error(got)
@@ -104,7 +104,7 @@ func TestDomainKeys(t *testing.T) {
 	}
 }
 
-// TestDNSShowAndCheck publishes what show prints and lets check look at it.
+// TestDNSShowAndCheck publishes the output of show and checks it.
 func TestDNSShowAndCheck(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -121,7 +121,7 @@ func TestDNSShowAndCheck(t *testing.T) {
 	}
 	records := mustRun[DNSRecords](t, s, "dns show", `{"domain":"example.com"}`)
 	text := records.Text()
-	// What is printed is a zone file.
+	// The output is a valid zone file.
 	p := miekg.NewZoneParser(strings.NewReader(text), "", "")
 	n := 0
 	for _, ok := p.Next(); ok; _, ok = p.Next() {
@@ -143,7 +143,7 @@ func TestDNSShowAndCheck(t *testing.T) {
 
 	check := func() map[string]DNSCheck {
 		t.Helper()
-		// The cache of one question must not answer the next.
+		// Do not answer a question from the cache of an earlier one.
 		s.DNS = dns.New(s.Env, dns.Options{Servers: []string{z.Addr()}, Attempts: 1, Timeout: time.Second})
 		out := map[string]DNSCheck{}
 		for _, c := range mustRun[DNSChecks](t, s, "dns check", `{}`) {

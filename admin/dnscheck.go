@@ -14,22 +14,22 @@ import (
 	"doublet/mail/verify"
 )
 
-// DNSCheck is what was found about one record.
+// DNSCheck is the result of checking one record.
 type DNSCheck struct {
-	// State is ok, missing, wrong, optional (missing, and mail flows without it) or unknown (name
-	// servers did not answer).
+	// State is ok, missing, wrong, optional (missing, but mail delivery does not need it) or unknown (the name servers
+	// failed).
 	State string `json:"state"`
 	Name  string `json:"name"`
 	Type  string `json:"type"`
 	Found string `json:"found,omitempty"`
-	// Do says what to do.
+	// Do is the advice to the administrator.
 	Do string `json:"do,omitempty"`
 }
 
-// DNSChecks are the findings.
+// DNSChecks are the results of dns check.
 type DNSChecks []DNSCheck
 
-// Bad says that something is missing or wrong.
+// Bad reports whether a record is missing, wrong or unknown.
 func (d DNSChecks) Bad() bool {
 	return slices.ContainsFunc(d, func(c DNSCheck) bool { return c.State == "missing" || c.State == "wrong" || c.State == "unknown" })
 }
@@ -50,12 +50,12 @@ func dnsCheck(ctx context.Context, c *Call, a *DNSDomain) (DNSChecks, error) {
 	return out, nil
 }
 
-// checker holds what many checks need.
+// checker holds the data that many checks need.
 type checker struct {
 	c         *Call
 	host      string
 	addresses []netip.Addr
-	failed    error // why there are no addresses
+	failed    error // why addresses is empty
 }
 
 func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
@@ -109,7 +109,7 @@ func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
 	return []DNSCheck{out}
 }
 
-// server checks the server's own name: its addresses, and that their names lead back.
+// server checks the addresses of the server's name, and the reverse names of these addresses.
 func (k *checker) server(ctx context.Context) []DNSCheck {
 	if k.failed != nil {
 		state, do := "unknown", "name servers failed, look again later: "+k.failed.Error()
@@ -155,7 +155,7 @@ func (k *checker) mx(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, er
 	return ours, err
 }
 
-// texts looks for the one text that begins as it should.
+// texts checks the TXT record that contains mark. There must be exactly one.
 func (k *checker) texts(ctx context.Context, r *DNSRecord, out *DNSCheck, mark string, good func(string) bool) (bool, error) {
 	list, _, err := k.c.DNS.TXT(ctx, r.Name)
 	if err != nil {
@@ -210,7 +210,7 @@ func (k *checker) tlsa(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, 
 		return false, err
 	}
 	if !secure {
-		// It does no harm there.
+		// The record does no harm there.
 		out.Found, out.Do = "not signed with DNSSEC, or the resolver is not trusted to say so", "sign the zone (or see dns.trusted): without that nobody looks at the record"
 		return true, nil
 	}
@@ -221,7 +221,7 @@ func (k *checker) tlsa(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, 
 	leaf := k.c.Certificates.Leaf(k.host)
 	for _, t := range list {
 		out.Found = fmt.Sprintf("%d %d %d %x", t.Usage, t.Selector, t.Matching, t.Data)
-		if leaf == nil || t.Usage == 2 || t.Usage == 0 { // an authority's certificate
+		if leaf == nil || t.Usage == 2 || t.Usage == 0 { // the certificate of an authority
 			return true, nil
 		}
 		data := leaf.Raw
@@ -248,7 +248,7 @@ func (k *checker) srv(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, e
 	return ok, err
 }
 
-// alias holds a name against the server's addresses, however it comes by them.
+// alias checks that a name resolves to the server's addresses, directly or by CNAME.
 func (k *checker) alias(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, error) {
 	list, _, err := k.c.DNS.Addresses(ctx, r.Name)
 	ours := false

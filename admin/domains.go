@@ -17,7 +17,7 @@ type Domain struct {
 	Default bool   `json:"default,omitempty"`
 }
 
-// MailIn is a database that receives mail under an address.
+// MailIn is a database that receives mail at an address.
 type MailIn struct {
 	Name      string    `json:"name"`
 	Address   string    `json:"address,omitempty"`
@@ -41,7 +41,7 @@ type MailInAdd struct {
 	SizeLimit Size   `json:"size_limit" help:"greatest message taken"`
 }
 
-// MailInSet are the arguments of mailin set; what is nil stays.
+// MailInSet are the arguments of mailin set. A nil field leaves the value unchanged.
 type MailInSet struct {
 	Name      string  `json:"name" arg:"required" help:"name, address or id"`
 	Rename    *string `json:"rename" help:"new name"`
@@ -153,7 +153,7 @@ func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
 		}
 		id = info.ID
 	} else {
-		// The name first: a database must not be left behind where it cannot be given one.
+		// Check the address first, so that no database is left behind if it is taken.
 		if _, err := c.Directory.Names.Lookup(ctx, a.Address); err == nil {
 			return MailIn{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
 		}
@@ -210,7 +210,7 @@ func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {
 	m, err = c.Directory.MailIns.Set(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
 		assign(&f.Name, a.Rename)
 		assign(&f.InternetAddress, a.Address)
-		if db != nil { // it is one of this place
+		if db != nil { // the database is on this server
 			f.Database, f.MailServer = *db, c.Directory.Servers.Self()
 		}
 		assign((*Size)(&f.SizeLimit), a.SizeLimit)

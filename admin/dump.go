@@ -34,15 +34,15 @@ type DumpRange struct {
 	Lines bool `json:"lines" help:"one JSON object a line"`
 }
 
-// Dumped is the result of a dump: its text went before.
+// Dumped is the result of a dump. The text was sent as output before.
 type Dumped struct {
 	Bytes Size `json:"bytes"`
 }
 
-// Text says nothing more: the text was the result.
+// Text returns "", because the output was already shown.
 func (Dumped) Text() string { return "" }
 
-// secretItem says whether what an item of that name holds is nobody's to see.
+// secretItem reports whether an item of that name holds a secret that nobody may read.
 func secretItem(name string) bool { return directory.SecretItem(name) || session.SecretItem(name) }
 
 func dumps() []*Verb {
@@ -104,10 +104,10 @@ func (c *Call) note(ctx context.Context, a *DumpNote) (note.DatabaseID, note.ID,
 	return i.ID, id, err
 }
 
-// outputSize is how much text is sent at a time.
+// outputSize is the size of a piece of output, in bytes.
 const outputSize = 32 << 10
 
-// dump sends what fn writes as output.
+// dump sends the text that fn writes as output.
 func (c *Call) dump(fn func(io.Writer) error) (Dumped, error) {
 	w := &output{call: c}
 	err := fn(w)

@@ -23,10 +23,10 @@ type Export struct {
 	Folder string `json:"folder" help:"only this folder"`
 }
 
-// exportPage is how many messages are gathered in one read of the store.
+// exportPage is the number of messages collected in one read of the store.
 const exportPage = 100
 
-// exported is one message on its way out.
+// exported is one message to export.
 type exported struct {
 	body  *store.Stored
 	date  time.Time
@@ -34,7 +34,7 @@ type exported struct {
 	uid   uint32
 }
 
-// sink takes the messages of one folder.
+// sink writes the messages of one folder.
 type sink interface {
 	write(m exported, raw []byte) error
 	close() error
@@ -44,8 +44,8 @@ func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 	return c.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil }, func(exportTree) error { return nil })
 }
 
-// exportTo writes folders of mail into a new tree. beside makes the sink of a folder another one; last writes what
-// comes behind all folders.
+// exportTo writes folders of mail into a new tree. beside may replace the sink of a folder. last writes what follows
+// all folders.
 func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error), last func(exportTree) error) (out Transferred, err error) {
 	if a.Format != "mbox" && a.Format != "maildir" {
 		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrUsage, a.Format)
@@ -55,7 +55,7 @@ func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, 
 		return out, err
 	}
 	who, err := c.Directory.Names.WhoOf(ctx, p.ID)
-	if err != nil { // someone who may not sign in has mail too
+	if err != nil { // a person who may not sign in has mail too
 		who = note.System
 	}
 	tree, err := c.newExportTree(a.Path)
@@ -99,7 +99,7 @@ func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, 
 	return out, nil
 }
 
-// newSink begins the folder of an export that holds the messages of a folder.
+// newSink creates the sink for the messages of a folder.
 func newSink(tree exportTree, format, folder string) (sink, error) {
 	if format == "mbox" {
 		f, err := tree.create(mboxPath(folder))
@@ -117,7 +117,7 @@ func newSink(tree exportTree, format, folder string) (sink, error) {
 	return &maildirSink{tree, dir}, nil
 }
 
-// exportFolder writes the messages of a folder, and closes their sink.
+// exportFolder writes the messages of a folder, and closes the sink.
 func (c *Call) exportFolder(ctx context.Context, file *mailbox.File, name string, to sink, out *Transferred) (err error) {
 	defer func() {
 		if e := to.close(); err == nil {
@@ -159,7 +159,7 @@ type mboxSink struct {
 	w *mbox.Writer
 }
 
-// fileName is a level of a folder's name as a file may be called: no way up, nothing hidden.
+// fileName returns one level of a folder's name as a safe file name: without path separators, and not hidden.
 func fileName(level string) string {
 	level = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r < ' ' {
@@ -173,7 +173,7 @@ func fileName(level string) string {
 	return level
 }
 
-// mboxPath and maildirPath are where the messages of a folder lie, from the top of the export.
+// mboxPath and maildirPath return the path of a folder's messages, relative to the top of the export.
 func mboxPath(folder string) string {
 	levels := strings.Split(folder, "/")
 	for i := range levels {
@@ -199,7 +199,7 @@ type maildirSink struct {
 	dir  string
 }
 
-// maildirName is the name of a message's file.
+// maildirName returns the file name of a message.
 func maildirName(m *exported, size int) string {
 	unique := strconv.FormatInt(m.date.Unix(), 10) + ".U" + strconv.FormatUint(uint64(m.uid), 10) + ".doublet,W=" + strconv.Itoa(size)
 	return maildir.Name(unique, strings.Fields(string(m.flags.AppendIMAP(nil))), nil)

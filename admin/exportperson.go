@@ -32,15 +32,15 @@ type ImportPerson struct {
 	User string `json:"user" help:"person here whose mail it becomes; without it the one of the export, who is added where nobody has the address or short name"`
 }
 
-// What an export of a person is made of, beside the folders of mail.
+// The files of a person's export, in addition to the folders of mail.
 const (
 	personFile   = "person.json"
 	messagesFile = "messages.jsonl"
 	exportForm   = "doublet person 1"
 )
 
-// exportedPerson is person.json: what the directory says of a person, without passwords, and the
-// folders of their mail file.
+// exportedPerson is the content of person.json: the person's directory entry without passwords, and the folders of
+// their mail file.
 type exportedPerson struct {
 	Form      string           `json:"form"`
 	ID        string           `json:"id"`
@@ -57,27 +57,27 @@ type exportedPerson struct {
 	Folders   []exportedFolder `json:"folders"`
 }
 
-// exportedFolder is a folder; Path is where its messages lie, from the top of the export: a Maildir, or
-// an mbox file.
+// exportedFolder is a folder. Path is the path of its messages, a Maildir or an mbox file, relative to the top of the
+// export.
 type exportedFolder struct {
 	Name       string `json:"name"`
 	ID         string `json:"id"`
 	SpecialUse string `json:"special_use,omitempty"`
 	Subscribed bool   `json:"subscribed,omitempty"`
 	Path       string `json:"path"`
-	// Index is a file with a line for each message, in order of UID.
+	// Index is a file with one line for each message, in order of UID.
 	Index string `json:"index"`
 }
 
 // exportedMessage is a line of a folder's index.
 type exportedMessage struct {
 	UID   uint32    `json:"uid"`
-	File  string    `json:"file,omitempty"` // within the Maildir's cur
+	File  string    `json:"file,omitempty"` // in the Maildir's cur
 	Flags []string  `json:"flags,omitempty"`
 	Date  time.Time `json:"date"`
 }
 
-// indexed writes an index beside a sink.
+// indexed is a sink that also writes an index.
 type indexed struct {
 	sink
 	index io.WriteCloser
@@ -130,7 +130,7 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 		if err != nil {
 			return err
 		}
-		// It comes last: an export without it was broken off.
+		// Write it last: an export without it is incomplete.
 		f, err := tree.create(personFile)
 		if err != nil {
 			return err
@@ -140,9 +140,10 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 	})
 }
 
-// Bounds of an export that is read back.
+// Limits of an export that is imported.
 const (
-	// maxPersonFile holds the 10,000 folders that a mail file may have. Its JSON takes 40 times as many bytes in memory at worst.
+	// maxPersonFile is enough for the 10,000 folders that a mail file may have. Decoded JSON takes at most 40 times as
+	// much memory.
 	maxPersonFile = 4 << 20
 	maxIndexLine  = 64 << 10
 )
@@ -178,7 +179,7 @@ func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred
 	return out, err
 }
 
-// readPerson reads what the directory of the other server says of the person.
+// readPerson reads the exported directory entry of the person.
 func readPerson(tree importTree, path string) (*exportedPerson, error) {
 	f, err := tree.open(personFile)
 	if err != nil {
@@ -192,8 +193,8 @@ func readPerson(tree importTree, path string) (*exportedPerson, error) {
 	return &in, nil
 }
 
-// importedPerson finds the person of an export, or adds them, without password and roles: whoever made the file could give
-// themself the role Admin here.
+// importedPerson finds the person of an export, or adds them without password and roles. Otherwise the author of the
+// file could get the role Admin here.
 func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name string, err error) {
 	for _, name := range []string{in.Address, in.Short} {
 		if name == "" {
@@ -214,7 +215,7 @@ func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name str
 	return p.ID.String(), c.setQuota(p.MailDatabase, &quota, &warning)
 }
 
-// exportedFolder brings one folder back.
+// exportedFolder imports one folder.
 func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exportedPerson, f *exportedFolder) error {
 	if strings.HasPrefix(f.Index, "/") || strings.HasPrefix(f.Path, "/") || strings.Contains(f.Index+"/"+f.Path, "..") {
 		return fmt.Errorf("%w: a path that leads out of the export", ErrUsage)
@@ -263,8 +264,8 @@ func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exp
 	return lines.Err()
 }
 
-// exportedMessages gives the messages of a Maildir by their names, or of an mbox file one after
-// another.
+// exportedMessages returns a function that reads the messages of a Maildir by file name, or those of an mbox file one
+// after another.
 func (im *importer) exportedMessages(tree importTree, path, format string) (read func(*exportedMessage) ([]byte, error), done func(), err error) {
 	if format == "maildir" {
 		return func(m *exportedMessage) ([]byte, error) {
@@ -278,7 +279,7 @@ func (im *importer) exportedMessages(tree importTree, path, format string) (read
 			defer f.Close()
 			limit := im.Mailbox.MessageSize()
 			raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-			return raw, err // one that is too long is refused when it is composed
+			return raw, err // composing rejects one that is too long
 		}, func() {}, nil
 	}
 	f, err := tree.open(path)

@@ -17,25 +17,26 @@ import (
 	"doublet/env"
 )
 
-// exportTree is where an export goes: a folder, or one file. Paths have slashes, and begin at the top of the export. One
-// file is open at a time, beside indexes.
+// exportTree is the destination of an export: a folder, or one archive file. Paths use slashes and are relative to the
+// top of the export. Only one file is open at a time, apart from indexes.
 type exportTree interface {
-	// create begins a file, with the folders above it.
+	// create creates a file and the folders above it.
 	create(path string) (io.WriteCloser, error)
-	// index begins a file that is written while others are. It is closed when none of those is open.
+	// index creates a file that is written while other files are open. It is closed when no other file is open.
 	index(path string) (io.WriteCloser, error)
-	// mkdir makes a folder, which may stay empty.
+	// mkdir creates a folder, which may stay empty.
 	mkdir(path string) error
-	// close ends the export; err is why it is broken off.
+	// close ends the export. err is the error that interrupted it, or nil.
 	close(err error) error
 }
 
-// isArchive says that a path names one file rather than a folder.
+// isArchive reports whether a path names an archive file rather than a folder.
 func isArchive(path string) bool {
 	return len(path) > len(".zip") && strings.EqualFold(path[len(path)-len(".zip"):], ".zip")
 }
 
-// newExportTree begins an export at a path where there is nothing yet: a zip file where it is called so, else a folder.
+// newExportTree begins an export at a path that must not exist or must be empty: a zip file if the name ends in .zip,
+// otherwise a folder.
 func (c *Call) newExportTree(path string) (exportTree, error) {
 	files := c.Env.FS
 	if !isArchive(path) {
@@ -58,12 +59,12 @@ func (c *Call) newExportTree(path string) (exportTree, error) {
 	return &archiveOut{fs: files, path: path, file: f, out: out, zip: zip.NewWriter(out)}, nil
 }
 
-// under is a path of a tree below its root.
+// under returns the file system path of a path in a tree.
 func under(files env.FS, root, path string) string {
 	return files.PathJoin(append([]string{root}, strings.Split(path, "/")...)...)
 }
 
-// below is a path below another one of a tree; the Maildir of INBOX is the top, "".
+// below joins two paths of a tree. "" is the top, which is the Maildir of INBOX.
 func below(path, rest string) string {
 	if path == "" {
 		return rest
@@ -71,7 +72,7 @@ func below(path, rest string) string {
 	return path + "/" + rest
 }
 
-// folderOut is an export as a folder.
+// folderOut is an export to a folder.
 type folderOut struct {
 	fs   env.FS
 	root string
@@ -91,10 +92,10 @@ func (t *folderOut) mkdir(path string) error {
 }
 func (t *folderOut) close(err error) error { return err }
 
-// partSuffix is on the name of a file that is not whole yet.
+// partSuffix is appended to the name of an incomplete file.
 const partSuffix = ".part"
 
-// archiveOut is an export as a zip file. It has its name when it is whole.
+// archiveOut is an export to a zip file. The file gets its final name when it is complete.
 type archiveOut struct {
 	fs   env.FS
 	path string
@@ -103,7 +104,7 @@ type archiveOut struct {
 	zip  *zip.Writer
 }
 
-// keptOpen is what ends with the next entry of the archive.
+// keptOpen is an entry of the archive. Its Close does nothing, because the next entry ends it.
 type keptOpen struct{ io.Writer }
 
 func (keptOpen) Close() error { return nil }
@@ -125,7 +126,7 @@ func (t *archiveOut) index(path string) (io.WriteCloser, error) {
 	return x, err
 }
 
-// packedIndex is a file of the archive that waits in memory, packed, for its turn.
+// packedIndex is a file of the archive that is compressed in memory until it is closed.
 type packedIndex struct {
 	t      *archiveOut
 	path   string
@@ -169,13 +170,13 @@ func (t *archiveOut) close(err error) error {
 	return nil
 }
 
-// importTree is where an export is read: a folder, or one file.
+// importTree is the source of an import: a folder, or one archive file.
 type importTree interface {
 	open(path string) (io.ReadCloser, error)
 	close() error
 }
 
-// openExport opens an export at a path.
+// openExport opens the export at a path.
 func (c *Call) openExport(path string) (importTree, error) {
 	files := c.Env.FS
 	info, err := files.Stat(path)
@@ -206,10 +207,11 @@ func (c *Call) openExport(path string) (importTree, error) {
 	return t, nil
 }
 
-// maxDirectory bounds the directory of a zip file, which is held in memory: of about 1,000,000 messages.
+// maxDirectory is the maximum size of a zip file's directory, which is kept in memory. It is enough for about 1,000,000
+// messages.
 const maxDirectory = 128 << 20
 
-// directoryReader bounds the bytes that are read of a zip file while its directory is.
+// directoryReader limits the number of bytes read while the directory of a zip file is read.
 type directoryReader struct {
 	io.ReaderAt
 	left int64

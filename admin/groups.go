@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// Group is a group as verbs show one. Members are names where the directory knows them.
+// Group is a group in the results of verbs. Members are names if the directory has them.
 type Group struct {
 	Name        string    `json:"name"`
 	Address     string    `json:"address,omitempty"`
@@ -36,7 +36,7 @@ type GroupAdd struct {
 	Description string   `json:"description" help:"what it is for"`
 }
 
-// GroupSet are the arguments of group set; what is nil stays.
+// GroupSet are the arguments of group set. A nil field leaves the value unchanged.
 type GroupSet struct {
 	Name        string   `json:"name" arg:"required" help:"name, address or id"`
 	Rename      *string  `json:"rename" help:"new name"`

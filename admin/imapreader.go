@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// imapChunk is how many messages one FETCH asks for.
+	// imapChunk is the number of messages in one FETCH.
 	imapChunk = 100
-	// imapMark is after how many messages the progress in a folder is noted.
+	// imapMark is the number of messages after which the progress in a folder is saved.
 	imapMark = 2000
-	// imapTries is how often a connection that breaks is made anew without any progress between, and
-	// imapBad how many messages at which it breaks are passed over.
+	// imapTries is the maximum number of consecutive connections without progress. imapBad is the maximum number of
+	// messages that may be skipped because the connection breaks at them.
 	imapTries = 3
 	imapBad   = 1000
 )
 
-// imapReader brings one person's mail from another server.
+// imapReader imports one person's mail from another server.
 type imapReader struct {
 	im     *importer
 	a      *ImportIMAP
@@ -37,9 +37,9 @@ type imapReader struct {
 	client *imap.Client
 	sink   bodySink
 
-	// careful is the folder in which a connection broke while messages were fetched: the next ones are
-	// asked for singly, to find the one at which it breaks. Those at which it broke twice are bad; told
-	// are all that were reported, since a folder is gone through again after a break.
+	// careful is the folder in which the connection broke during a fetch. The next messages are fetched one by one, to
+	// find the one that breaks the connection. A message that broke it twice is in bad. told holds the reported
+	// messages, because a folder is read again after a break.
 	careful  string
 	broke    map[note.UNID]bool
 	bad      map[note.UNID]error
@@ -66,7 +66,7 @@ func (c *Call) importPerson(ctx context.Context, a *ImportIMAP, dial *imapDialer
 	return out, err
 }
 
-// run brings every folder, and connects anew where the connection breaks.
+// run imports all folders, and reconnects if the connection breaks.
 func (r *imapReader) run(ctx context.Context) error {
 	done := map[string]bool{}
 	for tries := 0; ; {
@@ -77,7 +77,7 @@ func (r *imapReader) run(ctx context.Context) error {
 		}
 		var status *imap.StatusError
 		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrUsage) || errors.Is(err, mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
-			return err // said, and not broken off
+			return err // the server reported the error; the connection did not break
 		}
 		if tries++; len(done)+len(r.bad)+r.received > before {
 			tries = 1
@@ -89,7 +89,7 @@ func (r *imapReader) run(ctx context.Context) error {
 	}
 }
 
-// connection brings what one connection lasts for.
+// connection imports as much as possible over one connection.
 func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +112,7 @@ func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err 
 		err := r.folder(ctx, f)
 		var status *imap.StatusError
 		if errors.As(err, &status) && status.Status == wire.NO {
-			err = r.im.failed(ctx, f.name, err) // this folder cannot be read; the others can
+			err = r.im.failed(ctx, f.name, err) // this folder cannot be read, but the others can
 		}
 		if err != nil {
 			return fmt.Errorf("folder %q: %w", f.name, err)
@@ -125,7 +125,7 @@ func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err 
 	return nil
 }
 
-// folder brings one folder.
+// folder imports one folder.
 func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 	sel, err := r.client.Select(&wire.Select{Mailbox: f.name}, true)
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 		}
 		if since += len(chunk); since >= imapMark {
 			since = 0
-			// Flags that change there from now on are looked for from the MODSEQ of before.
+			// Keep the MODSEQ from before, so that the next run finds flags that change from now on.
 			if err := r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: chunk[len(chunk)-1], modseq: at.modseq}); err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 	return r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: last, modseq: sel.HighestModSeq})
 }
 
-// newUIDs lists the UIDs above last, ascending.
+// newUIDs returns the UIDs above last, in ascending order.
 func (r *imapReader) newUIDs(last uint32, sel *imap.Selected) ([]uint32, error) {
 	if sel.Exists == 0 || last == 1<<32-1 || sel.UIDNext != 0 && sel.UIDNext <= last+1 {
 		return nil, nil
@@ -197,7 +197,7 @@ func (r *imapReader) newUIDs(last uint32, sel *imap.Selected) ([]uint32, error) 
 	}
 	var out []uint32
 	got.All.Normalize().Each(func(n uint32) bool {
-		if n > last { // the last message is in n:* whatever n is
+		if n > last { // n:* always includes the last message
 			out = append(out, n)
 		}
 		return true
@@ -222,7 +222,7 @@ var (
 	flagItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}}
 )
 
-// chunk brings some messages of a folder.
+// chunk imports some messages of a folder.
 func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32, uids []uint32) error {
 	ids := make([]note.UNID, len(uids))
 	for i, u := range uids {
@@ -236,7 +236,7 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 	var ask []uint32
 	for i, u := range uids {
 		if have[ids[i]] {
-			continue // an import that was broken off had come so far
+			continue // imported by an interrupted run
 		}
 		ask = append(ask, u)
 		pieces[u] = &piece{folder: f.local, where: f.name + " UID " + strconv.FormatUint(uint64(u), 10), unid: ids[i]}
@@ -264,7 +264,7 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 	if err := r.bodies(ctx, f.name, ask, pieces); err != nil {
 		return err
 	}
-	for _, u := range uids { // those that were too big, or could not be read
+	for _, u := range uids { // those that were too large or could not be read
 		if p := pieces[u]; p != nil && p.err != nil && !r.told[p.unid] {
 			r.told[p.unid] = true
 			if err := r.im.emit(ctx, p); err != nil {
@@ -275,15 +275,15 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 	return ctx.Err()
 }
 
-// bodies fetches messages and hands them on. One that the server cannot give is marked so in its
-// piece, and the others are asked for again.
+// bodies fetches messages and emits them. If the server fails to return one, bodies marks its piece and fetches the
+// others again.
 func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
 	got := map[uint32]bool{}
 	fetch := func(set wire.Set) error {
 		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true, func(d *wire.FetchData) error {
 			p := pieces[d.UID]
 			if p == nil || got[d.UID] || len(d.Sections) == 0 {
-				return nil // flags that somebody changed
+				return nil // a flag change by another client
 			}
 			got[d.UID] = true
 			r.received++
@@ -293,7 +293,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 				p.err = errors.New("the server does not give it")
 				return nil
 			case s.Data != "":
-				p.raw = []byte(s.Data) // a short one, as a string
+				p.raw = []byte(s.Data) // a short message, sent as a string
 			case s.Size > 0:
 				p.raw = bytes.Clone(r.sink.b.Bytes())
 			}
@@ -332,7 +332,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 			if id := pieces[u].unid; r.broke[id] {
 				r.bad[id] = fmt.Errorf("the server breaks the connection at it: %w", err)
 			} else {
-				r.broke[id] = true // it may have been chance
+				r.broke[id] = true // the first break may be a coincidence
 			}
 			return err
 		}
@@ -341,8 +341,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 	return nil
 }
 
-// flags takes over the flags of what came in earlier runs: those that changed since, where the server
-// can tell, else all.
+// flags updates the flags of messages from earlier runs. It fetches only changed flags if the server supports that.
 func (r *imapReader) flags(ctx context.Context, f remoteFolder, at imapProgress, sel *imap.Selected) error {
 	q := &wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: at.last}}}, Items: flagItems}
 	if at.modseq > 0 && sel.HighestModSeq > 0 {
@@ -371,19 +370,19 @@ func (r *imapReader) flags(ctx context.Context, f remoteFolder, at imapProgress,
 	return errors.Join(err, apply())
 }
 
-// imapProgress is how far a folder there has come: a profile note of the mail file.
+// imapProgress is the progress of a remote folder. It is saved in a profile note of the mail file.
 type imapProgress struct {
 	note     note.UNID
 	validity uint32
 	last     uint32 // UID
-	modseq   uint64 // up to which flags are known; 0 where the server has none
+	modseq   uint64 // up to which flags are known; 0 if the server has no MODSEQ
 }
 
 func (r *imapReader) progressNote(folder string) note.UNID {
 	return note.DeriveUNID([]byte("import imap progress"), []byte(r.dial.host), []byte(r.login), []byte(folder))
 }
 
-// progress reads how far an earlier run came.
+// progress reads the progress of earlier runs.
 func (r *imapReader) progress(ctx context.Context, folder string) (p imapProgress, err error) {
 	p.note = r.progressNote(folder)
 	err = r.im.Store.Read(ctx, note.System, r.im.db, func(rd *store.Reader) error {
@@ -406,7 +405,7 @@ func (r *imapReader) progress(ctx context.Context, folder string) (p imapProgres
 	return p, err
 }
 
-// mark notes how far a folder has come, when all before it is committed.
+// mark saves the progress of a folder after everything before it is committed.
 func (r *imapReader) mark(ctx context.Context, folder string, p imapProgress) error {
 	u := r.progressNote(folder)
 	items := note.MakeItems(

@@ -78,7 +78,7 @@ func (c *Call) readSmall(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 1<<20))
 }
 
-// open connects and signs in.
+// open connects and authenticates.
 func (d *imapDialer) open(ctx context.Context, a *ImportIMAP, p imapPerson) (*imap.Client, error) {
 	client, err := imap.Dial(d.c.Env.Dial, d.address, d.options)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *scramAuth) Next(challenge []byte) ([]byte, error) {
 	return out, err
 }
 
-// xoauth2 sends a token. What the server says after it is why it was refused; an empty answer ends that.
+// xoauth2 sends a token. A challenge after it is an error report, and is answered with an empty response.
 type xoauth2 struct {
 	user, token string
 	sent        bool
@@ -155,13 +155,13 @@ func (x *xoauth2) Next([]byte) ([]byte, error) {
 	return []byte("user=" + x.user + "\x01auth=Bearer " + x.token + "\x01\x01"), nil
 }
 
-// remoteFolder is a folder there, and what it is called here.
+// remoteFolder is a folder on the other server, with its local name.
 type remoteFolder struct {
 	name, local string
-	use         string // of a folder that has to be made
+	use         string // special use, if the folder has to be created
 }
 
-// remoteFolders lists the folders there that are to come.
+// remoteFolders lists the remote folders to import.
 func (r *imapReader) remoteFolders(ctx context.Context) ([]remoteFolder, error) {
 	prefix := ""
 	if r.client.Has("NAMESPACE") {
@@ -183,7 +183,7 @@ func (r *imapReader) remoteFolders(ctx context.Context) ([]remoteFolder, error) 
 	}
 	slices.SortFunc(all, func(x, y *wire.ListData) int { return strings.Compare(x.Mailbox, y.Mailbox) })
 	var out []remoteFolder
-	renamed := map[string]string{} // the beginning of names there that a special use changes
+	renamed := map[string]string{} // prefixes of remote names that a special use changes
 	seen := map[string]bool{}
 	for _, d := range all {
 		if hasAttr(d, `\Noselect`) || hasAttr(d, `\NonExistent`) || seen[d.Mailbox] {
@@ -208,7 +208,7 @@ func (r *imapReader) remoteFolders(ctx context.Context) ([]remoteFolder, error) 
 	return out, nil
 }
 
-// ourFolders are the folders of the person's mail file with a special use, by it.
+// ourFolders returns the names of the mail file's folders with a special use, by special use.
 func (r *imapReader) ourFolders(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	list, err := r.im.file.Folders(ctx)
@@ -224,7 +224,7 @@ func hasAttr(d *wire.ListData, attr string) bool {
 	return slices.ContainsFunc(d.Attrs, func(a string) bool { return strings.EqualFold(a, attr) })
 }
 
-// knownNames are folders whose use servers that do not tell it are known by.
+// knownNames holds folder names that imply a special use if the server does not report one.
 var knownNames = map[string]string{
 	"sent": "Sent", "sent items": "Sent", "sent messages": "Sent", "sent mail": "Sent", "gesendet": "Sent", "gesendete elemente": "Sent", "gesendete objekte": "Sent",
 	"drafts": "Drafts", "draft": "Drafts", "entwürfe": "Drafts",
@@ -233,7 +233,7 @@ var knownNames = map[string]string{
 	"archive": "Archive", "archives": "Archive", "archiv": "Archive",
 }
 
-// mapFolder says what a folder there is called here, or why it is left out.
+// mapFolder returns the local name of a remote folder, or the reason to skip it.
 func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours, renamed map[string]string) (f remoteFolder, why string) {
 	f.name = d.Mailbox
 	virtual := hasAttr(d, `\All`) || hasAttr(d, `\Flagged`) || hasAttr(d, `\Important`)
@@ -275,7 +275,7 @@ func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours, renamed ma
 	return f, ""
 }
 
-// localName is a name with our separator, and without what no name of ours may hold.
+// localName converts a name to our separator, and replaces characters that our names may not contain.
 func localName(name, delimiter string) string {
 	levels := strings.Split(strings.TrimSuffix(name, delimiter), delimiter)
 	for i, l := range levels {
@@ -293,7 +293,7 @@ func localName(name, delimiter string) string {
 	return strings.Join(levels, "/")
 }
 
-// lenientFlags are the flags there that we can keep.
+// lenientFlags returns the remote flags that can be stored here.
 func lenientFlags(list []wire.Flag) mailbox.Flags {
 	var out mailbox.Flags
 	for _, f := range list {
@@ -310,7 +310,7 @@ func lenientFlags(list []wire.Flag) mailbox.Flags {
 	return out
 }
 
-// bodySink gathers the one message of a response.
+// bodySink collects the message in a response.
 type bodySink struct {
 	b     bytes.Buffer
 	limit int64
@@ -326,8 +326,7 @@ func (s *bodySink) take(_ []byte, size int64) io.Writer {
 	return &s.b
 }
 
-// identity is the UNID of a message there: the same in every run, so that bringing it twice is
-// bringing it once.
+// identity returns the UNID of a remote message. It is the same in every run, so that an import can be repeated.
 func (r *imapReader) identity(folder string, validity, uid uint32) note.UNID {
 	return note.DeriveUNID([]byte("import imap"), []byte(strings.ToLower(r.dial.host)), []byte(r.login), []byte(folder),
 		fmt.Appendf(nil, "%d %d", validity, uid))

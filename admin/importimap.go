@@ -39,14 +39,14 @@ type IMAPImported struct {
 	People []IMAPPerson `json:"people"`
 }
 
-// IMAPPerson is what came of one person.
+// IMAPPerson is the result of importing one person.
 type IMAPPerson struct {
 	User string `json:"user"`
 	Transferred
 	Error string `json:"error,omitempty"`
 }
 
-// Text shows the result as lines.
+// Text returns the result as text for people.
 func (r IMAPImported) Text() string {
 	var b strings.Builder
 	for _, p := range r.People {
@@ -65,7 +65,7 @@ func (r IMAPImported) Text() string {
 	return b.String()
 }
 
-// printable keeps what a stranger wrote from moving the cursor.
+// printable replaces control characters, which could move the terminal's cursor.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -75,7 +75,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// Bad says that something did not come: the command line's exit code.
+// Bad reports whether something was not imported, for the exit code.
 func (r IMAPImported) Bad() bool {
 	for _, p := range r.People {
 		if p.Failed > 0 || p.Error != "" {
@@ -88,7 +88,7 @@ func (r IMAPImported) Bad() bool {
 // imapPerson is one person to import.
 type imapPerson struct{ user, login, password string }
 
-// maxImapPeople bounds the file of --people.
+// maxImapPeople is the maximum number of people in the file of --people.
 const maxImapPeople = 100_000
 
 const importIMAPLong = `Every folder comes with its messages, flags and dates of arrival; folders with a special use become ours of that use.
@@ -125,7 +125,7 @@ func importIMAP(ctx context.Context, c *Call, a *ImportIMAP) (IMAPImported, erro
 	return out, nil
 }
 
-// imapPeople is who is to be imported.
+// imapPeople returns the people to import.
 func (c *Call) imapPeople(a *ImportIMAP) ([]imapPerson, error) {
 	if a.PasswordFile != "" {
 		secret, err := c.firstLine(a.PasswordFile)
@@ -174,8 +174,7 @@ func (c *Call) firstLine(path string) (string, error) {
 	return line, nil
 }
 
-// readImapPeople reads CSV with the columns user, login and password; common is the password of those
-// who have none.
+// readImapPeople reads CSV with the columns user, login and password. common is the password of rows without one.
 func readImapPeople(r io.Reader, common string) ([]imapPerson, error) {
 	in := csv.NewReader(io.LimitReader(r, 64<<20))
 	in.TrimLeadingSpace = true

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Bounds of imports: the bytes of all of them in memory at one time, and those that one commit takes.
+// Limits of imports: the memory of all imports together, and the size of one commit.
 const (
 	importMemory  = 64 << 20
 	importAhead   = 512
@@ -26,15 +26,15 @@ const (
 	progressEvery = 1000
 )
 
-// Transferred is what an import or export came to.
+// Transferred is the result of an import or export.
 type Transferred struct {
 	Messages uint64 `json:"messages"`
 	Bytes    Size   `json:"bytes"`
 	Folders  int    `json:"folders"`
-	// Present were there from an earlier run; Flags is how many of those have got other flags.
+	// Present counts messages from an earlier run. Flags counts those of them with changed flags.
 	Present uint64 `json:"present,omitempty"`
 	Flags   uint64 `json:"flags_changed,omitempty"`
-	// Skipped are the folders and roles that were left out, and why.
+	// Skipped lists the folders and roles that were skipped, with the reason.
 	Skipped   []string `json:"skipped,omitempty"`
 	Failed    int      `json:"failed,omitempty"`
 	Errors    []string `json:"errors,omitempty"`
@@ -42,18 +42,17 @@ type Transferred struct {
 	PerSecond float64  `json:"messages_per_second"`
 }
 
-// piece is one message on its way in.
+// piece is one message that is being imported.
 type piece struct {
 	folder string
-	where  string // file and number, for messages about it
+	where  string // file and number, for error messages
 	raw    []byte
 	flags  mailbox.Flags
 	date   time.Time
-	// unid, where it is set, is the identity that the note gets: one that is there already is not made
-	// again.
+	// unid, if not zero, is the UNID of the note. A message whose note exists already is not imported again.
 	unid note.UNID
-	size int64 // as another server tells it
-	// mark, in place of a message, is run when all before it is committed.
+	size int64 // as reported by the other server
+	// mark, if not nil, replaces the message: it is called after everything before it is committed.
 	mark func(ctx context.Context) error
 
 	weight   int64
@@ -62,7 +61,7 @@ type piece struct {
 	ready    chan struct{}
 }
 
-// imports is the memory of all imports that run at a time.
+// imports is the memory budget of all running imports.
 type imports struct {
 	once sync.Once
 	all  *semaphore.Weighted
@@ -73,17 +72,17 @@ func (i *imports) budget() *semaphore.Weighted {
 	return i.all
 }
 
-// importer brings messages into one mail file. Many are composed at once, since that is the work;
-// they come in in the order in which they were read, up to 100 with a commit. Memory is bounded by
-// a budget that a message holds from its reading until its commit.
+// importer imports messages into one mail file. It composes many messages concurrently, because that is most of the
+// work. It commits them in the order in which they were read, up to 100 at a time. A message holds part of the memory
+// budget from its reading until its commit.
 type importer struct {
 	*Call
 	db      note.DatabaseID
 	owner   note.UNID
 	file    *mailbox.File
 	folders map[string]note.ID
-	uses    map[string]string   // special uses of folders that are to be made; the committing side's
-	budget  *semaphore.Weighted // of all imports
+	uses    map[string]string   // special uses of folders to create; used by the committing goroutine only
+	budget  *semaphore.Weighted // shared by all imports
 	work    chan *piece
 	ordered chan *piece
 
@@ -92,7 +91,7 @@ type importer struct {
 	bytes int64
 }
 
-// run imports what read emits. read returns when the source is at its end.
+// importInto imports what read emits into a person's mail file. read returns at the end of the source.
 func (c *Call) importInto(ctx context.Context, person string, read func(ctx context.Context, im *importer) error) (Transferred, error) {
 	p, err := c.person(ctx, person)
 	if err != nil {
@@ -151,7 +150,7 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	}
 	err := im.commitAll(ctx)
 	cancel()
-	for p := range im.ordered { // what is left after an error
+	for p := range im.ordered { // the rest after an error
 		im.drop(p)
 	}
 	wg.Wait()
@@ -161,15 +160,15 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	return errors.Join(err, readErr)
 }
 
-// emit hands a message on. A piece with err stands for one that could not be read.
+// emit passes a message on. A piece with err represents a message that could not be read.
 func (im *importer) emit(ctx context.Context, p *piece) error {
-	// What composing makes of a message lives beside it for a while.
+	// The composed message exists beside the raw one for a while.
 	p.weight = min(int64(2*len(p.raw)+4096), importMemory)
 	p.ready = make(chan struct{})
 	if err := im.budget.Acquire(ctx, p.weight); err != nil {
 		return err
 	}
-	// The order of the two is what makes the order of UIDs that of the source.
+	// Send to ordered first: its order determines the order of UIDs.
 	select {
 	case im.ordered <- p:
 	case <-ctx.Done():
@@ -202,7 +201,7 @@ func (im *importer) commitAll(ctx context.Context) error {
 		select {
 		case p, ok = <-im.ordered:
 		default:
-			// Nothing is ready to be read: what has gathered need not wait.
+			// The reader has nothing ready, so commit the current batch now.
 			if err := im.commit(ctx); err != nil {
 				return err
 			}
@@ -240,7 +239,7 @@ func (im *importer) commitAll(ctx context.Context) error {
 	}
 }
 
-// commit puts the batch into the mail file: all of it or nothing.
+// commit writes the batch to the mail file, completely or not at all.
 func (im *importer) commit(ctx context.Context) error {
 	if len(im.batch) == 0 {
 		return nil
@@ -289,7 +288,7 @@ func (im *importer) commit(ctx context.Context) error {
 			switch {
 			case err == nil:
 			case !news[i].UNID.IsZero() && (errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave)):
-				present++ // brought in before, and perhaps deleted since
+				present++ // imported before, and perhaps deleted since
 			default:
 				return fmt.Errorf("%s: %w", batch[i].where, err)
 			}
@@ -309,7 +308,7 @@ func (im *importer) commit(ctx context.Context) error {
 	return nil
 }
 
-// folder returns the id of a folder, which is made where it is missing.
+// folder returns the id of a folder. It creates a missing folder.
 func (im *importer) folder(ctx context.Context, name string) (note.ID, error) {
 	if id, ok := im.folders[name]; ok {
 		return id, nil
@@ -317,7 +316,7 @@ func (im *importer) folder(ctx context.Context, name string) (note.ID, error) {
 	f, err := im.file.Folder(ctx, name)
 	if errors.Is(err, mailbox.ErrNoFolder) {
 		if f, err = im.file.Create(ctx, name, im.uses[name]); err == nil {
-			err = im.file.Subscribe(ctx, name, true) // the person finds what came where they look
+			err = im.file.Subscribe(ctx, name, true) // so that the person sees the folder
 		}
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ func importPeople(ctx context.Context, c *Call, a *ImportPeople) (ImportedPeople
 	default:
 		return ImportedPeople{}, fmt.Errorf("%w: format %q is none of csv, ldif, postfix-aliases, passwd", ErrUsage, a.Format)
 	}
-	out, bad := in.finish(ctx) // what was read before a break comes in
+	out, bad := in.finish(ctx) // rows before an error are imported
 	return out, errors.Join(err, bad)
 }
 
@@ -117,7 +117,7 @@ func importLDAP(ctx context.Context, c *Call, a *ImportLDAP) (ImportedPeople, er
 	return out, errors.Join(err, bad)
 }
 
-// attributeMap says which attributes, in small letters, are which field.
+// attributeMap holds the attributes, in lower case, of each field.
 type attributeMap map[string][]string
 
 func defaultMap() attributeMap {
@@ -152,7 +152,7 @@ func (m attributeMap) attributes() []string {
 	return slices.Compact(out)
 }
 
-// values are those of a field, in order, without what is empty.
+// values returns the non-empty values of a field, in order.
 func (m attributeMap) values(e *ldap.Entry, field string) (out []string) {
 	for _, a := range m[field] {
 		for _, v := range e.Attributes[a] {
@@ -182,7 +182,7 @@ func hasClass(e *ldap.Entry, classes ...string) bool {
 	return false
 }
 
-// entry takes one entry of a directory server. What is neither person nor group is passed over.
+// entry imports one entry of a directory server. It skips entries that are neither person nor group.
 //
 // Implements: RFC 2798 inetOrgPerson
 func (in *intake) entry(ctx context.Context, e ldap.Entry, m attributeMap) error {
@@ -227,11 +227,11 @@ func (in *intake) entry(ctx context.Context, e ldap.Entry, m attributeMap) error
 	return in.person(ctx, where, spec, e.DN, spec.ShortName, spec.InternetAddress)
 }
 
-// Bounds of LDIF.
+// maxLDIFRecord is the maximum size of one LDIF record, in bytes.
 const maxLDIFRecord = 4 << 20
 
-// readLDIF gives the entries of LDIF to fn, one at a time, with the line that each begins at. Records
-// that would change entries, and values that name a file to be read, are errors of their record.
+// readLDIF calls fn for each entry of LDIF, with the number of its first line. A record that changes an entry, or has a
+// value that names a file to read, is an error of that record.
 //
 // Implements: RFC 2849 LDIF, entries
 func readLDIF(r io.Reader, fn func(line int, e ldap.Entry, err error) error) error {
@@ -273,7 +273,7 @@ func readLDIF(r io.Reader, fn func(line int, e ldap.Entry, err error) error) err
 	return flush()
 }
 
-// parseLDIF reads one record; ok is false where it holds no entry, a version or comments alone.
+// parseLDIF parses one record. ok is false if it has no entry, but only a version or comments.
 func parseLDIF(text string) (e ldap.Entry, ok bool, err error) {
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\n ", ""), "\n") {
 		if i := strings.IndexByte(line, ':'); i >= 0 && strings.HasPrefix(line[i:], ":<") && !strings.HasPrefix(line, "#") {

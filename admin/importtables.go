@@ -14,15 +14,15 @@ import (
 	"doublet/directory"
 )
 
-// maxTableLine bounds a logical line of aliases and passwd.
+// maxTableLine is the maximum length of a logical line of aliases and passwd.
 const maxTableLine = 1 << 20
 
 func insecureTLS() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // asked for with --insecure
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // with --insecure only
 }
 
-// logical gives the lines of a Postfix table to fn: a line that begins with a blank goes on with the
-// one before; comments and empty lines are left out.
+// logical calls fn for each logical line of a Postfix table. A line that begins with white space continues the previous
+// one. Comments and empty lines are skipped.
 func logical(r io.Reader, fn func(number int, line string) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 64<<10), maxTableLine)
@@ -63,7 +63,7 @@ func logical(r io.Reader, fn func(number int, line string) error) error {
 	return flush()
 }
 
-// postfix takes aliases(5) (name: targets) and virtual(5) (address targets).
+// postfix imports aliases(5) (name: targets) and virtual(5) (address targets).
 func (in *intake) postfix(ctx context.Context, r io.Reader) error {
 	return logical(r, func(number int, line string) error {
 		where := "line " + strconv.Itoa(number)
@@ -100,7 +100,7 @@ func (in *intake) postfix(ctx context.Context, r io.Reader) error {
 	})
 }
 
-// cutKey takes a line apart: `name: value`, `"a name": value` or `address value`.
+// cutKey splits a line: `name: value`, `"a name": value` or `address value`.
 func cutKey(line string) (key, value string) {
 	if rest, ok := strings.CutPrefix(line, `"`); ok {
 		key, value, _ = strings.Cut(rest, `"`)
@@ -114,7 +114,7 @@ func cutKey(line string) (key, value string) {
 	return line[:i], strings.TrimSpace(strings.TrimPrefix(strings.TrimLeft(line[i:], " \t"), ":"))
 }
 
-// targets takes the right side of an alias apart, at commas and blanks outside quotes.
+// targets splits the right side of an alias at commas and white space outside quotes.
 func targets(s string) (out []string) {
 	var t strings.Builder
 	quoted := false
@@ -141,7 +141,7 @@ func targets(s string) (out []string) {
 	return out
 }
 
-// passwd takes passwd(5), with the passwords of shadow(5), or a passwd-file of Dovecot.
+// passwd imports passwd(5), with the passwords of shadow(5), or a passwd-file of Dovecot.
 func (in *intake) passwd(ctx context.Context, a *ImportPeople, r io.Reader) error {
 	hashes := map[string]string{}
 	if a.Shadow != "" {
@@ -192,7 +192,7 @@ func (in *intake) passwd(ctx context.Context, a *ImportPeople, r io.Reader) erro
 		case strings.HasPrefix(hash, "!"), strings.HasPrefix(hash, "*"):
 			in.note(where, name+" comes without a password: the account is locked there")
 		case hash != "" && hash[0] != '$' && hash[0] != '{':
-			in.secret(where, &spec, "{CRYPT}"+hash) // never a password as it is
+			in.secret(where, &spec, "{CRYPT}"+hash) // never as a plain-text password
 		default:
 			in.secret(where, &spec, hash)
 		}

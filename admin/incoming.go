@@ -12,45 +12,44 @@ import (
 	"doublet/directory/password"
 )
 
-// ImportedPeople is what an import of people, groups and aliases came to.
+// ImportedPeople is the result of an import of people, groups and aliases.
 type ImportedPeople struct {
 	People  int `json:"people"`
 	Groups  int `json:"groups"`
 	Aliases int `json:"aliases"`
-	// Present were there already, and stay as they are.
+	// Present counts entries that exist already. They are not changed.
 	Present int `json:"present,omitempty"`
 	Failed  int `json:"failed"`
-	// Notes are what came in otherwise than it was; Errors what did not.
+	// Notes lists entries that were imported with changes. Errors lists entries that were not imported.
 	Notes  []string `json:"notes,omitempty"`
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Bad says that something was left out: the command line's exit code.
+// Bad reports whether something was not imported, for the exit code.
 func (i ImportedPeople) Bad() bool { return i.Failed > 0 }
 
-// incomingGroup is a group on its way in. Members are DNs, names or addresses.
+// incomingGroup is a group to import. Members are DNs, names or addresses.
 type incomingGroup struct {
 	where   string
 	fields  directory.GroupFields
 	members []string
 }
 
-// incomingAlias is an address whose mail goes elsewhere.
+// incomingAlias is an address whose mail is forwarded to targets.
 type incomingAlias struct {
 	where, address string
 	targets        []string
 }
 
-// intake gathers what a source of people gives: people go in 500 at a time, groups and aliases, which
-// name them, when all are there.
+// intake imports the entries of a source. It adds people 500 at a time. It adds groups and aliases at the end, because
+// they refer to people.
 type intake struct {
 	*Call
 	check bool // nothing is written
 	scram bool
 	specs []directory.PersonSpec
 	where []string
-	// named says by what name the directory knows the entry of a DN or of a login there, in small
-	// letters.
+	// named holds the directory name of the entry with a DN or login. Keys are in lower case.
 	named   map[string]string
 	groups  []incomingGroup
 	aliases []incomingAlias
@@ -58,7 +57,7 @@ type intake struct {
 	out     ImportedPeople
 }
 
-// Bounds of what is held until the end, and of what is told.
+// Limits of the entries held until the end, and of the reported notes and errors.
 const (
 	maxIncoming      = 200_000
 	maxIncomingNotes = 1000
@@ -86,8 +85,8 @@ func (in *intake) note(where, text string) {
 	}
 }
 
-// secret puts a password from another system into a spec: one that cannot be verified here is left
-// out, and the person comes without.
+// secret sets the password in a spec from another system's value. If the value cannot be verified here, the person is
+// imported without a password.
 func (in *intake) secret(where string, spec *directory.PersonSpec, value string) {
 	if value == "" {
 		return
@@ -107,7 +106,7 @@ func (in *intake) secret(where string, spec *directory.PersonSpec, value string)
 	spec.Hash = value
 }
 
-// person takes a person. also are further names that groups may call them by.
+// person adds a person. also lists further names by which groups may refer to the person.
 func (in *intake) person(ctx context.Context, where string, spec directory.PersonSpec, also ...string) error {
 	spec.Scram = spec.Scram || in.scram && spec.Hash == ""
 	name := cmp.Or(spec.InternetAddress, spec.ShortName, spec.Name())
@@ -123,7 +122,7 @@ func (in *intake) person(ctx context.Context, where string, spec directory.Perso
 	return in.flush(ctx)
 }
 
-// known says whether somebody has one of a person's names: then they are there already.
+// known reports whether an existing person has one of a person's names. The person is then imported already.
 func (in *intake) known(ctx context.Context, spec *directory.PersonSpec) bool {
 	for _, name := range []string{spec.InternetAddress, spec.ShortName} {
 		if name == "" {
@@ -176,13 +175,13 @@ func (in *intake) alias(a incomingAlias) error {
 	return nil
 }
 
-// finish brings what is left.
+// finish imports the remaining people, the groups and the aliases.
 func (in *intake) finish(ctx context.Context) (ImportedPeople, error) {
 	if err := in.flush(ctx); err != nil {
 		return in.out, err
 	}
-	// A group may have another one as a member: those whose members are all known go first, and the
-	// rest follows without what is missing.
+	// A group may contain other groups. Add groups whose members are all known first. Then add the rest without the
+	// unknown members.
 	left := in.groups
 	for len(left) > 0 {
 		var later []incomingGroup
@@ -213,7 +212,7 @@ func (in *intake) finish(ctx context.Context) (ImportedPeople, error) {
 	return in.out, nil
 }
 
-// resolve says what the directory calls a member, or that it has no such entry.
+// resolve returns a member's name in the directory, or false if the directory has no such entry.
 func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 	if name, ok := in.named[strings.ToLower(member)]; ok {
 		member = name
@@ -223,7 +222,7 @@ func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 	}
 	if i := strings.LastIndexByte(member, '@'); i > 0 && !strings.Contains(member, "=") {
 		if local, err := in.Directory.Domains.IsLocal(ctx, member[i+1:]); err == nil && !local {
-			return member, true // elsewhere
+			return member, true // in another domain
 		}
 	}
 	if _, err := in.Directory.Names.PersonNamed(ctx, member); err == nil {
@@ -245,7 +244,7 @@ func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 	return member, false
 }
 
-// addGroup adds a group; with force also one whose members are not all there.
+// addGroup adds a group. With force, it also adds a group with unknown members, without them.
 func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (done bool, err error) {
 	var members, missing []string
 	for _, m := range g.members {
@@ -282,8 +281,8 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 	return true, ctx.Err()
 }
 
-// addAlias gives a person another address, or makes a group for an address that goes to several, or
-// elsewhere.
+// addAlias adds an address to a person. It creates a group if the address has several targets or a target in another
+// domain.
 func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 	address := in.qualify(a.address)
 	if p, err := in.Directory.Names.PersonNamed(ctx, address); err == nil {
@@ -328,7 +327,7 @@ func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 	return err
 }
 
-// qualify gives an address without domain that of the server.
+// qualify appends the default domain to an address without a domain.
 func (in *intake) qualify(address string) string {
 	if strings.IndexByte(address, '@') < 0 && in.domain != "" {
 		return address + "@" + in.domain
@@ -336,7 +335,7 @@ func (in *intake) qualify(address string) string {
 	return address
 }
 
-// aliasName is what the group of an address is called: a name holds no @.
+// aliasName returns the name of the group for an address, because a name cannot contain @.
 func (in *intake) aliasName(address string) string {
 	local, domain, _ := strings.Cut(address, "@")
 	if domain == in.domain {
@@ -345,7 +344,7 @@ func (in *intake) aliasName(address string) string {
 	return "alias " + local + " at " + domain
 }
 
-// target is a target of an alias as the directory may know it: a short name, or an address.
+// target returns an alias target as the directory may know it: a name or an address.
 func (in *intake) target(t string) string {
 	if _, ok := in.named[strings.ToLower(t)]; ok {
 		return in.named[strings.ToLower(t)]

@@ -17,20 +17,20 @@ import (
 	"doublet/store"
 )
 
-// PlaceApplicant describes a server that asks to be one of a domain. Its key is the one that it shows.
+// PlaceApplicant describes a server that asks to join a domain. Its key is the one in its TLS certificate.
 type PlaceApplicant struct {
 	Name    string `json:"name"`
 	Host    string `json:"host,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Secret is that of the token.
+	// Secret is the secret of the token.
 	Secret []byte `json:"secret"`
 }
 
-// PlaceAdmission answers it.
+// PlaceAdmission is the answer to a PlaceApplicant.
 type PlaceAdmission struct {
-	// Domain is the Internet domain of people whose address names none.
+	// Domain is the default Internet domain, for addresses without one.
 	Domain string `json:"domain,omitempty"`
-	// Server is the server that has admitted it.
+	// Server is the server that admitted the applicant.
 	Server string `json:"server"`
 }
 
@@ -45,12 +45,12 @@ type DomainTokenRemove struct {
 	ID string `json:"id" arg:"required" help:"id of the token, as domain token list shows it"`
 }
 
-// TokenShown is a token that was given out. The token itself is not kept.
+// TokenShown describes a token that was created. The token itself is not stored.
 type TokenShown struct {
 	ID      string    `json:"id"`
 	Made    time.Time `json:"made"`
 	Expires time.Time `json:"expires"`
-	// UsedBy is the server that joined with it.
+	// UsedBy is the server that joined with the token.
 	UsedBy string    `json:"used_by,omitempty"`
 	UsedAt time.Time `json:"used_at,omitzero"`
 }
@@ -60,7 +60,7 @@ directory, with the hashes of passwords and the keys that mail is signed with, a
 address of this server's door https, which the other server must reach, and this server's key.
 On the other machine: doublet domain join TOKEN, then doublet serve.`
 
-// domainToken makes this server one of a domain, if it is in none: the first.
+// domainToken creates a token. If this server is not in a domain, it first founds one.
 func domainToken(ctx context.Context, c *Call, a *DomainToken) (JoinToken, error) {
 	life, err := tokenLife(a.Expires)
 	if err != nil {
@@ -81,7 +81,7 @@ func domainToken(ctx context.Context, c *Call, a *DomainToken) (JoinToken, error
 	return JoinToken{Token: token.String(), Expires: until, Next: "on the other machine: doublet domain join TOKEN, then doublet serve"}, nil
 }
 
-// tokenLife reads for how long a token is to be good.
+// tokenLife parses the life of a token.
 func tokenLife(text string) (time.Duration, error) {
 	life, err := time.ParseDuration(text)
 	if err != nil || life < time.Minute || life > 30*24*time.Hour {
@@ -90,7 +90,7 @@ func tokenLife(text string) (time.Duration, error) {
 	return life, nil
 }
 
-// webAddress is host:port of the door https, as others reach it.
+// webAddress returns host:port of the https door, as other servers reach it.
 func (s *System) webAddress(given string) (string, error) {
 	if given != "" {
 		if _, _, err := net.SplitHostPort(given); err != nil {
@@ -136,8 +136,9 @@ func domainTokenRemove(_ context.Context, c *Call, a *DomainTokenRemove) (Done, 
 	return Done{"removed the token " + a.ID}, err
 }
 
-// AdmitPlace enters a server of another place, which has shown a key and brings a token of this server, with the connection
-// that keeps its directory and ours equal. It may be done again for one whose answer was lost.
+// AdmitPlace enters a server of another place, which has authenticated with its key and presents a token of this
+// server. It also adds the connection that replicates the directory between the two. It may be repeated for a server
+// that did not receive the answer.
 func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) ([]byte, error) {
 	var a PlaceApplicant
 	if err := json.Unmarshal(question, &a); err != nil {
@@ -163,7 +164,7 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 			Name: "domain " + x.Name, Server: x.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
 		})
 		if errors.Is(err, directory.ErrNameTaken) {
-			err = nil // it has asked before
+			err = nil // the server has asked before
 		}
 	}
 	switch {
@@ -178,7 +179,7 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 	return json.Marshal(PlaceAdmission{Domain: strings.Join(domains[:min(len(domains), 1)], ""), Server: s.Name})
 }
 
-// foundDomain makes this server one of a domain, if it is in none: the first.
+// foundDomain makes this server the first of a domain, if it is in none.
 func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
 	own, err := s.Self.Make()
 	if err != nil {
@@ -194,7 +195,7 @@ func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error
 	return own, s.AnnounceDoors(ctx)
 }
 
-// hostName is a name under which others find a machine, "" for what it only calls itself.
+// hostName returns a host name that others can resolve, or "" for a machine's own short name.
 func hostName(host string) string {
 	if !strings.Contains(host, ".") {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"doublet/wire/dkim"
 )
 
-// Key is a key that mail of a domain is signed with.
+// Key is a key that signs mail of a domain.
 type Key struct {
 	Domain    string    `json:"domain"`
 	Selector  string    `json:"selector"`
@@ -23,7 +23,7 @@ type Key struct {
 	State     string    `json:"state"`
 	Created   time.Time `json:"created"`
 	Changed   time.Time `json:"changed"`
-	// Record is what to publish: the TXT record of the name Name.
+	// Record is the TXT record to publish at Name.
 	Name   string `json:"name"`
 	Record string `json:"record"`
 }
@@ -53,7 +53,7 @@ type KeyRemove struct {
 	Selector string `json:"selector" arg:"required" help:"selector of the key"`
 }
 
-// Rotated is how far a rotation is.
+// Rotated is the state of a rotation.
 type Rotated struct {
 	Done string `json:"done"`
 	Keys []Key  `json:"keys"`
@@ -74,7 +74,7 @@ func domainKeys() []*Verb {
 	}
 }
 
-// localDomains are those that a verb is about: the named one, or all.
+// localDomains returns the domains of a verb: the named one, or all.
 func (c *Call) localDomains(ctx context.Context, name string) ([]string, error) {
 	if name == "" {
 		return c.Directory.Domains.List(ctx)
@@ -90,7 +90,7 @@ func (c *Call) keys(ctx context.Context, domain string) ([]Key, error) {
 	}
 	out := []Key{}
 	for _, d := range domains {
-		// The server reads the keys, and shows their public parts.
+		// Read the keys as the server, and return only their public parts.
 		list, err := c.Directory.DKIMKeys.Of(ctx, note.System, d)
 		if err != nil {
 			return nil, err
@@ -171,20 +171,20 @@ func keyRotate(ctx context.Context, c *Call, a *KeyRotate) (Rotated, error) {
 	return out, err
 }
 
-// published says whether DNS shows a key's record.
+// published reports whether a key's record is in DNS.
 func (c *Call) published(ctx context.Context, k *Key) (bool, error) {
 	texts, _, err := c.DNS.TXT(ctx, k.Name)
 	if errors.Is(err, dns.ErrNotFound) {
 		return false, nil
 	}
-	// A second record beside it, or a mistake in it, and nobody can use it.
+	// A second record beside it, or a mistake in it, makes the key unusable.
 	if _, bad := dkim.ParseKey(texts); err != nil || bad != nil {
 		return false, err
 	}
 	return sameKey(texts[0], k.Record), nil
 }
 
-// sameKey says that two key records hold the same key: a zone may write it with other blanks.
+// sameKey reports whether two key records contain the same key. White space may differ.
 func sameKey(a, b string) bool {
 	key := func(s string) string {
 		for part := range strings.SplitSeq(s, ";") {
@@ -215,7 +215,7 @@ func keyRemove(ctx context.Context, c *Call, a *KeyRemove) (Done, error) {
 	return Done{"removed the key " + a.Selector + " of " + d.Name}, err
 }
 
-// EnsureKeys gives a domain DKIM keys if mail is to be signed and it has none.
+// EnsureKeys creates DKIM keys for a domain if mail is to be signed and it has none.
 func (s *System) EnsureKeys(ctx context.Context, who note.Who, domain string) error {
 	if !s.Publish.DKIM {
 		return nil

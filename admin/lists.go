@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// names turns ids into names where the directory knows them.
+// names replaces ids by names where the directory has them.
 func (c *Call) names(ctx context.Context, list []string) []string {
 	var out []string
 	for _, m := range list {

@@ -11,7 +11,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// What people's mail is told to do, who writes for whom, and mailing lists.
+// TestMailVerbs tests forwarding and vacation notices, send rights, and mailing lists.
 func TestMailVerbs(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

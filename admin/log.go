@@ -19,13 +19,14 @@ type ShowLog struct {
 	After int    `json:"after" help:"only lines behind the one with this number"`
 }
 
-// Log is what show log tells: the newest lines, oldest first. Last is the number of the newest line, to go on behind.
+// Log is the result of show log: the newest lines, the oldest first. Last is the number of the newest line, for the
+// next call.
 type Log struct {
 	Lines []logtail.Line `json:"lines"`
 	Last  uint64         `json:"last"`
 }
 
-// Text is the lines as the text log has them.
+// Text returns the lines in the format of the text log.
 func (l Log) Text() string {
 	var b strings.Builder
 	for _, x := range l.Lines {

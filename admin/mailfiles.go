@@ -11,13 +11,13 @@ import (
 	"doublet/store"
 )
 
-// MailFiles makes the mail files of people under the ids that the directory gave them.
+// MailFiles creates people's mail files under the ids that the directory assigned.
 type MailFiles struct {
 	Store *store.Store
-	// Directory knows the quotas of people. A person who is only being added is not there yet: who adds
-	// them sets the quota of the file.
+	// Directory holds the quotas of people. A person who is just being added is not in it yet: the caller then sets the
+	// quota of the file.
 	Directory *directory.Directory
-	// Mates are the other servers of a cluster; nil: there are none.
+	// Mates are the other servers of a cluster; nil outside a cluster.
 	Mates interface{ Elsewhere(note.DatabaseID) bool }
 }
 
@@ -29,7 +29,7 @@ func (m MailFiles) Elsewhere(id note.DatabaseID) bool {
 	return m.Mates != nil && m.Mates.Elsewhere(id)
 }
 
-// MakeMailFile implements directory.MailFiles. What a crash left half made it finishes.
+// MakeMailFile implements directory.MailFiles. It completes a file that a crash left incomplete.
 func (m MailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
 	var quota, warning uint64
 	if m.Directory != nil {

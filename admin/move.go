@@ -16,25 +16,26 @@ type UserMove struct {
 	From string `json:"from" help:"place from which it was moved before: bring what is left there, after a move that was cut short"`
 }
 
-// Moved is what the move of a person came to.
+// Moved is the result of moving a person.
 type Moved struct {
 	Name string `json:"name"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Notes were brought, the last of them after the directory had the new place.
+	// Notes is the number of notes copied, including those that arrived during the move.
 	Notes int    `json:"notes" show:"always"`
 	Next  string `json:"next,omitempty"`
 }
 
-// settled is how long deliveries and commands that had begun at the old place may take before what came meanwhile is brought,
-// movePasses how often that is looked for at most.
+// settled is the time for deliveries and commands at the old place to end before late changes are copied. movePasses is
+// the maximum number of such copies.
 const (
 	settled    = 2 * time.Second
 	movePasses = 5
 )
 
-// userMove brings a person's mail file here from another place of the domain, while it is in use: a replica first, then the
-// directory says that it is here, then what came to any server of the old place meanwhile. Cut short, it is done again.
+// userMove moves a person's mail file here from another place of the domain, while it is in use. It first copies a
+// replica, then changes the directory, then copies what arrived at any server of the old place meanwhile. An
+// interrupted move can be run again.
 func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 	p, err := c.person(ctx, a.Name)
 	if err != nil {
@@ -62,7 +63,7 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old, Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
 	bring := func(all bool) (int, error) {
 		n, err := c.exchange(ctx, &mail, len(from.Servers), all)
-		if errors.Is(err, store.ErrNotFound) { // it was never made
+		if errors.Is(err, store.ErrNotFound) { // it was never created
 			return 0, nil
 		}
 		out.Notes += n
@@ -86,7 +87,7 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 			return out, ctx.Err()
 		}
 		var n int
-		if n, err = bring(true); n == 0 { // any of them may have taken mail in the last moments
+		if n, err = bring(true); n == 0 { // every server of the old place may have received mail meanwhile
 			break
 		}
 	}
@@ -97,8 +98,8 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 	return out, nil
 }
 
-// exchange replicates with another place: with the first of its servers that does, or with all that have a replica. It says how
-// many notes came.
+// exchange replicates with another place: with the first of its servers that succeeds, or with all that have a replica.
+// It returns the number of notes that came.
 func (c *Call) exchange(ctx context.Context, f *directory.ConnectionFields, servers int, all bool) (int, error) {
 	var errs []error
 	brought, done, missing := 0, 0, 0
@@ -128,7 +129,7 @@ func (c *Call) exchange(ctx context.Context, f *directory.ConnectionFields, serv
 	return brought, err
 }
 
-// exchangeWith replicates with the turn-th server of another place.
+// exchangeWith replicates with server number turn of another place.
 func (c *Call) exchangeWith(ctx context.Context, f *directory.ConnectionFields, turn uint64) (int, error) {
 	job, err := c.job(ctx, f, turn)
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *Call) exchangeWith(ctx context.Context, f *directory.ConnectionFields, 
 	return n, err
 }
 
-// gone says that a person's mail file is at another place of the domain.
+// gone reports whether a person's mail file is at another place of the domain.
 func (s *System) gone(ctx context.Context, p *directory.Person) bool {
 	away, err := s.Directory.Servers.Away(ctx, p.MailServer)
 	return err == nil && away

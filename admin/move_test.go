@@ -18,7 +18,7 @@ import (
 	"doublet/store"
 )
 
-// hasty is a clock on which nothing of the old place takes time to settle.
+// hasty is a clock on which the wait for the old place takes no time.
 type hasty struct{ env.Clock }
 
 func (c hasty) After(d time.Duration) <-chan time.Time {
@@ -28,15 +28,15 @@ func (c hasty) After(d time.Duration) <-chan time.Time {
 	return c.Clock.After(d)
 }
 
-// domainDoor is where the other servers of a domain reach a system.
+// domainDoor is the door at which other servers of a domain reach a system.
 type domainDoor struct {
 	own *pki.Own
 	url string
-	// closed: whoever comes is refused.
+	// closed rejects all connections.
 	closed atomic.Bool
 }
 
-// inDomain gives a system a key of its own, and serves replication to whoever has one of a server of the domain.
+// inDomain gives a system its own key, and serves replication to servers of the domain.
 func inDomain(t *testing.T, s *System) *domainDoor {
 	t.Helper()
 	own, err := pki.MakeOwn(s.Env, "key", pki.Options{})
@@ -64,7 +64,7 @@ func inDomain(t *testing.T, s *System) *domainDoor {
 	return d
 }
 
-// enterMember enters a server into a system's directory, of a cluster where it names one.
+// enterMember enters a server into a system's directory, with the given cluster unless it is empty.
 func enterMember(t *testing.T, s *System, d *domainDoor, name, cluster string) {
 	t.Helper()
 	ctx := context.Background()
@@ -92,8 +92,8 @@ func enterMember(t *testing.T, s *System, d *domainDoor, name, cluster string) {
 	}
 }
 
-// TestUserMoveAsksAll: at the end of a move each server of the old place is asked, for any of them may have taken mail that the
-// others have not heard of; where one does not answer, the move says so, and brings later what that one has.
+// TestUserMoveAsksAll: at the end of a move every server of the old place is asked, because each may have received mail
+// that the others do not have. If one does not answer, the move reports it, and a later run copies its mail.
 func TestUserMoveAsksAll(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -115,7 +115,7 @@ func TestUserMoveAsksAll(t *testing.T) {
 		writeFile(t, at, subject, "From bob@example.org Mon Jan  5 09:00:00 2026\nSubject: "+subject+"\n\nbody\n")
 		mustDo[Transferred](t, at, "import mbox", ImportMbox{Path: subject, User: "ada"})
 	}
-	late(one, "at-one") // and the other has not heard of it
+	late(one, "at-one") // the other has not received it
 	late(two, "at-two")
 
 	doorOne, doorTwo, doorThree := inDomain(t, one), inDomain(t, two), inDomain(t, three)

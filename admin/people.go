@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// User is a person as verbs show one.
+// User is a person in the results of verbs.
 type User struct {
 	Name         string        `json:"name"`
 	Short        string        `json:"short,omitempty"`
@@ -42,7 +42,7 @@ type User struct {
 	ID           string        `json:"id"`
 }
 
-// AppPassword is an app password; Secret only when it has just been made.
+// AppPassword is an app password. Secret is set only in the result of the verb that creates it.
 type AppPassword struct {
 	ID      string    `json:"id"`
 	Label   string    `json:"label"`
@@ -72,7 +72,7 @@ func userOf(p directory.Person) User {
 	return u
 }
 
-// Named are the arguments of verbs that need a name alone.
+// Named are the arguments of verbs that need only a name.
 type Named struct {
 	Name string `json:"name" arg:"required" help:"name, address or id"`
 }
@@ -101,7 +101,7 @@ type UserAdd struct {
 	Server    string   `json:"server" help:"server or cluster of the domain that is to have the mail file; without it, this one"`
 }
 
-// UserSet are the arguments of user set; what is nil stays.
+// UserSet are the arguments of user set. A nil field leaves the value unchanged.
 type UserSet struct {
 	Name      string    `json:"name" arg:"required" help:"name, address or id"`
 	Rename    *string   `json:"rename" help:"new full name"`
@@ -155,13 +155,13 @@ type Imported struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Bad says that rows were left out: the command line's exit code.
+// Bad reports whether rows were skipped, for the exit code.
 func (i Imported) Bad() bool { return i.Failed > 0 }
 
-// undoTime tells how long a removal can be undone.
+// undoTime is the part of a message that names the time in which a removal can be undone.
 const undoTime = "; undo is possible for 30 days"
 
-// Done is the result of verbs that have nothing else to say.
+// Done is the result of verbs that return only a message.
 type Done struct {
 	Done string `json:"done"`
 }
@@ -210,7 +210,7 @@ func people() []*Verb {
 	}
 }
 
-// person finds somebody by name, address or id.
+// person finds a person by name, address or id.
 func (c *Call) person(ctx context.Context, name string) (directory.Person, error) {
 	p, err := c.Directory.Names.PersonNamed(ctx, name)
 	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
@@ -224,7 +224,7 @@ func (c *Call) person(ctx context.Context, name string) (directory.Person, error
 	return p, nil
 }
 
-// scram says whether a password is to have credentials for SCRAM-SHA-256.
+// scram reports whether to store SCRAM-SHA-256 credentials for a password: the verb's argument, or else the setting.
 func (c *Call) scram(told *bool) bool {
 	if told != nil {
 		return *told
@@ -232,8 +232,8 @@ func (c *Call) scram(told *bool) bool {
 	return c.SCRAM
 }
 
-// shortOf is the first word of a full name as a short name: its ASCII letters and digits in small,
-// accents left out.
+// shortOf returns a short name made from the first word of a full name: its ASCII letters and digits in lower case,
+// without accents.
 func shortOf(name string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(name), " ")
 	return strings.Map(func(r rune) rune {
@@ -270,7 +270,7 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	return u, err
 }
 
-// everything is how many entries a list verb gives where no limit is set.
+// everything is the maximum number of entries that a list verb returns without a limit.
 const everything = 1_000_000
 
 func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
@@ -302,7 +302,7 @@ func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
 	return firsts(out, a.Limit), err
 }
 
-// firsts are the first of a list, all of it where limit is none.
+// firsts returns the first limit elements of a list, or all if limit is not positive.
 func firsts[T any](list []T, limit int) []T {
 	if limit > 0 && len(list) > limit {
 		list = list[:limit]
@@ -310,7 +310,8 @@ func firsts[T any](list []T, limit int) []T {
 	return list
 }
 
-// finds says whether a text that is searched stands in one of the names, in any case; names are strings or lists.
+// finds reports whether one of the names contains the text of Search, in any case. names are strings or lists of
+// strings.
 func (a *Listing) finds(names ...any) bool {
 	want := strings.ToLower(strings.TrimSpace(a.Search))
 	if want == "" {
@@ -325,8 +326,8 @@ func (a *Listing) finds(names ...any) bool {
 	})
 }
 
-// pages calls fn for a page after the other until there is no more or enough was given: n says of how many of a page
-// that is. Where something is searched, a page may give fewer than it has.
+// pages calls fn for one page after another until there are no more or enough entries were returned. n is the number of
+// a page's entries that match. With Search, a page may have fewer matches than entries.
 func pages(a *Listing, fn func(limit int, after string) (n int, next string, err error)) error {
 	left := a.Limit
 	if left <= 0 {
@@ -380,7 +381,7 @@ func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
 		return User{}, err
 	}
 	if a.Quota != nil || a.Warning != nil {
-		// The mail file is what enforces the quota.
+		// The mail file enforces the quota.
 		if err := c.setQuota(p.MailDatabase, a.Quota, a.Warning); err != nil {
 			return User{}, err
 		}
@@ -417,7 +418,7 @@ func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done
 	return Done{}, fmt.Errorf("app password %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
 }
 
-// removed lists what was removed of a form, the newest first.
+// removed lists removed entries of a form, the newest first.
 func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
 	all, err := c.Directory.Removals.List(ctx, name, everything)
 	if err != nil {
@@ -432,8 +433,8 @@ func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Remo
 	return out, nil
 }
 
-// removedAlso lists the removed people that a name means which is not their full name: short names,
-// addresses. There are few of them, so they are all looked at.
+// removedAlso lists removed people by other names than the first full name: short names, addresses. It checks all
+// removed people, because there are few.
 func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Removed, error) {
 	all, err := c.removed(ctx, "Person", "")
 	var out []directory.Removed
@@ -450,7 +451,7 @@ func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Remove
 	return out, err
 }
 
-// undo brings back the newest of those that were removed under a name, or the one of an id.
+// undo restores the entry with an id, or the one most recently removed under a name.
 func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
 	return func(ctx context.Context, c *Call, a *Named) (Done, error) {
 		id, bad := note.ParseUNID(a.Name)

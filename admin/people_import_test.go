@@ -108,7 +108,7 @@ func TestImportLDIF(t *testing.T) {
 	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
-	// Who has signed in once has a hash of ours, and signs in with it again.
+	// After the first sign-in the person has a hash of ours, and can sign in with it again.
 	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
@@ -216,7 +216,7 @@ func TestImportPasswd(t *testing.T) {
 	}
 }
 
-// contents is everything of a person's mail file, folder by folder.
+// contents returns the content of a person's mail file, by folder.
 func contents(t *testing.T, s *System, user string) map[string][]string {
 	t.Helper()
 	ctx := context.Background()
@@ -257,8 +257,8 @@ func contents(t *testing.T, s *System, user string) map[string][]string {
 	return out
 }
 
-// TestExportPerson writes a person and brings them into another server: everything is the same, in both
-// formats, and the second import adds nothing.
+// TestExportPerson exports a person and imports them on another server: everything is the same, in both formats. A
+// second import adds nothing.
 func TestExportPerson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ format, path string }{{"maildir", "out"}, {"mbox", "out"}, {"maildir", "deep/out.zip"}, {"mbox", "out.ZIP"}} {
@@ -284,7 +284,7 @@ func TestExportPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		messages := []string{"Subject: one\r\n\r\nFrom here\r\n>From there\r\n", "Subject: two\r\n\r\n\xff\xfe\r\n", "x\r\n"}
-		if format == "maildir" { // what lines cannot hold
+		if format == "maildir" { // content that mbox lines cannot represent
 			messages = append(messages, "", "no end", "bare\nends\rhere\n", "Subject: big\r\n\r\n"+strings.Repeat("0123456789abcdef", 10_000))
 		}
 		many := mailbox.Flags{Seen: true}
@@ -334,7 +334,7 @@ func TestExportPerson(t *testing.T) {
 	}
 }
 
-// zipped looks into an export in one file with another reader: a tree that may be unpacked, and nothing beside it.
+// zipped checks a zip export with another reader: it unpacks to the same tree, and there is no other file beside it.
 func zipped(t *testing.T, s *System, path string, maildirs bool) {
 	t.Helper()
 	raw := readFile(t, s, path)
@@ -352,7 +352,7 @@ func zipped(t *testing.T, s *System, path string, maildirs bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, r); err != nil { // compares the checksum
+		if _, err := io.Copy(io.Discard, r); err != nil { // verifies the checksum
 			t.Errorf("%s: %v", f.Name, err)
 		}
 		_ = r.Close()
@@ -365,8 +365,8 @@ func zipped(t *testing.T, s *System, path string, maildirs bool) {
 	}
 }
 
-// TestExportBreaksOff: where the disk fails, there is no file under its name, nor a piece of one; and what is no
-// export is refused.
+// TestExportBreaksOff: after a disk failure, neither the file nor its temporary part exists. A file that is not an
+// export is rejected.
 func TestExportBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -450,7 +450,7 @@ func readFile(t *testing.T, s *System, path string) string {
 	return string(b)
 }
 
-// copyTree carries a folder from one machine to another.
+// copyTree copies a folder from one machine to another.
 func copyTree(t *testing.T, from, to *System, path string) {
 	t.Helper()
 	info, err := from.Env.FS.Stat(path)
@@ -473,7 +473,7 @@ func copyTree(t *testing.T, from, to *System, path string) {
 	}
 }
 
-// Mail with NULs comes in by import, and nowhere else.
+// TestImportKeepsNUL: only imports accept mail with NUL characters.
 func TestImportKeepsNUL(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -9,7 +9,7 @@ import (
 	"doublet/store/layout"
 )
 
-// must calls a verb that has to work.
+// must runs a verb that has to succeed.
 func must[R any](t *testing.T, s *System, verb string, args any) R {
 	t.Helper()
 	out, err := Do[R](context.Background(), Direct{s}, verb, args)
@@ -115,7 +115,7 @@ func TestImportOfManyRows(t *testing.T) {
 	for i := range bulkRows + 3 {
 		b.WriteString("p" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "\n")
 	}
-	b.WriteString("pab\npaa\n") // the second is there already, in the first chunk
+	b.WriteString("pab\npaa\n") // the second one exists already, in the first chunk
 	writeFile(t, s, "many.csv", b.String())
 	in := must[Imported](t, s, "user import", UserImport{File: "many.csv"})
 	if in.Added != bulkRows+4 || in.Failed != 1 || !strings.HasPrefix(in.Errors[0], "line 506 (paa)") {
@@ -148,7 +148,7 @@ func TestCollectTells(t *testing.T) {
 	}
 }
 
-// TestLateMailFile: a mail file that is made when it is first needed has the person's quota.
+// TestLateMailFile: a mail file that is created when it is first needed has the person's quota.
 func TestLateMailFile(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -13,20 +13,20 @@ import (
 	"doublet/replica/https"
 )
 
-// Self is this server as the others of a domain know it.
+// Self describes this server for the other servers of a domain.
 type Self struct {
-	// Own is its key, nil where it has none; Make makes one.
+	// Own returns the server's key, nil if it has none. Make creates one.
 	Own  func() *pki.Own
 	Make func() (*pki.Own, error)
-	// Tokens are those with which servers join the domain here.
+	// Tokens are the tokens with which other servers join the domain here.
 	Tokens *pki.Tokens
-	// Doors are where its doors are reached (directory.ServerFields), Host its host name.
+	// Doors returns the addresses of the server's doors (directory.ServerFields). Host is its host name.
 	Doors func() []string
 	Host  string
 }
 
-// AnnounceDoors writes where this server's doors are now into its document, where that says something else. Outside a domain
-// there is nothing to do.
+// AnnounceDoors updates the addresses of this server's doors in its server document if they have changed. It does
+// nothing outside a domain.
 func (s *System) AnnounceDoors(ctx context.Context) error {
 	places, err := s.Directory.Servers.Places(ctx)
 	if err != nil || len(places) == 0 {
@@ -52,10 +52,10 @@ func (s *System) AnnounceDoors(ctx context.Context) error {
 	return err
 }
 
-// DomainServer is a server of the domain, as show domain tells.
+// DomainServer is a server of the domain in the result of show domain.
 type DomainServer struct {
 	Server string `json:"server"`
-	// Place is its cluster, or itself.
+	// Place is the name of its cluster, or of the server itself.
 	Place string `json:"place"`
 	Here  bool   `json:"here,omitempty"`
 	Doors string `json:"doors,omitempty"`
@@ -82,7 +82,7 @@ func places() []*Verb {
 	}
 }
 
-// serverRemove ends the trust in a server's key. Mail files that it has stay its own: mail for them waits at the others.
+// serverRemove revokes the trust in a server's key. The server keeps its mail files; other servers queue mail for them.
 func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	s, err := c.Directory.Servers.Named(ctx, a.Name)
 	if err != nil {
@@ -103,7 +103,7 @@ func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	return Done{"removed server " + s.Name + undoTime}, c.Directory.Servers.Remove(ctx, c.Who, s.ID)
 }
 
-// placeNamed is the mail server that stands for a place.
+// placeNamed returns the id of a server that represents a place.
 func (c *Call) placeNamed(ctx context.Context, name string) (note.UNID, error) {
 	if name == "" {
 		return note.UNID{}, nil
@@ -112,7 +112,7 @@ func (c *Call) placeNamed(ctx context.Context, name string) (note.UNID, error) {
 	return s.ID, err
 }
 
-// placeName names the place of a mail server, "" outside a domain.
+// placeName returns the name of a mail server's place, "" outside a domain.
 func (c *Call) placeName(ctx context.Context, mailServer note.UNID) string {
 	p, err := c.Directory.Servers.PlaceOf(ctx, mailServer)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Call) placeName(ctx context.Context, mailServer note.UNID) string {
 	return p.Name
 }
 
-// runsHere says whether this server is to run a connection.
+// runsHere reports whether this server has to run a connection.
 func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 	if c.Peer.IsZero() {
 		return c.Server == s.Name
@@ -137,11 +137,11 @@ func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 	if s.Node == nil {
 		return true
 	}
-	home, err := s.Node.Opens.Where(ctx, directory.ID) // one of the cluster: the one that leads what they share
+	home, err := s.Node.Opens.Where(ctx, directory.ID) // in a cluster, the home of the directory runs it
 	return err == nil && home.Self
 }
 
-// peerJob is what a connection to a server of the domain asks for, of the server of that place whose turn it is.
+// peerJob returns the job of a connection to a server of the domain. turn selects the server of the other place.
 func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
 	own := s.Self.Own()
 	if own == nil {

@@ -10,8 +10,8 @@ import (
 	"doublet/note"
 )
 
-// TestServerRemove: the key of a server that was taken out of the domain is nobody's, until it is brought back. One on which the
-// others stand is not taken out.
+// TestServerRemove: the key of a removed server is not trusted until the removal is undone. The first server and this
+// server cannot be removed.
 func TestServerRemove(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

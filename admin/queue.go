@@ -57,13 +57,13 @@ type QueueShow struct {
 	ByDestination bool   `json:"by_destination" help:"count what waits for each destination instead"`
 }
 
-// QueueView is what show queue tells.
+// QueueView is the result of show queue.
 type QueueView struct {
 	Messages     []Queued           `json:"messages,omitempty"`
 	Destinations []QueueDestination `json:"destinations,omitempty"`
 }
 
-// QueueDestination is what waits for one destination.
+// QueueDestination is the queued mail for one destination.
 type QueueDestination struct {
 	Destination string    `json:"destination"`
 	Due         int       `json:"due" show:"always"`
@@ -111,7 +111,7 @@ func queueID(text string) (note.UNID, error) {
 	return id, nil
 }
 
-// queuedOf shows a message; in a cluster also the server whose mail.box it waits in.
+// queuedOf converts a message. In a cluster, the result also contains the server whose mail.box holds it.
 func (c *Call) queuedOf(ctx context.Context, e queue.Entry) Queued {
 	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size), Reason: e.Reason}
 	if owner := c.Mail.Queue.OwnerOf(&e); !owner.IsZero() {
@@ -163,7 +163,7 @@ func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
 	return out, nil
 }
 
-// fits says whether a message is one of those asked for.
+// fits reports whether a message matches the query.
 func (a *QueueList) fits(e *queue.Entry) bool {
 	holds := func(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
 	if a.From != "" && !holds(e.From.String(), a.From) {
@@ -213,7 +213,7 @@ type TraceOf struct {
 	Recipient string `json:"recipient" help:"with a queue id: a recipient here, to see what was delivered at once"`
 }
 
-// TraceStep is one thing that happened to a message.
+// TraceStep is one event in the history of a message.
 type TraceStep struct {
 	Time     time.Time `json:"time"`
 	Event    string    `json:"event"`

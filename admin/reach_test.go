@@ -16,7 +16,7 @@ import (
 	"doublet/note"
 )
 
-// names are hosts and their addresses, which may change.
+// names maps hosts to addresses, which may change.
 type names struct {
 	mu   sync.Mutex
 	list map[string]string
@@ -38,8 +38,8 @@ func (n *names) Addresses(_ context.Context, name string) ([]netip.Addr, bool, e
 	return []netip.Addr{netip.MustParseAddr(a)}, false, nil
 }
 
-// TestReach: who administers in a browser has the server replicate with hosts of the public Internet and of allowed networks
-// only, at once and later, whatever the name leads to then. Whoever is on the server's machine names any.
+// TestReach: an administrator in a browser can make the server replicate only with public hosts and hosts of allowed
+// networks, now and later, even if the name's address changes. On the server's machine, any host is allowed.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -101,7 +101,8 @@ func TestReach(t *testing.T) {
 			t.Errorf("%s dialled %q, want %q", url, got, want)
 		}
 	}
-	// A name that leads outside when the connection is made, and inside when it runs: for the task and at the terminal too.
+	// A name with a public address when the connection is added, and a private one when it runs, from the task and from
+	// the socket.
 	if err := run(browser, "connection add", "https://turns.example", "turns"); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestReach(t *testing.T) {
 	if err != nil || len(x) != 1 || !x[0].Guarded {
 		t.Fatalf("%+v %v", x, err)
 	}
-	// What was made on the server's machine may lead inside, and be run from the browser.
+	// A connection that was added on the server's machine may use a private address, and be run from the browser.
 	if err := run(note.System, "connection add", "https://10.1.2.3", "inner"); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"doublet/replica/https"
 )
 
-// Connection is a connection document as verbs show one, and what its runs have come to on this server since it
-// started. The password is never told.
+// Connection is a connection document in the results of verbs, with the results of its runs on this server since the
+// start. It never contains the password.
 type Connection struct {
 	Name      string   `json:"name"`
 	URL       string   `json:"url"`
@@ -29,7 +29,7 @@ type Connection struct {
 	Folders   []string `json:"folders,omitempty"`
 	MaxSize   Size     `json:"max_size,omitempty"`
 	Days      int      `json:"days,omitempty"`
-	// Every is how often it runs, or continuous.
+	// Every is the interval between runs, or "continuous".
 	Every    string    `json:"every"`
 	Between  string    `json:"between,omitempty"`
 	Disabled bool      `json:"disabled,omitempty"`
@@ -82,17 +82,17 @@ type ReplicaCopy struct {
 	Continuous  bool     `json:"continuous" help:"go on, and replicate whatever changes on either side"`
 }
 
-// Replicated is what a replication came to.
+// Replicated is the result of a replication.
 type Replicated struct {
 	Server    string               `json:"server"`
 	Databases []ReplicatedDatabase `json:"databases"`
 }
 
-// ReplicatedDatabase is one database of it.
+// ReplicatedDatabase is the result of replicating one database.
 type ReplicatedDatabase struct {
 	Title string `json:"title"`
 	ID    string `json:"id"`
-	// New says that the copy here was made.
+	// New reports that the local copy was created.
 	New      bool     `json:"new,omitempty"`
 	Received int      `json:"received" show:"always"`
 	Sent     int      `json:"sent" show:"always"`
@@ -103,12 +103,12 @@ type ReplicatedDatabase struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// Bad says that something is wrong: the exit code shows it.
+// Bad reports whether something failed, for the exit code.
 func (r Replicated) Bad() bool {
 	return slices.ContainsFunc(r.Databases, func(d ReplicatedDatabase) bool { return d.Error != "" || len(d.Refused) > 0 })
 }
 
-// ReplicaShown is what is remembered of another replica.
+// ReplicaShown is the stored state of replication with another replica.
 type ReplicaShown struct {
 	Database string    `json:"database"`
 	Title    string    `json:"title,omitempty"`
@@ -198,7 +198,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 	if err := directory.CheckConnection(&f); err != nil {
 		return Connection{}, err
 	}
-	// What the client would refuse later is refused now.
+	// Reject now what the client would reject later.
 	job, err := c.job(ctx, &f, 0)
 	if err != nil {
 		return Connection{}, fmt.Errorf("%w: %w", ErrUsage, err)
@@ -211,7 +211,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 	return c.connectionOf(&x), err
 }
 
-// parseBetween reads 22:00-06:00 as minutes of the day.
+// parseBetween parses 22:00-06:00 as minutes of the day.
 func parseBetween(text string) (from, until int, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -263,7 +263,8 @@ func (c *Call) connectionOf(x *directory.Connection) Connection {
 	return out
 }
 
-// job is what a connection asks for. turn says which it is of several runs: where several servers do, they take turns.
+// job returns the job of a connection. turn is the number of the run: if the other place has several servers, it
+// selects one of them.
 func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
 	if !f.Peer.IsZero() {
 		return s.peerJob(ctx, f, turn)
@@ -278,10 +279,10 @@ func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn ui
 	return s.jobOver(f, o)
 }
 
-// errReach refuses a host that may not be reached from the browser, and names the remedy.
+// errReach is the advice in the error for a host that may not be reached from the browser.
 const errReach = "give the command on the server's machine, or allow the network in web.admin_reach"
 
-// guard refuses a URL that may not be asked for from administration in the browser. Where its host is, Reach.Dial looks.
+// guard rejects a URL that web administration may not use. Reach.Dial checks the host's address later.
 func (s *System) guard(text string) error {
 	if s.Reach == nil {
 		return fmt.Errorf("%w: %s", ErrStopped, errReach)
@@ -295,7 +296,7 @@ func (s *System) guard(text string) error {
 	return nil
 }
 
-// reachable says at once, and not at the first run, that a connection leads where it may not.
+// reachable rejects a forbidden host when the connection is added, not only at the first run.
 func (s *System) reachable(ctx context.Context, f *directory.ConnectionFields) error {
 	u, err := url.Parse(f.URL)
 	if !f.Guarded || err != nil {
@@ -304,7 +305,7 @@ func (s *System) reachable(ctx context.Context, f *directory.ConnectionFields) e
 	if _, err = s.Reach.Find(ctx, u.Hostname()); errors.Is(err, reach.ErrAddress) {
 		return fmt.Errorf("%w: %w: %s", ErrUsage, err, errReach)
 	}
-	return nil // a name that is not found now may be later
+	return nil // a name that does not resolve now may do so later
 }
 
 func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (*https.Job, error) {
@@ -321,7 +322,7 @@ func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (
 		Select: replica.Selection{Folders: f.Folders, MaxSize: f.MaxSize},
 	}
 	if f.Days > 0 {
-		// Of whole days, so that the selection is the same all day and the next run goes on where this one ends.
+		// Use whole days, so that the selection stays the same all day and the next run continues after this one.
 		day := s.Env.Clock.Now().UTC().Truncate(24 * time.Hour)
 		j.Select.Since = day.AddDate(0, 0, -f.Days).Unix()
 	}
@@ -350,7 +351,7 @@ func replicated(a *https.Account, list []https.Outcome) Replicated {
 	return out
 }
 
-// adopt lets who replicates their mail file sign in here too, under the id that they have there.
+// adopt enters a person who replicates their mail file, so that they can sign in here too, under the other server's id.
 func (c *Call) adopt(ctx context.Context, a *https.Account, password string) error {
 	if a.Person == "" || a.Mail == "" {
 		return fmt.Errorf("%w: %s has no mail file on %s", ErrUsage, a.Name, a.Server)
@@ -402,12 +403,12 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 		}
 	})
 	if ctx.Err() != nil {
-		err = nil // whoever asked has seen enough
+		err = nil // the caller has canceled, which is not an error
 	}
 	return last, err
 }
 
-// runText is one line about a run, "" where nothing was to be done.
+// runText returns one line about a run, "" if nothing was replicated.
 func runText(r Replicated, err error) string {
 	if err != nil {
 		return err.Error()
@@ -443,7 +444,7 @@ func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, 
 	return out, err
 }
 
-// hostOf is a URL's host, for the log.
+// hostOf returns a URL's host, for the log.
 func hostOf(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		return u.Host

@@ -15,7 +15,7 @@ import (
 	"doublet/replica/https"
 )
 
-// replicating serves replication of a system over HTTPS, and says where and by what certificate.
+// replicating serves a system's replication over HTTPS, and returns its URL and the certificate's fingerprint.
 func replicating(t *testing.T, s *System) (url, fingerprint string) {
 	t.Helper()
 	h := https.New(s.Replica, s.Store, s.Env, https.Options{
@@ -33,7 +33,7 @@ func replicating(t *testing.T, s *System) (url, fingerprint string) {
 	return web.URL, hex.EncodeToString(sum[:])
 }
 
-// messages is how many messages a person's INBOX has; -1 where there is none.
+// messages returns the number of messages in a person's INBOX, -1 without one.
 func messages(t *testing.T, s *System, user string) int {
 	t.Helper()
 	p, err := s.Directory.Names.PersonNamed(context.Background(), user)
@@ -61,7 +61,7 @@ func mustDo[R any](t *testing.T, s *System, verb string, args any) R {
 	return out
 }
 
-// twoSystems are a server with Ada's mail, and one that is to copy it.
+// twoSystems returns a server with Ada's mail, and one that will copy it.
 func twoSystems(t *testing.T) (hub, laptop *System, url, fingerprint string) {
 	t.Helper()
 	hub, laptop = newSystem(t), newSystemOf(t, 2)
@@ -72,7 +72,8 @@ func twoSystems(t *testing.T) (hub, laptop *System, url, fingerprint string) {
 	return hub, laptop, url, fingerprint
 }
 
-// TestReplicaCopy: a person's mail file is copied, they sign in to the copy, and changes go both ways.
+// TestReplicaCopy: a person's mail file is copied, the person signs in to the copy, and changes replicate in both
+// directions.
 func TestReplicaCopy(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
@@ -117,7 +118,7 @@ func TestReplicaCopy(t *testing.T) {
 	}
 }
 
-// TestConnections: the task runs what is due, ends what is removed, and tells how it went.
+// TestConnections: the task runs due connections, stops removed ones, and reports the results.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
@@ -187,7 +188,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestWithin: a part of the day may go over midnight.
+// TestWithin: a part of the day may include midnight.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	at := func(h, m int) time.Time { return time.Date(2026, 1, 5, h, m, 0, 0, time.UTC) }
@@ -205,7 +206,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestConnectionSecret: a connection's password is told to nobody.
+// TestConnectionSecret: no verb returns a connection's password.
 func TestConnectionSecret(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -12,11 +12,11 @@ import (
 	"doublet/replica/https"
 )
 
-// Replicator runs the connections of this server: Domino's Replica task.
+// Replicator runs the connections of this server. It is Domino's Replica task.
 type Replicator struct {
 	s *System
 
-	// every is how often the connections are looked at.
+	// every is the interval at which the connections are checked.
 	every time.Duration
 
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ type Replicator struct {
 	wg   sync.WaitGroup
 }
 
-// run is one connection and how it goes.
+// run is the state of one connection.
 type run struct {
 	fields  directory.ConnectionFields
 	running bool
@@ -32,23 +32,23 @@ type run struct {
 	due     time.Time
 	last    time.Time
 	count   uint64
-	// received and sent are notes, over all runs.
+	// received and sent are numbers of notes over all runs.
 	received, sent uint64
 	err            string
 }
 
-// Bounds of what runs at one time.
+// Limits of concurrent runs.
 const (
 	maxRuns       = 4
 	maxContinuous = 32
 )
 
-// NewReplicator makes the task over a running system.
+// NewReplicator returns the task for a running system.
 func NewReplicator(s *System) *Replicator {
 	return &Replicator{s: s, every: 10 * time.Second, runs: map[note.UNID]*run{}}
 }
 
-// Run runs connections that are due until ctx ends.
+// Run runs due connections until ctx ends.
 func (r *Replicator) Run(ctx context.Context) error {
 	defer r.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -65,7 +65,7 @@ func (r *Replicator) Run(ctx context.Context) error {
 	}
 }
 
-// look starts what is due, and ends what is to run no longer.
+// look starts due connections, and stops those that should no longer run.
 func (r *Replicator) look(ctx context.Context) error {
 	list, err := r.s.Directory.Connections.List(ctx, note.System)
 	if err != nil {
@@ -110,14 +110,14 @@ func (r *Replicator) look(ctx context.Context) error {
 	return nil
 }
 
-// stop ends a continuous run, or one that nobody wants any more.
+// stop stops a running connection.
 func (x *run) stop() {
 	if x.running {
 		x.cancel()
 	}
 }
 
-// within says whether a moment lies in a part of the day; a part from 0 to 0 is all of it.
+// within reports whether a time lies in a part of the day. Equal limits mean the whole day.
 func within(now time.Time, from, until int) bool {
 	m := now.Hour()*60 + now.Minute()
 	switch {
@@ -129,7 +129,7 @@ func within(now time.Time, from, until int) bool {
 	return m >= from || m < until
 }
 
-// room says whether one more may run. The lock is held.
+// room reports whether another connection may run. The caller holds mu.
 func (r *Replicator) room(continuous bool) bool {
 	n, most := 0, maxRuns
 	if continuous {
@@ -143,14 +143,14 @@ func (r *Replicator) room(continuous bool) bool {
 	return n < most
 }
 
-// start begins a run. The lock is held.
+// start starts a run. The caller holds mu.
 func (r *Replicator) start(ctx context.Context, x *run) {
 	now := r.s.Env.Clock.Now()
 	fields := x.fields
 	ctx, x.cancel = context.WithCancel(ctx)
 	x.running, x.last, x.due = true, now, now.Add(max(fields.Every, time.Minute))
 	if !fields.Peer.IsZero() && fields.Every == 0 {
-		x.due = now // another server may do
+		x.due = now // retry at once with another server
 	}
 	r.wg.Add(1)
 	r.s.Env.Go("connection "+fields.Name, func() {
@@ -184,10 +184,10 @@ func (r *Replicator) once(ctx context.Context, x *run, fields *directory.Connect
 	}
 }
 
-// told keeps what a run came to, and says in the log what went wrong.
+// told stores the result of a run, and logs errors.
 func (r *Replicator) told(ctx context.Context, x *run, fields *directory.ConnectionFields, list []https.Outcome, err error) {
 	if ctx.Err() != nil {
-		return // it was told to stop
+		return // the run was stopped
 	}
 	done := replicated(&https.Account{}, list)
 	errs := []error{err}
@@ -221,7 +221,7 @@ func (r *Replicator) told(ctx context.Context, x *run, fields *directory.Connect
 	}
 }
 
-// status fills in how a connection goes.
+// status adds the state of a connection to a result.
 func (r *Replicator) status(id note.UNID, to *Connection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

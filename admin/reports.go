@@ -11,11 +11,11 @@ import (
 	"doublet/mail/reports"
 )
 
-// Reports are the reports of others and to others.
+// Reports are the received reports and the sender of our own.
 type Reports struct {
-	// Log keeps those that came.
+	// Log stores the received reports.
 	Log *reports.Log
-	// Sender sends; nil where the store is open without its server.
+	// Sender sends reports; nil if the store is open without its server.
 	Sender *reports.Sender
 }
 
@@ -30,8 +30,8 @@ type ReportSend struct {
 	Today bool `json:"today" help:"also what was counted today; the rest of the day makes a report of its own"`
 }
 
-// TLSTotal is what one sender reports about TLS with a domain: sessions under a kind of policy that went well, or that
-// failed in one way.
+// TLSTotal is a total from one sender's reports about TLS with a domain: sessions under one kind of policy that
+// succeeded, or failed in one way.
 type TLSTotal struct {
 	Sender   string    `json:"sender"`
 	Domain   string    `json:"domain"`
@@ -42,8 +42,8 @@ type TLSTotal struct {
 	Last     time.Time `json:"last"`
 }
 
-// DMARCTotal is what one sender reports about mail in the name of a domain: messages of one source that came to the same.
-// DKIM and SPF are "pass" where one is aligned with the author's domain and passes.
+// DMARCTotal is a total from one sender's reports about mail with a domain in From: messages from one source with the
+// same results. DKIM and SPF are "pass" if an identifier aligned with the author's domain passed.
 type DMARCTotal struct {
 	Sender      string    `json:"sender"`
 	Domain      string    `json:"domain"`
@@ -66,7 +66,7 @@ func reportVerbs() []*Verb {
 	}
 }
 
-// maxReportDays is how far back reports are kept.
+// maxReportDays is the number of days for which reports are stored.
 const maxReportDays = 60
 
 func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.Received)) error {
@@ -80,7 +80,7 @@ func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.
 	return c.Reports.Log.Each(ctx, c.Env.Clock.Now().Add(-time.Duration(days)*24*time.Hour), asciiName(q.Domain), fn)
 }
 
-// sums adds up rows that are the same but for their number, in the order in which they come first.
+// sums adds up rows that differ only in their count, in the order of their first occurrence.
 type sums[K comparable] struct {
 	at   map[K]int
 	keys []K
@@ -155,7 +155,7 @@ func reportDMARC(ctx context.Context, c *Call, a *ReportQuery) ([]DMARCTotal, er
 	return out, err
 }
 
-// senderOf names who sent a report: the domain that was proven, or else what the report says.
+// senderOf returns the sender of a report: the authenticated domain, or else the organization in the report.
 func senderOf(r *reports.Received) string {
 	if r.From != "" {
 		return r.From

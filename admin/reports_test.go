@@ -10,7 +10,7 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// withReports gives a system a log of reports.
+// withReports adds a log of reports to a system.
 func withReports(t *testing.T, s *System) {
 	t.Helper()
 	m, err := keep.Open(s.Store, s.Env, nil)
@@ -22,8 +22,8 @@ func withReports(t *testing.T, s *System) {
 	}
 }
 
-// TestReportTLS: the sessions of all reports of a sender are added up, failures by kind and host; what the details leave out is
-// shown as a rest.
+// TestReportTLS: the sessions in all reports of a sender are added up, failures by kind and host. Failures without
+// details appear as a rest.
 func TestReportTLS(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -54,7 +54,7 @@ func TestReportTLS(t *testing.T) {
 	if got, want := show(""), rows("Far Inc.", "5", "2", "1")+rows("far.example", "5", "2", "1"); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc.   :\n") { // ten of them
+	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc.   :\n") { // ten reports
 		t.Errorf("%s", got)
 	}
 	if got := show(`{"domain":"other.example"}`); got != "" {
@@ -63,7 +63,7 @@ func TestReportTLS(t *testing.T) {
 	if _, err := attempt[[]TLSTotal](t, s, "report tls", `{"days":61}`); err == nil {
 		t.Error("61 days")
 	}
-	// The records to publish name the address at which reports are read.
+	// The records to publish contain the address for reports.
 	s.Publish.Reports = "reports"
 	text := mustRun[DNSRecords](t, s, "dns show", `{}`).Text()
 	for _, want := range []string{`"v=TLSRPTv1; rua=mailto:reports@`, `"v=DMARC1; p=quarantine; rua=mailto:reports@`} {
@@ -73,7 +73,7 @@ func TestReportTLS(t *testing.T) {
 	}
 }
 
-// TestReportDMARC: messages of a source that came to the same are added up over the reports of a sender, the most first.
+// TestReportDMARC: messages of a source with the same results are added up over a sender's reports, the largest first.
 func TestReportDMARC(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

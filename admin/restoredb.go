@@ -33,7 +33,7 @@ type RestoredDatabase struct {
 	Time       time.Time `json:"time"`
 	Notes      uint64    `json:"notes"`
 	Bytes      Size      `json:"bytes"`
-	// Replaced is the database whose place it has taken; db undo brings that one back beside it.
+	// Replaced is the database that was replaced. db undo restores it beside the new one.
 	Replaced string `json:"replaced,omitempty"`
 	Took     string `json:"took"`
 }
@@ -45,7 +45,7 @@ so that mail programs fetch it anew. The newest state of each document comes alo
 Without --as it becomes the mail file of the person, or the mail-in database, to which the other belongs; that one is
 removed as by db remove: for 30 days db undo brings it back, with what has arrived since the backup.`
 
-// restoring begins the title of a database that is being restored.
+// restoring is the prefix of the title of a database that is being restored.
 const restoring = "being restored: "
 
 func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
@@ -87,7 +87,7 @@ func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out Rest
 	return out, err
 }
 
-// inBackup finds a database in a backup: by its id, by who owns it or did, by its title.
+// inBackup finds a database in a backup: by its id, by its current or former owner, or by its title.
 func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	all, err := from.Databases()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	}
 	if p, err := c.Directory.Names.PersonNamed(context.Background(), name); err == nil && len(found) == 0 {
 		if found = find(func(i *layout.Info) bool { return i.ID == p.MailDatabase }); len(found) == 0 {
-			// It may have had another one at that time.
+			// The person may have had another mail file at that time.
 			found = find(func(i *layout.Info) bool { return i.Owner == p.ID && i.Kind == mailbox.Kind })
 		}
 	}
@@ -125,14 +125,14 @@ func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	return found[0], nil
 }
 
-// databasePlace is what names a database: a person, or an entry for mail-in.
+// databasePlace is the directory entry that refers to a database: a person, or a mail-in entry.
 type databasePlace struct {
 	person, mailIn note.UNID
 	database       note.DatabaseID
 	owner          note.UNID
 }
 
-// placeOf finds whose database it was, today.
+// placeOf finds the entry to which the database belongs today.
 func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*databasePlace, error) {
 	if m, err := c.Directory.MailIns.Named(ctx, name); err == nil {
 		return &databasePlace{mailIn: m.ID, database: m.Database}, nil
@@ -147,9 +147,9 @@ func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*da
 	return &databasePlace{person: p.ID, database: p.MailDatabase, owner: p.ID}, nil
 }
 
-// replace puts a database in the place of another one, which is removed, for 30 days. From the change of the
-// directory on mail comes into the new one; what is on its way to the old one then finds it out of service
-// and is delivered anew.
+// replace makes an entry refer to a new database, and removes the old one, which can be restored for 30 days. From the
+// change of the directory on, mail is delivered to the new one. A delivery in progress finds the old one out of
+// service, and is retried.
 func (c *Call) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old string, err error) {
 	if at.mailIn.IsZero() {
 		_, err = c.Directory.People.Set(ctx, c.Who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
@@ -164,39 +164,39 @@ func (c *Call) replace(ctx context.Context, at *databasePlace, id note.DatabaseI
 		i.Title += ", replaced " + now[:10]
 		i.State, i.Reason = layout.PendingDelete, removedAt+now
 	})
-	if errors.Is(err, store.ErrNotFound) { // it was never made
+	if errors.Is(err, store.ErrNotFound) { // it was never created
 		return "", nil
 	}
 	return at.database.String(), err
 }
 
-// copying brings a database of another store into this one, in pieces: folder by folder, in the order of UIDs.
+// copying copies a database of another store into this one in batches: folder by folder, in the order of UIDs.
 type copying struct {
 	*Call
 	ctx      context.Context
 	from     *store.Store
 	src, dst note.DatabaseID
-	folders  map[note.ID]note.ID // of the source, here
-	made     map[note.ID]note.ID // notes
+	folders  map[note.ID]note.ID // source folder to local folder
+	made     map[note.ID]note.ID // source note to local note
 	batch    []copied
 	weight   int
 
 	notes, bytes uint64
 }
 
-// copied is one step: a note that is made, or one that comes into another folder.
+// copied is one step: a note to create, or an existing note to add to another folder.
 type copied struct {
 	source  note.ID
 	new     store.New
 	author  note.UNID
-	folder  note.ID // here; 0: none
-	deleted bool    // marked there
-	known   note.ID // here already
+	folder  note.ID // local; 0: none
+	deleted bool    // marked as deleted in the source
+	known   note.ID // exists here already
 	release []interface{ Release() }
 	objects []*store.Object
 }
 
-// run copies everything into a database that nobody sees before it is whole.
+// run copies everything into a new database, which nobody can access before it is complete.
 func (k *copying) run(info *layout.Info) (err error) {
 	k.dst, err = k.Store.CreateDatabase(note.System, store.Create{
 		Title: restoring + info.Title, Kind: info.Kind, Owner: info.Owner, ACL: note.ACL{Default: note.NoAccess},
@@ -224,11 +224,11 @@ func (k *copying) run(info *layout.Info) (err error) {
 	if err != nil {
 		return err
 	}
-	// Quotas hold from now on: what was there is there again.
+	// Set the quotas only now: the restored content may exceed them.
 	return k.Store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Quota, i.Warning = info.Quota, info.Warning })
 }
 
-// folder makes a folder as it was.
+// folder creates a folder with its original properties.
 func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
 	items, err := r.FolderItems(f.Note)
 	if err != nil {
@@ -259,7 +259,8 @@ func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
 	})
 }
 
-// grants gives a folder its access list, once all are made: what is made below one that has a list gets one too.
+// grants sets a folder's access list after all folders exist. Otherwise a folder created below it would inherit the
+// list.
 func (k *copying) grants(_ *store.Reader, f *layout.Folder) error {
 	if !f.HasACL {
 		return nil
@@ -273,7 +274,7 @@ func (k *copying) grants(_ *store.Reader, f *layout.Folder) error {
 	})
 }
 
-// members copies what is in a folder.
+// members copies the notes of a folder.
 func (k *copying) members(r *store.Reader, f *layout.Folder) error {
 	var ids []note.ID
 	err := r.Members(f.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
@@ -322,7 +323,7 @@ func (k *copying) others(r *store.Reader) error {
 	}
 }
 
-// add puts a note into the batch, which is written when it is large enough.
+// add adds a note to the batch, and writes the batch when it is large enough.
 func (k *copying) add(r *store.Reader, id note.ID, row *layout.Note, folder note.ID, deleted bool) error {
 	if err := k.ctx.Err(); err != nil {
 		return err
@@ -333,8 +334,8 @@ func (k *copying) add(r *store.Reader, id note.ID, row *layout.Note, folder note
 	} else if err := k.read(r, id, row, &c); err != nil {
 		return err
 	}
-	// Who made a note is who writes it: a batch has one author. A note must be there before it comes into
-	// another folder.
+	// A note's author is the writer of the transaction, so a batch has one author. A note must be written before it is
+	// added to another folder.
 	if n := len(k.batch); n > 0 && k.batch[n-1].author != c.author {
 		if err := k.flush(); err != nil {
 			return err
@@ -348,7 +349,7 @@ func (k *copying) add(r *store.Reader, id note.ID, row *layout.Note, folder note
 	return k.flush()
 }
 
-// read makes of a note what makes it here.
+// read converts a note to the data that creates it here.
 func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied) error {
 	content, err := r.Content(id)
 	if err != nil {
@@ -402,7 +403,7 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 	return nil
 }
 
-// flush writes the batch: all of it or nothing.
+// flush writes the batch, completely or not at all.
 func (k *copying) flush() error {
 	if len(k.batch) == 0 {
 		return nil
@@ -452,7 +453,7 @@ func (c *copied) write(w *store.Writer) (id note.ID, err error) {
 	return id, err
 }
 
-// drop releases what the batch holds.
+// drop releases the resources of the batch.
 func (k *copying) drop() {
 	for i := range k.batch {
 		for _, r := range k.batch[i].release {

@@ -18,7 +18,7 @@ import (
 	"doublet/store/layout"
 )
 
-// picture is what a database shows: folders, messages in order of UID, documents.
+// picture describes a database: folders, messages in order of UID, documents.
 func picture(t *testing.T, s *store.Store, db note.DatabaseID) (out []string, validity map[string]uint32) {
 	t.Helper()
 	validity = map[string]uint32{}
@@ -158,13 +158,13 @@ func furnish(t *testing.T, s *System, p *directory.Person, other note.UNID) {
 		}
 		return err
 	}))
-	// Somebody else writes there.
+	// Another person writes there.
 	_, _, err = s.Mailbox.File(note.Who{Person: p.ID}, p.MailDatabase).Append(ctx, "Projects", []byte("Subject: a\r\n\r\nb\r\n"), mailbox.Flags{}, time.Unix(1_600_000_000, 0))
 	ok(err)
 }
 
-// TestRestoreDatabase: one mail file comes out of a backup as it was, beside what is there or in its place, while
-// the server runs; everybody else's stays.
+// TestRestoreDatabase: one mail file is restored from a backup, beside the current one or in its place, while the
+// server runs. Other people's mail files do not change.
 func TestRestoreDatabase(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -202,7 +202,7 @@ func TestRestoreDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("backup", map[string]any{"dir": "backup"})
-	// It is spoilt.
+	// Damage the mail file.
 	f := s.Mailbox.File(note.Who{Person: ada.ID}, ada.MailDatabase)
 	if err := f.Delete(context.Background(), "Projects/Deep"); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestRestoreDatabase(t *testing.T) {
 	if after, _ := picture(t, s.Store, bob.MailDatabase); !slices.Equal(after, bobs) {
 		t.Error("somebody else's mail file has changed")
 	}
-	// What it replaces can be brought back.
+	// The replaced database can be restored.
 	if i, err := s.Store.Info(ada.MailDatabase); err != nil || i.State != layout.PendingDelete {
 		t.Errorf("%+v, %v", i, err)
 	}
@@ -262,7 +262,7 @@ func TestRestoreDatabase(t *testing.T) {
 	if again, _ := picture(t, s.Store, ada.MailDatabase); !slices.Equal(again, spoilt) {
 		t.Error("what was replaced is not what it was")
 	}
-	// The next restore in place finds the mail file of that time, though the person has another one now.
+	// The next restore in place finds the former mail file, although the person has another one now.
 	if err := json.Unmarshal(run("db restore", map[string]any{"name": "ada", "dir": "backup"}), &place); err != nil || place.Replaced != now.MailDatabase.String() {
 		t.Errorf("%+v, %v", place, err)
 	}
@@ -280,7 +280,7 @@ func TestRestoreDatabase(t *testing.T) {
 	}
 }
 
-// TestRestoreBreaksOff: one that fails in the middle leaves nothing behind.
+// TestRestoreBreaksOff: a restore that fails in the middle leaves nothing behind.
 func TestRestoreBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -6,7 +6,7 @@ import (
 	"doublet/directory"
 )
 
-// Route is where mail of other domains goes. The password is never told.
+// Route is the next host for mail to other domains. It never contains the password.
 type Route struct {
 	Pattern  string `json:"pattern"`
 	Host     string `json:"host,omitempty"`
@@ -27,7 +27,7 @@ type RouteAdd struct {
 	Hold     bool   `json:"hold" help:"keep the mail here"`
 }
 
-// RouteSet are the arguments of route set; what is nil stays.
+// RouteSet are the arguments of route set. A nil field leaves the value unchanged.
 type RouteSet struct {
 	Pattern  string  `json:"pattern" arg:"required" help:"the route's pattern"`
 	Host     *string `json:"host" help:"host or host:port that takes the mail, empty: the servers that DNS names"`

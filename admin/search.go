@@ -9,16 +9,17 @@ import (
 	"doublet/note"
 )
 
-// SearchStatus is where the full-text index stands.
+// SearchStatus is the state of the full-text index.
 type SearchStatus struct {
 	Running bool `json:"running" show:"always"`
-	// Behind are changes of the store that the index has not seen, BehindFor for how long it has been behind.
+	// Behind counts changes of the store that are not indexed yet. BehindFor is the time since the index was up to
+	// date.
 	Behind    uint64 `json:"behind" show:"always"`
 	BehindFor string `json:"behind_for,omitempty"`
 	Databases int    `json:"databases" show:"always"`
-	// Building are databases that are not indexed whole yet, or anew.
+	// Building counts databases that are being indexed for the first time or again.
 	Building int `json:"building" show:"always"`
-	// Waiting are messages whose attachments are still to be read.
+	// Waiting counts messages whose attachments are not indexed yet.
 	Waiting   int    `json:"attachments_waiting" show:"always"`
 	Notes     uint64 `json:"notes" show:"always"`
 	Text      Size   `json:"text" show:"always"`
@@ -33,7 +34,7 @@ type SearchRebuild struct {
 	Database string `json:"database" arg:"optional" help:"id, title, or the name of a person whose mail file it is; without one all databases"`
 }
 
-// errNoSearch says that there is no index to speak of.
+// errNoSearch reports that the full-text search is off.
 var errNoSearch = errors.New("full-text search is off (search.enabled)")
 
 func searches() []*Verb {

@@ -12,10 +12,10 @@ import (
 	"doublet/note"
 )
 
-// maxArgs bounds the arguments of one call, in bytes.
+// maxArgs is the maximum size of the arguments of one call, in bytes.
 const maxArgs = 1 << 20
 
-// line is one line of an answer: progress any number of times, then a result or an error.
+// line is one line of a response: any number of progress lines, then one result or error.
 type line struct {
 	Progress *Progress       `json:"progress,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`
@@ -23,7 +23,7 @@ type line struct {
 	Kind     string          `json:"kind,omitempty"`
 }
 
-// description is a verb as GET /admin shows it.
+// description is a verb in the response to GET /admin.
 type description struct {
 	Name    string  `json:"name"`
 	Help    string  `json:"help"`
@@ -33,9 +33,9 @@ type description struct {
 	Params  []Param `json:"params,omitempty"`
 }
 
-// Handler serves the verbs: POST /admin/user/add with a JSON object of arguments; GET /admin lists
-// them. Everyone who can reach it acts as the server, so it belongs behind the socket that only the
-// server's own account opens. An answer is JSON lines: progress, then one result or error.
+// Handler serves the verbs: POST /admin/user/add takes a JSON object of arguments; GET /admin lists the verbs. Every
+// client acts as the server itself, so the handler must only be used behind the socket, which only the server's own
+// account can open. A response consists of JSON lines: progress, then one result or error.
 func Handler(s *System) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +49,7 @@ func Handler(s *System) http.Handler {
 	mux.HandleFunc("POST /admin/{verb...}", func(w http.ResponseWriter, r *http.Request) {
 		Answer(s, note.System, strings.ReplaceAll(r.PathValue("verb"), "/", " "), w, r)
 	})
-	// Profiles of the running server, for whoever may read the socket:
+	// Profiles of the running server, for clients of the socket:
 	// curl --unix-socket data/doublet.sock 'http://doublet/debug/pprof/profile?seconds=10' >cpu.prof
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -57,7 +57,7 @@ func Handler(s *System) http.Handler {
 	return mux
 }
 
-// Answer runs a verb for somebody with the arguments in the body of a request, and answers as Handler does.
+// Answer runs a verb as who, with the arguments in the body of a request. It responds as Handler does.
 func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
@@ -67,7 +67,7 @@ func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http
 		return
 	}
 	out := json.NewEncoder(w)
-	var mu sync.Mutex // progress may come from several goroutines of a verb
+	var mu sync.Mutex // several goroutines of a verb may report progress
 	told := false
 	progress := func(p Progress) {
 		mu.Lock()
@@ -80,7 +80,7 @@ func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http
 	mu.Lock()
 	defer mu.Unlock()
 	if err != nil {
-		if !told { // else the status has gone out already; the line says it all
+		if !told { // otherwise the status was already sent, and the line holds the error
 			w.WriteHeader(status(err))
 		}
 		_ = out.Encode(line{Error: err.Error(), Kind: Kind(err)})

@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// Session is the session of a browser as verbs show one.
+// Session is the session of a browser in the results of verbs.
 type Session struct {
 	ID      string    `json:"id"`
 	Person  string    `json:"person"`
@@ -29,7 +29,7 @@ type SessionList struct {
 	Limit  int    `json:"limit" help:"at most so many (1,000 where none is given)"`
 }
 
-// SessionEnd are the arguments of session end: one of them.
+// SessionEnd are the arguments of session end. Exactly one must be given.
 type SessionEnd struct {
 	ID     string `json:"id" arg:"optional" help:"id of a session"`
 	Person string `json:"person" help:"name, address or id of a person: all their sessions"`

@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// TestSessions: browsers that are signed in are listed and signed out; a second factor is taken away.
+// TestSessions: sessions of browsers are listed and ended; a second factor is removed.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSystem(t), context.Background()
@@ -54,7 +54,7 @@ func TestSessions(t *testing.T) {
 	if u, err := Do[User](ctx, Direct{s}, "user show", Named{Name: "ada"}); err != nil || u.SecondFactor.IsZero() || u.Recovery != len(codes) {
 		t.Error(u, err)
 	}
-	// What the dump shows is no key to anything.
+	// The dump contains no secrets.
 	var out strings.Builder
 	if _, err := s.Run(ctx, note.System, "dump database", []byte(`{"database":"Directory"}`), func(p Progress) { out.WriteString(p.Output) }); err != nil {
 		t.Fatal(err)

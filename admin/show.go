@@ -14,7 +14,7 @@ import (
 	"doublet/store/layout"
 )
 
-// Server is what show server tells.
+// Server is the result of show server.
 type Server struct {
 	Name        string    `json:"name"`
 	Version     string    `json:"version"`
@@ -32,7 +32,7 @@ type Server struct {
 	Platform    string    `json:"platform"`
 }
 
-// ActiveUser is a person as show users tells: the mail file, and what is in it.
+// ActiveUser is a person in the result of show users: the mail file and its content.
 type ActiveUser struct {
 	Name     string `json:"name"`
 	Address  string `json:"address,omitempty"`
@@ -40,7 +40,7 @@ type ActiveUser struct {
 	Unread   uint64 `json:"unread" show:"always"`
 	Bytes    Size   `json:"bytes" show:"always"`
 	Quota    Limit  `json:"quota,omitempty" show:"always"`
-	// State is that of the mail file where it does not serve: out of service, pending delete.
+	// State is the state of a mail file that is not in service: out of service, pending delete.
 	State string `json:"state,omitempty"`
 }
 
@@ -49,10 +49,10 @@ type ShowStat struct {
 	Pattern string `json:"pattern" arg:"optional" help:"name or pattern, such as Mail or Server.*.Peak"`
 }
 
-// Statistics are what show stat tells.
+// Statistics are the result of show stat.
 type Statistics []stat.Entry
 
-// Text prints statistics as Domino's console does.
+// Text prints statistics in the format of Domino's console.
 func (s Statistics) Text() string {
 	var b strings.Builder
 	for _, e := range s {
@@ -61,14 +61,14 @@ func (s Statistics) Text() string {
 	return b.String()
 }
 
-// noStatistic reports that no statistic has a name or fits a pattern.
+// noStatistic reports that no statistic matches a name or pattern.
 type noStatistic struct{ pattern string }
 
 func (e *noStatistic) Error() string {
 	return fmt.Sprintf("no statistic fits %q: doublet show stat lists all", e.pattern)
 }
 
-// Is makes it an error of the kind "not found".
+// Is reports whether target is store.ErrNotFound, so that the error is of the kind "not found".
 func (e *noStatistic) Is(target error) bool { return target == store.ErrNotFound }
 
 func shows() []*Verb {

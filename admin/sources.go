@@ -35,7 +35,7 @@ type ImportMaildir struct {
 	Folder string `json:"folder" help:"folder that everything goes into, in place of the folders there"`
 }
 
-// maxDepth bounds how deep a tree of folders is followed.
+// maxDepth is the maximum depth of a tree of folders.
 const maxDepth = 20
 
 func transfer() []*Verb {
@@ -68,15 +68,15 @@ func transfer() []*Verb {
 	}
 }
 
-// mailTree is a folder of mail that somebody else made, on its way into a mail file. What lies outside of it, and what a
-// symbolic link leads to, stays unread: the server may read files that the folder's maker may not.
+// mailTree is a folder of mail that is being imported. Another user may have created it, so files outside it and
+// targets of symbolic links are not read: the server may have access to files that the creator does not.
 type mailTree struct {
 	*importer
 	tree *env.Tree
-	dir  string // for messages about it
+	dir  string // for error messages
 }
 
-// importTree imports what read finds in a folder.
+// importTree imports the mail that read finds in a folder.
 func (im *importer) importTree(dir string, read func(*mailTree) error) error {
 	tree, err := env.OpenTree(im.Env.FS, dir)
 	if err != nil {
@@ -85,10 +85,10 @@ func (im *importer) importTree(dir string, read func(*mailTree) error) error {
 	return errors.Join(read(&mailTree{im, tree, dir}), tree.Close())
 }
 
-// where names a file of the folder in messages.
+// where returns the path of a file in the folder, for error messages.
 func (t *mailTree) where(path string) string { return t.Env.FS.PathJoin(t.dir, path) }
 
-// mbox reads a file or a tree of files.
+// mbox imports a file or a tree of files.
 func (im *importer) mbox(ctx context.Context, a *ImportMbox) error {
 	info, err := im.Env.FS.Stat(a.Path)
 	if err != nil {
@@ -105,7 +105,7 @@ func (im *importer) mbox(ctx context.Context, a *ImportMbox) error {
 	return im.mboxFile(ctx, a, f, a.Path, nil)
 }
 
-// mboxes reads the files of a folder and of those in it, in order of name.
+// mboxes imports the files of a folder and its subfolders, in order of name.
 func (t *mailTree) mboxes(ctx context.Context, a *ImportMbox, path string, level []string) error {
 	if len(level) > maxDepth {
 		return t.failed(ctx, t.where(path), errors.New("folders are nested too deep"))
@@ -142,7 +142,7 @@ func (t *mailTree) mboxEntry(ctx context.Context, a *ImportMbox, path string, le
 	return t.mboxFile(ctx, a, f, t.where(path), level)
 }
 
-// inner is the path of a name in a folder of a tree.
+// inner returns the path of a name in a folder of a tree.
 func inner(path, name string) string {
 	if path == "." {
 		return name
@@ -156,7 +156,7 @@ func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, f io.Reader, pa
 		folder = folderOf(level)
 	}
 	br := bufio.NewReaderSize(f, 64<<10)
-	first, _ := br.Peek(200) // what is shorter is looked at as it is
+	first, _ := br.Peek(200) // a shorter file is checked as it is
 	r := mbox.NewReader(br, mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
 	for {
 		m, err := r.Next()
@@ -182,19 +182,19 @@ func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, f io.Reader, pa
 	}
 }
 
-// headerField says whether a text begins with a header field (RFC 5322 section 2.2): then it is one
-// message, and not an mbox file without From lines.
+// headerField reports whether a text begins with a header field (RFC 5322 section 2.2). The file is then one message,
+// not an mbox file without From lines.
 func headerField(text []byte) bool {
 	name, _, ok := bytes.Cut(text, []byte(":"))
 	return ok && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// failed lets the committing side count something that could not be read: counts have one owner.
+// failed passes an error to the committing goroutine, which alone updates the counts.
 func (im *importer) failed(ctx context.Context, where string, err error) error {
 	return im.emit(ctx, &piece{where: where, err: err})
 }
 
-// folderOf is the name of the folder for a file in a tree.
+// folderOf returns the folder name for a file in a tree.
 func folderOf(level []string) string {
 	if len(level) == 0 {
 		return mailbox.Inbox
@@ -210,8 +210,8 @@ func folderOf(level []string) string {
 	return name
 }
 
-// statusFlags reads the flags that mail programs leave in the header of mbox messages: Status (R
-// read, O old) and X-Status (A answered, F flagged, T draft, D deleted).
+// statusFlags returns the flags in the header of mbox messages: Status (R read, O old) and X-Status (A answered, F
+// flagged, T draft, D deleted).
 func statusFlags(raw []byte) mailbox.Flags {
 	var f mailbox.Flags
 	for rest := raw; len(rest) > 0; {
@@ -243,7 +243,7 @@ func statusFlags(raw []byte) mailbox.Flags {
 	return f
 }
 
-// maildirs reads a Maildir and the folders in it: those of Maildir++, and plain ones.
+// maildirs imports a Maildir and the folders in it: those of Maildir++, and plain ones.
 func (t *mailTree) maildirs(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
 	if len(level) > maxDepth {
 		return t.failed(ctx, t.where(dir), errors.New("folders are nested too deep"))
@@ -269,7 +269,8 @@ func (t *mailTree) maildirs(ctx context.Context, a *ImportMaildir, dir string, l
 	return nil
 }
 
-// maildirEntry reads a folder in a Maildir; other files are passed over, and links are told of: one may stand for a folder.
+// maildirEntry imports a folder in a Maildir. It skips other files, and reports links, because a link may stand for a
+// folder.
 func (t *mailTree) maildirEntry(ctx context.Context, a *ImportMaildir, path, name string, level []string) error {
 	info, err := t.tree.Stat(path)
 	switch {
@@ -301,7 +302,7 @@ func (t *mailTree) maildir(ctx context.Context, a *ImportMaildir, dir string, le
 	for _, sub := range []string{"cur", "new"} {
 		names, err := t.tree.List(inner(dir, sub))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a Maildir without new is one all the same
+			continue // a Maildir may lack new
 		}
 		if err != nil {
 			if err := t.failed(ctx, t.where(inner(dir, sub)), err); err != nil {
@@ -334,7 +335,7 @@ func (t *mailTree) maildir(ctx context.Context, a *ImportMaildir, dir string, le
 	return nil
 }
 
-// keywords reads Dovecot's list of what the letters a to z mean: lines of number and keyword.
+// keywords reads Dovecot's meanings of the letters a to z: lines of number and keyword.
 func (t *mailTree) keywords(path string) []string {
 	f, err := t.tree.Open(path)
 	if err != nil {
@@ -351,7 +352,7 @@ func (t *mailTree) keywords(path string) []string {
 	return words
 }
 
-// readMessage reads a file as CRLF lines.
+// readMessage reads a message file and converts its line ends to CRLF.
 func (t *mailTree) readMessage(path string) ([]byte, error) {
 	f, err := t.tree.Open(path)
 	if err != nil {
@@ -369,7 +370,7 @@ func (t *mailTree) readMessage(path string) ([]byte, error) {
 	return crlf(raw), nil
 }
 
-// crlf gives every line end its CR.
+// crlf converts line ends to CRLF.
 func crlf(raw []byte) []byte {
 	bare := 0
 	for i, b := range raw {

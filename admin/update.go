@@ -13,10 +13,10 @@ import (
 	"doublet/store/view"
 )
 
-// Updater keeps user-defined views warm, so that opening one finds little left to do: Domino's
-// Update task. It reads the store's feed from where it began; a view that it misses, after a
-// restart or where the feed was cut, catches up when it is opened, as every lazy view does. Mail
-// files and queues are passed over: their lists are part of the write.
+// Updater refreshes user-defined views after changes, so that opening a view is fast. It is Domino's Update task. It
+// reads the store's feed from the time of its start. A view that it misses, after a restart or a cut of the feed, is
+// refreshed when it is opened, as every lazy view is. Updater skips mail files and queues, because their lists are
+// updated with each write.
 type Updater struct {
 	s      *store.Store
 	cursor store.Cursor
@@ -24,15 +24,15 @@ type Updater struct {
 	views  map[note.DatabaseID]map[note.ID]bool
 }
 
-// NewUpdater begins at the feed's present end.
+// NewUpdater returns an Updater that starts at the current end of the feed.
 func NewUpdater(s *store.Store) *Updater {
 	return &Updater{s: s, cursor: s.Now(), kinds: map[note.DatabaseID]bool{}, views: map[note.DatabaseID]map[note.ID]bool{}}
 }
 
-// updateChanges bounds the changes that one Run takes in at a time.
+// updateChanges is the maximum number of changes that Run processes at a time.
 const updateChanges = 10_000
 
-// Run brings the views of changed databases up to date. A view that fails does not stop the others.
+// Run refreshes the views of changed databases. A view that fails does not stop the others.
 func (u *Updater) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := map[note.DatabaseID][]note.ID{}
@@ -78,8 +78,8 @@ func (u *Updater) holdsViews(db note.DatabaseID) bool {
 	return may
 }
 
-// refresh finds the design notes of a database once, then among its changes, and refreshes what
-// they state.
+// refresh finds the views of a database, the first time by reading all notes, later among the changed notes. It then
+// refreshes them.
 func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.ID) error {
 	views, known := u.views[db]
 	if !known {

@@ -52,7 +52,7 @@ func TestUpdater(t *testing.T) {
 		}
 		create(note.Document, note.Item{Name: "Name", Value: note.Text("two")})
 	}
-	// What is no view, or is gone, stops nothing.
+	// A malformed view, or one that was deleted, stops nothing.
 	create(note.Design, note.Item{Name: view.ItemView, Value: note.Text("{")})
 	if err := u.Run(ctx); err != nil {
 		t.Error(err)

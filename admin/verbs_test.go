@@ -26,10 +26,10 @@ import (
 	"doublet/wire/smtp"
 )
 
-// newSystem is a server without doors, in memory.
+// newSystem returns a server without doors, in memory.
 func newSystem(t *testing.T) *System { t.Helper(); return newSystemOf(t, 1) }
 
-// newSystemOf is newSystem of another seed: two servers draw other names.
+// newSystemOf is newSystem with another seed, so that two servers draw different ids.
 func newSystemOf(t *testing.T, seed uint64) *System {
 	t.Helper()
 	f := env.TestRealTime(t)
@@ -75,7 +75,7 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 	return s
 }
 
-// overSocket serves a system and dials it.
+// overSocket serves a system and connects to it.
 func overSocket(t *testing.T, s *System) Caller {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), SocketName)
@@ -110,8 +110,8 @@ func writeFile(t *testing.T, s *System, path, text string) {
 	}
 }
 
-// script is every verb once and more, in an order in which each has something to do. want is a part
-// of the result, or of the error behind "!kind ". QUEUE stands for the queue id of a waiting message.
+// script runs every verb at least once, in an order in which each has something to do. want is a part of the result, or
+// of the error after "!kind ". QUEUE stands for the queue id of a waiting message.
 var script = []struct{ verb, args, want string }{
 	{"user add", `{"name":"Ada Lovelace","short":"ada","role":["Admin"],"password":"engine","scram":true,"quota":"10MB"}`, `"address":"ada@example.com"`},
 	{"user add", `{"name":"Ada Lovelace"}`, "!exists "},
@@ -135,7 +135,7 @@ var script = []struct{ verb, args, want string }{
 	{"session end", `{"person":"bo"}`, `0 sessions are ended`},
 	{"cluster init", `{"name":"Acme"}`, "!usage "}, // see TestClusterInit
 	{"cluster token", `{}`, "!not found "},
-	{"show cluster", `{}`, "!"}, // of a running member: test/e2e TestCluster
+	{"show cluster", `{}`, "!"}, // on a running member: test/e2e TestCluster
 	{"show cluster databases", `{}`, "!"},
 	{"user move", `{"name":"ada"}`, "!"}, // of one of several servers: test/e2e TestDomain
 	{"show domain", `{}`, `[]`},          // of one of several servers: test/e2e TestDomain
@@ -339,7 +339,7 @@ func prepare(t *testing.T, s *System) {
 	writeFile(t, s, "Maildir/.Sent.Old/cur/.keep", "")
 }
 
-// play runs the script, and returns what was answered without what differs from run to run.
+// play runs the script, and returns the results without the parts that differ from run to run.
 func play(t *testing.T, s *System, c Caller) []string {
 	t.Helper()
 	ctx := context.Background()
@@ -376,8 +376,8 @@ var bytesField = regexp.MustCompile(`"bytes":[0-9]+`)
 
 var changing = regexp.MustCompile(`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
 
-// normal is an answer without what changes. Lists are sorted: an import makes people and databases
-// several at once, so that their ids differ from run to run.
+// normal returns a result without varying parts. Lists are sorted: an import creates people and databases concurrently,
+// so that their ids differ from run to run.
 func normal(s string) string {
 	s = changing.ReplaceAllString(s, "~")
 	if list, ok := strings.CutPrefix(s, "[{"); ok {

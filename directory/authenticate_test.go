@@ -40,7 +40,7 @@ func TestAuthenticate(t *testing.T) {
 	w.want(err, ErrDisabled)
 	_, _, err = w.SignIns.Authenticate(bg, "alice", "wrong", "imap")
 	w.want(err, ErrAuthentication)
-	w.resolves("alice@example.com", alice.ID) // mail is still delivered
+	w.resolves("alice@example.com", alice.ID) // the address still resolves
 }
 
 func TestSetPassword(t *testing.T) {

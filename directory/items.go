@@ -92,7 +92,7 @@ type PersonFields struct {
 	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is no limit.
 	Quota, Warning, SizeLimit uint64
 	Roles                     []string
-	// Disabled rejects sign-ins. Mail is still delivered.
+	// Disabled rejects sign-ins and mail (550 5.2.1). Mail to addresses such as postmaster is still accepted.
 	Disabled bool
 	// Forward lists addresses that the person's mail is forwarded to. ForwardOnly keeps no copy in the mail file.
 	Forward     []string
