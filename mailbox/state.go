@@ -107,7 +107,8 @@ type access struct {
 	partial bool
 }
 
-// accessOf computes the access of a person. A folder counts only if its ACL grants other rights than the database's ACL.
+// accessOf computes the access of a person. A folder counts only if its ACL grants other rights than the database's
+// ACL.
 func accessOf(r *store.Reader, who *note.Who) (a access) {
 	info := r.Info()
 	whole := rightsOf(&info.ACL, who)
@@ -161,8 +162,8 @@ type latests struct {
 
 const maxLatests = 50_000
 
-// states returns the states of the mail file at the moment of the reader, as the person sees them. The rights of the reader
-// itself do not matter.
+// states returns the states of the mail file at the moment of the reader, as the person sees them. The rights of the
+// reader itself do not matter.
 func (s *Service) states(r *store.Reader, who *note.Who) (States, error) {
 	l, err := s.latestAt(r)
 	if err != nil {
