@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Bounds of an ARC chain.
+// Limits of an ARC chain.
 const (
 	maxSets  = 50 // RFC 8617 section 4.2.1
 	maxChain = 256 << 10
 )
 
-// Chain is the ARC sets of a message, the oldest first.
+// Chain holds the ARC sets of a message, the oldest first.
 type Chain struct {
-	// Err is why the chain fails whatever the keys are.
+	// Err is the reason why the chain fails, whatever the keys are.
 	Err  error
 	sets []arcSet
-	long bool // fields were passed over
+	long bool // fields were skipped
 }
 
 // The values of cv=.
@@ -28,14 +28,14 @@ const (
 	cvFail = "fail"
 )
 
-// arcSet is what one server put before the message.
+// arcSet is the ARC set of one server.
 type arcSet struct {
 	results       *field
 	message, seal *Signature
 	cv            string
 }
 
-// Chain reads the message's ARC sets. A message without any has a chain of length 0.
+// Chain parses the message's ARC sets. For a message without any, the length is 0.
 //
 // Implements: RFC 8617 §4.2 ARC sets, §5.2 Structure of the chain
 func (m *Message) Chain() *Chain {
@@ -76,7 +76,7 @@ func (c *Chain) fail(why string) {
 	}
 }
 
-// take puts a field into its set.
+// take adds a field to its set.
 func (c *Chain) take(f *field, kind byte) {
 	value := string(f.value())
 	first, _, found := strings.Cut(value, ";")
@@ -116,7 +116,7 @@ func (c *Chain) take(f *field, kind byte) {
 	}
 }
 
-// complete says that the sets are whole and follow each other.
+// complete checks that the sets are complete and in sequence.
 func (c *Chain) complete() {
 	for i := range c.sets {
 		s := &c.sets[i]
@@ -135,7 +135,7 @@ func (c *Chain) complete() {
 	}
 }
 
-// parseMessage reads an ARC-Message-Signature.
+// parseMessage parses an ARC-Message-Signature.
 //
 // Implements: RFC 8617 §4.1.2 ARC-Message-Signature
 func (s *Signature) parseMessage(value string) error {
@@ -154,7 +154,7 @@ func (s *Signature) parseMessage(value string) error {
 	return nil
 }
 
-// parseSeal reads an ARC-Seal.
+// parseSeal parses an ARC-Seal.
 //
 // Implements: RFC 8617 §4.1.3 ARC-Seal
 func (s *Signature) parseSeal(value string) error {
@@ -165,22 +165,22 @@ func (s *Signature) parseSeal(value string) error {
 	return err
 }
 
-// Len is how many sets there are.
+// Len returns the number of sets.
 func (c *Chain) Len() int { return len(c.sets) }
 
-// Message is the newest ARC-Message-Signature, for Message.Verify. The chain must have no Err and a length.
+// Message returns the newest ARC-Message-Signature, for Message.Verify. Call it only if Err is nil and Len is not 0.
 func (c *Chain) Message() *Signature { return c.sets[len(c.sets)-1].message }
 
-// Seal is the seal of a set, from 1.
+// Seal returns the seal of the n-th set, from 1.
 func (c *Chain) Seal(n int) *Signature { return c.sets[n-1].seal }
 
-// Results is the value of a set's ARC-Authentication-Results behind the instance.
+// Results returns the value of the n-th set's ARC-Authentication-Results, without the instance.
 func (c *Chain) Results(n int) string {
 	_, rest, _ := strings.Cut(string(c.sets[n-1].results.value()), ";")
 	return rest
 }
 
-// VerifySeal checks the seal of a set, from 1, with its key. nil is a pass.
+// VerifySeal checks the seal of the n-th set, from 1, with its key. It returns nil if the seal is valid.
 //
 // Implements: RFC 8617 §5.1.1 Header fields included in ARC-Seal signatures
 func (c *Chain) VerifySeal(n int, k *Key) error {

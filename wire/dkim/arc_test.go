@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sealed is a message with two ARC sets that dkimpy made, and the record of the key of both.
+// sealed returns a message with two ARC sets made by dkimpy, and the record of their key.
 func sealed(t testing.TB) (message, record string) {
 	t.Helper()
 	for _, x := range []struct {
@@ -22,7 +22,7 @@ func sealed(t testing.TB) (message, record string) {
 	return message, record
 }
 
-// checkChain is what becomes of a chain, as a verifier goes through it.
+// checkChain verifies a chain as a receiver does.
 func checkChain(message, record string) error {
 	m := New([]byte(message))
 	c := m.Chain()
@@ -44,7 +44,7 @@ func checkChain(message, record string) error {
 	return nil
 }
 
-// TestChain: a chain that dkimpy made passes, and whatever is changed in it fails.
+// TestChain checks that a chain made by dkimpy passes, and fails after any change.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	message, record := sealed(t)

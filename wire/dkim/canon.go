@@ -6,7 +6,7 @@ import (
 	"hash"
 )
 
-// appendField adds a header field in canonical form; its final CRLF is part of it.
+// appendField appends a header field in canonical form, with its final CRLF.
 //
 // Implements: RFC 6376 §3.4.1 "simple" and §3.4.2 "relaxed" header canonicalization
 func appendField(dst, raw []byte, relaxed bool) []byte {
@@ -37,7 +37,7 @@ func appendField(dst, raw []byte, relaxed bool) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// bodyHash hashes the body once for each canonicalization.
+// bodyHash returns the hash of the body. It computes it once for each canonicalization.
 func (m *Message) bodyHash(relaxed bool) *bodyHash {
 	i := 0
 	if relaxed {
@@ -58,7 +58,7 @@ func (m *Message) bodyHash(relaxed bool) *bodyHash {
 	return m.hashes[i]
 }
 
-// writer gathers small pieces for the hash.
+// writer buffers small writes to the hash.
 type writer struct {
 	to     hash.Hash
 	length int64
@@ -85,7 +85,7 @@ func (w *writer) flush() {
 
 var crlf = []byte("\r\n")
 
-// simple is the body without empty lines at its end, and with one line break there.
+// simple writes the body with empty lines at its end removed and one line break there.
 //
 // Implements: RFC 6376 §3.4.3 "simple" body canonicalization
 func (w *writer) simple(body []byte) {
@@ -96,7 +96,7 @@ func (w *writer) simple(body []byte) {
 	w.write(crlf)
 }
 
-// relaxed takes blanks at line ends away and makes the others one space each.
+// relaxed removes blanks at line ends and replaces each other run of blanks with a space.
 //
 // Implements: RFC 6376 §3.4.4 "relaxed" body canonicalization
 func (w *writer) relaxed(body []byte) {

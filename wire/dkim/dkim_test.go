@@ -35,7 +35,7 @@ We lost the game.  Are you hungry yet?
 Joe.
 `
 
-// rfc6376 is the signed message of RFC 6376 appendix A.2 (as its erratum has it).
+// rfc6376 is the signed message of RFC 6376 appendix A.2, corrected by its erratum.
 const rfc6376 = `DKIM-Signature: v=1; a=rsa-sha256; s=brisbane; d=example.com;
       c=simple/simple; q=dns/txt; i=joe@football.example.com;
       h=Received : From : To : Subject : Date : Message-ID;
@@ -97,7 +97,7 @@ const (
 	keyTest = "v=DKIM1; k=rsa; p=MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWRiGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Qvx/byYzCNb3W91y3FutACDfzwQ/BC/e/8uBsCR+yz1Lxj+PL6lHvqMKrM3rG4hstT5QjvHO9PzoxZyVYLzBfO2EeC3Ip3G+2kryOTIKT+l/K4w3QIDAQAB"
 )
 
-// check verifies every signature of a message; "pass", or the error's kind.
+// check verifies every signature of a message. It returns "pass" or the kind of error for each.
 func check(t testing.TB, message []byte, record string) []string {
 	t.Helper()
 	m := New(message)
@@ -143,7 +143,7 @@ func TestExamplesOfRFCs(t *testing.T) {
 	if got := check(t, crlfs(rfc8463), keyTest); fmt.Sprint(got) != "[permerror pass]" {
 		t.Errorf("RFC 8463, RSA: %v", got)
 	}
-	// Relaxed: blanks may change, a second Subject may not come.
+	// Relaxed: blanks may change, but a second Subject is not allowed.
 	if got := check(t, crlfs(strings.Replace(rfc8463, "game.  Are", "game. \t Are", 1)), keyEd); got[0] != "pass" {
 		t.Errorf("RFC 8463 with other blanks: %v", got)
 	}
@@ -152,7 +152,7 @@ func TestExamplesOfRFCs(t *testing.T) {
 	}
 }
 
-// keys are made once: RSA takes a while.
+// testRSA and testEd are generated once, because RSA keys take a while.
 var testRSA, testEd = func() (*rsa.PrivateKey, ed25519.PrivateKey) {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -199,7 +199,7 @@ func TestSign(t *testing.T) {
 			t.Errorf("%s: %v\n%s", s.Algorithm, err, head)
 		}
 	}
-	// The other implementation agrees, also that nothing may be added.
+	// The other implementation agrees, and also rejects added fields.
 	for _, c := range []struct {
 		message []byte
 		want    bool
@@ -225,7 +225,7 @@ func TestSignNeedsFrom(t *testing.T) {
 	}
 }
 
-// TestSignatureTags is what makes a signature one that cannot be used.
+// TestSignatureTags covers the reasons why a signature cannot be used.
 func TestSignatureTags(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
@@ -238,7 +238,7 @@ func TestSignatureTags(t *testing.T) {
 		"unknown":         {"a=ed25519-sha256", "a=dsa-sha512", "permerror"},
 		"stranger":        {"i=@football.example.com", "i=@example.net", "permerror"},
 		"suffix":          {"i=@football.example.com", "i=@xfootball.example.com", "permerror"},
-		"below":           {"i=@football.example.com", "i=joe@a.football.example.com", "fail"}, // usable; but it is signed
+		"below":           {"i=@football.example.com", "i=joe@a.football.example.com", "fail"}, // usable, but the tag is signed
 		"query":           {"q=dns/txt", "q=carrier/pigeon", "permerror"},
 		"canonical":       {"c=relaxed/relaxed", "c=relaxed/nofws", "permerror"},
 		"without From":    {"h=from : to :\n subject : date : message-id : from :", "h=to :\n subject : date : message-id :", "permerror"},
@@ -283,7 +283,7 @@ func TestKeyRecords(t *testing.T) {
 		"k=ed25519; s=*; " + p:                    "pass",
 		"k=ed25519; t=y; n=just a note; " + p:     "pass",
 		"k=ed25519; t=s:y; " + p:                  "pass",
-		"p=" + pkcs1:                              "permerror", // reads, and is for another algorithm
+		"p=" + pkcs1:                              "permerror", // valid, but for another algorithm
 		strings.Repeat("x=y; ", maxKeyRecord) + p: "permerror",
 	} {
 		if got := check(t, crlfs(rfc8463), record)[0]; got != want {
@@ -302,8 +302,8 @@ func TestKeyRecords(t *testing.T) {
 	}
 }
 
-// TestAddedFields: a second field before a signed message is shown in place of the one that was
-// signed, and the signature still matches.
+// TestAddedFields checks that a second field, added before a signed message, is detected. Programs may show it instead
+// of the signed one, although the signature still matches.
 func TestAddedFields(t *testing.T) {
 	t.Parallel()
 	message := crlfs(rfc6376)
@@ -312,7 +312,7 @@ func TestAddedFields(t *testing.T) {
 	}
 	for field, want := range map[string]string{
 		"From: Boss <boss@example.com>": "policy", "subject: Pay this": "policy", "To: you@example.net": "policy", "Date: Fri, 12 Jul 2003 21:00:37 -0700": "policy",
-		"Received: from a by b; Fri, 11 Jul 2003 21:01:54 -0700": "pass", "X-Other: 1": "pass", "Reply-To: a@evil.example": "pass", // never signed
+		"Received: from a by b; Fri, 11 Jul 2003 21:01:54 -0700": "pass", "X-Other: 1": "pass", "Reply-To: a@evil.example": "pass", // not signed
 	} {
 		if got := check(t, append([]byte(field+"\r\n"), message...), keyRSA)[0]; got != want {
 			t.Errorf("%s: %s, want %s", field, got, want)
@@ -320,7 +320,7 @@ func TestAddedFields(t *testing.T) {
 	}
 }
 
-// randomMessage makes a message of the odd things that canonicalization is about.
+// randomMessage makes a message with the edge cases of canonicalization.
 func randomMessage(r *mathrand.Rand) []byte {
 	pieces := []string{" ", "\t", "  ", "\r\n", "\r\n\r\n", "a", "bc", "=", " \r\n", "\t\r\n", "word", ";", "b=c", ".", "é"}
 	var b strings.Builder
@@ -335,7 +335,7 @@ func randomMessage(r *mathrand.Rand) []byte {
 	return []byte(b.String())
 }
 
-// TestAgainstTheOther signs with each and verifies with the other, in all four canonicalizations.
+// TestAgainstTheOther signs with each implementation and verifies with the other, in all four canonicalizations.
 func TestAgainstTheOther(t *testing.T) {
 	t.Parallel()
 	r := mathrand.New(mathrand.NewPCG(1, 2))
@@ -359,7 +359,7 @@ func TestAgainstTheOther(t *testing.T) {
 		record, _ := lookup("e1.")
 		want := "[pass]"
 		if bytes.Count(message, []byte("subject: again")) > 1 {
-			want = "[policy]" // they signed two of the Subject fields
+			want = "[policy]" // the other implementation signed two of the Subject fields
 		}
 		if got := check(t, out.Bytes(), record[0]); fmt.Sprint(got) != want {
 			t.Fatalf("theirs to ours: %v\n%q", got, out.Bytes())
@@ -382,7 +382,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		if head, err := m.AppendSignatures(nil, signers[1:], now); err == nil {
 			own, _ := lookup("e1.")
-			// What is signed verifies, wherever the lines of the message are whole.
+			// A message that this package signed verifies, if its lines are complete.
 			if got := check(t, append(head, message...), own[0]); !bytes.HasPrefix(message, []byte(" ")) && !bytes.HasPrefix(message, []byte("\t")) && got[0] != "pass" {
 				t.Errorf("own signature: %v", got)
 			}

@@ -71,7 +71,7 @@ func (k *Key) parseRSA(der []byte) error {
 	return nil
 }
 
-// Record is the text of the key record for a public key (*rsa.PublicKey or ed25519.PublicKey).
+// Record returns the text of the key record for a public key (*rsa.PublicKey or ed25519.PublicKey).
 func Record(public crypto.PublicKey) (string, error) {
 	switch k := public.(type) {
 	case *rsa.PublicKey:

@@ -1,7 +1,7 @@
-// Package dkim reads, checks and makes DKIM signatures (RFC 6376, with the algorithms of RFC 8301
-// and RFC 8463). It asks nobody: the caller brings the key records and the time. Everything is linear
-// in the message and bounded; the body is hashed once for each way of canonicalizing it, however
-// many signatures there are.
+// Package dkim parses, verifies and makes DKIM signatures (RFC 6376, with the algorithms of RFC 8301 and RFC 8463) and
+// ARC sets (RFC 8617). It makes no DNS queries: the caller supplies the key records and the time. All work is linear in
+// the size of the message and limited. The body is hashed once for each canonicalization, however many signatures there
+// are.
 package dkim
 
 import (
@@ -10,7 +10,7 @@ import (
 	"errors"
 )
 
-// Bounds. What is beyond them is a permanent error of the signature or not looked at.
+// Limits. A signature beyond them fails with a permanent error or is ignored.
 const (
 	maxHeaderBytes  = 1 << 20
 	maxFields       = 10_000
@@ -22,13 +22,13 @@ const (
 	maxRSABits      = 4096
 )
 
-// The kinds of error of a signature, as RFC 8601 section 2.7.1 has them.
+// Kinds of errors of a signature, as in RFC 8601 section 2.7.1.
 var (
-	// ErrPermanent says that signature or key cannot be used: permerror.
+	// ErrPermanent means that the signature or key cannot be used: permerror.
 	ErrPermanent = errors.New("signature cannot be used")
-	// ErrFail says that the signature is another message's: fail.
+	// ErrFail means that the signature does not match the message: fail.
 	ErrFail = errors.New("signature does not match")
-	// ErrPolicy says that the signature is good and proves too little: policy.
+	// ErrPolicy means that the signature is valid but proves too little: policy.
 	ErrPolicy = errors.New("signature is not acceptable")
 )
 
@@ -38,11 +38,11 @@ type field struct {
 	raw  []byte
 }
 
-// Message is a message made ready for signing or checking.
+// Message is a message parsed for signing or verification.
 type Message struct {
 	fields []field
 	body   []byte
-	// bad says that the header is too large to be looked into.
+	// bad is set if the header is too large to be processed.
 	bad    bool
 	hashes [2]*bodyHash // simple, relaxed
 }
@@ -52,7 +52,7 @@ type bodyHash struct {
 	length int64 // of the canonical body
 }
 
-// New takes a message, CRLF lines, apart. It keeps pointing into it.
+// New parses a message with CRLF lines. The result refers to its memory.
 func New(message []byte) *Message {
 	m := &Message{fields: make([]field, 0, 32)}
 	at := 0
@@ -89,7 +89,7 @@ func lineEnd(b []byte, at int) int {
 	return len(b)
 }
 
-// value is what stands behind the colon, without the last line break.
+// value returns the text after the colon, without the last line break.
 func (f *field) value() []byte {
 	_, v, _ := bytes.Cut(f.raw, []byte{':'})
 	return bytes.TrimRight(v, "\r\n")
@@ -97,7 +97,7 @@ func (f *field) value() []byte {
 
 func (f *field) is(name string) bool { return foldEqual(f.name, name) }
 
-// foldEqual compares without regard to the case of ASCII letters.
+// foldEqual compares a and b, ignoring ASCII case.
 func foldEqual[T []byte | string](a T, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -117,9 +117,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// picker gives the fields that the names of an h= tag stand for: the last of a name first
-// (RFC 6376 section 5.4.2). Names beyond the fields that are there give nothing. own, the signature
-// itself, is never signed by itself.
+// picker selects the fields for the names of an h= tag, the last field of a name first (RFC 6376 section 5.4.2). If a
+// name occurs more often than its field, the surplus selects nothing. A signature never covers its own field, own.
 type picker struct {
 	m     *Message
 	own   *field

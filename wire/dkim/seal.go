@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// ErrNotSealed is why a message gets no ARC set: its chain ends with a set that says that the chain failed, it
-// is as long as a chain may be, or the message cannot be signed.
+// ErrNotSealed means that a message gets no ARC set. Either the last set of its chain records a failure, or the chain
+// has reached its maximum length, or the message cannot be signed.
 var ErrNotSealed = errors.New("dkim: message cannot be sealed")
 
-// Seal is an ARC set to be made.
+// Seal describes an ARC set to make.
 type Seal struct {
-	// Signer must have an RSA key: validators that know no other algorithm would take the chain for broken.
+	// Signer must have an RSA key, because validators that know only RSA would treat the chain as broken.
 	Signer Signer
-	// Results are what Authentication-Results said when the message came, from the authserv-id on.
+	// Results is the content of Authentication-Results on arrival, from the authserv-id on.
 	Results string
-	// Passed says that the chain passed when the message came. It does not matter where there was none.
+	// Passed reports whether the chain passed on arrival. It is ignored for a message without a chain.
 	Passed bool
 }
 
-// Prepend puts whole header fields before the message's own. The body's hashes are kept.
+// Prepend adds complete header fields before the message's own. It keeps the hashes of the body.
 func (m *Message) Prepend(fields []byte) {
 	m.fields = append(New(fields).fields, m.fields...)
 }
 
-// AppendSeal appends an ARC set, to be put before the message. Everything that changes the message, such as
-// another signature, must have been done.
+// AppendSeal appends an ARC set, which the caller must put before the message. All other changes to the message, such
+// as another signature, must be made before.
 //
 // Implements: RFC 8617 §5.1 Sealer actions
 func (m *Message) AppendSeal(dst []byte, s *Seal, now time.Time) ([]byte, error) {
@@ -62,7 +62,7 @@ func (m *Message) AppendSeal(dst []byte, s *Seal, now time.Time) ([]byte, error)
 	return slices.Concat(dst, seal, message, results), nil
 }
 
-// next is the instance of a new set and its chain validation status.
+// next returns the instance of a new set and its chain validation status.
 //
 // Implements: RFC 8617 §5.1.2 Marking and sealing "cv=fail" (invalid) chains
 func (c *Chain) next(passed bool) (instance int, cv string, err error) {
@@ -82,7 +82,7 @@ func (c *Chain) next(passed bool) (instance int, cv string, err error) {
 	return 1, cvNone, nil
 }
 
-// appendSets adds the sets that a new seal covers beside its own: none, where the chain has failed.
+// appendSets appends the sets that a new seal covers besides its own: none, if the chain has failed.
 func (c *Chain) appendSets(dst []byte, cv string) []byte {
 	if cv != cvPass {
 		return dst
@@ -96,9 +96,8 @@ func (c *Chain) appendSets(dst []byte, cv string) []byte {
 	return dst
 }
 
-// arcMessage makes the ARC-Message-Signature. It covers the DKIM signatures, so that the next one who looks can
-// tell that they are those that stood there. Authentication-Results are not covered: servers on the way may
-// remove them.
+// arcMessage makes the ARC-Message-Signature. It covers the DKIM signatures, so that the next receiver can tell that
+// they are unchanged. It does not cover Authentication-Results, because servers on the way may remove them.
 //
 // Implements: RFC 8617 §4.1.2 ARC-Message-Signature
 func (m *Message) arcMessage(s *Seal, number string, names []string, now time.Time) ([]byte, error) {
@@ -118,7 +117,7 @@ func (m *Message) arcMessage(s *Seal, number string, names []string, now time.Ti
 	return s.Signer.complete(f, m.appendCovered(make([]byte, 0, 4096), names))
 }
 
-// appendSeal adds an ARC-Seal up to its "b=".
+// appendSeal appends an ARC-Seal up to its "b=".
 //
 // Implements: RFC 8617 §4.1.3 ARC-Seal
 func (s *Signer) appendSeal(dst []byte, number, cv string, now time.Time) []byte {
@@ -126,7 +125,7 @@ func (s *Signer) appendSeal(dst []byte, number, cv string, now time.Time) []byte
 		number, now.Unix(), cv, s.Domain, s.Selector)
 }
 
-// complete signs what a field covers, and the field itself, which ends with "b=" and has the data added.
+// complete signs covered and the field itself, which ends with "b=", and appends the signature to the field.
 func (s *Signer) complete(field, covered []byte) ([]byte, error) {
 	own := appendField(covered[:len(covered):len(covered)], field, true)
 	sum := sha256.Sum256(trimBreak(own))

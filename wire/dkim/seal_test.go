@@ -10,8 +10,8 @@ import (
 
 const unsealed = "From: Ann <ann@one.example>\r\nTo: list@two.example\r\nSubject: hello\r\n\r\nHi.\r\n"
 
-// TestSealChain: hops that change the message and seal it make a chain that verifies; changes behind the last hop, a chain
-// that had failed when it came, and one that is complete at 50 are told from it.
+// TestSealChain checks that a chain of hops that change and seal the message verifies. It also covers changes after the
+// last hop, a chain that had failed on arrival, and a chain with the maximum of 50 sets.
 func TestSealChain(t *testing.T) {
 	t.Parallel()
 	key, record := rsaKey(t)
@@ -45,7 +45,8 @@ func TestSealChain(t *testing.T) {
 	}
 }
 
-// TestSealFailed: the set on a failed chain says so and covers nothing but itself, and nobody adds another.
+// TestSealFailed checks that the set on a failed chain records the failure and covers only itself, and that no further
+// set is added.
 func TestSealFailed(t *testing.T) {
 	t.Parallel()
 	key, record := rsaKey(t)
@@ -69,7 +70,7 @@ func TestSealFailed(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, h)
 			continue
 		}
-		// As if it were the only one.
+		// Verify the last set as if it were the only one.
 		alone := New(append(h, unsealed...)).Chain()
 		k, err := ParseKey([]string{record})
 		if err != nil {
@@ -95,7 +96,7 @@ func TestSealFailed(t *testing.T) {
 	}
 }
 
-// rsaKey gives a key and its record.
+// rsaKey returns a key and its record.
 func rsaKey(t *testing.T) (*rsa.PrivateKey, string) {
 	t.Helper()
 	record, err := Record(testRSA.Public())

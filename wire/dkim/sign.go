@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// ErrNoFrom says that a message cannot be signed: there is no author to sign for, or the header is
-// too large.
+// ErrNoFrom means that a message cannot be signed: it has no author, or its header is too large.
 var ErrNoFrom = errors.New("dkim: message has no From field that can be signed")
 
 // Signer is a key to sign with: *rsa.PrivateKey or ed25519.PrivateKey.
@@ -21,8 +20,8 @@ type Signer struct {
 	Key              crypto.Signer
 }
 
-// oversigned fields are signed once more often than they are there, so that none can be added that
-// a reader might be shown instead. The others of signedFields are signed as often as they are there.
+// oversigned fields are signed once more than they occur, so that nobody can add another one for a reader to see. The
+// fields of signedFields are signed as often as they occur.
 //
 // Implements: RFC 6376 §5.4.1 Recommended signature content, §8.15 Attacks involving extra header fields
 var oversigned = [...]string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To", "MIME-Version", "Content-Type"}
@@ -33,8 +32,8 @@ var signedFields = [...]string{
 	"List-Id", "List-Help", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner", "List-Archive",
 }
 
-// AppendSignatures appends a DKIM-Signature field for each signer, to be put before the message.
-// Both header and body are canonicalized as "relaxed".
+// AppendSignatures appends a DKIM-Signature field for each signer, which the caller must put before the message. It
+// uses "relaxed" canonicalization for header and body.
 //
 // Implements: RFC 6376 §5 Signer actions
 // Implements: RFC 8301 §3 Cryptographic algorithms
@@ -58,7 +57,7 @@ func (m *Message) AppendSignatures(dst []byte, signers []Signer, now time.Time) 
 	return dst, nil
 }
 
-// appendCovered adds the fields that the names of an h= tag stand for.
+// appendCovered appends the fields that an h= tag with these names covers.
 func (m *Message) appendCovered(dst []byte, names []string) []byte {
 	p := picker{m: m, names: make([]string, 0, len(names)), at: make([]int, 0, len(names))}
 	for _, name := range names {
@@ -69,7 +68,7 @@ func (m *Message) appendCovered(dst []byte, names []string) []byte {
 	return dst
 }
 
-// toSign gives the names of the h= tag.
+// toSign returns the names for the h= tag.
 func (m *Message) toSign() ([]string, error) {
 	if m.bad {
 		return nil, ErrNoFrom
@@ -99,10 +98,10 @@ func (m *Message) toSign() ([]string, error) {
 	return names, nil
 }
 
-// maxLine is how long the lines of a signature are, RFC 5322 section 2.1.1.
+// maxLine is the maximum length of the lines of a signature (RFC 5322 section 2.1.1).
 const maxLine = 76
 
-// appendTags adds a signature's tags from a= up to "b=".
+// appendTags appends a signature's tags from a= up to "b=".
 func (s *Signer) appendTags(dst []byte, names []string, body []byte, now time.Time) ([]byte, error) {
 	algorithm := "rsa-sha256"
 	switch k := s.Key.(type) {

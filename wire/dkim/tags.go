@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// tag is one name=value of a tag list. from and to are the value's place in the list, everything
-// between "=" and ";".
+// tag is one name=value of a tag list. The text between "=" and ";" is at [from, to) in the list.
 type tag struct {
 	name, value string
 	from, to    int
@@ -14,7 +13,7 @@ type tag struct {
 
 type tags []tag
 
-// parseTags reads a tag list.
+// parseTags parses a tag list.
 //
 // Implements: RFC 6376 §3.2 Tag=Value lists
 func parseTags(list string) (tags, error) {
@@ -31,7 +30,7 @@ func parseTags(list string) (tags, error) {
 		trimmed := strings.Trim(name, blanks)
 		switch {
 		case !found && trimmed == "" && end == len(list):
-			return out, nil // a ";" may stand at the end
+			return out, nil // a final ";" is allowed
 		case !found || !tagName(trimmed):
 			return nil, fmt.Errorf("%w: bad tag list", ErrPermanent)
 		case out.has(trimmed):
@@ -68,7 +67,7 @@ func (t tags) find(name string) *tag {
 
 func (t tags) has(name string) bool { return t.find(name) != nil }
 
-// get is a tag's value, "" where it is not there.
+// get returns a tag's value, "" if absent.
 func (t tags) get(name string) string {
 	if f := t.find(name); f != nil {
 		return f.value
@@ -76,7 +75,7 @@ func (t tags) get(name string) string {
 	return ""
 }
 
-// squeeze takes out white space, which folding may have put anywhere into the value.
+// squeeze removes white space, because folding may insert it anywhere in the value.
 func squeeze(s string) string {
 	if !strings.ContainsAny(s, blanks) {
 		return s
@@ -90,7 +89,7 @@ func squeeze(s string) string {
 	return string(b)
 }
 
-// contains looks for a word in a list with colons.
+// contains reports whether a list separated by colons contains a word.
 func contains(list, word string) bool {
 	for w := range strings.SplitSeq(list, ":") {
 		if w == word {

@@ -16,24 +16,24 @@ import (
 
 // Signature is a DKIM-Signature field of a message.
 type Signature struct {
-	// Domain is d=, Selector s=, Algorithm a=, Identity i=: all as they came, without white space.
+	// Domain is d=, Selector s=, Algorithm a=, Identity i=: unchanged except that white space is removed.
 	Domain, Selector, Algorithm, Identity string
-	// Start is the beginning of b=, which RFC 6008 shows to tell signatures apart.
+	// Start is the start of b=, which distinguishes signatures in results (RFC 6008).
 	Start string
-	// Time and Expires are t= and x=; zero where they are not there.
+	// Time and Expires are t= and x=; zero if absent.
 	Time, Expires time.Time
-	// Err is why the signature cannot be used whatever its key is.
+	// Err is the reason why the signature cannot be used, whatever its key is.
 	Err error
 
 	field                      *field
-	bFrom, bTo                 int // the value of b= in the field
+	bFrom, bTo                 int // position of the value of b= in the field
 	signed                     []string
 	bodySum, data              []byte
 	relaxedHeader, relaxedBody bool
-	length                     int64 // l=, -1 where it is not there
+	length                     int64 // l=, -1 if absent
 }
 
-// Signatures are the message's signatures from the top of the header, at most most.
+// Signatures returns the message's signatures in order, at most most.
 func (m *Message) Signatures(most int) []*Signature {
 	var out []*Signature
 	for i := range m.fields {
@@ -58,10 +58,10 @@ func (m *Message) Signatures(most int) []*Signature {
 	return out
 }
 
-// KeyName is where the key record stands (TXT).
+// KeyName returns the name of the key record (TXT).
 func (s *Signature) KeyName() string { return s.Selector + "._domainkey." + s.Domain }
 
-// parse reads the value of a DKIM-Signature field.
+// parse parses the value of a DKIM-Signature field.
 //
 // Implements: RFC 6376 §3.5 The DKIM-Signature header field, §6.1.1 Validate the signature header field
 func (s *Signature) parse(value string) error {
@@ -79,7 +79,7 @@ func (s *Signature) parse(value string) error {
 	return s.covers(t)
 }
 
-// begin reads the tags that signatures of DKIM and of ARC have; those needed must be there.
+// begin parses the tags that DKIM and ARC signatures have in common. It returns an error if a tag in need is absent.
 func (s *Signature) begin(value string, need ...string) (tags, error) {
 	t, err := parseTags(value)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Signature) begin(value string, need ...string) (tags, error) {
 		}
 	}
 	at := t.find("b")
-	behind := len(trimBreak(s.field.raw)) - len(value) // the name and the colon
+	behind := len(trimBreak(s.field.raw)) - len(value) // length of the name and the colon
 	s.bFrom, s.bTo = behind+at.from, behind+at.to
 	switch {
 	case s.Algorithm == "rsa-sha1":
@@ -112,7 +112,7 @@ func (s *Signature) begin(value string, need ...string) (tags, error) {
 	return t, nil
 }
 
-// covers reads the tags that say what is signed, and when.
+// covers parses the tags for the signed parts and the times.
 func (s *Signature) covers(t tags) error {
 	if err := s.fields(squeeze(t.get("h"))); err != nil {
 		return err
@@ -137,7 +137,7 @@ func trimBreak(b []byte) []byte {
 	return b
 }
 
-// identity holds i= against d=: it is of that domain or below it.
+// identity checks that i= is in the domain d= or a subdomain.
 func (s *Signature) identity() error {
 	if s.Identity == "" {
 		return nil
@@ -183,13 +183,13 @@ func (s *Signature) canonicalization(c string) error {
 	return nil
 }
 
-// numbers reads t=, x= and l=.
+// numbers parses t=, x= and l=.
 func (s *Signature) numbers(t tags) error {
 	number := func(name string) (int64, error) {
 		text := squeeze(t.get(name))
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil {
-			// x= and l= may have more digits than a number of ours: that is for ever, and all of it.
+			// x= and l= may have more digits than an int64: then the signature never expires, or covers the whole body.
 			if strings.Trim(text, "0123456789") == "" && text != "" && len(text) <= 76 {
 				return math.MaxInt64, nil
 			}
@@ -222,7 +222,7 @@ func (s *Signature) numbers(t tags) error {
 	return nil
 }
 
-// domainName is loose: what can be asked for decides the resolver.
+// domainName reports whether s may be a domain name. It is lenient, because the resolver decides.
 func domainName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -236,7 +236,7 @@ func domainName(s string) bool {
 	return s[0] != '.' && s[len(s)-1] != '.' && !strings.Contains(s, "..")
 }
 
-// Verify checks a signature with its key. nil is a pass.
+// Verify checks a signature with its key. It returns nil if the signature is valid.
 //
 // Implements: RFC 6376 §6.1.3 Compute the verification, §3.7 Computing the message hashes
 func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
@@ -250,12 +250,12 @@ func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
 		return err
 	}
 	if name := m.added(s); name != "" {
-		// Whoever has a signed message could show what they want with it.
+		// Anyone with a signed message could show a text of their own with it.
 		return fmt.Errorf("%w: there is a %s field that it does not cover", ErrPolicy, name)
 	}
 	body := m.bodyHash(s.relaxedBody)
 	if s.length >= 0 && s.length < body.length {
-		// Whatever stands behind would be anybody's: RFC 6376 section 8.2.
+		// The rest of the body could come from anyone: RFC 6376 section 8.2.
 		return fmt.Errorf("%w: it covers only part of the body", ErrPolicy)
 	}
 	if s.length > body.length && s.length != math.MaxInt64 {
@@ -271,12 +271,12 @@ func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
 	return nil
 }
 
-// single are the fields that a message has once (RFC 5322 section 3.6, RFC 2045): of two, programs
+// single holds the fields that a message has only once (RFC 5322 section 3.6, RFC 2045). If there are two, programs may
 // show either.
 var single = [...]string{"From", "Sender", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"}
 
-// added is a field that is there more often than a signature says that covers it: one was put before
-// the message after it had been signed.
+// added returns a field of single that occurs more often than the signature covers it, or "". An additional field was
+// put before the message after signing.
 //
 // Implements: RFC 6376 §8.15 Attacks involving extra header fields
 func (m *Message) added(s *Signature) string {
@@ -314,21 +314,21 @@ func (m *Message) headerHash(s *Signature) [sha256.Size]byte {
 	return sha256.Sum256(s.appendOwn(data, s.relaxedHeader))
 }
 
-// appendOwn adds the signature's own field without its data and its last line break.
+// appendOwn appends the signature's own field without the signature data and the last line break.
 func (s *Signature) appendOwn(data []byte, relaxed bool) []byte {
 	own := make([]byte, 0, len(s.field.raw))
 	own = append(append(own, s.field.raw[:s.bFrom]...), s.field.raw[s.bTo:]...)
 	return trimBreak(appendField(data, own, relaxed))
 }
 
-// Key is a public key with what its record says of it.
+// Key is a public key with the options of its record.
 type Key struct {
 	rsa     *rsa.PublicKey
 	ed      ed25519.PublicKey
 	hashes  string // h=, "" for all
 	service string // s=, "" for all
-	// Testing says that the domain only tries DKIM (t=y); Strict that i= must be of the domain itself
-	// (t=s).
+	// Testing is set if the domain only tests DKIM (t=y). Strict is set if i= must be in the domain itself, not a
+	// subdomain (t=s).
 	Testing, Strict bool
 }
 

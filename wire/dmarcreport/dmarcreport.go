@@ -1,5 +1,5 @@
-// Package dmarcreport reads and writes the aggregate reports by which servers tell the owner of a domain who sends mail in
-// its name (RFC 7489, appendix C), and the addresses that a DMARC record asks for them at. It asks nobody.
+// Package dmarcreport reads and writes DMARC aggregate reports (RFC 7489, appendix C), which tell the owner of a domain
+// which servers send mail in its name. It also parses the report addresses of a DMARC record. It makes no DNS queries.
 package dmarcreport
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Bounds of a report that is read.
+// Limits for parsed reports.
 const (
 	maxRecords = 10_000
 	maxText    = 300 // bytes of one text
@@ -21,10 +21,10 @@ const (
 	maxErrors  = 20
 )
 
-// ErrMalformed says that a text is no report.
+// ErrMalformed means that the input is not a valid report.
 var ErrMalformed = errors.New("malformed DMARC report")
 
-// Report is an aggregate report of one organization about one domain.
+// Report is an aggregate report by one organization about one domain.
 //
 // Implements: RFC 7489 §7.2 Aggregate reports, appendix C
 type Report struct {
@@ -33,11 +33,11 @@ type Report struct {
 	Metadata Metadata `xml:"report_metadata"`
 	Policy   Policy   `xml:"policy_published"`
 	Records  []Record `xml:"record"`
-	// Left counts the records beyond the bounds, which were not read.
+	// Left is the number of records beyond the limit, which were not read.
 	Left int `xml:"-"`
 }
 
-// Metadata tells who reports, and for which time.
+// Metadata identifies the reporter and the period.
 type Metadata struct {
 	Organization string   `xml:"org_name"`
 	Email        string   `xml:"email"`
@@ -48,7 +48,7 @@ type Metadata struct {
 	Errors       []string `xml:"error,omitempty"`
 }
 
-// Policy is what the domain published.
+// Policy holds the policy that the domain published.
 type Policy struct {
 	Domain          string `xml:"domain"`
 	DKIM            string `xml:"adkim,omitempty"`
@@ -59,14 +59,15 @@ type Policy struct {
 	FailureSettings string `xml:"fo,omitempty"`
 }
 
-// Record counts the messages of one source that had the same results.
+// Record holds the number of messages from one source with the same results.
 type Record struct {
 	Row         Row         `xml:"row"`
 	Identifiers Identifiers `xml:"identifiers"`
 	Auth        Auth        `xml:"auth_results"`
 }
 
-// Row is a source and what became of its messages. DKIM and SPF are "pass" where one is aligned and passes.
+// Row holds a source and the disposition of its messages. DKIM and SPF are "pass" if the mechanism passes and is
+// aligned.
 type Row struct {
 	SourceIP    string   `xml:"source_ip"`
 	Count       int64    `xml:"count"`
@@ -76,19 +77,19 @@ type Row struct {
 	Reasons     []Reason `xml:"policy_evaluated>reason,omitempty"`
 }
 
-// Reason tells why the disposition is not what the policy asks for.
+// Reason explains why the disposition differs from the policy.
 type Reason struct {
 	Type    string `xml:"type"`
 	Comment string `xml:"comment,omitempty"`
 }
 
-// Identifiers are the domains of the messages.
+// Identifiers holds the domains of the messages.
 type Identifiers struct {
 	EnvelopeFrom string `xml:"envelope_from,omitempty"`
 	HeaderFrom   string `xml:"header_from"`
 }
 
-// Auth are the results themselves, aligned or not.
+// Auth holds the raw results, aligned or not.
 type Auth struct {
 	DKIM []DKIM `xml:"dkim,omitempty"`
 	SPF  []SPF  `xml:"spf"`
@@ -101,14 +102,14 @@ type DKIM struct {
 	Result   string `xml:"result"`
 }
 
-// SPF is the result for one identity: Scope is "helo" or "mfrom".
+// SPF is the result for one identity. Scope is "helo" or "mfrom".
 type SPF struct {
 	Domain string `xml:"domain"`
 	Scope  string `xml:"scope,omitempty"`
 	Result string `xml:"result"`
 }
 
-// Parse reads a report. Records beyond the bounds are counted and left out. The caller bounds data.
+// Parse parses a report. Records beyond the limit are counted and skipped. The caller must limit the size of data.
 func Parse(data []byte) (*Report, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.CharsetReader = charset
@@ -145,7 +146,7 @@ func Parse(data []byte) (*Report, error) {
 	return &r, nil
 }
 
-// element reads a child of the root.
+// element parses a child of the root.
 func (r *Report) element(d *xml.Decoder, start *xml.StartElement) error {
 	switch start.Name.Local {
 	case "version":
@@ -196,7 +197,7 @@ func (x *Record) bound() {
 	}
 }
 
-// charset takes the names of character sets of which all that a report holds is ASCII.
+// charset accepts the character sets whose ASCII part suffices for reports.
 func charset(label string, in io.Reader) (io.Reader, error) {
 	switch strings.ToLower(label) {
 	case "us-ascii", "ascii", "iso-8859-1", "windows-1252":
@@ -205,7 +206,7 @@ func charset(label string, in io.Reader) (io.Reader, error) {
 	return nil, fmt.Errorf("character set %.40q", label)
 }
 
-// cleanAll trims and bounds texts, and takes out what would move a terminal's cursor.
+// cleanAll trims and truncates texts, and replaces control characters, which could change the state of a terminal.
 func cleanAll(list ...*string) {
 	for _, s := range list {
 		text := strings.TrimSpace(*s)
@@ -219,7 +220,7 @@ func cleanAll(list ...*string) {
 	}
 }
 
-// Marshal writes a report as XML.
+// Marshal encodes a report as XML.
 func (r *Report) Marshal() ([]byte, error) {
 	b, err := xml.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -228,18 +229,18 @@ func (r *Report) Marshal() ([]byte, error) {
 	return append(append([]byte(xml.Header), b...), '\n'), nil
 }
 
-// FileName gives the name of the file that a report is sent in.
+// FileName returns the file name for a report.
 func FileName(receiver, domain string, from, to time.Time, id string) string {
 	return fmt.Sprintf("%s!%s!%d!%d!%s.xml.gz", receiver, domain, from.Unix(), to.Unix(), id)
 }
 
-// Subject gives the subject of a message with a report.
+// Subject returns the subject of a message with a report.
 func Subject(domain, submitter, id string) string {
 	return "Report Domain: " + domain + " Submitter: " + submitter + " Report-ID: <" + id + ">"
 }
 
-// Address is a place at which reports are asked for. Most bounds their size in bytes as they are sent, before any
-// encoding; 0 is no bound.
+// Address is an address for reports. Most is the maximum size in bytes of a report as sent, before any encoding; 0
+// means no limit.
 type Address struct {
 	Mail string
 	Most int64
@@ -247,7 +248,7 @@ type Address struct {
 
 const maxURIs = 10
 
-// Addresses reads the value of rua=. URIs other than mailto: are passed over.
+// Addresses parses the value of rua=. It skips URIs other than mailto:.
 func Addresses(rua string) (out []Address) {
 	for uri := range strings.SplitSeq(rua, ",") {
 		uri = strings.Trim(uri, " \t\r\n")
@@ -267,7 +268,7 @@ func Addresses(rua string) (out []Address) {
 	return out
 }
 
-// parseSize reads a number with k, m, g or t behind it (powers of 1,024).
+// parseSize parses a number with an optional suffix k, m, g or t (powers of 1,024).
 func parseSize(s string) (int64, bool) {
 	shift := 0
 	if s != "" {

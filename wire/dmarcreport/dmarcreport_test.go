@@ -17,8 +17,8 @@ func google(t testing.TB) string {
 	return string(b)
 }
 
-// TestSample reads a report as Google sends them, also with the namespace and the results of RFC 7489's schema, and reads again
-// what it writes of it.
+// TestSample parses a report from Google, also with the namespace and results of RFC 7489's schema, and parses the
+// encoded report again.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	text := google(t)
@@ -52,7 +52,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestBounds: reports that are none are refused; of those that are too long the rest is counted.
+// TestBounds checks that invalid reports are rejected, and that records beyond the limit are counted.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	text := google(t)

@@ -1,4 +1,4 @@
-// Package forwarded reads the header fields in which web proxies name the client of a request: Forwarded, and the
+// Package forwarded parses the header fields in which web proxies identify the client of a request: Forwarded, and the
 // nodes of X-Forwarded-For and X-Real-IP, which have no standard.
 //
 // Implements: RFC 7239 §4 Forwarded HTTP header field
@@ -14,16 +14,16 @@ import (
 // ErrMalformed means that a value does not follow the grammar.
 var ErrMalformed = errors.New("forwarded: malformed field")
 
-// Hop is one element of a field: the step from a client to the proxy that wrote the element.
+// Hop is one element of a field. It describes the connection from a client to the proxy that wrote the element.
 type Hop struct {
-	// For is the client's address; the zero Addr where the proxy does not know it, hides it, or names no address.
+	// For is the client's address. It is the zero Addr if the proxy does not know it, hides it, or gives no address.
 	For netip.Addr
-	// Proto is the protocol that the client used, in lower case; "" where the proxy does not say.
+	// Proto is the client's protocol in lower case; "" if not given.
 	Proto string
 }
 
-// Parse reads the value of one line of Forwarded. The last hop is the one nearest to this server. A parameter that
-// occurs twice in an element makes the line malformed, since its readers would differ.
+// Parse parses the value of one Forwarded line. The last hop is the nearest to this server. A parameter that occurs
+// twice in an element makes the line malformed, because parsers would disagree on it.
 func Parse(line string) (hops []Hop, err error) {
 	var h Hop
 	var seen []string
@@ -48,7 +48,7 @@ func Parse(line string) (hops []Hop, err error) {
 			}
 		}
 		if rest == "" || rest[0] == ',' {
-			if len(seen) > 0 { // empty elements of a list count for nothing (RFC 9110 section 5.6.1)
+			if len(seen) > 0 { // empty list elements are ignored (RFC 9110 section 5.6.1)
 				hops = append(hops, h)
 			}
 			h, seen = Hop{}, nil
@@ -60,7 +60,7 @@ func Parse(line string) (hops []Hop, err error) {
 	}
 }
 
-// pair reads name=value; rest is empty or begins with a comma or a semicolon.
+// pair parses name=value. rest is empty or starts with a comma or a semicolon.
 func pair(s string) (name, value, rest string, err error) {
 	name, rest, ok := strings.Cut(s, "=")
 	if !ok || name == "" || strings.ContainsFunc(name, func(c rune) bool { return !tokenChar(c) }) {
@@ -74,7 +74,7 @@ func pair(s string) (name, value, rest string, err error) {
 			n = len(rest)
 		}
 		value, rest = rest[:n], rest[n:]
-		// A colon and brackets belong into quotes; some proxies leave them out, and there is one way to read that.
+		// Colons and brackets require quotes. Some proxies omit the quotes, and the meaning is still clear.
 		ok = value != "" && !strings.ContainsFunc(value, func(c rune) bool { return !tokenChar(c) && !strings.ContainsRune(":[]", c) })
 	}
 	rest = strings.TrimLeft(rest, " \t")
@@ -84,7 +84,7 @@ func pair(s string) (name, value, rest string, err error) {
 	return strings.ToLower(name), value, rest, nil
 }
 
-// quoted reads a quoted string behind its first quote.
+// quoted parses a quoted string after its first quote.
 func quoted(s string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -105,8 +105,8 @@ func tokenChar(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
-// Node is the address that a node names: 192.0.2.1, [2001:db8::1], either with a port, and without brackets as some
-// proxies write it. It is the zero Addr for "unknown", a name that hides the address, and what is no address.
+// Node returns the address of a node: 192.0.2.1 or [2001:db8::1], with an optional port. Brackets are optional, as some
+// proxies omit them. It returns the zero Addr for "unknown", an obfuscated name, and any other text.
 func Node(s string) netip.Addr {
 	s = strings.Trim(s, " \t")
 	if a, err := netip.ParseAddr(s); err == nil {

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", line, got, err, want)
 		}
 	}
-	// What a client sends stands before what the proxy adds, and must not swallow it.
+	// The client's part comes before the proxy's and must not hide it.
 	for _, line := range []string{
 		`for="203.0.113.9, for=192.0.2.1`, `for=203.0.113.9;x=", for="[2001:db8::1]";proto=http`, `for`, `for=`, `=x`, `for=1.2.3.4 x`,
 		`for=1.2.3.4;for=5.6.7.8`, `for="a"b`, `for="a\`, "for=\x00", `f r=1.2.3.4`,
@@ -62,7 +62,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What a proxy adds to what can be read is the last hop, whatever stood before.
+		// The element that a proxy adds to a valid line is the last hop, whatever precedes it.
 		again, err := Parse(line + ", for=192.0.2.1;proto=https")
 		if err != nil || len(again) != len(hops)+1 || again[len(hops)] != (Hop{netip.MustParseAddr("192.0.2.1"), "https"}) {
 			t.Errorf("%q: %v, then %v %v", line, hops, again, err)

@@ -1,6 +1,6 @@
-// Package inflate unpacks DEFLATE (RFC 1951) as it arrives: whatever can be decoded from what came so
-// far is given out at once, at any bit of the stream. So it serves conversations, in which a peer may
-// flush without ending a block, as Z_PARTIAL_FLUSH of zlib does.
+// Package inflate decompresses DEFLATE streams (RFC 1951) as they arrive. It outputs everything that the input so far
+// determines, at any bit of the stream. So it suits interactive protocols, in which a peer may flush without ending a
+// block, as with zlib's Z_PARTIAL_FLUSH.
 package inflate
 
 import (
@@ -10,32 +10,32 @@ import (
 	"sync"
 )
 
-// Window is how far back a stream may refer, in bytes.
+// Window is the maximum distance of a match, in bytes.
 const Window = 32 << 10
 
-// ErrCorrupt says that the input is no DEFLATE stream. It stays.
+// ErrCorrupt means that the input is not a valid DEFLATE stream. All later calls return it too.
 var ErrCorrupt = errors.New("inflate: corrupt stream")
 
-// Decoder unpacks one stream. The zero value is one at its beginning. It is a conversation's: Decode
-// gives out, Rest lets go of what a pause does not need, Close of everything.
+// Decoder decompresses one stream. The zero value is ready to use. Decode decompresses, Rest frees the memory that is
+// not needed during a pause, Close frees all memory.
 //
 // Implements: RFC 1951 §3.2 DEFLATE streams, given out as they arrive
 type Decoder struct {
-	bits  uint64 // came and is not used, the next bit lowest
+	bits  uint64 // input read but not used; the next bit is the lowest
 	nbits uint
 
 	step   step
-	final  bool // the block that is read is the last
-	length int  // what is left of a stored block or of a match
+	final  bool // the current block is the last
+	length int  // remaining bytes of a stored block or a match
 	dist   int
-	dry    bool // all that came is given out
+	dry    bool // all output that the input determines has been returned
 	err    error
 
-	past []byte // at rest: what came last, at most a window
+	past []byte // at rest: the last output, at most a Window
 	r    *room  // nil at rest
 }
 
-// step is what comes next in the stream.
+// step is the next element of the stream.
 type step uint8
 
 const (
@@ -43,13 +43,13 @@ const (
 	inStored       // length bytes
 	inLengths      // the code lengths of a dynamic block
 	inCodes        // symbols
-	inMatch        // length bytes from dist back, then symbols
+	inMatch        // length bytes at distance dist, then symbols
 )
 
-// room is what unpacking takes and a pause between blocks does not.
+// room is the memory that decompression needs, but a pause between blocks does not.
 type room struct {
 	out  [2 * Window]byte
-	w    int // out[:w] has been given out, or will be at the end of this call
+	w    int // out[:w] has been output, or will be at the end of this call
 	lits []uint32
 	offs []uint32
 
@@ -60,10 +60,10 @@ type room struct {
 
 var rooms = sync.Pool{New: func() any { return new(room) }}
 
-// Decode unpacks the next piece of the stream. out is what came of it, valid until the next call of any
-// method; used is how much of src it took. Call again with the rest until out is empty: then all is
-// given out and all of src used. err is io.EOF behind the final block, and
-// ErrCorrupt; with either, out is what came before.
+// Decode decompresses the next piece of the stream. out is the output, valid until the next call of any method. used is
+// the number of bytes of src consumed. Call Decode again with the rest until out is empty: then all output has been
+// returned and all of src consumed. err is io.EOF after the final block, or ErrCorrupt; in both cases out is the output
+// before it.
 func (d *Decoder) Decode(src []byte) (out []byte, used int, err error) {
 	if d.err != nil {
 		return nil, 0, d.err
@@ -80,7 +80,7 @@ func (d *Decoder) Decode(src []byte) (out []byte, used int, err error) {
 	return r.out[from:r.w], len(src) - len(rest), d.err
 }
 
-// open takes a room and puts the past into it.
+// open gets a room and copies the past output into it.
 func (d *Decoder) open() *room {
 	if d.r == nil {
 		d.r = rooms.Get().(*room)
@@ -90,9 +90,8 @@ func (d *Decoder) open() *room {
 	return d.r
 }
 
-// Rest gives back the room where the stream stands between blocks, and keeps what the peer may refer
-// back to: what it has sent, at most a Window. Inside a block it keeps everything. What Decode gave is no
-// longer valid.
+// Rest frees the room if the stream is between blocks. It keeps the output that matches may refer to, at most a Window.
+// Inside a block it keeps everything. The output of Decode is no longer valid.
 func (d *Decoder) Rest() {
 	r := d.r
 	if r == nil || d.step != atHeader || !d.dry {
@@ -106,10 +105,10 @@ func (d *Decoder) Rest() {
 	d.drop()
 }
 
-// Resting says whether the decoder holds no room.
+// Resting reports whether the decoder holds no room.
 func (d *Decoder) Resting() bool { return d.r == nil }
 
-// Close lets go of everything. The decoder gives nothing any more.
+// Close frees all memory. Decode returns no more output.
 func (d *Decoder) Close() {
 	d.drop()
 	d.past = nil
@@ -125,7 +124,7 @@ func (d *Decoder) drop() {
 	}
 }
 
-// need has n bits ready, n at most 56, or says that they have not come.
+// need reads input until n bits (at most 56) are available. It returns false if the input ends first.
 func (d *Decoder) need(src *[]byte, n uint) bool {
 	for d.nbits < n {
 		if len(*src) == 0 {
@@ -145,7 +144,7 @@ func (d *Decoder) take(n uint) int {
 	return int(v)
 }
 
-// advance does one step. It says no where input is missing, or the stream is at its end or broken.
+// advance processes one element. It returns false if input is missing, or the stream has ended or is corrupt.
 func (d *Decoder) advance(src *[]byte) bool {
 	switch d.step {
 	case atHeader:
@@ -166,7 +165,7 @@ func (d *Decoder) fail() bool {
 	return false
 }
 
-// endBlock goes on behind a block.
+// endBlock moves to the next block. It returns false after the last.
 func (d *Decoder) endBlock() bool {
 	d.step = atHeader
 	if d.final {
@@ -175,7 +174,7 @@ func (d *Decoder) endBlock() bool {
 	return !d.final
 }
 
-// header reads the head of a block (RFC 1951 section 3.2.3), and with a stored one its length.
+// header parses the header of a block (RFC 1951 section 3.2.3), with the length of a stored block.
 func (d *Decoder) header(src *[]byte) bool {
 	if !d.need(src, 3) {
 		return false
@@ -213,7 +212,7 @@ func (d *Decoder) header(src *[]byte) bool {
 	return true
 }
 
-// stored copies what is stored. The bits that are ready are whole bytes here.
+// stored copies the data of a stored block. The available bits are whole bytes here.
 func (d *Decoder) stored(src *[]byte) bool {
 	r := d.r
 	for d.length > 0 && d.nbits > 0 && r.w < len(r.out) {
@@ -234,7 +233,7 @@ func (d *Decoder) stored(src *[]byte) bool {
 	return len(*src) > 0
 }
 
-// match copies what was before. The source may reach into what is being written.
+// match copies earlier output. Source and destination may overlap.
 func (d *Decoder) match() {
 	r := d.r
 	n := min(d.length, len(r.out)-r.w)
@@ -249,7 +248,7 @@ func (d *Decoder) match() {
 	}
 }
 
-// codes reads symbols until the block ends, or input or room runs out.
+// codes decodes symbols until the block ends, or input or space runs out.
 func (d *Decoder) codes(src *[]byte) bool {
 	if d.quick(src); d.err != nil {
 		return false
@@ -257,7 +256,7 @@ func (d *Decoder) codes(src *[]byte) bool {
 	if d.step != inCodes || d.r.w == len(d.r.out) {
 		return true
 	}
-	// The last symbols of a piece, each whole or not at all.
+	// The last symbols of a piece are decoded one by one, each only when complete.
 	for d.step == inCodes && d.r.w < len(d.r.out) {
 		if !d.symbol(src) {
 			return false
@@ -266,8 +265,8 @@ func (d *Decoder) codes(src *[]byte) bool {
 	return true
 }
 
-// peek finds the code that begins at bit at of what is ready, and takes nothing. ok is false where it
-// has not come whole.
+// peek looks up the code that starts at bit at of the available bits and consumes nothing. ok is false if the code is
+// not complete.
 func (d *Decoder) peek(src *[]byte, table []uint32, root, at uint) (e uint32, ok bool) {
 	for {
 		e = find(table, root, d.bits>>at)
@@ -280,8 +279,8 @@ func (d *Decoder) peek(src *[]byte, table []uint32, root, at uint) (e uint32, ok
 	}
 }
 
-// symbol reads a literal, a length with its distance, or the end of the block. It says no where that
-// has not come whole, and then has taken nothing, or where it is none.
+// symbol decodes a literal, a length with its distance, or the end of the block. It returns false if the symbol is not
+// complete, without consuming input, or is invalid.
 func (d *Decoder) symbol(src *[]byte) bool {
 	e, ok := d.peek(src, d.r.lits, litRoot, 0)
 	if !ok {
@@ -328,8 +327,8 @@ func (d *Decoder) symbol(src *[]byte) bool {
 	return true
 }
 
-// quick reads symbols while there is so much input and room that nothing has to be asked for: eight
-// bytes hold the longest length and distance, and one match fits.
+// quick decodes symbols without checks while enough input and space is left: eight bytes hold the longest length and
+// distance, and one match fits.
 func (d *Decoder) quick(src *[]byte) {
 	r, in := d.r, *src
 	bits, nbits, w := d.bits, d.nbits, r.w
@@ -375,6 +374,6 @@ loop:
 			w += copy(out[w:end], out[end-length-dist:w])
 		}
 	}
-	// Above nbits stand bits that will be read again.
+	// Clear the bits above nbits, because their bytes will be read again.
 	d.bits, d.nbits, r.w, *src = bits&(1<<nbits-1), nbits, w, in
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// all decodes packed in pieces of the lengths that cut gives, resting now and then.
+// all decodes packed in pieces of lengths from cut, and optionally calls Rest between pieces.
 func all(packed []byte, cut func() int, rest bool) ([]byte, error) {
 	var d Decoder
 	defer d.Close()
@@ -81,7 +81,7 @@ func pack(t testing.TB, text []byte, level int, flushAt int) []byte {
 	return b.Bytes()
 }
 
-// TestDecode: every kind of block, every chunking.
+// TestDecode covers every kind of block with every division into pieces.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +102,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestFarthest: matches from a whole window back, also across pauses and when the room has been slid.
+// TestFarthest covers matches at the maximum distance, also after pauses and after the buffer was shifted.
 func TestFarthest(t *testing.T) {
 	t.Parallel()
 	var w bitWriter
@@ -116,7 +116,7 @@ func TestFarthest(t *testing.T) {
 		w.bits(uint(b), 8)
 	}
 	want := bytes.Clone(past)
-	for range 1000 { // blocks of one match: 258 bytes from 32768 back
+	for range 1000 { // blocks with one match: 258 bytes at distance 32768
 		w.bits(0, 1).bits(1, 2).code(0xc5, 8).code(29, 5).bits(1<<13-1, 13).code(0, 7)
 		want = append(want, want[len(want)-Window:][:maxMatch]...)
 	}
@@ -127,7 +127,7 @@ func TestFarthest(t *testing.T) {
 	}
 }
 
-// bitWriter puts bits, the lowest first; code puts a Huffman code, the highest first.
+// bitWriter writes bits, the lowest first; code writes a Huffman code, the highest bit first.
 type bitWriter struct {
 	b []byte
 	n uint
@@ -151,8 +151,8 @@ func (w *bitWriter) code(v, n uint) *bitWriter {
 	return w
 }
 
-// TestAtOnce: a literal is out as soon as its last bit has come, and the empty fixed block of a partial
-// flush leaves the decoder at rest.
+// TestAtOnce checks that a literal is output when its last bit has arrived, and that the empty fixed block of a partial
+// flush leaves the decoder able to rest.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	var w bitWriter
@@ -160,8 +160,8 @@ func TestAtOnce(t *testing.T) {
 	for _, c := range "hello" {
 		w.code(0x30+uint(c), 8)
 	}
-	w.code(0, 7)                       // end
-	w.bits(0, 1).bits(1, 2).code(0, 7) // what a partial flush adds
+	w.code(0, 7)                       // end of block
+	w.bits(0, 1).bits(1, 2).code(0, 7) // the block that a partial flush adds
 	var d Decoder
 	got := ""
 	for i, b := range w.b {
@@ -179,10 +179,10 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestHostile: what is no stream is refused, and stays so.
+// TestHostile checks that invalid streams are rejected, and remain so.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	dynamic := func(codes ...uint) *bitWriter { // lengths of codes 16 17 18 0 8 …
+	dynamic := func(codes ...uint) *bitWriter { // lengths of the codes 16 17 18 0 8 …
 		w := new(bitWriter)
 		w.bits(0, 1).bits(2, 2).bits(0, 5).bits(0, 5).bits(15, 4)
 		for i := range 19 {
@@ -226,7 +226,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestEmptyBlocks: a stream of nothing gives nothing and holds nothing.
+// TestEmptyBlocks checks that empty blocks produce no output and hold no memory.
 func TestEmptyBlocks(t *testing.T) {
 	t.Parallel()
 	var d Decoder
@@ -241,8 +241,8 @@ func TestEmptyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzDecode compares with another decoder, over pieces of every length, on text that is packed and
-// then broken, and on anything.
+// FuzzDecode compares the output with another decoder, in pieces of all lengths: on compressed text that is then
+// corrupted, and on arbitrary input.
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for level := range 10 {
@@ -281,7 +281,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// noEnd says whether the other decoder may go on where this one refuses: a block without end.
+// noEnd reports whether the other decoder may continue where this one fails: a block without an end code.
 func noEnd(packed []byte) bool {
 	var d Decoder
 	for len(packed) > 0 {

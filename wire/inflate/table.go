@@ -2,13 +2,13 @@ package inflate
 
 import "math/bits"
 
-// A table is looked up by the next root bits. An entry is what they begin with, or where the table for
-// longer codes stands. From the lowest bit:
+// A table is indexed by the next root bits. An entry describes the code that these bits start with, or refers to a
+// second table for longer codes. Its fields, from the lowest bit:
 //
-//	4 bits  length of the code in all, 0 where there is no such code
-//	4 bits  how many extra bits follow, or with kindLong by how many bits the further table is looked up
+//	4 bits  total length of the code, 0 if there is no such code
+//	4 bits  number of extra bits or, with kindLong, number of index bits of the second table
 //	3 bits  kind
-//	16 bits value, from bit 16: a symbol, the base of a length or distance, or where the further table is
+//	16 bits value, from bit 16: a symbol, the base of a length or distance, or the position of the second table
 const (
 	entryLength = 15
 	entryExtra  = 4
@@ -28,8 +28,8 @@ const (
 	maxCode  = 15
 	maxMatch = 258
 
-	// The largest tables that a complete code of so many symbols can want with these roots; zlib's
-	// program enough computes them: enough 288 10 15, enough 32 8 15.
+	// The maximum table sizes for a complete code of so many symbols with these roots. They were computed with zlib's
+	// program enough: enough 288 10 15, enough 32 8 15.
 	maxLits = 1334
 	maxOffs = 402
 )
@@ -42,9 +42,9 @@ func find(table []uint32, root uint, b uint64) uint32 {
 	return e
 }
 
-// build makes the table of a canonical code (RFC 1951 section 3.2.2) in room, from the lengths of its
-// codes and what each stands for. It refuses over-subscribed sets, and incomplete ones other than none
-// at all and a single code of one bit, which section 3.2.7 allows for distances.
+// build makes the table of a canonical code (RFC 1951 section 3.2.2) in room, from the lengths of its codes and the
+// entry of each symbol. It rejects over-subscribed codes. It rejects incomplete codes except an empty one and a single
+// code of one bit, which section 3.2.7 allows for distances.
 func build(room []uint32, root uint, lens []uint8, entry func(symbol int) uint32) ([]uint32, bool) {
 	var count, at [maxCode + 1]int
 	for _, n := range lens {
@@ -67,7 +67,7 @@ func build(room []uint32, root uint, lens []uint8, entry func(symbol int) uint32
 		}
 		clear(room[:1<<root])
 	}
-	var sorted [maxSymbols]uint16 // by length, then by symbol: in order of their codes
+	var sorted [maxSymbols]uint16 // by length, then by symbol: in the order of their codes
 	for symbol, n := range lens {
 		if n > 0 {
 			sorted[at[n]] = uint16(symbol)
@@ -75,7 +75,7 @@ func build(room []uint32, root uint, lens []uint8, entry func(symbol int) uint32
 		}
 	}
 	size := 1 << root
-	prefix, further, width := ^uint(0), 0, uint(0) // of the further table that is being filled
+	prefix, further, width := ^uint(0), 0, uint(0) // state of the current second table
 	code, last := uint(0), uint(0)
 	for _, symbol := range sorted[:total] {
 		n := uint(lens[symbol])
@@ -107,7 +107,7 @@ func build(room []uint32, root uint, lens []uint8, entry func(symbol int) uint32
 	return room[:size], true
 }
 
-// fill puts e wherever the lowest n bits are code.
+// fill sets all entries whose lowest n bits are code to e.
 func fill(table []uint32, code, n uint, e uint32) {
 	for i := code; i < uint(len(table)); i += 1 << n {
 		table[i] = e
@@ -116,7 +116,7 @@ func fill(table []uint32, code, n uint, e uint32) {
 
 const maxSymbols = 288
 
-// literal is what a symbol of the first code stands for (RFC 1951 section 3.2.5).
+// literal returns the entry for a symbol of the literal/length code (RFC 1951 section 3.2.5).
 func literal(symbol int) uint32 {
 	switch {
 	case symbol < 256:
@@ -134,7 +134,7 @@ func literal(symbol int) uint32 {
 	return 0
 }
 
-// distance is what a symbol of the second code stands for.
+// distance returns the entry for a symbol of the distance code.
 func distance(symbol int) uint32 {
 	switch {
 	case symbol < 4:
@@ -146,7 +146,7 @@ func distance(symbol int) uint32 {
 	return 0
 }
 
-// plain is a symbol that stands for itself.
+// plain returns the entry for a symbol with its own value.
 func plain(symbol int) uint32 { return kindValue | uint32(symbol)<<entryValue }
 
 var fixedLits, fixedOffs = fixed()
@@ -174,18 +174,18 @@ func fixed() (lits, offs []uint32) {
 	return lits, offs
 }
 
-// lengths are the code lengths of a dynamic block, as far as they have come (RFC 1951 section 3.2.7).
+// lengths holds the code lengths of a dynamic block read so far (RFC 1951 section 3.2.7).
 type lengths struct {
-	lits, offs, codes int // how many of each there are
+	lits, offs, codes int // number of each
 	have              int
-	described         bool // the code that the lengths are written in is known
+	described         bool // the code of the lengths is known
 	of                [286 + 30]uint8
 	room              [1 << codeRoot]uint32
 }
 
 var codeOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// lengths reads code lengths, and makes the tables of them.
+// lengths reads the code lengths of a dynamic block and makes its tables.
 func (d *Decoder) lengths(src *[]byte) bool {
 	l := &d.r.dyn
 	if !l.described {
@@ -237,7 +237,7 @@ func (d *Decoder) lengths(src *[]byte) bool {
 	return d.tables()
 }
 
-// repeats are the symbols 16 to 18: the last length again, or zeros.
+// repeats describes the symbols 16 to 18, which repeat the last length or a zero.
 var repeats = [3]struct {
 	base  int
 	extra uint
@@ -247,7 +247,7 @@ func (d *Decoder) tables() bool {
 	r := d.r
 	var ok bool
 	if r.lits, ok = build(r.litRoom[:], litRoot, r.dyn.of[:r.dyn.lits], literal); !ok || r.dyn.of[256] == 0 {
-		return d.fail() // without a code for its end a block has none
+		return d.fail() // the block would never end
 	}
 	if r.offs, ok = build(r.offRoom[:], offRoot, r.dyn.of[r.dyn.lits:r.dyn.lits+r.dyn.offs], distance); !ok {
 		return d.fail()

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Folder reads the name of a Maildir++ folder: ".Sent.2024" is Sent/2024. Each name is modified UTF-7
-// (RFC 3501 section 5.1.3), or UTF-8 as some servers write it. The folder "" or "." is INBOX. ok is false
-// for names that are no folders: without the dot, with empty levels, or not decodable.
+// Folder parses the name of a Maildir++ folder: ".Sent.2024" is Sent/2024. Each level is modified UTF-7 (RFC 3501
+// section 5.1.3), or UTF-8 as some servers write it. The folder "" or "." is INBOX. ok is false for invalid names:
+// without the dot, with empty levels, or not decodable.
 func Folder(dir string) (path []string, ok bool) {
 	if dir == "" || dir == "." {
 		return []string{"INBOX"}, true
@@ -29,8 +29,8 @@ func Folder(dir string) (path []string, ok bool) {
 	return path, true
 }
 
-// FolderName is the reverse. A dot or slash inside a name cannot stand in a Maildir++ name and is written
-// in base64, which Folder reads back. INBOX alone is "".
+// FolderName is the inverse of Folder. Dots and slashes in a level are not allowed in Maildir++ names, so they are
+// written in base64, which Folder decodes. INBOX alone is "".
 func FolderName(path []string) string {
 	if len(path) == 0 || len(path) == 1 && strings.EqualFold(path[0], "INBOX") {
 		return ""
@@ -45,7 +45,7 @@ func FolderName(path []string) string {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+,"
 
-// appendName appends s in modified UTF-7; dots and slashes too are taken as letters to encode.
+// appendName appends s in modified UTF-7. It encodes dots and slashes too.
 func appendName(dst []byte, s string) []byte {
 	for len(s) > 0 {
 		if c := s[0]; direct(c) {
@@ -81,7 +81,7 @@ func appendName(dst []byte, s string) []byte {
 
 func direct(c byte) bool { return ' ' <= c && c <= '~' && c != '.' && c != '/' }
 
-// decodeName reads modified UTF-7. Eight-bit text is taken as UTF-8.
+// decodeName decodes modified UTF-7. 8-bit text must be UTF-8.
 func decodeName(s string) (string, bool) {
 	if !utf8.ValidString(s) {
 		return "", false
@@ -114,7 +114,7 @@ func decodeName(s string) (string, bool) {
 	return string(out), true
 }
 
-// decodeBase64 reads the text between "&" and "-".
+// decodeBase64 decodes the text between "&" and "-".
 func decodeBase64(code string) (string, bool) {
 	var units []uint16
 	var bits uint32

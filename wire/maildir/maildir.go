@@ -1,5 +1,5 @@
-// Package maildir knows the names in a Maildir: message files with their flags and sizes, and the folders of
-// Maildir++. It is pure: reading folders is the importer's.
+// Package maildir parses and makes the names in a Maildir: message files with their flags and sizes, and the folders of
+// Maildir++. It does not access files; the importer does.
 package maildir
 
 import (
@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Entry is what the name of a message file says.
+// Entry holds the data in the name of a message file.
 type Entry struct {
-	// Unique is the name without the information behind the colon.
+	// Unique is the name without the information after the colon.
 	Unique string
-	// Time is the second of delivery at the start of the name; zero where there is none.
+	// Time is the time of delivery at the start of the name, in whole seconds; zero if absent.
 	Time time.Time
-	// Size is the file's size if the name tells (",S=123", Dovecot and Courier); -1 otherwise. CRLFSize is
-	// the size with CRLF line ends (",W=123"); -1 otherwise.
+	// Size is the file's size from the name (",S=123", Dovecot and Courier). CRLFSize is the size with CRLF line ends
+	// (",W=123"). Both are -1 if absent.
 	Size, CRLFSize int64
-	// Flags are IMAP flags in the order \Draft \Flagged $Forwarded \Answered \Seen \Deleted, then keywords.
+	// Flags holds IMAP flags in the order \Draft \Flagged $Forwarded \Answered \Seen \Deleted, then keywords.
 	Flags []string
 }
 
-// letters of the information "2,…", in ASCII order as a Maildir wants them.
+// letters maps the letters of the information "2,…" to flags, in ASCII order as Maildir requires.
 var letters = [...]struct {
 	letter byte
 	flag   string
@@ -29,15 +29,15 @@ var letters = [...]struct {
 	{'D', `\Draft`}, {'F', `\Flagged`}, {'P', "$Forwarded"}, {'R', `\Answered`}, {'S', `\Seen`}, {'T', `\Deleted`},
 }
 
-// maxName bounds a file name.
+// maxName is the maximum length of a file name.
 const maxName = 1024
 
-// ParseName reads the name of a message file (without its folder). keywords gives the meaning of the letters
-// a to z (Dovecot's dovecot-keywords file, in its order); letters without one are left out. ok is false for
-// names that are no messages: hidden files, folders' own files, over-long names.
+// ParseName parses the name of a message file (without its folder). keywords maps the letters a to z, in order, to
+// keywords (Dovecot's file dovecot-keywords); letters without a keyword are ignored. ok is false for names that are not
+// messages: hidden files, files of the folder itself, names that are too long.
 //
-// The separator is a colon; a semicolon or exclamation mark, which stand for it on other file systems, is
-// accepted before "2,".
+// The separator is a colon. A semicolon or exclamation mark, which replace it on some file systems, is accepted before
+// "2,".
 func ParseName(name string, keywords []string) (e Entry, ok bool) {
 	if name == "" || len(name) > maxName || name[0] == '.' || strings.ContainsAny(name, "/\x00") ||
 		strings.HasPrefix(name, "dovecot") || strings.HasPrefix(name, "courierimap") || name == "maildirfolder" ||
@@ -69,7 +69,7 @@ func ParseName(name string, keywords []string) (e Entry, ok bool) {
 	return e, true
 }
 
-// infoAt is the offset of the separator before "2,"; -1 without.
+// infoAt returns the offset of the separator before "2,", or -1.
 func infoAt(name string) int {
 	for _, sep := range []string{":2,", ";2,", "!2,"} {
 		if i := strings.LastIndex(name, sep); i >= 0 {
@@ -108,8 +108,8 @@ func flags(info string, keywords []string) []string {
 	return out
 }
 
-// Name makes the name of a message file in cur: unique with the information of the flags. Flags that have no
-// letter and are not among keywords are left out; system flags compare without regard to case.
+// Name returns the name of a message file in cur: unique with the letters for the flags. Flags that have no letter and
+// are not in keywords are omitted. System flags compare without regard to case.
 func Name(unique string, flags, keywords []string) string {
 	b := append([]byte(unique), ":2,"...)
 	for _, l := range letters {

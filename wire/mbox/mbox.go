@@ -1,6 +1,6 @@
-// Package mbox reads and writes mbox files (RFC 4155, in the "rd" variant where asked): messages behind each
-// other, each under a line "From sender date". It streams: memory is bounded by the largest message that the
-// caller takes, whatever the file holds. Messages come out as CRLF lines.
+// Package mbox reads and writes mbox files (RFC 4155; optionally the mboxrd variant), in which each message follows a
+// line "From sender date". It streams: memory is limited by Options.MaxSize, whatever the size of the file. The reader
+// returns messages with CRLF lines.
 package mbox
 
 import (
@@ -13,26 +13,27 @@ import (
 	"doublet/wire/mime"
 )
 
-// Errors of Next. Both concern one message or file; after ErrTooLarge the next message can be read.
+// Errors of Next. After ErrTooLarge the next message can be read.
 var (
-	// ErrTooLarge: the message was larger than Options.MaxSize and was passed over.
+	// ErrTooLarge means that the message was larger than Options.MaxSize and was skipped.
 	ErrTooLarge = errors.New("mbox: message too large")
-	// ErrNoFromLine: the file does not start with a From_ line, and Options.Bare is not set.
+	// ErrNoFromLine means that the file does not start with a From_ line, and Options.Bare is not set.
 	ErrNoFromLine = errors.New("mbox: no From line")
 )
 
-// DefaultMaxSize is the largest message taken unless Options say otherwise.
+// DefaultMaxSize is the default of Options.MaxSize.
 const DefaultMaxSize = 50 << 20
 
-// maxFromLine bounds what is kept of a From_ line.
+// maxFromLine limits the bytes of a From_ line that are kept.
 const maxFromLine = 1000
 
-// FinalBlank says what the empty line at the end of the file is. Before a From_ line it always separates.
+// FinalBlank defines the role of the empty line at the end of the file. Before a From_ line, an empty line is always a
+// separator.
 type FinalBlank uint8
 
 const (
-	// FinalBlankAuto: the separator that RFC 4155 asks for, unless the file is one message alone: files of
-	// one message are often not made by an mbox writer, and their last line is their own.
+	// FinalBlankAuto: a separator as in RFC 4155, unless the file has only one message. Such files often don't come
+	// from an mbox writer, so their last line is part of the message.
 	FinalBlankAuto FinalBlank = iota
 	// FinalBlankKeep: part of the last message.
 	FinalBlankKeep
@@ -40,33 +41,33 @@ const (
 	FinalBlankStrip
 )
 
-// Options say how to read. The zero value is what an import of unknown files wants, but for Bare.
+// Options configures a Reader. The zero value suits the import of files of unknown origin, except that Bare is not set.
 type Options struct {
-	// MaxSize is the largest message in bytes, as CRLF lines; 0 means DefaultMaxSize.
+	// MaxSize is the maximum size of a message in bytes, with CRLF lines; 0 means DefaultMaxSize.
 	MaxSize int
-	// Unquote takes one ">" from lines that match ">+From " (mboxrd). Without it the bytes stay as they are.
+	// Unquote removes one ">" from lines that match ">+From " (mboxrd). If it is not set, lines stay unchanged.
 	Unquote bool
-	// Bare takes a file without any From_ line as one message; without it that is ErrNoFromLine.
+	// Bare accepts a file without any From_ line as one message. If it is not set, Next returns ErrNoFromLine.
 	Bare       bool
 	FinalBlank FinalBlank
 }
 
 // Message is one message of the file.
 type Message struct {
-	// Raw is the message as CRLF lines, without its From_ line. It is valid until the next call of Next.
-	// A CR that is not before an LF stays.
+	// Raw is the message with CRLF lines, without its From_ line. It is valid until the next call of Next. A CR without
+	// LF is kept.
 	Raw []byte
-	// Sender and Date are those of the From_ line; empty and zero where it has none or is missing.
+	// Sender and Date come from the From_ line; empty and zero if absent.
 	Sender string
 	Date   time.Time
-	// Number counts from 1. Offset is where the message (its From_ line) starts in the file.
+	// Number counts from 1. Offset is the position of the message (its From_ line) in the file.
 	Number int
 	Offset int64
-	// Size is the length of Raw, for a message too large too.
+	// Size is the length of Raw, even if the message is too large.
 	Size int64
 }
 
-// Reader splits one file.
+// Reader splits one file into messages.
 type Reader struct {
 	r      *bufio.Reader
 	opt    Options
@@ -74,13 +75,13 @@ type Reader struct {
 	number int
 	offset int64 // of the next unread byte
 
-	from   []byte // the From_ line of the next message
+	from   []byte // From_ line of the next message
 	fromAt int64
 	opened bool
 	ended  bool
 }
 
-// NewReader reads from r, with a buffer of its own.
+// NewReader returns a Reader of r with its own buffer.
 func NewReader(r io.Reader, opt Options) *Reader {
 	if opt.MaxSize <= 0 {
 		opt.MaxSize = DefaultMaxSize
@@ -88,8 +89,8 @@ func NewReader(r io.Reader, opt Options) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 64<<10), opt: opt}
 }
 
-// Next gives the next message, or io.EOF behind the last. With ErrTooLarge the Message has everything but Raw.
-// An error of the underlying reader is returned as it is; what had been read of that message is lost.
+// Next returns the next message, or io.EOF after the last. With ErrTooLarge, the Message has all fields but Raw. Errors
+// of the underlying reader are returned unchanged; the data of the current message is lost.
 func (r *Reader) Next() (Message, error) {
 	if !r.opened {
 		if err := r.open(); err != nil {
@@ -110,7 +111,7 @@ func (r *Reader) Next() (Message, error) {
 	return m, nil
 }
 
-// open passes over empty lines and reads the first From_ line.
+// open skips empty lines and reads the first From_ line.
 func (r *Reader) open() error {
 	for {
 		b, err := r.r.Peek(5)
@@ -148,7 +149,8 @@ func (r *Reader) open() error {
 	}
 }
 
-// line reads a line or, of a longer one, a piece. whole says that it ends with LF or the file ended.
+// line reads a line, or a piece of a longer one. whole reports whether the piece ends with LF or at the end of the
+// file.
 func (r *Reader) line() (piece []byte, whole bool, err error) {
 	piece, err = r.r.ReadSlice('\n')
 	r.offset += int64(len(piece))
@@ -161,7 +163,7 @@ func (r *Reader) line() (piece []byte, whole bool, err error) {
 	return piece, true, err
 }
 
-// restOfLine passes over what is left of a line of which piece was the start.
+// restOfLine skips the rest of a line that starts with piece.
 func (r *Reader) restOfLine(piece []byte) error {
 	for len(piece) > 0 && piece[len(piece)-1] != '\n' {
 		next, whole, err := r.line()
@@ -184,8 +186,8 @@ func (r *Reader) keepFrom(line []byte) {
 // body reads lines up to the next From_ line into buf.
 func (r *Reader) body(m *Message) error {
 	r.buf = r.buf[:0]
-	var last byte // of what was added, kept or not
-	// blank: the line before is empty; start: at the start of a line.
+	var last byte // last byte added, even if it was not kept
+	// blank: the previous line is empty; start: at the start of a line.
 	blank, start := false, true
 	add := func(b []byte) {
 		if len(b) > 0 {
@@ -230,26 +232,26 @@ func (r *Reader) body(m *Message) error {
 	}
 }
 
-// finalBlank decides whether the empty line at the end of the file is a separator.
+// finalBlank reports whether the empty line at the end of the file is a separator.
 func (r *Reader) finalBlank(number int) bool {
 	return r.opt.FinalBlank == FinalBlankStrip || r.opt.FinalBlank == FinalBlankAuto && number > 1
 }
 
-// finish takes the separating empty line off.
+// finish removes the separating empty line.
 func (r *Reader) finish(m *Message, separated, blank bool) error {
 	if separated && blank && m.Size >= 2 {
 		m.Size -= 2
 		r.buf = r.buf[:min(int64(len(r.buf)), m.Size)]
 	}
 	if m.Size > int64(r.opt.MaxSize) || int64(len(r.buf)) != m.Size {
-		r.buf = nil // do not keep a large buffer for the sake of one message
+		r.buf = nil // do not keep a large buffer for one message
 		return ErrTooLarge
 	}
 	return nil
 }
 
-// isFrom tells whether a line behind an empty one starts a message: "From " with a date of the asctime kind
-// in it. A sentence that starts with "From" has none.
+// isFrom reports whether a line after an empty line starts a message: "From " with a date in asctime format. A sentence
+// that starts with "From" has no date.
 func isFrom(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("From ")) {
 		return false
@@ -258,13 +260,13 @@ func isFrom(line []byte) bool {
 	return !date.IsZero()
 }
 
-// quotedFrom tells whether a line matches ">+From ".
+// quotedFrom reports whether a line matches ">+From ".
 func quotedFrom(line []byte) bool {
 	rest := bytes.TrimLeft(line, ">")
 	return len(rest) < len(line) && bytes.HasPrefix(rest, []byte("From "))
 }
 
-// parseFrom reads "From sender date". The sender may be quoted or missing; a date that cannot be read is zero.
+// parseFrom parses "From sender date". The sender may be quoted or missing. An invalid date is zero.
 func parseFrom(line []byte) (sender string, date time.Time) {
 	rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("From "))
 	if !ok {

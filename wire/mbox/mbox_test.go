@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// readAll gives the messages as sender|text, LF for CRLF, or the error.
+// readAll returns the messages as sender|text, with LF for CRLF, or the errors.
 func readAll(in io.Reader, opt Options) (out []string) {
 	r := NewReader(in, opt)
 	for {
@@ -147,7 +147,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// iotestWriter fails.
+// iotestWriter returns an error for every write.
 type iotestWriter struct{}
 
 func (iotestWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
@@ -188,7 +188,7 @@ func FuzzMbox(f *testing.F) {
 				messages = append(messages, string(m.Raw))
 			}
 		}
-		// What was read can be written and read again.
+		// Messages that were read can be written and read again.
 		again := readAll(bytes.NewReader(write(t, messages...)), Options{Unquote: true, FinalBlank: FinalBlankStrip})
 		if len(again) != len(messages) {
 			t.Fatalf("%d messages, then %d", len(messages), len(again))

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Writer writes an mbox file in the mboxrd form: LF lines, a From_ line before and an empty line behind each
-// message, one ">" more before each line that matches ">*From ". A Reader with Unquote and FinalBlankStrip
-// gives the messages back, but for this: a message that does not end with a line break gets one.
+// Writer writes an mbox file in mboxrd format: LF lines, a From_ line before and an empty line after each message, and
+// an additional ">" before each line that matches ">*From ". A Reader with Unquote and FinalBlankStrip returns the same
+// messages, except that a missing final line break is added.
 type Writer struct{ w *bufio.Writer }
 
-// NewWriter writes to w. Flush must be called at the end.
+// NewWriter returns a Writer to w. Call Flush at the end.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 64<<10)} }
 
-// Write appends one message of CRLF lines. An empty sender becomes MAILER-DAEMON, as RFC 4155 readers expect of
-// the null sender; blanks in it become dashes. date is written in UTC.
+// Write appends one message with CRLF lines. An empty sender becomes MAILER-DAEMON, which RFC 4155 readers expect for
+// the null sender. Blanks in the sender become dashes. date is written in UTC.
 func (w *Writer) Write(sender string, date time.Time, raw []byte) error {
 	if sender == "" {
 		sender = "MAILER-DAEMON"
@@ -36,7 +36,8 @@ func (w *Writer) Write(sender string, date time.Time, raw []byte) error {
 		line := raw
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			line, raw = raw[:i], raw[i+1:]
-			// A line that ends with a stray CR keeps its CRLF, else that CR would be read as part of it.
+			// A line that ends with a stray CR keeps its CRLF; otherwise a reader would take that CR for part of the
+			// line end.
 			if !bytes.HasSuffix(line, []byte("\r\r")) {
 				line = bytes.TrimSuffix(line, []byte{'\r'})
 			}
@@ -44,7 +45,7 @@ func (w *Writer) Write(sender string, date time.Time, raw []byte) error {
 			raw = nil
 		}
 		if bytes.HasPrefix(bytes.TrimLeft(line, ">"), []byte("From ")) {
-			w.w.WriteByte('>') // bufio keeps the error for the next call
+			w.w.WriteByte('>') // bufio returns the error in the next call
 		}
 		w.w.Write(line)
 		w.w.WriteByte('\n')
@@ -55,7 +56,7 @@ func (w *Writer) Write(sender string, date time.Time, raw []byte) error {
 	return nil
 }
 
-// Flush writes out what is buffered.
+// Flush writes buffered data.
 func (w *Writer) Flush() error {
 	if err := w.w.Flush(); err != nil {
 		return fmt.Errorf("write mbox: %w", err)

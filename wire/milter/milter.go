@@ -1,6 +1,6 @@
-// Package milter is the grammar of the milter protocol, version 6, in which mail servers ask filters:
-// packets of a length, a letter and data. Nobody published it as a standard; it is what Sendmail's
-// libmilter speaks, and every filter with it.
+// Package milter implements the packet format of the milter protocol, version 6, with which mail servers query filters.
+// A packet is a length, a letter and data. The protocol has no published standard; its definition is Sendmail's
+// libmilter, which filters use.
 package milter
 
 import (
@@ -9,24 +9,24 @@ import (
 	"fmt"
 )
 
-// Version is the protocol's.
+// Version is the protocol version.
 const Version = 6
 
-// MaxPacket is the largest packet that is read: a chunk of a body and what stands around it.
+// MaxPacket is the maximum size of a packet that is read: a chunk of a body with its overhead.
 const MaxPacket = 1<<20 + 1024
 
-// MaxChunk is how much of a body one packet carries, as every filter takes it.
+// MaxChunk is the maximum size of a body chunk in one packet that every filter accepts.
 const MaxChunk = 65535
 
-// ErrMalformed is what no filter says.
+// ErrMalformed means that a packet is not valid.
 var ErrMalformed = errors.New("milter: malformed packet")
 
-// Code is a packet's letter.
+// Code is the letter of a packet.
 type Code byte
 
-// What a server says.
+// Codes of packets from a server.
 const (
-	Negotiate Code = 'O' // both sides
+	Negotiate Code = 'O' // from both sides
 	Macros    Code = 'D'
 	Connect   Code = 'C'
 	Helo      Code = 'H'
@@ -42,7 +42,7 @@ const (
 	Unknown   Code = 'U'
 )
 
-// What a filter says.
+// Codes of packets from a filter.
 const (
 	Continue     Code = 'c'
 	Accept       Code = 'a'
@@ -65,7 +65,7 @@ const (
 	Quarantine   Code = 'q'
 )
 
-// Actions are what a filter may do to a message.
+// Actions is a set of changes that a filter may make to a message.
 type Actions uint32
 
 // The actions.
@@ -81,10 +81,10 @@ const (
 	MaySetMacros
 )
 
-// Steps are what a filter does not want to see, and what it does not answer.
+// Steps is a set of steps that a filter doesn't want to see, or doesn't answer.
 type Steps uint32
 
-// The steps.
+// The steps, and options in the same field.
 const (
 	NoConnect Steps = 1 << iota
 	NoHelo
@@ -97,7 +97,7 @@ const (
 	NoUnknown
 	NoData
 	MaySkip
-	RejectedRcpt // show recipients that were refused, too
+	RejectedRcpt // also send rejected recipients
 	NoReplyConnect
 	NoReplyHelo
 	NoReplyMail
@@ -106,17 +106,17 @@ const (
 	NoReplyUnknown
 	NoReplyEndHeader
 	NoReplyBody
-	LeadingSpace // header values keep the blank behind the colon
+	LeadingSpace // header values keep the blank after the colon
 )
 
-// Options is a negotiation: what the server offers, and what of it the filter takes.
+// Options is one side of a negotiation: the server's offer, or the filter's choice from it.
 type Options struct {
 	Version uint32
 	Actions Actions
 	Steps   Steps
 }
 
-// Append adds a packet.
+// Append appends a packet.
 func Append(dst []byte, c Code, data ...[]byte) []byte {
 	n := 1
 	for _, d := range data {
@@ -129,8 +129,7 @@ func Append(dst []byte, c Code, data ...[]byte) []byte {
 	return dst
 }
 
-// AppendStrings adds a packet whose data are strings, each with its NUL. A NUL inside is left out,
-// as it would end the string.
+// AppendStrings appends a packet with NUL-terminated strings. A NUL inside a string would end it and is omitted.
 func AppendStrings(dst []byte, c Code, list ...string) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(c))
@@ -150,7 +149,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, 0)
 }
 
-// AppendOptions adds a negotiation.
+// AppendOptions appends a negotiation packet.
 func AppendOptions(dst []byte, o Options) []byte {
 	dst = append(dst, 0, 0, 0, 13, byte(Negotiate))
 	dst = binary.BigEndian.AppendUint32(dst, o.Version)
@@ -158,8 +157,7 @@ func AppendOptions(dst []byte, o Options) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(o.Steps))
 }
 
-// ParseOptions reads a negotiation's data. What may follow, the macros that a filter asks for, is
-// passed over.
+// ParseOptions parses the data of a negotiation. It ignores the filter's list of requested macros that may follow.
 func ParseOptions(data []byte) (Options, error) {
 	if len(data) < 12 {
 		return Options{}, fmt.Errorf("%w: negotiation of %d bytes", ErrMalformed, len(data))
@@ -169,7 +167,7 @@ func ParseOptions(data []byte) (Options, error) {
 	}, nil
 }
 
-// Family is a kind of address in Connect.
+// Family is an address family in Connect.
 type Family byte
 
 // The families.
@@ -180,7 +178,7 @@ const (
 	FamilyIPv6    Family = '6'
 )
 
-// AppendConnect adds a Connect: the client's name, and where it comes from.
+// AppendConnect appends a Connect packet with the client's name and address.
 func AppendConnect(dst []byte, host string, f Family, port uint16, address string) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(Connect))
@@ -193,8 +191,8 @@ func AppendConnect(dst []byte, host string, f Family, port uint16, address strin
 	return dst
 }
 
-// AppendMacros adds the macros for a command: names and values in turn. Names of more than a letter
-// have braces.
+// AppendMacros appends the macros for a command. pairs alternates names and values. Names with more than one letter
+// must have braces.
 func AppendMacros(dst []byte, c Code, pairs ...string) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(Macros), byte(c))
@@ -205,7 +203,7 @@ func AppendMacros(dst []byte, c Code, pairs ...string) []byte {
 	return dst
 }
 
-// Next takes a packet from the front of b: n is its length, 0 while it is not whole.
+// Next parses the packet at the start of b. n is its length, 0 if it is not complete.
 func Next(b []byte) (c Code, data []byte, n int, err error) {
 	if len(b) < 5 {
 		return 0, nil, 0, sizeError(b)
@@ -230,7 +228,7 @@ func sizeError(b []byte) error {
 	return nil
 }
 
-// Strings parts data into its strings. The last one may lack its NUL.
+// Strings splits data into its strings. The NUL after the last string is optional.
 func Strings(data []byte) []string {
 	var out []string
 	for len(data) > 0 {
@@ -244,8 +242,8 @@ func Strings(data []byte) []string {
 	return out
 }
 
-// Answer is what a filter said. Index, Name and Value are of headers; Value alone is an address, a
-// reply's text or a reason; Body is a piece of a new body, in the packet's memory.
+// Answer is a packet from a filter. Index, Name and Value belong to headers. Value alone is an address, the text of a
+// reply or a reason. Body is a piece of a new body; it shares the packet's memory.
 type Answer struct {
 	Code        Code
 	Index       uint32
@@ -253,7 +251,7 @@ type Answer struct {
 	Body        []byte
 }
 
-// ParseAnswer reads what a filter said after the negotiation.
+// ParseAnswer parses a filter's packet after the negotiation.
 func ParseAnswer(c Code, data []byte) (Answer, error) {
 	a := Answer{Code: c}
 	switch c {
@@ -288,7 +286,7 @@ func ParseAnswer(c Code, data []byte) (Answer, error) {
 	return a, fmt.Errorf("%w: code %q", ErrMalformed, byte(c))
 }
 
-// Append prints an answer as a filter says it.
+// Append appends the answer as a packet.
 func (a Answer) Append(dst []byte) []byte {
 	switch a.Code {
 	case ReplaceBody:

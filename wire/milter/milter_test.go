@@ -73,7 +73,7 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatal("short negotiation")
 			}
 			if a, err := ParseAnswer(c, data); err == nil {
-				// What was read prints as something that reads the same.
+				// A parsed answer, encoded and parsed again, is the same.
 				c2, data2, _, err := Next(a.Append(nil))
 				if err != nil {
 					t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package pop3 is the grammar of POP3: commands, replies, and messages as they travel. It is pure, and
-// server and client share it.
+// Package pop3 implements the grammar of POP3 for servers and clients: commands, replies, and the wire format of
+// messages. It does no I/O of its own.
 //
 // Implements: RFC 1939 Post Office Protocol, version 3
 package pop3
@@ -13,43 +13,43 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of lines, with their line end.
+// Limits of lines in bytes, including the line end.
 const (
-	// MaxCommand is the longest command that is read; RFC 2449 section 4 asks for 255.
+	// MaxCommand is the maximum length of a command line; RFC 2449 section 4 requires 255.
 	MaxCommand = 1024
-	// MaxAuth is the longest line of an AUTH exchange, the command with an initial response too: a
-	// token of OAUTHBEARER has some kilobytes.
+	// MaxAuth is the maximum length of a line of an AUTH exchange, including a command with an initial response.
+	// OAUTHBEARER tokens have several kilobytes.
 	MaxAuth = 12 << 10
 )
 
-// ErrSyntax says that a line is no command. Its text is for the client.
+// ErrSyntax means that a line is not a valid command. Its text may be sent to the client.
 var ErrSyntax = errors.New("pop3: bad command")
 
-// Command is one command.
+// Command is a parsed command.
 type Command struct {
 	// Name is in upper case.
 	Name string
-	// Text is the argument of USER and PASS, the language of LANG, the mechanism of AUTH in upper case.
+	// Text is the argument of USER and PASS, the language of LANG, or the mechanism of AUTH in upper case.
 	Text string
-	// Number is the message of LIST, RETR, DELE, TOP and UIDL; 0 where LIST and UIDL have none.
+	// Number is the message number of LIST, RETR, DELE, TOP and UIDL; 0 if absent, which LIST and UIDL allow.
 	Number uint32
-	// Lines is how many lines of the body TOP wants.
+	// Lines is the number of body lines for TOP.
 	Lines uint32
-	// Initial is the initial response of AUTH (RFC 5034): nil without one, empty for "=".
+	// Initial is the initial response of AUTH (RFC 5034): nil if absent, empty for "=".
 	Initial []byte
 }
 
-// arguments says how a command is continued.
+// arguments is the kind of a command's arguments.
 type arguments uint8
 
 const (
 	none     arguments = iota
-	rest               // the rest of the line, blanks too
-	word               // one word, or none
-	number             // a message
-	optional           // a message, or none
-	top                // a message and a number of lines
-	auth               // a mechanism and perhaps an initial response
+	rest               // the rest of the line, including blanks
+	word               // an optional word
+	number             // a message number
+	optional           // an optional message number
+	top                // a message number and a number of lines
+	auth               // a mechanism and an optional initial response
 )
 
 var commands = map[string]arguments{
@@ -57,7 +57,7 @@ var commands = map[string]arguments{
 	"RETR": number, "RSET": none, "STAT": none, "STLS": none, "TOP": top, "UIDL": optional, "USER": rest, "UTF8": none,
 }
 
-// Names are the commands that the grammar knows.
+// Names returns the names of all known commands.
 func Names() []string {
 	out := make([]string, 0, len(commands))
 	for name := range commands {
@@ -66,8 +66,8 @@ func Names() []string {
 	return out
 }
 
-// Parse reads a command; line is without its line end. An error wraps ErrSyntax and says what is wrong;
-// where the name is a command's, it is set.
+// Parse parses a command; line is without its line end. An error wraps ErrSyntax and describes the cause. After an
+// error, Name is set if the command is known.
 func Parse(line []byte) (Command, error) {
 	head, tail, more := strings.Cut(string(line), " ")
 	c := Command{Name: strings.ToUpper(head)}
@@ -115,7 +115,8 @@ func Parse(line []byte) (Command, error) {
 	return c, err
 }
 
-// parseNumber reads a decimal of at least min; one too great for any message is cut to the greatest.
+// parseNumber parses a decimal number of at least min. A number that is too large becomes the maximum, which matches no
+// message.
 func parseNumber(s string, min uint64) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if errors.Is(err, strconv.ErrRange) {
@@ -127,7 +128,7 @@ func parseNumber(s string, min uint64) (uint32, error) {
 	return uint32(n), nil
 }
 
-// auth reads `AUTH mechanism [initial-response]`.
+// auth parses `AUTH mechanism [initial-response]`.
 //
 // Implements: RFC 5034 SASL authentication
 func (c *Command) auth(tail string) error {
@@ -151,7 +152,7 @@ func (c *Command) auth(tail string) error {
 	return nil
 }
 
-// Append prints a command with its line end. What cannot stand in a line must not be in its texts.
+// Append appends the command with its line end. Its texts must not contain line breaks.
 func (c *Command) Append(dst []byte) []byte {
 	dst = append(dst, c.Name...)
 	switch commands[c.Name] {

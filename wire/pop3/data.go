@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// A message travels as lines that end with CRLF: an LF without CR, which an IMAP client may have
-// stored, gets its CR, the last line its end, and NUL travels as 0x80, as in IMAP. Extra and Stuffer
-// agree on that, so that the sizes that LIST tells are those of what RETR sends, dot-stuffing aside.
+// A message is sent as lines that end with CRLF. A bare LF, which an IMAP client may have stored, becomes CRLF, the
+// last line gets a line end, and NUL is sent as 0x80, as in IMAP. Extra and Stuffer agree on these rules, so the sizes
+// in LIST match the data of RETR, except for dot-stuffing.
 
-// Extra is how many octets more than raw has travel.
+// Extra returns the number of bytes by which the sent message is longer than raw.
 func Extra(raw []byte) int {
 	n := 0
 	for i := 0; ; {
@@ -34,14 +34,14 @@ func Extra(raw []byte) int {
 	return n + 2
 }
 
-// Stuffer prints a message, piece by piece, as it travels. The zero value begins one.
+// Stuffer converts a message to its wire format, piece by piece. The zero value is ready for a message.
 type Stuffer struct {
 	inLine bool // the last byte was not the end of a line
 	cr     bool // the last byte was CR
 	dots   int
 }
 
-// Dots is how many dots the last Append has put before others.
+// Dots returns the number of dots that the last Append inserted.
 func (s *Stuffer) Dots() int { return s.dots }
 
 // Append appends a piece.
@@ -82,7 +82,7 @@ func (s *Stuffer) Append(dst, p []byte) []byte {
 	}
 }
 
-// AppendEnd ends the message.
+// AppendEnd appends the end of the message and resets the Stuffer.
 func (s *Stuffer) AppendEnd(dst []byte) []byte {
 	if s.inLine {
 		if !s.cr {
@@ -94,17 +94,18 @@ func (s *Stuffer) AppendEnd(dst []byte) []byte {
 	return append(dst, ".\r\n"...)
 }
 
-// Top finds how much of a message TOP shows: its header, the empty line, and the first lines of its body.
+// Top finds the part of a message that TOP sends: the header, the empty line, and the first lines of the body.
 type Top struct {
-	// Lines of the body that are still to be shown.
+	// Lines is the number of body lines that are still to be sent.
 	Lines uint32
 
 	body  bool
-	blank bool // nothing but CR stands in the line so far
+	blank bool // the current line has nothing but CR so far
 	begun bool
 }
 
-// Take is how many octets of the next piece belong to it; done says that the rest of the message does not.
+// Take returns the number of bytes of the next piece that belong to the part. done reports that the rest of the message
+// does not belong to it.
 //
 // Implements: RFC 1939 §7 TOP
 func (t *Top) Take(p []byte) (n int, done bool) {
@@ -134,25 +135,24 @@ func (t *Top) Take(p []byte) (n int, done bool) {
 	return n, t.body && t.Lines == 0
 }
 
-// ErrTooLong says that a multi-line answer has a line or a length over the reader's bounds.
+// ErrTooLong means that a multi-line response exceeds the reader's limits.
 var ErrTooLong = errors.New("pop3: answer too long")
 
-// DataReader reads a multi-line answer up to its end, which it takes with it, and takes the dots away
-// that were put before others.
+// DataReader reads a multi-line response up to and including its end, and removes dot-stuffing.
 type DataReader struct {
 	r    *bufio.Reader
 	left int64
 	line []byte
-	mid  bool // within a line longer than the buffer
+	mid  bool // inside a line longer than the buffer
 	done bool
 }
 
-// NewDataReader reads from r at most limit octets.
+// NewDataReader returns a reader of at most limit bytes from r.
 func NewDataReader(r *bufio.Reader, limit int64) *DataReader {
 	return &DataReader{r: r, left: limit}
 }
 
-// Read gives what travels without its stuffing, and io.EOF after the end.
+// Read returns data without dot-stuffing, and io.EOF after the end.
 func (d *DataReader) Read(p []byte) (int, error) {
 	for len(d.line) == 0 {
 		if d.done {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Response codes. A client branches on them and not on texts.
+// Response codes. Clients use them rather than the texts.
 //
 // Implements: RFC 2449 §8 Response codes
 // Implements: RFC 3206 SYS and AUTH response codes
@@ -19,7 +19,7 @@ const (
 	CodeUTF8       = "UTF8"
 )
 
-// AppendOK prints +OK and a text.
+// AppendOK appends +OK and a text.
 func AppendOK(dst []byte, text string) []byte {
 	dst = append(dst, "+OK"...)
 	if text != "" {
@@ -28,7 +28,7 @@ func AppendOK(dst []byte, text string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendErr prints -ERR, a response code where there is one, and a text.
+// AppendErr appends -ERR, a response code unless it is "", and a text.
 func AppendErr(dst []byte, code, text string) []byte {
 	dst = append(dst, "-ERR "...)
 	if code != "" {
@@ -37,16 +37,16 @@ func AppendErr(dst []byte, code, text string) []byte {
 	return append(append(dst, text...), "\r\n"...)
 }
 
-// Reply is the first line of an answer.
+// Reply is the first line of a response.
 type Reply struct {
 	OK bool
-	// Code is a response code in upper case, without brackets; Text what follows it.
+	// Code is the response code in upper case, without brackets. Text is the text after it.
 	Code, Text string
-	// Challenge is set for a line that begins with "+ ", within an AUTH exchange: Text is the challenge.
+	// Challenge is set for a line that starts with "+ ", in an AUTH exchange. Text is the challenge.
 	Challenge bool
 }
 
-// ParseReply reads the first line of an answer, without its line end.
+// ParseReply parses the first line of a response, without its line end.
 func ParseReply(line []byte) (Reply, error) {
 	s := string(line)
 	var r Reply

@@ -85,7 +85,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// travel prints a message in pieces of a size.
+// travel converts a message to its wire format in pieces of a given size.
 func travel(raw []byte, piece int) []byte {
 	var s Stuffer
 	var out []byte
@@ -177,8 +177,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzTravel: what travels comes back as lines, its length is what Extra foretells, and nothing in a
-// message ends it early, whatever the pieces.
+// FuzzTravel checks that a sent message is read back as lines, that its length matches Extra, and that no content ends
+// it early, whatever the pieces.
 func FuzzTravel(f *testing.F) {
 	f.Add([]byte("a\r\n.\r\nb"), 3)
 	f.Add([]byte("\n.\n\x00\r"), 1)

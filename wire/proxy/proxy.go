@@ -1,7 +1,7 @@
-// Package proxy reads the PROXY protocol's header, in which a load balancer says whose connection it
-// passes on. It is made to be read from a socket without taking a byte of what follows.
+// Package proxy parses the header of the PROXY protocol, in which a load balancer sends the client's address. It can be
+// read from a socket without reading any byte after it.
 //
-// The format: PROXY protocol, versions 1 and 2 (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
+// The format is PROXY protocol, versions 1 and 2 (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
 package proxy
 
 import (
@@ -11,41 +11,41 @@ import (
 	"net/netip"
 )
 
-// The sizes of a header, in bytes.
+// Sizes of a header, in bytes.
 const (
-	// MinSize is that of the shortest one, of either version.
+	// MinSize is the minimum size of a header of either version.
 	MinSize = 15
-	// MaxSize bounds what Parse takes: a version 2 header with 2 KB of addresses and extensions.
+	// MaxSize is the maximum size that Parse accepts: a version 2 header with 2 KB of addresses and extensions.
 	MaxSize = 2064
 
-	maxLine  = 107 // of version 1, with its line end
-	fixed    = 16  // of version 2, before its addresses
+	maxLine  = 107 // version 1, with its line end
+	fixed    = 16  // version 2, before the addresses
 	signed   = "\r\n\r\n\x00\r\nQUIT\n"
 	lineWord = "PROXY "
 )
 
-// Header is what the proxy says.
+// Header is a parsed header.
 type Header struct {
-	// Source is the client, Destination where it connected to. Both are zero where the proxy speaks for
-	// itself (a health check), or does not know: the connection's own addresses count then.
+	// Source is the client's address, Destination the address it connected to. Both are zero if the connection is the
+	// proxy's own (a health check) or the proxy does not know them. Then use the connection's own addresses.
 	Source, Destination netip.AddrPort
-	// Local says that the proxy speaks for itself.
+	// Local is set if the connection is the proxy's own.
 	Local bool
 }
 
-// What is wrong with a header.
+// Errors of Parse.
 var (
-	// ErrNone: it begins like none.
+	// ErrNone means that the data does not start like a header.
 	ErrNone = errors.New("proxy: no PROXY protocol header")
-	// ErrMalformed: it begins like one, and is none.
+	// ErrMalformed means that the data starts like a header but is not valid.
 	ErrMalformed = errors.New("proxy: malformed PROXY protocol header")
-	// ErrTooLong: it is longer than MaxSize.
+	// ErrTooLong means that the header is longer than MaxSize.
 	ErrTooLong = errors.New("proxy: PROXY protocol header too long")
 )
 
-// Parse reads the header that b begins. If b is only part of one, need is how many bytes more belong to
-// it for certain, and h means nothing; at need 0 the header is whole and b holds no byte beyond it,
-// provided that b was never given more than was needed, beginning with MinSize.
+// Parse parses the header at the start of b. If it is incomplete, need is the number of further bytes that certainly
+// belong to it, and h is not valid. If need is 0, the header is complete. Then b has no byte after it, provided that
+// the caller started with MinSize bytes and never read more than need.
 func Parse(b []byte) (h Header, need int, err error) {
 	if len(b) < MinSize {
 		return h, MinSize - len(b), nil
@@ -59,20 +59,20 @@ func Parse(b []byte) (h Header, need int, err error) {
 	return h, 0, ErrNone
 }
 
-// parse1 reads "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".
+// parse1 parses "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".
 func parse1(b []byte) (h Header, need int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	switch {
 	case end < 0 && len(b) >= maxLine, end >= maxLine:
 		return h, 0, ErrTooLong
 	case end < 0:
-		return h, 1, nil // nothing says how many more there are
+		return h, 1, nil // the remaining length is unknown
 	case end != len(b)-1 || b[end-1] != '\r':
 		return h, 0, ErrMalformed
 	}
 	line := string(b[len(lineWord) : end-1])
 	if line == "UNKNOWN" || len(line) > 7 && line[:8] == "UNKNOWN " {
-		return h, 0, nil // the rest is to be passed over
+		return h, 0, nil // the rest of the line is ignored
 	}
 	var words [5]string
 	if !split(line, &words) || words[0] != "TCP4" && words[0] != "TCP6" {
@@ -86,7 +86,7 @@ func parse1(b []byte) (h Header, need int, err error) {
 	return Header{Source: source, Destination: destination}, 0, nil
 }
 
-// split cuts a line at its single spaces into exactly as many words.
+// split splits a line at single spaces into exactly five words.
 func split(line string, words *[5]string) bool {
 	n, from := 0, 0
 	for i := 0; i <= len(line); i++ {
@@ -123,7 +123,7 @@ func endpoint(address, port string, four bool) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), true
 }
 
-// parse2 reads the binary form: signature, version and command, family, length, addresses, extensions.
+// parse2 parses the binary format: signature, version and command, family, length, addresses, extensions.
 func parse2(b []byte) (h Header, need int, err error) {
 	if len(b) < fixed {
 		return h, fixed - len(b), nil
@@ -158,7 +158,7 @@ func parse2(b []byte) (h Header, need int, err error) {
 		}
 		h.Source = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rest)).Unmap(), binary.BigEndian.Uint16(rest[32:]))
 		h.Destination = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rest[16:])).Unmap(), binary.BigEndian.Uint16(rest[34:]))
-	case 0x00, 0x31: // unspecified, Unix socket: nothing that counts as an address here
+	case 0x00, 0x31: // unspecified, Unix socket: no IP addresses
 	default:
 		return h, 0, ErrMalformed
 	}

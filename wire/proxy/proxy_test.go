@@ -20,7 +20,7 @@ const (
 	six  = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x50\x01\xbb"
 )
 
-// feed gives Parse a stream as a socket would: never more than it asks for.
+// feed passes a stream to Parse like a socket: never more than need bytes at a time.
 func feed(t *testing.T, stream string) (h Header, used int, err error) {
 	t.Helper()
 	need := MinSize
@@ -100,8 +100,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzParse: what Parse takes, the other library takes in the same sense; no input makes it ask without
-// end.
+// FuzzParse checks that the other library parses the same addresses from every header that Parse accepts, and that no
+// input makes Parse ask for bytes without end.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n", "PROXY UNKNOWN\r\n", v2(1, 0x11, four), v2(1, 0x21, six), v2(0, 0, ""), "EHLO there.example\r\n"} {
 		f.Add([]byte(s))
@@ -114,7 +114,7 @@ func FuzzParse(f *testing.F) {
 		other, err := proxyproto.Read(bufio.NewReader(bytes.NewReader(stream[:used])))
 		if err != nil {
 			if used > fixed && bytes.HasPrefix(stream, []byte(signed)) {
-				return // it looks into extensions, which nobody here reads
+				return // the other library also checks extensions
 			}
 			t.Fatalf("%q: taken here, there %v", stream[:used], err)
 		}

@@ -1,6 +1,6 @@
-// Package safehtml makes of HTML that a stranger wrote markup that can stand in a page of ours: text, the elements that
-// structure it, links and pictures, and nothing that runs, loads, is styled, or sends. What it writes is built anew of a
-// list of what is known; nothing of the source is copied but text and checked values, escaped.
+// Package safehtml converts untrusted HTML to markup that is safe within our own pages: text, structural elements,
+// links and pictures, but no scripts, styles, forms, or loaded resources. It builds the output from a list of known
+// elements. Only text and validated values come from the source, and they are escaped.
 package safehtml
 
 import (
@@ -12,25 +12,28 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Options say what becomes of addresses, and how the markup is cut.
+// Options defines the treatment of addresses, and the size of the output.
 type Options struct {
-	// Link gives the address that a link leads to, "" for none; it gets http, https, mailto and tel alone. nil: as it is.
+	// Link returns the target of a link, "" to remove the link. It is called only for http, https, mailto and tel. nil
+	// keeps the address.
 	Link func(href string) string
-	// Picture gives the address of a picture, "" for none; it gets http, https and cid alone. nil: no pictures.
+	// Picture returns the address of a picture, "" to remove it. It is called only for http, https and cid. nil removes
+	// all pictures.
 	Picture func(src string) string
-	// Piece is about how many bytes a piece has at most (0: one piece; else at least 1 KB); at most Pieces are made (0: no
-	// bound).
+	// Piece is the approximate maximum size of a piece in bytes (0: one piece; minimum 1 KB). Pieces is the maximum
+	// number of pieces (0: no limit).
 	Piece, Pieces int
 }
 
-// Bounds: of elements in each other, of an address, and of readings of what follows something that has no end.
+// Limits: the nesting depth of elements, the length of an address, and the number of times that parsing restarts after
+// an unterminated construct.
 const (
 	maxDepth   = 60
 	maxAddress = 8 << 10
 	maxAgain   = 20
 )
 
-// elements says what an element is written as. Headings go below those of the page around them.
+// elements maps source elements to output elements. Headings become lower than those of the surrounding page.
 var elements = map[atom.Atom]string{
 	atom.P: "p", atom.Div: "div", atom.Center: "div", atom.Section: "div", atom.Article: "div", atom.Header: "div", atom.Footer: "div", atom.Main: "div", atom.Address: "div",
 	atom.H1: "h3", atom.H2: "h4", atom.H3: "h5", atom.H4: "h5", atom.H5: "h6", atom.H6: "h6",
@@ -43,23 +46,23 @@ var elements = map[atom.Atom]string{
 
 var void = map[string]bool{"br": true, "hr": true, "img": true}
 
-// hidden elements go with what is in them.
+// hidden elements are removed with their content.
 var hidden = map[atom.Atom]bool{
 	atom.Script: true, atom.Style: true, atom.Title: true, atom.Template: true, atom.Iframe: true, atom.Noscript: true, atom.Noembed: true, atom.Noframes: true,
 	atom.Svg: true, atom.Math: true, atom.Select: true, atom.Textarea: true, atom.Xmp: true, atom.Plaintext: true, atom.Datalist: true,
 }
 
-// cleaner writes the markup.
+// cleaner generates the output.
 type cleaner struct {
 	o      Options
 	b      strings.Builder
 	pieces []string
-	open   []string // elements that are open, from the outermost
+	open   []string // names of the open elements, outermost first
 	skip   atom.Atom
-	depth  int                // of elements of the name skip in each other
-	from   int                // where in the source the content of skip begins
-	again  int                // readings that began anew
-	shown  map[atom.Atom]bool // hidden elements that are passed over: one of them had no end
+	depth  int                // nesting depth of elements named skip
+	from   int                // start of the content of skip in the source
+	again  int                // number of restarts
+	shown  map[atom.Atom]bool // hidden elements whose content is shown, because one of them was unterminated
 	full   bool
 }
 
@@ -71,9 +74,9 @@ func newCleaner(o *Options) *cleaner {
 	return c
 }
 
-// Clean makes the markup, in pieces that each can stand alone: an element that goes over the end of one is closed there and
-// opened again in the next. There is always one piece. What has no end (an element that is hidden with its content, a comment,
-// a tag) hides nothing: what follows its beginning is shown, since a reader must see all that a search finds and a filter read.
+// Clean converts src. Each piece of the result is valid on its own: an element that crosses the end of a piece is
+// closed and reopened in the next. There is always at least one piece. An unterminated hidden element, comment or tag
+// hides nothing. The text after its start is shown, so that a reader sees all text that searches and filters see.
 func Clean(src string, o *Options) []string {
 	c := newCleaner(o)
 	for src != "" && !c.full {
@@ -83,7 +86,7 @@ func Clean(src string, o *Options) []string {
 	return c.pieces
 }
 
-// read writes the source, and returns the part of it that is to be read anew.
+// read converts src. It returns the part of src at which parsing must restart, or "".
 func (c *cleaner) read(src string) string {
 	z := html.NewTokenizer(strings.NewReader(src))
 	for at := 0; !c.full; at += len(z.Raw()) {
@@ -110,7 +113,7 @@ func (c *cleaner) read(src string) string {
 	return ""
 }
 
-// Ended reports that a comment has an end, in the ways of HTML section 13.2.5.
+// Ended reports whether a comment is terminated, in any of the ways of HTML section 13.2.5.
 func Ended(comment string) bool {
 	if body, ok := strings.CutPrefix(comment, "<!--"); ok {
 		return strings.HasSuffix(body, "-->") || strings.HasSuffix(body, "--!>") || body == ">" || body == "->"
@@ -118,8 +121,8 @@ func Ended(comment string) bool {
 	return strings.HasSuffix(comment, ">")
 }
 
-// unended returns what follows the beginning of something that has no end: of the element that is skipped, else of what is at
-// a place in the source. After so many of them the rest is text.
+// unended handles an unterminated construct: the hidden element being skipped, or the construct at a position in the
+// source. It returns the source after its start. After maxAgain of them it writes the rest as text.
 func (c *cleaner) unended(src string, at int) string {
 	const comment = "<!--"
 	rest := ""
@@ -143,7 +146,8 @@ func (c *cleaner) unended(src string, at int) string {
 	return rest
 }
 
-// Text is plain text as such pieces, for a <pre>: with links where it has addresses of pages.
+// Text converts plain text to pieces like those of Clean, for use in a <pre>. It makes links of http and https
+// addresses.
 func Text(src string, o *Options) []string {
 	c := newCleaner(o)
 	for src != "" && !c.full {
@@ -168,7 +172,7 @@ func Text(src string, o *Options) []string {
 	return c.pieces
 }
 
-// linkAt is where the next address of a page begins, -1 where there is none.
+// linkAt returns the position of the next http or https address, or -1.
 func linkAt(s string) int {
 	for from := 0; ; {
 		i := strings.Index(s[from:], "://")
@@ -188,7 +192,7 @@ func linkAt(s string) int {
 
 func alnum(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// linkEnd is where an address at the beginning of s ends: what follows a sentence is not of it.
+// linkEnd returns the end of an address at the start of s. Punctuation at the end does not belong to it.
 func linkEnd(s string) int {
 	end := strings.IndexFunc(s, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("<>\"`{}|\\^", r) || r == utf8.RuneError
@@ -205,7 +209,7 @@ func linkEnd(s string) int {
 	return end
 }
 
-// text writes text, cut where a piece is full.
+// text writes text and splits it if a piece is full.
 func (c *cleaner) text(s string) {
 	for s != "" && !c.full {
 		n := len(s)
@@ -225,7 +229,7 @@ func (c *cleaner) text(s string) {
 	}
 }
 
-// cut begins a new piece where n more bytes do not fit into this one.
+// cut starts a new piece if n more bytes do not fit.
 func (c *cleaner) cut(n int) {
 	if c.o.Piece <= 0 || c.b.Len()+n <= c.o.Piece || c.b.Len() == 0 {
 		return
@@ -240,7 +244,7 @@ func (c *cleaner) cut(n int) {
 	}
 }
 
-// finish ends a piece.
+// finish completes a piece.
 func (c *cleaner) finish() {
 	if c.full {
 		return
@@ -279,7 +283,7 @@ func (c *cleaner) start(z *html.Tokenizer, closed bool, at int) {
 	case "img":
 		c.image(values)
 	case "a":
-		c.close("a") // links do not lie in each other
+		c.close("a") // links cannot be nested
 		if href := c.link(values["href"]); href != "" {
 			c.openTag("a", href)
 		}
@@ -298,7 +302,7 @@ func (c *cleaner) start(z *html.Tokenizer, closed bool, at int) {
 	}
 }
 
-// hide has the content of an element skipped, unless one of its name had no end.
+// hide starts to skip the content of an element, unless an element with its name was unterminated.
 func (c *cleaner) hide(z *html.Tokenizer, a atom.Atom, closed bool, at int) {
 	switch {
 	case c.shown[a]:
@@ -308,8 +312,8 @@ func (c *cleaner) hide(z *html.Tokenizer, a atom.Atom, closed bool, at int) {
 	}
 }
 
-// breaksOut says that a tag ends the drawing or formula that is skipped, as in browsers (HTML section 13.2.6.5): a message
-// that begins a drawing and goes on in HTML is shown by them.
+// breaksOut reports whether a tag ends the skipped svg or math element, as in browsers (HTML section 13.2.6.5).
+// Browsers show a message that starts with a drawing and continues in HTML.
 func (c *cleaner) breaksOut(a atom.Atom) bool {
 	if c.skip != atom.Svg && c.skip != atom.Math {
 		return false
@@ -322,7 +326,7 @@ func (c *cleaner) breaksOut(a atom.Atom) bool {
 	return false
 }
 
-// attributes are those of a tag that are looked at; of two of a name the first counts, as in browsers.
+// attributes returns the relevant attributes of a tag. Of two with one name the first counts, as in browsers.
 func attributes(z *html.Tokenizer, more bool) map[string]string {
 	var out map[string]string
 	for more {
@@ -346,7 +350,7 @@ func (c *cleaner) openTag(name, href string) {
 	c.open = append(c.open, name)
 }
 
-// number writes an attribute that is a number.
+// number writes a numeric attribute.
 func (c *cleaner) number(values map[string]string, name string, here bool, most int) {
 	if n, err := strconv.Atoi(strings.TrimSpace(values[name])); here && err == nil && n > 0 && n <= most {
 		c.b.WriteString(" " + name + `="` + strconv.Itoa(n) + `"`)
@@ -382,11 +386,11 @@ func (c *cleaner) link(href string) string {
 	return href
 }
 
-// address is an absolute address of one of these schemes, as browsers read it; "" for any other.
+// address returns an absolute address with one of the schemes, parsed as browsers do; "" for other addresses.
 func address(s string, schemes ...string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
-			return -1 // browsers pass over these, wherever they stand
+			return -1 // browsers ignore these anywhere in an address
 		}
 		return r
 	}, s)
@@ -403,8 +407,8 @@ func address(s string, schemes ...string) string {
 	return ""
 }
 
-// hasHost says that what follows the scheme of a page's address begins with two slashes and a host. Browsers read https:x,
-// https:/x and https:\x as well, as an address within this server or as one of the host x, and so differ from each other.
+// hasHost reports whether the text after the scheme of an http or https address starts with two slashes and a host.
+// Browsers also accept https:x, https:/x and https:\x, but disagree if this is an address on this server or the host x.
 func hasHost(rest string) bool {
 	host, ok := strings.CutPrefix(rest, "//")
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {
@@ -429,7 +433,8 @@ func (c *cleaner) end(a atom.Atom) {
 	}
 }
 
-// close closes the innermost element of a name, with those in it; a cell keeps what is in it from closing what is around it.
+// close closes the innermost element with a name, and the elements in it. The content of a table cell cannot close
+// elements outside the cell.
 func (c *cleaner) close(name string) {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		if c.open[i] != name {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// hostile are pieces of mail that shall do nothing, and what is left of them.
+// hostile has dangerous mail content with the expected output.
 var hostile = []struct{ src, want string }{
 	{`<script>x=1</script>a`, `a`},
 	{`<scr<script>ipt>alert(1)</script>b`, `ipt&gt;alert(1)b`},
@@ -55,7 +55,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestUnended: nothing that has no end hides what follows it.
+// TestUnended checks that an unterminated construct never hides the text after it.
 func TestUnended(t *testing.T) {
 	t.Parallel()
 	var begins []string
@@ -132,7 +132,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// check fails where markup holds anything but what may stand there.
+// check fails if markup contains anything that is not allowed.
 func check(t *testing.T, markup string) {
 	t.Helper()
 	known := map[string]bool{}
@@ -185,7 +185,7 @@ func check(t *testing.T, markup string) {
 	}
 }
 
-// FuzzClean: whatever comes, what is written is of the list, balanced, and the same text again when it is read again.
+// FuzzClean checks that the output has only allowed elements, is balanced, and is unchanged when cleaned again.
 func FuzzClean(f *testing.F) {
 	for _, c := range hostile {
 		f.Add(c.src, 0)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The mechanisms that carry a token of OAuth 2.0.
+// Mechanisms that carry an OAuth 2.0 token.
 const (
 	OAuthBearer = "OAUTHBEARER"
 	XOAuth2     = "XOAUTH2"
@@ -14,8 +14,8 @@ const (
 
 const separator = "\x01"
 
-// ParseOAuthBearer takes a client's response apart: a GS2 header with the user, empty for whoever the
-// token is of, and key/value pairs of which auth holds the bearer token.
+// ParseOAuthBearer parses a client's response: a GS2 header with the user, and key/value pairs, of which auth holds the
+// bearer token. The user may be empty; the token then identifies the user.
 //
 // Implements: RFC 7628 §3.1 OAUTHBEARER
 func ParseOAuthBearer(b []byte) (user, token string, err error) {
@@ -23,7 +23,7 @@ func ParseOAuthBearer(b []byte) (user, token string, err error) {
 	if !ok || !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		return "", "", ErrMalformed
 	}
-	// "n," or "y,", an authzid, ",": there is no channel binding here.
+	// "n," or "y,", an authzid, ",": channel binding is not supported.
 	flag, authz, _ := strings.Cut(header, ",")
 	authz, ok = strings.CutSuffix(authz, ",")
 	if !ok || flag != "n" && flag != "y" {
@@ -39,8 +39,8 @@ func ParseOAuthBearer(b []byte) (user, token string, err error) {
 	return user, token, err
 }
 
-// ParseXOAuth2 takes a client's response of the mechanism that came before OAUTHBEARER and is still
-// spoken by most: user=name, auth=Bearer token.
+// ParseXOAuth2 parses a client's response of XOAUTH2, the predecessor of OAUTHBEARER that most clients still use:
+// user=name, auth=Bearer token.
 func ParseXOAuth2(b []byte) (user, token string, err error) {
 	first, pairs, ok := strings.Cut(string(b), separator)
 	if !ok || !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
@@ -53,7 +53,7 @@ func ParseXOAuth2(b []byte) (user, token string, err error) {
 	return user, token, err
 }
 
-// bearer finds the token among key/value pairs, each ended by a separator, the list by another.
+// bearer finds the token among key/value pairs. Each pair ends with a separator, and another one ends the list.
 func bearer(pairs string) (token string, err error) {
 	list, ok := strings.CutSuffix(pairs, separator+separator)
 	if !ok {
@@ -79,7 +79,7 @@ func bearer(pairs string) (token string, err error) {
 	return token, nil
 }
 
-// validToken: b64token of RFC 6750 section 2.1.
+// validToken reports whether s is a b64token of RFC 6750 section 2.1.
 func validToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -99,9 +99,9 @@ type tokenServer struct {
 	err     error
 }
 
-// NewTokenServer is the server's OAUTHBEARER or XOAUTH2, by the parser that it is given. verify says
-// whether the token is good and of the user. refused is the JSON that a client is told of one that
-// is not; it confirms that before the exchange fails.
+// NewTokenServer returns the server side of OAUTHBEARER or XOAUTH2, depending on parse. verify returns an error unless
+// the token is valid for the user. refused is the JSON that a rejected client gets; the exchange fails after the client
+// has confirmed it.
 //
 // Implements: RFC 7628 §3.2.3 Completing an error message sequence
 func NewTokenServer(parse func([]byte) (user, token string, err error), verify func(user, token string) error, refused string) Server {
@@ -127,7 +127,7 @@ func (s *tokenServer) Next(response []byte) ([]byte, bool, error) {
 		}
 		s.step = 2
 		return []byte(s.refused), false, nil
-	case 2: // whatever the client says: a single separator, or nothing
+	case 2: // the content doesn't matter: a separator or nothing
 		s.step = 3
 		return nil, false, s.err
 	}
@@ -136,7 +136,7 @@ func (s *tokenServer) Next(response []byte) ([]byte, bool, error) {
 
 type tokenClient struct{ mechanism, initial string }
 
-// NewOAuthBearerClient is the client's OAUTHBEARER; user may be empty.
+// NewOAuthBearerClient returns the client side of OAUTHBEARER. user may be empty.
 func NewOAuthBearerClient(user, token string) Client {
 	header := "n,,"
 	if user != "" {
@@ -145,7 +145,7 @@ func NewOAuthBearerClient(user, token string) Client {
 	return &tokenClient{OAuthBearer, header + separator + "auth=Bearer " + token + separator + separator}
 }
 
-// NewXOAuth2Client is the client's XOAUTH2.
+// NewXOAuth2Client returns the client side of XOAUTH2.
 func NewXOAuth2Client(user, token string) Client {
 	return &tokenClient{XOAuth2, "user=" + user + separator + "auth=Bearer " + token + separator + separator}
 }
@@ -153,7 +153,7 @@ func NewXOAuth2Client(user, token string) Client {
 func (c *tokenClient) Mechanism() string        { return c.mechanism }
 func (c *tokenClient) Initial() ([]byte, error) { return []byte(c.initial), nil }
 
-// Next confirms the server's explanation of why it refuses.
+// Next confirms the server's error message.
 func (c *tokenClient) Next([]byte) ([]byte, error) {
 	if c.mechanism == OAuthBearer {
 		return []byte(separator), nil

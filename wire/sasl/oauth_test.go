@@ -41,7 +41,7 @@ func TestParseTokens(t *testing.T) {
 	}
 }
 
-// TestTokenExchange: a refusal is told, confirmed and only then final.
+// TestTokenExchange checks that a rejection is sent, confirmed, and only then final.
 func TestTokenExchange(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("wrong")

@@ -1,7 +1,6 @@
-// Package sasl holds the step machines of the simple SASL mechanisms (RFC 4422), for servers and
-// clients, and the base64 lines in which SMTP, IMAP and POP3 carry them. It checks no password:
-// the server side is handed a function that does. SCRAM has a room of its own with the same
-// shape.
+// Package sasl implements the state machines of simple SASL mechanisms (RFC 4422) for servers and clients, and the
+// base64 lines in which SMTP, IMAP and POP3 carry them. It checks no passwords: the caller passes a function that does.
+// Package scram implements SCRAM in the same form.
 package sasl
 
 import (
@@ -11,37 +10,36 @@ import (
 	"unicode/utf8"
 )
 
-// MaxResponse is the longest response in bytes, decoded, that DecodeLine takes.
+// MaxResponse is the maximum length in bytes of a decoded response in DecodeLine.
 const MaxResponse = 9216
 
-// What a step can fail with. An error of the function that checks the password is passed on as it
-// is.
+// Errors of a step. An error of the function that checks the password is returned unchanged.
 var (
-	// ErrMalformed: the response does not follow the mechanism's grammar.
+	// ErrMalformed means that the response does not follow the mechanism's grammar.
 	ErrMalformed = errors.New("sasl: malformed response")
-	// ErrCancelled: the client gave up with a line "*" (RFC 4954 §4, RFC 9051 §6.2.2).
+	// ErrCancelled means that the client cancelled with a line "*" (RFC 4954 section 4, RFC 9051 section 6.2.2).
 	ErrCancelled = errors.New("sasl: cancelled by the client")
-	// ErrUnexpected: a step after the last.
+	// ErrUnexpected means that Next was called after the last step.
 	ErrUnexpected = errors.New("sasl: unexpected step")
 )
 
-// Server is the server's side of one exchange. Next takes the client's response (nil at first
-// when there is no initial response; an empty one is []byte{}) and gives the next challenge, or
-// done. A challenge given together with done is the mechanism's additional data with success.
+// Server is the server side of one exchange. Next processes the client's response and returns the next challenge, or
+// done. The first response is nil without an initial response, and []byte{} for an empty one. A challenge with done is
+// the mechanism's additional data on success.
 type Server interface {
 	Next(response []byte) (challenge []byte, done bool, err error)
 }
 
-// Client is the client's side. Initial is the initial response, nil if the mechanism has none;
-// Next answers a challenge.
+// Client is the client side of one exchange. Initial returns the initial response, nil if the mechanism has none. Next
+// answers a challenge.
 type Client interface {
 	Mechanism() string
 	Initial() ([]byte, error)
 	Next(challenge []byte) (response []byte, err error)
 }
 
-// DecodeLine decodes a response line: base64, "=" for an empty response, "*" for ErrCancelled.
-// The result is never nil without an error.
+// DecodeLine decodes a response line: base64, "=" for an empty response, "*" for ErrCancelled. Without an error, the
+// result is never nil.
 func DecodeLine(line []byte) ([]byte, error) {
 	switch {
 	case len(line) == 1 && line[0] == '*':
@@ -61,8 +59,8 @@ func DecodeLine(line []byte) ([]byte, error) {
 	return out[:n], nil
 }
 
-// AppendLine adds b in base64 to dst, without line end. initial writes an empty b as "=", which
-// is how an initial response on the command line is told from none.
+// AppendLine appends b in base64, without a line end. With initial set, an empty b becomes "=", which distinguishes an
+// empty initial response from none.
 func AppendLine(dst, b []byte, initial bool) []byte {
 	if initial && len(b) == 0 {
 		return append(dst, '=')
@@ -70,7 +68,7 @@ func AppendLine(dst, b []byte, initial bool) []byte {
 	return base64.StdEncoding.AppendEncode(dst, b)
 }
 
-// ParsePlain takes a PLAIN message apart: authzid NUL authcid NUL passwd, in UTF-8.
+// ParsePlain parses a PLAIN message: authzid NUL authcid NUL passwd, in UTF-8.
 //
 // Implements: RFC 4616 §2 PLAIN
 func ParsePlain(b []byte) (authzid, authcid, password string, err error) {
@@ -95,8 +93,8 @@ type plainServer struct {
 	done   bool
 }
 
-// NewPlainServer is the server's PLAIN; verify says whether the password is right and authcid may
-// act as authzid (empty: as itself).
+// NewPlainServer returns the server side of PLAIN. verify returns an error unless the password is correct and authcid
+// may act as authzid (empty: as itself).
 func NewPlainServer(verify func(authzid, authcid, password string) error) Server {
 	return &plainServer{verify: verify}
 }
@@ -123,8 +121,8 @@ type loginServer struct {
 	user   string
 }
 
-// NewLoginServer is the server's LOGIN, the undocumented old one that clients still use. A user
-// name as initial response is taken.
+// NewLoginServer returns the server side of LOGIN, an old mechanism that clients still use. It accepts a user name as
+// initial response.
 //
 // Implements: draft-murchison-sasl-login LOGIN
 func NewLoginServer(verify func(user, password string) error) Server {
@@ -163,7 +161,7 @@ func loginWord(b []byte) bool {
 
 type plainClient struct{ authzid, user, password string }
 
-// NewPlainClient is the client's PLAIN; authzid may be empty.
+// NewPlainClient returns the client side of PLAIN. authzid may be empty.
 func NewPlainClient(authzid, user, password string) Client {
 	return &plainClient{authzid, user, password}
 }
@@ -180,7 +178,7 @@ type loginClient struct {
 	words []string
 }
 
-// NewLoginClient is the client's LOGIN.
+// NewLoginClient returns the client side of LOGIN.
 func NewLoginClient(user, password string) Client {
 	return &loginClient{[]string{user, password}}
 }
@@ -189,7 +187,7 @@ func (c *loginClient) Mechanism() string { return "LOGIN" }
 
 func (c *loginClient) Initial() ([]byte, error) { return nil, nil }
 
-// Next gives the user name, then the password, whatever the prompts say: servers differ in them.
+// Next returns the user name, then the password. It ignores the prompts, because they differ between servers.
 func (c *loginClient) Next([]byte) ([]byte, error) {
 	if len(c.words) == 0 {
 		return nil, ErrUnexpected

@@ -7,12 +7,11 @@ import (
 	"crypto/x509"
 )
 
-// exporterLabel is that of RFC 9266 section 2.
+// exporterLabel is the label of RFC 9266 section 2.
 const exporterLabel = "EXPORTER-Channel-Binding"
 
-// Exporter is the channel binding of a TLS connection itself: nobody else has it, not even who has
-// the server's key. ok is false for connections without one: those before TLS 1.3 whose keys do not
-// depend on the whole handshake.
+// Exporter returns the channel binding of a TLS connection. Only its two ends know it; the server's key alone is not
+// enough. ok is false for connections before TLS 1.3, because their keys may not depend on the whole handshake.
 //
 // Implements: RFC 9266 §2 tls-exporter
 func Exporter(state *tls.ConnectionState) (b Binding, ok bool) {
@@ -23,8 +22,8 @@ func Exporter(state *tls.ConnectionState) (b Binding, ok bool) {
 	return Binding{TLSExporter, data}, err == nil
 }
 
-// EndPoint is the channel binding of a server's certificate: it says that the client talks to
-// somebody who has the certificate's key.
+// EndPoint returns the channel binding of a server's certificate. It proves only that the peer has the certificate's
+// key.
 //
 // Implements: RFC 5929 §4 tls-server-end-point
 func EndPoint(cert *x509.Certificate) Binding {
@@ -36,7 +35,7 @@ func EndPoint(cert *x509.Certificate) Binding {
 	case x509.SHA512WithRSA, x509.ECDSAWithSHA512, x509.SHA512WithRSAPSS:
 		s := sha512.Sum512(cert.Raw)
 		sum = s[:]
-	default: // MD5 and SHA-1 are lifted to SHA-256; Ed25519 names none
+	default: // MD5 and SHA-1 are replaced by SHA-256; Ed25519 names no hash
 		s := sha256.Sum256(cert.Raw)
 		sum = s[:]
 	}

@@ -9,35 +9,33 @@ import (
 	"strings"
 )
 
-// Client is the client's side of one exchange: three calls of Next, the first with nothing, the
-// others with the server's first and final message.
+// Client is the client side of one exchange. It needs three calls of Next: the first with nothing, the others with the
+// server's first and final message.
 type Client struct {
 	user, password, nonce string
 	header                string // gs2-header
 	bound                 []byte
 	step                  int
 	bare                  string
-	signature             [32]byte // the server's, as it must come
+	signature             [32]byte // the expected signature of the server
 }
 
-// NewClient begins an exchange. nonce is fresh randomness in a printable form without comma.
+// NewClient starts an exchange. nonce must be random, printable, and without commas.
 func NewClient(user, password, nonce string) *Client {
 	return &Client{user: user, password: password, nonce: nonce, header: "n,,"}
 }
 
-// Bind makes it an exchange of SCRAM-SHA-256-PLUS: the proof is good on this channel alone. Call it
-// before the first step.
+// Bind selects SCRAM-SHA-256-PLUS: the proof is valid only on this channel. Call it before the first step.
 func (c *Client) Bind(b Binding) {
 	c.header, c.bound = "p="+b.Name+",,", b.Data
 }
 
-// NotOffered says that the client could bind to the channel and the server did not offer that. A
-// server that did knows then that somebody in between has changed what it offered. Call it before the
-// first step.
+// NotOffered records that the client supports channel binding, but the server did not offer it. A server that
+// did offer it then detects that an attacker changed its offer. Call it before the first step.
 func (c *Client) NotOffered() { c.header = "y,," }
 
-// Next takes the server's message (the first time none) and returns what to send. done says that
-// the server has proved to know the user's credentials; nothing more is to be sent then.
+// Next processes the server's message (none at first) and returns the message to send. done reports that the server has
+// proved knowledge of the user's credentials; then there is nothing more to send.
 func (c *Client) Next(in []byte) (out []byte, done bool, err error) {
 	step := c.step
 	c.step = 3

@@ -8,12 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Prepare normalises a password or user name in the manner of SASLprep (RFC 4013): characters that
-// are commonly mapped to nothing vanish, other spaces become the ASCII space, and the rest takes
-// Unicode normalisation form KC. What SASLprep forbids (controls, private use, and the like), and
-// what is not UTF-8, is used as it is, as PostgreSQL does: a password that works nowhere else
-// still works here, the same way on every door. Differences to RFC 4013: the tables are those of
-// today's Unicode, and mixed text directions are not refused.
+// Prepare normalizes a password or user name similarly to SASLprep (RFC 4013). It removes characters that are commonly
+// mapped to nothing, replaces other spaces with the ASCII space, and applies Unicode normalization form KC. Text that
+// SASLprep prohibits (control characters, private use and others), or that is not UTF-8, is used unchanged, as in
+// PostgreSQL: such a password still works, the same way in all protocols. Unlike RFC 4013, it uses current Unicode
+// tables and accepts mixed text directions.
 func Prepare(s string) string {
 	ascii := true
 	for i := range len(s) {
@@ -41,7 +40,7 @@ func Prepare(s string) string {
 	return out
 }
 
-// nothing: RFC 3454 table B.1. U+200B stands in both tables; RFC 4013 makes it a space first.
+// nothing reports whether r is in RFC 3454 table B.1. U+200B is in two tables; RFC 4013 maps it to a space first.
 func nothing(r rune) bool {
 	switch r {
 	case 0xad, 0x34f, 0x1806, 0x180b, 0x180c, 0x180d, 0x200c, 0x200d, 0x2060, 0xfeff:
@@ -50,7 +49,7 @@ func nothing(r rune) bool {
 	return 0xfe00 <= r && r <= 0xfe0f
 }
 
-// forbidden: RFC 4013 section 2.3.
+// forbidden reports whether RFC 4013 section 2.3 prohibits r.
 func forbidden(r rune) bool {
 	switch {
 	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Co, r), r&0xfffe == 0xfffe, 0xfdd0 <= r && r <= 0xfdef:

@@ -1,6 +1,5 @@
-// Package scram holds the two step machines of SASL SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802,
-// RFC 7677), server and client: they take and give the messages as they are inside base64, and know
-// nothing of the protocol that carries them.
+// Package scram implements the state machines of SASL SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), server
+// and client. Messages are without base64, so the package is independent of the protocol that carries them.
 package scram
 
 import (
@@ -15,39 +14,39 @@ import (
 	"golang.org/x/crypto/pbkdf2"
 )
 
-// Mechanism is the name of the mechanism in SASL, MechanismPlus that with channel binding.
+// Mechanism is the SASL name of the mechanism, MechanismPlus the name with channel binding.
 const (
 	Mechanism     = "SCRAM-SHA-256"
 	MechanismPlus = "SCRAM-SHA-256-PLUS"
 )
 
 const (
-	// MinIterations is the least that RFC 7677 allows, and what new credentials have at least.
+	// MinIterations is the minimum of RFC 7677. New credentials have at least this many iterations.
 	MinIterations = 4096
-	// MaxIterations bounds what a server can make a client compute.
+	// MaxIterations limits the work that a server can demand from a client.
 	MaxIterations = 10_000_000
 
 	maxMessage = 4096 // bytes of one message
-	maxNonce   = 1024 // bytes of the nonce of both sides together
+	maxNonce   = 1024 // bytes of both sides' nonces together
 	maxName    = 32   // bytes of the name of a channel binding
 )
 
 var (
-	// ErrSyntax says that a message breaks the grammar or the order of steps.
+	// ErrSyntax means that a message does not follow the grammar or the order of steps.
 	ErrSyntax = errors.New("scram: malformed message")
-	// ErrChannelBinding says that the two sides cannot bind to the channel as one of them demands, or
-	// see different channels: somebody may stand between them.
+	// ErrChannelBinding means that channel binding is required but not possible, or that the two sides see different
+	// channels, possibly because of an attacker.
 	ErrChannelBinding = errors.New("scram: channel binding does not fit")
-	// ErrExtension says that the peer demands an extension that does not exist.
+	// ErrExtension means that the peer requires an unknown extension.
 	ErrExtension = errors.New("scram: mandatory extension not supported")
-	// ErrProof says that the password (or the user) is not the right one.
+	// ErrProof means that the password (or the user) is wrong.
 	ErrProof = errors.New("scram: authentication failed")
-	// ErrServer says, to a client, that the server refused or is not who it claims to be.
+	// ErrServer means, for a client, that the server rejected the exchange or did not prove its identity.
 	ErrServer = errors.New("scram: server refused or could not prove itself")
 )
 
-// Credentials are what a server keeps of a password (RFC 5802 section 3). They do not let anyone
-// sign in as the user elsewhere; they do let their thief impersonate this server.
+// Credentials holds the data that a server stores for a password (RFC 5802 section 3). A thief cannot use it to
+// authenticate as the user elsewhere, but can impersonate this server.
 type Credentials struct {
 	Salt       []byte
 	Iterations int
@@ -55,20 +54,21 @@ type Credentials struct {
 	ServerKey  [32]byte
 }
 
-// The names of channel bindings that exist for TLS: RFC 9266 section 2, RFC 5929 section 4.
+// Names of channel bindings for TLS: RFC 9266 section 2, RFC 5929 section 4.
 const (
 	TLSExporter       = "tls-exporter"
 	TLSServerEndPoint = "tls-server-end-point"
 )
 
-// Binding is the data of one channel binding: the same on both ends of one channel, and on no other.
+// Binding holds the data of one channel binding, which is the same on both ends of a channel and differs between
+// channels.
 type Binding struct {
 	Name string
 	Data []byte
 }
 
-// Derive computes the credentials of a password, prepared by Prepare. It costs Iterations rounds
-// of HMAC, about 1 ms for 4096. Iterations below MinIterations are raised to it.
+// Derive computes the credentials for a password, which must be prepared with Prepare. It takes iterations rounds of
+// HMAC, about 1 ms for 4096. It uses at least MinIterations.
 func Derive(password string, salt []byte, iterations int) Credentials {
 	iterations = max(iterations, MinIterations)
 	key := saltedPassword(password, salt, iterations)
@@ -78,9 +78,9 @@ func Derive(password string, salt []byte, iterations int) Credentials {
 	return c
 }
 
-// Fake returns credentials for a user who does not exist: always the same for one secret and
-// user, so that asking twice tells nothing. No password matches them. Use a secret that stays the
-// same over restarts, and the iterations that real users have.
+// Fake returns credentials for a user who does not exist. They are constant for a secret and user, so repeated attempts
+// reveal nothing, and no password matches them. The secret must persist across restarts, and iterations should be those
+// of real users.
 func Fake(secret []byte, user string, iterations int) Credentials {
 	key := func(use string) [32]byte { return mac(secret, "scram fake "+use+"\x00"+user) }
 	salt := key("salt")
@@ -105,7 +105,7 @@ func xor(a, b [32]byte) (out [32]byte) {
 	return out
 }
 
-// attribute takes "k=value" off the front of s, up to the next comma.
+// attribute parses "k=value" at the start of s, up to the next comma.
 func attribute(s string, k byte) (value, rest string, err error) {
 	if len(s) < 2 || s[0] != k || s[1] != '=' {
 		return "", "", fmt.Errorf("%w: attribute %c missing", ErrSyntax, k)
@@ -114,7 +114,7 @@ func attribute(s string, k byte) (value, rest string, err error) {
 	return value, rest, nil
 }
 
-// extensions checks what follows the known attributes: it is ignored, but must be attributes.
+// extensions checks that the text after the known attributes consists of attributes. They are ignored.
 func extensions(s string) error {
 	for s != "" {
 		var one string
@@ -128,7 +128,7 @@ func extensions(s string) error {
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// validNonce: printable ASCII without comma (RFC 5802 section 7).
+// validNonce reports whether s is printable ASCII without commas (RFC 5802 section 7).
 func validNonce(s string) bool {
 	if s == "" || len(s) > maxNonce {
 		return false

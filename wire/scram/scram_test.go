@@ -55,7 +55,7 @@ func TestRFC7677Client(t *testing.T) {
 	}
 }
 
-// run lets client and server talk to each other.
+// run runs an exchange between client and server.
 func run(c *Client, s *Server) error {
 	var message []byte
 	for range 2 {
@@ -192,7 +192,7 @@ func TestBadFinal(t *testing.T) {
 
 func TestAuthzid(t *testing.T) {
 	t.Parallel()
-	// A client made by hand, since ours never asks to act as someone else.
+	// A hand-made client, because Client never asks to act as another user.
 	c := NewClient("user", "pencil", "abc")
 	if _, _, err := c.Next(nil); err != nil {
 		t.Fatal(err)
@@ -237,8 +237,7 @@ func TestBadServer(t *testing.T) {
 	}
 }
 
-// TestChannelBinding: the proof is good on the channel that the client sees, and a client that was
-// lied to about what is offered is told so.
+// TestChannelBinding checks that the proof is valid only on the client's channel, and that a changed offer is detected.
 func TestChannelBinding(t *testing.T) {
 	t.Parallel()
 	here, there := Binding{TLSExporter, []byte("this channel")}, Binding{TLSExporter, []byte("another one")}
@@ -271,7 +270,8 @@ func TestChannelBinding(t *testing.T) {
 	}
 }
 
-// TestSeveralPasswords: any of a user's passwords signs in, and the server proves to know that one.
+// TestSeveralPasswords checks that any of a user's passwords works, and that the server proves knowledge of the same
+// one.
 func TestSeveralPasswords(t *testing.T) {
 	t.Parallel()
 	salt := []byte("0123456789abcdef")
@@ -317,7 +317,7 @@ func FuzzClient(f *testing.F) {
 	f.Add("r=rOprNGfwEbeRWgbNEkqOx,s=AA==,i=4096,x=y", "e=other-error")
 	f.Fuzz(func(t *testing.T, first, final string) {
 		if strings.Contains(first, "i=") && !strings.Contains(first, "i=4096") {
-			return // many rounds prove nothing here
+			return // many iterations prove nothing more
 		}
 		c := NewClient("user", "pencil", "rOprNGfwEbeRWgbNEkqO")
 		_, _, _ = c.Next(nil)

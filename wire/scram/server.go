@@ -9,47 +9,45 @@ import (
 	"strings"
 )
 
-// Server is the server's side of one exchange: two calls of Next, with the client's first and
-// final message.
+// Server is the server side of one exchange. It needs two calls of Next: with the client's first and final message.
 type Server struct {
 	lookup  func(user string) ([]Credentials, error)
 	nonce   string
 	channel Channel
-	bound   []byte // the data of the binding that the client chose
+	bound   []byte // data of the binding that the client chose
 	step    int
 	user    string
 	authzid string
-	gs2     string // header, as the client must repeat it
+	gs2     string // gs2-header, which the client must repeat
 	auth    string // AuthMessage up to the client's final message
 	creds   []Credentials
 	matched int
 	done    bool
 }
 
-// Channel is what a server knows of the channel that carries the exchange.
+// Channel describes the channel that carries the exchange, as the server sees it.
 type Channel struct {
-	// Plus says that the mechanism chosen is SCRAM-SHA-256-PLUS: the client must bind.
+	// Plus is set if the mechanism is SCRAM-SHA-256-PLUS: the client must bind.
 	Plus bool
-	// Offered says that SCRAM-SHA-256-PLUS was offered to the client. One that could bind and says
-	// that it was not was lied to by somebody in between (RFC 5802 section 6).
+	// Offered is set if the server offered SCRAM-SHA-256-PLUS. If a client that supports binding claims that it was not
+	// offered, an attacker changed the offer (RFC 5802 section 6).
 	Offered bool
-	// Bindings are those that the channel has.
+	// Bindings holds the bindings of the channel.
 	Bindings []Binding
 }
 
-// NewServer begins an exchange. nonce is fresh randomness, at least 18 bytes in base64 or another
-// printable form without comma. lookup is called once, with the prepared user name. Its credentials
-// are those of all the user's passwords; they share salt and iterations, since the client is told
-// one of each. It must answer for users who do not exist with Fake, in the same time: an error is for
-// failures of the look-up itself, and ends the exchange with that error.
+// NewServer starts an exchange. nonce must be random: at least 18 bytes in base64 or another printable form without
+// commas. lookup is called once, with the prepared user name. It returns the credentials of all the user's passwords,
+// which must have the same salt and iterations, because the client gets only one of each. For an unknown user it must
+// return Fake, in the same time. An error means that the lookup itself failed; it ends the exchange and is returned.
 func NewServer(lookup func(user string) ([]Credentials, error), nonce string, c Channel) *Server {
 	return &Server{lookup: lookup, nonce: nonce, channel: c}
 }
 
-// Matched is which of the credentials the client proved to have, once it has.
+// Matched returns the index of the credentials that the client proved, after success.
 func (s *Server) Matched() int { return s.matched }
 
-// Username is the user who proved to have the password; empty before.
+// Username returns the authenticated user; "" before success.
 func (s *Server) Username() string {
 	if !s.done {
 		return ""
@@ -57,8 +55,7 @@ func (s *Server) Username() string {
 	return s.user
 }
 
-// Authzid is the identity that the user asks to act as, empty for their own. The caller decides
-// whether they may.
+// Authzid returns the identity that the user asks to act as, "" for their own. The caller must check the permission.
 func (s *Server) Authzid() string {
 	if !s.done {
 		return ""
@@ -66,9 +63,9 @@ func (s *Server) Authzid() string {
 	return s.authzid
 }
 
-// Next takes the client's message and returns what to answer. done says that the client is who it
-// says; out is then the server's signature, which goes out with the success. After an error the
-// exchange is over; ErrProof looks the same for a wrong password and an unknown user.
+// Next processes the client's message and returns the answer. done reports that the client is authenticated; out is
+// then the server's signature, to send with the success. After an error the exchange is over. ErrProof is the same for
+// a wrong password and an unknown user.
 func (s *Server) Next(in []byte) (out []byte, done bool, err error) {
 	step := s.step
 	s.step = 2 // an error is final
@@ -89,7 +86,7 @@ func (s *Server) Next(in []byte) (out []byte, done bool, err error) {
 	return nil, false, fmt.Errorf("%w: exchange is over", ErrSyntax)
 }
 
-// first: gs2-header client-first-message-bare.
+// first processes gs2-header client-first-message-bare.
 func (s *Server) first(in string) ([]byte, error) {
 	flag, rest, ok := strings.Cut(in, ",")
 	authz, bare, ok2 := strings.Cut(rest, ",")
@@ -145,7 +142,7 @@ func (s *Server) first(in string) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// bind reads the header's flag: what the client says of binding to the channel.
+// bind processes the flag of the header, which selects channel binding.
 //
 // Implements: RFC 5802 §6 Channel binding
 func (s *Server) bind(flag string) error {
@@ -171,7 +168,7 @@ func (s *Server) bind(flag string) error {
 	return nil
 }
 
-// final: channel-binding "," nonce ["," extensions] "," proof.
+// final processes channel-binding "," nonce ["," extensions] "," proof.
 func (s *Server) final(in string) ([]byte, error) {
 	i := strings.LastIndex(in, ",p=")
 	if i < 0 {
@@ -211,11 +208,12 @@ func (s *Server) final(in string) ([]byte, error) {
 	return []byte("v=" + encode(sig[:])), nil
 }
 
-// leastTries hides how many passwords a user has, few as most have, and whether there is a user.
+// leastTries is the minimum number of credentials that match tries. It hides the number of a user's passwords, which is
+// rarely larger, and the existence of the user.
 const leastTries = 8
 
-// match finds the credentials that a proof is of, and returns their server key. All are tried,
-// whichever fits.
+// match finds the credentials for a proof, and returns their server key. It always tries all, so the time does not
+// depend on the match.
 func (s *Server) match(proof [32]byte, auth string) (key [32]byte, ok bool) {
 	found := 0
 	for i := range max(len(s.creds), leastTries) {

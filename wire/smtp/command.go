@@ -1,23 +1,22 @@
-// Package smtp is the grammar of SMTP and LMTP: commands, paths, parameters, replies and the
-// dot-stuffed data. It is pure: no clock, no network. Every parser is linear in its input and
-// keeps nothing of it unless it says so.
+// Package smtp implements the grammar of SMTP and LMTP: commands, paths, parameters, replies and dot-stuffed data. It
+// uses no clock and no network. Every parser takes linear time and keeps no reference to its input unless documented.
 package smtp
 
 import "bytes"
 
-// Limits of the grammar in bytes, line ends included.
+// Limits of the grammar in bytes, including line ends.
 const (
-	// MaxCommandLine is generous: RFC 5321 §4.5.3.1.4 asks for 512, each extension adds to it.
+	// MaxCommandLine is higher than required: RFC 5321 section 4.5.3.1.4 requires 512, and extensions add to it.
 	MaxCommandLine = 2048
-	// MaxAuthLine is RFC 4954 §4's.
+	// MaxAuthLine is the limit of RFC 4954 section 4.
 	MaxAuthLine = 12288
-	// MaxReplyLine bounds what a client takes; RFC 5321 §4.5.3.1.5 says 512.
+	// MaxReplyLine is the maximum length of a line that a client accepts; RFC 5321 section 4.5.3.1.5 requires 512.
 	MaxReplyLine = 4096
-	// MaxReplyLines bounds the lines of one reply.
+	// MaxReplyLines is the maximum number of lines of one reply.
 	MaxReplyLines = 256
 )
 
-// Verb is a command's verb.
+// Verb is the verb of a command.
 type Verb uint8
 
 // The verbs.
@@ -52,22 +51,21 @@ func (v Verb) String() string {
 	return ""
 }
 
-// Command is a command line taken apart. Arg shares the line's memory; it has no white space
-// around it.
+// Command is a parsed command line. Arg shares the memory of the line and has no surrounding white space.
 type Command struct {
 	Verb Verb
 	Arg  []byte
 }
 
-// What is wrong with a command line.
+// Errors in a command line.
 var (
 	ErrBareLF  = NewReply(500, 5, 5, 2, "Lines must end with CRLF")
 	ErrControl = NewReply(500, 5, 5, 2, "Control characters are not allowed in a command")
 	ErrSyntax  = NewReply(501, 5, 5, 4, "Syntax error in parameters or arguments")
 )
 
-// ParseCommand takes a line with its line end apart. An unknown verb is no error here. lenient
-// takes a bare LF as the line's end.
+// ParseCommand parses a line with its line end. An unknown verb is not an error here. If lenient is set, a bare LF is
+// accepted as line end.
 //
 // Implements: RFC 5321 §4.1.1 Command semantics and syntax
 // Implements: RFC 5321 §2.3.8 Lines end with CRLF only
@@ -132,7 +130,7 @@ func verbOf(w []byte) Verb {
 	return Unknown
 }
 
-// checked compares the whole word: clearing the case bit above also maps digits onto controls.
+// checked compares the whole word, because clearing the case bit also maps digits to control characters.
 func checked(v Verb, w []byte) Verb {
 	if foldEq(w, verbNames[v]) {
 		return v
@@ -140,7 +138,7 @@ func checked(v Verb, w []byte) Verb {
 	return Unknown
 }
 
-// foldEq compares with an upper-case ASCII word.
+// foldEq compares b with an upper-case ASCII word, ignoring ASCII case.
 func foldEq(b []byte, upper string) bool {
 	if len(b) != len(upper) {
 		return false
@@ -166,8 +164,8 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// ParseHello checks the argument of EHLO, HELO and LHLO: a domain or an address literal. Names
-// that clients really send (underscores, a trailing dot) pass; white space does not.
+// ParseHello checks the argument of EHLO, HELO and LHLO: a domain or an address literal. It accepts deviations that
+// occur in practice (underscores, a trailing dot), but not white space.
 //
 // Implements: RFC 5321 §4.1.1.1 EHLO and HELO argument
 func ParseHello(arg []byte) (string, *Reply) {
@@ -187,7 +185,7 @@ func ParseHello(arg []byte) (string, *Reply) {
 
 var errHello = NewReply(501, 5, 5, 4, "A domain or an address literal is required")
 
-// ParseBDAT gives a chunk's size in bytes and whether it is the last.
+// ParseBDAT returns the size of a chunk in bytes, and reports whether it is the last.
 //
 // Implements: RFC 3030 §2 BDAT command syntax
 func ParseBDAT(arg []byte) (size int64, last bool, bad *Reply) {
@@ -202,7 +200,7 @@ func ParseBDAT(arg []byte) (size int64, last bool, bad *Reply) {
 	return size, len(rest) > 0, nil
 }
 
-// parseNumber takes up to 18 decimal digits.
+// parseNumber parses up to 18 decimal digits.
 func parseNumber(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 18 {
 		return 0, false

@@ -6,26 +6,25 @@ import (
 	"io"
 )
 
-// DotDecoder undoes dot-stuffing in place and finds the end of mail data, which is CRLF.CRLF and
-// nothing else: no other line end that a sender mixes in can end a message (SMTP smuggling). It
-// notes what is wrong with the data and leaves it to the caller to refuse it.
+// DotDecoder removes dot-stuffing in place and finds the end of mail data, which is exactly CRLF.CRLF. No other line
+// end can end a message (SMTP smuggling). It records violations; the caller decides to reject the message.
 //
 // Implements: RFC 5321 §4.5.2 Transparency
 // Implements: RFC 5321 §2.3.8 Bare CR and LF end no line
 type DotDecoder struct {
-	// Bare and NUL are set when a CR or LF that is not part of CRLF, or a NUL, was seen.
+	// Bare is set after a CR or LF that is not part of CRLF, NUL after a NUL.
 	Bare, NUL bool
 
 	mid bool // the next byte is not the first of a line
 }
 
-// Decode decodes the front of p. Not done: p[:n] is mail data, and rest are the at most 2 bytes
-// that need more input to be judged, moved to p[n:]: the next call begins with them. Done: p[:n]
-// is the last mail data, and rest is what came after the end.
+// Decode decodes the start of p. If done is not set, p[:n] is mail data. rest, moved to p[n:], holds at most 2 bytes
+// that need more input: the next call must start with them. If done is set, p[:n] is the last mail data, and rest is
+// the input after the end.
 func (d *DotDecoder) Decode(p []byte) (n int, rest []byte, done bool) {
 	crlfs := 0
-	start, pos := 0, 0 // p[start:pos] is the run that is still to be moved down to n
-	hold := len(p)     // where rest begins
+	start, pos := 0, 0 // p[start:pos] is the run to move down to n
+	hold := len(p)     // start of rest
 loop:
 	for pos < len(p) {
 		if !d.mid && p[pos] == '.' {
@@ -48,7 +47,7 @@ loop:
 		if i < 0 {
 			d.mid = true
 			pos = len(p)
-			if p[pos-1] == '\r' { // so that both halves of a CRLF are always seen together
+			if p[pos-1] == '\r' { // so that both halves of a CRLF are always processed together
 				pos--
 				hold = pos
 			}
@@ -75,7 +74,7 @@ func moveDown(p []byte, to, start, end int) int {
 	return copy(p[to:], p[start:end])
 }
 
-// judge looks at decoded data with that many CRLFs: a CR beyond them is bare.
+// judge checks decoded data with the given number of CRLFs: if there are more CRs, some are bare.
 func (d *DotDecoder) judge(data []byte, crlfs int) {
 	if !d.Bare && bytes.Count(data, crByte) != crlfs {
 		d.Bare = true
@@ -91,8 +90,7 @@ var (
 	crlf   = []byte("\r\n")
 )
 
-// CheckLines says of data that came without dot-stuffing (BDAT) whether it holds a bare CR or LF,
-// or a NUL.
+// CheckLines reports whether data that was sent without dot-stuffing (BDAT) contains a bare CR or LF, or a NUL.
 func CheckLines(data []byte) (bare, nul bool) {
 	crlfs := 0
 	for rest := data; ; {
@@ -113,14 +111,14 @@ func CheckLines(data []byte) (bare, nul bool) {
 	return bare, bytes.IndexByte(data, 0) >= 0
 }
 
-// BareCount is the number of CRs and LFs in data that are not part of a CRLF: by how many bytes
-// AppendNormal makes it longer.
+// BareCount returns the number of CRs and LFs in data that are not part of a CRLF. AppendNormal makes data longer by
+// this number of bytes.
 func BareCount(data []byte) int {
 	pairs := bytes.Count(data, crlf)
 	return bytes.Count(data, crByte) + bytes.Count(data, lfByte) - 2*pairs
 }
 
-// AppendNormal adds data to dst with every bare CR and bare LF made a CRLF.
+// AppendNormal appends data with every bare CR and bare LF replaced by CRLF.
 func AppendNormal(dst, data []byte) []byte {
 	for len(data) > 0 {
 		i := bytes.IndexAny(data, "\r\n")
@@ -136,29 +134,29 @@ func AppendNormal(dst, data []byte) []byte {
 	return dst
 }
 
-// MessageEnd is what ends dot-stuffed data after a CRLF.
+// MessageEnd is the end of dot-stuffed data, after a CRLF.
 const MessageEnd = ".\r\n"
 
-// ErrDataEnded says that DotReader's source ended inside the data.
+// ErrDataEnded means that the source of a DotReader ended inside the data.
 var ErrDataEnded = errors.New("smtp: mail data without end")
 
-// DotReader reads the decoded data of one message from a source of dot-stuffed bytes. It may read
-// the source beyond the end of the data: Rest gives what it has read too much.
+// DotReader reads the decoded data of one message from a dot-stuffed source. It may read beyond the end of the data:
+// Rest returns the surplus.
 type DotReader struct {
 	DotDecoder
 	src  io.Reader
 	buf  []byte
-	out  []byte // decoded and not given away, inside buf
+	out  []byte // decoded but not yet returned, inside buf
 	held []byte
 	done bool
 }
 
-// NewDotReader makes a DotReader with a buffer of size bytes, at least 16.
+// NewDotReader returns a DotReader with a buffer of size bytes, at least 16.
 func NewDotReader(src io.Reader, size int) *DotReader {
 	return &DotReader{src: src, buf: make([]byte, max(size, 16))}
 }
 
-// Read gives decoded data, and io.EOF after its end.
+// Read returns decoded data, and io.EOF after its end.
 func (r *DotReader) Read(p []byte) (int, error) {
 	for len(r.out) == 0 {
 		if r.done {
@@ -184,7 +182,7 @@ func (r *DotReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Rest is what was read beyond the end of the data.
+// Rest returns the bytes read beyond the end of the data.
 func (r *DotReader) Rest() []byte {
 	if !r.done {
 		return nil
@@ -192,15 +190,15 @@ func (r *DotReader) Rest() []byte {
 	return r.held
 }
 
-// DotWriter dot-stuffs what is written to it. The data should have CRLF lines; Close adds the
-// CRLF that may be missing at its end, and the end itself.
+// DotWriter applies dot-stuffing to the data written to it. The data should have CRLF lines. Close adds a missing final
+// CRLF and the end of the data.
 type DotWriter struct {
 	dst io.Writer
-	// last are the last two bytes written; a message begins as if after a CRLF.
+	// last holds the last two bytes written. A message starts as if after a CRLF.
 	last [2]byte
 }
 
-// NewDotWriter makes a DotWriter for one message.
+// NewDotWriter returns a DotWriter for one message.
 func NewDotWriter(dst io.Writer) *DotWriter {
 	return &DotWriter{dst: dst, last: [2]byte{'\r', '\n'}}
 }
@@ -224,7 +222,7 @@ func (w *DotWriter) Write(p []byte) (int, error) {
 		_, err := w.dst.Write(oneDot)
 		return err
 	}
-	// The two places where a line may have begun before p.
+	// In two cases a line may have started before p.
 	if w.last == [2]byte{'\r', '\n'} && p[0] == '.' {
 		if err := dot(); err != nil {
 			return 0, err
@@ -262,7 +260,7 @@ func (w *DotWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Close ends the data.
+// Close writes the end of the data.
 func (w *DotWriter) Close() error {
 	end := "\r\n" + MessageEnd
 	if w.last == [2]byte{'\r', '\n'} {
@@ -272,14 +270,14 @@ func (w *DotWriter) Close() error {
 	return err
 }
 
-// CountReceived counts the Received fields of a message's header, and stops at limit.
+// CountReceived returns the number of Received fields in a message's header, at most limit.
 //
 // Implements: RFC 5321 §6.3 Loop detection
 func CountReceived(message []byte, limit int) int {
 	n := 0
 	for n < limit && len(message) > 1 && message[0] != '\r' && message[0] != '\n' {
 		if message[0]|0x20 == 'r' && len(message) > 9 && foldEq(message[:8], "RECEIVED") {
-			// Old programs put blanks before the colon (RFC 5322 section 4.5).
+			// Old programs send blanks before the colon (RFC 5322 section 4.5).
 			k := 8
 			for k < len(message) && (message[k] == ' ' || message[k] == '\t') {
 				k++

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// refDecode is the plain reading of the rules, a byte at a time.
+// refDecode is a simple implementation of the rules, byte by byte.
 func refDecode(in []byte) (data, rest []byte, done, bare, nul bool) {
 	bol := true
 	for i := 0; i < len(in); i++ {
@@ -30,7 +30,7 @@ func refDecode(in []byte) (data, rest []byte, done, bare, nul bool) {
 	return data, nil, false, bare, nul
 }
 
-// decodeChunks runs Decode over in, cut into pieces of the given sizes in turn.
+// decodeChunks calls Decode on in, divided into pieces of the given sizes in rotation.
 func decodeChunks(t *testing.T, in []byte, sizes []byte) (data, rest []byte, done bool, d DotDecoder) {
 	t.Helper()
 	var held []byte
@@ -65,7 +65,7 @@ func compareDecode(t *testing.T, in, sizes []byte) {
 		t.Fatalf("%q: done %v, want %v", in, done, wdone)
 	}
 	if !done {
-		// What is held back may be missing at the end, and is not judged yet.
+		// Bytes that are held back may be missing at the end, and are not checked yet.
 		if !bytes.HasPrefix(wd, data) || len(wd)-len(data) > 2 {
 			t.Fatalf("%q: %q, want %q", in, data, wd)
 		}
@@ -98,7 +98,7 @@ func FuzzDotReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in, sizes []byte) {
 		compareDecode(t, in, sizes)
-		// A message that went through the writer comes back as it was.
+		// A message that is written and decoded is unchanged.
 		var b bytes.Buffer
 		w := NewDotWriter(&b)
 		for i, rest := 0, in; len(rest) > 0; i++ {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Body is the BODY parameter.
+// Body is the value of the BODY parameter.
 type Body uint8
 
-// The values of BODY; BINARYMIME is refused at parsing, as it is not offered.
+// Values of BODY. The parser rejects BINARYMIME, because it is not offered.
 const (
 	BodyUnset Body = iota
 	Body7Bit
@@ -25,7 +25,7 @@ func (b Body) String() string {
 	return ""
 }
 
-// Ret is the RET parameter: what a failure report returns.
+// Ret is the value of the RET parameter: the part of the message that a failure report returns.
 type Ret uint8
 
 // The values of RET.
@@ -45,10 +45,10 @@ func (r Ret) String() string {
 	return ""
 }
 
-// Notify is the set of the NOTIFY parameter.
+// Notify is the set in the NOTIFY parameter.
 type Notify uint8
 
-// The members of NOTIFY; none set means that the client did not say.
+// Members of NOTIFY. An empty set means that the parameter was not given.
 const (
 	NotifyNever Notify = 1 << iota
 	NotifySuccess
@@ -72,37 +72,38 @@ func (n Notify) String() string {
 	return s
 }
 
-// MailParams are the parameters of MAIL.
+// MailParams holds the parameters of MAIL.
 type MailParams struct {
 	Size  int64 // -1: not given
 	Body  Body
 	UTF8  bool
 	Ret   Ret
 	EnvID string // decoded from xtext
-	// Auth is the AUTH= mailbox, decoded, "<>" for none; empty when not given.
+	// Auth is the mailbox of AUTH=, decoded; "<>" for none, "" if not given.
 	Auth string
-	// Priority is MT-PRIORITY, from -9 to 9; HasPriority says that it was given.
+	// Priority is MT-PRIORITY, from -9 to 9. HasPriority is set if it was given.
 	Priority    int8
 	HasPriority bool
-	// RequireTLS is REQUIRETLS: the message may only travel over TLS to servers that show who they are (RFC 8689).
+	// RequireTLS is REQUIRETLS: the message may be sent only over TLS, to authenticated servers (RFC 8689).
 	RequireTLS bool
-	// Transit is XDOUBLET: what a server of the same domain says of a message that it hands on. Empty: not given.
+	// Transit is XDOUBLET: information about a message that servers of the same domain pass on. It is "" if not given.
 	Transit string
 }
 
-// RcptParams are the parameters of RCPT.
+// RcptParams holds the parameters of RCPT.
 type RcptParams struct {
 	Notify Notify
-	// ORcpt is the original recipient, "type;address", the address decoded from xtext.
+	// ORcpt is the original recipient, "type;address", with the address decoded from xtext.
 	ORcpt string
-	// Transit is XDOUBLET: who of the directory the recipient is, between servers of one domain. Empty: not given.
+	// Transit is XDOUBLET: the recipient's entry in the directory, between servers of one domain. It is "" if not
+	// given.
 	Transit string
 }
 
 var (
 	errParam = NewReply(501, 5, 5, 4, "Bad parameter")
 	errTwice = NewReply(501, 5, 5, 4, "Parameter given twice")
-	// ErrUnknownParam refuses a parameter that is not offered.
+	// ErrUnknownParam rejects a parameter that is not offered.
 	ErrUnknownParam = NewReply(555, 5, 5, 4, "Parameter not recognized")
 	errBinary       = NewReply(555, 5, 6, 1, "BINARYMIME is not offered")
 	errMailFrom     = NewReply(501, 5, 5, 4, "Syntax: MAIL FROM:<address>")
@@ -111,7 +112,7 @@ var (
 	errNoSMTPUTF    = NewReply(553, 5, 6, 7, "A non-ASCII address needs SMTPUTF8")
 )
 
-// ParseMail takes the argument of MAIL apart.
+// ParseMail parses the argument of MAIL.
 //
 // Implements: RFC 5321 §4.1.1.2 MAIL
 // Implements: RFC 1870 §4 SIZE parameter
@@ -141,8 +142,8 @@ func ParseMail(arg []byte) (from Path, m MailParams, bad *Reply) {
 	return from, m, bad
 }
 
-// Set takes a parameter from a client that names it outside a command line: the value is as xtext decodes it (RFC 8621 section 7).
-// What cannot stand in a command is refused as there.
+// Set sets a parameter that a client gives outside a command line, for example in JMAP. The value is not encoded as
+// xtext (RFC 8621 section 7). It returns an error for values that a command could not contain.
 func (m *MailParams) Set(name, value string) *Reply {
 	encoded := []byte(value)
 	if name == "ENVID" || name == "AUTH" {
@@ -151,7 +152,7 @@ func (m *MailParams) Set(name, value string) *Reply {
 	return m.set([]byte(name), encoded)
 }
 
-// Set takes a parameter as MailParams.Set does.
+// Set sets a parameter like MailParams.Set.
 func (r *RcptParams) Set(name, value string, utf8 bool) *Reply {
 	encoded := []byte(value)
 	if kind, address, ok := bytes.Cut(encoded, []byte{';'}); ok && name == "ORCPT" {
@@ -224,14 +225,14 @@ func (m *MailParams) set(key, value []byte) *Reply {
 	return nil
 }
 
-// ParamTransit is the parameter of MAIL and RCPT between servers of one domain, and the keyword of EHLO that offers it. It is
-// this program's own, and offered to nobody else.
+// ParamTransit is the parameter of MAIL and RCPT between servers of one domain, and the EHLO keyword that offers it. It
+// is specific to Doublet and offered only to servers of the domain.
 const ParamTransit = "XDOUBLET"
 
-// maxTransit bounds its value.
+// maxTransit is the maximum length of its value.
 const maxTransit = 64
 
-// parseTransit reads a word of letters, digits, dots and hyphens.
+// parseTransit parses a word of letters, digits, dots and hyphens.
 func parseTransit(b []byte) (string, bool) {
 	for _, c := range b {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-') {
@@ -241,7 +242,7 @@ func parseTransit(b []byte) (string, bool) {
 	return string(b), len(b) > 0 && len(b) <= maxTransit
 }
 
-// parsePriority reads a digit with or without a sign; 0 has none.
+// parsePriority parses a digit with an optional sign. 0 has no sign.
 func parsePriority(b []byte) (int8, bool) {
 	sign := int8(1)
 	if len(b) == 2 && b[0] == '-' && b[1] != '0' {
@@ -253,7 +254,7 @@ func parsePriority(b []byte) (int8, bool) {
 	return sign * int8(b[0]-'0'), true
 }
 
-// ParseRcpt takes the argument of RCPT apart. utf8 says that MAIL had SMTPUTF8.
+// ParseRcpt parses the argument of RCPT. utf8 must be set if MAIL had SMTPUTF8.
 //
 // Implements: RFC 5321 §4.1.1.3 RCPT
 // Implements: RFC 3461 §4.1 NOTIFY, §4.2 ORCPT
@@ -345,7 +346,7 @@ func (r *RcptParams) setNotify(value []byte) *Reply {
 	return nil
 }
 
-// afterColon takes "FROM:" or "TO:" off; spaces after the colon are common and harmless.
+// afterColon removes "FROM:" or "TO:". It accepts spaces after the colon, which are common and harmless.
 func afterColon(arg []byte, word string) ([]byte, bool) {
 	if len(arg) < len(word) || !foldEq(arg[:len(word)], word) {
 		return nil, false
@@ -353,7 +354,7 @@ func afterColon(arg []byte, word string) ([]byte, bool) {
 	return trim(arg[len(word):]), true
 }
 
-// maxParams bounds the parameters of one command.
+// maxParams is the maximum number of parameters of one command.
 const maxParams = 16
 
 func eachParam(b []byte, set func(key, value []byte) *Reply) *Reply {
@@ -383,7 +384,7 @@ func eachParam(b []byte, set func(key, value []byte) *Reply) *Reply {
 	return errParam
 }
 
-// decodeXtext undoes RFC 3461 §4's xtext; ok is false for what is not xtext.
+// decodeXtext decodes xtext (RFC 3461 section 4). ok is false if b is not valid xtext.
 //
 // Implements: RFC 3461 §4 xtext
 func decodeXtext(b []byte) (string, bool) {
@@ -431,7 +432,7 @@ func printable(s string) bool {
 	return validUTF8([]byte(s))
 }
 
-// AppendXtext adds s to dst as xtext.
+// AppendXtext appends s encoded as xtext.
 func AppendXtext(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -445,7 +446,7 @@ func AppendXtext(dst []byte, s string) []byte {
 	return dst
 }
 
-// AppendMail prints a MAIL line with its line end.
+// AppendMail appends a MAIL line with its line end.
 func AppendMail(dst []byte, from Path, m MailParams) []byte {
 	dst = append(dst, "MAIL FROM:<"...)
 	dst = append(from.Append(dst), '>')
@@ -481,7 +482,7 @@ func AppendMail(dst []byte, from Path, m MailParams) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// AppendRcpt prints a RCPT line with its line end.
+// AppendRcpt appends a RCPT line with its line end.
 func AppendRcpt(dst []byte, to Path, r RcptParams) []byte {
 	dst = append(dst, "RCPT TO:<"...)
 	dst = append(to.Append(dst), '>')

@@ -7,30 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-// Longest parts of a path in bytes. RFC 5321 §4.5.3.1 has 64 for the local part; lists that
-// encode a recipient into it need more.
+// Maximum lengths of the parts of a path in bytes. RFC 5321 section 4.5.3.1 requires 64 for the local part. Mailing
+// lists that encode a recipient into it need more.
 const (
 	MaxLocal  = 256
 	MaxDomain = 255
 )
 
-// Path is a reverse or forward path. Local is unquoted. Domain is as the client wrote it, an
-// address literal with its brackets. The null sender has neither; "postmaster" may come without
-// Domain.
+// Path is a reverse or forward path. Local is unquoted. Domain is as the client wrote it; an address literal has its
+// brackets. The null sender has neither. "postmaster" may have no Domain.
 type Path struct {
 	Local, Domain string
 }
 
-// IsNull says that the path is <>.
+// IsNull reports whether the path is <>.
 func (p Path) IsNull() bool { return p.Local == "" && p.Domain == "" }
 
-// IsLiteral says that Domain is an address literal.
+// IsLiteral reports whether Domain is an address literal.
 func (p Path) IsLiteral() bool { return strings.HasPrefix(p.Domain, "[") }
 
-// IsASCII says that the path can be used without SMTPUTF8.
+// IsASCII reports whether the path can be used without SMTPUTF8.
 func (p Path) IsASCII() bool { return isASCII(p.Local) && isASCII(p.Domain) }
 
-// String is the address without angle brackets, quoted where its grammar asks for it.
+// String returns the address without angle brackets, quoted if necessary.
 func (p Path) String() string {
 	if dotString(p.Local) {
 		if p.Domain == "" {
@@ -41,7 +40,7 @@ func (p Path) String() string {
 	return string(p.Append(nil))
 }
 
-// Append adds String to dst.
+// Append appends the result of String.
 func (p Path) Append(dst []byte) []byte {
 	switch {
 	case p.IsNull():
@@ -70,8 +69,8 @@ var (
 	errSenderPath = NewReply(501, 5, 1, 7, "Bad sender address syntax")
 )
 
-// ParsePath takes an address without angle brackets, as it stands in configuration or a header:
-// local@domain, or a bare postmaster.
+// ParsePath parses an address without angle brackets, from configuration or a header: local@domain, or postmaster
+// alone.
 func ParsePath(s string) (Path, error) {
 	if s == "" {
 		return Path{}, errPath
@@ -83,8 +82,8 @@ func ParsePath(s string) (Path, error) {
 	return p, nil
 }
 
-// parseAngle takes "<path>" from the front of b and gives what follows. Source routes are
-// accepted and ignored (RFC 5321 Appendix C). Clients that leave the brackets away are refused.
+// parseAngle parses "<path>" at the start of b and returns the rest. It accepts and ignores source routes (RFC 5321
+// appendix C). It rejects paths without brackets.
 //
 // Implements: RFC 5321 §4.1.2 Path grammar with source routes, quoted local parts and literals
 // Implements: RFC 6531 §3.3 UTF-8 in local parts and domains
@@ -119,7 +118,7 @@ func sourceRoute(b []byte) bool {
 	return true
 }
 
-// parseMailbox takes local@domain (or postmaster alone) from the front of b; n is its length.
+// parseMailbox parses local@domain (or postmaster alone) at the start of b; n is its length.
 func parseMailbox(b []byte) (p Path, n int, ok bool) {
 	quoted := false
 	var local string
@@ -162,11 +161,11 @@ func parseMailbox(b []byte) (p Path, n int, ok bool) {
 	if !validUTF8(b[:end]) {
 		return p, 0, false
 	}
-	whole := string(b[:end]) // one allocation for both
+	whole := string(b[:end]) // a single allocation for both
 	return Path{Local: whole[:n], Domain: whole[n+1:]}, end, true
 }
 
-// parseQuoted takes a quoted string from the front of b and unquotes it.
+// parseQuoted parses and unquotes a quoted string at the start of b.
 func parseQuoted(b []byte) (string, int, bool) {
 	out := make([]byte, 0, 64)
 	for i := 1; i < len(b) && len(out) <= MaxLocal; i++ {
@@ -188,7 +187,7 @@ func parseQuoted(b []byte) (string, int, bool) {
 	return "", 0, false
 }
 
-// validDomain takes host names (underscores too), U-labels and address literals.
+// validDomain accepts host names (underscores too), U-labels and address literals.
 func validDomain(d []byte) bool {
 	if len(d) == 0 || len(d) > MaxDomain {
 		return false
@@ -222,8 +221,8 @@ func validDomain(d []byte) bool {
 	return label > 0 && last != '-' && validUTF8(d)
 }
 
-// validLiteral takes [192.0.2.1] and [IPv6:2001:db8::1]. The general form "tag:content" has no
-// other registered tag.
+// validLiteral accepts [192.0.2.1] and [IPv6:2001:db8::1]. No other tag is registered for the general form
+// "tag:content".
 func validLiteral(d []byte) bool {
 	if len(d) < 3 || d[len(d)-1] != ']' {
 		return false
@@ -237,7 +236,7 @@ func validLiteral(d []byte) bool {
 	return err == nil && a.Is4()
 }
 
-// atext is RFC 5322's, and every byte of a multi-byte UTF-8 sequence (RFC 6531).
+// atext holds the characters of atext in RFC 5322, and every byte of a multi-byte UTF-8 sequence (RFC 6531).
 var atext = func() (t [256]bool) {
 	for c := range 256 {
 		t[c] = c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
@@ -246,7 +245,7 @@ var atext = func() (t [256]bool) {
 	return t
 }()
 
-// dotAtom checks the dots of a run of atext and dots.
+// dotAtom checks the dots in a run of atext and dots.
 func dotAtom(b []byte) bool {
 	if len(b) == 0 || b[0] == '.' || b[len(b)-1] == '.' {
 		return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Enhanced is an enhanced status code: class, subject, detail. The zero value is none.
+// Enhanced is an enhanced status code: class, subject, detail. The zero value means none.
 //
 // Implements: RFC 3463 §2 Enhanced status codes
 // Implements: RFC 2034 §4 ENHANCEDSTATUSCODES
@@ -30,20 +30,20 @@ func (e Enhanced) String() string {
 	return string(e.append(nil))
 }
 
-// Reply is a reply of one or more lines. As an error it is what a service answers a command
-// with; it must not be changed once it has been given away.
+// Reply is a reply of one or more lines. A service returns it as an error to answer a command. It must not be changed
+// after it was returned.
 type Reply struct {
 	Code     int
 	Enhanced Enhanced
 	Lines    []string // without codes and line ends
 }
 
-// NewReply makes a reply with an enhanced code; text may hold several lines, parted by "\n".
+// NewReply returns a reply with an enhanced code. "\n" separates lines in text.
 func NewReply(code int, class, subject, detail uint16, text string) *Reply {
 	return &Reply{Code: code, Enhanced: Enhanced{class, subject, detail}, Lines: strings.Split(text, "\n")}
 }
 
-// Error is the reply on one line.
+// Error returns the reply as one line.
 func (r *Reply) Error() string {
 	b := strconv.AppendInt(make([]byte, 0, 128), int64(r.Code), 10)
 	if r.Enhanced != (Enhanced{}) {
@@ -55,17 +55,17 @@ func (r *Reply) Error() string {
 	return string(b)
 }
 
-// Text is the lines, joined by "\n".
+// Text returns the lines, joined by "\n".
 func (r *Reply) Text() string { return strings.Join(r.Lines, "\n") }
 
-// Positive says that the code is 2xx or 3xx.
+// Positive reports whether the code is 2xx or 3xx.
 func (r *Reply) Positive() bool { return r.Code >= 200 && r.Code < 400 }
 
-// Temporary says that the code is 4xx.
+// Temporary reports whether the code is 4xx.
 func (r *Reply) Temporary() bool { return r.Code >= 400 && r.Code < 500 }
 
-// AsReply finds the *Reply in err. What is not one becomes 451 4.3.0, without err's text: the
-// peer has no business with it.
+// AsReply returns the *Reply in err. For other errors it returns 451 4.3.0 without err's text, because peers must not
+// see internal errors.
 func AsReply(err error) *Reply {
 	var r *Reply
 	if errors.As(err, &r) {
@@ -76,11 +76,11 @@ func AsReply(err error) *Reply {
 
 var errLocal = NewReply(451, 4, 3, 0, "Local error, try again later")
 
-// maxReplyText bounds a printed line: RFC 5321 §4.5.3.1.5.
+// maxReplyText is the maximum length of a printed line (RFC 5321 section 4.5.3.1.5).
 const maxReplyText = 480
 
-// Append prints the reply, the enhanced code on every line. Control characters in the text become
-// "?", so that no text can end a line.
+// Append appends the reply, with the enhanced code on every line. Control characters in the text become "?", so that no
+// text can end a line.
 //
 // Implements: RFC 5321 §4.2 Replies, §4.2.1 multi-line
 func (r *Reply) Append(dst []byte) []byte {
@@ -110,14 +110,14 @@ func (r *Reply) Append(dst []byte) []byte {
 	return dst
 }
 
-// What a reply parser can say.
+// Errors of the reply parser.
 var (
-	// ErrMalformedReply: the peer does not speak SMTP.
+	// ErrMalformedReply means that the peer's line is not an SMTP reply.
 	ErrMalformedReply = errors.New("smtp: malformed reply")
 )
 
-// AddLine takes one reply line, line end included, and says whether it was the last. A zero Reply
-// is what to begin with. Lines of one reply must have one code.
+// AddLine adds one reply line, with its line end, and reports whether it was the last. Start with a zero Reply. All
+// lines of a reply must have the same code.
 func (r *Reply) AddLine(line []byte) (last bool, err error) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	line = bytes.TrimSuffix(line, []byte{'\r'})
@@ -159,7 +159,7 @@ func (r *Reply) AddLine(line []byte) (last bool, err error) {
 	return last, nil
 }
 
-// parseEnhanced takes "2.1.5 " from the front of b; n is its length with the space, 0 for none.
+// parseEnhanced parses "2.1.5 " at the start of b; n is its length with the space, 0 for none.
 func parseEnhanced(b []byte) (e Enhanced, n int) {
 	part, digits := 0, 0
 	for n < len(b) {

@@ -1,5 +1,6 @@
-// Package tlsreport reads and writes the reports by which servers tell the owner of a domain how TLS went when they
-// sent mail there (TLSRPT, RFC 8460), and the DNS records that ask for them. It asks nobody.
+// Package tlsreport reads and writes TLS reports (TLSRPT, RFC 8460), which tell the owner of a domain about the TLS
+// connections of servers that sent mail there. It also parses the DNS records that request them. It makes no DNS
+// queries.
 package tlsreport
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// The kinds of policy that a session was made under.
+// Kinds of policies of a session.
 const (
 	TLSA     = "tlsa"
 	STS      = "sts"
@@ -34,18 +35,18 @@ const (
 	STSWebPKIInvalid        = "sts-webpki-invalid"
 )
 
-// Bounds of a report that is read.
+// Limits for parsed reports.
 const (
 	maxPolicies = 200
 	maxDetails  = 500 // of all policies together
 	maxText     = 300 // bytes of one text
-	maxLines    = 50  // of a policy's text, or names of hosts
+	maxLines    = 50  // lines of a policy's text, or host names
 )
 
-// ErrMalformed says that a text is no report.
+// ErrMalformed means that the input is not a valid report.
 var ErrMalformed = errors.New("malformed TLS report")
 
-// Report is a report of one organization about one domain.
+// Report is a report by one organization about one domain.
 //
 // Implements: RFC 8460 §4.4 JSON report schema
 type Report struct {
@@ -56,20 +57,20 @@ type Report struct {
 	Policies     Results `json:"policies"`
 }
 
-// Range is the time that a report is about, in RFC 3339 form.
+// Range is the period of a report, in RFC 3339 format.
 type Range struct {
 	Start time.Time `json:"start-datetime"`
 	End   time.Time `json:"end-datetime"`
 }
 
-// Result counts the sessions under one policy.
+// Result holds the number of sessions under one policy.
 type Result struct {
 	Policy  Policy   `json:"policy"`
 	Summary Summary  `json:"summary"`
 	Details Failures `json:"failure-details,omitempty"`
 }
 
-// Policy is a policy that the domain published, or that none was found.
+// Policy describes a policy of the domain, or that none was found.
 type Policy struct {
 	Type   string `json:"policy-type"`
 	String Texts  `json:"policy-string,omitempty"`
@@ -77,13 +78,13 @@ type Policy struct {
 	MX     Texts  `json:"mx-host,omitempty"`
 }
 
-// Summary counts sessions.
+// Summary holds numbers of sessions.
 type Summary struct {
 	Successful int64 `json:"total-successful-session-count"`
 	Failed     int64 `json:"total-failure-session-count"`
 }
 
-// Failure counts sessions that failed in one way.
+// Failure holds the number of sessions that failed in one way.
 type Failure struct {
 	Type       string `json:"result-type"`
 	SendingIP  string `json:"sending-mta-ip,omitempty"`
@@ -95,10 +96,10 @@ type Failure struct {
 	Reason     string `json:"failure-reason-code,omitempty"`
 }
 
-// Texts is a list of texts. Some senders write a single one without brackets.
+// Texts is a list of texts. Some senders write a single text without brackets.
 type Texts []string
 
-// UnmarshalJSON reads a list of texts, or a single text.
+// UnmarshalJSON parses a list of texts, or a single text.
 func (t *Texts) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var one string
@@ -111,20 +112,20 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 	return some(b, (*[]string)(t), maxLines)
 }
 
-// Results are the policies of a report, Failures the ways of failing under one. Of a list that is too long the first are
-// read, so that a small file cannot ask for much memory.
+// Results holds the policies of a report, Failures the failures under one policy. Parsing keeps only the first elements
+// of a long list, so that a small file cannot use much memory.
 type (
 	Results  []Result
 	Failures []Failure
 )
 
-// UnmarshalJSON reads a list of policies.
+// UnmarshalJSON parses a list of policies.
 func (r *Results) UnmarshalJSON(b []byte) error { return some(b, (*[]Result)(r), maxPolicies) }
 
-// UnmarshalJSON reads a list of failures.
+// UnmarshalJSON parses a list of failures.
 func (f *Failures) UnmarshalJSON(b []byte) error { return some(b, (*[]Failure)(f), maxDetails) }
 
-// some reads at most most elements of a list. null is an empty one.
+// some parses at most most elements of a list. null is an empty list.
 func some[T any](b []byte, list *[]T, most int) error {
 	*list = nil
 	if string(b) == "null" {
@@ -144,7 +145,8 @@ func some[T any](b []byte, list *[]T, most int) error {
 	return nil
 }
 
-// Parse reads a report. What is beyond the bounds is left out; the summaries stay. The caller bounds data.
+// Parse parses a report. It drops data beyond the limits, but keeps the summaries. The caller must limit the size of
+// data.
 func Parse(data []byte) (*Report, error) {
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -193,7 +195,7 @@ func (t Texts) bounded() Texts {
 	return t
 }
 
-// clean bounds a text and takes out what would move a terminal's cursor.
+// clean truncates a text and replaces control characters, which could change the state of a terminal.
 func clean(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	return strings.Map(func(r rune) rune {
@@ -204,7 +206,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// Marshal writes a report as JSON.
+// Marshal encodes a report as JSON.
 func (r *Report) Marshal() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -213,18 +215,18 @@ func (r *Report) Marshal() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// FileName gives the name of the file that a report is sent in.
+// FileName returns the file name for a report.
 //
 // Implements: RFC 8460 §5.1 Report filename
 func FileName(sender, domain string, from, to time.Time) string {
 	return fmt.Sprintf("%s!%s!%d!%d.json.gz", sender, domain, from.Unix(), to.Unix())
 }
 
-// maxURIs bounds the addresses that one record asks for reports at.
+// maxURIs is the maximum number of report addresses in one record.
 const maxURIs = 10
 
-// Addresses gives the URIs (mailto: and https:) at which a domain asks for reports, from the TXT records of
-// _smtp._tls below it. Several records are none.
+// Addresses returns the URIs (mailto: and https:) at which a domain requests reports. records holds the TXT records of
+// its name _smtp._tls. If there are several TLSRPT records, it returns none.
 //
 // Implements: RFC 8460 §3 The "_smtp._tls" record
 func Addresses(records []string) []string {

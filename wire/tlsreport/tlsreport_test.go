@@ -19,7 +19,7 @@ func sample(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestSamples reads reports as Google sends them and as RFC 8460 appendix B shows one, and reads again what it writes of them.
+// TestSamples parses a report from Google and the example of RFC 8460 appendix B, and parses the encoded reports again.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
@@ -49,7 +49,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestBounds: reports that are none are refused; of those that are too long the rest is left out.
+// TestBounds checks that invalid reports are rejected, and that data beyond the limits is dropped.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	good := string(sample(t, "google.json"))
@@ -119,7 +119,7 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := r.Marshal()
 		if err != nil {
-			return // a year beyond 9999
+			return // a year after 9999
 		}
 		if _, err := Parse(out); err != nil {
 			t.Errorf("what it writes it does not read: %v\n%s", err, out)

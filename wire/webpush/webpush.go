@@ -1,6 +1,6 @@
-// Package webpush is what travels to a push service (RFC 8030): a message that only the subscriber can read
-// (RFC 8291, in the content coding of RFC 8188), and the token that says whose server it is from (VAPID,
-// RFC 8292). The caller brings randomness and time, and sends.
+// Package webpush makes the messages for a push service (RFC 8030). A message is encrypted for its subscriber (RFC
+// 8291, in the content coding of RFC 8188). A token identifies the server (VAPID, RFC 8292). The caller supplies
+// randomness and time, and sends the message.
 package webpush
 
 import (
@@ -25,32 +25,32 @@ import (
 // Encoding is the content coding of an encrypted message.
 const Encoding = "aes128gcm"
 
-// MaxPayload is the longest message that every push service takes (RFC 8291 section 4), in bytes.
+// MaxPayload is the maximum length in bytes of a message that every push service accepts (RFC 8291 section 4).
 const MaxPayload = 4096 - headerLen - 1 - 16
 
 const (
-	pointLen  = 65 // of an uncompressed point of P-256
+	pointLen  = 65 // uncompressed point of P-256
 	saltLen   = 16
 	authLen   = 16
 	headerLen = saltLen + 4 + 1 + pointLen
-	// recordSize is announced in the header; a message is always one record.
+	// recordSize is the record size in the header. A message is always one record.
 	recordSize = 4096
 )
 
-// Keys are a subscriber's: the public key and the secret that both sides mix in.
+// Keys holds a subscriber's public key and authentication secret.
 type Keys struct {
 	public *ecdh.PublicKey
 	auth   []byte
 }
 
-// The mistakes in a subscriber's keys, and what is wrong with a message that cannot be read.
+// Errors in a subscriber's keys or in a message.
 var (
 	ErrKeys    = errors.New("webpush: p256dh is not a point of P-256, or auth is not 16 octets, in URL-safe base64")
 	ErrTooLong = errors.New("webpush: the message is longer than push services take")
 	ErrMessage = errors.New("webpush: the message cannot be read with these keys")
 )
 
-// ParseKeys reads the keys as subscribers give them: URL-safe base64, with or without padding.
+// ParseKeys parses the keys in the format of subscribers: URL-safe base64, with or without padding.
 func ParseKeys(p256dh, auth string) (Keys, error) {
 	point, err1 := decode(p256dh)
 	secret, err2 := decode(auth)
@@ -68,7 +68,7 @@ func decode(s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(s, "="))
 }
 
-// Encrypt makes the body of a push message. ephemeral and salt are used for one message only.
+// Encrypt returns the body of a push message. ephemeral and salt must be used for one message only.
 //
 // Implements: RFC 8291 §4 Restrictions on use of "aes128gcm" content coding
 // Implements: RFC 8188 §2 The "aes128gcm" HTTP content coding
@@ -91,7 +91,7 @@ func Encrypt(k Keys, ephemeral *ecdh.PrivateKey, salt [saltLen]byte, payload []b
 	return aead.Seal(out, nonce, last, nil), nil
 }
 
-// derive makes the key and nonce of the one record.
+// derive returns the cipher and nonce for the only record.
 //
 // Implements: RFC 8291 §3.4 Encryption summary
 func derive(shared, auth, salt []byte, subscriber, server *ecdh.PublicKey) (cipher.AEAD, []byte, error) {
@@ -124,7 +124,7 @@ func derive(shared, auth, salt []byte, subscriber, server *ecdh.PublicKey) (ciph
 	return aead, nonce, nil
 }
 
-// Decrypt reads a message as its subscriber does: of one record, as Encrypt makes it.
+// Decrypt decrypts a message as its subscriber does. The message must have one record, as from Encrypt.
 func Decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
 	if len(body) < headerLen+1+16 || body[saltLen+4] != pointLen || binary.BigEndian.Uint32(body[saltLen:]) < uint32(max(18, len(body)-headerLen)) {
 		return nil, ErrMessage
@@ -156,24 +156,24 @@ func Decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
 	return nil, ErrMessage
 }
 
-// KeyFrom makes the server's key pair of 32 secret octets: always the same of the same ones. ok is false for
-// the few that are no key.
+// KeyFrom derives the server's key pair from 32 secret bytes, always the same from the same bytes. ok is false for the
+// few values that are not valid keys.
 func KeyFrom(secret []byte) (key *ecdsa.PrivateKey, ok bool) {
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), secret)
 	return key, err == nil
 }
 
-// PublicKey is the server's public key as subscribers and push services are told of it: an uncompressed point
-// in URL-safe base64.
+// PublicKey returns the server's public key for subscribers and push services: an uncompressed point in URL-safe
+// base64.
 func PublicKey(key *ecdsa.PrivateKey) string {
 	point, err := key.PublicKey.Bytes()
 	if err != nil {
-		return "" // of no key that KeyFrom made
+		return "" // not possible for a key from KeyFrom
 	}
 	return base64.RawURLEncoding.EncodeToString(point)
 }
 
-// claims are those of a token.
+// claims holds the claims of a token.
 type claims struct {
 	Audience string `json:"aud"`
 	Expires  int64  `json:"exp"`
@@ -183,8 +183,9 @@ type claims struct {
 // tokenHeader is the JOSE header of every token.
 var tokenHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg":"ES256"}`))
 
-// Authorization is the field with which the server says to the push service at audience, an origin, who it is.
-// subject is where its people are reached, a mailto: or https: URL, or "". The token must expire within a day.
+// Authorization returns the header field that identifies the server to the push service at audience, which is an
+// origin. subject is a contact for the server's operator, a mailto: or https: URL, or "". The token must expire within
+// a day.
 //
 // Implements: RFC 8292 §2 Application server self-identification
 // Implements: RFC 8292 §3 VAPID authentication scheme
@@ -205,10 +206,10 @@ func Authorization(key *ecdsa.PrivateKey, random io.Reader, audience, subject st
 	return "vapid t=" + text + "." + base64.RawURLEncoding.EncodeToString(sig[:]) + ", k=" + PublicKey(key), nil
 }
 
-// ErrAuthorization says that a field is not one that Authorization made, or not for this audience and time.
+// ErrAuthorization means that a field is not from Authorization, or is not valid for this audience and time.
 var ErrAuthorization = errors.New("webpush: the token is not good")
 
-// CheckAuthorization is what a push service does with the field: it returns the subject and the public key.
+// CheckAuthorization verifies the field as a push service does, and returns the subject and the public key.
 func CheckAuthorization(field, audience string, now time.Time) (subject, public string, err error) {
 	token, k, ok := strings.Cut(strings.TrimPrefix(field, "vapid t="), ", k=")
 	point, bad := decode(k)

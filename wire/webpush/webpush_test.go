@@ -88,7 +88,7 @@ func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	for _, k := range [][2]string{
 		{"", ""}, {exampleP256dh, ""}, {exampleP256dh, exampleAuth + "AA"}, {exampleP256dh[:80], exampleAuth}, {exampleP256dh + "!", exampleAuth},
-		{"BA" + strings.Repeat("A", 85), exampleAuth}, // no point of the curve
+		{"BA" + strings.Repeat("A", 85), exampleAuth}, // not a point of the curve
 		{strings.Replace(exampleP256dh, "-", "+", 1), exampleAuth},
 	} {
 		if _, err := ParseKeys(k[0], k[1]); !errors.Is(err, ErrKeys) {

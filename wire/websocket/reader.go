@@ -6,26 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// Reader reads messages from one side of a connection. What a peer may not send is an *Error; what else comes
-// is the source's. After an error the connection is of no use.
+// Reader reads messages from one side of a connection. A protocol violation by the peer is returned as *Error; other
+// errors come from the source. After an error the connection is unusable.
 type Reader struct {
-	// Masked says that the peer is a client, whose frames are masked; a server's are not.
+	// Masked is set if the peer is a client. Clients mask their frames, servers do not.
 	Masked bool
-	// Max bounds a message, in bytes.
+	// Max is the maximum size of a message in bytes.
 	Max int
-	// Room is asked before a message takes more memory than a little; without room it is refused (TryAgain). nil:
-	// there always is.
+	// Room is called before a message takes more than little bytes of memory. If it returns false, the message is
+	// rejected with TryAgain. nil means no limit.
 	Room func(n int) bool
 
-	message Opcode // of the message that has begun: Text or Binary; else 0
+	message Opcode // opcode of the incomplete message: Text or Binary; else 0
 	partial []byte // its fragments so far
 }
 
-// Pending says that a message has begun whose end has not come.
+// Pending reports whether a message is incomplete.
 func (r *Reader) Pending() bool { return r.message != 0 }
 
-// Next reads one message, or one control frame that comes before it or between its fragments. The payload is
-// appended to buf[:0], if that has room, and is valid until the next call. A text is whole and UTF-8.
+// Next reads one message, or one control frame that comes before it or between its fragments. The payload is appended
+// to buf[:0], if that has room, and is valid until the next call. A text message is complete and valid UTF-8.
 //
 // Implements: RFC 6455 §5.4 Fragmentation
 // Implements: RFC 6455 §5.5 Control frames
@@ -60,7 +60,7 @@ func (r *Reader) whole(op Opcode, payload []byte) (Opcode, []byte, error) {
 	return op, payload, nil
 }
 
-// frame reads one frame and checks that it may stand here.
+// frame reads one frame and checks that it is allowed here.
 func (r *Reader) frame(src io.Reader, buf []byte) (op Opcode, fin bool, payload []byte, err error) {
 	var h [maxHeader]byte
 	if _, err := io.ReadFull(src, h[:2]); err != nil {
@@ -101,7 +101,7 @@ func (r *Reader) frame(src io.Reader, buf []byte) (op Opcode, fin bool, payload 
 	return op, fin, payload, nil
 }
 
-// length reads the longer forms of a length. Each must be the shortest that holds it (section 5.2).
+// length reads the longer forms of a length. The peer must use the shortest form (section 5.2).
 func length(src io.Reader, h *[maxHeader]byte, n uint64) (uint64, error) {
 	size := 0
 	switch n {
@@ -127,13 +127,13 @@ func length(src io.Reader, h *[maxHeader]byte, n uint64) (uint64, error) {
 }
 
 const (
-	// step is how much memory a peer gets for its word alone that more is to come.
+	// step is the maximum amount of memory to allocate ahead of the data.
 	step = 64 << 10
-	// little is what Room is not asked for.
+	// little is the amount of memory for which Room is not called.
 	little = 4 << 10
 )
 
-// grow reads n bytes, taking memory as they come.
+// grow reads n bytes and allocates memory as they arrive.
 func (r *Reader) grow(src io.Reader, buf []byte, n int) ([]byte, error) {
 	for len(buf) < n {
 		at := len(buf)
@@ -152,7 +152,7 @@ func (r *Reader) grow(src io.Reader, buf []byte, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// unexpected is an end within a frame.
+// unexpected converts the end of input inside a frame to io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -1,6 +1,6 @@
-// Package websocket is the grammar of WebSocket (RFC 6455): the fields of the opening handshake, frames, and
-// messages joined from them. It opens nothing and starts nothing: whoever has the connection reads from it
-// through a Reader and writes what Append makes. No extension is spoken.
+// Package websocket implements the grammar of WebSocket (RFC 6455): the fields of the opening handshake, frames, and
+// messages joined from frames. It manages no connections: the caller reads from one with a Reader and writes the
+// results of Append. It supports no extensions.
 //
 // Implements: RFC 6455 §5 Data framing
 package websocket
@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Opcode says what a frame carries (RFC 6455 section 5.2).
+// Opcode is the type of a frame (RFC 6455 section 5.2).
 type Opcode byte
 
 // The opcodes.
@@ -31,13 +31,13 @@ const (
 
 func (o Opcode) control() bool { return o >= Close }
 
-// The codes with which a connection is closed (RFC 6455 section 7.4.1).
+// Close codes (RFC 6455 section 7.4.1).
 const (
 	Normal      = 1000
 	GoingAway   = 1001
 	Protocol    = 1002
 	Unsupported = 1003
-	NoStatus    = 1005 // what a Close frame without a code means; it never stands in one
+	NoStatus    = 1005 // stands for a Close frame without a code; it is never sent
 	Malformed   = 1007
 	Policy      = 1008
 	TooBig      = 1009
@@ -45,7 +45,7 @@ const (
 	TryAgain    = 1013
 )
 
-// Error is why a connection is to be closed, with the code that is told to the peer.
+// Error is the reason to close a connection, with the code to send to the peer.
 type Error struct {
 	Code   int
 	Reason string
@@ -53,18 +53,18 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("websocket: %s (%d)", e.Reason, e.Code) }
 
-// maxControl is the greatest payload of a control frame, maxHeader the longest header of a frame.
+// maxControl is the maximum payload of a control frame, maxHeader the maximum length of a frame's header.
 const (
 	maxControl = 125
 	maxHeader  = 14
 )
 
-// Append appends one whole message, or a control frame, as a server sends it.
+// Append appends a complete message or a control frame, as a server sends it.
 func Append(dst []byte, op Opcode, payload []byte) []byte {
 	return append(header(dst, op, len(payload), 0), payload...)
 }
 
-// AppendMasked is Append as a client sends it; mask must be fresh and unpredictable (section 5.3).
+// AppendMasked is Append for a client. mask must be new and unpredictable (section 5.3).
 func AppendMasked(dst []byte, op Opcode, payload []byte, mask [4]byte) []byte {
 	dst = append(header(dst, op, len(payload), 0x80), mask[:]...)
 	at := len(dst)
@@ -73,7 +73,7 @@ func AppendMasked(dst []byte, op Opcode, payload []byte, mask [4]byte) []byte {
 	return dst
 }
 
-// AppendHeader appends the header of a frame as a server sends it, before n bytes of payload.
+// AppendHeader appends the header of a server's frame with n bytes of payload.
 func AppendHeader(dst []byte, op Opcode, n int) []byte { return header(dst, op, n, 0) }
 
 func header(dst []byte, op Opcode, n int, masked byte) []byte {
@@ -87,7 +87,7 @@ func header(dst []byte, op Opcode, n int, masked byte) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, masked|127), uint64(n))
 }
 
-// AppendClose appends a Close frame as a server sends it. A reason that is too long is cut.
+// AppendClose appends a Close frame, as a server sends it. A reason that is too long is truncated.
 func AppendClose(dst []byte, code int, reason string) []byte {
 	reason = reason[:min(len(reason), maxControl-2)]
 	for !utf8.ValidString(reason) {
@@ -96,7 +96,7 @@ func AppendClose(dst []byte, code int, reason string) []byte {
 	return Append(dst, Close, append(binary.BigEndian.AppendUint16(nil, uint16(code)), reason...))
 }
 
-// ParseClose reads the payload of a Close frame. One without a code is NoStatus.
+// ParseClose parses the payload of a Close frame. Without a code, code is NoStatus.
 func ParseClose(payload []byte) (code int, reason string, err error) {
 	if len(payload) == 0 {
 		return NoStatus, "", nil
@@ -114,17 +114,17 @@ func ParseClose(payload []byte) (code int, reason string, err error) {
 	return code, string(payload[2:]), nil
 }
 
-// cipher masks or unmasks b, whose first byte is the offset-th of the payload.
+// cipher masks or unmasks b, which starts at offset in the payload.
 func cipher(b []byte, mask [4]byte, offset int) {
 	for i := range b {
 		b[i] ^= mask[(offset+i)&3]
 	}
 }
 
-// key is what the server's answer is made of (section 1.3).
+// key is the constant for computing the server's answer (section 1.3).
 const key = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-// Accept is the Sec-WebSocket-Accept to a client's Sec-WebSocket-Key.
+// Accept returns the Sec-WebSocket-Accept for a client's Sec-WebSocket-Key.
 //
 // Implements: RFC 6455 §4.2.2 Server's opening handshake
 func Accept(clientKey string) string {
@@ -132,7 +132,7 @@ func Accept(clientKey string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// The mistakes of an opening handshake.
+// Errors of an opening handshake.
 var (
 	ErrNoUpgrade = errors.New("websocket: the request does not ask for the protocol")
 	ErrVersion   = errors.New("websocket: only version 13 is spoken")
@@ -140,7 +140,7 @@ var (
 	ErrProtocol  = errors.New("websocket: the subprotocol is not offered")
 )
 
-// CheckUpgrade checks a client's opening handshake, and that it offers a subprotocol.
+// CheckUpgrade checks a client's opening handshake, and that the client offers the subprotocol.
 //
 // Implements: RFC 6455 §4.2.1 Reading the client's opening handshake
 func CheckUpgrade(r *http.Request, protocol string) error {
@@ -168,7 +168,7 @@ func CheckUpgrade(r *http.Request, protocol string) error {
 	return ErrProtocol
 }
 
-// listed says whether a comma-separated field names a token, in any case.
+// listed reports whether a comma-separated field contains a token, ignoring case.
 func listed(h http.Header, field, token string) bool {
 	for _, line := range h.Values(field) {
 		for part := range strings.SplitSeq(line, ",") {

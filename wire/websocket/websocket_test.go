@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestHandshake is the example of RFC 6455 section 1.3, and what is none.
+// TestHandshake covers the example of RFC 6455 section 1.3 and invalid handshakes.
 func TestHandshake(t *testing.T) {
 	t.Parallel()
 	if got := Accept("dGhlIHNhbXBsZSBub25jZQ=="); got != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
@@ -47,7 +47,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// got is a message as it was read.
+// got is a message that was read.
 type got struct {
 	op   Opcode
 	text string
@@ -86,7 +86,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%d: %d %.40q", i, all[i].op, all[i].text)
 		}
 	}
-	// What a server sends.
+	// Frames of a server.
 	b := Append(AppendClose(nil, TooBig, strings.Repeat("ü", 100)), Text, []byte("x"))
 	all, err = readAll(&Reader{Max: 10}, bytes.NewReader(b))
 	if err != io.EOF || len(all) != 2 || all[1].text != "x" {
@@ -117,7 +117,7 @@ func TestViolations(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// A rune that two fragments share is whole.
+	// A character may be split between two fragments.
 	all, err := readAll(&Reader{Masked: true, Max: 1000}, strings.NewReader(frame(0x01, "\xc3")+frame(0x80, "\xbc")))
 	if err != io.EOF || len(all) != 1 || all[0].text != "ü" {
 		t.Error(all, err)
@@ -132,7 +132,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// greedy notes how much room it is given at once.
+// greedy records the largest buffer that it gets.
 type greedy struct {
 	io.Reader
 	most int
@@ -143,14 +143,14 @@ func (g *greedy) Read(p []byte) (int, error) {
 	return g.Reader.Read(p)
 }
 
-// TestMemoryComesWithData: a header alone, whatever length it names, takes no more than a step.
+// TestMemoryComesWithData checks that a header alone, whatever its length field, allocates no more than step bytes.
 func TestMemoryComesWithData(t *testing.T) {
 	t.Parallel()
 	src := &greedy{Reader: strings.NewReader("\x81\xff\x00\x00\x00\x00\x3f\xff\xff\xff\x00\x00\x00\x00xx")}
 	if _, _, err := (&Reader{Masked: true, Max: 1 << 30}).Next(src, nil); err != io.ErrUnexpectedEOF || src.most > step {
 		t.Errorf("%d octets asked for at once, %v", src.most, err)
 	}
-	// Memory is asked for before it is taken, and a message for which there is none is refused.
+	// Room is called before memory is allocated, and a message without room is rejected.
 	taken := 0
 	r := &Reader{Masked: true, Max: 1 << 30, Room: func(n int) bool { taken += n; return taken <= 300_000 }}
 	if _, b, err := r.Next(strings.NewReader(frame(0x81, strings.Repeat("x", 200_000))), nil); err != nil || len(b) != 200_000 || taken < len(b) {
@@ -170,7 +170,7 @@ func FuzzReader(f *testing.F) {
 		if err == nil {
 			t.Fatal("no end")
 		}
-		// What was read, sent again, is read the same.
+		// Messages that were read, encoded and read again are the same.
 		var again []byte
 		for _, m := range all {
 			if masked {
