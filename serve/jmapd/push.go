@@ -108,7 +108,7 @@ func (p pushSource) Refresh(ctx context.Context, c *push.Caller) error {
 	return p.s.backend.Refresh(ctx, &c.Account)
 }
 
-// The properties that a subscription shows. RFC 8620 section 7.2 keeps url and keys secret.
+// The properties of a subscription that /get returns. RFC 8620 section 7.2.1 forbids to return url and keys.
 var subscriptionProperties = []string{"id", "deviceClientId", "verificationCode", "expires", "types"}
 
 // getSubscriptions answers PushSubscription/get.

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// TestClient checks that the browser client is complete, that its policy allows only its own scripts, and that files
-// with a hash in their name are cached permanently.
+// TestClient checks that the browser client is complete and that its policy allows only its own scripts. Files with a
+// hash in their name must be cached permanently.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	old, s := newServer(t)

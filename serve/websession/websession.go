@@ -279,7 +279,7 @@ func (x *Service) GoodElsewhere(ctx context.Context, person note.UNID, credentia
 // OnChange registers fn to be called after every change of a session. fn must not block and must not call the store.
 func (x *Service) OnChange(fn func()) { x.sessions.OnChange(fn) }
 
-// OnEnd registers fn to be called at once with the credentials of sessions that were ended here.
+// OnEnd registers fn to be called as soon as sessions are ended on this server, with their credentials.
 func (x *Service) OnEnd(fn func(credentials ...string)) {
 	x.sessions.OnEnd(func(ids []note.UNID) {
 		list := make([]string, 0, len(ids))

@@ -5,7 +5,6 @@
 // The server queues nothing for a client. Each connection has one goroutine that blocks in a read. A change wakes it;
 // it reads the current states and writes those that differ from the ones it wrote before. So a slow client gets the
 // latest states when it reads again, delays nobody, and costs no more memory than a fast one.
-// gets the latest states when it reads again, holds up nobody, and costs no more memory than one that is quick.
 package push
 
 import (

@@ -485,8 +485,8 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// TestAccounts checks that a client gets pushes for an account that it gains access to, none for one that it loses, and
-// none at all after its user was disabled.
+// TestAccounts checks that pushes follow access: a client gets them for an account that it gains and not for one that
+// it loses. After its user was disabled it gets none.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	w := open(t)
