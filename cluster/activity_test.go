@@ -8,14 +8,15 @@ import (
 	"doublet/note"
 )
 
-// written counts what is kept of a table.
+// written counts the writes to a table.
 type written struct{ puts, drops int }
 
 func (w *written) Put(string, string)                                  { w.puts++ }
 func (w *written) Drop(string)                                         { w.drops++ }
 func (w *written) Each(context.Context, func(key, value string)) error { return nil }
 
-// TestActivityKept: what a database was used is kept once, not again because it ages, and forgotten when it is nothing.
+// TestActivityKept checks that a count is saved once, is not saved again merely because it decays, and is removed when
+// it is near zero.
 func TestActivityKept(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	u, w := used{at: now}, &written{}
@@ -33,7 +34,7 @@ func TestActivityKept(t *testing.T) {
 	step(1000, 1, 0)
 	step(50, 1, 0)
 	step(100, 2, 0)
-	for range 6 * 24 * 11 { // 1,150 operations are half of one after eleven days and a bit
+	for range 6 * 24 * 11 { // 1,150 operations decay below 0.5 after a bit more than eleven days
 		step(0, 2, 0)
 	}
 	for range 6 * 24 {

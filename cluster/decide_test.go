@@ -9,15 +9,15 @@ import (
 	"doublet/note"
 )
 
-// at is a MODSEQ: the count of terms, the slot and the counter.
+// at returns a MODSEQ with the given number of terms, slot and counter.
 func at(terms int, slot uint8, counter int) note.ModSeq {
 	return note.ModSeq(terms<<4|int(slot))<<33 | note.ModSeq(counter)
 }
 
 func server(n byte) note.UNID { return note.UNID{n} }
 
-// replicas reads a line of the table: a replica for each word, in order of preference, with its slot
-// and flags. s self, l live, g gone, k known, L leads, o out, b lost its data, p pending delete.
+// replicas parses a line of the table: a word for each replica, in order of preference, with its server and flags: s
+// self, l live, g gone, k known, L leads, o out, b lost its data, p pending delete, d silent but possibly alive.
 func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 	t.Helper()
 	var out []standing
@@ -41,7 +41,7 @@ func replicas(t *testing.T, line string, last ...note.ModSeq) []standing {
 				r.lostData = true
 			case 'p':
 				r.out, r.goes = true, true
-			case 'd': // not heard, and not sure to be dead
+			case 'd': // silent, but possibly alive
 			default:
 				t.Fatalf("flag %c", c)
 			}
@@ -114,7 +114,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", c.name, got, with[0], c.want)
 		}
 	}
-	// A replica that was set back waits for a home, and for long, before it leads alone.
+	// A replica that was set back waits for a home, or a long time before it leads alone.
 	q := question{replicas: replicas(t, "As Bg", one, one), suspect: true, waited: time.Minute}
 	if got, _ := decide(&q); got != wait {
 		t.Errorf("set back, alone: %v", got)
@@ -127,7 +127,7 @@ func TestDecide(t *testing.T) {
 	if got, _ := decide(&q); got != wait {
 		t.Errorf("set back, the home is dead: %v", got)
 	}
-	// A home that knows our last number follows on from us: nothing to step down from.
+	// A home that has our last number continues from it: there is nothing to step down from.
 	q = question{replicas: replicas(t, "As BkL", one, at(2, 1, 5))}
 	q.replicas[1].at.Ended = []note.End{{Last: one}}
 	if got, _ := decide(&q); got != rest {
@@ -144,8 +144,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideAgrees lets replicas that see each other decide, in random situations: at most one becomes
-// home at a time, and after some rounds exactly one is.
+// TestDecideAgrees runs decide at replicas that see each other, in random situations. At most one may become home in
+// the first round, and after some rounds exactly one must lead.
 func TestDecideAgrees(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))

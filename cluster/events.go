@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// EventKind is a kind of trouble.
+// EventKind is a kind of problem.
 type EventKind string
 
-// The kinds of events.
+// Kinds of events.
 const (
-	// EventSilent: a member does not answer.
+	// EventSilent means that a member does not answer.
 	EventSilent EventKind = "silent"
-	// EventLag: replication to a member is behind.
+	// EventLag means that replication to a member lags.
 	EventLag EventKind = "lag"
-	// EventClock: a member's clock is off.
+	// EventClock means that a member's clock is wrong.
 	EventClock EventKind = "clock"
-	// EventTwin: two processes present one member's certificate.
+	// EventTwin means that two processes use the certificate of one member.
 	EventTwin EventKind = "twin"
-	// EventAside: a member does not take some notes; they are set aside, and the rest of the database goes on.
+	// EventAside means that a member rejects some notes. They are set aside, and replication of the database continues.
 	EventAside EventKind = "set aside"
-	// EventRoom: a disk is full, here or at a member.
+	// EventRoom means that a disk is full, here or at a member.
 	EventRoom EventKind = "no room"
-	// EventHome: databases have no primary.
+	// EventHome means that databases have no primary.
 	EventHome EventKind = "no home"
-	// EventDamaged: replicas here cannot be read.
+	// EventDamaged means that local replicas cannot be read.
 	EventDamaged EventKind = "damaged"
-	// EventSetBack: replicas here are suspect, until their primaries have begun new terms.
+	// EventSetBack means that local replicas are suspect until their primaries begin new terms.
 	EventSetBack EventKind = "set back"
-	// EventDegraded: changes were acknowledged though no mate had confirmed them.
+	// EventDegraded means that changes were acknowledged without a confirmation by a mate.
 	EventDegraded EventKind = "degraded"
 )
 
@@ -41,55 +41,55 @@ var eventKinds = []EventKind{
 	EventRoom, EventHome, EventDamaged, EventSetBack, EventDegraded,
 }
 
-// Event is trouble in the cluster as this server sees it, with the cause as far as it is known.
+// Event is a problem in the cluster as this server sees it, with its cause if known.
 type Event struct {
 	Kind EventKind `json:"kind"`
-	// Server is the member with the trouble; empty: this server, or the cluster.
+	// Server is the member with the problem; empty: this server or the cluster.
 	Server string `json:"server,omitempty"`
-	// Cause is the latest that is known.
+	// Cause is the latest known cause.
 	Cause string    `json:"cause"`
 	Since time.Time `json:"since"`
-	// Until is when it was over; zero while it is not.
+	// Until is the time of the end; zero while the event is open.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// The bounds of events.
+// Limits of events.
 const (
-	// maxEvents bounds the events that are over and are remembered, and those that are open.
+	// maxEvents is the maximum number of past events that are kept, and of open events.
 	maxEvents = 200
-	// lookEvery is the time between two looks. An event that was not found for overAfter is over.
+	// lookEvery is the time between two checks. An event ends when checks have not found it for overAfter.
 	lookEvery = time.Second
 	overAfter = 5 * time.Second
-	// Limits above which there is an event: lag, a clock's distance, the time of a flush and of a probe, the time
-	// in which one database is sent.
+	// Values above these limits are events: the lag, the clock difference, the time of a flush, of a probe, and of
+	// sending one database.
 	lagLimit   = 10 * time.Second
 	clockLimit = time.Minute
 	flushLimit = 100 * time.Millisecond
 	probeLimit = 200 * time.Millisecond
 	longSend   = 5 * time.Second
-	// silentAfter is how long a member may be silent, homeAfter how long databases may have no primary.
+	// silentAfter is the maximum silence of a member. homeAfter is the maximum time without a primary.
 	silentAfter = 10 * time.Second
 	homeAfter   = 10 * time.Second
-	// degradedFor is how long acknowledgements that no mate confirmed are shown.
+	// degradedFor is the time for which unconfirmed acknowledgements are reported.
 	degradedFor = time.Minute
 )
 
-// eventKey identifies an event as long as it is open.
+// eventKey identifies an open event.
 type eventKey struct {
 	kind   EventKind
 	server string
 }
 
-// events remembers which events are open and which were.
+// events holds the open and the past events.
 type events struct {
 	mu     sync.Mutex
 	looked time.Time
 	open   map[eventKey]*openEvent
 	over   []Event
-	// flush and noRoom are the state of the disk here at the last look.
+	// flush and noRoom are the state of the local disk at the last check.
 	flush  time.Duration
 	noRoom bool
-	// degraded counts the acknowledgements that no mate had confirmed, grew is when that last became more.
+	// degraded counts the acknowledgements without confirmation. grew is the time of the last increase.
 	degraded uint64
 	grew     time.Time
 }
@@ -99,13 +99,13 @@ type openEvent struct {
 	seen time.Time
 }
 
-// found is trouble that one look found.
+// found is a problem that one check found.
 type found struct {
 	eventKey
 	cause string
 }
 
-// begin reports whether it is time for a look.
+// begin reports whether the next check is due, and starts it.
 func (e *events) begin(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,21 +116,21 @@ func (e *events) begin(now time.Time) bool {
 	return true
 }
 
-// setDisk notes the state of the disk here.
+// setDisk records the state of the local disk.
 func (e *events) setDisk(flush time.Duration, noRoom bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.flush, e.noRoom = flush, noRoom
 }
 
-// disk returns the state of the disk here at the last look.
+// disk returns the state of the local disk at the last check.
 func (e *events) disk() (flush time.Duration, noRoom bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.flush, e.noRoom
 }
 
-// grown notes how many acknowledgements no mate has confirmed, and reports whether that became more lately.
+// grown records the number of unconfirmed acknowledgements, and reports whether it has grown within degradedFor.
 func (e *events) grown(count uint64, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +140,7 @@ func (e *events) grown(count uint64, now time.Time) bool {
 	return !e.grew.IsZero() && now.Sub(e.grew) < degradedFor
 }
 
-// count returns how many events are open, of one kind or, for the empty kind, of all.
+// count returns the number of open events of one kind or, for the empty kind, of all kinds.
 func (e *events) count(kind EventKind) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,7 +152,7 @@ func (e *events) count(kind EventKind) (n int) {
 	return n
 }
 
-// take takes up what one look found, and returns the events that began and those that are over.
+// take processes the results of one check. It returns the events that began and those that ended.
 func (e *events) take(now time.Time, list []found) (began, over []Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +186,7 @@ func (e *events) take(now time.Time, list []found) (began, over []Event) {
 	return began, over
 }
 
-// list returns the open events, then those that are over, each with the newest first.
+// list returns the open events and then the past ones, each newest first.
 func (e *events) list() []Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,32 +203,32 @@ func (e *events) list() []Event {
 	return out
 }
 
-// lagging is what is known of replication to one member.
+// lagging holds the state of replication to one member.
 type lagging struct {
 	name  string
 	alive bool
 	heard time.Time
-	// waiting databases are to be sent, the oldest since lag.
+	// waiting is the number of databases to be sent. lag is the time for which the oldest has waited.
 	waiting int
 	lag     time.Duration
 	// trouble is the last error of a database.
 	trouble string
-	// sending is the title of the database that has been under way longest, size its bytes, sends for how long;
-	// comparing says that all databases are being compared.
+	// sending is the title of the database that has been in transfer longest, with its size in bytes and the time so
+	// far. comparing means that all databases are being compared.
 	sending   string
 	size      uint64
 	sends     time.Duration
 	comparing bool
 	rtt       time.Duration
-	// flush and noRoom are the state of the member's disk, ownFlush that of ours.
+	// flush and noRoom are the state of the member's disk. ownFlush is the flush time of the local disk.
 	flush, ownFlush time.Duration
 	noRoom          bool
-	// inFlight requests have no answer yet, credit is the number that waits to be sent.
+	// inFlight is the number of requests without an answer yet. credit is the number of requests that wait for credit
+	// to be sent.
 	inFlight, credit int
 }
 
-// cause returns the reason for which replication to a member lags, the most certain one first. It is a pure
-// function.
+// cause describes why replication to a member lags. It names the most certain reason. It is a pure function.
 func (l *lagging) cause() string {
 	why := ""
 	round := func(d time.Duration) string {

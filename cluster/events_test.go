@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestLagCause: a lag is told with what causes it, what is most certain first.
+// TestLagCause checks that the cause of a lag is the most certain reason.
 func TestLagCause(t *testing.T) {
 	t.Parallel()
 	heard := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
@@ -35,8 +35,8 @@ func TestLagCause(t *testing.T) {
 	}
 }
 
-// TestEvents: an event begins once, is told with its latest cause, is over when it was not there for a while, and neither
-// those that are open nor those that are over grow without end.
+// TestEvents checks that an event begins once, has the latest cause, and ends when it was not found for a while. The
+// numbers of open and past events are limited.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	var e events
@@ -50,7 +50,7 @@ func TestEvents(t *testing.T) {
 	if len(began)+len(over) != 0 || e.list()[0].Cause != "b" {
 		t.Fatalf("%v %v %v", began, over, e.list())
 	}
-	// A moment without it is no end.
+	// A short time without it does not end it.
 	began, over = e.take(now.Add(3*time.Second), nil)
 	if len(began)+len(over) != 0 || len(e.open) != 1 {
 		t.Fatalf("%v %v", began, over)

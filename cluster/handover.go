@@ -18,12 +18,12 @@ type HandOvers struct {
 	replication *replication
 }
 
-// vacateWithin is how long a hand-over waits for work that is under way in the database.
+// vacateWithin is the time for which a hand-over waits for work in progress in the database.
 const vacateWithin = 30 * time.Second
 
-// HandOver makes another server the primary of a database that is led here. What was numbered here is there
-// first, and it goes on where we stop. If that fails, this server leads on; or, if it is not known whether the
-// other leads, nobody does until that is known.
+// HandOver makes another server the primary of a database that this server leads. The other server first receives all
+// numbered changes and then continues our term's numbers. If the hand-over fails, this server remains primary. If the
+// result is unknown, nobody leads until Decide finds it out.
 func (o *HandOvers) HandOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	within, cancel := context.WithTimeout(ctx, vacateWithin)
 	resume, err := o.opt.Vacate(within, db)
@@ -61,7 +61,7 @@ func (o *HandOvers) handOver(ctx context.Context, db note.DatabaseID, to note.UN
 		answer, err = o.ask(ctx, to, verbLead, appendRequest(&request{db: db, pos: pos, boot: o.boot}))
 		if errors.Is(err, errMate) {
 			o.doubt(db)
-			return err // it may lead or not: Decide finds out
+			return err // it may be primary or not: Decide finds out
 		}
 	}
 	if err != nil {
@@ -91,7 +91,7 @@ func (o *HandOvers) bring(ctx context.Context, db note.DatabaseID, to note.UNID)
 	return err
 }
 
-// answerLead takes over a database that its primary hands over.
+// answerLead handles a hand-over: this server becomes primary of the database.
 func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	q, err := readRequest(body)
 	if err != nil {
@@ -112,7 +112,7 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	if err := errors.Join(err, err2); err != nil {
 		return nil, bus.Refuse(codeLater, err.Error())
 	}
-	o.holdings.update(q.db, func(h *held) { // the server that hands over leads no more
+	o.holdings.update(q.db, func(h *held) { // the sender is no longer primary
 		follows := report{db: q.db, slot: q.pos.Slot, pos: q.pos}
 		h.heard(from, reported{report: follows, at: o.now(), good: q.pos})
 	})
@@ -121,7 +121,7 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	return appendPosition([]byte{Version}, &pos), nil
 }
 
-// whyNot returns why a hand-over must be refused, empty if it may go on.
+// whyNot returns the reason to reject a hand-over, empty if there is none.
 func (o *HandOvers) whyNot(from note.UNID, q *request) string {
 	h, e, p := o.holdings.get(q.db), o.catalogue.get(q.db), o.members.view().peers[from]
 	switch {
@@ -140,16 +140,16 @@ func (o *HandOvers) whyNot(from note.UNID, q *request) string {
 	return ""
 }
 
-// homewardEvery is how often queues that belong elsewhere are looked for, homewardPause how long one stays that
-// could not be moved.
+// homewardEvery is the time between two checks for queues that belong elsewhere. homewardPause is the delay after a
+// failed attempt to move one.
 const (
 	homewardEvery = time.Second
 	homewardPause = 10 * time.Second
 )
 
-// Homeward hands queues that are led here to the servers where they belong: nobody opens a queue, so no open
-// moves it. It belongs to the first server of its order that has caught up or, if this server leaves, to one
-// that stays. An empty queue whose server is no member any more is removed.
+// Homeward moves queues that this server leads to the servers where they belong. It is necessary because no open moves
+// a queue: users do not open queues. A queue belongs to the first server of its order that has caught up or, if this
+// server is leaving, to one that stays. An empty queue is removed if its server is no longer a member.
 func (o *HandOvers) Homeward(ctx context.Context) error {
 	var errs []error
 	for _, p := range o.misplaced() {
@@ -168,7 +168,7 @@ func (o *HandOvers) Homeward(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeQueue removes the queue of a server that is gone, if it is empty.
+// removeQueue removes the queue of a former member if it is empty.
 func (o *HandOvers) removeQueue(ctx context.Context, db note.DatabaseID) error {
 	empty := false
 	err := o.store.Read(ctx, note.System, db, func(r *store.Reader) error {
@@ -182,7 +182,7 @@ func (o *HandOvers) removeQueue(ctx context.Context, db note.DatabaseID) error {
 	return o.catalogue.remove(ctx, db)
 }
 
-// misplaced lists the queues that are led here and belong elsewhere.
+// misplaced lists the queues that this server leads and that belong elsewhere.
 func (o *HandOvers) misplaced() (out []plan) {
 	v, listed := o.members.view(), o.members.listed()
 	for h := range o.holdings.all() {

@@ -6,8 +6,8 @@ import (
 	"doublet/note"
 )
 
-// TestHeldLead checks that a server forgets what it did for mates as primary when it leads no more: that counted for
-// the line that it led. That it competed it remembers until it has told the other primary, or leads again.
+// TestHeldLead checks that a server resets the state of its term when it stops leading. competed remains set until the
+// server has stepped down or leads again.
 func TestHeldLead(t *testing.T) {
 	t.Parallel()
 	one := note.UNID{1}

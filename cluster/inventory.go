@@ -14,14 +14,14 @@ import (
 	"doublet/store/layout"
 )
 
-// inventory keeps three lists in line: the documents of the catalogue, the databases in the store here, and
-// the holdings. It makes replicas that are missing, and documents for databases that have none.
+// inventory keeps three lists consistent: the documents of the catalogue, the databases in the local store, and the
+// holdings. It creates missing replicas, and documents for databases that have none.
 type inventory struct {
 	*core
 	repairs *Repairs
 }
 
-// Found makes the Cluster Database Directory in the store of the first server of a cluster.
+// Found creates the Cluster Database Directory in the store of the first server of a cluster.
 func Found(s *store.Store) error {
 	_, err := s.CreateDatabase(note.System, store.Create{ID: ID, Title: "Cluster Database Directory", Kind: Kind})
 	if errors.Is(err, store.ErrExists) {
@@ -30,8 +30,8 @@ func Found(s *store.Store) error {
 	return err
 }
 
-// join asks the members for the documents of the two directories as long as this server lacks them. With those
-// databases everything else arrives.
+// join requests the documents of the two directories from the members while this server lacks them. Everything else is
+// replicated with those databases.
 func (i *inventory) join(ctx context.Context) error {
 	if !i.lacksDirectories() || i.founder(ctx) {
 		return nil
@@ -43,7 +43,7 @@ func (i *inventory) join(ctx context.Context) error {
 		}
 		answer, err := i.ask(ctx, id, verbJoin, []byte{Version})
 		if err != nil {
-			continue // the next mate, or the next time
+			continue // ask the next mate, or retry later
 		}
 		list, err := readEntries(answer)
 		if err != nil {
@@ -70,13 +70,13 @@ func (i *inventory) lacksDirectories() bool {
 	return i.holdings.get(ID) == nil
 }
 
-// founder reports whether the Cluster Database Directory here is the first one, and not one to be filled.
+// founder reports whether the local Cluster Database Directory is the first one, and not a replica to be filled.
 func (i *inventory) founder(ctx context.Context) bool {
 	pos, err := i.holdings.position(ctx, ID)
 	return err == nil && !pos.Shared
 }
 
-// answerJoin tells a member the documents of the two directories, once it has a replica of them.
+// answerJoin returns the documents of those directories of which the member has a replica.
 func (i *inventory) answerJoin(_ context.Context, from bus.ServerID, _ []byte) ([]byte, error) {
 	var list []*Entry
 	for e := range i.catalogue.all() {
@@ -87,14 +87,14 @@ func (i *inventory) answerJoin(_ context.Context, from bus.ServerID, _ []byte) (
 	return appendEntries(list), nil
 }
 
-// recountDue brings the holdings in line with the catalogue and the store, if something has changed there.
+// recountDue updates the holdings if the catalogue or the store has changed.
 func (i *inventory) recountDue(ctx context.Context) error {
 	if !i.recount.Swap(false) {
 		return nil
 	}
 	err := i.count(ctx)
 	if err != nil {
-		i.recount.Store(true) // try again with the next Decide
+		i.recount.Store(true) // retry with the next Decide
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (i *inventory) count(ctx context.Context) error {
 		err = i.enter(ctx, infos)
 	}
 	var look, missing []*Entry
-	var unmarked []note.DatabaseID // no incarnation is noted of them
+	var unmarked []note.DatabaseID // databases without a recorded incarnation
 	for e := range i.catalogue.all() {
 		mine, on := e.On(i.self)
 		info, have := here[e.ID]
@@ -144,7 +144,7 @@ func (i *inventory) count(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enter enters databases of this server that have no document yet.
+// enter creates documents for local databases that have none yet.
 func (i *inventory) enter(ctx context.Context, infos []layout.Info) error {
 	isHere := i.holdings.get(ID) != nil || slices.ContainsFunc(infos, func(x layout.Info) bool { return x.ID == ID })
 	if !isHere {
@@ -156,7 +156,7 @@ func (i *inventory) enter(ctx context.Context, infos []layout.Info) error {
 		if i.catalogue.get(info.ID) != nil || info.State != layout.InService {
 			continue
 		}
-		// A database that has a slot has a document, which has not arrived here yet.
+		// A database with a slot has a document, which has not arrived here yet.
 		if pos, err := i.holdings.position(ctx, info.ID); err == nil && !pos.Shared {
 			fresh = append(fresh, entryOf(info, i.self, i.store.Incarnation()))
 		}
@@ -164,8 +164,8 @@ func (i *inventory) enter(ctx context.Context, infos []layout.Info) error {
 	return i.catalogue.enter(ctx, fresh)
 }
 
-// makeMissing makes the replicas that should be here by their documents, and returns the documents of those
-// that are here now. If one was here before, its primary first begins a new term.
+// makeMissing creates local replicas that exist only in their documents, and returns the documents of those created. If
+// a replica was here before, its primary first begins a new term.
 func (i *inventory) makeMissing(ctx context.Context, missing []*Entry) (made []*Entry, err error) {
 	var errs []error
 	var ids []note.DatabaseID
@@ -195,7 +195,7 @@ func (i *inventory) makeMissing(ctx context.Context, missing []*Entry) (made []*
 	return made, errors.Join(append(errs, i.catalogue.noteIncarnation(ctx, i.self, i.store.Incarnation(), ids))...)
 }
 
-// infoOf asks a mate that has a database for its description.
+// infoOf requests the description of a database from a mate.
 func (i *inventory) infoOf(ctx context.Context, e *Entry) (layout.Info, error) {
 	err := fmt.Errorf("%w: no live member has database %s", errLater, e.ID)
 	v := i.members.view()
@@ -212,7 +212,7 @@ func (i *inventory) infoOf(ctx context.Context, e *Entry) (layout.Info, error) {
 	return layout.Info{}, err
 }
 
-// answerInfo returns the description of a database here.
+// answerInfo returns the description of a local database.
 func (i *inventory) answerInfo(_ context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	dbs, err := readDatabases(body)
 	if err != nil || len(dbs) != 1 {
@@ -228,9 +228,9 @@ func (i *inventory) answerInfo(_ context.Context, from bus.ServerID, body []byte
 	return layout.AppendInfo(nil, &info), nil
 }
 
-// makeEverywhere makes the databases of Options.Everywhere that the cluster lacks. The primary of the Cluster
-// Database Directory does it, and only while every other replica of that follows it and is there: so no two
-// servers make one.
+// makeEverywhere creates the databases of Options.Everywhere that do not exist. Only the primary of the Cluster
+// Database Directory does so, and only while all other replicas of the directory exist and follow it. So no two servers
+// create the same database.
 func (i *inventory) makeEverywhere() error {
 	h, e, v := i.holdings.get(ID), i.catalogue.get(ID), i.members.view()
 	if h == nil || e == nil || !h.leads || h.busy || !v.allFollow(h, e) ||
@@ -242,7 +242,7 @@ func (i *inventory) makeEverywhere() error {
 		if i.catalogue.get(c.ID) != nil {
 			continue
 		}
-		// The next Decide enters it.
+		// The next Decide creates its document.
 		if _, err := i.store.CreateDatabase(note.System, c); err != nil && !errors.Is(err, store.ErrExists) {
 			errs = append(errs, fmt.Errorf("create %s: %w", c.Title, err))
 		}

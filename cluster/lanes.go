@@ -10,29 +10,29 @@ import (
 	"doublet/note"
 )
 
-// running is what a replicator needs while it runs.
+// running holds the environment of a replicator that runs.
 type running struct {
 	// spawn starts a goroutine.
 	spawn func(f func())
-	// every is the time after which a replicator that waits looks again.
+	// every is the time after which an idle replicator checks again.
 	every time.Duration
-	// mate reports whether the server still is a mate, and whether it is alive.
+	// mate reports whether the server is still a mate, and whether it is alive.
 	mate func() (still, alive bool)
 	// failed is called with the error that ended a step.
 	failed func(err error)
 }
 
-// The pause of a Cluster Replicator whose mate does not answer, doubled each time.
+// Pause of a Cluster Replicator whose mate does not answer. It doubles each time.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
-// run takes steps until ctx ends or the server is no mate any more: as long as there is something to do, then when
-// the feed moves, a database is touched, or a lane is free. It returns when nothing is under way any more.
+// run takes steps until ctx ends or the server is no longer a mate. While there is work it steps at once, else when the
+// feed advances, a database is touched, or a lane becomes free. It returns when no transfer is in progress.
 //
-// Invariant: between a turn without progress and the next one something has happened or the time is over, so that
-// a replicator that waits takes no processor.
+// Invariant: after a step without progress, run waits for an event or for the time every. So a waiting replicator takes
+// no CPU time.
 func (r *replicator) run(ctx context.Context, o *running) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -49,8 +49,8 @@ func (r *replicator) run(ctx context.Context, o *running) {
 		if !still {
 			return
 		}
-		// Only what comes from here on wakes it: for a mate that is silent, or has enough in line, more waits than
-		// it reads.
+		// Only later changes wake it: if the mate is silent or its backlog is full, the feed has more than can be read
+		// now.
 		woken, moved := r.wake.next(), r.feed.FeedMoved(r.feed.Now())
 		if alive {
 			progress, err := r.step(ctx, start)
@@ -77,11 +77,11 @@ func (r *replicator) run(ctx context.Context, o *running) {
 	}
 }
 
-// inline runs a send at once: a step then sends one database after the other.
+// inline runs a send at once, so a step sends one database after the other.
 func inline(send func()) { send() }
 
-// sendSome begins to send databases, those that wait longest first, as long as a lane is free. It reports whether
-// it began with any that did not fail at once.
+// sendSome starts to send databases while a lane is free, in order of the backlog. It reports whether any of these did
+// not fail at once.
 func (r *replicator) sendSome(ctx context.Context, start func(send func())) (progress bool, err error) {
 	for range maxSend {
 		t := r.pick()
@@ -100,7 +100,7 @@ func (r *replicator) sendSome(ctx context.Context, start func(send func())) (pro
 	return progress, nil
 }
 
-// going is a database that is under way: its changes up to the sequence last, and up to the MODSEQ until.
+// going is a database in transfer: its changes up to the sequence number last, and up to the MODSEQ until.
 type going struct {
 	*task
 	last   uint64
@@ -109,7 +109,7 @@ type going struct {
 	failed bool
 }
 
-// send sends a database, and notes the result.
+// send sends a database and records the result.
 func (r *replicator) send(ctx context.Context, g *going) {
 	err := r.job.send(ctx, r.mate, g.db, g.until, g.afresh)
 	r.end(g, err, err != nil && (ctx.Err() != nil || errors.Is(err, errMate)))
@@ -119,7 +119,7 @@ func (r *replicator) send(ctx context.Context, g *going) {
 	r.wake.fire()
 }
 
-// end notes the result of a send. down says that the error is the mate's.
+// end records the result of a send. down means that the mate caused the error, not the database.
 func (r *replicator) end(g *going, err error, down bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,9 +139,9 @@ func (r *replicator) end(g *going, err error, down bool) {
 	}
 }
 
-// pick returns the first database in line that may go, if a lane is free.
+// pick returns the first database of the backlog that may be sent, if a lane is free.
 //
-// Only the step that is under way picks; others append to the line and remove from it what they have sent.
+// Only the current step picks; other goroutines append databases and remove those that they have sent.
 func (r *replicator) pick() *going {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,12 +158,12 @@ func (r *replicator) pick() *going {
 			r.mu.Unlock()
 			may := r.mayGo(t)
 			r.mu.Lock()
-			// It is no longer in the line if it was sent meanwhile.
-			if i = slices.Index(r.line, t); i < 0 || !may { // after -1 the loop begins again
+			// It is no longer in the backlog if it was sent meanwhile.
+			if i = slices.Index(r.line, t); i < 0 || !may { // after -1 the loop starts again
 				continue
 			}
 		}
-		r.line = append(slices.Delete(r.line, i, i+1), t) // if it fails, the others come first
+		r.line = append(slices.Delete(r.line, i, i+1), t) // if it fails, the others are first
 		g := &going{task: t, last: t.last, until: t.until, afresh: t.touched}
 		if t.again = false; t.queue {
 			g.last = min(g.last, t.frozen)
@@ -175,14 +175,14 @@ func (r *replicator) pick() *going {
 	return nil
 }
 
-// mayGo freezes the part of a queue database that goes next, and reports whether that may go now.
+// mayGo determines the part of a queue that is sent next, and reports whether it may be sent now.
 func (r *replicator) mayGo(t *task) bool {
 	r.mu.Lock()
 	seq := t.frozen
 	r.mu.Unlock()
 	if seq == 0 {
 		until := max(1, r.job.stands(t.db))
-		seq = r.feed.Now().Seq // after until was read, so that it covers the commits up to there
+		seq = r.feed.Now().Seq // read after until, so that it covers all commits up to until
 		r.mu.Lock()
 		t.frozen, t.until = seq, until
 		r.mu.Unlock()
@@ -190,7 +190,7 @@ func (r *replicator) mayGo(t *task) bool {
 	return r.job.cleared(seq)
 }
 
-// doing returns the database that has been under way longest, since when, and whether all are being compared.
+// doing returns the database that has been in transfer longest, its start time, and whether all are being compared.
 func (r *replicator) doing() (db note.DatabaseID, since time.Time, compares bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 	"doublet/store"
 )
 
-// laneWorld is a feed and a mate for a replicator that runs, with many databases under way at a time.
+// laneWorld is the feed, the mate and the job of a replicator that has many databases in transfer.
 type laneWorld struct {
 	t  *testing.T
 	r  *replicator
 	mu sync.Mutex
-	// last is the sequence of each database's latest change, has what the mate has of it.
+	// last is the sequence number of each database's latest change. has is the one that the mate has.
 	last, has map[note.DatabaseID]uint64
 	now       uint64
 	moved     chan struct{}
@@ -31,7 +31,7 @@ type laneWorld struct {
 	under     map[note.DatabaseID]bool
 	most      int
 	takes     func(db note.DatabaseID) time.Duration
-	fails     func(db note.DatabaseID) error // asked when a send ends
+	fails     func(db note.DatabaseID) error // called when a send ends
 	landed    map[note.DatabaseID]int
 	dead      bool
 	turns     int
@@ -49,7 +49,7 @@ func newLaneWorld(t *testing.T, lanes int) *laneWorld {
 	return w
 }
 
-// start lets the replicator run until stop is called.
+// start runs the replicator until stop is called.
 func (w *laneWorld) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -125,7 +125,7 @@ func (w *laneWorld) SaveCursor(_ string, c store.Cursor) error {
 }
 
 func (w *laneWorld) LoadCursor(string) (store.Cursor, error) {
-	return store.Cursor{Incarnation: 1, Seq: 1}, nil // it has run before
+	return store.Cursor{Incarnation: 1, Seq: 1}, nil // not its first run
 }
 
 func (w *laneWorld) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
@@ -138,7 +138,7 @@ func (w *laneWorld) reached(note.UNID, note.DatabaseID) {
 }
 func (w *laneWorld) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(w.Now().Seq) }
 
-// cleared: what a queue removes may go when all that was changed before has come.
+// cleared returns true when all earlier changes have reached the mate.
 func (w *laneWorld) cleared(seq uint64) bool { return w.r.cleared(seq, nil) }
 
 func (w *laneWorld) compare(context.Context, *replicator, note.DatabaseID) (note.DatabaseID, error) {
@@ -175,7 +175,7 @@ func (w *laneWorld) send(ctx context.Context, _ note.UNID, db note.DatabaseID, u
 		return fmt.Errorf("%w: x", errMate)
 	}
 	err := w.fails(db)
-	if err == nil || errors.Is(err, errMate) { // an answer that was lost: it was taken
+	if err == nil || errors.Is(err, errMate) { // errMate: the mate applied it, but its answer was lost
 		w.has[db] = max(w.has[db], seq)
 	}
 	if err == nil {
@@ -184,8 +184,8 @@ func (w *laneWorld) send(ctx context.Context, _ note.UNID, db note.DatabaseID, u
 	return err
 }
 
-// TestLanes: as many databases are under way as there are lanes, a slow one and one that fails for ever hold up no other, and
-// changes that come meanwhile go in the next turn.
+// TestLanes checks that as many databases are in transfer as there are lanes, that a slow database and one that always
+// fails do not delay others, and that changes during a transfer are sent in the next one.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestLanes(t *testing.T) {
 		if n := w.r.depth(); n != 2 {
 			t.Errorf("%d databases wait", n)
 		}
-		// While it is under way it changes twice: it goes once more, and not more often.
+		// It changes twice during the transfer, so it is sent exactly once more.
 		w.change(1)
 		w.change(1)
 		time.Sleep(3 * time.Minute)
@@ -241,7 +241,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// TestLanesOfMany: the replicators of one mate leave it credits for whatever else it is asked.
+// TestLanesOfMany checks that the replicators for a mate leave credits for other requests.
 func TestLanesOfMany(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ workers, requests, want int }{{1, 64, 32}, {2, 64, 24}, {4, 64, 12}, {16, 64, 3}, {1, 32, 24}, {1, 8, 6}, {1, 1, 1}, {16, 8, 1}} {
@@ -251,13 +251,14 @@ func TestLanesOfMany(t *testing.T) {
 	}
 }
 
-// TestLanesRandom: databases take their time, fail, answers are lost, the mate dies in the middle: at the end it has everything,
-// nothing was under way twice, no removal from a queue overtook anything, and the cursor never passed what was not there.
+// TestLanesRandom makes databases slow, transfers fail, answers get lost and the mate die. Finally the mate must have
+// everything. No database may be in transfer twice, no removal from a queue may overtake another change, and the cursor
+// may not pass a change that is missing at the mate.
 func TestLanesRandom(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 30; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			rng, mates := rand.New(rand.NewPCG(seed, 9)), rand.New(rand.NewPCG(seed, 10)) // mates is under w.mu
+			rng, mates := rand.New(rand.NewPCG(seed, 9)), rand.New(rand.NewPCG(seed, 10)) // w.mu protects mates
 			w := newLaneWorld(t, 1+int(seed%3)*15)
 			healed := false
 			w.takes = func(note.DatabaseID) time.Duration {
@@ -314,8 +315,8 @@ func TestLanesRandom(t *testing.T) {
 	}
 }
 
-// TestReplicatorRests: a replicator that waits, for whatever reason, looks once in the time that it was given and does nothing
-// else. A loop that never blocked would end neither Wait nor the test.
+// TestReplicatorRests checks that a waiting replicator checks once per interval and does nothing else. A busy loop
+// would hang synctest.Wait and thus the test.
 func TestReplicatorRests(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(w *laneWorld){
@@ -323,7 +324,7 @@ func TestReplicatorRests(t *testing.T) {
 		"a mate is silent": func(w *laneWorld) { w.dead = true },
 		"one fails":        func(w *laneWorld) { w.fails = func(note.DatabaseID) error { return errors.New("poisoned") } },
 		"lanes are full":   func(w *laneWorld) { w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour } },
-		"a queue waits": func(w *laneWorld) { // for ever: a database whose change never comes is in its way
+		"a queue waits": func(w *laneWorld) { // forever: earlier changes of other databases never arrive
 			w.change(900)
 			w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour }
 		},
@@ -341,7 +342,7 @@ func TestReplicatorRests(t *testing.T) {
 					w.change(db + 1)
 				}
 				defer w.start()()
-				time.Sleep(10 * maxRetry) // what fails has come to its longest pause
+				time.Sleep(10 * maxRetry) // failed databases have reached the longest pause
 				synctest.Wait()
 				turns := func() (n, sends int) {
 					w.mu.Lock()
@@ -352,7 +353,7 @@ func TestReplicatorRests(t *testing.T) {
 				time.Sleep(100 * time.Second)
 				synctest.Wait()
 				after, more := turns()
-				// A turn for each second, and one for each database that was tried again and failed.
+				// One turn for each second, and one for each database that was retried and failed.
 				if n := after - before; n < 99 || n > 101+2*(more-sent) {
 					t.Errorf("%d turns in 100 s, %d databases were sent", n, more-sent)
 				}
@@ -364,7 +365,7 @@ func TestReplicatorRests(t *testing.T) {
 	}
 }
 
-// TestConfirmations: who waits for a database is woken by that one alone, and nothing is left behind.
+// TestConfirmations checks that a waiter is woken only by its own database, and that no waiter remains registered.
 func TestConfirmations(t *testing.T) {
 	t.Parallel()
 	var c confirmations
@@ -388,7 +389,7 @@ func TestConfirmations(t *testing.T) {
 	}
 }
 
-// TestKnowledge: what is known of a mate's replicas is bounded, and gone when the mate starts anew.
+// TestKnowledge checks that the cache of a mate's replicas is limited, and discarded when the mate restarts.
 func TestKnowledge(t *testing.T) {
 	t.Parallel()
 	var k knowledge

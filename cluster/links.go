@@ -12,7 +12,7 @@ import (
 	"doublet/replica"
 )
 
-// links holds what replication to each mate needs. A mate has a link as long as it is a member.
+// links holds the replication state for each mate. A mate has a link while it is a member.
 type links struct {
 	*base
 	job job
@@ -21,7 +21,7 @@ type links struct {
 	by map[note.UNID]*link
 }
 
-// set makes links to members that have none, and drops those to servers that are members no more.
+// set creates links to new members and drops those to former members.
 func (s *links) set(list []Member) {
 	s.mu.Lock()
 	next := make(map[note.UNID]*link, len(list))
@@ -54,38 +54,38 @@ func (s *links) link(m *Member) *link {
 	return l
 }
 
-// get returns the link to a mate; nil if the server is no mate.
+// get returns the link to a mate, nil if the server is not a mate.
 func (s *links) get(mate note.UNID) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.by[mate]
 }
 
-// caught reports whether a mate has everything that waited for it when it came back.
+// caught reports whether a mate has received everything that was waiting when it came back.
 func (s *links) caught(mate note.UNID) bool {
 	l := s.get(mate)
 	return l != nil && l.hasCaughtUp()
 }
 
-// link is the way of changes to one mate: its Cluster Replicators, what is remembered of its replicas, and
-// how far it has caught up since it came back. Its lock may be held while a replicator is asked.
+// link holds the replication to one mate: its Cluster Replicators, the known state of its replicas, and whether it has
+// caught up since it came back. Methods of the replicators may be called under the lock of the link.
 type link struct {
 	reps []*replicator
-	// known is what is remembered of the mate's replicas.
+	// known caches the state of the mate's replicas.
 	known knowledge
-	// objects bounds the large parts that are under way to the mate.
+	// objects limits the bytes of large parts in transfer to the mate.
 	objects *bus.Credits
 
 	mu sync.Mutex
-	// goal is the sequence that the mate must reach to have caught up; 0: not known yet.
+	// goal is the sequence number that the mate must reach to have caught up; 0: not determined yet.
 	goal   uint64
 	caught bool
 }
 
-// replicator returns the one that carries a database.
+// replicator returns the replicator that is responsible for a database.
 func (l *link) replicator(db note.DatabaseID) *replicator { return l.reps[share(db, len(l.reps))] }
 
-// restart forgets what is known of a mate that came back, and has all databases compared with it.
+// restart discards the cached state of a mate that came back, and starts a comparison of all databases.
 func (l *link) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +96,8 @@ func (l *link) restart() {
 	}
 }
 
-// follow notices that the mate has caught up: all databases were compared with it since it came back, and it
-// has everything up to the sequence at which that was done. now returns the present sequence.
+// follow checks whether the mate has caught up: all databases have been compared since it came back, and it has
+// everything up to the sequence number at the end of the comparison. now returns the current sequence number.
 func (l *link) follow(now func() uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,19 +119,19 @@ func (l *link) hasCaughtUp() bool {
 	return l.caught
 }
 
-// drop forgets what waits for a server that is no mate any more.
+// drop discards the backlog for a former mate.
 func (l *link) drop() {
 	for _, r := range l.reps {
 		r.drop()
 	}
 }
 
-// objectsAtOnce is about how many bytes of large parts are under way to a mate. The mate holds them until the
-// notes that name them arrive; this is a part of what it holds at most (replica.Options.Memory). A larger
-// note goes alone.
+// objectsAtOnce is the approximate number of bytes of large parts in transfer to a mate. The mate holds them until the
+// notes that name them arrive, so this is only a part of its limit (replica.Options.Memory). A note with more bytes is
+// sent alone.
 const objectsAtOnce = 64 << 20
 
-// room waits until so many bytes of large parts may go to the mate.
+// room blocks until bytes of large parts may be sent to the mate.
 func (l *link) room(ctx context.Context, bytes uint64) (give func(), err error) {
 	n := int64(min(bytes, 1<<62))
 	if err := l.objects.Take(ctx, n); err != nil {
@@ -140,17 +140,17 @@ func (l *link) room(ctx context.Context, bytes uint64) (give func(), err error) 
 	return func() { l.objects.Give(n) }, nil
 }
 
-// knowledge remembers where a mate's replicas stand, so that a change needs one request to get there. It is
-// bounded: where an entry was forgotten, the mate is asked once more.
+// knowledge caches the state of a mate's replicas, so that a change can be sent in one request. Its size is limited. If
+// an entry was dropped, the mate is asked once more.
 type knowledge struct {
 	mu       sync.Mutex
 	now, old map[note.DatabaseID]*replica.Known
 }
 
-// maxKnown is how many databases are remembered at least.
+// maxKnown is the minimum number of databases in the cache. Two generations of this size are kept.
 const maxKnown = 4096
 
-// of returns what is known of one replica. The replicator updates it.
+// of returns the entry of one replica. The replicator updates it.
 func (k *knowledge) of(db note.DatabaseID) *replica.Known {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,15 +174,15 @@ func (k *knowledge) forget() {
 	k.now, k.old = nil, nil
 }
 
-// waiting is what waits to be sent to a mate.
+// waiting describes the backlog for a mate.
 type waiting struct {
 	databases int
-	// lag is how long the oldest has waited, trouble the last error.
+	// lag is the time for which the oldest database has waited. trouble is the last error.
 	lag     time.Duration
 	trouble string
 }
 
-// state returns what waits for the mate.
+// state returns the backlog for the mate.
 func (l *link) state(now time.Time) (w waiting) {
 	for _, r := range l.reps {
 		databases, oldest, trouble := r.state()

@@ -8,22 +8,21 @@ import (
 	"doublet/env"
 )
 
-// The windows over which times are averaged: the last five of 15 s each, as Domino does.
+// Times are averaged over the last five windows of 15 s each, as in Domino.
 const (
 	loadWindow  = 15 * time.Second
 	loadWindows = 5
-	// loadSample is how many operations of one type a window needs before its mean may become the best.
+	// loadSample is the minimum number of operations of one type in a window whose mean may become the best mean.
 	loadSample = 20
-	// maxOps bounds the operation types that are distinguished; the others count as one.
+	// maxOps is the maximum number of operation types. Further types are counted as one.
 	maxOps = 64
 )
 
-// Load measures how busy this server is: for each operation type the mean time now against the best mean ever
-// seen. Network time is not included: only the server's own work is observed. Its methods may be called from any
-// goroutine.
+// Load measures how busy this server is: for each operation type, the current mean time relative to the best mean so
+// far. Network time is not included, only the server's own work. Its methods are safe for concurrent use.
 type Load struct {
 	clock env.Clock
-	// scale is log2 of the expansion factor at which nothing is left (Domino: Server_Transinfo_Range, 6).
+	// scale is log2 of the expansion factor at which the index is 0 (Domino: Server_Transinfo_Range, 6).
 	scale float64
 
 	mu  sync.Mutex
@@ -36,13 +35,13 @@ type opLoad struct {
 }
 
 type opWindow struct {
-	number int64 // which 15 seconds
+	number int64 // Unix time divided by 15 s
 	count  int64
 	sum    time.Duration
 	closed bool
 }
 
-// NewLoad makes a Load; scale 0 is Domino's 6: at 64 times the best time the index is 0.
+// NewLoad returns a Load. A scale of 0 means Domino's 6: the index is 0 at 64 times the best time.
 func NewLoad(clock env.Clock, scale float64) *Load {
 	if scale <= 0 {
 		scale = 6
@@ -50,7 +49,7 @@ func NewLoad(clock env.Clock, scale float64) *Load {
 	return &Load{clock: clock, scale: scale, ops: make(map[string]*opLoad)}
 }
 
-// Observe counts one operation of a type and its time.
+// Observe records one operation and its duration.
 func (l *Load) Observe(op string, took time.Duration) {
 	number := l.clock.Now().UnixNano() / int64(loadWindow)
 	l.mu.Lock()
@@ -76,7 +75,7 @@ func (l *Load) Observe(op string, took time.Duration) {
 	w.sum += max(took, time.Microsecond)
 }
 
-// close takes the mean of a window that is over as the best one, if it is. A window of few operations does not count.
+// close makes the mean of a past window the best one if it is lower. It ignores a window with few operations.
 func (w *opWindow) close(o *opLoad) {
 	if w.count < loadSample || w.closed {
 		return
@@ -87,8 +86,8 @@ func (w *opWindow) close(o *opLoad) {
 	}
 }
 
-// Expansion is the expansion factor: over the operation types, weighted by how often each was done,
-// the mean time of the last 75 s over the best mean ever seen. It is 1 where nothing is known.
+// Expansion returns the expansion factor: the mean time of the last 75 s divided by the best mean so far, averaged over
+// the operation types and weighted by their number of operations. It is 1 if nothing is known.
 func (l *Load) Expansion() float64 {
 	oldest := l.clock.Now().UnixNano()/int64(loadWindow) - loadWindows
 	l.mu.Lock()
@@ -107,7 +106,7 @@ func (l *Load) Expansion() float64 {
 			continue
 		}
 		weight += float64(count)
-		sum += float64(took) / float64(o.best) // mean over best, times count
+		sum += float64(took) / float64(o.best) // mean divided by best, times count
 	}
 	if weight == 0 {
 		return 1
@@ -115,14 +114,14 @@ func (l *Load) Expansion() float64 {
 	return max(1, sum/weight)
 }
 
-// Index is the availability index, 0–100: 100 at an expansion factor of 1, 0 where nothing is left.
+// Index returns the availability index from 0 to 100. It is 100 at an expansion factor of 1.
 func (l *Load) Index() int { return indexOf(l.Expansion(), l.scale) }
 
 func indexOf(expansion, scale float64) int {
 	return int(math.Round(100 * min(1, max(0, 1-math.Log2(expansion)/scale))))
 }
 
-// Best returns the best means, to be kept over a restart; SetBest takes them up.
+// Best returns the best means to save over a restart, for SetBest.
 func (l *Load) Best() map[string]time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +134,7 @@ func (l *Load) Best() map[string]time.Duration {
 	return out
 }
 
-// SetBest takes the best means of an earlier run, if they are better than those of this run.
+// SetBest sets the best means of an earlier run where they are better than those of this run.
 func (l *Load) SetBest(best map[string]time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

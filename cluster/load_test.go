@@ -32,7 +32,7 @@ func TestLoad(t *testing.T) {
 			l.Observe(op, took)
 		}
 	}
-	// Two windows of quiet work set the best means.
+	// Two windows with little load set the best means.
 	for range 2 {
 		observe("FETCH", 100, 2*time.Millisecond)
 		observe("APPEND", 30, 10*time.Millisecond)
@@ -41,7 +41,7 @@ func TestLoad(t *testing.T) {
 	if e := l.Expansion(); e != 1 {
 		t.Errorf("quiet work expands by %v", e)
 	}
-	// One accident of few operations does not become the best.
+	// A window of few operations does not set the best mean.
 	observe("FETCH", 3, time.Microsecond)
 	clock.Advance(loadWindow * (loadWindows + 1))
 	observe("FETCH", 100, 8*time.Millisecond)
@@ -52,12 +52,12 @@ func TestLoad(t *testing.T) {
 	if i := l.Index(); i != 67 {
 		t.Errorf("index %d, want 67", i)
 	}
-	// What lies more than 75 s back does not count.
+	// Windows older than 75 s do not count.
 	clock.Advance(loadWindow * (loadWindows + 1))
 	if i := l.Index(); i != 100 {
 		t.Errorf("index %d after a pause", i)
 	}
-	// A restart takes the best means along; a slow start does not hide behind its own slowness.
+	// A restart keeps the best means, so a slow start does not set the standard.
 	m := NewLoad(clock, 0)
 	m.SetBest(l.Best())
 	for range 100 {
@@ -66,7 +66,7 @@ func TestLoad(t *testing.T) {
 	if e := m.Expansion(); e < 7.99 || e > 8.01 {
 		t.Errorf("after a restart: expansion %v, want 8", e)
 	}
-	// The number of types is bounded.
+	// The number of types is limited.
 	for i := range 1000 {
 		m.Observe(fmt.Sprint("op", i), time.Millisecond)
 	}

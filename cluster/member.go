@@ -14,36 +14,36 @@ import (
 // MemberState is the state of a server in its cluster.
 type MemberState string
 
-// The states of a member.
+// States of a member.
 const (
 	// Active members hold replicas and serve.
 	Active MemberState = "active"
-	// Leaving members give away what they hold: they get nothing new, and lead only what no other can.
+	// Leaving members give away what they hold: they receive nothing new, and lead only what no other member can lead.
 	Leaving MemberState = "leaving"
-	// Removed servers are no members any more: the members refuse them.
+	// Removed servers are no longer members; the members reject them.
 	Removed MemberState = directory.StateRemoved
 )
 
-// Member is a server of the cluster, as its server document in the directory says.
+// Member is a server of the cluster, as described by its server document in the directory.
 type Member struct {
 	bus.Member
 	Cluster string
 	State   MemberState
-	// Threshold is the availability index below which it counts as busy; 0: never.
+	// Threshold is the availability index below which the server counts as busy; 0: never.
 	Threshold int
-	// MaxUsers is the greatest number of users; 0: any number.
+	// MaxUsers is the maximum number of users; 0: unlimited.
 	MaxUsers int
-	// Restricted members take no opens.
+	// Restricted members accept no opens.
 	Restricted bool
-	// Gateway members hold the two directories and nothing else.
+	// Gateway members hold only the two directories.
 	Gateway bool
-	// Capacity is the share of databases, in percent of an ordinary member; 0: 100.
+	// Capacity is the share of databases in percent of an ordinary member; 0: 100.
 	Capacity int
-	// Site is the location: replicas of a database go to different sites if there are some.
+	// Site is the location. The replicas of a database are placed at different sites if possible.
 	Site string
 }
 
-// MaxCapacity is the greatest capacity, in percent of an ordinary member.
+// MaxCapacity is the maximum capacity, in percent of an ordinary member.
 const MaxCapacity = 10_000
 
 func (m *Member) capacity() int {
@@ -53,7 +53,7 @@ func (m *Member) capacity() int {
 	return min(m.Capacity, MaxCapacity)
 }
 
-// The items of a server document that belong to the cluster. The directory keeps items that it does not know.
+// Items of a server document that belong to the cluster. The directory keeps items that it does not know.
 const (
 	itemCluster    = directory.ItemCluster
 	itemState      = directory.ItemState
@@ -99,12 +99,12 @@ func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool)
 		Restricted: items.Get(itemRestricted).AsBool(), Gateway: items.Get(itemGateway).AsBool(),
 		Capacity: int(min(MaxCapacity, max(0, items.Get(itemCapacity).AsInt()))), Site: items.Get(itemSite).AsText(),
 	}
-	// A malformed key fits no certificate: this server is refused, and the others go on.
+	// A malformed key matches no certificate: this server is rejected, and the others are not affected.
 	m.Key, _ = bus.ParseKey(items.Get(itemKey).AsText())
 	return m, m.Cluster != "" && m.State != "" && m.State != Removed
 }
 
-// Members reads the members of a cluster from the server documents, in order of id.
+// Members returns the members of a cluster from the server documents, in order of id.
 func Members(ctx context.Context, s *store.Store, cluster string) (list []Member, err error) {
 	err = s.Read(ctx, note.System, directory.ID, func(r *store.Reader) (err error) {
 		list, err = membersIn(r, cluster)
@@ -126,8 +126,8 @@ func membersIn(r *store.Reader, cluster string) (list []Member, err error) {
 	return list, nil
 }
 
-// SetMember writes what a server is to its cluster into its server document, which must exist. fn
-// must be quick: it runs under the lock of the directory.
+// SetMember changes the membership data in a server document, which must exist. fn must return quickly: it runs under
+// the lock of the directory.
 func SetMember(ctx context.Context, s *store.Store, who note.Who, id note.UNID, fn func(*Member) error) error {
 	if err := directory.RequireAdmin(who); err != nil {
 		return err

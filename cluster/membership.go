@@ -15,21 +15,21 @@ import (
 	"doublet/store"
 )
 
-// peer is a mate as this server sees it. It is immutable: membership puts a changed copy in its place.
+// peer is the state of a mate as this server sees it. It is immutable: membership replaces it by a changed copy.
 type peer struct {
 	id note.UNID
-	// heard is when the mate last answered a probe; zero: not since this server started. since is when it
-	// last came alive or fell silent.
+	// heard is the time of the last answer to a probe; zero: none since this server started. since is the time at which
+	// the mate last came alive or fell silent.
 	heard, since time.Time
 	alive        bool
 	rtt          time.Duration
-	// hello is what it last said of itself, at helloAt; zero: it has said nothing.
+	// hello is its last hello, received at helloAt; zero: none.
 	hello   hello
 	helloAt time.Time
 }
 
-// returned reports whether the mate came back between two looks: it answers again, or its process or its
-// store is another one.
+// returned reports whether the mate came back between two states: it answers again, or its process or its store has
+// changed.
 func (p *peer) returned(before *peer) bool {
 	return p.hello.boot != before.hello.boot || p.hello.incarnation != before.hello.incarnation ||
 		p.alive && !before.alive && p.hello.boot != 0
@@ -38,35 +38,35 @@ func (p *peer) returned(before *peer) bool {
 // snapshot is the membership at one moment. It is immutable.
 type snapshot struct {
 	members map[note.UNID]Member
-	// peers are the members but this server; mates lists them in ascending order of id.
+	// peers are all members except this server. mates lists them in ascending order of id.
 	peers map[note.UNID]*peer
 	mates []note.UNID
 }
 
-// memberHooks are the parts that membership tells of changes, and asks for what it says in a hello. It
-// holds no lock while it calls them.
+// memberHooks are callbacks of membership to other parts: they are informed of changes and add their data to a hello.
+// membership holds no lock while it calls them.
 type memberHooks interface {
 	// membersChange is called before a list of members takes effect.
 	membersChange(list []Member)
-	// mateReturned is called when a mate has come back, before anybody sees that it did: what is remembered
-	// of it may be out of date.
+	// mateReturned is called when a mate has come back, before the new state is visible: cached state of the mate may
+	// be out of date.
 	mateReturned(mate note.UNID)
-	// describe fills in what the other parts say in a hello to a mate. The zero UNID stands for no mate.
+	// describe adds the data of the other parts to a hello for a mate. The zero UNID means no mate.
 	describe(h *hello, to note.UNID)
 }
 
-// membership is who the members are, which of them are alive, and what each said of itself last. Readers
-// take a view, which costs no lock.
+// membership holds the members, which of them are alive, and the last hello of each. Readers take a view, which needs
+// no lock.
 type membership struct {
 	*base
 	hooks memberHooks
 	// heard fires when a mate has answered a probe.
 	heard signal
-	// serving says that this server has caught up since it started, and takes users.
+	// serving means that this server has caught up since it started and accepts users.
 	serving atomic.Bool
 	current atomic.Pointer[snapshot]
 
-	// seq is the sequence of the directory at which the members were read; 0: never.
+	// seq is the sequence number of the directory at which the members were read; 0: never.
 	seq atomic.Uint64
 
 	mu sync.Mutex // serializes changes of current
@@ -78,12 +78,12 @@ func newMembership(b *base, hooks memberHooks) *membership {
 	return m
 }
 
-// view returns the membership as it is now.
+// view returns the current membership.
 func (m *membership) view() view {
 	return view{snapshot: m.current.Load(), self: m.self, opt: &m.opt, start: m.start, now: m.now()}
 }
 
-// set takes a new list of members. Mates that are not in it are forgotten.
+// set replaces the list of members. The state of mates that are not in it is dropped.
 func (m *membership) set(list []Member) {
 	m.hooks.membersChange(list)
 	onBus := make([]bus.Member, 0, len(list))
@@ -106,11 +106,11 @@ func (m *membership) set(list []Member) {
 	m.bus.SetMembers(onBus)
 }
 
-// listed reports whether the members were read from the directory.
+// listed reports whether the members have been read from the directory.
 func (m *membership) listed() bool { return m.seq.Load() != 0 }
 
-// refresh reads the members again if the directory has changed. The seeds hold until the replica of the
-// directory was filled once: a part of it could lack the mate that it comes from.
+// refresh reads the members again if the directory has changed. The seeds apply until the local replica of the
+// directory was complete once: an incomplete one could lack the mate that it is being copied from.
 func (m *membership) refresh(ctx context.Context, dir *held) error {
 	if dir == nil || dir.begun() {
 		return nil
@@ -127,7 +127,7 @@ func (m *membership) refresh(ctx context.Context, dir *held) error {
 	if err != nil || seq == seen {
 		return err
 	}
-	// After a restore the directory may not name this server yet: then the members stay as they are.
+	// After a restore the directory may lack this server. Then the members do not change.
 	if slices.ContainsFunc(list, func(x Member) bool { return x.ID == m.self }) {
 		m.set(list)
 	}
@@ -135,7 +135,7 @@ func (m *membership) refresh(ctx context.Context, dir *held) error {
 	return nil
 }
 
-// update applies fn to what is known of a mate.
+// update applies fn to the state of a mate.
 func (m *membership) update(id note.UNID, fn func(*peer)) {
 	change := func() (before, after *peer) {
 		before = m.current.Load().peers[id]
@@ -181,7 +181,7 @@ func (m *membership) tellOf(before, after *peer, returned bool) {
 	m.wake.fire()
 }
 
-// judge looks for mates that have fallen silent.
+// judge finds mates that have fallen silent.
 func (m *membership) judge() {
 	v := m.view()
 	for _, id := range v.mates {
@@ -191,7 +191,7 @@ func (m *membership) judge() {
 	}
 }
 
-// judgePeer decides whether a mate is alive.
+// judgePeer updates the liveness of a mate.
 func (m *membership) judgePeer(p *peer) {
 	now := m.now()
 	if alive := !p.heard.IsZero() && now.Sub(p.heard) <= m.opt.DeadAfter; alive != p.alive {
@@ -199,7 +199,7 @@ func (m *membership) judgePeer(p *peer) {
 	}
 }
 
-// probe asks a mate for a sign of life, and exchanges hellos with it.
+// probe sends a probe to a mate and exchanges hellos with it.
 func (m *membership) probe(ctx context.Context, id note.UNID) {
 	limit, cancel := context.WithTimeout(ctx, m.opt.DeadAfter)
 	defer cancel()
@@ -221,7 +221,7 @@ func (m *membership) probe(ctx context.Context, id note.UNID) {
 	mine := m.hello(id)
 	answer, err := m.bus.Request(limit, id, verbHello, appendHello(&mine))
 	if err != nil {
-		return // the probe shows that it is alive; it says hello next time
+		return // the probe shows that it is alive; the next hello may succeed
 	}
 	said, err := readHello(answer)
 	if err != nil {
@@ -231,7 +231,7 @@ func (m *membership) probe(ctx context.Context, id note.UNID) {
 	m.met(id, &said)
 }
 
-// hello returns what this server says of itself to a mate.
+// hello returns the hello of this server for a mate.
 func (m *membership) hello(to note.UNID) hello {
 	v := m.view()
 	me, users := v.members[m.self], m.opt.Users()
@@ -249,12 +249,12 @@ func (m *membership) hello(to note.UNID) hello {
 	return h
 }
 
-// met takes what a mate says of itself.
+// met stores the hello of a mate.
 func (m *membership) met(id note.UNID, h *hello) {
 	m.update(id, func(p *peer) { p.hello, p.helloAt = *h, m.now() })
 }
 
-// answerHello takes the hello of a mate and answers with ours.
+// answerHello stores the hello of a mate and answers with ours.
 func (m *membership) answerHello(_ context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	said, err := readHello(body)
 	if err != nil {

@@ -16,25 +16,25 @@ import (
 	"doublet/store"
 )
 
-// Mending fetches objects that are missing or damaged here from mates. Each is fetched once at a time, and one
-// that no mate has is not looked for again for a while.
+// Mending fetches objects that are missing or damaged here from mates. Concurrent requests for one object share a
+// fetch. An object that no mate has is not requested again for a while.
 type Mending struct {
 	*core
 
 	mu     sync.Mutex
-	under  map[note.Digest]chan struct{} // closes when the fetch has ended
+	under  map[note.Digest]chan struct{} // closed when the fetch has ended
 	failed map[note.Digest]time.Time
 }
 
-// How long a reader waits for an object from a mate, how long an object that no mate has is not looked for, and
-// how many of those are remembered.
+// Limits: the time that a reader waits for an object from a mate, the time before an object that no mate has is
+// requested again, and the number of such objects that are remembered.
 const (
 	mendWithin  = 10 * time.Second
 	mendAgain   = time.Minute
 	maxUnmended = 10_000
 )
 
-// Mend fetches an object from a mate and puts it in its place.
+// Mend fetches an object from a mate and stores it.
 func (m *Mending) Mend(ctx context.Context, d note.Digest) error {
 	for {
 		other, err := m.begin(d)
@@ -64,7 +64,8 @@ func (m *Mending) Mend(ctx context.Context, d note.Digest) error {
 	return err
 }
 
-// begin marks an object as being fetched. If it is already, begin returns a channel that closes at the end.
+// begin marks an object as being fetched. If it already is, begin returns a channel that is closed at the end of that
+// fetch.
 func (m *Mending) begin(d note.Digest) (other chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +96,7 @@ func (m *Mending) end(d note.Digest, err error) {
 	delete(m.under, d)
 }
 
-// fetch asks one mate after the other.
+// fetch asks the live mates one after the other.
 func (m *Mending) fetch(ctx context.Context, d note.Digest) error {
 	last := fmt.Errorf("%w: no mate has object %s", store.ErrNotFound, d)
 	for _, mate := range m.members.view().mates {
@@ -145,10 +146,10 @@ func (m *Mending) fetchFrom(ctx context.Context, mate note.UNID, d note.Digest) 
 	return m.store.MendObject(ctx, store.ObjectRef{Digest: d, Size: size}, b)
 }
 
-// maxObject bounds an object that is held in memory, in bytes.
+// maxObject is the maximum size of an object that is read into memory, in bytes.
 const maxObject = 1 << 30
 
-// answerObject returns the size of an object that is stored here.
+// answerObject returns the size of a local object.
 func (m *Mending) answerObject(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var d note.Digest
 	if len(body) != len(d) {
@@ -162,7 +163,7 @@ func (m *Mending) answerObject(_ context.Context, _ bus.ServerID, body []byte) (
 	return binary.BigEndian.AppendUint64(nil, size), nil
 }
 
-// objectStep is how many bytes of an object are read at a time.
+// objectStep is the number of bytes of an object read at a time.
 const objectStep = 256 << 10
 
 // serveObject sends an object to a member that has lost it.

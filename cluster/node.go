@@ -13,10 +13,10 @@ import (
 	"doublet/store"
 )
 
-// Node is one server's part in its cluster. Its methods, and those of its parts, may be called from any
-// goroutine.
+// Node is the cluster part of one server. Its methods, and those of its parts, are safe for concurrent use.
 type Node struct {
-	// Opens answers doors, Acks, Repairs and Mending answer the store, Placement and HandOvers administrators.
+	// Opens is for protocol servers ("doors"); Acks, Repairs and Mending are for the store; Placement and HandOvers are
+	// for administrators.
 	Opens     *Opens
 	Acks      *Acks
 	Repairs   *Repairs
@@ -35,11 +35,11 @@ type Node struct {
 	reporter    *reporter
 	runner      *runner
 
-	// deciding is held during Decide; a second one returns at once.
+	// deciding is held during Decide. A concurrent call returns at once.
 	deciding sync.Mutex
 }
 
-// New makes the Node over a store and its end of the bus, and answers its mates from then on.
+// New returns a Node for a store and its end of the bus. From then on it answers its mates.
 func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *Node {
 	o.fill(e)
 	shared := &base{
@@ -58,7 +58,7 @@ func New(e *env.Env, s *store.Store, b bus.Bus, r *replica.Service, o Options) *
 	return n
 }
 
-// newNode puts the parts together.
+// newNode creates and connects the parts.
 func newNode(b *base) *Node {
 	ev, aside, confirmations := &events{}, &asides{}, &confirmations{}
 	repl := &replication{confirmations: confirmations, aside: aside}
@@ -100,7 +100,7 @@ func (n *Node) answer(b bus.Bus) {
 	b.HandleStream(verbObject, n.Mending.serveObject)
 }
 
-// hooks are the parts that membership tells of changes.
+// hooks implements memberHooks.
 type hooks struct {
 	*core
 	events *events
@@ -133,13 +133,13 @@ func (n *Node) Mates() []note.UNID { return n.core.members.view().mates }
 // Workers returns the number of Cluster Replicators for each mate.
 func (n *Node) Workers() int { return n.core.opt.Workers }
 
-// Filled reports whether the replica of a database here was filled once, so that what it holds fits together.
+// Filled reports whether the local replica of a database was complete once, so that its data is consistent.
 func (n *Node) Filled(db note.DatabaseID) bool {
 	h := n.core.holdings.get(db)
 	return h != nil && h.complete()
 }
 
-// Probe asks every mate for a sign of life, and exchanges hellos with those that answer.
+// Probe probes every mate and exchanges hellos with those that answer.
 func (n *Node) Probe(ctx context.Context) {
 	for _, id := range n.Mates() {
 		n.core.members.probe(ctx, id)
@@ -147,9 +147,8 @@ func (n *Node) Probe(ctx context.Context) {
 	n.core.stat.sample()
 }
 
-// Decide does what is due: it takes up who the members are and who of them is alive, and what the Cluster
-// Database Directory says; it sees to it that every database has a primary and its replicas. It returns what
-// went wrong; what could be done is done.
+// Decide does all work that is due: it updates the members, their liveness and the catalogue, and maintains a primary
+// and the replicas of every database. An error in one part does not stop the others. Decide returns all errors.
 func (n *Node) Decide(ctx context.Context) error {
 	if !n.deciding.TryLock() {
 		return nil
@@ -171,8 +170,8 @@ func (n *Node) Decide(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Replicate is a step of one Cluster Replicator: it sends what waits for a mate, one database after the other,
-// and reports whether there was anything to do. A dead mate gets nothing.
+// Replicate runs one step of one Cluster Replicator: it sends the databases that wait for a mate, one after the other,
+// and reports whether there was anything to do. It sends nothing to a dead mate.
 func (n *Node) Replicate(ctx context.Context, mate note.UNID, worker int) (progress bool, err error) {
 	return n.replication.step(ctx, mate, worker)
 }
@@ -183,14 +182,14 @@ func (n *Node) Idle() bool { return n.replication.idle() }
 // Status returns the cluster as this server sees it.
 func (n *Node) Status() Status { return n.reporter.status() }
 
-// Databases lists at most limit databases of the cluster after one, in ascending order of id, and where to go
-// on; 0: at the end. For databases that are not here it asks mates for the primary.
+// Databases returns at most limit databases of the cluster with ids above after, in ascending order, and the value of
+// after for the next call; 0: at the end. It asks mates for the primaries of databases that are not here.
 func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) ([]DatabaseView, note.DatabaseID) {
 	return n.reporter.databases(ctx, after, limit)
 }
 
-// Explain returns a line on each database here, for people who look for a mistake.
+// Explain returns a line about each local database, for debugging.
 func (n *Node) Explain() []string { return n.reporter.explain() }
 
-// Events lists the open events, then those that are over, each with the newest first.
+// Events returns the open events and then the past ones, each newest first.
 func (n *Node) Events() []Event { return n.events.list() }

@@ -14,28 +14,28 @@ import (
 	"doublet/store"
 )
 
-// Place is the server of a database: this one, or one to which the session is forwarded.
+// Place is the server that serves a database: this one, or one to which the session is forwarded.
 type Place struct {
 	Server note.UNID
 	Self   bool
 	Name   string
-	// Direct is the address at which the server takes streams of its mates.
+	// Direct is the address at which the server accepts streams of its mates.
 	Direct string
 }
 
-// Opens answers doors: which server serves a database, and which one should from now on.
+// Opens determines the server that serves a database, and moves databases when they are opened.
 type Opens struct {
 	*core
 	handOvers *HandOvers
 }
 
-// place makes the Place of a server.
+// place returns the Place of a server.
 func (o *Opens) place(server note.UNID) Place {
 	m := o.members.view().members[server]
 	return Place{Server: server, Self: server == o.self, Name: m.Name, Direct: m.Direct}
 }
 
-// Where returns the server that leads a database now. ErrNoHome means that there is none at the moment.
+// Where returns the server that currently leads a database, or ErrNoHome if there is none.
 func (o *Opens) Where(ctx context.Context, db note.DatabaseID) (Place, error) {
 	v := o.members.view()
 	if h := o.holdings.get(db); h != nil {
@@ -51,7 +51,7 @@ func (o *Opens) Where(ctx context.Context, db note.DatabaseID) (Place, error) {
 	e := o.catalogue.get(db)
 	if e == nil {
 		if _, err := o.store.Info(db); err == nil {
-			return o.place(o.self), nil // it belongs to this server alone
+			return o.place(o.self), nil // it is local to this server
 		}
 		return Place{}, fmt.Errorf("%w: database %s", store.ErrNotFound, db)
 	}
@@ -68,7 +68,7 @@ func (o *Opens) Where(ctx context.Context, db note.DatabaseID) (Place, error) {
 
 func noHome(db note.DatabaseID) error { return fmt.Errorf("%w: %s", ErrNoHome, db) }
 
-// askPlaces asks a mate where databases are served.
+// askPlaces asks a mate for the servers of databases.
 func (c *core) askPlaces(ctx context.Context, mate note.UNID, verb string, dbs ...note.DatabaseID) ([]place, error) {
 	answer, err := c.ask(ctx, mate, verb, appendDatabases(dbs))
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *core) askPlaces(ctx context.Context, mate note.UNID, verb string, dbs .
 	return readPlaces(answer)
 }
 
-// Elsewhere reports whether a database that cannot be used here has replicas on others, or will get some:
-// nobody has one yet, and another server leads the directory.
+// Elsewhere reports whether a database that cannot be used here has, or will get, replicas on other servers. The latter
+// is the case if no server has one yet and another server leads the directory.
 func (o *Opens) Elsewhere(db note.DatabaseID) bool {
 	v := o.members.view()
 	return v.isElsewhere(o.catalogue.get(db), o.holdings.get(directory.ID))
@@ -90,8 +90,8 @@ func (o *Opens) Known(db note.DatabaseID) bool {
 	return e != nil && !e.Deleted
 }
 
-// Holders lists the live mates that have a replica of a database, in order of preference. If nobody has one
-// yet, it is the server that leads the directory.
+// Holders lists the live mates that have a replica of a database, in order of preference. If no server has one yet, it
+// returns the server that leads the directory.
 func (o *Opens) Holders(db note.DatabaseID) []note.UNID {
 	v := o.members.view()
 	if e := o.catalogue.get(db); e != nil {
@@ -107,7 +107,7 @@ func (o *Opens) Holders(db note.DatabaseID) []note.UNID {
 	return nil
 }
 
-// doubt forgets where a database was said to be served: the server that was asked there is not its primary.
+// doubt invalidates what is known of a database's primary, because the supposed primary does not lead it.
 func (c *core) doubt(db note.DatabaseID) {
 	c.places.forget(db)
 	c.holdings.update(db, func(h *held) {
@@ -119,7 +119,7 @@ func (c *core) doubt(db note.DatabaseID) {
 	c.wake.fire()
 }
 
-// answerWhere tells a mate who leads databases that are here.
+// answerWhere returns the primaries of local databases to a mate.
 func (o *Opens) answerWhere(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	dbs, err := readDatabases(body)
 	if err != nil {
@@ -136,9 +136,9 @@ func (o *Opens) answerWhere(_ context.Context, _ bus.ServerID, body []byte) ([]b
 	return appendPlaces(out), nil
 }
 
-// Open is called by a door before it opens a database for a user, and returns the server that serves the user.
-// That is the primary, unless it should not serve (busy, full, no room, restricted, not the first in order)
-// and nobody has the database open: then the database first moves to a replica that can.
+// Open is called by a door before it opens a database for a user. It returns the server that serves the user. That is
+// the primary, unless the primary should not serve (busy, full, no room, restricted, not the first in order) and no
+// user has the database open. In that case the database first moves to a replica that can serve.
 func (o *Opens) Open(ctx context.Context, db note.DatabaseID) (Place, error) {
 	o.stat.opens.Inc()
 	p, err := o.Where(ctx, db)
@@ -169,7 +169,7 @@ func (o *Opens) openThere(ctx context.Context, db note.DatabaseID, p Place) (Pla
 	return o.place(list[0].server), nil
 }
 
-// answerOpen answers a door of another server.
+// answerOpen answers an Open at another server.
 func (o *Opens) answerOpen(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	dbs, err := readDatabases(body)
 	if err != nil || len(dbs) != 1 {
@@ -188,17 +188,17 @@ func (o *Opens) answerOpen(ctx context.Context, _ bus.ServerID, body []byte) ([]
 	return appendPlaces([]place{out}), nil
 }
 
-// why is the reason for which a database moves at an open.
+// why is the reason for moving a database at an open.
 type why uint8
 
 const (
 	notMoved why = iota
 	balanced     // the server is busy
-	closed       // the server takes no users or has no room, or the replica is out of service
+	closed       // the server accepts no users or has no space, or the replica is out of service
 	returned     // the first server of its order is back
 )
 
-// openHere decides at the primary.
+// openHere handles an open at the primary.
 func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error) {
 	self := o.place(o.self)
 	to, reason, must := o.better(db)
@@ -229,8 +229,8 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 	return self, nil
 }
 
-// better returns the server that should take a database that is led here and that nobody has open, and the
-// reason. must says that the database must not be opened here.
+// better returns the server that should take over a database that is led here and that no user has open, and the
+// reason. must means that the database must not be opened here.
 func (o *Opens) better(db note.DatabaseID) (to note.UNID, reason why, must bool) {
 	h, e, v := o.holdings.get(db), o.catalogue.get(db), o.members.view()
 	if h == nil || e == nil || !h.leads {
@@ -247,16 +247,15 @@ func (o *Opens) better(db note.DatabaseID) (to note.UNID, reason why, must bool)
 	return to, reason, must
 }
 
-// whyMove returns the reason for which a database that this server leads should move. me is what this server
-// says of itself.
+// whyMove returns the reason for moving a database that this server leads. me is the hello of this server.
 func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
 	mine, _ := e.On(v.self)
 	switch {
-	case mine.State == Deleting: // it leads only until another replica has all that it has; until then it serves
+	case mine.State == Deleting: // it leads and serves until another replica has all its data
 		return closed, false
 	case mine.State != Serving, me.restricted, me.full:
 		return closed, true
-	case v.members[v.self].State == Leaving, me.noRoom: // a full disk can be read, but takes nothing more
+	case v.members[v.self].State == Leaving, me.noRoom: // a full disk can be read, but not written
 		return closed, false
 	case me.busy():
 		return balanced, false
@@ -266,7 +265,7 @@ func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
 	return notMoved, false
 }
 
-// taker returns the mate that should take a database, zero if none can: for reason returned the first in
+// taker returns the mate that should take over a database, zero if none can. For the reason returned it is the first in
 // order, else the one with the best availability index.
 func (v view) taker(h *held, e *Entry, reason why) (to note.UNID) {
 	best := -1
@@ -289,7 +288,7 @@ func (v view) taker(h *held, e *Entry, reason why) (to note.UNID) {
 	return to
 }
 
-// countOpen counts opens that were not served by the first server of the database's order.
+// countOpen counts opens that the first server in the order of preference did not serve.
 func (o *Opens) countOpen(db note.DatabaseID, p Place, err error) {
 	var first note.UNID
 	if e := o.catalogue.get(db); e != nil && len(e.Replicas) > 0 {
@@ -303,7 +302,7 @@ func (o *Opens) countOpen(db note.DatabaseID, p Place, err error) {
 	}
 }
 
-// Use says that somebody has a database open here. It does not move until release is called.
+// Use registers a user of a database on this server. The database does not move until release is called.
 func (o *Opens) Use(db note.DatabaseID) (release func()) {
 	h := o.holdings.get(db)
 	if h == nil {
@@ -313,13 +312,13 @@ func (o *Opens) Use(db note.DatabaseID) (release func()) {
 	return func() { h.users.Add(-1) }
 }
 
-// placeFor is how long an answer about a database elsewhere is believed, maxPlaces how many are kept.
+// placeFor is the lifetime of an answer about a database elsewhere. maxPlaces is the maximum number of cached answers.
 const (
 	placeFor  = 5 * time.Second
 	maxPlaces = 100_000
 )
 
-// placeCache remembers what mates said about databases of which there is no replica here.
+// placeCache caches the answers of mates about databases without a local replica.
 type placeCache struct {
 	mu sync.Mutex
 	by map[note.DatabaseID]cachedPlace

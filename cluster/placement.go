@@ -14,22 +14,22 @@ import (
 	"doublet/store"
 )
 
-// Placement decides which servers have replicas of a database: it adds, moves and removes them. The rules are
-// pure functions of the view, the records and the documents; plans lists what they say.
+// Placement decides which servers have replicas of a database: it adds, moves and removes them. The rules are pure
+// functions of the view, the records and the documents. plans returns their results.
 type Placement struct {
 	*core
 	positions *positions
 	handOvers *HandOvers
 	activity  *activity
-	// filled is when a member with too few replicas was last looked for, in nanoseconds since 1970.
+	// filled is the time of the last check for members with few replicas, in Unix nanoseconds.
 	filled atomic.Int64
 }
 
-// arrangeAtOnce bounds how many documents one Decide changes.
+// arrangeAtOnce is the maximum number of steps of one Decide.
 const arrangeAtOnce = 64
 
-// arrange gives the databases that are led here the replicas that they should have, drops those on servers
-// that leave, and removes what is to be removed.
+// arrange adds replicas to the databases led here that have too few, drops those on servers that leave, and removes
+// local replicas that are no longer needed.
 func (p *Placement) arrange(ctx context.Context) error {
 	p.positions.exchangeAll(ctx, p.unheard())
 	var errs []error
@@ -46,12 +46,13 @@ func (p *Placement) arrange(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// plan is one step for the replicas of a database. One of the fields besides db is set.
+// plan is one step for the replicas of a database. Exactly one of the fields besides db is set.
 type plan struct {
 	db note.DatabaseID
-	// add gets a replica, drop is struck off the document, move becomes primary, retire is set pending delete.
+	// add is the server that gets a replica, drop the one whose replica is removed from the document, move the next
+	// primary, and retire the server whose replica becomes pending delete.
 	add, drop, move, retire note.UNID
-	// remove says that the replica here goes.
+	// remove means to remove the local replica.
 	remove bool
 }
 
@@ -69,7 +70,7 @@ func (p *Placement) do(ctx context.Context, x *plan) error {
 	return p.handOvers.HandOver(ctx, x.db, x.move)
 }
 
-// plans lists what is to be done.
+// plans returns the steps that are due.
 func (p *Placement) plans() (out []plan) {
 	r := p.rules()
 	for h := range p.holdings.all() {
@@ -85,9 +86,8 @@ func (p *Placement) plans() (out []plan) {
 	return out
 }
 
-// unheard lists databases for which something is to be done about replicas, here or as their primary, and of
-// which a mate's replica was behind at its last report: only when asked it says what it has received since. It
-// lists as many as fit into one request.
+// unheard lists databases whose replicas must be rearranged and of which a mate's replica was behind at its last
+// report. Only a new exchange shows what the mate has received since. The list is limited to one request.
 func (p *Placement) unheard() (list []note.DatabaseID) {
 	v := p.members.view()
 	for h := range p.holdings.all() {
@@ -110,8 +110,8 @@ func (p *Placement) unheard() (list []note.DatabaseID) {
 	return list
 }
 
-// unarranged reports whether the replicas of a database that is led here are not as they should be: too few or
-// too many, one that is to go, or a primary that is not the first of the order.
+// unarranged reports whether the replicas of a database that is led here need changes: there are too few or too many,
+// one must be removed, or the primary is not the first in order.
 func (v view) unarranged(e *Entry) bool {
 	return len(e.Replicas) == 0 || len(e.Replicas) != v.wanted(e) || e.Replicas[0].Server != v.self ||
 		slices.ContainsFunc(e.Replicas, func(r Replica) bool {
@@ -119,12 +119,13 @@ func (v view) unarranged(e *Entry) bool {
 		})
 }
 
-// rules are what a plan follows from, at one moment.
+// rules is the input for plans at one moment.
 type rules struct {
 	view
-	// load counts the replicas of each server; plan adds those that it gives.
+	// load is the number of replicas on each server. plan adds the replicas that it assigns.
 	load map[note.UNID]int
-	// received reports whether a mate has everything of its share of the databases that was changed here.
+	// received reports whether a mate has all local changes of the databases that its replicator for db is responsible
+	// for.
 	received func(mate note.UNID, db note.DatabaseID) bool
 }
 
@@ -138,21 +139,20 @@ func (p *Placement) rules() *rules {
 	return r
 }
 
-// received reports whether everything that was changed here up to now has reached a mate, of the databases
-// that one replicator carries.
+// received implements rules.received.
 func (p *Placement) received(mate note.UNID, db note.DatabaseID) bool {
 	l := p.links.get(mate)
 	return l != nil && l.replicator(db).reached(p.store.Now().Seq)
 }
 
-// stays reports whether a replica is one that is to remain.
+// stays reports whether a replica is to be kept.
 func (r *rules) stays(e *Entry, x *Replica) bool {
 	m, member := r.members[x.Server]
-	// The directories stay on a server that leaves until it is no member any more: without them it knows nobody.
+	// The directories stay on a leaving server until it is no longer a member: it needs them to know the members.
 	return member && (m.State == Active || r.opt.everywhere(e.ID)) && x.State != Deleting
 }
 
-// plan decides about one database. ok is false if nothing is to be done.
+// plan decides for one database. ok is false if there is nothing to do.
 func (r *rules) plan(h *held, e *Entry) (p plan, ok bool) {
 	mine, _ := e.On(r.self)
 	if e.Deleted || mine.State == Deleting && r.handedOn(h, e) {
@@ -185,7 +185,7 @@ func (r *rules) plan(h *held, e *Entry) (p plan, ok bool) {
 	return r.planLeaving(h, e)
 }
 
-// surplus returns the last replica in order that could go.
+// surplus returns the last replica in order that can be removed.
 func (r *rules) surplus(e *Entry) note.UNID {
 	for i := len(e.Replicas) - 1; i >= 0; i-- {
 		if x := &e.Replicas[i]; x.Server != r.self && r.stays(e, x) {
@@ -195,7 +195,7 @@ func (r *rules) surplus(e *Entry) note.UNID {
 	return note.UNID{}
 }
 
-// planLeaving decides about the first replica that should go and is no longer needed.
+// planLeaving decides for the first replica that should be removed and is no longer needed.
 func (r *rules) planLeaving(h *held, e *Entry) (p plan, ok bool) {
 	for i := range e.Replicas {
 		x := &e.Replicas[i]
@@ -216,8 +216,8 @@ func (r *rules) planLeaving(h *held, e *Entry) (p plan, ok bool) {
 			p.drop = x.Server
 			return p, true
 		}
-		// The member removes it by itself when the others have all that it was given. Struck off the document it
-		// would stay there, take deliveries, and give them to nobody.
+		// The member removes its replica when the others have all its data. If the replica were dropped from the
+		// document now, it would stay there, accept deliveries, and send them to nobody.
 		if x.State != Deleting {
 			p.retire = x.Server
 			return p, true
@@ -226,8 +226,8 @@ func (r *rules) planLeaving(h *held, e *Entry) (p plan, ok bool) {
 	return p, false
 }
 
-// successor returns the mate that should lead a database instead of this server, which leaves; zero while
-// sessions run here, or if no mate has everything.
+// successor returns the mate that should lead a database instead of this leaving server. It is zero while sessions use
+// the database here, or if no mate has everything.
 func (r *rules) successor(h *held, e *Entry) note.UNID {
 	for i := range e.Replicas {
 		x := &e.Replicas[i]
@@ -238,8 +238,8 @@ func (r *rules) successor(h *held, e *Entry) note.UNID {
 	return note.UNID{}
 }
 
-// handedOn reports whether a replica that is pending delete may go: another server leads and has everything,
-// and without it there are as many replicas as there should be or as the other members can have.
+// handedOn reports whether a replica that is pending delete may be removed: another server leads and has everything,
+// and enough other replicas are complete: as many as the database should have, or as the other members can hold.
 func (r *rules) handedOn(h *held, e *Entry) bool {
 	if h.leads || !r.spared(h, e) {
 		return false
@@ -248,7 +248,7 @@ func (r *rules) handedOn(h *held, e *Entry) bool {
 	return !primary.IsZero() && r.received(primary, h.db)
 }
 
-// spared reports whether enough other replicas that stay have all of the ledger that ours has.
+// spared reports whether enough other replicas that stay have the whole ledger of ours.
 func (v view) spared(h *held, e *Entry) bool {
 	whole, others := 0, 0
 	for id, m := range v.members {
@@ -266,11 +266,11 @@ func (v view) spared(h *held, e *Entry) bool {
 	return whole >= min(v.wanted(e), others)
 }
 
-// dispensable reports whether the replica of a server is no longer needed: as many others that stay have
-// everything as the database should have replicas, and it has nothing to send.
+// dispensable reports whether the replica of a server is no longer needed: as many replicas that stay have everything
+// as the database should have, and the server has nothing to send.
 func (r *rules) dispensable(h *held, e *Entry, server note.UNID) bool {
 	if p := r.peers[server]; p != nil && !p.hello.caught {
-		return false // it may have something for us
+		return false // it may have changes for us
 	}
 	whole := 0
 	for i := range e.Replicas {
@@ -281,9 +281,9 @@ func (r *rules) dispensable(h *held, e *Entry, server note.UNID) bool {
 	return whole > 0 && whole >= r.wanted(e)
 }
 
-// candidate returns the member that gets the next replica: the one that the document names. Else members of
-// sites without a replica come first, then those with fewest replicas for their capacity; among equals a hash
-// decides, so that databases spread.
+// candidate returns the member that gets the next replica. That is the member named in the document, if any. Otherwise
+// members at sites without a replica come first, and then those with the fewest replicas relative to their capacity. A
+// hash breaks ties, so that databases are distributed evenly.
 func (v view) candidate(e *Entry, load map[note.UNID]int) note.UNID {
 	sites := map[string]bool{}
 	for _, r := range e.Replicas {
@@ -318,7 +318,7 @@ func (v view) candidate(e *Entry, load map[note.UNID]int) note.UNID {
 	return best
 }
 
-// mayHold reports whether a mate can be given a replica of a database.
+// mayHold reports whether a mate can get a replica of a database.
 func (v view) mayHold(id note.UNID, e *Entry) bool {
 	m := v.members[id]
 	if _, has := e.On(id); has || m.State != Active || !v.alive(id) || m.Gateway && !v.opt.everywhere(e.ID) {
@@ -327,8 +327,8 @@ func (v view) mayHold(id note.UNID, e *Entry) bool {
 	return v.takes(id, e)
 }
 
-// addReplica gives a server a replica: the slot is durable in the Cluster Database Directory before the server
-// makes it.
+// addReplica adds a replica on a server. The slot is durable in the Cluster Database Directory before the server
+// creates the replica.
 func (p *Placement) addReplica(ctx context.Context, db note.DatabaseID, server note.UNID) error {
 	h := p.holdings.get(db)
 	mine, on := p.catalogue.get(db).on(p.self)
@@ -357,7 +357,7 @@ func (p *Placement) addReplica(ctx context.Context, db note.DatabaseID, server n
 	return err
 }
 
-// dropReplica strikes the replica of a server off the document.
+// dropReplica removes the replica of a server from the document.
 func (p *Placement) dropReplica(ctx context.Context, db note.DatabaseID, server note.UNID) error {
 	err := p.catalogue.edit(ctx, db, func(e *Entry) error {
 		if !p.leadsNow(db) {
@@ -372,7 +372,7 @@ func (p *Placement) dropReplica(ctx context.Context, db note.DatabaseID, server 
 	return err
 }
 
-// removeHere removes the replica here: the database is deleted, or this replica was pending delete and others
+// removeHere removes the local replica: either the database is deleted, or the replica was pending delete and others
 // have everything.
 func (p *Placement) removeHere(ctx context.Context, db note.DatabaseID) error {
 	e := p.catalogue.get(db)
@@ -399,9 +399,8 @@ func (p *Placement) removeHere(ctx context.Context, db note.DatabaseID) error {
 	})
 }
 
-// removeHandedOn removes a replica whose primary has everything. The counter of changes is read before the
-// primary's position is looked at, and must be the same at the removal: so a delivery meanwhile keeps the
-// replica.
+// removeHandedOn removes a replica whose primary has everything. It reads the sequence number before it checks the
+// primary's position, and requires the same number at the removal. So a delivery in between keeps the replica.
 func (p *Placement) removeHandedOn(ctx context.Context, db note.DatabaseID, e *Entry) error {
 	var seq uint64
 	err := p.store.Read(ctx, note.System, db, func(r *store.Reader) error {
@@ -422,8 +421,7 @@ func (p *Placement) removeHandedOn(ctx context.Context, db note.DatabaseID, e *E
 	return err
 }
 
-// Move makes a server the primary of a database and puts it first in the order, wherever the database is led
-// now.
+// Move makes a server the primary of a database and puts it first in order, wherever the primary is now.
 func (p *Placement) Move(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	err := p.catalogue.edit(ctx, db, func(e *Entry) error {
 		if _, on := e.On(to); !on {
@@ -449,7 +447,7 @@ func (p *Placement) SetReplica(ctx context.Context, db note.DatabaseID, server n
 	return p.catalogue.setState(ctx, db, server, p.name(server), state)
 }
 
-// SetReplicas sets how many replicas a database should have; 0: the number in the settings.
+// SetReplicas sets the number of replicas that a database should have; 0: the number in the settings.
 func (p *Placement) SetReplicas(ctx context.Context, db note.DatabaseID, number int) error {
 	if number < 0 || number > note.Slots || p.opt.everywhere(db) {
 		return fmt.Errorf("a database has 1 to %d replicas, and the directories are on every member", note.Slots)
@@ -464,15 +462,15 @@ func (p *Placement) SetReplicas(ctx context.Context, db note.DatabaseID, number 
 	})
 }
 
-// Remove removes a database everywhere, forever.
+// Remove removes a database everywhere. That cannot be undone.
 func (p *Placement) Remove(ctx context.Context, db note.DatabaseID) error {
 	return p.catalogue.remove(ctx, db)
 }
 
-// Left reports whether a server that leaves has given away everything that it held.
+// Left reports whether a leaving server has given away everything.
 func (p *Placement) Left(server note.UNID) bool { return p.Holds(server) == 0 }
 
-// Holds counts the databases of which a server has a replica, without those that every member has.
+// Holds counts the databases with a replica on a server, except those that every member has.
 func (p *Placement) Holds(server note.UNID) (count int) {
 	_, count = p.catalogue.count(func(e *Entry) bool {
 		_, on := e.On(server)

@@ -12,7 +12,7 @@ import (
 	"doublet/note"
 )
 
-// testView is the view of a server on members that are active.
+// testView returns the view of the server self with the given active members.
 func testView(self note.UNID, members ...note.UNID) view {
 	v := view{
 		snapshot: &snapshot{members: map[note.UNID]Member{}, peers: map[note.UNID]*peer{}},
@@ -24,7 +24,7 @@ func testView(self note.UNID, members ...note.UNID) view {
 	return v
 }
 
-// addPeer adds a mate, which must be greater than those that are there.
+// addPeer adds a mate, whose id must be greater than those of the others.
 func (v view) addPeer(p *peer) {
 	v.peers[p.id] = p
 	v.mates = append(v.mates, p.id)
@@ -41,7 +41,7 @@ func TestWantedOfQueues(t *testing.T) {
 			t.Errorf("%v, queue %v: %d replicas are wanted, not %d", owner, queue, got, number)
 		}
 	}
-	want(server, true, 1) // a gateway takes none of others
+	want(server, true, 1) // a gateway does not count for the queues of others
 	want(gate, true, 2)
 	want(gate, false, 1)
 	v.members[gate] = Member{Member: bus.Member{ID: gate}, State: Leaving, Gateway: true}
@@ -51,8 +51,8 @@ func TestWantedOfQueues(t *testing.T) {
 	want(gate, true, 2)
 }
 
-// TestQueuesOfOlder: a member of an older program, which keeps its mail.box to itself, is given no queue of another, and none is
-// waited for there; one that has not said what it is gets none either, but is counted on.
+// TestQueuesOfOlder checks a member with the previous version, which keeps its mail.box local: it gets no queue of
+// another server and does not count for one. A member that has not sent a hello gets none either, but counts.
 func TestQueuesOfOlder(t *testing.T) {
 	t.Parallel()
 	one, two, three := note.UNID{1}, note.UNID{2}, note.UNID{3}
@@ -85,8 +85,8 @@ func TestQueuesOfOlder(t *testing.T) {
 	want("it was upgraded", queue, two, 2)
 }
 
-// TestMovingOfQueues: a server is filled however many queues there are, which stay, and not while as many databases as may are on
-// the move.
+// TestMovingOfQueues checks that a server is filled regardless of the number of queues, which never move, and not while
+// the maximum number of databases is moving.
 func TestMovingOfQueues(t *testing.T) {
 	t.Parallel()
 	one, two := note.UNID{1}, note.UNID{2}
@@ -105,7 +105,7 @@ func TestMovingOfQueues(t *testing.T) {
 	}
 	enter(5000, false, Serving, Serving)
 	enter(5001, false, Serving, Deleting)
-	enter(5002, false, Serving) // another is to come
+	enter(5002, false, Serving) // another replica is planned
 	_, dbs := p.fillable(v)
 	if len(dbs) != 3 {
 		t.Fatalf("%d databases", len(dbs))
@@ -126,7 +126,8 @@ func TestMovingOfQueues(t *testing.T) {
 	}
 }
 
-// A replica that is pending delete goes when as many others are whole as there should be, or as other members can hold.
+// TestSpared checks that a replica pending delete may be removed when as many others are complete as there should be,
+// or as the other members can hold.
 func TestSpared(t *testing.T) {
 	t.Parallel()
 	one, two, three := note.UNID{1}, note.UNID{2}, note.UNID{3}
@@ -134,7 +135,7 @@ func TestSpared(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		members []note.UNID
-		told    map[note.UNID]note.Ledger // who else has a replica, and where it stands
+		told    map[note.UNID]note.Ledger // the other replicas and their positions
 		want    bool
 	}{
 		{"the home alone has all", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole}, false},
@@ -159,7 +160,7 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// asked is a bus on which a mate tells where its replicas stand.
+// asked is a bus with a mate that reports the positions of its replicas.
 type asked struct {
 	bus.Bus
 	answer []report
@@ -174,8 +175,8 @@ func (b *asked) Request(_ context.Context, _ bus.ServerID, verb string, _ []byte
 	return appendReports(b.answer), nil
 }
 
-// TestUnheard: a replica is pending delete here, and the mate in whose favour was behind when it told last. That it has all since,
-// it says when it is asked: which arrange does, unless it has just been, or there is nothing to learn.
+// TestUnheard checks a replica pending delete whose successor was behind at its last report. arrange asks the mate for
+// a new report, unless the last one is recent or there is nothing to learn.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
 	one, two := note.UNID{1}, note.UNID{2}

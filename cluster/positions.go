@@ -11,17 +11,16 @@ import (
 	"doublet/store"
 )
 
-// positions exchanges with mates where the replicas of databases stand.
+// positions exchanges the positions of replicas with mates.
 type positions struct{ *core }
 
-// freshFor is how long a report on a database without a primary is believed.
+// freshFor is the time for which a report on a database without a primary is valid.
 const freshFor = 2 * time.Second
 
-// checkEvery is how often the primary of a database is asked for again though nothing contradicts what is
-// known.
+// checkEvery is the time after which a report that a mate leads must be renewed, even if nothing contradicts it.
 const checkEvery = time.Minute
 
-// maxReportBytes bounds a list of reports in one request.
+// maxReportBytes is the approximate maximum size of the reports in one request.
 const maxReportBytes = 128 << 10
 
 // exchangeAll exchanges the positions of some databases with every live mate.
@@ -40,7 +39,7 @@ func (p *positions) exchangeAll(ctx context.Context, dbs []note.DatabaseID) {
 	}
 }
 
-// exchange tells a mate where databases stand here, and takes where they stand there.
+// exchange sends our positions of databases to a mate and stores its positions of them.
 func (p *positions) exchange(ctx context.Context, mate note.UNID, dbs []note.DatabaseID) error {
 	for len(dbs) > 0 {
 		list, size := []report{}, 0
@@ -66,7 +65,7 @@ func (p *positions) exchange(ctx context.Context, mate note.UNID, dbs []note.Dat
 	return nil
 }
 
-// answer answers an exchange.
+// answer handles an exchange.
 func (p *positions) answer(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	theirs, err := readReports(body)
 	if err != nil {
@@ -84,11 +83,11 @@ func (p *positions) answer(ctx context.Context, from bus.ServerID, body []byte) 
 	return appendReports(out), nil
 }
 
-// report returns where a database stands here.
+// report returns the local position of a database.
 func (p *positions) report(ctx context.Context, db note.DatabaseID) report {
 	h := p.holdings.get(db)
 	if h != nil && h.leads && h.shared && !h.busy {
-		if _, err := p.holdings.refresh(ctx, db); err != nil { // every change moves it
+		if _, err := p.holdings.refresh(ctx, db); err != nil { // every change moves the position
 			return report{db: db, out: true}
 		}
 		h = p.holdings.get(db)
@@ -99,7 +98,7 @@ func (p *positions) report(ctx context.Context, db note.DatabaseID) report {
 	return report{db: db, out: h.out, suspect: h.suspect, leads: h.leads, slot: h.pos.Slot, pos: h.pos}
 }
 
-// take takes up where the replicas of a mate stand, and has sent what follows from it.
+// take stores the reports of a mate and acts on them.
 func (p *positions) take(mate note.UNID, list []report) {
 	if p.members.view().peers[mate] == nil {
 		return
@@ -126,8 +125,7 @@ func (p *positions) take(mate note.UNID, list []report) {
 	}
 }
 
-// follow does what follows from a report: whoever knows less gets the rest, and a change of the primary is
-// a reason to decide.
+// follow acts on a report: a replica that is behind is sent the rest, and a change of the primary triggers a Decide.
 func (p *positions) follow(mate note.UNID, h *held, r *report, had *reported) {
 	mine, theirs := &h.pos.Ledger, &r.pos.Ledger
 	switch {
@@ -137,7 +135,7 @@ func (p *positions) follow(mate note.UNID, h *held, r *report, had *reported) {
 	case h.leads && theirs.Beats(mine):
 		p.wake.fire()
 	case !h.leads && h.route.IsZero() && behind(theirs, mine):
-		p.touch(mate, h) // nobody leads: the replica that knows more passes it on
+		p.touch(mate, h) // there is no primary: the replica that has more sends it
 	}
 	if r.leads != had.leads || lineOf(theirs) != lineOf(&had.pos.Ledger) {
 		p.places.forget(r.db)
@@ -145,11 +143,11 @@ func (p *positions) follow(mate note.UNID, h *held, r *report, had *reported) {
 	}
 }
 
-// dictated takes up where the replica here stands after a page of the ledger came from a mate.
+// dictated updates the local position after a ledger page arrived from a mate.
 func (p *positions) dictated(from note.UNID, db note.DatabaseID, page *replica.LedgerPage, pos store.Position) {
 	r, on := p.catalogue.get(db).on(from)
 	of := &page.Of
-	// A mate that brings its own numbers leads.
+	// A mate that sends its own numbers is primary.
 	leads := on && of.Last.Home() == r.Slot && of.Slot == r.Slot && !of.Away
 	news := false
 	p.holdings.update(db, func(h *held) {
@@ -168,7 +166,7 @@ func (p *positions) dictated(from note.UNID, db note.DatabaseID, page *replica.L
 	}
 }
 
-// reached notes that a mate that follows this server has everything up to a position.
+// reached records that a following mate has everything up to a position.
 func (p *positions) reached(mate note.UNID, db note.DatabaseID, pos *store.Position) {
 	p.holdings.update(db, func(h *held) {
 		r, ok := h.reports[mate]

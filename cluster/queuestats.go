@@ -7,23 +7,23 @@ import (
 	"doublet/stat"
 )
 
-// queueStats are the statistics of work queues under Domino's names: the modified databases that wait for cluster
-// replication, and how long they waited. There is one for each mate and one for all mates together.
+// queueStats holds the statistics of a work queue under Domino's names: the number of modified databases that wait for
+// cluster replication, and their waiting times. There is one for each mate and one for all mates.
 type queueStats struct {
-	above *queueStats // that of all mates; nil in that one itself
+	above *queueStats // the one for all mates; nil in that one itself
 
 	mu    sync.Mutex
 	depth int64
-	// deepest is the peak; sum and samples make the average, a sample with every Probe.
+	// deepest is the peak. sum and samples are for the average, with a sample at every Probe.
 	deepest, sum, samples int64
-	// last, longest, total and count are of the times that databases spent waiting.
+	// last, longest, total and count are about the waiting times of databases.
 	last, longest, total time.Duration
 	count                int64
 
 	successful, failed *stat.Counter
 }
 
-// newQueueStats registers the statistics under a prefix ("Replica.Cluster"). above may be nil.
+// newQueueStats registers the statistics under a prefix such as "Replica.Cluster". above may be nil.
 func newQueueStats(t *stat.Tree, prefix, of string, above *queueStats) *queueStats {
 	q := &queueStats{above: above}
 	gauge := func(name, help string, fn func() float64) {
@@ -75,7 +75,7 @@ func (q *queueStats) left(n int) {
 	}
 }
 
-// replicated counts a database that was sent to a mate after it had waited.
+// replicated counts a database that was sent after the given waiting time.
 func (q *queueStats) replicated(waited time.Duration) {
 	for ; q != nil; q = q.above {
 		q.successful.Inc()
@@ -94,7 +94,7 @@ func (q *queueStats) fail() {
 	}
 }
 
-// sample adds the present depth to the average.
+// sample adds the current depth to the average.
 func (q *queueStats) sample() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

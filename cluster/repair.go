@@ -18,11 +18,11 @@ type Repairs struct {
 	replication *replication
 }
 
-// damaged is the prefix of the reason for which the store takes a database that it cannot read out of service.
+// damaged is the prefix of the reason with which the store takes an unreadable database out of service.
 const damaged = "damaged"
 
-// requestTerm asks the primary of databases, all with the same replicas, to begin new terms. Numbers that the
-// replica here once assigned may be lost with a disk or set back with it; none of them may be assigned again.
+// requestTerm asks the primary of databases, all with the same replicas, to begin new terms. Numbers assigned by the
+// local replica may have been lost or set back with a disk; they must not be assigned again.
 func (r *Repairs) requestTerm(ctx context.Context, e *Entry, dbs []note.DatabaseID) error {
 	err := fmt.Errorf("%w: no live member has it", ErrNoHome)
 	v := r.members.view()
@@ -34,7 +34,7 @@ func (r *Repairs) requestTerm(ctx context.Context, e *Entry, dbs []note.Database
 	return err
 }
 
-// answerFresh is the part of the primary in requestTerm.
+// answerFresh handles requestTerm at the primary.
 func (r *Repairs) answerFresh(ctx context.Context, from bus.ServerID, body []byte) ([]byte, error) {
 	dbs, err := readDatabases(body)
 	if err != nil {
@@ -61,9 +61,9 @@ func (r *Repairs) answerFresh(ctx context.Context, from bus.ServerID, body []byt
 	return []byte{Version}, nil
 }
 
-// outlive advances our counters past anything that the lost replica of a mate may have assigned as primary after
-// its last known position. What was numbered here since, below that, is numbered again. It is done once for an
-// incarnation of the mate, however often it asks: each time costs two terms and millions of UIDs.
+// outlive advances our counters past anything that the lost replica of a mate may have assigned as primary after its
+// last known position. Changes numbered here since then are numbered again if they are below that. It runs only once
+// per incarnation of the mate, because each run costs two terms and millions of UIDs.
 func (r *Repairs) outlive(ctx context.Context, db note.DatabaseID, mate note.UNID, incarnation uint64) error {
 	before, err := r.holdings.refresh(ctx, db)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Repairs) outlive(ctx context.Context, db note.DatabaseID, mate note.UNI
 	return err
 }
 
-// clear makes suspect replicas trustworthy again: their primaries begin new terms.
+// clear ends the suspicion of suspect replicas: their primaries begin new terms.
 func (r *Repairs) clear(ctx context.Context) error {
 	v := r.members.view()
 	var led []note.DatabaseID
@@ -110,7 +110,7 @@ func (r *Repairs) clear(ctx context.Context) error {
 		}
 	}
 	var errs []error
-	if len(led) > 0 { // what leads here has begun a term of its own since
+	if len(led) > 0 { // a replica that leads here has begun its own term since
 		errs = append(errs, r.catalogue.noteIncarnation(ctx, r.self, r.store.Incarnation(), led))
 	}
 	for _, p := range v.mates {
@@ -125,8 +125,8 @@ func (r *Repairs) clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Repair looks for databases that the store cannot read, and replaces each by a copy from a mate. What is still
-// readable is sent there first. It returns how many it began with.
+// Repair finds databases that the store cannot read and replaces each by a copy from a mate. The readable parts are
+// sent to the mate first. It returns the number of databases whose repair it started.
 func (r *Repairs) Repair(ctx context.Context) (int, error) {
 	var list []layout.Info
 	err := r.store.Infos(func(i *layout.Info) {
@@ -148,8 +148,8 @@ func (r *Repairs) Repair(ctx context.Context) (int, error) {
 	return done, errors.Join(errs...)
 }
 
-// repairOne replaces a damaged replica. Another server must lead: then nothing that is here is needed any more
-// but what nobody has numbered.
+// repairOne replaces a damaged replica. Another server must be primary, so that only unnumbered changes have to be
+// saved.
 func (r *Repairs) repairOne(ctx context.Context, db note.DatabaseID) (bool, error) {
 	h, e, v := r.holdings.get(db), r.catalogue.get(db), r.members.view()
 	if h == nil || e == nil || h.leads {
@@ -177,8 +177,8 @@ func (r *Repairs) repairOne(ctx context.Context, db note.DatabaseID) (bool, erro
 	return true, nil
 }
 
-// salvage sends the primary what can still be read and nobody has numbered. The damaged parts are lost; that is
-// logged and does not stop the rest.
+// salvage sends the readable unnumbered changes to the primary. Damaged parts are lost; that is logged and does not
+// stop the rest.
 func (r *Repairs) salvage(ctx context.Context, db note.DatabaseID, primary note.UNID) error {
 	state := func(s layout.DatabaseState) error {
 		return r.store.SetInfo(note.System, db, func(i *layout.Info) { i.State = s })

@@ -14,7 +14,7 @@ import (
 	"doublet/store"
 )
 
-// replication is what the Cluster Replicators do with a database (job), and what they say together.
+// replication implements job for all Cluster Replicators and coordinates them.
 type replication struct {
 	*core
 	positions     *positions
@@ -22,8 +22,8 @@ type replication struct {
 	aside         *asides
 }
 
-// step takes a step of one Cluster Replicator: it sends what waits for a mate, one database after the other,
-// and reports whether there was anything to do. A dead mate gets nothing.
+// step runs one step of one Cluster Replicator: it sends the databases that wait for a mate, one after the other, and
+// reports whether there was anything to do. It sends nothing to a dead mate.
 func (r *replication) step(ctx context.Context, mate note.UNID, worker int) (progress bool, err error) {
 	x, alive := r.replicator(mate, worker)
 	if !alive {
@@ -47,7 +47,7 @@ func (r *replication) idle() bool {
 	return !slices.ContainsFunc(live, func(x *replicator) bool { return !x.idle() })
 }
 
-// split lists the replicators of live mates, and those of mates that died lately.
+// split returns the replicators of live mates, and those of mates that died within deadFor.
 func (r *replication) split() (live, dead []*replicator) {
 	v := r.members.view()
 	for _, id := range v.mates {
@@ -63,11 +63,11 @@ func (r *replication) split() (live, dead []*replicator) {
 	return live, dead
 }
 
-// deadFor is how long what leaves a queue waits for a mate that is dead.
+// deadFor is the time for which removals from a queue wait for a dead mate.
 const deadFor = 24 * time.Hour
 
-// catchUp notes which mates have caught up with this server since they came back, and whether this server has
-// caught up with them: then it takes users.
+// catchUp records which mates have caught up with this server since they came back. When this server has caught up with
+// all live mates, it accepts users.
 func (r *replication) catchUp() {
 	v := r.members.view()
 	alive := 0
@@ -97,8 +97,8 @@ func (r *replication) catchUp() {
 // reached implements job.
 func (r *replication) reached(_ note.UNID, db note.DatabaseID) { r.confirmations.fire(db) }
 
-// wants implements job. What this server leads goes to every replica; what it follows goes to the primary or,
-// while none is alive, to all.
+// wants implements job. A primary sends to every replica. A follower sends to the primary or, while none is alive, to
+// all.
 func (r *replication) wants(mate note.UNID, db note.DatabaseID) (yes, queue bool) {
 	h, e := r.holdings.get(db), r.catalogue.get(db)
 	if h == nil || e == nil {
@@ -120,9 +120,9 @@ func (r *replication) stands(db note.DatabaseID) note.ModSeq {
 	return pos.Last
 }
 
-// cleared implements job. A removal from a queue stands for what was put elsewhere in the same commit. It goes
-// to a mate when every live mate has all that was committed up to then, and when another live mate has what a
-// dead one lacks of it.
+// cleared implements job. A delivery removes an entry from a queue and writes the message elsewhere in the same commit.
+// The removal may be sent to a mate when every live mate has all commits up to then, and a live mate has everything
+// that a dead mate lacks of them.
 func (r *replication) cleared(seq uint64) bool {
 	live, dead := r.split()
 	if slices.ContainsFunc(live, func(x *replicator) bool { return !x.cleared(seq, nil) }) {
@@ -135,7 +135,7 @@ func (r *replication) cleared(seq uint64) bool {
 		})
 	}
 	for _, x := range dead {
-		// What a dead mate lacks is known only as far as its replicator has read the feed.
+		// The backlog of a dead mate is known only up to where its replicator has read the feed.
 		if (!x.known() || !x.cleared(seq, safe)) && !r.allSafe(x, safe) {
 			return false
 		}
@@ -143,7 +143,7 @@ func (r *replication) cleared(seq uint64) bool {
 	return true
 }
 
-// allSafe looks through the databases of a dead mate whose replicator has not read so far.
+// allSafe checks all databases of a dead mate whose replicator has not read that far.
 func (r *replication) allSafe(x *replicator, safe func(note.DatabaseID) bool) bool {
 	for h := range r.holdings.all() {
 		if h.queue || !x.mine(h.db) {
@@ -156,14 +156,14 @@ func (r *replication) allSafe(x *replicator, safe func(note.DatabaseID) bool) bo
 	return true
 }
 
-// clearWithin is how long a hand-over of a queue waits for what left it, clearPoll how often it looks.
+// clearWithin is the time for which a hand-over of a queue waits for cleared. clearPoll is the interval of the checks.
 const (
 	clearWithin = 5 * time.Second
 	clearPoll   = 20 * time.Millisecond
 )
 
-// queueCleared waits until the removals from a queue may go to the mate that takes it over, as every other page
-// of a queue does: once what was put elsewhere in the same commits is cleared. Other databases need not wait.
+// queueCleared waits until the removals from a queue may be sent to the mate that takes it over, as for other pages of
+// a queue (see cleared). It returns true at once for other databases.
 func (r *replication) queueCleared(ctx context.Context, db note.DatabaseID) bool {
 	if h := r.holdings.get(db); h == nil || !h.queue {
 		return true
@@ -177,7 +177,7 @@ func (r *replication) queueCleared(ctx context.Context, db note.DatabaseID) bool
 	return r.opt.Await(ctx, clearWithin, poll, func() bool { return r.cleared(seq) })
 }
 
-// compareAtOnce is how many databases one step of a sweep compares.
+// compareAtOnce is the number of databases that one step of a sweep compares.
 const compareAtOnce = 256
 
 // compare implements job.
@@ -232,10 +232,10 @@ func (r *replication) send(
 	}
 	h, l := r.holdings.get(db), r.links.get(mate)
 	if h == nil || h.out || !h.shared || l == nil {
-		return nil // what is damaged cannot be read; it is queued again when it is back
+		return nil // a damaged database cannot be read; it is queued again when it is repaired
 	}
 	if !h.leads {
-		// Most of what changes at a follower came from its primary.
+		// Most changes at a follower came from its primary, so there is usually nothing to send.
 		if waits, err := r.unnumbered(ctx, db); err != nil || !waits && !r.relays(db, mate) {
 			return err
 		}
@@ -271,7 +271,7 @@ func (r *replication) send(
 	return nil
 }
 
-// noteAside remembers and logs which notes of a database a mate did not take.
+// noteAside records and logs the notes of a database that a mate rejected.
 func (r *replication) noteAside(mate note.UNID, db note.DatabaseID, refused []replica.Refused, err error) {
 	r.aside.note(mate, db, refused, err)
 	if len(refused) > 0 {
@@ -280,8 +280,8 @@ func (r *replication) noteAside(mate note.UNID, db note.DatabaseID, refused []re
 	}
 }
 
-// failed returns the error of a send. If it shows that what is known of the primary is out of date, positions
-// are exchanged.
+// failed returns the error of a send. If the error shows that the known primary is out of date, failed exchanges
+// positions.
 func (r *replication) failed(ctx context.Context, mate note.UNID, db note.DatabaseID, err error) error {
 	switch {
 	case errors.Is(err, bus.ErrNoServer), errors.Is(err, bus.ErrNoAnswer), errors.Is(err, bus.ErrClosed):
@@ -295,8 +295,7 @@ func (r *replication) failed(ctx context.Context, mate note.UNID, db note.Databa
 	return err
 }
 
-// relays reports whether a mate should get from a follower what the primary does not bring: nobody leads now,
-// and the mate is behind.
+// relays reports whether a follower should send the ledger to a mate: there is no primary, and the mate is behind.
 func (r *replication) relays(db note.DatabaseID, mate note.UNID) bool {
 	h := r.holdings.get(db)
 	if h == nil || !h.route.IsZero() {
@@ -306,14 +305,14 @@ func (r *replication) relays(db note.DatabaseID, mate note.UNID) bool {
 	return ok && behind(&x.pos.Ledger, &h.pos.Ledger)
 }
 
-// push sends a mate what it lacks of a database, with nothing remembered of the mate.
+// push sends a mate what it lacks of a database, without cached state of the mate.
 func (r *replication) push(ctx context.Context, to note.UNID, db note.DatabaseID) (replica.Result, error) {
 	o := replica.SendOptions{From: r.name(r.self), To: r.name(to)}
 	return replica.Send(ctx, r.reps.As(note.System), r.remote(to), db, o)
 }
 
-// run runs one Cluster Replicator until ctx ends or the mate is no member any more. If the mate was dropped and
-// has come back, another one runs in its place.
+// run runs one Cluster Replicator until ctx ends or the mate is no longer a member. If the mate was dropped and added
+// again, it runs the new replicator.
 func (r *replication) run(ctx context.Context, mate note.UNID, worker int) {
 	for ctx.Err() == nil {
 		x, _ := r.replicator(mate, worker)
@@ -340,7 +339,7 @@ func (r *replication) run(ctx context.Context, mate note.UNID, worker int) {
 type upTo struct {
 	replica.Side
 	until note.ModSeq
-	// beyond says that the mate knew later ones already; nobody checked that they are ours.
+	// beyond means that the mate already had later numbers, without a check that they are ours.
 	beyond bool
 }
 

@@ -13,19 +13,20 @@ import (
 	"doublet/store"
 )
 
-// Bounds of a Cluster Replicator.
+// Limits of a Cluster Replicator.
 const (
-	// maxTake is the number of feed entries that one step reads, maxSend that of databases that it begins to send.
+	// maxTake is the maximum number of feed entries that one step reads, and maxSend that of databases that it starts
+	// to send.
 	maxTake = 1000
 	maxSend = 64
-	// maxLanes is the greatest number of databases that one Cluster Replicator has under way at a time. Their
-	// changes travel together and share the flushes of the mate's disk.
+	// maxLanes is the maximum number of concurrent transfers of one Cluster Replicator. Concurrent changes share the
+	// flushes of the mate's disk.
 	maxLanes = 32
-	// cursorEvery is how often the cursor is saved while there is work: after a restart all is compared anyway.
+	// cursorEvery is the time between two saves of the cursor. After a restart all databases are compared anyway.
 	cursorEvery = time.Second
-	// maxWaiting bounds the databases in memory; the feed keeps the others.
+	// maxWaiting is the maximum number of databases in memory; the feed keeps the others.
 	maxWaiting = 20_000
-	// The pause before a database that failed is sent again, doubled each time.
+	// Pause before a database that failed is sent again. It doubles each time.
 	firstRetry = time.Second
 	maxRetry   = 5 * time.Minute
 )
@@ -39,36 +40,35 @@ type feed interface {
 	LoadCursor(consumer string) (store.Cursor, error)
 }
 
-// job is what a replicator does with a database (see replication). No lock of the replicator is held while it is
-// called.
+// job is the work of a replicator on a database (see replication). The replicator holds no lock while it calls it.
 type job interface {
-	// wants reports whether the mate gets the changes of a database from here, and whether that is a queue.
+	// wants reports whether the mate gets the changes of a database from here, and whether the database is a queue.
 	wants(mate note.UNID, db note.DatabaseID) (yes, queue bool)
-	// send brings the mate's replica up to ours, or to the MODSEQ until if that is not 0. afresh says that what
-	// is remembered of the mate's replica may be wrong. It is called for many databases at a time, but only once
-	// for each.
+	// send sends the mate what its replica lacks, up to the MODSEQ until if that is not 0. afresh means that the cached
+	// state of the mate's replica may be wrong. It is called concurrently for different databases, but not for the same
+	// one.
 	send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool) error
 	// reached is called after a database was sent.
 	reached(mate note.UNID, db note.DatabaseID)
 	// stands returns the last MODSEQ of the ledger of a database.
 	stands(db note.DatabaseID) note.ModSeq
-	// cleared reports whether what the removals of queues up to a sequence stand for is safe elsewhere.
+	// cleared reports whether the deliveries that belong to removals from queues up to seq are safe on mates.
 	cleared(seq uint64) bool
-	// compare exchanges positions of databases from one on, of the worker's share, and returns where to go on;
-	// 0: done.
+	// compare exchanges the positions of databases of the worker's share, starting at from. It returns the database to
+	// continue at; 0: done.
 	compare(ctx context.Context, r *replicator, from note.DatabaseID) (next note.DatabaseID, err error)
 }
 
-// errMate marks an error of the mate, not of a database: nothing else can go there either.
+// errMate marks an error of the mate rather than of a database: nothing else can be sent to it either.
 var errMate = errors.New("mate does not answer")
 
-// replicator is one Cluster Replicator: it brings the changes of its share of the databases to one mate.
-// The store's feed is its queue, read at a cursor of its own; in memory it holds which databases wait. Several
-// databases are under way at a time, each only once, so that order is kept within a database.
+// replicator is one Cluster Replicator: it sends the changes of its share of the databases to one mate. It reads the
+// store's feed at its own cursor; in memory it holds the set of databases to send. Several databases are in transfer at
+// a time, but each only once, so that the order of changes within a database is kept.
 //
-// Invariant: each change up to read of a database that the mate holds has reached the mate, or the database
-// waits, or a sweep has not come to the database yet. The saved cursor lies below every change that waits, so
-// that a restart loses nothing.
+// Invariant: for each change up to read of a database that the mate has, either the change has reached the mate, or the
+// database is in the backlog, or a sweep has not reached it yet. The saved cursor is below every change that waits, so
+// a restart loses nothing.
 type replicator struct {
 	mate            note.UNID
 	worker, workers int
@@ -76,32 +76,33 @@ type replicator struct {
 	feed            feed
 	clock           env.Clock
 	job             job
-	// wake fires when a database is no longer under way, when one was touched, and when all are to be compared.
+	// wake fires when a transfer ends, when a database is touched, and when a comparison of all is requested.
 	wake signal
 
 	mu     sync.Mutex
-	busy   bool // a step is under way
-	under  int  // the number of databases under way
+	busy   bool // a step is running
+	under  int  // the number of databases in transfer
 	down   error
 	loaded bool
 	read   store.Cursor
-	// saved is the sequence of the cursor that was saved last, at savedAt.
+	// saved is the sequence number of the cursor saved last, at the time savedAt.
 	saved   uint64
 	savedAt time.Time
 	backlog
 	sweep
-	trouble string // the last error of a database, until one was sent
+	trouble string // the last error of a database; empty after a success
 }
 
-// sweep says that all databases from next on are to be compared with the mate's; sweeps counts the requests.
+// sweep is the state of a comparison of all databases with the mate's. It continues at next. sweeps counts the
+// requests.
 type sweep struct {
 	sweeping bool
 	next     note.DatabaseID
 	sweeps   int
 }
 
-// lanes returns how many databases each worker for a mate may have under way, given the number of requests to
-// the mate that may be under way: a part of them, so that other requests find a credit.
+// lanes returns the number of concurrent transfers of each worker for a mate. It is a part of the permitted number of
+// concurrent requests, so that other requests still get a credit.
 func lanes(workers, requests int) int { return max(1, min(maxLanes, requests*3/4/workers)) }
 
 func newReplicator(
@@ -114,7 +115,7 @@ func newReplicator(
 	return r
 }
 
-// share returns which of n workers carries a database.
+// share returns the index of the worker, of n, that is responsible for a database.
 func share(db note.DatabaseID, n int) int {
 	x := uint64(db) * 0x9E3779B97F4A7C15
 	return int(x >> 33 % uint64(n))
@@ -126,8 +127,8 @@ func cursorName(mate note.UNID, worker, workers int) string {
 	return fmt.Sprintf("cluster/%s/%d.%d", mate, worker, workers)
 }
 
-// load reads the saved cursor at the first step, and has all databases compared with the mate's whatever it
-// says: that finds what a mate has lost, and who became primary meanwhile.
+// load reads the saved cursor in the first step. In any case it requests a comparison of all databases with the mate's,
+// which detects data lost at the mate and changes of primaries.
 func (r *replicator) load() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +147,8 @@ func (r *replicator) load() error {
 	return nil
 }
 
-// restart has every database compared with the mate's: the mate came back, or the feed does not reach back to
-// the cursor.
+// restart requests a comparison of all databases, because the mate came back or the feed no longer reaches back to the
+// cursor.
 func (r *replicator) restart() {
 	r.mu.Lock()
 	r.compareAll()
@@ -160,7 +161,7 @@ func (s *sweep) compareAll() {
 	s.sweeps++
 }
 
-// touch queues a database though it has not changed.
+// touch queues a database even if it has not changed.
 func (r *replicator) touch(db note.DatabaseID, queue bool) {
 	r.mu.Lock()
 	t := r.add(db, queue, r.clock.Now())
@@ -169,14 +170,14 @@ func (r *replicator) touch(db note.DatabaseID, queue bool) {
 	r.wake.fire()
 }
 
-// drop forgets what waits: the server is no mate any more.
+// drop empties the backlog, because the server is no longer a mate.
 func (r *replicator) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget()
 }
 
-// passed reports whether every change of a database up to a sequence has reached the mate.
+// passed reports whether every change of a database up to seq has reached the mate.
 func (r *replicator) passed(db note.DatabaseID, seq uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,8 +188,8 @@ func (r *replicator) passed(db note.DatabaseID, seq uint64) bool {
 	return t == nil || !t.touched && t.first > seq
 }
 
-// cleared reports whether the changes up to a sequence of all databases but queues have reached the mate.
-// Databases for which except holds count as if they had; except may be nil.
+// cleared reports whether the changes up to seq of all databases except queues have reached the mate. It ignores
+// databases for which except returns true; except may be nil.
 func (r *replicator) cleared(seq uint64, except func(db note.DatabaseID) bool) bool {
 	r.mu.Lock()
 	if !r.loaded || r.read.Seq < seq || r.sweeping {
@@ -222,9 +223,9 @@ func (r *replicator) idle() bool {
 	return r.loaded && !r.sweeping && len(r.waiting) == 0 && r.read == r.feed.Now()
 }
 
-// step reads the feed and sends what waits, as many databases at a time as there are lanes. start runs a send,
-// and returns before it has ended or after. step reports whether there was anything to do. An error of the mate
-// ends it, or the next step if it came later; one database that fails does not stop the others.
+// step reads the feed and sends waiting databases, as many at a time as there are lanes. start runs a send,
+// synchronously or not. step reports whether there was anything to do. An error of the mate ends this step, or the next
+// one if it occurs later. An error of one database does not stop the others.
 func (r *replicator) step(ctx context.Context, start func(send func())) (progress bool, err error) {
 	r.mu.Lock()
 	if r.busy {
@@ -247,8 +248,7 @@ func (r *replicator) step(ctx context.Context, start func(send func())) (progres
 	return progress, err
 }
 
-// endStep ends a step, and returns the cursor if it is to be saved now. A restart need not look again at what
-// lies below it.
+// endStep ends a step. It returns the cursor if it must be saved now. A restart reads the feed only from there.
 func (r *replicator) endStep() (c store.Cursor, save bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +278,7 @@ func (r *replicator) work(ctx context.Context, start func(send func())) (progres
 	return took || swept || sent, err
 }
 
-// take reads the feed as far as there is room for changed databases.
+// take reads the feed while there is room in the backlog.
 func (r *replicator) take() (progress bool, err error) {
 	r.mu.Lock()
 	from, room := r.read, len(r.waiting) < maxWaiting
@@ -325,7 +325,7 @@ func (r *replicator) take() (progress bool, err error) {
 	return n > 0, nil
 }
 
-// sweepOn compares some databases with the mate's, if a sweep was requested.
+// sweepOn compares some databases with the mate's, if a sweep is in progress.
 func (r *replicator) sweepOn(ctx context.Context) (progress bool, err error) {
 	r.mu.Lock()
 	sweeping, from, sweeps := r.sweeping, r.next, r.sweeps
@@ -339,20 +339,20 @@ func (r *replicator) sweepOn(ctx context.Context) (progress bool, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sweeps == sweeps { // else one was requested again meanwhile
+	if r.sweeps == sweeps { // else a new sweep was requested meanwhile
 		r.next, r.sweeping = next, next != 0
 	}
 	return true, nil
 }
 
-// swept reports whether all databases were compared with the mate's since the last request.
+// swept reports whether all databases have been compared with the mate's since the last request.
 func (r *replicator) swept() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded && !r.sweeping
 }
 
-// reached reports whether everything up to a sequence has been sent to the mate.
+// reached reports whether all changes up to seq have been sent to the mate.
 func (r *replicator) reached(seq uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -362,14 +362,14 @@ func (r *replicator) reached(seq uint64) bool {
 	return r.has(seq)
 }
 
-// known reports whether the feed is read for the mate, so that the waiting databases are all that it lacks.
+// known reports whether the feed is read for the mate, so that the backlog is complete.
 func (r *replicator) known() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loaded
 }
 
-// state returns how many databases wait, since when the oldest does, and the last error.
+// state returns the number of waiting databases, the time since which the oldest has waited, and the last error.
 func (r *replicator) state() (waiting int, oldest time.Time, trouble string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

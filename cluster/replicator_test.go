@@ -14,9 +14,9 @@ import (
 	"doublet/store"
 )
 
-// fakeFeed is a feed of changes in memory.
+// fakeFeed is a feed in memory.
 type fakeFeed struct {
-	changes []store.Change // sequence i+1
+	changes []store.Change // changes[i] has sequence number i+1
 	cut     uint64
 	saved   map[string]store.Cursor
 }
@@ -60,7 +60,7 @@ func (f *fakeFeed) change(db note.DatabaseID) uint64 {
 	return seq
 }
 
-// fakeMate is a mate that remembers up to which sequence it has each database.
+// fakeMate records the sequence number up to which it has each database.
 type fakeMate struct {
 	t     *testing.T
 	feed  *fakeFeed
@@ -68,8 +68,8 @@ type fakeMate struct {
 	has   map[note.DatabaseID]uint64
 	fails map[note.DatabaseID]bool
 	dead  bool
-	safe  uint64 // what removals of queues may go up to
-	// during is called while a database is being sent.
+	safe  uint64 // the sequence number up to which removals from queues are cleared
+	// during, if set, is called while a database is being sent.
 	during func(db note.DatabaseID)
 	r      *replicator
 }
@@ -109,7 +109,7 @@ func (m *fakeMate) compare(_ context.Context, r *replicator, from note.DatabaseI
 	if m.dead {
 		return from, errMate
 	}
-	// Three databases at a time; what the mate lacks is put in line.
+	// Compare three databases at a time, and queue those that the mate lacks.
 	last := map[note.DatabaseID]uint64{}
 	for _, ch := range m.feed.changes {
 		last[ch.Database] = ch.Seq
@@ -131,7 +131,7 @@ func (m *fakeMate) start(worker, workers int) {
 
 func (m *fakeMate) clock() *env.Manual { return m.r.clock.(*env.Manual) }
 
-// check compares what the replicator says with what the mate has.
+// check compares the state of the replicator with that of the mate.
 func (m *fakeMate) check(where string) {
 	m.t.Helper()
 	last := map[note.DatabaseID]uint64{}
@@ -171,7 +171,7 @@ func TestReplicatorRandom(t *testing.T) {
 				return note.DatabaseID(50 + rng.IntN(2))
 			}
 			if rng.IntN(20) == 0 {
-				return 99 // one that the mate does not hold
+				return 99 // a database that the mate does not have
 			}
 			return note.DatabaseID(1 + rng.IntN(12))
 		}
@@ -232,7 +232,7 @@ func TestReplicatorRandom(t *testing.T) {
 	}
 }
 
-// TestPoisoned lets one database fail for ever: the others go on.
+// TestPoisoned makes one database fail forever: the others must be sent.
 func TestPoisoned(t *testing.T) {
 	t.Parallel()
 	m := &fakeMate{t: t, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{}, fails: map[note.DatabaseID]bool{3: true}}

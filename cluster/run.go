@@ -13,11 +13,11 @@ import (
 // runner starts the goroutines of a Node.
 type runner struct {
 	*base
-	// running says that Run drives the Node, so that several things may be done at a time.
+	// running means that Run drives the Node, so that work may run concurrently.
 	running atomic.Bool
 }
 
-// Run runs the steps of the Node until ctx ends: probes of each mate, Decide, and the Cluster Replicators.
+// Run runs the steps of the Node until ctx ends: probes of each mate, Decide, the Cluster Replicators, and Homeward.
 func (n *Node) Run(ctx context.Context) {
 	r := n.runner
 	r.running.Store(true)
@@ -64,11 +64,11 @@ func (n *Node) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// settleAtOnce is how many elections run at a time: they share the flushes of the store's log. A server that
-// dies leaves thousands of databases.
+// settleAtOnce is the number of concurrent elections. They share the flushes of the store's log. When a server dies,
+// thousands of databases need an election.
 const settleAtOnce = 32
 
-// each calls fn for databases: several at a time if Run drives the Node; one after the other in a simulation.
+// each calls fn for the databases: concurrently if Run drives the Node, one after the other in the simulation.
 func (r *runner) each(dbs []note.DatabaseID, fn func(note.DatabaseID)) {
 	if !r.running.Load() || len(dbs) == 1 {
 		for _, db := range dbs {
@@ -90,10 +90,10 @@ func (r *runner) each(dbs []note.DatabaseID, fn func(note.DatabaseID)) {
 	all.Wait()
 }
 
-// breath is the least time between two runs of Decide, so that constant changes do not keep it busy.
+// breath is the minimum pause between two runs of Decide, so that constant changes do not keep it busy.
 const breath = 20 * time.Millisecond
 
-// pause waits until the next Decide: for ProbeEvery, or until something wakes it.
+// pause waits for the next Decide: for ProbeEvery, or until wake fires.
 func (r *runner) pause(ctx context.Context, woken <-chan struct{}) {
 	over := r.env.Clock.After(r.opt.ProbeEvery)
 	select {

@@ -11,18 +11,18 @@ import (
 	"doublet/store"
 )
 
-// served answers what the replicas of mates ask of the replicas here.
+// served handles replication requests of mates.
 type served struct {
 	*core
 	positions *positions
 }
 
-// side returns what a mate sees of the replicas here.
+// side returns the local replicas as a mate sees them.
 func (s *served) side(from note.UNID) replica.Served {
 	return replica.Served{Side: &guard{s.reps.As(note.System), s, from}}
 }
 
-// refusal turns an error of replication into a refusal for the bus.
+// refusal converts an error of replication into an error answer for the bus.
 func refusal(err error) error {
 	if err == nil {
 		return nil
@@ -84,7 +84,7 @@ func (s *served) servePut(ctx context.Context, from bus.ServerID, header []byte,
 	return refusal(s.side(from).Put(ctx, verb, head, x))
 }
 
-// guard is the Side of the replicas here for one mate. It refuses those of databases that the mate does not have.
+// guard is the Side of the local replicas for one mate. It rejects requests for databases that the mate does not have.
 type guard struct {
 	replica.Side
 	s    *served

@@ -6,7 +6,7 @@ import (
 	"doublet/stat"
 )
 
-// statistics are the counters of the cluster, under Domino's names if Domino has one.
+// statistics holds the counters of the cluster, under Domino's names where they exist.
 type statistics struct {
 	tree  *stat.Tree
 	queue *queueStats
@@ -63,7 +63,7 @@ func newStatistics(t *stat.Tree) *statistics {
 	return s
 }
 
-// gauges registers the statistics that are read from the parts.
+// gauges registers the statistics that are computed from the parts.
 func (s *statistics) gauges(c *core, e *events) {
 	load := c.opt.Load
 	s.tree.GaugeFunc("Server.AvailabilityIndex", "availability of the server, 0 to 100",
@@ -109,7 +109,7 @@ func (s *statistics) mate(m *Member) *queueStats {
 	return newQueueStats(s.tree, "Replica.Cluster.Mate."+name, " on "+m.Name, s.queue)
 }
 
-// word turns the name of a server into one word of a statistic's name.
+// word converts the name of a server into a component of a statistic's name.
 func word(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
@@ -122,7 +122,7 @@ func word(name string) string {
 
 func (s *statistics) sample() { s.queue.sample() }
 
-// kindWord turns a kind of event into a word of a statistic's name: NoRoom.
+// kindWord converts a kind of event into a component of a statistic's name, for example NoRoom.
 func kindWord(k EventKind) string {
 	var b strings.Builder
 	for _, w := range strings.Fields(string(k)) {

@@ -10,32 +10,33 @@ import (
 	"doublet/store"
 )
 
-// Status is the cluster as this server sees it. The command show cluster prints it.
+// Status is the state of the cluster as this server sees it. The command show cluster prints it.
 type Status struct {
 	Cluster string       `json:"cluster"`
 	Server  string       `json:"server"`
 	Serving bool         `json:"serving"`
 	Members []MemberView `json:"members"`
-	// Databases have a replica here. Led of them have their primary (home) here, Homeless of them have none.
+	// Databases counts the local replicas. Led counts those that are primary (home) here, Homeless those without a
+	// primary.
 	Databases int `json:"databases"`
 	Led       int `json:"led"`
 	Homeless  int `json:"homeless"`
-	// Waiting databases are to be sent to mates.
+	// Waiting counts the databases to be sent to mates.
 	Waiting int `json:"waiting"`
-	// Degraded commits were acknowledged though no mate had confirmed them.
+	// Degraded counts the commits that were acknowledged without a confirmation by a mate.
 	Degraded uint64 `json:"degraded"`
-	// Events are the open ones.
+	// Events are the open events.
 	Events []Event `json:"events,omitempty"`
 }
 
-// MemberView is one member as this server sees it.
+// MemberView is the state of one member as this server sees it.
 type MemberView struct {
 	ID    note.UNID   `json:"-"`
 	Name  string      `json:"name"`
 	Self  bool        `json:"self,omitempty"`
 	State MemberState `json:"state"`
 	Alive bool        `json:"alive"`
-	// Serving says that it has caught up since it started.
+	// Serving means that it has caught up since it started.
 	Serving    bool          `json:"serving"`
 	Restricted bool          `json:"restricted,omitempty"`
 	Gateway    bool          `json:"gateway,omitempty"`
@@ -49,14 +50,14 @@ type MemberView struct {
 	Databases  int           `json:"databases"`
 	Led        int           `json:"led"`
 	RTT        time.Duration `json:"probe_time"`
-	// Waiting databases are to be sent to it; the oldest has waited for Lag.
+	// Waiting counts the databases to be sent to it. Lag is the time for which the oldest has waited.
 	Waiting int           `json:"waiting"`
 	Lag     time.Duration `json:"lag"`
-	// Twin is the address of a second process that presents its certificate.
+	// Twin is the address of a second process that uses its certificate.
 	Twin string `json:"twin,omitempty"`
 	// Error is the last error of sending to it.
 	Error string `json:"error,omitempty"`
-	// Version is that of its messages.
+	// Version is the version of its messages.
 	Version int `json:"version,omitempty"`
 }
 
@@ -77,7 +78,7 @@ type ReplicaView struct {
 	State  ReplicaState `json:"state"`
 }
 
-// reporter shows what the parts of the Node know.
+// reporter collects the state of the parts for display.
 type reporter struct {
 	*core
 	events *events
@@ -124,8 +125,7 @@ func viewOf(m *Member, h *hello) MemberView {
 	}
 }
 
-// databases lists at most limit databases of the cluster after one, in ascending order of id. next is where to
-// go on; 0: at the end. For databases that are not here mates are asked for the primary.
+// databases implements Node.Databases.
 func (r *reporter) databases(
 	ctx context.Context, after note.DatabaseID, limit int,
 ) (list []DatabaseView, next note.DatabaseID) {
@@ -176,7 +176,7 @@ func (v view) show(e *Entry, h *held) DatabaseView {
 	return out
 }
 
-// explain returns a line on each database here, for people who look for a mistake.
+// explain returns a line about each local database, for debugging.
 func (r *reporter) explain() (out []string) {
 	v := r.members.view()
 	for h := range r.holdings.all() {
@@ -196,7 +196,7 @@ func (r *reporter) explain() (out []string) {
 	return out
 }
 
-// positionText prints a position: term.slot/counter, UID, then the ends of earlier terms.
+// positionText formats a position: term.slot/counter, UID, and then the ends of earlier terms.
 func positionText(p *store.Position) string {
 	text := fmt.Sprintf("%d.%d/%d uid %d", p.Last.Term()/note.Slots, p.Last.Home(), uint64(p.Last)&(1<<33-1), p.UID)
 	if p.Partial {

@@ -13,14 +13,14 @@ import (
 	"doublet/replica"
 )
 
-// watcher looks for trouble and makes events of it.
+// watcher checks for problems and records them as events.
 type watcher struct {
 	*core
 	events *events
 	aside  *asides
 }
 
-// asides remembers the notes that mates did not take.
+// asides records the notes that mates rejected.
 type asides struct {
 	mu sync.Mutex
 	by map[asideKey]asideNotes
@@ -31,13 +31,13 @@ type asideKey struct {
 	db   note.DatabaseID
 }
 
-// asideNotes are the notes of one database that a mate did not take; text names the first and the reason.
+// asideNotes are the notes of one database that a mate rejected. text names the first one and the reason.
 type asideNotes struct {
 	notes int
 	text  string
 }
 
-// note takes up the result of a send: which notes of a database the mate did not take.
+// note records the notes of a database that a mate rejected in a send.
 func (a *asides) note(mate note.UNID, db note.DatabaseID, list []replica.Refused, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,8 +55,8 @@ func (a *asides) note(mate note.UNID, db note.DatabaseID, list []replica.Refused
 	}
 }
 
-// byMate lists the databases with such notes for each mate, in ascending order. Those for which keep does not
-// hold are forgotten.
+// byMate returns, for each mate, the databases with such notes in ascending order. It drops the entries for which keep
+// returns false.
 func (a *asides) byMate(keep func(asideKey) bool) map[note.UNID][]asideDatabase {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +79,7 @@ type asideDatabase struct {
 	asideNotes
 }
 
-// look looks for trouble, at most once a second.
+// look checks for problems, at most once a second.
 func (w *watcher) look() {
 	v := w.members.view()
 	if !w.events.begin(v.now) {
@@ -106,7 +106,7 @@ func (w *watcher) look() {
 	}
 }
 
-// own returns the trouble of this server.
+// own returns the problems of this server.
 func (w *watcher) own(now time.Time) (list []found) {
 	add := func(kind EventKind, format string, args ...any) {
 		list = append(list, found{eventKey{kind: kind}, fmt.Sprintf(format, args...)})
@@ -142,7 +142,7 @@ func (w *watcher) own(now time.Time) (list []found) {
 	return list
 }
 
-// setAside returns an event for each member that does not take some notes.
+// setAside returns an event for each member that rejects some notes.
 func (w *watcher) setAside(v view) (list []found) {
 	by := w.aside.byMate(func(key asideKey) bool {
 		return v.peers[key.mate] != nil && w.catalogue.get(key.db) != nil
@@ -158,7 +158,7 @@ func (w *watcher) setAside(v view) (list []found) {
 	return list
 }
 
-// ofMate returns the trouble of a member.
+// ofMate returns the problems of a member.
 func (w *watcher) ofMate(v view, p *peer, l *link, b bus.PeerState) (list []found) {
 	name := v.members[p.id].Name
 	add := func(kind EventKind, cause string) { list = append(list, found{eventKey{kind, name}, cause}) }
@@ -188,7 +188,7 @@ func (w *watcher) ofMate(v view, p *peer, l *link, b bus.PeerState) (list []foun
 	return list
 }
 
-// silence returns for how long a mate has been silent, as the cause of an event; empty if there is none.
+// silence returns the cause of an event if a mate has been silent for too long; else "".
 func (v view) silence(p *peer, err string) string {
 	heard, since := p.heard, "not heard since "+p.heard.UTC().Format(time.RFC3339)
 	if heard.IsZero() {
@@ -203,7 +203,7 @@ func (v view) silence(p *peer, err string) string {
 	return since
 }
 
-// lag gathers what is known of replication to a mate.
+// lag collects the state of replication to a mate.
 func (w *watcher) lag(v view, p *peer, l *link, b bus.PeerState) *lagging {
 	flush, _ := w.events.disk()
 	out := &lagging{
@@ -218,7 +218,7 @@ func (w *watcher) lag(v view, p *peer, l *link, b bus.PeerState) *lagging {
 		if e := w.catalogue.get(db); e != nil && v.now.Sub(since) > out.sends {
 			out.sending, out.sends = e.Title, v.now.Sub(since)
 			if out.sends >= longSend {
-				out.size, _ = w.store.Size(db) // 0 for one that is gone
+				out.size, _ = w.store.Size(db) // 0 if it is gone
 			}
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"doublet/store"
 )
 
-// view is the membership at one moment, with the time and the settings. Its methods are pure: the rules on
-// members, liveness and replicas that several parts use stand here.
+// view is the membership at one moment, with the time and the settings. Its methods are pure. They are the rules on
+// members, liveness and replicas that several parts use.
 type view struct {
 	*snapshot
 	self  note.UNID
 	opt   *Options
-	start time.Time // when this process started
+	start time.Time // the start time of this process
 	now   time.Time
 }
 
@@ -37,8 +37,8 @@ func (v view) alive(id note.UNID) bool {
 	return p != nil && p.alive
 }
 
-// gone reports whether a server is dead for the whole group that this server hears: neither this server nor
-// any mate that answers it has heard it for DeadAfter.
+// gone reports whether a server is certainly dead for this part of the cluster: neither this server nor any mate that
+// answers it has heard it for DeadAfter.
 func (v view) gone(id note.UNID) bool {
 	p := v.peers[id]
 	if p == nil {
@@ -60,8 +60,8 @@ func (v view) gone(id note.UNID) bool {
 	return true
 }
 
-// starting reports whether some mates have not answered since this server started and may only be late:
-// they may hear mates that this server does not.
+// starting reports whether this server started recently and some mates have not answered it yet. Those may be alive and
+// hear mates that this server does not.
 func (v view) starting() bool {
 	if v.now.Sub(v.start) > v.opt.StartWait {
 		return false
@@ -71,7 +71,7 @@ func (v view) starting() bool {
 			return true
 		}
 	}
-	return len(v.peers) == 0 // the members were not read yet
+	return len(v.peers) == 0 // the members have not been read yet
 }
 
 // holders lists the live mates that have a replica of a database, in order of preference.
@@ -84,13 +84,13 @@ func (v view) holders(e *Entry) (out []note.UNID) {
 	return out
 }
 
-// newer reports whether a program of the version before keeps a database to its own server: such a program
-// has no replicas of Options.Everywhere, and none of queues that have an owner.
+// newer reports whether the previous version of the program keeps a database local to each server. That version has no
+// replicas of Options.Everywhere, nor of queues that have an owner.
 func (v view) newer(e *Entry) bool {
 	return !isDirectory(e.ID) && v.opt.everywhere(e.ID) || e.Queue && !e.Owner.IsZero()
 }
 
-// takes reports whether the program of a mate is known to take replicas of a database.
+// takes reports whether a mate's version of the program is known to accept replicas of a database.
 func (v view) takes(id note.UNID, e *Entry) bool {
 	if !v.newer(e) {
 		return true
@@ -99,24 +99,24 @@ func (v view) takes(id note.UNID, e *Entry) bool {
 	return p != nil && p.hello.common
 }
 
-// refuses reports whether the program of a mate is known not to take replicas of a database.
+// refuses reports whether a mate's version of the program is known not to accept replicas of a database.
 func (v view) refuses(id note.UNID, e *Entry) bool {
 	p := v.peers[id]
 	return p != nil && !p.helloAt.IsZero() && !v.takes(id, e)
 }
 
-// closed reports whether a member is given no databases and no users.
+// closed reports whether a member gets no new databases and users.
 func (v view) closed(m *Member) bool {
 	return m.State != Active || m.Gateway || m.Restricted || m.ID != v.self && !v.alive(m.ID)
 }
 
-// wanted returns how many replicas a database should have.
+// wanted returns the number of replicas that a database should have.
 func (v view) wanted(e *Entry) int {
 	all, servers := 0, 0
 	for _, m := range v.members {
 		if m.State == Active && !v.refuses(m.ID, e) {
 			all++
-			// A gateway has no replicas but those of its own queue.
+			// A gateway has no replicas except those of its own queue.
 			if !m.Gateway || e.Queue && m.ID == e.Owner {
 				servers++
 			}
@@ -131,7 +131,7 @@ func (v view) wanted(e *Entry) int {
 	return min(servers, v.opt.Replicas)
 }
 
-// primary returns the live server that leads a database, as far as this server knows; zero if none does.
+// primary returns the live server that leads a database, as far as known here; zero if none does.
 func (v view) primary(h *held) note.UNID {
 	if h.leads {
 		return v.self
@@ -145,8 +145,8 @@ func (v view) primary(h *held) note.UNID {
 	return primary
 }
 
-// primaryLives reports whether a live mate said lately that it leads a database, on the latest line that is
-// known, and this server's replica has nothing that this line lacks.
+// primaryLives reports whether a live mate recently reported that it leads a database on the latest known line, and the
+// local replica has nothing that this line lacks.
 func (v view) primaryLives(h *held) bool {
 	top := lineOf(&h.pos.Ledger)
 	for _, r := range h.reports {
@@ -162,13 +162,13 @@ func (v view) primaryLives(h *held) bool {
 	return false
 }
 
-// allFollow reports whether every other replica is alive and follows this server. Only then is a slot given
-// away, so that no slot is given twice.
+// allFollow reports whether every other replica is alive and follows this server. Slots are assigned only then, so that
+// no slot is assigned twice.
 func (v view) allFollow(h *held, e *Entry) bool {
 	for _, r := range e.Replicas {
 		p := v.peers[r.Server]
 		if p == nil {
-			continue // this server, or one that is no member any more
+			continue // this server, or one that is no longer a member
 		}
 		if x, ok := h.reports[r.Server]; !p.alive || !ok || x.at.IsZero() || x.leads {
 			return false
@@ -177,8 +177,8 @@ func (v view) allFollow(h *held, e *Entry) bool {
 	return true
 }
 
-// isElsewhere reports whether a database that cannot be used here has, or will get, replicas on others. e is
-// its document, nil if it has none; d is the local replica of the directory, nil if there is none.
+// isElsewhere reports whether a database that cannot be used here has, or will get, replicas on other servers. e is its
+// document, nil if it has none. d is the local replica of the directory, nil if there is none.
 func (v view) isElsewhere(e *Entry, d *held) bool {
 	if e != nil {
 		return !e.Deleted && slices.ContainsFunc(e.Replicas, func(r Replica) bool { return r.Server != v.self })

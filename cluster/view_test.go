@@ -7,7 +7,7 @@ import (
 	"doublet/note"
 )
 
-// TestStarting checks that a server that has started waits for mates that it has not heard yet, and not for one that
+// TestStarting checks that a server after its start waits for mates that it has not heard yet, but not for a mate that
 // it has heard and lost.
 func TestStarting(t *testing.T) {
 	t.Parallel()

@@ -11,9 +11,9 @@ import (
 	"doublet/store"
 )
 
-// A message between members is one version byte and fields in a fixed order. A later version adds fields at the
-// end only: an older reader ignores them, a newer one takes a missing field as zero. So servers one version apart
-// work together.
+// A message between members is one version byte and fields in a fixed order. Later versions only append fields: an
+// older reader ignores them, and a newer reader takes missing fields as zero. So servers one version apart can talk to
+// each other.
 
 // Version is the version that this program sends, Oldest the first that it reads.
 const (
@@ -21,7 +21,7 @@ const (
 	Oldest  = 1
 )
 
-// The verbs.
+// Verbs.
 const (
 	verbHello     = "cluster.hello"
 	verbPositions = "cluster.positions"
@@ -34,44 +34,44 @@ const (
 	verbFresh     = "cluster.fresh"
 	verbObject    = "cluster.object"
 	verbActivity  = "cluster.activity"
-	// verbReplica carries requests of replication; the streams below carry large ones.
+	// verbReplica is for requests of replication. The streams below are for large ones.
 	verbReplica = "replica"
 	verbCall    = "replica.call"
 	verbGet     = "replica.get"
 	verbPut     = "replica.put"
 )
 
-// Bounds of lists in messages.
+// Limits of lists in messages.
 const (
 	maxServers   = 10_000
 	maxPositions = 512
 	maxWord      = 1000
 )
 
-// errFormat means that a message of a member is malformed.
+// errFormat means that a message from a member is malformed.
 var errFormat = errors.New("cluster: malformed message")
 
-// hello is what a server says of itself with every probe.
+// hello is the state of a server that it sends with every probe.
 type hello struct {
 	version uint8
-	// boot differs each time the process starts; incarnation is that of its store.
+	// boot differs each time the process starts. incarnation is that of its store.
 	boot, incarnation uint64
-	// serving says that the server has caught up since it started, and takes users.
+	// serving means that the server has caught up since it started and accepts users.
 	serving bool
-	// restricted says that an administrator lets it take no opens, full that it has the maximum of users.
+	// restricted means that an administrator has disabled opens. full means that it has the maximum number of users.
 	restricted, full bool
-	// index is the availability index; below threshold the server counts as busy.
+	// index is the availability index. Below threshold the server counts as busy.
 	index, threshold uint8
 	users            uint32
 	// databases is the number of its replicas, leads the number of those that are primary.
 	databases, leads uint32
-	// caught says that the receiver has everything that waited for it when it came back.
+	// caught means that the receiver has received everything that was waiting when it came back.
 	caught bool
-	// hears are the servers that answer its probes, each with the time since the last answer.
+	// hears lists the servers that answered its probes, each with the time since the last answer.
 	hears []heard
-	// Since version 2: clock is its time in milliseconds since 1970 (0: unknown), flush the median time of its
-	// last flushes, noRoom says that its disk is full, common that it takes replicas of Options.Everywhere and of
-	// queues that have an owner.
+	// Since version 2: clock is its time in Unix milliseconds (0: unknown), flush the median time of its last flushes.
+	// noRoom means that its disk is full. common means that it accepts replicas of Options.Everywhere and of queues
+	// that have an owner.
 	clock  int64
 	flush  time.Duration
 	noRoom bool
@@ -85,7 +85,7 @@ type heard struct {
 
 func (h *hello) busy() bool { return h.index < h.threshold }
 
-// takesUsers reports whether the server takes opens.
+// takesUsers reports whether the server accepts opens.
 func (h *hello) takesUsers() bool {
 	return h.serving && !h.restricted && !h.full && !h.noRoom && !h.busy()
 }
@@ -136,13 +136,13 @@ func readHello(b []byte) (hello, error) {
 	return h, r.end()
 }
 
-// report is where one replica of a database stands, as its server tells it.
+// report is the position of one replica of a database, as its server reports it.
 type report struct {
 	db note.DatabaseID
-	// missing says that there is no replica, out that it must not lead (damaged, out of service). suspect: see
+	// missing means that there is no replica. out means that it must not lead (damaged, out of service). suspect: see
 	// held.
 	missing, out, leads, suspect bool
-	// slot is that of the replica.
+	// slot is the slot of the replica.
 	slot uint8
 	pos  store.Position
 }
@@ -179,7 +179,7 @@ func appendPosition(b []byte, p *store.Position) []byte {
 	return binary.AppendUvarint(note.AppendLedger(b, &p.Ledger), uint64(p.LastUIDValidity))
 }
 
-// readPosition reads an answer that is one position.
+// readPosition decodes an answer that is one position.
 func readPosition(b []byte) (store.Position, error) {
 	r, err := begin(b)
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *reader) position() (p store.Position) {
 type request struct {
 	db  note.DatabaseID
 	pos store.Position
-	// boot is the sender's: a request from before its restart is void.
+	// boot is the sender's boot. A request from before the sender's restart is invalid.
 	boot uint64
 }
 
@@ -225,7 +225,7 @@ func readRequest(b []byte) (request, error) {
 	return q, r.end()
 }
 
-// place is the server of a database at the moment.
+// place is the current server of a database.
 type place struct {
 	db     note.DatabaseID
 	server note.UNID // zero: none
@@ -274,7 +274,7 @@ func readPlaces(b []byte) ([]place, error) {
 	return list, r.end()
 }
 
-// reader decodes a message. It remembers whether the message was too short.
+// reader decodes a message. It records whether the message was too short.
 type reader struct {
 	pack.Reader
 	v uint8
@@ -287,7 +287,7 @@ func begin(b []byte) (*reader, error) {
 	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }
 
-// end returns an error if the message was malformed. A newer version may have more fields.
+// end returns an error if the message was malformed. A newer version may have appended fields.
 func (r *reader) end() error {
 	if r.Bad || r.v <= Version && len(r.B) != 0 {
 		return errFormat

@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// travels lists what members say to each other: a sample, and reading followed by writing.
+// travels lists the types of messages: a sample, and a function that decodes and encodes it.
 var travels = []struct {
 	name  string
 	full  []byte
@@ -49,7 +49,7 @@ func sampleAt() store.Position {
 	return store.Position{Ledger: l, LastUIDValidity: 1_700_000_000}
 }
 
-// TestWire: what is written is read again; a beginning of it, or more than it, is refused.
+// TestWire checks that messages decode to their input, and that truncated or extended messages are rejected.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	for _, x := range travels {
@@ -67,7 +67,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// FuzzWire: whatever a mate says makes no panic, and what is read is what would be written.
+// FuzzWire checks that no message causes a panic, and that decoded messages encode to themselves.
 func FuzzWire(f *testing.F) {
 	for i, x := range travels {
 		f.Add(uint8(i), x.full)

@@ -6,7 +6,7 @@ import (
 	"doublet/note"
 )
 
-// appendEntries encodes what a server must know of databases before it has the Cluster Database Directory.
+// appendEntries encodes the documents that a server needs before it has the Cluster Database Directory.
 func appendEntries(list []*Entry) []byte {
 	b := binary.AppendUvarint([]byte{Version}, uint64(len(list)))
 	for _, e := range list {

@@ -12,7 +12,7 @@ import (
 
 func id(n int) note.UNID { return note.UNID{byte(n + 1)} }
 
-// apply is the databases after moves.
+// apply returns the databases after the moves.
 func apply(t *testing.T, dbs []Database, moves []Move) []Database {
 	t.Helper()
 	out := slices.Clone(dbs)
@@ -42,7 +42,7 @@ func apply(t *testing.T, dbs []Database, moves []Move) []Database {
 	return out
 }
 
-// one makes a database with its replicas on servers by number.
+// one returns a database with replicas on the servers with the given numbers.
 func one(n int, activity float64, size uint64, on ...int) Database {
 	d := Database{ID: note.DatabaseID(n), Activity: activity, Size: size}
 	for _, s := range on {
@@ -101,8 +101,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanRandom: whatever the cluster is like, a plan keeps the number of replicas, gives closed servers nothing, takes no
-// database from a site to one where it is, makes nothing less even, and leaves nothing to be done.
+// TestPlanRandom checks plans for random clusters: the number of replicas stays the same, closed servers get nothing,
+// no plan reduces the number of sites of a database or makes the load less even, and repeated plans soon become empty.
 func TestPlanRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -152,7 +152,8 @@ func TestPlanRandom(t *testing.T) {
 			}
 		}
 		rest, _, _ := Plan(list, then, o)
-		// A home that moved may let a replica go that had to stay: it ends, and soon.
+		// The move of a home may release a replica that could not move before, so a second plan may have moves; it must
+		// end soon.
 		for range 3 {
 			if len(rest) == 0 {
 				break
@@ -163,14 +164,14 @@ func TestPlanRandom(t *testing.T) {
 		if len(rest) > 0 {
 			t.Fatalf("seed %d: it does not settle: %v", seed, rest)
 		}
-		alone := slices.ContainsFunc(dbs, func(d Database) bool { return len(d.Replicas) == 1 }) // goes by its size, home and all
+		alone := slices.ContainsFunc(dbs, func(d Database) bool { return len(d.Replicas) == 1 }) // moves with its home, by size
 		if worst(list, before) < worst(list, after)-1e-9 && !o.Fill && sites == 1 && !alone {
 			t.Fatalf("seed %d: less even: %v, then %v", seed, before, after)
 		}
 	}
 }
 
-// worst is the most that an open server has of activity, for what it can take.
+// worst returns the maximum activity of an open server relative to its capacity.
 func worst(list []Server, loads []Load) float64 {
 	top := 0.0
 	for _, l := range loads {
@@ -182,7 +183,8 @@ func worst(list []Server, loads []Load) float64 {
 	return top
 }
 
-// BenchmarkPlan plans for seven servers that are even, as they mostly are, and for one in seven that is empty, 32 moves.
+// BenchmarkPlan plans for six evenly loaded servers, the usual case, and for filling an empty seventh one with at most
+// 32 moves.
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		var dbs []Database
