@@ -32,7 +32,7 @@ func TestAgendaLocal(t *testing.T) {
 	a.here(2, at(1), queue.Normal)
 	a.here(1, at(2), queue.Normal) // earlier
 	a.here(3, at(1), queue.Normal)
-	a.here(3, time.Time{}, queue.Normal) // not at all
+	a.here(3, time.Time{}, queue.Normal) // no local work
 	a.here(5, at(2), queue.High)
 	a.here(6, at(1), queue.Low)
 	var got []note.ID
@@ -58,8 +58,8 @@ func TestAgendaLocal(t *testing.T) {
 	}
 }
 
-// TestAgendaSendsOnce: an entry that is on its way is not taken again, whatever is seen of it
-// meanwhile, and is looked at again afterwards.
+// TestAgendaSendsOnce checks that an entry that is being sent is not taken again, whatever changes are read in the
+// meantime, and that it is read again afterwards.
 func TestAgendaSendsOnce(t *testing.T) {
 	t.Parallel()
 	a := newAgenda()
@@ -89,7 +89,8 @@ func TestAgendaSendsOnce(t *testing.T) {
 	}
 }
 
-// TestAgendaModel: any order of changes gives what is due, the newest word about an entry counting.
+// TestAgendaModel checks that the agenda returns the due work after any sequence of changes, with the latest version of
+// each entry.
 func TestAgendaModel(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -132,8 +133,8 @@ func TestAgendaModel(t *testing.T) {
 	}
 }
 
-// TestAgendaSpills: beyond the limit appointments are left out, of one destination before all
-// others, and are looked for when there is room again.
+// TestAgendaSpills checks that appointments beyond the limit are left out, first those of a destination with many of
+// them, and found again when there is room.
 func TestAgendaSpills(t *testing.T) {
 	t.Parallel()
 	a := newAgenda()
@@ -167,7 +168,7 @@ func TestAgendaSpills(t *testing.T) {
 	}
 }
 
-// TestMillionWaiting: what a million messages that wait for 1,000 destinations cost in memory.
+// TestMillionWaiting measures the memory for a million messages that wait for 1,000 destinations.
 func TestMillionWaiting(t *testing.T) {
 	long.Test(t)
 	heap := func() uint64 {

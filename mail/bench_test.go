@@ -24,8 +24,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchmark deposits messages of a size durably on the real disk, 32 at a time, over 200 people,
-// n recipients each.
+// benchmark deposits messages durably on the real disk, 32 at a time, to n recipients each out of 200 people.
 func benchmark(b *testing.B, size, n int) {
 	e := env.Real(slog.New(slog.DiscardHandler))
 	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: directory.Indexes()})

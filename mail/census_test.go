@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// enterMany puts messages for elsewhere into mail.box, and returns their queue ids.
+// enterMany adds remote messages to mail.box, and returns their queue IDs.
 func (w *world) enterMany(n int) []note.UNID {
 	w.t.Helper()
 	c, err := w.files.Compose(bg, []byte("Return-Path: <a@b.example>\r\n"+plain))
@@ -37,18 +37,18 @@ func (w *world) enterMany(n int) []note.UNID {
 	return ids
 }
 
-// TestStartReadsLittle: however many messages wait, a start counts a bounded number of them, and the router
-// works on what it has read while it reads the rest.
+// TestStartReadsLittle checks that startup counts a bounded number of waiting messages, and that the router processes
+// the entries that it has read while it reads the rest.
 func TestStartReadsLittle(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	const many, counted = 6*catchUpStep + 7, 500 // a census counts that many at a time
+	const many, counted = 6*catchUpStep + 7, 500 // the number of messages that the census counts at a time
 	w.enterMany(many)
 	w.stop()
 	w.start()
 	w.closed = false
 	w.shows(fmt.Sprintf("Mail.Waiting = %d", counted), "Mail.Uncounted = 1", "Mail.Transfer.Appointments = 0")
-	// The router reads a piece, and delivers what has come since before it has read all.
+	// The router reads a piece, and delivers newer messages before it has read everything.
 	alice := w.person("alice")
 	more, err := w.Router.catchUp(bg)
 	w.ok(err)
@@ -67,7 +67,7 @@ func TestStartReadsLittle(t *testing.T) {
 	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), "Mail.Uncounted = 0")
 }
 
-// TestCensus: what is counted while messages come, change and go is what is there in the end.
+// TestCensus checks that the counts are right in the end if messages come, change and go during the census.
 func TestCensus(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {

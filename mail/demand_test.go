@@ -14,7 +14,7 @@ import (
 	"doublet/test/door"
 )
 
-// secureFar is another server that shows a certificate by DANE.
+// secureFar is a remote server with a certificate that DANE authenticates.
 func secureFar(t *testing.T, extensions ...string) *far {
 	t.Helper()
 	cert := door.Certificate()
@@ -27,7 +27,7 @@ func secureFar(t *testing.T, extensions ...string) *far {
 	return f
 }
 
-// TestRequireTLS: the demand travels with the message through mail.box, with what is sent on, and with reports.
+// TestRequireTLS checks that the demand stays with the message in mail.box, with forwarded copies, and with reports.
 func TestRequireTLS(t *testing.T) {
 	t.Parallel()
 	f := secureFar(t, "REQUIRETLS", "DSN")
@@ -38,7 +38,7 @@ func TestRequireTLS(t *testing.T) {
 		sub.Message = []byte("Subject: x\r\nTLS-Required: No\r\n\r\nx\r\n")
 		f.deposit(sub)
 	}
-	f.stop() // and over a restart
+	f.stop() // the demand persists across a restart
 	f.start()
 	f.flush()
 	got := map[bool]int{}
@@ -54,8 +54,8 @@ func TestRequireTLS(t *testing.T) {
 	f.queue(0)
 }
 
-// TestRequireTLSFails: mail that demands more than a server promises is returned without its text, and the report demands
-// the same; other mail to that server is not held up.
+// TestRequireTLSFails checks that a message whose demand the server does not meet is returned without its body, and
+// that the report has the same demand. Other mail to that server is not delayed.
 func TestRequireTLSFails(t *testing.T) {
 	t.Parallel()
 	f := secureFar(t, "DSN")
@@ -78,13 +78,14 @@ func TestRequireTLSFails(t *testing.T) {
 	sub = f.from("carol@far.example", "nobody@other.example")
 	sub.Params.RequireTLS = true
 	f.deposit(sub)
-	f.flush() // no such domain: the report for carol demands TLS too, and cannot be sent
+	f.flush() // the domain does not exist; the report to carol requires TLS too, and cannot be sent
 	if e := f.queue(1)[0]; !e.Dead || !strings.Contains(e.Recipients[0].Reply, "5.7.30") {
 		t.Errorf("%+v", e)
 	}
 }
 
-// TestTLSNotRequired: delivery goes before a certificate that does not fit what the domain publishes.
+// TestTLSNotRequired checks that mail with "TLS-Required: No" is delivered although the certificate does not match the
+// domain's policy.
 func TestTLSNotRequired(t *testing.T) {
 	t.Parallel()
 	f := secureFar(t, "DSN")

@@ -94,7 +94,7 @@ func TestDepositTwiceIsOnce(t *testing.T) {
 	w.deposit(sub)
 	w.has(alice, 1)
 	w.has(bob, 1)
-	// Full by now: delivered all the same, as it was.
+	// The file is full now, but the message was delivered before: no error, and no second copy.
 	w.quota(alice, 10)
 	if res := w.deposit(sub); res[0] != nil {
 		t.Error(res[0])
@@ -107,14 +107,14 @@ func TestQuota(t *testing.T) {
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
 	w.quota(alice, 100)
-	// Alone: refused, and nothing is kept.
+	// A single recipient: rejected, and nothing is stored.
 	results := make([]error, 1)
 	_, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results)
 	if replyCode(err) != "452 4.2.2" {
 		t.Errorf("alone: %v", err)
 	}
 	w.queue(0)
-	// Together with bob: taken, and kept for alice.
+	// Together with bob: accepted, and alice's copy waits.
 	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
 	w.has(bob, 1)
 	w.has(alice, 0)
@@ -125,7 +125,7 @@ func TestQuota(t *testing.T) {
 	if next := w.route(); !next.Equal(w.fix.Clock.Now().Add(w.opt2().RetryFirst)) {
 		t.Errorf("next attempt at %s", next)
 	}
-	// It has room later.
+	// There is room later.
 	w.quota(alice, 0)
 	w.fix.Time.Advance(w.opt2().RetryFirst)
 	w.route()
@@ -222,7 +222,7 @@ func TestGroups(t *testing.T) {
 	out, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "outer", InternetAddress: "all@example.com", Members: []string{"alice@example.com", "inner", "carol@example.com"}})
 	w.ok(err)
 	_, err = w.people.Groups.Set(bg, note.System, in.ID, func(f *directory.GroupFields) error {
-		f.Members = append(f.Members, out.ID.String()) // a circle
+		f.Members = append(f.Members, out.ID.String()) // a cycle
 		return nil
 	})
 	w.ok(err)
@@ -246,7 +246,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupListsAddressThatBecameLocal: the domain of a member was a stranger's when the group was made.
+// TestGroupListsAddressThatBecameLocal checks a group member whose domain was remote when the group was created.
 func TestGroupListsAddressThatBecameLocal(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -320,7 +320,7 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
-// inboxMaker makes mail files with nothing but an INBOX.
+// inboxMaker creates mail files with only an INBOX.
 type inboxMaker struct{ w *world }
 
 func (m inboxMaker) Elsewhere(note.DatabaseID) bool { return false }
@@ -340,8 +340,8 @@ func (m inboxMaker) MakeMailFile(ctx context.Context, id note.DatabaseID, owner 
 
 func (inboxMaker) RemoveMailFile(context.Context, note.DatabaseID) error { return nil }
 
-// TestMakesMissingMailFile: mail for someone whose mail file is not made yet, as after a bulk import,
-// makes it, and arrives at once.
+// TestMakesMissingMailFile checks that mail for a person without a mail file, as after a bulk import, creates the file
+// and is delivered at once.
 func TestMakesMissingMailFile(t *testing.T) {
 	w := open(t, Options{})
 	w.people.UseMailFiles(inboxMaker{w})

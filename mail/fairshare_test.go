@@ -11,8 +11,8 @@ import (
 	"doublet/mail/outbound/sink"
 )
 
-// TestFairShare: where all connections are taken, a destination with much mail gives way to one that
-// has none yet.
+// TestFairShare checks that, when all connections are in use, a destination with much mail makes room for one without a
+// connection.
 func TestFairShare(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{Connections: 1}, sink.Options{})
@@ -32,8 +32,8 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a server that takes the connection and says nothing costs its time-out, and no
-// other destination waits for it.
+// TestSilentServer checks that a server that accepts the connection and does not reply costs its timeout, but does not
+// delay other destinations.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	silent, gone := make(chan struct{}), make(chan struct{})

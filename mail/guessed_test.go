@@ -9,7 +9,7 @@ import (
 	"doublet/env"
 )
 
-// TestTellOfGuesses mails a person once a day that their second factor is guessed at.
+// TestTellOfGuesses checks the warning about wrong second-factor codes, at most one per day.
 func TestTellOfGuesses(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)

@@ -91,7 +91,7 @@ func TestReceivedIsSafe(t *testing.T) {
 	}
 }
 
-// TestPrivateFields: what a submission must not tell is not in what leaves, whoever put it there.
+// TestPrivateFields checks that the private fields of a submission are removed, whoever added them.
 func TestPrivateFields(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -120,7 +120,7 @@ func TestPrivateFields(t *testing.T) {
 	}
 }
 
-// TestSendLineEnds: whatever line ends a stored message has, none that is bare goes into a transaction.
+// TestSendLineEnds checks that no bare line end of a stored message gets into a transaction.
 func TestSendLineEnds(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

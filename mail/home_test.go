@@ -14,8 +14,8 @@ import (
 
 func nowhere(note.DatabaseID) bool { return false }
 
-// TestOwnBox: a member of a cluster enters what waits in a mail.box of its own, and routes it while it leads that: not while a
-// mate does, and all of it when it has it back. What waited when it was alone goes out too.
+// TestOwnBox checks that a cluster member puts waiting messages into its own mail.box, and routes it only while it
+// leads it. After it gets the home back, it routes everything. Messages from the time before it joined are sent too.
 func TestOwnBox(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -58,8 +58,8 @@ func TestOwnBox(t *testing.T) {
 	w.quota(alice, 0)
 	w.fix.Time.Advance(time.Hour)
 	w.route()
-	w.has(alice, 1) // what waited in the other one
-	// And now this server again.
+	w.has(alice, 1) // the message in the other mail.box
+	// This server leads it again.
 	w.ok(w.db.Lead(bg, own, store.LeadOptions{}))
 	w.route()
 	w.has(alice, 2)
@@ -70,8 +70,8 @@ func TestOwnBox(t *testing.T) {
 	w.shows("Mail.Waiting = 1", "Mail.Hold = 1", "Mail.WaitingRecipients = 2")
 }
 
-// TestStandIn: the mail.box of another server is worked on when that has been away for long enough, and given back only when
-// nothing of it is under way.
+// TestStandIn checks that the mail.box of another server is processed only after the server has been away long enough,
+// and is handed back only when none of its messages is being sent.
 func TestStandIn(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -111,7 +111,7 @@ func TestStandIn(t *testing.T) {
 		t.Errorf("of %s", w.Queue.OwnerOf(&e))
 	}
 	w.shows("Mail.Waiting = 1")
-	enter("y@elsewhere.example", queue.Waiting, note.UNID{}) // as it comes from a mate
+	enter("y@elsewhere.example", queue.Waiting, note.UNID{}) // replicated from a mate
 	w.route()
 	w.shows("Mail.Waiting = 2")
 
@@ -133,7 +133,7 @@ func TestStandIn(t *testing.T) {
 	})
 	resume, err := w.Vacate(bg, theirs)
 	w.ok(err)
-	again, err := w.Vacate(bg, theirs) // and of two who move it, one gives up
+	again, err := w.Vacate(bg, theirs) // two callers vacate at the same time, and one of them gives up
 	w.ok(err)
 	again()
 	w.route()
@@ -143,7 +143,7 @@ func TestStandIn(t *testing.T) {
 	resume()
 	w.route()
 	w.queue(0)
-	// A server that has lost its disk does not make anew what its mates have.
+	// A server that has lost its disk does not create the databases that its mates have.
 	w.ok(w.Join(note.UNID{3}, "three", func(id note.DatabaseID) bool { return id == queue.OwnedID(note.UNID{3}, 0) }))
 	if _, err := w.db.Info(queue.OwnedID(note.UNID{3}, 0)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("made anew: %v", err)

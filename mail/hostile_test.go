@@ -20,7 +20,7 @@ func (w *world) pending(n int) []Post {
 	return list
 }
 
-// TestForgedModerator: a moderator's address in From opens nothing unless it is proven to be theirs.
+// TestForgedModerator checks that a moderator's address in From has no effect unless it is authenticated.
 func TestForgedModerator(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -28,9 +28,9 @@ func TestForgedModerator(t *testing.T) {
 	w.mailingList(func(f *directory.GroupFields) {
 		f.List.Moderators, f.List.Post = []string{"bob", "eve@far.example"}, directory.PostModerators
 	}, "alice")
-	w.ok(w.post(nil)) // from eve, of whom nothing is known
+	w.ok(w.post(nil)) // from eve, without any verification
 	w.pending(1)
-	// Somebody here sends a moderator's message again, which says nothing of its author.
+	// A local person resends a moderator's message, which does not authenticate its author.
 	const bobs = "From: bob@example.com\r\nTo: chess@example.com\r\nSubject: x\r\n\r\nx\r\n"
 	sub := w.from("bob@example.com", "alice@example.com")
 	sub.Message = []byte(bobs)
@@ -47,11 +47,11 @@ func TestForgedModerator(t *testing.T) {
 	w.ok(w.post(func(s *Submission) { s.Proven = true }))
 	w.route()
 	w.has(alice, 2)
-	w.has(bob, 2) // asked twice
+	w.has(bob, 2) // two requests to the moderator
 }
 
-// TestForwardToList: a person who has mail forwarded to a list is no way past its moderators, and
-// neither is a member of another list.
+// TestForwardToList checks that mail cannot bypass a list's moderators by way of a person who forwards to the list, or
+// of a member of another list.
 func TestForwardToList(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -65,13 +65,13 @@ func TestForwardToList(t *testing.T) {
 	if p := w.pending(1)[0]; p.Author != "eve@far.example" {
 		t.Errorf("%+v", p)
 	}
-	// What the list refuses stays with the person.
+	// If the list rejects the message, the person keeps it.
 	sub := w.from("eve@far.example", "bob@example.com")
 	sub.Message = []byte("Auto-Submitted: auto-replied\r\n" + plain)
 	w.deposit(sub)
 	w.route()
 	w.has(bob, 1)
-	// The owners' address is not the members'.
+	// The owners' address is not an address of the members.
 	w.set(carol, func(f *directory.PersonFields) { f.Forward, f.ForwardOnly = []string{"chess-owner@example.com"}, true })
 	w.deposit(w.from("eve@far.example", "carol@example.com"))
 	w.route()
@@ -84,10 +84,10 @@ func TestForwardToList(t *testing.T) {
 	w.deposit(w.from("eve@far.example", "go@example.com"))
 	w.route()
 	w.has(alice, 0)
-	w.has(bob, 2) // nothing else takes it
+	w.has(bob, 2) // nothing else is accepted
 }
 
-// TestListHeldByFilter: what a filter holds does not reach a list's members when the queue lets it go.
+// TestListHeldByFilter checks that a message that a filter held does not reach a list's members when it is released.
 func TestListHeldByFilter(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -101,7 +101,7 @@ func TestListHeldByFilter(t *testing.T) {
 	w.has(alice, 0)
 }
 
-// TestJunkStaysHere: junk does not leave under our name to those of a group who are elsewhere.
+// TestJunkStaysHere checks that this server does not send junk to the remote members of a group.
 func TestJunkStaysHere(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -128,8 +128,8 @@ func TestJunkStaysHere(t *testing.T) {
 	w.queue(0)
 }
 
-// TestStrangersLeaveAsOurs: where a group has members elsewhere, a stranger's mail leaves under a
-// sender of ours, which the other side's SPF can agree to.
+// TestStrangersLeaveAsOurs checks that mail from outside to remote group members is sent with a local sender, so that
+// it passes SPF.
 func TestStrangersLeaveAsOurs(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{})
@@ -147,7 +147,7 @@ func TestStrangersLeaveAsOurs(t *testing.T) {
 	}
 }
 
-// TestRewriteKeepsReplyTo: who writes to a list and wants the answers elsewhere gets them there.
+// TestRewriteKeepsReplyTo checks that the author's Reply-To field stays if the list replaces From.
 func TestRewriteKeepsReplyTo(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -161,7 +161,7 @@ func TestRewriteKeepsReplyTo(t *testing.T) {
 	}
 }
 
-// TestVacationReferences: what a stranger puts into References does not come back in any length.
+// TestVacationReferences checks that a notice does not return a References field of any length.
 func TestVacationReferences(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -175,8 +175,8 @@ func TestVacationReferences(t *testing.T) {
 	}
 }
 
-// TestForwardsAreBounded: a large message to many people who forward is prepared once more, not once for
-// each of them.
+// TestForwardsAreBounded checks that a large message to many people who forward their mail is composed only once more,
+// not once for each of them.
 func TestForwardsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

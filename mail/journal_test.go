@@ -13,7 +13,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// logged gives the world a log that the test reads, before it is opened.
+// logged returns a world whose log the test can read.
 func logged(t *testing.T, o Options) (*world, func() []string) {
 	t.Helper()
 	fix := env.Test(t)
@@ -31,7 +31,8 @@ func logged(t *testing.T, o Options) (*world, func() []string) {
 	}
 }
 
-// TestJournal: each message has a line when it comes, and one for each outcome of its delivery, with its queue id.
+// TestJournal checks that each message has a log line when it arrives, and one for each outcome of its delivery, with
+// its queue ID.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	w, lines := logged(t, Options{})
@@ -78,7 +79,7 @@ func TestJournal(t *testing.T) {
 	}
 	has("forged", one("forged"), `verdict="authenticated alice@example.com"`, "outcome=refused", `reply="mail: header: 550 5.7.1`)
 
-	// Nothing that others choose makes a line of its own, or a long one.
+	// No foreign text can create log lines or very long lines.
 	sub = w.from("eve@far.example", "alice@example.com")
 	sub.From, sub.Results = smtp.Path{Local: "a\nmsg=\"mail: message\" id=x", Domain: strings.Repeat("x", 5000)}, "spf=\nlevel=ERROR"
 	w.deposit(sub)
@@ -104,7 +105,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestJournalBounds: an update of very many recipients has few lines, however they differ.
+// TestJournalBounds checks that an update with very many recipients has few log lines, however they differ.
 func TestJournalBounds(t *testing.T) {
 	t.Parallel()
 	w, lines := logged(t, Options{KeepTrace: -1})

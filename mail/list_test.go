@@ -37,7 +37,7 @@ func (w *world) post(change func(*Submission)) error {
 	return err
 }
 
-// header is the header of a message, unfolded.
+// header returns the header of a message, unfolded.
 func header(m string) string {
 	h, _, _ := strings.Cut(m, "\r\n\r\n")
 	return strings.NewReplacer("\r\n\t", " ", "\r\n ", " ").Replace(h) + "\r\n"
@@ -66,7 +66,7 @@ func TestListCopies(t *testing.T) {
 		t.Errorf("%s", m)
 	}
 	w.has(bob, 0)
-	// Members elsewhere have copies of their own, with links of their own.
+	// Remote members get individual copies with their own links.
 	to := map[string]queue.Entry{}
 	for _, e := range w.queue(3) {
 		to[e.Recipients[0].Address] = e
@@ -145,7 +145,8 @@ func TestListLoops(t *testing.T) {
 	w.route()
 	w.has(alice, 0)
 	w.queue(0)
-	// A person and the list they are on, in one message: the list's copy is another message.
+	// A person and a list with this person as a member, as recipients of one message: the list's copy is a separate
+	// message.
 	sub := w.from("eve@far.example", "chess@example.com", "alice@example.com", "CHESS@example.com")
 	w.deposit(sub)
 	w.route()
@@ -176,7 +177,7 @@ func TestModeration(t *testing.T) {
 	if m := w.has(bob, 1)[0]; !strings.Contains(m, "doublet list approve "+p.ID.String()) || !strings.Contains(m, "Auto-Submitted: auto-generated") {
 		t.Errorf("%s", m)
 	}
-	// The queue's release is not the moderators'.
+	// Releasing a held message does not replace the moderators' approval.
 	if err := w.Moderation.Release(bg, p.ID); err != ErrModerated {
 		t.Error(err)
 	}
@@ -185,7 +186,7 @@ func TestModeration(t *testing.T) {
 		t.Errorf("%s", m)
 	}
 	w.ok(w.Drop(bg, w.queueAll()[0].ID))
-	// Approved: it goes out, once.
+	// After approval the message is sent, once.
 	p = hold(nil)
 	w.ok(w.Moderation.Approve(bg, p.ID))
 	if err := w.Moderation.Approve(bg, p.ID); err == nil {
@@ -197,7 +198,7 @@ func TestModeration(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	w.ok(w.Drop(bg, w.queueAll()[0].ID))
-	// Why else the moderators are asked.
+	// Other reasons for moderation.
 	for want, change := range map[string]func(*Submission){
 		"it looks like junk":       func(s *Submission) { s.Junk = true },
 		"a program sent it":        func(s *Submission) { s.Message = []byte("Auto-Submitted: auto-generated\r\n" + toList) },
@@ -214,7 +215,7 @@ func TestModeration(t *testing.T) {
 			w.ok(w.Moderation.Reject(bg, list[0].ID, ""))
 		}
 	}
-	// Members and moderators write at once; one here must be proven.
+	// Members and moderators may post at once; local ones must be authenticated.
 	for _, change := range []func(*Submission){
 		func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)) },
 		func(s *Submission) {
@@ -234,7 +235,7 @@ func TestModeration(t *testing.T) {
 	}
 }
 
-// What goes wrong with a list's mail is its owners' business; nobody is told who is on it.
+// Delivery problems of a list's mail are reported to its owners. Others cannot learn the members.
 func TestListAddresses(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -250,7 +251,7 @@ func TestListAddresses(t *testing.T) {
 	if _, err := w.people.Names.Resolve(bg, "chess-nonsense@example.com"); err == nil {
 		t.Error("a word that means nothing is an address")
 	}
-	// Leaving by mail: asked back, and done by who answers.
+	// Unsubscribing by mail requires a confirmation.
 	ask := func(author, to string) error {
 		sub := w.from(author, to)
 		sub.Message = []byte(strings.Replace(toList, "eve@far.example", author, 1))

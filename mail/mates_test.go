@@ -12,14 +12,14 @@ import (
 	"doublet/store"
 )
 
-// mates stand for the servers of a cluster that have some mail files.
+// mates simulates the servers of a cluster that have some of the mail files.
 type mates struct {
 	have  map[note.DatabaseID]bool
 	err   error
 	taken []string
-	// recalled is what they say to who takes a message back.
+	// recalled is their answer to a recall.
 	recalled Recalled
-	// had is their answer about a message that is sent on.
+	// had is their answer about a resent message.
 	had bool
 }
 
@@ -38,8 +38,8 @@ func (m *mates) Delivered(context.Context, note.DatabaseID, note.UNID, []byte) (
 
 func (m *mates) Recall(context.Context, note.UNID) Recalled { return m.recalled }
 
-// TestMates delivers to a mail file of which there is no replica here: it is not made here, the message is taken in
-// charge, and a mate delivers it, once one can.
+// TestMates checks the delivery to a mail file without a replica here. The file is not created here; the message is
+// accepted, and a mate delivers it as soon as one can.
 func TestMates(t *testing.T) {
 	t.Parallel()
 	m := &mates{have: map[note.DatabaseID]bool{}}
@@ -70,7 +70,7 @@ func TestMates(t *testing.T) {
 	if _, err := w.db.Info(bob.MailDatabase); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the mail file was made here: %v", err)
 	}
-	// A full mail file there is one here.
+	// A full mail file on a mate counts as full.
 	m.err = mailbox.ErrOverQuota
 	w.deposit(w.from("eve@far.example", "bob@example.com"))
 	w.route()
@@ -82,8 +82,8 @@ func TestMates(t *testing.T) {
 	}
 }
 
-// TestMatesMakeFolders delivers to a replica that has not been told of the folder yet: it makes none beside the one that
-// there is, and the home delivers.
+// TestMatesMakeFolders checks the delivery to a replica that does not have the folder yet. It does not create a second
+// folder; the home delivers.
 func TestMatesMakeFolders(t *testing.T) {
 	t.Parallel()
 	m := &mates{have: map[note.DatabaseID]bool{}}
@@ -116,13 +116,13 @@ func TestMatesMakeFolders(t *testing.T) {
 	w.ok(w.db.Lead(bg, db, store.LeadOptions{}))
 	send(false, 2)
 	w.ok(w.db.Follow(bg, db))
-	send(false, 2) // the folder is there now
+	send(false, 2) // the folder exists now
 	send(true, 3)
-	w.ok(w.db.Lead(bg, db, store.LeadOptions{})) // numbers what came
+	w.ok(w.db.Lead(bg, db, store.LeadOptions{})) // assigns numbers to the changes
 	w.has(bob, 2)
 }
 
-// TestTake takes deliveries from a mate, one of them twice.
+// TestTake checks deliveries for a mate, one of them repeated.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Mates: &mates{}})
@@ -154,14 +154,14 @@ func TestTake(t *testing.T) {
 		}
 	}
 	w.has(bob, 0)
-	// A person brought in bulk has no mail file yet.
+	// A person from a bulk import has no mail file yet.
 	w.ok(w.db.RemoveDatabase(note.System, bob.MailDatabase))
 	w.people.UseMailFiles(makes{w})
 	w.ok(w.Deposits.Take(bg, &Handed{ID: note.UNID{4}, Date: w.fix.Clock.Now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
 	w.has(bob, 1)
 }
 
-// makes makes mail files.
+// makes creates mail files.
 type makes struct{ w *world }
 
 func (m makes) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, title string) error {

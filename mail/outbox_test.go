@@ -13,7 +13,7 @@ import (
 	"doublet/store/layout"
 )
 
-// later is a message of a person that waits for a time.
+// later returns a scheduled message of a person.
 func (w *world) later(p directory.Person, wait time.Duration, to ...string) note.UNID {
 	w.t.Helper()
 	sub := w.from(p.Addresses()[0], to...)
@@ -33,7 +33,7 @@ func (w *world) recall(id note.UNID, want Recalled) {
 	}
 }
 
-// waits wants so many messages in the outboxes that are led here.
+// waits checks the number of messages in the outboxes that are led here.
 func (w *world) waits(n int) {
 	w.t.Helper()
 	w.Scheduled.ReleaseDue(bg)
@@ -42,8 +42,8 @@ func (w *world) waits(n int) {
 	}
 }
 
-// TestOutbox: a message goes when its time has come, once, and not before; till then it can be taken back. A restart changes
-// nothing of that, and what waited when the server was alone goes too once it is a member of a cluster.
+// TestOutbox checks that a message is sent when its time comes, once and not before, and that it can be recalled until
+// then. A restart does not change this. Messages from the time before the server joined a cluster are sent too.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -87,8 +87,8 @@ func TestOutbox(t *testing.T) {
 	w.queue(1)
 }
 
-// TestOutboxStandIn: what waits in the outbox of another server is sent here when that has been away for long enough, taken back
-// here at once, and given back only when nothing of it is under way.
+// TestOutboxStandIn checks the outbox of another server. Its messages are sent here after the server has been away long
+// enough, and can be recalled here at once. It is handed back only when none of its messages is being sent.
 func TestOutboxStandIn(t *testing.T) {
 	t.Parallel()
 	m := &mates{}
@@ -96,7 +96,7 @@ func TestOutboxStandIn(t *testing.T) {
 	alice, bob := w.person("alice"), w.person("bob")
 	other := note.UNID{2}
 	theirs := OwnedOutboxID(other)
-	// As it comes from a mate: what the other has taken in is in the replica here.
+	// As replicated from a mate: the replica here has the other server's messages.
 	w.ok(w.Scheduled.joinOutbox(other, "two", nowhere))
 	due := w.later(alice, time.Minute, "bob@example.com", "x@elsewhere.example")
 	sent := w.later(alice, time.Minute, "bob@example.com", "y@elsewhere.example")
@@ -123,7 +123,7 @@ func TestOutboxStandIn(t *testing.T) {
 		t.Error("nobody who decides is reached:", err)
 	}
 	m.recalled = RecalledNone
-	// The other is dead. One it has sent with its last breath: a mate knows its mail.box.
+	// The other server is dead. It sent one message just before it died, and a mate has its mail.box.
 	w.ok(w.db.Lead(bg, theirs, store.LeadOptions{}))
 	if ok, err := w.Scheduled.Recall(bg, back); !ok || err != nil {
 		t.Error(ok, err)
@@ -144,7 +144,7 @@ func TestOutboxStandIn(t *testing.T) {
 	}
 	w.waits(1)
 	w.has(bob, 1)
-	// It is given back.
+	// The outbox is handed back.
 	b, own := w.Scheduled.outbox.begin(theirs)
 	if b == nil || own {
 		t.Fatal("it is not worked on here, or taken for this server's own")
@@ -165,15 +165,15 @@ func TestOutboxStandIn(t *testing.T) {
 	w.waits(0)
 	w.has(bob, 1)
 	w.recall(late, RecalledElsewhere)
-	// Sending is its home's alone, also when that has moved in the last moment.
+	// Only the home sends, even if it has moved at the last moment.
 	if err := w.Scheduled.release(bg, &held{theirs, late}, true); !errors.Is(err, store.ErrNotHome) {
 		t.Error("sent by who is not home:", err)
 	}
 	w.has(bob, 1)
 }
 
-// TestOutboxRefused: what is refused for good when its time has come is returned, and waits no more; taken back while it is being
-// sent, it is not sent.
+// TestOutboxRefused checks that a message that is permanently rejected when its time comes is returned and leaves the
+// outbox. A message that is recalled while it is being deposited is not sent.
 func TestOutboxRefused(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

@@ -13,7 +13,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// TestRelayed: where a server knows nothing of DSN, the sender who asked hears that it was handed on.
+// TestRelayed checks that a sender who asked for a report is told if the message was relayed to a server without DSN.
 func TestRelayed(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{Extensions: []string{"PIPELINING"}})
@@ -93,7 +93,7 @@ func TestUrgency(t *testing.T) {
 	}
 }
 
-// TestBoxes: entries are spread over several mail.box databases, and everything reads all of them.
+// TestBoxes checks that entries are spread over several mail.box databases, and that all operations read all of them.
 func TestBoxes(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{Boxes: 4}, sink.Options{})
@@ -133,7 +133,7 @@ func TestBoxes(t *testing.T) {
 	}
 	f.flush()
 	f.queue(7)
-	// Fewer boxes: what is in the others still goes out.
+	// With fewer boxes, messages in the other ones are still sent.
 	f.opt.Boxes = 1
 	f.stop()
 	f.closed = false
@@ -217,10 +217,10 @@ func TestSendLimits(t *testing.T) {
 	if err := send(who, "a@far.example"); replyCode(err) != "450 4.7.1" {
 		t.Error(err)
 	}
-	f.ok(send(who, "bob@example.com")) // that is not outside
+	f.ok(send(who, "bob@example.com")) // a local recipient does not count
 	f.ok(send(note.Who{Person: note.UNID{2}}, "a@far.example"))
 	f.ok(send(note.Who{Person: alice.ID, Roles: []string{RoleBulk}}, "a@far.example"))
-	// A restart takes nothing back.
+	// The counts persist across a restart.
 	again := f.Router.opt
 	f.ok(f.memory.Flush(bg))
 	s, err := Open(f.db, f.fix.Env, f.people, f.files, *again)

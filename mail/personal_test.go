@@ -27,7 +27,7 @@ func (w *world) in(p directory.Person, folder string) int {
 	return int(f.Total)
 }
 
-// raw reads the stored message of an entry in mail.box.
+// raw returns the stored message of an entry in mail.box.
 func (w *world) raw(e queue.Entry) string {
 	w.t.Helper()
 	b, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
@@ -46,7 +46,7 @@ func TestJunk(t *testing.T) {
 		t.Error("nothing in Junk")
 	}
 	w.has(alice, 0)
-	// The folder that has the use, whatever its name; none: one is made.
+	// The folder with the special use, whatever its name; if there is none, one is created.
 	f := w.files.File(note.System, alice.MailDatabase)
 	w.ok(f.Rename(bg, "Junk", "Pourriel"))
 	sub = w.from("eve@far.example", "alice@example.com")
@@ -62,7 +62,7 @@ func TestJunk(t *testing.T) {
 	if w.in(alice, "Junk") != 1 {
 		t.Error("no new Junk")
 	}
-	// What waited in mail.box is junk still.
+	// A message that waited in mail.box is still junk.
 	w.quota(alice, 1)
 	sub = w.from("eve@far.example", "alice@example.com", "postmaster@elsewhere.example")
 	sub.Junk = true
@@ -93,7 +93,7 @@ func TestHeldByFilter(t *testing.T) {
 	w.has(alice, 1)
 }
 
-// What a filter held goes, once it is released, where it would have gone, and once.
+// A message that a filter held is delivered normally after its release, once.
 func TestReleaseSendsOn(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -124,7 +124,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	w.has(carol, 1)
 	w.has(dora, 0)
 	to := map[string]queue.Entry{}
-	for _, e := range w.queue(4) { // itself, forwarded, the vacation notice, the post that waits
+	for _, e := range w.queue(4) { // the message, its forwarded copy, the vacation notice, and the post to the list
 		to[e.Recipients[0].Address] = e
 	}
 	own := to["x@else.example"]
@@ -140,19 +140,19 @@ func TestReleaseSendsOn(t *testing.T) {
 	if e := to["chess@example.com"]; !moderated(&e) || e.Reason != "a filter holds it: virus" {
 		t.Errorf("%+v", e)
 	}
-	// Held again by an administrator and released again, nothing is done twice.
+	// If an administrator holds and releases it again, nothing is done twice.
 	w.ok(w.Hold(bg, id))
 	w.ok(w.Moderation.Release(bg, id))
 	w.queue(4)
 	w.has(bob, 1)
-	// Nothing is left of one that was for people here alone; junk is not sent on, and nobody hears from who is away.
+	// An entry with only local recipients is removed. Junk is not forwarded, and causes no vacation notice.
 	id = hold(func(s *Submission) { s.Junk = true }, "alice@example.com", "carol@example.com")
 	w.ok(w.Moderation.Release(bg, id))
 	if w.in(alice, "Junk") != 1 || w.in(carol, "Junk") != 1 {
 		t.Error("junk went elsewhere")
 	}
-	w.queue(5) // with the report to eve that bob has the first
-	// Over quota: it stays in mail.box for the router. Who has gone is the router's to report.
+	w.queue(5) // including the report to eve that bob has the first message
+	// Over quota: it stays in mail.box for the router. The router reports recipients that were removed.
 	w.quota(bob, 1)
 	id = hold(func(*Submission) {}, "bob@example.com", "dora@example.com")
 	w.ok(w.people.People.Remove(bg, note.System, dora.ID))
@@ -171,8 +171,7 @@ func TestReleaseSendsOn(t *testing.T) {
 	}
 }
 
-// postmaster's and abuse's mail arrives over any quota, and at the administrator where nobody else
-// has the address.
+// Mail for postmaster and abuse arrives over any quota. It goes to the administrator if no one else has the address.
 func TestAlwaysArrives(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -204,8 +203,8 @@ func TestUnprovenGetsNoReport(t *testing.T) {
 		w.fix.Time.Advance(2 * time.Hour)
 		w.route()
 	}
-	w.queue(0) // neither a report to the victim, nor anything dead
-	// The same, proven: the sender hears of it.
+	w.queue(0) // no report to the forged sender, and no dead message
+	// The same with an authenticated sender, who gets a report.
 	w.deposit(w.from("victim@far.example", "alice@example.com", "bob@example.com"))
 	for range 5 {
 		w.fix.Time.Advance(2 * time.Hour)
@@ -278,7 +277,7 @@ func TestForward(t *testing.T) {
 	w.set(bob, func(f *directory.PersonFields) { f.Forward = []string{"alice@example.com", "carol@example.com"} })
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.has(alice, 0)
-	w.has(bob, 1) // keeps a copy, and goes on to carol; back to alice it does not go
+	w.has(bob, 1) // bob keeps a copy and forwards to carol; the message does not go back to alice
 	w.has(carol, 1)
 	e := w.queue(1)[0]
 	if len(e.Recipients) != 1 || e.Recipients[0].Address != "a@else.example" || e.Recipients[0].State != queue.Waiting ||
@@ -289,7 +288,7 @@ func TestForward(t *testing.T) {
 	if !strings.HasPrefix(raw, "Return-Path: <"+e.From.String()+">\r\nDelivered-To: alice@example.com\r\nReceived: ") || !strings.HasSuffix(raw, plain) {
 		t.Errorf("%q", raw)
 	}
-	// A report finds its way back, for three weeks; a forged address does not.
+	// A report reaches the original sender, for three weeks. A forged address is rejected.
 	if p, ok := w.Deposits.srs.ReverseSRS(e.From.String()); !ok || p.String() != "eve@far.example" {
 		t.Error(p, ok)
 	}
@@ -303,7 +302,7 @@ func TestForward(t *testing.T) {
 	if _, ok := w.Deposits.srs.ReverseSRS(e.From.String()); ok {
 		t.Error("an old one is taken")
 	}
-	// What comes back stays; junk is not sent on.
+	// A message that comes back stays. Junk is not forwarded.
 	sub := w.from("eve@far.example", "alice@example.com")
 	sub.Message = []byte("Delivered-To: Alice@example.com\r\n" + plain)
 	w.deposit(sub)
@@ -359,7 +358,7 @@ func TestVacation(t *testing.T) {
 	if !e.From.IsNull() || e.Recipients[0].Address != "eve@far.example" {
 		t.Errorf("%+v", e)
 	}
-	// Once in three days for each sender.
+	// One notice per sender in three days.
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.deposit(w.from("EVE@far.example", "alice@example.com"))
 	w.queue(1)
@@ -368,7 +367,7 @@ func TestVacation(t *testing.T) {
 	w.fix.Time.Advance(3 * 24 * time.Hour)
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.queue(3)
-	// Never to these.
+	// Never in these cases.
 	for name, change := range map[string]func(*Submission){
 		"null sender": func(s *Submission) { s.From = smtp.Path{} },
 		"auto":        func(s *Submission) { s.Message = []byte("Auto-Submitted: auto-generated\r\n" + plain) },
@@ -424,7 +423,7 @@ func TestQuotaWarning(t *testing.T) {
 		t.Errorf("%d warnings", n)
 	}
 	w.queue(0)
-	// Below, and above again.
+	// Below the threshold, and above it again.
 	f := w.files.File(note.System, alice.MailDatabase)
 	v, _, err := f.Open(bg, mailbox.Inbox, false)
 	w.ok(err)

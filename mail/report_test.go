@@ -12,7 +12,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// parsed is a report taken apart.
+// parsed is a parsed report.
 type parsed struct {
 	raw    string
 	parts  []*mime.Part
@@ -48,7 +48,7 @@ func (p parsed) field(t *testing.T, group int, name, want string) {
 	}
 }
 
-// stuck deposits a message from a sender to bob, whose file is full, and alice, and lets it expire.
+// stuck deposits a message to bob, whose mail file is full, and to alice, and lets it expire.
 func (w *world) stuck(sub *Submission) {
 	w.t.Helper()
 	w.deposit(sub)
@@ -133,8 +133,8 @@ func TestReportNotify(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
-		alice    smtp.Notify // who gets it
-		bob      smtp.Notify // who is full
+		alice    smtp.Notify // receives the message
+		bob      smtp.Notify // has a full mail file
 		reports  int
 		actions  string
 		failures string
@@ -175,7 +175,7 @@ func TestNoReportToNullSender(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	w.shows("Mail.Dead = 1", "Mail.Waiting = 0", "Mail.TotalReports = 0", "Mail.TotalFailures = 1")
-	// An administrator makes room and tries again.
+	// An administrator makes room and retries.
 	w.quota(bob, 0)
 	w.ok(w.Retry(bg, e.ID))
 	w.route()

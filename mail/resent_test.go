@@ -14,7 +14,7 @@ import (
 	"doublet/store/layout"
 )
 
-// again is a person's submission of a message that they send on.
+// again submits a message that a person resends.
 func (w *world) again(p directory.Person, message string, to ...string) error {
 	w.t.Helper()
 	who, err := w.people.Names.WhoOf(bg, p.ID)
@@ -26,7 +26,7 @@ func (w *world) again(p directory.Person, message string, to ...string) error {
 	return err
 }
 
-// reader is a person who reads their mail file.
+// reader creates a person with access to their own mail file.
 func (w *world) reader(short string) directory.Person {
 	w.t.Helper()
 	p := w.person(short)
@@ -34,14 +34,14 @@ func (w *world) reader(short string) directory.Person {
 	return p
 }
 
-// resent puts the fields of a resending before a message.
+// resent puts Resent fields before a message.
 func resent(p directory.Person, message string) string {
 	return "Resent-From: <" + p.Addresses()[0] + ">\r\nResent-To: x@far.example\r\nResent-Date: Mon, 5 Jan 2026 09:00:00 +0000\r\n" +
 		"Resent-Message-ID: <r@example.com>\r\n" + message
 }
 
-// TestResentDelivered sends on what was delivered: as mail programs have it, from a mail file that others share, from a list, when
-// it was moved to another folder, and again what somebody has sent on.
+// TestResentDelivered resends delivered messages: in the form that mail programs have, from a shared mail file, from a
+// list, from another folder, and one that was resent before.
 func TestResentDelivered(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -50,7 +50,7 @@ func TestResentDelivered(t *testing.T) {
 	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
 	got := w.has(alice, 1)[0]
 	w.ok(w.again(alice, resent(alice, got), to))
-	_, bare, _ := strings.Cut(got, "+0000\r\n") // without the trace
+	_, bare, _ := strings.Cut(got, "+0000\r\n") // without the trace fields
 	w.ok(w.again(alice, resent(alice, bare), to))
 	sent := w.has(carol, 2)
 	for _, m := range sent {
@@ -70,13 +70,13 @@ func TestResentDelivered(t *testing.T) {
 	w.ok(err)
 	w.ok(w.again(alice, resent(alice, got), to))
 
-	// A message with neither an id nor a subject.
+	// A message without Message-ID and subject.
 	sub := w.from("eve@far.example", "alice@example.com")
 	sub.Message = []byte("From: eve@far.example\r\nDate: x\r\n\r\nbare\r\n")
 	w.deposit(sub)
 	w.ok(w.again(alice, resent(alice, w.has(alice, 1)[0]), to))
 
-	// A message that a filter held, and one that mail.box delivered.
+	// A message that a filter held, and one that was delivered from mail.box.
 	sub = w.from("eve@far.example", "bob@example.com")
 	sub.Hold = "a filter"
 	w.deposit(sub)
@@ -85,7 +85,7 @@ func TestResentDelivered(t *testing.T) {
 	w.ok(w.again(bob, resent(bob, w.has(bob, 2)[1]), to))
 }
 
-// TestResentForged sends on what was never delivered, or not to the person, or is not what it was.
+// TestResentForged resends messages that were never delivered, not delivered to this person, or changed.
 func TestResentForged(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -123,7 +123,7 @@ func TestResentForged(t *testing.T) {
 	refused("another person's message", bob, resent(bob, got))
 	refused("the fields of a resending behind others", alice, "X-A: b\r\n"+resent(alice, got))
 
-	// What the person has stored is not delivered, whatever its trace says.
+	// A message that the person has stored does not count as delivered, whatever its trace fields say.
 	who, err := w.people.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
 	forged := strings.Replace(got, "From: eve@far.example", "From: bob@example.com", 1)
@@ -131,9 +131,9 @@ func TestResentForged(t *testing.T) {
 	_, _, err = f.Append(bg, mailbox.Inbox, []byte(forged), mailbox.Flags{}, w.fix.Clock.Now())
 	w.ok(err)
 	refused("what was imported", alice, resent(alice, forged))
-	w.ok(w.again(alice, resent(alice, got), "bob@example.com")) // beside it the true one
+	w.ok(w.again(alice, resent(alice, got), "bob@example.com")) // the real one beside it
 
-	// Neither is a note of the UNID of a delivery that a person has made, or has revised.
+	// Nor does a note with the UNID of a delivery that a person has created or revised.
 	queue := note.UNID{7}
 	c, err := w.files.Compose(bg, []byte(strings.Replace(forged, got[strings.Index(got, " id ")+4:][:32], queue.String(), 1)))
 	w.ok(err)
@@ -148,7 +148,7 @@ func (w *world) grant(db note.DatabaseID, p directory.Person, level note.Level) 
 	w.ok(w.db.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Entries: []note.Entry{{ID: p.ID, Level: level}}} }))
 }
 
-// made stores a message as a note of somebody's under a UNID, and returns it.
+// made stores a message as a note with a given author and UNID, and returns it.
 func (w *world) made(p directory.Person, who note.Who, u note.UNID, c *mailbox.Composed) (out string) {
 	w.t.Helper()
 	w.ok(w.db.Update(bg, who, []note.DatabaseID{p.MailDatabase}, func(tx *store.Tx) error {
@@ -181,8 +181,8 @@ func (w *world) made(p directory.Person, who note.Who, u note.UNID, c *mailbox.C
 	return out
 }
 
-// TestResentUnproven sends on a message in the name of a colleague that failed DMARC when it came, whatever its client called
-// itself and by how many servers it came, and one of a stranger's that did.
+// TestResentUnproven resends a message with a local author that failed DMARC when it came in, whatever name its client
+// used and however many servers it passed. It also resends one with a foreign author that failed.
 func TestResentUnproven(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -194,7 +194,7 @@ func TestResentUnproven(t *testing.T) {
 		refused                bool
 	}{
 		{bob, "", "", "fail", true},
-		{bob, "mail.example.by", "", "fail", true}, // the name ends as the clause begins that tells of this server
+		{bob, "mail.example.by", "", "fail", true}, // the name contains the start of the clause that names this server
 		{bob, "", gateway, "fail", true},
 		{bob, "", "", "temperror", true},
 		{bob, "", "", "pass", false},
@@ -218,7 +218,7 @@ func TestResentUnproven(t *testing.T) {
 	}
 }
 
-// TestResentList sends on a copy of a mailing list, and what was delivered to a mail-in database that the person reads.
+// TestResentList resends a mailing list's copy, and a message in a mail-in database that the person can read.
 func TestResentList(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -251,7 +251,7 @@ func TestResentList(t *testing.T) {
 	w.ok(w.again(bob, resent(bob, got), "x@far.example"))
 }
 
-// TestResentLater sends a message on at a time: it is looked up when it is handed in, and not again.
+// TestResentLater resends a message with a release time. It is looked up at submission, and not again later.
 func TestResentLater(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -290,7 +290,7 @@ func TestResentLater(t *testing.T) {
 	w.has(bob, 1)
 }
 
-// TestResentMates asks the servers that have the mail file.
+// TestResentMates checks the query to the servers that have the mail file.
 func TestResentMates(t *testing.T) {
 	t.Parallel()
 	m := &mates{have: map[note.DatabaseID]bool{}}
@@ -312,7 +312,7 @@ func TestResentMates(t *testing.T) {
 	w.ok(w.again(alice, message, "x@far.example"))
 }
 
-// TestResentBudget looks for a message in many mail files, with one budget for all of them.
+// TestResentBudget searches many mail files for a message, with one budget for all of them.
 func TestResentBudget(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -326,7 +326,7 @@ func TestResentBudget(t *testing.T) {
 	if x.left != maxCompared {
 		t.Errorf("%d messages may be compared", x.left)
 	}
-	// One that was never delivered is compared with each message of its thread, until the budget is used up.
+	// A message that was never delivered is compared with each message of its thread, until the budget is used up.
 	x.body, x.left = append([]byte("other "), x.body...), 8
 	for _, left := range []int{3, 0, 0} {
 		found, err := x.in(bg, alice.MailDatabase, alice.ID)

@@ -96,7 +96,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestCrashLosesNothing: power cuts between acknowledgement, expansion and retries.
+// TestCrashLosesNothing simulates power failures between acceptance, expansion and retries.
 func TestCrashLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{MaxLocal: 4})
@@ -113,7 +113,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after := openOn(t, w.fix.Crash(0, 1), w.opt)
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
-	// One piece of three, then the lights go out again.
+	// One part out of three, then the next power failure.
 	j := &job{s: after.Router, key: after.Queue.KeyOf(&after.queue(1)[0])}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
@@ -137,8 +137,8 @@ func TestCrashLosesNothing(t *testing.T) {
 	last.shows("Mail.WaitingRecipients = 1")
 }
 
-// TestBadFileDoesNotStopTheRest: a mail file that is not there holds up neither the other
-// recipients of its message nor the messages behind it.
+// TestBadFileDoesNotStopTheRest checks that a missing mail file delays neither the other recipients of its message nor
+// later messages.
 func TestBadFileDoesNotStopTheRest(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{MaxLocal: 2})
@@ -184,7 +184,7 @@ func TestRunIsWoken(t *testing.T) {
 	for len(w.inbox(alice.MailDatabase)) == 0 {
 		<-aliceHas
 	}
-	w.quota(bob, 0) // found at a retry, which only the timer brings
+	w.quota(bob, 0) // found by the retry, which only the timer starts
 	for len(w.inbox(bob.MailDatabase)) == 0 {
 		<-bobHas
 	}
@@ -192,8 +192,8 @@ func TestRunIsWoken(t *testing.T) {
 	w.ok(<-ended)
 }
 
-// TestAllAtOnce: many deposits to overlapping recipients, through mail.box and past it, with the
-// router at work; everyone gets everything once.
+// TestAllAtOnce makes many concurrent deposits to overlapping recipients, with and without mail.box, while the router
+// runs. Each recipient gets each message once.
 func TestAllAtOnce(t *testing.T) {
 	t.Parallel()
 	w := openOn(t, env.TestRealTime(t), Options{MaxLocal: 3})
@@ -224,7 +224,7 @@ func TestAllAtOnce(t *testing.T) {
 	group.Wait()
 	cancel()
 	w.ok(<-ended)
-	w.route() // what the router had not come to
+	w.route() // the rest
 	for _, p := range people[:4] {
 		w.has(p, senders*each/5)
 	}

@@ -15,7 +15,7 @@ import (
 
 const results = "Authentication-Results: mx.example.com;\r\n\tspf=pass smtp.mailfrom=far.example;\r\n\tdkim=none; dmarc=pass header.from=far.example\r\n"
 
-// seals makes a far whose domain has keys and seals.
+// seals returns a far whose domain has keys and seals.
 func seals(t *testing.T) *far {
 	t.Helper()
 	f := openFar(t, Options{}, sink.Options{})
@@ -27,14 +27,14 @@ func seals(t *testing.T) *far {
 	return f
 }
 
-// stranger is a message that was checked as it came.
+// stranger returns a message from outside that was verified.
 func (f *far) stranger(to ...string) *Submission {
 	sub := f.from("eve@far.example", to...)
 	sub.Fields, sub.Checked, sub.Proven, sub.Checker = []byte(results), true, true, "mx.example.com"
 	return sub
 }
 
-// chain checks the ARC chain of a message that was sent, and returns its length.
+// chain verifies the ARC chain of a sent message, and returns its length.
 func (f *far) chain(raw string) int {
 	f.t.Helper()
 	m := dkim.New([]byte(raw))
@@ -59,9 +59,9 @@ func (f *far) chain(raw string) int {
 	return c.Len()
 }
 
-// TestSealed: every way on which a stranger's message goes on ends with an ARC set that verifies as the message is sent: a
-// person's forward, a group, a list's copies, one that a moderator approves, one that a filter held. What people here write,
-// what the server writes and what nobody checked bears none.
+// TestSealed checks that a message from outside has a valid ARC set on every way out: a person's forward, a group, a
+// list's copies, a post that a moderator approves, and one that a filter held. Messages by local people, by the server
+// itself, and unverified ones have none.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	f := seals(t)
@@ -122,8 +122,8 @@ func TestSealed(t *testing.T) {
 	check("written here", 0)
 }
 
-// TestSealedChain: a chain that passed as it came goes on; one that failed ends with a set that says so; one of which nothing
-// is known, since a filter of our own made it behind the check, is left alone.
+// TestSealedChain checks existing chains. One that passed is continued; one that failed gets a final set that says so.
+// A chain without results, because a local filter added it after the verification, stays unchanged.
 func TestSealedChain(t *testing.T) {
 	t.Parallel()
 	f := seals(t)
@@ -149,7 +149,8 @@ func TestSealedChain(t *testing.T) {
 	}
 }
 
-// TestTransitChecked: between places of the domain goes that the message was checked; by which server, its header says.
+// TestTransitChecked checks that the transit parameter says that the message was verified. The header names the server
+// that did it.
 func TestTransitChecked(t *testing.T) {
 	t.Parallel()
 	for _, checked := range []bool{true, false} {

@@ -9,8 +9,8 @@ import (
 	"doublet/mail/outbound/sink"
 )
 
-// TestOutcomeWaits: while the disk is too full for writing down that another server has taken a message, it is
-// not sent again; it is written down when there is room.
+// TestOutcomeWaits checks that a message whose outcome cannot be written, because the disk is full, is not sent again.
+// The outcome is written when there is space.
 func TestOutcomeWaits(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{Reply: func(_ int, line string) string {
@@ -26,7 +26,7 @@ func TestOutcomeWaits(t *testing.T) {
 	f.closed = false
 	f.Router.outcomes.beforeSettle = func() {
 		f.fix.Faults.SetSpace(1 << 19)
-		f.clock.advance(2 * time.Second) // for the store to look
+		f.clock.advance(2 * time.Second) // the store checks the space
 	}
 	f.deposit(f.from("alice@example.com", "u@far.example", "v@far.example"))
 	f.flush()
@@ -46,8 +46,8 @@ func TestOutcomeWaits(t *testing.T) {
 	}
 }
 
-// TestStopWaitsForAnswer: a server that stops while another one has not yet answered for a message waits for the
-// answer, and does not send it again when it starts.
+// TestStopWaitsForAnswer checks that a stopping server waits for the reply to a message in transfer, and does not send
+// the message again after the restart.
 func TestStopWaitsForAnswer(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -64,7 +64,7 @@ func TestStopWaitsForAnswer(t *testing.T) {
 	go func() { ended <- f.Router.Run(ctx) }()
 	<-asked
 	cancel()
-	time.Sleep(20 * time.Millisecond) // for a connection that would be closed
+	time.Sleep(20 * time.Millisecond) // time for a connection to be closed wrongly
 	close(answer)
 	f.ok(<-ended)
 	f.queue(0)

@@ -14,8 +14,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// TestSevenBit: a server that takes no 8-bit characters gets the message encoded, under a signature that
-// fits what it gets; one that takes them gets it as it is. What cannot be encoded comes back.
+// TestSevenBit checks that a server without 8BITMIME gets the message encoded, with a matching signature, and that
+// other servers get it unchanged. A message that cannot be encoded is returned.
 func TestSevenBit(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{PerDestination: 1}, sink.Options{Extensions: []string{"PIPELINING"}})
@@ -34,9 +34,9 @@ func TestSevenBit(t *testing.T) {
 	}
 	post(text)
 	f.sink.Behave(sink.Options{})
-	f.after(f.Router.opt.IdleTimeout) // another session
+	f.after(f.Router.opt.IdleTimeout) // a new session
 	post(text)
-	// The signature of what one server put off is not that of what another one gets.
+	// A signature made for one server is not used for a server that gets a different encoding.
 	f.sink.Behave(sink.Options{Reply: once(".", "451 4.3.0 later")})
 	f.after(f.Router.opt.IdleTimeout)
 	post(text)
@@ -59,7 +59,7 @@ func TestSevenBit(t *testing.T) {
 	f.queue(0)
 }
 
-// signed checks the signatures of a message that was sent.
+// signed verifies the signatures of a sent message.
 func (f *far) signed(raw string) {
 	f.t.Helper()
 	keys, err := f.people.DKIMKeys.Of(bg, note.System, "example.com")
@@ -78,8 +78,8 @@ func (f *far) signed(raw string) {
 	}
 }
 
-// TestPriority: what the envelope asks for goes before what the header says, is written down, and is passed on
-// to a server that knows of it.
+// TestPriority checks that the priority of the envelope has precedence over the header, is stored, and is passed to
+// servers that support it.
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{PerDestination: 1}, sink.Options{Extensions: []string{"PIPELINING", "MT-PRIORITY"}})

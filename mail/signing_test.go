@@ -14,7 +14,7 @@ import (
 	"doublet/note"
 )
 
-// forger signs for far.example, and counts.
+// forger signs for far.example, and counts the signatures.
 type forger struct{ made atomic.Int32 }
 
 func (g *forger) Header(_ context.Context, domain string, message []byte) ([]byte, error) {
@@ -41,9 +41,8 @@ func TestSignedAndRound(t *testing.T) {
 	parseReport(t, f.has(sender, 1)[0]).field(t, 1, "Status", "5.4.6")
 }
 
-// TestSignsOnce: a signature costs more than the rest of a message's way, so it is made once, however
-// many destinations there are and however often they put it off, and not for a server that is not
-// there.
+// TestSignsOnce checks that a signature, the most expensive step for a message, is made only once for several
+// destinations and retries, and not at all for an unreachable server.
 func TestSignsOnce(t *testing.T) {
 	t.Parallel()
 	g := &forger{}
@@ -64,8 +63,8 @@ func TestSignsOnce(t *testing.T) {
 	}
 }
 
-// TestNotSignedForStrangers: a stranger's message in the name of somebody here goes on to the address
-// elsewhere that a person or a list names, and must not get the signature that would prove it.
+// TestNotSignedForStrangers checks that a message from outside with a forged local author is not signed when a person
+// or a list forwards it.
 func TestNotSignedForStrangers(t *testing.T) {
 	t.Parallel()
 	g := &forger{}
@@ -88,7 +87,7 @@ func TestNotSignedForStrangers(t *testing.T) {
 	if got := f.sink.Messages(); len(got) != 6 || g.made.Load() == 0 {
 		t.Errorf("%d sent, %d signatures", len(got), g.made.Load())
 	}
-	// Who sends a colleague's message again does not prove that it is the colleague's.
+	// A person who resends a colleague's message does not authenticate its author.
 	before := g.made.Load()
 	sub = f.from("alice@example.com", "d@far.example")
 	sub.Message = []byte("Resent-From: alice@example.com\r\n" + plain)

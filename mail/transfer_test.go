@@ -17,7 +17,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// shifted is the real clock, moved on by a test: sockets know no other time.
+// shifted is the real clock plus an offset that the test sets, because sockets need real time.
 type shifted struct {
 	mu sync.Mutex
 	by time.Duration
@@ -39,8 +39,7 @@ func (c *shifted) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
-// far is a server with the servers of others around it: a zone, and a sink at 127.0.0.1 whose
-// domain is far.example.
+// far is a server with simulated remote servers: a DNS zone, and a sink at 127.0.0.1 for the domain far.example.
 type far struct {
 	*world
 	clock *shifted
@@ -75,7 +74,7 @@ func (f *far) mailer(e *env.Env) *outbound.Mailer {
 	})
 }
 
-// flush does all that is due.
+// flush does all due work.
 func (f *far) flush() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 30*time.Second)
@@ -83,15 +82,15 @@ func (f *far) flush() {
 	f.ok(f.Router.Flush(ctx))
 }
 
-// after does what is due after a time.
+// after does the work that is due after a time.
 func (f *far) after(d time.Duration) {
 	f.t.Helper()
 	f.clock.advance(d)
 	f.flush()
 }
 
-// once is a Reply that answers lines which begin so with the replies given, one after the other, and
-// then as ever.
+// once returns a Reply function that gives each reply once, in order, to lines with a prefix. After that the normal
+// replies follow.
 func once(prefix string, replies ...string) func(int, string) string {
 	var mu sync.Mutex
 	return func(_ int, line string) string {
@@ -134,7 +133,7 @@ func TestTransfer(t *testing.T) {
 	f.shows("Mail.Transferred = 10", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0", "Mail.WaitingForTransfer = 0", "Mail.Transfer.Appointments = 0", "Mail.Transfer.Destinations = 0")
 }
 
-// TestTransferRecipients: each recipient of one transaction has a fate of its own.
+// TestTransferRecipients checks that the recipients of one transaction can have different outcomes.
 func TestTransferRecipients(t *testing.T) {
 	t.Parallel()
 	first := map[string]bool{}
@@ -181,7 +180,7 @@ func TestTransferRecipients(t *testing.T) {
 	f.shows("Mail.Transferred = 2", "Mail.TransferFailures = 1")
 }
 
-// TestTransferBreaks: whatever breaks off, the message is sent later and nothing is lost.
+// TestTransferBreaks checks that a message is sent later, and nothing is lost, wherever the connection breaks.
 func TestTransferBreaks(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string]func(int, string) string{
@@ -217,8 +216,8 @@ func TestTransferBreaks(t *testing.T) {
 	}
 }
 
-// TestTransferIdleCut: a server may close a connection that is kept for more; the next message goes
-// over another one, at once.
+// TestTransferIdleCut checks that, if the server closes an idle connection, the next message is sent at once over a new
+// one.
 func TestTransferIdleCut(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -242,8 +241,8 @@ func TestTransferIdleCut(t *testing.T) {
 	}
 }
 
-// TestDeadDestination: a destination that cannot be reached costs one connection for all its
-// messages, holds up no other, tells senders after four hours and gives up after five days.
+// TestDeadDestination checks that an unreachable destination costs one connection attempt for all its messages and does
+// not delay others. Its senders get a notice after four hours, and the messages are returned after five days.
 func TestDeadDestination(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{Connections: 3}, sink.Options{})
@@ -303,7 +302,7 @@ func TestDeadDestination(t *testing.T) {
 	f.queue(0)
 }
 
-// TestRetryReachesDeadDestination: an administrator need not wait.
+// TestRetryReachesDeadDestination checks that an administrator's retry ignores the suspension of a destination.
 func TestRetryReachesDeadDestination(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{Reply: once("greeting", "421 4.3.2 busy")})
@@ -316,8 +315,8 @@ func TestRetryReachesDeadDestination(t *testing.T) {
 	f.queue(0)
 }
 
-// TestCrashAfterAnswer: a power cut between a server's answer and what it changes here sends twice,
-// and loses nothing.
+// TestCrashAfterAnswer checks that a power failure between a server's reply and its recording causes a second transfer,
+// but no loss.
 func TestCrashAfterAnswer(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{})
@@ -385,8 +384,8 @@ mx.dead.example. IN A 127.0.0.9
 	}
 }
 
-// TestRunSends: the router itself, woken by what is deposited, with many connections and
-// destinations at once; everything arrives once.
+// TestRunSends runs the router, which deposits wake up, with many connections and destinations. Each message arrives
+// once.
 func TestRunSends(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{Boxes: 3, Connections: 5, PerDestination: 2, PerConnection: 7, IdleTimeout: 10 * time.Millisecond}, sink.Options{})

@@ -12,7 +12,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// domain makes two servers one domain: this one, and one that is never reached.
+// domain adds a second server to the domain of this server. It cannot be reached.
 func (w *world) domain(t *testing.T) (here, there note.UNID) {
 	t.Helper()
 	here, there = note.UNID{1}, note.UNID{2}
@@ -34,9 +34,9 @@ func (w *world) away(short string, server note.UNID) directory.Person {
 	return p
 }
 
-// TestAway: mail for somebody at another place waits for a server of that place, whether they are named themselves, are in a
-// group, or are whom somebody here forwards to; of who is named twice it waits once. When they move here it is delivered here,
-// and the other way round.
+// TestAway checks that mail for a person at another place waits for a server of that place. The person may be a
+// recipient, a member of a group, or the target of a local person's forwarding; the message waits only once per person.
+// When the person moves here, it is delivered here, and vice versa.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -48,7 +48,7 @@ func TestAway(t *testing.T) {
 	w.ok(w.Deposits.files.Room(bg, &directory.Target{MailServer: there, Database: bob.MailDatabase}, 1))
 
 	w.deposit(w.from("eve@far.example", "bob@example.com", "both@example.com"))
-	list := w.queue(1) // alice's forward goes to whom has it already
+	list := w.queue(1) // alice's forwarding target already has the message
 	if len(list[0].Recipients) != 1 {
 		t.Fatalf("%+v", list[0].Recipients)
 	}
@@ -64,7 +64,7 @@ func TestAway(t *testing.T) {
 	w.route()
 	w.queue(1)
 
-	// alice's forward alone is a message of its own, which says that it has been at hers.
+	// A message to alice alone is forwarded as its own message, with a Delivered-To field.
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	list = w.queue(2)
 	k, ok := list[1], false
@@ -81,7 +81,7 @@ func TestAway(t *testing.T) {
 		t.Errorf("%v: %s", err, raw)
 	}
 
-	// bob comes here: what waits for him is delivered, and not sent.
+	// bob moves here: his waiting messages are delivered, not sent.
 	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = w.people.Servers.Self(); return nil })
 	w.ok(err)
 	db, err := w.files.Make(bg, bob.ID, "bob", 0, 0)
@@ -96,7 +96,7 @@ func TestAway(t *testing.T) {
 	w.queue(0)
 	w.has(bob, 2)
 
-	// And away again, while a message waits for him as for somebody here.
+	// bob moves away again, while a message waits for local delivery to him.
 	w.ok(w.Hold(bg, w.depositHeld("bob@example.com")))
 	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = there; return nil })
 	w.ok(err)
@@ -116,7 +116,8 @@ func (w *world) depositHeld(to string) note.UNID {
 	return sub.ID
 }
 
-// TestConsignTransit: what goes to another place keeps its sender, is not signed, and says of itself the same each time.
+// TestConsignTransit checks that a message to another place keeps its sender, is not signed, and has the same transit
+// parameter each time.
 func TestConsignTransit(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -151,7 +152,7 @@ func TestConsignTransit(t *testing.T) {
 	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" || other.message.From.Local == "eve" {
 		t.Errorf("what leaves the domain: %+v, %v", other.message, err)
 	}
-	// The answers are told apart by the person, and a short pause follows a trouble within the domain.
+	// Outcomes are assigned by person, and the pause after a failure within the domain is short.
 	s := &settlement{}
 	w.Router.outcomes.apply(&e, &outcome{address: "ann@example.com", target: ann.ID, reply: replyElsewhere}, s)
 	if q := e.Recipients[1]; q.Next.Sub(w.fix.Clock.Now()) > matesPause || q.Attempts != 1 || e.Recipients[0].Attempts != 0 {
@@ -159,7 +160,8 @@ func TestConsignTransit(t *testing.T) {
 	}
 }
 
-// TestIncoming: whom a server of the domain names is taken, or refused for now where that may change.
+// TestIncoming checks that a recipient that a server of the domain names is accepted, or rejected temporarily if the
+// reason may go away.
 func TestIncoming(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

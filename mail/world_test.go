@@ -26,7 +26,7 @@ import (
 
 var bg = context.Background()
 
-// world is a server's mail in memory.
+// world is a mail server in memory.
 type world struct {
 	*Service
 	db     *store.Store
@@ -36,7 +36,7 @@ type world struct {
 	people *directory.Directory
 	tree   *stat.Tree
 	opt    Options
-	floor  int64 // of free space
+	floor  int64 // free space in bytes at which writes fail
 	memory *keep.Memory
 	closed bool
 }
@@ -94,7 +94,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// checkStore verifies every invariant of the store.
+// checkStore verifies all invariants of the store.
 func (w *world) checkStore() {
 	w.t.Helper()
 	if _, bench := w.t.(*testing.B); bench {
@@ -138,7 +138,7 @@ func path(s string) smtp.Path {
 	return p
 }
 
-// to resolves recipients as a door does.
+// to resolves recipients as a server does.
 func (w *world) to(addresses ...string) []Recipient {
 	w.t.Helper()
 	out := make([]Recipient, len(addresses))
@@ -157,7 +157,7 @@ func (w *world) to(addresses ...string) []Recipient {
 
 const plain = "From: eve@far.example\r\nTo: alice@example.com\r\nSubject: hello\r\nMessage-ID: <1@far.example>\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\n\r\nHello, world.\r\n"
 
-// from is a submission of an outside sender.
+// from returns a submission by a sender from outside.
 func (w *world) from(sender string, to ...string) *Submission {
 	w.t.Helper()
 	return &Submission{
@@ -166,7 +166,7 @@ func (w *world) from(sender string, to ...string) *Submission {
 	}
 }
 
-// deposit deposits and expects no error for all.
+// deposit deposits a message and expects no general error.
 func (w *world) deposit(sub *Submission) []error {
 	w.t.Helper()
 	results := make([]error, len(sub.Recipients))
@@ -195,7 +195,7 @@ func (w *world) inbox(db note.DatabaseID) []string {
 	return out
 }
 
-// has checks how many messages someone has.
+// has checks the number of messages of a person.
 func (w *world) has(p directory.Person, n int) []string {
 	w.t.Helper()
 	got := w.inbox(p.MailDatabase)
@@ -222,7 +222,7 @@ func (w *world) route() time.Time {
 	return next
 }
 
-// shows checks statistics: "Mail.Dead = 1".
+// shows checks statistics such as "Mail.Dead = 1".
 func (w *world) shows(lines ...string) {
 	w.t.Helper()
 	for _, want := range lines {
@@ -239,7 +239,7 @@ func (w *world) shows(lines ...string) {
 	}
 }
 
-// recipes counts the stored messages.
+// recipes returns the number of stored messages.
 func (w *world) recipes() uint64 {
 	w.t.Helper()
 	r, err := check.Run(bg, w.db, check.Options{})

@@ -37,7 +37,7 @@ _dmarc.soft.example. 60 IN TXT "v=DMARC1; p=quarantine"
 
 type world struct {
 	t     *testing.T
-	env   *env.Env // real time: connections have deadlines
+	env   *env.Env // real time, because connections have deadlines
 	stats *stat.Tree
 }
 
@@ -75,7 +75,7 @@ func letter(from, more string) []byte {
 	return []byte(more + "From: <" + from + ">\r\nTo: alice@example.com\r\nSubject: s\r\n\r\nbody\r\n")
 }
 
-// ask tells a session of one message. refused is the first refusal before the message.
+// ask passes one message through a session. refused is the first rejection before the message itself.
 func ask(x *Session, from string, message []byte, to ...string) (out Outcome, refused *smtp.Reply) {
 	ctx := context.Background()
 	sender := smtp.Path{}
@@ -98,7 +98,7 @@ func code(r *smtp.Reply) string {
 	return fmt.Sprintf("%d %d.%d.%d", r.Code, r.Enhanced[0], r.Enhanced[1], r.Enhanced[2])
 }
 
-// TestNobodyAsked: of whom nothing is asked there is no session, and one that is none lets everything pass.
+// TestNobodyAsked checks that a client that needs no checks has a nil session, which accepts everything.
 func TestNobodyAsked(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -142,7 +142,7 @@ func TestNobodyAsked(t *testing.T) {
 	none.Close()
 }
 
-// TestVerified: what is found out about the sender becomes what is to be done.
+// TestVerified checks the outcome for each result of the verification.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -179,20 +179,21 @@ func TestVerified(t *testing.T) {
 			t.Errorf("%s: %s%s", c.from, out.Fields, m)
 		}
 	}
-	// With verification off nobody else speaks for this server all the same, and nothing was looked into.
+	// With verification off, forged results are still removed, and the message counts as unchecked.
 	off := w.service(Options{Verify: w.verifier(verify.Options{})})
 	out, _ := ask(off.Begin(stranger), "eve@far.example", letter("eve@far.example", "Authentication-Results: mx.example.com; dmarc=pass\r\n"), "alice@example.com")
 	if out.Checked || out.Proven || strings.Contains(string(out.Message), "dmarc=pass") || len(out.Fields) != 0 {
 		t.Errorf("%+v", out)
 	}
-	// A header that is too long is refused before anybody looks at it.
+	// A header that is too long is rejected before any check.
 	long := letter("eve@far.example", strings.Repeat("a:\r\n", maxHeader/4+1))
 	if out, _ := ask(s.Begin(stranger), "eve@far.example", long, "alice@example.com"); code(out.Reply) != "550 5.6.0" {
 		t.Errorf("%+v", out.Reply)
 	}
 }
 
-// TestMilters: each sees what those before it made of the message, and all that they want done is.
+// TestMilters checks that each milter sees the message as modified by those before it, and that all changes are
+// applied.
 func TestMilters(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -217,7 +218,7 @@ func TestMilters(t *testing.T) {
 			t.Fatalf("%+v %v", out, refused)
 		}
 	}
-	// A message that ends before its end is forgotten.
+	// A message that is cancelled has no effect.
 	x.Mail(context.Background(), address("eve@far.example"), &smtp.MailParams{Size: 10, UTF8: true})
 	x.Reset()
 	x.Mail(context.Background(), address("eve@far.example"), &smtp.MailParams{Size: -1})
@@ -230,7 +231,7 @@ func TestMilters(t *testing.T) {
 	}
 }
 
-// TestMilterVerdicts: what one milter says at a step, and what becomes of the message.
+// TestMilterVerdicts checks the outcome of each verdict of a milter at each step.
 func TestMilterVerdicts(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -256,14 +257,14 @@ func TestMilterVerdicts(t *testing.T) {
 	} {
 		f := w.milter(&stub.Filter{Answers: map[wire.Code][]wire.Answer{c.at: {c.say}}})
 		x := w.service(Options{Milters: []*milter.Filter{f}}).Begin(stranger)
-		for range 2 { // the second message has nothing of the first
+		for range 2 { // the second message is independent of the first
 			out, refused := ask(x, "eve@far.example", letter("eve@far.example", ""), "alice@example.com")
 			if code(refused) != c.refused || c.refused == "" && (code(out.Reply) != c.reply || out.Discard != c.discard) || c.say.Code == '?' && code(out.Reply) != c.reply {
 				t.Errorf("%q at %q: %s, %+v", byte(c.say.Code), byte(c.at), code(refused), out)
 			}
 		}
 		x.Close()
-		// One that is lost is gone on without where that is set.
+		// With MilterAccept, a failed milter is skipped.
 		if c.say.Code == '?' {
 			out, refused := ask(w.service(Options{Milters: []*milter.Filter{f}, MilterAccept: true}).Begin(stranger), "eve@far.example", letter("eve@far.example", ""), "alice@example.com")
 			if refused != nil || out.Reply != nil {
@@ -276,7 +277,7 @@ func TestMilterVerdicts(t *testing.T) {
 	}
 }
 
-// TestRspamd: its actions, its fields, and its word against the sender's.
+// TestRspamd checks the actions and fields of rspamd, and the removal of forged fields.
 func TestRspamd(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -300,7 +301,8 @@ func TestRspamd(t *testing.T) {
 		rs := rspamd.New(w.env, rspamd.Options{URL: srv.URL})
 		s := w.service(Options{Rspamd: rs, RspamdAccept: c.accept, Verify: w.verifier(verify.Options{GreylistDelay: time.Minute, DMARC: verify.Mark})})
 		x := s.Begin(stranger)
-		x.to = append(x.to, address("alice@example.com")) // past greylisting at RCPT, which is asked only where the filter says so
+		// bypass the greylisting at RCPT, which this test does only for the filter's action
+		x.to = append(x.to, address("alice@example.com"))
 		out := x.Message(context.Background(), letter("eve@far.example", "X-Spam: No\r\nX-Other: x\r\n"), nil)
 		rs.Close()
 		srv.Close()

@@ -62,8 +62,8 @@ func (w *world) has(table string, want map[string]string) {
 	}
 }
 
-// TestAgainstModel: random rows put and dropped, with stops and power cuts; what was written a second ago is
-// there, and nothing else.
+// TestAgainstModel puts and drops random rows, with stops and power failures, and compares with a model. Rows older
+// than a second must be there, and no others.
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -97,25 +97,25 @@ func TestAgainstModel(t *testing.T) {
 	w.close()
 }
 
-// TestFull: what a full disk does not take is written when there is room.
+// TestFull checks that values that could not be written to a full disk are written when there is space.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.Test(t))
 	w.fix.Faults.SetSpace(1000)
-	w.fix.Time.Advance(5 * time.Second) // for the store to look
+	w.fix.Time.Advance(5 * time.Second) // the store checks the space
 	w.Table("a").Put("k", "1")
 	w.fix.Time.Advance(behind)
 	if w.lost.Value() == 0 {
 		t.Fatal("the disk took it")
 	}
-	w.Table("a").Put("k", "2") // the newer one counts
+	w.Table("a").Put("k", "2") // the newer value wins
 	w.fix.Faults.SetSpace(1 << 40)
 	w.fix.Time.Advance(again + behind)
 	after := w.fix.Crash(0, 1)
 	w.ok(w.s.Close())
 	w = open(t, after)
 	w.has("a", map[string]string{"k": "2"})
-	// What is too large is not kept, and a table that is not there keeps nothing.
+	// A value that is too large is not stored, and a nil table stores nothing.
 	w.Table("a").Put("k", string(make([]byte, maxValue)))
 	w.has("a", map[string]string{"k": "2"})
 	var none *Table
@@ -125,7 +125,7 @@ func TestFull(t *testing.T) {
 	w.close()
 }
 
-// TestHistory: a row that changes all the time does not grow.
+// TestHistory checks that a row that changes all the time does not grow.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.Test(t))

@@ -22,7 +22,7 @@ import (
 
 var bg = context.Background()
 
-// world is a store with its memory, which a test opens again.
+// world is a store with its persistent tables, which a test can reopen.
 type world struct {
 	t      *testing.T
 	fix    *env.Fixture
@@ -58,7 +58,8 @@ func (w *world) stop() {
 	w.ok(w.store.Close())
 }
 
-// TestBook: what is counted stays over a restart, within the bounds of ways of failing, and is gone when it was sent.
+// TestBook checks that counts persist across a restart, that the number of different failures is limited, and that sent
+// counts are deleted.
 func TestBook(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -106,7 +107,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestLedgerBounds: a day has room for so many domains and cells of a domain; others are counted, over a restart too.
+// TestLedgerBounds checks the limits on the domains of a day and the cells of a domain. Events beyond them are counted,
+// also across a restart.
 func TestLedgerBounds(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -143,7 +145,8 @@ func TestLedgerBounds(t *testing.T) {
 	}
 }
 
-// TestLog: reports that came stay over a restart and 60 days, the same one once; one that is too long keeps its sums.
+// TestLog checks that received reports persist for 60 days, without duplicates, and that an overlong report keeps its
+// totals.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -180,7 +183,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestUnpack: reports come in gzip, in zip or as they are; what unpacks to more than a report may be is refused.
+// TestUnpack checks reports in gzip, in zip, and uncompressed. A report that unpacks to more than the maximum size is
+// rejected.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	zipped := func(data []byte) []byte {

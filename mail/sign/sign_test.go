@@ -47,7 +47,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// signedBy are the selectors of the signatures that verify with the keys as they are published.
+// signedBy returns the selectors of the signatures that verify with the published keys.
 func signedBy(t testing.TB, d *directory.Directory, s *Signer, now time.Time) []string {
 	t.Helper()
 	h, err := s.Header(bg, "Example.COM", []byte(message))
@@ -91,7 +91,7 @@ func TestRotation(t *testing.T) {
 	if want := []string{"d20260105r", "d20260105e"}; !sameSet(first, want) {
 		t.Errorf("signed by %v, want %v", first, want)
 	}
-	// A new key signs nothing before its record can be there.
+	// A new key does not sign before its record can be published.
 	ok(t, Prepare(bg, d, note.System, "example.com", now()))
 	ok(t, Prepare(bg, d, note.System, "example.com", now()))
 	if got := signedBy(t, d, s, now()); !sameSet(got, first) {
@@ -110,7 +110,7 @@ func TestRotation(t *testing.T) {
 	if want := []string{"d20260105r2", "d20260105e2"}; !sameSet(second, want) {
 		t.Errorf("after the second step: %v, want %v", second, want)
 	}
-	// Without new keys there is nothing to switch to.
+	// Without new keys, Switch does nothing.
 	ok(t, Switch(bg, d, note.System, "example.com", []string{"d20260105r2", "d20260105e2"}))
 	if got := signedBy(t, d, s, now()); !sameSet(got, second) {
 		t.Errorf("after a third: %v", got)

@@ -9,7 +9,7 @@ import (
 	"doublet/note"
 )
 
-// FuzzHop: whatever a stranger wrote into it, a hop is one line that is read as it was written.
+// FuzzHop checks that a hop with any text is one line, which parses back to the same hop.
 func FuzzHop(f *testing.F) {
 	f.Add("<1@far.example>", "alice@example.com", "u@far.example", "mx[127.0.0.1]", "250 2.0.0 ok")
 	f.Add("a\tb", "\r\n", "", "\x00", strings.Repeat("x", 2000))

@@ -9,8 +9,8 @@ import (
 	"doublet/client/dns/zone"
 )
 
-// TestARC: a chain is told, and changes what is done only where its newest sealer is trusted and says that it found the
-// author proven. The message is dkimpy's: a list changed what reject.example had sent.
+// TestARC checks that a chain is reported, and affects the action only if its newest sealer is trusted and reported
+// dmarc=pass. The message was made with dkimpy: a list changed a message from reject.example.
 func TestARC(t *testing.T) {
 	t.Parallel()
 	message, err := os.ReadFile("../../wire/dkim/testdata/arc.eml")
@@ -57,7 +57,8 @@ func TestARC(t *testing.T) {
 	}
 }
 
-// TestVouches reads what a trusted sealer found: not what stands in comments and strings, nor of another author.
+// TestVouches checks that only real results of a trusted sealer for this author count, not text in comments or quoted
+// strings.
 func TestVouches(t *testing.T) {
 	t.Parallel()
 	v := &Verifier{opt: Options{ARCTrusted: []string{"list.example"}}}

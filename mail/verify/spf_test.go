@@ -27,7 +27,7 @@ type suite struct {
 	Zone map[string][][]any
 }
 
-// escaped writes bytes as a master file has them.
+// escaped returns bytes in the form of a master file.
 func escaped(s string, quote bool) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -41,7 +41,7 @@ func escaped(s string, quote bool) string {
 	return b.String()
 }
 
-// master makes a zone of a suite; TIMEOUT becomes SERVFAIL, which is as temporary and faster.
+// master returns the zone of a suite. TIMEOUT becomes SERVFAIL, which is also temporary, and faster.
 func (s *suite) master() (text string, failing []string) {
 	var b strings.Builder
 	for name, records := range s.Zone {
@@ -60,7 +60,8 @@ func (s *suite) master() (text string, failing []string) {
 			case "CNAMELOOP":
 				kind, values = "CNAME", []string{owner}
 			case "SPF", "TXT":
-				// Records of the type SPF stand for TXT where there is none (the suite is older).
+				// The suite has records of type SPF, which RFC 7208 has dropped. They become TXT records where there is no TXT
+				// record.
 				if kind == "SPF" && hasTXT || len(values) == 1 && values[0] == "NONE" {
 					continue
 				}
@@ -78,7 +79,7 @@ func (s *suite) master() (text string, failing []string) {
 	return b.String(), failing
 }
 
-// TestSPFSuite runs the whole suite of RFC 7208 through resolver and stub zone.
+// TestSPFSuite runs the whole RFC 7208 test suite with the resolver and the stub zone.
 func TestSPFSuite(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/rfc7208.json")
@@ -89,13 +90,13 @@ func TestSPFSuite(t *testing.T) {
 	if err := json.Unmarshal(raw, &suites); err != nil {
 		t.Fatal(err)
 	}
-	// None of what differs makes a pass of what is none.
+	// None of these differences turns a failure into a pass.
 	differs := map[string]string{
-		"spftimeout":               "temperror", // a time-out of the type SPF, which nobody asks for
-		"a-colon-domain":           "permerror", // names with "/" and " " are no host's
+		"spftimeout":               "temperror", // a timeout of type SPF, which is not queried
+		"a-colon-domain":           "permerror", // names with "/" and " " are not host names
 		"a-colon-domain-ip4mapped": "permerror", "mx-colon-domain": "permerror", "mx-colon-domain-ip4mapped": "permerror",
 		"macro-mania-in-domain": "fail",
-		"p-macro-multiple":      "neutral", // %{p} is "unknown": RFC 7208 section 7.2 says not to use it
+		"p-macro-multiple":      "neutral", // %{p} is "unknown": RFC 7208 section 7.2 advises against it
 	}
 	ran := 0
 	for _, s := range suites {
