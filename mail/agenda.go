@@ -17,7 +17,7 @@ type agenda struct {
 	gen   uint32
 	local appointments
 	dests map[string]*destination
-	// runnable lists destinations that have due work and may start another lane.
+	// runnable lists the destinations for the next dispatch.
 	runnable []*destination
 	timers   timers
 	// busy holds entries that are being sent. The value is true if an appointment was dropped because of that.

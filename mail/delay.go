@@ -81,7 +81,7 @@ func (s *Router) outdated(e *queue.Entry) bool {
 	return false
 }
 
-// expireWaiting gives up on the remote recipients of an entry that is too old.
+// expireWaiting ends the retries for the remote recipients of an entry that is too old.
 func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	s.mu.Lock()
 	sending := s.agenda.beingSent(s.queue.KeyOf(e))

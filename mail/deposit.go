@@ -18,7 +18,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Answer is how the client gets replies. It determines what happens to recipients that cannot be delivered to now.
+// Answer is the way in which the client gets replies. It determines what happens to recipients that cannot be delivered
+// to now.
 type Answer uint8
 
 // The answers.
@@ -107,15 +108,15 @@ type Submission struct {
 	unsigned bool // see queue.Entry.Unsigned
 	// takes is the message's entry in an outbox, if it comes from one.
 	takes *held
-	// Date is when the message was received; zero means now.
+	// Date is the time when the message was received; zero means now.
 	Date   time.Time
 	Answer Answer
 }
 
-// Deposit takes responsibility for a message. It returns when the notes of all local recipients and the entry for the
-// others are durable; this is atomic. results may be nil. Otherwise it has one element per recipient: nil, or the
-// *smtp.Reply that rejects it. An error applies to all recipients, and means that nothing was stored. It is a
-// *smtp.Reply, mailbox.ErrTooBig, mailbox.ErrBadMessage, store.ErrNoSpace, or a server failure.
+// Deposit accepts a message. It returns when the notes of all local recipients and the entry for the others are
+// durable; this is atomic. results may be nil. Otherwise it has one element per recipient: nil, or the *smtp.Reply that
+// rejects it. An error applies to all recipients, and means that nothing was stored. It is a *smtp.Reply,
+// mailbox.ErrTooBig, mailbox.ErrBadMessage, store.ErrNoSpace, or a server failure.
 //
 // Deposit expands groups. Each person gets the message once, even if named several times. Remote addresses in a group
 // get it too, because the administrator who added them allowed it.

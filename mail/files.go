@@ -232,7 +232,7 @@ func (s *Files) awayNow(ctx context.Context) func(note.UNID) bool {
 	}
 }
 
-// ours reports whether a recipient is to be delivered to here. This includes a recipient that moved here from another
+// ours reports whether this server delivers to a recipient. This includes a recipient that moved here from another
 // place while the message waited to be sent there.
 func (s *Files) ours(ctx context.Context, q *queue.Recipient) bool {
 	return q.State == queue.Pending || q.State == queue.Waiting && !q.Target.IsZero() && !s.away(ctx, q)

@@ -18,7 +18,7 @@ import (
 // posting is a message to a mailing list.
 type posting struct {
 	group directory.Group
-	// hold is why the message waits for the moderators. It is empty if the message is sent at once.
+	// hold is the reason to wait for the moderators. It is empty if the message is sent at once.
 	hold string
 	// strange is set if the policy of the author's domain is unknown.
 	strange bool

@@ -263,7 +263,7 @@ const matesWithin = time.Minute
 
 var replyMates = smtp.NewReply(451, 4, 4, 1, "No server that has the mail file answers now")
 
-// hand lets mates deliver to the recipients whose mail files only mates have.
+// hand asks mates to deliver to the recipients whose mail files only mates have.
 func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	for i := range piece {
 		a := &piece[i]

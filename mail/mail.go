@@ -55,20 +55,20 @@ type Options struct {
 	// Boxes is the number of mail.box databases for new messages (1, at most queue.MaxBoxes).
 	Boxes int
 	// Connections is the maximum number of connections to remote servers (200), and PerDestination that to one
-	// destination (20). PerConnection is the maximum number of messages over one connection (200). IdleTimeout is how
-	// long an idle connection is kept (5 s).
+	// destination (20). PerConnection is the maximum number of messages over one connection (200). IdleTimeout is the
+	// time for which an idle connection is kept (5 s).
 	Connections, PerDestination, PerConnection int
 	IdleTimeout                                time.Duration
 	// DelayReport is the age of a waiting message at which its sender is notified of the delay (4 h); below 0: never.
 	DelayReport time.Duration
-	// KeepDead is how long a message is kept that can neither be delivered nor returned (30 days).
+	// KeepDead is the retention time of a message that can neither be delivered nor returned (30 days).
 	KeepDead time.Duration
 	// MessagesPerDay and RecipientsPerDay limit the mail of one person to other domains per day; 0 means no limit.
 	// People with the role RoleBulk have no limit.
 	MessagesPerDay, RecipientsPerDay int
 	// Keep persists the daily counts across restarts; nil means that they are not persisted.
 	Keep *keep.Table
-	// KeepTrace is how long the trace of messages is kept (7 days); below 0: no trace.
+	// KeepTrace is the retention time of the trace of messages (7 days); below 0: no trace.
 	KeepTrace time.Duration
 	// Quiet disables log lines about messages.
 	Quiet bool

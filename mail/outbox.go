@@ -148,7 +148,8 @@ const (
 	RecalledElsewhere
 )
 
-// recallPatience is how long Recall tries to reach the home of an outbox, because its server may just have died.
+// recallPatience is the time for which Recall tries to reach the home of an outbox. A new home needs some seconds if
+// the server has just died.
 const (
 	recallPatience = 5 * time.Second
 	recallEvery    = 200 * time.Millisecond

@@ -61,8 +61,8 @@ type outboxList []*deferring
 type deferring struct {
 	id    note.DatabaseID
 	owner note.UNID
-	// leads is set if this server sends its messages. from is when that begins, after the home has moved to this
-	// server.
+	// leads is set if this server sends its messages. from is the time from which it does, after the home has moved to
+	// this server.
 	leads bool
 	from  time.Time
 	// seen is the position up to which changes were read. due holds the times of the messages, and again the retry
@@ -122,8 +122,8 @@ func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailb
 	return s, s.lookAtOutboxes(context.Background())
 }
 
-// joinOutbox gives the server its own outbox in a cluster. If the cluster has it already, it is replicated from a mate
-// instead of created.
+// joinOutbox makes the server use its own outbox in a cluster. If the cluster has it already, it is replicated from a
+// mate instead of created.
 func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	id := OwnedOutboxID(server)
 	_, err := s.store.Info(id)

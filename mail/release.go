@@ -52,7 +52,7 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	defer b.release()
 	// The reason stays with copies to mailing lists: their moderators must still approve them.
 	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason, Date: e.Created}
-	// A message with a forged sender has NOTIFY=NEVER for all recipients, so that is how it is recognized here.
+	// A message with a forged sender is recognized by NOTIFY=NEVER for all its recipients.
 	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {

@@ -262,7 +262,7 @@ func (s *outcomes) apply(e *queue.Entry, o *outcome, f *settlement) {
 	f.hops = append(f.hops, hop)
 }
 
-// expire gives up on a remote recipient.
+// expire marks a remote recipient as failed after the last retry.
 func expire(q *queue.Recipient) {
 	text := replyTooLong.Error()
 	if q.Reply != "" {

@@ -15,9 +15,9 @@ import (
 	"doublet/wire/smtp"
 )
 
-// serve plays a server from a script. A line "C text" is what the client must send next; the server sends all other
-// lines. It runs on a pipe, where each write waits for its reader: a client that fails to pipeline cannot block,
-// because the script reads the expected lines first.
+// serve plays a server from a script. The client must send the rest of a line "C text"; the server sends all other
+// lines. It runs on a pipe, where each write waits for its reader. A client that fails to pipeline cannot cause a
+// deadlock, because the script reads the expected lines first.
 func serve(t *testing.T, o Options, script string) (*Client, func()) {
 	t.Helper()
 	o.Timeout = 10 * time.Second

@@ -1,6 +1,6 @@
 // Package inbound checks incoming mail before the server accepts it. It checks the sender (DNSBL, greylisting, SPF,
 // DKIM, DMARC), and asks filters (milters, rspamd). A server begins a Session for each client and passes on the
-// client's commands. The result is a rejection, or an Outcome that says how to deliver the message.
+// client's commands. The result is a rejection, or an Outcome with the treatment of the message.
 package inbound
 
 import (

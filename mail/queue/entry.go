@@ -117,8 +117,8 @@ type Entry struct {
 	// Held is set if the message is on hold for an administrator or moderator. Dead is set if it can neither be
 	// delivered nor returned. Delayed is set if the sender was notified of the delay.
 	Held, Dead, Delayed bool
-	// Reason is why a filter or a mailing list holds the message. While it is a filter's reason, the recipients' own
-	// delivery rules have not been applied yet.
+	// Reason is the reason of a filter or a mailing list to hold the message. While it is a filter's reason, the
+	// recipients' own delivery rules have not been applied yet.
 	Reason string
 	// Junk is set if the message goes to the Junk folders of its recipients.
 	Junk bool

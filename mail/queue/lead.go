@@ -8,7 +8,7 @@ import (
 )
 
 // StandIn is the time that a cluster member waits before it processes another server's mail.box whose home has moved
-// here. A server that only restarts is back by then, and knows which messages it sent last.
+// here. A server that only restarts is back by then, and has the record of the messages that it sent last.
 const StandIn = 5 * time.Second
 
 // HomePoll is the maximum time between two checks by a cluster member of the databases that it leads.
@@ -19,8 +19,8 @@ const HomePoll = time.Second
 type lead struct {
 	mu    sync.Mutex
 	leads bool
-	// due is when the work begins, in Unix seconds. It is 0 while the home is elsewhere, and in the server's own
-	// databases.
+	// due is the time when the work begins, in Unix seconds. It is 0 while the home is elsewhere, and in the server's
+	// own databases.
 	due int64
 	// vacating counts the callers that are about to move the home away. The work does not begin while it is above 0.
 	vacating int

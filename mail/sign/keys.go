@@ -78,8 +78,8 @@ func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algo
 	return k, err
 }
 
-// keepRetired is how long a retired key is kept. Mail that it signed may be in transit that long, and receivers may
-// verify it again later.
+// keepRetired is the time for which a retired key is kept. Mail that it signed may be in transit for so long, and
+// receivers may verify it again later.
 const keepRetired = 30 * 24 * time.Hour
 
 // Prepare is the first step of a key rotation: it creates new keys, whose records must be published next. If new keys

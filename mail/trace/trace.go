@@ -106,7 +106,7 @@ type Hop struct {
 	ID        note.UNID // queue ID
 	MessageID string
 	From, To  string
-	// Accepted is when this server accepted the message.
+	// Accepted is the time when this server accepted the message.
 	Accepted time.Time
 	Host     string // "name[address]" of the other server
 	Reply    string
@@ -209,7 +209,7 @@ type Trace struct {
 	env   *env.Env
 	dir   *directory.Directory
 	queue *queue.Queue
-	// keep is how long hops are stored; below 0, none are stored.
+	// keep is the time for which hops are stored; below 0, none are stored.
 	keep time.Duration
 	// quiet disables the log lines.
 	quiet bool

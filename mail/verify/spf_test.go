@@ -60,8 +60,8 @@ func (s *suite) master() (text string, failing []string) {
 			case "CNAMELOOP":
 				kind, values = "CNAME", []string{owner}
 			case "SPF", "TXT":
-				// The suite has records of type SPF, which RFC 7208 has dropped. They become TXT records where there is no TXT
-				// record.
+				// The suite has records of type SPF, which RFC 7208 has dropped. They become TXT records where there is
+				// no TXT record.
 				if kind == "SPF" && hasTXT || len(values) == 1 && values[0] == "NONE" {
 					continue
 				}

@@ -160,7 +160,7 @@ type DKIM struct {
 	Identity string
 	// Start is the beginning of the signature data, which distinguishes signatures (RFC 6008).
 	Start string
-	// Reason is why the result is not Pass.
+	// Reason explains a result other than Pass.
 	Reason string
 	// Testing is set if the key has the flag t=y.
 	Testing bool
@@ -185,7 +185,7 @@ type Verdict struct {
 	Action Action
 	// Reply is the reply if Action is Refuse or TempFail.
 	Reply *smtp.Reply
-	// Reason is why Action is not Accept, for the log.
+	// Reason explains an Action other than Accept, for the log.
 	Reason string
 	// Header is the Authentication-Results field to put before the message, with its line end.
 	Header []byte

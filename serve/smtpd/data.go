@@ -59,7 +59,7 @@ func (s *session) data() {
 // minRead is the minimum number of bytes available for a read from the socket.
 const minRead = 4 << 10
 
-// readData reads to the end of the data even after an error. bad is why the message was rejected; err means that the
+// readData reads to the end of the data even after an error. bad is the rejection of the message; err means that the
 // client disconnected.
 func (s *session) readData(dec *smtp.DotDecoder) (bad *smtp.Reply, err error) {
 	cfg := &s.srv.cfg

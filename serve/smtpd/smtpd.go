@@ -150,9 +150,9 @@ type Backend interface {
 	MaySendAs(ctx context.Context, s *Session, from smtp.Path) error
 	// Recipient accepts or rejects r (550 5.1.1, 550 5.7.1, 452 4.2.2 …). It may set r.Data.
 	Recipient(ctx context.Context, e *Envelope, r *Recipient) error
-	// Deliver takes responsibility for the message, and returns when the message is durable. The message is decoded,
-	// has CRLF lines, and is valid until Deliver returns. It has no Return-Path and Received fields of this hop yet. id
-	// identifies the message in the reply.
+	// Deliver accepts the message, and returns when it is durable. The message is decoded, has CRLF lines, and is valid
+	// until Deliver returns. It has no Return-Path and Received fields of this hop yet. id identifies the message in
+	// the reply.
 	//
 	// An err applies to all recipients. results has one element for each of e.Recipients, initially nil. With LMTP each
 	// element is the result for that recipient. Otherwise the message is accepted if one element is nil, and Deliver
