@@ -55,7 +55,8 @@ type System struct {
 	Cluster *Cluster
 	// Self describes this server for the other servers of a domain.
 	Self Self
-	// Node is this server's part in its cluster; nil outside a cluster, or if the server is not running.
+	// Node is this server's part in its cluster; nil outside a cluster, or if the server is not running. The home of a
+	// database is the member with its primary replica; mates are the other members.
 	Node *cluster.Node
 	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
@@ -265,7 +266,7 @@ func (s *System) Run(ctx context.Context, who note.Who, name string, args json.R
 	return json.Marshal(result)
 }
 
-// MayRun returns an error unless who may run a verb, from the socket or the browser.
+// MayRun returns an error unless the caller who may run the verb, from the socket or the browser.
 func MayRun(who note.Who, v *Verb) error {
 	switch {
 	case directory.RequireAdmin(who) != nil:

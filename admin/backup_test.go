@@ -72,8 +72,8 @@ func (s spoiled) Rename(from, to string) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestBackupDamaged: a backup that is damaged while it is written causes an error, is counted and marked, and does not
-// replace the previous one. Without the check nobody would notice.
+// TestBackupDamaged checks that a backup that is damaged while it is written causes an error, is counted and marked,
+// and does not replace the previous one. Without the check nobody would notice.
 func TestBackupDamaged(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -110,7 +110,8 @@ func TestBackupDamaged(t *testing.T) {
 	}
 }
 
-// TestBackupStatistics: the statistics exist before the first backup and after a restart, for a backup in any folder.
+// TestBackupStatistics checks that the statistics exist before the first backup and after a restart, for a backup in
+// any folder.
 func TestBackupStatistics(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -41,7 +41,8 @@ func (k *keeper) Renew(_ context.Context, name string, newKey bool) error {
 
 func (k *keeper) Leaf(string) *x509.Certificate { return nil }
 
-// TestHealth: health returns the problem in a state that determines the exit code. Without a server it reports that.
+// TestHealth checks that health returns the problem in a state that determines the exit code. Without a server it
+// reports that.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -85,7 +85,7 @@ func TestClusterInit(t *testing.T) {
 	}
 }
 
-// TestClusterInitAgain: an init that was interrupted anywhere can be run again from the beginning.
+// TestClusterInitAgain checks that an init that was interrupted anywhere can be run again from the beginning.
 func TestClusterInitAgain(t *testing.T) {
 	t.Parallel()
 	s := inCluster(newSystem(t))

@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// TestCollectFolders: Collect deletes the rest of a folder whose deletion a crash interrupted.
+// TestCollectFolders checks that Collect deletes the rest of a folder whose deletion a crash interrupted.
 func TestCollectFolders(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -14,7 +14,7 @@ import (
 	"doublet/store/layout"
 )
 
-// TestDumpSecrets: a dump of the directory does not contain keys, passwords or password hashes.
+// TestDumpSecrets checks that a dump of the directory does not contain keys, passwords or password hashes.
 func TestDumpSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -13,7 +13,7 @@ import (
 	"doublet/note"
 )
 
-// TestShowLog: the log is shown. It contains who did what, without secrets, and also rejected attempts.
+// TestShowLog checks that the log is shown, with the audit lines of runs and of rejected attempts, without secrets.
 func TestShowLog(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -66,7 +66,7 @@ func TestShowLog(t *testing.T) {
 	}
 }
 
-// TestMachineVerbs: a verb that names a file of the server's machine cannot be run by remote administrators.
+// TestMachineVerbs checks that a verb that names a file of the server's machine cannot be run by remote administrators.
 func TestMachineVerbs(t *testing.T) {
 	t.Parallel()
 	ada := note.Who{Person: note.UNID{1}, Roles: []string{"Admin"}}

@@ -92,7 +92,7 @@ func enterMember(t *testing.T, s *System, d *domainDoor, name, cluster string) {
 	}
 }
 
-// TestUserMoveAsksAll: at the end of a move every server of the old place is asked, because each may have received mail
+// TestUserMoveAsksAll checks that a move asks every server of the old place at its end. Each may have received mail
 // that the others do not have. If one does not answer, the move reports it, and a later run copies its mail.
 func TestUserMoveAsksAll(t *testing.T) {
 	t.Parallel()

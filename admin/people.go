@@ -224,7 +224,8 @@ func (c *Call) person(ctx context.Context, name string) (directory.Person, error
 	return p, nil
 }
 
-// scram reports whether to store SCRAM-SHA-256 credentials for a password: the verb's argument, or else the setting.
+// scram reports whether to store SCRAM-SHA-256 credentials for a password. The verb's argument takes precedence over
+// the setting.
 func (c *Call) scram(told *bool) bool {
 	if told != nil {
 		return *told
@@ -326,8 +327,8 @@ func (a *Listing) finds(names ...any) bool {
 	})
 }
 
-// pages calls fn for one page after another until there are no more or enough entries were returned. n is the number of
-// a page's entries that match. With Search, a page may have fewer matches than entries.
+// pages calls fn for one page after another, until there are no more pages or enough entries were returned. n is the
+// number of a page's entries that match. With Search, a page may have fewer matches than entries.
 func pages(a *Listing, fn func(limit int, after string) (n int, next string, err error)) error {
 	left := a.Limit
 	if left <= 0 {

@@ -365,8 +365,8 @@ func zipped(t *testing.T, s *System, path string, maildirs bool) {
 	}
 }
 
-// TestExportBreaksOff: after a disk failure, neither the file nor its temporary part exists. A file that is not an
-// export is rejected.
+// TestExportBreaksOff checks that after a disk failure, neither the file nor its temporary part exists. A file that is
+// not an export is rejected.
 func TestExportBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -473,7 +473,7 @@ func copyTree(t *testing.T, from, to *System, path string) {
 	}
 }
 
-// TestImportKeepsNUL: only imports accept mail with NUL characters.
+// TestImportKeepsNUL checks that only imports accept mail with NUL characters.
 func TestImportKeepsNUL(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -148,7 +148,7 @@ func TestCollectTells(t *testing.T) {
 	}
 }
 
-// TestLateMailFile: a mail file that is created when it is first needed has the person's quota.
+// TestLateMailFile checks that a mail file that is created when it is first needed has the person's quota.
 func TestLateMailFile(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

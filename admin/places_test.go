@@ -10,8 +10,8 @@ import (
 	"doublet/note"
 )
 
-// TestServerRemove: the key of a removed server is not trusted until the removal is undone. The first server and this
-// server cannot be removed.
+// TestServerRemove checks that the key of a removed server is not trusted until the removal is undone. The first server
+// and this server cannot be removed.
 func TestServerRemove(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -38,8 +38,9 @@ func (n *names) Addresses(_ context.Context, name string) ([]netip.Addr, bool, e
 	return []netip.Addr{netip.MustParseAddr(a)}, false, nil
 }
 
-// TestReach: an administrator in a browser can make the server replicate only with public hosts and hosts of allowed
-// networks, now and later, even if the name's address changes. On the server's machine, any host is allowed.
+// TestReach checks that an administrator in a browser can make the server replicate only with public hosts and hosts of
+// allowed networks. This holds even if the address of a name changes later. On the server's machine, any host is
+// allowed.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -72,8 +72,8 @@ func twoSystems(t *testing.T) (hub, laptop *System, url, fingerprint string) {
 	return hub, laptop, url, fingerprint
 }
 
-// TestReplicaCopy: a person's mail file is copied, the person signs in to the copy, and changes replicate in both
-// directions.
+// TestReplicaCopy checks that a person's mail file is copied, the person signs in to the copy, and changes replicate in
+// both directions.
 func TestReplicaCopy(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
@@ -118,7 +118,7 @@ func TestReplicaCopy(t *testing.T) {
 	}
 }
 
-// TestConnections: the task runs due connections, stops removed ones, and reports the results.
+// TestConnections checks that the task runs due connections, stops removed ones, and reports the results.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
@@ -188,7 +188,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestWithin: a part of the day may include midnight.
+// TestWithin checks that a part of the day may include midnight.
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	at := func(h, m int) time.Time { return time.Date(2026, 1, 5, h, m, 0, 0, time.UTC) }
@@ -206,7 +206,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestConnectionSecret: no verb returns a connection's password.
+// TestConnectionSecret checks that no verb returns a connection's password.
 func TestConnectionSecret(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

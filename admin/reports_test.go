@@ -22,8 +22,8 @@ func withReports(t *testing.T, s *System) {
 	}
 }
 
-// TestReportTLS: the sessions in all reports of a sender are added up, failures by kind and host. Failures without
-// details appear as a rest.
+// TestReportTLS checks that the sessions in all reports of a sender are added up, failures by kind and host. Failures
+// without details appear as a rest.
 func TestReportTLS(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -73,7 +73,8 @@ func TestReportTLS(t *testing.T) {
 	}
 }
 
-// TestReportDMARC: messages of a source with the same results are added up over a sender's reports, the largest first.
+// TestReportDMARC checks that messages of a source with the same results are added up over a sender's reports, the
+// largest first.
 func TestReportDMARC(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -163,8 +163,8 @@ func furnish(t *testing.T, s *System, p *directory.Person, other note.UNID) {
 	ok(err)
 }
 
-// TestRestoreDatabase: one mail file is restored from a backup, beside the current one or in its place, while the
-// server runs. Other people's mail files do not change.
+// TestRestoreDatabase checks that one mail file is restored from a backup, beside the current one or in its place,
+// while the server runs. Other people's mail files do not change.
 func TestRestoreDatabase(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
@@ -280,7 +280,7 @@ func TestRestoreDatabase(t *testing.T) {
 	}
 }
 
-// TestRestoreBreaksOff: a restore that fails in the middle leaves nothing behind.
+// TestRestoreBreaksOff checks that a restore that fails in the middle leaves nothing behind.
 func TestRestoreBreaksOff(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

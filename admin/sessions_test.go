@@ -11,7 +11,7 @@ import (
 	"doublet/note"
 )
 
-// TestSessions: sessions of browsers are listed and ended; a second factor is removed.
+// TestSessions checks that sessions of browsers are listed and ended; a second factor is removed.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSystem(t), context.Background()

@@ -135,10 +135,10 @@ var script = []struct{ verb, args, want string }{
 	{"session end", `{"person":"bo"}`, `0 sessions are ended`},
 	{"cluster init", `{"name":"Acme"}`, "!usage "}, // see TestClusterInit
 	{"cluster token", `{}`, "!not found "},
-	{"show cluster", `{}`, "!"}, // on a running member: test/e2e TestCluster
+	{"show cluster", `{}`, "!"}, // needs a running member: test/e2e TestCluster
 	{"show cluster databases", `{}`, "!"},
-	{"user move", `{"name":"ada"}`, "!"}, // of one of several servers: test/e2e TestDomain
-	{"show domain", `{}`, `[]`},          // of one of several servers: test/e2e TestDomain
+	{"user move", `{"name":"ada"}`, "!"}, // needs several servers: test/e2e TestDomain
+	{"show domain", `{}`, `[]`},          // needs several servers: test/e2e TestDomain
 	{"server remove", `{"name":"two"}`, "!not found "},
 	{"server undo", `{"name":"two"}`, "!not found "},
 	{"cluster move", `{"database":"bo","server":"x"}`, "!"},

@@ -8,8 +8,8 @@ import (
 	"doublet/note"
 )
 
-// TestAdopt: the other server chooses the UNID. It can only change the password of a person who was adopted with the
-// same mail file and has no role.
+// TestAdopt checks that the other server chooses the UNID. It can only change the password of a person who was adopted
+// with the same mail file and has no role.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	w := open(t)

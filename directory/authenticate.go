@@ -109,7 +109,7 @@ func (in *SignIns) SignInToken(ctx context.Context, token, door string) (Proof, 
 	return in.admit(ctx, Proof{Person: p, App: app}, p.Name(), door)
 }
 
-// tokenOwner finds the person with the app password whose hex hash is given.
+// tokenOwner finds the person with the app password that has the given hash, in hex.
 func (in *SignIns) tokenOwner(ctx context.Context, hash string) (Person, error) {
 	version := in.version.Load()
 	key := cacheKey{kind: 't', text: hash}

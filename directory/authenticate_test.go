@@ -180,8 +180,8 @@ func TestScram(t *testing.T) {
 	w.want(w.scramSignIn("alice", "wonder"), scram.ErrProof)
 }
 
-// TestScramAppPasswords: app passwords can always use SCRAM, with or without the account's password, in any order of
-// creation.
+// TestScramAppPasswords checks that app passwords can always use SCRAM, with or without the account's password, in any
+// order of creation.
 func TestScramAppPasswords(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -211,8 +211,8 @@ func TestScramAppPasswords(t *testing.T) {
 	w.want(w.scramSignIn("alice", "other"), scram.ErrProof)
 }
 
-// TestScramOldSalt: a person with credentials from a release that used a separate salt for each password keeps that
-// salt, so that app passwords share it.
+// TestScramOldSalt checks that a person with credentials from a release that used a separate salt for each password
+// keeps that salt, so that app passwords share it.
 func TestScramOldSalt(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -234,7 +234,7 @@ func TestScramOldSalt(t *testing.T) {
 	w.ok(w.scramSignIn("alice", "next"))
 }
 
-// TestRenew: a hash with weak parameters is replaced once, at a sign-in.
+// TestRenew checks that a hash with weak parameters is replaced once, at a sign-in.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	w := open(t)

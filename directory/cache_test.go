@@ -108,7 +108,8 @@ func TestReopen(t *testing.T) {
 	w.ok(err)
 }
 
-// TestSameNameTwice: disconnected replicas may both have assigned a name. Every server chooses the same document.
+// TestSameNameTwice checks that disconnected replicas may both have assigned a name. Every server chooses the same
+// document.
 func TestSameNameTwice(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -143,7 +144,7 @@ func TestSameNameTwice(t *testing.T) {
 	w.resolves("twin2@example.com", high)
 }
 
-// TestCrash: acknowledged data, also the secret, survives a power cut.
+// TestCrash checks that acknowledged data, also the secret, survives a power cut.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -161,7 +162,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestHalfMade: an interrupted first start is completed by the next start.
+// TestHalfMade checks that an interrupted first start is completed by the next start.
 func TestHalfMade(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, fix: env.Test(t)}
@@ -175,7 +176,7 @@ func TestHalfMade(t *testing.T) {
 	w.resolves("alice@example.com", w.add("Alice", "alice").ID)
 }
 
-// TestNobodyReadsIt: the database's access list grants nothing to people.
+// TestNobodyReadsIt checks that the database's access list grants nothing to people.
 func TestNobodyReadsIt(t *testing.T) {
 	t.Parallel()
 	w := open(t)

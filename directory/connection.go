@@ -13,8 +13,8 @@ import (
 	"doublet/store"
 )
 
-// formConnection is the form of connection documents: which server replicates with which other server, what and when.
-// Only the server itself may read these notes, because they hold the password for the other server.
+// formConnection is the form of connection documents. A connection selects the server to replicate with, the databases
+// and the schedule. Only the server itself may read these notes, because they hold the password for the other server.
 const formConnection = "Connection"
 
 // The names of a connection's items. The user and password use the item names of a route.

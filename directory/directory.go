@@ -27,23 +27,24 @@ const ID note.DatabaseID = 0x000000000000D1B5
 
 // The kinds of errors that callers distinguish with errors.Is.
 var (
-	// ErrNoSuchRecipient: the domain is local, and no entry has the address (550 5.1.1).
+	// ErrNoSuchRecipient reports that the domain is local, and no entry has the address (550 5.1.1).
 	ErrNoSuchRecipient = errors.New("directory: no such recipient")
-	// ErrNotLocal: the domain of the address is not local.
+	// ErrNotLocal reports that the domain of the address is not local.
 	ErrNotLocal = errors.New("directory: not a local domain")
-	// ErrNotFound: no entry has the name or id.
+	// ErrNotFound reports that no entry has the name or id.
 	ErrNotFound = errors.New("directory: not found")
-	// ErrNameTaken: another entry already has the name or address.
+	// ErrNameTaken reports that another entry already has the name or address.
 	ErrNameTaken = errors.New("directory: name is taken")
-	// ErrInvalid: a value is malformed or out of range.
+	// ErrInvalid reports that a value is malformed or out of range.
 	ErrInvalid = errors.New("directory: invalid")
-	// ErrDenied: the caller lacks the role Admin.
+	// ErrDenied reports that the caller lacks the role Admin.
 	ErrDenied = errors.New("directory: access denied")
-	// ErrAuthentication: the user name or the password is wrong.
+	// ErrAuthentication reports that the user name or the password is wrong.
 	ErrAuthentication = errors.New("directory: authentication failed")
-	// ErrDisabled: the account is disabled.
+	// ErrDisabled reports that the account is disabled.
 	ErrDisabled = errors.New("directory: the account is disabled")
-	// ErrTooMany: a group expands to more recipients than allowed, or a list has reached its maximum length.
+	// ErrTooMany reports that a group expands to more recipients than allowed, or a list has reached its maximum
+	// length.
 	ErrTooMany = errors.New("directory: too many members")
 )
 

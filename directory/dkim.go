@@ -46,8 +46,7 @@ const (
 	KeyNext KeyState = "next"
 	// KeyActive is for a key that signs.
 	KeyActive KeyState = "active"
-	// KeyRetired is for a key that no longer signs. It stays published until the mail that it signed has been
-	// delivered.
+	// KeyRetired is for a key that no longer signs. It stays published while mail that it signed is in transit.
 	KeyRetired KeyState = "retired"
 )
 

@@ -57,7 +57,7 @@ func TestDKIMKeys(t *testing.T) {
 	}
 }
 
-// TestDKIMKeysAreSecret: no person gets a private key, and only administrators see keys at all.
+// TestDKIMKeysAreSecret checks that no person gets a private key, and only administrators see keys at all.
 func TestDKIMKeysAreSecret(t *testing.T) {
 	t.Parallel()
 	w := open(t)

@@ -21,7 +21,7 @@ const (
 
 const itemVacation = "Vacation"
 
-// Vacation is a notice that is sent to people who write to an absent person.
+// Vacation is a notice that is sent to senders while a person is away.
 type Vacation struct {
 	On bool
 	// Subject may be empty: the notice then derives its subject from the message. Text is the body of the notice.

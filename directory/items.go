@@ -360,11 +360,11 @@ type GroupFields struct {
 	Name, Description string
 	// InternetAddress is the address at which the group receives mail, empty if it receives none.
 	InternetAddress string
-	Kind            GroupKind // GroupMulti where empty
+	Kind            GroupKind // GroupMulti if empty
 	// Members lists UNIDs (32 hex digits) of people, groups and mail-in databases, and addresses in other domains.
 	// Setters also accept names and addresses of this directory, and turn them into UNIDs.
 	Members []string
-	// SendAs and OnBehalf list who may write under the group's address. See PersonFields.
+	// SendAs and OnBehalf list the people and groups that may write under the group's address. See PersonFields.
 	SendAs, OnBehalf []string
 	// List makes the group a mailing list.
 	List ListFields

@@ -13,7 +13,7 @@ import (
 // maxPage is the maximum number of entries in one page of a listing.
 const maxPage = 1000
 
-// ListedName returns a name in the form by which lists are sorted. Pass it as after to list the entries behind that
+// ListedName returns a name in the form by which lists are sorted. Pass it as after to list the entries that follow the
 // name.
 func ListedName(name string) string {
 	if n, err := NormalName(name); err == nil {
@@ -22,8 +22,8 @@ func ListedName(name string) string {
 	return lower(name)
 }
 
-// list calls fn, in order, for the documents of a form whose canonical name begins with prefix and sorts behind after.
-// It returns the name from which to continue, or "" at the end.
+// list calls fn, in order, for the documents of a form whose canonical name begins with prefix and sorts after the name
+// in after. It returns the name from which to continue, or "" at the end.
 func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
@@ -31,7 +31,7 @@ func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, 
 	begin := append([]byte{letter}, lower(strings.TrimLeft(prefix, " "))...)
 	from := begin
 	if a := append([]byte{letter}, after...); after != "" && bytes.Compare(a, from) >= 0 {
-		// Rows are key, 0x00, id: 0x01 sorts behind all rows with the key after.
+		// Rows are key, 0x00, id: 0x01 sorts after all rows of the key after.
 		from = append(a, 1)
 	}
 	err = b.read(ctx, func(r *store.Reader) error {

@@ -138,7 +138,8 @@ type mailFiles struct {
 
 func (m *mailFiles) Elsewhere(note.DatabaseID) bool { return m.elsewhere }
 
-// TestMailFileElsewhere: a sign-in at a member without a replica of the mail file does not create a mail file there.
+// TestMailFileElsewhere checks that a sign-in at a member without a replica of the mail file does not create a mail
+// file there.
 func TestMailFileElsewhere(t *testing.T) {
 	t.Parallel()
 	files := &mailFiles{}

@@ -69,10 +69,10 @@ type Names struct {
 	cache   *nameCache
 }
 
-// Resolve finds the recipient of an address: local@domain, or postmaster alone (RFC 5321 section 4.5.1). It tries, in
-// this order: the whole address; the address without +detail; each time also a person or mail-in database whose name is
-// the local part; the parts of a mailing list; the roles postmaster and abuse. Errors: ErrNotLocal, ErrNoSuchRecipient,
-// ErrInvalid.
+// Resolve finds the recipient of an address: local@domain, or postmaster alone (RFC 5321 section 4.5.1). It tries the
+// whole address, then the address without +detail. Each of these is also tried as the name of a person or mail-in
+// database, by its local part. Last come the parts of a mailing list, and the roles postmaster and abuse. Errors:
+// ErrNotLocal, ErrNoSuchRecipient, ErrInvalid.
 func (ns *Names) Resolve(ctx context.Context, address string) (Target, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'a', text: address}, version); ok {

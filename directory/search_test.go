@@ -21,7 +21,7 @@ func (w *world) names(s Search) string {
 	return strings.Join(out, ", ")
 }
 
-// TestFind: any word of a name and any address find people and groups, in order; nothing else does.
+// TestFind checks that any word of a name and any address find people and groups, in order; nothing else does.
 func TestFind(t *testing.T) {
 	w := open(t)
 	ada := w.add("Ada Lovelace", "ada", func(s *PersonSpec) {
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindBounds: a search returns at most 20 entries. A private directory returns none.
+// TestFindBounds checks that a search returns at most 20 entries. A private directory returns none.
 func TestFindBounds(t *testing.T) {
 	w := open(t)
 	var ids []note.UNID

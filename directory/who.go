@@ -13,8 +13,8 @@ import (
 // maxClosure limits the number of groups that a person is in, directly or through other groups.
 const maxClosure = 10_000
 
-// WhoOf returns the identity that the store checks access with: a person's direct and indirect groups, their roles, and
-// the directory's version. Errors: ErrNotFound for a person who was removed, ErrDisabled.
+// WhoOf returns the identity with which the store checks access: a person's direct and indirect groups, their roles,
+// and the directory's version. Errors: ErrNotFound for a person who was removed, ErrDisabled.
 func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	version := ns.version.Load()
 	if a, ok := ns.cache.get(cacheKey{kind: 'w', id: id}, version); ok {
@@ -89,10 +89,10 @@ const (
 	SendFully
 )
 
-// MaySendAs reports whether a person may use an address as its owner. These are the person's internet address and
-// aliases, and the short name or a full name under a local domain, each with or without +detail. The first
-// administrator also has postmaster and abuse if no entry has these addresses. Other addresses need a SendAs field, of
-// the person or group, with the caller or one of the caller's groups.
+// MaySendAs reports whether a person may use an address as its owner. A person owns their internet address, their
+// aliases, and their short name and full names under a local domain, each with or without +detail. The first
+// administrator also owns postmaster and abuse, if no entry has these addresses. The address of another person or a
+// group needs an entry in SendAs for the caller or one of the caller's groups.
 func (ns *Names) MaySendAs(ctx context.Context, who note.Who, address string) (bool, error) {
 	right, err := ns.SendRight(ctx, who, address)
 	return right == SendFully, err

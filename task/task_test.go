@@ -62,7 +62,7 @@ func TestScheduled(t *testing.T) {
 	<-ran // the run that the last Advance started
 }
 
-// TestFailures: a task that panics, fails or returns early is restarted after increasing pauses.
+// TestFailures checks that a task that panics, fails or returns early is restarted after increasing pauses.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f, s := supervisor(t)

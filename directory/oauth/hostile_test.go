@@ -65,8 +65,8 @@ func hs256(secret []byte) func(string) []byte {
 	}
 }
 
-// TestForged: a token is rejected unless its signature is by a key that the issuer publishes, in an algorithm that the
-// issuer uses. The verifier asks no host that a token names.
+// TestForged checks that a token is rejected unless its signature is by a key that the issuer publishes, in an
+// algorithm that the issuer uses. The verifier asks no host that a token names.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	fix := env.TestRealTime(t)
@@ -177,7 +177,7 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestRotation: a new key of the issuer is accepted after a while, and a withdrawn key is rejected.
+// TestRotation checks that a new key of the issuer is accepted after a while, and a withdrawn key is rejected.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	fix, i := env.Test(t), newIssuer(t)

@@ -31,8 +31,8 @@ type Options struct {
 	Issuer string
 	// Audience is this server's name at the issuer. A token must include it in its audiences.
 	Audience string
-	// Claim is the claim with the person's name or address (default "email"). With the default, a token whose
-	// email_verified is not true is rejected.
+	// Claim is the claim with the person's name or address (default "email"). With the default, a token is rejected if
+	// it has the claim email_verified and that is not true.
 	Claim string
 	Stats *stat.Tree
 	// Transport is for tests with issuers that have their own certificates. Nil is a transport over env.Dial.

@@ -135,8 +135,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestIssuerDown: an issuer that does not answer causes another error than a rejected token, and is not asked at every
-// attempt.
+// TestIssuerDown checks that an issuer that does not answer causes an error other than ErrToken, and is not asked at
+// every attempt.
 func TestIssuerDown(t *testing.T) {
 	t.Parallel()
 	fix, i := env.TestRealTime(t), newIssuer(t)

@@ -198,7 +198,7 @@ func TestCache(t *testing.T) {
 	verify(a, "a", true, 1)
 }
 
-// TestSameClientAtOnce: several concurrent sign-ins of one client compute one hash.
+// TestSameClientAtOnce checks that several concurrent sign-ins of one client compute one hash.
 func TestSameClientAtOnce(t *testing.T) {
 	t.Parallel()
 	p, _ := pool(1, 10)

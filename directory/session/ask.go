@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// Mates asks the other members of a cluster about sessions.
+// Mates asks the other members of a cluster, the mates, about sessions.
 type Mates interface {
 	// Ask asks all live members for a session at once, with a short timeout. It returns the first answer from a member
 	// that knows the session or knows that it ended. The zero Told means that no member knows the session.

@@ -136,7 +136,7 @@ func (x *Service) End(ctx context.Context, person, id note.UNID) error {
 
 // EndAll ends all sessions of a person, except the session but, which may be zero. The zero UNID as person means
 // everybody. EndAll returns the number of ended sessions that were stored here. It also ends sessions that are not
-// replicated yet and that began in an earlier second than this call, by the clock of the server where they began.
+// replicated yet, if their server's clock shows an earlier second as their beginning.
 func (x *Service) EndAll(ctx context.Context, person, but note.UNID) (int, error) {
 	var gone []note.UNID
 	id := x.s.UNID()

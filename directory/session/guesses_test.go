@@ -17,8 +17,8 @@ func (w *world) guess(g Guess) (note.UNID, time.Time) {
 	return out.ID, out.After
 }
 
-// TestGuesses: each wrong code increases the delay, over days and after a restart. A right code has no cost. A known
-// browser and a new password have their own counts.
+// TestGuesses checks that each wrong code increases the delay, over days and after a restart. A right code has no cost.
+// A known browser and a new password have their own counts.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -93,7 +93,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// TestWrongCodes: the summary for a person contains wrong codes and no right ones. Codes are forgotten after
+// TestWrongCodes checks that the summary for a person contains wrong codes and no right ones. Codes are forgotten after
 // guessesKept.
 func TestWrongCodes(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestWrongCodes(t *testing.T) {
 	told(0)
 }
 
-// TestGuessesOfMates: the home counts. If it does not answer, this server counts.
+// TestGuessesOfMates checks that the home counts. If it does not answer, this server counts.
 func TestGuessesOfMates(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

@@ -32,7 +32,7 @@ func (m *mates) UseCode(context.Context, note.UNID, int64) (fresh, asked bool) {
 
 func (m *mates) Guess(context.Context, CountedGuess) (Guessing, bool) { return m.guessing, m.home }
 
-// TestMates: a session that is not stored here is asked for, with a rate limit, and can be ended here.
+// TestMates checks that a session that is not stored here is asked for, with a rate limit, and can be ended here.
 func TestMates(t *testing.T) {
 	t.Parallel()
 	here, there := open(t, Options{}), open(t, Options{})
@@ -110,7 +110,8 @@ func TestMates(t *testing.T) {
 	find("a later guess", "203.0.113.1", ErrNone, 1)
 }
 
-// TestClocks: a session that began after all sessions were ended stays valid, whatever the clock of its server says.
+// TestClocks checks that a session that began after all sessions were ended stays valid, whatever the clock of its
+// server says.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -144,7 +145,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestShared: the sessions of a server outside a cluster are moved to the cluster's database, also after a power cut.
+// TestShared checks that the sessions of a server outside a cluster are moved to the cluster's database, also after a
+// power cut.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -184,7 +186,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestCodesElsewhere: the home of the database decides about codes. Without a home, this server does.
+// TestCodesElsewhere checks that the home of the database decides about codes. Without a home, this server does.
 func TestCodesElsewhere(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

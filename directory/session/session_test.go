@@ -116,7 +116,7 @@ func TestSession(t *testing.T) {
 	w.ok(err)
 }
 
-// TestRestart: sessions survive a restart and a power cut. A session that was ended stays ended.
+// TestRestart checks that sessions survive a restart and a power cut. A session that was ended stays ended.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -181,7 +181,7 @@ func TestExpiry(t *testing.T) {
 	w.want(err, ErrNone)
 }
 
-// TestLife: a session expires after its maximum life, even if it was just used.
+// TestLife checks that a session expires after its maximum life, even if it was just used.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Idle: 16 * time.Hour, Life: 90 * time.Minute})
@@ -199,7 +199,7 @@ func TestLife(t *testing.T) {
 	w.want(err, ErrNone)
 }
 
-// TestUseIsWrittenRarely: a session in use does not write at every request.
+// TestUseIsWrittenRarely checks that a session in use does not write at every request.
 func TestUseIsWrittenRarely(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Idle: 16 * time.Hour})
@@ -274,7 +274,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCodes: of many concurrent uses of one step, only one is fresh. After a restart none is.
+// TestCodes checks that of many concurrent uses of one step, only one is fresh. After a restart none is.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

@@ -171,7 +171,7 @@ func TestSNI(t *testing.T) {
 	}
 }
 
-// TestCiphers: all cipher suites have forward secrecy and authenticated encryption.
+// TestCiphers checks that all cipher suites have forward secrecy and authenticated encryption.
 func TestCiphers(t *testing.T) {
 	t.Parallel()
 	p := open(t, newDir(t), Options{Name: "mx.example.org", Dir: "data"})
@@ -191,7 +191,7 @@ func TestCiphers(t *testing.T) {
 	}
 }
 
-// TestFilesChange: a renewal by another program is detected; a broken file is not used.
+// TestFilesChange checks that a renewal by another program is detected; a broken file is not used.
 func TestFilesChange(t *testing.T) {
 	t.Parallel()
 	f := newDir(t)
@@ -230,7 +230,8 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
-// TestExpires: a certificate is warned about once a day, for days before it expires, and the doors stay open.
+// TestExpires checks that a certificate is warned about once a day, for days before it expires, and the doors stay
+// open.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	f := newDir(t)

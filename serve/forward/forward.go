@@ -2,8 +2,8 @@
 // person's mail file, the server with its primary replica. The door that accepted the client authenticates it. From
 // then on it copies bytes between the client and the same door of the home, over a stream of the bus.
 //
-// The home trusts a mate about the person's identity: certificates authenticate mates, and both read the same
-// directory. The home itself reads the person's rights from the directory.
+// A mate is another member of the cluster. The home trusts a mate about the person's identity: certificates
+// authenticate mates, and both read the same directory. The home itself reads the person's rights from the directory.
 package forward
 
 import (

@@ -262,8 +262,8 @@ func expect(t *testing.T, in *bufio.Reader, want string) {
 	}
 }
 
-// TestForward: the client's input reaches the same door of the home, as the authenticated person and with the client's
-// own address. No early input is lost. The database is in use meanwhile.
+// TestForward checks that the client's input reaches the same door of the home, as the authenticated person and with
+// the client's own address. No early input is lost. The database is in use meanwhile.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
@@ -292,7 +292,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestHere: a session whose mail file is here is served here, and keeps the database in use.
+// TestHere checks that a session whose mail file is here is served here, and keeps the database in use.
 func TestHere(t *testing.T) {
 	t.Parallel()
 	_, home := servers(t)
@@ -308,8 +308,8 @@ func TestHere(t *testing.T) {
 	}
 }
 
-// TestRefused: the sign-in fails if the home does not know the person, does not have the mail file or does not have the
-// door, or if there is no home.
+// TestRefused checks that the sign-in fails if there is no home, or if the home lacks the person, the mail file or the
+// door.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(front, home *server) signin.Account{
@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHomeMoves: a sign-in during a move or an election waits for the home.
+// TestHomeMoves checks that a sign-in during a move or an election waits for the home.
 func TestHomeMoves(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(front, home *server) func(){
@@ -369,7 +369,7 @@ func TestHomeMoves(t *testing.T) {
 	}
 }
 
-// TestHomeLost: the client is told and disconnected when the home dies, and when this server stops.
+// TestHomeLost checks that the client is told and disconnected when the home dies, and when this server stops.
 func TestHomeLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"home", "front"} {

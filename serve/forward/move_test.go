@@ -14,8 +14,8 @@ import (
 	"doublet/cluster"
 )
 
-// TestRequestsMove: requests that arrive while their mail file is handed over wait, and are served at its new home. A
-// hand-over waits for running requests, but not for a slow client.
+// TestRequestsMove checks that requests that arrive while their mail file is handed over wait, and are served at its
+// new home. A hand-over waits for running requests, but not for a slow client.
 func TestRequestsMove(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
@@ -112,7 +112,8 @@ func TestRequestsMove(t *testing.T) {
 	}
 }
 
-// TestFrames: framed data is read back unchanged, and no stream can make a member allocate more than maxState.
+// TestFrames checks that framed data is read back unchanged, and no stream can make a member allocate more than
+// maxState.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	m := &Moved{State: []byte("state"), Input: []byte("a NOOP\r\n")}

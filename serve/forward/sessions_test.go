@@ -11,7 +11,7 @@ import (
 	"doublet/store"
 )
 
-// TestSessions: questions about sessions and used codes are sent over the bus.
+// TestSessions checks that questions about sessions and used codes are sent over the bus.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -15,11 +15,11 @@ import (
 
 // Reasons for Await to return without input.
 var (
-	// ErrClosing: the server is shutting down. Serve should say goodbye and return.
+	// ErrClosing reports that the server is shutting down. Serve should say goodbye and return.
 	ErrClosing = errors.New("listen: server is closing")
-	// ErrWoken: Wake was called. No input is lost. The session should call Await again.
+	// ErrWoken reports that Wake was called. No input is lost. The session should call Await again.
 	ErrWoken = errors.New("listen: woken")
-	// ErrTimeout: the peer sent nothing within the timeout.
+	// ErrTimeout reports that the peer sent nothing within the timeout.
 	ErrTimeout = errors.New("listen: timed out")
 )
 

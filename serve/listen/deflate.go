@@ -21,7 +21,7 @@ var (
 // deflated is a connection with DEFLATE in both directions. Its output never refers back, so the output side keeps no
 // state. While it waits between blocks, the input side keeps only the window that the peer may refer to: the peer's
 // last input, at most 32 KB. All other memory comes from pools while a command is read. A peer that leaves a block open
-// (a flush closes it) keeps the decoder's memory, about 72 KB, until it ends the block.
+// keeps the decoder's memory, about 72 KB, until it ends the block. Peers usually end it when they flush.
 type deflated struct {
 	net.Conn
 

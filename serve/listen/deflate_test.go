@@ -85,8 +85,8 @@ func compressing(t testing.TB, o Options, idle chan *Conn) func() net.Conn {
 	}
 }
 
-// TestDeflate: input from another implementation arrives unchanged, in pieces of any size and with references back
-// across many waits. The other implementation can decompress the output.
+// TestDeflate checks that input from another implementation arrives unchanged, in pieces of any size and with
+// references back across many waits. The other implementation can decompress the output.
 func TestDeflate(t *testing.T) {
 	t.Parallel()
 	dial := compressing(t, Options{}, nil)
@@ -129,8 +129,8 @@ func TestDeflate(t *testing.T) {
 	}
 }
 
-// TestDeflatePartialFlush: a single line is answered although the flushed data ends in the middle of a byte. zlib made
-// the compressed lines with Z_PARTIAL_FLUSH.
+// TestDeflatePartialFlush checks that a single line is answered although the flushed data ends in the middle of a byte.
+// zlib made the compressed lines with Z_PARTIAL_FLUSH.
 func TestDeflatePartialFlush(t *testing.T) {
 	t.Parallel()
 	c := compressing(t, Options{}, nil)()
@@ -150,7 +150,7 @@ func TestDeflatePartialFlush(t *testing.T) {
 	}
 }
 
-// TestDeflateGarbage: malformed input ends the session, not the server.
+// TestDeflateGarbage checks that malformed input ends the session, not the server.
 func TestDeflateGarbage(t *testing.T) {
 	t.Parallel()
 	dial := compressing(t, Options{}, nil)
@@ -163,7 +163,7 @@ func TestDeflateGarbage(t *testing.T) {
 	}
 }
 
-// TestDeflateWake: a waiting session can be woken, even in the middle of a block, without loss of input.
+// TestDeflateWake checks that a waiting session can be woken, even in the middle of a block, without loss of input.
 func TestDeflateWake(t *testing.T) {
 	t.Parallel()
 	idle := make(chan *Conn, 1)
@@ -215,7 +215,7 @@ func TestDeflateLimit(t *testing.T) {
 	}
 }
 
-// TestDeflateIdleCost: a waiting connection keeps the client's window, but no decoder.
+// TestDeflateIdleCost checks that a waiting connection keeps the client's window, but no decoder.
 func TestDeflateIdleCost(t *testing.T) {
 	idle := make(chan *Conn, 1)
 	dial := compressing(t, Options{}, idle)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPersons: the sessions of a person and the number of people are limited over all doors.
+// TestPersons checks that the sessions of a person and the number of people are limited over all doors.
 func TestPersons(t *testing.T) {
 	t.Parallel()
 	// A line is a name: the session signs in as that person.
@@ -74,7 +74,8 @@ func TestPersons(t *testing.T) {
 	sign("emil", "in\n")
 }
 
-// TestRunning: no more commands than allowed run at the same time. One that waits for its client occupies no slot.
+// TestRunning checks that no more commands than allowed run at the same time. One that waits for its client occupies no
+// slot.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	const most = 2
@@ -127,7 +128,7 @@ func TestRunning(t *testing.T) {
 	expect(t, slow, "x\n")
 }
 
-// TestGate: a session that leaves wakes a waiting one.
+// TestGate checks that a session that leaves wakes a waiting one.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	g := newGate(3)
@@ -149,7 +150,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestShare: one client cannot use the whole budget, but a client on this machine can.
+// TestShare checks that one client cannot use the whole budget, but a client on this machine can.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	b := NewSharedBudget(100, Shares{Client: 40, Person: 60})

@@ -12,8 +12,8 @@ import (
 	"doublet/env"
 )
 
-// TestPace: a client that sends single bytes, each just within the timeout, is disconnected after little more than
-// twice the timeout. A client that sends at MinRate is not.
+// TestPace checks that a client that sends single bytes, each just within the timeout, is disconnected after little
+// more than twice the timeout. A client that sends at MinRate is not.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func (d *dripping) Read(b []byte) (int, error) {
 	return 1, nil
 }
 
-// TestPacedBody: the same limits apply to request bodies.
+// TestPacedBody checks that the same limits apply to request bodies.
 func TestPacedBody(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)

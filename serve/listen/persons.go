@@ -4,9 +4,9 @@ import "errors"
 
 // Reasons for SignedIn to fail.
 var (
-	// ErrSessions: the person has the maximum number of sessions.
+	// ErrSessions reports that the person has the maximum number of sessions.
 	ErrSessions = errors.New("listen: too many sessions of one person")
-	// ErrUsers: the maximum number of people is signed in.
+	// ErrUsers reports that the maximum number of people is signed in.
 	ErrUsers = errors.New("listen: too many people are signed in")
 )
 

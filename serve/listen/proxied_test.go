@@ -68,7 +68,7 @@ func TestProxied(t *testing.T) {
 	}
 }
 
-// TestNotTrusted: a header from an untrusted address is ordinary, malformed input.
+// TestNotTrusted checks that a header from an untrusted address is ordinary, malformed input.
 func TestNotTrusted(t *testing.T) {
 	t.Parallel()
 	_, _, a := openDoor(t, testEnv(), Options{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, Door{Name: "who", Serve: whoAmI})
@@ -77,7 +77,7 @@ func TestNotTrusted(t *testing.T) {
 	expect(t, c, c.LocalAddr().String()+" 127.0.0.1 local\nPROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n")
 }
 
-// TestProxiedAreCounted: connections through a balancer count for the client, not for the balancer.
+// TestProxiedAreCounted checks that connections through a balancer count for the client, not for the balancer.
 func TestProxiedAreCounted(t *testing.T) {
 	t.Parallel()
 	_, st, a := openDoor(t, testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, Door{Name: "who", Busy: "busy\n", Serve: whoAmI})
@@ -110,7 +110,7 @@ func testCertificate(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
-// TestProxiedTLS: the header comes before the handshake, in one packet with its beginning.
+// TestProxiedTLS checks that the header comes before the handshake, in one packet with its beginning.
 func TestProxiedTLS(t *testing.T) {
 	t.Parallel()
 	_, _, a := openDoor(t, testEnv(), Options{Proxies: loopback}, Door{Name: "who", TLS: testCertificate(t), Implicit: true, Serve: whoAmI})
@@ -170,8 +170,8 @@ func TestListen(t *testing.T) {
 	shutdown(t, s)
 }
 
-// TestRelay: a web proxy may send a header or speak HTTP at once, and its connections do not count as one client's. At
-// a door without relays the header is still required.
+// TestRelay checks that a web proxy may send a header or speak HTTP at once, and its connections do not count as one
+// client's. At a door without relays the header is still required.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	s := New(testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, nil)

@@ -11,8 +11,8 @@ import (
 	"doublet/wire/sasl"
 )
 
-// TestCredentialEnds: an account stays signed in until its credential is revoked or expires, and no longer. Changes of
-// other credentials do not matter.
+// TestCredentialEnds checks that an account stays signed in until its credential is revoked or expires, and no longer.
+// Changes of other credentials do not matter.
 func TestCredentialEnds(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -91,8 +91,8 @@ func (m meanwhile) Next(in []byte) ([]byte, error) {
 	return m.Client.Next(in)
 }
 
-// TestScramRevoked: a password that changes during a SCRAM exchange does not sign in. A password that is added does not
-// disturb it.
+// TestScramRevoked checks that a password that changes during a SCRAM exchange does not sign in. A password that is
+// added does not disturb it.
 func TestScramRevoked(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.Test(t), Options{SCRAM: true})

@@ -15,16 +15,16 @@ import (
 	"doublet/stat"
 )
 
-// guard delays repeated guesses, and bans the addresses that they come from. It counts addresses as package listen
+// guard delays repeated guesses, and bans the addresses from which they are made. It counts addresses as package listen
 // does: single IPv4 addresses and IPv6 /64 networks. Accounts are delayed but never locked, because otherwise anybody
-// could lock anybody's account.
+// could lock another person's account.
 type guard struct {
 	env         *env.Env
 	limit       int // number of failures that cause a ban
 	window, ban time.Duration
 	loopback    bool
 	seed        maphash.Seed
-	keep        *keep.Table // of bans
+	keep        *keep.Table // stores bans
 
 	mu        sync.Mutex
 	addresses tallies[netip.Addr]
@@ -199,8 +199,8 @@ func (g *guard) enter(ctx context.Context, a *Attempt) error {
 }
 
 // failed counts a failed sign-in, then waits for the account's delay. account must be the same for the usual spellings
-// of a name. The delay of the address has passed in enter. Only failed sign-ins get the account's delay, so guesses by
-// others do not slow down a person who knows the password.
+// of a name. The delay of the address was already applied in enter. Only failed sign-ins get the account's delay, so
+// guesses by others do not slow down a person who knows the password.
 func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) {
 	g.failures.Inc()
 	k, ok := g.key(a.Remote)

@@ -30,9 +30,9 @@ func skipping(fix *env.Fixture) *env.Env {
 	return &e
 }
 
-// TestSpellingsTellNothing: failures are counted by the name as written, for existing and unknown users alike.
-// Otherwise the delay after another spelling, or after another name of the same person, would reveal that the person
-// exists.
+// TestSpellingsTellNothing checks that failures are counted by the name as written, for existing and unknown users
+// alike. Otherwise the delay after another spelling, or after another name of the same person, would reveal that the
+// person exists.
 func TestSpellingsTellNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.TestRealTime(t), Options{Loopback: true})
@@ -55,8 +55,8 @@ func TestSpellingsTellNothing(t *testing.T) {
 	}
 }
 
-// TestBanMeetsThoseWhoWait: a delayed sign-in fails if its address is banned meanwhile. Otherwise each open connection
-// would allow one more guess.
+// TestBanMeetsThoseWhoWait checks that a delayed sign-in fails if its address is banned meanwhile. Otherwise each open
+// connection would allow one more guess.
 func TestBanMeetsThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -87,7 +87,7 @@ func TestBanMeetsThoseWhoWait(t *testing.T) {
 	}
 }
 
-// TestBansOutlive: a ban survives a restart and keeps its end. A ban that was removed or has ended does not.
+// TestBansOutlive checks that a ban survives a restart and keeps its end. A ban that was removed or has ended does not.
 func TestBansOutlive(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)

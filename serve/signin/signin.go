@@ -28,15 +28,15 @@ import (
 
 // Reasons for a failed sign-in. Any other error, unless it is from package sasl, is an internal error of the server.
 var (
-	// ErrCredentials: the name or the password is wrong.
+	// ErrCredentials reports that the name or the password is wrong.
 	ErrCredentials = errors.New("signin: wrong name or password")
-	// ErrDisabled: the account is disabled. Only a client with the correct password gets this error.
+	// ErrDisabled reports that the account is disabled. Only a client with the correct password gets this error.
 	ErrDisabled = errors.New("signin: the account is disabled")
-	// ErrBusy: too many concurrent sign-ins. The client should retry later.
+	// ErrBusy reports that too many concurrent sign-ins. The client should retry later.
 	ErrBusy = errors.New("signin: too many sign-ins at once")
-	// ErrBanned: too many sign-ins from this address failed. The password was not checked.
+	// ErrBanned reports that too many sign-ins from this address failed. The password was not checked.
 	ErrBanned = errors.New("signin: too many failed sign-ins from this address")
-	// ErrMechanism: the mechanism is not available.
+	// ErrMechanism reports that the mechanism is not available.
 	ErrMechanism = errors.New("signin: mechanism is not offered")
 )
 
@@ -146,7 +146,7 @@ type Account struct {
 }
 
 // Mechanisms returns the SASL mechanisms to offer, the best first. A program that is offered SCRAM uses nothing else.
-// So SCRAM is offered only if the setting says that the accounts have SCRAM credentials: the user is not known yet.
+// The user is not known yet, so SCRAM is offered only if the setting says that the accounts have SCRAM credentials.
 func (s *Service) Mechanisms(a Attempt) []string {
 	list := make([]string, 0, 6)
 	if s.plus(&a) {
@@ -256,8 +256,8 @@ func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Perso
 }
 
 // Refresh updates an account's groups and roles, and reports whether the directory has changed. It is fast if the
-// directory has not changed. ErrDisabled: the account was disabled or removed, its credential has expired or was
-// revoked, or its mail file has moved. The account must then not do anything more.
+// directory has not changed. It returns ErrDisabled if the account was disabled or removed, its credential has expired
+// or was revoked, or its mail file has moved. The caller must then end the session.
 func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err error) {
 	if s.ended(a.Credential) {
 		return false, fmt.Errorf("%w: the token has ended", ErrDisabled)

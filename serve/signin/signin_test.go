@@ -206,8 +206,8 @@ func TestSignIn(t *testing.T) {
 	w.want(err, ErrCredentials)
 }
 
-// TestChannelBinding: SCRAM-SHA-256-PLUS over a real connection, with the bindings that each side computes. A client
-// that was tricked into believing that the mechanism is not offered detects it.
+// TestChannelBinding runs SCRAM-SHA-256-PLUS over a real connection, with the bindings that each side computes. A
+// client that was tricked into believing that the mechanism is not offered detects it.
 func TestChannelBinding(t *testing.T) {
 	t.Parallel()
 	w := open(t, env.TestRealTime(t), Options{SCRAM: true, Failures: -1})
@@ -258,8 +258,8 @@ func TestChannelBinding(t *testing.T) {
 	}
 }
 
-// TestBan: a guesser waits longer and longer, then is banned until the ban ends or is removed. Others can sign in as
-// usual.
+// TestBan checks that a guesser waits longer and longer, then is banned until the ban ends or is removed. Others can
+// sign in as usual.
 func TestBan(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
@@ -334,7 +334,7 @@ func TestBan(t *testing.T) {
 	}
 }
 
-// TestGuardIsBounded: an attacker with many addresses cannot exhaust the memory.
+// TestGuardIsBounded checks that an attacker with many addresses cannot exhaust the memory.
 func TestGuardIsBounded(t *testing.T) {
 	t.Parallel()
 	var x tallies[int]

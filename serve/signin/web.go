@@ -18,11 +18,11 @@ import (
 
 // Additional reasons for a failed sign-in at a web door.
 var (
-	// ErrCode: the password is correct, but a code of the second factor is needed.
+	// ErrCode reports that the password is correct, but a code of the second factor is needed.
 	ErrCode = errors.New("signin: a code of the second factor is needed")
-	// ErrWrongCode: the password is correct, but the code is wrong or was used before.
+	// ErrWrongCode reports that the password is correct, but the code is wrong or was used before.
 	ErrWrongCode = errors.New("signin: the code of the second factor is wrong")
-	// ErrApp: an app password was used at a sign-in for people.
+	// ErrApp reports that an app password was used at a sign-in for people.
 	ErrApp = errors.New("signin: an app password is for programs only")
 )
 
