@@ -10,8 +10,8 @@ import (
 	"doublet/store"
 )
 
-// TestAccess does each operation as someone of each level, on a note of their own and on another's,
-// and compares with the table of the design.
+// TestAccess does each operation as a person of each level, on the person's own note and on another's, and compares the
+// results with the table of the design.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	const (
@@ -19,8 +19,8 @@ func TestAccess(t *testing.T) {
 	)
 	ops := []struct {
 		name       string
-		own, other note.Level // from which level on it is allowed
-		// depositor says that a Depositor may too.
+		own, other note.Level // the lowest level that may do it
+		// depositor means that a Depositor may do it too.
 		depositor bool
 		do        func(w *store.Writer, id, folder, second note.ID) error
 	}{
@@ -67,7 +67,7 @@ func TestAccess(t *testing.T) {
 		}))
 		for i := range notes {
 			who := note.Who{Person: persons[i], Groups: []note.UNID{{9}}}
-			// Both were authors once.
+			// Both persons were authors once.
 			m.must(m.s.Update(m.ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error { return nil }))
 			grant(m, db, note.Author)
 			m.must(m.s.Update(m.ctx, who, []note.DatabaseID{db}, func(tx *store.Tx) error {
@@ -107,8 +107,8 @@ func newModel(t *testing.T) *model {
 	return m
 }
 
-// TestFolderAccess: a folder's own list replaces the database's there; a note is readable through
-// any folder that grants it, and destroyed only with t and e in all.
+// TestFolderAccess checks that a folder's own list replaces the database's there. A note is readable through any folder
+// that grants it, and can be destroyed only with t and e in all of its folders.
 func TestFolderAccess(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

@@ -11,30 +11,30 @@ import (
 	"doublet/store/layout"
 )
 
-// The cluster model test does random things at the replicas of a database, some of which lead, some follow,
-// while pages get lost, come twice or late, nodes crash, the network parts and heals, and homes are taken
-// over and handed over. Meanwhile clients that remember what they saw synchronise with whoever leads, and must
-// end with what the leader has. At rest all replicas must be equal, nothing that was acknowledged may be
-// missing, and nothing that was deleted may be back.
+// The cluster model test does random operations at the replicas of a database. Some replicas lead, some follow. Pages
+// get lost, or arrive twice or late; nodes crash; the network splits and heals; homes (primary replicas) are taken over
+// and handed over. Meanwhile caching clients synchronize with the leaders, and must end with the leader's state. At
+// rest all replicas must be equal, nothing that was acknowledged may be missing, and nothing that was deleted may be
+// back.
 
-// cachingClient is a mail client with a memory.
+// cachingClient is a mail client with a cache.
 type cachingClient struct {
 	folder   string
 	validity uint32
 	mod      note.ModSeq
 	cache    map[uint32]string
-	// A plain client beside it looks for new mail from UIDNEXT on only.
+	// These are of a simple client, which looks for new mail only from UIDNEXT on.
 	plainValidity, next uint32
-	plain               map[uint32]bool // what it holds
+	plain               map[uint32]bool // the UIDs that it holds
 }
 
-// leaving is a message, by its UNID, that was taken out of a folder.
+// leaving names the removal of a message from a folder, by the message's UNID.
 type leaving struct {
 	unid   string
 	folder note.UNID
 }
 
-// sync lets a client meet a node that leads.
+// sync lets a client synchronize with a node that leads.
 func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
 	m.t.Helper()
 	x.read(func(r *store.Reader) error {
@@ -65,7 +65,7 @@ func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
 	})
 }
 
-// contents reads a folder, and remembers what each UID has been shown for.
+// contents reads a folder, and records the note that each UID has been shown for.
 func (m *clusterModel) contents(r *store.Reader, h *layout.Folder) map[uint32]string {
 	now := map[uint32]string{}
 	m.must(r.Members(h.Note, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
@@ -83,7 +83,7 @@ func (m *clusterModel) contents(r *store.Reader, h *layout.Folder) map[uint32]st
 	return now
 }
 
-// show says what a number stands for: for nothing else, ever.
+// show checks that a UID stands for the same note as ever.
 func (m *clusterModel) show(number, what string) {
 	m.t.Helper()
 	if was := m.shown[number]; was != "" && was != what {
@@ -92,7 +92,7 @@ func (m *clusterModel) show(number, what string) {
 	m.shown[number] = what
 }
 
-// refresh is RFC 7162: what changed since the client was here, and what vanished.
+// refresh synchronizes as RFC 7162 describes: it fetches changes since the last time, and the UIDs that vanished.
 func (m *clusterModel) refresh(c *cachingClient, r *store.Reader, h *layout.Folder, now map[uint32]string) {
 	ct := r.Counters()
 	since := c.mod
@@ -128,7 +128,7 @@ func (m *clusterModel) refresh(c *cachingClient, r *store.Reader, h *layout.Fold
 	}))
 }
 
-// plainSync is a client that fetches from UIDNEXT on, asks which of those that it knows are there, and forgets the others.
+// plainSync is a client that fetches from UIDNEXT on, asks which of its known UIDs exist, and forgets the others.
 func (m *clusterModel) plainSync(c *cachingClient, h *layout.Folder, now map[uint32]string) {
 	if c.plainValidity != h.UIDValidity {
 		c.plainValidity, c.next, c.plain = h.UIDValidity, 1, map[uint32]bool{}

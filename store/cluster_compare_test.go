@@ -12,10 +12,10 @@ import (
 	"doublet/store/layout"
 )
 
-// A clusterWorld is a database with a replica in each of several stores, and a network between them that
-// loses pages, gives them twice, and brings old ones.
+// A clusterWorld is a database with a replica in each of several stores, and a network between them that loses pages,
+// delivers them twice, and delivers old ones.
 
-// show prints what a node has of a note.
+// show prints a note's state at a node.
 func (x *clusterNode) show(u note.UNID) (text string) {
 	x.read(func(r *store.Reader) error {
 		id, err := r.Find(u)
@@ -60,8 +60,8 @@ func (x *clusterNode) check() {
 	}
 }
 
-// picture is all that replicas at rest must agree on, by what it is about.
-// Expunges are compared behind the floor of who knows least of them.
+// picture returns everything on which replicas at rest must agree, by subject. Expunges are compared above the highest
+// floor of all replicas.
 func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 	out := map[string]string{}
 	x.read(func(r *store.Reader) error {
@@ -80,7 +80,7 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 			x.w.must(err)
 			row, err := r.Note(id)
 			if errors.Is(err, store.ErrNotFound) {
-				return true // a stub: how long it is held is each replica's own affair
+				return true // a deletion stub: each replica keeps it for a time of its own
 			}
 			x.w.must(err)
 			text := fmt.Sprint(row.Mod, row.Created, in.Tree.Leaves(), in.State, in.Size, sha256.Sum256(in.Message), in.Foldered, in.Class, in.Date, in.Author, in.Thread)
@@ -115,7 +115,7 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 	return out
 }
 
-// compare holds all replicas against each other.
+// compare compares all replicas with each other.
 func (w *clusterWorld) compare() {
 	w.t.Helper()
 	floor := note.ModSeq(0)

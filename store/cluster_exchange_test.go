@@ -9,8 +9,8 @@ import (
 	"doublet/store"
 )
 
-// A clusterWorld is a database with a replica in each of several stores, and a network between them that
-// loses pages, gives them twice, and brings old ones.
+// A clusterWorld is a database with a replica in each of several stores, and a network between them that loses pages,
+// delivers them twice, and delivers old ones.
 
 type stalePage struct {
 	to     int
@@ -19,7 +19,7 @@ type stalePage struct {
 	from   *clusterNode
 }
 
-// received are the messages that a page or a note brings, made ready at the target.
+// received holds the messages of a page or a note, prepared at the target.
 type received struct {
 	by   map[note.Digest]*store.Message
 	objs []*store.Object
@@ -34,7 +34,7 @@ func (r *received) release() {
 	}
 }
 
-// receive makes ready what notes bring from another node.
+// receive prepares the messages of notes from another node.
 func (x *clusterNode) receive(from *clusterNode, list ...*store.Remote) *received {
 	x.w.t.Helper()
 	out := &received{by: map[note.Digest]*store.Message{}}
@@ -79,7 +79,7 @@ func remotes(p *store.LedgerPage) (out []*store.Remote) {
 	return out
 }
 
-// page asks x for the page behind y's position.
+// page asks x for the page after y's position.
 func (x *clusterNode) page(y *clusterNode, limit int, again ...note.UNID) (p *store.LedgerPage, err error) {
 	at := y.position()
 	err = x.s.Read(x.w.ctx, note.System, x.w.db, func(r *store.Reader) (err error) {
@@ -89,14 +89,14 @@ func (x *clusterNode) page(y *clusterNode, limit int, again ...note.UNID) (p *st
 	return p, err
 }
 
-// take applies a page at x that another node has made.
+// take applies a page of another node at x.
 func (x *clusterNode) take(from *clusterNode, p *store.LedgerPage) error {
 	got := x.receive(from, remotes(p)...)
 	defer got.release()
 	return x.s.ApplyLedger(x.w.ctx, x.w.db, p, got.by, got.objs...)
 }
 
-// sendLedger brings y up to x by pages, and says whether y is where x is.
+// sendLedger brings y up to x with pages, and reports whether y has reached x.
 func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 	w := x.w
 	w.t.Helper()
@@ -109,7 +109,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		p, err := x.page(y, limit, again...)
 		if errors.Is(err, store.ErrParted) {
 			if mine, theirs := x.position(), y.position(); !mine.Beats(&theirs.Ledger) {
-				w.must(x.s.Follow(w.ctx, w.db)) // it steps down when whoever leads that line is there
+				w.must(x.s.Follow(w.ctx, w.db)) // it steps down when the leader of that history is there
 				return false
 			}
 			x.survive(y)
@@ -121,7 +121,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		w.must(err)
 		if w.lossy && w.rng.IntN(6) == 0 {
 			w.stale = append(w.stale, stalePage{to: y.i, page: p, from: x})
-			return false // lost on its way, for now
+			return false // lost for now
 		}
 		err = y.take(x, p)
 		var missing *store.IncompleteError
@@ -132,7 +132,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		w.must(err)
 		again = nil
 		if w.lossy && w.rng.IntN(6) == 0 {
-			if err := y.take(x, p); !errors.Is(err, store.ErrParted) { // comes twice, and may find a copy begun
+			if err := y.take(x, p); !errors.Is(err, store.ErrParted) { // applied twice; it may find that a copy has begun
 				w.must(err)
 			}
 			w.stale = append(w.stale, stalePage{to: y.i, page: p, from: x})
@@ -147,7 +147,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 	return false
 }
 
-// survive lets y step down before x, whose line survives, and x put right what both have shown.
+// survive lets y step down before x, whose history survives, and lets x renumber what both have shown.
 func (x *clusterNode) survive(y *clusterNode) {
 	w := x.w
 	w.t.Helper()
@@ -163,7 +163,7 @@ func (x *clusterNode) survive(y *clusterNode) {
 	w.must(y.s.StepDown(w.ctx, w.db, winner))
 }
 
-// sendChanges offers y what x has that is not numbered, or all of it.
+// sendChanges offers y the unnumbered notes of x, or all of them.
 func (x *clusterNode) sendChanges(y *clusterNode, all bool) {
 	w := x.w
 	w.t.Helper()
@@ -187,7 +187,7 @@ func (x *clusterNode) sendChanges(y *clusterNode, all bool) {
 	}
 }
 
-// apply joins a note from another node; one that came without its content is asked for whole.
+// apply merges a note from another node. If its content is missing, it requests the note whole.
 func (x *clusterNode) apply(from *clusterNode, in *store.Remote) {
 	w := x.w
 	w.t.Helper()
@@ -237,7 +237,7 @@ func (x *clusterNode) apply(from *clusterNode, in *store.Remote) {
 	}
 }
 
-// replicate brings what x has to y.
+// replicate brings the changes of x to y.
 func (x *clusterNode) replicate(y *clusterNode) {
 	if !x.reaches(y) || x == y {
 		return
@@ -259,7 +259,7 @@ func (x *clusterNode) replicate(y *clusterNode) {
 	}
 }
 
-// stray lets an old page come once more, to whoever it was for.
+// stray delivers an old page once more to its target.
 func (w *clusterWorld) stray() {
 	if len(w.stale) == 0 {
 		return

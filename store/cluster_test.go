@@ -11,9 +11,9 @@ import (
 	"doublet/store/layout"
 )
 
-// The rules of shared databases, one by one: what the model test meets by chance only.
+// These tests check the rules of shared databases one by one. The model test covers them only by chance.
 
-// put makes a note of mail in a folder of a node.
+// put creates a mail note in a folder of a node.
 func (x *clusterNode) put(folder string) (u note.UNID, id note.ID) {
 	x.w.t.Helper()
 	u = x.s.UNID()
@@ -29,7 +29,7 @@ func (x *clusterNode) put(folder string) (u note.UNID, id note.ID) {
 	return u, id
 }
 
-// uid is where a note is in a folder, 0 where it is not.
+// uid returns the UID of a note in a folder, or 0 if it is not there.
 func (x *clusterNode) uid(u note.UNID, folder string) (uid uint32) {
 	x.read(func(r *store.Reader) error {
 		h, err := r.FolderNamed(folder)
@@ -44,8 +44,8 @@ func (x *clusterNode) uid(u note.UNID, folder string) (uid uint32) {
 	return uid
 }
 
-// vanished lists the UIDs of a folder that a client is told of which knows everything up to a MODSEQ; all says
-// that it is told to forget what it knew.
+// vanished returns the UIDs of a folder that are reported as vanished to a client that knows everything up to a MODSEQ.
+// all means that the client is told to discard its cache.
 func (x *clusterNode) vanished(folder string, since note.ModSeq) (uids []uint32, all bool) {
 	x.read(func(r *store.Reader) error {
 		h, err := r.FolderNamed(folder)
@@ -70,8 +70,8 @@ func (w *clusterWorld) together() {
 	}
 }
 
-// TestFollowerDelivers: a delivery at a follower works, waits without a number, and is shown when the home has
-// numbered it; what numbers for a client is refused there.
+// TestFollowerDelivers checks that a delivery at a follower works, waits without a number, and is shown when the home
+// has numbered it. The follower refuses operations that number for a client.
 func TestFollowerDelivers(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 1, false)
@@ -86,7 +86,7 @@ func TestFollowerDelivers(t *testing.T) {
 		t.Errorf("at the follower it has UID %d: %v", other.uid(u, "INBOX"), err)
 	}
 	var made [2]note.ID
-	for i := range made { // as for mail into a folder that its owner has removed
+	for i := range made { // as for mail into a folder that its owner has deleted
 		other.update(func(wr *store.Writer) (err error) {
 			if made[i], err = wr.CreateFolder("Junk", "Junk"); err == nil {
 				_, err = wr.Create(store.New{Folders: []note.ID{made[i]}})
@@ -114,8 +114,8 @@ func TestFollowerDelivers(t *testing.T) {
 	}
 }
 
-// TestFolderDeletedAtFollower: a folder that was deleted at a follower is listed there until its home has ended it, and cannot
-// be changed meanwhile: a revision above the deletion would bring it back without what it was.
+// TestFolderDeletedAtFollower checks that a folder that was deleted at a follower is listed there until its home has
+// ended it. It cannot be changed meanwhile: a revision above the deletion would restore it without its contents.
 func TestFolderDeletedAtFollower(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 1, false)
@@ -148,8 +148,8 @@ func TestFolderDeletedAtFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerLearnsOfRecents: what sessions at the home were told of comes to a follower with the next page that
-// concerns the folder, and never goes back.
+// TestFollowerLearnsOfRecents checks that a follower learns what sessions at the home were told of, with the next page
+// that concerns the folder, and that the value never decreases.
 func TestFollowerLearnsOfRecents(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 1, false)
@@ -191,7 +191,7 @@ func TestFollowerLearnsOfRecents(t *testing.T) {
 	}
 }
 
-// TestPages: a page that is not the next one changes nothing, one that was applied neither.
+// TestPages checks that a page that is not the next one changes nothing, nor does one that was applied already.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 3, 1, false)
@@ -222,8 +222,8 @@ func TestPages(t *testing.T) {
 	w.compare()
 }
 
-// TestPartialTakeover: who becomes home in the middle of a run of pages does not claim to know what a client saw
-// that was further: a note whose latest change is yet to come is here as it was before.
+// TestPartialTakeover checks a replica that becomes home in the middle of a run of pages. It does not claim to know
+// what a client saw that was further. A note whose latest change has not arrived has its earlier state here.
 func TestPartialTakeover(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 1, false)
@@ -255,8 +255,8 @@ func TestPartialTakeover(t *testing.T) {
 	})
 }
 
-// TestStepDownTellsOfExpunges: what a loser has expunged clients are told of by whoever leads next, though the
-// winner never came to it.
+// TestStepDownTellsOfExpunges checks that the next leader reports the expunges of a loser to clients, although the
+// winner never saw them.
 func TestStepDownTellsOfExpunges(t *testing.T) {
 	t.Parallel()
 	for _, next := range []int{0, 2} { // the loser itself, and one that has it from the loser, unnumbered
@@ -285,7 +285,7 @@ func TestStepDownTellsOfExpunges(t *testing.T) {
 	}
 }
 
-// TestConfirm: a change of a database that asks for it waits for a mate, and says so when there is none.
+// TestConfirm checks that a change of a database that requires it waits for a mate, and fails if there is none.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -319,7 +319,7 @@ func TestConfirm(t *testing.T) {
 			t.Errorf("%d: asked for %v", i, asked)
 		}
 	}
-	// What nobody is told of is not waited for; what the same update changes in another database is.
+	// An unconfirmed change does not wait; the change that the same update makes in another database does.
 	asked = nil
 	m.must(m.update(func(ws ...*store.Writer) error {
 		ws[0].Unconfirmed()
@@ -335,7 +335,7 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("unconfirmed: %v, %d notes", err, count(dbs[1]))
 	}
 	m.must(m.s.Replicate(m.ctx, dbs[1].id, func(w *store.Writer) error { _, err := w.Create(store.New{}); return err }))
-	// Who finds it done by another, whose change nobody has confirmed yet, waits as well.
+	// A client that finds the change done by another, but not confirmed yet, waits too.
 	for i, d := range dbs[:2] {
 		err := m.update(func(...*store.Writer) error { return nil }, d)
 		if want := i > 0; errors.Is(err, store.ErrUnconfirmed) != want {

@@ -18,8 +18,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A clusterWorld is a database with a replica in each of several stores, and a network between them that
-// loses pages, gives them twice, and brings old ones.
+// A clusterWorld is a database with a replica in each of several stores, and a network between them that loses pages,
+// delivers them twice, and delivers old ones.
 
 type clusterWorld struct {
 	t     *testing.T
@@ -29,12 +29,12 @@ type clusterWorld struct {
 	db    note.DatabaseID
 	nodes []*clusterNode
 	opt   func(*store.Options)
-	// stale are pages that were made before and may come once more.
+	// stale holds earlier pages that may arrive once more.
 	stale []stalePage
 	n     int
-	// lossy lets pages be lost, repeated and delayed.
+	// lossy permits pages to be lost, repeated and delayed.
 	lossy bool
-	// told is what was done: it is shown when the test fails.
+	// told is the log of operations, printed when the test fails.
 	told []string
 }
 
@@ -42,7 +42,7 @@ func (w *clusterWorld) tell(format string, args ...any) {
 	w.told = append(w.told, fmt.Sprintf(format, args...))
 }
 
-// at says where a node stands, in short.
+// at returns the position of a node as a short text.
 func (x *clusterNode) at() string {
 	p := x.position()
 	return fmt.Sprintf("%d(leads %v, %x, uid %d, away %v, partial %v)", x.i, x.leads(), uint64(p.Last), p.UID, p.Away, p.Partial)
@@ -53,13 +53,13 @@ type clusterNode struct {
 	i     int
 	f     *env.Fixture
 	s     *store.Store
-	group int // of those that reach each other
-	// restarts counts, so that each life draws other random numbers.
+	group int // the number of the group of nodes that reach each other
+	// restarts counts restarts, so that each life uses other random numbers.
 	restarts int
 	saved    *env.Fixture // a backup
 }
 
-// skewed is a clock that is off.
+// skewed is a clock with an offset.
 type skewed struct {
 	*env.Manual
 	by time.Duration
@@ -106,7 +106,7 @@ func (w *clusterWorld) must(err error) {
 	}
 }
 
-// peers lets each replica know of each other, so that stubs are held.
+// peers makes the replicas known to each other, so that deletion stubs are kept.
 func (w *clusterWorld) peers() {
 	for _, x := range w.nodes {
 		for _, y := range w.nodes {
@@ -173,7 +173,7 @@ func (x *clusterNode) leads() bool { return x.s.Leads(x.w.db) }
 
 func (x *clusterNode) reaches(y *clusterNode) bool { return x.group == y.group }
 
-// crash cuts the power of a node and starts it again.
+// crash cuts the power of a node and restarts it.
 func (x *clusterNode) crash() {
 	x.w.tell("crash %d", x.i)
 	after := x.f.Crash(x.w.rng.IntN(2)*50, x.w.rng.Uint64())
@@ -182,7 +182,7 @@ func (x *clusterNode) crash() {
 	x.open()
 }
 
-// restore puts a node back to what was saved of it.
+// restore resets a node to its saved state.
 func (x *clusterNode) restore() {
 	x.w.tell("restore %s", x.at())
 	_ = x.s.Close()
@@ -192,7 +192,7 @@ func (x *clusterNode) restore() {
 	x.w.tell("restored %s", x.at())
 }
 
-// counters changes the row that says how far a node's numbers go, as only age would.
+// counters changes the row with a node's counters in a way that otherwise only age would.
 func (x *clusterNode) counters(fn func(c *layout.Counters, b *pebble.Batch, r pebble.Reader, num uint32)) {
 	info, err := x.s.Info(x.w.db)
 	x.w.must(err)
@@ -226,7 +226,7 @@ func (x *clusterNode) forget() {
 	})
 }
 
-// message prepares a message; every third one is large.
+// message prepares a message. Every third one is large.
 func (x *clusterNode) message(u note.UNID) *store.Message {
 	raw := fmt.Appendf(nil, "Subject: %s\r\n\r\nbody\r\n", u)
 	if u[0]%3 == 0 {
@@ -238,7 +238,7 @@ func (x *clusterNode) message(u note.UNID) *store.Message {
 	return m
 }
 
-// leader is the node that leads in a group and whose line survives, nil where none does.
+// leader returns the node that leads in a group and whose history survives, or nil if there is none.
 func (w *clusterWorld) leader(group int) (best *clusterNode) {
 	var at store.Position
 	for _, x := range w.nodes {
@@ -251,7 +251,7 @@ func (w *clusterWorld) leader(group int) (best *clusterNode) {
 	return best
 }
 
-// elect sees to it that a group has a leader: the one that the record names, else one that is not behind.
+// elect ensures that a group has a leader: the recorded one, or else one that is not behind.
 func (w *clusterWorld) elect(group int) {
 	if w.leader(group) != nil {
 		return
@@ -274,7 +274,7 @@ func (w *clusterWorld) elect(group int) {
 	}
 }
 
-// settle brings all replicas to rest, and fails if they do not come to it.
+// settle brings all replicas to rest, and fails the test if that does not succeed.
 func (w *clusterWorld) settle() *clusterNode {
 	w.t.Helper()
 	for _, x := range w.nodes {

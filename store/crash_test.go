@@ -18,11 +18,11 @@ import (
 	"doublet/wire/mime"
 )
 
-// The crash test: writers move pairs of notes, one in each of two databases, from version to
-// version; every version fixes content, keywords, \Seen and folder, all written in one update.
-// Readers note what they saw. At a random moment the power fails: of what was not flushed, a random
-// part is lost. Afterwards every pair must stand, in both databases alike and whole, at a version
-// that is not below anything acknowledged or seen, and not above what was attempted.
+// In the crash test, writers move pairs of notes from version to version, one note in each of two databases. Each
+// version determines content, keywords, \Seen and folder, all written in one update. Readers record what they saw. At a
+// random moment the power fails, and a random part of the unflushed data is lost. Afterwards every pair must be whole
+// and at the same version in both databases. That version must not be below anything acknowledged or seen, nor above
+// what was attempted.
 
 type pair struct {
 	mu        sync.Mutex
@@ -149,7 +149,7 @@ func (c *crashRun) round(seed uint64) {
 		p.mu.Unlock()
 	}
 	c.mu.Lock()
-	shown := maps.Clone(c.uids) // what is shown from here on, a world that will not have been shows
+	shown := maps.Clone(c.uids) // UIDs that are shown from here on belong to a timeline that the crash discards
 	c.mu.Unlock()
 	after := c.f.Crash(c.rng.IntN(2)*50, seed)
 	stop()

@@ -19,8 +19,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damageStore makes a store with three databases of mail on fs and returns what must be read back:
-// message bytes by database and note.
+// damageStore creates a store with three mail databases on fs and returns what must be read back: message bytes by
+// database and note.
 func damageStore(t *testing.T, f *env.Fixture) (*Store, map[note.DatabaseID]map[note.ID][]byte) {
 	t.Helper()
 	s, err := Open(f.Env, "data", damageOptions())
@@ -75,7 +75,7 @@ func damageOptions() Options {
 	return o
 }
 
-// kindOf names the kind of a store's file.
+// kindOf returns the kind of a store's file.
 func kindOf(name string) string {
 	base := path.Base(name)
 	switch {
@@ -131,8 +131,8 @@ func flip(t *testing.T, fs vfs.FS, name string, at int64) {
 	}
 }
 
-// TestDamage flips bytes in every kind of file. Whatever happens, nothing damaged is ever served:
-// opening refuses, or a read says that it met damage, or what is read is right.
+// TestDamage flips bytes in every kind of file. Damaged data must never be served: the store refuses to open, or a read
+// returns ErrDamaged, or the data read is right.
 func TestDamage(t *testing.T) {
 	f := env.TestRealTime(t)
 	s, want := damageStore(t, f)
@@ -150,7 +150,7 @@ func TestDamage(t *testing.T) {
 		}
 		flips := long.Pick[int64](4, 12)
 		if kind == "seg" {
-			flips = 12 // the engine checks its own files; the blocks of these are small
+			flips = 12 // the engine checks its own files; their blocks are small here
 		}
 		for i := range flips {
 			at := info.Size() * i / flips
@@ -158,8 +158,8 @@ func TestDamage(t *testing.T) {
 			flip(t, after.Mem, name, at)
 			o := damaged(t, after, want, fmt.Sprintf("%s at %d", name, at))
 			met[kind][o]++
-			// Pebble cannot tell damage in the last block of its log from a tail that a power cut tore:
-			// there, and nowhere else, a commit may be missing without a word.
+			// Pebble cannot distinguish damage in the last block of its log from a tail that was torn by a power cut.
+			// There, and nowhere else, a commit may be missing without an error.
 			if o == "cut" && (kind != "log" || at < info.Size()-32<<10) {
 				t.Errorf("%s at %d: notes are missing without a word", name, at)
 			}
@@ -176,7 +176,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// damaged opens a store with a damaged file, reads everything, and says what happened.
+// damaged opens a store with a damaged file, reads everything, and returns a description of the result.
 func damaged(t *testing.T, f *env.Fixture, want map[note.DatabaseID]map[note.ID][]byte, what string) string {
 	t.Helper()
 	s, err := Open(f.Env, "data", damageOptions())
@@ -238,8 +238,8 @@ func readBack(r *Reader, id note.ID, raw []byte) error {
 	return err
 }
 
-// TestQuarantine: damage in a table takes the databases whose keys it may hold out of service, by
-// itself, and the others go on.
+// TestQuarantine checks that damage in a table automatically removes from service the databases whose keys the table
+// may hold, and that the others stay in service.
 func TestQuarantine(t *testing.T) {
 	f := env.TestRealTime(t)
 	s, err := Open(f.Env, "data", damageOptions())
@@ -268,8 +268,8 @@ func TestQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range filesOf(t, f.Mem, "data") {
-		// The first table block holds the store's own record and the feed, the last ones indexes; in
-		// between lie the databases, in order.
+		// The first table block holds the store's own values and the feed, the last ones hold indexes. Between them are
+		// the databases, in order.
 		if i, err := f.Mem.Stat(name); err == nil && kindOf(name) == "sst" && i.Size() > 100<<10 {
 			flip(t, f.Mem, name, i.Size()*3/4)
 		}
@@ -295,7 +295,7 @@ func TestQuarantine(t *testing.T) {
 			out++
 			err := s.Read(context.Background(), note.System, i.ID, func(*Reader) error { return nil })
 			repair := errors.Is(err, ErrOutOfService) && strings.Contains(i.Reason, "repair")
-			if !repair && !errors.Is(err, ErrDamaged) { // its own record may lie in the damage
+			if !repair && !errors.Is(err, ErrDamaged) { // the store's own values may be damaged
 				t.Errorf("out of service, but served: %v, reason %q", err, i.Reason)
 			}
 		default:

@@ -23,7 +23,7 @@ func grant(m *model, db note.DatabaseID, level note.Level) {
 	}))
 }
 
-// TestConcurrentUpdates adds up in more databases than are kept open: no addition may be lost.
+// TestConcurrentUpdates increments counters in more databases than are kept open. No increment may be lost.
 func TestConcurrentUpdates(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -71,7 +71,7 @@ func TestConcurrentUpdates(t *testing.T) {
 	m.check()
 }
 
-// TestFailedFlush: after a failed flush of the log nothing is acknowledged, and no reader sees it.
+// TestFailedFlush checks that after a failed flush of the log nothing is acknowledged, and no reader sees the change.
 func TestFailedFlush(t *testing.T) {
 	t.Parallel()
 	f := env.TestRealTime(t)
@@ -114,7 +114,8 @@ func TestFailedFlush(t *testing.T) {
 	}
 }
 
-// TestSpace: below the floor nothing is added, deleting works, and room makes it recover.
+// TestSpace checks that below the floor nothing can be added, that deleting works, and that the store recovers when
+// there is room.
 func TestSpace(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -195,7 +196,7 @@ func TestFormatAndLock(t *testing.T) {
 		m.must(eng.Close())
 		return was
 	}
-	// An older format is raised as the store is opened: an older program must not read what this one writes.
+	// An older format is raised when the store is opened, because an older program must not read new rows.
 	format(1)
 	s, err := store.Open(m.f.Env, "data", options())
 	m.must(err)
@@ -208,8 +209,8 @@ func TestFormatAndLock(t *testing.T) {
 	}
 }
 
-// TestRebranch: a cursor of another branch is cut to where they parted, a stranger's begins anew, and
-// the ledger begins a term.
+// TestRebranch checks that a cursor of another branch is limited to the point where they diverged, that a cursor of an
+// unknown incarnation starts at the beginning, and that the ledger begins a term.
 func TestRebranch(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

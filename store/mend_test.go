@@ -15,15 +15,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestMend damages every object of a store, in its segment or in the index. Whoever reads gets the bytes from
-// elsewhere, and they are here again then; where nobody has them the read ends in an error.
+// TestMend damages every object of a store, in its segment or in the index. A reader gets the bytes from elsewhere, and
+// they are then stored here again. If nobody has them, the read returns an error.
 func TestMend(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		f := env.Test(t)
 		o := damageOptions()
 		s, want := damageStore(t, f)
-		// Another store with the same messages stands for a mate.
+		// Another store with the same messages acts as a mate.
 		mate, _ := damageStore(t, env.Test(t))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

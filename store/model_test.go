@@ -20,8 +20,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// The model test does random operations on a store and on plain maps, and compares all that can be
-// seen: notes, folders, counters, ranks, changes since any moment, the feed from any cursor, indexes.
+// The model test does random operations on a store and on plain maps. It compares everything visible: notes, folders,
+// counters, ranks, changes since any moment, the feed from any cursor, indexes.
 
 var persons = []note.UNID{{1}, {2}, {3}}
 
@@ -35,7 +35,7 @@ type modelNote struct {
 	attached string
 }
 
-// print is what a change of the note changes.
+// print returns a text that differs after every change of the note.
 func (n *modelNote) print() string {
 	return fmt.Sprint(n.subject, n.keywords, n.seen, n.members, n.deleted)
 }
@@ -48,7 +48,7 @@ type modelDB struct {
 	past    []past
 }
 
-// past is what stood at a moment.
+// past is the state at a moment.
 type past struct {
 	mod    note.ModSeq
 	seq    uint64
@@ -70,7 +70,7 @@ type model struct {
 func options() store.Options {
 	return store.Options{
 		FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
-		// One: with more in use than are kept open, opening and closing goes on all the time.
+		// One database is kept open: with more in use, they are opened and closed all the time.
 		Databases: 1,
 		Indexes: []store.Index{{Number: 3, Kind: "mail", Keys: func(_ note.Class, c *note.Content) [][]byte {
 			if s := c.Items.Get("Subject").AsText(); s != "" {
@@ -352,7 +352,7 @@ func (m *model) destroy(d *modelDB, id note.ID) {
 	delete(d.notes, id)
 }
 
-// copyAcross copies a note into the other database and removes it here, in one update.
+// copyAcross copies a note to the other database and removes it here, in one update.
 func (m *model) copyAcross(d *modelDB, id note.ID) {
 	to := m.dbs[0]
 	if to == d {
@@ -411,7 +411,7 @@ func (m *model) folders(d *modelDB, folder note.ID) {
 	}
 }
 
-// fails does much and then fails, or panics: nothing of it may be left.
+// fails makes many changes and then fails or panics. None of them may remain.
 func (m *model) fails(d *modelDB, id note.ID) {
 	bad := errors.New("no")
 	defer func() {
@@ -628,7 +628,7 @@ func (m *model) compareFolder(r *store.Reader, h *layout.Folder, d *modelDB) {
 	}
 }
 
-// comparePast: whoever stood at any earlier moment hears of all that is different now.
+// comparePast checks that a client with the state of any earlier moment hears of every difference from the present one.
 func (m *model) comparePast(r *store.Reader, d *modelDB, prints map[note.ID]string, places map[[2]uint64]bool) {
 	if len(d.past) == 0 {
 		return
@@ -669,7 +669,7 @@ func (m *model) comparePast(r *store.Reader, d *modelDB, prints map[note.ID]stri
 	}
 }
 
-// feed reads in small steps, so that cursors stand within commits. nil is a feed that was cut.
+// feed reads in small steps, so that cursors also point within commits. It returns nil if the feed was cut.
 func (m *model) feed(c store.Cursor, db note.DatabaseID) map[note.ID]bool {
 	out := map[note.ID]bool{}
 	for {

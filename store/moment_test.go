@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// watchedFS calls made when the folder of a checkpoint is made: between the flush and the copies.
+// watchedFS calls made when the folder of a checkpoint is created, between the flush and the copies.
 type watchedFS struct {
 	env.FS
 	made func()
@@ -29,8 +29,8 @@ func (w *watchedFS) MkdirAll(dir string, mode os.FileMode) error {
 	return w.FS.MkdirAll(dir, mode)
 }
 
-// TestCaptureKeepsCutsOut: while the engine makes the checkpoint of a backup, CutDamage cannot begin: what it takes out
-// of the tables would be missing in the backup, and the batches before it would be there. The checkpoint has no log.
+// TestCaptureKeepsCutsOut checks that CutDamage cannot begin while the engine makes the checkpoint of a backup.
+// Otherwise the backup would lack the rows that it cuts out, but have later batches. The checkpoint has no log.
 func TestCaptureKeepsCutsOut(t *testing.T) {
 	t.Parallel()
 	f := env.TestRealTime(t)

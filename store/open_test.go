@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// put writes one document and returns where it lies.
+// put writes one document with a UNID.
 func put(t *testing.T, s *Store, db note.DatabaseID, unid note.UNID) error {
 	t.Helper()
 	return s.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *Tx) error {
@@ -39,8 +39,8 @@ func has(t *testing.T, s *Store, db note.DatabaseID, unids ...note.UNID) {
 	}
 }
 
-// TestLogMoves: the transaction log moves to a device of its own and back, after power cuts that
-// left commits in the old place; nothing is lost on the way.
+// TestLogMoves moves the transaction log to a device of its own and back, after power cuts that left commits in the old
+// place. Nothing may be lost.
 func TestLogMoves(t *testing.T) {
 	f := env.TestRealTime(t)
 	var db note.DatabaseID
@@ -71,8 +71,8 @@ func TestLogMoves(t *testing.T) {
 	}
 }
 
-// TestOpensBelowTheFloor: a store whose device is nearly full opens, finds what it has, and refuses
-// only what adds to it.
+// TestOpensBelowTheFloor checks that a store whose device is nearly full opens, has all its data, and refuses only what
+// adds to it.
 func TestOpensBelowTheFloor(t *testing.T) {
 	f := env.TestRealTime(t)
 	f.Faults.SetSpace(1 << 30)
@@ -106,7 +106,7 @@ func TestOpensBelowTheFloor(t *testing.T) {
 	has(t, s, db, note.UNID{1})
 }
 
-// TestFloorOfNothing: a share of 0 % is no floor, whatever the bytes.
+// TestFloorOfNothing checks that a share of 0 % is no floor, whatever the bytes.
 func TestFloorOfNothing(t *testing.T) {
 	for _, o := range []Options{{FloorBytes: -1, FloorPercent: -1}, {FloorBytes: 1, FloorPercent: -1}, {FloorBytes: -1, FloorPercent: 1}} {
 		f := env.TestRealTime(t)
@@ -126,8 +126,8 @@ func TestFloorOfNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedFeed: a reader that comes to a damaged entry of the feed is sent to the databases' own
-// rows, which tell it the same, and goes on from there.
+// TestDamagedFeed checks that a consumer that reaches a damaged entry of the feed is directed to the databases' own
+// rows, finds the same changes there, and continues from there.
 func TestDamagedFeed(t *testing.T) {
 	f := env.TestRealTime(t)
 	s, err := Open(f.Env, "data", crashOptions())

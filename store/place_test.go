@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestPaths puts log, index and segments into folders of their own. A store whose setting was lost is
-// refused, and not made anew.
+// TestPaths puts log, index and segments into folders of their own. A store whose setting was lost is refused, and no
+// new one is created.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -74,7 +74,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// devices is a file system whose folders lie on devices of their own.
+// devices is a file system whose folders are on devices of their own.
 type devices struct {
 	env.FS
 	free map[string]uint64
@@ -89,7 +89,7 @@ func (d devices) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: 50 << 30, TotalBytes: 100 << 30}, nil
 }
 
-// TestFloorOfEachDevice refuses what adds when any of the devices is below its floor.
+// TestFloorOfEachDevice checks that additions are refused when any of the devices is below its floor.
 func TestFloorOfEachDevice(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -116,7 +116,7 @@ func TestFloorOfEachDevice(t *testing.T) {
 	}
 }
 
-// TestSequencesPerStart: what a start skips of the sequences, after a crash too, is bounded.
+// TestSequencesPerStart checks that the number of sequences that a start skips is bounded, also after a crash.
 func TestSequencesPerStart(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)

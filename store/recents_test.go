@@ -20,8 +20,8 @@ func readFolder(s *Store, db note.DatabaseID, id note.ID) (f layout.Folder, err 
 	return f, err
 }
 
-// TestClaim: each UID is claimed once; a claim on another numbering, on a folder that is gone, or of what was claimed
-// changes nothing; claims last over a restart, and rows without the field know of no recent message.
+// TestClaim checks that each UID is claimed once. A claim changes nothing if the numbering is another, the folder is
+// gone, or the UIDs were claimed already. Claims survive a restart, and rows without the field have no recent messages.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)

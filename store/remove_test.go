@@ -9,7 +9,7 @@ import (
 	"doublet/store"
 )
 
-// TestRemoveUnchanged: a database goes while it stands where it was seen, and what was committed since keeps it.
+// TestRemoveUnchanged checks that a database is removed if it is unchanged, and kept if anything was committed since.
 func TestRemoveUnchanged(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

@@ -11,8 +11,8 @@ import (
 	"doublet/store/layout"
 )
 
-// TestRenumber runs out of UIDs in the middle of an update: every folder begins again, with notes of
-// the same update, of other folders, moved and removed ones all in their order.
+// TestRenumber runs out of UIDs in the middle of an update. Every folder is renumbered, with notes of the same update,
+// of other folders, and moved and removed ones, all in their order.
 func TestRenumber(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -56,7 +56,7 @@ func TestRenumber(t *testing.T) {
 		return nil
 	})
 	update(func(w *Writer) error {
-		for _, folder := range []note.ID{2, 1, 1, 1, 2} { // folder 2 holds what folder 1 will get
+		for _, folder := range []note.ID{2, 1, 1, 1, 2} { // folder 2 holds the notes that folder 1 will get
 			want[folder] = append(want[folder], create(w, folder))
 		}
 		return nil
@@ -65,7 +65,7 @@ func TestRenumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if from, err := NewRecents(s).Claim(db, 1, f1.UIDValidity, 4); err != nil || from != 1 { // of UIDs 2, 3 and 4
+	if from, err := NewRecents(s).Claim(db, 1, f1.UIDValidity, 4); err != nil || from != 1 { // for UIDs 2, 3 and 4
 		t.Fatal(from, err)
 	}
 	update(func(w *Writer) error {
@@ -73,7 +73,7 @@ func TestRenumber(t *testing.T) {
 			validity[i] = w.st.folder(note.ID(i)).UIDValidity
 		}
 		w.mutable().counters.Ledger.UID = note.MaxUID - 1
-		want[1] = append(want[1], create(w, 1)) // the last UID there is
+		want[1] = append(want[1], create(w, 1)) // the last UID
 		if err := w.RemoveFrom(want[1][0], 1); err != nil {
 			return err
 		}
@@ -124,7 +124,8 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestRenewRecent runs out of terms while changes are remembered: none of the old numbers is told after.
+// TestRenewRecent runs out of terms while recent changes are cached. None with an old number may be reported
+// afterwards.
 func TestRenewRecent(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -158,7 +159,7 @@ func TestRenewRecent(t *testing.T) {
 		update(create)
 	}
 	update(func(w *Writer) error { return w.RemoveFrom(3, 1) })
-	update(func(w *Writer) error { // numbers as they are after 65,535 takeovers
+	update(func(w *Writer) error { // the numbers after 65,535 takeovers
 		w.mutable().counters.Ledger.Last = note.ModSeq(1<<20-16)<<33 + 77
 		return create(w)
 	})

@@ -12,7 +12,7 @@ import (
 	"doublet/store"
 )
 
-// replicas are databases that exchange notes in full, in any order.
+// replicas are databases that exchange whole notes, in any order.
 type replicas struct {
 	*model
 	all []*modelDB
@@ -28,7 +28,7 @@ func newReplicas(t *testing.T, n int) *replicas {
 	return r
 }
 
-// send applies the notes of one replica at another, and says how many changed there.
+// send applies the notes of one replica at another, and returns how many changed there.
 func (r *replicas) send(from, to *modelDB, only ...note.UNID) (changed int) {
 	r.t.Helper()
 	var list []*store.Remote
@@ -57,7 +57,7 @@ func (r *replicas) counters(d *modelDB) (seq uint64) {
 	return seq
 }
 
-// picture is all that replicas must agree on.
+// picture returns everything on which replicas must agree.
 func (r *replicas) picture(d *modelDB) map[note.UNID]string {
 	out := map[note.UNID]string{}
 	r.read(d, func(rd *store.Reader) error {
@@ -80,7 +80,7 @@ func TestReplication(t *testing.T) {
 	for seed := range uint64(3) {
 		r := newReplicas(t, 3)
 		rng := rand.New(rand.NewPCG(seed, 11))
-		for _, d := range r.all { // stubs are kept
+		for _, d := range r.all { // deletion stubs are kept
 			r.must(r.update(func(ws ...*store.Writer) error { return ws[0].SetPeer(1, 0) }, d))
 		}
 		var unids []note.UNID
@@ -121,7 +121,7 @@ func TestReplication(t *testing.T) {
 	}
 }
 
-// edit does something to a note where the replica has it.
+// edit changes a note if the replica has it.
 func (r *replicas) edit(d *modelDB, u note.UNID, rng *rand.Rand) {
 	r.must(r.update(func(ws ...*store.Writer) error {
 		w := ws[0]
@@ -129,7 +129,7 @@ func (r *replicas) edit(d *modelDB, u note.UNID, rng *rand.Rand) {
 		if err != nil {
 			return ignore(err, store.ErrNotFound)
 		}
-		if _, err := w.Note(id); err != nil { // a stub
+		if _, err := w.Note(id); err != nil { // a deletion stub
 			return ignore(err, store.ErrNotFound)
 		}
 		c, err := w.Content(id)
@@ -149,7 +149,7 @@ func (r *replicas) edit(d *modelDB, u note.UNID, rng *rand.Rand) {
 		case 4:
 			err = w.SetSeen(id, persons[rng.IntN(2)], rng.IntN(2) == 0)
 		case 5:
-			if d == r.all[0] { // the home alone merges
+			if d == r.all[0] { // only the home merges
 				_, err = w.MergeConflicts(id)
 			}
 		case 6:
@@ -168,8 +168,8 @@ func ignore(err, kind error) error {
 	return err
 }
 
-// TestStubAndMembership: a deletion that did not see a live membership does not take the content
-// away, and one that knows nothing of the content does not bring an empty note back.
+// TestStubAndMembership checks that a deletion that did not see a live membership does not remove the content, and that
+// one that does not know the content does not restore an empty note.
 func TestStubAndMembership(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, 2)
@@ -219,7 +219,7 @@ func TestStubAndMembership(t *testing.T) {
 	kept(a)
 }
 
-// TestGraves: what was deleted for good comes back neither by replication nor by its name.
+// TestGraves checks that a note that was deleted for good returns neither by replication nor by its UNID.
 func TestGraves(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, 2)
@@ -252,7 +252,7 @@ func TestGraves(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsAttachments: shortening a history with a conflict leaves the conflict's attachment.
+// TestPruneKeepsAttachments checks that pruning a history with a conflict keeps the conflict's attachment.
 func TestPruneKeepsAttachments(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, 2)
@@ -304,7 +304,7 @@ func TestPruneKeepsAttachments(t *testing.T) {
 	r.check()
 }
 
-// TestPut makes a note of a name once, then writes above what everyone sees, and not above a grave.
+// TestPut creates a note with a UNID once, then writes revisions above the winner, and none above a grave.
 func TestPut(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

@@ -8,7 +8,8 @@ import (
 	"doublet/store"
 )
 
-// waiting lists what waits to be numbered: as the store tells it, and as the rows of all notes say.
+// waiting returns the notes that wait to be numbered, once according to the store, and once according to the rows of
+// all notes.
 func waiting(t *testing.T, r *store.Reader) (told, rows []note.UNID) {
 	t.Helper()
 	c, err := r.Replicable(store.ChangeQuery{Limit: 1 << 20, Max: 1 << 30})
@@ -30,8 +31,8 @@ func waiting(t *testing.T, r *store.Reader) (told, rows []note.UNID) {
 	return told, rows
 }
 
-// TestWaiting: what waits to be numbered is told truly, in whatever order deliveries, numbers and looks come, and also to
-// who looks at the database as it was before.
+// TestWaiting checks that the store reports the waiting notes correctly, in whatever order deliveries, numberings and
+// reads come, and also to a reader of an earlier state.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 7, false)
@@ -56,7 +57,7 @@ func TestWaiting(t *testing.T) {
 				other.sendChanges(home, false)
 			}
 			if w.rng.IntN(3) > 0 {
-				w.together() // the page ends what waits, as far as the home has got it
+				w.together() // the page ends the wait of all notes that the home has received
 			}
 			other.read(func(r *store.Reader) error {
 				look("after", r)
@@ -84,7 +85,7 @@ func TestWaiting(t *testing.T) {
 	other.check()
 }
 
-// BenchmarkPosition asks a follower where it stands that has had many deliveries numbered.
+// BenchmarkPosition reads the position of a follower that has had many deliveries numbered.
 func BenchmarkPosition(b *testing.B) {
 	t := &testing.T{}
 	w := newClusterWorld(t, 2, 7, false)

@@ -8,7 +8,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// TestIsBase64 holds isBase64 to the lines that it compares with, whole and with one octet changed, added or left out.
+// TestIsBase64 compares isBase64 with a full encoding, for right lines and for lines with one octet changed, added or
+// left out.
 func TestIsBase64(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

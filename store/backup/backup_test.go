@@ -19,12 +19,11 @@ import (
 	"doublet/store/layout"
 )
 
-// The model: every operation also counts itself, in a note of the first database and in the same
-// update, so what a restore brings back says itself which moment it is of; the operations up to that
-// one, and no other, must be there.
+// In the model, every operation also increments a counter in a note of the first database, in the same update. So a
+// restored store shows its own moment. It must contain the operations up to that one, and no others.
 
-// TestBackupUnderLoad takes backups while writers and the sweeper are at work. Each restores to the
-// very moment that it was taken at.
+// TestBackupUnderLoad takes backups while writers and the sweeper run. Each backup must restore exactly the moment at
+// which it was taken.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -85,7 +84,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 }
 
-// TestIncremental copies what changed and nothing else, and prunes what only old generations need.
+// TestIncremental checks that a backup copies only what changed, and that pruning removes only what old generations
+// need.
 func TestIncremental(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -135,8 +135,7 @@ func TestIncremental(t *testing.T) {
 	}
 }
 
-// TestFlippedByte flips one byte in every file of a backup: a restore finds it before it replaces
-// anything.
+// TestFlippedByte flips one byte in every file of a backup. A restore must find the damage before it replaces anything.
 func TestFlippedByte(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -172,7 +171,7 @@ func TestFlippedByte(t *testing.T) {
 		if _, err := Verify(ctx, m.f.Env, "backup", 1, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("verify %s at %d: %v", name, at, err)
 		}
-		if err := m.f.Mem.Remove("backup/generation-000001" + checkedSuffix); err != nil { // else the next restore believes it
+		if err := m.f.Mem.Remove("backup/generation-000001" + checkedSuffix); err != nil { // otherwise the next restore would rely on it
 			t.Fatal(err)
 		}
 		flip(t, m.f, name, at)
@@ -199,7 +198,7 @@ func flip(t *testing.T, f *env.Fixture, name string, at int64) {
 	}
 }
 
-// tree lists what a folder holds, but for what a restore stages.
+// tree returns the contents of a folder, without the staging folders of a restore.
 func tree(t *testing.T, f *env.Fixture, dir string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -228,7 +227,7 @@ func tree(t *testing.T, f *env.Fixture, dir string) string {
 
 func newDiscard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// TestRestoreInUse refuses to restore over a store that is open, also one of another data folder whose
+// TestRestoreInUse checks that a restore refuses to replace a store that is open, also one of another data folder whose
 // index the settings name.
 func TestRestoreInUse(t *testing.T) {
 	t.Parallel()
@@ -253,7 +252,7 @@ func TestRestoreInUse(t *testing.T) {
 	}
 }
 
-// segments lists the files of a folder of segments.
+// segments returns the names of the files in a folder of segments.
 func segments(t *testing.T, f *env.Fixture, dir string) []string {
 	t.Helper()
 	names, err := f.Mem.List(dir)
@@ -264,8 +263,8 @@ func segments(t *testing.T, f *env.Fixture, dir string) []string {
 	return names
 }
 
-// TestKeepsSegments has segments that are all garbage, which the rewriter removes: while a backup
-// copies, they stay; when it has ended, they go.
+// TestKeepsSegments has segments that are all garbage, which Rewrite removes. They are kept while a backup copies, and
+// removed afterwards.
 func TestKeepsSegments(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -328,8 +327,8 @@ func TestKeepsSegments(t *testing.T) {
 	}
 }
 
-// TestForeignFiles refuses to replace a store in a folder that holds something else too, such as its
-// own backup.
+// TestForeignFiles checks that a restore refuses to replace a store in a folder that also holds other files, such as
+// the store's own backup.
 func TestForeignFiles(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -361,8 +360,8 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// TestLives makes backups of two lives of a store in one folder, whose tables may have the
-// same numbers and the same ends: no piece of the one is taken for the other's.
+// TestLives makes backups of two incarnations of a store in one folder, whose tables may have the same numbers and the
+// same ends. No piece of one may be used for the other.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -393,7 +392,7 @@ func TestLives(t *testing.T) {
 	keys := map[string]bool{}
 	for _, at := range []*store.Moment{a, b, a} {
 		p := &plan{r: &repository{env: m.f.Env}, m: at}
-		// The same bytes: as with two tables that differ in the middle alone.
+		// Use the same bytes, as for two tables that differ only in the middle.
 		if err := p.add("index/"+name, m.f.Mem.PathJoin(a.Index, name), -1, immutable); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// spoiler is a file system on which pieces of a backup get a wrong byte on their way to the device, or are lost there.
+// spoiler is a file system that damages or loses pieces of a backup when they are written to the device.
 type spoiler struct {
 	env.FS
 	spoil func(name string) bool
@@ -22,7 +22,7 @@ type spoiler struct {
 // Unwrap implements FS.
 func (s *spoiler) Unwrap() vfs.FS { return nil }
 
-// Rename implements FS: pieces and manifests get their names by it.
+// Rename implements FS. Pieces and manifests get their names with it.
 func (s *spoiler) Rename(from, to string) error {
 	if s.lose != nil && s.lose(to) {
 		return s.FS.Remove(from)
@@ -49,8 +49,9 @@ func piece(suffix string) func(string) bool {
 	}
 }
 
-// TestChecked damages each kind of piece while a backup writes it: the backup fails, is marked, and is not what a
-// restore takes; the older ones are not thinned for it. The next backup is good again, and what it copies anew is.
+// TestChecked damages each kind of piece while a backup writes it. The backup must fail and be marked. A restore must
+// not use it, and Prune must not remove older generations because of it. The next backup is good again, and copies the
+// damaged piece anew.
 func TestChecked(t *testing.T) {
 	t.Parallel()
 	s := &spoiler{}
@@ -87,7 +88,7 @@ func TestChecked(t *testing.T) {
 			t.Errorf("%s: verified: %v", kind, err)
 		}
 	}
-	m.put(m.f.Env, 0, "r1") // the latest that is whole
+	m.put(m.f.Env, 0, "r1") // the latest generation without damage
 	m.compare(m.f.Env, "r1", first, first)
 	g, err := Take(ctx, m.f.Env, m.s, "backup", Options{Check: CheckFull})
 	if err != nil || g.Checked.Level != CheckFull {
@@ -109,8 +110,8 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestPieceHeals: a piece that two generations share rots. The full check of the second finds it and marks both; the
-// next backup copies it anew under its name, and then the first is whole again.
+// TestPieceHeals damages a piece that two generations share. The full check of the second finds it and marks both. The
+// next backup copies it again under its name, and then the first generation is whole again.
 func TestPieceHeals(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -153,7 +154,8 @@ func TestPieceHeals(t *testing.T) {
 	}
 }
 
-// TestUnchecked: generations that nobody checked do not count among those that stay, unless somebody decided so.
+// TestUnchecked checks that generations that were never checked do not count towards those to keep, unless checks were
+// turned off deliberately.
 func TestUnchecked(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

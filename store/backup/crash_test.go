@@ -10,7 +10,7 @@ import (
 	"doublet/store"
 )
 
-// faulty is the environment with a file system of its own that can fail, over the same files.
+// faulty returns the environment with a file system that can fail, over the same files.
 func faulty(f *env.Fixture) (*env.Env, *env.Faults) {
 	e := *f.Env
 	faults := env.WithFaults(f.Mem)
@@ -20,8 +20,7 @@ func faulty(f *env.Fixture) (*env.Env, *env.Faults) {
 
 var crashOps = []env.Op{env.OpCreate, env.OpWrite, env.OpSync, env.OpRename, env.OpRemove}
 
-// each calls fn for places at which a run of clean fails: every one, or a spread of them where there
-// are many.
+// each calls fn for places at which a run of clean fails: every place, or a selection if there are many.
 func each(t *testing.T, clean env.Counts, most int, fn func(op env.Op, n int)) {
 	t.Helper()
 	for _, op := range crashOps {
@@ -32,8 +31,8 @@ func each(t *testing.T, clean env.Counts, most int, fn func(op env.Op, n int)) {
 	}
 }
 
-// TestCrashInBackup lets the power fail at every kind of write of a backup: the older generation stays
-// whole, and the next backup is good.
+// TestCrashInBackup makes the power fail at every kind of write of a backup. The older generation must stay whole, and
+// the next backup must be good.
 func TestCrashInBackup(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -65,8 +64,8 @@ func TestCrashInBackup(t *testing.T) {
 		name := fmt.Sprintf("%s %d", op, at)
 		f := base.Crash(0, 1)
 		got, err := run(f, func(faults *env.Faults) { faults.FailFrom(op, at, nil) })
-		// How many files there are hangs on compactions: a run that does not come to its place is made again with a place
-		// that it did come to.
+		// The number of files depends on compactions. A run that does not reach its place is repeated with a place that
+		// it has reached.
 		for tries := 0; err == nil && op != env.OpRemove; tries++ {
 			if last := int(got.Of(op)); last >= at || last == 0 || tries == 5 {
 				t.Fatalf("%s: no error; it came to %d", name, last)
@@ -106,8 +105,8 @@ func TestCrashInBackup(t *testing.T) {
 	}
 }
 
-// TestCrashInRestore lets the power fail at every kind of write of a restore over another store:
-// either the store is as it was, or it is refused until a restore has finished; which then does.
+// TestCrashInRestore makes the power fail at every kind of write of a restore over another store. Either the store must
+// be unchanged, or it is refused until another restore has finished, which must succeed.
 func TestCrashInRestore(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -120,7 +119,8 @@ func TestCrashInRestore(t *testing.T) {
 	m.steps(20, 2)
 	base := m.f
 	run := func(at *env.Fixture, fault func(*env.Faults)) (env.Counts, error) {
-		// Only what puts the files in place fails: the engine, which opens them then, ends the process.
+		// Only the writes that put the files in place fail. A failure in the engine, which opens them later, would end
+		// the process.
 		e, faults := faulty(at)
 		fault(faults)
 		o := RestoreOptions{Replace: true, Store: storeOptions()}
@@ -140,7 +140,7 @@ func TestCrashInRestore(t *testing.T) {
 		_, err := Restore(ctx, at.Env, "backup", "data2", o)
 		return err
 	}
-	// What is there before: another store, with a log of its own.
+	// The present store is another one, with a log of its own.
 	o := storeOptions()
 	o.LogDir = "log"
 	other, err := store.Open(base.Env, "data2", o)
@@ -183,7 +183,7 @@ func TestCrashInRestore(t *testing.T) {
 			return
 		}
 		if n%4 == 0 {
-			s, err := store.Open(f.Env, "data2", o) // takes what is in the log
+			s, err := store.Open(f.Env, "data2", o) // reads the log into its tables
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,8 @@ func TestCrashInRestore(t *testing.T) {
 	}
 }
 
-// TestFinishWithoutBackup finishes an interrupted restore when the backup is away: all of it was copied.
+// TestFinishWithoutBackup finishes an interrupted restore when the backup is not available: everything was copied
+// already.
 func TestFinishWithoutBackup(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

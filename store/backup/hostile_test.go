@@ -22,7 +22,7 @@ import (
 	"doublet/store"
 )
 
-// forged is a backup on the disk that somebody else has changed, with checksums that fit.
+// forged is a backup on the disk that an attacker has changed, with valid checksums.
 type forged struct {
 	t    *testing.T
 	env  *env.Env
@@ -104,7 +104,7 @@ func (f *forged) restore(to string) error {
 	return err
 }
 
-// files lists what lies outside of the backup and the folder that is restored to.
+// files returns the files outside of the backup and the folder that is restored to.
 func (f *forged) files(but string) (out []string) {
 	f.t.Helper()
 	err := filepath.WalkDir(f.root, func(path string, d os.DirEntry, err error) error {
@@ -120,8 +120,8 @@ func (f *forged) files(but string) (out []string) {
 	return out
 }
 
-// TestRestoreForgedManifest restores backups whose manifests lead elsewhere, or promise what no store has. Each is refused, and
-// leaves nothing outside of the data folder.
+// TestRestoreForgedManifest restores backups whose manifests lead to other places, or claim things that no store has.
+// Each must be refused, and must leave nothing outside of the data folder.
 func TestRestoreForgedManifest(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(f *forged, g *Generation){
@@ -190,7 +190,7 @@ func TestRestoreForgedManifest(t *testing.T) {
 	}
 }
 
-// TestRestoreExtra restores of the files beside the store those that are asked for, and no other.
+// TestRestoreExtra checks that only the requested extra files are restored.
 func TestRestoreExtra(t *testing.T) {
 	t.Parallel()
 	f := newForged(t)
@@ -212,7 +212,7 @@ func TestRestoreExtra(t *testing.T) {
 	}
 }
 
-// TestManifestBomb reads manifests whose JSON takes many times their length where it is read as it comes.
+// TestManifestBomb reads manifests whose JSON would take many times its length in memory if it were decoded at once.
 func TestManifestBomb(t *testing.T) {
 	t.Parallel()
 	f := newForged(t)
@@ -233,7 +233,7 @@ func TestManifestBomb(t *testing.T) {
 			t.Errorf("%s: reading %d MB took %d MB", name, size>>20, took>>20)
 		}
 	}
-	// One that is larger than may be read is not read.
+	// A manifest above the maximum size is not read.
 	if err := os.Truncate(f.manifest(), maxManifest+1); err != nil {
 		t.Skip(err)
 	}
@@ -242,8 +242,8 @@ func TestManifestBomb(t *testing.T) {
 	}
 }
 
-// TestRestoreForgedStore changes bytes of the store in a backup, and the checksums with them: the store is opened, or refused,
-// and the program lives.
+// TestRestoreForgedStore changes bytes of the store in a backup, and the checksums with them. The store is opened or
+// refused; the program must not crash.
 func TestRestoreForgedStore(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

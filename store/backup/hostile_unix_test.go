@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRestorePipe restores backups in which pipes and devices stand in place of files: nothing waits for them.
+// TestRestorePipe restores backups in which pipes and devices replace files. The restore must not block on them.
 func TestRestorePipe(t *testing.T) {
 	t.Parallel()
 	replace := func(f *forged, path string, with func(string) error) {

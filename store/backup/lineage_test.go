@@ -16,8 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestDataFolderPutBack puts a data folder back to an older state, as a snapshot of the machine does, and goes on from there. What
-// was backed up in the lost time has the names and places of what is there now: the next backups are whole all the same.
+// TestDataFolderPutBack resets a data folder to an older state, as a snapshot of the machine does, and continues from
+// there. Pieces that were backed up in the lost time have the same names and positions as present data. The next
+// backups must be whole all the same.
 func TestDataFolderPutBack(t *testing.T) {
 	t.Parallel()
 	fix := env.TestRealTime(t)
@@ -31,9 +32,9 @@ func TestDataFolderPutBack(t *testing.T) {
 	var s *store.Store
 	var db note.DatabaseID
 	var folder note.ID
-	// The machine's randomness is put back with it.
+	// The machine's randomness is reset with it.
 	open := func() { fix.Env.Rand = env.Seeded(9); s = openStore(t, fix.Env, "data") }
-	// write stores a message of a length that is always the same, and of content that never is.
+	// write stores a message whose length is always the same, and whose content is always different.
 	rng := rand.New(rand.NewPCG(3, 4))
 	write := func(n int) {
 		t.Helper()
@@ -107,7 +108,7 @@ func storeMessage(t *testing.T, s *store.Store, db note.DatabaseID, folder note.
 	}
 }
 
-// copyFolder copies a folder as it stands.
+// copyFolder copies the present contents of a folder.
 func copyFolder(t *testing.T, files env.FS, from, to string) {
 	t.Helper()
 	names, err := files.List(from)

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// busyLog is a file system on which somebody writes to the engine's log between two reads of it: the reader of a
-// recycled log gets an old block followed by a new one, which says that the old one was flushed.
+// busyLog is a file system that writes to the engine's log between two reads of it. The reader of a recycled log then
+// gets an old block followed by a new one, which shows that the old one was flushed.
 type busyLog struct {
 	env.FS
 	armed   atomic.Bool
@@ -46,8 +46,8 @@ func (f *busyFile) Read(p []byte) (int, error) {
 	return f.File.Read(p)
 }
 
-// TestLogGrowsWhileCopied has writers fill the engine's log between two reads of the checkpoint that copies it. The log
-// is a recycled file, so the copy is torn in its middle; the backup must restore all the same, to a moment.
+// TestLogGrowsWhileCopied makes writers fill the engine's log between two reads of the checkpoint that copies it. The
+// log is a recycled file, so the copy is torn in the middle. The backup must restore some moment all the same.
 func TestLogGrowsWhileCopied(t *testing.T) {
 	t.Parallel()
 	busy := &busyLog{}
@@ -56,7 +56,7 @@ func TestLogGrowsWhileCopied(t *testing.T) {
 		e.FS = busy
 	})
 	ctx := context.Background()
-	m.steps(600, 1) // several logs long: the engine recycles the first ones
+	m.steps(600, 1) // several logs long, so that the engine recycles the first ones
 	seed := uint64(2)
 	busy.between = func() {
 		busy.armed.Store(false)

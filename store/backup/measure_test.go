@@ -20,8 +20,8 @@ var (
 	measureMB  = flag.Int("measure-mb", 2048, "size of that store")
 )
 
-// TestMeasure measures; it proves nothing. It prints the rate of a full and of an incremental backup,
-// and how long a user's deliveries take without and with one under way.
+// TestMeasure only measures. It prints the rate of a full and of an incremental backup, and how long a user's
+// deliveries take with and without a running backup.
 func TestMeasure(t *testing.T) {
 	if *measureDir == "" {
 		t.Skip("measures only when it is told where")

@@ -20,9 +20,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// The model: every operation also counts itself, in a note of the first database and in the same
-// update, so what a restore brings back says itself which moment it is of; the operations up to that
-// one, and no other, must be there.
+// In the model, every operation also increments a counter in a note of the first database, in the same update. So a
+// restored store shows its own moment. It must contain the operations up to that one, and no others.
 
 type modelNote struct {
 	raw      string
@@ -44,7 +43,7 @@ type model struct {
 	dbs []note.DatabaseID
 	mu  sync.Mutex
 	log []op
-	// alive lists the notes of each database, as of the last operation.
+	// alive holds the notes of each database after the last operation.
 	alive [3][]note.UNID
 }
 
@@ -195,7 +194,7 @@ func (m *model) done() int {
 	return len(m.log)
 }
 
-// stateAt replays the log.
+// stateAt returns the state after replaying a part of the log.
 func (m *model) stateAt(n int) [3]map[note.UNID]*modelNote {
 	var out [3]map[note.UNID]*modelNote
 	for i := range out {
@@ -216,7 +215,7 @@ func (m *model) stateAt(n int) [3]map[note.UNID]*modelNote {
 	return out
 }
 
-// compare opens a restored store, finds of which moment it is, and compares all of it.
+// compare opens a restored store, determines its moment, and compares everything in it with the model.
 func (m *model) compare(e *env.Env, dir string, least, most int) {
 	m.t.Helper()
 	m.compareWith(e, dir, least, most, func(*store.Options) {})
@@ -300,7 +299,7 @@ func (m *model) compareDatabase(s *store.Store, db note.DatabaseID, want map[not
 	}
 }
 
-// newNumbers delivers one more message: its UID must be one that the old store cannot have given.
+// newNumbers delivers one more message. Its UID must be one that the old store cannot have assigned.
 func (m *model) newNumbers(s *store.Store) {
 	m.t.Helper()
 	high := func(s *store.Store) (uid uint32) {
@@ -325,7 +324,7 @@ func (m *model) newNumbers(s *store.Store) {
 	}
 }
 
-// put restores the backup into a data folder.
+// put restores the backup to a data folder.
 func (m *model) put(e *env.Env, at uint64, data string) {
 	m.t.Helper()
 	if _, err := Restore(context.Background(), e, "backup", data, RestoreOptions{At: at, Store: storeOptions()}); err != nil {

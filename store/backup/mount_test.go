@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// everything is what the databases of a store hold: messages and flags by UNID.
+// everything returns the contents of a store's databases: messages and flags by UNID.
 func everything(t *testing.T, s *store.Store, dbs []note.DatabaseID) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -47,8 +47,9 @@ func everything(t *testing.T, s *store.Store, dbs []note.DatabaseID) map[string]
 	return out
 }
 
-// TestOpen: the store of a generation can be read where it lies, whatever the generations share and whatever
-// has become of the store since; the backup is not changed by it, and a damaged piece is found.
+// TestOpen checks that the store of a generation can be read directly, whatever pieces the generations share and
+// however the store has changed since. It also checks that this does not change the backup, and that a damaged piece is
+// found.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -91,7 +92,7 @@ func TestOpen(t *testing.T) {
 	if _, _, err := Open(m.f.Env, "backup", 9, storeOptions()); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
-	// A piece that is too short, or is gone.
+	// A piece is too short, or missing.
 	name := ""
 	for n := range before {
 		if strings.Contains(n, ".sst-") {
@@ -117,7 +118,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// files are the files of a folder, with their bytes.
+// files returns the files of a folder, with their bytes.
 func files(t *testing.T, fs vfs.FS, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -18,15 +18,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// world is a store with a bit of everything in it.
+// world is a store with some rows of every kind.
 type world struct {
 	t      *testing.T
 	f      *env.Fixture
 	s      *store.Store
 	mail   note.DatabaseID
 	docs   note.DatabaseID
-	num    uint32 // of mail
-	dnum   uint32 // of docs
+	num    uint32 // of the mail database
+	dnum   uint32 // of the docs database
 	inbox  note.ID
 	sent   note.ID
 	docIDs []note.ID
@@ -114,7 +114,7 @@ func items(subject, body string) note.Items {
 	return note.MakeItems(note.Item{Name: "Subject", Value: note.Text(subject)}, note.Item{Name: "Body", Value: note.Text(body)})
 }
 
-// noise gives bytes that do not compress.
+// noise returns bytes that do not compress.
 func noise(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	_, _ = env.Seeded(seed).Read(b)
@@ -236,7 +236,7 @@ func (w *world) fillDocs() {
 		}
 		return wr.SetPeer(99, 0)
 	})
-	// The same note edited elsewhere: a conflict.
+	// The same note is edited on another replica: a conflict.
 	w.update(w.docs, func(wr *store.Writer) error {
 		remote, err := wr.Remote(w.docIDs[2])
 		if err != nil {
@@ -252,7 +252,7 @@ func (w *world) fillDocs() {
 		_, err = wr.Apply(remote, nil)
 		return err
 	})
-	// With a replica known, a destroyed note leaves a stub.
+	// While a replica is known, a destroyed note leaves a deletion stub.
 	w.update(w.docs, func(wr *store.Writer) error { return wr.Destroy(w.docIDs[4]) })
 }
 

@@ -13,8 +13,8 @@ import (
 	"doublet/store/check"
 )
 
-// TestCut flips a byte in tables and blob files at many places. Repair cuts out what cannot be read,
-// says what it was, and what is left is clean, in service, and what it was.
+// TestCut flips a byte at many places in tables and blob files. Repair must cut out what cannot be read, and report it.
+// The rest must be clean, in service, and unchanged.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	base, dbs := cutWorld(t)
@@ -36,7 +36,7 @@ func TestCut(t *testing.T) {
 		}
 		places := 5
 		if strings.HasSuffix(name, ".blob") {
-			places = 2 // the engine looks long at what is wrong with a block
+			places = 2 // the engine takes long to report a bad block
 		}
 		for i := range places {
 			f := base.Crash(0, 1)
@@ -110,7 +110,7 @@ func flipByte(t *testing.T, f *env.Fixture, name string, at int64) {
 	}
 }
 
-// cutOne repairs a damaged store and looks at what is left.
+// cutOne repairs a damaged store and checks what is left.
 func cutOne(t *testing.T, f *env.Fixture, dbs []note.DatabaseID, what string) (cuts, lost int) {
 	t.Helper()
 	s, err := cutStore(f)

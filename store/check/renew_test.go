@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestRenew runs out of terms: the numbering starts again, every folder shows a new UIDVALIDITY, every
-// note and folder stands under a low MODSEQ, and nothing of the old numbers is left.
+// TestRenew runs out of terms. The numbering starts again: every folder has a new UIDVALIDITY, every note and folder
+// has a low MODSEQ, and no old number is left.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -24,7 +24,7 @@ func TestRenew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Numbers as they are after 65,535 takeovers.
+	// Use the numbers after 65,535 takeovers.
 	key := layout.Prefix(w.num, layout.KindCounters)
 	_, rows := w.rows(key)
 	c, err := layout.ReadCounters(rows[0])

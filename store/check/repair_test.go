@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// breakage is one thing done to a sound store, what check must call it, and what is lost by it.
+// breakage is a change that breaks a sound store, the kind of finding that check must report, and what is lost.
 type breakage struct {
 	name string
 	kind check.Kind
@@ -22,7 +22,7 @@ type breakage struct {
 	lost int
 }
 
-// first deletes the first row under a prefix, spoil makes it unreadable.
+// first deletes the first row under a prefix; spoil makes it unreadable.
 func first(prefix func(w *world) []byte) func(w *world) {
 	return func(w *world) {
 		keys, _ := w.rows(prefix(w))
@@ -59,7 +59,7 @@ func row(key func(w *world) []byte, value []byte) func(w *world) {
 	return func(w *world) { w.set(key(w), value) }
 }
 
-// lastNote is the first mail note that is not a folder.
+// lastNote returns the last mail note that is not a folder.
 func (w *world) lastNote(db uint32) (note.ID, *layout.Note) {
 	keys, values := w.rows(layout.Prefix(db, layout.KindNote))
 	for i, k := range keys {
@@ -287,7 +287,7 @@ func TestBreakAndRepair(t *testing.T) {
 	}
 }
 
-// serves does ordinary work in both databases and looks whether it left everything in order.
+// serves does ordinary work in both databases and checks that it leaves everything in order.
 func (w *world) serves() {
 	w.t.Helper()
 	infos, err := w.s.Databases()
@@ -310,7 +310,7 @@ func TestPlacesOfObjectsAreFoundAgain(t *testing.T) {
 	w := build(t)
 	keys, values := w.rows(layout.Key(layout.SpaceObject))
 	for i, k := range keys {
-		values[i][0] = 100 // a segment that is not there
+		values[i][0] = 100 // a segment that does not exist
 		w.set(k, values[i])
 	}
 	rep := w.check(false)
@@ -323,8 +323,8 @@ func TestPlacesOfObjectsAreFoundAgain(t *testing.T) {
 	}
 }
 
-// A damaged object cannot be made again: the finding stays, nothing is removed, and the databases
-// serve what is whole.
+// A damaged object cannot be rebuilt. The finding stays, nothing is removed, and the databases serve everything that is
+// whole.
 func TestDamagedObjectStays(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -361,7 +361,7 @@ func TestDamagedObjectStays(t *testing.T) {
 	}
 }
 
-// A database that cannot even be opened is repaired all the same.
+// A database that cannot be opened is repaired all the same.
 func TestRepairOfWhatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -379,8 +379,8 @@ func TestRepairOfWhatDoesNotOpen(t *testing.T) {
 	w.serves()
 }
 
-// While databases are being repaired, and until the store was opened again, nothing is written that
-// goes by what was wrong.
+// While databases are being repaired, and until the store has been opened again, nothing may be written that is based
+// on damaged rows.
 func TestNothingIsWrittenBeforeReopening(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -433,7 +433,7 @@ func TestRandomWorkStaysClean(t *testing.T) {
 	}
 }
 
-// randomChange changes a note and says whether it is gone.
+// randomChange changes a note and reports whether the note is gone.
 func (w *world) randomChange(r *rand.Rand, id note.ID, what int) (gone bool) {
 	w.t.Helper()
 	w.update(w.mail, func(wr *store.Writer) error {

@@ -31,7 +31,7 @@ var (
 	fullChunk    = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}
 )
 
-// rows reads every kind of row; each returns what was read and its stored form again.
+// rows reads every kind of row. Each function returns the decoded row and its encoding.
 var rows = []struct {
 	name string
 	full []byte
@@ -74,7 +74,7 @@ var rows = []struct {
 	{"feed", AppendFeed(nil, []FeedItem{{1, 2, 9}, {3, 4, 10}}), func(b []byte) ([]byte, error) { f, err := ReadFeed(9, b); return AppendFeed(nil, f), err }},
 }
 
-// earlier is how long a row was before something was added at its end that may be missing.
+// earlier is the length of a row in an older version, which had fewer fields at the end.
 var earlier = map[string]int{
 	"peer in step": len(AppendPeer(nil, &Peer{Passed: 1, Heard: -2})),
 	"counters":     len(AppendCounters(nil, &fullCounters)) - 1,
@@ -87,7 +87,7 @@ func TestRowsComeBack(t *testing.T) {
 		if err != nil || !bytes.Equal(again, r.full) {
 			t.Errorf("%s: %x became %x: %v", r.name, r.full, again, err)
 		}
-		for n := range r.full { // a row that was cut short is damage, never a different row
+		for n := range r.full { // a truncated row is damaged; it must never be read as a different row
 			if n == earlier[r.name] {
 				continue
 			}
@@ -119,7 +119,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read once reads the same for ever.
+		// Decoding and encoding again must give the same result.
 		third, err := r.read(again)
 		if err != nil || !bytes.Equal(again, third) {
 			t.Fatalf("%s: %x became %x: %v", r.name, again, third, err)

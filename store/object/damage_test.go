@@ -14,8 +14,8 @@ import (
 	"doublet/env"
 )
 
-// TestCrash appends and syncs at random, crashes at random with any part of what was not synced
-// lost, and goes on with what is left.
+// TestCrash appends and syncs at random, and crashes at random so that any part of the unsynced data is lost. It then
+// continues with what is left.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	rng := seeded()
@@ -62,8 +62,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestScanMakesDurable: what a rebuilt index names must survive the next power cut, even if only
-// the process had ended before anybody waited for the device.
+// TestScanMakesDurable checks that records in a rebuilt index survive the next power cut, even if before the scan the
+// process ended and no caller had waited for the device.
 func TestScanMakesDurable(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewCrashableMem()
@@ -157,7 +157,7 @@ func TestMissingAndShortFile(t *testing.T) {
 	}
 }
 
-// forge makes a record of segment 1 that claims digest d for other content.
+// forge returns a record of segment 1 that claims digest d for other content.
 func forge(d Digest, body []byte) []byte {
 	r := make([]byte, headLen(uint32(len(body))))
 	putEntry(r[recordHeader:], entry{stored: uint32(len(body)), raw: true, sum: sum(body)})
@@ -185,7 +185,7 @@ func TestForgedRecordIsNotFound(t *testing.T) {
 	}
 }
 
-// faultFS fails writes after a number of bytes, half written, and flushes when told to.
+// faultFS fails writes after a number of bytes, half written. It fails flushes on request.
 type faultFS struct {
 	env.FS
 	mu    sync.Mutex
@@ -324,7 +324,7 @@ func TestSyncOfWhatWasNeverAppended(t *testing.T) {
 	}
 }
 
-// FuzzScan scans any bytes: whatever is reported must be what its digest says.
+// FuzzScan scans arbitrary bytes. Every record that it reports must match its digest.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte("x"))
 	f.Add(forge(Sum([]byte("abc")), []byte("abc")))

@@ -36,7 +36,7 @@ func TestRandomOperations(t *testing.T) {
 			if b, ok := pick(); ok {
 				err = s.Sync(b.loc)
 			}
-		case op < 36: // what is forgotten becomes garbage
+		case op < 36: // objects that are forgotten become garbage
 			if b, ok := pick(); ok {
 				delete(model, b.d)
 			}
@@ -64,7 +64,7 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-// rewrite moves what lives in the oldest sealed segment and removes it.
+// rewrite moves the live records of the oldest sealed segment and removes the segment.
 func rewrite(t *testing.T, s *Store, model map[Digest]blob) {
 	t.Helper()
 	list := s.Segments()
@@ -88,8 +88,8 @@ func rewrite(t *testing.T, s *Store, model map[Digest]blob) {
 	}
 }
 
-// TestFlippedBytesInLargeRecords is TestEveryFlippedByte for records of several blocks, at a sample
-// of places, with ranges: a range that does not touch the damage may be served.
+// TestFlippedBytesInLargeRecords is TestEveryFlippedByte for records of several blocks, at a selection of places and
+// with ranges. A range that does not touch the damage may be served.
 func TestFlippedBytesInLargeRecords(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()

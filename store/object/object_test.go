@@ -74,7 +74,7 @@ func text(rng *rand.Rand, n int) []byte {
 
 func seeded() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// content draws a blob whose size is near the places where the format changes its ways.
+// content returns a random blob whose size is near the limits at which the format changes.
 func content(rng *rand.Rand) []byte {
 	sizes := []int{0, 1, 127, 128, 4000, joinBelow, joinBelow + 1, 40 << 10, blockSize - 1, blockSize, blockSize + 1, 3*blockSize + 77}
 	n := sizes[rng.IntN(len(sizes))]
@@ -315,7 +315,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		}()
 	}
-	// Beside them segments are scanned and rewritten, and the old ones read until they vanish.
+	// Meanwhile segments are scanned and rewritten, and the old ones are read until they vanish.
 	wg.Add(1)
 	go func() {
 		defer wg.Done()

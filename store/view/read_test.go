@@ -33,7 +33,7 @@ func TestOldGenerationIsReadUntilTheNewIsBuilt(t *testing.T) {
 	b.refresh()
 	old := b.shown(note.System, Query{})
 	b.redefine(tasks)
-	// One batch of three, then called off.
+	// Process one batch of three, then cancel.
 	if err := b.v.Refresh(&someTurns{context.Background(), 4}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestConflictsFollowTheirDocument(t *testing.T) {
 		_, err := w.Leaf(id, rev)
 		return err
 	})
-	// Resolved, they go.
+	// When conflicts are resolved, they disappear.
 	b.update(func(w *store.Writer) error { return w.Destroy(id) })
 	b.refresh()
 	if got := b.shown(note.System, Query{}); len(got) != 1 {
@@ -157,7 +157,7 @@ func TestAccessIsHonoured(t *testing.T) {
 	if err != nil || len(cats) != 2 || cats[1].Count != 2 || cats[1].Totals[1] != 7 {
 		t.Fatalf("%+v %v", cats, err)
 	}
-	// Gone since the last refresh: not shown, not an error.
+	// A note that was deleted since the last refresh is not shown, without an error.
 	b.destroy(open)
 	if page, err = b.v.Read(context.Background(), who, Query{}); err != nil || len(page.Entries) != 0 {
 		t.Fatalf("%+v %v", page, err)

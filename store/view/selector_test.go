@@ -68,7 +68,7 @@ func TestDefinitionErrors(t *testing.T) {
 	}
 }
 
-// ordered are values in their order.
+// ordered lists values in their sort order.
 var ordered = []any{
 	nil, false, true, math.Inf(-1), int64(math.MinInt64), int64(math.MinInt64 + 1), -1e10, int64(-2), -1.5, int64(-1), int64(0), 0.5, int64(1), 1.5,
 	int64(1<<53 - 1), int64(1 << 53), int64(1<<53 + 1), int64(1<<53 + 2), int64(math.MaxInt64 - 1), int64(math.MaxInt64), float64(1 << 63), math.Inf(1),
@@ -152,7 +152,7 @@ func FuzzKeys(f *testing.F) {
 		}
 		ka, kb := appendKey(nil, a), appendKey(nil, b)
 		if c := compare(a, b); sign(c) != sign(bytes.Compare(ka, kb)) {
-			// Keys of long lists and maps are cut; the order among those is another.
+			// Keys of long lists and maps are cut, so their order differs.
 			if len(ka) < keyText && len(kb) < keyText {
 				t.Fatalf("%s and %s: values %d, keys %d", x, y, c, bytes.Compare(ka, kb))
 			}

@@ -16,7 +16,7 @@ import (
 	"doublet/store"
 )
 
-// bench is a store with one database, a view in it, and a plain model of its documents.
+// bench is a store with one database, a view in it, and a plain model of the database's documents.
 type bench struct {
 	t      *testing.T
 	f      *env.Fixture
@@ -148,7 +148,7 @@ func (b *bench) redefine(def string) {
 	b.def = def
 }
 
-// line is an entry as the model states it.
+// line is an entry in the model.
 type line struct {
 	id     note.ID
 	keys   []any
@@ -165,7 +165,7 @@ func text(values []any) string {
 	return strings.Join(parts, " | ")
 }
 
-// model states, independently of selectors, sort keys and rows, what the view must show.
+// model computes, independently of selectors, sort keys and rows, what the view must show.
 func (b *bench) model() []string {
 	var lines []line
 	for id, d := range b.docs {
@@ -256,7 +256,7 @@ func (b *bench) refresh() {
 	}
 }
 
-// compareAll holds the view against the model: forward, backward, by category, totals.
+// compareAll compares the view with the model: forward, backward, by category, totals.
 func (b *bench) compareAll() {
 	b.t.Helper()
 	b.refresh()
@@ -277,7 +277,7 @@ func (b *bench) compareAll() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	// One who must be counted for anew sees the same, having the same rights.
+	// A person for whom the categories are counted again must see the same, with the same rights.
 	slow, err := b.slowCategories()
 	if err != nil || fmt.Sprint(slow) != fmt.Sprint(cats) {
 		b.t.Fatalf("categories %v, counted anew %v, %v", cats, slow, err)
@@ -320,7 +320,7 @@ func randomDoc(r *rand.Rand) map[string]any {
 	return d
 }
 
-// someTurns is a context that is called off after a number of looks at it.
+// someTurns is a context that is canceled after a number of checks.
 type someTurns struct {
 	context.Context
 	left int
