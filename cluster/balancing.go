@@ -175,7 +175,7 @@ func (p *Placement) fill(ctx context.Context) error {
 	p.filled.Store(v.now.UnixNano())
 	for id := range v.peers {
 		if !v.alive(id) || !p.links.caught(id) {
-			return nil // first complete the replication in progress
+			return nil // let the replication in progress finish first
 		}
 	}
 	servers, dbs := p.fillable(v)

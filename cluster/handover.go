@@ -21,9 +21,9 @@ type HandOvers struct {
 // vacateWithin is the time for which a hand-over waits for work in progress in the database.
 const vacateWithin = 30 * time.Second
 
-// HandOver makes another server the primary of a database that this server leads. The other server first receives all
-// numbered changes and then continues our term's numbers. If the hand-over fails, this server remains primary. If the
-// result is unknown, nobody leads until Decide finds it out.
+// HandOver makes another server the primary of a database that this server leads. The other server first receives
+// everything that was numbered here, and then assigns numbers from there on. If the hand-over fails, this server
+// remains primary. If the result is unknown, nobody leads until Decide finds it out.
 func (o *HandOvers) HandOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	within, cancel := context.WithTimeout(ctx, vacateWithin)
 	resume, err := o.opt.Vacate(within, db)

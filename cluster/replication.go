@@ -66,8 +66,8 @@ func (r *replication) split() (live, dead []*replicator) {
 // deadFor is the time for which removals from a queue wait for a dead mate.
 const deadFor = 24 * time.Hour
 
-// catchUp records which mates have caught up with this server since they came back. When this server has caught up with
-// all live mates, it accepts users.
+// catchUp records which mates have caught up with this server since they came back. When this server and every live
+// mate have caught up with each other, it accepts users.
 func (r *replication) catchUp() {
 	v := r.members.view()
 	alive := 0

@@ -308,9 +308,9 @@ func (l *Local) reread(ctx context.Context, db note.DatabaseID, n *incoming) err
 	var raw bytes.Buffer
 	err := l.s.Replicate(ctx, db, func(w *store.Writer) error {
 		if _, err := w.Find(n.Note.UNID); err == nil {
-			return errTrial // it is here and was read then
+			return errTrial // it was parsed here when it arrived
 		}
-		id := w.Counters().NextNote // of a note that is new
+		id := w.Counters().NextNote // the id that Apply assigns to a new note
 		if _, err := w.Apply(n.Note, n.message); err != nil {
 			return err
 		}
@@ -387,7 +387,8 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 	if err != nil {
 		return ack, err
 	}
-	// Others may write meanwhile: what was added follows from the page and from how many notes there are now.
+	// Other goroutines may write at the same time, so the counts are derived from the page and from the change in the
+	// number of notes.
 	for i := range page.Expunged {
 		if page.Expunged[i].Gone {
 			ack.Deleted++
@@ -431,7 +432,7 @@ func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *b
 			continue
 		}
 		if out = append(out, list[i]); n == nil {
-			continue // it waits for objects, and so does the page
+			continue // the note waits for objects, and so does the page
 		}
 		b.ready, b.refs, b.objects = append(b.ready, n), append(b.refs, n.refs...), append(b.objects, n.objects...)
 		if n.message != nil {

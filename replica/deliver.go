@@ -158,7 +158,7 @@ func (x *sender) apply(ctx context.Context, part *ChangePage) (again []Ask, err 
 	var gone []note.UNID
 	for _, r := range ack.Refused {
 		if r.Kind == ErrorKind(store.ErrGrave) {
-			gone = append(gone, r.UNID) // it was deleted there meanwhile
+			gone = append(gone, r.UNID) // deleted at the target meanwhile
 		} else if err := x.setAside(r); err != nil {
 			return again, err
 		}
@@ -171,7 +171,7 @@ type lackList map[note.Digest]Lack
 
 // of returns the objects of l that a note names.
 func (l lackList) of(n *store.Remote) (out []Lack) {
-	refs, _ := objectsOf(n) // what is wrong with it was found before
+	refs, _ := objectsOf(n) // lacking has already reported errors
 	for _, ref := range refs {
 		if x, lacks := l[ref.Digest]; lacks {
 			out = append(out, x)
@@ -229,7 +229,7 @@ func (x *sender) bringFor(ctx context.Context, u note.UNID, mine []Lack, all lac
 		err := x.object(ctx, u, l)
 		switch {
 		case err == nil:
-			delete(all, l.Digest) // for the notes behind it, it is there
+			delete(all, l.Digest) // later notes need not send it again
 		case ctx.Err() == nil && aboutOne(err):
 			return false, x.setAside(refuse(u, err))
 		default:
@@ -262,7 +262,7 @@ func (x *sender) object(ctx context.Context, of note.UNID, l Lack) error {
 		case lost != nil:
 			return errors.Join(err, wrap("target", lost))
 		case len(now) == 0:
-			return nil // it came, and only the word of it was lost
+			return nil // it arrived, and only the answer was lost
 		case now[0].Have <= have:
 			tries++
 		}

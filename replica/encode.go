@@ -179,7 +179,7 @@ func (r *reader) note() (n *store.Remote, thin bool) {
 			r.Spoil()
 			return n, false
 		}
-		leaves[rev] = false // each once
+		leaves[rev] = false // each leaf at most once
 		n.Contents[rev] = &c
 	}
 	return n, false

@@ -173,7 +173,7 @@ func (g *grant) admitNew(n *store.Remote) error {
 		return denied(n, "somebody else is its author")
 	}
 	if n.Author.IsZero() {
-		n.Author = g.who.Person // the server's own notes, mail that it has delivered, have no author
+		n.Author = g.who.Person // notes of the server itself, such as delivered mail, have no author
 	}
 	if err := verify(n, nil); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (g *grant) admitNew(n *store.Remote) error {
 			continue
 		}
 		placed = true
-		// A folder that is not here is one that they make: its note is judged as such.
+		// An unknown folder is one that the person also creates; the note of that folder is checked separately.
 		rights, known := g.folders[f]
 		if known && rights&(note.Insert|note.Post) == 0 || !known && g.base&note.Create == 0 {
 			return denied(n, "nothing may be put into its folder")
@@ -255,7 +255,7 @@ func (g *grant) admitState(n, have *store.Remote) error {
 		it := &n.State[i]
 		value, at := have.State.Get(it.Kind, it.Key)
 		if !at.Less(it.Stamp) || value == it.Value {
-			continue // it says nothing new
+			continue // no change
 		}
 		ok := true
 		switch f, _ := folderOf(it); it.Kind {

@@ -250,7 +250,8 @@ func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.Repl
 	return nil
 }
 
-// room returns the record to replace when a database gets one more peer; nil if there is room.
+// room returns the record to replace when a database gets one more peer, or nil if there is room. It returns ErrBusy if
+// there are maxPeers records and none is older than silent.
 func (h *history) room(db note.DatabaseID, who *note.Who, now time.Time) (*Record, error) {
 	list := h.peers(db)
 	older := func(a, b *Record) int { return a.Time.Compare(b.Time) }

@@ -80,7 +80,7 @@ func (x *sender) resume(ctx context.Context, g Greeting) (again bool, err error)
 		return false, wrap("source", err)
 	}
 	if !x.hf.Shared || !x.hf.Leads && !x.ht.Leads {
-		return true, nil // without a home the two say first what each of them knows
+		return true, nil // without a home both sides must exchange their state first
 	}
 	x.res.FromSeq, x.res.ToSeq = x.hf.Seq, x.ht.Seq
 	err = x.send(ctx)

@@ -37,10 +37,10 @@ func headOf(seq uint64, n *store.Remote) Head {
 	return h
 }
 
-// brief reads a note without its message. The content is incomplete too.
+// brief reads a note without its message and content.
 func brief(r *store.Reader, id note.ID) (seq uint64, n *store.Remote, err error) {
 	row, err := r.Note(id)
-	if errors.Is(err, store.ErrNotFound) { // a stub
+	if errors.Is(err, store.ErrNotFound) { // a tombstone
 		n, err = r.Remote(id)
 		return 0, n, err
 	}
@@ -175,7 +175,7 @@ func (x *lister) unnumbered(after uint64) error {
 	for _, n := range c.Notes {
 		x.add(0, n)
 	}
-	if len(c.Notes) > 0 { // else only numbers changed, such as those that replication itself writes
+	if len(c.Notes) > 0 { // otherwise only data changed that is not sent, such as numbers written by replication
 		x.page.To = c.To
 	}
 	x.page.More, x.page.Info = c.More, c.Info
@@ -236,15 +236,15 @@ func wants(r *store.Reader, g *grant, h *Head) (Want, error) {
 		}
 		return Whole, nil
 	case err != nil && ofNote(err):
-		return Whole, nil // what is damaged here may be mended by what comes
+		return Whole, nil // the incoming note may repair the damaged one
 	case err != nil:
 		return Nothing, err
 	}
 	if !g.reads(n) {
-		return Whole, nil // that it is here is not told
+		return Whole, nil // do not reveal that the note exists
 	}
 	g.show(n)
-	n.Void = false // the other's numbers are in question, not ours
+	n.Void = false // only the sender's Void counts
 	if versionOf(n) == h.Version {
 		return Nothing, nil
 	}

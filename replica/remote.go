@@ -52,7 +52,7 @@ func NewRemote(c Carrier) *Remote { return &Remote{c: c} }
 func (x *Remote) begin(db note.DatabaseID) []byte {
 	v := uint8(x.v.Load())
 	if v == 0 {
-		v = Oldest // nobody has said hello yet
+		v = Oldest // Hello has not been called yet
 	}
 	return appendUint64([]byte{v}, uint64(db))
 }

@@ -91,7 +91,7 @@ type sender struct {
 	res      Result
 	// reached is the sequence number of the source up to which the target has its changes.
 	reached uint64
-	// aside are the notes that were set aside.
+	// aside lists the notes that were set aside.
 	aside []Refused
 	// warm means that ht comes from Known; the target was not asked.
 	warm bool
@@ -114,7 +114,7 @@ func Send(ctx context.Context, from, to Side, db note.DatabaseID, o SendOptions)
 	}
 	if again {
 		x = &sender{from: from, to: to, db: db, o: o, res: x.res}
-		x.res.Refused = nil // they come again
+		x.res.Refused = nil // the second attempt reports them again
 		if err = x.meet(ctx); err == nil {
 			err = x.send(ctx)
 		}
@@ -167,7 +167,7 @@ func (x *sender) send(ctx context.Context) error {
 			return ErrSplit
 		}
 		if x.hf.Leads {
-			return nil // what it has is numbered
+			return nil // all its changes are numbered
 		}
 		return x.named(ctx, Unnumbered)
 	}
@@ -181,7 +181,7 @@ func (x *sender) ledger(ctx context.Context) error {
 	for {
 		p, err := x.from.Ledger(ctx, x.db, at, again, most)
 		if errors.Is(err, store.ErrBehind) && !x.hf.Leads {
-			return nil // it has nothing that the target has not
+			return nil // it has nothing that the target lacks
 		}
 		if err != nil {
 			return fmt.Errorf("source: %w", err)
@@ -204,7 +204,7 @@ func (x *sender) ledger(ctx context.Context) error {
 		give()
 		switch {
 		case errors.Is(err, store.ErrGap) && tries < rounds:
-			// Somebody else brought a page meanwhile.
+			// Another server sent a page meanwhile.
 			tries++
 			if x.ht, err = x.to.Hello(ctx, x.db, x.hf.Peer); err != nil {
 				return fmt.Errorf("target: %w", err)
@@ -418,11 +418,11 @@ func (x *sender) begin(ctx context.Context, scope Scope) (store.Cursor, error) {
 		return store.Cursor{}, fmt.Errorf("target: %w", store.ErrDenied)
 	}
 	seen := x.ht.Seen
-	if x.o.Compare || !x.ht.Select.Equal(&x.o.Select) { // what was left out last time may be wanted now
+	if x.o.Compare || !x.ht.Select.Equal(&x.o.Select) { // a note excluded last time may be selected now
 		seen = store.Cursor{}
 	}
 	if seen.Incarnation == x.hf.Store && seen.Seq > x.hf.Seq {
-		seen, x.res.Restored = store.Cursor{}, true // the source has gone back and does not know it
+		seen, x.res.Restored = store.Cursor{}, true // the source was set back without a new incarnation
 	}
 	if x.warm && seen.Incarnation == x.hf.Store {
 		x.reached = seen.Seq
@@ -470,7 +470,7 @@ func (x *sender) mend(ctx context.Context) error {
 	for {
 		p, err := x.to.Heads(ctx, x.db, q)
 		if errors.Is(err, store.ErrDenied) {
-			return nil // whoever may not read there sees nothing to delete
+			return nil // a sender that may not read there cannot find notes to delete
 		}
 		if err != nil {
 			return fmt.Errorf("target: %w", err)
@@ -579,7 +579,7 @@ func (x *sender) tell(ctx context.Context, seq uint64, last bool) error {
 func (x *sender) setAside(list ...Refused) error {
 	for _, r := range list {
 		if !r.UNID.IsZero() && slices.ContainsFunc(x.aside, func(o Refused) bool { return o.UNID == r.UNID }) {
-			continue // a folder comes twice
+			continue // a folder is sent twice
 		}
 		x.aside = append(x.aside, r)
 		x.res.Refused = append(x.res.Refused, r)

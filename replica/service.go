@@ -149,7 +149,7 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 	var passed uint64
 	err = l.hist.set(ctx, db, m.Peer.Replica, &l.who, l.env.Clock.Now(), !shared, func(x *Record) {
 		if x.Store != m.Peer.Store && m.Received == 0 {
-			x.Received = 0 // another life of it: what was received of the old one says nothing
+			x.Received = 0 // a new incarnation: the old progress is void
 		}
 		x.Store = m.Peer.Store
 		if m.Received > 0 {

@@ -190,7 +190,7 @@ type lossy struct {
 	rate float64
 	// late holds requests that will be delivered a second time.
 	late []func()
-	// counts counts the faults by kind.
+	// Number of faults of each kind, and of bytes.
 	lost, unanswered, repeated, reordered, cut int
 	bytes                                      int
 }

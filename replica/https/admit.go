@@ -15,7 +15,7 @@ import (
 // Limits on joining. Servers join rarely, and the client of such a request is not authenticated yet.
 const (
 	joins       = 32
-	joinsOfOne  = 2 // of one address
+	joinsOfOne  = 2 // per address
 	joinTime    = 10 * time.Second
 	maxQuestion = 64 << 10
 )

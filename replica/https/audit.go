@@ -49,7 +49,7 @@ type audit struct {
 	tell func(Act)
 
 	mu      sync.Mutex
-	told    map[Act]time.Time // the Err of each is nil
+	told    map[Act]time.Time // keys have no Err
 	refused map[string]*refusals
 }
 

@@ -35,8 +35,8 @@ type Identity struct {
 	Name, Address, Short string
 	Aliases              []string
 	Mail                 note.DatabaseID
-	// Server is the server of this domain that sent the request, identified by its key; zero for people. Only such a
-	// server also replicates the directory.
+	// Server is the server of this domain that sent the request, identified by its key; zero for people. The directory
+	// is replicated only with such a server.
 	Server note.UNID
 }
 
@@ -113,7 +113,7 @@ type Handler struct {
 	waiting int
 	persons map[note.UNID]int
 	memory  int64
-	held    map[note.UNID]int64 // of memory, by person
+	held    map[note.UNID]int64 // the part of memory that each person or server uses
 }
 
 // New returns the handler. It must be mounted at Path.
@@ -449,7 +449,7 @@ func (h *Handler) read(c *call, most int) ([]byte, error) {
 			h.bytesIn.Add(uint64(len(body)))
 			return body, nil
 		case err != nil:
-			return nil, context.Canceled // the client has gone
+			return nil, context.Canceled // the client has disconnected
 		}
 	}
 }

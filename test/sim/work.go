@@ -459,7 +459,7 @@ func (w *world) route() {
 	s := pick(w, homes)
 	q := pick(w, w.queued)
 	if _, err := s.store.Info(q.to.box.id); err != nil {
-		return // the mail file is not here
+		return // the mail file has no replica here
 	}
 	err := s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id, q.to.box.id}, func(tx *store.Tx) error {
 		qw, err := tx.Database(b.id)
