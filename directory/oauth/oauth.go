@@ -157,7 +157,7 @@ func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 }
 
 // issuer returns the verifier with the issuer's current configuration, and renews it hourly. If a renewal fails, it
-// keeps the old one.
+// keeps the old one and retries after five minutes.
 func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

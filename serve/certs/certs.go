@@ -85,7 +85,7 @@ type Provider struct {
 
 	challenges challenges
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	main    *entry     // Certificate, or nil
 	files   []*entry   // Folder
 	own     *entry     // the self-signed one, or nil

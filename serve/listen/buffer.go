@@ -20,7 +20,7 @@ type Buffer struct {
 	held *[]byte
 }
 
-// Take allocates the memory, unless the session already has it.
+// Take gets the memory from the pool, unless the session already has it.
 func (p *Buffer) Take() {
 	if p.held == nil {
 		p.held = buffers.Get().(*[]byte)

@@ -51,7 +51,7 @@ type Conn struct {
 	working     bool // see gate
 	workedSince time.Time
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	idle        bool       // in Await
 	woken       bool       // Wake was called and not yet answered
 	interrupted bool       // the read deadline was moved into the past
