@@ -40,7 +40,6 @@ func ForbiddenFrom(err error) bool {
 // Sender is added if From has several addresses, or one on whose behalf the submitter may write (RFC 5322 section
 // 3.6.2). A From or Sender field without a readable address is rejected: mail programs might show it instead of the
 // added field.
-// the reader's program which one to show.
 //
 // Implements: RFC 6409 §6.1 Submission rights
 // Implements: RFC 6409 §8.1 Add Sender

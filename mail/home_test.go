@@ -70,8 +70,8 @@ func TestOwnBox(t *testing.T) {
 	w.shows("Mail.Waiting = 1", "Mail.Hold = 1", "Mail.WaitingRecipients = 2")
 }
 
-// TestStandIn checks that the mail.box of another server is processed only after the server has been away long enough,
-// and is handed back only when none of its messages is being sent.
+// TestStandIn checks the mail.box of another server. It is processed only after the server has been away long enough.
+// It is handed back only when none of its messages is being sent.
 func TestStandIn(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})

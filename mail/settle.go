@@ -141,8 +141,8 @@ func (s *outcomes) settling(box int) {
 	}
 }
 
-// settleAll writes settlements in one update. If that fails, it writes each in its own update, so that a bad one does
-// not block the others.
+// settleAll writes settlements in one update. If that fails for a reason other than disk space, it writes each in its
+// own update, so that a bad one does not block the others.
 func (s *outcomes) settleAll(box int, list []*settlement) {
 	err := s.settleIn(box, list)
 	switch {

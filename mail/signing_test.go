@@ -42,7 +42,7 @@ func TestSignedAndRound(t *testing.T) {
 }
 
 // TestSignsOnce checks that a signature, the most expensive step for a message, is made only once for several
-// destinations and retries, and not at all for an unreachable server.
+// destinations and retries. For an unreachable server it is not made at all.
 func TestSignsOnce(t *testing.T) {
 	t.Parallel()
 	g := &forger{}

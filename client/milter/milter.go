@@ -23,9 +23,9 @@ import (
 type Options struct {
 	// Network is "tcp" or "unix". Address is the address on which the filter listens.
 	Network, Address string
-	// Connect limits connecting (10 s), Command the wait for a reply to a command (30 s), and Message the wait for the
-	// verdict on a whole message (5 min). A filter that reports progress gets as much time again, but at most twice the
-	// time in all.
+	// Connect limits connecting (10 s), and Command the wait for a reply to a command (30 s). Message limits the wait
+	// for the verdict on a whole message (5 min). A filter that reports progress gets as much time again, but at most
+	// twice the time in all.
 	Connect, Command, Message time.Duration
 	// MaxBody is the largest replacement body in bytes that a filter may send (50 MB). MaxChanges is the maximum number
 	// of changes to one message (1,000).

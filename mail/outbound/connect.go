@@ -24,8 +24,8 @@ import (
 // publishes.
 type guard struct {
 	tls, verify, implicit, off bool
-	// tlsa holds the usable DANE associations. If all are unusable, it is empty, and TLS is required without
-	// verification.
+	// tlsa holds the usable DANE associations. If there are associations but none is usable, tlsa is empty: TLS is then
+	// required, but DANE verifies nothing.
 	tlsa []dns.TLSA
 	dane bool
 	sts  bool

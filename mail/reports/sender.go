@@ -156,7 +156,6 @@ func (s *Sender) finish(day, domain string, err error, drop func()) {
 
 // author returns the sender address of reports. ok is false if the domain has no active DKIM key, because receivers
 // could not authenticate the report.
-// key that signs.
 func (s *Sender) author(ctx context.Context) (address smtp.Path, ok bool, err error) {
 	domains, err := s.opt.Directory.Domains.List(ctx)
 	if err != nil || len(domains) == 0 {

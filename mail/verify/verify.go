@@ -6,9 +6,9 @@
 //
 //	at RCPT     Listed(ctx, ip)               block lists; not for postmaster and abuse
 //	at RCPT     Greylisted(ip, from, to)      greylisting; not for postmaster and abuse
-//	at the end  Message(ctx, client, message) the verdict, of the message as it came
-//	then        Forged(field)                 which fields to take out of its header (mail.CutFields)
-//	            Verdict.Header                what to put before it
+//	at the end  Message(ctx, client, message) the verdict on the message as received
+//	then        Forged(field)                 the fields to remove from its header (fields.CutFields)
+//	            Verdict.Header                the field to put before it
 //
 // Authenticated users are not checked. Exempt reports which clients are not checked.
 package verify

@@ -107,8 +107,8 @@ func (d *domain) waiting() (n int) {
 	return n
 }
 
-// TestTransitStranger checks that XDOUBLET is offered only to a server of the domain on an SMTP listener with TLS, and
-// rejected from all other clients, because the server trusts its content.
+// TestTransitStranger checks that XDOUBLET is offered only to a server of the domain on an SMTP listener with TLS.
+// Other clients are rejected, because the server trusts the content of the parameter.
 func TestTransitStranger(t *testing.T) {
 	t.Parallel()
 	d := openDomain(t)
@@ -225,8 +225,8 @@ func TestTransit(t *testing.T) {
 		t.Error(got)
 	}
 
-	// A recipient that was on another server the first time, and is here when the message comes again, gets it, even if
-	// mail.box has to keep it both times.
+	// A recipient on another server gets the message here if it has moved here before the message comes again, even if
+	// mail.box has to keep the message both times.
 	d.ok(d.store.SetInfo(note.System, d.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 0 }))
 	set("bob", func(f *directory.PersonFields) { f.MailServer = d.there.ID })
 	out := func(names ...string) {
