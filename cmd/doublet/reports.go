@@ -37,7 +37,7 @@ func (h *house) openReports() error {
 func (h *house) startReports(tasks *task.Supervisor) {
 	s, c := h.system, &h.cfg.Reports
 	s.Reports.Sender = reports.NewSender(h.env, h.reports.book, reports.Options{
-		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
+		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DMARC: c.DMARC && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
 		Reach: s.Reach, Stats: s.Stats,
 	})
 	tasks.Start(task.Task{Name: "Reports", Run: s.Reports.Sender.Run})

@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 
 // Limits of the counts of a day.
 var (
-	tlsBounds = bounds{domains: 5000, perDomain: 20}
+	tlsBounds   = bounds{domains: 5000, perDomain: 20, perDay: 20_000}
+	dmarcBounds = bounds{domains: 2000, perDomain: 500, perDay: 20_000}
 )
 
 // maxWays is the maximum number of different failures under one policy. Further failures are counted by type only.
@@ -48,6 +50,8 @@ type Tables interface {
 type Book struct {
 	env *env.Env
 	tls *ledger[tlsreport.Result]
+	// dmarc has a page for each domain that publishes a DMARC record.
+	dmarc *ledger[dmarcRow]
 }
 
 // OpenBook opens a Book with the counts from before the restart.
@@ -58,11 +62,14 @@ func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
 	if b.tls, err = openLedger[tlsreport.Result](context.Background(), t.Table("TLS reports"), tlsBounds, lost); err != nil {
 		return nil, fmt.Errorf("open reports: %w", err)
 	}
+	if b.dmarc, err = openLedger[dmarcRow](context.Background(), t.Table("DMARC reports"), dmarcBounds, lost); err != nil {
+		return nil, fmt.Errorf("open reports: %w", err)
+	}
 	return b, nil
 }
 
 // Save makes the counts durable.
-func (b *Book) Save() error { return b.tls.save() }
+func (b *Book) Save() error { return errors.Join(b.tls.save(), b.dmarc.save()) }
 
 // Observe counts a session with a server of another domain.
 //

@@ -44,7 +44,12 @@ func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostnam
 
 // Seen implements inbound.Observer.
 func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
-	if m.Refused || !slices.ContainsFunc(m.To, func(to smtp.Path) bool { return d.ours(ctx, to) }) {
+	report := slices.ContainsFunc(m.To, func(to smtp.Path) bool { return d.ours(ctx, to) })
+	if !report {
+		// Servers would otherwise report on each other's reports every day.
+		d.book.countMessage(m)
+	}
+	if m.Refused || !report {
 		return
 	}
 	// Both RFCs require authenticated reports, because anyone could forge the figures.

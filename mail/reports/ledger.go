@@ -30,6 +30,7 @@ func parseCell(key string) (cell, bool) {
 type bounds struct {
 	domains   int // per day
 	perDomain int // cells of a domain per day
+	perDay    int // cells per day
 }
 
 // page holds a domain's cells of a day.
@@ -55,9 +56,12 @@ type ledger[T any] struct {
 	mu    sync.Mutex
 	rows  map[cell]*T
 	books map[[2]string]*book // by day and domain
-	days  map[string]int      // number of domains of a day
+	days  map[string]*dayCount
 	dirty map[cell]struct{}
 }
+
+// dayCount counts the domains and cells of a day.
+type dayCount struct{ domains, cells int }
 
 // othersCell is the sub of the row with the count beyond the limit.
 const othersCell = "-"
@@ -65,7 +69,7 @@ const othersCell = "-"
 // openLedger opens a ledger and reads the saved counts.
 func openLedger[T any](ctx context.Context, k *keep.Table, most bounds, lost *stat.Counter) (*ledger[T], error) {
 	l := &ledger[T]{
-		keep: k, most: most, lost: lost, rows: map[cell]*T{}, books: map[[2]string]*book{}, days: map[string]int{}, dirty: map[cell]struct{}{},
+		keep: k, most: most, lost: lost, rows: map[cell]*T{}, books: map[[2]string]*book{}, days: map[string]*dayCount{}, dirty: map[cell]struct{}{},
 	}
 	err := k.Each(ctx, func(key, value string) {
 		c, ok := parseCell(key)
@@ -93,12 +97,17 @@ func (l *ledger[T]) book(day, domain string) *book {
 	if b := l.books[at]; b != nil {
 		return b
 	}
-	if l.days[day] >= l.most.domains {
+	n := l.days[day]
+	if n == nil {
+		n = &dayCount{}
+		l.days[day] = n
+	}
+	if n.domains >= l.most.domains {
 		return nil
 	}
 	b := &book{cells: map[string]struct{}{}}
 	l.books[at] = b
-	l.days[day]++
+	n.domains++
 	return b
 }
 
@@ -111,12 +120,14 @@ func (l *ledger[T]) room(c cell) bool {
 	if _, ok := b.cells[c.sub]; ok {
 		return true
 	}
-	if len(b.cells) >= l.most.perDomain {
+	n := l.days[c.day]
+	if len(b.cells) >= l.most.perDomain || n.cells >= l.most.perDay {
 		b.others++
 		l.dirty[cell{c.day, c.domain, othersCell}] = struct{}{}
 		return false
 	}
 	b.cells[c.sub] = struct{}{}
+	n.cells++
 	return true
 }
 
@@ -202,6 +213,8 @@ func (l *ledger[T]) drop(day, domain string) {
 	if b == nil {
 		return
 	}
+	n := l.days[day]
+	n.cells -= len(b.cells)
 	b.cells[othersCell] = struct{}{}
 	for sub := range b.cells {
 		c := cell{day, domain, sub}
@@ -210,7 +223,7 @@ func (l *ledger[T]) drop(day, domain string) {
 		l.keep.Drop(c.key())
 	}
 	delete(l.books, at)
-	if l.days[day]--; l.days[day] <= 0 {
+	if n.domains--; n.domains <= 0 {
 		delete(l.days, day)
 	}
 }

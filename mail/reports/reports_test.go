@@ -114,7 +114,7 @@ func TestLedgerBounds(t *testing.T) {
 	w := open(t)
 	lost := stat.New(w.fix.Clock).Counter("x", "x")
 	openIt := func() *ledger[int] {
-		l, err := openLedger[int](bg, w.memory.Table("x"), bounds{domains: 3, perDomain: 4}, lost)
+		l, err := openLedger[int](bg, w.memory.Table("x"), bounds{domains: 3, perDomain: 4, perDay: 12}, lost)
 		w.ok(err)
 		return l
 	}

@@ -54,11 +54,11 @@ type Options struct {
 	// Hostname is the server's name. Local is the local part of the sender address of reports; its domain is the first
 	// local domain.
 	Hostname, Local string
-	// TLS enables TLS reports.
-	TLS       bool
-	DNS       Resolver
-	Directory *directory.Directory
-	Post      Poster
+	// TLS and DMARC enable reports of that kind.
+	TLS, DMARC bool
+	DNS        Resolver
+	Directory  *directory.Directory
+	Post       Poster
 	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS.
 	Reach *reach.Guard
 	Stats *stat.Tree
@@ -136,6 +136,14 @@ func (s *Sender) Send(ctx context.Context, before string) (int, error) {
 		n, err := s.sendTLS(ctx, &p)
 		done(n, err)
 		s.finish(p.day, p.domain, err, func() { s.book.tls.drop(p.day, p.domain) })
+	}
+	for _, p := range s.book.dmarc.before(before) {
+		if ctx.Err() != nil {
+			break
+		}
+		n, err := s.sendDMARC(ctx, &p)
+		done(n, err)
+		s.finish(p.day, p.domain, err, func() { s.book.dmarc.drop(p.day, p.domain) })
 	}
 	return sent, errors.Join(errs...)
 }

@@ -27,6 +27,7 @@ const (
 type author struct {
 	domain, organization string
 	record               Record
+	recordDomain         string // the domain that publishes the record
 	policy               string // the policy of the record for this domain, "" without a record
 	err                  error  // the domain is invalid, or the lookup failed
 }
@@ -140,12 +141,12 @@ func (v *Verifier) policies(ctx context.Context, message []byte, beside func(str
 func (v *Verifier) policy(ctx context.Context, a *author) {
 	r, ok, err := v.record(ctx, a.domain)
 	if err == nil && ok {
-		a.record, a.policy = r, r.Policy
+		a.record, a.recordDomain, a.policy = r, a.domain, r.Policy
 		return
 	}
 	if err == nil && a.organization != a.domain {
 		if r, ok, err = v.record(ctx, a.organization); err == nil && ok {
-			a.record, a.policy = r, r.Subdomains
+			a.record, a.recordDomain, a.policy = r, a.organization, r.Subdomains
 			return
 		}
 	}
@@ -219,41 +220,44 @@ func (v *Verifier) evaluate(a *author, from SPF, signatures []DKIM) DMARC {
 		d.Result, d.Reason = TempError, "the policy cannot be looked up"
 		return d
 	}
-	proof := proven(a, from, signatures)
-	d.Aligned = proof == Pass
+	if a.policy != "" {
+		d.Record, d.RecordDomain = &a.record, a.recordDomain
+	}
+	spf, signed := spfProof(a, from), signatureProof(a, signatures)
+	d.SPFAligned, d.DKIMAligned = spf == Pass, signed == Pass
+	d.Aligned = d.SPFAligned || d.DKIMAligned
 	switch {
 	case a.policy == "":
 		d.Result = None
-	case proof == TempError:
-		d.Result, d.Reason = TempError, "what would prove the author cannot be looked up"
-	case proof == Fail:
-		d.Result, d.Applied = Fail, v.sample(a)
-	default:
+	case d.Aligned:
 		d.Result = Pass
+	case spf == TempError || signed == TempError:
+		d.Result, d.Reason = TempError, "what would prove the author cannot be looked up"
+	default:
+		d.Result, d.Applied = Fail, v.sample(a)
 	}
 	return d
 }
 
-// proven returns Pass if SPF or a signature is aligned with the author and passes. It returns TempError if an aligned
-// one could not be looked up, else Fail.
-func proven(a *author, from SPF, signatures []DKIM) Result {
-	out := Fail
-	if aligned(a, from.Domain, a.record.StrictSPF) {
-		switch from.Result {
-		case Pass:
-			return Pass
-		case TempError:
-			out = TempError
-		}
+// spfProof returns Pass if SPF passes for a domain that is aligned with the author's, TempError if that could not be
+// looked up, else Fail.
+func spfProof(a *author, from SPF) Result {
+	if aligned(a, from.Domain, a.record.StrictSPF) && (from.Result == Pass || from.Result == TempError) {
+		return from.Result
 	}
+	return Fail
+}
+
+// signatureProof does the same for the signatures.
+func signatureProof(a *author, signatures []DKIM) Result {
+	out := Fail
 	for i := range signatures {
 		s := &signatures[i]
-		switch {
-		case !aligned(a, s.Domain, a.record.StrictDKIM):
-		case s.Result == Pass:
+		if s.Result != Pass && s.Result != TempError || !aligned(a, s.Domain, a.record.StrictDKIM) {
+			continue
+		}
+		if out = s.Result; out == Pass {
 			return Pass
-		case s.Result == TempError:
-			out = TempError
 		}
 	}
 	return out

@@ -177,7 +177,13 @@ type DMARC struct {
 	Applied string
 	// Aligned is set if SPF or a signature authenticates the domain of every author, even if none publishes a policy.
 	Aligned bool
-	Reason  string
+	// SPFAligned and DKIMAligned report whether SPF, or a signature, passes and is aligned with Domain.
+	SPFAligned, DKIMAligned bool
+	// Record is the policy record that holds for Domain, RecordDomain the domain that publishes it; nil and "" where
+	// there is none.
+	Record       *Record
+	RecordDomain string
+	Reason       string
 }
 
 // Verdict is the result of the verification of a message, and the action to take.

@@ -28,7 +28,16 @@ type wire struct {
 	mate *wire
 	take map[string]bus.StreamHandler
 	verb map[string]bus.Handler
+
+	mu   sync.Mutex
 	live []net.Conn
+}
+
+// first returns the first connection that was made.
+func (w *wire) first() *net.TCPConn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live[0].(*net.TCPConn)
 }
 
 func (w *wire) Handle(verb string, fn bus.Handler) {
@@ -86,7 +95,9 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []b
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.mu.Lock()
 	w.live = append(w.live, a)
+	w.mu.Unlock()
 	refused := make(chan error, 1)
 	go func() {
 		err := w.mate.take[verb](context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
@@ -380,8 +391,8 @@ func TestHomeLost(t *testing.T) {
 		expect(t, in, "OK login")
 		expect(t, in, "Anna 127.0.0.1 hello")
 		if how == "home" {
-			_ = front.wire.live[0].(*net.TCPConn).SetLinger(0)
-			_ = front.wire.live[0].Close()
+			_ = front.wire.first().SetLinger(0)
+			_ = front.wire.first().Close()
 		} else {
 			go func() { _ = front.conns.Shutdown(context.Background()) }()
 		}

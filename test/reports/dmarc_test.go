@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"doublet/mail"
+	"doublet/mail/reports"
 	"doublet/wire/smtp"
 )
 
@@ -46,5 +47,89 @@ func TestDMARCReportComes(t *testing.T) {
 	if len(list) != 1 || list[0].From != "a.example" || list[0].Organization != "google.com" || list[0].Domain != "b.example" ||
 		len(list[0].DMARC) != 1 || list[0].DMARC[0].Count != 1 || list[0].DMARC[0].SPF != "pass" {
 		t.Errorf("%+v", list)
+	}
+}
+
+// TestDMARCReports: a server counts what others sent in the name of a domain that asks for reports, proven and forged, reports it
+// when the day is over, and the domain's server reads the report. The exchange of reports ends.
+func TestDMARCReports(t *testing.T) {
+	t.Parallel()
+	w := open(t, 3)
+	a, b, c := w.houses[0], w.houses[1], w.houses[2]
+	a.write("ada@a.example", "ada@b.example", "ada@a.example")
+	a.write("ada@a.example", "boss@b.example", "ada@a.example")
+	c.write("ada@c.example", "ada@b.example", "Forger <ada@a.example>")
+	if n := b.send(); n != 0 {
+		t.Fatalf("%d reports of a day that is not over", n)
+	}
+	w.clock.until(1)
+	if n := b.send(); n != 1 {
+		t.Fatalf("%d reports", n)
+	}
+	if n := b.send(); n != 0 {
+		t.Errorf("%d reports again", n)
+	}
+	var got *reports.Received
+	for _, r := range a.received() {
+		if r.Policy != nil {
+			got = r
+		}
+	}
+	if got == nil || got.From != "b.example" || got.Domain != "a.example" || got.Policy.Policy != "quarantine" || got.Policy.DKIM != "r" ||
+		got.Policy.Percent != 100 {
+		t.Fatalf("%+v", got)
+	}
+	want := map[reports.Source]bool{
+		{IP: "192.0.2.1", From: "a.example", Disposition: "none", DKIM: "pass", SPF: "pass", Count: 2}:       true,
+		{IP: "192.0.2.3", From: "a.example", Disposition: "quarantine", DKIM: "fail", SPF: "fail", Count: 1}: true,
+	}
+	for _, s := range got.DMARC {
+		if !want[s] {
+			t.Errorf("%+v", s)
+		}
+		delete(want, s)
+	}
+	if len(want) > 0 {
+		t.Errorf("not reported: %v", want)
+	}
+	w.settle()
+}
+
+// settle lets days pass without mail until nothing is left to report, and fails if that takes longer than reports can follow from
+// each other: a message has a DMARC report and a TLS report, the DMARC report has a TLS report, which has none.
+func (w *town) settle() {
+	w.t.Helper()
+	w.sendAll()
+	w.clock.until(1)
+	w.sendAll()
+	for range 2 {
+		w.clock.until(1)
+		if n := w.sendAll(); n != 0 {
+			w.t.Errorf("%d reports about reports", n)
+		}
+	}
+}
+
+// sendAll sends the reports of every server, and returns how many there were.
+func (w *town) sendAll() (n int) {
+	for _, h := range w.houses {
+		n += h.send()
+	}
+	return n
+}
+
+// TestDMARCReadersElsewhere: a reader at another organization gets reports only where that one agrees, and none gets one that is
+// larger than it takes.
+func TestDMARCReadersElsewhere(t *testing.T) {
+	t.Parallel()
+	w := open(t, 2)
+	a, b := w.houses[0], w.houses[1]
+	w.zone.Add("d.example. TXT \"v=spf1 ip4:192.0.2.1 -all\"\n" +
+		"_dmarc.d.example. TXT \"v=DMARC1; p=none; rua=mailto:postmaster@a.example,mailto:x@stranger.example,mailto:small@d.example!10\"\n" +
+		"d.example._report._dmarc.a.example. TXT \"v=DMARC1\"\n")
+	a.write("ada@d.example", "ada@b.example", "ada@d.example")
+	w.clock.until(1)
+	if n := b.send(); n != 1 {
+		t.Errorf("%d reports", n)
 	}
 }

@@ -144,7 +144,7 @@ func (w *town) house(domain, ip string) *house {
 	})
 	ok(t, err)
 	h.sender = reports.NewSender(e, h.book, reports.Options{
-		Hostname: hostname, Local: "postmaster", TLS: true, DNS: resolver, Directory: h.people, Post: h.mail.Deposits, Stats: stats,
+		Hostname: hostname, Local: "postmaster", TLS: true, DMARC: true, DNS: resolver, Directory: h.people, Post: h.mail.Deposits, Stats: stats,
 	})
 	h.open(w, resolver, stats)
 	h.settle(w)

@@ -232,6 +232,7 @@ type Sign struct {
 // Reports is the section [reports].
 type Reports struct {
 	TLS     bool   `toml:"tls" doc:"Send TLS reports (TLSRPT) once a day to the domains that ask for them: how TLS with their mail servers went. They are sent only where sign.dkim is on and the first domain has a key." default:"true" demo:"false"`
+	DMARC   bool   `toml:"dmarc" doc:"Send DMARC reports once a day to the domains that ask for them: the servers that sent mail in their name, with the results of SPF, DKIM and DMARC here. They are sent under the same condition as TLS reports, and need verify.dmarc." default:"true" demo:"false"`
 	Address string `toml:"address" doc:"Local part of the address to which others send their reports, at every domain here: dns show prints records that name it. What comes there is delivered as ever, and its figures are kept for doublet report. Reports of this server come from it, at the first domain. Anything but postmaster or abuse must be an address of somebody." default:"postmaster"`
 }
 

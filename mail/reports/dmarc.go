@@ -1,0 +1,255 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/mail/inbound"
+	"doublet/mail/verify"
+	"doublet/note"
+	"doublet/wire/dmarcreport"
+	"doublet/wire/smtp"
+)
+
+// dmarcRow counts the messages of a source that had the same results under the same policy.
+type dmarcRow struct {
+	Policy dmarcreport.Policy
+	Record dmarcreport.Record
+}
+
+// countMessage counts a message of a domain that publishes a DMARC record and asks for reports there. A message that was put
+// off comes again and counts then.
+//
+// Implements: RFC 7489 §7.2 Aggregate reports
+func (b *Book) countMessage(m *inbound.Seen) {
+	v := m.Verdict
+	if v == nil || v.DMARC.Record == nil || v.Action == verify.TempFail || len(dmarcreport.Addresses(v.DMARC.Record.Reports)) == 0 {
+		return
+	}
+	row := dmarcRow{Policy: published(&v.DMARC), Record: dmarcRecord(m)}
+	b.dmarc.count(cell{day(b.env.Clock.Now()), v.DMARC.RecordDomain, digest(row)}, func(r *dmarcRow) {
+		row.Record.Row.Count = r.Record.Row.Count + 1
+		*r = row
+	})
+}
+
+func published(d *verify.DMARC) dmarcreport.Policy {
+	alignment := func(strict bool) string {
+		if strict {
+			return "s"
+		}
+		return "r"
+	}
+	r := d.Record
+	return dmarcreport.Policy{
+		Domain: d.RecordDomain, DKIM: alignment(r.StrictDKIM), SPF: alignment(r.StrictSPF), Policy: r.Policy, Subdomains: r.Subdomains,
+		Percent: r.Percent,
+	}
+}
+
+// dmarcRecord returns the record of one message, its count left at 0.
+func dmarcRecord(m *inbound.Seen) dmarcreport.Record {
+	v := m.Verdict
+	pass := func(ok bool) string {
+		if ok {
+			return "pass"
+		}
+		return "fail"
+	}
+	out := dmarcreport.Record{
+		Row: dmarcreport.Row{
+			SourceIP: m.Client.IP.Unmap().WithZone("").String(), Disposition: disposition(v), DKIM: pass(v.DMARC.DKIMAligned),
+			SPF: pass(v.DMARC.SPFAligned), Reasons: reasons(v),
+		},
+		Identifiers: dmarcreport.Identifiers{EnvelopeFrom: cut(m.From.Domain), HeaderFrom: v.DMARC.Domain},
+	}
+	for _, s := range v.DKIM {
+		out.Auth.DKIM = append(out.Auth.DKIM, dmarcreport.DKIM{Domain: cut(s.Domain), Selector: cut(s.Selector), Result: string(s.Result)})
+	}
+	scope := "mfrom"
+	if v.SPF.Helo {
+		scope = "helo"
+	}
+	out.Auth.SPF = []dmarcreport.SPF{{Domain: cut(v.SPF.Domain), Scope: scope, Result: string(v.SPF.Result)}}
+	return out
+}
+
+// disposition returns what the policy led to: filters and block lists do not count.
+func disposition(v *verify.Verdict) string {
+	if v.DMARC.Result == verify.Fail && !v.ARC.Vouched {
+		switch v.Action {
+		case verify.Refuse:
+			return "reject"
+		case verify.ToJunk:
+			return "quarantine"
+		}
+	}
+	return "none"
+}
+
+// reasons tells why the disposition is milder than the policy asks for.
+func reasons(v *verify.Verdict) []dmarcreport.Reason {
+	d := &v.DMARC
+	switch {
+	case d.Result != verify.Fail || disposition(v) == d.Published:
+		return nil
+	case v.ARC.Vouched:
+		return []dmarcreport.Reason{{Type: "trusted_forwarder", Comment: "arc=pass"}}
+	case d.Applied != d.Published:
+		return []dmarcreport.Reason{{Type: "sampled_out"}}
+	}
+	return []dmarcreport.Reason{{Type: "local_policy"}}
+}
+
+// kindDMARC is the media type of a DMARC report.
+const kindDMARC = "application/gzip"
+
+// sendDMARC sends the reports about a domain's day to each place where the domain asks for them: one for each policy that
+// it published that day.
+func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) {
+	if local, err := s.local(ctx, p.domain); !s.opt.DMARC || err != nil || local {
+		return 0, err
+	}
+	to, err := s.dmarcAddresses(ctx, p.domain)
+	if err != nil {
+		return 0, fmt.Errorf("DMARC report of %s: %w", p.domain, err)
+	}
+	from, signs, err := s.author(ctx)
+	if err != nil || !signs || len(to) == 0 {
+		return 0, err
+	}
+	sent := 0
+	var failed error
+	for _, r := range s.dmarcReports(p, from) {
+		n, err := s.mailDMARC(ctx, r, from, to)
+		sent, failed = sent+n, errors.Join(failed, err)
+	}
+	if sent > 0 {
+		return sent, nil // one of the places has it
+	}
+	return 0, failed
+}
+
+// mailDMARC sends a report to every address that takes one of its size.
+func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp.Path, to []dmarcTo) (sent int, failed error) {
+	text, err := r.Marshal()
+	if err != nil {
+		return 0, err
+	}
+	body, err := packed(text)
+	if err != nil {
+		return 0, err
+	}
+	for i := range to {
+		if to[i].most > 0 && int64(len(body)) > to[i].most {
+			s.env.Log.Info("reports: DMARC report is larger than its reader takes", "domain", r.Policy.Domain, "bytes", len(body), "to", to[i].path.String())
+			continue
+		}
+		id := note.DeriveUNID([]byte("DMARC report"), []byte(r.Metadata.ID), []byte{byte(i)})
+		if err := s.deposit(ctx, id, from, to[i].path, s.dmarcMessage(r, from, to[i].path, body)); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		sent++
+	}
+	return sent, failed
+}
+
+// dmarcReports makes a report of the rows of each policy.
+func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.Report {
+	begin, end := span(p.day)
+	byPolicy := map[string]*dmarcreport.Report{}
+	for _, row := range p.rows {
+		key := digest(row.Policy)
+		r := byPolicy[key]
+		if r == nil {
+			r = &dmarcreport.Report{Version: "1.0", Policy: row.Policy, Metadata: dmarcreport.Metadata{
+				Organization: from.Domain, Email: from.String(), Begin: begin.Unix(), End: end.Unix(),
+			}}
+			if p.others > 0 {
+				r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", p.others)}
+			}
+			byPolicy[key] = r
+		}
+		r.Records = append(r.Records, row.Record)
+	}
+	out := make([]*dmarcreport.Report, 0, len(byPolicy))
+	for _, key := range slices.Sorted(maps.Keys(byPolicy)) {
+		r := byPolicy[key]
+		r.Metadata.ID = p.day + "." + p.domain + "." + digest(r.Records) + "@" + s.opt.Hostname
+		out = append(out, r)
+	}
+	return out
+}
+
+// dmarcMessage writes the message with a report.
+//
+// Implements: RFC 7489 §7.2.1.1 Email transport of reports
+func (s *Sender) dmarcMessage(r *dmarcreport.Report, from, to smtp.Path, body []byte) []byte {
+	begin, end := span(day(time.Unix(r.Metadata.Begin, 0)))
+	m := message{
+		from: from, to: to, date: s.env.Clock.Now(), host: s.opt.Hostname, id: r.Metadata.ID,
+		subject: dmarcreport.Subject(r.Policy.Domain, from.Domain, r.Metadata.ID), kind: "multipart/mixed",
+		text: "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain + " on " + begin.Format("2006-01-02") +
+			" (UTC),\r\nin the form of RFC 7489.\r\n",
+		fileKind: kindDMARC, fileName: dmarcreport.FileName(from.Domain, r.Policy.Domain, begin, end, digest(r.Metadata.ID)), file: body,
+	}
+	return m.bytes()
+}
+
+// dmarcTo is a place that takes reports of up to most bytes; 0 is no bound.
+type dmarcTo struct {
+	path smtp.Path
+	most int64
+}
+
+// dmarcAddresses looks up the addresses at which a domain asks for reports now. One at another organization counts only if
+// that organization agrees.
+//
+// Implements: RFC 7489 §7.1 Verifying external destinations
+func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, error) {
+	texts, err := s.records(ctx, "_dmarc."+domain)
+	if err != nil {
+		return nil, err
+	}
+	record, found := verify.Record{}, 0
+	for _, text := range texts {
+		if r, ok := verify.ParseRecord(text); ok {
+			record, found = r, found+1
+		}
+	}
+	if found != 1 { // two records are none
+		return nil, nil
+	}
+	var out []dmarcTo
+	for _, a := range dmarcreport.Addresses(record.Reports) {
+		to, ok := mailto(a.Mail)
+		if !ok {
+			continue
+		}
+		if verify.Organization(strings.ToLower(to.Domain)) != verify.Organization(domain) {
+			if ok, err = s.agrees(ctx, domain, to.Domain); err != nil {
+				return nil, err
+			}
+		}
+		if ok {
+			out = append(out, dmarcTo{to, a.Most})
+		}
+	}
+	return out, nil
+}
+
+// agrees reports whether a domain takes reports about another one.
+func (s *Sender) agrees(ctx context.Context, about, reader string) (bool, error) {
+	texts, err := s.records(ctx, about+"._report._dmarc."+reader)
+	return slices.ContainsFunc(texts, func(text string) bool {
+		version, _, _ := strings.Cut(text, ";")
+		name, value, _ := strings.Cut(version, "=")
+		return strings.EqualFold(strings.TrimSpace(name), "v") && strings.TrimSpace(value) == "DMARC1"
+	}), err
+}
