@@ -28,6 +28,7 @@ type Facts struct {
 // maxNamed is the maximum number of recipient addresses read from a header.
 const maxNamed = 2000
 
+// ReadFacts reads the facts of a header. A body after the header is ignored.
 func ReadFacts(header []byte) *Facts {
 	h := &Facts{}
 	for f := range mime.Fields(header[:mime.HeaderEnd(header)]) {
@@ -66,6 +67,7 @@ func ReadFacts(header []byte) *Facts {
 	return h
 }
 
+// FirstWord returns the first word of a structured field in lower case, without parameters and comments.
 func FirstWord(s string) string {
 	i := strings.IndexAny(s, " \t;(,")
 	if i < 0 {

@@ -10,6 +10,7 @@ import (
 // DateFormat is the date format of RFC 5322 section 3.3.
 const DateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
 
+// AppendHex appends an ID as lower-case hexadecimal digits.
 func AppendHex(dst []byte, id note.UNID) []byte {
 	const digits = "0123456789abcdef"
 	for _, b := range id {
@@ -24,6 +25,8 @@ const maxLogged = 300
 // Logged shortens a foreign text for the log.
 func Logged(s string) string { return s[:min(len(s), maxLogged)] }
 
+// MessageID returns the Message-ID of a header with its angle brackets, or "" if it is missing, malformed, not ASCII or
+// longer than 500 bytes.
 func MessageID(header []byte) string {
 	id, _ := mime.Get(header[:mime.HeaderEnd(header)], "Message-ID")
 	if len(id) > 500 || !strings.HasPrefix(id, "<") || !strings.HasSuffix(id, ">") || !Ascii([]byte(id)) {
@@ -32,6 +35,7 @@ func MessageID(header []byte) string {
 	return id
 }
 
+// Ascii reports whether b has only ASCII characters.
 func Ascii(b []byte) bool {
 	for _, c := range b {
 		if c >= 0x80 {

@@ -223,6 +223,7 @@ type Trace struct {
 	flushes sync.Mutex
 }
 
+// Open opens the trace, and creates its database in a new store. With keep below 0 it stores nothing. stats may be nil.
 func Open(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, keep time.Duration, quiet bool, stats *stat.Tree) (*Trace, error) {
 	t := &Trace{store: s, env: e, dir: d, queue: q, keep: keep, quiet: quiet}
 	t.lost = stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
