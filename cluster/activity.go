@@ -160,7 +160,7 @@ func (a *activity) sample() {
 	}
 }
 
-// sampleDue takes a sample if the last one is older than sampleEvery.
+// sampleDue samples the counters if the last sample is older than sampleEvery.
 func (a *activity) sampleDue() {
 	a.mu.Lock()
 	due := a.now().Sub(a.sampled) >= sampleEvery

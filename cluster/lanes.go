@@ -28,8 +28,8 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// run takes steps until ctx ends or the server is no longer a mate. While there is work it steps at once, else when the
-// feed advances, a database is touched, or a lane becomes free. It returns when no transfer is in progress.
+// run performs steps until ctx ends or the server is no longer a mate. While there is work it steps at once, else when
+// the feed advances, a database is touched, or a lane becomes free. It returns when no transfer is in progress.
 //
 // Invariant: after a step without progress, run waits for an event or for the time every. So a waiting replicator takes
 // no CPU time.

@@ -148,7 +148,7 @@ func (s *server) boot() error {
 	return err
 }
 
-// rebranch gives the store on the disk a new incarnation, as after a restore.
+// rebranch changes the incarnation of the store on the disk, as a restore does.
 func (s *server) rebranch() error {
 	s.boots++
 	e := env.Real(slog.New(slog.DiscardHandler))
