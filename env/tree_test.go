@@ -34,7 +34,7 @@ func TestTree(t *testing.T) {
 		}
 	}
 	must(os.Symlink("tree", at("link")))
-	for _, dir := range []string{"tree", "link"} { // whoever names the folder may name a link
+	for _, dir := range []string{"tree", "link"} { // the folder itself may be a link
 		tree, err := OpenTree(vfs.Default, at(dir))
 		must(err)
 		for _, path := range []string{"file", "folder/secret", "loop/in/file", "device", "inner", "none", "in", "../secret", "/etc/passwd", ""} {

@@ -143,7 +143,7 @@ func (e *Entry) Rights() Rights { return (e.Level.Rights() | e.Plus&All) &^ e.Mi
 func Grant(id UNID, rights Rights) Entry {
 	e := Entry{ID: id}
 	for l := Depositor; l <= Manager; l++ {
-		if l.Rights()&^(WriteOwn|ExpungeOwn)&^rights == 0 && l != Author { // the own rights of an Author have no letters
+		if l.Rights()&^(WriteOwn|ExpungeOwn)&^rights == 0 && l != Author { // an Author's own rights have no letters
 			e.Level = l
 		}
 	}

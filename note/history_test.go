@@ -148,7 +148,7 @@ func TestHistoriesConverge(t *testing.T) {
 			case 0, 1:
 				r.receive(all[rng.IntN(n)], now)
 			case 2:
-				all[0].merge() // the home alone
+				all[0].merge() // only the home merges
 			case 3:
 				r.prune(all, rng.IntN(3))
 			default:

@@ -132,7 +132,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		w.must(err)
 		again = nil
 		if w.lossy && w.rng.IntN(6) == 0 {
-			if err := y.take(x, p); !errors.Is(err, store.ErrParted) { // applied twice; it may find that a copy has begun
+			if err := y.take(x, p); !errors.Is(err, store.ErrParted) { // applied twice; a copy may have begun
 				w.must(err)
 			}
 			w.stale = append(w.stale, stalePage{to: y.i, page: p, from: x})

@@ -58,7 +58,7 @@ func (w *Writer) settleMod(t *txNote) error {
 		return nil
 	case t.row.Stub:
 		if w.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
-			w.expunged(t, layout.Membership{}, true) // followers read by MODSEQ, so a stub without one would never reach them
+			w.expunged(t, layout.Membership{}, true) // without a MODSEQ it would never reach followers
 		}
 		return nil
 	default:

@@ -34,8 +34,7 @@ type gap struct{ after, before []byte }
 // salvageName is the name, in the index folder, of the table to which the readable rows of a damaged one are copied.
 const salvageName = "salvage.tmp"
 
-// damage handles damaged files of the engine. It removes from service the databases that have rows in them, and cuts the
-// damage out.
+// damage handles damaged files of the engine. It removes the databases concerned from service, and cuts the damage out.
 type damage struct {
 	*core
 	disk         *disk

@@ -304,7 +304,7 @@ func (d *dictation) take(n *Numbered) error {
 		return err
 	}
 	t.given = true
-	t.again = t.again || d.st.counters.Ledger.Copy != 0 // what a copy names has a new sequence, and stays
+	t.again = t.again || d.st.counters.Ledger.Copy != 0 // a note that a copy names gets a new sequence, so it is kept
 	t.row.Mod, t.row.Created, d.taken[t.id] = n.Mod, n.Created, true
 	t.row.Unnumbered = n.Ahead || !d.same(t, &n.Remote)
 	if t.row.Stub && !t.row.Unnumbered {

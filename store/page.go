@@ -14,11 +14,11 @@ var (
 	ErrNotHome = errors.New("store: the database has its home elsewhere")
 	// ErrNotShared means that the database has no other replica with a slot.
 	ErrNotShared = errors.New("store: the database is not shared")
-	// ErrGap means that a page of the ledger does not begin where this replica's ledger ends, or that this replica
-	// leads. Ask for the page after Position.
+	// ErrGap means that a page of the ledger does not begin where this replica's ledger ends. Ask for the page after
+	// Position.
 	ErrGap = errors.New("store: the page does not begin where the ledger ends")
 	// ErrParted means that the histories have diverged: both replicas have numbers that the other's history does not
-	// know. The one with the lower term steps down first (StepDown).
+	// know. The one with the lower term steps down first (StepDown). A replica that leads returns it for every page.
 	ErrParted = errors.New("store: the ledgers have parted")
 	// ErrChanged means that the database that was to be removed has changed meanwhile.
 	ErrChanged = errors.New("store: the database has changed meanwhile")
@@ -26,8 +26,8 @@ var (
 	ErrBehind = errors.New("store: the replica is behind what is handed over")
 	// ErrIncomplete means that a note came without its content, and that the content is not here: see IncompleteError.
 	ErrIncomplete = errors.New("store: the note came without its content")
-	// ErrUnconfirmed means that the change is durable here, but no mate has confirmed it (Options.Confirm). A mate is
-	// another member of the cluster.
+	// ErrUnconfirmed means that no mate has confirmed the change; a mate is another member of the cluster. If
+	// Options.Confirm failed, the change is durable here. If Options.Admit refused it, nothing has changed.
 	ErrUnconfirmed = errors.New("store: no mate has confirmed the change")
 )
 

@@ -15,7 +15,7 @@ import (
 
 // space watches the free space of the devices. Below the floor the store accepts nothing that needs space; deleting
 // still works. Pebble ends the process when it cannot write its log, so that must never happen. If free space falls
-// well below the floor, space deletes a ballast file, to leave room for compactions.
+// below half of the floor, space deletes a ballast file, to leave room for compactions.
 type space struct {
 	disk *disk
 	mu   sync.Mutex
@@ -72,7 +72,7 @@ func (p *space) free() (avail, floor uint64, ok bool) {
 	for _, dir := range p.dirs {
 		u, err := p.disk.env.FS.GetDiskUsage(dir)
 		if err != nil {
-			continue // the folder does not exist before the first start, and a file system in memory reports no usage: neither is full
+			continue // the folder may not exist yet, or the file system (in memory) reports no usage
 		}
 		f := p.disk.FloorOf(u.TotalBytes)
 		if !ok || int64(u.AvailBytes-f) < int64(avail-floor) {

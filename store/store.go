@@ -273,7 +273,7 @@ func (s *Store) readMeta() error {
 			return fmt.Errorf("store: create: %w", err)
 		}
 	}
-	if format > 0 && format < layout.FormatVersion { // from now on the store may hold rows that an older program cannot read
+	if format > 0 && format < layout.FormatVersion { // an older program may not be able to read rows written from now on
 		b := s.eng.NewBatch()
 		putUint(b, metaFormat, layout.FormatVersion)
 		if err := b.Commit(pebble.Sync); err != nil {

@@ -5,9 +5,9 @@
 // generations that need them:
 //
 //	generation-000007          the manifest: a line with its checksum, then JSON
-//	generation-000007.checked  how it was checked after it was taken, and what came of it
+//	generation-000007.checked  the result of its last check
 //	pieces/000123.sst-…        a table or blob file of the engine, whole
-//	pieces/000000000005.seg-…  a part of an object segment, from an offset to what was durable
+//	pieces/000000000005.seg-…  a part of an object segment, from an offset to the end of what was durable
 //	writer                     the mark of the last backup
 //	LOCK
 //

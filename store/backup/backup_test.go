@@ -29,7 +29,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	m := newModel(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	defer wg.Wait() // also where the test fails
+	defer wg.Wait() // also if the test fails
 	defer stop()
 	for n := range 3 {
 		wg.Add(1)
@@ -171,7 +171,7 @@ func TestFlippedByte(t *testing.T) {
 		if _, err := Verify(ctx, m.f.Env, "backup", 1, Options{}); !errors.Is(err, ErrDamaged) {
 			t.Errorf("verify %s at %d: %v", name, at, err)
 		}
-		if err := m.f.Mem.Remove("backup/generation-000001" + checkedSuffix); err != nil { // otherwise the next restore would rely on it
+		if err := m.f.Mem.Remove("backup/generation-000001" + checkedSuffix); err != nil { // a restore would use it
 			t.Fatal(err)
 		}
 		flip(t, m.f, name, at)

@@ -76,7 +76,7 @@ func (s *restore) lock() (unlock func() error, err error) {
 	return unlock, nil
 }
 
-// restore is one restore under way.
+// restore is a running restore.
 type restore struct {
 	env *env.Env
 	ctx context.Context

@@ -39,9 +39,11 @@ type ScanOptions struct {
 }
 
 // Scan calls fn with every readable record of a segment in the order of the file. If fn returns an error, Scan ends
-// with that error. The records are durable. After a damaged record, Scan searches for the next whole one. A blob may
-// itself contain bytes that look like a record. So from then on Scan accepts a record only if its content matches its
-// digest. fn may call Read and Copy. A digest may occur more than once.
+// with that error. The records are durable. fn may call Read and Copy. A digest may occur more than once.
+//
+// If the header of a record is intact, its length leads to the next record, even if the rest is damaged. Otherwise Scan
+// searches for the next whole record. A blob may itself contain bytes that look like a record. So from then on Scan
+// accepts a record only if its content matches its digest.
 func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) error) error {
 	s.mu.Lock()
 	g := s.segments[segment]

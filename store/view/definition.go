@@ -137,8 +137,8 @@ func fields(u note.UNID, c *note.Content) func(string) (any, bool) {
 	}
 }
 
-// rows computes the rows of a document: one, or one per element of a list that it is categorized by. There are none if
-// the document is not selected.
+// rows computes the rows of a document, at most maxEntries. It is one row, or one for each combination of elements of
+// the lists that the document is categorized by. There are none if the document is not selected.
 func (d *Definition) rows(u note.UNID, c *note.Content) []row {
 	f := fields(u, c)
 	if !d.selector.Match(f) {

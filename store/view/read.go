@@ -68,8 +68,8 @@ func (q *Query) limit() int {
 	return min(q.Limit, pageMost)
 }
 
-// Read returns a page as of the last Refresh. It skips entries of notes that were deleted since or that who may not
-// read.
+// Read returns a page as of the last Refresh. It skips entries of notes that were deleted since, and of notes that
+// the reader, who, may not read.
 func (v *View) Read(ctx context.Context, who note.Who, q Query) (Page, error) {
 	var page Page
 	err := v.reading(ctx, who, func(r *store.Reader, raw pebble.Reader, b *branch, def *Definition) error {
@@ -103,8 +103,8 @@ func (v *View) Read(ctx context.Context, who note.Who, q Query) (Page, error) {
 	return page, err
 }
 
-// Categories returns the headings below q.Category at every level, in the view's order. If who may not read all
-// documents, it counts only those that who may read.
+// Categories returns the headings below q.Category at every level, in the view's order. If the reader, who, may not
+// read all documents, it counts only those that the reader may read.
 func (v *View) Categories(ctx context.Context, who note.Who, q Query) ([]Category, error) {
 	var out []Category
 	err := v.reading(ctx, who, func(r *store.Reader, raw pebble.Reader, b *branch, def *Definition) error {
@@ -247,8 +247,8 @@ func (v *View) reader(r *store.Reader) func(note.ID) (bool, error) {
 	}
 }
 
-// readsAll reports whether who may read every document: the access list of the database, and of every folder that has
-// its own, must grant it.
+// readsAll reports whether the reader, who, may read every document. The access list of the database, and of every
+// folder that has its own, must grant it.
 func (v *View) readsAll(raw pebble.Reader, r *store.Reader, who *note.Who) (bool, error) {
 	if who.System {
 		return true, nil
