@@ -1,7 +1,6 @@
 // Package reports sends and receives reports about mail. It counts the TLS outcomes of sessions with other domains'
-// servers, and reports them to the domains' owners once a day (RFC 8460). It reads the reports of others about the
-// local domains: TLS reports, and DMARC aggregate reports about the sources of mail in their name (RFC 7489 section
-// 7.2).
+// servers (RFC 8460), and the DMARC results of incoming mail (RFC 7489 section 7.2). It reports both to the domains'
+// owners once a day. It also reads the reports of others about the local domains.
 //
 // A Book counts. A Sender creates the reports of past days and sends them. A Desk reads incoming reports, and a Log
 // stores their figures.

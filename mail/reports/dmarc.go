@@ -22,8 +22,8 @@ type dmarcRow struct {
 	Record dmarcreport.Record
 }
 
-// countMessage counts a message of a domain that publishes a DMARC record and asks for reports there. A message that was put
-// off comes again and counts then.
+// countMessage counts a message of a domain whose DMARC record asks for reports. It does not count a deferred message,
+// which comes again and counts then.
 //
 // Implements: RFC 7489 §7.2 Aggregate reports
 func (b *Book) countMessage(m *inbound.Seen) {
@@ -52,7 +52,7 @@ func published(d *verify.DMARC) dmarcreport.Policy {
 	}
 }
 
-// dmarcRecord returns the record of one message, its count left at 0.
+// dmarcRecord returns the record of one message, with the count 0.
 func dmarcRecord(m *inbound.Seen) dmarcreport.Record {
 	v := m.Verdict
 	pass := func(ok bool) string {
@@ -79,7 +79,7 @@ func dmarcRecord(m *inbound.Seen) dmarcreport.Record {
 	return out
 }
 
-// disposition returns what the policy led to: filters and block lists do not count.
+// disposition returns the effect of the DMARC policy. Filters and block lists do not count.
 func disposition(v *verify.Verdict) string {
 	if v.DMARC.Result == verify.Fail && !v.ARC.Vouched {
 		switch v.Action {
@@ -92,7 +92,7 @@ func disposition(v *verify.Verdict) string {
 	return "none"
 }
 
-// reasons tells why the disposition is milder than the policy asks for.
+// reasons returns the reasons for a disposition that is milder than the published policy.
 func reasons(v *verify.Verdict) []dmarcreport.Reason {
 	d := &v.DMARC
 	switch {
@@ -109,8 +109,8 @@ func reasons(v *verify.Verdict) []dmarcreport.Reason {
 // kindDMARC is the media type of a DMARC report.
 const kindDMARC = "application/gzip"
 
-// sendDMARC sends the reports about a domain's day to each place where the domain asks for them: one for each policy that
-// it published that day.
+// sendDMARC sends the reports about a domain's day to each address in the domain's record. There is one report for each
+// policy that the domain published that day.
 func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) {
 	if local, err := s.local(ctx, p.domain); !s.opt.DMARC || err != nil || local {
 		return 0, err
@@ -130,12 +130,12 @@ func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) 
 		sent, failed = sent+n, errors.Join(failed, err)
 	}
 	if sent > 0 {
-		return sent, nil // one of the places has it
+		return sent, nil // one address has received it
 	}
 	return 0, failed
 }
 
-// mailDMARC sends a report to every address that takes one of its size.
+// mailDMARC sends a report to every address that accepts its size.
 func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp.Path, to []dmarcTo) (sent int, failed error) {
 	text, err := r.Marshal()
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp
 	return sent, failed
 }
 
-// dmarcReports makes a report of the rows of each policy.
+// dmarcReports returns a report for the rows of each policy.
 func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.Report {
 	begin, end := span(p.day)
 	byPolicy := map[string]*dmarcreport.Report{}
@@ -187,7 +187,7 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.
 	return out
 }
 
-// dmarcMessage writes the message with a report.
+// dmarcMessage returns the message with a report.
 //
 // Implements: RFC 7489 §7.2.1.1 Email transport of reports
 func (s *Sender) dmarcMessage(r *dmarcreport.Report, from, to smtp.Path, body []byte) []byte {
@@ -202,14 +202,14 @@ func (s *Sender) dmarcMessage(r *dmarcreport.Report, from, to smtp.Path, body []
 	return m.bytes()
 }
 
-// dmarcTo is a place that takes reports of up to most bytes; 0 is no bound.
+// dmarcTo is an address for reports of up to most bytes; 0 means no limit.
 type dmarcTo struct {
 	path smtp.Path
 	most int64
 }
 
-// dmarcAddresses looks up the addresses at which a domain asks for reports now. One at another organization counts only if
-// that organization agrees.
+// dmarcAddresses looks up the current addresses for a domain's reports. An address at another organization counts only
+// if that organization agrees.
 //
 // Implements: RFC 7489 §7.1 Verifying external destinations
 func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, error) {
@@ -223,7 +223,7 @@ func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, 
 			record, found = r, found+1
 		}
 	}
-	if found != 1 { // two records are none
+	if found != 1 { // several records count as none
 		return nil, nil
 	}
 	var out []dmarcTo
@@ -244,7 +244,7 @@ func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, 
 	return out, nil
 }
 
-// agrees reports whether a domain takes reports about another one.
+// agrees reports whether a domain accepts reports about another one.
 func (s *Sender) agrees(ctx context.Context, about, reader string) (bool, error) {
 	texts, err := s.records(ctx, about+"._report._dmarc."+reader)
 	return slices.ContainsFunc(texts, func(text string) bool {

@@ -37,7 +37,7 @@ type bounds struct {
 type page[T any] struct {
 	day, domain string
 	rows        []*T
-	// others counts the cells beyond the limit.
+	// others counts the events beyond the limits of cells.
 	others int64
 }
 
@@ -63,7 +63,7 @@ type ledger[T any] struct {
 // dayCount counts the domains and cells of a day.
 type dayCount struct{ domains, cells int }
 
-// othersCell is the sub of the row with the count beyond the limit.
+// othersCell is the sub of the row with the number of events beyond the limits.
 const othersCell = "-"
 
 // openLedger opens a ledger and reads the saved counts.

@@ -248,7 +248,8 @@ func spfProof(a *author, from SPF) Result {
 	return Fail
 }
 
-// signatureProof does the same for the signatures.
+// signatureProof returns Pass if an aligned signature passes, TempError if an aligned one could not be looked up, else
+// Fail.
 func signatureProof(a *author, signatures []DKIM) Result {
 	out := Fail
 	for i := range signatures {

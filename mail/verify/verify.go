@@ -179,7 +179,7 @@ type DMARC struct {
 	Aligned bool
 	// SPFAligned and DKIMAligned report whether SPF, or a signature, passes and is aligned with Domain.
 	SPFAligned, DKIMAligned bool
-	// Record is the policy record that holds for Domain, RecordDomain the domain that publishes it; nil and "" where
+	// Record is the policy record for Domain, and RecordDomain the domain that publishes it. They are nil and "" if
 	// there is none.
 	Record       *Record
 	RecordDomain string
