@@ -1,5 +1,5 @@
-// Package web holds the browser client as it was built by make web: what a browser loads, and nothing else
-// of this folder. The built files are kept with the sources, so that a server is built without Node.
+// Package web embeds the browser client as built by make web, and only the files that a browser loads. The built files
+// are in the repository, so that the server can be built without Node.
 package web
 
 import (
@@ -14,12 +14,12 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Client is the built client: index.html, sw.js, icon.svg, manifest.webmanifest and assets/, whose names change
-// with what they hold.
+// Client returns the files of the built client: index.html, sw.js, icon.svg, manifest.webmanifest and assets/. The
+// names in assets/ change with the content.
 func Client() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
-		panic(err) // the folder is named above
+		panic(err) // the folder is embedded
 	}
 	return sub
 }
@@ -27,7 +27,7 @@ func Client() fs.FS {
 //go:embed src/text/*.json src/text/pages/*.json src/look/tokens.css src/look/page.css
 var shared embed.FS
 
-// Texts are all texts of the clients, and of the pages that the server makes (src/text/pages), by language ("en") and key; {0}
+// Texts returns the texts of the clients and of server-rendered pages (src/text/pages), by language ("en") and key. {0}
 // stands for a value. Every language has every key.
 func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
@@ -49,14 +49,14 @@ func Texts() map[string]map[string]string {
 			maps.Copy(out[language], texts)
 		}
 		if err != nil {
-			panic(err) // a test reads them
+			panic(err) // a test reads all files
 		}
 	}
 	return out
 }
 
-// Sheet is a style sheet of pages that the server makes, for a rest that is their own: the typeface that the client ships, and the
-// tokens of the look, the dark ones where the device wants it dark.
+// Sheet returns a style sheet for server-rendered pages, followed by the page's own rules. It has the client's typeface
+// and the tokens of the look, with dark ones for devices in dark mode.
 func Sheet(own string) string {
 	light, dark, _ := strings.Cut(look("tokens.css"), `:root[data-theme="dark"]`)
 	var b strings.Builder
@@ -67,29 +67,30 @@ func Sheet(own string) string {
 	return b.String()
 }
 
-// look is a sheet without its comments: a template leaves them out, and the policy of a page counts every sign of its style.
+// look returns a style sheet without its comments. Templates remove comments, but the policy of a page is a hash of the
+// exact text.
 func look(name string) string {
 	raw, err := shared.ReadFile("src/look/" + name)
 	if err != nil {
-		panic(err) // the file is named above
+		panic(err) // the file is embedded
 	}
 	return cssComment.ReplaceAllString(string(raw), "")
 }
 
 var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/\n?`)
 
-// font is a file of the typeface, and which characters it has (the CSS descriptor unicode-range).
+// font is a file of the typeface with its characters (the CSS descriptor unicode-range).
 type font struct{ path, characters string }
 
 var fontFace = regexp.MustCompile(`@font-face\{[^}]*url\(([^)]*)\)[^}]*unicode-range:([^;}]*)`)
 
-// fonts are the files of the typeface, as the built style sheet names them.
+// fonts returns the files of the typeface, from the built style sheet.
 func fonts() (list []font) {
 	names, _ := fs.Glob(Client(), "assets/*.css") // the pattern is well-formed
 	for _, name := range names {
 		sheet, err := fs.ReadFile(Client(), name)
 		if err != nil {
-			panic(err) // it was there a moment ago, within the binary
+			panic(err) // the file is embedded
 		}
 		for _, m := range fontFace.FindAllSubmatch(sheet, -1) {
 			list = append(list, font{strings.Trim(string(m[1]), `"'/`), string(m[2])})

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestBuilt: the built files are those of these sources.
+// TestBuilt checks that the built files match the sources.
 func TestBuilt(t *testing.T) {
 	names := []string{"index.html", "package-lock.json", "package.json", "tsconfig.json", "tsconfig.sw.json", "vite.config.ts"}
 	for _, dir := range []string{"public", "src"} {
@@ -39,7 +39,7 @@ func TestBuilt(t *testing.T) {
 	}
 }
 
-// TestSize: what the first page loads stays small.
+// TestSize checks that the script of the first page stays small.
 func TestSize(t *testing.T) {
 	names, err := fs.Glob(Client(), "assets/index-*.js")
 	if err != nil || len(names) != 1 {
@@ -50,7 +50,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestTexts: every language says everything, with the same values.
+// TestTexts checks that every language has all texts, with the same placeholders.
 func TestTexts(t *testing.T) {
 	texts := Texts()
 	if len(texts) < 3 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// PagePolicy is the Content-Security-Policy of a page that the server makes: the style element that it holds, as it
-// stands there, the typeface, and nothing else. forms says where its forms go ('self' or 'none').
+// PagePolicy returns the Content-Security-Policy of a server-rendered page. It allows the page's style element, by a
+// hash of its exact text, and the typeface, and nothing else. forms is the allowed target of forms ('self' or 'none').
 func PagePolicy(page, forms string) string {
 	style := "'none'"
 	if _, rest, ok := strings.Cut(page, "<style>"); ok {
@@ -19,8 +19,8 @@ func PagePolicy(page, forms string) string {
 	return "default-src 'none'; style-src " + style + "; font-src 'self'; base-uri 'none'; form-action " + forms + "; frame-ancestors 'none'"
 }
 
-// Page is a page that the server makes: its template, with the look before the style that it has itself, and its
-// Content-Security-Policy. forms says where its forms go ('self' or 'none').
+// Page returns the template of a server-rendered page, with the common style sheet before the page's own style, and its
+// Content-Security-Policy. forms is the allowed target of forms ('self' or 'none').
 func Page(text, forms string) (page *template.Template, policy string) {
 	text = strings.Replace(text, "<style>", "<style>\n"+Sheet(look("page.css")), 1)
 	return template.Must(template.New("page").Parse(text)), PagePolicy(text, forms)

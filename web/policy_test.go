@@ -17,7 +17,7 @@ func TestPagePolicy(t *testing.T) {
 	}
 }
 
-// TestPage: the style of a page comes out of its template sign by sign, so that its policy lets it in.
+// TestPage checks that the template outputs the style unchanged, so that it matches the hash in the policy.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, policy := Page("<head><style>\nmain { max-width: 960px; }\n</style></head>{{.}}", "'none'")

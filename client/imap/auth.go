@@ -8,40 +8,40 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// SASL is the client's side of an authentication mechanism.
+// SASL is the client side of an authentication mechanism.
 type SASL interface {
-	// Mechanism is its name, "PLAIN".
+	// Mechanism returns the name, such as "PLAIN".
 	Mechanism() string
-	// Next answers a challenge; the first one is nil and asks for the initial response: nil where the
+	// Next answers a challenge. The first challenge is nil and requests the initial response, which is nil if the
 	// mechanism waits for the server.
 	Next(challenge []byte) ([]byte, error)
 }
 
-// PlainAuth is PLAIN (RFC 4616).
+// PlainAuth implements PLAIN (RFC 4616).
 type PlainAuth struct{ Authzid, User, Password string }
 
-// Mechanism is "PLAIN".
+// Mechanism returns "PLAIN".
 func (PlainAuth) Mechanism() string { return "PLAIN" }
 
-// Next gives the one message of PLAIN.
+// Next returns the only message of PLAIN.
 func (p PlainAuth) Next([]byte) ([]byte, error) {
 	return []byte(p.Authzid + "\x00" + p.User + "\x00" + p.Password), nil
 }
 
-// Login is LOGIN. Capabilities stay those known, unless the answer names others: see Capability.
+// Login sends LOGIN. The known capabilities stay, unless the response lists others: see Capability.
 func (c *Client) Login(user, password string) error {
 	_, err := c.Do(&wire.Command{Name: "LOGIN", Args: &wire.Login{User: user, Password: password}}, nil)
 	return err
 }
 
-// Capability asks for the capabilities.
+// Capability requests and returns the capabilities.
 func (c *Client) Capability() ([]string, error) {
 	_, err := c.Do(&wire.Command{Name: "CAPABILITY"}, nil)
 	return c.caps, err
 }
 
-// Authenticate is AUTHENTICATE with a mechanism; the initial response goes along where the server
-// takes that (SASL-IR).
+// Authenticate sends AUTHENTICATE with a mechanism. If the server supports SASL-IR, the command includes the initial
+// response.
 func (c *Client) Authenticate(s SASL) error {
 	initial, err := s.Next(nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package imap is an IMAP client for tests, the benchmark and migrations: one command at a time, small
-// in memory, with every response of the server in view. The grammar is that of doublet/wire/imap.
+// Package imap is an IMAP client for tests, the benchmark and migrations. It runs one command at a time, uses little
+// memory, and shows every response of the server. It uses the grammar of doublet/wire/imap.
 package imap
 
 import (
@@ -17,34 +17,34 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// Security says how a connection is protected.
+// Security is the protection of a connection.
 type Security uint8
 
 // The kinds of Security.
 const (
 	Plain    Security = iota
 	TLS               // from the first byte (port 993)
-	StartTLS          // by the STARTTLS command
+	StartTLS          // with the STARTTLS command
 )
 
-// Options of a client; the zero value is a plain connection without timeouts.
+// Options configures a client. The zero value is a plain connection without timeouts.
 type Options struct {
 	Security Security
-	TLS      *tls.Config // with ServerName, for TLS and StartTLS
-	// Timeout is the longest that one read or write may wait; it needs Clock. IDLE waits without it.
+	TLS      *tls.Config // for TLS and StartTLS; needs ServerName
+	// Timeout is the timeout of each read or write; it requires Clock. IDLE waits without it.
 	Timeout time.Duration
 	Clock   env.Clock
-	// Limits of responses; zero means the default.
+	// Limits are the limits of responses; zero means the default.
 	Limits wire.ResponseLimits
-	// DiscardBodies drops the literals of body sections unread: SectionData.Size alone tells of them.
+	// DiscardBodies drops the literals of body sections unread; only SectionData.Size reports them.
 	DiscardBodies bool
-	// SyncLiterals: do not use non-synchronising literals even where the server takes them.
+	// SyncLiterals disables non-synchronising literals, even if the server accepts them.
 	SyncLiterals bool
 }
 
-// Client is a connection. It is used by one goroutine, StopIdle aside.
+// Client is a connection. Only StopIdle is safe for concurrent use.
 type Client struct {
-	// Untagged, when set, sees every untagged response besides the one who asked.
+	// Untagged, if set, is called with every untagged response, in addition to the command's own function.
 	Untagged func(*wire.Response)
 
 	conn     net.Conn
@@ -56,13 +56,13 @@ type Client struct {
 	utf8     bool
 	preauth  bool
 	greeting *wire.Response
-	rawTag   string // of the command that Raw is in
+	rawTag   string // tag of the command that Raw is sending
 
-	mu   sync.Mutex // guards idle, and writing while it lasts
+	mu   sync.Mutex // guards idle, and writes during IDLE
 	idle idleState
 }
 
-// StatusError is a NO or BAD of the server, or a BYE.
+// StatusError holds a NO, BAD or BYE response of the server.
 type StatusError struct {
 	Command, Status string
 	Code            *wire.Code
@@ -77,7 +77,7 @@ func (e *StatusError) Error() string {
 	return "imap: " + e.Command + ": " + e.Status + code + " " + e.Text
 }
 
-// ErrNotSupported says that the server does not offer what a command needs.
+// ErrNotSupported means that the server lacks a capability that a command needs.
 var ErrNotSupported = errors.New("imap: not supported by the server")
 
 // Dial connects to address and reads the greeting.
@@ -89,7 +89,7 @@ func Dial(dial func(network, address string, timeout time.Duration) (net.Conn, e
 	return New(conn, o)
 }
 
-// New takes a connection and reads the greeting. It closes the connection when it fails.
+// New uses an existing connection and reads the greeting. It closes the connection on error.
 func New(conn net.Conn, o Options) (*Client, error) {
 	if o.Limits == (wire.ResponseLimits{}) {
 		o.Limits = wire.DefaultResponseLimits()
@@ -137,17 +137,17 @@ func (c *Client) startTLS() error {
 	}
 	c.conn = tls.Client(c.conn, c.options.TLS)
 	c.in.Reset(c.conn)
-	c.caps = nil // what was said in clear does not count
+	c.caps = nil // capabilities received in plaintext are not trusted
 	return nil
 }
 
-// Greeting is the first response of the server.
+// Greeting returns the first response of the server.
 func (c *Client) Greeting() *wire.Response { return c.greeting }
 
-// Conn is the connection.
+// Conn returns the connection.
 func (c *Client) Conn() net.Conn { return c.conn }
 
-// Close closes the connection without a word.
+// Close closes the connection without LOGOUT.
 func (c *Client) Close() error { return c.conn.Close() }
 
 func (c *Client) deadline(set func(time.Time) error) error {
@@ -157,7 +157,7 @@ func (c *Client) deadline(set func(time.Time) error) error {
 	return set(c.options.Clock.Now().Add(c.options.Timeout))
 }
 
-// read reads one response and keeps what the client has to know.
+// read reads one response and updates the client's state.
 func (c *Client) read() (*wire.Response, error) {
 	if err := c.deadline(c.conn.SetReadDeadline); err != nil {
 		return nil, err
@@ -199,8 +199,8 @@ func (c *Client) write(b []byte) error {
 	return err
 }
 
-// Has says whether the server announced a capability (in upper case). It asks where the server has not
-// said yet.
+// Has reports whether the server has a capability (in upper case). It requests the capabilities if they are not known
+// yet.
 func (c *Client) Has(capability string) bool {
 	if c.caps == nil {
 		if _, err := c.Do(&wire.Command{Name: "CAPABILITY"}, nil); err != nil {
@@ -215,8 +215,7 @@ func (c *Client) Has(capability string) bool {
 	return false
 }
 
-// nonSync says whether a literal of n bytes may be sent without waiting. It goes by what the server
-// has said so far.
+// nonSync reports whether a literal of n bytes may be sent without waiting, according to the capabilities known so far.
 func (c *Client) nonSync(n int64) bool {
 	if c.options.SyncLiterals {
 		return false
@@ -234,9 +233,9 @@ func (c *Client) nextTag() string {
 	return "A" + strconv.FormatUint(c.tag, 10)
 }
 
-// Do sends a command (its Tag is filled in) and reads until the tagged answer. on, when set, sees the
-// untagged responses; its first error is given back when the command has ended, so that the
-// connection stays in step. NO and BAD are *StatusError, with the response.
+// Do sends a command (and sets its Tag), then reads up to the tagged response. If on is set, it is called with the
+// untagged responses. Its first error is returned when the command has ended, so that the connection stays
+// synchronised. NO and BAD are returned as *StatusError, with the response.
 func (c *Client) Do(cmd *wire.Command, on func(*wire.Response) error) (*wire.Response, error) {
 	if err := c.send(cmd); err != nil {
 		if r, ok := err.(*refused); ok {
@@ -293,12 +292,12 @@ func (c *Client) status(cmd *wire.Command, r *wire.Response) error {
 	return &StatusError{Command: cmd.Name, Status: r.Name, Code: r.Code, Text: r.Text}
 }
 
-// refused: the server answered before the command was sent whole.
+// refused means that the server responded before the whole command was sent.
 type refused struct{ response *wire.Response }
 
 func (r *refused) Error() string { return "refused: " + r.response.Raw }
 
-// send writes a command. Its literals go without waiting where the server takes that.
+// send writes a command. It sends literals without waiting if the server accepts that.
 func (c *Client) send(cmd *wire.Command) error {
 	if cmd.Tag == "" {
 		cmd.Tag = c.nextTag()
@@ -306,7 +305,7 @@ func (c *Client) send(cmd *wire.Command) error {
 	c.out = wire.AppendCommand(c.out[:0], cmd, c.utf8)
 	text := c.out
 	if cap(c.out) > 4096 {
-		c.out = nil // a large command keeps no memory
+		c.out = nil // free the buffer of a large command
 	}
 	for {
 		head, size, rest, ok := wire.NextLiteral(text)
@@ -348,10 +347,9 @@ func (c *Client) invited(tag string) error {
 	}
 }
 
-// Raw sends a line as it is, tag and all, and gives the responses up to the tagged one of its tag or
-// a continuation; after a continuation the next line belongs to the same command. A line may hold
-// literals. What cannot be understood is there with Raw alone. At the end of the connection it gives
-// what came, and the error.
+// Raw sends a line unchanged, including the tag. It returns the responses up to the tagged response or a continuation;
+// after a continuation, the next line belongs to the same command. A line may contain literals. Responses that cannot
+// be parsed have only Raw set. If the connection ends, Raw returns the responses so far and the error.
 func (c *Client) Raw(text string) ([]wire.Response, error) {
 	if c.rawTag == "" {
 		c.rawTag, _, _ = strings.Cut(text, " ")
@@ -376,7 +374,7 @@ func (c *Client) Raw(text string) ([]wire.Response, error) {
 	}
 }
 
-// ReadRaw reads one response, understood or not.
+// ReadRaw reads one response, even if it cannot be parsed.
 func (c *Client) ReadRaw() (*wire.Response, error) {
 	r, err := c.read()
 	var bad *wire.ResponseError

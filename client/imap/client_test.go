@@ -14,8 +14,8 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// script runs a client against a scripted server. Lines of the script: "C: x" is what must come next,
-// byte for byte; "S: x" is sent, with CRLF; "s: x" is sent without.
+// script runs a client against a scripted server. In the script, "C: x" is an expected line, byte for byte; "S: x" is
+// sent with CRLF; "s: x" is sent without.
 func script(t *testing.T, o Options, text string, run func(c *Client)) {
 	t.Helper()
 	client, server := net.Pipe()
@@ -120,7 +120,7 @@ func TestSignIn(t *testing.T) {
 	})
 }
 
-// steps is a mechanism of two steps, as SCRAM has them.
+// steps is a mechanism with two steps, like SCRAM.
 type steps struct{ n int }
 
 func (*steps) Mechanism() string { return "X" }

@@ -12,12 +12,12 @@ type idleState uint8
 
 const (
 	idleNone    idleState = iota
-	idleAsked             // IDLE is sent, "+" has not come
+	idleAsked             // IDLE was sent, "+" has not arrived
 	idleActive            // the server waits for DONE
-	idleStopped           // DONE is sent, or will be when "+" comes
+	idleStopped           // DONE was sent, or will be sent after "+"
 )
 
-// Idle is IDLE (RFC 2177): it gives each response to on until StopIdle is called, or on says false.
+// Idle runs IDLE (RFC 2177). It calls on with each response until StopIdle is called or on returns false.
 func (c *Client) Idle(on func(*wire.Response) bool) error {
 	cmd := &wire.Command{Tag: c.nextTag(), Name: "IDLE"}
 	c.setIdle(idleAsked)
@@ -67,8 +67,8 @@ func (c *Client) idleBegins() error {
 
 var done = []byte("DONE\r\n")
 
-// StopIdle ends a running Idle, which then returns; it may be called by any goroutine. Without one it
-// does nothing.
+// StopIdle ends a running Idle, which then returns. It is safe for concurrent use. Without a running Idle it does
+// nothing.
 func (c *Client) StopIdle() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

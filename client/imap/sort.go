@@ -2,7 +2,7 @@ package imap
 
 import wire "doublet/wire/imap"
 
-// Sort is SORT without RETURN, or UID SORT with uid: numbers in their order.
+// Sort sends SORT without RETURN, or UID SORT if uid is set. It returns the numbers in order.
 func (c *Client) Sort(s *wire.Sort, uid bool) (numbers []uint32, err error) {
 	_, err = c.Do(&wire.Command{Name: "SORT", UID: uid, Args: s}, func(r *wire.Response) error {
 		if d, ok := r.Data.(*wire.SearchData); ok && r.Name == "SORT" {
@@ -13,7 +13,7 @@ func (c *Client) Sort(s *wire.Sort, uid bool) (numbers []uint32, err error) {
 	return numbers, err
 }
 
-// Thread is THREAD, or UID THREAD with uid.
+// Thread sends THREAD, or UID THREAD if uid is set.
 func (c *Client) Thread(t *wire.Thread, uid bool) (threads []wire.ThreadNode, err error) {
 	_, err = c.Do(&wire.Command{Name: "THREAD", UID: uid, Args: t}, func(r *wire.Response) error {
 		if d, ok := r.Data.([]wire.ThreadNode); ok {
@@ -24,7 +24,7 @@ func (c *Client) Thread(t *wire.Thread, uid bool) (threads []wire.ThreadNode, er
 	return threads, err
 }
 
-// MultiSearch is the ESEARCH command: a result for each mailbox that has one.
+// MultiSearch sends the ESEARCH command. It returns a result for each mailbox that has one.
 func (c *Client) MultiSearch(m *wire.MultiSearch) (found []*wire.ESearch, err error) {
 	_, err = c.Do(&wire.Command{Name: "ESEARCH", Args: m}, func(r *wire.Response) error {
 		if d, ok := r.Data.(*wire.ESearch); ok {

@@ -9,7 +9,7 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// Selected is what SELECT tells about a mailbox.
+// Selected holds the server's responses to SELECT.
 type Selected struct {
 	Exists, Recent       uint32
 	UIDValidity, UIDNext uint32
@@ -17,12 +17,12 @@ type Selected struct {
 	Flags, Permanent     []wire.Flag
 	MailboxID            string
 	ReadOnly             bool
-	// Vanished and Changed answer QRESYNC.
+	// Vanished and Changed are set with QRESYNC.
 	Vanished wire.Set
 	Changed  []*wire.FetchData
 }
 
-// Select is SELECT, or EXAMINE with readOnly.
+// Select sends SELECT, or EXAMINE if readOnly is set.
 func (c *Client) Select(s *wire.Select, readOnly bool) (*Selected, error) {
 	name := "SELECT"
 	if readOnly {
@@ -60,7 +60,7 @@ func (s *Selected) take(r *wire.Response) {
 	}
 	switch r.Code.Name {
 	case "CLOSED":
-		*s = Selected{ReadOnly: s.ReadOnly} // what came before was of the mailbox left
+		*s = Selected{ReadOnly: s.ReadOnly} // earlier responses were about the previous mailbox
 	case "UIDVALIDITY":
 		s.UIDValidity = uint32(r.Code.Number)
 	case "UIDNEXT":
@@ -76,8 +76,7 @@ func (s *Selected) take(r *wire.Response) {
 	}
 }
 
-// List is LIST; LSUB is told by name through Do. on sees each mailbox; with STATUS asked for, status
-// sees those.
+// List sends LIST; for LSUB use Do. It calls on for each mailbox, and status for each STATUS response if requested.
 func (c *Client) List(l *wire.List, on func(*wire.ListData), status func(*wire.StatusData)) error {
 	_, err := c.Do(&wire.Command{Name: "LIST", Args: l}, func(r *wire.Response) error {
 		switch d := r.Data.(type) {
@@ -93,7 +92,7 @@ func (c *Client) List(l *wire.List, on func(*wire.ListData), status func(*wire.S
 	return err
 }
 
-// Status is STATUS.
+// Status sends STATUS.
 func (c *Client) Status(mailbox string, items wire.StatusItem) (*wire.StatusData, error) {
 	var got *wire.StatusData
 	_, err := c.Do(&wire.Command{Name: "STATUS", Args: &wire.Status{Mailbox: mailbox, Items: items}}, func(r *wire.Response) error {
@@ -108,7 +107,8 @@ func (c *Client) Status(mailbox string, items wire.StatusItem) (*wire.StatusData
 	return got, err
 }
 
-// Fetch is FETCH, or UID FETCH with uid. on sees each message; vanished those that are gone (VANISHED).
+// Fetch sends FETCH, or UID FETCH if uid is set. It calls on for each message, and vanished for expunged messages
+// (VANISHED).
 func (c *Client) Fetch(f *wire.Fetch, uid bool, on func(*wire.FetchData) error, vanished func(wire.Set)) error {
 	_, err := c.Do(&wire.Command{Name: "FETCH", UID: uid, Args: f}, func(r *wire.Response) error {
 		switch d := r.Data.(type) {
@@ -126,8 +126,8 @@ func (c *Client) Fetch(f *wire.Fetch, uid bool, on func(*wire.FetchData) error, 
 	return err
 }
 
-// SetSink hands literals of body sections to a writer as they come, see wire ResponseReader.Sink; nil goes back to
-// what Options say.
+// SetSink sends literals of body sections to a writer as they arrive: see ResponseReader.Sink of wire/imap. nil
+// restores the behaviour set in Options.
 func (c *Client) SetSink(sink func(text []byte, size int64) io.Writer) {
 	if sink == nil && c.options.DiscardBodies {
 		sink = discard
@@ -135,7 +135,7 @@ func (c *Client) SetSink(sink func(text []byte, size int64) io.Writer) {
 	c.in.Sink = sink
 }
 
-// Store is STORE. modified are the messages that UNCHANGEDSINCE left as they were.
+// Store sends STORE. modified holds the messages that UNCHANGEDSINCE left unchanged.
 func (c *Client) Store(s *wire.Store, uid bool, on func(*wire.FetchData) error) (modified wire.Set, err error) {
 	r, err := c.Do(&wire.Command{Name: "STORE", UID: uid, Args: s}, func(r *wire.Response) error {
 		if d, ok := r.Data.(*wire.FetchData); ok && on != nil {
@@ -149,8 +149,7 @@ func (c *Client) Store(s *wire.Store, uid bool, on func(*wire.FetchData) error) 
 	return modified, err
 }
 
-// Search is SEARCH. The answer of a SEARCH without RETURN is given as if ALL and COUNT had been asked
-// for.
+// Search sends SEARCH. The result of a SEARCH without RETURN has the form of a result with ALL and COUNT.
 func (c *Client) Search(s *wire.Search, uid bool) (*wire.ESearch, error) {
 	var got *wire.ESearch
 	cmd := &wire.Command{Tag: c.nextTag(), Name: "SEARCH", UID: uid, Args: s}
@@ -171,13 +170,13 @@ func (c *Client) Search(s *wire.Search, uid bool) (*wire.ESearch, error) {
 		return nil
 	})
 	if err == nil && got == nil {
-		got = &wire.ESearch{UID: uid} // SAVE alone has no answer
+		got = &wire.ESearch{UID: uid} // SAVE alone has no response
 	}
 	return got, err
 }
 
-// Copied are the UIDs of a COPY, MOVE or APPEND: Source and Target in the same order. They are empty
-// where the server does not tell.
+// Copied holds the UIDs of a COPY, MOVE or APPEND: Source and Target in the same order. They are empty if the server
+// does not report them.
 type Copied struct {
 	UIDValidity    uint32
 	Source, Target wire.Set
@@ -189,12 +188,12 @@ func (k *Copied) take(code *wire.Code) {
 	}
 }
 
-// Copy is COPY.
+// Copy sends COPY.
 func (c *Client) Copy(t wire.Target, uid bool, mailbox string) (*Copied, error) {
 	return c.copy("COPY", t, uid, mailbox)
 }
 
-// Move is MOVE.
+// Move sends MOVE.
 func (c *Client) Move(t wire.Target, uid bool, mailbox string) (*Copied, error) {
 	return c.copy("MOVE", t, uid, mailbox)
 }
@@ -202,7 +201,7 @@ func (c *Client) Move(t wire.Target, uid bool, mailbox string) (*Copied, error) 
 func (c *Client) copy(name string, t wire.Target, uid bool, mailbox string) (*Copied, error) {
 	k := &Copied{}
 	r, err := c.Do(&wire.Command{Name: name, UID: uid, Args: &wire.Copy{Target: t, Mailbox: mailbox}}, func(r *wire.Response) error {
-		k.take(r.Code) // MOVE tells in an untagged OK
+		k.take(r.Code) // MOVE reports in an untagged OK
 		return nil
 	})
 	if r != nil {
@@ -211,7 +210,7 @@ func (c *Client) copy(name string, t wire.Target, uid bool, mailbox string) (*Co
 	return k, err
 }
 
-// Expunge is EXPUNGE, or UID EXPUNGE of a set.
+// Expunge sends EXPUNGE, or UID EXPUNGE if uids is set.
 func (c *Client) Expunge(uids *wire.Target) error {
 	cmd := &wire.Command{Name: "EXPUNGE"}
 	if uids != nil {
@@ -227,7 +226,7 @@ func (c *Client) Simple(name string) error {
 	return err
 }
 
-// Create is CREATE.
+// Create sends CREATE.
 func (c *Client) Create(mailbox string, use ...string) error {
 	_, err := c.Do(&wire.Command{Name: "CREATE", Args: &wire.Create{Mailbox: mailbox, Use: use}}, nil)
 	return err
@@ -239,13 +238,13 @@ func (c *Client) Mailbox(name, mailbox string) error {
 	return err
 }
 
-// Rename is RENAME.
+// Rename sends RENAME.
 func (c *Client) Rename(from, to string) error {
 	_, err := c.Do(&wire.Command{Name: "RENAME", Args: &wire.Rename{From: from, To: to}}, nil)
 	return err
 }
 
-// Enable is ENABLE; it gives what the server has enabled.
+// Enable sends ENABLE and returns the enabled capabilities.
 func (c *Client) Enable(capabilities ...string) (enabled []string, err error) {
 	_, err = c.Do(&wire.Command{Name: "ENABLE", Args: &wire.Enable{Capabilities: capabilities}}, func(r *wire.Response) error {
 		if r.Name == "ENABLED" {
@@ -256,7 +255,7 @@ func (c *Client) Enable(capabilities ...string) (enabled []string, err error) {
 	return enabled, err
 }
 
-// ID is ID.
+// ID sends ID and returns the server's fields.
 func (c *Client) ID(params []wire.IDParam) (server []wire.IDParam, err error) {
 	_, err = c.Do(&wire.Command{Name: "ID", Args: &wire.ID{Params: params}}, func(r *wire.Response) error {
 		if d, ok := r.Data.(*wire.ID); ok {
@@ -267,7 +266,7 @@ func (c *Client) ID(params []wire.IDParam) (server []wire.IDParam, err error) {
 	return server, err
 }
 
-// Namespace is NAMESPACE.
+// Namespace sends NAMESPACE.
 func (c *Client) Namespace() (n *wire.Namespace, err error) {
 	_, err = c.Do(&wire.Command{Name: "NAMESPACE"}, func(r *wire.Response) error {
 		if d, ok := r.Data.(*wire.Namespace); ok {
@@ -278,11 +277,11 @@ func (c *Client) Namespace() (n *wire.Namespace, err error) {
 	return n, err
 }
 
-// Logout is LOGOUT; it closes the connection.
+// Logout sends LOGOUT and closes the connection.
 func (c *Client) Logout() error {
 	_, err := c.Do(&wire.Command{Name: "LOGOUT"}, nil)
 	if e, ok := err.(*StatusError); ok && e.Status == wire.BYE {
-		err = nil // a server that closes without the tagged OK
+		err = nil // some servers close without the tagged OK
 	}
 	if closing := c.conn.Close(); err == nil {
 		err = closing
@@ -290,26 +289,25 @@ func (c *Client) Logout() error {
 	return err
 }
 
-// smallMessage goes out in one write with its command.
+// smallMessage is the maximum size of a message that is sent in one write with its command.
 const smallMessage = 64 << 10
 
-// Append is APPEND of size bytes, which must be CRLF lines. A zero date is none. When the
-// message cannot be read whole the connection is closed.
+// Append sends APPEND with size bytes, which must be CRLF lines. A zero date is omitted. If the message cannot be read
+// completely, Append closes the connection.
 func (c *Client) Append(mailbox string, flags []wire.Flag, date time.Time, message io.Reader, size int64) (*Copied, error) {
 	a := &wire.Append{Mailbox: mailbox, Flags: flags, Date: date, Size: size, NonSync: c.nonSync(size)}
 	return c.deliver(&wire.Command{Name: "APPEND", Args: a}, a, message, nil)
 }
 
-// Message is one of several for AppendAll.
+// Message is one message of AppendAll.
 type Message struct {
 	Flags []wire.Flag
-	Date  time.Time // zero: none
+	Date  time.Time // zero: omitted
 	Text  io.Reader
 	Size  int64
 }
 
-// AppendAll is APPEND of several messages at once, all or none (RFC 3502), where the server offers
-// MULTIAPPEND.
+// AppendAll appends several messages in one APPEND, all or none (RFC 3502). The server must support MULTIAPPEND.
 func (c *Client) AppendAll(mailbox string, list []Message) (*Copied, error) {
 	if len(list) == 0 {
 		return &Copied{}, nil
@@ -319,13 +317,13 @@ func (c *Client) AppendAll(mailbox string, list []Message) (*Copied, error) {
 	return c.deliver(&wire.Command{Name: "APPEND", Args: a}, a, m.Text, list[1:])
 }
 
-// Replace is REPLACE, or UID REPLACE (RFC 8508), of message n, 0 for the last.
+// Replace sends REPLACE, or UID REPLACE (RFC 8508), for message n, 0 for the last.
 func (c *Client) Replace(n uint32, uid bool, mailbox string, m *Message) (*Copied, error) {
 	a := &wire.Replace{Message: n, Append: wire.Append{Mailbox: mailbox, Flags: m.Flags, Date: m.Date, Size: m.Size, NonSync: c.nonSync(m.Size)}}
 	return c.deliver(&wire.Command{Name: "REPLACE", UID: uid, Args: a}, &a.Append, m.Text, nil)
 }
 
-// deliver sends a command that ends with a message, and the messages behind it.
+// deliver sends a command that ends with a message, and the messages after it.
 func (c *Client) deliver(cmd *wire.Command, a *wire.Append, message io.Reader, more []Message) (*Copied, error) {
 	cmd.Tag = c.nextTag()
 	end := "\r\n"
@@ -347,12 +345,12 @@ func (c *Client) deliver(cmd *wire.Command, a *wire.Append, message io.Reader, m
 		if r, ok := err.(*refused); ok {
 			return nil, c.status(cmd, r.response)
 		}
-		c.conn.Close() // half a message is on the way: nothing sent now would be a command
+		c.conn.Close() // part of a message was sent: the server would take any further data for its rest
 		return nil, fmt.Errorf("imap: %s: %w", cmd.Name, err)
 	}
 	k := &Copied{}
 	r, err := c.await(cmd, func(r *wire.Response) error {
-		k.take(r.Code) // REPLACE tells in an untagged OK
+		k.take(r.Code) // REPLACE reports in an untagged OK
 		return nil
 	})
 	if err != nil {
@@ -381,7 +379,7 @@ func (c *Client) sendAppend(cmd *wire.Command, a *wire.Append, message io.Reader
 	return c.write([]byte(end))
 }
 
-// sendMessage sends a message that has been announced.
+// sendMessage sends a message that was announced.
 func (c *Client) sendMessage(cmd *wire.Command, a *wire.Append, message io.Reader) error {
 	if !a.NonSync {
 		if err := c.invited(cmd.Tag); err != nil {
@@ -391,7 +389,7 @@ func (c *Client) sendMessage(cmd *wire.Command, a *wire.Append, message io.Reade
 	return c.stream(message, a.Size)
 }
 
-// stream writes size bytes of the message, each piece under a deadline of its own.
+// stream writes size bytes of the message. Each piece has its own timeout.
 func (c *Client) stream(message io.Reader, size int64) error {
 	buf := make([]byte, min(size, smallMessage))
 	for size > 0 {

@@ -1,5 +1,5 @@
-// Package ldap reads entries from a directory server. It is a thin skin over go-ldap: connections come
-// from env, and a search streams its entries page by page, so that its length does not matter.
+// Package ldap reads entries from a directory server. It is a small layer over go-ldap: it dials through env, and reads
+// the results of a search page by page, so that their number does not matter.
 package ldap
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// ErrURL says that an address is no LDAP URL.
+// ErrURL means that an address is not a valid LDAP URL.
 var ErrURL = errors.New("ldap: bad URL")
 
-// URL is where to search, and for what.
+// URL holds the server, base and filter of a search.
 //
 // Implements: RFC 4516 LDAP URLs
 type URL struct {
-	// Address is host:port.
+	// Address is Host with the port.
 	Address, Host string
 	TLS           bool // ldaps
 	Base          string
-	Scope         int // of package ldap: base 0, one 1, sub 2 (the default)
+	Scope         int // scope in go-ldap: base 0, one 1, sub 2 (the default)
 	Filter        string
 }
 
-// ParseURL reads ldap://host:port/base?attributes?scope?filter. The attributes are passed over.
+// ParseURL parses ldap://host:port/base?attributes?scope?filter. It ignores the attributes.
 func ParseURL(s string) (URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "ldap" && u.Scheme != "ldaps" {
@@ -69,24 +69,24 @@ func ParseURL(s string) (URL, error) {
 	return out, nil
 }
 
-// Options are how a client behaves.
+// Options configures a connection.
 type Options struct {
-	// StartTLS protects a connection that ldap:// began in the clear.
+	// StartTLS starts TLS on a connection to ldap://.
 	StartTLS bool
-	TLS      *tls.Config // without ServerName: the host of the URL
-	// User is the DN to bind as, "" for nobody.
+	TLS      *tls.Config // without ServerName, the host of the URL is used
+	// User is the DN to bind as, "" for an anonymous bind.
 	User, Password string
-	// Timeout is how long one answer may take (default 1 min).
+	// Timeout is the timeout of one response (default 1 min).
 	Timeout time.Duration
 }
 
-// Entry is one entry: attribute names in small letters, without options.
+// Entry is one entry. Attribute names are in lower case, without options.
 type Entry struct {
 	DN         string
 	Attributes map[string][]string
 }
 
-// MakeEntry makes one of an entry of go-ldap, or of LDIF.
+// MakeEntry converts an entry of go-ldap or of LDIF.
 func MakeEntry(e *ldap.Entry) Entry {
 	out := Entry{DN: e.DN, Attributes: make(map[string][]string, len(e.Attributes))}
 	for _, a := range e.Attributes {
@@ -96,11 +96,10 @@ func MakeEntry(e *ldap.Entry) Entry {
 	return out
 }
 
-// pages are how many entries one answer is asked for: fewer where the server finds the first number too
-// great.
+// pages holds the page sizes of a search, tried in order: some servers reject the first as too large.
 var pages = []uint32{500, 100, 10}
 
-// Search gives the entries that a URL finds to fn, until that fails.
+// Search calls fn for each entry that a URL selects, until fn returns an error.
 func Search(ctx context.Context, e *env.Env, u URL, o Options, attributes []string, fn func(Entry) error) error {
 	conn, err := open(e, u, o)
 	if err != nil {

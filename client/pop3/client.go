@@ -1,5 +1,5 @@
-// Package pop3 is a POP3 client, for tests, the benchmark and migrations. A Client belongs to one
-// goroutine. The grammar is that of doublet/wire/pop3.
+// Package pop3 is a POP3 client for tests, the benchmark and migrations. A Client is not safe for concurrent use. It
+// uses the grammar of doublet/wire/pop3.
 package pop3
 
 import (
@@ -18,33 +18,33 @@ import (
 	"doublet/wire/sasl"
 )
 
-// Security says how a connection is protected.
+// Security is the protection of a connection.
 type Security uint8
 
 // The kinds of Security.
 const (
 	Plain    Security = iota
 	TLS               // from the first byte (port 995)
-	StartTLS          // by STLS
+	StartTLS          // with the STLS command
 )
 
-// Options are how a client behaves; zero fields take the defaults.
+// Options configures a client; zero fields take the defaults.
 type Options struct {
 	Security Security
-	TLS      *tls.Config // with ServerName, for TLS and StartTLS
-	// Timeout is how long one read or write may take (default 5 min).
+	TLS      *tls.Config // for TLS and StartTLS; needs ServerName
+	// Timeout is the timeout of each read or write (default 5 min).
 	Timeout time.Duration
-	// MaxMessage is the longest message taken, in octets (default 1 GB).
+	// MaxMessage is the maximum size of a message in bytes (default 1 GB).
 	MaxMessage int64
 }
 
-// Bounds of what a server says, besides messages.
+// Limits of responses other than messages.
 const (
 	maxLine    = 16 << 10
 	maxListing = 256 << 20
 )
 
-// Error is a -ERR of the server.
+// Error holds a -ERR response of the server.
 type Error struct {
 	Command string
 	pop3.Reply
@@ -60,7 +60,7 @@ func (e *Error) Error() string {
 
 // Client is a connection.
 type Client struct {
-	// Greeting is what the server said first.
+	// Greeting is the first response of the server.
 	Greeting pop3.Reply
 
 	env  *env.Env
@@ -86,8 +86,7 @@ func positive(d time.Duration) time.Duration {
 	return d
 }
 
-// New speaks on conn, which it closes when it fails. It reads the greeting and, where Options say so,
-// starts TLS.
+// New uses an existing connection and closes it on error. It reads the greeting and, depending on Options, starts TLS.
 func New(e *env.Env, conn net.Conn, o Options) (*Client, error) {
 	o.Timeout = positive(o.Timeout)
 	if o.MaxMessage <= 0 {
@@ -120,7 +119,7 @@ func (c *Client) startTLS() error {
 	return nil
 }
 
-// Close closes the connection without a word: what was marked by Dele stays.
+// Close closes the connection without QUIT: marked messages stay.
 func (c *Client) Close() error { return c.conn.Close() }
 
 func (c *Client) deadline() error {
@@ -145,7 +144,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// reply reads the first line of an answer; -ERR is an *Error.
+// reply reads the first line of a response. -ERR is returned as *Error.
 func (c *Client) reply(command string) (pop3.Reply, error) {
 	b, err := c.line()
 	if err != nil {
@@ -177,7 +176,7 @@ func (c *Client) do(cmd pop3.Command) (pop3.Reply, error) {
 	return c.reply(cmd.Name)
 }
 
-// listing gives the lines of a multi-line answer to fn.
+// listing calls fn with the lines of a multi-line response.
 func (c *Client) listing(cmd pop3.Command, fn func(line string) error) error {
 	if _, err := c.do(cmd); err != nil {
 		return err
@@ -185,14 +184,14 @@ func (c *Client) listing(cmd pop3.Command, fn func(line string) error) error {
 	s := bufio.NewScanner(pop3.NewDataReader(c.in, maxListing))
 	var failed error
 	for s.Scan() {
-		if failed == nil { // the answer is read to its end all the same
+		if failed == nil { // read the response to its end even after an error
 			failed = fn(s.Text())
 		}
 	}
 	return errors.Join(failed, s.Err())
 }
 
-// Capabilities are the lines of CAPA.
+// Capabilities returns the lines of CAPA.
 func (c *Client) Capabilities() (list []string, err error) {
 	err = c.listing(pop3.Command{Name: "CAPA"}, func(line string) error {
 		list = append(list, line)
@@ -201,7 +200,7 @@ func (c *Client) Capabilities() (list []string, err error) {
 	return list, err
 }
 
-// Login is USER and PASS.
+// Login sends USER and PASS.
 func (c *Client) Login(user, password string) error {
 	if _, err := c.do(pop3.Command{Name: "USER", Text: user}); err != nil {
 		return err
@@ -210,14 +209,14 @@ func (c *Client) Login(user, password string) error {
 	return err
 }
 
-// Authenticate is AUTH.
+// Authenticate sends AUTH.
 func (c *Client) Authenticate(s sasl.Client) error {
 	initial, err := s.Initial()
 	if err != nil {
 		return fmt.Errorf("pop3: AUTH: %w", err)
 	}
 	cmd := pop3.Command{Name: "AUTH", Text: s.Mechanism(), Initial: initial}
-	if len(cmd.Append(nil)) > 255 { // RFC 5034 section 4: a long one waits for the server
+	if len(cmd.Append(nil)) > 255 { // RFC 5034 section 4: a long response must wait for the server
 		cmd.Initial = nil
 	} else {
 		initial = nil
@@ -243,7 +242,7 @@ func (c *Client) Authenticate(s sasl.Client) error {
 	return err
 }
 
-// Stat is STAT: how many messages there are, and their octets.
+// Stat sends STAT and returns the number of messages and their total size in bytes.
 func (c *Client) Stat() (count int, octets int64, err error) {
 	r, err := c.do(pop3.Command{Name: "STAT"})
 	if err == nil {
@@ -252,7 +251,7 @@ func (c *Client) Stat() (count int, octets int64, err error) {
 	return count, octets, err
 }
 
-// List gives number and octets of each message to fn.
+// List calls fn with the number and size of each message.
 func (c *Client) List(fn func(number uint32, octets int64)) error {
 	return c.listing(pop3.Command{Name: "LIST"}, func(line string) error {
 		number, rest, err := numbered(line)
@@ -267,7 +266,7 @@ func (c *Client) List(fn func(number uint32, octets int64)) error {
 	})
 }
 
-// Unique gives number and unique id (UIDL) of each message to fn.
+// Unique calls fn with the number and unique ID (UIDL) of each message.
 func (c *Client) Unique(fn func(number uint32, id string)) error {
 	return c.listing(pop3.Command{Name: "UIDL"}, func(line string) error {
 		number, id, err := numbered(line)
@@ -305,24 +304,24 @@ func (c *Client) message(cmd pop3.Command, w io.Writer) error {
 	r := pop3.NewDataReader(c.in, c.opts.MaxMessage)
 	_, err := io.Copy(w, r)
 	if err != nil {
-		_, _ = io.Copy(io.Discard, r) // what w did not take must not be read as a reply
+		_, _ = io.Copy(io.Discard, r) // skip the rest, which must not be taken for a reply
 	}
 	return err
 }
 
-// Delete marks a message; Quit removes it.
+// Delete marks a message, which Quit then removes.
 func (c *Client) Delete(number uint32) error {
 	_, err := c.do(pop3.Command{Name: "DELE", Number: number})
 	return err
 }
 
-// Simple is a command without argument: NOOP, RSET, UTF8.
+// Simple sends a command without arguments: NOOP, RSET, UTF8.
 func (c *Client) Simple(name string) error {
 	_, err := c.do(pop3.Command{Name: name})
 	return err
 }
 
-// Quit removes what is marked and closes the connection.
+// Quit removes the marked messages and closes the connection.
 func (c *Client) Quit() error {
 	_, err := c.do(pop3.Command{Name: "QUIT"})
 	return errors.Join(err, c.conn.Close())

@@ -12,7 +12,7 @@ import (
 	"doublet/wire/sasl"
 )
 
-// script answers what a client says: pairs of a line expected and an answer.
+// script runs a server that expects lines and sends responses. pairs alternates the two.
 func script(t *testing.T, greeting string, pairs ...string) *Client {
 	t.Helper()
 	near, far := net.Pipe()

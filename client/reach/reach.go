@@ -1,6 +1,6 @@
-// Package reach connects to hosts that somebody else names: at addresses of the public Internet, and of networks that the
-// settings allow. So a subscriber of pushes, or an administrator in a browser, cannot have the server speak to what only it
-// can reach.
+// Package reach connects to hosts that a third party names, such as the push service of a subscriber. It allows only
+// addresses of the public Internet and of networks in the settings. So nobody can make the server connect to hosts that
+// only it can reach.
 package reach
 
 import (
@@ -17,15 +17,15 @@ import (
 	"doublet/env"
 )
 
-// ErrAddress says that a URL leads to no host that may be reached.
+// ErrAddress means that a URL's host has no allowed address, or that the URL is not allowed.
 var ErrAddress = errors.New("the URL leads to no server of the public Internet")
 
-// Resolver finds the addresses of a host: a dns.Resolver.
+// Resolver resolves host names. A dns.Resolver implements it.
 type Resolver interface {
 	Addresses(ctx context.Context, name string) ([]netip.Addr, bool, error)
 }
 
-// special are the networks that are not of the public Internet, or that lead into others, beside those that
+// special holds the networks that are not in the public Internet or lead to other networks, in addition to those that
 // package netip knows (IANA's registries of special-purpose addresses).
 var special = func() (list []netip.Prefix) {
 	for _, s := range []string{
@@ -38,32 +38,32 @@ var special = func() (list []netip.Prefix) {
 	return list
 }()
 
-// Public reports whether an address is one of the public Internet.
+// Public reports whether an address is in the public Internet.
 func Public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Guard finds the way to hosts that somebody else names. Its methods may be called from any goroutine.
+// Guard checks and connects to hosts that a third party names. It is safe for concurrent use.
 type Guard struct {
 	env     *env.Env
 	dns     Resolver
 	allowed []netip.Prefix
 }
 
-// New makes a guard. allowed are networks that may be reached although they are not public.
+// New returns a Guard. allowed lists networks that are allowed although they are not public.
 func New(e *env.Env, dns Resolver, allowed []netip.Prefix) *Guard { return &Guard{e, dns, allowed} }
 
-// Allows reports whether an address may be reached.
+// Allows reports whether an address is allowed.
 func (g *Guard) Allows(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return Public(a) || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// maxURL bounds a URL, in bytes.
+// maxURL is the maximum length of a URL in bytes.
 const maxURL = 2000
 
-// Check refuses a URL that may not be asked for at all. The address of its host is checked by Dial.
+// Check returns an error if a URL is not allowed. Dial checks the addresses of host names.
 func (g *Guard) Check(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || u.Fragment != "" {
@@ -75,7 +75,7 @@ func (g *Guard) Check(text string) error {
 		}
 	}
 	if p := u.Port(); p != "" {
-		// Below 1024 there is nothing but 443 that speaks HTTPS, and much else.
+		// Below 1024, only port 443 serves HTTPS, and many ports serve other protocols.
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n != 443 && n < 1024 {
 			return fmt.Errorf("%w: port %s", ErrAddress, p)
 		}
@@ -87,13 +87,14 @@ func (g *Guard) Check(text string) error {
 }
 
 const (
-	// connectTime bounds connecting to one address.
+	// connectTime is the timeout of connecting to one address.
 	connectTime = 10 * time.Second
-	// tries is the number of a host's addresses that are tried.
+	// tries is the maximum number of a host's addresses to try.
 	tries = 4
 )
 
-// Find finds the addresses of a host that may be reached, of those that would be tried. ErrAddress: it has none.
+// Find returns the allowed addresses of a host, among the first addresses that Dial tries. It returns ErrAddress if
+// there are none.
 func (g *Guard) Find(ctx context.Context, host string) ([]netip.Addr, error) {
 	list := []netip.Addr{}
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -113,8 +114,8 @@ func (g *Guard) Find(ctx context.Context, host string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// Dial connects to a host at one of its addresses that may be reached. The address is dialled that was looked
-// at, so that a name which changes meanwhile leads nowhere else.
+// Dial connects to a host at one of its allowed addresses. It dials the address that it has checked, so a DNS record
+// that changes meanwhile has no effect.
 func (g *Guard) Dial(ctx context.Context, network, hostport string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {

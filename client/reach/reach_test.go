@@ -13,7 +13,7 @@ import (
 	"doublet/env"
 )
 
-// names are hosts and their addresses.
+// names maps hosts to their addresses.
 type names map[string][]string
 
 func (n names) Addresses(_ context.Context, name string) (out []netip.Addr, _ bool, err error) {
@@ -27,7 +27,7 @@ func (n names) Addresses(_ context.Context, name string) (out []netip.Addr, _ bo
 	return out, false, nil
 }
 
-// TestDial: of the addresses of a host those are dialled that may be, however the host is written; what leads inside leads nowhere.
+// TestDial checks that only allowed addresses of a host are dialled, in whatever notation.
 func TestDial(t *testing.T) {
 	t.Parallel()
 	e := env.Test(t).Env
@@ -38,7 +38,7 @@ func TestDial(t *testing.T) {
 	}
 	g := New(e, names{
 		"inside": {"127.0.0.1", "::1", "10.0.0.1", "::ffff:169.254.169.254"}, "both": {"192.168.1.1", "8.8.8.8", "10.9.0.1"}, "school": {"10.9.0.7"}, "none": {},
-		"hidden": {"fe80::1", "fd00::1", "0.0.0.0", "100.64.0.1", "8.8.4.4"}, // beyond what is tried
+		"hidden": {"fe80::1", "fd00::1", "0.0.0.0", "100.64.0.1", "8.8.4.4"}, // more than the number of tries
 	}, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")})
 	for host, want := range map[string]string{
 		"inside": "", "both": "8.8.8.8:443 10.9.0.1:443", "school": "10.9.0.7:443", "none": "", "hidden": "", "nowhere": "", "127.0.0.1": "", "10.9.1.1": "10.9.1.1:443",
@@ -58,7 +58,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestPublic: addresses of this machine, of private networks and of those that lead into others are not public.
+// TestPublic checks that addresses of this machine, of private networks, and of networks that lead to these are not
+// public.
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{

@@ -1,4 +1,4 @@
-// Package rspamd asks an rspamd about a message, over HTTP.
+// Package rspamd queries an rspamd server about messages, over HTTP.
 package rspamd
 
 import (
@@ -18,31 +18,32 @@ import (
 	"doublet/env"
 )
 
-// Options are where the rspamd is; zero values take the defaults.
+// Options configures a Client; zero values take the defaults.
 type Options struct {
-	// URL is of its worker, "http://127.0.0.1:11333"; Password what the worker may ask for.
+	// URL is the address of rspamd's worker, for example "http://127.0.0.1:11333". Password is the worker's password,
+	// if it requires one.
 	URL, Password string
-	// Timeout is for the whole question (20 s).
+	// Timeout is the timeout of a whole query (default 20 s).
 	Timeout time.Duration
 }
 
-// ErrRspamd wraps all trouble with the rspamd.
+// ErrRspamd wraps all errors of a query.
 var ErrRspamd = errors.New("rspamd")
 
-// Client asks one rspamd. Its connections are kept and shared.
+// Client queries one rspamd server. Its connections are reused.
 type Client struct {
 	opt  Options
 	http *http.Client
 	env  *env.Env
 }
 
-// maxAnswer bounds what is read of an answer, maxHeaders the fields that it may add.
+// maxAnswer is the maximum number of bytes read from a response, maxHeaders the maximum number of added fields.
 const (
 	maxAnswer  = 1 << 20
 	maxHeaders = 100
 )
 
-// New makes a Client.
+// New returns a Client.
 func New(e *env.Env, o Options) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 20 * time.Second
@@ -55,27 +56,27 @@ func New(e *env.Env, o Options) *Client {
 		MaxIdleConnsPerHost: 32, MaxConnsPerHost: 256, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: o.Timeout,
 	}
 	return &Client{opt: o, http: &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // mail and password go where the setting says
+		return http.ErrUseLastResponse // the message and password must go only to the configured URL
 	}}, env: e}
 }
 
-// Close lets go of the connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Mail is what is known of a message beside its bytes.
+// Mail describes a message and its sender.
 type Mail struct {
 	IP       netip.Addr
 	Helo     string
-	Hostname string // of the client, empty where it is not known
+	Hostname string // of the client, "" if unknown
 	From     string
 	Rcpt     []string
-	User     string // who signed in
+	User     string // authenticated user
 	QueueID  string
 	TLS      bool
 	MTA      string // this server's name
 }
 
-// Action is what rspamd wants done.
+// Action is the action that rspamd recommends.
 type Action string
 
 // The actions.
@@ -90,20 +91,20 @@ const (
 	Quarantine     Action = "quarantine"
 )
 
-// Header is a field to add.
+// Header is a header field to add.
 type Header struct{ Name, Value string }
 
-// Answer is what rspamd says.
+// Answer is rspamd's response.
 type Answer struct {
 	Action          Action
 	Score, Required float64
-	// Subject is the one to write with RewriteSubject; Message what to say in a refusal.
+	// Subject is the new subject for RewriteSubject. Message is the text for a rejection.
 	Subject, Message string
 	Add              []Header
-	Remove           []string // names of fields to take out
+	Remove           []string // names of fields to remove
 }
 
-// answer is /checkv2's JSON.
+// answer is the JSON format of /checkv2.
 type answer struct {
 	Action   string            `json:"action"`
 	Score    float64           `json:"score"`
@@ -116,7 +117,7 @@ type answer struct {
 	} `json:"milter"`
 }
 
-// Check asks about a message.
+// Check queries rspamd about a message.
 func (c *Client) Check(ctx context.Context, m *Mail, message []byte) (Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +165,7 @@ func (c *Client) Check(ctx context.Context, m *Mail, message []byte) (Answer, er
 	return Parse(body)
 }
 
-// Parse reads an answer's JSON.
+// Parse parses the JSON of a response.
 func Parse(body []byte) (Answer, error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -193,8 +194,7 @@ func Parse(body []byte) (Answer, error) {
 	return out, nil
 }
 
-// values reads one of the forms of a field to add: text, an object with its value and place, or a
-// list of either.
+// values parses the possible forms of a field to add: a string, an object with value and position, or a list of these.
 func values(raw json.RawMessage) []string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -230,7 +230,7 @@ func fieldName(s string) bool {
 	return s != "" && len(s) <= 100
 }
 
-// oneLine keeps what could end a field out of a value, and bounds it.
+// oneLine removes line breaks and control characters from a value and limits its length.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

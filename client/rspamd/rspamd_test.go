@@ -30,7 +30,7 @@ func ask(t *testing.T, o Options, h http.HandlerFunc) (Answer, error) {
 	}, []byte("Subject: x\r\n\r\nbody\r\n"))
 }
 
-// TestRedirect: a message and the password go to the rspamd of the settings and nowhere else.
+// TestRedirect checks that the message and the password are sent only to the configured server.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func TestTrouble(t *testing.T) {
 			fmt.Fprint(w, strings.Repeat(" ", maxAnswer+1)+`{"action":"reject"}`)
 		},
 		"slow": func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the client has gone
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnected client only after this
 			<-r.Context().Done()
 		},
 	} {

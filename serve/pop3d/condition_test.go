@@ -9,7 +9,7 @@ import (
 	"doublet/serve/condition"
 )
 
-// TestConditions: a command that fails is answered as the table of all doors says.
+// TestConditions checks that errors are answered as in the table for all protocols.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	for _, c := range condition.All {

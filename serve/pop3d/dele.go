@@ -2,7 +2,7 @@ package pop3d
 
 import "doublet/wire/pop3"
 
-// dele marks a message for QUIT to remove. Nobody else sees the mark.
+// dele marks a message for removal by QUIT. Other sessions do not see the mark.
 //
 // Implements: RFC 1939 §5 DELE
 func (s *session) dele(cmd *pop3.Command) {

@@ -13,7 +13,7 @@ import (
 	"doublet/wire/sasl"
 )
 
-// userName keeps a name for PASS. The answer is the same for names that do not exist.
+// userName stores a name for PASS. The answer does not reveal whether the name exists.
 //
 // Implements: RFC 1939 §7 USER
 func (s *session) userName(cmd *pop3.Command) {
@@ -24,7 +24,7 @@ func (s *session) userName(cmd *pop3.Command) {
 	s.ok("And the password?")
 }
 
-// pass signs in with the name that USER gave.
+// pass authenticates with the name that USER gave.
 //
 // Implements: RFC 1939 §7 PASS
 func (s *session) pass(cmd *pop3.Command) {
@@ -40,7 +40,7 @@ func (s *session) pass(cmd *pop3.Command) {
 	s.signIn(account, err)
 }
 
-// protected reports whether a password may be sent on this connection, and refuses the command where it may not.
+// protected reports whether a password may be sent on this connection. If not, it rejects the command.
 func (s *session) protected() bool {
 	if s.mayLogin() {
 		return true
@@ -98,8 +98,9 @@ func (s *session) signedIn(account signin.Account, err error) {
 	}
 }
 
-// carryAway gives the session to the home of the mail file, which answers the sign-in. It comes back when the session has
-// ended, or goes on here because the mail file has moved to this server.
+// carryAway forwards the session to the home of the mail file, the server that has its primary replica. The home
+// answers the sign-in. carryAway returns when the session has ended, or continues here because the mail file has moved
+// to this server.
 func (s *session) carryAway() {
 	s.away = false
 	if s.flush() != nil {
@@ -149,10 +150,10 @@ func (s *session) begin(account signin.Account) error {
 	return nil
 }
 
-// maxSteps bounds an exchange.
+// maxSteps is the maximum number of steps in an exchange.
 const maxSteps = 8
 
-// auth signs in through SASL.
+// auth authenticates with SASL.
 //
 // Implements: RFC 5034 §4 AUTH
 func (s *session) auth(cmd *pop3.Command) {
@@ -178,7 +179,7 @@ func (s *session) auth(cmd *pop3.Command) {
 	s.signIn(account, err)
 }
 
-// exchange drives the machine. s.over or s.failed is set when the connection was lost.
+// exchange runs the mechanism. It sets s.over or s.failed if the connection was lost.
 func (s *session) exchange(x signin.Exchange, response []byte) error {
 	for range maxSteps {
 		challenge, done, err := x.Next(response)

@@ -16,10 +16,10 @@ const (
 	markRead                // RETR sent it whole
 )
 
-// perMessage is the memory that a session needs for a message, in bytes: UID, size and marks.
+// perMessage is the memory in bytes that a session needs for each message: UID, size and marks.
 const perMessage = 4 + 4 + 1
 
-// maildrop is INBOX as it was at sign-in. Message n is uids[n-1].
+// maildrop is INBOX at the time of sign-in. Message n is uids[n-1].
 type maildrop struct {
 	view  *mailbox.View
 	uids  []uint32
@@ -42,7 +42,7 @@ func (s *session) openDrop(file *mailbox.File) error {
 		s.srv.cfg.Memory.Give(n)
 		return err
 	}
-	s.srv.cfg.Memory.Give(n - int64(len(uids))*perMessage) // some went between the two reads
+	s.srv.cfg.Memory.Give(n - int64(len(uids))*perMessage) // some messages were removed between the two reads
 	s.drop = maildrop{view: view, uids: uids, marks: make([]uint8, len(uids))}
 	return nil
 }
@@ -50,7 +50,7 @@ func (s *session) openDrop(file *mailbox.File) error {
 // closeDrop marks the messages that RETR sent as \Seen and releases the maildrop.
 func (s *session) closeDrop() {
 	if seen := s.drop.marked(markRead); len(seen) > 0 && !s.drop.view.ReadOnly() {
-		// The connection may be lost; messages that were sent whole count as read all the same.
+		// Messages that were completely sent count as read even if the connection is lost.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.c.Context()), 10*time.Second)
 		if err := s.drop.view.Settle(ctx, seen, nil); err != nil {
 			s.srv.env.Log.Warn("pop3d: marking read messages failed", "account", s.account.Name, "err", err)
@@ -60,7 +60,7 @@ func (s *session) closeDrop() {
 	s.letGo()
 }
 
-// letGo gives up the maildrop, as it is.
+// letGo releases the maildrop without changes.
 func (s *session) letGo() {
 	s.srv.cfg.Memory.Give(int64(len(s.drop.uids)) * perMessage)
 	s.srv.drops.give(s.account.Database)
@@ -86,7 +86,7 @@ func (d *maildrop) all() mailbox.Set {
 	return mailbox.Set{{Start: d.uids[0], Stop: d.uids[len(d.uids)-1]}}
 }
 
-// number returns the index of a message. It answers the command where no such message exists.
+// number returns the index of a message. If the message does not exist, it answers the command.
 func (s *session) number(n uint32) (index int, ok bool) {
 	if n == 0 || uint64(n) > uint64(len(s.drop.uids)) {
 		s.err("", "No such message")
@@ -114,7 +114,7 @@ func (s *session) measure() error {
 	i := 0
 	err := d.view.Fetch(s.c.Context(), d.all(), true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		for i < len(d.uids) && d.uids[i] < m.UID {
-			i++ // gone since sign-in
+			i++ // removed since sign-in
 		}
 		n, known, err := m.Travels()
 		if err == nil && !known {
@@ -147,7 +147,7 @@ func (s *session) measure() error {
 // piece is the number of bytes of a message that are read at once.
 const piece = 256 << 10
 
-// size counts the octets of a message on the wire, for one whose size the store does not have.
+// size computes the size in bytes of a message on the wire. It is for messages whose size the store does not have.
 func (s *session) size(body *store.Stored) (int64, error) {
 	var dots pop3.Stuffer
 	var n int64
@@ -161,7 +161,7 @@ func (s *session) size(body *store.Stored) (int64, error) {
 	return n + int64(len(end)-len(".\r\n")), err
 }
 
-// pieces calls fn with one piece of a message after the other, until fn returns false.
+// pieces calls fn with one piece of a message after another, until fn returns false.
 func (s *session) pieces(body *store.Stored, fn func(p []byte) (more bool, err error)) error {
 	s.scratch.Take()
 	for off := int64(0); off < body.Size(); {

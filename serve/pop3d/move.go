@@ -12,16 +12,16 @@ import (
 	"doublet/wire/pop3"
 )
 
-// movedState is a session as it goes on at another member of the cluster, to which the mail file has moved. The maildrop
-// stays that of the sign-in: its messages, their numbers, and the marks of DELE.
+// movedState is the state of a session that moves to another member of the cluster, because the mail file has moved
+// there. The maildrop is still that of the sign-in: its messages, their numbers, and the marks of DELE.
 type movedState struct {
 	View  *mailbox.Carried
 	UIDs  []uint32
 	Marks []byte
 }
 
-// moveOn goes on with the session where the mail file is. again is the command that ran when the move was noticed: it
-// has changed nothing, and is carried out there.
+// moveOn continues the session where the mail file is. again is the command that ran when the move was noticed. It has
+// changed nothing, and the new member executes it.
 func (s *session) moveOn(again []byte) {
 	if s.flush() != nil {
 		return
@@ -42,8 +42,8 @@ func (s *session) moveOn(again []byte) {
 	s.follow(m)
 }
 
-// follow moves the session until a member has it: this one, or one to which it is carried. It comes back when the
-// session goes on here, or has ended.
+// follow forwards the session until a member accepts it: this member or another. It returns when the session continues
+// here or has ended.
 func (s *session) follow(m *forward.Moved) {
 	for m != nil && !s.over {
 		home, given, err := s.srv.cfg.Forward.Move(s.c, "pop3", &s.account, s.home, m)
@@ -67,7 +67,7 @@ func (s *session) follow(m *forward.Moved) {
 	}
 }
 
-// cannotMove ends a session that no member can go on with. It answers the command at hand; nothing was removed.
+// cannotMove ends a session that no member can continue. It answers the current command; nothing was removed.
 func (s *session) cannotMove(err error) {
 	s.srv.env.Log.Warn("pop3d: session cannot be moved", "account", s.account.Name, "err", err)
 	s.out.Take()
@@ -75,7 +75,7 @@ func (s *session) cannotMove(err error) {
 	s.over = true
 }
 
-// carry gives the session to the home of the mail file, and comes back when it has ended, or moves on.
+// carry forwards the session to the home of the mail file. It returns when the session has ended or moves on.
 func (s *session) carry(ahead []byte) *forward.Moved {
 	m, err := s.home.Carry(s.c, ahead, "")
 	if err != nil {
@@ -89,12 +89,12 @@ func (s *session) carry(ahead []byte) *forward.Moved {
 }
 
 const (
-	// resumeWithin bounds the time in which a replica catches up with what a session was told elsewhere.
+	// resumeWithin is the time in which a replica must catch up with the state that the session saw elsewhere.
 	resumeWithin = 3 * time.Second
 	resumeEvery  = 50 * time.Millisecond
 )
 
-// resume goes on with a session that comes from another member. The client is told nothing.
+// resume continues a session from another member. The client does not notice.
 func (s *session) resume(packed []byte) error {
 	var from movedState
 	if err := json.Unmarshal(packed, &from); err != nil {

@@ -35,8 +35,8 @@ func newCluster(t *testing.T, n int) *town.Town {
 	})
 }
 
-// TestMoves compares a session whose mail file is handed over between any two commands with one that is never moved: the
-// maildrop stays the same, and QUIT removes what was marked.
+// TestMoves compares a session whose mail file is handed over between any two commands with one that never moves: the
+// maildrop stays the same, and QUIT removes the marked messages.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	ids := regexp.MustCompile(`(?m)^(\d+ |\+OK \d+ )[^\d\s]\S*\r$|^Date:.*\n|^\+OK home.*\n`)
@@ -102,7 +102,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// say sends a command and reads its answer.
+// say sends a command and reads its response.
 func say(t *testing.T, c net.Conn, cmd string) string {
 	t.Helper()
 	if _, err := io.WriteString(c, cmd+"\r\n"); err != nil {

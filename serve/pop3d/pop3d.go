@@ -1,11 +1,11 @@
-// Package pop3d serves INBOX over POP3. It implements the protocol, the order of its commands and its limits; package
-// mailbox implements mail files, and package signin accounts.
+// Package pop3d serves INBOX over POP3. It implements the protocol, the order of its commands and its limits. Package
+// mailbox implements mail files, and package signin implements accounts.
 //
-// The maildrop of a session is INBOX as it was at sign-in; messages that arrive later belong to the next session. A
-// second POP3 session for the same mail file is refused with IN-USE. Other doors go on working with it: a command for
-// a message that one of them has removed is refused. Unique ids are EMAILIDs: they belong to the message and not to
-// its place in a folder, so they survive a new UIDVALIDITY, a restore, and a move out of INBOX and back, and are the
-// same on every replica. UIDs of a folder survive none of these.
+// The maildrop of a session is INBOX at the time of sign-in; messages that arrive later belong to the next session. A
+// second POP3 session for the same mail file is rejected with IN-USE. Other protocols may change INBOX meanwhile: a
+// command for a message that one of them has removed is rejected. Unique IDs are EMAILIDs, which belong to the message
+// and not to its place in a folder. So they survive a new UIDVALIDITY, a restore, and a move out of INBOX and back, and
+// are the same on every replica. UIDs of a folder survive none of these.
 //
 // A session is one goroutine. Between two commands it waits in listen.Conn.Await and holds no buffer.
 package pop3d
@@ -27,14 +27,14 @@ import (
 	"doublet/wire/pop3"
 )
 
-// Config holds the settings of a door; zero fields take the defaults.
+// Config holds the settings of a POP3 listener; zero fields take the defaults.
 type Config struct {
 	// Hostname is the server's name in the greeting (default "localhost").
 	Hostname string
 	// LoginTimeout limits the time from connecting to signing in (default 3 min).
 	LoginTimeout time.Duration
-	// IdleTimeout limits the time between two commands of a client that has signed in (default 10 min, the least that
-	// RFC 1939 section 3 allows).
+	// IdleTimeout limits the time between two commands of an authenticated client (default 10 min, the minimum of RFC
+	// 1939 section 3).
 	IdleTimeout time.Duration
 	// LoginDelay is the minimum time between two sign-ins to the same mail file (default 0).
 	LoginDelay time.Duration
@@ -42,14 +42,14 @@ type Config struct {
 	MaxBad int
 	// MaxAuthFailures is the number of failed sign-ins that ends a session (default 5).
 	MaxAuthFailures int
-	// Memory bounds the lists of messages that sessions hold (default: a budget of 64 MB for this door).
+	// Memory limits the memory for the message lists of sessions (default: a budget of 64 MB for this listener).
 	Memory *listen.Budget
 	// Forward finds the server of a person's mail file; nil means this server.
 	Forward *forward.Service
 }
 
-// Accounts signs people in: a signin.Service. Its methods are called from many sessions at once; ctx ends when a
-// shutdown stops waiting for sessions.
+// Accounts authenticates people; a signin.Service implements it. Many sessions call its methods concurrently. ctx ends
+// when a shutdown stops waiting for sessions.
 type Accounts interface {
 	Mechanisms(a signin.Attempt) []string
 	Password(ctx context.Context, a signin.Attempt, user, password string) (signin.Account, error)
@@ -58,7 +58,7 @@ type Accounts interface {
 	Refresh(ctx context.Context, a *signin.Account) (changed bool, err error)
 }
 
-// Server implements one door. Its Serve goes into a listen.Door.
+// Server serves one listener: its Serve is used in a listen.Door.
 type Server struct {
 	env      *env.Env
 	cfg      Config
@@ -121,7 +121,7 @@ func positive[N int | time.Duration](n, def N) N {
 	return n
 }
 
-// Busy returns the greeting of a full server, for listen.Door.
+// Busy returns the greeting when the connection limit is reached, for listen.Door.
 func (srv *Server) Busy() string {
 	return string(pop3.AppendErr(nil, pop3.CodeSysTemp, srv.cfg.Hostname+" has too many connections, try again later"))
 }
@@ -135,7 +135,7 @@ func (srv *Server) Serve(c *listen.Conn) {
 	s.run()
 }
 
-// drops holds the maildrops that are in use, and the last sign-ins to the others.
+// drops holds the maildrops in use, and the last sign-ins to the others.
 type drops struct {
 	delay time.Duration
 
@@ -144,7 +144,7 @@ type drops struct {
 	last map[note.DatabaseID]time.Time // with LoginDelay only
 }
 
-// maxLast bounds the remembered sign-ins: above it expired ones are dropped.
+// maxLast limits the number of remembered sign-ins: above it, expired ones are dropped.
 const maxLast = 100_000
 
 func (d *drops) init(delay time.Duration) {
@@ -185,7 +185,7 @@ func (d *drops) take(id note.DatabaseID, now time.Time) error {
 	return nil
 }
 
-// resume locks a maildrop for a session that comes from another member: its sign-in was long ago.
+// resume locks a maildrop for a session from another member, without the delay between sign-ins.
 func (d *drops) resume(id note.DatabaseID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,7 +29,7 @@ import (
 	"doublet/wire/scram"
 )
 
-// people are Accounts: alice and bob, password "demo".
+// people implements Accounts with alice and bob, password "demo".
 type people struct {
 	accounts map[string]signin.Account
 	// gone makes Refresh fail.
@@ -90,7 +90,7 @@ func (p *people) Begin(ctx context.Context, c signin.Attempt, mechanism string) 
 	return &exchange{first{s}, func() (signin.Account, error) { return p.accounts[s.Username()], nil }}, nil
 }
 
-// first asks for the client's first message where it did not come with the command.
+// first requests the client's first message if it was not in the command.
 type first struct{ *scram.Server }
 
 func (f first) Next(in []byte) ([]byte, bool, error) {
@@ -174,7 +174,7 @@ func (h *house) put(t testing.TB, text string) {
 	}
 }
 
-// three are the messages that scenarios find.
+// three holds the messages for scenarios.
 var three = []string{
 	"Subject: one\r\n\r\nfirst\r\n",
 	"Subject: two\r\n\r\n.\r\n..dots\r\nand lines\r\n",
@@ -201,7 +201,7 @@ func (h *house) login(t testing.TB, user string) *client.Client {
 	return c
 }
 
-// flags shows what another door sees of alice's INBOX: a flag set for each message.
+// flags returns the flags of each message in alice's INBOX, as another protocol sees them.
 func (h *house) flags(t testing.TB) (out []string) {
 	t.Helper()
 	v, _, err := h.file("alice").Open(context.Background(), "INBOX", true)
@@ -217,8 +217,8 @@ func (h *house) flags(t testing.TB) (out []string) {
 	return out
 }
 
-// TestScenarios plays the conversations of testdata: one file per verb, a fresh server with three
-// messages for each conversation. Files that need another server name it in their first word.
+// TestScenarios plays the dialogues of testdata: one file per verb, with a fresh server and three messages for each
+// dialogue. The first word of a file's name selects other settings of the server.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]settings{
@@ -249,7 +249,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// corpus are messages that are hard on a door: what comes out is what went in, as lines.
+// corpus returns messages that are difficult to transmit unchanged.
 func corpus() []string {
 	long := strings.Repeat("0123456789abcdef", 40_000)
 	return []string{
@@ -268,7 +268,7 @@ func lines(s string) string {
 	return strings.TrimSuffix(s, "\r") + "\r\n"
 }
 
-// Every octet, and sizes that are exact.
+// TestWholeMessages checks every byte, and the exact sizes.
 func TestWholeMessages(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -303,7 +303,7 @@ func TestWholeMessages(t *testing.T) {
 	}
 }
 
-// Sizes of messages whose summary does not hold them are counted, and are the same.
+// TestCountedSizes checks that computed sizes, for messages without a stored size, are the same.
 func TestCountedSizes(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -336,7 +336,7 @@ func TestCountedSizes(t *testing.T) {
 	}
 }
 
-// Unique ids stay whatever happens around a message, and nobody else gets one.
+// TestUniqueIDs checks that unique IDs stay the same whatever happens to other messages, and are never reused.
 func TestUniqueIDs(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -377,7 +377,7 @@ func TestUniqueIDs(t *testing.T) {
 	}
 }
 
-// DELE is nothing before QUIT; RETR makes a message \Seen, however the session ends.
+// TestUpdate checks that DELE has no effect before QUIT, and that RETR sets \Seen, however the session ends.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -417,7 +417,8 @@ func (h *house) unlocked(t *testing.T) {
 	t.Fatal("the maildrop stays locked")
 }
 
-// What another door does while a session is open: new mail waits, what was removed is gone.
+// TestSnapshot checks changes by another protocol during a session: new mail waits for the next session, removed
+// messages are gone.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -454,7 +455,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Who was disabled goes at the next command.
+// TestDisabledMeanwhile checks that a disabled account's session ends at the next command.
 func TestDisabledMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -493,7 +494,8 @@ func (s *scramClient) Next(in []byte) ([]byte, error) {
 	return out, err
 }
 
-// Whatever is said, the server answers in the protocol or goes, and removes nothing that was not marked.
+// FuzzSession checks that the server answers any input according to the protocol or closes, and removes no message that
+// was not marked.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("USER alice\r\nPASS demo\r\nLIST\r\nUIDL\r\nTOP 1 1\r\nRETR 3\r\nDELE 1\r\nRSET\r\nQUIT\r\n"))
 	f.Add([]byte("AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00alice\x00demo")) + "\r\nSTAT\r\nQUIT\r\n"))
@@ -527,7 +529,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// TestAgainAtOnce: when QUIT is answered, the maildrop is free, and what was read is marked so.
+// TestAgainAtOnce checks that after the response to QUIT the maildrop is free, and read messages are marked.
 func TestAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})

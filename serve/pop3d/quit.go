@@ -8,7 +8,7 @@ import (
 )
 
 // quit removes the marked messages, up to 5,000 in one commit, and ends the session. It answers +OK after the commit
-// and after the release of the lock. After -ERR the messages that could not be removed are there again.
+// and after it has released the lock. After -ERR the messages that could not be removed are still there.
 //
 // Implements: RFC 1939 §6 QUIT, the UPDATE state
 func (s *session) quit(*pop3.Command) {
@@ -26,7 +26,7 @@ func (s *session) quit(*pop3.Command) {
 		s.again = []byte("QUIT\r\n")
 		return
 	}
-	// The client may sign in again as soon as it has the answer.
+	// The client may sign in again as soon as it has the response.
 	s.closeDrop()
 	if err != nil {
 		s.trouble("messages are not removed", err)

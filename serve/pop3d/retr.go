@@ -9,7 +9,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// errCut reports that an answer was broken off.
+// errCut means that the transmission of a message was aborted.
 var errCut = errors.New("pop3d: message broken off")
 
 // retr sends a message and marks it as read.
@@ -32,7 +32,7 @@ func (s *session) retr(cmd *pop3.Command) {
 	}
 }
 
-// body opens a message. It answers the command where that fails.
+// body opens a message. On error it answers the command.
 func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	uid := s.drop.uids[i]
 	known := false
@@ -59,8 +59,8 @@ func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	return body, octets, true
 }
 
-// stream sends a message, or the part that TOP asks for, in pieces. Where it cannot be read to its end the connection
-// is closed: nothing else tells the client that the message is incomplete.
+// stream sends a message, or the part for TOP, in pieces. If the message cannot be read to its end, the connection is
+// closed, because nothing else tells the client that the message is incomplete.
 func (s *session) stream(body *store.Stored, top *pop3.Top) error {
 	var dots pop3.Stuffer
 	err := s.pieces(body, func(p []byte) (bool, error) {

@@ -16,7 +16,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// state is a set of the states of RFC 1939 section 3. UPDATE is within QUIT.
+// state is a set of the states of RFC 1939 section 3. UPDATE is part of QUIT.
 type state uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	anyState = authorization | transaction
 )
 
-// session is the state of one client. It is small, since many clients wait at the same time.
+// session is the state of one client. It is small, because many clients wait at the same time.
 type session struct {
 	srv     *Server
 	c       *listen.Conn
@@ -34,17 +34,17 @@ type session struct {
 	file    *mailbox.File // nil before sign-in
 	drop    maildrop
 	home    *forward.Session
-	// away says that the session has begun at another member. again is a command that the member is to carry out to
-	// which the mail file has moved; it has changed nothing.
+	// away is set if the session starts at another member. again is the command that the member to which the mail file
+	// has moved must execute; it has changed nothing.
 	away  bool
 	again []byte
 
 	out     listen.Buffer
 	scratch listen.Buffer
-	failed  error // the connection is broken
+	failed  error // the connection failed
 
 	started      time.Time
-	user         string // of USER
+	user         string // from USER
 	over         bool
 	bad          uint8 // bad commands in a row
 	authFailures uint8
@@ -52,7 +52,7 @@ type session struct {
 
 func (s *session) run() {
 	s.out.Take()
-	if a, ok := forward.AccountOf(s.c); ok { // the server that forwarded it has not answered yet
+	if a, ok := forward.AccountOf(s.c); ok { // the server that forwarded the session has not answered yet
 		s.taken(a)
 	} else {
 		s.ok(s.srv.cfg.Hostname + " Doublet POP3 ready")
@@ -72,7 +72,7 @@ func (s *session) run() {
 	_ = s.flush()
 }
 
-// taken begins a session that another server has forwarded.
+// taken starts a session that another server has forwarded.
 func (s *session) taken(a signin.Account) {
 	s.home = forward.Taken(s.c)
 	err := s.c.SignedIn(a.Who.Person)
@@ -93,7 +93,7 @@ func (s *session) taken(a signin.Account) {
 	s.over = err != nil
 }
 
-// end releases everything that the session holds, also after a panic. Messages that are only marked stay.
+// end releases all resources of the session, also after a panic. Messages that are only marked stay.
 func (s *session) end() {
 	s.out.Release()
 	s.scratch.Release()
@@ -104,7 +104,7 @@ func (s *session) end() {
 	s.srv.stats.current.Add(-1)
 }
 
-// timeout returns the time that the client may be silent now.
+// timeout returns the time for which the client may be silent now.
 func (s *session) timeout() time.Duration {
 	if s.file != nil {
 		return s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now())
@@ -112,7 +112,7 @@ func (s *session) timeout() time.Duration {
 	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
 }
 
-// await waits for a command, and holds no buffers meanwhile. Answers to pipelined commands are sent together.
+// await waits for a command and holds no buffers meanwhile. Responses to pipelined commands are sent together.
 //
 // Implements: RFC 2449 §6.6 PIPELINING
 func (s *session) await() error {
@@ -124,8 +124,8 @@ func (s *session) await() error {
 	return s.home.Waits(s.c.Context(), func() error { return s.c.Await(s.timeout()) })
 }
 
-// lost ends the session after an error of Await or of a read. It sends nothing: the client would take it for the
-// answer to its next command.
+// lost ends the session after an error of Await or of a read. It sends nothing, because the client would take it for
+// the response to its next command.
 func (s *session) lost(err error) {
 	switch {
 	case errors.Is(err, listen.ErrWoken):
@@ -139,10 +139,10 @@ func (s *session) lost(err error) {
 	s.over = true
 }
 
-// maxSkip is the number of bytes of a line over the limit that are read and dropped.
+// maxSkip is the maximum number of bytes of an overlong line that are read and dropped.
 const maxSkip = 64 << 10
 
-// line reads a line and removes its end. It drops a line over the limit and returns listen.ErrLineTooLong.
+// line reads a line and removes its end. It drops an overlong line and returns listen.ErrLineTooLong.
 func (s *session) line(limit int) ([]byte, error) {
 	skipped := 0
 	for {
@@ -162,7 +162,7 @@ func (s *session) line(limit int) ([]byte, error) {
 			s.c.Discard(len(b))
 		}
 		if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
-			return nil, listen.ErrTimeout // single bytes do not extend the time
+			return nil, listen.ErrTimeout // single bytes do not extend the timeout
 		}
 		if err := s.flush(); err != nil {
 			return nil, err
@@ -219,12 +219,12 @@ func (s *session) command() {
 	}
 }
 
-// carryOut carries a command out, of which line is the text, where the mail file is here. Elsewhere the session moves, and
-// the command with it.
+// carryOut executes a command, whose text is line, if the mail file is here. Otherwise the session moves, and the
+// command with it.
 func (s *session) carryOut(v verb, cmd *pop3.Command, line []byte) {
 	if s.file != nil {
 		if !s.home.Begin(s.c.Context()) {
-			s.again = slices.Concat(line, []byte("\r\n")) // line is the connection's
+			s.again = slices.Concat(line, []byte("\r\n")) // line is in the connection's memory
 			return
 		}
 		defer s.home.Done()
@@ -239,7 +239,7 @@ func (s *session) carryOut(v verb, cmd *pop3.Command, line []byte) {
 	}
 }
 
-// refresh looks the account up again. It returns false after it has ended a session that may not go on.
+// refresh looks up the account again. It returns false if the account is no longer valid; then the session has ended.
 func (s *session) refresh() bool {
 	changed, err := s.srv.accounts.Refresh(s.c.Context(), &s.account)
 	switch {
@@ -272,7 +272,7 @@ func (s *session) ok(text string) { s.out.B = pop3.AppendOK(s.out.B, text) }
 
 func (s *session) err(code, text string) { s.out.B = pop3.AppendErr(s.out.B, code, text) }
 
-// badly answers an unknown command.
+// badly answers an invalid command.
 func (s *session) badly(text string) {
 	s.srv.stats.bad.Inc()
 	s.err("", text)
@@ -281,7 +281,7 @@ func (s *session) badly(text string) {
 	}
 }
 
-// trouble answers an error of the server. Errors without a condition of their own are logged.
+// trouble answers an internal error. It logs errors that are not in the table of conditions.
 func (s *session) trouble(failure string, err error) {
 	c, known := condition.Of(err)
 	if !known || c == condition.Damaged {

@@ -6,7 +6,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// stat answers with the number of messages and their octets, without those marked by DELE.
+// stat answers with the number and total size of the messages, except those marked by DELE.
 //
 // Implements: RFC 1939 §5 STAT
 func (s *session) stat(*pop3.Command) {

@@ -2,8 +2,7 @@ package pop3d
 
 import "doublet/wire/pop3"
 
-// stls starts TLS. Commands that the client sent in the clear behind STLS are dropped, and so is everything that it
-// said before.
+// stls starts TLS. It drops commands that the client sent in plaintext after STLS, and all state from before.
 //
 // Implements: RFC 2595 §4 STLS
 func (s *session) stls(*pop3.Command) {

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/pop3"
 )
 
-// uidl answers with the unique id of one message, or of each: its EMAILID, which never changes.
+// uidl answers with the unique ID of one message, or of each: its EMAILID, which never changes.
 //
 // Implements: RFC 1939 §7 UIDL
 func (s *session) uidl(cmd *pop3.Command) {
@@ -51,7 +51,7 @@ func (s *session) uidl(cmd *pop3.Command) {
 		}
 		s.gone()
 	case err != nil:
-		// A listing that has begun can only be broken off.
+		// A listing that has started can only be aborted.
 		s.srv.env.Log.Error("pop3d: listing broken off", "account", s.account.Name, "err", err)
 		s.failed = errors.Join(s.failed, err)
 	case cmd.Number == 0:
@@ -59,5 +59,5 @@ func (s *session) uidl(cmd *pop3.Command) {
 	}
 }
 
-// gone answers a command for a message that another door has removed since sign-in.
+// gone answers a command for a message that another session has removed since sign-in.
 func (s *session) gone() { s.err("", "The message was removed by another session") }
