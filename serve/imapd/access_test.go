@@ -12,8 +12,8 @@ import (
 	"doublet/store/layout"
 )
 
-// A guest with Reader access to alice's mail file reads, keeps a \Seen of their own, and changes
-// nothing else.
+// TestAccess checks that a guest with Reader access to alice's mail file can read, has an own \Seen flag, and cannot
+// change anything else.
 //
 // Implements: RFC 5530 §3 NOPERM
 func TestAccess(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAccess(t *testing.T) {
 		{`e STORE 2 +FLAGS (\Flagged)`, "e NO [NOPERM]"},
 		{`f STORE 2 +FLAGS (\Deleted)`, "f NO [NOPERM]"},
 		{`o STORE 2 -FLAGS (\Seen)`, "FLAGS ()"},
-		// RFC 4314 section 4: what may be set is, the rest is left as it is.
+		// RFC 4314 section 4: permitted flags are set, others are ignored.
 		{`o STORE 2 +FLAGS (\Seen \Flagged \Deleted kw)`, "* 2 FETCH (FLAGS (\\Seen))\r\no OK"},
 		{`o STORE 2 FLAGS (\Flagged)`, "* 2 FETCH (FLAGS ())\r\no OK"},
 		{`o STORE 2 FLAGS (\Seen)`, "* 2 FETCH (FLAGS (\\Seen))\r\no OK"},
@@ -60,20 +60,20 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %q, want %q", step.line, got, step.want)
 		}
 	}
-	// alice has seen nothing of it.
+	// alice's flags are unchanged.
 	a, ar := h.raw(t)
 	talk(t, a, ar, "a LOGIN alice demo")
 	talk(t, a, ar, "b SELECT INBOX")
 	if got := talk(t, a, ar, "c FETCH 1:* FLAGS"); got != "* 1 FETCH (FLAGS ())\r\n* 2 FETCH (FLAGS ())\r\nc OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
-	// Who may add messages and no flags of theirs has those left out (RFC 4314 section 4).
+	// A person who may insert messages but set no flags gets the other flags ignored (RFC 4314 section 4).
 	guest(note.Reader, note.Insert)
 	talk(t, c, r, "p APPEND INBOX (\\Seen \\Flagged \\Deleted kw) {4+}\r\na: b")
 	if got := talk(t, c, r, "q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Recent \\Seen))\r\nq OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
-	// Who loses access while in a mailbox is sent away.
+	// A person who loses access to the selected mailbox is disconnected.
 	guest(note.NoAccess, 0)
 	got, _ := readAll(c, r, "n NOOP\r\n")
 	if !strings.Contains(got, "* BYE") {
@@ -81,7 +81,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// A mail file that is nobody's stands under its title in Shared/, for those whom its list names.
+// TestSharedMailFile checks that a mail file without an owner appears under its title in Shared/ for the people in its
+// access list.
 func TestSharedMailFile(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -131,8 +132,8 @@ func TestSharedMailFile(t *testing.T) {
 	}
 }
 
-// Who is disabled, or loses a group, does so in the sessions that they have open: with the next command,
-// and before the next change is told in IDLE.
+// TestAccessEndsInOpenSessions checks that a person who is disabled, or removed from a group, loses access in open
+// sessions too: at the next command, and before the next change is sent in IDLE.
 func TestAccessEndsInOpenSessions(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -148,7 +149,7 @@ func TestAccessEndsInOpenSessions(t *testing.T) {
 	if line, err := ir.ReadString('\n'); err != nil || !strings.HasPrefix(line, "+ ") {
 		t.Fatal(line, err)
 	}
-	// As one who has no right here any more.
+	// A person without any rights here.
 	stranger := func() (note.Who, error) { return note.Who{Person: note.UNID{1: 1}, Directory: 1}, nil }
 	disabled := func() (note.Who, error) { return note.Who{}, directory.ErrDisabled }
 	h.people.today.Store(&stranger)
@@ -171,7 +172,7 @@ func TestAccessEndsInOpenSessions(t *testing.T) {
 	}
 }
 
-// A move of many messages that fails on its way tells which were moved.
+// TestMovePart checks that a move of many messages that fails halfway reports the moved messages.
 //
 // Implements: RFC 6851 §3.3 COPYUID of what was moved
 func TestMovePart(t *testing.T) {

@@ -9,16 +9,16 @@ import (
 	"doublet/wire/imap"
 )
 
-// anyone is the identifier of everybody whom no entry names (RFC 4314 section 2).
+// anyone is the identifier of all people whom no entry names (RFC 4314 section 2).
 const anyone = "anyone"
 
-// allRights are the letters in which rights are granted, each by itself.
+// allRights has the letters of the rights that can be granted separately.
 const allRights = "lrswipkxtea"
 
-// ErrIdentifier reports a name that no person or group has.
+// ErrIdentifier reports a name that belongs to no person or group.
 var ErrIdentifier = errors.New("imapd: no such person or group")
 
-// identify returns the id of an identifier. negative reports the form that stands for rights taken away.
+// identify returns the ID of an identifier. negative reports the form for negative rights.
 func (s *session) identify(name string) (id note.UNID, negative bool, err error) {
 	if rest, ok := strings.CutPrefix(name, "-"); ok {
 		name, negative = rest, true
@@ -65,7 +65,7 @@ func (s *session) setACL(cmd *imap.Command) {
 	}
 	id, negative, err := s.identify(a.Identifier)
 	if negative && err == nil {
-		// Negative rights are not stored: an entry refuses everything that it does not grant.
+		// Negative rights are not stored: rights that an entry does not grant are always denied.
 		s.no(cmd, "CANNOT", "Negative rights are not offered")
 		return
 	}
@@ -122,8 +122,8 @@ func (s *session) getACL(cmd *imap.Command) {
 	s.done(cmd, "", "GETACL completed")
 }
 
-// listRights lists the rights that an identifier can be granted, each by itself. A mail file's owner always has all
-// of them.
+// listRights lists the rights that can be granted to an identifier, each separately. The owner of a mail file always
+// has all rights.
 //
 // Implements: RFC 4314 §3.4 LISTRIGHTS
 func (s *session) listRights(cmd *imap.Command) {

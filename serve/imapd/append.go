@@ -12,7 +12,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// append stores messages. It refuses a message as early as it can, before the client sends it.
+// append stores messages. It rejects a message as early as possible, before the client sends it.
 //
 // Implements: RFC 9051 §6.3.12 APPEND
 // Implements: RFC 4315 §3 APPENDUID
@@ -55,19 +55,21 @@ func (s *session) append(cmd *imap.Command) {
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUIDs(b, validity, wireSet(uids)), "APPEND completed")
 }
 
-// maxMessages bounds the messages of one APPEND. Together they may be as large as one message may be.
+// maxMessages is the maximum number of messages in one APPEND. Their total size is limited to the maximum size of one
+// message.
 const maxMessages = 500
 
-// incoming holds the messages that a command has brought.
+// incoming holds the messages that a command has sent.
 type incoming struct {
 	m    []mailbox.Incoming
 	size int64
-	held int64 // of the memory for messages
+	held int64 // bytes reserved from the memory for messages
 }
 
 func (l *incoming) release(s *session) { s.memory().Give(l.held) }
 
-// readMessages reads the messages of a command; the caller releases them. With ok false it has answered the command.
+// readMessages reads the messages of a command; the caller releases them. If ok is false, readMessages has answered the
+// command.
 func (s *session) readMessages(cmd *imap.Command, a *imap.Append) (list incoming, ok bool) {
 	for a != nil {
 		flags, err := mailbox.ParseFlags(a.Flags)
@@ -113,7 +115,7 @@ func (s *session) take(a *imap.Append, list *incoming) ([]byte, error) {
 	return raw, err
 }
 
-// notTaken answers a command whose message could not be read or may not be stored. The rest of the command stays
+// notTaken answers a command whose message could not be read or must not be stored. The rest of the command stays
 // unread.
 func (s *session) notTaken(cmd *imap.Command, err error) {
 	var no *refusal
@@ -134,7 +136,7 @@ func (s *session) notTaken(cmd *imap.Command, err error) {
 	s.refuseMessage(cmd, func() { s.no(cmd, no.code, no.text) })
 }
 
-// encoded returns a message in its stored form: parts with NUL, which a literal8 may hold, are encoded in base64.
+// encoded returns a message in its stored form: parts with NUL, which a literal8 may contain, are encoded in base64.
 func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, error) {
 	if bytes.IndexByte(raw, 0) < 0 {
 		return raw, nil
@@ -152,7 +154,7 @@ func (s *session) encoded(raw []byte, a *imap.Append, list *incoming) ([]byte, e
 	return nil, &refusal{"UNKNOWN-CTE", "Message contains NUL characters"}
 }
 
-// unwelcome checks a message before the client sends it. It returns nil, or a function that refuses the command.
+// unwelcome checks a message before the client sends it. It returns nil, or a function that rejects the command.
 func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) func() {
 	switch {
 	case a.UTF8 && !s.utf8:
@@ -167,8 +169,8 @@ func (s *session) unwelcome(cmd *imap.Command, a *imap.Append, list *incoming) f
 	return nil
 }
 
-// refuseMessage calls say, which answers the command. A client that waits for the continuation gets the answer in its
-// place; a message that is sent without waiting is read and dropped first.
+// refuseMessage calls say, which answers the command. A client that waits for the continuation request gets the
+// response instead. A message that is sent without waiting is read and dropped first.
 func (s *session) refuseMessage(cmd *imap.Command, say func()) {
 	err := s.in.RefuseMessage()
 	s.out.Take()
@@ -180,11 +182,11 @@ func (s *session) refuseMessage(cmd *imap.Command, say func()) {
 	say()
 }
 
-// firstRoom is the memory reserved for a message at first, in bytes; more is reserved as data arrive, whatever size
-// was announced.
+// firstRoom is the memory in bytes that is first reserved for a message. More is reserved as data arrives, whatever the
+// announced size.
 const firstRoom = 256 << 10
 
-// readMessage reads a message. held is the memory reserved for it in bytes, also with an error.
+// readMessage reads a message. held is the memory in bytes reserved for it, even after an error.
 func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	r, err := s.in.Message()
 	if err != nil {
@@ -204,7 +206,7 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 			held = room
 		}
 		if !waited && s.in.Buffered() == 0 && len(s.c.Buffered()) == 0 {
-			// DataTimeout limits the wait for each piece: this one, and those of the reads that follow.
+			// DataTimeout limits the wait for each piece: this one, and those of the following reads.
 			waited = true
 			if err := s.flush(); err != nil {
 				return nil, held, err

@@ -6,10 +6,10 @@ import (
 	"doublet/wire/sasl"
 )
 
-// maxSteps bounds an exchange.
+// maxSteps is the maximum number of steps in an exchange.
 const maxSteps = 8
 
-// authenticate signs in through SASL.
+// authenticate authenticates with SASL.
 //
 // Implements: RFC 9051 §6.2.2 AUTHENTICATE
 // Implements: RFC 4959 SASL-IR
@@ -42,7 +42,7 @@ func (s *session) authenticate(cmd *imap.Command) {
 	s.signedIn(cmd, account, err)
 }
 
-// exchange drives the machine. s.over or s.failed is set when the connection was lost.
+// exchange runs the mechanism. It sets s.over or s.failed if the connection was lost.
 func (s *session) exchange(cmd *imap.Command, m sasl.Server, response []byte) error {
 	for range maxSteps {
 		challenge, done, err := m.Next(response)

@@ -30,7 +30,7 @@ func (b *backend) SignIn() *signin.Service { return b.in }
 // Mail implements Backend.
 func (b *backend) Mail() *mailbox.Service { return b.mail }
 
-// Identifier implements Backend. It returns a person's short name, or the full name of one without.
+// Identifier implements Backend. It returns a person's short name, or the full name if there is none.
 func (b *backend) Identifier(ctx context.Context, id note.UNID) (string, error) {
 	p, err := b.dir.Names.Person(ctx, id)
 	if err == nil && p.Removed.IsZero() {

@@ -13,7 +13,7 @@ import (
 const benchMessage = "From: Ann Author <ann@example.org>\r\nTo: Bob Builder <bob@example.com>, carol@example.com\r\nSubject: The plan for Monday\r\n" +
 	"Date: Tue, 2 Jan 2024 03:04:05 +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
 
-// skim reads up to the tagged answer without keeping anything.
+// skim reads up to the tagged response without keeping the data.
 func skim(b *testing.B, c net.Conn, r *bufio.Reader, command, tag string) {
 	if _, err := io.WriteString(c, command); err != nil {
 		b.Fatal(err)
@@ -32,7 +32,7 @@ func skim(b *testing.B, c net.Conn, r *bufio.Reader, command, tag string) {
 	}
 }
 
-// BenchmarkCommands measures one command over loopback, the client's share included.
+// BenchmarkCommands measures one command over loopback, including the client's share.
 func BenchmarkCommands(b *testing.B) {
 	h := open(b, settings{})
 	h.fill(b, 1000, benchMessage+strings.Repeat("This is a line of the text of a message.\r\n", 60))
@@ -61,7 +61,7 @@ func BenchmarkCommands(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures opening a message that nobody has seen: it is marked in passing.
+// BenchmarkRead measures a FETCH of an unread message, which also sets \Seen.
 func BenchmarkRead(b *testing.B) {
 	h := open(b, settings{})
 	const messages = 1000

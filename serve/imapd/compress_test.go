@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// packed is a client's end under DEFLATE.
+// packed is the client side of a connection with DEFLATE.
 type packed struct {
 	net.Conn
 	w *flate.Writer
@@ -27,8 +27,8 @@ func (p *packed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestCompress: everything behind the answer to COMPRESS is packed, both ways: long messages, literals,
-// news in IDLE.
+// TestCompress checks that everything after the response to COMPRESS is compressed, in both directions: long messages,
+// literals, changes in IDLE.
 //
 // Implements: RFC 4978 §3 COMPRESS=DEFLATE
 func TestCompress(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCompress(t *testing.T) {
 	if line, err = r.ReadString('\n'); err != nil || line != "* 2 EXISTS\r\n" {
 		t.Fatal(line, err)
 	}
-	// A client that sends the next command before the answer would be understood by nobody.
+	// A client must not send the next command before the response.
 	other, or := h.raw(t)
 	talk(t, other, or, "a LOGIN bob demo")
 	if got := talk(t, other, or, "b COMPRESS DEFLATE\r\nc NOOP"); !strings.HasPrefix(got, "b BAD") {

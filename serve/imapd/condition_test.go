@@ -10,7 +10,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// TestConditions: a command that fails is answered as the table of all doors says.
+// TestConditions checks that errors are answered as in the table for all protocols.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	s := &session{srv: &Server{env: env.Real(slog.New(slog.DiscardHandler))}}

@@ -8,7 +8,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// maxContexts bounds the searches of a session that are kept up to date at a time.
+// maxContexts is the maximum number of updated searches in a session at one time.
 const maxContexts = 8
 
 // searchContext is a search or a sort whose result the server keeps up to date for the client (RFC 5267). Its memory
@@ -17,14 +17,14 @@ type searchContext struct {
 	tag      string
 	uid      bool
 	criteria mailbox.Criteria
-	by       []imap.SortKey // nil: in the order of the mailbox
-	found    []uint32       // UIDs in the order of the result
-	at       uint64         // the MODSEQ up to which changes were looked at
+	by       []imap.SortKey // nil: mailbox order
+	found    []uint32       // UIDs in result order
+	at       uint64         // MODSEQ up to which changes were processed
 	held     int64
 }
 
-// remember keeps a search up to date from now on. Where it cannot, it tells the client; the result stands all the
-// same. at is the MODSEQ of the view before the search.
+// remember keeps a search up to date from now on. If that is not possible, it notifies the client; the result is still
+// valid. at is the MODSEQ of the view before the search.
 //
 // Implements: RFC 5267 §4.3 UPDATE
 // Implements: RFC 5267 §4.3.5 NOUPDATE
@@ -54,7 +54,7 @@ func (s *session) updating(tag string) bool {
 	return slices.ContainsFunc(s.contexts, func(x *searchContext) bool { return x.tag == tag })
 }
 
-// fix replaces message numbers, which shift, by UIDs.
+// fix replaces message numbers, which change, by UIDs.
 func (s *session) fix(c *mailbox.Criteria) error {
 	if c.Test == mailbox.TestSeq {
 		set, err := s.view.Translate(s.c.Context(), c.Set, false)
@@ -102,7 +102,7 @@ func (s *session) cancelUpdate(cmd *imap.Command) {
 	s.done(cmd, "", "CANCELUPDATE completed")
 }
 
-// update tests the messages that changed since the last update, and prints those that entered and left the results.
+// update tests the messages that changed since the last update, and prints those that entered or left the results.
 //
 // Implements: RFC 5267 §4.3.1 ADDTO
 // Implements: RFC 5267 §4.3.2 REMOVEFROM
@@ -157,7 +157,7 @@ func (x *searchContext) place(uid uint32) int {
 	return -1
 }
 
-// position returns a position in the result as the client counts; 0 for a search, which has no positions.
+// position returns a position in the result, counted from 1; 0 for a search, which has no positions.
 func (x *searchContext) position(i int) uint32 {
 	if x.by == nil {
 		return 0
@@ -165,7 +165,7 @@ func (x *searchContext) position(i int) uint32 {
 	return uint32(i + 1)
 }
 
-// remove removes messages from the result, those at its end first, and prints that.
+// remove removes messages from the result, the last ones first, and prints the changes.
 func (x *searchContext) remove(s *session, gone []mailbox.Match) {
 	var out []imap.ContextChange
 	var set imap.Set
@@ -193,7 +193,7 @@ func (x *searchContext) tell(s *session, verb string, changes []imap.ContextChan
 	}
 }
 
-// add adds messages to the result that are not there yet, and prints that.
+// add adds messages that are not in the result yet, and prints the changes.
 func (x *searchContext) add(s *session, match []mailbox.Match) error {
 	fresh := slices.DeleteFunc(slices.Clone(match), func(m mailbox.Match) bool { return x.place(m.UID) >= 0 })
 	if len(fresh) == 0 {
@@ -239,7 +239,7 @@ func (s *session) expunged(seq, uid uint32) {
 		if x.place(uid) < 0 {
 			continue
 		}
-		s.tellVanished() // or the number would be another one to the client
+		s.tellVanished() // otherwise the number would mean another message to the client
 		x.remove(s, []mailbox.Match{{Seq: seq, UID: uid}})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// contextClient keeps results as ADDTO and REMOVEFROM tell them.
+// contextClient maintains results from ADDTO and REMOVEFROM.
 type contextClient struct {
 	t      *testing.T
 	c      net.Conn
@@ -27,7 +27,7 @@ type contextClient struct {
 
 var contextLine = regexp.MustCompile(`^\* ESEARCH \(TAG "(\w+)"\)( UID)? (ADDTO|REMOVEFROM) \((.*)\)$`)
 
-// command sends one and takes in what is told.
+// command sends a command and processes the responses.
 func (x *contextClient) command(text string) string {
 	x.t.Helper()
 	x.n++
@@ -70,7 +70,7 @@ func parseNumbers(s string) (out []uint32) {
 	return out
 }
 
-// shift renumbers behind a message that is gone, which no result may hold any more.
+// shift renumbers the messages after an expunged one, which no result may contain any more.
 func (x *contextClient) shift(number string) {
 	n, _ := strconv.ParseUint(number, 10, 32)
 	for tag, list := range x.result {
@@ -113,7 +113,7 @@ func (x *contextClient) change(tag, verb string, args []string) {
 	x.result[tag] = list
 }
 
-// TestContexts: a client that follows ADDTO and REMOVEFROM has at every moment what a new search finds.
+// TestContexts checks that a client that follows ADDTO and REMOVEFROM always has the result of a new search.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	queries := []string{

@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// copy executes COPY and MOVE. A MOVE sends COPYUID before the expunges, so that the client can relate the messages.
+// copy executes COPY and MOVE. A MOVE sends COPYUID before the expunges, so that the client can match the messages.
 //
 // Implements: RFC 9051 §6.4.7 COPY
 // Implements: RFC 9051 §6.4.8 MOVE

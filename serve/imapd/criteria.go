@@ -23,7 +23,7 @@ var simpleTests = map[imap.SearchOp]mailbox.Test{
 	imap.OpOlder: mailbox.TestOlder, imap.OpYounger: mailbox.TestYounger,
 }
 
-// criteria converts a search key for package mailbox. The parser has bounded its depth and size.
+// criteria converts a search key for package mailbox. The parser has limited its depth and size.
 //
 // Implements: RFC 5182 §2.1 $ in SEARCH
 // Implements: RFC 8474 §6 EMAILID and THREADID search
@@ -72,7 +72,7 @@ func (s *session) combine(test mailbox.Test, keys []imap.SearchKey) (mailbox.Cri
 	return c, nil
 }
 
-// flagCriteria returns the test of a flag. \Recent depends on the session; no message has it after ENABLE IMAP4rev2.
+// flagCriteria returns the test of a flag. \Recent depends on the session; after ENABLE IMAP4rev2 no message has it.
 //
 // Implements: RFC 3501 §6.4.4 NEW, OLD and RECENT
 func flagCriteria(flag string) (mailbox.Criteria, error) {

@@ -2,7 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// delete removes a mailbox with its messages. Where it is the selected one, no mailbox is selected afterwards.
+// delete removes a mailbox with its messages. If the mailbox was selected, no mailbox is selected afterwards.
 //
 // Implements: RFC 9051 §6.3.5 DELETE
 func (s *session) delete(cmd *imap.Command) {

@@ -14,7 +14,7 @@ func (s *session) poll(expunges bool) {
 }
 
 // pollUnasked sends changes, without expunges, while no command runs. A client with QRESYNC may lose its connection
-// behind any line, so it gets no MODSEQ above that of an expunge that waits.
+// after any line. So it gets no MODSEQ above that of an expunge that is held back.
 func (s *session) pollUnasked() {
 	if !s.qresync {
 		s.poll(false)
@@ -58,7 +58,7 @@ func (s *session) pollBy(poll func(*mailbox.View) error) {
 // Implements: RFC 9051 §7.5.1 EXPUNGE
 type events session
 
-// Expunge prints one expunge; for a client that enabled QRESYNC or UIDONLY it collects them for one VANISHED.
+// Expunge prints one expunge. For a client with QRESYNC or UIDONLY it collects them for one VANISHED.
 func (e *events) Expunge(seq, uid uint32) {
 	s := (*session)(e)
 	s.expunged(seq, uid)

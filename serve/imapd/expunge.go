@@ -5,7 +5,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// expunge removes the messages marked \Deleted; UID EXPUNGE only those of its set.
+// expunge removes the messages marked \Deleted; UID EXPUNGE removes only those in its set.
 //
 // Implements: RFC 9051 §6.4.3 EXPUNGE
 // Implements: RFC 9051 §6.4.9 UID EXPUNGE

@@ -13,16 +13,16 @@ type fetcher struct {
 	s     *session
 	items []imap.FetchItem
 	paths [][]int // of the items' sections
-	uid   bool    // UID goes first, asked for or not
+	uid   bool    // UID is the first item, even if not requested
 	flags bool    // FLAGS is among the items
-	// flagged holds the flags of the current message, where they are printed.
+	// flagged holds the flags of the current message if they are printed.
 	flagged mailbox.Flags
-	// modseq adds MODSEQ as the last item, although the client did not list it.
+	// modseq adds MODSEQ as the last item, although the client did not request it.
 	modseq bool
 
 	count   uint64 // messages printed
 	damaged int    // messages that could not be read
-	refused string // code of an item that could not be given
+	refused string // code of an item that could not be returned
 }
 
 // fetch reads messages.
@@ -74,9 +74,9 @@ func (s *session) fetch(cmd *imap.Command) {
 	}
 }
 
-// wanted returns the number of messages that a set of message numbers names.
+// wanted returns the number of messages in a set of message numbers.
 func wanted(set imap.Set, exists uint32) uint64 {
-	if len(set) == 1 { // nearly always
+	if len(set) == 1 { // the usual case
 		r := set[0]
 		if r.Start == 0 {
 			r.Start = exists
@@ -118,7 +118,7 @@ func (f *fetcher) prepare(a *imap.Fetch) mailbox.FetchOptions {
 		}
 	}
 	f.findPaths()
-	f.uid = f.uid || f.s.qresync // RFC 7162 section 3.2.4: such a client goes by UIDs
+	f.uid = f.uid || f.s.qresync // RFC 7162 section 3.2.4: such a client uses UIDs
 	f.uid = f.uid && !f.s.uidOnly
 	if modseq || a.ChangedSince > 0 {
 		f.s.enableCondstore()
@@ -153,7 +153,7 @@ func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 	return err
 }
 
-// flushPart sends a large part of an answer; a short answer goes out in one piece with its tagged response.
+// flushPart sends a large part of a response. A short response is sent together with its tagged response.
 func (s *session) flushPart() error {
 	if len(s.out.B) > sendAt || len(s.holes) > 0 {
 		return s.flush()
@@ -161,7 +161,7 @@ func (s *session) flushPart() error {
 	return nil
 }
 
-// message prints one message. It leaves out a message that cannot be read.
+// message prints one message. It omits a message that cannot be read.
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
 	if f.flags || m.FlagsChanged {

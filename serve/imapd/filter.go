@@ -8,8 +8,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// candidates returns the mailboxes that filters may name. It reads those of other people only where a filter can name
-// one.
+// candidates returns the mailboxes that filters may select. It reads the mailboxes of other people only if a filter can
+// select one.
 func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool)) ([]mailbox.Folder, bool, error) {
 	others := s.view != nil && s.view.File() != s.file
 	for f := range filters {
@@ -23,7 +23,8 @@ func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool))
 	return folders, others, err
 }
 
-// filtered reports whether a filter names a mailbox. The selected mailbox is named by its kind of filter alone.
+// filtered reports whether a filter selects a mailbox. FilterSelected and FilterSelectedDelayed select only the
+// selected mailbox.
 //
 // Implements: RFC 5465 §6 mailbox specification
 // Implements: RFC 7377 §2.2 ESEARCH sources
@@ -31,7 +32,7 @@ func (s *session) filtered(f *imap.MailboxFilter, b *mailbox.Folder) bool {
 	switch f.Kind {
 	case imap.FilterSelected, imap.FilterSelectedDelayed:
 		return s.view != nil && s.view.Is(b)
-	case imap.FilterInboxes: // where mail arrives
+	case imap.FilterInboxes: // where mail is delivered
 		return b.Name == mailbox.Inbox || b.SpecialUse == "Junk" && !reserved(b.Name)
 	case imap.FilterPersonal:
 		return !reserved(b.Name)

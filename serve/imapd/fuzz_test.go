@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FuzzSession throws bytes at a session, signed in and not: it must end, with nothing left behind.
+// FuzzSession sends arbitrary bytes to a session, authenticated or not: it must end and leave nothing behind.
 func FuzzSession(f *testing.F) {
 	for _, s := range []string{
 		"a LOGIN alice demo\r\nb SELECT INBOX\r\nc FETCH 1:* (FLAGS BODY[1.MIME]<1.2> BINARY[1])\r\n",
@@ -30,7 +30,7 @@ func FuzzSession(f *testing.F) {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}
-	// The quota keeps what the inputs store, and copy, from slowing down what comes behind them.
+	// The quota limits the data that the inputs store and copy, which would slow down later inputs.
 	h := open(f, settings{quota: 20_000})
 	h.fill(f, 2, "From: a@b\r\nSubject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Transfer-Encoding: base64\r\n\r\nQUJD\r\n--b--\r\n")
 	f.Fuzz(func(t *testing.T, data []byte, signedIn bool) {
@@ -58,7 +58,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// loopback is a pipe that looks like a connection of this machine.
+// loopback is a pipe that looks like a connection from this machine.
 type loopback struct{ net.Conn }
 
 func (loopback) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

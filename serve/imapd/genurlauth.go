@@ -7,7 +7,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// genURLAuth authorizes URLs to messages of the person's own mailboxes, for the people that the URLs name.
+// genURLAuth authorizes URLs of messages in the person's own mailboxes, for the people given in the URLs.
 //
 // Implements: RFC 4467 §7 GENURLAUTH
 func (s *session) genURLAuth(cmd *imap.Command) {
@@ -38,7 +38,7 @@ func (s *session) genURLAuth(cmd *imap.Command) {
 	s.done(cmd, "", "GENURLAUTH completed")
 }
 
-// prove returns the token of a URL of the person's own.
+// prove returns the token of a URL that belongs to the person.
 func (s *session) prove(u *imap.URL) ([]byte, error) {
 	if !s.ownHost(u.Host) || !s.is(u.User) || reserved(u.Mailbox) || !s.current(u) {
 		return nil, errURL
@@ -53,7 +53,7 @@ func (s *session) prove(u *imap.URL) ([]byte, error) {
 	return s.proof(u.Rump, folder, s.account.Who.Person, number), nil
 }
 
-// tellURLMechanisms prints the mechanisms of URLAUTH for the selected mailbox, where it has any.
+// tellURLMechanisms prints the URLAUTH mechanisms of the selected mailbox, if it has any.
 //
 // Implements: RFC 4467 §8 URLMECH
 func (s *session) tellURLMechanisms(v *mailbox.View) {

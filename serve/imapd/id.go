@@ -2,7 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// identity holds the fields that this server sends. It has no version, which would help to choose an attack.
+// identity holds the fields that this server sends. The version is omitted, because it would help attackers.
 var identity = []imap.IDParam{{Name: "name", Value: "Doublet"}}
 
 // id answers with the identity of the server. It ignores the fields of the client.

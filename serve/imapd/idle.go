@@ -8,8 +8,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// idle sends changes as they happen until the client sends DONE. The session waits without a buffer; the store's
-// watch only wakes it.
+// idle sends changes as they happen until the client sends DONE. The session waits without a buffer; the watch on the
+// store only wakes it.
 //
 // Implements: RFC 9051 §6.3.13 IDLE
 func (s *session) idle(cmd *imap.Command) {
@@ -20,7 +20,7 @@ func (s *session) idle(cmd *imap.Command) {
 	case s.notifier != nil: // has a watch
 		s.news(true)
 	case s.view != nil:
-		// The watch begins before the first poll, so that no change falls between them.
+		// The watch starts before the first poll, so that no change is missed.
 		stop, err := s.view.File().Watch(s.c.Wake)
 		if err != nil {
 			s.refuse(cmd, err)

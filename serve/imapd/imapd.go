@@ -24,14 +24,14 @@ import (
 	"doublet/stat"
 )
 
-// Config holds the settings of a door; zero fields take the defaults.
+// Config holds the settings of an IMAP listener; zero fields take the defaults.
 type Config struct {
 	// Hostname is the server's name in the greeting (default "localhost").
 	Hostname string
 	// LoginTimeout limits the time from connecting to signing in (default 3 min).
 	LoginTimeout time.Duration
-	// IdleTimeout limits the time that a client that has signed in may be silent, in IDLE too (default 30 min, the
-	// least that RFC 9051 section 5.4 allows).
+	// IdleTimeout limits the time for which an authenticated client may be silent, in IDLE too (default 30 min, the
+	// minimum of RFC 9051 section 5.4).
 	IdleTimeout time.Duration
 	// DataTimeout limits the time between two pieces of a message (default 3 min).
 	DataTimeout time.Duration
@@ -39,10 +39,10 @@ type Config struct {
 	MaxBad int
 	// MaxAuthFailures is the number of failed sign-ins that ends a session (default 5).
 	MaxAuthFailures int
-	// Memory bounds the messages in flight of all sessions (default: a budget of 256 MB for this door).
+	// Memory limits the memory for messages in flight of all sessions (default: a budget of 256 MB for this listener).
 	Memory *listen.Budget
-	// NotifyMailboxes bounds the mailboxes that all sessions together remember for NOTIFY (default 200,000; about 150
-	// bytes each).
+	// NotifyMailboxes is the maximum number of mailboxes that all sessions together remember for NOTIFY (default
+	// 200,000; about 150 bytes each).
 	NotifyMailboxes int
 	// Forward finds the server of a person's mail file; nil means this server.
 	Forward *forward.Service
@@ -53,18 +53,18 @@ type Backend interface {
 	// SignIn returns the service that authenticates people and refreshes the account of a long session.
 	SignIn() *signin.Service
 	Mail() *mailbox.Service
-	// Identifier returns the name of a person or group in access lists and among mailboxes; Identify returns the id
-	// of a name, or ErrIdentifier.
+	// Identifier returns the name of a person or group for access lists and mailbox names. Identify returns the ID for
+	// a name, or ErrIdentifier.
 	Identifier(ctx context.Context, id note.UNID) (string, error)
 	Identify(ctx context.Context, name string) (note.UNID, error)
 	// SetQuota sets the quota of a mail file in bytes; 0 means no limit. It returns store.ErrDenied to people who are
 	// not administrators.
 	SetQuota(ctx context.Context, who note.Who, db note.DatabaseID, limit uint64) error
-	// URLSecret returns the key of URL tokens, which is the same at every server of the domain.
+	// URLSecret returns the key of URL tokens, which is the same on every server of the domain.
 	URLSecret() []byte
 }
 
-// Server implements one door. Its Serve goes into a listen.Door.
+// Server serves one listener: its Serve is used in a listen.Door.
 type Server struct {
 	env     *env.Env
 	cfg     Config
@@ -131,7 +131,7 @@ func positive[N int | time.Duration](n, def N) N {
 	return n
 }
 
-// Busy returns the greeting of a full server, for listen.Door.
+// Busy returns the greeting when the connection limit is reached, for listen.Door.
 func (srv *Server) Busy() string {
 	return "* BYE [UNAVAILABLE] " + srv.cfg.Hostname + " Too many connections, try again later\r\n"
 }

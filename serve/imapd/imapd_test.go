@@ -25,14 +25,14 @@ import (
 	"doublet/wire/scram"
 )
 
-// people is a directory: alice, bob and carol, password "demo". carol's mail file takes 2,000 bytes.
-// It is the Backend, too.
+// people is a directory with alice, bob and carol, password "demo". carol's mail file has a quota of 2,000 bytes. It
+// also implements Backend.
 type people struct {
 	mail     *mailbox.Service
 	in       *signin.Service
 	accounts map[string]directory.Person
 	version  atomic.Uint64
-	// today, where it is set, answers WhoOf.
+	// today, if set, replaces the result of WhoOf.
 	today atomic.Pointer[func() (note.Who, error)]
 }
 
@@ -101,7 +101,7 @@ func (p *people) Identify(ctx context.Context, name string) (note.UNID, error) {
 	return one.ID, nil
 }
 
-// SetQuota lets carol do it.
+// SetQuota treats carol as an administrator.
 func (p *people) SetQuota(_ context.Context, who note.Who, db note.DatabaseID, limit uint64) error {
 	if who.Person != p.accounts["carol"].ID {
 		return store.ErrDenied
@@ -133,8 +133,8 @@ type house struct {
 type settings struct {
 	Config
 	tls     bool
-	far     bool // clients seem to come from another machine
-	message int  // largest message
+	far     bool // clients seem to connect from another machine
+	message int  // maximum message size
 	quota   uint64
 }
 
@@ -201,7 +201,7 @@ func (h *house) connect(t testing.TB) net.Conn {
 	return c
 }
 
-// login gives a client that has signed in.
+// login returns an authenticated client.
 func (h *house) login(t testing.TB, user string) *client.Client {
 	t.Helper()
 	c, err := client.New(h.connect(t), client.Options{})
@@ -226,8 +226,8 @@ func (h *house) fill(t testing.TB, n int, text string) {
 	}
 }
 
-// TestScenarios plays the conversations of testdata: one file per verb, a fresh server for each
-// conversation. Files that need another server name it in their first word: tls-, far-, small-.
+// TestScenarios plays the dialogues of testdata: one file per verb, with a fresh server for each dialogue. The first
+// word of a file's name (tls-, far-, small-) selects other settings of the server.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]settings{
@@ -255,7 +255,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// The whole way through the client that everybody here uses.
+// TestClient checks a complete session with package client/imap.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})

@@ -7,11 +7,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// maxListed bounds the keywords that a session lists in FLAGS beside those of listedAlways. Further ones may be set
-// too: PERMANENTFLAGS has \*.
+// maxListed is the maximum number of keywords in FLAGS in addition to those of listedAlways. Clients may use other
+// keywords too, because PERMANENTFLAGS has \*.
 const maxListed = 300
 
-// listedAlways reports whether FLAGS of every mailbox has a keyword.
+// listedAlways reports whether FLAGS of every mailbox lists a keyword.
 func listedAlways(keyword string) bool {
 	switch keyword {
 	case mailbox.Answered, mailbox.Flagged, mailbox.Draft, "$forwarded", "$mdnsent", "$junk", "$notjunk", "$phishing":
@@ -20,8 +20,8 @@ func listedAlways(keyword string) bool {
 	return false
 }
 
-// announce prints FLAGS and PERMANENTFLAGS where a message has a keyword that is new to the client. It is called
-// before the FETCH response begins.
+// announce prints FLAGS and PERMANENTFLAGS if a message has a keyword that is new to the client. It must be called
+// before the FETCH response starts.
 //
 // Implements: RFC 3501 §7.2.6 FLAGS before a FETCH response with a new keyword
 // Implements: RFC 9051 §7.3.5 FLAGS

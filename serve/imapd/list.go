@@ -16,7 +16,7 @@ import (
 func (s *session) list(cmd *imap.Command) {
 	a := cmd.Args.(*imap.List)
 	if !a.Extended && a.Patterns[0] == "" {
-		// An empty pattern asks for the separator.
+		// An empty pattern requests the separator.
 		root := imap.ListData{Attrs: []string{`\Noselect`}, Delimiter: separator}
 		s.out.B = imap.AppendList(s.out.B, "LIST", &root, s.in.UTF8)
 		s.done(cmd, "", "LIST completed")
@@ -63,7 +63,7 @@ func (s *session) list(cmd *imap.Command) {
 	s.done(cmd, "", "LIST completed")
 }
 
-// appendList prints one mailbox, with \Subscribed where the client asked for it, and always with the special use.
+// appendList prints one mailbox. \Subscribed is included if requested, the special use always.
 func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options imap.ListOption, below bool) []byte {
 	var room [4]string
 	d := s.listData(room[:0], f, options, below)
@@ -123,7 +123,7 @@ func (s *session) listData(attrs []string, f *mailbox.Folder, options imap.ListO
 }
 
 func useAttribute(use string) string {
-	switch use { // the common ones without an allocation
+	switch use { // common values without allocation
 	case "Drafts":
 		return `\Drafts`
 	case "Sent":

@@ -14,7 +14,7 @@ import (
 	"doublet/wire/sasl"
 )
 
-// login signs in with a password.
+// login authenticates with a password.
 //
 // Implements: RFC 9051 §6.2.3 LOGIN
 // Implements: RFC 9051 §6.2.3 LOGINDISABLED
@@ -73,7 +73,7 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 	}
 }
 
-// refer names the server that has the person's mail.
+// refer sends a referral to the server that has the person's mail.
 //
 // Implements: RFC 2221 §4.1 A referral in answer to a sign-in
 func (s *session) refer(cmd *imap.Command, e *directory.ElsewhereError) {
@@ -93,7 +93,7 @@ func (s *session) refer(cmd *imap.Command, e *directory.ElsewhereError) {
 	s.no(cmd, code, "Your mail is on "+e.Server())
 }
 
-// enter begins the session of an account.
+// enter starts the session of an account.
 func (s *session) enter(account signin.Account) {
 	s.account = account
 	s.file = s.srv.backend.Mail().File(account.Who, account.Database)
@@ -105,8 +105,8 @@ func (s *session) enter(account signin.Account) {
 	s.home.Watch(s.c.Wake)
 }
 
-// carryAway gives a session that begins to the home of the mail file. It comes back when the session has ended, or goes
-// on here because the mail file has moved to this server.
+// carryAway forwards a new session to the home of the mail file, the server that has its primary replica. It returns
+// when the session has ended, or continues here because the mail file has moved to this server.
 func (s *session) carryAway() {
 	s.move.away = false
 	if s.flush() != nil {
@@ -116,7 +116,7 @@ func (s *session) carryAway() {
 	s.follow(s.carry(s.in.Rest()))
 }
 
-// refuseSignIn refuses a sign-in, counts it, and ends a session after too many.
+// refuseSignIn rejects a sign-in and counts it. Too many failures end the session.
 func (s *session) refuseSignIn(cmd *imap.Command, code, text string) {
 	s.srv.stats.authFailures.Inc()
 	s.no(cmd, code, text)

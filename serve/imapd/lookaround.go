@@ -10,11 +10,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// errOverflow reports that NOTIFY would have to remember more mailboxes than it may.
+// errOverflow means that NOTIFY would have to remember more mailboxes than the limit.
 var errOverflow = errors.New("imapd: too many mailboxes are watched")
 
-// lookAround compares the mailboxes with those told last. With tell it prints the differences, and with status the
-// state of those watched for messages. The selected mailbox is left out.
+// lookAround compares the mailboxes with their last reported state. If tell is set it prints the differences; if status
+// is set, also the state of the mailboxes watched for messages. It omits the selected mailbox.
 func (s *session) lookAround(status, tell bool) error {
 	n := s.notifier
 	folders, others, err := s.candidates(func(yield func(*imap.MailboxFilter) bool) {
@@ -32,7 +32,7 @@ func (s *session) lookAround(status, tell bool) error {
 	for i := range folders {
 		f := &folders[i]
 		if f.UNID.IsZero() {
-			continue // a level above others' mailboxes
+			continue // a level above mailboxes of others
 		}
 		e, denied := s.eventsOf(f)
 		was, known := n.seen[f.UNID]
@@ -58,7 +58,7 @@ func (s *session) lookAround(status, tell bool) error {
 		}
 		n.seen[f.UNID] = now
 		if denied {
-			continue // there, and watched no more
+			continue // it exists, but is no longer watched
 		}
 		if s.view != nil && s.view.Is(f) {
 			continue
@@ -80,7 +80,7 @@ func (s *session) lookAround(status, tell bool) error {
 	return err
 }
 
-// watchOthers watches the mail files of other people in which the person may look up folders.
+// watchOthers watches the mail files of other people in which the person has lookup rights.
 func (s *session) watchOthers() error {
 	list, err := s.shares()
 	for i := 0; i < len(list) && err == nil; i++ {
@@ -89,10 +89,10 @@ func (s *session) watchOthers() error {
 	return err
 }
 
-// rename holds the last change of a name that was told.
+// rename holds the last reported change of a name.
 type rename struct{ from, to string }
 
-// explain leaves out a change of name that follows from that of the mailbox above.
+// explain suppresses a change of name that follows from the change of a parent mailbox.
 //
 // Implements: RFC 5465 §5.4 children of a renamed mailbox
 func (r *rename) explain(was, now *seenMailbox, known bool) {
@@ -107,7 +107,7 @@ func (r *rename) explain(was, now *seenMailbox, known bool) {
 	}
 }
 
-// tellNoAccess prints that a requested mailbox may not be read.
+// tellNoAccess reports that a requested mailbox is not readable.
 //
 // Implements: RFC 5465 §3.1 \NoAccess
 func (s *session) tellNoAccess(f *mailbox.Folder) {
@@ -132,7 +132,7 @@ func (s *session) forgetGone(tell bool) {
 	}
 }
 
-// tellMailbox prints a mailbox that is new, was renamed, has its first or lost its last child, or whose subscription
+// tellMailbox prints a mailbox that is new, was renamed, gained its first or lost its last child, or whose subscription
 // changed.
 //
 // Implements: RFC 5465 §5.4 MailboxName
@@ -145,7 +145,7 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	case !known && named:
 	case known && named && was.name != now.name:
 		oldName = was.name
-	case known && named && was.children != now.children: // the parent of a mailbox that was added or removed
+	case known && named && was.children != now.children: // parent of an added or removed mailbox
 	case known && was.subscribed != now.subscribed && (was.events|now.events)&imap.EventSubscription != 0:
 	default:
 		return
@@ -155,15 +155,15 @@ func (s *session) tellMailbox(f *mailbox.Folder, was, now *seenMailbox, known bo
 	s.out.B = imap.AppendList(s.out.B, "LIST", &d, s.in.UTF8)
 }
 
-// annotations holds the annotations of a mailbox, or of the server, as they were told last: a digest of each value by
-// name, at a state of the mailbox. The zero value stands for annotations that were not read yet.
+// annotations holds the last reported annotations of a mailbox or of the server: a digest of each value by name, at a
+// state of the mailbox. The zero value means that the annotations were not read yet.
 type annotations struct {
 	at     uint64
 	values map[string][sha256.Size]byte
 }
 
-// lookAtAnnotations compares annotations with those told last, where a client watches them. With tell it prints the
-// names of those that were set, changed or removed.
+// lookAtAnnotations compares annotations with their last reported state, if the client watches them. If tell is set, it
+// prints the names of those that were set, changed or removed.
 //
 // Implements: RFC 5465 §5.6 MailboxMetadataChange
 // Implements: RFC 5465 §5.7 ServerMetadataChange
@@ -179,12 +179,12 @@ func (s *session) lookAtAnnotations(name string, wanted bool, was *annotations, 
 		list, now.at, err = f.AnnotationsSince(s.c.Context(), name, was.at)
 	}
 	switch {
-	case errors.Is(err, mailbox.ErrNoFolder): // gone since the mailboxes were listed
+	case errors.Is(err, mailbox.ErrNoFolder): // deleted after the mailboxes were listed
 		return *was, nil
 	case err != nil || now.at == was.at:
 		return *was, err
 	}
-	// Removed entries release their room first, so that fewer entries always fit.
+	// Removed entries free their room first, so that fewer entries always fit.
 	s.forgetAnnotations(was)
 	if !s.srv.watch(int64(len(list))) {
 		return annotations{}, errOverflow
@@ -211,14 +211,14 @@ func (s *session) lookAtAnnotations(name string, wanted bool, was *annotations, 
 	return now, nil
 }
 
-// forgetAnnotations releases their room.
+// forgetAnnotations frees the room of annotations.
 func (s *session) forgetAnnotations(a *annotations) {
 	n := int64(len(a.values))
 	s.notifier.room -= n
 	s.srv.unwatch(n)
 }
 
-// tellStatus prints the state of a mailbox in which messages or flags changed.
+// tellStatus prints the state of a mailbox whose messages or flags changed.
 //
 // Implements: RFC 5465 §5.1 FlagChange
 // Implements: RFC 5465 §5.2 MessageNew
@@ -237,7 +237,7 @@ func (s *session) tellStatus(f *mailbox.Folder, was, now *seenMailbox, known boo
 	s.notifyStatus(f, false)
 }
 
-// notifyStatus prints the state of a mailbox; with modSeq it has HIGHESTMODSEQ even for a client that does not use
+// notifyStatus prints the state of a mailbox. If modSeq is set, HIGHESTMODSEQ is included even for a client without
 // CONDSTORE.
 func (s *session) notifyStatus(f *mailbox.Folder, modSeq bool) {
 	items := imap.StatusMessages | imap.StatusUIDNext | imap.StatusUIDValidity | imap.StatusUnseen
@@ -247,7 +247,7 @@ func (s *session) notifyStatus(f *mailbox.Folder, modSeq bool) {
 	s.appendStatus(f, items)
 }
 
-// fetchNew prints the items that NOTIFY asked for of new messages in the selected mailbox.
+// fetchNew prints the items that NOTIFY requests for new messages in the selected mailbox.
 //
 // Implements: RFC 5465 §5.2 MessageNew with items
 func (s *session) fetchNew(from uint32) {

@@ -7,8 +7,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// lsub prints the subscribed mailboxes, for clients of IMAP4rev1. Where a pattern ends in % and matches only a name
-// above a subscribed one, it prints that name with \Noselect.
+// lsub prints the subscribed mailboxes, for clients of IMAP4rev1. If a pattern ends in % and matches only a parent of a
+// subscribed mailbox, it prints the parent with \Noselect.
 //
 // Implements: RFC 3501 §6.3.9 LSUB
 func (s *session) lsub(cmd *imap.Command) {

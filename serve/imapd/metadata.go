@@ -8,8 +8,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// annotated returns the mail file that stores the annotations of a mailbox; those of the server, "", are in the
-// person's own.
+// annotated returns the mail file that stores the annotations of a mailbox. Those of the server, "", are in the
+// person's own mail file.
 func (s *session) annotated(name string) (*mailbox.File, error) {
 	if name == "" {
 		return s.file, nil
@@ -60,7 +60,7 @@ func (s *session) getMetadata(cmd *imap.Command) {
 	s.done(cmd, code, "GETMETADATA completed")
 }
 
-// wantedEntry reports whether an entry is among the requested ones.
+// wantedEntry reports whether an entry was requested.
 func wantedEntry(a *imap.Metadata, name string) bool {
 	for i := range a.Entries {
 		below, ok := strings.CutPrefix(name, a.Entries[i].Name)
@@ -75,8 +75,8 @@ func wantedEntry(a *imap.Metadata, name string) bool {
 	return false
 }
 
-// listMetadata prints the annotations of a mailbox that LIST asked for, NIL for those that it lacks. It prints
-// nothing where they cannot be read.
+// listMetadata prints the annotations that LIST requests for a mailbox, NIL for missing ones. If they cannot be read,
+// it prints nothing.
 //
 // Implements: RFC 9590 §3 LIST-METADATA
 func (s *session) listMetadata(name string, entries []string) {
@@ -100,7 +100,7 @@ func (s *session) listMetadata(name string, entries []string) {
 	s.out.B = imap.AppendMetadata(s.out.B, name, told, s.in.UTF8)
 }
 
-// setMetadata writes annotations, all or none; NIL removes one.
+// setMetadata writes annotations, all or none. NIL removes one.
 //
 // Implements: RFC 5464 §4.3 SETMETADATA
 func (s *session) setMetadata(cmd *imap.Command) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mirror is a client that believes what it is told: it keeps the UIDs of its mailbox by EXISTS,
-// EXPUNGE and FETCH alone, and complains when the server says what cannot be.
+// mirror is a client that maintains the UIDs of its mailbox from EXISTS, EXPUNGE and FETCH responses only. It reports
+// an error if the server sends an impossible response.
 //
 // Implements: RFC 9051 §5.2, §7.5.1: every session sees the others' changes in an order that keeps its numbers right
 type mirror struct {
@@ -21,11 +21,11 @@ type mirror struct {
 	r    *bufio.Reader
 	uids []uint32 // 0: not known yet
 	tag  int
-	// byUID: expunges may come at any time, so that numbers are of no use in commands.
+	// byUID is set if expunges may come at any time, so that commands cannot use message numbers.
 	byUID bool
 }
 
-// do sends a command and follows the answer.
+// do sends a command and processes the responses.
 func (m *mirror) do(format string, args ...any) error {
 	m.tag++
 	tag := fmt.Sprintf("t%d", m.tag)
@@ -94,7 +94,7 @@ func (m *mirror) follow(l string, quiet bool) error {
 	return nil
 }
 
-// stepByUID does one thing at random, and means messages by UID.
+// stepByUID performs one random action, with UIDs.
 func (m *mirror) stepByUID(r *rand.Rand) error {
 	n := len(m.uids)
 	if n == 0 || r.IntN(5) == 0 {
@@ -116,7 +116,7 @@ func (m *mirror) stepByUID(r *rand.Rand) error {
 	return m.do("UID FETCH %d (UID FLAGS)", uid)
 }
 
-// step does one thing at random.
+// step performs one random action.
 func (m *mirror) step(r *rand.Rand) error {
 	if m.byUID {
 		return m.stepByUID(r)
@@ -167,7 +167,7 @@ func TestMirrors(t *testing.T) {
 		if err := m.do("SELECT INBOX"); err != nil {
 			t.Fatal(err)
 		}
-		// One session is told at once, between its commands; one of all but expunges.
+		// One session gets all changes between its commands, one all but expunges.
 		notify := map[int]string{2: "selected-delayed", 3: "selected"}[i]
 		if m.byUID = notify == "selected"; notify != "" {
 			if err := m.do("NOTIFY SET (%s (MessageNew (UID) MessageExpunge FlagChange)) (personal (MessageNew MessageExpunge))", notify); err != nil {
@@ -188,7 +188,7 @@ func TestMirrors(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	// In the end all have the same.
+	// At the end all sessions have the same state.
 	for _, m := range all {
 		for _, line := range []string{"NOOP", "UID FETCH 1:* UID"} {
 			if err := m.do("%s", line); err != nil {

@@ -23,9 +23,9 @@ func (s *session) skip(m *mailbox.Message) {
 	}
 }
 
-// reached returns the MODSEQ up to which the client was told everything in the selected mailbox, and from which it
-// may resynchronise later. Expunges count for clients with QRESYNC alone: others find expunged messages by
-// themselves.
+// reached returns the MODSEQ up to which the client has been told all changes in the selected mailbox, so it may
+// resynchronise from there. Expunges matter only for clients with QRESYNC; other clients find expunged messages by
+// other means.
 func (s *session) reached() (upTo uint64, expunges bool) {
 	n, upTo := s.view.Pending()
 	if expunges = n > 0 && s.qresync; !expunges {
@@ -37,8 +37,8 @@ func (s *session) reached() (upTo uint64, expunges bool) {
 	return max(upTo, 1), expunges
 }
 
-// tellPending prints the HIGHESTMODSEQ that a client with QRESYNC may rely on. While expunges or changes are held
-// back, it must not resynchronise from a higher MODSEQ that a FETCH response showed it.
+// tellPending prints the HIGHESTMODSEQ on which a client with QRESYNC may rely. While expunges or changes are held
+// back, the client must not resynchronise from a higher MODSEQ in a FETCH response.
 //
 // Implements: RFC 7162 §3.2.5 HIGHESTMODSEQ below expunges that are held back
 func (s *session) tellPending() {

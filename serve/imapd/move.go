@@ -13,26 +13,28 @@ import (
 	"doublet/wire/imap"
 )
 
-// moving is a session that goes on at another member of the cluster, to which the mail file has moved. A client notices
-// nothing of it: what the two members have told it differs by expunges, new messages and flags, which it is told.
+// moving is the state of a session that moves to another member of the cluster, because the mail file has moved there.
+// The client does not notice. If the two members' states differ, the client gets the difference as expunges, new
+// messages and flags.
 type moving struct {
-	// due says that the session is to move when the command at hand ends; away, that it has begun elsewhere.
+	// due is set if the session moves after the current command, away if it starts at another member.
 	due, away bool
-	// again is the command that ran when the move was noticed. The other member carries it out; it has changed nothing.
+	// again is the command that ran when the move was noticed. It has changed nothing, and the other member executes
+	// it.
 	again []byte
-	// replaying says that the command at hand came with the session: the client waits for no invitation to send its
-	// literals. idling says that it is an IDLE which has begun.
+	// replaying is set if the current command came with the session: the client sends its literals without another
+	// continuation request. idling is set if the command is an IDLE that has started.
 	replaying, idling bool
 }
 
-// maxAgain bounds a command that is carried out by the other member, with its messages.
+// maxAgain is the maximum size in bytes of a command, with its messages, that the other member executes.
 const maxAgain = 8 << 20
 
-// movedState is a session as it goes to another member.
+// movedState is the state of a session that is sent to another member.
 type movedState struct {
 	Rev2, UTF8, CondStore, QResync, UIDOnly bool
 
-	// Replay says that the input begins with a command that was read before.
+	// Replay is set if the input starts with a command that was read before.
 	Replay  bool             `json:",omitempty"`
 	Idling  bool             `json:",omitempty"`
 	Saved   mailbox.Set      `json:",omitempty"`
@@ -40,15 +42,15 @@ type movedState struct {
 	Listed  []string         `json:",omitempty"`
 	Highest uint64           `json:",omitempty"`
 	Skipped uint64           `json:",omitempty"`
-	// Notify is set after NOTIFY, Notified where the client is told of anything by it.
+	// Notify is set after NOTIFY, Notified if NOTIFY requested any events.
 	Notify   bool `json:",omitempty"`
 	Notified bool `json:",omitempty"`
-	// Contexts are the tags of searches that were kept up to date.
+	// Contexts holds the tags of updated searches.
 	Contexts []string `json:",omitempty"`
 }
 
-// begin begins a command where the mail file is here. Elsewhere the session moves, and the command with it. One with a
-// message is begun all the same: the message must be read, which the other member cannot be told.
+// begin starts a command if the mail file is here. Otherwise the session moves, and the command with it. A command with
+// a message is started anyway, because the message must be read here first.
 func (s *session) begin(cmd *imap.Command) bool {
 	if s.home.Begin(s.c.Context()) {
 		return true
@@ -61,13 +63,13 @@ func (s *session) begin(cmd *imap.Command) bool {
 	return false
 }
 
-// carryOutThere has the member to which the mail file has moved carry a command out.
+// carryOutThere makes the member to which the mail file has moved execute a command.
 func (s *session) carryOutThere(cmd *imap.Command) {
 	s.move.due, s.move.again = true, imap.AppendCommand(nil, cmd, s.in.UTF8)
 	s.move.idling = s.move.idling && cmd.Name == "IDLE"
 }
 
-// appendThere is carryOutThere for a command with messages, which were read.
+// appendThere is carryOutThere for a command whose messages have been read.
 func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming, err error) bool {
 	if !errors.Is(err, store.ErrNotHome) || !s.home.Moved(s.c.Context()) || list.size > maxAgain ||
 		!s.memory().Take(list.size) {
@@ -95,8 +97,8 @@ func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming,
 	return true
 }
 
-// elsewhere answers a command that found the database at another member. With the person's own mail file the session
-// moves there; with that of others it stays.
+// elsewhere answers a command that found the database at another member. If it is the person's own mail file, the
+// session moves there; for another person's, it stays.
 func (s *session) elsewhere(cmd *imap.Command) {
 	if !s.home.Moved(s.c.Context()) {
 		s.no(cmd, condition.Elsewhere.IMAP, "The mailbox has moved to another server, try again later")
@@ -111,7 +113,7 @@ func (s *session) elsewhere(cmd *imap.Command) {
 	}
 }
 
-// moveOn goes on with the session where the mail file is.
+// moveOn continues the session where the mail file is.
 func (s *session) moveOn() {
 	m := &forward.Moved{Input: append(s.move.again, s.in.Rest()...)}
 	m.Input = append(m.Input, s.c.Buffered()...)
@@ -133,8 +135,8 @@ func (s *session) moveOn() {
 	s.follow(m)
 }
 
-// follow moves the session until a member has it: this one, or one to which it is carried. It comes back when the
-// session goes on here, or has ended.
+// follow forwards the session until a member accepts it: this member or another. It returns when the session continues
+// here or has ended.
 func (s *session) follow(m *forward.Moved) {
 	for m != nil && !s.over {
 		home, given, err := s.srv.cfg.Forward.Move(s.c, "imap", &s.account, s.home, m)
@@ -156,7 +158,7 @@ func (s *session) follow(m *forward.Moved) {
 	}
 }
 
-// carry gives the session to the home of the mail file, and comes back when it has ended, or moves on.
+// carry forwards the session to the home of the mail file. It returns when the session has ended or moves on.
 func (s *session) carry(ahead []byte) *forward.Moved {
 	const bye = "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"
 	m, err := s.home.Carry(s.c, ahead, bye)
@@ -170,20 +172,20 @@ func (s *session) carry(ahead []byte) *forward.Moved {
 	return m
 }
 
-// cannotMove ends a session that no member can go on with.
+// cannotMove ends a session that no member can continue.
 func (s *session) cannotMove(err error) {
 	s.srv.env.Log.Warn("imapd: session cannot be moved", "account", s.account.Name, "err", err)
 	s.leaveView()
 	s.bye(condition.Elsewhere.IMAP, condition.Elsewhere.IMAPText)
 }
 
-// leaveView drops what the session holds of its mailbox here, without a word to the client.
+// leaveView releases the session's mailbox here without telling the client.
 func (s *session) leaveView() {
 	s.dropNotify()
 	s.forget()
 }
 
-// packed returns the session for another member.
+// packed returns the state of the session for another member.
 func (s *session) packed() (*movedState, error) {
 	out := &movedState{
 		Rev2: s.rev2, UTF8: s.utf8, CondStore: s.condstore, QResync: s.qresync, UIDOnly: s.uidOnly,
@@ -201,7 +203,7 @@ func (s *session) packed() (*movedState, error) {
 	return out, err
 }
 
-// resume goes on with a session that comes from another member.
+// resume continues a session from another member.
 func (s *session) resume(packed []byte) {
 	s.out.Take()
 	var from movedState
@@ -231,12 +233,12 @@ func (s *session) resume(packed []byte) {
 }
 
 const (
-	// resumeWithin bounds the time in which a replica catches up with what a session was told elsewhere.
+	// resumeWithin is the time in which a replica must catch up with the state that the session saw elsewhere.
 	resumeWithin = 3 * time.Second
 	resumeEvery  = 50 * time.Millisecond
 )
 
-// resumeView selects the mailbox of a session that comes from another member, silently.
+// resumeView selects the mailbox of a session from another member, without any response.
 func (s *session) resumeView(c *mailbox.Carried) error {
 	file, err := s.at(c.Name)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"doublet/test/town"
 )
 
-// cluster is a town whose members have a door for IMAP.
+// cluster is a town whose members serve IMAP.
 type cluster struct {
 	*town.Town
 	t *testing.T
@@ -58,9 +58,9 @@ type wanderer struct {
 	t  *testing.T
 	c  net.Conn
 	in *bufio.Reader
-	// leaving says that BYE is expected.
+	// leaving is set if BYE is expected.
 	leaving bool
-	// heard are the lines since the last ask.
+	// heard holds the lines since the last ask.
 	heard []string
 }
 
@@ -113,7 +113,7 @@ func (x *wanderer) line() string {
 	return all.String()
 }
 
-// until reads up to a response that begins so.
+// until reads up to a response with the given prefix.
 func (x *wanderer) until(prefix string) (heard []string) {
 	x.t.Helper()
 	for !strings.HasPrefix(x.line(), prefix) {
@@ -122,7 +122,7 @@ func (x *wanderer) until(prefix string) (heard []string) {
 	return heard
 }
 
-// ask sends a command and returns everything up to its tagged answer.
+// ask sends a command and returns all responses up to the tagged one.
 func (x *wanderer) ask(cmd string) []string {
 	x.t.Helper()
 	x.say(cmd + "\r\n")
@@ -132,7 +132,7 @@ func (x *wanderer) ask(cmd string) []string {
 
 const moveLetter = "From: a@b.example\r\nSubject: moved\r\n\r\nbody\r\n"
 
-// script is a client that does random things in a mailbox, while others change it too, and the home moves.
+// script is a client that performs random actions in a mailbox, while others change it too, and its home moves.
 type script struct {
 	w     *cluster
 	x     *wanderer
@@ -142,14 +142,15 @@ type script struct {
 	out   []string
 }
 
-// maybe hands the mail file over, or not.
+// maybe hands the mail file over, with a probability of one half.
 func (s *script) maybe() {
 	if s.moves != nil && s.moves.IntN(2) == 0 {
 		s.w.HandOver(s.moves.IntN(len(s.w.Members)))
 	}
 }
 
-// others changes the mailbox as another session would, in IDLE by one change: of two, the client may hear one by one.
+// others changes the mailbox like another session. In IDLE it makes one change only, because the client may get two
+// changes separately.
 func (s *script) others(idle bool) {
 	f, ctx := s.w.File(), context.Background()
 	folder := []string{"INBOX", "Archive"}[s.rng.IntN(2)]
@@ -207,7 +208,7 @@ func (s *script) step() {
 		do(fmt.Sprintf("COPY %d Archive", k))
 	case 9:
 		do(fmt.Sprintf("MOVE %d Archive", k))
-	case 10: // the message follows behind the invitation, and the home may move between
+	case 10: // the message follows the continuation request, and the home may move between them
 		s.x.say(fmt.Sprintf("%s APPEND INBOX (\\Seen) \"14-Nov-2023 22:13:20 +0000\" {%d}\r\n", tag, len(moveLetter)))
 		s.out = append(s.out, s.x.until("+")...)
 		s.maybe()
@@ -228,7 +229,7 @@ func (s *script) step() {
 		s.out = append(s.out, s.x.ask(tag+"b FETCH $ (UID FLAGS)")...)
 	case 14:
 		do("SELECT " + []string{"INBOX", "Archive"}[s.rng.IntN(2)])
-	case 15: // two at once, the second with a literal
+	case 15: // two commands at once, the second with a literal
 		s.x.say(fmt.Sprintf("%s NOOP\r\n%sb STATUS {7+}\r\nArchive (MESSAGES UIDNEXT)\r\n", tag, tag))
 		s.out = append(s.out, s.x.until(tag+"b ")...)
 	case 16:
@@ -251,7 +252,7 @@ var (
 	ids   = regexp.MustCompile(`MAILBOXID \([^)]*\)|EMAILID \([^)]*\)`)
 )
 
-// normal takes out of a transcript what differs between two mail files: MODSEQs become their order.
+// normal removes the differences between two mail files from a transcript: MODSEQs are replaced by their order.
 func normal(lines []string) string {
 	text := ids.ReplaceAllString(vary.ReplaceAllString(lists.ReplaceAllString(strings.Join(lines, ""), ""), "$1 N"), "ID")
 	order := map[string]int{}
@@ -264,8 +265,8 @@ func normal(lines []string) string {
 	})
 }
 
-// TestMoves compares a session whose mail file is handed over between any two commands, and in the middle of some, with
-// one that is never moved: the client hears the same.
+// TestMoves compares a session whose mail file is handed over between any two commands, and during some, with one that
+// never moves: the client gets the same responses.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -309,8 +310,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestFrozen: a member that was frozen while another took its databases over goes on with its sessions there. They are
-// told what came meanwhile; what they did at it in the moment before it knew is not lost.
+// TestFrozen checks that a member that was frozen while another took over its databases continues its sessions there.
+// The sessions get the changes made meanwhile, and changes that they made just before the member noticed are not lost.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -328,7 +329,7 @@ func TestFrozen(t *testing.T) {
 		w.Send(w.Members[0], w.Members[1])
 		w.TakeOver(1) // member 0 is frozen
 		fill()
-		if late { // and does something for its client when it wakes
+		if late { // the frozen member changes a flag for its client when it wakes
 			x.ask("c STORE 2 +FLAGS (late)")
 		}
 		w.Wake(w.Members[0])
@@ -348,8 +349,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestParted: a session was told a UID that the home which survives does not know. It goes on where the difference can
-// be told, as an expunge and a new message.
+// TestParted checks a session that was told a UID which the surviving home does not know. It continues if the
+// difference can be reported as an expunge and a new message.
 func TestParted(t *testing.T) {
 	t.Parallel()
 	w := newCluster(t, 2)
@@ -361,7 +362,7 @@ func TestParted(t *testing.T) {
 	if !strings.Contains(heard, "* 1 EXISTS") || !strings.Contains(heard, "APPENDUID") {
 		t.Fatal(heard)
 	}
-	// Before it hears of the other: what it numbered is not void yet, and the session still knows it.
+	// Before the member learns of the other: its numbers are not void yet, and the session still uses them.
 	w.must(w.Members[0].Store.Follow(context.Background(), w.Database))
 	heard = strings.Join(x.ask("d NOOP"), "")
 	if !strings.Contains(heard, "* 1 EXPUNGE") || !strings.Contains(heard, "d OK") {
@@ -374,8 +375,8 @@ func TestParted(t *testing.T) {
 	}
 }
 
-// TestRewritten: where the ledger was rewritten under a session, so that its numbers mean nothing any more, it ends with
-// a word that says what to do, and never with a number that stands for another message.
+// TestRewritten checks a session whose mail file's ledger was rewritten, so that its numbers are void. The session must
+// end with an explanation, and never return a number that means another message.
 func TestRewritten(t *testing.T) {
 	t.Parallel()
 	w := newCluster(t, 2)

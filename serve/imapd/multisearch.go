@@ -64,7 +64,7 @@ func (s *session) multiSearch(cmd *imap.Command) {
 	s.searchAll(cmd, a, &c, folders)
 }
 
-// numbered reports whether a key names messages by number or by $, which only the selected mailbox defines.
+// numbered reports whether a key has message numbers or $, which are defined for the selected mailbox only.
 func numbered(k *imap.SearchKey) bool {
 	if k.Op == imap.OpSeq || k.Op == imap.OpUID {
 		return true
@@ -77,7 +77,7 @@ func numbered(k *imap.SearchKey) bool {
 	return false
 }
 
-// glance opens a mailbox for reading, and leaves the selected one alone.
+// glance opens a mailbox for reading without changing the selected one.
 func (s *session) glance(name string) (*mailbox.View, error) {
 	file, err := s.at(name)
 	if err != nil {

@@ -10,34 +10,35 @@ import (
 	"doublet/wire/imap"
 )
 
-// The events that are supported, and those among them that concern messages.
+// The supported events, and those among them that concern messages.
 const (
 	messageEvents = imap.EventMessageNew | imap.EventMessageExpunge | imap.EventFlagChange
 	knownEvents   = messageEvents | imap.EventMailboxName | imap.EventSubscription | imap.EventMailboxMetadata |
 		imap.EventServerMetadata
 )
 
-// notifier holds the requests of a session that uses NOTIFY, and the last state told of each mailbox that they
-// concern. Sessions without NOTIFY have none.
+// notifier holds the requests of a session that uses NOTIFY, and the last reported state of each mailbox in these
+// requests. Sessions without NOTIFY have none.
 //
 // Implements: RFC 5465 §3 NOTIFY
 type notifier struct {
-	// stop functions of the watches of mail files; nil with NOTIFY NONE.
+	// watches holds the functions that stop the watches of mail files; nil after NOTIFY NONE.
 	watches map[note.DatabaseID]func()
 	groups  []imap.NotifyGroup
-	// The events of the selected mailbox, where a group names it; delayed holds expunges back until a command.
+	// selected is set if a group names the selected mailbox, with its events. delayed holds expunges back until a
+	// command.
 	selected, delayed bool
 	events            imap.NotifyEvent
-	items             []imap.FetchItem // that come with a new message there
+	items             []imap.FetchItem // sent with a new message there
 	seen              map[note.UNID]seenMailbox
-	round             uint32 // of looks
-	// room is the share of groups, items and annotations of the room for watched mailboxes.
+	round             uint32 // number of the current look
+	// room counts the groups, items and annotations within the limit of watched mailboxes.
 	room int64
-	// server holds the annotations of the server, where their changes are told.
+	// server holds the annotations of the server if their changes are reported.
 	server annotations
 }
 
-// seenMailbox holds the state of a mailbox as the client was told it last.
+// seenMailbox holds the last reported state of a mailbox.
 type seenMailbox struct {
 	name                          string
 	mod                           uint64
@@ -52,7 +53,7 @@ func seenAs(f *mailbox.Folder, e imap.NotifyEvent, round uint32) seenMailbox {
 		subscribed: f.Subscribed, children: f.HasChildren, events: e, round: round}
 }
 
-// notify executes NOTIFY: it sets the events that the client is told, between commands too.
+// notify executes NOTIFY: it sets the events to report to the client, between commands too.
 //
 // Implements: RFC 5465 §3.1 NOTIFY command
 func (s *session) notify(cmd *imap.Command) {
@@ -70,7 +71,7 @@ func (s *session) notify(cmd *imap.Command) {
 			return
 		}
 	}
-	// Pending changes are sent first, as by NOOP.
+	// Pending changes are sent first, as for NOOP.
 	if s.poll(true); s.over {
 		return
 	}
@@ -87,7 +88,7 @@ func (s *session) notify(cmd *imap.Command) {
 		return
 	}
 	s.notifier = n
-	// The watch begins before the first look, so that no change falls between them.
+	// The watch starts before the first look, so that no change is missed.
 	err := s.watch(s.file)
 	if err == nil && s.view != nil {
 		err = s.watch(s.view.File())
@@ -141,7 +142,7 @@ func (n *notifier) take(g *imap.NotifyGroup) string {
 	return ""
 }
 
-// watch wakes the session after changes in a mail file from now on.
+// watch makes changes in a mail file wake the session from now on.
 func (s *session) watch(f *mailbox.File) error {
 	n := s.notifier
 	if n == nil || n.watches == nil || n.watches[f.Database()] != nil {
@@ -150,15 +151,15 @@ func (s *session) watch(f *mailbox.File) error {
 	stop, err := f.Watch(s.c.Wake)
 	if err == nil {
 		n.watches[f.Database()] = stop
-		s.c.Wake() // for what changed between the look before and the watch
+		s.c.Wake() // for changes between the last look and the watch
 	}
 	return err
 }
 
-// entrySize is the approximate memory of a watched mailbox, in bytes.
+// entrySize is the approximate memory in bytes of a watched mailbox.
 const entrySize = 150
 
-// keptGroups copies groups, so that they outlive the text of their command, and returns their memory in entries.
+// keptGroups copies groups, so that they don't refer to the text of their command. It returns their memory in entries.
 func keptGroups(groups []imap.NotifyGroup) (kept []imap.NotifyGroup, entries int64) {
 	bytes := 0
 	kept = slices.Clone(groups)
@@ -174,7 +175,7 @@ func keptGroups(groups []imap.NotifyGroup) (kept []imap.NotifyGroup, entries int
 		}
 		g.Fetch = nil
 	}
-	return kept, int64(bytes/entrySize) - 1 // a short command is for nothing
+	return kept, int64(bytes/entrySize) - 1 // a short command is free
 }
 
 func keptStrings(list []string) []string {
@@ -200,7 +201,7 @@ func (srv *Server) unwatch(entries int64) {
 	srv.stats.watched.Add(-entries)
 }
 
-// dropNotify ends the watches of NOTIFY and releases its room.
+// dropNotify ends the watches of NOTIFY and frees its room.
 func (s *session) dropNotify() {
 	n := s.notifier
 	if n == nil {
@@ -213,8 +214,8 @@ func (s *session) dropNotify() {
 	s.notifier = nil
 }
 
-// eventsOf returns the events that groups request for a mailbox. A group without events takes the mailbox out of the
-// groups behind it. A mailbox that may not be read has no events; denied reports that.
+// eventsOf returns the events that groups request for a mailbox. A group without events excludes the mailbox from later
+// groups. A mailbox that is not readable has no events; denied reports that case.
 //
 // Implements: RFC 5465 §6 several groups for one mailbox
 func (s *session) eventsOf(f *mailbox.Folder) (e imap.NotifyEvent, denied bool) {
@@ -240,7 +241,7 @@ func (s *session) selectedEvents() (e imap.NotifyEvent, delayed bool) {
 	return s.notifier.events, s.notifier.delayed
 }
 
-// muted reports whether the client wants no unrequested changes of the selected mailbox.
+// muted reports whether the client rejects unrequested changes of the selected mailbox.
 func (s *session) muted(cmd *imap.Command) bool {
 	if s.notifier == nil || s.view == nil {
 		return false
@@ -253,8 +254,7 @@ func (s *session) muted(cmd *imap.Command) bool {
 	return e == 0
 }
 
-// news sends the events of NOTIFY, between commands or in IDLE, where expunges may be sent that are delayed
-// otherwise.
+// news sends the events of NOTIFY, between commands or in IDLE. In IDLE, delayed expunges may be sent.
 //
 // Implements: RFC 5465 §4 IDLE
 func (s *session) news(idle bool) {

@@ -11,13 +11,14 @@ import (
 	"doublet/store/layout"
 )
 
-// Long searches, sorts, threads, changes and copies tell how far they are, and do the same.
+// TestProgress checks that long searches, sorts, threads, changes and copies report their progress, with the same
+// result.
 //
 // Implements: RFC 9585 §4: the goal is an upper bound, and what is done grows
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
-	h.server.progress = 0 // at every look at the clock
+	h.server.progress = 0 // report at every check of the clock
 	h.fill(t, 40, "Subject: x\r\n\r\ntext\r\n")
 	c, r := h.raw(t)
 	talk(t, c, r, "a LOGIN alice demo")
@@ -37,7 +38,7 @@ func TestProgress(t *testing.T) {
 	if got := talk(t, c, r, "s STORE 1:* +FLAGS.SILENT (x)"); got != fmt.Sprintf(progress, "s", "s")+"s OK STORE completed\r\n" {
 		t.Errorf("%q", got)
 	}
-	// Copies go in pieces, between which there is something to tell.
+	// Copies run in batches and report between them.
 	for i, have := 0, 40; have <= 1000; i, have = i+1, 2*have {
 		if got := talk(t, c, r, fmt.Sprintf("d%d COPY 1:%d INBOX", i, have)); !strings.HasSuffix(got, "COPY completed\r\n") || strings.Contains(got, "INPROGRESS") {
 			t.Fatalf("%q", got)
@@ -55,7 +56,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A result in too many pieces is not kept, and neither is the one before it.
+// TestNotSaved checks that a result with too many ranges is not kept, and that the previous result is dropped.
 //
 // Implements: RFC 5182 §2.1 NOTSAVED
 func TestNotSaved(t *testing.T) {
@@ -79,7 +80,8 @@ func TestNotSaved(t *testing.T) {
 	}
 }
 
-// A search takes its memory from the budget, and is refused where there is none; all is given back.
+// TestSearchMemory checks that a search takes its memory from the budget, is rejected if the budget is used up, and
+// returns all memory.
 func TestSearchMemory(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -100,8 +102,8 @@ func TestSearchMemory(t *testing.T) {
 	}
 }
 
-// Annotations that are remembered take room, which is given back when they go, and with NOTIFY; where there is none
-// left, nothing more is told.
+// TestNotifyAnnotationsBounded checks that remembered annotations use room, which is freed when they are removed and
+// when NOTIFY ends. Without room, NOTIFY ends.
 func TestNotifyAnnotationsBounded(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{NotifyMailboxes: 4}})
@@ -114,7 +116,7 @@ func TestNotifyAnnotationsBounded(t *testing.T) {
 			t.Errorf("watched: %d and %d, want %d", n, m, want)
 		}
 	}
-	for range 2 { // again: the first is over, and gave all back
+	for range 2 { // the second time, the first request has freed its room
 		if got := talk(t, c, r, "c NOTIFY SET (inboxes (MailboxMetadataChange))"); !strings.HasPrefix(got, "c OK") {
 			t.Fatal(got)
 		}
@@ -143,8 +145,8 @@ func TestNotifyAnnotationsBounded(t *testing.T) {
 	watched(0)
 }
 
-// What is remembered for NOTIFY is bounded over all sessions. A session that has no room for a new mailbox is told
-// so, and hears nothing more.
+// TestNotifyOverflow checks that the memory for NOTIFY is limited over all sessions. A session without room for a new
+// mailbox gets NOTIFICATIONOVERFLOW and no further events.
 //
 // Implements: RFC 5465 §5.8 NOTIFICATIONOVERFLOW
 func TestNotifyOverflow(t *testing.T) {
@@ -172,7 +174,7 @@ func TestNotifyOverflow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Two mailboxes that are seen at one look come in order of their names.
+		// Two mailboxes that are found in one look are sorted by name.
 		if strings.Contains(l, "three") {
 			continue
 		}
@@ -184,7 +186,7 @@ func TestNotifyOverflow(t *testing.T) {
 		}
 		want = want[1:]
 	}
-	// Names that are kept take room, too.
+	// Remembered names use room too.
 	if got := talk(t, other, or, "x NOTIFY SET (mailboxes ("+strings.Repeat(strings.Repeat("n", 400)+" ", 5)+"x) (MailboxName))"); !strings.HasPrefix(got, "x NO [NOTIFICATIONOVERFLOW]") {
 		t.Error(got)
 	}
@@ -197,7 +199,7 @@ func TestNotifyOverflow(t *testing.T) {
 	}
 }
 
-// A session with NOTIFY that is told of nothing is closed for silence like others, and with a farewell.
+// TestNotifyTimeout checks that a session with NOTIFY but without events is closed after the idle timeout, with BYE.
 func TestNotifyTimeout(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{IdleTimeout: 20 * time.Millisecond}})
@@ -209,7 +211,7 @@ func TestNotifyTimeout(t *testing.T) {
 	}
 }
 
-// NOTIFY and ESEARCH reach the mailboxes of others, where they may be read.
+// TestNotifyShared checks that NOTIFY and ESEARCH cover readable mailboxes of others.
 func TestNotifyShared(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -241,8 +243,8 @@ func TestNotifyShared(t *testing.T) {
 	}
 }
 
-// The levels above others' mailboxes are none that anything happens to. A mailbox that may be looked up and not read
-// is told of as such, and nothing else of it.
+// TestNotifyAccess checks that the levels above others' mailboxes have no events. A mailbox with lookup but not read
+// rights is reported with \NoAccess only.
 //
 // Implements: RFC 5465 §3.1: mailboxes that may not be read
 func TestNotifyAccess(t *testing.T) {

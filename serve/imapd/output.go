@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// sendAt is the number of bytes of output that are sent in the middle of a command.
+	// sendAt is the number of bytes at which output is sent before the end of a command.
 	sendAt = 48 << 10
-	// copyMost is the largest piece of a message that is copied into the output inside a read of the
-	// store; a longer one is streamed when the read has ended.
+	// copyMost is the maximum size of a piece of a message that is copied into the output during a read of the store. A
+	// longer piece is streamed after the read.
 	copyMost = 32 << 10
-	// piece is the number of bytes of a message that are read at once while it is streamed.
+	// piece is the number of bytes of a message that are read at once when streaming.
 	piece = 256 << 10
 )
 
-// hole marks a place in the output for a piece of a message that is read when it is sent.
+// hole marks a position in the output for a piece of a message that is read when it is sent.
 type hole struct {
-	at      int // in session.out.B
+	at      int // position in session.out.B
 	body    *store.Stored
 	off, n  int64
-	literal bool // of an IMAP literal: NULs are shown as 0x80
+	literal bool // an IMAP literal: NUL becomes 0x80
 }
 
-// flush sends the output. An error is remembered and ends the session.
+// flush sends the output. An error is stored and ends the session.
 func (s *session) flush() error {
 	if s.out.B == nil {
 		return s.failed
@@ -52,8 +52,8 @@ func (s *session) send(p []byte) {
 	}
 }
 
-// stream sends a piece of a message. Where it cannot be read to its end the connection is closed: nothing else tells
-// the client that the message is incomplete.
+// stream sends a piece of a message. If it cannot be read to its end, the connection is closed, because nothing else
+// tells the client that the message is incomplete.
 func (s *session) stream(h *hole) {
 	if s.failed != nil {
 		return
@@ -76,7 +76,7 @@ func (s *session) stream(h *hole) {
 	}
 }
 
-// hideNUL replaces NUL, which no literal may hold, by 0x80.
+// hideNUL replaces NUL, which is not allowed in literals, with 0x80.
 func hideNUL(b []byte) {
 	for {
 		i := bytes.IndexByte(b, 0)
@@ -88,7 +88,7 @@ func hideNUL(b []byte) {
 	}
 }
 
-// release returns the buffers to their pool; the output has been sent.
+// release returns the buffers to their pool. The output must have been sent.
 func (s *session) release() {
 	s.out.Release()
 	s.scratch.Release()

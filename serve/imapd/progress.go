@@ -10,8 +10,8 @@ import (
 // progressEvery is the time between two progress responses of a long command.
 const progressEvery = 10 * time.Second
 
-// searching returns the options of a search on behalf of a command. done releases the memory for messages in flight
-// that the search has reserved.
+// searching returns the options of a search for a command. done frees the memory for messages in flight that the search
+// reserved.
 //
 // Implements: RFC 9585 §4 INPROGRESS
 func (s *session) searching(cmd *imap.Command) (o mailbox.SearchOptions, done func()) {
@@ -38,20 +38,19 @@ func (s *session) progress(cmd *imap.Command, done, all uint64) error {
 	return s.flush()
 }
 
-// telling returns a function that sends the progress of a command when it is due. It is called outside of reads of
-// the store.
+// telling returns a function that sends the progress of a command when due. It must not be called during a read of the
+// store.
 func (s *session) telling(cmd *imap.Command) func(done, all uint64) {
 	last := s.c.Now()
 	return func(done, all uint64) {
 		if now := s.c.Now(); now.Sub(last) >= s.srv.progress {
 			last = now
-			_ = s.progress(cmd, done, max(done, all)) // what fails is remembered; the work is done all the same
+			_ = s.progress(cmd, done, max(done, all)) // an error is stored; the command continues
 		}
 	}
 }
 
-// counting returns a function that is called once for each of at most all steps of a command, and sends the progress
-// like telling.
+// counting returns a function to call for each of at most all steps of a command. It sends the progress like telling.
 func (s *session) counting(cmd *imap.Command, all uint64) func() {
 	tell, done := s.telling(cmd), uint64(0)
 	return func() {

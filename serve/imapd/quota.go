@@ -9,8 +9,8 @@ import (
 	"doublet/wire/imap"
 )
 
-// A mail file is one quota root. Its name is the one that stands before its mailboxes, without the
-// separator: "" for the person's own.
+// A mail file is one quota root. Its name is the prefix of its mailboxes without the separator: "" for the person's
+// own.
 
 // root returns the mail file of a quota root.
 func (s *session) root(name string) (*mailbox.File, error) {
@@ -40,8 +40,8 @@ func (s *session) getQuota(cmd *imap.Command) {
 	s.done(cmd, "", "GETQUOTA completed")
 }
 
-// hidden replaces the error of a denied access to somebody else's mail file by that of one that does not exist:
-// people without the right to know how full it is must not learn that it exists.
+// hidden replaces the error of a denied access to another person's mail file by the error for one that does not exist.
+// People without the right to see its usage must not learn that it exists.
 func hidden(f *mailbox.File, err error) error {
 	if f != nil && f.Prefix() != "" && isDenied(err) {
 		return mailbox.ErrNoFolder
@@ -67,7 +67,7 @@ func (s *session) getQuotaRoot(cmd *imap.Command) {
 			s.refuse(cmd, err)
 			return
 		}
-		// The client may see no quota root for a mailbox.
+		// The client may get no quota root for a mailbox.
 		s.out.B = append(imap.AppendMailbox(append(s.out.B[:at], "* QUOTAROOT "...), a.Root, s.in.UTF8), "\r\n"...)
 	}
 	s.done(cmd, "", "GETQUOTAROOT completed")
@@ -93,7 +93,7 @@ func (s *session) setQuota(cmd *imap.Command) {
 			s.no(cmd, "CANNOT", "Only STORAGE can be limited")
 			return
 		}
-		// 0 means no limit in the store, so a quota of nothing is stored as one byte.
+		// 0 means no limit in the store, so a quota of 0 is stored as one byte.
 		limit = max(1, l.Limit*1024)
 	}
 	if err == nil {

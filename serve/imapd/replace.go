@@ -41,7 +41,7 @@ func (s *session) replace(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	// APPENDUID precedes the expunge, so that the client can relate the two messages.
+	// APPENDUID precedes the expunge, so that the client can match the two messages.
 	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeAppendUID(b, validity, got), "Replacement stored")
 	s.doneHighest(cmd, "REPLACE completed")

@@ -15,7 +15,7 @@ func (s *session) untagged(code, text string) {
 	s.out.B = imap.AppendResult(s.out.B, "*", imap.OK, code, text)
 }
 
-// number prints an untagged OK with a response code of a name and a number.
+// number prints an untagged OK with a response code that has a name and a number.
 func (s *session) number(name string, n uint64, text string) {
 	b := imap.AppendResultHead(s.out.B, "*", imap.OK)
 	s.out.B = imap.AppendResultTail(imap.AppendCodeNumber(b, name, n), text)
@@ -28,10 +28,10 @@ func (s *session) bye(code, text string) {
 	s.over = true
 }
 
-// done sends the changes of others and then the tagged OK.
+// done sends pending changes and then the tagged OK.
 func (s *session) done(cmd *imap.Command, code, text string) { s.answer(cmd, imap.OK, code, text) }
 
-// no sends the changes of others and then a tagged NO.
+// no sends pending changes and then a tagged NO.
 func (s *session) no(cmd *imap.Command, code, text string) { s.answer(cmd, imap.NO, code, text) }
 
 func (s *session) answer(cmd *imap.Command, status, code, text string) {
@@ -42,16 +42,15 @@ func (s *session) answer(cmd *imap.Command, status, code, text string) {
 	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, status, code, text)
 }
 
-// catchUp sends the changes of others in the selected mailbox, as far as the client wants them and this command
-// allows them.
+// catchUp sends changes by others in the selected mailbox, if the client wants them and this command allows them.
 func (s *session) catchUp(cmd *imap.Command) {
 	if !s.muted(cmd) {
 		s.poll(expungeAllowed(cmd))
 	}
 }
 
-// expungeAllowed reports whether EXPUNGE may be sent in the answer to a command. Message numbers that the client has
-// used, or sees in the answer, must not shift meanwhile.
+// expungeAllowed reports whether EXPUNGE may be sent in the response to a command. Message numbers that the client has
+// used, or sees in the response, must not change meanwhile.
 //
 // Implements: RFC 9051 §7.5.1 EXPUNGE is not sent in answer to FETCH, STORE and SEARCH
 func expungeAllowed(cmd *imap.Command) bool {
@@ -62,7 +61,7 @@ func expungeAllowed(cmd *imap.Command) bool {
 	return true
 }
 
-// badly answers BAD to a command that is wrong here.
+// badly answers BAD to a command that is not valid here.
 func (s *session) badly(cmd *imap.Command, text string) {
 	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.BAD, "CLIENTBUG", text)
 	s.fault()
@@ -80,7 +79,7 @@ func (s *session) syntax(e *imap.SyntaxError) {
 	}
 }
 
-// lineFailed answers a command of which a later line could not be read.
+// lineFailed answers a command whose later line could not be read.
 func (s *session) lineFailed(cmd *imap.Command, err error) {
 	var e *imap.SyntaxError
 	if errors.As(err, &e) {
@@ -100,10 +99,10 @@ func (s *session) fault() {
 	}
 }
 
-// refuse answers a command that the mail file or the store refused.
+// refuse answers a command that the mail file or the store rejected.
 func (s *session) refuse(cmd *imap.Command, err error) {
 	switch {
-	case s.failed != nil: // nobody is there to hear
+	case s.failed != nil: // nobody can receive the response
 		return
 	case errors.Is(err, mailbox.ErrFolderGone):
 		s.folderGone()
@@ -122,16 +121,15 @@ func (s *session) refuse(cmd *imap.Command, err error) {
 	s.no(cmd, code, text)
 }
 
-// folderGone ends the session: no response tells a client that its mailbox, and with it the meaning of every number,
-// is gone (RFC 2180 section 3.3).
+// folderGone ends the session. No response can tell a client that its mailbox is gone, and with it the meaning of every
+// number (RFC 2180 section 3.3).
 func (s *session) folderGone() {
 	s.forget()
 	s.bye("", "The selected mailbox is gone")
 }
 
-// expunged is the text for commands that name, by number, messages that others have expunged. The command is executed
-// for the messages that exist; COPY, MOVE and REPLACE are refused whole. A UID of an expunged message names none,
-// which is no error.
+// expunged is the text for commands with numbers of messages that others have expunged. The command is executed for the
+// messages that exist, but COPY, MOVE and REPLACE are rejected completely. A UID of an expunged message is no error.
 //
 // Implements: RFC 5530 §3 EXPUNGEISSUED
 // Implements: RFC 2180 §4 a message that another session has expunged
@@ -198,15 +196,15 @@ func wireSet(set mailbox.Set) imap.Set {
 	return out
 }
 
-// target returns the messages that a command names. With ok false, where it names message numbers that do not exist,
-// it has answered the command.
+// target returns the messages that a command selects. If the command has numbers of messages that do not exist, target
+// answers it and ok is false.
 func (s *session) target(cmd *imap.Command, t *imap.Target) (set mailbox.Set, byUID, ok bool) {
 	if t.Saved {
 		return s.saved, true, true
 	}
 	if !cmd.UID {
 		for _, r := range t.Set {
-			// A range up to * is valid with any other end: clients ask for n:* to get new messages.
+			// A range up to * is valid with any other bound: clients request n:* to get new messages.
 			if r.Start != 0 && r.Stop != 0 && max(r.Start, r.Stop) > s.view.Exists() {
 				s.badly(cmd, "There is no message with that number")
 				return nil, false, false

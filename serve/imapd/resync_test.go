@@ -20,12 +20,12 @@ import (
 	"doublet/note"
 )
 
-// errCutOff says that a test has ended a connection.
+// errCutOff means that the test has closed the connection.
 var errCutOff = errors.New("cut off")
 
-// keeper is a client with a cache and QRESYNC whose connection breaks off behind any line of any answer. It takes what it
-// was told last for its MODSEQ: a HIGHESTMODSEQ, or the highest MODSEQ that came after; within an answer when that has
-// ended, else at once.
+// keeper is a client with a cache and QRESYNC whose connection is cut after any line of any response. Its MODSEQ is the
+// last HIGHESTMODSEQ, or the highest MODSEQ after that. MODSEQs in the responses to a command count when the command
+// has ended, others at once.
 type keeper struct {
 	h   *house
 	rnd *rand.Rand
@@ -33,7 +33,7 @@ type keeper struct {
 
 	cache    map[uint32]string // flags by UID
 	contig   uint32            // the cache holds everything up to this UID
-	mod      uint64            // of the cache
+	mod      uint64            // MODSEQ of the cache
 	validity string
 
 	c      net.Conn
@@ -41,11 +41,12 @@ type keeper struct {
 	tag    int
 	left   int // lines until the connection is cut
 	exists int
-	next   uint64 // MODSEQ when the answer at hand ends
-	silent string // the keyword of the STORE at hand
+	next   uint64 // MODSEQ after the current command
+	silent string // the keyword of the current STORE
 	byUID  bool
 	notify bool
-	// moving: NOTIFY may tell expunges at once, while a command with numbers is on its way (RFC 5465 section 5).
+	// moving is set while a command with message numbers is running: NOTIFY may send expunges at any time (RFC 5465
+	// section 5).
 	moving bool
 }
 
@@ -65,7 +66,7 @@ func number(s string) uint64 {
 	return n
 }
 
-// line reads a line and believes it.
+// line reads a line and updates the cache.
 func (k *keeper) line() (string, error) {
 	if k.left--; k.left < 0 {
 		_ = k.c.Close()
@@ -123,7 +124,7 @@ func (k *keeper) fetched(m []string) {
 	}
 }
 
-// do sends a command and reads its answer. The MODSEQ counts when that has ended well.
+// do sends a command and reads its responses. It updates the MODSEQ if the command succeeds.
 func (k *keeper) do(format string, args ...any) error {
 	k.tag++
 	tag := fmt.Sprintf("t%d", k.tag)
@@ -148,7 +149,7 @@ func (k *keeper) do(format string, args ...any) error {
 	}
 }
 
-// connect begins a session that lasts for so many lines, and resynchronises.
+// connect starts a session that lasts for a given number of lines, and resynchronises.
 func (k *keeper) connect(lines int) error {
 	c, err := net.Dial("tcp", k.h.Addr.String())
 	if err != nil {
@@ -202,7 +203,7 @@ func (k *keeper) fetchNew() error {
 	return nil
 }
 
-// unasked reads what comes without a command; each line counts at once.
+// unasked reads responses without a command; each line counts at once.
 func (k *keeper) unasked(within time.Duration) error {
 	for {
 		if k.r.Buffered() == 0 {
@@ -229,7 +230,7 @@ func (k *keeper) idle() error {
 	if _, err := fmt.Fprintf(k.c, "t%d IDLE\r\n", k.tag); err != nil {
 		return err
 	}
-	for begun := false; !begun; { // with NOTIFY something may come before
+	for begun := false; !begun; { // with NOTIFY, events may come before it
 		l, err := k.line()
 		if err != nil {
 			return err
@@ -251,7 +252,7 @@ func (k *keeper) idle() error {
 	}
 }
 
-// step sends a command at random.
+// step sends a random command.
 func (k *keeper) step() error {
 	uids := slices.Sorted(maps.Keys(k.cache))
 	if len(uids) == 0 || k.exists == 0 {
@@ -293,7 +294,7 @@ func (k *keeper) step() error {
 	return bySeq[k.rnd.IntN(len(bySeq))]()
 }
 
-// churn changes alice's INBOX as others do.
+// churn changes alice's INBOX like other sessions.
 func (k *keeper) churn(rnd *rand.Rand, f *mailbox.File) error {
 	ctx := context.Background()
 	v, _, err := f.Open(ctx, "INBOX", false)
@@ -324,7 +325,7 @@ func (k *keeper) churn(rnd *rand.Rand, f *mailbox.File) error {
 	return err
 }
 
-// truth is the mailbox.
+// truth returns the actual state of the mailbox.
 func (k *keeper) truth(f *mailbox.File) (map[uint32]string, error) {
 	v, _, err := f.Open(context.Background(), "INBOX", true)
 	if err != nil || v.Exists() == 0 {
@@ -339,7 +340,7 @@ func (k *keeper) truth(f *mailbox.File) (map[uint32]string, error) {
 	}, func() error { return nil })
 }
 
-// session lasts until it is cut.
+// session runs random commands until the connection is cut.
 func (k *keeper) session() error {
 	err := k.connect(1 + k.rnd.IntN(40))
 	for err == nil {
@@ -352,7 +353,7 @@ func (k *keeper) session() error {
 	return err
 }
 
-// compare resynchronises while nobody changes anything: not even a command of a session that was cut.
+// compare resynchronises while nothing changes the mailbox: it waits for the end of sessions that were cut.
 func (k *keeper) compare(f *mailbox.File) error {
 	for k.h.server.stats.current.Value() > 0 {
 		time.Sleep(time.Millisecond)
@@ -374,8 +375,9 @@ func (k *keeper) compare(f *mailbox.File) error {
 	return err
 }
 
-// TestKeepers: a client that goes by MODSEQs loses its connection behind any line of any answer, comes back with what
-// it holds, and has the mailbox as it is, whatever others expunged, changed and brought meanwhile.
+// TestKeepers checks clients that use MODSEQs and lose their connection after any line of any response. After
+// reconnecting with its cache, a client must have the actual mailbox, whatever others expunged, changed and added
+// meanwhile.
 //
 // Implements: RFC 7162 §3.2 a client loses no change with its connection
 func TestKeepers(t *testing.T) {
@@ -400,7 +402,7 @@ func TestKeepers(t *testing.T) {
 					still.RLock()
 					err := k.churn(rnd, f)
 					still.RUnlock()
-					if err != nil && !errors.Is(err, mailbox.ErrExpunged) { // another one was quicker
+					if err != nil && !errors.Is(err, mailbox.ErrExpunged) { // another session was faster
 						t.Error(err)
 						return
 					}

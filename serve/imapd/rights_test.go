@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// witness is a person with a connection, who writes down all that the server says.
+// witness is a person with a connection that records all responses of the server.
 type witness struct {
 	name string
 	c    net.Conn
@@ -17,7 +17,7 @@ type witness struct {
 	tag  int
 }
 
-// rightsModel is who may do what: by owner and folder, by person; "anyone" holds for whom no entry names.
+// rightsModel holds the rights by owner and folder, then by person; "anyone" applies to people without an entry.
 type rightsModel map[string]map[string]string
 
 func (m rightsModel) of(folder, owner, person string) string {
@@ -31,7 +31,7 @@ func (m rightsModel) of(folder, owner, person string) string {
 	return acl["anyone"]
 }
 
-// world of the random test.
+// rightsWorld is the state of the random test.
 type rightsWorld struct {
 	t      *testing.T
 	h      *house
@@ -43,7 +43,8 @@ type rightsWorld struct {
 
 var rightsPeople = []string{"alice", "bob", "carol"}
 
-// folders of each person; each name and each message holds a word that stands nowhere else.
+// rightsFolder returns the name of a person's folder. Each name and each message contains a word that occurs nowhere
+// else.
 func rightsFolder(owner string, i int) string {
 	name := fmt.Sprintf("fold-%s-%d", owner, i)
 	if i == 2 {
@@ -64,7 +65,7 @@ func (w *rightsWorld) connect(name string) {
 	w.say(name, "LOGIN "+name+" demo")
 }
 
-// say sends a command and returns the answer; a session that the server has ended is begun anew.
+// say sends a command and returns the responses. It reconnects after the server has ended the session.
 func (w *rightsWorld) say(name, command string) string {
 	p := w.people[name]
 	p.tag++
@@ -87,7 +88,7 @@ func (w *rightsWorld) say(name, command string) string {
 	}
 }
 
-// fine says whether the tagged response is OK.
+// fine reports whether the tagged response is OK.
 func fine(got string) bool {
 	last := got[strings.LastIndexByte(strings.TrimSuffix(got, "\r\n"), '\n')+1:]
 	_, rest, _ := strings.Cut(last, " ")
@@ -99,8 +100,8 @@ func (w *rightsWorld) fail(format string, args ...any) {
 	w.t.Fatalf("%s\nafter:\n  %s", fmt.Sprintf(format, args...), strings.Join(w.log[max(0, len(w.log)-25):], "\n  "))
 }
 
-// check looks for what the person may not know in what they were told: words of messages that they may
-// not read, names that they may not look up.
+// check fails if the person was told anything without the right to it: words of messages that they may not read, names
+// that they may not look up.
 func (w *rightsWorld) check(name, told string) {
 	w.t.Helper()
 	for _, owner := range rightsPeople {
@@ -123,12 +124,13 @@ func (w *rightsWorld) check(name, told string) {
 	}
 }
 
-// child: whoever may look up a mailbox learns the names of the levels above it, which are part of its own.
+// child reports whether a person may look up a child of a mailbox, and so learns the mailbox's name, which is part of
+// the child's.
 func (w *rightsWorld) child(name, owner string, i int) bool {
 	return i == 1 && strings.Contains(w.model.of(rightsFolder(owner, 2), owner, name), "l")
 }
 
-// grant lets an owner change a list.
+// grant changes an access list as its owner.
 func (w *rightsWorld) grant() {
 	owner, i := rightsPeople[w.rnd.IntN(3)], w.rnd.IntN(rightsFolders)
 	folder := rightsFolder(owner, i)
@@ -150,7 +152,7 @@ func (w *rightsWorld) grant() {
 		w.model[folder][who] = rights
 	}
 	got := w.say(owner, command)
-	if strings.Contains(got, "* BYE") { // a mailbox that was selected had been closed to them: once more
+	if strings.Contains(got, "* BYE") { // the selected mailbox was no longer accessible: retry
 		got = w.say(owner, command)
 	}
 	if !fine(got) {
@@ -158,7 +160,7 @@ func (w *rightsWorld) grant() {
 	}
 }
 
-// look lets somebody try one way of finding out.
+// look tries one random way to read data.
 func (w *rightsWorld) look() {
 	name, owner, i := rightsPeople[w.rnd.IntN(3)], rightsPeople[w.rnd.IntN(3)], w.rnd.IntN(rightsFolders)
 	if name == owner {
@@ -206,7 +208,7 @@ func (w *rightsWorld) look() {
 		w.check(name, w.say(name, `UID SEARCH TEXT secret`))
 		w.check(name, w.say(name, `UID SORT (SUBJECT) UTF-8 TEXT secret`))
 		w.check(name, w.say(name, `FETCH 1 (FLAGS BODY[HEADER])`))
-	case 5: // what was selected before the rights changed
+	case 5: // a mailbox that was selected before the rights changed
 		w.check(name, w.say(name, "UID FETCH 1:* (FLAGS BODY.PEEK[])"))
 		w.check(name, w.say(name, "NOOP"))
 	case 6:
@@ -239,7 +241,7 @@ func (w *rightsWorld) look() {
 		w.check(name, w.say(name, "NOOP"))
 		w.check(name, w.say(name, "NOTIFY NONE"))
 		w.check(name, w.say(name, "SUBSCRIBE "+box))
-	case 12: // what takes a message away is for those who may mark it and expunge it
+	case 12: // removing a message requires the rights to mark and to expunge it
 		w.check(name, w.say(name, "SELECT "+box))
 		command := [...]string{"UID MOVE * Drafts", "UID REPLACE * Drafts {4+}\r\na: b", "UID REPLACE * " + box + " {4+}\r\na: b"}[w.rnd.IntN(3)]
 		need := "lrte"
@@ -258,7 +260,7 @@ func (w *rightsWorld) look() {
 	}
 }
 
-// unknownTo are commands that name a mailbox: every verb that does.
+// unknownTo has a command for every verb that takes a mailbox name.
 var unknownTo = []string{
 	"STATUS %s (MESSAGES UNSEEN HIGHESTMODSEQ)", "SELECT %s", "EXAMINE %s (CONDSTORE)", "MYRIGHTS %s", "GETACL %s", "LISTRIGHTS %s bob",
 	"SETACL %s bob lr", "DELETEACL %s bob", "GETMETADATA %s (/shared/comment /private/comment)", `SETMETADATA %s (/private/comment "x")`,
@@ -269,7 +271,8 @@ var unknownTo = []string{
 	"UID COPY * %s", "UID MOVE * %s", "UID REPLACE * %s {4+}\r\na: b",
 }
 
-// unknown compares a mailbox that the person may not look up with one that is not there, by every verb.
+// unknown checks that for every verb, a mailbox that the person may not look up is answered like one that does not
+// exist.
 func (w *rightsWorld) unknown(name, box string) {
 	w.t.Helper()
 	ghost := box[:strings.LastIndex(box, "/")+1] + `fold-none-9"`
@@ -304,13 +307,14 @@ func (w *rightsWorld) unknown(name, box string) {
 	w.say(name, "UNSELECT")
 }
 
-// TestQuotaHidden: whoever may not put a message into a mailbox is not told whether there would be room for it.
+// TestQuotaHidden checks that a person without the right to insert messages does not learn if a message would fit into
+// the quota.
 //
 // Implements: RFC 4314 §4 the right i is asked before the quota
 func TestQuotaHidden(t *testing.T) {
 	t.Parallel()
 	w := &rightsWorld{t: t, h: open(t, settings{Config: Config{MaxBad: 1000}}), people: map[string]*witness{}}
-	w.connect("carol") // her mail file takes 2,000 bytes
+	w.connect("carol") // her mail file has a quota of 2,000 bytes
 	w.connect("bob")
 	big := "Subject: big\r\n\r\n" + strings.Repeat("x", 3000)
 	w.say("carol", "CREATE plans")
@@ -336,8 +340,8 @@ func TestQuotaHidden(t *testing.T) {
 	}
 }
 
-// TestRights: whatever verb one tries, one is told of nothing that the access lists do not grant, and of
-// what they grant one is told. The model is the map of the grants; the rest is the server.
+// TestRights checks that no verb reveals anything that the access lists do not grant, and that everything granted is
+// accessible. The model holds only the grants.
 //
 // Implements: RFC 4314 §4 Rights required to perform commands
 func TestRights(t *testing.T) {

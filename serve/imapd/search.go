@@ -15,14 +15,14 @@ import (
 // Implements: RFC 7162 §3.1.5 MODSEQ search
 func (s *session) search(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Search)
-	if s.utf8 && a.Charset != "" { // RFC 6855 section 3: there is but one
+	if s.utf8 && a.Charset != "" { // RFC 6855 section 3: there is only UTF-8
 		s.badly(cmd, "UTF8=ACCEPT is enabled: no CHARSET")
 		return
 	}
 	save := a.Return&imap.ReturnSave != 0
 	c, err := s.criteria(&a.Key)
 	if save && !errors.Is(err, errUIDRequired) { // BAD changes nothing
-		s.saved = nil // a failing search too discards the old result
+		s.saved = nil // a failed search also discards the old result
 	}
 	if err != nil {
 		s.refuse(cmd, err)
@@ -63,8 +63,8 @@ func (s *session) search(cmd *imap.Command) {
 	s.done(cmd, "", "SEARCH completed")
 }
 
-// esearch prints an ESEARCH response; in is the mailbox where the response has to name it. Of a SORT, found is in its
-// order, and so are MIN, MAX and PARTIAL.
+// esearch prints an ESEARCH response. in is the mailbox if the response must name it. For SORT, found is in sort order,
+// which also applies to MIN, MAX and PARTIAL.
 //
 // Implements: RFC 9051 §7.3.4 ESEARCH
 // Implements: RFC 9394 §3.1 PARTIAL of SEARCH
@@ -76,7 +76,7 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 			return
 		}
 		if a.Return&imap.ReturnSave != 0 {
-			return // SAVE alone answers nothing
+			return // SAVE alone has no response
 		}
 		has = imap.ReturnAll
 	}
@@ -104,8 +104,8 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 	s.out.B = imap.AppendESearch(s.out.B, &e, s.in.UTF8)
 }
 
-// shown returns the messages that a response refers to: with MIN, MAX and PARTIAL alone those, in the order found,
-// else all. COUNT refers to no messages beside a part.
+// shown returns the messages that a response refers to. With only MIN, MAX and PARTIAL these are their messages, in the
+// order found, otherwise all. COUNT adds no messages to those of PARTIAL.
 //
 // Implements: RFC 4731 §3.2 MODSEQ of what is told
 func shown(found []mailbox.Match, a *imap.Search, has imap.SearchReturn) []mailbox.Match {
@@ -134,10 +134,10 @@ func shown(found []mailbox.Match, a *imap.Search, has imap.SearchReturn) []mailb
 	return out
 }
 
-// maxSaved bounds the ranges of UIDs that a session keeps for `$`.
+// maxSaved is the maximum number of ranges of UIDs that a session keeps for `$`.
 const maxSaved = 50_000
 
-// save keeps the result for `$`, as UIDs. It returns false and keeps nothing where the result has too many ranges.
+// save keeps the result for `$`, as UIDs. If the result has too many ranges, save keeps nothing and returns false.
 //
 // Implements: RFC 5182 §2.1 SEARCHRES
 // Implements: RFC 9394 §3.1 SAVE with PARTIAL

@@ -10,10 +10,10 @@ import (
 	"doublet/wire/mime"
 )
 
-// span holds the offsets of the piece of a message that a section names.
+// span holds the offset and length of a section in a message.
 type span struct{ off, n int64 }
 
-// cut applies a partial; a piece beyond the end is empty.
+// cut applies a partial. A piece beyond the end is empty.
 //
 // Implements: RFC 9051 §6.4.5.2 partial
 func (p span) cut(it *imap.FetchItem) span {
@@ -24,8 +24,7 @@ func (p span) cut(it *imap.FetchItem) span {
 	return span{p.off + skip, min(int64(it.Size), p.n-skip)}
 }
 
-// place finds a section by the stored offsets, without reading the message. ok is false for a part that does not
-// exist.
+// place finds a section from the stored offsets, without reading the message. ok is false if the part does not exist.
 //
 // Implements: RFC 9051 §6.4.5.1 FETCH section specification
 func (f *fetcher) place(m *mailbox.Message, i int) (p span, ok bool, err error) {
@@ -59,7 +58,7 @@ func (f *fetcher) place(m *mailbox.Message, i int) (p span, ok bool, err error) 
 	case at.Kind == mime.KindMessage:
 		header, body = at.BodyStart, at.InnerBody
 	default:
-		return p, false, nil // HEADER and TEXT are of messages
+		return p, false, nil // only messages have HEADER and TEXT
 	}
 	if text == imap.TextText {
 		return between(body, end), true, nil
@@ -69,7 +68,7 @@ func (f *fetcher) place(m *mailbox.Message, i int) (p span, ok bool, err error) 
 
 func between(from, to int) span { return span{int64(from), int64(max(to-from, 0))} }
 
-// section prints BODY[…] and its older names.
+// section prints BODY[…] and its older equivalents.
 func (f *fetcher) section(m *mailbox.Message, i int) error {
 	s, it := f.s, &f.items[i]
 	p, ok, err := f.place(m, i)
@@ -106,12 +105,12 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 	return err
 }
 
-// headerFields prints the named fields of a header, or all others, and the empty line.
+// headerFields prints the selected fields of a header, or all others, and the empty line.
 //
 // Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
 func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
 	s.scratch.Take()
-	if err := s.room(3 * p.n); err != nil { // the header, and the chosen fields twice
+	if err := s.room(3 * p.n); err != nil { // the header, and twice the selected fields
 		return err
 	}
 	header, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
@@ -128,11 +127,11 @@ func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) e
 	return nil
 }
 
-// chosenFields returns the named fields of a header, or all others, and the empty line. They are appended to the
-// header, in its memory where that has room.
+// chosenFields returns the selected fields of a header, or all others, and the empty line. It appends them to the
+// header, in its memory if that has room.
 func chosenFields(header []byte, it *imap.FetchItem) []byte {
 	not := it.Section.Text == imap.TextHeaderFieldsNot
-	// Where append moves the memory, header stays in the old one.
+	// If append reallocates, header still refers to the old memory.
 	all := header
 	for field := range mime.Fields(header) {
 		if named(field, it.Section.Fields) != not {
@@ -154,8 +153,8 @@ func named(field mime.HeaderField, names []string) bool {
 	return false
 }
 
-// binary prints BINARY[…] and BINARY.SIZE[…]: a part with its transfer encoding removed. Its memory counts as a
-// message in flight.
+// binary prints BINARY[…] and BINARY.SIZE[…]: a part with its transfer encoding decoded. Its memory counts as a message
+// in flight.
 //
 // Implements: RFC 9051 §6.4.5 BINARY
 // Implements: RFC 3516 BINARY
@@ -184,14 +183,14 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 		return f.notDecoded(name, it, "UNKNOWN-CTE")
 	}
 	s.scratch.Take()
-	if s.room(3*p.n) != nil { // as it is, decoded, and in the output
+	if s.room(3*p.n) != nil { // encoded, decoded, and in the output
 		return f.notDecoded(name, it, "LIMIT")
 	}
 	return f.decoded(m, p, encoding, it)
 }
 
-// encoding returns the transfer encoding of the body part that an item names. Multiparts and messages have only the
-// identity encodings (RFC 2045 section 6.4).
+// encoding returns the transfer encoding of the body part in an item. Multiparts and messages have only identity
+// encodings (RFC 2045 section 6.4).
 func (f *fetcher) encoding(m *mailbox.Message, i int) (mime.Encoding, error) {
 	if len(f.items[i].Section.Part) == 0 {
 		return mime.EncodingBinary, nil

@@ -75,7 +75,7 @@ func (s *session) tellUnseen(v *mailbox.View) error {
 	return err
 }
 
-// deselect closes the selected mailbox, and tells the client.
+// deselect closes the selected mailbox and notifies the client.
 //
 // Implements: RFC 9051 §7.1 CLOSED
 func (s *session) deselect() {
@@ -90,14 +90,13 @@ func (s *session) forget() {
 	s.view, s.saved, s.gone, s.heard, s.listed = nil, nil, nil, heard{}, nil
 }
 
-// The flags of FLAGS. The keywords are registered ones that programs look for; others may be set too.
+// Flags in FLAGS. The keywords are registered ones that clients look for; others may be set too.
 const (
 	systemFlags = `\Answered \Flagged \Deleted \Seen \Draft`
 	keywords    = ` $Forwarded $MDNSent $Junk $NotJunk $Phishing`
 )
 
-// describe prints the responses of SELECT; given is the mailbox name that the client used, where that is another
-// form.
+// describe prints the responses of SELECT. given is the mailbox name as the client wrote it, if that differs.
 //
 // Implements: RFC 9051 §6.3.9.7 OLDNAME for a name that is not in its normal form
 func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
@@ -119,7 +118,7 @@ func (s *session) describe(v *mailbox.View, f *mailbox.Folder, given string) {
 	}
 }
 
-// tellName prints an unrequested LIST response with the name that the client used for a mailbox.
+// tellName prints an unrequested LIST response with the client's name for a mailbox.
 func (s *session) tellName(f *mailbox.Folder, given string) {
 	d := s.listData(nil, f, 0, false)
 	d.OldName = given
@@ -154,8 +153,8 @@ func (s *session) appendPermanent(b []byte, v *mailbox.View) []byte {
 	return b
 }
 
-// resync prints the changes since the MODSEQ at which a client knew the mailbox: first the expunges, then the flags.
-// It ignores the sequence match data, since the server remembers expunges.
+// resync prints the changes since a MODSEQ at which a client knew the mailbox: first the expunges, then the flags. It
+// ignores the sequence match data, because the server remembers expunges.
 //
 // Implements: RFC 7162 §3.2.5 QRESYNC parameter of SELECT
 // Implements: RFC 7162 §3.2.5.2 known UIDs and message sequence match data

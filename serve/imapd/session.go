@@ -25,7 +25,7 @@ const (
 	anyState = notAuthenticated | signedIn
 )
 
-// session is the state of one client. It is small, since tens of thousands wait at the same time.
+// session is the state of one client. It is small, because tens of thousands wait at the same time.
 type session struct {
 	srv     *Server
 	c       *listen.Conn
@@ -35,8 +35,8 @@ type session struct {
 	view    *mailbox.View // nil while no mailbox is selected
 	home    *forward.Session
 	move    moving
-	saved   mailbox.Set // the result that `$` stands for, UIDs
-	// contexts holds the searches of the selected mailbox that are kept up to date.
+	saved   mailbox.Set // result for `$`, as UIDs
+	// contexts holds the updated searches of the selected mailbox.
 	contexts []*searchContext
 	// notifier is nil before NOTIFY.
 	notifier *notifier
@@ -47,14 +47,14 @@ type session struct {
 	holes   []hole
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard
-	rights  note.Rights // in the selected mailbox, when it was
-	listed  []string    // keywords in its FLAGS as told last, beside those that always are
-	failed  error       // the connection is broken
+	rights  note.Rights // rights in the selected mailbox at the time of SELECT
+	listed  []string    // keywords last reported in its FLAGS, besides those of listedAlways
+	failed  error       // the connection failed
 
 	started      time.Time
 	rev2         bool // IMAP4rev2 is enabled
 	utf8         bool // UTF8=ACCEPT is enabled
-	condstore    bool // MODSEQ is shown
+	condstore    bool // MODSEQ is sent
 	qresync      bool
 	uidOnly      bool
 	over         bool
@@ -62,11 +62,11 @@ type session struct {
 	authFailures uint8
 }
 
-// errCut reports that the output was broken off inside a literal.
+// errCut means that the output was aborted inside a literal.
 var errCut = errors.New("imapd: output broken off")
 
-// strangerLimits returns the limits for a client that has not signed in. The longest command that it may send is ID
-// with 30 fields of 30 bytes and values of 1,024 (RFC 2971 section 3.3).
+// strangerLimits returns the limits for a client before authentication. Its longest valid command is ID with 30 fields
+// of 30 bytes and values of 1,024 bytes (RFC 2971 section 3.3).
 func strangerLimits() imap.Limits {
 	return imap.Limits{
 		Line: 40 << 10, Literal: 8 << 10, Total: 48 << 10, Discard: 64 << 10, Ranges: 10, Depth: 4, Items: 100,
@@ -91,7 +91,7 @@ func (i *input) Read(p []byte) (int, error) {
 		}
 	}
 	if s.file == nil && s.c.Now().Sub(s.started) > s.srv.cfg.LoginTimeout {
-		return 0, listen.ErrTimeout // single bytes do not extend the time
+		return 0, listen.ErrTimeout // single bytes do not extend the timeout
 	}
 	var n int
 	err := s.home.Waits(s.c.Context(), func() (err error) {
@@ -104,7 +104,7 @@ func (i *input) Read(p []byte) (int, error) {
 // invite sends the continuation request for a synchronising literal.
 func (s *session) invite() error {
 	if s.move.replaying {
-		return nil // the client was invited before the session moved
+		return nil // the client got the continuation request before the session moved
 	}
 	s.out.Take()
 	s.out.B = append(s.out.B, "+ OK\r\n"...)
@@ -112,7 +112,7 @@ func (s *session) invite() error {
 }
 
 func (s *session) run() {
-	if a, ok := forward.AccountOf(s.c); ok { // the server that has forwarded it has answered the sign-in
+	if a, ok := forward.AccountOf(s.c); ok { // the server that forwarded the session has answered the sign-in
 		if err := s.c.SignedIn(a.Who.Person); err != nil {
 			s.out.Take()
 			s.bye("UNAVAILABLE", "Too many sessions at once, try again later")
@@ -145,7 +145,7 @@ func (s *session) run() {
 	_ = s.flush()
 }
 
-// unasked tells a client with NOTIFY, between commands, what it asked to be told.
+// unasked sends the events of NOTIFY between commands.
 func (s *session) unasked() {
 	if !s.home.Begin(s.c.Context()) {
 		s.moveOn()
@@ -157,7 +157,7 @@ func (s *session) unasked() {
 	}
 }
 
-// end releases everything that the session holds, also after a panic.
+// end releases all resources of the session, also after a panic.
 func (s *session) end() {
 	s.dropNotify()
 	s.forget()
@@ -166,7 +166,7 @@ func (s *session) end() {
 	s.srv.stats.current.Add(-1)
 }
 
-// timeout returns the time that the client may be silent now.
+// timeout returns the time for which the client may be silent now.
 func (s *session) timeout() time.Duration {
 	if s.file != nil {
 		return s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now())
@@ -174,7 +174,7 @@ func (s *session) timeout() time.Duration {
 	return max(s.srv.cfg.LoginTimeout-s.c.Now().Sub(s.started), time.Millisecond)
 }
 
-// await waits for input, and holds no buffers meanwhile. Answers to pipelined commands are sent together.
+// await waits for input and holds no buffers meanwhile. Responses to pipelined commands are sent together.
 func (s *session) await(timeout time.Duration) error {
 	if len(s.c.Buffered()) == 0 {
 		if err := s.flush(); err != nil {
@@ -231,7 +231,7 @@ func (s *session) command() {
 		return
 	}
 	v, ok := s.srv.verbs[cmd.Name]
-	if !ok { // the grammar knows it, this door does not
+	if !ok { // the parser knows it, this server does not
 		s.badly(cmd, "Unknown command")
 		return
 	}
@@ -255,7 +255,7 @@ func (s *session) command() {
 	}
 }
 
-// carryOut carries a command out, in the state that it needs.
+// carryOut executes a command, in the state that it requires.
 func (s *session) carryOut(v verb, cmd *imap.Command) {
 	if s.file != nil {
 		if !s.begin(cmd) {
@@ -278,7 +278,7 @@ func (s *session) carryOut(v verb, cmd *imap.Command) {
 	}
 }
 
-// refresh looks the account up again. It returns false after it has ended a session that may not go on.
+// refresh looks up the account again. It returns false if the account is no longer valid; then the session has ended.
 func (s *session) refresh() bool {
 	changed, err := s.srv.backend.SignIn().Refresh(s.c.Context(), &s.account)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"doublet/wire/scram"
 )
 
-// talk sends lines and gives what came up to the tagged answer of the last one.
+// talk sends lines and returns all responses up to the tagged one of the last line.
 func talk(t testing.TB, c net.Conn, r *bufio.Reader, line string) string {
 	t.Helper()
 	if _, err := io.WriteString(c, line+"\r\n"); err != nil {
@@ -84,7 +84,8 @@ func (s *scramClient) Next(challenge []byte) ([]byte, error) {
 	return out, err
 }
 
-// A shutdown says goodbye to sessions between commands and in IDLE, and lets a command finish.
+// TestShutdown checks that a shutdown sends BYE to sessions between commands and in IDLE, and lets a running command
+// finish.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -124,7 +125,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Who does not sign in, and who is silent, is sent away.
+// TestTimeouts checks that clients that don't authenticate or stay silent are disconnected.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{LoginTimeout: 20 * time.Millisecond, IdleTimeout: 20 * time.Millisecond}})
@@ -151,7 +152,7 @@ func TestTooManyBadCommands(t *testing.T) {
 		for range 9 {
 			talk(t, c, r, "a NONSENSE")
 		}
-		talk(t, c, r, "a NOOP") // a good one between them: the count begins anew
+		talk(t, c, r, "a NOOP") // a valid command between them resets the count
 	}
 	fmt.Fprint(c, strings.Repeat("a NONSENSE\r\n", 11))
 	b, _ := io.ReadAll(r)
@@ -166,7 +167,8 @@ func TestTooManyBadCommands(t *testing.T) {
 	}
 }
 
-// A message larger than any buffer is streamed, whole and in parts, and others after it.
+// TestLargeMessages checks that messages larger than any buffer are streamed, whole and in parts, and that later
+// messages follow correctly.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{message: 8 << 20})
@@ -204,7 +206,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// A client that vanishes inside a literal, or stops reading, leaves nothing behind.
+// TestVanishedClients checks that a client that disconnects inside a literal, or stops reading, leaves nothing behind.
 func TestVanishedClients(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
@@ -223,7 +225,7 @@ func TestVanishedClients(t *testing.T) {
 	fmt.Fprint(c, "c FETCH 1:* BODY[]\r\n")
 	_, _ = r.ReadString('\n')
 	_ = c.Close()
-	// The cleanup of the house looks for sessions and memory that are left.
+	// The cleanup of house checks for remaining sessions and memory.
 	c, r = h.raw(t)
 	talk(t, c, r, "a LOGIN alice demo")
 	if got := talk(t, c, r, "b STATUS INBOX (MESSAGES)"); !strings.Contains(got, "MESSAGES 50") {
@@ -231,8 +233,8 @@ func TestVanishedClients(t *testing.T) {
 	}
 }
 
-// TestIdleMemory opens many sessions, half of them in IDLE, and shows what one costs in this
-// process: session, goroutine, buffers. The client's ends are in it too.
+// TestIdleMemory opens many sessions, half of them in IDLE, and logs the memory per session: session, goroutine,
+// buffers. It includes the client's side.
 func TestIdleMemory(t *testing.T) {
 	long.Test(t)
 	const sessions = 2000
@@ -272,18 +274,18 @@ func TestIdleMemory(t *testing.T) {
 func inUse() int64 {
 	var m runtime.MemStats
 	for range 3 {
-		runtime.GC() // stacks shrink one step a cycle
+		runtime.GC() // stacks shrink by one step per cycle
 	}
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// A damaged message is the only one that cannot be read: a small piece of it is refused, and a large
-// one, of which the beginning has gone out, breaks the connection off.
+// TestDamagedMessage checks that only the damaged message is unreadable. A small piece of it is rejected. For a large
+// piece, which has been sent partly, the connection is closed.
 func TestDamagedMessage(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
-	// A part over 32 KB stands in a segment by itself.
+	// A part over 32 KB is in its own segment.
 	part := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz\r\n", 2000)
 	h.fill(t, 1, "Subject: damaged\r\n\r\n"+part)
 	h.fill(t, 1, "Subject: whole\r\n\r\nshort\r\n")

@@ -8,14 +8,14 @@ import (
 	"doublet/note"
 )
 
-// shared describes a mail file of somebody else, under its name among the person's mailboxes.
+// shared describes another person's mail file, under its name among the person's mailboxes.
 type shared struct {
 	mailbox.Share
-	prefix string // with the separator at its end
+	prefix string // with the final separator
 }
 
-// shares lists the mail files of others in which the person may look up folders, in order of their names: those of
-// people first, then those without an owner.
+// shares lists the mail files of others in which the person has lookup rights, sorted by name: those of people first,
+// then those without an owner.
 func (s *session) shares() ([]shared, error) {
 	list, err := s.srv.backend.Mail().Shares(s.account.Who, s.account.Database)
 	if err != nil || len(list) == 0 {
@@ -41,7 +41,7 @@ func (s *session) shares() ([]shared, error) {
 	return out, nil
 }
 
-// reserved reports whether a name lies under a prefix of the mail files of others.
+// reserved reports whether a name is under a prefix for the mail files of others.
 func reserved(name string) bool {
 	for _, p := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
 		if strings.HasPrefix(name, p) || name == p[:len(p)-1] {
@@ -51,8 +51,8 @@ func reserved(name string) bool {
 	return false
 }
 
-// at returns the mail file that a mailbox is in, by the mailbox's name. It still finds a folder of the person's own
-// that got a reserved name before names were reserved.
+// at returns the mail file of a mailbox, by the mailbox's name. It still finds a folder of the person's own that got a
+// reserved name before names were reserved.
 //
 // Implements: RFC 2342 §5 Other Users' and Shared namespaces
 func (s *session) at(name string) (*mailbox.File, error) {
@@ -81,7 +81,7 @@ func (s *session) folder(name string) (*mailbox.File, mailbox.Folder, error) {
 	return f, folder, err
 }
 
-// mayReserved refuses new names under the prefixes of other mail files.
+// mayReserved rejects new names under the prefixes of other mail files.
 func (s *session) mayReserved(f *mailbox.File, name string) error {
 	if f == s.file && reserved(name) {
 		return fmt.Errorf("%w: %s is reserved for the mail of others", mailbox.ErrBadName, name)
@@ -89,8 +89,8 @@ func (s *session) mayReserved(f *mailbox.File, name string) error {
 	return nil
 }
 
-// folders lists the person's mailboxes, then those of others that the person may look up, each mail file's sorted. It
-// reads no mail files of others where no pattern can match them.
+// folders lists the person's mailboxes, then those of others in which the person has lookup rights, sorted within each
+// mail file. It reads no mail files of others if no pattern can match them.
 func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	all, err := s.file.Folders(s.c.Context())
 	if err != nil || !reachShared(patterns) {
@@ -123,7 +123,7 @@ func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	return all, nil
 }
 
-// level returns a folder for a name that is no mailbox and has mailboxes below it.
+// level returns a folder for a name that is not a mailbox but has mailboxes below it.
 func level(prefix string) mailbox.Folder {
 	return mailbox.Folder{Name: strings.TrimSuffix(prefix, "/"), HasChildren: true, Rights: note.Lookup}
 }

@@ -2,7 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// startTLS starts TLS. Commands that the client sent in the clear behind STARTTLS are dropped.
+// startTLS starts TLS. It drops commands that the client sent in plaintext after STARTTLS.
 //
 // Implements: RFC 9051 §6.2.1 STARTTLS
 func (s *session) startTLS(cmd *imap.Command) {

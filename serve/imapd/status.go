@@ -38,7 +38,7 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 	}
 	if s.view != nil && s.view.Is(f) {
 		if upTo, _ := s.reached(); items&imap.StatusHighestModSeq != 0 {
-			// The client may resynchronise from it, and has not been told of more.
+			// The client may resynchronise from it, so it must not exceed the reported changes.
 			d.HighestModSeq = min(d.HighestModSeq, upTo)
 		}
 	}

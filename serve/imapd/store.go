@@ -27,7 +27,7 @@ func (s *session) store(cmd *imap.Command) {
 		s.enableCondstore()
 	}
 	if a.Silent {
-		// Changes of others are sent all the same, before those of this client.
+		// Changes by others are still sent, before those of this client.
 		if s.catchUp(cmd); s.over {
 			return
 		}
@@ -54,7 +54,7 @@ func (s *session) store(cmd *imap.Command) {
 			}
 			missing--
 			if step(); len(s.out.B) > sendAt {
-				_ = s.flush() // outside of the store: a batch is committed
+				_ = s.flush() // not during a read of the store: a batch is committed
 			}
 		})
 	}
@@ -91,7 +91,7 @@ var storeModes = [...]mailbox.StoreMode{
 	imap.StoreReplace: mailbox.Replace, imap.StoreAdd: mailbox.Add, imap.StoreRemove: mailbox.Remove,
 }
 
-// appendModSeqFetch prints the new MODSEQ, the only part of the response that .SILENT leaves.
+// appendModSeqFetch prints the new MODSEQ, which .SILENT does not suppress.
 func (s *session) appendModSeqFetch(m *mailbox.Message, uid bool) {
 	b := s.appendFetchHead(s.out.B, m, uid)
 	s.out.B = append(imap.AppendModSeq(b, s.hear(m.ModSeq())), ")\r\n"...)

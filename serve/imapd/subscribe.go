@@ -2,7 +2,7 @@ package imapd
 
 import "doublet/wire/imap"
 
-// subscribe executes SUBSCRIBE and UNSUBSCRIBE. A subscription is to a mailbox that exists, and outlives it.
+// subscribe executes SUBSCRIBE and UNSUBSCRIBE. The mailbox must exist; the subscription persists after its deletion.
 //
 // Implements: RFC 9051 §6.3.7 SUBSCRIBE
 // Implements: RFC 9051 §6.3.8 UNSUBSCRIBE

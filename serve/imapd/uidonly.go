@@ -7,10 +7,10 @@ import (
 	"doublet/wire/imap"
 )
 
-// errUIDRequired reports a message number where UIDONLY is enabled.
+// errUIDRequired reports a message number although UIDONLY is enabled.
 var errUIDRequired = errors.New("imapd: message numbers are not used here")
 
-// byNumber reports whether a verb names messages by number where it has no UID prefix.
+// byNumber reports whether a verb without UID prefix uses message numbers.
 func byNumber(verb string) bool {
 	switch verb {
 	case "FETCH", "STORE", "SEARCH", "SORT", "THREAD", "COPY", "MOVE", "REPLACE":
@@ -19,7 +19,7 @@ func byNumber(verb string) bool {
 	return false
 }
 
-// uidRequired refuses a command with message numbers.
+// uidRequired rejects a command with message numbers.
 //
 // Implements: RFC 9586 §3.2 UIDREQUIRED
 func (s *session) uidRequired(cmd *imap.Command) {
@@ -27,8 +27,8 @@ func (s *session) uidRequired(cmd *imap.Command) {
 	s.fault()
 }
 
-// appendFetchHead begins a FETCH response that has no UID among its items, with the UID as the first item for a
-// client that needs it.
+// appendFetchHead starts a FETCH response that has no UID among its items. The UID is the first item if the client
+// needs it.
 //
 // Implements: RFC 9586 §3.3 UIDFETCH
 func (s *session) appendFetchHead(dst []byte, m *mailbox.Message, uid bool) []byte {

@@ -10,7 +10,7 @@ import (
 func (s *session) closeMailbox(cmd *imap.Command) {
 	if !s.view.ReadOnly() {
 		if err := s.view.Expunge(s.c.Context(), nil); err != nil {
-			// The mailbox stays selected, so that the client can see the messages that are left.
+			// The mailbox stays selected, so that the client can see the remaining messages.
 			s.refuse(cmd, err)
 			return
 		}
@@ -19,7 +19,7 @@ func (s *session) closeMailbox(cmd *imap.Command) {
 	s.done(cmd, "", "CLOSE completed")
 }
 
-// unselect closes the mailbox and removes nothing.
+// unselect closes the mailbox without removing messages.
 //
 // Implements: RFC 9051 §6.4.2 UNSELECT
 func (s *session) unselect(cmd *imap.Command) {

@@ -16,26 +16,26 @@ import (
 	"doublet/wire/mime"
 )
 
-// errURL reports a URL that names nothing that the person may read.
+// errURL reports a URL that refers to nothing that the person may read.
 var errURL = errors.New("imapd: URL names nothing here")
 
-// mechanism is the only mechanism of URLAUTH here: this server makes its tokens and checks them.
+// mechanism is the only URLAUTH mechanism here: this server makes and checks its tokens.
 const mechanism = "INTERNAL"
 
-// urlPiece describes the piece that a URL names: a span of a stored message that is not read yet.
+// urlPiece describes the data of a URL: a span of a stored message that is not read yet.
 type urlPiece struct {
 	body *store.Stored
 	span
-	// fields selects fields of a header; nil selects the whole span.
+	// fields selects header fields; nil selects the whole span.
 	fields *imap.FetchItem
-	// part marks a span that is the content of a message or of a body part, in encoding.
+	// part is set if the span is the content of a message or body part, with encoding.
 	part     bool
 	encoding mime.Encoding
-	// structure is the BODYSTRUCTURE of the message, where the client asked for it.
+	// structure is the BODYSTRUCTURE of the message, if requested.
 	structure []byte
 }
 
-// locate finds the piece that a URL names in its mailbox, without reading it.
+// locate finds the data of a URL in its mailbox, without reading it.
 func (s *session) locate(v *mailbox.View, u *imap.URL, structure bool) (urlPiece, error) {
 	var p urlPiece
 	found := false
@@ -69,10 +69,10 @@ func (s *session) locate(v *mailbox.View, u *imap.URL, structure bool) (urlPiece
 	return p, err
 }
 
-// bytes reads a piece, cut to the URL's partial. held is the memory that it has reserved for messages in bytes, also
-// with an error.
+// bytes reads the data, cut to the URL's partial. held is the memory for messages in bytes that it has reserved, even
+// after an error.
 func (s *session) bytes(p *urlPiece, it *imap.FetchItem) (b []byte, held int64, err error) {
-	cut, need := p.span, 2*p.n+4 // the fields that are chosen stand behind the header, with line breaks
+	cut, need := p.span, 2*p.n+4 // the selected fields follow the header in memory, with line breaks
 	if p.fields == nil {
 		cut = p.span.cut(it)
 		need = cut.n
@@ -123,8 +123,8 @@ func (s *session) openURL(file *mailbox.File, u *imap.URL) (*mailbox.View, error
 	return view, nil
 }
 
-// ownHost reports whether a host, perhaps with a port, is a name of this server: its own, the one by which the client
-// reached it, or the domain of the person's address.
+// ownHost reports whether a host, with or without a port, is a name of this server: its own, the server name in the
+// client's TLS handshake, or the domain of the person's address.
 func (s *session) ownHost(host string) bool {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host = host[:i]
@@ -142,14 +142,14 @@ func (s *session) ownHost(host string) bool {
 	return false
 }
 
-// is reports whether a name is that of the signed-in person.
+// is reports whether a name belongs to the signed-in person.
 func (s *session) is(user string) bool {
 	id, err := s.srv.backend.Identify(s.c.Context(), user)
 	return err == nil && id == s.account.Who.Person
 }
 
-// authorized opens the mailbox of a URL that somebody made for others, where its token, its expiry and its access
-// allow this person to read it. The maker of the URL must still be able to read the mailbox.
+// authorized opens the mailbox of a URL that someone made for others, if its token, expiry and access allow this person
+// to read it. The maker of the URL must still be able to read the mailbox.
 //
 // Implements: RFC 4467 §3 authorization of URLs
 // Implements: RFC 4467 §5 INTERNAL
@@ -192,8 +192,8 @@ func (s *session) mayUse(u *imap.URL) bool {
 	return false
 }
 
-// proof returns the token of a URL: a version byte, and a MAC under a key that is derived from the secret of the
-// domain, the folder, the maker of the URL and the random number of the folder.
+// proof returns the token of a URL: a version byte and a MAC. The MAC's key is derived from the secret of the domain,
+// the folder, the maker of the URL and the random number of the folder.
 func (s *session) proof(rump string, folder, maker note.UNID, number []byte) []byte {
 	key := hmac.New(sha256.New, s.srv.backend.URLSecret())
 	key.Write(folder[:])
@@ -204,7 +204,7 @@ func (s *session) proof(rump string, folder, maker note.UNID, number []byte) []b
 	return m.Sum([]byte{1})
 }
 
-// badURL returns the response code for a URL that names nothing (RFC 4469 section 4).
+// badURL returns the response code for a URL that cannot be resolved (RFC 4469 section 4).
 func badURL(text string) string {
 	if len(text) > 1000 {
 		return ""
@@ -226,8 +226,7 @@ type urlError struct {
 func (e *urlError) Error() string { return fmt.Sprintf("URL %q: %v", e.url, e.err) }
 func (e *urlError) Unwrap() error { return e.err }
 
-// unreadable reports whether an error means that a URL names nothing that may be read, and is no failure of the
-// server.
+// unreadable reports whether an error means that a URL refers to nothing readable, and is not a failure of the server.
 func unreadable(err error) bool {
 	for _, kind := range [...]error{
 		errURL, mailbox.ErrNoFolder, mailbox.ErrBadName, mailbox.ErrFolderGone, store.ErrDenied, store.ErrNotFound,

@@ -15,7 +15,7 @@ import (
 	"doublet/wire/imap"
 )
 
-// urlWorld is a server with a message of alice's, and what proves a URL to it.
+// urlWorld is a server with a message of alice's, and the data to prove a URL to it.
 type urlWorld struct {
 	*house
 	t      *testing.T
@@ -35,13 +35,13 @@ func newURLWorld(t *testing.T) *urlWorld {
 	return w
 }
 
-// proved is a rump with the token that a server would make under its secret.
+// proved returns a rump with the token that a server would make with its secret.
 func (w *urlWorld) proved(rump string, folder, maker note.UNID, number []byte) string {
 	s := &session{srv: w.server}
 	return rump + ":internal:" + hex.EncodeToString(s.proof(rump, folder, maker, number))
 }
 
-// fetched returns the answer to somebody who fetches a URL, "" for NIL.
+// fetched returns the data for a user who fetches a URL, "" for NIL.
 func (w *urlWorld) fetched(user, url string) string {
 	w.t.Helper()
 	c := w.connect(w.t)
@@ -67,8 +67,8 @@ func (w *urlWorld) fetched(user, url string) string {
 	return data
 }
 
-// TestURLAuth: a URL opens what it names for whom it says until it expires, its maker may not read that any more, or
-// the key changes; nothing else does.
+// TestURLAuth checks that a URL gives its data to the people it names, until it expires, its maker loses access, or the
+// key changes, and in no other case.
 func TestURLAuth(t *testing.T) {
 	t.Parallel()
 	w := newURLWorld(t)
@@ -126,7 +126,8 @@ func TestURLAuth(t *testing.T) {
 	}
 }
 
-// TestURLKeyIsSecret: the number at a folder is no annotation, and tells nothing without the secret of the domain.
+// TestURLKeyIsSecret checks that the number of a folder is not readable as an annotation, and is useless without the
+// secret of the domain.
 func TestURLKeyIsSecret(t *testing.T) {
 	t.Parallel()
 	w := newURLWorld(t)
@@ -150,7 +151,7 @@ func TestURLKeyIsSecret(t *testing.T) {
 	}
 }
 
-// TestURLFetchMemory leaves a large answer unread: what is not sent yet stays reserved.
+// TestURLFetchMemory leaves a large response unread: the unsent data stays reserved.
 func TestURLFetchMemory(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20

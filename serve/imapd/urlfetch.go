@@ -8,8 +8,7 @@ import (
 	"doublet/wire/mime"
 )
 
-// urlFetch reads the pieces that authorized URLs name. It answers NIL for a URL that cannot be opened, for any
-// reason.
+// urlFetch returns the data of authorized URLs. It answers NIL for a URL that cannot be opened, for any reason.
 //
 // Implements: RFC 4467 §6 URLFETCH
 // Implements: RFC 5524 §3 extended URLFETCH: BODY, BINARY and BODYPARTSTRUCTURE
@@ -38,7 +37,7 @@ func (s *session) urlFetch(cmd *imap.Command) {
 	s.done(cmd, "", "URLFETCH completed")
 }
 
-// urlData prints the piece that a URL names. After an error the caller discards the output.
+// urlData prints the data of a URL. After an error the caller discards the output.
 func (s *session) urlData(it *imap.URLFetchItem) error {
 	u, err := imap.ParseURL(it.URL)
 	if err != nil || u.Token == "" {
@@ -74,7 +73,7 @@ func (s *session) urlData(it *imap.URLFetchItem) error {
 	return nil
 }
 
-// urlText prints a piece as a literal; a long one is read while it is sent.
+// urlText prints data as a literal. Long data is read while it is sent.
 func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	if cut := p.span.cut(&u.Item); p.fields == nil && cut.n > copyMost {
 		s.out.B = imap.AppendLiteralHead(s.out.B, cut.n, false)
@@ -92,7 +91,7 @@ func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	return err
 }
 
-// urlBinary prints a piece with its transfer encoding removed, and with its structure in that form.
+// urlBinary prints data with its transfer encoding decoded, and its structure in that form.
 func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) error {
 	encoding := mime.EncodingBinary
 	if p.part && p.fields == nil {
@@ -126,7 +125,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	}
 	c := span{0, int64(len(data))}.cut(&u.Item)
 	data = data[c.off : c.off+c.n]
-	if err := s.room(c.n + 64); err != nil { // held until it is sent
+	if err := s.room(c.n + 64); err != nil { // reserved until it is sent
 		return err
 	}
 	s.out.B = imap.AppendLiteralHead(append(s.out.B, "(BINARY "...), c.n, bytes.IndexByte(data, 0) >= 0)
@@ -134,7 +133,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	return nil
 }
 
-// structureOf returns the structure of the part that a URL names, or nil.
+// structureOf returns the structure of the part in a URL, or nil.
 func structureOf(p *urlPiece, u *imap.URL) *mime.Part {
 	if !p.part || len(p.structure) == 0 {
 		return nil
@@ -158,7 +157,7 @@ func structureOf(p *urlPiece, u *imap.URL) *mime.Part {
 	return part
 }
 
-// decodedStructure changes the structure of a part to that of its decoded content.
+// decodedStructure changes the structure of a part to match its decoded content.
 func decodedStructure(part *mime.Part, data []byte) {
 	if part == nil {
 		return
