@@ -51,7 +51,7 @@ type database struct {
 	// tail caches the newest chunk of the folder that last received a delivery. Without it, each delivery would read
 	// that row again. Guarded by write.
 	tail tailChunk
-	// unburied is a sequence up to which no note is a deletion stub. Guarded by write.
+	// unburied is a sequence up to which no note is a numbered deletion stub. Guarded by write.
 	unburied uint64
 	// numbered is the sequence up to which no note waits to be numbered, or nil if that is not known.
 	numbered atomic.Pointer[numberedTo]

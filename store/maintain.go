@@ -158,7 +158,7 @@ func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 		if err != nil {
 			return err
 		}
-		if n.Stub && !n.Unnumbered { // a stub that the home does not know yet is kept
+		if n.Stub && !n.Unnumbered { // an unnumbered stub is kept: numbering gives it a new sequence
 			stubs = append(stubs, id)
 		} else if len(stubs) == 0 {
 			w.db.unburied = layout.Tail64(k)

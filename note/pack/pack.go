@@ -142,5 +142,5 @@ func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 // String returns a copy of Bytes.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
-// Word reads a string of at most most bytes.
+// Word reads a string whose length is at most most bytes.
 func (r *Reader) Word(most int) string { return string(r.Take(r.AtMost(most, 1))) }

@@ -123,7 +123,7 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	}
 }
 
-// stream copies n bytes of f from an offset to to, and returns their SHA-256. If to is nil, it only reads them.
+// stream copies n bytes of f from an offset into to, and returns their SHA-256. If to is nil, it only reads them.
 func (c *copier) stream(f io.ReaderAt, from, n int64, to io.Writer, name string) ([]byte, error) {
 	buf := c.files.Get().(*[]byte)
 	defer c.files.Put(buf)
@@ -157,7 +157,7 @@ func put(h hash.Hash, to io.Writer, b []byte) error {
 	return err
 }
 
-// verify copies a piece to to, and returns ErrDamaged if the piece does not match its checksum.
+// verify copies a piece into to, and returns ErrDamaged if the piece does not match its checksum.
 func (c *copier) verify(dir string, p Piece, to io.Writer) error {
 	path := c.env.FS.PathJoin(dir, p.Name)
 	f, err := openPiece(c.env.FS, path, &p)

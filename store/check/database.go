@@ -72,8 +72,8 @@ type sums struct {
 	chunks         map[uint32]*chunkSums
 	highUID        uint32
 	highMod        note.ModSeq
-	// note is set if the folder's note lives. ahead means that the note has changes that no home has numbered: the head
-	// then shows the state before them.
+	// note is set if the folder's note lives. ahead means that the note has changes that no home (primary
+	// replica) has numbered: the head then shows the state before them.
 	note       bool
 	ahead      bool
 	unid       note.UNID
