@@ -18,8 +18,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// browser is what a user's browser is to a server: cookies, connections that are kept, what it says of itself, and the files that
-// it keeps. What it sends and gets is counted where it goes over the wire.
+// browser is a user's browser: cookies, persistent connections, header fields, and cached files. It counts traffic on
+// the wire.
 type browser struct {
 	w         *World
 	n         *counted
@@ -30,8 +30,9 @@ type browser struct {
 	csrf string
 }
 
-// kept is what the browsers of all users keep of a site: the validator of each file by its path, "" for a file that is never asked
-// for again. It is one for all, so that a run begins as a day does: the first to come loads everything, the others come back.
+// kept is the cache that the browsers of all users share: the validator of each file by its path, "" for a file that
+// never expires. With one cache for all, the first user of a run loads everything and the others are returning users,
+// as in the course of a day.
 type kept struct {
 	mu    sync.Mutex
 	files map[string]string
@@ -53,7 +54,7 @@ func (k *kept) put(path, validator string) {
 	k.files[path] = validator
 }
 
-// web is the address of the web door, http://host:port/.
+// web returns the address of the web door, http://host:port/.
 func (w *World) web() (*url.URL, error) {
 	address, scheme := w.Target.Doors["jmaps"], "https"
 	if address == "" {
@@ -96,7 +97,7 @@ const (
 	acceptEncoding = "gzip"
 )
 
-// sign puts into a request what a browser puts there by itself, and the full client's token.
+// sign adds to a request the fields that a browser adds by itself, and the full client's token.
 func (b *browser) sign(r *http.Request) {
 	h := r.Header
 	h.Set("User-Agent", userAgent)
@@ -111,13 +112,13 @@ func (b *browser) sign(r *http.Request) {
 	if b.csrf != "" {
 		h.Set("X-CSRF-Token", b.csrf)
 	}
-	h.Del("Cookie") // a request that is led on brings them along
+	h.Del("Cookie") // a redirected request already has them
 	for _, c := range b.jar.Cookies(r.URL) {
 		r.AddCookie(c)
 	}
 }
 
-// RoundTrip implements http.RoundTripper: every request of the browser goes this way, also those of a JMAP client.
+// RoundTrip implements http.RoundTripper. All requests of the browser pass through it, also those of a JMAP client.
 func (b *browser) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	b.sign(r)
@@ -128,18 +129,18 @@ func (b *browser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, err
 }
 
-// fetched is an answer, read whole.
+// fetched is an answer, read completely.
 type fetched struct {
 	status int
-	at     *url.URL // where it came from in the end
+	at     *url.URL // the address after all redirections
 	header http.Header
-	body   []byte // as it is, where it was not compressed
+	body   []byte // as received, possibly compressed
 }
 
-// maxFetched bounds what a browser reads of one answer.
+// maxFetched is the size limit of one answer.
 const maxFetched = 8 << 20
 
-// fetch sends a request and reads the answer; redirections are followed.
+// fetch sends a request, follows redirections and reads the answer.
 func (b *browser) fetch(ctx context.Context, method, to string, header http.Header, body []byte) (*fetched, error) {
 	u, err := b.base.Parse(to)
 	if err != nil || u.Host != b.base.Host || u.Scheme != b.base.Scheme {
@@ -169,7 +170,7 @@ func (b *browser) fetch(ctx context.Context, method, to string, header http.Head
 	return &fetched{status: out.StatusCode, at: out.Request.URL, header: out.Header, body: text}, nil
 }
 
-// text is the body, unpacked where it came compressed.
+// text returns the body, decompressed if necessary.
 func (f *fetched) text() ([]byte, error) {
 	if f.header.Get("Content-Encoding") != "gzip" {
 		return f.body, nil
@@ -185,7 +186,7 @@ func (f *fetched) text() ([]byte, error) {
 	return text, nil
 }
 
-// file gets a file of the site, as far as the browser does not have it: nil where it had it. What it says of its age is kept.
+// file gets a file of the site and caches its validator. It returns nil if the browser's cache has the file.
 func (b *browser) file(ctx context.Context, to string) (*fetched, error) {
 	header := http.Header{"Accept": {"*/*"}}
 	validator, known := b.w.kept.get(to)
@@ -210,19 +211,19 @@ func (b *browser) file(ctx context.Context, to string) (*fetched, error) {
 	if strings.Contains(age, "immutable") || strings.Contains(age, "max-age") && validator == "" {
 		validator = ""
 	} else if validator == "" {
-		return got, nil // asked for whole every time
+		return got, nil // requested in full every time
 	}
 	b.w.kept.put(to, validator)
 	return got, nil
 }
 
-// named finds a version in the name of a file.
+// named matches the version in the name of a file.
 var named = regexp.MustCompile(`-[A-Za-z0-9_-]{8}\.|\?.*`)
 
-// sheetURL finds the files that a style sheet names.
+// sheetURL matches the files that a style sheet names.
 var sheetURL = regexp.MustCompile(`url\(["']?(/[^)"']*)`)
 
-// family is a path without what tells versions of a file apart.
+// family returns a path without the part that distinguishes versions of a file.
 func family(path string) string {
 	return named.ReplaceAllStringFunc(path, func(s string) string {
 		if s[0] == '?' {
@@ -232,7 +233,7 @@ func family(path string) string {
 	})
 }
 
-// signedOut is what a server says to who is signed in no more: the user signs in again.
+// signedOut returns the error for a session that the server has ended; the user signs in again.
 func signedOut() error { return &Farewell{"signed out"} }
 
 func (b *browser) close() { b.transport.CloseIdleConnections() }

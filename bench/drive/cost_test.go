@@ -22,7 +22,7 @@ import (
 	"doublet/env"
 )
 
-// canned is set for the process that plays the server, so that what it costs is not counted.
+// canned marks the process that plays the server. It is a separate process, so that its cost is not counted.
 const canned = "BENCH_DRIVE_CANNED"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// playCanned answers IMAP with what it has made ready, and says on its output where it listens.
+// playCanned answers IMAP commands with prepared text. It prints its address.
 func playCanned() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func playCanned() {
 	}
 	fmt.Println(l.Addr())
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // the end of whoever started it
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent process ends
 		os.Exit(0)
 	}()
 	var list strings.Builder
@@ -108,10 +108,10 @@ func startCanned(tb testing.TB) *World {
 		Target: Target{Doors: map[string]string{"imap": strings.TrimSpace(address)}, Timeout: time.Minute}}
 }
 
-// mix of R6Mail over IMAP, without what is sent.
+// actions is the mix of R6Mail over IMAP, without sending.
 var actions = []workload.Verb{workload.Open, workload.Read, workload.Read, workload.Read, workload.Read, workload.Read, workload.Update, workload.Poll, workload.Close}
 
-// BenchmarkActions tells what the driver's own processor time is for 1,000 actions of a mail user.
+// BenchmarkActions reports the driver's own processor time for 1,000 actions of a mail user.
 func BenchmarkActions(b *testing.B) {
 	w := startCanned(b)
 	s, _, err := w.Open(context.Background(), workload.IMAP, &w.Users[0])
@@ -136,7 +136,7 @@ func BenchmarkActions(b *testing.B) {
 	b.ReportAllocs()
 }
 
-// BenchmarkIdleSession tells the memory of a user who is signed in and waits.
+// BenchmarkIdleSession reports the memory of a user who is signed in and waits.
 func BenchmarkIdleSession(b *testing.B) {
 	w := startCanned(b)
 	var before, after runtime.MemStats

@@ -1,6 +1,6 @@
-// Package drive carries what simulated people do over the protocols that a mail user speaks. A session
-// belongs to one user and one goroutine; it reads what it needs to know and throws the rest away
-// unparsed, so that thousands fit into one driver and cost it little.
+// Package drive performs the actions of simulated people over mail protocols. A session belongs to one user and one
+// goroutine. It parses only what it needs to know and discards the rest, so that one driver can hold thousands of
+// sessions.
 package drive
 
 import (
@@ -24,13 +24,13 @@ import (
 
 // Target is the server under test.
 type Target struct {
-	// Doors are addresses, host:port, by protocol: imap, imaps, pop3, pop3s, smtp, submission,
-	// submissions, lmtp, jmap, jmaps. A door that ends in s speaks TLS from the first byte.
+	// Doors are addresses, host:port, by protocol: imap, imaps, pop3, pop3s, smtp, submission, submissions, lmtp, jmap,
+	// jmaps. A door whose name ends in s speaks TLS from the first byte.
 	Doors map[string]string
-	// TLS is for doors that speak it, and for STARTTLS where StartTLS says so.
+	// TLS is for doors under TLS, and for STARTTLS if StartTLS is set.
 	TLS      *tls.Config
 	StartTLS bool
-	// Timeout is how long one answer may take before it counts as failed (default 1 min).
+	// Timeout is the time after which an answer counts as failed (default 1 min).
 	Timeout time.Duration
 }
 
@@ -38,31 +38,31 @@ type Target struct {
 type User struct {
 	Index                   int
 	Name, Password, Address string
-	// Known is the name under which a directory has the person, "" where nobody said so.
+	// Known is the person's name in a directory, "" if unknown.
 	Known string
-	// Server is the number of the user's home, where there are several servers.
+	// Server is the number of the user's home, if there are several servers.
 	Server int
 }
 
-// World is what all users of a driver share.
+// World is the state that all users of a driver share.
 type World struct {
 	Env      *env.Env
 	Target   Target
 	Workload *workload.Workload
 	Seed     uint64
-	// Speed is by how much waiting is shortened; 0 is 1.
+	// Speed is the factor by which waiting is shortened; 0 means 1.
 	Speed float64
-	// Users are all who are registered; those who are active write to all of them.
+	// Users are all registered users. The active ones write to all of them.
 	Users []User
-	// Label makes Message-IDs of this run its own.
+	// Label makes the Message-IDs of this run unique.
 	Label string
-	// Abroad: people write to those of other servers alone.
+	// Abroad means that users write only to users of other servers.
 	Abroad bool
-	// Ledger is told what was acknowledged over IMAP and SMTP; nil for nobody.
+	// Ledger records what was acknowledged over IMAP and SMTP; it may be nil.
 	Ledger *ledger.Ledger
-	// FillOver is what fills mailboxes: workload.IMAP (""), JMAP or LMTP.
+	// FillOver is the protocol that fills mailboxes: workload.IMAP (""), JMAP or LMTP.
 	FillOver string
-	// Cold has every browser load all files of a client, as if nobody had been there before.
+	// Cold makes every browser load all files of a client, as on a first visit.
 	Cold bool
 
 	kept     kept
@@ -74,15 +74,16 @@ type World struct {
 
 // Session is a user's connection.
 type Session interface {
-	// Do carries out one action and returns when the last byte of its answer has come. What the server
-	// refused is a *Refusal; any other error is a connection that cannot be used any more. When ctx ends,
-	// what is held open ends at once, and what a server does not answer is given up soon.
+	// Do performs one action and returns when the last byte of its answer has arrived. An error of the server is a
+	// *Refusal; after any other error, except ErrNothing, the connection is unusable. When ctx ends, Do ends held
+	// actions at once and abandons an unanswered one after a short grace.
 	Do(ctx context.Context, p *workload.Planned) (Traffic, error)
-	// Close ends the session in order.
+	// Close ends the session cleanly.
 	Close() error
 }
 
-// Traffic is the bytes of an action, and how long the user held it open on purpose, which is no latency.
+// Traffic counts the bytes of an action. Held is the time for which the user kept it open on purpose, which is no
+// latency.
 type Traffic struct {
 	Sent, Received uint64
 	Held           time.Duration
@@ -94,19 +95,19 @@ func (t *Traffic) add(o Traffic) {
 	t.Held += o.Held
 }
 
-// Refusal is what a server said instead of doing it.
+// Refusal is the error of a server that did not perform an action.
 type Refusal struct{ Text string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Text }
 
-// ErrNothing says that there was nothing to do it with: no message to read, no invitation to answer. It
-// is no failure of the server, and no action.
+// ErrNothing means that the action had no object: no message to read, no invitation to answer. It is no failure of the
+// server and does not count as an action.
 var ErrNothing = errors.New("drive: nothing to do it with")
 
-// maxKind bounds the text of a kind of error.
+// maxKind is the length limit of a kind of error.
 const maxKind = 60
 
-// Kind makes a short text of an error, to count alike what is alike.
+// Kind returns a short text of an error, so that equal errors are counted together.
 func Kind(err error) string {
 	var r *Refusal
 	var bye *Farewell
@@ -133,7 +134,7 @@ func Kind(err error) string {
 	return "connection lost"
 }
 
-// short cuts a server's text, and leaves out the times that some append: with them no two would be alike.
+// short cuts a server's text and removes the times that some servers append, because they make every text different.
 func short(text string) string {
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.Contains(text[i:], " secs)") {
 		text = text[:i]
@@ -177,19 +178,19 @@ func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Tr
 	return nil, Traffic{}, fmt.Errorf("drive: %s cannot be driven yet", protocol)
 }
 
-// Connections is how many a user keeps open at one time.
+// Connections returns the number of connections that a user keeps open.
 func Connections(protocol string) int {
 	if protocol == workload.WebFull {
-		return 2 // requests, and pushes
+		return 2 // one for requests, one for pushes
 	}
 	return 1
 }
 
-// grace is how long a server has to answer what is under way when a step is over.
+// grace is the time that a server has to answer the current action after the end of a step.
 const grace = 5 * time.Second
 
-// guard closes a connection some time after ctx has ended, unless the function that it returns is called
-// first: a server that stands still must not hold up the end of a run.
+// guard closes a connection a while after ctx has ended, unless stop is called first. So a stalled server cannot delay
+// the end of a run.
 func (w *World) guard(ctx context.Context, conn io.Closer) (stop func()) {
 	end := context.AfterFunc(ctx, func() {
 		w.Env.Clock.Sleep(grace)
@@ -198,7 +199,7 @@ func (w *World) guard(ctx context.Context, conn io.Closer) (stop func()) {
 	return func() { end() }
 }
 
-// timeout is how long one answer may take.
+// timeout returns the timeout of one answer.
 func (w *World) timeout() time.Duration {
 	if w.Target.Timeout > 0 {
 		return w.Target.Timeout
@@ -206,7 +207,7 @@ func (w *World) timeout() time.Duration {
 	return time.Minute
 }
 
-// hold is how long an action is held open.
+// hold returns the time for which an action is held open.
 func (w *World) hold(p *workload.Planned) time.Duration {
 	if w.Speed > 0 {
 		return time.Duration(float64(p.Hold) / w.Speed)
@@ -214,7 +215,7 @@ func (w *World) hold(p *workload.Planned) time.Duration {
 	return time.Duration(p.Hold)
 }
 
-// buffer is memory for one action; sessions that wait hold none.
+// bufferSize is the size of the buffer for one action; waiting sessions hold none.
 const bufferSize = 16 << 10
 
 func (w *World) takeBuffer() *[]byte {
@@ -227,7 +228,7 @@ func (w *World) takeBuffer() *[]byte {
 
 func (w *World) giveBuffer(b *[]byte) { w.buffers.Put(b) }
 
-// takeMessage and giveMessage keep the memory of messages; the largest are left to the collector.
+// takeMessage and giveMessage reuse the memory of messages; the largest are left to the garbage collector.
 func (w *World) takeMessage() *[]byte {
 	if b, ok := w.messages.Get().(*[]byte); ok {
 		return b
@@ -241,13 +242,13 @@ func (w *World) giveMessage(b *[]byte) {
 	}
 }
 
-// The subjects by which a driver knows its own invitations again, without reading messages.
+// The subjects by which a driver recognises its own invitations without reading messages.
 const (
 	subjectInvitation = "Invitation "
 	subjectMail       = "Message "
 )
 
-// compose begins the message of an action from a user.
+// compose starts the message of an action from a user.
 func (w *World) compose(u *User, p *workload.Planned) content.Message {
 	size := workload.Size{Body: 1000}
 	if profile := w.Workload.Sizes[p.Sizes]; len(profile) > 0 {
@@ -261,7 +262,7 @@ func (w *World) compose(u *User, p *workload.Planned) content.Message {
 	}
 }
 
-// recipients chooses whom an action writes to.
+// recipients selects the recipients of an action.
 func (w *World) recipients(u *User, p *workload.Planned) []string {
 	among, self := w.Users, u.Index
 	if w.Abroad {
@@ -276,7 +277,7 @@ func (w *World) recipients(u *User, p *workload.Planned) []string {
 	return out
 }
 
-// foreign are the users of all servers but one, for each server, made when they are first asked for.
+// foreign caches, for each server, the users of all other servers.
 type foreign struct {
 	mu   sync.Mutex
 	list map[int][]User

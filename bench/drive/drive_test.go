@@ -19,15 +19,16 @@ import (
 	"doublet/env"
 )
 
-// script is what a server does on one connection, line by line: "S text" sends a line, "C text" awaits one that
-// begins so behind its tag, "L" takes the literal that the last line announced, "mail" the message behind DATA, "stall" waits until the other side gives up, "close"
-// ends the connection. T stands for the tag of the last command.
+// script is a server's side of one connection, line by line. "S text" sends a line; "C text" waits for a line that
+// begins with text after its tag; "L" reads the literal that the last line announced; "mail" reads the message after
+// DATA; "stall" waits until the client gives up; "close" ends the connection. $T stands for the tag of the last
+// command.
 type script []string
 
-// peer is a server of scripts, one for each connection.
+// peer is a server that plays scripts, one for each connection.
 type peer struct {
 	t     *testing.T
-	piece int // bytes at a time, 0 for all
+	piece int // bytes to send at a time, 0 for all
 	mu    sync.Mutex
 	next  []script
 	done  sync.WaitGroup
@@ -109,7 +110,7 @@ func (p *peer) play(conn net.Conn, s script) {
 	}
 }
 
-// against is a world of three users whose server plays scripts.
+// against returns a world of three users whose server plays scripts.
 func against(t *testing.T, scripts ...script) (*World, *peer) {
 	t.Helper()
 	w, err := workload.Parse("test", []byte("name='x'\ntitle='x'\nprotocol='imap'\nloop='1s'\n[sizes]\ns=[{body='100B',percent=100}]\n[[action]]\ndo='poll'\n"))
@@ -138,7 +139,7 @@ func open(t *testing.T, w *World) *imapSession {
 	return s.(*imapSession)
 }
 
-// act does an action.
+// act performs an action.
 func act(s Session, do workload.Verb) (Traffic, error) {
 	return s.Do(context.Background(), &workload.Planned{Action: &workload.Action{Do: do, Sizes: "s", To: 2, Hold: workload.Duration(time.Millisecond)}})
 }
@@ -158,7 +159,7 @@ var inbox = script{
 	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)", "S * 3 FETCH (FLAGS () UID 30 X (UID 99 FLAGS (\\Seen)))", "S $T OK done (0.001 secs)",
 }
 
-// TestReplyToGone: a reply to a message that was read and then deleted or moved marks nothing as answered.
+// TestReplyToGone checks that a reply to a message that was deleted or moved meanwhile marks no message as answered.
 func TestReplyToGone(t *testing.T) {
 	t.Parallel()
 	goes := map[workload.Verb]script{
@@ -221,7 +222,7 @@ func TestAWholeSession(t *testing.T) {
 	}
 }
 
-// TestWhatServersDo: the error that is counted, and whether the session goes on.
+// TestWhatServersDo checks which error is counted, and whether the session continues.
 func TestWhatServersDo(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*bufferSize)
@@ -267,7 +268,7 @@ func TestWhatServersDo(t *testing.T) {
 	}
 }
 
-// TestReadTooMuch: what came together with an answer is not lost to the next command.
+// TestReadTooMuch checks that bytes received after an answer are kept for the next command.
 func TestReadTooMuch(t *testing.T) {
 	t.Parallel()
 	w, _ := against(t, after(greeting, script{"C NOOP", "S $T OK\r\n* 7 EXISTS\r\n* 2 FETCH (UID 5 FLAGS ({4}\r\nab", "C NOOP", "S ) UID 9)\r\n$T OK"}))
@@ -337,7 +338,7 @@ func TestEmptyInbox(t *testing.T) {
 	}
 }
 
-// TestRetrieveAsksForNewOnes: "n:*" is the last message too where nothing is new.
+// TestRetrieveAsksForNewOnes: if there is nothing new, "n:*" still matches the last message.
 func TestRetrieveAsksForNewOnes(t *testing.T) {
 	t.Parallel()
 	w, _ := against(t, after(greeting, inbox, script{
@@ -381,7 +382,7 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
-// TestEndOfAStep: what is held open ends with the step, and a server that stands still does not hold it up.
+// TestEndOfAStep checks that held actions end with the step, and that a stalled server does not delay it.
 func TestEndOfAStep(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]script{
@@ -443,7 +444,7 @@ func TestSending(t *testing.T) {
 	}
 }
 
-// mailServer plays a script; its step "stallmail" takes a message and says goodbye.
+// mailServer plays a script; its step "stallmail" reads a message and ends the connection.
 func mailServer(t *testing.T, s script) net.Conn {
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
@@ -523,8 +524,8 @@ func TestPOP3(t *testing.T) {
 	}
 }
 
-// FuzzIMAP: whatever a server says, a session neither crashes nor hangs, and what it believes stays bounded
-// and in order.
+// FuzzIMAP checks that a session neither crashes nor hangs whatever a server sends, and that its state stays bounded
+// and sorted.
 func FuzzIMAP(f *testing.F) {
 	for _, seed := range []string{
 		"* 3 EXISTS\r\n2 OK\r\n* 1 FETCH (UID 10 FLAGS ())\r\n3 OK\r\n* 1 FETCH (UID 10 BODY[] {3}\r\nabc)\r\n4 OK\r\n+ \r\n6 OK\r\n",
@@ -559,7 +560,7 @@ func FuzzIMAP(f *testing.F) {
 	})
 }
 
-// said1 is a connection whose other side says a fixed text, in pieces, and hears nothing.
+// said1 is a connection whose other side sends a fixed text in pieces and reads nothing.
 type said1 struct {
 	net.Conn
 	data  []byte

@@ -12,29 +12,29 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Filled is what filling a mailbox did.
+// Filled counts the changes that Fill made.
 type Filled struct {
 	Added, Removed int
 	Bytes          uint64
 }
 
-// spacing is how far apart in time the messages of an initialised mailbox lie.
+// spacing is the time between two messages of an initialised mailbox.
 const spacing = time.Hour
 
 // filling is a user's INBOX while it is filled.
 type filling interface {
-	// count is how many messages are there.
+	// count returns the number of messages.
 	count() int
-	// cut removes all behind the first want.
+	// cut removes all messages after the first want.
 	cut(want int) error
 	add(message []byte, seen bool, date time.Time) error
-	// finish ends in order what was begun.
+	// finish ends the filling cleanly.
 	finish() error
 }
 
-// Fill brings a user's INBOX to want messages: message i is the same for the same seed, user and i, so that
-// filling that was cut short goes on where it stopped. What is above want is removed. Over IMAP and JMAP the folder
-// into which users file is made; over LMTP (FillOver) messages are new and unread.
+// Fill brings a user's INBOX to want messages. Message i is the same for the same seed, user and i, so Fill can resume
+// after an interruption. It removes excess messages. Over IMAP and JMAP it also creates the folder into which users
+// file; over LMTP (FillOver) messages are new and unread.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
 	open := w.fillIMAP
 	switch w.FillOver {
@@ -72,7 +72,7 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 	return f, nil
 }
 
-// imapInbox fills over APPEND.
+// imapInbox fills with APPEND.
 type imapInbox struct{ *imapSession }
 
 func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) {
@@ -84,7 +84,7 @@ func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) 
 	done := w.guard(ctx, s.conn)
 	var refused *Refusal
 	err = s.command("CREATE Archive")
-	if err == nil || errors.As(err, &refused) { // refused where it is there
+	if err == nil || errors.As(err, &refused) { // refused if it exists
 		err = s.command("SELECT INBOX")
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (s imapInbox) add(message []byte, seen bool, date time.Time) error {
 
 func (s imapInbox) finish() error { return s.Close() }
 
-// lmtpInbox fills over LMTP; a reader's door counts and cuts: IMAP, or POP3 where there is none.
+// lmtpInbox fills over LMTP. It counts and cuts over a reading protocol: IMAP, or POP3 without IMAP.
 type lmtpInbox struct {
 	reader filling
 	c      *client.Client
@@ -193,10 +193,10 @@ func (s pop3Inbox) add([]byte, bool, time.Time) error {
 
 func (s pop3Inbox) finish() error { return s.Close() }
 
-// epoch is when the last message of an initialised mailbox came.
+// epoch is the date of the last message of an initialised mailbox.
 var epoch = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 
-// initial is message i of a mailbox's first ones.
+// initial returns message i of a mailbox's initial content.
 func (w *World) initial(u *User, i, of int) content.Message {
 	r := mix(w.Seed, uint64(u.Index), uint64(i))
 	size := workload.Pick(w.Workload.Sizes[w.Workload.Mailbox.Sizes], r)
@@ -208,7 +208,8 @@ func (w *World) initial(u *User, i, of int) content.Message {
 	}
 }
 
-// mix makes a random number of three (SplitMix64's finaliser over their sum of odd multiples).
+// mix returns a pseudo-random number derived from three numbers (SplitMix64's finaliser over their sum of odd
+// multiples).
 func mix(a, b, c uint64) uint64 {
 	z := a*0x9e3779b97f4a7c15 + b*0xbf58476d1ce4e5b9 + c*0x94d049bb133111eb + 0x2545f4914f6cdd1d
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// attribute is an attribute of an element, "" where it has none.
+// attribute returns an attribute of an element, "" if it has none.
 func attribute(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -28,12 +28,12 @@ func has(n *html.Node, name string) bool {
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
 }
 
-// ofClass says whether an element is of a class.
+// ofClass reports whether an element has a class.
 func ofClass(n *html.Node, class string) bool {
 	return slices.Contains(strings.Fields(attribute(n, "class")), class)
 }
 
-// find is the first element below n, in order of the page, that fits; nil for none.
+// find returns the first matching element below n, in document order; nil for none.
 func find(n *html.Node, fits func(*html.Node) bool) *html.Node {
 	if n == nil {
 		return nil
@@ -46,7 +46,7 @@ func find(n *html.Node, fits func(*html.Node) bool) *html.Node {
 	return nil
 }
 
-// findAll are all of them.
+// findAll returns all matching elements.
 func findAll(n *html.Node, fits func(*html.Node) bool) (out []*html.Node) {
 	if n == nil {
 		return nil
@@ -59,12 +59,12 @@ func findAll(n *html.Node, fits func(*html.Node) bool) (out []*html.Node) {
 	return out
 }
 
-// is makes a test for an element, of a class unless that is "".
+// is returns a test for an element, and for a class unless that is "".
 func is(a atom.Atom, class string) func(*html.Node) bool {
 	return func(n *html.Node) bool { return n.DataAtom == a && (class == "" || ofClass(n, class)) }
 }
 
-// words is the text below n.
+// words returns the text below n.
 func words(n *html.Node) string {
 	var b strings.Builder
 	if n == nil {
@@ -78,7 +78,7 @@ func words(n *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// form is a form of a page, with the fields that a browser would send of it as it stands.
+// form is a form of a page, with the fields that a browser would submit unchanged.
 type form struct {
 	action    string
 	multipart bool
@@ -88,13 +88,13 @@ type form struct {
 
 type formField struct{ name, value string }
 
-// formFile is a file that is sent with a form, in its field of the kind file.
+// formFile is a file that is submitted with a form, in its field of type file.
 type formFile struct {
 	field, name string
 	content     []byte
 }
 
-// formWith is the first form of a page with a button of a name and value; nil for none.
+// formWith returns the first form of a page that has a button of that name and value; nil for none.
 func formWith(page *html.Node, button, value string) *form {
 	for _, n := range findAll(page, is(atom.Form, "")) {
 		pressed := find(n, func(x *html.Node) bool {
@@ -113,7 +113,7 @@ func formWith(page *html.Node, button, value string) *form {
 	return nil
 }
 
-// read takes the fields that count, as a browser does (HTML, "constructing the entry list").
+// read collects the fields that count, as a browser does (HTML, "constructing the entry list").
 func (f *form) read(n *html.Node) {
 	for x := range n.Descendants() {
 		name := attribute(x, "name")
@@ -154,7 +154,7 @@ func (f *form) read(n *html.Node) {
 
 func (f *form) add(name, value string) { f.fields = append(f.fields, formField{name, value}) }
 
-// set types into a field; false where the form has none of that name.
+// set sets the value of a field; it returns false if the form has no field of that name.
 func (f *form) set(name, value string) bool {
 	for i := range f.fields {
 		if f.fields[i].name == name {
@@ -165,10 +165,10 @@ func (f *form) set(name, value string) bool {
 	return false
 }
 
-// lineEnds makes those of a form, CRLF.
+// lineEnds converts line ends to CRLF, which forms use.
 var lineEnds = strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n", "\r", "\r\n")
 
-// body is what is sent of a form, and its media type.
+// body returns the body of a submission of the form, and its media type.
 func (f *form) body() ([]byte, string, error) {
 	if !f.multipart {
 		values := make(url.Values)
@@ -202,7 +202,7 @@ func (f *form) body() ([]byte, string, error) {
 	return b.Bytes(), m.FormDataContentType(), nil
 }
 
-// header are the fields that a browser sends with a request for a page.
+// pageHeader returns the fields that a browser sends with a request for a page.
 func pageHeader(kind string) http.Header {
 	h := http.Header{"Accept": {acceptPage}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Upgrade-Insecure-Requests": {"1"}}
 	if kind != "" {

@@ -15,45 +15,44 @@ import (
 	"doublet/bench/workload"
 )
 
-// page is how many messages a list shows.
+// page is the number of messages that a list shows.
 const page = 20
 
-// maxKnown bounds what a session remembers of its folder.
+// maxKnown is the number of messages of its folder that a session remembers.
 const maxKnown = 200
 
-// imapSession is a user at the IMAP door. What it knows of the folder comes from the listings that it
-// asked for, as in a mail program.
+// imapSession is a user over IMAP. Its knowledge of the folder comes from its own listings, as in a mail program.
 type imapSession struct {
 	w    *World
 	u    *User
 	conn net.Conn
 	tag  uint32
 	out  []byte
-	left []byte // read behind the last answer
-	// broken says that the connection is of no more use, bye what the server said when it ended it.
+	left []byte // read after the last answer
+	// broken means that the connection is unusable; bye is the server's last text when it closed it.
 	broken  bool
 	closing bool
 	bye     string
 
 	open   bool
 	exists uint32
-	came   int      // messages that the last command brought
+	came   int      // messages received in the last command
 	told   uint32   // UID of the last of them
-	went   int      // messages that went from the folder during the last command
-	top    uint32   // lowest sequence number listed
+	went   int      // messages removed from the folder during the last command
+	top    uint32   // lowest listed sequence number
 	known  []uint32 // UIDs, ascending
 	unread []uint32
 	high   uint32 // highest UID that Retrieve has fetched
-	had    uint32 // how many there were then
-	last   uint32 // read last
+	had    uint32 // number of messages at that time
+	last   uint32 // UID of the last message read, 0 for none
 	waits  []invitation
-	seen   map[string]bool // invitations that were answered; nil before the first
-	// ids are the Message-IDs of what is known, where somebody keeps a ledger.
+	seen   map[string]bool // answered invitations; nil before the first
+	// ids are the Message-IDs of known messages, if a ledger is kept.
 	ids map[uint32]string
 	t   Traffic
 }
 
-// dial connects to a door, or to its sister that speaks TLS from the first byte, where the target has one.
+// dial connects to a door, or to its variant under TLS if the target has one.
 func (w *World) dial(door, secure string) (conn net.Conn, isSecure bool, err error) {
 	name, address := door, w.Target.Doors[door]
 	if a := w.Target.Doors[secure]; a != "" {
@@ -71,7 +70,7 @@ func (w *World) dial(door, secure string) (conn net.Conn, isSecure bool, err err
 	return conn, false, nil
 }
 
-// tlsFor is the TLS configuration for an address: where certificates are looked at, they must name it.
+// tlsFor returns the TLS configuration for an address. If certificates are verified, they must be for that host.
 func (t *Target) tlsFor(address string) *tls.Config {
 	if t.TLS == nil || t.TLS.InsecureSkipVerify || t.TLS.ServerName != "" {
 		return t.TLS
@@ -103,7 +102,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// greet reads the greeting and starts TLS; known says that the server knows the user already (PREAUTH).
+// greet reads the greeting and starts TLS; known means that the server has already authenticated the user (PREAUTH).
 func (s *imapSession) greet(startTLS bool) (known bool, err error) {
 	if err := s.arm(s.w.timeout()); err != nil {
 		return false, err
@@ -205,13 +204,13 @@ func (s *imapSession) openInbox() error {
 	s.top = s.exists + 1
 	err := s.scroll()
 	if n := len(s.known); n > 0 && s.high == 0 && err == nil {
-		// What is there when a session begins is in the user's local copy.
+		// The user's local copy has all messages from before the session.
 		s.high, s.had = s.known[n-1], s.exists
 	}
 	return err
 }
 
-// scroll lists the page above what was listed.
+// scroll lists the page above the last listed one.
 func (s *imapSession) scroll() error {
 	if err := s.need(); err != nil {
 		return err
@@ -231,7 +230,7 @@ func (s *imapSession) scroll() error {
 	return s.command(fmt.Sprintf("FETCH %d:%d (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)", lo, hi))
 }
 
-// need opens the INBOX where a script forgot to.
+// need opens the INBOX if the script did not.
 func (s *imapSession) need() error {
 	if s.open {
 		return nil
@@ -239,7 +238,7 @@ func (s *imapSession) need() error {
 	return s.openInbox()
 }
 
-// choose picks a message that the user has seen in a list.
+// choose selects a message that the user has seen in a list.
 func (s *imapSession) choose(pick uint64) (uint32, error) {
 	if err := s.need(); err != nil {
 		return 0, err
@@ -250,7 +249,7 @@ func (s *imapSession) choose(pick uint64) (uint32, error) {
 	return s.known[pick%uint64(len(s.known))], nil
 }
 
-// read reads the newest unread message, or any where all are read.
+// read reads the newest unread message, or any message if all are read.
 func (s *imapSession) read(pick uint64) error {
 	uid, err := s.choose(pick)
 	if err != nil {
@@ -264,15 +263,15 @@ func (s *imapSession) read(pick uint64) error {
 		return err
 	}
 	if s.came == 0 {
-		// What it has listed and does not give has not been read, whatever it says.
+		// The server listed the message but does not return it, so it was not read, even if the reply is OK.
 		s.forget(uid)
 		return &Refusal{"OK, without the message"}
 	}
 	return nil
 }
 
-// retrieve fetches what came since the last time. Where nothing came it asks for nothing: "n:*" means the
-// last message too.
+// retrieve fetches the messages that are new since the last time. If there are none it sends no FETCH, because "n:*"
+// also matches the last message.
 func (s *imapSession) retrieve() error {
 	if err := s.need(); err != nil {
 		return err
@@ -293,11 +292,11 @@ func (s *imapSession) retrieve() error {
 	return err
 }
 
-// errAbsent is for the ledger: the server said OK and did nothing, for the message has another UID by now, or is gone
-// (RFC 9051 section 6.4.9). That acknowledges nothing.
+// errAbsent is the error for the ledger when the server answered OK and did nothing, because the message has another
+// UID by now or is gone (RFC 9051 section 6.4.9). Such an answer acknowledges nothing.
 var errAbsent = errors.New("drive: no message has that UID")
 
-// done is what a command about one message came to: err, or errAbsent where the server did not say that it did it.
+// done returns the result of a command about one message: err, or errAbsent if the server did not confirm the effect.
 func done(said bool, err error) error {
 	if err == nil && !said {
 		return errAbsent
@@ -305,8 +304,8 @@ func done(said bool, err error) error {
 	return err
 }
 
-// mark gives a message a flag; said is whether the server says that the message has it, which it is asked for where somebody
-// keeps a ledger.
+// mark sets a flag; said reports whether the server's response shows the message with it. It requests that response
+// only if a ledger is kept.
 func (s *imapSession) mark(uid uint32, flag string) (said bool, err error) {
 	silent := ".SILENT"
 	if s.w.Ledger != nil {
@@ -345,7 +344,7 @@ func (s *imapSession) delete(pick uint64) error {
 	}
 	id := s.ids[uid]
 	said, err := s.mark(uid, `\Deleted`)
-	s.forget(uid) // behind the answer, which tells of it once more
+	s.forget(uid) // after the answer, which mentions it once more
 	if err == nil {
 		err = s.command(fmt.Sprintf("UID EXPUNGE %d", uid))
 	}
@@ -361,7 +360,7 @@ func (s *imapSession) forget(uid uint32) {
 	s.known, s.unread = drop(s.known), drop(s.unread)
 	delete(s.ids, uid)
 	if s.last == uid {
-		s.last = 0 // a reply to it has nothing to mark
+		s.last = 0 // a reply to it must not mark another message
 	}
 }
 
@@ -377,12 +376,12 @@ func (s *imapSession) add(p *workload.Planned) error {
 	return err
 }
 
-// append is APPEND with a synchronising literal, which every server takes.
+// append sends APPEND with a synchronising literal, which every server supports.
 func (s *imapSession) append(message []byte, flags string) error {
 	return s.exchange(fmt.Sprintf("APPEND INBOX %s{%d}", flags, len(message)), message)
 }
 
-// reply answers the message read last; to a user of the run, as all mail is theirs.
+// reply answers the last message read. It goes to users of the run, who send all mail.
 func (s *imapSession) reply(ctx context.Context, p *workload.Planned) error {
 	m := s.w.compose(s.u, p)
 	m.To, m.Subject = s.w.recipients(s.u, p), "Re: "+m.Subject
@@ -411,7 +410,7 @@ func (s *imapSession) rsvp(ctx context.Context, p *workload.Planned) error {
 	return ErrNothing
 }
 
-// farewell is how long a server may take over LOGOUT; nobody waits for it.
+// farewell is the timeout of LOGOUT, for which no user waits.
 const farewell = 5 * time.Second
 
 // Close implements Session.

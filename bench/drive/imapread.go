@@ -15,16 +15,15 @@ import (
 	"doublet/bench/ledger"
 )
 
-// ErrProtocol says that a server broke the protocol; the text around it says how.
+// ErrProtocol means that a server broke the protocol; the text around it explains how.
 var ErrProtocol = errors.New("drive: broken protocol")
 
-// Farewell is what a server said when it ended a session by itself.
+// Farewell is the server's text when it ended a session by itself.
 type Farewell struct{ Text string }
 
 func (f *Farewell) Error() string { return "the server ended the session: " + f.Text }
 
-// reader reads responses through memory that is held during one command only. Literals are thrown
-// away as they come.
+// reader reads responses through a buffer that it holds during one command only. It discards literals as they arrive.
 type reader struct {
 	conn  net.Conn
 	b     []byte
@@ -32,8 +31,8 @@ type reader struct {
 	total uint64
 }
 
-// line returns the next line with its end, valid until the next call. One that is longer than the
-// memory comes cut: its beginning, and its end.
+// line returns the next line with its end, valid until the next call. A line longer than the buffer is returned cut:
+// its beginning and its end.
 func (in *reader) line() ([]byte, error) {
 	from := in.r
 	for {
@@ -67,7 +66,7 @@ func (in *reader) fill() error {
 	return err
 }
 
-// skip throws n bytes away.
+// skip discards n bytes.
 func (in *reader) skip(n int64) error {
 	for {
 		have := int64(in.w - in.r)
@@ -83,7 +82,7 @@ func (in *reader) skip(n int64) error {
 	}
 }
 
-// literal is the length of the literal that a line ends with, -1 for none.
+// literal returns the length of the literal that a line announces, -1 for none.
 func literal(line []byte) int64 {
 	line = bytes.TrimRight(line, "\r\n")
 	if len(line) < 3 || line[len(line)-1] != '}' {
@@ -120,7 +119,7 @@ func (s *imapSession) write(b []byte) error {
 	return nil
 }
 
-// listen reads with memory of the pool: first what an earlier command has read too much.
+// listen calls fn with a reader on a pooled buffer. It first holds the bytes that an earlier command has read too far.
 func (s *imapSession) listen(fn func(in *reader) error) error {
 	b := s.w.takeBuffer()
 	defer s.w.giveBuffer(b)
@@ -135,8 +134,8 @@ func (s *imapSession) listen(fn func(in *reader) error) error {
 	return err
 }
 
-// exchange sends a command, with a literal behind it where there is one, and reads up to its tagged
-// answer. After any error but a *Refusal the session is of no more use.
+// exchange sends a command, followed by a literal if there is one, and reads up to its tagged answer. After any error
+// but a *Refusal the session is unusable.
 func (s *imapSession) exchange(text string, message []byte) error {
 	tag, err := s.begin(text)
 	if err == nil {
@@ -145,8 +144,8 @@ func (s *imapSession) exchange(text string, message []byte) error {
 	return s.ended(err)
 }
 
-// ended notes that a connection is broken, and puts the server's last word in the place of the silence behind
-// it.
+// ended marks the connection as broken after an error, and returns the server's farewell, if there was one, instead of
+// the error.
 func (s *imapSession) ended(err error) error {
 	var refused *Refusal
 	if err == nil || errors.As(err, &refused) {
@@ -159,7 +158,7 @@ func (s *imapSession) ended(err error) error {
 	return err
 }
 
-// answer reads up to the tagged answer, and sends what the server asks for on the way.
+// answer reads up to the tagged answer, and sends the literal when the server asks for it.
 func (s *imapSession) answer(in *reader, tag string, message []byte) error {
 	for {
 		line, err := in.line()
@@ -185,7 +184,7 @@ func (s *imapSession) answer(in *reader, tag string, message []byte) error {
 	}
 }
 
-// completion is what a tagged answer means.
+// completion returns the error of a tagged answer, nil for OK.
 func completion(rest []byte) error {
 	rest = bytes.TrimSpace(rest)
 	word, _, _ := bytes.Cut(rest, []byte(" "))
@@ -212,7 +211,7 @@ func (s *imapSession) send(message []byte) error {
 	return s.arm(s.w.timeout())
 }
 
-// untagged takes what a session must know from a response, and throws its literals away.
+// untagged updates the session from an untagged response, and discards literals.
 func (s *imapSession) untagged(in *reader, line []byte) error {
 	rest, ok := bytes.CutPrefix(line, []byte("* "))
 	if !ok {
@@ -225,7 +224,7 @@ func (s *imapSession) untagged(in *reader, line []byte) error {
 		s.bye = string(bytes.TrimSpace(rest))
 		return nil
 	case !numbered && (name == "OK" || name == "NO" || name == "BAD" || name == "PREAUTH"):
-		return nil // text for people, whatever it ends with
+		return nil // human-readable text, whatever it ends with
 	case numbered && name == "EXISTS":
 		s.exists = n
 	case numbered && name == "EXPUNGE":
@@ -236,7 +235,7 @@ func (s *imapSession) untagged(in *reader, line []byte) error {
 	return s.pieces(in, line, func([]byte) {})
 }
 
-// pieces reads a response to its end: fn gets the lines between its literals.
+// pieces reads a response to its end and calls fn with each line between literals.
 func (s *imapSession) pieces(in *reader, line []byte, fn func([]byte)) error {
 	for {
 		fn(line)
@@ -254,7 +253,7 @@ func (s *imapSession) pieces(in *reader, line []byte, fn func([]byte)) error {
 	}
 }
 
-// expunged moves the numbers behind a message that is gone.
+// expunged renumbers the messages after one that is gone.
 func (s *imapSession) expunged(n uint32) {
 	if n == 0 || n > s.exists {
 		return
@@ -266,7 +265,7 @@ func (s *imapSession) expunged(n uint32) {
 	}
 }
 
-// fetched takes a message from a listing.
+// fetched updates the session from a FETCH response.
 func (s *imapSession) fetched(in *reader, line []byte) error {
 	var f fetch
 	id := ""
@@ -276,7 +275,7 @@ func (s *imapSession) fetched(in *reader, line []byte) error {
 			id = cmp.Or(ledger.ID(piece), id)
 		}
 		if i := bytes.Index(piece, []byte(subjectInvitation)); i >= 0 && len(s.waits) < maxKnown {
-			// From a little before, so that what was accepted shows.
+			// Start a little earlier, so that the prefix of an acceptance is included.
 			if v, ok := parseInvitation(string(piece[max(0, i-20):min(len(piece), i+1000)])); ok && !s.seen[v.id] {
 				s.waits = append(s.waits, v)
 			}
@@ -296,7 +295,7 @@ func (s *imapSession) fetched(in *reader, line []byte) error {
 	return err
 }
 
-// learn remembers a message, and whether it is unread where the server said so.
+// learn remembers a message, and that it is unread if the server said so.
 func (s *imapSession) learn(uid uint32, flags, seen bool) {
 	if at, found := slices.BinarySearch(s.known, uid); !found {
 		if len(s.known) >= maxKnown {
@@ -316,8 +315,8 @@ func (s *imapSession) learn(uid uint32, flags, seen bool) {
 	}
 }
 
-// fetch is what a FETCH response says of a message, read from its pieces between literals: what stands at
-// the depth of the list's own items, and never what somebody wrote into a subject.
+// fetch parses a FETCH response from its pieces between literals. It reads items at the list's own depth only, so that
+// text of a subject cannot be mistaken for an item.
 type fetch struct {
 	uid         uint32
 	flags, seen bool
@@ -364,7 +363,7 @@ func (f *fetch) atom(a []byte) {
 	}
 }
 
-// quoted is where the string that begins at i ends.
+// quoted returns the end of the string that begins at i.
 func quoted(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -377,7 +376,7 @@ func quoted(b []byte, i int) int {
 	return len(b)
 }
 
-// atomEnd is where the atom that begins at i ends; a section in brackets belongs to it.
+// atomEnd returns the end of the atom that begins at i, including a section in brackets.
 func atomEnd(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -394,7 +393,7 @@ func atomEnd(b []byte, i int) int {
 	return i
 }
 
-// number reads the digits at the beginning; ok says that there are some, and that they fit.
+// number parses the leading digits; ok reports that there are some and that they fit.
 func number(b []byte) (n uint32, rest []byte, ok bool) {
 	v, i := uint64(0), 0
 	for i < len(b) && i < 10 && b[i] >= '0' && b[i] <= '9' {
@@ -407,7 +406,7 @@ func number(b []byte) (n uint32, rest []byte, ok bool) {
 	return uint32(v), b[i:], true
 }
 
-// idle waits in IDLE, until ctx ends at most. The time that it holds is the user's, not the server's.
+// idle waits in IDLE, at most until ctx ends. The held time is the user's, not the server's.
 func (s *imapSession) idle(ctx context.Context, hold time.Duration) error {
 	if err := s.need(); err != nil {
 		return err
@@ -432,7 +431,7 @@ func (s *imapSession) idle(ctx context.Context, hold time.Duration) error {
 	return s.ended(err)
 }
 
-// invited reads up to the server's invitation to go on.
+// invited reads up to the server's continuation request.
 func (s *imapSession) invited(in *reader, tag string) error {
 	for {
 		line, err := in.line()

@@ -18,7 +18,7 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// mailAccount is an account of mail: where its mailboxes are, and as whom its user writes.
+// mailAccount is a mail account: its mailboxes, and the identity of its user.
 type mailAccount struct {
 	u *User
 	c *client.Client
@@ -26,31 +26,31 @@ type mailAccount struct {
 	account, inbox, archive, drafts, sent, trash, identity string
 }
 
-// jmapSession is a user who signs in with each request, over a connection that is kept. What it knows of the INBOX comes
-// from the listings that it asked for, and from Email/changes.
+// jmapSession is a user over JMAP who authenticates each request on a persistent connection. Its knowledge of the INBOX
+// comes from its own listings and from Email/changes.
 type jmapSession struct {
 	mailAccount
 	w *World
 	n *counted
 
 	open   bool
-	state  string   // of Emails, as the last listing or Email/changes told
-	exists int      // how many Emails the INBOX had then
-	at     int      // how many of them are listed
-	known  []string // ids, the newest last
+	state  string   // of Emails, as of the last listing or Email/changes
+	exists int      // number of Emails in the INBOX at that state
+	at     int      // number of them that are listed
+	known  []string // ids, newest last
 	unread []string
-	last   email // read last
+	last   email // the last message read
 	waits  []invitation
-	seen   map[string]bool // invitations that were answered; nil before the first
+	seen   map[string]bool // answered invitations; nil before the first
 }
 
-// email is what a reply needs of the message that it answers.
+// email holds what a reply needs to know of the message that it answers.
 type email struct {
 	id   string
-	name string // the left part of its Message-ID
+	name string // left part of its Message-ID
 }
 
-// counted counts what goes over a session's connections.
+// counted counts the bytes on a session's connections.
 type counted struct{ sent, received atomic.Uint64 }
 
 func (n *counted) traffic() Traffic {
@@ -74,7 +74,7 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// counting is the world, with connections that count.
+// counting returns a copy of the environment whose connections count bytes.
 func counting(e *env.Env, n *counted) *env.Env {
 	out := *e
 	out.Dial = func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -87,7 +87,7 @@ func counting(e *env.Env, n *counted) *env.Env {
 	return &out
 }
 
-// openJMAP signs in: it asks for the session object, the mailboxes and the identity that mail is sent with.
+// openJMAP signs in: it fetches the session object, the mailboxes and the identity for sending.
 func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error) {
 	address, scheme := w.Target.Doors["jmaps"], "https://"
 	if address == "" {
@@ -114,7 +114,7 @@ func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error)
 	return s, s.n.traffic(), nil
 }
 
-// until is a context that ends some time after ctx does, as guard ends a connection.
+// until returns a context that ends a while after ctx, as guard does for a connection.
 func (w *World) until(ctx context.Context) (context.Context, func()) {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -127,7 +127,7 @@ func (w *World) until(ctx context.Context) (context.Context, func()) {
 	return out, func() { stop(); cancel() }
 }
 
-// jmapError tells a refusal from a broken connection.
+// jmapError turns a refusal by the server into a *Refusal, and leaves other errors, which mean a broken connection.
 func jmapError(err error) error {
 	var p *wire.Problem
 	var e *client.CallError
@@ -171,7 +171,7 @@ func (s *jmapSession) login(ctx context.Context) error {
 	return nil
 }
 
-// mailboxes learns from a Mailbox/get.
+// mailboxes reads the mailboxes from a Mailbox/get.
 func (s *mailAccount) mailboxes(v *wire.Value) error {
 	list := v.Get("list")
 	for i := range list.Len() {
@@ -199,7 +199,7 @@ func (s *mailAccount) mailboxes(v *wire.Value) error {
 	return nil
 }
 
-// identities learns from an Identity/get.
+// identities reads the identity from an Identity/get.
 func (s *mailAccount) identities(v *wire.Value) {
 	list := v.Get("list")
 	for i := range list.Len() {
@@ -210,7 +210,7 @@ func (s *mailAccount) identities(v *wire.Value) {
 	}
 }
 
-// folders makes the mailboxes into which users file and write, where they are not there.
+// folders creates the mailboxes for filed messages and drafts if they are missing.
 func (s *mailAccount) folders(ctx context.Context) error {
 	for _, f := range []struct {
 		id         *string
@@ -286,7 +286,7 @@ func (s *jmapSession) do(ctx context.Context, p *workload.Planned) error {
 	return fmt.Errorf("drive: JMAP does not carry %s", p.Do)
 }
 
-// in is the member that puts an Email into one mailbox alone.
+// in writes the member that puts an Email into one mailbox only.
 func in(w *wire.Writer, mailbox string) {
 	w.Object("mailboxIds", func(m *wire.Writer) {
 		m.Key(mailbox)
@@ -304,7 +304,7 @@ func (s *jmapSession) openInbox(ctx context.Context) error {
 	return s.scroll(ctx)
 }
 
-// scroll lists the page behind what was listed.
+// scroll lists the page after the last listed one.
 func (s *jmapSession) scroll(ctx context.Context) error {
 	if !s.open {
 		return s.openInbox(ctx)
@@ -338,13 +338,13 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 		s.state, _ = got.Get("state").Text()
 	}
 	s.at += ids.Len()
-	for i := list.Len() - 1; i >= 0; i-- { // the newest last, as it is read first
+	for i := list.Len() - 1; i >= 0; i-- { // newest last, since it is read first
 		s.learn(list.At(i))
 	}
 	return nil
 }
 
-// learn remembers an Email of a list, whether it is unread, and an invitation.
+// learn remembers an Email of a list, that it is unread, and its invitation.
 func (s *jmapSession) learn(m *wire.Value) {
 	id, ok := m.Get("id").Text()
 	if !ok {
@@ -373,7 +373,7 @@ func (s *jmapSession) forget(id string) {
 	s.known, s.unread = drop(s.known), drop(s.unread)
 }
 
-// choose picks a message that the user has seen in a list.
+// choose selects a message that the user has seen in a list.
 func (s *jmapSession) choose(ctx context.Context, pick uint64) (string, error) {
 	if !s.open {
 		if err := s.openInbox(ctx); err != nil {
@@ -386,11 +386,11 @@ func (s *jmapSession) choose(ctx context.Context, pick uint64) (string, error) {
 	return s.known[pick%uint64(len(s.known))], nil
 }
 
-// readProperties are those of a message that is shown.
+// readProperties are the properties of a message that is shown.
 var readProperties = []string{"id", "messageId", "references", "from", "to", "cc", "subject", "sentAt", "keywords", "bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
 
-// read reads the text of the newest unread message, or of any where all are read, and marks it as read. Attachments stay
-// where they are: over JMAP nobody asks for them before they are wanted.
+// read fetches the text of the newest unread message, or of any message if all are read, and marks it as read. It does
+// not fetch attachments, which JMAP clients load on demand.
 func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 	id, err := s.choose(ctx, pick)
 	if err != nil {
@@ -418,7 +418,7 @@ func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 	}
 	list := v.Get("list")
 	if list.Len() == 0 {
-		// What it has listed and does not give has not been read.
+		// The server listed the message but does not return it, so it was not read.
 		s.forget(id)
 		return &Refusal{"a listed message is not found"}
 	}
@@ -437,14 +437,14 @@ func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 	return o.Updated(id)
 }
 
-// poll asks what has changed.
+// poll asks for changes.
 func (s *jmapSession) poll(ctx context.Context) error {
 	_, err := s.changes(ctx, false)
 	return err
 }
 
-// changes asks what has changed, and where whole says so for the Emails that came. A server that has forgotten is asked
-// for the list anew, as mail programs do.
+// changes asks for changes, and with whole also for the full new Emails. If the server cannot calculate the changes,
+// changes lists the INBOX again, as mail programs do.
 func (s *jmapSession) changes(ctx context.Context, whole bool) (*wire.Value, error) {
 	if !s.open {
 		return nil, s.openInbox(ctx)
@@ -478,7 +478,7 @@ func (s *jmapSession) changes(ctx context.Context, whole bool) (*wire.Value, err
 	return out.Get(g)
 }
 
-// retrieve fetches all that came into the INBOX since the last time, whole.
+// retrieve fetches all Emails in full that are new in the INBOX since the last time.
 func (s *jmapSession) retrieve(ctx context.Context) error {
 	got, err := s.changes(ctx, true)
 	if err != nil || got == nil {
@@ -503,7 +503,7 @@ func (s *jmapSession) retrieve(ctx context.Context) error {
 	return nil
 }
 
-// set carries out one Foo/set.
+// set performs one Foo/set.
 func (s *mailAccount) set(ctx context.Context, kind string, x *client.Set) (o client.Outcome, err error) {
 	r := client.NewRequest(wire.Mail)
 	h := r.Set(kind, s.account, x)
@@ -536,7 +536,7 @@ func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
 	}
 	s.forget(id)
 	if s.last.id == id {
-		s.last.id = "" // an answer to it has nothing to mark any more
+		s.last.id = "" // a reply to it must not mark a message any more
 	}
 	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{id}})
 	if err != nil {
@@ -553,7 +553,7 @@ func (s *jmapSession) add(ctx context.Context, m *content.Message, seen bool, da
 	return s.importMessage(ctx, *buf, seen, date)
 }
 
-// idle listens to the event stream, until ctx ends at most. The time that it holds is the user's, not the server's.
+// idle listens to the event stream, at most until ctx ends. The held time is the user's, not the server's.
 func (s *jmapSession) idle(ctx, within context.Context, hold time.Duration) (time.Duration, error) {
 	e, err := s.c.Events(within, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"}, Ping: 5 * time.Minute})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"doublet/bench/workload"
 )
 
-// jmapPeer is a JMAP server that says what it is told to: an answer for each request, by the name of its first method.
+// jmapPeer is a JMAP server with fixed answers: one for each request, by the name of its first method.
 type jmapPeer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func (p *jmapPeer) says(method, answer string) {
 	p.answers[method] = answer
 }
 
-// TestJMAPSession: what a user does over JMAP, and what is known afterwards.
+// TestJMAPSession checks the requests of a user over JMAP, and the session's state afterwards.
 func TestJMAPSession(t *testing.T) {
 	t.Parallel()
 	p, w := playJMAP(t)
@@ -117,7 +117,7 @@ func TestJMAPSession(t *testing.T) {
 	}
 }
 
-// TestAnswerToDeleted: an answer to a message that was read and then deleted marks nothing as answered.
+// TestAnswerToDeleted checks that a reply to a message that was deleted meanwhile marks no message as answered.
 func TestAnswerToDeleted(t *testing.T) {
 	t.Parallel()
 	p, w := playJMAP(t)
@@ -144,7 +144,7 @@ func TestAnswerToDeleted(t *testing.T) {
 	}
 }
 
-// TestWhatJMAPServersDo: what a server does not do, or not as asked, is an error and no action.
+// TestWhatJMAPServersDo checks that a missing or unexpected effect at the server is an error and not an action.
 func TestWhatJMAPServersDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -181,7 +181,7 @@ func TestWhatJMAPServersDo(t *testing.T) {
 	}
 }
 
-// TestFillOverJMAP: a mailbox is topped up, and cut back.
+// TestFillOverJMAP checks that a mailbox is topped up and cut back.
 func TestFillOverJMAP(t *testing.T) {
 	t.Parallel()
 	p, w := playJMAP(t)

@@ -12,7 +12,7 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// send sends a message, or answers the one read last.
+// send sends a message, or answers the last message read.
 func (s *jmapSession) send(ctx context.Context, p *workload.Planned) error {
 	m := s.w.compose(s.u, p)
 	m.To = s.w.recipients(s.u, p)
@@ -23,8 +23,9 @@ func (s *jmapSession) send(ctx context.Context, p *workload.Planned) error {
 	return s.submit(ctx, &m, s.last.id)
 }
 
-// submit sends a message as mail programs do: it is uploaded, becomes a draft, and is submitted, in two requests. No copy
-// is kept, as none is over SMTP. answered, where it is not "", is the Email that is then marked as answered.
+// submit sends a message as mail programs do, in two requests: it uploads the message, then imports it as a draft and
+// submits it. It keeps no copy, like the sessions over SMTP. If answered is not "", that Email is then marked as
+// answered.
 func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered string) error {
 	if s.drafts == "" {
 		if err := s.folders(ctx); err != nil {
@@ -90,7 +91,7 @@ func envelope(e *wire.Writer, from string, to []string) {
 	list(e, "rcptTo", to, func(w *wire.Writer, a string) { w.Text("email", a); w.Raw("parameters", "null") })
 }
 
-// list prints an array of objects.
+// list writes an array of objects.
 func list[E any](o *wire.Writer, name string, of []E, fn func(*wire.Writer, E)) {
 	o.Name(name)
 	o.B = append(o.B, '[')
@@ -120,7 +121,7 @@ func (s *jmapSession) importMessage(ctx context.Context, message []byte, seen bo
 	return err
 }
 
-// jmapInbox fills over Email/import. The INBOX is in order of time, the oldest first.
+// jmapInbox fills with Email/import. It sorts the INBOX by time, oldest first.
 type jmapInbox struct {
 	s   *jmapSession
 	ctx context.Context
@@ -146,7 +147,7 @@ func (w *World) fillJMAP(ctx context.Context, u *User) (filling, func(), error) 
 	return in, end, nil
 }
 
-// query asks for the INBOX, the oldest first.
+// query lists the INBOX, oldest first.
 func (f *jmapInbox) query(position, limit int) (*wire.Value, error) {
 	r := client.NewRequest(wire.Mail)
 	q := r.Query("Email", f.s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", f.s.inbox) }, Sort: "receivedAt", Ascending: true, Position: position, Limit: limit, Total: true})
@@ -171,7 +172,7 @@ func (f *jmapInbox) total() (int, error) {
 
 func (f *jmapInbox) count() int { return f.n }
 
-// cutAtOnce is how many Emails one request destroys.
+// cutAtOnce is the number of Emails that one request destroys.
 const cutAtOnce = 200
 
 func (f *jmapInbox) cut(want int) error {

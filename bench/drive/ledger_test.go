@@ -8,8 +8,8 @@ import (
 	"doublet/bench/workload"
 )
 
-// TestLedgerOfWhatWasDone: OK to a command about a UID that is there no more acknowledges nothing; what the server says that it
-// did, it has to keep.
+// TestLedgerOfWhatWasDone checks that an OK to a command about a UID that is gone acknowledges nothing, and that the
+// server must keep every effect that it reported.
 func TestLedgerOfWhatWasDone(t *testing.T) {
 	t.Parallel()
 	const id = "m@far.example"
@@ -17,7 +17,7 @@ func TestLedgerOfWhatWasDone(t *testing.T) {
 		name    string
 		do      workload.Verb
 		says    script
-		broken  bool // what is found breaks what was acknowledged
+		broken  bool // found breaks what was acknowledged
 		flagged bool
 	}{
 		{"deleted", workload.Delete, script{"C UID STORE 10 +FLAGS (\\Deleted)", "S * 1 FETCH (UID 10 FLAGS (\\Deleted))", "S $T OK", "C UID EXPUNGE 10", "S * 1 EXPUNGE", "S $T OK"}, true, false},

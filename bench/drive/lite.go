@@ -22,29 +22,29 @@ const (
 	liteCompose = litePath + "compose"
 )
 
-// maxLitePage is how large a page of the lite mode may be, in bytes (doc/web.md).
+// maxLitePage is the size limit of a page of the lite mode, in bytes (doc/web.md).
 const maxLitePage = 30_000
 
-// liteSession is a user in the lite mode: pages that are got, and forms that are sent, as a browser without scripts does. What it
-// does next begins at the page that it shows.
+// liteSession is a user in the lite mode. Like a browser without scripts it gets pages and submits forms, and each
+// action starts at the page that is shown.
 type liteSession struct {
 	*browser
 	u *User
 
-	page  *html.Node // shown now
+	page  *html.Node // the page that is shown
 	where liteKind
 	inbox string // address of the INBOX
-	older string // address of the list's next page, "" where there is none
-	at    string // address of the list that was shown last
+	older string // address of the list's next page, "" for none
+	at    string // address of the last list that was shown
 
-	known  []string // ids of the messages of the INBOX that were listed, the newest last
+	known  []string // ids of the listed messages of the INBOX, newest last
 	unread []string
-	hrefs  map[string]string // where each is read
-	shown  []string          // ids that the list shown has, for what is done to them
-	last   string            // address of the form that answers the message read last
+	hrefs  map[string]string // address of the page of each message
+	shown  []string          // ids in the shown list, to which actions apply
+	last   string            // address of the reply form of the last message read
 }
 
-// liteKind is what a page is of.
+// liteKind is the kind of a page.
 type liteKind int
 
 const (
@@ -53,7 +53,7 @@ const (
 	liteRead
 )
 
-// openLite opens the page to sign in at, and signs in; the INBOX comes with that.
+// openLite opens the sign-in page and signs in; the answer is the INBOX.
 func (w *World) openLite(ctx context.Context, u *User) (Session, Traffic, error) {
 	b, err := w.newBrowser()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *liteSession) login(ctx context.Context) error {
 	return s.listed()
 }
 
-// dress gets what the pages look like: the sheet and the icon that they name, and the typeface that the sheet names.
+// dress gets the style sheet and the icon of the pages, and the font that the sheet names.
 func (s *liteSession) dress(ctx context.Context) error {
 	for _, n := range findAll(s.page, is(atom.Link, "")) {
 		if rel := attribute(n, "rel"); rel != "stylesheet" && rel != "icon" {
@@ -122,7 +122,7 @@ func (s *liteSession) get(ctx context.Context, to string) error {
 	return s.show(got, strings.HasPrefix(to, liteSignIn))
 }
 
-// post sends a form, and shows the page that comes of it.
+// post submits a form and shows the resulting page.
 func (s *liteSession) post(ctx context.Context, f *form) error {
 	body, kind, err := f.body()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *liteSession) post(ctx context.Context, f *form) error {
 	return s.show(got, false)
 }
 
-// show looks at a page: whether it is one of this mode, of who is signed in (unless it is to ask who is there), as small as it has
-// to be, and tells of no failure.
+// show parses a page and checks it: it belongs to this mode, the user is signed in (unless asks is set), it is not
+// larger than maxLitePage, and it reports no failure.
 func (s *liteSession) show(got *fetched, asks bool) error {
 	text, err := got.text()
 	if err != nil {
@@ -169,7 +169,8 @@ func (s *liteSession) show(got *fetched, asks bool) error {
 	return nil
 }
 
-// written is how long the text is that a page offers to go on writing: an answer quotes all of what it answers.
+// written returns the length of the editable text in a page. It does not count as page size, because a reply quotes the
+// whole message.
 func written(page *html.Node) (n int) {
 	for _, x := range findAll(page, is(atom.Textarea, "")) {
 		if x.FirstChild != nil {
@@ -179,7 +180,7 @@ func written(page *html.Node) (n int) {
 	return n
 }
 
-// listed learns from a list that is shown.
+// listed reads the shown list.
 func (s *liteSession) listed() error {
 	if s.where != liteList {
 		return fmt.Errorf("%w: no list", ErrProtocol)
@@ -193,7 +194,7 @@ func (s *liteSession) listed() error {
 	}
 	s.shown, s.older = s.shown[:0], ""
 	rows := findAll(find(s.page, is(atom.Ul, "rows")), is(atom.Li, ""))
-	for i := len(rows) - 1; i >= 0; i-- { // the newest last, as it is read first
+	for i := len(rows) - 1; i >= 0; i-- { // newest last, since it is read first
 		box, link := find(rows[i], is(atom.Input, "")), find(rows[i], is(atom.A, ""))
 		if box == nil || link == nil || attribute(box, "value") == "" {
 			return fmt.Errorf("%w: a row without a message", ErrProtocol)
@@ -201,7 +202,7 @@ func (s *liteSession) listed() error {
 		s.learn(attribute(box, "value"), attribute(link, "href"), ofClass(rows[i], "unread"))
 	}
 	if links := findAll(find(s.page, is(atom.Div, "pages")), is(atom.A, "")); len(links) > 0 {
-		// The page behind is the last link, unless that leads to a page before.
+		// The last link leads to the next page, unless it leads to the previous one.
 		if last := links[len(links)-1]; !strings.HasPrefix(words(last), "‹") {
 			s.older = attribute(last, "href")
 		}
@@ -267,7 +268,7 @@ func (s *liteSession) list(ctx context.Context, to string) error {
 	return s.listed()
 }
 
-// scroll shows the page behind the list shown last.
+// scroll shows the page after the last list that was shown.
 func (s *liteSession) scroll(ctx context.Context) error {
 	if s.older == "" {
 		return s.list(ctx, s.inbox)
@@ -275,7 +276,7 @@ func (s *liteSession) scroll(ctx context.Context) error {
 	return s.list(ctx, s.older)
 }
 
-// toList goes back to the list, which browsers get anew: no page of mail is kept.
+// toList goes back to the list. A browser requests it again, because pages of mail are not cached.
 func (s *liteSession) toList(ctx context.Context) error {
 	if s.where == liteList {
 		return nil
@@ -283,7 +284,8 @@ func (s *liteSession) toList(ctx context.Context) error {
 	return s.list(ctx, s.at)
 }
 
-// read goes back to the list, if another page is shown, and opens the newest unread message, or any where all are read.
+// read goes back to the list if another page is shown, and opens the newest unread message, or any message if all are
+// read.
 func (s *liteSession) read(ctx context.Context, pick uint64) error {
 	if err := s.toList(ctx); err != nil {
 		return err
@@ -299,7 +301,7 @@ func (s *liteSession) read(ctx context.Context, pick uint64) error {
 	if err := s.get(ctx, s.hrefs[id]); err != nil {
 		var refused *Refusal
 		if errors.As(err, &refused) {
-			s.forget(id) // what it has listed and does not give has not been read
+			s.forget(id) // the server listed it but does not return it, so it was not read
 		}
 		return err
 	}
@@ -314,7 +316,8 @@ func (s *liteSession) read(ctx context.Context, pick uint64) error {
 	return nil
 }
 
-// act does something to the message that is read, or else to one of the list: what leaves the INBOX must not be listed again.
+// act applies an action to the message that is shown, or else to one of the list. A message that leaves the INBOX must
+// not be listed again.
 func (s *liteSession) act(ctx context.Context, pick uint64, do string) error {
 	f := formWith(s.page, "do", do)
 	reading := s.where == liteRead && f != nil
@@ -359,7 +362,7 @@ func (s *liteSession) act(ctx context.Context, pick uint64, do string) error {
 	return nil
 }
 
-// archiveOf is the folder for filed messages among those that a page offers to move to.
+// archiveOf returns the folder Archive among the folders to which a page can move messages.
 func archiveOf(page *html.Node) string {
 	options := findAll(find(page, func(n *html.Node) bool { return n.DataAtom == atom.Select && attribute(n, "name") == "to" }), is(atom.Option, ""))
 	for _, o := range options {

@@ -18,8 +18,8 @@ import (
 	"doublet/bench/workload"
 )
 
-// sitePeer is a web server that says what it is told to: an answer for each method and path, "303 to" for a redirection, and the
-// body of what it was sent last by the same name.
+// sitePeer is a web server with fixed answers: one for each method and path, "303 to" for a redirection. fields holds
+// the last submitted form of each, by the same name.
 type sitePeer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -116,7 +116,7 @@ func liteSite() map[string]string {
 	}
 }
 
-// TestLiteSession: what a user does in the lite mode, page for page, and what is in the forms.
+// TestLiteSession checks the pages of a user in the lite mode, and the content of the forms.
 func TestLiteSession(t *testing.T) {
 	t.Parallel()
 	p, w := playSite(t, liteSite())
@@ -131,7 +131,7 @@ func TestLiteSession(t *testing.T) {
 	}
 	for _, c := range []struct {
 		do    workload.Verb
-		list  string // what the list shows from here on
+		list  string // content of the list from here on
 		asked string
 	}{
 		{workload.Open, liteTwo, "GET /lite/?f=in"}, {workload.Scroll, liteTwo, "GET /lite/?p=2"}, {workload.Read, liteTwo, "GET /lite/read?m=m2"},
@@ -162,7 +162,7 @@ func TestLiteSession(t *testing.T) {
 	if _, err := act(s, workload.Lookup); err != nil || p.got("POST /lite/compose", "find") != "Bench u1" || p.got("POST /lite/compose", "do") != "find" {
 		t.Error(err, p.fields)
 	}
-	// The others of this driver find the sheet in their browsers; who begins cold does not.
+	// The other users of this driver find the sheet in the cache; a cold one does not.
 	for cold, want := range map[bool]int{false: 0, true: 1} {
 		p.says("GET /lite/", litePage(liteTwo))
 		p.asked, w.Cold = nil, cold
@@ -177,7 +177,8 @@ func TestLiteSession(t *testing.T) {
 	}
 }
 
-// TestWhatLiteServersDo: a page that is not what was asked for is an error and no action; who is signed out signs in again.
+// TestWhatLiteServersDo checks that an unexpected page is an error and not an action, and that a user who was signed
+// out signs in again.
 func TestWhatLiteServersDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// send writes a message on the page for that and sends it, with its file, in one form; an answer begins at the form that the
-// message read last leads to. A message that is added is one to oneself: in the browser none comes into the INBOX otherwise.
+// send writes a message on the compose page and submits it, with its file, in one form. A reply starts at the reply
+// form of the last message read. An added message is one to the user himself, because the lite mode has no other way
+// into the INBOX.
 func (s *liteSession) send(ctx context.Context, p *workload.Planned) error {
 	m := s.w.compose(s.u, p)
 	to := liteCompose
@@ -41,7 +42,7 @@ func (s *liteSession) send(ctx context.Context, p *workload.Planned) error {
 	if err := s.post(ctx, f); err != nil {
 		return err
 	}
-	// What was sent is told on the list, and on no other page.
+	// Only the list confirms that a message was sent.
 	if s.where != liteList || !strings.Contains(s.at, "said=messageSent") || find(s.page, is(atom.Div, "said")) == nil {
 		return &Refusal{"a message that is not said to be sent"}
 	}
@@ -49,7 +50,7 @@ func (s *liteSession) send(ctx context.Context, p *workload.Planned) error {
 	return s.listed()
 }
 
-// lookup finds a person of the directory from the page on which one writes.
+// lookup finds a person of the directory from the compose page.
 func (s *liteSession) lookup(ctx context.Context, p *workload.Planned) error {
 	found := s.w.Users[s.w.Workload.Choose(s.u.Index, len(s.w.Users), 1, p.Pick)[0]]
 	if err := s.get(ctx, liteCompose); err != nil {

@@ -10,14 +10,14 @@ import (
 	"doublet/client/pop3"
 )
 
-// pop3Session is a user at the POP3 door.
+// pop3Session is a user over POP3.
 type pop3Session struct {
 	w     *World
 	u     *User
 	c     *pop3.Client
 	known []uint32 // numbers of messages that are not deleted, ascending
 	last  uint32
-	// broken says that the connection is of no more use.
+	// broken means that the connection is unusable.
 	broken bool
 }
 
@@ -51,7 +51,7 @@ func pop3Error(err error) error {
 	return err
 }
 
-// count counts what passes.
+// count counts the bytes that are written to it.
 type count struct{ n uint64 }
 
 func (c *count) Write(p []byte) (int, error) { c.n += uint64(len(p)); return len(p), nil }
@@ -69,7 +69,7 @@ func (s *pop3Session) Do(ctx context.Context, p *workload.Planned) (t Traffic, e
 	case workload.Delete:
 		err = s.delete(p.Pick)
 	case workload.Close:
-		err = s.c.Simple("NOOP") // what is deleted goes when the session ends
+		err = s.c.Simple("NOOP") // deleted messages are removed at the end of the session
 	case workload.Login:
 		err = s.c.Simple("NOOP")
 	case workload.Send, workload.Reply:
@@ -104,7 +104,7 @@ func (s *pop3Session) read(pick uint64) (uint64, error) {
 	return c.n, err
 }
 
-// retrieve fetches all that there is and deletes it, as the load tool's workload does.
+// retrieve fetches and deletes all messages, as the workload of the load tool does.
 func (s *pop3Session) retrieve() (uint64, error) {
 	var c count
 	octets, err := s.list()
@@ -133,7 +133,7 @@ func (s *pop3Session) delete(pick uint64) error {
 	return s.c.Delete(n)
 }
 
-// Close implements Session: QUIT removes what was deleted.
+// Close implements Session: QUIT removes the deleted messages.
 func (s *pop3Session) Close() error {
 	if s.broken {
 		return s.c.Close()

@@ -41,14 +41,14 @@ func (s *sender) Do(ctx context.Context, p *workload.Planned) (Traffic, error) {
 // Close implements Session.
 func (s *sender) Close() error { return nil }
 
-// send is the action of that name.
+// send performs the action send.
 func (w *World) send(ctx context.Context, u *User, p *workload.Planned, lmtp bool) (Traffic, error) {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
 	return w.submit(ctx, u, &m, lmtp)
 }
 
-// invite sends an invitation, which those who find it among their mail answer.
+// invite sends an invitation; recipients who list it answer it.
 func (w *World) invite(ctx context.Context, u *User, p *workload.Planned) (Traffic, error) {
 	m := w.invitation(u, p)
 	return w.submit(ctx, u, &m, false)
@@ -62,10 +62,10 @@ func (w *World) invitation(u *User, p *workload.Planned) content.Message {
 	return m
 }
 
-// invitation is one that waits for an answer.
+// invitation is an invitation that waits for an answer.
 type invitation struct{ id, organizer string }
 
-// parseInvitation finds one in a line of a listing, by the subject that invite gives.
+// parseInvitation finds an invitation in a line of a listing, by the subject that invite writes.
 func parseInvitation(line string) (v invitation, ok bool) {
 	_, rest, ok := strings.Cut(line, subjectInvitation)
 	if !ok {
@@ -92,7 +92,7 @@ func (w *World) accepted(u *User, v invitation, p *workload.Planned) content.Mes
 	return m
 }
 
-// submit sends a message over a connection of its own.
+// submit sends a message over its own connection.
 func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bool) (t Traffic, err error) {
 	buf := w.takeMessage()
 	defer w.giveMessage(buf)
@@ -129,14 +129,14 @@ func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bo
 			return t, &Refusal{refusedWith(&res, i)}
 		}
 	}
-	// The server has it; nobody waits for what QUIT brings.
+	// The server has accepted the message; no user waits for QUIT.
 	begun := w.Env.Clock.Now()
 	_ = c.Quit()
 	t.Held = w.Env.Clock.Now().Sub(begun)
 	return t, nil
 }
 
-// refusedWith is the reply that says why recipient i did not get it.
+// refusedWith returns the reply that explains why recipient i was refused.
 func refusedWith(res *client.Result, i int) string {
 	replies := []*smtp.Reply{res.Mail}
 	if i < len(res.Rcpt) {
@@ -150,8 +150,8 @@ func refusedWith(res *client.Result, i int) string {
 	return "no reply"
 }
 
-// submission connects and signs in, where the server lets it. Mail goes to the submission doors, or to
-// smtp where the target has none.
+// submission connects, and signs in if the server offers it. Mail goes to the submission doors, or to smtp if the
+// target has none.
 func (w *World) submission(ctx context.Context, u *User, lmtp bool) (*client.Client, error) {
 	o := client.Options{LMTP: lmtp, Timeout: w.timeout()}
 	door := "lmtp"
@@ -199,7 +199,7 @@ func (w *World) introduce(c *client.Client, u *User, door string) error {
 	return nil
 }
 
-// smtpError tells a refusal from a broken connection.
+// smtpError turns an SMTP reply into a *Refusal, and leaves other errors, which mean a broken connection.
 func smtpError(err error) error {
 	var r *smtp.Reply
 	if errors.As(err, &r) {

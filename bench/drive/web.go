@@ -16,48 +16,49 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// webSession is a user with the full client in the browser (web/src). It asks the server what that client asks, and when: what a
-// person wants, and beside it, what the client does by itself to keep up (view, Sync). A test holds the two together.
+// webSession is a user with the full web client (web/src). It sends the requests of that client, in the same order:
+// those of the user's actions, and beside them those by which the client keeps up with the server (view, Sync). A test
+// compares them.
 type webSession struct {
 	*browser
 	mailAccount
 	view view
-	last email // read last
-	// listed says that the server completes whom one writes to from its directory.
+	last email // the last message read
+	// listed means that the server completes recipients from its directory.
 	listed bool
 
 	live context.Context // ends with the session
 	end  context.CancelFunc
-	work sync.WaitGroup // what goes on beside
+	work sync.WaitGroup // background work
 
 	mu     sync.Mutex
-	acting bool // something that the user wanted goes on
-	beside bool // something goes on that nobody waits for
-	stale  bool // what is shown has to be brought up to date
+	acting bool // an action of the user is running
+	beside bool // background work is running
+	stale  bool // the view has to be updated
 	keep   bool // bodies of the newest messages may be missing
 	syncs  []Sync
 }
 
-// Sync is what a session did by itself to keep up with the server: nobody waited for it.
+// Sync is a piece of work by which a session kept up with the server; no user waited for it.
 type Sync struct {
 	Begun, Ended time.Time
 	Traffic      Traffic
 	Err          error
 }
 
-// Syncing is a Session that does so.
+// Syncing is a Session that does such work.
 type Syncing interface {
-	// Syncs takes what was done since it was called last.
+	// Syncs returns the work since the last call.
 	Syncs() []Sync
 }
 
-// maxSyncs bounds what is remembered of them until somebody asks.
+// maxSyncs is the number of entries that are kept until the next call of Syncs.
 const maxSyncs = 1000
 
-// webUsing is what the client asks to use in every request.
+// webUsing are the capabilities in every request of the client.
 var webUsing = []string{wire.Core, wire.Mail, wire.SubmissionURN, wire.VacationResponse, wire.Quota}
 
-// pushed are the types of which the client is told changes.
+// pushed are the types whose changes are pushed to the client.
 var pushed = []string{"Mailbox", "Email", "EmailDelivery"}
 
 // openWeb loads the client, signs in, shows the INBOX and listens for changes.
@@ -83,7 +84,7 @@ func (w *World) openWeb(ctx context.Context, u *User) (Session, Traffic, error) 
 	return s, t, nil
 }
 
-// webError is jmapError, but for who is signed in no more.
+// webError does the work of jmapError, and turns status 401 into the error for a signed-out user.
 func webError(err error) error {
 	var p *wire.Problem
 	if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
@@ -92,7 +93,7 @@ func webError(err error) error {
 	return jmapError(err)
 }
 
-// enter is all from the address of the client to the list of the INBOX. Whoever was signed in here is no more.
+// enter performs all steps from loading the client to the list of the INBOX. It ends an earlier session.
 func (s *webSession) enter(ctx context.Context) error {
 	s.leave()
 	s.live, s.end = context.WithCancel(context.Background())
@@ -119,7 +120,7 @@ func (s *webSession) enter(ctx context.Context) error {
 	boxes := r.Get("Mailbox", s.account, nil)
 	who := r.Get("Identity", s.account, nil)
 	state := r.Get("Email", s.account, []string{})
-	r.Get("Mailbox", s.account, nil, "role") // of one's own account, where another one is looked at
+	r.Get("Mailbox", s.account, nil, "role") // of the user's own account; the client can show others too
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (s *webSession) enter(ctx context.Context) error {
 	return s.listen(ctx)
 }
 
-// leave ends what goes on beside.
+// leave ends the background work.
 func (s *webSession) leave() {
 	if s.end != nil {
 		s.end()
@@ -161,7 +162,7 @@ func (s *webSession) leave() {
 	s.work.Wait()
 }
 
-// call carries out one call.
+// call performs one method call.
 func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writer)) (*wire.Value, error) {
 	r := client.NewRequest(webUsing...)
 	h := r.Call(method, fn)
@@ -172,11 +173,11 @@ func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writ
 	return out.Get(h)
 }
 
-// Files of the client as its page and its service worker name them.
+// webFile matches files of the client as its page and its service worker name them.
 var webFile = regexp.MustCompile(`(?:src|href)="(/[^"]+)"|"(/(?:assets/[^"]+|icon\.svg|manifest\.webmanifest|mail-frame))"`)
 
-// load gets the client: its page, and the files that the page and the service worker name, as far as the browser has them not. The
-// worker keeps them all, so that a browser that was here before asks for the page and for the worker alone.
+// load gets the client: its page, and the files named by the page and the service worker, unless they are cached. The
+// worker caches them all, so a returning browser requests only the page and the worker.
 func (s *webSession) load(ctx context.Context) error {
 	had := map[string]bool{}
 	for _, name := range []string{"/", "/sw.js"} {
@@ -205,7 +206,7 @@ func (s *webSession) load(ctx context.Context) error {
 	return nil
 }
 
-// signIn finds that nobody is signed in, and signs in.
+// signIn finds that no user is signed in, and signs in.
 func (s *webSession) signIn(ctx context.Context) error {
 	header := func() http.Header { return http.Header{"Accept": {"application/json"}} }
 	got, err := s.fetch(ctx, http.MethodGet, "/auth/session", header(), nil)
@@ -245,7 +246,7 @@ func (s *webSession) signIn(ctx context.Context) error {
 	return nil
 }
 
-// listen opens the WebSocket on which the server tells of changes, and has it opened anew where it breaks.
+// listen opens the WebSocket for pushes, and opens it again when it breaks.
 func (s *webSession) listen(ctx context.Context) error {
 	socket, err := s.c.Socket(ctx)
 	if err == nil {
@@ -284,8 +285,8 @@ func (s *webSession) listen(ctx context.Context) error {
 	return nil
 }
 
-// later does what nobody waits for: brings the view up to date where stale says so, and keeps the newest messages. One does so at a
-// time; what is asked for meanwhile is done behind it.
+// later starts background work: it updates the view if stale is set, and loads the newest messages. One goroutine does
+// this at a time; further requests make it run again.
 func (s *webSession) later(stale bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +317,8 @@ func (s *webSession) later(stale bool) {
 	})
 }
 
-// synced notes what was done beside. Its traffic is its own, unless the user wanted something meanwhile, whose it is then.
+// synced records background work. Its traffic is its own, unless the user acted meanwhile: then it counts as the
+// user's.
 func (s *webSession) synced(x Sync) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +339,7 @@ func (s *webSession) Syncs() []Sync {
 	return out
 }
 
-// acted ends what the user wanted, and takes its traffic.
+// acted ends the user's action and returns its traffic.
 func (s *webSession) acted() Traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()

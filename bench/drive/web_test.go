@@ -23,8 +23,8 @@ import (
 	"doublet/wire/websocket"
 )
 
-// webPeer is a server of the full client: its files, who is signed in, and a mailbox of three messages. What each method
-// answers can be told; what was asked is kept in short (shapeOf).
+// webPeer is a server of the full client: its files, the session, and a mailbox of three messages. The answers of
+// methods can be set; the requests are recorded in short form (shapeOf).
 type webPeer struct {
 	*httptest.Server
 	t       *testing.T
@@ -126,7 +126,7 @@ func (p *webPeer) says(method, answer string) {
 	p.answers[method] = answer
 }
 
-// took gives what was asked since the last time.
+// took returns the requests since the last call.
 func (p *webPeer) took() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *webPeer) took() map[string]bool {
 	return out
 }
 
-// api answers method calls: sets do what they are asked to, all else says what it was told.
+// api answers method calls: Foo/set as requested, all others with the set answers.
 func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 	b, _ := io.ReadAll(r.Body)
 	p.asks(r, string(b))
@@ -198,7 +198,7 @@ func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"methodResponses":[%s],"sessionState":"s"}`, strings.Join(out, ","))
 }
 
-// socket pushes what comes from the channel.
+// socket pushes the texts of the channel.
 func (p *webPeer) socket(w http.ResponseWriter, r *http.Request) {
 	p.asks(r, "")
 	if r.Header.Get("Origin") != p.URL {
@@ -235,7 +235,7 @@ func openFull(t *testing.T, w *World) *webSession {
 	return s
 }
 
-// calm waits until a session does nothing by itself.
+// calm waits until a session has no background work.
 func calm(t *testing.T, s *webSession) {
 	t.Helper()
 	for range 1000 {
@@ -250,8 +250,8 @@ func calm(t *testing.T, s *webSession) {
 	t.Fatal("it never comes to rest")
 }
 
-// asked is what a client asks for each action, as test/e2e/web/requests.test.mjs records it of the full client: the same file. What
-// it asks by itself, whenever it does, is in "beside".
+// asked returns the requests of the full client for each action, as test/e2e/web/requests.test.mjs records them in the
+// same file. Entry "beside" holds those of background work.
 func asked(t *testing.T) map[string][]string {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.json")
@@ -265,7 +265,7 @@ func asked(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestWhatTheFullClientAsks: the driver asks what the full client asks.
+// TestWhatTheFullClientAsks checks that the driver sends the requests of the full client.
 func TestWhatTheFullClientAsks(t *testing.T) {
 	t.Parallel()
 	want := asked(t)
@@ -274,7 +274,7 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	p.says("Thread/get", `{"list":[{"id":"t1","emailIds":["e1","elsewhere"]},{"id":"t2","emailIds":["e3"]}]}`)
 	s := openFull(t, w)
 	const socket = `WebSocket {@type:*,dataTypes:["Mailbox","Email","EmailDelivery"]}`
-	for range 1000 { // it is answered before it has enabled pushes
+	for range 1000 { // the answer comes before it has enabled pushes
 		p.mu.Lock()
 		there := p.shapes[socket]
 		p.mu.Unlock()
@@ -322,7 +322,7 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	}
 }
 
-// TestFullSession: what the client keeps is not asked for again, and what is pushed is looked at beside.
+// TestFullSession checks that cached data is not requested again, and that pushes are handled in the background.
 func TestFullSession(t *testing.T) {
 	t.Parallel()
 	p, w := playWeb(t)
@@ -373,7 +373,8 @@ func TestFullSession(t *testing.T) {
 	}
 }
 
-// TestReplyToDeleted: a reply to a message that is gone by now is sent; one that may not be marked is an error.
+// TestReplyToDeleted checks that a reply to a message that is gone is sent, while a message that may not be marked is
+// an error.
 func TestReplyToDeleted(t *testing.T) {
 	t.Parallel()
 	for why, kind := range map[string]string{"notFound": "", "forbidden": "forbidden"} {
@@ -388,7 +389,7 @@ func TestReplyToDeleted(t *testing.T) {
 	}
 }
 
-// TestWhatServersOfTheFullClientDo: what a server does not do, or not as asked, is an error.
+// TestWhatServersOfTheFullClientDo checks that a missing or unexpected effect at the server is an error.
 func TestWhatServersOfTheFullClientDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -415,7 +416,7 @@ func TestWhatServersOfTheFullClientDo(t *testing.T) {
 		s := openFull(t, w)
 		calm(t, s)
 		if c.do == workload.Read {
-			clear(s.view.bodies) // as of a message that is not among the newest
+			clear(s.view.bodies) // as for a message that is not among the newest
 		}
 		p.says(c.method, c.says)
 		_, err := act(s, c.do)
@@ -428,8 +429,8 @@ func TestWhatServersOfTheFullClientDo(t *testing.T) {
 	}
 }
 
-// shapeOf is a request in short, "" for one that is not looked at: what is asked, without what changes from one to the next.
-// test/e2e/web/requests.test.mjs has the same.
+// shapeOf returns the short form of a request, without the parts that vary, or "" for a request that is ignored.
+// test/e2e/web/requests.test.mjs has the same function.
 func shapeOf(t *testing.T, method, path, body string) string {
 	t.Helper()
 	switch {
@@ -458,13 +459,13 @@ func shapeOf(t *testing.T, method, path, body string) string {
 		calls = append(calls, call[0].(string)+shape("", call[1]))
 	}
 	if strings.HasPrefix(calls[0], "Principal/") {
-		return "" // the client's depend on how quick the keys are; TestCompletion has the driver's
+		return "" // the client's depend on typing speed; TestCompletion checks the driver's
 	}
 	return strings.Join(calls, " + ")
 }
 
-// TestCompletion: whom one writes to is looked for in the directory, once for each, and not whom one answers; a server that has
-// none is not asked, and one that refuses costs no message.
+// TestCompletion checks that each recipient is looked up in the directory once, but not the recipient of a reply. A
+// server without a directory is not asked, and a refusal does not stop the message.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	p, w := playWeb(t)
@@ -495,7 +496,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// byID are members whose names are ids.
+// byID are members whose keys are ids.
 var byID = []string{"create", "update", "onSuccessUpdateEmail", "mailboxIds"}
 
 func shape(name string, v any) string {

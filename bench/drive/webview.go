@@ -12,15 +12,15 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// view is what the full client knows of the INBOX (web/src/state/mail.ts).
+// view is the full client's knowledge of the INBOX (web/src/state/mail.ts).
 type view struct {
 	mu      sync.Mutex
 	rows    map[string]webRow
-	threads map[string][]string // the Emails of a thread, the oldest first
-	list    []string            // the newest Email of each thread by position, "" where it was not read yet
+	threads map[string][]string // the Emails of a thread, oldest first
+	list    []string            // the newest Email of each thread by position, "" if not read yet
 	total   int
-	at      int               // how far the user has scrolled
-	bodies  map[string]string // Emails that the browser keeps whole, with the left part of their Message-ID
+	at      int               // the scroll position
+	bodies  map[string]string // Emails that the browser has in full → left part of their Message-ID
 	state   string            // of Emails
 }
 
@@ -32,8 +32,8 @@ type webRow struct {
 	size          int64
 }
 
-// As in web/src/state/mail.ts: how many entries a window has; how many of a folder are kept, and of how many the bodies; how large
-// such a body is at most, and how many are asked for at once; and what one body may have in an answer.
+// As in web/src/state/mail.ts: entries of a window; entries of a folder that are kept, and how many of them with
+// bodies; the largest such body, and how many are requested at once; the limit of one body in an answer.
 const (
 	webWindow     = 60
 	webKept       = 200
@@ -53,7 +53,7 @@ var (
 		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs")
 )
 
-// begin begins with a mailbox of which nothing is known but the state, and what the browser keeps.
+// begin starts with a mailbox of which only the state is known, and with the browser's cached data.
 func (v *view) begin(state string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -63,7 +63,7 @@ func (v *view) begin(state string) {
 	}
 }
 
-// thread is what belongs to the Email of a list, the oldest first.
+// thread returns the Emails in the thread of a list's Email, oldest first.
 func (v *view) thread(id string) []string {
 	if all := v.threads[v.rows[id].thread]; slices.Contains(all, id) {
 		return slices.Clone(all)
@@ -71,7 +71,7 @@ func (v *view) thread(id string) []string {
 	return []string{id}
 }
 
-// take learns from an Email/get of rows, and the Thread/get behind it, where there is one.
+// take updates the view from an Email/get of rows, and from the Thread/get that may follow it.
 func (v *view) take(inbox string, rows, threads *wire.Value) {
 	list := rows.Get("list")
 	for i := range list.Len() {
@@ -97,7 +97,7 @@ func (v *view) take(inbox string, rows, threads *wire.Value) {
 	v.prune()
 }
 
-// prune forgets what no list shows any more, when that has become much.
+// prune drops rows that no list shows, when there are many.
 func (v *view) prune() {
 	if len(v.rows) <= 4*webKept {
 		return
@@ -131,7 +131,7 @@ func texts(v *wire.Value) []string {
 	return out
 }
 
-// show shows the INBOX: what the browser keeps of it at once, then its first window.
+// show shows the INBOX: first the cached part, then its first window.
 func (s *webSession) show(ctx context.Context) error {
 	v := &s.view
 	v.mu.Lock()
@@ -145,7 +145,7 @@ func (s *webSession) show(ctx context.Context) error {
 	return nil
 }
 
-// scroll shows the window behind, which was read perhaps, and behind the last one the first.
+// scroll shows the next window, which may have been read before, and after the last one the first.
 func (s *webSession) scroll(ctx context.Context) error {
 	v := &s.view
 	v.mu.Lock()
@@ -216,7 +216,7 @@ func (s *webSession) window(ctx context.Context, from int) error {
 	return nil
 }
 
-// catchUp brings the view up to date, where it is stale, and keeps the bodies of the newest messages; asked says whether that took
+// catchUp updates the view if it is stale, and loads the bodies of the newest messages; asked reports whether it sent
 // any request.
 func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err error) {
 	if stale {
@@ -247,7 +247,7 @@ func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err e
 	return stale || len(members) > 0 || len(missing) > 0, nil
 }
 
-// members are what belongs to the conversations of the list, lies in other folders, and was not read yet.
+// members returns the Emails that belong to listed conversations, are in other folders, and were not read yet.
 func (v *view) members() (list []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -261,7 +261,7 @@ func (v *view) members() (list []string) {
 	return list
 }
 
-// update asks what has changed, and for the list anew.
+// update asks for changes and reads the list again.
 func (s *webSession) update(ctx context.Context) error {
 	v, err := s.call(ctx, "Mailbox/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Raw("ids", "null") })
 	if err != nil {
@@ -278,7 +278,8 @@ func (s *webSession) update(ctx context.Context) error {
 	return s.window(ctx, 0)
 }
 
-// changes asks what has changed since the state that is known, and for the rows of what is shown; more says that this was not all.
+// changes asks for changes since the known state, and for the rows that are shown; more reports that there are further
+// changes.
 func (s *webSession) changes(ctx context.Context) (more bool, err error) {
 	view := &s.view
 	view.mu.Lock()
@@ -331,7 +332,7 @@ func (s *webSession) changes(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// rows asks for Emails as lists show them, and for their threads.
+// rows requests Emails as lists show them, and their threads.
 func (s *webSession) rows(ctx context.Context, ids []string) error {
 	r := client.NewRequest(webUsing...)
 	g := r.Get("Email", s.account, ids, webRowProperties...)
@@ -354,8 +355,8 @@ func (s *webSession) rows(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// bodies asks for Emails whole. Each that a list has shown must come with its text, but those of gone, which may have gone
-// meanwhile.
+// bodies requests full Emails. Each listed one must come with its text, except those of gone, which may have been
+// deleted meanwhile.
 func (s *webSession) bodies(ctx context.Context, ids, gone []string) (int, error) {
 	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
 		w.Text("accountId", s.account)
@@ -394,7 +395,7 @@ func (s *webSession) bodies(ctx context.Context, ids, gone []string) (int, error
 	return list.Len(), nil
 }
 
-// drop takes an Email out of the list.
+// drop removes an Email from the list.
 func (v *view) drop(id string) {
 	if i := slices.Index(v.list, id); i >= 0 {
 		v.list = slices.Delete(v.list, i, i+1)

@@ -15,8 +15,8 @@ import (
 	wire "doublet/wire/jmap"
 )
 
-// read opens the conversation of the newest unread message, or of any where all are read: what the browser has not kept of it is
-// asked for, and what is unread is marked as read.
+// read opens the conversation of the newest unread message, or any conversation if all are read. It requests the
+// messages that are not cached, and marks the unread ones as read.
 func (s *webSession) read(ctx context.Context, pick uint64) error {
 	v := &s.view
 	v.mu.Lock()
@@ -62,7 +62,7 @@ func (s *webSession) read(ctx context.Context, pick uint64) error {
 	return s.change(ctx, unseen, missing, func(w *wire.Writer) { w.Bool("keywords/$seen", true) }, func(r *webRow) { r.seen = true })
 }
 
-// missing asks for Emails of a conversation that no list has shown.
+// missing requests Emails of a conversation that no list has shown.
 func (s *webSession) missing(ctx context.Context, ids []string) error {
 	v, err := s.call(ctx, "Email/get", func(w *wire.Writer) {
 		w.Text("accountId", s.account)
@@ -78,7 +78,8 @@ func (s *webSession) missing(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// choose picks a conversation of the list: with unread the newest one that is not read, if there is one. "" for an empty list.
+// choose selects a conversation of the list: with unread the newest unread one, if there is one. It returns "" for an
+// empty list.
 func (v *view) choose(pick uint64, unread bool) string {
 	known := slices.DeleteFunc(slices.Clone(v.list), func(id string) bool { return id == "" })
 	if len(known) == 0 {
@@ -94,7 +95,7 @@ func (v *view) choose(pick uint64, unread bool) string {
 	return known[pick%uint64(len(known))]
 }
 
-// flag flags a conversation, or takes its flags away.
+// flag flags a conversation, or removes its flags.
 func (s *webSession) flag(ctx context.Context, pick uint64) error {
 	ids, on := s.chosen(pick)
 	if len(ids) == 0 {
@@ -109,7 +110,7 @@ func (s *webSession) flag(ctx context.Context, pick uint64) error {
 	}, func(r *webRow) { r.flagged = !on })
 }
 
-// chosen picks a conversation, and gives its Emails in the INBOX; flagged says whether any is.
+// chosen selects a conversation and returns its Emails in the INBOX; flagged reports whether any is flagged.
 func (s *webSession) chosen(pick uint64) (ids []string, flagged bool) {
 	v := &s.view
 	v.mu.Lock()
@@ -123,7 +124,7 @@ func (s *webSession) chosen(pick uint64) (ids []string, flagged bool) {
 	return ids, flagged
 }
 
-// putAway puts a conversation into another folder; what is deleted goes to the Trash.
+// putAway moves a conversation to another folder; deleting moves it to the Trash.
 func (s *webSession) putAway(ctx context.Context, pick uint64, to string) error {
 	ids, _ := s.chosen(pick)
 	if len(ids) == 0 {
@@ -135,8 +136,8 @@ func (s *webSession) putAway(ctx context.Context, pick uint64, to string) error 
 	return s.change(ctx, ids, nil, func(w *wire.Writer) { in(w, to) }, func(r *webRow) { r.inbox = false })
 }
 
-// change changes Emails: in what is shown at once, and at the server, which must have changed all but those of gone. What the server
-// then shows is asked for beside.
+// change changes Emails, first in the view and then at the server, which must have changed all except those of gone.
+// The new state is requested in the background.
 func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(*wire.Writer), row func(*webRow)) error {
 	v := &s.view
 	v.mu.Lock()
@@ -184,17 +185,17 @@ func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(
 type letter struct {
 	*content.Message
 	text, html string
-	file       string // blobId of what is attached, "" for nothing
-	draft      string // id of the draft that the server has, "" for none
-	answered   string // id of what it answers
+	file       string // blobId of the attachment, "" for none
+	draft      string // id of the draft on the server, "" for none
+	answered   string // id of the answered message
 }
 
-// beginning is how much of a message is written when it is kept as a draft for the first time, in bytes.
+// beginning is the length of the text when the first draft is saved, in bytes.
 const beginning = 200
 
-// send writes and sends a message: a draft is kept of its beginning, what is attached is uploaded, a draft is kept of the whole in
-// place of the first; then it is sent. The time in which the client would let it be taken back is not waited for, nor is that of
-// typing; held is that of the drafts, which nobody waits for. A message that is added is one to oneself.
+// send writes and sends a message. It saves a draft of the beginning, uploads the attachment, replaces the draft by one
+// of the whole message, and sends that. It does not wait for the time of typing, nor for the time in which the client
+// offers to undo; held is the time of the drafts, for which no user waits. An added message is one to the user himself.
 func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.Duration, err error) {
 	if s.drafts == "" || s.sent == "" || s.identity == "" {
 		return 0, &Refusal{"no folder of drafts, none of what is sent, or no identity"}
@@ -211,7 +212,7 @@ func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.D
 	l.text = strings.ReplaceAll(strings.TrimSpace(string(content.AppendText(nil, m.Body, m.Seed))), "\r\n", "\n")
 	whole := l.text
 	begun := s.w.Env.Clock.Now()
-	if l.answered == "" { // whom one answers is not typed
+	if l.answered == "" { // the recipient of a reply is not typed
 		if err = s.complete(ctx, m.To); err != nil {
 			return 0, err
 		}
@@ -244,11 +245,11 @@ func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.D
 	return held, nil
 }
 
-// typed is how much of an address somebody types before they stop to see what is offered, in bytes.
+// typed is the number of bytes of an address that a user types before looking at the suggestions.
 const typed = 3
 
-// complete asks the directory for whom is written to, once for each, as the client does when keys pause; nobody waits for the
-// answer. A server that refuses is passed over, as the client does: what was typed is good without it.
+// complete looks each recipient up in the directory once, as the client does when typing pauses; no user waits for the
+// answer. It ignores a refusal, as the client does, because the typed address is valid without it.
 func (s *webSession) complete(ctx context.Context, to []string) error {
 	if !s.listed {
 		return nil
@@ -277,12 +278,12 @@ func (s *webSession) complete(ctx context.Context, to []string) error {
 	return nil
 }
 
-// formatted is text as the editor of the client makes HTML of it.
+// formatted returns text as the HTML of the client's editor.
 func formatted(text string) string {
 	return "<p>" + strings.ReplaceAll(text, "\n", "</p><p>") + "</p>"
 }
 
-// email prints the Email as the client makes it; sent has it named and dated.
+// email writes the Email as the client does; sent adds the Message-ID and the date.
 func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
 	person := func(o *wire.Writer, email string) { o.Raw("name", "null"); o.Text("email", email) }
 	list(w, "from", []string{s.u.Address}, person)
@@ -318,7 +319,7 @@ func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
 	w.Object("keywords", func(k *wire.Writer) { k.Bool("$draft", true); k.Bool("$seen", true) })
 }
 
-// save keeps a message as a draft, in place of the one that is kept.
+// save saves a message as a draft that replaces the one before.
 func (s *webSession) save(ctx context.Context, l *letter) error {
 	x := &client.Set{Create: map[string]func(*wire.Writer){"d": func(w *wire.Writer) { s.email(w, l, false) }}}
 	if l.draft != "" {
@@ -345,8 +346,8 @@ func (s *webSession) save(ctx context.Context, l *letter) error {
 	return o.Destroyed(old)
 }
 
-// submit sends a message in the requests of the client: whether it was sent already, the message with its submission, and the
-// end of its draft.
+// submit sends a message with the requests of the client: whether it was sent before, the message with its submission,
+// and the end of its draft.
 func (s *webSession) submit(ctx context.Context, l *letter) error {
 	v, err := s.call(ctx, "Email/query", func(w *wire.Writer) {
 		w.Text("accountId", s.account)
@@ -416,7 +417,7 @@ func (s *webSession) submit(ctx context.Context, l *letter) error {
 	return s.conclude(ctx, l)
 }
 
-// filed says whether an answer tells that a submission has changed its Email, by the call that it implies.
+// filed reports whether an answer shows that a submission has changed its Email, by the implied call.
 func filed(out *client.Response, id string) bool {
 	for i := range out.Calls {
 		if c := &out.Calls[i]; c.Name == "Email/set" {
@@ -428,8 +429,8 @@ func filed(out *client.Response, id string) bool {
 	return false
 }
 
-// conclude destroys the draft and marks the message that was answered. Like the client it goes on where that message is
-// gone: the reply is sent.
+// conclude destroys the draft and marks the answered message. Like the client it ignores that this message is gone,
+// because the reply has been sent.
 func (s *webSession) conclude(ctx context.Context, l *letter) error {
 	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{l.draft}})
 	if err == nil {
@@ -448,7 +449,7 @@ func (s *webSession) conclude(ctx context.Context, l *letter) error {
 	return nil
 }
 
-// unlessGone drops the error of an object that is not there (RFC 8620 section 5.3).
+// unlessGone drops the error notFound (RFC 8620 section 5.3).
 func unlessGone(err error) error {
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Type == "notFound" {
