@@ -11,14 +11,14 @@ import (
 	"unicode"
 )
 
-// inlineLink matches a Markdown link or picture, and image the source of an HTML picture.
+// inlineLink matches a Markdown link or picture, image the source of an HTML picture.
 var (
 	inlineLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	image      = regexp.MustCompile(`<img src="([^"]+)"`)
 	codeSpan   = regexp.MustCompile("`[^`]*`")
 )
 
-// documents returns the Markdown files that people read: README.md and those of doc.
+// documents returns the Markdown files for readers: README.md and those of doc.
 func documents(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("../doc/*.md")
@@ -31,7 +31,7 @@ func documents(t *testing.T) []string {
 	return append(paths, "../README.md")
 }
 
-// prose returns the lines of a Markdown document with code blocks emptied, so that the numbers of lines stay.
+// prose returns the lines of a Markdown document with empty lines in place of code blocks, so that line numbers stay.
 func prose(text string) []string {
 	lines := strings.Split(text, "\n")
 	fenced := false
@@ -61,7 +61,7 @@ func anchor(heading string) string {
 	return b.String()
 }
 
-// anchors returns the fragments of all headings of a document. Headings of the same text are numbered.
+// anchors returns the fragments of all headings of a document. Equal headings are numbered.
 func anchors(text string) map[string]bool {
 	all := make(map[string]bool)
 	for _, l := range prose(text) {
@@ -79,7 +79,7 @@ func anchors(text string) map[string]bool {
 	return all
 }
 
-// brokenLinks returns the relative links of a document that lead to no file or to no heading, with their lines.
+// brokenLinks returns the relative links of a document that lead to no file or no heading, with their lines.
 func brokenLinks(path, text string) []string {
 	var broken []string
 	for i, l := range prose(text) {
@@ -93,7 +93,7 @@ func brokenLinks(path, text string) []string {
 	return broken
 }
 
-// linkError returns why a link of a document is broken, or nothing. Links to other sites are not followed.
+// linkError returns the reason why a link of a document is broken, or "". It does not check links to other sites.
 func linkError(path, text, link string) string {
 	u, err := url.Parse(link)
 	if err != nil {
@@ -132,7 +132,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLinksBroken shows that TestLinks finds broken links, and takes good ones.
+// TestLinksBroken checks that TestLinks finds broken links and accepts good ones.
 func TestLinksBroken(t *testing.T) {
 	text := "# A head: it's `one`\n\n# Again\n\n## Again\n\n    # no heading\n\n```\n# nor this\n```\n"
 	for link, want := range map[string]string{

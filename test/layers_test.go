@@ -1,5 +1,5 @@
-// Package test holds what is said about the whole house: the order of its rooms here, scenarios
-// and tests of several rooms in the folders beside.
+// Package test holds the tests of the whole module: the order of its rooms (top-level packages with their sub-packages)
+// here, scenarios and tests of several rooms in the folders beside.
 package test
 
 import (
@@ -25,8 +25,8 @@ const (
 	maxFuncLines = 100
 )
 
-// order is the house: a room imports only rooms of lines above its own, and its own sub-rooms.
-// To move a wall, change this list, doc and code in one commit.
+// order is the order of the rooms: a room imports only rooms of earlier lines, and its own sub-rooms. To change it,
+// change this list, the documents and the code in one commit.
 var order = [][]string{
 	{"note"},
 	{"wire", "stat", "env", "web"},
@@ -45,22 +45,22 @@ var order = [][]string{
 	{"cmd"},
 }
 
-// workbench rooms stand beside the server: they import nothing above client, and only cmd
+// workbench lists rooms that are not part of the server: they import nothing after client in the order, and only cmd
 // imports them.
 var workbench = []string{"bench", "plan"}
 
-// wireMay lists the wire formats that are made of another one. Each other pair is a failure:
-// formats are pure and stand alone.
+// wireMay lists the wire formats that may import another one. Any other such import is an error, because formats have
+// no dependencies.
 var wireMay = map[string][]string{
 	"wire/imap": {"wire/mime"}, // BODYSTRUCTURE and ENVELOPE print what mime has parsed
 	"wire/mbox": {"wire/mime"}, // the date of a From line has the forms of a Date field
 }
 
-// doorsMay lists what is shared by doors and is no door itself.
+// doorsMay lists the rooms that doors (protocol servers) share and that are no doors themselves.
 var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs", "serve/forward", "serve/proxied", "serve/speech", "serve/websession", "serve/condition"}
 
-// ownedImports names the rooms, or sub-rooms, that alone may import a foreign module (a prefix of its path).
-// The first line that fits an import decides.
+// ownedImports lists foreign modules (by a prefix of their path) and the only rooms, or sub-rooms, that may import
+// them. The first line that matches an import decides.
 var ownedImports = []struct {
 	path  string
 	rooms []string
@@ -74,16 +74,17 @@ var ownedImports = []struct {
 
 var badNames = []string{"util", "utils", "common", "lib", "helper", "helpers", "misc"}
 
-// worldRooms may take clock, goroutines and files from the system: they are the world's edge.
+// worldRooms may use the clock, goroutines and files of the system directly, because they are at the edge of the
+// program.
 var worldRooms = []string{"env", "cmd", "test", "bench"}
 
-// worldAllowed excuses a call in a room or file that is below the edge; the value is the reason.
+// worldAllowed lists exceptions for rooms or files that are not at the edge; the value is the reason.
 var worldAllowed = map[string]string{
 	"client/dns/zone": "a name server for tests and rehearsals, with sockets and goroutines of its own",
 	"bus/bustest":     "what every implementation of the bus is held to: a test, in a package that tests share",
 }
 
-// worldCalls are the system's functions that stand behind env.Env.
+// worldCalls are the functions of the system that env.Env wraps.
 var worldCalls = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"os": {"Chmod", "Chown", "Chtimes", "Create", "CreateTemp", "DirFS", "Link", "Lstat", "Mkdir", "MkdirAll", "MkdirTemp",
@@ -100,7 +101,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// survey reads the Go files below root and says what breaks the rules.
+// survey reads the Go files below root and returns the violations of the rules.
 func survey(t *testing.T, root string) []string {
 	t.Helper()
 	var problems []string
@@ -137,9 +138,9 @@ func survey(t *testing.T, root string) []string {
 
 // source is one Go file under inspection.
 type source struct {
-	file   string // from the root of the module, with slashes
+	file   string // relative to the root of the module, with slashes
 	pkg    string // its folder
-	room   string // the first word of pkg
+	room   string // the first element of pkg
 	test   bool
 	tree   *ast.File
 	set    *token.FileSet
@@ -218,7 +219,7 @@ func (s *source) foreign(spec *ast.ImportSpec, to string) {
 	}
 }
 
-// mayNot is why s must not import the package to of ours, or empty.
+// mayNot returns the reason why s must not import our package to, or "".
 func (s *source) mayNot(to string) string {
 	room, _, _ := strings.Cut(to, "/")
 	if room == "test" {
@@ -259,7 +260,7 @@ func (s *source) mayNot(to string) string {
 	return ""
 }
 
-// sideways judges an import between sub-rooms of one room.
+// sideways checks an import between sub-rooms of one room.
 func (s *source) sideways(to string) string {
 	switch s.room {
 	case "wire":
@@ -295,12 +296,12 @@ func (s *source) checkSizes(src []byte) {
 	}
 }
 
-// checkWorld finds what takes clock, goroutines, files, sockets or randomness from the system.
+// checkWorld finds direct uses of the system's clock, goroutines, files, sockets or randomness.
 func (s *source) checkWorld() {
 	if s.test || slices.Contains(worldRooms, s.room) || worldAllowed[s.room] != "" || worldAllowed[s.pkg] != "" || worldAllowed[s.file] != "" {
 		return
 	}
-	names := map[string]string{} // as written in the file -> import path
+	names := map[string]string{} // as written in the file → import path
 	for _, spec := range s.tree.Imports {
 		to, err := strconv.Unquote(spec.Path.Value)
 		if err != nil || worldCalls[to] == nil {
@@ -317,7 +318,7 @@ func (s *source) checkWorld() {
 		case *ast.GoStmt:
 			s.fail(n.Pos(), "a go statement: start it with env.Env.Go, which tests and the simulation replace")
 		case *ast.SelectorExpr:
-			// A value passed on (f = time.Now) takes the clock as well as a call does.
+			// A function value (f = time.Now) counts as a use, like a call.
 			id, ok := n.X.(*ast.Ident)
 			if !ok {
 				return true
@@ -330,7 +331,7 @@ func (s *source) checkWorld() {
 	})
 }
 
-// TestSurveyFindsMistakes builds houses with one mistake each.
+// TestSurveyFindsMistakes builds modules with one mistake each.
 func TestSurveyFindsMistakes(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("\n", n) }
@@ -397,7 +398,7 @@ func TestSurveyFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestAllowedIsUsed keeps the lists of exceptions from outliving their reasons.
+// TestAllowedIsUsed checks that the exceptions still have a reason.
 func TestAllowedIsUsed(t *testing.T) {
 	t.Parallel()
 	for place, why := range worldAllowed {
@@ -407,8 +408,7 @@ func TestAllowedIsUsed(t *testing.T) {
 	}
 }
 
-// TestModule makes sure that the survey speaks of this module, and that each direct dependency
-// says why it is one.
+// TestModule checks that the survey covers this module, and that each direct dependency has a comment with its reason.
 func TestModule(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../go.mod")
@@ -426,7 +426,7 @@ func TestModule(t *testing.T) {
 	for scan.Scan() {
 		words := strings.Fields(strings.TrimPrefix(scan.Text(), "require "))
 		if len(words) != 2 || !strings.Contains(words[0], "/") || words[1][0] != 'v' {
-			continue // an indirect one has its comment behind it
+			continue // an indirect one has its comment after it
 		}
 		if !bytes.Contains(why, []byte("`"+words[0]+"`")) {
 			t.Errorf("doc/dependencies.md does not say why %s was chosen", words[0])

@@ -1,5 +1,5 @@
-// Package attack holds attacks on the running program, one file for each aim. An attack passes as a test when it fails as an
-// attack. doc/security.md names the fence that each of them proves.
+// Package attack holds attacks on the running program, one file for each target. A test passes if its attack fails.
+// doc/security.md names the defence that each of them tests.
 package attack
 
 import (

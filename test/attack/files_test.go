@@ -12,13 +12,13 @@ import (
 	"doublet/test/program"
 )
 
-// forOthers are names of files that other accounts of the machine may read, with the reason. There are none.
+// forOthers lists the names of files that other accounts of the machine may read, with the reason. There are none.
 var forOthers = map[string]string{}
 
-// TestFilesOfOthers: another account of the machine, where the folders above let it pass, reads no file that the
-// program makes, whatever the mask of whoever starts it: stores, their sockets and certificates, backups of running and
-// stopped servers, exports, what a restore brings back, the identity of a cluster. It is not parallel: the mask is the
-// process's.
+// TestFilesOfOthers checks that another account of the machine cannot read any file that the program creates, even if
+// the folders above permit access, whatever the umask of the caller. It covers stores, their sockets and certificates,
+// backups of running and stopped servers, exports, restored data, and the identity of a cluster. It is not parallel,
+// because the umask belongs to the process.
 func TestFilesOfOthers(t *testing.T) {
 	path, err := program.Path()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestFilesOfOthers(t *testing.T) {
 	seen := 0
 	for _, root := range []string{dir, s.Data} {
 		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || name == dir { // that one is the test's
+			if err != nil || name == dir { // the folder itself is the test's
 				return skipGone(err)
 			}
 			info, err := d.Info()
@@ -80,7 +80,7 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 }
 
-// skipGone passes over a file that the running server has removed meanwhile.
+// skipGone ignores the error of a file that the running server has removed meanwhile.
 func skipGone(err error) error {
 	if os.IsNotExist(err) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"doublet/test/program"
 )
 
-// doublet runs a verb that may fail against the running server.
+// doublet runs a verb, which may fail, against the running server.
 func doublet(t *testing.T, s *program.Server, args ...string) (string, error) {
 	t.Helper()
 	path, err := program.Path()
@@ -21,7 +21,7 @@ func doublet(t *testing.T, s *program.Server, args ...string) (string, error) {
 	return program.Command(path, append(args, "--data", s.Data)...)
 }
 
-// mailOf is everything that a person has.
+// mailOf returns all mail of a person.
 func mailOf(t *testing.T, s *program.Server, user string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "out")
@@ -41,7 +41,7 @@ func mailOf(t *testing.T, s *program.Server, user string) string {
 	return all.String()
 }
 
-// tree makes a folder of files; one whose text begins with "-> " is a symbolic link.
+// tree creates a folder of files; a text that begins with "-> " makes a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func tree(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestImportLinks imports mail that somebody else has gathered, with links to files that the server may read and they may not, and
-// with links that lead round in a circle.
+// TestImportLinks imports mail from an attacker's folder. It has links to files that the server may read and the
+// attacker may not, and links that form a cycle.
 func TestImportLinks(t *testing.T) {
 	s := program.Demo(t)
 	outside := tree(t, map[string]string{

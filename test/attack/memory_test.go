@@ -22,15 +22,15 @@ import (
 	"doublet/test/program"
 )
 
-// The memory that the program may have for messages in these tests, and what it may take beside it, in MB: the store's
-// workspace (64), pages of the file cache that it maps, buffers of connections and goroutines, and the tenth that the garbage
-// collector lags behind.
+// The memory in MB that the program may use for messages in these tests, and for everything else: the store's workspace
+// (64), mapped pages of the file cache, buffers of connections and goroutines, and the tenth by which the garbage
+// collector lags.
 const (
 	memoryBudget = 48
 	memoryBeside = 140
 )
 
-// victim is the program with a small budget, and alice's way in.
+// victim is the program with a small memory budget, and alice's credentials.
 type victim struct {
 	*program.Server
 	t     *testing.T
@@ -40,9 +40,9 @@ type victim struct {
 	inbox string
 }
 
-// startVictim starts the program with a small budget of memory and large limits for everything else.
+// startVictim starts the program with a small memory budget and large limits for everything else.
 func startVictim(t *testing.T) *victim {
-	t.Setenv("GOGC", "10") // so that what is used is what is live
+	t.Setenv("GOGC", "10") // so that memory in use is close to live memory
 	for name, value := range map[string]string{
 		"LIMITS_MESSAGE_MEMORY": fmt.Sprint(memoryBudget, "MB"), "LIMITS_MESSAGE_SIZE": "20MB", "STORE_CACHE_SIZE": "8MB",
 	} {
@@ -62,7 +62,7 @@ func startVictim(t *testing.T) *victim {
 	return v
 }
 
-// first is the first group of a pattern in a text.
+// first returns the first group of a pattern in a text.
 func first(t *testing.T, text []byte, pattern string) string {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindSubmatch(text)
@@ -103,10 +103,10 @@ func (v *victim) call(calls string) (int, []byte) {
 	return v.send("POST", "/jmap/api", "application/json", jmapRequest(calls))
 }
 
-// upload keeps a blob and gives its id.
+// upload uploads a blob and returns its id.
 func (v *victim) upload(content []byte) string {
 	v.t.Helper()
-	for range 100 { // while others hold the memory
+	for range 100 { // while other requests hold the memory
 		status, out := v.send("POST", "/jmap/upload/"+v.acct+"/", "message/rfc822", content)
 		if status == http.StatusCreated {
 			return first(v.t, out, `"blobId":"([^"]+)"`)
@@ -120,7 +120,7 @@ func (v *victim) upload(content []byte) string {
 	return ""
 }
 
-// append puts a message into the Inbox and gives the id of the Email.
+// append imports a message into the Inbox and returns the id of the Email.
 func (v *victim) append(raw []byte) string {
 	v.t.Helper()
 	blob := v.upload(raw)
@@ -131,7 +131,7 @@ func (v *victim) append(raw []byte) string {
 	return first(v.t, out, `"k":\{[^}]*"id":"([^"]+)"`)
 }
 
-// peak is the most memory in MB that the process has had since restart; restart begins anew.
+// peak returns the maximum memory in MB of the process since restart, which resets it.
 func (v *victim) peak() int {
 	v.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.Cmd.Process.Pid))
@@ -152,8 +152,8 @@ func (v *victim) restart() {
 	}
 }
 
-// attack runs n attackers at once and fails when the program takes more memory than its budget and what it may beside it. It
-// returns how many attackers were refused, which is for each to say.
+// attack runs n attackers concurrently and fails if the program uses more memory than its budget and memoryBeside. It
+// returns the number of refused attackers, as they report it.
 func (v *victim) attack(name string, n int, attacker func(i int) (refused bool)) {
 	v.t.Run(name, func(t *testing.T) {
 		v.restart()
@@ -173,12 +173,12 @@ func (v *victim) attack(name string, n int, attacker func(i int) (refused bool))
 		if after > before+memoryBudget+memoryBeside {
 			t.Errorf("the process took %d MB over the %d MB it had; its budget is %d MB, and %d MB beside it", after-before, before, memoryBudget, memoryBeside)
 		}
-		// It is alive, and what was taken is given back.
+		// The server is alive and has released the memory.
 		v.upload([]byte("alive"))
 	})
 }
 
-// TestMemory drives each door to its budget of memory, and far beyond.
+// TestMemory drives each door to its memory budget and far beyond.
 func TestMemory(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
@@ -191,12 +191,12 @@ func TestMemory(t *testing.T) {
 	v.attackHeaders()
 }
 
-// busy reports whether an answer of JMAP refuses for want of memory or of turns.
+// busy reports whether a JMAP answer is a refusal for lack of memory or of a free slot.
 func busy(status int, out []byte) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || bytes.Contains(out, []byte(`"serverUnavailable"`))
 }
 
-// attackUploads puts blobs together by reference, from text, and out of messages in messages.
+// attackUploads creates blobs by reference, from text, and from nested messages.
 func (v *victim) attackUploads() {
 	blob := v.upload(bytes.Repeat([]byte("0123456789abcdef"), 300<<10/16))
 	sources := strings.Repeat(`,{"blobId":"`+blob+`"}`, 63)[1:]
@@ -207,7 +207,7 @@ func (v *victim) attackUploads() {
 	request := `["Blob/upload",{"accountId":"` + v.acct + `","create":{` + strings.Join(creations, ",") + `}},"0"]`
 	v.attack("uploads by reference", 8, func(int) bool { return busy(v.call(request)) })
 
-	// A message within a message, six deep: each is decoded to get at the next.
+	// A message within a message, six deep: each must be decoded to reach the next.
 	inner := append([]byte("Subject: innermost\r\n\r\n"), bytes.Repeat([]byte("text\r\n"), 1<<20)...)
 	var path strings.Builder
 	for range 3 {
@@ -232,7 +232,7 @@ func (v *victim) attackUploads() {
 	})
 }
 
-// attackReading reads many bodies at once, and does not take the answers.
+// attackReading requests many bodies at once, and does not read the answers.
 func (v *victim) attackReading() {
 	text := bytes.Repeat([]byte("Räksmörgås \x01\x02\x03\x04\x05\x06 and more\r\n"), 3<<20/32)
 	var ids []string
@@ -257,7 +257,7 @@ func (v *victim) attackReading() {
 	})
 }
 
-// attackJSON sends JSON that takes far more memory than it has octets.
+// attackJSON sends JSON that needs far more memory than it has octets.
 func (v *victim) attackJSON() {
 	for name, unit := range map[string]string{"arrays": `[],`, "objects": `{"a":{}},`, "numbers": `1,`} {
 		body := []byte(`{"using":[],"methodCalls":[["x",{"y":[` + strings.Repeat(unit, 9<<20/len(unit)) + `0]},"0"]]}`)

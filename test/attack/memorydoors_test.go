@@ -41,7 +41,7 @@ func await(r *bufio.Reader, tag string) string {
 	}
 }
 
-// attackIMAP asks for the same things again and again within one message, and announces messages that never end.
+// attackIMAP requests the same parts of one message repeatedly, and announces messages that never end.
 func (v *victim) attackIMAP() {
 	var to strings.Builder
 	for i := range 12_000 {
@@ -83,7 +83,7 @@ func (v *victim) attackIMAP() {
 	})
 }
 
-// attackWriting sends messages by SMTP that never end.
+// attackWriting sends endless messages over SMTP.
 func (v *victim) attackWriting() {
 	v.attack("SMTP messages", 40, func(int) bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["smtp"])
@@ -110,7 +110,7 @@ func (v *victim) attackWriting() {
 	})
 }
 
-// attackLite sends a form with files to the client without script.
+// attackLite sends a form with files to the web client without scripts.
 func (v *victim) attackLite() {
 	base := "http://127.0.0.1:" + v.Port["http"]
 	jar, _ := cookiejar.New(nil)
@@ -157,7 +157,7 @@ func (v *victim) attackLite() {
 	})
 }
 
-// attackHeaders sends headers that are as long as they may be, and do not end.
+// attackHeaders sends headers of the maximum length that do not end.
 func (v *victim) attackHeaders() {
 	v.attack("headers", 400, func(int) bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])

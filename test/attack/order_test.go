@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// talker is a client that says anything in any order.
+// talker is a client that sends commands in any order.
 type talker struct {
 	t *testing.T
 	c net.Conn
@@ -37,7 +37,7 @@ func (x *talker) send(text string) {
 	}
 }
 
-// reply reads a reply: of SMTP its last line, else the line that begins with one of the tags.
+// reply reads a reply: the last line of an SMTP reply, else the line that begins with one of the tags.
 func (x *talker) reply(tags ...string) string {
 	x.t.Helper()
 	for {
@@ -56,8 +56,8 @@ func (x *talker) reply(tags ...string) string {
 	}
 }
 
-// TestInjectBeforeTLS puts commands behind the one that begins TLS, in the same packet: none is carried out, at any door, and
-// nothing that was said in the clear holds under TLS.
+// TestInjectBeforeTLS sends commands after the one that starts TLS, in the same packet. No door executes them, and no
+// state from before TLS holds under TLS.
 func TestInjectBeforeTLS(t *testing.T) {
 	s := program.Demo(t)
 	for _, c := range []struct {
@@ -107,7 +107,8 @@ func TestInjectBeforeTLS(t *testing.T) {
 	}
 }
 
-// TestBDATMixes sends chunks in every wrong order: what they hold is never a command, and none of it is delivered with another message.
+// TestBDATMixes sends chunks in every wrong order. Their content is never executed as a command, and never delivered
+// with another message.
 func TestBDATMixes(t *testing.T) {
 	s := program.Demo(t)
 	x := talk(t, s, "smtp")
@@ -125,7 +126,7 @@ func TestBDATMixes(t *testing.T) {
 		{chunk(smuggled, " LAST"), "503"},
 		{begin + "BDAT 0 LAST\r\n", "250 250 250"},
 		{begin + "DATA\r\n", "250 250 354"},
-		{chunk(smuggled, " LAST"), "250"}, // it is text here, up to its dot; the rest stood before it
+		{chunk(smuggled, " LAST"), "250"}, // text here, up to its dot; the rest came before it
 		{"NOOP\r\n", "250"},
 		{begin + chunk(strings.Repeat("x", 1000), "") + "MAIL FROM:<other@far.example>\r\n" + "RSET\r\n", "250 250 250 503 250"},
 		{begin + chunk("a\nb", " LAST"), "250 250 554"},
@@ -138,7 +139,7 @@ func TestBDATMixes(t *testing.T) {
 			}
 		}
 	}
-	// A size that no chunk has ends the connection: where the next command begins nobody knows.
+	// An invalid chunk size ends the connection, because the start of the next command is unknown.
 	for _, size := range []string{"-1", "99999999999999999999", "18446744073709551616", "1 LAST LAST", "x"} {
 		y := talk(t, s, "smtp")
 		y.reply()

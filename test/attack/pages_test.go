@@ -16,7 +16,8 @@ import (
 	"doublet/test/program"
 )
 
-// browser sends requests to the web door of a demo, with the cookies that it was given, and follows no redirect.
+// browser sends requests to the web door of a demo, with the cookies that it has received, and does not follow
+// redirects.
 type browser struct {
 	t       *testing.T
 	base    string
@@ -70,7 +71,7 @@ func (b *browser) send(method, path, kind, body string, header ...string) answer
 	return answer{out.StatusCode, string(text), out.Header}
 }
 
-// signIn signs alice in and returns the token of her forms.
+// signIn signs alice in and returns the CSRF token of her session.
 func (b *browser) signIn() (csrf string) {
 	b.t.Helper()
 	a := b.send("POST", "/auth/sign-in", "application/json", `{"user":"alice","password":"demo"}`)
@@ -86,8 +87,8 @@ var pagePaths = []string{
 	"/admin/verbs/", "/.well-known/jmap", "/unsubscribe", "/healthz", "/nothing", "/mobileconfig", "/mail/config-v1.1.xml", "/.well-known/autoconfig/mail/config-v1.1.xml",
 }
 
-// TestPages: no page can be put into a frame of another site, be taken for another type, run a script that stands in it, or stay in a
-// cache when it is about somebody.
+// TestPages checks that no page can be framed by another site, taken for another type, made to run an inline script, or
+// cached if it holds personal data.
 func TestPages(t *testing.T) {
 	s := program.Demo(t)
 	inline := regexp.MustCompile(`(?i)<script(?:\s[^>]*)?>\s*[^<\s]|\son[a-z]+\s*=\s*["'a-z]|javascript:`)
@@ -123,7 +124,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestForeignHost: a name that an attacker gave to this server, or has a client send, stands in no answer to strangers.
+// TestForeignHost checks that a host name from an attacker's DNS or request appears in no answer to strangers.
 func TestForeignHost(t *testing.T) {
 	t.Setenv("DOUBLET_WEB_REDIRECT", "true")
 	s := program.Demo(t)
@@ -139,7 +140,7 @@ func TestForeignHost(t *testing.T) {
 	}
 }
 
-// TestRedirects: signing in leads to no other site, whatever the link to the page says.
+// TestRedirects checks that signing in never redirects to another site, whatever the link to the page contains.
 func TestRedirects(t *testing.T) {
 	s := program.Demo(t)
 	for _, to := range []string{
@@ -161,7 +162,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestForeignPages: a page of another site changes nothing in the name of who is signed in.
+// TestForeignPages checks that a page of another site cannot change anything in a user's session.
 func TestForeignPages(t *testing.T) {
 	s := program.Demo(t)
 	b := newBrowser(t, s)
@@ -200,7 +201,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// TestFixation: a session that somebody planted in a browser is not the one that is signed in, and what was signed in ends.
+// TestFixation checks that a planted session is not the one that gets signed in, and that a new sign-in ends the old
+// session.
 func TestFixation(t *testing.T) {
 	s := program.Demo(t)
 	mallory, victim := newBrowser(t, s), newBrowser(t, s)
@@ -220,7 +222,7 @@ func TestFixation(t *testing.T) {
 			t.Errorf("the planted session is signed in: %d %s", a.code, a.body)
 		}
 	}
-	// A token in an address or a body is none.
+	// A token in an address or a body is ignored.
 	bare := newBrowser(t, s)
 	token := victim.cookies["doublet"]
 	for _, path := range []string{"/auth/session?doublet=" + token, "/auth/session?session=" + token, "/auth/session;doublet=" + token} {
@@ -238,7 +240,7 @@ const hostileMail = "From: Mallory <mallory@elsewhere.example>\r\nTo: alice@exam
 	"--b\r\nContent-Type: application/xhtml+xml; name=x.xhtml\r\nContent-Disposition: attachment; filename=\"x.html\"\r\n\r\n<html xmlns=\"http://www.w3.org/1999/xhtml\"><script>top.hacked=1</script></html>\r\n" +
 	"--b\r\nContent-Type: text/xml\r\nContent-Disposition: inline; filename=\"a\\\"; x=.html\"\r\n\r\n<?xml-stylesheet href=\"data:,\"?><a/>\r\n--b--\r\n"
 
-// deliver sends a stranger's message.
+// deliver sends a message as a stranger.
 func deliver(t *testing.T, s *program.Server, to, text string) {
 	t.Helper()
 	c, err := smtp.Dial("127.0.0.1:" + s.Port["smtp"])
@@ -261,7 +263,8 @@ func deliver(t *testing.T, s *program.Server, to, text string) {
 	}
 }
 
-// TestAttachments: what somebody sent is saved and not shown as a page of ours, whatever type it, or the address, says.
+// TestAttachments checks that an attachment is downloaded and never shown as a page of ours, whatever type it or the
+// URL declares.
 func TestAttachments(t *testing.T) {
 	s := program.Demo(t)
 	deliver(t, s, "alice@example.com", hostileMail)
@@ -273,7 +276,7 @@ func TestAttachments(t *testing.T) {
 		APIURL          string `json:"apiUrl"`
 	}
 	if err := json.Unmarshal([]byte(b.send("GET", "/.well-known/jmap", "", "").body), &session); err != nil || session.APIURL == "" {
-		// The address of the session may be another one.
+		// The session may be at another address.
 		a := b.send("GET", "/jmap/session", "", "")
 		if err := json.Unmarshal([]byte(a.body), &session); err != nil {
 			t.Fatal(a.code, a.body)
@@ -305,7 +308,7 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// path is an address without its host.
+// path returns an address without its host.
 func path(address string) string {
 	if _, rest, ok := strings.Cut(address, "://"); ok {
 		_, rest, _ = strings.Cut(rest, "/")

@@ -33,7 +33,7 @@ import (
 	"doublet/test/program"
 )
 
-// door is the client of replication at a server's door https.
+// door returns a replication client for a server's door https.
 func door(t *testing.T, s *program.Server, o https.ClientOptions) *https.Client {
 	t.Helper()
 	o.URL = "https://127.0.0.1:" + s.Port["https"]
@@ -54,7 +54,7 @@ func door(t *testing.T, s *program.Server, o https.ClientOptions) *https.Client 
 	return client
 }
 
-// databases are the ids of all databases of a server, by kind.
+// databases returns the ids of all databases of a server, by kind.
 func databases(t *testing.T, s *program.Server) map[string][]note.DatabaseID {
 	t.Helper()
 	var list []admin.Database
@@ -72,7 +72,7 @@ func databases(t *testing.T, s *program.Server) map[string][]note.DatabaseID {
 	return out
 }
 
-// appPassword makes an app password of a person.
+// appPassword creates an app password of a person.
 func appPassword(t *testing.T, s *program.Server, user string) string {
 	t.Helper()
 	var p struct{ Secret string }
@@ -82,8 +82,9 @@ func appPassword(t *testing.T, s *program.Server, user string) string {
 	return p.Secret
 }
 
-// TestReplicateAsAdministrator: an app password of an administrator replicates what is the administrator's own, and neither
-// lists nor opens anybody else's mail, the directory or the sessions; each attempt stands in the audit with person and address.
+// TestReplicateAsAdministrator checks that an administrator's app password replicates the administrator's own databases
+// only. It neither lists nor opens the mail of others, the directory or the sessions. The audit log records each
+// attempt with person and address.
 func TestReplicateAsAdministrator(t *testing.T) {
 	t.Parallel()
 	s := program.Demo(t)
@@ -127,8 +128,8 @@ func TestReplicateAsAdministrator(t *testing.T) {
 	}
 }
 
-// TestJoinDomain: neither the password of an administrator, nor a made-up token, nor a key that nobody knows lets a server into
-// the domain; a token lets in the server that shows its own key, once, and that server is out with its removal.
+// TestJoinDomain checks that no server joins the domain with an administrator's password, a forged token or an unknown
+// key. A token admits the server that shows its own key, once, and the removal of that server excludes it.
 func TestJoinDomain(t *testing.T) {
 	t.Parallel()
 	s := program.Demo(t)
@@ -204,8 +205,8 @@ func TestJoinDomain(t *testing.T) {
 		`verb="replica sign-in" by=nobody from=127.0.0.1`)
 }
 
-// TestBorrowedName: a certificate that says the name of a server of the domain, about another key, is nobody's; nor is one that
-// is shown to the door under the server's ordinary name.
+// TestBorrowedName checks that a certificate with the name of a server of the domain but another key is rejected, also
+// when it is shown to the door under the server's ordinary name.
 func TestBorrowedName(t *testing.T) {
 	t.Parallel()
 	s := program.Demo(t)
@@ -250,7 +251,7 @@ func TestBorrowedName(t *testing.T) {
 	}
 }
 
-// field is the word of a text that begins with a prefix.
+// field returns the word of a text that begins with a prefix.
 func field(text, prefix string) string {
 	for _, word := range strings.Fields(text) {
 		if strings.HasPrefix(word, prefix) {

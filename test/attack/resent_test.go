@@ -13,7 +13,7 @@ import (
 	"doublet/test/program"
 )
 
-// submit sends a message as somebody who signs in, and returns the answer to it.
+// submit sends a message as a signed-in user and returns the reply to it.
 func submit(t *testing.T, s *program.Server, user, to, message string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", "127.0.0.1:"+s.Port["submission"])
@@ -48,7 +48,8 @@ func submit(t *testing.T, s *program.Server, user, to, message string) string {
 	return reply()
 }
 
-// TestResentForged: nobody writes as somebody else with Resent fields, also where they have stored what they send on.
+// TestResentForged checks that Resent fields do not let a user write in the name of another, even if the user has
+// stored a forged message before.
 func TestResentForged(t *testing.T) {
 	s := program.Demo(t)
 	const again = "Resent-From: <alice@example.com>\r\nResent-To: <carol@example.com>\r\nResent-Date: Mon, 23 Nov 2026 10:00:00 +0000\r\n"
@@ -65,7 +66,7 @@ func TestResentForged(t *testing.T) {
 	alice.do(fmt.Sprintf("APPEND INBOX {%d+}\r\n%s", len(forged), forged))
 	refused("appended", again+forged)
 
-	// Of a message that was delivered to her the true words go on, and no others.
+	// A delivered message may be resent with its original text, and with no other.
 	true1 := strings.NewReplacer("forged by alice", "written by bob", "at once", "next month").Replace(forged)
 	if got := submit(t, s, "bob", "alice@example.com", true1); got[0] != '2' {
 		t.Fatal(got)

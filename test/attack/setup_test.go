@@ -14,8 +14,8 @@ import (
 	"doublet/test/program"
 )
 
-// TestSetup: a stranger on the machine, a page of another site and a name that leads here make no server; of two who have the token
-// one does; afterwards the token is good for nothing.
+// TestSetup checks that neither another account of the machine, a page of another site, nor a foreign host name for
+// this address can create a server. Of two clients with the token one succeeds, and afterwards the token is invalid.
 func TestSetup(t *testing.T) {
 	exe, err := program.Path()
 	if err != nil {
@@ -72,7 +72,7 @@ func TestSetup(t *testing.T) {
 	if a := b.send("OPTIONS", "/setup/make", "", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", field); a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("pages of other sites may ask: %v", a.header)
 	}
-	// A race of two with the token, as two tabs.
+	// A race of two clients with the token, such as two tabs.
 	codes := make([]int, 2)
 	var wg sync.WaitGroup
 	for i := range codes {
@@ -99,7 +99,7 @@ func TestSetup(t *testing.T) {
 	if a := b.send("GET", "/", "", "", "Host", "evil.example"); a.code != http.StatusMisdirectedRequest {
 		t.Errorf("the door under another name: %d", a.code)
 	}
-	// A proxy that somebody puts before the door makes nobody local.
+	// An unlisted proxy in front of the door makes no client local.
 	if a := b.send("GET", "/metrics", "", "", "X-Forwarded-For", "203.0.113.1"); a.code != http.StatusNotFound {
 		t.Errorf("/metrics through a proxy: %d", a.code)
 	}

@@ -22,7 +22,7 @@ import (
 	"doublet/test/program"
 )
 
-// issuer is one of OpenID Connect, which gives out tokens for alice.
+// issuer is an OpenID Connect issuer that issues tokens for alice.
 func issuer(t *testing.T) (at string, token func(life time.Duration) string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -70,7 +70,7 @@ func dialLines(t *testing.T, port string) *lines {
 	return &lines{t, c, bufio.NewReader(c)}
 }
 
-// say sends a line, and returns what comes until a line begins with until, or the end.
+// say sends a line and returns everything up to a line that begins with until, or to the end.
 func (l *lines) say(line, until string) (out string) {
 	l.t.Helper()
 	if line != "" {
@@ -84,8 +84,9 @@ func (l *lines) say(line, until string) (out string) {
 	}
 }
 
-// TestTokenEnds: a connection that was opened with a token ends with it, though nobody says a word: IMAP in IDLE, POP3, an event
-// stream. One that was opened with an app password or a password ends when that is taken away, before it is told anything more.
+// TestTokenEnds checks that a connection opened with a token ends when the token expires, even if it is idle: IMAP in
+// IDLE, POP3, an event stream. A connection opened with an app password or a password ends when that is revoked, before
+// it receives more data.
 func TestTokenEnds(t *testing.T) {
 	long.Test(t)
 	at, token := issuer(t)
@@ -126,7 +127,7 @@ func TestTokenEnds(t *testing.T) {
 		}
 	}
 
-	// Taken away.
+	// Revoke the passwords.
 	app := dialLines(t, s.Port["imap"])
 	var made struct{ Secret string }
 	if err := json.Unmarshal([]byte(s.Doublet("user", "app-password", "add", "alice", "phone", "--json")), &made); err != nil || made.Secret == "" {

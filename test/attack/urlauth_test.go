@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// imapSession is a signed-in client that sends lines and reads what comes.
+// imapSession is a signed-in client that sends lines and reads responses.
 type imapSession struct {
 	t *testing.T
 	c net.Conn
@@ -32,7 +32,7 @@ func imapLogin(t *testing.T, s *program.Server, user string) *imapSession {
 	return x
 }
 
-// do sends a command and returns all that is said up to its answer.
+// do sends a command and returns all responses up to its tagged one.
 func (x *imapSession) do(text string) string {
 	x.t.Helper()
 	if _, err := fmt.Fprintf(x.c, "tag %s\r\n", text); err != nil {
@@ -51,8 +51,8 @@ func (x *imapSession) do(text string) string {
 	}
 }
 
-// TestURLAuthForged: a URL that alice gives to bob opens that message to bob alone, also after a restart, until she
-// takes it back; no change of the URL opens another message, to bob or to others.
+// TestURLAuthForged checks that a URL from alice for bob opens that message for bob only, also after a restart, until
+// she revokes it. No change of the URL opens another message, for bob or others.
 func TestURLAuthForged(t *testing.T) {
 	s := program.Demo(t)
 	alice, bob, carol := imapLogin(t, s, "alice"), imapLogin(t, s, "bob"), imapLogin(t, s, "carol")

@@ -31,8 +31,8 @@ type gate struct {
 	tls   string
 }
 
-// nginxConfig is the configuration of doc/operate.md. The addresses of its clients are those of X-Test-Client: for nginx,
-// they are their own.
+// nginxConfig is the configuration of doc/operate.md, except that clients set their address in X-Test-Client, which
+// nginx believes.
 const nginxConfig = `daemon off;
 pid %[1]s/nginx.pid;
 error_log stderr warn;
@@ -102,7 +102,7 @@ func nginx(t *testing.T) *gate {
 	}
 }
 
-// client is a browser or program at an address, as nginx sees it.
+// client is a browser or program with the address that nginx sees.
 type client struct {
 	g    *gate
 	from string
@@ -114,7 +114,7 @@ func (g *gate) client(from string) *client {
 	return &client{g, from, &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} //nolint:gosec // the demo's own certificate
 }
 
-// do sends a request through nginx: to its port with TLS or the other.
+// do sends a request through nginx, to its port with TLS or to the other.
 func (c *client) do(secure bool, method, path, body string, header ...string) (int, string, *http.Response) {
 	c.g.t.Helper()
 	at := "http://127.0.0.1:" + c.g.clear
@@ -149,7 +149,7 @@ func (c *client) signIn(secure bool, password string) (int, string, *http.Respon
 	return c.do(secure, "POST", "/auth/sign-in", `{"user":"alice","password":"`+password+`"}`)
 }
 
-// TestProxyUnlisted: a proxy on this machine that nobody has named makes nobody local.
+// TestProxyUnlisted checks that an unconfigured proxy on this machine makes no client local.
 func TestProxyUnlisted(t *testing.T) {
 	g := nginx(t)
 	c := g.client("203.0.113.9")
@@ -176,7 +176,8 @@ func TestProxyUnlisted(t *testing.T) {
 	}
 }
 
-// TestProxyListed: with nginx named, each client is itself: bans hit it and no other, TLS is demanded of it, fences keep it out.
+// TestProxyListed checks that behind a configured nginx each client is identified by its own address: bans apply to it
+// alone, it needs TLS, and address restrictions apply to it.
 func TestProxyListed(t *testing.T) {
 	t.Setenv("DOUBLET_WEB_PROXIES", "127.0.0.1 ::1")
 	t.Setenv("DOUBLET_LIMITS_SIGN_IN_FAILURES", "4")
@@ -216,7 +217,7 @@ func TestProxyListed(t *testing.T) {
 	g.socket(good)
 }
 
-// signedIn is the field that shows the session of a browser.
+// signedIn returns the header fields with the session of a browser.
 func (c *client) signedIn() http.Header {
 	h := http.Header{"X-Test-Client": {c.from}}
 	r, _ := http.NewRequest("GET", "https://127.0.0.1:"+c.g.tls+"/", nil)
@@ -226,7 +227,7 @@ func (c *client) signedIn() http.Header {
 	return h
 }
 
-// events opens an EventSource through nginx, which must not gather it.
+// events opens an EventSource through nginx, which must not buffer it.
 func (g *gate) events(c *client) {
 	g.t.Helper()
 	r, err := http.NewRequest("GET", "https://127.0.0.1:"+g.tls+"/jmap/eventsource/?types=*&closeafter=no&ping=1", nil)
@@ -245,7 +246,7 @@ func (g *gate) events(c *client) {
 	}
 }
 
-// socket asks one thing over a WebSocket through nginx, and is refused one for a page of another site.
+// socket sends one request over a WebSocket through nginx, and checks that a page of another site is refused.
 func (g *gate) socket(c *client) {
 	g.t.Helper()
 	dial := func(origin string) (*websocket.Conn, error) {

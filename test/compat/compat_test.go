@@ -1,8 +1,8 @@
-// Package compat holds small data folders of past releases. Every later release must read each of
-// them as it was: nothing missing, nothing changed, and go on writing.
+// Package compat holds small data folders of past releases. Every later release must read each of them unchanged and
+// complete, and must be able to write to it.
 //
-// A folder vN is made once, by the release that brings format N, with
-// `go test ./test/compat -run TestMake -make N`, and never touched again.
+// A folder vN is created once, by the release that introduces format N, with `go test ./test/compat -run TestMake -make
+// N`. It is never changed afterwards.
 package compat
 
 import (
@@ -42,7 +42,7 @@ func open(t *testing.T, dir string) (*store.Store, *env.Env) {
 	return s, e
 }
 
-// describe prints all that a store holds: every database as text, every message by its digest.
+// describe prints the content of a store: every database as text, every message by its digest.
 func describe(t *testing.T, s *store.Store) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -145,7 +145,7 @@ func goOn(t *testing.T, s *store.Store, e *env.Env) {
 	}
 }
 
-// TestMake makes the data folder of a format; without -make it only proves that making still works.
+// TestMake creates the data folder of a format. Without -make it only checks that this still works.
 func TestMake(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if *version > 0 {
@@ -175,7 +175,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fill makes a little of everything that a store can hold.
+// fill creates a few of each kind of object that a store can hold.
 func fill(t *testing.T, s *store.Store, e *env.Env) {
 	t.Helper()
 	ctx := context.Background()
@@ -226,8 +226,8 @@ func fillMail(t *testing.T, mf *mailbox.File) {
 	must(t, v.Expunge(ctx, nil))
 }
 
-// fillDocuments makes a database of documents with revisions, a conflict, an attachment, a grave and
-// a stub.
+// fillDocuments creates a database of documents with revisions, a conflict, an attachment, a tombstone (grave) and a
+// stub.
 func fillDocuments(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx := context.Background()

@@ -1,5 +1,5 @@
-// Command cross type-checks all packages and their tests for other platforms. go build and go vet for each of them would compile every
-// dependency.
+// Command cross type-checks all packages and their tests for other platforms. It is faster than go build or go vet,
+// which compile every dependency for each platform.
 //
 //	cross GOOS/GOARCH ...
 package main
@@ -32,7 +32,8 @@ func main() {
 	}
 }
 
-// check type-checks the packages of pattern and all that they import, from their sources. It returns their number and the errors.
+// check type-checks the packages that match pattern and all their imports, from source. It returns their number and the
+// errors.
 func check(platform, pattern string) (int, []string, error) {
 	system, architecture, ok := strings.Cut(platform, "/")
 	if !ok {

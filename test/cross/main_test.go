@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCheck: a call that only Unix has is an error on Windows, in a test too, and none elsewhere.
+// TestCheck checks that a call that only Unix has is an error on Windows, in a test too, and not elsewhere.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -21,15 +21,15 @@ import (
 	"doublet/wire/smtp"
 )
 
-// crew is everybody who uses the server: servers of strangers, people's programs.
+// crew holds all clients of the server: servers of strangers, and people's programs.
 type crew struct {
 	w    *town
 	env  *env.Env
-	over atomic.Bool // the day is: nothing new begins
+	over atomic.Bool // the day is over: nothing new begins
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	fetched map[string]inFile // by POP3
+	fetched map[string]inFile // fetched by POP3
 	did     map[string]int
 }
 
@@ -39,7 +39,7 @@ func (c *crew) count(what string, n int) {
 	c.did[what] += n
 }
 
-// go1 runs one of the crew: act again and again, about every so often, until the day is over.
+// go1 runs one client of the crew: it repeats act at random intervals of about every, until the day is over.
 func (c *crew) go1(seed uint64, every time.Duration, act func(r *rand.Rand)) {
 	c.wg.Add(1)
 	go func() {
@@ -55,7 +55,7 @@ func (c *crew) go1(seed uint64, every time.Duration, act func(r *rand.Rand)) {
 	}()
 }
 
-// dialer makes the crew's environment with connections from an address of strangers, or from here (0).
+// dialer returns the crew's environment with connections from a stranger's address, or from this machine (0).
 func (c *crew) dialer(host byte) *env.Env {
 	e := *c.env
 	e.Dial = func(_, address string, _ time.Duration) (net.Conn, error) {
@@ -69,7 +69,7 @@ func (c *crew) dialer(host byte) *env.Env {
 
 const patience = 4 * time.Hour
 
-// letter writes a message for a sending.
+// letter writes the message of a sending.
 func letter(s *sending, filler string) []byte {
 	from, to := s.from, "undisclosed-recipients:;"
 	if from == "" {
@@ -83,7 +83,7 @@ func letter(s *sending, filler string) []byte {
 		from, to, s.token, s.token, body(s.token, filler))
 }
 
-// filler is text of a size that real mail has.
+// filler returns text of a size that real mail has.
 func filler(r *rand.Rand, most int) string {
 	n := 1 + r.IntN(30)
 	if most > 10_000 && r.IntN(20) == 0 {
@@ -100,7 +100,7 @@ func filler(r *rand.Rand, most int) string {
 	return b.String()
 }
 
-// transaction sends a message and notes what became of it; again says that the server asked for patience.
+// transaction sends a message and records its result; again reports that the server asked to retry later.
 func (c *crew) transaction(k *client.Client, s *sending, raw []byte) (again bool) {
 	m := client.Outgoing{From: pathOf(s.from), Message: raw}
 	m.Params.Size = int64(len(raw))
@@ -118,7 +118,7 @@ func (c *crew) transaction(k *client.Client, s *sending, raw []byte) (again bool
 		case i < len(res.Rcpt) && !res.Rcpt[i].Positive(), err == nil:
 			return rejected
 		}
-		k := 0 // the place of its answer, where each has one
+		k := 0 // the index of its reply, if each recipient has one
 		for _, r := range res.Rcpt[:min(i, len(res.Rcpt))] {
 			if r.Positive() {
 				k++
@@ -158,7 +158,7 @@ func (c *crew) to(r *rand.Rand, addresses ...string) []sendTo {
 	return out
 }
 
-// stranger is another server that has mail for the town.
+// stranger is a foreign server that sends mail to the town.
 func (c *crew) stranger(host byte, seed uint64) {
 	e := c.dialer(host)
 	c.go1(seed, 15*time.Minute, func(r *rand.Rand) {
@@ -197,7 +197,7 @@ func (c *crew) stranger(host byte, seed uint64) {
 	})
 }
 
-// distinct leaves each address once.
+// distinct removes duplicate addresses.
 func distinct(list []sendTo) (out []sendTo) {
 	for _, t := range list {
 		if !slices.ContainsFunc(out, func(o sendTo) bool { return o.address == t.address }) {
@@ -207,7 +207,7 @@ func distinct(list []sendTo) (out []sendTo) {
 	return out
 }
 
-// reach connects to a door and says EHLO.
+// reach connects to a door and sends EHLO.
 func (c *crew) reach(e *env.Env, door string, secure bool) (*client.Client, error) {
 	k, err := client.Dial(e, "tcp", c.w.door(door), client.Options{Timeout: patience, LMTP: door == "lmtp"})
 	if err != nil {
@@ -224,7 +224,7 @@ func (c *crew) reach(e *env.Env, door string, secure bool) (*client.Client, erro
 	return k, err
 }
 
-// halfway begins to send a message and goes away in the middle: nobody must have it.
+// halfway sends a part of a message and disconnects. The message must not arrive anywhere.
 func (c *crew) halfway(e *env.Env, s *sending, raw []byte) {
 	defer c.w.book.end(s, rejected, func(int) fate { return rejected })
 	k, err := c.reach(e, "smtp", false)
@@ -245,7 +245,7 @@ func (c *crew) halfway(e *env.Env, s *sending, raw []byte) {
 	}
 }
 
-// writer is somebody here who writes to the world.
+// writer is a person of the town who writes to the world.
 func (c *crew) writer(person string, seed uint64) {
 	e := c.dialer(0)
 	c.go1(seed, 15*time.Minute, func(r *rand.Rand) {
@@ -315,7 +315,7 @@ func (c *crew) local(seed uint64) {
 	})
 }
 
-// loop brings a message back to where it was forwarded from, as a list that knows no better would.
+// loop sends a message back to the address from which it was forwarded, as a careless mailing list would.
 func (w *town) loop(raw string) {
 	token, _ := whole(raw)
 	if isReport(raw) {
@@ -350,7 +350,7 @@ func (w *town) loop(raw string) {
 	}()
 }
 
-// reader is somebody's mail program: it looks, marks, files away, keeps what it wrote, waits.
+// reader is a person's mail program: it lists, flags, moves, appends and waits.
 func (c *crew) reader(person string, seed uint64) {
 	e := c.dialer(0)
 	var k *imapclient.Client
@@ -420,13 +420,13 @@ func (c *crew) read(k *imapclient.Client, person string, r *rand.Rand) error {
 	return nil
 }
 
-// keep puts a copy of something into Sent.
+// keep appends a copy of a message to Sent.
 func (c *crew) keep(k *imapclient.Client, person string, r *rand.Rand) error {
 	if r.IntN(3) != 0 {
 		return nil
 	}
 	s := c.w.book.begin(person+"@example.com", nil)
-	s.person, s.folder = person+"@example.com", "Sent" // nobody looks before the end
+	s.person, s.folder = person+"@example.com", "Sent" // not checked before the end
 	raw := letter(s, filler(r, 30_000))
 	_, err := k.Append("Sent", nil, time.Time{}, bytes.NewReader(raw), int64(len(raw)))
 	var said *imapclient.StatusError
@@ -441,7 +441,7 @@ func (c *crew) keep(k *imapclient.Client, person string, r *rand.Rand) error {
 	return err
 }
 
-// fetcher is somebody who takes mail home by POP3.
+// fetcher is a person who fetches mail by POP3.
 func (c *crew) fetcher(person string, seed uint64) {
 	e := c.dialer(0)
 	c.go1(seed, 30*time.Minute, func(*rand.Rand) {

@@ -1,8 +1,7 @@
-// Package day lets the server, with all rooms of mail composed as the program does it, live through a
-// day of traffic in which everything goes wrong that can: other servers that refuse, stall, lie and
-// break off, name servers that fail, a full disk, power cuts. Time is the test's own: a day takes seconds.
-// What its clients were answered and what came out at the other ends is kept in a ledger from outside,
-// and held against each other when all is quiet.
+// Package day runs the server, with all rooms of mail composed as in the program, through a day of traffic with every
+// kind of fault. Other servers refuse, stall, lie and disconnect, name servers fail, the disk is full, power is cut.
+// Time is simulated: a day takes seconds. A ledger outside the server records the replies to its clients and the mail
+// that other servers received; at the end the two are compared.
 package day
 
 import (
@@ -23,8 +22,8 @@ import (
 	"doublet/test/long"
 )
 
-// setting is a number from the environment: DAYS is how many days are lived through (1), SEED what goes
-// wrong when.
+// setting returns a number from the environment: DAYS is the number of days (1), SEED selects the faults and their
+// times.
 func setting(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
@@ -32,17 +31,17 @@ func setting(name string, otherwise int) int {
 	return otherwise
 }
 
-// The clock goes in steps: so much of the day in so much real time.
+// The clock advances by step of the day in each tick of real time.
 const (
 	tick     = 12 * time.Millisecond
 	step     = time.Minute
-	lateStep = 3 * time.Minute // when the day is over
-	// patienceOfDay is after how much real time a day is cut short, on a machine that is too slow for it.
+	lateStep = 3 * time.Minute // after the end of the day
+	// patienceOfDay is the real time after which a day is cut short, on a machine that is too slow for it.
 	patienceOfDay = 40 * time.Second
 )
 
-// TestDay: every message that was taken in charge is delivered once, or its sender has one report of it;
-// what was refused is nowhere; nothing is made up; in the end nothing waits.
+// TestDay checks that every accepted message is delivered once, or that its sender has one report about it; that a
+// rejected message is nowhere; that nothing is invented; and that nothing waits in the end.
 func TestDay(t *testing.T) {
 	long.Test(t)
 	days, seed := setting("DAYS", 1), uint64(setting("SEED", 1))
@@ -71,8 +70,8 @@ func TestDay(t *testing.T) {
 	w.happened(sum, hours)
 }
 
-// pace moves the clock: a step each tick, and none before the server has answered somebody. So on a slow
-// machine a day takes longer, and is the same.
+// pace advances the clock by a step each tick, but not before the server has answered a client. So a day takes longer
+// on a slow machine and has the same events.
 type pace struct {
 	w     *town
 	clock *env.Manual
@@ -102,7 +101,7 @@ func newPace(w *town) *pace {
 	return p
 }
 
-// greeted comes to the server's door and waits until it is greeted, if anybody is there.
+// greeted connects to the server's door and waits for the greeting, if the server is up.
 func (p *pace) greeted() {
 	c, err := net.Dial("tcp", p.w.door("lmtp"))
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *pace) end() {
 	<-p.ended
 }
 
-// begin sets everybody to work.
+// begin starts all clients.
 func (c *crew) begin(seed uint64) {
 	n := seed * 1000
 	next := func() uint64 { n++; return n }
@@ -139,7 +138,7 @@ func (c *crew) begin(seed uint64) {
 	}
 }
 
-// trouble is what happens to the server itself and to its name servers, about once an hour.
+// trouble causes faults of the server itself and of its name servers, about one an hour.
 func (w *town) trouble(r *rand.Rand, length time.Duration) {
 	start, began := w.clock.Now(), time.Now()
 	for i := 0; w.clock.Now().Sub(start) < length && time.Since(began) < patienceOfDay*time.Duration(length/(24*time.Hour)); i++ {
@@ -159,21 +158,21 @@ func (w *town) trouble(r *rand.Rand, length time.Duration) {
 	}
 }
 
-// fullDisk leaves less space than the floor for a while.
+// fullDisk leaves less free space than the floor for a while.
 func (w *town) fullDisk(d time.Duration) {
 	w.now.fix.Faults.SetSpace(32 << 20)
 	w.clock.Sleep(d)
 	w.now.fix.Faults.SetSpace(1 << 40)
 }
 
-// badFlush lets the flush of the log fail, upon which the server ends itself.
+// badFlush makes the flush of the log fail, which ends the server.
 func (w *town) badFlush() {
 	l := w.now
 	l.fix.Faults.FailFiles(env.OpSync, func(name string) bool { return strings.HasSuffix(name, ".log") }, nil)
 	w.rise(l, 5*time.Minute)
 }
 
-// liars lets the name server fail in some way for some names, or for all.
+// liars makes the name server fail in some way for some names, or for all.
 func (w *town) liars(r *rand.Rand, d time.Duration) {
 	how := []zone.Fault{zone.ServFail, zone.Refuse, zone.Timeout, zone.WrongID, zone.WrongName, zone.Truncate, zone.Garbage}[r.IntN(7)]
 	where := []string{"liars.example", "mx.liars.example", "*", "good.example", "mx.dane.example", "_25._tcp.mx.dane.example"}[r.IntN(6)]
@@ -184,7 +183,7 @@ func (w *town) liars(r *rand.Rand, d time.Duration) {
 	w.far.zone.Fail("many.example", zone.None)
 }
 
-// evening ends the traffic, mends what can be mended, and waits until nothing is left to do.
+// evening ends the traffic, ends the faults that can be ended, and waits until the queue is empty.
 func (w *town) evening(p *pace) {
 	w.t.Helper()
 	w.crew.over.Store(true)
@@ -210,7 +209,7 @@ func (w *town) evening(p *pace) {
 	}
 }
 
-// everything is all mail files, with what was fetched out of them.
+// everything returns the content of all mail files, including messages that were fetched from them.
 func (w *town) everything() map[string]inFile {
 	w.t.Helper()
 	files := map[string]inFile{}
@@ -240,7 +239,7 @@ func (w *town) everything() map[string]inFile {
 	return files
 }
 
-// way is what the server's trace says of a message.
+// way returns the server's trace of a message.
 func (w *town) way(token string) string {
 	hops, err := w.now.mail.Trace.Find(bg, "<"+token+"@day.example>")
 	text := ""
@@ -253,7 +252,7 @@ func (w *town) way(token string) string {
 	return text
 }
 
-// happened makes sure that the day was one: a test in which nothing went wrong proves nothing.
+// happened checks that enough faults occurred: a test without faults proves nothing.
 func (w *town) happened(sum account, hours int) {
 	w.t.Helper()
 	for _, c := range []struct {
@@ -298,7 +297,7 @@ func rawOf(m *mailbox.Message) (string, error) {
 	return buf.String(), err
 }
 
-// got says whether anything came to a domain.
+// got reports whether any message arrived at a domain.
 func (w *town) got(domain string) bool {
 	for k := range w.book.copies {
 		if _, d, _ := cutLast(k.address, '@'); d == domain {

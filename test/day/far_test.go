@@ -28,7 +28,7 @@ import (
 	"doublet/mail/outbound/sink"
 )
 
-// farSide is the mail servers of other domains, each with its own way to fail.
+// farSide holds the mail servers of other domains, each with its own kind of failure.
 type farSide struct {
 	t     *testing.T
 	w     *town
@@ -39,27 +39,27 @@ type farSide struct {
 	key   *ecdsa.PrivateKey
 	all   []*domain
 	by    map[string]*domain
-	calm  bool // the day is over: what can be mended is
-	// hold, where it is set, is closed when a message has come and has no answer yet, which is late then.
+	calm  bool // the day is over: faults that can end have ended
+	// hold, if set, is closed when a message has been received but not yet answered; the answer is then delayed.
 	hold atomic.Pointer[chan struct{}]
 
 	mu  sync.Mutex
 	rnd *mathrand.Rand
 }
 
-// domain is one of them.
+// domain is one of the other domains.
 type domain struct {
 	name string
-	// may says of a local part that mail for it may fail for good.
+	// may reports whether mail for a local part may fail permanently.
 	may func(local string) bool
-	// reply is as in sink.Options; the session is one of this domain.
+	// reply is as in sink.Options, for a session of this domain.
 	reply func(x *visit, line string) string
-	// reach says how connecting goes; nil: it works.
+	// reach returns the outcome of a connection attempt; nil means success.
 	reach func() reach
-	// options of the sink beside those; none: there is no server.
+	// options are further options of the sink; none means that the domain has no server.
 	options sink.Options
 	none    bool
-	// zone is the records, NAME and ADDRESS for the domain's own; empty: goodZone.
+	// zone holds the DNS records, with NAME and ADDRESS for the domain's own; empty means goodZone.
 	zone string
 
 	far  *farSide
@@ -67,7 +67,7 @@ type domain struct {
 	sink *sink.Server
 	mu   sync.Mutex
 	open map[int]*visit
-	seen map[string]time.Time // of greylisting
+	seen map[string]time.Time // for greylisting
 }
 
 // visit is a session with a domain's server.
@@ -76,22 +76,22 @@ type visit struct {
 	session int
 	lines   int
 	taken   *sink.Message
-	began   time.Time // the transaction, in that life of the server
+	began   time.Time // the start of the transaction, in that life of the server
 	life    int
-	tired   bool // it has let its client wait for too long, who may be gone
+	tired   bool // it has delayed its client for so long that the client may be gone
 }
 
-// chance is true so often in a hundred.
+// chance returns true with a probability in percent.
 func (f *farSide) chance(percent int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rnd.IntN(100) < percent
 }
 
-// hour is how far the day has come.
+// hour returns the time since the start of the day.
 func (f *farSide) hour() time.Duration { return f.clock.Now().Sub(env.TestStart) }
 
-// troubled says that it is before that hour of the day, and the day is not over.
+// troubled reports whether it is before that time of the day and the day is not over.
 func (f *farSide) troubled(until time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func always(string) bool { return true }
 
 const goodZone = "NAME. IN MX 10 mx.NAME.\nmx.NAME. IN A ADDRESS\n"
 
-// domains are those that mail goes to.
+// domains returns the domains that mail is sent to.
 func (f *farSide) domains() []*domain {
 	secure := func() *tls.Config {
 		return &tls.Config{Certificates: []tls.Certificate{f.certificate("mx.dane.example")}}
@@ -145,7 +145,7 @@ func (f *farSide) domains() []*domain {
 		{name: "slow.example", reply: func(x *visit, line string) string {
 			if x.d.far.troubled(20*time.Hour) && x.d.far.chance(3) {
 				x.tired = true
-				x.d.far.clock.Sleep(replyTimeout * 3 / 2) // longer than anybody waits
+				x.d.far.clock.Sleep(replyTimeout * 3 / 2) // longer than any client waits
 			}
 			return ""
 		}},
@@ -166,7 +166,7 @@ func (f *farSide) domains() []*domain {
 		{name: "nullmx.example", may: always, none: true, zone: "NAME. IN MX 0 .\n"},
 		{name: "ours.example", may: always, none: true, zone: "NAME. IN MX 10 " + hostname + ".\n"},
 		{name: "liars.example"},
-		{name: "many.example", may: always}, // what name servers say that lie is believed
+		{name: "many.example", may: always}, // the answers of lying name servers are believed
 		{name: "small.example", may: func(local string) bool { return strings.HasPrefix(local, "big") }, options: sink.Options{Extensions: []string{"PIPELINING", "SIZE 9000", "8BITMIME"}}},
 		{name: "old.example", options: sink.Options{Extensions: []string{"HELP"}}},
 		{name: "dane.example", options: sink.Options{TLS: dane}, zone: goodZone + tlsa(dane, 0)},
@@ -177,7 +177,7 @@ func (f *farSide) domains() []*domain {
 	}
 }
 
-// greylists puts every new sender and recipient off for ten minutes.
+// greylists rejects each new pair of sender and recipient temporarily for ten minutes.
 func greylists(x *visit, line string) string {
 	if !strings.HasPrefix(line, "RCPT") {
 		return ""
@@ -195,7 +195,7 @@ func greylists(x *visit, line string) string {
 	return ""
 }
 
-// flaky breaks off and stumbles wherever it can.
+// flaky disconnects or fails at any command.
 func flaky(x *visit, line string) string {
 	if !x.d.far.troubled(30*time.Hour) || !x.d.far.chance(8) {
 		return ""
@@ -209,7 +209,7 @@ func flaky(x *visit, line string) string {
 	return ""
 }
 
-// open starts the servers and the zone.
+// openFar starts the servers and the zone.
 func openFar(t *testing.T, w *town, seed uint64) *farSide {
 	t.Helper()
 	f := &farSide{t: t, w: w, clock: w.clock, by: map[string]*domain{}, rnd: mathrand.New(mathrand.NewPCG(seed, 2))}
@@ -247,7 +247,7 @@ func openFar(t *testing.T, w *town, seed uint64) *farSide {
 	return f
 }
 
-// answer is what a domain's server says to a line.
+// answer returns a domain's reply to a line.
 func (d *domain) answer(session int, line string) string {
 	d.mu.Lock()
 	x := d.open[session]
@@ -280,14 +280,14 @@ func (d *domain) answer(session int, line string) string {
 	return out
 }
 
-// took notes a message that waits for its answer.
+// took records a message that waits for its reply.
 func (d *domain) took(m sink.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open[m.Session].taken = &m
 }
 
-// keep enters a message into the ledger for each recipient; some go back to where they came from.
+// keep enters a message into the ledger for each recipient, and sends some back to their forwarder.
 func (d *domain) keep(x *visit, sure bool) {
 	for _, to := range x.taken.To {
 		address, _, _ := strings.Cut(strings.TrimPrefix(to, "<"), ">")
@@ -298,7 +298,7 @@ func (d *domain) keep(x *visit, sure bool) {
 	}
 }
 
-// authority makes the one that certificates of the day come from.
+// authority creates the authority that issues the certificates of the day.
 func (f *farSide) authority() {
 	var err error
 	f.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -325,7 +325,7 @@ func (f *farSide) certificate(host string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// client is how a client here speaks TLS.
+// client returns the TLS configuration of clients here.
 func (f *farSide) client() *tls.Config {
 	return &tls.Config{RootCAs: f.roots, ServerName: hostname, Time: f.clock.Now}
 }
@@ -334,14 +334,14 @@ func (f *farSide) server(host string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{f.certificate(host)}}
 }
 
-// tlsa is the record of a server's certificate, with so much of it wrong.
+// tlsa returns the TLSA record of a server's certificate; wrong, if not 0, falsifies it.
 func tlsa(c *tls.Config, wrong byte) string {
 	sum := sha256.Sum256(c.Certificates[0].Certificate[0])
 	sum[0] ^= wrong
 	return "_25._tcp.mx.NAME. IN TLSA 3 0 1 " + hex.EncodeToString(sum[:]) + "\n"
 }
 
-// policies serves MTA-STS policies that demand a certificate of the domain's mail host.
+// policies serves MTA-STS policies that require a certificate for the domain's mail host.
 func (f *farSide) policies() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	f.w.ok(err)

@@ -38,7 +38,7 @@ var bg = context.Background()
 
 const hostname = "mx.example.com"
 
-// life is the server from one start to its end: all rooms of mail, composed as the program does it.
+// life is the server from one start to its end: all rooms of mail, composed as in the program.
 type life struct {
 	fix    *env.Fixture
 	wire   *wire
@@ -50,14 +50,14 @@ type life struct {
 	stats  *stat.Tree
 	doors  map[string]string
 	once   sync.Once
-	after  chan *env.Fixture // what is on the disk when it has ended
-	// flushes is asked before each flush of the disk.
+	after  chan *env.Fixture // receives the content of the disk after its end
+	// flushes is called before each flush of the disk.
 	flushes flushes
-	gone    atomic.Bool // nothing of it is left
+	gone    atomic.Bool // it has ended completely
 	stop    context.CancelFunc
 	routed  chan error
-	// torn is closed when a goroutine met the engine's panic at a log that cannot be flushed. The process
-	// would have ended; here the engine keeps its lock, and who wants it waits for ever.
+	// torn is closed after a panic of the storage engine because the log cannot be flushed. The real process would have
+	// ended. Here the engine keeps its lock, and a goroutine that needs it waits forever.
 	torn  chan struct{}
 	tears sync.Once
 }
@@ -74,8 +74,8 @@ func (l *life) tear() {
 	l.tears.Do(func() { close(l.torn) })
 }
 
-// flushes is a clock for env.SlowSync, which calls Sleep before each flush: it makes flushing slow, so that
-// much is under way at any time, and calls a function at one of them.
+// flushes is a clock for env.SlowSync, which calls Sleep before each flush. It makes flushes slow, so that many
+// operations are under way at any time, and calls a function at one of them.
 type flushes struct {
 	env.Clock
 	at atomic.Pointer[func()]
@@ -89,13 +89,13 @@ func (f *flushes) Sleep(time.Duration) {
 	}
 }
 
-// next has fn called before the n-th flush from now.
+// next makes fn run before the n-th flush from now.
 func (f *flushes) next(n int64, fn func()) {
 	f.in.Store(n)
 	f.at.Store(&fn)
 }
 
-// lifeClock is the clock of one life: when that is over, what was to be done later is not.
+// lifeClock is the clock of one life. After the end of that life its timers do nothing.
 type lifeClock struct {
 	env.Clock
 	gone *atomic.Bool
@@ -114,13 +114,13 @@ type town struct {
 	t     *testing.T
 	net   *network
 	clock *env.Manual
-	dns   string // the name server
+	dns   string // the address of the name server
 	book  *ledger
 	far   *farSide
 	crew  *crew
 
 	mu      sync.Mutex
-	now     *life // nil while it is down
+	now     *life // nil while the server is down
 	secrets map[string]string
 	lives   int
 }
@@ -132,7 +132,7 @@ func (w *town) ok(err error) {
 	}
 }
 
-// start starts the server on what is on the disk.
+// start starts the server on the content of the disk.
 func (w *town) start(fix *env.Fixture) *life {
 	w.t.Helper()
 	l := &life{fix: fix, wire: &wire{clock: w.clock}, doors: map[string]string{}, after: make(chan *env.Fixture, 1), routed: make(chan error, 1), torn: make(chan struct{})}
@@ -178,7 +178,7 @@ func (w *town) start(fix *env.Fixture) *life {
 	return l
 }
 
-// replyTimeout is how long the server waits for a reply of another one.
+// replyTimeout is the timeout of a reply from another server.
 const replyTimeout = time.Hour
 
 // open opens the doors.
@@ -206,7 +206,7 @@ func (w *town) open(l *life, e *env.Env, resolver *dns.Resolver) {
 	}
 }
 
-// door is where a door is now, empty while the server is down.
+// door returns the current address of a door, "" while the server is down.
 func (w *town) door(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +225,7 @@ func (w *town) begin(fix *env.Fixture) {
 	w.mu.Unlock()
 }
 
-// down takes the server out of the world's sight.
+// down makes the server unreachable.
 func (w *town) down() *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,7 +234,7 @@ func (w *town) down() *life {
 	return l
 }
 
-// cut ends a life as a power cut does: nothing more leaves it, and of what was not flushed so much is lost.
+// cut ends a life as a power cut does: no more output leaves the server, and percent of the unflushed data is lost.
 func (w *town) cut(l *life, percent int, seed uint64) {
 	l.once.Do(func() {
 		l.wire.cut(func() {
@@ -247,19 +247,19 @@ func (w *town) cut(l *life, percent int, seed uint64) {
 	})
 }
 
-// rise waits until the power of a life is cut, and starts the next after a while.
+// rise waits for the power cut of a life, and starts the next life after a while.
 func (w *town) rise(l *life, off time.Duration) {
 	w.t.Helper()
 	after := <-l.after
 	w.down()
-	l.fix.Faults.SetSpace(1 << 40) // the ghost is to end in peace
+	l.fix.Faults.SetSpace(1 << 40) // let the old life end without further errors
 	l.fix.Faults.Heal()
 	w.end(l, false)
 	w.clock.Sleep(off)
 	w.begin(after)
 }
 
-// crash is a power cut at a flush of the disk, the flush-th from now; the power comes back after a while.
+// crash cuts the power at the flush-th flush of the disk from now; the server starts again after a while.
 func (w *town) crash(flush int64, percent int, seed uint64, off time.Duration) {
 	w.t.Helper()
 	l := w.now
@@ -267,7 +267,7 @@ func (w *town) crash(flush int64, percent int, seed uint64, off time.Duration) {
 	w.rise(l, off)
 }
 
-// restart is a clean stop and a start, while a message is on its way to another server.
+// restart stops the server cleanly and starts it again while a message is on its way to another server.
 func (w *town) restart(off time.Duration) {
 	w.t.Helper()
 	held := make(chan struct{})
@@ -283,7 +283,7 @@ func (w *town) restart(off time.Duration) {
 	w.begin(fix)
 }
 
-// end ends a life. A clean one must end without an error.
+// end ends a life. A clean end must have no error.
 func (w *town) end(l *life, clean bool) {
 	w.t.Helper()
 	ended := make(chan error, 1)
@@ -304,7 +304,7 @@ func (w *town) end(l *life, clean bool) {
 		select {
 		case <-ended:
 		case <-l.torn:
-		case <-time.After(30 * time.Second): // a session met the panic, and the door caught it
+		case <-time.After(30 * time.Second): // a session panicked, and the door recovered from it
 		}
 	}
 	l.gone.Store(true)
@@ -320,7 +320,7 @@ func (w *town) check() {
 	}
 }
 
-// settle makes the people, groups and lists of the town, and gives some of them secrets.
+// settle creates the people, groups and lists of the town, and gives some of them passwords.
 func (w *town) settle() {
 	w.t.Helper()
 	l := w.now
@@ -362,12 +362,12 @@ func (w *town) settle() {
 	w.ok(err)
 }
 
-// people is how many ordinary people there are.
+// people is the number of ordinary people.
 const people = 100
 
 func name(i int) string { return fmt.Sprintf("p%02d", i) }
 
-// ends are the mail files and addresses to which an address comes.
+// ends returns the mail files and addresses that receive mail for an address.
 func (w *town) ends(address string) []end {
 	here := func(names ...string) (out []end) {
 		for _, n := range names {

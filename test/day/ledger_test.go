@@ -16,42 +16,42 @@ import (
 	"doublet/wire/smtp"
 )
 
-// ledger is what is known of every message from outside of the server: what its clients were answered,
-// and what came out at the other ends.
+// ledger records every message from outside the server: the replies to its clients, and the mail that other servers
+// received.
 type ledger struct {
 	mu     sync.Mutex
 	serial int
 	sent   map[string]*sending
 	copies map[arrival][]copied // at other servers
-	epoch  int                  // lives of the server so far
-	crash  map[int]bool         // epochs that did not end by themselves
-	// looped counts what came back to where it had been, maybeLooped what did so perhaps.
+	epoch  int                  // number of lives of the server so far
+	crash  map[int]bool         // epochs that ended by a crash
+	// looped counts messages that came back to an address on their path, maybeLooped those that possibly did.
 	looped, maybeLooped map[arrival]int
 	bad                 []string
 }
 
-// fate is what a client knows of a message that it has sent.
+// fate is a client's knowledge of the result of a message that it has sent.
 type fate uint8
 
 const (
-	rejected fate = iota // it said no, or was never told all
-	unknown              // the connection broke: the server has it, or has not
-	accepted             // it said so
+	rejected fate = iota // the server rejected it, or did not receive all of it
+	unknown              // the connection broke: the server may have it or not
+	accepted             // the server accepted it
 )
 
 func (f fate) String() string { return [...]string{"no", "nothing", "yes"}[f] }
 
-// sending is one message of a client, with a token that nothing else has.
+// sending is one message of a client, with a unique token.
 type sending struct {
 	token string
-	from  string // empty: the null sender
+	from  string // empty for the null sender
 	to    []sendTo
 	fate  fate
-	said  []string // what the client was answered
+	said  []string // replies to the client
 	appended
 }
 
-// sendTo is a recipient as the client named it, and whose turn it comes to.
+// sendTo is a recipient as the client named it, and the final recipients that it expands to.
 type sendTo struct {
 	address string
 	notify  smtp.Notify
@@ -59,13 +59,13 @@ type sendTo struct {
 	ends    []end
 }
 
-// end is where one copy is to arrive: a person's mail file here, or an address elsewhere.
+// end is the destination of one copy: a mail file of the town, or an address elsewhere.
 type end struct {
 	address string
 	local   bool
-	// reportAs is the recipient that a report of failure names.
+	// reportAs is the recipient named in a failure report.
 	reportAs string
-	// may says that it may fail: no failure is expected elsewhere.
+	// may means that delivery may fail; elsewhere no failure is expected.
 	may bool
 }
 
@@ -74,17 +74,17 @@ type appended struct {
 	person, folder string
 }
 
-// unreachable is where no report arrives.
+// unreachable is the domain at which no report arrives.
 const unreachable = "@nullmx.example"
 
-// arrival is a message at an address elsewhere. Reports are told apart by their Message-ID.
+// arrival is a message at an address elsewhere. Reports are identified by their Message-ID.
 type arrival struct{ what, address string }
 
 type copied struct {
 	epoch int
-	// sure says that the server was told so; it may have been gone by then.
+	// sure means that the other server sent a positive reply, although our server may have been down by then.
 	sure bool
-	// at is when the transaction began.
+	// at is the start of the transaction.
 	at  time.Time
 	raw string
 }
@@ -101,7 +101,7 @@ func (l *ledger) wrong(format string, args ...any) {
 
 var tokenPattern = regexp.MustCompile(`\bT[0-9]{6}\b`)
 
-// begin names a message.
+// begin registers a message and gives it a token.
 func (l *ledger) begin(from string, to []sendTo) *sending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *ledger) begin(from string, to []sendTo) *sending {
 	return s
 }
 
-// end notes what the client was answered.
+// end records the reply to the client.
 func (l *ledger) end(s *sending, of fate, each func(i int) fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,14 +121,14 @@ func (l *ledger) end(s *sending, of fate, each func(i int) fate) {
 	}
 }
 
-// body is a message's text, which proves by itself that it is whole.
+// body returns the text of a message, with a checksum that proves that it is complete.
 func body(token string, filler string) string {
 	text := "message " + token + "\r\n" + filler
 	sum := sha256.Sum256([]byte(text))
 	return text + "sum " + hex.EncodeToString(sum[:8]) + "\r\n"
 }
 
-// whole checks a message with a body of body's.
+// whole checks a message whose text is from body.
 func whole(raw string) (token string, ok bool) {
 	head, text, found := strings.Cut(raw, "\r\n\r\n")
 	if _, encoding, _ := strings.Cut(head, "Content-Transfer-Encoding: "); encoding != "" {
@@ -148,7 +148,7 @@ func whole(raw string) (token string, ok bool) {
 type report struct {
 	id     string
 	token  string
-	action map[string]string // address to "failed", "delayed", "delivered", "relayed"
+	action map[string]string // address → "failed", "delayed", "delivered", "relayed"
 }
 
 var (
@@ -166,7 +166,7 @@ func parseReport(raw string) report {
 	if m := idField.FindStringSubmatch(raw); m != nil {
 		r.id = m[1]
 	}
-	// The returned message is the last part, whose subject has the token.
+	// The returned message is the last part; its subject has the token.
 	if i := strings.LastIndex(raw, "Subject: day T"); i >= 0 {
 		r.token = tokenPattern.FindString(raw[i:])
 	}
@@ -176,14 +176,14 @@ func parseReport(raw string) report {
 	return r
 }
 
-// life is the number of the server's life.
+// life returns the number of the server's current life.
 func (l *ledger) life() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.epoch
 }
 
-// took notes that another server has taken a message for an address.
+// took records that another server has received a message for an address.
 func (l *ledger) took(address string, c copied) {
 	what, raw := "", c.raw
 	if isReport(raw) {
@@ -200,16 +200,16 @@ func (l *ledger) took(address string, c copied) {
 	l.copies[k] = append(l.copies[k], c)
 }
 
-// inFile is what a person's mail file held, by the message's id: fetched by POP3 or there in the end.
+// inFile maps the id of each message of a person's mail file to its text; it includes messages fetched by POP3.
 type inFile map[string]string
 
-// account is the sum of a day.
+// account holds the totals of a day.
 type account struct {
 	accepted, rejected, unknown, delivered, reported, again, delayed int
-	failed                                                           map[string]int // reports by address
+	failed                                                           map[string]int // failure reports by address
 }
 
-// said is what the client of a message was answered.
+// said returns the replies to the client of a message.
 func (l *ledger) said(token string) []string {
 	if s := l.sent[token]; s != nil {
 		return s.said
@@ -217,7 +217,7 @@ func (l *ledger) said(token string) []string {
 	return nil
 }
 
-// audit holds what came out against what was taken in. way tells what the server knows of a message.
+// audit compares the received messages with the sent ones. way returns the server's trace of a message.
 func (l *ledger) audit(t *testing.T, files map[string]inFile, way func(token string) string) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,8 +237,8 @@ type auditor struct {
 	l   *ledger
 	t   *testing.T
 	way func(token string) string
-	// here counts the copies of a message in a mail file, reports the reports of each kind about a
-	// message and a recipient.
+	// here counts the copies of a message in a mail file; reports counts the reports of each kind about a message and a
+	// recipient.
 	here    map[arrival]int
 	reports map[arrival]map[string]int
 	sum     account
@@ -261,7 +261,7 @@ func (a *auditor) readFiles(files map[string]inFile) {
 	}
 }
 
-// reported notes what a report says, to whom it came.
+// reported records the content of a report that reached an address.
 func (a *auditor) reported(to, raw string) {
 	r := parseReport(raw)
 	s := a.l.sent[r.token]
@@ -289,11 +289,11 @@ func (a *auditor) reported(to, raw string) {
 	}
 }
 
-// readCopies looks at what other servers got. A message may be there again only where the server could
-// not know: its life had ended, or the answer was lost.
+// readCopies checks the messages that other servers received. A second copy is permitted only if the server could not
+// know of the first one: its life had ended, or the reply was lost.
 func (a *auditor) readCopies() {
 	for k, list := range a.l.copies {
-		// One that was given up for being slow may come in behind the next.
+		// A copy that was abandoned because it was slow can arrive after the next one.
 		slices.SortStableFunc(list, func(a, b copied) int { return a.at.Compare(b.at) })
 		for i := 1; i < len(list); i++ {
 			before, this := list[i-1], list[i]
@@ -308,9 +308,8 @@ func (a *auditor) readCopies() {
 	}
 }
 
-// judge holds one message against the rules: whoever was to have it has it once, or its sender exactly one
-// report; one that was refused is nowhere; one of which its client knows nothing is there whole, or not
-// at all.
+// judge checks one message. Each recipient of an accepted message has it once, or its sender has exactly one report. A
+// rejected message is nowhere. A message with an unknown result is there complete or not at all.
 func (a *auditor) judge(s *sending) {
 	if s.person != "" {
 		a.judgeAppended(s)
@@ -339,7 +338,7 @@ func (a *auditor) judge(s *sending) {
 			}
 		}
 	}
-	shared := map[string]bool{} // recipients of whom some copy may fail
+	shared := map[string]bool{} // recipients for whom some copy may fail
 	for _, w := range ends {
 		shared[w.reportAs] = shared[w.reportAs] || w.may
 	}
@@ -384,7 +383,7 @@ func (a *auditor) judge(s *sending) {
 		case w.fate == rejected:
 		case n > 0 || told["failed"] > 0:
 			there++
-		case !w.may: // where each has an answer, it may have been no
+		case !w.may: // if each recipient has a reply, it may have been negative
 			missing++
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"doublet/env"
 )
 
-// The world's addresses. Strangers come from 127.77.x.y and are seen as 198.18.x.y, for whom the server
-// has no trust; the servers that it sends to have names and addresses in the zone, and a port of
-// loopback where they are.
+// The addresses of the world. Strangers connect from 127.77.x.y and appear as 198.18.x.y, which the server does not
+// trust. The servers that it sends to have names and addresses in the zone, and a port on loopback that connections are
+// redirected to.
 
-// strangerAt is the address by which the server sees one on 127.77.x.y.
+// strangerAt returns the address at which the server sees a connection from 127.77.x.y.
 func strangerAt(a net.Addr) net.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -27,7 +27,7 @@ func strangerAt(a net.Addr) net.Addr {
 	return a
 }
 
-// timedConn obeys the day's clock: a deadline is one of that clock.
+// timedConn is a connection whose deadlines are times of the simulated clock.
 type timedConn struct {
 	net.Conn
 	clock env.Clock
@@ -37,7 +37,7 @@ type timedConn struct {
 	write deadline
 }
 
-// deadline is one that stands: serial tells a timer that was replaced from the one that was set last.
+// deadline is a pending deadline. serial distinguishes a replaced timer from the current one.
 type deadline struct {
 	stop   func() bool
 	serial int
@@ -94,11 +94,11 @@ func (c *timedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// wire is all connections of one life of the server. After cut nothing that it writes reaches anybody.
+// wire holds all connections of one life of the server. After cut no data that it writes reaches a peer.
 type wire struct {
 	clock env.Clock
 
-	gate  sync.RWMutex // held for reading while something is written
+	gate  sync.RWMutex // held for reading during a write
 	dead  bool
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -141,7 +141,7 @@ func (c *wiredConn) Close() error {
 	return c.timedConn.Close()
 }
 
-// cut ends all connections at once; what is to be done at that very moment is then done.
+// cut ends all connections at once and runs at in the same moment.
 func (w *wire) cut(at func()) {
 	w.gate.Lock()
 	w.dead = true
@@ -167,23 +167,23 @@ func (l wiredListener) Accept() (net.Conn, error) {
 	return l.w.take(c), nil
 }
 
-// place is what stands at an address of the zone.
+// place is the server at an address of the zone.
 type place struct {
 	port int
-	// reach says how connecting goes now.
+	// reach returns the current outcome of a connection attempt.
 	reach func() reach
 }
 
-// reach is how an attempt to connect goes.
+// reach is the outcome of a connection attempt.
 type reach uint8
 
 const (
 	reached reach = iota
 	refused
-	silent // no answer until the caller's time is over
+	silent // no answer until the caller's timeout
 )
 
-// network gives the server its connections: to places of the zone, to its name server, and in.
+// network makes the server's connections: to places of the zone, to its name server, and from its clients.
 type network struct {
 	clock  env.Clock
 	places map[netip.AddrPort]place

@@ -1,5 +1,5 @@
-// Package door opens a door for its tests: on loopback, with a certificate or without, for clients that are here or seem
-// to be elsewhere.
+// Package door opens a door (a protocol server) for its tests: on loopback, with or without a certificate, for clients
+// that are local or appear to be remote.
 package door
 
 import (
@@ -19,26 +19,26 @@ import (
 	"doublet/serve/listen"
 )
 
-// Options say how a door is opened.
+// Options control At.
 type Options struct {
-	// TLS gives it a certificate, for STARTTLS or, with Implicit, from the first byte.
+	// TLS sets up a certificate, for STARTTLS or, with Implicit, for TLS from the first byte.
 	TLS, Implicit bool
-	// Far lets all clients seem to come from another machine.
+	// Far makes all clients appear to come from another machine.
 	Far bool
-	// Stats is listen.New's; it may be nil.
+	// Stats is passed to listen.New; it may be nil.
 	Stats listen.Stats
-	// Left looks, when the door is shut, at what is left; it may be nil.
+	// Left is called after the door is closed, to check for leftovers; it may be nil.
 	Left func()
 }
 
-// Open is a door that is open.
+// Open is an open door.
 type Open struct {
 	listen.Door
 	Front *listen.Server
 	Addr  net.Addr
 }
 
-// At opens a door, of which Name, Serve and Busy are set, and shuts it when the test is over.
+// At opens a door whose fields Name, Serve and Busy are set, and closes it at the end of the test.
 func At(t testing.TB, e *env.Env, d listen.Door, o Options) *Open {
 	t.Helper()
 	if o.Far {
@@ -66,7 +66,7 @@ func At(t testing.TB, e *env.Env, d listen.Door, o Options) *Open {
 	return &Open{d, front, l.Addr()}
 }
 
-// Far lets the clients of what listens in an environment from now on seem to come from 192.0.2.7.
+// Far makes the clients of all later listeners of an environment appear to come from 192.0.2.7.
 func Far(e *env.Env) {
 	e.Listen = func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
@@ -85,7 +85,7 @@ type farConn struct{ net.Conn }
 
 func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4711} }
 
-// Certificate is for localhost, for an hour, and nobody's word.
+// Certificate returns a self-signed certificate for localhost that is valid for an hour.
 var Certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -99,5 +99,5 @@ var Certificate = sync.OnceValue(func() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 })
 
-// ClientTLS is what a client takes the certificate with.
+// ClientTLS is a client configuration that accepts the certificate.
 var ClientTLS = &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}

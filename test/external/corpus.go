@@ -12,8 +12,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// Corpus is real messages, as they travel: those that lie beside the repository, in an order that is always the same, at
-// most so many (0: all). Without them the test is skipped, as it is where it is none of the long ones.
+// Corpus returns real messages as transmitted, from an archive beside the repository: at most so many (0: all), always
+// in the same order. It skips the test if the archive is missing, or if long tests do not run.
 func Corpus(t testing.TB, most int) (messages []string) {
 	t.Helper()
 	if _, measures := t.(*testing.B); !measures {
@@ -46,8 +46,8 @@ func Corpus(t testing.TB, most int) (messages []string) {
 	return messages
 }
 
-// beside finds a file in a folder above the working directory, which is that of the package under test. The path of this
-// source file would not do: a build with -trimpath has none.
+// beside finds a file in a folder above the working directory, which is that of the package under test. It does not use
+// the path of this source file, because a build with -trimpath has none.
 func beside(name string) (path string, found bool) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {

@@ -1,5 +1,5 @@
-// Package external is for tests that use programs nobody here wrote: swaks, mutt, mbsync. They are long tests. Where a
-// program is missing its tests are skipped, but in CI (EXTERNAL=required) they fail.
+// Package external supports tests that use foreign programs such as swaks, mutt and mbsync. These are long tests. If a
+// program is missing, its tests are skipped; in CI (EXTERNAL=required) they fail.
 package external
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed programs.txt
 var programs string
 
-// debian returns the Debian package that has a program that programs.txt lists.
+// debian returns the Debian package of a program that programs.txt lists.
 func debian(program string) (string, bool) {
 	for line := range strings.Lines(programs) {
 		if name, pkg, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == program {

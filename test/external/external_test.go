@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that notes how it ended.
+// recorder is a test that records how it ended.
 type recorder struct {
 	testing.TB
 	end string
@@ -55,7 +55,8 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestPrograms: each line of programs.txt is a comment or names a program, once, and its package; .ci/run reads the list there.
+// TestPrograms checks that each line of programs.txt is a comment, or a program, listed once, and its package. .ci/run
+// reads the same list.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

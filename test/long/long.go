@@ -1,4 +1,4 @@
-// Package long marks tests that take long: those that make test leaves to make test-long.
+// Package long marks long tests, which make test skips and make test-long runs.
 package long
 
 import (
@@ -17,7 +17,7 @@ func Test(t testing.TB) {
 	}
 }
 
-// Pick returns how much a test does: few, or many where long tests run.
+// Pick returns the amount of work for a test: many if long tests run, else few.
 func Pick[T any](few, many T) T {
 	if On() {
 		return many

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// cable is what runs between two ends of one connection.
+// chunk is the size of a read in bytes.
 const (
 	chunk = 32 << 10
-	// inFlight is how many chunks of a direction are under way; the sender waits then.
+	// inFlight is the number of chunks of one direction under way; then the sender waits.
 	inFlight = 64
 )
 
-// Forward carries connections to a listening socket on to where dial gets, each direction later by what delay says for it at the
-// time, until the test ends. Where dial fails the connection is closed.
+// Forward relays connections from a listening socket to the target of dial until the test ends. Each direction is
+// delayed by the time that delay returns for it. If dial fails, the connection is closed.
 func Forward(t testing.TB, listen string, dial func(from net.Addr) (net.Conn, error), delay func(from net.Addr) time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", listen)
@@ -72,7 +72,7 @@ func Forward(t testing.TB, listen string, dial func(from net.Addr) (net.Conn, er
 	}()
 }
 
-// carry copies one direction, and ends it there when it ends here.
+// carry copies one direction, including its end.
 func carry(to, from net.Conn, delay func() time.Duration) {
 	type packet struct {
 		data []byte
@@ -94,7 +94,7 @@ func carry(to, from net.Conn, delay func() time.Duration) {
 			}
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					_ = to.Close() // cut, and not ended
+					_ = to.Close() // broken, not ended
 				}
 				return
 			}

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that went to a host never comes back. The first thread is the process to all others, so it must not be one of them:
-// the main goroutine keeps it.
+// A thread that has entered a host's namespace never returns. Other processes take the first thread for the whole
+// process, so the main goroutine keeps that one locked.
 func init() { runtime.LockOSThread() }
 
-// Dial connects on the host, from this process: so its loopback is reached too.
+// Dial connects from within the host, in this process, so that the host's loopback can be reached too.
 func (h *Host) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -24,7 +24,8 @@ func (h *Host) Dial(network, address string, timeout time.Duration) (net.Conn, e
 	}
 	done := make(chan result, 1)
 	go func() {
-		// The thread is never given back: it ends with this goroutine, and no other finds itself on the host.
+		// The thread is never unlocked: it ends with this goroutine, so that no other goroutine runs in the host's
+		// namespace.
 		runtime.LockOSThread()
 		ns, err := os.Open(filepath.Join("/run/netns", h.Name))
 		if err == nil {
@@ -42,7 +43,7 @@ func (h *Host) Dial(network, address string, timeout time.Duration) (net.Conn, e
 	return r.conn, r.err
 }
 
-// lock waits until no other process has the file, and has it until the test ends.
+// lock waits for an exclusive lock on a file, and holds it until the test ends.
 func lock(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Dial connects on the host; there are none on this system.
+// Dial returns an error, because this system has no hosts.
 func (h *Host) Dial(string, string, time.Duration) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -1,5 +1,5 @@
-// Package netns makes networks of hosts on this machine: each host is a network namespace with a loopback of its own, all at
-// one bridge. What is between them can be broken with packet filters and slow cables.
+// Package netns builds networks of hosts on this machine. Each host is a network namespace with its own loopback; all
+// are connected to one bridge. Packet filters and delays can disturb the traffic between them.
 package netns
 
 import (
@@ -16,7 +16,7 @@ import (
 	"doublet/test/external"
 )
 
-// Need skips the test where the machine does not let us make networks.
+// Need skips the test if the machine does not permit network namespaces.
 func Need(t testing.TB) {
 	t.Helper()
 	external.Need(t, "ip")
@@ -25,17 +25,17 @@ func Need(t testing.TB) {
 	}
 }
 
-// Net is a bridge, with this machine at it.
+// Net is a bridge, to which this machine is connected.
 type Net struct{ name, bridge string }
 
-// New makes the bridge, with an address for this machine that ends in the length of its prefix. It goes when the test ends. name is
-// of 8 letters at most; who makes a network of the same name meanwhile waits for its end.
+// New creates the bridge, with an address for this machine that ends in its prefix length. The bridge is removed at the
+// end of the test. name has at most 8 letters; a second network of the same name waits for the end of the first.
 func New(t testing.TB, name, address string) *Net {
 	t.Helper()
 	lock(t, filepath.Join(os.TempDir(), "doublet-netns-"+name+".lock"))
 	n := &Net{name: name, bridge: "dbl-" + name}
 	drop := func() { _ = exec.Command("ip", "link", "del", n.bridge).Run() }
-	drop() // of a run that was killed
+	drop() // left by a run that was killed
 	IP(t, "link", "add", n.bridge, "type", "bridge")
 	t.Cleanup(drop)
 	n.Address(t, address)
@@ -43,7 +43,7 @@ func New(t testing.TB, name, address string) *Net {
 	return n
 }
 
-// Address gives this machine one more address at the bridge.
+// Address adds an address of this machine to the bridge.
 func (n *Net) Address(t testing.TB, address string) {
 	t.Helper()
 	IP(t, "addr", "add", address, "dev", n.bridge)
@@ -52,19 +52,19 @@ func (n *Net) Address(t testing.TB, address string) {
 // Host is a network namespace.
 type Host struct{ Name string }
 
-// Plug makes a host with an address. What runs there is killed when the test ends. Two
-// hosts of a network differ in the first 5 letters, two networks in the first 3.
+// Plug creates a host with an address. At the end of the test its processes are killed. The names of hosts in a network
+// must differ in the first 5 letters, those of networks in the first 3.
 func (n *Net) Plug(t testing.TB, name, address string) *Host {
 	t.Helper()
 	h := &Host{Name: "doublet-" + n.name + "-" + name}
 	short := "dbl-" + n.name[:min(len(n.name), 3)] + "-" + name[:min(len(name), 5)]
 	out, in := short+"0", short+"1"
 	drop := func() {
-		// By itself, for the namespace lives as long as any connection of it.
+		// The link is deleted separately, because the namespace lives as long as any of its connections.
 		_ = exec.Command("ip", "link", "del", out).Run()
 		_ = exec.Command("ip", "netns", "del", h.Name).Run()
 	}
-	drop() // of a run that was killed
+	drop() // left by a run that was killed
 	IP(t, "netns", "add", h.Name)
 	t.Cleanup(func() {
 		h.killAll()
@@ -87,18 +87,18 @@ func IP(t testing.TB, args ...string) {
 	}
 }
 
-// Line is the command line that runs a program on the host. The program takes the place of ip: a signal reaches it.
+// Line returns the command line that runs a program on the host. The program replaces ip, so that signals reach it.
 func (h *Host) Line(args ...string) []string {
 	return append([]string{"ip", "netns", "exec", h.Name}, args...)
 }
 
-// Command is a program on the host.
+// Command returns a command that runs on the host.
 func (h *Host) Command(args ...string) *exec.Cmd {
 	line := h.Line(args...)
 	return exec.Command(line[0], line[1:]...)
 }
 
-// Try runs a program on the host, for two minutes at most.
+// Try runs a program on the host, for at most two minutes.
 func (h *Host) Try(stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -110,7 +110,7 @@ func (h *Host) Try(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Run runs a program on the host and returns what it printed; it must end well.
+// Run runs a program on the host and returns its output; the test fails if the program does.
 func (h *Host) Run(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	out, err := h.Try(stdin, args...)
@@ -120,7 +120,7 @@ func (h *Host) Run(t testing.TB, stdin string, args ...string) string {
 	return out
 }
 
-// killAll ends whatever still runs on the host.
+// killAll kills all processes on the host.
 func (h *Host) killAll() {
 	out, err := exec.Command("ip", "netns", "pids", h.Name).Output()
 	if err != nil {
@@ -131,8 +131,8 @@ func (h *Host) killAll() {
 	}
 }
 
-// Filter drops of what comes in to the host what the rules of nft(8) say, each without its verdict, in the place of what it
-// dropped before; without rules nothing.
+// Filter drops incoming packets of the host that match the rules in the syntax of nft(8), each without its verdict. The
+// rules replace the ones before; without rules nothing is dropped.
 func (h *Host) Filter(t testing.TB, rules ...string) {
 	t.Helper()
 	text := "table inet cable\ndelete table inet cable\ntable inet cable {\n chain in {\n  type filter hook input priority 0; policy accept;\n"
@@ -142,7 +142,7 @@ func (h *Host) Filter(t testing.TB, rules ...string) {
 	h.Run(t, text+" }\n}\n", "nft", "-f", "-")
 }
 
-// Dropped counts the packets that the present rules have dropped, of each.
+// Dropped returns the number of packets that each current rule has dropped.
 func (h *Host) Dropped(t testing.TB) (out []int) {
 	t.Helper()
 	for line := range strings.Lines(h.Run(t, "", "nft", "list", "table", "inet", "cable")) {

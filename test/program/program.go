@@ -21,17 +21,17 @@ import (
 	"time"
 )
 
-// folder holds the programs that tests of this process built.
+// folder returns the folder for programs that tests of this process have built.
 var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "doublet-program") })
 
-// made reports that folder was made.
+// made reports whether folder exists.
 var made atomic.Bool
 
 // Path builds the program once for all tests of a package, as it is shipped, and returns its path.
 var Path = sync.OnceValues(func() (string, error) { return Build("doublet", ".") })
 
-// Build builds the program as it is shipped from sources in dir, with environment variables added, and returns its path. Tests
-// that build several give each a name of its own.
+// Build builds the program as it is shipped from the sources in dir, with additional environment variables, and returns
+// its path. Tests that build several programs need different names.
 func Build(name, dir string, environ ...string) (string, error) {
 	made.Store(true)
 	to, err := folder()
@@ -51,8 +51,8 @@ func Build(name, dir string, environ ...string) (string, error) {
 	return path, nil
 }
 
-// readSources opens every folder of the module that may hold sources. go test keeps the result of a test for as long as the
-// files and folders that the test opened stay the same, and does not see those that go build opens.
+// readSources opens every folder of the module that can hold sources. go test caches the result of a test until a file
+// or folder that the test opened changes, and does not notice the files that go build opens.
 func readSources() error {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -66,7 +66,7 @@ func readSources() error {
 	})
 }
 
-// Main runs the tests of a package and removes the programs that they built: call it from TestMain.
+// Main runs the tests of a package and removes the programs that they built. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	if made.Load() {
@@ -77,7 +77,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Server is a process of the program, as a rule a demo, that runs while its test does.
+// Server is a process of the program, usually a demo, that runs during its test.
 type Server struct {
 	T    *testing.T
 	Cmd  *exec.Cmd
@@ -86,7 +86,7 @@ type Server struct {
 	Out  *Output           // standard output and error
 }
 
-// Output collects the output of a process while others read it.
+// Output collects the output of a process and can be read concurrently.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -105,14 +105,14 @@ func (l *Output) String() string {
 	return l.b.String()
 }
 
-// Doors are those that Demo opens.
+// Doors are the doors that Demo opens.
 var Doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s"}
 
 // givenPorts holds every port that FreePorts returned to a test of this process.
 var givenPorts sync.Map
 
-// FreePorts finds ports that are free now, for the caller alone. They lie below those that systems give to connections that go
-// out (from 32768 on): between here and the start of a server, or while it is down, none of those takes its place.
+// FreePorts returns ports that are free now, each to one caller only. They are below the ephemeral ports (from 32768
+// on), so that no outgoing connection takes one before a server starts, or while it is down.
 func FreePorts(t *testing.T, n int) []string {
 	t.Helper()
 	const first, end = 10_000, 32_768
@@ -166,7 +166,7 @@ func (s *Server) Start() {
 	s.T.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	s.Await("imap")
 	s.Await("smtp")
-	// The others open behind these two, and the demo says when all of them have.
+	// The other doors open after these two; the demo prints a line when all are open.
 	for deadline := time.Now().Add(60 * time.Second); !strings.Contains(s.Out.String(), "is running"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.T.Fatalf("it does not say that it runs:\n%s", s.Out)

@@ -15,15 +15,15 @@ import (
 	"doublet/wire/smtp"
 )
 
-// TestDMARCReportComes: a report in the form of Google's, sent by another server under its signature, is read; one that is not
-// proven to be from its author's domain and one about a domain of others are mail and no more.
+// TestDMARCReportComes checks that a report in Google's form, signed and sent by another server, is read. A report that
+// is not authenticated as its author's domain, or is about a foreign domain, is only delivered as mail.
 func TestDMARCReportComes(t *testing.T) {
 	t.Parallel()
 	w := open(t, 2)
 	a, b := w.houses[0], w.houses[1]
 	text, err := os.ReadFile("../../wire/dmarcreport/testdata/google.xml")
 	ok(t, err)
-	yesterday := w.clock.Now().Add(-24 * time.Hour).Unix() // older than 60 days it would be dropped at once
+	yesterday := w.clock.Now().Add(-24 * time.Hour).Unix() // a report older than 60 days would be dropped at once
 	text = bytes.Replace(text, []byte("1596412800"), []byte(strconv.FormatInt(yesterday, 10)), 1)
 	text = bytes.Replace(text, []byte("1596499199"), []byte(strconv.FormatInt(yesterday+86399, 10)), 1)
 	for _, c := range []struct{ about, author string }{{"b.example", "forged@none.example"}, {"c.example", "noreply@a.example"}, {"b.example", "noreply@a.example"}} {

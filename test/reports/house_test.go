@@ -1,4 +1,4 @@
-// Package reports lets servers of ours exchange mail, and then the reports about it, over a network of the test's own.
+// Package reports makes several servers exchange mail, and then the reports about it, over a network of the test's own.
 package reports
 
 import (
@@ -43,7 +43,7 @@ import (
 
 var bg = context.Background()
 
-// shifted is the real clock, moved on by a test: sockets know no other time.
+// shifted is the real clock with an offset that a test advances, because sockets know only real time.
 type shifted struct {
 	env.Clock
 	mu sync.Mutex
@@ -56,7 +56,7 @@ func (c *shifted) Now() time.Time {
 	return time.Now().Add(c.by)
 }
 
-// until moves the clock to a time of the day, today or tomorrow.
+// until advances the clock to an hour of the day, today or tomorrow.
 func (c *shifted) until(hour int) {
 	now := c.Now().UTC()
 	next := now.Truncate(24 * time.Hour).Add(time.Duration(hour) * time.Hour)
@@ -68,12 +68,12 @@ func (c *shifted) until(hour int) {
 	c.by += next.Sub(now)
 }
 
-// town is the servers, their zone and their network.
+// town holds the servers, their zone and their network.
 type town struct {
 	t      *testing.T
 	clock  *shifted
 	zone   *zone.Server
-	doors  map[string]string // where the server of an address is, on loopback
+	doors  map[string]string // the loopback address of the server at each address
 	houses []*house
 }
 
@@ -91,7 +91,7 @@ type house struct {
 	book   *reports.Book
 	log    *reports.Log
 	sender *reports.Sender
-	policy *mtasts.Answer // that holds where it sends to
+	policy *mtasts.Answer // the policy for its outgoing mail
 }
 
 func ok(t testing.TB, err error) {
@@ -101,7 +101,8 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// open makes servers of domains a.example, b.example, …, at 192.0.2.1 and so on. Each publishes what dns show prints.
+// open creates servers of domains a.example, b.example, …, at 192.0.2.1 and so on. Each publishes the records of dns
+// show.
 func open(t *testing.T, n int) *town {
 	t.Helper()
 	w := &town{t: t, doors: map[string]string{}, clock: &shifted{Clock: env.TestRealTime(t).Clock}}
@@ -152,7 +153,7 @@ func (w *town) house(domain, ip string) *house {
 	return h
 }
 
-// open opens the door at which other servers are seen with addresses of their own.
+// open opens the SMTP door, which sees other servers at their own addresses.
 func (h *house) open(w *town, resolver *dns.Resolver, stats *stat.Tree) {
 	e, hostname := h.fix.Env, "mx."+h.domain
 	in := signin.New(signin.PeopleOf(h.people), e, signin.Options{Failures: -1})
@@ -170,7 +171,7 @@ func (h *house) open(w *town, resolver *dns.Resolver, stats *stat.Tree) {
 	w.doors[h.ip+":25"] = at.Addr().String()
 }
 
-// settle makes the people of the house, and publishes its records.
+// settle creates the people of the server and publishes its records.
 func (h *house) settle(w *town) {
 	for _, name := range []string{"ada", "boss"} {
 		f := directory.PersonFields{FullName: []string{name}, ShortName: name, InternetAddress: name + "@" + h.domain}
@@ -212,7 +213,7 @@ func (h *house) close() {
 // Policy implements outbound.Policies.
 func (h *house) Policy(context.Context, string) mtasts.Answer { return *h.policy }
 
-// dial connects from an address: the server there learns it by the PROXY protocol.
+// dial connects from an address, which the server learns from a PROXY protocol header.
 func (w *town) dial(from string) func(string, string, time.Duration) (net.Conn, error) {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		at := w.doors[address]
@@ -236,7 +237,7 @@ func selfSigned(t *testing.T, host string, now time.Time) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// write lets ada of a house write to somebody, under any author, and waits until it is sent.
+// write sends a message from ada of a house, with any author, and waits until it is sent.
 func (h *house) write(from, to, author string) {
 	h.t.Helper()
 	sub := mail.Submission{
@@ -256,7 +257,7 @@ func (h *house) flush() {
 	ok(h.t, h.mail.Router.Flush(ctx))
 }
 
-// send sends the reports of the days that are over, and says how many there were.
+// send sends the reports of the past days and returns their number.
 func (h *house) send() int {
 	h.t.Helper()
 	ok(h.t, h.book.Save())
@@ -266,7 +267,7 @@ func (h *house) send() int {
 	return n
 }
 
-// received are the reports that came to a house.
+// received returns the reports that a house has received.
 func (h *house) received() (out []*reports.Received) {
 	h.t.Helper()
 	ok(h.t, h.log.Each(bg, time.Time{}, "", func(r *reports.Received) { out = append(out, r) }))

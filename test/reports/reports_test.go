@@ -8,8 +8,8 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// TestTLSReports: a server counts its sessions with another one, under a policy in testing that the other's certificate does not
-// meet, reports them when the day is over, and the other reads the report. The exchange of reports ends.
+// TestTLSReports: a server counts its sessions with another one whose certificate does not meet its policy in testing
+// mode. It reports them after the end of the day, and the other server reads the report. The exchange of reports ends.
 func TestTLSReports(t *testing.T) {
 	t.Parallel()
 	w := open(t, 2)

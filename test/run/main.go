@@ -1,10 +1,10 @@
-// Command run runs go test and prints its figures after it, also where a test fails: seconds, processor seconds, the
-// slowest packages and tests, and the tests that were skipped, by reason.
+// Command run runs go test and prints figures afterwards, also if a test fails: seconds, processor seconds, the slowest
+// packages and tests, and the skipped tests by reason.
 //
 //	run [-metered] [flags of go test] packages
 //
-// With -metered it measures the processor time of each package as well. Go then keeps no results of tests. With -race it runs in
-// the root of the module.
+// With -metered it also measures the processor time of each package; Go then caches no results of tests. With -race it
+// has to run in the root of the module.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// binary is the first argument of this program where go test runs a test binary through it (-exec).
+// binary is the first argument of this program when go test runs a test binary through it (-exec).
 const binary = "-binary"
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs go test with args and reports its output. It returns go's exit code.
+// run runs go test with args, reports its output, and returns its exit code.
 func run(args []string) (int, error) {
 	test := []string{"test", "-json"}
 	if len(args) > 0 && args[0] == "-metered" {
@@ -73,7 +73,7 @@ func run(args []string) (int, error) {
 	return c.ProcessState.ExitCode(), nil
 }
 
-// forward hands the signals that end this process to c, so that its report is printed first. stop ends that.
+// forward passes signals that would end this process to c, so that its report is still printed, until stop is called.
 func forward(c *exec.Cmd) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
@@ -93,12 +93,12 @@ func forward(c *exec.Cmd) (stop func()) {
 	return func() { signal.Stop(signals); close(done) }
 }
 
-// meter runs a test binary and prints its processor time, with that of the programs it waited for, in a line of its own.
+// meter runs a test binary and prints, in a line of its own, its processor time and that of the programs it waited for.
 // It returns the exit code of the binary.
 func meter(name string, args []string) int {
 	c := exec.Command(name, args...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	stop := forward(c) // go test sends SIGQUIT to a test that is over its time, for the stacks
+	stop := forward(c) // go test sends SIGQUIT to a test that has timed out, for its stacks
 	err := c.Run()
 	stop()
 	if c.ProcessState == nil {
@@ -113,5 +113,5 @@ func meter(name string, args []string) int {
 	return 1
 }
 
-// processor returns the time that a process and its children used processors.
+// processor returns the processor time of a process and its children.
 func processor(p *os.ProcessState) time.Duration { return p.UserTime() + p.SystemTime() }

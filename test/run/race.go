@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Where the race detector runs, the storage engine records a stack whenever it opens an iterator over a table, to name those
-// that are never closed. That takes more processor time than all the rest of the tests. Its other checks, and the count of
-// iterators that are open when it closes, stay.
+// Under the race detector the storage engine records a stack whenever it opens an iterator over a table, to name
+// iterators that are never closed. That takes more processor time than all tests. Its other checks, and the number of
+// open iterators at its close, are kept.
 const (
 	engine     = "github.com/cockroachdb/pebble/v2"
 	switchFile = "internal/invariants/invariants.go"
@@ -21,8 +21,8 @@ const (
 	switchOff  = "const RaceEnabled = false\n"
 )
 
-// withoutStacks writes a go.mod that replaces the storage engine with a copy that records no stacks. It returns its path, for
-// -modfile, and what removes it.
+// withoutStacks writes a go.mod that replaces the storage engine with a copy that records no stacks. It returns its
+// path, for -modfile, and a function that removes it.
 func withoutStacks() (path string, remove func(), err error) {
 	out, err := exec.Command("go", "list", "-f", "{{.Module.Dir}}", engine).Output()
 	if err != nil {

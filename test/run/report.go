@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	meterLine    = "run: processor seconds " // begins the line of meter
-	slowPackages = 12                        // how many packages the figures name
-	slowTests    = 16                        // how many tests they name
-	namedSkips   = 12                        // how many tests they name for one reason to skip
+	meterLine    = "run: processor seconds " // start of the line of meter
+	slowPackages = 12                        // number of packages in the figures
+	slowTests    = 16                        // number of tests in the figures
+	namedSkips   = 12                        // number of tests per reason for a skip
 )
 
 // event is a line of go test -json.
@@ -34,7 +34,7 @@ type event struct {
 // timed is a package or test with its time in seconds.
 type timed struct {
 	name           string
-	wall, consumed float64 // consumed is 0 where it was not measured
+	wall, consumed float64 // consumed is 0 if it was not measured
 }
 
 func (t timed) String() string {
@@ -44,14 +44,14 @@ func (t timed) String() string {
 	return fmt.Sprintf("%7.1f s %7.1f s of processor  %s", t.wall, t.consumed, t.name)
 }
 
-// test holds the output of a test of a package that runs.
+// test identifies a test of a package; name is empty for the package itself.
 type test struct{ pkg, name string }
 
-// report reads the events of go test, prints what fails, and collects figures.
+// report reads the events of go test, prints failures, and collects figures.
 type report struct {
 	out      io.Writer
 	output   map[test]*bytes.Buffer // of tests that have not ended; of packages with an empty name
-	consumed map[string]float64     // processor seconds by package, where they are measured
+	consumed map[string]float64     // processor seconds by package, if measured
 	packages []timed
 	tests    []timed
 	count    int
@@ -64,7 +64,7 @@ func newReport(out io.Writer) *report {
 	return &report{out: out, output: map[test]*bytes.Buffer{}, consumed: map[string]float64{}, skipped: map[string][]string{}}
 }
 
-// read reads all events up to the end of in. Lines that are none are printed.
+// read reads all events up to the end of in. It prints lines that are no events.
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -133,7 +133,8 @@ func (r *report) endTest(key test, e event) {
 	}
 }
 
-// endPackage prints the result line of a package, and all that it and its unfinished tests wrote where it failed.
+// endPackage prints the result line of a package. If it failed, it also prints its output and that of its unfinished
+// tests.
 func (r *report) endPackage(e event) {
 	text := ""
 	if b := r.output[test{e.Package, ""}]; b != nil {
@@ -180,10 +181,10 @@ func (r *report) show(key test) {
 	}
 }
 
-// place is the source line that precedes the text of Skip.
+// place matches the source position before the text of Skip.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reason returns why a test was skipped: the line that Skip printed.
+// reason returns the text of a skipped test's Skip.
 func reason(output *bytes.Buffer) string {
 	why := "without a reason"
 	if output == nil {
@@ -199,7 +200,7 @@ func reason(output *bytes.Buffer) string {
 
 func short(pkg string) string { return strings.TrimPrefix(pkg, "doublet/") }
 
-// figures prints the figures of a run that took wall and consumed that much processor time, builds included.
+// figures prints the figures of a run with its elapsed and processor time, builds included.
 func (r *report) figures(wall, consumed time.Duration) {
 	skipped := 0
 	for _, names := range r.skipped {
@@ -230,7 +231,7 @@ func (r *report) figures(wall, consumed time.Duration) {
 	}
 }
 
-// slowest returns the n entries that took longest: by processor time, then by time.
+// slowest returns the n slowest entries: by processor time, then by elapsed time.
 func slowest(list []timed, n int) []timed {
 	slices.SortFunc(list, func(a, b timed) int {
 		return cmp.Or(cmp.Compare(b.consumed, a.consumed), cmp.Compare(b.wall, a.wall))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestReport: what fails is printed with its output, what passes is not, and the figures name both and every skip.
+// TestReport checks that failures are printed with their output and passes are not, and that the figures count both and
+// every skip.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -57,8 +58,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestRun runs a module of one package through the whole program: the exit code is that of go test, and the processor time
-// of the tests is measured.
+// TestRun runs a module of one package through the whole program. The exit code is that of go test, and the processor
+// time of the tests is measured.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -87,7 +88,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestWithoutStacks: the engine that test-race compiles records no stacks, and is the one of go.mod otherwise.
+// TestWithoutStacks checks that the engine of test-race records no stacks, and otherwise is the one of go.mod.
 func TestWithoutStacks(t *testing.T) {
 	t.Chdir("../..")
 	path, remove, err := withoutStacks()

@@ -1,31 +1,30 @@
-// Package scenario plays conversations with a server that are written down as text, so that a
-// protocol suite is a folder of files, one per verb, that anyone can read beside the RFC.
+// Package scenario plays conversations with a server that are written as text, so that a protocol suite is a folder of
+// files, one per verb, that can be read beside the RFC.
 //
-//	# RFC 5321 §4.1.1.4              a comment; empty lines are nothing
-//	S: 220 ${host} *                 the server's next line: * is any text, ${name} takes a word
-//	C: EHLO client                   send the line with CRLF; ${name} puts in what was taken
+//	# RFC 5321 §4.1.1.4              a comment; empty lines are ignored
+//	S: 220 ${host} *                 the server's next line: * is any text, ${name} captures a word
+//	C: EHLO client                   send the line with CRLF; ${name} inserts a captured word
 //	S{                               these lines in any order
 //	S: 250?SIZE *
 //	S?: 250?PIPELINING               this one may be missing
 //	}
-//	S~: 250 *                        drop lines until one fits
-//	C[bob]: NOOP                     another connection, opened when it is first named
+//	S~: 250 *                        skip lines until one matches
+//	C[bob]: NOOP                     another connection, opened at its first use
 //	S[bob]: 250 *
 //	C-: abc                          send without CRLF
 //	C: <tls>                         start TLS here;  C: <close> closes,  S: <eof> expects the end
-//	== big line                      a new conversation: fresh server and connections; what stands
-//	                                 before the first == is played at the head of each
+//	== big line                      a new conversation: fresh server and connections; the lines
+//	                                 before the first == are played at the start of each
 //
-// In a pattern `*` is any text, `\*` a star and `\$` a dollar; a star and a space at the very
-// beginning are IMAP's untagged response and mean themselves. Elsewhere a backslash is a
-// backslash (`\Seen`); `\\` is one as well. A name that holds a value already must come again.
+// In a pattern `*` is any text, `\*` a star and `\$` a dollar sign. A star and a space at the very beginning are IMAP's
+// untagged response and stand for themselves. Elsewhere a backslash is a backslash (`\Seen`), and so is `\\`. A name
+// that already has a value must match it again.
 //
-// In both directions stand: <binary:0d0aff> bytes in hex, <repeat:1000:text>, and
-// <base64:\0alice\0demo> (with \0 for NUL).
+// Both directions support <binary:0d0aff> for bytes in hex, <repeat:1000:text>, and <base64:\0alice\0demo> (with \0 for
+// NUL).
 //
-// With Options.Literals a line may carry IMAP literals. Their text follows in lines that begin
-// with "| " (joined and ended by CRLF, a last line "|." takes that last CRLF away, a line "|-"
-// parts two literals):
+// With Options.Literals a line can contain IMAP literals. Their text follows in lines that begin with "| ", which are
+// joined and ended by CRLF. A last line "|." removes the final CRLF, and a line "|-" separates two literals:
 //
 //	C: A1 APPEND INBOX {literal}     sends {length}, waits for the server's +, sends the text
 //	| Subject: x
@@ -33,7 +32,7 @@
 //	| body
 //	S: A1 OK *
 //	C: A2 APPEND INBOX {literal+}    does not wait
-//	S: * 1 FETCH (BODY[] {literal})  the server's literal must fit the text, a pattern too
+//	S: * 1 FETCH (BODY[] {literal})  the server's literal must match the text, which can be a pattern
 package scenario
 
 import (
@@ -65,13 +64,13 @@ type step struct {
 
 func (s *step) where() string { return fmt.Sprintf("%s:%d", s.file, s.line) }
 
-// Conversation is one part of a file: what lies between two lines that begin with ==.
+// Conversation is one part of a file: the lines between two lines that begin with ==.
 type Conversation struct {
 	Name  string // of the part, empty if the file has no parts
 	steps []step
 }
 
-// Parse reads a file's text; file is its name in messages.
+// Parse parses the text of a file; file is its name in messages.
 func Parse(file, text string) ([]Conversation, error) {
 	p := parser{file: file}
 	for i, line := range strings.Split(text, "\n") {
@@ -93,7 +92,7 @@ type parser struct {
 	lits  []literal
 }
 
-// literal is a text being read; ended says that "|." has closed it without CRLF.
+// literal is a text being read; ended means that "|." has closed it without CRLF.
 type literal struct {
 	text  string
 	ended bool

@@ -17,30 +17,29 @@ import (
 	"time"
 )
 
-// Dial opens a connection. name is what stands in the brackets, empty for plain C: and S:.
+// Dial opens a connection. name is the name in the brackets, empty for plain C: and S:.
 type Dial func(name string) (net.Conn, error)
 
-// Options says how a suite's conversations are played.
+// Options control the conversations of a suite.
 type Options struct {
-	// Literals reads IMAP literals as parts of a line.
+	// Literals makes the player read IMAP literals as parts of a line.
 	Literals bool
-	// TLS is what `C: <tls>` does.
+	// TLS implements `C: <tls>`.
 	TLS func(net.Conn) (net.Conn, error)
-	// Vars are names with values from the beginning.
+	// Vars are names with initial values.
 	Vars map[string]string
-	// Patience is how long one read or write may take before the conversation has failed.
-	// It is no assertion: 0 is 20 s.
+	// Patience is the timeout of one read or write; 0 means 20 s. Conversations must not depend on it.
 	Patience time.Duration
 }
 
 const (
-	maxLine     = 64 << 20 // a line with its literals
-	maxSkipped  = 100_000  // lines that one S~: drops
+	maxLine     = 64 << 20 // bytes of a line with its literals
+	maxSkipped  = 100_000  // lines that one S~: may skip
 	transcripts = 60       // lines shown when a conversation fails
 )
 
-// Run plays every file that glob names, each conversation as a subtest. setup is called for
-// each of them and gives the way to a server that nobody has spoken to.
+// Run plays every file that matches glob, each conversation as a subtest. It calls setup for each of them, which
+// returns a function that connects to a fresh server.
 func Run(t *testing.T, glob string, o Options, setup func(t *testing.T) Dial) {
 	t.Helper()
 	files, err := filepath.Glob(glob)
@@ -57,7 +56,7 @@ func Run(t *testing.T, glob string, o Options, setup func(t *testing.T) Dial) {
 	}
 }
 
-// RunText is Run for the text of one file.
+// RunText does the work of Run for the text of one file.
 func RunText(t *testing.T, file, text string, o Options, setup func(t *testing.T) Dial) {
 	t.Helper()
 	parts, err := Parse(file, text)
@@ -80,8 +79,8 @@ func play(t *testing.T, c Conversation, o Options, setup func(t *testing.T) Dial
 	}
 }
 
-// Play has the conversation over connections of dial and closes them. Its error names the line
-// of the file and shows what was said.
+// Play plays the conversation over connections of dial and closes them. Its error names the line of the file and shows
+// the transcript.
 func (c Conversation) Play(dial Dial, o Options) error {
 	p := player{o: o, dial: dial, conns: map[string]*peer{}, vars: map[string]string{}}
 	maps.Copy(p.vars, o.Vars)
@@ -106,8 +105,8 @@ type player struct {
 	said  []string
 }
 
-// peer is one connection. may holds the lines that may come before the next expected one: an S?:
-// reads nothing itself, as a server that leaves the line out has nothing to be waited for.
+// peer is one connection. may holds the optional lines that may come before the next expected one: an S?: step reads
+// nothing itself, because a server that omits the line would make it wait in vain.
 type peer struct {
 	name string
 	c    net.Conn
@@ -171,7 +170,7 @@ func (p *player) step(s *step) error {
 	return fmt.Errorf("no line fits %q", s.text)
 }
 
-// next reads the next line that is not one of those that may come.
+// next reads the next line that matches no optional one.
 func (p *player) next(c *peer) (string, error) {
 	for {
 		line, err := p.read(c)
@@ -186,7 +185,7 @@ func (p *player) next(c *peer) (string, error) {
 	}
 }
 
-// find is the place of the first of the steps that line fits, or -1.
+// find returns the index of the first step that matches line, or -1.
 func (p *player) find(steps []*step, line string) (int, error) {
 	for i, s := range steps {
 		pat, err := compileStep(s, p.vars)
@@ -200,8 +199,7 @@ func (p *player) find(steps []*step, line string) (int, error) {
 	return -1, nil
 }
 
-// compileStep makes the pattern of a line with its literals: what the server sends as
-// {length} CRLF octets.
+// compileStep compiles the pattern of a line with its literals, which the server sends as {length} CRLF octets.
 func compileStep(s *step, vars map[string]string) (*pattern, error) {
 	text := s.text
 	for _, l := range s.literals {
@@ -210,8 +208,7 @@ func compileStep(s *step, vars map[string]string) (*pattern, error) {
 	return compile(text, vars)
 }
 
-// block reads until every S: of the block has had its line; its S?: may come until the next
-// expected line.
+// block reads until every S: of the block has matched a line. Its S?: lines may come until the next expected line.
 func (p *player) block(c *peer, s *step) error {
 	var open []*step
 	for i := range s.block {
@@ -358,8 +355,8 @@ func (p *player) write(c *peer, text string) error {
 
 var literalEnd = regexp.MustCompile(`\{(\d{1,9})\+?\}\r?\n\z`)
 
-// read gives the server's next line without its line end; with Options.Literals the literals in
-// it follow their length and CRLF.
+// read returns the server's next line without its line end. With Options.Literals it includes literals, after their
+// length and CRLF.
 func (p *player) read(c *peer) (string, error) {
 	if err := c.c.SetReadDeadline(time.Now().Add(p.o.Patience)); err != nil {
 		return "", err

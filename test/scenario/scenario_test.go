@@ -34,7 +34,7 @@ func serve(t *testing.T, talk func(c net.Conn, r *bufio.Reader)) Dial {
 	return func(string) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
 }
 
-// parrot greets, answers EHLO with extensions, QUIT with the end, and says the rest again.
+// parrot sends a greeting, answers EHLO with extensions, ends at QUIT, and repeats any other line.
 func parrot(c net.Conn, r *bufio.Reader) {
 	io.WriteString(c, "220 mx.example ready\r\n")
 	for {
@@ -55,7 +55,7 @@ func parrot(c net.Conn, r *bufio.Reader) {
 	}
 }
 
-// imapish answers a line with literals by saying it again as an untagged line.
+// imapish repeats each line, with its literals, as an untagged line.
 func imapish(c net.Conn, r *bufio.Reader) {
 	for {
 		all := ""

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// maxRepeat bounds <repeat:…>.
+// maxRepeat is the size limit of <repeat:…> in bytes.
 const maxRepeat = 256 << 20
 
-// escape reads one <binary:…>, <repeat:…> or <base64:…> at the beginning of s.
+// escape parses one <binary:…>, <repeat:…> or <base64:…> at the beginning of s.
 func escape(s string) (value string, rest string, found bool, err error) {
 	for _, kind := range []string{"<binary:", "<repeat:", "<base64:"} {
 		if !strings.HasPrefix(s, kind) {
@@ -39,7 +39,7 @@ func escape(s string) (value string, rest string, found bool, err error) {
 	return "", s, false, nil
 }
 
-// variable reads one ${name} at the beginning of s.
+// variable parses one ${name} at the beginning of s.
 func variable(s string) (name, rest string, ok bool) {
 	if !strings.HasPrefix(s, "${") {
 		return "", s, false
@@ -48,7 +48,7 @@ func variable(s string) (name, rest string, ok bool) {
 	return name, rest, ok && name != ""
 }
 
-// expand gives the bytes that a C line sends.
+// expand returns the bytes that a C line sends.
 func expand(s string, vars map[string]string) (string, error) {
 	var b strings.Builder
 	for s != "" {
@@ -76,19 +76,19 @@ func expand(s string, vars map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// pattern is an S line made ready to be held against what the server says.
+// pattern is a compiled S line.
 type pattern struct {
 	re    *regexp.Regexp
 	names []string
 }
 
-// compile makes the pattern of text; known variables become their values.
+// compile compiles the pattern of text; known variables are replaced by their values.
 func compile(text string, vars map[string]string) (*pattern, error) {
 	p := &pattern{}
 	var re strings.Builder
 	re.WriteString(`\A(?s:`)
 	plain := func(s string) {
-		// Bytes that are no UTF-8 must fit themselves, so every byte is matched as the rune of its number.
+		// Bytes that are not UTF-8 must match themselves, so every byte is matched as the rune with its number.
 		for i := range len(s) {
 			re.WriteString(regexp.QuoteMeta(string(rune(s[i]))))
 		}
@@ -135,7 +135,7 @@ func compile(text string, vars map[string]string) (*pattern, error) {
 	return p, err
 }
 
-// match holds a line against the pattern; if it fits, what its names took goes into vars.
+// match reports whether a line matches the pattern; if it does, it stores the captured words in vars.
 func (p *pattern) match(line string, vars map[string]string) bool {
 	m := p.re.FindStringSubmatch(widen(line))
 	if m == nil {
@@ -147,7 +147,7 @@ func (p *pattern) match(line string, vars map[string]string) bool {
 	return true
 }
 
-// widen turns each byte into the rune of its number, narrow back: regexp reads runes.
+// widen turns each byte into the rune with its number, narrow does the reverse; regexp works on runes.
 func widen(s string) string {
 	r := make([]rune, len(s))
 	for i := range len(s) {
