@@ -19,13 +19,13 @@ import (
 	"doublet/stat"
 )
 
-// acmeWorld is a provider of certificates with a real authority, a file system on disk and a clock that
-// the test moves.
+// acmeWorld returns the environment and options of a certificate provider for a real authority, with a file system on
+// disk and a clock that the test advances.
 func acmeWorld(t *testing.T, a *authority, names ...string) (*env.Fixture, certs.Options) {
 	t.Helper()
 	f := env.Test(t)
 	f.FS = env.Real(f.Log).FS
-	f.Time.Advance(time.Since(env.TestStart)) // the authority's clock is the real one
+	f.Time.Advance(time.Since(env.TestStart)) // the authority uses the real clock
 	raw, err := os.ReadFile(a.root)
 	roots := x509.NewCertPool()
 	if err != nil || !roots.AppendCertsFromPEM(raw) {
@@ -46,7 +46,7 @@ func acmeWorld(t *testing.T, a *authority, names ...string) (*env.Fixture, certs
 	}
 }
 
-// doorsOf opens the two doors at which the authority comes.
+// doorsOf opens the two doors that the authority connects to.
 func doorsOf(t *testing.T, a *authority, p *certs.Provider) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:"+a.http)
@@ -67,7 +67,7 @@ func doorsOf(t *testing.T, a *authority, p *certs.Provider) {
 	t.Cleanup(func() { _ = srv.Close() })
 }
 
-// leaf is what a client is shown that asks for a name.
+// leaf returns the certificate that a client sees if it asks for a name.
 func leaf(t *testing.T, a *authority, name string) *x509.Certificate {
 	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+a.tls, &tls.Config{ServerName: name, InsecureSkipVerify: true})
@@ -105,7 +105,7 @@ func TestACME(t *testing.T) {
 				t.Fatal(err)
 			}
 			doorsOf(t, a, p)
-			// Nobody waits for the authority: until it has answered there is one of our own.
+			// The server does not wait for the authority: until it has answered, a self-signed certificate is used.
 			before := leaf(t, a, c.names[0])
 			if before.VerifyHostname(c.names[0]) != nil || before.Issuer.String() != before.Subject.String() {
 				t.Errorf("before: %v", before.Subject)
@@ -123,7 +123,7 @@ func TestACME(t *testing.T) {
 				}
 			}
 			first := leaf(t, a, c.names[0])
-			// Renewed again, with the same key; a second start has it all without the authority.
+			// Renewed again, with the same key. A second start loads everything without the authority.
 			if err := p.Renew(t.Context(), c.names[0], false); err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// intermediates are those that the server sends along.
+// intermediates returns the intermediate certificates that the server sends.
 func intermediates(t *testing.T, a *authority, _ *certs.Provider, name string) *x509.CertPool {
 	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+a.tls, &tls.Config{ServerName: name, InsecureSkipVerify: true})
@@ -162,8 +162,8 @@ func intermediates(t *testing.T, a *authority, _ *certs.Provider, name string) *
 	return pool
 }
 
-// TestACMEByItself: the task gets what is wanted, leaves out what is not in DNS, comes back after a
-// failure, and renews when two thirds of the time are over.
+// TestACMEByItself checks that the task requests the wanted certificates, omits names that are not in DNS, retries
+// after a failure, and renews after two thirds of the lifetime.
 func TestACMEByItself(t *testing.T) {
 	t.Parallel()
 	a := pebble(t)
@@ -194,7 +194,7 @@ func TestACMEByItself(t *testing.T) {
 			}
 		}
 	}
-	// The door is closed yet: the first attempt fails, and the server goes on.
+	// The door is still closed: the first attempt fails, and the server continues.
 	until("a failure", func() bool { _, failed, _ := state("autoconfig.example.org"); return failed })
 	doorsOf(t, a, p)
 	f.Time.Advance(30 * time.Minute)

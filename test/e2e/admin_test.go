@@ -10,7 +10,7 @@ import (
 	"doublet/test/program"
 )
 
-// TestAdminDoor: administrators run verbs at a browser; nobody else does, however they come.
+// TestAdminDoor checks that administrators can run verbs from a browser, and that all others are refused in every way.
 func TestAdminDoor(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
@@ -29,7 +29,7 @@ func TestAdminDoor(t *testing.T) {
 		t.Error("alice is not told that she is an administrator")
 	}
 
-	// Without the right, every verb is refused, and so are those that are for the machine.
+	// Without the role, every verb is refused. Verbs for the machine itself are refused too.
 	for _, v := range admin.Verbs() {
 		path := door + strings.ReplaceAll(v.Name, " ", "/")
 		if code := bob.get("POST", path, `{}`, nil); code != web.StatusForbidden {
@@ -49,7 +49,7 @@ func TestAdminDoor(t *testing.T) {
 		t.Error(code, may)
 	}
 
-	// A program has no key, nor has a request without the session's token, or of another site.
+	// Programs are refused, and so are requests without the session's token and requests from another site.
 	for name, w := range map[string]*visitor{"program": s.program("demo"), "nobody": s.browser()} {
 		if code := w.do("POST", door+"user/list", `{}`).StatusCode; code != web.StatusUnauthorized {
 			t.Errorf("%s: %d", name, code)
@@ -71,7 +71,7 @@ func TestAdminDoor(t *testing.T) {
 		t.Error("of another site:", out, err)
 	}
 
-	// The verb is that of the command line, with its errors, and leaves its line.
+	// The verb is the one of the command line, with the same errors, and writes its line to the audit log.
 	said := func(w *visitor, verb, args string) string {
 		b, err := io.ReadAll(w.do("POST", door+verb, args).Body)
 		if err != nil {
@@ -89,7 +89,7 @@ func TestAdminDoor(t *testing.T) {
 	if strings.Contains(log, "hush") {
 		t.Error("a password stands in the log")
 	}
-	// Who loses the role loses the door, at once.
+	// A person who loses the role loses access at once.
 	s.Doublet("user", "set", "alice", "--role", "")
 	if code := alice.do("POST", door+"user/list", `{}`).StatusCode; code != web.StatusForbidden {
 		t.Error("without the role:", code)

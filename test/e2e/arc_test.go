@@ -30,7 +30,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// arcQuestion is what dkimpy is asked: to seal a message, or to check its chain.
+// arcQuestion is a request to dkimpy: seal a message, or check its chain.
 type arcQuestion struct {
 	Message []byte            `json:"message"`
 	Records map[string]string `json:"records"`
@@ -64,9 +64,9 @@ func askDKIMPy(t *testing.T, q *arcQuestion) (a arcAnswer) {
 	return a
 }
 
-// TestARCAgrees: a message passes six servers that each change it as lists do: ours (ours.example) and dkimpy (theirs.example)
-// in turn. Behind each hop both say that the chain passes and how long it is. Then it is spoiled, and both say that it fails;
-// the set that ours adds to it then ends the chain for both.
+// TestARCAgrees sends a message through six servers that each change it as mailing lists do: ours (ours.example) and
+// dkimpy (theirs.example) in turn. After each hop both must report that the chain passes, and its length. Then the
+// message is corrupted, and both must report failure; the set that our server then adds ends the chain for both.
 func TestARCAgrees(t *testing.T) {
 	t.Parallel()
 	external.Need(t, python)
@@ -122,7 +122,7 @@ func TestARCAgrees(t *testing.T) {
 		verifiers[host] = verify.New(fix.Env, dns.New(fix.Env, dns.Options{Servers: []string{z.Addr()}}), verify.Options{DMARC: verify.Mark, Hostname: host})
 	}
 	client := verify.Client{IP: netip.MustParseAddr("192.0.2.1"), Helo: "x", From: smtp.Path{Local: "a", Domain: "one.example"}}
-	// arrive checks a message at a host and puts the results before it.
+	// arrive checks a message at a host and prepends the results.
 	arrive := func(host string, message []byte) ([]byte, verify.Verdict) {
 		v := verifiers[host].Message(t.Context(), client, message)
 		message, _ = fields.CutFields(bytes.Clone(message), nil, verifiers[host].Forged)

@@ -16,10 +16,10 @@ import (
 	"doublet/test/program"
 )
 
-// sped is a run short enough for a test; what it measures is not looked at.
+// sped makes a run short enough for a test, which ignores the measurements.
 var sped = []string{"--speed", "300", "--init-scale", "2%", "--window", "3s", "--max-settle", "2s", "--login-rate", "6000"}
 
-// benchResult is what bench run --json prints.
+// benchResult is the output of bench run --json.
 type benchResult struct {
 	File  string `json:"file"`
 	Steps []struct {
@@ -36,15 +36,15 @@ type benchResult struct {
 
 func parseBench(t *testing.T, text string) (r benchResult) {
 	t.Helper()
-	_, text, _ = strings.Cut(text, "{\n") // behind what it says to people
+	_, text, _ = strings.Cut(text, "{\n") // after the progress lines
 	if err := json.Unmarshal([]byte("{\n"+text), &r); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return r
 }
 
-// benchAt starts a demo, and returns a function that runs the benchmark at it, whose doors it finds out by itself, and the
-// folder of its run files.
+// benchAt starts a demo. It returns a function that runs the benchmark against it, which finds the doors by itself, and
+// the folder of the run files.
 func benchAt(t *testing.T) (s *server, bench func(args ...string) string, out string) {
 	s, out = demo(t), t.TempDir()
 	return s, func(args ...string) string {
@@ -52,8 +52,8 @@ func benchAt(t *testing.T) (s *server, bench func(args ...string) string, out st
 	}, out
 }
 
-// TestBench: the benchmark makes people, fills their mailboxes, lets them work, here and through agents, and says
-// what came of it.
+// TestBench checks that the benchmark creates people, fills their mailboxes, drives them, here and through agents, and
+// reports the results.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	with := func(args ...string) []string { return append(args, sped...) }
@@ -115,7 +115,7 @@ func TestBench(t *testing.T) {
 	})
 }
 
-// TestBenchInBrowsers: people work in the clients for browsers, and nothing goes wrong.
+// TestBenchInBrowsers drives people in the web clients without errors.
 func TestBenchInBrowsers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func agentFor(t *testing.T) string {
 	return ""
 }
 
-// TestBenchRefuses: what cannot be done is said before anything begins.
+// TestBenchRefuses checks that an impossible run is rejected before anything starts.
 func TestBenchRefuses(t *testing.T) {
 	t.Parallel()
 	path := mustBinary(t)
@@ -191,7 +191,7 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestBenchOfPeers: the same people work at Dovecot and Postfix, which are one server to the meter.
+// TestBenchOfPeers drives the same people at Dovecot and Postfix, which the meter treats as one server.
 func TestBenchOfPeers(t *testing.T) {
 	imap, smtp := mailPeers(t)
 	out := t.TempDir()
@@ -221,7 +221,7 @@ func TestBenchOfPeers(t *testing.T) {
 	program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`, `"group":"dovecot+postfix"`)
 }
 
-// mailPeers starts a Dovecot and a Postfix of our own for test.example, and returns where they listen.
+// mailPeers starts a Dovecot and a Postfix for test.example, and returns their addresses.
 func mailPeers(t *testing.T) (imap, smtp string) {
 	t.Helper()
 	external.Need(t, "dovecot")
@@ -230,7 +230,7 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 	if os.Getuid() != 0 {
 		t.Skip("both start as root only")
 	}
-	dir, err := os.MkdirTemp("", "peers") // not under a folder that only root may enter
+	dir, err := os.MkdirTemp("", "peers") // not below a folder that only root may enter
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ import (
 type member struct {
 	*server
 	addresses []string
-	// program is what runs it; empty: this one.
+	// program is the command that runs it; empty means the program under test.
 	program []string
 	env     []string // settings
 }
 
-// memberDoors are those that a member has open.
+// memberDoors are the doors that a member opens.
 var memberDoors = []string{"smtp", "imap", "pop3", "http", "submission"}
 
 func newMember(t *testing.T) *member {
@@ -81,7 +81,7 @@ func (m *member) deliverTo(subject, to string) {
 	}
 }
 
-// sees waits until the INBOX holds these messages and no others, read over IMAP, and then over POP3.
+// sees waits until the INBOX holds exactly these messages, read over IMAP and then over POP3.
 func (m *member) sees(curl string, subjects ...string) {
 	m.T.Helper()
 	got := ""
@@ -105,7 +105,7 @@ func (m *member) sees(curl string, subjects ...string) {
 	m.T.Fatalf("INBOX holds %q, want %q\n%s", got, subjects, m.Out)
 }
 
-// asks asks by JMAP how many messages there are.
+// asks checks the number of messages over JMAP.
 func (m *member) asks(curl string, messages int) {
 	m.T.Helper()
 	url := "http://127.0.0.1:" + m.Port["http"] + "/jmap/"
@@ -122,7 +122,7 @@ func (m *member) asks(curl string, messages int) {
 	}
 }
 
-// mailFile finds the lines of Anna's mail file in a list of databases: their first words, the ids.
+// mailFile returns the ids of Anna's mail file in a list of databases; an id is the first word of a line.
 func mailFile(list string) string {
 	var ids []string
 	for line := range strings.Lines(list) {
@@ -133,9 +133,10 @@ func mailFile(list string) string {
 	return strings.Join(ids, " ")
 }
 
-// TestCluster: one machine founds a cluster, another joins and is filled; mail that comes to either is read at either;
-// when the home of a mailbox dies the other serves it, and when it comes back it has what came meanwhile. A third, which has
-// no replica of the mail file, serves its owner and takes mail for them all the same, also when the home dies.
+// TestCluster: one machine founds a cluster, another joins and receives replicas. Mail that reaches either can be read
+// at both. When the home of a mailbox (the server that leads it) dies, the other one serves it; after its return the
+// first has the mail that came meanwhile. A third server without a replica of the mail file still serves its owner and
+// accepts mail for it, also when the home dies.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -179,11 +180,11 @@ func TestCluster(t *testing.T) {
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three")
 	three.asks(curl, 6)
 	one.asks(curl, 6)
-	one.Stop(syscall.SIGKILL) // one of the two that have the mail file; it came back last, and leads it if anyone asked there
+	one.Stop(syscall.SIGKILL) // one has the mail file and came back last; it leads it if anyone opened it there
 	three.deliver("last")
 	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three", "last")
-	// None, unless it was given one of two replicas meanwhile, as one that has little.
+	// It has none, unless the cluster gave it one of two replicas meanwhile because it holds few.
 	if list := three.Doublet("db", "list"); mailFile(list) != "" && mailFile(list) != file {
 		t.Errorf("a server without a replica has made a mail file of its own:\n%s", list)
 	}

@@ -9,7 +9,7 @@ import (
 	"doublet/test/program"
 )
 
-// foreign builds the program for another processor and returns what runs it here.
+// foreign builds the program for another processor and returns the command that runs it here.
 func foreign(t *testing.T) []string {
 	t.Helper()
 	qemu := external.Need(t, "qemu-aarch64-static")[0]
@@ -23,8 +23,8 @@ func foreign(t *testing.T) []string {
 	return []string{qemu, path}
 }
 
-// TestClusterArchitectures: a member on arm64 joins one on the processor of this machine; what comes to either is on both, either
-// takes over; and each goes on with the other's data folder.
+// TestClusterArchitectures: a member on arm64 joins one on the processor of this machine. Mail to either is on both,
+// either takes over, and each can continue with the data folder of the other.
 func TestClusterArchitectures(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]

@@ -28,24 +28,25 @@ import (
 	"doublet/test/sim"
 )
 
-// cabled is a cluster of which each member is a host of its own. A member reaches another through a socket of this machine that
-// stands for the cable between the two, and comes to it from an address by which the other knows it:
+// cabled is a cluster in which each member is a host of its own. A member reaches another through a socket of this
+// machine that stands for the cable between the two. The connection arrives from an address by which the other
+// identifies it:
 //
 //	one, 198.51.100.11 -> (198.51.100.22) -> 198.51.100.12, two, which sees 198.51.100.21
 //
-// So each host's packet filter can drop what comes from one other member alone, and a cable can be slow.
+// So each host's packet filter can drop the packets of one other member alone, and a cable can be slow.
 type cabled struct {
 	t       *testing.T
-	network string // of the addresses, but for their last number
+	network string // the addresses without their last number
 	members []*member
 	hosts   []*netns.Host
-	slow    atomic.Int64 // nanoseconds, of the cables of the last member
+	slow    atomic.Int64 // delay in nanoseconds of the last member's cables
 }
 
 func (c *cabled) host(i int) string     { return fmt.Sprint(c.network, 11+i) }
 func (c *cabled) cableEnd(i int) string { return fmt.Sprint(c.network, 21+i) }
 
-// newCabled makes a cluster with people, in a network of that name and with addresses like 198.51.100.
+// newCabled creates a cluster with people, in a network of that name and with addresses such as 198.51.100.
 func newCabled(t *testing.T, name, network string, names []string, people ...string) *cabled {
 	t.Helper()
 	netns.Need(t)
@@ -79,7 +80,7 @@ func newCabled(t *testing.T, name, network string, names []string, people ...str
 	return c
 }
 
-// cable carries what others say to a port of a member. Those of the last member may be slow.
+// cable relays connections of the other members to a port of a member. Those of the last member can be slow.
 func (c *cabled) cable(to, last int, port string) {
 	caller := func(from net.Addr) int {
 		host, _, _ := net.SplitHostPort(from.String())
@@ -105,14 +106,14 @@ func (c *cabled) cable(to, last int, port string) {
 	})
 }
 
-// lose lets every member lose a share of what others say to it, in a hundred.
+// lose makes every member drop a percentage of the packets from the others.
 func (c *cabled) lose(percent int) {
 	for _, h := range c.hosts {
 		h.Filter(c.t, fmt.Sprintf("ip saddr %s-%s numgen random mod 100 < %d", c.cableEnd(0), c.cableEnd(len(c.hosts)-1), percent))
 	}
 }
 
-// deaf lets a member hear nothing of what others say.
+// deaf makes a member drop all packets of certain others.
 func (c *cabled) deaf(i int, from ...int) {
 	var rules []string
 	for _, f := range from {
@@ -121,7 +122,7 @@ func (c *cabled) deaf(i int, from ...int) {
 	c.hosts[i].Filter(c.t, rules...)
 }
 
-// cutOff cuts a member off from all others, and waits until they know.
+// cutOff separates a member from all others, and waits until they have detected it.
 func (c *cabled) cutOff(i int) {
 	c.t.Helper()
 	var others []int
@@ -138,7 +139,7 @@ func (c *cabled) cutOff(i int) {
 	}
 }
 
-// heal makes all cables whole. What broke must have dropped something, or it was none.
+// heal repairs all cables. Each filter must have dropped packets; otherwise it had no effect.
 func (c *cabled) heal() {
 	c.t.Helper()
 	for i, h := range c.hosts {
@@ -151,7 +152,7 @@ func (c *cabled) heal() {
 	}
 }
 
-// hears waits until a member hears as many others as it should, itself not counted.
+// hears waits until a member reaches the given number of others, itself not counted.
 func (c *cabled) hears(i, others int) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("member %d hears %d others", i+1, others), func() string {
@@ -169,7 +170,7 @@ func (c *cabled) hears(i, others int) {
 	})
 }
 
-// clusterStatus is what show cluster says.
+// clusterStatus is the output of show cluster.
 type clusterStatus struct {
 	Serving           bool
 	Homeless, Waiting int
@@ -188,7 +189,7 @@ func (m *member) status() (st clusterStatus) {
 	return st
 }
 
-// counter is a statistic of a member that is a number.
+// counter returns a numeric statistic of a member.
 func (m *member) counter(name string) (n float64) {
 	m.T.Helper()
 	for _, line := range strings.Split(m.Doublet("show", "stat", name), "\n") {
@@ -199,8 +200,8 @@ func (m *member) counter(name string) (n float64) {
 	return 0
 }
 
-// work lets people work at all members with a ledger, as doublet bench does it in a lab. It returns when the measuring has begun;
-// wait returns when the ledger was held against every member.
+// work drives people at all members with a ledger, as doublet bench does in a lab. It returns when the measurement has
+// begun; wait returns when the ledger has been compared with every member.
 func (c *cabled) work(people int, window string) (wait func() labResult) {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -255,7 +256,7 @@ func (c *cabled) work(people int, window string) (wait func() labResult) {
 	}
 }
 
-// equal compares all replicas of databases that a cluster shares, at members that do not run.
+// equal compares all replicas of databases that a cluster shares, at stopped members.
 func equal(t *testing.T, members []*member, shared []placed) {
 	t.Helper()
 	want := map[string]int{}
@@ -297,7 +298,7 @@ func equal(t *testing.T, members []*member, shared []placed) {
 	}
 }
 
-// inspect opens the store of a member that does not run.
+// inspect opens the store of a stopped member.
 func (m *member) inspect(fn func(*store.Store)) {
 	m.T.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
@@ -311,9 +312,9 @@ func (m *member) inspect(fn func(*store.Store)) {
 	}
 }
 
-// TestClusterCables: three members, each a host of its own and the last one far away. While people work at them the first is
-// killed, then packets are lost, a cable carries in one direction only, and the first is cut off. Nothing that was
-// acknowledged is lost, nothing is there twice or comes back, and all replicas become equal.
+// TestClusterCables: three members are hosts of their own, the last one far away. While people work at them the first
+// is killed, then packets are lost, a cable carries in one direction only, and the first is cut off. No acknowledged
+// mail may be lost, doubled or resurrected, and all replicas must become equal.
 func TestClusterCables(t *testing.T) {
 	t.Parallel()
 	const people = 12
@@ -329,7 +330,7 @@ func TestClusterCables(t *testing.T) {
 	}
 	at := func(what string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), what) }
 	c.slow.Store(int64(15 * time.Millisecond))
-	ended := c.work(people, "20s") // long enough that one runs again at its end
+	ended := c.work(people, "20s") // long enough for a second one to run at its end
 
 	at("people work; one is killed")
 	one.Stop(syscall.SIGKILL)
@@ -344,7 +345,7 @@ func TestClusterCables(t *testing.T) {
 	c.heal()
 
 	at("two hears nothing of one")
-	c.deaf(1, 0) // two hears nothing of one, and one hears two
+	c.deaf(1, 0) // two hears nothing from one, while one hears two
 	c.hears(1, 1)
 	time.Sleep(2 * time.Second)
 	c.heal()
@@ -388,7 +389,7 @@ func TestClusterCables(t *testing.T) {
 		t.Errorf("the cluster shares %d databases: %+v", len(shared), shared)
 	}
 	at("all are killed at once, and compared")
-	for _, m := range c.members { // so that nobody sees another go, so that nobody sees another go
+	for _, m := range c.members { // all at once, so that no member sees another leave
 		_ = m.Cmd.Process.Kill()
 	}
 	for _, m := range c.members {

@@ -19,7 +19,7 @@ import (
 	"doublet/test/program"
 )
 
-// smallDisk puts a disk of its own below a folder, of so many MB; it goes when the test ends.
+// smallDisk mounts a disk of size MB on a folder until the test ends.
 func smallDisk(t *testing.T, dir string, size int) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
@@ -62,7 +62,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// says sends an IMAP command and wants its answer to hold a text.
+// says sends an IMAP command and checks that its answer contains a text.
 func says(t *testing.T, c *imap.Client, command, want string) {
 	t.Helper()
 	list, err := c.Raw("x " + command)
@@ -75,7 +75,7 @@ func says(t *testing.T, c *imap.Client, command, want string) {
 	}
 }
 
-// leads waits until a member is home of Anna's mail file, as both it and another say.
+// leads waits until a member is the home of Anna's mail file, in its own view and in another's.
 func (m *member) leads(other *member) {
 	m.T.Helper()
 	name := m.name()
@@ -92,7 +92,7 @@ func (m *member) leads(other *member) {
 	}
 }
 
-// name is what the cluster calls a member.
+// name returns the name of a member in the cluster.
 func (m *member) name() string {
 	m.T.Helper()
 	for _, s := range m.status().Members {
@@ -104,9 +104,10 @@ func (m *member) name() string {
 	return ""
 }
 
-// TestClusterFullDisk: the disk of the home of a mailbox is full. It refuses what is new, says why, and the session that runs there
-// reads and deletes; its mate takes the mail, and the mailbox at the next open. Killed and started again with its disk
-// full, it hands its people on as before; when there is room it gets all that came meanwhile, once.
+// TestClusterFullDisk: the disk of a mailbox's home is full. The home refuses new mail with a reason, while its session
+// can still read and delete. Its mate accepts the mail, and takes over the mailbox at the next open. After a kill and a
+// restart with a full disk it forwards its people as before. When there is space again it receives all missed mail,
+// once.
 func TestClusterFullDisk(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -115,7 +116,8 @@ func TestClusterFullDisk(t *testing.T) {
 	one := newMember(t)
 	disk := filepath.Dir(one.Data)
 	smallDisk(t, disk, 256)
-	// A start gives up logs of the size of a memtable, which are allocated as a whole: not so much that there is room for a moment.
+	// A start frees logs of the size of a memtable, which are allocated as a whole. They are small here, so that this
+	// frees little space.
 	one.env = []string{"DOUBLET_STORE_SPACE_FLOOR=32MB", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=1", "DOUBLET_STORE_MEMTABLE_SIZE=1MB"}
 	one.program = []string{path}
 	one.founds("test")
@@ -145,7 +147,7 @@ func TestClusterFullDisk(t *testing.T) {
 		program.Want(t, one.until("the disk here is full", "show", "events", "--open"), "no room")
 		program.Want(t, two.until("its disk is full", "show", "events", "--open"), "no room", one.name())
 	}
-	ballast := fillDisk(t, disk, floor*3/4) // above the half of the floor, where the server gives up a ballast of its own
+	ballast := fillDisk(t, disk, floor*3/4) // above half of the floor, where the server frees a ballast of its own
 	tells()
 	refuses("refused")
 	says(t, session, "APPEND INBOX {4+}\r\na: b", "x NO [OVERQUOTA]")
@@ -153,7 +155,7 @@ func TestClusterFullDisk(t *testing.T) {
 	says(t, session, `STORE 2 +FLAGS.SILENT (\Deleted)`, "x OK")
 	says(t, session, "EXPUNGE", "* 2 EXPUNGE")
 	two.holds(1)
-	two.deliver("third") // one leads still, and cannot take it
+	two.deliver("third") // one still leads, and cannot accept it
 	program.Want(t, two.until("lag", "show", "events", "--open"), "the disk of "+one.name()+" is full")
 	one.leads(two)
 	if err := session.Logout(); err != nil {

@@ -19,14 +19,14 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// copied is a Maildir that mbsync keeps the same as anna's INBOX, at one member of a cluster after the other.
+// copied is a Maildir that mbsync synchronises with anna's INBOX, at one member of a cluster after another.
 type copied struct {
 	*cabled
 	dir    string
-	names  []string // of the members, as they know themselves
+	names  []string // of the members, as in the cluster
 	rounds int
-	said   string            // by mbsync, of all rounds
-	want   map[string]string // flags by subject, of what is to be there at the end
+	said   string            // the output of mbsync in all rounds
+	want   map[string]string // subject → flags, as expected at the end
 }
 
 const mbsyncrc = `IMAPStore far
@@ -47,7 +47,7 @@ Expunge Both
 SyncState *
 `
 
-// sync runs mbsync at a member until it has ended well: while a mail file has no home, or goes to another, it is told to come again.
+// sync runs mbsync at a member until it succeeds: while a mail file has no home, or moves, the server asks it to retry.
 func (c *copied) sync(at int) {
 	c.t.Helper()
 	c.rounds++
@@ -63,10 +63,10 @@ func (c *copied) sync(at int) {
 		}
 		return ""
 	})
-	c.near() // nothing twice, at no time
+	c.near() // at no time is a message there twice
 }
 
-// deliver lets a message come to a member.
+// deliver delivers messages at a member.
 func (c *copied) deliver(at int, subjects ...string) {
 	c.t.Helper()
 	for _, s := range subjects {
@@ -75,7 +75,7 @@ func (c *copied) deliver(at int, subjects ...string) {
 	}
 }
 
-// far lists the INBOX that a member shows, as flags by subject, and the UIDs.
+// far lists the INBOX at a member: flags and UIDs by subject.
 func (c *copied) far(at int) (flags map[string]string, uids map[string]uint32, client *imap.Client, err error) {
 	e := env.Real(slog.New(slog.DiscardHandler))
 	client, err = imap.Dial(e.Dial, "127.0.0.1:"+c.members[at].Port["imap"], imap.Options{Timeout: 10 * time.Second, Clock: e.Clock})
@@ -119,7 +119,7 @@ func (c *copied) far(at int) (flags map[string]string, uids map[string]uint32, c
 	return flags, uids, client, err
 }
 
-// mark gives a message a flag at a member: S, F, R, or T, with which it is expunged.
+// mark sets a flag of a message at a member: S, F, R, or T, which also expunges it.
 func (c *copied) mark(at int, subject, flag string) {
 	c.t.Helper()
 	eventually(c.t, fmt.Sprintf("mark %s at member %d", subject, at+1), func() string {
@@ -186,7 +186,7 @@ func (c *copied) near() (flags, files map[string]string) {
 	return flags, files
 }
 
-// nearMark gives a message a flag in the Maildir, as a mail program does.
+// nearMark sets a flag of a message in the Maildir, as a mail program does.
 func (c *copied) nearMark(subject, flag string) {
 	c.t.Helper()
 	flags, files := c.near()
@@ -201,7 +201,7 @@ func (c *copied) nearMark(subject, flag string) {
 	c.marked(subject, flag)
 }
 
-// nearAdd puts a message into the Maildir.
+// nearAdd adds a message to the Maildir.
 func (c *copied) nearAdd(subject string) {
 	c.t.Helper()
 	text := "From: anna@cluster.example\nSubject: " + subject + "\nMessage-ID: <" + subject + "@near.example>\n\nHello.\n"
@@ -211,7 +211,7 @@ func (c *copied) nearAdd(subject string) {
 	c.want[subject] = ""
 }
 
-// home finds the member that leads anna's mail file, as one that runs sees it.
+// home returns the member that leads anna's mail file, in the view of a running one.
 func (c *copied) home(asked int) (home int) {
 	c.t.Helper()
 	eventually(c.t, "a home of anna's mail file", func() string {
@@ -225,9 +225,9 @@ func (c *copied) home(asked int) (home int) {
 	return home
 }
 
-// TestClusterMbsync: mbsync keeps a Maildir the same as a mailbox of a cluster, at a different member in each round, while mail
-// comes and flags change at others, the home is killed and comes back, and the cluster falls into two parts and heals. No
-// message is lost or there twice, and UIDVALIDITY stays.
+// TestClusterMbsync: mbsync synchronises a Maildir with a mailbox of a cluster, at a different member in each round.
+// Meanwhile mail arrives and flags change at others, the home is killed and comes back, and the cluster is split and
+// heals. No message may be lost or doubled, and UIDVALIDITY must stay.
 func TestClusterMbsync(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "mbsync", "curl")
@@ -253,7 +253,7 @@ func TestClusterMbsync(t *testing.T) {
 	}
 	c.deliver(0, "m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7")
 	c.sync(0)
-	c.said = "" // of a Maildir that had no UIDVALIDITY yet
+	c.said = "" // warnings about a Maildir without UIDVALIDITY
 	c.deliver(1, "b0")
 	c.mark(2, "m0", "S")
 	c.nearMark("m1", "F")
@@ -264,7 +264,7 @@ func TestClusterMbsync(t *testing.T) {
 	c.nearMark("m3", "T")
 	c.sync(2)
 
-	for round := range 2 { // a home is killed, and its mates go on; it comes back
+	for round := range 2 { // a home is killed, its mates continue, and it comes back
 		home := c.home(0)
 		next, last := (home+1)%3, (home+2)%3
 		c.members[home].Stop(syscall.SIGKILL)
@@ -288,14 +288,14 @@ func TestClusterMbsync(t *testing.T) {
 	c.mark(next, "m6", "S")
 	c.mark(home, "m6", "F")
 	c.nearAdd("n-split")
-	c.sync(next) // and not back at home's: see doc/cluster.md, "What it does not promise"
+	c.sync(next) // not at home: see doc/cluster.md, "What it does not promise"
 	c.mark(last, "split-next", "S")
 	c.mark(home, "split-home", "R")
 	c.heal()
 	all()
 	c.nearMark("m7", "R")
 
-	for i := range c.members { // what waited comes, and goes from side to side
+	for i := range c.members { // the waiting messages arrive and are synchronised
 		c.sync(i)
 	}
 	at := 0

@@ -18,7 +18,7 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// walker is somebody who gives one command after the other over IMAP, in one session, and knows what must be there.
+// walker is a client that sends one command after another in one IMAP session, and knows the expected content.
 type walker struct {
 	t     *testing.T
 	at    *member
@@ -41,7 +41,7 @@ func walkerAt(t *testing.T, m *member) *walker {
 	return w
 }
 
-// step stores a message, finds it under the UID that it was told, marks it, and counts all.
+// step stores a message, finds it under the reported UID, flags it, and counts all messages.
 func (w *walker) step() {
 	w.t.Helper()
 	w.n++
@@ -80,7 +80,7 @@ func (w *walker) raw(command string) (out []string) {
 	return out
 }
 
-// counts compares the messages that the session can fetch with those that it has stored.
+// counts compares the messages that the session can fetch with the stored ones.
 func (w *walker) counts() {
 	w.t.Helper()
 	w.raw("NOOP")
@@ -95,8 +95,8 @@ func (w *walker) counts() {
 	}
 }
 
-// TestClusterMoves: sessions go on, and hear of no error, while their mail file is handed over from member to member, and
-// when the member that they are connected to was frozen while another took over.
+// TestClusterMoves checks that sessions continue without an error while their mail file is handed over between members,
+// and after the member that they are connected to was frozen while another one took over.
 func TestClusterMoves(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -141,7 +141,7 @@ func TestClusterMoves(t *testing.T) {
 	atTwo.total--
 	both()
 
-	// One is frozen; two takes the mail file over, and mail comes there.
+	// One is frozen; two takes over the mail file and receives mail.
 	if err := one.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestClusterMoves(t *testing.T) {
 	}
 }
 
-// popAt is a session of Anna over POP3.
+// popAt opens a POP3 session of Anna.
 func popAt(t *testing.T, m *member) func(command string) string {
 	t.Helper()
 	do := lines(t, m.Port["pop3"])
@@ -179,7 +179,7 @@ func popAt(t *testing.T, m *member) func(command string) string {
 	return do
 }
 
-// lines is a connection on which every command has one line as its answer.
+// lines opens a connection on which every command has a reply of one line.
 func lines(t *testing.T, port string) func(command string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", "127.0.0.1:"+port)

@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// jmap makes calls at a member for Anna, and returns the answer; ${account} stands for her account.
+// jmap makes JMAP calls for Anna at a member and returns the response; ${account} stands for her account.
 func (m *member) jmap(curl, calls string) string {
 	m.T.Helper()
 	url := "http://127.0.0.1:" + m.Port["http"] + "/jmap/"
@@ -27,7 +27,7 @@ func (m *member) jmap(curl, calls string) string {
 	return answer
 }
 
-// later has Anna write to herself, to be sent after some seconds, and returns the id of the submission.
+// later submits a message from Anna to herself with a delay in seconds, and returns the id of the submission.
 func (m *member) later(curl, subject string, seconds int) string {
 	m.T.Helper()
 	var identities, sent struct {
@@ -61,8 +61,8 @@ func (m *member) later(curl, subject string, seconds int) string {
 	return id
 }
 
-// TestClusterOutbox: messages wait for their time at a server that is killed. The mate sends the one that is due, once, also when the
-// server is back; another is taken back there, and is never sent.
+// TestClusterOutbox: delayed messages are at a server that is killed. Its mate sends the one that is due, once, also
+// after the return of the server. Another is cancelled at the mate and never sent.
 func TestClusterOutbox(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]

@@ -16,7 +16,8 @@ import (
 	"doublet/test/program"
 )
 
-// until asks a member until its answer holds a text, or, where it begins with "!", does not.
+// until repeats a command at a member until its output contains text or, if text begins with "!", no longer contains
+// it.
 func (m *member) until(text string, args ...string) string {
 	m.T.Helper()
 	want, absent := strings.CutPrefix(text, "!")
@@ -30,8 +31,9 @@ func (m *member) until(text string, args ...string) string {
 	return ""
 }
 
-// TestClusterQueue: mail for a domain elsewhere, which takes none now, is accepted by a server that then dies with its disk. A mate
-// sends it, once; and when the server comes back with what it knew, it does not send it again, and routes its mail itself.
+// TestClusterQueue: a server accepts mail for a foreign domain that is unavailable, and is then lost with its disk. A
+// mate sends the mail, once. When the server returns with its old data, it does not send it again, and routes its own
+// mail.
 func TestClusterQueue(t *testing.T) {
 	t.Parallel()
 	long.Test(t)

@@ -14,7 +14,7 @@ import (
 	"doublet/test/program"
 )
 
-// pair is a cluster of two, whose first server was there before and leads Anna's mail file.
+// pair returns a cluster of two, whose first server leads Anna's mail file.
 func pair(t *testing.T, settings ...string) (path string, one, two *member) {
 	t.Helper()
 	path, err := program.Path()
@@ -35,8 +35,8 @@ func pair(t *testing.T, settings ...string) (path string, one, two *member) {
 	return path, one, two
 }
 
-// surfer is somebody with a browser. The cookies of 127.0.0.1 go to every server there, as those of one name would that stands
-// for several.
+// surfer is a person with a browser. Cookies of 127.0.0.1 are sent to every server there, as if one name stood for
+// several servers.
 type surfer struct {
 	t *testing.T
 	web.Client
@@ -50,7 +50,7 @@ func newSurfer(t *testing.T) *surfer {
 	return &surfer{t, web.Client{Jar: jar, Timeout: 20 * time.Second}}
 }
 
-// page loads a page, or sends a form, and returns where it led and what stood there.
+// page loads a page, or submits a form, and returns the status, the final address and the text.
 func (s *surfer) page(m *member, path string, form url.Values) (status int, at, text string) {
 	s.t.Helper()
 	var a *web.Response
@@ -71,7 +71,7 @@ func (s *surfer) page(m *member, path string, form url.Values) (status int, at, 
 	return a.StatusCode, a.Request.URL.Path, string(b)
 }
 
-// until loads a page until it holds a text.
+// until loads a page repeatedly until it contains a text.
 func (s *surfer) until(m *member, path, text string) string {
 	s.t.Helper()
 	var got string
@@ -86,7 +86,7 @@ func (s *surfer) until(m *member, path, text string) string {
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]*)"`)
 
-// csrf is the token in the forms of a page.
+// csrf returns the token in the forms of a page.
 func csrf(t *testing.T, page string) string {
 	t.Helper()
 	found := csrfField.FindStringSubmatch(page)
@@ -96,7 +96,7 @@ func csrf(t *testing.T, page string) string {
 	return found[1]
 }
 
-// TestClusterWeb: the lite mode works at a server that does not lead the mail file, forms included.
+// TestClusterWeb checks that the lite mode works at a server that does not lead the mail file, forms included.
 func TestClusterWeb(t *testing.T) {
 	t.Parallel()
 	_, one, two := pair(t)
@@ -125,8 +125,8 @@ func TestClusterWeb(t *testing.T) {
 	other.until(one, "/lite/folders", "Made at two")
 }
 
-// TestClusterSignedIn: who is signed in at one server of a cluster is so at the other, at once, and when the one is killed; who
-// signs out while it is dead is signed out there too when it is back.
+// TestClusterSignedIn checks that a browser that is signed in at one server is signed in at the other at once, also
+// after the first is killed. A browser that signs out meanwhile is signed out at the first too when it is back.
 func TestClusterSignedIn(t *testing.T) {
 	t.Parallel()
 	_, one, two := pair(t)
@@ -144,7 +144,7 @@ func TestClusterSignedIn(t *testing.T) {
 	}
 	token := csrf(t, page)
 	one.Stop(syscall.SIGKILL)
-	// In place, with the forms that the dead server has made, as soon as the mail file has its home here.
+	// The browser continues with the forms of the dead server, as soon as the mail file has its home here.
 	status, text := web.StatusServiceUnavailable, ""
 	for deadline := time.Now().Add(time.Minute); status == web.StatusServiceUnavailable && time.Now().Before(deadline); {
 		status, _, text = anna.page(two, "/lite/folders", url.Values{"do": {"new"}, "name": {"After its death"}, "csrf": {token}})

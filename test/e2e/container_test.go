@@ -17,8 +17,8 @@ import (
 	"doublet/test/program"
 )
 
-// TestContainerfile follows the steps of the Containerfile without what runs containers: the static binary, alone but
-// for the files that it is given, as the user who is nobody else, is a server that says it is well, and ends when asked to.
+// TestContainerfile follows the steps of the Containerfile without a container runtime. The static binary runs with
+// only the listed files, as an unprivileged user. It must report that it is healthy, and end on request.
 func TestContainerfile(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../packaging/Containerfile")
@@ -32,7 +32,7 @@ func TestContainerfile(t *testing.T) {
 	if n := strings.Count(text, "\nCOPY "); n != 5 {
 		t.Errorf("%d COPY: this test knows of five", n)
 	}
-	// words are the arguments of a line in the JSON form.
+	// words returns the arguments of a line in JSON form.
 	words := func(pattern string) []string {
 		m := regexp.MustCompile(`(?m)` + pattern + ` \[(.*)\]$`).FindStringSubmatch(text)
 		if m == nil {
@@ -82,13 +82,13 @@ func TestContainerfile(t *testing.T) {
 		c.Env = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0", "DOUBLET_SERVER_NAME=mail.example.org", "DOUBLET_DNS_SERVERS=127.0.0.1:1"}
 		return c, out
 	}
-	// The comment at the head of the file says how a server is made.
+	// The comment at the head of the file documents how to create a server.
 	program.Want(t, text, "#   podman run -it --rm -v mail:/data doublet init --data /data --domain example.org\n")
 	c, out := inside("secret\n", "/doublet", "init", "--data", "/data", "--domain", "example.org")
 	if err := c.Run(); err != nil {
 		t.Fatalf("init: %v\n%s", err, out)
 	}
-	// The ports of the service may be in use here, and are for root alone.
+	// The standard ports may be in use here, and need root.
 	for _, door := range append([]string{"submissions"}, program.Doors...) {
 		at := "off"
 		switch door {

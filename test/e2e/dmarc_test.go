@@ -23,7 +23,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// dmarcQuestion is a message as libopendmarc sees it: what SPF and DKIM said, and the record.
+// dmarcQuestion is a message in the form for libopendmarc: the results of SPF and DKIM, and the record.
 type dmarcQuestion struct {
 	From         string   `json:"from"`
 	SPFDomain    string   `json:"spf_domain"`
@@ -31,11 +31,11 @@ type dmarcQuestion struct {
 	DKIMDomains  []string `json:"dkim_domains"`
 	DKIM         []bool   `json:"dkim"`
 	Record       string   `json:"record"`
-	Organization string   `json:"organization"` // where the record stands, if it is not the author's domain
+	Organization string   `json:"organization"` // domain of the record, if not the author's
 }
 
-// TestDMARCAgrees holds our verdicts over whole messages against libopendmarc's. Strict alignment is
-// left out: that of Debian 12 (1.4.2) passes what RFC 7489 section 3.1 does not.
+// TestDMARCAgrees compares our verdicts on whole messages with libopendmarc's. It omits strict alignment, because the
+// version of Debian 12 (1.4.2) passes messages that RFC 7489 section 3.1 does not.
 func TestDMARCAgrees(t *testing.T) {
 	t.Parallel()
 	external.Need(t, python)
@@ -83,7 +83,7 @@ func TestDMARCAgrees(t *testing.T) {
 	var ours []string
 	for range 400 {
 		q := dmarcQuestion{From: domains[r.IntN(len(domains))], SPFDomain: domains[r.IntN(len(domains))], SPF: r.IntN(2) == 0, DKIMDomains: []string{}, DKIM: []bool{}}
-		if r.IntN(2) == 0 { // else hardly anything is aligned
+		if r.IntN(2) == 0 { // otherwise hardly any message is aligned
 			q.SPFDomain = organizations[q.From]
 		}
 		var signers []dkim.Signer
@@ -93,7 +93,7 @@ func TestDMARCAgrees(t *testing.T) {
 				s.Domain = "x." + organizations[q.From]
 			}
 			if slices.ContainsFunc(q.DKIMDomains, func(d string) bool { return organizations[d] == organizations[s.Domain] }) {
-				continue // of two signatures of one organisation the other looks at one
+				continue // libopendmarc considers only one of two signatures of an organisation
 			}
 			good := r.IntN(2) == 0
 			if !good {

@@ -22,7 +22,7 @@ import (
 	"doublet/test/program"
 )
 
-// place is a server of a domain: a process with a data folder, all of whose settings are in doublet.toml.
+// place is a server of a domain: a process with a data folder, with all settings in doublet.toml.
 type place struct {
 	*server
 	name string
@@ -81,7 +81,7 @@ func until(t *testing.T, what string, fn func() bool) {
 	}
 }
 
-// domainToken is a token with which a server joins the domain.
+// domainToken returns a token with which a server joins the domain.
 func (p *place) domainToken() string {
 	p.T.Helper()
 	for _, word := range strings.Fields(p.Doublet("domain", "token")) {
@@ -93,7 +93,7 @@ func (p *place) domainToken() string {
 	return ""
 }
 
-// send sends a message as somebody who signs in.
+// send sends a message as a signed-in person.
 func (p *place) send(from, to, subject string) (string, error) {
 	file := filepath.Join(p.T.TempDir(), "message")
 	text := "From: " + from + "@domain.example\r\nSubject: " + subject + "\r\nMessage-ID: <" + subject + "@domain.example>\r\n\r\n" + subject + "\r\n"
@@ -110,7 +110,7 @@ func (p *place) mustSend(from, to, subject string) {
 	}
 }
 
-// inbox is what stands in somebody's INBOX, the headers of all messages.
+// inbox returns the headers of all messages in a person's INBOX.
 func (p *place) inbox(who string) string {
 	out := ""
 	for i := 1; ; i++ {
@@ -138,9 +138,9 @@ func (p *place) sees(who string, subjects ...string) {
 	p.T.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got, p.Doublet("queue", "list"), p.Out)
 }
 
-// TestDomain: two servers that are in no cluster share one directory. People are on either, mail goes both ways, to a group over
-// both; while one is away mail waits for it; whoever comes to the wrong one is told the right one; and who only says that he is a
-// server of the domain gets nothing.
+// TestDomain: two servers outside a cluster share one directory. People are on either server, and mail passes in both
+// directions, also to a group with members on both; it waits while one server is down. A client at the wrong server is
+// redirected to the right one. A client that only claims to be a server of the domain is refused.
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "curl")
@@ -225,7 +225,7 @@ func TestDomain(t *testing.T) {
 	two.serve()
 	two.sees("bert", "forth", "group", "away")
 
-	// Bert moves, and Anna's mail finds him. Of the other side's copy nothing more comes of use.
+	// Bert moves, and Anna's mail follows him. The copy on the other server is of no further use.
 	if out, err := program.Command(path, "user", "move", "bert", "--data", two.Data); err == nil || !strings.Contains(out, "at this place") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -250,8 +250,8 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// TestDomainCluster: a server of a domain founds a cluster, which is one place from then on; any of its members takes the mail for
-// its people, and keeps the directory equal, when the other dies.
+// TestDomainCluster: a server of a domain founds a cluster, which then counts as one place. When the server dies, any
+// other member accepts mail for its people and keeps the directory up to date.
 func TestDomainCluster(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "curl")
@@ -294,7 +294,7 @@ func TestDomainCluster(t *testing.T) {
 	one.sees("anna", "back")
 }
 
-// outsider comes to a door for mail as servers of the domain do, with a key that no server document has.
+// outsider connects to a mail door as servers of the domain do, with a key that is in no server document.
 func outsider(t *testing.T, port string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

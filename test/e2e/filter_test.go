@@ -24,14 +24,14 @@ import (
 	wire "doublet/wire/smtp"
 )
 
-// background runs a program until the test ends, and waits until it answers at a port.
+// background runs a program until the test ends, and waits until it accepts connections at a port.
 func background(t *testing.T, port, name string, args ...string) *program.Output {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out := &program.Output{}
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout, c.Stderr = out, out
-	// Told to end, it ends its workers, which hold its output.
+	// SIGINT lets it end its workers, which hold its output open.
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 5 * time.Second
 	if err := c.Start(); err != nil {
@@ -94,8 +94,8 @@ func (s *server) mailIn(from, to, message string) error {
 	return err
 }
 
-// TestOpenDKIM: one opendkim signs as a milter, a second one, asked after it, finds the signature
-// good: what the first one put into the message, and every byte of the rest, arrives at the second.
+// TestOpenDKIM: one opendkim signs as a milter, and a second one, called after it, verifies the signature. So the
+// second one receives exactly the changes of the first one and every other byte.
 func TestOpenDKIM(t *testing.T) {
 	t.Parallel()
 	binary := external.Need(t, "opendkim", "curl")[0]
@@ -139,7 +139,7 @@ func TestOpenDKIM(t *testing.T) {
 	}
 }
 
-// TestRspamd: what a real rspamd calls spam is refused, or marked and put into Junk.
+// TestRspamd checks that mail that a real rspamd classifies as spam is rejected, or marked and put into Junk.
 func TestRspamd(t *testing.T) {
 	t.Parallel()
 	binary := external.Need(t, "rspamd", "curl")[0]
@@ -163,7 +163,7 @@ worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }
 		t.Fatalf("%v\n%s", err, s.Out)
 	}
 	s.body(t, "alice", "harmless")
-	// The patterns that rspamd has for each of its verdicts.
+	// The test patterns of rspamd for each of its verdicts.
 	err := mail("worst", "XJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD-ANTI-UBE-TEST-EMAIL*C.34X")
 	if err == nil || !strings.Contains(err.Error(), "554 5.7.1 Gtube pattern") {
 		t.Errorf("spam: %v", err)

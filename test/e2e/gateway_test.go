@@ -11,7 +11,7 @@ import (
 )
 
 // TestGateway: a gateway holds the two directories and no mail. People sign in through it by IMAP, POP3, submission and
-// JMAP, and mail that it takes arrives, from strangers and from people.
+// JMAP, and it delivers mail from strangers and from people.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -41,7 +41,7 @@ func TestGateway(t *testing.T) {
 	two.sees(curl, "from-a-stranger", "from-bert")
 	gate.asks(curl, 2)
 
-	// Replicas come and go elsewhere, none comes here.
+	// Replicas move between the other members; none moves to the gateway.
 	one.Doublet("cluster", "balance", "--apply")
 	for _, d := range one.placed() {
 		for _, r := range d.Replicas {

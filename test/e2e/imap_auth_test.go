@@ -19,8 +19,8 @@ import (
 	"doublet/test/program"
 )
 
-// TestImapSignIn lets msmtp, curl and Python sign in with an app password by SCRAM, bound to the channel
-// too, and with a token of an issuer; then work with lists, quotas and compression.
+// TestImapSignIn checks that msmtp, curl and Python can sign in with an app password by SCRAM, also with channel
+// binding, and with a token of an issuer, and can then use lists, quotas and compression.
 func TestImapSignIn(t *testing.T) {
 	external.Need(t, "curl", "msmtp", "python3")
 	issuer := newIssuer(t)
@@ -65,7 +65,7 @@ func lastWord(s string) string {
 	return ""
 }
 
-// scramScript is RFC 5802 written down once more, by nobody of this house's code.
+// scramScript is an independent implementation of RFC 5802.
 const scramScript = `
 import base64, hashlib, hmac, imaplib, os, ssl
 def login(user, password, bind):
@@ -166,7 +166,7 @@ assert m._simple_command("COMPRESS", "DEFLATE")[0] == "NO"
 print("done")
 `
 
-// issuer is one of OpenID Connect, on loopback.
+// issuer is an OpenID Connect issuer on loopback.
 type issuer struct {
 	*httptest.Server
 	key *rsa.PrivateKey

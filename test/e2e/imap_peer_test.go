@@ -12,7 +12,7 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// TestSortLikeDovecot: two servers with the same messages sort and thread them alike.
+// TestSortLikeDovecot checks that two servers with the same messages sort and thread them alike.
 //
 // Implements: RFC 5256 §3 SORT and THREAD, against a foreign server
 func TestSortLikeDovecot(t *testing.T) {

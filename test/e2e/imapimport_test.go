@@ -20,21 +20,21 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// dovecot is a running Dovecot with the password "far" for everyone.
+// dovecot starts a Dovecot with the password "far" for everyone.
 func dovecot(t *testing.T) (port string) {
 	t.Helper()
 	port, _ = dovecotAt(t)
 	return port
 }
 
-// dovecotAt is dovecot; mail is the folder with everyone's Maildir.
+// dovecotAt does the work of dovecot; mail is the folder with all Maildirs.
 func dovecotAt(t *testing.T) (port, mail string) {
 	t.Helper()
 	external.Need(t, "dovecot")
 	if os.Getuid() != 0 {
 		t.Skip("dovecot starts as root only")
 	}
-	dir, err := os.MkdirTemp("", "dovecot") // not under a folder that only root may enter
+	dir, err := os.MkdirTemp("", "dovecot") // not below a folder that only root may enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ type message struct {
 	date       time.Time
 }
 
-// folderContent is everything of a folder, in order of UID.
+// folderContent returns all messages of a folder, in order of UID.
 func folderContent(t *testing.T, c *imap.Client, folder string) (out []message) {
 	t.Helper()
 	sel, err := c.Select(&wire.Select{Mailbox: folder}, true)
@@ -186,8 +186,7 @@ func sameFolders(t *testing.T, far, near *imap.Client, names map[string]string) 
 	}
 }
 
-// mimeCorpus are messages that are hard on whoever carries them, and real ones where they lie beside
-// the repository.
+// mimeCorpus returns messages that are difficult to carry, and real ones if they are beside the repository.
 func mimeCorpus(t *testing.T) (out []string) {
 	t.Helper()
 	archive := "../../../shared/corpus/spamassassin-easy_ham-spam.tar.xz"
@@ -203,7 +202,7 @@ func mimeCorpus(t *testing.T) (out []string) {
 				b = b[i+1:]
 			}
 			text := strings.ReplaceAll(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n", "\r\n")
-			if strings.IndexByte(text, 0) < 0 { // no literal holds one
+			if strings.IndexByte(text, 0) < 0 { // no literal can hold one
 				out = append(out, text)
 			}
 			return err
@@ -234,8 +233,8 @@ func fill(t *testing.T, c *imap.Client, folder string, messages []string) {
 	}
 }
 
-// TestImportIMAP: a whole person comes from Dovecot, in two runs with changes between, with another
-// separator, a prefix, special uses, and names in many letters.
+// TestImportIMAP imports a person from Dovecot, in two runs with changes between. Dovecot has another separator, a
+// prefix, special uses, and names in several scripts.
 func TestImportIMAP(t *testing.T) {
 	port := dovecot(t)
 	s := demo(t)
@@ -260,7 +259,7 @@ func TestImportIMAP(t *testing.T) {
 	near := imapClient(t, s.Port["imap"], "nora", "near")
 	sameFolders(t, far, near, names)
 
-	// Again: nothing comes twice. What is new comes, and flags that changed.
+	// A second run imports no message twice. It imports new messages and changed flags.
 	program.Want(t, s.Doublet(args...), ": 0 messages")
 	sameFolders(t, far, near, names)
 	if _, err := far.Select(&wire.Select{Mailbox: "INBOX"}, false); err != nil {
@@ -273,7 +272,7 @@ func TestImportIMAP(t *testing.T) {
 	program.Want(t, s.Doublet(args...), ": 2 messages", "flags of 2 changed")
 	sameFolders(t, far, near, names)
 
-	// A master user brings several people.
+	// A master user imports several people.
 	file := filepath.Join(t.TempDir(), "people.csv")
 	if err := os.WriteFile(file, []byte("user,login\nnora,nora\nalice,otto\nghost,otto\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -285,7 +284,7 @@ func TestImportIMAP(t *testing.T) {
 	}
 	program.Want(t, text, "Nora New: 0 messages", ": 4 messages", "ghost: 0 messages", "ended early")
 
-	// A wrong password says so.
+	// A wrong password is reported as such.
 	text, err = program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "wrong", "--data", s.Data)
 	if err == nil || !strings.Contains(text, "sign in as nora") {
 		t.Error(text, err)
@@ -302,8 +301,7 @@ func mustBinary(t *testing.T) string {
 	return path
 }
 
-// TestImportKilled: the server dies in the middle of an import. The next run goes on, and all is there
-// once.
+// TestImportKilled kills the server during an import. The next run continues, and every message is there once.
 func TestImportKilled(t *testing.T) {
 	port := dovecot(t)
 	s := demo(t)
@@ -346,7 +344,8 @@ func TestImportKilled(t *testing.T) {
 	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX"})
 }
 
-// TestImportBadMessage: a message that the other server cannot read is named, and the others come.
+// TestImportBadMessage checks that a message that the other server cannot read is reported, and that the others are
+// imported.
 func TestImportBadMessage(t *testing.T) {
 	port, mail := dovecotAt(t)
 	s := demo(t)

@@ -10,7 +10,7 @@ import (
 	"doublet/test/external"
 )
 
-// TestJMAPClients drives JMAP clients that others wrote: test/e2e/jmap.
+// TestJMAPClients runs foreign JMAP clients: test/e2e/jmap.
 func TestJMAPClients(t *testing.T) {
 	t.Parallel()
 	node := external.Need(t, "node")[0]

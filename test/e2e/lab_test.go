@@ -17,7 +17,7 @@ import (
 	"doublet/test/program"
 )
 
-// labResult is what a run in a lab says.
+// labResult is the result of a run in a lab.
 type labResult struct {
 	File  string `json:"file"`
 	Steps []struct {
@@ -43,7 +43,7 @@ type labResult struct {
 	} `json:"ledger"`
 }
 
-// sweepLab kills what a lab that died has left running.
+// sweepLab kills the servers that a dead lab has left running.
 func sweepLab(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		files, _ := filepath.Glob(filepath.Join(dir, "*", "doublet.pid"))
@@ -61,8 +61,8 @@ func sweepLab(t *testing.T, dir string) {
 	})
 }
 
-// TestBenchLabKill: of two active servers in a cluster one is killed while people work, and started again: they go on at
-// the other one, and both have all that was acknowledged.
+// TestBenchLabKill kills one of two active servers in a cluster while people work, and restarts it. The people continue
+// at the other one, and both servers must have everything that was acknowledged.
 func TestBenchLabKill(t *testing.T) {
 	t.Parallel()
 	long.Test(t)
@@ -101,15 +101,15 @@ func TestBenchLabKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	program.Want(t, string(page), "two was killed", "lost 0", "Work queue over time", "Processor of each server over time")
-	// The blip: the people of two, and they alone, were without a server until one let them in.
+	// The interruption: only the people of two were without a server until another one accepted them.
 	row := regexp.MustCompile(`<td>failover</td><td>(\d+)</td>`).FindStringSubmatch(string(page))
 	if f := r.Steps[0].Failover; f != nil && (len(row) == 0 || row[1] != fmt.Sprint(f.People) || f.P50 <= 0 || f.Max < f.P50) {
 		t.Errorf("the failover of %+v is not in the report: %v", f, row)
 	}
 }
 
-// TestBenchLabField: in the field case no server has all mail files, and some were taken from the server that had them first:
-// what is sent through a server that has none of the recipient's arrives all the same.
+// TestBenchLabField: in the field case no server has all mail files, and some were removed from the server that had
+// them first. Mail that is sent through a server without the recipient's mail file must still arrive.
 func TestBenchLabField(t *testing.T) {
 	t.Parallel()
 	long.Test(t)
@@ -120,7 +120,8 @@ func TestBenchLabField(t *testing.T) {
 		"--ledger", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0", "--fail-if", "errors>0")
 }
 
-// TestBenchLabHolds: a lab stands until it is interrupted, others let people work there, and then its servers are gone.
+// TestBenchLabHolds checks that a lab runs until it is interrupted, that other processes can run workloads there, and
+// that its servers then end.
 func TestBenchLabHolds(t *testing.T) {
 	t.Parallel()
 	long.Test(t)

@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// TestTextBrowsers: w3m and lynx read mail and send some in the lite mode.
+// TestTextBrowsers checks that w3m and lynx can read and send mail in the lite mode.
 func TestTextBrowsers(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "w3m", "lynx", "script", "curl")

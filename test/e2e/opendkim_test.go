@@ -15,7 +15,7 @@ import (
 	mathrand "math/rand/v2"
 )
 
-// TestOpenDKIMAgrees lets opendkim check messages that we signed, whole and changed.
+// TestOpenDKIMAgrees makes opendkim verify messages that we signed, unchanged and changed.
 func TestOpenDKIMAgrees(t *testing.T) {
 	t.Parallel()
 	opendkim := external.Need(t, "opendkim")[0]

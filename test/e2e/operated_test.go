@@ -15,7 +15,7 @@ import (
 	"doublet/test/program"
 )
 
-// found makes a cluster with a member for each name; the first one has people: anna and those that more names.
+// found creates a cluster with a member for each name. The first one has people: anna, and those of more.
 func found(t *testing.T, names []string, more ...string) []*member {
 	t.Helper()
 	path, err := program.Path()
@@ -25,7 +25,7 @@ func found(t *testing.T, names []string, more ...string) []*member {
 	return foundBy(t, path, names, more...)
 }
 
-// foundBy is found with another program.
+// foundBy does the work of found with another program.
 func foundBy(t *testing.T, path string, names []string, more ...string) []*member {
 	t.Helper()
 	one := newMember(t)
@@ -38,7 +38,7 @@ func foundBy(t *testing.T, path string, names []string, more ...string) []*membe
 	return all
 }
 
-// founds makes the member's data folder with people, anna and those that more names (name, or name:password), starts it, and
+// founds creates the member's data folder with people, anna and those of more (name, or name:password), starts it, and
 // founds a cluster.
 func (m *member) founds(cluster string, more ...string) {
 	t := m.T
@@ -80,7 +80,7 @@ func (m *member) admits(name string, verb ...string) *member {
 	return m.admitsWith([]string{path}, name, verb...)
 }
 
-// admitsWith is admits of a member that another program runs.
+// admitsWith does the work of admits for a member that runs another program.
 func (m *member) admitsWith(program []string, name string, verb ...string) *member {
 	m.T.Helper()
 	x := newMember(m.T)
@@ -89,7 +89,7 @@ func (m *member) admitsWith(program []string, name string, verb ...string) *memb
 	return x
 }
 
-// takesIn lets a member that was made join, and starts it.
+// takesIn lets an existing member object join, and starts it.
 func (m *member) takesIn(x *member, name string, verb ...string) {
 	m.T.Helper()
 	if len(verb) == 0 {
@@ -106,13 +106,13 @@ type placed struct {
 	Replicas              []struct{ Server, State string }
 }
 
-// placed lists the mail files.
+// placed returns the mail files.
 func (m *member) placed() []placed {
 	m.T.Helper()
 	return slices.DeleteFunc(m.shared(), func(d placed) bool { return d.Kind != "mail" })
 }
 
-// shared lists all databases that the cluster replicates.
+// shared returns all databases that the cluster replicates.
 func (m *member) shared() []placed {
 	m.T.Helper()
 	var out struct{ Databases []placed }
@@ -122,7 +122,7 @@ func (m *member) shared() []placed {
 	return out.Databases
 }
 
-// eventually asks until what comes is "", at most for a minute.
+// eventually calls wrong until it returns "", for at most a minute.
 func eventually(t *testing.T, what string, wrong func() string) {
 	t.Helper()
 	last := ""
@@ -134,9 +134,9 @@ func eventually(t *testing.T, what string, wrong func() string) {
 	t.Fatalf("%s: %s", what, last)
 }
 
-// TestClusterOperated: a server that joins gets its share of replicas without being asked; homes go where there is less
-// to do when an administrator asks for it, at their next open; a member that is removed first gives away what it holds,
-// and nothing of it is lost.
+// TestClusterOperated: a server that joins receives its share of replicas automatically. On request of an administrator
+// homes move to less busy servers, at their next open. A member that is removed first hands over its replicas, and no
+// mail is lost.
 func TestClusterOperated(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -183,7 +183,7 @@ func TestClusterOperated(t *testing.T) {
 	three := one.admits("three")
 	eventually(t, "the third fills itself", whole(name, "two", "three"))
 
-	// Everybody works, and all homes are at the first.
+	// All people work, and all homes are at the first server.
 	for range 12 {
 		for _, p := range people {
 			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+"/INBOX?ALL")
@@ -243,7 +243,7 @@ func TestClusterOperated(t *testing.T) {
 		return ""
 	})
 
-	// Three replicas of one; then the second goes.
+	// One database has three replicas; then the second server leaves.
 	one.Doublet("cluster", "replicas", "anna", "3")
 	eventually(t, "three replicas", func() string {
 		for _, d := range one.placed() {
@@ -253,7 +253,7 @@ func TestClusterOperated(t *testing.T) {
 		}
 		return fmt.Sprint(one.placed())
 	})
-	one.Doublet("cluster", "replicas", "anna", "0") // no number any more: what there is stays
+	one.Doublet("cluster", "replicas", "anna", "0") // no fixed number any more: the replicas stay
 	three.deliver("before")
 	one.Doublet("cluster", "replicas", "anna", "2")
 	eventually(t, "two again", whole(name, "two", "three"))

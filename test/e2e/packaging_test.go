@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// TestUnits: systemd finds nothing wrong with the units, and little that they leave open.
+// TestUnits checks that systemd finds no mistakes in the units, and that it rates them as well confined.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "systemd-analyze")
@@ -26,7 +26,7 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The program must be there to be verified, and the account is made by the package.
+		// The program must exist for the verification, and only the package creates the account.
 		text := strings.NewReplacer("/usr/bin/doublet ", binary+" ", "User=doublet\n", "User=root\n", "Group=doublet\n", "Group=root\n").Replace(string(raw))
 		if err := os.WriteFile(filepath.Join(dir, unit), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestDebianPackage: it is made, and what is in it is where it belongs and works.
+// TestDebianPackage builds the package and checks that its files are in the right places and work.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "dpkg-deb")
@@ -88,7 +88,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	t.Run("lintian", func(t *testing.T) {
 		external.Need(t, "lintian", "strip")
-		// It takes ten seconds of a processor, which may have others to serve.
+		// lintian takes ten seconds of processor time, which other tests may need.
 		if found, err := exec.Command("lintian", "--fail-on", "error,warning", "--allow-root", out).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, found)
 		}

@@ -24,21 +24,21 @@ import (
 	"doublet/test/program"
 )
 
-// authority is an ACME authority for tests: Debian's pebble, with pebble-challtestsrv as the public DNS,
-// in which every name lies on this machine.
+// authority is an ACME authority for tests: Debian's pebble, with pebble-challtestsrv as the public DNS, in which every
+// name resolves to this machine.
 type authority struct {
 	t         *testing.T
 	directory string
 	root      string // file with the certificate of its own https
-	manage    string // URL of the DNS
+	manage    string // URL of the DNS server's management
 	http, tls string // ports at which it validates
 	api       *web.Client
 	port      string // of its management
-	resolver  string // address of the DNS
+	resolver  string // address of the DNS server
 	out       *program.Output
 }
 
-// pebble starts one.
+// pebble starts an authority.
 func pebble(t *testing.T) *authority {
 	t.Helper()
 	paths := external.Need(t, "pebble", "pebble-challtestsrv")
@@ -92,7 +92,7 @@ func (a *authority) start(name string, args ...string) {
 	a.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 }
 
-// issuer is the root below which it issues.
+// issuer returns the root certificate of the authority.
 func (a *authority) issuer() *x509.CertPool {
 	a.t.Helper()
 	r, err := a.api.Get("https://127.0.0.1:" + a.port + "/roots/0")
@@ -131,7 +131,7 @@ func number(port string) int {
 	return n
 }
 
-// serverPair writes a certificate for 127.0.0.1 that is its own root.
+// serverPair writes a self-signed certificate for 127.0.0.1 and its key.
 func serverPair(t *testing.T, certFile, keyFile string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

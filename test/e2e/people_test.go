@@ -14,7 +14,7 @@ import (
 	"doublet/test/program"
 )
 
-// slapd is a running OpenLDAP with some entries; the root's password is "chief".
+// slapd starts an OpenLDAP with some entries; the password of its root is "chief".
 func slapd(t *testing.T, ldif string) (port string) {
 	t.Helper()
 	path := external.Need(t, "slapd")[0]
@@ -92,8 +92,7 @@ member: uid=reader07,ou=People,dc=example,dc=com
 
 `
 
-// TestImportLDAP: people and groups come from OpenLDAP, more than one answer holds, with passwords that
-// work.
+// TestImportLDAP imports people and groups from OpenLDAP, more than one response can hold, with passwords that work.
 func TestImportLDAP(t *testing.T) {
 	external.Need(t, "curl")
 	entries := ldapEntries
@@ -113,11 +112,11 @@ func TestImportLDAP(t *testing.T) {
 	program.Want(t, s.Doublet(append(args, "--json")...), `"people":31`, `"groups":1`, `"failed":0`)
 	program.Want(t, s.Doublet("user", "show", "nora", "--json"), "n.new@example.com", `"password":true`)
 	program.Want(t, s.Doublet("group", "show", "readers"), "Nora New", "Reader 07")
-	for range 2 { // with the hash that came, then with ours
+	for range 2 { // with the imported hash, then with ours
 		program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options", "AUTH=PLAIN")
 	}
 	program.Want(t, s.Doublet(append(args, "--json")...), `"people":0`, `"present":32`)
-	// A filter chooses; a wrong password says so.
+	// A filter selects people; a wrong password is reported as such.
 	program.Want(t, s.Doublet("import", "ldap", url+"??sub?(uid=nora)", "--json"), `"present":1`)
 	if err := os.WriteFile(secret, []byte("wrong\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -128,7 +127,7 @@ func TestImportLDAP(t *testing.T) {
 	}
 }
 
-// TestAccountPage: a person changes their password with a browser that runs no script.
+// TestAccountPage checks that a person can change the password in a browser without scripts.
 func TestAccountPage(t *testing.T) {
 	external.Need(t, "curl")
 	s := demo(t)
@@ -142,7 +141,7 @@ func TestAccountPage(t *testing.T) {
 	}
 }
 
-// TestExportPerson: a person leaves one server and comes to another, over the command line.
+// TestExportPerson moves a person from one server to another on the command line.
 func TestExportPerson(t *testing.T) {
 	external.Need(t, "/usr/bin/python3")
 	s, other := demo(t), demo(t)
@@ -155,7 +154,7 @@ func TestExportPerson(t *testing.T) {
 	other.Doublet("import", "person", dir, "--user", "alice2")
 	near, far := imapClient(t, other.Port["imap"], "alice2", "two"), imapClient(t, s.Port["imap"], "alice", "demo")
 	sameFolders(t, far, near, map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
-	// The same in one file, which other programs unpack.
+	// The same in one archive, which other programs can unpack.
 	file := filepath.Join(t.TempDir(), "alice.zip")
 	s.Doublet("export", "person", "alice", file)
 	program.Want(t, program.Run(t, "", nil, "/usr/bin/python3", "-m", "zipfile", "-t", file), "Done testing")

@@ -12,7 +12,7 @@ import (
 	"doublet/test/program"
 )
 
-// TestPOP: curl, poplib, fetchmail and getmail fetch by POP3, and take nothing twice.
+// TestPOP checks that curl, poplib, fetchmail and getmail fetch by POP3 and fetch no message twice.
 func TestPOP(t *testing.T) {
 	external.Need(t, "curl", "python3", "fetchmail", "getmail")
 	s := demo(t)
@@ -101,7 +101,7 @@ func fetchmail(t *testing.T, s *server) {
 	if err != nil || strings.Count(string(got), "Subject: number") != 3 || !strings.Contains(string(got), "\n.dot\n..\nGrüße to paul") {
 		t.Errorf("%q %v", got, err)
 	}
-	// What it has kept there it knows by its unique ids, and does not take again.
+	// fetchmail recognises messages left on the server by their unique ids, and does not fetch them again.
 	s.Doublet("show", "server")
 	out, err := commandEnv(env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
 	if err == nil { // exit code 1: no mail
@@ -150,7 +150,7 @@ func getmail(t *testing.T, s *server) {
 	}
 }
 
-// commandEnv is command with variables of its own.
+// commandEnv runs a program with additional environment variables.
 func commandEnv(env []string, name string, args ...string) (string, error) {
 	c := exec.Command(name, args...)
 	c.Env = append(os.Environ(), env...)

@@ -28,14 +28,14 @@ import (
 	"doublet/wire/smtp"
 )
 
-// postfix is a Postfix of our own: its domain is provider.example, its mail goes into maildirs.
+// postfix is a running Postfix: its domain is provider.example, and it delivers into maildirs.
 type postfix struct {
 	t    *testing.T
 	dir  string
 	port string
 }
 
-// startPostfix starts one that sends mail for example.com to the door smtp of s.
+// startPostfix starts a Postfix that sends mail for example.com to the SMTP door of s.
 func startPostfix(t *testing.T, s *server) *postfix {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -142,7 +142,7 @@ func (p *postfix) certificate() {
 	p.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})))
 }
 
-// mail waits for a message of a user that holds a text.
+// mail waits for a message of a user that contains a text.
 func (p *postfix) mail(user, text string) string {
 	p.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -157,7 +157,7 @@ func (p *postfix) mail(user, text string) string {
 	return ""
 }
 
-// submit sends a message through a door, with a report of success asked for.
+// submit sends a message through a door and requests a report of success.
 func submit(t *testing.T, port, account, from, to, subject string, size int) {
 	t.Helper()
 	c, err := client.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+port, client.Options{Timeout: 30 * time.Second})
@@ -193,7 +193,7 @@ func submit(t *testing.T, port, account, from, to, subject string, size int) {
 	}
 }
 
-// until waits for a message in a person's INBOX here.
+// until waits for a message in a person's INBOX of this server.
 func (s *server) until(t *testing.T, user, subject string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -206,8 +206,7 @@ func (s *server) until(t *testing.T, user, subject string) string {
 	return ""
 }
 
-// TestPostfix: a Postfix takes mail from us and sends mail to us, with TLS and delivery reports both
-// ways.
+// TestPostfix exchanges mail with a Postfix in both directions, with TLS and delivery reports.
 func TestPostfix(t *testing.T) {
 	external.Need(t, "postfix", "curl")
 	t.Setenv("DOUBLET_ROUTER_SEND", "true")
@@ -215,7 +214,7 @@ func TestPostfix(t *testing.T) {
 	p := startPostfix(t, s)
 	program.Want(t, s.Doublet("route", "add", "provider.example", "--host", "127.0.0.1:"+p.port, "--tls", "encrypt"), "provider.example")
 
-	// We send, Postfix delivers and says so.
+	// We send; Postfix delivers and reports it.
 	submit(t, s.Port["submission"], "alice", "alice@example.com", "peter@provider.example", "to the provider", 0)
 	got := p.mail("peter", "Subject: to the provider")
 	program.Want(t, got, "\n.dot\n", "Return-Path: <alice@example.com>", "with ESMTPS", "TLSv1.3", "X-Original-To: peter@provider.example")
@@ -227,13 +226,13 @@ func TestPostfix(t *testing.T) {
 	trace := s.Doublet("trace", "peter@provider.example")
 	program.Want(t, trace, "sent", "127.0.0.1[127.0.0.1]", "250 2.0.0", "<to.the.provider@test.example>")
 
-	// Nobody of that name, and too large: the report comes from us, with Postfix's words.
+	// An unknown user and a message that is too large: we send the report, with Postfix's reply.
 	submit(t, s.Port["submission"], "alice", "alice@example.com", "nobody@provider.example", "to nobody", 0)
 	program.Want(t, s.until(t, "alice", "Delivery failure"), "Action: failed", "Status: 5.1.1", "Remote-MTA: dns; 127.0.0.1", "nobody@provider.example", "Original-Envelope-Id: env-alice")
 	submit(t, s.Port["submission"], "bob", "bob@example.com", "paula@provider.example", "too large", 300_000)
 	program.Want(t, s.until(t, "bob", "Delivery failure"), "Status: 5.3.4")
 
-	// Postfix sends, we deliver and say so.
+	// Postfix sends; we deliver and report it.
 	submit(t, p.port, "", "paula@provider.example", "carol@example.com", "from the provider", 0)
 	got = s.until(t, "carol", "from the provider")
 	program.Want(t, got, "\r\n.dot\r\n", "Return-Path: <paula@provider.example>", "mail.provider.example")
@@ -243,7 +242,7 @@ func TestPostfix(t *testing.T) {
 	report = p.mail("paula", "Action: delivered")
 	program.Want(t, report, "Final-Recipient: rfc822;carol@example.com", "Original-Envelope-Id: env-", "Return-Path: <>")
 
-	// Postfix cannot be reached: it waits, and goes out when an administrator says so.
+	// Postfix is unreachable: the message waits, and is sent when an administrator requests it.
 	program.Run(t, "", nil, "postfix", "-c", p.dir+"/conf", "stop")
 	submit(t, s.Port["submission"], "alice", "alice@example.com", "peter@provider.example", "while you were away", 0)
 	var list string

@@ -38,7 +38,7 @@ func (s *server) imapURL(path string) string {
 	return "imap://127.0.0.1:" + s.Port["imap"] + "/" + path
 }
 
-// body reads the newest message of alice's INBOX with a subject.
+// body returns the newest message with a subject in a user's INBOX.
 func (s *server) body(t *testing.T, user, subject string) string {
 	t.Helper()
 	out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
@@ -57,7 +57,7 @@ func swaks(t *testing.T, s *server) {
 	for _, user := range []string{"alice", "bob"} {
 		program.Want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n", "Return-Path: <stranger@elsewhere.example>", "Received: ")
 	}
-	// A stranger may not send to strangers.
+	// A stranger must not send to strangers.
 	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "x@elsewhere.example")
 	program.Want(t, fail, "550 5.7.1")
 	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "nobody@example.com")
@@ -152,7 +152,7 @@ except imaplib.IMAP4.error:
 print("done")
 `
 
-// zlibScript speaks under COMPRESS, with every kind of flush that a peer may use, and leaves blocks open.
+// zlibScript uses COMPRESS with every kind of flush that a peer may use, and leaves blocks open.
 const zlibScript = `
 import os, socket, zlib
 s = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])), timeout=20)
@@ -220,7 +220,7 @@ set delete=yes
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Tag everything, copy it to a file, quit: what a person would type.
+	// Tag all messages, copy them to a file, quit: the keys that a person would press.
 	program.Run(t, "", []string{"TERM=xterm", "HOME=" + dir}, "script", "-qec",
 		fmt.Sprintf("mutt -n -F %s -e 'push \"<tag-pattern>~A<enter><copy-message>%s<enter><quit>\"'", rc, out), "/dev/null")
 	b, err := os.ReadFile(out)
@@ -230,7 +230,7 @@ set delete=yes
 	program.Want(t, string(b), "Subject: from swaks", "Subject: from curl")
 }
 
-// neomutt sends by submission with a copy in Sent, reads with QRESYNC, and moves what it has flagged into the archive.
+// neomutt sends by submission with a copy in Sent, reads with QRESYNC, and moves flagged messages into the archive.
 func neomutt(t *testing.T, s *server) {
 	dir := t.TempDir()
 	rc, out := filepath.Join(dir, "rc"), filepath.Join(dir, "out.mbox")
@@ -292,7 +292,7 @@ set editor="%[3]s/editor"
 			t.Errorf("%s has no message %s", box, query)
 		}
 	}
-	// With what it keeps, it is told what has gone since.
+	// With its cache, it is told which messages have gone since.
 	press("<tag-pattern>~s neomutt<enter><delete-message><quit>")
 	if got := search("INBOX", "SUBJECT neomutt"); got != "* SEARCH" {
 		t.Errorf("left in INBOX: %q", got)
@@ -370,8 +370,8 @@ folderfilter = lambda name: name in ("INBOX", "Archive", "Sent")
 	})
 }
 
-// bothWays lets a program keep a person's INBOX and a Maildir the same: what is new, marked or deleted on either side
-// is so on the other after a sync, and nothing doubles.
+// bothWays checks a program that synchronises a person's INBOX with a Maildir. After a sync, messages that are new,
+// flagged or deleted on either side are so on the other, and nothing is doubled.
 func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 	t.Helper()
 	list := func() (files []string) {
@@ -384,7 +384,7 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 		}
 		return files
 	}
-	// holding finds the one file with a subject.
+	// holding returns the one file with a subject.
 	holding := func(subject string) (file string) {
 		for _, f := range list() {
 			text, err := os.ReadFile(f)
@@ -423,7 +423,7 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 		t.Errorf("%d messages after the second sync, want %d", got, before+2)
 	}
 	program.Want(t, s.body(t, user, "made offline by "+user), "Hello.")
-	// Marked here and there, and then deleted here.
+	// Flag it on both sides, and then delete it here.
 	old := holding("while syncing")
 	marked := filepath.Join(inbox, "cur", strings.TrimSuffix(filepath.Base(old), ":2,")+":2,FS")
 	if err := os.Rename(old, marked); err != nil {
@@ -455,7 +455,7 @@ func http(t *testing.T, s *server) {
 	program.Run(t, "", nil, "curl", "-sf", base+"/healthz")
 }
 
-// TestStop: SIGTERM ends the server cleanly, and all that was acknowledged is there afterwards.
+// TestStop checks that SIGTERM ends the server cleanly, and that all acknowledged mail is there afterwards.
 func TestStop(t *testing.T) {
 	external.Need(t, "swaks", "curl")
 	s := demo(t)
@@ -471,7 +471,7 @@ func TestStop(t *testing.T) {
 	if code := s.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, s.Out)
 	}
-	program.Want(t, s.Doublet("check"), "") // a stopped store answers verbs directly
+	program.Want(t, s.Doublet("check"), "") // verbs act on a stopped store directly
 	s.Start()
 	program.Want(t, s.body(t, "alice", "before the stop"), "x@elsewhere.example")
 }

@@ -22,7 +22,7 @@ import (
 	"doublet/test/program"
 )
 
-// visitor is a client of the web doors: a program that shows a password, or a browser with cookies.
+// visitor is a client of the web doors: a program with a password, or a browser with cookies.
 type visitor struct {
 	t        *testing.T
 	base     string
@@ -66,7 +66,7 @@ func (w *visitor) do(method, path, body string) *web.Response {
 	return out
 }
 
-// get decodes an answer of JSON.
+// get sends a request and decodes its JSON response.
 func (w *visitor) get(method, path, body string, into any) int {
 	w.t.Helper()
 	out := w.do(method, path, body)
@@ -91,7 +91,7 @@ func (w *visitor) signIn() {
 	w.csrf = in.CSRF
 }
 
-// events is an event stream.
+// events opens an event stream.
 func (w *visitor) events() *bufio.Reader {
 	w.t.Helper()
 	out := w.do("GET", "/jmap/eventsource/?types=*&closeafter=no&ping=0", "")
@@ -102,7 +102,7 @@ func (w *visitor) events() *bufio.Reader {
 	return bufio.NewReader(out.Body)
 }
 
-// state reads the next state event; an error is the end.
+// state reads the next state event; an error is the end of the stream.
 func state(r *bufio.Reader) (map[string]map[string]string, error) {
 	for {
 		line, err := r.ReadString('\n')
@@ -118,7 +118,7 @@ func state(r *bufio.Reader) (map[string]map[string]string, error) {
 	}
 }
 
-// imap is a session of alice.
+// imap opens an IMAP session of alice.
 func (s *server) imap() func(command string) string {
 	s.T.Helper()
 	c, err := net.Dial("tcp", "127.0.0.1:"+s.Port["imap"])
@@ -154,8 +154,8 @@ func (s *server) imap() func(command string) string {
 	return do
 }
 
-// TestPushAcrossDoors: what changes by IMAP and LMTP is told over EventSource, by HTTP/1.1 and HTTP/2, and over a
-// WebSocket, at once; who signs out is told nothing more.
+// TestPushAcrossDoors checks that changes by IMAP and LMTP are pushed at once over EventSource, by HTTP/1.1 and HTTP/2,
+// and over a WebSocket, and that a browser that has signed out receives nothing more.
 func TestPushAcrossDoors(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
@@ -216,10 +216,10 @@ func TestPushAcrossDoors(t *testing.T) {
 		time.Sleep(60 * time.Millisecond)
 	}
 	t.Logf("a change by IMAP was told to three within %v at most", worst)
-	if worst > 5*time.Second { // 100 ms where nothing else runs
+	if worst > 5*time.Second { // 100 ms on an idle machine
 		t.Errorf("%v", worst)
 	}
-	// A delivery tells of EmailDelivery too.
+	// A delivery also changes the state of EmailDelivery.
 	c, err := net.Dial("tcp", "127.0.0.1:"+s.Port["lmtp"])
 	if err != nil {
 		t.Fatal(err)
@@ -245,12 +245,12 @@ func TestPushAcrossDoors(t *testing.T) {
 		}
 	}
 	program.Want(t, s.Doublet("show", "stat", "JMAP.Push"), "JMAP.Push.Connections = 3", "JMAP.Push.Sent = ")
-	// The browser signs out: its stream ends at once, the others go on.
+	// The browser signs out: its stream ends at once, the others continue.
 	if code := browser.get("POST", "/auth/sign-out", "{}", nil); code != 200 {
 		t.Error(code)
 	}
 	if _, err := state(two); err == nil {
-		for err == nil { // what was told before
+		for err == nil { // read the events from before
 			_, err = state(two)
 		}
 	}
@@ -261,7 +261,7 @@ func TestPushAcrossDoors(t *testing.T) {
 	if _, err := state(one); err != nil {
 		t.Error(err)
 	}
-	// The server stops in good order while clients wait.
+	// The server stops cleanly while clients wait.
 	began := time.Now()
 	s.Stop(syscall.SIGTERM)
 	if took := time.Since(began); took > 20*time.Second {
@@ -269,8 +269,8 @@ func TestPushAcrossDoors(t *testing.T) {
 	}
 }
 
-// TestBrowserSessions: sessions survive a restart, are listed and ended by verbs, and a second factor keeps
-// programs to app passwords.
+// TestBrowserSessions checks that sessions persist across a restart, that verbs list and end them, and that with a
+// second factor programs must use app passwords.
 func TestBrowserSessions(t *testing.T) {
 	t.Parallel()
 	s := demo(t)
@@ -297,7 +297,7 @@ func TestBrowserSessions(t *testing.T) {
 	if a, b := who(browser), who(other); a != 401 || b != 401 {
 		t.Error(a, b)
 	}
-	// A request without the session's token, or of another site, changes nothing.
+	// A request without the session's token, or from another site, changes nothing.
 	browser.signIn()
 	token := browser.csrf
 	browser.csrf = ""

@@ -18,24 +18,25 @@ import (
 
 var update = flag.Bool("update", false, "keep what the screens look like now as what they have to look like")
 
-// cell is the side of a square of a screen, in pixels, that is one pixel of the picture that is kept: its average colour.
+// cell is the side in pixels of a square of a screen. The stored picture has one pixel per square, its average colour.
 const cell = 8
 
-// A screen is not as it was where few of its cells differ by much (something moved, came or went), or many by little (another colour
-// below them). Colours differ by the largest difference of a channel, of 255. The edges of letters, drawn otherwise by another Chromium,
-// stay below both.
+// limits are the permitted differences of a screen. A screen has changed if a few of its cells differ by much
+// (something moved, appeared or disappeared), or many by little (another background colour). The difference of colours
+// is the largest difference of a channel, of 255. Edges of letters, which another Chromium draws differently, stay
+// below both limits.
 var limits = []struct {
-	by    int     // cells that differ by more than this
-	share float64 // may be this part of all
+	by    int     // cells that differ by more than this are counted
+	share float64 // and may be this share of all, where 1 is all
 }{{28, 0.0005}, {4, 0.10}}
 
-// changed are screens with a change of style, and whether the comparison has to see it.
+// changed maps screens with a change of style to whether the comparison must detect it.
 var changed = map[string]bool{
 	"inbox-1440-light~moved": true, "inbox-1440-light~color": true, "inbox-1440-light~paper": true, "inbox-1440-light~toolbar": true,
 	"inbox-1440-light~raised": true, "inbox-1440-light~typeface": true, "inbox-1440-light~raster": false,
 }
 
-// TestScreens: the main screens look as they did when they were last looked at (testdata/screens).
+// TestScreens compares the main screens with the approved pictures (testdata/screens).
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium")
@@ -100,8 +101,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// compare says how two pictures of cells differ; marks has the cells that differ by more than a limit that is broken, and is nil where
-// none is.
+// compare returns a description of the difference of two pictures of cells. marks holds the cells that exceed a broken
+// limit; it is nil if no limit is broken.
 func compare(want, got *image.RGBA) (what string, marks map[image.Point]bool) {
 	if want.Bounds() != got.Bounds() {
 		return fmt.Sprintf("its size is %v, want %v (of %d px)", got.Bounds().Size(), want.Bounds().Size(), cell), map[image.Point]bool{}
@@ -131,7 +132,7 @@ func distance(a, b color.RGBA) int {
 	return max(far(a.R, b.R), far(a.G, b.G), far(a.B, b.B))
 }
 
-// cells shrinks a picture to the average colours of its cells. Those at the right and below may be smaller.
+// cells reduces a picture to the average colours of its cells. The last ones at the right and below can be smaller.
 func cells(p *image.RGBA) *image.RGBA {
 	b := p.Bounds()
 	out := image.NewRGBA(image.Rect(0, 0, (b.Dx()+cell-1)/cell, (b.Dy()+cell-1)/cell))
@@ -152,7 +153,7 @@ func cells(p *image.RGBA) *image.RGBA {
 	return out
 }
 
-// marked is a picture with some of its cells in red, over the others faded.
+// marked returns a picture with the marked cells in red and the others faded.
 func marked(p *image.RGBA, marks map[image.Point]bool) *image.RGBA {
 	b := p.Bounds()
 	out := image.NewRGBA(b)

@@ -16,7 +16,7 @@ import (
 	"doublet/test/program"
 )
 
-// serving is a server made by init and run by serve, as an administrator would.
+// serving returns a server that was created by init and is run by serve, as by an administrator.
 func serving(t *testing.T, port map[string]string, environ ...string) *server {
 	t.Helper()
 	path, err := program.Path()
@@ -45,8 +45,8 @@ func serving(t *testing.T, port map[string]string, environ ...string) *server {
 	return s
 }
 
-// TestServeACME: a server that was told to ask an authority has good certificates at all doors by itself,
-// and publishes its policy of MTA-STS under one of them.
+// TestServeACME checks that a server with an ACME authority obtains valid certificates for all doors by itself, and
+// publishes its MTA-STS policy under one of them.
 func TestServeACME(t *testing.T) {
 	t.Parallel()
 	a := pebble(t)
@@ -112,8 +112,8 @@ func TestServeACME(t *testing.T) {
 	}
 }
 
-// TestServeBehindProxy: what a load balancer says of its clients holds at the doors of mail and of HTTP,
-// and connections without its word are closed.
+// TestServeBehindProxy checks that the client address from a load balancer applies at the doors of mail and HTTP, and
+// that connections without one are closed.
 func TestServeBehindProxy(t *testing.T) {
 	t.Parallel()
 	ports := program.FreePorts(t, 3)
@@ -153,7 +153,7 @@ func TestServeBehindProxy(t *testing.T) {
 	if got := answer(open("smtp", "EHLO there.example\r\n")); got != "" {
 		t.Errorf("without a header: %q", got)
 	}
-	// Through the balancer nobody is on this machine, so nobody sees the statistics.
+	// No client behind the load balancer is local, so none sees the statistics.
 	c := open("http", strings.Replace(header, "77", "79", 1)+"GET /metrics HTTP/1.1\r\nHost: mx\r\n\r\n")
 	program.Want(t, answer(c), "404")
 	secure := tls.Client(open("imaps", strings.Replace(header, "77", "80", 1)), &tls.Config{InsecureSkipVerify: true})

@@ -1,4 +1,4 @@
-// Package e2e runs the built program and lets programs that nobody here wrote work against it.
+// Package e2e runs the built program and tests it with foreign programs.
 package e2e
 
 import (
@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { program.Main(m) }
 
-// server is the program with what the clients of these tests do to it.
+// server is the program, with the methods of the clients in these tests.
 type server struct{ *program.Server }
 
 func demo(t *testing.T) *server {

@@ -18,8 +18,8 @@ import (
 	"doublet/wire/dkim"
 )
 
-// TestStrangers: the running server looks into mail from elsewhere, by a stub zone. The clients come
-// through a load balancer, so that they have addresses of their own.
+// TestStrangers checks that the running server verifies mail from elsewhere, with a stub zone. The clients connect
+// through a load balancer, so that each has an address of its own.
 func TestStrangers(t *testing.T) {
 	long.Test(t)
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{5}, ed25519.SeedSize))

@@ -15,16 +15,16 @@ import (
 	"doublet/test/program"
 )
 
-// older is the commit that stands for the version before this one: clusters must work while their members are of both. It
-// is taken on to a later one when a release is made.
+// older is a commit that stands for the previous version. Clusters must work while their members run both versions.
+// Each release advances it.
 const older = "ba03211"
 
-// oldest is the first build that there was: it knows no clusters, and its data folder must still open.
+// oldest is the first build: it has no clusters, and its data folder must still open.
 const oldest = "3060f26"
 
-var built sync.Map // commit -> func() (path, error)
+var built sync.Map // commit → func() (path, error)
 
-// buildOf builds the program of an earlier commit; the test is skipped where the history is not here.
+// buildOf builds the program of an earlier commit; it skips the test if the history is missing.
 func buildOf(t *testing.T, commit string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -60,7 +60,7 @@ func buildOf(t *testing.T, commit string) string {
 	return path
 }
 
-// holds waits until the replica of Anna's mail file that the member itself has shows so many messages.
+// holds waits until the member's own replica of Anna's mail file has so many messages.
 func (m *member) holds(messages int) {
 	m.T.Helper()
 	eventually(m.T, "the member's own replica is up to date", func() string {
@@ -82,7 +82,7 @@ func (m *member) holds(messages int) {
 	})
 }
 
-// queueOf is where the mail.box of a member is, as another says.
+// queueOf returns the row of the mail.box of a member, in the view of m.
 func (m *member) queueOf(name string) (d placed) {
 	m.T.Helper()
 	for _, d = range m.shared() {
@@ -93,8 +93,8 @@ func (m *member) queueOf(name string) (d placed) {
 	return placed{}
 }
 
-// TestClusterUpgrade: a cluster of the version before is brought to this one, a member at a time, and meanwhile members of
-// both work together: mail comes to each and is read at each, homes move, and nothing is lost.
+// TestClusterUpgrade upgrades a cluster of the previous version, one member at a time. Meanwhile members of both
+// versions work together: mail reaches each and can be read at each, homes move, and nothing is lost.
 func TestClusterUpgrade(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -122,8 +122,8 @@ func TestClusterUpgrade(t *testing.T) {
 	mail(one, "old-one-again")
 	one.sees(curl, subjects...)
 	two.sees(curl, subjects...)
-	two.holds(len(subjects))  // what was seen may have been one's replica, and only that
-	one.Stop(syscall.SIGKILL) // the new one takes over what an old one led
+	two.holds(len(subjects))  // the messages seen may have been in one's replica only
+	one.Stop(syscall.SIGKILL) // the new one takes over from an old one
 	mail(two, "without-one")
 	two.sees(curl, subjects...)
 	one.serve()
@@ -131,8 +131,8 @@ func TestClusterUpgrade(t *testing.T) {
 	if d := two.queueOf("two"); len(d.Replicas) != 1 {
 		t.Errorf("an old one, which keeps its mail.box to itself, was given one of a new one: %+v", d)
 	}
-	one.holds(len(subjects))  // what was seen may have been two's replica
-	two.Stop(syscall.SIGKILL) // and an old one what a new one led
+	one.holds(len(subjects))  // the messages seen may have been in two's replica only
+	two.Stop(syscall.SIGKILL) // and an old one takes over from a new one
 	mail(one, "without-two")
 	one.sees(curl, subjects...)
 	two.serve()
@@ -163,8 +163,8 @@ func TestClusterUpgrade(t *testing.T) {
 	}
 }
 
-// TestFirstBuildJoins: the data folder of the first build there was is opened by this one, founds a cluster, and its mail
-// is read at the server that joins.
+// TestFirstBuildJoins: the program opens the data folder of the first build and founds a cluster, and its mail can be
+// read at the server that joins.
 func TestFirstBuildJoins(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
@@ -172,7 +172,7 @@ func TestFirstBuildJoins(t *testing.T) {
 	one := newMember(t)
 	program.Run(t, "secret\n", nil, was, "init", "--data", one.Data, "--domain", "cluster.example")
 	program.Run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
-	// Settings have other names since.
+	// Settings have other names since then.
 	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.Port["direct"] + "\"\nroutes = \"127.0.0.1:" + one.Port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
 	if err := os.WriteFile(filepath.Join(one.Data, "doublet.toml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)

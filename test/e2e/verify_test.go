@@ -27,10 +27,10 @@ import (
 	"doublet/wire/dkim"
 )
 
-// python is the system's: Debian's modules are not another one's.
+// python is the system's Python, because Debian's modules belong to that one.
 const python = "/usr/bin/python3"
 
-// corpus is what verify.py gets.
+// corpus is the input of verify.py.
 type corpus struct {
 	Zone map[string][][2]string `json:"zone"`
 	SPF  []spfQuestion          `json:"spf"`
@@ -58,7 +58,7 @@ type opinions struct {
 	Signed [][]byte `json:"signed"`
 }
 
-// TestVerdictsAgree holds our verdicts over a corpus against those of pyspf and dkimpy.
+// TestVerdictsAgree compares our verdicts on a corpus with those of pyspf and dkimpy.
 func TestVerdictsAgree(t *testing.T) {
 	external.Need(t, python)
 	if out, err := exec.Command(python, "-c", "import dkim, spf, nacl").CombinedOutput(); err != nil {
@@ -96,7 +96,7 @@ func TestVerdictsAgree(t *testing.T) {
 	compareDKIM(t, c, &theirs, keys)
 }
 
-// master is the zone for our resolver.
+// master returns the zone for our resolver.
 func (c *corpus) master() string {
 	var b strings.Builder
 	for name, records := range c.Zone {
@@ -123,7 +123,7 @@ func (c *corpus) add(name, kind, value string) {
 	c.Zone[name] = append(c.Zone[name], [2]string{kind, value})
 }
 
-// spfZone makes domains whose records refer to each other, some with mistakes, and questions.
+// spfZone creates domains whose records refer to each other, some with mistakes, and the questions about them.
 func spfZone(r *mathrand.Rand, c *corpus) {
 	const domains = 60
 	ip := func() string { return fmt.Sprintf("192.0.2.%d", r.IntN(8)) }
@@ -148,7 +148,7 @@ func spfZone(r *mathrand.Rand, c *corpus) {
 		if i%15 != 14 { // some publish nothing
 			c.add(name(i), "TXT", strings.Join(record, " "))
 		}
-		// Both families or none: whether one of them alone is a void look-up is read in two ways.
+		// Both families or none: implementations differ in whether one of them alone is a void look-up.
 		c.add(name(i), "A", ip())
 		c.add(name(i), "AAAA", ip6())
 		c.add(name(i), "MX", "10 "+name(r.IntN(domains)))
@@ -190,7 +190,7 @@ func compareSPF(t *testing.T, c *corpus, theirs *opinions) {
 
 type keyPair struct {
 	signer dkim.Signer
-	text   string // as dkimpy wants it
+	text   string // in the form for dkimpy
 }
 
 func signingKeys(t *testing.T, c *corpus) []keyPair {
@@ -230,7 +230,7 @@ func letter(r *mathrand.Rand) []byte {
 	return []byte(b.String())
 }
 
-// dkimCorpus has messages that we signed, whole and changed, and messages for the other to sign.
+// dkimCorpus adds messages that we signed, unchanged and changed, and messages for the other side to sign.
 func dkimCorpus(t *testing.T, r *mathrand.Rand, c *corpus, keys []keyPair) {
 	t.Helper()
 	for i := range 120 {
@@ -246,7 +246,7 @@ func dkimCorpus(t *testing.T, r *mathrand.Rand, c *corpus, keys []keyPair) {
 		case 2:
 			m = append([]byte("Subject: free money\r\n"), m...)
 		case 3:
-			m = append(m, " \t\r\n\r\n"...) // blanks and empty lines at the end are nothing
+			m = append(m, " \t\r\n\r\n"...) // whitespace and empty lines at the end are ignored
 		case 4:
 			m = bytes.Replace(m, []byte("ann@"), []byte("eve@"), 1)
 		case 5:

@@ -18,7 +18,7 @@ import (
 	"doublet/test/program"
 )
 
-// TestBrowser drives the browser client in Chromium: test/e2e/web.
+// TestBrowser runs the tests of the web client in Chromium: test/e2e/web.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium")
@@ -27,7 +27,7 @@ func TestBrowser(t *testing.T) {
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]})
 }
 
-// TestBrowserMany: a folder of 100,000 messages.
+// TestBrowserMany uses a folder of 100,000 messages.
 func TestBrowserMany(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium")
@@ -51,7 +51,7 @@ func TestBrowserMany(t *testing.T) {
 	browse(t, 5*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, "many.mjs")
 }
 
-// TestBrowserFailover: the server that a browser works with dies, and a mate behind the same address goes on.
+// TestBrowserFailover kills the server that a browser uses. A mate behind the same address takes over.
 func TestBrowserFailover(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium", "curl")
@@ -67,7 +67,7 @@ func TestBrowserFailover(t *testing.T) {
 	two.sees(curl, "alone", "Through a death") // once
 }
 
-// pairOf are two servers of a cluster that have Anna's mail file both.
+// pairOf returns two servers of a cluster that both have Anna's mail file.
 func pairOf(t *testing.T) (one, two *member) {
 	path, err := program.Path()
 	if err != nil {
@@ -86,7 +86,7 @@ func pairOf(t *testing.T) (one, two *member) {
 	return one, two
 }
 
-// before is an address whose connections go to the first of these servers that takes them, as behind one name.
+// before returns an address whose connections are passed to the first server that accepts them, as if all had one name.
 func before(t *testing.T, servers ...string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +105,7 @@ func before(t *testing.T, servers ...string) string {
 	return l.Addr().String()
 }
 
-// carry brings one connection to the first server that takes it; it ends when either side does.
+// carry relays a connection to the first server that accepts it, until either side ends it.
 func carry(c net.Conn, servers []string) {
 	defer func() { _ = c.Close() }()
 	for _, address := range servers {
@@ -115,7 +115,7 @@ func carry(c net.Conn, servers []string) {
 		}
 		defer func() { _ = s.Close() }()
 		go func() {
-			_, _ = io.Copy(s, c) // its end is the connection's
+			_, _ = io.Copy(s, c) // the end of one direction ends the connection
 			_ = s.Close()
 		}()
 		_, _ = io.Copy(c, s)
