@@ -12,7 +12,7 @@ type Search struct {
 // First returns the first number to try.
 func (s *Search) First() int { return s.Least }
 
-// Next takes the result for a number and returns the next one to try, 0 at the end of the search.
+// Next records the result for a number and returns the next one to try, 0 at the end of the search.
 func (s *Search) Next(n int, good bool) int {
 	if good {
 		s.good = max(s.good, n)

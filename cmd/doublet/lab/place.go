@@ -92,7 +92,7 @@ func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string,
 	return fmt.Errorf("lab: after %v %s", placeLimit, why)
 }
 
-// placeSome takes the next step for each mail file and counts those that are not placed yet.
+// placeSome does the next step for each mail file and counts those that are not placed yet.
 func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
 	list, err := l.databases(ctx, e)
 	if err != nil {
@@ -138,7 +138,7 @@ func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.Dat
 	return out, nil
 }
 
-// placeOne takes the next step in the placement of a database.
+// placeOne does the next step in the placement of a database.
 func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView, want []int) (done bool, err error) {
 	names := make([]string, len(want))
 	for i, w := range want {
