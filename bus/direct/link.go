@@ -145,7 +145,7 @@ func refusedBy(server bus.ServerID, verb string, body []byte) error {
 	return &bus.RemoteError{Server: server, Verb: verb, Code: code, Text: string(text)}
 }
 
-// Done is closed when the link has ended.
+// Done returns a channel that is closed when the link has ended.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
 // Err returns the reason why the link ended.

@@ -54,8 +54,8 @@ const (
 	// housekeeping is the interval of Bus.housekeeping.
 	housekeeping = time.Second
 	// settle is the time for which a request is repeated while the link is open but NATS has no route: routes come up a
-	// moment later than links. It is longer than NATS's pause before it connects again (1 s, up to 0.1 s more): where both
-	// servers connect at the same moment, each may close the route that the other keeps as a duplicate.
+	// moment later than links. It is longer than NATS's pause before it reconnects (1 s plus up to 0.1 s). If both
+	// servers connect at the same moment, each may close the route that the other keeps, as a duplicate.
 	settle      = 2500 * time.Millisecond
 	settlePause = 20 * time.Millisecond
 	// lateAnswer is the time for which an abandoned request keeps its credit, because the mate may still be working on

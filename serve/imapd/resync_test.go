@@ -45,8 +45,8 @@ type keeper struct {
 	silent string // the keyword of the current STORE
 	byUID  bool
 	notify bool
-	// moving is set while a command with message numbers is running: NOTIFY may send expunges at any time (RFC 5465
-	// section 5).
+	// moving is set if NOTIFY may send expunges at any time, so commands must not use message numbers (RFC 5465 section
+	// 5).
 	moving bool
 }
 

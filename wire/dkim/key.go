@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// ParseKey reads the TXT records that stand at a Signature's KeyName.
+// ParseKey parses the TXT records at a Signature's KeyName.
 //
 // Implements: RFC 6376 §3.6.1 Textual representation of a key record, §3.6.2 DNS binding
 // Implements: RFC 8463 §4 Ed25519 keys

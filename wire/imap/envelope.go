@@ -110,7 +110,7 @@ func (p *parser) envelope() *mime.Envelope {
 	return e
 }
 
-// addresses is NIL or a list of addresses, with or without spaces between them.
+// addresses parses NIL or a list of addresses, with or without spaces between them.
 func (p *parser) addresses() (list []mime.Address) {
 	if p.tryWord("NIL") {
 		return nil

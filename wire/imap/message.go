@@ -47,8 +47,8 @@ func (r *Reader) follow(a *Append, lit *literal) error {
 	return nil
 }
 
-// Part returns the next part of a CATENATE message (Append.Catenate), or nil behind the last one. A literal is read
-// with Message before the next call.
+// Part returns the next part of a CATENATE message (Append.Catenate), or nil after the last one. The caller must read a
+// literal with Message before the next call.
 //
 // Implements: RFC 4469 §4 CATENATE: a client may be told NO after any part
 func (r *Reader) Part() (*CatPart, error) {
@@ -133,7 +133,7 @@ func (r *Reader) EndMessage() (next *Append, err error) {
 	return next, nil
 }
 
-// proceed reads the text behind a literal, up to the end of the command or to the next literal that is a message or a
+// proceed reads the text after a literal, up to the end of the command or to the next literal that is a message or a
 // part of one.
 //
 // Implements: RFC 3502 §6.3.11 MULTIAPPEND
