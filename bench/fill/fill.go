@@ -30,8 +30,8 @@ type Progress struct {
 // maxFailures is the number of failures that ends Fill: a server that refuses so many mailboxes refuses them all.
 const maxFailures = 20
 
-// Fill fills the mailboxes of users. It stops early when ctx ends, or when too many mailboxes fail; its error names the
-// first failures.
+// Fill fills the mailboxes of users. It stops early when ctx ends, or when too many mailboxes fail; its error contains
+// the first failure.
 func Fill(ctx context.Context, w *drive.World, users []drive.User, o Options) (drive.Filled, error) {
 	if o.Workers <= 0 {
 		o.Workers = 8

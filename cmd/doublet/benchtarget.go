@@ -14,8 +14,9 @@ import (
 	"doublet/env"
 )
 
-// benchDoors lists the doors that a benchmark can drive, each with the door of this server for the same protocol. If a
-// protocol has a plain door and one under TLS, the plain one (instead) is used unless a flag sets the other.
+// benchDoors lists the doors that a benchmark can drive, each with the door of this server for the same protocol. A
+// door found on the running server is used only if instead, its alternative without TLS or for submission, is not open;
+// a flag can set any door.
 var benchDoors = []struct{ flag, door, instead string }{
 	{"imap", "imap", ""}, {"imaps", "imaps", "imap"}, {"submission", "submission", ""}, {"submissions", "submissions", "submission"},
 	{"smtp", "smtp", "submission"}, {"lmtp", "lmtp", ""}, {"pop3", "pop3", ""}, {"pop3s", "pop3s", "pop3"},

@@ -123,7 +123,8 @@ func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlag
 	return a.checkRestored(ctx, e, cfg, f.deep)
 }
 
-// restoredSettings returns the settings of the data folder, or those of the backup if the folder has none.
+// restoredSettings returns the settings of the data folder. If the folder has no configuration file, restoredSettings
+// first restores the one of the backup.
 func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f restoreFlags) (config.Config, error) {
 	cfg, _, err := a.load(config.Default(), nil)
 	if err != nil || a.configFile != "" {

@@ -13,7 +13,7 @@ import (
 	"doublet/test/program"
 )
 
-// lines collects a server's log, and lets a test wait for a text in it.
+// lines collects a server's log. A test can wait for a text in it.
 type lines struct {
 	mu   sync.Mutex
 	more *sync.Cond

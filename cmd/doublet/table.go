@@ -45,8 +45,7 @@ func isRows(t reflect.Type) bool {
 // always reports whether a field is shown even if it is zero, such as a count that users look for.
 func always(f reflect.StructField) bool { return f.Tag.Get("show") == "always" }
 
-// printRows prints the columns that are not empty in every row. Fields that are lists of structs are left to show
-// verbs.
+// printRows prints the columns in which any row has a value. Fields that are lists of structs are left to show verbs.
 func printRows(w io.Writer, rows reflect.Value, indent string) {
 	if rows.Len() == 0 {
 		return

@@ -253,7 +253,7 @@ func TestClusterMbsync(t *testing.T) {
 	}
 	c.deliver(0, "m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7")
 	c.sync(0)
-	c.said = "" // warnings about a Maildir without UIDVALIDITY
+	c.said = "" // the first sync, without a UIDVALIDITY yet
 	c.deliver(1, "b0")
 	c.mark(2, "m0", "S")
 	c.nearMark("m1", "F")

@@ -70,7 +70,7 @@ func (m *member) founds(cluster string, more ...string) {
 	own("", "cluster", "init", cluster)
 }
 
-// admits lets another member join, and starts it.
+// admits makes another member join, and starts it.
 func (m *member) admits(name string, verb ...string) *member {
 	m.T.Helper()
 	path, err := program.Path()
@@ -89,7 +89,7 @@ func (m *member) admitsWith(program []string, name string, verb ...string) *memb
 	return x
 }
 
-// takesIn lets an existing member object join, and starts it.
+// takesIn makes an existing member object join, and starts it.
 func (m *member) takesIn(x *member, name string, verb ...string) {
 	m.T.Helper()
 	if len(verb) == 0 {

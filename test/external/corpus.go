@@ -13,7 +13,8 @@ import (
 )
 
 // Corpus returns real messages as transmitted, from an archive beside the repository: at most so many (0: all), always
-// in the same order. It skips the test if the archive is missing, or if long tests do not run.
+// in the same order. It skips the test if the archive is missing or cannot be unpacked. Tests, but not benchmarks, are
+// also skipped if long tests do not run.
 func Corpus(t testing.TB, most int) (messages []string) {
 	t.Helper()
 	if _, measures := t.(*testing.B); !measures {

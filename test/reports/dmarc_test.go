@@ -50,8 +50,9 @@ func TestDMARCReportComes(t *testing.T) {
 	}
 }
 
-// TestDMARCReports: a server counts what others sent in the name of a domain that asks for reports, proven and forged, reports it
-// when the day is over, and the domain's server reads the report. The exchange of reports ends.
+// TestDMARCReports: a server counts the messages of others in the name of a domain that asks for reports, authenticated
+// and forged. It reports them after the end of the day, and the domain's server reads the report. The exchange of
+// reports ends.
 func TestDMARCReports(t *testing.T) {
 	t.Parallel()
 	w := open(t, 3)
@@ -95,8 +96,9 @@ func TestDMARCReports(t *testing.T) {
 	w.settle()
 }
 
-// settle lets days pass without mail until nothing is left to report, and fails if that takes longer than reports can follow from
-// each other: a message has a DMARC report and a TLS report, the DMARC report has a TLS report, which has none.
+// settle advances the clock by days without mail until nothing is left to report. It fails if that takes longer than
+// the chain of reports: a message causes a DMARC report and a TLS report, the DMARC report causes a TLS report, and
+// that causes none.
 func (w *town) settle() {
 	w.t.Helper()
 	w.sendAll()
@@ -110,7 +112,7 @@ func (w *town) settle() {
 	}
 }
 
-// sendAll sends the reports of every server, and returns how many there were.
+// sendAll sends the reports of every server and returns their number.
 func (w *town) sendAll() (n int) {
 	for _, h := range w.houses {
 		n += h.send()
@@ -118,8 +120,8 @@ func (w *town) sendAll() (n int) {
 	return n
 }
 
-// TestDMARCReadersElsewhere: a reader at another organization gets reports only where that one agrees, and none gets one that is
-// larger than it takes.
+// TestDMARCReadersElsewhere checks that a reader at another organization gets reports only if that organization agrees,
+// and that no reader gets a report larger than its limit.
 func TestDMARCReadersElsewhere(t *testing.T) {
 	t.Parallel()
 	w := open(t, 2)
