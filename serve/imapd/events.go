@@ -90,7 +90,7 @@ func (e *events) Changed(m *mailbox.Message) {
 	s.appendFlagsFetch(m, true)
 }
 
-// tellVanished prints the expunges collected for a client with QRESYNC.
+// tellVanished prints the expunges collected for a client with QRESYNC or UIDONLY.
 //
 // Implements: RFC 7162 §3.2.10 VANISHED
 func (s *session) tellVanished() {

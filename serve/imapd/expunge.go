@@ -34,7 +34,7 @@ func (s *session) expunge(cmd *imap.Command) {
 	s.doneHighest(cmd, "EXPUNGE completed")
 }
 
-// doneHighest answers OK, with HIGHESTMODSEQ for a client that uses QRESYNC.
+// doneHighest answers OK, with HIGHESTMODSEQ for a client that uses CONDSTORE or QRESYNC.
 func (s *session) doneHighest(cmd *imap.Command, text string) {
 	if s.poll(true); s.over {
 		return

@@ -37,8 +37,8 @@ func (s *session) reached() (upTo uint64, expunges bool) {
 	return max(upTo, 1), expunges
 }
 
-// tellPending prints the HIGHESTMODSEQ on which a client with QRESYNC may rely. While expunges or changes are held
-// back, the client must not resynchronise from a higher MODSEQ in a FETCH response.
+// tellPending prints the HIGHESTMODSEQ on which a client with CONDSTORE or QRESYNC may rely. While expunges (with
+// QRESYNC) or changes are held back, the client must not resynchronise from a higher MODSEQ in a FETCH response.
 //
 // Implements: RFC 7162 §3.2.5 HIGHESTMODSEQ below expunges that are held back
 func (s *session) tellPending() {

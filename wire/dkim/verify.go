@@ -275,8 +275,8 @@ func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
 // show either.
 var single = [...]string{"From", "Sender", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"}
 
-// added returns a field of single that occurs more often than the signature covers it, or "". An additional field was
-// put before the message after signing.
+// added returns a field of single that the signature covers, but less often than it occurs, or "". An additional field
+// was put before the message after signing.
 //
 // Implements: RFC 6376 §8.15 Attacks involving extra header fields
 func (m *Message) added(s *Signature) string {
