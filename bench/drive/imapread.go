@@ -145,7 +145,7 @@ func (s *imapSession) exchange(text string, message []byte) error {
 }
 
 // ended marks the connection as broken after an error, and returns the server's farewell, if there was one, instead of
-// the error.
+// the error. An ErrProtocol is returned as it is.
 func (s *imapSession) ended(err error) error {
 	var refused *Refusal
 	if err == nil || errors.As(err, &refused) {

@@ -223,7 +223,7 @@ func (c *Chart) axes() (x, y axis) {
 	return x, round(0, hiY, 5, height-bottom, top+8)
 }
 
-// number formats a value with three significant digits.
+// number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:

@@ -291,7 +291,7 @@ func (r *Report) HTML(w io.Writer) error {
 // Style returns the style sheet, which the live page shares.
 func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // our own
 
-// Number formats a value with three significant digits.
+// Number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
 func Number(v float64) string { return number(v) }
 
 // Milliseconds formats a latency.
