@@ -26,9 +26,9 @@ import (
 	wiresmtp "doublet/wire/smtp"
 )
 
-// random assigns a free port to every door.
+// random assigns a free port to every door. The door at port 465 stays closed: two servers cannot share it.
 var random = []string{
-	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0",
+	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0", "--submissions", "off",
 }
 
 // quick keeps a test's server small.

@@ -59,7 +59,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	made(t, data)
 	log := newLines()
-	p := startServe(t, log, []string{"DOUBLET_LIMITS_SESSIONS_PER_PERSON=1"}, "--data", data, "--submissions", "off")
+	p := startServe(t, log, []string{"DOUBLET_LIMITS_SESSIONS_PER_PERSON=1"}, "--data", data)
 	first := speak(t, log.door(t, "imap"))
 	if got := first.say("a LOGIN admin secret", "a "); !strings.HasPrefix(got, "a OK") {
 		t.Fatal(got)

@@ -89,7 +89,7 @@ func TestStopEndsBackup(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	made(t, data)
 	log := newLines()
-	p := startServe(t, log, nil, "--data", data, "--submissions", "off")
+	p := startServe(t, log, nil, "--data", data)
 	log.await(t, "server started")
 	socket, err := admin.Dial(quiet, filepath.Join(data, admin.SocketName))
 	if err != nil {

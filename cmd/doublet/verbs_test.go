@@ -128,7 +128,7 @@ func TestSCRAMSetting(t *testing.T) {
 		}
 		log, code := newLines(), make(chan int, 1)
 		go func() {
-			code <- run(ctx, append([]string{"serve", "--data", data, "--submissions", "off"}, random...), streams{strings.NewReader(""), log, log}, quick)
+			code <- run(ctx, append([]string{"serve", "--data", data}, random...), streams{strings.NewReader(""), log, log}, quick)
 			log.end()
 		}()
 		// The file that init wrote has the setting.
@@ -161,7 +161,7 @@ func TestHangup(t *testing.T) {
 	}
 	renew("old.example.org")
 	log := newLines()
-	p := startServe(t, log, []string{"DOUBLET_TLS_CERTIFICATE=" + cert, "DOUBLET_TLS_KEY=" + key}, "--data", data, "--submissions", "off")
+	p := startServe(t, log, []string{"DOUBLET_TLS_CERTIFICATE=" + cert, "DOUBLET_TLS_KEY=" + key}, "--data", data)
 	at := log.door(t, "imaps")
 	shown := func() string {
 		c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
