@@ -328,7 +328,7 @@ func TestTooLarge(t *testing.T) {
 	b := w.signed("alice")
 	b.get(pathCompose)
 	b.send("upload", map[string]string{"huge.bin": strings.Repeat("x", 62<<20)}, "to", "bob@example.com", "text", "An hour of words", "do", "send")
-	b.want(413, "larger than the server takes", "An hour of words")
+	b.want(413, "larger than the server accepts", "An hour of words")
 	b.send("upload", map[string]string{"large.bin": strings.Repeat("x", 50<<20)}, "do", "send") // too large in base64
 	b.want(413, "An hour of words")
 	b.send("upload", map[string]string{"small.bin": "x"}, "do", "send")

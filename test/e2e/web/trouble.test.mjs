@@ -34,7 +34,7 @@ for (const [name, how] of Object.entries(storages)) {
     const page = await open({ height: 3000 }); // the other tests leave mail above the one that is read
     await page.addInitScript(how);
     await signIn(page);
-    await page.waitForSelector(".banner:has-text('keeps nothing')");
+    await page.waitForSelector(".banner:has-text('blocks storage')");
     await row(page, "Welcome").click();
     await page.waitForSelector(".mail .body :text('Welcome'), .reader .mail .body p");
     await begin(page, "bob@example.com", `From ${name}`, "words");
