@@ -13,7 +13,7 @@ import (
 // Appointments are not removed when they become invalid. Each update of an entry gives it a new generation, and
 // appointments of older generations are ignored.
 type agenda struct {
-	gens  map[queue.Key]uint32
+	gens  map[queue.Key]generation
 	gen   uint32
 	local appointments
 	dests map[string]*destination
@@ -41,6 +41,13 @@ type busyKey struct {
 // maxAgenda is the maximum number of appointments in memory.
 const maxAgenda = 2_500_000
 
+// generation is the current generation of an entry: the number that its valid appointments have, and the rank of its
+// urgency.
+type generation struct {
+	number uint32
+	rank   uint8
+}
+
 // item is an appointment. Its key is the entry's key with the rank of its urgency in the top two bits.
 type item struct {
 	key uint64
@@ -49,6 +56,11 @@ type item struct {
 }
 
 const rankShift = queue.KeyBits
+
+// item returns an appointment for the entry k in the generation g.
+func (g generation) item(k queue.Key) item {
+	return item{key: uint64(k) | uint64(g.rank)<<rankShift, gen: g.number}
+}
 
 func (i *item) entry() queue.Key { return queue.Key(i.key &^ (3 << rankShift)) }
 
@@ -191,7 +203,7 @@ func dueFrom(t, now time.Time) uint32 {
 }
 
 func (a *agenda) init() {
-	a.gens, a.dests, a.busy = make(map[queue.Key]uint32), make(map[string]*destination), make(map[busyKey]bool)
+	a.gens, a.dests, a.busy = make(map[queue.Key]generation), make(map[string]*destination), make(map[busyKey]bool)
 	if a.limit == 0 {
 		a.limit = maxAgenda
 	}
@@ -205,7 +217,8 @@ func (a *agenda) set(k queue.Key, w *work, now uint32) {
 	}
 	a.gen++
 	added := false
-	x := item{key: uint64(k) | w.urgency.Rank()<<rankShift, gen: a.gen}
+	g := generation{a.gen, uint8(w.urgency.Rank())}
+	x := g.item(k)
 	if !w.local.IsZero() && a.admit(&a.local) {
 		x.due = ceil(w.local)
 		a.local.add(x, now)
@@ -230,7 +243,7 @@ func (a *agenda) set(k queue.Key, w *work, now uint32) {
 		delete(a.gens, k)
 		return
 	}
-	a.gens[k] = a.gen
+	a.gens[k] = g
 	if a.items > 2*a.clean+10_000 {
 		a.sweep()
 	}
@@ -248,12 +261,14 @@ func (a *agenda) admit(q *appointments) bool {
 	return false
 }
 
+// valid reports whether an appointment is of the current generation of its entry.
+func (a *agenda) valid(x *item) bool { return a.gens[x.entry()].number == x.gen }
+
 // sweep removes invalid appointments.
 func (a *agenda) sweep() {
-	valid := func(x *item) bool { return a.gens[x.entry()] == x.gen }
-	a.items -= a.local.keep(valid)
+	a.items -= a.local.keep(a.valid)
 	for _, d := range a.dests {
-		a.items -= d.keep(valid)
+		a.items -= d.keep(a.valid)
 		a.forgetIdle(d)
 	}
 	a.clean = a.items
@@ -262,7 +277,7 @@ func (a *agenda) sweep() {
 // restart removes all appointments, so that the caller reads mail.box again.
 func (a *agenda) restart() {
 	clear(a.gens)
-	a.gens = make(map[queue.Key]uint32)
+	a.gens = make(map[queue.Key]generation)
 	a.local = appointments{}
 	for _, d := range a.dests {
 		d.appointments = appointments{}
@@ -311,11 +326,11 @@ func (a *agenda) next(now time.Time) (k queue.Key, due time.Time, ok bool) {
 		var x item
 		x, a.local.ready = pop(a.local.ready, readyBefore)
 		a.items--
-		if a.gens[x.entry()] == x.gen {
+		if a.valid(&x) {
 			return x.entry(), time.Time{}, true
 		}
 	}
-	for len(a.local.later) > 0 && a.gens[a.local.later[0].entry()] != a.local.later[0].gen {
+	for len(a.local.later) > 0 && !a.valid(&a.local.later[0]) {
 		_, a.local.later = pop(a.local.later, dueBefore)
 		a.items--
 	}
@@ -333,7 +348,7 @@ func (a *agenda) take(d *destination, now time.Time) (queue.Key, bool) {
 		x, d.ready = pop(d.ready, readyBefore)
 		a.items--
 		k := x.entry()
-		if a.gens[k] != x.gen {
+		if !a.valid(&x) {
 			continue
 		}
 		b := busyKey{k, d}

@@ -89,6 +89,43 @@ func TestAgendaSendsOnce(t *testing.T) {
 	}
 }
 
+// TestAgendaKeepsUrgency checks that a postponed entry is taken in the order of its own urgency, not as a normal one.
+func TestAgendaKeepsUrgency(t *testing.T) {
+	t.Parallel()
+	a := newAgenda()
+	d := a.dest("far.example")
+	now := seconds(at(0))
+	urgencies := []queue.Urgency{queue.Low, queue.Normal, queue.High}
+	for i, u := range urgencies {
+		k := queue.MakeKey(0, note.ID(1+i))
+		a.set(k, &work{local: at(0), urgency: u, out: []outWork{{dest: "far.example"}}}, now)
+	}
+	for _, take := range []struct {
+		name string
+		next func(at time.Time) (queue.Key, bool)
+		dest *destination
+	}{
+		{"local", func(at time.Time) (queue.Key, bool) { k, _, ok := a.next(at); return k, ok }, nil},
+		{"remote", func(at time.Time) (queue.Key, bool) { return a.take(d, at) }, d},
+	} {
+		for round := range 2 {
+			var got []queue.Key
+			for k, ok := take.next(at(round)); ok; k, ok = take.next(at(round)) {
+				got = append(got, k)
+			}
+			if len(got) != 3 || got[0].Note() != 3 || got[1].Note() != 2 || got[2].Note() != 1 {
+				t.Errorf("%s, round %d: %v", take.name, round, got)
+			}
+			for _, k := range got {
+				if take.dest != nil {
+					a.done(k, d, false, false)
+				}
+				a.readd(k, take.dest, seconds(at(round+1)), seconds(at(round)))
+			}
+		}
+	}
+}
+
 // TestAgendaModel checks that the agenda returns the due work after any sequence of changes, with the latest version of
 // each entry.
 func TestAgendaModel(t *testing.T) {

@@ -293,13 +293,14 @@ func (s *transfers) postpone(k queue.Key, d *destination, pause time.Duration) {
 	nudge(s.wakeOut)
 }
 
-// readd adds another appointment for an entry in its current generation; d is nil for local work.
+// readd adds another appointment for an entry, with its current generation and rank; d is nil for local work.
 func (a *agenda) readd(k queue.Key, d *destination, due, now uint32) {
-	gen, ok := a.gens[k]
+	g, ok := a.gens[k]
 	if !ok {
 		return
 	}
-	x := item{key: uint64(k) | queue.Normal.Rank()<<rankShift, due: due, gen: gen}
+	x := g.item(k)
+	x.due = due
 	a.items++
 	if d == nil {
 		a.local.add(x, now)

@@ -109,7 +109,7 @@ func (s *transfers) dispatch(ctx context.Context) uint32 {
 func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	sec := seconds(now)
 	d.ripen(sec)
-	for len(d.ready) > 0 && s.agenda.gens[d.ready[0].entry()] != d.ready[0].gen {
+	for len(d.ready) > 0 && !s.agenda.valid(&d.ready[0]) {
 		_, d.ready = pop(d.ready, readyBefore)
 		s.agenda.items--
 	}
