@@ -24,6 +24,15 @@ func clip(s string, most int) string { return fit(s, most, 1<<30) }
 
 // fit is clip with a second bound: room is the most bytes that the text may take after HTML escaping.
 func fit(s string, most, room int) string {
+	head, cut := prefix(s, most, room)
+	if cut {
+		return head + "…"
+	}
+	return head
+}
+
+// prefix returns the part of a text that fits into the bounds of fit, and reports whether it had to cut the text.
+func prefix(s string, most, room int) (head string, cut bool) {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
@@ -37,22 +46,21 @@ func fit(s string, most, room int) string {
 			size = len("&#34;")
 		}
 		if n++; n > most || used+size > room {
-			return s[:i] + "…"
+			return s[:i], true
 		}
 		used += size
 	}
-	return s
+	return s, false
 }
 
 // fitWords is fit for running text. It cuts at the end of a word if possible.
 func fitWords(s string, most, room int) string {
-	out := fit(s, most, room)
-	head, cut := strings.CutSuffix(out, "…")
-	if !cut || len(out) == len(s) {
-		return out
+	head, cut := prefix(s, most, room)
+	if !cut {
+		return head
 	}
 	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
-		return head[:at] + "…"
+		head = head[:at]
 	}
-	return out
+	return head + "…"
 }
