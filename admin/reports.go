@@ -22,7 +22,7 @@ type Reports struct {
 // ReportQuery are the arguments of the verbs that show reports.
 type ReportQuery struct {
 	Domain string `json:"domain" help:"about this domain (all domains here where none is given)"`
-	Days   int    `json:"days" help:"about so many days past (30 where none is given, 60 at most)"`
+	Days   int    `json:"days" help:"reports of the last so many days: 1 to 60; 0: 30"`
 }
 
 // ReportSend are the arguments of report send.
@@ -66,16 +66,21 @@ func reportVerbs() []*Verb {
 	}
 }
 
-// maxReportDays is the number of days for which reports are stored.
-const maxReportDays = 60
+// maxReportDays is the number of days for which reports are stored, usualReportDays the number that a query without one
+// selects.
+const (
+	maxReportDays   = 60
+	usualReportDays = 30
+)
 
+// eachReport calls fn for the received reports that a query selects.
 func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.Received)) error {
 	days := q.Days
 	switch {
 	case days < 0 || days > maxReportDays:
-		return fmt.Errorf("%w: days must be between 1 and %d", ErrUsage, maxReportDays)
+		return fmt.Errorf("%w: days %d: must be 1 to %d, or 0 for the last %d", ErrUsage, days, maxReportDays, usualReportDays)
 	case days == 0:
-		days = 30
+		days = usualReportDays
 	}
 	return c.Reports.Log.Each(ctx, c.Env.Clock.Now().Add(-time.Duration(days)*24*time.Hour), asciiName(q.Domain), fn)
 }

@@ -60,8 +60,14 @@ func TestReportTLS(t *testing.T) {
 	if got := show(`{"domain":"other.example"}`); got != "" {
 		t.Errorf("%s", got)
 	}
-	if _, err := attempt[[]TLSTotal](t, s, "report tls", `{"days":61}`); err == nil {
-		t.Error("61 days")
+	if got := show(`{"days":0}`); got != show(`{"days":30}`) {
+		t.Errorf("0 days are not 30: %s", got)
+	}
+	for _, days := range []string{"-1", "61"} {
+		_, err := attempt[[]TLSTotal](t, s, "report tls", `{"days":`+days+`}`)
+		if err == nil || !strings.Contains(err.Error(), "days "+days+": must be 1 to 60, or 0 for the last 30") {
+			t.Errorf("%s days: %v", days, err)
+		}
 	}
 	// The records to publish contain the address for reports.
 	s.Publish.Reports = "reports"
