@@ -112,7 +112,7 @@ func (in *SignIns) SignInToken(ctx context.Context, token, door string) (Proof, 
 // tokenOwner finds the person with the app password that has the given hash, in hex.
 func (in *SignIns) tokenOwner(ctx context.Context, hash string) (Person, error) {
 	version := in.version.Load()
-	key := cacheKey{kind: 't', text: hash}
+	key := cacheKey{kind: 'k', text: hash}
 	if a, ok := in.names.cache.get(key, version); ok {
 		return *a.person, nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // cacheKey identifies a lookup.
 type cacheKey struct {
-	kind byte // 'a' address, 'n' name, 'p' person, 't' app password (text) or target (id), 'w' who
+	kind byte // 'a' address, 'n' name, 'k' hash of an app password, all three by text; 'p' person, 't' target, 'w' who, by id
 	text string
 	id   note.UNID
 }
