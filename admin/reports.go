@@ -165,7 +165,7 @@ func senderOf(r *reports.Received) string {
 	if r.From != "" {
 		return r.From
 	}
-	return r.Organization
+	return r.Organization + " (unverified)"
 }
 
 func reportSend(ctx context.Context, c *Call, a *ReportSend) (Done, error) {

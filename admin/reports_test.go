@@ -51,10 +51,10 @@ func TestReportTLS(t *testing.T) {
 	rows := func(sender string, n ...string) string {
 		return sender + "   " + n[0] + "\n" + sender + " certificate-expired mx.example.com " + n[1] + "\n" + sender + " not told  " + n[2] + "\n"
 	}
-	if got, want := show(""), rows("Far Inc.", "5", "2", "1")+rows("far.example", "5", "2", "1"); got != want {
+	if got, want := show(""), rows("Far Inc. (unverified)", "5", "2", "1")+rows("far.example", "5", "2", "1"); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc.   :\n") { // ten reports
+	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc. (unverified)   :\n") { // ten reports
 		t.Errorf("%s", got)
 	}
 	if got := show(`{"domain":"other.example"}`); got != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"doublet/admin"
+	"doublet/client/reach"
 	"doublet/mail/reports"
 	"doublet/task"
 )
@@ -38,7 +39,8 @@ func (h *house) startReports(tasks *task.Supervisor) {
 	s, c := h.system, &h.cfg.Reports
 	s.Reports.Sender = reports.NewSender(h.env, h.reports.book, reports.Options{
 		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DMARC: c.DMARC && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
-		Reach: s.Reach, Stats: s.Stats,
+		// Strangers choose these addresses: the networks that administrators may reach are closed to them.
+		Reach: reach.New(h.env, s.DNS, nil), Stats: s.Stats,
 	})
 	tasks.Start(task.Task{Name: "Reports", Run: s.Reports.Sender.Run})
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"doublet/env"
@@ -24,8 +25,8 @@ import (
 
 // Limits of the counts of a day.
 var (
-	tlsBounds   = bounds{domains: 5000, perDomain: 20, perDay: 20_000}
-	dmarcBounds = bounds{domains: 2000, perDomain: 500, perDay: 20_000}
+	tlsBounds   = bounds{domains: 5000, perGroup: 50, perDomain: 20, perDay: 20_000}
+	dmarcBounds = bounds{domains: 2000, perGroup: 50, perDomain: 500, perDay: 10_000}
 )
 
 // maxWays is the maximum number of different failures under one policy. Further failures are counted by type only.
@@ -74,8 +75,9 @@ func (b *Book) Save() error { return errors.Join(b.tls.save(), b.dmarc.save()) }
 //
 // Implements: RFC 8460 §4.2 Delivery summary
 func (b *Book) Observe(o *outbound.Observation) {
-	b.tls.count(cell{day(b.env.Clock.Now()), o.Domain, digest(o.Policy)}, func(r *tlsreport.Result) {
-		r.Policy = o.Policy
+	policy := cutPolicy(o.Policy)
+	b.tls.count(cell{day(b.env.Clock.Now()), cut(o.Domain), digest(policy)}, func(r *tlsreport.Result) {
+		r.Policy = policy
 		if o.Failure == nil {
 			r.Summary.Successful++
 			return
@@ -104,8 +106,28 @@ func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Fa
 	return list
 }
 
-// cut limits the length of a text from another server.
-func cut(s string) string { return s[:min(len(s), 200)] }
+// cut returns a text from another server, limited in length. It is a copy, because a part of a string keeps the whole
+// message in memory.
+func cut(s string) string { return strings.Clone(s[:min(len(s), maxText)]) }
+
+// Limits of texts and lists from other servers.
+const (
+	maxText = 200 // bytes
+	maxList = 20
+)
+
+// cutPolicy limits a policy: its owner chooses its length.
+func cutPolicy(p tlsreport.Policy) tlsreport.Policy {
+	cutAll := func(list []string) []string {
+		out := make([]string, 0, min(len(list), maxList))
+		for _, s := range list[:min(len(list), maxList)] {
+			out = append(out, cut(s))
+		}
+		return out
+	}
+	p.Domain, p.String, p.MX = cut(p.Domain), cutAll(p.String), cutAll(p.MX)
+	return p
+}
 
 // digest returns a hash of a value's JSON form.
 func digest(v any) string {

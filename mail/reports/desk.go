@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +43,15 @@ func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostnam
 
 // Seen implements inbound.Observer.
 func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
-	report := slices.ContainsFunc(m.To, func(to smtp.Path) bool { return d.ours(ctx, to) })
-	if !report {
-		// Servers would otherwise report on each other's reports every day.
+	report, others := false, false
+	for _, to := range m.To {
+		if d.ours(ctx, to) {
+			report = true
+		} else {
+			others = true
+		}
+	}
+	if others { // servers would otherwise report on each other's reports every day
 		d.book.countMessage(m)
 	}
 	if m.Refused || !report {
@@ -62,6 +67,9 @@ func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
 	}
 	select {
 	case d.reading <- struct{}{}:
+	case <-d.env.Clock.After(maxWait): // the message is delivered all the same
+		d.refused.Inc()
+		return
 	case <-ctx.Done():
 		return
 	}
@@ -70,14 +78,19 @@ func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
 		err := d.file(ctx, f, from)
 		switch {
 		case errors.Is(err, errNone):
+			continue
 		case err != nil:
 			d.refused.Inc()
 			d.env.Log.Info("reports: report cannot be used", "from", m.From.String(), "err", err)
 		default:
 			d.read.Inc()
 		}
+		return // a message has one report
 	}
 }
+
+// maxWait is the time for which a message waits until the report before it is read.
+const maxWait = 2 * time.Second
 
 func (d *Desk) ours(ctx context.Context, to smtp.Path) bool {
 	name, _, _ := strings.Cut(to.Local, "+")

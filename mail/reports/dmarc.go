@@ -22,6 +22,12 @@ type dmarcRow struct {
 	Record dmarcreport.Record
 }
 
+// Limits of a report.
+const (
+	maxSignatures = 4 // of a row
+	maxPolicies   = 4 // of a domain and day, each with a report of its own
+)
+
 // countMessage counts a message of a domain whose DMARC record asks for reports. It does not count a deferred message,
 // which comes again and counts then.
 //
@@ -32,7 +38,14 @@ func (b *Book) countMessage(m *inbound.Seen) {
 		return
 	}
 	row := dmarcRow{Policy: published(&v.DMARC), Record: dmarcRecord(m)}
-	b.dmarc.count(cell{day(b.env.Clock.Now()), v.DMARC.RecordDomain, digest(row)}, func(r *dmarcRow) {
+	at := cell{day(b.env.Clock.Now()), row.Policy.Domain, ""}
+	if b.dmarc.crowded(at.day, at.domain) {
+		// A forger chooses the domains of signatures and the envelope: they must not use up the room.
+		row.Record.Auth.DKIM, row.Record.Identifiers.EnvelopeFrom = nil, ""
+		row.Record.Auth.SPF[0].Domain = ""
+	}
+	at.sub = digest(row)
+	b.dmarc.count(at, func(r *dmarcRow) {
 		row.Record.Row.Count = r.Record.Row.Count + 1
 		*r = row
 	})
@@ -47,7 +60,7 @@ func published(d *verify.DMARC) dmarcreport.Policy {
 	}
 	r := d.Record
 	return dmarcreport.Policy{
-		Domain: d.RecordDomain, DKIM: alignment(r.StrictDKIM), SPF: alignment(r.StrictSPF), Policy: r.Policy, Subdomains: r.Subdomains,
+		Domain: cut(d.RecordDomain), DKIM: alignment(r.StrictDKIM), SPF: alignment(r.StrictSPF), Policy: r.Policy, Subdomains: r.Subdomains,
 		Percent: r.Percent,
 	}
 }
@@ -66,9 +79,9 @@ func dmarcRecord(m *inbound.Seen) dmarcreport.Record {
 			SourceIP: m.Client.IP.Unmap().WithZone("").String(), Disposition: disposition(v), DKIM: pass(v.DMARC.DKIMAligned),
 			SPF: pass(v.DMARC.SPFAligned), Reasons: reasons(v),
 		},
-		Identifiers: dmarcreport.Identifiers{EnvelopeFrom: cut(m.From.Domain), HeaderFrom: v.DMARC.Domain},
+		Identifiers: dmarcreport.Identifiers{EnvelopeFrom: cut(m.From.Domain), HeaderFrom: cut(v.DMARC.Domain)},
 	}
-	for _, s := range v.DKIM {
+	for _, s := range v.DKIM[:min(len(v.DKIM), maxSignatures)] {
 		out.Auth.DKIM = append(out.Auth.DKIM, dmarcreport.DKIM{Domain: cut(s.Domain), Selector: cut(s.Selector), Result: string(s.Result)})
 	}
 	scope := "mfrom"
@@ -111,7 +124,7 @@ const kindDMARC = "application/gzip"
 
 // sendDMARC sends the reports about a domain's day to each address in the domain's record. There is one report for each
 // policy that the domain published that day.
-func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) {
+func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow], places pass) (int, error) {
 	if local, err := s.local(ctx, p.domain); !s.opt.DMARC || err != nil || local {
 		return 0, err
 	}
@@ -126,7 +139,7 @@ func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) 
 	sent := 0
 	var failed error
 	for _, r := range s.dmarcReports(p, from) {
-		n, err := s.mailDMARC(ctx, r, from, to)
+		n, err := s.mailDMARC(ctx, r, from, to, places)
 		sent, failed = sent+n, errors.Join(failed, err)
 	}
 	if sent > 0 {
@@ -136,7 +149,7 @@ func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow]) (int, error) 
 }
 
 // mailDMARC sends a report to every address that accepts its size.
-func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp.Path, to []dmarcTo) (sent int, failed error) {
+func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp.Path, to []dmarcTo, places pass) (sent int, failed error) {
 	text, err := r.Marshal()
 	if err != nil {
 		return 0, err
@@ -150,7 +163,10 @@ func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp
 			s.env.Log.Info("reports: DMARC report is larger than its reader takes", "domain", r.Policy.Domain, "bytes", len(body), "to", to[i].path.String())
 			continue
 		}
-		id := note.DeriveUNID([]byte("DMARC report"), []byte(r.Metadata.ID), []byte{byte(i)})
+		if !places.room(to[i].path.Domain) {
+			continue
+		}
+		id := note.DeriveUNID([]byte("DMARC report"), []byte(r.Metadata.ID), []byte(to[i].path.String()))
 		if err := s.deposit(ctx, id, from, to[i].path, s.dmarcMessage(r, from, to[i].path, body)); err != nil {
 			failed = errors.Join(failed, err)
 			continue
@@ -167,13 +183,14 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.
 	for _, row := range p.rows {
 		key := digest(row.Policy)
 		r := byPolicy[key]
+		if r == nil && len(byPolicy) == maxPolicies {
+			p.others += row.Record.Row.Count
+			continue
+		}
 		if r == nil {
 			r = &dmarcreport.Report{Version: "1.0", Policy: row.Policy, Metadata: dmarcreport.Metadata{
 				Organization: from.Domain, Email: from.String(), Begin: begin.Unix(), End: end.Unix(),
 			}}
-			if p.others > 0 {
-				r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", p.others)}
-			}
 			byPolicy[key] = r
 		}
 		r.Records = append(r.Records, row.Record)
@@ -181,6 +198,9 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.
 	out := make([]*dmarcreport.Report, 0, len(byPolicy))
 	for _, key := range slices.Sorted(maps.Keys(byPolicy)) {
 		r := byPolicy[key]
+		if p.others > 0 {
+			r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", p.others)}
+		}
 		r.Metadata.ID = p.day + "." + p.domain + "." + digest(r.Records) + "@" + s.opt.Hostname
 		out = append(out, r)
 	}
@@ -227,21 +247,28 @@ func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, 
 		return nil, nil
 	}
 	var out []dmarcTo
+	var failed error
 	for _, a := range dmarcreport.Addresses(record.Reports) {
 		to, ok := mailto(a.Mail)
-		if !ok {
+		if !ok || slices.ContainsFunc(out, func(x dmarcTo) bool { return x.path == to }) {
 			continue
 		}
 		if verify.Organization(strings.ToLower(to.Domain)) != verify.Organization(domain) {
 			if ok, err = s.agrees(ctx, domain, to.Domain); err != nil {
-				return nil, err
+				failed = err
 			}
 		}
 		if ok {
 			out = append(out, dmarcTo{to, a.Most})
 		}
+		if len(out) == maxPlaces {
+			break
+		}
 	}
-	return out, nil
+	if len(out) > 0 {
+		return out, nil
+	}
+	return nil, failed
 }
 
 // agrees reports whether a domain accepts reports about another one.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"doublet/mail/keep"
+	"doublet/mail/verify"
 	"doublet/stat"
 )
 
@@ -29,6 +30,7 @@ func parseCell(key string) (cell, bool) {
 // bounds are the limits of a ledger.
 type bounds struct {
 	domains   int // per day
+	perGroup  int // domains of one organization per day
 	perDomain int // cells of a domain per day
 	perDay    int // cells per day
 }
@@ -61,7 +63,10 @@ type ledger[T any] struct {
 }
 
 // dayCount counts the domains and cells of a day.
-type dayCount struct{ domains, cells int }
+type dayCount struct {
+	domains, cells int
+	groups         map[string]int // domains of an organization
+}
 
 // othersCell is the sub of the row with the number of events beyond the limits.
 const othersCell = "-"
@@ -99,12 +104,14 @@ func (l *ledger[T]) book(day, domain string) *book {
 	}
 	n := l.days[day]
 	if n == nil {
-		n = &dayCount{}
+		n = &dayCount{groups: map[string]int{}}
 		l.days[day] = n
 	}
-	if n.domains >= l.most.domains {
+	group := verify.Organization(domain)
+	if n.domains >= l.most.domains || n.groups[group] >= l.most.perGroup {
 		return nil
 	}
+	n.groups[group]++
 	b := &book{cells: map[string]struct{}{}}
 	l.books[at] = b
 	n.domains++
@@ -171,27 +178,44 @@ func (l *ledger[T]) save() error {
 	return nil
 }
 
-// before returns copies of the pages of the days before day, ordered by day and domain.
-func (l *ledger[T]) before(day string) []page[T] {
+// crowded reports whether the page of a domain is nearly full: what distinguishes further cells should be little.
+func (l *ledger[T]) crowded(day, domain string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []page[T]
-	for _, at := range slices.SortedFunc(maps.Keys(l.books), func(a, b [2]string) int {
-		return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1])
-	}) {
-		if at[0] >= day {
-			continue
+	b := l.books[[2]string{day, domain}]
+	return b != nil && len(b.cells) >= l.most.perDomain*4/5
+}
+
+// before returns the day and domain of all pages of the days before a day, in this order.
+func (l *ledger[T]) before(day string) [][2]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out [][2]string
+	for at := range l.books {
+		if at[0] < day {
+			out = append(out, at)
 		}
-		b := l.books[at]
-		p := page[T]{day: at[0], domain: at[1], others: b.others}
-		for _, sub := range slices.Sorted(maps.Keys(b.cells)) {
-			if row := clone(l.rows[cell{at[0], at[1], sub}]); row != nil {
-				p.rows = append(p.rows, row)
-			}
-		}
-		out = append(out, p)
 	}
+	slices.SortFunc(out, func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
 	return out
+}
+
+// page returns a copy of a page.
+func (l *ledger[T]) page(day, domain string) page[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := page[T]{day: day, domain: domain}
+	b := l.books[[2]string{day, domain}]
+	if b == nil {
+		return p
+	}
+	p.others = b.others
+	for _, sub := range slices.Sorted(maps.Keys(b.cells)) {
+		if row := clone(l.rows[cell{day, domain, sub}]); row != nil {
+			p.rows = append(p.rows, row)
+		}
+	}
+	return p
 }
 
 // clone returns a deep copy of a row.
@@ -223,6 +247,7 @@ func (l *ledger[T]) drop(day, domain string) {
 		l.keep.Drop(c.key())
 	}
 	delete(l.books, at)
+	n.groups[verify.Organization(domain)]--
 	if n.domains--; n.domains <= 0 {
 		delete(l.days, day)
 	}

@@ -3,6 +3,7 @@ package reports
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,10 @@ import (
 const (
 	keepReports = 60 * 24 * time.Hour
 	maxReports  = 3000
-	maxKept     = 60 << 10 // bytes per report
+	// maxPerSender is the limit for one sender, so that no sender can push the others out.
+	maxPerSender = 300
+	maxAhead     = 48 * time.Hour
+	maxKept      = 60 << 10 // bytes per report
 )
 
 // Received is the stored form of an incoming report.
@@ -72,19 +76,43 @@ func (l *Log) Add(r *Received) error {
 	if err != nil {
 		return fmt.Errorf("keep report: %w", err)
 	}
-	key := day(r.Begin) + " " + digest([]string{r.Organization, r.ID, r.Domain})
+	now := l.env.Clock.Now()
+	if r.Begin.After(now.Add(maxAhead)) || r.Begin.Before(now.Add(-keepReports)) {
+		return fmt.Errorf("%w: %s", errDate, r.Begin.UTC().Format(time.DateOnly))
+	}
+	sender := " " + digest(r.From) + " "
+	key := day(r.Begin) + sender + digest([]string{r.Organization, r.ID, r.Domain})
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if n := l.count(sender); n >= maxPerSender {
+		return fmt.Errorf("%w: %d of %s", errTooMany, n, r.From)
+	}
 	l.keep.Put(key, string(text))
 	if at, found := slices.BinarySearch(l.keys, key); !found {
 		l.keys = slices.Insert(l.keys, at, key)
 	}
-	oldest := day(l.env.Clock.Now().Add(-keepReports))
+	oldest := day(now.Add(-keepReports))
 	for len(l.keys) > maxReports || len(l.keys) > 0 && l.keys[0] < oldest {
 		l.keep.Drop(l.keys[0])
 		l.keys = l.keys[1:]
 	}
 	return nil
+}
+
+// Errors of reports that are not kept.
+var (
+	errDate    = errors.New("report is about a day that is too far from today")
+	errTooMany = errors.New("too many reports of one sender are kept")
+)
+
+// count returns the number of reports of a sender. The caller holds mu.
+func (l *Log) count(sender string) (n int) {
+	for _, k := range l.keys {
+		if strings.Contains(k, sender) {
+			n++
+		}
+	}
+	return n
 }
 
 // marshal returns the JSON form. It leaves out rows until the size limit is met.

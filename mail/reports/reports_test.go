@@ -86,10 +86,14 @@ func TestBook(t *testing.T) {
 	w.fix.Time.Advance(24 * time.Hour)
 	tomorrow := day(w.fix.Env.Clock.Now())
 	list := b.tls.before(tomorrow)
-	if len(list) != 1 || list[0].domain != "far.example" || list[0].day != today || len(list[0].rows) != 1 {
+	if len(list) != 1 || list[0] != [2]string{today, "far.example"} {
 		t.Fatalf("%+v", list)
 	}
-	r := list[0].rows[0]
+	p := b.tls.page(today, "far.example")
+	if len(p.rows) != 1 {
+		t.Fatalf("%+v", p)
+	}
+	r := p.rows[0]
 	sum := int64(0)
 	for _, f := range r.Details {
 		sum += f.Sessions
@@ -114,7 +118,7 @@ func TestLedgerBounds(t *testing.T) {
 	w := open(t)
 	lost := stat.New(w.fix.Clock).Counter("x", "x")
 	openIt := func() *ledger[int] {
-		l, err := openLedger[int](bg, w.memory.Table("x"), bounds{domains: 3, perDomain: 4, perDay: 12}, lost)
+		l, err := openLedger[int](bg, w.memory.Table("x"), bounds{domains: 3, perGroup: 3, perDomain: 4, perDay: 12}, lost)
 		w.ok(err)
 		return l
 	}
@@ -135,7 +139,8 @@ func TestLedgerBounds(t *testing.T) {
 	if len(list) != 4 {
 		t.Fatalf("%d pages", len(list))
 	}
-	for _, p := range list[:3] {
+	for _, at := range list[:3] {
+		p := l.page(at[0], at[1])
 		if len(p.rows) != 4 || *p.rows[0] != 2 || p.others != 4 {
 			t.Errorf("%+v", p)
 		}
@@ -232,4 +237,51 @@ func FuzzUnpack(f *testing.F) {
 			_, _ = unpack(file)
 		}
 	})
+}
+
+// TestGroups checks that one organization cannot use up the room of a day.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	lost := stat.New(w.fix.Clock).Counter("x", "x")
+	l, err := openLedger[int](bg, w.memory.Table("x"), bounds{domains: 10, perGroup: 2, perDomain: 2, perDay: 100}, lost)
+	w.ok(err)
+	for i := range 20 {
+		l.count(cell{"2026-01-05", fmt.Sprintf("x%d.evil.example", i), "s"}, func(n *int) { *n++ })
+	}
+	l.count(cell{"2026-01-05", "good.test", "s"}, func(n *int) { *n++ })
+	if list := l.before("2026-01-06"); len(list) != 3 || lost.Value() != 18 {
+		t.Errorf("%v, %d lost", list, lost.Value())
+	}
+	l.drop("2026-01-05", "x0.evil.example")
+	l.count(cell{"2026-01-05", "x9.evil.example", "s"}, func(n *int) { *n++ })
+	if list := l.before("2026-01-06"); len(list) != 3 {
+		t.Errorf("%v", list)
+	}
+}
+
+// TestLogOfOneSender checks that one sender cannot push out the reports of others: not by dates of the future, not by their
+// number, not by the names in a report of somebody else.
+func TestLogOfOneSender(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	l, err := OpenLog(w.fix.Env, w.memory)
+	w.ok(err)
+	now := w.fix.Env.Clock.Now()
+	w.ok(l.Add(&Received{Organization: "Good", ID: "1", From: "good.test", Domain: "d", Begin: now}))
+	w.ok(l.Add(&Received{Organization: "Good", ID: "1", From: "evil.test", Domain: "d", Begin: now}))
+	if err := l.Add(&Received{ID: "2", From: "evil.test", Begin: now.AddDate(10, 0, 0)}); !errors.Is(err, errDate) {
+		t.Errorf("a day to come: %v", err)
+	}
+	for i := range maxPerSender + 10 {
+		err = l.Add(&Received{ID: fmt.Sprint(i), From: "evil.test", Domain: "d", Begin: now})
+	}
+	if !errors.Is(err, errTooMany) {
+		t.Errorf("too many: %v", err)
+	}
+	n := map[string]int{}
+	w.ok(l.Each(bg, now.Add(-time.Hour), "", func(r *Received) { n[r.From]++ }))
+	if n["good.test"] != 1 || n["evil.test"] != maxPerSender {
+		t.Errorf("%v", n)
+	}
 }

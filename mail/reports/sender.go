@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"doublet/client/dns"
@@ -34,8 +35,14 @@ const (
 	again = time.Hour
 	// giveUp is the time after which a report that cannot be sent is dropped.
 	giveUp = 3 * 24 * time.Hour
+	// passTime is the time limit for one attempt at all reports. The rest is tried again after again.
+	passTime = time.Hour
 	// postTime is the time limit for sending one report by HTTPS.
-	postTime = time.Minute
+	postTime = 10 * time.Second
+	// maxPlaces is the maximum number of addresses that one domain's report goes to, maxPerPlace that of reports to one
+	// domain or host in one attempt.
+	maxPlaces   = 2
+	maxPerPlace = 200
 )
 
 // Resolver is the DNS interface of a Sender. client/dns implements it.
@@ -70,8 +77,21 @@ type Sender struct {
 	opt    Options
 	book   *Book
 	client *http.Client
+	// sending is held during Send: a report is sent once.
+	sending sync.Mutex
 
 	sent, failed *stat.Counter
+}
+
+// pass counts the reports to each domain or host in one attempt. The owner of many domains can name one victim as the
+// reader of all.
+type pass map[string]int
+
+// room reports whether a place may get one more report, and counts it.
+func (p pass) room(place string) bool {
+	place = strings.ToLower(place)
+	p[place]++
+	return p[place] <= maxPerPlace
 }
 
 // NewSender returns a Sender for the counts of a book.
@@ -96,6 +116,9 @@ func (s *Sender) dial(ctx context.Context, network, address string) (net.Conn, e
 
 // Run saves the counts and sends reports until ctx ends. It chooses a new random time of day for each day.
 func (s *Sender) Run(ctx context.Context) error {
+	saved := make(chan error, 1)
+	// Sending may take long: the readers of reports choose the speed of their servers.
+	s.env.Go("save reports", func() { saved <- s.save(ctx) })
 	at, of := time.Time{}, ""
 	for {
 		now := s.env.Clock.Now().UTC()
@@ -103,14 +126,27 @@ func (s *Sender) Run(ctx context.Context) error {
 			of = today
 			at = now.Truncate(24 * time.Hour).Add(time.Duration(s.env.Uint64() % uint64(spread)))
 		}
-		if err := s.book.Save(); err != nil {
-			return err
-		}
 		if !now.Before(at) {
-			if _, err := s.Send(ctx, of); err != nil && ctx.Err() == nil {
+			pass, cancel := context.WithTimeout(ctx, passTime)
+			if _, err := s.Send(pass, of); err != nil && ctx.Err() == nil {
 				s.env.Log.Warn("reports: some could not be sent, and wait", "err", err)
 			}
-			at = now.Add(again)
+			cancel()
+			at = s.env.Clock.Now().UTC().Add(again)
+		}
+		select {
+		case <-s.env.Clock.After(every):
+		case err := <-saved:
+			return err
+		}
+	}
+}
+
+// save saves the counts until ctx ends.
+func (s *Sender) save(ctx context.Context) error {
+	for {
+		if err := s.book.Save(); err != nil {
+			return err
 		}
 		select {
 		case <-s.env.Clock.After(every):
@@ -121,31 +157,37 @@ func (s *Sender) Run(ctx context.Context) error {
 }
 
 // Send sends the reports of all days before a day (UTC, 2006-01-02), and returns their number. The error is the first
-// one among the reports that have to wait; the remaining reports are sent nevertheless.
+// one among the reports that have to wait; the remaining reports are sent nevertheless. DMARC reports go first: no server
+// of others is waited for.
 func (s *Sender) Send(ctx context.Context, before string) (int, error) {
-	sent, errs := 0, []error(nil)
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	places := pass{}
+	sent, first := 0, error(nil)
 	done := func(n int, err error) {
-		if sent += n; err != nil && len(errs) == 0 {
-			errs = append(errs, err)
+		if sent += n; first == nil {
+			first = err
 		}
 	}
-	for _, p := range s.book.tls.before(before) {
+	for _, at := range s.book.dmarc.before(before) {
 		if ctx.Err() != nil {
 			break
 		}
-		n, err := s.sendTLS(ctx, &p)
-		done(n, err)
-		s.finish(p.day, p.domain, err, func() { s.book.tls.drop(p.day, p.domain) })
-	}
-	for _, p := range s.book.dmarc.before(before) {
-		if ctx.Err() != nil {
-			break
-		}
-		n, err := s.sendDMARC(ctx, &p)
+		p := s.book.dmarc.page(at[0], at[1])
+		n, err := s.sendDMARC(ctx, &p, places)
 		done(n, err)
 		s.finish(p.day, p.domain, err, func() { s.book.dmarc.drop(p.day, p.domain) })
 	}
-	return sent, errors.Join(errs...)
+	for _, at := range s.book.tls.before(before) {
+		if ctx.Err() != nil {
+			break
+		}
+		p := s.book.tls.page(at[0], at[1])
+		n, err := s.sendTLS(ctx, &p, places)
+		done(n, err)
+		s.finish(p.day, p.domain, err, func() { s.book.tls.drop(p.day, p.domain) })
+	}
+	return sent, first
 }
 
 // finish deletes a page that was sent, that is not requested, or whose retries took too long.
@@ -222,12 +264,18 @@ func (s *Sender) post(ctx context.Context, url, kind string, body []byte) error 
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("post report to %s: status %d", url, resp.StatusCode)
+	switch resp.StatusCode / 100 {
+	case 2:
+		s.sent.Inc()
+		return nil
+	case 3, 4: // it would not be taken an hour later either
+		return fmt.Errorf("%w: %s: status %d", errRejected, url, resp.StatusCode)
 	}
-	s.sent.Inc()
-	return nil
+	return fmt.Errorf("post report to %s: status %d", url, resp.StatusCode)
 }
+
+// errRejected means that a reader does not take a report.
+var errRejected = errors.New("report was rejected")
 
 // local reports whether a domain is local. Local domains get no reports.
 func (s *Sender) local(ctx context.Context, domain string) (bool, error) {

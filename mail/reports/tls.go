@@ -2,7 +2,10 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 
 	"doublet/note"
@@ -16,7 +19,7 @@ const kindTLS = "application/tlsrpt+gzip"
 // sendTLS sends the report about a domain's day to each address in the domain's TLSRPT record.
 //
 // Implements: RFC 8460 §5 Report delivery
-func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result]) (int, error) {
+func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result], places pass) (int, error) {
 	if local, err := s.local(ctx, p.domain); !s.opt.TLS || err != nil || local {
 		return 0, err
 	}
@@ -24,7 +27,7 @@ func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result]) (int, e
 	if err != nil {
 		return 0, fmt.Errorf("TLS report of %s: %w", p.domain, err)
 	}
-	to := tlsreport.Addresses(records)
+	to := unique(tlsreport.Addresses(records))
 	if len(to) == 0 {
 		return 0, nil
 	}
@@ -43,26 +46,47 @@ func (s *Sender) sendTLS(ctx context.Context, p *page[tlsreport.Result]) (int, e
 	}
 	sent := 0
 	var failed error
-	for i, uri := range to {
-		scheme, rest, _ := strings.Cut(uri, ":")
-		if scheme == "https" {
-			err = s.post(ctx, uri, kindTLS, body)
-		} else if address, ok := mailto(rest); ok && signs {
-			id := note.DeriveUNID([]byte("TLS report"), []byte(r.ID), []byte{byte(i)})
-			err = s.deposit(ctx, id, from, address, s.tlsMessage(p, r, from, address, body))
-		} else {
-			continue
-		}
-		if err != nil {
+	for _, uri := range to[:min(len(to), maxPlaces)] {
+		err := s.sendTLSTo(ctx, uri, p, r, from, signs, body, places)
+		switch {
+		case err == nil:
+			sent++
+		case !errors.Is(err, errRejected):
 			failed = err
-			continue
 		}
-		sent++
 	}
 	if sent > 0 {
 		return sent, nil // one address has received it
 	}
 	return 0, failed
+}
+
+// sendTLSTo sends a report to one address. errRejected means that it is not to be tried again.
+func (s *Sender) sendTLSTo(ctx context.Context, uri string, p *page[tlsreport.Result], r *tlsreport.Report, from smtp.Path, signs bool, body []byte, places pass) error {
+	scheme, rest, _ := strings.Cut(uri, ":")
+	if scheme == "https" {
+		if u, err := url.Parse(uri); err != nil || !places.room(u.Hostname()) {
+			return errRejected
+		}
+		return s.post(ctx, uri, kindTLS, body)
+	}
+	to, ok := mailto(rest)
+	if !ok || !signs || !places.room(to.Domain) {
+		return errRejected
+	}
+	id := note.DeriveUNID([]byte("TLS report"), []byte(r.ID), []byte(to.String()))
+	return s.deposit(ctx, id, from, to, s.tlsMessage(p, r, from, to, body))
+}
+
+// unique returns the texts without those that are there already.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func (s *Sender) tlsReport(p *page[tlsreport.Result], from smtp.Path) *tlsreport.Report {

@@ -14,9 +14,9 @@ import (
 
 // Limits of a file with a report.
 const (
-	maxFile     = 10 << 20 // encoded size after base64 decoding, still compressed
-	maxUnpacked = 16 << 20
-	maxFiles    = 4 // per message
+	maxFile     = 4 << 20 // encoded size after base64 decoding, still compressed
+	maxUnpacked = 4 << 20 // a parser takes up to some 25 times as much
+	maxFiles    = 4       // per message
 )
 
 // errTooLarge means that a file exceeds the maximum size of a report.

@@ -17,24 +17,24 @@ import (
 	"doublet/stat"
 )
 
-// Path is where the door is: POST Path+"user/add" with a JSON object of arguments. The answer is that of
-// admin.Handler, lines of JSON. GET Path lists the verbs that a browser may run.
+// Path is the path prefix of the door. POST Path+"user/add" takes a JSON object of arguments and answers as
+// admin.Handler does, with lines of JSON. GET Path lists the verbs that a browser may run.
 const Path = "/admin/verbs/"
 
-// KindSignIn is the kind of error of a verb for which the sign-in is too long ago.
+// KindSignIn is the kind of error of a verb that needs a more recent sign-in.
 const KindSignIn = "sign in"
 
-// Sessions says who a request is from: a websession.Service.
+// Sessions authenticates requests. websession.Service implements it.
 type Sessions interface {
 	Identify(r *http.Request) (*websession.Identity, error)
 	Refuse(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// Options are the door's.
+// Options are the settings of a Door.
 type Options struct {
-	// From are the networks for which the door is there.
+	// From lists the networks that may use the door.
 	From []netip.Prefix
-	// Fresh is how long ago somebody may have signed in who changes something; 0: however long.
+	// Fresh is the maximum age of a sign-in for verbs that change something; 0 is no maximum.
 	Fresh time.Duration
 	Stats *stat.Tree
 }
@@ -71,7 +71,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mux.ServeHTTP(w, r)
 }
 
-// near says whether the door is there for an address.
+// near reports whether an address may use the door.
 func (d *Door) near(remote string) bool {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

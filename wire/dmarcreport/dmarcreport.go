@@ -19,6 +19,7 @@ const (
 	maxText    = 300 // bytes of one text
 	maxAuth    = 20  // results of one record
 	maxErrors  = 20
+	maxCount   = 1e12 // messages of one record
 )
 
 // ErrMalformed means that the input is not a valid report.
@@ -182,7 +183,7 @@ func (r *Report) element(d *xml.Decoder, start *xml.StartElement) error {
 }
 
 func (x *Record) bound() {
-	x.Row.Count = max(x.Row.Count, 0)
+	x.Row.Count = min(max(x.Row.Count, 0), maxCount)
 	cleanAll(&x.Row.SourceIP, &x.Row.Disposition, &x.Row.DKIM, &x.Row.SPF, &x.Identifiers.EnvelopeFrom, &x.Identifiers.HeaderFrom)
 	x.Row.Reasons = x.Row.Reasons[:min(len(x.Row.Reasons), maxAuth)]
 	for i := range x.Row.Reasons {
