@@ -77,7 +77,8 @@ type System struct {
 	Stopping context.Context
 	// Certificates manages the doors' certificates; nil if the store is open without its server.
 	Certificates Certificates
-	// Health returns an error if a running server cannot do its work. It is nil before the server's doors are open.
+	// Health returns an error if a running server cannot do its work, also before its doors are open; nil without a
+	// server.
 	Health func(ctx context.Context) error
 	// ApplySettings reads the settings again and applies those that a running server can change; nil without a server.
 	ApplySettings func() (Applied, error)

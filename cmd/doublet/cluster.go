@@ -116,8 +116,16 @@ func interfaceAddress(name string) (string, error) {
 	return found, nil
 }
 
+// errStarting rejects a server that joins before this server has its directory.
+var errStarting = errors.New("the server that issued the token is still starting: retry in a minute")
+
 // admit admits a server that joins the cluster, and adds it to the members of the bus.
 func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
+	select {
+	case <-h.admits:
+	default:
+		return pki.Admission{}, errStarting
+	}
 	admission, err := h.system.Admit(ctx, m, a)
 	if b := h.bus.Load(); err == nil && b != nil {
 		(*b).SetMembers(admission.Members)

@@ -123,7 +123,7 @@ func box(h *house, filled bool, verb string) string {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("Doublet %s is running. Stop it with Ctrl-C.", h.system.Version)
 	add("")
-	if at := h.door("http"); at != "" {
+	if at := h.doors.address("http"); at != "" {
 		add("Open       http://%s/", at)
 		add("           /admin/ administers it (as %s), /lite/ needs no script", demo.People[0])
 	}
@@ -133,22 +133,22 @@ func box(h *house, filled bool, verb string) string {
 		state = "made now, with sample mail"
 	}
 	add("Data       %s (%s)", h.cfg.Data.Dir, state)
-	if exposed(h.doors) {
+	if exposed(h.doors.all()) {
 		add("")
 		add("Other machines reach this server, and its password is public: anybody can")
 		add("sign in, as an administrator too. Keep it off the Internet.")
 	}
 	add("")
-	for _, d := range h.doors {
+	for _, d := range h.doors.all() {
 		if d.Name != "http" {
 			add("%-12s %-18s %s", d.Name, d.Address, d.TLS)
 		}
 	}
 	add("")
-	if at := h.door("smtp"); at != "" {
+	if at := h.doors.address("smtp"); at != "" {
 		add("swaks --server %s --from bob@%s --to alice@%s", at, demo.Domain, demo.Domain)
 	}
-	if at := h.door("imap"); at != "" {
+	if at := h.doors.address("imap"); at != "" {
 		add("curl -u alice:%s 'imap://%s/INBOX?ALL'", demo.Password, at)
 		host, port, _ := net.SplitHostPort(at)
 		add("mutt -f imap://alice:%s@%s:%s/INBOX", demo.Password, host, port)

@@ -20,8 +20,8 @@ import (
 	"doublet/serve/smtpd"
 )
 
-// openDoors opens every configured door.
-func (h *house) openDoors() error {
+// openDoors opens every configured door. Clients sign in at all of them with in.
+func (h *house) openDoors(in *signin.Service) error {
 	s, cfg, cert := h.system, &h.cfg, h.certs.Config()
 	count := newInc(s.Stats)
 	limits, err := listenOptions(cfg)
@@ -38,10 +38,6 @@ func (h *house) openDoors() error {
 	}, "limits.connections", "limits.connections_per_address", "limits.compressed_connections", "limits.sessions_per_person", "limits.users",
 		"limits.handshake_timeout")
 
-	in, err := h.openSignIn()
-	if err != nil {
-		return err
-	}
 	backend := smtpd.NewBackend(in, s.Directory, s.Mail, h.env)
 	memory := messageMemory(cfg)
 	h.load(srv, memory)
@@ -133,17 +129,7 @@ func (h *house) opened(name string, at net.Addr, startTLS, implicit bool) {
 	case startTLS:
 		d.TLS = "STARTTLS"
 	}
-	h.doors = append(h.doors, d)
-}
-
-// door returns the address of an open door, "" if it is closed.
-func (h *house) door(name string) string {
-	for _, d := range h.doors {
-		if d.Name == name {
-			return d.Address
-		}
-	}
-	return ""
+	h.doors.add(d)
 }
 
 // openSocket opens the admin socket: a Unix socket in the data folder that only the server's own account can open.
@@ -156,12 +142,22 @@ func (h *house) openSocket() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
+	h.system.Doors, h.system.Health = h.doors.all, h.health
 	h.serveHTTP("admin", l, admin.Handler(h.system), nil)
-	if err := h.writePID(); err != nil {
-		return err
+	return h.writePID()
+}
+
+// errOpening is the state of a server whose doors are not open yet.
+var errOpening = errors.New("starting")
+
+// health returns the reason for which the server cannot take clients, or nil.
+func (h *house) health(ctx context.Context) error {
+	select {
+	case <-h.open:
+		return h.web.Ready(ctx)
+	default:
+		return errOpening
 	}
-	h.system.Doors = func() []admin.Door { return h.doors }
-	return nil
 }
 
 func (h *house) socket() string { return h.env.FS.PathJoin(h.cfg.Data.Dir, admin.SocketName) }

@@ -49,7 +49,7 @@ func (a *app) serveCommand() *cobra.Command {
 		defer signal.Stop(hangup)
 		load := func() (config.Config, []config.Warning, error) { return a.load(config.Default(), overrides()) }
 		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup, ready: func(h *house) error {
-			for _, d := range h.doors {
+			for _, d := range h.doors.all() {
 				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
 			}
 			e.Log.Info("server started", "version", h.system.Version, "data", cfg.Data.Dir, "took", e.Clock.Now().Sub(h.system.Started).String())

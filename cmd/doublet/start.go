@@ -36,7 +36,7 @@ type house struct {
 	env    *env.Env
 	cfg    config.Config
 	system *admin.System
-	doors  []admin.Door
+	doors  doorList
 	// memory holds small state that persists across restarts outside the databases.
 	memory *keep.Memory
 	// reports counts, reads and keeps reports about mail.
@@ -49,6 +49,8 @@ type house struct {
 	node atomic.Pointer[cluster.Node]
 	// own is the key that identifies this server to other servers, nil outside clusters and domains.
 	own atomic.Pointer[pki.Own]
+	// admits is closed when the directory is open, which is after the bus; until then no server can join here.
+	admits chan struct{}
 	// router is the mail service once it is open, for the cluster.
 	router atomic.Pointer[mail.Service]
 	// settings are those that can change while the server runs; nil before it serves.
@@ -73,7 +75,7 @@ type closing struct {
 // open opens the parts that verbs act on, which is all of a stopped server. join, which may be nil, is called before
 // the directory is opened.
 func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err error) {
-	h = &house{env: e, cfg: cfg, open: make(chan struct{}), busy: cluster.NewLoad(e.Clock, 0)}
+	h = &house{env: e, cfg: cfg, open: make(chan struct{}), admits: make(chan struct{}), busy: cluster.NewLoad(e.Clock, 0)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.close())
@@ -122,6 +124,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	if own := h.own.Load(); own != nil {
 		s.Directory.Servers.UseServer(own.ID)
 	}
+	close(h.admits)
 	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Secret.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
 		return h, fmt.Errorf("open sessions: %w", err)
 	}
@@ -166,10 +169,14 @@ func (h *house) serve(ctx context.Context, stop func()) error {
 		}
 	}
 	h.system.Cluster.Start = h.startNode
-	if err := h.openSocket(); err != nil {
+	in, err := h.openSignIn()
+	if err != nil {
 		return err
 	}
-	if err := h.openDoors(); err != nil {
+	if err := h.openSocket(); err != nil { // verbs run from here on: what they read is set above
+		return err
+	}
+	if err := h.openDoors(in); err != nil {
 		return err
 	}
 	return h.system.AnnounceDoors(ctx)

@@ -95,7 +95,6 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	h.web = webd.New(h.system, h.env, o)
 	who := in.Web(signin.PeopleOf(h.system.Directory), h.system.Sessions)
 	h.web.Account(who)
-	h.system.Health = h.web.Ready
 	sessions := h.openWebSession(who)
 	if err := h.openAdmin(sessions); err != nil {
 		return err
