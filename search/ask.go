@@ -380,7 +380,7 @@ func (a *asking) hit(id note.ID) (bool, error) {
 	}
 	row, err := a.r.Note(id)
 	if err != nil {
-		return false, ignoreGone(err)
+		return false, ignoreBad(err)
 	}
 	if row.Class != note.Document || waits(row) {
 		return false, nil

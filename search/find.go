@@ -144,6 +144,10 @@ func (f *finder) behindOf(r *store.Reader) error {
 			return true
 		}
 		row, err := r.Row(id)
+		if errors.Is(err, store.ErrDamaged) {
+			f.behind.Add(id) // the words that the index has of it may be outdated
+			return true
+		}
 		if err != nil {
 			inner = ignoreGone(err)
 			return inner == nil

@@ -110,7 +110,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	if err != nil {
 		return 0, err
 	}
-	var own error // an error in processing a note, not in opening the database
+	var own error // an error of the index or of the engine, not of opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 		kind, ok := w.s.opt.Kinds[r.Info().Kind]
 		if len(w.kinds) > 100_000 {
@@ -200,6 +200,13 @@ func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool
 		}
 		return true, nil
 	}
+	if errors.Is(err, store.ErrDamaged) {
+		if isNew {
+			at.upto = l.id
+		}
+		w.unreadable(l, err)
+		return true, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -249,9 +256,8 @@ func (w *worker) fill(r *store.Reader, row *layout.Note, l *learned, kind texts)
 		l.what, err = w.content(r, l.id, kind)
 	}
 	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNotFound) {
-		// A note that cannot be read must not stop the indexing: treat it as a note without words.
-		w.s.log.Warn("search: a note cannot be read", "database", l.db.String(), "note", uint64(l.id), "err", err)
-		l.what, err = &analysed{skipped: text.Skipped{Broken: 1}}, nil
+		w.unreadable(l, err)
+		return nil
 	}
 	return err
 }
@@ -543,7 +549,7 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 	t := newStep()
 	upto, since := b.Upto, b.Seq
 	last, ended := upto, false
-	var own error
+	var own error // an error in processing the notes, not in opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 		kind, ok := w.s.opt.Kinds[r.Info().Kind]
 		if !ok {
@@ -557,14 +563,14 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 		return own
 	})
 	switch {
-	case own != nil || ctx.Err() != nil:
+	case own != nil && !errors.Is(own, store.ErrDamaged) || ctx.Err() != nil:
 		return true, errors.Join(own, ctx.Err())
 	case errors.Is(err, store.ErrNotFound):
 		return false, w.x.Update(func(u *index.Writer) error { return u.Drop(db) })
 	case errors.Is(err, store.ErrClosed):
 		return true, err
 	case err != nil:
-		w.blocked[db] = w.s.env.Clock.Now().Add(retryEvery)
+		w.block(db, err)
 		return true, nil
 	}
 	err = w.x.Update(func(u *index.Writer) error {
@@ -647,5 +653,11 @@ func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note
 		ended = rows < buildNotes && !t.full() && w.s.env.Clock.Now().Sub(begun) < time.Second
 		return ended
 	})
+	if err == nil && errors.Is(e, store.ErrDamaged) {
+		if rows > 0 {
+			return last, false, nil // the next step begins at the damaged row
+		}
+		return w.pastDamage(r, t, db, upto, kind)
+	}
 	return last, ended, errors.Join(e, err)
 }
