@@ -1,6 +1,7 @@
 package index
 
 import (
+	"container/list"
 	"encoding/binary"
 	"sync"
 
@@ -71,15 +72,14 @@ func readDocs(d *Docs, b []byte) bool {
 	return r.Done()
 }
 
-// docsCache caches the documents of segments, up to max bytes. Segments do not change and their numbers are not reused,
-// so an entry never becomes stale.
+// docsCache caches the documents of segments, up to max bytes. When it is full, it drops the documents that were not used
+// for the longest time. Segments do not change and their numbers are not reused, so an entry never becomes stale.
 type docsCache struct {
-	mu   sync.Mutex
-	max  int64
-	used int64
-	m    map[docsKey]*Docs
-	// order lists the keys in the order of insertion, oldest first. The oldest is dropped first.
-	order []docsKey
+	mu    sync.Mutex
+	max   int64
+	used  int64
+	table map[docsKey]*list.Element
+	lru   list.List // of docsEntry, the most recently used first
 }
 
 type docsKey struct {
@@ -87,30 +87,36 @@ type docsKey struct {
 	seg uint32
 }
 
+type docsEntry struct {
+	key  docsKey
+	docs *Docs
+}
+
 func (c *docsCache) get(k docsKey) *Docs {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m[k]
+	e := c.table[k]
+	if e == nil {
+		return nil
+	}
+	c.lru.MoveToFront(e)
+	return e.Value.(docsEntry).docs
 }
 
 func (c *docsCache) put(k docsKey, d *Docs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.m[k] != nil || d.size() > c.max/2 {
+	if c.table[k] != nil || d.size() > c.max/2 {
 		return
 	}
-	for c.used+d.size() > c.max && len(c.order) > 0 {
-		old := c.order[0]
-		c.order = c.order[1:]
-		if o := c.m[old]; o != nil {
-			c.used -= o.size()
-			delete(c.m, old)
-		}
+	for c.used+d.size() > c.max {
+		old := c.lru.Remove(c.lru.Back()).(docsEntry)
+		delete(c.table, old.key)
+		c.used -= old.docs.size()
 	}
-	if c.m == nil {
-		c.m = make(map[docsKey]*Docs)
+	if c.table == nil {
+		c.table = make(map[docsKey]*list.Element)
 	}
-	c.m[k] = d
-	c.order = append(c.order, k)
+	c.table[k] = c.lru.PushFront(docsEntry{k, d})
 	c.used += d.size()
 }
