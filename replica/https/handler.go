@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"doublet/bus"
@@ -47,8 +46,9 @@ type Options struct {
 	Refuse   func(http.ResponseWriter, *http.Request, error)
 	// Server and Version are the name and the program version of this server.
 	Server, Version string
-	// Requests is the maximum number of concurrent requests (64), PerPerson that of one person or server (8). Requests
-	// that wait for changes count toward PerPerson, but not toward Requests; there are at most Waiting of them (1,000).
+	// Requests is the maximum number of concurrent requests (64), not counting those that wait for changes. Of these
+	// there are at most Waiting (1,000). PerPerson is the maximum of either kind for one person or server (8): those that
+	// wait do not block replication.
 	Requests, PerPerson, Waiting int
 	// Memory is the total size of request bodies being read, in bytes (128 MB; at least two of the largest requests).
 	// One person or server may use half of it.
@@ -108,19 +108,18 @@ type Handler struct {
 	requests, refused *stat.Counter
 	bytesIn, bytesOut *stat.Counter
 
-	mu      sync.Mutex
-	all     int
-	waiting int
-	persons map[note.UNID]int
-	memory  int64
-	held    map[note.UNID]int64 // the part of memory that each person or server uses
+	running, waiting slots
+	memory           memory
 }
 
 // New returns the handler. It must be mounted at Path.
 func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 	o.fill()
 	h := &Handler{
-		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(), persons: map[note.UNID]int{}, held: map[note.UNID]int64{},
+		svc: svc, s: s, env: e, opt: o, mux: http.NewServeMux(),
+		running:  slots{max: o.Requests, each: o.PerPerson},
+		waiting:  slots{max: o.Waiting, each: o.PerPerson},
+		memory:   memory{max: o.Memory},
 		audit:    audit{env: e, tell: o.Audit},
 		requests: o.Stats.Counter("Replica.HTTP.Requests", "requests for replication over HTTP"),
 		refused:  o.Stats.Counter("Replica.HTTP.Refused", "requests for replication over HTTP that were refused: too many at a time"),
@@ -128,9 +127,7 @@ func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 		bytesOut: o.Stats.Counter("Replica.HTTP.SentBytes", "bytes of answers for replication over HTTP"),
 	}
 	o.Stats.GaugeFunc("Replica.HTTP.Running", "requests for replication over HTTP that are worked on", func() float64 {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return float64(h.all)
+		return float64(h.running.count())
 	})
 	for path, fn := range map[string]func(*call) error{
 		"GET " + Path + "{$}":             h.account,
@@ -152,7 +149,7 @@ type call struct {
 	id   Identity
 	who  note.Who
 	by   note.UNID // the person or server that sent the request
-	held int64
+	held int64     // memory reserved for the body, in bytes
 	// db is the database of the request, 0 while unknown.
 	db note.DatabaseID
 }
@@ -177,16 +174,27 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, fn func(*call) e
 	if !id.Server.IsZero() {
 		c.by = id.Server
 	}
-	leave, err := h.enter(c.by, r.URL.Path == Path+pathWait)
-	if err == nil {
-		defer leave()
-		defer h.give(c)
+	to := &h.running
+	if r.URL.Path == Path+pathWait {
+		to = &h.waiting
+	}
+	if to.enter(c.by) {
+		defer to.leave(c.by)
+		defer func() { h.memory.give(c.by, c.held) }()
 		err = fn(c)
+	} else {
+		err = h.busy()
 	}
 	if err != nil {
 		h.audit.failed(c, err)
 		h.fail(w, r, err)
 	}
+}
+
+// busy counts a request that is above a limit, and returns its error.
+func (h *Handler) busy() error {
+	h.refused.Inc()
+	return replica.ErrBusy
 }
 
 // local reports whether a request comes from this machine.
@@ -220,55 +228,6 @@ func network(r *http.Request) string {
 		}
 	}
 	return a.String()
-}
-
-// enter counts a running request, or returns ErrBusy.
-func (h *Handler) enter(person note.UNID, waits bool) (leave func(), err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n, most := &h.all, h.opt.Requests
-	if waits {
-		n, most = &h.waiting, h.opt.Waiting
-	}
-	if *n >= most || h.persons[person] >= h.opt.PerPerson {
-		h.refused.Inc()
-		return nil, replica.ErrBusy
-	}
-	*n++
-	h.persons[person]++
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		*n--
-		if h.persons[person]--; h.persons[person] <= 0 {
-			delete(h.persons, person)
-		}
-	}, nil
-}
-
-// take reserves n bytes of memory for the body of a request, or returns ErrBusy.
-func (h *Handler) take(c *call, n int64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.memory+n > h.opt.Memory || h.held[c.by]+n > h.opt.Memory/2 {
-		h.refused.Inc()
-		return replica.ErrBusy
-	}
-	h.memory += n
-	h.held[c.by] += n
-	c.held += n
-	return nil
-}
-
-// give releases the memory of a request.
-func (h *Handler) give(c *call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.memory -= c.held
-	if h.held[c.by] -= c.held; h.held[c.by] <= 0 {
-		delete(h.held, c.by)
-	}
-	c.held = 0
 }
 
 // fail sends an error response.
@@ -435,9 +394,11 @@ func (h *Handler) read(c *call, most int) ([]byte, error) {
 				room = min(room, int(c.r.ContentLength)+1)
 			}
 			room = max(room, len(body)+1)
-			if err := h.take(c, int64(room-cap(body))); err != nil {
-				return nil, err
+			more := int64(room - cap(body))
+			if !h.memory.take(c.by, more) {
+				return nil, h.busy()
 			}
+			c.held += more
 			body = append(make([]byte, 0, room), body...)
 		}
 		n, err := r.Read(body[len(body):cap(body)])

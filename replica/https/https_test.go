@@ -312,7 +312,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestBusy checks that requests above the limits are told to retry.
+// TestBusy checks that requests above the limits are told to retry, and that requests that wait for changes do not block
+// replication.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	hub := newServer(t, 1, Options{PerPerson: 2})
@@ -328,8 +329,23 @@ func TestBusy(t *testing.T) {
 			done <- err
 		}()
 	}
-	for hub.h.waitingNow() < 2 {
+	for hub.h.waiting.count() < 2 {
 		time.Sleep(time.Millisecond)
+	}
+	wait := func(ctx context.Context) error {
+		_, err := c.Wait(ctx, map[note.DatabaseID]uint64{db: 0})
+		return err
+	}
+	if err := wait(ctx); !errors.Is(err, replica.ErrBusy) {
+		t.Errorf("a third that waits: %v", err)
+	}
+	if _, err := c.Account(ctx); err != nil {
+		t.Errorf("while two wait: %v", err)
+	}
+	for range 2 { // two requests that are being answered
+		if !hub.h.running.enter(ada.Who.Person) {
+			t.Fatal("those that wait take the places of others")
+		}
 	}
 	if _, err := c.Account(ctx); !errors.Is(err, replica.ErrBusy) {
 		t.Errorf("a third: %v", err)
@@ -337,18 +353,41 @@ func TestBusy(t *testing.T) {
 	cancel()
 	<-done
 	<-done
-	for hub.h.waitingNow() > 0 {
+	for hub.h.waiting.count() > 0 {
 		time.Sleep(time.Millisecond)
 	}
+	if err := wait(context.Background()); err != nil {
+		t.Errorf("one that waits, while two are answered: %v", err)
+	}
+	hub.h.running.leave(ada.Who.Person)
 	if _, err := c.Account(context.Background()); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }
 
-func (h *Handler) waitingNow() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.waiting
+// TestSlots checks the limits of slots: in all, and of one person.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	s := slots{max: 3, each: 2}
+	a, b := note.UNID{1}, note.UNID{2}
+	for n, want := range []bool{true, true, false} {
+		if s.enter(a) != want {
+			t.Errorf("request %d of one person, who may have 2: %v", n+1, !want)
+		}
+	}
+	if !s.enter(b) || s.enter(b) || s.count() != 3 {
+		t.Error("the limit of all is not 3")
+	}
+	s.leave(a)
+	if !s.enter(b) || s.enter(a) {
+		t.Error("a slot that was returned")
+	}
+	s.leave(a)
+	s.leave(b)
+	s.leave(b)
+	if s.count() != 0 || len(s.by) != 0 {
+		t.Errorf("%d slots taken, %d persons left", s.count(), len(s.by))
+	}
 }
 
 // proxy forwards connections and cuts them now and then.

@@ -282,7 +282,7 @@ type Cluster struct {
 type Replica struct {
 	Serve        bool `toml:"serve" doc:"Let people and other servers replicate at /replica/ of the web doors, under TLS, what the access lists grant to who signs in." default:"true"`
 	Requests     int  `toml:"requests" doc:"Requests of replication that are worked on at one time; others are told to come again." default:"64" min:"1" max:"10000"`
-	PerPerson    int  `toml:"requests_per_person" doc:"How many of them of one person, those that wait for changes counted too." default:"8" min:"1" max:"10000"`
+	PerPerson    int  `toml:"requests_per_person" doc:"How many of them of one person; as many more may wait for changes." default:"8" min:"1" max:"10000"`
 	ObjectMemory Size `toml:"object_memory" doc:"Memory for large parts of messages that have come from another replica before the message that they belong to. The largest one that is taken is half of it." default:"256MB" demo:"64MB" min:"8MB" max:"1TB"`
 }
 
