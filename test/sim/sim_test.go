@@ -1,13 +1,17 @@
 package sim
 
 import (
+	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"doublet/env"
 )
 
 // TestSim runs seeds in parallel, one per processor. SEEDS=n runs n seeds, SEEDS=a-b a range, and SEED=a one seed with
@@ -86,4 +90,17 @@ func add(sum, r *Result) {
 		*x.to += *x.from
 	}
 	sum.Quiet = max(sum.Quiet, r.Quiet)
+}
+
+// TestLogAttrs checks that the log of a run has the attributes of a logger before those of the record.
+func TestLogAttrs(t *testing.T) {
+	w := &world{now: env.TestStart}
+	log := slog.New(&logHandler{s: &server{w: w, name: "S1"}}).With("database", "D")
+	log.With("mate", "S2").Info("cluster: replicate", "notes", 3)
+	log.Warn("cluster: replicate", "notes", 4)
+	log.Info("store: not of the cluster")
+	want := []string{"     0.0  S1: replicate database=D mate=S2 notes=3", "     0.0  S1: replicate database=D notes=4"}
+	if !slices.Equal(w.log, want) {
+		t.Errorf("%q, want %q", w.log, want)
+	}
 }

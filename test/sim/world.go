@@ -328,16 +328,20 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		return nil // other packages may log from their own goroutines
 	}
 	var b strings.Builder
-	r.Attrs(func(a slog.Attr) bool {
+	add := func(a slog.Attr) bool {
 		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
 		return true
-	})
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
 	h.s.w.logf("%s: %s%s", h.s.name, strings.TrimPrefix(r.Message, "cluster: "), h.s.w.names(b.String()))
 	return nil
 }
 
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logHandler{h.s, append(slices.Clone(h.attrs), attrs...)}
+	return &logHandler{h.s, slices.Concat(h.attrs, attrs)}
 }
 
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
