@@ -23,7 +23,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// gate is nginx in front of a demo.
+// gate is a web proxy in front of a demo.
 type gate struct {
 	t     *testing.T
 	demo  *program.Server
@@ -31,9 +31,14 @@ type gate struct {
 	tls   string
 }
 
-// nginxConfig is the configuration of doc/operate.md, except that clients set their address in X-Test-Client, which
-// nginx believes.
-const nginxConfig = `daemon off;
+// proxies lists the web proxies of doc/operate.md with the configurations from there, except that clients set their
+// address in X-Test-Client, which the proxy believes. The parameters of a configuration are the folder for the proxy's
+// files, its port without TLS, its port with TLS, the demo's data folder and the demo's port.
+var proxies = []struct {
+	name, config string
+	args         []string // %s is the folder
+}{
+	{"nginx", `daemon off;
 pid %[1]s/nginx.pid;
 error_log stderr warn;
 worker_processes 1;
@@ -62,25 +67,73 @@ http {
 		}
 	}
 }
-`
+`, []string{"-e", "stderr", "-p", "%s", "-c", "%s/proxy.conf"}},
+	// Caddy takes a client's address from the connection or from a proxy only, so the test overwrites the header that
+	// Caddy has set. X-Forwarded-Proto is Caddy's own.
+	{"caddy", `{
+	admin off
+	auto_https off
+	storage file_system %[1]s
+}
+https://:%[3]s {
+	bind 127.0.0.1
+	tls %[4]s/selfsigned.pem %[4]s/selfsigned.key
+	reverse_proxy 127.0.0.1:%[5]s {
+		header_up X-Forwarded-For {http.request.header.X-Test-Client}
+	}
+}
+http://:%[2]s {
+	bind 127.0.0.1
+	reverse_proxy 127.0.0.1:%[5]s {
+		header_up X-Forwarded-For {http.request.header.X-Test-Client}
+	}
+}
+`, []string{"run", "--adapter", "caddyfile", "--config", "%s/proxy.conf"}},
+	{"haproxy", `global
+	log stderr format raw local0 warning
+frontend web
+	mode http
+	bind 127.0.0.1:%[3]s ssl crt %[1]s/both.pem alpn h2,http/1.1
+	bind 127.0.0.1:%[2]s
+	http-request set-src hdr(X-Test-Client)
+	http-request set-header X-Forwarded-Proto https if { ssl_fc }
+	http-request set-header X-Forwarded-Proto http unless { ssl_fc }
+	http-request del-header X-Forwarded-For
+	option forwardfor
+	timeout client 1h
+	default_backend doublet
+backend doublet
+	mode http
+	timeout connect 10s
+	timeout server 1h
+	timeout tunnel 1h
+	server one 127.0.0.1:%[5]s
+`, []string{"-db", "-f", "%s/proxy.conf"}},
+}
 
-// nginx starts a demo with nginx in front of it.
-func nginx(t *testing.T) *gate {
+// behindEach runs a test once for each proxy, each time with a new demo behind it.
+func behindEach(t *testing.T, test func(t *testing.T, g *gate)) {
+	for i := range proxies {
+		t.Run(proxies[i].name, func(t *testing.T) { test(t, behind(t, i)) })
+	}
+}
+
+// behind starts a demo with a proxy in front of it.
+func behind(t *testing.T, n int) *gate {
 	t.Helper()
-	path := external.Need(t, "nginx")[0]
+	proxy := &proxies[n]
+	path := external.Need(t, proxy.name)[0]
 	g := &gate{t: t, demo: program.Demo(t)}
 	ports := program.FreePorts(t, 2)
 	g.clear, g.tls = ports[0], ports[1]
 	dir := t.TempDir()
-	file := filepath.Join(dir, "nginx.conf")
-	data, err := filepath.Abs(g.demo.Data)
-	if err != nil {
-		t.Fatal(err)
+	writeProxy(t, dir, fmt.Sprintf(proxy.config, dir, g.clear, g.tls, g.demo.Data, g.demo.Port["http"]), g.demo.Data)
+	var args []string
+	for _, a := range proxy.args {
+		args = append(args, strings.ReplaceAll(a, "%s", dir))
 	}
-	if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, g.clear, g.tls, data, g.demo.Port["http"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, "-e", "stderr", "-p", dir, "-c", file)
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	out := &program.Output{}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -97,12 +150,30 @@ func nginx(t *testing.T) *gate {
 			return g
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nginx does not answer: %v\n%s", err, out)
+			t.Fatalf("%s does not answer: %v\n%s", proxy.name, err, out)
 		}
 	}
 }
 
-// client is a browser or program with the address that nginx sees.
+// writeProxy writes a proxy's configuration, and the demo's certificate and key as the one file that HAProxy reads.
+func writeProxy(t *testing.T, dir, config, data string) {
+	t.Helper()
+	var both []byte
+	for _, name := range []string{"selfsigned.pem", "selfsigned.key"} {
+		b, err := os.ReadFile(filepath.Join(data, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, b...)
+	}
+	for name, text := range map[string][]byte{"both.pem": both, "proxy.conf": []byte(config)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// client is a browser or program with the address that the proxy sees.
 type client struct {
 	g    *gate
 	from string
@@ -114,7 +185,7 @@ func (g *gate) client(from string) *client {
 	return &client{g, from, &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} //nolint:gosec // the demo's own certificate
 }
 
-// do sends a request through nginx, to its port with TLS or to the other.
+// do sends a request through the proxy, to its port with TLS or to the other.
 func (c *client) do(secure bool, method, path, body string, header ...string) (int, string, *http.Response) {
 	c.g.t.Helper()
 	at := "http://127.0.0.1:" + c.g.clear
@@ -150,8 +221,9 @@ func (c *client) signIn(secure bool, password string) (int, string, *http.Respon
 }
 
 // TestProxyUnlisted checks that an unconfigured proxy on this machine makes no client local.
-func TestProxyUnlisted(t *testing.T) {
-	g := nginx(t)
+func TestProxyUnlisted(t *testing.T) { behindEach(t, unlisted) }
+
+func unlisted(t *testing.T, g *gate) {
 	c := g.client("203.0.113.9")
 	for _, path := range []string{"/metrics", "/status"} {
 		if code, body, _ := c.do(true, "GET", path, ""); code != http.StatusNotFound {
@@ -176,12 +248,15 @@ func TestProxyUnlisted(t *testing.T) {
 	}
 }
 
-// TestProxyListed checks that behind a configured nginx each client is identified by its own address: bans apply to it
+// TestProxyListed checks that behind a configured proxy each client is identified by its own address: bans apply to it
 // alone, it needs TLS, and address restrictions apply to it.
 func TestProxyListed(t *testing.T) {
 	t.Setenv("DOUBLET_WEB_PROXIES", "127.0.0.1 ::1")
 	t.Setenv("DOUBLET_LIMITS_SIGN_IN_FAILURES", "4")
-	g := nginx(t)
+	behindEach(t, listed)
+}
+
+func listed(t *testing.T, g *gate) {
 	good := g.client("203.0.113.8")
 	spoof := []string{"X-Forwarded-For", "127.0.0.1", "X-Real-IP", "127.0.0.1", "Forwarded", "for=127.0.0.1;proto=https", "X-Forwarded-Proto", "https"}
 	for _, path := range []string{"/metrics", "/status"} {
@@ -227,7 +302,7 @@ func (c *client) signedIn() http.Header {
 	return h
 }
 
-// events opens an EventSource through nginx, which must not buffer it.
+// events opens an EventSource through the proxy, which must not buffer it.
 func (g *gate) events(c *client) {
 	g.t.Helper()
 	r, err := http.NewRequest("GET", "https://127.0.0.1:"+g.tls+"/jmap/eventsource/?types=*&closeafter=no&ping=1", nil)
@@ -246,7 +321,7 @@ func (g *gate) events(c *client) {
 	}
 }
 
-// socket sends one request over a WebSocket through nginx, and checks that a page of another site is refused.
+// socket sends one request over a WebSocket through the proxy, and checks that a page of another site is refused.
 func (g *gate) socket(c *client) {
 	g.t.Helper()
 	dial := func(origin string) (*websocket.Conn, error) {
