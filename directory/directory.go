@@ -121,7 +121,7 @@ type base struct {
 	env *env.Env
 	opt Options
 
-	// version increases with every change. A value read at an older version is outdated.
+	// version increases with every change, and is never 0. A value read at an older version is outdated.
 	version atomic.Uint64
 }
 
@@ -145,6 +145,7 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 		return nil, fmt.Errorf("directory: create: %w", err)
 	}
 	b := &base{s: s, env: e, opt: o}
+	b.version.Store(1)
 	secret, err := b.readSecret(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("directory: open: %w", err)
@@ -174,8 +175,8 @@ func (d *Directory) UseMailFiles(m MailFiles) {
 	d.People.files.Store(&m)
 }
 
-// Version returns the directory's version, which differs after every change while the directory is open. A note.Who
-// with an older version must be renewed with WhoOf.
+// Version returns the directory's version, which differs after every change while the directory is open and is never 0.
+// A note.Who with an older version must be renewed with WhoOf.
 func (b *base) Version() uint64 { return b.version.Load() }
 
 // read calls fn with a snapshot of the directory.

@@ -141,7 +141,8 @@ func (s *Service) who(ctx context.Context, header []byte) (h hello, door *listen
 		return h, nil, a, bus.Refuse(codeDisabled, err.Error())
 	}
 	if h.Door != DoorWeb && h.Door != DoorLite {
-		a.Credential = h.Credential
+		// The credential may have been revoked since the sign-in at another server, so the first Refresh checks it.
+		a.Credential, a.Directory = h.Credential, 0
 	}
 	return h, door, a, nil
 }

@@ -138,7 +138,8 @@ type Account struct {
 	Name     string // canonical full name
 	Address  string // internet address, or the first alias
 	Database note.DatabaseID
-	// Directory is the version of the directory from which the account was read.
+	// Directory is the version of the directory against which the account was last checked, or 0 if the next Refresh
+	// must check it.
 	Directory uint64
 	// Credential identifies the credential of the sign-in: the account's connection is closed when it ends. It is "" if
 	// another component checks that.
