@@ -30,11 +30,12 @@ const (
 	memoryBeside = 140
 )
 
-// victim is the program with a small memory budget, and alice's credentials.
+// victim is the program with a small memory budget, and a user's credentials.
 type victim struct {
 	*program.Server
 	t     *testing.T
-	token string // her app password
+	user  string
+	token string // an app password
 	http  *http.Client
 	acct  string
 	inbox string
@@ -48,7 +49,7 @@ func startVictim(t *testing.T) *victim {
 	} {
 		t.Setenv("DOUBLET_"+name, value)
 	}
-	v := &victim{Server: program.Demo(t), t: t, http: &http.Client{Timeout: time.Minute}}
+	v := &victim{Server: program.Demo(t), t: t, user: "alice", http: &http.Client{Timeout: time.Minute}}
 	words := strings.Fields(v.Doublet("user", "app-password", "add", "alice", "attack"))
 	v.token = words[len(words)-1]
 	var session struct{ PrimaryAccounts map[string]string }
@@ -72,14 +73,29 @@ func first(t *testing.T, text []byte, pattern string) string {
 	return string(m[1])
 }
 
-// send sends a request as alice.
+// stat returns a statistic of the server.
+func (v *victim) stat(name string) int {
+	v.t.Helper()
+	n, err := strconv.Atoi(first(v.t, []byte(v.Doublet("show", "stat", name)), `(?m)^\s*`+regexp.QuoteMeta(name)+` = (\d+)$`))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return n
+}
+
+// basic returns the user's credentials as the value of the header field Authorization.
+func (v *victim) basic() string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(v.user+":"+v.token))
+}
+
+// send sends a request as the user.
 func (v *victim) send(method, path, kind string, body []byte) (int, []byte) {
 	r, err := http.NewRequest(method, "http://127.0.0.1:"+v.Port["http"]+path, bytes.NewReader(body))
 	if err != nil {
 		v.t.Error(err)
 		return 0, nil
 	}
-	r.SetBasicAuth("alice", v.token)
+	r.Header.Set("Authorization", v.basic())
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
@@ -240,8 +256,8 @@ func (v *victim) attackReading() {
 		ids = append(ids, `"`+v.append(append([]byte(fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", i)), text...))+`"`)
 	}
 	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") + `],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
-	head := fmt.Sprintf("POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: Basic %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		base64.StdEncoding.EncodeToString([]byte("alice:"+v.token)), len(request))
+	head := fmt.Sprintf("POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		v.basic(), len(request))
 	v.attack("bodies that nobody takes", 24, func(int) bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])
 		if err != nil {
