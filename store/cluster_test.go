@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"doublet/note"
 	"doublet/store"
@@ -282,6 +283,66 @@ func TestStepDownTellsOfExpunges(t *testing.T) {
 		}
 		w.settle()
 		w.compare()
+	}
+}
+
+// TestStepDownSaveDate checks that a membership that the loser ended and the winner kept has its save date (RFC 8514)
+// again as soon as the winner's pages are here. Until then it is not earlier than the true one: what goes by it, such as
+// a search for old messages in Trash, does not find the message too early.
+func TestStepDownSaveDate(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	loser, winner := w.nodes[0], w.nodes[1]
+	u, id := loser.put("INBOX")
+	loser.put("A")
+	w.together()
+	saved := func(x *clusterNode) (at int64) {
+		x.read(func(r *store.Reader) error {
+			f, err := r.FolderNamed("INBOX")
+			w.must(err)
+			n, err := r.Find(u)
+			w.must(err)
+			row, err := r.Row(n)
+			w.must(err)
+			m, ok := row.Member(f.Note)
+			if !ok {
+				t.Errorf("node %d: the message is not in INBOX", x.i)
+			}
+			at = m.Saved
+			return nil
+		})
+		return at
+	}
+	want := saved(loser)
+	w.clock.Advance(time.Hour)
+	w.must(winner.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+	loser.update(func(wr *store.Writer) error {
+		from, err := wr.FolderNamed("INBOX")
+		w.must(err)
+		to, err := wr.FolderNamed("A")
+		w.must(err)
+		_, err = wr.AddTo(id, to.Note)
+		w.must(err)
+		return wr.RemoveFrom(id, from.Note)
+	})
+	w.clock.Advance(time.Hour)
+	winner.update(func(wr *store.Writer) error { // later than the move: the membership stays
+		f, err := wr.FolderNamed("INBOX")
+		w.must(err)
+		n, err := wr.Find(u)
+		w.must(err)
+		return wr.MarkDeleted(n, f.Note, true)
+	})
+	winner.survive(loser)
+	if got := saved(loser); got < want {
+		t.Errorf("until the winner's pages come it is %d, before %d", got, want)
+	}
+	w.settle()
+	w.compare()
+	for _, x := range w.nodes {
+		if got := saved(x); got != want {
+			t.Errorf("node %d: it is %d, want %d", x.i, got, want)
+		}
 	}
 }
 

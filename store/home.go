@@ -359,6 +359,8 @@ func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 		}
 		t.row.Members = slices.DeleteFunc(slices.Clone(t.row.Members), func(m layout.Membership) bool { return m.UID > uid })
 		if x.c.UID != 0 && x.c.UID <= uid && w.st.folder(x.c.Folder) != nil {
+			// The row of an expunge does not hold the membership's save date. The time of the expunge is not before it,
+			// so nothing is old too early. If the membership goes on, the winner's page brings the date.
 			t.row.Members = append(t.row.Members, layout.Membership{Folder: x.c.Folder, UID: x.c.UID, Saved: x.c.Time})
 		}
 	}

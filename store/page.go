@@ -18,7 +18,8 @@ var (
 	// Position.
 	ErrGap = errors.New("store: the page does not begin where the ledger ends")
 	// ErrParted means that the histories have diverged: both replicas have numbers that the other's history does not
-	// know. The one with the lower term steps down first (StepDown). A replica that leads returns it for every page.
+	// know. The one with the lower term steps down first (StepDown). A replica that leads returns it for every page,
+	// because the remedy is the same: exchange positions, which show which of the two steps down, if any.
 	ErrParted = errors.New("store: the ledgers have parted")
 	// ErrChanged means that the database that was to be removed has changed meanwhile.
 	ErrChanged = errors.New("store: the database has changed meanwhile")
