@@ -94,7 +94,7 @@ func clusterShows() []*Verb {
 			}
 			return out, nil
 		}),
-		define("cluster move", "make a member the home of a database", func(ctx context.Context, c *Call, a *ClusterMove) (Done, error) {
+		define("cluster move", "make a member the home of a database, together with its open sessions", func(ctx context.Context, c *Call, a *ClusterMove) (Done, error) {
 			n, err := c.clusterNode()
 			if err != nil {
 				return Done{}, err
@@ -106,7 +106,7 @@ func clusterShows() []*Verb {
 			if err := n.Placement.Move(ctx, db, to.ID); err != nil {
 				return Done{}, err
 			}
-			return Done{"the home of " + a.Database + " is " + to.Name + ", from its next open on"}, nil
+			return Done{"the home of " + a.Database + " is " + to.Name + ""}, nil
 		}, changes),
 		define("cluster replica", "take a member's replica of a database out of service, back into it, or away", func(ctx context.Context, c *Call, a *ClusterReplica) (Done, error) {
 			state, known := replicaStates[a.State]

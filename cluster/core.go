@@ -69,7 +69,14 @@ type core struct {
 
 // ask sends a request to a mate. If the mate does not answer, the error is errMate.
 func (c *core) ask(ctx context.Context, to note.UNID, verb string, body []byte) ([]byte, error) {
-	ctx, cancel := c.limited(ctx)
+	return c.askWithin(ctx, c.opt.Timeout, to, verb, body)
+}
+
+// askWithin is ask with a limit of its own for the time until the answer.
+func (c *core) askWithin(
+	ctx context.Context, limit time.Duration, to note.UNID, verb string, body []byte,
+) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := c.bus.Request(ctx, to, verb, body)
 	if err != nil && !errors.Is(err, bus.ErrRefused) {

@@ -79,7 +79,7 @@ func newNode(b *base) *Node {
 		election: &election{c, pos, run.each}, inventory: &inventory{c, repairs}, watcher: &watcher{c, ev, aside},
 		reporter: &reporter{c, ev, opens}, Opens: opens, Acks: &Acks{c, confirmations}, Repairs: repairs,
 		Mending: &Mending{core: c}, HandOvers: hand,
-		Placement: &Placement{core: c, positions: pos, handOvers: hand, activity: used},
+		Placement: &Placement{core: c, positions: pos, handOvers: hand, opens: opens, activity: used},
 	}
 }
 
@@ -90,7 +90,7 @@ func (n *Node) answer(b bus.Bus) {
 		verbHello: n.core.members.answerHello, verbPositions: n.positions.answer, verbYield: n.election.answerYield,
 		verbLead: n.HandOvers.answerLead, verbWhere: n.Opens.answerWhere, verbOpen: n.Opens.answerOpen,
 		verbJoin: n.inventory.answerJoin, verbInfo: n.inventory.answerInfo, verbFresh: n.Repairs.answerFresh,
-		verbObject: n.Mending.answerObject, verbActivity: n.activity.answer, verbReplica: s.answerReplica,
+		verbObject: n.Mending.answerObject, verbActivity: n.activity.answer, verbMove: n.Placement.answerMove, verbReplica: s.answerReplica,
 	} {
 		b.Handle(verb, fn)
 	}

@@ -20,6 +20,7 @@ type Placement struct {
 	*core
 	positions *positions
 	handOvers *HandOvers
+	opens     *Opens
 	activity  *activity
 	// filled is the time of the last check for members with few replicas, in Unix nanoseconds.
 	filled atomic.Int64
@@ -419,27 +420,6 @@ func (p *Placement) removeHandedOn(ctx context.Context, db note.DatabaseID, e *E
 		return errLater
 	}
 	return err
-}
-
-// Move makes a server the primary of a database and puts it first in order, wherever the primary is now.
-func (p *Placement) Move(ctx context.Context, db note.DatabaseID, to note.UNID) error {
-	err := p.catalogue.edit(ctx, db, func(e *Entry) error {
-		if _, on := e.On(to); !on {
-			return noReplica(p.name(to), db)
-		}
-		if e.Queue && !e.Owner.IsZero() && e.Owner != to {
-			return fmt.Errorf("database %s is the queue of %s and cannot move", db, p.name(e.Owner))
-		}
-		e.first(to)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if to == p.self || !p.leadsNow(db) {
-		return nil // its primary moves it at the next open
-	}
-	return p.handOvers.HandOver(ctx, db, to)
 }
 
 // SetReplica changes the state of a server's replica of a database.

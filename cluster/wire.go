@@ -34,6 +34,7 @@ const (
 	verbFresh     = "cluster.fresh"
 	verbObject    = "cluster.object"
 	verbActivity  = "cluster.activity"
+	verbMove      = "cluster.move"
 	// verbReplica is for requests of replication. The streams below are for large ones.
 	verbReplica = "replica"
 	verbCall    = "replica.call"
