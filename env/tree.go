@@ -48,8 +48,15 @@ func OpenTree(files FS, dir string) (*Tree, error) {
 	if vfs.Root(files) != vfs.Default {
 		return t, nil
 	}
-	var err error
-	t.root, err = os.OpenRoot(dir)
+	info, err := files.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A pipe may replace the folder after the check above. The separator makes opening it fail instead of block.
+	t.root, err = os.OpenRoot(dir + string(filepath.Separator))
 	return t, err
 }
 
@@ -120,7 +127,7 @@ func (t *Tree) Stat(path string) (fs.FileInfo, error) {
 	return t.root.Lstat(path)
 }
 
-// List returns the names in a folder within the folder.
+// List returns the names in a folder within the folder. It fails with ENOTDIR if the path names something else.
 func (t *Tree) List(path string) ([]string, error) {
 	if !filepath.IsLocal(path) {
 		return nil, &fs.PathError{Op: "list", Path: path, Err: fs.ErrInvalid}
@@ -128,10 +135,13 @@ func (t *Tree) List(path string) ([]string, error) {
 	if t.root == nil {
 		return t.files.List(t.files.PathJoin(t.dir, path))
 	}
-	if _, err := t.reach(path); err != nil {
+	if info, err := t.reach(path); err != nil {
 		return nil, err
+	} else if !info.IsDir() {
+		return nil, &fs.PathError{Op: "list", Path: path, Err: syscall.ENOTDIR}
 	}
-	d, err := t.root.Open(path)
+	// The owner of the folder may replace it with a pipe after the check above.
+	d, err := t.root.OpenFile(path, openFolder, 0)
 	if err != nil {
 		return nil, err
 	}
