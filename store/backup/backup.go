@@ -120,11 +120,12 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	g = Generation{
 		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
 	}
-	lineage, err := t.r.begin(t.s.Places().Data, m.Incarnation)
+	// Only one moment exists at a time, so no other backup of this store changes its marks meanwhile.
+	marks, err := t.r.marks(t.s.Places().Data, m.Incarnation)
 	if err != nil {
 		return g, err
 	}
-	p := &plan{r: t.r, m: m, fresh: t.fresh, lineage: lineage}
+	p := &plan{r: t.r, m: m, fresh: t.fresh, lineage: marks.next.Lineage}
 	if err := p.collect(t.o.Extra); err != nil {
 		return g, err
 	}
@@ -133,6 +134,9 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 		floor = t.o.floor
 	}
 	if err := t.r.room(p.missing, floor); err != nil {
+		return g, err
+	}
+	if err := t.r.begin(marks); err != nil {
 		return g, err
 	}
 	c := newCopier(ctx, e, t.o.Rate, "copy", p.missing, t.o.Progress)

@@ -22,16 +22,29 @@ const (
 	// marksName is the file in the data folder, markName the one in the backup folder.
 	marksName = "BACKUPS"
 	markName  = "writer"
-	// maxMarks bounds the marks in a data folder. There may be several backup folders, each with several marks.
-	maxMarks = 32
-	maxMark  = 64 << 10 // bytes of such a file
+	// folderMarks bounds the marks of one backup folder in a data folder. The last one is normally enough. The others
+	// serve a backup folder that itself returns to an older state.
+	folderMarks = 32
+	// allMarks bounds the marks of all backup folders. The least recently used ones are removed first.
+	allMarks = 512
+	maxMark  = 128 << 10 // bytes of such a file; more than allMarks need
 )
 
 // mark is the mark of one backup. It is stored as JSON.
 type mark struct {
 	ID string `json:"id"`
+	// Folder identifies the backup folder. It is set only in the data folder, and empty in marks of older versions.
+	Folder string `json:"folder,omitempty"`
 	// Lineage is a part of the names of pieces. It is empty until a data folder has returned to an older state.
 	Lineage string `json:"lineage,omitempty"`
+}
+
+// marks holds the marks of a backup that has not copied anything yet.
+type marks struct {
+	all, own string // the paths of the two files
+	// known holds the marks of the data folder, the least recently used one first. It includes next.
+	known []mark
+	next  mark
 }
 
 // draw returns a text that no other backup has. It includes the time, because a machine that was reset together with
@@ -42,26 +55,69 @@ func draw(e *env.Env) string {
 	return hex.EncodeToString(b[:]) + "-" + strconv.FormatInt(e.Clock.Now().UnixNano(), 16)
 }
 
-// begin writes the mark of a backup to both folders, and returns the lineage of its pieces.
-func (r *repository) begin(data string, incarnation uint64) (lineage string, err error) {
-	var known []mark
+// marks reads the marks of both folders, and draws the mark of a backup. It writes nothing.
+func (r *repository) marks(data string, incarnation uint64) (m marks, err error) {
+	m.all, m.own = r.env.FS.PathJoin(data, marksName), r.env.FS.PathJoin(r.dir, markName)
 	var last mark
-	marks, own := r.env.FS.PathJoin(data, marksName), r.env.FS.PathJoin(r.dir, markName)
-	if err := errors.Join(r.readMark(marks, &known), r.readMark(own, &last)); err != nil {
-		return "", err
+	if err := errors.Join(r.readMark(m.all, &m.known), r.readMark(m.own, &last)); err != nil {
+		return m, err
 	}
-	next := mark{ID: draw(r.env)}
-	switch i := slices.IndexFunc(known, func(m mark) bool { return m.ID == last.ID }); {
+	m.next = mark{ID: draw(r.env)}
+	switch i := slices.IndexFunc(m.known, func(k mark) bool { return k.ID == last.ID }); {
 	case i >= 0:
-		next.Lineage = known[i].Lineage
+		used := m.known[i]
+		if used.Folder == "" {
+			used.Folder = draw(r.env)
+		}
+		m.next.Folder, m.next.Lineage = used.Folder, used.Lineage
+		// The backup folder keeps this mark if the backup fails.
+		m.known = append(slices.Delete(m.known, i, i+1), used)
 	case last.ID != "" && r.hasOf(incarnation):
-		next.Lineage = draw(r.env)
+		m.next.Lineage = draw(r.env)
 		r.env.Log.Warn("backup: the data folder was put back to an older state after its last backup: everything is copied anew", "folder", r.dir)
 	}
-	known = append(known, next)
-	known = known[max(0, len(known)-maxMarks):]
-	// The data folder comes first: a mark that only the data folder has does no harm.
-	return next.Lineage, errors.Join(r.writeMark(marks, known), r.writeMark(own, next))
+	if m.next.Folder == "" {
+		m.next.Folder = draw(r.env)
+	}
+	m.add()
+	return m, nil
+}
+
+// add adds next to known, and removes marks beyond the bounds. Each backup folder has a bound of its own: frequent
+// backups to one folder must not remove the mark of another one that is used once a week.
+func (m *marks) add() {
+	m.known = append(m.known, m.next)
+	over := -folderMarks
+	for _, k := range m.known {
+		if k.Folder == m.next.Folder {
+			over++
+		}
+	}
+	m.known = slices.DeleteFunc(m.known, func(k mark) bool {
+		if k.Folder != m.next.Folder || over <= 0 {
+			return false
+		}
+		over--
+		return true
+	})
+	m.known = m.known[max(0, len(m.known)-allMarks):]
+}
+
+// begin writes the mark of a backup to both folders.
+func (r *repository) begin(m marks) error {
+	// The data folder gets the mark before the backup folder has it under its name: a mark that only the data folder
+	// has does no harm. But if the backup folder is full, no mark is left anywhere, however often the backup is retried.
+	err := r.stageMark(m.own, mark{ID: m.next.ID, Lineage: m.next.Lineage})
+	if err == nil {
+		err = r.stageMark(m.all, m.known)
+	}
+	if err == nil {
+		err = r.publishMark(m.all)
+	}
+	if err == nil {
+		err = r.publishMark(m.own)
+	}
+	return err
 }
 
 // hasOf reports whether the backup folder has a generation of an incarnation.
@@ -85,13 +141,23 @@ func (r *repository) readMark(path string, v any) error {
 	return nil
 }
 
-func (r *repository) writeMark(path string, v any) error {
+// stageMark writes a file of marks under a temporary name.
+func (r *repository) stageMark(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
 		err = writeFile(r.env.FS, path+".new", b)
 	}
+	if err != nil {
+		return fmt.Errorf("backup: write %s: %w", path, err)
+	}
+	return nil
+}
+
+// publishMark gives a staged file its name.
+func (r *repository) publishMark(path string) error {
+	err := r.env.FS.Rename(path+".new", path)
 	if err == nil {
-		err = errors.Join(r.env.FS.Rename(path+".new", path), syncDir(r.env.FS, r.env.FS.PathDir(path)))
+		err = syncDir(r.env.FS, r.env.FS.PathDir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("backup: write %s: %w", path, err)
