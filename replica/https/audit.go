@@ -22,7 +22,7 @@ type Act struct {
 	// From is the address of the client. On is the title of the database, or its id if the request was rejected.
 	From, On string
 	Err      error
-	// More is the number of rejected requests from the address that were not reported before this one.
+	// More is the number of rejected requests from the client's network that were not reported before this one.
 	More int
 }
 
@@ -32,12 +32,12 @@ const (
 	doneEvery    = time.Hour
 	refusedEvery = time.Minute
 	maxTold      = 10_000
-	// refusedLines is the maximum number of rejected requests reported for one address in refusedEvery, regardless of
+	// refusedLines is the maximum number of rejected requests reported for one network in refusedEvery, regardless of
 	// names and keys. The others are only counted.
 	refusedLines = 10
 )
 
-// refusals counts the rejected requests from an address.
+// refusals counts the rejected requests from a network.
 type refusals struct {
 	since       time.Time
 	lines, more int
@@ -49,8 +49,8 @@ type audit struct {
 	tell func(Act)
 
 	mu      sync.Mutex
-	told    map[Act]time.Time // keys have no Err
-	refused map[string]*refusals
+	told    map[Act]time.Time    // keys have no Err
+	refused map[string]*refusals // by network, because one client has all addresses of an IPv6 /64
 }
 
 // say reports an act unless an equal act was reported lately.
@@ -86,7 +86,8 @@ func (a *audit) fresh(x *Act, every time.Duration) bool {
 
 // counts counts a rejected request and reports whether it must be reported.
 func (a *audit) counts(x *Act, now time.Time) bool {
-	r := a.refused[x.From]
+	network := networkOf(x.From)
+	r := a.refused[network]
 	if r == nil || now.Sub(r.since) >= refusedEvery {
 		if a.refused == nil || len(a.refused) >= maxTold {
 			a.refused = map[string]*refusals{}
@@ -95,7 +96,7 @@ func (a *audit) counts(x *Act, now time.Time) bool {
 			r = &refusals{}
 		}
 		r.since, r.lines = now, 0
-		a.refused[x.From] = r
+		a.refused[network] = r
 	}
 	if r.lines++; r.lines > refusedLines {
 		r.more++

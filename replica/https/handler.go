@@ -217,10 +217,13 @@ func from(r *http.Request) string {
 
 // network returns the address by which a client is counted. For IPv6 it is the /64 prefix, because one client usually
 // controls a whole /64.
-func network(r *http.Request) string {
-	a, err := netip.ParseAddr(from(r))
+func network(r *http.Request) string { return networkOf(from(r)) }
+
+// networkOf is network for the address of a client.
+func networkOf(address string) string {
+	a, err := netip.ParseAddr(address)
 	if err != nil {
-		return from(r)
+		return address
 	}
 	if a = a.Unmap().WithZone(""); a.Is6() {
 		if p, err := a.Prefix(64); err == nil {

@@ -154,6 +154,31 @@ func TestAuditBounded(t *testing.T) {
 	}
 }
 
+// TestAuditBoundedByNetwork checks that a client that uses a new address of its /64 for each request cannot flood the
+// log, and that other networks are still reported.
+func TestAuditBoundedByNetwork(t *testing.T) {
+	t.Parallel()
+	var told []Act
+	x := newServer(t, 1, Options{Audit: func(a Act) { told = append(told, a) }})
+	x.h.audit.env = env.Test(t).Env
+	try := func(address string) {
+		r := httptest.NewRequest(http.MethodGet, Path, nil)
+		r.RemoteAddr = address
+		x.h.audit.stranger(r, replica.ErrBusy)
+	}
+	for i := range 500 {
+		try(fmt.Sprintf("[2001:db8::%x]:1", i+1))
+	}
+	if len(told) != refusedLines || told[1].From != "2001:db8::2" {
+		t.Errorf("%d lines of one network", len(told))
+	}
+	told = nil
+	try("[2001:db8:0:1::1]:1")
+	if len(told) != 1 {
+		t.Error("another network is not reported")
+	}
+}
+
 // TestJoiners checks that clients of one address do not block others from joining.
 func TestJoiners(t *testing.T) {
 	t.Parallel()
