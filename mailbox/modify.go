@@ -63,6 +63,7 @@ func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn fu
 			return true, nil
 		})
 	})
+	stored := false
 	for len(todo) > 0 && err == nil {
 		part := todo[:min(batch, len(todo))]
 		todo = todo[len(part):]
@@ -81,13 +82,15 @@ func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn fu
 		if err == nil {
 			for i := range part {
 				if c := &part[i]; c.row != nil {
+					stored = true
 					v.tellOwn(c.uid, c.row.Mod)
 					fn(&Message{Seq: c.seq, UID: c.uid, ID: c.id, FlagsChanged: c.elsewhere, v: v, row: c.row})
 				}
 			}
 		}
 	}
-	return modified, err
+	// A repeated STORE changes nothing more, but UNCHANGEDSINCE would fail for the messages that are stored already.
+	return modified, partly(err, stored && op.HasUnchangedSince)
 }
 
 func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[]changed) error {
@@ -358,10 +361,11 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 		}
 		if err != nil && !move && to.id != 0 {
 			ctx := context.WithoutCancel(ctx)
-			return CopyResult{}, errors.Join(err, to.takeBack(ctx, piece.Dest), to.takeBack(ctx, out.Dest))
+			back := errors.Join(to.takeBack(ctx, piece.Dest), to.takeBack(ctx, out.Dest))
+			return CopyResult{}, partly(errors.Join(err, back), back != nil)
 		}
 		if err != nil {
-			return out, err
+			return out, partly(err, len(out.Dest) > 0)
 		}
 		out.UIDValidity = piece.UIDValidity
 		out.Source, out.Dest = appendSet(out.Source, piece.Source), appendSet(out.Dest, piece.Dest)

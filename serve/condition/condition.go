@@ -65,7 +65,7 @@ var (
 	}
 	Elsewhere = &Condition{
 		Name: "the mail file is on another server, or on its way to one",
-		errs: []error{store.ErrNotHome, store.ErrIncomplete, mailbox.ErrParted},
+		errs: []error{store.ErrNotHome, store.ErrIncomplete, mailbox.ErrParted, mailbox.ErrPartly},
 		SMTP: smtp.NewReply(451, 4, 3, 2, "The mail file is moving to another server, try again soon"),
 		IMAP: "UNAVAILABLE", IMAPText: "The mail file has moved to another server, sign in again", POP3: "SYS/TEMP",
 		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "mailElsewhere",
