@@ -308,7 +308,7 @@ func TestShared(t *testing.T) {
 	a.want(404)
 	a.get(Path + "?b=" + bob)
 	a.send("Shown", nil, "+m", a.pick("Shown"), "do", "flag")
-	a.want(403, "may not do that")
+	a.want(403, "do not have permission to do that")
 	a.get(Path + "?b=" + bob)
 	a.send("Shown", nil, "+m", a.pick("Shown"), "do", "delete")
 	if a.status < 400 {

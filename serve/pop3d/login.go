@@ -133,7 +133,13 @@ func (s *session) enter(account signin.Account) error {
 		s.account = account
 		return nil
 	}
-	return s.begin(account)
+	if err := s.begin(account); err != nil {
+		// The next PASS asks for the home again, and would lose this use of it.
+		s.home.End()
+		s.home = nil
+		return err
+	}
+	return nil
 }
 
 // begin locks and opens the maildrop on this server.
