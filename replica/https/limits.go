@@ -15,7 +15,7 @@ type slots struct {
 	by  map[note.UNID]int
 }
 
-// enter takes a slot, or returns false if there is none. The caller must call leave after true.
+// enter occupies a slot, or returns false if there is none. The caller must call leave after true.
 func (s *slots) enter(person note.UNID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

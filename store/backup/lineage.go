@@ -153,7 +153,7 @@ func (r *repository) stageMark(path string, v any) error {
 	return nil
 }
 
-// publishMark gives a staged file its name.
+// publishMark renames a staged file to its final name.
 func (r *repository) publishMark(path string) error {
 	err := r.env.FS.Rename(path+".new", path)
 	if err == nil {
