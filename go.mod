@@ -4,12 +4,14 @@ go 1.26.0
 
 require (
 	blitiri.com.ar/go/spf v1.6.0
+	git.sr.ht/~sbinet/gg v0.8.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/boombuler/barcode v1.1.0
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/coder/websocket v1.8.15
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/emersion/go-msgauth v0.7.0
+	github.com/fzipp/gocyclo v0.6.0
 	github.com/go-crypt/crypt v0.14.15
 	github.com/go-crypt/x v0.4.16
 	github.com/go-ldap/ldap/v3 v3.4.15
@@ -47,11 +49,11 @@ require (
 	github.com/cockroachdb/redact v1.1.5 // indirect
 	github.com/cockroachdb/swiss v0.0.0-20260820225851-333444432258 // indirect
 	github.com/cockroachdb/tokenbucket v0.0.0-20230807174530-cc333fc44b06 // indirect
-	github.com/fzipp/gocyclo v0.6.0 // indirect
 	github.com/getsentry/sentry-go v0.27.0 // indirect
 	github.com/go-asn1-ber/asn1-ber v1.5.8 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/golang/snappy v0.0.5-0.20231225225746-43d5d4cd4e0e // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
