@@ -35,9 +35,9 @@ func (r Collected) Text() string {
 		r.People, r.Databases, r.Objects, r.Rewritten)
 }
 
-// Collect deletes what is no longer needed. This is: removed people and databases that can no longer be restored;
-// folders whose deletion a crash interrupted; old expunges and stubs; unreferenced messages and objects; the part of
-// the feed that every reader has passed. Each step may be repeated. A step that fails does not stop the others.
+// Collect deletes removed people and databases that can no longer be restored, folders whose deletion a crash
+// interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader has
+// passed. Each step may be repeated. A step that fails does not stop the others.
 func (s *System) Collect(ctx context.Context) (Collected, error) {
 	var out Collected
 	var errs []error

@@ -121,7 +121,7 @@ type Person struct {
 	TOTP time.Time
 	// PasswordID changes with every new password of the account.
 	PasswordID string
-	// Removed is the time when the person was removed, zero for a person who was not.
+	// Removed is the time of the removal; the zero time means that the person was not removed.
 	Removed time.Time
 
 	password string

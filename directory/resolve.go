@@ -146,8 +146,8 @@ func byAddress(r *store.Reader, a Address) (Target, error) {
 	return t, err
 }
 
-// administrator returns the first person with the role Admin who is not disabled and has a mail file, or else the first
-// one.
+// administrator returns the first enabled person with the role Admin and a mail file. If there is none, it returns the
+// first person with the role Admin.
 func administrator(r *store.Reader, detail string) (Target, error) {
 	ids, err := r.Lookup(indexRoles, append([]byte{'r'}, lower(RoleAdmin)...))
 	if err != nil {

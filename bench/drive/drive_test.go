@@ -49,7 +49,7 @@ func (p *peer) dial(string, string, time.Duration) (net.Conn, error) {
 		defer theirs.Close()
 		p.play(theirs, s)
 	}()
-	return ours, nil
+	return pipeEnd{ours}, nil
 }
 
 func (p *peer) play(conn net.Conn, s script) {
@@ -479,8 +479,16 @@ func mailServer(t *testing.T, s script) net.Conn {
 		}
 	}()
 	t.Cleanup(func() { _ = ours.Close(); <-done })
-	return ours
+	return pipeEnd{ours}
 }
+
+// pipeEnd accepts deadlines after the other end closed, as a socket does. A net.Pipe would return io.ErrClosedPipe there,
+// before the reader sees the end of the stream.
+type pipeEnd struct{ net.Conn }
+
+func (p pipeEnd) SetDeadline(at time.Time) error      { _ = p.Conn.SetDeadline(at); return nil }
+func (p pipeEnd) SetReadDeadline(at time.Time) error  { _ = p.Conn.SetReadDeadline(at); return nil }
+func (p pipeEnd) SetWriteDeadline(at time.Time) error { _ = p.Conn.SetWriteDeadline(at); return nil }
 
 func TestPOP3(t *testing.T) {
 	t.Parallel()
