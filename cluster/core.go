@@ -52,6 +52,16 @@ func (b *base) limited(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, b.opt.Timeout)
 }
 
+// within returns ctx with a limit on the server's clock. After it, the cause of the cancellation is cause.
+func (b *base) within(ctx context.Context, limit time.Duration, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := b.env.Clock.AfterFunc(limit, func() { cancel(cause) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // clustered reports whether a database takes part in the cluster. Some databases are local to each server.
 func (b *base) clustered(i *layout.Info) bool {
 	return i.Kind != replica.Kind && (b.opt.Local == nil || !b.opt.Local(i))

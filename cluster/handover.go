@@ -9,6 +9,7 @@ import (
 
 	"doublet/bus"
 	"doublet/note"
+	"doublet/replica"
 	"doublet/store"
 )
 
@@ -18,13 +19,56 @@ type HandOvers struct {
 	replication *replication
 }
 
-// vacateWithin is the time for which a hand-over waits for work in progress in the database.
-const vacateWithin = 30 * time.Second
+// Timeouts of a hand-over, during which sessions wait. vacateWithin limits the wait for work in progress in the
+// database. shutWithin limits the transfer of the changes that were made after the first transfer.
+const (
+	vacateWithin = 30 * time.Second
+	shutWithin   = 5 * time.Second
+)
+
+// bringRounds is the maximum number of transfers while this server still serves the database. Each transfers the
+// changes that were made during the previous one.
+const bringRounds = 4
+
+// errSlow is the cause of the cancellation after shutWithin.
+var errSlow = fmt.Errorf("%w: the last changes were not transferred within %v", ErrBusy, shutWithin)
 
 // HandOver makes another server the primary of a database that this server leads. The other server first receives
 // everything that was numbered here, and then assigns numbers from there on. If the hand-over fails, this server
 // remains primary. If the result is unknown, nobody leads until Decide finds it out.
+//
+// The mate receives the bulk of its missing data while this server still serves the database. Sessions wait only for
+// the rest, and no longer than vacateWithin and shutWithin.
 func (o *HandOvers) HandOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	if !o.holdings.take(db) {
+		return ErrBusy
+	}
+	err := o.prepare(ctx, db, to)
+	if err == nil {
+		err = o.vacateAndMove(ctx, db, to)
+	}
+	_, err2 := o.holdings.refresh(context.WithoutCancel(ctx), db)
+	o.holdings.release(db)
+	o.wake.fire()
+	return errors.Join(err, err2)
+}
+
+// prepare transfers the mate's missing data while this server still serves the database.
+func (o *HandOvers) prepare(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	for range bringRounds {
+		if !o.leadsNow(db) {
+			return store.ErrNotHome
+		}
+		res, err := o.bring(ctx, db, to)
+		if err != nil || res.Looked == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// vacateAndMove ends the work in the database here, and moves the primary.
+func (o *HandOvers) vacateAndMove(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	within, cancel := context.WithTimeout(ctx, vacateWithin)
 	resume, err := o.opt.Vacate(within, db)
 	cancel()
@@ -32,40 +76,26 @@ func (o *HandOvers) HandOver(ctx context.Context, db note.DatabaseID, to note.UN
 		return err
 	}
 	defer resume()
-	if !o.holdings.take(db) {
-		return ErrBusy
-	}
-	err = o.handOver(ctx, db, to)
-	_, err2 := o.holdings.refresh(ctx, db)
-	o.holdings.release(db)
-	o.wake.fire()
-	return errors.Join(err, err2)
-}
-
-func (o *HandOvers) handOver(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	if !o.leadsNow(db) {
 		return store.ErrNotHome
 	}
-	if err := o.bring(ctx, db, to); err != nil { // while we still lead, so that the pause is short
-		return err
-	}
-	if err := o.store.Follow(ctx, db); err != nil {
-		return err
-	}
-	pos, err := o.holdings.refresh(ctx, db)
-	if err == nil {
-		err = o.bring(ctx, db, to)
-	}
+	return o.move(ctx, db, to)
+}
+
+// move makes the mate the primary. No work in the database is in progress here.
+func (o *HandOvers) move(ctx context.Context, db note.DatabaseID, to note.UNID) error {
+	pos, err := o.settle(ctx, db, to)
 	var answer []byte
 	if err == nil {
-		answer, err = o.ask(ctx, to, verbLead, appendRequest(&request{db: db, pos: pos, boot: o.boot}))
+		// Its own timeout alone limits this request: without an answer nobody leads for a while.
+		answer, err = o.ask(context.WithoutCancel(ctx), to, verbLead, appendRequest(&request{db: db, pos: pos, boot: o.boot}))
 		if errors.Is(err, errMate) {
 			o.doubt(db)
 			return err // it may be primary or not: Decide finds out
 		}
 	}
 	if err != nil {
-		return errors.Join(err, o.store.Lead(ctx, db, store.LeadOptions{}))
+		return errors.Join(err, o.store.Lead(context.WithoutCancel(ctx), db, store.LeadOptions{}))
 	}
 	theirs, err := readPosition(answer)
 	if err != nil {
@@ -81,14 +111,39 @@ func (o *HandOvers) handOver(ctx context.Context, db note.DatabaseID, to note.UN
 	return nil
 }
 
-// bring sends a mate what it lacks of a database.
-func (o *HandOvers) bring(ctx context.Context, db note.DatabaseID, to note.UNID) error {
-	if !o.replication.queueCleared(ctx, db) {
-		return fmt.Errorf("%w: removals from the queue have not reached every mate", ErrBusy)
+// settle ends this server's term and transfers its last changes within shutWithin.
+func (o *HandOvers) settle(ctx context.Context, db note.DatabaseID, to note.UNID) (pos store.Position, err error) {
+	ctx, cancel := o.within(ctx, shutWithin, errSlow)
+	defer cancel()
+	if err := o.store.Follow(ctx, db); err != nil {
+		return pos, err
 	}
-	_, err := o.replication.push(ctx, to, db)
+	if pos, err = o.holdings.refresh(ctx, db); err == nil {
+		_, err = o.bring(ctx, db, to)
+	}
+	if errors.Is(context.Cause(ctx), errSlow) {
+		err = errSlow
+	}
+	return pos, err
+}
+
+// bring sends a mate what it lacks of a database. Of a queue that this server still leads, it sends the changes up to
+// now, because later removals have not reached every mate.
+func (o *HandOvers) bring(ctx context.Context, db note.DatabaseID, to note.UNID) (res replica.Result, err error) {
+	var until note.ModSeq
+	if h := o.holdings.get(db); h != nil && h.queue && h.leads {
+		pos, err := o.holdings.refresh(ctx, db)
+		if err != nil {
+			return res, err
+		}
+		until = pos.Last
+	}
+	if !o.replication.queueCleared(ctx, db) {
+		return res, fmt.Errorf("%w: removals from the queue have not reached every mate", ErrBusy)
+	}
+	res, err = o.replication.push(ctx, to, db, until)
 	o.reps.Done(err)
-	return err
+	return res, err
 }
 
 // answerLead handles a hand-over: this server becomes primary of the database.

@@ -198,6 +198,11 @@ const (
 	returned     // the first server of its order is back
 )
 
+// openWithin limits the hand-over of a database at an open, because the person who opens it waits.
+const openWithin = 3 * time.Second
+
+var errLongOpen = fmt.Errorf("%w: the mate lacks more than can be transferred in %v", ErrBusy, openWithin)
+
 // openHere handles an open at the primary.
 func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error) {
 	self := o.place(o.self)
@@ -206,7 +211,12 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 		return self, nil
 	}
 	if !to.IsZero() {
-		err := o.handOvers.HandOver(ctx, db, to)
+		within, cancel := o.within(ctx, openWithin, errLongOpen)
+		err := o.handOvers.HandOver(within, db, to)
+		cancel()
+		if err != nil && errors.Is(context.Cause(within), errLongOpen) {
+			err = errLongOpen
+		}
 		if err == nil {
 			o.stat.redirected(reason)
 			return o.place(to), nil

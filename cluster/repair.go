@@ -186,7 +186,7 @@ func (r *Repairs) salvage(ctx context.Context, db note.DatabaseID, primary note.
 	if err := state(layout.PendingDelete); err != nil { // in this state the server itself may read it
 		return err
 	}
-	res, err := r.replication.push(ctx, primary, db)
+	res, err := r.replication.push(ctx, primary, db, 0)
 	if back := state(layout.OutOfService); back != nil {
 		return back
 	}

@@ -305,10 +305,17 @@ func (r *replication) relays(db note.DatabaseID, mate note.UNID) bool {
 	return ok && behind(&x.pos.Ledger, &h.pos.Ledger)
 }
 
-// push sends a mate what it lacks of a database, without cached state of the mate.
-func (r *replication) push(ctx context.Context, to note.UNID, db note.DatabaseID) (replica.Result, error) {
+// push sends a mate what it lacks of a database, without cached state of the mate. If until is not 0, it sends only the
+// changes of this primary up to that number.
+func (r *replication) push(
+	ctx context.Context, to note.UNID, db note.DatabaseID, until note.ModSeq,
+) (replica.Result, error) {
+	local := replica.Side(r.reps.As(note.System))
+	if until != 0 {
+		local = &upTo{Side: local, until: until}
+	}
 	o := replica.SendOptions{From: r.name(r.self), To: r.name(to)}
-	return replica.Send(ctx, r.reps.As(note.System), r.remote(to), db, o)
+	return replica.Send(ctx, local, r.remote(to), db, o)
 }
 
 // run runs one Cluster Replicator until ctx ends or the mate is no longer a member. If the mate was dropped and added

@@ -3,8 +3,12 @@ package sim
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"doublet/bus/memory"
 	"doublet/cluster"
+	"doublet/note"
+	"doublet/store"
 )
 
 // TestMove checks that a database moves at once to the server that is asked for, whichever member is told to move it
@@ -66,6 +70,66 @@ func TestMoveFails(t *testing.T) {
 		home.until = 1 << 40
 		if err := other.node.Placement.Move(w.ctx, b.id, mate.id); !errors.Is(err, cluster.ErrNotMoved) || order(mate) != mate.name {
 			t.Errorf("from a dead home: %v, first is %s", err, order(mate))
+		}
+	})
+}
+
+// TestMoveFillsFirst checks that a mate receives what it lacks before the sessions of the database have to wait, and
+// that they wait no longer than a limit: after it the hand-over fails, and the old home goes on.
+func TestMoveFillsFirst(t *testing.T) {
+	t.Parallel()
+	w := alone(7, 2)
+	guarded(t, w, func() {
+		home, mate, _, b := twoOfThree(w)
+		fill := func(n int) {
+			for range n {
+				m := w.newMail(b)
+				w.must(w.deliverAt(home, m, len(w.mails)), "deliver")
+			}
+		}
+		last := func(s *server) note.ModSeq {
+			var at note.ModSeq
+			w.must(s.store.Read(w.ctx, note.System, b.id, func(r *store.Reader) error {
+				at = r.Position().Last
+				return nil
+			}), "read the position")
+			return at
+		}
+		w.net.SetPolicy(func(m memory.Message) memory.Fate { return memory.Lose }) // confirmations too
+		fill(20)
+		w.net.SetPolicy(w.fate)
+		if last(home) == last(mate) {
+			t.Fatal("the mate lacks nothing")
+		}
+		shut, resumed := 0, 0
+		home.vacate = func(note.DatabaseID) (func(), error) {
+			shut++
+			if a, b := last(home), last(mate); a != b {
+				t.Errorf("sessions wait while the mate is at %d of %d", b, a)
+			}
+			fill(1) // the last command
+			return func() { resumed++ }, nil
+		}
+		slow := false
+		w.net.SetPolicy(func(m memory.Message) memory.Fate {
+			if shut == 1 && !slow {
+				slow = true
+				home.clock.Advance(time.Minute)
+			}
+			return w.fate(m)
+		})
+		if err := home.node.HandOvers.HandOver(w.ctx, b.id, mate.id); !errors.Is(err, cluster.ErrBusy) {
+			t.Errorf("to a mate that does not get the last changes in time: %v", err)
+		}
+		if !home.store.Leads(b.id) || mate.store.Leads(b.id) || shut != 1 || resumed != 1 {
+			t.Errorf("home leads %v, mate leads %v, shut %d times, resumed %d times",
+				home.store.Leads(b.id), mate.store.Leads(b.id), shut, resumed)
+		}
+		fill(1)
+		w.net.SetPolicy(w.fate)
+		w.must(home.node.HandOvers.HandOver(w.ctx, b.id, mate.id), "hand over to a mate that answers")
+		if home.store.Leads(b.id) || !mate.store.Leads(b.id) || resumed != 2 {
+			t.Errorf("the mate leads %v, resumed %d times", mate.store.Leads(b.id), resumed)
 		}
 	})
 }

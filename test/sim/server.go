@@ -55,6 +55,8 @@ type server struct {
 	// browsers holds the browser sessions if the world has them.
 	browsers *session.Service
 	stat     *stat.Tree
+	// vacate is called before a database moves away from the server, if it is set.
+	vacate func(note.DatabaseID) (resume func(), err error)
 	// waiting is the nesting depth of await.
 	waiting int
 }
@@ -131,6 +133,12 @@ func (s *server) boot() error {
 	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}), cluster.Options{
 		Everywhere: everywhere, Older: s.older, Local: func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
 		Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour, DeadAfter: 2 * time.Second,
+		Vacate: func(_ context.Context, db note.DatabaseID) (func(), error) {
+			if s.vacate == nil {
+				return func() {}, nil
+			}
+			return s.vacate(db)
+		},
 		Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
 	})
 	s.openDirectory()
