@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -109,6 +110,52 @@ func TestRequestsMove(t *testing.T) {
 	defer front.gates.mu.Unlock()
 	if len(front.gates.by) != 0 {
 		t.Errorf("%d gates are left", len(front.gates.by))
+	}
+}
+
+// TestSlowReader checks that a hand-over does not wait for a client that does not read its response, whether the
+// response is written or flushed.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	front, _ := servers(t)
+	front.place.self.Store(true)
+	t.Cleanup(func() { _ = front.Close() })
+	piece := make([]byte, 64<<10)
+	for path, answer := range map[string]func(http.ResponseWriter) error{
+		"/write": func(w http.ResponseWriter) error {
+			_, err := w.Write(piece)
+			return err
+		},
+		"/flush": func(w http.ResponseWriter) error {
+			_, _ = w.Write(piece[:1])
+			return http.NewResponseController(w).Flush()
+		},
+	} {
+		t.Run(path[1:], func(t *testing.T) {
+			begun, ended := make(chan struct{}), make(chan struct{})
+			who := func(http.ResponseWriter, *http.Request) (Caller, bool) { return Caller{Account: anna}, true }
+			web := httptest.NewServer(front.Web(DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				defer close(ended)
+				close(begun)
+				for answer(w) == nil { // until the client hangs up
+				}
+			})))
+			defer web.Close()
+			c, err := net.Dial("tcp", web.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", path)
+			<-begun
+			resume, err := front.Vacate(context.Background(), anna.Database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resume()
+			_ = c.Close()
+			<-ended
+		})
 	}
 }
 

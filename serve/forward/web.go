@@ -113,24 +113,8 @@ func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string,
 	}
 	defer x.Done()
 	r.Body = &waitingBody{r.Body, x, r.Context()}
-	here(w, r)
+	here(&waitingWriter{w, x, r.Context()}, r)
 	return true
-}
-
-// waitingBody is the body of a request. It does not delay a hand-over while it waits for data.
-type waitingBody struct {
-	io.ReadCloser
-	x   *Session
-	ctx context.Context
-}
-
-func (b *waitingBody) Read(p []byte) (n int, err error) {
-	err = b.x.Waits(b.ctx, func() error {
-		var err error
-		n, err = b.ReadCloser.Read(p)
-		return err
-	})
-	return n, err
 }
 
 // unavailable answers that no server currently serves the mail file.
