@@ -1,10 +1,9 @@
 // Package safehtml converts untrusted HTML to markup that is safe within our own pages: text, structural elements,
-// links and pictures, but no scripts, styles, forms, or loaded resources. It builds the output from a list of known
-// elements. Only text and validated values come from the source, and they are escaped.
+// links and pictures, but no scripts, styles, forms, or loaded resources. A cleaner arranges the source: it balances its
+// elements, splits it into pieces, and replaces addresses. Then bluemonday removes whatever its policy does not list.
 package safehtml
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -252,7 +251,7 @@ func (c *cleaner) finish() {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		c.b.WriteString("</" + c.open[i] + ">")
 	}
-	c.pieces = append(c.pieces, c.b.String())
+	c.pieces = append(c.pieces, policy.Sanitize(c.b.String()))
 	c.b.Reset()
 }
 
@@ -289,12 +288,7 @@ func (c *cleaner) start(z *html.Tokenizer, closed bool, at int) {
 		}
 	default:
 		c.b.WriteString("<" + out)
-		c.number(values, "colspan", out == "td" || out == "th", 100)
-		c.number(values, "rowspan", out == "td" || out == "th", 100)
-		c.number(values, "start", out == "ol", 1<<20)
-		if d := strings.ToLower(values["dir"]); d == "rtl" || d == "ltr" || d == "auto" {
-			c.b.WriteString(` dir="` + d + `"`)
-		}
+		c.copy(values, "colspan", "rowspan", "start", "dir")
 		c.b.WriteString(">")
 		if !void[out] {
 			c.open = append(c.open, out)
@@ -350,10 +344,12 @@ func (c *cleaner) openTag(name, href string) {
 	c.open = append(c.open, name)
 }
 
-// number writes a numeric attribute.
-func (c *cleaner) number(values map[string]string, name string, here bool, most int) {
-	if n, err := strconv.Atoi(strings.TrimSpace(values[name])); here && err == nil && n > 0 && n <= most {
-		c.b.WriteString(" " + name + `="` + strconv.Itoa(n) + `"`)
+// copy writes attributes of the source, which the policy checks.
+func (c *cleaner) copy(values map[string]string, names ...string) {
+	for _, name := range names {
+		if v := strings.TrimSpace(values[name]); v != "" {
+			c.b.WriteString(" " + name + `="` + html.EscapeString(v) + `"`)
+		}
 	}
 }
 
@@ -373,8 +369,7 @@ func (c *cleaner) image(values map[string]string) {
 		return
 	}
 	c.b.WriteString(`<img src="` + html.EscapeString(src) + `" alt="` + html.EscapeString(alt) + `"`)
-	c.number(values, "width", true, 4000)
-	c.number(values, "height", true, 4000)
+	c.copy(values, "width", "height")
 	c.b.WriteString(` loading="lazy" referrerpolicy="no-referrer">`)
 }
 
