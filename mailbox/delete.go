@@ -17,7 +17,7 @@ const doomed = "\x7fdeleted "
 
 // deletePiece is the maximum number of messages deleted together with their folder in one update. A larger folder is
 // first hidden and then emptied in parts: so locks are held briefly, and nobody sees a partly deleted folder. After a
-// crash, PurgeDeleted finishes the deletion.
+// crash, or if the mail file moves to another server meanwhile, PurgeDeleted finishes the deletion.
 const deletePiece = 5 * batch
 
 // Delete deletes a folder with its messages. It does not delete INBOX or a folder that has children.
@@ -40,7 +40,7 @@ func (f *File) Delete(ctx context.Context, name string) error {
 		return err
 	})
 	if err == nil && large == 0 {
-		err = f.elsewhere(ctx, func(w *store.Writer) error { return outlive(w, &folder) })
+		err = partly(f.elsewhere(ctx, func(w *store.Writer) error { return outlive(w, &folder) }), true)
 	}
 	if err != nil || large == 0 {
 		return err
@@ -49,7 +49,11 @@ func (f *File) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	// The folder is already hidden, so finish even if ctx is cancelled.
-	return f.svc.purge(context.WithoutCancel(ctx), f.db, large)
+	err = f.svc.purge(context.WithoutCancel(ctx), f.db, large)
+	if errors.Is(err, store.ErrNotHome) {
+		return nil // the folder is gone for everyone; Collect runs PurgeDeleted at the new home
+	}
+	return err
 }
 
 // hide hides a folder from everyone.
@@ -152,7 +156,7 @@ func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID)
 	return nil
 }
 
-// PurgeDeleted finishes folder deletions that a crash interrupted, and returns their number.
+// PurgeDeleted finishes folder deletions that a crash or a move of the mail file interrupted, and returns their number.
 func (s *Service) PurgeDeleted(ctx context.Context, db note.DatabaseID) (n int, err error) {
 	var left []note.ID
 	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {

@@ -6,6 +6,9 @@ import (
 	"doublet/store"
 )
 
+// DeletePiece is deletePiece.
+const DeletePiece = deletePiece
+
 // Hide runs only the first step of the deletion of a large folder, as if the power failed then.
 func Hide(ctx context.Context, f *File, name string) error {
 	h, err := f.Folder(ctx, name)

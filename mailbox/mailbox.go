@@ -419,7 +419,7 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return f.resubscribed(ctx, to)
+	return partly(f.resubscribed(ctx, to), true)
 }
 
 // renameTree renames a folder and the folders below it. It also renames those that the writer may not look up, which
@@ -484,7 +484,7 @@ func (f *File) renameInbox(ctx context.Context, to string) error {
 		return move(w)
 	})
 	for ctx := context.WithoutCancel(ctx); more && err == nil; {
-		err = f.update(ctx, move)
+		err = partly(f.update(ctx, move), true)
 	}
 	return err
 }

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"doublet/mailbox"
+	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // TestMovesBetweenParts checks that an operation is not reported as not begun if the mail file moves after its first
@@ -55,5 +57,55 @@ func TestMovesBetweenParts(t *testing.T) {
 				t.Errorf("moved before: %v", err)
 			}
 		})
+	}
+}
+
+// manyMessages returns a shared mail file with n messages in a folder. The mail file moves away after
+// the first commit for which when returns true; then left is true.
+func manyMessages(t *testing.T, folder string, n int, when func(w *world) bool) (w *world, left *bool) {
+	w, left = newWorld(t, 0), new(bool)
+	w.must(w.s.Share(w.ctx, w.db, 0))
+	w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) { i.Ack = layout.AckCluster }))
+	if folder != mailbox.Inbox {
+		_, err := w.mf.Create(w.ctx, folder, "")
+		w.must(err)
+	}
+	w.fill(folder, n)
+	w.committed = func() {
+		if !*left && when(w) {
+			*left = true
+			w.must(w.s.Follow(w.ctx, w.db))
+		}
+	}
+	return w, left
+}
+
+// TestDeleteMoves checks the deletion of a large folder whose mail file moves after the folder was hidden: the deletion
+// succeeds, because the folder is gone, and the new home removes the messages.
+func TestDeleteMoves(t *testing.T) {
+	t.Parallel()
+	w, left := manyMessages(t, "Big", mailbox.DeletePiece+1, func(w *world) bool {
+		_, err := w.mf.Folder(w.ctx, "Big")
+		return errors.Is(err, mailbox.ErrNoFolder)
+	})
+	if err := w.mf.Delete(w.ctx, "Big"); err != nil || !*left {
+		t.Fatalf("moved %v: %v", *left, err)
+	}
+	w.must(w.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+	if n, err := w.svc.PurgeDeleted(w.ctx, w.db); n != 1 || err != nil {
+		t.Errorf("purged %d: %v", n, err)
+	}
+}
+
+// TestRenameInboxMoves checks the renaming of a large INBOX whose mail file moves after the first part: it must not be
+// executed again, because the new folder exists.
+func TestRenameInboxMoves(t *testing.T) {
+	t.Parallel()
+	w, left := manyMessages(t, "INBOX", 1001, func(w *world) bool {
+		_, err := w.mf.Folder(w.ctx, "Old")
+		return err == nil
+	})
+	if err := w.mf.Rename(w.ctx, "INBOX", "Old"); !*left || !errors.Is(err, mailbox.ErrPartly) {
+		t.Errorf("moved %v: %v", *left, err)
 	}
 }

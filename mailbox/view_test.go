@@ -26,6 +26,8 @@ type world struct {
 	db  note.DatabaseID
 	mf  *mailbox.File
 	ctx context.Context
+	// committed, if set, is called after each commit in a database that requires a mate's confirmation.
+	committed func()
 }
 
 // newWorld creates a store with one mail file. The store is checked when the test ends.
@@ -36,6 +38,12 @@ func newWorld(t *testing.T, quota uint64) *world {
 	w.s, err = store.Open(w.f.Env, "data", store.Options{
 		FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
 		OnFatal: func(err error) { t.Error(err) },
+		Confirm: func(context.Context, []note.DatabaseID, uint64) error {
+			if w.committed != nil {
+				w.committed()
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
