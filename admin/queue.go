@@ -114,7 +114,7 @@ func queueID(text string) (note.UNID, error) {
 // queuedOf converts a message. In a cluster, the result also contains the server whose mail.box holds it.
 func (c *Call) queuedOf(ctx context.Context, e queue.Entry) Queued {
 	q := Queued{ID: e.ID.String(), From: e.From.String(), Created: e.Created, Size: Size(e.Size), Reason: e.Reason}
-	if owner := c.Mail.Queue.OwnerOf(&e); !owner.IsZero() {
+	if owner := c.Mail.Queue.Boxes.OwnerOf(&e); !owner.IsZero() {
 		q.Server = c.nameOf(ctx, owner)
 	}
 	if e.Urgency != queue.Normal {

@@ -283,7 +283,7 @@ func (s *Depositor) update(ctx context.Context, b *batch) error {
 	}
 	if b.box {
 		if b.in == 0 {
-			b.in = s.queue.Place(b.entry.ID)
+			b.in = s.queue.Boxes.Place(b.entry.ID)
 		}
 		names = append(names, b.in)
 	}

@@ -84,7 +84,7 @@ func (s *Router) outdated(e *queue.Entry) bool {
 // expireWaiting ends the retries for the remote recipients of an entry that is too old.
 func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 	s.mu.Lock()
-	sending := s.agenda.beingSent(s.queue.KeyOf(e))
+	sending := s.agenda.beingSent(s.queue.Boxes.KeyOf(e))
 	s.mu.Unlock()
 	if sending {
 		return errBusy

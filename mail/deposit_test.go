@@ -295,7 +295,7 @@ func TestStrangersWait(t *testing.T) {
 		q.Address != "eve@far.example" || q.State != queue.Waiting || q.Notify != smtp.NotifyFailure || q.ORcpt != "rfc822;eve@far.example" {
 		t.Errorf("%+v", e)
 	}
-	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&e), 0)
 	w.ok(err)
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "Received: ") || !strings.HasSuffix(string(raw), plain) {
 		t.Errorf("message to send on:\n%s", raw[e.ReturnPath:])

@@ -33,8 +33,8 @@ func TestOwnBox(t *testing.T) {
 	w.deposit(sub)
 	w.route()
 	for i, e := range w.queue(2) {
-		if want := []note.UNID{{}, self}[i]; w.Queue.OwnerOf(&e) != want && w.Queue.OwnerOf(&w.queue(2)[1-i]) != want {
-			t.Errorf("an entry is in the mail.box of %s", w.Queue.OwnerOf(&e))
+		if want := []note.UNID{{}, self}[i]; w.Queue.Boxes.OwnerOf(&e) != want && w.Queue.Boxes.OwnerOf(&w.queue(2)[1-i]) != want {
+			t.Errorf("an entry is in the mail.box of %s", w.Queue.Boxes.OwnerOf(&e))
 		}
 	}
 	w.shows("Mail.Waiting = 2", "Mail.WaitingRecipients = 4")
@@ -107,8 +107,8 @@ func TestStandIn(t *testing.T) {
 	w.fix.Time.Advance(queue.StandIn + time.Second)
 	w.route()
 	w.has(alice, 1)
-	if e := w.queue(1)[0]; w.Queue.OwnerOf(&e) != other {
-		t.Errorf("of %s", w.Queue.OwnerOf(&e))
+	if e := w.queue(1)[0]; w.Queue.Boxes.OwnerOf(&e) != other {
+		t.Errorf("of %s", w.Queue.Boxes.OwnerOf(&e))
 	}
 	w.shows("Mail.Waiting = 1")
 	enter("y@elsewhere.example", queue.Waiting, note.UNID{}) // replicated from a mate
@@ -116,7 +116,7 @@ func TestStandIn(t *testing.T) {
 	w.shows("Mail.Waiting = 2")
 
 	e := w.queue(2)[0]
-	busy := busyKey{w.Queue.KeyOf(&e), w.Router.agenda.dest("elsewhere.example")}
+	busy := busyKey{w.Queue.Boxes.KeyOf(&e), w.Router.agenda.dest("elsewhere.example")}
 	w.Router.agenda.busy[busy] = false
 	short, cancel := context.WithTimeout(bg, 20*time.Millisecond)
 	defer cancel()
@@ -150,7 +150,7 @@ func TestStandIn(t *testing.T) {
 	}
 	sub := w.from("eve@far.example", "z@elsewhere.example")
 	w.deposit(sub)
-	if e := w.queue(1)[0]; e.ID != sub.ID || !w.Queue.OwnerOf(&e).IsZero() {
-		t.Errorf("what comes meanwhile waits in the mail.box of %s", w.Queue.OwnerOf(&e))
+	if e := w.queue(1)[0]; e.ID != sub.ID || !w.Queue.Boxes.OwnerOf(&e).IsZero() {
+		t.Errorf("what comes meanwhile waits in the mail.box of %s", w.Queue.Boxes.OwnerOf(&e))
 	}
 }

@@ -135,7 +135,7 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 }
 
 func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
-	box := j.s.queue.Of(j.key).ID
+	box := j.s.queue.Boxes.Of(j.key).ID
 	names := []note.DatabaseID{box}
 	for i := range piece {
 		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {

@@ -218,5 +218,5 @@ func (s *Service) Join(server note.UNID, name string, known func(note.DatabaseID
 	if err := s.Scheduled.joinOutbox(server, name, known); err != nil {
 		return err
 	}
-	return s.Queue.Join(server, name, known)
+	return s.Queue.Boxes.Join(server, name, known)
 }

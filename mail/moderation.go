@@ -84,7 +84,7 @@ func (s *Moderation) Pending(ctx context.Context, list note.UNID) ([]Post, error
 		return nil, err
 	}
 	for i := range out {
-		raw, err := s.queue.Message(ctx, s.queue.KeyOf(&out[i].Entry), 64<<10)
+		raw, err := s.queue.Message(ctx, s.queue.Boxes.KeyOf(&out[i].Entry), 64<<10)
 		if err != nil {
 			continue // show the message without author and subject
 		}
@@ -168,7 +168,7 @@ func (s *Moderation) heldPost(ctx context.Context, id note.UNID) (*queue.Entry, 
 	if !moderated(e) {
 		return nil, nil, fmt.Errorf("%w: %s is not held for a list", queue.ErrNotQueued, id)
 	}
-	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), 0)
+	raw, err := s.queue.Message(ctx, s.queue.Boxes.KeyOf(e), 0)
 	return e, raw, err
 }
 

@@ -30,7 +30,7 @@ func (w *world) in(p directory.Person, folder string) int {
 // raw returns the stored message of an entry in mail.box.
 func (w *world) raw(e queue.Entry) string {
 	w.t.Helper()
-	b, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
+	b, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&e), 0)
 	w.ok(err)
 	return string(b)
 }

@@ -35,7 +35,7 @@ func (s *Moderation) Release(ctx context.Context, id note.UNID) error {
 
 // letGo delivers a message that a filter held. The same update ends the hold.
 func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
-	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), 0)
+	raw, err := s.queue.Message(ctx, s.queue.Boxes.KeyOf(e), 0)
 	if err != nil {
 		return queue.NotQueued(err)
 	}

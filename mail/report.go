@@ -350,7 +350,7 @@ func (s *Reporter) returned(ctx context.Context, e *queue.Entry, done []queue.Re
 	if whole {
 		read = int64(e.Size)
 	}
-	raw, err := s.queue.Message(ctx, s.queue.KeyOf(e), read)
+	raw, err := s.queue.Message(ctx, s.queue.Boxes.KeyOf(e), read)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
 		return nil, false, err
 	}

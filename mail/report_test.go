@@ -195,7 +195,7 @@ func TestReportToStrangerWaits(t *testing.T) {
 	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" || e.Recipients[0].State != queue.Waiting {
 		t.Fatalf("%+v", e)
 	}
-	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&e), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&e), 0)
 	w.ok(err)
 	parseReport(t, string(raw))
 	if !strings.HasPrefix(string(raw[e.ReturnPath:]), "From: ") {

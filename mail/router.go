@@ -52,7 +52,7 @@ func (s *Router) Run(ctx context.Context) error {
 			s.env.Log.Error("mail: router", "err", err)
 			next = s.env.Clock.Now().Add(troublePause)
 		}
-		if again := s.env.Clock.Now().Add(queue.HomePoll); s.queue.Member() && (next.IsZero() || again.Before(next)) {
+		if again := s.env.Clock.Now().Add(queue.HomePoll); s.queue.Boxes.Member() && (next.IsZero() || again.Before(next)) {
 			next = again
 		}
 		stop := func() bool { return true }
@@ -191,7 +191,7 @@ func (s *Router) catchUp(ctx context.Context) (more bool, err error) {
 	for _, b := range s.queue.Look(ctx) {
 		s.ended(b)
 	}
-	for _, b := range s.queue.Led() {
+	for _, b := range s.queue.Boxes.Led() {
 		further, err := s.catchUpBox(ctx, b)
 		if b.Replicated() && queue.DatabaseTrouble(err) {
 			s.env.Log.Error("mail: router", "database", b.ID.String(), "err", err)
@@ -243,7 +243,7 @@ func (s *Router) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if leads := s.queue.Leads(b); !leads || s.since[b.Index] != since {
+	if leads := b.Led(); !leads || s.since[b.Index] != since {
 		return leads, nil // all is read again
 	}
 	s.take(list, s.queue, s.env.Clock.Now())
@@ -254,7 +254,7 @@ func (s *Router) catchUpBox(ctx context.Context, b *queue.Box) (more bool, err e
 // take adds entries to the agenda.
 func (w *progress) take(list []seen, q *queue.Queue, now time.Time) {
 	for i := range list {
-		if q.Leads(q.Of(list[i].key)) {
+		if q.Boxes.Of(list[i].key).Led() {
 			w.agenda.set(list[i].key, &list[i].work, seconds(now))
 		}
 	}
@@ -263,7 +263,7 @@ func (w *progress) take(list []seen, q *queue.Queue, now time.Time) {
 // lookAgain reads one entry again.
 func (s *Router) lookAgain(ctx context.Context, k queue.Key) error {
 	var list []seen
-	err := s.store.Read(ctx, note.System, s.queue.Of(k).ID, func(r *store.Reader) (err error) {
+	err := s.store.Read(ctx, note.System, s.queue.Boxes.Of(k).ID, func(r *store.Reader) (err error) {
 		list, err = s.note(ctx, r, k, &layout.Change{Note: k.Note()}, nil)
 		return err
 	})

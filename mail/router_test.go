@@ -114,7 +114,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	after.queue(1)
 	after.shows("Mail.Waiting = 1", "Mail.WaitingRecipients = 11", "Mail.WaitingForDelivery = 10")
 	// One part out of three, then the next power failure.
-	j := &job{s: after.Router, key: after.Queue.KeyOf(&after.queue(1)[0])}
+	j := &job{s: after.Router, key: after.Queue.Boxes.KeyOf(&after.queue(1)[0])}
 	e := after.queue(1)[0]
 	after.ok(j.step(bg, &e))
 	j.release()

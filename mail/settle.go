@@ -178,7 +178,7 @@ func (s *outcomes) settleAll(box int, list []*settlement) {
 
 func (s *outcomes) settleIn(box int, list []*settlement) error {
 	var moved queue.Tally
-	db := s.queue.Of(queue.MakeKey(box, 0)).ID
+	db := s.queue.Boxes.Of(queue.MakeKey(box, 0)).ID
 	err := s.store.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
 		moved = queue.Tally{}
 		w, err := tx.Database(db) // a reply is written wherever the home is now

@@ -437,7 +437,7 @@ func (s *transfers) goesRound(data []byte) bool {
 func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*consignment, error) {
 	c := &consignment{}
 	var stored *store.Stored
-	err := s.store.Read(ctx, note.System, s.queue.Of(k).ID, func(r *store.Reader) error {
+	err := s.store.Read(ctx, note.System, s.queue.Boxes.Of(k).ID, func(r *store.Reader) error {
 		e, err := queue.Load(r, k.Note())
 		if err != nil {
 			return err

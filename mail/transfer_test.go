@@ -398,7 +398,7 @@ func TestRunSends(t *testing.T) {
 	ended := make(chan error, 1)
 	f.fix.Env.Go("router", func() { ended <- f.Router.Run(ctx) })
 	empty := make(chan struct{}, 1)
-	for _, box := range f.Queue.Led() {
+	for _, box := range f.Queue.Boxes.Led() {
 		stop, err := f.db.Watch(box.ID, func() { nudge(empty) })
 		f.ok(err)
 		defer stop()

@@ -76,7 +76,7 @@ func TestAway(t *testing.T) {
 	if !ok || len(k.Recipients) != 1 || k.Recipients[0].Target != bob.ID {
 		t.Fatalf("%+v", list)
 	}
-	raw, err := w.Queue.Message(bg, w.Queue.KeyOf(&k), 0)
+	raw, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&k), 0)
 	if err != nil || !strings.Contains(string(raw), "Delivered-To: alice@example.com") {
 		t.Errorf("%v: %s", err, raw)
 	}
@@ -128,11 +128,11 @@ func TestConsignTransit(t *testing.T) {
 	sub.Junk = true
 	w.deposit(sub)
 	e := w.queue(1)[0]
-	c, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
+	c, err := w.Router.transfers.consign(bg, w.Queue.Boxes.KeyOf(&e), "domain server two.example")
 	if err != nil || c == nil || len(c.index) != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	again, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "domain server two.example")
+	again, err := w.Router.transfers.consign(bg, w.Queue.Boxes.KeyOf(&e), "domain server two.example")
 	if err != nil || again.message.Transit != c.message.Transit {
 		t.Error("another word for the same recipients")
 	}
@@ -148,7 +148,7 @@ func TestConsignTransit(t *testing.T) {
 			t.Errorf("recipient %d is %s", i, got)
 		}
 	}
-	other, err := w.Router.transfers.consign(bg, w.Queue.KeyOf(&e), "other.example")
+	other, err := w.Router.transfers.consign(bg, w.Queue.Boxes.KeyOf(&e), "other.example")
 	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" || other.message.From.Local == "eve" {
 		t.Errorf("what leaves the domain: %+v, %v", other.message, err)
 	}

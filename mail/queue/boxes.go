@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/store"
@@ -52,42 +54,73 @@ type Box struct {
 // Replicated reports whether mates may have replicas of the database and may add entries to it.
 func (b *Box) Replicated() bool { return !b.Owner.IsZero() }
 
-// openBoxes creates the missing databases and opens the existing ones. Databases beyond the configured number, and
+// Led reports whether this server processes the entries of the database.
+func (b *Box) Led() bool { return b.lead.now() }
+
+// Boxes holds the mail.box databases that have replicas here. A database keeps its index, which is part of the keys of
+// its entries, until the server stops. Its methods may be called from any goroutine.
+type Boxes struct {
+	store   *store.Store
+	spread  int // number of databases over which new messages are spread
+	changed func()
+
+	table atomic.Pointer[[]*Box]
+	// own lists the mail.box databases of this server in its cluster; nil on a standalone server.
+	own atomic.Pointer[[]note.DatabaseID]
+
+	mu sync.Mutex // guards the fields below and the replacement of table
+	// server is the ID of this server in its cluster, zero on a standalone server. arrived lists new databases that may
+	// be mail.box databases.
+	server  note.UNID
+	arrived []note.DatabaseID
+}
+
+// Member reports whether the server is a member of a cluster.
+func (bs *Boxes) Member() bool { return bs.own.Load() != nil }
+
+// memberID returns the ID of this server in its cluster, zero on a standalone server.
+func (bs *Boxes) memberID() note.UNID {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	return bs.server
+}
+
+// open creates the missing databases and opens the existing ones. Databases beyond the configured number, and
 // those from before the server joined a cluster, stay until they are empty. They get no new messages.
-func (q *Queue) openBoxes() error {
+func (bs *Boxes) open() error {
 	for i := range MaxBoxes {
 		id := soleID(i)
-		_, err := q.store.Info(id)
+		_, err := bs.store.Info(id)
 		if errors.Is(err, store.ErrNotFound) {
-			if i >= q.spread {
+			if i >= bs.spread {
 				continue
 			}
-			err = q.makeBox(id, i, note.UNID{}, "")
+			err = bs.make(id, i, note.UNID{}, "")
 		}
 		if err != nil {
 			return fmt.Errorf("mail: %s: %w", id, err)
 		}
-		if err := q.addBox(id, note.UNID{}); err != nil {
+		if err := bs.add(id, note.UNID{}); err != nil {
 			return err
 		}
 	}
-	q.store.WatchInfos(func(id note.DatabaseID) {
-		q.mu.Lock()
-		member := !q.server.IsZero()
+	bs.store.WatchInfos(func(id note.DatabaseID) {
+		bs.mu.Lock()
+		member := !bs.server.IsZero()
 		if member {
-			q.arrived = append(q.arrived, id)
+			bs.arrived = append(bs.arrived, id)
 		}
-		q.mu.Unlock()
+		bs.mu.Unlock()
 		if member {
-			q.changed()
+			bs.changed()
 		}
 	})
 	return nil
 }
 
-// makeBox creates the i-th mail.box. The name is that of the cluster member that owns it; owner is zero on a standalone
+// make creates the i-th mail.box. The name is that of the cluster member that owns it; owner is zero on a standalone
 // server.
-func (q *Queue) makeBox(id note.DatabaseID, i int, owner note.UNID, name string) error {
+func (bs *Boxes) make(id note.DatabaseID, i int, owner note.UNID, name string) error {
 	title := "mail.box"
 	if i > 0 {
 		title = fmt.Sprintf("mail%d.box", i+1)
@@ -96,7 +129,7 @@ func (q *Queue) makeBox(id note.DatabaseID, i int, owner note.UNID, name string)
 	if !owner.IsZero() {
 		c.Title, c.Ack = title+" of "+name, layout.AckCluster
 	}
-	_, err := q.store.CreateDatabase(note.System, c)
+	_, err := bs.store.CreateDatabase(note.System, c)
 	if errors.Is(err, store.ErrExists) {
 		err = nil
 	}
@@ -106,22 +139,22 @@ func (q *Queue) makeBox(id note.DatabaseID, i int, owner note.UNID, name string)
 // Join makes this server a cluster member with the given name. New messages then go to mail.box databases that the
 // server owns and that mates replicate. The function known reports whether the cluster has a database: if it is missing
 // here, it is replicated from a mate instead of created.
-func (q *Queue) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
+func (bs *Boxes) Join(server note.UNID, name string, known func(note.DatabaseID) bool) error {
 	var all, own []note.DatabaseID
-	for i := range q.spread {
+	for i := range bs.spread {
 		id := OwnedID(server, i)
 		own = append(own, id)
-		_, err := q.store.Info(id)
+		_, err := bs.store.Info(id)
 		if errors.Is(err, store.ErrNotFound) {
 			if err = nil; !known(id) {
-				err = q.makeBox(id, i, server, name)
+				err = bs.make(id, i, server, name)
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("mail: %s: %w", id, err)
 		}
 	}
-	err := q.store.Infos(func(i *layout.Info) {
+	err := bs.store.Infos(func(i *layout.Info) {
 		if i.Kind == Kind {
 			all = append(all, i.ID)
 		}
@@ -129,46 +162,46 @@ func (q *Queue) Join(server note.UNID, name string, known func(note.DatabaseID) 
 	if err != nil {
 		return fmt.Errorf("mail: %w", err)
 	}
-	q.mu.Lock()
-	q.server = server
-	q.arrived = append(q.arrived, all...)
-	q.mu.Unlock()
-	if err := q.takeArrived(); err != nil {
+	bs.mu.Lock()
+	bs.server = server
+	bs.arrived = append(bs.arrived, all...)
+	bs.mu.Unlock()
+	if err := bs.takeArrived(); err != nil {
 		return err
 	}
-	q.own.Store(&own)
-	q.changed()
+	bs.own.Store(&own)
+	bs.changed()
 	return nil
 }
 
 // takeArrived opens the mail.box databases among those that have arrived.
-func (q *Queue) takeArrived() error {
-	q.mu.Lock()
-	list := q.arrived
-	q.arrived = nil
-	q.mu.Unlock()
+func (bs *Boxes) takeArrived() error {
+	bs.mu.Lock()
+	list := bs.arrived
+	bs.arrived = nil
+	bs.mu.Unlock()
 	var errs []error
 	for _, id := range list { // an error for one must not stop the others
-		info, err := q.store.Info(id)
+		info, err := bs.store.Info(id)
 		if err == nil && info.Kind == Kind && info.Queue && !Sole(id) {
-			errs = append(errs, q.addBox(id, info.Owner))
+			errs = append(errs, bs.add(id, info.Owner))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// addBox opens a database. For a database that was deleted and created again, it renews the watch.
-func (q *Queue) addBox(id note.DatabaseID, owner note.UNID) error {
-	stop, err := q.store.Watch(id, q.changed)
+// add opens a database. For a database that was deleted and created again, it renews the watch.
+func (bs *Boxes) add(id note.DatabaseID, owner note.UNID) error {
+	stop, err := bs.store.Watch(id, bs.changed)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // removed in the meantime
 	}
 	if err != nil {
 		return fmt.Errorf("mail: watch mail.box: %w", err)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.boxes()
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	list := bs.all()
 	if i := slices.IndexFunc(list, func(b *Box) bool { return b.ID == id }); i >= 0 {
 		list[i].stop()
 		list[i].stop = stop
@@ -180,20 +213,20 @@ func (q *Queue) addBox(id note.DatabaseID, owner note.UNID) error {
 	}
 	b := &Box{ID: id, Index: len(list), Owner: owner, stop: stop, lead: lead{leads: owner.IsZero()}}
 	grown := append(slices.Clone(list), b)
-	q.table.Store(&grown)
+	bs.table.Store(&grown)
 	return nil
 }
 
-// boxes returns the databases by index. The caller must not change the slice.
-func (q *Queue) boxes() []*Box {
-	if list := q.table.Load(); list != nil {
+// all returns the databases by index. The caller must not change the slice.
+func (bs *Boxes) all() []*Box {
+	if list := bs.table.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
-func (q *Queue) box(id note.DatabaseID) *Box {
-	for _, b := range q.boxes() {
+func (bs *Boxes) find(id note.DatabaseID) *Box {
+	for _, b := range bs.all() {
 		if b.ID == id {
 			return b
 		}
@@ -202,16 +235,13 @@ func (q *Queue) box(id note.DatabaseID) *Box {
 }
 
 // Of returns the mail.box that holds the entry with the key k.
-func (q *Queue) Of(k Key) *Box { return q.boxes()[k.Box()] }
-
-// Leads reports whether this server processes the entries of b.
-func (q *Queue) Leads(b *Box) bool { return b.lead.now() }
+func (bs *Boxes) Of(k Key) *Box { return bs.all()[k.Box()] }
 
 // Led returns the mail.box databases whose entries this server processes, ordered by ID.
-func (q *Queue) Led() []*Box {
+func (bs *Boxes) Led() []*Box {
 	var out []*Box
-	for _, b := range q.boxes() {
-		if b.lead.now() {
+	for _, b := range bs.all() {
+		if b.Led() {
 			out = append(out, b)
 		}
 	}
@@ -222,10 +252,10 @@ func (q *Queue) Led() []*Box {
 // Place returns the mail.box for a new message with this queue ID. Messages are spread over several databases, so that
 // writers do not block each other. In a cluster it returns a database of this server, unless that database is out of
 // service.
-func (q *Queue) Place(id note.UNID) note.DatabaseID {
-	i := int(id[len(id)-1]) % q.spread
-	if own := q.own.Load(); own != nil {
-		if info, err := q.store.Info((*own)[i]); err == nil && info.State == layout.InService {
+func (bs *Boxes) Place(id note.UNID) note.DatabaseID {
+	i := int(id[len(id)-1]) % bs.spread
+	if own := bs.own.Load(); own != nil {
+		if info, err := bs.store.Info((*own)[i]); err == nil && info.State == layout.InService {
 			return (*own)[i]
 		}
 	}
@@ -256,8 +286,8 @@ func (k Key) Note() note.ID { return note.ID(k & (1<<boxShift - 1)) }
 func (b *Box) Key(id note.ID) Key { return MakeKey(b.Index, id) }
 
 // KeyOf returns the key of an entry.
-func (q *Queue) KeyOf(e *Entry) Key {
-	if b := q.box(e.box); b != nil {
+func (bs *Boxes) KeyOf(e *Entry) Key {
+	if b := bs.find(e.box); b != nil {
 		return b.Key(e.note)
 	}
 	return Key(e.note)
@@ -265,8 +295,8 @@ func (q *Queue) KeyOf(e *Entry) Key {
 
 // OwnerOf returns the cluster member that owns the mail.box of an entry. It returns zero for a mail.box of a standalone
 // server.
-func (q *Queue) OwnerOf(e *Entry) note.UNID {
-	if b := q.box(e.box); b != nil {
+func (bs *Boxes) OwnerOf(e *Entry) note.UNID {
+	if b := bs.find(e.box); b != nil {
 		return b.Owner
 	}
 	return note.UNID{}

@@ -26,7 +26,7 @@ func (c *census) counted(e *Entry) bool { return e.note < c.at || e.note >= c.en
 // openCensus counts the first piece of each mail.box. Replicated databases are counted when this server begins to lead
 // them.
 func (q *Queue) openCensus(ctx context.Context) error {
-	for _, b := range q.boxes() {
+	for _, b := range q.Boxes.all() {
 		if b.Replicated() {
 			continue
 		}
@@ -117,7 +117,7 @@ func (q *Queue) CountArrived(ctx context.Context, b *Box) error {
 
 // CountRest counts the remaining messages that were in mail.box at startup.
 func (q *Queue) CountRest(ctx context.Context) {
-	for _, b := range q.boxes() {
+	for _, b := range q.Boxes.all() {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			if more, err = q.countSome(ctx, b); err != nil && !errors.Is(err, store.ErrClosed) && ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (q *Queue) Moved(db note.DatabaseID, t Tally) {
 	if t == (Tally{}) {
 		return
 	}
-	if b := q.box(db); b != nil && b.Replicated() && !b.lead.count(t) {
+	if b := q.Boxes.find(db); b != nil && b.Replicated() && !b.lead.count(t) {
 		return
 	}
 	q.gauges.add(t)

@@ -89,7 +89,7 @@ func (l *lead) count(t Tally) bool {
 // Vacate ends the work on a mail.box whose home is about to move to another server. The work begins again after resume,
 // if the home is still here. mine is false if db is not a replicated mail.box.
 func (q *Queue) Vacate(db note.DatabaseID) (b *Box, resume func(), mine bool) {
-	b = q.box(db)
+	b = q.Boxes.find(db)
 	if b == nil || !b.Replicated() {
 		return nil, nil, false
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"doublet/env"
 	"doublet/note"
@@ -32,7 +30,7 @@ var (
 	ErrChanged = errors.New("mail: the entry was changed meanwhile")
 )
 
-// Queue manages the mail.box databases that have replicas here. Its methods may be called from any goroutine.
+// Queue manages the entries of the mail.box databases that have replicas here. Its methods may be called from any goroutine.
 //
 // In a cluster the home of a mail.box (its primary replica) is on the server that owns it, and a mate has another
 // replica. Only the home processes the entries. When the owner dies, the mate with the new home processes them, until
@@ -43,28 +41,21 @@ var (
 // is written there as an unnumbered change. If this server dies before a mate has the reply, the message is sent again,
 // as after any lost reply (RFC 5321 section 4.5.4.1).
 type Queue struct {
+	// Boxes holds the databases. The other methods of Queue are about their entries.
+	Boxes Boxes
+
 	store   *store.Store
 	env     *env.Env
 	gauges  *gauges
-	spread  int
 	changed func()
-
-	table atomic.Pointer[[]*Box]
-	// own lists the mail.box databases of this server in its cluster; nil on a standalone server.
-	own atomic.Pointer[[]note.DatabaseID]
-
-	mu sync.Mutex // guards the fields below and the replacement of table
-	// server is the ID of this server in its cluster, zero on a standalone server. arrived lists new databases that may
-	// be mail.box databases.
-	server  note.UNID
-	arrived []note.DatabaseID
 }
 
 // Open opens the mail.box databases, and creates them in a new store. New messages are spread over the given number of
 // databases, at most MaxBoxes. Open calls changed when there may be new work.
 func Open(s *store.Store, e *env.Env, t *stat.Tree, spread int, changed func()) (*Queue, error) {
-	q := &Queue{store: s, env: e, gauges: newGauges(t), spread: max(1, min(spread, MaxBoxes)), changed: changed}
-	if err := q.openBoxes(); err != nil {
+	q := &Queue{store: s, env: e, gauges: newGauges(t), changed: changed}
+	q.Boxes.store, q.Boxes.spread, q.Boxes.changed = s, max(1, min(spread, MaxBoxes)), changed
+	if err := q.Boxes.open(); err != nil {
 		return nil, err
 	}
 	if err := q.openCensus(context.Background()); err != nil {
@@ -76,17 +67,15 @@ func Open(s *store.Store, e *env.Env, t *stat.Tree, spread int, changed func()) 
 // Look checks the homes of the mail.box databases. It starts the work on databases that are led here now, and returns
 // those that are no longer led here.
 func (q *Queue) Look(ctx context.Context) (ended []*Box) {
-	if err := q.takeArrived(); err != nil {
+	if err := q.Boxes.takeArrived(); err != nil {
 		q.env.Log.Error("mail: take up mail.box", "err", err)
 	}
-	q.mu.Lock()
-	server := q.server
-	q.mu.Unlock()
+	server := q.Boxes.memberID()
 	if server.IsZero() {
 		return nil
 	}
 	now := q.env.Clock.Now()
-	for _, b := range q.boxes() {
+	for _, b := range q.Boxes.all() {
 		if !b.Replicated() {
 			continue
 		}
@@ -106,9 +95,6 @@ func (q *Queue) Look(ctx context.Context) (ended []*Box) {
 	return ended
 }
 
-// Member reports whether the server is a member of a cluster.
-func (q *Queue) Member() bool { return q.own.Load() != nil }
-
 // DatabaseTrouble reports whether an error concerns one database rather than the whole server.
 func DatabaseTrouble(err error) bool {
 	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
@@ -127,11 +113,11 @@ func NotQueued(err error) error {
 
 // Locate returns the mail.box that holds a message. Errors: ErrNotQueued.
 func (q *Queue) Locate(ctx context.Context, id note.UNID) (note.DatabaseID, error) {
-	first := q.Place(id)
+	first := q.Boxes.Place(id)
 	if found, err := q.holds(ctx, first, id); err != nil || found {
 		return first, err
 	}
-	for _, b := range q.boxes() {
+	for _, b := range q.Boxes.all() {
 		if b.ID == first {
 			continue
 		}
@@ -191,7 +177,7 @@ func (q *Queue) findIn(ctx context.Context, box note.DatabaseID, id note.UNID) (
 
 // Read returns the entry with the key k.
 func (q *Queue) Read(ctx context.Context, k Key) (e *Entry, err error) {
-	err = q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) (err error) {
+	err = q.store.Read(ctx, note.System, q.Boxes.Of(k).ID, func(r *store.Reader) (err error) {
 		e, err = Load(r, k.Note())
 		return err
 	})
@@ -201,7 +187,7 @@ func (q *Queue) Read(ctx context.Context, k Key) (e *Entry, err error) {
 // Message returns the stored message of an entry, or its first limit bytes if limit is above 0.
 func (q *Queue) Message(ctx context.Context, k Key, limit int64) ([]byte, error) {
 	var stored *store.Stored
-	err := q.store.Read(ctx, note.System, q.Of(k).ID, func(r *store.Reader) error {
+	err := q.store.Read(ctx, note.System, q.Boxes.Of(k).ID, func(r *store.Reader) error {
 		n, err := r.Note(k.Note())
 		if err == nil {
 			stored, err = r.Message(n)
@@ -258,7 +244,7 @@ type place struct {
 }
 
 func (q *Queue) each(ctx context.Context, from place, fn func(*Entry) bool) error {
-	for _, b := range q.Led() {
+	for _, b := range q.Boxes.Led() {
 		if b.ID < from.box {
 			continue
 		}
@@ -329,7 +315,7 @@ func (q *Queue) Enter(w *store.Writer, n store.New, e Entry) (Tally, error) {
 	case err != nil:
 		return Tally{}, err
 	}
-	if b := q.box(w.Reader.Database()); b != nil && b.Replicated() {
+	if b := q.Boxes.find(w.Reader.Database()); b != nil && b.Replicated() {
 		return Tally{}, nil // counted when the router sees it
 	}
 	return e.tally(), nil
@@ -417,7 +403,7 @@ func (q *Queue) save(w *store.Writer, e *Entry, before Tally) (Tally, error) {
 		after = Tally{}
 	}
 	moved := after.minus(before)
-	if b := q.box(e.box); b == nil || !b.census.counted(e) {
+	if b := q.Boxes.find(e.box); b == nil || !b.census.counted(e) {
 		moved = Tally{}
 	}
 	if len(e.Recipients) == 0 {
