@@ -20,14 +20,22 @@ type lateNote struct {
 	id    note.ID
 }
 
-// attachments reads the attachments of messages one by one, in its own goroutine, so that a slow attachment does not
-// delay the words of other messages.
-func (w *worker) attachments(ctx context.Context) error {
-	a := newAnalyser()
+// attachments reads the attachments of messages into an index, in a goroutine of its own.
+type attachments struct {
+	s *Service
+	x *index.Index
+	// wake is signaled when the index lists further notes whose attachments are to be read.
+	wake chan struct{}
+}
+
+// run reads the attachments of messages one by one, so that a slow attachment does not delay the words of other
+// messages.
+func (a *attachments) run(ctx context.Context) error {
+	words := newAnalyser()
 	var seen recipes
 	for ctx.Err() == nil {
 		var list []lateNote
-		if err := w.x.Lates(func(db note.DatabaseID, build uint32, id note.ID) bool {
+		if err := a.x.Lates(func(db note.DatabaseID, build uint32, id note.ID) bool {
 			list = append(list, lateNote{db, build, id})
 			return len(list) < lateBatch
 		}); err != nil {
@@ -35,35 +43,35 @@ func (w *worker) attachments(ctx context.Context) error {
 		}
 		stuck := 0
 		for _, l := range list {
-			begun := w.s.env.Clock.Now()
-			ok, err := w.lateOne(ctx, l, a, &seen)
+			begun := a.s.env.Clock.Now()
+			ok, err := a.one(ctx, l, words, &seen)
 			if err != nil {
 				return err
 			}
 			if !ok {
 				stuck++
 			}
-			w.s.step()
-			w.pace(ctx, begun, w.s.opt.Share)
+			a.s.step()
+			a.s.pace(ctx, begun, a.s.opt.Share)
 		}
 		if len(list) > stuck {
 			continue
 		}
 		select {
-		case <-w.late:
-		case <-w.s.env.Clock.After(retryEvery):
+		case <-a.wake:
+		case <-a.s.env.Clock.After(retryEvery):
 		case <-ctx.Done():
 		}
 	}
 	return ctx.Err()
 }
 
-// lateOne reads the attachments of one note. It returns false if they cannot be read now.
-func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *recipes) (bool, error) {
+// one reads the attachments of one note. It returns false if they cannot be read now.
+func (a *attachments) one(ctx context.Context, l lateNote, words *analyser, seen *recipes) (bool, error) {
 	var what *analysed
 	var date int64
 	var seq uint64
-	err := w.s.store.Read(ctx, note.System, l.db, func(r *store.Reader) error {
+	err := a.s.store.Read(ctx, note.System, l.db, func(r *store.Reader) error {
 		row, err := r.Row(l.id)
 		if err != nil {
 			return ignoreGone(err)
@@ -76,8 +84,8 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 		if err != nil {
 			return err
 		}
-		d := text.Attachments(raw, w.s.opt.Limits)
-		what = a.document(d)
+		d := text.Attachments(raw, a.s.opt.Limits)
+		what = words.document(d)
 		seen.put(row.Recipe, what)
 		return nil
 	})
@@ -92,7 +100,7 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 	case err != nil:
 		return false, nil
 	}
-	return true, w.x.Update(func(u *index.Writer) error {
+	return true, a.x.Update(func(u *index.Writer) error {
 		s, err := u.State(l.db)
 		if err != nil {
 			return err
@@ -105,7 +113,7 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 			if what == nil {
 				continue
 			}
-			w.s.stat.readAttachments(what)
+			a.s.stat.readAttachments(what)
 			b.MaxSeq = max(b.MaxSeq, seq)
 			b.Text += what.bytes
 			b.Encrypted += uint64(what.skipped.Encrypted)
@@ -123,92 +131,4 @@ func (w *worker) lateOne(ctx context.Context, l lateNote, a *analyser, seen *rec
 		}
 		return u.Forget(l.db, l.build, l.id)
 	})
-}
-
-// merging adds databases to those that may have segments to merge.
-func (w *worker) merging(list ...note.DatabaseID) {
-	if len(list) == 0 {
-		return
-	}
-	w.mu.Lock()
-	if w.mergeable == nil {
-		w.mergeable = map[note.DatabaseID]bool{}
-	}
-	for _, db := range list {
-		w.mergeable[db] = true
-	}
-	w.mu.Unlock()
-	signal(w.more)
-}
-
-func (w *worker) takeMergeable() (note.DatabaseID, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for db := range w.mergeable {
-		delete(w.mergeable, db)
-		return db, true
-	}
-	return 0, false
-}
-
-// merge merges small segments into larger ones.
-func (w *worker) merge(ctx context.Context) error {
-	for ctx.Err() == nil {
-		db, ok := w.takeMergeable()
-		if !ok {
-			select {
-			case <-w.more:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		if err := w.mergeOne(ctx, db); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func (w *worker) mergeOne(ctx context.Context, db note.DatabaseID) error {
-	begun := w.s.env.Clock.Now()
-	pause := func() error {
-		w.pace(ctx, begun, w.s.opt.Share)
-		begun = w.s.env.Clock.Now()
-		return ctx.Err()
-	}
-	var unread error
-	alive := func(ids []note.ID) ([]bool, error) {
-		out := make([]bool, len(ids))
-		unread = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-			for i, id := range ids {
-				_, err := r.Row(id)
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
-					return err
-				}
-				out[i] = err == nil
-			}
-			return nil
-		})
-		return out, unread
-	}
-	for _, next := range []bool{false, true} {
-		for merged := true; merged; {
-			var err error
-			merged, err = w.x.Merge(db, next, alive, pause)
-			if unread != nil && ctx.Err() == nil && !errors.Is(unread, store.ErrClosed) {
-				return nil // the database was removed or is out of service
-			}
-			if err != nil {
-				return err
-			}
-			if merged {
-				w.s.stat.merged.Inc()
-				w.s.step()
-			}
-			if err := pause(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -30,10 +30,7 @@ func (w *world) hand() *hand {
 		w.t.Fatal(err)
 	}
 	w.svc.idx.Store(x)
-	h := &hand{w, &worker{
-		s: w.svc, x: x, words: newAnalyser(), kinds: map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
-		more: make(chan struct{}, 1), late: make(chan struct{}, 1),
-	}, x}
+	h := &hand{w, newWorker(w.svc, x), x}
 	if err := h.k.begin(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
@@ -65,11 +62,11 @@ func (h *hand) all() {
 		more = more || built
 	}
 	for {
-		db, ok := h.k.takeMergeable()
+		db, ok := h.k.merges.take()
 		if !ok {
 			return
 		}
-		if err := h.k.mergeOne(h.ctx, db); err != nil {
+		if err := h.k.merges.one(h.ctx, db); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -153,7 +150,7 @@ func TestAttachmentsLater(t *testing.T) {
 	w.found(db, "has:attachment", id)
 	w.found(db, "-treasure", other)
 	a, seen := newAnalyser(), recipes{}
-	if ok, err := h.k.lateOne(w.ctx, lateNote{db, h.state(db).Active.ID, id}, a, &seen); !ok || err != nil {
+	if ok, err := h.k.attachments.one(w.ctx, lateNote{db, h.state(db).Active.ID, id}, a, &seen); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if got := w.verdict(db, "treasure", id); got != Yes {
@@ -274,7 +271,7 @@ func TestOtherMessage(t *testing.T) {
 	if b := h.state(db).Active; !b.Again {
 		t.Errorf("%+v", b)
 	}
-	if ok, err := h.k.lateOne(w.ctx, lateNote{db, h.state(db).Active.ID, ids[1]}, newAnalyser(), &recipes{}); !ok || err != nil {
+	if ok, err := h.k.attachments.one(w.ctx, lateNote{db, h.state(db).Active.ID, ids[1]}, newAnalyser(), &recipes{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	check()
@@ -290,7 +287,7 @@ func TestOtherMessage(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.k.mergeOne(w.ctx, db); err != nil {
+		if err := h.k.merges.one(w.ctx, db); err != nil {
 			t.Fatal(err)
 		}
 		check()

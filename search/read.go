@@ -380,7 +380,7 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	}
 	w.cur, w.dirty = next, true
 	if t.later() {
-		signal(w.late)
+		signal(w.attachments.wake)
 	}
 	for db := range t.begin {
 		w.addPending(db)
@@ -481,7 +481,7 @@ func (w *worker) packOne(ctx context.Context, db note.DatabaseID) error {
 	}
 	if (s.Active == nil || !s.Active.Full()) && (s.Next == nil || !s.Next.Full()) {
 		if s.Active.Mergeable() || s.Next.Mergeable() {
-			w.merging(db)
+			w.merges.add(db)
 		}
 		return ctx.Err()
 	}
@@ -504,7 +504,7 @@ func (w *worker) packOne(ctx context.Context, db note.DatabaseID) error {
 		return nil
 	})
 	if merge {
-		w.merging(db)
+		w.merges.add(db)
 	}
 	return err
 }
@@ -602,7 +602,7 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 	})
 	w.dirty = true
 	if t.later() {
-		signal(w.late)
+		signal(w.attachments.wake)
 	}
 	if err == nil {
 		err = w.packOne(ctx, db)

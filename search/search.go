@@ -276,8 +276,10 @@ func (s *Service) sweep(keep uint64) {
 func (s *Service) work(ctx context.Context, x *index.Index) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &worker{s: s, x: x, words: newAnalyser(), kinds: map[note.DatabaseID]bool{}, more: make(chan struct{}, 1), late: make(chan struct{}, 1)}
-	jobs := map[string]func(context.Context) error{"search feed": w.feed, "search attachments": w.attachments, "search merge": w.merge}
+	w := newWorker(s, x)
+	jobs := map[string]func(context.Context) error{
+		"search feed": w.feed, "search attachments": w.attachments.run, "search merge": w.merges.run,
+	}
 	done := make(chan error, len(jobs))
 	for name, fn := range jobs {
 		s.env.Go(name, func() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"doublet/note"
@@ -27,13 +26,15 @@ const (
 	retryEvery = 30 * time.Second
 )
 
-// worker maintains one index. Only its feed goroutine decides which notes are indexed; the others add attachments and
-// merge.
+// worker reads the store's feed into one index. It alone decides which notes are indexed; the goroutines of attachments
+// and merges work on what it has written. It is used by one goroutine.
 type worker struct {
 	s *Service
 	x *index.Index
 
-	// Used by the feed goroutine only:
+	attachments *attachments
+	merges      *merges
+
 	words *analyser
 	seen  recipes
 	cur   store.Cursor
@@ -45,11 +46,15 @@ type worker struct {
 	flushed time.Time
 	dirty   bool
 	paused  bool
+}
 
-	// more and late wake the other goroutines. mergeable holds databases that may have segments to merge.
-	more, late chan struct{}
-	mu         sync.Mutex
-	mergeable  map[note.DatabaseID]bool
+func newWorker(s *Service, x *index.Index) *worker {
+	return &worker{
+		s: s, x: x,
+		attachments: &attachments{s: s, x: x, wake: make(chan struct{}, 1)},
+		merges:      &merges{s: s, x: x, more: make(chan struct{}, 1), mergeable: map[note.DatabaseID]bool{}},
+		words:       newAnalyser(), kinds: map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
+	}
 }
 
 func signal(c chan struct{}) {
@@ -61,7 +66,6 @@ func signal(c chan struct{}) {
 
 // feed reads the store's feed, and builds databases that are not indexed yet.
 func (w *worker) feed(ctx context.Context) error {
-	w.blocked = map[note.DatabaseID]time.Time{}
 	w.flushed = w.s.env.Clock.Now()
 	err := w.begin(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -90,13 +94,13 @@ func (w *worker) round(ctx context.Context) error {
 		return err
 	}
 	w.s.lag.read(w.cur.Seq, !more, begun)
-	w.pace(ctx, begun, w.s.opt.Share)
+	w.s.pace(ctx, begun, w.s.opt.Share)
 	begun = clock.Now()
 	built, err := w.build(ctx)
 	if err != nil {
 		return err
 	}
-	w.pace(ctx, begun, w.s.opt.RebuildShare)
+	w.s.pace(ctx, begun, w.s.opt.RebuildShare)
 	if err := w.flush(false); err != nil || more || built {
 		return err
 	}
@@ -126,13 +130,13 @@ func (w *worker) wait(ctx context.Context, moved <-chan struct{}, d time.Duratio
 }
 
 // pace sleeps so that the work since begun takes share percent of the time.
-func (w *worker) pace(ctx context.Context, begun time.Time, share int) {
-	d := w.s.env.Clock.Now().Sub(begun)
+func (s *Service) pace(ctx context.Context, begun time.Time, share int) {
+	d := s.env.Clock.Now().Sub(begun)
 	if share >= 100 || d < 100*time.Microsecond {
 		return
 	}
 	select {
-	case <-w.s.env.Clock.After(min(d*time.Duration(100-share)/time.Duration(share), 5*time.Second)):
+	case <-s.env.Clock.After(min(d*time.Duration(100-share)/time.Duration(share), 5*time.Second)):
 	case <-ctx.Done():
 	}
 }
@@ -238,8 +242,8 @@ func (w *worker) survey(ctx context.Context) error {
 		pending[db] = true
 	}
 	w.pending = slices.Sorted(maps.Keys(pending))
-	w.merging(merge...)
-	signal(w.late)
+	w.merges.add(merge...)
+	signal(w.attachments.wake)
 	return nil
 }
 
