@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"doublet/client/dns/zone"
 	"doublet/env"
 	"doublet/wire/smtp"
+
+	"blitiri.com.ar/go/spf"
 )
 
 // suite is one part of the RFC 7208 test suite of openspf.org (testdata/rfc7208.json, made from its
@@ -98,7 +101,7 @@ func TestSPFSuite(t *testing.T) {
 		"macro-mania-in-domain": "fail",
 		"p-macro-multiple":      "neutral", // %{p} is "unknown": RFC 7208 section 7.2 advises against it
 	}
-	ran := 0
+	ran, alone := 0, 0
 	for _, s := range suites {
 		text, failing := s.master()
 		z := zone.Start(t, text)
@@ -117,11 +120,32 @@ func TestSPFSuite(t *testing.T) {
 			if !slices.Contains(c.Result, string(got.Result)) && differs[c.Name] != string(got.Result) {
 				t.Errorf("%s: %s: %s, want %v", s.Description, c.Name, got.Result, c.Result)
 			}
+			if c.MailFrom != "" && !slices.Contains(c.Result, string(libraryAlone(v.dns, c.Host, c.Helo, c.MailFrom))) && differs[c.Name] == "" {
+				alone++
+			}
 		}
 	}
 	if ran < 200 {
 		t.Errorf("only %d cases", ran)
 	}
+	// Ours reads the whole record first, because the library stops at the term that decides. When this fails, ours can go.
+	if t.Logf("the library alone is wrong in %d of %d cases", alone, ran); alone == 0 {
+		t.Error("the library alone passes the suite")
+	}
+}
+
+// unchecked is the resolver without our check of records.
+type unchecked struct{ resolver }
+
+func (r unchecked) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	records, _, err := r.dns.TXT(ctx, name)
+	return records, dnsError(name, err)
+}
+
+func libraryAlone(d *dns.Resolver, host, helo, sender string) spf.Result {
+	ctx := context.Background()
+	result, _ := spf.CheckHostWithSender(net.ParseIP(host), helo, sender, spf.WithContext(ctx), spf.WithResolver(unchecked{resolver{ctx, d}}))
+	return result
 }
 
 func pathOf(s string) (smtp.Path, error) {
