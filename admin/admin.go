@@ -27,6 +27,7 @@ import (
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
+	"doublet/transfer"
 )
 
 // SocketName is the name of the socket in the data folder.
@@ -40,7 +41,9 @@ type System struct {
 	Sessions  *session.Service
 	Mailbox   *mailbox.Service
 	Mail      *mail.Service
-	DNS       *dns.Resolver
+	// Transfer runs imports and exports.
+	Transfer *transfer.Service
+	DNS      *dns.Resolver
 	// Reach checks the hosts that people enter in a browser; nil if the store is open without its server.
 	Reach *reach.Guard
 	// Replica replicates with other servers. Replicator runs the connections; nil if the store is open without its
@@ -86,8 +89,6 @@ type System struct {
 	// Both are nil if the store is open without its server.
 	Bans      func() []Ban
 	RemoveBan func(netip.Addr) bool
-
-	imports imports
 }
 
 // Door is an open door (protocol listener).
@@ -168,7 +169,7 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table holds all verbs, in the order of the help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfer()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
 
 // onMachine marks verbs as Machine.
 func onMachine(list []*Verb) []*Verb {
@@ -288,7 +289,7 @@ func Kind(err error) string {
 	case errors.As(err, &remote):
 		return remote.Kind
 	case errors.Is(err, ErrUsage), errors.Is(err, directory.ErrInvalid), errors.Is(err, ErrNoVerb),
-		errors.Is(err, mailbox.ErrBadName):
+		errors.Is(err, mailbox.ErrBadName), errors.Is(err, transfer.ErrInvalid):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
 		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist), errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone):

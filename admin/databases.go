@@ -131,7 +131,7 @@ func (c *Call) nameOf(ctx context.Context, id note.UNID) string {
 func databaseAdd(ctx context.Context, c *Call, a *DatabaseAdd) (Database, error) {
 	var owner note.UNID
 	if a.Owner != "" {
-		p, err := c.person(ctx, a.Owner)
+		p, err := c.Directory.Names.PersonOf(ctx, a.Owner)
 		if err != nil {
 			return Database{}, err
 		}
@@ -283,9 +283,6 @@ func (c *Call) setQuota(id note.DatabaseID, quota, warning *Size) error {
 	return err
 }
 
-// removedAt is the prefix of the reason of a database in state "pending delete". The time follows.
-const removedAt = "removed at "
-
 func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	i, err := c.database(a.Name)
 	if err != nil {
@@ -297,10 +294,7 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	if p, err := c.Directory.Names.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() && !c.gone(ctx, &p) {
 		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage, i.Title, p.Name())
 	}
-	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)
-	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
-		i.State, i.Reason = layout.PendingDelete, removedAt+now
-	})
+	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) { i.Remove(c.Env.Clock.Now()) })
 	return Done{"removed " + i.Title + "; undo is possible for 30 days"}, err
 }
 
@@ -327,12 +321,7 @@ func PurgeDatabases(s *store.Store, now time.Time, keep time.Duration) (int, err
 	n := 0
 	var errs []error
 	for _, i := range all {
-		text, ok := strings.CutPrefix(i.Reason, removedAt)
-		if i.State != layout.PendingDelete || !ok {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil || now.Sub(at) < keep {
+		if at, ok := i.Removed(); !ok || now.Sub(at) < keep {
 			continue
 		}
 		if err := s.RemoveDatabase(note.System, i.ID); err != nil {

@@ -130,7 +130,7 @@ func sendAs(allow bool) func(context.Context, *Call, *SendAs) (Done, error) {
 			*list = keep
 		}
 		name := ""
-		p, err := c.person(ctx, a.Name)
+		p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 		if err == nil {
 			name = p.Name()
 			_, err = c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })

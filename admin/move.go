@@ -37,7 +37,7 @@ const (
 // replica, then changes the directory. Then it copies notes that arrived at any server of the old place meanwhile. An
 // interrupted move can be run again.
 func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
-	p, err := c.person(ctx, a.Name)
+	p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 	if err != nil {
 		return Moved{}, err
 	}

@@ -171,7 +171,7 @@ func people() []*Verb {
 		define("user add", "add a person with a mail file", userAdd, changes),
 		define("user list", "list people", userList),
 		define("user show", "show a person", func(ctx context.Context, c *Call, a *Named) (User, error) {
-			p, err := c.person(ctx, a.Name)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			u := userOf(p)
 			u.MailServer = c.placeName(ctx, p.MailServer)
 			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
@@ -180,7 +180,7 @@ func people() []*Verb {
 		define("user set", "change a person", userSet, changes),
 		define("user move", "bring a person's mail file to this server from another place of the domain, while it is in use", userMove, changes, serverOnly),
 		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			p, err := c.person(ctx, a.Name)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
@@ -190,14 +190,14 @@ func people() []*Verb {
 		define("user import", "add people from a CSV file", userImport, changes, machine,
 			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of; the exit code is 1 then.")),
 		define("user password", "set a person's password", func(ctx context.Context, c *Call, a *UserPassword) (Done, error) {
-			p, err := c.person(ctx, a.Name)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
 			return Done{"password of " + p.Name() + " is set"}, c.Directory.Passwords.Set(ctx, c.Who, p.ID, a.Password, c.scram(a.SCRAM))
 		}, changes),
 		define("user app-password add", "make a password for one program; it is shown once", func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
-			p, err := c.person(ctx, a.Name)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {
 				return AppPassword{}, err
 			}
@@ -208,20 +208,6 @@ func people() []*Verb {
 		define("user send-as deny", "end that", sendAs(false), changes),
 		define("user app-password remove", "end a password of one program", appPasswordRemove, changes),
 	}
-}
-
-// person finds a person by name, address or id.
-func (c *Call) person(ctx context.Context, name string) (directory.Person, error) {
-	p, err := c.Directory.Names.PersonNamed(ctx, name)
-	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
-		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.Names.Person(ctx, id)
-		}
-	}
-	if err != nil {
-		return p, fmt.Errorf("person %q: %w", name, err)
-	}
-	return p, nil
 }
 
 // scram reports whether to store SCRAM-SHA-256 credentials for a password. The verb's argument takes precedence over
@@ -352,7 +338,7 @@ func pages(a *Listing, fn func(limit int, after string) (n int, next string, err
 }
 
 func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
-	p, err := c.person(ctx, a.Name)
+	p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 	if err != nil {
 		return User{}, err
 	}
@@ -407,7 +393,7 @@ func nonEmpty(list []string) []string {
 }
 
 func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done, error) {
-	p, err := c.person(ctx, a.Name)
+	p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 	if err != nil {
 		return Done{}, err
 	}

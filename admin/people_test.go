@@ -107,22 +107,6 @@ func TestImportedQuota(t *testing.T) {
 	}
 }
 
-func TestImportOfManyRows(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	var b strings.Builder
-	b.WriteString("shortname\n")
-	for i := range bulkRows + 3 {
-		b.WriteString("p" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "\n")
-	}
-	b.WriteString("pab\npaa\n") // the second one exists already, in the first chunk
-	writeFile(t, s, "many.csv", b.String())
-	in := must[Imported](t, s, "user import", UserImport{File: "many.csv"})
-	if in.Added != bulkRows+4 || in.Failed != 1 || !strings.HasPrefix(in.Errors[0], "line 506 (paa)") {
-		t.Errorf("%+v", in)
-	}
-}
-
 func TestShowUsers(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -41,7 +41,7 @@ func sessions() []*Verb {
 		define("session list", "browsers that are signed in, the last used first", sessionList),
 		define("session end", "sign browsers out at once", sessionEnd, changes),
 		define("user totp off", "take a person's second factor away: the device and the recovery codes are lost", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			p, err := c.person(ctx, a.Name)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
@@ -53,7 +53,7 @@ func sessions() []*Verb {
 func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error) {
 	var person note.UNID
 	if a.Person != "" {
-		p, err := c.person(ctx, a.Person)
+		p, err := c.Directory.Names.PersonOf(ctx, a.Person)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func sessionEnd(ctx context.Context, c *Call, a *SessionEnd) (Done, error) {
 	case a.ID == "" && (a.Person != "") != a.All:
 		var person note.UNID
 		if a.Person != "" {
-			p, err := c.person(ctx, a.Person)
+			p, err := c.Directory.Names.PersonOf(ctx, a.Person)
 			if err != nil {
 				return Done{}, err
 			}

@@ -133,7 +133,7 @@ func showUsers(ctx context.Context, c *Call, a *Listing) ([]ActiveUser, error) {
 	for _, p := range people {
 		u := ActiveUser{Name: p.Name, Address: p.Address, Quota: p.Quota}
 		if p.Database != "" {
-			full, err := c.person(ctx, p.ID)
+			full, err := c.Directory.Names.PersonOf(ctx, p.ID)
 			if err != nil {
 				return nil, err
 			}

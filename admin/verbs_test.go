@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"doublet/bus/pki"
 	"doublet/directory"
@@ -23,6 +22,7 @@ import (
 	"doublet/replica"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/transfer"
 	"doublet/wire/smtp"
 )
 
@@ -60,6 +60,7 @@ func newSystemOf(t *testing.T, seed uint64) *System {
 		t.Fatal(err)
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
+	s.Transfer = transfer.New(f.Env, s.Store, s.Directory, s.Mailbox)
 	s.Replica = replica.New(s.Store, s.Mailbox, f.Env, replica.Options{Stats: s.Stats})
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
@@ -458,65 +459,5 @@ func TestRedact(t *testing.T) {
 	v, _ := Find("user add")
 	if got := v.redact(json.RawMessage(`{"name":"A","password":"hush"}`)); strings.Contains(got, "hush") || !strings.Contains(got, "A") {
 		t.Errorf("the log would show %s", got)
-	}
-}
-
-func TestImportedFlags(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	prepare(t, s)
-	ctx := context.Background()
-	c := Direct{s}
-	if _, err := Do[User](ctx, c, "user add", UserAdd{Name: "Ada", Password: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Do[Transferred](ctx, c, "import mbox", ImportMbox{Path: "in.mbox", User: "Ada"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Do[Transferred](ctx, c, "import maildir", ImportMaildir{Path: "Maildir", User: "Ada"}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.Directory.Names.PersonNamed(ctx, "Ada")
-	if err != nil {
-		t.Fatal(err)
-	}
-	who, err := s.Directory.Names.WhoOf(ctx, p.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type row struct{ flags, date, body string }
-	read := func(folder string) (rows []row) {
-		view, _, err := s.Mailbox.File(who, p.MailDatabase).Open(ctx, folder, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-			body, err := m.Body()
-			if err != nil {
-				return false, err
-			}
-			raw, err := body.AppendRange(nil, 0, body.Size())
-			rows = append(rows, row{string(m.Flags().AppendIMAP(nil)), m.Date().Format(time.DateTime), string(raw)})
-			return false, err
-		}, func() error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rows
-	}
-	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
-	inbox := read("INBOX")
-	want := []row{
-		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("From: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n")},
-		{"", "2026-01-02 10:00:00", crlf("From: bo@example.com\nSubject: two\n\nmore\n")},
-		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("Subject: kept\n\nx\n")},
-	}
-	for i := range want {
-		if i >= len(inbox) || inbox[i] != want[i] {
-			t.Errorf("message %d: got %+q, want %+q", i, inbox[min(i, len(inbox)-1)], want[i])
-		}
-	}
-	if old := read("Sent/Old"); len(old) != 1 || old[0].flags != "" {
-		t.Errorf("Sent/Old: %+v", old)
 	}
 }

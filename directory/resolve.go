@@ -402,3 +402,17 @@ func (ns *Names) PersonNamed(ctx context.Context, name string) (Person, error) {
 	}
 	return ns.Person(ctx, t.ID)
 }
+
+// PersonOf finds a person by full name, short name, address or id.
+func (ns *Names) PersonOf(ctx context.Context, name string) (Person, error) {
+	p, err := ns.PersonNamed(ctx, name)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) {
+		if id, bad := note.ParseUNID(name); bad == nil {
+			return ns.Person(ctx, id)
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("person %q: %w", name, err)
+	}
+	return p, nil
+}

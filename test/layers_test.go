@@ -38,7 +38,7 @@ var order = [][]string{
 	{"mailbox"},
 	{"mail"},
 	{"calendar"},
-	{"replica"},
+	{"replica", "transfer"},
 	{"cluster"},
 	{"admin"},
 	{"serve", "task"},

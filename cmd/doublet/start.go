@@ -28,6 +28,7 @@ import (
 	"doublet/serve/webd"
 	"doublet/stat"
 	"doublet/store/backup"
+	"doublet/transfer"
 	"doublet/wire/mime"
 )
 
@@ -120,6 +121,7 @@ func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err
 	if s.Directory, err = directory.Open(s.Store, e, passwords(e, &cfg), directoryOptions(&cfg, s.Stats)); err != nil {
 		return h, fmt.Errorf("open directory: %w", err)
 	}
+	s.Transfer = transfer.New(e, s.Store, s.Directory, s.Mailbox)
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
 	if own := h.own.Load(); own != nil {
 		s.Directory.Servers.UseServer(own.ID)

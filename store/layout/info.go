@@ -2,6 +2,8 @@ package layout
 
 import (
 	"encoding/binary"
+	"strings"
+	"time"
 
 	"doublet/note"
 	"doublet/note/pack"
@@ -79,6 +81,21 @@ type Info struct {
 	// Mod is the MODSEQ that the home assigned to that change; 0 if no home knows it yet.
 	Stamp note.Stamp
 	Mod   note.ModSeq
+}
+
+// removedAt is the prefix of the reason of a removed database. The time follows.
+const removedAt = "removed at "
+
+// Remove marks a database as removed at a time. It is deleted later, and can be restored until then.
+func (i *Info) Remove(now time.Time) {
+	i.State, i.Reason = PendingDelete, removedAt+now.UTC().Format(time.RFC3339)
+}
+
+// Removed returns the time at which a database was removed, false if it was not.
+func (i *Info) Removed() (time.Time, bool) {
+	text, ok := strings.CutPrefix(i.Reason, removedAt)
+	at, err := time.Parse(time.RFC3339, text)
+	return at, ok && err == nil && i.State == PendingDelete
 }
 
 // SameShared reports whether two replicas have the same shared part of Info.

@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bufio"
@@ -19,54 +19,51 @@ import (
 	"doublet/wire/mbox"
 )
 
-// ImportMbox are the arguments of import mbox.
-type ImportMbox struct {
-	Path   string `json:"path" arg:"required" file:"true" help:"mbox file, or a folder of them"`
-	User   string `json:"user" required:"true" help:"person whose mail it becomes"`
-	Folder string `json:"folder" help:"folder that everything goes into; without it a file goes into INBOX, and each file of a tree into a folder of its name"`
-	Rd     bool   `json:"rd" help:"take one > from quoted From lines (mboxrd)"`
-	Bare   bool   `json:"bare" help:"take any file without a From line as one message, even if it does not begin with a header field"`
+// Mbox selects mbox files to import.
+type Mbox struct {
+	// Path is a file, or a folder of files.
+	Path string
+	// User is the person who gets the mail.
+	User string
+	// Folder gets everything; "" means INBOX for a file, and for a tree a folder named after each file.
+	Folder string
+	// Rd removes one > from quoted From lines (mboxrd).
+	Rd bool
+	// Bare reads any file without a From line as one message, even if it does not begin with a header field.
+	Bare bool
 }
 
-// ImportMaildir are the arguments of import maildir.
-type ImportMaildir struct {
-	Path   string `json:"path" arg:"required" file:"true" help:"Maildir, with its Maildir++ folders"`
-	User   string `json:"user" required:"true" help:"person whose mail it becomes"`
-	Folder string `json:"folder" help:"folder that everything goes into, in place of the folders there"`
+// Maildir selects a Maildir to import, with its Maildir++ folders.
+type Maildir struct {
+	Path string
+	// User is the person who gets the mail. Folder gets everything; "" keeps the folders.
+	User, Folder string
+}
+
+// Mbox imports an mbox file or a tree of them.
+func (j *Job) Mbox(ctx context.Context, a *Mbox) (Result, error) {
+	info, err := j.env.FS.Stat(a.Path)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: a.Path, Err: env.ErrNotRegular}
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return j.importInto(ctx, a.User, func(ctx context.Context, im *importer) error { return im.mbox(ctx, a) })
+}
+
+// Maildir imports a Maildir.
+func (j *Job) Maildir(ctx context.Context, a *Maildir) (Result, error) {
+	if _, err := j.env.FS.Stat(a.Path); err != nil {
+		return Result{}, err
+	}
+	return j.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
+		return im.importTree(a.Path, func(t *mailTree) error { return t.maildirs(ctx, a, ".", nil) })
+	})
 }
 
 // maxDepth is the maximum depth of a tree of folders.
 const maxDepth = 20
-
-func transfer() []*Verb {
-	return []*Verb{
-		define("import mbox", "import mail from an mbox file or a tree of them", func(ctx context.Context, c *Call, a *ImportMbox) (Transferred, error) {
-			if _, err := c.Env.FS.Stat(a.Path); err != nil {
-				return Transferred{}, err
-			}
-			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
-				return im.mbox(ctx, a)
-			})
-		}, changes, long("Flags are taken from Status and X-Status fields, the date of arrival from the From line.\nThe same file imported twice is there twice.")),
-		define("import maildir", "import mail from a Maildir", func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
-			if _, err := c.Env.FS.Stat(a.Path); err != nil {
-				return Transferred{}, err
-			}
-			return c.importInto(ctx, a.User, func(ctx context.Context, im *importer) error {
-				return im.importTree(a.Path, func(t *mailTree) error { return t.maildirs(ctx, a, ".", nil) })
-			})
-		}, changes),
-		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes, long(importIMAPLong)),
-		define("import people", "add people, groups and aliases from a file of another system", importPeople, changes, long(importPeopleLong)),
-		define("import ldap", "add people and groups from a directory server", importLDAP, changes, long(importPeopleLong)),
-		define("export", "write a person's mail into a folder, or a .zip", export,
-			long("As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names.")),
-		define("export person", "write a person whole: mail, flags, and what the directory says of them", exportPerson,
-			long("The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with\nflags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.\nA PATH that ends in .zip makes one file of the same.")),
-		define("import person", "bring a person back whom export person wrote", importPersonDir, changes,
-			long("Whoever is added gets no password and no roles: see user password and user set. The same export imported twice is there once.")),
-	}
-}
 
 // mailTree is a folder of mail that is being imported. Another user may have created it, so files outside it and
 // targets of symbolic links are not read: the server may have access to files that the creator does not.
@@ -78,7 +75,7 @@ type mailTree struct {
 
 // importTree imports the mail that read finds in a folder.
 func (im *importer) importTree(dir string, read func(*mailTree) error) error {
-	tree, err := env.OpenTree(im.Env.FS, dir)
+	tree, err := env.OpenTree(im.env.FS, dir)
 	if err != nil {
 		return err
 	}
@@ -86,18 +83,18 @@ func (im *importer) importTree(dir string, read func(*mailTree) error) error {
 }
 
 // where returns the path of a file in the folder, for error messages.
-func (t *mailTree) where(path string) string { return t.Env.FS.PathJoin(t.dir, path) }
+func (t *mailTree) where(path string) string { return t.env.FS.PathJoin(t.dir, path) }
 
 // mbox imports a file or a tree of files.
-func (im *importer) mbox(ctx context.Context, a *ImportMbox) error {
-	info, err := im.Env.FS.Stat(a.Path)
+func (im *importer) mbox(ctx context.Context, a *Mbox) error {
+	info, err := im.env.FS.Stat(a.Path)
 	if err != nil {
 		return err
 	}
 	if info.IsDir() {
 		return im.importTree(a.Path, func(t *mailTree) error { return t.mboxes(ctx, a, ".", nil) })
 	}
-	f, err := im.Env.FS.Open(a.Path)
+	f, _, err := env.OpenRegular(im.env.FS, a.Path)
 	if err != nil {
 		return im.failed(ctx, a.Path, err)
 	}
@@ -106,7 +103,7 @@ func (im *importer) mbox(ctx context.Context, a *ImportMbox) error {
 }
 
 // mboxes imports the files of a folder and its subfolders, in order of name.
-func (t *mailTree) mboxes(ctx context.Context, a *ImportMbox, path string, level []string) error {
+func (t *mailTree) mboxes(ctx context.Context, a *Mbox, path string, level []string) error {
 	if len(level) > maxDepth {
 		return t.failed(ctx, t.where(path), errors.New("folders are nested too deep"))
 	}
@@ -126,7 +123,7 @@ func (t *mailTree) mboxes(ctx context.Context, a *ImportMbox, path string, level
 	return nil
 }
 
-func (t *mailTree) mboxEntry(ctx context.Context, a *ImportMbox, path string, level []string) error {
+func (t *mailTree) mboxEntry(ctx context.Context, a *Mbox, path string, level []string) error {
 	info, err := t.tree.Stat(path)
 	if err == nil && info.IsDir() {
 		return t.mboxes(ctx, a, path, level)
@@ -150,14 +147,14 @@ func inner(path, name string) string {
 	return path + "/" + name
 }
 
-func (im *importer) mboxFile(ctx context.Context, a *ImportMbox, f io.Reader, path string, level []string) error {
+func (im *importer) mboxFile(ctx context.Context, a *Mbox, f io.Reader, path string, level []string) error {
 	folder := a.Folder
 	if folder == "" {
 		folder = folderOf(level)
 	}
 	br := bufio.NewReaderSize(f, 64<<10)
 	first, _ := br.Peek(200) // a shorter file is checked as it is
-	r := mbox.NewReader(br, mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
+	r := mbox.NewReader(br, mbox.Options{MaxSize: im.mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
 	for {
 		m, err := r.Next()
 		where := path
@@ -244,7 +241,7 @@ func statusFlags(raw []byte) mailbox.Flags {
 }
 
 // maildirs imports a Maildir and the folders in it: those of Maildir++, and plain ones.
-func (t *mailTree) maildirs(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+func (t *mailTree) maildirs(ctx context.Context, a *Maildir, dir string, level []string) error {
 	if len(level) > maxDepth {
 		return t.failed(ctx, t.where(dir), errors.New("folders are nested too deep"))
 	}
@@ -271,7 +268,7 @@ func (t *mailTree) maildirs(ctx context.Context, a *ImportMaildir, dir string, l
 
 // maildirEntry imports a folder in a Maildir. It skips other files, and reports links, because a link may stand for a
 // folder.
-func (t *mailTree) maildirEntry(ctx context.Context, a *ImportMaildir, path, name string, level []string) error {
+func (t *mailTree) maildirEntry(ctx context.Context, a *Maildir, path, name string, level []string) error {
 	info, err := t.tree.Stat(path)
 	switch {
 	case err != nil:
@@ -288,7 +285,7 @@ func (t *mailTree) maildirEntry(ctx context.Context, a *ImportMaildir, path, nam
 	return t.maildirs(ctx, a, path, below)
 }
 
-func (t *mailTree) maildir(ctx context.Context, a *ImportMaildir, dir string, level []string) error {
+func (t *mailTree) maildir(ctx context.Context, a *Maildir, dir string, level []string) error {
 	folder := a.Folder
 	if folder == "" {
 		folder = folderOf(level)
@@ -359,7 +356,7 @@ func (t *mailTree) readMessage(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	limit := t.Mailbox.MessageSize()
+	limit := t.mailbox.MessageSize()
 	raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, err

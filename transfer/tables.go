@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/env"
 )
 
 // maxTableLine is the maximum length of a logical line of aliases and passwd.
@@ -45,7 +46,7 @@ func logical(r io.Reader, fn func(number int, line string) error) error {
 		}
 		if len(bare) < len(text) && line.Len() > 0 {
 			if line.Len()+len(text) > maxTableLine {
-				return fmt.Errorf("%w: line %d is longer than %d bytes", ErrUsage, begin, maxTableLine)
+				return fmt.Errorf("%w: line %d is longer than %d bytes", ErrInvalid, begin, maxTableLine)
 			}
 			line.WriteByte(' ')
 			line.WriteString(bare)
@@ -58,7 +59,7 @@ func logical(r io.Reader, fn func(number int, line string) error) error {
 		line.WriteString(bare)
 	}
 	if err := s.Err(); err != nil {
-		return fmt.Errorf("%w: line %d: %w", ErrUsage, n+1, err)
+		return fmt.Errorf("%w: line %d: %w", ErrInvalid, n+1, err)
 	}
 	return flush()
 }
@@ -142,10 +143,10 @@ func targets(s string) (out []string) {
 }
 
 // passwd imports passwd(5), with the passwords of shadow(5), or a passwd-file of Dovecot.
-func (in *intake) passwd(ctx context.Context, a *ImportPeople, r io.Reader) error {
+func (in *intake) passwd(ctx context.Context, a *Table, r io.Reader) error {
 	hashes := map[string]string{}
 	if a.Shadow != "" {
-		f, err := in.Env.FS.Open(a.Shadow)
+		f, _, err := env.OpenRegular(in.env.FS, a.Shadow)
 		if err != nil {
 			return err
 		}

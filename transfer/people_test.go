@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"archive/zip"
@@ -18,6 +18,8 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store/layout"
 )
 
 const ldifText = `version: 1
@@ -83,43 +85,44 @@ description:< file:///etc/passwd
 
 func TestImportLDIF(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
+	s := newService(t)
 	writeFile(t, s, "people.ldif", ldifText)
-	dry := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif", Check: true})
+	dry := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif", Check: true}))
 	if dry.People != 3 || dry.Groups != 2 || dry.Failed != 1 {
 		t.Errorf("check: %+v", dry)
 	}
-	if list := must[[]User](t, s, "user list", Listing{}); len(list) != 0 {
-		t.Errorf("--check added %+v", list)
+	if _, err := s.directory.Names.PersonNamed(context.Background(), "ada"); !errors.Is(err, directory.ErrNotFound) {
+		t.Errorf("--check added somebody: %v", err)
 	}
-	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif"})
+	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif"}))
 	if got.People != 3 || got.Groups != 2 || got.Aliases != 1 || got.Failed != 1 || len(got.Notes) != 2 ||
 		!strings.Contains(got.Errors[0], "names a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") || !strings.Contains(got.Notes[1], "uid=gone") {
 		t.Errorf("%+v", got)
 	}
-	ada := must[User](t, s, "user show", Named{"ada"})
-	if ada.Name != "Ada Lovelace" || !slices.Equal(ada.Aliases, []string{"countess@example.com", "first.programmer@example.com", "info@example.com"}) || !ada.Password {
+	ada := named(t, s, "ada")
+	aliases := []string{"countess@example.com", "first.programmer@example.com", "info@example.com"}
+	if ada.Name() != "Ada Lovelace" || !slices.Equal(ada.MailAddress, aliases) || !ada.HasPassword {
 		t.Errorf("%+v", ada)
 	}
-	if bo := must[User](t, s, "user show", Named{"bo"}); bo.Name != "Bø Bjørn" || bo.Password {
+	if bo := named(t, s, "bo"); bo.Name() != "Bø Bjørn" || bo.HasPassword {
 		t.Errorf("%+v", bo)
 	}
 	ctx := context.Background()
-	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
+	if _, _, err := s.directory.SignIns.Authenticate(ctx, "ada", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
 	// After the first sign-in the person has a hash of ours, and can sign in with it again.
-	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
+	if _, _, err := s.directory.SignIns.Authenticate(ctx, "ada@example.com", "Grüße demo", "test"); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := s.Directory.SignIns.Authenticate(ctx, "cy", "secret", "test"); err != nil {
+	if _, _, err := s.directory.SignIns.Authenticate(ctx, "cy", "secret", "test"); err != nil {
 		t.Error(err)
 	}
-	g := must[Group](t, s, "group show", Named{"all"})
+	g := must[directory.Group](t)(s.directory.Groups.Named(ctx, "all"))
 	if len(g.Members) != 2 {
 		t.Errorf("%+v", g)
 	}
-	again := must[ImportedPeople](t, s, "import people", ImportPeople{File: "people.ldif", Format: "ldif"})
+	again := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif"}))
 	if again.People != 0 || again.Groups != 0 || again.Aliases != 0 || again.Present != 6 {
 		t.Errorf("again: %+v", again)
 	}
@@ -154,9 +157,9 @@ func FuzzLDIF(f *testing.F) {
 
 func TestImportPostfix(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
+	s := newService(t)
 	for _, name := range []string{"Ada", "Bo"} {
-		must[User](t, s, "user add", UserAdd{Name: name, Password: "x"})
+		add(t, s, name, strings.ToLower(name))
 	}
 	writeFile(t, s, "aliases", `# aliases(5)
 postmaster: ada
@@ -174,19 +177,19 @@ webmaster@example.com ada@example.com
 loop: loop
 broken
 `)
-	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "aliases", Format: "postfix-aliases"})
+	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "aliases", Format: "postfix-aliases"}))
 	if got.Aliases != 3 || got.Groups != 3 || got.Failed != 5 {
 		t.Errorf("%+v", got)
 	}
-	if ada := must[User](t, s, "user show", Named{"ada"}); !slices.Equal(ada.Aliases, []string{"postmaster@example.com", "webmaster@example.com"}) {
+	if ada := named(t, s, "ada"); !slices.Equal(ada.MailAddress, []string{"postmaster@example.com", "webmaster@example.com"}) {
 		t.Errorf("%+v", ada)
 	}
 	for address, n := range map[string]int{"root@example.com": 2, "outside@example.com": 1, "team@example.com": 3} {
-		if g := must[Group](t, s, "group show", Named{address}); len(g.Members) != n {
+		if g := must[directory.Group](t)(s.directory.Groups.Named(context.Background(), address)); len(g.Members) != n {
 			t.Errorf("%s: %+v", address, g)
 		}
 	}
-	again := must[ImportedPeople](t, s, "import people", ImportPeople{File: "aliases", Format: "postfix-aliases"})
+	again := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "aliases", Format: "postfix-aliases"}))
 	if again.Aliases+again.Groups != 0 || again.Present != 6 {
 		t.Errorf("again: %+v", again)
 	}
@@ -194,22 +197,22 @@ broken
 
 func TestImportPasswd(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
+	s := newService(t)
 	writeFile(t, s, "passwd", "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\nbo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\ndee:x:1003:1003:Dee:/h:/bin/sh\neve:x:1004:1004:Eve:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
 		"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
 	writeFile(t, s, "shadow", "root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB:1::::::\n")
-	got := must[ImportedPeople](t, s, "import people", ImportPeople{File: "passwd", Format: "passwd", Shadow: "shadow"})
+	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "passwd", Format: "passwd", Shadow: "shadow"}))
 	if got.People != 6 || got.Failed != 0 || len(got.Notes) != 3 || !strings.Contains(got.Notes[0], "locked") || !strings.Contains(got.Notes[1], "yescrypt") || !strings.Contains(got.Notes[2], "DES crypt") {
 		t.Errorf("%+v", got)
 	}
 	for _, user := range []string{"ada", "eve", "dot@example.com"} {
-		if _, _, err := s.Directory.SignIns.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
+		if _, _, err := s.directory.SignIns.Authenticate(context.Background(), user, "Grüße demo", "test"); err != nil {
 			t.Errorf("%s: %v", user, err)
 		}
 	}
 	for _, user := range []string{"bo", "cy", "dee"} {
 		for _, word := range []string{"", "ab01FAX.bQRSU"} {
-			if _, _, err := s.Directory.SignIns.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
+			if _, _, err := s.directory.SignIns.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
@@ -217,18 +220,18 @@ func TestImportPasswd(t *testing.T) {
 }
 
 // contents returns the content of a person's mail file, by folder.
-func contents(t *testing.T, s *System, user string) map[string][]string {
+func contents(t *testing.T, s *Service, user string) map[string][]string {
 	t.Helper()
 	ctx := context.Background()
-	p, err := s.Directory.Names.PersonNamed(ctx, user)
+	p, err := s.directory.Names.PersonNamed(ctx, user)
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.Names.WhoOf(ctx, p.ID)
+	who, err := s.directory.Names.WhoOf(ctx, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := s.Mailbox.File(who, p.MailDatabase)
+	file := s.mailbox.File(who, p.MailDatabase)
 	folders, err := file.Folders(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -263,18 +266,18 @@ func TestExportPerson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ format, path string }{{"maildir", "out"}, {"mbox", "out"}, {"maildir", "deep/out.zip"}, {"mbox", "out.ZIP"}} {
 		format, path := c.format, c.path
-		s, other := newSystem(t), newSystem(t)
-		must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Alias: []string{"countess@example.com"}, Password: "secret", Quota: 1 << 30})
+		s, other := newService(t), newService(t)
+		p := add(t, s, "Ada Lovelace", "ada", "countess@example.com")
 		ctx := context.Background()
-		p, err := s.Directory.Names.PersonNamed(ctx, "ada")
+		p, err := s.directory.People.Set(ctx, note.System, p.ID, func(f *directory.PersonFields) error { f.Quota = 1 << 30; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		who, err := s.Directory.Names.WhoOf(ctx, p.ID)
+		who, err := s.directory.Names.WhoOf(ctx, p.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := s.Mailbox.File(who, p.MailDatabase)
+		file := s.mailbox.File(who, p.MailDatabase)
 		for _, name := range []string{"Projekte/Größe & Maß", "a.b/c", ".hidden", "empty"} {
 			if _, err := file.Create(ctx, name, ""); err != nil {
 				t.Fatal(err)
@@ -299,9 +302,9 @@ func TestExportPerson(t *testing.T) {
 				}
 			}
 		}
-		must[Transferred](t, s, "export person", ExportPerson{User: "ada", Path: path, Format: format})
+		must[Result](t)(s.job().ExportPerson(ctx, &PersonExport{User: "ada", Path: path, Format: format}))
 		copyTree(t, s, other, strings.Split(path, "/")[0])
-		done := must[Transferred](t, other, "import person", ImportPerson{Path: path})
+		done := must[Result](t)(other.job().ImportPerson(ctx, &PersonImport{Path: path}))
 		if done.Messages != uint64(5*len(messages)) || done.Failed > 0 {
 			t.Errorf("%s: %+v", format, done)
 		}
@@ -314,16 +317,17 @@ func TestExportPerson(t *testing.T) {
 		if len(got) != len(want) {
 			t.Errorf("%s: %d folders, want %d", format, len(got), len(want))
 		}
-		u := must[User](t, other, "user show", Named{"countess@example.com"})
-		if u.Name != "Ada Lovelace" || u.Short != "ada" || u.Quota != 1<<30 || u.Password {
+		u := named(t, other, "countess@example.com")
+		info := must[layout.Info](t)(other.store.Info(u.MailDatabase))
+		if u.Name() != "Ada Lovelace" || u.ShortName != "ada" || u.Quota != 1<<30 || info.Quota != 1<<30 || u.HasPassword {
 			t.Errorf("%s: %+v", format, u)
 		}
-		if again := must[Transferred](t, other, "import person", ImportPerson{Path: path}); again.Messages != 0 || again.Present != done.Messages {
+		if again := must[Result](t)(other.job().ImportPerson(ctx, &PersonImport{Path: path})); again.Messages != 0 || again.Present != done.Messages {
 			t.Errorf("%s: again: %+v", format, again)
 		}
 		if isArchive(path) {
 			zipped(t, other, path, format == "maildir")
-			if _, err := Do[Transferred](ctx, Direct{s}, "export person", ExportPerson{User: "ada", Path: path}); !errors.Is(err, fs.ErrExist) {
+			if _, err := s.job().ExportPerson(ctx, &PersonExport{User: "ada", Path: path, Format: format}); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("an export over another: %v", err)
 			}
 			continue
@@ -335,7 +339,7 @@ func TestExportPerson(t *testing.T) {
 }
 
 // zipped checks a zip export with another reader: it unpacks to the same tree, and there is no other file beside it.
-func zipped(t *testing.T, s *System, path string, maildirs bool) {
+func zipped(t *testing.T, s *Service, path string, maildirs bool) {
 	t.Helper()
 	raw := readFile(t, s, path)
 	z, err := zip.NewReader(strings.NewReader(raw), int64(len(raw)))
@@ -360,7 +364,7 @@ func zipped(t *testing.T, s *System, path string, maildirs bool) {
 	if !names["person.json"] || !names["1.messages.jsonl"] || names["new/"] != maildirs || names["INBOX.mbox"] == maildirs {
 		t.Errorf("%v", names)
 	}
-	if _, err := s.Env.FS.Stat(path + partSuffix); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.env.FS.Stat(path + partSuffix); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the unfinished file is still there: %v", err)
 	}
 }
@@ -369,17 +373,13 @@ func zipped(t *testing.T, s *System, path string, maildirs bool) {
 // not an export is rejected.
 func TestExportBreaksOff(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
-	must[User](t, s, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Password: "secret"})
+	s := newService(t)
+	p := add(t, s, "Ada Lovelace", "ada")
 	ctx := context.Background()
-	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
-	if err != nil {
-		t.Fatal(err)
-	}
-	faults := s.Env.FS.(*env.Faults)
+	faults := s.env.FS.(*env.Faults)
 	for _, op := range []env.Op{env.OpCreate, env.OpWrite, env.OpRename} {
 		faults.FailFiles(op, func(name string) bool { return strings.HasPrefix(name, "ada.zip") }, env.ErrNoSpace)
-		if _, err := Do[Transferred](ctx, Direct{s}, "export person", ExportPerson{User: p.ShortName, Path: "ada.zip"}); !env.IsNoSpace(err) {
+		if _, err := s.job().ExportPerson(ctx, &PersonExport{User: p.ShortName, Path: "ada.zip", Format: "maildir"}); !env.IsNoSpace(err) {
 			t.Errorf("%s fails: %v", op, err)
 		}
 		faults.Heal()
@@ -389,12 +389,12 @@ func TestExportBreaksOff(t *testing.T) {
 			}
 		}
 	}
-	must[Transferred](t, s, "export person", ExportPerson{User: p.ShortName, Path: "ada.zip"})
+	must[Result](t)(s.job().ExportPerson(ctx, &PersonExport{User: p.ShortName, Path: "ada.zip", Format: "maildir"}))
 	raw := readFile(t, s, "ada.zip")
 	writeFile(t, s, "cut.zip", raw[:len(raw)-10])
 	writeFile(t, s, "text.zip", "no archive")
 	for _, name := range []string{"cut.zip", "text.zip"} {
-		if _, err := Do[Transferred](ctx, Direct{s}, "import person", ImportPerson{Path: name}); !errors.Is(err, ErrUsage) {
+		if _, err := s.job().ImportPerson(ctx, &PersonImport{Path: name}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -403,7 +403,7 @@ func TestExportBreaksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, s, "empty.zip", empty.String())
-	if _, err := Do[Transferred](ctx, Direct{s}, "import person", ImportPerson{Path: "empty.zip"}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.job().ImportPerson(ctx, &PersonImport{Path: "empty.zip"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an archive of something else: %v", err)
 	}
 }
@@ -430,15 +430,15 @@ func TestIMAPPeopleFile(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{"", "login\nx\n", "user,shoe\nx,y\n", "user,login\nx\n"} {
-		if got, err := readImapPeople(strings.NewReader(text), ""); !errors.Is(err, ErrUsage) {
+		if got, err := readImapPeople(strings.NewReader(text), ""); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 }
 
-func readFile(t *testing.T, s *System, path string) string {
+func readFile(t *testing.T, s *Service, path string) string {
 	t.Helper()
-	f, err := s.Env.FS.Open(path)
+	f, err := s.env.FS.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,9 +451,9 @@ func readFile(t *testing.T, s *System, path string) string {
 }
 
 // copyTree copies a folder from one machine to another.
-func copyTree(t *testing.T, from, to *System, path string) {
+func copyTree(t *testing.T, from, to *Service, path string) {
 	t.Helper()
-	info, err := from.Env.FS.Stat(path)
+	info, err := from.env.FS.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,45 +461,45 @@ func copyTree(t *testing.T, from, to *System, path string) {
 		writeFile(t, to, path, readFile(t, from, path))
 		return
 	}
-	if err := to.Env.FS.MkdirAll(path, 0o700); err != nil {
+	if err := to.env.FS.MkdirAll(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	names, err := from.Env.FS.List(path)
+	names, err := from.env.FS.List(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		copyTree(t, from, to, from.Env.FS.PathJoin(path, name))
+		copyTree(t, from, to, from.env.FS.PathJoin(path, name))
 	}
 }
 
 // TestImportKeepsNUL checks that only imports accept mail with NUL characters.
 func TestImportKeepsNUL(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
-	must[User](t, s, "user add", UserAdd{Name: "Ada", Password: "x"})
+	s := newService(t)
+	add(t, s, "Ada", "ada")
 	const raw = "Subject: nul\r\n\r\na\x00b\r\n"
 	for _, sub := range []string{"cur", "new", "tmp"} {
-		if err := s.Env.FS.MkdirAll("M/"+sub, 0o700); err != nil {
+		if err := s.env.FS.MkdirAll("M/"+sub, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	writeFile(t, s, "M/cur/1000000000.M1.host:2,S", raw)
-	if done := must[Transferred](t, s, "import maildir", ImportMaildir{Path: "M", User: "ada"}); done.Messages != 1 || done.Failed != 0 {
+	if done := must[Result](t)(s.job().Maildir(context.Background(), &Maildir{Path: "M", User: "ada"})); done.Messages != 1 || done.Failed != 0 {
 		t.Errorf("%+v", done)
 	}
 	if got := contents(t, s, "ada")["INBOX||true"]; len(got) != 1 || !strings.HasSuffix(got[0], fmt.Sprintf("%q", raw)) {
 		t.Errorf("%q", got)
 	}
-	p, err := s.Directory.Names.PersonNamed(context.Background(), "ada")
+	p, err := s.directory.Names.PersonNamed(context.Background(), "ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := s.Directory.Names.WhoOf(context.Background(), p.ID)
+	who, err := s.directory.Names.WhoOf(context.Background(), p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Mailbox.File(who, p.MailDatabase).Append(context.Background(), "INBOX", []byte(raw), mailbox.Flags{}, time.Now()); !errors.Is(err, mailbox.ErrBadMessage) {
+	if _, _, err := s.mailbox.File(who, p.MailDatabase).Append(context.Background(), "INBOX", []byte(raw), mailbox.Flags{}, time.Now()); !errors.Is(err, mailbox.ErrBadMessage) {
 		t.Errorf("APPEND takes a NUL: %v", err)
 	}
 }

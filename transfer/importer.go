@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Limits of imports: the memory of all imports together, and the size of one commit.
@@ -25,22 +23,6 @@ const (
 	importErrors  = 100
 	progressEvery = 1000
 )
-
-// Transferred is the result of an import or export.
-type Transferred struct {
-	Messages uint64 `json:"messages"`
-	Bytes    Size   `json:"bytes"`
-	Folders  int    `json:"folders"`
-	// Present counts messages from an earlier run. Flags counts those of them with changed flags.
-	Present uint64 `json:"present,omitempty"`
-	Flags   uint64 `json:"flags_changed,omitempty"`
-	// Skipped lists the folders and roles that were skipped, with the reason.
-	Skipped   []string `json:"skipped,omitempty"`
-	Failed    int      `json:"failed,omitempty"`
-	Errors    []string `json:"errors,omitempty"`
-	Took      string   `json:"took"`
-	PerSecond float64  `json:"messages_per_second"`
-}
 
 // piece is one message that is being imported.
 type piece struct {
@@ -61,63 +43,47 @@ type piece struct {
 	ready    chan struct{}
 }
 
-// imports is the memory budget of all running imports.
-type imports struct {
-	once sync.Once
-	all  *semaphore.Weighted
-}
-
-func (i *imports) budget() *semaphore.Weighted {
-	i.once.Do(func() { i.all = semaphore.NewWeighted(importMemory) })
-	return i.all
-}
-
 // importer imports messages into one mail file. It composes many messages concurrently, because that is most of the
 // work. It commits them in the order in which they were read, up to 100 at a time. A message holds part of the memory
 // budget from its reading until its commit.
 type importer struct {
-	*Call
+	*Job
 	db      note.DatabaseID
 	owner   note.UNID
 	file    *mailbox.File
 	folders map[string]note.ID
-	uses    map[string]string   // special uses of folders to create; used by the committing goroutine only
-	budget  *semaphore.Weighted // shared by all imports
+	uses    map[string]string // special uses of folders to create; used by the committing goroutine only
 	work    chan *piece
 	ordered chan *piece
 
-	out   Transferred
+	out   Result
 	batch []*piece
 	bytes int64
 }
 
 // importInto imports what read emits into a person's mail file. read returns at the end of the source.
-func (c *Call) importInto(ctx context.Context, person string, read func(ctx context.Context, im *importer) error) (Transferred, error) {
-	p, err := c.person(ctx, person)
+func (j *Job) importInto(ctx context.Context, person string, read func(ctx context.Context, im *importer) error) (Result, error) {
+	p, err := j.directory.Names.PersonOf(ctx, person)
 	if err != nil {
-		return Transferred{}, err
+		return Result{}, err
 	}
-	if err := c.Directory.People.EnsureMailFile(ctx, p.ID); err != nil {
-		return Transferred{}, err
+	if err := j.directory.People.EnsureMailFile(ctx, p.ID); err != nil {
+		return Result{}, err
 	}
-	if p, err = c.Directory.Names.Person(ctx, p.ID); err != nil {
-		return Transferred{}, err
+	if p, err = j.directory.Names.Person(ctx, p.ID); err != nil {
+		return Result{}, err
 	}
-	who, err := c.Directory.Names.WhoOf(ctx, p.ID)
+	who, err := j.directory.Names.WhoOf(ctx, p.ID)
 	if err != nil {
-		return Transferred{}, err
+		return Result{}, err
 	}
 	im := &importer{
-		Call: c, db: p.MailDatabase, owner: p.ID, file: c.Mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
-		budget: c.imports.budget(), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
+		Job: j, db: p.MailDatabase, owner: p.ID, file: j.mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
+		work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
 	}
-	start := c.Env.Clock.Now()
+	start := j.env.Clock.Now()
 	err = im.run(ctx, read)
-	took := c.Env.Clock.Now().Sub(start)
-	im.out.Folders, im.out.Took = len(im.folders), took.Round(time.Millisecond).String()
-	if s := took.Seconds(); s > 0 {
-		im.out.PerSecond = float64(int64(float64(im.out.Messages) / s))
-	}
+	im.out.Folders, im.out.Took = len(im.folders), j.env.Clock.Now().Sub(start)
 	if err != nil && im.out.Messages > 0 {
 		err = fmt.Errorf("after %d messages were imported: %w", im.out.Messages, err)
 	}
@@ -129,7 +95,7 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	var wg sync.WaitGroup
 	var readErr error
 	wg.Add(1)
-	im.Env.Go("import read", func() {
+	im.env.Go("import read", func() {
 		defer wg.Done()
 		readErr = read(ctx, im)
 		close(im.work)
@@ -137,11 +103,11 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	})
 	for range 2 * runtime.GOMAXPROCS(0) {
 		wg.Add(1)
-		im.Env.Go("import compose", func() {
+		im.env.Go("import compose", func() {
 			defer wg.Done()
 			for p := range im.work {
 				if p.err == nil && p.mark == nil {
-					p.composed, p.err = im.Mailbox.ComposeImported(ctx, p.raw)
+					p.composed, p.err = im.mailbox.ComposeImported(ctx, p.raw)
 				}
 				p.raw = nil
 				close(p.ready)
@@ -165,14 +131,14 @@ func (im *importer) emit(ctx context.Context, p *piece) error {
 	// The composed message exists beside the raw one for a while.
 	p.weight = min(int64(2*len(p.raw)+4096), importMemory)
 	p.ready = make(chan struct{})
-	if err := im.budget.Acquire(ctx, p.weight); err != nil {
+	if err := im.memory.Acquire(ctx, p.weight); err != nil {
 		return err
 	}
 	// Send to ordered first: its order determines the order of UIDs.
 	select {
 	case im.ordered <- p:
 	case <-ctx.Done():
-		im.budget.Release(p.weight)
+		im.memory.Release(p.weight)
 		return ctx.Err()
 	}
 	im.work <- p
@@ -184,7 +150,7 @@ func (im *importer) drop(p *piece) {
 	if p.composed != nil {
 		p.composed.Release()
 	}
-	im.budget.Release(p.weight)
+	im.memory.Release(p.weight)
 }
 
 func (im *importer) fail(where string, err error) {
@@ -263,7 +229,7 @@ func (im *importer) commit(ctx context.Context) error {
 			date, _ = mime.ParseDate(p.composed.Envelope.Date)
 		}
 		if date.IsZero() || date.Unix() < 0 {
-			date = im.Env.Clock.Now()
+			date = im.env.Clock.Now()
 		}
 		news[i] = p.composed.New(date)
 		news[i].UNID = p.unid
@@ -274,7 +240,7 @@ func (im *importer) commit(ctx context.Context) error {
 		size += uint64(p.composed.Size())
 	}
 	present := 0
-	err := im.Store.Update(ctx, note.System, []note.DatabaseID{im.db}, func(tx *store.Tx) error {
+	err := im.store.Update(ctx, note.System, []note.DatabaseID{im.db}, func(tx *store.Tx) error {
 		w, err := tx.Database(im.db)
 		if err != nil {
 			return err
@@ -301,9 +267,9 @@ func (im *importer) commit(ctx context.Context) error {
 	before := im.out.Messages
 	im.out.Messages += uint64(len(batch) - present)
 	im.out.Present += uint64(present)
-	im.out.Bytes += Size(size)
+	im.out.Bytes += size
 	if before/progressEvery != im.out.Messages/progressEvery {
-		im.Progress(Progress{Stage: "import", Done: im.out.Messages, Bytes: uint64(im.out.Bytes)})
+		im.progress(Progress{Stage: "import", Done: im.out.Messages, Bytes: im.out.Bytes})
 	}
 	return nil
 }

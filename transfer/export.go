@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"context"
@@ -15,12 +15,15 @@ import (
 	"doublet/wire/mbox"
 )
 
-// Export are the arguments of export.
+// Export selects the mail of a person to write to files.
 type Export struct {
-	User   string `json:"user" arg:"required" help:"person whose mail is written"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
-	Format string `json:"format" help:"mbox or maildir" default:"mbox"`
-	Folder string `json:"folder" help:"only this folder"`
+	User string
+	// Path is a folder, which is created if it is missing and must be empty, or NAME.zip for one file.
+	Path string
+	// Format is mbox or maildir.
+	Format string
+	// Folder is the only folder to export; "" means all.
+	Folder string
 }
 
 // exportPage is the number of messages collected in one read of the store.
@@ -40,31 +43,32 @@ type sink interface {
 	close() error
 }
 
-func export(ctx context.Context, c *Call, a *Export) (Transferred, error) {
-	return c.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil }, func(exportTree) error { return nil })
+// Export writes the mail of a person to files.
+func (j *Job) Export(ctx context.Context, a *Export) (Result, error) {
+	return j.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil }, func(exportTree) error { return nil })
 }
 
 // exportTo writes folders of mail into a new tree. beside may replace the sink of a folder. last writes what follows
 // all folders.
-func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error), last func(exportTree) error) (out Transferred, err error) {
+func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error), last func(exportTree) error) (out Result, err error) {
 	if a.Format != "mbox" && a.Format != "maildir" {
-		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrUsage, a.Format)
+		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrInvalid, a.Format)
 	}
-	p, err := c.person(ctx, a.User)
+	p, err := j.directory.Names.PersonOf(ctx, a.User)
 	if err != nil {
 		return out, err
 	}
-	who, err := c.Directory.Names.WhoOf(ctx, p.ID)
+	who, err := j.directory.Names.WhoOf(ctx, p.ID)
 	if err != nil { // a person who may not sign in has mail too
 		who = note.System
 	}
-	tree, err := c.newExportTree(a.Path)
+	tree, err := j.newExportTree(a.Path)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = tree.close(err) }()
-	start := c.Env.Clock.Now()
-	file := c.Mailbox.File(who, p.MailDatabase)
+	start := j.env.Clock.Now()
+	file := j.mailbox.File(who, p.MailDatabase)
 	folders, err := file.Folders(ctx)
 	if err != nil {
 		return out, err
@@ -78,7 +82,7 @@ func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, 
 			to, err = beside(tree, f, to)
 		}
 		if err == nil {
-			err = c.exportFolder(ctx, file, f.Name, to, &out)
+			err = j.exportFolder(ctx, file, f.Name, to, &out)
 		}
 		if err != nil {
 			return out, fmt.Errorf("folder %q: %w", f.Name, err)
@@ -91,11 +95,7 @@ func (c *Call) exportTo(ctx context.Context, a *Export, beside func(exportTree, 
 	if err := last(tree); err != nil {
 		return out, err
 	}
-	took := c.Env.Clock.Now().Sub(start)
-	out.Took = took.Round(time.Millisecond).String()
-	if s := took.Seconds(); s > 0 {
-		out.PerSecond = float64(int64(float64(out.Messages) / s))
-	}
+	out.Took = j.env.Clock.Now().Sub(start)
 	return out, nil
 }
 
@@ -118,7 +118,7 @@ func newSink(tree exportTree, format, folder string) (sink, error) {
 }
 
 // exportFolder writes the messages of a folder, and closes the sink.
-func (c *Call) exportFolder(ctx context.Context, file *mailbox.File, name string, to sink, out *Transferred) (err error) {
+func (j *Job) exportFolder(ctx context.Context, file *mailbox.File, name string, to sink, out *Result) (err error) {
 	defer func() {
 		if e := to.close(); err == nil {
 			err = e
@@ -144,10 +144,10 @@ func (c *Call) exportFolder(ctx context.Context, file *mailbox.File, name string
 				return err
 			}
 			out.Messages++
-			out.Bytes += Size(len(raw))
+			out.Bytes += uint64(len(raw))
 		}
 		if len(page) > 0 {
-			c.Progress(Progress{Stage: "export " + name, Done: out.Messages, Bytes: uint64(out.Bytes)})
+			j.progress(Progress{Stage: "export " + name, Done: out.Messages, Bytes: out.Bytes})
 		}
 		page = page[:0]
 		return nil

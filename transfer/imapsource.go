@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bytes"
@@ -24,18 +24,18 @@ import (
 
 // imapDialer makes connections to the other server.
 type imapDialer struct {
-	c       *Call
+	job     *Job
 	address string
 	host    string
 	options imap.Options
 }
 
-func (c *Call) imapDialer(a *ImportIMAP) (*imapDialer, error) {
+func (j *Job) imapDialer(a *IMAP) (*imapDialer, error) {
 	wait, err := time.ParseDuration(a.Wait)
 	if err != nil || wait <= 0 {
-		return nil, fmt.Errorf("%w: --wait %q is no time such as 5m", ErrUsage, a.Wait)
+		return nil, fmt.Errorf("%w: --wait %q is no time such as 5m", ErrInvalid, a.Wait)
 	}
-	d := &imapDialer{c: c, options: imap.Options{Timeout: wait, Clock: c.Env.Clock}}
+	d := &imapDialer{job: j, options: imap.Options{Timeout: wait, Clock: j.env.Clock}}
 	port := "143"
 	switch a.TLS {
 	case "tls":
@@ -44,7 +44,7 @@ func (c *Call) imapDialer(a *ImportIMAP) (*imapDialer, error) {
 		d.options.Security = imap.StartTLS
 	case "none":
 	default:
-		return nil, fmt.Errorf("%w: --tls %q is none of tls, starttls, none", ErrUsage, a.TLS)
+		return nil, fmt.Errorf("%w: --tls %q is none of tls, starttls, none", ErrInvalid, a.TLS)
 	}
 	host, p, err := net.SplitHostPort(a.Server)
 	if err != nil {
@@ -53,24 +53,24 @@ func (c *Call) imapDialer(a *ImportIMAP) (*imapDialer, error) {
 	d.host, d.address = host, net.JoinHostPort(host, p)
 	d.options.TLS = &tls.Config{ServerName: host, InsecureSkipVerify: a.Insecure, MinVersion: tls.VersionTLS12}
 	if a.CA != "" {
-		pem, err := c.readSmall(a.CA)
+		pem, err := j.readSmall(a.CA)
 		if err != nil {
 			return nil, err
 		}
 		d.options.TLS.RootCAs = x509.NewCertPool()
 		if !d.options.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: %s holds no certificate", ErrUsage, a.CA)
+			return nil, fmt.Errorf("%w: %s holds no certificate", ErrInvalid, a.CA)
 		}
 	}
-	limit := c.Mailbox.MessageSize()
+	limit := j.mailbox.MessageSize()
 	d.options.Limits = wire.DefaultResponseLimits()
 	d.options.Limits.Literal = max(d.options.Limits.Literal, limit+1<<20)
 	d.options.Limits.Total = 2 * d.options.Limits.Literal
 	return d, nil
 }
 
-func (c *Call) readSmall(path string) ([]byte, error) {
-	f, err := c.Env.FS.Open(path)
+func (j *Job) readSmall(path string) ([]byte, error) {
+	f, err := j.env.FS.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (c *Call) readSmall(path string) ([]byte, error) {
 }
 
 // open connects and authenticates.
-func (d *imapDialer) open(ctx context.Context, a *ImportIMAP, p imapPerson) (*imap.Client, error) {
-	client, err := imap.Dial(d.c.Env.Dial, d.address, d.options)
+func (d *imapDialer) open(ctx context.Context, a *IMAP, p imapPerson) (*imap.Client, error) {
+	client, err := imap.Dial(d.job.env.Dial, d.address, d.options)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (d *imapDialer) open(ctx context.Context, a *ImportIMAP, p imapPerson) (*im
 	return client, nil
 }
 
-func (d *imapDialer) signIn(client *imap.Client, a *ImportIMAP, p imapPerson) error {
+func (d *imapDialer) signIn(client *imap.Client, a *IMAP, p imapPerson) error {
 	how := strings.ToLower(a.Auth)
 	switch {
 	case how != "":
@@ -121,10 +121,10 @@ func (d *imapDialer) signIn(client *imap.Client, a *ImportIMAP, p imapPerson) er
 		return client.Login(p.login, p.password)
 	case "scram":
 		var nonce [18]byte
-		d.c.Env.Fill(nonce[:])
+		d.job.env.Fill(nonce[:])
 		return client.Authenticate(&scramAuth{scram.NewClient(p.login, p.password, base64.RawStdEncoding.EncodeToString(nonce[:]))})
 	}
-	return fmt.Errorf("%w: --auth %q is none of plain, login, scram, xoauth2", ErrUsage, a.Auth)
+	return fmt.Errorf("%w: --auth %q is none of plain, login, scram, xoauth2", ErrInvalid, a.Auth)
 }
 
 type scramAuth struct{ c *scram.Client }

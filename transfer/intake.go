@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"cmp"
@@ -14,19 +14,13 @@ import (
 
 // ImportedPeople is the result of an import of people, groups and aliases.
 type ImportedPeople struct {
-	People  int `json:"people"`
-	Groups  int `json:"groups"`
-	Aliases int `json:"aliases"`
+	People, Groups, Aliases int
 	// Present counts entries that exist already. They are not changed.
-	Present int `json:"present,omitempty"`
-	Failed  int `json:"failed"`
+	Present int
+	Failed  int
 	// Notes lists entries that were imported with changes. Errors lists entries that were not imported.
-	Notes  []string `json:"notes,omitempty"`
-	Errors []string `json:"errors,omitempty"`
+	Notes, Errors []string
 }
-
-// Bad reports whether something was not imported, for the exit code.
-func (i ImportedPeople) Bad() bool { return i.Failed > 0 }
 
 // incomingGroup is a group to import. Members are DNs, names or addresses.
 type incomingGroup struct {
@@ -44,7 +38,7 @@ type incomingAlias struct {
 // intake imports the entries of a source. It adds people 500 at a time. It adds groups and aliases at the end, because
 // they refer to people.
 type intake struct {
-	*Call
+	*Job
 	check bool // nothing is written
 	scram bool
 	specs []directory.PersonSpec
@@ -63,9 +57,9 @@ const (
 	maxIncomingNotes = 1000
 )
 
-func (c *Call) newIntake(ctx context.Context, check bool, scram *bool) (*intake, error) {
-	in := &intake{Call: c, check: check, scram: c.scram(scram), named: map[string]string{}}
-	list, err := c.Directory.Domains.List(ctx)
+func (j *Job) newIntake(ctx context.Context, check, scram bool) (*intake, error) {
+	in := &intake{Job: j, check: check, scram: scram, named: map[string]string{}}
+	list, err := j.directory.Domains.List(ctx)
 	if len(list) > 0 {
 		in.domain = list[0]
 	}
@@ -128,7 +122,7 @@ func (in *intake) known(ctx context.Context, spec *directory.PersonSpec) bool {
 		if name == "" {
 			continue
 		}
-		if p, err := in.Directory.Names.PersonNamed(ctx, name); err == nil && (p.Name() == spec.Name() || strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
+		if p, err := in.directory.Names.PersonNamed(ctx, name); err == nil && (p.Name() == spec.Name() || strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
 			return true
 		}
 	}
@@ -152,25 +146,25 @@ func (in *intake) flush(ctx context.Context) error {
 		in.out.People += len(specs)
 		return ctx.Err()
 	}
-	res, err := in.Directory.People.Import(ctx, in.Who, specs, directory.ImportOptions{})
+	res, err := in.directory.People.Import(ctx, in.who, specs, directory.ImportOptions{})
 	in.out.People += res.Added
 	for _, e := range res.Errors {
 		in.fail(where[e.Row], e.Err)
 	}
-	in.Progress(Progress{Stage: "people", Done: uint64(in.out.People + in.out.Failed)})
+	in.progress(Progress{Stage: "people", Done: uint64(in.out.People + in.out.Failed)})
 	return err
 }
 
 func (in *intake) group(g incomingGroup) error {
 	if in.groups = append(in.groups, g); len(in.groups) > maxIncoming {
-		return fmt.Errorf("%w: more than %d groups", ErrUsage, maxIncoming)
+		return fmt.Errorf("%w: more than %d groups", ErrInvalid, maxIncoming)
 	}
 	return nil
 }
 
 func (in *intake) alias(a incomingAlias) error {
 	if in.aliases = append(in.aliases, a); len(in.aliases) > maxIncoming {
-		return fmt.Errorf("%w: more than %d aliases", ErrUsage, maxIncoming)
+		return fmt.Errorf("%w: more than %d aliases", ErrInvalid, maxIncoming)
 	}
 	return nil
 }
@@ -221,17 +215,17 @@ func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 		return member, true
 	}
 	if i := strings.LastIndexByte(member, '@'); i > 0 && !strings.Contains(member, "=") {
-		if local, err := in.Directory.Domains.IsLocal(ctx, member[i+1:]); err == nil && !local {
+		if local, err := in.directory.Domains.IsLocal(ctx, member[i+1:]); err == nil && !local {
 			return member, true // in another domain
 		}
 	}
-	if _, err := in.Directory.Names.PersonNamed(ctx, member); err == nil {
+	if _, err := in.directory.Names.PersonNamed(ctx, member); err == nil {
 		return member, true
 	}
-	if _, err := in.Directory.Groups.Named(ctx, member); err == nil {
+	if _, err := in.directory.Groups.Named(ctx, member); err == nil {
 		return member, true
 	}
-	if _, err := in.Directory.MailIns.Named(ctx, member); err == nil {
+	if _, err := in.directory.MailIns.Named(ctx, member); err == nil {
 		return member, true
 	}
 	if in.check && len(in.named) > 0 {
@@ -265,12 +259,12 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 		return true, ctx.Err()
 	}
 	g.fields.Members = members
-	_, err = in.Directory.Groups.Add(ctx, in.Who, g.fields)
+	_, err = in.directory.Groups.Add(ctx, in.who, g.fields)
 	switch {
 	case err == nil:
 		in.out.Groups++
 	case errors.Is(err, directory.ErrNameTaken):
-		if have, bad := in.Directory.Groups.Named(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name, g.fields.Name) {
+		if have, bad := in.directory.Groups.Named(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name, g.fields.Name) {
 			in.out.Present++
 			return true, ctx.Err()
 		}
@@ -285,9 +279,9 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 // domain.
 func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 	address := in.qualify(a.address)
-	if p, err := in.Directory.Names.PersonNamed(ctx, address); err == nil {
+	if p, err := in.directory.Names.PersonNamed(ctx, address); err == nil {
 		if len(a.targets) == 1 {
-			if t, err := in.Directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil && t.ID == p.ID {
+			if t, err := in.directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil && t.ID == p.ID {
 				in.out.Present++
 				return ctx.Err()
 			}
@@ -295,17 +289,17 @@ func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 		in.fail(a.where, fmt.Errorf("%w: %s belongs to %s", directory.ErrNameTaken, address, p.Name()))
 		return ctx.Err()
 	}
-	if _, err := in.Directory.Groups.Named(ctx, address); err == nil {
+	if _, err := in.directory.Groups.Named(ctx, address); err == nil {
 		in.out.Present++
 		return ctx.Err()
 	}
 	if len(a.targets) == 1 {
-		if p, err := in.Directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil {
+		if p, err := in.directory.Names.PersonNamed(ctx, in.target(a.targets[0])); err == nil {
 			in.out.Aliases++
 			if in.check {
 				return ctx.Err()
 			}
-			if _, err := in.Directory.People.Set(ctx, in.Who, p.ID, func(f *directory.PersonFields) error {
+			if _, err := in.directory.People.Set(ctx, in.who, p.ID, func(f *directory.PersonFields) error {
 				f.MailAddress = append(slices.Clone(f.MailAddress), address)
 				return nil
 			}); err != nil {

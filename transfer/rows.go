@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bufio"
@@ -11,9 +11,23 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/env"
 )
 
-// Sizes of user import: rows per call, rows with a reported error, and the bytes that are searched for the header row.
+// Rows selects a CSV file of people to add.
+type Rows struct {
+	File string
+	// SCRAM stores SCRAM-SHA-256 credentials if the file has no column for it.
+	SCRAM bool
+}
+
+// AddedRows counts the people that were added. Errors has a line for each row that was skipped.
+type AddedRows struct {
+	Added, Failed int
+	Errors        []string
+}
+
+// Sizes of imports of rows: rows per call, rows with a reported error, and the bytes that are searched for the header row.
 const (
 	bulkRows   = 500
 	bulkErrors = 1000
@@ -22,23 +36,24 @@ const (
 
 // bulk imports rows of CSV into the directory.
 type bulk struct {
-	*Call
+	*Job
 	scram bool // for every row, if the file has no column for it
 	specs []directory.PersonSpec
 	lines []int
-	out   Imported
+	out   AddedRows
 	bad   []directory.RowError
 }
 
-func userImport(ctx context.Context, c *Call, a *UserImport) (Imported, error) {
-	f, err := c.Env.FS.Open(a.File)
+// Rows adds the people in a CSV file. It skips rows with errors.
+func (j *Job) Rows(ctx context.Context, a *Rows) (AddedRows, error) {
+	f, _, err := env.OpenRegular(j.env.FS, a.File)
 	if err != nil {
-		return Imported{}, err
+		return AddedRows{}, err
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, bulkHeader)
 	header, _ := in.Peek(bulkHeader) // the CSV reader reports errors of the file
-	b := &bulk{Call: c, scram: !hasColumn(header, "scram") && c.scram(a.SCRAM)}
+	b := &bulk{Job: j, scram: !hasColumn(header, "scram") && a.SCRAM}
 	err = directory.ReadPeople(in, func(line int, spec directory.PersonSpec, err error) error {
 		if err != nil {
 			b.fail(directory.RowError{Row: line, Name: cmp.Or(spec.Name(), spec.ShortName), Err: err})
@@ -86,7 +101,7 @@ func (b *bulk) flush(ctx context.Context) error {
 	if len(b.specs) == 0 {
 		return nil
 	}
-	res, err := b.Directory.People.Import(ctx, b.Who, b.specs, directory.ImportOptions{})
+	res, err := b.directory.People.Import(ctx, b.who, b.specs, directory.ImportOptions{})
 	b.out.Added += res.Added
 	for _, e := range res.Errors { // complete: a chunk is smaller than the directory's limit of errors
 		if e.Name == "" {
@@ -96,6 +111,6 @@ func (b *bulk) flush(ctx context.Context) error {
 		b.fail(e)
 	}
 	b.specs, b.lines = b.specs[:0], b.lines[:0]
-	b.Progress(Progress{Stage: "people", Done: uint64(b.out.Added + b.out.Failed)})
+	b.progress(Progress{Stage: "people", Done: uint64(b.out.Added + b.out.Failed)})
 	return err
 }

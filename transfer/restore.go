@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bytes"
@@ -18,77 +18,68 @@ import (
 	"doublet/store/layout"
 )
 
-// RestoreDatabase are the arguments of db restore.
-type RestoreDatabase struct {
-	Name string `json:"name" arg:"required" help:"id or title in the backup, or its owner's name"`
-	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
-	At   int    `json:"at" help:"generation; without it the latest"`
-	As   string `json:"as" help:"title of a copy that stands beside what is there; without it what is restored takes the place of what is there"`
+// Backup selects a database of a backup to restore.
+type Backup struct {
+	// Name is the id or title in the backup, or the name of the owner.
+	Name string
+	// Dir is the backup folder and At the generation; 0 means the latest.
+	Dir string
+	At  uint64
+	// As is the title of a copy; "" replaces the existing database.
+	As string
 }
 
-// RestoredDatabase is the result of db restore.
-type RestoredDatabase struct {
-	Database
-	Generation uint64    `json:"generation"`
-	Time       time.Time `json:"time"`
-	Notes      uint64    `json:"notes"`
-	Bytes      Size      `json:"bytes"`
-	// Replaced is the database that was replaced. db undo restores it beside the new one.
-	Replaced string `json:"replaced,omitempty"`
-	Took     string `json:"took"`
+// Restored is a database that was restored.
+type Restored struct {
+	Database   note.DatabaseID
+	Generation backup.Generation
+	Notes      uint64
+	Bytes      uint64
+	// Replaced is the database that was replaced, 0 if none was.
+	Replaced note.DatabaseID
+	Took     time.Duration
 }
-
-const restoreDatabaseLong = `Copies one database out of a generation of a backup folder into the store, while the server runs or is stopped. Folders,
-messages, flags, annotations and access are as they were; the database has a new id, and its folders new UIDVALIDITYs,
-so that mail programs fetch it anew. The newest state of each document comes along, older ones do not.
-
-Without --as it becomes the mail file of the person, or the mail-in database, to which the other belongs; that one is
-removed as by db remove: for 30 days db undo brings it back, with what has arrived since the backup.`
 
 // restoring is the prefix of the title of a database that is being restored.
 const restoring = "being restored: "
 
-func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
-	dir, err := c.backupDir(a.Dir)
-	if err != nil {
-		return out, err
-	}
-	start := c.Env.Clock.Now()
-	from, g, err := backup.Open(c.Env, dir, uint64(max(a.At, 0)), store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: c.Store.Indexes()})
+// Restore copies a database out of a backup into the store.
+func (j *Job) Restore(ctx context.Context, a *Backup) (out Restored, err error) {
+	start := j.env.Clock.Now()
+	from, g, err := backup.Open(j.env, a.Dir, a.At, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: j.store.Indexes()})
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	info, err := c.inBackup(from, a.Name)
+	info, err := j.inBackup(from, a.Name)
 	if err != nil {
 		return out, err
 	}
 	var place *databasePlace
 	if a.As == "" {
-		if place, err = c.placeOf(ctx, a.Name, &info); err != nil {
+		if place, err = j.placeOf(ctx, a.Name, &info); err != nil {
 			return out, err
 		}
 	}
-	k := &copying{Call: c, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{}, made: map[note.ID]note.ID{}}
+	k := &copying{Job: j, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{}, made: map[note.ID]note.ID{}}
 	if err := k.run(&info); err != nil {
 		return out, fmt.Errorf("restore %s: %w", info.Title, err)
 	}
 	title := cmp.Or(a.As, info.Title)
-	err = c.Store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Title, i.ACL = title, info.ACL })
+	err = j.store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Title, i.ACL = title, info.ACL })
 	if err == nil && place != nil {
-		out.Replaced, err = c.replace(ctx, place, k.dst)
+		out.Replaced, err = j.replace(ctx, place, k.dst)
 	}
 	if err != nil {
 		return out, err
 	}
-	made, err := c.Store.Info(k.dst)
-	out.Database, out.Generation, out.Time, out.Notes, out.Bytes = c.databaseOf(ctx, made), g.Number, g.Began, k.notes, Size(k.bytes)
-	out.Took = c.Env.Clock.Now().Sub(start).Round(time.Millisecond).String()
-	return out, err
+	out.Database, out.Generation, out.Notes, out.Bytes = k.dst, g, k.notes, k.bytes
+	out.Took = j.env.Clock.Now().Sub(start)
+	return out, nil
 }
 
 // inBackup finds a database in a backup: by its id, by its current or former owner, or by its title.
-func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
+func (j *Job) inBackup(from *store.Store, name string) (layout.Info, error) {
 	all, err := from.Databases()
 	if err != nil {
 		return layout.Info{}, err
@@ -105,7 +96,7 @@ func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
 		found = find(func(i *layout.Info) bool { return i.ID == id })
 	}
-	if p, err := c.Directory.Names.PersonNamed(context.Background(), name); err == nil && len(found) == 0 {
+	if p, err := j.directory.Names.PersonNamed(context.Background(), name); err == nil && len(found) == 0 {
 		if found = find(func(i *layout.Info) bool { return i.ID == p.MailDatabase }); len(found) == 0 {
 			// The person may have had another mail file at that time.
 			found = find(func(i *layout.Info) bool { return i.Owner == p.ID && i.Kind == mailbox.Kind })
@@ -118,9 +109,9 @@ func (c *Call) inBackup(from *store.Store, name string) (layout.Info, error) {
 	case len(found) == 0:
 		return layout.Info{}, fmt.Errorf("database %q in the backup: %w", name, store.ErrNotFound)
 	case len(found) > 1:
-		return layout.Info{}, fmt.Errorf("%w: %d databases of the backup go by %q: give an id", ErrUsage, len(found), name)
+		return layout.Info{}, fmt.Errorf("%w: %d databases of the backup go by %q: give an id", ErrInvalid, len(found), name)
 	case found[0].ID == directory.ID || found[0].Queue || found[0].Kind != mailbox.Kind && found[0].Owner.IsZero():
-		return layout.Info{}, fmt.Errorf("%w: %s is the server's own: restore the whole store", ErrUsage, found[0].Title)
+		return layout.Info{}, fmt.Errorf("%w: %s is the server's own: restore the whole store", ErrInvalid, found[0].Title)
 	}
 	return found[0], nil
 }
@@ -133,16 +124,16 @@ type databasePlace struct {
 }
 
 // placeOf finds the entry to which the database belongs today.
-func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*databasePlace, error) {
-	if m, err := c.Directory.MailIns.Named(ctx, name); err == nil {
+func (j *Job) placeOf(ctx context.Context, name string, info *layout.Info) (*databasePlace, error) {
+	if m, err := j.directory.MailIns.Named(ctx, name); err == nil {
 		return &databasePlace{mailIn: m.ID, database: m.Database}, nil
 	}
-	p, err := c.Directory.Names.PersonNamed(ctx, name)
+	p, err := j.directory.Names.PersonNamed(ctx, name)
 	if err != nil && !info.Owner.IsZero() {
-		p, err = c.Directory.Names.Person(ctx, info.Owner)
+		p, err = j.directory.Names.Person(ctx, info.Owner)
 	}
 	if err != nil || !p.Removed.IsZero() || p.ID != info.Owner && p.MailDatabase != info.ID {
-		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrUsage, info.Title)
+		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrInvalid, info.Title)
 	}
 	return &databasePlace{person: p.ID, database: p.MailDatabase, owner: p.ID}, nil
 }
@@ -150,29 +141,29 @@ func (c *Call) placeOf(ctx context.Context, name string, info *layout.Info) (*da
 // replace makes an entry refer to a new database, and removes the old one, which can be restored for 30 days. From the
 // change of the directory on, mail is delivered to the new one. A delivery in progress finds the old one out of
 // service, and is retried.
-func (c *Call) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old string, err error) {
+func (j *Job) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old note.DatabaseID, err error) {
 	if at.mailIn.IsZero() {
-		_, err = c.Directory.People.Set(ctx, c.Who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
+		_, err = j.directory.People.Set(ctx, j.who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
 	} else {
-		_, err = c.Directory.MailIns.Set(ctx, c.Who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
+		_, err = j.directory.MailIns.Set(ctx, j.who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
 	}
 	if err != nil || at.database == 0 || at.database == id {
-		return "", err
+		return 0, err
 	}
-	now := c.Env.Clock.Now().UTC().Format(time.RFC3339)
-	err = c.Store.SetInfo(note.System, at.database, func(i *layout.Info) {
-		i.Title += ", replaced " + now[:10]
-		i.State, i.Reason = layout.PendingDelete, removedAt+now
+	now := j.env.Clock.Now().UTC()
+	err = j.store.SetInfo(note.System, at.database, func(i *layout.Info) {
+		i.Title += ", replaced " + now.Format(time.DateOnly)
+		i.Remove(now)
 	})
 	if errors.Is(err, store.ErrNotFound) { // it was never created
-		return "", nil
+		return 0, nil
 	}
-	return at.database.String(), err
+	return at.database, err
 }
 
 // copying copies a database of another store into this one in batches: folder by folder, in the order of UIDs.
 type copying struct {
-	*Call
+	*Job
 	ctx      context.Context
 	from     *store.Store
 	src, dst note.DatabaseID
@@ -198,7 +189,7 @@ type copied struct {
 
 // run copies everything into a new database, which nobody can access before it is complete.
 func (k *copying) run(info *layout.Info) (err error) {
-	k.dst, err = k.Store.CreateDatabase(note.System, store.Create{
+	k.dst, err = k.store.CreateDatabase(note.System, store.Create{
 		Title: restoring + info.Title, Kind: info.Kind, Owner: info.Owner, ACL: note.ACL{Default: note.NoAccess},
 	})
 	if err != nil {
@@ -207,7 +198,7 @@ func (k *copying) run(info *layout.Info) (err error) {
 	defer func() {
 		k.drop()
 		if err != nil {
-			err = errors.Join(err, k.Store.RemoveDatabase(note.System, k.dst))
+			err = errors.Join(err, k.store.RemoveDatabase(note.System, k.dst))
 		}
 	}()
 	err = k.from.Read(k.ctx, note.System, k.src, func(r *store.Reader) error {
@@ -225,7 +216,7 @@ func (k *copying) run(info *layout.Info) (err error) {
 		return err
 	}
 	// Set the quotas only now: the restored content may exceed them.
-	return k.Store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Quota, i.Warning = info.Quota, info.Warning })
+	return k.store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Quota, i.Warning = info.Quota, info.Warning })
 }
 
 // folder creates a folder with its original properties.
@@ -234,7 +225,7 @@ func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
 	if err != nil {
 		return err
 	}
-	return k.Store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+	return k.store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
 		w, err := tx.Database(k.dst)
 		if err != nil {
 			return err
@@ -265,7 +256,7 @@ func (k *copying) grants(_ *store.Reader, f *layout.Folder) error {
 	if !f.HasACL {
 		return nil
 	}
-	return k.Store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+	return k.store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
 		w, err := tx.Database(k.dst)
 		if err != nil {
 			return err
@@ -365,7 +356,7 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 		if err != nil {
 			return err
 		}
-		composed, err := k.Mailbox.ComposeImported(k.ctx, raw)
+		composed, err := k.mailbox.ComposeImported(k.ctx, raw)
 		if err != nil {
 			return err
 		}
@@ -385,7 +376,7 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 		if err != nil {
 			return err
 		}
-		o, err := k.Store.Attach(k.ctx, data)
+		o, err := k.store.Attach(k.ctx, data)
 		if err != nil {
 			return err
 		}
@@ -412,7 +403,7 @@ func (k *copying) flush() error {
 	who := note.System
 	who.Person = k.batch[0].author
 	ids := make([]note.ID, len(k.batch))
-	err := k.Store.Update(k.ctx, who, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
+	err := k.store.Update(k.ctx, who, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
 		w, err := tx.Database(k.dst)
 		for i := 0; err == nil && i < len(k.batch); i++ {
 			ids[i], err = k.batch[i].write(w)
@@ -431,7 +422,7 @@ func (k *copying) flush() error {
 			}
 		}
 	}
-	k.Progress(Progress{Stage: "restore", Done: k.notes, Bytes: k.bytes})
+	k.progress(Progress{Stage: "restore", Done: k.notes, Bytes: k.bytes})
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bufio"
@@ -13,46 +13,47 @@ import (
 
 	"doublet/client/ldap"
 	"doublet/directory"
+	"doublet/env"
 
 	"github.com/go-ldap/ldif"
 )
 
-// ImportPeople are the arguments of import people.
-type ImportPeople struct {
-	File   string   `json:"file" arg:"required" file:"true" help:"file with the people, groups or aliases"`
-	Format string   `json:"format" required:"true" help:"csv, ldif, postfix-aliases (aliases(5) or virtual(5), as text) or passwd (passwd(5), or Dovecot's passwd-file)"`
-	Shadow string   `json:"shadow" file:"true" help:"with passwd: shadow(5) file with the passwords"`
-	MinUID int      `json:"min_uid" help:"with passwd: accounts below are left out (1000)"`
-	Map    []string `json:"map" help:"with ldif: field=attribute,attribute in place of those that are usual; may be repeated. Fields: fullname, shortname, address, aliases, password, groupname, groupaddress, members"`
-	SCRAM  *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 of passwords that come in the clear; without it the setting directory.scram decides"`
-	Check  bool     `json:"check" help:"show what would come, and import nothing"`
+// Table selects a file of people, groups or aliases to import.
+type Table struct {
+	File string
+	// Format is csv, ldif, postfix-aliases or passwd.
+	Format string
+	// Shadow is a shadow(5) file and MinUID the lowest account to import (0 means 1000), both for passwd.
+	Shadow string
+	MinUID int
+	// Map replaces the attributes of fields for LDIF: field=attribute,attribute.
+	Map []string
+	// SCRAM stores SCRAM-SHA-256 credentials for passwords in plain text.
+	SCRAM bool
+	// Check reports what would be imported, and imports nothing.
+	Check bool
 }
 
-// ImportLDAP are the arguments of import ldap.
-type ImportLDAP struct {
-	URL          string   `json:"url" arg:"required" help:"ldap://host/base, or ldap://host/base??sub?(filter)"`
-	User         string   `json:"user" help:"DN to sign in as"`
-	Password     string   `json:"password" secret:"unasked" help:"its password"`
-	PasswordFile string   `json:"password_file" file:"true" help:"file whose first line is the password"`
-	StartTLS     bool     `json:"starttls" help:"protect an ldap:// connection"`
-	Insecure     bool     `json:"insecure" help:"take any certificate"`
-	Map          []string `json:"map" help:"field=attribute,attribute, as with import people"`
-	SCRAM        *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 of passwords that come in the clear; without it the setting directory.scram decides"`
-	Check        bool     `json:"check" help:"show what would come, and import nothing"`
+// LDAP selects entries of a directory server to import.
+type LDAP struct {
+	// URL is ldap://host/base, or ldap://host/base??sub?(filter).
+	URL string
+	// User is the DN to sign in as. PasswordFile, if not "", is the file whose first line is the password.
+	User, Password, PasswordFile string
+	StartTLS                     bool
+	Insecure                     bool // accept any certificate
+	// Map, SCRAM and Check are those of Table.
+	Map          []string
+	SCRAM, Check bool
 }
 
-const importPeopleLong = `Who is there already stays as they are, so that an import can be repeated. Passwords come as hashes (crypt(3) with $1$, $2y$, $5$, $6$,
-{SSHA} and its kin, {PBKDF2}, {ARGON2ID}, Dovecot's schemes) and are hashed anew at the first sign-in; who has one of another kind comes
-without a password, and is told of. Of CSV, see user import. From LDIF come people (inetOrgPerson, posixAccount, user), groups
-(groupOfNames, groupOfUniqueNames, posixGroup, group, nisMailAlias) and their members. An alias of one person becomes an address of
-theirs, one of several, or of somebody elsewhere, a mail group.`
-
-func importPeople(ctx context.Context, c *Call, a *ImportPeople) (ImportedPeople, error) {
-	in, err := c.newIntake(ctx, a.Check, a.SCRAM)
+// People imports people, groups and aliases from a file of another system.
+func (j *Job) People(ctx context.Context, a *Table) (ImportedPeople, error) {
+	in, err := j.newIntake(ctx, a.Check, a.SCRAM)
 	if err != nil {
 		return ImportedPeople{}, err
 	}
-	f, err := c.Env.FS.Open(a.File)
+	f, _, err := env.OpenRegular(j.env.FS, a.File)
 	if err != nil {
 		return ImportedPeople{}, err
 	}
@@ -84,27 +85,28 @@ func importPeople(ctx context.Context, c *Call, a *ImportPeople) (ImportedPeople
 	case "passwd":
 		err = in.passwd(ctx, a, f)
 	default:
-		return ImportedPeople{}, fmt.Errorf("%w: format %q is none of csv, ldif, postfix-aliases, passwd", ErrUsage, a.Format)
+		return ImportedPeople{}, fmt.Errorf("%w: format %q is none of csv, ldif, postfix-aliases, passwd", ErrInvalid, a.Format)
 	}
 	out, bad := in.finish(ctx) // rows before an error are imported
 	return out, errors.Join(err, bad)
 }
 
-func importLDAP(ctx context.Context, c *Call, a *ImportLDAP) (ImportedPeople, error) {
+// LDAP imports people and groups from a directory server.
+func (j *Job) LDAP(ctx context.Context, a *LDAP) (ImportedPeople, error) {
 	u, err := ldap.ParseURL(a.URL)
 	if err != nil {
-		return ImportedPeople{}, fmt.Errorf("%w: %w", ErrUsage, err)
+		return ImportedPeople{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m, err := readMap(a.Map)
 	if err != nil {
 		return ImportedPeople{}, err
 	}
 	if a.PasswordFile != "" {
-		if a.Password, err = c.firstLine(a.PasswordFile); err != nil {
+		if a.Password, err = j.firstLine(a.PasswordFile); err != nil {
 			return ImportedPeople{}, err
 		}
 	}
-	in, err := c.newIntake(ctx, a.Check, a.SCRAM)
+	in, err := j.newIntake(ctx, a.Check, a.SCRAM)
 	if err != nil {
 		return ImportedPeople{}, err
 	}
@@ -112,7 +114,7 @@ func importLDAP(ctx context.Context, c *Call, a *ImportLDAP) (ImportedPeople, er
 	if a.Insecure {
 		o.TLS = insecureTLS()
 	}
-	err = ldap.Search(ctx, c.Env, u, o, m.attributes(), func(e ldap.Entry) error { return in.entry(ctx, e, m) })
+	err = ldap.Search(ctx, j.env, u, o, m.attributes(), func(e ldap.Entry) error { return in.entry(ctx, e, m) })
 	out, bad := in.finish(ctx)
 	return out, errors.Join(err, bad)
 }
@@ -136,7 +138,7 @@ func readMap(list []string) (attributeMap, error) {
 	for _, s := range list {
 		field, attributes, ok := strings.Cut(s, "=")
 		if _, known := m[field]; !ok || !known {
-			return nil, fmt.Errorf("%w: --map %q is not field=attribute with a field that is known", ErrUsage, s)
+			return nil, fmt.Errorf("%w: --map %q is not field=attribute with a field that is known", ErrInvalid, s)
 		}
 		m[field] = strings.Split(strings.ToLower(attributes), ",")
 	}
@@ -262,13 +264,13 @@ func readLDIF(r io.Reader, fn func(line int, e ldap.Entry, err error) error) err
 			continue
 		}
 		if record.Len()+len(line) > maxLDIFRecord {
-			return fmt.Errorf("%w: line %d: a record of more than %d bytes", ErrUsage, begin, maxLDIFRecord)
+			return fmt.Errorf("%w: line %d: a record of more than %d bytes", ErrInvalid, begin, maxLDIFRecord)
 		}
 		record.WriteString(line)
 		record.WriteByte('\n')
 	}
 	if err := s.Err(); err != nil {
-		return fmt.Errorf("%w: line %d: %w", ErrUsage, n+1, err)
+		return fmt.Errorf("%w: line %d: %w", ErrInvalid, n+1, err)
 	}
 	return flush()
 }

@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ const (
 // imapReader imports one person's mail from another server.
 type imapReader struct {
 	im     *importer
-	a      *ImportIMAP
+	a      *IMAP
 	dial   *imapDialer
 	person imapPerson
 	login  string
@@ -47,18 +47,18 @@ type imapReader struct {
 	received int
 }
 
-func (c *Call) importPerson(ctx context.Context, a *ImportIMAP, dial *imapDialer, p imapPerson) (IMAPPerson, error) {
+func (j *Job) importPerson(ctx context.Context, a *IMAP, dial *imapDialer, p imapPerson) (IMAPPerson, error) {
 	out := IMAPPerson{User: p.user}
-	who, err := c.person(ctx, p.user)
+	who, err := j.directory.Names.PersonOf(ctx, p.user)
 	if err != nil {
 		return out, err
 	}
 	p.login = cmp.Or(p.login, who.InternetAddress, who.ShortName)
 	out.User = who.Name()
-	out.Transferred, err = c.importInto(ctx, p.user, func(ctx context.Context, im *importer) error {
+	out.Result, err = j.importInto(ctx, p.user, func(ctx context.Context, im *importer) error {
 		im.uses = map[string]string{}
 		r := &imapReader{
-			im: im, a: a, dial: dial, person: p, login: p.login, sink: bodySink{limit: int64(c.Mailbox.MessageSize())},
+			im: im, a: a, dial: dial, person: p, login: p.login, sink: bodySink{limit: int64(j.mailbox.MessageSize())},
 			broke: map[note.UNID]bool{}, bad: map[note.UNID]error{}, told: map[note.UNID]bool{},
 		}
 		return r.run(ctx)
@@ -76,7 +76,7 @@ func (r *imapReader) run(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 		var status *imap.StatusError
-		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrUsage) || errors.Is(err, mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
+		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrInvalid) || errors.Is(err, mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
 			return err // the server reported the error; the connection did not break
 		}
 		if tries++; len(done)+len(r.bad)+r.received > before {
@@ -85,7 +85,7 @@ func (r *imapReader) run(ctx context.Context) error {
 		if tries >= imapTries || len(r.bad) >= imapBad {
 			return err
 		}
-		r.im.Progress(Progress{Stage: "connect again", Text: err.Error()})
+		r.im.Job.progress(Progress{Stage: "connect again", Text: err.Error()})
 	}
 }
 
@@ -120,7 +120,7 @@ func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err 
 		done[f.name] = true
 	}
 	if err := r.client.Logout(); err != nil && ctx.Err() == nil {
-		r.im.Env.Log.Debug("import imap: logout", "err", err)
+		r.im.env.Log.Debug("import imap: logout", "err", err)
 	}
 	return nil
 }
@@ -146,7 +146,8 @@ func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 		return err
 	}
 	if r.a.Check {
-		r.im.Progress(Progress{Output: fmt.Sprintf("%s → %s: %d messages, %d new\n", printable(f.name), f.local, sel.Exists, len(fresh))})
+		line := fmt.Sprintf("%s → %s: %d messages, %d new", f.name, f.local, sel.Exists, len(fresh))
+		r.im.Job.progress(Progress{Line: line})
 		return nil
 	}
 	create := func(ctx context.Context) error {
@@ -193,7 +194,7 @@ func (r *imapReader) newUIDs(last uint32, sel *imap.Selected) ([]uint32, error) 
 		return nil, err
 	}
 	if got.All.Len() > 1<<24 {
-		return nil, fmt.Errorf("%w: a folder of %d messages", ErrUsage, got.All.Len())
+		return nil, fmt.Errorf("%w: a folder of %d messages", ErrInvalid, got.All.Len())
 	}
 	var out []uint32
 	got.All.Normalize().Each(func(n uint32) bool {
@@ -385,7 +386,7 @@ func (r *imapReader) progressNote(folder string) note.UNID {
 // progress reads the progress of earlier runs.
 func (r *imapReader) progress(ctx context.Context, folder string) (p imapProgress, err error) {
 	p.note = r.progressNote(folder)
-	err = r.im.Store.Read(ctx, note.System, r.im.db, func(rd *store.Reader) error {
+	err = r.im.store.Read(ctx, note.System, r.im.db, func(rd *store.Reader) error {
 		id, err := rd.Find(p.note)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -417,7 +418,7 @@ func (r *imapReader) mark(ctx context.Context, folder string, p imapProgress) er
 		note.Item{Name: "ModSeq", Value: note.Int(int64(p.modseq))},
 	)
 	return r.im.emit(ctx, &piece{mark: func(ctx context.Context) error {
-		return r.im.Store.Update(ctx, note.System, []note.DatabaseID{r.im.db}, func(tx *store.Tx) error {
+		return r.im.store.Update(ctx, note.System, []note.DatabaseID{r.im.db}, func(tx *store.Tx) error {
 			w, err := tx.Database(r.im.db)
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"bufio"
@@ -16,20 +16,27 @@ import (
 	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
 	"doublet/wire/mbox"
 )
 
-// ExportPerson are the arguments of export person.
-type ExportPerson struct {
-	User   string `json:"user" arg:"required" help:"the person"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
-	Format string `json:"format" default:"maildir" help:"maildir or mbox; maildir keeps every octet"`
+// PersonExport selects a person to export with all mail, flags and directory fields.
+type PersonExport struct {
+	User string
+	// Path is a folder, which is created if it is missing and must be empty, or NAME.zip for one file.
+	Path string
+	// Format is maildir or mbox. Only maildir keeps every octet.
+	Format string
 }
 
-// ImportPerson are the arguments of import person.
-type ImportPerson struct {
-	Path string `json:"path" arg:"required" file:"true" help:"folder or zip file that export person wrote"`
-	User string `json:"user" help:"person here whose mail it becomes; without it the one of the export, who is added where nobody has the address or short name"`
+// PersonImport selects an export of a person.
+type PersonImport struct {
+	// Path is the folder or zip file.
+	Path string
+	// User is the person here who gets the mail; "" means the person of the export, who is added if nobody has the
+	// address or the short name.
+	User string
 }
 
 // The files of a person's export, in addition to the folders of mail.
@@ -101,10 +108,11 @@ func (s *indexed) close() error {
 	return errors.Join(s.sink.close(), s.out.Flush(), s.index.Close())
 }
 
-func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, error) {
-	p, err := c.person(ctx, a.User)
+// ExportPerson writes a person: the mail, the flags, and the directory entry without passwords.
+func (j *Job) ExportPerson(ctx context.Context, a *PersonExport) (Result, error) {
+	p, err := j.directory.Names.PersonOf(ctx, a.User)
 	if err != nil {
-		return Transferred{}, err
+		return Result{}, err
 	}
 	out := exportedPerson{
 		Form: exportForm, ID: p.ID.String(), Names: p.FullName, Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
@@ -125,7 +133,7 @@ func exportPerson(ctx context.Context, c *Call, a *ExportPerson) (Transferred, e
 		}
 		return &indexed{to, file, bufio.NewWriter(file), a.Format == "maildir"}, nil
 	}
-	return c.exportTo(ctx, &Export{User: a.User, Path: a.Path, Format: a.Format}, indexes, func(tree exportTree) error {
+	return j.exportTo(ctx, &Export{User: a.User, Path: a.Path, Format: a.Format}, indexes, func(tree exportTree) error {
 		b, err := json.MarshalIndent(out, "", "  ")
 		if err != nil {
 			return err
@@ -148,23 +156,24 @@ const (
 	maxIndexLine  = 64 << 10
 )
 
-func importPersonDir(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
-	tree, err := c.openExport(a.Path)
+// ImportPerson imports an export of a person. The person gets no password and no roles.
+func (j *Job) ImportPerson(ctx context.Context, a *PersonImport) (Result, error) {
+	tree, err := j.openExport(a.Path)
 	if err != nil {
-		return Transferred{}, err
+		return Result{}, err
 	}
 	defer func() { _ = tree.close() }()
 	in, err := readPerson(tree, a.Path)
 	if err != nil {
-		return Transferred{}, err
+		return Result{}, err
 	}
 	user := a.User
 	if user == "" {
-		if user, err = c.importedPerson(ctx, in); err != nil {
-			return Transferred{}, err
+		if user, err = j.importedPerson(ctx, in); err != nil {
+			return Result{}, err
 		}
 	}
-	out, err := c.importInto(ctx, user, func(ctx context.Context, im *importer) error {
+	out, err := j.importInto(ctx, user, func(ctx context.Context, im *importer) error {
 		im.uses = map[string]string{}
 		for i := range in.Folders {
 			if err := im.exportedFolder(ctx, tree, in, &in.Folders[i]); err != nil {
@@ -188,37 +197,40 @@ func readPerson(tree importTree, path string) (*exportedPerson, error) {
 	var in exportedPerson
 	err = json.NewDecoder(io.LimitReader(f, maxPersonFile)).Decode(&in)
 	if err = errors.Join(err, f.Close()); err != nil || in.Form != exportForm {
-		return nil, fmt.Errorf("%w: %s is no export of a person (%v)", ErrUsage, personFile, err)
+		return nil, fmt.Errorf("%w: %s is no export of a person (%v)", ErrInvalid, personFile, err)
 	}
 	return &in, nil
 }
 
 // importedPerson finds the person of an export, or adds them without password and roles. Otherwise the author of the
 // file could get the role Admin here.
-func (c *Call) importedPerson(ctx context.Context, in *exportedPerson) (name string, err error) {
+func (j *Job) importedPerson(ctx context.Context, in *exportedPerson) (name string, err error) {
 	for _, name := range []string{in.Address, in.Short} {
 		if name == "" {
 			continue
 		}
-		if p, err := c.Directory.Names.PersonNamed(ctx, name); err == nil {
+		if p, err := j.directory.Names.PersonNamed(ctx, name); err == nil {
 			return p.ID.String(), nil
 		}
 	}
-	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{PersonFields: directory.PersonFields{
+	p, err := j.directory.People.Add(ctx, j.who, directory.PersonSpec{PersonFields: directory.PersonFields{
 		FullName: in.Names, ShortName: in.Short, InternetAddress: in.Address, MailAddress: in.Aliases,
 		Quota: in.Quota, Warning: in.Warning, SizeLimit: in.SizeLimit, Disabled: in.Disabled,
 	}})
 	if err != nil {
 		return "", fmt.Errorf("add %s: %w", first(in.Names), err)
 	}
-	quota, warning := Size(in.Quota), Size(in.Warning)
-	return p.ID.String(), c.setQuota(p.MailDatabase, &quota, &warning)
+	err = j.store.SetInfo(note.System, p.MailDatabase, func(i *layout.Info) { i.Quota, i.Warning = in.Quota, in.Warning })
+	if errors.Is(err, store.ErrNotFound) { // the mail file is created when it is first opened
+		err = nil
+	}
+	return p.ID.String(), err
 }
 
 // exportedFolder imports one folder.
 func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exportedPerson, f *exportedFolder) error {
 	if strings.HasPrefix(f.Index, "/") || strings.HasPrefix(f.Path, "/") || strings.Contains(f.Index+"/"+f.Path, "..") {
-		return fmt.Errorf("%w: a path that leads out of the export", ErrUsage)
+		return fmt.Errorf("%w: a path that leads out of the export", ErrInvalid)
 	}
 	name, err := mailbox.Normalize(f.Name)
 	if err != nil {
@@ -277,7 +289,7 @@ func (im *importer) exportedMessages(tree importTree, path, format string) (read
 				return nil, err
 			}
 			defer f.Close()
-			limit := im.Mailbox.MessageSize()
+			limit := im.mailbox.MessageSize()
 			raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 			return raw, err // composing rejects one that is too long
 		}, func() {}, nil
@@ -286,7 +298,7 @@ func (im *importer) exportedMessages(tree importTree, path, format string) (read
 	if err != nil {
 		return nil, nil, err
 	}
-	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), mbox.Options{MaxSize: im.Mailbox.MessageSize(), Unquote: true})
+	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), mbox.Options{MaxSize: im.mailbox.MessageSize(), Unquote: true})
 	return func(*exportedMessage) ([]byte, error) {
 		m, err := r.Next()
 		return bytes.Clone(m.Raw), err

@@ -1,4 +1,4 @@
-package admin
+package transfer
 
 import (
 	"archive/zip"
@@ -37,13 +37,10 @@ func isArchive(path string) bool {
 
 // newExportTree begins an export at a path that must not exist or must be empty: a zip file if the name ends in .zip,
 // otherwise a folder.
-func (c *Call) newExportTree(path string) (exportTree, error) {
-	files := c.Env.FS
+func (j *Job) newExportTree(path string) (exportTree, error) {
+	files := j.env.FS
 	if !isArchive(path) {
-		if names, err := files.List(path); err == nil && len(names) > 0 {
-			return nil, fmt.Errorf("%s is not empty: %w", path, fs.ErrExist)
-		}
-		return &folderOut{files, path}, files.MkdirAll(path, 0o700)
+		return newFolderOut(files, path)
 	}
 	if _, err := files.Stat(path); err == nil {
 		return nil, fmt.Errorf("%s: %w", path, fs.ErrExist)
@@ -76,6 +73,25 @@ func below(path, rest string) string {
 type folderOut struct {
 	fs   env.FS
 	root string
+}
+
+func newFolderOut(files env.FS, path string) (exportTree, error) {
+	switch info, err := files.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.IsDir(): // listing a pipe would block until it has a writer
+		return nil, fmt.Errorf("%s is not a folder: %w", path, fs.ErrExist)
+	default:
+		names, err := files.List(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) > 0 {
+			return nil, fmt.Errorf("%s is not empty: %w", path, fs.ErrExist)
+		}
+	}
+	return &folderOut{files, path}, files.MkdirAll(path, 0o700)
 }
 
 func (t *folderOut) create(path string) (io.WriteCloser, error) {
@@ -177,8 +193,8 @@ type importTree interface {
 }
 
 // openExport opens the export at a path.
-func (c *Call) openExport(path string) (importTree, error) {
-	files := c.Env.FS
+func (j *Job) openExport(path string) (importTree, error) {
+	files := j.env.FS
 	info, err := files.Stat(path)
 	if err != nil {
 		return nil, err
@@ -198,7 +214,7 @@ func (c *Call) openExport(path string) (importTree, error) {
 	z, err := zip.NewReader(head, size)
 	head.left = math.MaxInt64
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrUsage, path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrInvalid, path, err), f.Close())
 	}
 	t := &archiveIn{file: f, entries: make(map[string]*zip.File, len(z.File))}
 	for _, e := range z.File {
