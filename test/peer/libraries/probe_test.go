@@ -37,10 +37,13 @@ type outcome struct {
 	memory int64 // the most, in MB
 }
 
-const probeTime = 3 * time.Second
-
-// run runs a probe, and kills it after probeTime.
+// run runs a probe, and kills it after three seconds.
 func run(t *testing.T, name string, environment ...string) outcome {
+	t.Helper()
+	return runFor(t, 3*time.Second, name, environment...)
+}
+
+func runFor(t *testing.T, most time.Duration, name string, environment ...string) outcome {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(append(os.Environ(), "PROBE="+name), environment...)
@@ -50,13 +53,13 @@ func run(t *testing.T, name string, environment ...string) outcome {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(probeTime, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(most, func() { _ = cmd.Process.Kill() })
 	err := cmd.Wait()
 	o := outcome{ended: timer.Stop(), output: string(out), took: time.Since(begun).Round(time.Millisecond)}
 	var exit *exec.ExitError
 	o.failed = errors.As(err, &exit)
 	o.memory = cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
-	t.Logf("%s: ended %v, failed %v, %s, %d MB, %.80q", name, o.ended, o.failed, o.took, o.memory, o.output)
+	t.Logf("%s: ended %v, failed %v, %s, %d MB, %.300q", name, o.ended, o.failed, o.took, o.memory, o.output)
 	return o
 }
 
