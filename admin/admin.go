@@ -132,12 +132,12 @@ type Progress struct {
 var (
 	ErrUsage     = errors.New("bad arguments")
 	ErrNoVerb    = errors.New("no such verb")
-	ErrStopped   = errors.New("the server is not running")
-	ErrForbidden = errors.New("the verb needs the role Admin")
+	ErrStopped   = errors.New("server is not running")
+	ErrForbidden = errors.New("verb needs the role Admin")
 	// ErrMachine rejects a verb that only the server's own account on its machine may run.
-	ErrMachine = errors.New("the verb is run on the server's machine: it reads or writes files there, or shows what is in databases")
+	ErrMachine = errors.New("verb runs only on the server's machine, because it accesses files or the contents of databases")
 	// ErrStopping ends a verb because the server is stopping. Running the verb again continues its work.
-	ErrStopping = errors.New("the server stops")
+	ErrStopping = errors.New("server is stopping")
 )
 
 // Verb is one administrative operation.

@@ -134,7 +134,7 @@ func control() []*Verb {
 		}, changes, machine, serverOnly, long("Read doublet.toml, the environment and the flags of the server again. Settings that the running server can take\ntake effect at once, for connections that begin from now on; the others are named and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
 		define("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *Call, _ *struct{}) (Done, error) {
 			c.Stop()
-			return Done{"the server stops"}, nil
+			return Done{"server is stopping"}, nil
 		}, changes, machine, serverOnly),
 	}
 }

@@ -109,7 +109,7 @@ func (s *System) webAddress(given string) (string, error) {
 		}
 		return u.Host, nil
 	}
-	return "", fmt.Errorf("%w: the door https, by which servers of a domain reach each other, is closed (doors.https), or its address is not known: set server.name or cluster.advertise", ErrUsage)
+	return "", fmt.Errorf("%w: needs the door https (doors.https) and its address (server.name or cluster.advertise)", ErrUsage)
 }
 
 func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, error) {

@@ -159,7 +159,7 @@ func keyRotate(ctx context.Context, c *Call, a *KeyRotate) (Rotated, error) {
 			if seen, err := c.published(ctx, &k); err != nil {
 				return out, fmt.Errorf("look up %s: %w; --force switches all the same", k.Name, err)
 			} else if !seen {
-				return out, fmt.Errorf("the record of %s is not in DNS yet: publish it (doublet dns show %s), wait, and run this again; --force switches all the same", k.Name, d.Name)
+				return out, fmt.Errorf("record of %s is not in DNS yet: publish it (doublet dns show %s), wait, retry; or add --force", k.Name, d.Name)
 			}
 		}
 		if err := sign.Switch(ctx, c.Directory, c.Who, d.Name, next); err != nil {

@@ -53,7 +53,7 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 			return Moved{}, err
 		}
 	case !away:
-		return Moved{}, fmt.Errorf("%w: the mail file of %s is at this place: run the move on a server of the place that it is to come to", ErrUsage, p.Name())
+		return Moved{}, fmt.Errorf("%w: mail file of %s is at this place: run the move on a server of the new place", ErrUsage, p.Name())
 	}
 	from, err := c.Directory.Servers.PlaceOf(ctx, old)
 	if err != nil {
@@ -92,7 +92,7 @@ func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
 		}
 	}
 	if err != nil {
-		return out, fmt.Errorf("the mail file is here; what came to %s in the last moments is still there, and comes with doublet user move --from: %w", from.Name, err)
+		return out, fmt.Errorf("mail file moved, but the latest mail is still at %s: fetch it with doublet user move --from: %w", from.Name, err)
 	}
 	out.Next = "the old copy stays until it is removed there: doublet db remove " + p.MailDatabase.String()
 	return out, nil

@@ -100,10 +100,10 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 func ParseKey(s string) (Key, error) {
 	var k Key
 	if len(s) != hex.EncodedLen(len(k)) {
-		return k, fmt.Errorf("a key is 64 hex digits, not %q", s)
+		return k, fmt.Errorf("key %q is not 64 hex digits", s)
 	}
 	if _, err := hex.Decode(k[:], []byte(s)); err != nil {
-		return Key{}, fmt.Errorf("a key is 64 hex digits, not %q", s)
+		return Key{}, fmt.Errorf("key %q is not 64 hex digits", s)
 	}
 	return k, nil
 }
@@ -182,7 +182,7 @@ var (
 	// ErrTooBig means that a body is larger than MaxBody, or a header larger than MaxHeader.
 	ErrTooBig = errors.New("too big for the bus")
 	// ErrClosed means that this bus is closed.
-	ErrClosed = errors.New("the bus is closed")
+	ErrClosed = errors.New("bus is closed")
 )
 
 // Codes of refusals by the bus itself. Handlers define their own.

@@ -430,7 +430,7 @@ func (p *Placement) SetReplica(ctx context.Context, db note.DatabaseID, server n
 // SetReplicas sets the number of replicas that a database should have; 0: the number in the settings.
 func (p *Placement) SetReplicas(ctx context.Context, db note.DatabaseID, number int) error {
 	if number < 0 || number > note.Slots || p.opt.everywhere(db) {
-		return fmt.Errorf("a database has 1 to %d replicas, and the directories are on every member", note.Slots)
+		return fmt.Errorf("replicas must be 1 to %d, and directories are on every member", note.Slots)
 	}
 	return p.catalogue.edit(ctx, db, func(e *Entry) error {
 		if e.Queue && !e.Owner.IsZero() {

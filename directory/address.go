@@ -75,7 +75,7 @@ func parseLocal(s string) (string, error) {
 		return parseQuoted(s[1 : len(s)-1])
 	}
 	if s == "" || len(s) > maxLocal {
-		return "", fmt.Errorf("the part before @ must have 1 to %d bytes", maxLocal)
+		return "", fmt.Errorf("local part must have 1 to %d bytes", maxLocal)
 	}
 	dot := true // rejects a leading dot
 	for _, r := range s {
@@ -111,7 +111,7 @@ func parseQuoted(s string) (string, error) {
 	}
 	out := b.String()
 	if out == "" || len(out) > maxLocal || !utf8.ValidString(out) {
-		return "", fmt.Errorf("the part before @ must have 1 to %d bytes", maxLocal)
+		return "", fmt.Errorf("local part must have 1 to %d bytes", maxLocal)
 	}
 	return out, nil
 }
@@ -132,7 +132,7 @@ func NormalDomain(s string) (string, error) {
 
 func normalDomain(s string) (string, error) {
 	if s == "" || len(s) > maxDomain || !utf8.ValidString(s) {
-		return "", fmt.Errorf("the domain must have 1 to %d bytes", maxDomain)
+		return "", fmt.Errorf("domain must have 1 to %d bytes", maxDomain)
 	}
 	if plainDomain(s) {
 		return s, nil
@@ -149,7 +149,7 @@ func normalDomain(s string) (string, error) {
 		b.WriteString(l)
 	}
 	if b.Len() > maxDomain {
-		return "", fmt.Errorf("the domain must have 1 to %d bytes", maxDomain)
+		return "", fmt.Errorf("domain must have 1 to %d bytes", maxDomain)
 	}
 	return b.String(), nil
 }

@@ -167,7 +167,7 @@ func checkWhen(f *ConnectionFields) error {
 	case len(f.Databases) > maxConnLists || len(f.Folders) > maxConnLists:
 		return fmt.Errorf("%w connection %q: at most %d databases and folders", ErrInvalid, f.Name, maxConnLists)
 	case f.Every != 0 && f.Every < minEvery || f.Every > maxEvery:
-		return fmt.Errorf("%w connection %q: it runs every %s at most and every %s at least, or with 0 whenever something has changed", ErrInvalid, f.Name, minEvery, maxEvery)
+		return fmt.Errorf("%w connection %q: interval must be %s to %s, or 0 to run after each change", ErrInvalid, f.Name, minEvery, maxEvery)
 	case f.From < 0 || f.Until < 0 || f.From >= 24*60 || f.Until >= 24*60:
 		return fmt.Errorf("%w connection %q: a time of the day has 24 hours", ErrInvalid, f.Name)
 	case f.Days < 0:

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrOwner reports a change that would remove the owner's right to administer a folder.
-var ErrOwner = errors.New("the owner keeps the right to administer")
+var ErrOwner = errors.New("owner must keep the right to administer")
 
 // maxEntries is the maximum number of entries in an ACL.
 const maxEntries = 1000

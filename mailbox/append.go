@@ -15,7 +15,7 @@ import (
 var ErrNoMessage = errors.New("no such message")
 
 // ErrExpunged reports a sequence number of an expunged message whose expunge was not announced to the session yet.
-var ErrExpunged = errors.New("the message was expunged")
+var ErrExpunged = errors.New("message was expunged")
 
 // Incoming is a message to be stored.
 type Incoming struct {

@@ -16,13 +16,13 @@ import (
 // Errors for a change that is rejected, in addition to the other errors of the package.
 var (
 	// ErrHomeless reports a message that would be in no folder of the person's.
-	ErrHomeless = errors.New("a message is in one folder at least")
+	ErrHomeless = errors.New("message must be in at least one folder")
 	// ErrManyFolders reports a message that would be in more than MaxFolders folders.
-	ErrManyFolders = errors.New("a message is in too many folders")
+	ErrManyFolders = errors.New("message is in too many folders")
 	// ErrHasEmail reports a folder that cannot be deleted because it holds messages.
-	ErrHasEmail = errors.New("the folder holds messages")
+	ErrHasEmail = errors.New("folder is not empty")
 	// ErrLarge reports a folder with too many messages to delete within one update; use File.Delete.
-	ErrLarge = errors.New("the folder holds very many messages")
+	ErrLarge = errors.New("folder holds too many messages to delete in one update")
 	// ErrRole reports that another folder already has the special use.
 	ErrRole = errors.New("another folder has that use")
 )

@@ -23,14 +23,14 @@ import (
 // Errors that protocols distinguish, in addition to those of the store.
 var (
 	ErrNoFolder     = errors.New("no such folder")
-	ErrFolderExists = errors.New("the folder exists already")
-	ErrHasChildren  = errors.New("the folder has folders below it")
+	ErrFolderExists = errors.New("folder already exists")
+	ErrHasChildren  = errors.New("folder has subfolders")
 	ErrBadName      = errors.New("not a folder name")
-	ErrOverQuota    = errors.New("the mail file is over its quota")
-	ErrTooBig       = errors.New("the message is larger than this server takes")
-	ErrBadMessage   = errors.New("the message holds a NUL byte")
-	ErrReadOnly     = errors.New("the folder was opened for reading only")
-	ErrFolderGone   = errors.New("the folder was deleted")
+	ErrOverQuota    = errors.New("mail file is over its quota")
+	ErrTooBig       = errors.New("message is larger than this server accepts")
+	ErrBadMessage   = errors.New("message contains a NUL byte")
+	ErrReadOnly     = errors.New("folder is open read-only")
+	ErrFolderGone   = errors.New("folder was deleted")
 )
 
 // Kind is the database kind of a mail file.

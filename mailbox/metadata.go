@@ -23,7 +23,7 @@ const (
 
 // Errors for an annotation that is rejected.
 var (
-	ErrAnnotationSize  = errors.New("the annotation is too long")
+	ErrAnnotationSize  = errors.New("annotation is too long")
 	ErrAnnotationCount = errors.New("too many annotations")
 )
 

@@ -101,7 +101,7 @@ type Found struct {
 }
 
 // ErrNoAnchor reports an anchor that is not among the results.
-var ErrNoAnchor = errors.New("the anchor is not among the results")
+var ErrNoAnchor = errors.New("anchor is not among the results")
 
 // Exact reports whether the changes in the results of a query can be computed. They cannot if the query tests text,
 // because the search index may learn the words of a message late.

@@ -16,7 +16,7 @@ import (
 
 // ErrForgotten reports that the changes since a state are not known. The state is older than the stored changes,
 // belongs to another history, or was made when the person had other rights.
-var ErrForgotten = errors.New("the changes since that state are not known")
+var ErrForgotten = errors.New("changes since that state are unknown")
 
 // State identifies a moment of a mail file for a client: all changes up to a MODSEQ, as seen with certain rights. A
 // state has the same meaning on every replica.

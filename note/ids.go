@@ -28,11 +28,11 @@ func (u UNID) Compare(v UNID) int { return compareBytes(u[:], v[:]) }
 func ParseUNID(s string) (UNID, error) {
 	var u UNID
 	if len(s) != 32 {
-		return u, fmt.Errorf("a UNID is 32 hex digits, not %q", s)
+		return u, fmt.Errorf("UNID %q is not 32 hex digits", s)
 	}
 	_, err := hex.Decode(u[:], []byte(s))
 	if err != nil {
-		return UNID{}, fmt.Errorf("a UNID is 32 hex digits, not %q", s)
+		return UNID{}, fmt.Errorf("UNID %q is not 32 hex digits", s)
 	}
 	return u, nil
 }
@@ -62,7 +62,7 @@ func (d DatabaseID) String() string { return fmt.Sprintf("%016X", uint64(d)) }
 func ParseDatabaseID(s string) (DatabaseID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
-		return 0, fmt.Errorf("a database id is 16 hex digits, not %q", s)
+		return 0, fmt.Errorf("database id %q is not 16 hex digits", s)
 	}
 	return DatabaseID(v), nil
 }

@@ -31,10 +31,10 @@ func ParseRevision(s string) (Revision, error) {
 	var r Revision
 	gen, err := strconv.ParseUint(g, 10, 64)
 	if !ok || err != nil || gen == 0 || len(h) != 32 {
-		return r, fmt.Errorf("a revision is generation-hash, not %q", s)
+		return r, fmt.Errorf("revision %q is not generation-hash", s)
 	}
 	if _, err := hex.Decode(r.Hash[:], []byte(h)); err != nil {
-		return r, fmt.Errorf("a revision is generation-hash, not %q", s)
+		return r, fmt.Errorf("revision %q is not generation-hash", s)
 	}
 	r.Generation = gen
 	return r, nil

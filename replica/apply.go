@@ -154,7 +154,7 @@ func (l *Local) bring(ctx context.Context, n *incoming) error {
 			return err
 		}
 		if !l.who.System && size > l.opt.MaxMessage {
-			return fmt.Errorf("%w: a message of %d bytes, at most %d", ErrTooLarge, size, l.opt.MaxMessage)
+			return fmt.Errorf("%w: message of %d bytes, maximum is %d", ErrTooLarge, size, l.opt.MaxMessage)
 		}
 		if n.Note.Size != size || !names(n.Note, d) {
 			return formatError("note %s: the message is not its own", n.Note.UNID)

@@ -238,7 +238,7 @@ func (tx *Tx) commit() (commit, error) {
 	applied := false
 	defer func() {
 		if !applied { // a panic here would leave a gap that the horizon never passes
-			_ = tx.s.die(errors.New("an update ended between its numbers and its batch"))
+			_ = tx.s.die(errors.New("update ended between its numbers and its batch"))
 		}
 	}()
 	b := tx.s.eng.NewBatch()

@@ -291,7 +291,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 			s := &d.Sections[0]
 			switch {
 			case s.Nil, r.sink.over:
-				p.err = errors.New("the server does not give it")
+				p.err = errors.New("server does not return it")
 				return nil
 			case s.Data != "":
 				p.raw = []byte(s.Data) // a short message, sent as a string
@@ -331,7 +331,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 			pieces[u].err = err
 		default:
 			if id := pieces[u].unid; r.broke[id] {
-				r.bad[id] = fmt.Errorf("the server breaks the connection at it: %w", err)
+				r.bad[id] = fmt.Errorf("server closes the connection on request: %w", err)
 			} else {
 				r.broke[id] = true // the first break may be a coincidence
 			}

@@ -274,7 +274,7 @@ func (t *mailTree) maildirEntry(ctx context.Context, a *Maildir, path, name stri
 	case err != nil:
 		return t.failed(ctx, t.where(path), err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return t.failed(ctx, t.where(path), errors.New("a symbolic link is not followed"))
+		return t.failed(ctx, t.where(path), errors.New("symbolic links are not followed"))
 	case !info.IsDir():
 		return nil
 	}

@@ -279,7 +279,7 @@ func readLDIF(r io.Reader, fn func(line int, e ldap.Entry, err error) error) err
 func parseLDIF(text string) (e ldap.Entry, ok bool, err error) {
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\n ", ""), "\n") {
 		if i := strings.IndexByte(line, ':'); i >= 0 && strings.HasPrefix(line[i:], ":<") && !strings.HasPrefix(line, "#") {
-			return e, false, errors.New("a value that names a file is not read")
+			return e, false, errors.New("values that name a file are not supported")
 		}
 	}
 	l, err := ldif.Parse(text)
@@ -290,7 +290,7 @@ func parseLDIF(text string) (e ldap.Entry, ok bool, err error) {
 		return e, false, nil
 	}
 	if l.Entries[0].Entry == nil {
-		return e, false, errors.New("a record that changes an entry is not taken: export the entries themselves")
+		return e, false, errors.New("change records are not supported: export the entries themselves")
 	}
 	return ldap.MakeEntry(l.Entries[0].Entry), true, nil
 }

@@ -76,7 +76,7 @@ func (in *intake) postfix(ctx context.Context, r io.Reader) error {
 		domain := strings.TrimPrefix(key, "@")
 		switch {
 		case strings.HasPrefix(key, "@"):
-			in.fail(where, fmt.Errorf("an address for everything else of %s is not taken: make the addresses themselves", domain))
+			in.fail(where, fmt.Errorf("catch-all address of %s is not supported: create the single addresses", domain))
 			return ctx.Err()
 		case strings.IndexByte(key, '@') < 0 && strings.IndexByte(key, '.') > 0 && strings.IndexByte(value, '@') < 0:
 			in.note(where, "says that "+key+" is a domain: see doublet domain add")

@@ -36,7 +36,7 @@ type Group struct {
 }
 
 // ErrGroup means that a group is malformed.
-var ErrGroup = errors.New("a group is NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMAND,COMMAND…")
+var ErrGroup = errors.New("want a group NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMAND,COMMAND…")
 
 // ParseGroup parses a group from a flag.
 func ParseGroup(s string) (Group, error) {

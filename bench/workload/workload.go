@@ -259,7 +259,7 @@ func (w *Workload) check() error {
 		sum += w.Times(&w.Actions[i], nil)
 	}
 	if sum > most {
-		return fmt.Errorf("a loop holds %d actions: at most %d", sum, most)
+		return fmt.Errorf("loop holds %d actions, maximum is %d", sum, most)
 	}
 	return nil
 }

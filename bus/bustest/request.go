@@ -104,7 +104,7 @@ func testNoServer(t *testing.T, w World) {
 func testRefused(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
 		b.Handle("test.fails", func(context.Context, bus.ServerID, []byte) ([]byte, error) {
-			return nil, errors.New("the disk is full")
+			return nil, errors.New("disk full")
 		})
 		b.Handle("test.gap", func(context.Context, bus.ServerID, []byte) ([]byte, error) {
 			return nil, fmt.Errorf("apply: %w", bus.Refuse("gap", "a page is missing"))
@@ -115,7 +115,7 @@ func testRefused(t *testing.T, w World) {
 	})
 	a, b := nodes[0], nodes[1]
 	for verb, want := range map[string][2]string{
-		"test.fails": {bus.CodeFailed, "the disk is full"}, "test.gap": {"gap", "a page is missing"}, "test.unknown": {bus.CodeNoVerb, "test.unknown"},
+		"test.fails": {bus.CodeFailed, "disk full"}, "test.gap": {"gap", "a page is missing"}, "test.unknown": {bus.CodeNoVerb, "test.unknown"},
 	} {
 		_, err := a.Request(short(t), b.Self(), verb, nil)
 		wantError(t, verb, err, bus.ErrRefused)

@@ -218,7 +218,7 @@ func (p *Port) cutStreams(id bus.ServerID) {
 	}
 }
 
-var errNoMember = errors.New("the server is no member any more")
+var errNoMember = errors.New("server is no longer a member")
 
 // Links returns the links with a server, the outgoing one first. failed is the error of the last attempt to connect.
 func (p *Port) Links(id bus.ServerID) (all []*Link, failed error) {
@@ -389,7 +389,7 @@ func isMember(who pki.Identity, m bus.Member) error {
 	case who.ID != m.ID:
 		return fmt.Errorf("there is server %s (%s) at that address", who.ID, who.Name)
 	case who.Key != m.Key:
-		return fmt.Errorf("the certificate of server %s has another key than its server document", who.ID)
+		return fmt.Errorf("certificate key of server %s differs from its server document", who.ID)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func Open(e *env.Env, o Options) (*Bus, error) {
 	r.startRouting()
 	if r.server.ClusterAddr() == nil {
 		r.close()
-		return nil, fmt.Errorf("the NATS server does not start: %w", r.log.lastFatal())
+		return nil, fmt.Errorf("start the NATS server: %w", r.log.lastFatal())
 	}
 	r.options.Cluster.Port = r.server.ClusterAddr().Port // the actual port, if it was 0
 	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
@@ -82,7 +82,7 @@ func Open(e *env.Env, o Options) (*Bus, error) {
 		}))
 	if err != nil {
 		r.close()
-		return nil, fmt.Errorf("the NATS server in this process: %w", err)
+		return nil, fmt.Errorf("embedded NATS server: %w", err)
 	}
 	b, err := natsbus.New(e, o.Options, natsbus.Transport{Conn: conn, Members: r.setMembers, Close: func() {
 		conn.Close()

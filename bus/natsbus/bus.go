@@ -132,7 +132,7 @@ func New(e *env.Env, o Options, t Transport) (_ *Bus, err error) {
 		o.Instance = e.Uint64()
 	}
 	if limit := t.Conn.MaxPayload(); t.Conn.IsConnected() && limit < maxMessage {
-		return nil, fmt.Errorf("the NATS server takes messages of %d bytes, the bus needs %d: set its max_payload", limit, maxMessage)
+		return nil, fmt.Errorf("NATS server accepts messages of %d bytes, the bus needs %d: set its max_payload", limit, maxMessage)
 	}
 	b := &Bus{
 		env: e, o: o, self: o.Identity.Identity().ID, transport: t, quiet: bus.NewQuiet(e.Clock),

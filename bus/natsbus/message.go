@@ -39,9 +39,9 @@ const (
 )
 
 var (
-	errMessage = errors.New("a message that is none")
-	errSeal    = errors.New("a message that is not of whom it says")
-	errReplay  = errors.New("a message that has come before")
+	errMessage = errors.New("malformed message")
+	errSeal    = errors.New("message seal does not match its sender")
+	errReplay  = errors.New("replayed message")
 )
 
 // linkID identifies a link in messages.

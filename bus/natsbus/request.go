@@ -340,7 +340,7 @@ func (b *Bus) open(v *serving, h messageHead, m []byte) (q question, err error) 
 		v.mu.Unlock()
 	}
 	if err == nil && !b.env.Clock.Now().Before(v.link.Peer.Until) {
-		err = errors.New("the certificate has expired")
+		err = errors.New("certificate expired")
 		v.link.Fail(err)
 	}
 	if err == nil {

@@ -108,7 +108,7 @@ func Open(e *env.Env, dir string, o Options) (*Folder, error) {
 		return fail(authorityKeyFile, err)
 	}
 	if k := f.authority.key; k != nil && !k.PublicKey.Equal(f.authority.cert.PublicKey) {
-		return fail(authorityKeyFile, errors.New("the key is not that of authority.pem"))
+		return fail(authorityKeyFile, errors.New("key does not match authority.pem"))
 	}
 	if raw, err = f.read(serverKeyFile); err == nil {
 		f.key, err = decodeKey(raw)
@@ -151,7 +151,7 @@ func (f *Folder) adopt(der []byte) error {
 		return fmt.Errorf("%w: %w", ErrOtherCluster, err)
 	}
 	if !f.key.PublicKey.Equal(leaf.PublicKey) {
-		return errors.New("the certificate is not about the key in server.key")
+		return errors.New("certificate does not match server.key")
 	}
 	if _, err := identityOf(leaf); err != nil {
 		return err
@@ -304,7 +304,7 @@ func (f *Folder) Resign(who Identity, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	if spki != who.Key {
-		return nil, errors.New("the request is about another key than the member's")
+		return nil, errors.New("key in the request differs from the member's")
 	}
 	return f.authority.issue(f.env, key, who.ID, who.Name, f.opts.Life)
 }
@@ -324,7 +324,7 @@ func parseRequest(der []byte) (*ecdsa.PublicKey, error) {
 	}
 	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve.Params().Name != "P-256" {
-		return nil, errors.New("certificate request: the key is not one of ECDSA P-256")
+		return nil, errors.New("certificate request: key is not ECDSA P-256")
 	}
 	return key, nil
 }

@@ -36,8 +36,8 @@ const (
 
 // Further reasons why a server cannot join.
 var (
-	ErrUnreachable = errors.New("the server that gave out the token cannot be reached")
-	ErrClock       = errors.New("the clocks differ: set them (NTP) and join again")
+	ErrUnreachable = errors.New("server that issued the token is unreachable")
+	ErrClock       = errors.New("clocks differ: synchronize them (NTP) and join again")
 	ErrNotAdmitted = errors.New("not admitted")
 )
 
@@ -223,14 +223,14 @@ func Join(ctx context.Context, e *env.Env, dir, word string, me Applicant, o Opt
 	f.authority = &authority{cert: root}
 	if len(a.AuthorityKey) > 0 {
 		if f.authority.key, err = decodeKey(encodePEM("PRIVATE KEY", a.AuthorityKey)); err != nil {
-			return nil, Admission{}, fmt.Errorf("the authority's key that came: %w", err)
+			return nil, Admission{}, fmt.Errorf("received authority key: %w", err)
 		}
 		if !f.authority.key.PublicKey.Equal(root.PublicKey) {
-			return nil, Admission{}, fmt.Errorf("the authority's key that came: %w", ErrOtherCluster)
+			return nil, Admission{}, fmt.Errorf("received authority key: %w", ErrOtherCluster)
 		}
 	}
 	if err := f.adopt(a.Certificate); err != nil {
-		return nil, Admission{}, fmt.Errorf("the certificate that came: %w", err)
+		return nil, Admission{}, fmt.Errorf("received certificate: %w", err)
 	}
 	if err := f.save(a.Certificate, a.Members); err != nil {
 		return nil, Admission{}, err
@@ -335,7 +335,7 @@ func readJSON(r io.Reader, v any) error {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxJoin {
-		return fmt.Errorf("a message of %d bytes, at most %d", n, maxJoin)
+		return fmt.Errorf("message of %d bytes, maximum is %d", n, maxJoin)
 	}
 	// The buffer grows with the data that arrives, not with the announced length.
 	var b bytes.Buffer

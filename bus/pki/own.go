@@ -89,7 +89,7 @@ func (o *Own) Client(wanted bus.Key, now func() time.Time, protocols ...string) 
 }
 
 // ErrOtherKey means that the server's key differs from the one in its server document.
-var ErrOtherKey = errors.New("the server that answers has another key than its document in the directory")
+var ErrOtherKey = errors.New("answering server's key differs from its document in the directory")
 
 // Server returns cfg extended for connections from servers of the domain: a client that sends DomainName gets our key
 // and must show a key. If own returns nil, cfg applies to all clients.

@@ -55,11 +55,11 @@ var (
 	// ErrExists means that the folder has a cluster already.
 	ErrExists = errors.New("this server is in a cluster already")
 	// ErrOtherCluster means that another authority issued the certificate.
-	ErrOtherCluster = errors.New("the certificate is not of this cluster")
+	ErrOtherCluster = errors.New("certificate was not issued by this cluster")
 	// ErrExpired means that a certificate has expired or is not valid yet. A wrong clock may be the cause.
-	ErrExpired = errors.New("the certificate is out of its time")
+	ErrExpired = errors.New("certificate expired or not yet valid")
 	// ErrNoServer means that a certificate has no server's identity.
-	ErrNoServer = errors.New("the certificate names no server")
+	ErrNoServer = errors.New("certificate names no server")
 	// ErrNoKey means that this server does not hold the authority's key.
 	ErrNoKey = errors.New("this server does not hold the key of the cluster's authority: ask one that does")
 )
@@ -181,9 +181,9 @@ func Explain(err error) error {
 		// The other side rejected our certificate (RFC 8446 section 6.2).
 		switch alert {
 		case 45: // certificate_expired
-			return fmt.Errorf("the other server says of ours: %w, or a clock is off: %w", ErrExpired, err)
+			return fmt.Errorf("peer rejected our certificate: %w, or a clock is off: %w", ErrExpired, err)
 		case 48: // unknown_ca
-			return fmt.Errorf("the other server says of ours: %w: %w", ErrOtherCluster, err)
+			return fmt.Errorf("peer rejected our certificate: %w: %w", ErrOtherCluster, err)
 		}
 	}
 	return err
@@ -228,7 +228,7 @@ func decodeKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	}
 	ec, ok := key.(*ecdsa.PrivateKey)
 	if !ok || ec.Curve != elliptic.P256() {
-		return nil, errors.New("the key is not one of ECDSA P-256")
+		return nil, errors.New("key is not ECDSA P-256")
 	}
 	return ec, nil
 }

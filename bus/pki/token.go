@@ -43,9 +43,9 @@ const (
 // Reasons why a token is rejected or cannot be issued.
 var (
 	ErrBadToken     = errors.New("that is not a join token: copy it whole")
-	ErrTokenUsed    = errors.New("the token has been used")
-	ErrTokenExpired = errors.New("the token has expired")
-	ErrTokenUnknown = errors.New("the server at that address did not give out this token")
+	ErrTokenUsed    = errors.New("token was already used")
+	ErrTokenExpired = errors.New("token expired")
+	ErrTokenUnknown = errors.New("server at that address did not issue this token")
 	ErrTooMany      = errors.New("too many tokens are good at this time")
 )
 

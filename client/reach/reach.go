@@ -18,7 +18,7 @@ import (
 )
 
 // ErrAddress means that a URL's host has no allowed address, or that the URL is not allowed.
-var ErrAddress = errors.New("the URL leads to no server of the public Internet")
+var ErrAddress = errors.New("URL does not lead to a public Internet address")
 
 // Resolver resolves host names. A dns.Resolver implements it.
 type Resolver interface {

@@ -76,7 +76,7 @@ func (f *fleet) enter(j *benchJob, most int) ([]drive.User, error) {
 	case len(j.agents) > 0:
 		return nil, &exitError{exitUsage, errors.New("agents do not know the servers of a lab: leave --agent out")}
 	case f.ledger != nil && j.protocol != workload.IMAP:
-		return nil, &exitError{exitUsage, fmt.Errorf("a ledger is kept over IMAP, and this is %s: --over imap", j.protocol)}
+		return nil, &exitError{exitUsage, fmt.Errorf("ledger needs IMAP, not %s: use --over imap", j.protocol)}
 	}
 	f.env = j.env
 	for i, s := range f.Servers {

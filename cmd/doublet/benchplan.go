@@ -97,10 +97,10 @@ func room(o *benchOptions, connections int) error {
 	// A user sometimes opens one more connection, to send.
 	const spare = 200
 	if need := here + here/10 + spare; l.Files > 0 && need > l.Files {
-		return &exitError{exitUsage, fmt.Errorf("%d connections of people need about %d open files, and this process may have %d: raise the limit (ulimit -n %d), or use more agents", here, need, l.Files, need)}
+		return &exitError{exitUsage, fmt.Errorf("%d connections need about %d open files, the limit is %d: raise it (ulimit -n %d) or add agents", here, need, l.Files, need)}
 	}
 	if need := here + here/10 + spare; l.Ports > 0 && need > l.Ports {
-		return &exitError{exitUsage, fmt.Errorf("%d connections of people need about %d ports to one address, and this machine has %d: widen net.ipv4.ip_local_port_range, or use more agents", here, need, l.Ports)}
+		return &exitError{exitUsage, fmt.Errorf("%d connections need %d ports, machine has %d: widen net.ipv4.ip_local_port_range or add agents", here, need, l.Ports)}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func parseSteps(users string, step int) ([]int, error) {
 		return []int{from}, nil
 	}
 	if step < 1 {
-		return nil, &exitError{exitUsage, errors.New("a range of users needs --step")}
+		return nil, &exitError{exitUsage, errors.New("range of users needs --step")}
 	}
 	var out []int
 	for n := from; n <= to; n += step {
@@ -77,7 +77,7 @@ func parseThresholds(list []string) ([]threshold, error) {
 			t.against = func(v *record.Verdict) bool { return v.Resurrected > int(number) }
 		}
 		if t.exceed == nil && t.against == nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--fail-if %q: give p99>50ms, avg>1s, errors>0 or missed>0, of a ledger lost>0, doubled>0 or resurrected>0", text)}
+			return nil, &exitError{exitUsage, fmt.Errorf("--fail-if %q: want p99>50ms, avg>1s, errors>0, missed>0, lost>0, doubled>0 or resurrected>0", text)}
 		}
 		out = append(out, t)
 	}

@@ -52,8 +52,7 @@ func (a *app) findDoors(ctx context.Context, e *env.Env, o *benchOptions) error 
 	}
 	c, err := admin.Dial(e, socket)
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("no Doublet answers at %s: start one (make run), name the data folder of another with --data,"+
-			" or name a server's doors, as with --imap HOST:PORT --submission HOST:PORT", socket)}
+		return &exitError{exitUsage, fmt.Errorf("no Doublet answers at %s: start one (make run), or set --data, or --imap and --submission", socket)}
 	}
 	raw, err := c.Call(ctx, "show server", nil, nil)
 	if err != nil {

@@ -117,7 +117,7 @@ func interfaceAddress(name string) (string, error) {
 }
 
 // errStarting rejects a server that joins before this server has its directory.
-var errStarting = errors.New("the server that issued the token is still starting: retry in a minute")
+var errStarting = errors.New("server that issued the token is still starting: retry in a minute")
 
 // admit admits a server that joins the cluster, and adds it to the members of the bus.
 func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {

@@ -152,7 +152,7 @@ func (a *app) domainJoinCommand() *cobra.Command {
 }
 
 // errNoDomainToken explains how a server joins.
-var errNoDomainToken = errors.New("a server joins a domain with a token: run doublet domain token on a server of the domain, and doublet domain join TOKEN here")
+var errNoDomainToken = errors.New("join needs a token: run doublet domain token on a member, then doublet domain join TOKEN here")
 
 // joinDomain joins a server to a domain. It can be repeated after an interruption.
 func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token) error {

@@ -167,10 +167,10 @@ func doorError(name, address string, err error) error {
 	_, port, _ := strings.Cut(address[strings.LastIndexByte(address, ':'):], ":")
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return &exitError{exitPort, fmt.Errorf("door %s: %s is taken by another program: stop it (ss -ltnp 'sport = :%s' shows which), give another address with --%s HOST:PORT, or close the door with --%s off",
-			name, address, port, name, name)}
+		return &exitError{exitPort, fmt.Errorf("door %s: %s is in use: stop that program (ss -ltnp 'sport = :%s'), or set --%s HOST:PORT or off",
+			name, address, port, name)}
 	case errors.Is(err, syscall.EACCES):
-		return &exitError{exitPermission, fmt.Errorf("door %s: no permission for %s: ports below 1024 need root or the capability CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities=CAP_NET_BIND_SERVICE), or give another address with --%s HOST:PORT",
+		return &exitError{exitPermission, fmt.Errorf("door %s: no permission for %s: grant CAP_NET_BIND_SERVICE, run as root, or set --%s HOST:PORT",
 			name, address, name)}
 	}
 	return &exitError{exitFailed, fmt.Errorf("door %s at %s: %w", name, address, err)}

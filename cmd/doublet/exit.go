@@ -85,7 +85,7 @@ func openError(cfg *config.Config, err error) error {
 		if raw, err := os.ReadFile(filepath.Join(dir, pidFile)); err == nil {
 			who = "process " + strings.TrimSpace(string(raw))
 		}
-		return &exitError{exitInUse, fmt.Errorf("the data folder %s is in use by %s: stop that server first (doublet stop --data %s), or name another folder with --data", dir, who, dir)}
+		return &exitError{exitInUse, fmt.Errorf("data folder %s is in use by %s: stop it (doublet stop --data %s), or set another folder with --data", dir, who, dir)}
 	}
 	return err
 }

@@ -139,7 +139,7 @@ func (h *house) clusterOptions(o *store.Options) {
 }
 
 // errAlone means that there is no mate.
-var errAlone = errors.New("the server is in no cluster")
+var errAlone = errors.New("server is in no cluster")
 
 // mend fetches an object that the store cannot read from a mate.
 func (h *house) mend(d note.Digest) error {

@@ -102,7 +102,7 @@ func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlag
 		return err
 	}
 	if answers(e, cfg.Data.Dir) {
-		return &exitError{exitInUse, fmt.Errorf("the server of %s runs: stop it first", cfg.Data.Dir)}
+		return &exitError{exitInUse, fmt.Errorf("server of %s is running: stop it first", cfg.Data.Dir)}
 	}
 	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(f.at), Replace: f.replace, Store: storeOptions(e, &cfg, nil)}
 	tell := a.progress()

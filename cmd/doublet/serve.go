@@ -36,7 +36,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return &exitError{exitUsage, fmt.Errorf("--slow-disk %v is not within 0 to 1m", *slow)}
 		}
 		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
-			return &exitError{exitFailed, fmt.Errorf("there is no store in %s: make one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
+			return &exitError{exitFailed, fmt.Errorf("no store in %s: create one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
 		}
 		e, level := leveled(&cfg, a.err)
 		if *slow > 0 {
@@ -147,7 +147,7 @@ func (a *app) initCommand() *cobra.Command {
 			return err
 		}
 		if password == "" {
-			return &exitError{exitUsage, errors.New("the administrator needs a password: give it on standard input")}
+			return &exitError{exitUsage, errors.New("administrator needs a password: pass it on standard input")}
 		}
 		return a.initialize(cmd.Context(), cfg, admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
 	}

@@ -186,7 +186,7 @@ func (s *setup) door() (http.HandlerFunc, error) {
 		h.Set("Cache-Control", "no-store")
 		const field = "X-Setup-Token"
 		if r.Method != http.MethodGet && subtle.ConstantTimeCompare([]byte(r.Header.Get(field)), []byte(s.token)) != 1 {
-			refuse(w, http.StatusForbidden, errors.New("the token is wrong: open the address that doublet setup has printed"))
+			refuse(w, http.StatusForbidden, errors.New("token is wrong: open the address that doublet setup printed"))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
@@ -258,7 +258,7 @@ func tryDoors(cfg *config.Config) []setupDoor {
 // make creates the server. It answers the request when the server runs, or with the reason why it does not.
 func (s *setup) make(w http.ResponseWriter, r *http.Request) {
 	if !s.making.TryLock() {
-		refuse(w, http.StatusConflict, errors.New("the server is being made"))
+		refuse(w, http.StatusConflict, errors.New("server is being created"))
 		return
 	}
 	defer s.making.Unlock()
@@ -266,7 +266,7 @@ func (s *setup) make(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("the request cannot be read: %w", err))
+		refuse(w, http.StatusBadRequest, fmt.Errorf("cannot read the request: %w", err))
 		return
 	}
 	c, err := s.choose(&in)
@@ -302,7 +302,7 @@ func (s *setup) choose(in *setupInput) (*choice, error) {
 		return nil, fmt.Errorf("%q is no short name: letters, digits, dots and hyphens", in.Short)
 	}
 	if utf8.RuneCountInString(in.Password) < webd.LeastPassword {
-		return nil, fmt.Errorf("the password has less than %d characters", webd.LeastPassword)
+		return nil, fmt.Errorf("password has fewer than %d characters", webd.LeastPassword)
 	}
 	more := map[string]string{"server.domain": domain}
 	if in.Name != "" {
@@ -334,7 +334,7 @@ func (s *setup) choose(in *setupInput) (*choice, error) {
 	}
 	for _, d := range tryDoors(&cfg) {
 		if d.Problem != "" {
-			return nil, fmt.Errorf("the door %s cannot be opened at %s: %s", d.Name, d.Address, d.Problem)
+			return nil, fmt.Errorf("cannot open door %s at %s: %s", d.Name, d.Address, d.Problem)
 		}
 	}
 	return &choice{cfg: cfg, first: admin.UserAdd{Name: in.Person, Short: in.Short, Role: []string{directory.RoleAdmin}, Password: in.Password}, done: make(chan error, 1)}, nil

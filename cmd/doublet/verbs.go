@@ -233,10 +233,10 @@ func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err erro
 		return client, func() error { return nil }, nil
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return nil, nil, &exitError{exitPermission, fmt.Errorf("the server of %s runs under another account: run this as that account", cfg.Data.Dir)}
+		return nil, nil, &exitError{exitPermission, fmt.Errorf("server of %s runs under another account: run this as that account", cfg.Data.Dir)}
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err != nil {
-		return nil, nil, &exitError{exitFailed, fmt.Errorf("there is no store in %s: name the data folder with --data, or make one with doublet setup or doublet init", cfg.Data.Dir)}
+		return nil, nil, &exitError{exitFailed, fmt.Errorf("no store in %s: set the data folder with --data, or create one with doublet setup or doublet init", cfg.Data.Dir)}
 	}
 	if v.Server {
 		return nil, nil, &exitError{exitFailed, fmt.Errorf("no server runs in %s", cfg.Data.Dir)}

@@ -33,7 +33,7 @@ func rooms(root string) (list []room, err error) {
 			return err
 		}
 		if says == "" {
-			return fmt.Errorf("the package in %s has no comment that says what it is", rel)
+			return fmt.Errorf("package in %s has no package comment", rel)
 		}
 		list = append(list, room{filepath.ToSlash(rel), says})
 		return nil

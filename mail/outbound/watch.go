@@ -41,7 +41,7 @@ type watch struct {
 	soft    error
 }
 
-var errUnfit = errors.New("the policy does not name the host")
+var errUnfit = errors.New("policy does not name the host")
 
 // watch returns the watch of a host, or nil if the session is not to be observed. Sessions by a fixed route say nothing
 // about the domain. Sessions with "TLS-Required: No" ignore the domain's policies; the TLS reports themselves are sent

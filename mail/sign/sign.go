@@ -168,7 +168,7 @@ func Parse(der []byte) (crypto.Signer, error) {
 	case ed25519.PrivateKey:
 		return k, nil
 	}
-	return nil, fmt.Errorf("a %T cannot sign mail", key)
+	return nil, fmt.Errorf("key type %T cannot sign mail", key)
 }
 
 // Generate generates a private key (PKCS #8, DER). An RSA key takes a fraction of a second.

@@ -105,11 +105,11 @@ func loopback(host string) bool {
 // pinned compares the server's certificate with the fingerprint.
 func pinned(s tls.ConnectionState, want string) error {
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("the server shows no certificate")
+		return errors.New("server presents no certificate")
 	}
 	sum := sha256.Sum256(s.PeerCertificates[0].Raw)
 	if got := hex.EncodeToString(sum[:]); got != want {
-		return fmt.Errorf("the server shows the certificate %s, and not %s", got, want)
+		return fmt.Errorf("server presents certificate %s, not %s", got, want)
 	}
 	return nil
 }

@@ -94,4 +94,4 @@ func status(err error) int {
 }
 
 // ErrSignIn means that the other server rejected the name and password.
-var ErrSignIn = errors.New("the server does not take this name and password")
+var ErrSignIn = errors.New("server rejects this name and password")

@@ -33,7 +33,7 @@ func ParseDirection(text string) (Direction, error) {
 	case Pull, Push, Both:
 		return d, nil
 	}
-	return "", fmt.Errorf("the direction %q is none of pull, push, both", text)
+	return "", fmt.Errorf("direction %q is not pull, push or both", text)
 }
 
 // Job describes replication between another server and this one.
@@ -104,7 +104,7 @@ func (j *Job) choose(a *Account) ([]Database, error) {
 		})
 		switch len(found) {
 		case 0:
-			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate: its access list has to name them there (doublet db set --access), whatever roles they have",
+			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate: grant access there with doublet db set --access",
 				store.ErrNotFound, name, a.Server, a.Name)
 		case 1:
 			out = append(out, found[0])

@@ -50,7 +50,7 @@ type ACME struct {
 	Agent string
 }
 
-var errNoChallenge = errors.New("ACME needs the http door, the https door or a command for DNS-01, so that the authority can see that the names are ours")
+var errNoChallenge = errors.New("ACME needs the http or https door, or a DNS-01 command, to prove control of the names")
 
 func (a *ACME) check() error {
 	u, err := url.Parse(a.Directory)
@@ -215,7 +215,7 @@ func (p *Provider) due(ctx context.Context, name string) bool {
 	defer cancel()
 	if at, err := p.opts.ACME.Lookup(ctx, name); err != nil || len(at) == 0 {
 		p.mu.Lock()
-		m.err, m.notUntil = errors.New("the name has no address in DNS: not asked for"), now.Add(firstWait)
+		m.err, m.notUntil = errors.New("name has no address in DNS: no certificate requested"), now.Add(firstWait)
 		p.mu.Unlock()
 		return false
 	}
@@ -312,7 +312,7 @@ func (p *Provider) order(ctx context.Context, name string, newKey bool) (*entry,
 		return nil, err
 	}
 	if len(chains) == 0 {
-		return nil, errors.New("the authority gave no certificate")
+		return nil, errors.New("authority issued no certificate")
 	}
 	secret, err := keyPEM(key)
 	if err != nil {

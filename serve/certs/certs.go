@@ -243,10 +243,10 @@ func (p *Provider) Valid() error {
 	t := p.table.Load()
 	leaf, now := t.pick(p.opts.Name).cert.Leaf, p.env.Clock.Now()
 	if now.After(leaf.NotAfter) {
-		return fmt.Errorf("the certificate of %s ended on %s", p.opts.Name, leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("certificate of %s expired on %s", p.opts.Name, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if now.Before(leaf.NotBefore) {
-		return fmt.Errorf("the certificate of %s begins on %s", p.opts.Name, leaf.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Errorf("certificate of %s is not valid before %s", p.opts.Name, leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

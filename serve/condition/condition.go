@@ -46,7 +46,7 @@ var (
 		JMAP: "serverUnavailable", HTTP: http.StatusInsufficientStorage, Text: "serverFull",
 	}
 	OverQuota = &Condition{
-		Name: "the mail file is over its quota", errs: []error{mailbox.ErrOverQuota},
+		Name: "mail file is over its quota", errs: []error{mailbox.ErrOverQuota},
 		SMTP: smtp.NewReply(452, 4, 2, 2, "The mail file is full"),
 		IMAP: "OVERQUOTA", IMAPText: "Quota exceeded", POP3: "SYS/TEMP",
 		JMAP: "overQuota", Object: true, HTTP: http.StatusInsufficientStorage, Text: "quotaOver",

@@ -49,8 +49,8 @@ func say(out http.ResponseWriter, err error) {
 var (
 	errStopping = errors.New("stopping")
 	errSpace    = errors.New("too little free space: nothing that adds is taken")
-	errStuck    = errors.New("the store does not answer: its horizon stands still")
-	errStore    = errors.New("the store cannot be read")
+	errStuck    = errors.New("store does not respond: its durable horizon does not advance")
+	errStore    = errors.New("cannot read the store")
 )
 
 // Alive reads the directory, which waits until all earlier writes there are durable. It returns an error if that fails.

@@ -124,7 +124,7 @@ func (c *checker) rebuild(r *recipe) error {
 		}
 	}
 	if got := note.Digest(h.Sum(nil)); got != r.digest {
-		return fmt.Errorf("the message rebuilt has digest %s, not %s", got, r.digest)
+		return fmt.Errorf("rebuilt message has digest %s, not %s", got, r.digest)
 	}
 	return nil
 }

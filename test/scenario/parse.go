@@ -126,7 +126,7 @@ func (p *parser) take(raw string) error {
 		done := *p.open
 		p.open = nil
 		if len(done.block) == 0 {
-			return fmt.Errorf("an empty block")
+			return fmt.Errorf("empty block")
 		}
 		*p.steps() = append(*p.steps(), done)
 		return nil
@@ -156,7 +156,7 @@ func (p *parser) stepLine(line string) error {
 	}
 	if who == 'S' && strings.TrimSpace(rest) == "{" {
 		if p.open != nil {
-			return fmt.Errorf("a block within a block")
+			return fmt.Errorf("nested block")
 		}
 		s.verb = block
 		p.open = &s
@@ -171,10 +171,10 @@ func (p *parser) stepLine(line string) error {
 	s.text = strings.TrimPrefix(text, " ")
 	if p.open != nil {
 		if s.verb != expect && s.verb != optional {
-			return fmt.Errorf("a block holds S: and S?: only")
+			return fmt.Errorf("block may hold only S: and S?: lines")
 		}
 		if s.conn != "" && s.conn != p.open.conn {
-			return fmt.Errorf("a block belongs to one connection")
+			return fmt.Errorf("block must belong to one connection")
 		}
 		s.conn = p.open.conn
 	}
@@ -193,7 +193,7 @@ func literalMarks(text string) int {
 
 func (p *parser) literalLine(line string) error {
 	if p.last == nil {
-		return fmt.Errorf("a | line that belongs to no {literal}")
+		return fmt.Errorf("| line without a {literal}")
 	}
 	if len(p.lits) == 0 {
 		p.lits = []literal{{}}
@@ -203,7 +203,7 @@ func (p *parser) literalLine(line string) error {
 	case line == "-":
 		p.lits = append(p.lits, literal{})
 	case l.ended:
-		return fmt.Errorf("a | line after the |. that ends its text")
+		return fmt.Errorf("| line after the |. that ends its text")
 	case line == ".":
 		l.ended = true
 		l.text = strings.TrimSuffix(l.text, "\r\n")

@@ -164,7 +164,7 @@ func (p *player) step(s *step) error {
 			return nil
 		}
 		if s.verb == expect {
-			return fmt.Errorf("the server said\n\t%q\nwant\n\t%q", line, s.text)
+			return fmt.Errorf("server sent\n\t%q\nwant\n\t%q", line, s.text)
 		}
 	}
 	return fmt.Errorf("no line fits %q", s.text)
@@ -235,7 +235,7 @@ func (p *player) block(c *peer, s *step) error {
 			return err
 		}
 		if hit < 0 {
-			return fmt.Errorf("the server said\n\t%q\nwhich is none of\n\t%q", line, texts(open))
+			return fmt.Errorf("server sent\n\t%q\nwant one of\n\t%q", line, texts(open))
 		}
 		c.may = slices.Delete(c.may, hit, hit+1)
 	}
@@ -253,11 +253,11 @@ func texts(steps []*step) []string {
 func (p *player) eof(c *peer) error {
 	line, err := p.next(c)
 	if err == nil {
-		return fmt.Errorf("the server said %q instead of closing the connection", line)
+		return fmt.Errorf("server sent %q instead of closing the connection", line)
 	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
-		return fmt.Errorf("the server keeps the connection open: %w", err)
+		return fmt.Errorf("server keeps the connection open: %w", err)
 	}
 	return nil // an end or a reset
 }
@@ -305,7 +305,7 @@ func (p *player) send(c *peer, s *step) error {
 				return fmt.Errorf("waiting to send a literal: %w", err)
 			}
 			if !strings.HasPrefix(line, "+") {
-				return fmt.Errorf("the server said %q instead of + to a literal", line)
+				return fmt.Errorf("server sent %q instead of + for a literal", line)
 			}
 		}
 		if err := p.write(c, body); err != nil {
@@ -324,10 +324,10 @@ func (p *player) send(c *peer, s *step) error {
 
 func (p *player) tls(c *peer) error {
 	if p.o.TLS == nil {
-		return errors.New("the suite has no TLS")
+		return errors.New("suite has no TLS")
 	}
 	if c.r.Buffered() > 0 {
-		return errors.New("the server said something in the clear after STARTTLS")
+		return errors.New("server sent plain text after STARTTLS")
 	}
 	if err := c.c.SetDeadline(time.Now().Add(p.o.Patience)); err != nil {
 		return err
@@ -381,7 +381,7 @@ func (p *player) read(c *peer) (string, error) {
 		}
 		n, err := strconv.Atoi(string(m[1]))
 		if err != nil || n > maxLine-len(all) {
-			return "", fmt.Errorf("a literal of %s octets", m[1])
+			return "", fmt.Errorf("literal of %s octets", m[1])
 		}
 		octets := make([]byte, n)
 		if _, err := io.ReadFull(c.r, octets); err != nil {
@@ -400,7 +400,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		piece, err := r.ReadSlice('\n')
 		line = append(line, piece...)
 		if len(line) > limit {
-			return nil, errors.New("the server's line is too long")
+			return nil, errors.New("line of the server is too long")
 		}
 		if err != bufio.ErrBufferFull {
 			return line, err

@@ -126,7 +126,7 @@ func TestConversations(t *testing.T) {
 		{"two captures", hello + "C: one two three\nS: got ${x} ${y}\nC: ${y}/${x}\nS: got two three/one", ""},
 		{"unknown name", hello + "C: ${x}", "${x} has no value"},
 		{"taken twice", hello + "C: a\nS: ${x} ${x}", "taken twice"},
-		{"wrong line", hello + "C: a\nS: got b", "x.txt:3: the server said"},
+		{"wrong line", hello + "C: a\nS: got b", "x.txt:3: server sent"},
 		{"more at the end", hello + "C: a\nS: got", "want"},
 		{"optional comes", hello + "C: a\nS?: got a\nC: b\nS: got b", ""},
 		{"optional does not come", hello + "C: b\nS?: got a\nS: got b", ""},

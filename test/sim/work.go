@@ -161,7 +161,7 @@ func (w *world) try(s *server, mode layout.Ack, p *promise, fn func() error) err
 	before := s.degraded()
 	err := fn()
 	if s.node == nil {
-		return errors.New("the server is gone")
+		return errors.New("server is gone")
 	}
 	if err == nil && !p.acked {
 		*p = promise{at: s, acked: true, tick: w.tick, confirmed: mode != layout.AckLocal && s.degraded() == before}

@@ -232,7 +232,7 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 		bad = append(bad, &Error{at("tls.key"), "tls", errors.New("certificate and key go together: set both or neither")})
 	}
 	if c.Data.Dir == "" {
-		bad = append(bad, &Error{at("data.dir"), "data.dir", errors.New("a server needs a data folder")})
+		bad = append(bad, &Error{at("data.dir"), "data.dir", errors.New("data folder is not set")})
 	}
 	bad = append(bad, c.checkNetworks(at)...)
 	warnings, more := c.checkDoors(at)

@@ -149,7 +149,7 @@ func New(e *env.Env, src Source, o Options) *Service {
 }
 
 // errClosing is returned when the server stops.
-var errClosing = errors.New("push: the server stops")
+var errClosing = errors.New("push: server is stopping")
 
 // enter registers a connection, and leave removes it. enter fails if the person has too many connections.
 func (p *Service) enter(s *subscriber) *jmap.Problem {
