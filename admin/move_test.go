@@ -143,7 +143,7 @@ func TestUserMoveAsksAll(t *testing.T) {
 		}
 	}
 	doorTwo.closed.Store(true)
-	move("", "comes with doublet user move --from", 2)
+	move("", "fetch it with doublet user move --from", 2)
 	doorTwo.closed.Store(false)
 	move("Pair", "", 3)
 	late(two, "later")

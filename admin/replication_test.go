@@ -110,7 +110,7 @@ func TestReplicaCopy(t *testing.T) {
 		t.Errorf("forgotten: %+v", list)
 	}
 	copied.Password = "wrong"
-	if _, err := Do[Replicated](ctx, Direct{laptop}, "replica copy", copied); err == nil || !strings.Contains(err.Error(), "does not take this name") {
+	if _, err := Do[Replicated](ctx, Direct{laptop}, "replica copy", copied); err == nil || !strings.Contains(err.Error(), "rejects this name") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if _, _, err := laptop.Directory.SignIns.Authenticate(ctx, "ada", "wrong", "test"); err == nil {
@@ -162,7 +162,7 @@ func TestConnections(t *testing.T) {
 	until("it was told", func() bool { c := state("home"); return c.State == "running" && c.Received >= 1 && c.Runs >= 2 })
 	until("the wrong password was told", func() bool {
 		c := state("bad")
-		return c.Runs == 1 && strings.Contains(c.Error, "does not take this name") && c.NextRun.After(c.LastRun.Add(50*time.Minute))
+		return c.Runs == 1 && strings.Contains(c.Error, "rejects this name") && c.NextRun.After(c.LastRun.Add(50*time.Minute))
 	})
 	if c := state("elsewhere"); c.State != "" || c.Runs != 0 {
 		t.Errorf("another server's connection runs here: %+v", c)

@@ -96,7 +96,7 @@ func TestImportLDIF(t *testing.T) {
 	}
 	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif"}))
 	if got.People != 3 || got.Groups != 2 || got.Aliases != 1 || got.Failed != 1 || len(got.Notes) != 2 ||
-		!strings.Contains(got.Errors[0], "names a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") || !strings.Contains(got.Notes[1], "uid=gone") {
+		!strings.Contains(got.Errors[0], "name a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") || !strings.Contains(got.Notes[1], "uid=gone") {
 		t.Errorf("%+v", got)
 	}
 	ada := named(t, s, "ada")

@@ -105,7 +105,7 @@ func TestClusterJoin(t *testing.T) {
 		t.Errorf("join again: %d %s", code, errs)
 	}
 	join[4] = filepath.Join(dir, "three")
-	if code, _, errs := command(t, "", join...); code != exitFailed || !strings.Contains(errs, "has been used") {
+	if code, _, errs := command(t, "", join...); code != exitFailed || !strings.Contains(errs, "already used") {
 		t.Errorf("another server with that token: %d %s", code, errs)
 	}
 	join[2] = "doublet-join-rubbish"

@@ -65,7 +65,7 @@ func TestReplicate(t *testing.T) {
 	if out := must("", "replica", "history", "--data", laptop); !strings.Contains(out, https) {
 		t.Errorf("%s", out)
 	}
-	if code, _, errs := command(t, "wrong\n", copied...); code != exitFailed || !strings.Contains(errs, "does not take this name and password") {
+	if code, _, errs := command(t, "wrong\n", copied...); code != exitFailed || !strings.Contains(errs, "rejects this name and password") {
 		t.Errorf("a wrong password: %d %s", code, errs)
 	}
 	if code, _, errs := command(t, "", "replicate", "https://"+https, "--data", laptop); code != exitUsage || !strings.Contains(errs, "--user") {

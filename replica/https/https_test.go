@@ -264,7 +264,7 @@ func TestRefused(t *testing.T) {
 	}
 	other, err := NewClient(hub.f.Env, ClientOptions{URL: hub.web.URL, User: "ada", Secret: "secret", Fingerprint: strings.Repeat("ab", 32)})
 	hub.must(err)
-	if _, err := other.Account(ctx); err == nil || !strings.Contains(err.Error(), "shows the certificate") {
+	if _, err := other.Account(ctx); err == nil || !strings.Contains(err.Error(), "presents certificate") {
 		t.Errorf("another certificate: %v", err)
 	}
 	for _, url := range []string{"http://mail.example.com", "https://", "https://a:b@mail.example.com", "ftp://x", "https://x/?y"} {

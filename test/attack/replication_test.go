@@ -190,7 +190,7 @@ func TestJoinDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as(other).Admit(ctx, question(token.Secret[:])); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "has been used") {
+	if _, err := as(other).Admit(ctx, question(token.Secret[:])); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "was already used") {
 		t.Errorf("a token lets in two: %v", err)
 	}
 	program.Want(t, s.Doublet("show", "domain"), "stranger.example")

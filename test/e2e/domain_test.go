@@ -168,7 +168,7 @@ func TestDomain(t *testing.T) {
 	program.Want(t, one.Doublet("domain", "token", "list"), two.name)
 	program.Want(t, one.Out.String(), "kind=audit", `verb="domain join"`, "from=127.0.0.1")
 	thief := filepath.Join(t.TempDir(), "thief")
-	if out, err := program.Command(path, "domain", "join", token, "--name", "thief.example", "--data", thief); err == nil || !strings.Contains(out, "has been used: make another with doublet domain token") {
+	if out, err := program.Command(path, "domain", "join", token, "--name", "thief.example", "--data", thief); err == nil || !strings.Contains(out, "was already used: make another with doublet domain token") {
 		t.Errorf("a token lets two servers in: %v %s", err, out)
 	}
 	two.serve()

@@ -73,7 +73,7 @@ for (const width of [1440, 390]) {
     await page.context().setOffline(true);
     await begin(page, "bob@example.com", `Quota of nothing ${width}`, "words");
     await page.waitForSelector(".writer >> text=leave this page open");
-    await page.waitForSelector(".banner:has-text('leave this page open')");
+    await page.waitForSelector(".banner:has-text('keep this page open')");
     assert.equal(await page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true }))), false);
     await page.keyboard.press("Control+Enter");
     await page.waitForSelector(".toast:has-text('Sent in')");
