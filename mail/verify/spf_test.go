@@ -120,7 +120,8 @@ func TestSPFSuite(t *testing.T) {
 			if !slices.Contains(c.Result, string(got.Result)) && differs[c.Name] != string(got.Result) {
 				t.Errorf("%s: %s: %s, want %v", s.Description, c.Name, got.Result, c.Result)
 			}
-			if c.MailFrom != "" && !slices.Contains(c.Result, string(libraryAlone(v.dns, c.Host, c.Helo, c.MailFrom))) && differs[c.Name] == "" {
+			if c.MailFrom != "" && differs[c.Name] == "" &&
+				!slices.Contains(c.Result, libraryAlone(v.dns, c.Host, c.Helo, c.MailFrom)) {
 				alone++
 			}
 		}
@@ -128,7 +129,8 @@ func TestSPFSuite(t *testing.T) {
 	if ran < 200 {
 		t.Errorf("only %d cases", ran)
 	}
-	// Ours reads the whole record first, because the library stops at the term that decides. When this fails, ours can go.
+	// Ours reads the whole record first, because the library stops at the term that decides. When this fails, ours can
+	// go.
 	if t.Logf("the library alone is wrong in %d of %d cases", alone, ran); alone == 0 {
 		t.Error("the library alone passes the suite")
 	}
@@ -142,10 +144,11 @@ func (r unchecked) LookupTXT(ctx context.Context, name string) ([]string, error)
 	return records, dnsError(name, err)
 }
 
-func libraryAlone(d *dns.Resolver, host, helo, sender string) spf.Result {
+func libraryAlone(d *dns.Resolver, host, helo, sender string) string {
 	ctx := context.Background()
-	result, _ := spf.CheckHostWithSender(net.ParseIP(host), helo, sender, spf.WithContext(ctx), spf.WithResolver(unchecked{resolver{ctx, d}}))
-	return result
+	r := unchecked{resolver{ctx, d}}
+	result, _ := spf.CheckHostWithSender(net.ParseIP(host), helo, sender, spf.WithContext(ctx), spf.WithResolver(r))
+	return string(result)
 }
 
 func pathOf(s string) (smtp.Path, error) {

@@ -22,10 +22,11 @@ func newPolicy() *bluemonday.Policy {
 	p.AllowAttrs("start").Matching(regexp.MustCompile(`^[1-9][0-9]{0,5}$`)).OnElements("ol")
 
 	// An address is absolute, or a path on this server that a callback of Options returned. The library's own check of
-	// addresses is off: it parses and rewrites them, and removes those with a stray percent sign, which browsers follow.
+	// addresses is off: it rewrites them, and removes those with a stray percent sign, which browsers follow.
 	// Control characters are refused anywhere, because browsers skip them: "/", a tab and "/evil" is another server.
 	const local, rest = `/[^/\\\x00-\x1f\x7f]`, `[^\x00-\x1f\x7f]*$`
-	p.AllowAttrs("href").Matching(regexp.MustCompile(`^(?:https?://|mailto:|tel:|` + local + `)` + rest)).OnElements("a")
+	target := regexp.MustCompile(`^(?:https?://|mailto:|tel:|` + local + `)` + rest)
+	p.AllowAttrs("href").Matching(target).OnElements("a")
 	p.AllowAttrs("rel").Matching(regexp.MustCompile(`^noopener noreferrer nofollow$`)).OnElements("a")
 	p.AllowAttrs("src").Matching(regexp.MustCompile(`^(?:https?://|` + local + `)` + rest)).OnElements("img")
 	p.AllowAttrs("alt").OnElements("img")

@@ -1,6 +1,7 @@
 // Package safehtml converts untrusted HTML to markup that is safe within our own pages: text, structural elements,
-// links and pictures, but no scripts, styles, forms, or loaded resources. A cleaner arranges the source: it balances its
-// elements, splits it into pieces, and replaces addresses. Then bluemonday removes whatever its policy does not list.
+// links and pictures, but no scripts, styles, forms, or loaded resources. A cleaner arranges the source: it balances
+// its elements, splits it into pieces, and replaces addresses. Then bluemonday removes whatever its policy does not
+// list.
 package safehtml
 
 import (
@@ -34,12 +35,17 @@ const (
 
 // elements maps source elements to output elements. Headings become lower than those of the surrounding page.
 var elements = map[atom.Atom]string{
-	atom.P: "p", atom.Div: "div", atom.Center: "div", atom.Section: "div", atom.Article: "div", atom.Header: "div", atom.Footer: "div", atom.Main: "div", atom.Address: "div",
+	atom.P: "p", atom.Div: "div", atom.Center: "div", atom.Section: "div", atom.Article: "div", atom.Header: "div",
+	atom.Footer: "div", atom.Main: "div", atom.Address: "div",
 	atom.H1: "h3", atom.H2: "h4", atom.H3: "h5", atom.H4: "h5", atom.H5: "h6", atom.H6: "h6",
-	atom.A: "a", atom.B: "b", atom.Strong: "b", atom.I: "i", atom.Em: "i", atom.Cite: "i", atom.Var: "i", atom.U: "u", atom.Ins: "u", atom.S: "s", atom.Strike: "s", atom.Del: "s",
-	atom.Sub: "sub", atom.Sup: "sup", atom.Small: "small", atom.Code: "code", atom.Tt: "code", atom.Kbd: "code", atom.Samp: "code", atom.Pre: "pre", atom.Listing: "pre",
-	atom.Blockquote: "blockquote", atom.Q: "q", atom.Ul: "ul", atom.Menu: "ul", atom.Ol: "ol", atom.Li: "li", atom.Dl: "dl", atom.Dt: "dt", atom.Dd: "dd",
-	atom.Table: "table", atom.Thead: "thead", atom.Tbody: "tbody", atom.Tfoot: "tfoot", atom.Tr: "tr", atom.Td: "td", atom.Th: "th", atom.Caption: "caption",
+	atom.A: "a", atom.B: "b", atom.Strong: "b", atom.I: "i", atom.Em: "i", atom.Cite: "i", atom.Var: "i", atom.U: "u",
+	atom.Ins: "u", atom.S: "s", atom.Strike: "s", atom.Del: "s",
+	atom.Sub: "sub", atom.Sup: "sup", atom.Small: "small", atom.Code: "code", atom.Tt: "code", atom.Kbd: "code",
+	atom.Samp: "code", atom.Pre: "pre", atom.Listing: "pre",
+	atom.Blockquote: "blockquote", atom.Q: "q", atom.Ul: "ul", atom.Menu: "ul", atom.Ol: "ol", atom.Li: "li",
+	atom.Dl: "dl", atom.Dt: "dt", atom.Dd: "dd",
+	atom.Table: "table", atom.Thead: "thead", atom.Tbody: "tbody", atom.Tfoot: "tfoot", atom.Tr: "tr", atom.Td: "td",
+	atom.Th: "th", atom.Caption: "caption",
 	atom.Br: "br", atom.Hr: "hr", atom.Img: "img", atom.Bdi: "bdi", atom.Bdo: "bdi",
 }
 
@@ -47,8 +53,10 @@ var void = map[string]bool{"br": true, "hr": true, "img": true}
 
 // hidden elements are removed with their content.
 var hidden = map[atom.Atom]bool{
-	atom.Script: true, atom.Style: true, atom.Title: true, atom.Template: true, atom.Iframe: true, atom.Noscript: true, atom.Noembed: true, atom.Noframes: true,
-	atom.Svg: true, atom.Math: true, atom.Select: true, atom.Textarea: true, atom.Xmp: true, atom.Plaintext: true, atom.Datalist: true,
+	atom.Script: true, atom.Style: true, atom.Title: true, atom.Template: true, atom.Iframe: true,
+	atom.Noscript: true, atom.Noembed: true, atom.Noframes: true,
+	atom.Svg: true, atom.Math: true, atom.Select: true, atom.Textarea: true, atom.Xmp: true, atom.Plaintext: true,
+	atom.Datalist: true,
 }
 
 // cleaner generates the output.
@@ -181,7 +189,8 @@ func linkAt(s string) int {
 		i += from
 		for _, scheme := range []string{"https", "http"} {
 			at := i - len(scheme)
-			if at >= 0 && strings.EqualFold(s[at:i], scheme) && (at == 0 || !alnum(s[at-1])) && linkEnd(s[at:]) > len(scheme)+3 {
+			if at >= 0 && strings.EqualFold(s[at:i], scheme) && (at == 0 || !alnum(s[at-1])) &&
+				linkEnd(s[at:]) > len(scheme)+3 {
 				return at
 			}
 		}
@@ -313,7 +322,8 @@ func (c *cleaner) breaksOut(a atom.Atom) bool {
 		return false
 	}
 	switch a {
-	case atom.Blockquote, atom.Center, atom.Div, atom.Dl, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Hr, atom.Img, atom.Li, atom.Ol, atom.P, atom.Pre,
+	case atom.Blockquote, atom.Center, atom.Div, atom.Dl, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6,
+		atom.Hr, atom.Img, atom.Li, atom.Ol, atom.P, atom.Pre,
 		atom.Span, atom.Table, atom.Ul:
 		return true
 	}
@@ -428,12 +438,15 @@ func (c *cleaner) end(a atom.Atom) {
 	}
 }
 
+// table holds the elements that a table cell lies in.
+var table = map[string]bool{"tr": true, "table": true, "tbody": true, "thead": true, "tfoot": true}
+
 // close closes the innermost element with a name, and the elements in it. The content of a table cell cannot close
 // elements outside the cell.
 func (c *cleaner) close(name string) {
 	for i := len(c.open) - 1; i >= 0; i-- {
 		if c.open[i] != name {
-			if (c.open[i] == "td" || c.open[i] == "th") && name != "tr" && name != "table" && name != "tbody" && name != "thead" && name != "tfoot" {
+			if (c.open[i] == "td" || c.open[i] == "th") && !table[name] {
 				return
 			}
 			continue

@@ -82,7 +82,9 @@ var defects = map[string]func(net.Conn){
 const body = "text\r\n"
 
 func askOurs(address string) error {
-	f := ours.New(env.Real(slog.New(slog.DiscardHandler)), ours.Options{Network: "tcp", Address: address, Command: time.Second, Message: time.Second})
+	f := ours.New(env.Real(slog.New(slog.DiscardHandler)), ours.Options{
+		Network: "tcp", Address: address, Command: time.Second, Message: time.Second,
+	})
 	s, err := f.Open(context.Background())
 	if err != nil {
 		return err
@@ -182,7 +184,11 @@ func TestMilter(t *testing.T) {
 			o := run(t, "milter "+name, "DEFECT="+defect)
 			bad := !o.ended || o.failed || o.memory > 100
 			if defect == "twice" {
-				bad = strings.Contains(o.output, "decision d") || strings.Contains(o.output, "decision discard") || strings.Contains(o.output, "decision 3")
+				second := "decision d" // as each prints it
+				if name == "d--j" {
+					second = "decision 3"
+				}
+				bad = strings.Contains(o.output, second)
 			}
 			if bad && name == "ours" {
 				t.Errorf("%s: %+v", defect, o)

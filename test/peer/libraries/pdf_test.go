@@ -59,6 +59,8 @@ func bomb() string {
 	return b.String()
 }
 
+const helvetica = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+
 // hostile holds small files that a stranger may attach.
 var hostile = map[string]func() []byte{
 	"count": func() []byte {
@@ -67,18 +69,18 @@ var hostile = map[string]func() []byte{
 	},
 	"cycle": func() []byte { return document("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 9>>") },
 	"hex": func() []byte {
-		return page(streamOf("", "BT /F 12 Tf (x) Tj <41"), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+		return page(streamOf("", "BT /F 12 Tf (x) Tj <41"), helvetica)
 	},
 	"bomb": func() []byte {
 		return page(streamOf("/Filter/FlateDecode", bomb()),
-			"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+			helvetica)
 	},
 	"cmap": func() []byte {
 		return page(streamOf("", "BT /F 12 Tf (x) Tj ET"), "<</Type/Font/Subtype/Type0/ToUnicode 6 0 R>>",
 			streamOf("", "begincmap 2000000000 beginbfchar endbfchar endcmap"))
 	},
 	"escape": func() []byte {
-		return page(streamOf("", `BT /F 12 Tf (before) Tj (a\q) Tj (after) Tj ET`), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+		return page(streamOf("", `BT /F 12 Tf (before) Tj (a\q) Tj (after) Tj ET`), helvetica)
 	},
 }
 
@@ -136,7 +138,8 @@ func TestPDF(t *testing.T) {
 // TestPDFText counts the honest files of which each finds the words.
 func TestPDFText(t *testing.T) {
 	words := map[string]string{
-		"plain": "Kaufvertrag", "objstm": "Kaufvertrag", "owner-r2": "Kaufvertrag", "owner-r3": "Kaufvertrag", "owner-r4": "Kaufvertrag",
+		"plain": "Kaufvertrag", "objstm": "Kaufvertrag",
+		"owner-r2": "Kaufvertrag", "owner-r3": "Kaufvertrag", "owner-r4": "Kaufvertrag",
 		"owner-r6": "Kaufvertrag", "cjk": "四半期報告書を東京で", "identity": "Привет",
 	}
 	found := 0
