@@ -9,21 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"time"
 
 	"doublet/bus/pki"
 	"doublet/client/dns"
 	"doublet/client/reach"
-	"doublet/cluster"
+	"doublet/cluster/member"
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail"
+	"doublet/mail/reports"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
-	"doublet/search"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -33,7 +32,7 @@ import (
 // SocketName is the name of the socket in the data folder.
 const SocketName = "doublet.sock"
 
-// System holds everything that verbs act on.
+// System holds the rooms that verbs act on, whether or not the server runs.
 type System struct {
 	Env       *env.Env
 	Store     *store.Store
@@ -44,23 +43,17 @@ type System struct {
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
-	// Reach checks the hosts that people enter in a browser; nil if the store is open without its server.
+	// Reach checks the hosts that people enter in a browser.
 	Reach *reach.Guard
-	// Replica replicates with other servers. Replicator runs the connections; nil if the store is open without its
-	// server.
-	Replica    *replica.Service
-	Replicator *Replicator
-	Stats      *stat.Tree
-	Reports    Reports
-	// Search is the full-text search; nil if it is off, or if the store is open without its server.
-	Search *search.Service
-	// Cluster is the membership in a cluster; nil if the settings have none.
-	Cluster *Cluster
+	// Replica replicates with other servers.
+	Replica *replica.Service
+	Stats   *stat.Tree
+	// Received stores the reports that other servers sent about mail.
+	Received *reports.Log
+	// Member is the membership in a cluster, or the lack of one.
+	Member *member.Member
 	// Self describes this server for the other servers of a domain.
 	Self Self
-	// Node is this server's part in its cluster; nil outside a cluster, or if the server is not running. The home of a
-	// database is the member with its primary replica; mates are the other members.
-	Node *cluster.Node
 	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
 	Started             time.Time
@@ -71,24 +64,6 @@ type System struct {
 	Publish Publish
 	// Backup holds the backup settings, which are the defaults of the backup verbs.
 	Backup BackupSettings
-	// Doors and Tasks return what is running; Stop asks the server to stop. They are nil if the store is open without
-	// its server.
-	Doors func() []Door
-	Tasks func() []Task
-	Stop  func()
-	// Stopping is a context that ends when the server is to stop; nil if the store is open without its server.
-	Stopping context.Context
-	// Certificates manages the doors' certificates; nil if the store is open without its server.
-	Certificates Certificates
-	// Health returns an error if a running server cannot do its work, also before its doors are open; nil without a
-	// server.
-	Health func(ctx context.Context) error
-	// ApplySettings reads the settings again and applies those that a running server can change; nil without a server.
-	ApplySettings func() (Applied, error)
-	// Bans lists the addresses that are banned from signing in. RemoveBan ends a ban and reports whether there was one.
-	// Both are nil if the store is open without its server.
-	Bans      func() []Ban
-	RemoveBan func(netip.Addr) bool
 }
 
 // Door is an open door (protocol listener).
@@ -114,6 +89,8 @@ type Task struct {
 type Call struct {
 	*System
 	Who note.Who
+	// running is the server, nil if the store is open without it.
+	running *Running
 	// Progress reports the progress of the verb to the caller. It is never nil.
 	Progress func(Progress)
 }
@@ -150,7 +127,7 @@ type Verb struct {
 	Params []Param
 	// Changes marks a verb that changes something. Each run is logged.
 	Changes bool
-	// Server marks a verb that needs a running server.
+	// Server marks a verb that needs a running server. onServer sets it.
 	Server bool
 	// Machine marks a verb that reads or writes files of the server's machine, stops the server, or shows the content
 	// of databases regardless of their access lists. The role Admin is not enough for it: it must be run through the
@@ -204,10 +181,9 @@ func Find(name string) (*Verb, bool) {
 type option func(*Verb)
 
 var (
-	changes    option = func(v *Verb) { v.Changes = true }
-	serverOnly option = func(v *Verb) { v.Server = true }
-	machine    option = func(v *Verb) { v.Machine = true }
-	yields     option = func(v *Verb) { v.Yields = true }
+	changes option = func(v *Verb) { v.Changes = true }
+	machine option = func(v *Verb) { v.Machine = true }
+	yields  option = func(v *Verb) { v.Yields = true }
 )
 
 func long(text string) option { return func(v *Verb) { v.Long = text } }
@@ -232,35 +208,40 @@ func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a
 	return v
 }
 
-// Run runs a verb here. Both the socket and the command line use it. args is a JSON object or empty. The result is
-// JSON, so that all callers get the same.
+// Run runs a verb on the store of a stopped server. args is a JSON object or empty. The result is JSON, the same from
+// the socket and from the command line.
 func (s *System) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+	return (&Call{System: s, Who: who, Progress: progress}).run(ctx, name, args)
+}
+
+// run runs a verb: the one way in.
+func (c *Call) run(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
 	v, ok := Find(name)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s", ErrNoVerb, name)
 	}
-	if err := MayRun(who, v); err != nil {
-		s.audit(ctx, who, v, args, err)
+	if err := MayRun(c.Who, v); err != nil {
+		c.audit(ctx, c.Who, v, args, err)
 		return nil, err
 	}
-	if v.Server && s.Stop == nil {
+	if v.Server && c.running == nil {
 		return nil, fmt.Errorf("%w: %s needs it", ErrStopped, name)
 	}
-	if progress == nil {
-		progress = func(Progress) {}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
 	}
-	if v.Yields && s.Stopping != nil {
+	if v.Yields && c.running != nil {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(s.Stopping, func() { cancel(ErrStopping) })()
+		defer context.AfterFunc(c.running.Stopping, func() { cancel(ErrStopping) })()
 	}
-	result, err := v.run(ctx, &Call{System: s, Who: who, Progress: progress}, args)
+	result, err := v.run(ctx, c, args)
 	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
 		err = ErrStopping
 	}
 	if v.Changes {
-		s.audit(ctx, who, v, args, err)
+		c.audit(ctx, c.Who, v, args, err)
 	}
 	if err != nil {
 		return nil, err

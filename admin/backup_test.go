@@ -30,7 +30,7 @@ func TestBackupYields(t *testing.T) {
 	if !errors.Is(err, ErrStopping) || Kind(err) != "stopped" {
 		t.Errorf("a backup when the server stops: %v", err)
 	}
-	s.Stopping = nil
+	s.Stopping = context.Background()
 	if _, err := s.Run(ctx, note.System, "backup", json.RawMessage(`{"dir":"backup"}`), nil); err != nil {
 		t.Errorf("the next one: %v", err)
 	}

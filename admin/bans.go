@@ -25,21 +25,15 @@ type BanAddress struct {
 
 func bans() []*Verb {
 	return []*Verb{
-		define("show bans", "addresses from which nobody signs in for a while, since too many sign-ins from there failed", func(_ context.Context, c *Call, _ *struct{}) ([]Ban, error) {
-			if c.Bans == nil {
-				return nil, fmt.Errorf("%w: it bans nobody", ErrStopped)
-			}
-			return c.Bans(), nil
+		onServer("show bans", "addresses from which nobody signs in for a while, since too many sign-ins from there failed", func(_ context.Context, c *ServerCall, _ *struct{}) ([]Ban, error) {
+			return c.Server.Bans.List(), nil
 		}),
-		define("ban remove", "let an address sign in again at once", func(_ context.Context, c *Call, a *BanAddress) (Done, error) {
-			if c.RemoveBan == nil {
-				return Done{}, fmt.Errorf("%w: it bans nobody", ErrStopped)
-			}
+		onServer("ban remove", "let an address sign in again at once", func(_ context.Context, c *ServerCall, a *BanAddress) (Done, error) {
 			address, err := banned(a.Address)
 			if err != nil {
 				return Done{}, fmt.Errorf("%w: address %q: %w", ErrUsage, a.Address, err)
 			}
-			if !c.RemoveBan(address) {
+			if !c.Server.Bans.Remove(address) {
 				return Done{}, fmt.Errorf("ban of %s: %w", address, store.ErrNotFound)
 			}
 			return Done{"the ban of " + address.String() + " is removed"}, nil

@@ -8,14 +8,21 @@ import (
 	"time"
 )
 
+// oneBan is the ban of one address.
+type oneBan struct {
+	address netip.Addr
+	list    []Ban
+}
+
+func (b oneBan) List() []Ban { return b.list }
+
+func (b oneBan) Remove(a netip.Addr) bool { return a == b.address }
+
 func TestBans(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	banned := netip.MustParseAddr("2001:db8::")
-	s.Bans = func() []Ban {
-		return []Ban{{Address: "2001:db8::/64", Failures: 10, Door: "IMAP", Since: time.Unix(0, 0).UTC(), Until: time.Unix(3600, 0).UTC()}}
-	}
-	s.RemoveBan = func(a netip.Addr) bool { return a == banned }
+	s.Bans = oneBan{banned, []Ban{{Address: "2001:db8::/64", Failures: 10, Door: "IMAP", Since: time.Unix(0, 0).UTC(), Until: time.Unix(3600, 0).UTC()}}}
 	if list := must[[]Ban](t, s, "show bans", struct{}{}); len(list) != 1 || list[0].Address != "2001:db8::/64" || list[0].Failures != 10 {
 		t.Errorf("%+v", list)
 	}

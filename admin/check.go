@@ -129,13 +129,13 @@ func control() []*Verb {
 		define("collect", "take away now what the nightly Collect would: what was removed long ago, unreferenced messages", func(ctx context.Context, c *Call, _ *struct{}) (Collected, error) {
 			return c.Collect(ctx)
 		}, changes),
-		define("config apply", "read the settings again and let the running server take those that it can", func(_ context.Context, c *Call, _ *struct{}) (Applied, error) {
-			return c.ApplySettings()
-		}, changes, machine, serverOnly, long("Read doublet.toml, the environment and the flags of the server again. Settings that the running server can take\ntake effect at once, for connections that begin from now on; the others are named and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
-		define("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *Call, _ *struct{}) (Done, error) {
-			c.Stop()
+		onServer("config apply", "read the settings again and let the running server take those that it can", func(_ context.Context, c *ServerCall, _ *struct{}) (Applied, error) {
+			return c.Server.ApplySettings()
+		}, changes, machine, long("Read doublet.toml, the environment and the flags of the server again. Settings that the running server can take\ntake effect at once, for connections that begin from now on; the others are named and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
+		onServer("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *ServerCall, _ *struct{}) (Done, error) {
+			c.Server.Stop()
 			return Done{"server is stopping"}, nil
-		}, changes, machine, serverOnly),
+		}, changes, machine),
 	}
 }
 

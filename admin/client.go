@@ -87,8 +87,13 @@ func (c *Client) Call(ctx context.Context, verb string, args json.RawMessage, pr
 	}
 }
 
-// Direct is a Caller on a System in this process.
-type Direct struct{ *System }
+// Runner runs verbs in this process: a *System, or a *Running.
+type Runner interface {
+	Run(ctx context.Context, who note.Who, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error)
+}
+
+// Direct is a Caller in this process.
+type Direct struct{ Runner }
 
 // Call implements Caller.
 func (d Direct) Call(ctx context.Context, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {

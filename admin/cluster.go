@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"doublet/bus"
@@ -14,40 +12,6 @@ import (
 	"doublet/directory"
 	"doublet/note"
 )
-
-// Cluster is this server's membership in a cluster, if it has one.
-type Cluster struct {
-	// Dir is the folder of the membership. Options selects how its files are written.
-	Dir     string
-	Options pki.Options
-	// Addresses returns the addresses at which mates reach this server: routes (host:port, empty if the cluster uses an
-	// external NATS) and direct.
-	Addresses func() (routes, direct string, err error)
-	// Start makes a running server join the cluster that it has just founded; nil if the store is open without its
-	// server.
-	Start func(ctx context.Context) error
-
-	mu     sync.Mutex
-	folder *pki.Folder
-}
-
-// Folder returns the membership, nil if there is none.
-func (c *Cluster) Folder(s *System) (*pki.Folder, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.folder != nil {
-		return c.folder, nil
-	}
-	f, err := pki.Open(s.Env, c.Dir, c.Options)
-	if errors.Is(err, pki.ErrNone) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	c.folder = f
-	return f, nil
-}
 
 // ClusterInit are the arguments of cluster init.
 type ClusterInit struct {
@@ -83,35 +47,27 @@ type JoinToken struct {
 func clusters() []*Verb {
 	return []*Verb{
 		define("cluster init", "found a cluster with this server as its first member", func(ctx context.Context, c *Call, a *ClusterInit) (ClusterMember, error) {
-			return c.foundCluster(ctx, c.Who, a.Name)
+			return c.foundCluster(ctx, a.Name)
 		}, changes, long("It makes the cluster's own authority and this server's certificate in the folder cluster of the data folder, and the\nCluster Database Directory. The addresses are those of the section [cluster] of the settings.\nNext: doublet cluster token, and with it doublet cluster join on another machine.")),
-		define("cluster token", "make a token with which one other server joins", func(_ context.Context, c *Call, a *ClusterToken) (JoinToken, error) {
+		onServer("cluster token", "make a token with which one other server joins", func(_ context.Context, c *ServerCall, a *ClusterToken) (JoinToken, error) {
 			return c.joinToken(a)
-		}, changes, serverOnly, long("Whoever has the token can join one server while it is good: keep it as a password. It carries this server's direct\naddress, which the other server must reach, and the fingerprint of the cluster's authority.")),
+		}, changes, long("Whoever has the token can join one server while it is good: keep it as a password. It carries this server's direct\naddress, which the other server must reach, and the fingerprint of the cluster's authority.")),
 	}
 }
 
 // foundCluster creates a cluster. After an interruption it may be run again from the beginning.
-func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (ClusterMember, error) {
-	if s.Cluster == nil {
-		return ClusterMember{}, fmt.Errorf("%w: this server has no settings for a cluster", ErrUsage)
-	}
-	if _, direct, err := s.Cluster.Addresses(); err != nil {
+func (c *Call) foundCluster(ctx context.Context, name string) (ClusterMember, error) {
+	if _, direct, err := c.Member.Addresses(); err != nil {
 		return ClusterMember{}, err
 	} else if direct == "" {
 		return ClusterMember{}, fmt.Errorf("%w: cluster.direct is off in the settings", ErrUsage)
 	}
-	f, err := s.Cluster.Folder(s)
+	f, err := c.Member.Folder()
+	if err == nil && f == nil {
+		f, err = c.Member.Found(name, c.Name)
+	}
 	if err != nil {
 		return ClusterMember{}, err
-	}
-	if f == nil {
-		if _, err := pki.Create(s.Env, s.Cluster.Dir, name, s.Name, s.Cluster.Options); err != nil {
-			return ClusterMember{}, err
-		}
-		if f, err = s.Cluster.Folder(s); err != nil {
-			return ClusterMember{}, err
-		}
 	}
 	if f.Cluster() != name {
 		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, f.Cluster())
@@ -123,39 +79,40 @@ func (s *System) foundCluster(ctx context.Context, who note.Who, name string) (C
 	if len(saved) > 0 {
 		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, name)
 	}
-	if err := cluster.Found(s.Store); err != nil {
+	if err := cluster.Found(c.Store); err != nil {
 		return ClusterMember{}, err
 	}
-	all, err := s.enterMember(ctx, who, f, s.member(f), s.Name, false)
+	all, err := c.enterMember(ctx, c.Who, f, c.member(f), c.Name, false)
 	if err == nil {
 		err = f.SaveMembers(all)
 	}
 	if err != nil {
 		return ClusterMember{}, err
 	}
-	m := s.showMember(f)
-	switch {
-	case s.Cluster.Start == nil:
+	m := c.showMember(f)
+	if c.running == nil {
 		m.Next = "doublet serve, then doublet cluster token"
-	default:
-		m.Next = "doublet cluster token"
-		err = s.Cluster.Start(ctx)
+		return m, nil
 	}
-	return m, err
+	m.Next = "doublet cluster token"
+	if err := c.running.Enter(ctx); err != nil {
+		return m, err
+	}
+	return m, c.Announce(ctx)
 }
 
 // member returns the description of this server for its mates.
 func (s *System) member(f *pki.Folder) bus.Member {
 	me := f.Identity()
 	m := bus.Member{ID: me.ID, Name: me.Name, Key: me.Key}
-	m.Route, m.Direct, _ = s.Cluster.Addresses()
+	m.Route, m.Direct, _ = s.Member.Addresses()
 	return m
 }
 
 func (s *System) showMember(f *pki.Folder) ClusterMember {
 	me := f.Identity()
 	m := ClusterMember{Cluster: f.Cluster(), Server: me.Name, ID: me.ID.String(), Authority: f.Fingerprint().String(), Until: me.Until}
-	m.Routes, m.Direct, _ = s.Cluster.Addresses()
+	m.Routes, m.Direct, _ = s.Member.Addresses()
 	return m
 }
 
@@ -187,7 +144,7 @@ func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m
 
 // Admit enters a server that joins with a token. The bus calls it, once the directory is open.
 func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
-	f, err := s.Cluster.Folder(s)
+	f, err := s.Member.Folder()
 	if err != nil {
 		return pki.Admission{}, err
 	}
@@ -208,7 +165,7 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 
 // Announce updates this server's addresses in its server document if they have changed.
 func (s *System) Announce(ctx context.Context) error {
-	f, err := s.Cluster.Folder(s)
+	f, err := s.Member.Folder()
 	if err != nil || f == nil {
 		return err
 	}
@@ -233,17 +190,14 @@ func (s *System) joinToken(a *ClusterToken) (JoinToken, error) {
 	if err != nil {
 		return JoinToken{}, err
 	}
-	if s.Cluster == nil {
-		return JoinToken{}, pki.ErrNone
-	}
-	f, err := s.Cluster.Folder(s)
+	f, err := s.Member.Folder()
 	if err != nil {
 		return JoinToken{}, err
 	}
 	if f == nil {
 		return JoinToken{}, fmt.Errorf("%w: found one with doublet cluster init", pki.ErrNone)
 	}
-	_, direct, err := s.Cluster.Addresses()
+	_, direct, err := s.Member.Addresses()
 	if err != nil {
 		return JoinToken{}, err
 	}

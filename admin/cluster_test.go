@@ -10,19 +10,26 @@ import (
 	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/cluster"
+	"doublet/cluster/member"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/note"
 )
 
 // inCluster adds cluster settings to a system.
-func inCluster(s *System) *System {
-	s.Cluster = &Cluster{Dir: "data/cluster", Addresses: func() (string, string, error) { return "one:7222", "one:7223", nil }}
+func inCluster(s *Running, routes, direct string) *Running {
+	m, err := member.New(s.Env, member.Options{
+		Dir: "data/cluster", Addresses: func() (string, string, error) { return routes, direct, nil },
+	})
+	if err != nil {
+		panic(err)
+	}
+	s.Member = m
 	return s
 }
 
 // verb runs a verb and decodes its result.
-func verb[R any](t *testing.T, s *System, name, args string) (r R, err error) {
+func verb[R any](t *testing.T, s *Running, name, args string) (r R, err error) {
 	t.Helper()
 	raw, err := s.Run(context.Background(), note.System, name, json.RawMessage(args), nil)
 	if err == nil {
@@ -33,19 +40,19 @@ func verb[R any](t *testing.T, s *System, name, args string) (r R, err error) {
 
 func TestClusterInit(t *testing.T) {
 	t.Parallel()
-	s := inCluster(newSystem(t))
+	s := inCluster(newSystem(t), "one:7222", "one:7223")
 	ctx := context.Background()
 	if _, err := verb[JoinToken](t, s, "cluster token", `{"expires":"1h"}`); !errors.Is(err, pki.ErrNone) {
 		t.Errorf("a token without a cluster: %v", err)
 	}
 	started := 0
-	s.Cluster.Start = func(context.Context) error { started++; return nil }
+	s.Enter = func(context.Context) error { started++; return nil }
 	m, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
 	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" || m.Routes != "one:7222" || started != 1 {
 		t.Fatalf("%+v, %v, started %d", m, err, started)
 	}
 	list, err := cluster.Members(ctx, s.Store, "Acme")
-	f, ferr := s.Cluster.Folder(s)
+	f, ferr := s.Member.Folder()
 	if err != nil || ferr != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v, %v", list, err, ferr)
 	}
@@ -74,7 +81,7 @@ func TestClusterInit(t *testing.T) {
 	}
 
 	// The server's addresses have changed.
-	s.Cluster.Addresses = func() (string, string, error) { return "moved:7222", "moved:7223", nil }
+	inCluster(s, "moved:7222", "moved:7223")
 	for range 2 {
 		if err := s.Announce(ctx); err != nil {
 			t.Fatal(err)
@@ -88,7 +95,7 @@ func TestClusterInit(t *testing.T) {
 // TestClusterInitAgain checks that an init that was interrupted anywhere can be run again from the beginning.
 func TestClusterInitAgain(t *testing.T) {
 	t.Parallel()
-	s := inCluster(newSystem(t))
+	s := inCluster(newSystem(t), "one:7222", "one:7223")
 	faults := s.Env.FS.(*env.Faults)
 	for n := 1; ; n++ {
 		faults.FailNth(env.OpRename, n, nil)
@@ -100,7 +107,7 @@ func TestClusterInitAgain(t *testing.T) {
 			}
 			break
 		}
-		s.Cluster.folder = nil
+		inCluster(s, "one:7222", "one:7223") // the next start
 		if n > 50 {
 			t.Fatal(err)
 		}
@@ -112,7 +119,7 @@ func TestClusterInitAgain(t *testing.T) {
 
 func TestClusterAdmit(t *testing.T) {
 	t.Parallel()
-	s := inCluster(newSystem(t))
+	s := inCluster(newSystem(t), "one:7222", "one:7223")
 	ctx := context.Background()
 	if _, err := s.Admit(ctx, bus.Member{ID: note.UNID{1}, Name: "two"}, pki.Applicant{}); err == nil {
 		t.Error("admitted to no cluster")

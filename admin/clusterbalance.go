@@ -82,7 +82,7 @@ func (b Balance) Text() string {
 }
 
 // memberState sets a member's state to leaving or removed.
-func (c *Call) memberState(ctx context.Context, name string, state cluster.MemberState) (Done, error) {
+func (c *ServerCall) memberState(ctx context.Context, name string, state cluster.MemberState) (Done, error) {
 	m, err := c.memberNamed(ctx, name)
 	if err != nil {
 		return Done{}, err
@@ -99,16 +99,20 @@ const leavingPoll = 500 * time.Millisecond
 
 // removeMember removes a member. A live member first leaves: removeMember waits until other members have everything
 // that it holds.
-func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {
+func removeMember(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, error) {
+	n, err := c.node()
+	if err != nil {
+		return Done{}, err
+	}
 	m, err := c.memberNamed(ctx, a.Server)
 	if err != nil {
 		return Done{}, err
 	}
-	if m.ID == c.Node.Self() {
+	if m.ID == n.Self() {
 		return Done{}, fmt.Errorf("%w: %s is this server: remove it from another member", ErrUsage, m.Name)
 	}
 	others := 0
-	for _, v := range c.Node.Status().Members {
+	for _, v := range n.Status().Members {
 		if v.Name != m.Name && v.State == cluster.Active && v.Alive && !v.Gateway {
 			others++
 		}
@@ -116,14 +120,14 @@ func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) 
 	if others == 0 {
 		return Done{}, fmt.Errorf("%w: no other member lives that could take what %s holds", ErrUsage, m.Name)
 	}
-	lives := c.alive(m.Name)
+	lives := alive(n, m.Name)
 	if lives && m.State == cluster.Active {
 		if _, err := c.memberState(ctx, a.Server, cluster.Leaving); err != nil {
 			return Done{}, err
 		}
 	}
-	for lives && !c.Node.Placement.Left(m.ID) { // also waits for one that stops answering meanwhile
-		left := c.Node.Placement.Holds(m.ID)
+	for lives && !n.Placement.Left(m.ID) { // also waits for one that stops answering meanwhile
+		left := n.Placement.Holds(m.ID)
 		c.Progress(Progress{Stage: "databases left", Done: uint64(left)})
 		select {
 		case <-c.Env.Clock.After(leavingPoll):
@@ -135,8 +139,8 @@ func removeMember(ctx context.Context, c *Call, a *ClusterServer) (Done, error) 
 }
 
 // alive reports whether a member answers.
-func (c *Call) alive(name string) bool {
-	for _, v := range c.Node.Status().Members {
+func alive(n *cluster.Node, name string) bool {
+	for _, v := range n.Status().Members {
 		if v.Name == name {
 			return v.Alive
 		}

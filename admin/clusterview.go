@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"doublet/bus/pki"
 	"doublet/cluster"
 	"doublet/note"
 	"doublet/store"
@@ -65,15 +64,15 @@ type ClusterServer struct {
 
 func clusterShows() []*Verb {
 	return []*Verb{
-		define("show cluster", "members of the cluster, how they are, and what waits to be replicated", func(_ context.Context, c *Call, _ *struct{}) (cluster.Status, error) {
-			n, err := c.clusterNode()
+		onServer("show cluster", "members of the cluster, how they are, and what waits to be replicated", func(_ context.Context, c *ServerCall, _ *struct{}) (cluster.Status, error) {
+			n, err := c.node()
 			if err != nil {
 				return cluster.Status{}, err
 			}
 			return n.Status(), nil
 		}),
-		define("show cluster databases", "databases of the cluster, their homes and replicas", func(ctx context.Context, c *Call, a *ClusterPage) (ClusterDatabases, error) {
-			n, err := c.clusterNode()
+		onServer("show cluster databases", "databases of the cluster, their homes and replicas", func(ctx context.Context, c *ServerCall, a *ClusterPage) (ClusterDatabases, error) {
+			n, err := c.node()
 			if err != nil {
 				return ClusterDatabases{}, err
 			}
@@ -94,8 +93,8 @@ func clusterShows() []*Verb {
 			}
 			return out, nil
 		}),
-		define("cluster move", "make a member the home of a database, together with its open sessions", func(ctx context.Context, c *Call, a *ClusterMove) (Done, error) {
-			n, err := c.clusterNode()
+		onServer("cluster move", "make a member the home of a database, together with its open sessions", func(ctx context.Context, c *ServerCall, a *ClusterMove) (Done, error) {
+			n, err := c.node()
 			if err != nil {
 				return Done{}, err
 			}
@@ -108,12 +107,12 @@ func clusterShows() []*Verb {
 			}
 			return Done{"the home of " + a.Database + " is " + to.Name + ""}, nil
 		}, changes),
-		define("cluster replica", "take a member's replica of a database out of service, back into it, or away", func(ctx context.Context, c *Call, a *ClusterReplica) (Done, error) {
+		onServer("cluster replica", "take a member's replica of a database out of service, back into it, or away", func(ctx context.Context, c *ServerCall, a *ClusterReplica) (Done, error) {
 			state, known := replicaStates[a.State]
 			if !known {
 				return Done{}, fmt.Errorf("%w: a replica is serving, out or deleting, not %q", ErrUsage, a.State)
 			}
-			n, err := c.clusterNode()
+			n, err := c.node()
 			if err != nil {
 				return Done{}, err
 			}
@@ -126,15 +125,15 @@ func clusterShows() []*Verb {
 			}
 			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
 		}, changes),
-		define("cluster set", "how much a member takes upon itself", setMember, changes),
+		onServer("cluster set", "how much a member takes upon itself", setMember, changes),
 	}
 }
 
 // clusterKeeps returns the verbs that maintain a cluster.
 func clusterKeeps() []*Verb {
 	return []*Verb{
-		define("show events", "what is wrong, or was, in the cluster, with its cause", func(_ context.Context, c *Call, a *ShowEvents) ([]cluster.Event, error) {
-			n, err := c.clusterNode()
+		onServer("show events", "what is wrong, or was, in the cluster, with its cause", func(_ context.Context, c *ServerCall, a *ShowEvents) ([]cluster.Event, error) {
+			n, err := c.node()
 			if err != nil {
 				return nil, err
 			}
@@ -144,8 +143,8 @@ func clusterKeeps() []*Verb {
 			}
 			return list, nil
 		}),
-		define("cluster replicas", "how many replicas a database has", func(ctx context.Context, c *Call, a *ClusterReplicas) (Done, error) {
-			n, err := c.clusterNode()
+		onServer("cluster replicas", "how many replicas a database has", func(ctx context.Context, c *ServerCall, a *ClusterReplicas) (Done, error) {
+			n, err := c.node()
 			if err != nil {
 				return Done{}, err
 			}
@@ -159,35 +158,24 @@ func clusterKeeps() []*Verb {
 			}
 			return Done{"the replicas of " + a.Database + " are made, or go, one after the other"}, err
 		}, changes),
-		define("cluster balance", "suggest, or make, moves of databases that let members be used evenly", func(ctx context.Context, c *Call, a *ClusterBalance) (Balance, error) {
-			n, err := c.clusterNode()
+		onServer("cluster balance", "suggest, or make, moves of databases that let members be used evenly", func(ctx context.Context, c *ServerCall, a *ClusterBalance) (Balance, error) {
+			n, err := c.node()
 			if err != nil {
 				return Balance{}, err
 			}
 			b, err := n.Placement.Balance(ctx, a.Apply)
 			return Balance(b), err
 		}, changes, long(balanceHelp)),
-		define("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *Call, a *ClusterServer) (Done, error) {
+		onServer("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, error) {
 			return c.memberState(ctx, a.Server, cluster.Leaving)
 		}, changes),
-		define("cluster remove", "remove a member; what it holds goes to others first", removeMember, changes, yields, long(removeHelp)),
+		onServer("cluster remove", "remove a member; what it holds goes to others first", removeMember, changes, yields, long(removeHelp)),
 	}
-}
-
-// clusterNode returns this server's part in its cluster.
-func (s *System) clusterNode() (*cluster.Node, error) {
-	if s.Node == nil {
-		if s.Stop == nil {
-			return nil, fmt.Errorf("%w: what its cluster does is known while it runs", ErrStopped)
-		}
-		return nil, fmt.Errorf("%w: found one with doublet cluster init", pki.ErrNone)
-	}
-	return s.Node, nil
 }
 
 // memberNamed finds a member by name or id.
-func (c *Call) memberNamed(ctx context.Context, name string) (cluster.Member, error) {
-	n, err := c.clusterNode()
+func (c *ServerCall) memberNamed(ctx context.Context, name string) (cluster.Member, error) {
+	n, err := c.node()
 	if err != nil {
 		return cluster.Member{}, err
 	}
@@ -203,7 +191,7 @@ func (c *Call) memberNamed(ctx context.Context, name string) (cluster.Member, er
 	return cluster.Member{}, err
 }
 
-func (c *Call) databaseAndMember(ctx context.Context, database, server string) (note.DatabaseID, cluster.Member, error) {
+func (c *ServerCall) databaseAndMember(ctx context.Context, database, server string) (note.DatabaseID, cluster.Member, error) {
 	m, err := c.memberNamed(ctx, server)
 	if err != nil {
 		return 0, m, err
@@ -213,7 +201,7 @@ func (c *Call) databaseAndMember(ctx context.Context, database, server string) (
 }
 
 // databaseNamed finds a database by its id, or by the name of its person.
-func (c *Call) databaseNamed(ctx context.Context, database string) (note.DatabaseID, error) {
+func (c *ServerCall) databaseNamed(ctx context.Context, database string) (note.DatabaseID, error) {
 	if db, err := note.ParseDatabaseID(database); err == nil {
 		return db, nil
 	}
@@ -225,7 +213,7 @@ func (c *Call) databaseNamed(ctx context.Context, database string) (note.Databas
 	return p.MailDatabase, err
 }
 
-func setMember(ctx context.Context, c *Call, a *ClusterSet) (Done, error) {
+func setMember(ctx context.Context, c *ServerCall, a *ClusterSet) (Done, error) {
 	m, err := c.memberNamed(ctx, a.Server)
 	if err != nil {
 		return Done{}, err

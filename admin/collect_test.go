@@ -17,7 +17,7 @@ func TestCollectFolders(t *testing.T) {
 	if _, err := s.Run(ctx, note.System, "user add", json.RawMessage(`{"name":"Ada Lovelace","short":"ada"}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	i, err := (&Call{System: s}).database("ada")
+	i, err := (&Call{System: s.System}).database("ada")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,11 +193,9 @@ type adder func(kind recordKind, optional bool, name, typ, data, why string) *DN
 func (c *Call) addTLSA(host string, add adder) {
 	const why = "DANE: the certificate at port 25; only in a zone that is signed with DNSSEC, and changed before the key is"
 	data := ""
-	if c.Certificates != nil {
-		if leaf := c.Certificates.Leaf(host); leaf != nil {
-			sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
-			data = "3 1 1 " + hex.EncodeToString(sum[:])
-		}
+	if leaf := c.leaf(host); leaf != nil {
+		sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+		data = "3 1 1 " + hex.EncodeToString(sum[:])
 	}
 	if data == "" {
 		add(kindTLSA, true, "_25._tcp."+host, "TLSA", "3 1 1 HASH", why).Comment = true
@@ -212,13 +210,12 @@ func (c *Call) addTLSA(host string, add adder) {
 // Implements: RFC 8314 §5.1 SRV records for implicit TLS
 func (c *Call) addServices(domain, host string, add adder) {
 	ports := map[string]int{}
-	if c.Doors != nil {
-		for _, d := range c.Doors() {
-			if _, port, err := net.SplitHostPort(d.Address); err == nil {
-				ports[d.Name], _ = strconv.Atoi(port)
-			}
+	for _, d := range c.openDoors() {
+		if _, port, err := net.SplitHostPort(d.Address); err == nil {
+			ports[d.Name], _ = strconv.Atoi(port)
 		}
-	} else {
+	}
+	if c.running == nil {
 		ports = map[string]int{"imaps": 993, "imap": 143, "submissions": 465, "submission": 587, "https": 443}
 	}
 	for _, s := range []struct {

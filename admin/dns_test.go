@@ -16,7 +16,7 @@ import (
 )
 
 // attempt runs a verb as the server itself.
-func attempt[R any](t *testing.T, s *System, verb, args string) (R, error) {
+func attempt[R any](t *testing.T, s *Running, verb, args string) (R, error) {
 	t.Helper()
 	var out R
 	raw, err := s.Run(context.Background(), note.System, verb, json.RawMessage(args), nil)
@@ -26,7 +26,7 @@ func attempt[R any](t *testing.T, s *System, verb, args string) (R, error) {
 	return out, err
 }
 
-func mustRun[R any](t *testing.T, s *System, verb, args string) R {
+func mustRun[R any](t *testing.T, s *Running, verb, args string) R {
 	t.Helper()
 	out, err := attempt[R](t, s, verb, args)
 	if err != nil {
@@ -36,7 +36,7 @@ func mustRun[R any](t *testing.T, s *System, verb, args string) R {
 }
 
 // withDNS makes a system use a stub zone.
-func withDNS(t *testing.T, s *System, records string) *zone.Server {
+func withDNS(t *testing.T, s *Running, records string) *zone.Server {
 	t.Helper()
 	z := zone.Start(t, records)
 	s.DNS = dns.New(s.Env, dns.Options{Servers: []string{z.Addr()}, Attempts: 1, Timeout: time.Second})

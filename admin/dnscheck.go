@@ -214,11 +214,11 @@ func (k *checker) tlsa(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, 
 		out.Found, out.Do = "not signed with DNSSEC, or the resolver is not trusted to say so", "sign the zone (or see dns.trusted): without that nobody looks at the record"
 		return true, nil
 	}
-	if k.c.Certificates == nil {
+	if k.c.running == nil {
 		out.Found = "there; the certificate is known while the server runs"
 		return true, nil
 	}
-	leaf := k.c.Certificates.Leaf(k.host)
+	leaf := k.c.leaf(k.host)
 	for _, t := range list {
 		out.Found = fmt.Sprintf("%d %d %d %x", t.Usage, t.Selector, t.Matching, t.Data)
 		if leaf == nil || t.Usage == 2 || t.Usage == 0 { // the certificate of an authority

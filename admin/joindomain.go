@@ -61,16 +61,16 @@ address of this server's door https, which the other server must reach, and this
 On the other machine: doublet domain join TOKEN, then doublet serve.`
 
 // domainToken creates a token. If this server is not in a domain, it first founds one.
-func domainToken(ctx context.Context, c *Call, a *DomainToken) (JoinToken, error) {
+func domainToken(ctx context.Context, c *ServerCall, a *DomainToken) (JoinToken, error) {
 	life, err := tokenLife(a.Expires)
 	if err != nil {
 		return JoinToken{}, err
 	}
-	address, err := c.webAddress(a.Address)
+	address, err := c.Server.webAddress(a.Address)
 	if err != nil {
 		return JoinToken{}, err
 	}
-	own, err := c.foundDomain(ctx, c.Who)
+	own, err := c.Server.foundDomain(ctx, c.Who)
 	if err != nil {
 		return JoinToken{}, err
 	}
@@ -91,14 +91,14 @@ func tokenLife(text string) (time.Duration, error) {
 }
 
 // webAddress returns host:port of the https door, as other servers reach it.
-func (s *System) webAddress(given string) (string, error) {
+func (s *Running) webAddress(given string) (string, error) {
 	if given != "" {
 		if _, _, err := net.SplitHostPort(given); err != nil {
 			return "", fmt.Errorf("%w: --address is host:port: %w", ErrUsage, err)
 		}
 		return given, nil
 	}
-	for _, door := range s.Self.Doors() {
+	for _, door := range s.Reached() {
 		text, web := strings.CutPrefix(door, "web ")
 		u, err := url.Parse(text)
 		if !web || err != nil {
@@ -145,7 +145,7 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 		return nil, fmt.Errorf("%w: the question of a server that joins: %w", store.ErrDenied, err)
 	}
 	own := s.Self.Own()
-	if own == nil || s.Self.Tokens == nil {
+	if own == nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrDenied, pki.ErrTokenUnknown)
 	}
 	if strings.EqualFold(a.Name, s.Name) {
@@ -180,7 +180,7 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 }
 
 // foundDomain makes this server the first of a domain, if it is in none.
-func (s *System) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
+func (s *Running) foundDomain(ctx context.Context, who note.Who) (*pki.Own, error) {
 	own, err := s.Self.Make()
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (l Log) Text() string {
 
 func logs() []*Verb {
 	return []*Verb{
-		define("show log", "the newest lines of the server's log", func(_ context.Context, c *Call, a *ShowLog) (Log, error) {
+		onServer("show log", "the newest lines of the server's log", func(_ context.Context, c *ServerCall, a *ShowLog) (Log, error) {
 			tail := logtail.Of(c.Env.Log)
 			if tail == nil {
 				return Log{}, fmt.Errorf("%w: its log is kept by the machine", ErrStopped)
@@ -58,6 +58,6 @@ func logs() []*Verb {
 				list = []logtail.Line{}
 			}
 			return Log{list, last}, nil
-		}, serverOnly, long("The server keeps its newest 2,000 lines in memory, since its start; older ones are where the machine keeps them: journalctl, or the file that the log is written to.")),
+		}, long("The server keeps its newest 2,000 lines in memory, since its start; older ones are where the machine keeps them: journalctl, or the file that the log is written to.")),
 	}
 }

@@ -14,9 +14,6 @@ import (
 // MailFiles creates people's mail files under the ids that the directory assigned.
 type MailFiles struct {
 	Store *store.Store
-	// Directory holds the quotas of people. A person who is just being added is not in it yet: the caller then sets the
-	// quota of the file.
-	Directory *directory.Directory
 	// Mates are the other servers of a cluster; nil outside a cluster.
 	Mates interface{ Elsewhere(note.DatabaseID) bool }
 }
@@ -30,35 +27,26 @@ func (m MailFiles) Elsewhere(id note.DatabaseID) bool {
 }
 
 // MakeMailFile implements directory.MailFiles. It completes a file that a crash left incomplete.
-func (m MailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
-	var quota, warning uint64
-	if m.Directory != nil {
-		switch p, err := m.Directory.Names.Person(ctx, owner); {
-		case err == nil:
-			quota, warning = p.Quota, p.Warning
-		case !errors.Is(err, directory.ErrNotFound):
-			return fmt.Errorf("make mail file: %w", err)
-		}
-	}
+func (m MailFiles) MakeMailFile(ctx context.Context, f directory.MailFile) error {
 	_, err := m.Store.CreateDatabase(note.System, store.Create{
-		ID: id, Title: title, Kind: mailbox.Kind, Owner: owner, Quota: quota, Warning: warning,
-		ACL: note.ACL{Default: note.NoAccess}.With(note.Entry{ID: owner, Level: note.Manager}),
+		ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner, Quota: f.Quota, Warning: f.Warning,
+		ACL: note.ACL{Default: note.NoAccess}.With(note.Entry{ID: f.Owner, Level: note.Manager}),
 	})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("make mail file: %w", err)
 	}
-	return m.Store.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
-		w, err := tx.Database(id)
+	return m.Store.Update(ctx, note.System, []note.DatabaseID{f.ID}, func(tx *store.Tx) error {
+		w, err := tx.Database(f.ID)
 		if err != nil {
 			return err
 		}
-		for _, f := range mailbox.Standard {
-			if _, err := w.FolderNamed(f.Name); err == nil {
+		for _, standard := range mailbox.Standard {
+			if _, err := w.FolderNamed(standard.Name); err == nil {
 				continue
 			}
-			folder, err := w.CreateFolder(f.Name, f.SpecialUse)
+			folder, err := w.CreateFolder(standard.Name, standard.SpecialUse)
 			if err == nil {
-				err = w.Subscribe(folder, owner, true)
+				err = w.Subscribe(folder, f.Owner, true)
 			}
 			if err != nil {
 				return err

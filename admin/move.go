@@ -36,7 +36,7 @@ const (
 // userMove moves a person's mail file here from another place of the domain, while it is in use. It first copies a
 // replica, then changes the directory. Then it copies notes that arrived at any server of the old place meanwhile. An
 // interrupted move can be run again.
-func userMove(ctx context.Context, c *Call, a *UserMove) (Moved, error) {
+func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 	if err != nil {
 		return Moved{}, err

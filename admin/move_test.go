@@ -37,7 +37,7 @@ type domainDoor struct {
 }
 
 // inDomain gives a system its own key, and serves replication to servers of the domain.
-func inDomain(t *testing.T, s *System) *domainDoor {
+func inDomain(t *testing.T, s *Running) *domainDoor {
 	t.Helper()
 	own, err := pki.MakeOwn(s.Env, "key", pki.Options{})
 	if err != nil {
@@ -65,7 +65,7 @@ func inDomain(t *testing.T, s *System) *domainDoor {
 }
 
 // enterMember enters a server into a system's directory, with the given cluster unless it is empty.
-func enterMember(t *testing.T, s *System, d *domainDoor, name, cluster string) {
+func enterMember(t *testing.T, s *Running, d *domainDoor, name, cluster string) {
 	t.Helper()
 	ctx := context.Background()
 	_, err := s.Directory.Servers.Enter(ctx, note.System, d.own.ID, directory.ServerFields{Name: name, Key: d.own.Key, Doors: []string{"web " + d.url}})
@@ -110,7 +110,7 @@ func TestUserMoveAsksAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := func(at *System, subject string) {
+	late := func(at *Running, subject string) {
 		t.Helper()
 		writeFile(t, at, subject, "From bob@example.org Mon Jan  5 09:00:00 2026\nSubject: "+subject+"\n\nbody\n")
 		mustDo[Transferred](t, at, "import mbox", ImportMbox{Path: subject, User: "ada"})
@@ -119,7 +119,7 @@ func TestUserMoveAsksAll(t *testing.T) {
 	late(two, "at-two")
 
 	doorOne, doorTwo, doorThree := inDomain(t, one), inDomain(t, two), inDomain(t, three)
-	for s, d := range map[*System]*domainDoor{one: doorOne, two: doorTwo, three: doorThree} {
+	for s, d := range map[*Running]*domainDoor{one: doorOne, two: doorTwo, three: doorThree} {
 		enterMember(t, s, doorOne, "one", "Pair")
 		enterMember(t, s, doorTwo, "two", "Pair")
 		enterMember(t, s, doorThree, "three", "")

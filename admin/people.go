@@ -178,7 +178,7 @@ func people() []*Verb {
 			return u, err
 		}),
 		define("user set", "change a person", userSet, changes),
-		define("user move", "bring a person's mail file to this server from another place of the domain, while it is in use", userMove, changes, serverOnly),
+		onServer("user move", "bring a person's mail file to this server from another place of the domain, while it is in use", userMove, changes),
 		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
 			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // must runs a verb that has to succeed.
-func must[R any](t *testing.T, s *System, verb string, args any) R {
+func must[R any](t *testing.T, s *Running, verb string, args any) R {
 	t.Helper()
 	out, err := Do[R](context.Background(), Direct{s}, verb, args)
 	if err != nil {

@@ -20,23 +20,22 @@ type Self struct {
 	Make func() (*pki.Own, error)
 	// Tokens are the tokens with which other servers join the domain here.
 	Tokens *pki.Tokens
-	// Doors returns the addresses of the server's doors (directory.ServerFields). Host is its host name.
-	Doors func() []string
-	Host  string
+	// Host is its host name.
+	Host string
 }
 
 // AnnounceDoors updates the addresses of this server's doors in its server document if they have changed. It does
 // nothing outside a domain.
-func (s *System) AnnounceDoors(ctx context.Context) error {
+func (s *Running) AnnounceDoors(ctx context.Context) error {
 	places, err := s.Directory.Servers.Places(ctx)
 	if err != nil || len(places) == 0 {
 		return err
 	}
 	own := s.Self.Own()
-	if own == nil || s.Self.Doors == nil {
+	if own == nil {
 		return nil
 	}
-	doors := s.Self.Doors()
+	doors := s.Reached()
 	f, known, err := s.Directory.Servers.ByKey(ctx, own.Key)
 	if err != nil || known && strings.Join(f.Doors, "\n") == strings.Join(doors, "\n") {
 		return err
@@ -64,7 +63,7 @@ type DomainServer struct {
 
 func places() []*Verb {
 	return []*Verb{
-		define("domain token", "make a token with which one other server joins the domain", domainToken, changes, serverOnly, long(domainTokenLong)),
+		onServer("domain token", "make a token with which one other server joins the domain", domainToken, changes, long(domainTokenLong)),
 		define("domain token list", "list the tokens that were given out", domainTokenList),
 		define("domain token remove", "make a token that nobody has used worthless", domainTokenRemove, changes),
 		define("show domain", "servers and clusters that share this directory, and where they are reached", func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
@@ -134,10 +133,11 @@ func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 	if err != nil || !place.Here {
 		return false
 	}
-	if s.Node == nil {
+	node := s.Member.Node()
+	if node == nil {
 		return true
 	}
-	home, err := s.Node.Opens.Where(ctx, directory.ID) // in a cluster, the home of the directory runs it
+	home, err := node.Opens.Where(ctx, directory.ID) // in a cluster, the home of the directory runs it
 	return err == nil && home.Self
 }
 

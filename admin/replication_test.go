@@ -16,7 +16,7 @@ import (
 )
 
 // replicating serves a system's replication over HTTPS, and returns its URL and the certificate's fingerprint.
-func replicating(t *testing.T, s *System) (url, fingerprint string) {
+func replicating(t *testing.T, s *Running) (url, fingerprint string) {
 	t.Helper()
 	h := https.New(s.Replica, s.Store, s.Env, https.Options{
 		Server: s.Name,
@@ -34,7 +34,7 @@ func replicating(t *testing.T, s *System) (url, fingerprint string) {
 }
 
 // messages returns the number of messages in a person's INBOX, -1 without one.
-func messages(t *testing.T, s *System, user string) int {
+func messages(t *testing.T, s *Running, user string) int {
 	t.Helper()
 	p, err := s.Directory.Names.PersonNamed(context.Background(), user)
 	if err != nil {
@@ -52,7 +52,7 @@ func messages(t *testing.T, s *System, user string) int {
 	return -1
 }
 
-func mustDo[R any](t *testing.T, s *System, verb string, args any) R {
+func mustDo[R any](t *testing.T, s *Running, verb string, args any) R {
 	t.Helper()
 	out, err := Do[R](context.Background(), Direct{s}, verb, args)
 	if err != nil {
@@ -62,7 +62,7 @@ func mustDo[R any](t *testing.T, s *System, verb string, args any) R {
 }
 
 // twoSystems returns a server with Ada's mail, and one that will copy it.
-func twoSystems(t *testing.T) (hub, laptop *System, url, fingerprint string) {
+func twoSystems(t *testing.T) (hub, laptop *Running, url, fingerprint string) {
 	t.Helper()
 	hub, laptop = newSystem(t), newSystemOf(t, 2)
 	mustDo[User](t, hub, "user add", UserAdd{Name: "Ada Lovelace", Short: "ada", Password: "engine"})
@@ -122,7 +122,7 @@ func TestReplicaCopy(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
-	laptop.Replicator = NewReplicator(laptop)
+	laptop.Replicator = NewReplicator(laptop.System)
 	laptop.Replicator.every = 20 * time.Millisecond
 	mustDo[Replicated](t, laptop, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada", Password: "engine", Adopt: true})
 	add := ConnectionAdd{Name: "home", URL: url, Fingerprint: print, User: "ada", Password: "engine", Every: "continuous", Direction: "both"}

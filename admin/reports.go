@@ -11,14 +11,6 @@ import (
 	"doublet/mail/reports"
 )
 
-// Reports are the received reports and the sender of our own.
-type Reports struct {
-	// Log stores the received reports.
-	Log *reports.Log
-	// Sender sends reports; nil if the store is open without its server.
-	Sender *reports.Sender
-}
-
 // ReportQuery are the arguments of the verbs that show reports.
 type ReportQuery struct {
 	Domain string `json:"domain" help:"about this domain (all domains here where none is given)"`
@@ -62,7 +54,7 @@ func reportVerbs() []*Verb {
 			long("Others send reports (RFC 7489) where the record _dmarc of a domain asks for them: doublet dns show prints it. A source that fails both DKIM and SPF is a forger, or a server of yours that neither SPF nor a key names.")),
 		define("report tls", "what other servers report about TLS on the way here: sessions per sender and failure", reportTLS,
 			long("Others send reports (RFC 8460) where the record _smtp._tls of a domain asks for them: doublet dns show prints it. A row without a failure counts sessions that went well.")),
-		define("report send", "send the reports of the days that are over now, rather than when their time comes", reportSend, changes, serverOnly),
+		onServer("report send", "send the reports of the days that are over now, rather than when their time comes", reportSend, changes),
 	}
 }
 
@@ -82,7 +74,7 @@ func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.
 	case days == 0:
 		days = usualReportDays
 	}
-	return c.Reports.Log.Each(ctx, c.Env.Clock.Now().Add(-time.Duration(days)*24*time.Hour), asciiName(q.Domain), fn)
+	return c.Received.Each(ctx, c.Env.Clock.Now().Add(-time.Duration(days)*24*time.Hour), asciiName(q.Domain), fn)
 }
 
 // sums adds up rows that differ only in their count, in the order of their first occurrence.
@@ -168,14 +160,11 @@ func senderOf(r *reports.Received) string {
 	return r.Organization + " (unverified)"
 }
 
-func reportSend(ctx context.Context, c *Call, a *ReportSend) (Done, error) {
-	if c.Reports.Sender == nil {
-		return Done{}, fmt.Errorf("%w: it sends no reports", ErrStopped)
-	}
+func reportSend(ctx context.Context, c *ServerCall, a *ReportSend) (Done, error) {
 	before := c.Env.Clock.Now().UTC()
 	if a.Today {
 		before = before.Add(24 * time.Hour)
 	}
-	n, err := c.Reports.Sender.Send(ctx, before.Format(time.DateOnly))
+	n, err := c.Server.Reports.Send(ctx, before.Format(time.DateOnly))
 	return Done{fmt.Sprintf("%d reports sent", n)}, err
 }

@@ -10,16 +10,21 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// withReports adds a log of reports to a system.
-func withReports(t *testing.T, s *System) {
+// withReports adds a log of received reports, and a sender without anything to report.
+func withReports(t *testing.T, s *Running) {
 	t.Helper()
 	m, err := keep.Open(s.Store, s.Env, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Reports.Log, err = reports.OpenLog(s.Env, m); err != nil {
+	if s.Received, err = reports.OpenLog(s.Env, m); err != nil {
 		t.Fatal(err)
 	}
+	book, err := reports.OpenBook(s.Env, m, s.Stats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Reports = reports.NewSender(s.Env, book, reports.Options{Directory: s.Directory, Post: s.Mail.Deposits, Stats: s.Stats})
 }
 
 // TestReportTLS checks that the sessions in all reports of a sender are added up, failures by kind and host. Failures
@@ -37,7 +42,7 @@ func TestReportTLS(t *testing.T) {
 		if i == 1 {
 			r.From = "far.example"
 		}
-		if err := s.Reports.Log.Add(&r); err != nil {
+		if err := s.Received.Add(&r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +91,7 @@ func TestReportDMARC(t *testing.T) {
 	s := newSystem(t)
 	now := s.Env.Clock.Now()
 	for _, id := range []string{"a", "b"} {
-		err := s.Reports.Log.Add(&reports.Received{
+		err := s.Received.Add(&reports.Received{
 			Organization: "Far Inc.", From: "far.example", ID: id, Domain: "example.com", Begin: now, End: now, DMARC: []reports.Source{
 				{IP: "192.0.2.1", From: "example.com", Disposition: "none", DKIM: "pass", SPF: "pass", Count: 2},
 				{IP: "192.0.2.9", From: "example.com", Disposition: "reject", DKIM: "fail", SPF: "fail", Count: 7},

@@ -39,16 +39,16 @@ var errNoSearch = errors.New("full-text search is off (search.enabled)")
 
 func searches() []*Verb {
 	return []*Verb{
-		define("search status", "where the full-text index stands", searchStatus, serverOnly),
-		define("search rebuild", "build the full-text index of a database anew, beside what answers now", searchRebuild, changes, serverOnly),
+		onServer("search status", "where the full-text index stands", searchStatus),
+		onServer("search rebuild", "build the full-text index of a database anew, beside what answers now", searchRebuild, changes),
 	}
 }
 
-func searchStatus(ctx context.Context, c *Call, _ *struct{}) (SearchStatus, error) {
-	if c.Search == nil {
+func searchStatus(ctx context.Context, c *ServerCall, _ *struct{}) (SearchStatus, error) {
+	if c.Server.Search == nil {
 		return SearchStatus{}, errNoSearch
 	}
-	st, err := c.Search.Status(ctx)
+	st, err := c.Server.Search.Status(ctx)
 	out := SearchStatus{
 		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Building: st.Building, Waiting: st.Waiting, Notes: st.Notes - min(st.Notes, st.Gone),
 		Text: Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
@@ -59,18 +59,18 @@ func searchStatus(ctx context.Context, c *Call, _ *struct{}) (SearchStatus, erro
 	return out, err
 }
 
-func searchRebuild(_ context.Context, c *Call, a *SearchRebuild) (Done, error) {
-	if c.Search == nil {
+func searchRebuild(_ context.Context, c *ServerCall, a *SearchRebuild) (Done, error) {
+	if c.Server.Search == nil {
 		return Done{}, errNoSearch
 	}
 	if a.Database == "" {
-		c.Search.Rebuild(note.DatabaseID(0))
+		c.Server.Search.Rebuild(note.DatabaseID(0))
 		return Done{"the index of all databases is built anew; search status tells how far it is"}, nil
 	}
 	info, err := c.database(a.Database)
 	if err != nil {
 		return Done{}, err
 	}
-	c.Search.Rebuild(info.ID)
+	c.Server.Search.Rebuild(info.ID)
 	return Done{fmt.Sprintf("the index of %s is built anew; search status tells how far it is", info.Title)}, nil
 }

@@ -36,7 +36,7 @@ type description struct {
 // Handler serves the verbs: POST /admin/user/add takes a JSON object of arguments; GET /admin lists the verbs. Every
 // client acts as the server itself, so the handler must only be used behind the socket, which only the server's own
 // account can open. A response consists of JSON lines: progress, then one result or error.
-func Handler(s *System) http.Handler {
+func Handler(s *Running) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, _ *http.Request) {
 		list := make([]description, 0, len(table))
@@ -58,7 +58,7 @@ func Handler(s *System) http.Handler {
 }
 
 // Answer runs a verb as who, with the arguments in the body of a request. It responds as Handler does.
-func Answer(s *System, who note.Who, name string, w http.ResponseWriter, r *http.Request) {
+func Answer(s *Running, who note.Who, name string, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
 	if err != nil {

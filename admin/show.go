@@ -74,11 +74,8 @@ func (e *noStatistic) Is(target error) bool { return target == store.ErrNotFound
 func shows() []*Verb {
 	return []*Verb{
 		define("show server", "what this server is and how it does", showServer),
-		define("show tasks", "the server tasks: state, last and next run, last error", func(_ context.Context, c *Call, _ *struct{}) ([]Task, error) {
-			if c.Tasks == nil {
-				return nil, fmt.Errorf("%w: it has no tasks", ErrStopped)
-			}
-			return c.Tasks(), nil
+		onServer("show tasks", "the server tasks: state, last and next run, last error", func(_ context.Context, c *ServerCall, _ *struct{}) ([]Task, error) {
+			return c.Server.Tasks(), nil
 		}),
 		define("show stat", "statistics, all or those that fit a pattern", func(_ context.Context, c *Call, a *ShowStat) (Statistics, error) {
 			all := Statistics(c.Stats.Snapshot(a.Pattern))
@@ -101,7 +98,7 @@ func showServer(_ context.Context, c *Call, _ *struct{}) (Server, error) {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	s := Server{
-		Name: c.Name, Version: c.Version, Data: c.Data, Running: c.Stop != nil, Databases: len(all), Horizon: c.Store.Horizon(),
+		Name: c.Name, Version: c.Version, Data: c.Data, Running: c.running != nil, Doors: c.openDoors(), Databases: len(all), Horizon: c.Store.Horizon(),
 		Memory: Size(mem.Sys), Platform: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 	}
 	if disk, err := c.Env.FS.GetDiskUsage(c.Data); err == nil {
@@ -109,9 +106,6 @@ func showServer(_ context.Context, c *Call, _ *struct{}) (Server, error) {
 	}
 	if s.Running {
 		s.Started, s.Elapsed = c.Started.UTC(), c.Env.Clock.Now().Sub(c.Started).Round(time.Second).String()
-	}
-	if c.Doors != nil {
-		s.Doors = c.Doors()
 	}
 	for _, e := range c.Stats.Snapshot("Server") {
 		switch e.Name {

@@ -72,7 +72,7 @@ type Bus interface {
 	// Peers returns the state of every other member, sorted by ID.
 	Peers() []PeerState
 	// Handle and HandleStream register the handler of a verb, which has lower-case letters, digits, dots and hyphens.
-	// Call them before SetMembers. They panic if the verb is invalid or already registered.
+	// A verb without a handler is refused with CodeNoVerb. They panic if the verb is invalid or already registered.
 	Handle(verb string, fn Handler)
 	HandleStream(verb string, fn StreamHandler)
 	// Request sends a request and waits for the answer. It first waits for a credit, so that a slow mate never gets

@@ -56,7 +56,7 @@ type MailFiles interface {
 	// Elsewhere reports whether a mail file that is not on this server is on other servers or will be created there.
 	// Such a file must not be created here, because the new file would hide the other one.
 	Elsewhere(id note.DatabaseID) bool
-	MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error
+	MakeMailFile(ctx context.Context, f MailFile) error
 	RemoveMailFile(ctx context.Context, id note.DatabaseID) error
 }
 
@@ -78,7 +78,18 @@ type Options struct {
 	Private bool
 	// MailFiles may be nil. Mail files then get ids, and the code that first opens a mail file creates it.
 	MailFiles MailFiles
-	Stats     *stat.Tree
+	// Server is the id of this server's document; zero outside a domain.
+	Server note.UNID
+	Stats  *stat.Tree
+}
+
+// MailFile describes a mail file that is to be made.
+type MailFile struct {
+	ID    note.DatabaseID
+	Owner note.UNID
+	Title string
+	// Quota and Warning are in bytes; 0 is none.
+	Quota, Warning uint64
 }
 
 func (o *Options) fill() {
@@ -151,7 +162,7 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 		return nil, fmt.Errorf("directory: open: %w", err)
 	}
 	d := b.compose(pool, secret)
-	d.UseMailFiles(o.MailFiles)
+	d.Servers.UseServer(o.Server)
 	if o.Domain != "" {
 		if err := d.Domains.first(ctx, o.Domain); err != nil {
 			return nil, err
@@ -165,15 +176,6 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 
 // Close stops watching the database. It does not close the store.
 func (d *Directory) Close() { d.stop() }
-
-// UseMailFiles sets the MailFiles that creates and removes mail files from now on. m may be nil.
-func (d *Directory) UseMailFiles(m MailFiles) {
-	if m == nil {
-		d.People.files.Store(nil)
-		return
-	}
-	d.People.files.Store(&m)
-}
 
 // Version returns the directory's version, which differs after every change while the directory is open and is never 0.
 // A note.Who with an older version must be renewed with WhoOf.

@@ -276,13 +276,13 @@ func (rm *Removals) purge(ctx context.Context, who note.Who, u note.UNID) error 
 		}
 		return e.w.Destroy(id)
 	})
-	files := rm.people.files.Load()
+	files := rm.opt.MailFiles
 	if err != nil || file == 0 || files == nil {
 		return err
 	}
 	// Remove the mail last: a person who can still be restored must find it. A crash before this line leaves a mail
 	// file without an owner, which the check command reports.
-	return (*files).RemoveMailFile(ctx, file)
+	return files.RemoveMailFile(ctx, file)
 }
 
 func (e *edit) dropMember(group note.ID, u note.UNID) error {

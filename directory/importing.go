@@ -123,7 +123,7 @@ func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonS
 		return fmt.Errorf("directory: import: %w", err)
 	}
 	files := make([]error, len(specs))
-	if !o.NoMailFiles && ps.files.Load() != nil {
+	if !o.NoMailFiles && ps.opt.MailFiles != nil {
 		ps.parallel(len(specs), func(i int) {
 			if errs[i] == nil {
 				files[i] = ps.makeMailFile(ctx, people[i])

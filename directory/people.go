@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"doublet/directory/password"
 	"doublet/note"
@@ -36,7 +35,6 @@ type People struct {
 	domains   *Domains
 	servers   *Servers
 	passwords *Passwords
-	files     atomic.Pointer[MailFiles]
 }
 
 // Add adds a person. If MailDatabase is zero, Add creates a mail file for the person. If InternetAddress is empty, Add
@@ -135,14 +133,17 @@ func (e *edit) addPerson(n *newPerson) error {
 }
 
 func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
-	files := ps.files.Load()
+	files := ps.opt.MailFiles
 	if !n.own || files == nil {
 		return nil
 	}
 	if away, err := ps.servers.Away(ctx, n.fields.MailServer); err != nil || away {
 		return err // the server that holds the mail file creates it when it is needed
 	}
-	if err := (*files).MakeMailFile(ctx, n.fields.MailDatabase, n.id, n.fields.Name()); err != nil {
+	f := MailFile{
+		ID: n.fields.MailDatabase, Owner: n.id, Title: n.fields.Name(), Quota: n.fields.Quota, Warning: n.fields.Warning,
+	}
+	if err := files.MakeMailFile(ctx, f); err != nil {
 		return fmt.Errorf("directory: mail file of %q: %w", n.fields.Name(), err)
 	}
 	return nil
@@ -150,11 +151,11 @@ func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
 
 // dropMailFile removes the mail file of a person who could not be added.
 func (ps *People) dropMailFile(ctx context.Context, n *newPerson) error {
-	files := ps.files.Load()
+	files := ps.opt.MailFiles
 	if !n.own || files == nil {
 		return nil
 	}
-	if err := (*files).RemoveMailFile(ctx, n.fields.MailDatabase); err != nil {
+	if err := files.RemoveMailFile(ctx, n.fields.MailDatabase); err != nil {
 		return fmt.Errorf("directory: mail file of %q, which was not added: %w", n.fields.Name(), err)
 	}
 	return nil
@@ -205,7 +206,7 @@ func (ps *People) MailFileOf(ctx context.Context, p *Person) (note.DatabaseID, e
 	if err := ps.elsewhere(ctx, p); err != nil {
 		return 0, err
 	}
-	if _, err := ps.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || ps.files.Load() == nil {
+	if _, err := ps.s.Info(p.MailDatabase); !errors.Is(err, store.ErrNotFound) || ps.opt.MailFiles == nil {
 		return p.MailDatabase, nil
 	}
 	return p.MailDatabase, ps.EnsureMailFile(ctx, p.ID)
@@ -221,7 +222,7 @@ func (ps *People) EnsureMailFile(ctx context.Context, id note.UNID) error {
 	if away, err := ps.servers.Away(ctx, p.MailServer); err != nil || away {
 		return err
 	}
-	if files := ps.files.Load(); files != nil && (*files).Elsewhere(p.MailDatabase) {
+	if files := ps.opt.MailFiles; files != nil && files.Elsewhere(p.MailDatabase) {
 		return nil
 	}
 	return ps.makeMailFile(ctx, &newPerson{id: p.ID, own: p.MailDatabase != 0, fields: p.PersonFields})

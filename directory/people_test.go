@@ -145,7 +145,7 @@ func TestMailFileElsewhere(t *testing.T) {
 	files := &mailFiles{}
 	w := open(t)
 	p := w.add("Ada", "ada")
-	w.UseMailFiles(files)
+	w.opt.MailFiles = files
 	for _, elsewhere := range []bool{true, false} {
 		files.elsewhere = elsewhere
 		db, err := w.People.MailFileOf(bg, &p)
@@ -155,14 +155,14 @@ func TestMailFileElsewhere(t *testing.T) {
 	}
 }
 
-func (m *mailFiles) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, _ string) error {
+func (m *mailFiles) MakeMailFile(_ context.Context, f MailFile) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.have == nil {
 		m.have = make(map[note.DatabaseID]note.UNID)
 	}
 	if m.fail == nil {
-		m.have[id] = owner
+		m.have[f.ID] = f.Owner
 	}
 	return m.fail
 }

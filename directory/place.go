@@ -31,7 +31,7 @@ type serverTable struct {
 	servers []Server  // by id
 }
 
-// UseServer sets the id of this server's document.
+// UseServer sets the id of this server's document. It changes when the server founds a domain.
 func (sv *Servers) UseServer(id note.UNID) { sv.self.Store(&id) }
 
 // Self returns the id of this server's document, zero outside a domain.

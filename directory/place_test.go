@@ -43,8 +43,8 @@ func (w *world) away(server note.UNID) bool {
 type made struct{ list []note.DatabaseID }
 
 func (*made) Elsewhere(note.DatabaseID) bool { return false }
-func (m *made) MakeMailFile(_ context.Context, id note.DatabaseID, _ note.UNID, _ string) error {
-	m.list = append(m.list, id)
+func (m *made) MakeMailFile(_ context.Context, f MailFile) error {
+	m.list = append(m.list, f.ID)
 	return nil
 }
 func (*made) RemoveMailFile(context.Context, note.DatabaseID) error { return nil }

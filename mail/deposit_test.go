@@ -325,8 +325,9 @@ type inboxMaker struct{ w *world }
 
 func (m inboxMaker) Elsewhere(note.DatabaseID) bool { return false }
 
-func (m inboxMaker) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
-	if _, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: title, Owner: owner}); err != nil {
+func (m inboxMaker) MakeMailFile(ctx context.Context, f directory.MailFile) error {
+	id := f.ID
+	if _, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: f.Title, Owner: f.Owner}); err != nil {
 		return err
 	}
 	return m.w.db.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
@@ -344,7 +345,9 @@ func (inboxMaker) RemoveMailFile(context.Context, note.DatabaseID) error { retur
 // and is delivered at once.
 func TestMakesMissingMailFile(t *testing.T) {
 	w := open(t, Options{})
-	w.people.UseMailFiles(inboxMaker{w})
+	w.stop()
+	w.makes = inboxMaker{w}
+	w.start()
 	res, err := w.people.People.Import(context.Background(), note.System, []directory.PersonSpec{{
 		PersonFields: directory.PersonFields{FullName: []string{"Dora Late"}, ShortName: "dora"},
 	}}, directory.ImportOptions{NoMailFiles: true})

@@ -156,7 +156,9 @@ func TestTake(t *testing.T) {
 	w.has(bob, 0)
 	// A person from a bulk import has no mail file yet.
 	w.ok(w.db.RemoveDatabase(note.System, bob.MailDatabase))
-	w.people.UseMailFiles(makes{w})
+	w.stop()
+	w.makes = makes{w}
+	w.start()
 	w.ok(w.Deposits.Take(bg, &Handed{ID: note.UNID{4}, Date: w.fix.Clock.Now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
 	w.has(bob, 1)
 }
@@ -164,8 +166,8 @@ func TestTake(t *testing.T) {
 // makes creates mail files.
 type makes struct{ w *world }
 
-func (m makes) MakeMailFile(_ context.Context, id note.DatabaseID, owner note.UNID, title string) error {
-	_, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Title: title, Kind: mailbox.Kind, Owner: owner})
+func (m makes) MakeMailFile(_ context.Context, f directory.MailFile) error {
+	_, err := m.w.db.CreateDatabase(note.System, store.Create{ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner})
 	return err
 }
 

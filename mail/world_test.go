@@ -28,6 +28,7 @@ var bg = context.Background()
 
 // world is a mail server in memory.
 type world struct {
+	makes directory.MailFiles // of the next start
 	*Service
 	db     *store.Store
 	t      testing.TB
@@ -68,7 +69,7 @@ func (w *world) start() {
 	w.ok(err)
 	w.db = s
 	w.tree = stat.New(w.fix.Clock)
-	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100), directory.Options{Domain: "example.com"})
+	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100), directory.Options{Domain: "example.com", MailFiles: w.makes})
 	w.ok(err)
 	w.files = mailbox.New(s, w.fix.Env, mailbox.Options{})
 	o := w.opt

@@ -19,9 +19,9 @@ type mailFiles struct{ s *store.Store }
 
 func (mailFiles) Elsewhere(note.DatabaseID) bool { return false }
 
-func (m mailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner note.UNID, title string) error {
+func (m mailFiles) MakeMailFile(ctx context.Context, f directory.MailFile) error {
 	_, err := m.s.CreateDatabase(note.System, store.Create{
-		ID: id, Title: title, Kind: mailbox.Kind, Owner: owner, ACL: note.ACL{}.With(note.Entry{ID: owner, Level: note.Manager}),
+		ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner, ACL: note.ACL{}.With(note.Entry{ID: f.Owner, Level: note.Manager}),
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil
@@ -29,12 +29,12 @@ func (m mailFiles) MakeMailFile(ctx context.Context, id note.DatabaseID, owner n
 	if err != nil {
 		return err
 	}
-	return m.s.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {
-		w, err := tx.Database(id)
+	return m.s.Update(ctx, note.System, []note.DatabaseID{f.ID}, func(tx *store.Tx) error {
+		w, err := tx.Database(f.ID)
 		for i := 0; err == nil && i < len(mailbox.Standard); i++ {
 			var folder note.ID
 			if folder, err = w.CreateFolder(mailbox.Standard[i].Name, mailbox.Standard[i].SpecialUse); err == nil {
-				err = w.Subscribe(folder, owner, true)
+				err = w.Subscribe(folder, f.Owner, true)
 			}
 		}
 		return err
@@ -54,11 +54,10 @@ func newService(t *testing.T) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := directory.Open(s, f.Env, password.New(f.Env, 2, 100), directory.Options{Domain: "example.com"})
+	d, err := directory.Open(s, f.Env, password.New(f.Env, 2, 100), directory.Options{Domain: "example.com", MailFiles: mailFiles{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.UseMailFiles(mailFiles{s})
 	t.Cleanup(func() {
 		d.Close()
 		if err := s.Close(); err != nil {

@@ -75,17 +75,17 @@ func (s *settings) apply() (admin.Applied, error) {
 	return result, nil
 }
 
-// openSettings registers the log level, and makes the settings available to the verb that applies them.
-func (h *house) openSettings(l life) {
-	h.settings = &settings{load: l.load, running: l.cfg}
-	h.settings.take(func(next *config.Config) (func(), error) {
+// newSettings returns the settings of a server that starts. The log level is the first that can change.
+func newSettings(l life) *settings {
+	s := &settings{load: l.load, running: l.cfg}
+	s.take(func(next *config.Config) (func(), error) {
 		return func() { l.level.Set(logLevel(next)) }, nil
 	}, "log.level")
-	h.system.ApplySettings = h.settings.apply
+	return s
 }
 
 // reload handles SIGHUP: it reads certificates and settings again and logs the outcome.
-func (h *house) reload() {
+func (h *server) reload() {
 	h.reloadCertificate()
 	result, err := h.settings.apply()
 	if err != nil {

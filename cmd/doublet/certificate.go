@@ -18,7 +18,7 @@ import (
 )
 
 // openCertificates opens the certificates of the doors.
-func (h *house) openCertificates() (err error) {
+func (h *server) openCertificates() (err error) {
 	c := &h.cfg
 	o := certs.Options{
 		Name: c.Server.Name, Dir: c.Data.Dir, Certificate: c.TLS.Certificate, Key: c.TLS.Key, Folder: c.TLS.Folder, Warn: c.TLS.WarnBefore.Duration,
@@ -32,12 +32,12 @@ func (h *house) openCertificates() (err error) {
 	if h.certs, err = certs.Open(h.env, o); err != nil {
 		return err
 	}
-	h.system.Certificates = h.certs
+	h.running.Certificates = h.certs
 	return nil
 }
 
 // authority returns the ACME authority of the configuration.
-func (h *house) authority() (*certs.ACME, error) {
+func (h *server) authority() (*certs.ACME, error) {
 	c := &h.cfg.ACME
 	a := &certs.ACME{
 		Directory: c.Directory, Email: c.Email, KeyID: c.KeyID, MACKey: c.MACKey, Agent: "Doublet/" + version(), Names: h.certificateNames,
@@ -72,7 +72,7 @@ func (h *house) authority() (*certs.ACME, error) {
 }
 
 // certificateNames returns the server's name and the configured names of each local domain.
-func (h *house) certificateNames(ctx context.Context) ([]string, error) {
+func (h *server) certificateNames(ctx context.Context) ([]string, error) {
 	domains, err := h.system.Directory.Domains.List(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func writePrivate(path string, data []byte) (err error) {
 }
 
 // reloadCertificate reads the certificate files again.
-func (h *house) reloadCertificate() {
+func (h *server) reloadCertificate() {
 	if err := h.certs.Reload(); err != nil {
 		h.env.Log.Error("reload certificate: the one before stays", "error", err)
 		return

@@ -9,11 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"doublet/admin"
-	"doublet/bus"
-	"doublet/bus/embedded"
-	"doublet/bus/external"
-	"doublet/bus/natsbus"
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 
@@ -22,16 +17,6 @@ import (
 
 // clusterDir is the folder in the data folder that holds the cluster membership.
 const clusterDir = "cluster"
-
-// membership returns the state that the verbs about clusters work on.
-func (h *house) membership() *admin.Cluster {
-	c := &admin.Cluster{Dir: filepath.Join(h.cfg.Data.Dir, clusterDir), Options: pki.Options{WritePrivate: writePrivate}}
-	c.Addresses = func() (routes, direct string, err error) {
-		a, err := clusterAddresses(&h.cfg)
-		return a.routes.advertise, a.direct.advertise, err
-	}
-	return c
-}
 
 // address is one of the two cluster addresses: the one to listen at, and the one that mates connect to. Both are empty
 // if it is off.
@@ -114,52 +99,6 @@ func interfaceAddress(name string) (string, error) {
 		return "", fmt.Errorf("%s has no address", name)
 	}
 	return found, nil
-}
-
-// errStarting rejects a server that joins before this server has its directory.
-var errStarting = errors.New("server that issued the token is still starting: retry in a minute")
-
-// admit admits a server that joins the cluster, and adds it to the members of the bus.
-func (h *house) admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.Admission, error) {
-	select {
-	case <-h.admits:
-	default:
-		return pki.Admission{}, errStarting
-	}
-	admission, err := h.system.Admit(ctx, m, a)
-	if b := h.bus.Load(); err == nil && b != nil {
-		(*b).SetMembers(admission.Members)
-	}
-	return admission, err
-}
-
-// openBus opens this server's end of the bus. It is nil if the server is in no cluster. The caller has to register
-// handlers before it calls SetMembers.
-func (h *house) openBus() (bus.Bus, error) {
-	f, err := h.system.Cluster.Folder(h.system)
-	if err != nil || f == nil {
-		return nil, err
-	}
-	a, err := clusterAddresses(&h.cfg)
-	if err != nil {
-		return nil, err
-	}
-	if a.direct.listen == "" {
-		h.env.Log.Warn("cluster.direct is off: this server takes no part in its cluster", "cluster", f.Cluster())
-		return nil, nil
-	}
-	c := &h.cfg.Cluster
-	o := natsbus.Options{
-		Identity: f, Listen: a.direct.listen, Grant: bus.Grant{Requests: c.Requests, Bytes: int64(c.RequestMemory)}, Streams: c.Streams,
-		Admit: h.admit, Stats: h.system.Stats,
-	}
-	if c.NATS != "" {
-		return external.Open(h.env, external.Options{Options: o, URLs: c.NATS, Credentials: c.NATSCreds, NKey: c.NATSKey, CA: c.NATSCA})
-	}
-	if a.routes.listen == "" {
-		return nil, &config.Error{Where: "configuration", Key: "cluster.routes", Err: errors.New("off, and cluster.nats is not set: nothing carries messages between the members")}
-	}
-	return embedded.Open(h.env, embedded.Options{Options: o, Routes: a.routes.listen, Advertise: a.routes.advertise})
 }
 
 // joinCommand returns doublet cluster join. It creates the data folder of a server that is in a cluster from its first

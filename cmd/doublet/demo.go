@@ -93,7 +93,7 @@ func (a *app) demo(ctx context.Context, l life) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 	defer stop()
-	l.ready = func(h *house) error {
+	l.ready = func(h *server) error {
 		_, err := fmt.Fprint(a.out, box(h, filled, a.again("show", "users")))
 		return err
 	}
@@ -118,7 +118,7 @@ func exposed(doors []admin.Door) bool {
 }
 
 // box returns the text that the demo prints after its start: addresses, sign-ins and example commands, among them verb.
-func box(h *house, filled bool, verb string) string {
+func box(h *server, filled bool, verb string) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("Doublet %s is running. Stop it with Ctrl-C.", h.system.Version)

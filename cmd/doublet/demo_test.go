@@ -281,7 +281,7 @@ func TestPortTaken(t *testing.T) {
 func TestDemoExposed(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{"127.0.0.1": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true} {
-		h := &house{system: &admin.System{}}
+		h := &server{house: &house{system: &admin.System{}}}
 		h.doors.add(admin.Door{Name: "imap", Address: net.JoinHostPort(host, "2143")})
 		if got := strings.Contains(box(h, false, ""), "its password is public"); got != want {
 			t.Errorf("at %s it warns: %v", host, got)

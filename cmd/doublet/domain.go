@@ -23,39 +23,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openSelf reads the key that identifies this server to other servers.
-func (h *house) openSelf() error {
-	dir := filepath.Join(h.cfg.Data.Dir, clusterDir)
-	own, err := pki.OpenOwn(h.env, dir)
-	if err != nil && !errors.Is(err, pki.ErrNone) {
-		return err
-	}
-	h.own.Store(own)
-	h.system.Self = admin.Self{
-		Own: func() *pki.Own {
-			if h.own.Load() == nil { // a cluster may have been founded since
-				if own, err := pki.OpenOwn(h.env, dir); err == nil {
-					h.own.Store(own)
-				}
-			}
-			return h.own.Load()
-		},
-		Make: func() (*pki.Own, error) {
-			own, err := pki.MakeOwn(h.env, dir, pki.Options{WritePrivate: writePrivate})
-			if err == nil {
-				h.own.Store(own)
-			}
-			return own, err
-		},
-		Tokens: pki.DomainTokens(h.env, dir, pki.Options{WritePrivate: writePrivate}),
-		Doors:  h.reached, Host: h.cfg.Server.Name,
-	}
-	return nil
-}
-
 // reached returns the addresses at which other servers of the domain, and clients that they redirect, reach this
 // server's doors.
-func (h *house) reached() []string {
+func (h *server) reached() []string {
 	c := &h.cfg
 	var out []string
 	for _, d := range []struct{ name, setting string }{
@@ -90,13 +60,13 @@ func (h *house) reached() []string {
 }
 
 // mate returns the name of the server of the domain at the other end of a connection, "" if it is no such server.
-func (h *house) mate(ctx context.Context, s *tls.ConnectionState) (string, error) {
+func (h *server) mate(ctx context.Context, s *tls.ConnectionState) (string, error) {
 	server, err := h.serverOf(ctx, s)
 	return server.Name, err
 }
 
 // serverOf returns the server of the domain at the other end of a connection, the zero Server if it is no such server.
-func (h *house) serverOf(ctx context.Context, s *tls.ConnectionState) (directory.Server, error) {
+func (h *server) serverOf(ctx context.Context, s *tls.ConnectionState) (directory.Server, error) {
 	key, ok := pki.PeerKey(s)
 	if !ok {
 		return directory.Server{}, nil

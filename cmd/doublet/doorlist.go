@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"slices"
 	"sync"
 
@@ -12,6 +13,18 @@ import (
 type doorList struct {
 	mu   sync.Mutex
 	list []admin.Door
+}
+
+// opened adds a door that listens at an address.
+func (l *doorList) opened(name string, at net.Addr, startTLS, implicit bool) {
+	d := admin.Door{Name: name, Address: at.String()}
+	switch {
+	case implicit:
+		d.TLS = "TLS"
+	case startTLS:
+		d.TLS = "STARTTLS"
+	}
+	l.add(d)
 }
 
 func (l *doorList) add(d admin.Door) {

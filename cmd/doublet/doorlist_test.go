@@ -7,22 +7,18 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"doublet/admin"
-	"doublet/bus"
-	"doublet/bus/pki"
 )
 
 // TestDoorsListedWhileOpening lists the doors, as the administration does, while others are being opened. Each list
 // holds the doors opened before it, in order.
 func TestDoorsListedWhileOpening(t *testing.T) {
 	t.Parallel()
-	h := &house{system: &admin.System{}, open: make(chan struct{})}
+	h := &server{open: make(chan struct{})}
 	const doors = 100
 	var all sync.WaitGroup
 	all.Go(func() {
 		for i := range doors {
-			h.opened(fmt.Sprintf("door%03d", i), &net.TCPAddr{Port: 1000 + i}, false, false)
+			h.doors.opened(fmt.Sprintf("door%03d", i), &net.TCPAddr{Port: 1000 + i}, false, false)
 		}
 	})
 	all.Go(func() {
@@ -50,14 +46,5 @@ func TestDoorsListedWhileOpening(t *testing.T) {
 	}
 	if err := h.health(t.Context()); !errors.Is(err, errOpening) {
 		t.Errorf("before the doors are open: %v", err)
-	}
-}
-
-// TestAdmitWhileStarting checks that no server joins at one that has not published its directory yet.
-func TestAdmitWhileStarting(t *testing.T) {
-	t.Parallel()
-	h := &house{system: &admin.System{}, admits: make(chan struct{})}
-	if _, err := h.admit(t.Context(), bus.Member{}, pki.Applicant{}); !errors.Is(err, errStarting) {
-		t.Errorf("%v", err)
 	}
 }

@@ -64,7 +64,7 @@ func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // pidFile is the name of the file with the ID of the process that uses the data folder.
 const pidFile = "doublet.pid"
 
-func (h *house) writePID() error {
+func (h *server) writePID() error {
 	path := filepath.Join(h.cfg.Data.Dir, pidFile)
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

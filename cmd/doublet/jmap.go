@@ -19,16 +19,16 @@ import (
 )
 
 // openJMAP opens the JMAP door and its pushes. The function that it returns stops the pushes.
-func (h *house) openJMAP(in *signin.Service, who *signin.Web, x *websession.Service, memory *listen.Budget) (func(context.Context) error, error) {
+func (h *server) openJMAP(who *signin.Web, x *websession.Service, memory *listen.Budget, mates *forward.Doors) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
 	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
 		Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls, ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,
 		ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads, Uploads: int64(cfg.JMAP.Uploads),
 	}}
-	door := jmapd.New(h.env, o, jmapd.NewBackend(in, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
+	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
-	h.web.Handle("/jmap/", h.forward.Web(forward.DoorWeb, caller(x), door))
-	h.closes("forwarded requests", func(context.Context) error { return h.forward.Close() })
+	h.web.Handle("/jmap/", mates.Web(forward.DoorWeb, caller(x), door))
+	h.closes("forwarded requests", func(context.Context) error { return mates.Close() })
 	return h.openPush(door, x, who)
 }
 
@@ -59,7 +59,7 @@ func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (for
 }
 
 // openPush makes the JMAP door push changes. Pushes stop when a person signs out or may not sign in any more.
-func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
+func (h *server) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
 	s, cfg := h.system, &h.cfg
 	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
 		good := x.Good
@@ -90,8 +90,8 @@ func (h *house) openPush(door *jmapd.Server, x *websession.Service, who *signin.
 }
 
 // pushes reports whether this server sends the pushes for a mail file.
-func (h *house) pushes(mailFile note.DatabaseID) bool {
-	n := h.node.Load()
+func (h *server) pushes(mailFile note.DatabaseID) bool {
+	n := h.member.Node()
 	if n == nil || mailFile == 0 || !n.Opens.Known(mailFile) || !h.system.Sessions.Shared() {
 		return true // no other server does
 	}
@@ -99,7 +99,7 @@ func (h *house) pushes(mailFile note.DatabaseID) bool {
 }
 
 // webPush returns the options of pushes through push services (Web Push).
-func (h *house) webPush(who *signin.Web) (push.WebOptions, error) {
+func (h *server) webPush(who *signin.Web) (push.WebOptions, error) {
 	s, cfg := h.system, &h.cfg
 	private, err := config.Networks(cfg.Push.Private)
 	o := push.WebOptions{

@@ -12,7 +12,7 @@ import (
 
 // openLite opens the lite mode, the web client in pages without scripts. Requests of a person whose mail file another
 // server leads are forwarded to that server. Requests without a session are served here.
-func (h *house) openLite(x *websession.Service, memory *listen.Budget) {
+func (h *server) openLite(x *websession.Service, memory *listen.Budget, mates *forward.Doors) {
 	s := h.system
 	var anywhere http.Handler
 	door := lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{
@@ -29,7 +29,7 @@ func (h *house) openLite(x *websession.Service, memory *listen.Budget) {
 		}
 		return forward.Caller{Account: id.Account, Credential: id.Credential, CSRF: x.CSRF(id)}, true
 	}
-	anywhere = h.forward.Web(forward.DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	anywhere = mates.Web(forward.DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := forward.CallerOf(r); ok {
 			if credential, ok := strings.CutPrefix(c.Credential, forward.Forwarded); ok {
 				r = websession.Proved(r, &c.Account, credential, c.CSRF)

@@ -107,7 +107,7 @@ func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {
 func publish(cfg *config.Config) admin.Publish {
 	return admin.Publish{
 		DKIM: cfg.Sign.DKIM, MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MTASTSMX: strings.Fields(cfg.Web.MTASTSMX),
-		ACME: cfg.ACME.Enabled, Authority: cfg.ACME.Directory,
+		ACME: cfg.ACME.Enabled, Authority: cfg.ACME.Directory, Reports: cfg.Reports.Address,
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/note"
-	"doublet/replica"
 	"doublet/replica/https"
 	"doublet/serve/signin"
 	"doublet/store"
@@ -31,7 +30,7 @@ type programs interface {
 }
 
 // openReplication serves replication over HTTPS at the web doors.
-func (h *house) openReplication(in programs) {
+func (h *server) openReplication(in programs) {
 	s := h.system
 	if !h.cfg.Replica.Serve {
 		return
@@ -41,14 +40,14 @@ func (h *house) openReplication(in programs) {
 		Refuse:   refuseReplica,
 		Admit:    s.AdmitPlace,
 		Audit:    s.AuditReplica,
-		Server:   s.Name, Version: s.Version, Stopping: s.Stopping, Stats: s.Stats,
+		Server:   s.Name, Version: s.Version, Stopping: h.ctx, Stats: s.Stats,
 		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson, Memory: min(128<<20, int64(h.cfg.Limits.MessageMemory)),
 	})
 	h.web.Handle(https.Path, door)
 }
 
 // identify returns the identity of the client or server that replicates.
-func (h *house) identify(r *http.Request, in programs) (https.Identity, error) {
+func (h *server) identify(r *http.Request, in programs) (https.Identity, error) {
 	if _, claims := pki.PeerKey(r.TLS); claims {
 		server, err := h.serverOf(r.Context(), r.TLS)
 		if err == nil && server.ID.IsZero() {
@@ -97,14 +96,6 @@ func refuseReplica(w http.ResponseWriter, _ *http.Request, err error) {
 		w.Header().Add("WWW-Authenticate", `Bearer realm="Doublet"`)
 	}
 	http.Error(w, http.StatusText(code), code)
-}
-
-// openReplica creates the service that replicates with other servers.
-func (h *house) openReplica() {
-	s := h.system
-	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
-		Memory: int64(h.cfg.Replica.ObjectMemory), MaxMessage: uint64(h.cfg.Limits.MessageSize), Stats: s.Stats,
-	})
 }
 
 // replicateFlags are the flags of replicate, named like the arguments of replica copy.

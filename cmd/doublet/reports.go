@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 
-	"doublet/admin"
 	"doublet/client/reach"
 	"doublet/mail/reports"
 	"doublet/task"
 )
 
-// reporting holds the parts that count, read and keep reports (mail/reports).
+// reporting holds the parts that count, read and store reports (mail/reports).
 type reporting struct {
 	book *reports.Book
 	log  *reports.Log
@@ -29,18 +28,17 @@ func (h *house) openReports() error {
 		return err
 	}
 	h.reports = reporting{book, log, reports.NewDesk(h.env, book, log, s.Directory, h.cfg.Reports.Address, h.cfg.Server.Name, s.Stats)}
-	s.Reports = admin.Reports{Log: log}
-	s.Publish.Reports = h.cfg.Reports.Address
+	s.Received = log
 	return nil
 }
 
 // startReports starts the task that sends reports.
-func (h *house) startReports(tasks *task.Supervisor) {
+func (h *server) startReports(tasks *task.Supervisor) {
 	s, c := h.system, &h.cfg.Reports
-	s.Reports.Sender = reports.NewSender(h.env, h.reports.book, reports.Options{
+	h.running.Reports = reports.NewSender(h.env, h.reports.book, reports.Options{
 		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DMARC: c.DMARC && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
 		// Strangers choose these addresses: the networks that administrators may reach are closed to them.
 		Reach: reach.New(h.env, s.DNS, nil), Stats: s.Stats,
 	})
-	tasks.Start(task.Task{Name: "Reports", Run: s.Reports.Sender.Run})
+	tasks.Start(task.Task{Name: "Reports", Run: h.running.Reports.Run})
 }

@@ -42,7 +42,7 @@ func routerOptions(h *house) (mail.Options, error) {
 		return o, nil
 	}
 	mailer := outbound.Options{
-		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Own: h.own.Load, Stats: s.Stats,
+		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Own: h.member.Own, Stats: s.Stats,
 	}
 	if h.cfg.Reports.TLS && h.cfg.Sign.DKIM {
 		mailer.Observer = h.reports.book

@@ -15,14 +15,15 @@ import (
 )
 
 // openSearch starts the maintenance of the full-text index, and makes mail files use it.
-func (h *house) openSearch(tasks *task.Supervisor) {
+func (h *server) openSearch(tasks *task.Supervisor) {
 	if !h.cfg.Search.Enabled {
 		return
 	}
 	s := h.system
-	s.Search = search.New(s.Store, h.env, searchOptions(&h.cfg, s.Stats))
-	s.Mailbox.UseSearch(s.Search)
-	tasks.Start(task.Task{Name: "FullText", Run: s.Search.Run})
+	index := search.New(s.Store, h.env, searchOptions(&h.cfg, s.Stats))
+	h.running.Search = index
+	s.Mailbox.UseSearch(index)
+	tasks.Start(task.Task{Name: "FullText", Run: index.Run})
 }
 
 func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {

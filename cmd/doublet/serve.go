@@ -48,7 +48,7 @@ func (a *app) serveCommand() *cobra.Command {
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 		load := func() (config.Config, []config.Warning, error) { return a.load(config.Default(), overrides()) }
-		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup, ready: func(h *house) error {
+		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup, ready: func(h *server) error {
 			for _, d := range h.doors.all() {
 				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
 			}
@@ -72,33 +72,39 @@ type life struct {
 	// fill is called before the doors open, so that no client sees a partly filled store.
 	fill func(context.Context, *house) error
 	// ready is called when the server serves.
-	ready func(*house) error
+	ready func(*server) error
+}
+
+// errFilling reports that the server was stopped during the fill. The next start continues it.
+var errFilling = errors.New("stopped during the fill")
+
+// fillHouse calls fill, unless it is nil.
+func (l *life) fillHouse(ctx context.Context, h *house) error {
+	if l.fill == nil {
+		return nil
+	}
+	err := l.fill(ctx, h)
+	if err != nil && ctx.Err() != nil {
+		return errFilling
+	}
+	return err
 }
 
 // live runs a server until ctx ends or the verb stop is called.
 func live(ctx context.Context, l life) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h, err := open(l.env, l.cfg, func(h *house) error { return h.startNode(ctx) })
+	h, err := start(ctx, l, stop)
 	if err != nil {
+		if errors.Is(err, errFilling) {
+			return nil
+		}
 		return err
 	}
 	defer func() {
 		err = errors.Join(err, h.close())
 		l.env.Log.Info("server stopped")
 	}()
-	h.openSettings(l)
-	if l.fill != nil {
-		if err := l.fill(ctx, h); err != nil {
-			if ctx.Err() != nil {
-				return nil // stopped during the fill; the next start continues
-			}
-			return err
-		}
-	}
-	if err := h.serve(ctx, stop); err != nil {
-		return err
-	}
 	if err := l.ready(h); err != nil {
 		return err
 	}
@@ -172,12 +178,12 @@ func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.User
 		return user, err
 	}
 	cfg.Log.Level = "warn"
-	h, err := open(world(&cfg, a.err), cfg, nil)
+	h, err := open(world(&cfg, a.err), cfg)
 	if err != nil {
 		return user, err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
-	if user, err = admin.Do[admin.User](ctx, admin.Direct{System: h.system}, "user add", first); err != nil {
+	if user, err = admin.Do[admin.User](ctx, admin.Direct{Runner: h.system}, "user add", first); err != nil {
 		return user, err
 	}
 	return user, h.system.EnsureKeys(ctx, note.System, cfg.Server.Domain)

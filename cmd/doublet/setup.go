@@ -364,7 +364,7 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	defer signal.Stop(hangup)
 	e, level := leveled(&c.cfg, s.err)
 	load := func() (config.Config, []config.Warning, error) { return s.settings(config.Default(), nil) }
-	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *house) error {
+	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *server) error {
 		own := proxied.New(h.env, proxied.Options{}, h.web.Local()) // the setup's door is never behind a proxy
 		s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !loopbackName(r.Host) {

@@ -13,7 +13,7 @@ import (
 )
 
 // openSignIn creates the sign-in service of all doors.
-func (h *house) openSignIn() (*signin.Service, error) {
+func (h *server) openSignIn() (err error) {
 	s, cfg := h.system, &h.cfg
 	o := signin.Options{
 		SCRAM: cfg.Directory.SCRAM, Failures: cfg.Limits.SignInFailures, Window: cfg.Limits.SignInWindow.Duration,
@@ -26,20 +26,30 @@ func (h *house) openSignIn() (*signin.Service, error) {
 		o.Failures = -1
 	}
 	if cfg.OAuth.Issuer != "" {
-		var err error
 		o.OAuth, err = oauth.New(h.env, oauth.Options{Issuer: cfg.OAuth.Issuer, Audience: cfg.OAuth.Audience, Claim: cfg.OAuth.Claim, Stats: s.Stats})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	in := signin.New(signin.PeopleOf(s.Directory), h.env, o)
-	s.Bans = func() []admin.Ban {
-		list := []admin.Ban{}
-		for _, b := range in.Bans() {
-			list = append(list, admin.Ban{Address: b.Address.String(), Failures: b.Failures, Door: b.Door, Since: b.Since.UTC().Truncate(time.Second), Until: b.Until.UTC().Truncate(time.Second)})
-		}
-		return list
-	}
-	s.RemoveBan = func(a netip.Addr) bool { return in.RemoveBan(a) }
-	return in, nil
+	h.signIn = signin.New(signin.PeopleOf(s.Directory), h.env, o)
+	h.running.Bans = bans{h.signIn}
+	return nil
 }
+
+// bans shows verbs the bans of a sign-in service.
+type bans struct{ in *signin.Service }
+
+// List implements admin.Bans.
+func (b bans) List() []admin.Ban {
+	list := []admin.Ban{}
+	for _, x := range b.in.Bans() {
+		list = append(list, admin.Ban{
+			Address: x.Address.String(), Failures: x.Failures, Door: x.Door,
+			Since: x.Since.UTC().Truncate(time.Second), Until: x.Until.UTC().Truncate(time.Second),
+		})
+	}
+	return list
+}
+
+// Remove implements admin.Bans.
+func (b bans) Remove(a netip.Addr) bool { return b.in.RemoveBan(a) }

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"doublet/admin"
-	"doublet/bus"
-	"doublet/bus/pki"
 	"doublet/client/dns"
 	"doublet/client/reach"
-	"doublet/cluster"
+	"doublet/cluster/member"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/directory/session"
@@ -22,181 +19,165 @@ import (
 	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mailbox"
-	"doublet/serve/certs"
+	"doublet/replica"
 	"doublet/serve/forward"
-	"doublet/serve/listen"
-	"doublet/serve/webd"
 	"doublet/stat"
+	"doublet/store"
 	"doublet/store/backup"
 	"doublet/transfer"
 	"doublet/wire/mime"
 )
 
-// house holds the parts of a server. They are opened from the store upwards and closed in reverse.
+// house holds the rooms that verbs act on, whether or not the server runs. They are opened from the store upwards and
+// closed in reverse.
 type house struct {
 	env    *env.Env
 	cfg    config.Config
 	system *admin.System
-	doors  doorList
+	// member is the membership in a cluster, forward sends sessions and requests to its other members.
+	member  *member.Member
+	forward *forward.Service
 	// memory holds small state that persists across restarts outside the databases.
 	memory *keep.Memory
-	// reports counts, reads and keeps reports about mail.
+	// reports counts, reads and stores reports about mail.
 	reports reporting
-	certs   *certs.Provider
-	web     *webd.Server
-	open    chan struct{} // closed when the doors are open
-	// bus is this server's end of the bus, node its part in its cluster; both are nil outside a cluster.
-	bus  atomic.Pointer[bus.Bus]
-	node atomic.Pointer[cluster.Node]
-	// own is the key that identifies this server to other servers, nil outside clusters and domains.
-	own atomic.Pointer[pki.Own]
-	// admits is closed when the directory is open, which is after the bus; until then no server can join here.
-	admits chan struct{}
-	// router is the mail service once it is open, for the cluster.
-	router atomic.Pointer[mail.Service]
-	// settings are those that can change while the server runs; nil before it serves.
-	settings *settings
-	// busy measures the load of the server, as observed by the doors.
-	busy *cluster.Load
-	// forward hands sessions over to the homes of mail files; a home is the server that leads a database.
-	forward *forward.Service
-	// conns are the connections at all doors, nil before the doors are open.
-	conns atomic.Pointer[listen.Server]
-
-	closing sync.Mutex // guards undo
-	undo    []closing
+	closings
 }
 
-// closing closes one part of the server. ctx ends when the time for it is over.
-type closing struct {
-	room string
-	fn   func(ctx context.Context) error
+// open opens the house of a stopped server.
+func open(e *env.Env, cfg config.Config) (*house, error) {
+	h := newHouse(e, cfg)
+	return h, h.openAll(h.openMember, h.openNetwork, h.openStore, h.openFiles, h.openDirectory, h.openSessions, h.openReports,
+		h.openMail)
 }
 
-// open opens the parts that verbs act on, which is all of a stopped server. join, which may be nil, is called before
-// the directory is opened.
-func open(e *env.Env, cfg config.Config, join func(*house) error) (h *house, err error) {
-	h = &house{env: e, cfg: cfg, open: make(chan struct{}), admits: make(chan struct{}), busy: cluster.NewLoad(e.Clock, 0)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.close())
+func newHouse(e *env.Env, cfg config.Config) *house {
+	return &house{env: e, cfg: cfg, system: &admin.System{
+		Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(),
+		SCRAM: cfg.Directory.SCRAM, Stats: stat.New(e.Clock), Publish: publish(&cfg),
+		Backup: admin.BackupSettings{
+			Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Check: backup.Level(cfg.Data.BackupCheck),
+			Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)},
+		},
+	}}
+}
+
+// openAll opens rooms in order. If one does not open, those that did are closed.
+func (h *house) openAll(rooms ...func() error) error {
+	for _, open := range rooms {
+		if err := open(); err != nil {
+			return errors.Join(err, h.close())
 		}
-	}()
-	s := &admin.System{Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(), SCRAM: cfg.Directory.SCRAM}
-	s.Backup = admin.BackupSettings{
-		Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Check: backup.Level(cfg.Data.BackupCheck),
-		Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)},
 	}
-	h.system, s.Stats = s, stat.New(e.Clock)
-	s.Cluster = h.membership()
-	if err := h.openSelf(); err != nil {
-		return h, err
-	}
-	s.Publish = publish(&cfg)
-	s.DNS = dns.New(e, dnsOptions(&cfg, s.Stats))
-	allowed, err := config.Networks(cfg.Web.AdminReach)
-	if err != nil {
-		return h, err
-	}
-	s.Reach = reach.New(e, s.DNS, allowed)
-	if s.Store, err = openStore(e, &cfg, s.Stats, h.clusterOptions); err != nil {
-		return h, err
-	}
-	h.closes("store", func(context.Context) error { return s.Store.Close() })
-	s.Mailbox = mailbox.New(s.Store, e, mailbox.Options{
-		MessageSize: int(cfg.Limits.MessageSize), Limits: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
+	return nil
+}
+
+// openNetwork creates the DNS resolver, and the check of hosts that people enter in a browser.
+func (h *house) openNetwork() error {
+	s := h.system
+	s.DNS = dns.New(h.env, dnsOptions(&h.cfg, s.Stats))
+	allowed, err := config.Networks(h.cfg.Web.AdminReach)
+	s.Reach = reach.New(h.env, s.DNS, allowed)
+	return err
+}
+
+// openStore opens the store. It calls the membership about databases that other members have too.
+func (h *house) openStore() (err error) {
+	h.system.Store, err = openStore(h.env, &h.cfg, h.system.Stats, func(o *store.Options) {
+		o.Confirm, o.Admit, o.Mend = h.member.Confirm, h.member.Permit, h.member.Mend
 	})
-	h.openReplica()
-	if h.memory, err = keep.Open(s.Store, e, s.Stats); err != nil {
-		return h, err
+	if err != nil {
+		return err
+	}
+	h.closes("store", func(context.Context) error { return h.system.Store.Close() })
+	return nil
+}
+
+// openFiles opens the rooms that need only the store: mail files, replication, small state.
+func (h *house) openFiles() (err error) {
+	s, limits := h.system, &h.cfg.Limits
+	s.Mailbox = mailbox.New(s.Store, h.env, mailbox.Options{
+		MessageSize: int(limits.MessageSize), Limits: mime.Limits{Depth: limits.MIMEDepth, HeaderBytes: int(limits.HeaderBytes)},
+	})
+	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
+		Memory: int64(h.cfg.Replica.ObjectMemory), MaxMessage: uint64(limits.MessageSize), Stats: s.Stats,
+	})
+	if h.memory, err = keep.Open(s.Store, h.env, s.Stats); err != nil {
+		return err
 	}
 	h.closes("memory", h.memory.Close)
 	s.Backup.Keep = h.memory.Table("backup")
-	h.forward = forward.New(e, s.Stats)
-	if join != nil {
-		if err := join(h); err != nil {
-			return h, err
-		}
-	}
-	if s.Directory, err = directory.Open(s.Store, e, passwords(e, &cfg), directoryOptions(&cfg, s.Stats)); err != nil {
-		return h, fmt.Errorf("open directory: %w", err)
-	}
-	s.Transfer = transfer.New(e, s.Store, s.Directory, s.Mailbox)
-	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
-	if own := h.own.Load(); own != nil {
-		s.Directory.Servers.UseServer(own.ID)
-	}
-	close(h.admits)
-	if s.Sessions, err = session.Open(s.Store, e, s.Directory.Secret.Key("sessions"), sessionOptions(&cfg, s.Stats)); err != nil {
-		return h, fmt.Errorf("open sessions: %w", err)
-	}
-	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
-	h.forward.Sessions().Answer(s.Sessions)
-	s.Directory.UseMailFiles(admin.MailFiles{Store: s.Store, Directory: s.Directory, Mates: h.forward.Deliveries()})
-	if err := h.openReports(); err != nil {
-		return h, err
-	}
-	router, err := routerOptions(h)
-	if err != nil {
-		return h, fmt.Errorf("settings of router: %w", err)
-	}
-	if s.Mail, err = mail.Open(s.Store, e, s.Directory, s.Mailbox, router); err != nil {
-		return h, fmt.Errorf("open mail: %w", err)
-	}
-	if n := h.node.Load(); n != nil {
-		if err := s.Mail.Join(n.Self(), n.Name(), n.Opens.Known); err != nil {
-			return h, err
-		}
-	}
-	h.router.Store(s.Mail)
-	h.forward.Deliveries().Take(s.Mail)
-	return h, nil
+	h.forward = forward.New(h.env, h.joined, s.Stats)
+	return nil
 }
 
-// serve turns an open house into a running server: admin, doors, tasks. The verb stop calls stop; ctx ends when the
-// server has to stop.
-func (h *house) serve(ctx context.Context, stop func()) error {
-	h.system.Stop, h.system.Stopping = stop, ctx
-	h.statistics()
-	h.system.FindBackup()
-	if err := h.openCertificates(); err != nil {
-		return err
+// openDirectory opens the Domino Directory: people, groups, servers, domains.
+func (h *house) openDirectory() (err error) {
+	s, o := h.system, directoryOptions(&h.cfg, h.system.Stats)
+	o.MailFiles = admin.MailFiles{Store: s.Store, Mates: h.forward.Deliveries()}
+	if own := h.member.Own(); own != nil {
+		o.Server = own.ID
 	}
-	if err := h.openTasks(); err != nil {
-		return err
+	if s.Directory, err = directory.Open(s.Store, h.env, passwords(h.env, &h.cfg), o); err != nil {
+		return fmt.Errorf("open directory: %w", err)
 	}
-	if h.node.Load() != nil {
-		if err := h.system.Announce(ctx); err != nil {
-			return err
-		}
-	}
-	h.system.Cluster.Start = h.startNode
-	in, err := h.openSignIn()
+	s.Transfer = transfer.New(h.env, s.Store, s.Directory, s.Mailbox)
+	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
+	return nil
+}
+
+// openSessions opens the sessions of browsers.
+func (h *house) openSessions() (err error) {
+	s, c := h.system, &h.cfg
+	s.Sessions, err = session.Open(s.Store, h.env, s.Directory.Secret.Key("sessions"), session.Options{
+		Idle: c.Web.SessionIdle.Duration, Life: c.Web.SessionLife.Duration, PerPerson: c.Web.Sessions, Subscriptions: c.Push.PerDevice,
+		Mates: h.forward.Sessions(), Stats: s.Stats,
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("open sessions: %w", err)
 	}
-	if err := h.openSocket(); err != nil { // verbs run from here on: what they read is set above
-		return err
+	h.closes("sessions", func(context.Context) error { s.Sessions.Close(); return nil })
+	return nil
+}
+
+// openMail opens mail.box and its router, which does not run yet.
+func (h *house) openMail() error {
+	o, err := routerOptions(h)
+	if err != nil {
+		return fmt.Errorf("settings of router: %w", err)
 	}
-	if err := h.openDoors(in); err != nil {
-		return err
+	s := h.system
+	if s.Mail, err = mail.Open(s.Store, h.env, s.Directory, s.Mailbox, o); err != nil {
+		return fmt.Errorf("open mail: %w", err)
 	}
-	return h.system.AnnounceDoors(ctx)
+	return nil
 }
 
 // grace is the time that commands may take to finish when the server stops.
 const grace = 30 * time.Second
 
-// close closes the open parts in reverse order: doors stop accepting and running commands finish, the router stops, the
+// closings holds a function for each open room that closes it. Its zero value is empty.
+type closings struct {
+	mu   sync.Mutex // guards undo
+	undo []closing
+}
+
+// closing closes one room. ctx ends when the time for it is over.
+type closing struct {
+	room string
+	fn   func(ctx context.Context) error
+}
+
+// close closes the open rooms in reverse order: doors stop accepting and running commands finish, the router stops, the
 // store closes.
-func (h *house) close() error {
+func (c *closings) close() error {
 	var errs []error
 	for {
-		last, any := h.lastOpened()
+		last, any := c.lastOpened()
 		if !any {
 			return errors.Join(errs...)
 		}
-		// Each part has a timeout of its own, so that a client that stalls at a door does not use up the store's time.
+		// Each room has a timeout of its own, so that a client that stalls at a door does not use up the store's time.
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		err := last.fn(ctx)
 		cancel()
@@ -206,19 +187,20 @@ func (h *house) close() error {
 	}
 }
 
-// lastOpened removes and returns the part to close next.
-func (h *house) lastOpened() (last closing, any bool) {
-	h.closing.Lock()
-	defer h.closing.Unlock()
-	if len(h.undo) == 0 {
+// lastOpened removes and returns the room to close next.
+func (c *closings) lastOpened() (last closing, any bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.undo) == 0 {
 		return last, false
 	}
-	last, h.undo = h.undo[len(h.undo)-1], h.undo[:len(h.undo)-1]
+	last, c.undo = c.undo[len(c.undo)-1], c.undo[:len(c.undo)-1]
 	return last, true
 }
 
-func (h *house) closes(room string, fn func(ctx context.Context) error) {
-	h.closing.Lock()
-	defer h.closing.Unlock()
-	h.undo = append(h.undo, closing{room, fn})
+// closes registers fn, which close calls for a room.
+func (c *closings) closes(room string, fn func(ctx context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undo = append(c.undo, closing{room, fn})
 }

@@ -11,20 +11,22 @@ import (
 )
 
 // openTasks starts the server tasks.
-func (h *house) openTasks() error {
+func (h *server) openTasks() error {
 	s := h.system
+	h.statistics()
+	s.FindBackup()
 	tasks := task.New(h.env, s.Stats)
 	h.closes("tasks", tasks.Stop)
-	s.Tasks = func() []admin.Task { return tasks.Status() }
+	h.running.Tasks = tasks.Status
 	platform := h.platform()
 	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Router.Run})
 	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.Scheduled.Run})
 	h.startReports(tasks)
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
-	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.repair})
+	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.member.Repair})
 	h.openSearch(tasks)
-	s.Replicator = admin.NewReplicator(s)
-	tasks.Start(task.Task{Name: "Replica", Run: s.Replicator.Run})
+	h.running.Replicator = admin.NewReplicator(s)
+	tasks.Start(task.Task{Name: "Replica", Run: h.running.Replicator.Run})
 	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
 		done, err := s.Collect(ctx)
 		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects, "rewritten", uint64(done.Rewritten))
@@ -47,7 +49,7 @@ func (h *house) openTasks() error {
 }
 
 // statistics adds the figures of the server as a whole to the tree.
-func (h *house) statistics() {
+func (h *server) statistics() {
 	s := h.system
 	s.Stats.Text("Server.Name", "the server's name", func() string { return s.Name })
 	s.Stats.Text("Server.Version.Doublet", "the program's version", func() string { return s.Version })
@@ -63,7 +65,7 @@ func (h *house) statistics() {
 }
 
 // platform returns the run of the task Stats. It updates the figures that are too expensive to compute on each request.
-func (h *house) platform() func(context.Context) error {
+func (h *server) platform() func(context.Context) error {
 	t := h.system.Stats
 	heap := t.Gauge("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects")
 	sys := t.Gauge("Platform.Memory.FromSystem.Bytes", "bytes of memory taken from the system")

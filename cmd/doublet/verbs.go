@@ -243,11 +243,11 @@ func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err erro
 	}
 	cfg.Server.Domain = ""  // only init and serve create a domain
 	cfg.Log.Level = "error" // the result reports what is wrong
-	h, err := open(world(&cfg, a.err), cfg, nil)
+	h, err := open(world(&cfg, a.err), cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return admin.Direct{System: h.system}, h.close, nil
+	return admin.Direct{Runner: h.system}, h.close, nil
 }
 
 // call runs a verb and prints its result.

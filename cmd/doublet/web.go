@@ -15,6 +15,7 @@ import (
 
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
+	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/proxied"
 	"doublet/serve/signin"
@@ -46,7 +47,8 @@ func messageMemory(cfg *config.Config) *listen.Budget {
 }
 
 // load adds the load of the doors to the tree of statistics.
-func (h *house) load(srv *listen.Server, memory *listen.Budget) {
+func (h *server) load(memory *listen.Budget) {
+	srv := h.conns
 	t := h.system.Stats
 	for _, s := range []struct {
 		name, help string
@@ -75,7 +77,7 @@ func (h *house) load(srv *listen.Server, memory *listen.Budget) {
 }
 
 // openWeb opens the doors http and https.
-func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.Budget) error {
+func (h *server) openWeb(who *signin.Web, memory *listen.Budget, mates *forward.Doors) error {
 	cfg := &h.cfg
 	monitors, err := config.Networks(cfg.Web.Monitors)
 	if err != nil {
@@ -92,15 +94,14 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	if err != nil {
 		return err
 	}
-	h.web = webd.New(h.system, h.env, o)
-	who := in.Web(signin.PeopleOf(h.system.Directory), h.system.Sessions)
+	h.web = webd.New(h.running, h.env, o)
 	h.web.Account(who)
 	sessions := h.openWebSession(who)
 	if err := h.openAdmin(sessions); err != nil {
 		return err
 	}
-	h.openLite(sessions, memory)
-	closePush, err := h.openJMAP(in, who, sessions, memory)
+	h.openLite(sessions, memory, mates)
+	closePush, err := h.openJMAP(who, sessions, memory, mates)
 	if err != nil {
 		return err
 	}
@@ -109,15 +110,15 @@ func (h *house) openWeb(srv *listen.Server, in *signin.Service, memory *listen.B
 	for _, d := range []struct {
 		name, address string
 		tls           *tls.Config
-	}{{"http", cfg.Doors.HTTP, nil}, {"https", cfg.Doors.HTTPS, pki.Server(h.certs.Web(), h.own.Load)}} {
+	}{{"http", cfg.Doors.HTTP, nil}, {"https", cfg.Doors.HTTPS, pki.Server(h.certs.Web(), h.member.Own)}} {
 		if d.address == config.Off {
 			continue
 		}
-		l, err := srv.Listen(listen.Door{Name: d.name, Network: "tcp", Address: d.address, Relays: front.Proxies})
+		l, err := h.conns.Listen(listen.Door{Name: d.name, Network: "tcp", Address: d.address, Relays: front.Proxies})
 		if err != nil {
 			return doorError(d.name, d.address, err)
 		}
-		h.opened(d.name, l.Addr(), false, d.tls != nil)
+		h.doors.opened(d.name, l.Addr(), false, d.tls != nil)
 		h.serveHTTP(d.name, l, proxied.New(h.env, front, h.web), d.tls)
 	}
 	// Clients that wait for pushes are released first: a door waits for its requests to end, and theirs do not end.
@@ -134,7 +135,7 @@ func proxies(cfg *config.Config) (proxied.Options, error) {
 }
 
 // serveHTTP serves a listener until the house closes, under TLS if cfg is not nil.
-func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler, cfg *tls.Config) {
+func (h *server) serveHTTP(name string, l net.Listener, handler http.Handler, cfg *tls.Config) {
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug), // a stranger's broken handshake needs no attention
@@ -157,7 +158,7 @@ func (h *house) serveHTTP(name string, l net.Listener, handler http.Handler, cfg
 }
 
 // watchdog reports to systemd that the server is alive, three times per requested interval (sd_watchdog_enabled(3)).
-func (h *house) watchdog(ctx context.Context) {
+func (h *server) watchdog(ctx context.Context) {
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if err != nil || usec <= 0 || os.Getenv("NOTIFY_SOCKET") == "" {
 		return

@@ -6,20 +6,14 @@ import (
 	"doublet/cluster"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
-	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/admind"
 	"doublet/serve/signin"
 	"doublet/serve/websession"
-	"doublet/stat"
 )
 
-func sessionOptions(cfg *config.Config, stats *stat.Tree) session.Options {
-	return session.Options{Idle: cfg.Web.SessionIdle.Duration, Life: cfg.Web.SessionLife.Duration, PerPerson: cfg.Web.Sessions, Subscriptions: cfg.Push.PerDevice, Stats: stats}
-}
-
 // openWebSession creates the sign-in of people and programs for all web doors, and opens its pages.
-func (h *house) openWebSession(in *signin.Web) *websession.Service {
+func (h *server) openWebSession(in *signin.Web) *websession.Service {
 	s := h.system
 	x := websession.New(h.env, in, s.Directory.SecondFactors, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats})
 	h.web.Handle(websession.PathAccount, x.Handler())
@@ -28,8 +22,8 @@ func (h *house) openWebSession(in *signin.Web) *websession.Service {
 
 // mates returns the servers at which browsers can continue if this one fails; name is this server's name in the
 // cluster.
-func (h *house) mates(ctx context.Context) (name string, list []websession.Mate, err error) {
-	n := h.node.Load()
+func (h *server) mates(ctx context.Context) (name string, list []websession.Mate, err error) {
+	n := h.member.Node()
 	if n == nil {
 		return "", nil, nil
 	}
@@ -61,11 +55,11 @@ func (h *house) mates(ctx context.Context) (name string, list []websession.Mate,
 }
 
 // openAdmin opens the administration pages.
-func (h *house) openAdmin(x *websession.Service) error {
+func (h *server) openAdmin(x *websession.Service) error {
 	from, err := config.Networks(h.cfg.Web.AdminFrom)
 	if err != nil {
 		return err
 	}
-	h.web.Handle(admind.Path, admind.New(h.env, h.system, x, admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
+	h.web.Handle(admind.Path, admind.New(h.env, h.running, x, admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
 	return nil
 }

@@ -32,9 +32,6 @@ type Told struct {
 	Ended bool
 }
 
-// UseMates sets the cluster members to ask for sessions that have not been replicated to this server yet.
-func (b *base) UseMates(m Mates) { b.mates.Store(&m) }
-
 // Limits on questions to mates. A token that no member knows is not asked for again within missedFor. Requests from one
 // address cause at most askedPer questions per askedWithin. At most asking questions are pending at a time.
 const (
@@ -90,11 +87,11 @@ func (a *asked) leave(id note.UNID, from string, found bool, now time.Time) {
 // ask asks the mates for a session that is not stored here, as it may be new. It returns the zero value if there is
 // none or it ended.
 func (x *Service) ask(ctx context.Context, id note.UNID, from string) (kept, error) {
-	m := x.mates.Load()
+	m := x.opt.Mates
 	if m == nil || !x.asked.enter(id, from, x.env.Clock.Now()) {
 		return kept{}, nil
 	}
-	t := (*m).Ask(ctx, id)
+	t := m.Ask(ctx, id)
 	x.asked.leave(id, from, t.Session.ID == id, x.env.Clock.Now())
 	if t.Ended || t.Session.ID != id || len(t.Hash) != len(kept{}.hash) {
 		return kept{}, nil

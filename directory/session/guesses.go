@@ -72,8 +72,8 @@ type CountedGuess struct {
 // Guess counts an attempt to enter a code. Call it before checking the code.
 func (gs *guesses) Guess(ctx context.Context, g Guess) (Guessing, error) {
 	c := CountedGuess{g.Person, gs.bucket(&g), short(g.Address)}
-	if m := gs.mates.Load(); m != nil {
-		if out, asked := (*m).Guess(ctx, c); asked {
+	if m := gs.opt.Mates; m != nil {
+		if out, asked := m.Guess(ctx, c); asked {
 			return out, nil
 		}
 	}

@@ -129,7 +129,7 @@ func TestGuessesOfMates(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	m := &mates{home: true}
-	w.UseMates(m)
+	w.Service.opt.Mates = m
 	g := Guess{Person: alice, PasswordID: "p"}
 	m.guessing.After = w.fix.Clock.Now().Add(time.Hour)
 	if id, after := w.guess(g); !id.IsZero() || after != m.guessing.After {

@@ -38,7 +38,7 @@ func TestMates(t *testing.T) {
 	here, there := open(t, Options{}), open(t, Options{})
 	here.env.Uint64() // so that they draw different tokens
 	m := &mates{told: map[note.UNID]Told{}}
-	here.UseMates(m)
+	here.Service.opt.Mates = m
 	token, s := there.begin(alice)
 	told, err := there.Tell(bg, s.ID)
 	here.ok(err)
@@ -77,7 +77,7 @@ func TestMates(t *testing.T) {
 	find(token, "192.0.2.1", ErrNone, 0)
 	here.stop()
 	here.start()
-	here.UseMates(m)
+	here.Service.opt.Mates = m
 	find(token, "192.0.2.1", ErrNone, 0) // although the mate does not know it ended
 	if told, err := here.Tell(bg, s.ID); err != nil || !told.Ended {
 		t.Errorf("%+v, %v", told, err)
@@ -191,7 +191,7 @@ func TestCodesElsewhere(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	m := &mates{home: true}
-	w.UseMates(m)
+	w.Service.opt.Mates = m
 	use := func(step int64, want bool) {
 		t.Helper()
 		if ok, err := w.UseCode(bg, alice, step); err != nil || ok != want {

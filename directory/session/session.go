@@ -41,7 +41,9 @@ type Options struct {
 	PerPerson int
 	// Subscriptions is the maximum number of push subscriptions of one person (50).
 	Subscriptions int
-	Stats         *stat.Tree
+	// Mates are the other members of the cluster, asked for what has not come here yet. nil: there are none.
+	Mates Mates
+	Stats *stat.Tree
 }
 
 func (o *Options) fill() {
@@ -104,7 +106,6 @@ type base struct {
 	key   []byte
 	opt   Options
 	place place
-	mates atomic.Pointer[Mates]
 
 	// version increases with every change. A value read at an older version is outdated.
 	version  atomic.Uint64

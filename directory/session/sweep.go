@@ -22,8 +22,8 @@ const (
 // code, only one gets true. In a cluster, the home of the database decides for all members. While the home is down, a
 // code may be used once at each member that has not yet received the other use.
 func (gs *guesses) UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error) {
-	if m := gs.mates.Load(); m != nil {
-		if fresh, asked := (*m).UseCode(ctx, person, step); asked {
+	if m := gs.opt.Mates; m != nil {
+		if fresh, asked := m.UseCode(ctx, person, step); asked {
 			return fresh, nil
 		}
 	}

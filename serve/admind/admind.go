@@ -42,7 +42,7 @@ type Options struct {
 // Door serves the verbs.
 type Door struct {
 	env      *env.Env
-	system   *admin.System
+	system   *admin.Running
 	sessions Sessions
 	opt      Options
 	mux      *http.ServeMux
@@ -51,7 +51,7 @@ type Door struct {
 }
 
 // New makes the door over a running system.
-func New(e *env.Env, s *admin.System, x Sessions, o Options) *Door {
+func New(e *env.Env, s *admin.Running, x Sessions, o Options) *Door {
 	d := &Door{env: e, system: s, sessions: x, opt: o, mux: http.NewServeMux()}
 	d.calls = o.Stats.Counter("HTTP.Admin.Calls", "administrative verbs that browsers asked for")
 	d.refused = o.Stats.Counter("HTTP.Admin.Refused", "the same, of people without the role Admin, and of requests from nobody")

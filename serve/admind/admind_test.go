@@ -33,7 +33,7 @@ func TestDoor(t *testing.T) {
 	fix := env.Test(t)
 	stats := stat.New(fix.Clock)
 	stats.Counter("Some.Thing", "x").Inc()
-	s := &admin.System{Env: fix.Env, Stats: stats}
+	s := &admin.Running{System: &admin.System{Env: fix.Env, Stats: stats}}
 	id := &websession.Identity{
 		Account: signin.Account{Who: note.Who{Person: note.UNID{1}, Roles: []string{"Admin"}}},
 		Session: session.Session{ID: note.UNID{2}, Created: fix.Clock.Now()},

@@ -30,30 +30,24 @@ const bringWithin = 15 * time.Second
 // maxDelivered is the maximum size of a message from a mate, in bytes. The mailbox accepts less.
 const maxDelivered = 1 << 30
 
-// Deliveries delivers mail to mail files on other servers, and accepts mail that other servers deliver here. It
-// implements mail.Mates. Before Join, every mail file counts as local.
+// Deliveries delivers mail to mail files on other servers. It implements mail.Mates. Outside a cluster, every mail file
+// counts as local.
 type Deliveries struct {
 	s *Service
 }
 
 // Deliveries returns the Deliveries of the service's server.
-func (s *Service) Deliveries() *Deliveries { return &Deliveries{s} }
-
-func (d *Deliveries) joined() (Node, bus.Bus) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	return d.s.node, d.s.bus
-}
+func (s *Service) Deliveries() Deliveries { return Deliveries{s} }
 
 // Elsewhere implements mail.Mates.
-func (d *Deliveries) Elsewhere(db note.DatabaseID) bool {
-	node, _ := d.joined()
+func (d Deliveries) Elsewhere(db note.DatabaseID) bool {
+	node, _ := d.s.cluster()
 	return node != nil && node.Elsewhere(db)
 }
 
 // Deliver implements mail.Mates.
-func (d *Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) error {
-	node, mates := d.joined()
+func (d Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) error {
+	node, mates := d.s.cluster()
 	if node == nil {
 		return ErrNoHome
 	}
@@ -71,8 +65,8 @@ func (d *Deliveries) Deliver(ctx context.Context, h *mail.Handed, raw []byte) er
 }
 
 // Recall implements mail.Mates.
-func (d *Deliveries) Recall(ctx context.Context, id note.UNID) mail.Recalled {
-	node, mates := d.joined()
+func (d Deliveries) Recall(ctx context.Context, id note.UNID) mail.Recalled {
+	node, mates := d.s.cluster()
 	if node == nil {
 		return mail.RecalledNone
 	}
@@ -94,19 +88,31 @@ func (d *Deliveries) Recall(ctx context.Context, id note.UNID) mail.Recalled {
 	return best
 }
 
+// Mail is the part of package mail that answers mates: a *mail.Service.
+type Mail interface {
+	Take(ctx context.Context, h *mail.Handed, raw []byte) error
+	RecallHere(ctx context.Context, id note.UNID) (mail.Recalled, error)
+	DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error)
+}
+
+// ServeMail answers mates from now on: m delivers messages, recalls them, and looks them up.
+func ServeMail(to Handlers, m Mail) {
+	h := mailHere{m}
+	to.HandleStream(verbDeliver, h.delivered)
+	to.HandleStream(verbDelivered, h.wasDelivered)
+	to.Handle(verbRecall, h.recalled)
+}
+
+// mailHere answers mates with the mail service of this server.
+type mailHere struct{ Mail }
+
 // recalled recalls a message for a mate.
-func (s *Service) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+func (m mailHere) recalled(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var id note.UNID
 	if len(body) != len(id) {
 		return nil, bus.Refuse(codeMalformed, "this is no id of a message")
 	}
-	s.mu.Lock()
-	recall := s.recall
-	s.mu.Unlock()
-	if recall == nil {
-		return nil, bus.Refuse(codeNotHome, "the server is starting")
-	}
-	got, err := recall(ctx, note.UNID(body))
+	got, err := m.RecallHere(ctx, note.UNID(body))
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +132,8 @@ const (
 )
 
 // Delivered implements mail.Mates.
-func (d *Deliveries) Delivered(ctx context.Context, db note.DatabaseID, person note.UNID, message []byte) (bool, error) {
-	node, mates := d.joined()
+func (d Deliveries) Delivered(ctx context.Context, db note.DatabaseID, person note.UNID, message []byte) (bool, error) {
+	node, mates := d.s.cluster()
 	if node == nil {
 		return false, nil
 	}
@@ -156,22 +162,16 @@ func (d *Deliveries) Delivered(ctx context.Context, db note.DatabaseID, person n
 }
 
 // wasDelivered answers a mate's question whether a message that a person forwards was delivered here.
-func (s *Service) wasDelivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+func (m mailHere) wasDelivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	var h sentOn
 	if err := json.Unmarshal(header, &h); err != nil || h.Person.IsZero() {
 		return bus.Refuse(codeMalformed, "the header of the question cannot be read")
-	}
-	s.mu.Lock()
-	had := s.had
-	s.mu.Unlock()
-	if had == nil {
-		return bus.Refuse(codeNotHome, "the server is starting")
 	}
 	raw, err := readMessage(stream)
 	if err != nil {
 		return err
 	}
-	found, err := had(ctx, h.Person, raw)
+	found, err := m.DeliveredTo(ctx, h.Person, raw)
 	answer := byte(answerNo)
 	switch {
 	case errors.Is(err, mail.ErrUnproven):
@@ -233,38 +233,17 @@ func refused(err error) *bus.RemoteError {
 	return nil
 }
 
-// Mail is the part of package mail that answers mates: a *mail.Service.
-type Mail interface {
-	Take(ctx context.Context, h *mail.Handed, raw []byte) error
-	RecallHere(ctx context.Context, id note.UNID) (mail.Recalled, error)
-	DeliveredTo(ctx context.Context, person note.UNID, message []byte) (bool, error)
-}
-
-// Take sets the Mail that delivers, recalls and looks up messages for mates. It is called before the server joins a
-// cluster.
-func (d *Deliveries) Take(m Mail) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	d.s.deliver, d.s.recall, d.s.had = m.Take, m.RecallHere, m.DeliveredTo
-}
-
 // delivered accepts a message from a mate and delivers it.
-func (s *Service) delivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+func (m mailHere) delivered(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
 	var h mail.Handed
 	if err := json.Unmarshal(header, &h); err != nil || h.ID.IsZero() || h.Person.IsZero() || h.Database == 0 {
 		return bus.Refuse(codeMalformed, "the header of a delivery cannot be read")
-	}
-	s.mu.Lock()
-	deliver := s.deliver
-	s.mu.Unlock()
-	if deliver == nil {
-		return bus.Refuse(codeNotHome, "the server is starting")
 	}
 	raw, err := readMessage(stream)
 	if err != nil {
 		return err
 	}
-	err = deliver(ctx, &h, raw)
+	err = m.Take(ctx, &h, raw)
 	switch {
 	case errors.Is(err, mailbox.ErrOverQuota):
 		return bus.Refuse(codeFull, err.Error())

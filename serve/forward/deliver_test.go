@@ -63,7 +63,7 @@ func TestDeliver(t *testing.T) {
 		}
 		return said, sick
 	}}
-	home.Deliveries().Take(room)
+	ServeMail(home.wire, room)
 	for _, want := range []struct {
 		found bool
 		err   error
@@ -91,7 +91,7 @@ func TestDeliver(t *testing.T) {
 	if got := front.Deliveries().Recall(ctx, h.ID); got != mail.RecalledNone {
 		t.Errorf("of a mate in trouble %d", got)
 	}
-	if _, err := home.recalled(ctx, note.UNID{1}, []byte("no id")); err == nil {
+	if _, err := (mailHere{room}).recalled(ctx, note.UNID{1}, []byte("no id")); err == nil {
 		t.Error("no id was taken for one")
 	}
 	if err := front.Deliveries().Deliver(ctx, h, raw); err != nil || got == nil || *got != *h {

@@ -10,17 +10,12 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 	"time"
 
 	"doublet/bus"
 	"doublet/cluster"
-	"doublet/directory/session"
 	"doublet/env"
-	"doublet/mail"
 	"doublet/note"
-	"doublet/serve/listen"
-	"doublet/serve/signin"
 	"doublet/stat"
 )
 
@@ -46,78 +41,37 @@ type Node interface {
 	Holders(db note.DatabaseID) []note.UNID
 }
 
-// Service forwards sessions and accepts those that other servers forward. Before Join, or if it is nil, the server is
-// not in a cluster: every session is served here.
-type Service struct {
-	env   *env.Env
-	gates gates
+// Cluster returns this server's node and its end of the bus. Both are nil while it is in no cluster: every session is
+// served here then.
+type Cluster func() (Node, bus.Bus)
 
-	mu    sync.Mutex
-	node  Node
-	bus   bus.Bus
-	known func(ctx context.Context, person note.UNID) (signin.Account, error)
-	conns *listen.Server
-	doors map[string]*listen.Door
-	// stops holds a function for each web door that stops its forwarded requests.
-	stops []func() error
-	// deliver delivers messages from mates to mail files here.
-	deliver func(ctx context.Context, h *mail.Handed, raw []byte) error
-	recall  func(ctx context.Context, id note.UNID) (mail.Recalled, error)
-	// had reports whether a message was delivered to a person on this server.
-	had func(ctx context.Context, person note.UNID, message []byte) (bool, error)
-	// sessions holds the sessions of browsers. It is nil before they are open.
-	sessions *session.Service
+// Handlers registers handlers for the requests of other members. It is a bus.Bus, or a membership that forwards to one.
+type Handlers interface {
+	Handle(verb string, fn bus.Handler)
+	HandleStream(verb string, fn bus.StreamHandler)
+}
+
+// Service forwards sessions to the homes of mail files, and sends requests to other members. A nil Service belongs to a
+// server outside a cluster.
+type Service struct {
+	env     *env.Env
+	cluster Cluster
+	gates   gates
 
 	out, in, moved, failed *stat.Counter
 	now                    *stat.Gauge
 }
 
 // New returns a Service.
-func New(e *env.Env, stats *stat.Tree) *Service {
+func New(e *env.Env, in Cluster, stats *stat.Tree) *Service {
 	return &Service{
-		env: e, doors: map[string]*listen.Door{},
+		env: e, cluster: in,
 		out:    stats.Counter("Server.Cluster.Sessions.Forwarded", "sessions that were handed on to the home of the mail file"),
 		in:     stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
 		moved:  stats.Counter("Server.Cluster.Sessions.Moved", "sessions that went on at another server, to which the mail file had moved"),
 		failed: stats.Counter("Server.Cluster.Sessions.Failed", "sessions that could not be handed on"),
 		now:    stats.Gauge("Server.Cluster.Sessions.Current", "sessions that are carried to another server now"),
 	}
-}
-
-// Join connects the service to a cluster. It must be called before the bus starts.
-func (s *Service) Join(n Node, b bus.Bus) {
-	s.mu.Lock()
-	s.node, s.bus = n, b
-	s.mu.Unlock()
-	b.HandleStream(verb, s.take)
-	b.HandleStream(verbMovable, s.takeMovable)
-	b.HandleStream(verbDeliver, s.delivered)
-	b.HandleStream(verbDelivered, s.wasDelivered)
-	b.Handle(verbFind, s.answerFind)
-	b.Handle(verbRecall, s.recalled)
-	b.Handle(verbCode, s.answerCode)
-	b.Handle(verbGuess, s.answerGuess)
-}
-
-// Serve sets up the service to accept sessions for the doors set with Door. conns counts and limits them together with
-// direct connections. known returns the account of a person whom a mate has authenticated.
-func (s *Service) Serve(conns *listen.Server, known func(ctx context.Context, person note.UNID) (signin.Account, error)) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conns, s.known = conns, known
-}
-
-// Door sets the function that serves the sessions forwarded to a door. serve must call AccountOf first.
-func (s *Service) Door(name string, serve func(*listen.Conn)) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.doors[name] = &listen.Door{Name: name, Serve: serve}
 }
 
 // hello is the header of a stream.
@@ -148,7 +102,8 @@ func (s *Service) patiently(ctx context.Context, try func() error) error {
 		err := try()
 		moving := errors.Is(err, cluster.ErrNoHome) || bus.Code(err) == codeNotHome
 		dying := errors.Is(err, bus.ErrNoServer) || errors.Is(err, bus.ErrNoAnswer)
-		if !moving && !dying || !s.env.Clock.Now().Before(until) {
+		starting := bus.Code(err) == bus.CodeNoVerb // its doors are not open yet
+		if !moving && !dying && !starting || !s.env.Clock.Now().Before(until) {
 			return err
 		}
 		select {

@@ -48,7 +48,11 @@ func (w *wire) Handle(verb string, fn bus.Handler) {
 }
 
 func (w *wire) Request(ctx context.Context, _ bus.ServerID, verb string, body []byte) ([]byte, error) {
-	answer, err := w.mate.verb[verb](ctx, note.UNID{1}, body)
+	fn := w.mate.verb[verb]
+	if fn == nil {
+		return nil, &bus.RemoteError{Code: bus.CodeNoVerb}
+	}
+	answer, err := fn(ctx, note.UNID{1}, body)
 	if err != nil {
 		code, text := bus.Refusal(err)
 		return nil, &bus.RemoteError{Code: code, Text: text}
@@ -100,7 +104,10 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []b
 	w.mu.Unlock()
 	refused := make(chan error, 1)
 	go func() {
-		err := w.mate.take[verb](context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
+		err := bus.Refuse(bus.CodeNoVerb, verb)
+		if fn := w.mate.take[verb]; fn != nil {
+			err = fn(context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
+		}
 		refused <- err
 		_ = b.Close()
 	}()
@@ -145,6 +152,7 @@ var anna = signin.Account{Name: "Anna", Database: 7, Who: note.Who{Person: note.
 
 type server struct {
 	*Service
+	*Doors
 	place *place
 	wire  *wire
 	conns *listen.Server
@@ -197,14 +205,14 @@ func servers(t *testing.T) (front, home *server) {
 		s.conns = listen.New(e, listen.Options{}, nil)
 		waiting := *e
 		waiting.Clock = s.clock
-		s.Service = New(&waiting, stat.New(e.Clock))
-		s.Join(s.place, s.wire)
-		s.Serve(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
+		s.Service = New(&waiting, func() (Node, bus.Bus) { return s.place, s.wire }, stat.New(e.Clock))
+		s.Doors = s.Service.Doors(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
 			if id != anna.Who.Person {
 				return signin.Account{}, signin.ErrDisabled
 			}
 			return anna, nil
 		})
+		s.Serve(s.wire)
 		t.Cleanup(func() {
 			ctx, stop := context.WithTimeout(context.Background(), time.Second)
 			defer stop()
@@ -278,7 +286,7 @@ func expect(t *testing.T, in *bufio.Reader, want string) {
 func TestForward(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
-	home.Door("imap", door(home, anna, new(error)))
+	home.Add("imap", door(home, anna, new(error)))
 	c, in, _ := client(t, front, anna)
 	_, _ = io.WriteString(c, "login\r\nahead\r\n")
 	expect(t, in, "OK login")
@@ -335,7 +343,7 @@ func TestRefused(t *testing.T) {
 			t.Parallel()
 			front, home := servers(t)
 			if name != "no door" {
-				home.Door("imap", door(home, anna, new(error)))
+				home.Add("imap", door(home, anna, new(error)))
 			}
 			c, in, opened := client(t, front, break_(front, home))
 			_, _ = io.WriteString(c, "login\r\n")
@@ -369,7 +377,7 @@ func TestHomeMoves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			front, home := servers(t)
-			home.Door("imap", door(home, anna, new(error)))
+			home.Add("imap", door(home, anna, new(error)))
 			there := back(front, home)
 			front.clock.third = there
 			c, in, _ := client(t, front, anna)
@@ -385,7 +393,7 @@ func TestHomeLost(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"home", "front"} {
 		front, home := servers(t)
-		home.Door("imap", door(home, anna, new(error)))
+		home.Add("imap", door(home, anna, new(error)))
 		c, in, _ := client(t, front, anna)
 		_, _ = io.WriteString(c, "login\r\nhello\r\n")
 		expect(t, in, "OK login")

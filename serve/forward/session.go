@@ -157,9 +157,7 @@ func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved)
 	if s == nil || a.Database == 0 {
 		return &Session{}, nil
 	}
-	s.mu.Lock()
-	node, mates := s.node, s.bus
-	s.mu.Unlock()
+	node, mates := s.cluster()
 	if node == nil {
 		return &Session{}, nil
 	}

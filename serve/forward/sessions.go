@@ -23,28 +23,17 @@ const (
 // askWithin is the timeout for mates. It is short, because a person waits at a browser.
 const askWithin = 2 * time.Second
 
-// Sessions asks mates about sessions of browsers, and answers their questions. It implements session.Mates. Before Join
-// it asks nobody.
+// Sessions asks mates about sessions of browsers. It implements session.Mates. Outside a cluster it asks nobody.
 type Sessions struct {
 	s *Service
 }
 
 // Sessions returns the Sessions of the service's server.
-func (s *Service) Sessions() *Sessions { return &Sessions{s} }
-
-// Answer sets the session.Service that answers mates, and makes it ask them too.
-func (x *Sessions) Answer(from *session.Service) {
-	x.s.mu.Lock()
-	x.s.sessions = from
-	x.s.mu.Unlock()
-	from.UseMates(x)
-}
+func (s *Service) Sessions() Sessions { return Sessions{s} }
 
 // Ask implements session.Mates.
-func (x *Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
-	x.s.mu.Lock()
-	node, mates := x.s.node, x.s.bus
-	x.s.mu.Unlock()
+func (x Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
+	node, mates := x.s.cluster()
 	if node == nil {
 		return session.Told{}
 	}
@@ -79,7 +68,7 @@ func (x *Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
 }
 
 // UseCode implements session.Mates.
-func (x *Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool) {
+func (x Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool) {
 	answer, asked := x.askHome(ctx, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)], uint64(step)))
 	if !asked || len(answer) != 1 {
 		return false, false
@@ -88,7 +77,7 @@ func (x *Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (f
 }
 
 // Guess implements session.Mates.
-func (x *Sessions) Guess(ctx context.Context, g session.CountedGuess) (out session.Guessing, asked bool) {
+func (x Sessions) Guess(ctx context.Context, g session.CountedGuess) (out session.Guessing, asked bool) {
 	body, err := json.Marshal(g)
 	if err != nil {
 		return out, false
@@ -102,10 +91,8 @@ func (x *Sessions) Guess(ctx context.Context, g session.CountedGuess) (out sessi
 
 // askHome sends a request to the home of the sessions database. asked is false if this server is the home, or if the
 // home does not answer.
-func (x *Sessions) askHome(ctx context.Context, verb string, body []byte) (answer []byte, asked bool) {
-	x.s.mu.Lock()
-	node, mates := x.s.node, x.s.bus
-	x.s.mu.Unlock()
+func (x Sessions) askHome(ctx context.Context, verb string, body []byte) (answer []byte, asked bool) {
+	node, mates := x.s.cluster()
 	if node == nil {
 		return nil, false
 	}
@@ -119,17 +106,24 @@ func (x *Sessions) askHome(ctx context.Context, verb string, body []byte) (answe
 	return answer, err == nil
 }
 
+// ServeSessions answers mates from now on, from the sessions of this server.
+func ServeSessions(to Handlers, x *session.Service) {
+	h := sessionsHere{x}
+	to.Handle(verbFind, h.answerFind)
+	to.Handle(verbCode, h.answerCode)
+	to.Handle(verbGuess, h.answerGuess)
+}
+
+// sessionsHere answers mates from the sessions of this server.
+type sessionsHere struct{ *session.Service }
+
 // answerFind answers a mate's question about a session.
-func (s *Service) answerFind(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+func (h sessionsHere) answerFind(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var id note.UNID
 	if len(body) != len(id) {
 		return nil, bus.Refuse(codeMalformed, "this is no id of a session")
 	}
-	from, err := s.sessionsHere()
-	if err != nil {
-		return nil, err
-	}
-	t, err := from.Tell(ctx, note.UNID(body))
+	t, err := h.Tell(ctx, note.UNID(body))
 	if err != nil {
 		return nil, err
 	}
@@ -137,17 +131,13 @@ func (s *Service) answerFind(ctx context.Context, _ bus.ServerID, body []byte) (
 }
 
 // answerCode uses a code for a mate, if this server is the home.
-func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+func (h sessionsHere) answerCode(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var person note.UNID
 	if len(body) != len(person)+8 {
 		return nil, bus.Refuse(codeMalformed, "this is no use of a code")
 	}
-	from, err := s.sessionsHere()
-	if err != nil {
-		return nil, err
-	}
 	copy(person[:], body)
-	fresh, err := from.UseCodeAtHome(ctx, person, int64(binary.BigEndian.Uint64(body[len(person):])))
+	fresh, err := h.UseCodeAtHome(ctx, person, int64(binary.BigEndian.Uint64(body[len(person):])))
 	switch {
 	case errors.Is(err, session.ErrNotHome):
 		return nil, bus.Refuse(codeNotHome, err.Error())
@@ -160,16 +150,12 @@ func (s *Service) answerCode(ctx context.Context, _ bus.ServerID, body []byte) (
 }
 
 // answerGuess counts a guess for a mate, if this server is the home.
-func (s *Service) answerGuess(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
+func (h sessionsHere) answerGuess(ctx context.Context, _ bus.ServerID, body []byte) ([]byte, error) {
 	var g session.CountedGuess
 	if err := json.Unmarshal(body, &g); err != nil || g.Person.IsZero() || g.Bucket.IsZero() {
 		return nil, bus.Refuse(codeMalformed, "this is no guess")
 	}
-	from, err := s.sessionsHere()
-	if err != nil {
-		return nil, err
-	}
-	out, err := from.GuessAtHome(ctx, g)
+	out, err := h.GuessAtHome(ctx, g)
 	if errors.Is(err, session.ErrNotHome) {
 		return nil, bus.Refuse(codeNotHome, err.Error())
 	}
@@ -177,13 +163,4 @@ func (s *Service) answerGuess(ctx context.Context, _ bus.ServerID, body []byte) 
 		return nil, err
 	}
 	return json.Marshal(out)
-}
-
-func (s *Service) sessionsHere() (*session.Service, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions == nil {
-		return nil, bus.Refuse(codeNotHome, "the server is starting")
-	}
-	return s.sessions, nil
 }

@@ -30,12 +30,12 @@ func TestSessions(t *testing.T) {
 		if _, err := st.CreateDatabase(note.System, session.Shared()); err != nil {
 			t.Fatal(err)
 		}
-		x, err := session.Open(st, fix.Env, []byte("key"), session.Options{})
+		x, err := session.Open(st, fix.Env, []byte("key"), session.Options{Mates: s.Sessions()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(x.Close)
-		s.Sessions().Answer(x)
+		ServeSessions(s.wire, x)
 		services = append(services, x)
 	}
 	token, s, err := services[1].Begin(ctx, session.Session{Person: anna.Who.Person, PasswordID: "p", Second: true, Agent: "browser"})
@@ -79,11 +79,12 @@ func TestSessions(t *testing.T) {
 	if fresh, err := services[0].UseCode(ctx, anna.Who.Person, 8); err != nil || !fresh {
 		t.Errorf("with no home: %v, %v", fresh, err)
 	}
+	here := sessionsHere{services[1]}
 	for _, bad := range [][]byte{nil, {1, 2}} {
-		if _, err := home.answerFind(ctx, note.UNID{1}, bad); err == nil {
+		if _, err := here.answerFind(ctx, note.UNID{1}, bad); err == nil {
 			t.Error("no id was taken for one")
 		}
-		if _, err := home.answerCode(ctx, note.UNID{1}, bad); err == nil {
+		if _, err := here.answerCode(ctx, note.UNID{1}, bad); err == nil {
 			t.Error("no code was taken for one")
 		}
 	}

@@ -81,25 +81,53 @@ func (x *carried) Close() error {
 	return x.Stream.SetReadDeadline(time.Unix(1, 0)) // unblocks readers
 }
 
+// Doors serves the sessions and requests that mates forward to the doors of this server. All doors are added before
+// Serve.
+type Doors struct {
+	s *Service
+	// conns counts and limits forwarded sessions together with direct connections.
+	conns *listen.Server
+	// known returns the account of a person whom a mate has authenticated.
+	known func(ctx context.Context, person note.UNID) (signin.Account, error)
+	doors map[string]*listen.Door
+	// stops holds a function for each web door that stops its forwarded requests.
+	stops []func() error
+}
+
+// Doors returns Doors without a door. conns counts and limits forwarded sessions together with direct connections.
+// known returns the account of a person whom a mate has authenticated.
+func (s *Service) Doors(conns *listen.Server, known func(ctx context.Context, person note.UNID) (signin.Account, error)) *Doors {
+	return &Doors{s: s, conns: conns, known: known, doors: map[string]*listen.Door{}}
+}
+
+// Add adds the door that serves forwarded sessions with serve, which must call AccountOf first.
+func (d *Doors) Add(name string, serve func(*listen.Conn)) {
+	d.doors[name] = &listen.Door{Name: name, Serve: serve}
+}
+
+// Serve accepts sessions from mates from now on.
+func (d *Doors) Serve(to Handlers) {
+	to.HandleStream(verb, d.take)
+	to.HandleStream(verbMovable, d.takeMovable)
+}
+
 // take serves a session from a mate that cannot be returned.
-func (s *Service) take(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
-	return s.serve(ctx, header, &carried{Stream: stream})
+func (d *Doors) take(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+	return d.serve(ctx, header, &carried{Stream: stream})
 }
 
 // takeMovable serves a session from a mate, and returns it if the mail file moves.
-func (s *Service) takeMovable(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
-	return s.serve(ctx, header, &carried{Stream: stream, movable: true})
+func (d *Doors) takeMovable(ctx context.Context, _ bus.ServerID, header []byte, stream bus.Stream) error {
+	return d.serve(ctx, header, &carried{Stream: stream, movable: true})
 }
 
-func (s *Service) serve(ctx context.Context, header []byte, x *carried) error {
-	h, door, account, err := s.who(ctx, header)
+func (d *Doors) serve(ctx context.Context, header []byte, x *carried) error {
+	h, door, account, err := d.who(ctx, header)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	conns, node := s.conns, s.node
-	s.mu.Unlock()
-	x.session = s.here(node, account.Database)
+	node, _ := d.s.cluster()
+	x.session = d.s.here(node, account.Database)
 	x.session.from = x
 	defer x.session.End()
 	// From here on the database is in use and is not moved for balance. It may have moved earlier.
@@ -114,16 +142,16 @@ func (s *Service) serve(ctx context.Context, header []byte, x *carried) error {
 			return err
 		}
 	}
-	s.in.Inc()
+	d.s.in.Inc()
 	x.account, x.client, x.credential, x.csrf, x.tls = account, h.Client, h.Credential, h.CSRF, h.TLS
-	if err := conns.ServeConn(x, door); err != nil {
+	if err := d.conns.ServeConn(x, door); err != nil {
 		return bus.Refuse(codeFull, err.Error())
 	}
 	return nil
 }
 
 // who parses the header of a session, and returns its door and the person's account.
-func (s *Service) who(ctx context.Context, header []byte) (h hello, door *listen.Door, a signin.Account, err error) {
+func (d *Doors) who(ctx context.Context, header []byte) (h hello, door *listen.Door, a signin.Account, err error) {
 	if err := json.Unmarshal(header, &h); err != nil {
 		return h, nil, a, bus.Refuse(codeMalformed, "the header of a session cannot be read")
 	}
@@ -131,13 +159,10 @@ func (s *Service) who(ctx context.Context, header []byte) (h hello, door *listen
 	if err != nil {
 		return h, nil, a, bus.Refuse(codeMalformed, "the header of a session names nobody")
 	}
-	s.mu.Lock()
-	door, known := s.doors[h.Door], s.known
-	s.mu.Unlock()
-	if door == nil {
+	if door = d.doors[h.Door]; door == nil {
 		return h, nil, a, bus.Refuse(codeMalformed, "there is no door "+h.Door)
 	}
-	if a, err = known(ctx, person); err != nil {
+	if a, err = d.known(ctx, person); err != nil {
 		return h, nil, a, bus.Refuse(codeDisabled, err.Error())
 	}
 	if h.Door != DoorWeb && h.Door != DoorLite {

@@ -54,8 +54,8 @@ func TestTakenCredential(t *testing.T) {
 			d, in = start()
 		}
 		_, home := servers(t)
-		home.Door("imap", func(*listen.Conn) {})
-		home.Serve(home.conns, func(ctx context.Context, _ note.UNID) (signin.Account, error) { return in.Account(ctx, "alice") })
+		home.Add("imap", func(*listen.Conn) {})
+		home.known = func(ctx context.Context, _ note.UNID) (signin.Account, error) { return in.Account(ctx, "alice") }
 		for _, c := range []struct {
 			credential string
 			valid      bool

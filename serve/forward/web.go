@@ -58,11 +58,12 @@ const Forwarded = "mate:"
 // Web returns a handler for a web door. It serves a request with next if the mail file is here, and otherwise forwards
 // it to the same door of the home. who returns the caller of a request, or false if it has answered the request itself.
 // A request of the zero Caller is served here. next gets the caller with CallerOf.
-func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
+func (d *Doors) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request, c Caller) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	}
-	s.serveForwarded(door, serve)
+	d.serveForwarded(door, serve)
+	s := d.s
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := who(w, r); ok {
 			s.route(w, r, door, &c, func(w http.ResponseWriter, r *http.Request) { serve(w, r, c) })
@@ -72,13 +73,7 @@ func (s *Service) Web(door string, who func(http.ResponseWriter, *http.Request) 
 
 // route serves a request here if the mail file is here, and forwards it otherwise.
 func (s *Service) route(w http.ResponseWriter, r *http.Request, door string, c *Caller, here http.HandlerFunc) {
-	var node Node
-	var mates bus.Bus
-	if s != nil {
-		s.mu.Lock()
-		node, mates = s.node, s.bus
-		s.mu.Unlock()
-	}
+	node, mates := s.cluster()
 	if node == nil || c.Account.Database == 0 {
 		here(w, r)
 		return
@@ -187,10 +182,8 @@ func (*requested) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: 
 func (r *requested) RemoteAddr() net.Addr { return r.LocalAddr() }
 
 // serveForwarded serves the requests that mates forward to a door.
-func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *http.Request, Caller)) {
-	if s == nil {
-		return
-	}
+func (d *Doors) serveForwarded(door string, serve func(http.ResponseWriter, *http.Request, Caller)) {
+	s := d.s
 	l := &oneByOne{conns: make(chan net.Conn), closed: make(chan struct{})}
 	srv := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
@@ -212,10 +205,8 @@ func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *h
 		}),
 	}
 	s.env.Go("forwarded requests", func() { _ = srv.Serve(l) })
-	s.mu.Lock()
-	s.stops = append(s.stops, srv.Close)
-	s.mu.Unlock()
-	s.Door(door, func(c *listen.Conn) {
+	d.stops = append(d.stops, srv.Close)
+	d.Add(door, func(c *listen.Conn) {
 		x, ok := c.Conn.(*carried)
 		if !ok {
 			return
@@ -234,13 +225,10 @@ func (s *Service) serveForwarded(door string, serve func(http.ResponseWriter, *h
 	})
 }
 
-// Close ends the requests that mates have forwarded.
-func (s *Service) Close() error {
-	s.mu.Lock()
-	stops := s.stops
-	s.mu.Unlock()
+// Close ends the requests that other members have forwarded.
+func (d *Doors) Close() error {
 	var errs []error
-	for _, stop := range stops {
+	for _, stop := range d.stops {
 		errs = append(errs, stop())
 	}
 	return errors.Join(errs...)

@@ -99,9 +99,6 @@ func (e endpoint) socket() string {
 // IMAP before POP3. It skips services without TLS.
 func (w *Server) endpoints() (in, out []endpoint) {
 	var doors = map[string]endpoint{}
-	if w.system.Doors == nil {
-		return nil, nil
-	}
 	for _, d := range w.system.Doors() {
 		_, text, err := net.SplitHostPort(d.Address)
 		port, perr := strconv.Atoi(text)

@@ -55,7 +55,7 @@ type Options struct {
 
 // Server is the HTTP handler.
 type Server struct {
-	system   *admin.System
+	system   *admin.Running
 	env      *env.Env
 	opts     Options
 	mux      *http.ServeMux
@@ -67,7 +67,7 @@ type Server struct {
 }
 
 // New returns a handler for a running system.
-func New(s *admin.System, e *env.Env, o Options) *Server {
+func New(s *admin.Running, e *env.Env, o Options) *Server {
 	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(), answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
 	if o.HSTS > 0 {
 		w.hsts = "max-age=" + strconv.FormatInt(int64(o.HSTS/time.Second), 10)
@@ -191,16 +191,14 @@ var figures = []struct{ stat, name string }{
 }
 
 func (w *Server) home(out http.ResponseWriter, r *http.Request) {
-	server, err := admin.Do[admin.Server](r.Context(), admin.Direct{System: w.system}, "show server", nil)
+	server, err := admin.Do[admin.Server](r.Context(), admin.Direct{Runner: w.system}, "show server", nil)
 	if err != nil {
 		w.env.Log.Error("page failed", "error", err)
 		http.Error(out, "the page cannot be made now", http.StatusInternalServerError)
 		return
 	}
 	data := pageData{Server: server, Healthy: w.Alive(r.Context()) == nil}
-	if w.system.Tasks != nil {
-		data.Tasks = w.system.Tasks()
-	}
+	data.Tasks = w.system.Tasks()
 	for _, f := range figures {
 		for _, e := range w.system.Stats.Snapshot(f.stat) {
 			if strings.EqualFold(e.Name, f.stat) {

@@ -15,13 +15,14 @@ import (
 	"doublet/web"
 )
 
-func newServer(t *testing.T) (*Server, *admin.System) {
+func newServer(t *testing.T) (*Server, *admin.Running) {
 	t.Helper()
 	f := env.TestRealTime(t)
-	s := &admin.System{
-		Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.<b>example</b>.com", Data: "data", Version: "9.9", Started: f.Clock.Now(), Stop: func() {},
-		Doors: func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
-		Tasks: func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
+	s := &admin.Running{
+		System: &admin.System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.<b>example</b>.com", Data: "data", Version: "9.9", Started: f.Clock.Now()},
+		Stop:   func() {},
+		Doors:  func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
+		Tasks:  func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
 	}
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: directory.Indexes(), Stats: s.Stats})

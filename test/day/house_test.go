@@ -153,10 +153,11 @@ func (w *town) start(fix *env.Fixture) *life {
 		OnFatal: func(error) { w.cut(l, 100, 0) }, // the process ends
 	})
 	w.ok(err)
-	l.people, err = directory.Open(l.store, e, password.New(e, 2, 100), directory.Options{Domain: "example.com"})
+	l.people, err = directory.Open(l.store, e, password.New(e, 2, 100), directory.Options{
+		Domain: "example.com", MailFiles: admin.MailFiles{Store: l.store},
+	})
 	w.ok(err)
 	l.files = mailbox.New(l.store, e, mailbox.Options{})
-	l.people.UseMailFiles(admin.MailFiles{Store: l.store, Directory: l.people})
 	resolver := dns.New(e, dns.Options{Servers: []string{w.dns}, Timeout: 5 * time.Minute, Attempts: 2, Stats: l.stats})
 	policies := mtasts.New(e, mtasts.Options{Resolver: resolver, Roots: w.far.roots, Stats: l.stats})
 	l.mail, err = mail.Open(l.store, e, l.people, l.files, mail.Options{

@@ -124,10 +124,11 @@ func (w *town) house(domain, ip string) *house {
 	var err error
 	h.store, err = store.Open(e, "data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	ok(t, err)
-	h.people, err = directory.Open(h.store, e, password.New(e, 1, 10), directory.Options{Domain: domain})
+	h.people, err = directory.Open(h.store, e, password.New(e, 1, 10), directory.Options{
+		Domain: domain, MailFiles: admin.MailFiles{Store: h.store},
+	})
 	ok(t, err)
 	files := mailbox.New(h.store, e, mailbox.Options{})
-	h.people.UseMailFiles(admin.MailFiles{Store: h.store, Directory: h.people})
 	h.memory, err = keep.Open(h.store, e, nil)
 	ok(t, err)
 	h.book, err = reports.OpenBook(e, h.memory, stats)

@@ -147,11 +147,14 @@ func (s *server) boot() error {
 	}
 	inline := *e // run background work inline, because a world has only one thread
 	inline.Go = func(_ string, f func()) { f() }
-	carrier := forward.New(&inline, s.stat)
-	carrier.Join(s.node.Opens, s.bus)
-	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), session.Options{Idle: browserIdle, Stats: s.stat})
+	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus }, s.stat)
+	sessions := session.Options{Idle: browserIdle, Stats: s.stat}
+	if !s.older {
+		sessions.Mates = carrier.Sessions()
+	}
+	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), sessions)
 	if err == nil && !s.older {
-		carrier.Sessions().Answer(s.browsers)
+		forward.ServeSessions(s.bus, s.browsers)
 	}
 	return err
 }

@@ -90,15 +90,15 @@ func (w *Town) member(i int, open func(*Member) (listen.Door, door.Options)) *Me
 	m.Mail = mailbox.New(m.Store, e, mailbox.Options{MessageSize: 1 << 20})
 	m.reps = replica.New(m.Store, m.Mail, e, replica.Options{})
 	w.replica(m)
-	m.Forward = forward.New(e, m.Stats)
-	m.Forward.Join(m, m.link)
+	m.Forward = forward.New(e, func() (forward.Node, bus.Bus) { return m, m.link }, m.Stats)
 	d, o := open(m)
 	at := door.At(w.t, e, d, o)
 	m.Addr = at.Addr
-	m.Forward.Serve(at.Front, func(_ context.Context, who note.UNID) (signin.Account, error) {
+	doors := m.Forward.Doors(at.Front, func(_ context.Context, who note.UNID) (signin.Account, error) {
 		return signin.Account{Name: "alice", Database: w.Database, Who: note.Who{Person: who}}, nil
 	})
-	m.Forward.Door(d.Name, d.Serve)
+	doors.Add(d.Name, d.Serve)
+	doors.Serve(m.link)
 	return m
 }
 

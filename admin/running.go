@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"doublet/bus/pki"
+	"doublet/cluster"
+	"doublet/mail/reports"
+	"doublet/note"
+	"doublet/search"
+)
+
+// Running is a running server: the System, its tasks and its doors.
+type Running struct {
+	*System
+	// Replicator runs the connections to other servers.
+	Replicator *Replicator
+	// Search is the full-text search; nil if it is off.
+	Search *search.Service
+	// Reports sends reports about mail to other servers.
+	Reports *reports.Sender
+	// Doors and Tasks return the open doors and the tasks.
+	Doors func() []Door
+	Tasks func() []Task
+	// Reached returns the addresses at which other servers reach the doors (directory.ServerFields).
+	Reached func() []string
+	// Stop asks the server to stop. Stopping is a context that ends when it has to.
+	Stop     func()
+	Stopping context.Context
+	// Certificates manages the doors' certificates.
+	Certificates Certificates
+	// Health returns an error if the server cannot do its work, also before its doors are open.
+	Health func(ctx context.Context) error
+	// ApplySettings reads the settings again and applies those that a running server can change.
+	ApplySettings func() (Applied, error)
+	// Enter makes the server join the cluster that it has just founded.
+	Enter func(ctx context.Context) error
+	Bans  Bans
+}
+
+// Bans are the addresses that are temporarily banned from signing in.
+type Bans interface {
+	List() []Ban
+	// Remove ends the ban of an address and reports whether there was one.
+	Remove(netip.Addr) bool
+}
+
+// Run runs a verb on the running server. Otherwise it is like System.Run.
+func (r *Running) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+	return (&Call{System: r.System, Who: who, Progress: progress, running: r}).run(ctx, name, args)
+}
+
+// ServerCall is one run of a verb that needs the running server.
+type ServerCall struct {
+	*Call
+	Server *Running
+}
+
+// onServer returns a verb like define does, from a function that needs the running server.
+func onServer[A, R any](name, help string, fn func(ctx context.Context, c *ServerCall, a *A) (R, error), options ...option) *Verb {
+	v := define(name, help, func(ctx context.Context, c *Call, a *A) (R, error) {
+		return fn(ctx, &ServerCall{c, c.running}, a)
+	}, options...)
+	v.Server = true
+	return v
+}
+
+// node returns this server's node in its cluster.
+func (c *ServerCall) node() (*cluster.Node, error) {
+	if n := c.Member.Node(); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("%w: found one with doublet cluster init", pki.ErrNone)
+}
+
+// openDoors returns the open doors; none if the server is stopped.
+func (c *Call) openDoors() []Door {
+	if c.running == nil {
+		return nil
+	}
+	return c.running.Doors()
+}
+
+// leaf returns the certificate that clients of a host get, nil if the server is stopped.
+func (c *Call) leaf(host string) *x509.Certificate {
+	if c.running == nil {
+		return nil
+	}
+	return c.running.Certificates.Leaf(host)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"doublet/admin"
+	"doublet/cluster"
+	"doublet/cmd/doublet/config"
+	"doublet/serve/certs"
+	"doublet/serve/forward"
+	"doublet/serve/listen"
+	"doublet/serve/signin"
+	"doublet/serve/webd"
+)
+
+// server is a running server: a house with tasks and doors.
+type server struct {
+	*house
+	// ctx ends when the server stops.
+	ctx      context.Context
+	running  *admin.Running
+	settings *settings
+	certs    *certs.Provider
+	signIn   *signin.Service
+	// conns are the connections at all doors, busy measures what they do.
+	conns *listen.Server
+	busy  *cluster.Load
+	web   *webd.Server
+	doors doorList
+	open  chan struct{} // closed when the doors are open
+}
+
+// start opens a server: first the rooms that verbs act on, then the tasks and doors. It joins its cluster before the
+// directory opens, because a new member has to fetch the directory from a mate. ctx ends when the server has to stop;
+// stop ends it.
+func start(ctx context.Context, l life, stop func()) (*server, error) {
+	s := &server{
+		house: newHouse(l.env, l.cfg), ctx: ctx, open: make(chan struct{}), busy: cluster.NewLoad(l.env.Clock, 0),
+		settings: newSettings(l),
+	}
+	s.running = &admin.Running{
+		System: s.system, Stop: stop, Stopping: ctx, Doors: s.doors.all, Reached: s.reached, Health: s.health,
+		ApplySettings: s.settings.apply, Enter: s.enter,
+	}
+	return s, s.openAll(
+		s.openMember, s.openNetwork, s.openStore, s.openFiles, s.joinCluster,
+		s.openDirectory, s.openSessions, s.openReports, s.openMail, s.openConnections, s.serveMembers,
+		func() error { return l.fillHouse(ctx, s.house) },
+		s.openCertificates, s.openSignIn, s.openTasks, s.announce, s.openSocket, s.openDoors, s.announceDoors,
+	)
+}
+
+// joinCluster joins the cluster of this server, if it is in one.
+func (s *server) joinCluster() error {
+	s.closes("cluster", s.member.Close)
+	return s.member.Join(s.ctx, s.ground())
+}
+
+// openConnections creates the server of connections, which counts and limits them for all doors.
+func (s *server) openConnections() error {
+	limits, err := listenOptions(&s.cfg)
+	if err != nil {
+		return err
+	}
+	limits.Observe = s.busy.Observe
+	s.conns = listen.New(s.env, limits, newInc(s.system.Stats))
+	s.settings.take(func(next *config.Config) (func(), error) {
+		o, err := listenOptions(next)
+		return func() { s.conns.Limit(o) }, err
+	}, "limits.connections", "limits.connections_per_address", "limits.compressed_connections",
+		"limits.sessions_per_person", "limits.users", "limits.handshake_timeout")
+	return nil
+}
+
+// serveMembers answers the other members of the cluster from now on.
+func (s *server) serveMembers() error {
+	forward.ServeMail(s.member, s.system.Mail)
+	forward.ServeSessions(s.member, s.system.Sessions)
+	return s.member.Serve(s.ctx, s.services())
+}
+
+// errOpening is the state of a server whose doors are not open yet.
+var errOpening = errors.New("starting")
+
+// health returns the reason for which the server cannot take clients, or nil.
+func (s *server) health(ctx context.Context) error {
+	select {
+	case <-s.open:
+		return s.web.Ready(ctx)
+	default:
+		return errOpening
+	}
+}
+
+// enter makes the server join the cluster that it has just founded.
+func (s *server) enter(ctx context.Context) error { return s.member.Enter(ctx) }
+
+// announce updates the addresses of this server for the other members of its cluster.
+func (s *server) announce() error {
+	if s.member.Node() == nil {
+		return nil
+	}
+	return s.system.Announce(s.ctx)
+}
+
+// announceDoors updates the addresses of the doors for the other servers of the domain.
+func (s *server) announceDoors() error { return s.running.AnnounceDoors(s.ctx) }
