@@ -204,7 +204,7 @@ func TestEditorBrings(t *testing.T) {
 	_, err := hub.pull(laptop, friend)
 	laptop.must(err)
 	laptop.edit(testDB, d, "changed")
-	laptop.must(laptop.update(testDB, func(w *store.Writer) error { return w.SetPeer(hub.replica(), 0) }))
+	laptop.must(laptop.update(testDB, func(w *store.Writer) error { return w.Peers.Set(hub.replica(), 0) }))
 	laptop.destroy(testDB, gone)
 	mine := laptop.doc(testDB, "mine")
 	laptop.must(laptop.update(testDB, func(w *store.Writer) error {

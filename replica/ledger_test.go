@@ -179,8 +179,8 @@ func TestClusterGrave(t *testing.T) {
 	home.must(err)
 	home.destroy(testDB, u)
 	home.must(home.svc.Forget(context.Background(), testDB, late.replica()))
-	home.must(home.update(testDB, func(w *store.Writer) error { return w.SetPeer(late.replica(), 1<<40) }))
-	home.must(home.update(testDB, func(w *store.Writer) error { return w.SetPeer(mate.replica(), 1<<40) }))
+	home.must(home.update(testDB, func(w *store.Writer) error { return w.Peers.Set(late.replica(), 1<<40) }))
+	home.must(home.update(testDB, func(w *store.Writer) error { return w.Peers.Set(mate.replica(), 1<<40) }))
 	home.must(home.s.Maintain(context.Background(), testDB))
 	home.read(testDB, func(r *store.Reader) error {
 		if _, err := r.Find(u); !errors.Is(err, store.ErrGrave) {

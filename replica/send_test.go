@@ -207,7 +207,7 @@ func TestEditMeetsGrave(t *testing.T) {
 	hub.destroy(testDB, a)
 	hub.destroy(testDB, b)
 	// As if the laptop had been silent for long: the hub keeps no deletions for it.
-	hub.must(hub.update(testDB, func(w *store.Writer) error { return w.SetPeer(laptop.replica(), 1<<40) }))
+	hub.must(hub.update(testDB, func(w *store.Writer) error { return w.Peers.Set(laptop.replica(), 1<<40) }))
 	hub.must(hub.s.Maintain(context.Background(), testDB))
 	laptop.edit(testDB, a, "what I wrote on the plane")
 	hub.both(laptop)

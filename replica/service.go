@@ -173,9 +173,9 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 	}
 	// Deletions are kept as long as some known replica has not received them.
 	return l.s.Replicate(ctx, db, func(w *store.Writer) error {
-		err := w.SetPeer(m.Peer.Replica, passed)
+		err := w.Peers.Set(m.Peer.Replica, passed)
 		if err == nil && m.Met.Last != 0 {
-			err = w.MeetPeer(m.Peer.Replica, m.Met)
+			err = w.Peers.Meet(m.Peer.Replica, m.Met)
 		}
 		return err
 	})

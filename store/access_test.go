@@ -45,7 +45,7 @@ func TestAccess(t *testing.T) {
 		{"subscribe", note.Reader, note.Reader, false, func(w *store.Writer, _, f, _ note.ID) error { return w.Subscribe(f, persons[0], true) }},
 		{"folder list", note.Manager, note.Manager, false, func(w *store.Writer, _, f, _ note.ID) error { return w.SetFolderACL(f, &note.ACL{}) }},
 		{"take over", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { return w.TakeOver() }},
-		{"peer", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { return w.SetPeer(1, 1) }},
+		{"peer", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { return w.Peers.Set(1, 1) }},
 		{"apply", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { _, err := w.Apply(&store.Remote{}, nil); return err }},
 		{"prune", never, never, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Prune(id, 1) }},
 	}

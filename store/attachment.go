@@ -12,12 +12,12 @@ import (
 
 // settleNamed finds the objects that a note's stored revisions reference before and after the update: the attachments
 // of the winner and of every conflict.
-func (w *Writer) settleNamed(t *txNote) error {
+func (se *settlement) settleNamed(t *txNote) error {
 	if t.content == nil && t.row != nil {
 		return nil
 	}
 	if t.orig != nil && t.orig.Attached {
-		if err := w.loadBefore(t); err != nil {
+		if err := se.loadBefore(t); err != nil {
 			return err
 		}
 		before := t.before
@@ -25,7 +25,7 @@ func (w *Writer) settleNamed(t *txNote) error {
 		if conflicts := before.Tree.Conflicts(); len(conflicts) > 0 {
 			t.hadLeaves = true
 			for _, n := range conflicts {
-				v, err := getValue(w.eng, layout.LeafKey(w.db.num, t.id, n.Rev))
+				v, err := getValue(se.eng, layout.LeafKey(se.db.num, t.id, n.Rev))
 				if err != nil {
 					return err
 				}
@@ -44,23 +44,23 @@ func (w *Writer) settleNamed(t *txNote) error {
 	conflicts := t.content.Tree.Conflicts()
 	for _, n := range conflicts {
 		// Leaves that the update did not change are stored. A damaged one keeps its references.
-		if c, err := w.Leaf(t.id, n.Rev); err == nil {
+		if c, err := se.Leaf(t.id, n.Rev); err == nil {
 			t.named = naming(t.named, c)
 		}
 	}
 	t.row.Attached = len(t.named) > 0 || len(conflicts) > 0
-	return w.present(t)
+	return se.present(t)
 }
 
 // present returns an error if a note newly references an object that is neither stored nor added by the update: a
 // reference must always lead to an object. Objects that are stored already are pinned by the caller (Attach, Keep), or
 // by the note in this update's databases that they are copied from.
-func (w *Writer) present(t *txNote) error {
+func (se *settlement) present(t *txNote) error {
 	for d := range t.named {
-		if t.wasNamed[d] || slices.ContainsFunc(w.objects, func(o *Object) bool { return o.Digest == d }) {
+		if t.wasNamed[d] || slices.ContainsFunc(se.objects, func(o *Object) bool { return o.Digest == d }) {
 			continue
 		}
-		if _, err := w.s.locate(w.eng, d); err != nil {
+		if _, err := se.s.locate(se.eng, d); err != nil {
 			return fmt.Errorf("attachment %s: %w", d, err)
 		}
 	}

@@ -139,7 +139,7 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		}
 		if !p.More {
 			if !y.position().Pending {
-				w.must(x.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.SetPeer(y.replica(), p.Seq) }))
+				w.must(x.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.Peers.Set(y.replica(), p.Seq) }))
 			}
 			return true
 		}

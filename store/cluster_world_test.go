@@ -111,7 +111,7 @@ func (w *clusterWorld) peers() {
 	for _, x := range w.nodes {
 		for _, y := range w.nodes {
 			if x != y {
-				w.must(x.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.SetPeer(y.replica(), 0) }))
+				w.must(x.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.Peers.Set(y.replica(), 0) }))
 			}
 		}
 	}

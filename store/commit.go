@@ -10,37 +10,59 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// settlement derives the rows that an update writes from the difference between each note before and after, and encodes
+// them. Every index follows from this difference alone, so no caller can forget to update one.
+type settlement struct {
+	*Writer
+	chunks  map[chunkKey]*layout.Chunk
+	members []memberRow
+	entries []entry // rows of indexes
+}
+
+type chunkKey struct {
+	folder note.ID
+	chunk  uint32
+}
+
+// memberRow is a change of the folder index.
+type memberRow struct {
+	folder note.ID
+	uid    uint32
+	id     note.ID // 0 removes
+	mark   int8    // \Deleted row: 1 adds, -1 removes, 0 leaves it
+}
+
 // settle compares each note before and after the update. From the difference it derives the changes to the ledger, the
 // folder heads, the counters of chunks and the sizes of the database. settle may read and may fail; write only encodes
-// the result. Every index follows from this difference alone, so no caller can forget to update one.
-func (w *Writer) settle() error {
-	if w.numbers {
-		if err := w.numberAll(); err != nil {
+// the result.
+func (se *settlement) settle() error {
+	if se.numbers {
+		if err := se.numberAll(); err != nil {
 			return err
 		}
-	} else if err := w.unnumberUnnamed(); err != nil {
+	} else if err := se.unnumberUnnamed(); err != nil {
 		return err
 	}
-	w.order = slices.DeleteFunc(w.order, func(id note.ID) bool { return w.dirty[id].unchanged() })
-	for _, id := range w.order {
-		t := w.dirty[id]
+	se.order = slices.DeleteFunc(se.order, func(id note.ID) bool { return se.dirty[id].unchanged() })
+	for _, id := range se.order {
+		t := se.dirty[id]
 		if t.orig == nil && t.row == nil {
 			continue // created and destroyed within one update
 		}
 		if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
 			t.dropMessage() // the stub was kept for memberships that the home had not ended
 		}
-		if err := w.settleMembers(t); err != nil {
+		if err := se.settleMembers(t); err != nil {
 			return err
 		}
-		if err := w.settleNamed(t); err != nil {
+		if err := se.settleNamed(t); err != nil {
 			return err
 		}
-		if err := w.settleIndexes(t); err != nil {
+		if err := se.settleIndexes(t); err != nil {
 			return err
 		}
-		w.settleSizes(t)
-		if err := w.settleMod(t); err != nil {
+		se.settleSizes(t)
+		if err := se.settleMod(t); err != nil {
 			return err
 		}
 	}
@@ -48,21 +70,21 @@ func (w *Writer) settle() error {
 }
 
 // settleMod assigns a MODSEQ to a changed note.
-func (w *Writer) settleMod(t *txNote) error {
+func (se *settlement) settleMod(t *txNote) error {
 	switch {
 	case t.row == nil:
 		return nil
 	case t.given:
-	case !w.numbers:
-		w.leaveUnnumbered(t)
+	case !se.numbers:
+		se.leaveUnnumbered(t)
 		return nil
 	case t.row.Stub:
-		if w.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
-			w.expunged(t, layout.Membership{}, true) // without a MODSEQ it would never reach followers
+		if se.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
+			se.expunged(t, layout.Membership{}, true) // without a MODSEQ it would never reach followers
 		}
 		return nil
 	default:
-		t.row.Mod = w.mutable().counters.Ledger.NextMod()
+		t.row.Mod = se.mutable().counters.Ledger.NextMod()
 		if t.orig == nil || t.orig.Stub || t.orig.Created == 0 || t.renewed {
 			t.row.Created = t.row.Mod
 		}
@@ -71,7 +93,7 @@ func (w *Writer) settleMod(t *txNote) error {
 		t.row.Shown = t.row.Mod
 	}
 	for _, m := range t.row.Members {
-		if err := w.touchHead(m.Folder, t.row.Mod); err != nil {
+		if err := se.touchHead(m.Folder, t.row.Mod); err != nil {
 			return err
 		}
 	}
@@ -79,7 +101,7 @@ func (w *Writer) settleMod(t *txNote) error {
 }
 
 // leaveUnnumbered marks a change for the home to number. The note keeps the numbers that it has.
-func (w *Writer) leaveUnnumbered(t *txNote) {
+func (num *numbering) leaveUnnumbered(t *txNote) {
 	if t.orig != nil && !t.orig.Listed() {
 		t.row.Mod = 0
 	}
@@ -106,8 +128,8 @@ func (t *txNote) unchanged() bool {
 		a.Size == b.Size && a.Unnumbered == b.Unnumbered && a.Mod == b.Mod && a.Created == b.Created && slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
 }
 
-func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
-	h, err := w.head(folder)
+func (fh *folderHeads) touchHead(folder note.ID, mod note.ModSeq) error {
+	h, err := fh.head(folder)
 	if err != nil {
 		return err
 	}
@@ -116,7 +138,7 @@ func (w *Writer) touchHead(folder note.ID, mod note.ModSeq) error {
 }
 
 // settleMembers compares a note's memberships before and after.
-func (w *Writer) settleMembers(t *txNote) error {
+func (se *settlement) settleMembers(t *txNote) error {
 	var before, after []layout.Membership
 	var seenBefore, seenAfter []note.UNID
 	var sizeBefore, sizeAfter uint64
@@ -130,16 +152,16 @@ func (w *Writer) settleMembers(t *txNote) error {
 	for _, m := range before {
 		i := slices.IndexFunc(after, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID })
 		if i < 0 {
-			if err := w.unlist(t, m, seenBefore, sizeBefore, gone); err != nil {
+			if err := se.unlist(t, m, seenBefore, sizeBefore, gone); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := w.remark(t, m, after[i], seenBefore, seenAfter); err != nil {
+		if err := se.remark(t, m, after[i], seenBefore, seenAfter); err != nil {
 			return err
 		}
 		if sizeBefore != sizeAfter {
-			h, err := w.head(m.Folder)
+			h, err := se.head(m.Folder)
 			if err != nil {
 				return err
 			}
@@ -150,26 +172,26 @@ func (w *Writer) settleMembers(t *txNote) error {
 		if slices.ContainsFunc(before, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
 			continue
 		}
-		if err := w.list(t, m, seenAfter, sizeAfter); err != nil {
+		if err := se.list(t, m, seenAfter, sizeAfter); err != nil {
 			return err
 		}
 	}
-	if err := w.listKeywords(t.row, after); err != nil {
+	if err := se.listKeywords(t.row, after); err != nil {
 		return err
 	}
-	if gone && w.numbers && len(before) == 0 && t.orig != nil && !t.orig.Stub {
-		w.expunged(t, layout.Membership{}, true)
+	if gone && se.numbers && len(before) == 0 && t.orig != nil && !t.orig.Stub {
+		se.expunged(t, layout.Membership{}, true)
 	}
 	return nil
 }
 
 // listKeywords adds the keywords of a note to the lists of its folders.
-func (w *Writer) listKeywords(n *layout.Note, in []layout.Membership) error {
+func (se *settlement) listKeywords(n *layout.Note, in []layout.Membership) error {
 	for _, m := range in {
-		if f := w.st.folder(m.Folder); f == nil || f.KnowsKeywords(n) {
+		if f := se.st.folder(m.Folder); f == nil || f.KnowsKeywords(n) {
 			continue
 		}
-		h, err := w.head(m.Folder)
+		h, err := se.head(m.Folder)
 		if err != nil {
 			return err
 		}
@@ -188,12 +210,12 @@ func seenPersons(n *layout.Note) []note.UNID {
 	return out
 }
 
-func (w *Writer) list(t *txNote, m layout.Membership, seen []note.UNID, size uint64) error {
-	h, err := w.head(m.Folder)
+func (se *settlement) list(t *txNote, m layout.Membership, seen []note.UNID, size uint64) error {
+	h, err := se.head(m.Folder)
 	if err != nil {
 		return err
 	}
-	c, err := w.chunk(m.Folder, m.UID)
+	c, err := se.chunk(m.Folder, m.UID)
 	if err != nil {
 		return err
 	}
@@ -209,29 +231,29 @@ func (w *Writer) list(t *txNote, m layout.Membership, seen []note.UNID, size uin
 		h.Deleted++
 		row.mark = 1
 	}
-	w.members = append(w.members, row)
+	se.members = append(se.members, row)
 	return nil
 }
 
-func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size uint64, gone bool) error {
-	if w.numbers && (gone || w.st.counters.Ledger.Epoch == w.db.cur.Load().counters.Ledger.Epoch || !w.st.counters.Ledger.Shared) {
-		w.expunged(t, m, gone)
+func (se *settlement) unlist(t *txNote, m layout.Membership, seen []note.UNID, size uint64, gone bool) error {
+	if se.numbers && (gone || se.st.counters.Ledger.Epoch == se.db.cur.Load().counters.Ledger.Epoch || !se.st.counters.Ledger.Shared) {
+		se.expunged(t, m, gone)
 	}
-	if w.st.folder(m.Folder) == nil {
+	if se.st.folder(m.Folder) == nil {
 		return nil // the folder is removed too, with all its rows
 	}
-	h, err := w.head(m.Folder)
+	h, err := se.head(m.Folder)
 	if err != nil {
 		return err
 	}
-	c, err := w.chunk(m.Folder, m.UID)
+	c, err := se.chunk(m.Folder, m.UID)
 	if err != nil {
 		return err
 	}
 	h.Total--
 	h.Size -= min(h.Size, size)
-	if w.numbers {
-		h.Mod = w.st.counters.Ledger.Last
+	if se.numbers {
+		h.Mod = se.st.counters.Ledger.Last
 	}
 	c.Total--
 	for _, p := range seen {
@@ -242,16 +264,16 @@ func (w *Writer) unlist(t *txNote, m layout.Membership, seen []note.UNID, size u
 		h.Deleted--
 		row.mark = -1
 	}
-	w.members = append(w.members, row)
+	se.members = append(se.members, row)
 	return nil
 }
 
 // remark applies changes of \Deleted and \Seen to a membership that stays.
-func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, seenAfter []note.UNID) error {
+func (se *settlement) remark(t *txNote, before, after layout.Membership, seenBefore, seenAfter []note.UNID) error {
 	if before.Deleted == after.Deleted && slices.Equal(seenBefore, seenAfter) {
 		return nil
 	}
-	h, err := w.head(after.Folder)
+	h, err := se.head(after.Folder)
 	if err != nil {
 		return err
 	}
@@ -262,12 +284,12 @@ func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, 
 			row.mark = -1
 			h.Deleted -= 2
 		}
-		w.members = append(w.members, row)
+		se.members = append(se.members, row)
 	}
 	if slices.Equal(seenBefore, seenAfter) {
 		return nil
 	}
-	c, err := w.chunk(after.Folder, after.UID)
+	c, err := se.chunk(after.Folder, after.UID)
 	if err != nil {
 		return err
 	}
@@ -285,8 +307,8 @@ func (w *Writer) remark(t *txNote, before, after layout.Membership, seenBefore, 
 }
 
 // expunged assigns a MODSEQ to the end of a membership, so that clients can be told of it later.
-func (w *Writer) expunged(t *txNote, m layout.Membership, gone bool) {
-	st := w.mutable()
+func (num *numbering) expunged(t *txNote, m layout.Membership, gone bool) {
+	st := num.mutable()
 	st.counters.Ledger.NextMod()
 	st.counters.Expunged++
 	was := t.orig
@@ -295,18 +317,22 @@ func (w *Writer) expunged(t *txNote, m layout.Membership, gone bool) {
 	}
 	c := layout.Change{
 		Note: t.id, Expunged: true, Gone: gone, Folder: m.Folder, UID: m.UID, UNID: was.UNID,
-		Time: w.s.env.Clock.Now().Unix(),
+		Time: num.s.env.Clock.Now().Unix(),
 	}
 	if gone {
 		c.Class, c.Thread, c.Created = was.Class, was.Thread, was.Created
 		c.Shown, c.Hidden = was.Shown, was.Hidden()
 	}
-	w.gone = append(w.gone, c)
-	w.goneMods = append(w.goneMods, st.counters.Ledger.Last)
+	num.ended(st.counters.Ledger.Last, c)
 }
 
-func (w *Writer) settleSizes(t *txNote) {
-	c := &w.mutable().counters
+// ended records the end of a membership under its MODSEQ.
+func (num *numbering) ended(mod note.ModSeq, c layout.Change) {
+	num.gone, num.goneMods = append(num.gone, c), append(num.goneMods, mod)
+}
+
+func (se *settlement) settleSizes(t *txNote) {
+	c := &se.mutable().counters
 	if t.orig != nil && !t.orig.Stub {
 		c.Notes--
 		c.Size -= min(c.Size, t.orig.Size)
@@ -318,21 +344,21 @@ func (w *Writer) settleSizes(t *txNote) {
 }
 
 // chunk returns the counters of the chunk that holds a UID, for changing.
-func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
+func (se *settlement) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 	k := chunkKey{folder, uid >> layout.ChunkShift}
-	if c, ok := w.chunks[k]; ok {
+	if c, ok := se.chunks[k]; ok {
 		return c, nil
 	}
-	if w.chunks == nil {
-		w.chunks = make(map[chunkKey]*layout.Chunk)
+	if se.chunks == nil {
+		se.chunks = make(map[chunkKey]*layout.Chunk)
 	}
 	c := new(layout.Chunk)
-	w.chunks[k] = c
-	if t := &w.db.tail; t.valid && t.folder == folder && t.chunk == k.chunk {
+	se.chunks[k] = c
+	if t := &se.db.tail; t.valid && t.folder == folder && t.chunk == k.chunk {
 		*c = t.row
 		return c, nil
 	}
-	v, err := getValue(w.eng, layout.FolderUIDKey(w.db.num, layout.KindChunk, folder, k.chunk))
+	v, err := getValue(se.eng, layout.FolderUIDKey(se.db.num, layout.KindChunk, folder, k.chunk))
 	if errors.Is(err, ErrNotFound) {
 		return c, nil
 	}
@@ -343,17 +369,17 @@ func (w *Writer) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 }
 
 // write encodes what settle derived into the batch. Each changed note takes the next sequence, starting at *seq.
-func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []layout.FeedItem {
-	db := w.db.num
-	st := w.mutable()
-	if w.renewed {
-		w.clearMods(b)
+func (se *settlement) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []layout.FeedItem {
+	db := se.db.num
+	st := se.mutable()
+	if se.renewed {
+		se.clearMods(b)
 	}
-	for _, id := range w.order {
-		t := w.dirty[id]
+	for _, id := range se.order {
+		t := se.dirty[id]
 		if t.orig != nil {
 			del(b, layout.IDKey(db, layout.KindSequence, t.orig.Seq))
-			if t.orig.Listed() && !w.renewed && !w.sameRow(t) {
+			if t.orig.Listed() && !se.renewed && !se.sameRow(t) {
 				del(b, layout.IDKey(db, layout.KindModSeq, uint64(t.orig.Mod)))
 			}
 			if t.orig.Unnumbered {
@@ -362,15 +388,15 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 		}
 		feed = append(feed, layout.FeedItem{Database: db, Note: id, Seq: *seq})
 		st.counters.Seq = *seq
-		w.writeNote(b, t, *seq)
+		se.writeNote(b, t, *seq)
 		*seq++
 	}
-	if len(w.order) == 0 { // only the state of the database changed
+	if len(se.order) == 0 { // only the state of the database changed
 		st.counters.Seq = *seq
 		*seq++
 	}
-	w.writeIndex(b)
-	if w.infoChanged {
+	se.writeIndex(b)
+	if se.infoChanged {
 		set(b, layout.Prefix(db, layout.KindInfo), layout.AppendInfo(nil, st.info))
 	}
 	set(b, layout.Prefix(db, layout.KindCounters), layout.AppendCounters(nil, &st.counters))
@@ -378,13 +404,13 @@ func (w *Writer) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem) []l
 }
 
 // sameRow reports whether the note keeps its row under its MODSEQ.
-func (w *Writer) sameRow(t *txNote) bool {
-	return !w.renewed && t.orig != nil && t.orig.Listed() && t.row != nil && t.row.Listed() && t.row.Mod == t.orig.Mod
+func (se *settlement) sameRow(t *txNote) bool {
+	return !se.renewed && t.orig != nil && t.orig.Listed() && t.row != nil && t.row.Listed() && t.row.Mod == t.orig.Mod
 }
 
-func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
-	db := w.db.num
-	w.writeReferences(b, t)
+func (se *settlement) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
+	db := se.db.num
+	se.writeReferences(b, t)
 	if t.row == nil {
 		if t.orig == nil {
 			return
@@ -398,7 +424,7 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 		if !t.orig.Thread.IsZero() {
 			del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
 		}
-		if w.st.info.Queue {
+		if se.st.info.Queue {
 			del(b, layout.UNIDKey(db, t.orig.UNID))
 		} else {
 			set(b, layout.UNIDKey(db, t.orig.UNID), layout.Grave)
@@ -421,7 +447,7 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 		}
 	}
 	set(b, layout.IDKey(db, layout.KindSequence, seq), layout.UNIDRow(t.id))
-	if t.row.Listed() && !w.sameRow(t) {
+	if t.row.Listed() && !se.sameRow(t) {
 		set(b, layout.IDKey(db, layout.KindModSeq, uint64(t.row.Mod)), layout.AppendChange(nil, &layout.Change{Note: t.id}))
 	}
 	if t.row.Unnumbered {
@@ -441,7 +467,7 @@ func (w *Writer) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 
 // writeReferences writes a row for every shared recipe and object that the note references, and removes the rows of
 // those that it no longer references. It records for the sweeper what may have lost its last reference.
-func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
+func (se *settlement) writeReferences(b *pebble.Batch, t *txNote) {
 	var before, after note.RecipeID
 	if t.orig != nil {
 		before = t.orig.Recipe
@@ -454,31 +480,31 @@ func (w *Writer) writeReferences(b *pebble.Batch, t *txNote) {
 	}
 	if before != after {
 		if before != 0 {
-			del(b, layout.RecipeRefKey(before, w.db.num, t.id))
+			del(b, layout.RecipeRefKey(before, se.db.num, t.id))
 			set(b, layout.SweepRecipe(before), nil)
 		}
 		if after != 0 {
-			set(b, layout.RecipeRefKey(after, w.db.num, t.id), nil)
+			set(b, layout.RecipeRefKey(after, se.db.num, t.id), nil)
 		}
 	}
 	for d := range t.wasNamed {
 		if !t.named[d] {
-			del(b, layout.ObjectByNote(d, w.db.num, t.id))
+			del(b, layout.ObjectByNote(d, se.db.num, t.id))
 			set(b, layout.SweepObject(d), nil)
 		}
 	}
 	for d := range t.named {
 		if !t.wasNamed[d] {
-			set(b, layout.ObjectByNote(d, w.db.num, t.id), nil)
+			set(b, layout.ObjectByNote(d, se.db.num, t.id), nil)
 		}
 	}
 }
 
 // writeIndex encodes the changes of the folder index, heads, expunges and names.
-func (w *Writer) writeIndex(b *pebble.Batch) {
-	db := w.db.num
+func (se *settlement) writeIndex(b *pebble.Batch) {
+	db := se.db.num
 	// Removals come first: when a folder is renumbered, one note can get the UID that another had.
-	for _, m := range w.members {
+	for _, m := range se.members {
 		if m.id == 0 {
 			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
 		}
@@ -486,7 +512,7 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
 		}
 	}
-	for _, m := range w.members {
+	for _, m := range se.members {
 		if m.id != 0 {
 			set(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid), layout.UNIDRow(m.id))
 		}
@@ -494,7 +520,7 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 			set(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid), nil)
 		}
 	}
-	for k, c := range w.chunks {
+	for k, c := range se.chunks {
 		key := layout.FolderUIDKey(db, layout.KindChunk, k.folder, k.chunk)
 		if c.Total == 0 {
 			del(b, key)
@@ -502,71 +528,71 @@ func (w *Writer) writeIndex(b *pebble.Batch) {
 			set(b, key, layout.AppendChunk(nil, c))
 		}
 	}
-	for id := range w.heads {
-		if f := w.st.folder(id); f != nil {
+	for id := range se.cloned {
+		if f := se.st.folder(id); f != nil {
 			set(b, layout.NoteKey(db, layout.KindFolder, id), layout.AppendFolder(nil, f))
 		}
 	}
-	for _, id := range w.dropped {
+	for _, id := range se.dropped {
 		del(b, layout.NoteKey(db, layout.KindFolder, id))
 		for _, k := range []layout.Kind{layout.KindMember, layout.KindDeleted, layout.KindChunk} {
 			prefix := layout.NoteKey(db, k, id)
 			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 		}
 	}
-	for _, mod := range w.trimmed { // before new rows: an expunge that was forgotten may be written again
+	for _, mod := range se.trimmed { // before new rows: an expunge that was forgotten may be written again
 		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
 	}
-	for i := range w.gone {
-		set(b, layout.IDKey(db, layout.KindModSeq, uint64(w.goneMods[i])), layout.AppendChange(nil, &w.gone[i]))
+	for i := range se.gone {
+		set(b, layout.IDKey(db, layout.KindModSeq, uint64(se.goneMods[i])), layout.AppendChange(nil, &se.gone[i]))
 	}
-	for _, e := range w.entries {
+	for _, e := range se.entries {
 		if e.remove {
 			del(b, e.key)
 		} else {
 			set(b, e.key, nil)
 		}
 	}
-	for _, id := range w.peers {
+	for _, id := range se.Peers.changed {
 		key := layout.IDKey(db, layout.KindPeer, uint64(id))
-		if p, ok := w.st.peers[id]; ok {
+		if p, ok := se.st.peers[id]; ok {
 			set(b, key, layout.AppendPeer(nil, &p))
 		} else {
 			del(b, key)
 		}
 	}
-	for _, o := range w.objects {
+	for _, o := range se.objects {
 		for _, p := range o.m.objects {
 			if p.isNew {
 				set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
-				if !w.namesObject(p.digest) {
+				if !se.namesObject(p.digest) {
 					set(b, layout.SweepObject(p.digest), nil)
 				}
 			}
 		}
 	}
-	for _, u := range w.graves {
+	for _, u := range se.graves {
 		set(b, layout.UNIDKey(db, u), layout.Grave)
 	}
-	for name, v := range w.names {
+	for name, v := range se.names {
 		set(b, append(layout.Prefix(db, layout.KindName), name...), uint64Bytes(uint64(v))[4:])
 	}
 }
 
 // namesObject reports whether a note of the update references an object.
-func (w *Writer) namesObject(d note.Digest) bool {
-	return slices.ContainsFunc(w.order, func(id note.ID) bool { return w.dirty[id].named[d] })
+func (se *settlement) namesObject(d note.Digest) bool {
+	return slices.ContainsFunc(se.order, func(id note.ID) bool { return se.dirty[id].named[d] })
 }
 
 // publish makes the new state visible to readers. The caller holds db.publish.
-func (w *Writer) publish() {
-	if !w.private {
+func (se *settlement) publish() {
+	if !se.private {
 		return
 	}
-	w.remember()
-	w.db.cur.Store(w.st)
-	for k, c := range w.chunks {
-		t := &w.db.tail
+	se.remember()
+	se.db.cur.Store(se.st)
+	for k, c := range se.chunks {
+		t := &se.db.tail
 		if !t.valid || t.folder != k.folder || k.chunk >= t.chunk {
 			*t = tailChunk{k.folder, k.chunk, *c, true}
 		}

@@ -22,7 +22,7 @@ type cursor struct {
 const walkFrom = 3
 
 // row calls fn with a note's row. The bytes are valid only during the call.
-func (r *Reader) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) error) error {
+func (r *rows) row(c *cursor, kind layout.Kind, id note.ID, fn func(v []byte) error) error {
 	c.key = layout.AppendPrefix(c.key[:0], r.db.num, kind)
 	c.key = appendID(c.key, id)
 	if c.reads++; c.reads <= walkFrom || r.dirty != nil {

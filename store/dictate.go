@@ -151,16 +151,16 @@ func (d *dictation) begins() (bool, error) {
 }
 
 // forgetExpunges removes the rows of expunges after one MODSEQ and up to another.
-func (w *Writer) forgetExpunges(after, upto note.ModSeq) error {
-	lo, hi := layout.IDKey(w.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(w.db.num, layout.KindModSeq, uint64(upto)+1)
-	return scanRange(w.eng, lo, hi, func(k, v []byte) error {
+func (num *numbering) forgetExpunges(after, upto note.ModSeq) error {
+	lo, hi := layout.IDKey(num.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(num.db.num, layout.KindModSeq, uint64(upto)+1)
+	return scanRange(num.eng, lo, hi, func(k, v []byte) error {
 		c, err := layout.ReadChange(v)
 		if err != nil {
-			return fmt.Errorf("%w: change in database %s", ErrDamaged, w.db.id)
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, num.db.id)
 		}
 		if c.Expunged {
-			w.trimmed = append(w.trimmed, note.ModSeq(layout.Tail64(k)))
-			w.mutable().counters.Expunged--
+			num.trimmed = append(num.trimmed, note.ModSeq(layout.Tail64(k)))
+			num.mutable().counters.Expunged--
 		}
 		return nil
 	})
@@ -204,7 +204,7 @@ func (d *dictation) expunge(e *Expunge) error {
 		row.Note = id
 		err = d.leaves(id, e)
 	case errors.Is(err, ErrNotFound) && e.Stub != nil && !e.Stub.Bare():
-		if t, rerr := d.receive(e.Stub, nil); rerr != nil {
+		if t, rerr := d.arrival(e.Stub, nil).receive(); rerr != nil {
 			err = rerr
 		} else {
 			row.Note, t.given, t.row.Unnumbered, err = t.id, true, false, nil
@@ -218,9 +218,11 @@ func (d *dictation) expunge(e *Expunge) error {
 		return err // the sender still remembers the expunge, this replica no longer
 	}
 	c.Expunged++
-	d.gone, d.goneMods = append(d.gone, row), append(d.goneMods, e.Mod)
+	d.ended(e.Mod, row)
 	return err
 }
+
+func (d *dictation) arrival(in *Remote, m *Message) *arrival { return &arrival{d.Writer, in, m} }
 
 // leaves removes a local note from a folder, or entirely.
 func (d *dictation) leaves(id note.ID, e *Expunge) error {
@@ -245,9 +247,10 @@ func (d *dictation) leaves(id note.ID, e *Expunge) error {
 	if e.Stub == nil {
 		return d.dig(t)
 	}
-	d.seeStamps(e.Stub)
+	ar := d.arrival(e.Stub, nil)
+	ar.seeStamps()
 	ours := t.row.Unnumbered
-	if _, err := d.merge(t, e.Stub, nil); err != nil {
+	if _, err := ar.merge(t); err != nil {
 		return err
 	}
 	t.row.Members, t.row.Mod, t.row.Created = nil, 0, 0
@@ -275,7 +278,7 @@ func (d *dictation) dig(t *txNote) error {
 		}
 		in.UNID = note.DeriveUNID(in.UNID[:], []byte(win.Rev.String()))
 		if _, err := d.findOwn(in.UNID); errors.Is(err, ErrNotFound) {
-			again, err := d.receive(in, nil)
+			again, err := d.arrival(in, nil).receive()
 			if err != nil {
 				return err
 			}
@@ -331,21 +334,22 @@ func (d *dictation) take(n *Numbered) error {
 // joined merges a note with the local one, or creates it. A note that lives at the home lives here too: a local grave
 // was dug before the home learned of the change that restored the note.
 func (d *dictation) joined(n *Numbered) (*txNote, error) {
-	d.seeStamps(&n.Remote)
 	var m *Message
 	if win, ok := n.Tree.Winner(); ok && n.Contents[win.Rev] != nil {
 		m = d.messages[n.Contents[win.Rev].Message]
 	}
+	ar := d.arrival(&n.Remote, m)
+	ar.seeStamps()
 	id, err := d.findOwn(n.UNID)
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
-		return d.receive(&n.Remote, m)
+		return ar.receive()
 	case err != nil:
 		return nil, err
 	}
 	t, err := d.change(id)
 	if err == nil {
-		_, err = d.merge(t, &n.Remote, m)
+		_, err = ar.merge(t)
 	}
 	return t, err
 }
@@ -404,20 +408,20 @@ func (d *dictation) dropFolder(id note.ID) error {
 }
 
 // closeFolder removes the head of a folder and the memberships in it.
-func (w *Writer) closeFolder(id note.ID) error {
-	ids, err := w.membersNow(id)
+func (fh *folderHeads) closeFolder(id note.ID) error {
+	ids, err := fh.membersNow(id)
 	if err != nil {
 		return err
 	}
 	for _, m := range ids {
-		t, err := w.change(m)
+		t, err := fh.change(m)
 		if err != nil {
 			return err
 		}
 		t.given = true
 		t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.Folder == id })
 	}
-	w.dropHead(id)
+	fh.dropHead(id)
 	return nil
 }
 
@@ -492,14 +496,14 @@ func (d *dictation) dropUnnamed() (left bool, err error) {
 
 // unnumber removes the numbers of notes that were changed here and that the home does not have. The home decides about
 // them when they are offered to it.
-func (w *Writer) unnumber(ids []note.ID) error {
+func (num *numbering) unnumber(ids []note.ID) error {
 	for _, id := range ids {
-		t, err := w.change(id)
+		t, err := num.change(id)
 		if err != nil {
 			return err
 		}
-		if t.row.Class == note.Folder && w.st.folder(id) != nil {
-			if err := w.closeFolder(id); err != nil {
+		if t.row.Class == note.Folder && num.st.folder(id) != nil {
+			if err := num.closeFolder(id); err != nil {
 				return err
 			}
 		}
@@ -512,17 +516,17 @@ func (w *Writer) unnumber(ids []note.ID) error {
 // unnumberUnnamed calls unnumber for notes that change during a complete copy and that the copy has not named yet.
 // Afterwards it would be impossible to tell that the copy never named them. A note that the copy names later gets its
 // numbers then.
-func (w *Writer) unnumberUnnamed() error {
-	began := w.st.counters.Ledger.Copy
+func (num *numbering) unnumberUnnamed() error {
+	began := num.st.counters.Ledger.Copy
 	if began == 0 {
 		return nil
 	}
 	var ids []note.ID
-	for _, id := range w.order {
-		if t := w.dirty[id]; t.orig != nil && t.row != nil && !t.given && t.orig.Seq < began && !t.unchanged() &&
+	for _, id := range num.order {
+		if t := num.dirty[id]; t.orig != nil && t.row != nil && !t.given && t.orig.Seq < began && !t.unchanged() &&
 			(t.orig.Mod != 0 || len(t.orig.Members) > 0) {
 			ids = append(ids, id)
 		}
 	}
-	return w.unnumber(ids)
+	return num.unnumber(ids)
 }

@@ -187,12 +187,12 @@ func (f *feed) FeedMoved(c Cursor) <-chan struct{} {
 
 // Since calls fn for the notes of a database that changed after seq, in order, until fn returns false. It reads the
 // database's own rows, which hold each note once, at its latest change, and are never cut.
-func (r *Reader) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
-	lo := layout.IDKey(r.db.num, layout.KindSequence, seq+1)
-	return scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)), func(k, v []byte) error {
+func (sn *snapshot) Since(seq uint64, fn func(seq uint64, id note.ID) bool) error {
+	lo := layout.IDKey(sn.db.num, layout.KindSequence, seq+1)
+	return scanRange(sn.eng, lo, layout.After(layout.Prefix(sn.db.num, layout.KindSequence)), func(k, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {
-			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, r.db.id)
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, sn.db.id)
 		}
 		if !fn(layout.Tail64(k), id) {
 			return errStop

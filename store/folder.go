@@ -79,22 +79,22 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 }
 
 // addHead adds the head of a folder.
-func (w *Writer) addHead(f *layout.Folder) {
-	st := w.mutable()
-	if w.heads == nil {
-		w.heads = make(map[note.ID]bool)
+func (fh *folderHeads) addHead(f *layout.Folder) {
+	st := fh.mutable()
+	if fh.cloned == nil {
+		fh.cloned = make(map[note.ID]bool)
 	}
 	i, _ := slices.BinarySearchFunc(st.folders, f.Note, func(x *layout.Folder, id note.ID) int { return cmp.Compare(x.Note, id) })
 	st.folders = slices.Insert(slices.Clone(st.folders), i, f)
-	w.heads[f.Note], w.madeHead = true, true
+	fh.cloned[f.Note], fh.madeHead = true, true
 }
 
 // dropHead removes the head of a folder and the rows of its index.
-func (w *Writer) dropHead(id note.ID) {
-	st := w.mutable()
+func (fh *folderHeads) dropHead(id note.ID) {
+	st := fh.mutable()
 	st.folders = slices.DeleteFunc(slices.Clone(st.folders), func(x *layout.Folder) bool { return x.Note == id })
-	delete(w.heads, id)
-	w.dropped = append(w.dropped, id)
+	delete(fh.cloned, id)
+	fh.dropped = append(fh.dropped, id)
 }
 
 // unnumberedFolder finds a folder with a name that was created here before and that the home has not numbered. It
@@ -131,12 +131,12 @@ func (w *Writer) unnumberedFolder(n *New, name string) (id note.ID, err error) {
 
 // folderUNID returns the UNID of a folder that can hold notes: one with a head, or, on a replica that is not the home,
 // one that has no head yet.
-func (w *Writer) folderUNID(id note.ID) (note.UNID, error) {
-	if f := w.st.folder(id); f != nil {
+func (num *numbering) folderUNID(id note.ID) (note.UNID, error) {
+	if f := num.st.folder(id); f != nil {
 		return f.UNID, nil
 	}
-	if !w.numbers {
-		if n, err := w.note(id); err == nil && n.Class == note.Folder && !n.Stub {
+	if !num.numbers {
+		if n, err := num.note(id); err == nil && n.Class == note.Folder && !n.Stub {
 			return n.UNID, nil
 		}
 	}
@@ -144,8 +144,8 @@ func (w *Writer) folderUNID(id note.ID) (note.UNID, error) {
 }
 
 // holds reports whether a note is in a folder: by its membership if this replica assigns numbers, else by its state.
-func (w *Writer) holds(n *layout.Note, f *layout.Folder) bool {
-	if w.numbers {
+func (num *numbering) holds(n *layout.Note, f *layout.Folder) bool {
+	if num.numbers {
 		_, ok := n.Member(f.Note)
 		return ok
 	}
@@ -153,8 +153,8 @@ func (w *Writer) holds(n *layout.Note, f *layout.Folder) bool {
 	return v != note.Off
 }
 
-func (w *Writer) named(name string) *layout.Folder {
-	for _, f := range w.st.folders {
+func (fh *folderHeads) named(name string) *layout.Folder {
+	for _, f := range fh.st.folders {
 		if f.Name == name {
 			return f
 		}
@@ -164,33 +164,33 @@ func (w *Writer) named(name string) *layout.Folder {
 
 // validity returns the UIDVALIDITY for a folder that gets a name: the time in Unix seconds, or more if needed to be
 // above the highest that was ever shown under that name. have is kept if it is high enough.
-func (w *Writer) validity(name string, have uint32) (uint32, error) {
-	high, err := w.shown(name)
+func (fh *folderHeads) validity(name string, have uint32) (uint32, error) {
+	high, err := fh.shown(name)
 	if err != nil {
 		return 0, err
 	}
 	out := have
 	if out <= high {
-		out = max(high+1, uint32(w.s.env.Clock.Now().Unix()))
-		if c := &w.mutable().counters; c.Ledger.Shared {
+		out = max(high+1, uint32(fh.s.env.Clock.Now().Unix()))
+		if c := &fh.mutable().counters; c.Ledger.Shared {
 			// Other replicas may have shown a UIDVALIDITY under this name that is not known here yet.
 			out = max(out, c.LastUIDValidity+1)
 			c.LastUIDValidity = out
 		}
 	}
-	w.names[name] = out
+	fh.names[name] = out
 	return out, nil
 }
 
 // shown returns the highest UIDVALIDITY that was ever shown under a name. It prepares names for the new one.
-func (w *Writer) shown(name string) (uint32, error) {
-	if w.names == nil {
-		w.names = make(map[string]uint32)
+func (fh *folderHeads) shown(name string) (uint32, error) {
+	if fh.names == nil {
+		fh.names = make(map[string]uint32)
 	}
-	if high, ok := w.names[name]; ok {
+	if high, ok := fh.names[name]; ok {
 		return high, nil
 	}
-	v, err := getValue(w.eng, append(layout.Prefix(w.db.num, layout.KindName), name...))
+	v, err := getValue(fh.eng, append(layout.Prefix(fh.db.num, layout.KindName), name...))
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
@@ -286,15 +286,15 @@ func (w *Writer) SetFolderItem(id note.ID, item string, v note.Value, right note
 	return w.reviseFolder(id, item, v)
 }
 
-func (w *Writer) reviseFolder(id note.ID, item string, v note.Value) error {
-	t, err := w.change(id)
+func (fh *folderHeads) reviseFolder(id note.ID, item string, v note.Value) error {
+	t, err := fh.change(id)
 	if err != nil {
 		return err
 	}
 	if t.row.Stub {
 		return fmt.Errorf("%w: the folder was deleted here, and its home has not heard of that", ErrNotFound)
 	}
-	cur, err := w.load(id, t)
+	cur, err := fh.load(id, t)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (w *Writer) reviseFolder(id note.ID, item string, v note.Value) error {
 	c := cur.Content
 	c.Items = c.Items.With(item, v)
 	node := note.Node{Rev: note.NextRevision(winner.Rev, note.Folder, false, &c), Parent: winner.Rev, Changed: []string{item}}
-	w.graft(t, cur, []grown{{node: node, content: &c}})
+	fh.graft(t, cur, []grown{{node: node, content: &c}})
 	return nil
 }
 
@@ -340,9 +340,9 @@ func (w *Writer) left(f *layout.Folder) (int, error) {
 	return w.leftByNumber(f), nil
 }
 
-func (w *Writer) leftByNumber(f *layout.Folder) int {
+func (fh *folderHeads) leftByNumber(f *layout.Folder) int {
 	n := int(f.Total)
-	for _, t := range w.dirty {
+	for _, t := range fh.dirty {
 		if t.orig != nil {
 			if _, ok := t.orig.Member(f.Note); ok {
 				n--
@@ -415,8 +415,8 @@ func (w *Writer) AddTo(id, folder note.ID) (uint32, error) {
 }
 
 // join creates a membership: its state item and its number.
-func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (uint32, error) {
-	unid, err := w.folderUNID(folder)
+func (num *numbering) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (uint32, error) {
+	unid, err := num.folderUNID(folder)
 	if err != nil {
 		return 0, err
 	}
@@ -424,7 +424,7 @@ func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (u
 	if deleted {
 		value = note.Deleted
 	}
-	if !w.numbers {
+	if !num.numbers {
 		if v, _ := t.row.State.Get(note.Member, string(unid[:])); v != note.Off {
 			return 0, ErrExists
 		}
@@ -435,63 +435,63 @@ func (w *Writer) join(t *txNote, folder note.ID, deleted bool, at note.Stamp) (u
 	if _, ok := t.row.Member(folder); ok {
 		return 0, ErrExists
 	}
-	uid, err := w.uid()
+	uid, err := num.uid()
 	if err != nil {
 		return 0, err
 	}
 	t.row.Foldered = true
 	t.row.State = t.row.State.Set(note.Member, string(unid[:]), value, at)
 	t.row.Members = append(t.row.Members, layout.Membership{
-		Folder: folder, UID: uid, Saved: w.s.env.Clock.Now().Unix(), Deleted: deleted,
+		Folder: folder, UID: uid, Saved: num.s.env.Clock.Now().Unix(), Deleted: deleted,
 	})
 	return uid, nil
 }
 
-func (w *Writer) uid() (uint32, error) {
-	uid, err := w.mutable().counters.Ledger.NextUID()
+func (num *numbering) uid() (uint32, error) {
+	uid, err := num.mutable().counters.Ledger.NextUID()
 	if !errors.Is(err, note.ErrExhausted) {
 		return uid, err
 	}
-	if err := w.renumber(); err != nil {
+	if err := num.renumber(); err != nil {
 		return 0, err
 	}
-	return w.mutable().counters.Ledger.NextUID()
+	return num.mutable().counters.Ledger.NextUID()
 }
 
 // renumber restarts the numbering of the whole database: every folder gets a new UIDVALIDITY, every membership a new
 // UID. This happens once in four billion UIDs.
-func (w *Writer) renumber() error {
-	c := &w.mutable().counters
-	if c.Ledger.Restart(); c.Ledger.Shared && !w.renewed {
+func (num *numbering) renumber() error {
+	c := &num.mutable().counters
+	if c.Ledger.Restart(); c.Ledger.Shared && !num.renewed {
 		// The recorded expunges name UIDs of the old numbering, which no client asks for any more.
-		if err := w.forgetExpunges(0, c.Ledger.Last); err != nil {
+		if err := num.forgetExpunges(0, c.Ledger.Last); err != nil {
 			return err
 		}
 		c.Floor = c.Ledger.Last
 	}
-	for _, f := range slices.Clone(w.st.folders) {
-		h, err := w.head(f.Note)
+	for _, f := range slices.Clone(num.st.folders) {
+		h, err := num.head(f.Note)
 		if err != nil {
 			return err
 		}
-		if h.UIDValidity, err = w.validity(h.Name, 0); err != nil {
+		if h.UIDValidity, err = num.validity(h.Name, 0); err != nil {
 			return err
 		}
 		first, told := h.Told, uint32(1)
 		h.UIDNext = 1
-		if w.st.counters.Ledger.Shared {
-			t, err := w.change(f.Note)
+		if num.st.counters.Ledger.Shared {
+			t, err := num.change(f.Note)
 			if err != nil {
 				return err
 			}
 			t.again = true // the other replicas learn of it with the folder
 		}
-		members, err := w.membersNow(f.Note)
+		members, err := num.membersNow(f.Note)
 		if err != nil {
 			return err
 		}
 		for _, id := range members {
-			was, uid, err := w.renumberMember(id, f.Note)
+			was, uid, err := num.renumberMember(id, f.Note)
 			if err != nil {
 				return err
 			}
@@ -505,19 +505,19 @@ func (w *Writer) renumber() error {
 }
 
 // membersNow returns a folder's members with the changes of this update, in order of UID.
-func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
+func (dr *draft) membersNow(folder note.ID) ([]note.ID, error) {
 	type place struct {
 		uid uint32
 		id  note.ID
 	}
 	var list []place
-	err := w.Members(folder, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
-		if w.dirty[id] == nil {
+	err := dr.Members(folder, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
+		if dr.dirty[id] == nil {
 			list = append(list, place{uid, id})
 		}
 		return true
 	})
-	for id, t := range w.dirty {
+	for id, t := range dr.dirty {
 		if t.row != nil {
 			if m, ok := t.row.Member(folder); ok {
 				list = append(list, place{m.UID, id})
@@ -533,12 +533,12 @@ func (w *Writer) membersNow(folder note.ID) ([]note.ID, error) {
 }
 
 // renumberMember assigns a new UID to a note in a folder, and returns the old UID and the new one.
-func (w *Writer) renumberMember(id, folder note.ID) (was, uid uint32, err error) {
-	t, err := w.change(id)
+func (num *numbering) renumberMember(id, folder note.ID) (was, uid uint32, err error) {
+	t, err := num.change(id)
 	if err != nil {
 		return 0, 0, err
 	}
-	if uid, err = w.mutable().counters.Ledger.NextUID(); err != nil {
+	if uid, err = num.mutable().counters.Ledger.NextUID(); err != nil {
 		return 0, 0, err
 	}
 	for i := range t.row.Members {
@@ -577,12 +577,12 @@ func (w *Writer) RemoveFrom(id, folder note.ID) error {
 	return nil
 }
 
-func (w *Writer) leave(t *txNote, folder note.ID) {
-	f := w.st.folder(folder)
+func (num *numbering) leave(t *txNote, folder note.ID) {
+	f := num.st.folder(folder)
 	if f != nil {
-		w.setState(t, note.Member, string(f.UNID[:]), note.Off)
+		num.setState(t, note.Member, string(f.UNID[:]), note.Off)
 	}
-	if w.numbers {
+	if num.numbers {
 		t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.Folder == folder })
 	}
 }

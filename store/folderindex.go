@@ -11,25 +11,25 @@ import (
 )
 
 // Members calls fn for the members of a folder with lo ≤ UID ≤ hi, ascending, until fn returns false.
-func (r *Reader) Members(folder note.ID, lo, hi uint32, fn func(uid uint32, id note.ID) bool) error {
-	return r.members(layout.KindMember, folder, lo, hi, func(uid uint32, v []byte) (bool, error) {
+func (sn *snapshot) Members(folder note.ID, lo, hi uint32, fn func(uid uint32, id note.ID) bool) error {
+	return sn.members(layout.KindMember, folder, lo, hi, func(uid uint32, v []byte) (bool, error) {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil || id == 0 {
-			return false, fmt.Errorf("%w: member %d in database %s", ErrDamaged, uid, r.db.id)
+			return false, fmt.Errorf("%w: member %d in database %s", ErrDamaged, uid, sn.db.id)
 		}
 		return fn(uid, id), nil
 	})
 }
 
 // MarkedDeleted calls fn for the UIDs of a folder that are marked \Deleted.
-func (r *Reader) MarkedDeleted(folder note.ID, lo, hi uint32, fn func(uid uint32) bool) error {
-	return r.members(layout.KindDeleted, folder, lo, hi, func(uid uint32, _ []byte) (bool, error) { return fn(uid), nil })
+func (sn *snapshot) MarkedDeleted(folder note.ID, lo, hi uint32, fn func(uid uint32) bool) error {
+	return sn.members(layout.KindDeleted, folder, lo, hi, func(uid uint32, _ []byte) (bool, error) { return fn(uid), nil })
 }
 
-func (r *Reader) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn func(uint32, []byte) (bool, error)) error {
-	from := layout.FolderUIDKey(r.db.num, kind, folder, lo)
-	to := layout.After(layout.FolderUIDKey(r.db.num, kind, folder, hi))
-	return scanRange(r.eng, from, to, func(k, v []byte) error {
+func (sn *snapshot) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn func(uint32, []byte) (bool, error)) error {
+	from := layout.FolderUIDKey(sn.db.num, kind, folder, lo)
+	to := layout.After(layout.FolderUIDKey(sn.db.num, kind, folder, hi))
+	return scanRange(sn.eng, from, to, func(k, v []byte) error {
 		more, err := fn(layout.Tail32(k), v)
 		if err == nil && !more {
 			return errStop
@@ -39,11 +39,11 @@ func (r *Reader) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn fun
 }
 
 // Member returns the note under a UID of a folder.
-func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
-	if id, ok := r.st.recent.member(folder, uid); ok {
+func (sn *snapshot) Member(folder note.ID, uid uint32) (note.ID, error) {
+	if id, ok := sn.st.recent.member(folder, uid); ok {
 		return id, nil
 	}
-	v, closer, err := r.eng.Get(layout.FolderUIDKey(r.db.num, layout.KindMember, folder, uid))
+	v, closer, err := sn.eng.Get(layout.FolderUIDKey(sn.db.num, layout.KindMember, folder, uid))
 	if err != nil {
 		return 0, engineError(err)
 	}
@@ -53,24 +53,24 @@ func (r *Reader) Member(folder note.ID, uid uint32) (note.ID, error) {
 
 // Rank returns the number of members of a folder with a UID below uid. Whatever the folder's size, it reads the
 // folder's counter rows and at most one chunk.
-func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
+func (sn *snapshot) Rank(folder note.ID, uid uint32) (uint32, error) {
 	chunk := uid >> layout.ChunkShift
 	first := chunk << layout.ChunkShift
 	count := func(lo, hi uint32) (n uint32, err error) {
-		err = r.members(layout.KindMember, folder, lo, hi, func(uint32, []byte) (bool, error) {
+		err = sn.members(layout.KindMember, folder, lo, hi, func(uint32, []byte) (bool, error) {
 			n++
 			return true, nil
 		})
 		return n, err
 	}
-	if f := r.st.folder(folder); f != nil && uid < f.UIDNext && f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
+	if f := sn.st.folder(folder); f != nil && uid < f.UIDNext && f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
 		// Near the end of the folder, where sessions look most often, it counts from the end.
 		after, err := count(uid, note.MaxUID)
 		return f.Total - after, err
 	}
 	var rank uint32
-	prefix := layout.NoteKey(r.db.num, layout.KindChunk, folder)
-	err := scanRange(r.eng, prefix, layout.FolderUIDKey(r.db.num, layout.KindChunk, folder, chunk), func(k, v []byte) error {
+	prefix := layout.NoteKey(sn.db.num, layout.KindChunk, folder)
+	err := scanRange(sn.eng, prefix, layout.FolderUIDKey(sn.db.num, layout.KindChunk, folder, chunk), func(k, v []byte) error {
 		c, err := layout.ReadChunk(v)
 		rank += c.Total
 		return err
@@ -84,17 +84,17 @@ func (r *Reader) Rank(folder note.ID, uid uint32) (uint32, error) {
 
 // At returns the UID of the member of a folder that has rank members before it, or ErrNotFound if the folder is
 // shorter. A member near the end is found from the end.
-func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
-	f := r.st.folder(folder)
+func (sn *snapshot) At(folder note.ID, rank uint32) (uint32, error) {
+	f := sn.st.folder(folder)
 	if f == nil || rank >= f.Total {
 		return 0, ErrNotFound
 	}
 	if back := f.Total - 1 - rank; back < 1<<layout.ChunkShift/4 {
-		return r.fromEnd(folder, back)
+		return sn.fromEnd(folder, back)
 	}
-	it, err := r.eng.NewIter(&pebble.IterOptions{
-		LowerBound: layout.NoteKey(r.db.num, layout.KindChunk, folder),
-		UpperBound: layout.After(layout.NoteKey(r.db.num, layout.KindChunk, folder)),
+	it, err := sn.eng.NewIter(&pebble.IterOptions{
+		LowerBound: layout.NoteKey(sn.db.num, layout.KindChunk, folder),
+		UpperBound: layout.After(layout.NoteKey(sn.db.num, layout.KindChunk, folder)),
 	})
 	if err != nil {
 		return 0, engineError(err)
@@ -105,7 +105,7 @@ func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 	}
 	uid, found := uint32(0), false
 	left := rank - before
-	err = r.members(layout.KindMember, folder, chunk<<layout.ChunkShift, chunk<<layout.ChunkShift|(1<<layout.ChunkShift-1), func(u uint32, _ []byte) (bool, error) {
+	err = sn.members(layout.KindMember, folder, chunk<<layout.ChunkShift, chunk<<layout.ChunkShift|(1<<layout.ChunkShift-1), func(u uint32, _ []byte) (bool, error) {
 		if left == 0 {
 			uid, found = u, true
 			return false, nil
@@ -114,15 +114,15 @@ func (r *Reader) At(folder note.ID, rank uint32) (uint32, error) {
 		return true, nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, r.db.id)
+		err = fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, sn.db.id)
 	}
 	return uid, err
 }
 
 // fromEnd returns the UID of the member of a folder that has back members after it.
-func (r *Reader) fromEnd(folder note.ID, back uint32) (uint32, error) {
-	prefix := layout.NoteKey(r.db.num, layout.KindMember, folder)
-	it, err := r.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+func (sn *snapshot) fromEnd(folder note.ID, back uint32) (uint32, error) {
+	prefix := layout.NoteKey(sn.db.num, layout.KindMember, folder)
+	it, err := sn.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return 0, engineError(err)
 	}
@@ -138,7 +138,7 @@ func (r *Reader) fromEnd(folder note.ID, back uint32) (uint32, error) {
 		return 0, err
 	}
 	if !ok {
-		return 0, fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, r.db.id)
+		return 0, fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, sn.db.id)
 	}
 	return uid, nil
 }

@@ -38,9 +38,9 @@ func (l *leaders) set(id note.DatabaseID, on bool) {
 }
 
 // leads sets whether the replica assigns numbers, from the moment the update is applied.
-func (w *Writer) leads(on bool) {
-	w.mutable()
-	w.numbers, w.leading = on, &on
+func (num *numbering) leads(on bool) {
+	num.mutable()
+	num.numbers, num.leading = on, &on
 }
 
 // Leads reports whether this replica assigns numbers. A shared one does so after Lead, one that is not shared always.
@@ -92,14 +92,14 @@ func (s *Store) Share(ctx context.Context, id note.DatabaseID, slot uint8) error
 		w.leads(true)
 		info := *w.st.info
 		info.Stamp, info.Mod = w.stamp(info.Stamp), l.NextMod()
-		w.st.info, w.infoChanged = &info, true
+		w.describe(&info)
 		return nil
 	})
 }
 
 // highestValidity returns the highest UIDVALIDITY that any folder has shown.
-func (r *Reader) highestValidity() (high uint32, err error) {
-	err = scan(r.eng, layout.Prefix(r.db.num, layout.KindName), func(_, v []byte) error {
+func (sn *snapshot) highestValidity() (high uint32, err error) {
+	err = scan(sn.eng, layout.Prefix(sn.db.num, layout.KindName), func(_, v []byte) error {
 		if len(v) == 4 {
 			high = max(high, layout.Tail32(v))
 		}
@@ -151,7 +151,7 @@ func (w *Writer) ApplyInfo(in *layout.Info) error {
 	if !plausible {
 		w.s.log.Warn("what a database is was written by a clock that runs ahead", "database", w.db.id.String())
 	}
-	w.mutable().info, w.infoChanged = &info, true
+	w.describe(&info)
 	return nil
 }
 
@@ -178,50 +178,50 @@ func (s *Store) Lead(ctx context.Context, id note.DatabaseID, o LeadOptions) err
 	return nil
 }
 
-func (w *Writer) lead(o *LeadOptions) error {
-	l := &w.mutable().counters.Ledger
+func (num *numbering) lead(o *LeadOptions) error {
+	l := &num.mutable().counters.Ledger
 	if !l.Shared {
-		return fmt.Errorf("%w: %s", ErrNotShared, w.st.info.Title)
+		return fmt.Errorf("%w: %s", ErrNotShared, num.st.info.Title)
 	}
-	if w.numbers {
+	if num.numbers {
 		return nil
 	}
 	var err error
 	switch h := o.HandOver; {
 	case h != nil:
 		if !h.Away || h.Partial || l.Partial || l.Last != h.Last || !l.Prefix(&h.Ledger) {
-			return fmt.Errorf("%w: %s stands at %x, the old home ended at %x", ErrBehind, w.st.info.Title, uint64(l.Last), uint64(h.Last))
+			return fmt.Errorf("%w: %s stands at %x, the old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last), uint64(h.Last))
 		}
-		w.st.counters.LastUIDValidity = max(w.st.counters.LastUIDValidity, h.LastUIDValidity)
+		num.st.counters.LastUIDValidity = max(num.st.counters.LastUIDValidity, h.LastUIDValidity)
 		err = l.HandOver(&h.Ledger)
 	case l.Last.Home() != l.Slot || l.Away || l.Partial || l.Restored:
 		err = l.TakeOver()
 	}
-	w.leads(true)
+	num.leads(true)
 	if errors.Is(err, note.ErrExhausted) {
-		err = w.renew()
+		err = num.renew()
 	}
 	if err != nil {
 		return err
 	}
-	w.st.recent = recent{floor: l.Last}
-	if i := *w.st.info; i.Mod == 0 {
+	num.st.recent = recent{floor: l.Last}
+	if i := *num.st.info; i.Mod == 0 {
 		i.Mod = l.NextMod()
-		w.st.info, w.infoChanged = &i, true
+		num.describe(&i)
 	}
 	return nil
 }
 
 // numberSome numbers some of the unnumbered notes that changed after a sequence: only live folders, or everything.
-func (w *Writer) numberSome(after uint64, folders bool) (last uint64, more bool, err error) {
-	if err := w.Home(); err != nil {
+func (num *numbering) numberSome(after uint64, folders bool) (last uint64, more bool, err error) {
+	if err := num.Home(); err != nil {
 		return 0, false, err
 	}
-	ids, last, err := w.unnumbered(after, numberStep)
+	ids, last, err := num.unnumbered(after, numberStep)
 	for _, id := range ids {
-		n, nerr := w.note(id)
+		n, nerr := num.note(id)
 		if nerr == nil && (!folders || n.Class == note.Folder && !n.Stub) {
-			_, nerr = w.change(id)
+			_, nerr = num.change(id)
 		}
 		if nerr != nil {
 			return 0, false, nerr
@@ -284,7 +284,7 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	if more, err = w.void(common, uid); err != nil || more {
 		return more, err
 	}
-	if err := w.metBefore(common, uid); err != nil {
+	if err := w.Peers.metBefore(common, uid); err != nil {
 		return false, err
 	}
 	l.StepDown(&winner.Ledger)
@@ -309,7 +309,7 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	}
 	if i := *w.st.info; i.Mod > common {
 		i.Mod = 0
-		w.st.info, w.infoChanged = &i, true
+		w.describe(&i)
 	}
 	return false, nil
 }
@@ -317,19 +317,19 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 // void removes some of the numbers that were assigned after a MODSEQ and a UID. more means that there are more. Each
 // note gets back the memberships that it had on the common history, also those that it has lost since: the next home
 // tells clients that they ended.
-func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
+func (num *numbering) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 	n := 0
-	counters := &w.mutable().counters
-	lo := layout.IDKey(w.db.num, layout.KindModSeq, uint64(behind)+1)
+	counters := &num.mutable().counters
+	lo := layout.IDKey(num.db.num, layout.KindModSeq, uint64(behind)+1)
 	type one struct {
 		mod note.ModSeq
 		c   layout.Change
 	}
 	var list []one
-	err = scanRange(w.eng, lo, layout.After(layout.Prefix(w.db.num, layout.KindModSeq)), func(k, v []byte) error {
+	err = scanRange(num.eng, lo, layout.After(layout.Prefix(num.db.num, layout.KindModSeq)), func(k, v []byte) error {
 		c, err := layout.ReadChange(v)
 		if err != nil {
-			return fmt.Errorf("%w: change in database %s", ErrDamaged, w.db.id)
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, num.db.id)
 		}
 		list = append(list, one{note.ModSeq(layout.Tail64(k)), c})
 		if n++; n >= numberStep {
@@ -343,10 +343,10 @@ func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 	}
 	for _, x := range list {
 		if x.c.Expunged {
-			w.trimmed = append(w.trimmed, x.mod)
+			num.trimmed = append(num.trimmed, x.mod)
 			counters.Expunged--
 		}
-		t, err := w.change(x.c.Note)
+		t, err := num.change(x.c.Note)
 		if errors.Is(err, ErrNotFound) {
 			continue // nothing is left of it, not even a deletion stub
 		}
@@ -358,7 +358,7 @@ func (w *Writer) void(behind note.ModSeq, uid uint32) (more bool, err error) {
 			t.row.Created = 0
 		}
 		t.row.Members = slices.DeleteFunc(slices.Clone(t.row.Members), func(m layout.Membership) bool { return m.UID > uid })
-		if x.c.UID != 0 && x.c.UID <= uid && w.st.folder(x.c.Folder) != nil {
+		if x.c.UID != 0 && x.c.UID <= uid && num.st.folder(x.c.Folder) != nil {
 			// The row of an expunge does not hold the membership's save date. The time of the expunge is not before it,
 			// so nothing is old too early. If the membership goes on, the winner's page brings the date.
 			t.row.Members = append(t.row.Members, layout.Membership{Folder: x.c.Folder, UID: x.c.UID, Saved: x.c.Time})
@@ -427,16 +427,16 @@ func (h *healing) some(w *Writer) (more bool, err error) {
 }
 
 // raiseNext raises the UIDNEXT of every folder to at least next, the highest UIDNEXT that a lost home may have shown.
-func (w *Writer) raiseNext(next uint32) error {
-	for _, f := range slices.Clone(w.st.folders) {
+func (fh *folderHeads) raiseNext(next uint32) error {
+	for _, f := range slices.Clone(fh.st.folders) {
 		if f.UIDNext >= next {
 			continue
 		}
-		h, err := w.head(f.Note)
+		h, err := fh.head(f.Note)
 		if err != nil {
 			return err
 		}
-		t, err := w.change(f.Note)
+		t, err := fh.change(f.Note)
 		if err != nil {
 			return err
 		}

@@ -29,17 +29,17 @@ func indexKey(db uint32, number uint64, key []byte, id note.ID) []byte {
 }
 
 // settleIndexes compares the keys of a note before and after the update.
-func (w *Writer) settleIndexes(t *txNote) error {
-	if t.content == nil && t.row != nil || len(w.s.opt.Indexes) == 0 {
+func (se *settlement) settleIndexes(t *txNote) error {
+	if t.content == nil && t.row != nil || len(se.s.opt.Indexes) == 0 {
 		return nil
 	}
-	for _, x := range w.s.opt.Indexes {
-		if x.Kind != w.st.info.Kind {
+	for _, x := range se.s.opt.Indexes {
+		if x.Kind != se.st.info.Kind {
 			continue
 		}
 		var before, after [][]byte
 		if t.orig != nil && !t.orig.Stub {
-			if err := w.loadBefore(t); err != nil {
+			if err := se.loadBefore(t); err != nil {
 				return err
 			}
 			before = x.Keys(t.orig.Class, &t.before.Content)
@@ -47,17 +47,17 @@ func (w *Writer) settleIndexes(t *txNote) error {
 		if t.row != nil && !t.row.Stub {
 			after = x.Keys(t.row.Class, &t.content.Content)
 		}
-		w.compareKeys(t, x.Number, before, after)
+		se.compareKeys(t, x.Number, before, after)
 	}
 	return nil
 }
 
 // compareKeys merges both lists in sorted order, because a group of thousands of members has thousands of keys.
-func (w *Writer) compareKeys(t *txNote, index uint64, before, after [][]byte) {
+func (se *settlement) compareKeys(t *txNote, index uint64, before, after [][]byte) {
 	slices.SortFunc(before, bytes.Compare)
 	slices.SortFunc(after, bytes.Compare)
 	add := func(k []byte, remove bool) {
-		w.entries = append(w.entries, entry{indexKey(w.db.num, index, k, t.id), remove})
+		se.entries = append(se.entries, entry{indexKey(se.db.num, index, k, t.id), remove})
 	}
 	for len(before) > 0 || len(after) > 0 {
 		c := 0
@@ -88,11 +88,11 @@ type entry struct {
 }
 
 // loadBefore reads the content before the update.
-func (w *Writer) loadBefore(t *txNote) error {
+func (se *settlement) loadBefore(t *txNote) error {
 	if t.before != nil {
 		return nil
 	}
-	v, err := getValue(w.eng, layout.NoteKey(w.db.num, layout.KindContent, t.id))
+	v, err := getValue(se.eng, layout.NoteKey(se.db.num, layout.KindContent, t.id))
 	if err == nil {
 		t.before, err = layout.ReadContentRow(v)
 	}
@@ -101,10 +101,10 @@ func (w *Writer) loadBefore(t *txNote) error {
 
 // Lookup returns the notes with exactly key in an index, in order of arrival. In an update, it sees the state before
 // the update.
-func (r *Reader) Lookup(index uint64, key []byte) ([]note.ID, error) {
+func (sn *snapshot) Lookup(index uint64, key []byte) ([]note.ID, error) {
 	var out []note.ID
-	prefix := append(append(layout.IDKey(r.db.num, layout.KindView, index), key...), 0)
-	err := scan(r.eng, prefix, func(k, _ []byte) error {
+	prefix := append(append(layout.IDKey(sn.db.num, layout.KindView, index), key...), 0)
+	err := scan(sn.eng, prefix, func(k, _ []byte) error {
 		if len(k) == len(prefix)+8 {
 			out = append(out, note.ID(layout.Tail64(k)))
 		}
@@ -115,10 +115,10 @@ func (r *Reader) Lookup(index uint64, key []byte) ([]note.ID, error) {
 
 // Scan calls fn for the entries of an index from key from on, in order, until fn returns false. key is valid only
 // during the call.
-func (r *Reader) Scan(index uint64, from []byte, fn func(key []byte, id note.ID) bool) error {
-	prefix := layout.IDKey(r.db.num, layout.KindView, index)
+func (sn *snapshot) Scan(index uint64, from []byte, fn func(key []byte, id note.ID) bool) error {
+	prefix := layout.IDKey(sn.db.num, layout.KindView, index)
 	lo := append(slices.Clone(prefix), from...)
-	return scanRange(r.eng, lo, layout.After(prefix), func(k, _ []byte) error {
+	return scanRange(sn.eng, lo, layout.After(prefix), func(k, _ []byte) error {
 		if len(k) < len(prefix)+9 || !fn(k[len(prefix):len(k)-9], note.ID(layout.Tail64(k))) {
 			return errStop
 		}

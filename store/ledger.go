@@ -10,22 +10,22 @@ import (
 )
 
 // Position returns this replica's position in the ledger.
-func (r *Reader) Position() Position {
-	c := &r.st.counters
+func (sn *snapshot) Position() Position {
+	c := &sn.st.counters
 	p := Position{Ledger: c.Ledger, LastUIDValidity: c.LastUIDValidity}
 	p.Ended = slices.Clone(p.Ended)
 	if c.Ledger.Shared {
-		ids, _, err := r.unnumbered(0, 1)
-		p.Pending = err != nil || len(ids) > 0 || r.st.info.Mod == 0
+		ids, _, err := sn.unnumbered(0, 1)
+		p.Pending = err != nil || len(ids) > 0 || sn.st.info.Mod == 0
 	}
 	return p
 }
 
 // Met returns the latest position of this ledger at which the replica with another slot is known to have had all of it.
-// It is known because that replica assigned numbers then, or because it confirmed them (Writer.MeetPeer). It is also
+// It is known because that replica assigned numbers then, or because it confirmed them (Peers.Meet). It is also
 // known after a restart. If nothing is known, Met returns the zero position of this numbering.
-func (r *Reader) Met(slot uint8) Position {
-	l := &r.st.counters.Ledger
+func (sn *snapshot) Met(slot uint8) Position {
+	l := &sn.st.counters.Ledger
 	met := layout.Met{Epoch: l.Epoch}
 	later := func(last note.ModSeq, uid uint32) {
 		if last > met.Last {
@@ -40,12 +40,12 @@ func (r *Reader) Met(slot uint8) Position {
 	if !l.Partial && l.Last.Home() == slot {
 		later(l.Last, l.UID)
 	}
-	for _, p := range r.st.peers {
+	for _, p := range sn.st.peers {
 		if p.Met.Slot == slot && p.Met.Epoch == l.Epoch && l.Knows(p.Met.Last) {
 			later(p.Met.Last, p.Met.UID)
 		}
 	}
-	return Position{Ledger: l.Back(met.Last, met.UID), LastUIDValidity: r.st.counters.LastUIDValidity}
+	return Position{Ledger: l.Back(met.Last, met.UID), LastUIDValidity: sn.st.counters.LastUIDValidity}
 }
 
 // Ledger returns the page that follows a replica's position: about most bytes and at most limit notes and expunges, and

@@ -72,63 +72,70 @@ func (s *Store) Maintain(ctx context.Context, id note.DatabaseID) error {
 		if err := w.trimExpunges(); err != nil {
 			return err
 		}
-		return w.buryStubs()
+		return w.Peers.buryStubs()
 	})
 }
 
 // maintainStep bounds the rows that one update removes, so that it holds its locks only briefly.
 const maintainStep = 10_000
 
-func (w *Writer) trimExpunges() error {
-	excess := int64(w.st.counters.Expunged) - expungeKeep
-	if excess <= 0 || !w.numbers {
+func (num *numbering) trimExpunges() error {
+	excess := int64(num.st.counters.Expunged) - expungeKeep
+	if excess <= 0 || !num.numbers {
 		return nil // a replica forgets what its home has forgotten
 	}
-	old := w.s.env.Clock.Now().Unix() - expungeDays*86400
+	old := num.s.env.Clock.Now().Unix() - expungeDays*86400
 	n := int64(0)
-	err := w.Changes(w.st.counters.Floor, func(mod note.ModSeq, c layout.Change) bool {
+	err := num.Changes(num.st.counters.Floor, func(mod note.ModSeq, c layout.Change) bool {
 		if !c.Expunged {
 			return true
 		}
 		if c.Time > old || n >= min(excess, maintainStep) {
 			return false
 		}
-		w.trimmed = append(w.trimmed, mod)
+		num.trimmed = append(num.trimmed, mod)
 		n++
 		return true
 	})
 	if err != nil || n == 0 {
 		return err
 	}
-	counters := &w.mutable().counters
+	counters := &num.mutable().counters
 	counters.Expunged -= uint64(n)
-	counters.Floor = w.trimmed[n-1]
+	counters.Floor = num.trimmed[n-1]
 	return nil
+}
+
+// Peers records the known replicas: the sequence that each has passed, and when it was last heard of. A deletion stub
+// is kept until every known replica has passed it.
+type Peers struct {
+	d       *draft
+	changed []note.ReplicaID // known replicas that the update changed or forgot
 }
 
 // buryStubs turns deletion stubs that every known replica has passed into graves, and forgets replicas that fell
 // silent. Stubs exist only while a replica is known. A silent replica is forgotten in the update that buries the last
 // stub kept for it, so in a database without known replicas there is nothing to search for.
-func (w *Writer) buryStubs() error {
-	if len(w.st.peers) == 0 {
+func (ps *Peers) buryStubs() error {
+	if len(ps.d.st.peers) == 0 {
 		return nil
 	}
-	limit := w.s.env.Clock.Now().Unix() - silentDays*86400
-	passed := w.st.counters.Seq
+	limit := ps.d.s.env.Clock.Now().Unix() - silentDays*86400
+	passed := ps.d.st.counters.Seq
 	var silent []note.ReplicaID
-	for id, p := range w.st.peers {
+	for id, p := range ps.d.st.peers {
 		if p.Heard < limit {
 			silent = append(silent, id)
 			continue
 		}
 		passed = min(passed, p.Passed)
 	}
-	stubs, err := w.stubsUpTo(passed)
+	stubs, err := ps.stubsUpTo(passed)
 	if err != nil {
 		return err
 	}
 	for _, id := range stubs {
-		t, err := w.change(id)
+		t, err := ps.d.change(id)
 		if err != nil {
 			return err
 		}
@@ -138,7 +145,7 @@ func (w *Writer) buryStubs() error {
 		return nil // the rest, and the silent replicas, follow in the next run
 	}
 	for _, id := range silent {
-		if err := w.setPeer(id, nil); err != nil {
+		if err := ps.set(id, nil); err != nil {
 			return err
 		}
 	}
@@ -147,21 +154,21 @@ func (w *Writer) buryStubs() error {
 
 // stubsUpTo returns the deletion stubs whose latest change is at or before a sequence. A note that becomes a stub gets
 // a new sequence, so a range that was found empty is not searched again.
-func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
-	lo := layout.IDKey(w.db.num, layout.KindSequence, w.db.unburied+1)
-	err = scanRange(w.eng, lo, layout.IDKey(w.db.num, layout.KindSequence, passed+1), func(k, v []byte) error {
+func (ps *Peers) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
+	lo := layout.IDKey(ps.d.db.num, layout.KindSequence, ps.d.db.unburied+1)
+	err = scanRange(ps.d.eng, lo, layout.IDKey(ps.d.db.num, layout.KindSequence, passed+1), func(k, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {
-			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, w.db.id)
+			return fmt.Errorf("%w: sequence row in database %s", ErrDamaged, ps.d.db.id)
 		}
-		n, err := w.note(id)
+		n, err := ps.d.note(id)
 		if err != nil {
 			return err
 		}
 		if n.Stub && !n.Unnumbered { // an unnumbered stub is kept: numbering gives it a new sequence
 			stubs = append(stubs, id)
 		} else if len(stubs) == 0 {
-			w.db.unburied = layout.Tail64(k)
+			ps.d.db.unburied = layout.Tail64(k)
 		}
 		if len(stubs) >= maintainStep {
 			return errStop
@@ -171,46 +178,45 @@ func (w *Writer) stubsUpTo(passed uint64) (stubs []note.ID, err error) {
 	return stubs, err
 }
 
-// SetPeer records the sequence that another replica has passed. While the replica is known, deletion stubs are kept for
-// it.
-func (w *Writer) SetPeer(id note.ReplicaID, passed uint64) error {
-	if !w.who.System {
+// Set records the sequence that another replica has passed. While the replica is known, deletion stubs are kept for it.
+func (ps *Peers) Set(id note.ReplicaID, passed uint64) error {
+	if !ps.d.who.System {
 		return ErrDenied
 	}
-	return w.setPeer(id, &layout.Peer{Passed: passed, Heard: w.s.env.Clock.Now().Unix(), Met: w.st.peers[id].Met})
+	return ps.set(id, &layout.Peer{Passed: passed, Heard: ps.d.s.env.Clock.Now().Unix(), Met: ps.d.st.peers[id].Met})
 }
 
-// MeetPeer records a position at which the replica of a slot was known to be in step, if it is later than the recorded
+// Meet records a position at which the replica of a slot was known to be in step, if it is later than the recorded
 // one. If that replica is lost, any numbers that it assigned itself begin at or after this position.
-func (w *Writer) MeetPeer(id note.ReplicaID, met layout.Met) error {
-	if !w.who.System {
+func (ps *Peers) Meet(id note.ReplicaID, met layout.Met) error {
+	if !ps.d.who.System {
 		return ErrDenied
 	}
-	p, known := w.st.peers[id]
-	if l := &w.st.counters.Ledger; !known || met.Epoch != l.Epoch || !l.Knows(met.Last) || met.Epoch == p.Met.Epoch && met.Last <= p.Met.Last {
+	p, known := ps.d.st.peers[id]
+	if l := &ps.d.st.counters.Ledger; !known || met.Epoch != l.Epoch || !l.Knows(met.Last) || met.Epoch == p.Met.Epoch && met.Last <= p.Met.Last {
 		return nil
 	}
 	p.Met = met
-	return w.setPeer(id, &p)
+	return ps.set(id, &p)
 }
 
 // metBefore lowers the recorded positions of peers to a point of this ledger's history, because what comes after it is
 // no longer part of the history.
-func (w *Writer) metBefore(common note.ModSeq, uid uint32) error {
-	for id, p := range w.st.peers {
+func (ps *Peers) metBefore(common note.ModSeq, uid uint32) error {
+	for id, p := range ps.d.st.peers {
 		if p.Met.Last <= common {
 			continue
 		}
 		p.Met.Last, p.Met.UID = common, min(p.Met.UID, uid)
-		if err := w.setPeer(id, &p); err != nil {
+		if err := ps.set(id, &p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Writer) setPeer(id note.ReplicaID, p *layout.Peer) error {
-	st := w.mutable()
+func (ps *Peers) set(id note.ReplicaID, p *layout.Peer) error {
+	st := ps.d.mutable()
 	peers := make(map[note.ReplicaID]layout.Peer, len(st.peers)+1)
 	for k, v := range st.peers {
 		peers[k] = v
@@ -221,6 +227,6 @@ func (w *Writer) setPeer(id note.ReplicaID, p *layout.Peer) error {
 		peers[id] = *p
 	}
 	st.peers = peers
-	w.peers = append(w.peers, id)
+	ps.changed = append(ps.changed, id)
 	return nil
 }

@@ -291,9 +291,9 @@ type Object struct {
 func (o *Object) Release() { o.m.Release() }
 
 // Keep makes the update write the object's row, together with the notes that reference its digest.
-func (w *Writer) Keep(o *Object) {
-	w.mutable()
-	w.objects = append(w.objects, o)
+func (dr *draft) Keep(o *Object) {
+	dr.mutable()
+	dr.objects = append(dr.objects, o)
 }
 
 // locate returns the location of an object.
@@ -442,7 +442,7 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 }
 
 // messageUnderWay returns the recipe of a note that this update creates.
-func (r *Reader) messageUnderWay(n *layout.Note) ([]byte, *Message) {
+func (r *rows) messageUnderWay(n *layout.Note) ([]byte, *Message) {
 	for _, t := range r.dirty {
 		if t.row == n && t.message != nil && t.message.recipe == 0 {
 			return t.message.row, t.message

@@ -449,7 +449,7 @@ func (m *model) upkeep(d *modelDB) {
 	case 2:
 		m.must(m.s.SetInfo(note.System, d.id, func(i *layout.Info) { i.Title = fmt.Sprint(m.rng.IntN(9)) }))
 	case 3:
-		m.must(m.update(func(ws ...*store.Writer) error { return ws[0].SetPeer(7, uint64(m.rng.IntN(1000))) }, d))
+		m.must(m.update(func(ws ...*store.Writer) error { return ws[0].Peers.Set(7, uint64(m.rng.IntN(1000))) }, d))
 	case 4:
 		m.must(m.s.Trim())
 	case 5:

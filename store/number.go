@@ -14,10 +14,10 @@ import (
 // last.
 //
 // A note stays unnumbered while a folder that it is in is not here yet.
-func (w *Writer) numberAll() error {
+func (num *numbering) numberAll() error {
 	var folders, rest, gone []*txNote
-	for _, id := range w.order {
-		switch t := w.dirty[id]; {
+	for _, id := range num.order {
+		switch t := num.dirty[id]; {
 		case t.row == nil || !t.row.Unnumbered:
 		case t.row.Class != note.Folder:
 			rest = append(rest, t)
@@ -28,24 +28,24 @@ func (w *Writer) numberAll() error {
 		}
 	}
 	for _, t := range folders {
-		if err := w.numberFolder(t); err != nil {
+		if err := num.numberFolder(t); err != nil {
 			return err
 		}
 	}
-	if w.madeHead {
-		waiting, err := w.waiting()
+	if num.madeHead {
+		waiting, err := num.waiting()
 		if err != nil {
 			return err
 		}
 		rest = append(rest, waiting...)
 	}
 	for _, t := range rest {
-		if err := w.numberNote(t); err != nil {
+		if err := num.numberNote(t); err != nil {
 			return err
 		}
 	}
 	for _, t := range gone {
-		if err := w.numberGoneFolder(t); err != nil {
+		if err := num.numberGoneFolder(t); err != nil {
 			return err
 		}
 	}
@@ -56,13 +56,13 @@ func (w *Writer) numberAll() error {
 const numberStep = 1000
 
 // waiting returns notes that may wait for a folder that the update created.
-func (w *Writer) waiting() (list []*txNote, err error) {
-	ids, _, err := w.unnumbered(0, numberStep)
+func (num *numbering) waiting() (list []*txNote, err error) {
+	ids, _, err := num.unnumbered(0, numberStep)
 	for _, id := range ids {
-		if w.dirty[id] != nil {
+		if num.dirty[id] != nil {
 			continue
 		}
-		t, err := w.change(id)
+		t, err := num.change(id)
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +74,11 @@ func (w *Writer) waiting() (list []*txNote, err error) {
 }
 
 // unnumbered returns up to n unnumbered notes that changed after a sequence, and the sequence of the last one.
-func (r *Reader) unnumbered(after uint64, n int) (ids []note.ID, last uint64, err error) {
-	err = r.scanUnnumbered(after, func(seq uint64, v []byte) error {
+func (sn *snapshot) unnumbered(after uint64, n int) (ids []note.ID, last uint64, err error) {
+	err = sn.scanUnnumbered(after, func(seq uint64, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {
-			return fmt.Errorf("%w: unnumbered row in database %s", ErrDamaged, r.db.id)
+			return fmt.Errorf("%w: unnumbered row in database %s", ErrDamaged, sn.db.id)
 		}
 		ids, last = append(ids, id), seq
 		if len(ids) >= n {
@@ -98,15 +98,15 @@ type numberedTo struct{ seq, at uint64 }
 // A follower writes such a row with each delivery, and a page of the home removes it. Until the engine has dropped
 // them, the removed rows lie in front of the waiting ones. numberedTo avoids stepping over them each time. Invariant: a
 // new row has a higher sequence than all before it, so a range that was found empty stays empty.
-func (r *Reader) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) error) error {
-	now := r.st.counters.Seq
+func (sn *snapshot) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) error) error {
+	now := sn.st.counters.Seq
 	from := uint64(0)
-	if to := r.db.numbered.Load(); to != nil && to.at <= now {
+	if to := sn.db.numbered.Load(); to != nil && to.at <= now {
 		from = to.seq
 	}
 	first, seen := now+1, false
-	lo := layout.IDKey(r.db.num, layout.KindUnnumbered, max(from, after)+1)
-	err := scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
+	lo := layout.IDKey(sn.db.num, layout.KindUnnumbered, max(from, after)+1)
+	err := scanRange(sn.eng, lo, layout.After(layout.Prefix(sn.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
 		seq := layout.Tail64(k)
 		if !seen {
 			first, seen = seq, true
@@ -114,14 +114,14 @@ func (r *Reader) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) erro
 		return fn(seq, v)
 	})
 	if after <= from && first > from+1 && (err == nil || seen) {
-		r.db.numbered.Store(&numberedTo{first - 1, now})
+		sn.db.numbered.Store(&numberedTo{first - 1, now})
 	}
 	return err
 }
 
 // numberNote assigns a note's memberships. Each membership in its state gets a UID, and memberships that ended are
 // removed. A note that was in a folder and is in none any more is deleted.
-func (w *Writer) numberNote(t *txNote) error {
+func (num *numbering) numberNote(t *txNote) error {
 	row := t.row
 	row.Unnumbered = false
 	if row.Stub {
@@ -129,12 +129,12 @@ func (w *Writer) numberNote(t *txNote) error {
 		t.dropMessage()
 		return nil
 	}
-	if err := w.rescue(t); err != nil {
+	if err := num.rescue(t); err != nil {
 		return err
 	}
 	members := row.Members[:0:0]
 	for _, m := range row.Members {
-		f := w.st.folder(m.Folder)
+		f := num.st.folder(m.Folder)
 		if f == nil {
 			continue
 		}
@@ -148,7 +148,7 @@ func (w *Writer) numberNote(t *txNote) error {
 		if it.Kind != note.Member || it.Value == note.Off {
 			continue
 		}
-		f := w.headOf(it.Key)
+		f := num.headOf(it.Key)
 		if f == nil {
 			row.Unnumbered = true // rescue has left only folders that may still come
 			continue
@@ -156,7 +156,7 @@ func (w *Writer) numberNote(t *txNote) error {
 		if _, ok := row.Member(f.Note); ok {
 			continue
 		}
-		uid, err := w.uid()
+		uid, err := num.uid()
 		if err != nil {
 			return err
 		}
@@ -165,14 +165,14 @@ func (w *Writer) numberNote(t *txNote) error {
 		})
 	}
 	if len(row.Members) == 0 && row.Foldered && !row.Unnumbered {
-		return w.bury(t.id, t)
+		return num.bury(t.id, t)
 	}
 	return nil
 }
 
 // headOf returns the head of a folder by its UNID, given as the key of a state item.
-func (w *Writer) headOf(key string) *layout.Folder {
-	for _, f := range w.st.folders {
+func (fh *folderHeads) headOf(key string) *layout.Folder {
+	for _, f := range fh.st.folders {
 		if string(f.UNID[:]) == key {
 			return f
 		}
@@ -183,7 +183,7 @@ func (w *Writer) headOf(key string) *layout.Folder {
 // rescue finds another folder for a note that is alive but in no folder, although nobody removed it: its folder was
 // deleted while it was put there, or the note was edited while it was deleted. If a note has other memberships, rescue
 // ends its membership of a deleted folder.
-func (w *Writer) rescue(t *txNote) error {
+func (num *numbering) rescue(t *txNote) error {
 	var lost []note.StateItem
 	lives := false
 	var last note.StateItem // the membership that ended last
@@ -191,13 +191,13 @@ func (w *Writer) rescue(t *txNote) error {
 		switch {
 		case it.Kind != note.Member:
 		case it.Value == note.Off:
-			if w.headOf(it.Key) != nil && (last.Key == "" || last.Stamp.Less(it.Stamp)) {
+			if num.headOf(it.Key) != nil && (last.Key == "" || last.Stamp.Less(it.Stamp)) {
 				last = it
 			}
-		case w.headOf(it.Key) != nil:
+		case num.headOf(it.Key) != nil:
 			lives = true
 		default:
-			gone, err := w.goneFolder(it.Key)
+			gone, err := num.goneFolder(it.Key)
 			if err != nil {
 				return err
 			}
@@ -213,26 +213,26 @@ func (w *Writer) rescue(t *txNote) error {
 		if len(lost) > 0 {
 			value, key = lost[0].Value, ""
 		}
-		if key == "" && len(w.st.folders) > 0 {
-			key = string(w.st.folders[0].UNID[:]) // the oldest: in a mail file, INBOX
+		if key == "" && len(num.st.folders) > 0 {
+			key = string(num.st.folders[0].UNID[:]) // the oldest: in a mail file, INBOX
 		}
 		if key == "" {
 			return nil // the note waits for the first folder
 		}
-		w.setState(t, note.Member, key, value)
+		num.setState(t, note.Member, key, value)
 	}
 	for _, it := range lost {
-		w.setState(t, note.Member, it.Key, note.Off)
+		num.setState(t, note.Member, it.Key, note.Off)
 	}
 	return nil
 }
 
 // goneFolder reports whether a folder without a head was deleted. Otherwise it is yet to come.
-func (w *Writer) goneFolder(key string) (bool, error) {
+func (dr *draft) goneFolder(key string) (bool, error) {
 	if len(key) != len(note.UNID{}) {
 		return true, nil
 	}
-	id, err := w.findOwn(note.UNID([]byte(key)))
+	id, err := dr.findOwn(note.UNID([]byte(key)))
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -242,7 +242,7 @@ func (w *Writer) goneFolder(key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := w.note(id)
+	n, err := dr.note(id)
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
@@ -250,38 +250,38 @@ func (w *Writer) goneFolder(key string) (bool, error) {
 }
 
 // numberFolder creates a folder's head from its note, or updates the head.
-func (w *Writer) numberFolder(t *txNote) error {
+func (num *numbering) numberFolder(t *txNote) error {
 	t.row.Unnumbered = false
-	c, err := w.load(t.id, t)
+	c, err := num.load(t.id, t)
 	if err != nil {
 		return err
 	}
-	made := w.st.folder(t.id) == nil
+	made := num.st.folder(t.id) == nil
 	if made {
-		w.addHead(&layout.Folder{Note: t.id, UNID: t.row.UNID, UIDNext: 1, Told: 1})
+		num.addHead(&layout.Folder{Note: t.id, UNID: t.row.UNID, UIDNext: 1, Told: 1})
 	}
-	f, err := w.head(t.id)
+	f, err := num.head(t.id)
 	if err != nil {
 		return err
 	}
 	fillHead(f, &c.Content.Items, t.row.State)
 	if name := c.Content.Items.Get(itemName).AsText(); made || f.Name != name {
-		return w.nameFolder(t.id, name)
+		return num.nameFolder(t.id, name)
 	}
 	return nil
 }
 
 // nameFolder names a folder. If the name is taken, it uses another one.
-func (w *Writer) nameFolder(id note.ID, name string) error {
-	f, err := w.head(id)
+func (fh *folderHeads) nameFolder(id note.ID, name string) error {
+	f, err := fh.head(id)
 	if err != nil {
 		return err
 	}
-	free, err := w.freeName(f, name)
+	free, err := fh.freeName(f, name)
 	if err != nil || free == f.Name {
 		return err
 	}
-	if f.UIDValidity, err = w.validity(free, f.UIDValidity); err != nil {
+	if f.UIDValidity, err = fh.validity(free, f.UIDValidity); err != nil {
 		return err
 	}
 	f.Name = free
@@ -308,11 +308,11 @@ func fillHead(f *layout.Folder, items *note.Items, state note.State) {
 
 // freeName resolves a conflict between two folders of the same name that were created or renamed on two replicas. The
 // folder with the lower UNID keeps the name. The other gets a suffix, as a revision of its note.
-func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
+func (fh *folderHeads) freeName(f *layout.Folder, name string) (string, error) {
 	var other *layout.Folder
-	taken := make(map[string]bool, len(w.st.folders))
-	for _, x := range w.st.folders {
-		if t := w.dirty[x.Note]; x.Note == f.Note || t != nil && t.row != nil && t.row.Stub {
+	taken := make(map[string]bool, len(fh.st.folders))
+	for _, x := range fh.st.folders {
+		if t := fh.dirty[x.Note]; x.Note == f.Note || t != nil && t.row != nil && t.row.Stub {
 			continue // one that is being deleted, or that gets another name if it stays
 		}
 		if taken[x.Name] = true; x.Name == name {
@@ -327,32 +327,32 @@ func (w *Writer) freeName(f *layout.Folder, name string) (string, error) {
 		free = fmt.Sprintf("%s %d", name, i)
 	}
 	if other.UNID.Compare(f.UNID) < 0 {
-		return free, w.reviseFolder(f.Note, itemName, note.Text(free))
+		return free, fh.reviseFolder(f.Note, itemName, note.Text(free))
 	}
-	h, err := w.head(other.Note)
+	h, err := fh.head(other.Note)
 	if err != nil {
 		return "", err
 	}
-	if h.UIDValidity, err = w.validity(free, h.UIDValidity); err != nil {
+	if h.UIDValidity, err = fh.validity(free, h.UIDValidity); err != nil {
 		return "", err
 	}
 	h.Name = free
-	return name, w.reviseFolder(other.Note, itemName, note.Text(free))
+	return name, fh.reviseFolder(other.Note, itemName, note.Text(free))
 }
 
 // numberGoneFolder removes the head of a folder that was deleted on another replica. A folder that still holds notes is
 // kept, with a revision above its deletion stub.
-func (w *Writer) numberGoneFolder(t *txNote) error {
+func (num *numbering) numberGoneFolder(t *txNote) error {
 	t.row.Unnumbered = false
-	f := w.st.folder(t.id)
+	f := num.st.folder(t.id)
 	if f == nil {
 		return nil
 	}
-	if w.leftByNumber(f) == 0 {
-		w.dropHead(t.id)
+	if num.leftByNumber(f) == 0 {
+		num.dropHead(t.id)
 		return nil
 	}
-	cur, err := w.load(t.id, t)
+	cur, err := num.load(t.id, t)
 	if err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ func (w *Writer) numberGoneFolder(t *txNote) error {
 	}
 	win, _ := cur.Tree.Winner()
 	node := note.Node{Rev: note.NextRevision(win.Rev, note.Folder, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
-	w.graft(t, cur, []grown{{node: node, content: &kept}})
+	num.graft(t, cur, []grown{{node: node, content: &kept}})
 	t.row.Stub = false
-	return w.nameFolder(t.id, f.Name)
+	return num.nameFolder(t.id, f.Name)
 }

@@ -66,7 +66,7 @@ type LedgerPage struct {
 	// Of is the position of the sender.
 	Of Position
 	// Seq is the sequence of the sender that the target has passed, if it has applied the page, More is false, and its
-	// position is not Pending. The sender then passes it to SetPeer. A pending change may be one that a deletion did
+	// position is not Pending. The sender then passes it to Peers.Set. A pending change may be one that a deletion did
 	// not take into account.
 	Seq uint64
 	// Notes are in ascending order of Mod, except that the folders they are in come first. Contents, Summary and

@@ -12,15 +12,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Reader sees one database as of one moment. In Read, everything that it sees is durable. In an Update it sees what is
-// applied, and the notes that the update itself changed.
-type Reader struct {
-	s      *Store
-	db     *database
-	st     *state
-	eng    pebble.Reader
-	who    *note.Who
-	rights note.Rights
+// snapshot is a database as of one moment: its state, and the rows of the engine. Its methods read ranges and counters.
+// They check no access rights. In an Update, the state is the update's copy and the rows are those before it.
+type snapshot struct {
+	s   *Store
+	db  *database
+	st  *state
+	eng pebble.Reader
+}
+
+// rows reads single notes of a snapshot. In an Update it sees the changes of the update. It checks no access rights.
+type rows struct {
+	snapshot
 	// dirty holds the notes that the update has changed so far.
 	dirty map[note.ID]*txNote
 	// notes and contents are cursors over rows that are read in order.
@@ -28,6 +31,21 @@ type Reader struct {
 	// last caches the row that was read last, because callers often check a note and then use it.
 	last   *layout.Note
 	lastID note.ID
+}
+
+// close closes the cursors.
+func (r *rows) close() {
+	r.notes.close()
+	r.contents.close()
+}
+
+// Reader sees one database as of one moment, as one person sees it. In Read, everything that it sees is durable. In an
+// Update it sees what is applied, and the notes that the update itself changed. It adds the checks of access rights to
+// its parts, which check none.
+type Reader struct {
+	rows
+	who    *note.Who
+	rights note.Rights
 }
 
 // Read calls fn with a reader of the database. It first waits until everything that fn can see is durable, so that
@@ -52,12 +70,12 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 	if err := s.hz.wait(st.counters.Seq); err != nil {
 		return err
 	}
-	r := &Reader{s: s, db: db, st: st, eng: snap, who: &who, rights: st.info.ACL.Rights(&who)}
+	r := &Reader{who: &who, rights: st.info.ACL.Rights(&who)}
+	r.snapshot = snapshot{s: s, db: db, st: st, eng: snap}
 	if err := r.serving(); err != nil {
 		return err
 	}
-	defer r.notes.close()
-	defer r.contents.close()
+	defer r.close()
 	return fn(r)
 }
 
@@ -70,13 +88,13 @@ func (r *Reader) serving() error {
 }
 
 // Info returns the description of the database.
-func (r *Reader) Info() layout.Info { return *r.st.info }
+func (sn *snapshot) Info() layout.Info { return *sn.st.info }
 
 // Database returns the id of the database.
-func (r *Reader) Database() note.DatabaseID { return r.db.id }
+func (sn *snapshot) Database() note.DatabaseID { return sn.db.id }
 
 // Counters returns the counters of the database.
-func (r *Reader) Counters() layout.Counters { return r.st.counters }
+func (sn *snapshot) Counters() layout.Counters { return sn.st.counters }
 
 // Rights returns the rights that the database's access list grants to the reader.
 func (r *Reader) Rights() note.Rights { return r.rights }
@@ -106,7 +124,7 @@ func (r *Reader) Folders() []*layout.Folder {
 
 // AllFolders returns the heads of all folders, whatever the reader may look up. It is for code that computes what
 // someone may see. The caller must not change or reveal them.
-func (r *Reader) AllFolders() []*layout.Folder { return r.st.folders }
+func (sn *snapshot) AllFolders() []*layout.Folder { return sn.st.folders }
 
 // Folder returns a folder's head by note id. A folder that may not be looked up causes ErrNotFound.
 func (r *Reader) Folder(id note.ID) (*layout.Folder, error) {
@@ -140,7 +158,7 @@ func (r *Reader) Note(id note.ID) (*layout.Note, error) {
 }
 
 // Row is Note without the check of read access. It is for code that computes what someone may see.
-func (r *Reader) Row(id note.ID) (*layout.Note, error) {
+func (r *rows) Row(id note.ID) (*layout.Note, error) {
 	n, err := r.note(id)
 	if err == nil && n.Stub {
 		return nil, ErrNotFound
@@ -165,7 +183,7 @@ func (r *Reader) mayRead(n *layout.Note) bool {
 	return r.rights&note.Read != 0
 }
 
-func (r *Reader) note(id note.ID) (*layout.Note, error) {
+func (r *rows) note(id note.ID) (*layout.Note, error) {
 	if t, ok := r.dirty[id]; ok {
 		if t.row == nil {
 			return nil, ErrNotFound
@@ -192,8 +210,8 @@ func (r *Reader) note(id note.ID) (*layout.Note, error) {
 }
 
 // Find returns the note id of a UNID. A note that was deleted for good causes ErrGrave.
-func (r *Reader) Find(u note.UNID) (note.ID, error) {
-	v, closer, err := r.eng.Get(layout.UNIDKey(r.db.num, u))
+func (sn *snapshot) Find(u note.UNID) (note.ID, error) {
+	v, closer, err := sn.eng.Get(layout.UNIDKey(sn.db.num, u))
 	if err != nil {
 		return 0, engineError(err)
 	}
@@ -223,7 +241,7 @@ func (r *Reader) Document(id note.ID) (*layout.Note, *layout.Content, error) {
 	return n, c, err
 }
 
-func (r *Reader) content(id note.ID) (*layout.Content, error) {
+func (r *rows) content(id note.ID) (*layout.Content, error) {
 	if t, ok := r.dirty[id]; ok && t.content != nil {
 		return t.content, nil
 	}
@@ -240,7 +258,7 @@ func (r *Reader) content(id note.ID) (*layout.Content, error) {
 
 // Summary appends a note's summary to dst, without decoding the rest. It does not check access: the caller has read the
 // row.
-func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
+func (r *rows) Summary(dst []byte, id note.ID) ([]byte, error) {
 	if t, ok := r.dirty[id]; ok && t.content != nil {
 		return append(dst, t.content.Summary...), nil
 	}
@@ -256,7 +274,7 @@ func (r *Reader) Summary(dst []byte, id note.ID) ([]byte, error) {
 }
 
 // Leaf returns the content of a leaf that lost a conflict.
-func (r *Reader) Leaf(id note.ID, rev note.Revision) (*note.Content, error) {
+func (r *rows) Leaf(id note.ID, rev note.Revision) (*note.Content, error) {
 	if t, ok := r.dirty[id]; ok {
 		if c, ok := t.leaves[rev]; ok {
 			if c == nil {
@@ -277,10 +295,10 @@ func (r *Reader) Leaf(id note.ID, rev note.Revision) (*note.Content, error) {
 }
 
 // Thread returns the notes of a thread, in order of arrival.
-func (r *Reader) Thread(thread note.UNID) ([]note.ID, error) {
+func (sn *snapshot) Thread(thread note.UNID) ([]note.ID, error) {
 	var out []note.ID
-	prefix := append(layout.Prefix(r.db.num, layout.KindThread), thread[:]...)
-	err := scan(r.eng, prefix, func(k, _ []byte) error {
+	prefix := append(layout.Prefix(sn.db.num, layout.KindThread), thread[:]...)
+	err := scan(sn.eng, prefix, func(k, _ []byte) error {
 		out = append(out, note.ID(layout.Tail64(k)))
 		return nil
 	})
@@ -308,8 +326,8 @@ func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error 
 
 // Changes calls fn for every change after since, oldest first, until fn returns false. Each note appears once, at its
 // latest change. Each expunge after the floor appears.
-func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) bool) error {
-	if list, ok := r.st.recent.since(since); ok {
+func (sn *snapshot) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) bool) error {
+	if list, ok := sn.st.recent.since(since); ok {
 		for i := range list {
 			if !fn(list[i].mod, list[i].Change) {
 				break
@@ -317,12 +335,12 @@ func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) 
 		}
 		return nil
 	}
-	lo := layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1)
-	hi := layout.After(layout.Prefix(r.db.num, layout.KindModSeq))
-	return scanRange(r.eng, lo, hi, func(k, v []byte) error {
+	lo := layout.IDKey(sn.db.num, layout.KindModSeq, uint64(since)+1)
+	hi := layout.After(layout.Prefix(sn.db.num, layout.KindModSeq))
+	return scanRange(sn.eng, lo, hi, func(k, v []byte) error {
 		c, err := layout.ReadChange(v)
 		if err != nil {
-			return fmt.Errorf("%w: change in database %s", ErrDamaged, r.db.id)
+			return fmt.Errorf("%w: change in database %s", ErrDamaged, sn.db.id)
 		}
 		if !fn(note.ModSeq(layout.Tail64(k)), c) {
 			return errStop
@@ -332,15 +350,15 @@ func (r *Reader) Changes(since note.ModSeq, fn func(note.ModSeq, layout.Change) 
 }
 
 // Latest calls fn for the same rows as Changes, latest first, until fn returns false.
-func (r *Reader) Latest(fn func(note.ModSeq, layout.Change) bool) error {
-	rc := &r.st.recent
+func (sn *snapshot) Latest(fn func(note.ModSeq, layout.Change) bool) error {
+	rc := &sn.st.recent
 	for i := len(rc.changes) - 1; i >= 0; i-- {
 		if !fn(rc.changes[i].mod, rc.changes[i].Change) {
 			return nil
 		}
 	}
-	prefix := layout.Prefix(r.db.num, layout.KindModSeq)
-	it, err := r.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.IDKey(r.db.num, layout.KindModSeq, uint64(rc.floor)+1)})
+	prefix := layout.Prefix(sn.db.num, layout.KindModSeq)
+	it, err := sn.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.IDKey(sn.db.num, layout.KindModSeq, uint64(rc.floor)+1)})
 	if err != nil {
 		return engineError(err)
 	}
@@ -349,7 +367,7 @@ func (r *Reader) Latest(fn func(note.ModSeq, layout.Change) bool) error {
 		if err == nil {
 			var c layout.Change
 			if c, err = layout.ReadChange(v); err != nil {
-				err = fmt.Errorf("%w: change in database %s", ErrDamaged, r.db.id)
+				err = fmt.Errorf("%w: change in database %s", ErrDamaged, sn.db.id)
 			} else if !fn(note.ModSeq(layout.Tail64(it.Key())), c) {
 				break
 			}

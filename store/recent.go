@@ -75,34 +75,34 @@ func forgotten(l *note.Ledger) recent {
 }
 
 // remember sets the recent changes of the state that the update publishes.
-func (w *Writer) remember() {
-	if !w.numbers {
-		w.st.recent = forgotten(&w.st.counters.Ledger)
+func (se *settlement) remember() {
+	if !se.numbers {
+		se.st.recent = forgotten(&se.st.counters.Ledger)
 		return
 	}
-	old := w.st.recent
-	if w.renewed {
+	old := se.st.recent
+	if se.renewed {
 		old = recent{} // no row of the old numbers is left, and this update wrote all of the new ones
 	}
-	all := make([]recentChange, 0, len(old.changes)+min(len(w.order), maxRecent)+len(w.gone))
+	all := make([]recentChange, 0, len(old.changes)+min(len(se.order), maxRecent)+len(se.gone))
 	for _, x := range old.changes {
-		if x.row == nil && !slices.Contains(w.trimmed, x.mod) || x.row != nil && !slices.Contains(w.order, x.Note) {
+		if x.row == nil && !slices.Contains(se.trimmed, x.mod) || x.row != nil && !slices.Contains(se.order, x.Note) {
 			all = append(all, x)
 		}
 	}
 	floor := old.floor
-	for _, id := range w.order {
-		if t := w.dirty[id]; t.row != nil && t.row.Listed() {
+	for _, id := range se.order {
+		if t := se.dirty[id]; t.row != nil && t.row.Listed() {
 			all = append(all, recentChange{t.row.Mod, layout.Change{Note: id}, t.row})
 		}
 	}
-	for i := range w.gone {
-		all = append(all, recentChange{w.goneMods[i], w.gone[i], nil})
+	for i := range se.gone {
+		all = append(all, recentChange{se.goneMods[i], se.gone[i], nil})
 	}
 	slices.SortFunc(all, func(a, b recentChange) int { return cmp.Compare(a.mod, b.mod) })
 	if drop := len(all) - maxRecent; drop > 0 {
 		floor = all[drop-1].mod
 		all = slices.Clone(all[drop:])
 	}
-	w.st.recent = recent{floor, all}
+	se.st.recent = recent{floor, all}
 }

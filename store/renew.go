@@ -14,26 +14,26 @@ import (
 
 // TakeOver begins a new term of the ledger without a hand-over: no number that another home may have shown is assigned
 // again. When no terms are left, the whole numbering starts again. A shared database is taken over by Lead.
-func (w *Writer) TakeOver() error {
-	if !w.who.System {
+func (num *numbering) TakeOver() error {
+	if !num.who.System {
 		return ErrDenied
 	}
-	if err := w.Home(); err != nil {
+	if err := num.Home(); err != nil {
 		return err
 	}
-	return w.takeOver()
+	return num.takeOver()
 }
 
-func (w *Writer) takeOver() error {
-	if l := &w.mutable().counters.Ledger; l.Shared && !w.numbers {
+func (num *numbering) takeOver() error {
+	if l := &num.mutable().counters.Ledger; l.Shared && !num.numbers {
 		// After a restore the other replicas may know more. This replica follows until Lead is called, and then leads
 		// in a new term.
 		l.Away, l.Restored = true, true
 		return nil
 	}
-	err := w.mutable().counters.Ledger.TakeOver()
+	err := num.mutable().counters.Ledger.TakeOver()
 	if errors.Is(err, note.ErrExhausted) {
-		return w.renew()
+		return num.renew()
 	}
 	return err
 }
@@ -41,17 +41,17 @@ func (w *Writer) takeOver() error {
 // renew restarts the MODSEQs and UIDs of the database, with a new UIDVALIDITY for every folder, so clients discard what
 // they have cached. Every note gets a new number, and the recorded expunges are removed. This happens once in 65,536
 // takeovers, and is one update over the whole database.
-func (w *Writer) renew() error {
-	c := &w.mutable().counters
+func (num *numbering) renew() error {
+	c := &num.mutable().counters
 	old := c.Ledger
 	c.Ledger = note.Ledger{Slot: old.Slot, Shared: old.Shared, Last: note.FirstMod(old.Slot), Epoch: old.Epoch}
 	c.Floor, c.Expunged = 0, 0
-	w.renewed = true
+	num.renewed = true
 	var ids []note.ID
-	err := scan(w.eng, layout.Prefix(w.db.num, layout.KindNote), func(k, v []byte) error {
+	err := scan(num.eng, layout.Prefix(num.db.num, layout.KindNote), func(k, v []byte) error {
 		n, err := layout.ReadNote(v)
 		if err != nil {
-			return fmt.Errorf("%w: note %d of database %s", ErrDamaged, layout.Tail64(k), w.db.id)
+			return fmt.Errorf("%w: note %d of database %s", ErrDamaged, layout.Tail64(k), num.db.id)
 		}
 		if !n.Stub {
 			ids = append(ids, note.ID(layout.Tail64(k)))
@@ -62,7 +62,7 @@ func (w *Writer) renew() error {
 		return err
 	}
 	for _, id := range ids {
-		t, err := w.change(id)
+		t, err := num.change(id)
 		if errors.Is(err, ErrNotFound) {
 			continue // destroyed by this update
 		}
@@ -71,14 +71,14 @@ func (w *Writer) renew() error {
 		}
 		t.renewed = true
 	}
-	for _, f := range slices.Clone(w.st.folders) {
-		h, err := w.head(f.Note)
+	for _, f := range slices.Clone(num.st.folders) {
+		h, err := num.head(f.Note)
 		if err != nil {
 			return err
 		}
 		h.Mod = c.Ledger.Last
 	}
-	return w.renumber()
+	return num.renumber()
 }
 
 // takeOverAll begins a new term in every database, whatever its state. It skips databases that cannot be opened: their
@@ -109,7 +109,7 @@ func (s *Store) takeOverAll() error {
 
 // clearMods removes all MODSEQ rows before those of a new numbering are written, because old and new numbers may be
 // equal.
-func (w *Writer) clearMods(b *pebble.Batch) {
-	prefix := layout.Prefix(w.db.num, layout.KindModSeq)
+func (se *settlement) clearMods(b *pebble.Batch) {
+	prefix := layout.Prefix(se.db.num, layout.KindModSeq)
 	_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 }

@@ -51,7 +51,7 @@ func (r *Reader) Remote(id note.ID) (*Remote, error) {
 
 // remote returns a note for another replica. With bare, it leaves out the content of a note that was never revised,
 // except for folders, whose heads are built from the content.
-func (r *Reader) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) {
+func (r *rows) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) {
 	c, err := r.content(id)
 	if err != nil {
 		return nil, err
@@ -96,10 +96,11 @@ func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	if !w.who.System {
 		return false, ErrDenied
 	}
-	plausible = w.seeStamps(in)
+	ar := &arrival{w, in, m}
+	plausible = ar.seeStamps()
 	id, err := w.findOwn(in.UNID)
 	if errors.Is(err, ErrNotFound) {
-		_, err = w.receive(in, m)
+		_, err = ar.receive()
 		return plausible, err
 	}
 	if err != nil {
@@ -109,7 +110,7 @@ func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	if err != nil {
 		return plausible, err
 	}
-	changed, err := w.merge(t, in, m)
+	changed, err := ar.merge(t)
 	if err != nil {
 		return plausible, err
 	}
@@ -157,18 +158,27 @@ func (w *Writer) Bury(u note.UNID) error {
 	return nil
 }
 
-// seeStamps moves the clock past the stamps of a note, and reports whether all were plausible.
-func (w *Writer) seeStamps(in *Remote) bool {
+// arrival is a note from another replica that is merged with the local one.
+type arrival struct {
+	w  *Writer
+	in *Remote
+	// m is the note's message as Receive returned it, or nil for a note without one and for a bare note.
+	m *Message
+}
+
+// seeStamps moves the clock past the stamps of the note, and reports whether all were plausible.
+func (ar *arrival) seeStamps() bool {
 	plausible := true
-	for _, it := range in.State {
-		plausible = w.s.seeStamp(it.Stamp) && plausible
+	for _, it := range ar.in.State {
+		plausible = ar.w.s.seeStamp(it.Stamp) && plausible
 	}
 	return plausible
 }
 
-// merge merges another replica's version of a note with the local one, and reports whether the local one changed.
-func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err error) {
-	cur, err := w.load(t.id, t)
+// merge merges the note with the local one, and reports whether the local one changed.
+func (ar *arrival) merge(t *txNote) (changed bool, err error) {
+	in := ar.in
+	cur, err := ar.w.load(t.id, t)
 	if err != nil {
 		return false, err
 	}
@@ -183,20 +193,20 @@ func (w *Writer) merge(t *txNote, in *Remote, m *Message) (changed bool, err err
 	}
 	if len(add) > 0 {
 		changed = true
-		if err := w.lacking(cur.Tree, in); err != nil {
+		if err := lacking(cur.Tree, in); err != nil {
 			return false, err
 		}
-		w.graft(t, cur, add)
+		ar.w.graft(t, cur, add)
 	}
 	was := t.row.Stub
-	if err := w.raise(t, cur, m); err != nil {
+	if err := ar.raise(t, cur); err != nil {
 		return false, err
 	}
 	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil && edited(t.content.Tree) {
 		// A replica that assigns no numbers puts the note into a folder now. Otherwise the next home would take it for
 		// one that was removed from all folders.
-		if t.saved = true; !w.numbers && t.row.Foldered {
-			err = w.rescue(t)
+		if t.saved = true; !ar.w.numbers && t.row.Foldered {
+			err = ar.w.rescue(t)
 		}
 	}
 	return changed, err
@@ -210,7 +220,7 @@ func edited(t note.Tree) bool {
 }
 
 // lacking returns an IncompleteError if a note brings a new live leaf without its content.
-func (w *Writer) lacking(have note.Tree, in *Remote) error {
+func lacking(have note.Tree, in *Remote) error {
 	for _, l := range note.Union(have, in.Tree).Leaves() {
 		if _, old := have.Node(l.Rev); !old && !l.Deleted && in.Contents[l.Rev] == nil {
 			return &IncompleteError{[]note.UNID{in.UNID}}
@@ -219,21 +229,22 @@ func (w *Writer) lacking(have note.Tree, in *Remote) error {
 	return nil
 }
 
-// receive creates a note that came from another replica.
-func (w *Writer) receive(in *Remote, m *Message) (*txNote, error) {
+// receive creates the note, which does not exist here.
+func (ar *arrival) receive() (*txNote, error) {
+	in := ar.in
 	win, ok := in.Tree.Winner()
 	if !ok {
 		return nil, note.ErrCorrupt
 	}
-	if err := w.lacking(nil, in); err != nil {
+	if err := lacking(nil, in); err != nil {
 		return nil, err
 	}
 	if !win.Deleted {
-		if err := w.s.space.admit(); err != nil {
+		if err := ar.w.s.space.admit(); err != nil {
 			return nil, err
 		}
 	}
-	st := w.mutable()
+	st := ar.w.mutable()
 	id := st.counters.NextNote
 	st.counters.NextNote++
 	t := &txNote{id: id, row: &layout.Note{
@@ -248,21 +259,21 @@ func (w *Writer) receive(in *Remote, m *Message) (*txNote, error) {
 	for _, l := range in.Tree.Conflicts() {
 		t.leaves[l.Rev] = in.Contents[l.Rev]
 	}
-	w.add(id, t)
-	return t, w.raise(t, nil, m)
+	ar.w.add(id, t)
+	return t, ar.raise(t, nil)
 }
 
 // raise decides whether a note whose history changed is alive. A deletion stub names the memberships that it saw by
 // their stamps. A note with a live membership that the stub did not name stays alive, with a revision above the stub
 // that is the same on every replica. was is the content before the change.
-func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
+func (ar *arrival) raise(t *txNote, was *layout.Content) error {
 	c := t.content
 	if c == nil {
 		return nil
 	}
 	win, _ := c.Tree.Winner()
 	if t.row.Stub = win.Deleted; !win.Deleted {
-		return w.revive(t, was, m)
+		return ar.revive(t, was)
 	}
 	// A replica that no longer has the content cannot restore the note. A replica that has it does.
 	had := false
@@ -275,7 +286,7 @@ func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	})
 	if !alive || !had {
 		t.content.Content, t.content.Summary = note.Content{}, nil
-		if w.numbers || len(t.row.Members) == 0 {
+		if ar.w.numbers || len(t.row.Members) == 0 {
 			t.row.Members = nil
 			t.dropMessage()
 		}
@@ -285,15 +296,16 @@ func (w *Writer) raise(t *txNote, was *layout.Content, m *Message) error {
 	}
 	kept := was.Content
 	node := note.Node{Rev: note.NextRevision(win.Rev, t.row.Class, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
-	w.graft(t, c, []grown{{node: node, content: &kept, summary: was.Summary}})
+	ar.w.graft(t, c, []grown{{node: node, content: &kept, summary: was.Summary}})
 	t.row.Stub = false
 	return nil
 }
 
 // revive ensures that a live note has the message of its winner.
-func (w *Writer) revive(t *txNote, was *layout.Content, m *Message) error {
+func (ar *arrival) revive(t *txNote, was *layout.Content) error {
+	m := ar.m
 	d := t.content.Content.Message
-	have, err := w.messageOf(t, was)
+	have, err := ar.messageOf(t, was)
 	if err != nil || have == d {
 		return err
 	}
@@ -309,7 +321,7 @@ func (w *Writer) revive(t *txNote, was *layout.Content, m *Message) error {
 }
 
 // messageOf returns the digest of a note's message, or zero if it has none. was is its content.
-func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) {
+func (ar *arrival) messageOf(t *txNote, was *layout.Content) (note.Digest, error) {
 	if t.message != nil || t.row.Recipe == 0 {
 		if t.message == nil {
 			return note.Digest{}, nil
@@ -320,7 +332,7 @@ func (w *Writer) messageOf(t *txNote, was *layout.Content) (note.Digest, error) 
 		return was.Content.Message, nil
 	}
 	// A deleted note keeps its message as long as it has memberships.
-	v, err := getValue(w.eng, layout.NumberKey(layout.SpaceRecipe, uint64(t.row.Recipe)))
+	v, err := getValue(ar.w.eng, layout.NumberKey(layout.SpaceRecipe, uint64(t.row.Recipe)))
 	if err != nil || len(v) < len(note.Digest{}) {
 		return note.Digest{}, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, t.row.Recipe, err)
 	}

@@ -81,7 +81,7 @@ func TestReplication(t *testing.T) {
 		r := newReplicas(t, 3)
 		rng := rand.New(rand.NewPCG(seed, 11))
 		for _, d := range r.all { // deletion stubs are kept
-			r.must(r.update(func(ws ...*store.Writer) error { return ws[0].SetPeer(1, 0) }, d))
+			r.must(r.update(func(ws ...*store.Writer) error { return ws[0].Peers.Set(1, 0) }, d))
 		}
 		var unids []note.UNID
 		for range 150 {
@@ -176,7 +176,7 @@ func TestStubAndMembership(t *testing.T) {
 	a, b := r.all[0], r.all[1]
 	u := r.s.UNID()
 	r.must(r.update(func(ws ...*store.Writer) error {
-		r.must(ws[0].SetPeer(1, 0))
+		r.must(ws[0].Peers.Set(1, 0))
 		_, err := ws[0].Create(store.New{UNID: u, Content: items("kept")})
 		return err
 	}, a))

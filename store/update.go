@@ -147,7 +147,7 @@ func (tx *Tx) acquire(ids []note.DatabaseID) error {
 		if err != nil {
 			return err
 		}
-		tx.writers = append(tx.writers, &Writer{tx: tx, Reader: Reader{s: tx.s, db: db, eng: tx.s.eng, who: tx.who}})
+		tx.writers = append(tx.writers, newWriter(tx.s, db, tx.who))
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (tx *Tx) commit() (commit, error) {
 	var nums []uint32
 	for _, w := range tx.writers {
 		seen = max(seen, w.st.counters.Seq)
-		if err := w.settle(); err != nil {
+		if err := w.settlement.settle(); err != nil {
 			return commit{}, err
 		}
 		if !w.changed() {
@@ -255,12 +255,12 @@ func (tx *Tx) commit() (commit, error) {
 	// notes.
 	for _, w := range tx.writers {
 		if len(w.order) > 0 {
-			feed = w.write(b, &seq, feed)
+			feed = w.settlement.write(b, &seq, feed)
 		}
 	}
 	for _, w := range tx.writers {
 		if len(w.order) == 0 && w.changed() {
-			feed = w.write(b, &seq, feed)
+			feed = w.settlement.write(b, &seq, feed)
 		}
 	}
 	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
@@ -282,7 +282,7 @@ func (tx *Tx) apply(b *pebble.Batch) error {
 		return err
 	}
 	for _, w := range tx.writers {
-		w.publish()
+		w.settlement.publish()
 	}
 	return nil
 }

@@ -10,51 +10,59 @@ import (
 	"doublet/store/layout"
 )
 
-// Writer changes one database within an Update. Its methods that read single notes see the changes of the update. Its
-// ranges (Members, Notes, Changes, ranks) show the state before it.
-type Writer struct {
+// draft holds what an update has changed so far in one database: notes, and a private copy of the state. Readers see
+// none of it before the commit.
+type draft struct {
 	Reader
-	tx    *Tx
 	made  map[note.UNID]note.ID // notes that the update created
 	order []note.ID             // changed notes, in order of first change
-	// private means that st is this writer's own copy. heads holds the folder heads that were cloned in it.
+	// private means that st is this draft's own copy.
 	private bool
-	heads   map[note.ID]bool
-	chunks  map[chunkKey]*layout.Chunk
-	members []memberRow
-	gone    []layout.Change
-	// goneMods holds the MODSEQs of gone.
-	goneMods []note.ModSeq
-	names    map[string]uint32
-	dropped  []note.ID // folders removed
-	objects  []*Object // attachments that the update adds
-	trimmed  []note.ModSeq
-	entries  []entry          // rows of indexes
-	peers    []note.ReplicaID // known replicas that changed
-	renewed  bool             // the MODSEQs start again
+	// infoChanged means that the description of the database changed.
+	infoChanged bool
+	objects     []*Object   // attachments that the update adds
+	graves      []note.UNID // UNIDs of deleted notes that were never here
+}
+
+// folderHeads changes the heads of folders. A head is cloned before its first change, because readers share it. The
+// UIDVALIDITY that a name has shown never goes down.
+type folderHeads struct {
+	draft
+	cloned   map[note.ID]bool  // heads that are clones
+	madeHead bool              // a folder got a head: notes may wait for it
+	dropped  []note.ID         // folders removed
+	names    map[string]uint32 // the UIDVALIDITY that each name shows now
+}
+
+// numbering assigns UIDs and MODSEQs. No other type takes a number from the ledger, so that none is assigned twice.
+type numbering struct {
+	folderHeads
 	// numbers means that this replica assigns numbers: it is not shared, or it leads. Otherwise notes change
 	// unnumbered, or as a page of the home's ledger dictates.
 	numbers bool
 	// leading is the new value of the replica's leadership when the update is applied, or nil if it does not change.
-	leading  *bool
-	madeHead bool // a folder got a head: notes may wait for it
-	// infoChanged means that the description of the database changed.
-	infoChanged bool
-	graves      []note.UNID // UNIDs of deleted notes that were never here
-	unconfirmed bool        // the update does not wait until a mate has the change
+	leading *bool
+	renewed bool // the MODSEQs start again
+	// gone holds the memberships that ended, and goneMods their MODSEQs. trimmed holds the MODSEQs of those to forget.
+	gone     []layout.Change
+	goneMods []note.ModSeq
+	trimmed  []note.ModSeq
 }
 
-type chunkKey struct {
-	folder note.ID
-	chunk  uint32
+// Writer changes one database within an Update. Its methods that read single notes see the changes of the update. Its
+// ranges (Members, Notes, Changes, ranks) show the state before it.
+type Writer struct {
+	numbering
+	Peers       Peers
+	settlement  settlement
+	unconfirmed bool // the update does not wait until a mate has the change
 }
 
-// memberRow is a change of the folder index.
-type memberRow struct {
-	folder note.ID
-	uid    uint32
-	id     note.ID // 0 removes
-	mark   int8    // \Deleted row: 1 adds, -1 removes, 0 leaves it
+func newWriter(s *Store, db *database, who *note.Who) *Writer {
+	w := &Writer{}
+	w.who, w.snapshot = who, snapshot{s: s, db: db, eng: s.eng}
+	w.Peers.d, w.settlement.Writer = &w.draft, w
+	return w
 }
 
 // txNote is a note that the update changes.
@@ -77,17 +85,17 @@ type txNote struct {
 	saved bool
 }
 
-func (w *Writer) begin() {
-	w.st = w.db.cur.Load()
-	w.rights = w.st.info.ACL.Rights(w.who)
-	w.dirty = make(map[note.ID]*txNote)
-	w.numbers = !w.st.counters.Ledger.Shared || w.s.leaders.has(w.db.id)
+func (num *numbering) begin() {
+	num.st = num.db.cur.Load()
+	num.rights = num.st.info.ACL.Rights(num.who)
+	num.dirty = make(map[note.ID]*txNote)
+	num.numbers = !num.st.counters.Ledger.Shared || num.s.leaders.has(num.db.id)
 }
 
 // Home returns ErrNotHome if this replica does not assign numbers.
-func (w *Writer) Home() error {
-	if !w.numbers {
-		return fmt.Errorf("%w: %s", ErrNotHome, w.st.info.Title)
+func (num *numbering) Home() error {
+	if !num.numbers {
+		return fmt.Errorf("%w: %s", ErrNotHome, num.st.info.Title)
 	}
 	return nil
 }
@@ -97,61 +105,64 @@ func (w *Writer) Home() error {
 func (w *Writer) Unconfirmed() { w.unconfirmed = true }
 
 // mutable makes st this writer's own copy, so that it can be changed.
-func (w *Writer) mutable() *state {
-	if !w.private {
-		st := *w.st
-		w.st, w.private = &st, true
+func (dr *draft) mutable() *state {
+	if !dr.private {
+		st := *dr.st
+		dr.st, dr.private = &st, true
 	}
-	return w.st
+	return dr.st
 }
 
 // head returns a folder's head for changing.
-func (w *Writer) head(id note.ID) (*layout.Folder, error) {
-	if w.st.folder(id) == nil {
+func (fh *folderHeads) head(id note.ID) (*layout.Folder, error) {
+	if fh.st.folder(id) == nil {
 		return nil, fmt.Errorf("%w: folder %d", ErrNotFound, id)
 	}
-	if w.heads == nil {
-		w.heads = make(map[note.ID]bool)
-		st := w.mutable()
+	if fh.cloned == nil {
+		fh.cloned = make(map[note.ID]bool)
+		st := fh.mutable()
 		st.folders = slices.Clone(st.folders)
 	}
-	i, _ := slices.BinarySearchFunc(w.st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
-	if !w.heads[id] {
-		f := *w.st.folders[i]
-		w.st.folders[i] = &f
-		w.heads[id] = true
+	i, _ := slices.BinarySearchFunc(fh.st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	if !fh.cloned[id] {
+		f := *fh.st.folders[i]
+		fh.st.folders[i] = &f
+		fh.cloned[id] = true
 	}
-	return w.st.folders[i], nil
+	return fh.st.folders[i], nil
 }
 
-func (w *Writer) changed() bool { return w.private || len(w.order) > 0 }
+// describe replaces the description of the database.
+func (dr *draft) describe(info *layout.Info) { dr.mutable().info, dr.infoChanged = info, true }
+
+func (dr *draft) changed() bool { return dr.private || len(dr.order) > 0 }
 
 // change returns a note for changing.
-func (w *Writer) change(id note.ID) (*txNote, error) {
-	if t, ok := w.dirty[id]; ok {
+func (dr *draft) change(id note.ID) (*txNote, error) {
+	if t, ok := dr.dirty[id]; ok {
 		if t.row == nil {
 			return nil, ErrNotFound
 		}
 		return t, nil
 	}
-	n, err := w.note(id)
+	n, err := dr.note(id)
 	if err != nil {
 		return nil, err
 	}
 	t := &txNote{id: id, orig: n, row: n.Clone()}
-	w.add(id, t)
+	dr.add(id, t)
 	return t, nil
 }
 
-func (w *Writer) add(id note.ID, t *txNote) {
+func (dr *draft) add(id note.ID, t *txNote) {
 	if t.orig == nil {
-		if w.made == nil {
-			w.made = make(map[note.UNID]note.ID)
+		if dr.made == nil {
+			dr.made = make(map[note.UNID]note.ID)
 		}
-		w.made[t.row.UNID] = id
+		dr.made[t.row.UNID] = id
 	}
-	w.dirty[id] = t
-	w.order = append(w.order, id)
+	dr.dirty[id] = t
+	dr.order = append(dr.order, id)
 }
 
 // need finds a live note that the writer may read, and checks a right on it.
@@ -240,16 +251,16 @@ func (w *Writer) Create(n New) (note.ID, error) {
 }
 
 // findOwn finds a UNID among the rows and among the notes that this update created.
-func (w *Writer) findOwn(u note.UNID) (note.ID, error) {
-	if id, ok := w.made[u]; ok {
+func (dr *draft) findOwn(u note.UNID) (note.ID, error) {
+	if id, ok := dr.made[u]; ok {
 		return id, nil
 	}
-	return w.Find(u)
+	return dr.Find(u)
 }
 
 // Made returns the id of a note that this update created.
-func (w *Writer) Made(u note.UNID) (note.ID, bool) {
-	id, ok := w.made[u]
+func (dr *draft) Made(u note.UNID) (note.ID, bool) {
+	id, ok := dr.made[u]
 	return id, ok
 }
 
@@ -281,18 +292,18 @@ func (w *Writer) mayCreate(n *New) error {
 	return nil
 }
 
-func (w *Writer) stamp(above note.Stamp) note.Stamp {
-	return w.s.stamp(w.st.info.Replica, above)
+func (dr *draft) stamp(above note.Stamp) note.Stamp {
+	return dr.s.stamp(dr.st.info.Replica, above)
 }
 
 // setState writes one state item with a stamp above the one that it replaces. Writing the present value changes
 // nothing.
-func (w *Writer) setState(t *txNote, kind note.StateKind, key string, value uint8) {
+func (dr *draft) setState(t *txNote, kind note.StateKind, key string, value uint8) {
 	have, at := t.row.State.Get(kind, key)
 	if have == value {
 		return
 	}
-	t.row.State = t.row.State.Set(kind, key, value, w.stamp(at))
+	t.row.State = t.row.State.Set(kind, key, value, dr.stamp(at))
 }
 
 func onOff(on bool) uint8 {
@@ -419,11 +430,11 @@ func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summar
 const historyKept = 50
 
 // load returns a note's content for changing.
-func (w *Writer) load(id note.ID, t *txNote) (*layout.Content, error) {
+func (dr *draft) load(id note.ID, t *txNote) (*layout.Content, error) {
 	if t.content != nil {
 		return t.content, nil
 	}
-	c, err := w.content(id)
+	c, err := dr.content(id)
 	if err != nil {
 		return nil, err
 	}
@@ -442,7 +453,7 @@ type grown struct {
 
 // graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in the content row, the
 // others' in leaf rows.
-func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
+func (dr *draft) graft(t *txNote, cur *layout.Content, add []grown) {
 	contents := map[note.Revision]*note.Content{}
 	next := &layout.Content{Tree: cur.Tree, Summary: cur.Summary}
 	if win, ok := cur.Tree.Winner(); ok && !win.Deleted {
@@ -450,7 +461,7 @@ func (w *Writer) graft(t *txNote, cur *layout.Content, add []grown) {
 	}
 	for _, n := range cur.Tree.Conflicts() {
 		// A leaf whose row is damaged is left out: check reports it, and the winner stays usable.
-		if c, err := w.Leaf(t.id, n.Rev); err == nil {
+		if c, err := dr.Leaf(t.id, n.Rev); err == nil {
 			contents[n.Rev] = c
 		}
 	}
@@ -508,11 +519,11 @@ func (w *Writer) Destroy(id note.ID) error {
 }
 
 // leaveAll ends all memberships in a note's state, and reports whether there were any there or among its numbered ones.
-func (w *Writer) leaveAll(t *txNote) bool {
+func (dr *draft) leaveAll(t *txNote) bool {
 	had := len(t.row.Members) > 0
 	for _, it := range t.row.State {
 		if it.Kind == note.Member && it.Value != note.Off {
-			w.setState(t, note.Member, it.Key, note.Off)
+			dr.setState(t, note.Member, it.Key, note.Off)
 			had = true
 		}
 	}
@@ -520,7 +531,7 @@ func (w *Writer) leaveAll(t *txNote) bool {
 }
 
 // alone reports whether no other replica can hold the database's notes.
-func (w *Writer) alone() bool { return len(w.st.peers) == 0 && !w.st.counters.Ledger.Shared }
+func (dr *draft) alone() bool { return len(dr.st.peers) == 0 && !dr.st.counters.Ledger.Shared }
 
 func (w *Writer) mayDestroy(n *layout.Note) bool {
 	const both = note.DeleteMark | note.Expunge
@@ -536,12 +547,12 @@ func (w *Writer) mayDestroy(n *layout.Note) bool {
 
 // bury writes the deleting revision. If a known replica may still hold the note, its deletion stub is kept until that
 // replica has passed it. If the database is alone, the note becomes a grave at once.
-func (w *Writer) bury(id note.ID, t *txNote) error {
-	if w.alone() {
+func (dr *draft) bury(id note.ID, t *txNote) error {
+	if dr.alone() {
 		t.row = nil
 		return nil
 	}
-	cur, err := w.load(id, t)
+	cur, err := dr.load(id, t)
 	if err != nil {
 		return err
 	}
@@ -553,7 +564,7 @@ func (w *Writer) bury(id note.ID, t *txNote) error {
 			add = append(add, grown{node: note.Node{Rev: rev, Parent: leaf.Rev, Deleted: true}})
 		}
 	}
-	w.graft(t, cur, add)
+	dr.graft(t, cur, add)
 	t.content.Content, t.content.Summary = note.Content{}, nil
 	t.row.Stub = true
 	t.dropMessage()

@@ -234,7 +234,7 @@ func (w *world) fillDocs() {
 		if _, err = wr.Revise(w.docIDs[2], win.Rev, note.Content{Items: items("subject two", "two")}, nil); err != nil {
 			return err
 		}
-		return wr.SetPeer(99, 0)
+		return wr.Peers.Set(99, 0)
 	})
 	// The same note is edited on another replica: a conflict.
 	w.update(w.docs, func(wr *store.Writer) error {

@@ -94,7 +94,7 @@ func build(t *testing.T) *fixture {
 			return err
 		}
 		_ = id
-		return w.SetPeer(77, 1)
+		return w.Peers.Set(77, 1)
 	}))
 	v, err := view.Open(s, f.db, f.design)
 	must(t, v, err)

@@ -275,6 +275,6 @@ func fillDocuments(t *testing.T, s *store.Store) {
 		return err
 	})
 	update(func(w *store.Writer) error { return w.Destroy(2) })
-	update(func(w *store.Writer) error { return w.SetPeer(7, 1) })
+	update(func(w *store.Writer) error { return w.Peers.Set(7, 1) })
 	update(func(w *store.Writer) error { return w.Destroy(3) })
 }
