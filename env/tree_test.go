@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 // TestTree reads a folder that contains links to files outside it.
 func TestTree(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("creating a symbolic link needs a privilege on Windows")
+	}
 	root := t.TempDir()
 	at := func(name string) string { return filepath.Join(root, name) }
 	must := func(err error) {
@@ -29,9 +33,7 @@ func TestTree(t *testing.T) {
 	must(os.WriteFile(at("out/secret"), []byte("secret"), 0o600))
 	must(os.WriteFile(at("tree/in/file"), []byte("text"), 0o600))
 	for link, to := range map[string]string{"file": "../secret", "folder": "../out", "loop": ".", "device": "/dev/zero", "inner": "in/file", "none": "gone"} {
-		if err := os.Symlink(to, at("tree/"+link)); err != nil {
-			t.Skip(err)
-		}
+		must(os.Symlink(to, at("tree/"+link)))
 	}
 	must(os.Symlink("tree", at("link")))
 	for _, dir := range []string{"tree", "link"} { // the folder itself may be a link

@@ -158,8 +158,11 @@ func TestRestoreForgedManifest(t *testing.T) {
 		},
 		"more than a disk": func(f *forged, g *Generation) {
 			p := f.piece("p", []byte("evil"))
+			if runtime.GOOS == "windows" {
+				f.t.Skip("NTFS allocates the space that Truncate adds to a file")
+			}
 			if err := os.Truncate(f.at("backup/pieces/p"), 1<<43); err != nil {
-				f.t.Skip(err)
+				f.t.Fatal(err)
 			}
 			p.Size = 1 << 43
 			g.Files = append(g.Files, File{Path: "index/1.sst", Size: p.Size, Pieces: []Piece{p}})
@@ -234,7 +237,7 @@ func TestManifestBomb(t *testing.T) { // not parallel: it measures what is alloc
 	}
 	// A manifest above the maximum size is not read.
 	if err := os.Truncate(f.manifest(), maxManifest+1); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if list, err := List(f.env, f.at("backup")); err != nil || len(list) != 1 || !errors.Is(list[0].Damage, ErrDamaged) {
 		t.Errorf("%+v, %v", list, err)
