@@ -129,6 +129,8 @@ func (j *Job) exportFolder(ctx context.Context, file *mailbox.File, name string,
 		return err
 	}
 	var page []exported
+	memory := j.memory.reader()
+	defer memory.release()
 	var raw []byte
 	return view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
 		body, err := m.Body()
@@ -136,6 +138,11 @@ func (j *Job) exportFolder(ctx context.Context, file *mailbox.File, name string,
 		return len(page) >= exportPage, err
 	}, func() error {
 		for _, m := range page {
+			if m.body.Size() > unreserved {
+				if err := memory.need(ctx, int64(m.body.Size())); err != nil {
+					return err
+				}
+			}
 			var err error
 			if raw, err = m.body.AppendRange(raw[:0], 0, m.body.Size()); err != nil {
 				return err
@@ -145,6 +152,10 @@ func (j *Job) exportFolder(ctx context.Context, file *mailbox.File, name string,
 			}
 			out.Messages++
 			out.Bytes += uint64(len(raw))
+			if cap(raw) > unreserved {
+				raw = nil
+			}
+			memory.release()
 		}
 		if len(page) > 0 {
 			j.progress(Progress{Stage: "export " + name, Done: out.Messages, Bytes: out.Bytes})

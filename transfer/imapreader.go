@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -58,7 +57,8 @@ func (j *Job) importPerson(ctx context.Context, a *IMAP, dial *imapDialer, p ima
 	out.Result, err = j.importInto(ctx, p.user, func(ctx context.Context, im *importer) error {
 		im.uses = map[string]string{}
 		r := &imapReader{
-			im: im, a: a, dial: dial, person: p, login: p.login, sink: bodySink{limit: int64(j.mailbox.MessageSize())},
+			im: im, a: a, dial: dial, person: p, login: p.login,
+			sink:  bodySink{ctx: ctx, memory: &im.reading, limit: int64(j.mailbox.MessageSize())},
 			broke: map[note.UNID]bool{}, bad: map[note.UNID]error{}, told: map[note.UNID]bool{},
 		}
 		return r.run(ctx)
@@ -296,10 +296,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 			case s.Data != "":
 				p.raw = []byte(s.Data) // a short message, sent as a string
 			case s.Size > 0:
-				p.raw = bytes.Clone(r.sink.b.Bytes())
-			}
-			if r.sink.b.Cap() > 1<<20 {
-				r.sink.b = bytes.Buffer{}
+				p.raw = r.sink.message()
 			}
 			return r.im.emit(ctx, p)
 		}, nil)

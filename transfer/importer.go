@@ -14,9 +14,8 @@ import (
 	"doublet/wire/mime"
 )
 
-// Limits of imports: the memory of all imports together, and the size of one commit.
+// Limits of imports, above all the size of one commit.
 const (
-	importMemory  = 64 << 20
 	importAhead   = 512
 	importBatch   = 100
 	importCommit  = 4 << 20
@@ -53,6 +52,7 @@ type importer struct {
 	file    *mailbox.File
 	folders map[string]note.ID
 	uses    map[string]string // special uses of folders to create; used by the committing goroutine only
+	reading reservation       // of the reading goroutine
 	work    chan *piece
 	ordered chan *piece
 
@@ -79,7 +79,7 @@ func (j *Job) importInto(ctx context.Context, person string, read func(ctx conte
 	}
 	im := &importer{
 		Job: j, db: p.MailDatabase, owner: p.ID, file: j.mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
-		work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
+		reading: j.memory.reader(), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
 	}
 	start := j.env.Clock.Now()
 	err = im.run(ctx, read)
@@ -98,6 +98,7 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	im.env.Go("import read", func() {
 		defer wg.Done()
 		readErr = read(ctx, im)
+		im.reading.release()
 		close(im.work)
 		close(im.ordered)
 	})
@@ -128,17 +129,16 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 
 // emit passes a message on. A piece with err represents a message that could not be read.
 func (im *importer) emit(ctx context.Context, p *piece) error {
-	// The composed message exists beside the raw one for a while.
-	p.weight = min(int64(2*len(p.raw)+4096), importMemory)
 	p.ready = make(chan struct{})
-	if err := im.memory.Acquire(ctx, p.weight); err != nil {
+	var err error
+	if p.weight, err = im.reading.keep(ctx, int64(len(p.raw))); err != nil {
 		return err
 	}
 	// Send to ordered first: its order determines the order of UIDs.
 	select {
 	case im.ordered <- p:
 	case <-ctx.Done():
-		im.memory.Release(p.weight)
+		im.reading.free(p.weight)
 		return ctx.Err()
 	}
 	im.work <- p
@@ -150,7 +150,7 @@ func (im *importer) drop(p *piece) {
 	if p.composed != nil {
 		p.composed.Release()
 	}
-	im.memory.Release(p.weight)
+	im.reading.free(p.weight)
 }
 
 func (im *importer) fail(where string, err error) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -154,7 +153,7 @@ func (im *importer) mboxFile(ctx context.Context, a *Mbox, f io.Reader, path str
 	}
 	br := bufio.NewReaderSize(f, 64<<10)
 	first, _ := br.Peek(200) // a shorter file is checked as it is
-	r := mbox.NewReader(br, mbox.Options{MaxSize: im.mailbox.MessageSize(), Unquote: a.Rd, Bare: a.Bare || headerField(first)})
+	r := mbox.NewReader(br, im.mboxOptions(ctx, mbox.Options{Unquote: a.Rd, Bare: a.Bare || headerField(first)}))
 	for {
 		m, err := r.Next()
 		where := path
@@ -172,11 +171,18 @@ func (im *importer) mboxFile(ctx context.Context, a *Mbox, f io.Reader, path str
 		case err != nil:
 			return im.failed(ctx, where, err)
 		}
-		p := &piece{folder: folder, where: where, raw: bytes.Clone(m.Raw), flags: statusFlags(m.Raw), date: m.Date}
+		p := &piece{folder: folder, where: where, raw: r.Take(), flags: statusFlags(m.Raw), date: m.Date}
 		if err := im.emit(ctx, p); err != nil {
 			return err
 		}
 	}
+}
+
+// mboxOptions adds the limits of messages to options.
+func (im *importer) mboxOptions(ctx context.Context, o mbox.Options) mbox.Options {
+	o.MaxSize, o.Large = im.mailbox.MessageSize(), unreserved
+	o.Reserve = func() error { return im.reading.need(ctx, int64(o.MaxSize)) }
+	return o
 }
 
 // headerField reports whether a text begins with a header field (RFC 5322 section 2.2). The file is then one message,
@@ -320,7 +326,7 @@ func (t *mailTree) maildir(ctx context.Context, a *Maildir, dir string, level []
 		return strings.Compare(x.entry.Unique, y.entry.Unique)
 	})
 	for _, m := range all {
-		raw, err := t.readMessage(m.path)
+		raw, err := t.readMessage(ctx, m.path)
 		p := &piece{folder: folder, where: filepath.Base(m.path), raw: raw, date: m.entry.Time, err: err}
 		if err == nil {
 			p.flags, p.err = mailbox.ParseFlags(m.entry.Flags)
@@ -350,19 +356,15 @@ func (t *mailTree) keywords(path string) []string {
 }
 
 // readMessage reads a message file and converts its line ends to CRLF.
-func (t *mailTree) readMessage(path string) ([]byte, error) {
+func (t *mailTree) readMessage(ctx context.Context, path string) ([]byte, error) {
 	f, err := t.tree.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	limit := t.mailbox.MessageSize()
-	raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	raw, err := t.reading.read(ctx, f, int64(t.mailbox.MessageSize()))
 	if err != nil {
 		return nil, err
-	}
-	if len(raw) > limit {
-		return nil, fmt.Errorf("%w: more than %d bytes", mailbox.ErrTooBig, limit)
 	}
 	return crlf(raw), nil
 }

@@ -49,19 +49,50 @@ const (
 // exportedPerson is the content of person.json: the person's directory entry without passwords, and the folders of
 // their mail file.
 type exportedPerson struct {
-	Form      string           `json:"form"`
-	ID        string           `json:"id"`
-	Names     []string         `json:"names"`
-	Short     string           `json:"short,omitempty"`
-	Address   string           `json:"address,omitempty"`
-	Aliases   []string         `json:"aliases,omitempty"`
-	Roles     []string         `json:"roles,omitempty"`
-	Quota     uint64           `json:"quota,omitempty"`
-	Warning   uint64           `json:"warning,omitempty"`
-	SizeLimit uint64           `json:"size_limit,omitempty"`
-	Disabled  bool             `json:"disabled,omitempty"`
-	Mail      string           `json:"mail"` // maildir or mbox
-	Folders   []exportedFolder `json:"folders"`
+	Form      string              `json:"form"`
+	ID        string              `json:"id"`
+	Names     few[string]         `json:"names"`
+	Short     string              `json:"short,omitempty"`
+	Address   string              `json:"address,omitempty"`
+	Aliases   few[string]         `json:"aliases,omitempty"`
+	Roles     few[string]         `json:"roles,omitempty"`
+	Quota     uint64              `json:"quota,omitempty"`
+	Warning   uint64              `json:"warning,omitempty"`
+	SizeLimit uint64              `json:"size_limit,omitempty"`
+	Disabled  bool                `json:"disabled,omitempty"`
+	Mail      string              `json:"mail"` // maildir or mbox
+	Folders   few[exportedFolder] `json:"folders"`
+}
+
+// few is a list of at most maxFew elements. Reading a longer one fails before the memory for it is allocated.
+type few[T any] []T
+
+// UnmarshalJSON reads the list.
+func (f *few[T]) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	t, err := d.Token()
+	switch {
+	case err != nil:
+		return err
+	case t == nil: // null
+		*f = nil
+		return nil
+	case t != json.Delim('['):
+		return errors.New("not a list")
+	}
+	var out []T
+	for d.More() {
+		if len(out) == maxFew {
+			return fmt.Errorf("a list of more than %d elements", maxFew)
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		out = append(out, one)
+	}
+	*f = out
+	return nil
 }
 
 // exportedFolder is a folder. Path is the path of its messages, a Maildir or an mbox file, relative to the top of the
@@ -150,9 +181,9 @@ func (j *Job) ExportPerson(ctx context.Context, a *PersonExport) (Result, error)
 
 // Limits of an export that is imported.
 const (
-	// maxPersonFile is enough for the 10,000 folders that a mail file may have. Decoded JSON takes at most 40 times as
-	// much memory.
+	// maxPersonFile is enough for the 10,000 folders that a mail file may have, maxFew is their number and that of names.
 	maxPersonFile = 4 << 20
+	maxFew        = 10_000
 	maxIndexLine  = 64 << 10
 )
 
@@ -251,7 +282,7 @@ func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exp
 		return err
 	}
 	defer index.Close()
-	read, done, err := im.exportedMessages(tree, f.Path, in.Mail)
+	read, done, err := im.exportedMessages(ctx, tree, f.Path, in.Mail)
 	if err != nil {
 		return err
 	}
@@ -278,7 +309,9 @@ func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exp
 
 // exportedMessages returns a function that reads the messages of a Maildir by file name, or those of an mbox file one
 // after another.
-func (im *importer) exportedMessages(tree importTree, path, format string) (read func(*exportedMessage) ([]byte, error), done func(), err error) {
+func (im *importer) exportedMessages(ctx context.Context, tree importTree, path, format string) (
+	read func(*exportedMessage) ([]byte, error), done func(), err error,
+) {
 	if format == "maildir" {
 		return func(m *exportedMessage) ([]byte, error) {
 			if m.File == "" || strings.ContainsAny(m.File, "/\\") {
@@ -289,18 +322,16 @@ func (im *importer) exportedMessages(tree importTree, path, format string) (read
 				return nil, err
 			}
 			defer f.Close()
-			limit := im.mailbox.MessageSize()
-			raw, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-			return raw, err // composing rejects one that is too long
+			return im.reading.read(ctx, f, int64(im.mailbox.MessageSize()))
 		}, func() {}, nil
 	}
 	f, err := tree.open(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), mbox.Options{MaxSize: im.mailbox.MessageSize(), Unquote: true})
+	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), im.mboxOptions(ctx, mbox.Options{Unquote: true}))
 	return func(*exportedMessage) ([]byte, error) {
-		m, err := r.Next()
-		return bytes.Clone(m.Raw), err
+		_, err := r.Next()
+		return r.Take(), err
 	}, func() { _ = f.Close() }, nil
 }

@@ -11,8 +11,6 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // ErrInvalid rejects arguments, and files that are not of the kind that the arguments name.
@@ -24,13 +22,12 @@ type Service struct {
 	store     *store.Store
 	directory *directory.Directory
 	mailbox   *mailbox.Service
-	// memory is the budget in bytes of all running imports.
-	memory *semaphore.Weighted
+	memory    *memory
 }
 
 // New returns a service over an open store.
 func New(e *env.Env, s *store.Store, d *directory.Directory, m *mailbox.Service) *Service {
-	return &Service{env: e, store: s, directory: d, mailbox: m, memory: semaphore.NewWeighted(importMemory)}
+	return &Service{env: e, store: s, directory: d, mailbox: m, memory: newMemory()}
 }
 
 // Job is one import or export.

@@ -3,6 +3,7 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -12,7 +13,10 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"strings"
+	"testing"
 	"time"
+
+	"doublet/test/long"
 )
 
 // imap signs in and returns the connection.
@@ -170,5 +174,80 @@ func (v *victim) attackHeaders() {
 		time.Sleep(time.Second)
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		return strings.Contains(line, "431")
+	})
+}
+
+// compressed signs in over IMAP and starts COMPRESS. It returns nil if too many connections are compressed.
+func (v *victim) compressed() (net.Conn, *flate.Writer, *bufio.Reader) {
+	c, r := v.imap()
+	if c == nil {
+		return nil, nil, nil
+	}
+	fmt.Fprint(c, "c COMPRESS DEFLATE\r\n")
+	if line := await(r, "c "); !strings.HasPrefix(line, "c OK") {
+		if !strings.Contains(line, "LIMIT") {
+			v.t.Errorf("COMPRESS: %q", line)
+		}
+		c.Close()
+		return nil, nil, nil
+	}
+	w, _ := flate.NewWriter(c, flate.BestSpeed)
+	return c, w, bufio.NewReader(flate.NewReader(r))
+}
+
+// TestMemoryOfCompression sends messages and lines over IMAP with COMPRESS that unpack to far more than their size, and
+// requests messages without reading the answers.
+func TestMemoryOfCompression(t *testing.T) {
+	long.Test(t)
+	v := startVictim(t)
+	for i := range 12 {
+		v.append(fmt.Appendf(nil, "Subject: %d\r\n\r\n%s", i, strings.Repeat("line\r\n", 3<<20/6)))
+	}
+	message := bytes.Repeat([]byte("line\r\n"), 17<<20/6)
+	v.attack("messages", 30, func(int) bool {
+		c, w, r := v.compressed()
+		if c == nil {
+			return true
+		}
+		defer c.Close()
+		fmt.Fprintf(w, "d APPEND INBOX {%d}\r\n", 18<<20)
+		_ = w.Flush()
+		if line := await(r, ""); !strings.HasPrefix(line, "+") {
+			return strings.Contains(line, "LIMIT")
+		}
+		_, _ = w.Write(message)
+		_ = w.Flush()
+		time.Sleep(2 * time.Second)
+		return false
+	})
+	v.attack("answers that nobody reads", 30, func(int) bool {
+		c, w, r := v.compressed()
+		if c == nil {
+			return true
+		}
+		defer c.Close()
+		fmt.Fprint(w, "d FETCH 1:* (BODY.PEEK[])\r\n")
+		_ = w.Flush()
+		line := await(r, "")
+		time.Sleep(2 * time.Second)
+		return strings.Contains(line, "LIMIT")
+	})
+	v.attack("lines", 30, func(int) bool {
+		c, w, r := v.compressed()
+		if c == nil {
+			return true
+		}
+		defer c.Close()
+		for range 64 { // a line of 64 MB
+			if _, err := w.Write(bytes.Repeat([]byte{'x'}, 1<<20)); err != nil {
+				return true
+			}
+		}
+		_ = w.Flush()
+		line := await(r, "")
+		if line != "" && !strings.Contains(line, "too long") {
+			t.Errorf("a line of 64 MB: %q", line)
+		}
+		return true
 	})
 }

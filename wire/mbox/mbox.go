@@ -50,6 +50,10 @@ type Options struct {
 	// Bare accepts a file without any From_ line as one message. If it is not set, Next returns ErrNoFromLine.
 	Bare       bool
 	FinalBlank FinalBlank
+	// Reserve, if not nil, is called once for each message of more than Large bytes, before memory for more than that is
+	// allocated. Next returns its error.
+	Reserve func() error
+	Large   int
 }
 
 // Message is one message of the file.
@@ -109,6 +113,17 @@ func (r *Reader) Next() (Message, error) {
 	}
 	m.Raw = r.buf
 	return m, nil
+}
+
+// Take returns a copy of the last message's Raw that stays valid. A message of more than Options.Large bytes is not
+// copied: the Reader gives its buffer away.
+func (r *Reader) Take() []byte {
+	if r.opt.Reserve == nil || len(r.buf) <= r.opt.Large {
+		return bytes.Clone(r.buf)
+	}
+	raw := r.buf
+	r.buf = nil
+	return raw
 }
 
 // open skips empty lines and reads the first From_ line.
@@ -189,15 +204,27 @@ func (r *Reader) body(m *Message) error {
 	var last byte // last byte added, even if it was not kept
 	// blank: the previous line is empty; start: at the start of a line.
 	blank, start := false, true
+	var refused error
 	add := func(b []byte) {
 		if len(b) > 0 {
 			last = b[len(b)-1]
 		}
-		if m.Size += int64(len(b)); m.Size <= int64(r.opt.MaxSize) {
-			r.buf = append(r.buf, b...)
+		before := m.Size
+		if m.Size += int64(len(b)); m.Size > int64(r.opt.MaxSize) || refused != nil {
+			return
 		}
+		if large := int64(r.opt.Large); r.opt.Reserve != nil && before <= large && m.Size > large {
+			if refused = r.opt.Reserve(); refused != nil {
+				return
+			}
+		}
+		r.grow(len(b))
+		r.buf = append(r.buf, b...)
 	}
 	for {
+		if refused != nil {
+			return refused
+		}
 		piece, whole, err := r.line()
 		if err == io.EOF {
 			r.ended = true
@@ -229,6 +256,13 @@ func (r *Reader) body(m *Message) error {
 			add([]byte{'\r'})
 		}
 		add([]byte{'\n'})
+	}
+}
+
+// grow makes room for n bytes. It doubles the buffer, but not beyond the largest message.
+func (r *Reader) grow(n int) {
+	if need := len(r.buf) + n; need > cap(r.buf) {
+		r.buf = append(make([]byte, 0, max(need, min(2*cap(r.buf), r.opt.MaxSize))), r.buf...)
 	}
 }
 

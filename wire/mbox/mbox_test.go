@@ -3,6 +3,7 @@ package mbox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -199,4 +200,52 @@ func FuzzMbox(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReserve checks that memory is reserved once for each large message, that an error of Reserve ends Next, and that
+// Take returns messages that later ones do not overwrite.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	const large = 10_000
+	sizes := []int{10, large - 30, large + 1000, 20, 3 * large, 9 * large, 10}
+	var file strings.Builder
+	var want []string
+	for i, n := range sizes {
+		text := fmt.Sprintf("Subject: %d\r\n\r\n%s", i, strings.Repeat("line\r\n", n/6))
+		want = append(want, text)
+		file.WriteString("From a@b Thu Jan  1 00:00:00 2026\n" + text + "\r\n")
+	}
+	reserved := 0
+	refused := errors.New("no memory")
+	opt := Options{MaxSize: 8 * large, Large: large, FinalBlank: FinalBlankStrip, Reserve: func() error {
+		if reserved++; reserved > 3 {
+			return refused
+		}
+		return nil
+	}}
+	r := NewReader(strings.NewReader(file.String()+file.String()), opt)
+	var got [][]byte
+	for i := range sizes {
+		_, err := r.Next()
+		if tooLarge := i == 5; errors.Is(err, ErrTooLarge) != tooLarge || err != nil && !tooLarge {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		got = append(got, r.Take())
+	}
+	for i := range sizes {
+		if i != 5 && string(got[i]) != want[i] {
+			t.Errorf("message %d: %d bytes, want %d", i, len(got[i]), len(want[i]))
+		}
+	}
+	if reserved != 3 {
+		t.Errorf("reserved %d times", reserved)
+	}
+	for range 2 {
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Next(); !errors.Is(err, refused) {
+		t.Errorf("a large message without memory: %v", err)
+	}
 }
