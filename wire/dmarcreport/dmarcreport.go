@@ -3,7 +3,6 @@
 package dmarcreport
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -16,9 +15,8 @@ import (
 // Limits for parsed reports.
 const (
 	maxRecords = 10_000
-	maxText    = 300 // bytes of one text
-	maxAuth    = 20  // results of one record
-	maxErrors  = 20
+	maxText    = 300  // bytes of one text
+	maxList    = 20   // errors, or results or reasons of one record
 	maxCount   = 1e12 // messages of one record
 )
 
@@ -40,13 +38,13 @@ type Report struct {
 
 // Metadata identifies the reporter and the period.
 type Metadata struct {
-	Organization string   `xml:"org_name"`
-	Email        string   `xml:"email"`
-	Contact      string   `xml:"extra_contact_info,omitempty"`
-	ID           string   `xml:"report_id"`
-	Begin        int64    `xml:"date_range>begin"`
-	End          int64    `xml:"date_range>end"`
-	Errors       []string `xml:"error,omitempty"`
+	Organization string       `xml:"org_name"`
+	Email        string       `xml:"email"`
+	Contact      string       `xml:"extra_contact_info,omitempty"`
+	ID           string       `xml:"report_id"`
+	Begin        int64        `xml:"date_range>begin"`
+	End          int64        `xml:"date_range>end"`
+	Errors       List[string] `xml:"error,omitempty"`
 }
 
 // Policy holds the policy that the domain published.
@@ -70,12 +68,12 @@ type Record struct {
 // Row holds a source and the disposition of its messages. DKIM and SPF are "pass" if the mechanism passes and is
 // aligned.
 type Row struct {
-	SourceIP    string   `xml:"source_ip"`
-	Count       int64    `xml:"count"`
-	Disposition string   `xml:"policy_evaluated>disposition"`
-	DKIM        string   `xml:"policy_evaluated>dkim"`
-	SPF         string   `xml:"policy_evaluated>spf"`
-	Reasons     []Reason `xml:"policy_evaluated>reason,omitempty"`
+	SourceIP    string       `xml:"source_ip"`
+	Count       int64        `xml:"count"`
+	Disposition string       `xml:"policy_evaluated>disposition"`
+	DKIM        string       `xml:"policy_evaluated>dkim"`
+	SPF         string       `xml:"policy_evaluated>spf"`
+	Reasons     List[Reason] `xml:"policy_evaluated>reason,omitempty"`
 }
 
 // Reason explains why the disposition differs from the policy.
@@ -92,8 +90,8 @@ type Identifiers struct {
 
 // Auth holds the raw results, aligned or not.
 type Auth struct {
-	DKIM []DKIM `xml:"dkim,omitempty"`
-	SPF  []SPF  `xml:"spf"`
+	DKIM List[DKIM] `xml:"dkim,omitempty"`
+	SPF  List[SPF]  `xml:"spf"`
 }
 
 // DKIM is the result of one signature.
@@ -110,10 +108,26 @@ type SPF struct {
 	Result string `xml:"result"`
 }
 
-// Parse parses a report. Records beyond the limit are counted and skipped. The caller must limit the size of data.
+// List is a list of elements of one name. Parsing keeps the first elements of a long list and skips the others.
+type List[T any] []T
+
+// UnmarshalXML parses one element of the list.
+func (l *List[T]) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	if len(*l) == maxList {
+		return d.Skip()
+	}
+	var one T
+	if err := d.DecodeElement(&one, &start); err != nil {
+		return err
+	}
+	*l = append(*l, one)
+	return nil
+}
+
+// Parse parses a report. Records beyond the limit are counted and skipped. The caller must limit the size of data; the
+// memory of the report is a small multiple of that, whatever data contains.
 func Parse(data []byte) (*Report, error) {
-	d := xml.NewDecoder(bytes.NewReader(data))
-	d.CharsetReader = charset
+	d := decoder(data)
 	var r Report
 	found := false
 	for {
@@ -154,7 +168,6 @@ func (r *Report) element(d *xml.Decoder, start *xml.StartElement) error {
 		return d.DecodeElement(&r.Version, start)
 	case "report_metadata":
 		err := d.DecodeElement(&r.Metadata, start)
-		r.Metadata.Errors = r.Metadata.Errors[:min(len(r.Metadata.Errors), maxErrors)]
 		cleanAll(&r.Metadata.Organization, &r.Metadata.Email, &r.Metadata.Contact, &r.Metadata.ID)
 		for i := range r.Metadata.Errors {
 			cleanAll(&r.Metadata.Errors[i])
@@ -185,11 +198,9 @@ func (r *Report) element(d *xml.Decoder, start *xml.StartElement) error {
 func (x *Record) bound() {
 	x.Row.Count = min(max(x.Row.Count, 0), maxCount)
 	cleanAll(&x.Row.SourceIP, &x.Row.Disposition, &x.Row.DKIM, &x.Row.SPF, &x.Identifiers.EnvelopeFrom, &x.Identifiers.HeaderFrom)
-	x.Row.Reasons = x.Row.Reasons[:min(len(x.Row.Reasons), maxAuth)]
 	for i := range x.Row.Reasons {
 		cleanAll(&x.Row.Reasons[i].Type, &x.Row.Reasons[i].Comment)
 	}
-	x.Auth.DKIM, x.Auth.SPF = x.Auth.DKIM[:min(len(x.Auth.DKIM), maxAuth)], x.Auth.SPF[:min(len(x.Auth.SPF), maxAuth)]
 	for i := range x.Auth.DKIM {
 		cleanAll(&x.Auth.DKIM[i].Domain, &x.Auth.DKIM[i].Selector, &x.Auth.DKIM[i].Result)
 	}

@@ -3,6 +3,7 @@ package dmarcreport
 import (
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -133,4 +134,50 @@ func FuzzAddresses(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestBoundsWhileParsing checks that depth, tags and lists are bounded before memory for them is allocated.
+func TestBoundsWhileParsing(t *testing.T) {
+	head := "<feedback><report_metadata><org_name>o</org_name><report_id>1</report_id>"
+	tail := "<date_range><begin>1</begin><end>2</end></date_range></report_metadata><policy_published><domain>d</domain></policy_published>"
+	const size = 4 << 20
+	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	for name, text := range map[string]string{
+		"depth":           head + fill("<a>"),
+		"attributes":      head + "<a " + fill("b='' ") + "/>" + tail + "</feedback>",
+		"attributes of >": head + "<a " + fill("b='>' ") + "/>" + tail + "</feedback>",
+		"a tag":           head + "<" + fill("a") + "/>" + tail + "</feedback>",
+	} {
+		data := []byte(text)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Parse(data)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > size/4 {
+			t.Errorf("%s: %d KB, %v", name, took>>10, err)
+		}
+	}
+	r, err := Parse([]byte(head + fill("<error/>") + tail + "<record>" +
+		"<row><policy_evaluated>" + fill("<reason/>") + "</policy_evaluated></row>" +
+		"<auth_results>" + fill("<dkim/>") + fill("<spf/>") + "</auth_results></record></feedback>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &r.Records[0]
+	for name, list := range map[string][2]int{
+		"errors": {len(r.Metadata.Errors), cap(r.Metadata.Errors)}, "reasons": {len(x.Row.Reasons), cap(x.Row.Reasons)},
+		"DKIM": {len(x.Auth.DKIM), cap(x.Auth.DKIM)}, "SPF": {len(x.Auth.SPF), cap(x.Auth.SPF)},
+	} {
+		if list[0] != maxList || list[1] > 2*maxList {
+			t.Errorf("%s: %d elements in room for %d", name, list[0], list[1])
+		}
+	}
+	for _, ok := range []string{
+		head + tail + "</feedback><!-- don't: " + fill("x") + "-->", head + tail + "<x y='>'>" + fill("don't ") + "</x></feedback>",
+		head + tail + "<x><![CDATA[" + fill("it's ") + "]]></x></feedback>",
+	} {
+		if _, err := Parse([]byte(ok)); err != nil {
+			t.Errorf("%.300s: %v", ok, err)
+		}
+	}
 }

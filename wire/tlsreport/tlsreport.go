@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,7 +110,7 @@ func (t *Texts) UnmarshalJSON(b []byte) error {
 		*t = Texts{one}
 		return nil
 	}
-	return some(b, (*[]string)(t), maxLines)
+	return some(b, (*[]string)(t), maxLines, nil)
 }
 
 // Results holds the policies of a report, Failures the failures under one policy. Parsing keeps only the first elements
@@ -119,14 +120,22 @@ type (
 	Failures []Failure
 )
 
-// UnmarshalJSON parses a list of policies.
-func (r *Results) UnmarshalJSON(b []byte) error { return some(b, (*[]Result)(r), maxPolicies) }
+// UnmarshalJSON parses a list of policies. It keeps at most maxDetails failures of all policies together.
+func (r *Results) UnmarshalJSON(b []byte) error {
+	left := maxDetails
+	return some(b, (*[]Result)(r), maxPolicies, func(p *Result) {
+		if len(p.Details) > left {
+			p.Details = slices.Clone(p.Details[:left])
+		}
+		left -= len(p.Details)
+	})
+}
 
 // UnmarshalJSON parses a list of failures.
-func (f *Failures) UnmarshalJSON(b []byte) error { return some(b, (*[]Failure)(f), maxDetails) }
+func (f *Failures) UnmarshalJSON(b []byte) error { return some(b, (*[]Failure)(f), maxDetails, nil) }
 
-// some parses at most most elements of a list. null is an empty list.
-func some[T any](b []byte, list *[]T, most int) error {
+// some parses at most most elements of a list, and calls bound for each of them. null is an empty list.
+func some[T any](b []byte, list *[]T, most int, bound func(*T)) error {
 	*list = nil
 	if string(b) == "null" {
 		return nil
@@ -139,6 +148,9 @@ func some[T any](b []byte, list *[]T, most int) error {
 		var one T
 		if err := d.Decode(&one); err != nil {
 			return err
+		}
+		if bound != nil {
+			bound(&one)
 		}
 		*list = append(*list, one)
 	}
@@ -168,15 +180,11 @@ func (r *Report) bound() {
 	for _, s := range []*string{&r.Organization, &r.Contact, &r.ID} {
 		*s = clean(*s)
 	}
-	r.Policies = r.Policies[:min(len(r.Policies), maxPolicies)]
-	left := maxDetails
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		p.Policy.Type, p.Policy.Domain = clean(p.Policy.Type), clean(p.Policy.Domain)
 		p.Policy.String, p.Policy.MX = p.Policy.String.bounded(), p.Policy.MX.bounded()
 		p.Summary.Successful, p.Summary.Failed = max(p.Summary.Successful, 0), max(p.Summary.Failed, 0)
-		p.Details = p.Details[:min(len(p.Details), left)]
-		left -= len(p.Details)
 		for k := range p.Details {
 			d := &p.Details[k]
 			for _, s := range []*string{&d.Type, &d.SendingIP, &d.MX, &d.HELO, &d.IP, &d.Additional, &d.Reason} {
@@ -188,7 +196,6 @@ func (r *Report) bound() {
 }
 
 func (t Texts) bounded() Texts {
-	t = t[:min(len(t), maxLines)]
 	for i := range t {
 		t[i] = clean(t[i])
 	}

@@ -76,9 +76,13 @@ func TestBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	details := 0
+	details, room := 0, 0
 	for _, p := range r.Policies {
 		details += len(p.Details)
+		room += cap(p.Details)
+	}
+	if room > 2*maxDetails {
+		t.Errorf("%d failures in room for %d", details, room)
 	}
 	if len(r.Policies) != maxPolicies || details != maxDetails || len(r.Organization) > maxText || strings.ContainsAny(r.Organization, "\a\u009b") || r.Policies[0].Summary.Failed != 0 {
 		t.Errorf("%d policies, %d details, %q", len(r.Policies), details, r.Organization)
