@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"doublet/client/reach"
 	"doublet/mail/reports"
@@ -22,12 +23,13 @@ func (h *house) openReports() error {
 	if err != nil {
 		return err
 	}
-	h.closes("reports", func(context.Context) error { return book.Save() })
 	log, err := reports.OpenLog(h.env, h.memory)
 	if err != nil {
 		return err
 	}
-	h.reports = reporting{book, log, reports.NewDesk(h.env, book, log, s.Directory, h.cfg.Reports.Address, h.cfg.Server.Name, s.Stats)}
+	desk := reports.NewDesk(h.env, book, log, s.Directory, h.cfg.Reports.Address, h.cfg.Server.Name, s.Stats)
+	h.closes("reports", func(ctx context.Context) error { return errors.Join(desk.Close(ctx), book.Save()) })
+	h.reports = reporting{book, log, desk}
 	s.Received = log
 	return nil
 }

@@ -38,6 +38,8 @@ type Outcome struct {
 	Checker string
 	// Results are the results of SPF, DKIM and DMARC as text for the log.
 	Results string
+
+	watched *watched // nil if the message is not observed
 }
 
 // maxHeader limits the size of the header of a checked message, because filters may get each field separately.
@@ -45,14 +47,15 @@ const maxHeader = 1 << 20
 
 var errHeader = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 
-// Message checks a complete message. head is the memory directly before it, as in mail.Submission.
+// Message checks a complete message. head is the memory directly before it, as in mail.Submission. The caller passes the
+// final reply to the Outcome's Done.
 func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcome) {
 	out = Outcome{Message: message, Head: head}
 	if x == nil {
 		return out
 	}
 	defer x.end()
-	defer func() { x.observe(ctx, &out) }()
+	defer func() { out.watched = x.watch() }()
 	if mime.HeaderEnd(message) > maxHeader {
 		x.s.refused.Inc()
 		out.Reply = errHeader

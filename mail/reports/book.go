@@ -7,12 +7,12 @@
 package reports
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +59,10 @@ func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
 	b := &Book{env: e}
 	lost := stats.Counter("Mail.Reports.Others", "sessions and messages that no report names, because a day has room for so many domains, sources and ways of failing")
 	var err error
-	if b.tls, err = openLedger[tlsreport.Result](context.Background(), t.Table("TLS reports"), tlsBounds, lost); err != nil {
+	if b.tls, err = openLedger(t.Table("TLS reports"), tlsBounds, lost, withoutSessions); err != nil {
 		return nil, fmt.Errorf("open reports: %w", err)
 	}
-	if b.dmarc, err = openLedger[dmarcRow](context.Background(), t.Table("DMARC reports"), dmarcBounds, lost); err != nil {
+	if b.dmarc, err = openLedger(t.Table("DMARC reports"), dmarcBounds, lost, withoutMessages); err != nil {
 		return nil, fmt.Errorf("open reports: %w", err)
 	}
 	return b, nil
@@ -104,6 +104,31 @@ func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Fa
 		}
 	}
 	return list
+}
+
+// withoutSessions takes counted sessions out of a row. It reports whether nothing is left.
+func withoutSessions(r, counted *tlsreport.Result) (empty bool) {
+	r.Summary.Successful -= counted.Summary.Successful
+	r.Summary.Failed -= counted.Summary.Failed
+	n := map[tlsreport.Failure]int64{}
+	for _, f := range counted.Details {
+		sessions := f.Sessions
+		f.Sessions = 0
+		n[f] = sessions
+	}
+	for i := range r.Details {
+		key := r.Details[i]
+		key.Sessions = 0
+		r.Details[i].Sessions -= n[key]
+	}
+	r.Details = slices.DeleteFunc(r.Details, func(f tlsreport.Failure) bool { return f.Sessions <= 0 })
+	return r.Summary.Successful <= 0 && r.Summary.Failed <= 0
+}
+
+// withoutMessages takes counted messages out of a row. It reports whether nothing is left.
+func withoutMessages(r, counted *dmarcRow) (empty bool) {
+	r.Record.Row.Count -= counted.Record.Row.Count
+	return r.Record.Row.Count <= 0
 }
 
 // cut returns a text from another server, limited in length. It is a copy, because a part of a string keeps the whole

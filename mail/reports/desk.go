@@ -17,7 +17,9 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Desk reads the reports in incoming mail. Its methods may be called from any goroutine.
+// Desk reads the reports in incoming mail. A message with a report is stored like any other first; a goroutine of the Desk
+// reads the report later. A crash before that loses the report's figures, not the message. The methods may be called from
+// any goroutine.
 type Desk struct {
 	env      *env.Env
 	book     *Book
@@ -25,21 +27,28 @@ type Desk struct {
 	dir      *directory.Directory
 	local    string
 	hostname string
+	waiting  *letters
 
-	// reading allows one report at a time, because parsing one may need about 100 MB for a moment.
-	reading chan struct{}
-
-	read, refused *stat.Counter
+	read, refused, left *stat.Counter
 }
 
 // NewDesk returns a Desk. It reads reports that are sent to the local part local at any local domain.
 func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostname string, stats *stat.Tree) *Desk {
-	return &Desk{
-		env: e, book: b, log: l, dir: d, local: local, hostname: hostname, reading: make(chan struct{}, 1),
+	k := &Desk{
+		env: e, book: b, log: l, dir: d, local: local, hostname: hostname,
 		read:    stats.Counter("Mail.Reports.Received", "reports of others that were read"),
 		refused: stats.Counter("Mail.Reports.Unreadable", "messages to the address for reports that hold a report that cannot be used"),
+		left:    stats.Counter("Mail.Reports.Unread", "messages to the address for reports that were too large, or too many at a time, to be read"),
 	}
+	k.waiting = newLetters(e, k.open)
+	return k
 }
+
+// Close stops the reading of reports. It returns when all reports that wait are read, or when ctx ends.
+func (d *Desk) Close(ctx context.Context) error { return d.waiting.close(ctx) }
+
+// Wait returns when no report waits, or when ctx ends.
+func (d *Desk) Wait(ctx context.Context) error { return d.waiting.wait(ctx) }
 
 // Seen implements inbound.Observer.
 func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
@@ -54,7 +63,7 @@ func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
 	if others { // servers would otherwise report on each other's reports every day
 		d.book.countMessage(m)
 	}
-	if m.Refused || !report {
+	if !m.Stored() || !report {
 		return
 	}
 	// Both RFCs require authenticated reports, because anyone could forge the figures.
@@ -65,32 +74,27 @@ func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
 		}
 		from = v.DMARC.Domain
 	}
-	select {
-	case d.reading <- struct{}{}:
-	case <-d.env.Clock.After(maxWait): // the message is delivered all the same
-		d.refused.Inc()
-		return
-	case <-ctx.Done():
-		return
+	if !d.waiting.add(m.Message, from) {
+		d.left.Inc()
 	}
-	defer func() { <-d.reading }()
-	for _, f := range files(m.Message) {
-		err := d.file(ctx, f, from)
+}
+
+// open reads the report in a message.
+func (d *Desk) open(ctx context.Context, l *letter) {
+	for _, f := range files(l.message) {
+		err := d.file(ctx, f, l.from)
 		switch {
 		case errors.Is(err, errNone):
 			continue
 		case err != nil:
 			d.refused.Inc()
-			d.env.Log.Info("reports: report cannot be used", "from", m.From.String(), "err", err)
+			d.env.Log.Info("reports: report cannot be used", "from", l.from, "err", err)
 		default:
 			d.read.Inc()
 		}
 		return // a message has one report
 	}
 }
-
-// maxWait is the time for which a message waits until the report before it is read.
-const maxWait = 2 * time.Second
 
 func (d *Desk) ours(ctx context.Context, to smtp.Path) bool {
 	name, _, _ := strings.Cut(to.Local, "+")

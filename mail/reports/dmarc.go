@@ -2,16 +2,13 @@ package reports
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"doublet/mail/inbound"
 	"doublet/mail/verify"
-	"doublet/note"
 	"doublet/wire/dmarcreport"
 	"doublet/wire/smtp"
 )
@@ -34,7 +31,7 @@ const (
 // Implements: RFC 7489 §7.2 Aggregate reports
 func (b *Book) countMessage(m *inbound.Seen) {
 	v := m.Verdict
-	if v == nil || v.DMARC.Record == nil || v.Action == verify.TempFail || len(dmarcreport.Addresses(v.DMARC.Record.Reports)) == 0 {
+	if v == nil || v.DMARC.Record == nil || m.Deferred() || len(dmarcreport.Addresses(v.DMARC.Record.Reports)) == 0 {
 		return
 	}
 	row := dmarcRow{Policy: published(&v.DMARC), Record: dmarcRecord(m)}
@@ -119,72 +116,28 @@ func reasons(v *verify.Verdict) []dmarcreport.Reason {
 	return []dmarcreport.Reason{{Type: "local_policy"}}
 }
 
-// kindDMARC is the media type of a DMARC report.
-const kindDMARC = "application/gzip"
+// mediaDMARC is the media type of a DMARC report.
+const mediaDMARC = "application/gzip"
 
-// sendDMARC sends the reports about a domain's day to each address in the domain's record. There is one report for each
-// policy that the domain published that day.
-func (s *Sender) sendDMARC(ctx context.Context, p *page[dmarcRow], places pass) (int, error) {
-	if local, err := s.local(ctx, p.domain); !s.opt.DMARC || err != nil || local {
-		return 0, err
+// dmarcKind returns the kind of DMARC reports.
+func (s *Sender) dmarcKind() *kind[dmarcRow] {
+	return &kind[dmarcRow]{
+		sender: s, name: "DMARC report", enabled: s.opt.DMARC, ledger: s.book.dmarc,
+		readers: s.dmarcReaders, reports: s.dmarcReports,
 	}
-	to, err := s.dmarcAddresses(ctx, p.domain)
-	if err != nil {
-		return 0, fmt.Errorf("DMARC report of %s: %w", p.domain, err)
-	}
-	from, signs, err := s.author(ctx)
-	if err != nil || !signs || len(to) == 0 {
-		return 0, err
-	}
-	sent := 0
-	var failed error
-	for _, r := range s.dmarcReports(p, from) {
-		n, err := s.mailDMARC(ctx, r, from, to, places)
-		sent, failed = sent+n, errors.Join(failed, err)
-	}
-	if sent > 0 {
-		return sent, nil // one address has received it
-	}
-	return 0, failed
 }
 
-// mailDMARC sends a report to every address that accepts its size.
-func (s *Sender) mailDMARC(ctx context.Context, r *dmarcreport.Report, from smtp.Path, to []dmarcTo, places pass) (sent int, failed error) {
-	text, err := r.Marshal()
-	if err != nil {
-		return 0, err
-	}
-	body, err := packed(text)
-	if err != nil {
-		return 0, err
-	}
-	for i := range to {
-		if to[i].most > 0 && int64(len(body)) > to[i].most {
-			s.env.Log.Info("reports: DMARC report is larger than its reader takes", "domain", r.Policy.Domain, "bytes", len(body), "to", to[i].path.String())
-			continue
-		}
-		if !places.room(to[i].path.Domain) {
-			continue
-		}
-		id := note.DeriveUNID([]byte("DMARC report"), []byte(r.Metadata.ID), []byte(to[i].path.String()))
-		if err := s.deposit(ctx, id, from, to[i].path, s.dmarcMessage(r, from, to[i].path, body)); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		sent++
-	}
-	return sent, failed
-}
-
-// dmarcReports returns a report for the rows of each policy.
-func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.Report {
+// dmarcReports returns a report for the rows of each policy that the domain published that day, at most maxPolicies.
+//
+// Implements: RFC 7489 §7.2.1.1 Email transport of reports
+func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, error) {
 	begin, end := span(p.day)
-	byPolicy := map[string]*dmarcreport.Report{}
+	byPolicy, left := map[string]*dmarcreport.Report{}, p.others
 	for _, row := range p.rows {
 		key := digest(row.Policy)
 		r := byPolicy[key]
 		if r == nil && len(byPolicy) == maxPolicies {
-			p.others += row.Record.Row.Count
+			left += row.Record.Row.Count
 			continue
 		}
 		if r == nil {
@@ -195,44 +148,36 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) []*dmarcreport.
 		}
 		r.Records = append(r.Records, row.Record)
 	}
-	out := make([]*dmarcreport.Report, 0, len(byPolicy))
+	out := make([]*report, 0, len(byPolicy))
 	for _, key := range slices.Sorted(maps.Keys(byPolicy)) {
 		r := byPolicy[key]
-		if p.others > 0 {
-			r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", p.others)}
+		if left > 0 {
+			r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", left)}
 		}
 		r.Metadata.ID = p.day + "." + p.domain + "." + digest(r.Records) + "@" + s.opt.Hostname
-		out = append(out, r)
+		text, err := r.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		one, err := s.report(r.Metadata.ID, from, mediaDMARC, text)
+		if err != nil {
+			return nil, err
+		}
+		m := &one.message
+		m.subject, m.kind = dmarcreport.Subject(r.Policy.Domain, from.Domain, one.id), "multipart/mixed"
+		m.text = "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain + " on " + p.day +
+			" (UTC),\r\nin the form of RFC 7489.\r\n"
+		m.fileName = dmarcreport.FileName(from.Domain, r.Policy.Domain, begin, end, digest(one.id))
+		out = append(out, one)
 	}
-	return out
+	return out, nil
 }
 
-// dmarcMessage returns the message with a report.
-//
-// Implements: RFC 7489 §7.2.1.1 Email transport of reports
-func (s *Sender) dmarcMessage(r *dmarcreport.Report, from, to smtp.Path, body []byte) []byte {
-	begin, end := span(day(time.Unix(r.Metadata.Begin, 0)))
-	m := message{
-		from: from, to: to, date: s.env.Clock.Now(), host: s.opt.Hostname, id: r.Metadata.ID,
-		subject: dmarcreport.Subject(r.Policy.Domain, from.Domain, r.Metadata.ID), kind: "multipart/mixed",
-		text: "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain + " on " + begin.Format("2006-01-02") +
-			" (UTC),\r\nin the form of RFC 7489.\r\n",
-		fileKind: kindDMARC, fileName: dmarcreport.FileName(from.Domain, r.Policy.Domain, begin, end, digest(r.Metadata.ID)), file: body,
-	}
-	return m.bytes()
-}
-
-// dmarcTo is an address for reports of up to most bytes; 0 means no limit.
-type dmarcTo struct {
-	path smtp.Path
-	most int64
-}
-
-// dmarcAddresses looks up the current addresses for a domain's reports. An address at another organization counts only
-// if that organization agrees.
+// dmarcReaders looks up the current addresses for a domain's reports. An address at another organization counts only if
+// that organization agrees.
 //
 // Implements: RFC 7489 §7.1 Verifying external destinations
-func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, error) {
+func (s *Sender) dmarcReaders(ctx context.Context, domain string) ([]reader, error) {
 	texts, err := s.records(ctx, "_dmarc."+domain)
 	if err != nil {
 		return nil, err
@@ -246,11 +191,11 @@ func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, 
 	if found != 1 { // several records count as none
 		return nil, nil
 	}
-	var out []dmarcTo
+	var out []reader
 	var failed error
 	for _, a := range dmarcreport.Addresses(record.Reports) {
 		to, ok := mailto(a.Mail)
-		if !ok || slices.ContainsFunc(out, func(x dmarcTo) bool { return x.path == to }) {
+		if !ok || slices.ContainsFunc(out, func(r reader) bool { return r.path == to }) {
 			continue
 		}
 		if verify.Organization(strings.ToLower(to.Domain)) != verify.Organization(domain) {
@@ -259,7 +204,7 @@ func (s *Sender) dmarcAddresses(ctx context.Context, domain string) ([]dmarcTo, 
 			}
 		}
 		if ok {
-			out = append(out, dmarcTo{to, a.Most})
+			out = append(out, reader{path: to, most: a.Most})
 		}
 		if len(out) == maxPlaces {
 			break

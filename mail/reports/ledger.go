@@ -35,10 +35,11 @@ type bounds struct {
 	perDay    int // cells per day
 }
 
-// page holds a domain's cells of a day.
+// page is a copy of a domain's cells of a day.
 type page[T any] struct {
 	day, domain string
 	rows        []*T
+	subs        []string // the sub of each row's cell
 	// others counts the events beyond the limits of cells.
 	others int64
 }
@@ -54,6 +55,8 @@ type ledger[T any] struct {
 	keep *keep.Table
 	most bounds
 	lost *stat.Counter
+	// without takes an earlier copy of a row out of the row. It reports whether nothing is left.
+	without func(row, counted *T) (empty bool)
 
 	mu    sync.Mutex
 	rows  map[cell]*T
@@ -72,11 +75,14 @@ type dayCount struct {
 const othersCell = "-"
 
 // openLedger opens a ledger and reads the saved counts.
-func openLedger[T any](ctx context.Context, k *keep.Table, most bounds, lost *stat.Counter) (*ledger[T], error) {
+func openLedger[T any](
+	k *keep.Table, most bounds, lost *stat.Counter, without func(row, counted *T) bool,
+) (*ledger[T], error) {
 	l := &ledger[T]{
-		keep: k, most: most, lost: lost, rows: map[cell]*T{}, books: map[[2]string]*book{}, days: map[string]*dayCount{}, dirty: map[cell]struct{}{},
+		keep: k, most: most, lost: lost, without: without,
+		rows: map[cell]*T{}, books: map[[2]string]*book{}, days: map[string]*dayCount{}, dirty: map[cell]struct{}{},
 	}
-	err := k.Each(ctx, func(key, value string) {
+	err := k.Each(context.Background(), func(key, value string) {
 		c, ok := parseCell(key)
 		if ok && c.sub == othersCell {
 			var n int64
@@ -212,7 +218,7 @@ func (l *ledger[T]) page(day, domain string) page[T] {
 	p.others = b.others
 	for _, sub := range slices.Sorted(maps.Keys(b.cells)) {
 		if row := clone(l.rows[cell{day, domain, sub}]); row != nil {
-			p.rows = append(p.rows, row)
+			p.rows, p.subs = append(p.rows, row), append(p.subs, sub)
 		}
 	}
 	return p
@@ -228,27 +234,45 @@ func clone[T any](row *T) *T {
 	return out
 }
 
-// drop deletes a page.
-func (l *ledger[T]) drop(day, domain string) {
+// drop deletes the counts in a page. Counts since the copy was made stay.
+func (l *ledger[T]) drop(p *page[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := [2]string{day, domain}
-	b := l.books[at]
+	b := l.books[[2]string{p.day, p.domain}]
 	if b == nil {
 		return
 	}
-	n := l.days[day]
-	n.cells -= len(b.cells)
-	b.cells[othersCell] = struct{}{}
-	for sub := range b.cells {
-		c := cell{day, domain, sub}
-		delete(l.rows, c)
-		delete(l.dirty, c)
-		l.keep.Drop(c.key())
+	n := l.days[p.day]
+	for i, sub := range p.subs {
+		c := cell{p.day, p.domain, sub}
+		if row := l.rows[c]; row != nil && !l.without(row, p.rows[i]) {
+			l.dirty[c] = struct{}{}
+			continue
+		}
+		l.forget(c)
+		delete(b.cells, sub)
+		n.cells--
 	}
-	delete(l.books, at)
-	n.groups[verify.Organization(domain)]--
+	b.others -= p.others
+	rest := cell{p.day, p.domain, othersCell}
+	if b.others > 0 {
+		l.dirty[rest] = struct{}{}
+	} else {
+		l.forget(rest)
+	}
+	if len(b.cells) > 0 || b.others > 0 {
+		return
+	}
+	delete(l.books, [2]string{p.day, p.domain})
+	n.groups[verify.Organization(p.domain)]--
 	if n.domains--; n.domains <= 0 {
-		delete(l.days, day)
+		delete(l.days, p.day)
 	}
+}
+
+// forget deletes a cell's row in memory and in the persistent table. The caller holds mu.
+func (l *ledger[T]) forget(c cell) {
+	delete(l.rows, c)
+	delete(l.dirty, c)
+	l.keep.Drop(c.key())
 }

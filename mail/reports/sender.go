@@ -1,14 +1,12 @@
 package reports
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,8 +18,6 @@ import (
 	"doublet/note"
 	"doublet/stat"
 	"doublet/wire/smtp"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // Times of sending.
@@ -39,10 +35,6 @@ const (
 	passTime = time.Hour
 	// postTime is the time limit for sending one report by HTTPS.
 	postTime = 10 * time.Second
-	// maxPlaces is the maximum number of addresses that one domain's report goes to, maxPerPlace that of reports to one
-	// domain or host in one attempt.
-	maxPlaces   = 2
-	maxPerPlace = 200
 )
 
 // Resolver is the DNS interface of a Sender. client/dns implements it.
@@ -66,8 +58,10 @@ type Options struct {
 	DNS        Resolver
 	Directory  *directory.Directory
 	Post       Poster
-	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS.
+	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS. Roots are the
+	// authorities trusted there; nil means those of the system.
 	Reach *reach.Guard
+	Roots *x509.CertPool
 	Stats *stat.Tree
 }
 
@@ -83,17 +77,6 @@ type Sender struct {
 	sent, failed *stat.Counter
 }
 
-// pass counts the reports to each domain or host in one attempt. The owner of many domains can name one victim as the
-// reader of all.
-type pass map[string]int
-
-// room reports whether a place may get one more report, and counts it.
-func (p pass) room(place string) bool {
-	place = strings.ToLower(place)
-	p[place]++
-	return p[place] <= maxPerPlace
-}
-
 // NewSender returns a Sender for the counts of a book.
 func NewSender(e *env.Env, b *Book, o Options) *Sender {
 	s := &Sender{env: e, opt: o, book: b}
@@ -102,7 +85,10 @@ func NewSender(e *env.Env, b *Book, o Options) *Sender {
 	s.client = &http.Client{
 		Timeout:       postTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     &http.Transport{DialContext: s.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10},
+		Transport: &http.Transport{
+			DialContext: s.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10,
+			TLSClientConfig: &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12},
+		},
 	}
 	return s
 }
@@ -163,45 +149,12 @@ func (s *Sender) Send(ctx context.Context, before string) (int, error) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	places := pass{}
-	sent, first := 0, error(nil)
-	done := func(n int, err error) {
-		if sent += n; first == nil {
-			first = err
-		}
+	dmarc, failed := s.dmarcKind().send(ctx, before, places)
+	tls, err := s.tlsKind().send(ctx, before, places)
+	if failed == nil {
+		failed = err
 	}
-	for _, at := range s.book.dmarc.before(before) {
-		if ctx.Err() != nil {
-			break
-		}
-		p := s.book.dmarc.page(at[0], at[1])
-		n, err := s.sendDMARC(ctx, &p, places)
-		done(n, err)
-		s.finish(p.day, p.domain, err, func() { s.book.dmarc.drop(p.day, p.domain) })
-	}
-	for _, at := range s.book.tls.before(before) {
-		if ctx.Err() != nil {
-			break
-		}
-		p := s.book.tls.page(at[0], at[1])
-		n, err := s.sendTLS(ctx, &p, places)
-		done(n, err)
-		s.finish(p.day, p.domain, err, func() { s.book.tls.drop(p.day, p.domain) })
-	}
-	return sent, first
-}
-
-// finish deletes a page that was sent, that is not requested, or whose retries took too long.
-func (s *Sender) finish(day, domain string, err error, drop func()) {
-	_, to := span(day)
-	switch {
-	case err == nil:
-	case s.env.Clock.Now().Sub(to) < giveUp:
-		return
-	default:
-		s.failed.Inc()
-		s.env.Log.Warn("reports: given up", "day", day, "domain", domain, "err", err)
-	}
-	drop()
+	return dmarc + tls, failed
 }
 
 // author returns the sender address of reports. ok is false if the domain has no active DKIM key, because receivers
@@ -227,77 +180,7 @@ func (s *Sender) records(ctx context.Context, name string) ([]string, error) {
 	return list, err
 }
 
-// deposit passes a message with a report to the router. Failures are not reported to anyone.
-func (s *Sender) deposit(ctx context.Context, id note.UNID, from, to smtp.Path, message []byte) error {
-	r, err := s.opt.Post.Accept(ctx, to, smtp.RcptParams{Notify: smtp.NotifyNever}, uint64(len(message)))
-	if err != nil {
-		return fmt.Errorf("send report to %s: %w", to.String(), err)
-	}
-	sub := mail.Submission{
-		ID: id, From: from, Params: smtp.MailParams{Size: -1}, Message: message, Answer: mail.AnswerNone, Recipients: []mail.Recipient{r},
-	}
-	if _, err := s.opt.Post.Deposit(ctx, &sub, nil); err != nil {
-		return fmt.Errorf("send report to %s: %w", to.String(), err)
-	}
-	s.sent.Inc()
-	return nil
-}
-
-// post sends a report by HTTPS.
-//
-// Implements: RFC 8460 §5.4 HTTPS transport
-func (s *Sender) post(ctx context.Context, url, kind string, body []byte) error {
-	if s.opt.Reach == nil {
-		return reach.ErrAddress
-	}
-	if err := s.opt.Reach.Check(url); err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", kind)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("post report: %w", err)
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-	switch resp.StatusCode / 100 {
-	case 2:
-		s.sent.Inc()
-		return nil
-	case 3, 4: // it would not be taken an hour later either
-		return fmt.Errorf("%w: %s: status %d", errRejected, url, resp.StatusCode)
-	}
-	return fmt.Errorf("post report to %s: status %d", url, resp.StatusCode)
-}
-
-// errRejected means that a reader does not take a report.
-var errRejected = errors.New("report was rejected")
-
 // local reports whether a domain is local. Local domains get no reports.
 func (s *Sender) local(ctx context.Context, domain string) (bool, error) {
 	return s.opt.Directory.Domains.IsLocal(ctx, domain)
-}
-
-// packed returns the gzip form of a report.
-func packed(data []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// mailto parses the part of a mailto: URI after the scheme.
-func mailto(rest string) (smtp.Path, bool) {
-	rest, _, _ = strings.Cut(rest, "?")
-	p, err := smtp.ParsePath(unescape(rest))
-	return p, err == nil && !p.IsNull() && p.Domain != ""
 }

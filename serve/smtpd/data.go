@@ -181,6 +181,7 @@ func (s *session) finish(bad *smtp.Reply) {
 	} else if bad == nil {
 		bad = s.allRefused()
 	}
+	s.env.Inbound.Done(s.c.Context(), bad)
 	switch {
 	case bad != nil && s.srv.cfg.Kind == LMTP:
 		s.srv.inc(names.refusedMessages, 1)

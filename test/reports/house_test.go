@@ -75,6 +75,7 @@ type town struct {
 	zone   *zone.Server
 	doors  map[string]string // the loopback address of the server at each address
 	houses []*house
+	reader string // of TLS reports about the server that is created
 }
 
 // house is a server.
@@ -90,8 +91,11 @@ type house struct {
 	front  *listen.Server
 	book   *reports.Book
 	log    *reports.Log
+	desk   *reports.Desk
 	sender *reports.Sender
 	policy *mtasts.Answer // the policy for its outgoing mail
+	// sending are the options of sender.
+	sending reports.Options
 }
 
 func ok(t testing.TB, err error) {
@@ -102,13 +106,17 @@ func ok(t testing.TB, err error) {
 }
 
 // open creates servers of domains a.example, b.example, …, at 192.0.2.1 and so on. Each publishes the records of dns
-// show.
-func open(t *testing.T, n int) *town {
+// show. readers replace the addresses for TLS reports of the first domains.
+func open(t *testing.T, n int, readers ...string) *town {
 	t.Helper()
 	w := &town{t: t, doors: map[string]string{}, clock: &shifted{Clock: env.TestRealTime(t).Clock}}
 	w.clock.until(10)
 	w.zone = zone.Start(t, "example. SOA ns.example. h.example. 1 3600 600 86400 300\n")
 	for i := range n {
+		w.reader = "mailto:postmaster@" + string('a'+rune(i)) + ".example"
+		if i < len(readers) {
+			w.reader = readers[i]
+		}
 		w.houses = append(w.houses, w.house(string('a'+rune(i))+".example", netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}).String()))
 	}
 	return w
@@ -145,9 +153,10 @@ func (w *town) house(domain, ip string) *house {
 		}),
 	})
 	ok(t, err)
-	h.sender = reports.NewSender(e, h.book, reports.Options{
+	h.sending = reports.Options{
 		Hostname: hostname, Local: "postmaster", TLS: true, DMARC: true, DNS: resolver, Directory: h.people, Post: h.mail.Deposits, Stats: stats,
-	})
+	}
+	h.sender = reports.NewSender(e, h.book, h.sending)
 	h.open(w, resolver, stats)
 	h.settle(w)
 	t.Cleanup(h.close)
@@ -157,9 +166,10 @@ func (w *town) house(domain, ip string) *house {
 // open opens the SMTP door, which sees other servers at their own addresses.
 func (h *house) open(w *town, resolver *dns.Resolver, stats *stat.Tree) {
 	e, hostname := h.fix.Env, "mx."+h.domain
+	h.desk = reports.NewDesk(e, h.book, h.log, h.people, "postmaster", hostname, stats)
 	in := signin.New(signin.PeopleOf(h.people), e, signin.Options{Failures: -1})
 	checks := inbound.New(e, inbound.Options{
-		Hostname: hostname, Observer: reports.NewDesk(e, h.book, h.log, h.people, "postmaster", hostname, stats),
+		Hostname: hostname, Observer: h.desk,
 		Verify: verify.New(e, resolver, verify.Options{Hostname: hostname, SPF: verify.Mark, DMARC: verify.Reject}),
 	})
 	h.front = listen.New(e, listen.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, nil)
@@ -186,13 +196,13 @@ func (h *house) settle(w *town) {
 	ok(h.t, err)
 	name, record, err := sign.Record(&k)
 	ok(h.t, err)
-	r := strings.NewReplacer("DOMAIN", h.domain, "IP", h.ip, "KEYNAME", name, "KEY1", record[:200], "KEY2", record[200:])
+	r := strings.NewReplacer("DOMAIN", h.domain, "IP", h.ip, "KEYNAME", name, "KEY1", record[:200], "KEY2", record[200:], "READER", w.reader)
 	w.zone.Add(r.Replace(`DOMAIN. MX 10 mx.DOMAIN.
 mx.DOMAIN. A IP
 DOMAIN. TXT "v=spf1 mx -all"
 KEYNAME. TXT "KEY1" "KEY2"
 _dmarc.DOMAIN. TXT "v=DMARC1; p=quarantine; rua=mailto:postmaster@DOMAIN"
-_smtp._tls.DOMAIN. TXT "v=TLSRPTv1; rua=mailto:postmaster@DOMAIN"
+_smtp._tls.DOMAIN. TXT "v=TLSRPTv1; rua=READER"
 `))
 }
 
@@ -200,6 +210,9 @@ func (h *house) close() {
 	ctx, cancel := context.WithTimeout(bg, 20*time.Second)
 	defer cancel()
 	if err := h.front.Shutdown(ctx); err != nil {
+		h.t.Error(err)
+	}
+	if err := h.desk.Close(ctx); err != nil {
 		h.t.Error(err)
 	}
 	if err := h.memory.Close(ctx); err != nil {
@@ -271,6 +284,9 @@ func (h *house) send() int {
 // received returns the reports that a house has received.
 func (h *house) received() (out []*reports.Received) {
 	h.t.Helper()
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	defer cancel()
+	ok(h.t, h.desk.Wait(ctx))
 	ok(h.t, h.log.Each(bg, time.Time{}, "", func(r *reports.Received) { out = append(out, r) }))
 	return out
 }
