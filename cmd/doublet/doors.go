@@ -23,7 +23,7 @@ import (
 // openDoors opens every configured door.
 func (h *server) openDoors() error {
 	h.closes("doors", h.conns.Shutdown)
-	memory := messageMemory(&h.cfg)
+	memory := h.messages
 	h.load(memory)
 	people := h.signIn.Web(signin.PeopleOf(h.system.Directory), h.system.Sessions)
 	mates := h.forward.Doors(h.conns, func(ctx context.Context, person note.UNID) (signin.Account, error) {

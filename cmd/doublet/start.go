@@ -21,6 +21,7 @@ import (
 	"doublet/mailbox"
 	"doublet/replica"
 	"doublet/serve/forward"
+	"doublet/serve/listen"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -37,6 +38,8 @@ type house struct {
 	// member is the membership in a cluster, forward sends sessions and requests to its other members.
 	member  *member.Member
 	forward *forward.Service
+	// messages is the budget for messages in flight.
+	messages *listen.Budget
 	// memory holds small state that persists across restarts outside the databases.
 	memory *keep.Memory
 	// reports counts, reads and stores reports about mail.
@@ -107,7 +110,8 @@ func (h *house) openFiles() (err error) {
 	}
 	h.closes("memory", h.memory.Close)
 	s.Backup.Keep = h.memory.Table("backup")
-	h.forward = forward.New(h.env, h.joined, s.Stats)
+	h.messages = messageMemory(&h.cfg)
+	h.forward = forward.New(h.env, h.joined, h.messages, s.Stats)
 	return nil
 }
 

@@ -2,20 +2,23 @@ package forward
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"doublet/env"
 	"doublet/serve/listen"
 )
 
-// Carry copies bytes between the client and the home until one of them closes, or this server stops. ahead holds input
-// that was read already and is sent first. bye is sent to the client if the home is lost. If the mail file moves, the
-// home returns the session; Carry then returns it, and the connection stays open.
-func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error) {
+// carry copies bytes between the client and the home until one of them closes, or this server stops. It sends m.Input
+// first, and frees m. If the mail file moves, the home returns the session; carry then returns it, and the connection
+// stays open.
+func (f *Follower) carry(c *listen.Conn, x *Session, m *Moved) (*Moved, error) {
+	defer m.free()
 	defer x.End()
 	x.s.now.Add(1)
 	defer x.s.now.Add(-1)
@@ -23,13 +26,18 @@ func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error
 	if err != nil {
 		return nil, err
 	}
-	k := &carrier{x: x, socket: socket, bye: bye, out: lineEnd{w: socket, at: true}, gone: make(chan struct{})}
-	if _, err := x.stream.Write(append(ahead[:len(ahead):len(ahead)], more...)); err != nil {
-		return nil, k.lost(err)
+	k := &carrier{f: f, x: x, c: c, out: toClient{socket: socket, atEnd: true}}
+	for _, b := range [][]byte{m.Input, more} {
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := x.stream.Write(b); err != nil {
+			return nil, k.lost(err)
+		}
 	}
-	// The home enforces the client's idle timeout.
-	_ = k.socket.SetDeadline(env.Deadline(365 * 24 * time.Hour))
-	x.s.env.Go("forward", k.fromClient)
+	m.Input = nil
+	m.free()
+	k.start()
 	ended := make(chan struct{})
 	x.s.env.Go("forward", func() {
 		select {
@@ -38,7 +46,7 @@ func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error
 		case <-ended:
 		}
 	})
-	moved, err := k.toClient()
+	moved, err := k.copyOut()
 	close(ended)
 	if moved != nil && err == nil {
 		return moved, c.Regain()
@@ -46,34 +54,56 @@ func (x *Session) Carry(c *listen.Conn, ahead []byte, bye string) (*Moved, error
 	if err != nil {
 		err = k.lost(err)
 	}
-	_ = k.socket.Close()
-	<-k.gone
+	_ = k.out.socket.Close()
+	<-k.in.gone
 	return nil, err
 }
 
 // carrier copies the bytes of one session.
 type carrier struct {
-	x      *Session
-	socket net.Conn
-	bye    string
-	out    lineEnd
-	// gone is closed when fromClient has ended. err is its error, or nil after the client's EOF.
-	gone chan struct{}
-	err  error
+	f   *Follower
+	x   *Session
+	c   *listen.Conn
+	out toClient
+	in  *fromClient
+	// moving is set after frameMoving.
+	moving bool
 }
 
-// fromClient copies the client's input to the home.
-func (k *carrier) fromClient() {
-	defer close(k.gone)
-	_, k.err = io.Copy(k.x.stream, onlyReader{k.socket})
-	_ = k.x.stream.CloseWrite()
-	if k.err != nil && !isTimeout(k.err) {
-		_ = k.x.stream.Close()
+// start begins to copy the client's input.
+func (k *carrier) start() {
+	in := &fromClient{socket: k.out.socket, silence: silences * k.f.Silence, gone: make(chan struct{})}
+	k.in = in
+	k.x.s.env.Go("forward", func() {
+		defer close(in.gone)
+		_, in.err = io.Copy(k.x.stream, in)
+		if in.paused() {
+			return
+		}
+		_ = k.x.stream.CloseWrite()
+		if in.err != nil && !isTimeout(in.err) {
+			_ = k.x.stream.Close()
+		}
+	})
+}
+
+// stop ends the copying of the client's input without losing any. The home must read the stream meanwhile.
+func (k *carrier) stop() error {
+	if err := k.x.stream.SetDeadline(env.Deadline(moveWithin)); err != nil {
+		return err
 	}
+	if err := k.in.pause(); err != nil {
+		return err
+	}
+	<-k.in.gone
+	if k.in.err != nil && !isTimeout(k.in.err) {
+		return k.in.err
+	}
+	return k.out.socket.SetReadDeadline(time.Time{})
 }
 
-// toClient copies the home's output to the client until the home closes the stream or returns the session.
-func (k *carrier) toClient() (*Moved, error) {
+// copyOut copies the home's output to the client until the home closes the stream or returns the session.
+func (k *carrier) copyOut() (*Moved, error) {
 	if !k.x.movable {
 		_, err := io.Copy(&k.out, onlyReader{k.x.stream})
 		return nil, err
@@ -87,15 +117,22 @@ func (k *carrier) toClient() (*Moved, error) {
 			}
 			return nil, err
 		}
-		switch kind {
-		case frameData:
+		switch {
+		case kind == frameData:
 			_, err = io.CopyN(&k.out, r, int64(n))
-		case frameMoving:
-			err = k.hold()
-		case frameState:
-			return readMoved(r, n)
+		case kind == frameState && k.moving:
+			return readMoved(r, n, k.x.s.share(k.f.Account))
+		case k.moving:
+			err = fmt.Errorf("forward: frame %q of a session that moves", kind)
+		case kind == frameMoving && n == 0:
+			k.moving = true
+			if err = k.stop(); err == nil {
+				err = k.x.stream.CloseWrite()
+			}
+		case kind == frameDeflate:
+			err = k.deflate(io.LimitReader(r, int64(n)))
 		default:
-			err = fmt.Errorf("forward: unknown frame %q", kind)
+			err = fmt.Errorf("forward: unexpected frame %q of %d bytes", kind, n)
 		}
 		if err != nil {
 			return nil, err
@@ -103,19 +140,43 @@ func (k *carrier) toClient() (*Moved, error) {
 	}
 }
 
-// hold stops fromClient without losing input.
-func (k *carrier) hold() error {
-	if err := k.socket.SetReadDeadline(time.Unix(1, 0)); err != nil {
+// deflating is the content of a frameDeflate: the answers to the client, of which the client's member sends one.
+type deflating struct {
+	// On is sent before the compression begins, Full if too many connections are compressed, and Active if this one is.
+	On, Full, Active []byte
+}
+
+// deflate compresses the client's connection from here on, in both directions.
+func (k *carrier) deflate(content io.Reader) error {
+	b, err := io.ReadAll(content)
+	if err != nil {
 		return err
 	}
-	<-k.gone
-	if k.err != nil && !isTimeout(k.err) {
-		return k.err
+	var d deflating
+	if err := json.Unmarshal(b, &d); err != nil {
+		return fmt.Errorf("forward: malformed frame %q: %w", frameDeflate, err)
 	}
-	if err := k.socket.SetReadDeadline(time.Time{}); err != nil {
+	if err := k.stop(); err != nil { // the client waits for the answer
 		return err
 	}
-	return k.x.stream.SetReadDeadline(env.Deadline(moveWithin))
+	if err := k.x.stream.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	switch {
+	case k.c.Compressed():
+		_, err = k.out.Write(d.Active)
+	case k.c.CompressedFull():
+		_, err = k.out.Write(d.Full)
+	default:
+		if _, err = k.out.Write(d.On); err == nil {
+			err = k.c.Compress()
+			k.out.socket = k.c.Conn
+		}
+	}
+	if err == nil {
+		k.start()
+	}
+	return err
 }
 
 func isTimeout(err error) bool {
@@ -123,11 +184,11 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// lost sends bye to the client, unless that would be in the middle of a line.
+// lost sends Bye to the client, unless that would be in the middle of a line.
 func (k *carrier) lost(err error) error {
-	if k.out.at && k.bye != "" {
-		_ = k.socket.SetWriteDeadline(env.Deadline(farewell))
-		_, _ = io.WriteString(k.socket, k.bye)
+	if k.out.atEnd && k.f.Bye != "" {
+		_ = k.out.socket.SetWriteDeadline(env.Deadline(farewell))
+		_, _ = io.WriteString(k.out.socket, k.f.Bye)
 	}
 	return err
 }
@@ -135,15 +196,85 @@ func (k *carrier) lost(err error) error {
 // onlyReader hides the methods that io.Copy would use instead of Read.
 type onlyReader struct{ io.Reader }
 
-// lineEnd records whether the last byte written ended a line.
-type lineEnd struct {
-	w  io.Writer
-	at bool
+const (
+	// silences is the number of Follower.Silence for which a client may be silent: the home ends the session earlier,
+	// with an explanation.
+	silences = 3
+	// writeWithin is the time in which a client must read what is sent to it.
+	writeWithin = 5 * time.Minute
+)
+
+// armed is a deadline that is set again only when a part of its time has passed.
+type armed struct{ next time.Time }
+
+func (a *armed) set(within time.Duration, set func(time.Time) error) error {
+	now := env.Deadline(0)
+	if now.Before(a.next) {
+		return nil
+	}
+	a.next = now.Add(within / 8)
+	return set(env.Deadline(within + within/8))
 }
 
-func (l *lineEnd) Write(p []byte) (int, error) {
-	if len(p) > 0 {
-		l.at = p[len(p)-1] == '\n'
+// fromClient reads the client's input.
+type fromClient struct {
+	socket  net.Conn
+	silence time.Duration
+	// gone is closed when copying has ended. err is its error, or nil after the client's EOF.
+	gone chan struct{}
+	err  error
+
+	mu       sync.Mutex // guards the fields below
+	stopped  bool
+	deadline armed
+}
+
+// Read implements io.Reader.
+func (i *fromClient) Read(p []byte) (int, error) {
+	if err := i.arm(); err != nil {
+		return 0, err
 	}
-	return l.w.Write(p)
+	return i.socket.Read(p)
+}
+
+func (i *fromClient) arm() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stopped {
+		return nil // the deadline has passed
+	}
+	return i.deadline.set(i.silence, i.socket.SetReadDeadline)
+}
+
+// pause makes Read fail with a timeout.
+func (i *fromClient) pause() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
+	return i.socket.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (i *fromClient) paused() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.stopped
+}
+
+// toClient writes to the client. atEnd records whether the last byte written ended a line.
+type toClient struct {
+	socket   net.Conn
+	deadline armed
+	atEnd    bool
+}
+
+// Write implements io.Writer.
+func (o *toClient) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	o.atEnd = p[len(p)-1] == '\n'
+	if err := o.deadline.set(writeWithin, o.socket.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	return o.socket.Write(p)
 }

@@ -16,6 +16,7 @@ import (
 	"doublet/cluster"
 	"doublet/env"
 	"doublet/note"
+	"doublet/serve/listen"
 	"doublet/stat"
 )
 
@@ -57,15 +58,17 @@ type Service struct {
 	env     *env.Env
 	cluster Cluster
 	gates   gates
+	// memory is the budget for messages in flight, from which sessions that move get theirs.
+	memory *listen.Budget
 
 	out, in, moved, failed *stat.Counter
 	now                    *stat.Gauge
 }
 
-// New returns a Service.
-func New(e *env.Env, in Cluster, stats *stat.Tree) *Service {
+// New returns a Service. memory is the budget for messages in flight.
+func New(e *env.Env, in Cluster, memory *listen.Budget, stats *stat.Tree) *Service {
 	return &Service{
-		env: e, cluster: in,
+		env: e, cluster: in, memory: memory,
 		out:    stats.Counter("Server.Cluster.Sessions.Forwarded", "sessions that were handed on to the home of the mail file"),
 		in:     stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
 		moved:  stats.Counter("Server.Cluster.Sessions.Moved", "sessions that went on at another server, to which the mail file had moved"),
@@ -83,6 +86,9 @@ type hello struct {
 	Credential string `json:"credential,omitempty"`
 	CSRF       string `json:"csrf,omitempty"`
 	TLS        bool   `json:"tls,omitempty"`
+	// Deflates reports that the sender can compress the client's connection, Deflated that it does.
+	Deflates bool `json:"deflates,omitempty"`
+	Deflated bool `json:"deflated,omitempty"`
 	// Moved reports that the state of a session that began on another server follows.
 	Moved bool `json:"moved,omitempty"`
 }

@@ -205,7 +205,7 @@ func servers(t *testing.T) (front, home *server) {
 		s.conns = listen.New(e, listen.Options{}, nil)
 		waiting := *e
 		waiting.Clock = s.clock
-		s.Service = New(&waiting, func() (Node, bus.Bus) { return s.place, s.wire }, stat.New(e.Clock))
+		s.Service = New(&waiting, func() (Node, bus.Bus) { return s.place, s.wire }, listen.NewBudget(1<<20), stat.New(e.Clock))
 		s.Doors = s.Service.Doors(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
 			if id != anna.Who.Person {
 				return signin.Account{}, signin.ErrDisabled
@@ -240,7 +240,7 @@ func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
 			defer x.End()
 			c.PrintString("OK " + string(line))
 			if !x.Here() {
-				_, _ = x.Carry(c, nil, "BYE\r\n")
+				_, _ = s.CarryAway(c, &Follower{Door: "imap", Account: &account, Bye: "BYE\r\n", Silence: time.Minute}, x, nil)
 				return
 			}
 			a = account

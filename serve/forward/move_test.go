@@ -2,17 +2,21 @@ package forward
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"doublet/bus"
 	"doublet/cluster"
+	"doublet/serve/listen"
 )
 
 // TestRequestsMove checks that requests that arrive while their mail file is handed over wait, and are served at its
@@ -164,14 +168,108 @@ func TestSlowReader(t *testing.T) {
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	m := &Moved{State: []byte("state"), Input: []byte("a NOOP\r\n")}
-	b := appendMoved(nil, m)
-	got, err := readMoved(strings.NewReader(string(b)), len(b))
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(m.State)))
+	b = append(append(b, m.State...), m.Input...)
+	budget := listen.NewBudget(1 << 10)
+	got, err := readMoved(strings.NewReader(string(b)), len(b), listen.Share{Budget: budget})
 	if err != nil || string(got.State) != "state" || string(got.Input) != "a NOOP\r\n" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range [][]byte{nil, {0, 0, 0}, {0, 0, 0, 9, 1}, {255, 255, 255, 255}} {
-		if m, err := readMoved(strings.NewReader(string(bad)), len(bad)); err == nil {
+		if m, err := readMoved(strings.NewReader(string(bad)), len(bad), listen.Share{Budget: budget}); err == nil {
 			t.Errorf("%x is %+v", bad, m)
 		}
+	}
+	if n := budget.Used(); n != int64(len(b)) {
+		t.Errorf("%d bytes are reserved", n)
+	}
+	if _, err := readMoved(nil, 1<<10, listen.Share{Budget: budget}); !errors.Is(err, listen.ErrMemory) {
+		t.Errorf("a state that the budget has no room for: %v", err)
+	}
+}
+
+// TestFrameOrder checks that a session ends if its home sends a state without a warning, or anything but a state after
+// the warning: the client's input would be read twice, or lost.
+func TestFrameOrder(t *testing.T) {
+	t.Parallel()
+	state := append(appendFrameHead(nil, frameState, 4), 0, 0, 0, 0)
+	moving := appendFrameHead(nil, frameMoving, 0)
+	for name, frames := range map[string][]byte{
+		"a state without a warning":  state,
+		"two warnings":               slices.Concat(moving, moving),
+		"compression after it":       append(slices.Concat(moving, appendFrameHead(nil, frameDeflate, 2)), "{}"...),
+		"a malformed compression":    append(appendFrameHead(nil, frameDeflate, 1), 'x'),
+		"an unknown frame":           appendFrameHead(nil, 'X', 0),
+		"a warning that has content": append(appendFrameHead(nil, frameMoving, 1), 'x'),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			front, home := servers(t)
+			home.wire.take[verbMovable] = func(_ context.Context, _ bus.ServerID, _ []byte, stream bus.Stream) error {
+				_, err := stream.Write(append([]byte{'+'}, frames...))
+				if err == nil {
+					_, err = io.Copy(io.Discard, stream)
+				}
+				return err
+			}
+			c, in, _ := client(t, front, anna)
+			_, _ = io.WriteString(c, "login\r\n")
+			expect(t, in, "OK login")
+			expect(t, in, "BYE")
+			if _, err := in.ReadByte(); err == nil {
+				t.Error("the connection goes on")
+			}
+		})
+	}
+}
+
+// dated is a connection that records its deadlines.
+type dated struct {
+	net.Conn
+	read, written []time.Time
+}
+
+func (d *dated) Read([]byte) (int, error)    { return 1, nil }
+func (d *dated) Write(p []byte) (int, error) { return len(p), nil }
+func (d *dated) SetReadDeadline(at time.Time) error {
+	d.read = append(d.read, at)
+	return nil
+}
+func (d *dated) SetWriteDeadline(at time.Time) error {
+	d.written = append(d.written, at)
+	return nil
+}
+
+// TestCarriedDeadlines checks that a carried client that is silent, or does not read, is given up after a bounded time,
+// and that the deadlines are not set again for each piece.
+func TestCarriedDeadlines(t *testing.T) {
+	t.Parallel()
+	d := &dated{}
+	in := &fromClient{socket: d, silence: time.Hour}
+	out := &toClient{socket: d}
+	began := time.Now()
+	for range 100 {
+		_, _ = in.Read(nil)
+		_, _ = out.Write([]byte("x"))
+	}
+	took := time.Since(began)
+	within := func(list []time.Time, limit time.Duration) {
+		t.Helper()
+		if len(list) == 0 || list[0].Before(began.Add(limit)) || list[0].After(began.Add(took+limit+limit/4)) {
+			t.Errorf("deadlines %v, began %v", list, began)
+		}
+		if len(list) > 1 && took < limit/8 {
+			t.Errorf("set %d times", len(list))
+		}
+	}
+	within(d.read, time.Hour)
+	within(d.written, writeWithin)
+	d.read = nil
+	if err := in.pause(); err != nil || len(d.read) != 1 || d.read[0].After(began) {
+		t.Errorf("paused: %v, %v", d.read, err)
+	}
+	in.deadline = armed{}
+	if _, _ = in.Read(nil); len(d.read) != 1 {
+		t.Error("a read after the pause has set the deadline again")
 	}
 }

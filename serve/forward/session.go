@@ -36,7 +36,7 @@ type Session struct {
 // Here reports whether the session is served by this member.
 func (x *Session) Here() bool { return x == nil || x.stream == nil }
 
-// End ends the session. It is not needed after Carry.
+// End ends the session. It is not needed after CarryAway and Follow.
 func (x *Session) End() {
 	if x == nil {
 		return
@@ -62,7 +62,7 @@ func (s *Service) here(node Node, db note.DatabaseID) *Session {
 }
 
 // Begin begins a command, and Done ends it. The database is not handed over between them. Begin returns false, without
-// beginning, if another member is the home now. The caller should then continue the command there with Move.
+// beginning, if another member is the home now. The caller should then continue the command there with Follow.
 func (x *Session) Begin(ctx context.Context) bool {
 	if x == nil || x.gate == nil {
 		return true
@@ -130,28 +130,6 @@ func (s *Service) Open(c *listen.Conn, door string, a *signin.Account) (*Session
 	return s.find(c, door, a, nil)
 }
 
-// Move continues a session at the new home of the mail file, which is another member. m holds the session's state. If a
-// mate has forwarded the session, Move returns it to the mate and returns given as true: the session has ended here.
-// Otherwise Move returns a session like Open does, which is served here if this member is the home after all.
-func (s *Service) Move(c *listen.Conn, door string, a *signin.Account, old *Session, m *Moved) (next *Session, given bool, err error) {
-	old.End()
-	if old != nil && old.from != nil && old.from.movable && !c.Compressed() {
-		if err := old.from.handBack(m); err != nil {
-			s.failed.Inc()
-			return nil, false, err
-		}
-		return nil, true, nil
-	}
-	next, err = s.find(c, door, a, m)
-	if err == nil && next.Here() && old != nil {
-		next.from = old.from
-	}
-	if err == nil {
-		s.moved.Inc()
-	}
-	return next, false, err
-}
-
 // find opens a session at the home. m is the state from which it continues, or nil.
 func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved) (*Session, error) {
 	if s == nil || a.Database == 0 {
@@ -187,6 +165,7 @@ func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved,
 		return s.here(node, a.Database), nil
 	}
 	h := hello{Door: door, Person: a.Who.Person.String(), Credential: a.Credential, Moved: m != nil}
+	h.Deflates, h.Deflated = true, c.Compressed()
 	if at, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		h.Client = at.AddrPort()
 	}

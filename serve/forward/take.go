@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/netip"
 	"time"
@@ -34,9 +35,14 @@ type carried struct {
 	tls              bool
 	// movable reports that the output is framed, so that the session can be returned.
 	movable bool
-	// session keeps the database in use. state is the state from which the session continues.
+	// deflates reports that the other member can compress the client's connection, deflated that it does.
+	deflates, deflated bool
+	// kind is the kind of the frames of the next Write, or 0 for frameData.
+	kind byte
+	// session keeps the database in use. state is the state from which the session continues, in memory of held.
 	session *Session
 	state   []byte
+	held    reserved
 }
 
 // AccountOf returns the account of a forwarded connection, as authenticated by the server that forwarded it. It returns
@@ -48,21 +54,20 @@ func AccountOf(c *listen.Conn) (signin.Account, bool) {
 	return signin.Account{}, false
 }
 
-// StateOf returns the state of a session that began on another server, or nil if it begins here.
-func StateOf(c *listen.Conn) []byte {
-	if x, ok := c.Conn.(*carried); ok {
-		return x.state
-	}
-	return nil
-}
-
 // Write implements net.Conn.
 func (x *carried) Write(p []byte) (int, error) {
 	if x.movable {
-		return writeFrames(x.Stream, p)
+		kind := byte(frameData)
+		if x.kind != 0 {
+			kind, x.kind = x.kind, 0
+		}
+		return writeFrames(x.Stream, kind, p)
 	}
 	return x.Stream.Write(p)
 }
+
+// share returns the person's share of the budget for messages in flight.
+func (x *carried) share() listen.Share { return x.session.s.share(&x.account) }
 
 // LocalAddr implements net.Conn.
 func (x *carried) LocalAddr() net.Addr { return &net.UnixAddr{Net: "bus", Name: "session"} }
@@ -138,11 +143,16 @@ func (d *Doors) serve(ctx context.Context, header []byte, x *carried) error {
 		return err
 	}
 	if h.Moved {
-		if x.state, err = receiveState(x.Stream); err != nil {
+		if x.state, x.held, err = receiveState(x.Stream, d.s.share(&account)); err != nil {
+			if errors.Is(err, listen.ErrMemory) {
+				err = bus.Refuse(codeFull, err.Error())
+			}
 			return err
 		}
+		defer x.held.free()
 	}
 	d.s.in.Inc()
+	x.deflates, x.deflated = x.movable && h.Deflates, h.Deflated
 	x.account, x.client, x.credential, x.csrf, x.tls = account, h.Client, h.Credential, h.CSRF, h.TLS
 	if err := d.conns.ServeConn(x, door); err != nil {
 		return bus.Refuse(codeFull, err.Error())

@@ -3,6 +3,7 @@ package imapd
 import (
 	"strconv"
 
+	"doublet/serve/forward"
 	"doublet/wire/imap"
 )
 
@@ -34,7 +35,7 @@ func (s *session) appendCapabilities(dst []byte) []byte {
 		}
 		return dst
 	}
-	if !s.c.Compressed() {
+	if !s.c.Compressed() && !forward.Deflated(s.c) {
 		dst = append(dst, " COMPRESS=DEFLATE"...)
 	}
 	dst = append(dst, mailCapabilities...)

@@ -113,7 +113,7 @@ func (s *session) carryAway() {
 		return
 	}
 	s.release()
-	s.follow(s.carry(s.in.Rest()))
+	s.follow(s.srv.cfg.Forward.CarryAway(s.c, s.follower(), s.home, s.in.Rest()))
 }
 
 // refuseSignIn rejects a sign-in and counts it. Too many failures end the session.

@@ -1,6 +1,7 @@
 package imapd
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -22,9 +23,10 @@ type moving struct {
 	// again is the command that ran when the move was noticed. It has changed nothing, and the other member executes
 	// it.
 	again []byte
-	// replaying is set if the current command came with the session: the client sends its literals without another
-	// continuation request. idling is set if the command is an IDLE that has started.
-	replaying, idling bool
+	// held is the memory in bytes that is reserved for again.
+	held int64
+	// idling is set if the command is an IDLE that has started.
+	idling bool
 }
 
 // maxAgain is the maximum size in bytes of a command, with its messages, that the other member executes.
@@ -34,8 +36,6 @@ const maxAgain = 8 << 20
 type movedState struct {
 	Rev2, UTF8, CondStore, QResync, UIDOnly bool
 
-	// Replay is set if the input starts with a command that was read before.
-	Replay  bool             `json:",omitempty"`
 	Idling  bool             `json:",omitempty"`
 	Saved   mailbox.Set      `json:",omitempty"`
 	View    *mailbox.Carried `json:",omitempty"`
@@ -49,23 +49,19 @@ type movedState struct {
 	Contexts []string `json:",omitempty"`
 }
 
-// begin starts a command if the mail file is here. Otherwise the session moves, and the command with it. A command with
-// a message is started anyway, because the message must be read here first.
+// begin starts a command if the mail file is here. Otherwise the session moves, and the command with it.
 func (s *session) begin(cmd *imap.Command) bool {
-	if s.home.Begin(s.c.Context()) {
-		return true
-	}
-	switch cmd.Name {
-	case "LOGOUT", "APPEND", "REPLACE":
+	if s.home.Begin(s.c.Context()) || cmd.Name == "LOGOUT" {
 		return true
 	}
 	s.carryOutThere(cmd)
 	return false
 }
 
-// carryOutThere makes the member to which the mail file has moved execute a command.
+// carryOutThere makes the member to which the mail file has moved execute a command. The client has sent the literals
+// in its text, and sends a message after it when that member invites it.
 func (s *session) carryOutThere(cmd *imap.Command) {
-	s.move.due, s.move.again = true, imap.AppendCommand(nil, cmd, s.in.UTF8)
+	s.move.due, s.move.again = true, append(imap.AppendNonSync(nil, []byte(cmd.Text)), "\r\n"...)
 	s.move.idling = s.move.idling && cmd.Name == "IDLE"
 }
 
@@ -75,7 +71,7 @@ func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming,
 		!s.memory().Take(list.size) {
 		return false
 	}
-	list.held += list.size
+	s.move.held = list.size // until the session has moved
 	var b []byte
 	var before *imap.Append
 	for i := range list.m {
@@ -85,16 +81,20 @@ func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming,
 		case before != nil:
 			b = imap.AppendNextMessage(b, before, next)
 		case replace:
-			b = imap.AppendCommand(b, &imap.Command{
-				Tag: cmd.Tag, Name: cmd.Name, UID: cmd.UID, Args: &imap.Replace{Message: r.Message, Append: *next},
-			}, s.in.UTF8)
+			b = s.announced(cmd, &imap.Replace{Message: r.Message, Append: *next})
 		default:
-			b = imap.AppendCommand(b, &imap.Command{Tag: cmd.Tag, Name: cmd.Name, Args: next}, s.in.UTF8)
+			b = s.announced(cmd, next)
 		}
 		b, before = append(b, m.Raw...), next
 	}
 	s.move.due, s.move.again = true, append(b, "\r\n"...)
 	return true
+}
+
+// announced returns a command up to the announcement of its first message.
+func (s *session) announced(cmd *imap.Command, args any) []byte {
+	text := imap.AppendCommand(nil, &imap.Command{Tag: cmd.Tag, Name: cmd.Name, UID: cmd.UID, Args: args}, s.in.UTF8)
+	return append(imap.AppendNonSync(nil, bytes.TrimSuffix(text, []byte("\r\n"))), "\r\n"...)
 }
 
 // elsewhere answers a command that found the database at another member. If it is the person's own mail file, the
@@ -119,6 +119,7 @@ func (s *session) moveOn() {
 	m.Input = append(m.Input, s.c.Buffered()...)
 	s.c.DiscardInput()
 	state, err := s.packed()
+	s.memory().Give(s.move.held) // Follow reserves the memory of the input
 	s.move = moving{}
 	if err == nil {
 		m.State, err = json.Marshal(state)
@@ -132,44 +133,30 @@ func (s *session) moveOn() {
 	}
 	s.leaveView()
 	s.release()
-	s.follow(m)
+	s.follow(s.srv.cfg.Forward.Follow(s.c, s.follower(), s.home, m))
 }
 
-// follow forwards the session until a member accepts it: this member or another. It returns when the session continues
-// here or has ended.
-func (s *session) follow(m *forward.Moved) {
-	for m != nil && !s.over {
-		home, given, err := s.srv.cfg.Forward.Move(s.c, "imap", &s.account, s.home, m)
-		switch {
-		case err != nil:
-			s.cannotMove(err)
-		case given:
-			s.over = true
-		case home.Here():
-			s.home = home
+// follower returns the session as package forward carries it.
+func (s *session) follower() *forward.Follower {
+	return &forward.Follower{
+		Door: "imap", Account: &s.account, Silence: s.timeout(),
+		Bye: "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n",
+		Resume: func(x *forward.Session, state []byte) {
+			s.home = x
 			s.home.Watch(s.c.Wake)
-			s.c.Unread(m.Input)
-			s.resume(m.State)
-			return
-		default:
-			s.home = home
-			m = s.carry(m.Input)
-		}
+			s.resume(state)
+		},
 	}
 }
 
-// carry forwards the session to the home of the mail file. It returns when the session has ended or moves on.
-func (s *session) carry(ahead []byte) *forward.Moved {
-	const bye = "* BYE [UNAVAILABLE] The server of the mail file is lost, sign in again\r\n"
-	m, err := s.home.Carry(s.c, ahead, bye)
-	if err != nil {
-		s.srv.env.Log.Info("imapd: forwarded session broke off", "account", s.account.Name, "err", err)
-	}
-	if m == nil || err != nil {
+// follow handles the result of CarryAway and Follow.
+func (s *session) follow(here bool, err error) {
+	switch {
+	case err != nil:
+		s.cannotMove(err)
+	case !here:
 		s.over = true
-		return nil
 	}
-	return m
 }
 
 // cannotMove ends a session that no member can continue.
@@ -189,7 +176,7 @@ func (s *session) leaveView() {
 func (s *session) packed() (*movedState, error) {
 	out := &movedState{
 		Rev2: s.rev2, UTF8: s.utf8, CondStore: s.condstore, QResync: s.qresync, UIDOnly: s.uidOnly,
-		Replay: len(s.move.again) > 0, Idling: s.move.idling, Saved: s.saved, Listed: s.listed, Highest: s.heard.highest, Skipped: s.heard.skipped,
+		Idling: s.move.idling, Saved: s.saved, Listed: s.listed, Highest: s.heard.highest, Skipped: s.heard.skipped,
 		Notify: s.notifier != nil, Notified: s.notifier != nil && s.notifier.watches != nil,
 	}
 	for _, x := range s.contexts {
@@ -213,7 +200,7 @@ func (s *session) resume(packed []byte) {
 	}
 	s.rev2, s.utf8, s.condstore, s.qresync, s.uidOnly = from.Rev2, from.UTF8, from.CondStore, from.QResync, from.UIDOnly
 	s.in.UTF8 = s.rev2 || s.utf8
-	s.move.replaying, s.move.idling = from.Replay, from.Idling
+	s.move.idling = from.Idling
 	if from.View != nil {
 		if err := s.resumeView(from.View); err != nil {
 			s.cannotMove(err)

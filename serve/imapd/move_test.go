@@ -34,7 +34,7 @@ func newCluster(t *testing.T, n int) *cluster {
 			"alice": {ID: m.Town.Person, PersonFields: directory.PersonFields{FullName: []string{"alice"}, MailDatabase: m.Town.Database}},
 		}}
 		p.in = signin.New(p, m.Env, signin.Options{Failures: -1})
-		srv := New(m.Env, Config{Forward: m.Forward, MaxBad: 100}, p, m.Stats)
+		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, MaxBad: 100}, p, m.Stats)
 		return listen.Door{Name: "imap", Serve: srv.Serve, Busy: srv.Busy()}, door.Options{Left: func() {
 			if n := srv.cfg.Memory.Used(); n != 0 {
 				t.Errorf("%s: %d bytes of message memory leaked", m.Name, n)

@@ -103,9 +103,6 @@ func (i *input) Read(p []byte) (int, error) {
 
 // invite sends the continuation request for a synchronising literal.
 func (s *session) invite() error {
-	if s.move.replaying {
-		return nil // the client got the continuation request before the session moved
-	}
 	s.out.Take()
 	s.out.B = append(s.out.B, "+ OK\r\n"...)
 	return s.flush()
@@ -119,9 +116,7 @@ func (s *session) run() {
 		} else {
 			s.home = forward.Taken(s.c)
 			s.enter(a)
-			if state := forward.StateOf(s.c); state != nil {
-				s.resume(state)
-			}
+			forward.Resume(s.c, s.resume)
 		}
 	} else {
 		s.greet()
@@ -162,6 +157,7 @@ func (s *session) end() {
 	s.dropNotify()
 	s.forget()
 	s.release()
+	s.memory().Give(s.move.held)
 	s.home.End()
 	s.srv.stats.current.Add(-1)
 }
@@ -242,7 +238,6 @@ func (s *session) command() {
 		return
 	}
 	s.carryOut(v.verb, cmd)
-	s.move.replaying = false
 	if !s.move.due {
 		s.move.idling = false
 	}

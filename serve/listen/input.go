@@ -14,14 +14,23 @@ const BufferSize = 16 << 10
 // ErrLineTooLong reports that the line has no line end within the limit. No input is consumed.
 var ErrLineTooLong = errors.New("listen: line too long")
 
-type buffer struct{ b []byte }
+// buffer is memory of BufferSize bytes from the pool, or the input of UnreadHeld.
+type buffer struct {
+	b []byte
+	// free is called when input of UnreadHeld is no longer in use.
+	free func()
+}
 
 var pool = sync.Pool{New: func() any { return &buffer{b: make([]byte, BufferSize)} }}
 
 func getBuffer() *buffer { return pool.Get().(*buffer) }
 
-// putBuffer returns a buffer to the pool, but not a larger one that Unread made.
+// putBuffer returns a buffer to the pool, but not one of Unread with another size.
 func putBuffer(b *buffer) {
+	if b.free != nil {
+		b.free()
+		return
+	}
 	if cap(b.b) == BufferSize {
 		b.b = b.b[:BufferSize]
 		pool.Put(b)
@@ -220,6 +229,18 @@ func (c *Conn) Unread(p []byte) {
 	n += copy(b.b[n:], rest)
 	c.dropInput()
 	c.in, c.w = b, n
+}
+
+// UnreadHeld is Unread for input whose memory is reserved. It keeps p itself, and calls free when p is no longer in use.
+// There must be no buffered input.
+func (c *Conn) UnreadHeld(p []byte, free func()) {
+	c.dropInput()
+	if len(p) <= BufferSize { // a small buffer may not have room for the next read
+		c.Unread(p)
+		free()
+		return
+	}
+	c.in, c.w = &buffer{b: p, free: free}, len(p)
 }
 
 // ReadLine returns the next line with its line end, LF or CR LF. It is valid until the next read. limit includes the

@@ -107,7 +107,7 @@ func (s *session) carryAway() {
 		return
 	}
 	s.out.Release()
-	s.follow(s.carry(nil))
+	s.follow(s.srv.cfg.Forward.CarryAway(s.c, s.follower(), s.home, nil))
 }
 
 func (s *session) refuse(code, text string) {

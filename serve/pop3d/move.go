@@ -39,31 +39,30 @@ func (s *session) moveOn(again []byte) {
 	s.letGo()
 	s.out.Release()
 	s.scratch.Release()
-	s.follow(m)
+	s.follow(s.srv.cfg.Forward.Follow(s.c, s.follower(), s.home, m))
 }
 
-// follow forwards the session until a member accepts it: this member or another. It returns when the session continues
-// here or has ended.
-func (s *session) follow(m *forward.Moved) {
-	for m != nil && !s.over {
-		home, given, err := s.srv.cfg.Forward.Move(s.c, "pop3", &s.account, s.home, m)
-		switch {
-		case err != nil:
-			s.cannotMove(err)
-		case given:
-			s.over = true
-		case home.Here():
-			s.home = home
-			s.c.Unread(m.Input)
+// follower returns the session as package forward carries it.
+func (s *session) follower() *forward.Follower {
+	return &forward.Follower{
+		Door: "pop3", Account: &s.account, Silence: s.account.Silence(s.srv.cfg.IdleTimeout, s.c.Now()),
+		Resume: func(x *forward.Session, state []byte) {
+			s.home = x
 			s.out.Take()
-			if err := s.resume(m.State); err != nil {
+			if err := s.resume(state); err != nil {
 				s.cannotMove(err)
 			}
-			return
-		default:
-			s.home = home
-			m = s.carry(m.Input)
-		}
+		},
+	}
+}
+
+// follow handles the result of CarryAway and Follow.
+func (s *session) follow(here bool, err error) {
+	switch {
+	case err != nil:
+		s.cannotMove(err)
+	case !here:
+		s.over = true
 	}
 }
 
@@ -73,19 +72,6 @@ func (s *session) cannotMove(err error) {
 	s.out.Take()
 	s.err(pop3.CodeSysTemp, "The mailbox has moved to another server, sign in again")
 	s.over = true
-}
-
-// carry forwards the session to the home of the mail file. It returns when the session has ended or moves on.
-func (s *session) carry(ahead []byte) *forward.Moved {
-	m, err := s.home.Carry(s.c, ahead, "")
-	if err != nil {
-		s.srv.env.Log.Info("pop3d: forwarded session broke off", "err", err)
-	}
-	if m == nil || err != nil {
-		s.over = true
-		return nil
-	}
-	return m
 }
 
 const (

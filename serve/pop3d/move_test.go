@@ -26,7 +26,7 @@ func newCluster(t *testing.T, n int) *town.Town {
 		p := &people{accounts: map[string]signin.Account{
 			"alice": {Name: "alice", Database: m.Town.Database, Who: note.Who{Person: m.Town.Person}},
 		}}
-		srv := New(m.Env, Config{Forward: m.Forward, LoginDelay: time.Hour, Hostname: "home"}, p, m.Mail, m.Stats)
+		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, LoginDelay: time.Hour, Hostname: "home"}, p, m.Mail, m.Stats)
 		return listen.Door{Name: "pop3", Serve: srv.Serve, Busy: srv.Busy()}, door.Options{Left: func() {
 			if n := srv.cfg.Memory.Used(); n != 0 {
 				t.Errorf("%s: %d bytes of memory leaked", m.Name, n)

@@ -76,7 +76,7 @@ func (s *session) run() {
 func (s *session) taken(a signin.Account) {
 	s.home = forward.Taken(s.c)
 	err := s.c.SignedIn(a.Who.Person)
-	if state := forward.StateOf(s.c); state != nil {
+	moved := forward.Resume(s.c, func(state []byte) {
 		s.account = a
 		if err == nil {
 			err = s.resume(state)
@@ -84,6 +84,8 @@ func (s *session) taken(a signin.Account) {
 		if err != nil {
 			s.cannotMove(err)
 		}
+	})
+	if moved {
 		return
 	}
 	if err == nil {

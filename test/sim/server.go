@@ -20,6 +20,7 @@ import (
 	"doublet/note"
 	"doublet/replica"
 	"doublet/serve/forward"
+	"doublet/serve/listen"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/layout"
@@ -147,7 +148,7 @@ func (s *server) boot() error {
 	}
 	inline := *e // run background work inline, because a world has only one thread
 	inline.Go = func(_ string, f func()) { f() }
-	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus }, s.stat)
+	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus }, listen.NewBudget(1<<20), s.stat)
 	sessions := session.Options{Idle: browserIdle, Stats: s.stat}
 	if !s.older {
 		sessions.Mates = carrier.Sessions()

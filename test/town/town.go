@@ -46,6 +46,8 @@ type Member struct {
 	Store   *store.Store
 	Mail    *mailbox.Service
 	Forward *forward.Service
+	// Memory is the budget for messages in flight, for the door too.
+	Memory *listen.Budget
 	// Addr is the address at which the member's door listens.
 	Addr net.Addr
 
@@ -87,10 +89,11 @@ func (w *Town) member(i int, open func(*Member) (listen.Door, door.Options)) *Me
 	})
 	w.must(err)
 	w.t.Cleanup(func() { w.must(m.Store.Close()) })
-	m.Mail = mailbox.New(m.Store, e, mailbox.Options{MessageSize: 1 << 20})
+	m.Mail = mailbox.New(m.Store, e, mailbox.Options{MessageSize: 12 << 20})
 	m.reps = replica.New(m.Store, m.Mail, e, replica.Options{})
 	w.replica(m)
-	m.Forward = forward.New(e, func() (forward.Node, bus.Bus) { return m, m.link }, m.Stats)
+	m.Memory = listen.NewBudget(256 << 20)
+	m.Forward = forward.New(e, func() (forward.Node, bus.Bus) { return m, m.link }, m.Memory, m.Stats)
 	d, o := open(m)
 	at := door.At(w.t, e, d, o)
 	m.Addr = at.Addr

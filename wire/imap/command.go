@@ -15,6 +15,9 @@ type Command struct {
 	// Args holds the parsed arguments as a pointer to a type of this package, such as *Fetch or *Search. It is nil for
 	// verbs without arguments (NOOP, CAPABILITY, CHECK, CLOSE, EXPUNGE, IDLE, LOGOUT, NAMESPACE, STARTTLS, UNSELECT).
 	Args any
+	// Text is the text from which ReadCommand read the command, with its literals and without the last CRLF. The text
+	// of an APPEND or REPLACE ends with the announcement of the first message.
+	Text string
 }
 
 // Flag is a system flag (`\Seen`) or a keyword (`$Forwarded`, `work`). The parser writes system flags canonically:

@@ -1,6 +1,9 @@
 package imap
 
-import "encoding/base64"
+import (
+	"bytes"
+	"encoding/base64"
+)
 
 // AppendCommand prints a command with its CRLF, as a client sends it. Literals are in place, as synchronising literals
 // (see NextLiteral). The text of an APPEND ends with the announcement of its message, which the caller sends. Set
@@ -354,6 +357,21 @@ func AppendSearchKey(dst []byte, k *SearchKey, utf8Text bool) []byte {
 		return AppendDate(dst, k.Date)
 	}
 	return AppendString(dst, k.Text, utf8Text)
+}
+
+// AppendNonSync appends a command with its literals (see Command.Text) to dst and makes the literals non-synchronising,
+// so that a server reads them without a continuation request. It does not change the announcement at the end of the
+// text, whose literal is not in the text.
+func AppendNonSync(dst, text []byte) []byte {
+	for {
+		head, size, rest, ok := NextLiteral(text)
+		if !ok {
+			return append(dst, text...)
+		}
+		head = bytes.TrimSuffix(head, []byte("}\r\n"))
+		dst = append(append(dst, bytes.TrimSuffix(head, []byte("+"))...), "+}\r\n"...)
+		dst, text = append(dst, rest[:size]...), rest[size:]
+	}
 }
 
 // NextLiteral finds the first literal in a printed command. head is the text up to and including the CRLF of the

@@ -71,6 +71,14 @@ func (r *Reader) Reset(src io.Reader) {
 	r.release()
 }
 
+// Rest returns and removes the bytes that have arrived but are not read. The caller owns them. The reader forgets a
+// message that was announced and not read.
+func (r *Reader) Rest() []byte {
+	b := append([]byte(nil), r.buf[r.r:r.w]...)
+	r.r, r.w, r.message = 0, 0, message{}
+	return b
+}
+
 // ReadLine reads a line that is not a command: a response during AUTHENTICATE, or DONE. The result has no CRLF.
 func (r *Reader) ReadLine() (string, error) {
 	defer r.release()
@@ -99,6 +107,9 @@ func (r *Reader) ReadCommand() (*Command, error) {
 		return nil, err
 	}
 	cmd, err := parseCommand(text, &r.limits, r.UTF8, lit)
+	if err == nil {
+		cmd.Text = text
+	}
 	if lit != nil || err == nil && appendOf(cmd) != nil {
 		cmd, err = r.announce(cmd, lit, err)
 	}

@@ -31,13 +31,6 @@ type source struct {
 // responses to send several at once.
 func (r *source) Buffered() int { return r.w - r.r }
 
-// Rest returns and removes the bytes that have arrived but are not read. The caller owns them.
-func (r *source) Rest() []byte {
-	b := append([]byte(nil), r.buf[r.r:r.w]...)
-	r.r, r.w = 0, 0
-	return b
-}
-
 // Wait blocks until at least one byte has arrived. After an error, such as a timeout, the reader is still usable.
 func (r *source) Wait() error {
 	if r.r < r.w {

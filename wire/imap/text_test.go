@@ -3,6 +3,7 @@ package imap
 import (
 	"bytes"
 	"reflect"
+	"strings"
 	"testing"
 
 	"doublet/wire/mime"
@@ -152,5 +153,32 @@ func BenchmarkAppendBodyFromStructure(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		dst, _ = AppendBodyFromStructure(dst[:0], text)
+	}
+}
+
+// TestNonSync checks that a command whose literals were read is read again without a continuation request, with the
+// same meaning, and that a message that is only announced stays as it is.
+func TestNonSync(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, want string }{
+		{"a NOOP", "a NOOP"},
+		{"a LOGIN {3}\r\nbob {4+}\r\n{1}x", "a LOGIN {3+}\r\nbob {4+}\r\n{1}x"},
+		{"a STATUS {2}\r\n\r\n (UIDNEXT)", "a STATUS {2+}\r\n\r\n (UIDNEXT)"},
+		{"a APPEND {5}\r\nINBOX {310}", "a APPEND {5+}\r\nINBOX {310}"},
+		{"a APPEND INBOX ~{310+}", "a APPEND INBOX ~{310+}"},
+	} {
+		if got := string(AppendNonSync(nil, []byte(c.text))); got != c.want {
+			t.Errorf("%q: %q", c.text, got)
+		}
+	}
+	text := "a SETMETADATA INBOX (/private/x ~{5}\r\n\x00{9}\r {2}\r\n)\r\n)"
+	var invited int
+	r := NewReader(strings.NewReader(string(AppendNonSync(nil, []byte("b LIST {2}\r\n\"\" {1}\r\n*")))+"\r\n"), DefaultLimits())
+	r.Continue = func() error { invited++; return nil }
+	if cmd, err := r.ReadCommand(); err != nil || invited != 0 || cmd.Text != "b LIST {2+}\r\n\"\" {1+}\r\n*" {
+		t.Errorf("%+v, %v, invited %d times", cmd, err, invited)
+	}
+	if got := string(AppendNonSync(nil, []byte(text))); got != "a SETMETADATA INBOX (/private/x ~{5+}\r\n\x00{9}\r {2+}\r\n)\r\n)" {
+		t.Errorf("%q", got)
 	}
 }
