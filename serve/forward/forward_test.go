@@ -159,9 +159,10 @@ type server struct {
 	clock *hasty
 }
 
-// hasty is a clock that advances by the time of each wait, and returns from it at once.
+// hasty is a clock that advances only by the time of each wait, and returns from it at once.
 type hasty struct {
 	env.Clock
+	start time.Time
 	mu    sync.Mutex
 	ahead time.Duration
 	waits int
@@ -171,7 +172,7 @@ type hasty struct {
 func (h *hasty) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.Clock.Now().Add(h.ahead)
+	return h.start.Add(h.ahead)
 }
 
 func (h *hasty) waited() time.Duration {
@@ -201,7 +202,7 @@ func servers(t *testing.T) (front, home *server) {
 	t.Helper()
 	e := env.TestRealTime(t).Env
 	make_ := func() *server {
-		s := &server{place: &place{}, wire: &wire{t: t}, clock: &hasty{Clock: e.Clock}}
+		s := &server{place: &place{}, wire: &wire{t: t}, clock: &hasty{Clock: e.Clock, start: e.Clock.Now()}}
 		s.conns = listen.New(e, listen.Options{}, nil)
 		waiting := *e
 		waiting.Clock = s.clock
