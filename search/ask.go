@@ -299,7 +299,10 @@ func (a *asking) collect() error {
 		scorer.of(a.q.Query)
 	}
 	var inner error
-	err := a.r.Notes(upto+1, func(id note.ID, row *layout.Note) bool {
+	damaged := func(id note.ID, err error) {
+		a.s.log.Warn("search: a note cannot be read", "database", a.r.Database().String(), "note", uint64(id), "err", err)
+	}
+	err := store.ReadableNotes(a.r, upto+1, damaged, func(id note.ID, row *layout.Note) bool {
 		if a.n++; a.n%64 == 0 {
 			inner = a.ctx.Err()
 		}

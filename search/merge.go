@@ -75,10 +75,15 @@ func (m *merges) one(ctx context.Context, db note.DatabaseID) error {
 		unread = m.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 			for i, id := range ids {
 				_, err := r.Row(id)
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
+				switch {
+				case errors.Is(err, store.ErrDamaged):
+					m.s.log.Warn("search: a note cannot be read", "database", db.String(), "note", uint64(id), "err", err)
+					out[i] = true // its words stay: the repair of the note may bring them back
+				case err == nil:
+					out[i] = true
+				case !errors.Is(err, store.ErrNotFound):
 					return err
 				}
-				out[i] = err == nil
 			}
 			return nil
 		})
@@ -89,6 +94,7 @@ func (m *merges) one(ctx context.Context, db note.DatabaseID) error {
 			var err error
 			merged, err = m.x.Merge(db, next, alive, pause)
 			if unread != nil && ctx.Err() == nil && !errors.Is(unread, store.ErrClosed) {
+				m.s.log.Info("search: segments are not merged, the database cannot be read", "database", db.String(), "err", unread)
 				return nil // the database was removed or is out of service
 			}
 			if err != nil {

@@ -306,13 +306,27 @@ func (sn *snapshot) Thread(thread note.UNID) ([]note.ID, error) {
 }
 
 // Notes calls fn for every note from id from on that the reader may read, in order of arrival, until fn returns false.
+// It fails at a damaged row: see ReadableNotes.
 func (r *Reader) Notes(from note.ID, fn func(note.ID, *layout.Note) bool) error {
+	return eachNote(r, from, func(_ note.ID, err error) error { return err }, fn)
+}
+
+// ReadableNotes calls fn as Notes does, and goes on behind notes whose rows are damaged. It calls damaged for each of
+// those. It is for readers that do better with the other notes than with none, such as a search.
+func ReadableNotes(r *Reader, from note.ID, damaged func(note.ID, error), fn func(note.ID, *layout.Note) bool) error {
+	return eachNote(r, from, func(id note.ID, err error) error { damaged(id, err); return nil }, fn)
+}
+
+func eachNote(
+	r *Reader, from note.ID, damaged func(note.ID, error) error, fn func(note.ID, *layout.Note) bool,
+) error {
 	lo := layout.NoteKey(r.db.num, layout.KindNote, from)
 	hi := layout.After(layout.Prefix(r.db.num, layout.KindNote))
 	return scanRange(r.eng, lo, hi, func(k, v []byte) error {
 		n, err := layout.ReadNote(v)
 		if err != nil {
-			return fmt.Errorf("%w: note %d of database %s", ErrDamaged, layout.Tail64(k), r.db.id)
+			id := layout.Tail64(k)
+			return damaged(note.ID(id), fmt.Errorf("%w: note %d of database %s", ErrDamaged, id, r.db.id))
 		}
 		if n.Stub || !r.mayRead(n) {
 			return nil

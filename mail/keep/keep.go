@@ -139,7 +139,7 @@ func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 		var ids []note.ID
 		for from := note.ID(0); ; {
 			ids = ids[:0]
-			err := r.Notes(from, func(id note.ID, _ *layout.Note) bool {
+			err := store.ReadableNotes(r, from, t.m.damaged, func(id note.ID, _ *layout.Note) bool {
 				ids = append(ids, id)
 				return len(ids) < piece
 			})
@@ -149,7 +149,7 @@ func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 			for _, id := range ids {
 				c, err := r.Content(id)
 				if err != nil {
-					t.m.env.Log.Error("keep: row cannot be read", "note", uint64(id), "err", err)
+					t.m.damaged(id, err)
 					continue
 				}
 				if it := c.Content.Items; it.Get(itemTable).AsText() == t.name {
@@ -163,6 +163,11 @@ func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 		return fmt.Errorf("keep: read %s: %w", t.name, err)
 	}
 	return nil
+}
+
+// damaged logs a row that cannot be read. The others are worth more than none: without them nothing would start.
+func (m *Memory) damaged(id note.ID, err error) {
+	m.env.Log.Error("keep: row cannot be read", "note", uint64(id), "err", err)
 }
 
 // Flush writes the changed values.

@@ -78,7 +78,8 @@ func (q *Queue) countSome(ctx context.Context, b *Box) (more bool, err error) {
 func (q *Queue) countPiece(w *store.Writer, b *Box) (more bool, sum Tally, err error) {
 	c := &b.census
 	var ids []note.ID
-	err = w.Notes(c.at, func(id note.ID, _ *layout.Note) bool {
+	ignored := func(note.ID, error) {} // the router logs the error
+	err = store.ReadableNotes(&w.Reader, c.at, ignored, func(id note.ID, _ *layout.Note) bool {
 		if id < c.end {
 			ids = append(ids, id)
 		}

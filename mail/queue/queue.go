@@ -272,7 +272,7 @@ func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, f
 				return err
 			}
 			ids = ids[:0]
-			err := r.Notes(from, func(id note.ID, _ *layout.Note) bool {
+			err := store.ReadableNotes(r, from, q.damaged, func(id note.ID, _ *layout.Note) bool {
 				ids = append(ids, id)
 				return len(ids) < 1000
 			})
@@ -282,7 +282,7 @@ func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, f
 			for _, id := range ids {
 				e, err := Load(r, id)
 				if err != nil {
-					q.env.Log.Error("mail: cannot read entry of mail.box", "note", uint64(id), "err", err)
+					q.damaged(id, err)
 				} else if goOn = fn(e); !goOn {
 					return nil
 				}
@@ -292,6 +292,11 @@ func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, f
 		return nil
 	})
 	return goOn, err
+}
+
+// damaged logs an entry that cannot be read. The entries behind it are delivered all the same.
+func (q *Queue) damaged(id note.ID, err error) {
+	q.env.Log.Error("mail: cannot read entry of mail.box", "note", uint64(id), "err", err)
 }
 
 // Home opens a mail.box in an update that decides on one of its entries. It fails if the home is elsewhere. The

@@ -133,7 +133,7 @@ func (w *indexed) found(db note.DatabaseID, word string, want note.ID) {
 }
 
 // TestDamagedRow checks that a note whose row is damaged neither stops the indexing of its database and of others nor
-// makes queries fail: while a database is built, when the feed names the note, and while the index lags behind it.
+// makes queries fail: without an index, while a database is built, when the feed names the note, and while the index lags behind it.
 func TestDamagedRow(t *testing.T) {
 	t.Parallel()
 	w := &indexed{t: t, f: env.TestRealTime(t)}
@@ -146,6 +146,8 @@ func TestDamagedRow(t *testing.T) {
 	first := w.deliver(bad, "apple")
 	w.damage(bad, w.deliver(bad, "banana"))
 	third, other := w.deliver(bad, "cherry"), w.deliver(good, "damson")
+	w.found(bad, "apple", first) // without an index
+	w.found(bad, "cherry", third)
 	w.run()
 	w.catch()
 	w.found(bad, "apple", first)
