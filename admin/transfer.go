@@ -101,8 +101,10 @@ the flags that changed. What was deleted there meanwhile stays here. Nothing is 
 The file of --people has a first row that names its columns: user (ours), login (there), password.`
 	importPeopleLong = `Who is there already stays as they are, so that an import can be repeated. Passwords come as hashes (crypt(3) with $1$, $2y$, $5$, $6$,
 {SSHA} and its kin, {PBKDF2}, {ARGON2ID}, Dovecot's schemes) and are hashed anew at the first sign-in; who has one of another kind comes
-without a password, and is told of. Of CSV, see user import. From LDIF come people (inetOrgPerson, posixAccount, user), groups
-(groupOfNames, groupOfUniqueNames, posixGroup, group, nisMailAlias) and their members. An alias of one person becomes an address of
+without a password, and is told of. Of CSV, see user import. From LDIF come people (inetOrgPerson, posixAccount,
+	user), groups
+(groupOfNames, groupOfUniqueNames, posixGroup, group,
+	nisMailAlias) and their members. An alias of one person becomes an address of
 theirs, one of several, or of somebody elsewhere, a mail group.`
 	exportLong       = "As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names."
 	exportPersonLong = `The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with
@@ -119,9 +121,12 @@ func transfers() []*Verb {
 		define("import maildir", "import mail from a Maildir", func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
 			return transferred(c.transfer().Maildir(ctx, (*transfer.Maildir)(a)))
 		}, changes),
-		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes, long(importIMAPLong)),
-		define("import people", "add people, groups and aliases from a file of another system", importPeople, changes, long(importPeopleLong)),
-		define("import ldap", "add people and groups from a directory server", importLDAP, changes, long(importPeopleLong)),
+		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes,
+			long(importIMAPLong)),
+		define("import people", "add people, groups and aliases from a file of another system", importPeople,
+			changes, long(importPeopleLong)),
+		define("import ldap", "add people and groups from a directory server", importLDAP, changes,
+			long(importPeopleLong)),
 		define("export", "write a person's mail into a folder, or a .zip", func(ctx context.Context, c *Call, a *Export) (Transferred, error) {
 			return transferred(c.transfer().Export(ctx, (*transfer.Export)(a)))
 		}, long(exportLong)),
@@ -302,7 +307,8 @@ func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out Rest
 	}
 	made, err := c.Store.Info(r.Database)
 	out = RestoredDatabase{
-		Database: c.databaseOf(ctx, made), Generation: r.Generation.Number, Time: r.Generation.Began, Notes: r.Notes, Bytes: Size(r.Bytes),
+		Database: c.databaseOf(ctx,
+			made), Generation: r.Generation.Number, Time: r.Generation.Began, Notes: r.Notes, Bytes: Size(r.Bytes),
 		Took: r.Took.Round(time.Millisecond).String(),
 	}
 	if r.Replaced != 0 {

@@ -55,8 +55,8 @@ func TestOutbox(t *testing.T) {
 	w.recall(back, RecalledNone)
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	second := w.later(alice, time.Hour, "bob@example.com", "x@elsewhere.example")
-	own := OwnedOutboxID(note.UNID{1})
-	if info, err := w.db.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != DeferredKind {
+	own := queue.OwnedOutboxID(note.UNID{1})
+	if info, err := w.db.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != queue.DeferredKind {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if found, err := w.Scheduled.inOutbox(bg, own, second); err != nil || !found {
@@ -95,7 +95,7 @@ func TestOutboxStandIn(t *testing.T) {
 	w := open(t, Options{Mates: m})
 	alice, bob := w.person("alice"), w.person("bob")
 	other := note.UNID{2}
-	theirs := OwnedOutboxID(other)
+	theirs := queue.OwnedOutboxID(other)
 	// As replicated from a mate: the replica here has the other server's messages.
 	w.ok(w.Scheduled.joinOutbox(other, "two", nowhere))
 	due := w.later(alice, time.Minute, "bob@example.com", "x@elsewhere.example")
@@ -179,9 +179,9 @@ func TestOutboxRefused(t *testing.T) {
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
 	id := w.later(alice, time.Minute, "bob@example.com")
-	sub, err := w.Scheduled.waiting(bg, &held{OutboxID, id})
+	sub, err := w.Scheduled.waiting(bg, &held{queue.OutboxID, id})
 	w.ok(err)
-	sub.takes = &held{OutboxID, id}
+	sub.takes = &held{queue.OutboxID, id}
 	for i := range sub.Recipients {
 		r := &sub.Recipients[i]
 		*r, err = w.Deposits.Accept(bg, r.To, r.Params, 100)

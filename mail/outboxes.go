@@ -2,7 +2,6 @@ package mail
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,27 +16,6 @@ import (
 	"doublet/store"
 	"doublet/store/layout"
 )
-
-// Scheduled messages wait in outboxes. The recipients and everything else about such a message are determined when its
-// time comes; until then the sender can recall it.
-//
-// A cluster member has its own outbox, like its mail.box, with a replica at a mate. If the server dies, the mate sends
-// the messages that are due. Sending and recalling are updates on the home of the outbox, so that only one of them can
-// succeed.
-const (
-	// OutboxID is the outbox of a standalone server, and OutboxKind its kind. It has no replicas.
-	OutboxID   note.DatabaseID = 0x0000000000000B0F
-	OutboxKind                 = "outbox"
-	// DeferredKind is the kind of the outboxes of cluster members. A program version that does not know this kind keeps
-	// replicas but sends nothing.
-	DeferredKind = "deferred"
-)
-
-// OwnedOutboxID returns the ID of the outbox of a cluster member. It is derived from the server's ID.
-func OwnedOutboxID(server note.UNID) note.DatabaseID {
-	u := note.DeriveUNID([]byte("outbox"), server[:])
-	return note.DatabaseID(binary.BigEndian.Uint64(u[:8]))
-}
 
 // outbox tracks the outboxes with replicas here, and the due times of the messages in those that are led here.
 type outbox struct {
@@ -95,16 +73,16 @@ func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailb
 	o := &s.outbox
 	o.wake = make(chan struct{}, 1)
 	o.done = sync.NewCond(&o.mu)
-	if _, err := s.store.Info(OutboxID); errors.Is(err, store.ErrNotFound) {
-		_, err := s.store.CreateDatabase(note.System, store.Create{ID: OutboxID, Title: "outbox", Kind: OutboxKind, Queue: true})
+	if _, err := s.store.Info(queue.OutboxID); errors.Is(err, store.ErrNotFound) {
+		_, err := s.store.CreateDatabase(note.System, store.Create{ID: queue.OutboxID, Title: "outbox", Kind: queue.OutboxKind, Queue: true})
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return nil, fmt.Errorf("mail: create outbox: %w", err)
 		}
 	}
 	opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them", func() float64 { return float64(o.count()) })
-	o.came = []note.DatabaseID{OutboxID}
+	o.came = []note.DatabaseID{queue.OutboxID}
 	err := s.store.Infos(func(i *layout.Info) {
-		if i.Kind == DeferredKind {
+		if i.Kind == queue.DeferredKind {
 			o.came = append(o.came, i.ID)
 		}
 	})
@@ -125,10 +103,10 @@ func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailb
 // joinOutbox makes the server use its own outbox in a cluster. If the cluster has it already, it is replicated from a
 // mate instead of created.
 func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.DatabaseID) bool) error {
-	id := OwnedOutboxID(server)
+	id := queue.OwnedOutboxID(server)
 	_, err := s.store.Info(id)
 	if errors.Is(err, store.ErrNotFound) && !known(id) {
-		_, err = s.store.CreateDatabase(note.System, store.Create{ID: id, Title: "outbox of " + name, Kind: DeferredKind, Queue: true, Owner: server, Ack: layout.AckCluster})
+		_, err = s.store.CreateDatabase(note.System, store.Create{ID: id, Title: "outbox of " + name, Kind: queue.DeferredKind, Queue: true, Owner: server, Ack: layout.AckCluster})
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("mail: outbox: %w", err)
@@ -153,7 +131,7 @@ func (s *Scheduler) outboxFor() note.DatabaseID {
 	if own != 0 && s.deposit.files.inService(own) {
 		return own
 	}
-	return OutboxID
+	return queue.OutboxID
 }
 
 // ids returns the IDs of the outboxes here.
@@ -255,7 +233,7 @@ func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 		o.boxes = slices.DeleteFunc(o.boxes, func(b *deferring) bool { return b.id == id })
 		return nil
 	}
-	if err != nil || info.Kind != DeferredKind && id != OutboxID {
+	if err != nil || info.Kind != queue.DeferredKind && id != queue.OutboxID {
 		return err
 	}
 	stop, err := s.store.Watch(id, func() { nudge(o.wake) })

@@ -212,7 +212,8 @@ type maildirSink struct {
 
 // maildirName returns the file name of a message.
 func maildirName(m *exported, size int) string {
-	unique := strconv.FormatInt(m.date.Unix(), 10) + ".U" + strconv.FormatUint(uint64(m.uid), 10) + ".doublet,W=" + strconv.Itoa(size)
+	unique := strconv.FormatInt(m.date.Unix(), 10) + ".U" + strconv.FormatUint(uint64(m.uid),
+		10) + ".doublet,W=" + strconv.Itoa(size)
 	return maildir.Name(unique, strings.Fields(string(m.flags.AppendIMAP(nil))), nil)
 }
 

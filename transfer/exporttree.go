@@ -214,7 +214,8 @@ func (j *Job) openExport(path string) (importTree, error) {
 	z, err := zip.NewReader(head, size)
 	head.left = math.MaxInt64
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrInvalid, path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s is neither a folder nor a zip file: %w", ErrInvalid, path, err),
+			f.Close())
 	}
 	t := &archiveIn{file: f, entries: make(map[string]*zip.File, len(z.File))}
 	for _, e := range z.File {

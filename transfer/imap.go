@@ -101,7 +101,8 @@ func (j *Job) imapPeople(a *IMAP) ([]imapPerson, error) {
 			return nil, fmt.Errorf("%w: give a person with --user, or many with --people", ErrInvalid)
 		}
 		if a.Password == "" && a.Token == "" && a.MasterPassword == "" {
-			return nil, fmt.Errorf("%w: give the password there with --password-file or --password, or a token", ErrInvalid)
+			return nil, fmt.Errorf("%w: give the password there with --password-file or --password, or a token",
+				ErrInvalid)
 		}
 		return []imapPerson{{a.User, a.Login, cmp.Or(a.MasterPassword, a.Password)}}, nil
 	}

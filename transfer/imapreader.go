@@ -76,7 +76,8 @@ func (r *imapReader) run(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 		var status *imap.StatusError
-		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrInvalid) || errors.Is(err, mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
+		if errors.As(err, &status) && status.Status != wire.BYE || errors.Is(err, ErrInvalid) || errors.Is(err,
+			mailbox.ErrNoFolder) || r.client == nil && tries == 0 {
 			return err // the server reported the error; the connection did not break
 		}
 		if tries++; len(done)+len(r.bad)+r.received > before {
@@ -137,7 +138,8 @@ func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 	}
 	if at.validity != sel.UIDValidity {
 		if at.validity != 0 {
-			r.im.out.Skipped = append(r.im.out.Skipped, f.name+": it has a new UIDVALIDITY; what came before comes again")
+			r.im.out.Skipped = append(r.im.out.Skipped,
+				f.name+": it has a new UIDVALIDITY; what came before comes again")
 		}
 		at = imapProgress{note: at.note, validity: sel.UIDValidity}
 	}
@@ -171,7 +173,8 @@ func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 		if since += len(chunk); since >= imapMark {
 			since = 0
 			// Keep the MODSEQ from before, so that the next run finds flags that change from now on.
-			if err := r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: chunk[len(chunk)-1], modseq: at.modseq}); err != nil {
+			if err := r.mark(ctx, f.name, imapProgress{validity: sel.UIDValidity, last: chunk[len(chunk)-1],
+				modseq: at.modseq}); err != nil {
 				return err
 			}
 		}
@@ -218,7 +221,8 @@ func uidSet(uids []uint32) (s wire.Set) {
 }
 
 var (
-	metaItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemInternalDate}, {Kind: wire.ItemSize}}
+	metaItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemInternalDate},
+		{Kind: wire.ItemSize}}
 	bodyItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemBodySection, Peek: true}}
 	flagItems = []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}}
 )

@@ -122,7 +122,8 @@ func (d *imapDialer) signIn(client *imap.Client, a *IMAP, p imapPerson) error {
 	case "scram":
 		var nonce [18]byte
 		d.job.env.Fill(nonce[:])
-		return client.Authenticate(&scramAuth{scram.NewClient(p.login, p.password, base64.RawStdEncoding.EncodeToString(nonce[:]))})
+		return client.Authenticate(&scramAuth{scram.NewClient(p.login, p.password,
+			base64.RawStdEncoding.EncodeToString(nonce[:]))})
 	}
 	return fmt.Errorf("%w: --auth %q is none of plain, login, scram, xoauth2", ErrInvalid, a.Auth)
 }

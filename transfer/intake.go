@@ -122,7 +122,8 @@ func (in *intake) known(ctx context.Context, spec *directory.PersonSpec) bool {
 		if name == "" {
 			continue
 		}
-		if p, err := in.directory.Names.PersonNamed(ctx, name); err == nil && (p.Name() == spec.Name() || strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
+		if p, err := in.directory.Names.PersonNamed(ctx, name); err == nil && (p.Name() == spec.Name() ||
+			strings.EqualFold(p.InternetAddress, spec.InternetAddress) && spec.InternetAddress != "") {
 			return true
 		}
 	}
@@ -264,7 +265,8 @@ func (in *intake) addGroup(ctx context.Context, g *incomingGroup, force bool) (d
 	case err == nil:
 		in.out.Groups++
 	case errors.Is(err, directory.ErrNameTaken):
-		if have, bad := in.directory.Groups.Named(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name, g.fields.Name) {
+		if have, bad := in.directory.Groups.Named(ctx, g.fields.Name); bad == nil && strings.EqualFold(have.Name,
+			g.fields.Name) {
 			in.out.Present++
 			return true, ctx.Err()
 		}
@@ -313,7 +315,8 @@ func (in *intake) addAlias(ctx context.Context, a *incomingAlias) error {
 		in.out.Aliases++
 		return ctx.Err()
 	}
-	g := incomingGroup{where: a.where, fields: directory.GroupFields{Name: in.aliasName(address), InternetAddress: address, Kind: directory.GroupMail}}
+	g := incomingGroup{where: a.where, fields: directory.GroupFields{Name: in.aliasName(address),
+		InternetAddress: address, Kind: directory.GroupMail}}
 	for _, t := range a.targets {
 		g.members = append(g.members, in.target(t))
 	}

@@ -214,7 +214,8 @@ func (j *Job) ImportPerson(ctx context.Context, a *PersonImport) (Result, error)
 		return nil
 	})
 	if a.User == "" && len(in.Roles) > 0 {
-		out.Skipped = append(out.Skipped, "roles "+strings.Join(in.Roles, ", ")+": a file gives nobody a role, see user set --role")
+		out.Skipped = append(out.Skipped, "roles "+strings.Join(in.Roles,
+			", ")+": a file gives nobody a role, see user set --role")
 	}
 	return out, err
 }
@@ -295,7 +296,8 @@ func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exp
 			return fmt.Errorf("%s: %w", f.Index, err)
 		}
 		p := &piece{folder: name, where: f.Name + " message " + strconv.FormatUint(uint64(m.UID), 10), date: m.Date,
-			unid: note.DeriveUNID([]byte("import person"), []byte(in.ID), []byte(f.ID), strconv.AppendUint(nil, uint64(m.UID), 10))}
+			unid: note.DeriveUNID([]byte("import person"), []byte(in.ID), []byte(f.ID), strconv.AppendUint(nil,
+				uint64(m.UID), 10))}
 		p.flags = lenientFlags(m.Flags)
 		if p.raw, p.err = read(&m); errors.Is(p.err, io.EOF) {
 			return fmt.Errorf("%s has fewer messages than %s: %w", f.Path, f.Index, io.ErrUnexpectedEOF)

@@ -67,7 +67,8 @@ func TestImportPipe(t *testing.T) {
 			t.Errorf("import %s of a pipe: %v", name, err)
 		}
 	}
-	if done := must[Result](t)(s.job().Mbox(t.Context(), &Mbox{Path: root, User: "ada"})); done.Messages != 0 || done.Failed != 1 {
+	if done := must[Result](t)(s.job().Mbox(t.Context(), &Mbox{Path: root, User: "ada"})); done.Messages != 0 ||
+		done.Failed != 1 {
 		t.Errorf("import of a folder with a pipe: %+v", done)
 	}
 }
@@ -93,7 +94,8 @@ func TestExportPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done, err := s.job().Export(t.Context(), &Export{User: "ada", Path: path, Format: "mbox"}); !errors.Is(err, fs.ErrExist) {
+		if done, err := s.job().Export(t.Context(), &Export{User: "ada", Path: path,
+			Format: "mbox"}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("export onto %s: %+v, %v", name, done, err)
 		}
 		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() {

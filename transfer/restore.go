@@ -46,7 +46,8 @@ const restoring = "being restored: "
 // Restore copies a database out of a backup into the store.
 func (j *Job) Restore(ctx context.Context, a *Backup) (out Restored, err error) {
 	start := j.env.Clock.Now()
-	from, g, err := backup.Open(j.env, a.Dir, a.At, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: j.store.Indexes()})
+	from, g, err := backup.Open(j.env, a.Dir, a.At, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20,
+		Indexes: j.store.Indexes()})
 	if err != nil {
 		return out, err
 	}
@@ -61,7 +62,8 @@ func (j *Job) Restore(ctx context.Context, a *Backup) (out Restored, err error) 
 			return out, err
 		}
 	}
-	k := &copying{Job: j, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{}, made: map[note.ID]note.ID{}}
+	k := &copying{Job: j, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{},
+		made: map[note.ID]note.ID{}}
 	if err := k.run(&info); err != nil {
 		return out, fmt.Errorf("restore %s: %w", info.Title, err)
 	}
@@ -109,9 +111,11 @@ func (j *Job) inBackup(from *store.Store, name string) (layout.Info, error) {
 	case len(found) == 0:
 		return layout.Info{}, fmt.Errorf("database %q in the backup: %w", name, store.ErrNotFound)
 	case len(found) > 1:
-		return layout.Info{}, fmt.Errorf("%w: %d databases of the backup go by %q: give an id", ErrInvalid, len(found), name)
+		return layout.Info{}, fmt.Errorf("%w: %d databases of the backup go by %q: give an id", ErrInvalid,
+			len(found), name)
 	case found[0].ID == directory.ID || found[0].Queue || found[0].Kind != mailbox.Kind && found[0].Owner.IsZero():
-		return layout.Info{}, fmt.Errorf("%w: %s is the server's own: restore the whole store", ErrInvalid, found[0].Title)
+		return layout.Info{}, fmt.Errorf("%w: %s is the server's own: restore the whole store", ErrInvalid,
+			found[0].Title)
 	}
 	return found[0], nil
 }
@@ -133,7 +137,8 @@ func (j *Job) placeOf(ctx context.Context, name string, info *layout.Info) (*dat
 		p, err = j.directory.Names.Person(ctx, info.Owner)
 	}
 	if err != nil || !p.Removed.IsZero() || p.ID != info.Owner && p.MailDatabase != info.ID {
-		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrInvalid, info.Title)
+		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrInvalid,
+			info.Title)
 	}
 	return &databasePlace{person: p.ID, database: p.MailDatabase, owner: p.ID}, nil
 }

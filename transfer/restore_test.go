@@ -31,7 +31,8 @@ func picture(t *testing.T, s *store.Store, db note.DatabaseID) (out []string, va
 			if err != nil {
 				return err
 			}
-			line := fmt.Sprintf("folder %s use %q subscribed %v acl %v %v", f.Name, f.SpecialUse, f.Subscribed, f.HasACL, f.ACL)
+			line := fmt.Sprintf("folder %s use %q subscribed %v acl %v %v", f.Name, f.SpecialUse, f.Subscribed,
+				f.HasACL, f.ACL)
 			for _, it := range items {
 				if strings.Contains(it.Name, ".") {
 					line += fmt.Sprintf(" %s=%q", it.Name, it.Value.AsBinary())
@@ -67,7 +68,8 @@ func picture(t *testing.T, s *store.Store, db note.DatabaseID) (out []string, va
 func pictureOf(t *testing.T, r *store.Reader, id note.ID, row *layout.Note, folder note.ID) string {
 	t.Helper()
 	m, _ := row.Member(folder)
-	line := fmt.Sprintf("%s class %v author %s date %d thread %s deleted %v in %d:", row.UNID, row.Class, row.Author, row.Date, row.Thread, m.Deleted, len(row.Members))
+	line := fmt.Sprintf("%s class %v author %s date %d thread %s deleted %v in %d:", row.UNID, row.Class,
+		row.Author, row.Date, row.Thread, m.Deleted, len(row.Members))
 	for _, it := range row.State {
 		if it.Kind == note.Keyword || it.Kind == note.Seen {
 			line += fmt.Sprintf(" %v %x=%v", it.Kind, it.Key, it.Value)
@@ -77,7 +79,8 @@ func pictureOf(t *testing.T, r *store.Reader, id note.ID, row *layout.Note, fold
 	if err != nil {
 		t.Fatal(err)
 	}
-	line += fmt.Sprintf(" items %q", note.AppendContent(nil, &note.Content{Items: c.Content.Items, Attachments: c.Content.Attachments}))
+	line += fmt.Sprintf(" items %q", note.AppendContent(nil,
+		&note.Content{Items: c.Content.Items, Attachments: c.Content.Attachments}))
 	for _, a := range c.Content.Attachments {
 		b, err := r.Object(id, a.Digest, nil)
 		if err != nil {
@@ -116,7 +119,8 @@ func furnish(t *testing.T, s *Service, p *directory.Person, other note.UNID) {
 		if i%3 == 0 {
 			fl.Keywords = []string{"$Work"}
 		}
-		_, _, err := f.Append(ctx, "INBOX", fmt.Appendf(nil, "Subject: %d\r\nMessage-ID: <%d@x>\r\n\r\n%s", i, i, text), fl, time.Unix(1_700_000_000+int64(i), 0))
+		_, _, err := f.Append(ctx, "INBOX", fmt.Appendf(nil, "Subject: %d\r\nMessage-ID: <%d@x>\r\n\r\n%s", i, i,
+			text), fl, time.Unix(1_700_000_000+int64(i), 0))
 		ok(err)
 	}
 	_, err := f.Create(ctx, "Projects", "")
@@ -131,7 +135,8 @@ func furnish(t *testing.T, s *Service, p *directory.Person, other note.UNID) {
 	ok(err)
 	_, err = v.Move(ctx, mailbox.Set{{Start: 100, Stop: 101}}, false, "Archive")
 	ok(err)
-	ok(f.SetAnnotations(ctx, "Projects", []mailbox.Annotation{{Name: "/shared/comment", Value: "for all"}, {Name: "/private/comment", Value: "mine"}}))
+	ok(f.SetAnnotations(ctx, "Projects", []mailbox.Annotation{{Name: "/shared/comment", Value: "for all"},
+		{Name: "/private/comment", Value: "mine"}}))
 	ok(f.SetAccess(ctx, "Projects", other, func(note.Rights) note.Rights { return note.Lookup | note.Read | note.KeepSeen }, false))
 	at, err := s.store.Attach(ctx, []byte("an attachment"))
 	ok(err)
@@ -161,7 +166,8 @@ func furnish(t *testing.T, s *Service, p *directory.Person, other note.UNID) {
 		return err
 	}))
 	// Another person writes there.
-	_, _, err = s.mailbox.File(note.Who{Person: p.ID}, p.MailDatabase).Append(ctx, "Projects", []byte("Subject: a\r\n\r\nb\r\n"), mailbox.Flags{}, time.Unix(1_600_000_000, 0))
+	_, _, err = s.mailbox.File(note.Who{Person: p.ID}, p.MailDatabase).Append(ctx, "Projects",
+		[]byte("Subject: a\r\n\r\nb\r\n"), mailbox.Flags{}, time.Unix(1_600_000_000, 0))
 	ok(err)
 }
 
@@ -190,7 +196,8 @@ func TestRestoreDatabase(t *testing.T) {
 	if err := f.Delete(context.Background(), "Projects/Deep"); err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := f.Open(context.Background(), "INBOX", false); err != nil || v.Expunge(context.Background(), nil) != nil {
+	if v, _, err := f.Open(context.Background(), "INBOX", false); err != nil || v.Expunge(context.Background(),
+		nil) != nil {
 		t.Fatal(err)
 	}
 	spoilt, _ := picture(t, s.store, ada.MailDatabase)
@@ -199,7 +206,8 @@ func TestRestoreDatabase(t *testing.T) {
 	}
 	bobs, _ := picture(t, s.store, bob.MailDatabase)
 
-	copied := must[Restored](t)(s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup", As: "Ada as she was"}))
+	copied := must[Restored](t)(s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup",
+		As: "Ada as she was"}))
 	place := must[Restored](t)(s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup"}))
 	for _, r := range []Restored{copied, place} {
 		id := r.Database
@@ -207,13 +215,15 @@ func TestRestoreDatabase(t *testing.T) {
 		if !slices.Equal(got, want) {
 			for i := range want {
 				if i >= len(got) || got[i] != want[i] {
-					t.Fatalf("%s: %d of %d lines; line %d is\n%.900s\nand was\n%.900s", id, len(got), len(want), i, append(got, "")[i], want[i])
+					t.Fatalf("%s: %d of %d lines; line %d is\n%.900s\nand was\n%.900s", id, len(got), len(want), i,
+						append(got, "")[i], want[i])
 				}
 			}
 			t.Fatalf("%s: %d lines, want %d", id, len(got), len(want))
 		}
 		now, err := s.store.Info(id)
-		if err != nil || now.Quota != info.Quota || now.Owner != info.Owner || fmt.Sprint(now.ACL) != fmt.Sprint(info.ACL) || id == ada.MailDatabase {
+		if err != nil || now.Quota != info.Quota || now.Owner != info.Owner ||
+			fmt.Sprint(now.ACL) != fmt.Sprint(info.ACL) || id == ada.MailDatabase {
 			t.Errorf("%+v, was %+v", now, info)
 		}
 		for name, v := range validity {
@@ -242,7 +252,8 @@ func TestRestoreDatabase(t *testing.T) {
 		t.Error("what was replaced is not what it was")
 	}
 	// The next restore in place finds the former mail file, although the person has another one now.
-	if again, err := s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup"}); err != nil || again.Replaced != now.MailDatabase {
+	if again, err := s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup"}); err != nil ||
+		again.Replaced != now.MailDatabase {
 		t.Errorf("%+v, %v", again, err)
 	}
 	rep, err := check.Run(context.Background(), s.store, check.Options{Deep: true})
@@ -253,8 +264,10 @@ func TestRestoreDatabase(t *testing.T) {
 		from Backup
 		want error
 	}{
-		{Backup{Name: "nobody", Dir: "backup"}, store.ErrNotFound}, {Backup{Name: "ada", Dir: "elsewhere"}, fs.ErrNotExist},
-		{Backup{Name: "ada", Dir: "backup", At: 9}, backup.ErrNotFound}, {Backup{Name: directory.ID.String(), Dir: "backup", As: "x"}, ErrInvalid},
+		{Backup{Name: "nobody", Dir: "backup"}, store.ErrNotFound}, {Backup{Name: "ada", Dir: "elsewhere"},
+			fs.ErrNotExist},
+		{Backup{Name: "ada", Dir: "backup", At: 9}, backup.ErrNotFound}, {Backup{Name: directory.ID.String(),
+			Dir: "backup", As: "x"}, ErrInvalid},
 	} {
 		if _, err := s.job().Restore(context.Background(), &c.from); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.from, err, c.want)
@@ -265,7 +278,8 @@ func TestRestoreDatabase(t *testing.T) {
 // takeBackup backs up the store into the folder backup.
 func takeBackup(t *testing.T, s *Service) {
 	t.Helper()
-	must[backup.Generation](t)(backup.Take(context.Background(), s.env, s.store, "backup", backup.Options{Indexes: s.store.Indexes()}))
+	must[backup.Generation](t)(backup.Take(context.Background(), s.env, s.store, "backup",
+		backup.Options{Indexes: s.store.Indexes()}))
 }
 
 // TestRestoreBreaksOff checks that a restore that fails in the middle leaves nothing behind.

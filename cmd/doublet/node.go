@@ -15,7 +15,6 @@ import (
 	"doublet/cluster/member"
 	"doublet/cmd/doublet/config"
 	"doublet/directory/session"
-	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -79,7 +78,7 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 // ownKinds reports whether a database belongs to one member of a cluster alone. These are the waiting mail and the
 // browser sessions from before it joined, its persistent counters, and its trace of messages.
 func ownKinds(i *layout.Info) bool {
-	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == mail.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
+	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == queue.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
 }
 
 // ground returns the rooms and the settings of this server's node.

@@ -10,7 +10,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
-	"doublet/mail/inbound"
+	"doublet/mail/verify"
 	"doublet/stat"
 	"doublet/wire/dmarcreport"
 	"doublet/wire/smtp"
@@ -51,7 +51,7 @@ func (d *Desk) Close(ctx context.Context) error { return d.waiting.close(ctx) }
 func (d *Desk) Wait(ctx context.Context) error { return d.waiting.wait(ctx) }
 
 // Seen implements inbound.Observer.
-func (d *Desk) Seen(ctx context.Context, m *inbound.Seen) {
+func (d *Desk) Seen(ctx context.Context, m *verify.Seen) {
 	report, others := false, false
 	for _, to := range m.To {
 		if d.ours(ctx, to) {

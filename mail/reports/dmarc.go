@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"doublet/mail/inbound"
 	"doublet/mail/verify"
 	"doublet/wire/dmarcreport"
 	"doublet/wire/smtp"
@@ -29,7 +28,7 @@ const (
 // which comes again and counts then.
 //
 // Implements: RFC 7489 §7.2 Aggregate reports
-func (b *Book) countMessage(m *inbound.Seen) {
+func (b *Book) countMessage(m *verify.Seen) {
 	v := m.Verdict
 	if v == nil || v.DMARC.Record == nil || m.Deferred() || len(dmarcreport.Addresses(v.DMARC.Record.Reports)) == 0 {
 		return
@@ -63,7 +62,7 @@ func published(d *verify.DMARC) dmarcreport.Policy {
 }
 
 // dmarcRecord returns the record of one message, with the count 0.
-func dmarcRecord(m *inbound.Seen) dmarcreport.Record {
+func dmarcRecord(m *verify.Seen) dmarcreport.Record {
 	v := m.Verdict
 	pass := func(ok bool) string {
 		if ok {

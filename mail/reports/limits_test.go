@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"doublet/mail"
-	"doublet/mail/inbound"
 	"doublet/mail/outbound"
 	"doublet/mail/verify"
 	"doublet/note"
@@ -27,9 +26,9 @@ func openBook(w *world) *Book {
 }
 
 // seen returns a message in the name of far.example from an address.
-func seen(ip string, reply *smtp.Reply) *inbound.Seen {
+func seen(ip string, reply *smtp.Reply) *verify.Seen {
 	record := &verify.Record{Policy: "reject", Reports: "mailto:r@far.example"}
-	return &inbound.Seen{
+	return &verify.Seen{
 		Client: verify.Client{IP: netip.MustParseAddr(ip)}, From: smtp.Path{Local: "x", Domain: "far.example"},
 		Reply: reply,
 		Verdict: &verify.Verdict{DMARC: verify.DMARC{

@@ -17,7 +17,6 @@ import (
 	"doublet/env"
 	"doublet/mail/fields"
 	"doublet/mail/queue"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/stat"
 	"doublet/store"
@@ -454,7 +453,7 @@ func (s *Trace) Delivered(ctx context.Context, id note.UNID, address string) (at
 		at, found = time.Unix(row.Date, 0).UTC(), true
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, mailbox.ErrNoFolder) {
+	if errors.Is(err, store.ErrNotFound) {
 		return at, found, nil
 	}
 	return at, found, err

@@ -5,8 +5,6 @@ package pack
 import (
 	"encoding/binary"
 	"math"
-
-	"doublet/note"
 )
 
 // Reader reads values from the start of B. If B was too short or malformed at any point, Bad is set, every further
@@ -98,8 +96,8 @@ func (r *Reader) Uint64() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// UNID reads 16 bytes.
-func (r *Reader) UNID() (u note.UNID) {
+// UNID reads 16 bytes: a note.UNID. The type is not named, so that this package needs no other.
+func (r *Reader) UNID() (u [16]byte) {
 	r.Fixed(u[:])
 	return u
 }

@@ -20,7 +20,7 @@ func sample() []byte {
 
 func read(b []byte) (out []any, r *Reader) {
 	r = &Reader{B: b}
-	out = append(out, r.Uvarint(), r.Varint(), r.Byte(), r.Bool(), r.Uint32(), r.Uint64(), r.UNID(), r.String(), r.Word(2), r.Uvarint32())
+	out = append(out, r.Uvarint(), r.Varint(), r.Byte(), r.Bool(), r.Uint32(), r.Uint64(), note.UNID(r.UNID()), r.String(), r.Word(2), r.Uvarint32())
 	return out, r
 }
 

@@ -16,7 +16,6 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
-	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -258,7 +257,7 @@ func Published(i *layout.Info) bool {
 // PublishedKind reports whether databases of a kind may be replicated in this way.
 func PublishedKind(kind string) bool {
 	switch kind {
-	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, clusterKind, repairKind:
+	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind, keep.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true

@@ -12,7 +12,6 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
-	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -69,7 +68,7 @@ func TestOwnKinds(t *testing.T) {
 	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
 	c := x.client("mate", "x")
 	ctx := context.Background()
-	for i, kind := range []string{replica.Kind, session.Kind, queue.Kind, trace.TraceKind, mail.OutboxKind, mail.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
+	for i, kind := range []string{replica.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
 		id, err := x.s.CreateDatabase(note.System, store.Create{ID: note.DatabaseID(1000 + i), Title: kind, Kind: kind})
 		x.must(err)
 		if _, err := c.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) {

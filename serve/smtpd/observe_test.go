@@ -10,6 +10,7 @@ import (
 	"doublet/client/milter/stub"
 	"doublet/directory"
 	"doublet/mail/inbound"
+	"doublet/mail/verify"
 	"doublet/note"
 	wire "doublet/wire/milter"
 )
@@ -20,7 +21,7 @@ type watcher struct {
 	got   []string
 }
 
-func (w *watcher) Seen(_ context.Context, m *inbound.Seen) {
+func (w *watcher) Seen(_ context.Context, m *verify.Seen) {
 	code := 250
 	if m.Reply != nil {
 		code = m.Reply.Code
