@@ -14,7 +14,7 @@ type Observer interface {
 	Seen(ctx context.Context, m *verify.Seen)
 }
 
-// watched is what the observer gets of a message apart from its outcome.
+// watched holds a message for the observer, without its outcome.
 type watched struct {
 	to   Observer
 	seen verify.Seen
