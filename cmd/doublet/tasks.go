@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"time"
 
@@ -64,24 +65,29 @@ func (h *server) statistics() {
 	s.Stats.Rate("Server.Trans", "transactions")
 }
 
+// heapBytes returns the bytes of live and not yet swept objects. Unlike runtime.ReadMemStats it does not stop the program.
+func heapBytes() float64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return float64(sample[0].Value.Uint64())
+}
+
 // platform returns the run of the task Stats. It updates the figures that are too expensive to compute on each request.
 func (h *server) platform() func(context.Context) error {
 	t := h.system.Stats
-	heap := t.Gauge("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects")
 	sys := t.Gauge("Platform.Memory.FromSystem.Bytes", "bytes of memory taken from the system")
 	gc := t.Gauge("Platform.Memory.Collections", "garbage collections so far")
-	goroutines := t.Gauge("Platform.Process.Goroutines", "goroutines")
 	free := t.Gauge("Platform.LogicalDisk.Free.Bytes", "bytes free on the device of the data folder")
+	t.GaugeFunc("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects", heapBytes)
+	t.GaugeFunc("Platform.Process.Goroutines", "goroutines", func() float64 { return float64(runtime.NumGoroutine()) })
 	t.Text("Platform.System", "operating system and processors", func() string {
 		return runtime.GOOS + "/" + runtime.GOARCH + ", " + strconv.Itoa(runtime.NumCPU()) + " processors"
 	})
 	return func(context.Context) error {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		heap.Set(int64(m.HeapAlloc))
 		sys.Set(int64(m.Sys))
 		gc.Set(int64(m.NumGC))
-		goroutines.Set(int64(runtime.NumGoroutine()))
 		disk, err := h.env.FS.GetDiskUsage(h.cfg.Data.Dir)
 		if err == nil {
 			free.Set(int64(disk.AvailBytes))

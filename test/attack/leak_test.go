@@ -3,11 +3,13 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,27 +18,124 @@ import (
 	"doublet/test/long"
 )
 
-// leakRounds is how often TestNothingLeaks repeats each failure, and leakSlack how many goroutines more than before may
-// run afterwards: a goroutine that leaks with one kind of failure is seen.
 const (
+	// leakRounds is the number of times that TestNothingLeaks repeats each kind of failure.
 	leakRounds = 60
-	leakSlack  = leakRounds / 3
+	// leakSlack is the number of goroutines, and of open files, that the server may have more than before. Tasks of the
+	// server start and end meanwhile. It is less than leakRounds, so one kind of failure that leaks is enough to fail.
+	leakSlack = leakRounds / 3
+	// leakHeap is the number of bytes by which the heap may grow: caches fill meanwhile. It is less than leakRounds
+	// bodies of 1 MB.
+	leakHeap = 32 << 20
+	// leakPatience is the time for which the test waits until the server has released what it used.
+	leakPatience = 90 * time.Second
 )
 
 // TestNothingLeaks fails at every door in many ways, often and concurrently: requests that are refused, malformed, too
-// large, or cut off in the middle. Afterwards no memory for messages is reserved, and no goroutine of them is left.
+// large, or cut off in the middle. Afterwards no memory for messages is reserved, and no goroutine, open file or body of
+// them is left.
 func TestNothingLeaks(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
 	v.upload([]byte("warm"))
-	messages := func() int { return v.stat("Server.Memory.Messages.Bytes") }
-	routines := func() int {
-		v.http.CloseIdleConnections()
-		return v.stat("Platform.Process.Goroutines")
+	for _, leak := range v.leaks(v.failures(), leakRounds, leakPatience) {
+		t.Error(leak)
 	}
+	v.upload([]byte("alive"))
+}
+
+// TestLeaksAreSeen tests TestNothingLeaks: with clients that keep their connections open the server keeps a goroutine and
+// a file for each, and with the beginning of a message also its memory. All of it is found.
+func TestLeaksAreSeen(t *testing.T) {
+	long.Test(t)
+	v := startVictim(t)
+	v.upload([]byte("warm"))
+	var mu sync.Mutex
+	var kept []net.Conn
+	keep := func(door string, steps ...string) func() {
+		return func() {
+			c, err := net.Dial("tcp", "127.0.0.1:"+v.Port[door])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+			r := bufio.NewReader(c)
+			for i := 0; i+1 < len(steps); i += 2 {
+				_, _ = io.WriteString(c, steps[i])
+				if line, _ := reply(r, steps[i+1]); line == "" {
+					t.Errorf("%s: no %q after %.40q", door, steps[i+1], steps[i])
+				}
+			}
+			if len(steps)%2 == 1 {
+				_, _ = io.WriteString(c, steps[len(steps)-1])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			kept = append(kept, c)
+		}
+	}
+	rounds := leakSlack + 10
+	for _, plant := range []struct {
+		name, want string
+		failure    func()
+	}{
+		{"connections", "goroutines, open files", keep("imap", "", "* OK")},
+		{"messages", "bytes of messages, goroutines, open files, bytes of heap",
+			keep("smtp", "", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "250 ",
+				"DATA\r\n", "354", strings.Repeat("line\r\n", 1_100_000/6))},
+	} {
+		var names []string
+		for _, leak := range v.leaks([]func(){plant.failure}, rounds, 3*time.Second) {
+			_, name, _ := strings.Cut(leak, " ")
+			name, _, _ = strings.Cut(name, " are left")
+			names = append(names, name)
+		}
+		if got := strings.Join(names, ", "); got != plant.want {
+			t.Errorf("kept %s: found %q, want %q", plant.name, got, plant.want)
+		}
+		for _, c := range kept {
+			c.Close()
+		}
+		kept = nil
+	}
+}
+
+// resource is a number that failures may raise by at most slack for good.
+type resource struct {
+	name   string
+	number func() int
+	slack  int
+}
+
+func (v *victim) resources() []resource {
+	return []resource{
+		{"bytes of messages", func() int { return v.stat("Server.Memory.Messages.Bytes") }, 0},
+		{"goroutines", func() int { return v.stat("Platform.Process.Goroutines") }, leakSlack},
+		{"open files", v.files, leakSlack},
+		{"bytes of heap", func() int { return v.stat("Platform.Memory.Heap.Bytes") }, leakHeap},
+	}
+}
+
+// files returns the number of files and connections that the process has open.
+func (v *victim) files() int {
+	v.t.Helper()
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", v.Cmd.Process.Pid))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// leaks repeats failures concurrently and returns a sentence about each resource that is left reserved.
+func (v *victim) leaks(failures []func(), rounds int, patience time.Duration) (left []string) {
+	v.t.Helper()
 	fail := func(n int) {
 		var wg sync.WaitGroup
-		for _, f := range v.failures() {
+		for _, f := range failures {
 			wg.Go(func() {
 				for range n {
 					f()
@@ -44,15 +143,24 @@ func TestNothingLeaks(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		v.http.CloseIdleConnections()
 	}
-	fail(2) // starts everything that runs from the first use on
-	settled(t, "bytes of messages", messages, 0)
-	before := lowest(routines)
-	fail(leakRounds)
-	settled(t, "bytes of messages", messages, 0)
-	settled(t, "goroutines", routines, before+leakSlack)
-	t.Logf("%d goroutines before, %d after", before, routines())
-	v.upload([]byte("alive"))
+	fail(1) // starts everything that runs from the first use on
+	time.Sleep(time.Second)
+	list := v.resources()
+	before := make([]int, len(list))
+	for i, r := range list {
+		before[i] = lowest(r.number)
+	}
+	fail(rounds)
+	for i, r := range list {
+		n := settled(r.number, before[i]+r.slack, patience)
+		v.t.Logf("%s: %d before, %d after", r.name, before[i], n)
+		if n > before[i]+r.slack {
+			left = append(left, fmt.Sprintf("%d %s are left, want at most %d", n, r.name, before[i]+r.slack))
+		}
+	}
+	return left
 }
 
 // lowest returns the least of ten values, one each half a second.
@@ -65,16 +173,13 @@ func lowest(number func() int) int {
 	return least
 }
 
-// settled waits until a number is at most most.
-func settled(t *testing.T, what string, number func() int, most int) {
-	t.Helper()
-	n := 0
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if n = number(); n <= most {
-			return
-		}
+// settled waits until a number is at most most, or for the time patience. It returns the number.
+func settled(number func() int, most int, patience time.Duration) int {
+	n := number()
+	for deadline := time.Now().Add(patience); n > most && time.Now().Before(deadline); n = number() {
+		time.Sleep(500 * time.Millisecond)
 	}
-	t.Errorf("%d %s are left, want at most %d", n, what, most)
+	return n
 }
 
 // failures returns functions that make one failing request each.
@@ -136,6 +241,15 @@ func (v *victim) failuresOfMail() []func() {
 	pop3 := func(steps ...string) func() {
 		return v.cut("pop3", append([]string{"", "+OK"}, steps...)...)
 	}
+	login := "AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00alice\x00"+v.token)) + "\r\n"
+	submission := func(steps ...string) func() {
+		return v.cut("submission", append([]string{"", "220 ", "EHLO x\r\n", "250 ", login, "235 ", "MAIL FROM:<alice@example.com>\r\n", "250 ",
+			"RCPT TO:<bob@example.com>\r\n", "250 "}, steps...)...)
+	}
+	lmtp := func(steps ...string) func() {
+		return v.cut("lmtp", append([]string{"", "220 ", "LHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "250 ",
+			"RCPT TO:<bob@example.com>\r\n", "250 "}, steps...)...)
+	}
 	half := strings.Repeat("line\r\n", 20_000)
 	return []func(){
 		v.cut("imap", "", "* OK", "\x00\r\n", "* BAD", "* BAD\r\n", "* BAD"),
@@ -148,6 +262,17 @@ func (v *victim) failuresOfMail() []func() {
 		smtp("DATA\r\n", "354", "bare\nline\r\n.\r\n", "5"),
 		smtp("BDAT 3000000\r\n" + half),
 		smtp("BDAT 10\r\n0123456789", "250", "BDAT 99999999 LAST\r\n", "552"),
+		submission("DATA\r\n", "354", half),
+		submission("DATA\r\n", "354", "Subject: x\r\n\r\n\x00\r\n.\r\n", "5"),
+		submission("BDAT 3000000\r\n" + half),
+		v.cut("submission", "", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<alice@example.com>\r\n", "530"),
+		v.cut("submission", "", "220 ", "EHLO x\r\n", "250 ", "AUTH PLAIN garbage\r\n", "501"),
+		v.cut("submission", "", "220 ", "EHLO x\r\n", "250 ", "AUTH LOGIN\r\n", "334", "YWxpY2U="),
+		lmtp("DATA\r\n", "354", half),
+		lmtp("DATA\r\n", "354", "bare\nline\r\n.\r\n", "5"),
+		lmtp("BDAT 3000000\r\n" + half),
+		v.cut("lmtp", "", "220 ", "EHLO x\r\n", "5"),
+		v.cut("lmtp", "", "220 ", "LHLO x\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "503"),
 		v.cut("smtp", "", "220 ", "EHLO x\r\n", "250 ", "STARTTLS\r\n", "220", "\x16\x03\x01garbage"),
 		pop3("USER alice\r\n", "+OK", "PASS "+v.token+"\r\n", "+OK", "RETR 1\r\n", "+OK"),
 		pop3("USER carol\r\n", "+OK", "PASS wrong\r\n", "-ERR"),
