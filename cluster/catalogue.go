@@ -13,7 +13,8 @@ import (
 	"doublet/store/layout"
 )
 
-// catalogue caches the Cluster Database Directory: the documents of all databases in the local replica.
+// catalogue caches the Cluster Database Directory: the documents of all databases in the local replica. Only refresh
+// and receive change the cache, one call after the other, so no older version of a document replaces a later one.
 type catalogue struct {
 	*base
 	records[Entry]
@@ -22,25 +23,20 @@ type catalogue struct {
 
 // unread tracks the documents of the Cluster Database Directory that have to be read or merged.
 type unread struct {
-	mu sync.Mutex
+	// turn is held while the catalogue is changed, from the read of the documents on.
+	turn sync.Mutex
+
+	mu sync.Mutex // guards the fields below
 	// seq is the sequence number up to which the documents were read.
 	seq uint64
 	// split holds the documents with conflicting versions.
 	split map[note.ID]bool
 }
 
-// learn adds documents to the catalogue.
-func (c *catalogue) learn(list ...*Entry) {
-	for _, e := range list {
-		c.put(e.ID, e)
-	}
-	if len(list) > 0 {
-		c.recount.Store(true)
-	}
-}
-
 // refresh reads the documents that have changed.
 func (c *catalogue) refresh(ctx context.Context) error {
+	c.unread.turn.Lock()
+	defer c.unread.turn.Unlock()
 	c.unread.mu.Lock()
 	since := c.unread.seq
 	c.unread.mu.Unlock()
@@ -78,11 +74,27 @@ func (c *catalogue) refresh(ctx context.Context) error {
 		return err
 	}
 	// The previous version of the program entered databases that are local to each server. Ignore them.
-	c.learn(slices.DeleteFunc(entries, func(e *Entry) bool {
+	entries = slices.DeleteFunc(entries, func(e *Entry) bool {
 		return !c.clustered(&layout.Info{ID: e.ID, Kind: e.Kind, Queue: e.Queue})
-	})...)
+	})
+	for _, e := range entries {
+		c.put(e.ID, e)
+	}
+	if len(entries) > 0 {
+		c.recount.Store(true)
+	}
 	c.unread.took(since, split)
 	return nil
+}
+
+// receive enters a mate's version of a document, unless the version here lists a replica of this server.
+func (c *catalogue) receive(e *Entry) {
+	c.unread.turn.Lock()
+	defer c.unread.turn.Unlock()
+	if _, on := c.get(e.ID).on(c.self); !on {
+		c.put(e.ID, e)
+		c.recount.Store(true)
+	}
 }
 
 func (u *unread) took(seq uint64, split map[note.ID]bool) {
@@ -132,47 +144,47 @@ func (c *catalogue) edit(ctx context.Context, db note.DatabaseID, fn func(*Entry
 
 // editAll changes the documents of databases in one commit.
 func (c *catalogue) editAll(ctx context.Context, dbs []note.DatabaseID, fn func(*Entry) error) error {
-	var out []*Entry
-	err := c.store.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
-		out = out[:0]
+	return c.change(ctx, func(tx *store.Tx) error {
 		w, err := tx.Database(ID)
 		if err != nil {
 			return err
 		}
 		for _, db := range dbs {
-			e, err := editOne(w, db, fn)
-			if err != nil {
+			if err := editOne(w, db, fn); err != nil {
 				return err
 			}
-			out = append(out, e)
 		}
 		return nil
 	})
-	if err == nil {
-		c.learn(out...)
-	}
-	return err
 }
 
-func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) (*Entry, error) {
+// change commits a change of documents, and refreshes the cache.
+func (c *catalogue) change(ctx context.Context, fn func(tx *store.Tx) error) error {
+	if err := c.store.Update(ctx, note.System, []note.DatabaseID{ID}, fn); err != nil {
+		return err
+	}
+	return c.refresh(context.WithoutCancel(ctx))
+}
+
+func editOne(w *store.Writer, db note.DatabaseID, fn func(*Entry) error) error {
 	id, err := w.Find(entryUNID(db))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c, err := w.Content(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e, ok := readEntry(c.Content.Items)
 	if !ok {
-		return nil, store.ErrDamaged
+		return store.ErrDamaged
 	}
 	if err := fn(e); err != nil {
-		return nil, err
+		return err
 	}
 	next := c.Content
 	next.Items = e.write(c.Content.Items)
-	return e, w.Rewrite(id, next)
+	return w.Rewrite(id, next)
 }
 
 // noteIncarnation records, in the documents of databases, the incarnation of a server's store.
@@ -194,9 +206,7 @@ func (c *catalogue) noteIncarnation(
 // enter creates documents for databases that have none.
 func (c *catalogue) enter(ctx context.Context, list []*Entry) error {
 	for some := range slices.Chunk(list, editAtOnce) {
-		var made []*Entry
-		err := c.store.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
-			made = made[:0]
+		err := c.change(ctx, func(tx *store.Tx) error {
 			w, err := tx.Database(ID)
 			if err != nil {
 				return err
@@ -209,15 +219,11 @@ func (c *catalogue) enter(ctx context.Context, list []*Entry) error {
 				if err != nil {
 					return err
 				}
-				made = append(made, e)
 			}
 			return nil
 		})
 		if err != nil {
 			return err
-		}
-		for _, e := range made {
-			c.put(e.ID, e)
 		}
 	}
 	return nil

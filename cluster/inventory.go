@@ -50,8 +50,8 @@ func (i *inventory) join(ctx context.Context) error {
 			return err
 		}
 		for _, e := range list {
-			if _, on := i.catalogue.get(e.ID).on(i.self); isDirectory(e.ID) && !on {
-				i.catalogue.learn(e)
+			if isDirectory(e.ID) {
+				i.catalogue.receive(e)
 			}
 		}
 		if !i.lacksDirectories() {
