@@ -120,11 +120,11 @@ func (v *View) UID(ctx context.Context, n uint32, byUID bool) (uint32, error) {
 // right to expunge is checked when the message is removed.
 //
 // Implements: RFC 6851 §4.2 MOVE needs the rights of STORE \Deleted and EXPUNGE
-func (v *View) mayTake(w *store.Writer, id note.ID) error {
-	if v.f.who.System {
+func (o *opened) mayTake(w *store.Writer, id note.ID) error {
+	if o.f.who.System {
 		return nil
 	}
-	h, err := w.Folder(v.folder)
+	h, err := w.Folder(o.folder)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (v *View) mayTake(w *store.Writer, id note.ID) error {
 	}
 	if n, err := w.Note(id); err != nil {
 		return err
-	} else if g&note.ExpungeOwn == 0 || n.Author.IsZero() || n.Author != v.f.who.Person {
+	} else if g&note.ExpungeOwn == 0 || n.Author.IsZero() || n.Author != o.f.who.Person {
 		return store.ErrDenied
 	}
 	return nil

@@ -58,19 +58,19 @@ func (v *View) Carry(ctx context.Context) (*Carried, error) {
 }
 
 // known returns the UIDs of the messages that the session knows: live ones, and those whose expunge was not announced.
-func (v *View) known(r *store.Reader) (Set, error) {
-	if err := v.sync(r); err != nil {
+func (k *knowledge) known(r *store.Reader) (Set, error) {
+	if err := k.sync(r); err != nil {
 		return nil, err
 	}
 	var out Set
 	var count uint32
-	hidden := v.hidden
+	hidden := k.hidden
 	add := func(uid uint32) {
 		out, count = appendUID(out, uid), count+1
 	}
 	twice := false
-	if v.uidNext > 1 {
-		err := r.Members(v.folder, 1, v.uidNext-1, func(uid uint32, _ note.ID) bool {
+	if k.uidNext > 1 {
+		err := r.Members(k.folder, 1, k.uidNext-1, func(uid uint32, _ note.ID) bool {
 			for ; len(hidden) > 0 && hidden[0] < uid; hidden = hidden[1:] {
 				add(hidden[0])
 			}
@@ -85,8 +85,8 @@ func (v *View) known(r *store.Reader) (Set, error) {
 	for _, uid := range hidden {
 		add(uid)
 	}
-	if twice || count != v.exists {
-		return nil, fmt.Errorf("%w: %s has %d messages, the session counts %d", ErrParted, v.name, count, v.exists)
+	if twice || count != k.exists {
+		return nil, fmt.Errorf("%w: %s has %d messages, the session counts %d", ErrParted, k.name, count, k.exists)
 	}
 	return out, nil
 }
@@ -112,9 +112,11 @@ func (f *File) Resume(ctx context.Context, c *Carried) (*View, Folder, error) {
 		}
 		out = f.folder(r, h)
 		v = &View{
-			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: out.Name,
-			readOnly: c.ReadOnly || !mayChange(out.Rights), mod: c.ModSeq, synced: r.Counters().Ledger.Last,
-			uidNext: c.UIDNext, pending: c.ModSeq + 1, recent: Recents{session: c.Claims, shown: c.ShowsRecent},
+			readOnly: c.ReadOnly || !mayChange(out.Rights), recent: Recents{session: c.Claims, shown: c.ShowsRecent},
+		}
+		v.knowledge = knowledge{
+			opened: opened{f: f, folder: h.Note, unid: h.UNID}, validity: h.UIDValidity, name: out.Name,
+			mod: c.ModSeq, synced: r.Counters().Ledger.Last, uidNext: c.UIDNext, pending: c.ModSeq + 1,
 		}
 		for _, g := range recent {
 			v.recent.add(g, countIn(known, g))
@@ -157,7 +159,7 @@ func (f *File) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error
 // match compares the messages that a session knows with the live messages here. It hides those that no longer exist,
 // until their expunges may be announced. It returns ErrParted for a message below UIDNEXT that the session does not
 // know, because it has no sequence number.
-func (v *View) match(r *store.Reader, known Set) error {
+func (k *knowledge) match(r *store.Reader, known Set) error {
 	var next uint32 // next UID of known, 0 if none is left
 	take := func() {
 		for next = 0; len(known) > 0; known = known[1:] {
@@ -169,14 +171,14 @@ func (v *View) match(r *store.Reader, known Set) error {
 		}
 	}
 	hide := func() {
-		v.hidden = append(v.hidden, next)
-		v.exists++
+		k.hidden = append(k.hidden, next)
+		k.exists++
 		take()
 	}
 	take()
 	strange := uint32(0)
-	if v.uidNext > 1 {
-		err := r.Members(v.folder, 1, v.uidNext-1, func(uid uint32, _ note.ID) bool {
+	if k.uidNext > 1 {
+		err := r.Members(k.folder, 1, k.uidNext-1, func(uid uint32, _ note.ID) bool {
 			for next != 0 && next < uid {
 				hide()
 			}
@@ -184,7 +186,7 @@ func (v *View) match(r *store.Reader, known Set) error {
 				strange = uid
 				return false
 			}
-			v.exists++
+			k.exists++
 			take()
 			return true
 		})
@@ -193,7 +195,7 @@ func (v *View) match(r *store.Reader, known Set) error {
 		}
 	}
 	if strange != 0 {
-		return fmt.Errorf("%w: %s has a message with UID %d, of which the session was not told", ErrParted, v.name, strange)
+		return fmt.Errorf("%w: %s has a message with UID %d, of which the session was not told", ErrParted, k.name, strange)
 	}
 	for next != 0 {
 		hide()

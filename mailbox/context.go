@@ -12,9 +12,9 @@ import (
 
 // ChangedSince returns the UIDs of the messages, among those that the session knows, that were added or changed after a
 // MODSEQ.
-func (v *View) ChangedSince(ctx context.Context, since uint64) (Set, error) {
+func (k *knowledge) ChangedSince(ctx context.Context, since uint64) (Set, error) {
 	var uids []uint32
-	err := v.f.read(ctx, func(r *store.Reader) error {
+	err := k.f.read(ctx, func(r *store.Reader) error {
 		uids = uids[:0]
 		var inner error
 		err := r.Changes(note.ModSeq(since), func(_ note.ModSeq, c layout.Change) bool {
@@ -29,7 +29,7 @@ func (v *View) ChangedSince(ctx context.Context, since uint64) (Set, error) {
 				inner = err
 				return false
 			}
-			if m, ok := n.Member(v.folder); ok && m.UID < v.uidNext {
+			if m, ok := n.Member(k.folder); ok && m.UID < k.uidNext {
 				uids = append(uids, m.UID)
 			}
 			return true

@@ -47,11 +47,11 @@ func (v *View) Settle(ctx context.Context, seen, remove []uint32) error {
 	return nil
 }
 
-func (v *View) settle(ctx context.Context, seen, remove []uint32) error {
-	return v.f.update(ctx, func(w *store.Writer) error {
+func (o *opened) settle(ctx context.Context, seen, remove []uint32) error {
+	return o.f.update(ctx, func(w *store.Writer) error {
 		each := func(uids []uint32, fn func(id note.ID) error) error {
 			for _, uid := range uids {
-				id, err := w.Member(v.folder, uid)
+				id, err := w.Member(o.folder, uid)
 				if err == nil {
 					err = fn(id)
 				}
@@ -61,11 +61,11 @@ func (v *View) settle(ctx context.Context, seen, remove []uint32) error {
 			}
 			return nil
 		}
-		err := each(seen, func(id note.ID) error { return w.SetSeen(id, v.f.who.Person, true) })
+		err := each(seen, func(id note.ID) error { return w.SetSeen(id, o.f.who.Person, true) })
 		if err != nil {
 			return err
 		}
-		return each(remove, func(id note.ID) error { return w.RemoveFrom(id, v.folder) })
+		return each(remove, func(id note.ID) error { return w.RemoveFrom(id, o.folder) })
 	})
 }
 

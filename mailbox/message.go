@@ -249,15 +249,15 @@ func (v *View) markSeen(ctx context.Context, list []marking) error {
 }
 
 // markOne marks a message \Seen if it still has the same UID in the folder.
-func (v *View) markOne(w *store.Writer, m marking) error {
+func (o *opened) markOne(w *store.Writer, m marking) error {
 	row, err := w.Note(m.id)
 	if err != nil {
 		return err
 	}
-	if member, ok := row.Member(v.folder); !ok || member.UID != m.uid {
+	if member, ok := row.Member(o.folder); !ok || member.UID != m.uid {
 		return store.ErrNotFound
 	}
-	return w.SetSeen(m.id, v.f.who.Person, true)
+	return w.SetSeen(m.id, o.f.who.Person, true)
 }
 
 // tellOwn records that the session has already reported its own change.

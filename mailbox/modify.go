@@ -128,7 +128,7 @@ func (v *View) storeSome(w *store.Writer, part []changed, op *StoreOp, failed *[
 // person may not set stay unchanged. It returns store.ErrDenied only if the person may set none of the flags named.
 //
 // Implements: RFC 4314 §4 STORE does not fail for the flags that may not be set
-func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) error {
+func (o *opened) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) error {
 	want := op.apply(have)
 	if len(want.Keywords) > maxKeywords {
 		return fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
@@ -143,10 +143,10 @@ func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) er
 		return err == nil
 	}
 	if want.Seen != have.Seen {
-		try(w.SetSeen(id, v.f.who.Person, want.Seen))
+		try(w.SetSeen(id, o.f.who.Person, want.Seen))
 	}
 	if want.Deleted != have.Deleted {
-		try(w.MarkDeleted(id, v.folder, want.Deleted))
+		try(w.MarkDeleted(id, o.folder, want.Deleted))
 	}
 	for _, k := range have.Keywords {
 		if !slices.Contains(want.Keywords, k) && !try(w.SetKeyword(id, k, false)) {
@@ -158,7 +158,7 @@ func (v *View) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) er
 			break
 		}
 	}
-	if failed == nil && denied && !v.maySetAny(w, id, op) {
+	if failed == nil && denied && !o.maySetAny(w, id, op) {
 		return store.ErrDenied
 	}
 	return failed
@@ -176,13 +176,13 @@ func setKeyword(w *store.Writer, id note.ID, keyword string) error {
 }
 
 // maySetAny reports whether the person may set any of the flags in op. Replace names all flags.
-func (v *View) maySetAny(w *store.Writer, id note.ID, op *StoreOp) bool {
-	h, err := w.Folder(v.folder)
+func (o *opened) maySetAny(w *store.Writer, id note.ID, op *StoreOp) bool {
+	h, err := w.Folder(o.folder)
 	if err != nil {
 		return false
 	}
 	g := w.FolderRights(h)
-	if n, err := w.Note(id); err != nil || n.Author.IsZero() || n.Author != v.f.who.Person {
+	if n, err := w.Note(id); err != nil || n.Author.IsZero() || n.Author != o.f.who.Person {
 		g &^= note.WriteOwn | note.ExpungeOwn
 	}
 	if op.Mode == Replace {
@@ -236,10 +236,10 @@ func (v *View) Expunge(ctx context.Context, uids Set) error {
 	return err
 }
 
-func (v *View) expungeSome(w *store.Writer, ranges []Range) (more bool, err error) {
+func (o *opened) expungeSome(w *store.Writer, ranges []Range) (more bool, err error) {
 	var gone []uint32
 	for _, g := range ranges {
-		err := w.MarkedDeleted(v.folder, g.Start, g.Stop, func(uid uint32) bool {
+		err := w.MarkedDeleted(o.folder, g.Start, g.Stop, func(uid uint32) bool {
 			gone = append(gone, uid)
 			return len(gone) < batch
 		})
@@ -248,9 +248,9 @@ func (v *View) expungeSome(w *store.Writer, ranges []Range) (more bool, err erro
 		}
 	}
 	for _, uid := range gone {
-		id, err := w.Member(v.folder, uid)
+		id, err := w.Member(o.folder, uid)
 		if err == nil {
-			err = w.RemoveFrom(id, v.folder)
+			err = w.RemoveFrom(id, o.folder)
 		}
 		if err != nil {
 			return false, err
@@ -465,7 +465,7 @@ func appendSet(to, more Set) Set {
 	return to
 }
 
-func (v *View) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
+func (o *opened) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
 	dest := h.Note
 	n, err := w.Note(id)
 	if err != nil {
@@ -475,15 +475,15 @@ func (v *View) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move b
 	// unless this move removes the first note.
 	if _, there := n.Member(dest); there && (!move || len(n.Members) > 1) {
 		*added += n.Size
-		if err := roomIn(&w.Reader, &v.f.who, h, *added); err != nil {
+		if err := roomIn(&w.Reader, &o.f.who, h, *added); err != nil {
 			return 0, err
 		}
 	}
-	uid, err := v.f.addTo(w, id, dest)
+	uid, err := o.f.addTo(w, id, dest)
 	if err != nil || !move {
 		return uid, err
 	}
-	return uid, w.RemoveFrom(id, v.folder)
+	return uid, w.RemoveFrom(id, o.folder)
 }
 
 // CopyTo copies messages into a folder of another mail file, like Copy. If move is set, it removes them here. A copy
@@ -497,14 +497,14 @@ func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest s
 }
 
 // transferAcross copies a message into a folder of another mail file, or moves it there.
-func (v *View) transferAcross(from, to *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
-	if err := roomIn(&to.Reader, &v.f.who, h, 0); errors.Is(err, store.ErrDenied) {
+func (o *opened) transferAcross(from, to *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
+	if err := roomIn(&to.Reader, &o.f.who, h, 0); errors.Is(err, store.ErrDenied) {
 		return 0, err
 	}
 	dest := h.Note
 	copied, err := copyNote(from, to, id, dest, added)
 	if err == nil && move {
-		err = from.RemoveFrom(id, v.folder)
+		err = from.RemoveFrom(id, o.folder)
 	}
 	return to.UID(copied, dest), err
 }

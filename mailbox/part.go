@@ -56,10 +56,10 @@ func (v *View) Part(ctx context.Context, set Set, byUID bool, bounds func(count 
 // extends down to UID 1 and holds the remaining messages.
 //
 // Implements: RFC 10022 §3 UIDBATCHES
-func (v *View) Batches(ctx context.Context, size, first, last uint32) (Set, error) {
+func (o *opened) Batches(ctx context.Context, size, first, last uint32) (Set, error) {
 	var out Set
-	err := v.f.read(ctx, func(r *store.Reader) error {
-		h, err := r.Folder(v.folder)
+	err := o.f.read(ctx, func(r *store.Reader) error {
+		h, err := r.Folder(o.folder)
 		if err != nil || h.Total == 0 {
 			return err
 		}
@@ -71,17 +71,17 @@ func (v *View) Batches(ctx context.Context, size, first, last uint32) (Set, erro
 		if first > last {
 			return nil
 		}
-		high, err := r.At(v.folder, h.Total-1-(first-1)*size)
+		high, err := r.At(o.folder, h.Total-1-(first-1)*size)
 		if first > 1 && err == nil {
 			// Extend the range up to the batch before, so that there is no gap.
-			if high, err = r.At(v.folder, h.Total-(first-1)*size); err == nil {
+			if high, err = r.At(o.folder, h.Total-(first-1)*size); err == nil {
 				high--
 			}
 		}
 		for n := first; n <= last && err == nil; n++ {
 			low := uint32(1)
 			if n < count {
-				if low, err = r.At(v.folder, h.Total-n*size); err != nil {
+				if low, err = r.At(o.folder, h.Total-n*size); err != nil {
 					break
 				}
 			}

@@ -269,7 +269,7 @@ func (x *querying) prepare(f *Filter) filterNode {
 		n.set = x.threadsMarked(f.Keyword, f.Kind == FilterThreadAll)
 	case FilterText:
 		if x.text == nil {
-			text := newSearch(x.ctx, &View{f: x.f})
+			text := newSearch(x.ctx, viewOf(x.f))
 			text.r = x.r
 			x.text = &text
 		}
@@ -368,7 +368,7 @@ func (x *querying) stored(e *rollEntry) (s *search, ok bool, err error) {
 		}
 	}
 	if x.text == nil {
-		x.text = &search{v: &View{f: x.f}, r: x.r, ctx: x.ctx}
+		x.text = &search{v: viewOf(x.f), r: x.r, ctx: x.ctx}
 	}
 	s = x.text
 	if s.m.row != nil && s.m.ID == e.id {
@@ -594,3 +594,6 @@ func (x *querying) hits(list []uint32) ([]Hit, error) {
 	}
 	return out, nil
 }
+
+// viewOf returns a view of no folder, to search the texts of messages that were found by other means.
+func viewOf(f *File) *View { return &View{knowledge: knowledge{opened: opened{f: f}}} }

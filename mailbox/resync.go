@@ -95,14 +95,14 @@ func without(set Set, uids []uint32) Set {
 
 // neverGiven adds the UIDs in known that are above all UIDs ever assigned here. A primary assigned them that was lost
 // before any other replica received them.
-func (v *View) neverGiven(r *store.Reader, out, known Set) (Set, error) {
-	f, err := r.Folder(v.folder)
+func (k *knowledge) neverGiven(r *store.Reader, out, known Set) (Set, error) {
+	f, err := r.Folder(k.folder)
 	if err != nil {
 		return out, err
 	}
 	var above []Range
 	for _, g := range known {
-		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, v.uidNext), max(g.Start, g.Stop); g.Start != 0 && g.Stop != 0 && lo <= hi {
+		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, k.uidNext), max(g.Start, g.Stop); g.Start != 0 && g.Stop != 0 && lo <= hi {
 			above = append(above, Range{lo, hi})
 		}
 	}
@@ -117,11 +117,11 @@ func (v *View) neverGiven(r *store.Reader, out, known Set) (Set, error) {
 	return out, nil
 }
 
-func (v *View) absent(r *store.Reader, ranges []Range) (Set, error) {
+func (o *opened) absent(r *store.Reader, ranges []Range) (Set, error) {
 	var out Set
 	for _, g := range ranges {
 		next := g.Start
-		err := r.Members(v.folder, g.Start, g.Stop, func(uid uint32, _ note.ID) bool {
+		err := r.Members(o.folder, g.Start, g.Stop, func(uid uint32, _ note.ID) bool {
 			if uid > next {
 				out = append(out, Range{next, uid - 1})
 			}

@@ -11,28 +11,40 @@ import (
 	"doublet/store/layout"
 )
 
-// View is one session's knowledge of one folder. It holds a MODSEQ, a message count and the expunges that may not be
-// announced yet. It holds no array of UIDs: it computes sequence numbers from the folder's counters, so its size does
-// not depend on the folder's. It is not safe for concurrent use.
+// opened is a folder of a mail file that a person has opened. Its methods change single messages; they check the rights
+// and know nothing of a session.
+type opened struct {
+	f      *File
+	folder note.ID
+	unid   note.UNID
+}
+
+// knowledge is the set of messages that a session knows. It holds a MODSEQ, a message count and the expunges that may
+// not be announced yet. It holds no array of UIDs: it computes sequence numbers from the folder's counters, so its size
+// does not depend on the folder's.
 //
 // Invariant: the session knows the live members below uidNext, and the hidden ones. Its sequence numbers count both, in
 // order of UID.
-type View struct {
-	f        *File
-	folder   note.ID
+type knowledge struct {
+	opened
 	validity uint32 // UIDVALIDITY that the session knows
-	unid     note.UNID
 	name     string
-	readOnly bool
 	mod      note.ModSeq // changes up to here were announced, or are in hidden
 	exists   uint32
 	uidNext  uint32
 	hidden   []uint32    // UIDs expunged but not announced, ascending
 	pending  note.ModSeq // lowest MODSEQ of the expunges in hidden
 	synced   note.ModSeq // expunges up to here are in hidden or were announced
+	near     anchor
+}
+
+// View is one session's view of one folder: its knowledge, and the commands of a client on it. It is not safe for
+// concurrent use.
+type View struct {
+	knowledge
+	readOnly bool
 	// told holds the MODSEQs of this session's own changes, by UID. They were already reported.
 	told map[uint32]note.ModSeq
-	near anchor
 	// recent holds the messages that are recent in this session.
 	recent Recents
 	// scratch holds the summary of the current message.
@@ -60,9 +72,11 @@ func (f *File) open(ctx context.Context, name string, readOnly bool, recent Rece
 			readOnly = true
 		}
 		out = f.folder(r, h)
-		v = &View{
-			f: f, folder: h.Note, validity: h.UIDValidity, unid: h.UNID, name: name, readOnly: readOnly, mod: r.Counters().Ledger.Last,
-			synced: r.Counters().Ledger.Last, exists: h.Total, uidNext: h.UIDNext, recent: recent,
+		last := r.Counters().Ledger.Last
+		v = &View{readOnly: readOnly, recent: recent}
+		v.knowledge = knowledge{
+			opened: opened{f: f, folder: h.Note, unid: h.UNID}, validity: h.UIDValidity, name: name,
+			mod: last, synced: last, exists: h.Total, uidNext: h.UIDNext,
 		}
 		return v.meet(r, h, 1)
 	})
@@ -70,43 +84,43 @@ func (f *File) open(ctx context.Context, name string, readOnly bool, recent Rece
 }
 
 // File returns the mail file of the folder.
-func (v *View) File() *File { return v.f }
+func (o *opened) File() *File { return o.f }
 
 // Recent returns the messages that are \Recent in the session.
 func (v *View) Recent() *Recents { return &v.recent }
 
 // Exists returns the number of messages that the session knows.
-func (v *View) Exists() uint32 { return v.exists }
+func (k *knowledge) Exists() uint32 { return k.exists }
 
 // UIDNext returns the UIDNEXT that the session knows: it knows the messages below it.
-func (v *View) UIDNext() uint32 { return v.uidNext }
+func (k *knowledge) UIDNext() uint32 { return k.uidNext }
 
 // ReadOnly reports whether the folder was opened read-only, or the person may only read it.
 func (v *View) ReadOnly() bool { return v.readOnly }
 
 // FolderID returns the note id of the folder.
-func (v *View) FolderID() note.ID { return v.folder }
+func (o *opened) FolderID() note.ID { return o.folder }
 
 // UNID returns the UNID of the folder.
-func (v *View) UNID() note.UNID { return v.unid }
+func (o *opened) UNID() note.UNID { return o.unid }
 
 // Is reports whether f is the folder of the view. It compares UNIDs only, so f may be from any mail file.
-func (v *View) Is(f *Folder) bool { return v.unid == f.UNID }
+func (o *opened) Is(f *Folder) bool { return o.unid == f.UNID }
 
 // Name returns the name under which the folder was opened.
-func (v *View) Name() string { return v.name }
+func (k *knowledge) Name() string { return k.name }
 
 // ModSeq returns the MODSEQ up to which changes were announced to the session.
-func (v *View) ModSeq() uint64 { return uint64(v.mod) }
+func (k *knowledge) ModSeq() uint64 { return uint64(k.mod) }
 
 // Pending returns the number of expunges not announced yet, and the MODSEQ that the client may keep as HIGHESTMODSEQ
 // until then. upTo is below the first of those expunges, so that a client that reconnects learns of them (RFC 7162
 // section 3.2.5).
-func (v *View) Pending() (count int, upTo uint64) {
-	if len(v.hidden) == 0 {
-		return 0, uint64(v.mod)
+func (k *knowledge) Pending() (count int, upTo uint64) {
+	if len(k.hidden) == 0 {
+		return 0, uint64(k.mod)
 	}
-	return len(v.hidden), uint64(min(v.mod, max(v.pending, 2)-1))
+	return len(k.hidden), uint64(min(k.mod, max(k.pending, 2)-1))
 }
 
 // unseenWithin is the number of messages that FirstUnseen reads at most.
@@ -162,10 +176,10 @@ type Events interface {
 
 // head returns the folder. It returns ErrFolderGone if the folder's UIDVALIDITY is not the one that the session knows:
 // the folder was renumbered, or got the name of another. The session's UIDs mean nothing then.
-func (v *View) head(r *store.Reader) (*layout.Folder, error) {
-	h, err := r.Folder(v.folder)
-	if err != nil || h.UIDValidity != v.validity {
-		return nil, fmt.Errorf("%w: %s", ErrFolderGone, v.name)
+func (k *knowledge) head(r *store.Reader) (*layout.Folder, error) {
+	h, err := r.Folder(k.folder)
+	if err != nil || h.UIDValidity != k.validity {
+		return nil, fmt.Errorf("%w: %s", ErrFolderGone, k.name)
 	}
 	return h, nil
 }
@@ -261,32 +275,32 @@ func (v *View) collect(r *store.Reader) ([]flagChange, error) {
 
 // sync hides the messages expunged since the last sync, so that sequence numbers keep their meaning for the session.
 // Every function that uses sequence numbers calls it first, within the same read.
-func (v *View) sync(r *store.Reader) error {
-	h, err := v.head(r)
+func (k *knowledge) sync(r *store.Reader) error {
+	h, err := k.head(r)
 	if err != nil {
 		return err
 	}
-	if h.Mod <= v.synced {
+	if h.Mod <= k.synced {
 		return nil
 	}
-	err = r.Changes(v.synced, func(mod note.ModSeq, c layout.Change) bool {
-		if c.Expunged && c.Folder == v.folder && c.UID < v.uidNext {
-			v.hide(c.UID, mod)
+	err = r.Changes(k.synced, func(mod note.ModSeq, c layout.Change) bool {
+		if c.Expunged && c.Folder == k.folder && c.UID < k.uidNext {
+			k.hide(c.UID, mod)
 		}
 		return true
 	})
 	if err == nil {
-		v.synced = r.Counters().Ledger.Last
+		k.synced = r.Counters().Ledger.Last
 	}
 	return err
 }
 
-func (v *View) hide(uid uint32, mod note.ModSeq) {
-	if i, ok := slices.BinarySearch(v.hidden, uid); !ok {
-		if len(v.hidden) == 0 || mod < v.pending {
-			v.pending = mod
+func (k *knowledge) hide(uid uint32, mod note.ModSeq) {
+	if i, ok := slices.BinarySearch(k.hidden, uid); !ok {
+		if len(k.hidden) == 0 || mod < k.pending {
+			k.pending = mod
 		}
-		v.hidden = slices.Insert(v.hidden, i, uid)
+		k.hidden = slices.Insert(k.hidden, i, uid)
 	}
 }
 
@@ -311,21 +325,21 @@ func (v *View) announce(r *store.Reader, e Events) error {
 
 // positions returns, for each hidden UID, the number of messages before it as the session counts them. From the ninth
 // hidden UID on, one pass counts the live members.
-func (v *View) positions(r *store.Reader) ([]uint32, error) {
-	pos := make([]uint32, len(v.hidden))
+func (k *knowledge) positions(r *store.Reader) ([]uint32, error) {
+	pos := make([]uint32, len(k.hidden))
 	if len(pos) == 0 {
 		return pos, nil
 	}
-	live, err := r.Rank(v.folder, v.hidden[0])
+	live, err := r.Rank(k.folder, k.hidden[0])
 	if err != nil {
 		return nil, err
 	}
 	pos[0] = live
 	for i := 1; i < len(pos); i++ {
 		if i == 8 { // many: one pass instead of a look-up for each
-			return pos, v.sweepPositions(r, pos)
+			return pos, k.sweepPositions(r, pos)
 		}
-		if live, err = r.Rank(v.folder, v.hidden[i]); err != nil {
+		if live, err = r.Rank(k.folder, k.hidden[i]); err != nil {
 			return nil, err
 		}
 		pos[i] = live + uint32(i)
@@ -333,10 +347,10 @@ func (v *View) positions(r *store.Reader) ([]uint32, error) {
 	return pos, nil
 }
 
-func (v *View) sweepPositions(r *store.Reader, pos []uint32) error {
+func (k *knowledge) sweepPositions(r *store.Reader, pos []uint32) error {
 	i, live := 1, pos[0]
-	err := r.Members(v.folder, v.hidden[0], v.hidden[len(v.hidden)-1], func(uid uint32, _ note.ID) bool {
-		for ; i < len(pos) && v.hidden[i] < uid; i++ {
+	err := r.Members(k.folder, k.hidden[0], k.hidden[len(k.hidden)-1], func(uid uint32, _ note.ID) bool {
+		for ; i < len(pos) && k.hidden[i] < uid; i++ {
 			pos[i] = live + uint32(i)
 		}
 		live++
@@ -369,20 +383,20 @@ type Set []Range
 
 // uids converts a set into ranges of UIDs that the session knows, ascending and merged. It ignores sequence numbers
 // above Exists.
-func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
-	if err := v.sync(r); err != nil {
+func (k *knowledge) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
+	if err := k.sync(r); err != nil {
 		return nil, err
 	}
 	out := make([]Range, 0, len(set))
 	var pos []uint32
-	if !byUID && len(v.hidden) > 0 {
+	if !byUID && len(k.hidden) > 0 {
 		var err error
-		if pos, err = v.positions(r); err != nil {
+		if pos, err = k.positions(r); err != nil {
 			return nil, err
 		}
 	}
 	for _, g := range set {
-		u, ok, err := v.uidRange(r, g, byUID, pos)
+		u, ok, err := k.uidRange(r, g, byUID, pos)
 		if err != nil {
 			return nil, err
 		}
@@ -402,13 +416,13 @@ func (v *View) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) {
 	return merged, nil
 }
 
-func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {
-	if v.exists == 0 && (!byUID || g.Start == 0 || g.Stop == 0) {
+func (k *knowledge) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {
+	if k.exists == 0 && (!byUID || g.Start == 0 || g.Stop == 0) {
 		return g, false, nil
 	}
 	if byUID {
 		if g.Start == 0 || g.Stop == 0 {
-			last, err := v.uidAt(r, v.exists-1, nil)
+			last, err := k.uidAt(r, k.exists-1, nil)
 			if err != nil {
 				return g, false, err
 			}
@@ -422,37 +436,37 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 		}
 	} else {
 		if g.Start == 0 {
-			g.Start = v.exists
+			g.Start = k.exists
 		}
 		if g.Stop == 0 {
-			g.Stop = v.exists
+			g.Stop = k.exists
 		}
 	}
 	if g.Start > g.Stop {
 		g.Start, g.Stop = g.Stop, g.Start
 	}
 	if byUID {
-		g.Stop = min(g.Stop, v.uidNext-1)
+		g.Stop = min(g.Stop, k.uidNext-1)
 		return g, g.Start <= g.Stop, nil
 	}
-	if g.Start > v.exists {
+	if g.Start > k.exists {
 		return g, false, nil
 	}
-	lo, err := v.uidAt(r, g.Start-1, pos)
+	lo, err := k.uidAt(r, g.Start-1, pos)
 	if err != nil {
 		return g, false, err
 	}
 	hi := lo
-	switch stop := min(g.Stop, v.exists); {
-	case stop == v.exists:
-		hi = v.uidNext - 1 // to the last message that the session knows, without a look-up
+	switch stop := min(g.Stop, k.exists); {
+	case stop == k.exists:
+		hi = k.uidNext - 1 // to the last message that the session knows, without a look-up
 	case stop != g.Start:
-		if hi, err = v.uidAt(r, stop-1, pos); err != nil {
+		if hi, err = k.uidAt(r, stop-1, pos); err != nil {
 			return g, false, err
 		}
 	}
-	if h, err := r.Folder(v.folder); err == nil && len(v.hidden) == 0 {
-		v.near = anchor{h.UIDNext, h.Total, lo, g.Start - 1}
+	if h, err := r.Folder(k.folder); err == nil && len(k.hidden) == 0 {
+		k.near = anchor{h.UIDNext, h.Total, lo, g.Start - 1}
 	}
 	return Range{lo, hi}, true, nil
 }
@@ -460,27 +474,27 @@ func (v *View) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Ran
 // uidAt returns the UID of the message that has rank messages before it, live or hidden. pos holds the result of
 // positions, or nil. ErrParted means that messages disappeared without an expunge: the ledger was rewritten during the
 // session.
-func (v *View) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error) {
-	if len(v.hidden) == 0 {
-		return v.liveAt(r, rank)
+func (k *knowledge) uidAt(r *store.Reader, rank uint32, pos []uint32) (uint32, error) {
+	if len(k.hidden) == 0 {
+		return k.liveAt(r, rank)
 	}
 	if pos == nil {
 		var err error
-		if pos, err = v.positions(r); err != nil {
+		if pos, err = k.positions(r); err != nil {
 			return 0, err
 		}
 	}
 	i, ok := slices.BinarySearch(pos, rank)
 	if ok {
-		return v.hidden[i], nil
+		return k.hidden[i], nil
 	}
-	return v.liveAt(r, rank-uint32(i))
+	return k.liveAt(r, rank-uint32(i))
 }
 
-func (v *View) liveAt(r *store.Reader, rank uint32) (uint32, error) {
-	uid, err := r.At(v.folder, rank)
+func (k *knowledge) liveAt(r *store.Reader, rank uint32) (uint32, error) {
+	uid, err := r.At(k.folder, rank)
 	if errors.Is(err, store.ErrNotFound) {
-		err = fmt.Errorf("%w: %s has no message %d", ErrParted, v.name, rank+1)
+		err = fmt.Errorf("%w: %s has no message %d", ErrParted, k.name, rank+1)
 	}
 	return uid, err
 }
@@ -497,16 +511,16 @@ func (v *View) Translate(ctx context.Context, set Set, byUID bool) (Set, error) 
 }
 
 // members calls fn for the live messages in the ranges, in ascending order, until fn returns false.
-func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id note.ID) (bool, error)) error {
-	if err := v.sync(r); err != nil {
+func (k *knowledge) members(r *store.Reader, ranges []Range, fn func(uid uint32, id note.ID) (bool, error)) error {
+	if err := k.sync(r); err != nil {
 		return err
 	}
 	more := true
 	for _, g := range ranges {
 		var inner error
 		if g.Start == g.Stop {
-			id, err := r.Member(v.folder, g.Start)
-			if errors.Is(err, store.ErrNotFound) || g.Start >= v.uidNext {
+			id, err := r.Member(k.folder, g.Start)
+			if errors.Is(err, store.ErrNotFound) || g.Start >= k.uidNext {
 				continue
 			}
 			if err == nil {
@@ -517,7 +531,7 @@ func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id n
 			}
 			continue
 		}
-		err := r.Members(v.folder, g.Start, min(g.Stop, v.uidNext-1), func(uid uint32, id note.ID) bool {
+		err := r.Members(k.folder, g.Start, min(g.Stop, k.uidNext-1), func(uid uint32, id note.ID) bool {
 			more, inner = fn(uid, id)
 			return more && inner == nil
 		})
@@ -529,27 +543,27 @@ func (v *View) members(r *store.Reader, ranges []Range, fn func(uid uint32, id n
 }
 
 // each is like members, but also passes the sequence number.
-func (v *View) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
+func (k *knowledge) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
 	var live, last uint32
 	next := 0 // index of the range after the current one; within a range, sequence numbers are consecutive
-	err := v.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
+	err := k.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
 		if last == 0 || next < len(ranges) && uid >= ranges[next].Start {
 			for next < len(ranges) && uid >= ranges[next].Start {
 				next++
 			}
 			var err error
-			if live, err = v.rank(r, uid); err != nil {
+			if live, err = k.rank(r, uid); err != nil {
 				return false, err
 			}
 		}
-		below, _ := slices.BinarySearch(v.hidden, uid)
+		below, _ := slices.BinarySearch(k.hidden, uid)
 		seq := live + uint32(below) + 1
 		live++
 		last = uid
 		return fn(seq, uid, id)
 	})
 	if last != 0 {
-		v.near.uid, v.near.rank = last, live-1
+		k.near.uid, k.near.rank = last, live-1
 	}
 	return err
 }
@@ -566,14 +580,14 @@ const nearby = 256
 
 // rank returns the number of live members below a UID. It walks from the anchor if that is near, because sessions often
 // read neighbouring messages.
-func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
-	h, err := r.Folder(v.folder)
+func (k *knowledge) rank(r *store.Reader, uid uint32) (uint32, error) {
+	h, err := r.Folder(k.folder)
 	if err != nil {
 		return 0, err
 	}
-	a := &v.near
+	a := &k.near
 	if a.uid == 0 || a.uidNext != h.UIDNext || a.total != h.Total || max(uid, a.uid)-min(uid, a.uid) > nearby {
-		rank, err := r.Rank(v.folder, uid)
+		rank, err := r.Rank(k.folder, uid)
 		*a = anchor{h.UIDNext, h.Total, uid, rank}
 		return rank, err
 	}
@@ -581,7 +595,7 @@ func (v *View) rank(r *store.Reader, uid uint32) (uint32, error) {
 		return a.rank, nil
 	}
 	between := uint32(0)
-	err = r.Members(v.folder, min(uid, a.uid), max(uid, a.uid)-1, func(uint32, note.ID) bool {
+	err = r.Members(k.folder, min(uid, a.uid), max(uid, a.uid)-1, func(uint32, note.ID) bool {
 		between++
 		return true
 	})
