@@ -94,15 +94,15 @@ func (f *File) SetAccess(ctx context.Context, name string, id note.UNID, change 
 }
 
 // mark adds id to the database's ACL, if it is not there yet.
-func (f *File) mark(id note.UNID) error {
-	info, err := f.svc.store.Info(f.db)
+func (hd *handle) mark(id note.UNID) error {
+	info, err := hd.svc.store.Info(hd.db)
 	if err != nil {
 		return err
 	}
 	if _, needed := info.ACL.Marked(id); !needed {
 		return nil
 	}
-	return f.svc.store.SetInfo(note.System, f.db, func(i *layout.Info) { i.ACL, _ = i.ACL.Marked(id) })
+	return hd.svc.store.SetInfo(note.System, hd.db, func(i *layout.Info) { i.ACL, _ = i.ACL.Marked(id) })
 }
 
 // regranted returns an ACL with one entry changed.

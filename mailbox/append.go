@@ -50,13 +50,13 @@ func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, 
 }
 
 // put creates the note of a message in a folder.
-func (f *File) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, date time.Time) (uid uint32, err error) {
+func (hd *handle) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, date time.Time) (uid uint32, err error) {
 	n := c.New(date)
 	n.Folders = []note.ID{h.Note}
 	fl = fl.permitted(w.FolderRights(h))
 	n.Keywords, n.MarkDeleted = fl.Keywords, fl.Deleted
 	if fl.Seen {
-		n.SeenBy = []note.UNID{f.who.Person}
+		n.SeenBy = []note.UNID{hd.who.Person}
 	}
 	id, err := w.Create(n)
 	if err != nil {

@@ -139,7 +139,7 @@ func mayChange(g note.Rights) bool {
 
 // carriedFolder finds the folder of a carried view, even if it was renamed. It checks that this replica has all changes
 // that were announced to the session.
-func (f *File) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error) {
+func (hd *handle) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error) {
 	for _, h := range r.Folders() {
 		if h.UNID != c.UNID {
 			continue

@@ -57,8 +57,8 @@ func (f *File) Delete(ctx context.Context, name string) error {
 }
 
 // hide hides a folder from everyone.
-func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
-	return f.svc.asSystem(ctx, f.db, func(w *store.Writer) error {
+func (hd *handle) hide(ctx context.Context, name string, folder note.ID) error {
+	return hd.svc.asSystem(ctx, hd.db, func(w *store.Writer) error {
 		h, err := w.Folder(folder)
 		if err != nil || h.Name != name {
 			return fmt.Errorf("%w: %s", ErrNoFolder, name) // deleted or renamed meanwhile
@@ -74,7 +74,7 @@ func (f *File) hide(ctx context.Context, name string, folder note.ID) error {
 }
 
 // deleteSmall deletes a folder. If it holds too many messages for one update, deleteSmall returns its id instead.
-func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err error) {
+func (hd *handle) deleteSmall(w *store.Writer, name string) (large note.ID, err error) {
 	h, err := named(&w.Reader, name)
 	if err != nil {
 		return 0, err
@@ -83,11 +83,11 @@ func (f *File) deleteSmall(w *store.Writer, name string) (large note.ID, err err
 		return 0, err
 	}
 	g := w.FolderRights(h)
-	if !f.who.System && g&note.Remove == 0 {
+	if !hd.who.System && g&note.Remove == 0 {
 		return 0, store.ErrDenied
 	}
 	if h.Total > deletePiece {
-		if !f.who.System && g&note.Expunge == 0 {
+		if !hd.who.System && g&note.Expunge == 0 {
 			return 0, store.ErrDenied
 		}
 		return h.Note, nil

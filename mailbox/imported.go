@@ -18,13 +18,13 @@ type FlagSet struct {
 
 // SetFlags replaces the flags of messages, in any folder, in commits of at most 1,000 messages. It skips messages that
 // no longer exist, and returns the number of messages changed.
-func (f *File) SetFlags(ctx context.Context, sets []FlagSet) (changed int, err error) {
+func (hd *handle) SetFlags(ctx context.Context, sets []FlagSet) (changed int, err error) {
 	for part := range slices.Chunk(sets, batch) {
 		n := 0
-		err := f.update(ctx, func(w *store.Writer) error {
+		err := hd.update(ctx, func(w *store.Writer) error {
 			n = 0
 			for i := range part {
-				did, err := f.setFlags(w, &part[i])
+				did, err := hd.setFlags(w, &part[i])
 				if err != nil && !errors.Is(err, store.ErrNotFound) {
 					return fmt.Errorf("set flags: %w", err)
 				}
@@ -42,7 +42,7 @@ func (f *File) SetFlags(ctx context.Context, sets []FlagSet) (changed int, err e
 	return changed, nil
 }
 
-func (f *File) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
+func (hd *handle) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
 	id, err := w.Find(s.UNID)
 	if err != nil {
 		return false, err
@@ -55,9 +55,9 @@ func (f *File) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
 		return false, nil
 	}
 	folder := row.Members[0].Folder
-	have := flagsOf(row, folder, f.who.Person)
+	have := flagsOf(row, folder, hd.who.Person)
 	if have.Seen != s.Flags.Seen {
-		changed, err = true, w.SetSeen(id, f.who.Person, s.Flags.Seen)
+		changed, err = true, w.SetSeen(id, hd.who.Person, s.Flags.Seen)
 	}
 	if err == nil && have.Deleted != s.Flags.Deleted {
 		changed, err = true, w.MarkDeleted(id, folder, s.Flags.Deleted)
@@ -76,9 +76,9 @@ func (f *File) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error) {
 }
 
 // Has returns the UNIDs that the mail file knows, including those of deleted messages.
-func (f *File) Has(ctx context.Context, unids []note.UNID) (map[note.UNID]bool, error) {
+func (hd *handle) Has(ctx context.Context, unids []note.UNID) (map[note.UNID]bool, error) {
 	out := make(map[note.UNID]bool)
-	err := f.read(ctx, func(r *store.Reader) error {
+	err := hd.read(ctx, func(r *store.Reader) error {
 		for _, u := range unids {
 			_, err := r.Find(u)
 			switch {

@@ -124,31 +124,41 @@ func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota
 	return id, err
 }
 
-// File is a mail file as one person sees it.
-type File struct {
+// handle reads and changes one mail file as one person. It knows its folders by their ids.
+type handle struct {
 	svc *Service
 	who note.Who
 	db  note.DatabaseID
+}
+
+// namespace knows the folders of a mail file by the names under which the person sees them (RFC 2342).
+type namespace struct {
+	handle
 	// prefix precedes the names of folders; it is "" for the person's own mail file.
 	prefix string
 }
 
+// File is a mail file as one person sees it. It holds the operations on folders by name and on messages.
+type File struct {
+	namespace
+}
+
 // File returns a handle for a mail file. The handle needs no closing.
 func (s *Service) File(who note.Who, db note.DatabaseID) *File {
-	return &File{svc: s, who: who, db: db}
+	return s.SharedFile(who, db, "")
 }
 
 // Who returns the person for whom the file was opened.
-func (f *File) Who() note.Who { return f.who }
+func (hd *handle) Who() note.Who { return hd.who }
 
 // Renew replaces the person's data, for the same person, after the directory changed. It also applies to open views.
-func (f *File) Renew(who note.Who) { f.who = who }
+func (hd *handle) Renew(who note.Who) { hd.who = who }
 
 // Database returns the id of the mail file.
-func (f *File) Database() note.DatabaseID { return f.db }
+func (hd *handle) Database() note.DatabaseID { return hd.db }
 
 // Watch calls fn after each durable change in the mail file, until stop is called. fn must not block.
-func (f *File) Watch(fn func()) (stop func(), err error) { return f.svc.store.Watch(f.db, fn) }
+func (hd *handle) Watch(fn func()) (stop func(), err error) { return hd.svc.store.Watch(hd.db, fn) }
 
 // Folder is a folder as shown in a list.
 type Folder struct {
@@ -172,12 +182,12 @@ type Folder struct {
 	Keywords []string
 }
 
-func (f *File) folder(r *store.Reader, h *layout.Folder) Folder {
+func (ns *namespace) folder(r *store.Reader, h *layout.Folder) Folder {
 	return Folder{
-		ID: h.Note, UNID: h.UNID, Name: f.prefix + h.Name, SpecialUse: f.use(h),
-		Subscribed:  slices.Contains(h.Subscribed, f.who.Person),
+		ID: h.Note, UNID: h.UNID, Name: ns.prefix + h.Name, SpecialUse: ns.use(h),
+		Subscribed:  slices.Contains(h.Subscribed, ns.who.Person),
 		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
-		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, f.who.Person)), Deleted: h.Deleted, Size: h.Size,
+		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, ns.who.Person)), Deleted: h.Deleted, Size: h.Size,
 		HighestModSeq: uint64(max(h.Mod, 1)), Rights: r.FolderRights(h),
 		Keywords: h.Keywords,
 	}
@@ -210,13 +220,13 @@ func Normalize(name string) (string, error) {
 	return name, nil
 }
 
-func (f *File) read(ctx context.Context, fn func(*store.Reader) error) error {
-	return f.svc.store.Read(ctx, f.who, f.db, fn)
+func (hd *handle) read(ctx context.Context, fn func(*store.Reader) error) error {
+	return hd.svc.store.Read(ctx, hd.who, hd.db, fn)
 }
 
-func (f *File) update(ctx context.Context, fn func(*store.Writer) error) error {
-	return f.svc.store.Update(ctx, f.who, []note.DatabaseID{f.db}, func(tx *store.Tx) error {
-		w, err := tx.Home(f.db)
+func (hd *handle) update(ctx context.Context, fn func(*store.Writer) error) error {
+	return hd.svc.store.Update(ctx, hd.who, []note.DatabaseID{hd.db}, func(tx *store.Tx) error {
+		w, err := tx.Home(hd.db)
 		if err != nil {
 			return err
 		}
@@ -276,8 +286,8 @@ func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
 }
 
 // named finds a folder by its name, including the prefix.
-func (f *File) named(r *store.Reader, name string) (*layout.Folder, error) {
-	name, err := f.local(name)
+func (ns *namespace) named(r *store.Reader, name string) (*layout.Folder, error) {
+	name, err := ns.local(name)
 	if err != nil {
 		return nil, err
 	}
@@ -285,11 +295,11 @@ func (f *File) named(r *store.Reader, name string) (*layout.Folder, error) {
 }
 
 // local removes the prefix from a name. After a prefix it also normalizes the name, so that INBOX matches in any case.
-func (f *File) local(name string) (string, error) {
-	if f.prefix == "" {
+func (ns *namespace) local(name string) (string, error) {
+	if ns.prefix == "" {
 		return name, nil
 	}
-	name, ok := strings.CutPrefix(name, f.prefix)
+	name, ok := strings.CutPrefix(name, ns.prefix)
 	if !ok || name == "" {
 		return "", fmt.Errorf("%w: %s", ErrNoFolder, name)
 	}
@@ -298,8 +308,8 @@ func (f *File) local(name string) (string, error) {
 
 // use returns the special use of a folder. In other people's mail files there is none: a special use concerns its owner
 // only.
-func (f *File) use(h *layout.Folder) string {
-	if f.prefix != "" {
+func (ns *namespace) use(h *layout.Folder) string {
+	if ns.prefix != "" {
 		return ""
 	}
 	return h.SpecialUse
@@ -371,7 +381,7 @@ func (f *File) createParents(w *store.Writer, name string) error {
 	return nil
 }
 
-func (f *File) create(w *store.Writer, name, specialUse string) error {
+func (hd *handle) create(w *store.Writer, name, specialUse string) error {
 	id, err := w.CreateFolder(name, specialUse)
 	if errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("%w: %s", ErrFolderExists, name)
@@ -490,15 +500,15 @@ func (f *File) renameInbox(ctx context.Context, to string) error {
 }
 
 // transfer moves a note from one folder of the mail file to another.
-func (f *File) transfer(w *store.Writer, id, from, to note.ID) error {
-	if _, err := f.addTo(w, id, to); err != nil {
+func (hd *handle) transfer(w *store.Writer, id, from, to note.ID) error {
+	if _, err := hd.addTo(w, id, to); err != nil {
 		return err
 	}
 	return w.RemoveFrom(id, from)
 }
 
 // addTo adds a note to a folder. If the folder already holds it, addTo creates a copy with its own EMAILID.
-func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error) {
+func (hd *handle) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error) {
 	uid, err = w.AddTo(id, folder)
 	if !errors.Is(err, store.ErrExists) {
 		return uid, err
@@ -511,8 +521,8 @@ func (f *File) addTo(w *store.Writer, id, folder note.ID) (uid uint32, err error
 }
 
 // MayCreate reports whether the person may create folders at the top level.
-func (f *File) MayCreate(ctx context.Context) (may bool, err error) {
-	err = f.read(ctx, func(r *store.Reader) error {
+func (hd *handle) MayCreate(ctx context.Context) (may bool, err error) {
+	err = hd.read(ctx, func(r *store.Reader) error {
 		may = r.Rights()&note.Create != 0
 		return nil
 	})

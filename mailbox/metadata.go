@@ -42,11 +42,11 @@ const (
 )
 
 // itemOf returns the name of the item for an annotation, the prefix of its kind, and the right needed to set it.
-func (f *File) itemOf(name string, server bool) (item, kind string, right note.Rights) {
+func (hd *handle) itemOf(name string, server bool) (item, kind string, right note.Rights) {
 	kind, right = itemShared, note.Lookup|note.Write
 	rest := strings.TrimPrefix(name, "/shared/")
 	if private, ok := strings.CutPrefix(name, "/private/"); ok {
-		kind, rest, right = itemPrivate+f.who.Person.String()+".", private, note.Lookup
+		kind, rest, right = itemPrivate+hd.who.Person.String()+".", private, note.Lookup
 	}
 	if server {
 		kind += "*"
@@ -125,8 +125,8 @@ func (f *File) SetAnnotations(ctx context.Context, name string, set []Annotation
 	})
 }
 
-func (f *File) annotate(w *store.Writer, folder note.ID, a *Annotation, server bool) error {
-	item, kind, right := f.itemOf(a.Name, server)
+func (hd *handle) annotate(w *store.Writer, folder note.ID, a *Annotation, server bool) error {
+	item, kind, right := hd.itemOf(a.Name, server)
 	if server && kind == itemShared+"*" {
 		return store.ErrDenied // nobody may set shared annotations of the server
 	}

@@ -11,8 +11,8 @@ import (
 // uploads. So it replicates with the mail. Each note is found by its UNID.
 
 // ProfileID returns the UNID of the profile note with the given name in the mail file.
-func (f *File) ProfileID(name string) note.UNID {
-	return note.DeriveUNID([]byte(name), []byte(f.db.String()))
+func (hd *handle) ProfileID(name string) note.UNID {
+	return note.DeriveUNID([]byte(name), []byte(hd.db.String()))
 }
 
 // Profile returns the items of a profile note and the MODSEQ of its latest change, or nil and 0 if it does not exist.

@@ -13,8 +13,8 @@ type Usage struct{ Used, Limit uint64 }
 
 // Usage returns the usage of the mail file. It returns store.ErrDenied unless the person may read or administer the
 // whole file: someone with access to one folder must not learn about the others.
-func (f *File) Usage(ctx context.Context) (u Usage, err error) {
-	err = f.read(ctx, func(r *store.Reader) error {
+func (hd *handle) Usage(ctx context.Context) (u Usage, err error) {
+	err = hd.read(ctx, func(r *store.Reader) error {
 		if r.Rights()&(note.Read|note.Administer) == 0 {
 			return store.ErrDenied
 		}
@@ -31,9 +31,9 @@ func (s *Service) SetQuota(db note.DatabaseID, limit uint64) error {
 }
 
 // DeletedSize returns the total size of the messages marked \Deleted in a folder, in bytes.
-func (f *File) DeletedSize(ctx context.Context, name string) (size uint64, err error) {
-	err = f.read(ctx, func(r *store.Reader) error {
-		h, err := f.named(r, name)
+func (ns *namespace) DeletedSize(ctx context.Context, name string) (size uint64, err error) {
+	err = ns.read(ctx, func(r *store.Reader) error {
+		h, err := ns.named(r, name)
 		if err != nil || h.Deleted == 0 {
 			return err
 		}

@@ -118,8 +118,8 @@ func (f *File) Select(ctx context.Context, name string, readOnly, shown bool) (*
 
 // Unclaimed returns the number of messages in a folder that no session knows yet. If known is a view of that folder,
 // Unclaimed leaves out the messages that its session knows.
-func (f *File) Unclaimed(ctx context.Context, folder note.ID, known *View) (n uint32, err error) {
-	err = f.read(ctx, func(r *store.Reader) error {
+func (hd *handle) Unclaimed(ctx context.Context, folder note.ID, known *View) (n uint32, err error) {
+	err = hd.read(ctx, func(r *store.Reader) error {
 		h, err := r.Folder(folder)
 		if err != nil {
 			return err

@@ -83,17 +83,17 @@ type rolls struct {
 const rollShare = 2
 
 // withRoll calls fn with the up-to-date roll of the mail file, and a reader of the same moment that sees everything.
-func (f *File) withRoll(ctx context.Context, fn func(*roll, *store.Reader) error) error {
-	t, size := &f.svc.rolls, int64(0)
-	l := t.take(f.db)
-	defer func() { t.give(l, size, f.svc.opt.RollMemory) }()
+func (hd *handle) withRoll(ctx context.Context, fn func(*roll, *store.Reader) error) error {
+	t, size := &hd.svc.rolls, int64(0)
+	l := t.take(hd.db)
+	defer func() { t.give(l, size, hd.svc.opt.RollMemory) }()
 	l.mu.Lock()
 	defer func() { size = l.weight(); l.mu.Unlock() }()
-	return f.svc.store.Read(ctx, note.System, f.db, func(r *store.Reader) error {
+	return hd.svc.store.Read(ctx, note.System, hd.db, func(r *store.Reader) error {
 		if r.Info().State != layout.InService {
 			return fmt.Errorf("%w: %s", store.ErrOutOfService, r.Info().Title)
 		}
-		if err := l.advance(ctx, r, f.svc.opt.RollMemory/rollShare); err != nil {
+		if err := l.advance(ctx, r, hd.svc.opt.RollMemory/rollShare); err != nil {
 			l.reset()
 			return err
 		}

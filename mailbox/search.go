@@ -604,8 +604,8 @@ func (s *Service) fullText() *fulltext.Service { return s.search.Load() }
 
 // Snippets returns the passages of messages that match the words in c (RFC 8621 section 5), in the order of ids. It
 // leaves out messages that the person may not read.
-func (f *File) Snippets(ctx context.Context, c *Criteria, ids []note.ID) ([]fulltext.Snippet, error) {
-	return f.svc.fullText().Snippets(ctx, f.svc.store, f.who, f.db, wanted(c), ids)
+func (hd *handle) Snippets(ctx context.Context, c *Criteria, ids []note.ID) ([]fulltext.Snippet, error) {
+	return hd.svc.fullText().Snippets(ctx, hd.svc.store, hd.who, hd.db, wanted(c), ids)
 }
 
 // wanted returns the words that a search asks for, as one query.

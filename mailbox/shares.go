@@ -152,11 +152,11 @@ func (s *Service) Shares(who note.Who, own note.DatabaseID) ([]Share, error) {
 // SharedFile returns a handle for another person's mail file. prefix, which ends in a separator, precedes the names of
 // its folders.
 func (s *Service) SharedFile(who note.Who, db note.DatabaseID, prefix string) *File {
-	return &File{svc: s, who: who, db: db, prefix: prefix}
+	return &File{namespace{handle{svc: s, who: who, db: db}, prefix}}
 }
 
 // Prefix returns the prefix of the mail file's folder names; it is "" for the person's own mail file.
-func (f *File) Prefix() string { return f.prefix }
+func (ns *namespace) Prefix() string { return ns.prefix }
 
 // gone reports whether an error means that a mail file cannot be read: it was removed, is out of service or is damaged.
 func gone(err error) bool {

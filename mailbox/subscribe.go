@@ -163,11 +163,11 @@ func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
 
 // elsewhere repeats a change of subscriptions as the server, in other people's mail files only. The person may not look
 // up INBOX there, which holds the subscriptions.
-func (f *File) elsewhere(ctx context.Context, fn func(w *store.Writer) error) error {
-	if f.prefix == "" {
+func (ns *namespace) elsewhere(ctx context.Context, fn func(w *store.Writer) error) error {
+	if ns.prefix == "" {
 		return nil
 	}
-	return f.svc.asSystem(context.WithoutCancel(ctx), f.db, fn)
+	return ns.svc.asSystem(context.WithoutCancel(ctx), ns.db, fn)
 }
 
 func (f *File) subscribeOutlived(w *store.Writer, name string, on bool) error {
