@@ -153,7 +153,7 @@ func (c *Call) backupDir(dir string) (string, error) {
 	at := c.Store.Places()
 	for _, own := range []string{at.Data, at.Index, at.Segments, at.Log} {
 		if inside(dir, filepath.Clean(own)) {
-			return "", fmt.Errorf("%w: %s lies in a folder of the store, %s: what takes the one takes the other", ErrUsage, dir, own)
+			return "", fmt.Errorf("%w: %s is inside a folder of the store, %s: choose a folder outside of it", ErrUsage, dir, own)
 		}
 	}
 	return dir, nil
@@ -188,7 +188,7 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	g, err := backup.Take(ctx, c.Env, c.Store, dir, o)
 	c.countBackup(g, err)
 	if errors.Is(err, store.ErrBusy) {
-		err = fmt.Errorf("%w: it is to end first", err)
+		err = fmt.Errorf("%w: a backup is in progress", err)
 	}
 	return ShowGeneration(g), err
 }
@@ -203,7 +203,7 @@ func (s *System) countBackup(g backup.Generation, err error) {
 		c.failed.Inc()
 		if g.Damage != nil {
 			c.damaged.Inc()
-			s.Env.Log.Error("backup: the check failed: it cannot be relied on, the older ones stay", "generation", g.Number, "error", g.Damage)
+			s.Env.Log.Error("backup: verification failed; older backups are kept", "generation", g.Number, "error", g.Damage)
 		}
 		return
 	}
@@ -259,7 +259,7 @@ func (s *System) FindBackup() {
 		}
 	})
 	if err != nil {
-		s.Env.Log.Warn("backup: the last one is not known", "error", err)
+		s.Env.Log.Warn("backup: last backup is unknown", "error", err)
 	}
 	if g, ok := s.latestBackup(); ok && g.Began.After(last.Began) {
 		last = lastBackup{g.Began, g.Ended, g.Bytes, g.Copied}

@@ -159,7 +159,7 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 	if err != nil {
 		return pki.Admission{}, err
 	}
-	s.Env.Log.Info("a server joins the cluster", "name", m.Name, "id", m.ID.String(), "direct", m.Direct, "version", a.Version)
+	s.Env.Log.Info("server joins the cluster", "name", m.Name, "id", m.ID.String(), "direct", m.Direct, "version", a.Version)
 	return pki.Admission{Members: members, Domain: strings.Join(domains[:min(len(domains), 1)], "")}, nil
 }
 

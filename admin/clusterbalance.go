@@ -118,7 +118,7 @@ func removeMember(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, e
 		}
 	}
 	if others == 0 {
-		return Done{}, fmt.Errorf("%w: no other member lives that could take what %s holds", ErrUsage, m.Name)
+		return Done{}, fmt.Errorf("%w: no other running member can take over the replicas of %s", ErrUsage, m.Name)
 	}
 	lives := alive(n, m.Name)
 	if lives && m.State == cluster.Active {

@@ -150,7 +150,7 @@ func clusterKeeps() []*Verb {
 			}
 			number, err := strconv.Atoi(a.Number)
 			if err != nil || number < 0 || number > note.Slots {
-				return Done{}, fmt.Errorf("%w: %q: a database has 1 to %d replicas, or 0: as many as cluster.replicas says", ErrUsage, a.Number, note.Slots)
+				return Done{}, fmt.Errorf("%w: %q: replicas must be 1 to %d, or 0 for the number in cluster.replicas", ErrUsage, a.Number, note.Slots)
 			}
 			db, err := c.databaseNamed(ctx, a.Database)
 			if err == nil {

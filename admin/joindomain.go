@@ -175,7 +175,7 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 	case err != nil:
 		return nil, err
 	}
-	s.Env.Log.Info("a server joins the domain", "name", x.Name, "key", key.String(), "version", a.Version)
+	s.Env.Log.Info("server joins the domain", "name", x.Name, "key", key.String(), "version", a.Version)
 	return json.Marshal(PlaceAdmission{Domain: strings.Join(domains[:min(len(domains), 1)], ""), Server: s.Name})
 }
 

@@ -44,7 +44,7 @@ func logs() []*Verb {
 			}
 			var level slog.Level
 			if err := level.UnmarshalText([]byte(a.Level)); err != nil {
-				return Log{}, fmt.Errorf("%w: level %q is none of debug, info, warn, error", ErrUsage, a.Level)
+				return Log{}, fmt.Errorf("%w: level %q is not debug, info, warn or error", ErrUsage, a.Level)
 			}
 			if a.Lines <= 0 {
 				a.Lines = 100

@@ -235,7 +235,7 @@ func shortOf(name string) string {
 func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	if a.Short == "" && a.Address == "" {
 		if a.Short = shortOf(a.Name); a.Short == "" {
-			return User{}, fmt.Errorf("%w: %q gives no short name: give one with --short, or an address with --address", ErrUsage, a.Name)
+			return User{}, fmt.Errorf("%w: cannot derive a short name from %q: set --short or --address", ErrUsage, a.Name)
 		}
 	}
 	server, err := c.placeNamed(ctx, a.Server)

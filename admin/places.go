@@ -45,7 +45,7 @@ func (s *Running) AnnounceDoors(ctx context.Context) error {
 		return nil
 	})
 	if errors.Is(err, directory.ErrNotFound) {
-		s.Env.Log.Error("the directory has no document of this server: it takes part in nothing of its domain, and no mail file is its own; put back server.key in the folder cluster of its data folder", "id", own.ID.String())
+		s.Env.Log.Error("this server has no document in the directory, so it serves no mail file: restore server.key in the folder cluster of its data folder", "id", own.ID.String())
 		return nil
 	}
 	return err
@@ -97,7 +97,7 @@ func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	case s.ID == c.Directory.Servers.Self():
 		return Done{}, fmt.Errorf("%w: %s is this server: remove it at another one", ErrUsage, s.Name)
 	case slices.ContainsFunc(first.Servers, func(o directory.Server) bool { return o.ID == s.ID }):
-		return Done{}, fmt.Errorf("%w: %s is the first server of the domain, to which everybody belongs who was there before it", ErrUsage, s.Name)
+		return Done{}, fmt.Errorf("%w: %s is the first server of the domain and owns the people created before the domain", ErrUsage, s.Name)
 	}
 	return Done{"removed server " + s.Name + undoTime}, c.Directory.Servers.Remove(ctx, c.Who, s.ID)
 }
@@ -161,7 +161,7 @@ func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, tur
 		}
 	}
 	if len(reached) == 0 {
-		return nil, fmt.Errorf("no server of %s says in the directory where its door https is", place.Name)
+		return nil, fmt.Errorf("no server of %s has an https address in the directory", place.Name)
 	}
 	to := reached[turn%uint64(len(reached))]
 	return s.jobOver(f, https.ClientOptions{URL: to.Door("web"), TLS: own.Client(to.Key, s.Env.Clock.Now)})

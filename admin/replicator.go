@@ -213,7 +213,7 @@ func (r *Replicator) told(ctx context.Context, x *run, fields *directory.Connect
 	case failed != nil:
 		log.Warn("replication failed", "error", failed)
 	case refused > 0:
-		log.Warn("replication set notes aside: doublet replica history names them", "notes", refused)
+		log.Warn("replication skipped notes: doublet replica history lists them", "notes", refused)
 	default:
 		if text := runText(done, nil); text != "" {
 			log.Info("replicated", "what", text)

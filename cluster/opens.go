@@ -231,7 +231,7 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 		return p, nil
 	}
 	if must {
-		return Place{}, fmt.Errorf("%w: %s takes no users and no other server can", ErrNoHome, self.Name)
+		return Place{}, fmt.Errorf("%w: %s accepts no users and no other server can", ErrNoHome, self.Name)
 	}
 	if !o.leadsNow(db) {
 		return Place{}, noHome(db)

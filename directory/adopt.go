@@ -22,7 +22,7 @@ func (ps *People) Adopt(ctx context.Context, who note.Who, id note.UNID, spec Pe
 	p, err := ps.names.Person(ctx, id)
 	switch {
 	case err == nil && (p.MailDatabase != spec.MailDatabase || !p.Removed.IsZero()):
-		return Person{}, fmt.Errorf("%w: the id %s is that of %s here, who has another mail file", ErrInvalid, id, p.Name())
+		return Person{}, fmt.Errorf("%w: id %s belongs to %s here, with another mail file", ErrInvalid, id, p.Name())
 	case err == nil && len(p.Roles) > 0:
 		return p, nil
 	case err == nil:

@@ -151,7 +151,7 @@ func CheckConnection(f *ConnectionFields) error {
 		return fmt.Errorf("%w connection %q: mail and passwords travel over https", ErrInvalid, f.Name)
 	}
 	if f.User == "" {
-		return fmt.Errorf("%w connection %q: a user who signs in there is needed", ErrInvalid, f.Name)
+		return fmt.Errorf("%w connection %q: user is not set", ErrInvalid, f.Name)
 	}
 	return checkWhen(f)
 }
@@ -210,7 +210,7 @@ func (cs *Connections) Add(ctx context.Context, who note.Who, f ConnectionFields
 		}
 		for _, x := range list {
 			if strings.EqualFold(x.Name, f.Name) {
-				return fmt.Errorf("%w: there is a connection %q; remove that one first", ErrNameTaken, x.Name)
+				return fmt.Errorf("%w: connection %q exists: remove it first", ErrNameTaken, x.Name)
 			}
 		}
 		return e.create(c.ID, f.write(nil))

@@ -89,7 +89,7 @@ func readHeader(header []string) ([]func(*PersonSpec, string) error, error) {
 	for i, h := range header {
 		name := strings.ToLower(strings.TrimSpace(h))
 		if set[i] = columns[name]; set[i] == nil || seen[name] {
-			return nil, fmt.Errorf("%w CSV: the first row names the columns, each once, and %.40q is none of: %s", ErrInvalid, h, columnNames)
+			return nil, fmt.Errorf("%w CSV: first row must name each column once, and %.40q is not one of: %s", ErrInvalid, h, columnNames)
 		}
 		seen[name] = true
 	}

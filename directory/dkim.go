@@ -183,7 +183,7 @@ func checkKeys(domain string, want []DKIMKey) error {
 		}
 		seen[k.Selector] = true
 		if k.State != KeyNext && k.State != KeyActive && k.State != KeyRetired {
-			return fmt.Errorf("%w: %.20q is none of next, active, retired", ErrInvalid, k.State)
+			return fmt.Errorf("%w: %.20q is not next, active or retired", ErrInvalid, k.State)
 		}
 	}
 	return nil

@@ -169,7 +169,7 @@ func checkAddress(address string, domains []string) error {
 		return err
 	}
 	if !slices.Contains(domains, a.Domain) {
-		return fmt.Errorf("%w address %q: %s is not a local domain; add the domain first, or use one of those that are there", ErrInvalid, address, a.Domain)
+		return fmt.Errorf("%w address %q: %s is not a local domain: add it first, or use a local one", ErrInvalid, address, a.Domain)
 	}
 	return nil
 }

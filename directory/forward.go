@@ -91,9 +91,9 @@ func checkForward(f *PersonFields) error {
 	case len(v.Text) > maxVacationText || strings.IndexByte(v.Text, 0) >= 0:
 		return fmt.Errorf("%w vacation of %q: the text has at most %d bytes", ErrInvalid, f.Name(), maxVacationText)
 	case v.On && strings.TrimSpace(v.Text) == "":
-		return fmt.Errorf("%w vacation of %q: it says nothing", ErrInvalid, f.Name())
+		return fmt.Errorf("%w vacation of %q: the message is empty", ErrInvalid, f.Name())
 	case v.Days < 0 || v.Days > 365:
-		return fmt.Errorf("%w vacation of %q: senders are told again after 1 to 365 days", ErrInvalid, f.Name())
+		return fmt.Errorf("%w vacation of %q: interval must be 1 to 365 days", ErrInvalid, f.Name())
 	}
 	return nil
 }
@@ -102,14 +102,14 @@ func checkForward(f *PersonFields) error {
 func checkRights(r *store.Reader, lists ...*[]string) error {
 	for _, list := range lists {
 		if len(*list) > maxSenders {
-			return fmt.Errorf("%w: more than %d who may use an address", ErrTooMany, maxSenders)
+			return fmt.Errorf("%w: more than %d users of an address", ErrTooMany, maxSenders)
 		}
 		seen := make(map[string]bool, len(*list))
 		out := (*list)[:0:0]
 		for _, m := range *list {
 			id, err := personOrGroup(r, m)
 			if err != nil {
-				return fmt.Errorf("who may send: %.80q: %w", m, err)
+				return fmt.Errorf("permitted sender %.80q: %w", m, err)
 			}
 			if !seen[id] {
 				seen[id] = true

@@ -157,7 +157,7 @@ func (e *edit) member(m string, domains []string) (string, error) {
 		t, err = lookup(r, k)
 	}
 	if errors.Is(err, ErrNotFound) {
-		return "", fmt.Errorf("%w: nobody has that name; add them first", ErrNotFound)
+		return "", fmt.Errorf("%w: no person or group has that name: add it first", ErrNotFound)
 	}
 	return t.ID.String(), err
 }

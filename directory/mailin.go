@@ -63,7 +63,7 @@ func (e *edit) checkMailIn(f *MailInFields, was string) error {
 		return fmt.Errorf("mail-in database: %w", err)
 	}
 	if f.Database == 0 {
-		return fmt.Errorf("%w mail-in database %q: it needs the id of the database that takes the mail", ErrInvalid, f.Name)
+		return fmt.Errorf("%w mail-in database %q: database id is not set", ErrInvalid, f.Name)
 	}
 	domains, err := readDomains(&e.w.Reader)
 	if err != nil {

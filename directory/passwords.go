@@ -212,7 +212,7 @@ func (pws *Passwords) RemoveApp(ctx context.Context, who note.Who, person note.U
 	return pws.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
 			if items.Get(itemToken+id) == nil {
-				return nil, fmt.Errorf("%w: there is no app password %q", ErrNotFound, id)
+				return nil, fmt.Errorf("%w: no app password %q", ErrNotFound, id)
 			}
 			return items.With(itemToken+id, nil), nil
 		})

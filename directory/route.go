@@ -128,7 +128,7 @@ func checkRouteHost(f *RouteFields) error {
 	case f.Port < 0 || f.Port > 65535:
 		return fmt.Errorf("%w route %s: port %d", ErrInvalid, f.Pattern, f.Port)
 	case !slices.Contains(routeTLS, f.TLS):
-		return fmt.Errorf("%w route %s: TLS is one of none, may, encrypt, verify, implicit", ErrInvalid, f.Pattern)
+		return fmt.Errorf("%w route %s: TLS must be none, may, encrypt, verify or implicit", ErrInvalid, f.Pattern)
 	case f.User != "" && f.Host == "":
 		return fmt.Errorf("%w route %s: a user signs in at a host: name it", ErrInvalid, f.Pattern)
 	case f.Password != "" && f.User == "":
@@ -173,7 +173,7 @@ func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, 
 				return err
 			}
 			if c.Content.Items.Get(itemRoutePattern).AsText() == f.Pattern {
-				return fmt.Errorf("%w: there is a route for %s; change that one", ErrNameTaken, f.Pattern)
+				return fmt.Errorf("%w: a route for %s exists: change it", ErrNameTaken, f.Pattern)
 			}
 		}
 		return e.create(r.ID, f.write(nil))

@@ -208,7 +208,7 @@ func (b *batch) refused() error {
 // Reasons to abandon an update and try another one.
 var (
 	errNeedBox = errors.New("mail: an entry in mail.box is needed")
-	errNobody  = errors.New("mail: nobody takes the message")
+	errNobody  = errors.New("mail: no recipient accepts the message")
 )
 
 // rowBytes is the approximate size in bytes that a recipient adds to a batch, without the summary.

@@ -287,7 +287,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:
-			j.s.env.Log.Warn("mail: no mate takes a delivery", "id", e.ID.String(), "database", a.database.String(), "err", err)
+			j.s.env.Log.Warn("mail: no mate accepts a delivery", "id", e.ID.String(), "database", a.database.String(), "err", err)
 			a.reply = replyMates
 		}
 	}

@@ -287,7 +287,7 @@ func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	who, err := s.dir.Names.WhoOf(ctx, sub.Submitter.Who.Person)
 	switch {
 	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
-		s.env.Log.Warn("mail: a message whose time has come is dropped: its sender may send nothing any more", "id", h.id.String(), "from", sub.From.String())
+		s.env.Log.Warn("mail: scheduled message discarded, because its sender may no longer send", "id", h.id.String(), "from", sub.From.String())
 		return s.removeDeferred(ctx, h)
 	case err != nil:
 		return err

@@ -366,7 +366,7 @@ func (s *Scheduler) ReleaseDue(ctx context.Context) (next time.Time) {
 			o.forget(h)
 			continue
 		}
-		s.env.Log.Error("mail: a message whose time has come waits on", "id", h.id.String(), "err", err)
+		s.env.Log.Error("mail: scheduled message stays queued", "id", h.id.String(), "err", err)
 		later := now + int64(troublePause/time.Second)
 		o.mu.Lock()
 		b.again[h.id] = later

@@ -104,12 +104,12 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 		case errors.Is(err, directory.ErrNotLocal):
 			outside = append(outside, a)
 		case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-			s.env.Log.Warn("mail: forwarded to nobody", "person", p.Name(), "address", a)
+			s.env.Log.Warn("mail: forwarded to an unknown address", "person", p.Name(), "address", a)
 		case err != nil:
 			return fmt.Errorf("forward to %.80q: %w", a, err)
 		case t.ID == p.ID:
 		case t.ListPart != "":
-			s.env.Log.Warn("mail: forwarded to an address that a list has for itself", "person", p.Name(), "address", a)
+			s.env.Log.Warn("mail: forwarded to an address reserved for a list", "person", p.Name(), "address", a)
 		case t.Kind == directory.TargetGroup && t.Own:
 			took, err := s.forwardToList(ctx, sub, b, a, t)
 			if err != nil {

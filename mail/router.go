@@ -284,7 +284,7 @@ func (s *Router) note(ctx context.Context, r *store.Reader, k queue.Key, c *layo
 		return append(to, seen{key: k}), nil
 	case err != nil:
 		// A bad note does not stop the others; the check command reports it.
-		s.env.Log.Error("mail: entry of mail.box cannot be read", "note", uint64(c.Note), "err", err)
+		s.env.Log.Error("mail: cannot read an entry of mail.box", "note", uint64(c.Note), "err", err)
 		return to, nil
 	}
 	w, err := s.workOf(ctx, e)

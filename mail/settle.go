@@ -161,7 +161,7 @@ func (s *outcomes) settleAll(box int, list []*settlement) {
 	}
 	for _, f := range list {
 		if f.trouble = err != nil; f.trouble {
-			s.env.Log.Error("mail: outcome cannot be written, and waits", "note", uint64(f.key.Note()), "err", err)
+			s.env.Log.Error("mail: cannot store an outcome, retrying", "note", uint64(f.key.Note()), "err", err)
 		}
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // Reasons why a membership was not ended.
 var (
 	// ErrBadLink means that the link was not made by this server, or was modified.
-	ErrBadLink = errors.New("mail: the link is not one of this server's")
+	ErrBadLink = errors.New("mail: link was not issued by this server")
 	// ErrNotMember means that the address is not, or no longer, on the list.
 	ErrNotMember = errors.New("mail: the address is not on the list")
 )

@@ -14,7 +14,7 @@ import (
 // ErrParted reports that this replica cannot continue a session's view of a folder. Either this replica has not
 // received all changes that the session knows, or two primaries assigned numbers at the same time, which was repaired
 // since. The primary of a database ("home" in the code) is the replica that assigns its UIDs and MODSEQs.
-var ErrParted = errors.New("mailbox: the replica does not agree with what the session was told")
+var ErrParted = errors.New("mailbox: replica differs from the state of the session")
 
 // Carried is a View in transfer to another member of the cluster. UIDs and MODSEQs are the same on all members. So the
 // other member needs only the UIDs that the session knows, and the MODSEQ up to which changes were announced.
@@ -195,7 +195,7 @@ func (k *knowledge) match(r *store.Reader, known Set) error {
 		}
 	}
 	if strange != 0 {
-		return fmt.Errorf("%w: %s has a message with UID %d, of which the session was not told", ErrParted, k.name, strange)
+		return fmt.Errorf("%w: %s has a message with UID %d, unknown to the session", ErrParted, k.name, strange)
 	}
 	for next != 0 {
 		hide()

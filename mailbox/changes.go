@@ -442,7 +442,7 @@ type Added struct {
 }
 
 // ErrManyChanges reports that there are more changes than the client's limit.
-var ErrManyChanges = errors.New("more has changed than is to be told")
+var ErrManyChanges = errors.New("too many changes")
 
 // QueryChanges computes the changes in the results of a query; it ignores the query's window. limit bounds the number
 // of changes; a negative limit means no bound. upTo is the last result that the client knows: later additions are left

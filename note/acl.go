@@ -53,7 +53,7 @@ func ParseLevel(s string) (Level, error) {
 			return Level(i), nil
 		}
 	}
-	return 0, fmt.Errorf("no access level %q: one of %s", s, strings.Join(levelNames, ", "))
+	return 0, fmt.Errorf("no access level %q: want one of %s", s, strings.Join(levelNames, ", "))
 }
 
 // Rights is a set of rights in the letters of RFC 4314.

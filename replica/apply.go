@@ -269,7 +269,7 @@ func (l *Local) applyNote(w *store.Writer, n *incoming, ack *Ack) error {
 	}
 	if !plausible {
 		l.stat.ahead.Inc()
-		l.env.Log.Warn("replica: a note is stamped more than a minute ahead of the clock", "database", w.Database().String(), "note", n.Note.UNID.String())
+		l.env.Log.Warn("replica: timestamp of a note is over a minute in the future", "database", w.Database().String(), "note", n.Note.UNID.String())
 	}
 	switch {
 	case known && stub(n.Note):

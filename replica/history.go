@@ -266,7 +266,7 @@ func (h *history) room(db note.DatabaseID, who *note.Who, now time.Time) (*Recor
 	}
 	oldest := slices.MinFunc(list, older)
 	if now.Sub(oldest.Time) < silent {
-		return nil, fmt.Errorf("%w: the database has %d replicas elsewhere, no more are taken", ErrBusy, maxPeers)
+		return nil, fmt.Errorf("%w: database already has %d other replicas", ErrBusy, maxPeers)
 	}
 	return oldest, nil
 }

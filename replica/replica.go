@@ -34,7 +34,7 @@ const (
 // Errors that callers test for, besides those of the store. They are preserved across a Carrier.
 var (
 	// ErrVersion means that the two sides have no version in common.
-	ErrVersion = errors.New("replica: the other side speaks another version")
+	ErrVersion = errors.New("replica: other side uses another protocol version")
 	// ErrFormat means that received data is malformed.
 	ErrFormat = errors.New("replica: not a page of replication")
 	// ErrTooLarge means that a note or an object exceeds the size limit.

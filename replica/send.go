@@ -147,7 +147,7 @@ func (x *sender) meet(ctx context.Context) error {
 		return fmt.Errorf("source: %w", err)
 	}
 	if x.hf.Replica == x.ht.Replica {
-		return fmt.Errorf("%w: both sides are the replica %016X: one of the stores is a copy of the other's files", ErrSplit, uint64(x.hf.Replica))
+		return fmt.Errorf("%w: both sides are replica %016X, because one store is a file copy of the other", ErrSplit, uint64(x.hf.Replica))
 	}
 	x.res.FromSeq, x.res.ToSeq = x.hf.Seq, x.ht.Seq
 	x.res.Restored = other(x.hf.Given.Store, x.ht.Store) || other(x.ht.Seen.Incarnation, x.hf.Store)

@@ -329,7 +329,7 @@ func TestCloned(t *testing.T) {
 	hub, _ := pair(t)
 	copied := hub.clone("copy")
 	_, err := Send(context.Background(), hub.side(), copied.side(), testDB, SendOptions{})
-	if !errors.Is(err, ErrSplit) || !strings.Contains(err.Error(), "copy of the other's files") {
+	if !errors.Is(err, ErrSplit) || !strings.Contains(err.Error(), "file copy of the other") {
 		t.Errorf("%v", err)
 	}
 }

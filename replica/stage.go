@@ -153,7 +153,7 @@ func (s *stage) put(k stageKey, ref store.ObjectRef, from uint64, r io.Reader) e
 	spoiled := false
 	if err == nil {
 		if note.Digest(sha256.Sum256(p.data)) != ref.Digest {
-			spoiled, err = true, fmt.Errorf("%w: object %s came with other bytes", store.ErrDamaged, ref.Digest)
+			spoiled, err = true, fmt.Errorf("%w: received bytes of object %s do not match its hash", store.ErrDamaged, ref.Digest)
 		}
 		p.done = err == nil
 	}

@@ -300,7 +300,7 @@ func (a *asking) collect() error {
 	}
 	var inner error
 	damaged := func(id note.ID, err error) {
-		a.s.log.Warn("search: a note cannot be read", "database", a.r.Database().String(), "note", uint64(id), "err", err)
+		a.s.log.Warn("search: cannot read a note", "database", a.r.Database().String(), "note", uint64(id), "err", err)
 	}
 	err := store.ReadableNotes(a.r, upto+1, damaged, func(id note.ID, row *layout.Note) bool {
 		if a.n++; a.n%64 == 0 {

@@ -11,14 +11,14 @@ import (
 // unreadable makes l a note without words, because a note that cannot be read must not stop the indexing. The repair of
 // the note is a change, so the feed names it again.
 func (w *worker) unreadable(l *learned, err error) {
-	w.s.log.Warn("search: a note cannot be read", "database", l.db.String(), "note", uint64(l.id), "err", err)
+	w.s.log.Warn("search: cannot read a note", "database", l.db.String(), "note", uint64(l.id), "err", err)
 	l.what = &analysed{skipped: text.Skipped{Broken: 1}}
 }
 
 // block stops the build of a database that cannot be read, and retries after retryEvery.
 func (w *worker) block(db note.DatabaseID, err error) {
 	if errors.Is(err, store.ErrDamaged) {
-		w.s.log.Warn("search: a database cannot be read", "database", db.String(), "err", err)
+		w.s.log.Warn("search: cannot read a database", "database", db.String(), "err", err)
 	}
 	w.blocked[db] = w.s.env.Clock.Now().Add(retryEvery)
 }

@@ -77,7 +77,7 @@ func (m *merges) one(ctx context.Context, db note.DatabaseID) error {
 				_, err := r.Row(id)
 				switch {
 				case errors.Is(err, store.ErrDamaged):
-					m.s.log.Warn("search: a note cannot be read", "database", db.String(), "note", uint64(id), "err", err)
+					m.s.log.Warn("search: cannot read a note", "database", db.String(), "note", uint64(id), "err", err)
 					out[i] = true // its words stay: the repair of the note may bring them back
 				case err == nil:
 					out[i] = true

@@ -121,7 +121,7 @@ func (s *Service) failed(x *index.Index, err error) {
 		return
 	}
 	s.stat.failed.Inc()
-	s.log.Error("search: the index does not answer", "err", err)
+	s.log.Error("search: index does not respond", "err", err)
 	if errors.Is(err, index.ErrDamaged) && s.idx.CompareAndSwap(x, nil) {
 		select {
 		case s.bad <- err:
@@ -178,7 +178,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			return err
 		}
-		s.log.Error("search: the index is damaged and is made anew", "err", err)
+		s.log.Error("search: index is damaged, rebuilding it", "err", err)
 		s.stat.remade.Inc()
 		if err := s.renew(); err != nil {
 			return err
@@ -234,9 +234,9 @@ func (s *Service) open() (*index.Index, error) {
 		}
 		switch {
 		case errors.Is(err, index.ErrFormat):
-			s.log.Info("search: the index is of another version or of other settings and is made anew")
+			s.log.Info("search: index has another version or other settings, rebuilding it")
 		case errors.Is(err, index.ErrDamaged):
-			s.log.Error("search: the index is damaged and is made anew", "err", err)
+			s.log.Error("search: index is damaged, rebuilding it", "err", err)
 			s.stat.remade.Inc()
 		default:
 			return nil, fmt.Errorf("search: open the index: %w", err)
@@ -265,7 +265,7 @@ func (s *Service) sweep(keep uint64) {
 	for _, n := range list {
 		if n != keep && err == nil {
 			if err := s.env.FS.RemoveAll(s.folder(n)); err != nil {
-				s.log.Warn("search: remove an old index", "folder", s.folder(n), "err", err)
+				s.log.Warn("search: cannot remove an old index", "folder", s.folder(n), "err", err)
 			}
 		}
 	}

@@ -260,7 +260,7 @@ func (w *worker) branch(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	w.s.log.Info("search: the store is another one than the index was made of", "incarnation", w.s.store.Incarnation())
+	w.s.log.Info("search: index belongs to another store, rebuilding it", "incarnation", w.s.store.Incarnation())
 	var list []note.DatabaseID
 	if err := w.x.States(func(db note.DatabaseID, s *index.State) bool {
 		if s.Active != nil {
@@ -347,7 +347,7 @@ func (w *worker) cut(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	w.s.log.Warn("search: the feed no longer reaches back to the index: databases are read by their own rows", "databases", len(list))
+	w.s.log.Warn("search: feed no longer reaches back to the index, reading whole databases", "databases", len(list))
 	return w.survey(ctx)
 }
 

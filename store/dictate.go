@@ -132,7 +132,7 @@ func (d *dictation) begins() (bool, error) {
 	case p.To <= l.Last:
 		return false, nil // it was applied already
 	default:
-		return false, fmt.Errorf("%w: it begins at %x, the ledger of %s goes to %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
+		return false, fmt.Errorf("%w: begins at %x, ledger of %s ends at %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
 	}
 	l = &d.mutable().counters.Ledger
 	l.Part()

@@ -52,7 +52,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	left := s.env.FS.PathJoin(s.indexDir(), checkpointName)
 	if there, err := s.there(left); err == nil && there {
 		if err := s.env.FS.RemoveAll(left); err != nil {
-			s.log.Warn("remove what a backup has left", "err", err)
+			s.log.Warn("cannot remove leftovers of a backup", "err", err)
 		}
 	}
 	db, err := pebble.Open(s.indexDir(), o)

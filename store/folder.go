@@ -292,7 +292,7 @@ func (fh *folderHeads) reviseFolder(id note.ID, item string, v note.Value) error
 		return err
 	}
 	if t.row.Stub {
-		return fmt.Errorf("%w: the folder was deleted here, and its home has not heard of that", ErrNotFound)
+		return fmt.Errorf("%w: folder was deleted here, and its home does not know that yet", ErrNotFound)
 	}
 	cur, err := fh.load(id, t)
 	if err != nil {

@@ -149,7 +149,7 @@ func (w *Writer) ApplyInfo(in *layout.Info) error {
 		return nil
 	}
 	if !plausible {
-		w.s.log.Warn("what a database is was written by a clock that runs ahead", "database", w.db.id.String())
+		w.s.log.Warn("database properties have a timestamp in the future", "database", w.db.id.String())
 	}
 	w.describe(&info)
 	return nil
@@ -190,7 +190,7 @@ func (num *numbering) lead(o *LeadOptions) error {
 	switch h := o.HandOver; {
 	case h != nil:
 		if !h.Away || h.Partial || l.Partial || l.Last != h.Last || !l.Prefix(&h.Ledger) {
-			return fmt.Errorf("%w: %s stands at %x, the old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last), uint64(h.Last))
+			return fmt.Errorf("%w: %s is at %x, old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last), uint64(h.Last))
 		}
 		num.st.counters.LastUIDValidity = max(num.st.counters.LastUIDValidity, h.LastUIDValidity)
 		err = l.HandOver(&h.Ledger)

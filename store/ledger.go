@@ -136,7 +136,7 @@ func (b *pageBuilder) fill(limit int, most int64) error {
 func (b *pageBuilder) unlessDamaged(id note.ID, err error) error {
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
 		b.p.Damaged = append(b.p.Damaged, id)
-		b.r.s.log.Error("store: a note cannot be replicated", "database", b.r.db.id.String(), "note", uint64(id), "err", err)
+		b.r.s.log.Error("store: cannot replicate a note", "database", b.r.db.id.String(), "note", uint64(id), "err", err)
 		return nil
 	}
 	return err
@@ -304,7 +304,7 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 			in, err = r.remote(id, row, q.Bare && (q.All || row.Created != 0))
 		}
 		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
-			r.s.log.Error("store: a note cannot be replicated", "database", r.db.id.String(), "note", uint64(id), "err", err)
+			r.s.log.Error("store: cannot replicate a note", "database", r.db.id.String(), "note", uint64(id), "err", err)
 			return nil
 		}
 		if err == nil {

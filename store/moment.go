@@ -59,7 +59,7 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 		}
 	}()
 	if err := s.env.FS.RemoveAll(m.Index); err != nil {
-		return nil, fmt.Errorf("store: remove what an earlier backup left: %w", err)
+		return nil, fmt.Errorf("store: remove leftovers of an earlier backup: %w", err)
 	}
 	m.Horizon = s.hz.durable()
 	if err := s.checkpoint(m.Index); err != nil {

@@ -16,7 +16,7 @@ var (
 	ErrNotShared = errors.New("store: the database is not shared")
 	// ErrGap means that a page of the ledger does not begin where this replica's ledger ends. Ask for the page after
 	// Position.
-	ErrGap = errors.New("store: the page does not begin where the ledger ends")
+	ErrGap = errors.New("store: page does not begin at the end of the ledger")
 	// ErrParted means that the histories have diverged: both replicas have numbers that the other's history does not
 	// know. The one with the lower term steps down first (StepDown). A replica that leads returns it for every page,
 	// because the remedy is the same: exchange positions, which show which of the two steps down, if any.
@@ -24,9 +24,9 @@ var (
 	// ErrChanged means that the database that was to be removed has changed meanwhile.
 	ErrChanged = errors.New("store: the database has changed meanwhile")
 	// ErrBehind means that a replica lacks a part of the ledger that it is to continue from.
-	ErrBehind = errors.New("store: the replica is behind what is handed over")
+	ErrBehind = errors.New("store: replica is behind the handed-over ledger")
 	// ErrIncomplete means that a note came without its content, and that the content is not here: see IncompleteError.
-	ErrIncomplete = errors.New("store: the note came without its content")
+	ErrIncomplete = errors.New("store: note arrived without its content")
 	// ErrUnconfirmed means that no mate has confirmed the change; a mate is another member of the cluster. If
 	// Options.Confirm failed, the change is durable here. If Options.Admit refused it, nothing has changed.
 	ErrUnconfirmed = errors.New("store: no mate has confirmed the change")

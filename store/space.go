@@ -110,7 +110,7 @@ func (p *space) path() string { return p.disk.env.FS.PathJoin(p.disk.dir, "balla
 
 func (p *space) drop() {
 	if err := p.disk.env.FS.Remove(p.path()); err == nil {
-		p.disk.log.Error("free space is nearly gone: the ballast file was given up", "bytes", p.disk.opt.Ballast)
+		p.disk.log.Error("disk almost full: deleted the ballast file", "bytes", p.disk.opt.Ballast)
 	}
 	p.ballast = false
 }

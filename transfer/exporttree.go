@@ -236,7 +236,7 @@ type directoryReader struct {
 
 func (r *directoryReader) ReadAt(p []byte, from int64) (int, error) {
 	if r.left -= int64(len(p)); r.left < 0 {
-		return 0, fmt.Errorf("its directory takes more than %d bytes", maxDirectory)
+		return 0, fmt.Errorf("its directory exceeds %d bytes", maxDirectory)
 	}
 	return r.ReaderAt.ReadAt(p, from)
 }

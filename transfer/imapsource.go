@@ -44,7 +44,7 @@ func (j *Job) imapDialer(a *IMAP) (*imapDialer, error) {
 		d.options.Security = imap.StartTLS
 	case "none":
 	default:
-		return nil, fmt.Errorf("%w: --tls %q is none of tls, starttls, none", ErrInvalid, a.TLS)
+		return nil, fmt.Errorf("%w: --tls %q is not tls, starttls or none", ErrInvalid, a.TLS)
 	}
 	host, p, err := net.SplitHostPort(a.Server)
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *imapDialer) signIn(client *imap.Client, a *IMAP, p imapPerson) error {
 		return client.Authenticate(&scramAuth{scram.NewClient(p.login, p.password,
 			base64.RawStdEncoding.EncodeToString(nonce[:]))})
 	}
-	return fmt.Errorf("%w: --auth %q is none of plain, login, scram, xoauth2", ErrInvalid, a.Auth)
+	return fmt.Errorf("%w: --auth %q is not plain, login, scram or xoauth2", ErrInvalid, a.Auth)
 }
 
 type scramAuth struct{ c *scram.Client }

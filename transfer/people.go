@@ -85,7 +85,7 @@ func (j *Job) People(ctx context.Context, a *Table) (ImportedPeople, error) {
 	case "passwd":
 		err = in.passwd(ctx, a, f)
 	default:
-		return ImportedPeople{}, fmt.Errorf("%w: format %q is none of csv, ldif, postfix-aliases, passwd", ErrInvalid, a.Format)
+		return ImportedPeople{}, fmt.Errorf("%w: format %q is not csv, ldif, postfix-aliases or passwd", ErrInvalid, a.Format)
 	}
 	out, bad := in.finish(ctx) // rows before an error are imported
 	return out, errors.Join(err, bad)

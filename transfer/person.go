@@ -224,7 +224,7 @@ func (j *Job) ImportPerson(ctx context.Context, a *PersonImport) (Result, error)
 func readPerson(tree importTree, path string) (*exportedPerson, error) {
 	f, err := tree.open(personFile)
 	if err != nil {
-		return nil, fmt.Errorf("%w (is %s what export person wrote, to its end?)", err, path)
+		return nil, fmt.Errorf("%w (is %s a complete file of export person?)", err, path)
 	}
 	var in exportedPerson
 	err = json.NewDecoder(io.LimitReader(f, maxPersonFile)).Decode(&in)

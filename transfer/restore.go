@@ -137,7 +137,7 @@ func (j *Job) placeOf(ctx context.Context, name string, info *layout.Info) (*dat
 		p, err = j.directory.Names.Person(ctx, info.Owner)
 	}
 	if err != nil || !p.Removed.IsZero() || p.ID != info.Owner && p.MailDatabase != info.ID {
-		return nil, fmt.Errorf("%w: %s belongs to nobody here now: give a title for the copy, --as", ErrInvalid,
+		return nil, fmt.Errorf("%w: owner of %s no longer exists: set a title for the copy with --as", ErrInvalid,
 			info.Title)
 	}
 	return &databasePlace{person: p.ID, database: p.MailDatabase, owner: p.ID}, nil

@@ -94,7 +94,7 @@ func (in *intake) postfix(ctx context.Context, r io.Reader) error {
 			}
 		}
 		if len(a.targets) == 0 {
-			in.fail(where, errors.New("no target that could be taken"))
+			in.fail(where, errors.New("no usable target"))
 			return ctx.Err()
 		}
 		return in.alias(a)

@@ -156,7 +156,7 @@ func (s *Server) take(j *Job) error {
 	return nil
 }
 
-var errNoJob = errors.New("there is no job")
+var errNoJob = errors.New("no such job")
 
 func (s *Server) begin(x run.Shift) error {
 	s.stop()

@@ -188,7 +188,7 @@ func (s pop3Inbox) cut(want int) error {
 }
 
 func (s pop3Inbox) add([]byte, bool, time.Time) error {
-	return errors.New("drive: POP3 takes no messages")
+	return errors.New("drive: POP3 cannot store messages")
 }
 
 func (s pop3Inbox) finish() error { return s.Close() }

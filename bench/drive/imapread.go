@@ -170,7 +170,7 @@ func (s *imapSession) answer(in *reader, tag string, message []byte) error {
 			return completion(line[len(tag)+1:])
 		case line[0] == '+':
 			if message == nil {
-				return fmt.Errorf("%w: it asks for a literal that there is not", ErrProtocol)
+				return fmt.Errorf("%w: server asks for a literal that was not announced", ErrProtocol)
 			}
 			if err := s.send(message); err != nil {
 				return err

@@ -444,7 +444,7 @@ func (s *webSession) conclude(ctx context.Context, l *letter) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("drive: behind what was sent: %w", err)
+		return fmt.Errorf("drive: after the command: %w", err)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func Fill(ctx context.Context, w *drive.World, users []drive.User, o Options) (d
 	case len(failed) > 0:
 		return state.Total, fmt.Errorf("fill: %d of %d mailboxes failed, the first: %w", len(failed), len(users), failed[0])
 	case ctx.Err() != nil:
-		return state.Total, errors.New("fill: stopped; begun anew, it goes on where it was")
+		return state.Total, errors.New("fill: stopped; run it again to continue")
 	}
 	return state.Total, nil
 }

@@ -168,7 +168,7 @@ var ErrMerge = errors.New("record: these are not parts of one run")
 // Measured in any run has that outcome.
 func Merge(parts ...*Run) (*Run, error) {
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("%w: there are none", ErrMerge)
+		return nil, fmt.Errorf("%w: no records", ErrMerge)
 	}
 	out := &Run{Header: parts[0].Header, Steps: slices.Clone(parts[0].Steps), End: parts[0].End}
 	out.Header.Agents = 0

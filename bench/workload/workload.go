@@ -230,7 +230,7 @@ func (w *Workload) check() error {
 	case w.Loop.Min < Duration(time.Second):
 		return errors.New("loop must be a second or more")
 	case len(w.Actions) == 0:
-		return errors.New("there is no action")
+		return errors.New("no action")
 	case w.Mailbox.Messages < 0 || w.Mailbox.Messages > 1_000_000 || w.Mailbox.Seen < 0 || w.Mailbox.Seen > 100:
 		return errors.New("mailbox: messages must be 0 to 1,000,000 and seen 0 to 100")
 	}
@@ -249,7 +249,7 @@ func (w *Workload) check() error {
 		}
 	}
 	if w.Mailbox.Messages > 0 && w.Sizes[w.Mailbox.Sizes] == nil {
-		return fmt.Errorf("mailbox.sizes: there is no profile %q", w.Mailbox.Sizes)
+		return fmt.Errorf("mailbox.sizes: no profile %q", w.Mailbox.Sizes)
 	}
 	sum := 0
 	for i := range w.Actions {
@@ -271,18 +271,18 @@ func (w *Workload) checkAction(a *Action) error {
 	known, needs := verbs[a.Do], a.Do == Send || a.Do == Reply || a.Do == Add
 	switch {
 	case known.words == "":
-		return errors.New("there is no such verb")
+		return errors.New("no such verb")
 	case a.Times < 0 || a.Times > most || a.Per < 1 || a.Per > most || a.To < 0 || a.To > most:
 		return fmt.Errorf("times, per and to must be at most %d", most)
 	case a.Set != "" && a.Times != 0:
-		return errors.New("set stands for times: give one of them")
+		return errors.New("set and times exclude each other")
 	case needs && w.Sizes[a.Sizes] == nil:
-		return fmt.Errorf("there is no profile of sizes %q", a.Sizes)
+		return fmt.Errorf("no size profile %q", a.Sizes)
 	case a.Do == Idle && a.Hold <= 0:
 		return errors.New("idle needs hold")
 	}
 	if _, ok := w.Parameters[a.Set]; a.Set != "" && !ok {
-		return fmt.Errorf("there is no parameter %q", a.Set)
+		return fmt.Errorf("no parameter %q", a.Set)
 	}
 	return nil
 }

@@ -77,10 +77,10 @@ func testRemoved(t *testing.T, w World) {
 		return fmt.Errorf("request: %w", err)
 	})
 	if _, err := a.Stream(short(t), b.Self(), "test.s", nil); err == nil {
-		t.Error("a stream of a server that was removed was served")
+		t.Error("served a stream of a removed server")
 	}
 	if _, err := a.Probe(short(t), b.Self()); err == nil {
-		t.Error("a probe of a server that was removed was answered")
+		t.Error("answered a probe of a removed server")
 	}
 	_, err = b.Request(short(t), a.Self(), "test.here", nil)
 	wantError(t, "a request to a server that was removed", err, bus.ErrNoServer)
@@ -174,6 +174,6 @@ func testClose(t *testing.T, w World) {
 	_, err = a.Probe(short(t), b.Self())
 	wantError(t, "probe after Close", err, bus.ErrClosed)
 	if _, err = a.Stream(short(t), b.Self(), "test.s", nil); err == nil {
-		t.Error("a stream after Close was opened")
+		t.Error("stream opened after Close")
 	}
 }

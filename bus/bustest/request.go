@@ -97,7 +97,7 @@ func testNoServer(t *testing.T, w World) {
 	_, err := a.Stream(short(t), b.Self(), "test.s", nil)
 	wantError(t, "stream to one that went", err, bus.ErrNoServer)
 	if _, err = a.Probe(short(t), b.Self()); err == nil {
-		t.Error("a server that went answers probes")
+		t.Error("removed server answers probes")
 	}
 }
 
@@ -152,7 +152,7 @@ func testNoAnswer(t *testing.T, w World) {
 		t.Errorf("that took %s", took)
 	}
 	if err := <-ended; err == nil {
-		t.Error("the handler was not told that nobody waits any more")
+		t.Error("handler was not told that the caller gave up")
 	}
 	if out, err := a.Request(long(t), b.Self(), "test.echo", []byte("x")); err != nil || string(out) != "x" {
 		t.Errorf("after that: %q, %v", out, err)

@@ -69,7 +69,7 @@ func testStream(t *testing.T, w World) {
 			t.Fatalf("%d bytes: %d came back of %d, %v", size, len(back), len(want), err)
 		}
 		if _, err := s.Write([]byte("more")); err == nil {
-			t.Error("a write behind the end went")
+			t.Error("write after the end succeeded")
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

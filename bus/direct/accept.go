@@ -91,7 +91,7 @@ func (p *Port) serve(plain net.Conn) {
 		err = errFrame
 	}
 	if err != nil && p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-		p.env.Log.Debug("connection of a mate ended", "mate", who.Name, "error", err)
+		p.env.Log.Debug("connection to a mate ended", "mate", who.Name, "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	maxData  = 32 << 10
 )
 
-var errFrame = errors.New("bus: a frame that is none")
+var errFrame = errors.New("bus: malformed frame")
 
 // head reads the head of the next frame. If an error interrupts it, nothing is consumed, so the caller may retry after
 // a deadline.

@@ -387,7 +387,7 @@ type tracked struct {
 func isMember(who pki.Identity, m bus.Member) error {
 	switch {
 	case who.ID != m.ID:
-		return fmt.Errorf("there is server %s (%s) at that address", who.ID, who.Name)
+		return fmt.Errorf("another server, %s (%s), answers at that address", who.ID, who.Name)
 	case who.Key != m.Key:
 		return fmt.Errorf("certificate key of server %s differs from its server document", who.ID)
 	}

@@ -78,7 +78,7 @@ func Open(e *env.Env, o Options) (*Bus, error) {
 	r.options.Cluster.Port = r.server.ClusterAddr().Port // the actual port, if it was 0
 	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			e.Log.Warn("NATS in this process", "error", err)
+			e.Log.Warn("embedded NATS", "error", err)
 		}))
 	if err != nil {
 		r.close()
@@ -200,7 +200,7 @@ func (r *routes) reload(urls []*url.URL, pins server.PinnedCertSet) {
 	next := r.options.Clone()
 	next.Routes, next.Cluster.TLSPinnedCerts, next.Cluster.TLSConfig = urls, pins, r.options.Cluster.TLSConfig
 	if err := r.server.ReloadOptions(next.Clone()); err != nil {
-		r.env.Log.Error("the routes to mates were not changed", "error", err)
+		r.env.Log.Error("cannot change the routes to mates", "error", err)
 		return
 	}
 	r.options = next

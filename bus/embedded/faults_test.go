@@ -189,7 +189,7 @@ func TestRouteDown(t *testing.T) {
 		p.route[i].Remove()
 	}
 	bustest.Eventually(t, "it is told", func() error { // one in progress may be lost
-		if err := p.ask(t, 0, 5*time.Second); !errors.Is(err, bus.ErrNoAnswer) || !strings.Contains(err.Error(), "NATS knows no way") {
+		if err := p.ask(t, 0, 5*time.Second); !errors.Is(err, bus.ErrNoAnswer) || !strings.Contains(err.Error(), "NATS has no route") {
 			return fmt.Errorf("asked: %w", err)
 		}
 		return nil

@@ -41,8 +41,8 @@ func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
 		// A message that cannot be sent now fails now: the asker decides about a retry.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreAuthErrorAbort(),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { e.Log.Warn("NATS: connection lost, it is made again", "error", err) }),
-		nats.ReconnectHandler(func(c *nats.Conn) { e.Log.Info("NATS: connected again", "to", c.ConnectedUrlRedacted()) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { e.Log.Warn("NATS: connection lost, reconnecting", "error", err) }),
+		nats.ReconnectHandler(func(c *nats.Conn) { e.Log.Info("NATS: reconnected", "to", c.ConnectedUrlRedacted()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { e.Log.Warn("NATS", "error", err) }),
 	}
 	if o.CA != "" {
@@ -62,7 +62,7 @@ func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
 	var network net.Error
 	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) {
 		// A server without its cluster is better than no server.
-		e.Log.Warn("NATS cannot be reached, it is tried again", "error", err)
+		e.Log.Warn("NATS: unreachable, retrying", "error", err)
 		conn, err = nats.Connect(o.URLs, append(options, nats.RetryOnFailedConnect(true))...)
 	}
 	switch {

@@ -242,7 +242,7 @@ func (b *Bus) SetMembers(members []bus.Member) {
 	}
 	if in := len(others) < len(members); in && !same { // a list without this server is useless for the next start
 		if err := b.o.Identity.SaveMembers(members); err != nil {
-			b.env.Log.Warn("the members of the cluster were not saved for the next start", "error", err)
+			b.env.Log.Warn("cannot save the cluster members for the next start", "error", err)
 		}
 	}
 }
@@ -386,7 +386,7 @@ func (b *Bus) lookForTwins(id bus.ServerID) {
 	}
 	b.mu.Unlock()
 	if tell {
-		b.env.Log.Error("two servers show one certificate: a data folder was copied; stop one of them", "id", id.String(), "at", twin)
+		b.env.Log.Error("two servers use the same certificate, because a data folder was copied: stop one of them", "id", id.String(), "at", twin)
 	}
 }
 

@@ -51,13 +51,13 @@ func (b *Bus) renew() {
 	if err := b.o.Identity.Renew(ctx, b.askToResign); err != nil {
 		b.renewal.failures++
 		b.stats.notRenewed.Inc()
-		b.env.Log.Warn("the cluster certificate was not renewed, it is tried again", "until", b.o.Identity.Identity().Until,
+		b.env.Log.Warn("cannot renew the cluster certificate, retrying", "until", b.o.Identity.Identity().Until,
 			"again", b.renewal.pause(), "error", err)
 		return
 	}
 	b.renewal.failures = 0
 	b.stats.renewed.Inc()
-	b.env.Log.Info("the cluster certificate was renewed", "until", b.o.Identity.Identity().Until)
+	b.env.Log.Info("cluster certificate renewed", "until", b.o.Identity.Identity().Until)
 }
 
 // askToResign asks the connected mates for a new certificate, one after another.

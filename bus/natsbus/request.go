@@ -93,7 +93,7 @@ func (b *Bus) Request(ctx context.Context, to bus.ServerID, verb string, body []
 
 // errUnheard means that the link is open but NATS has no route. The report of NATS is not authenticated, so the request
 // may have arrived.
-var errUnheard = errors.New("its link stands, but NATS knows no way to it")
+var errUnheard = errors.New("connected, but NATS has no route to it")
 
 // ask sends one request over a link. It sets keeps if the answer may still come; then the credit is returned later.
 func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool, credits *bus.Credits) ([]byte, error) {
@@ -407,7 +407,7 @@ func (b *Bus) answer(v *serving, number uint64, body func([]byte) []byte) {
 	*buffer = m
 	b.stats.sent.Add(uint64(len(m)))
 	if err := b.carrier.send(v.link.Peer.ID, m, nil); err != nil {
-		b.env.Log.Debug("an answer was not sent", "to", v.link.Peer.ID.String(), "error", err)
+		b.env.Log.Debug("answer not sent", "to", v.link.Peer.ID.String(), "error", err)
 	}
 }
 
@@ -429,7 +429,7 @@ func (b *Bus) Broadcast(verb string, body []byte) error {
 	for _, a := range to {
 		h := messageHead{kind: kindTell, link: a.link.Keys.ID, number: a.last.Add(1)}
 		if err := b.send(a, h, 0, verb, body); err != nil {
-			b.env.Log.Debug("a broadcast was not sent", "to", a.link.Peer.ID.String(), "error", err)
+			b.env.Log.Debug("broadcast not sent", "to", a.link.Peer.ID.String(), "error", err)
 			continue
 		}
 		b.stats.told.Inc()

@@ -288,7 +288,7 @@ func (f *Folder) Renew(ctx context.Context, ask func(ctx context.Context, reques
 	}
 	if now := f.Identity(); now.ID != me.ID || !now.Until.After(me.Until) {
 		f.current.Store(old)
-		return fmt.Errorf("renew the certificate: what came is about server %s until %s", now.ID, now.Until)
+		return fmt.Errorf("renew the certificate: received one for server %s valid until %s", now.ID, now.Until)
 	}
 	return f.write(serverFile, encodePEM("CERTIFICATE", cert))
 }

@@ -298,7 +298,7 @@ func (f *Folder) ask(ctx context.Context, token Token, q *question) (*answer, *x
 		err = readJSON(conn, &a)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %s gave no answer, come again: %w", ErrUnreachable, token.Address, err)
+		return nil, nil, fmt.Errorf("%w: %s did not answer, retry later: %w", ErrUnreachable, token.Address, err)
 	}
 	if err := a.err(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", token.Address, err)

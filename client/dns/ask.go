@@ -127,7 +127,7 @@ func (r *Resolver) resolve(q question) (raw, error) {
 	until := r.env.Clock.Now().Add(maxTime)
 	for {
 		if r.env.Clock.Now().After(until) {
-			return raw{}, fmt.Errorf("dns: %s %s: %w: aliases take too long", typeName(q.kind), q.name, ErrTemporary)
+			return raw{}, fmt.Errorf("dns: %s %s: %w: too many aliases", typeName(q.kind), q.name, ErrTemporary)
 		}
 		reply, trusted, err := r.exchange(name, q.kind)
 		if err != nil {

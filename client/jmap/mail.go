@@ -164,7 +164,7 @@ func (o Outcome) Created(creation string) (string, error) {
 	if e := o.v.Get("notCreated").Get(creation); e.Kind() == wire.Object {
 		return "", &CallError{Method: "create " + creation, Err: wire.ReadError(e)}
 	}
-	return "", fmt.Errorf("%w: it says nothing of what became of %s", ErrProtocol, creation)
+	return "", fmt.Errorf("%w: no result for %s", ErrProtocol, creation)
 }
 
 // Updated returns an error if an object was not updated.
@@ -194,5 +194,5 @@ func (o Outcome) refused(name, id string) error {
 	if e := o.v.Get(name).Get(id); e.Kind() == wire.Object {
 		return &CallError{Method: name + " " + id, Err: wire.ReadError(e)}
 	}
-	return fmt.Errorf("%w: it says nothing of what became of %s", ErrProtocol, id)
+	return fmt.Errorf("%w: no result for %s", ErrProtocol, id)
 }

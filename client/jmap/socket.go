@@ -172,7 +172,7 @@ func (s *Socket) Do(ctx context.Context, r *Request) (out *Response, err error) 
 				return err
 			case kind == "StateChange":
 			default:
-				return fmt.Errorf("%w: a %.40q nobody asked for", ErrProtocol, kind)
+				return fmt.Errorf("%w: unexpected %.40q", ErrProtocol, kind)
 			}
 		}
 	})
@@ -209,7 +209,7 @@ func (s *Socket) Next(ctx context.Context) (Changed, error) {
 			case kind == "RequestError":
 				return wire.ReadProblem(v, http.StatusBadRequest)
 			case kind != "StateChange":
-				return fmt.Errorf("%w: a %.40q nobody asked for", ErrProtocol, kind)
+				return fmt.Errorf("%w: unexpected %.40q", ErrProtocol, kind)
 			}
 		}
 		return nil

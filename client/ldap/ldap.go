@@ -55,7 +55,7 @@ func ParseURL(s string) (URL, error) {
 		case "base":
 			out.Scope = ldap.ScopeBaseObject
 		default:
-			return URL{}, fmt.Errorf("%w: scope %q is none of base, one, sub", ErrURL, parts[1])
+			return URL{}, fmt.Errorf("%w: scope %q is not base, one or sub", ErrURL, parts[1])
 		}
 	}
 	if len(parts) > 2 && parts[2] != "" {

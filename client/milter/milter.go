@@ -294,7 +294,7 @@ func verdict(a *wire.Answer) (Verdict, error) {
 	case wire.ReplyCode:
 		return Verdict{Refuse, replyOf(a.Value)}, nil
 	}
-	return Verdict{}, fmt.Errorf("%w: %q where it does not belong", ErrFilter, byte(a.Code))
+	return Verdict{}, fmt.Errorf("%w: unexpected %q", ErrFilter, byte(a.Code))
 }
 
 // replyOf parses "550 5.7.1 text". A text that is not a 4xx or 5xx reply results in errReject.
@@ -362,7 +362,7 @@ func (s *Session) Helo(name string, macros ...string) (Verdict, error) {
 func (s *Session) Mail(from smtp.Path, params []string, macros ...string) (Verdict, error) {
 	if s.at < len(s.in) {
 		// Unread data after the last verdict would be taken for the verdict on this message.
-		return Verdict{}, fmt.Errorf("%w: it speaks without being asked", ErrFilter)
+		return Verdict{}, fmt.Errorf("%w: unsolicited answer", ErrFilter)
 	}
 	if s.at, s.in = 0, s.in[:0]; cap(s.in)+cap(s.out) > 4*wire.MaxChunk {
 		s.in, s.out = nil, slices.Clone(s.out)

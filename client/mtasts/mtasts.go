@@ -190,7 +190,7 @@ func (c *Cache) lookup(ctx context.Context, domain string) Answer {
 		next := entry{id: id, policy: p, until: now.Add(p.age())}
 		if err != nil {
 			c.failed.Inc()
-			c.env.Log.Warn("mtasts: policy cannot be had", "domain", domain, "err", err)
+			c.env.Log.Warn("mtasts: cannot fetch a policy", "domain", domain, "err", err)
 			next = entry{id: id, trouble: troubleOf(err), again: now.Add(retryAfter)}
 			if valid {
 				next.policy, next.until, next.trouble = have.policy, have.until, ""
@@ -280,7 +280,7 @@ func (c *Cache) load() {
 		c.entries[domain] = e
 	})
 	if err != nil {
-		c.env.Log.Error("mtasts: kept policies cannot be read", "err", err)
+		c.env.Log.Error("mtasts: cannot read cached policies", "err", err)
 	}
 }
 

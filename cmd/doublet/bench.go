@@ -96,7 +96,7 @@ func (a *app) benchShow() *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				return &exitError{exitUsage, errors.New("name a workload: doublet bench workloads lists those that there are")}
+				return &exitError{exitUsage, errors.New("name a workload (list: doublet bench workloads)")}
 			}
 			w, err := loadWorkload(args[0])
 			if err != nil {
@@ -132,7 +132,7 @@ func loadWorkload(name string) (*workload.Workload, error) {
 	}
 	text, ferr := os.ReadFile(name)
 	if ferr != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("%w, and no file either: doublet bench workloads lists those that there are", err)}
+		return nil, &exitError{exitUsage, fmt.Errorf("%w, and no such file (list: doublet bench workloads)", err)}
 	}
 	w, err = workload.Parse(name, text)
 	if err != nil {
@@ -147,7 +147,7 @@ func parameters(w *workload.Workload, set []string) (map[string]int, error) {
 		name, value, _ := strings.Cut(s, "=")
 		n, err := strconv.Atoi(value)
 		if _, ok := w.Parameters[name]; !ok || err != nil || n < 0 || n > 10_000 {
-			return nil, &exitError{exitUsage, fmt.Errorf("--set %s: %s has no such parameter, or that is no number of 0 to 10,000 (doublet bench show %s)", s, w.Name, w.Name)}
+			return nil, &exitError{exitUsage, fmt.Errorf("--set %s: %s has no such parameter, or the value is not 0 to 10,000 (see doublet bench show %s)", s, w.Name, w.Name)}
 		}
 		out[name] = n
 	}
@@ -231,7 +231,7 @@ func (o *benchOptions) people(n int) ([]drive.User, error) {
 		out = append(out, drive.User{Index: len(out), Name: row[column["name"]], Password: row[column["password"]], Address: row[column["address"]]})
 	}
 	if len(out) < n {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s names %d people, and %d are to be active", o.accounts, len(out), n)}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s names %d people, %d active ones requested", o.accounts, len(out), n)}
 	}
 	return out, nil
 }

@@ -50,7 +50,7 @@ func (a *app) benchCluster() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, n := range args {
 			if !slices.Contains(lab.FigureNames(), n) {
-				return &exitError{exitUsage, fmt.Errorf("no figure %q: there are %s", n, strings.Join(lab.FigureNames(), ", "))}
+				return &exitError{exitUsage, fmt.Errorf("no figure %q: want one of %s", n, strings.Join(lab.FigureNames(), ", "))}
 			}
 		}
 		if o.people < 2 || o.people > 10_000 || o.rate <= 0 || o.acknowledgeRate <= 0 || o.length < time.Second || o.notes < 1 {

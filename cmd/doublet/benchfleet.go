@@ -72,7 +72,7 @@ func (f *fleet) enter(j *benchJob, most int) ([]drive.User, error) {
 	users := f.Users()
 	switch {
 	case most > len(users):
-		return nil, &exitError{exitUsage, fmt.Errorf("%d people are to be active, and the lab has %d (doublet bench lab --people)", most, len(users))}
+		return nil, &exitError{exitUsage, fmt.Errorf("%d active people requested, the lab has %d (doublet bench lab --people)", most, len(users))}
 	case len(j.agents) > 0:
 		return nil, &exitError{exitUsage, errors.New("agents do not know the servers of a lab: leave --agent out")}
 	case f.ledger != nil && j.protocol != workload.IMAP:
@@ -218,7 +218,7 @@ func (f *fleet) missing() error {
 	var err error
 	for _, s := range f.Servers {
 		if !killed[s] && !slices.Contains(live, s) {
-			err = errors.Join(err, fmt.Errorf("%s does not run any more: what it has cannot be compared with the ledger (%s)", s.Name, s.Log()))
+			err = errors.Join(err, fmt.Errorf("%s is down, so its mail cannot be compared with the ledger (%s)", s.Name, s.Log()))
 		}
 	}
 	return err

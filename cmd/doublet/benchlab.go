@@ -78,7 +78,7 @@ func (a *app) benchLab() *cobra.Command {
 
 func (a *app) lab(ctx context.Context, o *labOptions, names []string) error {
 	if len(names) == 0 {
-		return &exitError{exitUsage, errors.New("name a configuration: doublet bench lab --list lists those that there are")}
+		return &exitError{exitUsage, errors.New("name a configuration (list: doublet bench lab --list)")}
 	}
 	if len(names) > 1 && o.run == "" {
 		return &exitError{exitUsage, errors.New("several configurations need --run: they are run one after the other")}

@@ -59,7 +59,7 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 		}
 	}
 	if len(j.w.Left(j.protocol)) == len(j.w.PerHour(j.set)) {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot be carried over %s: doublet bench show %s says what can", j.w.Name, j.protocol, j.w.Name)}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot run over %s (see doublet bench show %s)", j.w.Name, j.protocol, j.w.Name)}
 	}
 	if err := room(o, most*drive.Connections(j.protocol)); err != nil {
 		return nil, err

@@ -184,7 +184,7 @@ func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header,
 			err = cerr
 		}
 		if err != nil {
-			err = fmt.Errorf("%w (what was measured is in %s)", err, path)
+			err = fmt.Errorf("%w (measurements are in %s)", err, path)
 		}
 	}()
 	out := record.NewWriter(file, h)

@@ -129,7 +129,7 @@ func writePrivate(path string, data []byte) (err error) {
 // reloadCertificate reads the certificate files again.
 func (h *server) reloadCertificate() {
 	if err := h.certs.Reload(); err != nil {
-		h.env.Log.Error("reload certificate: the one before stays", "error", err)
+		h.env.Log.Error("cannot reload the certificate: the previous one stays in use", "error", err)
 		return
 	}
 	h.certs.Look()

@@ -70,7 +70,7 @@ func demoDoors(host string) (config.Config, error) {
 		case taken == "":
 			return cfg, nil
 		case last+step > top:
-			return cfg, &exitError{exitPort, fmt.Errorf("%s is taken, and so are the ports that the demo tried before it: name free ones, as with --imap %s",
+			return cfg, &exitError{exitPort, fmt.Errorf("%s and the ports before it are in use: set free ones, for example --imap %s",
 				taken, net.JoinHostPort(host, "0"))}
 		}
 	}

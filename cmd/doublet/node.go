@@ -58,7 +58,7 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 		return nil, err
 	}
 	if a.direct.listen == "" {
-		h.env.Log.Warn("cluster.direct is off: this server takes no part in its cluster", "cluster", f.Cluster())
+		h.env.Log.Warn("cluster.direct is off: this server does not take part in its cluster", "cluster", f.Cluster())
 		return nil, nil
 	}
 	c := &h.cfg.Cluster

@@ -51,7 +51,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: stats,
 		OnFatal: func(err error) {
-			e.Log.Error("the transaction log failed: nothing more can be acknowledged; the process ends, and start-up recovers", "error", err)
+			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at its next start", "error", err)
 			os.Exit(exitFatal)
 		},
 	}

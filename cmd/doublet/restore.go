@@ -55,7 +55,7 @@ func (a *app) restoreCommand() *cobra.Command {
 			return a.restoreDatabase(cmd.Context(), dir, f)
 		}
 		if f.as != "" {
-			return &exitError{exitUsage, errors.New("--as goes with --database")}
+			return &exitError{exitUsage, errors.New("--as needs --database")}
 		}
 		cfg, _, err := a.load(config.Default(), nil)
 		if err != nil {

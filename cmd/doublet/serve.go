@@ -41,7 +41,7 @@ func (a *app) serveCommand() *cobra.Command {
 		e, level := leveled(&cfg, a.err)
 		if *slow > 0 {
 			e.FS = env.SlowSync(e.FS, e.Clock, *slow)
-			e.Log.Warn("the disk is slowed down", "every flush by", *slow)
+			e.Log.Warn("disk slowed down", "every flush by", *slow)
 		}
 		warn(e, warnings)
 		hangup := make(chan os.Signal, 1)
@@ -116,7 +116,7 @@ func live(ctx context.Context, l life) (err error) {
 		case <-ctx.Done():
 		}
 	}
-	l.env.Log.Info("server stops: commands finish", "at most", grace)
+	l.env.Log.Info("server is stopping: waiting for commands", "at most", grace)
 	notify("STOPPING=1")
 	return nil
 }

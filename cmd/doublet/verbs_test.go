@@ -188,7 +188,7 @@ func TestHangup(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, "the one before stays")
+	log.await(t, "the previous one stays")
 	if got := shown(); got != "new.example.org" {
 		t.Errorf("after a reload that failed it shows %s", got)
 	}

@@ -146,7 +146,7 @@ func (h *server) serveHTTP(name string, l net.Listener, handler http.Handler, cf
 	}
 	h.env.Go("door "+name, func() {
 		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			h.env.Log.Error("door closed by itself", "door", name, "error", err)
+			h.env.Log.Error("door closed unexpectedly", "door", name, "error", err)
 		}
 	})
 	h.closes(name, func(ctx context.Context) error {

@@ -154,7 +154,7 @@ func readYescrypt(rest string) (verifier, error) {
 	}
 	_, log2, r, err := yescrypt.DecodeSetting([]byte(f[0]))
 	if err != nil || log2 < 10 || log2 > 18 || r < 1 || r > 32 || 128*r<<log2 > maxMemory<<10 {
-		return nil, fmt.Errorf("%w: yescrypt that takes over %d MB", ErrFormat, maxMemory>>10)
+		return nil, fmt.Errorf("%w: yescrypt needs over %d MB", ErrFormat, maxMemory>>10)
 	}
 	salt, key := yescrypt.Decode64([]byte(f[1])), yescrypt.Decode64([]byte(f[2]))
 	if len(salt) == 0 || len(key) != 32 {

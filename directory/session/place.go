@@ -129,13 +129,13 @@ func (b *base) adopt(ctx context.Context) {
 	if err != nil {
 		p.again.Store(b.env.Clock.Now().Unix() + adoptAgain)
 		p.came.Store(true)
-		b.env.Log.Warn("the sessions of the cluster are not used yet", "error", err)
+		b.env.Log.Warn("sessions of the cluster are not in use yet", "error", err)
 		return
 	}
 	b.version.Add(1)
 	err = b.s.RemoveDatabase(note.System, ID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		b.env.Log.Warn("the sessions of the time alone are left behind", "error", err)
+		b.env.Log.Warn("cannot discard the sessions from before the cluster", "error", err)
 	}
 }
 

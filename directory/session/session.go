@@ -29,7 +29,7 @@ import (
 )
 
 // ErrNone reports that a session does not exist: it never did, was ended, or has expired.
-var ErrNone = errors.New("session: there is none")
+var ErrNone = errors.New("session: no session")
 
 // Options are the settings. A zero value selects the default, in parentheses.
 type Options struct {
@@ -278,7 +278,7 @@ func (x *Service) Find(ctx context.Context, token, from string) (Session, error)
 	s, err := x.touch(ctx, k.ID, now)
 	if err != nil && !errors.Is(err, ErrNone) {
 		// A full disk must not sign people out.
-		x.env.Log.Warn("the use of a session is not written down", "error", err)
+		x.env.Log.Warn("cannot store the use of a session", "error", err)
 		return k.Session, nil
 	}
 	return s, err

@@ -119,7 +119,7 @@ func (m *Memory) soon(d time.Duration) {
 		m.mu.Unlock()
 		if err := m.Flush(context.Background()); err != nil && !errors.Is(err, store.ErrClosed) {
 			m.lost.Inc()
-			m.env.Log.Warn("what is to be remembered cannot be written, and waits", "err", err)
+			m.env.Log.Warn("cannot write counters, retrying", "err", err)
 			m.mu.Lock()
 			m.soon(again)
 			m.mu.Unlock()
@@ -167,7 +167,7 @@ func (t *Table) Each(ctx context.Context, fn func(key, value string)) error {
 
 // damaged logs a row that cannot be read. The others are worth more than none: without them nothing would start.
 func (m *Memory) damaged(id note.ID, err error) {
-	m.env.Log.Error("keep: row cannot be read", "note", uint64(id), "err", err)
+	m.env.Log.Error("keep: cannot read a row", "note", uint64(id), "err", err)
 }
 
 // Flush writes the changed values.

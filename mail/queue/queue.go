@@ -296,7 +296,7 @@ func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, f
 
 // damaged logs an entry that cannot be read. The entries behind it are delivered all the same.
 func (q *Queue) damaged(id note.ID, err error) {
-	q.env.Log.Error("mail: cannot read entry of mail.box", "note", uint64(id), "err", err)
+	q.env.Log.Error("mail: cannot read an entry of mail.box", "note", uint64(id), "err", err)
 }
 
 // Home opens a mail.box in an update that decides on one of its entries. It fails if the home is elsewhere. The

@@ -88,7 +88,7 @@ func (d *Desk) open(ctx context.Context, l *letter) {
 			continue
 		case err != nil:
 			d.refused.Inc()
-			d.env.Log.Info("reports: report cannot be used", "from", l.from, "err", err)
+			d.env.Log.Info("reports: unusable report", "from", l.from, "err", err)
 		default:
 			d.read.Inc()
 		}

@@ -174,7 +174,7 @@ func (s *Sender) finished(day, domain string, err error) bool {
 		return false
 	}
 	s.failed.Inc()
-	s.env.Log.Warn("reports: given up", "day", day, "domain", domain, "err", err)
+	s.env.Log.Warn("reports: gave up", "day", day, "domain", domain, "err", err)
 	return true
 }
 

@@ -115,7 +115,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		if !now.Before(at) {
 			pass, cancel := context.WithTimeout(ctx, passTime)
 			if _, err := s.Send(pass, of); err != nil && ctx.Err() == nil {
-				s.env.Log.Warn("reports: some could not be sent, and wait", "err", err)
+				s.env.Log.Warn("reports: cannot send some reports, retrying", "err", err)
 			}
 			cancel()
 			at = s.env.Clock.Now().UTC().Add(again)

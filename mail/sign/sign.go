@@ -120,7 +120,7 @@ func (s *Signer) signers(ctx context.Context, domain string) ([]dkim.Signer, err
 		}
 		private, err := s.parse(k.Private)
 		if err != nil {
-			s.env.Log.Error("a signing key cannot be used", "domain", name, "selector", k.Selector, "error", err)
+			s.env.Log.Error("signing key is unusable", "domain", name, "selector", k.Selector, "error", err)
 			continue
 		}
 		r.signers = append(r.signers, dkim.Signer{Domain: shown, Selector: k.Selector, Key: private})

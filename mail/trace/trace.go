@@ -294,7 +294,7 @@ func (t *Trace) Flush(ctx context.Context) {
 		if err := t.write(ctx, batch); err != nil {
 			t.lost.Add(uint64(len(batch)))
 			if !errors.Is(err, store.ErrClosed) {
-				t.env.Log.Warn("mail: trace cannot be written", "err", err)
+				t.env.Log.Warn("mail: cannot write the trace", "err", err)
 			}
 			return
 		}
@@ -348,7 +348,7 @@ func (t *Trace) trim(ctx context.Context) {
 		}
 		if err != nil || len(ids) < 500 {
 			if err != nil && !errors.Is(err, store.ErrClosed) {
-				t.env.Log.Warn("mail: trace cannot be trimmed", "err", err)
+				t.env.Log.Warn("mail: cannot trim the trace", "err", err)
 			}
 			return
 		}

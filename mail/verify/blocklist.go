@@ -85,13 +85,13 @@ func (v *Verifier) isListed(ctx context.Context, name string) bool {
 	addresses, _, err := v.dns.A(ctx, name)
 	if err != nil {
 		if !errors.Is(err, dns.ErrNotFound) {
-			v.env.Log.Warn("a block list cannot be asked", "name", name, "error", err)
+			v.env.Log.Warn("block list unreachable", "name", name, "error", err)
 		}
 		return false
 	}
 	for _, a := range addresses {
 		if errorNet.Contains(a) || !listedNet.Contains(a) {
-			v.env.Log.Warn("a block list answers that it was asked wrongly", "name", name, "answer", a.String())
+			v.env.Log.Warn("block list rejects our queries", "name", name, "answer", a.String())
 			continue
 		}
 		return true

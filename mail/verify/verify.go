@@ -51,7 +51,7 @@ func ParseEnforce(s string) (Enforce, error) {
 			return Enforce(e), nil
 		}
 	}
-	return Off, fmt.Errorf("verify: %q is none of off, mark, junk, reject", s)
+	return Off, fmt.Errorf("verify: %q is not off, mark, junk or reject", s)
 }
 
 // ParseNetworks parses addresses and networks, separated by white space.

@@ -188,7 +188,7 @@ func (c *Client) send(ctx context.Context, method, path, query string, body io.R
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("replica: %s: %w (%s)", c.base.Host, ErrSignIn, resp.Status)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("replica: %s: there is nothing at %s: is it a server of doublet, and new enough?", c.base.Host, c.base.Path)
+		return nil, fmt.Errorf("replica: %s: nothing found at %s: is it a recent Doublet server?", c.base.Host, c.base.Path)
 	}
 	return nil, fmt.Errorf("replica: %s: %s", c.base.Host, resp.Status)
 }

@@ -433,7 +433,7 @@ func (h *Handler) get(c *call) error {
 	h.bytesOut.Add(uint64(n))
 	if err != nil {
 		// The success status has been sent. Abort the connection so that the client detects the truncation.
-		h.env.Log.Info("replication over HTTP: a stream was cut", "error", err)
+		h.env.Log.Info("replication over HTTP: stream interrupted", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 	return nil

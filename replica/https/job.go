@@ -171,7 +171,7 @@ func (j *Job) meant(id note.DatabaseID, a *Account, d Database) error {
 	if byID || own || len(j.Databases) > 0 && info.Title == d.Title {
 		return nil
 	}
-	return fmt.Errorf("%w: %s says that its database %q is %s, which is %q here: name it by this id if it is the same", store.ErrDenied, a.Server, d.Title, id, info.Title)
+	return fmt.Errorf("%w: database %q of %s has the id %s, which is %q here: name it by this id if it is the same", store.ErrDenied, a.Server, d.Title, id, info.Title)
 }
 
 // make creates the local copy if there is none. It reports whether it did.

@@ -252,7 +252,7 @@ var conditions = map[string]func(p *parser, v string) (*Node, error){
 	"is": func(_ *parser, v string) (*Node, error) {
 		switch v = strings.ToLower(v); v {
 		case "":
-			return nil, fmt.Errorf("%w: is: what?", ErrQuery)
+			return nil, fmt.Errorf("%w: is: needs a value", ErrQuery)
 		case "unread", "unseen":
 			return &Node{Op: OpUnread}, nil
 		case "read", "seen":

@@ -60,7 +60,7 @@ func (a *ACME) check() error {
 	case !a.HTTP && !a.ALPN && a.DNS == nil:
 		return errNoChallenge
 	case (a.KeyID == "") != (a.MACKey == ""):
-		return errors.New("ACME account binding: key id and MAC key go together")
+		return errors.New("ACME account binding: set both key id and MAC key")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (p *Provider) loadManaged() {
 		path := p.acmeFile(name)
 		e, err := p.readPair(path, path, map[string]time.Time{})
 		if err != nil {
-			p.env.Log.Error("a certificate from ACME does not load: it is asked for again", "name", name, "error", err)
+			p.env.Log.Error("ACME: certificate does not load, requesting a new one", "name", name, "error", err)
 			continue
 		}
 		e.source = fromACME
@@ -149,7 +149,7 @@ func renewAt(leaf *x509.Certificate) time.Time {
 func (p *Provider) renewDue(ctx context.Context) {
 	names, err := p.wanted(ctx)
 	if err != nil {
-		p.env.Log.Error("the names for certificates cannot be listed", "error", err)
+		p.env.Log.Error("cannot list the names for certificates", "error", err)
 		return
 	}
 	for _, name := range names {
@@ -183,8 +183,8 @@ func (p *Provider) wanted(ctx context.Context) ([]string, error) {
 		if p.managed[name] == nil {
 			p.managed[name] = &managed{}
 			if !plausible(name) {
-				p.managed[name].err = errors.New("no authority gives a certificate for such a name")
-				p.env.Log.Warn("ACME is not asked for a certificate: not a public name", "name", name)
+				p.managed[name].err = errors.New("no public authority issues certificates for such a name")
+				p.env.Log.Warn("ACME: no certificate requested, because the name is not public", "name", name)
 			}
 		}
 		if plausible(name) {
@@ -267,14 +267,14 @@ func (p *Provider) obtain(ctx context.Context, name string, newKey bool) error {
 		wait := min(firstWait<<min(m.failures, 10), mostWait)
 		m.err, m.failures, m.notUntil = err, m.failures+1, p.env.Clock.Now().Add(wait)
 		p.stats.failed.Inc()
-		p.env.Log.Error("no certificate from ACME", "name", name, "error", err, "next", m.notUntil.UTC())
+		p.env.Log.Error("ACME: no certificate", "name", name, "error", err, "next", m.notUntil.UTC())
 		return fmt.Errorf("certificate for %s: %w", name, err)
 	}
 	*m = managed{entry: e, renewAt: renewAt(e.cert.Leaf), askAgain: p.env.Clock.Now().Add(ariEvery)}
 	p.stats.renewed.Inc()
 	err = p.keepOwn(false)
 	p.rebuild()
-	p.env.Log.Info("got a certificate from ACME", "name", name, "until", e.ends().UTC(), "issuer", e.cert.Leaf.Issuer.String())
+	p.env.Log.Info("ACME: certificate received", "name", name, "until", e.ends().UTC(), "issuer", e.cert.Leaf.Issuer.String())
 	return err
 }
 

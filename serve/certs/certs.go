@@ -106,7 +106,7 @@ func Open(e *env.Env, o Options) (*Provider, error) {
 		o.Warn = 14 * 24 * time.Hour
 	}
 	if (o.Certificate == "") != (o.Key == "") {
-		return nil, errors.New("certs: certificate and key go together")
+		return nil, errors.New("certs: set both certificate and key")
 	}
 	o.Name = canonical(o.Name)
 	p := &Provider{
@@ -306,15 +306,15 @@ func (p *Provider) look(ctx context.Context) {
 	if p.changed() {
 		if err := p.reload(); err != nil {
 			p.stats.failed.Inc()
-			p.env.Log.Error("certificate files have changed and were not read: those before stay", "error", err)
+			p.env.Log.Error("cannot read changed certificate files: the previous certificates stay in use", "error", err)
 		} else {
 			p.stats.reloaded.Inc()
-			p.env.Log.Info("certificate files have changed and were read")
+			p.env.Log.Info("certificate files reloaded")
 		}
 	}
 	if err := p.keepOwn(false); err != nil {
 		p.stats.failed.Inc()
-		p.env.Log.Error("the self-signed certificate was not renewed", "error", err)
+		p.env.Log.Error("cannot renew the self-signed certificate", "error", err)
 	} else {
 		p.rebuild()
 	}
@@ -342,9 +342,9 @@ func (p *Provider) warn() {
 		told[key] = now
 		attrs := []any{"names", strings.Join(e.names(), " "), "until", e.ends().UTC(), "from", e.source, "file", e.where}
 		if left <= 0 {
-			p.env.Log.Error("a certificate has ended: mail programs refuse it", attrs...)
+			p.env.Log.Error("certificate expired: mail programs reject it", attrs...)
 		} else {
-			p.env.Log.Warn("a certificate ends soon", append(attrs, "days", int(left.Hours()/24))...)
+			p.env.Log.Warn("certificate expires soon", append(attrs, "days", int(left.Hours()/24))...)
 		}
 	}
 	p.told = told

@@ -259,12 +259,12 @@ func TestExpires(t *testing.T) {
 		p.look(context.Background())
 		f.Time.Advance(time.Hour)
 	}
-	if _, expiring := entries(); strings.Count(log.String(), "a certificate ends soon") != 1 || !strings.Contains(log.String(), "mx.example.org") || expiring != 1 {
+	if _, expiring := entries(); strings.Count(log.String(), "certificate expires soon") != 1 || !strings.Contains(log.String(), "mx.example.org") || expiring != 1 {
 		t.Errorf("10 days before: %s, %v", &log, expiring)
 	}
 	f.Time.Advance(day)
 	p.look(context.Background())
-	if n := strings.Count(log.String(), "a certificate ends soon"); n != 2 {
+	if n := strings.Count(log.String(), "certificate expires soon"); n != 2 {
 		t.Errorf("a day later %d warnings", n)
 	}
 	if err := p.Valid(); err != nil {

@@ -57,7 +57,7 @@ func (p *Provider) keepOwn(fresh bool) error {
 	}
 	p.own.source = fromServer
 	p.stats.renewedOne()
-	p.env.Log.Info("made a self-signed certificate: mail programs will ask whether to trust it", "file", cert, "until", p.own.ends().UTC())
+	p.env.Log.Info("created a self-signed certificate: mail programs will warn about it", "file", cert, "until", p.own.ends().UTC())
 	return nil
 }
 

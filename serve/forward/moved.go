@@ -90,7 +90,7 @@ func readAhead(r io.Reader, of listen.Share) (ahead []byte, held reserved, err e
 		}
 		if err != nil {
 			held.free()
-			return nil, held, fmt.Errorf("forward: reading what the client sent ahead: %w", err)
+			return nil, held, fmt.Errorf("forward: read pipelined input of the client: %w", err)
 		}
 	}
 }

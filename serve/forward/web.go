@@ -115,7 +115,7 @@ func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string,
 // unavailable answers that no server currently serves the mail file.
 func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	s.failed.Inc()
-	s.env.Log.Warn("forward: nobody answers a request", "path", r.URL.Path, "err", err)
+	s.env.Log.Warn("forward: no member answers a request", "path", r.URL.Path, "err", err)
 	w.Header().Set("Retry-After", "2")
 	http.Error(w, "No server has your mail file now. Try again in a moment.", http.StatusServiceUnavailable)
 }

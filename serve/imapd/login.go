@@ -48,7 +48,7 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 		s.out.B = append(s.appendCapabilities(b), "] Signed in\r\n"...)
 		s.move.away = !s.home.Here()
 	case errors.Is(err, forward.ErrNoHome):
-		s.srv.env.Log.Warn("imapd: nobody serves the mail file", "account", account.Name, "err", err)
+		s.srv.env.Log.Warn("imapd: no server for the mail file", "account", account.Name, "err", err)
 		s.no(cmd, "UNAVAILABLE", "The mail file has no server now, try again soon")
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly(cmd, "Sign-in was cancelled")

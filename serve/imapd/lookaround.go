@@ -257,6 +257,6 @@ func (s *session) fetchNew(from uint32) {
 	opts.MarkSeen = false
 	set := mailbox.Set{{Start: from, Stop: s.view.UIDNext() - 1}}
 	if err := s.view.Fetch(s.c.Context(), set, true, opts, f.message, s.flushPart); err != nil && s.failed == nil {
-		s.srv.env.Log.Error("imapd: new messages cannot be read", "account", s.account.Name, "err", err)
+		s.srv.env.Log.Error("imapd: cannot read new messages", "account", s.account.Name, "err", err)
 	}
 }

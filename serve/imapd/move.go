@@ -161,7 +161,7 @@ func (s *session) follow(here bool, err error) {
 
 // cannotMove ends a session that no member can continue.
 func (s *session) cannotMove(err error) {
-	s.srv.env.Log.Warn("imapd: session cannot be moved", "account", s.account.Name, "err", err)
+	s.srv.env.Log.Warn("imapd: cannot move a session", "account", s.account.Name, "err", err)
 	s.leaveView()
 	s.bye(condition.Elsewhere.IMAP, condition.Elsewhere.IMAPText)
 }

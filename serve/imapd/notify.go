@@ -269,7 +269,7 @@ func (s *session) news(idle bool) {
 		s.notifier = &notifier{}
 		s.untagged("NOTIFICATIONOVERFLOW", "Too many mailboxes are watched")
 	case err != nil:
-		s.srv.env.Log.Error("imapd: mailboxes cannot be looked at", "account", s.account.Name, "err", err)
+		s.srv.env.Log.Error("imapd: cannot watch mailboxes", "account", s.account.Name, "err", err)
 	}
 	if s.view == nil {
 		return

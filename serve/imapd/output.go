@@ -64,7 +64,7 @@ func (s *session) stream(h *hole) {
 		b, err := h.body.AppendRange(s.scratch.B[:0], off, n)
 		s.scratch.B = b[:0]
 		if err != nil || int64(len(b)) != n {
-			s.srv.env.Log.Error("imapd: message cannot be read to its end", "account", s.account.Name, "err", err)
+			s.srv.env.Log.Error("imapd: cannot read the rest of a message", "account", s.account.Name, "err", err)
 			s.failed = errCut
 			return
 		}

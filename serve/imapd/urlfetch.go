@@ -25,7 +25,7 @@ func (s *session) urlFetch(cmd *imap.Command) {
 		}
 		if err != nil {
 			if !unreadable(err) && err != listen.ErrMemory {
-				s.srv.env.Log.Error("imapd: URL cannot be read", "account", s.account.Name, "err", err)
+				s.srv.env.Log.Error("imapd: cannot read URL", "account", s.account.Name, "err", err)
 			}
 			s.out.B, s.holes = append(s.out.B[:start], "NIL"...), s.holes[:holes]
 		}

@@ -145,7 +145,7 @@ func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
 		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden", Detail: "The account is disabled."}
 	}
 	if _, known := condition.Of(err); !known {
-		s.env.Log.Error("jmap: account cannot be read", "person", c.Name, "error", err)
+		s.env.Log.Error("jmap: cannot read the account", "person", c.Name, "error", err)
 	}
 	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable", Detail: "The account cannot be read now."}
 }

@@ -294,7 +294,7 @@ func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i in
 	}
 	if x.whole && nc > 0 {
 		if err := x.createdObjects(res.Errs); err != nil {
-			c.s.env.Log.Warn("jmap: what was created cannot be read", "person", c.caller.Name, "error", err)
+			c.s.env.Log.Warn("jmap: cannot read created objects", "person", c.caller.Name, "error", err)
 		}
 	}
 	var used []note.UNID

@@ -51,7 +51,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, c *Caller) {
 	}
 	out, err := s.appendSession(nil, r.Context(), c, s.base(r))
 	if err != nil {
-		s.env.Log.Error("jmap: session object cannot be made", "person", c.Name, "error", err)
+		s.env.Log.Error("jmap: cannot create the session object", "person", c.Name, "error", err)
 		s.refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable"})
 		return
 	}

@@ -127,7 +127,7 @@ func (x *submitting) write(failed []error) (after string, err error) {
 		case i < nc && failed[i] == nil:
 			m := x.made[i]
 			if err != nil { // the message was sent anyway
-				c.s.env.Log.Error("jmap: a submission cannot be written down", "person", c.caller.Name, "queue", m.queue.String(), "error", err)
+				c.s.env.Log.Error("jmap: cannot store a submission", "person", c.caller.Name, "queue", m.queue.String(), "error", err)
 			}
 			id := idOf(letterSubmission, m.unid)
 			x.emails["#"+s.create[i].id], x.emails[id] = m.email, m.email

@@ -154,7 +154,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 	w.WriteHeader(status)
 	s.stats.downloads.Inc()
 	if err := s.send(w, s.memoryOf(c), b, from, to); err != nil && r.Context().Err() == nil {
-		s.env.Log.Warn("jmap: download broke off", "person", c.Name, "error", err)
+		s.env.Log.Warn("jmap: download interrupted", "person", c.Name, "error", err)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Server) announced(nc net.Conn, d *Door, relay bool) {
 	}
 	if err != nil {
 		s.inc("Server.Listen.Proxy.Errors", 1)
-		s.env.Log.Warn("proxy refused", "door", d.Name, "proxy", nc.RemoteAddr().String(), "error", err)
+		s.env.Log.Warn("proxy rejected", "door", d.Name, "proxy", nc.RemoteAddr().String(), "error", err)
 		_ = nc.Close()
 		return
 	}

@@ -501,7 +501,7 @@ func (v *visit) unfinished(p *composePage, err error) error {
 	if err != nil {
 		var key string
 		if status, key = refusal(err); status == http.StatusServiceUnavailable {
-			v.s.env.Log.Error("lite: a message could not be kept", "person", v.id.Name, "error", err)
+			v.s.env.Log.Error("lite: cannot save a draft", "person", v.id.Name, "error", err)
 		}
 		p.say(key, true, size(float64(v.s.files.MessageSize())))
 	}

@@ -73,7 +73,7 @@ func (v *visit) send(size int64, read func(dst []byte, off, n int64) ([]byte, er
 			err = fmt.Errorf("%w: a message is shorter than it was", store.ErrDamaged)
 		}
 		if err != nil {
-			v.s.env.Log.Warn("lite: a download broke off", "person", v.id.Name, "error", err)
+			v.s.env.Log.Warn("lite: download interrupted", "person", v.id.Name, "error", err)
 			panic(http.ErrAbortHandler) // Content-Length is already sent
 		}
 		_ = control.SetWriteDeadline(v.s.env.Clock.Now().Add(30 * time.Second))

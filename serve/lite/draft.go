@@ -428,7 +428,7 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 	}
 	if err := v.file(own, draft); err != nil {
 		// The message was sent, which matters most. The draft stays in Drafts.
-		v.s.env.Log.Error("lite: a message that was sent could not be filed", "person", v.id.Name, "error", err)
+		v.s.env.Log.Error("lite: cannot file a sent message", "person", v.id.Name, "error", err)
 	}
 	v.box = own
 	if len(refused) > 0 {

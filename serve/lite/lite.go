@@ -256,7 +256,7 @@ type box struct {
 }
 
 var (
-	errNotFound = errors.New("lite: there is no such thing")
+	errNotFound = errors.New("lite: not found")
 	errForm     = errors.New("lite: the form cannot be read")
 	errLarge    = errors.New("lite: the form is too large")
 )
@@ -302,7 +302,7 @@ func (v *visit) refuse(err error) {
 	p := v.frame("")
 	p.say(key, true, size(float64(v.s.files.MessageSize())))
 	if status == http.StatusServiceUnavailable && v.ctx.Err() == nil {
-		v.s.env.Log.Error("lite: a page failed", "path", v.r.URL.Path, "error", err)
+		v.s.env.Log.Error("lite: page failed", "path", v.r.URL.Path, "error", err)
 	}
 	v.s.show(v.w, status, "plain.html", p)
 }
@@ -333,7 +333,7 @@ func refusal(err error) (status int, key string) {
 func (s *Server) show(w http.ResponseWriter, status int, name string, p any) {
 	var b bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&b, name, p); err != nil {
-		s.env.Log.Error("lite: a page failed", "page", name, "error", err)
+		s.env.Log.Error("lite: page failed", "page", name, "error", err)
 		http.Error(w, "the page cannot be made now", http.StatusInternalServerError)
 		return
 	}

@@ -133,7 +133,7 @@ func (v *visit) notSentOn(p *redirectPage, err error) error {
 		p.say("refusedByServer", true, clip(reply.Error(), 300))
 	default:
 		if status == http.StatusServiceUnavailable {
-			v.s.env.Log.Error("lite: a message could not be redirected", "person", v.id.Name, "error", err)
+			v.s.env.Log.Error("lite: cannot redirect a message", "person", v.id.Name, "error", err)
 		}
 		p.say(key, true, size(float64(v.s.files.MessageSize())))
 	}
@@ -195,7 +195,7 @@ func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []
 	v.form.Set("re", reference{v.box.ID, l.id, ""}.String())
 	v.form.Set("kind", "forward")
 	if err := v.file(own, draft); err != nil {
-		v.s.env.Log.Error("lite: a message that was redirected could not be filed", "person", v.id.Name, "error", err)
+		v.s.env.Log.Error("lite: cannot file a redirected message", "person", v.id.Name, "error", err)
 	}
 	return refused, why, nil
 }

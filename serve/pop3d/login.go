@@ -71,7 +71,7 @@ func (s *session) signedIn(account signin.Account, err error) {
 		s.srv.stats.users.Touch(account.Who.Person)
 		s.ok("Signed in")
 	case errors.Is(err, forward.ErrNoHome):
-		s.srv.env.Log.Warn("pop3d: mail file has no server", "account", account.Name, "err", err)
+		s.srv.env.Log.Warn("pop3d: no server for the mail file", "account", account.Name, "err", err)
 		s.err(pop3.CodeSysTemp, "The mailbox has no server now, try again soon")
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly("Sign-in was cancelled")

@@ -68,7 +68,7 @@ func (s *session) follow(here bool, err error) {
 
 // cannotMove ends a session that no member can continue. It answers the current command; nothing was removed.
 func (s *session) cannotMove(err error) {
-	s.srv.env.Log.Warn("pop3d: session cannot be moved", "account", s.account.Name, "err", err)
+	s.srv.env.Log.Warn("pop3d: cannot move a session", "account", s.account.Name, "err", err)
 	s.out.Take()
 	s.err(pop3.CodeSysTemp, "The mailbox has moved to another server, sign in again")
 	s.over = true

@@ -52,7 +52,7 @@ func (s *session) uidl(cmd *pop3.Command) {
 		s.gone()
 	case err != nil:
 		// A listing that has started can only be aborted.
-		s.srv.env.Log.Error("pop3d: listing broken off", "account", s.account.Name, "err", err)
+		s.srv.env.Log.Error("pop3d: listing interrupted", "account", s.account.Name, "err", err)
 		s.failed = errors.Join(s.failed, err)
 	case cmd.Number == 0:
 		s.out.B = append(s.out.B, ".\r\n"...)

@@ -336,6 +336,6 @@ func (g *guard) recall() {
 		*g.bans.add(k) = b
 	})
 	if err != nil {
-		g.env.Log.Error("bans of before the start cannot be read", "err", err)
+		g.env.Log.Error("cannot read the bans from before the restart", "err", err)
 	}
 }

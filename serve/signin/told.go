@@ -63,6 +63,6 @@ func (w *Web) tell(ctx context.Context, p *directory.Person, from string, locked
 	}
 	if err := w.opt.Guessed(ctx, p, from, locked); err != nil {
 		w.notices.failed(p.ID)
-		w.env.Log.Warn("sign-in: the person is not told of wrong codes", "person", p.Name(), "error", err)
+		w.env.Log.Warn("sign-in: cannot notify a person of wrong codes", "person", p.Name(), "error", err)
 	}
 }

@@ -186,7 +186,7 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 	}
 	if in.Discard || len(sub.Recipients) == 0 {
 		b.env.Fill(sub.ID[:])
-		b.env.Log.Info("mail: thrown away by a filter", "id", sub.ID.String(), "from", e.From.String(), "recipients", len(e.Recipients))
+		b.env.Log.Info("mail: discarded by a filter", "id", sub.ID.String(), "from", e.From.String(), "recipients", len(e.Recipients))
 		return sub.ID.String(), nil
 	}
 	if e.Signed {
@@ -232,7 +232,7 @@ func (b *backend) recipients(ctx context.Context, e *Envelope) ([]mail.Recipient
 		case errors.Is(err, directory.ErrNotLocal):
 			to.Outside = true
 		case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-			b.env.Log.Warn("smtpd: a filter adds a recipient who is nobody", "address", p.String())
+			b.env.Log.Warn("smtpd: filter added an unknown recipient", "address", p.String())
 			continue
 		default:
 			return nil, fmt.Errorf("directory: %w", err)

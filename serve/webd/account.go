@@ -175,7 +175,7 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	if err := w.system.Directory.Passwords.Set(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
 		return err
 	}
-	w.env.Log.Info("a person changed their password", "person", a.Name, "remote", signin.Remote(r).String())
+	w.env.Log.Info("person changed their password", "person", a.Name, "remote", signin.Remote(r).String())
 	p.Said = p.T("passwordChanged")
 	return nil
 }

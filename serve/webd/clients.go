@@ -37,7 +37,7 @@ func (w *Server) host(r *http.Request) (host, domain string) {
 	host = strings.TrimSuffix(host, ".")
 	all, err := w.system.Directory.Domains.List(r.Context())
 	if err != nil {
-		w.env.Log.Error("the local domains cannot be read", "error", err)
+		w.env.Log.Error("cannot read the local domains", "error", err)
 		return w.system.Name, ""
 	}
 	if slices.Contains(all, host) {

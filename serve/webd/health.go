@@ -48,7 +48,7 @@ func say(out http.ResponseWriter, err error) {
 
 var (
 	errStopping = errors.New("stopping")
-	errSpace    = errors.New("too little free space: nothing that adds is taken")
+	errSpace    = errors.New("too little free space: writes are rejected")
 	errStuck    = errors.New("store does not respond: its durable horizon does not advance")
 	errStore    = errors.New("cannot read the store")
 )

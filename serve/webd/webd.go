@@ -81,7 +81,7 @@ func New(s *admin.Running, e *env.Env, o Options) *Server {
 	if o.Client != nil {
 		status = "GET /status"
 		if err := w.client(o.Client); err != nil {
-			e.Log.Error("the browser client cannot be read", "error", err)
+			e.Log.Error("cannot read the web client", "error", err)
 		}
 	}
 	w.mux.Handle(status, w.monitors(w.people(w.home)))

@@ -382,7 +382,7 @@ func (x *Service) sessionOf(ctx context.Context, id *Identity) signedIn {
 	if x.opt.Cluster != nil {
 		name, mates, err := x.opt.Cluster(ctx)
 		if err != nil {
-			x.env.Log.Warn("the mates cannot be told", "error", err) // respond without the other members
+			x.env.Log.Warn("cannot notify the mates", "error", err) // respond without the other members
 		}
 		if out.Mates = mates; name != "" {
 			out.Server = name

@@ -104,7 +104,7 @@ func (x *Service) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 // logTrouble logs internal errors.
 func (x *Service) logTrouble(r *http.Request, p problem, err error) {
 	if p.Status == http.StatusServiceUnavailable && r.Context().Err() == nil {
-		x.env.Log.Error("who a request is from cannot be told", "path", r.URL.Path, "error", err)
+		x.env.Log.Error("cannot authenticate a request", "path", r.URL.Path, "error", err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	if err != nil {
 		return result{}, err
 	}
-	x.env.Log.Info("a person set up a second factor", "person", id.Name, "remote", signin.Remote(r).String())
+	x.env.Log.Info("person set up a second factor", "person", id.Name, "remote", signin.Remote(r).String())
 	account, p, err := x.in.Known(ctx, id.Who.Person)
 	if err != nil {
 		return result{}, err
@@ -168,7 +168,7 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	if err != nil {
 		return result{}, err
 	}
-	x.env.Log.Info("a person turned their second factor off", "person", id.Name, "remote", signin.Remote(r).String())
+	x.env.Log.Info("person turned their second factor off", "person", id.Name, "remote", signin.Remote(r).String())
 	return result{value: done{"the second factor is off"}, said: "factorOff"}, nil
 }
 

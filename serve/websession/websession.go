@@ -28,7 +28,7 @@ import (
 // Errors of authentication, in addition to those of package signin.
 var (
 	// ErrNobody means that the request has no credentials, or its session has ended.
-	ErrNobody = errors.New("websession: nobody is signed in")
+	ErrNobody = errors.New("websession: not signed in")
 	// ErrClear means that credentials were sent without TLS from another machine.
 	ErrClear = errors.New("websession: passwords and cookies travel under TLS only")
 	// ErrForeign means that a page of another site caused the request, or that the CSRF token is missing or wrong.

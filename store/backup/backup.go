@@ -163,7 +163,7 @@ func (t *taking) check(ctx context.Context, g *Generation) error {
 	c.alive = t.alive
 	i := &inspection{r: t.r, c: c, level: level, fresh: t.fresh, indexes: t.s.Indexes()}
 	if err := t.r.conclude(g, i, i.run(ctx, g)); err != nil {
-		return fmt.Errorf("backup: generation %d was taken and failed its check: the older ones stay: %w", g.Number, err)
+		return fmt.Errorf("backup: generation %d failed verification, older ones are kept: %w", g.Number, err)
 	}
 	return nil
 }

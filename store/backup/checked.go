@@ -114,7 +114,7 @@ func (r *repository) present(p Piece) error {
 // contents compares an open store with its manifest.
 func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation) error {
 	if s.Incarnation() != g.Incarnation || s.Horizon() < g.Horizon {
-		return fmt.Errorf("%w: the store in it has incarnation %d and ends at %d, the manifest says %d and %d", ErrDamaged,
+		return fmt.Errorf("%w: store has incarnation %d and ends at %d, manifest has %d and %d", ErrDamaged,
 			s.Incarnation(), s.Horizon(), g.Incarnation, g.Horizon)
 	}
 	if _, err := s.Databases(); err != nil {

@@ -74,7 +74,7 @@ func (r *repository) marks(data string, incarnation uint64) (m marks, err error)
 		m.known = append(slices.Delete(m.known, i, i+1), used)
 	case last.ID != "" && r.hasOf(incarnation):
 		m.next.Lineage = draw(r.env)
-		r.env.Log.Warn("backup: the data folder was put back to an older state after its last backup: everything is copied anew", "folder", r.dir)
+		r.env.Log.Warn("backup: data folder was restored to an older state after its last backup, so everything is copied again", "folder", r.dir)
 	}
 	if m.next.Folder == "" {
 		m.next.Folder = draw(r.env)
@@ -136,7 +136,7 @@ func (r *repository) readMark(path string, v any) error {
 		return fmt.Errorf("backup: read %s: %w", path, err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		r.env.Log.Warn("backup: a file of marks cannot be read", "file", path, "error", err)
+		r.env.Log.Warn("backup: cannot read a file of marks", "file", path, "error", err)
 	}
 	return nil
 }

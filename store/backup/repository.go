@@ -189,10 +189,10 @@ func (r *repository) at(number uint64) (Generation, error) {
 		}
 	}
 	if last := len(r.generations) - 1; number == 0 && last >= 0 {
-		return Generation{}, fmt.Errorf("%w: %s has none that is whole; the latest: %w", ErrNotFound, r.dir, r.generations[last].Damage)
+		return Generation{}, fmt.Errorf("%w: %s has no complete generation; the latest: %w", ErrNotFound, r.dir, r.generations[last].Damage)
 	}
 	if number == 0 {
-		return Generation{}, fmt.Errorf("%w: %s has none", ErrNotFound, r.dir)
+		return Generation{}, fmt.Errorf("%w: %s has no generation", ErrNotFound, r.dir)
 	}
 	return Generation{}, fmt.Errorf("%w: %d in %s", ErrNotFound, number, r.dir)
 }

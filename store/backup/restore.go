@@ -193,7 +193,7 @@ func (s *restore) replaceable() error {
 		}
 		elsewhere := dir != s.env.FS.PathJoin(s.at.Data, s.env.FS.PathBase(dir))
 		if elsewhere && !made && len(names) > 0 && !slices.Equal(names, []string{staged}) {
-			return fmt.Errorf("%w: %s holds files of a store, and %s has none: empty it if they are of no use", ErrForeign, dir, s.at.Data)
+			return fmt.Errorf("%w: %s holds files of a store and %s does not: empty it if you do not need them", ErrForeign, dir, s.at.Data)
 		}
 	}
 	return nil
@@ -359,7 +359,7 @@ func (s *restore) rename() (err error) {
 	o.Restoring = true
 	st, err := store.Open(s.env, s.at.Data, o)
 	if err != nil {
-		return fmt.Errorf("backup: open what was restored: %w", err)
+		return fmt.Errorf("backup: open the restored store: %w", err)
 	}
 	err = st.Rebranch()
 	if err = errors.Join(err, st.Close()); err != nil {

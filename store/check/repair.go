@@ -90,7 +90,7 @@ func (m *mender) cut(found Report) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("check: cut out what cannot be read: %w", err)
+		return fmt.Errorf("check: remove unreadable rows: %w", err)
 	}
 	return nil
 }

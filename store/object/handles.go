@@ -138,7 +138,7 @@ func (s *Store) release(h *handle) {
 	case unlink:
 		if err := s.unlink(h.id, h.f); err != nil {
 			// The next Open will find the file as a segment without live records.
-			s.env.Log.Warn("object: removed segment could not be deleted", "segment", h.id, "err", err)
+			s.env.Log.Warn("object: cannot delete a removed segment", "segment", h.id, "err", err)
 		}
 	case h.f != nil:
 		_ = h.f.Close()

@@ -74,7 +74,7 @@ func ParseDefinition(data []byte) (*Definition, error) {
 		}
 		if c.Category {
 			if sorted {
-				return nil, fmt.Errorf("%w: category %s stands behind a sorted column", ErrDefinition, c.Item)
+				return nil, fmt.Errorf("%w: category %s follows a sorted column", ErrDefinition, c.Item)
 			}
 			d.categories++
 		}
@@ -108,14 +108,14 @@ func (c *Column) check() error {
 			c.Sort = "asc"
 		}
 	default:
-		return fmt.Errorf("%w: sort %q of column %s: asc, desc or none", ErrDefinition, c.Sort, c.Item)
+		return fmt.Errorf("%w: sort %q of column %s is not asc, desc or none", ErrDefinition, c.Sort, c.Item)
 	}
 	switch c.Total {
 	case "sum", "count", "none":
 	case "":
 		c.Total = "none"
 	default:
-		return fmt.Errorf("%w: total %q of column %s: sum, count or none", ErrDefinition, c.Total, c.Item)
+		return fmt.Errorf("%w: total %q of column %s is not sum, count or none", ErrDefinition, c.Total, c.Item)
 	}
 	return nil
 }

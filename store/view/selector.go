@@ -162,7 +162,7 @@ func (p *parser) condition(k string, v any, depth int) (matcher, error) {
 	case "$and", "$or", "$nor":
 		list, ok := v.([]any)
 		if !ok {
-			return nil, fmt.Errorf("%w: %s takes a list", ErrDefinition, k)
+			return nil, fmt.Errorf("%w: %s needs a list", ErrDefinition, k)
 		}
 		var subs []matcher
 		for _, e := range list {
@@ -236,7 +236,7 @@ func (p *parser) field(path []string, v any, depth int) (matcher, error) {
 		case k == "$exists":
 			want, ok := m[k].(bool)
 			if !ok {
-				return nil, fmt.Errorf("%w: $exists takes true or false", ErrDefinition)
+				return nil, fmt.Errorf("%w: $exists needs true or false", ErrDefinition)
 			}
 			one = func(l lookup) bool {
 				_, have := l(path)
@@ -284,7 +284,7 @@ func (p *parser) operator(op string, arg any, depth int) (test, error) {
 	case "$size":
 		n, ok := arg.(int64)
 		if !ok || n < 0 {
-			return nil, fmt.Errorf("%w: $size takes a number", ErrDefinition)
+			return nil, fmt.Errorf("%w: $size needs a number", ErrDefinition)
 		}
 		return func(v any) bool {
 			list, ok := v.([]any)
@@ -314,7 +314,7 @@ func (p *parser) operator(op string, arg any, depth int) (test, error) {
 func among(op string, arg any) (test, error) {
 	list, ok := arg.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s takes a list", ErrDefinition, op)
+		return nil, fmt.Errorf("%w: %s needs a list", ErrDefinition, op)
 	}
 	return func(v any) bool {
 		return slices.ContainsFunc(list, func(e any) bool { return equal(v, e) }) == (op == "$in")
@@ -324,7 +324,7 @@ func among(op string, arg any) (test, error) {
 func pattern(arg any) (test, error) {
 	s, ok := arg.(string)
 	if !ok || len(s) > maxPattern {
-		return nil, fmt.Errorf("%w: $regex takes a pattern of at most %d bytes", ErrDefinition, maxPattern)
+		return nil, fmt.Errorf("%w: $regex needs a pattern of at most %d bytes", ErrDefinition, maxPattern)
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {

@@ -179,7 +179,7 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "add agents"}, {"run idle --speed 0", "--speed"},
-		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over http", "cannot be carried"}, {"agent --listen 0.0.0.0:0", "--secret"},
+		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over http", "cannot run over"}, {"agent --listen 0.0.0.0:0", "--secret"},
 		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"}, {"run idle", "no Doublet answers"}, {"run idle --admin -", "name the server's doors"},
 		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"}, {"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
 		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"}, {"cluster lag --rate 0", "rates are above 0"},

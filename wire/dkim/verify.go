@@ -251,7 +251,7 @@ func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
 	}
 	if name := m.added(s); name != "" {
 		// Anyone with a signed message could show a text of their own with it.
-		return fmt.Errorf("%w: there is a %s field that it does not cover", ErrPolicy, name)
+		return fmt.Errorf("%w: a %s field is not signed", ErrPolicy, name)
 	}
 	body := m.bodyHash(s.relaxedBody)
 	if s.length >= 0 && s.length < body.length {

@@ -46,7 +46,7 @@ type Keys struct {
 // Errors in a subscriber's keys or in a message.
 var (
 	ErrKeys    = errors.New("webpush: p256dh is not a point of P-256, or auth is not 16 octets, in URL-safe base64")
-	ErrTooLong = errors.New("webpush: the message is longer than push services take")
+	ErrTooLong = errors.New("webpush: message exceeds the limit of push services")
 	ErrMessage = errors.New("webpush: the message cannot be read with these keys")
 )
 

@@ -119,7 +119,7 @@ func TestMistakes(t *testing.T) {
 		{name: "door", file: "[doors]\nsmtp = \"25\"\n", want: []string{FileName + ":2", "neither host:port nor off"}},
 		{name: "port", file: "[doors]\nsmtp = \":70000\"\n", want: []string{"neither host:port nor off"}},
 		{name: "same address", file: "[doors]\nsmtp = \":143\"\n", want: []string{"already the address of doors."}},
-		{name: "certificate alone", file: "[tls]\ncertificate = \"x.pem\"\n", want: []string{"set both or neither"}},
+		{name: "certificate alone", file: "[tls]\ncertificate = \"x.pem\"\n", want: []string{"or neither"}},
 		{name: "environment", env: "DOUBLET_LIMITS_RECIPIENTS=x", want: []string{"DOUBLET_LIMITS_RECIPIENTS", "not a whole number"}},
 		{name: "switch", file: "[directory]\nscram = \"yes\"\n", want: []string{FileName + ":2"}},
 		{name: "switch in the environment", env: "DOUBLET_DIRECTORY_SCRAM=maybe", want: []string{"neither true nor false"}},

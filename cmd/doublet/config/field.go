@@ -142,7 +142,7 @@ func (f field) allowed() string {
 func (f field) check(c *Config) error {
 	v := f.in(c)
 	if words := strings.Fields(f.tag.Get("oneof")); len(words) > 0 && !slices.Contains(words, v.String()) {
-		return fmt.Errorf("%q is none of %s", v.String(), f.allowed())
+		return fmt.Errorf("%q is not one of %s", v.String(), f.allowed())
 	}
 	if _, ok := f.tag.Lookup("min"); ok {
 		var low, high Config

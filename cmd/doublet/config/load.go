@@ -229,7 +229,7 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 		}
 	}
 	if (c.TLS.Certificate == "") != (c.TLS.Key == "") {
-		bad = append(bad, &Error{at("tls.key"), "tls", errors.New("certificate and key go together: set both or neither")})
+		bad = append(bad, &Error{at("tls.key"), "tls", errors.New("set both certificate and key, or neither")})
 	}
 	if c.Data.Dir == "" {
 		bad = append(bad, &Error{at("data.dir"), "data.dir", errors.New("data folder is not set")})

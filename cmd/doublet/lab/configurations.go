@@ -130,7 +130,7 @@ func Named(name string) (Configuration, error) {
 		}
 		all = append(all, c.Name)
 	}
-	return Configuration{}, fmt.Errorf("no configuration %q: there are %s", name, strings.Join(all, ", "))
+	return Configuration{}, fmt.Errorf("no configuration %q: want one of %s", name, strings.Join(all, ", "))
 }
 
 // home returns the index of a person's home, the server that leads his mail file. Any first n people are divided in the

@@ -296,7 +296,7 @@ func (l *Lab) Server(name string) (*Server, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("lab: there is no server %q", name)
+	return nil, fmt.Errorf("lab: no server %q", name)
 }
 
 // Live returns the servers that run.

@@ -165,7 +165,7 @@ func appendPing(dst []byte, seconds int) []byte {
 }
 
 // errOnce ends a stream with closeafter=state.
-var errOnce = errors.New("push: told once")
+var errOnce = errors.New("push: already notified")
 
 // stream is an event stream in progress. write sends events to its client.
 type stream struct {
@@ -221,7 +221,7 @@ func (x *stream) turn(ctx context.Context) error {
 // trouble logs an internal error, unless the server is stopping.
 func (p *Service) trouble(s *subscriber, err error) {
 	if p.ctx.Err() == nil {
-		p.env.Log.Warn("push: states cannot be read", "person", s.caller.Name, "error", err)
+		p.env.Log.Warn("push: cannot read states", "person", s.caller.Name, "error", err)
 	}
 }
 

@@ -162,7 +162,7 @@ func (w *web) catchUp(at store.Cursor, list []*device) {
 	if len(list) > 0 {
 		changed, all, err := w.opt.Subscriptions.Missed()
 		if err != nil {
-			w.p.env.Log.Warn("push: what was missed cannot be read; everybody is told", "error", err)
+			w.p.env.Log.Warn("push: cannot read missed changes, notifying everybody", "error", err)
 			all = true
 		}
 		for _, d := range list {
@@ -200,7 +200,7 @@ func (w *web) tend() {
 		if v := w.opt.Subscriptions.Version(); v != w.synced() {
 			fresh, err := w.sync(w.p.ctx)
 			if err != nil && w.p.ctx.Err() == nil {
-				w.p.env.Log.Warn("push: subscriptions cannot be read", "error", err)
+				w.p.env.Log.Warn("push: cannot read subscriptions", "error", err)
 			}
 			for _, d := range fresh {
 				w.kick(d) // added by another server: push the current states
@@ -244,7 +244,7 @@ func (w *web) mark(at store.Cursor) {
 		return
 	}
 	if err := w.opt.Subscriptions.Told(at); err != nil && w.p.ctx.Err() == nil {
-		w.p.env.Log.Warn("push: the place in the feed is not kept", "error", err)
+		w.p.env.Log.Warn("push: cannot store the position in the feed", "error", err)
 	}
 }
 
@@ -522,10 +522,10 @@ func (w *web) outcome(d *device, err error, done func()) time.Duration {
 // unsubscribe ends a subscription permanently.
 func (w *web) unsubscribe(d *device, why string) {
 	w.ended.Inc()
-	w.p.env.Log.Info("subscription to pushes ended", "subscription", d.sub.ID.String(), "why", why)
+	w.p.env.Log.Info("push subscription ended", "subscription", d.sub.ID.String(), "why", why)
 	err := w.opt.Subscriptions.Unsubscribe(context.WithoutCancel(w.p.work), d.sub.ID)
 	if err != nil && !errors.Is(err, session.ErrNone) {
-		w.p.env.Log.Warn("push: a subscription could not be ended", "error", err)
+		w.p.env.Log.Warn("push: cannot end a subscription", "error", err)
 	}
 	w.edits.Add(1)
 	w.mu.Lock()
