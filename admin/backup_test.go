@@ -89,7 +89,7 @@ func TestBackupDamaged(t *testing.T) {
 	e := *whole
 	e.FS = spoiled{whole.FS}
 	s.Env = &e
-	if _, err := run("backup", `{"dir":"backup"}`); err == nil || !strings.Contains(err.Error(), "generation 2 was taken and failed its check") {
+	if _, err := run("backup", `{"dir":"backup"}`); err == nil || !strings.Contains(err.Error(), "generation 2 failed verification") {
 		t.Errorf("a damaged one: %v", err)
 	}
 	if out, err := run("backup", `{"dir":"elsewhere","check":"off"}`); err != nil || !strings.Contains(out, `"checked":"off"`) {
