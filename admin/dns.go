@@ -133,89 +133,97 @@ func (c *Call) dnsRecords(ctx context.Context, domain string) (DNSRecords, error
 			return nil, err
 		}
 		// The records of the server itself are listed with its first domain.
-		out = append(out, c.records(d, i == 0, keys)...)
+		z := domainRecords{Call: c, domain: d, d: asciiName(d), host: asciiName(c.Name)}
+		out = append(out, z.records(i == 0, keys)...)
 	}
 	return out, nil
 }
 
-// records returns the records of one domain. server adds those of the server itself.
-func (c *Call) records(domain string, server bool, keys []Key) []DNSRecord {
-	var out []DNSRecord
-	d, host := asciiName(domain), asciiName(c.Name)
-	add := func(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord {
-		out = append(out, DNSRecord{Domain: domain, Name: name, Type: typ, Data: data, Optional: optional, For: why, kind: kind})
-		return &out[len(out)-1]
-	}
+// domainRecords collects the records of one domain. d and host are the domain and the server as the DNS encodes them.
+type domainRecords struct {
+	*Call
+	domain, d, host string
+	out             []DNSRecord
+}
+
+// add adds a record, and returns it for changes until the next one is added.
+func (z *domainRecords) add(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord {
+	z.out = append(z.out, DNSRecord{Domain: z.domain, Name: name, Type: typ, Data: data, Optional: optional, For: why, kind: kind})
+	return &z.out[len(z.out)-1]
+}
+
+// records returns the records of the domain. server adds those of the server itself.
+func (z *domainRecords) records(server bool, keys []Key) []DNSRecord {
+	d, host := z.d, z.host
 	if server {
 		why := "the server's public addresses, A and AAAA; the reverse (PTR) of each must be " + host
 		if !strings.Contains(host, ".") {
 			why = "FIRST set server.name in doublet.toml: " + host + " is not the full name of a host. " + why
 		}
-		add(kindHost, false, host, "A", "ADDRESS", why).Comment = true
+		z.add(kindHost, false, host, "A", "ADDRESS", why).Comment = true
 		if host != d {
-			add(kindHeloSPF, true, host, "TXT", quote("v=spf1 a -all"), "SPF of the name that the server greets with")
+			z.add(kindHeloSPF, true, host, "TXT", quote("v=spf1 a -all"), "SPF of the name that the server greets with")
 		}
 	}
-	add(kindMX, false, d, "MX", "10 "+host+".", "mail for the domain comes here")
-	add(kindSPF, false, d, "TXT", quote("v=spf1 mx ~all"), "SPF: mail of the domain comes from here")
+	z.add(kindMX, false, d, "MX", "10 "+host+".", "mail for the domain comes here")
+	z.add(kindSPF, false, d, "TXT", quote("v=spf1 mx ~all"), "SPF: mail of the domain comes from here")
 	for _, k := range keys {
-		r := add(kindDKIM, k.State == string(directory.KeyRetired), k.Name, "TXT", quote(k.Record), "DKIM key "+k.Selector+", "+k.State)
+		r := z.add(kindDKIM, k.State == string(directory.KeyRetired), k.Name, "TXT", quote(k.Record), "DKIM key "+k.Selector+", "+k.State)
 		r.key = k
 	}
-	if len(keys) == 0 && c.Publish.DKIM {
-		add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"), "DKIM: there is no key yet, make one: doublet domain key add "+domain+" --active").Comment = true
+	if len(keys) == 0 && z.Publish.DKIM {
+		z.add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"), "DKIM: there is no key yet, make one: doublet domain key add "+z.domain+" --active").Comment = true
 	}
-	add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:"+c.Publish.reports(d)), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
-	if c.Publish.MTASTS != "" && c.Publish.MTASTS != "off" {
-		add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+c.policyID(host)), "MTA-STS: others send here under TLS; the id changes with the policy")
-		add(kindAlias, true, "mta-sts."+d, "CNAME", host+".", "where the MTA-STS policy is")
+	z.add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:"+z.Publish.reports(d)), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
+	if z.Publish.MTASTS != "" && z.Publish.MTASTS != "off" {
+		z.add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+z.Publish.policyID(host)), "MTA-STS: others send here under TLS; the id changes with the policy")
+		z.add(kindAlias, true, "mta-sts."+d, "CNAME", host+".", "where the MTA-STS policy is")
 	}
-	add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:"+c.Publish.reports(d)), "reports of others about TLS on the way here: doublet report tls")
+	z.add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:"+z.Publish.reports(d)), "reports of others about TLS on the way here: doublet report tls")
 	if server {
-		c.addTLSA(host, add)
+		z.addTLSA()
 	}
-	c.addServices(d, host, add)
+	z.addServices()
 	for _, prefix := range []string{"autoconfig", "autodiscover"} {
-		add(kindAlias, true, prefix+"."+d, "CNAME", host+".", "mail programs find their settings")
+		z.add(kindAlias, true, prefix+"."+d, "CNAME", host+".", "mail programs find their settings")
 	}
-	if c.Publish.ACME {
+	if z.Publish.ACME {
 		authority := "letsencrypt.org"
-		if !strings.Contains(c.Publish.Authority, authority) && c.Publish.Authority != "" {
+		if !strings.Contains(z.Publish.Authority, authority) && z.Publish.Authority != "" {
 			authority = "AUTHORITY"
 		}
-		add(kindCAA, true, d, "CAA", "0 issue "+quote(authority), "only this authority may issue certificates").Comment = authority == "AUTHORITY"
+		z.add(kindCAA, true, d, "CAA", "0 issue "+quote(authority), "only this authority may issue certificates").Comment = authority == "AUTHORITY"
 	}
-	return out
+	return z.out
 }
 
-type adder func(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord
-
-func (c *Call) addTLSA(host string, add adder) {
+// addTLSA adds the record of the certificate at port 25, as a comment.
+func (z *domainRecords) addTLSA() {
 	const why = "DANE: the certificate at port 25; only in a zone that is signed with DNSSEC, and changed before the key is"
 	data := ""
-	if leaf := c.leaf(host); leaf != nil {
+	if leaf := z.leaf(z.host); leaf != nil {
 		sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
 		data = "3 1 1 " + hex.EncodeToString(sum[:])
 	}
 	if data == "" {
-		add(kindTLSA, true, "_25._tcp."+host, "TLSA", "3 1 1 HASH", why).Comment = true
+		z.add(kindTLSA, true, "_25._tcp."+z.host, "TLSA", "3 1 1 HASH", why).Comment = true
 		return
 	}
-	add(kindTLSA, true, "_25._tcp."+host, "TLSA", data, why).Comment = true
+	z.add(kindTLSA, true, "_25._tcp."+z.host, "TLSA", data, why).Comment = true
 }
 
 // addServices adds the SRV records with which mail programs find the doors.
 //
 // Implements: RFC 6186 §3 SRV records for mail services
 // Implements: RFC 8314 §5.1 SRV records for implicit TLS
-func (c *Call) addServices(domain, host string, add adder) {
+func (z *domainRecords) addServices() {
 	ports := map[string]int{}
-	for _, d := range c.openDoors() {
+	for _, d := range z.openDoors() {
 		if _, port, err := net.SplitHostPort(d.Address); err == nil {
 			ports[d.Name], _ = strconv.Atoi(port)
 		}
 	}
-	if c.running == nil {
+	if z.running == nil {
 		ports = map[string]int{"imaps": 993, "imap": 143, "submissions": 465, "submission": 587, "https": 443}
 	}
 	for _, s := range []struct {
@@ -226,18 +234,18 @@ func (c *Call) addServices(domain, host string, add adder) {
 		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"https", "_autodiscover", 0},
 	} {
 		if port := ports[s.door]; port != 0 {
-			add(kindSRV, true, s.name+"._tcp."+domain, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, host), "mail programs find the door "+s.door)
+			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host), "mail programs find the door "+s.door)
 		}
 	}
 }
 
 // policyID returns an id of the MTA-STS policy that changes with the policy.
-func (c *Call) policyID(host string) string {
-	mx := c.Publish.MTASTSMX
+func (p *Publish) policyID(host string) string {
+	mx := p.MTASTSMX
 	if len(mx) == 0 {
 		mx = []string{host}
 	}
-	sum := sha256.Sum256([]byte(fmt.Sprint(c.Publish.MTASTS, c.Publish.MTASTSAge, slices.Sorted(slices.Values(mx)))))
+	sum := sha256.Sum256([]byte(fmt.Sprint(p.MTASTS, p.MTASTSAge, slices.Sorted(slices.Values(mx)))))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -167,10 +167,12 @@ func (a *app) labBuilder() (*lab.Builder, error) {
 	return &lab.Builder{
 		Env: benchEnv(a.err), Program: program, Progress: a.noted,
 		Make: func(ctx context.Context, cfg config.Config, first admin.UserAdd) error {
-			_, err := silent.makeStore(ctx, cfg, first)
+			_, err := (&newcomer{&silent, cfg}).makeStore(ctx, first)
 			return err
 		},
-		Join: silent.join,
+		Join: func(ctx context.Context, cfg config.Config, name, token string) error {
+			return (&newcomer{&silent, cfg}).joinCluster(ctx, name, token, false)
+		},
 	}, nil
 }
 

@@ -141,7 +141,7 @@ func (a *app) joining(cmd *cobra.Command, gateway bool) *cobra.Command {
 		if name == "" {
 			name = cfg.Server.Name
 		}
-		return a.joinAs(cmd.Context(), cfg, name, args[0], gateway)
+		return (&newcomer{a, cfg}).joinCluster(cmd.Context(), name, args[0], gateway)
 	}
 	return cmd
 }
@@ -166,13 +166,9 @@ func settingFlags(cmd *cobra.Command, section string, base config.Config) (overr
 	}
 }
 
-// join creates the data folder of an ordinary member.
-func (a *app) join(ctx context.Context, cfg config.Config, name, token string) error {
-	return a.joinAs(ctx, cfg, name, token, false)
-}
-
-func (a *app) joinAs(ctx context.Context, cfg config.Config, name, token string, gateway bool) error {
-	dir := cfg.Data.Dir
+// joinCluster creates the data folder of a member of a cluster, or of a gateway to it.
+func (n *newcomer) joinCluster(ctx context.Context, name, token string, gateway bool) error {
+	cfg, dir := n.cfg, n.cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: a server joins with an empty data folder, which the others fill", dir)}
 	}
@@ -188,7 +184,7 @@ func (a *app) joinAs(ctx context.Context, cfg config.Config, name, token string,
 	}
 	quiet := cfg
 	quiet.Log.Level = "error"
-	e := world(&quiet, a.err)
+	e := world(&quiet, n.err)
 	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise, Gateway: gateway}
 	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me, pki.Options{WritePrivate: writePrivate})
 	switch {
@@ -214,7 +210,7 @@ func (a *app) joinAs(ctx context.Context, cfg config.Config, name, token string,
 	if err := s.Close(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "joined %s as %s (%s)\n  settings: %s\nnext: doublet serve --data %s runs the server, which the others fill\n",
+	_, err = fmt.Fprintf(n.out, "joined %s as %s (%s)\n  settings: %s\nnext: doublet serve --data %s runs the server, which the others fill\n",
 		f.Cluster(), f.Identity().Name, f.Identity().ID, filepath.Join(dir, config.FileName), dir)
 	return err
 }

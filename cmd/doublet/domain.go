@@ -116,7 +116,7 @@ func (a *app) domainJoinCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.joinDomain(cmd.Context(), cfg, token)
+		return (&newcomer{a, cfg}).joinDomain(cmd.Context(), token)
 	}
 	return cmd
 }
@@ -125,8 +125,8 @@ func (a *app) domainJoinCommand() *cobra.Command {
 var errNoDomainToken = errors.New("join needs a token: run doublet domain token on a member, then doublet domain join TOKEN here")
 
 // joinDomain joins a server to a domain. It can be repeated after an interruption.
-func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token) error {
-	dir := cfg.Data.Dir
+func (n *newcomer) joinDomain(ctx context.Context, token pki.Token) error {
+	cfg, dir := n.cfg, n.cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err == nil {
 		return &exitError{exitFailed, fmt.Errorf("%s is the data folder of a server already: a server joins with an empty one", dir)}
 	}
@@ -135,7 +135,7 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token
 	}
 	quiet := cfg
 	quiet.Log.Level = "error"
-	e := world(&quiet, a.err)
+	e := world(&quiet, n.err)
 	own, err := pki.MakeOwn(e, filepath.Join(dir, clusterDir), pki.Options{WritePrivate: writePrivate})
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("%s: %w", client.Host(), err)
 	}
-	if err := a.fetchDirectory(ctx, &cfg, o); err != nil {
+	if err := n.fetchDirectory(ctx, o); err != nil {
 		return err
 	}
 	if cfg.Server.Domain == "" {
@@ -167,21 +167,21 @@ func (a *app) joinDomain(ctx context.Context, cfg config.Config, token pki.Token
 	if err := writeSettings(cfg); err != nil { // last, because with it the folder counts as a server's
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n", cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
+	_, err = fmt.Fprintf(n.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n", cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
 	return err
 }
 
 // fetchDirectory creates the local replica of the directory.
-func (a *app) fetchDirectory(ctx context.Context, cfg *config.Config, o https.ClientOptions) (err error) {
-	quiet := *cfg
+func (n *newcomer) fetchDirectory(ctx context.Context, o https.ClientOptions) (err error) {
+	quiet := n.cfg
 	quiet.Log.Level = "error"
-	e := world(&quiet, a.err)
+	e := world(&quiet, n.err)
 	client, err := https.NewClient(e, o)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	s, err := openStore(e, cfg, nil, nil)
+	s, err := openStore(e, &n.cfg, nil, nil)
 	if err != nil {
 		return err
 	}

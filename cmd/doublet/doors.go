@@ -18,43 +18,64 @@ import (
 	"doublet/serve/pop3d"
 	"doublet/serve/signin"
 	"doublet/serve/smtpd"
+	"doublet/serve/websession"
 )
+
+// front opens the doors of a server. It holds the services that doors share.
+type front struct {
+	*server
+	// people signs in at the web doors, sessions are those of browsers there.
+	people   *signin.Web
+	sessions *websession.Service
+	// forwarded serves the sessions and requests that mates forward to the doors.
+	forwarded *forward.Doors
+}
 
 // openDoors opens every configured door.
 func (h *server) openDoors() error {
 	h.closes("doors", h.conns.Shutdown)
-	memory := h.messages
-	h.load(memory)
-	people := h.signIn.Web(signin.PeopleOf(h.system.Directory), h.system.Sessions)
-	mates := h.forward.Doors(h.conns, func(ctx context.Context, person note.UNID) (signin.Account, error) {
-		a, _, err := people.Known(ctx, person)
-		return a, err
-	})
-	if err := errors.Join(h.openMailDoors(memory, mates), h.openWeb(people, memory, mates)); err != nil {
+	f := h.newFront()
+	f.load()
+	if err := errors.Join(f.openMail(), f.openWeb()); err != nil {
 		return err
 	}
-	mates.Serve(h.member)
+	f.forwarded.Serve(h.member)
 	close(h.open)
 	return nil
 }
 
-// openMailDoors opens the doors for mail programs and other mail servers.
-func (h *server) openMailDoors(memory *listen.Budget, mates *forward.Doors) error {
+func (h *server) newFront() *front {
+	s := h.system
+	people := h.signIn.Web(signin.PeopleOf(s.Directory), s.Sessions)
+	return &front{
+		server: h, people: people,
+		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
+			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
+		}),
+		forwarded: h.forward.Doors(h.conns, func(ctx context.Context, person note.UNID) (signin.Account, error) {
+			a, _, err := people.Known(ctx, person)
+			return a, err
+		}),
+	}
+}
+
+// openMail opens the doors for mail programs and other mail servers.
+func (h *front) openMail() error {
 	s, cfg, cert := h.system, &h.cfg, h.certs.Config()
-	smtp, err := h.openSMTP(memory)
+	smtp, err := h.openSMTP()
 	if err != nil {
 		return err
 	}
 	imap := imapd.New(h.env, imapd.Config{
-		Hostname: cfg.Server.Name, Memory: memory, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
+		Hostname: cfg.Server.Name, Memory: h.messages, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
 		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
 		Forward: h.forward,
 	}, imapd.NewBackend(h.signIn, s.Directory, s.Mailbox), s.Stats)
 	pop := pop3d.New(h.env, pop3d.Config{
 		Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward,
 	}, h.signIn, s.Mailbox, s.Stats)
-	mates.Add("imap", imap.Serve)
-	mates.Add("pop3", pop.Serve)
+	h.forwarded.Add("imap", imap.Serve)
+	h.forwarded.Add("pop3", pop.Serve)
 	first := smtp.Load()
 	mx := func(c *listen.Conn) { smtp.Load().mx.Serve(c) }
 	submission := func(c *listen.Conn) { smtp.Load().submission.Serve(c) }
@@ -90,7 +111,7 @@ type smtpDoors struct{ mx, submission, lmtp *smtpd.Server }
 
 // openSMTP creates the SMTP servers with the checks for incoming mail. A change of settings replaces them: a session
 // keeps the settings with which it began.
-func (h *server) openSMTP(memory *listen.Budget) (*atomic.Pointer[smtpDoors], error) {
+func (h *front) openSMTP() (*atomic.Pointer[smtpDoors], error) {
 	backend, count := smtpd.NewBackend(h.signIn, h.system.Directory, h.system.Mail, h.env), newInc(h.system.Stats)
 	var current atomic.Pointer[smtpDoors]
 	prepare := func(cfg *config.Config) (func(), error) {
@@ -101,7 +122,7 @@ func (h *server) openSMTP(memory *listen.Budget) (*atomic.Pointer[smtpDoors], er
 		kind := func(kind smtpd.Kind) *smtpd.Server {
 			return smtpd.New(h.env, smtpd.Config{
 				Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize),
-				MaxRecipients: cfg.Limits.Recipients, Memory: memory,
+				MaxRecipients: cfg.Limits.Recipients, Memory: h.messages,
 				CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
 				Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration, Quiet: !cfg.Log.Messages,
 			}, backend, count)

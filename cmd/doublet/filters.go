@@ -14,7 +14,7 @@ import (
 )
 
 // openFilters creates the checks of incoming mail from the settings of [verify] and [filter].
-func (h *server) openFilters(cfg *config.Config) (*inbound.Service, error) {
+func (h *front) openFilters(cfg *config.Config) (*inbound.Service, error) {
 	checks, err := verifyOptions(cfg, h.system.Stats)
 	if err != nil {
 		return nil, fmt.Errorf("settings of verify: %w", err)

@@ -12,24 +12,23 @@ import (
 	"doublet/serve/forward"
 	"doublet/serve/jmapd"
 	"doublet/serve/jmapd/push"
-	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/serve/websession"
 	"doublet/wire/webpush"
 )
 
 // openJMAP opens the JMAP door and its pushes. The function that it returns stops the pushes.
-func (h *server) openJMAP(who *signin.Web, x *websession.Service, memory *listen.Budget, mates *forward.Doors) (func(context.Context) error, error) {
-	s, cfg := h.system, &h.cfg
-	o := jmapd.Options{Authenticate: callers(x), Memory: memory, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
+func (h *front) openJMAP() (func(context.Context) error, error) {
+	s, cfg, x := h.system, &h.cfg, h.sessions
+	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
 		Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls, ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,
 		ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads, Uploads: int64(cfg.JMAP.Uploads),
 	}}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
-	h.web.Handle("/jmap/", mates.Web(forward.DoorWeb, caller(x), door))
-	h.closes("forwarded requests", func(context.Context) error { return mates.Close() })
-	return h.openPush(door, x, who)
+	h.web.Handle("/jmap/", h.forwarded.Web(forward.DoorWeb, caller(x), door))
+	h.closes("forwarded requests", func(context.Context) error { return h.forwarded.Close() })
+	return h.openPush(door)
 }
 
 // callers returns a function that identifies the caller of a JMAP request.
@@ -59,8 +58,8 @@ func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (for
 }
 
 // openPush makes the JMAP door push changes. Pushes stop when a person signs out or may not sign in any more.
-func (h *server) openPush(door *jmapd.Server, x *websession.Service, who *signin.Web) (func(context.Context) error, error) {
-	s, cfg := h.system, &h.cfg
+func (h *front) openPush(door *jmapd.Server) (func(context.Context) error, error) {
+	s, cfg, x := h.system, &h.cfg, h.sessions
 	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
 		good := x.Good
 		if inner, ok := strings.CutPrefix(credential, forward.Forwarded); ok {
@@ -74,7 +73,7 @@ func (h *server) openPush(door *jmapd.Server, x *websession.Service, who *signin
 	}}
 	if cfg.Push.Web {
 		var err error
-		if o.Web, err = h.webPush(who); err != nil {
+		if o.Web, err = h.webPush(); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +89,7 @@ func (h *server) openPush(door *jmapd.Server, x *websession.Service, who *signin
 }
 
 // pushes reports whether this server sends the pushes for a mail file.
-func (h *server) pushes(mailFile note.DatabaseID) bool {
+func (h *front) pushes(mailFile note.DatabaseID) bool {
 	n := h.member.Node()
 	if n == nil || mailFile == 0 || !n.Opens.Known(mailFile) || !h.system.Sessions.Shared() {
 		return true // no other server does
@@ -99,13 +98,13 @@ func (h *server) pushes(mailFile note.DatabaseID) bool {
 }
 
 // webPush returns the options of pushes through push services (Web Push).
-func (h *server) webPush(who *signin.Web) (push.WebOptions, error) {
+func (h *front) webPush() (push.WebOptions, error) {
 	s, cfg := h.system, &h.cfg
 	private, err := config.Networks(cfg.Push.Private)
 	o := push.WebOptions{
 		Subscriptions: s.Sessions, Leads: h.pushes, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration, Contact: strings.TrimSpace(cfg.Push.Contact),
 		Account: func(ctx context.Context, person note.UNID) (signin.Account, error) {
-			a, _, err := who.Known(ctx, person)
+			a, _, err := h.people.Known(ctx, person)
 			return a, err
 		},
 	}

@@ -5,18 +5,17 @@ import (
 	"strings"
 
 	"doublet/serve/forward"
-	"doublet/serve/listen"
 	"doublet/serve/lite"
 	"doublet/serve/websession"
 )
 
 // openLite opens the lite mode, the web client in pages without scripts. Requests of a person whose mail file another
 // server leads are forwarded to that server. Requests without a session are served here.
-func (h *server) openLite(x *websession.Service, memory *listen.Budget, mates *forward.Doors) {
-	s := h.system
+func (h *front) openLite() {
+	s, x := h.system, h.sessions
 	var anywhere http.Handler
 	door := lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{
-		Recipients: h.cfg.Limits.Recipients, Memory: memory, Stats: s.Stats,
+		Recipients: h.cfg.Limits.Recipients, Memory: h.messages, Stats: s.Stats,
 		Serve: func(w http.ResponseWriter, r *http.Request) { anywhere.ServeHTTP(w, r) },
 	})
 	who := func(_ http.ResponseWriter, r *http.Request) (forward.Caller, bool) {
@@ -29,7 +28,7 @@ func (h *server) openLite(x *websession.Service, memory *listen.Budget, mates *f
 		}
 		return forward.Caller{Account: id.Account, Credential: id.Credential, CSRF: x.CSRF(id)}, true
 	}
-	anywhere = mates.Web(forward.DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	anywhere = h.forwarded.Web(forward.DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := forward.CallerOf(r); ok {
 			if credential, ok := strings.CutPrefix(c.Credential, forward.Forwarded); ok {
 				r = websession.Proved(r, &c.Account, credential, c.CSRF)

@@ -23,20 +23,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// programs signs in clients other than browsers. signin.Web implements it.
-type programs interface {
-	Program(ctx context.Context, a signin.Attempt, user, secret string) (signin.Proved, error)
-	Bearer(ctx context.Context, a signin.Attempt, token string) (signin.Proved, error)
-}
-
 // openReplication serves replication over HTTPS at the web doors.
-func (h *server) openReplication(in programs) {
+func (h *front) openReplication() {
 	s := h.system
 	if !h.cfg.Replica.Serve {
 		return
 	}
 	door := https.New(s.Replica, s.Store, h.env, https.Options{
-		Identify: func(r *http.Request) (https.Identity, error) { return h.identify(r, in) },
+		Identify: h.identify,
 		Refuse:   refuseReplica,
 		Admit:    s.AdmitPlace,
 		Audit:    s.AuditReplica,
@@ -47,7 +41,7 @@ func (h *server) openReplication(in programs) {
 }
 
 // identify returns the identity of the client or server that replicates.
-func (h *server) identify(r *http.Request, in programs) (https.Identity, error) {
+func (h *front) identify(r *http.Request) (https.Identity, error) {
 	if _, claims := pki.PeerKey(r.TLS); claims {
 		server, err := h.serverOf(r.Context(), r.TLS)
 		if err == nil && server.ID.IsZero() {
@@ -67,9 +61,9 @@ func (h *server) identify(r *http.Request, in programs) (https.Identity, error) 
 	var p signin.Proved
 	err := signin.ErrCredentials
 	if user, secret, basic := r.BasicAuth(); basic {
-		p, err = in.Program(r.Context(), a, user, secret)
+		p, err = h.people.Program(r.Context(), a, user, secret)
 	} else if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
-		p, err = in.Bearer(r.Context(), a, token)
+		p, err = h.people.Bearer(r.Context(), a, token)
 	}
 	if err != nil {
 		return https.Identity{}, err

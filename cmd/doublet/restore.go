@@ -26,6 +26,13 @@ type restoreFlags struct {
 	database, as            string
 }
 
+// restoring restores the backup folder dir.
+type restoring struct {
+	*app
+	dir string
+	restoreFlags
+}
+
 func (a *app) restoreCommand() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
@@ -51,8 +58,9 @@ func (a *app) restoreCommand() *cobra.Command {
 		if f.at < 0 {
 			return &exitError{exitUsage, errors.New("--at is the number of a generation")}
 		}
+		r := restoring{a, dir, f}
 		if f.database != "" {
-			return a.restoreDatabase(cmd.Context(), dir, f)
+			return r.one(cmd.Context())
 		}
 		if f.as != "" {
 			return &exitError{exitUsage, errors.New("--as needs --database")}
@@ -63,29 +71,29 @@ func (a *app) restoreCommand() *cobra.Command {
 		}
 		e := world(&cfg, a.err)
 		if f.list {
-			return a.listGenerations(e, dir)
+			return r.listGenerations(e)
 		}
-		return a.restore(cmd.Context(), e, dir, f)
+		return r.whole(cmd.Context(), e)
 	}
 	return cmd
 }
 
-// restoreDatabase restores one database from a backup into the running server or the stopped store.
-func (a *app) restoreDatabase(ctx context.Context, dir string, f restoreFlags) error {
-	if f.replace || f.deep || f.no {
+// one restores one database from the backup into the running server or the stopped store.
+func (r *restoring) one(ctx context.Context) error {
+	if r.replace || r.deep || r.no {
 		return &exitError{exitUsage, errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that is there")}
 	}
 	verbs := admin.Verbs()
 	i := slices.IndexFunc(verbs, func(v *admin.Verb) bool { return v.Name == "db restore" })
-	raw, err := json.Marshal(admin.RestoreDatabase{Name: f.database, Dir: dir, At: f.at, As: f.as})
+	raw, err := json.Marshal(admin.RestoreDatabase{Name: r.database, Dir: r.dir, At: r.at, As: r.as})
 	if err != nil {
 		return err
 	}
-	return a.call(ctx, verbs[i], raw)
+	return r.call(ctx, verbs[i], raw)
 }
 
-func (a *app) listGenerations(e *env.Env, dir string) error {
-	list, err := backup.List(e, dir)
+func (r *restoring) listGenerations(e *env.Env) error {
+	list, err := backup.List(e, r.dir)
 	if err != nil {
 		return err
 	}
@@ -93,48 +101,49 @@ func (a *app) listGenerations(e *env.Env, dir string) error {
 	for _, g := range list {
 		rows = append(rows, admin.ShowGeneration(g))
 	}
-	return show(a.out, &rows)
+	return show(r.out, &rows)
 }
 
-func (a *app) restore(ctx context.Context, e *env.Env, dir string, f restoreFlags) error {
-	cfg, err := a.restoredSettings(ctx, e, dir, f)
+// whole restores the whole data folder, and checks it.
+func (r *restoring) whole(ctx context.Context, e *env.Env) error {
+	cfg, err := r.settings(ctx, e)
 	if err != nil {
 		return err
 	}
 	if answers(e, cfg.Data.Dir) {
 		return &exitError{exitInUse, fmt.Errorf("server of %s is running: stop it first", cfg.Data.Dir)}
 	}
-	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(f.at), Replace: f.replace, Store: storeOptions(e, &cfg, nil)}
-	tell := a.progress()
+	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at), Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
+	tell := r.progress()
 	o.Progress = func(p backup.Progress) {
 		tell(admin.Progress{Stage: p.Stage, Done: p.Done, Text: "of " + admin.Size(p.Total).String()})
 	}
-	g, err := backup.Restore(ctx, e, dir, cfg.Data.Dir, o)
+	g, err := backup.Restore(ctx, e, r.dir, cfg.Data.Dir, o)
 	switch {
 	case errors.Is(err, backup.ErrNotEmpty):
 		return &exitError{exitFailed, fmt.Errorf("%w: --replace restores over it", err)}
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(a.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339), cfg.Data.Dir, admin.Size(g.Bytes))
-	if f.no {
+	fmt.Fprintf(r.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339), cfg.Data.Dir, admin.Size(g.Bytes))
+	if r.no {
 		return nil
 	}
-	return a.checkRestored(ctx, e, cfg, f.deep)
+	return r.check(ctx, e, cfg)
 }
 
-// restoredSettings returns the settings of the data folder. If the folder has no configuration file, restoredSettings
-// first restores the one of the backup.
-func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f restoreFlags) (config.Config, error) {
-	cfg, _, err := a.load(config.Default(), nil)
-	if err != nil || a.configFile != "" {
+// settings returns the settings of the data folder. If the folder has no configuration file, settings first restores
+// the one of the backup.
+func (r *restoring) settings(ctx context.Context, e *env.Env) (config.Config, error) {
+	cfg, _, err := r.load(config.Default(), nil)
+	if err != nil || r.configFile != "" {
 		return cfg, err
 	}
 	path := filepath.Join(cfg.Data.Dir, config.FileName)
 	if _, err := os.Stat(path); err == nil {
 		return cfg, nil
 	}
-	text, err := backup.Extra(ctx, e, dir, uint64(f.at), config.FileName)
+	text, err := backup.Extra(ctx, e, r.dir, uint64(r.at), config.FileName)
 	if errors.Is(err, backup.ErrNotFound) || len(text) == 0 && err == nil {
 		return cfg, nil
 	}
@@ -150,22 +159,23 @@ func (a *app) restoredSettings(ctx context.Context, e *env.Env, dir string, f re
 	if err := os.Rename(path+".new", path); err != nil {
 		return cfg, err
 	}
-	cfg, _, err = a.load(config.Default(), nil)
+	cfg, _, err = r.load(config.Default(), nil)
 	return cfg, err
 }
 
-func (a *app) checkRestored(ctx context.Context, e *env.Env, cfg config.Config, deep bool) (err error) {
+// check checks the restored store, and shows the result.
+func (r *restoring) check(ctx context.Context, e *env.Env, cfg config.Config) (err error) {
 	s, err := openStore(e, &cfg, nil, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	rep, err := check.Run(ctx, s, check.Options{Deep: deep})
+	rep, err := check.Run(ctx, s, check.Options{Deep: r.deep})
 	if err != nil {
 		return err
 	}
 	result := admin.ShowCheck(rep)
-	if err := show(a.out, &result); err != nil {
+	if err := show(r.out, &result); err != nil {
 		return err
 	}
 	if result.Bad() {

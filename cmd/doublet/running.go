@@ -43,11 +43,15 @@ func start(ctx context.Context, l life, stop func()) (*server, error) {
 		System: s.system, Stop: stop, Stopping: ctx, Doors: s.doors.all, Reached: s.reached, Health: s.health,
 		ApplySettings: s.settings.apply, Enter: s.enter,
 	}
+	fill := func() error { return l.fillHouse(ctx, s.house) }
 	return s, s.openAll(
-		s.openMember, s.openNetwork, s.openStore, s.openFiles, s.joinCluster,
-		s.openDirectory, s.openSessions, s.openReports, s.openMail, s.openConnections, s.serveMembers,
-		func() error { return l.fillHouse(ctx, s.house) },
-		s.openCertificates, s.openSignIn, s.openTasks, s.announce, s.openSocket, s.openDoors, s.announceDoors,
+		s.openMember,
+		s.openNetwork, s.openStore, s.openFiles,
+		s.joinCluster,
+		s.openDirectory, s.openSessions, s.openReports, s.openMail,
+		s.openConnections, s.serveMembers,
+		fill, s.openCertificates, s.openSignIn, s.openTasks, s.announce,
+		s.openSocket, s.openDoors, s.announceDoors,
 	)
 }
 

@@ -155,22 +155,31 @@ func (a *app) initCommand() *cobra.Command {
 		if password == "" {
 			return &exitError{exitUsage, errors.New("administrator needs a password: pass it on standard input")}
 		}
-		return a.initialize(cmd.Context(), cfg, admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
+		return (&newcomer{a, cfg}).initialize(cmd.Context(), admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
 	}
 	return cmd
 }
 
-func (a *app) initialize(ctx context.Context, cfg config.Config, first admin.UserAdd) (err error) {
-	user, err := a.makeStore(ctx, cfg, first)
+// newcomer creates the data folder of a new server with the settings cfg.
+type newcomer struct {
+	*app
+	cfg config.Config
+}
+
+// initialize creates the data folder of the first server, and reports what to do next.
+func (n *newcomer) initialize(ctx context.Context, first admin.UserAdd) (err error) {
+	cfg := n.cfg
+	user, err := n.makeStore(ctx, first)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
+	_, err = fmt.Fprintf(n.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
 	return err
 }
 
 // makeStore creates a data folder: the settings, an empty store, the domain with its keys, and the first person.
-func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.UserAdd) (user admin.User, err error) {
+func (n *newcomer) makeStore(ctx context.Context, first admin.UserAdd) (user admin.User, err error) {
+	cfg := n.cfg
 	if err := os.MkdirAll(cfg.Data.Dir, 0o700); err != nil {
 		return user, err
 	}
@@ -178,7 +187,7 @@ func (a *app) makeStore(ctx context.Context, cfg config.Config, first admin.User
 		return user, err
 	}
 	cfg.Log.Level = "warn"
-	h, err := open(world(&cfg, a.err), cfg)
+	h, err := open(world(&cfg, n.err), cfg)
 	if err != nil {
 		return user, err
 	}

@@ -353,7 +353,7 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 		}
 	}()
 	empty := emptyFolder(c.cfg.Data.Dir)
-	if _, err := s.makeStore(ctx, c.cfg, c.first); err != nil {
+	if _, err := (&newcomer{s.app, c.cfg}).makeStore(ctx, c.first); err != nil {
 		if empty {
 			err = errors.Join(err, clearFolder(c.cfg.Data.Dir))
 		}

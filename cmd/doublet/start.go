@@ -50,8 +50,11 @@ type house struct {
 // open opens the house of a stopped server.
 func open(e *env.Env, cfg config.Config) (*house, error) {
 	h := newHouse(e, cfg)
-	return h, h.openAll(h.openMember, h.openNetwork, h.openStore, h.openFiles, h.openDirectory, h.openSessions, h.openReports,
-		h.openMail)
+	return h, h.openAll(
+		h.openMember,
+		h.openNetwork, h.openStore, h.openFiles,
+		h.openDirectory, h.openSessions, h.openReports, h.openMail,
+	)
 }
 
 func newHouse(e *env.Env, cfg config.Config) *house {

@@ -15,11 +15,10 @@ import (
 
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
-	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/proxied"
-	"doublet/serve/signin"
 	"doublet/serve/webd"
+	"doublet/serve/websession"
 	"doublet/web"
 )
 
@@ -47,7 +46,7 @@ func messageMemory(cfg *config.Config) *listen.Budget {
 }
 
 // load adds the load of the doors to the tree of statistics.
-func (h *server) load(memory *listen.Budget) {
+func (h *front) load() {
 	srv := h.conns
 	t := h.system.Stats
 	for _, s := range []struct {
@@ -59,8 +58,8 @@ func (h *server) load(memory *listen.Budget) {
 		{"Server.Listen.SignedIn", "people who are signed in", func() float64 { return float64(srv.Load().Users) }},
 		{"Server.Trans.Running", "commands that are worked on now", func() float64 { return float64(srv.Load().Running) }},
 		{"Server.Trans.Running.Peak", "the most of them at one time", func() float64 { return float64(srv.Load().Peak) }},
-		{"Server.Memory.Messages.Bytes", "bytes of memory that messages in flight hold", func() float64 { return float64(memory.Used()) }},
-		{"Server.Memory.Messages.Limit.Bytes", "the most of them (limits.message_memory)", func() float64 { return float64(memory.Max()) }},
+		{"Server.Memory.Messages.Bytes", "bytes of memory that messages in flight hold", func() float64 { return float64(h.messages.Used()) }},
+		{"Server.Memory.Messages.Limit.Bytes", "the most of them (limits.message_memory)", func() float64 { return float64(h.messages.Max()) }},
 	} {
 		t.GaugeFunc(s.name, s.help, s.value)
 	}
@@ -69,15 +68,15 @@ func (h *server) load(memory *listen.Budget) {
 		value      func() float64
 	}{
 		{"Server.Trans.Waited", "commands that had to wait for their turn (limits.transactions)", func() float64 { return float64(srv.Load().Waits) }},
-		{"Server.Memory.Messages.Refused", "messages that had to come again: the memory was full", func() float64 { n, _ := memory.Refused(); return float64(n) }},
-		{"Server.Memory.Messages.Refused.Share", "the same, of clients that had their share", func() float64 { _, n := memory.Refused(); return float64(n) }},
+		{"Server.Memory.Messages.Refused", "messages that had to come again: the memory was full", func() float64 { n, _ := h.messages.Refused(); return float64(n) }},
+		{"Server.Memory.Messages.Refused.Share", "the same, of clients that had their share", func() float64 { _, n := h.messages.Refused(); return float64(n) }},
 	} {
 		t.CounterFunc(s.name, s.help, s.value)
 	}
 }
 
 // openWeb opens the doors http and https.
-func (h *server) openWeb(who *signin.Web, memory *listen.Budget, mates *forward.Doors) error {
+func (h *front) openWeb() error {
 	cfg := &h.cfg
 	monitors, err := config.Networks(cfg.Web.Monitors)
 	if err != nil {
@@ -95,18 +94,18 @@ func (h *server) openWeb(who *signin.Web, memory *listen.Budget, mates *forward.
 		return err
 	}
 	h.web = webd.New(h.running, h.env, o)
-	h.web.Account(who)
-	sessions := h.openWebSession(who)
-	if err := h.openAdmin(sessions); err != nil {
+	h.web.Account(h.people)
+	h.web.Handle(websession.PathAccount, h.sessions.Handler())
+	if err := h.openAdmin(); err != nil {
 		return err
 	}
-	h.openLite(sessions, memory, mates)
-	closePush, err := h.openJMAP(who, sessions, memory, mates)
+	h.openLite()
+	closePush, err := h.openJMAP()
 	if err != nil {
 		return err
 	}
 	h.closes("push", closePush)
-	h.openReplication(who)
+	h.openReplication()
 	for _, d := range []struct {
 		name, address string
 		tls           *tls.Config

@@ -8,17 +8,8 @@ import (
 	"doublet/directory"
 	"doublet/note"
 	"doublet/serve/admind"
-	"doublet/serve/signin"
 	"doublet/serve/websession"
 )
-
-// openWebSession creates the sign-in of people and programs for all web doors, and opens its pages.
-func (h *server) openWebSession(in *signin.Web) *websession.Service {
-	s := h.system
-	x := websession.New(h.env, in, s.Directory.SecondFactors, s.Sessions, websession.Options{Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats})
-	h.web.Handle(websession.PathAccount, x.Handler())
-	return x
-}
 
 // mates returns the servers at which browsers can continue if this one fails; name is this server's name in the
 // cluster.
@@ -55,11 +46,11 @@ func (h *server) mates(ctx context.Context) (name string, list []websession.Mate
 }
 
 // openAdmin opens the administration pages.
-func (h *server) openAdmin(x *websession.Service) error {
+func (h *front) openAdmin() error {
 	from, err := config.Networks(h.cfg.Web.AdminFrom)
 	if err != nil {
 		return err
 	}
-	h.web.Handle(admind.Path, admind.New(h.env, h.running, x, admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
+	h.web.Handle(admind.Path, admind.New(h.env, h.running, h.sessions, admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
 	return nil
 }

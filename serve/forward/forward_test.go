@@ -362,7 +362,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHomeMoves checks that a sign-in during a move or an election waits for the home.
+// TestHomeMoves checks that a sign-in during a move or an election, or while the home starts, waits for the home.
 func TestHomeMoves(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(front, home *server) func(){
@@ -373,6 +373,11 @@ func TestHomeMoves(t *testing.T) {
 		"moved": func(_, home *server) func() {
 			home.place.self.Store(false)
 			return func() { home.place.self.Store(true) }
+		},
+		"starting": func(_, home *server) func() {
+			doors := home.wire.take
+			home.wire.take = nil
+			return func() { home.wire.take = doors }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
