@@ -83,7 +83,7 @@ func (f *few[T]) UnmarshalJSON(b []byte) error {
 	var out []T
 	for d.More() {
 		if len(out) == maxFew {
-			return fmt.Errorf("a list of more than %d elements", maxFew)
+			return fmt.Errorf("list of more than %d elements", maxFew)
 		}
 		var one T
 		if err := d.Decode(&one); err != nil {

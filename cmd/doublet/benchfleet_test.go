@@ -25,7 +25,7 @@ func TestLedgerNeedsServers(t *testing.T) {
 		{"it was killed again", []fault{kill, start, kill}, false},
 	} {
 		f := &fleet{Lab: &lab.Lab{Clustered: true, Servers: []*lab.Server{one}}, faults: c.faults, ledger: ledger.New()}
-		if err := f.missing(); (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "one does not run") {
+		if err := f.missing(); (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "one is down") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if c.fails {

@@ -106,7 +106,7 @@ func countFailure(list []tlsreport.Failure, f *tlsreport.Failure) []tlsreport.Fa
 	return list
 }
 
-// withoutSessions takes counted sessions out of a row. It reports whether nothing is left.
+// withoutSessions subtracts counted sessions from a row. It reports whether nothing is left.
 func withoutSessions(r, counted *tlsreport.Result) (empty bool) {
 	r.Summary.Successful -= counted.Summary.Successful
 	r.Summary.Failed -= counted.Summary.Failed
@@ -125,7 +125,7 @@ func withoutSessions(r, counted *tlsreport.Result) (empty bool) {
 	return r.Summary.Successful <= 0 && r.Summary.Failed <= 0
 }
 
-// withoutMessages takes counted messages out of a row. It reports whether nothing is left.
+// withoutMessages subtracts counted messages from a row. It reports whether nothing is left.
 func withoutMessages(r, counted *dmarcRow) (empty bool) {
 	r.Record.Row.Count -= counted.Record.Row.Count
 	return r.Record.Row.Count <= 0

@@ -55,7 +55,7 @@ type ledger[T any] struct {
 	keep *keep.Table
 	most bounds
 	lost *stat.Counter
-	// without takes an earlier copy of a row out of the row. It reports whether nothing is left.
+	// without subtracts an earlier copy of a row from the row. It reports whether nothing is left.
 	without func(row, counted *T) (empty bool)
 
 	mu    sync.Mutex

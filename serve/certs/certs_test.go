@@ -272,7 +272,7 @@ func TestExpires(t *testing.T) {
 	}
 	f.Time.Advance(10 * day)
 	p.look(context.Background())
-	if !strings.Contains(log.String(), "level=ERROR msg=\"a certificate has ended") {
+	if !strings.Contains(log.String(), "level=ERROR msg=\"certificate expired") {
 		t.Errorf("after its end: %s", &log)
 	}
 	if err := p.Valid(); err == nil {

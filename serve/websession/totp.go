@@ -87,18 +87,22 @@ func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity
 	if err != nil {
 		return result{}, err
 	}
-	s := &setup{totp.Text(secret), uri, picture, x.ticket(id, secret, x.env.Clock.Now().Add(ticketLife))}
+	s := &setup{totp.Text(secret), uri, picture, ticketKey(x.opt.Key).issue(id, secret, x.env.Clock.Now().Add(ticketLife))}
 	return result{value: s, setup: s}, nil
 }
 
-// ticket returns a secret and its expiry with a MAC, so that only the same session can confirm it.
-func (x *Service) ticket(id *Identity, secret []byte, until time.Time) string {
+// ticketKey authenticates tickets: a secret, the time until which it may be confirmed, and a MAC that binds both to a
+// session.
+type ticketKey []byte
+
+// issue returns a ticket that only this session can confirm.
+func (k ticketKey) issue(id *Identity, secret []byte, until time.Time) string {
 	b := binary.BigEndian.AppendUint64(append([]byte(nil), secret...), uint64(until.Unix()))
-	return base64.RawURLEncoding.EncodeToString(append(b, x.seal(id, b)...))
+	return base64.RawURLEncoding.EncodeToString(append(b, k.mac(id, b)...))
 }
 
-func (x *Service) seal(id *Identity, b []byte) []byte {
-	m := hmac.New(sha256.New, x.opt.Key)
+func (k ticketKey) mac(id *Identity, b []byte) []byte {
+	m := hmac.New(sha256.New, k)
 	m.Write([]byte("second factor\x00"))
 	m.Write(id.Who.Person[:])
 	m.Write(id.Session.ID[:])
@@ -106,12 +110,12 @@ func (x *Service) seal(id *Identity, b []byte) []byte {
 	return m.Sum(nil)
 }
 
-// openTicket verifies a ticket and returns its secret.
-func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
+// open verifies a ticket and returns its secret.
+func (k ticketKey) open(id *Identity, text string, now time.Time) ([]byte, error) {
 	const body = totp.SecretLen + 8
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) != body+sha256.Size || !hmac.Equal(b[body:], x.seal(id, b[:body])) ||
-		!x.env.Clock.Now().Before(time.Unix(int64(binary.BigEndian.Uint64(b[totp.SecretLen:body])), 0)) {
+	if err != nil || len(b) != body+sha256.Size || !hmac.Equal(b[body:], k.mac(id, b[:body])) ||
+		!now.Before(time.Unix(int64(binary.BigEndian.Uint64(b[totp.SecretLen:body])), 0)) {
 		return nil, bad("tookLong")
 	}
 	return b[:totp.SecretLen], nil
@@ -121,7 +125,7 @@ func (x *Service) openTicket(id *Identity, text string) ([]byte, error) {
 // browser and ends all others.
 func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	ctx := r.Context()
-	secret, err := x.openTicket(id, in.Ticket)
+	secret, err := ticketKey(x.opt.Key).open(id, in.Ticket, x.env.Clock.Now())
 	if err != nil {
 		return result{}, err
 	}

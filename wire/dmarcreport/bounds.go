@@ -67,7 +67,7 @@ func (r *tagReader) ReadByte() (byte, error) {
 		r.quote = c
 	}
 	if r.tag++; r.tag > maxTag {
-		return 0, fmt.Errorf("a tag of more than %d bytes", maxTag)
+		return 0, fmt.Errorf("tag of more than %d bytes", maxTag)
 	}
 	return c, nil
 }
