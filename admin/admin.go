@@ -112,7 +112,8 @@ var (
 	ErrStopped   = errors.New("server is not running")
 	ErrForbidden = errors.New("verb needs the role Admin")
 	// ErrMachine rejects a verb that only the server's own account on its machine may run.
-	ErrMachine = errors.New("verb runs only on the server's machine, because it accesses files or the contents of databases")
+	ErrMachine = errors.New("verb runs only on the server's machine, because it accesses files or the contents of " +
+		"databases")
 	// ErrStopping ends a verb because the server is stopping. Running the verb again continues its work.
 	ErrStopping = errors.New("server is stopping")
 )
@@ -146,7 +147,10 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table holds all verbs, in the order of the help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()), certificates(), control())
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(),
+	onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
+	clusterShows(), clusterKeeps(), places(), logs(), searches(), checks(), onMachine(backups()), onMachine(dumps()),
+	certificates(), control())
 
 // onMachine marks verbs as Machine.
 func onMachine(list []*Verb) []*Verb {
@@ -189,7 +193,8 @@ var (
 func long(text string) option { return func(v *Verb) { v.Long = text } }
 
 // define makes a verb from a function. A is the struct of its arguments, see Param; R is its result.
-func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a *A) (R, error), options ...option) *Verb {
+func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a *A) (R, error),
+	options ...option) *Verb {
 	v := &Verb{
 		Name: name, Help: help, Params: params[A](),
 		newResult: func() any { return new(R) },
@@ -210,7 +215,8 @@ func define[A, R any](name, help string, fn func(ctx context.Context, c *Call, a
 
 // Run runs a verb on the store of a stopped server. args is a JSON object or empty. The result is JSON, the same from
 // the socket and from the command line.
-func (s *System) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+func (s *System) Run(ctx context.Context, who note.Who, name string, args json.RawMessage,
+	progress func(Progress)) (json.RawMessage, error) {
 	return (&Call{System: s, Who: who, Progress: progress}).run(ctx, name, args)
 }
 
@@ -273,11 +279,14 @@ func Kind(err error) string {
 		errors.Is(err, mailbox.ErrBadName), errors.Is(err, transfer.ErrInvalid):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
-		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist), errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone):
+		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist),
+		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone):
 		return "not found"
-	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist), errors.Is(err, pki.ErrExists):
+	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist),
+		errors.Is(err, pki.ErrExists):
 		return "exists"
-	case errors.Is(err, ErrForbidden), errors.Is(err, ErrMachine), errors.Is(err, directory.ErrDenied), errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, ErrForbidden), errors.Is(err, ErrMachine), errors.Is(err, directory.ErrDenied),
+		errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):
 		return "denied"
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, mailbox.ErrOverQuota):
 		return "no space"

@@ -56,7 +56,8 @@ func ParseSize(text string) (Size, error) {
 func (s Size) String() string {
 	for _, u := range units[:4] {
 		if uint64(s) >= u.bytes {
-			return strconv.FormatFloat(float64(int64(float64(s)/float64(u.bytes)*10+0.5))/10, 'f', -1, 64) + " " + u.name
+			return strconv.FormatFloat(float64(int64(float64(s)/float64(u.bytes)*10+0.5))/10, 'f', -1, 64) +
+				" " + u.name
 		}
 	}
 	return strconv.FormatUint(uint64(s), 10) + " B"
@@ -98,7 +99,8 @@ func params[A any]() []Param {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := Param{
 			Name: name, Help: f.Tag.Get("help"), Kind: kindOf(f.Type), Arg: f.Tag.Get("arg"),
-			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", Unasked: f.Tag.Get("secret") == "unasked", File: f.Tag.Get("file") != "",
+			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", Unasked: f.Tag.Get("secret") == "unasked",
+			File: f.Tag.Get("file") != "",
 		}
 		p.Required = p.Arg == "required" || f.Tag.Get("required") != ""
 		if name == "" || p.Kind == "" || p.Help == "" {

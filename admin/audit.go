@@ -64,7 +64,8 @@ func (s *System) nameOf(ctx context.Context, person note.UNID) string {
 
 // AuditReplica logs an operation of a server of the domain at /replica/, or its rejection.
 func (s *System) AuditReplica(a https.Act) {
-	s.writeAudit(&entry{verb: a.Verb, by: cmp.Or(a.By, "nobody"), person: a.Person, from: a.From, args: a.On, err: a.Err, more: a.More})
+	s.writeAudit(&entry{verb: a.Verb, by: cmp.Or(a.By, "nobody"), person: a.Person, from: a.From, args: a.On,
+		err: a.Err, more: a.More})
 }
 
 type originKey struct{}

@@ -83,7 +83,8 @@ func (p Pruned) Text() string {
 		text = fmt.Sprintf("removed %d generations, %d files, %s\n", len(p.Generations), p.Files, p.Bytes)
 	}
 	for _, n := range p.Uncounted {
-		text += fmt.Sprintf("generation %d does not count: it is damaged or was not checked (doublet backup verify --at %d)\n", n, n)
+		text += fmt.Sprintf("generation %d does not count: it is damaged or was not checked (doublet backup verify "+
+			"--at %d)\n", n, n)
 	}
 	return text
 }
@@ -91,7 +92,8 @@ func (p Pruned) Text() string {
 // ShowGeneration converts a generation to the form of the verbs' results.
 func ShowGeneration(g backup.Generation) Generation {
 	out := Generation{
-		Number: g.Number, Time: g.Began, Bytes: Size(g.Bytes), Copied: Size(g.Copied), Files: len(g.Files), Program: g.Program,
+		Number: g.Number, Time: g.Began, Bytes: Size(g.Bytes), Copied: Size(g.Copied), Files: len(g.Files),
+		Program: g.Program,
 		Checked: cmp.Or(string(g.Checked.Level), "no"),
 	}
 	if g.Damage != nil {
@@ -104,39 +106,47 @@ func ShowGeneration(g backup.Generation) Generation {
 
 func backups() []*Verb {
 	return []*Verb{
-		define("backup", "copy the store as it stands at this moment, while the server runs", runBackup, changes, yields,
-			long("Copies what the backup folder does not have yet; every backup there, a generation, can be restored by itself with doublet restore.\nOne that is interrupted leaves the older ones whole, and the next one takes up what it has copied.\nThen it is checked (data.backup_check, --check): one that fails is marked as damaged, doublet fails, and backup prune keeps\nolder ones in its place.")),
-		define("backup list", "the generations of a backup folder", func(_ context.Context, c *Call, a *BackupDir) ([]Generation, error) {
-			dir, err := c.backupDir(a.Dir)
-			if err != nil {
-				return nil, err
-			}
-			list, err := backup.List(c.Env, dir)
-			out := make([]Generation, 0, len(list))
-			for _, g := range list {
-				out = append(out, ShowGeneration(g))
-			}
-			return out, err
-		}),
-		define("backup prune", "remove old generations, with the files that only they need", func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {
-			dir, err := c.backupDir(a.Dir)
-			if err != nil {
-				return Pruned{}, err
-			}
-			if a.Keep < 1 {
-				return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
-			}
-			p, err := backup.Prune(c.Env, dir, a.Keep)
-			return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
-		}, changes),
-		define("backup verify", "read a generation, compare it with its checksums and check the store in it", func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
-			dir, err := c.backupDir(a.Dir)
-			if err != nil {
-				return Generation{}, err
-			}
-			g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
-			return ShowGeneration(g), err
-		}, yields),
+		define("backup", "copy the store as it stands at this moment, while the server runs", runBackup,
+			changes, yields,
+			long("Copies what the backup folder does not have yet; every backup there, a generation, can be "+
+				"restored by itself with doublet restore.\n"+
+				"One that is interrupted leaves the older ones whole, and the next one takes up what it has copied.\n"+
+				"Then it is checked (data.backup_check, --check): one that fails is marked as damaged, doublet "+
+				"fails, and backup prune keeps\nolder ones in its place.")),
+		define("backup list", "the generations of a backup folder",
+			func(_ context.Context, c *Call, a *BackupDir) ([]Generation, error) {
+				dir, err := c.backupDir(a.Dir)
+				if err != nil {
+					return nil, err
+				}
+				list, err := backup.List(c.Env, dir)
+				out := make([]Generation, 0, len(list))
+				for _, g := range list {
+					out = append(out, ShowGeneration(g))
+				}
+				return out, err
+			}),
+		define("backup prune", "remove old generations, with the files that only they need",
+			func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {
+				dir, err := c.backupDir(a.Dir)
+				if err != nil {
+					return Pruned{}, err
+				}
+				if a.Keep < 1 {
+					return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
+				}
+				p, err := backup.Prune(c.Env, dir, a.Keep)
+				return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
+			}, changes),
+		define("backup verify", "read a generation, compare it with its checksums and check the store in it",
+			func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
+				dir, err := c.backupDir(a.Dir)
+				if err != nil {
+					return Generation{}, err
+				}
+				g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
+				return ShowGeneration(g), err
+			}, yields),
 	}
 }
 
@@ -153,7 +163,8 @@ func (c *Call) backupDir(dir string) (string, error) {
 	at := c.Store.Places()
 	for _, own := range []string{at.Data, at.Index, at.Segments, at.Log} {
 		if inside(dir, filepath.Clean(own)) {
-			return "", fmt.Errorf("%w: %s is inside a folder of the store, %s: choose a folder outside of it", ErrUsage, dir, own)
+			return "", fmt.Errorf("%w: %s is inside a folder of the store, %s: choose a folder outside of it",
+				ErrUsage, dir, own)
 		}
 	}
 	return dir, nil
@@ -168,9 +179,11 @@ func (c *Call) backupOptions(rate Size) backup.Options {
 	if rate == 0 {
 		rate = c.Backup.Rate
 	}
-	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check, Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
-		c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " + Size(p.Total).String()})
-	}}
+	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check,
+		Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
+			c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " +
+				Size(p.Total).String()})
+		}}
 }
 
 func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) {
@@ -203,7 +216,8 @@ func (s *System) countBackup(g backup.Generation, err error) {
 		c.failed.Inc()
 		if g.Damage != nil {
 			c.damaged.Inc()
-			s.Env.Log.Error("backup: verification failed; older backups are kept", "generation", g.Number, "error", g.Damage)
+			s.Env.Log.Error("backup: verification failed; older backups are kept", "generation", g.Number,
+				"error", g.Damage)
 		}
 		return
 	}
@@ -239,10 +253,12 @@ func backupCounters(t *stat.Tree) backupCounts {
 
 // noteBackup sets the gauges of the last good backup. The zero lastBackup means that there is none.
 func (s *System) noteBackup(b lastBackup) {
-	s.Stats.Gauge("Backup.LastSuccess", "when the last good backup began, seconds since 1970; 0 is never").Set(max(b.Began.Unix(), 0))
+	s.Stats.Gauge("Backup.LastSuccess",
+		"when the last good backup began, seconds since 1970; 0 is never").Set(max(b.Began.Unix(), 0))
 	s.Stats.Gauge("Backup.LastBytes", "bytes of the last good backup").Set(int64(b.Bytes))
 	s.Stats.Gauge("Backup.LastCopiedBytes", "bytes that the last good backup copied").Set(int64(b.Copied))
-	s.Stats.Gauge("Backup.LastMilliseconds", "how long the last good backup took").Set(b.Ended.Sub(b.Began).Milliseconds())
+	s.Stats.Gauge("Backup.LastMilliseconds",
+		"how long the last good backup took").Set(b.Ended.Sub(b.Began).Milliseconds())
 }
 
 // FindBackup sets the statistics to the last good backup: the stored one, or a later one in the configured folder.

@@ -26,7 +26,8 @@ func TestBackupYields(t *testing.T) {
 	s.Stopping, stop = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // so that a failure does not hang
 	defer cancel()
-	_, err := s.Run(ctx, note.System, "backup", json.RawMessage(`{"dir":"backup","rate":"1B"}`), func(Progress) { stop() })
+	_, err := s.Run(ctx, note.System, "backup", json.RawMessage(`{"dir":"backup","rate":"1B"}`),
+		func(Progress) { stop() })
 	if !errors.Is(err, ErrStopping) || Kind(err) != "stopped" {
 		t.Errorf("a backup when the server stops: %v", err)
 	}
@@ -89,10 +90,12 @@ func TestBackupDamaged(t *testing.T) {
 	e := *whole
 	e.FS = spoiled{whole.FS}
 	s.Env = &e
-	if _, err := run("backup", `{"dir":"backup"}`); err == nil || !strings.Contains(err.Error(), "generation 2 failed verification") {
+	if _, err := run("backup", `{"dir":"backup"}`); err == nil ||
+		!strings.Contains(err.Error(), "generation 2 failed verification") {
 		t.Errorf("a damaged one: %v", err)
 	}
-	if out, err := run("backup", `{"dir":"elsewhere","check":"off"}`); err != nil || !strings.Contains(out, `"checked":"off"`) {
+	if out, err := run("backup", `{"dir":"elsewhere","check":"off"}`); err != nil ||
+		!strings.Contains(out, `"checked":"off"`) {
 		t.Errorf("unchecked: %s, %v", out, err)
 	}
 	s.Env = whole
@@ -102,7 +105,8 @@ func TestBackupDamaged(t *testing.T) {
 	if out, err := run("backup list", `{"dir":"backup"}`); err != nil || strings.Count(out, `"damage"`) != 1 {
 		t.Errorf("%s, %v", out, err)
 	}
-	if out, err := run("backup prune", `{"dir":"backup","keep":1}`); err != nil || !strings.Contains(out, `"uncounted":[2]`) || strings.Contains(out, "removed_generations") {
+	if out, err := run("backup prune", `{"dir":"backup","keep":1}`); err != nil ||
+		!strings.Contains(out, `"uncounted":[2]`) || strings.Contains(out, "removed_generations") {
 		t.Errorf("%s, %v", out, err)
 	}
 	if _, err := run("backup", `{"dir":"backup","check":"a little"}`); Kind(err) != "usage" {
@@ -139,14 +143,16 @@ func TestBackupStatistics(t *testing.T) {
 	if at := last(); at != 0 {
 		t.Errorf("the last backup was at %v, and there is none", at)
 	}
-	if _, err := s.Run(context.Background(), note.System, "backup", json.RawMessage(`{"dir":"elsewhere"}`), nil); err != nil {
+	if _, err := s.Run(context.Background(), note.System, "backup", json.RawMessage(`{"dir":"elsewhere"}`),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if at := last(); at < float64(s.Started.Unix()) {
 		t.Errorf("the last backup was at %v", at)
 	}
 	_, err = Do[Statistics](context.Background(), Direct{s}, "show stat", ShowStat{Pattern: "Nothing"})
-	if err == nil || !errors.Is(err, store.ErrNotFound) || Kind(err) != "not found" || !strings.Contains(err.Error(), `no statistic fits "Nothing"`) {
+	if err == nil || !errors.Is(err, store.ErrNotFound) || Kind(err) != "not found" ||
+		!strings.Contains(err.Error(), `no statistic fits "Nothing"`) {
 		t.Errorf("a name that is none: %v", err)
 	}
 	if err := memory.Close(context.Background()); err != nil {

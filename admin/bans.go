@@ -25,19 +25,22 @@ type BanAddress struct {
 
 func bans() []*Verb {
 	return []*Verb{
-		onServer("show bans", "addresses from which nobody signs in for a while, since too many sign-ins from there failed", func(_ context.Context, c *ServerCall, _ *struct{}) ([]Ban, error) {
-			return c.Server.Bans.List(), nil
-		}),
-		onServer("ban remove", "let an address sign in again at once", func(_ context.Context, c *ServerCall, a *BanAddress) (Done, error) {
-			address, err := banned(a.Address)
-			if err != nil {
-				return Done{}, fmt.Errorf("%w: address %q: %w", ErrUsage, a.Address, err)
-			}
-			if !c.Server.Bans.Remove(address) {
-				return Done{}, fmt.Errorf("ban of %s: %w", address, store.ErrNotFound)
-			}
-			return Done{"the ban of " + address.String() + " is removed"}, nil
-		}, changes),
+		onServer("show bans",
+			"addresses from which nobody signs in for a while, since too many sign-ins from there failed",
+			func(_ context.Context, c *ServerCall, _ *struct{}) ([]Ban, error) {
+				return c.Server.Bans.List(), nil
+			}),
+		onServer("ban remove", "let an address sign in again at once",
+			func(_ context.Context, c *ServerCall, a *BanAddress) (Done, error) {
+				address, err := banned(a.Address)
+				if err != nil {
+					return Done{}, fmt.Errorf("%w: address %q: %w", ErrUsage, a.Address, err)
+				}
+				if !c.Server.Bans.Remove(address) {
+					return Done{}, fmt.Errorf("ban of %s: %w", address, store.ErrNotFound)
+				}
+				return Done{"the ban of " + address.String() + " is removed"}, nil
+			}, changes),
 	}
 }
 

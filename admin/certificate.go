@@ -50,20 +50,28 @@ func (h Healthy) Bad() bool { return h.State != "ok" }
 
 func certificates() []*Verb {
 	return []*Verb{
-		onServer("health", "whether the server does its work", func(ctx context.Context, c *ServerCall, _ *struct{}) (Healthy, error) {
-			if err := c.Server.Health(ctx); err != nil {
-				return Healthy{err.Error()}, nil
-			}
-			return Healthy{"ok"}, nil
-		}, long("What /readyz says too: the store shows what is durable, the server is not stopping, there is room on the device, and\nthe certificate is good. The exit code is 1 where it is not: for the health check of a container.")),
-		onServer("certificate show", "the certificates of the doors: names, end, where from", func(_ context.Context, c *ServerCall, _ *struct{}) ([]Certificate, error) {
-			return c.Server.Certificates.Show(), nil
-		}),
-		onServer("certificate renew", "renew certificates now", func(ctx context.Context, c *ServerCall, a *CertificateRenew) ([]Certificate, error) {
-			if err := c.Server.Certificates.Renew(dns.Fresh(ctx), a.Name, a.NewKey); err != nil {
-				return nil, err
-			}
-			return c.Server.Certificates.Show(), nil
-		}, changes, long("Files are read anew, certificates from ACME are ordered again, a self-signed one is made again.\nNobody's connection is cut. Without --new-key the private key stays, and TLSA records with it.")),
+		onServer("health", "whether the server does its work",
+			func(ctx context.Context, c *ServerCall, _ *struct{}) (Healthy, error) {
+				if err := c.Server.Health(ctx); err != nil {
+					return Healthy{err.Error()}, nil
+				}
+				return Healthy{"ok"}, nil
+			}, long("What /readyz says too: the store shows what is durable, the server is not stopping, there is "+
+				"room "+
+				"on the device, and\nthe certificate is good. The exit code is 1 where it is not: for the health "+
+				"check of a container.")),
+		onServer("certificate show", "the certificates of the doors: names, end, where from",
+			func(_ context.Context, c *ServerCall, _ *struct{}) ([]Certificate, error) {
+				return c.Server.Certificates.Show(), nil
+			}),
+		onServer("certificate renew", "renew certificates now",
+			func(ctx context.Context, c *ServerCall, a *CertificateRenew) ([]Certificate, error) {
+				if err := c.Server.Certificates.Renew(dns.Fresh(ctx), a.Name, a.NewKey); err != nil {
+					return nil, err
+				}
+				return c.Server.Certificates.Show(), nil
+			}, changes,
+			long("Files are read anew, certificates from ACME are ordered again, a self-signed one is made again.\n"+
+				"Nobody's connection is cut. Without --new-key the private key stays, and TLSA records with it.")),
 	}
 }

@@ -20,7 +20,8 @@ type keeper struct {
 func (k *keeper) Show() []Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := Certificate{Names: []string{"mx.example.com"}, From: "self-signed", Until: time.Unix(2_000_000_000, 0).UTC(), Days: 90, SPKI: fmt.Sprintf("key-%d", k.keys), Default: true}
+	c := Certificate{Names: []string{"mx.example.com"}, From: "self-signed", Until: time.Unix(2_000_000_000, 0).UTC(),
+		Days: 90, SPKI: fmt.Sprintf("key-%d", k.keys), Default: true}
 	if k.renewed > 0 {
 		c.Renew = time.Unix(1_000_000_000, 0).UTC()
 	}

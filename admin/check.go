@@ -66,7 +66,8 @@ func (r Checked) Bad() bool { return !r.Clean }
 func checks() []*Verb {
 	return []*Verb{
 		define("check", "verify every reference, row, index and feed entry of the store", runCheck, changes,
-			long("Works on a running server too: it checks the store as it stood at one moment. Exit code 1 says that something was found.")),
+			long("Works on a running server too: it checks the store as it stood at one moment. Exit code 1 says "+
+				"that something was found.")),
 	}
 }
 
@@ -101,7 +102,8 @@ func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
 // ShowCheck converts a report to the form of the verb's result.
 func ShowCheck(r check.Report) Checked {
 	out := Checked{
-		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
+		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes,
+		Stubs:    r.Stubs,
 		Messages: r.Messages, Objects: r.Objects, Rows: r.Rows, Bytes: Size(r.Bytes),
 	}
 	for _, f := range r.Findings {
@@ -112,7 +114,8 @@ func ShowCheck(r check.Report) Checked {
 			out.Lost = append(out.Lost, fmt.Sprintf("database %s: %s", l.Database, l.Reason))
 			continue
 		}
-		out.Lost = append(out.Lost, fmt.Sprintf("database %s note %d %s: %s", l.Database, l.Note, unid(l.UNID), l.Reason))
+		out.Lost = append(out.Lost, fmt.Sprintf("database %s note %d %s: %s", l.Database, l.Note,
+			unid(l.UNID), l.Reason))
 	}
 	return out
 }
@@ -126,16 +129,22 @@ func unid(u note.UNID) string {
 
 func control() []*Verb {
 	return []*Verb{
-		define("collect", "take away now what the nightly Collect would: what was removed long ago, unreferenced messages", func(ctx context.Context, c *Call, _ *struct{}) (Collected, error) {
+		define("collect", "take away now what the nightly Collect would: what was removed long ago, unreferenced "+
+			"messages", func(ctx context.Context, c *Call, _ *struct{}) (Collected, error) {
 			return c.Collect(ctx)
 		}, changes),
-		onServer("config apply", "read the settings again and let the running server take those that it can", func(_ context.Context, c *ServerCall, _ *struct{}) (Applied, error) {
-			return c.Server.ApplySettings()
-		}, changes, machine, long("Read doublet.toml, the environment and the flags of the server again. Settings that the running server can take\ntake effect at once, for connections that begin from now on; the others are named and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
-		onServer("stop", "stop the running server: commands finish, then it ends", func(_ context.Context, c *ServerCall, _ *struct{}) (Done, error) {
-			c.Server.Stop()
-			return Done{"server is stopping"}, nil
-		}, changes, machine),
+		onServer("config apply", "read the settings again and let the running server take those that it can",
+			func(_ context.Context, c *ServerCall, _ *struct{}) (Applied, error) {
+				return c.Server.ApplySettings()
+			}, changes, machine,
+			long("Read doublet.toml, the environment and the flags of the server again. Settings that the running "+
+				"server can take\ntake effect at once, for connections that begin from now on; the others are named "+
+				"and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
+		onServer("stop", "stop the running server: commands finish, then it ends",
+			func(_ context.Context, c *ServerCall, _ *struct{}) (Done, error) {
+				c.Server.Stop()
+				return Done{"server is stopping"}, nil
+			}, changes, machine),
 	}
 }
 

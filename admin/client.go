@@ -52,7 +52,8 @@ func Dial(e *env.Env, socket string) (*Client, error) {
 }
 
 // Call implements Caller.
-func (c *Client) Call(ctx context.Context, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+func (c *Client) Call(ctx context.Context, verb string, args json.RawMessage,
+	progress func(Progress)) (json.RawMessage, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -89,14 +90,16 @@ func (c *Client) Call(ctx context.Context, verb string, args json.RawMessage, pr
 
 // Runner runs verbs in this process: a *System, or a *Running.
 type Runner interface {
-	Run(ctx context.Context, who note.Who, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error)
+	Run(ctx context.Context, who note.Who, verb string, args json.RawMessage,
+		progress func(Progress)) (json.RawMessage, error)
 }
 
 // Direct is a Caller in this process.
 type Direct struct{ Runner }
 
 // Call implements Caller.
-func (d Direct) Call(ctx context.Context, verb string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+func (d Direct) Call(ctx context.Context, verb string, args json.RawMessage,
+	progress func(Progress)) (json.RawMessage, error) {
 	return d.Run(ctx, note.System, verb, args, progress)
 }
 

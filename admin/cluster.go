@@ -46,12 +46,20 @@ type JoinToken struct {
 
 func clusters() []*Verb {
 	return []*Verb{
-		define("cluster init", "found a cluster with this server as its first member", func(ctx context.Context, c *Call, a *ClusterInit) (ClusterMember, error) {
-			return c.foundCluster(ctx, a.Name)
-		}, changes, long("It makes the cluster's own authority and this server's certificate in the folder cluster of the data folder, and the\nCluster Database Directory. The addresses are those of the section [cluster] of the settings.\nNext: doublet cluster token, and with it doublet cluster join on another machine.")),
-		onServer("cluster token", "make a token with which one other server joins", func(_ context.Context, c *ServerCall, a *ClusterToken) (JoinToken, error) {
-			return c.joinToken(a)
-		}, changes, long("Whoever has the token can join one server while it is good: keep it as a password. It carries this server's direct\naddress, which the other server must reach, and the fingerprint of the cluster's authority.")),
+		define("cluster init", "found a cluster with this server as its first member",
+			func(ctx context.Context, c *Call, a *ClusterInit) (ClusterMember, error) {
+				return c.foundCluster(ctx, a.Name)
+			}, changes,
+			long("It makes the cluster's own authority and this server's certificate in the folder cluster of the "+
+				"data folder, and the\nCluster Database Directory. The addresses are those of the section [cluster] "+
+				"of the settings.\nNext: doublet cluster token, and with it doublet cluster join on another machine.")),
+		onServer("cluster token", "make a token with which one other server joins",
+			func(_ context.Context, c *ServerCall, a *ClusterToken) (JoinToken, error) {
+				return c.joinToken(a)
+			}, changes,
+			long("Whoever has the token can join one server while it is good: keep it as a password. It carries "+
+				"this server's direct\naddress, which the other server must reach, and the fingerprint of the "+
+				"cluster's authority.")),
 	}
 }
 
@@ -111,17 +119,20 @@ func (s *System) member(f *pki.Folder) bus.Member {
 
 func (s *System) showMember(f *pki.Folder) ClusterMember {
 	me := f.Identity()
-	m := ClusterMember{Cluster: f.Cluster(), Server: me.Name, ID: me.ID.String(), Authority: f.Fingerprint().String(), Until: me.Until}
+	m := ClusterMember{Cluster: f.Cluster(), Server: me.Name, ID: me.ID.String(), Authority: f.Fingerprint().String(),
+		Until: me.Until}
 	m.Routes, m.Direct, _ = s.Member.Addresses()
 	return m
 }
 
 // enterMember writes the server document of a member, and returns all members.
-func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string, gateway bool) ([]bus.Member, error) {
+func (s *System) enterMember(ctx context.Context, who note.Who, f *pki.Folder, m bus.Member, host string,
+	gateway bool) ([]bus.Member, error) {
 	if !strings.Contains(host, ".") {
 		host = "" // a machine's own short name is useless to others
 	}
-	if _, err := s.Directory.Servers.Enter(ctx, who, m.ID, directory.ServerFields{Name: m.Name, Host: host}); err != nil {
+	if _, err := s.Directory.Servers.Enter(ctx, who, m.ID, directory.ServerFields{Name: m.Name,
+		Host: host}); err != nil {
 		return nil, err
 	}
 	err := cluster.SetMember(ctx, s.Store, who, m.ID, func(x *cluster.Member) error {
@@ -159,7 +170,8 @@ func (s *System) Admit(ctx context.Context, m bus.Member, a pki.Applicant) (pki.
 	if err != nil {
 		return pki.Admission{}, err
 	}
-	s.Env.Log.Info("server joins the cluster", "name", m.Name, "id", m.ID.String(), "direct", m.Direct, "version", a.Version)
+	s.Env.Log.Info("server joins the cluster", "name", m.Name, "id", m.ID.String(), "direct", m.Direct,
+		"version", a.Version)
 	return pki.Admission{Members: members, Domain: strings.Join(domains[:min(len(domains), 1)], "")}, nil
 }
 
@@ -205,5 +217,6 @@ func (s *System) joinToken(a *ClusterToken) (JoinToken, error) {
 	if err != nil {
 		return JoinToken{}, err
 	}
-	return JoinToken{Token: token.String(), Expires: until, Next: "on the other machine: doublet cluster join TOKEN, then doublet serve"}, nil
+	return JoinToken{Token: token.String(), Expires: until,
+		Next: "on the other machine: doublet cluster join TOKEN, then doublet serve"}, nil
 }

@@ -48,7 +48,8 @@ func TestClusterInit(t *testing.T) {
 	started := 0
 	s.Enter = func(context.Context) error { started++; return nil }
 	m, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
-	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" || m.Routes != "one:7222" || started != 1 {
+	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" ||
+		m.Routes != "one:7222" || started != 1 {
 		t.Fatalf("%+v, %v, started %d", m, err, started)
 	}
 	list, err := cluster.Members(ctx, s.Store, "Acme")
@@ -56,7 +57,8 @@ func TestClusterInit(t *testing.T) {
 	if err != nil || ferr != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v, %v", list, err, ferr)
 	}
-	if me := f.Identity(); list[0].ID != me.ID || list[0].Key != me.Key || list[0].State != cluster.Active || list[0].Direct != "one:7223" {
+	if me := f.Identity(); list[0].ID != me.ID || list[0].Key != me.Key || list[0].State != cluster.Active ||
+		list[0].Direct != "one:7223" {
 		t.Errorf("the server document says %+v", list[0])
 	}
 	if saved, err := f.Members(); err != nil || len(saved) != 1 || saved[0] != list[0].Member {
@@ -76,7 +78,8 @@ func TestClusterInit(t *testing.T) {
 		}
 	}
 	token, err := verb[JoinToken](t, s, "cluster token", `{"expires":"1h"}`)
-	if parsed, bad := pki.ParseToken(token.Token); err != nil || bad != nil || parsed.Address != "one:7223" || parsed.Fingerprint != f.Fingerprint() {
+	if parsed, bad := pki.ParseToken(token.Token); err != nil || bad != nil || parsed.Address != "one:7223" ||
+		parsed.Fingerprint != f.Fingerprint() {
 		t.Errorf("%+v, %v, %v", token, err, bad)
 	}
 
@@ -87,7 +90,8 @@ func TestClusterInit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, err = cluster.Members(ctx, s.Store, "Acme"); err != nil || list[0].Direct != "moved:7223" || list[0].Route != "moved:7222" {
+	if list, err = cluster.Members(ctx, s.Store, "Acme"); err != nil || list[0].Direct != "moved:7223" ||
+		list[0].Route != "moved:7222" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

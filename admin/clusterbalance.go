@@ -22,13 +22,18 @@ type ClusterReplicas struct {
 	Number   string `json:"number" arg:"required" help:"how many members have one; 0: as many as cluster.replicas says"`
 }
 
-const balanceHelp = "It goes by what each database is used (operations a day, older days counting less) and by its bytes, and by the\n" +
-	"capacity of each member (doublet cluster set --capacity). It suggests nothing while all members are within a quarter of\n" +
-	"what would be even. Without --apply nothing changes. Sessions that run are not moved, and no database has fewer replicas\n" +
+const balanceHelp = "It goes by what each database is used (operations a day, older days counting less) and by its " +
+	"bytes, and by the\n" +
+	"capacity of each member (doublet cluster set --capacity). It suggests nothing while all members are within a " +
+	"quarter of\n" +
+	"what would be even. Without --apply nothing changes. Sessions that run are not moved, and no database has " +
+	"fewer replicas\n" +
 	"meanwhile. It makes 1,000 moves at most: run it again for more."
 
-const removeHelp = "A member that lives leaves first: its databases go to other members, and their homes with them, while it serves the\n" +
-	"sessions that it has. The command waits for that, and may be ended and given again. Of a member that is silent the\n" +
+const removeHelp = "A member that lives leaves first: its databases go to other members, and their homes with them, " +
+	"while it serves the\n" +
+	"sessions that it has. The command waits for that, and may be ended and given again. Of a member that is silent " +
+	"the\n" +
 	"replicas are made anew elsewhere: remove it only if its machine is lost for good."
 
 // Balance is the result of cluster balance.
@@ -51,8 +56,10 @@ func (b Balance) Text() string {
 			name += " (closed)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d %%\t%s\t%s\t%s\t%s\n", name, s.Site, s.Capacity,
-			arrow(strconv.Itoa(s.Databases), strconv.Itoa(s.DatabasesThen)), arrow(strconv.Itoa(s.Homes), strconv.Itoa(s.HomesThen)),
-			arrow(strconv.FormatUint(s.Activity, 10), strconv.FormatUint(s.ActivityThen, 10)), arrow(Size(s.Bytes).String(), Size(s.BytesThen).String()))
+			arrow(strconv.Itoa(s.Databases), strconv.Itoa(s.DatabasesThen)),
+			arrow(strconv.Itoa(s.Homes), strconv.Itoa(s.HomesThen)),
+			arrow(strconv.FormatUint(s.Activity, 10), strconv.FormatUint(s.ActivityThen, 10)),
+			arrow(Size(s.Bytes).String(), Size(s.BytesThen).String()))
 	}
 	if len(b.Moves) > 0 {
 		fmt.Fprintln(w, "\nDATABASE\tTITLE\tWHAT\tFROM\tTO\tOPERATIONS A DAY\tBYTES")
@@ -64,7 +71,8 @@ func (b Balance) Text() string {
 			}
 			return r
 		}, m.Title)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", m.Database, title, m.What, m.From, m.To, m.Activity, Size(m.Bytes))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", m.Database, title, m.What, m.From, m.To, m.Activity,
+			Size(m.Bytes))
 	}
 	_ = w.Flush() // in memory
 	if len(b.Silent) > 0 {
@@ -132,7 +140,8 @@ func removeMember(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, e
 		select {
 		case <-c.Env.Clock.After(leavingPoll):
 		case <-ctx.Done():
-			return Done{}, fmt.Errorf("%s is leaving and holds %d databases yet; give the command again: %w", m.Name, left, context.Cause(ctx))
+			return Done{}, fmt.Errorf("%s is leaving and holds %d databases yet; give the command again: %w", m.Name,
+				left, context.Cause(ctx))
 		}
 	}
 	return c.memberState(ctx, a.Server, cluster.Removed)

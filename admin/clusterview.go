@@ -44,7 +44,8 @@ type ClusterReplica struct {
 }
 
 // replicaStates holds the states of a replica by their words.
-var replicaStates = map[string]cluster.ReplicaState{"serving": cluster.Serving, "out": cluster.Out, "deleting": cluster.Deleting}
+var replicaStates = map[string]cluster.ReplicaState{"serving": cluster.Serving, "out": cluster.Out,
+	"deleting": cluster.Deleting}
 
 // ClusterSet are the arguments of cluster set. A nil or empty field leaves the value unchanged.
 type ClusterSet struct {
@@ -64,67 +65,71 @@ type ClusterServer struct {
 
 func clusterShows() []*Verb {
 	return []*Verb{
-		onServer("show cluster", "members of the cluster, how they are, and what waits to be replicated", func(_ context.Context, c *ServerCall, _ *struct{}) (cluster.Status, error) {
-			n, err := c.node()
-			if err != nil {
-				return cluster.Status{}, err
-			}
-			return n.Status(), nil
-		}),
-		onServer("show cluster databases", "databases of the cluster, their homes and replicas", func(ctx context.Context, c *ServerCall, a *ClusterPage) (ClusterDatabases, error) {
-			n, err := c.node()
-			if err != nil {
-				return ClusterDatabases{}, err
-			}
-			var after note.DatabaseID
-			if a.After != "" {
-				if after, err = note.ParseDatabaseID(a.After); err != nil {
-					return ClusterDatabases{}, fmt.Errorf("%w: --after %s: %w", ErrUsage, a.After, err)
+		onServer("show cluster", "members of the cluster, how they are, and what waits to be replicated",
+			func(_ context.Context, c *ServerCall, _ *struct{}) (cluster.Status, error) {
+				n, err := c.node()
+				if err != nil {
+					return cluster.Status{}, err
 				}
-			}
-			limit := a.Limit
-			if limit <= 0 {
-				limit = 100
-			}
-			list, next := n.Databases(ctx, after, min(limit, 10_000))
-			out := ClusterDatabases{Databases: list}
-			if next != 0 {
-				out.Next = next.String()
-			}
-			return out, nil
-		}),
-		onServer("cluster move", "make a member the home of a database, together with its open sessions", func(ctx context.Context, c *ServerCall, a *ClusterMove) (Done, error) {
-			n, err := c.node()
-			if err != nil {
-				return Done{}, err
-			}
-			db, to, err := c.databaseAndMember(ctx, a.Database, a.Server)
-			if err != nil {
-				return Done{}, err
-			}
-			if err := n.Placement.Move(ctx, db, to.ID); err != nil {
-				return Done{}, err
-			}
-			return Done{"the home of " + a.Database + " is " + to.Name + ""}, nil
-		}, changes),
-		onServer("cluster replica", "take a member's replica of a database out of service, back into it, or away", func(ctx context.Context, c *ServerCall, a *ClusterReplica) (Done, error) {
-			state, known := replicaStates[a.State]
-			if !known {
-				return Done{}, fmt.Errorf("%w: a replica is serving, out or deleting, not %q", ErrUsage, a.State)
-			}
-			n, err := c.node()
-			if err != nil {
-				return Done{}, err
-			}
-			db, at, err := c.databaseAndMember(ctx, a.Database, a.Server)
-			if err != nil {
-				return Done{}, err
-			}
-			if err := n.Placement.SetReplica(ctx, db, at.ID, state); err != nil {
-				return Done{}, err
-			}
-			return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
-		}, changes),
+				return n.Status(), nil
+			}),
+		onServer("show cluster databases", "databases of the cluster, their homes and replicas",
+			func(ctx context.Context, c *ServerCall, a *ClusterPage) (ClusterDatabases, error) {
+				n, err := c.node()
+				if err != nil {
+					return ClusterDatabases{}, err
+				}
+				var after note.DatabaseID
+				if a.After != "" {
+					if after, err = note.ParseDatabaseID(a.After); err != nil {
+						return ClusterDatabases{}, fmt.Errorf("%w: --after %s: %w", ErrUsage, a.After, err)
+					}
+				}
+				limit := a.Limit
+				if limit <= 0 {
+					limit = 100
+				}
+				list, next := n.Databases(ctx, after, min(limit, 10_000))
+				out := ClusterDatabases{Databases: list}
+				if next != 0 {
+					out.Next = next.String()
+				}
+				return out, nil
+			}),
+		onServer("cluster move", "make a member the home of a database, together with its open sessions",
+			func(ctx context.Context, c *ServerCall, a *ClusterMove) (Done, error) {
+				n, err := c.node()
+				if err != nil {
+					return Done{}, err
+				}
+				db, to, err := c.databaseAndMember(ctx, a.Database, a.Server)
+				if err != nil {
+					return Done{}, err
+				}
+				if err := n.Placement.Move(ctx, db, to.ID); err != nil {
+					return Done{}, err
+				}
+				return Done{"the home of " + a.Database + " is " + to.Name + ""}, nil
+			}, changes),
+		onServer("cluster replica", "take a member's replica of a database out of service, back into it, or away",
+			func(ctx context.Context, c *ServerCall, a *ClusterReplica) (Done, error) {
+				state, known := replicaStates[a.State]
+				if !known {
+					return Done{}, fmt.Errorf("%w: a replica is serving, out or deleting, not %q", ErrUsage, a.State)
+				}
+				n, err := c.node()
+				if err != nil {
+					return Done{}, err
+				}
+				db, at, err := c.databaseAndMember(ctx, a.Database, a.Server)
+				if err != nil {
+					return Done{}, err
+				}
+				if err := n.Placement.SetReplica(ctx, db, at.ID, state); err != nil {
+					return Done{}, err
+				}
+				return Done{"the replica of " + a.Database + " on " + at.Name + " is " + string(state)}, nil
+			}, changes),
 		onServer("cluster set", "how much a member takes upon itself", setMember, changes),
 	}
 }
@@ -132,44 +137,51 @@ func clusterShows() []*Verb {
 // clusterKeeps returns the verbs that maintain a cluster.
 func clusterKeeps() []*Verb {
 	return []*Verb{
-		onServer("show events", "what is wrong, or was, in the cluster, with its cause", func(_ context.Context, c *ServerCall, a *ShowEvents) ([]cluster.Event, error) {
-			n, err := c.node()
-			if err != nil {
-				return nil, err
-			}
-			list := n.Events()
-			if a.Open {
-				list = slices.DeleteFunc(list, func(e cluster.Event) bool { return !e.Until.IsZero() })
-			}
-			return list, nil
-		}),
-		onServer("cluster replicas", "how many replicas a database has", func(ctx context.Context, c *ServerCall, a *ClusterReplicas) (Done, error) {
-			n, err := c.node()
-			if err != nil {
-				return Done{}, err
-			}
-			number, err := strconv.Atoi(a.Number)
-			if err != nil || number < 0 || number > note.Slots {
-				return Done{}, fmt.Errorf("%w: %q: replicas must be 1 to %d, or 0 for the number in cluster.replicas", ErrUsage, a.Number, note.Slots)
-			}
-			db, err := c.databaseNamed(ctx, a.Database)
-			if err == nil {
-				err = n.Placement.SetReplicas(ctx, db, number)
-			}
-			return Done{"the replicas of " + a.Database + " are made, or go, one after the other"}, err
-		}, changes),
-		onServer("cluster balance", "suggest, or make, moves of databases that let members be used evenly", func(ctx context.Context, c *ServerCall, a *ClusterBalance) (Balance, error) {
-			n, err := c.node()
-			if err != nil {
-				return Balance{}, err
-			}
-			b, err := n.Placement.Balance(ctx, a.Apply)
-			return Balance(b), err
-		}, changes, long(balanceHelp)),
-		onServer("cluster leave", "let a member give all that it holds to others, before it is removed", func(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, error) {
-			return c.memberState(ctx, a.Server, cluster.Leaving)
-		}, changes),
-		onServer("cluster remove", "remove a member; what it holds goes to others first", removeMember, changes, yields, long(removeHelp)),
+		onServer("show events", "what is wrong, or was, in the cluster, with its cause",
+			func(_ context.Context, c *ServerCall, a *ShowEvents) ([]cluster.Event, error) {
+				n, err := c.node()
+				if err != nil {
+					return nil, err
+				}
+				list := n.Events()
+				if a.Open {
+					list = slices.DeleteFunc(list, func(e cluster.Event) bool { return !e.Until.IsZero() })
+				}
+				return list, nil
+			}),
+		onServer("cluster replicas", "how many replicas a database has",
+			func(ctx context.Context, c *ServerCall, a *ClusterReplicas) (Done, error) {
+				n, err := c.node()
+				if err != nil {
+					return Done{}, err
+				}
+				number, err := strconv.Atoi(a.Number)
+				if err != nil || number < 0 || number > note.Slots {
+					return Done{},
+						fmt.Errorf("%w: %q: replicas must be 1 to %d, or 0 for the number in cluster.replicas",
+							ErrUsage, a.Number, note.Slots)
+				}
+				db, err := c.databaseNamed(ctx, a.Database)
+				if err == nil {
+					err = n.Placement.SetReplicas(ctx, db, number)
+				}
+				return Done{"the replicas of " + a.Database + " are made, or go, one after the other"}, err
+			}, changes),
+		onServer("cluster balance", "suggest, or make, moves of databases that let members be used evenly",
+			func(ctx context.Context, c *ServerCall, a *ClusterBalance) (Balance, error) {
+				n, err := c.node()
+				if err != nil {
+					return Balance{}, err
+				}
+				b, err := n.Placement.Balance(ctx, a.Apply)
+				return Balance(b), err
+			}, changes, long(balanceHelp)),
+		onServer("cluster leave", "let a member give all that it holds to others, before it is removed",
+			func(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, error) {
+				return c.memberState(ctx, a.Server, cluster.Leaving)
+			}, changes),
+		onServer("cluster remove", "remove a member; what it holds goes to others first", removeMember, changes, yields,
+			long(removeHelp)),
 	}
 }
 
@@ -191,7 +203,8 @@ func (c *ServerCall) memberNamed(ctx context.Context, name string) (cluster.Memb
 	return cluster.Member{}, err
 }
 
-func (c *ServerCall) databaseAndMember(ctx context.Context, database, server string) (note.DatabaseID, cluster.Member, error) {
+func (c *ServerCall) databaseAndMember(ctx context.Context, database,
+	server string) (note.DatabaseID, cluster.Member, error) {
 	m, err := c.memberNamed(ctx, server)
 	if err != nil {
 		return 0, m, err
@@ -222,7 +235,8 @@ func setMember(ctx context.Context, c *ServerCall, a *ClusterSet) (Done, error) 
 		return Done{}, fmt.Errorf("%w: the threshold is 0 to 100, users are not negative", ErrUsage)
 	}
 	if a.Capacity != nil && (*a.Capacity < 0 || *a.Capacity > cluster.MaxCapacity) || len(a.Site) > 100 {
-		return Done{}, fmt.Errorf("%w: the capacity is 0 to %d, a site has 100 bytes at most", ErrUsage, cluster.MaxCapacity)
+		return Done{}, fmt.Errorf("%w: the capacity is 0 to %d, a site has 100 bytes at most", ErrUsage,
+			cluster.MaxCapacity)
 	}
 	err = cluster.SetMember(ctx, c.Store, c.Who, m.ID, func(x *cluster.Member) error {
 		for _, f := range []struct {

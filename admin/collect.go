@@ -36,8 +36,8 @@ func (r Collected) Text() string {
 }
 
 // Collect deletes removed people and databases that can no longer be restored, folders whose deletion a crash
-// interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader has
-// passed. Each step may be repeated. A step that fails does not stop the others.
+// interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader
+// has passed. Each step may be repeated. A step that fails does not stop the others.
 func (s *System) Collect(ctx context.Context) (Collected, error) {
 	var out Collected
 	var errs []error
@@ -72,7 +72,8 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 				step("folders of database "+i.ID.String(), err)
 			}
 		}
-		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) && !errors.Is(err, store.ErrNotHome) {
+		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) &&
+			!errors.Is(err, store.ErrOutOfService) && !errors.Is(err, store.ErrNotHome) {
 			step("database "+i.ID.String(), err)
 		}
 	}

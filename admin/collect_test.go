@@ -14,7 +14,8 @@ func TestCollectFolders(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ctx := context.Background()
-	if _, err := s.Run(ctx, note.System, "user add", json.RawMessage(`{"name":"Ada Lovelace","short":"ada"}`), nil); err != nil {
+	if _, err := s.Run(ctx, note.System, "user add", json.RawMessage(`{"name":"Ada Lovelace","short":"ada"}`),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	i, err := (&Call{System: s.System}).database("ada")

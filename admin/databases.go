@@ -74,8 +74,10 @@ func databases() []*Verb {
 		define("db list", "list databases", databaseList),
 		define("db show", "show a database, its access list and folders", databaseShow),
 		define("db set", "change a database", databaseSet, changes),
-		define("db remove", "take a database out of service and delete it after 30 days; until then undo brings it back", databaseRemove, changes),
-		define("db restore", "bring one database back out of a backup", restoreDatabase, changes, machine, yields, long(restoreDatabaseLong)),
+		define("db remove", "take a database out of service and delete it after 30 days; until then undo brings it "+
+			"back", databaseRemove, changes),
+		define("db restore", "bring one database back out of a backup", restoreDatabase, changes, machine, yields,
+			long(restoreDatabaseLong)),
 		define("db undo", "bring back a database that was removed", databaseUndo, changes),
 	}
 }
@@ -146,7 +148,8 @@ func databaseAdd(ctx context.Context, c *Call, a *DatabaseAdd) (Database, error)
 		if !owner.IsZero() {
 			acl = acl.With(note.Entry{ID: owner, Level: note.Manager})
 		}
-		id, err = c.Store.CreateDatabase(note.System, store.Create{Title: a.Title, Kind: a.Kind, Owner: owner, Quota: uint64(a.Quota), ACL: acl})
+		id, err = c.Store.CreateDatabase(note.System, store.Create{Title: a.Title, Kind: a.Kind, Owner: owner,
+			Quota: uint64(a.Quota), ACL: acl})
 	}
 	if err != nil {
 		return Database{}, err
@@ -173,7 +176,8 @@ func databaseList(ctx context.Context, c *Call, a *DatabaseList) ([]Database, er
 		if a.Kind != "" && i.Kind != a.Kind || a.Removed != (i.State == layout.PendingDelete) {
 			continue
 		}
-		if !strings.Contains(strings.ToLower(i.Title), pattern) && !strings.Contains(strings.ToLower(i.ID.String()), pattern) {
+		if !strings.Contains(strings.ToLower(i.Title), pattern) &&
+			!strings.Contains(strings.ToLower(i.ID.String()), pattern) {
 			continue
 		}
 		if out = append(out, c.databaseOf(ctx, i)); a.Limit > 0 && len(out) >= a.Limit {
@@ -225,7 +229,8 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 		known := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict}
 		at := slices.IndexFunc(known, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
 		if at < 0 {
-			return Database{}, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q", ErrUsage, *a.Acknowledge)
+			return Database{}, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q",
+				ErrUsage, *a.Acknowledge)
 		}
 		ack = known[at]
 	}
@@ -291,8 +296,10 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	if i.ID == directory.ID || i.Queue {
 		return Done{}, fmt.Errorf("%w: the server needs %s", ErrUsage, i.Title)
 	}
-	if p, err := c.Directory.Names.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() && !c.gone(ctx, &p) {
-		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage, i.Title, p.Name())
+	if p, err := c.Directory.Names.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() &&
+		!c.gone(ctx, &p) {
+		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage,
+			i.Title, p.Name())
 	}
 	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) { i.Remove(c.Env.Clock.Now()) })
 	return Done{"removed " + i.Title + "; undo is possible for 30 days"}, err

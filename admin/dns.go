@@ -105,11 +105,15 @@ type DNSDomain struct {
 
 func dnsVerbs() []*Verb {
 	return []*Verb{
-		define("dns show", "print the DNS records to publish, as a zone file", func(ctx context.Context, c *Call, a *DNSDomain) (DNSRecords, error) {
-			return c.dnsRecords(ctx, a.Domain)
-		}, long("The ports of SRV records are those of the doors of the running server; of a stopped one, the usual ones.")),
+		define("dns show", "print the DNS records to publish, as a zone file",
+			func(ctx context.Context, c *Call, a *DNSDomain) (DNSRecords, error) {
+				return c.dnsRecords(ctx, a.Domain)
+			}, long("The ports of SRV records are those of the doors of the running server; of a stopped one, the "+
+				"usual "+
+				"ones.")),
 		define("dns check", "look up the DNS records that should be there, and say what to do", dnsCheck,
-			long("The exit code is 1 where something is missing that mail needs. Records that mail flows without are optional.")),
+			long("The exit code is 1 where something is missing that mail needs. Records that mail flows without "+
+				"are optional.")),
 	}
 }
 
@@ -148,7 +152,8 @@ type domainRecords struct {
 
 // add adds a record, and returns it for changes until the next one is added.
 func (z *domainRecords) add(kind recordKind, optional bool, name, typ, data, why string) *DNSRecord {
-	z.out = append(z.out, DNSRecord{Domain: z.domain, Name: name, Type: typ, Data: data, Optional: optional, For: why, kind: kind})
+	z.out = append(z.out, DNSRecord{Domain: z.domain, Name: name, Type: typ, Data: data, Optional: optional, For: why,
+		kind: kind})
 	return &z.out[len(z.out)-1]
 }
 
@@ -168,18 +173,23 @@ func (z *domainRecords) records(server bool, keys []Key) []DNSRecord {
 	z.add(kindMX, false, d, "MX", "10 "+host+".", "mail for the domain comes here")
 	z.add(kindSPF, false, d, "TXT", quote("v=spf1 mx ~all"), "SPF: mail of the domain comes from here")
 	for _, k := range keys {
-		r := z.add(kindDKIM, k.State == string(directory.KeyRetired), k.Name, "TXT", quote(k.Record), "DKIM key "+k.Selector+", "+k.State)
+		r := z.add(kindDKIM, k.State == string(directory.KeyRetired), k.Name, "TXT", quote(k.Record),
+			"DKIM key "+k.Selector+", "+k.State)
 		r.key = k
 	}
 	if len(keys) == 0 && z.Publish.DKIM {
-		z.add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"), "DKIM: there is no key yet, make one: doublet domain key add "+z.domain+" --active").Comment = true
+		z.add(kindNoKey, false, "SELECTOR._domainkey."+d, "TXT", quote("v=DKIM1; p=KEY"),
+			"DKIM: there is no key yet, make one: doublet domain key add "+z.domain+" --active").Comment = true
 	}
-	z.add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:"+z.Publish.reports(d)), "DMARC: what others do with mail that is not proven; begin with p=none to only watch")
+	z.add(kindDMARC, false, "_dmarc."+d, "TXT", quote("v=DMARC1; p=quarantine; rua=mailto:"+z.Publish.reports(d)),
+		"DMARC: what others do with mail that is not proven; begin with p=none to only watch")
 	if z.Publish.MTASTS != "" && z.Publish.MTASTS != "off" {
-		z.add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+z.Publish.policyID(host)), "MTA-STS: others send here under TLS; the id changes with the policy")
+		z.add(kindSTS, true, "_mta-sts."+d, "TXT", quote("v=STSv1; id="+z.Publish.policyID(host)),
+			"MTA-STS: others send here under TLS; the id changes with the policy")
 		z.add(kindAlias, true, "mta-sts."+d, "CNAME", host+".", "where the MTA-STS policy is")
 	}
-	z.add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:"+z.Publish.reports(d)), "reports of others about TLS on the way here: doublet report tls")
+	z.add(kindReport, true, "_smtp._tls."+d, "TXT", quote("v=TLSRPTv1; rua=mailto:"+z.Publish.reports(d)),
+		"reports of others about TLS on the way here: doublet report tls")
 	if server {
 		z.addTLSA()
 	}
@@ -192,14 +202,16 @@ func (z *domainRecords) records(server bool, keys []Key) []DNSRecord {
 		if !strings.Contains(z.Publish.Authority, authority) && z.Publish.Authority != "" {
 			authority = "AUTHORITY"
 		}
-		z.add(kindCAA, true, d, "CAA", "0 issue "+quote(authority), "only this authority may issue certificates").Comment = authority == "AUTHORITY"
+		z.add(kindCAA, true, d, "CAA", "0 issue "+quote(authority),
+			"only this authority may issue certificates").Comment = authority == "AUTHORITY"
 	}
 	return z.out
 }
 
 // addTLSA adds the record of the certificate at port 25, as a comment.
 func (z *domainRecords) addTLSA() {
-	const why = "DANE: the certificate at port 25; only in a zone that is signed with DNSSEC, and changed before the key is"
+	const why = "DANE: the certificate at port 25; only in a zone that is signed with DNSSEC, and changed before " +
+		"the key is"
 	data := ""
 	if leaf := z.leaf(z.host); leaf != nil {
 		sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
@@ -230,11 +242,13 @@ func (z *domainRecords) addServices() {
 		door, name string
 		priority   int
 	}{
-		{"submissions", "_submissions", 0}, {"submission", "_submission", 10}, {"imaps", "_imaps", 0}, {"imap", "_imap", 10},
+		{"submissions", "_submissions", 0}, {"submission", "_submission", 10}, {"imaps", "_imaps", 0},
+		{"imap", "_imap", 10},
 		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"https", "_autodiscover", 0},
 	} {
 		if port := ports[s.door]; port != 0 {
-			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host), "mail programs find the door "+s.door)
+			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host),
+				"mail programs find the door "+s.door)
 		}
 	}
 }

@@ -57,14 +57,17 @@ func TestDomainKeys(t *testing.T) {
 	s.Publish.DKIM = true
 	z := withDNS(t, s, "")
 	mustRun[Done](t, s, "domain add", `{"name":"example.org"}`)
-	if got := states(mustRun[[]Key](t, s, "domain key list", `{"domain":"example.org"}`)); got != "rsa active, ed25519 active" {
+	if got := states(mustRun[[]Key](t, s, "domain key list",
+		`{"domain":"example.org"}`)); got != "rsa active, ed25519 active" {
 		t.Errorf("a new domain has %s", got)
 	}
 	if got := mustRun[[]Key](t, s, "domain key list", `{"domain":"example.com"}`); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	k := mustRun[Key](t, s, "domain key add", `{"domain":"example.com","algorithm":"ed25519","selector":"Mine","active":true}`)
-	if k.Name != "mine._domainkey.example.com" || !strings.HasPrefix(k.Record, "v=DKIM1; k=ed25519; p=") || k.State != "active" {
+	k := mustRun[Key](t, s, "domain key add",
+		`{"domain":"example.com","algorithm":"ed25519","selector":"Mine","active":true}`)
+	if k.Name != "mine._domainkey.example.com" || !strings.HasPrefix(k.Record, "v=DKIM1; k=ed25519; p=") ||
+		k.State != "active" {
 		t.Errorf("%+v", k)
 	}
 	for args, kind := range map[string]string{
@@ -82,7 +85,8 @@ func TestDomainKeys(t *testing.T) {
 	if got := states(r.Keys); got != "ed25519 active, rsa next, ed25519 next" {
 		t.Fatal(got)
 	}
-	if _, err := attempt[Rotated](t, s, "domain key rotate", `{"domain":"example.com"}`); err == nil || !strings.Contains(err.Error(), "not in DNS yet") {
+	if _, err := attempt[Rotated](t, s, "domain key rotate", `{"domain":"example.com"}`); err == nil ||
+		!strings.Contains(err.Error(), "not in DNS yet") {
 		t.Errorf("%v", err)
 	}
 	z.Fail("*", zone.ServFail)
@@ -99,7 +103,8 @@ func TestDomainKeys(t *testing.T) {
 		t.Error(got)
 	}
 	mustRun[Done](t, s, "domain key remove", `{"domain":"example.com","selector":"mine"}`)
-	if _, err := attempt[Done](t, s, "domain key remove", `{"domain":"example.com","selector":"mine"}`); Kind(err) != "not found" {
+	if _, err := attempt[Done](t, s, "domain key remove",
+		`{"domain":"example.com","selector":"mine"}`); Kind(err) != "not found" {
 		t.Error(err)
 	}
 }
@@ -131,9 +136,12 @@ func TestDNSShowAndCheck(t *testing.T) {
 		t.Errorf("%d records: %v\n%s", n, err, text)
 	}
 	for _, want := range []string{
-		"example.com. IN MX 10 mx.example.com.\n", `example.com. IN TXT "v=spf1 mx ~all"`, "._domainkey.example.com. IN TXT \"v=DKIM1; k=rsa; p=",
-		`_dmarc.example.com. IN TXT "v=DMARC1; p=`, `_mta-sts.example.com. IN TXT "v=STSv1; id=`, "_imaps._tcp.example.com. IN SRV 0 1 993 mx.example.com.\n",
-		"autoconfig.example.com. IN CNAME mx.example.com.\n", `example.com. IN CAA 0 issue "letsencrypt.org"`, "_smtp._tls.example.com. IN TXT",
+		"example.com. IN MX 10 mx.example.com.\n", `example.com. IN TXT "v=spf1 mx ~all"`,
+		"._domainkey.example.com. IN TXT \"v=DKIM1; k=rsa; p=",
+		`_dmarc.example.com. IN TXT "v=DMARC1; p=`, `_mta-sts.example.com. IN TXT "v=STSv1; id=`,
+		"_imaps._tcp.example.com. IN SRV 0 1 993 mx.example.com.\n",
+		"autoconfig.example.com. IN CNAME mx.example.com.\n", `example.com. IN CAA 0 issue "letsencrypt.org"`,
+		"_smtp._tls.example.com. IN TXT",
 		"; _25._tcp.mx.example.com. IN TLSA 3 1 1 HASH\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -156,7 +164,9 @@ func TestDNSShowAndCheck(t *testing.T) {
 			t.Errorf("nothing published: %s: %+v", name, c)
 		}
 	}
-	published := text + "mx.example.com. A 198.51.100.1\nmx.example.com. AAAA 2001:db8::25\n1.100.51.198.in-addr.arpa. PTR mx.example.com.\n" +
+	published := text +
+		"mx.example.com. A 198.51.100.1\nmx.example.com. AAAA 2001:db8::25\n" +
+		"1.100.51.198.in-addr.arpa. PTR mx.example.com.\n" +
 		"5.2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa. PTR mx.example.com.\n"
 	z.Set(published)
 	for name, c := range check() {
@@ -165,16 +175,22 @@ func TestDNSShowAndCheck(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ old, new, record, state, do string }{
-		"mail goes elsewhere":   {"MX 10 mx.example.com.", "MX 10 mx.example.net.", "MX example.com", "wrong", "MX 10 mx.example.com."},
-		"SPF without us":        {"v=spf1 mx ~all", "v=spf1 ip4:198.51.100.2 -all", "TXT example.com", "wrong", "does not let 2001:db8::25 send"},
-		"SPF that is none":      {"v=spf1 mx ~all", "v=spf1 mx nonsense", "TXT example.com", "wrong", "v=spf1 mx ~all"},
-		"two SPF records":       {"example.com. IN TXT \"v=spf1 mx ~all\"", "example.com. IN TXT \"v=spf1 mx\"\nexample.com. IN TXT \"v=spf1 a\"", "TXT example.com", "wrong", "several are none"},
+		"mail goes elsewhere": {"MX 10 mx.example.com.", "MX 10 mx.example.net.", "MX example.com", "wrong",
+			"MX 10 mx.example.com."},
+		"SPF without us": {"v=spf1 mx ~all", "v=spf1 ip4:198.51.100.2 -all", "TXT example.com", "wrong",
+			"does not let 2001:db8::25 send"},
+		"SPF that is none": {"v=spf1 mx ~all", "v=spf1 mx nonsense", "TXT example.com", "wrong", "v=spf1 mx ~all"},
+		"two SPF records": {"example.com. IN TXT \"v=spf1 mx ~all\"",
+			"example.com. IN TXT \"v=spf1 mx\"\nexample.com. IN TXT \"v=spf1 a\"", "TXT example.com", "wrong",
+			"several are none"},
 		"another key":           {"k=ed25519; p=", "k=ed25519; p=AAAA", "", "wrong", "publish: "},
 		"a policy that is none": {"v=DMARC1; p=quarantine", "v=DMARC1; q=quarantine", "", "", ""},
 		"only watching":         {"p=quarantine", "p=none", "TXT _dmarc.example.com", "ok", "raise it"},
-		"reverse":               {"1.100.51.198.in-addr.arpa. PTR mx.example.com.", "1.100.51.198.in-addr.arpa. PTR host1.isp.example.", "PTR 198.51.100.1", "wrong", "reverse name mx.example.com"},
-		"private":               {"A 198.51.100.1", "A 10.0.0.1", "A mx.example.com", "wrong", "no public address"},
-		"another port":          {"SRV 0 1 993", "SRV 0 1 994", "SRV _imaps._tcp.example.com", "wrong", "993"},
+		"reverse": {"1.100.51.198.in-addr.arpa. PTR mx.example.com.",
+			"1.100.51.198.in-addr.arpa. PTR host1.isp.example.", "PTR 198.51.100.1", "wrong",
+			"reverse name mx.example.com"},
+		"private":      {"A 198.51.100.1", "A 10.0.0.1", "A mx.example.com", "wrong", "no public address"},
+		"another port": {"SRV 0 1 993", "SRV 0 1 994", "SRV _imaps._tcp.example.com", "wrong", "993"},
 	} {
 		changed := strings.Replace(published, c.old, c.new, 1)
 		if changed == published {

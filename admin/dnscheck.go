@@ -31,7 +31,8 @@ type DNSChecks []DNSCheck
 
 // Bad reports whether a record is missing, wrong or unknown.
 func (d DNSChecks) Bad() bool {
-	return slices.ContainsFunc(d, func(c DNSCheck) bool { return c.State == "missing" || c.State == "wrong" || c.State == "unknown" })
+	return slices.ContainsFunc(d,
+		func(c DNSCheck) bool { return c.State == "missing" || c.State == "wrong" || c.State == "unknown" })
 }
 
 func dnsCheck(ctx context.Context, c *Call, a *DNSDomain) (DNSChecks, error) {
@@ -67,7 +68,9 @@ func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
 	case kindHost:
 		return k.server(ctx)
 	case kindNoKey:
-		return []DNSCheck{{State: "missing", Name: "_domainkey." + asciiName(r.Domain), Type: r.Type, Do: "mail is not signed: doublet domain key add " + r.Domain + " --active, then publish the record that it shows"}}
+		return []DNSCheck{{State: "missing", Name: "_domainkey." + asciiName(r.Domain), Type: r.Type,
+			Do: "mail is not signed: doublet domain key add " + r.Domain +
+				" --active, then publish the record that it shows"}}
 	case kindMX:
 		ok, err = k.mx(ctx, r, &out)
 	case kindSPF, kindHeloSPF:
@@ -114,7 +117,8 @@ func (k *checker) server(ctx context.Context) []DNSCheck {
 	if k.failed != nil {
 		state, do := "unknown", "name servers failed, look again later: "+k.failed.Error()
 		if errors.Is(k.failed, dns.ErrNotFound) {
-			state, do = "missing", "give "+k.host+" its public addresses (A, AAAA), or set server.name to a name that has some"
+			state, do = "missing", "give "+k.host+
+				" its public addresses (A, AAAA), or set server.name to a name that has some"
 		}
 		return []DNSCheck{{State: state, Name: k.host, Type: "A", Do: do}}
 	}
@@ -156,7 +160,8 @@ func (k *checker) mx(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, er
 }
 
 // texts checks the TXT record that contains mark. There must be exactly one.
-func (k *checker) texts(ctx context.Context, r *DNSRecord, out *DNSCheck, mark string, good func(string) bool) (bool, error) {
+func (k *checker) texts(ctx context.Context, r *DNSRecord, out *DNSCheck, mark string,
+	good func(string) bool) (bool, error) {
 	list, _, err := k.c.DNS.TXT(ctx, r.Name)
 	if err != nil {
 		return false, err
@@ -211,7 +216,8 @@ func (k *checker) tlsa(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, 
 	}
 	if !secure {
 		// The record does no harm there.
-		out.Found, out.Do = "not signed with DNSSEC, or the resolver is not trusted to say so", "sign the zone (or see dns.trusted): without that nobody looks at the record"
+		out.Found, out.Do = "not signed with DNSSEC, or the resolver is not trusted to say so",
+			"sign the zone (or see dns.trusted): without that nobody looks at the record"
 		return true, nil
 	}
 	if k.c.running == nil {
@@ -233,7 +239,8 @@ func (k *checker) tlsa(ctx context.Context, r *DNSRecord, out *DNSCheck) (bool, 
 			return true, nil
 		}
 	}
-	out.Do = "no record fits the certificate: servers that look at DANE deliver nothing. Publish: " + r.Name + ". IN TLSA " + r.Data
+	out.Do = "no record fits the certificate: servers that look at DANE deliver nothing. Publish: " + r.Name +
+		". IN TLSA " + r.Data
 	return false, nil
 }
 

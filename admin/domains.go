@@ -52,13 +52,16 @@ type MailInSet struct {
 
 func domains() []*Verb {
 	return []*Verb{
-		define("domain add", "make a domain local: its mail is delivered here", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			if err := c.Directory.Domains.Add(ctx, c.Who, a.Name); err != nil {
-				return Done{}, err
-			}
-			return Done{"domain " + a.Name + " is local; doublet dns show " + a.Name + " prints what to publish"}, c.EnsureKeys(ctx, c.Who, a.Name)
-		}, changes),
-		define("domain list", "list the local domains", func(ctx context.Context, c *Call, _ *struct{}) ([]Domain, error) {
+		define("domain add", "make a domain local: its mail is delivered here",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				if err := c.Directory.Domains.Add(ctx, c.Who, a.Name); err != nil {
+					return Done{}, err
+				}
+				return Done{"domain " + a.Name + " is local; doublet dns show " + a.Name + " prints what to publish"},
+					c.EnsureKeys(ctx, c.Who, a.Name)
+			}, changes),
+		define("domain list", "list the local domains", func(ctx context.Context, c *Call,
+			_ *struct{}) ([]Domain, error) {
 			names, err := c.Directory.Domains.List(ctx)
 			out := make([]Domain, 0, len(names))
 			for i, n := range names {
@@ -80,12 +83,14 @@ func domains() []*Verb {
 			}
 			return c.domain(ctx, a.Name)
 		}, changes),
-		define("domain remove", "make a domain a stranger's; adding it again brings back its addresses", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			if _, err := c.domain(ctx, a.Name); err != nil {
-				return Done{}, err
-			}
-			return Done{"domain " + a.Name + " is not local any more"}, c.Directory.Domains.Remove(ctx, c.Who, a.Name)
-		}, changes),
+		define("domain remove", "make a domain a stranger's; adding it again brings back its addresses",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				if _, err := c.domain(ctx, a.Name); err != nil {
+					return Done{}, err
+				}
+				return Done{"domain " + a.Name + " is not local any more"},
+					c.Directory.Domains.Remove(ctx, c.Who, a.Name)
+			}, changes),
 	}
 }
 
@@ -114,20 +119,23 @@ func mailIns() []*Verb {
 			return mailInOf(m), err
 		}),
 		define("mailin set", "change a mail-in database", mailInSet, changes),
-		define("mailin remove", "take its address from a mail-in database; the database stays", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			m, err := c.mailIn(ctx, a.Name)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"removed mail-in database " + m.Name + undoTime}, c.Directory.MailIns.Remove(ctx, c.Who, m.ID)
-		}, changes),
+		define("mailin remove", "take its address from a mail-in database; the database stays",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				m, err := c.mailIn(ctx, a.Name)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"removed mail-in database " + m.Name + undoTime},
+					c.Directory.MailIns.Remove(ctx, c.Who, m.ID)
+			}, changes),
 		define("mailin undo", "bring back a mail-in database that was removed", undo("MailIn"), changes),
 	}
 }
 
 func mailInOf(m directory.MailIn) MailIn {
 	return MailIn{
-		Name: m.Name, Address: m.InternetAddress, Database: m.Database.String(), SizeLimit: Size(m.SizeLimit), Removed: m.Removed, ID: m.ID.String(),
+		Name: m.Name, Address: m.InternetAddress, Database: m.Database.String(), SizeLimit: Size(m.SizeLimit),
+		Removed: m.Removed, ID: m.ID.String(),
 	}
 }
 

@@ -47,39 +47,47 @@ func secretItem(name string) bool { return directory.SecretItem(name) || session
 
 func dumps() []*Verb {
 	return []*Verb{
-		define("dump database", "write a database as text: what it is, counters, folders, notes", func(_ context.Context, c *Call, a *DumpDatabase) (Dumped, error) {
-			i, err := c.database(a.Database)
-			if err != nil {
-				return Dumped{}, err
-			}
-			return c.dump(func(w io.Writer) error {
-				return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines, Secret: secretItem})
-			})
-		}),
-		define("dump note", "write one note as text: row, places, state, revisions, items", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
-			db, id, err := c.note(ctx, a)
-			if err != nil {
-				return Dumped{}, err
-			}
-			return c.dump(func(w io.Writer) error {
-				return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines, Secret: secretItem})
-			})
-		}),
-		define("dump view", "write a user-defined view as text, as of its last refresh", func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
-			db, id, err := c.note(ctx, a)
-			if err != nil {
-				return Dumped{}, err
-			}
-			return c.dump(func(w io.Writer) error { return dump.View(ctx, w, c.Store, db, id, dump.Options{JSON: a.Lines}) })
-		}),
-		define("dump feed", "write the server's feed as text", func(_ context.Context, c *Call, a *DumpRange) (Dumped, error) {
-			o := dump.Options{From: uint64(max(a.From, 0)), Limit: a.Limit, JSON: a.Lines}
-			return c.dump(func(w io.Writer) error { return dump.Feed(w, c.Store, o) })
-		}),
-		define("dump objects", "write the object index as text", func(_ context.Context, c *Call, a *DumpRange) (Dumped, error) {
-			o := dump.Options{From: uint64(max(a.From, 0)), Limit: a.Limit, JSON: a.Lines}
-			return c.dump(func(w io.Writer) error { return dump.Objects(w, c.Store, o) })
-		}),
+		define("dump database", "write a database as text: what it is, counters, folders, notes",
+			func(_ context.Context, c *Call, a *DumpDatabase) (Dumped, error) {
+				i, err := c.database(a.Database)
+				if err != nil {
+					return Dumped{}, err
+				}
+				return c.dump(func(w io.Writer) error {
+					return dump.Database(w, c.Store, i.ID, dump.Options{Rows: a.Rows, JSON: a.Lines,
+						Secret: secretItem})
+				})
+			}),
+		define("dump note", "write one note as text: row, places, state, revisions, items",
+			func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
+				db, id, err := c.note(ctx, a)
+				if err != nil {
+					return Dumped{}, err
+				}
+				return c.dump(func(w io.Writer) error {
+					return dump.Note(w, c.Store, db, id, dump.Options{JSON: a.Lines, Secret: secretItem})
+				})
+			}),
+		define("dump view", "write a user-defined view as text, as of its last refresh",
+			func(ctx context.Context, c *Call, a *DumpNote) (Dumped, error) {
+				db, id, err := c.note(ctx, a)
+				if err != nil {
+					return Dumped{}, err
+				}
+				return c.dump(func(w io.Writer) error {
+					return dump.View(ctx, w, c.Store, db, id, dump.Options{JSON: a.Lines})
+				})
+			}),
+		define("dump feed", "write the server's feed as text",
+			func(_ context.Context, c *Call, a *DumpRange) (Dumped, error) {
+				o := dump.Options{From: uint64(max(a.From, 0)), Limit: a.Limit, JSON: a.Lines}
+				return c.dump(func(w io.Writer) error { return dump.Feed(w, c.Store, o) })
+			}),
+		define("dump objects", "write the object index as text",
+			func(_ context.Context, c *Call, a *DumpRange) (Dumped, error) {
+				o := dump.Options{From: uint64(max(a.From, 0)), Limit: a.Limit, JSON: a.Lines}
+				return c.dump(func(w io.Writer) error { return dump.Objects(w, c.Store, o) })
+			}),
 	}
 }
 

@@ -23,7 +23,8 @@ func TestDumpSecrets(t *testing.T) {
 	run := func(verb, args string) string {
 		t.Helper()
 		var out strings.Builder
-		if _, err := s.Run(ctx, note.System, verb, json.RawMessage(args), func(p Progress) { out.WriteString(p.Output) }); err != nil {
+		if _, err := s.Run(ctx, note.System, verb, json.RawMessage(args),
+			func(p Progress) { out.WriteString(p.Output) }); err != nil {
 			t.Fatalf("%s: %v", verb, err)
 		}
 		return out.String()
@@ -31,7 +32,8 @@ func TestDumpSecrets(t *testing.T) {
 	run("user add", `{"name":"Ada Lovelace","short":"ada","password":"correct horse battery"}`)
 	run("user app-password add", `{"name":"ada","label":"phone"}`)
 	run("domain key add", `{"domain":"example.com","algorithm":"ed25519"}`)
-	run("route add", `{"pattern":"far.example","tls":"verify","host":"relay.example","user":"u","password":"open sesame 7"}`)
+	run("route add",
+		`{"pattern":"far.example","tls":"verify","host":"relay.example","user":"u","password":"open sesame 7"}`)
 	secrets := map[string]string{} // by item
 	notes := 0
 	err := s.Store.Read(ctx, note.System, directory.ID, func(r *store.Reader) error {
@@ -43,7 +45,8 @@ func TestDumpSecrets(t *testing.T) {
 				return false
 			}
 			for _, it := range c.Content.Items {
-				for _, name := range []string{"HTTPPassword", "ScramCredentials", "Secret", "PrivateKey", "UserPassword", "AppPassword."} {
+				for _, name := range []string{"HTTPPassword", "ScramCredentials", "Secret", "PrivateKey",
+					"UserPassword", "AppPassword."} {
 					if strings.HasPrefix(it.Name, name) {
 						b, err := it.Value.MarshalJSON()
 						if err != nil {

@@ -59,7 +59,8 @@ func groups() []*Verb {
 	return []*Verb{
 		define("group add", "add a group", func(ctx context.Context, c *Call, a *GroupAdd) (Group, error) {
 			g, err := c.Directory.Groups.Add(ctx, c.Who, directory.GroupFields{
-				Name: a.Name, Description: a.Description, InternetAddress: a.Address, Kind: directory.GroupKind(a.Kind), Members: a.Member,
+				Name: a.Name, Description: a.Description, InternetAddress: a.Address, Kind: directory.GroupKind(a.Kind),
+				Members: a.Member,
 			})
 			if err != nil {
 				return Group{}, err
@@ -75,13 +76,14 @@ func groups() []*Verb {
 			return c.groupOf(ctx, g), nil
 		}),
 		define("group set", "change a group and its members", groupSet, changes),
-		define("group remove", "remove a group; undo brings it back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			g, err := c.group(ctx, a.Name)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"removed group " + g.Name + undoTime}, c.Directory.Groups.Remove(ctx, c.Who, g.ID)
-		}, changes),
+		define("group remove", "remove a group; undo brings it back for 30 days",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				g, err := c.group(ctx, a.Name)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"removed group " + g.Name + undoTime}, c.Directory.Groups.Remove(ctx, c.Who, g.ID)
+			}, changes),
 		define("group undo", "bring back a group that was removed", undo("Group"), changes),
 	}
 }
@@ -101,7 +103,8 @@ func (c *Call) group(ctx context.Context, name string) (directory.Group, error) 
 
 func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
 	out := Group{
-		Name: g.Name, Address: g.InternetAddress, Kind: string(g.Kind), Description: g.Description, Removed: g.Removed, ID: g.ID.String(),
+		Name: g.Name, Address: g.InternetAddress, Kind: string(g.Kind), Description: g.Description, Removed: g.Removed,
+		ID: g.ID.String(),
 	}
 	out.Members = c.names(ctx, g.Members)
 	out.SendAs, out.OnBehalf = c.names(ctx, g.SendAs), c.names(ctx, g.OnBehalf)

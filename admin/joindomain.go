@@ -78,7 +78,8 @@ func domainToken(ctx context.Context, c *ServerCall, a *DomainToken) (JoinToken,
 	if err != nil {
 		return JoinToken{}, err
 	}
-	return JoinToken{Token: token.String(), Expires: until, Next: "on the other machine: doublet domain join TOKEN, then doublet serve"}, nil
+	return JoinToken{Token: token.String(), Expires: until,
+		Next: "on the other machine: doublet domain join TOKEN, then doublet serve"}, nil
 }
 
 // tokenLife parses the life of a token.
@@ -109,7 +110,8 @@ func (s *Running) webAddress(given string) (string, error) {
 		}
 		return u.Host, nil
 	}
-	return "", fmt.Errorf("%w: needs the door https (doors.https) and its address (server.name or cluster.advertise)", ErrUsage)
+	return "", fmt.Errorf("%w: needs the door https (doors.https) and its address (server.name or cluster.advertise)",
+		ErrUsage)
 }
 
 func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, error) {
@@ -149,7 +151,8 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 		return nil, fmt.Errorf("%w: %w", store.ErrDenied, pki.ErrTokenUnknown)
 	}
 	if strings.EqualFold(a.Name, s.Name) {
-		return nil, fmt.Errorf("%w: this server is called %s too: give the other one a name of its own (--name)", store.ErrExists, s.Name)
+		return nil, fmt.Errorf("%w: this server is called %s too: give the other one a name of its own (--name)",
+			store.ErrExists, s.Name)
 	}
 	if _, err := s.Self.Tokens.Redeem(a.Secret, key); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrDenied, err)
@@ -158,7 +161,8 @@ func (s *System) AdmitPlace(ctx context.Context, key bus.Key, question []byte) (
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Directory.Servers.Enter(ctx, note.System, pki.ServerID(key), directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
+	x, err := s.Directory.Servers.Enter(ctx, note.System, pki.ServerID(key),
+		directory.ServerFields{Name: a.Name, Host: hostName(a.Host), Key: key})
 	if err == nil {
 		_, err = s.Directory.Connections.Add(ctx, note.System, directory.ConnectionFields{
 			Name: "domain " + x.Name, Server: x.Name, Peer: own.ID, Databases: []string{directory.ID.String()},
@@ -185,7 +189,8 @@ func (s *Running) foundDomain(ctx context.Context, who note.Who) (*pki.Own, erro
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Directory.Servers.Enter(ctx, who, own.ID, directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
+	if _, err := s.Directory.Servers.Enter(ctx, who, own.ID,
+		directory.ServerFields{Name: s.Name, Host: hostName(s.Self.Host), Key: own.Key}); err != nil {
 		return nil, err
 	}
 	s.Directory.Servers.UseServer(own.ID)

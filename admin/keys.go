@@ -66,11 +66,13 @@ published for mail that is under way, and go with the first rotation 30 days lat
 func domainKeys() []*Verb {
 	return []*Verb{
 		define("domain key add", "give a domain one more DKIM key", keyAdd, changes),
-		define("domain key list", "list DKIM keys with their records", func(ctx context.Context, c *Call, a *KeyList) ([]Key, error) {
-			return c.keys(ctx, a.Domain)
-		}),
+		define("domain key list", "list DKIM keys with their records",
+			func(ctx context.Context, c *Call, a *KeyList) ([]Key, error) {
+				return c.keys(ctx, a.Domain)
+			}),
 		define("domain key rotate", "replace a domain's DKIM keys, in two runs", keyRotate, changes, long(longRotate)),
-		define("domain key remove", "destroy a DKIM key; mail that it signed cannot be checked any more", keyRemove, changes),
+		define("domain key remove", "destroy a DKIM key; mail that it signed cannot be checked any more",
+			keyRemove, changes),
 	}
 }
 
@@ -109,8 +111,9 @@ func (c *Call) keys(ctx context.Context, domain string) ([]Key, error) {
 func keyOf(k *directory.DKIMKey) (Key, error) {
 	name, text, err := sign.Record(k)
 	return Key{
-		Domain: k.Domain, Selector: k.Selector, Algorithm: k.Algorithm, State: string(k.State), Created: k.Created, Changed: k.Changed,
-		Name: name, Record: text,
+		Domain: k.Domain, Selector: k.Selector, Algorithm: k.Algorithm, State: string(k.State), Created: k.Created,
+		Changed: k.Changed,
+		Name:    name, Record: text,
 	}, err
 }
 
@@ -159,7 +162,9 @@ func keyRotate(ctx context.Context, c *Call, a *KeyRotate) (Rotated, error) {
 			if seen, err := c.published(ctx, &k); err != nil {
 				return out, fmt.Errorf("look up %s: %w; --force switches all the same", k.Name, err)
 			} else if !seen {
-				return out, fmt.Errorf("record of %s is not in DNS yet: publish it (doublet dns show %s), wait, retry; or add --force", k.Name, d.Name)
+				return out,
+					fmt.Errorf("record of %s is not in DNS yet: publish it (doublet dns show %s), wait, retry; or "+
+						"add --force", k.Name, d.Name)
 			}
 		}
 		if err := sign.Switch(ctx, c.Directory, c.Who, d.Name, next); err != nil {
@@ -205,7 +210,8 @@ func keyRemove(ctx context.Context, c *Call, a *KeyRemove) (Done, error) {
 	}
 	found := false
 	err = c.Directory.DKIMKeys.Edit(ctx, c.Who, d.Name, func(have []directory.DKIMKey) ([]directory.DKIMKey, error) {
-		rest := slices.DeleteFunc(slices.Clone(have), func(k directory.DKIMKey) bool { return k.Selector == a.Selector })
+		rest := slices.DeleteFunc(slices.Clone(have),
+			func(k directory.DKIMKey) bool { return k.Selector == a.Selector })
 		found = len(rest) < len(have)
 		return rest, nil
 	})

@@ -133,12 +133,14 @@ func sendAs(allow bool) func(context.Context, *Call, *SendAs) (Done, error) {
 		p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 		if err == nil {
 			name = p.Name()
-			_, err = c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
+			_, err = c.Directory.People.Set(ctx, c.Who, p.ID,
+				func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
 		} else if errors.Is(err, directory.ErrNotFound) {
 			var g directory.Group
 			if g, err = c.group(ctx, a.Name); err == nil {
 				name = g.Name
-				_, err = c.Directory.Groups.Set(ctx, c.Who, g.ID, func(f *directory.GroupFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
+				_, err = c.Directory.Groups.Set(ctx, c.Who, g.ID,
+					func(f *directory.GroupFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
 			}
 		}
 		word := "may write as "
@@ -175,35 +177,39 @@ type ListReject struct {
 
 func lists() []*Verb {
 	return []*Verb{
-		define("list pending", "list messages that wait for moderators", func(ctx context.Context, c *Call, a *ListPending) ([]Post, error) {
-			var id note.UNID
-			if a.Name != "" {
-				g, err := c.group(ctx, a.Name)
-				if err != nil {
-					return nil, err
+		define("list pending", "list messages that wait for moderators",
+			func(ctx context.Context, c *Call, a *ListPending) ([]Post, error) {
+				var id note.UNID
+				if a.Name != "" {
+					g, err := c.group(ctx, a.Name)
+					if err != nil {
+						return nil, err
+					}
+					id = g.ID
 				}
-				id = g.ID
-			}
-			list, err := c.Mail.Moderation.Pending(ctx, id)
-			out := []Post{}
-			for _, p := range list {
-				out = append(out, Post{ID: p.ID.String(), List: p.List, Author: p.Author, Subject: p.Subject, Created: p.Created, Reason: p.Reason})
-			}
-			return out, err
-		}),
-		define("list approve", "send a message to its list that waits for moderators", func(ctx context.Context, c *Call, a *QueueID) (Done, error) {
-			id, err := queueID(a.ID)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"approved " + a.ID}, c.Mail.Moderation.Approve(ctx, id)
-		}, changes),
-		define("list reject", "drop a message that waits for moderators", func(ctx context.Context, c *Call, a *ListReject) (Done, error) {
-			id, err := queueID(a.ID)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"rejected " + a.ID}, c.Mail.Moderation.Reject(ctx, id, a.Reason)
-		}, changes),
+				list, err := c.Mail.Moderation.Pending(ctx, id)
+				out := []Post{}
+				for _, p := range list {
+					out = append(out, Post{ID: p.ID.String(), List: p.List, Author: p.Author, Subject: p.Subject,
+						Created: p.Created, Reason: p.Reason})
+				}
+				return out, err
+			}),
+		define("list approve", "send a message to its list that waits for moderators",
+			func(ctx context.Context, c *Call, a *QueueID) (Done, error) {
+				id, err := queueID(a.ID)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"approved " + a.ID}, c.Mail.Moderation.Approve(ctx, id)
+			}, changes),
+		define("list reject", "drop a message that waits for moderators",
+			func(ctx context.Context, c *Call, a *ListReject) (Done, error) {
+				id, err := queueID(a.ID)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"rejected " + a.ID}, c.Mail.Moderation.Reject(ctx, id, a.Reason)
+			}, changes),
 	}
 }

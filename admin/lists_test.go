@@ -28,10 +28,12 @@ func TestMailVerbs(t *testing.T) {
 		{"user add", `{"name":"Ada Lovelace","short":"ada"}`, `"ada@example.com"`},
 		{"user add", `{"name":"Bo Peep","short":"bo"}`, `"bo@example.com"`},
 		{"group add", `{"name":"Sales","member":["ada"],"address":"sales@example.com"}`, `"Sales"`},
-		{"user set", `{"name":"ada","forward":["a@far.example"],"forward_only":true}`, `"forward":["a@far.example"],"forward_only":true`},
+		{"user set", `{"name":"ada","forward":["a@far.example"],"forward_only":true}`,
+			`"forward":["a@far.example"],"forward_only":true`},
 		{"user set", `{"name":"ada","forward":["nonsense"]}`, "!usage "},
 		{"user set", `{"name":"ada","forward":[""]}`, `"ada@example.com"`},
-		{"user set", `{"name":"ada","vacation":"Back soon.","vacation_from":"2026-12-24","vacation_until":"2026-12-31","vacation_days":3}`, `"vacation":"on from 2026-12-24 until 2026-12-31: Back soon."`},
+		{"user set",
+			`{"name":"ada","vacation":"Back soon.","vacation_from":"2026-12-24","vacation_until":"2026-12-31","vacation_days":3}`, `"vacation":"on from 2026-12-24 until 2026-12-31: Back soon."`},
 		{"user set", `{"name":"ada","vacation_until":"soon"}`, "!usage "},
 		{"user set", `{"name":"ada","vacation_days":1000}`, "!usage "},
 		{"user set", `{"name":"ada","vacation":""}`, `"ada@example.com"`},
@@ -41,7 +43,9 @@ func TestMailVerbs(t *testing.T) {
 		{"user show", `{"name":"ada"}`, `"send_as":["Bo Peep"]`},
 		{"group show", `{"name":"Sales"}`, `"on_behalf":["Bo Peep"]`},
 		{"user send-as deny", `{"name":"ada","by":"bo"}`, "may no longer write as"},
-		{"group set", `{"name":"Sales","list":true,"owner":["bo"],"moderator":["z@far.example"],"tag":"sales","reply_to":"list"}`, `"list":"members may write, subjects begin with [sales], answers go to the list"`},
+		{"group set",
+			`{"name":"Sales","list":true,"owner":["bo"],"moderator":["z@far.example"],"tag":"sales","reply_to":"list"}`,
+			`"list":"members may write, subjects begin with [sales], answers go to the list"`},
 		{"group show", `{"name":"Sales"}`, `"owners":["Bo Peep"],"moderators":["z@far.example"]`},
 		{"group set", `{"name":"Sales","post":"everybody"}`, "!usage "},
 		{"group set", `{"name":"Sales","tag":"a]b"}`, "!usage "},
@@ -52,7 +56,8 @@ func TestMailVerbs(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s", x.verb, x.args, got, x.want)
 		}
 	}
-	if got := run("user show", `{"name":"ada"}`); strings.Contains(got, "send_as") || strings.Contains(got, "vacation") || strings.Contains(got, "forward") {
+	if got := run("user show", `{"name":"ada"}`); strings.Contains(got, "send_as") ||
+		strings.Contains(got, "vacation") || strings.Contains(got, "forward") {
 		t.Error(got)
 	}
 	target, err := s.Directory.Names.Resolve(ctx, "sales@example.com")
@@ -72,7 +77,8 @@ func TestMailVerbs(t *testing.T) {
 		if err := json.Unmarshal([]byte(run("list pending", `{"name":"Sales"}`)), &list); err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
-		if list[0].Author != "eve@far.example" || list[0].Subject != "hello" || list[0].Reason == "" || list[0].List != "Sales" {
+		if list[0].Author != "eve@far.example" || list[0].Subject != "hello" || list[0].Reason == "" ||
+			list[0].List != "Sales" {
 			t.Errorf("%+v", list[0])
 		}
 		return list[0].ID

@@ -37,27 +37,29 @@ func (l Log) Text() string {
 
 func logs() []*Verb {
 	return []*Verb{
-		onServer("show log", "the newest lines of the server's log", func(_ context.Context, c *ServerCall, a *ShowLog) (Log, error) {
-			tail := logtail.Of(c.Env.Log)
-			if tail == nil {
-				return Log{}, fmt.Errorf("%w: its log is kept by the machine", ErrStopped)
-			}
-			var level slog.Level
-			if err := level.UnmarshalText([]byte(a.Level)); err != nil {
-				return Log{}, fmt.Errorf("%w: level %q is not debug, info, warn or error", ErrUsage, a.Level)
-			}
-			if a.Lines <= 0 {
-				a.Lines = 100
-			}
-			want := strings.ToLower(a.Match)
-			list, last := tail.Since(uint64(max(a.After, 0)), a.Lines, func(l *logtail.Line) bool {
-				return l.Level >= level && (!a.Audit || strings.HasPrefix(l.Attrs, auditMark)) &&
-					(want == "" || strings.Contains(strings.ToLower(l.Text+" "+l.Attrs), want))
-			})
-			if list == nil {
-				list = []logtail.Line{}
-			}
-			return Log{list, last}, nil
-		}, long("The server keeps its newest 2,000 lines in memory, since its start; older ones are where the machine keeps them: journalctl, or the file that the log is written to.")),
+		onServer("show log", "the newest lines of the server's log",
+			func(_ context.Context, c *ServerCall, a *ShowLog) (Log, error) {
+				tail := logtail.Of(c.Env.Log)
+				if tail == nil {
+					return Log{}, fmt.Errorf("%w: its log is kept by the machine", ErrStopped)
+				}
+				var level slog.Level
+				if err := level.UnmarshalText([]byte(a.Level)); err != nil {
+					return Log{}, fmt.Errorf("%w: level %q is not debug, info, warn or error", ErrUsage, a.Level)
+				}
+				if a.Lines <= 0 {
+					a.Lines = 100
+				}
+				want := strings.ToLower(a.Match)
+				list, last := tail.Since(uint64(max(a.After, 0)), a.Lines, func(l *logtail.Line) bool {
+					return l.Level >= level && (!a.Audit || strings.HasPrefix(l.Attrs, auditMark)) &&
+						(want == "" || strings.Contains(strings.ToLower(l.Text+" "+l.Attrs), want))
+				})
+				if list == nil {
+					list = []logtail.Line{}
+				}
+				return Log{list, last}, nil
+			}, long("The server keeps its newest 2,000 lines in memory, since its start; older ones are where the "+
+				"machine keeps them: journalctl, or the file that the log is written to.")),
 	}
 }

@@ -19,7 +19,9 @@ func TestShowLog(t *testing.T) {
 	s := newSystem(t)
 	s.Env.Log = slog.New(logtail.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx := context.Background()
-	ada, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", Roles: []string{"Admin"}}, Password: "x"})
+	ada, err := s.Directory.People.Add(ctx, note.System,
+		directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada",
+			Roles: []string{"Admin"}}, Password: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func TestShowLog(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	text := out.Text()
-	for _, want := range []string{`verb="user add" by=Ada person=`, `verb="user password" by=` + stranger.Person.String(), "needs the role Admin", "verb=export by=Ada", "admin: refused"} {
+	for _, want := range []string{`verb="user add" by=Ada person=`, `verb="user password" by=` +
+		stranger.Person.String(), "needs the role Admin", "verb=export by=Ada", "admin: refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
@@ -55,10 +58,12 @@ func TestShowLog(t *testing.T) {
 	if strings.Contains(text, "hush") {
 		t.Error("a secret stands in the log:", text)
 	}
-	if more, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"after": out.Lines[0].Seq, "match": "ELSE"}); err != nil || len(more.Lines) != 1 || more.Last != 4 {
+	if more, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"after": out.Lines[0].Seq,
+		"match": "ELSE"}); err != nil || len(more.Lines) != 1 || more.Last != 4 {
 		t.Error(more, err)
 	}
-	if warn, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"level": "warn"}); err != nil || len(warn.Lines) != 2 {
+	if warn, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"level": "warn"}); err != nil ||
+		len(warn.Lines) != 2 {
 		t.Error(warn, err)
 	}
 	if _, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"level": "loud"}); Kind(err) != "usage" {

@@ -47,20 +47,24 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	old := p.MailServer
 	switch away := c.gone(ctx, &p); {
 	case away && a.From != "":
-		return Moved{}, fmt.Errorf("%w: --from is for a move that was cut short behind its middle: the mail file of %s is not here yet", ErrUsage, p.Name())
+		return Moved{},
+			fmt.Errorf("%w: --from is for a move that was cut short behind its middle: the mail file of %s is not "+
+				"here yet", ErrUsage, p.Name())
 	case a.From != "":
 		if old, err = c.placeNamed(ctx, a.From); err != nil {
 			return Moved{}, err
 		}
 	case !away:
-		return Moved{}, fmt.Errorf("%w: mail file of %s is at this place: run the move on a server of the new place", ErrUsage, p.Name())
+		return Moved{}, fmt.Errorf("%w: mail file of %s is at this place: run the move on a server of the new place",
+			ErrUsage, p.Name())
 	}
 	from, err := c.Directory.Servers.PlaceOf(ctx, old)
 	if err != nil {
 		return Moved{}, err
 	}
 	out := Moved{Name: p.Name(), From: from.Name, To: c.placeName(ctx, c.Directory.Servers.Self())}
-	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old, Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
+	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old,
+		Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
 	bring := func(all bool) (int, error) {
 		n, err := c.exchange(ctx, &mail, len(from.Servers), all)
 		if errors.Is(err, store.ErrNotFound) { // it was never created
@@ -72,13 +76,15 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	if _, err := bring(false); err != nil {
 		return out, fmt.Errorf("bring the mail file, which stays on %s for now: %w", from.Name, err)
 	}
-	if _, err := c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error { f.MailServer = c.Directory.Servers.Self(); return nil }); err != nil {
+	if _, err := c.Directory.People.Set(ctx, c.Who, p.ID,
+		func(f *directory.PersonFields) error { f.MailServer = c.Directory.Servers.Self(); return nil }); err != nil {
 		return out, err
 	}
 	if err := c.Directory.People.EnsureMailFile(ctx, p.ID); err != nil {
 		return out, err
 	}
-	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()}, Direction: "both"}
+	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()},
+		Direction: "both"}
 	_, err = c.exchange(ctx, &known, len(from.Servers), false)
 	for i := 0; err == nil && i < movePasses; i++ {
 		select {
@@ -92,7 +98,9 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 		}
 	}
 	if err != nil {
-		return out, fmt.Errorf("mail file moved, but the latest mail is still at %s: fetch it with doublet user move --from: %w", from.Name, err)
+		return out,
+			fmt.Errorf("mail file moved, but the latest mail is still at %s: fetch it with doublet user move "+
+				"--from: %w", from.Name, err)
 	}
 	out.Next = "the old copy stays until it is removed there: doublet db remove " + p.MailDatabase.String()
 	return out, nil

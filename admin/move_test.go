@@ -68,7 +68,8 @@ func inDomain(t *testing.T, s *Running) *domainDoor {
 func enterMember(t *testing.T, s *Running, d *domainDoor, name, cluster string) {
 	t.Helper()
 	ctx := context.Background()
-	_, err := s.Directory.Servers.Enter(ctx, note.System, d.own.ID, directory.ServerFields{Name: name, Key: d.own.Key, Doors: []string{"web " + d.url}})
+	_, err := s.Directory.Servers.Enter(ctx, note.System, d.own.ID,
+		directory.ServerFields{Name: name, Key: d.own.Key, Doors: []string{"web " + d.url}})
 	if err == nil && cluster != "" {
 		err = s.Store.Update(ctx, note.System, []note.DatabaseID{directory.ID}, func(tx *store.Tx) error {
 			w, err := tx.Database(directory.ID)
@@ -102,10 +103,12 @@ func TestUserMoveAsksAll(t *testing.T) {
 	e := *three.Env
 	e.Clock = hasty{e.Clock}
 	three.Env = &e
-	mustDo[Replicated](t, two, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada", Password: "engine", Direction: "pull", Adopt: true})
+	mustDo[Replicated](t, two, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada",
+		Password: "engine", Direction: "pull", Adopt: true})
 	ada, err := one.Directory.Names.PersonNamed(ctx, "ada")
 	if err == nil {
-		_, err = three.Directory.People.Adopt(ctx, note.System, ada.ID, directory.PersonSpec{PersonFields: ada.PersonFields, Password: "engine"})
+		_, err = three.Directory.People.Adopt(ctx, note.System, ada.ID,
+			directory.PersonSpec{PersonFields: ada.PersonFields, Password: "engine"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +129,8 @@ func TestUserMoveAsksAll(t *testing.T) {
 		s.Directory.Servers.UseServer(d.own.ID)
 		err := s.Directory.Servers.FoundDomain(ctx, note.System, doorOne.own.ID)
 		if err == nil {
-			_, err = s.Directory.People.Set(ctx, note.System, ada.ID, func(f *directory.PersonFields) error { f.MailServer = doorOne.own.ID; return nil })
+			_, err = s.Directory.People.Set(ctx, note.System, ada.ID,
+				func(f *directory.PersonFields) error { f.MailServer = doorOne.own.ID; return nil })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +139,8 @@ func TestUserMoveAsksAll(t *testing.T) {
 	move := func(from string, wrong string, want int) {
 		t.Helper()
 		out, err := Do[Moved](ctx, Direct{three}, "user move", UserMove{Name: "ada", From: from})
-		if wrong == "" && (err != nil || out.From != "Pair" || out.To != "three") || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+		if wrong == "" && (err != nil || out.From != "Pair" || out.To != "three") || wrong != "" &&
+			(err == nil || !strings.Contains(err.Error(), wrong)) {
 			t.Errorf("%+v: %v", out, err)
 		}
 		if n := messages(t, three, "ada"); n != want {

@@ -67,7 +67,8 @@ func userOf(p directory.Person) User {
 		u.Database = p.MailDatabase.String()
 	}
 	for _, a := range p.AppPasswords {
-		u.AppPasswords = append(u.AppPasswords, AppPassword{ID: a.ID, Label: a.Label, Last4: a.Last4, Created: a.Created})
+		u.AppPasswords = append(u.AppPasswords, AppPassword{ID: a.ID, Label: a.Label, Last4: a.Last4,
+			Created: a.Created})
 	}
 	return u
 }
@@ -178,33 +179,43 @@ func people() []*Verb {
 			return u, err
 		}),
 		define("user set", "change a person", userSet, changes),
-		onServer("user move", "bring a person's mail file to this server from another place of the domain, while it is in use", userMove, changes),
-		define("user remove", "remove a person; undo brings them back for 30 days", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"removed " + p.Name() + undoTime}, c.Directory.People.Remove(ctx, c.Who, p.ID)
-		}, changes),
+		onServer("user move",
+			"bring a person's mail file to this server from another place of the domain, while it is in use",
+			userMove, changes),
+		define("user remove", "remove a person; undo brings them back for 30 days",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				p, err := c.Directory.Names.PersonOf(ctx, a.Name)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"removed " + p.Name() + undoTime}, c.Directory.People.Remove(ctx, c.Who, p.ID)
+			}, changes),
 		define("user undo", "bring back a person who was removed", undo("Person"), changes),
 		define("user import", "add people from a CSV file", userImport, changes, machine,
-			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is wrong is left out and told of; the exit code is 1 then.")),
-		define("user password", "set a person's password", func(ctx context.Context, c *Call, a *UserPassword) (Done, error) {
+			long("Columns, in any order: fullname, shortname, address, aliases, roles, password, scram, disabled, "+
+				"quota, warning, sizelimit.\nSeveral values in a field are separated by semicolons. A row that is "+
+				"wrong is left out and told of; the exit code is 1 then.")),
+		define("user password", "set a person's password", func(ctx context.Context, c *Call,
+			a *UserPassword) (Done, error) {
 			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
-			return Done{"password of " + p.Name() + " is set"}, c.Directory.Passwords.Set(ctx, c.Who, p.ID, a.Password, c.scram(a.SCRAM))
+			return Done{"password of " + p.Name() + " is set"}, c.Directory.Passwords.Set(ctx, c.Who, p.ID, a.Password,
+				c.scram(a.SCRAM))
 		}, changes),
-		define("user app-password add", "make a password for one program; it is shown once", func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
-			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
-			if err != nil {
-				return AppPassword{}, err
-			}
-			ap, secret, err := c.Directory.Passwords.AddApp(ctx, c.Who, p.ID, a.Label)
-			return AppPassword{ID: ap.ID, Label: ap.Label, Last4: ap.Last4, Created: ap.Created, Secret: secret}, err
-		}, changes),
-		define("user send-as allow", "let a person or group write under a person's or group's address", sendAs(true), changes),
+		define("user app-password add", "make a password for one program; it is shown once",
+			func(ctx context.Context, c *Call, a *AppPasswordAdd) (AppPassword, error) {
+				p, err := c.Directory.Names.PersonOf(ctx, a.Name)
+				if err != nil {
+					return AppPassword{}, err
+				}
+				ap, secret, err := c.Directory.Passwords.AddApp(ctx, c.Who, p.ID, a.Label)
+				return AppPassword{ID: ap.ID, Label: ap.Label, Last4: ap.Last4, Created: ap.Created, Secret: secret},
+					err
+			}, changes),
+		define("user send-as allow", "let a person or group write under a person's or group's address",
+			sendAs(true), changes),
 		define("user send-as deny", "end that", sendAs(false), changes),
 		define("user app-password remove", "end a password of one program", appPasswordRemove, changes),
 	}
@@ -235,7 +246,8 @@ func shortOf(name string) string {
 func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	if a.Short == "" && a.Address == "" {
 		if a.Short = shortOf(a.Name); a.Short == "" {
-			return User{}, fmt.Errorf("%w: cannot derive a short name from %q: set --short or --address", ErrUsage, a.Name)
+			return User{}, fmt.Errorf("%w: cannot derive a short name from %q: set --short or --address",
+				ErrUsage, a.Name)
 		}
 	}
 	server, err := c.placeNamed(ctx, a.Server)
@@ -244,7 +256,8 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	}
 	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{
 		PersonFields: directory.PersonFields{
-			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias, Roles: a.Role,
+			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias,
+			Roles: a.Role,
 			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit), MailServer: server,
 		},
 		Password: a.Password, Scram: c.scram(a.SCRAM),

@@ -29,11 +29,13 @@ func TestShortNameOfFullName(t *testing.T) {
 		{name: "Grace Hopper", short: "gh", want: "gh@example.com"},
 		{name: "Ken Thompson", address: "k@example.com", want: "k@example.com"},
 	} {
-		if u := must[User](t, s, "user add", UserAdd{Name: c.name, Short: c.short, Address: c.address, Password: "x"}); u.Address != c.want {
+		if u := must[User](t, s, "user add", UserAdd{Name: c.name, Short: c.short, Address: c.address,
+			Password: "x"}); u.Address != c.want {
 			t.Errorf("%s has the address %q, want %q", c.name, u.Address, c.want)
 		}
 	}
-	if _, err := Do[User](context.Background(), Direct{s}, "user add", UserAdd{Name: "李 明"}); Kind(err) != "usage" || !strings.Contains(err.Error(), "--short") {
+	if _, err := Do[User](context.Background(), Direct{s}, "user add", UserAdd{Name: "李 明"}); Kind(err) != "usage" ||
+		!strings.Contains(err.Error(), "--short") {
 		t.Errorf("a name without ASCII letters: %v", err)
 	}
 }
@@ -92,7 +94,8 @@ func TestImportedQuota(t *testing.T) {
 	s := newSystem(t)
 	writeFile(t, s, "people.csv", "fullname,shortname,quota,warning\nCy,cy,10MB,8MB\nDi,di,,\nCy,cy,,\n")
 	in := must[Imported](t, s, "user import", UserImport{File: "people.csv"})
-	if in.Added != 2 || in.Failed != 1 || len(in.Errors) != 1 || !strings.HasPrefix(in.Errors[0], "line 4 (Cy)") || !in.Bad() {
+	if in.Added != 2 || in.Failed != 1 || len(in.Errors) != 1 || !strings.HasPrefix(in.Errors[0], "line 4 (Cy)") ||
+		!in.Bad() {
 		t.Errorf("%+v", in)
 	}
 	for name, want := range map[string]Limit{"cy": 10 << 20, "di": 0} {
@@ -127,7 +130,8 @@ func TestCollectTells(t *testing.T) {
 	if text := (Collected{}).Text(); !strings.Contains(text, "nothing") {
 		t.Error(text)
 	}
-	if text := (Collected{People: 2, Rewritten: 1 << 20}).Text(); !strings.Contains(text, "2 removed people") || !strings.Contains(text, "1 MB") {
+	if text := (Collected{People: 2, Rewritten: 1 << 20}).Text(); !strings.Contains(text, "2 removed people") ||
+		!strings.Contains(text, "1 MB") {
 		t.Error(text)
 	}
 }

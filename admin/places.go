@@ -45,7 +45,8 @@ func (s *Running) AnnounceDoors(ctx context.Context) error {
 		return nil
 	})
 	if errors.Is(err, directory.ErrNotFound) {
-		s.Env.Log.Error("this server has no document in the directory, so it serves no mail file: restore server.key in the folder cluster of its data folder", "id", own.ID.String())
+		s.Env.Log.Error("this server has no document in the directory, so it serves no mail file: restore "+
+			"server.key in the folder cluster of its data folder", "id", own.ID.String())
 		return nil
 	}
 	return err
@@ -63,20 +64,25 @@ type DomainServer struct {
 
 func places() []*Verb {
 	return []*Verb{
-		onServer("domain token", "make a token with which one other server joins the domain", domainToken, changes, long(domainTokenLong)),
+		onServer("domain token", "make a token with which one other server joins the domain", domainToken, changes,
+			long(domainTokenLong)),
 		define("domain token list", "list the tokens that were given out", domainTokenList),
 		define("domain token remove", "make a token that nobody has used worthless", domainTokenRemove, changes),
-		define("show domain", "servers and clusters that share this directory, and where they are reached", func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
-			list, err := c.Directory.Servers.Places(ctx)
-			out := []DomainServer{}
-			for _, p := range list {
-				for _, s := range p.Servers {
-					out = append(out, DomainServer{Server: s.Name, Place: p.Name, Here: s.ID == c.Directory.Servers.Self(), Doors: strings.Join(s.Doors, ", "), ID: s.ID.String()})
+		define("show domain", "servers and clusters that share this directory, and where they are reached",
+			func(ctx context.Context, c *Call, _ *struct{}) ([]DomainServer, error) {
+				list, err := c.Directory.Servers.Places(ctx)
+				out := []DomainServer{}
+				for _, p := range list {
+					for _, s := range p.Servers {
+						out = append(out, DomainServer{Server: s.Name, Place: p.Name,
+							Here: s.ID == c.Directory.Servers.Self(), Doors: strings.Join(s.Doors, ", "),
+							ID: s.ID.String()})
+					}
 				}
-			}
-			return out, err
-		}),
-		define("server remove", "take a server that is in no cluster out of the domain: the others believe it no more", serverRemove, changes),
+				return out, err
+			}),
+		define("server remove", "take a server that is in no cluster out of the domain: the others believe it no more",
+			serverRemove, changes),
 		define("server undo", "bring back a server that was removed", undo("Server"), changes),
 	}
 }
@@ -93,11 +99,14 @@ func serverRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	}
 	switch {
 	case s.Cluster != "" && !s.Gone:
-		return Done{}, fmt.Errorf("%w: %s is a member of the cluster %s: doublet cluster remove %s there", ErrUsage, s.Name, s.Cluster, s.Name)
+		return Done{}, fmt.Errorf("%w: %s is a member of the cluster %s: doublet cluster remove %s there", ErrUsage,
+			s.Name, s.Cluster, s.Name)
 	case s.ID == c.Directory.Servers.Self():
 		return Done{}, fmt.Errorf("%w: %s is this server: remove it at another one", ErrUsage, s.Name)
 	case slices.ContainsFunc(first.Servers, func(o directory.Server) bool { return o.ID == s.ID }):
-		return Done{}, fmt.Errorf("%w: %s is the first server of the domain and owns the people created before the domain", ErrUsage, s.Name)
+		return Done{},
+			fmt.Errorf("%w: %s is the first server of the domain and owns the people created before the domain",
+				ErrUsage, s.Name)
 	}
 	return Done{"removed server " + s.Name + undoTime}, c.Directory.Servers.Remove(ctx, c.Who, s.ID)
 }
@@ -145,7 +154,9 @@ func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
 func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
 	own := s.Self.Own()
 	if own == nil {
-		return nil, errors.New("this server has no key of its own: put back server.key in the folder cluster of its data folder")
+		return nil,
+			errors.New("this server has no key of its own: put back server.key in the folder cluster of its data " +
+				"folder")
 	}
 	place, err := s.Directory.Servers.PlaceOf(ctx, f.Peer)
 	if err != nil {

@@ -18,7 +18,8 @@ func TestServerRemove(t *testing.T) {
 	ctx := context.Background()
 	for i, name := range []string{"one", "two", "three"} {
 		id := note.UNID{byte(i + 1)}
-		if _, err := s.Directory.Servers.Enter(ctx, note.System, id, directory.ServerFields{Name: name, Key: bus.Key{byte(i + 1)}}); err != nil {
+		if _, err := s.Directory.Servers.Enter(ctx, note.System, id,
+			directory.ServerFields{Name: name, Key: bus.Key{byte(i + 1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,7 +82,8 @@ type QueueID struct {
 }
 
 func queues() []*Verb {
-	act := func(word string, fn func(*mail.Service, context.Context, note.UNID) error) func(context.Context, *Call, *QueueID) (Done, error) {
+	act := func(word string, fn func(*mail.Service, context.Context, note.UNID) error) func(context.Context, *Call,
+		*QueueID) (Done, error) {
 		return func(ctx context.Context, c *Call, a *QueueID) (Done, error) {
 			id, err := queueID(a.ID)
 			if err != nil {
@@ -94,12 +95,16 @@ func queues() []*Verb {
 	return []*Verb{
 		define("queue list", "list what waits in mail.box", queueList),
 		define("trace", "where a message is: what happened to it on its way, hop by hop", traceMail,
-			long("Messages that passed mail.box (mail to other domains, and what could not be delivered at once) are remembered for router.keep_trace. What was delivered at once is found by queue id and --recipient.")),
+			long("Messages that passed mail.box (mail to other domains, and what could not be delivered at once) "+
+				"are remembered for router.keep_trace. What was delivered at once is found by queue id and "+
+				"--recipient.")),
 		define("queue show", "show a message in mail.box: recipients, attempts, header", queueShow),
 		define("queue retry", "try a message again now", act("due now:", (*mail.Service).Retry), changes),
-		define("queue hold", "keep a message in mail.box until it is released", act("held:", (*mail.Service).Hold), changes),
+		define("queue hold", "keep a message in mail.box until it is released",
+			act("held:", (*mail.Service).Hold), changes),
 		define("queue release", "let a held message go on", act("released:", (*mail.Service).Release), changes),
-		define("queue drop", "remove a message from mail.box; nobody is told", act("dropped:", (*mail.Service).Drop), changes),
+		define("queue drop", "remove a message from mail.box; nobody is told",
+			act("dropped:", (*mail.Service).Drop), changes),
 	}
 }
 
@@ -235,7 +240,8 @@ func traceMail(ctx context.Context, c *Call, a *TraceOf) ([]TraceStep, error) {
 	out := []TraceStep{}
 	for i := range hops {
 		h := &hops[i]
-		out = append(out, TraceStep{h.Time, string(h.Event), h.From, h.To, h.Host, h.Secure, h.Reply, h.Accepted, h.ID.String(), h.MessageID})
+		out = append(out, TraceStep{h.Time, string(h.Event), h.From, h.To, h.Host, h.Secure, h.Reply, h.Accepted,
+			h.ID.String(), h.MessageID})
 	}
 	if a.Recipient == "" {
 		return out, nil
@@ -268,7 +274,8 @@ func queueShow(ctx context.Context, c *Call, a *QueueID) (Queued, error) {
 	q := c.queuedOf(ctx, e)
 	q.Header = strings.ReplaceAll(string(header), "\r\n", "\n")
 	for _, r := range e.Recipients {
-		q.Recipients = append(q.Recipients, QueuedRecipient{r.Address, r.Name, string(r.State), r.Attempts, r.Next, r.Reply, r.Remote})
+		q.Recipients = append(q.Recipients, QueuedRecipient{r.Address, r.Name, string(r.State), r.Attempts, r.Next,
+			r.Reply, r.Remote})
 	}
 	return q, nil
 }

@@ -44,7 +44,8 @@ func (n *names) Addresses(_ context.Context, name string) ([]netip.Addr, bool, e
 func TestReach(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	dns := &names{list: map[string]string{"inside.example": "169.254.169.254", "school.example": "10.9.0.7", "turns.example": "8.8.8.8"}}
+	dns := &names{list: map[string]string{"inside.example": "169.254.169.254", "school.example": "10.9.0.7",
+		"turns.example": "8.8.8.8"}}
 	s.Reach = reach.New(s.Env, dns, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")})
 	var mu sync.Mutex
 	var dialled []string
@@ -78,7 +79,8 @@ func TestReach(t *testing.T) {
 		return err
 	}
 	for _, url := range []string{
-		"https://127.0.0.1/", "127.0.0.1:8443", "http://localhost:8080", "http://127.0.0.1", "https://[::ffff:127.0.0.1]/", "https://inside.example", "inside.example:9200",
+		"https://127.0.0.1/", "127.0.0.1:8443", "http://localhost:8080", "http://127.0.0.1",
+		"https://[::ffff:127.0.0.1]/", "https://inside.example", "inside.example:9200",
 		"https://8.8.8.8:22/", "https://u:p@school.example", "https://192.168.1.1",
 	} {
 		for _, verb := range []string{"replica copy", "connection add"} {
@@ -93,10 +95,12 @@ func TestReach(t *testing.T) {
 	if err := run(browser, "replica copy", "https://inside.example", ""); !errors.Is(err, reach.ErrAddress) {
 		t.Errorf("%v", err)
 	}
-	if err := run(browser, "connection add", "https://inside.example", "x"); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "web.admin_reach") {
+	if err := run(browser, "connection add", "https://inside.example", "x"); !errors.Is(err, ErrUsage) ||
+		!strings.Contains(err.Error(), "web.admin_reach") {
 		t.Errorf("it does not say what to do: %v", err)
 	}
-	for url, want := range map[string]string{"https://school.example": "10.9.0.7:443", "https://turns.example:8443/x": "8.8.8.8:8443"} {
+	for url, want := range map[string]string{"https://school.example": "10.9.0.7:443",
+		"https://turns.example:8443/x": "8.8.8.8:8443"} {
 		_ = run(browser, "replica copy", url, "")
 		if got := did(); got != want {
 			t.Errorf("%s dialled %q, want %q", url, got, want)

@@ -105,7 +105,8 @@ type ReplicatedDatabase struct {
 
 // Bad reports whether something failed, for the exit code.
 func (r Replicated) Bad() bool {
-	return slices.ContainsFunc(r.Databases, func(d ReplicatedDatabase) bool { return d.Error != "" || len(d.Refused) > 0 })
+	return slices.ContainsFunc(r.Databases,
+		func(d ReplicatedDatabase) bool { return d.Error != "" || len(d.Refused) > 0 })
 }
 
 // ReplicaShown is the stored state of replication with another replica.
@@ -130,23 +131,27 @@ type ReplicaForget struct {
 func replication() []*Verb {
 	return []*Verb{
 		define("connection add", "replicate databases with another server on a schedule", connectionAdd, changes,
-			long("For servers that are in no cluster. The other server is asked over HTTPS, as the user; what the access lists there grant\ncomes and goes. The task Replica of the server runs it.")),
-		define("connection list", "list the connections, and how their last runs went", func(ctx context.Context, c *Call, _ *struct{}) ([]Connection, error) {
-			list, err := c.Directory.Connections.List(ctx, c.Who)
-			out := []Connection{}
-			for _, x := range list {
-				out = append(out, c.connectionOf(&x))
-			}
-			return out, err
-		}),
-		define("connection remove", "remove a connection; the copies that it made stay", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			x, err := c.connection(ctx, a.Name)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"removed the connection " + x.Name}, c.Directory.Connections.Remove(ctx, c.Who, x.ID)
-		}, changes),
-		define("connection run", "run a connection now", func(ctx context.Context, c *Call, a *ConnectionRun) (Replicated, error) {
+			long("For servers that are in no cluster. The other server is asked over HTTPS, as the user; what the "+
+				"access lists there grant\ncomes and goes. The task Replica of the server runs it.")),
+		define("connection list", "list the connections, and how their last runs went",
+			func(ctx context.Context, c *Call, _ *struct{}) ([]Connection, error) {
+				list, err := c.Directory.Connections.List(ctx, c.Who)
+				out := []Connection{}
+				for _, x := range list {
+					out = append(out, c.connectionOf(&x))
+				}
+				return out, err
+			}),
+		define("connection remove", "remove a connection; the copies that it made stay",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				x, err := c.connection(ctx, a.Name)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"removed the connection " + x.Name}, c.Directory.Connections.Remove(ctx, c.Who, x.ID)
+			}, changes),
+		define("connection run", "run a connection now", func(ctx context.Context, c *Call,
+			a *ConnectionRun) (Replicated, error) {
 			x, err := c.connection(ctx, a.Name)
 			if err != nil {
 				return Replicated{}, err
@@ -160,27 +165,36 @@ func replication() []*Verb {
 			account, list, err := job.Run(ctx)
 			return replicated(&account, list), err
 		}, changes, yields),
-		define("replica copy", "replicate databases with another server once, and make the copies that are missing here", replicaCopy, changes, yields,
-			long("What connection add does on a schedule. doublet replicate makes the data folder too, where there is none.")),
-		define("replica history", "what is remembered of replicas elsewhere: how far both sides have come, and what was set aside", replicaHistory),
-		define("replica forget", "forget a replica elsewhere that does not come back: the next time the two are compared from the beginning", func(ctx context.Context, c *Call, a *ReplicaForget) (Done, error) {
-			i, err := c.database(a.Database)
-			if err != nil {
-				return Done{}, err
-			}
-			id, err := strconv.ParseUint(a.Replica, 16, 64)
-			if err != nil {
-				return Done{}, fmt.Errorf("%w: a replica is 16 hex digits, not %q", ErrUsage, a.Replica)
-			}
-			return Done{"forgot replica " + a.Replica + " of " + i.Title}, c.Replica.Forget(ctx, i.ID, note.ReplicaID(id))
-		}, changes),
+		define("replica copy",
+			"replicate databases with another server once, and make the copies that are missing here", replicaCopy,
+			changes, yields,
+			long("What connection add does on a schedule. doublet replicate makes the data folder too, where there "+
+				"is none.")),
+		define("replica history",
+			"what is remembered of replicas elsewhere: how far both sides have come, and what was set aside",
+			replicaHistory),
+		define("replica forget",
+			"forget a replica elsewhere that does not come back: the next time the two are compared from the beginning",
+			func(ctx context.Context, c *Call, a *ReplicaForget) (Done, error) {
+				i, err := c.database(a.Database)
+				if err != nil {
+					return Done{}, err
+				}
+				id, err := strconv.ParseUint(a.Replica, 16, 64)
+				if err != nil {
+					return Done{}, fmt.Errorf("%w: a replica is 16 hex digits, not %q", ErrUsage, a.Replica)
+				}
+				return Done{"forgot replica " + a.Replica + " of " + i.Title},
+					c.Replica.Forget(ctx, i.ID, note.ReplicaID(id))
+			}, changes),
 	}
 }
 
 func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, error) {
 	f := directory.ConnectionFields{
 		Name: a.Name, Server: a.Server, URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint,
-		Databases: nonEmpty(a.Database), Direction: strings.ToLower(a.Direction), Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days,
+		Databases: nonEmpty(a.Database), Direction: strings.ToLower(a.Direction), Folders: nonEmpty(a.Folder),
+		MaxSize: uint64(a.MaxSize), Days: a.Days,
 		Disabled: a.Disabled, Guarded: !c.Who.System,
 	}
 	if f.Server == "" {
@@ -315,7 +329,8 @@ func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (
 		return nil, err
 	}
 	j := &https.Job{
-		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction, Domain: o.TLS != nil, UntilFailure: o.TLS != nil,
+		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction,
+		Domain: o.TLS != nil, UntilFailure: o.TLS != nil,
 		Select: replica.Selection{Folders: f.Folders, MaxSize: f.MaxSize},
 	}
 	if f.Days > 0 {
@@ -327,15 +342,18 @@ func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (
 }
 
 func (c *Call) replicaProgress(title string, p replica.Progress) {
-	c.Progress(Progress{Stage: title, Done: p.Done, Text: fmt.Sprintf("of %d notes, %d brought", p.Total, p.Added+p.Updated+p.Deleted)})
+	c.Progress(Progress{Stage: title, Done: p.Done, Text: fmt.Sprintf("of %d notes, %d brought", p.Total,
+		p.Added+p.Updated+p.Deleted)})
 }
 
 func replicated(a *https.Account, list []https.Outcome) Replicated {
 	out := Replicated{Server: a.Server, Databases: []ReplicatedDatabase{}}
 	for _, o := range list {
 		d := ReplicatedDatabase{
-			Title: o.Title, ID: o.ID.String(), New: o.Made, Received: o.In.Added + o.In.Updated, Sent: o.Out.Added + o.Out.Updated,
-			Deleted: o.In.Deleted + o.Out.Deleted, Objects: Size(o.In.ObjectBytes + o.Out.ObjectBytes), Restored: o.In.Restored || o.Out.Restored,
+			Title: o.Title, ID: o.ID.String(), New: o.Made, Received: o.In.Added + o.In.Updated,
+			Sent:    o.Out.Added + o.Out.Updated,
+			Deleted: o.In.Deleted + o.Out.Deleted, Objects: Size(o.In.ObjectBytes + o.Out.ObjectBytes),
+			Restored: o.In.Restored || o.Out.Restored,
 		}
 		for _, r := range append(slices.Clone(o.In.Refused), o.Out.Refused...) {
 			d.Refused = append(d.Refused, r.UNID.String()+": "+r.Text)
@@ -361,15 +379,18 @@ func (c *Call) adopt(ctx context.Context, a *https.Account, password string) err
 	if err != nil {
 		return err
 	}
-	fields := directory.PersonFields{FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailDatabase: db}
-	_, err = c.Directory.People.Adopt(ctx, c.Who, id, directory.PersonSpec{PersonFields: fields, Password: password, Scram: c.SCRAM})
+	fields := directory.PersonFields{FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address,
+		MailDatabase: db}
+	_, err = c.Directory.People.Adopt(ctx, c.Who, id, directory.PersonSpec{PersonFields: fields, Password: password,
+		Scram: c.SCRAM})
 	return err
 }
 
 func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, error) {
 	f := directory.ConnectionFields{
-		URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint, Databases: nonEmpty(a.Database), Direction: a.Direction,
-		Folders: nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days, Guarded: !c.Who.System,
+		URL: a.URL, User: a.User, Password: a.Password, Fingerprint: a.Fingerprint, Databases: nonEmpty(a.Database),
+		Direction: a.Direction,
+		Folders:   nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days, Guarded: !c.Who.System,
 	}
 	job, err := c.job(ctx, &f, 0)
 	if err != nil {
@@ -416,7 +437,8 @@ func runText(r Replicated, err error) string {
 		case d.Error != "":
 			parts = append(parts, d.Title+": "+d.Error)
 		case d.Received+d.Sent+d.Deleted+len(d.Refused) > 0:
-			parts = append(parts, fmt.Sprintf("%s: %d received, %d sent, %d deleted, %d refused", d.Title, d.Received, d.Sent, d.Deleted, len(d.Refused)))
+			parts = append(parts, fmt.Sprintf("%s: %d received, %d sent, %d deleted, %d refused", d.Title, d.Received,
+				d.Sent, d.Deleted, len(d.Refused)))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -427,7 +449,8 @@ func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, 
 	out := []ReplicaShown{}
 	for _, x := range list {
 		r := ReplicaShown{
-			Database: x.Database.String(), Other: x.Name, Replica: fmt.Sprintf("%016X", uint64(x.Replica)), Received: x.Received, Given: x.Given,
+			Database: x.Database.String(), Other: x.Name, Replica: fmt.Sprintf("%016X", uint64(x.Replica)),
+			Received: x.Received, Given: x.Given,
 			Time: x.Time, Aside: len(x.Aside),
 		}
 		if i, err := c.Store.Info(x.Database); err == nil {

@@ -23,7 +23,8 @@ func replicating(t *testing.T, s *Running) (url, fingerprint string) {
 		Identify: func(r *http.Request) (https.Identity, error) {
 			user, secret, _ := r.BasicAuth()
 			who, p, err := s.Directory.SignIns.Authenticate(r.Context(), user, secret, "test")
-			return https.Identity{Who: who, Name: p.Name(), Address: p.InternetAddress, Short: p.ShortName, Mail: p.MailDatabase}, err
+			return https.Identity{Who: who, Name: p.Name(), Address: p.InternetAddress, Short: p.ShortName,
+				Mail: p.MailDatabase}, err
 		},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) },
 	})
@@ -110,7 +111,8 @@ func TestReplicaCopy(t *testing.T) {
 		t.Errorf("forgotten: %+v", list)
 	}
 	copied.Password = "wrong"
-	if _, err := Do[Replicated](ctx, Direct{laptop}, "replica copy", copied); err == nil || !strings.Contains(err.Error(), "rejects this name") {
+	if _, err := Do[Replicated](ctx, Direct{laptop}, "replica copy", copied); err == nil ||
+		!strings.Contains(err.Error(), "rejects this name") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if _, _, err := laptop.Directory.SignIns.Authenticate(ctx, "ada", "wrong", "test"); err == nil {
@@ -124,8 +126,10 @@ func TestConnections(t *testing.T) {
 	hub, laptop, url, print := twoSystems(t)
 	laptop.Replicator = NewReplicator(laptop.System)
 	laptop.Replicator.every = 20 * time.Millisecond
-	mustDo[Replicated](t, laptop, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada", Password: "engine", Adopt: true})
-	add := ConnectionAdd{Name: "home", URL: url, Fingerprint: print, User: "ada", Password: "engine", Every: "continuous", Direction: "both"}
+	mustDo[Replicated](t, laptop, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada",
+		Password: "engine", Adopt: true})
+	add := ConnectionAdd{Name: "home", URL: url, Fingerprint: print, User: "ada", Password: "engine",
+		Every: "continuous", Direction: "both"}
 	c := mustDo[Connection](t, laptop, "connection add", add)
 	if c.Every != "continuous" || c.Server != laptop.Name {
 		t.Fatalf("%+v", c)
@@ -159,10 +163,14 @@ func TestConnections(t *testing.T) {
 	}
 	mustDo[Transferred](t, hub, "import mbox", ImportMbox{Path: "mbox", User: "ada", Folder: "INBOX"})
 	until("the new message came", func() bool { return messages(t, laptop, "ada") == 2 })
-	until("it was told", func() bool { c := state("home"); return c.State == "running" && c.Received >= 1 && c.Runs >= 2 })
+	until("it was told", func() bool {
+		c := state("home")
+		return c.State == "running" && c.Received >= 1 && c.Runs >= 2
+	})
 	until("the wrong password was told", func() bool {
 		c := state("bad")
-		return c.Runs == 1 && strings.Contains(c.Error, "rejects this name") && c.NextRun.After(c.LastRun.Add(50*time.Minute))
+		return c.Runs == 1 && strings.Contains(c.Error, "rejects this name") &&
+			c.NextRun.After(c.LastRun.Add(50*time.Minute))
 	})
 	if c := state("elsewhere"); c.State != "" || c.Runs != 0 {
 		t.Errorf("another server's connection runs here: %+v", c)
@@ -197,8 +205,10 @@ func TestWithin(t *testing.T) {
 		from, until int
 		want        bool
 	}{
-		{at(3, 0), 0, 0, true}, {at(9, 0), 9 * 60, 17 * 60, true}, {at(8, 59), 9 * 60, 17 * 60, false}, {at(17, 0), 9 * 60, 17 * 60, false},
-		{at(23, 0), 22 * 60, 6 * 60, true}, {at(5, 59), 22 * 60, 6 * 60, true}, {at(6, 0), 22 * 60, 6 * 60, false}, {at(21, 59), 22 * 60, 6 * 60, false},
+		{at(3, 0), 0, 0, true}, {at(9, 0), 9 * 60, 17 * 60, true}, {at(8, 59), 9 * 60, 17 * 60, false},
+		{at(17, 0), 9 * 60, 17 * 60, false},
+		{at(23, 0), 22 * 60, 6 * 60, true}, {at(5, 59), 22 * 60, 6 * 60, true}, {at(6, 0), 22 * 60, 6 * 60, false},
+		{at(21, 59), 22 * 60, 6 * 60, false},
 	} {
 		if got := within(c.now, c.from, c.until); got != c.want {
 			t.Errorf("%s within %d to %d: %v", c.now.Format("15:04"), c.from, c.until, got)
@@ -211,7 +221,8 @@ func TestConnectionSecret(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ctx := context.Background()
-	mustDo[Connection](t, s, "connection add", ConnectionAdd{Name: "home", URL: "mail.example.org", User: "ada", Password: "sesame", Direction: "both", Every: "1h"})
+	mustDo[Connection](t, s, "connection add", ConnectionAdd{Name: "home", URL: "mail.example.org", User: "ada",
+		Password: "sesame", Direction: "both", Every: "1h"})
 	list, err := s.Directory.Connections.List(ctx, note.Who{Roles: []string{directory.RoleAdmin}})
 	if err != nil || len(list) != 1 || list[0].Password != "" {
 		t.Errorf("an administrator sees %+v: %v", list, err)

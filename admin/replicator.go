@@ -185,7 +185,8 @@ func (r *Replicator) once(ctx context.Context, x *run, fields *directory.Connect
 }
 
 // told stores the result of a run, and logs errors.
-func (r *Replicator) told(ctx context.Context, x *run, fields *directory.ConnectionFields, list []https.Outcome, err error) {
+func (r *Replicator) told(ctx context.Context, x *run, fields *directory.ConnectionFields, list []https.Outcome,
+	err error) {
 	if ctx.Err() != nil {
 		return // the run was stopped
 	}
@@ -229,7 +230,8 @@ func (r *Replicator) status(id note.UNID, to *Connection) {
 	if x == nil {
 		return
 	}
-	to.State, to.LastRun, to.Runs, to.Received, to.Sent, to.Error = "waiting", x.last.UTC().Truncate(time.Second), x.count, x.received, x.sent, x.err
+	to.State, to.LastRun, to.Runs, to.Received, to.Sent, to.Error = "waiting", x.last.UTC().Truncate(time.Second),
+		x.count, x.received, x.sent, x.err
 	if to.NextRun = x.due.UTC().Truncate(time.Second); x.running {
 		to.State, to.NextRun = "running", time.Time{}
 	}

@@ -50,11 +50,18 @@ type DMARCTotal struct {
 
 func reportVerbs() []*Verb {
 	return []*Verb{
-		define("report dmarc", "what other servers report about mail in the name of the domains here: messages per source and result", reportDMARC,
-			long("Others send reports (RFC 7489) where the record _dmarc of a domain asks for them: doublet dns show prints it. A source that fails both DKIM and SPF is a forger, or a server of yours that neither SPF nor a key names.")),
-		define("report tls", "what other servers report about TLS on the way here: sessions per sender and failure", reportTLS,
-			long("Others send reports (RFC 8460) where the record _smtp._tls of a domain asks for them: doublet dns show prints it. A row without a failure counts sessions that went well.")),
-		onServer("report send", "send the reports of the days that are over now, rather than when their time comes", reportSend, changes),
+		define("report dmarc",
+			"what other servers report about mail in the name of the domains here: messages per source and result",
+			reportDMARC,
+			long("Others send reports (RFC 7489) where the record _dmarc of a domain asks for them: doublet dns "+
+				"show prints it. A source that fails both DKIM and SPF is a forger, or a server of yours that "+
+				"neither SPF nor a key names.")),
+		define("report tls", "what other servers report about TLS on the way here: sessions per sender and failure",
+			reportTLS,
+			long("Others send reports (RFC 8460) where the record _smtp._tls of a domain asks for them: doublet dns "+
+				"show prints it. A row without a failure counts sessions that went well.")),
+		onServer("report send", "send the reports of the days that are over now, rather than when their time comes",
+			reportSend, changes),
 	}
 }
 
@@ -70,7 +77,8 @@ func (c *Call) eachReport(ctx context.Context, q *ReportQuery, fn func(*reports.
 	days := q.Days
 	switch {
 	case days < 0 || days > maxReportDays:
-		return fmt.Errorf("%w: days %d: must be 1 to %d, or 0 for the last %d", ErrUsage, days, maxReportDays, usualReportDays)
+		return fmt.Errorf("%w: days %d: must be 1 to %d, or 0 for the last %d", ErrUsage, days, maxReportDays,
+			usualReportDays)
 	case days == 0:
 		days = usualReportDays
 	}
@@ -128,7 +136,8 @@ func reportTLS(ctx context.Context, c *Call, a *ReportQuery) ([]TLSTotal, error)
 		out[i].Sessions, out[i].Last = all.n[i], all.last[i]
 	}
 	slices.SortStableFunc(out, func(a, b TLSTotal) int {
-		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Sender, b.Sender), strings.Compare(a.Policy, b.Policy), strings.Compare(a.Failure, b.Failure))
+		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Sender, b.Sender),
+			strings.Compare(a.Policy, b.Policy), strings.Compare(a.Failure, b.Failure))
 	})
 	return out, err
 }
@@ -137,7 +146,8 @@ func reportDMARC(ctx context.Context, c *Call, a *ReportQuery) ([]DMARCTotal, er
 	var all sums[DMARCTotal]
 	err := c.eachReport(ctx, a, func(r *reports.Received) {
 		for _, s := range r.DMARC {
-			row := DMARCTotal{Sender: senderOf(r), Domain: r.Domain, Source: s.IP, Author: s.From, DKIM: s.DKIM, SPF: s.SPF, Disposition: s.Disposition}
+			row := DMARCTotal{Sender: senderOf(r), Domain: r.Domain, Source: s.IP, Author: s.From, DKIM: s.DKIM,
+				SPF: s.SPF, Disposition: s.Disposition}
 			all.add(row, s.Count, r.End)
 		}
 	})
@@ -147,7 +157,8 @@ func reportDMARC(ctx context.Context, c *Call, a *ReportQuery) ([]DMARCTotal, er
 		out[i].Messages, out[i].Last = all.n[i], all.last[i]
 	}
 	slices.SortStableFunc(out, func(a, b DMARCTotal) int {
-		return cmp.Or(strings.Compare(a.Domain, b.Domain), cmp.Compare(b.Messages, a.Messages), strings.Compare(a.Source, b.Source))
+		return cmp.Or(strings.Compare(a.Domain, b.Domain), cmp.Compare(b.Messages, a.Messages),
+			strings.Compare(a.Source, b.Source))
 	})
 	return out, err
 }

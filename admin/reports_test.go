@@ -24,7 +24,8 @@ func withReports(t *testing.T, s *Running) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Reports = reports.NewSender(s.Env, book, reports.Options{Directory: s.Directory, Post: s.Mail.Deposits, Stats: s.Stats})
+	s.Reports = reports.NewSender(s.Env, book, reports.Options{Directory: s.Directory, Post: s.Mail.Deposits,
+		Stats: s.Stats})
 }
 
 // TestReportTLS checks that the sessions in all reports of a sender are added up, failures by kind and host. Failures
@@ -34,7 +35,8 @@ func TestReportTLS(t *testing.T) {
 	s := newSystem(t)
 	now := s.Env.Clock.Now()
 	for i, age := range []time.Duration{0, 24 * time.Hour, 40 * 24 * time.Hour} {
-		r := reports.Received{Organization: "Far Inc.", ID: string('a' + rune(i)), Domain: "example.com", Begin: now.Add(-age), End: now.Add(-age)}
+		r := reports.Received{Organization: "Far Inc.", ID: string('a' + rune(i)), Domain: "example.com",
+			Begin: now.Add(-age), End: now.Add(-age)}
 		r.TLS = []tlsreport.Result{{
 			Policy: tlsreport.Policy{Type: tlsreport.STS}, Summary: tlsreport.Summary{Successful: 5, Failed: 3},
 			Details: []tlsreport.Failure{{Type: tlsreport.CertificateExpired, MX: "mx.example.com", Sessions: 2}},
@@ -54,12 +56,15 @@ func TestReportTLS(t *testing.T) {
 		return b.String()
 	}
 	rows := func(sender string, n ...string) string {
-		return sender + "   " + n[0] + "\n" + sender + " certificate-expired mx.example.com " + n[1] + "\n" + sender + " not told  " + n[2] + "\n"
+		return sender + "   " + n[0] + "\n" + sender + " certificate-expired mx.example.com " + n[1] + "\n" + sender +
+			" not told  " + n[2] + "\n"
 	}
-	if got, want := show(""), rows("Far Inc. (unverified)", "5", "2", "1")+rows("far.example", "5", "2", "1"); got != want {
+	if got, want := show(""), rows("Far Inc. (unverified)", "5", "2", "1")+rows("far.example", "5", "2",
+		"1"); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc. (unverified)   :\n") { // ten reports
+	// ten reports
+	if got := show(`{"days":60,"domain":"Example.COM"}`); !strings.HasPrefix(got, "Far Inc. (unverified)   :\n") {
 		t.Errorf("%s", got)
 	}
 	if got := show(`{"domain":"other.example"}`); got != "" {
@@ -92,7 +97,8 @@ func TestReportDMARC(t *testing.T) {
 	now := s.Env.Clock.Now()
 	for _, id := range []string{"a", "b"} {
 		err := s.Received.Add(&reports.Received{
-			Organization: "Far Inc.", From: "far.example", ID: id, Domain: "example.com", Begin: now, End: now, DMARC: []reports.Source{
+			Organization: "Far Inc.", From: "far.example", ID: id, Domain: "example.com", Begin: now, End: now,
+			DMARC: []reports.Source{
 				{IP: "192.0.2.1", From: "example.com", Disposition: "none", DKIM: "pass", SPF: "pass", Count: 2},
 				{IP: "192.0.2.9", From: "example.com", Disposition: "reject", DKIM: "fail", SPF: "fail", Count: 7},
 			},
@@ -102,7 +108,8 @@ func TestReportDMARC(t *testing.T) {
 		}
 	}
 	got := mustRun[[]DMARCTotal](t, s, "report dmarc", `{"domain":"example.com"}`)
-	if len(got) != 2 || got[0].Messages != 14 || got[0].Source != "192.0.2.9" || got[0].Disposition != "reject" || got[1].Messages != 4 ||
+	if len(got) != 2 || got[0].Messages != 14 || got[0].Source != "192.0.2.9" || got[0].Disposition != "reject" ||
+		got[1].Messages != 4 ||
 		got[1].DKIM != "pass" || got[1].Sender != "far.example" {
 		t.Errorf("%+v", got)
 	}

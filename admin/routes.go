@@ -44,12 +44,15 @@ type RouteNamed struct {
 
 func routes() []*Verb {
 	return []*Verb{
-		define("route add", "say where the mail of a domain goes", func(ctx context.Context, c *Call, a *RouteAdd) (Route, error) {
-			r, err := c.Directory.Routes.Add(ctx, c.Who, directory.RouteFields{
-				Pattern: a.Pattern, Host: a.Host, TLS: a.TLS, User: a.User, Password: a.Password, Hold: a.Hold,
-			})
-			return routeOf(r), err
-		}, changes, long("The nearest pattern counts: the domain itself, then *.DOMAIN, then *. Without a route, mail goes to router.smarthost, or to the servers that DNS names.")),
+		define("route add", "say where the mail of a domain goes",
+			func(ctx context.Context, c *Call, a *RouteAdd) (Route, error) {
+				r, err := c.Directory.Routes.Add(ctx, c.Who, directory.RouteFields{
+					Pattern: a.Pattern, Host: a.Host, TLS: a.TLS, User: a.User, Password: a.Password, Hold: a.Hold,
+				})
+				return routeOf(r), err
+			}, changes,
+			long("The nearest pattern counts: the domain itself, then *.DOMAIN, then *. Without a route, mail goes "+
+				"to router.smarthost, or to the servers that DNS names.")),
 		define("route list", "list the routes", func(ctx context.Context, c *Call, _ *struct{}) ([]Route, error) {
 			list, err := c.Directory.Routes.List(ctx)
 			out := []Route{}
@@ -74,7 +77,8 @@ func routes() []*Verb {
 }
 
 func routeOf(r directory.Route) Route {
-	return Route{Pattern: r.Pattern, Host: r.Host, Port: r.Port, TLS: r.TLS, User: r.User, Password: r.Password != "", Hold: r.Hold}
+	return Route{Pattern: r.Pattern, Host: r.Host, Port: r.Port, TLS: r.TLS, User: r.User, Password: r.Password != "",
+		Hold: r.Hold}
 }
 
 func routeSet(ctx context.Context, c *Call, a *RouteSet) (Route, error) {

@@ -50,7 +50,8 @@ type Bans interface {
 }
 
 // Run runs a verb on the running server. Otherwise it is like System.Run.
-func (r *Running) Run(ctx context.Context, who note.Who, name string, args json.RawMessage, progress func(Progress)) (json.RawMessage, error) {
+func (r *Running) Run(ctx context.Context, who note.Who, name string, args json.RawMessage,
+	progress func(Progress)) (json.RawMessage, error) {
 	return (&Call{System: r.System, Who: who, Progress: progress, running: r}).run(ctx, name, args)
 }
 
@@ -61,7 +62,8 @@ type ServerCall struct {
 }
 
 // onServer returns a verb like define does, from a function that needs the running server.
-func onServer[A, R any](name, help string, fn func(ctx context.Context, c *ServerCall, a *A) (R, error), options ...option) *Verb {
+func onServer[A, R any](name, help string, fn func(ctx context.Context, c *ServerCall, a *A) (R, error),
+	options ...option) *Verb {
 	v := define(name, help, func(ctx context.Context, c *Call, a *A) (R, error) {
 		return fn(ctx, &ServerCall{c, c.running}, a)
 	}, options...)

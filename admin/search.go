@@ -40,7 +40,8 @@ var errNoSearch = errors.New("full-text search is off (search.enabled)")
 func searches() []*Verb {
 	return []*Verb{
 		onServer("search status", "where the full-text index stands", searchStatus),
-		onServer("search rebuild", "build the full-text index of a database anew, beside what answers now", searchRebuild, changes),
+		onServer("search rebuild", "build the full-text index of a database anew, beside what answers now",
+			searchRebuild, changes),
 	}
 }
 
@@ -50,8 +51,9 @@ func searchStatus(ctx context.Context, c *ServerCall, _ *struct{}) (SearchStatus
 	}
 	st, err := c.Server.Search.Status(ctx)
 	out := SearchStatus{
-		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Building: st.Building, Waiting: st.Waiting, Notes: st.Notes - min(st.Notes, st.Gone),
-		Text: Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
+		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Building: st.Building, Waiting: st.Waiting,
+		Notes: st.Notes - min(st.Notes, st.Gone),
+		Text:  Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
 	}
 	if st.Since > 0 {
 		out.BehindFor = st.Since.Round(time.Millisecond).String()

@@ -40,13 +40,15 @@ func sessions() []*Verb {
 	return []*Verb{
 		define("session list", "browsers that are signed in, the last used first", sessionList),
 		define("session end", "sign browsers out at once", sessionEnd, changes),
-		define("user totp off", "take a person's second factor away: the device and the recovery codes are lost", func(ctx context.Context, c *Call, a *Named) (Done, error) {
-			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
-			if err != nil {
-				return Done{}, err
-			}
-			return Done{"the second factor of " + p.Name() + " is off"}, c.Directory.SecondFactors.Remove(ctx, c.Who, p.ID)
-		}, changes),
+		define("user totp off", "take a person's second factor away: the device and the recovery codes are lost",
+			func(ctx context.Context, c *Call, a *Named) (Done, error) {
+				p, err := c.Directory.Names.PersonOf(ctx, a.Name)
+				if err != nil {
+					return Done{}, err
+				}
+				return Done{"the second factor of " + p.Name() + " is off"},
+					c.Directory.SecondFactors.Remove(ctx, c.Who, p.ID)
+			}, changes),
 	}
 }
 
@@ -74,7 +76,8 @@ func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error
 			}
 			names[s.Person] = name
 		}
-		out = append(out, Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends, Second: s.Second, Address: s.Address, Agent: s.Agent})
+		out = append(out, Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends,
+			Second: s.Second, Address: s.Address, Agent: s.Agent})
 	}
 	return out, err
 }

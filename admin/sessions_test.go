@@ -15,7 +15,9 @@ import (
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSystem(t), context.Background()
-	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada"}, Password: "engine"})
+	p, err := s.Directory.People.Add(ctx, note.System,
+		directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada"},
+			Password: "engine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +33,8 @@ func TestSessions(t *testing.T) {
 	begin()
 	begin()
 	list, err := Do[[]Session](ctx, Direct{s}, "session list", SessionList{Person: "ada"})
-	if err != nil || len(list) != 3 || list[0].Person != "Ada" || list[0].Address != "192.0.2.1" || list[0].Agent != "Browser 1.0" {
+	if err != nil || len(list) != 3 || list[0].Person != "Ada" || list[0].Address != "192.0.2.1" ||
+		list[0].Agent != "Browser 1.0" {
 		t.Fatal(list, err)
 	}
 	if _, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{ID: one.ID.String()}); err != nil {
@@ -40,26 +43,31 @@ func TestSessions(t *testing.T) {
 	if _, err := s.Sessions.Get(ctx, one.ID); err == nil {
 		t.Error("it is still there")
 	}
-	if got, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{Person: "ada"}); err != nil || got.Done != "2 sessions are ended" {
+	if got, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{Person: "ada"}); err != nil ||
+		got.Done != "2 sessions are ended" {
 		t.Error(got, err)
 	}
 	begin()
-	if got, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{All: true}); err != nil || got.Done != "1 sessions are ended" {
+	if got, err := Do[Done](ctx, Direct{s}, "session end", SessionEnd{All: true}); err != nil ||
+		got.Done != "1 sessions are ended" {
 		t.Error(got, err)
 	}
 	codes, err := s.Directory.SecondFactors.Set(ctx, note.System, p.ID, totp.NewSecret(s.Env))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err := Do[User](ctx, Direct{s}, "user show", Named{Name: "ada"}); err != nil || u.SecondFactor.IsZero() || u.Recovery != len(codes) {
+	if u, err := Do[User](ctx, Direct{s}, "user show", Named{Name: "ada"}); err != nil || u.SecondFactor.IsZero() ||
+		u.Recovery != len(codes) {
 		t.Error(u, err)
 	}
 	// The dump contains no secrets.
 	var out strings.Builder
-	if _, err := s.Run(ctx, note.System, "dump database", []byte(`{"database":"Directory"}`), func(p Progress) { out.WriteString(p.Output) }); err != nil {
+	if _, err := s.Run(ctx, note.System, "dump database", []byte(`{"database":"Directory"}`),
+		func(p Progress) { out.WriteString(p.Output) }); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "TOTPSecret") || !strings.Contains(out.String(), "RecoveryCode.0") || strings.Count(out.String(), `"(secret, `) < 12 {
+	if !strings.Contains(out.String(), "TOTPSecret") || !strings.Contains(out.String(), "RecoveryCode.0") ||
+		strings.Count(out.String(), `"(secret, `) < 12 {
 		t.Errorf("%s", out.String())
 	}
 	if _, err := Do[Done](ctx, Direct{s}, "user totp off", Named{Name: "ada"}); err != nil {

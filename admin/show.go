@@ -74,16 +74,18 @@ func (e *noStatistic) Is(target error) bool { return target == store.ErrNotFound
 func shows() []*Verb {
 	return []*Verb{
 		define("show server", "what this server is and how it does", showServer),
-		onServer("show tasks", "the server tasks: state, last and next run, last error", func(_ context.Context, c *ServerCall, _ *struct{}) ([]Task, error) {
-			return c.Server.Tasks(), nil
-		}),
-		define("show stat", "statistics, all or those that fit a pattern", func(_ context.Context, c *Call, a *ShowStat) (Statistics, error) {
-			all := Statistics(c.Stats.Snapshot(a.Pattern))
-			if len(all) == 0 {
-				return nil, &noStatistic{a.Pattern}
-			}
-			return all, nil
-		}),
+		onServer("show tasks", "the server tasks: state, last and next run, last error",
+			func(_ context.Context, c *ServerCall, _ *struct{}) ([]Task, error) {
+				return c.Server.Tasks(), nil
+			}),
+		define("show stat", "statistics, all or those that fit a pattern",
+			func(_ context.Context, c *Call, a *ShowStat) (Statistics, error) {
+				all := Statistics(c.Stats.Snapshot(a.Pattern))
+				if len(all) == 0 {
+					return nil, &noStatistic{a.Pattern}
+				}
+				return all, nil
+			}),
 		define("show users", "people and what their mail files hold", showUsers),
 		define("show databases", "databases and their states", databaseList),
 		define("show queue", "what waits in mail.box", showQueue),
@@ -98,8 +100,10 @@ func showServer(_ context.Context, c *Call, _ *struct{}) (Server, error) {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	s := Server{
-		Name: c.Name, Version: c.Version, Data: c.Data, Running: c.running != nil, Doors: c.openDoors(), Databases: len(all), Horizon: c.Store.Horizon(),
-		Memory: Size(mem.Sys), Platform: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+		Name: c.Name, Version: c.Version, Data: c.Data, Running: c.running != nil, Doors: c.openDoors(),
+		Databases: len(all), Horizon: c.Store.Horizon(),
+		Memory: Size(mem.Sys), Platform: fmt.Sprintf("%s/%s, %d processors, %s", runtime.GOOS, runtime.GOARCH,
+			runtime.NumCPU(), runtime.Version()),
 	}
 	if disk, err := c.Env.FS.GetDiskUsage(c.Data); err == nil {
 		s.FreeSpace = Size(disk.AvailBytes)
@@ -138,7 +142,8 @@ func showUsers(ctx context.Context, c *Call, a *Listing) ([]ActiveUser, error) {
 			if err == nil {
 				err = c.count(ctx, &u, c.Mailbox.File(who, full.MailDatabase))
 			}
-			if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) && Kind(err) == "failed" {
+			if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) &&
+				Kind(err) == "failed" {
 				return nil, err
 			}
 		}

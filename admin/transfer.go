@@ -106,36 +106,43 @@ without a password, and is told of. Of CSV, see user import. From LDIF come peop
 (groupOfNames, groupOfUniqueNames, posixGroup, group,
 	nisMailAlias) and their members. An alias of one person becomes an address of
 theirs, one of several, or of somebody elsewhere, a mail group.`
-	exportLong       = "As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go into the names."
+	exportLong = "As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go " +
+		"into the names."
 	exportPersonLong = `The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with
 flags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.
 A PATH that ends in .zip makes one file of the same.`
-	importPersonLong = "Whoever is added gets no password and no roles: see user password and user set. The same export imported twice is there once."
+	importPersonLong = "Whoever is added gets no password and no roles: see user password and user set. The same " +
+		"export imported twice is there once."
 )
 
 func transfers() []*Verb {
 	return []*Verb{
-		define("import mbox", "import mail from an mbox file or a tree of them", func(ctx context.Context, c *Call, a *ImportMbox) (Transferred, error) {
-			return transferred(c.transfer().Mbox(ctx, (*transfer.Mbox)(a)))
-		}, changes, long(importMboxLong)),
-		define("import maildir", "import mail from a Maildir", func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
-			return transferred(c.transfer().Maildir(ctx, (*transfer.Maildir)(a)))
-		}, changes),
+		define("import mbox", "import mail from an mbox file or a tree of them",
+			func(ctx context.Context, c *Call, a *ImportMbox) (Transferred, error) {
+				return transferred(c.transfer().Mbox(ctx, (*transfer.Mbox)(a)))
+			}, changes, long(importMboxLong)),
+		define("import maildir", "import mail from a Maildir",
+			func(ctx context.Context, c *Call, a *ImportMaildir) (Transferred, error) {
+				return transferred(c.transfer().Maildir(ctx, (*transfer.Maildir)(a)))
+			}, changes),
 		define("import imap", "import a person's mail, or everyone's, from another server", importIMAP, changes,
 			long(importIMAPLong)),
 		define("import people", "add people, groups and aliases from a file of another system", importPeople,
 			changes, long(importPeopleLong)),
 		define("import ldap", "add people and groups from a directory server", importLDAP, changes,
 			long(importPeopleLong)),
-		define("export", "write a person's mail into a folder, or a .zip", func(ctx context.Context, c *Call, a *Export) (Transferred, error) {
-			return transferred(c.transfer().Export(ctx, (*transfer.Export)(a)))
-		}, long(exportLong)),
-		define("export person", "write a person whole: mail, flags, and what the directory says of them", func(ctx context.Context, c *Call, a *ExportPerson) (Transferred, error) {
-			return transferred(c.transfer().ExportPerson(ctx, (*transfer.PersonExport)(a)))
-		}, long(exportPersonLong)),
-		define("import person", "bring a person back whom export person wrote", func(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
-			return transferred(c.transfer().ImportPerson(ctx, (*transfer.PersonImport)(a)))
-		}, changes, long(importPersonLong)),
+		define("export", "write a person's mail into a folder, or a .zip",
+			func(ctx context.Context, c *Call, a *Export) (Transferred, error) {
+				return transferred(c.transfer().Export(ctx, (*transfer.Export)(a)))
+			}, long(exportLong)),
+		define("export person", "write a person whole: mail, flags, and what the directory says of them",
+			func(ctx context.Context, c *Call, a *ExportPerson) (Transferred, error) {
+				return transferred(c.transfer().ExportPerson(ctx, (*transfer.PersonExport)(a)))
+			}, long(exportPersonLong)),
+		define("import person", "bring a person back whom export person wrote",
+			func(ctx context.Context, c *Call, a *ImportPerson) (Transferred, error) {
+				return transferred(c.transfer().ImportPerson(ctx, (*transfer.PersonImport)(a)))
+			}, changes, long(importPersonLong)),
 	}
 }
 
@@ -168,8 +175,9 @@ type Transferred struct {
 
 func transferred(r transfer.Result, err error) (Transferred, error) {
 	return Transferred{
-		Messages: r.Messages, Bytes: Size(r.Bytes), Folders: r.Folders, Present: r.Present, Flags: r.Flags, Skipped: r.Skipped,
-		Failed: r.Failed, Errors: r.Errors, Took: r.Took.Round(time.Millisecond).String(), PerSecond: r.PerSecond(),
+		Messages: r.Messages, Bytes: Size(r.Bytes), Folders: r.Folders, Present: r.Present, Flags: r.Flags,
+		Skipped: r.Skipped,
+		Failed:  r.Failed, Errors: r.Errors, Took: r.Took.Round(time.Millisecond).String(), PerSecond: r.PerSecond(),
 	}, err
 }
 
@@ -251,15 +259,17 @@ func (i ImportedPeople) Bad() bool { return i.Failed > 0 }
 
 func importPeople(ctx context.Context, c *Call, a *ImportPeople) (ImportedPeople, error) {
 	out, err := c.transfer().People(ctx, &transfer.Table{
-		File: a.File, Format: a.Format, Shadow: a.Shadow, MinUID: a.MinUID, Map: a.Map, SCRAM: c.scram(a.SCRAM), Check: a.Check,
+		File: a.File, Format: a.Format, Shadow: a.Shadow, MinUID: a.MinUID, Map: a.Map, SCRAM: c.scram(a.SCRAM),
+		Check: a.Check,
 	})
 	return ImportedPeople(out), err
 }
 
 func importLDAP(ctx context.Context, c *Call, a *ImportLDAP) (ImportedPeople, error) {
 	out, err := c.transfer().LDAP(ctx, &transfer.LDAP{
-		URL: a.URL, User: a.User, Password: a.Password, PasswordFile: a.PasswordFile, StartTLS: a.StartTLS, Insecure: a.Insecure,
-		Map: a.Map, SCRAM: c.scram(a.SCRAM), Check: a.Check,
+		URL: a.URL, User: a.User, Password: a.Password, PasswordFile: a.PasswordFile, StartTLS: a.StartTLS,
+		Insecure: a.Insecure,
+		Map:      a.Map, SCRAM: c.scram(a.SCRAM), Check: a.Check,
 	})
 	return ImportedPeople(out), err
 }

@@ -26,7 +26,8 @@ type Updater struct {
 
 // NewUpdater returns an Updater that starts at the current end of the feed.
 func NewUpdater(s *store.Store) *Updater {
-	return &Updater{s: s, cursor: s.Now(), kinds: map[note.DatabaseID]bool{}, views: map[note.DatabaseID]map[note.ID]bool{}}
+	return &Updater{s: s, cursor: s.Now(), kinds: map[note.DatabaseID]bool{},
+		views: map[note.DatabaseID]map[note.ID]bool{}}
 }
 
 // updateChanges is the maximum number of changes that Run processes at a time.

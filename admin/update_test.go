@@ -33,7 +33,8 @@ func TestUpdater(t *testing.T) {
 		}
 		return id
 	}
-	design := create(note.Design, note.Item{Name: view.ItemView, Value: note.Text(`{"name":"All","columns":[{"item":"Name","sort":"asc"}]}`)})
+	design := create(note.Design, note.Item{Name: view.ItemView,
+		Value: note.Text(`{"name":"All","columns":[{"item":"Name","sort":"asc"}]}`)})
 	create(note.Document, note.Item{Name: "Name", Value: note.Text("one")})
 	v, err := view.Open(s.Store, db, design)
 	if err != nil {

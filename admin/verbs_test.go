@@ -31,7 +31,8 @@ import (
 // standardDoors returns doors at the ports that the protocols have.
 func standardDoors() []Door {
 	return []Door{
-		{Name: "imaps", Address: "[::]:993"}, {Name: "imap", Address: "[::]:143"}, {Name: "submissions", Address: "[::]:465"},
+		{Name: "imaps", Address: "[::]:993"}, {Name: "imap", Address: "[::]:143"},
+		{Name: "submissions", Address: "[::]:465"},
 		{Name: "submission", Address: "[::]:587"}, {Name: "https", Address: "[::]:443"},
 	}
 }
@@ -52,11 +53,15 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	f := env.TestRealTime(t)
 	f.Rand = env.Seeded(seed)
 	s := &Running{
-		System:   &System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test", Started: f.Clock.Now()},
-		Stopping: context.Background(), Enter: func(context.Context) error { return nil }, Doors: standardDoors, Bans: noBans{},
+		System: &System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test",
+			Started: f.Clock.Now()},
+		Stopping: context.Background(), Enter: func(context.Context) error { return nil }, Doors: standardDoors,
+		Bans:  noBans{},
 		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
-		ApplySettings: func() (Applied, error) { return Applied{Applied: []string{"log.level"}, Restart: []string{}}, nil },
-		Certificates:  &keeper{}, Health: func(context.Context) error { return nil },
+		ApplySettings: func() (Applied, error) {
+			return Applied{Applied: []string{"log.level"}, Restart: []string{}}, nil
+		},
+		Certificates: &keeper{}, Health: func(context.Context) error { return nil },
 	}
 	s.Self = Self{
 		Own:    func() *pki.Own { own, _ := pki.OpenOwn(f.Env, "key"); return own },
@@ -67,7 +72,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	inCluster(s, "", "")
 	s.Replicator, s.Reach = NewReplicator(s.System), reach.New(s.Env, nil, nil)
 	var err error
-	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: s.Stats})
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +83,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Secret.Key("sessions"), session.Options{}); err != nil {
+	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Secret.Key("sessions"),
+		session.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
@@ -135,7 +142,9 @@ func writeFile(t *testing.T, s *Running, path, text string) {
 // script runs every verb at least once, in an order in which each has something to do. want is a part of the result, or
 // of the error after "!kind ". QUEUE stands for the queue id of a waiting message.
 var script = []struct{ verb, args, want string }{
-	{"user add", `{"name":"Ada Lovelace","short":"ada","role":["Admin"],"password":"engine","scram":true,"quota":"10MB"}`, `"address":"ada@example.com"`},
+	{"user add",
+		`{"name":"Ada Lovelace","short":"ada","role":["Admin"],"password":"engine","scram":true,"quota":"10MB"}`,
+		`"address":"ada@example.com"`},
 	{"user add", `{"name":"Ada Lovelace"}`, "!exists "},
 	{"user add", `{}`, "!usage bad arguments of user add: name is missing"},
 	{"user add", `{"name":"X","frobs":1}`, "!usage "},
@@ -186,10 +195,12 @@ var script = []struct{ verb, args, want string }{
 	{"user import", `{"file":"people.csv"}`, `"added":2,"failed":2,"errors":["line 3 (`},
 	{"user import", `{"file":"broken.csv"}`, "!usage "},
 	{"user import", `{"file":"absent.csv"}`, "!not found "},
-	{"group add", `{"name":"Crew","address":"crew@example.com","member":["ada","bo"]}`, `"members":["Ada Lovelace","Bo Peep"]`},
+	{"group add", `{"name":"Crew","address":"crew@example.com","member":["ada","bo"]}`,
+		`"members":["Ada Lovelace","Bo Peep"]`},
 	{"group list", `{}`, `"name":"Crew"`},
 	{"group show", `{"name":"crew"}`, `"kind":"multi"`},
-	{"group set", `{"name":"Crew","remove":["bo"],"add":["Cy"],"description":"all hands"}`, `"members":["Ada Lovelace","Cy Twombly"]`},
+	{"group set", `{"name":"Crew","remove":["bo"],"add":["Cy"],"description":"all hands"}`,
+		`"members":["Ada Lovelace","Cy Twombly"]`},
 	{"group set", `{"name":"Crew","remove":["bo"]}`, "!not found "},
 	{"group remove", `{"name":"Crew"}`, `removed`},
 	{"group undo", `{"name":"Crew"}`, `brought back`},
@@ -216,7 +227,8 @@ var script = []struct{ verb, args, want string }{
 	{"db add", `{"title":"Lab","owner":"ada"}`, `"kind":"mail"`},
 	{"db list", `{"kind":"documents"}`, `"title":"Projects"`},
 	{"db show", `{"name":"Lab"}`, `"access":["default=No Access","Ada Lovelace=Manager"],"folders":[{"name":"INBOX"`},
-	{"db set", `{"name":"Projects","title":"Plans","access":["bo=Editor","default=Reader"]}`, `"access":["default=Reader","Ada Lovelace=Manager","Bo Peep=Editor"]`},
+	{"db set", `{"name":"Projects","title":"Plans","access":["bo=Editor","default=Reader"]}`,
+		`"access":["default=Reader","Ada Lovelace=Manager","Bo Peep=Editor"]`},
 	{"db set", `{"name":"Plans","access":["bo=Emperor"]}`, "!usage "},
 	{"db remove", `{"name":"Plans"}`, `removed Plans`},
 	{"db remove", `{"name":"ada"}`, "!usage "},
@@ -227,7 +239,8 @@ var script = []struct{ verb, args, want string }{
 	{"db undo", `{"name":"Plans"}`, `brought back Plans`},
 	{"db undo", `{"name":"Plans"}`, "!usage "},
 	{"import mbox", `{"path":"in.mbox","user":"ada"}`, `"messages":2`},
-	{"import mbox", `{"path":"tree","user":"ada","folder":"Old"}`, `"messages":3,"bytes":~,"folders":1,"failed":1,"errors":["tree/junk: mbox: no From line"]`},
+	{"import mbox", `{"path":"tree","user":"ada","folder":"Old"}`,
+		`"messages":3,"bytes":~,"folders":1,"failed":1,"errors":["tree/junk: mbox: no From line"]`},
 	{"import mbox", `{"path":"tree","user":"bo"}`, `"folders":2,"failed":1`},
 	{"import mbox", `{"path":"absent","user":"ada"}`, "!not found "},
 	{"import maildir", `{"path":"Maildir","user":"ada"}`, `"messages":2`},
@@ -252,7 +265,8 @@ var script = []struct{ verb, args, want string }{
 	{"show server", `{}`, `"running":true`},
 	{"show tasks", `{}`, `"name":"Router"`},
 	{"health", `{}`, `{"state":"ok"}`},
-	{"certificate show", `{}`, `[{"names":["mx.example.com"],"from":"self-signed","until":"2033-05-18T03:33:20Z","days_left":90,"spki_sha256":"key-0","default":true}]`},
+	{"certificate show", `{}`,
+		`[{"names":["mx.example.com"],"from":"self-signed","until":"2033-05-18T03:33:20Z","days_left":90,"spki_sha256":"key-0","default":true}]`},
 	{"certificate renew", `{"name":"elsewhere.example"}`, "!usage "},
 	{"certificate renew", `{"name":"mx.example.com"}`, `"renewed_at":"2001-09-09T01:46:40Z","spki_sha256":"key-0"`},
 	{"certificate renew", `{"new_key":true}`, `"spki_sha256":"key-1"`},
@@ -283,13 +297,16 @@ var script = []struct{ verb, args, want string }{
 	{"queue list", `{}`, `"state":"held"`},
 	{"queue release", `{"id":"QUEUE"}`, `"done"`},
 	{"queue retry", `{"id":"QUEUE"}`, `"done"`},
-	{"queue list", `{"from":"ADA","to":"zed","domain":"far.example.net","state":"waiting"}`, `"to":["zed@far.example.net"]`},
+	{"queue list", `{"from":"ADA","to":"zed","domain":"far.example.net","state":"waiting"}`,
+		`"to":["zed@far.example.net"]`},
 	{"queue list", `{"domain":"other.example"}`, `[]`},
 	{"queue list", `{"state":"held"}`, `[]`},
 	{"show queue", `{"by_destination":true}`, `{}`},
 	{"trace", `{"what":"zed@far.example.net"}`, `"event":"waiting"`},
 	{"trace", `{"what":"QUEUE"}`, `"to":"zed@far.example.net"`},
-	{"route add", `{"pattern":"*.Example.net","host":"relay.example:587","tls":"verify","user":"me","password":"xyzzy"}`, `{"pattern":"*.example.net","host":"relay.example","port":587,"tls":"verify","user":"me","password":true}`},
+	{"route add",
+		`{"pattern":"*.Example.net","host":"relay.example:587","tls":"verify","user":"me","password":"xyzzy"}`,
+		`{"pattern":"*.example.net","host":"relay.example","port":587,"tls":"verify","user":"me","password":true}`},
 	{"route add", `{"pattern":"*.example.net"}`, "!exists "},
 	{"route add", `{"pattern":"x.example","tls":"maybe"}`, "!usage "},
 	{"route list", `{}`, `"pattern":"*.example.net"`},
@@ -298,7 +315,8 @@ var script = []struct{ verb, args, want string }{
 	{"route show", `{"pattern":"*.example.net"}`, `"user":"me"`},
 	{"queue show", `{"id":"QUEUE"}`, `"reply":"the route is on hold"`},
 	{"route remove", `{"pattern":"*.example.net"}`, `"done"`},
-	{"connection add", `{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m","between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
+	{"connection add",
+		`{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m","between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
 	{"connection add", `{"name":"Home","url":"mail.example.org","user":"ada","password":"x"}`, "!exists "},
 	{"connection add", `{"name":"b","url":"http://mail.example.org","user":"ada","password":"x"}`, "!usage "},
 	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","every":"soon"}`, "!usage "},
@@ -344,12 +362,14 @@ var script = []struct{ verb, args, want string }{
 }
 
 const (
-	one = "From ada@example.com Thu Jan  1 10:00:00 2026\nFrom: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n\n"
+	one = "From ada@example.com Thu Jan  1 10:00:00 2026\nFrom: ada@example.com\nSubject: one\nStatus: RO\n" +
+		"X-Status: F\n\nbody\n>From here\n\n"
 	two = "From bo@example.com Fri Jan  2 10:00:00 2026\nFrom: bo@example.com\nSubject: two\n\nmore\n"
 )
 
 func prepare(t *testing.T, s *Running) {
-	writeFile(t, s, "people.csv", "FullName,ShortName,Password\nCy Twombly,cy,c\nAda Lovelace,ada2,x\nDi,di,d\nshort row\n")
+	writeFile(t, s, "people.csv",
+		"FullName,ShortName,Password\nCy Twombly,cy,c\nAda Lovelace,ada2,x\nDi,di,d\nshort row\n")
 	writeFile(t, s, "broken.csv", "nonsense,columns\n1,2\n")
 	writeFile(t, s, "aliases", "newsroom: ada\n")
 	writeFile(t, s, "in.mbox", one+two)
@@ -373,12 +393,14 @@ func play(t *testing.T, s *Running, c Caller) []string {
 			queue = wait(t, s)
 		}
 		output := 0
-		raw, err := c.Call(ctx, step.verb, json.RawMessage(strings.ReplaceAll(step.args, "QUEUE", queue)), func(p Progress) { output += len(p.Output) })
+		raw, err := c.Call(ctx, step.verb, json.RawMessage(strings.ReplaceAll(step.args, "QUEUE", queue)),
+			func(p Progress) { output += len(p.Output) })
 		got := string(raw)
 		if err != nil {
 			got = "!" + Kind(err) + " " + err.Error()
 		}
-		if !strings.Contains(bytesField.ReplaceAllString(got, `"bytes":~`), step.want) && !strings.Contains(got, step.want) || strings.HasPrefix(step.want, "!") != (err != nil) {
+		if !strings.Contains(bytesField.ReplaceAllString(got, `"bytes":~`), step.want) &&
+			!strings.Contains(got, step.want) || strings.HasPrefix(step.want, "!") != (err != nil) {
 			t.Errorf("%s %s\n got %s\nwant %s", step.verb, step.args, got, step.want)
 		}
 		if strings.HasPrefix(step.verb, "dump") && step.verb != "dump objects" && err == nil && output == 0 {
@@ -396,7 +418,8 @@ func play(t *testing.T, s *Running, c Caller) []string {
 
 var bytesField = regexp.MustCompile(`"bytes":[0-9]+`)
 
-var changing = regexp.MustCompile(`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
+var changing = regexp.MustCompile(
+	`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
 
 // normal returns a result without varying parts. Lists are sorted: an import creates people and databases concurrently,
 // so that their ids differ from run to run.
@@ -422,7 +445,8 @@ func wait(t *testing.T, s *Running) string {
 		t.Fatal(err)
 	}
 	id, err := s.Mail.Deposits.Deposit(context.Background(), &mail.Submission{
-		From: from, Recipients: []mail.Recipient{{To: to, Outside: true}}, Message: []byte("Subject: x\r\n\r\nx\r\n"), Answer: mail.AnswerNone,
+		From: from, Recipients: []mail.Recipient{{To: to, Outside: true}}, Message: []byte("Subject: x\r\n\r\nx\r\n"),
+		Answer: mail.AnswerNone,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +501,8 @@ func TestOnlyAdministrators(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	v, _ := Find("user add")
-	if got := v.redact(json.RawMessage(`{"name":"A","password":"hush"}`)); strings.Contains(got, "hush") || !strings.Contains(got, "A") {
+	if got := v.redact(json.RawMessage(`{"name":"A","password":"hush"}`)); strings.Contains(got, "hush") ||
+		!strings.Contains(got, "A") {
 		t.Errorf("the log would show %s", got)
 	}
 }

@@ -131,7 +131,8 @@ func TestMemberJSON(t *testing.T) {
 	if err := json.Unmarshal(raw, &got); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%s: %+v, %v", raw, got, err)
 	}
-	for _, bad := range []string{`{}`, `{"id":"x","key":""}`, `{"id":"01000000000000000000000000000000","key":"00"}`, `7`} {
+	for _, bad := range []string{`{}`, `{"id":"x","key":""}`,
+		`{"id":"01000000000000000000000000000000","key":"00"}`, `7`} {
 		var m Member
 		if err := json.Unmarshal([]byte(bad), &m); err == nil {
 			t.Errorf("%s is %+v", bad, m)

@@ -139,7 +139,8 @@ func (e *Entry) free() (slot uint8, ok bool) {
 func (e *Entry) add(server note.UNID) (Replica, error) {
 	slot, ok := e.free()
 	if !ok {
-		return Replica{}, fmt.Errorf("cluster: cannot add a replica: database %s has the maximum of %d", e.ID, note.Slots)
+		return Replica{}, fmt.Errorf("cluster: cannot add a replica: database %s has the maximum of %d", e.ID,
+			note.Slots)
 	}
 	r := Replica{Server: server, Slot: slot, State: Serving}
 	for _, o := range e.Replicas {

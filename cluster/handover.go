@@ -88,7 +88,8 @@ func (o *HandOvers) move(ctx context.Context, db note.DatabaseID, to note.UNID) 
 	var answer []byte
 	if err == nil {
 		// Its own timeout alone limits this request: without an answer nobody leads for a while.
-		answer, err = o.ask(context.WithoutCancel(ctx), to, verbLead, appendRequest(&request{db: db, pos: pos, boot: o.boot}))
+		answer, err = o.ask(context.WithoutCancel(ctx), to, verbLead,
+			appendRequest(&request{db: db, pos: pos, boot: o.boot}))
 		if errors.Is(err, errMate) {
 			o.doubt(db)
 			return err // it may be primary or not: Decide finds out
@@ -268,7 +269,8 @@ func (o *HandOvers) belongs(v view, h *held, e *Entry) note.UNID {
 		}
 		x := h.reports[r.Server]
 		follows := !x.at.IsZero() && !x.missing && !x.suspect && !x.out && !x.leads
-		if p := v.peers[r.Server]; follows && v.alive(r.Server) && o.links.caught(p.id) && p.hello.caught && p.hello.serving {
+		if p := v.peers[r.Server]; follows && v.alive(r.Server) && o.links.caught(p.id) && p.hello.caught &&
+			p.hello.serving {
 			return r.Server
 		}
 	}

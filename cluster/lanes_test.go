@@ -41,11 +41,14 @@ type laneWorld struct {
 
 func newLaneWorld(t *testing.T, lanes int) *laneWorld {
 	w := &laneWorld{
-		t: t, last: map[note.DatabaseID]uint64{}, has: map[note.DatabaseID]uint64{}, moved: make(chan struct{}), under: map[note.DatabaseID]bool{},
-		takes: func(note.DatabaseID) time.Duration { return time.Millisecond }, fails: func(note.DatabaseID) error { return nil },
+		t: t, last: map[note.DatabaseID]uint64{}, has: map[note.DatabaseID]uint64{}, moved: make(chan struct{}),
+		under:  map[note.DatabaseID]bool{},
+		takes:  func(note.DatabaseID) time.Duration { return time.Millisecond },
+		fails:  func(note.DatabaseID) error { return nil },
 		landed: map[note.DatabaseID]int{}, now: 1, list: []store.Change{{Seq: 1}},
 	}
-	w.r = newReplicator(note.UNID{1}, 0, 1, lanes, w, env.Real(slog.New(slog.DiscardHandler)).Clock, w, newQueueStats(nil, "X", "", nil))
+	w.r = newReplicator(note.UNID{1}, 0, 1, lanes, w, env.Real(slog.New(slog.DiscardHandler)).Clock, w,
+		newQueueStats(nil, "X", "", nil))
 	return w
 }
 
@@ -244,7 +247,8 @@ func TestLanes(t *testing.T) {
 // TestLanesOfMany checks that the replicators for a mate leave credits for other requests.
 func TestLanesOfMany(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ workers, requests, want int }{{1, 64, 32}, {2, 64, 24}, {4, 64, 12}, {16, 64, 3}, {1, 32, 24}, {1, 8, 6}, {1, 1, 1}, {16, 8, 1}} {
+	for _, c := range []struct{ workers, requests, want int }{{1, 64, 32}, {2, 64, 24}, {4, 64, 12}, {16, 64, 3},
+		{1, 32, 24}, {1, 8, 6}, {1, 1, 1}, {16, 8, 1}} {
 		if got := lanes(c.workers, c.requests); got != c.want {
 			t.Errorf("%d replicators with %d requests have %d lanes each, want %d", c.workers, c.requests, got, c.want)
 		}
@@ -322,8 +326,12 @@ func TestReplicatorRests(t *testing.T) {
 	for name, set := range map[string]func(w *laneWorld){
 		"nothing to do":    func(w *laneWorld) {},
 		"a mate is silent": func(w *laneWorld) { w.dead = true },
-		"one fails":        func(w *laneWorld) { w.fails = func(note.DatabaseID) error { return errors.New("poisoned") } },
-		"lanes are full":   func(w *laneWorld) { w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour } },
+		"one fails": func(w *laneWorld) {
+			w.fails = func(note.DatabaseID) error { return errors.New("poisoned") }
+		},
+		"lanes are full": func(w *laneWorld) {
+			w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour }
+		},
 		"a queue waits": func(w *laneWorld) { // forever: earlier changes of other databases never arrive
 			w.change(900)
 			w.takes = func(note.DatabaseID) time.Duration { return 24 * time.Hour }

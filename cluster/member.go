@@ -92,7 +92,8 @@ func (m *Member) write(items note.Items) note.Items {
 // readMember reads a server document; ok is false for a server that is in no cluster.
 func readMember(id note.UNID, name string, items note.Items) (m Member, ok bool) {
 	m = Member{
-		Member:  bus.Member{ID: id, Name: name, Route: items.Get(itemRoute).AsText(), Direct: items.Get(itemDirect).AsText()},
+		Member: bus.Member{ID: id, Name: name, Route: items.Get(itemRoute).AsText(),
+			Direct: items.Get(itemDirect).AsText()},
 		Cluster: items.Get(itemCluster).AsText(), State: MemberState(items.Get(itemState).AsText()),
 		Threshold:  int(min(100, max(0, items.Get(itemThreshold).AsInt()))),
 		MaxUsers:   int(max(0, items.Get(itemMaxUsers).AsInt())),

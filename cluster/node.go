@@ -90,7 +90,8 @@ func (n *Node) answer(b bus.Bus) {
 		verbHello: n.core.members.answerHello, verbPositions: n.positions.answer, verbYield: n.election.answerYield,
 		verbLead: n.HandOvers.answerLead, verbWhere: n.Opens.answerWhere, verbOpen: n.Opens.answerOpen,
 		verbJoin: n.inventory.answerJoin, verbInfo: n.inventory.answerInfo, verbFresh: n.Repairs.answerFresh,
-		verbObject: n.Mending.answerObject, verbActivity: n.activity.answer, verbMove: n.Placement.answerMove, verbReplica: s.answerReplica,
+		verbObject: n.Mending.answerObject, verbActivity: n.activity.answer, verbMove: n.Placement.answerMove,
+		verbReplica: s.answerReplica,
 	} {
 		b.Handle(verb, fn)
 	}
@@ -156,7 +157,8 @@ func (n *Node) Decide(ctx context.Context) error {
 	defer n.deciding.Unlock()
 	c := n.core
 	c.members.judge()
-	errs := []error{c.members.refresh(ctx, c.holdings.get(directory.ID)), n.inventory.join(ctx), c.catalogue.refresh(ctx)}
+	errs := []error{c.members.refresh(ctx, c.holdings.get(directory.ID)), n.inventory.join(ctx),
+		c.catalogue.refresh(ctx)}
 	if c.leadsNow(ID) {
 		errs = append(errs, c.catalogue.unite(ctx))
 	}

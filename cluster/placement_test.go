@@ -96,7 +96,8 @@ func TestMovingOfQueues(t *testing.T) {
 	enter := func(id note.DatabaseID, queue bool, states ...ReplicaState) {
 		e := &Entry{ID: id, Queue: queue, Owner: one}
 		for i, s := range states {
-			e.Replicas = append(e.Replicas, Replica{Server: []note.UNID{one, two}[i], Slot: uint8(i), State: s, Incarnation: 1})
+			e.Replicas = append(e.Replicas, Replica{Server: []note.UNID{one, two}[i], Slot: uint8(i), State: s,
+				Incarnation: 1})
 		}
 		p.catalogue.put(id, e)
 	}
@@ -139,8 +140,10 @@ func TestSpared(t *testing.T) {
 		want    bool
 	}{
 		{"the home alone has all", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole}, false},
-		{"the new one is being filled", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole, three: part}, false},
-		{"the new one is whole", []note.UNID{one, two, three}, map[note.UNID]note.Ledger{two: whole, three: whole}, true},
+		{"the new one is being filled", []note.UNID{one, two, three},
+			map[note.UNID]note.Ledger{two: whole, three: part}, false},
+		{"the new one is whole", []note.UNID{one, two, three},
+			map[note.UNID]note.Ledger{two: whole, three: whole}, true},
 		{"no other member can hold one", []note.UNID{one, two}, map[note.UNID]note.Ledger{two: whole}, true},
 		{"nobody else", []note.UNID{one, two}, nil, false},
 	} {

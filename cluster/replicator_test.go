@@ -126,7 +126,8 @@ func (m *fakeMate) compare(_ context.Context, r *replicator, from note.DatabaseI
 }
 
 func (m *fakeMate) start(worker, workers int) {
-	m.r = newReplicator(note.UNID{1}, worker, workers, 1, m.feed, env.NewManual(env.TestStart), m, newQueueStats(nil, "X", "", nil))
+	m.r = newReplicator(note.UNID{1}, worker, workers, 1, m.feed, env.NewManual(env.TestStart), m,
+		newQueueStats(nil, "X", "", nil))
 }
 
 func (m *fakeMate) clock() *env.Manual { return m.r.clock.(*env.Manual) }
@@ -137,8 +138,10 @@ func (m *fakeMate) check(where string) {
 	last := map[note.DatabaseID]uint64{}
 	for _, ch := range m.feed.changes {
 		last[ch.Database] = ch.Seq
-		if m.r.passed(ch.Database, ch.Seq) && m.r.mine(ch.Database) && ch.Database != 99 && m.has[ch.Database] < ch.Seq {
-			m.t.Fatalf("%s: change %d of %d is said to have passed; the mate has %d", where, ch.Seq, ch.Database, m.has[ch.Database])
+		if m.r.passed(ch.Database, ch.Seq) && m.r.mine(ch.Database) && ch.Database != 99 &&
+			m.has[ch.Database] < ch.Seq {
+			m.t.Fatalf("%s: change %d of %d is said to have passed; the mate has %d", where, ch.Seq, ch.Database,
+				m.has[ch.Database])
 		}
 	}
 	saved := m.feed.saved[cursorName(m.r.mate, m.r.worker, m.r.workers)].Seq
@@ -162,7 +165,8 @@ func TestReplicatorRandom(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 300; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		m := &fakeMate{t: t, rng: rng, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{},
+		m := &fakeMate{t: t, rng: rng, feed: &fakeFeed{saved: map[string]store.Cursor{}},
+			has:   map[note.DatabaseID]uint64{},
 			fails: map[note.DatabaseID]bool{}}
 		worker, workers := rng.IntN(2), 2
 		m.start(worker, workers)
@@ -222,7 +226,8 @@ func TestReplicatorRandom(t *testing.T) {
 			step()
 		}
 		if !m.r.idle() {
-			t.Fatalf("seed %d: not idle: %d wait, sweeping %v, read %d of %d", seed, m.r.depth(), m.r.sweeping, m.r.read.Seq, len(m.feed.changes))
+			t.Fatalf("seed %d: not idle: %d wait, sweeping %v, read %d of %d", seed, m.r.depth(), m.r.sweeping,
+				m.r.read.Seq, len(m.feed.changes))
 		}
 		for _, ch := range m.feed.changes {
 			if m.r.mine(ch.Database) && ch.Database != 99 && m.has[ch.Database] < ch.Seq {
@@ -235,7 +240,8 @@ func TestReplicatorRandom(t *testing.T) {
 // TestPoisoned makes one database fail forever: the others must be sent.
 func TestPoisoned(t *testing.T) {
 	t.Parallel()
-	m := &fakeMate{t: t, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{}, fails: map[note.DatabaseID]bool{3: true}}
+	m := &fakeMate{t: t, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{},
+		fails: map[note.DatabaseID]bool{3: true}}
 	m.start(0, 1)
 	for i := range 100 {
 		m.feed.change(note.DatabaseID(1 + i%10))
@@ -277,9 +283,12 @@ func TestQueueStatistics(t *testing.T) {
 	all.sample()
 	one.fail()
 	want := map[string]float64{
-		"Replica.Cluster.WorkQueueDepth": 2, "Replica.Cluster.WorkQueueDepth.Avg": 3, "Replica.Cluster.WorkQueueDepth.Max": 4,
-		"Replica.Cluster.SecondsOnQueue": 4, "Replica.Cluster.SecondsOnQueue.Avg": 3, "Replica.Cluster.SecondsOnQueue.Max": 4,
-		"Replica.Cluster.Successful": 2, "Replica.Cluster.Failed": 1, "Replica.Cluster.Mate.B.WorkQueueDepth": 2,
+		"Replica.Cluster.WorkQueueDepth": 2, "Replica.Cluster.WorkQueueDepth.Avg": 3,
+		"Replica.Cluster.WorkQueueDepth.Max": 4,
+		"Replica.Cluster.SecondsOnQueue":     4, "Replica.Cluster.SecondsOnQueue.Avg": 3,
+		"Replica.Cluster.SecondsOnQueue.Max": 4,
+		"Replica.Cluster.Successful":         2, "Replica.Cluster.Failed": 1,
+		"Replica.Cluster.Mate.B.WorkQueueDepth":     2,
 		"Replica.Cluster.Mate.B.SecondsOnQueue.Avg": 3,
 	}
 	for _, e := range tree.Snapshot("") {

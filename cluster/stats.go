@@ -86,7 +86,8 @@ func (s *statistics) gauges(c *core, e *events) {
 	})
 	gauge("Server.Cluster.Events.Open", "open events of the cluster", func() int { return e.count("") })
 	for _, k := range eventKinds {
-		gauge("Server.Cluster.Events."+kindWord(k), "open events of this kind: "+string(k), func() int { return e.count(k) })
+		gauge("Server.Cluster.Events."+kindWord(k), "open events of this kind: "+string(k),
+			func() int { return e.count(k) })
 	}
 	count := func(fn func(*held) bool) func() int {
 		return func() int {
@@ -95,7 +96,8 @@ func (s *statistics) gauges(c *core, e *events) {
 		}
 	}
 	gauge("Server.Cluster.Databases", "databases with a replica here", count(func(*held) bool { return true }))
-	gauge("Server.Cluster.DatabasesLed", "databases whose primary is here", count(func(h *held) bool { return h.leads }))
+	gauge("Server.Cluster.DatabasesLed", "databases whose primary is here",
+		count(func(h *held) bool { return h.leads }))
 	gauge("Server.Cluster.DatabasesWithoutHome",
 		"databases with a replica here that have no primary", count((*held).homeless))
 }

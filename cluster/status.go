@@ -94,7 +94,8 @@ func (r *reporter) status() Status {
 	v := r.members.view()
 	me, mine := v.members[r.self], r.members.hello(note.UNID{})
 	s := Status{
-		Cluster: r.opt.Cluster, Server: me.Name, Serving: mine.serving, Databases: int(mine.databases), Led: int(mine.leads),
+		Cluster: r.opt.Cluster, Server: me.Name, Serving: mine.serving, Databases: int(mine.databases),
+		Led:      int(mine.leads),
 		Degraded: r.stat.ackDegraded.Value(),
 	}
 	_, s.Homeless = r.holdings.count((*held).homeless)
@@ -119,8 +120,10 @@ func (r *reporter) status() Status {
 
 func viewOf(m *Member, h *hello) MemberView {
 	return MemberView{
-		ID: m.ID, Name: m.Name, State: m.State, Serving: h.serving, Restricted: h.restricted, Full: h.full, Busy: h.busy(),
-		Index: int(h.index), Threshold: int(h.threshold), Users: int(h.users), Databases: int(h.databases), Led: int(h.leads),
+		ID: m.ID, Name: m.Name, State: m.State, Serving: h.serving, Restricted: h.restricted, Full: h.full,
+		Busy:  h.busy(),
+		Index: int(h.index), Threshold: int(h.threshold), Users: int(h.users), Databases: int(h.databases),
+		Led:     int(h.leads),
 		Version: int(h.version), Gateway: m.Gateway, Site: m.Site, Capacity: m.Capacity,
 	}
 }
@@ -171,7 +174,8 @@ func (v view) show(e *Entry, h *held) DatabaseView {
 		out.Home = v.members[v.primary(h)].Name
 	}
 	for _, r := range e.Replicas {
-		out.Replicas = append(out.Replicas, ReplicaView{Server: v.members[r.Server].Name, Slot: int(r.Slot), State: r.State})
+		out.Replicas = append(out.Replicas, ReplicaView{Server: v.members[r.Server].Name, Slot: int(r.Slot),
+			State: r.State})
 	}
 	return out
 }
@@ -206,7 +210,8 @@ func positionText(p *store.Position) string {
 		text += " away"
 	}
 	for _, e := range p.Ended {
-		text += fmt.Sprintf(" <%d.%d/%d uid %d>", e.Last.Term()/note.Slots, e.Last.Home(), uint64(e.Last)&(1<<33-1), e.UID)
+		text += fmt.Sprintf(" <%d.%d/%d uid %d>", e.Last.Term()/note.Slots, e.Last.Home(),
+			uint64(e.Last)&(1<<33-1), e.UID)
 	}
 	return text
 }

@@ -102,7 +102,8 @@ func (w *watcher) look() {
 	}
 	for _, e := range over {
 		took := e.Until.Sub(e.Since).Round(time.Second).String()
-		w.log(slog.LevelInfo, "event is over", "kind", string(e.Kind), "server", e.Server, "took", took, "cause", e.Cause)
+		w.log(slog.LevelInfo, "event is over", "kind", string(e.Kind), "server", e.Server, "took", took,
+			"cause", e.Cause)
 	}
 }
 

@@ -16,16 +16,18 @@ var travels = []struct {
 	again func([]byte) ([]byte, error)
 }{
 	{"hello", appendHello(&hello{
-		version: Version, boot: 1, incarnation: 2, serving: true, full: true, index: 100, threshold: 50, users: 3, databases: 4, leads: 5, caught: true,
+		version: Version, boot: 1, incarnation: 2, serving: true, full: true, index: 100, threshold: 50, users: 3,
+		databases: 4, leads: 5, caught: true,
 		hears: []heard{{note.UNID{1}, time.Second}}, clock: 1_800_000_000_000, flush: time.Millisecond, noRoom: true,
 	}), func(b []byte) ([]byte, error) {
 		h, err := readHello(b)
 		return appendHello(&h), err
 	}},
-	{"told", appendReports([]report{{db: 1, missing: true}, {db: 2, leads: true, slot: 3, pos: sampleAt()}}), func(b []byte) ([]byte, error) {
-		l, err := readReports(b)
-		return appendReports(l), err
-	}},
+	{"told", appendReports([]report{{db: 1, missing: true}, {db: 2, leads: true, slot: 3, pos: sampleAt()}}),
+		func(b []byte) ([]byte, error) {
+			l, err := readReports(b)
+			return appendReports(l), err
+		}},
 	{"request", appendRequest(&request{db: 7, boot: 8, pos: sampleAt()}), func(b []byte) ([]byte, error) {
 		q, err := readRequest(b)
 		return appendRequest(&q), err
@@ -34,18 +36,23 @@ var travels = []struct {
 		l, err := readDatabases(b)
 		return appendDatabases(l), err
 	}},
-	{"places", appendPlaces([]place{{db: 1, server: note.UNID{2}, leads: true}, {db: 3}}), func(b []byte) ([]byte, error) {
-		l, err := readPlaces(b)
-		return appendPlaces(l), err
-	}},
-	{"entries", appendEntries([]*Entry{{ID: 1, Kind: "mail", Title: "t", Queue: true, Replicas: []Replica{{Server: note.UNID{1}, Slot: 2, Order: -3, Incarnation: 4}}}}), func(b []byte) ([]byte, error) {
-		l, err := readEntries(b)
-		return appendEntries(l), err
-	}},
+	{"places", appendPlaces([]place{{db: 1, server: note.UNID{2}, leads: true}, {db: 3}}),
+		func(b []byte) ([]byte, error) {
+			l, err := readPlaces(b)
+			return appendPlaces(l), err
+		}},
+	{"entries",
+		appendEntries([]*Entry{{ID: 1, Kind: "mail", Title: "t", Queue: true,
+			Replicas: []Replica{{Server: note.UNID{1}, Slot: 2, Order: -3, Incarnation: 4}}}}),
+		func(b []byte) ([]byte, error) {
+			l, err := readEntries(b)
+			return appendEntries(l), err
+		}},
 }
 
 func sampleAt() store.Position {
-	l := note.Ledger{Slot: 3, Shared: true, UID: 70_000, Last: 17<<33 | 9, Ended: []note.End{{Last: 12, UID: 4}}, Healed: []note.Healed{{At: 13, Behind: 12, Known: 4, Shown: 9}}}
+	l := note.Ledger{Slot: 3, Shared: true, UID: 70_000, Last: 17<<33 | 9, Ended: []note.End{{Last: 12, UID: 4}},
+		Healed: []note.Healed{{At: 13, Behind: 12, Known: 4, Shown: 9}}}
 	return store.Position{Ledger: l, LastUIDValidity: 1_700_000_000}
 }
 

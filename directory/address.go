@@ -194,7 +194,8 @@ func normalLabel(l string) (string, error) {
 	}
 	// Keep a label that does not decode, or whose decoded form would not encode to it.
 	u, ok := decodePunycode(rest)
-	if !ok || isASCII(u) || u != lower(u) || len(u) > maxLabel || !ldh(u) || strings.HasPrefix(u, "xn--") || strings.ContainsFunc(u, notDomain) {
+	if !ok || isASCII(u) || u != lower(u) || len(u) > maxLabel || !ldh(u) || strings.HasPrefix(u, "xn--") ||
+		strings.ContainsFunc(u, notDomain) {
 		return l, nil
 	}
 	return u, nil
@@ -204,7 +205,8 @@ func notDomain(r rune) bool {
 	if r < 0x80 {
 		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-')
 	}
-	return !(unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || r == 0xb7 || r == 0x30fb || r == 0x200c || r == 0x200d)
+	return !(unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || r == 0xb7 || r == 0x30fb ||
+		r == 0x200c || r == 0x200d)
 }
 
 func isASCII(s string) bool {

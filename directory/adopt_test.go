@@ -15,7 +15,8 @@ func TestAdopt(t *testing.T) {
 	w := open(t)
 	ctx := context.Background()
 	adopt := func(id note.UNID, db note.DatabaseID, password string) error {
-		spec := PersonSpec{PersonFields: PersonFields{FullName: []string{"Ada Elsewhere"}, ShortName: "adaelse", MailDatabase: db}, Password: password}
+		spec := PersonSpec{PersonFields: PersonFields{FullName: []string{"Ada Elsewhere"}, ShortName: "adaelse",
+			MailDatabase: db}, Password: password}
 		_, err := w.People.Adopt(ctx, note.System, id, spec)
 		return err
 	}
@@ -43,7 +44,8 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("with another mail file: %v", err)
 	}
 	signsIn("adaelse", "second password", true)
-	_, err := w.People.Set(ctx, note.System, ada, func(f *PersonFields) error { f.Roles = []string{RoleAdmin}; return nil })
+	_, err := w.People.Set(ctx, note.System, ada,
+		func(f *PersonFields) error { f.Roles = []string{RoleAdmin}; return nil })
 	w.ok(err)
 	if err := adopt(ada, 4711, "third password"); err != nil {
 		t.Fatal(err)

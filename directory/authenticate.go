@@ -25,7 +25,8 @@ func (s *authStats) init(t *stat.Tree) {
 	s.app = t.Counter("Directory.Authentication.AppPassword", "sign-ins with an app password")
 	s.failed = t.Counter("Directory.Authentication.Failed", "sign-ins with a wrong user or password")
 	s.disabled = t.Counter("Directory.Authentication.Disabled", "sign-ins of disabled people")
-	s.renewed = t.Counter("Directory.Authentication.HashesRenewed", "stored passwords hashed anew with today's parameters")
+	s.renewed = t.Counter("Directory.Authentication.HashesRenewed",
+		"stored passwords hashed anew with today's parameters")
 }
 
 // Proof holds the person who signed in, and the password that they used.
@@ -183,7 +184,8 @@ func (in *SignIns) renew(ctx context.Context, p *Person, secret string) {
 	case err == nil:
 		in.stat.renewed.Inc()
 	case !errors.Is(err, errMoved) && in.env.Log != nil:
-		in.env.Log.WarnContext(ctx, "directory: the hash of a password could not be renewed", "person", p.Name(), "err", err)
+		in.env.Log.WarnContext(ctx, "directory: the hash of a password could not be renewed", "person", p.Name(),
+			"err", err)
 	}
 }
 

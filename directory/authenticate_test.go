@@ -21,11 +21,13 @@ func TestAuthenticate(t *testing.T) {
 	w.add("Bob", "bob") // has no password
 	for _, user := range []string{"alice", "Alice Smith", "ALICE@example.com"} {
 		who, p, err := w.SignIns.Authenticate(bg, user, "wonder", "imap")
-		if err != nil || who.Person != alice.ID || p.ID != alice.ID || len(who.Groups) != 1 || who.Groups[0] != g.ID || RequireAdmin(who) != nil {
+		if err != nil || who.Person != alice.ID || p.ID != alice.ID || len(who.Groups) != 1 || who.Groups[0] != g.ID ||
+			RequireAdmin(who) != nil {
 			t.Errorf("%s: %+v %v", user, who, err)
 		}
 	}
-	for user, pw := range map[string]string{"alice": "Wonder", "bob": "", "nobody": "wonder", "": "", "team": "x", "alice+x@example.com": "wonder"} {
+	for user, pw := range map[string]string{"alice": "Wonder", "bob": "", "nobody": "wonder", "": "", "team": "x",
+		"alice+x@example.com": "wonder"} {
 		who, _, err := w.SignIns.Authenticate(bg, user, pw, "imap")
 		if !errors.Is(err, ErrAuthentication) || !who.Person.IsZero() {
 			t.Errorf("%q: %v %v", user, who, err)
@@ -79,7 +81,8 @@ func TestAppPasswords(t *testing.T) {
 	w.want(err, ErrDenied)
 	_, _, err = w.Passwords.AddApp(bg, self, alice.ID, "\x00")
 	w.want(err, ErrInvalid)
-	for _, pw := range []string{secret, strings.ToUpper(secret), strings.ReplaceAll(secret, "-", ""), second, "wonder"} {
+	for _, pw := range []string{secret, strings.ToUpper(secret), strings.ReplaceAll(secret, "-", ""), second,
+		"wonder"} {
 		_, _, err := w.SignIns.Authenticate(bg, "alice", pw, "imap")
 		w.ok(err)
 	}
@@ -93,7 +96,8 @@ func TestAppPasswords(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	for _, x := range p.AppPasswords {
-		if x.ID == a.ID && (x.Label != "phone" || x.Last4 != secret[len(secret)-4:] || !x.Created.Equal(w.fix.Clock.Now())) {
+		if x.ID == a.ID && (x.Label != "phone" || x.Last4 != secret[len(secret)-4:] ||
+			!x.Created.Equal(w.fix.Clock.Now())) {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -122,7 +126,8 @@ func TestAppPasswords(t *testing.T) {
 // scramSignIn runs both sides of a SCRAM exchange.
 func (w *world) scramSignIn(user, pw string) error {
 	c := scram.NewClient(user, pw, "client-nonce-0123456789")
-	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.SignIns.ScramCredentials(bg, user) }, "server-nonce-0123456789", scram.Channel{})
+	s := scram.NewServer(func(user string) ([]scram.Credentials, error) { return w.SignIns.ScramCredentials(bg, user) },
+		"server-nonce-0123456789", scram.Channel{})
 	in, _, err := c.Next(nil)
 	for err == nil {
 		var done bool
@@ -162,13 +167,15 @@ func TestScram(t *testing.T) {
 	}
 	three, err := w.SignIns.ScramCredentials(bg, "somebody")
 	w.ok(err)
-	if string(one[0].Salt) != string(two[0].Salt) || one[0].StoredKey != two[0].StoredKey || string(one[0].Salt) == string(three[0].Salt) {
+	if string(one[0].Salt) != string(two[0].Salt) || one[0].StoredKey != two[0].StoredKey ||
+		string(one[0].Salt) == string(three[0].Salt) {
 		t.Error("made-up credentials tell who is not there")
 	}
 	real, err := w.SignIns.ScramCredentials(bg, "alice")
 	w.ok(err)
 	if real[0].Iterations != one[0].Iterations || len(real[0].Salt) != len(one[0].Salt) {
-		t.Errorf("%d rounds and %d bytes against %d and %d", real[0].Iterations, len(real[0].Salt), one[0].Iterations, len(one[0].Salt))
+		t.Errorf("%d rounds and %d bytes against %d and %d", real[0].Iterations, len(real[0].Salt), one[0].Iterations,
+			len(one[0].Salt))
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))
 	w.ok(w.Passwords.Set(bg, note.System, alice.ID, "wonder", false))

@@ -50,7 +50,8 @@ func BenchmarkResolve(b *testing.B) {
 				MailAddress: []string{fmt.Sprintf("person.number.%d@example.com", j)},
 			}})
 		}
-		if res, err := d.People.Import(context.Background(), note.System, specs, ImportOptions{}); err != nil || res.Failed > 0 {
+		if res, err := d.People.Import(context.Background(), note.System, specs, ImportOptions{}); err != nil ||
+			res.Failed > 0 {
 			b.Fatal(res, err)
 		}
 	}
@@ -65,7 +66,8 @@ func BenchmarkResolve(b *testing.B) {
 		_ = s.Close()
 	}()
 	for _, c := range []struct{ name, format string }{
-		{"address", "user%d@example.com"}, {"alias", "Person.Number.%d+detail@example.com"}, {"nobody", "none%d@example.com"},
+		{"address", "user%d@example.com"}, {"alias", "Person.Number.%d+detail@example.com"},
+		{"nobody", "none%d@example.com"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			rnd := rand.New(rand.NewPCG(1, 2))

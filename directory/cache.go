@@ -10,7 +10,8 @@ import (
 
 // cacheKey identifies a lookup.
 type cacheKey struct {
-	kind byte // 'a' address, 'n' name, 'k' hash of an app password, all three by text; 'p' person, 't' target, 'w' who, by id
+	// 'a' address, 'n' name, 'k' hash of an app password, all three by text; 'p' person, 't' target, 'w' who, by id
+	kind byte
 	text string
 	id   note.UNID
 }
@@ -70,7 +71,8 @@ func newNameCache(limit int, t *stat.Tree) *nameCache {
 	c.root.next, c.root.prev = &c.root, &c.root
 	t.GaugeFunc("Directory.NameCache.CurrentEntries", "answers kept", func() float64 { return float64(c.len()) })
 	t.GaugeFunc("Directory.NameCache.MaxEntries", "answers kept at most", func() float64 { return float64(c.max) })
-	t.CounterFunc("Directory.NameCache.Hits", "look-ups answered from the cache", func() float64 { return float64(c.hits.Load()) })
+	t.CounterFunc("Directory.NameCache.Hits", "look-ups answered from the cache",
+		func() float64 { return float64(c.hits.Load()) })
 	t.CounterFunc("Directory.NameCache.Lookups", "look-ups", func() float64 { return float64(c.lookups.Load()) })
 	return c
 }

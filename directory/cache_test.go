@@ -78,7 +78,8 @@ func TestCacheIsInvalidated(t *testing.T) {
 		}
 		win, _ := c.Tree.Winner()
 		next := c.Content
-		next.Items = next.Items.With(itemInternetAddress, note.Text("moved@example.com")).With(itemShortName, nil).With(itemFullName, note.TextList("Moved"))
+		next.Items = next.Items.With(itemInternetAddress, note.Text("moved@example.com")).With(itemShortName,
+			nil).With(itemFullName, note.TextList("Moved"))
 		_, err = wr.Revise(id, win.Rev, next, nil)
 		return err
 	})

@@ -117,11 +117,16 @@ func readConnection(id note.UNID, items note.Items) Connection {
 	text := func(name string) string { return items.Get(name).AsText() }
 	number := func(name string) int64 { return max(0, items.Get(name).AsInt()) }
 	return Connection{ID: id, ConnectionFields: ConnectionFields{
-		Name: text(itemConnName), Server: text(itemConnServer), URL: text(itemConnURL), User: text(itemRouteUser), Password: text(itemRoutePassword),
-		Fingerprint: text(itemConnPrint), Databases: items.Get(itemConnDatabases).AsTextList(), Direction: text(itemConnDirection),
-		Folders: items.Get(itemConnFolders).AsTextList(), MaxSize: uint64(number(itemConnMaxSize)), Days: int(number(itemConnDays)),
-		Every: time.Duration(number(itemConnEvery)) * time.Second, From: int(number(itemConnFrom)), Until: int(number(itemConnUntil)),
-		Disabled: items.Get(itemConnDisabled).AsBool(), Guarded: items.Get(itemConnGuarded).AsBool(), Peer: readUNID(items.Get(itemConnPeer)),
+		Name: text(itemConnName), Server: text(itemConnServer), URL: text(itemConnURL), User: text(itemRouteUser),
+		Password:    text(itemRoutePassword),
+		Fingerprint: text(itemConnPrint), Databases: items.Get(itemConnDatabases).AsTextList(),
+		Direction: text(itemConnDirection),
+		Folders:   items.Get(itemConnFolders).AsTextList(), MaxSize: uint64(number(itemConnMaxSize)),
+		Days:  int(number(itemConnDays)),
+		Every: time.Duration(number(itemConnEvery)) * time.Second, From: int(number(itemConnFrom)),
+		Until:    int(number(itemConnUntil)),
+		Disabled: items.Get(itemConnDisabled).AsBool(), Guarded: items.Get(itemConnGuarded).AsBool(),
+		Peer: readUNID(items.Get(itemConnPeer)),
 	}}
 }
 
@@ -167,7 +172,8 @@ func checkWhen(f *ConnectionFields) error {
 	case len(f.Databases) > maxConnLists || len(f.Folders) > maxConnLists:
 		return fmt.Errorf("%w connection %q: at most %d databases and folders", ErrInvalid, f.Name, maxConnLists)
 	case f.Every != 0 && f.Every < minEvery || f.Every > maxEvery:
-		return fmt.Errorf("%w connection %q: interval must be %s to %s, or 0 to run after each change", ErrInvalid, f.Name, minEvery, maxEvery)
+		return fmt.Errorf("%w connection %q: interval must be %s to %s, or 0 to run after each change", ErrInvalid,
+			f.Name, minEvery, maxEvery)
 	case f.From < 0 || f.Until < 0 || f.From >= 24*60 || f.Until >= 24*60:
 		return fmt.Errorf("%w connection %q: a time of the day has 24 hours", ErrInvalid, f.Name)
 	case f.Days < 0:

@@ -34,7 +34,8 @@ var columns = map[string]func(*PersonSpec, string) error{
 	"maildatabase": func(p *PersonSpec, s string) (err error) { p.MailDatabase, err = databaseID(s); return err },
 }
 
-const columnNames = "fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, sizelimit, maildatabase"
+const columnNames = "fullname, shortname, address, aliases, roles, password, scram, disabled, quota, warning, " +
+	"sizelimit, maildatabase"
 
 // ReadPeople reads CSV (RFC 4180, UTF-8). The first row names the columns: fullname, shortname, address, aliases,
 // roles, password, scram, disabled, quota, warning, sizelimit and maildatabase, in any order and case. One of fullname
@@ -89,7 +90,8 @@ func readHeader(header []string) ([]func(*PersonSpec, string) error, error) {
 	for i, h := range header {
 		name := strings.ToLower(strings.TrimSpace(h))
 		if set[i] = columns[name]; set[i] == nil || seen[name] {
-			return nil, fmt.Errorf("%w CSV: first row must name each column once, and %.40q is not one of: %s", ErrInvalid, h, columnNames)
+			return nil, fmt.Errorf("%w CSV: first row must name each column once, and %.40q is not one of: %s",
+				ErrInvalid, h, columnNames)
 		}
 		seen[name] = true
 	}

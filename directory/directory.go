@@ -205,7 +205,8 @@ func (b *base) update(ctx context.Context, who note.Who, fn func(*edit) error) e
 
 // compose creates the services and connects them to each other.
 func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
-	d := &Directory{base: b, Secret: secret, Domains: &Domains{base: b}, Servers: &Servers{base: b}, Routes: &Routes{base: b},
+	d := &Directory{base: b, Secret: secret, Domains: &Domains{base: b}, Servers: &Servers{base: b},
+		Routes:      &Routes{base: b},
 		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}}
 	d.Names = &Names{base: b, domains: d.Domains, cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
 	d.Passwords = &Passwords{base: b, names: d.Names, secret: secret, pool: pool}

@@ -113,7 +113,8 @@ func readKeys(r *store.Reader, domain string) ([]DKIMKey, []note.ID, error) {
 		out = append(out, DKIMKey{
 			ID: row.UNID, Domain: items.Get(itemKeyDomain).AsText(), Selector: items.Get(itemKeySelector).AsText(),
 			Algorithm: items.Get(itemKeyAlgorithm).AsText(), State: KeyState(items.Get(itemKeyState).AsText()),
-			Created: time.Unix(items.Get(itemKeyCreated).AsInt(), 0).UTC(), Changed: time.Unix(items.Get(itemKeyChanged).AsInt(), 0).UTC(),
+			Created: time.Unix(items.Get(itemKeyCreated).AsInt(), 0).UTC(),
+			Changed: time.Unix(items.Get(itemKeyChanged).AsInt(), 0).UTC(),
 			Private: bytes.Clone(items.Get(itemKeyPrivate).AsBinary()),
 		})
 	}
@@ -123,7 +124,8 @@ func readKeys(r *store.Reader, domain string) ([]DKIMKey, []note.ID, error) {
 // Edit changes a domain's keys in one transaction. It passes the keys to fn, which returns the wanted keys. Edit adds a
 // key without an ID and destroys a key that fn left out. Of the other keys only the state may change. fn may be called
 // more than once.
-func (ks *DKIMKeys) Edit(ctx context.Context, who note.Who, domain string, fn func([]DKIMKey) ([]DKIMKey, error)) error {
+func (ks *DKIMKeys) Edit(ctx context.Context, who note.Who, domain string,
+	fn func([]DKIMKey) ([]DKIMKey, error)) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
@@ -176,7 +178,8 @@ func checkKeys(domain string, want []DKIMKey) error {
 			return fmt.Errorf("%w: a key of %s among those of %s", ErrInvalid, k.Domain, domain)
 		}
 		if !validSelector(k.Selector) {
-			return fmt.Errorf("%w: %.80q cannot be a selector: letters, digits and hyphens, at most 63", ErrInvalid, k.Selector)
+			return fmt.Errorf("%w: %.80q cannot be a selector: letters, digits and hyphens, at most 63", ErrInvalid,
+				k.Selector)
 		}
 		if seen[k.Selector] {
 			return fmt.Errorf("%w: %s has a key with the selector %s", ErrNameTaken, domain, k.Selector)

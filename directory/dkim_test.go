@@ -19,16 +19,22 @@ func TestDKIMKeys(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	add := func(k DKIMKey) error {
-		return w.DKIMKeys.Edit(bg, note.System, k.Domain, func(have []DKIMKey) ([]DKIMKey, error) { return append(have, k), nil })
+		return w.DKIMKeys.Edit(bg, note.System, k.Domain,
+			func(have []DKIMKey) ([]DKIMKey, error) { return append(have, k), nil })
 	}
-	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("secret")}))
-	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s2", Algorithm: "ed25519", State: KeyNext, Private: []byte("secret 2")}))
-	w.ok(add(DKIMKey{Domain: "example.com.org", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("other")}))
-	w.want(add(DKIMKey{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("x")}), ErrNameTaken)
+	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive,
+		Private: []byte("secret")}))
+	w.ok(add(DKIMKey{Domain: "example.com", Selector: "s2", Algorithm: "ed25519", State: KeyNext,
+		Private: []byte("secret 2")}))
+	w.ok(add(DKIMKey{Domain: "example.com.org", Selector: "s1", Algorithm: "rsa", State: KeyActive,
+		Private: []byte("other")}))
+	w.want(add(DKIMKey{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive,
+		Private: []byte("x")}), ErrNameTaken)
 	for _, bad := range []DKIMKey{
 		{Domain: "example.com", Selector: "S3", Algorithm: "rsa", State: KeyActive, Private: []byte("x")},
 		{Domain: "example.com", Selector: "-", Algorithm: "rsa", State: KeyActive, Private: []byte("x")},
-		{Domain: "example.com", Selector: strings.Repeat("a", 64), Algorithm: "rsa", State: KeyActive, Private: []byte("x")},
+		{Domain: "example.com", Selector: strings.Repeat("a", 64), Algorithm: "rsa", State: KeyActive,
+			Private: []byte("x")},
 		{Domain: "example.com", Selector: "s3", Algorithm: "rsa", State: "old", Private: []byte("x")},
 		{Domain: "example.com", Selector: "s3", Algorithm: "rsa", State: KeyActive},
 	} {
@@ -46,7 +52,8 @@ func TestDKIMKeys(t *testing.T) {
 	w.end()
 	w.start()
 	list = keysOf(w, note.System)
-	if len(list) != 1 || list[0].Selector != "s2" || list[0].State != KeyActive || list[0].Changed.Sub(list[0].Created) != time.Hour {
+	if len(list) != 1 || list[0].Selector != "s2" || list[0].State != KeyActive ||
+		list[0].Changed.Sub(list[0].Created) != time.Hour {
 		t.Fatalf("after the change and a restart: %+v", list)
 	}
 	if s := KeySelector(list, "rsa", time.Unix(0, 0)); s != "d19700101r" {
@@ -62,7 +69,8 @@ func TestDKIMKeysAreSecret(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	w.ok(w.DKIMKeys.Edit(bg, note.System, "example.com", func([]DKIMKey) ([]DKIMKey, error) {
-		return []DKIMKey{{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive, Private: []byte("secret")}}, nil
+		return []DKIMKey{{Domain: "example.com", Selector: "s1", Algorithm: "rsa", State: KeyActive,
+			Private: []byte("secret")}}, nil
 	}))
 	administrator := note.Who{Person: note.UNID{1}, Roles: []string{RoleAdmin}}
 	if list := keysOf(w, administrator); len(list) != 1 || list[0].Private != nil {

@@ -116,7 +116,8 @@ func (ds *Domains) Remove(ctx context.Context, who note.Who, domain string) erro
 	})
 }
 
-func (ds *Domains) set(ctx context.Context, who note.Who, domain string, fn func(list []string, n string) []string) error {
+func (ds *Domains) set(ctx context.Context, who note.Who, domain string,
+	fn func(list []string, n string) []string) error {
 	if err := RequireAdmin(who); err != nil {
 		return err
 	}
@@ -169,7 +170,8 @@ func checkAddress(address string, domains []string) error {
 		return err
 	}
 	if !slices.Contains(domains, a.Domain) {
-		return fmt.Errorf("%w address %q: %s is not a local domain: add it first, or use a local one", ErrInvalid, address, a.Domain)
+		return fmt.Errorf("%w address %q: %s is not a local domain: add it first, or use a local one", ErrInvalid,
+			address, a.Domain)
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func taken(key []byte) error {
 	case 's':
 		what = "server name"
 	}
-	return fmt.Errorf("%w: the %s %q belongs to another entry; choose another, or change that one first", ErrNameTaken, what, key[1:])
+	return fmt.Errorf("%w: the %s %q belongs to another entry; choose another, or change that one first", ErrNameTaken,
+		what, key[1:])
 }
 
 // create creates a document, if its names are free.

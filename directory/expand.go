@@ -80,7 +80,8 @@ func (x *expander) add(t *Target) {
 	}
 	x.seen[t.ID] = true
 	x.Recipients = append(x.Recipients, Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-		Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own})
+		Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning,
+		Own: t.Own})
 }
 
 func (x *expander) target(r *store.Reader, t *Target, depth int) error {

@@ -87,7 +87,8 @@ func checkForward(f *PersonFields) error {
 	v := &f.Vacation
 	switch {
 	case len(v.Subject) > maxSubject || strings.ContainsAny(v.Subject, "\r\n\x00"):
-		return fmt.Errorf("%w vacation of %q: the subject is one line of at most %d bytes", ErrInvalid, f.Name(), maxSubject)
+		return fmt.Errorf("%w vacation of %q: the subject is one line of at most %d bytes", ErrInvalid, f.Name(),
+			maxSubject)
 	case len(v.Text) > maxVacationText || strings.IndexByte(v.Text, 0) >= 0:
 		return fmt.Errorf("%w vacation of %q: the text has at most %d bytes", ErrInvalid, f.Name(), maxVacationText)
 	case v.On && strings.TrimSpace(v.Text) == "":
@@ -153,7 +154,8 @@ func (ps *People) SetVacation(ctx context.Context, who note.Who, fn func(*Vacati
 		if err := fn(&f.Vacation); err != nil {
 			return err
 		}
-		f.Vacation.From, f.Vacation.Until = f.Vacation.From.Truncate(time.Second), f.Vacation.Until.Truncate(time.Second)
+		f.Vacation.From, f.Vacation.Until = f.Vacation.From.Truncate(time.Second),
+			f.Vacation.Until.Truncate(time.Second)
 		return nil
 	})
 	return err

@@ -8,7 +8,8 @@ import (
 )
 
 func FuzzAddress(f *testing.F) {
-	for _, s := range []string{"alice@example.com", `"a b\"c"@x.de`, "a+b@xn--mller-kva.de", "ü@ü.ü", "a@[IPv6:::1]", "@", "a@b@c", "K@\u212a.com", "a@xn--", "a@xn--a-\u0308.b", "İ@İ.tr", "ǅ@ß.de", "a@xn--0zwm56d"} {
+	for _, s := range []string{"alice@example.com", `"a b\"c"@x.de`, "a+b@xn--mller-kva.de", "ü@ü.ü", "a@[IPv6:::1]",
+		"@", "a@b@c", "K@\u212a.com", "a@xn--", "a@xn--a-\u0308.b", "İ@İ.tr", "ǅ@ß.de", "a@xn--0zwm56d"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -35,7 +36,8 @@ func FuzzAddress(f *testing.F) {
 }
 
 func FuzzName(f *testing.F) {
-	for _, s := range []string{"Alice Smith", "  a\tb ", "É", "e\u0301", "İstanbul", "\u212a", "ẞ", "a\u200db", "\xff", "a\x00", "Ω\u0345"} {
+	for _, s := range []string{"Alice Smith", "  a\tb ", "É", "e\u0301", "İstanbul", "\u212a", "ẞ", "a\u200db", "\xff",
+		"a\x00", "Ω\u0345"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -103,7 +105,8 @@ func TestPunycode(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", in, got, ok, want)
 		}
 	}
-	for in, want := range map[string]string{"XN--MLLER-KVA.De": "müller.de", "xn--a.de": "xn--a.de", "MÜLLER.DE": "müller.de", "a.b": "a.b"} {
+	for in, want := range map[string]string{"XN--MLLER-KVA.De": "müller.de", "xn--a.de": "xn--a.de",
+		"MÜLLER.DE": "müller.de", "a.b": "a.b"} {
 		if got, err := NormalDomain(in); err != nil || got != want {
 			t.Errorf("%s: %s %v", in, got, err)
 		}

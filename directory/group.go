@@ -71,7 +71,8 @@ func (e *edit) checkGroup(f, was *GroupFields) error {
 		f.Kind = GroupMulti
 	case GroupMulti, GroupMail, GroupAccess:
 	default:
-		return fmt.Errorf("%w group %q: the kind is %s, %s or %s", ErrInvalid, f.Name, GroupMulti, GroupMail, GroupAccess)
+		return fmt.Errorf("%w group %q: the kind is %s, %s or %s", ErrInvalid, f.Name, GroupMulti, GroupMail,
+			GroupAccess)
 	}
 	if f.InternetAddress != "" && f.Kind == GroupAccess {
 		return fmt.Errorf("%w group %q: a group for access alone has no address", ErrInvalid, f.Name)
@@ -187,7 +188,8 @@ func (gs *Groups) Remove(ctx context.Context, who note.Who, id note.UNID) error 
 }
 
 // List lists groups by name, as People.List lists people.
-func (gs *Groups) List(ctx context.Context, prefix string, limit int, after string) (list []Group, next string, err error) {
+func (gs *Groups) List(ctx context.Context, prefix string, limit int,
+	after string) (list []Group, next string, err error) {
 	next, err = gs.list(ctx, 'g', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readGroup(u, items))
 	})

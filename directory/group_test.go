@@ -35,7 +35,8 @@ func TestExpand(t *testing.T) {
 	}
 	w.mailIn("Box", "box@example.com")
 	inner := w.group("Inner", "", "bob", "carol@example.com", "far@elsewhere.org", "box")
-	outer := w.group("Outer", "outer@example.com", "alice", inner.ID.String(), "bob", "far@elsewhere.org", "near@elsewhere.org")
+	outer := w.group("Outer", "outer@example.com", "alice", inner.ID.String(), "bob", "far@elsewhere.org",
+		"near@elsewhere.org")
 	// A cycle, and a group that contains itself.
 	_, err := w.Groups.Set(bg, note.System, inner.ID, func(f *GroupFields) error {
 		f.Members = append(f.Members, "Outer", "Inner")
@@ -105,7 +106,8 @@ func TestExpandIsBounded(t *testing.T) {
 	w.ok(err)
 	_, _, err = w.expand("b@example.com")
 	w.want(err, ErrTooMany)
-	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "C", Members: []string{"a@x.org", "b@x.org", "c@x.org", "d@x.org", "e@x.org", "f@x.org"}})
+	_, err = w.Groups.Add(bg, note.System, GroupFields{Name: "C",
+		Members: []string{"a@x.org", "b@x.org", "c@x.org", "d@x.org", "e@x.org", "f@x.org"}})
 	w.want(err, ErrTooMany)
 
 	deep := open(t)
@@ -126,7 +128,8 @@ func TestGroupKinds(t *testing.T) {
 	w := open(t)
 	alice := w.add("Alice", "alice", func(s *PersonSpec) { s.Roles = []string{"Admin"} })
 	make := func(name, address string, kind GroupKind, members ...string) Group {
-		g, err := w.Groups.Add(bg, note.System, GroupFields{Name: name, InternetAddress: address, Kind: kind, Members: members})
+		g, err := w.Groups.Add(bg, note.System, GroupFields{Name: name, InternetAddress: address, Kind: kind,
+			Members: members})
 		w.ok(err)
 		return g
 	}
@@ -135,12 +138,14 @@ func TestGroupKinds(t *testing.T) {
 	access := make("Access", "", GroupAccess, "Multi", "Mail")
 	top := make("Top", "top@example.com", GroupMulti, "Access")
 	behind := make("Behind", "", GroupMulti, "Mail")
-	_, err := w.Groups.Set(bg, note.System, multi.ID, func(f *GroupFields) error { f.Members = append(f.Members, "Top"); return nil })
+	_, err := w.Groups.Set(bg, note.System, multi.ID,
+		func(f *GroupFields) error { f.Members = append(f.Members, "Top"); return nil })
 	w.ok(err)
 
 	who, err := w.Names.WhoOf(bg, alice.ID)
 	w.ok(err)
-	for g, in := range map[note.UNID]bool{multi.ID: true, access.ID: true, top.ID: true, mail.ID: false, behind.ID: false} {
+	for g, in := range map[note.UNID]bool{multi.ID: true, access.ID: true, top.ID: true, mail.ID: false,
+		behind.ID: false} {
 		if slices.Contains(who.Groups, g) != in {
 			n, _ := w.Names.NameOf(bg, g)
 			t.Errorf("in %s is not %v", n, in)
@@ -201,7 +206,8 @@ func TestMailInAndServers(t *testing.T) {
 	if got, err := w.MailIns.Named(bg, "crate@example.com"); err != nil || got.Database != 78 {
 		t.Error(got, err)
 	}
-	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", InternetAddress: "crate@example.com", Database: 1})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", InternetAddress: "crate@example.com",
+		Database: 1})
 	w.want(err, ErrNameTaken)
 	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Other", InternetAddress: "other@example.com"})
 	w.want(err, ErrInvalid)

@@ -98,7 +98,8 @@ func (ps *People) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o Im
 	return res, errors.Join(flush(), err)
 }
 
-func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions, res *ImportResult) error {
+func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions,
+	res *ImportResult) error {
 	if len(specs) == 0 {
 		return nil
 	}

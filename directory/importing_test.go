@@ -25,7 +25,8 @@ func TestImportCSV(t *testing.T) {
 	files := &mailFiles{}
 	w := open(t, func(o *Options) { o.MailFiles = files })
 	told := 0
-	res, err := w.People.ImportCSV(bg, note.System, strings.NewReader(people), ImportOptions{Progress: func(r ImportResult) { told = r.Added }})
+	res, err := w.People.ImportCSV(bg, note.System, strings.NewReader(people),
+		ImportOptions{Progress: func(r ImportResult) { told = r.Added }})
 	w.ok(err)
 	lines := map[int]error{}
 	for _, e := range res.Errors {
@@ -41,7 +42,8 @@ func TestImportCSV(t *testing.T) {
 	}
 	alice, err := w.Names.PersonNamed(bg, "alice jones")
 	w.ok(err)
-	if alice.Quota != 10<<20 || len(alice.MailAddress) != 2 || alice.InternetAddress != "alice@example.com" || files.have[alice.MailDatabase] != alice.ID {
+	if alice.Quota != 10<<20 || len(alice.MailAddress) != 2 || alice.InternetAddress != "alice@example.com" ||
+		files.have[alice.MailDatabase] != alice.ID {
 		t.Errorf("%+v", alice)
 	}
 	w.ok(w.scramSignIn("alice", "wonder"))
@@ -72,7 +74,8 @@ func TestBadCSV(t *testing.T) {
 		"endless line":   "fullname\n" + strings.Repeat("x", 2*maxRow),
 		"wide":           "fullname" + strings.Repeat(",x", 1000),
 	} {
-		if _, err := w.People.ImportCSV(bg, note.System, strings.NewReader(in), ImportOptions{}); !errors.Is(err, ErrInvalid) {
+		if _, err := w.People.ImportCSV(bg, note.System, strings.NewReader(in), ImportOptions{}); !errors.Is(err,
+			ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -125,7 +128,8 @@ func TestImportPeople(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	for s, want := range map[string]uint64{"": 0, "0": 0, "17": 17, "17B": 17, "2kb": 2048, " 3 MB ": 3 << 20, "1TB": 1 << 40} {
+	for s, want := range map[string]uint64{"": 0, "0": 0, "17": 17, "17B": 17, "2kb": 2048, " 3 MB ": 3 << 20,
+		"1TB": 1 << 40} {
 		var got uint64
 		if err := size(&got, s); err != nil || got != want {
 			t.Errorf("%q: %d %v", s, got, err)

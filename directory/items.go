@@ -283,7 +283,8 @@ func readPerson(id note.UNID, items note.Items) Person {
 			continue
 		}
 		created, _ := strconv.ParseInt(list[2], 10, 64)
-		p.AppPasswords = append(p.AppPasswords, AppPassword{ID: id, Label: list[0], Last4: list[3], Created: time.Unix(created, 0).UTC()})
+		p.AppPasswords = append(p.AppPasswords, AppPassword{ID: id, Label: list[0], Last4: list[3],
+			Created: time.Unix(created, 0).UTC()})
 		p.tokens = append(p.tokens, []byte(list[1]))
 		if len(list) > 4 {
 			p.addScram(list[4])
@@ -306,7 +307,8 @@ func (p *Person) addScram(text string) {
 }
 
 func tokenItem(a *AppPassword, hash, scram []byte) note.Value {
-	return note.TextList(a.Label, string(hash), strconv.FormatInt(a.Created.Unix(), 10), a.Last4, base64.RawStdEncoding.EncodeToString(scram))
+	return note.TextList(a.Label, string(hash), strconv.FormatInt(a.Created.Unix(), 10), a.Last4,
+		base64.RawStdEncoding.EncodeToString(scram))
 }
 
 func readRemoved(items note.Items) time.Time {

@@ -24,7 +24,8 @@ func ListedName(name string) string {
 
 // list calls fn, in order, for the documents of a form whose canonical name begins with prefix and sorts after the name
 // in after. It returns the name from which to continue, or "" at the end.
-func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, after string, fn func(note.UNID, note.Items)) (next string, err error) {
+func (b *base) list(ctx context.Context, letter byte, prefix string, limit int, after string,
+	fn func(note.UNID, note.Items)) (next string, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}

@@ -92,7 +92,8 @@ func (e *edit) checkList(f, was *GroupFields, domains []string) error {
 		return bad("the reply-to is list or nothing")
 	case l.Rewrite != "" && l.Rewrite != "always" && l.Rewrite != "never":
 		return bad("From is rewritten always, never or, where nothing is said, as DMARC asks for it")
-	case len(l.Tag) > 60 || strings.ContainsFunc(l.Tag, func(r rune) bool { return r < ' ' || r > '~' || r == '[' || r == ']' }):
+	case len(l.Tag) > 60 ||
+		strings.ContainsFunc(l.Tag, func(r rune) bool { return r < ' ' || r > '~' || r == '[' || r == ']' }):
 		return bad("the tag is at most 60 characters of ASCII without brackets")
 	case len(l.Owners) > maxSenders || len(l.Moderators) > maxSenders:
 		return bad("it has too many owners or moderators")

@@ -100,7 +100,8 @@ func (ms *MailIns) Remove(ctx context.Context, who note.Who, id note.UNID) error
 }
 
 // List lists mail-in database documents by name, as People.List lists people.
-func (ms *MailIns) List(ctx context.Context, prefix string, limit int, after string) (list []MailIn, next string, err error) {
+func (ms *MailIns) List(ctx context.Context, prefix string, limit int,
+	after string) (list []MailIn, next string, err error) {
 	next, err = ms.list(ctx, 'm', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readMailIn(u, items))
 	})

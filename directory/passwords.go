@@ -58,7 +58,8 @@ var errMoved = errors.New("directory: the person changed meanwhile")
 
 // set sets the password. It calls ask twice, before hashing and under the lock; ask returns whether to create SCRAM
 // credentials. same reports that the password itself does not change.
-func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, pw string, ask func(*Person) (withScram bool, err error), same bool) error {
+func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, pw string,
+	ask func(*Person) (withScram bool, err error), same bool) error {
 	p, err := pws.names.Person(ctx, person)
 	if err != nil {
 		return err
@@ -157,7 +158,8 @@ const maxTokens = 100
 
 // AddApp creates an app password for a person and returns its secret, which cannot be read again. People may add their
 // own.
-func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID, label string) (AppPassword, string, error) {
+func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID,
+	label string) (AppPassword, string, error) {
 	if err := requireSelf(who, person); err != nil {
 		return AppPassword{}, "", err
 	}
@@ -172,7 +174,8 @@ func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID
 	}
 	var id [8]byte
 	pws.env.Fill(id[:])
-	a := AppPassword{ID: hex.EncodeToString(id[:]), Label: label, Last4: secret[len(secret)-4:], Created: pws.env.Clock.Now().UTC().Truncate(1e9)}
+	a := AppPassword{ID: hex.EncodeToString(id[:]), Label: label, Last4: secret[len(secret)-4:],
+		Created: pws.env.Clock.Now().UTC().Truncate(1e9)}
 	add := func() error {
 		p, err := pws.names.Person(ctx, person)
 		if err != nil {
@@ -185,7 +188,8 @@ func (pws *Passwords) AddApp(ctx context.Context, who note.Who, person note.UNID
 				now := readPerson(person, items)
 				switch {
 				case len(now.tokens) >= maxTokens:
-					return nil, fmt.Errorf("%w: a person has at most %d app passwords; remove one first", ErrInvalid, maxTokens)
+					return nil, fmt.Errorf("%w: a person has at most %d app passwords; remove one first",
+						ErrInvalid, maxTokens)
 				case !with.is(pws.saltOf(&now, true)):
 					return nil, errMoved
 				}

@@ -88,7 +88,9 @@ func (ps *People) prepare(ctx context.Context, spec *PersonSpec) (*newPerson, er
 	if err := checkPerson(&n.fields, l.list); err != nil {
 		return nil, err
 	}
-	if err := ps.read(ctx, func(r *store.Reader) error { return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf) }); err != nil {
+	if err := ps.read(ctx, func(r *store.Reader) error {
+		return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf)
+	}); err != nil {
 		return nil, err
 	}
 	if len(spec.Password) > password.MaxLength {
@@ -141,7 +143,8 @@ func (ps *People) makeMailFile(ctx context.Context, n *newPerson) error {
 		return err // the server that holds the mail file creates it when it is needed
 	}
 	f := MailFile{
-		ID: n.fields.MailDatabase, Owner: n.id, Title: n.fields.Name(), Quota: n.fields.Quota, Warning: n.fields.Warning,
+		ID: n.fields.MailDatabase, Owner: n.id, Title: n.fields.Name(), Quota: n.fields.Quota,
+		Warning: n.fields.Warning,
 	}
 	if err := files.MakeMailFile(ctx, f); err != nil {
 		return fmt.Errorf("directory: mail file of %q: %w", n.fields.Name(), err)
@@ -170,7 +173,8 @@ func checkPerson(f *PersonFields, domains []string) error {
 		return fmt.Errorf("%w person: a full name is needed", ErrInvalid)
 	}
 	if len(f.FullName) > maxFullNames || len(f.MailAddress) > maxAliases || len(f.Roles) > maxRoles {
-		return fmt.Errorf("%w person %q: at most %d full names, %d aliases and %d roles", ErrInvalid, f.Name(), maxFullNames, maxAliases, maxRoles)
+		return fmt.Errorf("%w person %q: at most %d full names, %d aliases and %d roles", ErrInvalid, f.Name(),
+			maxFullNames, maxAliases, maxRoles)
 	}
 	var err error
 	for i, n := range f.FullName {
@@ -278,7 +282,8 @@ func (ps *People) Remove(ctx context.Context, who note.Who, id note.UNID) error 
 
 // List lists people by canonical full name. A prefix, in any case, selects names that begin with it. List returns at
 // most limit people, 1,000 if limit is 0. Pass next as after to get the next page; next is empty at the end.
-func (ps *People) List(ctx context.Context, prefix string, limit int, after string) (list []Person, next string, err error) {
+func (ps *People) List(ctx context.Context, prefix string, limit int,
+	after string) (list []Person, next string, err error) {
 	next, err = ps.list(ctx, 'p', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readPerson(u, items))
 	})

@@ -37,16 +37,20 @@ func TestRename(t *testing.T) {
 		w.want(err, ErrNotFound)
 	}
 	// A later change can use the names that were given up.
-	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName = []string{"Bob", "alice smith"}; return nil })
+	_, err = w.People.Set(bg, note.System, bob.ID,
+		func(f *PersonFields) error { f.FullName = []string{"Bob", "alice smith"}; return nil })
 	w.ok(err)
 	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.ShortName = "AJones"; return nil })
 	w.want(err, ErrNameTaken)
-	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.MailAddress = []string{"NEW@example.com"}; return nil })
+	_, err = w.People.Set(bg, note.System, bob.ID,
+		func(f *PersonFields) error { f.MailAddress = []string{"NEW@example.com"}; return nil })
 	w.want(err, ErrNameTaken)
 	boom := errors.New("boom")
-	_, err = w.People.Set(bg, note.System, bob.ID, func(f *PersonFields) error { f.FullName[0] = "changed"; return boom })
+	_, err = w.People.Set(bg, note.System, bob.ID,
+		func(f *PersonFields) error { f.FullName[0] = "changed"; return boom })
 	w.want(err, boom)
-	if p, err := w.Names.Person(bg, bob.ID); err != nil || !slices.Equal(p.FullName, []string{"Bob", "alice smith"}) || p.ShortName != "bob" {
+	if p, err := w.Names.Person(bg, bob.ID); err != nil || !slices.Equal(p.FullName, []string{"Bob", "alice smith"}) ||
+		p.ShortName != "bob" {
 		t.Errorf("%+v %v", p, err)
 	}
 	_, err = w.People.Set(bg, note.Who{Person: bob.ID}, bob.ID, func(*PersonFields) error { return nil })

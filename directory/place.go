@@ -81,7 +81,8 @@ func (sv *Servers) now(ctx context.Context) (*serverTable, error) {
 }
 
 func sameServer(a, b Server) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Host == b.Host && a.Key == b.Key && a.Cluster == b.Cluster && a.Gone == b.Gone && slices.Equal(a.Doors, b.Doors)
+	return a.ID == b.ID && a.Name == b.Name && a.Host == b.Host && a.Key == b.Key && a.Cluster == b.Cluster &&
+		a.Gone == b.Gone && slices.Equal(a.Doors, b.Doors)
 }
 
 func (t *serverTable) server(id note.UNID) *Server {

@@ -13,7 +13,8 @@ import (
 // enter adds a server document, with the given cluster unless it is empty.
 func (w *world) enter(n byte, name, cluster, state string) Server {
 	w.t.Helper()
-	s, err := w.Servers.Enter(bg, note.System, note.UNID{n}, ServerFields{Name: name, Key: bus.Key{n}, Doors: []string{"smtp " + name + ":25"}})
+	s, err := w.Servers.Enter(bg, note.System, note.UNID{n},
+		ServerFields{Name: name, Key: bus.Key{n}, Doors: []string{"smtp " + name + ":25"}})
 	if err == nil && cluster != "" {
 		err = w.update(bg, note.System, func(e *edit) error {
 			return e.change(s.ID, formServer, func(items note.Items) (note.Items, error) {
@@ -53,11 +54,13 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	files := &made{}
 	w := open(t, func(o *Options) { o.MailFiles = files })
-	old, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Old"}, ShortName: "old"}})
+	old, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Old"},
+		ShortName: "old"}})
 	if err != nil || !old.MailServer.IsZero() || len(files.list) != 1 {
 		t.Fatal(old.MailServer, files.list, err)
 	}
-	one, two, three := w.enter(1, "one", "", ""), w.enter(2, "two", "Pair", "active"), w.enter(3, "three", "Pair", "active")
+	one, two, three := w.enter(1, "one", "", ""), w.enter(2, "two", "Pair", "active"), w.enter(3, "three",
+		"Pair", "active")
 	gone := w.enter(4, "four", "Pair", StateRemoved)
 	if list, err := w.Servers.Places(bg); err != nil || len(list) != 0 || w.away(two.ID) {
 		t.Fatal("outside a domain there are no places: ", list, err)
@@ -73,20 +76,24 @@ func TestPlaces(t *testing.T) {
 		at             note.UNID
 		none, one, two bool
 	}{
-		{one.ID, false, false, true}, {two.ID, true, true, false}, {three.ID, true, true, false}, {gone.ID, true, true, false},
+		{one.ID, false, false, true}, {two.ID, true, true, false}, {three.ID, true, true, false},
+		{gone.ID, true, true, false},
 		{note.UNID{9}, true, true, true}, // a server without a document has no mail files
 	} {
 		w.Servers.UseServer(c.at)
-		if w.away(note.UNID{}) != c.none || w.away(one.ID) != c.one || w.away(two.ID) != c.two || w.away(gone.ID) != c.two || !w.away(note.UNID{8}) {
+		if w.away(note.UNID{}) != c.none || w.away(one.ID) != c.one || w.away(two.ID) != c.two ||
+			w.away(gone.ID) != c.two || !w.away(note.UNID{8}) {
 			t.Errorf("at %s: %v %v %v %v", c.at, w.away(note.UNID{}), w.away(one.ID), w.away(two.ID), w.away(gone.ID))
 		}
 	}
 	w.Servers.UseServer(three.ID)
 	list, err := w.Servers.Places(bg)
-	if err != nil || len(list) != 2 || list[0].Name != "one" || list[0].Here || list[1].Name != "Pair" || !list[1].Here || len(list[1].Servers) != 2 {
+	if err != nil || len(list) != 2 || list[0].Name != "one" || list[0].Here || list[1].Name != "Pair" ||
+		!list[1].Here || len(list[1].Servers) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for name, id := range map[string]note.UNID{"ONE": one.ID, "pair": two.ID, "three": three.ID, one.ID.String(): one.ID} {
+	for name, id := range map[string]note.UNID{"ONE": one.ID, "pair": two.ID, "three": three.ID,
+		one.ID.String(): one.ID} {
 		if s, err := w.Servers.Named(bg, name); err != nil || s.ID != id {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
@@ -104,12 +111,16 @@ func TestPlaces(t *testing.T) {
 	}
 
 	// A person added here has the mail file here. No mail file of another place is created here.
-	here, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Here"}, ShortName: "here"}})
-	there, err2 := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"There"}, ShortName: "there", MailServer: one.ID}})
-	if err != nil || err2 != nil || here.MailServer != three.ID || len(files.list) != 2 || files.list[1] != here.MailDatabase {
+	here, err := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"Here"},
+		ShortName: "here"}})
+	there, err2 := w.People.Add(bg, note.System, PersonSpec{PersonFields: PersonFields{FullName: []string{"There"},
+		ShortName: "there", MailServer: one.ID}})
+	if err != nil || err2 != nil || here.MailServer != three.ID || len(files.list) != 2 ||
+		files.list[1] != here.MailDatabase {
 		t.Fatal(here.MailServer, files.list, err, err2)
 	}
-	letters, err := w.MailIns.Add(bg, note.System, MailInFields{Name: "Letters", InternetAddress: "letters@example.com", Database: 7})
+	letters, err := w.MailIns.Add(bg, note.System, MailInFields{Name: "Letters", InternetAddress: "letters@example.com",
+		Database: 7})
 	if err != nil || letters.MailServer != three.ID {
 		t.Error("a mail-in database belongs where it is made: ", letters.MailServer, err)
 	}
@@ -117,7 +128,8 @@ func TestPlaces(t *testing.T) {
 		t.Error(err, files.list)
 	}
 	var elsewhere *ElsewhereError
-	if _, err := w.People.MailFileOf(bg, &there); !errors.As(err, &elsewhere) || elsewhere.User != "there" || elsewhere.Server() != "one" || elsewhere.Door("smtp") != "one:25" || elsewhere.Door("imap") != "" {
+	if _, err := w.People.MailFileOf(bg, &there); !errors.As(err, &elsewhere) || elsewhere.User != "there" ||
+		elsewhere.Server() != "one" || elsewhere.Door("smtp") != "one:25" || elsewhere.Door("imap") != "" {
 		t.Errorf("%+v, %v", elsewhere, err)
 	}
 	if id, err := w.People.MailFileOf(bg, &here); err != nil || id != here.MailDatabase {
@@ -146,7 +158,10 @@ func TestPlaces(t *testing.T) {
 	if err := w.Domains.Add(bg, note.System, "example.net"); err != nil || edition() != before {
 		t.Error("another Internet domain is no other server", err)
 	}
-	if _, err := w.Servers.Set(bg, note.System, one.ID, func(f *ServerFields) error { f.Doors = []string{"smtp other:25"}; return nil }); err != nil || edition() == before {
+	if _, err := w.Servers.Set(bg, note.System, one.ID, func(f *ServerFields) error {
+		f.Doors = []string{"smtp other:25"}
+		return nil
+	}); err != nil || edition() == before {
 		t.Error("another door is another edition", err)
 	}
 	err = w.store.Read(bg, note.System, ID, func(r *store.Reader) error {

@@ -245,7 +245,8 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 	switch items.Get(itemForm).AsText() {
 	case formPerson:
 		t.Kind = TargetPerson
-		t.Quota, t.Warning = uint64(max(0, items.Get(itemQuota).AsInt())), uint64(max(0, items.Get(itemWarning).AsInt()))
+		t.Quota, t.Warning = uint64(max(0, items.Get(itemQuota).AsInt())),
+			uint64(max(0, items.Get(itemWarning).AsInt()))
 		t.Own = items.Get(itemForward) != nil || items.Get(itemVacation) != nil
 	case formMailIn:
 		t.Kind = TargetMailIn

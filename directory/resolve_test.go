@@ -56,7 +56,8 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	got := w.resolves("alice@example.com", alice.ID)
-	if got.Kind != TargetPerson || got.Database != alice.MailDatabase || got.Database == 0 || got.SizeLimit != 1000 || got.Name != "Alice Smith" {
+	if got.Kind != TargetPerson || got.Database != alice.MailDatabase || got.Database == 0 || got.SizeLimit != 1000 ||
+		got.Name != "Alice Smith" {
 		t.Errorf("target is %+v", got)
 	}
 	if got := w.resolves("invoices@example.com", box.ID); got.Kind != TargetMailIn || got.Database != 77 {
@@ -66,7 +67,8 @@ func TestResolve(t *testing.T) {
 	w.want(err, ErrNotLocal)
 	_, err = w.Names.Resolve(bg, "alice@[127.0.0.1]")
 	w.want(err, ErrNotLocal)
-	for _, bad := range []string{"", "alice", "@example.com", "a@b@example.com", "a..b@example.com", "alice@", "alice@-example.com", "al ice@example.com", "alice@exa mple.com"} {
+	for _, bad := range []string{"", "alice", "@example.com", "a@b@example.com", "a..b@example.com", "alice@",
+		"alice@-example.com", "al ice@example.com", "alice@exa mple.com"} {
 		_, err := w.Names.Resolve(bg, bad)
 		w.want(err, ErrInvalid)
 	}
@@ -86,7 +88,8 @@ func TestPostmaster(t *testing.T) {
 	w.resolves("postmaster@example.com", nobody)
 	admin := w.add("Root", "root", func(s *PersonSpec) { s.Roles = []string{"admin"} })
 	w.add("Second", "second", func(s *PersonSpec) { s.Roles = []string{"Admin"} })
-	for _, a := range []string{"postmaster@example.com", "Postmaster", "ABUSE@example.com", "postmaster+x@example.com"} {
+	for _, a := range []string{"postmaster@example.com", "Postmaster", "ABUSE@example.com",
+		"postmaster+x@example.com"} {
 		if got := w.resolves(a, admin.ID); !got.ByRole || got.Database != admin.MailDatabase {
 			t.Errorf("%s: %+v", a, got)
 		}
@@ -107,13 +110,15 @@ func TestLookupByName(t *testing.T) {
 		s.FullName = append(s.FullName, "Alice Jones")
 		s.MailAddress = []string{"asmith@example.com"}
 	})
-	for _, n := range []string{"älice smith", "ALICE JONES", " alice\tjones ", "Alice", "alice@example.com", "ASmith@example.com", "A\u0308lice Smith"} {
+	for _, n := range []string{"älice smith", "ALICE JONES", " alice\tjones ", "Alice", "alice@example.com",
+		"ASmith@example.com", "A\u0308lice Smith"} {
 		p, err := w.Names.PersonNamed(bg, n)
 		if err != nil || p.ID != alice.ID || p.Name() != "Älice Smith" {
 			t.Errorf("%q: %v %v", n, p.Name(), err)
 		}
 	}
-	for _, n := range []string{"", "bob", "smith", "alice+x@example.com", "alice@other.org", "a\x00b", "\xff", "postmaster@example.com"} {
+	for _, n := range []string{"", "bob", "smith", "alice+x@example.com", "alice@other.org", "a\x00b", "\xff",
+		"postmaster@example.com"} {
 		_, err := w.Names.PersonNamed(bg, n)
 		w.want(err, ErrNotFound)
 	}
@@ -187,7 +192,8 @@ func TestDomains(t *testing.T) {
 	// An address in a removed domain does not prevent changes of other fields.
 	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.Quota = 5; return nil })
 	w.ok(err)
-	_, err = w.People.Set(bg, note.System, alice.ID, func(f *PersonFields) error { f.MailAddress = []string{"x@strange.org"}; return nil })
+	_, err = w.People.Set(bg, note.System, alice.ID,
+		func(f *PersonFields) error { f.MailAddress = []string{"x@strange.org"}; return nil })
 	w.want(err, ErrInvalid)
 	for d, want := range map[string]bool{"MÜLLER.de": true, "example.com": false, "": false, "a b": false} {
 		if got, err := w.Domains.IsLocal(bg, d); err != nil || got != want {

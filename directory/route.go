@@ -71,7 +71,8 @@ func (f *RouteFields) write(items note.Items) note.Items {
 func readRoute(id note.UNID, items note.Items) Route {
 	text := func(name string) string { return items.Get(name).AsText() }
 	return Route{ID: id, RouteFields: RouteFields{
-		Pattern: text(itemRoutePattern), Host: text(itemHost), Port: int(items.Get(itemRoutePort).AsInt()), TLS: text(itemRouteTLS),
+		Pattern: text(itemRoutePattern), Host: text(itemHost), Port: int(items.Get(itemRoutePort).AsInt()),
+		TLS:  text(itemRouteTLS),
 		User: text(itemRouteUser), Password: text(itemRoutePassword), Hold: items.Get(itemRouteHold).AsBool(),
 	}}
 }

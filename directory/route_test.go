@@ -28,7 +28,8 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(RouteFields{Pattern: "Far.Example", Host: "[::1]:2525"})
-	star := add(RouteFields{Pattern: " *.far.example", Host: "Relay.Example:587", TLS: "verify", User: "me", Password: "x"})
+	star := add(RouteFields{Pattern: " *.far.example", Host: "Relay.Example:587", TLS: "verify", User: "me",
+		Password: "x"})
 	add(RouteFields{Pattern: "*.deep.far.example", Hold: true})
 	add(RouteFields{Pattern: "bücher.example", Host: "10.0.0.1"})
 	if star.Pattern != "*.far.example" || star.Host != "relay.example" || star.Port != 587 {
@@ -38,8 +39,9 @@ func TestRoutes(t *testing.T) {
 		t.Error("the edition is the same")
 	}
 	for domain, want := range map[string]string{
-		"far.example": "::1", "a.far.example": "relay.example", "a.b.far.example": "relay.example", "x.deep.far.example": "",
-		"deep.far.example": "relay.example", "xn--bcher-kva.example": "10.0.0.1",
+		"far.example": "::1", "a.far.example": "relay.example", "a.b.far.example": "relay.example",
+		"x.deep.far.example": "",
+		"deep.far.example":   "relay.example", "xn--bcher-kva.example": "10.0.0.1",
 	} {
 		r, found, err := w.Routes.For(ctx, domain)
 		if err != nil || !found || r.Host != want {
@@ -56,10 +58,14 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for name, f := range map[string]RouteFields{
-		"no pattern": {}, "bad pattern": {Pattern: "a..b"}, "two stars": {Pattern: "*.*.example"}, "bad TLS": {Pattern: "x.example", TLS: "yes"},
-		"user without host": {Pattern: "x.example", User: "me"}, "password without user": {Pattern: "x.example", Host: "h.example", Password: "x"},
-		"port": {Pattern: "x.example", Host: "h.example:99999"}, "host": {Pattern: "x.example", Host: "a b"},
-		"line": {Pattern: "x.example", Host: "h.example", User: "a\r\nb"}, "port without host": {Pattern: "x.example", Port: 25},
+		"no pattern": {}, "bad pattern": {Pattern: "a..b"}, "two stars": {Pattern: "*.*.example"},
+		"bad TLS":               {Pattern: "x.example", TLS: "yes"},
+		"user without host":     {Pattern: "x.example", User: "me"},
+		"password without user": {Pattern: "x.example", Host: "h.example", Password: "x"},
+		"port":                  {Pattern: "x.example", Host: "h.example:99999"},
+		"host":                  {Pattern: "x.example", Host: "a b"},
+		"line":                  {Pattern: "x.example", Host: "h.example", User: "a\r\nb"},
+		"port without host":     {Pattern: "x.example", Port: 25},
 	} {
 		if r, err := w.Routes.Add(ctx, note.System, f); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %+v %v", name, r, err)
@@ -71,7 +77,8 @@ func TestRoutes(t *testing.T) {
 	if _, err := w.Routes.Add(ctx, note.Who{}, RouteFields{Pattern: "y.example"}); !errors.Is(err, ErrDenied) {
 		t.Error(err)
 	}
-	if _, err := w.Routes.Set(ctx, note.System, star.ID, func(f *RouteFields) error { f.Hold, f.Pattern = true, "other"; return nil }); err != nil {
+	if _, err := w.Routes.Set(ctx, note.System, star.ID,
+		func(f *RouteFields) error { f.Hold, f.Pattern = true, "other"; return nil }); err != nil {
 		t.Error(err)
 	}
 	if r, err := w.Routes.Named(ctx, "*.FAR.example"); err != nil || !r.Hold || r.Password != "x" {

@@ -75,7 +75,8 @@ func (rs *Routes) List(ctx context.Context) ([]Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(maps.Values(t.routes), func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) }), nil
+	return slices.SortedFunc(maps.Values(t.routes),
+		func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) }), nil
 }
 
 // Edition returns a number that changes whenever the routes change.

@@ -87,7 +87,8 @@ type finder struct {
 }
 
 // look scans the names or addresses with a prefix and adds the entries that match.
-func (f *finder) look(ctx context.Context, r *store.Reader, letter byte, prefix string, fits func(key []byte) bool) error {
+func (f *finder) look(ctx context.Context, r *store.Reader, letter byte, prefix string,
+	fits func(key []byte) bool) error {
 	if len(f.found) >= MaxFound {
 		return nil
 	}
@@ -132,7 +133,8 @@ func (s *Search) fits(e *Entry, items note.Items) bool {
 	if s.Kind != 0 && s.Kind != e.Kind {
 		return false
 	}
-	names := append(items.Get(itemFullName).AsTextList(), items.Get(itemShortName).AsText(), items.Get(itemListName).AsText())
+	names := append(items.Get(itemFullName).AsTextList(), items.Get(itemShortName).AsText(),
+		items.Get(itemListName).AsText())
 	addresses := append(items.Get(itemMailAddress).AsTextList(), items.Get(itemInternetAddress).AsText())
 	named := func(words string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return hasWords(plain(n), words) })
@@ -140,7 +142,8 @@ func (s *Search) fits(e *Entry, items note.Items) bool {
 	addressed := func(begin string) bool {
 		return slices.ContainsFunc(addresses, func(a string) bool { return strings.HasPrefix(lower(a), begin) })
 	}
-	return (s.Text == "" || named(s.Text) || addressed(s.Text)) && (s.Name == "" || named(s.Name)) && (s.Email == "" || addressed(s.Email))
+	return (s.Text == "" || named(s.Text) || addressed(s.Text)) && (s.Name == "" || named(s.Name)) &&
+		(s.Email == "" || addressed(s.Email))
 }
 
 // hasWords reports whether each word is the beginning of a word of name. Both must be in lower case.
@@ -160,7 +163,8 @@ func hasWord(name, word string) bool {
 			return false
 		}
 		at += i
-		if before, _ := utf8.DecodeLastRuneInString(name[:at]); at == 0 || !unicode.IsLetter(before) && !unicode.IsDigit(before) && !unicode.IsMark(before) {
+		if before, _ := utf8.DecodeLastRuneInString(name[:at]); at == 0 || !unicode.IsLetter(before) &&
+			!unicode.IsDigit(before) && !unicode.IsMark(before) {
 			return true
 		}
 		at += len(word)

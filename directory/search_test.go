@@ -33,7 +33,8 @@ func TestFind(t *testing.T) {
 	w.group("Loved Ones", "ones@example.com", "ada")
 	_, err := w.Groups.Add(bg, note.System, GroupFields{Name: "Lovers of Access", Kind: GroupAccess})
 	w.ok(err)
-	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Love Letters", InternetAddress: "letters@example.com", Database: 7})
+	_, err = w.MailIns.Add(bg, note.System, MailInFields{Name: "Love Letters", InternetAddress: "letters@example.com",
+		Database: 7})
 	w.ok(err)
 	asleep := w.add("Lover Asleep", "asleep", func(s *PersonSpec) { s.Disabled = true })
 	gone := w.add("Lover Gone", "gone")

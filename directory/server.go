@@ -68,8 +68,10 @@ func (f *ServerFields) write(items note.Items) note.Items {
 }
 
 func readServer(id note.UNID, items note.Items) Server {
-	s := Server{ID: id, Removed: readRemoved(items), Cluster: items.Get(ItemCluster).AsText(), Gone: items.Get(ItemState).AsText() == StateRemoved}
-	s.Name, s.Host, s.Doors = items.Get(itemServerName).AsText(), items.Get(itemHost).AsText(), items.Get(itemDoors).AsTextList()
+	s := Server{ID: id, Removed: readRemoved(items), Cluster: items.Get(ItemCluster).AsText(),
+		Gone: items.Get(ItemState).AsText() == StateRemoved}
+	s.Name, s.Host, s.Doors = items.Get(itemServerName).AsText(), items.Get(itemHost).AsText(),
+		items.Get(itemDoors).AsTextList()
 	s.Key, _ = bus.ParseKey(items.Get(ItemKey).AsText()) // a malformed key is zero, which matches no server
 	return s
 }
@@ -185,7 +187,8 @@ func (sv *Servers) Remove(ctx context.Context, who note.Who, id note.UNID) error
 }
 
 // List lists server documents by name, as People.List lists people.
-func (sv *Servers) List(ctx context.Context, prefix string, limit int, after string) (list []Server, next string, err error) {
+func (sv *Servers) List(ctx context.Context, prefix string, limit int,
+	after string) (list []Server, next string, err error) {
 	next, err = sv.list(ctx, 's', prefix, limit, after, func(u note.UNID, items note.Items) {
 		list = append(list, readServer(u, items))
 	})

@@ -59,7 +59,8 @@ func (sf *SecondFactors) NewRecoveryCodes(ctx context.Context, who note.Who, per
 }
 
 // recoverable changes a person's second factor with fn and creates new recovery codes.
-func (sf *SecondFactors) recoverable(ctx context.Context, who note.Who, person note.UNID, fn func(*Person, *fields) error) ([]string, error) {
+func (sf *SecondFactors) recoverable(ctx context.Context, who note.Who, person note.UNID,
+	fn func(*Person, *fields) error) ([]string, error) {
 	if err := requireSelf(who, person); err != nil {
 		return nil, err
 	}

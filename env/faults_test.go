@@ -60,7 +60,8 @@ func TestFaultsFailWhenTold(t *testing.T) {
 	} else if _, err := c.Read(make([]byte, 1)); !errors.Is(err, ErrInjected) {
 		t.Errorf("read: %v", err)
 	}
-	if err3 := f.Rename("c", "a"); !errors.Is(err, ErrInjected) || !errors.Is(err2, ErrInjected) || !errors.Is(err3, ErrInjected) {
+	if err3 := f.Rename("c", "a"); !errors.Is(err, ErrInjected) || !errors.Is(err2, ErrInjected) ||
+		!errors.Is(err3, ErrInjected) {
 		t.Errorf("create %v, open %v, rename %v", err, err2, err3)
 	}
 	c := f.Counts()
@@ -182,7 +183,8 @@ func TestSeeded(t *testing.T) {
 func TestFixtureStaysHere(t *testing.T) {
 	t.Parallel()
 	f := TestRealTime(t)
-	if _, err := f.Dial("tcp", "192.0.2.1:25", time.Second); err == nil || !strings.Contains(err.Error(), "stays on this machine") {
+	if _, err := f.Dial("tcp", "192.0.2.1:25", time.Second); err == nil ||
+		!strings.Contains(err.Error(), "stays on this machine") {
 		t.Error(err)
 	}
 	l, err := f.Listen("tcp", "127.0.0.1:0")

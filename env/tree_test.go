@@ -32,14 +32,16 @@ func TestTree(t *testing.T) {
 	must(os.WriteFile(at("secret"), []byte("secret"), 0o600))
 	must(os.WriteFile(at("out/secret"), []byte("secret"), 0o600))
 	must(os.WriteFile(at("tree/in/file"), []byte("text"), 0o600))
-	for link, to := range map[string]string{"file": "../secret", "folder": "../out", "loop": ".", "device": "/dev/zero", "inner": "in/file", "none": "gone"} {
+	for link, to := range map[string]string{"file": "../secret", "folder": "../out", "loop": ".", "device": "/dev/zero",
+		"inner": "in/file", "none": "gone"} {
 		must(os.Symlink(to, at("tree/"+link)))
 	}
 	must(os.Symlink("tree", at("link")))
 	for _, dir := range []string{"tree", "link"} { // the folder itself may be a link
 		tree, err := OpenTree(vfs.Default, at(dir))
 		must(err)
-		for _, path := range []string{"file", "folder/secret", "loop/in/file", "device", "inner", "none", "in", "../secret", "/etc/passwd", ""} {
+		for _, path := range []string{"file", "folder/secret", "loop/in/file", "device", "inner", "none", "in",
+			"../secret", "/etc/passwd", ""} {
 			if f, err := tree.Open(path); err == nil {
 				text, _ := io.ReadAll(io.LimitReader(f, 100))
 				t.Errorf("%q was opened: %q", path, text)
@@ -54,7 +56,8 @@ func TestTree(t *testing.T) {
 			t.Errorf("the link: %v, %v", info, err)
 		}
 		names, err := tree.List(".")
-		if slices.Sort(names); err != nil || !slices.Equal(names, []string{"device", "file", "folder", "in", "inner", "loop", "none"}) {
+		if slices.Sort(names); err != nil || !slices.Equal(names,
+			[]string{"device", "file", "folder", "in", "inner", "loop", "none"}) {
 			t.Errorf("%q, %v", names, err)
 		}
 		f, err := tree.Open("in/file")

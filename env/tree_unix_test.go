@@ -17,7 +17,8 @@ func TestTreePipe(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	at := func(name string) string { return filepath.Join(root, name) }
-	if err := errors.Join(os.Mkdir(at("tree"), 0o700), syscall.Mkfifo(at("tree/cur"), 0o600), os.Mkdir(at("tree/dir"), 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(at("tree"), 0o700), syscall.Mkfifo(at("tree/cur"), 0o600),
+		os.Mkdir(at("tree/dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if tree, err := OpenTree(vfs.Default, at("tree/cur")); !errors.Is(err, syscall.ENOTDIR) {

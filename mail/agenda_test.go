@@ -161,7 +161,8 @@ func TestAgendaModel(t *testing.T) {
 			}
 		default:
 			n := now + r.IntN(50)
-			a.set(k, &work{out: []outWork{{dest: d.name, due: at(n)}}, urgency: queue.Urgency(r.IntN(3))}, seconds(at(now)))
+			a.set(k, &work{out: []outWork{{dest: d.name, due: at(n)}}, urgency: queue.Urgency(r.IntN(3))},
+				seconds(at(now)))
 			due[k] = n
 		}
 		if a.items != d.size() || len(a.gens) != len(due) {
@@ -221,7 +222,8 @@ func TestMillionWaiting(t *testing.T) {
 		names[i] = fmt.Sprintf("d%d.example", i)
 	}
 	for i := range 1_000_000 {
-		a.set(queue.MakeKey(0, note.ID(i+1)), &work{local: at(4 * 3600), out: []outWork{{dest: names[i%1000], due: at(i % 3600)}}}, seconds(at(0)))
+		a.set(queue.MakeKey(0, note.ID(i+1)), &work{local: at(4 * 3600),
+			out: []outWork{{dest: names[i%1000], due: at(i % 3600)}}}, seconds(at(0)))
 	}
 	after := heap()
 	used := (after - before) >> 20

@@ -28,7 +28,8 @@ type originator struct {
 
 // ForbiddenFrom reports whether a message was rejected because the submitter may not use its From or Sender address.
 func ForbiddenFrom(err error) bool {
-	return errors.Is(err, replyFrom) || errors.Is(err, replySender) || errors.Is(err, replyNotDelivered) || errors.Is(err, ErrUnproven)
+	return errors.Is(err, replyFrom) || errors.Is(err, replySender) || errors.Is(err, replyNotDelivered) ||
+		errors.Is(err, ErrUnproven)
 }
 
 // appendMissing checks that the submitter may use the addresses in the header, and adds missing fields. All addresses
@@ -91,7 +92,8 @@ func (o *originator) read(ctx context.Context, header []byte) error {
 		}
 	}
 	switch {
-	case o.foreignFrom, !o.again && o.hasFrom && o.from == 0, o.behalf && o.sender == 0 && o.sub.Submitter.Address == "",
+	case o.foreignFrom, !o.again && o.hasFrom && o.from == 0, o.behalf && o.sender == 0 &&
+		o.sub.Submitter.Address == "",
 		o.again && o.resentFrom+o.resentSender == 0: // a resent block without addresses would bypass the check of From
 		return replyFrom
 	case o.foreignSender, !o.again && o.hasSender && o.sender == 0:
@@ -134,7 +136,8 @@ const maxAuthors = 1000
 
 // check compares the addresses of a field with the submitter's rights. If binds is false, because the message is
 // resent, it only records that the author is someone else.
-func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, foreign *bool, binds, author bool) error {
+func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, foreign *bool, binds,
+	author bool) error {
 	list := mime.ParseAuthors(f.Value)
 	if len(list) > maxAuthors {
 		return replyFrom
@@ -147,7 +150,8 @@ func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, 
 		if i == 0 || list[i-1].Mailbox != a.Mailbox || list[i-1].Host != a.Host {
 			*count++
 		}
-		right, err := o.s.dir.Names.SendRight(ctx, o.sub.Submitter.Who, smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
+		right, err := o.s.dir.Names.SendRight(ctx, o.sub.Submitter.Who,
+			smtp.Path{Local: a.Mailbox, Domain: a.Host}.String())
 		switch {
 		case err != nil:
 			return err

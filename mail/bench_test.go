@@ -58,7 +58,9 @@ func benchmark(b *testing.B, size, n int) {
 			for k := range recipients {
 				recipients[k] = to[(i*n+k)%len(to)]
 			}
-			m := fmt.Appendf(buf[1024:1024], "From: Eve <eve@far.example>\r\nTo: p@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@far.example>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%s", i, i, body)
+			m := fmt.Appendf(buf[1024:1024],
+				"From: Eve <eve@far.example>\r\nTo: p@example.com\r\nSubject: message %d\r\n"+
+					"Message-ID: <%d@far.example>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%s", i, i, body)
 			sub := Submission{
 				From: path("eve@far.example"), Recipients: recipients, Message: m, Head: buf[: 1024 : 1024+len(m)],
 				Received: &Received{Helo: "far.example", Protocol: "ESMTP"},

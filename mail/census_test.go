@@ -25,9 +25,10 @@ func (w *world) enterMany(n int) []note.UNID {
 			box, err := tx.Database(queue.BoxID)
 			for i := 0; err == nil && i < len(some); i++ {
 				w.fix.Fill(some[i][:])
-				e := queue.Entry{ID: some[i], From: path("a@b.example"), Created: w.fix.Clock.Now(), ReturnPath: 28, Recipients: []queue.Recipient{
-					{Address: fmt.Sprintf("u@d%d.example", (at+i)%50), State: queue.Waiting},
-				}}
+				e := queue.Entry{ID: some[i], From: path("a@b.example"), Created: w.fix.Clock.Now(), ReturnPath: 28,
+					Recipients: []queue.Recipient{
+						{Address: fmt.Sprintf("u@d%d.example", (at+i)%50), State: queue.Waiting},
+					}}
 				_, err = w.Queue.Enter(box, c.New(e.Created), e)
 			}
 			return err
@@ -62,7 +63,8 @@ func TestStartReadsLittle(t *testing.T) {
 	w.route()
 	w.has(alice, 1)
 	w.Queue.CountRest(bg)
-	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), fmt.Sprintf("Mail.WaitingForTransfer = %d", many+1), "Mail.Uncounted = 0")
+	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), fmt.Sprintf("Mail.WaitingForTransfer = %d", many+1),
+		"Mail.Uncounted = 0")
 	w.Queue.CountRest(bg)
 	w.shows(fmt.Sprintf("Mail.Waiting = %d", many+1), "Mail.Uncounted = 0")
 }
@@ -105,6 +107,7 @@ func TestCensus(t *testing.T) {
 			return true
 		}))
 		w.shows(fmt.Sprintf("Mail.Waiting = %d", want.waiting), fmt.Sprintf("Mail.Hold = %d", want.hold),
-			fmt.Sprintf("Mail.WaitingRecipients = %d", want.recipients), fmt.Sprintf("Mail.WaitingForTransfer = %d", want.recipients))
+			fmt.Sprintf("Mail.WaitingRecipients = %d", want.recipients),
+			fmt.Sprintf("Mail.WaitingForTransfer = %d", want.recipients))
 	}
 }

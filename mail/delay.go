@@ -114,7 +114,8 @@ func (s *Router) expireWaiting(ctx context.Context, e *queue.Entry) error {
 
 // trouble returns what is known about the destination of a recipient: the last failure, the time of the next attempt,
 // and whether its route is on hold.
-func (s *Router) trouble(ctx context.Context, tls outbound.Demand, q *queue.Recipient) (reply, host string, until time.Time, held bool) {
+func (s *Router) trouble(ctx context.Context, tls outbound.Demand,
+	q *queue.Recipient) (reply, host string, until time.Time, held bool) {
 	to, err := smtp.ParsePath(q.Address)
 	if err != nil {
 		return "", "", time.Time{}, false

@@ -22,7 +22,8 @@ func demand(envelope outbound.Demand, message []byte) outbound.Demand {
 	if envelope == outbound.Required {
 		return envelope
 	}
-	if value, ok := mime.Get(message[:mime.HeaderEnd(message)], "TLS-Required"); ok && strings.EqualFold(strings.TrimSpace(value), "No") {
+	if value, ok := mime.Get(message[:mime.HeaderEnd(message)], "TLS-Required"); ok &&
+		strings.EqualFold(strings.TrimSpace(value), "No") {
 		return outbound.Relaxed
 	}
 	return outbound.Usual

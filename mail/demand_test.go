@@ -18,7 +18,8 @@ import (
 func secureFar(t *testing.T, extensions ...string) *far {
 	t.Helper()
 	cert := door.Certificate()
-	f := openFar(t, Options{PerDestination: 1}, sink.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Extensions: extensions})
+	f := openFar(t, Options{PerDestination: 1}, sink.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}},
+		Extensions: extensions})
 	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	f.ok(err)
 	sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
@@ -89,7 +90,8 @@ func TestRequireTLSFails(t *testing.T) {
 func TestTLSNotRequired(t *testing.T) {
 	t.Parallel()
 	f := secureFar(t, "DSN")
-	f.zone.Set(farZone + fmt.Sprintf("_%d._tcp.mx.far.example. IN TLSA 3 1 1 %s\n", f.sink.Port(), strings.Repeat("00", 32)))
+	f.zone.Set(farZone + fmt.Sprintf("_%d._tcp.mx.far.example. IN TLSA 3 1 1 %s\n", f.sink.Port(),
+		strings.Repeat("00", 32)))
 	f.zone.Secure("far.example")
 	for _, field := range []string{"TLS-Required: No\r\n", "", "TLS-Required: yes\r\n"} {
 		sub := f.from("alice@far.example", "u@far.example")

@@ -222,7 +222,8 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 		default:
 			t := &r.Target
 			b.add(i, r, &directory.Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
-				Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota, Warning: t.Warning, Own: t.Own}, size, false)
+				Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota,
+				Warning: t.Warning, Own: t.Own}, size, false)
 		}
 	}
 	return b, nil
@@ -303,14 +304,17 @@ type Depositor struct {
 	limits   *limits
 }
 
-func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, o *Options) (*Depositor, error) {
-	p := &Depositor{store: s, env: e, dir: d, mailbox: m, queue: q, opt: o, stat: newDepositStats(o.Stats), journal: journal{e, o.Quiet}}
+func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue,
+	o *Options) (*Depositor, error) {
+	p := &Depositor{store: s, env: e, dir: d, mailbox: m, queue: q, opt: o, stat: newDepositStats(o.Stats),
+		journal: journal{e, o.Quiet}}
 	p.files = &Files{store: s, env: e, dir: d, mates: o.Mates}
 	p.srs = &SRS{dir: d, env: e}
 	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, hostname: o.Hostname}
 	p.lists = &Lists{env: e, dir: d, follow: p.follow, url: o.URL}
 	p.personal = &personal{env: e, dir: d, follow: p.follow, lists: p.lists, srs: p.srs, hostname: o.Hostname}
-	p.limits = &limits{env: e, messages: o.MessagesPerDay, recipients: o.RecipientsPerDay, keep: o.Keep, exceeded: p.stat.limited}
+	p.limits = &limits{env: e, messages: o.MessagesPerDay, recipients: o.RecipientsPerDay, keep: o.Keep,
+		exceeded: p.stat.limited}
 	if err := p.limits.recall(context.Background()); err != nil {
 		return nil, fmt.Errorf("mail: counts of the day: %w", err)
 	}

@@ -23,7 +23,8 @@ func TestDepositOne(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	sub := w.from("eve@far.example", "alice@example.com")
-	sub.Received = &Received{Helo: "far.example", IP: netip.MustParseAddr("192.0.2.7"), TLS: "TLSv1.3 with cipher X", Protocol: "ESMTPS"}
+	sub.Received = &Received{Helo: "far.example", IP: netip.MustParseAddr("192.0.2.7"), TLS: "TLSv1.3 with cipher X",
+		Protocol: "ESMTPS"}
 	w.deposit(sub)
 	want := "Return-Path: <eve@far.example>\r\n" +
 		"Received: from far.example ([192.0.2.7])\r\n\t(using TLSv1.3 with cipher X)\r\n" +
@@ -40,7 +41,8 @@ func TestDepositThreeIsOneMessage(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	people := []directory.Person{w.person("alice"), w.person("bob"), w.person("carol")}
-	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol+list@example.com", "alice+again@example.com")
+	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol+list@example.com",
+		"alice+again@example.com")
 	for _, err := range w.deposit(sub) {
 		if err != nil {
 			t.Error(err)
@@ -119,7 +121,8 @@ func TestQuota(t *testing.T) {
 	w.has(bob, 1)
 	w.has(alice, 0)
 	q := w.queue(1)[0].Recipients
-	if len(q) != 1 || q[0].Address != "alice@example.com" || q[0].State != queue.Pending || q[0].Attempts != 1 || !strings.HasPrefix(q[0].Reply, "452 4.2.2") {
+	if len(q) != 1 || q[0].Address != "alice@example.com" || q[0].State != queue.Pending || q[0].Attempts != 1 ||
+		!strings.HasPrefix(q[0].Reply, "452 4.2.2") {
 		t.Fatalf("%+v", q)
 	}
 	if next := w.route(); !next.Equal(w.fix.Clock.Now().Add(w.opt2().RetryFirst)) {
@@ -161,8 +164,10 @@ func TestLMTPAnswersEach(t *testing.T) {
 	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
 	dave := w.person("dave", func(s *directory.PersonSpec) { s.SizeLimit = 20 })
 	w.quota(bob, 10)
-	w.ok(w.db.SetInfo(note.System, carol.MailDatabase, func(i *layout.Info) { i.State, i.Reason = layout.OutOfService, "test" }))
-	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol@example.com", "dave@example.com", "bob@example.com")
+	w.ok(w.db.SetInfo(note.System, carol.MailDatabase,
+		func(i *layout.Info) { i.State, i.Reason = layout.OutOfService, "test" }))
+	sub := w.from("eve@far.example", "alice@example.com", "bob@example.com", "carol@example.com", "dave@example.com",
+		"bob@example.com")
 	sub.Answer = AnswerEach
 	var got []string
 	for _, err := range w.deposit(sub) {
@@ -217,19 +222,23 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob, carol := w.person("alice"), w.person("bob"), w.person("carol")
-	in, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "inner", Members: []string{"bob@example.com", "fred@far.example", "fred@far.example"}})
+	in, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "inner",
+		Members: []string{"bob@example.com", "fred@far.example", "fred@far.example"}})
 	w.ok(err)
-	out, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "outer", InternetAddress: "all@example.com", Members: []string{"alice@example.com", "inner", "carol@example.com"}})
+	out, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "outer",
+		InternetAddress: "all@example.com", Members: []string{"alice@example.com", "inner", "carol@example.com"}})
 	w.ok(err)
 	_, err = w.people.Groups.Set(bg, note.System, in.ID, func(f *directory.GroupFields) error {
 		f.Members = append(f.Members, out.ID.String()) // a cycle
 		return nil
 	})
 	w.ok(err)
-	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "none", InternetAddress: "none@example.com"})
+	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "none",
+		InternetAddress: "none@example.com"})
 	w.ok(err)
 	w.quota(carol, 10)
-	for _, err := range w.deposit(w.from("eve@far.example", "bob@example.com", "all@example.com", "alice@example.com")) {
+	for _, err := range w.deposit(w.from("eve@far.example", "bob@example.com", "all@example.com",
+		"alice@example.com")) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -237,7 +246,8 @@ func TestGroups(t *testing.T) {
 	w.has(alice, 1)
 	w.has(bob, 1)
 	q := w.queue(1)[0].Recipients
-	if len(q) != 2 || q[0].Address != "fred@far.example" || q[0].State != queue.Waiting || q[1].Address != "all@example.com" || q[1].Name != carol.Name() {
+	if len(q) != 2 || q[0].Address != "fred@far.example" || q[0].State != queue.Waiting ||
+		q[1].Address != "all@example.com" || q[1].Name != carol.Name() {
 		t.Errorf("%+v", q)
 	}
 	_, err = w.Deposits.Deposit(bg, w.from("eve@far.example", "none@example.com"), nil)
@@ -250,7 +260,8 @@ func TestGroups(t *testing.T) {
 func TestGroupListsAddressThatBecameLocal(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "g", InternetAddress: "g@example.com", Members: []string{"dora@new.example", "nobody@new.example"}})
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "g", InternetAddress: "g@example.com",
+		Members: []string{"dora@new.example", "nobody@new.example"}})
 	w.ok(err)
 	w.ok(w.people.Domains.Add(bg, note.System, "new.example"))
 	dora := w.person("dora", func(s *directory.PersonSpec) { s.InternetAddress = "dora@new.example" })
@@ -267,7 +278,8 @@ func TestMailIn(t *testing.T) {
 	w := open(t, Options{})
 	db, err := w.files.Make(bg, note.UNID{}, "sales", 0, 0)
 	w.ok(err)
-	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
+	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales",
+		InternetAddress: "sales@example.com", Database: db})
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "sales@example.com"))
 	if n := len(w.inbox(db)); n != 1 {
@@ -292,7 +304,8 @@ func TestStrangersWait(t *testing.T) {
 	e := w.queue(1)[0]
 	q := e.Recipients[0]
 	if e.ID != sub.ID || e.From.String() != "alice@example.com" || e.EnvID != "env 1" || e.Ret != smtp.RetHeaders ||
-		q.Address != "eve@far.example" || q.State != queue.Waiting || q.Notify != smtp.NotifyFailure || q.ORcpt != "rfc822;eve@far.example" {
+		q.Address != "eve@far.example" || q.State != queue.Waiting || q.Notify != smtp.NotifyFailure ||
+		q.ORcpt != "rfc822;eve@far.example" {
 		t.Errorf("%+v", e)
 	}
 	raw, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&e), 0)
@@ -327,7 +340,8 @@ func (m inboxMaker) Elsewhere(note.DatabaseID) bool { return false }
 
 func (m inboxMaker) MakeMailFile(ctx context.Context, f directory.MailFile) error {
 	id := f.ID
-	if _, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: f.Title, Owner: f.Owner}); err != nil {
+	if _, err := m.w.db.CreateDatabase(note.System, store.Create{ID: id, Kind: mailbox.Kind, Title: f.Title,
+		Owner: f.Owner}); err != nil {
 		return err
 	}
 	return m.w.db.Update(ctx, note.System, []note.DatabaseID{id}, func(tx *store.Tx) error {

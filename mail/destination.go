@@ -183,7 +183,8 @@ const hereName = "\x00"
 
 // destinationFor returns the current destination of a waiting recipient's mail. Mail with a special demand for TLS has
 // its own destination, so that it shares no session with other mail.
-func (s *routes) destinationFor(ctx context.Context, tls outbound.Demand, q *queue.Recipient, to *smtp.Path) (string, outbound.Target, error) {
+func (s *routes) destinationFor(ctx context.Context, tls outbound.Demand, q *queue.Recipient,
+	to *smtp.Path) (string, outbound.Target, error) {
 	name, t, err := s.usualFor(ctx, q, to)
 	if name != heldName && name != hereName {
 		name, t.TLS = name+tls.Suffix(), tls
@@ -218,7 +219,8 @@ func (s *routes) usualFor(ctx context.Context, q *queue.Recipient, to *smtp.Path
 // transitOf returns the transit parameter for a message to another place of the domain.
 func transitOf(c *consignment) Transit {
 	e := c.entry
-	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true, Checked: e.Checker != ""}
+	t := Transit{ID: note.DeriveUNID(e.ID[:], []byte("transit")), Junk: e.Junk, Unsigned: e.Unsigned, Unproven: true,
+		Checked: e.Checker != ""}
 	for _, i := range c.index {
 		t.Unproven = t.Unproven && e.Recipients[i].Notify == smtp.NotifyNever
 	}

@@ -55,7 +55,8 @@ func TestSilentServer(t *testing.T) {
 	f.flush()
 	<-silent
 	e := f.queue(1)[0]
-	if q := e.Recipients[0]; q.Address != "u@far.example" || !strings.HasPrefix(q.Reply, "451 4.4.2") || f.sink.Count() != 1 {
+	if q := e.Recipients[0]; q.Address != "u@far.example" || !strings.HasPrefix(q.Reply, "451 4.4.2") ||
+		f.sink.Count() != 1 {
 		t.Errorf("%+v", q)
 	}
 }

@@ -30,7 +30,8 @@ func (s *Files) makeMissing(ctx context.Context, b *batch) bool {
 	made := false
 	for i := range b.now {
 		d := &b.now[i]
-		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) || s.elsewhere(d.database) {
+		if _, err := s.store.Info(d.database); d.kind != directory.TargetPerson || !errors.Is(err, store.ErrNotFound) ||
+			s.elsewhere(d.database) {
 			continue
 		}
 		if err := s.dir.People.EnsureMailFile(ctx, d.id); err != nil {

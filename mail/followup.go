@@ -26,13 +26,15 @@ type outgoing struct {
 
 // send adds a message to those that a batch causes. Its queue ID is derived from the batch's ID and from what, so that
 // a repeated deposit has no effect. rows must not be empty.
-func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path, rows []queue.Recipient) (*outgoing, error) {
+func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte, returnPath int, from smtp.Path,
+	rows []queue.Recipient) (*outgoing, error) {
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	o := &outgoing{composed: c, entry: queue.Entry{
-		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath, Recipients: rows, TLS: demand(b.entry.TLS, raw),
+		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath,
+		Recipients: rows, TLS: demand(b.entry.TLS, raw),
 	}}
 	b.out = append(b.out, o)
 	return o, nil
@@ -70,7 +72,8 @@ func rowsOf(x *directory.Expansion, address string, notify smtp.Notify) []queue.
 	rows := make([]queue.Recipient, 0, len(x.Recipients)+len(x.Outside))
 	for i := range x.Recipients {
 		r := &x.Recipients[i]
-		rows = append(rows, queue.Recipient{Address: address, Name: r.Name, Notify: notify, Target: r.ID, Kind: r.Kind, State: queue.Pending})
+		rows = append(rows, queue.Recipient{Address: address, Name: r.Name, Notify: notify, Target: r.ID, Kind: r.Kind,
+			State: queue.Pending})
 	}
 	for _, a := range x.Outside {
 		rows = append(rows, queue.Recipient{Address: a, Notify: notify, State: queue.Waiting})

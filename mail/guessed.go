@@ -41,7 +41,8 @@ func TellOfGuesses(ctx context.Context, s *Depositor, p *directory.Person, g Gue
 		from: "postmaster@" + domainOf(address), fromName: "Mail server", to: address, auto: "auto-generated", id: id,
 		subject: "Wrong codes were given with your password",
 	}
-	n.text = fmt.Sprintf("Somebody gave your password on %s and then wrong codes of your second factor.\nThe last one came on %s UTC", s.opt.Hostname, now.Format("2006-01-02 at 15:04"))
+	n.text = fmt.Sprintf("Somebody gave your password on %s and then wrong codes of your second factor.\n"+
+		"The last one came on %s UTC", s.opt.Hostname, now.Format("2006-01-02 at 15:04"))
 	if g.From != "" {
 		n.text += " from the address " + g.From
 	}
@@ -49,7 +50,8 @@ func TellOfGuesses(ctx context.Context, s *Depositor, p *directory.Person, g Gue
 	if g.Locked {
 		n.text += "Further codes are refused for a while, except in browsers in which you have signed in before.\n"
 	}
-	n.text += "\nIf this was not you, somebody else knows your password: change it now. Nobody has signed in with these codes.\n" +
+	n.text += "\nIf this was not you, somebody else knows your password: change it now. Nobody has signed in with " +
+		"these codes.\n" +
 		"Your account page shows how many wrong codes came, and from where. At most one such message is sent a day.\n"
 	sub := Submission{
 		ID: id, Message: s.follow.compose(&n)[len(nullReturnPath):],

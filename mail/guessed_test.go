@@ -19,7 +19,8 @@ func TestTellOfGuesses(t *testing.T) {
 		w.ok(TellOfGuesses(bg, w.Deposits, &alice, Guesses{From: "192.0.2.7"}))
 	}
 	got := w.has(alice, 1)[0]
-	for _, want := range []string{"Return-Path: <>", "From: \"Mail server\" <postmaster@example.com>", "Auto-Submitted: auto-generated", "from the address 192.0.2.7.", "change it now"} {
+	for _, want := range []string{"Return-Path: <>", "From: \"Mail server\" <postmaster@example.com>",
+		"Auto-Submitted: auto-generated", "from the address 192.0.2.7.", "change it now"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -29,7 +30,8 @@ func TestTellOfGuesses(t *testing.T) {
 	}
 	fix.Time.Advance(24 * time.Hour)
 	w.ok(TellOfGuesses(bg, w.Deposits, &alice, Guesses{Locked: true}))
-	if got := w.has(alice, 2)[1]; !strings.Contains(got, "refused for a while") || strings.Contains(got, "from the address") {
+	if got := w.has(alice, 2)[1]; !strings.Contains(got, "refused for a while") ||
+		strings.Contains(got, "from the address") {
 		t.Errorf("the next day:\n%s", got)
 	}
 	nobody := w.person("bob")

@@ -26,14 +26,16 @@ func TestOwnBox(t *testing.T) {
 	own := queue.OwnedID(self, 0)
 	w.ok(w.Join(self, "one", nowhere))
 	w.route()
-	if info, err := w.db.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self || info.Ack != layout.AckCluster || !info.Queue {
+	if info, err := w.db.Info(own); err != nil || info.Title != "mail.box of one" || info.Owner != self ||
+		info.Ack != layout.AckCluster || !info.Queue {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	sub := w.from("eve@far.example", "alice@example.com", "other@elsewhere.example")
 	w.deposit(sub)
 	w.route()
 	for i, e := range w.queue(2) {
-		if want := []note.UNID{{}, self}[i]; w.Queue.Boxes.OwnerOf(&e) != want && w.Queue.Boxes.OwnerOf(&w.queue(2)[1-i]) != want {
+		if want := []note.UNID{{}, self}[i]; w.Queue.Boxes.OwnerOf(&e) != want &&
+			w.Queue.Boxes.OwnerOf(&w.queue(2)[1-i]) != want {
 			t.Errorf("an entry is in the mail.box of %s", w.Queue.Boxes.OwnerOf(&e))
 		}
 	}
@@ -78,7 +80,8 @@ func TestStandIn(t *testing.T) {
 	alice := w.person("alice")
 	other := note.UNID{2}
 	theirs := queue.OwnedID(other, 0)
-	_, err := w.db.CreateDatabase(note.System, store.Create{ID: theirs, Title: "mail.box of other", Kind: queue.Kind, Queue: true, Owner: other, Ack: layout.AckCluster})
+	_, err := w.db.CreateDatabase(note.System, store.Create{ID: theirs, Title: "mail.box of other", Kind: queue.Kind,
+		Queue: true, Owner: other, Ack: layout.AckCluster})
 	w.ok(err)
 	w.ok(w.db.Share(bg, theirs, 0))
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
@@ -88,7 +91,8 @@ func TestStandIn(t *testing.T) {
 		c, err := w.files.Compose(bg, []byte(plain))
 		w.ok(err)
 		defer c.Release()
-		e := queue.Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(), Recipients: []queue.Recipient{{Address: name, State: state, Target: target}}}
+		e := queue.Entry{From: path("eve@far.example"), Created: w.fix.Clock.Now(),
+			Recipients: []queue.Recipient{{Address: name, State: state, Target: target}}}
 		w.fix.Fill(e.ID[:])
 		w.ok(w.db.Update(bg, note.System, []note.DatabaseID{theirs}, func(tx *store.Tx) error {
 			box, err := tx.Database(theirs)

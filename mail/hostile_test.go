@@ -72,13 +72,16 @@ func TestForwardToList(t *testing.T) {
 	w.route()
 	w.has(bob, 1)
 	// The owners' address is not an address of the members.
-	w.set(carol, func(f *directory.PersonFields) { f.Forward, f.ForwardOnly = []string{"chess-owner@example.com"}, true })
+	w.set(carol, func(f *directory.PersonFields) {
+		f.Forward, f.ForwardOnly = []string{"chess-owner@example.com"}, true
+	})
 	w.deposit(w.from("eve@far.example", "carol@example.com"))
 	w.route()
 	w.has(alice, 0)
 	w.has(carol, 1)
 	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{
-		Name: "Go", InternetAddress: "go@example.com", Members: []string{"bob"}, List: directory.ListFields{On: true, Post: directory.PostAnyone},
+		Name: "Go", InternetAddress: "go@example.com", Members: []string{"bob"},
+		List: directory.ListFields{On: true, Post: directory.PostAnyone},
 	})
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "go@example.com"))
@@ -107,7 +110,8 @@ func TestJunkStaysHere(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	for name, members := range map[string][]string{"team": {"alice", "zoe@far.example"}, "far": {"zoe@far.example"}} {
-		_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: name, InternetAddress: name + "@example.com", Members: members})
+		_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: name,
+			InternetAddress: name + "@example.com", Members: members})
 		w.ok(err)
 	}
 	w.mailingList(func(f *directory.GroupFields) { f.List.Owners = []string{"zoe@far.example"} }, "alice")
@@ -133,7 +137,8 @@ func TestJunkStaysHere(t *testing.T) {
 func TestStrangersLeaveAsOurs(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{}, sink.Options{})
-	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team",
+		InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	f.deposit(f.from("eve@bad.example", "team@example.com"))
 	f.flush()
@@ -152,7 +157,8 @@ func TestRewriteKeepsReplyTo(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice := w.person("alice")
-	w.mailingList(func(f *directory.GroupFields) { f.List.Rewrite, f.List.Post = "always", directory.PostAnyone }, "alice")
+	w.mailingList(func(f *directory.GroupFields) { f.List.Rewrite, f.List.Post = "always", directory.PostAnyone },
+		"alice")
 	w.ok(w.post(func(s *Submission) { s.Message = []byte("Reply-To: answers@far.example\r\n" + toList) }))
 	w.route()
 	h := header(w.has(alice, 1)[0])
@@ -190,7 +196,8 @@ func TestForwardsAreBounded(t *testing.T) {
 	sub.Message = []byte(plain + strings.Repeat(strings.Repeat("x", 74)+"\r\n", 1<<20/76))
 	w.deposit(sub)
 	e := w.queue(1)[0]
-	if m := w.raw(e); len(e.Recipients) != 20 || strings.Contains(m[:2000], "Delivered-To") || !strings.HasPrefix(e.From.Local, "SRS0=") {
+	if m := w.raw(e); len(e.Recipients) != 20 || strings.Contains(m[:2000], "Delivered-To") ||
+		!strings.HasPrefix(e.From.Local, "SRS0=") {
 		t.Errorf("%d recipients, %.200s", len(e.Recipients), m)
 	}
 }

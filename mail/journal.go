@@ -31,7 +31,8 @@ func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, result
 	}
 	var room [14]slog.Attr
 	list := append(room[:0], slog.String("id", sub.ID.String()), slog.String("from", fields.Logged(sub.From.String())),
-		slog.String("to", j.recipients(sub.Recipients)), slog.Int("recipients", len(sub.Recipients)), slog.Int("size", len(sub.Message)))
+		slog.String("to", j.recipients(sub.Recipients)), slog.Int("recipients", len(sub.Recipients)),
+		slog.Int("size", len(sub.Message)))
 	if r := sub.Received; r != nil {
 		list = append(list, slog.String("protocol", r.Protocol))
 		if r.IP.IsValid() {

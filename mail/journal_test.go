@@ -57,12 +57,14 @@ func TestJournal(t *testing.T) {
 	sub := w.from("eve@far.example", "alice@example.com")
 	sub.Results, sub.Junk = "spf=pass dkim=none dmarc=none", true
 	w.deposit(sub)
-	has("junk", one("junk"), "id="+sub.ID.String(), "from=eve@far.example", "to=alice@example.com", "recipients=1", "size=", "protocol=ESMTP",
+	has("junk", one("junk"), "id="+sub.ID.String(), "from=eve@far.example", "to=alice@example.com", "recipients=1",
+		"size=", "protocol=ESMTP",
 		`verdict="spf=pass dkim=none dmarc=none junk"`, "outcome=delivered", "delivered=1", "queued=0", "took=")
 
 	sub = w.from("eve@far.example", "alice@example.com", "bob@example.com", "x@else.example")
 	w.deposit(sub)
-	has("two of three", one("two of three"), "to=alice@example.com,bob@example.com,x@else.example", "recipients=3", "verdict=unchecked", "outcome=delivered,queued", "delivered=1", "queued=2")
+	has("two of three", one("two of three"), "to=alice@example.com,bob@example.com,x@else.example", "recipients=3",
+		"verdict=unchecked", "outcome=delivered,queued", "delivered=1", "queued=2")
 
 	sub = w.from("eve@far.example", "bob@example.com")
 	if _, err := w.Deposits.Deposit(bg, sub, nil); err == nil {
@@ -77,11 +79,13 @@ func TestJournal(t *testing.T) {
 	if _, err := w.Deposits.Deposit(bg, sub, nil); !ForbiddenFrom(err) {
 		t.Fatal(err)
 	}
-	has("forged", one("forged"), `verdict="authenticated alice@example.com"`, "outcome=refused", `reply="mail: header: 550 5.7.1`)
+	has("forged", one("forged"), `verdict="authenticated alice@example.com"`, "outcome=refused",
+		`reply="mail: header: 550 5.7.1`)
 
 	// No foreign text can create log lines or very long lines.
 	sub = w.from("eve@far.example", "alice@example.com")
-	sub.From, sub.Results = smtp.Path{Local: "a\nmsg=\"mail: message\" id=x", Domain: strings.Repeat("x", 5000)}, "spf=\nlevel=ERROR"
+	sub.From, sub.Results = smtp.Path{Local: "a\nmsg=\"mail: message\" id=x", Domain: strings.Repeat("x", 5000)},
+		"spf=\nlevel=ERROR"
 	w.deposit(sub)
 	if line := one("hostile"); len(line) > 2000 {
 		t.Errorf("%d bytes", len(line))

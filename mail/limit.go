@@ -38,7 +38,8 @@ type sendCount struct{ messages, recipients int }
 // admit counts a message of a person with a number of remote recipients. It returns false, and counts nothing, if that
 // exceeds a limit.
 func (s *limits) admit(who *note.Who, recipients int) bool {
-	if recipients == 0 || who == nil || who.System || s.messages <= 0 && s.recipients <= 0 || slices.Contains(who.Roles, RoleBulk) {
+	if recipients == 0 || who == nil || who.System || s.messages <= 0 && s.recipients <= 0 ||
+		slices.Contains(who.Roles, RoleBulk) {
 		return true
 	}
 	day := s.today()

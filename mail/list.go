@@ -84,7 +84,8 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 			return false, nil
 		}
 		x, err := s.dir.Names.ExpandMembers(ctx, members)
-		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients, func(m directory.Recipient) bool { return m.ID == id }) ||
+		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients,
+			func(m directory.Recipient) bool { return m.ID == id }) ||
 			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
 	}
 	// Anyone can forge From, so the author has to be authenticated. If messages are not checked (verification is off,
@@ -133,7 +134,8 @@ func (s *Lists) authorID(ctx context.Context, sub *Submission, author smtp.Path)
 	}
 	t, err := s.dir.Names.Resolve(ctx, author.String())
 	switch {
-	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrInvalid):
+	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrNotLocal),
+		errors.Is(err, directory.ErrInvalid):
 		return note.UNID{}, nil
 	case err != nil:
 		return note.UNID{}, err
@@ -228,7 +230,8 @@ func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) erro
 				if q.State == queue.Waiting {
 					also.Outside = append(also.Outside, q.Address)
 				} else {
-					also.Recipients = append(also.Recipients, directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})
+					also.Recipients = append(also.Recipients,
+						directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})
 				}
 			}
 		}

@@ -14,7 +14,8 @@ import (
 
 func (w *world) mailingList(change func(*directory.GroupFields), members ...string) directory.Group {
 	w.t.Helper()
-	f := directory.GroupFields{Name: "Chess Club", InternetAddress: "chess@example.com", Members: members, List: directory.ListFields{On: true}}
+	f := directory.GroupFields{Name: "Chess Club", InternetAddress: "chess@example.com", Members: members,
+		List: directory.ListFields{On: true}}
 	if change != nil {
 		change(&f)
 	}
@@ -23,8 +24,10 @@ func (w *world) mailingList(change func(*directory.GroupFields), members ...stri
 	return g
 }
 
-const toList = "Received: from x by y; Mon, 5 Jan 2026 08:00:00 +0000\r\nFrom: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>\r\nTo: chess@example.com\r\n" +
-	"Subject: =?utf-8?Q?Z=C3=BCge?=\r\nMessage-ID: <1@far.example>\r\nList-Post: <mailto:evil@far.example>\r\nDisposition-Notification-To: eve@far.example\r\n\r\nHello.\r\n"
+const toList = "Received: from x by y; Mon, 5 Jan 2026 08:00:00 +0000\r\n" +
+	"From: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>\r\nTo: chess@example.com\r\n" +
+	"Subject: =?utf-8?Q?Z=C3=BCge?=\r\nMessage-ID: <1@far.example>\r\nList-Post: <mailto:evil@far.example>\r\n" +
+	"Disposition-Notification-To: eve@far.example\r\n\r\nHello.\r\n"
 
 func (w *world) post(change func(*Submission)) error {
 	w.t.Helper()
@@ -48,21 +51,26 @@ func TestListCopies(t *testing.T) {
 	w := open(t, Options{URL: "https://mail.example.com/"})
 	alice, bob := w.person("alice"), w.person("bob")
 	w.set(bob, func(f *directory.PersonFields) { f.Forward, f.ForwardOnly = []string{"bob@else.example"}, true })
-	g := w.mailingList(func(f *directory.GroupFields) { f.List.Tag = "chess" }, "alice", "bob", "eve@far.example", "zoe@far.example")
+	g := w.mailingList(func(f *directory.GroupFields) { f.List.Tag = "chess" }, "alice", "bob", "eve@far.example",
+		"zoe@far.example")
 	w.ok(w.post(nil))
 	w.route()
 	m := w.has(alice, 1)[0]
 	h := header(m)
 	for _, want := range []string{
-		"Return-Path: <chess-bounces@example.com>\r\n", "From: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>\r\n", "\r\nSubject: [chess] =?utf-8?Q?Z=C3=BCge?=\r\n",
-		"List-Id: \"Chess Club\" <chess.example.com>\r\n", "List-Post: <mailto:chess@example.com>\r\n", "List-Help: <mailto:chess-help@example.com>\r\n",
-		"List-Unsubscribe: <mailto:chess-unsubscribe@example.com>\r\n", "Precedence: list\r\n", "Message-ID: <1@far.example>\r\n", "Received: from far.example",
+		"Return-Path: <chess-bounces@example.com>\r\n", "From: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>\r\n",
+		"\r\nSubject: [chess] =?utf-8?Q?Z=C3=BCge?=\r\n",
+		"List-Id: \"Chess Club\" <chess.example.com>\r\n", "List-Post: <mailto:chess@example.com>\r\n",
+		"List-Help: <mailto:chess-help@example.com>\r\n",
+		"List-Unsubscribe: <mailto:chess-unsubscribe@example.com>\r\n", "Precedence: list\r\n",
+		"Message-ID: <1@far.example>\r\n", "Received: from far.example",
 	} {
 		if !strings.Contains(h, want) {
 			t.Errorf("no %q in\n%s", want, h)
 		}
 	}
-	if strings.Contains(h, "Disposition-") || strings.Contains(h, "evil") || strings.Contains(h, "Unsubscribe-Post") || !strings.HasSuffix(m, "\r\n\r\nHello.\r\n") {
+	if strings.Contains(h, "Disposition-") || strings.Contains(h, "evil") || strings.Contains(h, "Unsubscribe-Post") ||
+		!strings.HasSuffix(m, "\r\n\r\nHello.\r\n") {
 		t.Errorf("%s", m)
 	}
 	w.has(bob, 0)
@@ -72,7 +80,8 @@ func TestListCopies(t *testing.T) {
 		to[e.Recipients[0].Address] = e
 	}
 	zoe := header(w.raw(to["zoe@far.example"]))
-	if !strings.HasPrefix(zoe, "Return-Path: <chess-bounces+zoe=far.example@example.com>\r\n") || !strings.Contains(zoe, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n") {
+	if !strings.HasPrefix(zoe, "Return-Path: <chess-bounces+zoe=far.example@example.com>\r\n") ||
+		!strings.Contains(zoe, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n") {
 		t.Errorf("%s", zoe)
 	}
 	if b := header(w.raw(to["bob@else.example"])); strings.Contains(b, "https://") {
@@ -108,18 +117,23 @@ func TestListRewrite(t *testing.T) {
 		from, reply              string
 	}{
 		{"none", "", "", "From: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>", ""},
-		{"reject", "", "", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>", "Reply-To: <eve@far.example>"},
-		{"quarantine", "", "list", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>", "Reply-To: <chess@example.com>"},
+		{"reject", "", "", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>",
+			"Reply-To: <eve@far.example>"},
+		{"quarantine", "", "list", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>",
+			"Reply-To: <chess@example.com>"},
 		{"reject", "never", "", "From: Eve =?utf-8?Q?M=C3=BCller?= <eve@far.example>", ""},
-		{"", "always", "", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>", "Reply-To: <eve@far.example>"},
+		{"", "always", "", "From: =?utf-8?B?RXZlIE3DvGxsZXIgdmlhIENoZXNzIENsdWI=?= <chess@example.com>",
+			"Reply-To: <eve@far.example>"},
 	} {
 		w := open(t, Options{})
 		alice := w.person("alice")
-		w.mailingList(func(f *directory.GroupFields) { f.List.Rewrite, f.List.ReplyTo = x.rewrite, x.replyTo }, "alice", "eve@far.example")
+		w.mailingList(func(f *directory.GroupFields) { f.List.Rewrite, f.List.ReplyTo = x.rewrite, x.replyTo }, "alice",
+			"eve@far.example")
 		w.ok(w.post(func(s *Submission) { s.AuthorPolicy = x.policy }))
 		w.route()
 		h := header(w.has(alice, 1)[0])
-		if strings.Count(h, "\r\nFrom:")+strings.Count(h[:5], "From:") != 1 || !strings.Contains(h, x.from+"\r\n") || x.reply == "" && strings.Contains(h, "Reply-To") || !strings.Contains(h, x.reply) {
+		if strings.Count(h, "\r\nFrom:")+strings.Count(h[:5], "From:") != 1 || !strings.Contains(h, x.from+"\r\n") ||
+			x.reply == "" && strings.Contains(h, "Reply-To") || !strings.Contains(h, x.reply) {
 			t.Errorf("%+v:\n%s", x, h)
 		}
 	}
@@ -136,7 +150,9 @@ func TestListLoops(t *testing.T) {
 	}{
 		{"554 5.4.6", func(s *Submission) { s.Message = []byte("List-Id: Chess <CHESS.example.com>\r\n" + toList) }},
 		{"550 5.7.1", func(s *Submission) { s.From = smtp.Path{} }},
-		{"550 5.7.1", func(s *Submission) { s.Message = []byte("Auto-Submitted: auto-replied (vacation)\r\n" + toList) }},
+		{"550 5.7.1", func(s *Submission) {
+			s.Message = []byte("Auto-Submitted: auto-replied (vacation)\r\n" + toList)
+		}},
 	} {
 		if err := w.post(x.change); replyCode(err) != x.want {
 			t.Errorf("%v, want %s", err, x.want)
@@ -157,7 +173,9 @@ func TestModeration(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
-	w.mailingList(func(f *directory.GroupFields) { f.List.Moderators, f.List.Owners = []string{"bob"}, []string{"alice"} }, "alice", "zoe@far.example")
+	w.mailingList(func(f *directory.GroupFields) {
+		f.List.Moderators, f.List.Owners = []string{"bob"}, []string{"alice"}
+	}, "alice", "zoe@far.example")
 	hold := func(change func(*Submission)) Post {
 		t.Helper()
 		w.ok(w.post(change))
@@ -171,10 +189,12 @@ func TestModeration(t *testing.T) {
 		return list[0]
 	}
 	p := hold(nil)
-	if p.Reason != "its author is no member" || p.Author != "eve@far.example" || p.Subject != "Züge" || p.List != "Chess Club" {
+	if p.Reason != "its author is no member" || p.Author != "eve@far.example" || p.Subject != "Züge" ||
+		p.List != "Chess Club" {
 		t.Errorf("%+v", p)
 	}
-	if m := w.has(bob, 1)[0]; !strings.Contains(m, "doublet list approve "+p.ID.String()) || !strings.Contains(m, "Auto-Submitted: auto-generated") {
+	if m := w.has(bob, 1)[0]; !strings.Contains(m, "doublet list approve "+p.ID.String()) ||
+		!strings.Contains(m, "Auto-Submitted: auto-generated") {
 		t.Errorf("%s", m)
 	}
 	// Releasing a held message does not replace the moderators' approval.
@@ -194,17 +214,28 @@ func TestModeration(t *testing.T) {
 	}
 	w.route()
 	w.has(alice, 1)
-	if e := w.queue(1)[0]; e.Recipients[0].Address != "zoe@far.example" || e.From.String() != "chess-bounces@example.com" {
+	if e := w.queue(1)[0]; e.Recipients[0].Address != "zoe@far.example" ||
+		e.From.String() != "chess-bounces@example.com" {
 		t.Errorf("%+v", e)
 	}
 	w.ok(w.Drop(bg, w.queueAll()[0].ID))
 	// Other reasons for moderation.
 	for want, change := range map[string]func(*Submission){
-		"it looks like junk":       func(s *Submission) { s.Junk = true },
-		"a program sent it":        func(s *Submission) { s.Message = []byte("Auto-Submitted: auto-generated\r\n" + toList) },
-		"its sender may be forged": func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)); s.Unproven = true },
-		"its author is not proven": func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1)); s.Checked = true },
-		"its author is no member":  func(s *Submission) { s.Message = []byte(strings.Replace(toList, "eve@far", "alice@", 1)) },
+		"it looks like junk": func(s *Submission) { s.Junk = true },
+		"a program sent it": func(s *Submission) {
+			s.Message = []byte("Auto-Submitted: auto-generated\r\n" + toList)
+		},
+		"its sender may be forged": func(s *Submission) {
+			s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1))
+			s.Unproven = true
+		},
+		"its author is not proven": func(s *Submission) {
+			s.Message = []byte(strings.Replace(toList, "eve@", "zoe@", 1))
+			s.Checked = true
+		},
+		"its author is no member": func(s *Submission) {
+			s.Message = []byte(strings.Replace(toList, "eve@far", "alice@", 1))
+		},
 	} {
 		w.ok(w.post(change))
 		list, err := w.Moderation.Pending(bg, note.UNID{})
@@ -225,7 +256,8 @@ func TestModeration(t *testing.T) {
 			s.Message, s.Proven = []byte(strings.Replace(toList, "eve@far.example", "alice@example.com", 1)), true
 		},
 		func(s *Submission) {
-			s.Message, s.Submitter = []byte(strings.Replace(toList, "eve@far.example", "bob@example.com", 1)), &Submitter{Who: note.Who{Person: bob.ID}, Address: "bob@example.com"}
+			s.Message, s.Submitter = []byte(strings.Replace(toList, "eve@far.example", "bob@example.com", 1)),
+				&Submitter{Who: note.Who{Person: bob.ID}, Address: "bob@example.com"}
 		},
 	} {
 		w.ok(w.post(change))
@@ -239,12 +271,14 @@ func TestModeration(t *testing.T) {
 func TestListAddresses(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	alice, bob := w.person("alice"), w.person("bob", func(s *directory.PersonSpec) { s.Roles = []string{directory.RoleAdmin} })
+	alice, bob := w.person("alice"), w.person("bob",
+		func(s *directory.PersonSpec) { s.Roles = []string{directory.RoleAdmin} })
 	g := w.mailingList(func(f *directory.GroupFields) { f.List.Owners = []string{"alice"} }, "alice", "zoe@far.example")
 	w.deposit(w.from("", "chess-bounces+zoe=far.example@example.com"))
 	w.deposit(w.from("eve@far.example", "Chess-Owner@example.com"))
 	w.has(alice, 2)
-	_, err := w.people.Groups.Set(bg, note.System, g.ID, func(f *directory.GroupFields) error { f.List.Owners = nil; return nil })
+	_, err := w.people.Groups.Set(bg, note.System, g.ID,
+		func(f *directory.GroupFields) error { f.List.Owners = nil; return nil })
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "chess-owner@example.com"))
 	w.has(bob, 1)

@@ -24,7 +24,8 @@ type listCopy struct {
 //
 // Implements: RFC 2369 §3 List-Help, List-Unsubscribe, List-Post, List-Owner
 // Implements: RFC 2919 §3 List-Id
-func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string, strange bool) *listCopy {
+func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte, policy string,
+	strange bool) *listCopy {
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
 	h := fields.ReadFacts(header)

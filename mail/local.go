@@ -129,7 +129,8 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 		if piece[0].reply != nil {
 			return err // the mail file is not the cause
 		}
-		j.s.env.Log.Error("mail: delivery failed", "id", e.ID.String(), "database", piece[0].database.String(), "err", err)
+		j.s.env.Log.Error("mail: delivery failed", "id", e.ID.String(), "database", piece[0].database.String(),
+			"err", err)
 		piece[0].reply = replyTrouble
 	}
 }
@@ -276,7 +277,8 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		}
 		within, cancel := context.WithTimeout(ctx, matesWithin)
 		err = j.s.opt.Mates.Deliver(within, &Handed{
-			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database, Always: alwaysArrives(a.address), Junk: e.Junk,
+			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
+			Always: alwaysArrives(a.address), Junk: e.Junk,
 		}, raw)
 		cancel()
 		switch {
@@ -287,7 +289,8 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		default:
-			j.s.env.Log.Warn("mail: no mate accepts a delivery", "id", e.ID.String(), "database", a.database.String(), "err", err)
+			j.s.env.Log.Warn("mail: no mate accepts a delivery", "id", e.ID.String(), "database", a.database.String(),
+				"err", err)
 			a.reply = replyMates
 		}
 	}

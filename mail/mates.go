@@ -42,7 +42,8 @@ type Handed struct {
 
 // Take delivers a message that a mate hands over. It returns when the message is durable here.
 func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
-	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson && !s.files.elsewhere(h.Database) {
+	if _, err := s.store.Info(h.Database); errors.Is(err, store.ErrNotFound) && h.Kind == directory.TargetPerson &&
+		!s.files.elsewhere(h.Database) {
 		// After a bulk import, or if the creation was interrupted. The server that leads the directory creates the mail
 		// file.
 		if err := s.dir.People.EnsureMailFile(ctx, h.Person); err != nil {

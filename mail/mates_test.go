@@ -64,7 +64,8 @@ func TestMates(t *testing.T) {
 	w.fix.Time.Advance(matesPause)
 	w.route()
 	w.queue(0)
-	if want := fmt.Sprint(sub.ID, bob.ID, bob.MailDatabase, true, false, true); len(m.taken) != 1 || m.taken[0] != want {
+	if want := fmt.Sprint(sub.ID, bob.ID, bob.MailDatabase, true, false, true); len(m.taken) != 1 ||
+		m.taken[0] != want {
 		t.Errorf("the mate has %q, not %q", m.taken, want)
 	}
 	if _, err := w.db.Info(bob.MailDatabase); !errors.Is(err, store.ErrNotFound) {
@@ -127,7 +128,8 @@ func TestTake(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{Mates: &mates{}})
 	alice, bob := w.person("alice"), w.person("bob")
-	h := &Handed{ID: note.UNID{1}, Date: w.fix.Clock.Now(), Person: alice.ID, Kind: directory.TargetPerson, Database: alice.MailDatabase}
+	h := &Handed{ID: note.UNID{1}, Date: w.fix.Clock.Now(), Person: alice.ID, Kind: directory.TargetPerson,
+		Database: alice.MailDatabase}
 	for range 2 {
 		w.ok(w.Deposits.Take(bg, h, []byte(plain)))
 	}
@@ -159,7 +161,8 @@ func TestTake(t *testing.T) {
 	w.stop()
 	w.makes = makes{w}
 	w.start()
-	w.ok(w.Deposits.Take(bg, &Handed{ID: note.UNID{4}, Date: w.fix.Clock.Now(), Person: bob.ID, Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
+	w.ok(w.Deposits.Take(bg, &Handed{ID: note.UNID{4}, Date: w.fix.Clock.Now(), Person: bob.ID,
+		Kind: directory.TargetPerson, Database: bob.MailDatabase}, []byte(plain)))
 	w.has(bob, 1)
 }
 
@@ -167,7 +170,8 @@ func TestTake(t *testing.T) {
 type makes struct{ w *world }
 
 func (m makes) MakeMailFile(_ context.Context, f directory.MailFile) error {
-	_, err := m.w.db.CreateDatabase(note.System, store.Create{ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner})
+	_, err := m.w.db.CreateDatabase(note.System, store.Create{ID: f.ID, Title: f.Title, Kind: mailbox.Kind,
+		Owner: f.Owner})
 	return err
 }
 

@@ -29,7 +29,8 @@ func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Pa
 	g := &p.group
 	raw := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
 	n := len(raw)
-	rows := []queue.Recipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup, State: queue.Pending, Notify: smtp.NotifyNever}}
+	rows := []queue.Recipient{{Address: g.InternetAddress, Name: g.Name, Target: g.ID, Kind: directory.TargetGroup,
+		State: queue.Pending, Notify: smtp.NotifyNever}}
 	o, err := s.follow.send(ctx, b, "held "+g.ID.String(), append(raw, rest...), n, from, rows)
 	if err != nil {
 		return err
@@ -52,11 +53,15 @@ func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Pa
 		}
 		note1 := notice{
 			from: part(g, "owner").String(), fromName: g.Name, to: row.Address, auto: "auto-generated",
-			subject: "A message for " + g.Name + " waits for you", id: note.DeriveUNID(o.entry.ID[:], []byte("moderate "+id)),
-			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\nTo let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
-				g.InternetAddress, p.hold, fields.OneLine(h.AuthorPath().String()), fields.OneLine(mime.DecodeWords(h.Subject)), o.entry.ID, o.entry.ID),
+			subject: "A message for " + g.Name + " waits for you",
+			id:      note.DeriveUNID(o.entry.ID[:], []byte("moderate "+id)),
+			text: fmt.Sprintf("A message for the list %s is held: %s.\n\n  From: %s\n  Subject: %s\n\n"+
+				"To let it through:  doublet list approve %s\nTo refuse it:       doublet list reject %s\n",
+				g.InternetAddress, p.hold, fields.OneLine(h.AuthorPath().String()),
+				fields.OneLine(mime.DecodeWords(h.Subject)), o.entry.ID, o.entry.ID),
 		}
-		if _, err := s.follow.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.follow.compose(&note1), len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
+		if _, err := s.follow.send(ctx, b, "moderate "+g.ID.String()+" "+id, s.follow.compose(&note1),
+			len(nullReturnPath), nullPath, []queue.Recipient{row}); err != nil {
 			return err
 		}
 	}
@@ -109,9 +114,11 @@ func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
+	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id,
+		From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
 	defer b.release()
-	if err := s.deposit.lists.distribute(ctx, b, &posting{group: g, strange: true}, "", raw[min(e.ReturnPath, len(raw)):]); err != nil {
+	if err := s.deposit.lists.distribute(ctx, b, &posting{group: g, strange: true}, "",
+		raw[min(e.ReturnPath, len(raw)):]); err != nil {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	b.in = e.Box()
@@ -140,17 +147,20 @@ func (s *Moderation) Reject(ctx context.Context, id note.UNID, reason string) er
 	n := notice{
 		from: part(&g, "owner").String(), fromName: g.Name, to: e.From.String(), auto: "auto-replied",
 		subject: "Your message to " + g.Name + " was not let through", id: note.DeriveUNID(id[:], []byte("rejected")),
-		text: fmt.Sprintf("The moderators of the list %s did not let your message through.\n\n  Subject: %s\n\n%s\n", g.InternetAddress, fields.OneLine(mime.DecodeWords(h.Subject)), reason),
+		text: fmt.Sprintf("The moderators of the list %s did not let your message through.\n\n  Subject: %s\n\n%s\n",
+			g.InternetAddress, fields.OneLine(mime.DecodeWords(h.Subject)), reason),
 	}
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
 		return fmt.Errorf("mail: reject: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id, Created: s.env.Clock.Now()}}
+	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(raw)),
+		entry: queue.Entry{ID: id, Created: s.env.Clock.Now()}}
 	defer b.release()
 	if len(rows) > 0 {
-		if _, err := s.deposit.follow.send(ctx, b, "rejected", s.deposit.follow.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+		if _, err := s.deposit.follow.send(ctx, b, "rejected", s.deposit.follow.compose(&n), len(nullReturnPath),
+			nullPath, rows); err != nil {
 			return fmt.Errorf("mail: reject: %w", err)
 		}
 	}

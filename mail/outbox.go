@@ -93,14 +93,19 @@ func deferredItems(sub *Submission, until time.Time) note.Items {
 	var to, notify, orcpt []string
 	for i := range sub.Recipients {
 		r := &sub.Recipients[i]
-		to, notify, orcpt = append(to, r.To.String()), append(notify, strconv.Itoa(int(r.Params.Notify))), append(orcpt, r.Params.ORcpt)
+		to, notify, orcpt = append(to, r.To.String()), append(notify, strconv.Itoa(int(r.Params.Notify))), append(orcpt,
+			r.Params.ORcpt)
 	}
 	list := []note.Item{
 		{Name: outItemForm, Value: note.Text(formDeferred)}, {Name: itemUntil, Value: note.Int(until.Unix())},
-		{Name: itemPerson, Value: note.Text(sub.Submitter.Who.Person.String())}, {Name: itemAddress, Value: note.Text(sub.Submitter.Address)},
-		{Name: outItemSender, Value: note.Text(sub.From.String())}, {Name: outItemEnvID, Value: note.Text(sub.Params.EnvID)},
-		{Name: outItemReturn, Value: note.Int(int64(sub.Params.Ret))}, {Name: outItemUTF8, Value: note.Bool(sub.Params.UTF8)},
-		{Name: outItemAddresses, Value: note.TextList(to...)}, {Name: outItemNotify, Value: note.TextList(notify...)}, {Name: outItemOriginal, Value: note.TextList(orcpt...)},
+		{Name: itemPerson, Value: note.Text(sub.Submitter.Who.Person.String())},
+		{Name: itemAddress, Value: note.Text(sub.Submitter.Address)},
+		{Name: outItemSender, Value: note.Text(sub.From.String())},
+		{Name: outItemEnvID, Value: note.Text(sub.Params.EnvID)},
+		{Name: outItemReturn, Value: note.Int(int64(sub.Params.Ret))},
+		{Name: outItemUTF8, Value: note.Bool(sub.Params.UTF8)},
+		{Name: outItemAddresses, Value: note.TextList(to...)}, {Name: outItemNotify, Value: note.TextList(notify...)},
+		{Name: outItemOriginal, Value: note.TextList(orcpt...)},
 	}
 	if sub.Params.RequireTLS {
 		list = append(list, note.Item{Name: outItemTLS, Value: note.Int(int64(outbound.Required))})
@@ -287,7 +292,8 @@ func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	who, err := s.dir.Names.WhoOf(ctx, sub.Submitter.Who.Person)
 	switch {
 	case errors.Is(err, directory.ErrDisabled), errors.Is(err, directory.ErrNotFound):
-		s.env.Log.Warn("mail: scheduled message discarded, because its sender may no longer send", "id", h.id.String(), "from", sub.From.String())
+		s.env.Log.Warn("mail: scheduled message discarded, because its sender may no longer send", "id", h.id.String(),
+			"from", sub.From.String())
 		return s.removeDeferred(ctx, h)
 	case err != nil:
 		return err
@@ -345,7 +351,8 @@ func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 				return fmt.Errorf("%w: sender in the outbox", store.ErrDamaged)
 			}
 		}
-		sub.Params = smtp.MailParams{Size: -1, EnvID: items.Get(outItemEnvID).AsText(), Ret: smtp.Ret(items.Get(outItemReturn).AsInt()), UTF8: items.Get(outItemUTF8).AsBool()}
+		sub.Params = smtp.MailParams{Size: -1, EnvID: items.Get(outItemEnvID).AsText(),
+			Ret: smtp.Ret(items.Get(outItemReturn).AsInt()), UTF8: items.Get(outItemUTF8).AsBool()}
 		sub.Params.RequireTLS = items.Get(outItemTLS).AsInt() == int64(outbound.Required)
 		if v := items.Get(outItemPriority); v != nil {
 			sub.Params.Priority, sub.Params.HasPriority = int8(v.AsInt()), true
@@ -370,7 +377,8 @@ func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 }
 
 func deferredRecipients(items note.Items) ([]Recipient, error) {
-	to, notify, orcpt := items.Get(outItemAddresses).AsTextList(), items.Get(outItemNotify).AsTextList(), items.Get(outItemOriginal).AsTextList()
+	to, notify, orcpt := items.Get(outItemAddresses).AsTextList(), items.Get(outItemNotify).AsTextList(),
+		items.Get(outItemOriginal).AsTextList()
 	if len(notify) != len(to) || len(orcpt) != len(to) {
 		return nil, fmt.Errorf("%w: recipients in the outbox", store.ErrDamaged)
 	}
@@ -394,8 +402,10 @@ func (s *Scheduler) returnDeferred(ctx context.Context, sub *Submission, reply *
 		return err
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(sub.Message)), results: make([]error, len(sub.Recipients)), takes: sub.takes}
-	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: s.env.Clock.Now(), TLS: requires(sub)}
+	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(sub.Message)),
+		results: make([]error, len(sub.Recipients)), takes: sub.takes}
+	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret,
+		Created: s.env.Clock.Now(), TLS: requires(sub)}
 	defer b.release()
 	for i := range sub.Recipients {
 		q := row(&sub.Recipients[i], note.UNID{}, 0, "", queue.Failed)

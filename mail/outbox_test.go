@@ -56,7 +56,8 @@ func TestOutbox(t *testing.T) {
 	w.ok(w.Join(note.UNID{1}, "one", nowhere))
 	second := w.later(alice, time.Hour, "bob@example.com", "x@elsewhere.example")
 	own := queue.OwnedOutboxID(note.UNID{1})
-	if info, err := w.db.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster || !info.Queue || info.Kind != queue.DeferredKind {
+	if info, err := w.db.Info(own); err != nil || info.Owner != (note.UNID{1}) || info.Ack != layout.AckCluster ||
+		!info.Queue || info.Kind != queue.DeferredKind {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	if found, err := w.Scheduled.inOutbox(bg, own, second); err != nil || !found {

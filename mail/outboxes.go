@@ -68,18 +68,21 @@ type Scheduler struct {
 }
 
 // openScheduler creates the outbox of a standalone server, and opens the outboxes that are here.
-func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, deposit *Depositor, opt *Options) (*Scheduler, error) {
+func openScheduler(db *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue,
+	deposit *Depositor, opt *Options) (*Scheduler, error) {
 	s := &Scheduler{store: db, env: e, dir: d, mailbox: m, queue: q, deposit: deposit, mates: opt.Mates}
 	o := &s.outbox
 	o.wake = make(chan struct{}, 1)
 	o.done = sync.NewCond(&o.mu)
 	if _, err := s.store.Info(queue.OutboxID); errors.Is(err, store.ErrNotFound) {
-		_, err := s.store.CreateDatabase(note.System, store.Create{ID: queue.OutboxID, Title: "outbox", Kind: queue.OutboxKind, Queue: true})
+		_, err := s.store.CreateDatabase(note.System, store.Create{ID: queue.OutboxID, Title: "outbox",
+			Kind: queue.OutboxKind, Queue: true})
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return nil, fmt.Errorf("mail: create outbox: %w", err)
 		}
 	}
-	opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them", func() float64 { return float64(o.count()) })
+	opt.Stats.GaugeFunc("Mail.Deferred", "messages that wait here for the time that their senders gave them",
+		func() float64 { return float64(o.count()) })
 	o.came = []note.DatabaseID{queue.OutboxID}
 	err := s.store.Infos(func(i *layout.Info) {
 		if i.Kind == queue.DeferredKind {
@@ -106,7 +109,8 @@ func (s *Scheduler) joinOutbox(server note.UNID, name string, known func(note.Da
 	id := queue.OwnedOutboxID(server)
 	_, err := s.store.Info(id)
 	if errors.Is(err, store.ErrNotFound) && !known(id) {
-		_, err = s.store.CreateDatabase(note.System, store.Create{ID: id, Title: "outbox of " + name, Kind: queue.DeferredKind, Queue: true, Owner: server, Ack: layout.AckCluster})
+		_, err = s.store.CreateDatabase(note.System, store.Create{ID: id, Title: "outbox of " + name,
+			Kind: queue.DeferredKind, Queue: true, Owner: server, Ack: layout.AckCluster})
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("mail: outbox: %w", err)
@@ -247,7 +251,8 @@ func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 		b.stop, b.seen = stop, 0
 		return nil
 	}
-	o.boxes = append(o.boxes, &deferring{id: id, owner: info.Owner, due: map[note.UNID]int64{}, again: map[note.UNID]int64{}, stop: stop})
+	o.boxes = append(o.boxes, &deferring{id: id, owner: info.Owner, due: map[note.UNID]int64{},
+		again: map[note.UNID]int64{}, stop: stop})
 	slices.SortFunc(o.boxes, func(a, b *deferring) int {
 		if a.id < b.id {
 			return -1

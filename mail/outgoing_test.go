@@ -31,7 +31,8 @@ func TestRelayed(t *testing.T) {
 	if len(p.status) != 2 {
 		t.Errorf("%s", p.bodies[1])
 	}
-	if got := f.sink.Messages(); len(got) != 1 || got[0].From != "<sender@example.com>" || strings.Contains(got[0].To[0], "NOTIFY") {
+	if got := f.sink.Messages(); len(got) != 1 || got[0].From != "<sender@example.com>" ||
+		strings.Contains(got[0].To[0], "NOTIFY") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -65,7 +66,8 @@ func TestRoutes(t *testing.T) {
 	}
 	r, err := f.people.Routes.Named(bg, "*.held.example")
 	f.ok(err)
-	_, err = f.people.Routes.Set(bg, note.System, r.ID, func(f *directory.RouteFields) error { f.Hold = false; return nil })
+	_, err = f.people.Routes.Set(bg, note.System, r.ID,
+		func(f *directory.RouteFields) error { f.Hold = false; return nil })
 	f.ok(err)
 	f.zone.Add("sub.held.example. IN MX 10 mx.far.example.\n")
 	f.flush()
@@ -78,7 +80,8 @@ func TestRoutes(t *testing.T) {
 func TestUrgency(t *testing.T) {
 	t.Parallel()
 	f := openFar(t, Options{PerDestination: 1}, sink.Options{})
-	for i, field := range []string{"", "Priority: non-urgent\r\n", "Importance: High\r\n", "X-Priority: 5 (Lowest)\r\n", "X-Priority: 1\r\n", ""} {
+	for i, field := range []string{"", "Priority: non-urgent\r\n", "Importance: High\r\n", "X-Priority: 5 (Lowest)\r\n",
+		"X-Priority: 1\r\n", ""} {
 		sub := f.from("alice@example.com", fmt.Sprintf("u%d@far.example", i))
 		sub.Message = []byte(field + plain)
 		f.deposit(sub)
@@ -162,7 +165,8 @@ func TestTrace(t *testing.T) {
 		out := ""
 		for _, h := range hops {
 			out += string(h.Event) + " "
-			if h.ID != sub.ID || h.MessageID != "<1@far.example>" || h.To != "u@far.example" || h.From != "alice@example.com" || h.Accepted.IsZero() {
+			if h.ID != sub.ID || h.MessageID != "<1@far.example>" || h.To != "u@far.example" ||
+				h.From != "alice@example.com" || h.Accepted.IsZero() {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -172,12 +176,14 @@ func TestTrace(t *testing.T) {
 		t.Error(got)
 	}
 	f.after(time.Hour)
-	for _, what := range []string{"U@far.example", "alice@example.com", sub.ID.String(), "1@far.example", "<1@far.example>"} {
+	for _, what := range []string{"U@far.example", "alice@example.com", sub.ID.String(), "1@far.example",
+		"<1@far.example>"} {
 		if got := events(what); got != "deferred sent " {
 			t.Errorf("%s: %s", what, got)
 		}
 	}
-	if hops, _ := f.Trace.Find(bg, "u@far.example"); hops[1].Host != "mx.far.example[127.0.0.1]" || hops[1].Reply != "250 2.0.0 taken" {
+	if hops, _ := f.Trace.Find(bg, "u@far.example"); hops[1].Host != "mx.far.example[127.0.0.1]" ||
+		hops[1].Reply != "250 2.0.0 taken" {
 		t.Errorf("%+v", hops)
 	}
 	if at, found, err := f.Trace.Delivered(bg, sub.ID, "alice@example.com"); err != nil || !found || at.IsZero() {
@@ -210,7 +216,8 @@ func TestSendLimits(t *testing.T) {
 	alice := f.person("alice")
 	who := note.Who{Person: alice.ID}
 	f.ok(send(who, "a@far.example"))
-	if err := send(who, "a@far.example", "b@far.example", "c@far.example", "d@far.example", "e@far.example"); replyCode(err) != "450 4.7.1" {
+	if err := send(who, "a@far.example", "b@far.example", "c@far.example", "d@far.example",
+		"e@far.example"); replyCode(err) != "450 4.7.1" {
 		t.Error(err)
 	}
 	f.ok(send(who, "a@far.example"))

@@ -87,11 +87,13 @@ func (b *batch) remember() {
 }
 
 // sendOn forwards a person's mail.
-func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *fields.Facts, i int, p *directory.Person) error {
+func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *fields.Facts, i int,
+	p *directory.Person) error {
 	if len(p.Forward) == 0 || sub.Junk || len(b.forwards) >= maxHops*len(b.results)+maxHops {
 		return nil
 	}
-	if slices.ContainsFunc(p.Addresses(), func(a string) bool { return slices.Contains(head.DeliveredTo, strings.ToLower(a)) }) {
+	if slices.ContainsFunc(p.Addresses(),
+		func(a string) bool { return slices.Contains(head.DeliveredTo, strings.ToLower(a)) }) {
 		return nil // it was delivered to this person before: do not forward it again
 	}
 	d := b.now[i]
@@ -126,7 +128,8 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 				if !b.away(r.MailServer) {
 					b.add(d.index, d.from, r, uint64(len(sub.Message)), true)
 				} else if _, has := b.known(r.ID, d.index); !has {
-					inside = append(inside, queue.Recipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind, State: queue.Waiting})
+					inside = append(inside, queue.Recipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind,
+						State: queue.Waiting})
 				}
 			}
 			outside = append(outside, x.Outside...)
@@ -145,7 +148,8 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 
 // forwardToList posts a message to the mailing list to which a person's mail is forwarded. The list applies its usual
 // moderation. took is set if the list accepts the message.
-func (s *personal) forwardToList(ctx context.Context, sub *Submission, b *batch, address string, t directory.Target) (took bool, err error) {
+func (s *personal) forwardToList(ctx context.Context, sub *Submission, b *batch, address string,
+	t directory.Target) (took bool, err error) {
 	to, err := smtp.ParsePath(address)
 	if err != nil {
 		return false, nil //nolint:nilerr // the directory has resolved it

@@ -113,7 +113,8 @@ func TestReleaseSendsOn(t *testing.T) {
 		w.route()
 		return sub.ID
 	}
-	id := hold(func(s *Submission) { s.Recipients[2].Params.Notify = smtp.NotifySuccess }, "alice@example.com", "carol@example.com", "bob@example.com", "x@else.example")
+	id := hold(func(s *Submission) { s.Recipients[2].Params.Notify = smtp.NotifySuccess }, "alice@example.com",
+		"carol@example.com", "bob@example.com", "x@else.example")
 	for _, p := range []directory.Person{alice, bob, carol, dora} {
 		w.has(p, 0)
 	}
@@ -128,10 +129,12 @@ func TestReleaseSendsOn(t *testing.T) {
 		to[e.Recipients[0].Address] = e
 	}
 	own := to["x@else.example"]
-	if own.ID != id || own.Held || own.Reason != "" || len(own.Recipients) != 2 || own.Recipients[1].State != queue.Delivered {
+	if own.ID != id || own.Held || own.Reason != "" || len(own.Recipients) != 2 ||
+		own.Recipients[1].State != queue.Delivered {
 		t.Errorf("%+v", own)
 	}
-	if e := to["a@else.example"]; !strings.HasPrefix(e.From.Local, "SRS0=") || !strings.Contains(w.raw(e), "Delivered-To: alice@example.com\r\n") {
+	if e := to["a@else.example"]; !strings.HasPrefix(e.From.Local, "SRS0=") ||
+		!strings.Contains(w.raw(e), "Delivered-To: alice@example.com\r\n") {
 		t.Errorf("%+v", e)
 	}
 	if e := to["eve@far.example"]; !strings.Contains(w.raw(e), "Auto-Submitted: auto-replied\r\n") {
@@ -184,7 +187,8 @@ func TestAlwaysArrives(t *testing.T) {
 		}
 	}
 	w.has(boss, 3)
-	if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "boss@example.com"), nil); replyCode(err) != "552 5.2.3" {
+	if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "boss@example.com"),
+		nil); replyCode(err) != "552 5.2.3" {
 		t.Error(err)
 	}
 }
@@ -219,7 +223,8 @@ func TestBccNeverLeaves(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
-	message := "Bcc: bob@example.com\r\nFrom: alice@example.com\r\nBCC:\r\n carol@example.com,\r\n x@y.example\r\nSubject: s\r\nResent-Bcc: z@y.example\r\n\r\nBcc: stays\r\n"
+	message := "Bcc: bob@example.com\r\nFrom: alice@example.com\r\nBCC:\r\n carol@example.com,\r\n x@y.example\r\n" +
+		"Subject: s\r\nResent-Bcc: z@y.example\r\n\r\nBcc: stays\r\n"
 	for _, room := range []int{0, 2048} {
 		sub := w.from("alice@example.com", "bob@example.com")
 		buf := append(make([]byte, room), message...)
@@ -228,7 +233,8 @@ func TestBccNeverLeaves(t *testing.T) {
 		w.deposit(sub)
 	}
 	for _, m := range w.has(bob, 2) {
-		if strings.Contains(strings.ToLower(m), "bcc:\r") || strings.Contains(m, "carol") || strings.Contains(m, "y.example") ||
+		if strings.Contains(strings.ToLower(m), "bcc:\r") || strings.Contains(m, "carol") ||
+			strings.Contains(m, "y.example") ||
 			!strings.HasSuffix(m, "\r\nFrom: alice@example.com\r\nSubject: s\r\n\r\nBcc: stays\r\n") {
 			t.Errorf("%q", m)
 		}
@@ -239,7 +245,8 @@ func TestSendOnBehalf(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	alice, bob := w.person("alice"), w.person("bob")
-	carol := w.person("carol", func(s *directory.PersonSpec) { s.SendAs, s.OnBehalf = []string{"bob"}, []string{"alice@example.com"} })
+	carol := w.person("carol",
+		func(s *directory.PersonSpec) { s.SendAs, s.OnBehalf = []string{"bob"}, []string{"alice@example.com"} })
 	_ = carol
 	send := func(p directory.Person, header string) (string, error) {
 		sub := w.from(p.InternetAddress, "carol@example.com")
@@ -256,7 +263,8 @@ func TestSendOnBehalf(t *testing.T) {
 	if m, err := send(bob, "From: carol@example.com"); err != nil || strings.Contains(m, "Sender:") {
 		t.Error(m, err)
 	}
-	if m, err := send(alice, "From: carol@example.com"); err != nil || !strings.Contains(m, "\r\nSender: <alice@example.com>\r\n") {
+	if m, err := send(alice, "From: carol@example.com"); err != nil ||
+		!strings.Contains(m, "\r\nSender: <alice@example.com>\r\n") {
 		t.Error(m, err)
 	}
 	if _, err := send(alice, "From: carol@example.com\r\nSender: carol@example.com"); replyCode(err) != "550 5.7.1" {
@@ -280,12 +288,14 @@ func TestForward(t *testing.T) {
 	w.has(bob, 1) // bob keeps a copy and forwards to carol; the message does not go back to alice
 	w.has(carol, 1)
 	e := w.queue(1)[0]
-	if len(e.Recipients) != 1 || e.Recipients[0].Address != "a@else.example" || e.Recipients[0].State != queue.Waiting ||
+	if len(e.Recipients) != 1 || e.Recipients[0].Address != "a@else.example" ||
+		e.Recipients[0].State != queue.Waiting ||
 		!strings.HasPrefix(e.From.Local, "SRS0=") || e.From.Domain != "example.com" {
 		t.Fatalf("%+v", e)
 	}
 	raw := w.raw(e)
-	if !strings.HasPrefix(raw, "Return-Path: <"+e.From.String()+">\r\nDelivered-To: alice@example.com\r\nReceived: ") || !strings.HasSuffix(raw, plain) {
+	if !strings.HasPrefix(raw, "Return-Path: <"+e.From.String()+">\r\nDelivered-To: alice@example.com\r\nReceived: ") ||
+		!strings.HasSuffix(raw, plain) {
 		t.Errorf("%q", raw)
 	}
 	// A report reaches the original sender, for three weeks. A forged address is rejected.
@@ -320,17 +330,21 @@ func TestSRSWraps(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	first := w.Deposits.srs.rewriteSender(path("SRS0=HHH=TT=orig.example=user@one.example"), "example.com")
-	if back, ok := w.Deposits.srs.ReverseSRS(first.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
+	if back, ok := w.Deposits.srs.ReverseSRS(first.String()); !ok ||
+		back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
 		t.Error(first, back, ok)
 	}
-	again := w.Deposits.srs.rewriteSender(path("SRS1=XXX=one.example==HHH=TT=orig.example=user@two.example"), "example.com")
-	if back, ok := w.Deposits.srs.ReverseSRS(again.String()); !ok || back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
+	again := w.Deposits.srs.rewriteSender(path("SRS1=XXX=one.example==HHH=TT=orig.example=user@two.example"),
+		"example.com")
+	if back, ok := w.Deposits.srs.ReverseSRS(again.String()); !ok ||
+		back.String() != "SRS0=HHH=TT=orig.example=user@one.example" {
 		t.Error(again, back, ok)
 	}
 	if p := w.Deposits.srs.rewriteSender(smtp.Path{}, "example.com"); !p.IsNull() {
 		t.Error(p)
 	}
-	for _, bad := range []string{"SRS0@example.com", "SRS0=@example.com", "SRS9=x=y@example.com", "SRS0=a=b=c=d@example.com", "x", ""} {
+	for _, bad := range []string{"SRS0@example.com", "SRS0=@example.com", "SRS9=x=y@example.com",
+		"SRS0=a=b=c=d@example.com", "x", ""} {
 		if p, ok := w.Deposits.srs.ReverseSRS(bad); ok {
 			t.Error(bad, p)
 		}
@@ -342,13 +356,15 @@ func TestVacation(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.person("alice")
 	w.set(alice, func(f *directory.PersonFields) {
-		f.Vacation = directory.Vacation{On: true, Text: "Bin weg.\nGrüße", Days: 3, Until: w.fix.Clock.Now().Add(20 * 24 * time.Hour)}
+		f.Vacation = directory.Vacation{On: true, Text: "Bin weg.\nGrüße", Days: 3,
+			Until: w.fix.Clock.Now().Add(20 * 24 * time.Hour)}
 	})
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	e := w.queue(1)[0]
 	raw := w.raw(e)
 	for _, want := range []string{
-		"Return-Path: <>\r\n", "From: \"alice Example\" <alice@example.com>\r\n", "To: <eve@far.example>\r\n", "Subject: Auto: hello\r\n",
+		"Return-Path: <>\r\n", "From: \"alice Example\" <alice@example.com>\r\n", "To: <eve@far.example>\r\n",
+		"Subject: Auto: hello\r\n",
 		"In-Reply-To: <1@far.example>\r\n", "Auto-Submitted: auto-replied\r\n", "\r\n\r\nBin weg.\r\nGrüße\r\n",
 	} {
 		if !strings.Contains(raw, want) {

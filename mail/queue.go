@@ -156,7 +156,8 @@ func (s *Router) queueStats() {
 			return float64(fn())
 		})
 	}
-	gauge("Mail.Transfer.Destinations", "destinations that are known to the router now", func() int { return len(s.agenda.dests) })
+	gauge("Mail.Transfer.Destinations", "destinations that are known to the router now",
+		func() int { return len(s.agenda.dests) })
 	gauge("Mail.Transfer.OpenConnections", "connections to other mail servers", func() int { return s.lanes })
 	gauge("Mail.Transfer.Appointments", "entries of the router's index in memory", func() int { return s.agenda.items })
 	gauge("Mail.Transfer.Unreachable", "destinations that are left alone for a while after failures", func() int {

@@ -45,15 +45,19 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	}
 	defer c.Release()
 	b := &batch{
-		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(), away: s.deposit.files.awayNow(ctx),
+		answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(),
+		away:    s.deposit.files.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
-		entry:   queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
+		entry: queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk,
+			Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
 	// The reason stays with copies to mailing lists: their moderators must still approve them.
-	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason, Date: e.Created}
+	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason,
+		Date: e.Created}
 	// A message with a forged sender is recognized by NOTIFY=NEVER for all its recipients.
-	sub.Unproven = !slices.ContainsFunc(e.Recipients, func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
+	sub.Unproven = !slices.ContainsFunc(e.Recipients,
+		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {
 			return fmt.Errorf("mail: release: %w", err)
@@ -92,7 +96,8 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 	}
 	d := a.delivery
 	d.name, d.index, d.junk = q.Name, i, b.entry.Junk
-	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify}, Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
+	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify},
+		Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
 	d.always = d.from.always()
 	if q.Kind == directory.TargetPerson {
 		p, err := s.dir.Names.Person(ctx, q.Target)
@@ -101,7 +106,8 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 		}
 		d.own, d.warning = true, p.Warning
 		// For a member of a group, the address is the group's.
-		if d.member = !slices.ContainsFunc(p.Addresses(), func(a string) bool { return strings.EqualFold(a, q.Address) }); d.member {
+		if d.member = !slices.ContainsFunc(p.Addresses(),
+			func(a string) bool { return strings.EqualFold(a, q.Address) }); d.member {
 			d.from.Target.Kind = directory.TargetGroup
 		}
 	}

@@ -78,8 +78,10 @@ func (s *Reporter) bury(ctx context.Context, e *queue.Entry) error {
 }
 
 // sendReport composes a report and deposits it. The same update changes the entry.
-func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient, change func(*queue.Entry)) error {
-	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone, Date: s.env.Clock.Now()}
+func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.Recipient,
+	change func(*queue.Entry)) error {
+	sub := &Submission{Params: smtp.MailParams{Size: -1, RequireTLS: e.TLS == outbound.Required}, Answer: AnswerNone,
+		Date: s.env.Clock.Now()}
 	s.env.Fill(sub.ID[:])
 	to := Recipient{To: e.From}
 	target, err := s.dir.Names.Resolve(ctx, e.From.String())
@@ -100,7 +102,8 @@ func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.
 	}
 	var b *batch
 	if bad {
-		b = &batch{answer: AnswerNone, results: make([]error, 1), date: sub.Date, entry: queue.Entry{ID: sub.ID, Created: sub.Date}}
+		b = &batch{answer: AnswerNone, results: make([]error, 1), date: sub.Date,
+			entry: queue.Entry{ID: sub.ID, Created: sub.Date}}
 		b.refuse(0, &to, nil, replyNoUser, false)
 	} else {
 		sub.Recipients = []Recipient{to}
@@ -139,7 +142,8 @@ func (s *Reporter) placeReport(ctx context.Context, b *batch, raw []byte) error 
 // Implements: RFC 6522 multipart/report
 // Implements: RFC 6533 Internationalized delivery status notifications
 // Implements: RFC 3834 §5 Auto-Submitted
-func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Entry, done []queue.Recipient) ([]byte, error) {
+func (s *Reporter) composeReport(ctx context.Context, id note.UNID, e *queue.Entry,
+	done []queue.Recipient) ([]byte, error) {
 	original, whole, err := s.returned(ctx, e, done)
 	if err != nil {
 		return nil, err
@@ -313,7 +317,8 @@ func statusOf(reply, otherwise string) string {
 	return otherwise
 }
 
-const delayText = "Your message could not be delivered so far. There is nothing for you to do: it is tried again. Waiting for:"
+const delayText = "Your message could not be delivered so far. There is nothing for you to do: it is tried again. " +
+	"Waiting for:"
 
 func returnedHeader(line writeLine, whole, utf8 bool) {
 	kind := "text/rfc822-headers"
@@ -336,7 +341,8 @@ func returnedHeader(line writeLine, whole, utf8 bool) {
 // is small or the sender asked for it (RFC 3461 section 4.3); otherwise it is the header.
 //
 // Implements: RFC 8689 §5 The body of a message with REQUIRETLS is not returned
-func (s *Reporter) returned(ctx context.Context, e *queue.Entry, done []queue.Recipient) (b []byte, whole bool, err error) {
+func (s *Reporter) returned(ctx context.Context, e *queue.Entry,
+	done []queue.Recipient) (b []byte, whole bool, err error) {
 	failed := slices.ContainsFunc(done, func(q queue.Recipient) bool { return q.State == queue.Failed })
 	limit := s.opt.ReturnFull
 	switch {

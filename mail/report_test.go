@@ -24,7 +24,8 @@ func parseReport(t *testing.T, raw string) parsed {
 	t.Helper()
 	b := []byte(raw)
 	root := mime.Parse(b, mime.DefaultLimits)
-	if root.Type != "multipart" || root.Subtype != "report" || root.Param("report-type") != "delivery-status" || len(root.Children) != 3 {
+	if root.Type != "multipart" || root.Subtype != "report" || root.Param("report-type") != "delivery-status" ||
+		len(root.Children) != 3 {
 		t.Fatalf("no report (%s/%s, %d parts):\n%s", root.Type, root.Subtype, len(root.Children), raw)
 	}
 	p := parsed{raw: raw, parts: root.Children}
@@ -68,7 +69,8 @@ func TestReportToLocalSender(t *testing.T) {
 	w.has(alice, 1)
 	w.queue(0)
 	got := w.has(sender, 1)[0]
-	if !strings.HasPrefix(got, "Return-Path: <>\r\nFrom: Mail Delivery Subsystem <postmaster@example.com>\r\nTo: <sender@example.com>\r\n") {
+	if !strings.HasPrefix(got,
+		"Return-Path: <>\r\nFrom: Mail Delivery Subsystem <postmaster@example.com>\r\nTo: <sender@example.com>\r\n") {
 		t.Errorf("report begins:\n%.300s", got)
 	}
 	for _, want := range []string{"\r\nAuto-Submitted: auto-replied\r\n", "\r\nIn-Reply-To: <1@far.example>\r\n"} {
@@ -87,13 +89,15 @@ func TestReportToLocalSender(t *testing.T) {
 	if len(p.status) != 2 {
 		t.Errorf("status:\n%s", p.bodies[1])
 	}
-	if c := p.parts[2]; !c.IsMessage() || !strings.HasSuffix(p.bodies[2], strings.TrimSuffix(plain, "\r\n")) && !strings.HasSuffix(p.bodies[2], plain) {
+	if c := p.parts[2]; !c.IsMessage() || !strings.HasSuffix(p.bodies[2], strings.TrimSuffix(plain, "\r\n")) &&
+		!strings.HasSuffix(p.bodies[2], plain) {
 		t.Errorf("returned %s/%s:\n%s", c.Type, c.Subtype, p.bodies[2])
 	}
 	if strings.Contains(p.bodies[2], "Return-Path") {
 		t.Error("the Return-Path field is returned too")
 	}
-	w.shows("Mail.TotalFailures = 1", "Mail.TotalReports = 1", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0", "Mail.Dead = 0")
+	w.shows("Mail.TotalFailures = 1", "Mail.TotalReports = 1", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0",
+		"Mail.Dead = 0")
 }
 
 func TestReportReturnsHeader(t *testing.T) {
@@ -192,7 +196,8 @@ func TestReportToStrangerWaits(t *testing.T) {
 	w.quota(bob, 10)
 	w.stuck(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
 	e := w.queue(1)[0]
-	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" || e.Recipients[0].State != queue.Waiting {
+	if !e.From.IsNull() || len(e.Recipients) != 1 || e.Recipients[0].Address != "eve@far.example" ||
+		e.Recipients[0].State != queue.Waiting {
 		t.Fatalf("%+v", e)
 	}
 	raw, err := w.Queue.Message(bg, w.Queue.Boxes.KeyOf(&e), 0)

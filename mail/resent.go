@@ -33,7 +33,8 @@ const (
 
 var (
 	replyNotDelivered = smtp.NewReply(550, 5, 7, 1,
-		"The From address is not one of yours, and this is not an unchanged message that this server has delivered to you")
+		"The From address is not one of yours, and this is not an unchanged message that this server has delivered "+
+			"to you")
 	// ErrUnproven is the *smtp.Reply that rejects resending a message which failed the DMARC check of a local domain
 	// when it came in.
 	ErrUnproven = smtp.NewReply(550, 5, 7, 1,
@@ -300,7 +301,8 @@ func (d *delivered) header() (header []byte, err error) {
 		if header, err = d.body.AppendRange(header[:0], 0, n); err != nil {
 			return nil, err
 		}
-		if end := mime.HeaderEnd(header); end < len(header) || n == d.size || n > int64(2*mime.DefaultLimits.HeaderBytes) {
+		if end := mime.HeaderEnd(header); end < len(header) || n == d.size ||
+			n > int64(2*mime.DefaultLimits.HeaderBytes) {
 			return header[:end], nil
 		}
 	}
@@ -358,7 +360,8 @@ func (x *resending) deliveries(ctx context.Context, header []byte) (ids []note.U
 	}
 	t, err := x.s.dir.Names.Resolve(ctx, list)
 	switch {
-	case errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+	case errors.Is(err, directory.ErrNotLocal), errors.Is(err, directory.ErrNoSuchRecipient),
+		errors.Is(err, directory.ErrInvalid):
 		return ids, nil
 	case err != nil:
 		return nil, err
@@ -366,7 +369,8 @@ func (x *resending) deliveries(ctx context.Context, header []byte) (ids []note.U
 	group := t.ID.String()
 	for _, id := range ids[:len(ids):len(ids)] {
 		held := note.DeriveUNID(id[:], []byte("held "+group))
-		ids = append(ids, note.DeriveUNID(id[:], []byte("list "+group)), note.DeriveUNID(held[:], []byte("list "+group)))
+		ids = append(ids, note.DeriveUNID(id[:], []byte("list "+group)),
+			note.DeriveUNID(held[:], []byte("list "+group)))
 	}
 	return ids, nil
 }

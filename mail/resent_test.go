@@ -36,7 +36,8 @@ func (w *world) reader(short string) directory.Person {
 
 // resent puts Resent fields before a message.
 func resent(p directory.Person, message string) string {
-	return "Resent-From: <" + p.Addresses()[0] + ">\r\nResent-To: x@far.example\r\nResent-Date: Mon, 5 Jan 2026 09:00:00 +0000\r\n" +
+	return "Resent-From: <" + p.Addresses()[0] +
+		">\r\nResent-To: x@far.example\r\nResent-Date: Mon, 5 Jan 2026 09:00:00 +0000\r\n" +
 		"Resent-Message-ID: <r@example.com>\r\n" + message
 }
 
@@ -54,7 +55,8 @@ func TestResentDelivered(t *testing.T) {
 	w.ok(w.again(alice, resent(alice, bare), to))
 	sent := w.has(carol, 2)
 	for _, m := range sent {
-		if !strings.HasSuffix(m, resent(alice, m[strings.LastIndex(m, "Return-Path"):])) && !strings.Contains(m, "Resent-From: <alice@example.com>") {
+		if !strings.HasSuffix(m, resent(alice, m[strings.LastIndex(m, "Return-Path"):])) &&
+			!strings.Contains(m, "Resent-From: <alice@example.com>") {
 			t.Errorf("not as it was:\n%s", m)
 		}
 	}
@@ -135,17 +137,20 @@ func TestResentForged(t *testing.T) {
 
 	// Nor does a note with the UNID of a delivery that a person has created or revised.
 	queue := note.UNID{7}
-	c, err := w.files.Compose(bg, []byte(strings.Replace(forged, got[strings.Index(got, " id ")+4:][:32], queue.String(), 1)))
+	c, err := w.files.Compose(bg, []byte(strings.Replace(forged, got[strings.Index(got, " id ")+4:][:32],
+		queue.String(), 1)))
 	w.ok(err)
 	defer c.Release()
-	refused("a note of a person's own", alice, resent(alice, w.made(alice, who, note.DeriveUNID(queue[:], alice.ID[:]), c)))
+	refused("a note of a person's own", alice, resent(alice,
+		w.made(alice, who, note.DeriveUNID(queue[:], alice.ID[:]), c)))
 	w.fix.Fill(queue[:])
 	refused("a note of no delivery", alice, resent(alice, w.made(alice, note.System, queue, c)))
 }
 
 func (w *world) grant(db note.DatabaseID, p directory.Person, level note.Level) {
 	w.t.Helper()
-	w.ok(w.db.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Entries: []note.Entry{{ID: p.ID, Level: level}}} }))
+	w.ok(w.db.SetInfo(note.System, db,
+		func(i *layout.Info) { i.ACL = note.ACL{Entries: []note.Entry{{ID: p.ID, Level: level}}} }))
 }
 
 // made stores a message as a note with a given author and UNID, and returns it.
@@ -188,7 +193,9 @@ func TestResentUnproven(t *testing.T) {
 	w := open(t, Options{})
 	alice := w.reader("alice")
 	w.reader("bob")
-	const bob, gateway = "bob@example.com", "Received: from x by gw.example.com with ESMTP id 1; Mon, 5 Jan 2026 09:00:00 +0000\r\n"
+	const bob,
+		gateway = "bob@example.com",
+		"Received: from x by gw.example.com with ESMTP id 1; Mon, 5 Jan 2026 09:00:00 +0000\r\n"
 	for i, c := range []struct {
 		from, helo, by, result string
 		refused                bool
@@ -209,7 +216,8 @@ func TestResentUnproven(t *testing.T) {
 		if c.by != "" {
 			host = "gw.example.com"
 		}
-		sub.Fields = []byte(c.by + "Authentication-Results: " + host + ";\r\n\tdmarc=" + c.result + " header.from=x\r\n")
+		sub.Fields = []byte(c.by + "Authentication-Results: " + host + ";\r\n\tdmarc=" + c.result +
+			" header.from=x\r\n")
 		w.deposit(sub)
 		err := w.again(alice, resent(alice, w.has(alice, i+1)[i]), "x@far.example")
 		if c.refused != errors.Is(err, ErrUnproven) || !c.refused && err != nil {
@@ -238,7 +246,8 @@ func TestResentList(t *testing.T) {
 
 	db, err := w.files.Make(bg, note.UNID{}, "Sales", 0, 0)
 	w.ok(err)
-	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales", InternetAddress: "sales@example.com", Database: db})
+	_, err = w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Sales",
+		InternetAddress: "sales@example.com", Database: db})
 	w.ok(err)
 	sub := w.from("eve@far.example", "sales@example.com")
 	sub.Message = bytes.Replace(sub.Message, []byte("<1@"), []byte("<2@"), 1)

@@ -15,7 +15,8 @@ func ofTheWay(f mime.HeaderField) bool {
 	if onChain(f) {
 		return true
 	}
-	for _, name := range [...]string{"Return-Path", "Received", "Delivered-To", "X-Original-To", "Received-SPF", "Authentication-Results",
+	for _, name := range [...]string{"Return-Path", "Received", "Delivered-To", "X-Original-To", "Received-SPF",
+		"Authentication-Results",
 		"Bcc", "Resent-Bcc", "Status", "X-Status", "Lines", "Content-Length"} {
 		if f.Is(name) {
 			return true

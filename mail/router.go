@@ -52,7 +52,8 @@ func (s *Router) Run(ctx context.Context) error {
 			s.env.Log.Error("mail: router", "err", err)
 			next = s.env.Clock.Now().Add(troublePause)
 		}
-		if again := s.env.Clock.Now().Add(queue.HomePoll); s.queue.Boxes.Member() && (next.IsZero() || again.Before(next)) {
+		if again := s.env.Clock.Now().Add(queue.HomePoll); s.queue.Boxes.Member() &&
+			(next.IsZero() || again.Before(next)) {
 			next = again
 		}
 		stop := func() bool { return true }
@@ -387,14 +388,17 @@ type Router struct {
 	routing, catching sync.Mutex
 }
 
-func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *trace.Trace, p *Depositor, bells bells, o *Options) *Router {
+func newRouter(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue, t *trace.Trace,
+	p *Depositor, bells bells, o *Options) *Router {
 	b := newBoard(e, bells)
 	stats := newRouterStats(o.Stats)
 	r := &Router{
-		board: b, store: s, env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, files: p.files, srs: p.srs, opt: o, stat: stats,
+		board: b, store: s, env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, files: p.files, srs: p.srs,
+		opt: o, stat: stats,
 		routes:   &routes{dir: d, files: p.files, smarthost: o.Smarthost},
 		outcomes: &outcomes{board: b, store: s, env: e, queue: q, trace: t, opt: o, stat: stats},
-		reports:  &Reporter{env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, srs: p.srs, opt: o, stat: stats},
+		reports: &Reporter{env: e, dir: d, mailbox: m, queue: q, trace: t, deposit: p, srs: p.srs, opt: o,
+			stat: stats},
 	}
 	r.transfers = &transfers{
 		board: b, store: s, env: e, queue: q, opt: o, routes: r.routes, outcomes: r.outcomes, srs: p.srs,

@@ -35,7 +35,8 @@ func TestQueueVerbs(t *testing.T) {
 	w.has(bob, 0)
 	e, head, err := w.Show(bg, sub.ID)
 	w.ok(err)
-	if !e.Held || e.From.String() != "eve@far.example" || !strings.Contains(string(head), "Subject: hello\r\n") || strings.Contains(string(head), "Hello, world") {
+	if !e.Held || e.From.String() != "eve@far.example" || !strings.Contains(string(head), "Subject: hello\r\n") ||
+		strings.Contains(string(head), "Hello, world") {
 		t.Errorf("%+v\n%s", e, head)
 	}
 	w.ok(w.Moderation.Release(bg, sub.ID))
@@ -57,7 +58,8 @@ func TestQueueVerbs(t *testing.T) {
 	w.deposit(sub)
 	w.ok(w.Drop(bg, sub.ID))
 	w.queue(0)
-	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold, "release": w.Moderation.Release, "drop": w.Drop} {
+	for name, verb := range map[string]func(context.Context, note.UNID) error{"retry": w.Retry, "hold": w.Hold,
+		"release": w.Moderation.Release, "drop": w.Drop} {
 		if err := verb(bg, sub.ID); !errors.Is(err, queue.ErrNotQueued) {
 			t.Errorf("%s of what is gone: %v", name, err)
 		}
@@ -211,7 +213,8 @@ func TestAllAtOnce(t *testing.T) {
 			for i := range each {
 				to := []string{"p4@example.com", "far@far.example"}
 				if i%5 == 0 { // too many for one commit
-					to = []string{"p0@example.com", "p1@example.com", "p2@example.com", "p3@example.com", "p4@example.com"}
+					to = []string{"p0@example.com", "p1@example.com", "p2@example.com", "p3@example.com",
+						"p4@example.com"}
 				}
 				sub := w.from("eve@far.example", to...)
 				sub.Message = fmt.Appendf(nil, "Subject: %d of %d\r\n\r\nx\r\n", i, g)
@@ -230,7 +233,8 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	w.has(people[4], senders*each)
 	w.queue(senders * each * 4 / 5)
-	w.shows("Mail.Waiting = 80", "Mail.WaitingRecipients = 80", "Mail.WaitingForDelivery = 0", "Mail.Delivered = 180", "Mail.TotalRouted = 100")
+	w.shows("Mail.Waiting = 80", "Mail.WaitingRecipients = 80", "Mail.WaitingForDelivery = 0", "Mail.Delivered = 180",
+		"Mail.TotalRouted = 100")
 }
 
 func TestDepositAfterClose(t *testing.T) {

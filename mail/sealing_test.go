@@ -13,7 +13,8 @@ import (
 	"doublet/wire/dkim"
 )
 
-const results = "Authentication-Results: mx.example.com;\r\n\tspf=pass smtp.mailfrom=far.example;\r\n\tdkim=none; dmarc=pass header.from=far.example\r\n"
+const results = "Authentication-Results: mx.example.com;\r\n\tspf=pass smtp.mailfrom=far.example;\r\n" +
+	"\tdkim=none; dmarc=pass header.from=far.example\r\n"
 
 // seals returns a far whose domain has keys and seals.
 func seals(t *testing.T) *far {
@@ -53,7 +54,8 @@ func (f *far) chain(raw string) int {
 	if err == nil {
 		err = c.VerifySeal(c.Len(), k)
 	}
-	if err != nil || c.Seal(c.Len()).Domain != "example.com" || !strings.Contains(c.Results(1), "dmarc=pass header.from=far.example") {
+	if err != nil || c.Seal(c.Len()).Domain != "example.com" ||
+		!strings.Contains(c.Results(1), "dmarc=pass header.from=far.example") {
 		f.t.Errorf("%v:\n%s", err, raw)
 	}
 	return c.Len()
@@ -67,9 +69,11 @@ func TestSealed(t *testing.T) {
 	f := seals(t)
 	alice := f.person("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
-	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team",
+		InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
-	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Tag = directory.PostAnyone, "chess" }, "c@far.example")
+	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Tag = directory.PostAnyone, "chess" },
+		"c@far.example")
 	_, err = f.people.Groups.Add(bg, note.System, directory.GroupFields{
 		Name: "Quiet", InternetAddress: "quiet@example.com", Members: []string{"d@far.example"},
 		List: directory.ListFields{On: true, Post: directory.PostModerators, Moderators: []string{"b@far.example"}},
@@ -127,7 +131,8 @@ func TestSealed(t *testing.T) {
 func TestSealedChain(t *testing.T) {
 	t.Parallel()
 	f := seals(t)
-	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team",
+		InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
 	first, err := f.opt.Sealer.Seal(context.Background(), "example.com", "mx.example.com", nil, []byte(results+plain))
 	f.ok(err)

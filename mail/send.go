@@ -23,7 +23,8 @@ func (s *Service) Send(ctx context.Context, sub *Submission, to []Addressee, rel
 	// Stored messages may have any line ends. In an SMTP transaction a bare one could end the message at a lenient
 	// server, which would then execute the rest as commands (SMTP smuggling).
 	if bare, _ := smtp.CheckLines(sub.Message); bare {
-		sub.Message, sub.Head = smtp.AppendNormal(make([]byte, 0, len(sub.Message)+smtp.BareCount(sub.Message)), sub.Message), nil
+		sub.Message, sub.Head = smtp.AppendNormal(make([]byte, 0, len(sub.Message)+smtp.BareCount(sub.Message)),
+			sub.Message), nil
 	}
 	var taken []int
 	for i := range to {

@@ -41,7 +41,8 @@ func TestOutcomeWaits(t *testing.T) {
 	f.clock.advance(2 * time.Second)
 	f.Router.outcomes.settleStuck(0)
 	f.flush()
-	if e := f.queue(1)[0]; len(e.Recipients) != 1 || e.Recipients[0].Address != "v@far.example" || e.Recipients[0].Attempts != 1 || f.sink.Count() != 1 {
+	if e := f.queue(1)[0]; len(e.Recipients) != 1 || e.Recipients[0].Address != "v@far.example" ||
+		e.Recipients[0].Attempts != 1 || f.sink.Count() != 1 {
 		t.Errorf("taken %d times, %+v", f.sink.Count(), e)
 	}
 }

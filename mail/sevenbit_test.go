@@ -21,11 +21,15 @@ func TestSevenBit(t *testing.T) {
 	f := openFar(t, Options{PerDestination: 1}, sink.Options{Extensions: []string{"PIPELINING"}})
 	f.opt.Signer = sign.New(f.fix.Env, f.people, nil)
 	f.Router.opt.Signer = f.opt.Signer
-	_, err := sign.Add(bg, f.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive, f.clock.Now())
+	_, err := sign.Add(bg, f.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive,
+		f.clock.Now())
 	f.ok(err)
 	sender := f.person("sender")
-	const head = "From: sender@example.com\r\nTo: u@far.example\r\nSubject: x\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\nMIME-Version: 1.0\r\n"
-	const text = head + "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nViele Grüße aus der Stadt, und noch ein paar Worte\r\n"
+	const head = "From: sender@example.com\r\nTo: u@far.example\r\nSubject: x\r\n" +
+		"Date: Mon, 5 Jan 2026 08:00:00 +0000\r\nMIME-Version: 1.0\r\n"
+	const text = head +
+		"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n" +
+		"Viele Grüße aus der Stadt, und noch ein paar Worte\r\n"
 	post := func(raw string) {
 		sub := f.from("sender@example.com", "u@far.example")
 		sub.Message, sub.Proven = []byte(raw), true
@@ -48,7 +52,8 @@ func TestSevenBit(t *testing.T) {
 		t.Fatalf("%d messages", len(got))
 	}
 	const encoded = "Content-Transfer-Encoding: quoted-printable\r\n\r\nViele Gr=C3=BC=C3=9Fe aus der Stadt"
-	for i, part := range []string{encoded, "Content-Transfer-Encoding: 8bit\r\n\r\nViele Grüße aus der Stadt", encoded} {
+	for i, part := range []string{encoded, "Content-Transfer-Encoding: 8bit\r\n\r\nViele Grüße aus der Stadt",
+		encoded} {
 		if !strings.Contains(got[i].Data, part) || strings.Contains(got[i].From, "8BITMIME") != (i == 1) {
 			t.Errorf("MAIL FROM:%s\n%s", got[i].From, got[i].Data)
 		}
@@ -88,7 +93,8 @@ func TestPriority(t *testing.T) {
 		value int8
 	}{{true, -4}, {false, 0}, {true, 0}, {true, 3}} {
 		sub := f.from("alice@example.com", "u@far.example")
-		sub.Message = []byte("Subject: " + string('a'+rune(i)) + "\r\nImportance: high\r\nMessage-ID: <x@y>\r\n\r\nx\r\n")
+		sub.Message = []byte("Subject: " + string('a'+rune(i)) +
+			"\r\nImportance: high\r\nMessage-ID: <x@y>\r\n\r\nx\r\n")
 		if !p.given {
 			sub.Message = []byte("Subject: b\r\nMessage-ID: <x@y>\r\n\r\nx\r\n")
 		}
@@ -102,7 +108,8 @@ func TestPriority(t *testing.T) {
 		order = append(order, subject[:1])
 		_, priority, _ := strings.Cut(m.From, "MT-PRIORITY=")
 		asked = append(asked, priority)
-		if _, clause, found := strings.Cut(m.Data, "\r\n\tPRIORITY "); found != (priority != "") || found && !strings.HasPrefix(clause, priority+";") {
+		if _, clause, found := strings.Cut(m.Data, "\r\n\tPRIORITY "); found != (priority != "") || found &&
+			!strings.HasPrefix(clause, priority+";") {
 			t.Errorf("MAIL FROM:%s\n%s", m.From, m.Data)
 		}
 	}

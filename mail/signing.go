@@ -81,7 +81,8 @@ func (s *signer) signed(ctx context.Context, c *consignment) []byte {
 	}
 	h, err := s.opt.Signer.Header(ctx, domain, data)
 	if err != nil {
-		s.env.Log.Warn("mail: message is sent without a signature", "id", c.entry.ID.String(), "domain", domain, "err", err)
+		s.env.Log.Warn("mail: message is sent without a signature", "id", c.entry.ID.String(), "domain", domain,
+			"err", err)
 		return nil
 	}
 	return h
@@ -102,7 +103,8 @@ func (s *signer) sealed(ctx context.Context, c *consignment, fields []byte) []by
 	}
 	h, err := s.opt.Sealer.Seal(ctx, domain, c.entry.Checker, fields, c.message.Data)
 	if err != nil {
-		s.env.Log.Warn("mail: message is sent without an ARC set", "id", c.entry.ID.String(), "domain", domain, "err", err)
+		s.env.Log.Warn("mail: message is sent without an ARC set", "id", c.entry.ID.String(), "domain", domain,
+			"err", err)
 	}
 	return h
 }

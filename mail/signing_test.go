@@ -32,7 +32,8 @@ func TestSignedAndRound(t *testing.T) {
 	sub.Proven = true
 	f.deposit(sub)
 	sub = f.from("sender@example.com", "round@far.example")
-	sub.Message = []byte(strings.Repeat("Received: from x by mx.example.com; Mon, 5 Jan 2026 08:00:00 +0000\r\n", 11) + plain)
+	sub.Message = []byte(strings.Repeat("Received: from x by mx.example.com; Mon, 5 Jan 2026 08:00:00 +0000\r\n",
+		11) + plain)
 	f.deposit(sub)
 	f.flush()
 	if got := f.sink.Messages(); len(got) != 1 || !strings.HasPrefix(got[0].Data, "DKIM-Signature: n1\r\nReceived:") {
@@ -47,7 +48,8 @@ func TestSignsOnce(t *testing.T) {
 	t.Parallel()
 	g := &forger{}
 	f := openFar(t, Options{Signer: g}, sink.Options{Reply: once("DATA", "451 4.3.0 later")})
-	f.zone.Set(farZone + "second.example. IN A 127.0.0.1\nthird.example. IN A 127.0.0.1\ndown.example. IN A 127.0.0.9\n")
+	f.zone.Set(farZone +
+		"second.example. IN A 127.0.0.1\nthird.example. IN A 127.0.0.1\ndown.example. IN A 127.0.0.9\n")
 	sub := f.from("eve@far.example", "u@far.example", "v@second.example", "w@third.example", "x@down.example")
 	sub.Proven = true
 	f.deposit(sub)
@@ -71,9 +73,11 @@ func TestNotSignedForStrangers(t *testing.T) {
 	f := openFar(t, Options{Signer: g}, sink.Options{})
 	alice := f.reader("alice")
 	f.set(alice, func(p *directory.PersonFields) { p.Forward = []string{"a@far.example"} })
-	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team", InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
+	_, err := f.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team",
+		InternetAddress: "team@example.com", Members: []string{"b@far.example"}})
 	f.ok(err)
-	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Rewrite = directory.PostAnyone, "never" }, "c@far.example")
+	f.mailingList(func(l *directory.GroupFields) { l.List.Post, l.List.Rewrite = directory.PostAnyone, "never" },
+		"c@far.example")
 	to := []string{"alice@example.com", "team@example.com", "chess@example.com"}
 	f.deposit(f.from("eve@far.example", to...))
 	f.flush()

@@ -16,9 +16,11 @@ func newDepositStats(t *stat.Tree) *depositStats {
 	s := &depositStats{
 		delivered: t.Counter("Mail.Delivered", "messages put into mail files here, one for each recipient"),
 		routed:    t.Counter("Mail.TotalRouted", "messages taken in charge"),
-		bytes:     t.Counter("Mail.TotalBytesDelivered", "bytes of messages put into mail files, once for each recipient"),
-		limited:   t.Counter("Mail.TransferLimited", "messages refused because their sender has sent too much in a day"),
-		time:      t.Histogram("Mail.DeliverTime", "time from taking a message to its commit", stat.Seconds),
+		bytes: t.Counter("Mail.TotalBytesDelivered",
+			"bytes of messages put into mail files, once for each recipient"),
+		limited: t.Counter("Mail.TransferLimited",
+			"messages refused because their sender has sent too much in a day"),
+		time: t.Histogram("Mail.DeliverTime", "time from taking a message to its commit", stat.Seconds),
 	}
 	t.CounterFunc("Mail.TotalKBDelivered", "KB of messages put into mail files, once for each recipient",
 		func() float64 { return float64(s.bytes.Value() / 1024) })
@@ -43,16 +45,19 @@ type routerStats struct {
 
 func newRouterStats(t *stat.Tree) *routerStats {
 	s := &routerStats{
-		failures:       t.Counter("Mail.TotalFailures", "recipients that could not be delivered to for good"),
-		reports:        t.Counter("Mail.TotalReports", "delivery reports made"),
-		sent:           t.Counter("Mail.Transferred", "recipients whose mail was sent to other servers"),
-		transferFailed: t.Counter("Mail.TransferFailures", "recipients that other servers refused for good, or that could not be reached for too long"),
-		sentBytes:      t.Counter("Mail.TotalBytesTransferred", "bytes of messages sent to other servers, once for each transaction"),
-		delays:         t.Counter("Mail.TotalDelayReports", "reports that a message is still under way"),
-		expired:        t.Counter("Mail.Expired", "recipients elsewhere given up after too long"),
-		dropped:        t.Counter("Mail.DeadRemoved", "dead messages removed after their time"),
-		sendTime:       t.Histogram("Mail.TransferTime", "time of one transaction with another server", stat.Seconds),
-		delay:          t.Histogram("Mail.TransferDelay", "time from taking a message to its transfer to another server", stat.Seconds),
+		failures: t.Counter("Mail.TotalFailures", "recipients that could not be delivered to for good"),
+		reports:  t.Counter("Mail.TotalReports", "delivery reports made"),
+		sent:     t.Counter("Mail.Transferred", "recipients whose mail was sent to other servers"),
+		transferFailed: t.Counter("Mail.TransferFailures",
+			"recipients that other servers refused for good, or that could not be reached for too long"),
+		sentBytes: t.Counter("Mail.TotalBytesTransferred",
+			"bytes of messages sent to other servers, once for each transaction"),
+		delays:   t.Counter("Mail.TotalDelayReports", "reports that a message is still under way"),
+		expired:  t.Counter("Mail.Expired", "recipients elsewhere given up after too long"),
+		dropped:  t.Counter("Mail.DeadRemoved", "dead messages removed after their time"),
+		sendTime: t.Histogram("Mail.TransferTime", "time of one transaction with another server", stat.Seconds),
+		delay: t.Histogram("Mail.TransferDelay",
+			"time from taking a message to its transfer to another server", stat.Seconds),
 	}
 	t.CounterFunc("Mail.TotalKBTransferred", "KB of messages sent to other servers",
 		func() float64 { return float64(s.sentBytes.Value() / 1024) })

@@ -339,7 +339,8 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start time.Time) bool {
 	s := l.s
 	host := l.session.Host
-	f := &settlement{key: k, dest: l.d, again: c.again, took: s.env.Clock.Now().Sub(start), size: uint64(len(c.message.Data))}
+	f := &settlement{key: k, dest: l.d, again: c.again, took: s.env.Clock.Now().Sub(start),
+		size: uint64(len(c.message.Data))}
 	taken := false
 	for i, at := range c.index {
 		r := res.Replies[i]
@@ -347,7 +348,8 @@ func (l *lane) sentOver(k queue.Key, c *consignment, res *outbound.Result, start
 			continue
 		}
 		taken = taken || r.Positive()
-		o := outcome{address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: r, remote: host, secure: l.session.Secure, relayed: res.Relayed}
+		o := outcome{address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: r,
+			remote: host, secure: l.session.Secure, relayed: res.Relayed}
 		if res.Own {
 			o.remote = ""
 		}
@@ -413,7 +415,8 @@ func (c *consignment) failed(k queue.Key, d *destination, fail *outbound.Failure
 	f := &settlement{key: k, dest: d, again: c.again}
 	for _, at := range c.index {
 		f.outcomes = append(f.outcomes, outcome{
-			address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: fail.Reply, remote: fail.Host, permanent: fail.Permanent, unreached: !fail.Permanent,
+			address: c.entry.Recipients[at].Address, target: c.entry.Recipients[at].Target, reply: fail.Reply,
+			remote: fail.Host, permanent: fail.Permanent, unreached: !fail.Permanent,
 		})
 	}
 	return f

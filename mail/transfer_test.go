@@ -121,7 +121,8 @@ func TestTransfer(t *testing.T) {
 		t.Fatalf("%d messages over %d connections", len(got), f.sink.Sessions())
 	}
 	m := got[0]
-	if !strings.HasPrefix(m.Data, "Received: ") || !strings.HasSuffix(m.Data, plain) || strings.Contains(m.Data, "Return-Path") {
+	if !strings.HasPrefix(m.Data, "Received: ") || !strings.HasSuffix(m.Data, plain) ||
+		strings.Contains(m.Data, "Return-Path") {
 		t.Errorf("sent:\n%s", m.Data)
 	}
 	if want := fmt.Sprintf("<alice@example.com> SIZE=%d RET=HDRS ENVID=e+201", len(m.Data)); m.From != want {
@@ -130,7 +131,8 @@ func TestTransfer(t *testing.T) {
 	if m.To[0] != "<u0@far.example> NOTIFY=FAILURE ORCPT=rfc822;x@far.example" {
 		t.Errorf("RCPT TO:%s", m.To)
 	}
-	f.shows("Mail.Transferred = 10", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0", "Mail.WaitingForTransfer = 0", "Mail.Transfer.Appointments = 0", "Mail.Transfer.Destinations = 0")
+	f.shows("Mail.Transferred = 10", "Mail.Waiting = 0", "Mail.WaitingRecipients = 0", "Mail.WaitingForTransfer = 0",
+		"Mail.Transfer.Appointments = 0", "Mail.Transfer.Destinations = 0")
 }
 
 // TestTransferRecipients checks that the recipients of one transaction can have different outcomes.
@@ -158,7 +160,8 @@ func TestTransferRecipients(t *testing.T) {
 	}
 	e := f.queue(1)[0]
 	q := e.Recipients[0]
-	if len(e.Recipients) != 1 || q.Address != "grey@far.example" || q.Attempts != 1 || q.Reply != "451 4.7.1 greylisted" ||
+	if len(e.Recipients) != 1 || q.Address != "grey@far.example" || q.Attempts != 1 ||
+		q.Reply != "451 4.7.1 greylisted" ||
 		!strings.HasPrefix(q.Remote, "mx.far.example[127.0.0.1]") || q.Next.Sub(f.clock.Now()) > 5*time.Minute {
 		t.Fatalf("%+v", e)
 	}
@@ -204,7 +207,8 @@ func TestTransferBreaks(t *testing.T) {
 			f.deposit(f.from("alice@example.com", "u@far.example"))
 			f.flush()
 			e := f.queue(1)[0]
-			if q := e.Recipients[0]; q.State != queue.Waiting || q.Attempts != 1 || q.Reply == "" || f.sink.Count() != 0 {
+			if q := e.Recipients[0]; q.State != queue.Waiting || q.Attempts != 1 || q.Reply == "" ||
+				f.sink.Count() != 0 {
 				t.Fatalf("%+v", q)
 			}
 			f.after(6 * time.Minute)
@@ -267,7 +271,8 @@ func TestDeadDestination(t *testing.T) {
 	if tried != 1 {
 		t.Errorf("%d attempts for one dead destination", tried)
 	}
-	if d := f.Router.Destinations(); len(d) != 1 || d[0].Destination != "dead.example" || d[0].Failures != 1 || d[0].Due+d[0].Waiting != 31 || !strings.Contains(d[0].Reply, "refused") {
+	if d := f.Router.Destinations(); len(d) != 1 || d[0].Destination != "dead.example" || d[0].Failures != 1 ||
+		d[0].Due+d[0].Waiting != 31 || !strings.Contains(d[0].Reply, "refused") {
 		t.Errorf("%+v", d)
 	}
 	e, _, err := f.Show(bg, sub.ID)
@@ -367,7 +372,8 @@ mx.dead.example. IN A 127.0.0.9
 		f.queue(0)
 		reports := f.inbox(sender.MailDatabase)
 		if status == "" {
-			if got := f.sink.Messages(); len(reports) != 0 || len(got) == 0 || !strings.HasPrefix(got[len(got)-1].To[0], "<u@"+domain+">") {
+			if got := f.sink.Messages(); len(reports) != 0 || len(got) == 0 ||
+				!strings.HasPrefix(got[len(got)-1].To[0], "<u@"+domain+">") {
 				t.Fatalf("%s: %v, %v", domain, got, reports)
 			}
 			continue
@@ -388,7 +394,8 @@ mx.dead.example. IN A 127.0.0.9
 // once.
 func TestRunSends(t *testing.T) {
 	t.Parallel()
-	f := openFar(t, Options{Boxes: 3, Connections: 5, PerDestination: 2, PerConnection: 7, IdleTimeout: 10 * time.Millisecond}, sink.Options{})
+	f := openFar(t, Options{Boxes: 3, Connections: 5, PerDestination: 2, PerConnection: 7,
+		IdleTimeout: 10 * time.Millisecond}, sink.Options{})
 	var records strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&records, "d%d.example. IN MX 10 mx.far.example.\n", i)
@@ -408,7 +415,8 @@ func TestRunSends(t *testing.T) {
 	for g := range 4 {
 		group.Go(func() {
 			for i := g; i < n; i += 4 {
-				sub := f.from("alice@example.com", fmt.Sprintf("u%d@d%d.example", i, i%20), fmt.Sprintf("v%d@d%d.example", i, (i+7)%20))
+				sub := f.from("alice@example.com", fmt.Sprintf("u%d@d%d.example", i, i%20),
+					fmt.Sprintf("v%d@d%d.example", i, (i+7)%20))
 				if _, err := f.Deposits.Deposit(bg, sub, nil); err != nil {
 					t.Error(err)
 				}

@@ -103,5 +103,6 @@ func transitTo(q *queue.Recipient) string {
 var (
 	replyTransit   = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
 	replyUnknown   = smtp.NewReply(451, 4, 4, 6, "The directory here does not have the recipient yet")
-	replyElsewhere = smtp.NewReply(451, 4, 4, 6, "The mail file is at another place of the domain, says the directory here")
+	replyElsewhere = smtp.NewReply(451, 4, 4, 6,
+		"The mail file is at another place of the domain, says the directory here")
 )

@@ -17,7 +17,8 @@ func (w *world) domain(t *testing.T) (here, there note.UNID) {
 	t.Helper()
 	here, there = note.UNID{1}, note.UNID{2}
 	for id, name := range map[note.UNID]string{here: "one.example", there: "two.example"} {
-		_, err := w.people.Servers.Enter(bg, note.System, id, directory.ServerFields{Name: name, Key: bus.Key(append(id[:], id[:]...)), Doors: []string{"smtp " + name + ":25"}})
+		_, err := w.people.Servers.Enter(bg, note.System, id, directory.ServerFields{Name: name,
+			Key: bus.Key(append(id[:], id[:]...)), Doors: []string{"smtp " + name + ":25"}})
 		w.ok(err)
 	}
 	w.people.Servers.UseServer(here)
@@ -43,7 +44,8 @@ func TestAway(t *testing.T) {
 	_, there := w.domain(t)
 	bob := w.away("bob", there)
 	alice := w.person("alice", func(s *directory.PersonSpec) { s.Forward = []string{"bob@example.com"} })
-	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "both", InternetAddress: "both@example.com", Members: []string{"alice", "bob"}})
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "both",
+		InternetAddress: "both@example.com", Members: []string{"alice", "bob"}})
 	w.ok(err)
 	w.ok(w.Deposits.files.Room(bg, &directory.Target{MailServer: there, Database: bob.MailDatabase}, 1))
 
@@ -57,8 +59,10 @@ func TestAway(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	w.has(alice, 1)
-	name, target, err := w.Router.routes.destinationFor(bg, outbound.Usual, &q, &smtp.Path{Local: "bob", Domain: "example.com"})
-	if err != nil || name != "domain server two.example" || target.Place != "two.example" || len(target.Peers) != 1 || target.Peers[0].Address != "two.example:25" {
+	name, target, err := w.Router.routes.destinationFor(bg, outbound.Usual, &q,
+		&smtp.Path{Local: "bob", Domain: "example.com"})
+	if err != nil || name != "domain server two.example" || target.Place != "two.example" || len(target.Peers) != 1 ||
+		target.Peers[0].Address != "two.example:25" {
 		t.Errorf("%s %+v %v", name, target, err)
 	}
 	w.route()
@@ -82,11 +86,13 @@ func TestAway(t *testing.T) {
 	}
 
 	// bob moves here: his waiting messages are delivered, not sent.
-	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = w.people.Servers.Self(); return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID,
+		func(f *directory.PersonFields) error { f.MailServer = w.people.Servers.Self(); return nil })
 	w.ok(err)
 	db, err := w.files.Make(bg, bob.ID, "bob", 0, 0)
 	w.ok(err)
-	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailDatabase = db; return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID,
+		func(f *directory.PersonFields) error { f.MailDatabase = db; return nil })
 	w.ok(err)
 	if bob, err = w.people.Names.Person(bg, bob.ID); err != nil {
 		t.Fatal(err)
@@ -98,7 +104,8 @@ func TestAway(t *testing.T) {
 
 	// bob moves away again, while a message waits for local delivery to him.
 	w.ok(w.Hold(bg, w.depositHeld("bob@example.com")))
-	_, err = w.people.People.Set(bg, note.System, bob.ID, func(f *directory.PersonFields) error { f.MailServer = there; return nil })
+	_, err = w.people.People.Set(bg, note.System, bob.ID,
+		func(f *directory.PersonFields) error { f.MailServer = there; return nil })
 	w.ok(err)
 	e := w.queue(1)[0]
 	w.ok(w.Queue.Change(bg, e.ID, func(e *queue.Entry) { e.Held = false; e.Recipients[0].State = queue.Pending }))
@@ -149,13 +156,15 @@ func TestConsignTransit(t *testing.T) {
 		}
 	}
 	other, err := w.Router.transfers.consign(bg, w.Queue.Boxes.KeyOf(&e), "other.example")
-	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" || other.message.From.Local == "eve" {
+	if err != nil || len(other.index) != 1 || other.message.Transit != "" || other.message.To[0].Params.Transit != "" ||
+		other.message.From.Local == "eve" {
 		t.Errorf("what leaves the domain: %+v, %v", other.message, err)
 	}
 	// Outcomes are assigned by person, and the pause after a failure within the domain is short.
 	s := &settlement{}
 	w.Router.outcomes.apply(&e, &outcome{address: "ann@example.com", target: ann.ID, reply: replyElsewhere}, s)
-	if q := e.Recipients[1]; q.Next.Sub(w.fix.Clock.Now()) > matesPause || q.Attempts != 1 || e.Recipients[0].Attempts != 0 {
+	if q := e.Recipients[1]; q.Next.Sub(w.fix.Clock.Now()) > matesPause || q.Attempts != 1 ||
+		e.Recipients[0].Attempts != 0 {
 		t.Errorf("%+v", e.Recipients)
 	}
 }
@@ -172,17 +181,21 @@ func TestIncoming(t *testing.T) {
 	bob := w.away("bob", there)
 	db, err := w.files.Make(bg, note.UNID{}, "box", 0, 0)
 	w.ok(err)
-	box, err := w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Box", InternetAddress: "box@example.com", Database: db, MailServer: here})
+	box, err := w.people.MailIns.Add(bg, note.System, directory.MailInFields{Name: "Box",
+		InternetAddress: "box@example.com", Database: db, MailServer: here})
 	w.ok(err)
 	for _, c := range []struct {
 		word string
 		want string
 		id   note.UNID
 	}{
-		{"p-" + alice.ID.String(), "", alice.ID}, {"m-" + box.ID.String(), "", box.ID}, {"p-" + bob.ID.String(), "4.4.6", note.UNID{}},
-		{"m-" + alice.ID.String(), "4.4.6", note.UNID{}}, {"p-" + note.UNID{7}.String(), "4.4.6", note.UNID{}}, {"p-", "5.5.4", note.UNID{}}, {"x", "5.5.4", note.UNID{}},
+		{"p-" + alice.ID.String(), "", alice.ID}, {"m-" + box.ID.String(), "", box.ID},
+		{"p-" + bob.ID.String(), "4.4.6", note.UNID{}},
+		{"m-" + alice.ID.String(), "4.4.6", note.UNID{}}, {"p-" + note.UNID{7}.String(), "4.4.6", note.UNID{}},
+		{"p-", "5.5.4", note.UNID{}}, {"x", "5.5.4", note.UNID{}},
 	} {
-		r, err := w.Deposits.Incoming(bg, smtp.Path{Local: "any", Domain: "example.com"}, smtp.RcptParams{Transit: c.word})
+		r, err := w.Deposits.Incoming(bg, smtp.Path{Local: "any", Domain: "example.com"},
+			smtp.RcptParams{Transit: c.word})
 		got := ""
 		if reply, ok := err.(*smtp.Reply); ok {
 			got = reply.Enhanced.String()
@@ -197,7 +210,8 @@ func TestIncoming(t *testing.T) {
 
 func TestTransitText(t *testing.T) {
 	t.Parallel()
-	for _, want := range []Transit{{ID: note.UNID{1}}, {ID: note.UNID{2}, Junk: true}, {ID: note.UNID{3}, Junk: true, Unsigned: true, Unproven: true}} {
+	for _, want := range []Transit{{ID: note.UNID{1}}, {ID: note.UNID{2}, Junk: true},
+		{ID: note.UNID{3}, Junk: true, Unsigned: true, Unproven: true}} {
 		if got, ok := ParseTransit(want.String() + ".later"); !ok || got != want {
 			t.Errorf("%s reads %+v", want, got)
 		}

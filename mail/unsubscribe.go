@@ -51,7 +51,8 @@ func (s *Lists) Membership(ctx context.Context, v url.Values) (directory.Group, 
 	if errors.Is(err, directory.ErrNotFound) || err == nil && !g.Removed.IsZero() {
 		return g, "", ErrNotMember
 	}
-	if err == nil && !slices.ContainsFunc(g.Members, func(m string) bool { return strings.EqualFold(m, string(address)) }) {
+	if err == nil &&
+		!slices.ContainsFunc(g.Members, func(m string) bool { return strings.EqualFold(m, string(address)) }) {
 		err = ErrNotMember
 	}
 	return g, string(address), err
@@ -116,15 +117,19 @@ func (s *Lists) askUnsubscribe(ctx context.Context, b *batch, g *directory.Group
 	from := part(g, "confirm")
 	from.Local += "+" + s.confirmCode(g, address, s.env.Clock.Now().Unix()/86400)
 	n := notice{
-		from: from.String(), fromName: g.Name, to: address, auto: "auto-replied", subject: "Leave the list " + g.Name + "?",
-		id:   note.DeriveUNID(b.entry.ID[:], []byte("leave "+g.ID.String())),
-		text: fmt.Sprintf("Somebody, probably you, asked for %s to leave the mailing list %s.\nIf it was you, answer this message as it is within %d days.\nElse there is nothing to do.\n", address, g.InternetAddress, confirmDays),
+		from: from.String(), fromName: g.Name, to: address, auto: "auto-replied",
+		subject: "Leave the list " + g.Name + "?",
+		id:      note.DeriveUNID(b.entry.ID[:], []byte("leave "+g.ID.String())),
+		text: fmt.Sprintf("Somebody, probably you, asked for %s to leave the mailing list %s.\n"+
+			"If it was you, answer this message as it is within %d days.\nElse there is nothing to do.\n", address,
+			g.InternetAddress, confirmDays),
 	}
 	_, err = s.follow.send(ctx, b, "leave "+g.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows)
 	return err
 }
 
-func (s *Lists) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group, h *fields.Facts) error {
+func (s *Lists) confirmUnsubscribe(ctx context.Context, b *batch, i int, r *Recipient, g *directory.Group,
+	h *fields.Facts) error {
 	address := h.AuthorPath().String()
 	today := s.env.Clock.Now().Unix() / 86400
 	for d := range int64(confirmDays + 1) {

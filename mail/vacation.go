@@ -34,13 +34,16 @@ const maxReplied = 1000
 func (s *personal) wantsVacation(sub *Submission, b *batch, h *fields.Facts, i int, p *directory.Person) bool {
 	d := &b.now[i]
 	switch {
-	case !p.Vacation.Active(s.env.Clock.Now()), sub.Junk, sub.Unproven, d.member && d.from.Target.Kind == directory.TargetGroup:
+	case !p.Vacation.Active(s.env.Clock.Now()), sub.Junk, sub.Unproven, d.member &&
+		d.from.Target.Kind == directory.TargetGroup:
 		return false
-	case h.Auto != "", h.List, h.Precedence == "bulk", h.Precedence == "list", h.Precedence == "junk", fields.Machine(sub.From):
+	case h.Auto != "", h.List, h.Precedence == "bulk", h.Precedence == "list", h.Precedence == "junk",
+		fields.Machine(sub.From):
 		return false
 	}
 	own := append(slices.Clone(p.Addresses()), d.from.To.String())
-	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) && h.Names(own)
+	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) &&
+		h.Names(own)
 }
 
 func (b *batch) anyVacation() bool {
@@ -69,8 +72,9 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 			return err
 		}
 		n := notice{
-			from: p.InternetAddress, fromName: p.Name(), to: sub.From.String(), subject: p.Vacation.Subject, text: p.Vacation.Text,
-			id: note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String())), auto: "auto-replied",
+			from: p.InternetAddress, fromName: p.Name(), to: sub.From.String(), subject: p.Vacation.Subject,
+			text: p.Vacation.Text,
+			id:   note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String())), auto: "auto-replied",
 		}
 		if len(h.References) < 900 && fields.Ascii([]byte(h.References)) {
 			n.refs = h.References
@@ -84,7 +88,8 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 		if n.subject == "" {
 			n.subject = "Auto: " + mime.DecodeWords(h.Subject)
 		}
-		o, err := s.follow.send(ctx, b, "vacation "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows)
+		o, err := s.follow.send(ctx, b, "vacation "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath),
+			nullPath, rows)
 		if err != nil {
 			return err
 		}
@@ -146,7 +151,8 @@ func (s *personal) profile(w *store.Writer, db note.DatabaseID, name string, fn 
 		return err
 	}
 	next := fn(c.Content.Items)
-	if slices.EqualFunc(next, c.Content.Items, func(a, b note.Item) bool { return a.Name == b.Name && string(a.Value) == string(b.Value) }) {
+	if slices.EqualFunc(next, c.Content.Items,
+		func(a, b note.Item) bool { return a.Name == b.Name && string(a.Value) == string(b.Value) }) {
 		return nil
 	}
 	if err := w.Rewrite(n, note.Content{Items: next}); err != nil {

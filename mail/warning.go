@@ -63,15 +63,19 @@ func (s *personal) composeWarnings(ctx context.Context, b *batch) error {
 		}
 		n := notice{
 			from: "postmaster@" + domainOf(to), fromName: "Mail server", to: to, auto: "auto-generated",
-			id: note.DeriveUNID(b.entry.ID[:], []byte("quota "+p.ID.String())), subject: "Your mail file is nearly full",
+			id:      note.DeriveUNID(b.entry.ID[:], []byte("quota "+p.ID.String())),
+			subject: "Your mail file is nearly full",
 		}
-		n.text = fmt.Sprintf("Your mail file on %s holds %s; you are warned from %s.\n", s.hostname, megabytes(d.used), megabytes(d.warning))
+		n.text = fmt.Sprintf("Your mail file on %s holds %s; you are warned from %s.\n", s.hostname, megabytes(d.used),
+			megabytes(d.warning))
 		if d.quota > 0 {
 			n.text += fmt.Sprintf("Above %s new mail is refused.\n", megabytes(d.quota))
 		}
 		n.text += "\nPlease delete what you do not need any more, and empty the Trash.\n"
-		rows := []queue.Recipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: queue.Pending, Notify: smtp.NotifyNever}}
-		if d.warned, err = s.follow.send(ctx, b, "quota "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath), nullPath, rows); err != nil {
+		rows := []queue.Recipient{{Address: to, Name: p.Name(), Target: p.ID, Kind: d.kind, State: queue.Pending,
+			Notify: smtp.NotifyNever}}
+		if d.warned, err = s.follow.send(ctx, b, "quota "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath),
+			nullPath, rows); err != nil {
 			return err
 		}
 		d.warned.asks = true

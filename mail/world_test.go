@@ -63,13 +63,15 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(w.fix.Env, "data", store.Options{
-		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...), LogSyncInterval: 50 * time.Microsecond,
-		OnFatal: func(error) {},
+		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...),
+		LogSyncInterval: 50 * time.Microsecond,
+		OnFatal:         func(error) {},
 	})
 	w.ok(err)
 	w.db = s
 	w.tree = stat.New(w.fix.Clock)
-	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100), directory.Options{Domain: "example.com", MailFiles: w.makes})
+	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100),
+		directory.Options{Domain: "example.com", MailFiles: w.makes})
 	w.ok(err)
 	w.files = mailbox.New(s, w.fix.Env, mailbox.Options{})
 	o := w.opt
@@ -156,7 +158,8 @@ func (w *world) to(addresses ...string) []Recipient {
 	return out
 }
 
-const plain = "From: eve@far.example\r\nTo: alice@example.com\r\nSubject: hello\r\nMessage-ID: <1@far.example>\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\n\r\nHello, world.\r\n"
+const plain = "From: eve@far.example\r\nTo: alice@example.com\r\nSubject: hello\r\nMessage-ID: <1@far.example>\r\n" +
+	"Date: Mon, 5 Jan 2026 08:00:00 +0000\r\n\r\nHello, world.\r\n"
 
 // from returns a submission by a sender from outside.
 func (w *world) from(sender string, to ...string) *Submission {
@@ -182,16 +185,17 @@ func (w *world) inbox(db note.DatabaseID) []string {
 	var out []string
 	v, _, err := w.files.File(note.System, db).Open(bg, mailbox.Inbox, true)
 	w.ok(err)
-	err = v.Fetch(bg, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		b, err := m.Body()
-		if err != nil {
+	err = v.Fetch(bg, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			b, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			var buf bytes.Buffer
+			_, err = b.WriteTo(&buf)
+			out = append(out, buf.String())
 			return false, err
-		}
-		var buf bytes.Buffer
-		_, err = b.WriteTo(&buf)
-		out = append(out, buf.String())
-		return false, err
-	}, func() error { return nil })
+		}, func() error { return nil })
 	w.ok(err)
 	return out
 }

@@ -71,7 +71,8 @@ func (f *File) Access(ctx context.Context, name string) (list []Grants, owner no
 // database's ACL if it has no entry there, so that the person finds the folder.
 //
 // Implements: RFC 4314 §3.1 Rights are stored per mailbox
-func (f *File) SetAccess(ctx context.Context, name string, id note.UNID, change func(note.Rights) note.Rights, remove bool) error {
+func (f *File) SetAccess(ctx context.Context, name string, id note.UNID, change func(note.Rights) note.Rights,
+	remove bool) error {
 	err := f.update(ctx, func(w *store.Writer) error {
 		h, err := f.administered(&w.Reader, name)
 		if err != nil {

@@ -28,7 +28,8 @@ type Incoming struct {
 // the person may not set.
 //
 // Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
-func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, date time.Time) (validity, uid uint32, err error) {
+func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags,
+	date time.Time) (validity, uid uint32, err error) {
 	c, err := f.svc.Compose(ctx, raw)
 	if err != nil {
 		return 0, 0, err
@@ -50,7 +51,8 @@ func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags, 
 }
 
 // put creates the note of a message in a folder.
-func (hd *handle) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags, date time.Time) (uid uint32, err error) {
+func (hd *handle) put(w *store.Writer, h *layout.Folder, c *Composed, fl Flags,
+	date time.Time) (uid uint32, err error) {
 	n := c.New(date)
 	n.Folders = []note.ID{h.Note}
 	fl = fl.permitted(w.FolderRights(h))
@@ -144,7 +146,8 @@ func (o *opened) mayTake(w *store.Writer, id note.ID) error {
 // quota check counts only the growth. The session's next Poll reports the removal.
 //
 // Implements: RFC 8508 §3.4 REPLACE is one change
-func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string, m *Incoming) (validity, got uint32, err error) {
+func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string,
+	m *Incoming) (validity, got uint32, err error) {
 	if v.readOnly {
 		return 0, 0, ErrReadOnly
 	}

@@ -14,7 +14,8 @@ var textTests = []struct {
 	fields text.Field
 	test   Test
 }{
-	{text.From, TestFrom}, {text.To, TestTo}, {text.Cc, TestCc}, {text.Bcc, TestBcc}, {text.Subject, TestSubject}, {text.Content, TestBody},
+	{text.From, TestFrom}, {text.To, TestTo}, {text.Cc, TestCc}, {text.Bcc, TestBcc}, {text.Subject, TestSubject},
+	{text.Content, TestBody},
 }
 
 // FilterOf converts a query from a search box (query.Parse) into a Filter over these folders. It finds a folder by name
@@ -68,7 +69,8 @@ func foldersNamed(folders []Folder, name string) (out []note.UNID) {
 	for i := range folders {
 		f := &folders[i]
 		last := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
-		if slices.ContainsFunc([]string{f.Name, last, f.SpecialUse}, func(s string) bool { return strings.EqualFold(s, name) }) {
+		if slices.ContainsFunc([]string{f.Name, last, f.SpecialUse},
+			func(s string) bool { return strings.EqualFold(s, name) }) {
 			out = append(out, f.UNID)
 		}
 	}

@@ -56,8 +56,11 @@ func benchmarkAppend(b *testing.B, writers int, slow time.Duration) {
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
 			i := n.Add(1)
-			raw := fmt.Appendf(nil, "From: Sender <a@example.com>\r\nTo: b@example.com\r\nSubject: test message %d\r\nMessage-ID: <%d@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%1000s\r\n", i, i, "x")
-			if _, _, err := files[i%200].Append(context.Background(), "INBOX", raw, mailbox.Flags{}, time.Unix(1, 0)); err != nil {
+			raw := fmt.Appendf(nil,
+				"From: Sender <a@example.com>\r\nTo: b@example.com\r\nSubject: test message %d\r\n"+
+					"Message-ID: <%d@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%1000s\r\n", i, i, "x")
+			if _, _, err := files[i%200].Append(context.Background(), "INBOX", raw, mailbox.Flags{},
+				time.Unix(1, 0)); err != nil {
 				b.Error(err)
 			}
 		}
@@ -84,7 +87,8 @@ func BenchmarkOpenFolder(b *testing.B) {
 					b.Fatal(err)
 				}
 				n := 0
-				err = v.Fetch(context.Background(), mailbox.Set{{Start: v.Exists() - 49, Stop: v.Exists()}}, false, mailbox.FetchOptions{},
+				err = v.Fetch(context.Background(), mailbox.Set{{Start: v.Exists() - 49, Stop: v.Exists()}}, false,
+					mailbox.FetchOptions{},
 					func(m *mailbox.Message) (bool, error) {
 						n++
 						_, err := m.Envelope()
@@ -164,7 +168,8 @@ func BenchmarkFirstUnseen(b *testing.B) {
 		b.Fatal(err)
 	}
 	seen := mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Seen: true}}
-	if _, err := v.Store(ctx, mailbox.Set{{Start: 1, Stop: 99_999}}, false, seen, func(*mailbox.Message) {}); err != nil {
+	if _, err := v.Store(ctx, mailbox.Set{{Start: 1, Stop: 99_999}}, false, seen,
+		func(*mailbox.Message) {}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

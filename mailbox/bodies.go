@@ -143,7 +143,9 @@ func ContentOf(body *store.Stored, span mime.SectionSpan) (Content, error) {
 	switch span.Encoding {
 	case mime.EncodingBase64:
 		if n, ok := body.Decoded(from, to); ok {
-			return Content{n, func(dst []byte, off, n int64) ([]byte, error) { return body.AppendDecoded(dst, from, to, off, n) }}, nil
+			return Content{n, func(dst []byte, off, n int64) ([]byte, error) {
+				return body.AppendDecoded(dst, from, to, off, n)
+			}}, nil
 		}
 	case mime.EncodingQuotedPrintable:
 	default:

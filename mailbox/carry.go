@@ -38,7 +38,8 @@ type Carried struct {
 // Carry returns the view in a form for another member. ErrParted means that the ledger here was rewritten since the
 // session's last Poll, so that its sequence numbers can no longer be computed.
 func (v *View) Carry(ctx context.Context) (*Carried, error) {
-	c := &Carried{Name: v.name, UNID: v.unid, UIDValidity: v.validity, UIDNext: v.uidNext, ReadOnly: v.readOnly, ModSeq: v.mod}
+	c := &Carried{Name: v.name, UNID: v.unid, UIDValidity: v.validity, UIDNext: v.uidNext, ReadOnly: v.readOnly,
+		ModSeq: v.mod}
 	err := v.f.read(ctx, func(r *store.Reader) error {
 		known, err := v.known(r)
 		if err != nil {

@@ -60,14 +60,16 @@ func (f *File) Change(ctx context.Context, n int, fn func(c *Changing, i int) er
 }
 
 // ChangeFrom is like Change, with a second mail file from which fn copies or moves messages.
-func (f *File) ChangeFrom(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
+func (f *File) ChangeFrom(ctx context.Context, other *File, n int,
+	fn func(c, from *Changing, i int) error) (Result, error) {
 	return f.change(ctx, other, n, fn)
 }
 
 // errAgain restarts an update, because an item failed after it had changed something.
 var errAgain = errors.New("again")
 
-func (f *File) change(ctx context.Context, other *File, n int, fn func(c, from *Changing, i int) error) (Result, error) {
+func (f *File) change(ctx context.Context, other *File, n int,
+	fn func(c, from *Changing, i int) error) (Result, error) {
 	out := Result{Errs: make([]error, n)}
 	ids := []note.DatabaseID{f.db}
 	if other != nil && other.db != f.db {
@@ -144,7 +146,8 @@ func (a *abort) Unwrap() error { return a.error }
 // itemError reports whether err concerns one item only; other errors end the whole change.
 func itemError(err error) bool {
 	var a *abort
-	return !errors.As(err, &a) && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNoSpace) && !errors.Is(err, context.Canceled) &&
+	return !errors.As(err, &a) && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNoSpace) &&
+		!errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrNotNamed)
 }
 
@@ -219,7 +222,8 @@ func checkKeyword(n *layout.Note, keyword string, on bool) error {
 		return nil
 	}
 	if len(keyword) > maxKeyword || !mayRemember(n, keyword) {
-		return fmt.Errorf("%w: a keyword has at most %d letters, and a message remembers at most %d", ErrBadFlag, maxKeyword, maxRemembered)
+		return fmt.Errorf("%w: a keyword has at most %d letters, and a message remembers at most %d", ErrBadFlag,
+			maxKeyword, maxRemembered)
 	}
 	set := 0
 	for range n.Keywords {
@@ -362,7 +366,8 @@ func (c *Changing) take(size uint64) error {
 }
 
 // Copy copies a message from another mail file, as a new note. It keeps the UNID if that is not in use here.
-func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flags, received time.Time) (note.UNID, error) {
+func (c *Changing) Copy(from *Changing, id note.ID, folders []note.UNID, fl Flags,
+	received time.Time) (note.UNID, error) {
 	n, err := from.w.Note(id)
 	if err != nil {
 		return note.UNID{}, err
@@ -517,7 +522,8 @@ func (c *Changing) freeUse(use string) error {
 	if use == "" {
 		return nil
 	}
-	if strings.EqualFold(use, Inbox) || slices.ContainsFunc(c.r.AllFolders(), func(h *layout.Folder) bool { return strings.EqualFold(h.SpecialUse, use) }) {
+	if strings.EqualFold(use, Inbox) || slices.ContainsFunc(c.r.AllFolders(),
+		func(h *layout.Folder) bool { return strings.EqualFold(h.SpecialUse, use) }) {
 		return ErrRole
 	}
 	return nil

@@ -27,7 +27,8 @@ func (c *Changes) count() int { return len(c.Created) + len(c.Updated) + len(c.D
 // tells returns ErrForgotten if the changes between a state and now cannot be reported to the person.
 func (d *Reading) tells(s, now State) error {
 	c := d.r.Counters()
-	if s.base() < c.Floor || !c.Ledger.Knows(s.Mod) || !c.Ledger.Knows(s.Base) || s.Access != now.Access || s.Mod > c.Ledger.Last {
+	if s.base() < c.Floor || !c.Ledger.Knows(s.Mod) || !c.Ledger.Knows(s.Base) || s.Access != now.Access ||
+		s.Mod > c.Ledger.Last {
 		return ErrForgotten
 	}
 	return nil
@@ -222,7 +223,8 @@ func (d *Reading) ThreadChanges(since State, limit int) (Changes, error) {
 	if err != nil {
 		return out, err
 	}
-	list := slices.SortedFunc(maps.Keys(touched), func(a, b note.UNID) int { return cmp.Compare(touched[a].mod, touched[b].mod) })
+	list := slices.SortedFunc(maps.Keys(touched),
+		func(a, b note.UNID) int { return cmp.Compare(touched[a].mod, touched[b].mod) })
 	if limit > 0 && len(list) > limit {
 		// A MODSEQ belongs to one change only, so the last MODSEQ of each thread is unique.
 		list = list[:limit]
@@ -385,7 +387,8 @@ func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
 	slices.SortFunc(list, func(a, b folderChange) int {
 		return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.order(), b.order()))
 	})
-	return slices.DeleteFunc(list, func(c folderChange) bool { return c.mod <= since.Mod && c.order() <= since.After }), nil
+	return slices.DeleteFunc(list, func(c folderChange) bool { return c.mod <= since.Mod && c.order() <= since.After }),
+		nil
 }
 
 // maxAround bounds the number of threads that around reads. With more threads, all folders count as changed.
@@ -449,7 +452,8 @@ var ErrManyChanges = errors.New("too many changes")
 // out, but only if the query is not mutable.
 //
 // Implements: RFC 8621 §4.5 Email/queryChanges
-func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit int, upTo note.UNID) (QueryChanges, error) {
+func (f *File) QueryChanges(ctx context.Context, q *Query, since State, limit int,
+	upTo note.UNID) (QueryChanges, error) {
 	var out QueryChanges
 	if !q.Exact() {
 		return out, ErrForgotten

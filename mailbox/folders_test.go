@@ -18,13 +18,15 @@ import (
 func TestNormalize(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"inbox": "INBOX", "Inbox/a": "INBOX/a", "inboxes": "inboxes", "e\u0301": "é", "a/b": "a/b", "a/inbox": "a/inbox",
+		"inbox": "INBOX", "Inbox/a": "INBOX/a", "inboxes": "inboxes", "e\u0301": "é", "a/b": "a/b",
+		"a/inbox": "a/inbox",
 	} {
 		if got, err := mailbox.Normalize(in); err != nil || got != want {
 			t.Errorf("%q is %q, want %q: %v", in, got, want, err)
 		}
 	}
-	for _, bad := range []string{"", "/", "a/", "/a", "a//b", "..", "a/./b", "a\x00", "a\nb", "\xff", "a\u2028", strings.Repeat("x", 1001), strings.Repeat("a/", 20) + "a"} {
+	for _, bad := range []string{"", "/", "a/", "/a", "a//b", "..", "a/./b", "a\x00", "a\nb", "\xff", "a\u2028",
+		strings.Repeat("x", 1001), strings.Repeat("a/", 20) + "a"} {
 		if got, err := mailbox.Normalize(bad); !errors.Is(err, mailbox.ErrBadName) {
 			t.Errorf("%q is %q: %v", bad, got, err)
 		}
@@ -136,8 +138,10 @@ func TestQuota(t *testing.T) {
 	if _, err := v.Move(w.ctx, all, true, "INBOX"); err != nil {
 		t.Error("a move into the same folder takes no room: ", err)
 	}
-	for raw, want := range map[string]error{"a\x00": mailbox.ErrBadMessage, strings.Repeat("x", 1<<20+1): mailbox.ErrTooBig} {
-		if _, _, err := w.mf.Append(w.ctx, "INBOX", []byte(raw), mailbox.Flags{}, time.Unix(1, 0)); !errors.Is(err, want) {
+	for raw, want := range map[string]error{"a\x00": mailbox.ErrBadMessage,
+		strings.Repeat("x", 1<<20+1): mailbox.ErrTooBig} {
+		if _, _, err := w.mf.Append(w.ctx, "INBOX", []byte(raw), mailbox.Flags{},
+			time.Unix(1, 0)); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
@@ -171,7 +175,8 @@ func TestAsAnother(t *testing.T) {
 		w.must(err)
 		h, err := wr.FolderNamed("INBOX")
 		w.must(err)
-		acl := (note.ACL{}).With(note.Entry{ID: bob, Level: note.Reader}).With(note.Entry{ID: w.who.Person, Level: note.Manager})
+		acl := (note.ACL{}).With(note.Entry{ID: bob, Level: note.Reader}).With(note.Entry{ID: w.who.Person,
+			Level: note.Manager})
 		return wr.SetFolderACL(h.Note, &acl)
 	})
 	w.must(err)
@@ -190,7 +195,8 @@ func TestAsAnother(t *testing.T) {
 	if _, flags := w.fresh("INBOX"); flags[1] != "" {
 		t.Errorf("alice sees bob's flags: %v", flags)
 	}
-	_, err = v.Store(w.ctx, set, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
+	_, err = v.Store(w.ctx, set, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}},
+		func(*mailbox.Message) {})
 	if !errors.Is(err, store.ErrDenied) {
 		t.Error("a reader marked a message: ", err)
 	}
@@ -240,11 +246,14 @@ func TestSearch(t *testing.T) {
 			y, fy := random(depth - 1)
 			switch k {
 			case 0:
-				return mailbox.Criteria{Test: mailbox.TestAll, All: []mailbox.Criteria{x, y}}, func(m *msg) bool { return fx(m) && fy(m) }
+				return mailbox.Criteria{Test: mailbox.TestAll, All: []mailbox.Criteria{x, y}},
+					func(m *msg) bool { return fx(m) && fy(m) }
 			case 1:
-				return mailbox.Criteria{Test: mailbox.TestAny, All: []mailbox.Criteria{x, y}}, func(m *msg) bool { return fx(m) || fy(m) }
+				return mailbox.Criteria{Test: mailbox.TestAny, All: []mailbox.Criteria{x, y}},
+					func(m *msg) bool { return fx(m) || fy(m) }
 			}
-			return mailbox.Criteria{Test: mailbox.TestNot, All: []mailbox.Criteria{x}}, func(m *msg) bool { return !fx(m) }
+			return mailbox.Criteria{Test: mailbox.TestNot, All: []mailbox.Criteria{x}},
+				func(m *msg) bool { return !fx(m) }
 		case k == 3:
 			return mailbox.Criteria{Test: mailbox.TestSeen}, func(m *msg) bool { return m.seen }
 		case k == 4:
@@ -254,11 +263,14 @@ func TestSearch(t *testing.T) {
 		case k == 6:
 			return mailbox.Criteria{Test: mailbox.TestLarger, Number: 150}, func(m *msg) bool { return m.size > 150 }
 		case k == 7:
-			return mailbox.Criteria{Test: mailbox.TestFrom, Text: "P1@EXAMPLE"}, func(m *msg) bool { return m.from == "p1@example.com" }
+			return mailbox.Criteria{Test: mailbox.TestFrom, Text: "P1@EXAMPLE"},
+				func(m *msg) bool { return m.from == "p1@example.com" }
 		case k == 8:
-			return mailbox.Criteria{Test: mailbox.TestSubject, Text: "thema 2 ü"}, func(m *msg) bool { return strings.Contains(m.subject, " 2 ") }
+			return mailbox.Criteria{Test: mailbox.TestSubject, Text: "thema 2 ü"},
+				func(m *msg) bool { return strings.Contains(m.subject, " 2 ") }
 		case k == 9:
-			return mailbox.Criteria{Test: mailbox.TestBody, Text: fmt.Sprint("BODY ", n%5)}, func(m *msg) bool { return int(m.seq-1)%5 == n%5 }
+			return mailbox.Criteria{Test: mailbox.TestBody, Text: fmt.Sprint("BODY ", n%5)},
+				func(m *msg) bool { return int(m.seq-1)%5 == n%5 }
 		case k == 10:
 			return mailbox.Criteria{Test: mailbox.TestBefore, Day: day}, func(m *msg) bool { return at(m).Before(day) }
 		case k == 11:
@@ -266,9 +278,11 @@ func TestSearch(t *testing.T) {
 		case k == 12:
 			return mailbox.Criteria{Test: mailbox.TestSince, Day: day}, func(m *msg) bool { return !at(m).Before(day) }
 		case k == 13:
-			return mailbox.Criteria{Test: mailbox.TestSeq, Set: mailbox.Set{{Start: b, Stop: a}}}, func(m *msg) bool { return m.seq >= a && m.seq <= b }
+			return mailbox.Criteria{Test: mailbox.TestSeq, Set: mailbox.Set{{Start: b, Stop: a}}},
+				func(m *msg) bool { return m.seq >= a && m.seq <= b }
 		}
-		return mailbox.Criteria{Test: mailbox.TestUID, Set: mailbox.Set{{Start: a, Stop: b}}}, func(m *msg) bool { return m.uid >= a && m.uid <= b }
+		return mailbox.Criteria{Test: mailbox.TestUID, Set: mailbox.Set{{Start: a, Stop: b}}},
+			func(m *msg) bool { return m.uid >= a && m.uid <= b }
 	}
 	for range 400 {
 		c, want := random(3)
@@ -292,42 +306,45 @@ func TestSearch(t *testing.T) {
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	raw := "From: Ann <a@example.com>\r\nTo: b@example.com\r\nSubject: Hi\r\nMessage-ID: <1@x>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" +
-		"--b\r\nContent-Type: text/plain\r\n\r\nHello there\r\n--b\r\nContent-Type: application/pdf\r\n\r\nPDF\r\n--b--\r\n"
+	raw := "From: Ann <a@example.com>\r\nTo: b@example.com\r\nSubject: Hi\r\nMessage-ID: <1@x>\r\n" +
+		"Content-Type: multipart/mixed; boundary=b\r\n\r\n" +
+		"--b\r\nContent-Type: text/plain\r\n\r\nHello there\r\n--b\r\nContent-Type: application/pdf\r\n\r\nPDF\r\n" +
+		"--b--\r\n"
 	w.append("INBOX", raw, mailbox.Flags{})
 	w.append("INBOX", "Subject: Re: Hi\r\nIn-Reply-To: <1@x>\r\n\r\nyes\r\n", mailbox.Flags{})
 	var threads []string
-	w.must(w.open("INBOX").Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		threads = append(threads, m.ThreadID())
-		if m.Seq > 1 {
-			return false, nil
-		}
-		e, err := m.Envelope()
-		if err != nil || !strings.Contains(string(e), `"Hi"`) || !strings.Contains(string(e), `"Ann"`) {
-			t.Errorf("envelope %s: %v", e, err)
-		}
-		s, err := m.BodyStructure()
-		if err != nil || !strings.Contains(strings.ToLower(string(s)), `"application" "pdf"`) {
-			t.Errorf("structure %s: %v", s, err)
-		}
-		p, err := m.Preview()
-		if err != nil || p != "Hello there" {
-			t.Errorf("preview %q: %v", p, err)
-		}
-		span, ok, err := m.Section([]int{2})
-		if err != nil || !ok || raw[span.BodyStart:span.BodyEnd] != "PDF" {
-			t.Errorf("part 2 is %+v %v: %v", span, ok, err)
-		}
-		st, err := m.Body()
-		if err != nil {
+	w.must(w.open("INBOX").Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			threads = append(threads, m.ThreadID())
+			if m.Seq > 1 {
+				return false, nil
+			}
+			e, err := m.Envelope()
+			if err != nil || !strings.Contains(string(e), `"Hi"`) || !strings.Contains(string(e), `"Ann"`) {
+				t.Errorf("envelope %s: %v", e, err)
+			}
+			s, err := m.BodyStructure()
+			if err != nil || !strings.Contains(strings.ToLower(string(s)), `"application" "pdf"`) {
+				t.Errorf("structure %s: %v", s, err)
+			}
+			p, err := m.Preview()
+			if err != nil || p != "Hello there" {
+				t.Errorf("preview %q: %v", p, err)
+			}
+			span, ok, err := m.Section([]int{2})
+			if err != nil || !ok || raw[span.BodyStart:span.BodyEnd] != "PDF" {
+				t.Errorf("part 2 is %+v %v: %v", span, ok, err)
+			}
+			st, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			b, err := st.AppendRange(nil, 0, st.Size())
+			if string(b) != raw || m.Size() != int64(len(raw)) {
+				t.Errorf("body %q: %v", b, err)
+			}
 			return false, err
-		}
-		b, err := st.AppendRange(nil, 0, st.Size())
-		if string(b) != raw || m.Size() != int64(len(raw)) {
-			t.Errorf("body %q: %v", b, err)
-		}
-		return false, err
-	}, func() error { return nil }))
+		}, func() error { return nil }))
 	if len(threads) != 2 || threads[0] != threads[1] {
 		t.Errorf("threads %v", threads)
 	}

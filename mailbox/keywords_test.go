@@ -44,7 +44,8 @@ func TestFolderKeywords(t *testing.T) {
 	for i := range layout.MaxFolderKeywords + 10 {
 		w.append("Drafts", "a: b\r\n\r\n", mailbox.Flags{Keywords: []string{fmt.Sprint("k", i)}})
 	}
-	if f, err := w.mf.Folder(w.ctx, "Drafts"); err != nil || len(f.Keywords) != layout.MaxFolderKeywords || !slices.IsSorted(f.Keywords) {
+	if f, err := w.mf.Folder(w.ctx, "Drafts"); err != nil || len(f.Keywords) != layout.MaxFolderKeywords ||
+		!slices.IsSorted(f.Keywords) {
 		t.Error(len(f.Keywords), err)
 	}
 }

@@ -91,7 +91,8 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 func (s *Service) MessageSize() int { return s.opt.MessageSize }
 
 // Make creates a mail file with its standard folders, and makes its owner a manager of it.
-func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota, warning uint64) (note.DatabaseID, error) {
+func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota,
+	warning uint64) (note.DatabaseID, error) {
 	acl := note.ACL{Default: note.NoAccess}
 	if !owner.IsZero() {
 		acl = acl.With(note.Entry{ID: owner, Level: note.Manager})

@@ -112,7 +112,8 @@ func (o *FetchOptions) passes(mod note.ModSeq) bool {
 // Fetch calls fn for the messages of a set, in order of UID. fn runs within a read of the store, so it should only
 // append to a buffer. When the buffer is full, fn returns pause: Fetch ends the read, calls flush and continues after
 // that message. It calls flush once more at the end.
-func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, fn func(*Message) (pause bool, err error), flush func() error) error {
+func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions,
+	fn func(*Message) (pause bool, err error), flush func() error) error {
 	var ranges []Range
 	var marked []marking
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -158,7 +159,8 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions, f
 }
 
 // fetchSome calls fn until it asks for a pause, and returns the remaining ranges.
-func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked []marking, fn func(*Message) (bool, error)) ([]Range, error) {
+func (v *View) fetchSome(r *store.Reader, ranges []Range, o FetchOptions, marked []marking,
+	fn func(*Message) (bool, error)) ([]Range, error) {
 	var rest []Range
 	m := Message{v: v, r: r}
 	err := v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {

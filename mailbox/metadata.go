@@ -63,7 +63,8 @@ func (f *File) Annotations(ctx context.Context, name string) (list []Annotation,
 
 // AnnotationsSince is like Annotations, but also returns a state. If that is equal to since, the annotations have not
 // changed, and none are returned. A state is never 0.
-func (f *File) AnnotationsSince(ctx context.Context, name string, since uint64) (list []Annotation, now uint64, err error) {
+func (f *File) AnnotationsSince(ctx context.Context, name string,
+	since uint64) (list []Annotation, now uint64, err error) {
 	server := name == ""
 	if server {
 		name = Inbox

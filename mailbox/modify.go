@@ -48,7 +48,8 @@ type changed struct {
 // MODSEQ; nothing else of that message can be read. The session's next Poll does not report these changes again.
 // FlagsChanged is set on messages that others have changed meanwhile. Store returns the messages that failed
 // UnchangedSince, as UIDs or sequence numbers according to byUID.
-func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp, fn func(*Message)) (modified Set, err error) {
+func (v *View) Store(ctx context.Context, set Set, byUID bool, op StoreOp,
+	fn func(*Message)) (modified Set, err error) {
 	if v.readOnly {
 		return nil, ErrReadOnly
 	}
@@ -201,7 +202,8 @@ func (op *StoreOp) apply(have Flags) Flags {
 			Seen: have.Seen || op.Flags.Seen, Deleted: have.Deleted || op.Flags.Deleted, Keywords: slices.Compact(k),
 		}
 	case Remove:
-		k := slices.DeleteFunc(slices.Clone(have.Keywords), func(s string) bool { return slices.Contains(op.Flags.Keywords, s) })
+		k := slices.DeleteFunc(slices.Clone(have.Keywords),
+			func(s string) bool { return slices.Contains(op.Flags.Keywords, s) })
 		return Flags{Seen: have.Seen && !op.Flags.Seen, Deleted: have.Deleted && !op.Flags.Deleted, Keywords: k}
 	}
 	return op.Flags
@@ -329,7 +331,8 @@ func (t *target) find(r *store.Reader) (*layout.Folder, error) {
 // transfer copies or moves messages in parts of at most batch messages. Each part is atomic, so a moved message is
 // always in one of the two folders. If a copy fails, transfer removes what the earlier parts copied (RFC 9051 section
 // 6.4.7). If a move fails, the moved messages stay in the destination and the result lists them (RFC 6851 section 3.3).
-func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool, tell func(done, all uint64)) (CopyResult, error) {
+func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, move bool,
+	tell func(done, all uint64)) (CopyResult, error) {
 	uids, err := v.named(ctx, set, byUID)
 	if err != nil {
 		return CopyResult{}, err
@@ -373,7 +376,8 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 	return out, nil
 }
 
-func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target, move bool) (out CopyResult, folder note.ID, err error) {
+func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target,
+	move bool) (out CopyResult, folder note.ID, err error) {
 	from, err := tx.Home(v.f.db)
 	if err != nil {
 		return out, 0, err
@@ -489,7 +493,8 @@ func (o *opened) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move
 // CopyTo copies messages into a folder of another mail file, like Copy. If move is set, it removes them here. A copy
 // keeps its UNID if that is not in use there. Between two parts it calls tell, if not nil, with the number of messages
 // done and the total.
-func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool, tell func(done, all uint64)) (CopyResult, error) {
+func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool,
+	tell func(done, all uint64)) (CopyResult, error) {
 	if move && v.readOnly {
 		return CopyResult{}, ErrReadOnly
 	}
@@ -497,7 +502,8 @@ func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest s
 }
 
 // transferAcross copies a message into a folder of another mail file, or moves it there.
-func (o *opened) transferAcross(from, to *store.Writer, id note.ID, h *layout.Folder, move bool, added *uint64) (uint32, error) {
+func (o *opened) transferAcross(from, to *store.Writer, id note.ID, h *layout.Folder, move bool,
+	added *uint64) (uint32, error) {
 	if err := roomIn(&to.Reader, &o.f.who, h, 0); errors.Is(err, store.ErrDenied) {
 		return 0, err
 	}

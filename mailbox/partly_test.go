@@ -50,7 +50,8 @@ func TestMovesBetweenParts(t *testing.T) {
 					w.must(w.s.Follow(w.ctx, w.db))
 				}
 			}
-			if err := run(w, v, leave); !left || !errors.Is(err, mailbox.ErrPartly) || errors.Is(err, store.ErrNotHome) {
+			if err := run(w, v, leave); !left || !errors.Is(err, mailbox.ErrPartly) ||
+				errors.Is(err, store.ErrNotHome) {
 				t.Errorf("moved between the parts (%v): %v", left, err)
 			}
 			if err := run(w, v, leave); !errors.Is(err, store.ErrNotHome) {

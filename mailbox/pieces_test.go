@@ -176,7 +176,8 @@ func TestRenameInbox(t *testing.T) {
 		t.Errorf("%d messages moved, %d stayed", old, in)
 	}
 	w.fill("INBOX", 3)
-	if err := w.mf.Rename(w.ctx, "INBOX", "Old/Mail"); !errors.Is(err, mailbox.ErrFolderExists) || w.total("INBOX") != 3 {
+	if err := w.mf.Rename(w.ctx, "INBOX", "Old/Mail"); !errors.Is(err, mailbox.ErrFolderExists) ||
+		w.total("INBOX") != 3 {
 		t.Errorf("into one that is there: %v", err)
 	}
 }
@@ -205,11 +206,13 @@ func TestCopyAcross(t *testing.T) {
 	}
 	all := mailbox.Set{{Start: 1, Stop: 0}}
 	v := w.open("INBOX")
-	if _, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", false, nil); !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 0 {
+	if _, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", false, nil); !errors.Is(err,
+		mailbox.ErrOverQuota) || theirs() != 0 {
 		t.Errorf("a copy that does not fit: %v, %d messages there", err, theirs())
 	}
 	r, err := v.CopyTo(w.ctx, all, true, there, "Other Users/bob/INBOX", true, nil)
-	if !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 1000 || w.total("INBOX") != many-1000 || len(r.Source) != 1 || r.Source[0].Stop != 1000 {
+	if !errors.Is(err, mailbox.ErrOverQuota) || theirs() != 1000 || w.total("INBOX") != many-1000 ||
+		len(r.Source) != 1 || r.Source[0].Stop != 1000 {
 		t.Errorf("a move that does not fit: %v, %+v, %d messages there", err, r, theirs())
 	}
 	quota(0)
@@ -239,7 +242,8 @@ func TestNumberedAnew(t *testing.T) {
 	if err := other.v.Poll(w.ctx, true, other); !errors.Is(err, mailbox.ErrFolderGone) {
 		t.Errorf("under another UIDVALIDITY: %v", err)
 	}
-	if _, err := other.v.Copy(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, "D"); !errors.Is(err, mailbox.ErrFolderGone) {
+	if _, err := other.v.Copy(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, "D"); !errors.Is(err,
+		mailbox.ErrFolderGone) {
 		t.Errorf("copies out of it: %v", err)
 	}
 }

@@ -145,7 +145,8 @@ func (q *Query) threads() bool {
 }
 
 func (f *Filter) threads() bool {
-	return f.Kind == FilterThreadSome || f.Kind == FilterThreadAll || slices.ContainsFunc(f.Of, func(g Filter) bool { return g.threads() })
+	return f.Kind == FilterThreadSome || f.Kind == FilterThreadAll ||
+		slices.ContainsFunc(f.Of, func(g Filter) bool { return g.threads() })
 }
 
 // querying is a running query. The roll does not change while it runs.

@@ -76,15 +76,16 @@ func (m *recentModel) verify(s *recentSession) {
 		m.w.t.Fatalf("%d are unclaimed, want %d: %v", got, unclaimed, err)
 	}
 	var want, flagged, found []uint32
-	err := s.v.Fetch(m.w.ctx, mailbox.Set{{Start: 1}}, false, mailbox.FetchOptions{}, func(msg *mailbox.Message) (bool, error) {
-		if s.recent[msg.UID] && !s.hides {
-			want = append(want, msg.UID)
-		}
-		if msg.Flags().Recent {
-			flagged = append(flagged, msg.UID)
-		}
-		return false, nil
-	}, func() error { return nil })
+	err := s.v.Fetch(m.w.ctx, mailbox.Set{{Start: 1}}, false, mailbox.FetchOptions{},
+		func(msg *mailbox.Message) (bool, error) {
+			if s.recent[msg.UID] && !s.hides {
+				want = append(want, msg.UID)
+			}
+			if msg.Flags().Recent {
+				flagged = append(flagged, msg.UID)
+			}
+			return false, nil
+		}, func() error { return nil })
 	m.w.must(err)
 	list, err := s.v.Search(m.w.ctx, &mailbox.Criteria{Test: mailbox.TestRecent}, mailbox.SearchOptions{})
 	m.w.must(err)
@@ -128,7 +129,8 @@ func runRecent(t *testing.T, w *world, rng *rand.Rand) {
 		case 4:
 			if n := len(s.uids); n > 0 {
 				seq := uint32(rng.IntN(n) + 1)
-				_, _ = s.v.Copy(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, "INBOX") // the message may not exist any more
+				// the message may not exist any more
+				_, _ = s.v.Copy(w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, "INBOX")
 			}
 		case 5:
 			if !s.readOnly {

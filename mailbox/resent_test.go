@@ -14,9 +14,11 @@ func TestResentSummary(t *testing.T) {
 	long := "Resent-From: " + strings.Repeat("a", maxResent) + "@x\r\n"
 	for _, c := range []struct{ header, block, by string }{
 		{"From: a@x\r\n", "\x01", ""},
-		{"Resent-From: b@x\r\nReceived: from c\r\nresent-sender : s@x\r\nResent-Date: now\r\nResent-From:\r\n a@x\r\nFrom: x@x\r\n",
+		{"Resent-From: b@x\r\nReceived: from c\r\nresent-sender : s@x\r\nResent-Date: now\r\nResent-From:\r\n a@x\r\n" +
+			"From: x@x\r\n",
 			"\x01Resent-From: b@x\r\nresent-sender : s@x\r\nResent-From:\r\n a@x\r\n", "b@x s@x"},
-		{"Resent-Sender: b@x\r\nResent-From: b@x, c@x\r\n", "\x01Resent-Sender: b@x\r\nResent-From: b@x, c@x\r\n", "b@x c@x"},
+		{"Resent-Sender: b@x\r\nResent-From: b@x, c@x\r\n", "\x01Resent-Sender: b@x\r\nResent-From: b@x, c@x\r\n",
+			"b@x c@x"},
 		{"Resent-Sender: s@x\r\n", "\x01Resent-Sender: s@x\r\n", "s@x"},
 		{"Resent-From: nobody here\r\n" + long, "\x00", ""},
 	} {

@@ -15,7 +15,8 @@ import (
 // that vanished, if any, and then fn and flush, like Fetch, for the messages that changed. All this describes the
 // moment of Open, as do Exists, UIDNext and ModSeq, however long it takes; Poll reports later changes. A client that
 // disconnects afterwards may resume with ModSeq, or with any MODSEQ that it saw.
-func (v *View) Resync(ctx context.Context, since uint64, known Set, gone func(Set), fn func(*Message) (pause bool, err error), flush func() error) error {
+func (v *View) Resync(ctx context.Context, since uint64, known Set, gone func(Set),
+	fn func(*Message) (pause bool, err error), flush func() error) error {
 	vanished, err := v.VanishedSince(ctx, since, known)
 	if err != nil {
 		return err
@@ -102,7 +103,8 @@ func (k *knowledge) neverGiven(r *store.Reader, out, known Set) (Set, error) {
 	}
 	var above []Range
 	for _, g := range known {
-		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, k.uidNext), max(g.Start, g.Stop); g.Start != 0 && g.Stop != 0 && lo <= hi {
+		if lo, hi := max(min(g.Start, g.Stop), f.UIDNext, k.uidNext), max(g.Start, g.Stop); g.Start != 0 &&
+			g.Stop != 0 && lo <= hi {
 			above = append(above, Range{lo, hi})
 		}
 	}

@@ -42,7 +42,8 @@ func TestResync(t *testing.T) {
 		t.Helper()
 		marks++
 		_, err := other.Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true,
-			mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{fmt.Sprintf("k%d", marks)}}}, func(*mailbox.Message) {})
+			mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{fmt.Sprintf("k%d", marks)}}},
+			func(*mailbox.Message) {})
 		w.must(err)
 	}
 	since := other.ModSeq()
@@ -57,9 +58,11 @@ func TestResync(t *testing.T) {
 	for _, c := range []struct {
 		since   uint64
 		fetched []uint32
-	}{{since, []uint32{1}}, {since + 1000, []uint32{1}}} { // the second MODSEQ was never assigned: report all absent UIDs and all messages
+		// the second MODSEQ was never assigned: report all absent UIDs and all messages
+	}{{since, []uint32{1}}, {since + 1000, []uint32{1}}} {
 		got := w.resync(v, c.since, known)
-		if !slices.Equal(got.gone, mailbox.Set{{Start: 2, Stop: 2}}) || !slices.Equal(got.fetched, c.fetched) || got.highest > v.ModSeq() {
+		if !slices.Equal(got.gone, mailbox.Set{{Start: 2, Stop: 2}}) || !slices.Equal(got.fetched, c.fetched) ||
+			got.highest > v.ModSeq() {
 			t.Errorf("since %d: %+v, at %d", c.since, got, v.ModSeq())
 		}
 	}
@@ -88,7 +91,8 @@ func TestPollInOrder(t *testing.T) {
 	v, other := w.open("INBOX"), w.open("INBOX")
 	mark := func(uid uint32, keyword string) {
 		_, err := other.Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true,
-			mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{keyword}}}, func(*mailbox.Message) {})
+			mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{keyword}}},
+			func(*mailbox.Message) {})
 		w.must(err)
 	}
 	mark(4, "a")

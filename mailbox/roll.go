@@ -144,7 +144,8 @@ func (t *rolls) give(l *roll, size, room int64) {
 
 // weight returns the approximate size of the roll in memory, in bytes.
 func (l *roll) weight() int64 {
-	return int64(cap(l.entries))*int64(unsafe.Sizeof(rollEntry{})) + 4*int64(cap(l.order)) + 48*int64(len(l.threads)) + int64(l.members.size+l.marks.size) + 512
+	return int64(cap(l.entries))*int64(unsafe.Sizeof(rollEntry{})) + 4*int64(cap(l.order)) + 48*int64(len(l.threads)) +
+		int64(l.members.size+l.marks.size) + 512
 }
 
 func (l *roll) reset() {
@@ -278,7 +279,8 @@ func appendMarks(dst []byte, n *layout.Note) []byte {
 	dst = append(dst, 0)
 	seen := 0
 	for i := range n.State {
-		if it := &n.State[i]; it.Kind == note.Seen && it.Value == note.On && len(it.Key) == len(note.UNID{}) && seen < 255 {
+		if it := &n.State[i]; it.Kind == note.Seen && it.Value == note.On && len(it.Key) == len(note.UNID{}) &&
+			seen < 255 {
 			dst = append(dst, it.Key...)
 			seen++
 		}
@@ -361,7 +363,10 @@ func (l *roll) change(r *store.Reader, c layout.Change) (bool, error) {
 	}
 	at := len(l.order)
 	if at > 0 && l.compare(&l.entries[l.order[at-1]], &e) > 0 {
-		at, _ = slices.BinarySearchFunc(l.order, &e, func(k uint32, e *rollEntry) int { return l.compare(&l.entries[k], e) })
+		at, _ = slices.BinarySearchFunc(l.order, &e, func(k uint32,
+			e *rollEntry) int {
+			return l.compare(&l.entries[k], e)
+		})
 	}
 	l.order = slices.Insert(l.order, at, uint32(i))
 	return true, nil

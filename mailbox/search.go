@@ -225,7 +225,8 @@ type search struct {
 }
 
 func newSearch(ctx context.Context, v *View) search {
-	return search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{}, texts: map[*Criteria]*textTest{}}
+	return search{v: v, ctx: ctx, now: v.f.svc.env.Clock.Now(), sets: map[*Criteria][]Range{},
+		texts: map[*Criteria]*textTest{}}
 }
 
 // textTest is a prepared text criterion: a query, and the index's verdict on each text in it.
@@ -260,7 +261,8 @@ func (s *search) prepare(c *Criteria) error {
 
 // fieldsOf maps each text test to the fields that it searches.
 var fieldsOf = map[Test]text.Field{
-	TestFrom: text.From, TestTo: text.To, TestCc: text.Cc, TestBcc: text.Bcc, TestSubject: text.Subject, TestBody: text.Content, TestText: text.Any,
+	TestFrom: text.From, TestTo: text.To, TestCc: text.Cc, TestBcc: text.Bcc, TestSubject: text.Subject,
+	TestBody: text.Content, TestText: text.Any,
 }
 
 func (s *search) ready(c *Criteria, tests *[]*query.Text) error {

@@ -47,7 +47,8 @@ func newShelf(b *testing.B, share int) *shelf {
 	}
 	h.svc = mailbox.New(h.s, e, mailbox.Options{})
 	h.x = search.New(h.s, e, search.Options{
-		Dir: filepath.Join(h.dir, "search"), CacheSize: 64 << 20, MemTableSize: 16 << 20, DocsSize: 32 << 20, Share: share, RebuildShare: share,
+		Dir: filepath.Join(h.dir, "search"), CacheSize: 64 << 20, MemTableSize: 16 << 20, DocsSize: 32 << 20,
+		Share: share, RebuildShare: share,
 		Limits: text.Limits{Part: 1 << 20, Message: 2 << 20, Attachment: 20 << 20, Attached: mailbox.HasAttachment},
 		Kinds:  map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
 	})
@@ -160,7 +161,8 @@ func BenchmarkIndexing(b *testing.B) {
 		}
 		b.ReportMetric(float64(st.Totals.Text)/float64(len(messages)), "text-B/message")
 		h.end() // flushes the data in memory
-		b.ReportMetric(100*float64(diskUse(b, filepath.Join(h.dir, "search")))/float64(st.Totals.Text), "index-%-of-text")
+		b.ReportMetric(100*float64(diskUse(b, filepath.Join(h.dir, "search")))/float64(st.Totals.Text),
+			"index-%-of-text")
 	}
 }
 
@@ -289,7 +291,8 @@ func BenchmarkFollow(b *testing.B) {
 				running.Go(func() {
 					defer func() { <-places }()
 					raw := []byte(messages[n%len(messages)])
-					if _, _, err := all[n*7919%files].Append(context.Background(), "INBOX", raw, mailbox.Flags{}, time.Unix(1_700_000_000, 0)); err != nil {
+					if _, _, err := all[n*7919%files].Append(context.Background(), "INBOX", raw, mailbox.Flags{},
+						time.Unix(1_700_000_000, 0)); err != nil {
 						b.Error(err)
 						return
 					}

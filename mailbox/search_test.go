@@ -30,7 +30,8 @@ func TestSearchIndexed(t *testing.T) {
 	ctx := context.Background()
 	plain, indexed := mailbox.New(s, f.Env, mailbox.Options{}), mailbox.New(s, f.Env, mailbox.Options{})
 	full := search.New(s, f.Env, search.Options{
-		Dir: "data/search", Share: 100, RebuildShare: 100, Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
+		Dir: "data/search", Share: 100, RebuildShare: 100,
+		Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
 		Limits: text.Limits{Attached: mailbox.HasAttachment},
 	})
 	indexed.UseSearch(full)
@@ -41,7 +42,8 @@ func TestSearchIndexed(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("report Report quarterly müller Muller straße strasse 東京 東京都 foo foobar bar x-ray ann@example.com über % café cafe")
+	words := strings.Fields("report Report quarterly müller Muller straße strasse 東京 東京都 foo foobar bar x-ray " +
+		"ann@example.com über % café cafe")
 	some := func(n int) string {
 		var out []string
 		for range n {
@@ -51,13 +53,17 @@ func TestSearchIndexed(t *testing.T) {
 	}
 	add := func(n int) {
 		for range n {
-			raw := fmt.Sprintf("From: %s <p%d@example.com>\r\nTo: %s <q@example.org>\r\nCc: c%d@example.net\r\nSubject: %s\r\nMessage-ID: <%d@x>\r\nX-Topic: %s\r\nReceived: by %s\r\nReferences: <%d@ref>\r\nContent-Type: text/%s; charset=utf-8\r\n\r\n<p>%s</p>\r\n> %s\r\n",
-				some(1), rng.IntN(5), some(1), rng.IntN(5), some(3), rng.IntN(1000), some(2), some(1), rng.IntN(100), []string{"plain", "html"}[rng.IntN(2)], some(8), some(2))
+			raw := fmt.Sprintf("From: %s <p%d@example.com>\r\nTo: %s <q@example.org>\r\nCc: c%d@example.net\r\n"+
+				"Subject: %s\r\nMessage-ID: <%d@x>\r\nX-Topic: %s\r\nReceived: by %s\r\nReferences: <%d@ref>\r\n"+
+				"Content-Type: text/%s; charset=utf-8\r\n\r\n<p>%s</p>\r\n> %s\r\n",
+				some(1), rng.IntN(5), some(1), rng.IntN(5), some(3), rng.IntN(1000), some(2), some(1), rng.IntN(100),
+				[]string{"plain", "html"}[rng.IntN(2)], some(8), some(2))
 			if rng.IntN(20) == 0 {
 				raw = strings.Replace(raw, "\r\n\r\n", "\r\n\r\n"+strings.Repeat("filler ", 12_000), 1)
 			}
 			folder := []string{"INBOX", "Archive"}[rng.IntN(2)]
-			if _, _, err := plain.File(who, db).Append(ctx, folder, []byte(raw), mailbox.Flags{}, time.Unix(int64(rng.IntN(1e6)), 0)); err != nil {
+			if _, _, err := plain.File(who, db).Append(ctx, folder, []byte(raw), mailbox.Flags{},
+				time.Unix(int64(rng.IntN(1e6)), 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +83,8 @@ func TestSearchIndexed(t *testing.T) {
 		r := []rune(some(1 + rng.IntN(2)))
 		i := rng.IntN(len(r))
 		c := mailbox.Criteria{
-			Test: []mailbox.Test{mailbox.TestText, mailbox.TestBody, mailbox.TestSubject, mailbox.TestFrom, mailbox.TestTo, mailbox.TestCc, mailbox.TestHeader}[rng.IntN(7)],
+			Test: []mailbox.Test{mailbox.TestText, mailbox.TestBody, mailbox.TestSubject, mailbox.TestFrom,
+				mailbox.TestTo, mailbox.TestCc, mailbox.TestHeader}[rng.IntN(7)],
 			Text: string(r[i:min(len(r), i+1+rng.IntN(9))]), Words: rng.IntN(2) == 0,
 			Name: []string{"Subject", "X-Topic", "received", "message-id", "References", "To"}[rng.IntN(6)],
 		}
@@ -110,7 +117,8 @@ func TestSearchIndexed(t *testing.T) {
 			}
 		}
 		for range n {
-			q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: random(2)}, Limit: 50, Total: true}
+			q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: random(2)}, Limit: 50,
+				Total: true}
 			want, err := plain.File(who, db).Query(ctx, &q)
 			if err != nil {
 				t.Fatal(err)
@@ -142,7 +150,8 @@ func TestSearchIndexed(t *testing.T) {
 	}
 	// A match that the index knows for certain is counted without reading the message.
 	for _, test := range []mailbox.Test{mailbox.TestSubject, mailbox.TestText} {
-		q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: test, Text: "quarterly", Words: true}}, Limit: 5, Total: true}
+		q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText,
+			Text: mailbox.Criteria{Test: test, Text: "quarterly", Words: true}}, Limit: 5, Total: true}
 		if looks, total, err := mailbox.Looks(ctx, indexed.File(who, db), &q); err != nil || looks > 0 || total < 20 {
 			t.Errorf("%d looks for %d messages with the word, %v", looks, total, err)
 		}
@@ -152,11 +161,14 @@ func TestSearchIndexed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := v.Search(ctx, &mailbox.Criteria{Test: mailbox.TestBody, Text: "nowhere"}, mailbox.SearchOptions{}); err != nil || len(got) != 0 {
+	if got, err := v.Search(ctx, &mailbox.Criteria{Test: mailbox.TestBody, Text: "nowhere"},
+		mailbox.SearchOptions{}); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	sn, err := indexed.File(who, db).Snippets(ctx, &mailbox.Criteria{Test: mailbox.TestText, Text: "report"}, []note.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
-	if err != nil || !slices.ContainsFunc(sn, func(s search.Snippet) bool { return strings.Contains(s.Subject+s.Preview, "<mark>") }) {
+	sn, err := indexed.File(who, db).Snippets(ctx, &mailbox.Criteria{Test: mailbox.TestText, Text: "report"},
+		[]note.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+	if err != nil || !slices.ContainsFunc(sn,
+		func(s search.Snippet) bool { return strings.Contains(s.Subject+s.Preview, "<mark>") }) {
 		t.Errorf("%v, %v", sn, err)
 	}
 }

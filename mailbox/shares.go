@@ -93,7 +93,8 @@ func (s *shares) put(id note.DatabaseID, i *layout.Info) {
 func (s *Service) learn() error {
 	t := &s.shares
 	t.once.Do(func() {
-		t.files, t.by, t.late = map[note.DatabaseID]share{}, map[note.UNID][]note.DatabaseID{}, map[note.DatabaseID]bool{}
+		t.files, t.by, t.late = map[note.DatabaseID]share{}, map[note.UNID][]note.DatabaseID{},
+			map[note.DatabaseID]bool{}
 		s.store.WatchInfos(s.relearn) // before the pass, so that no change is missed
 		t.failed = s.store.Infos(func(i *layout.Info) { t.put(i.ID, i) })
 		t.again.Lock()
@@ -160,7 +161,8 @@ func (ns *namespace) Prefix() string { return ns.prefix }
 
 // gone reports whether an error means that a mail file cannot be read: it was removed, is out of service or is damaged.
 func gone(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrDamaged)
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) ||
+		errors.Is(err, store.ErrDamaged)
 }
 
 // Visible returns the result of reading a shared mail file. If the mail file cannot be read, it returns an empty list,

@@ -142,7 +142,8 @@ func TestSortCorpus(t *testing.T) {
 	for range 60 {
 		var by []imap.SortKey
 		for range 1 + random.IntN(3) {
-			by = append(by, imap.SortKey{Field: imap.SortField(random.IntN(int(imap.SortDisplayTo) + 1)), Reverse: random.IntN(2) == 0})
+			by = append(by, imap.SortKey{Field: imap.SortField(random.IntN(int(imap.SortDisplayTo) + 1)),
+				Reverse: random.IntN(2) == 0})
 		}
 		got, err := v.Sort(w.ctx, &mailbox.Criteria{}, by, mailbox.SearchOptions{})
 		w.must(err)
@@ -173,16 +174,19 @@ func TestSortCorpus(t *testing.T) {
 func TestSortEdges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	for _, subject := range []string{"ab", "a", "=?utf-8?q?a=00?=", "=?utf-8?q?a=01?=", "Re: A", "", "=?utf-8?q?=C3=84b?=", "ac", "a" + strings.Repeat("x", 2000)} {
+	for _, subject := range []string{"ab", "a", "=?utf-8?q?a=00?=", "=?utf-8?q?a=01?=", "Re: A", "",
+		"=?utf-8?q?=C3=84b?=", "ac", "a" + strings.Repeat("x", 2000)} {
 		w.append("INBOX", "Subject: "+subject+"\r\n\r\n", mailbox.Flags{})
 	}
 	w.append("INBOX", "From: x@y\r\n\r\n", mailbox.Flags{})
 	sorted := func(reverse bool) []uint32 {
-		got, err := w.open("INBOX").Sort(w.ctx, &mailbox.Criteria{}, []imap.SortKey{{Field: imap.SortSubject, Reverse: reverse}}, mailbox.SearchOptions{})
+		got, err := w.open("INBOX").Sort(w.ctx, &mailbox.Criteria{},
+			[]imap.SortKey{{Field: imap.SortSubject, Reverse: reverse}}, mailbox.SearchOptions{})
 		w.must(err)
 		return uidsOf(got)
 	}
-	if got, want := sorted(false), []uint32{6, 10, 2, 5, 3, 4, 7, 1, 8, 9}; !slices.Equal(got, want) && !slices.Equal(got, []uint32{6, 10, 2, 5, 3, 4, 1, 8, 9, 7}) {
+	if got, want := sorted(false), []uint32{6, 10, 2, 5, 3, 4, 7, 1, 8, 9}; !slices.Equal(got, want) &&
+		!slices.Equal(got, []uint32{6, 10, 2, 5, 3, 4, 1, 8, 9, 7}) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	up, down := sorted(false), sorted(true)
@@ -226,10 +230,12 @@ func TestSearchOptions(t *testing.T) {
 		}
 	}
 	stop := errors.New("stop")
-	if _, err := v.Search(w.ctx, &mailbox.Criteria{}, mailbox.SearchOptions{Tell: func(uint32, uint32) error { return stop }}); !errors.Is(err, stop) {
+	if _, err := v.Search(w.ctx, &mailbox.Criteria{},
+		mailbox.SearchOptions{Tell: func(uint32, uint32) error { return stop }}); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	if _, err := v.Sort(w.ctx, &mailbox.Criteria{}, nil, mailbox.SearchOptions{Room: func(int64) bool { return false }}); !errors.Is(err, mailbox.ErrLimit) {
+	if _, err := v.Sort(w.ctx, &mailbox.Criteria{}, nil,
+		mailbox.SearchOptions{Room: func(int64) bool { return false }}); !errors.Is(err, mailbox.ErrLimit) {
 		t.Error(err)
 	}
 }
@@ -247,8 +253,10 @@ func TestWithin(t *testing.T) {
 		test    mailbox.Test
 		seconds uint64
 		want    []uint32
-	}{{mailbox.TestYounger, 3600, []uint32{1, 2}}, {mailbox.TestOlder, 3600, []uint32{3}}, {mailbox.TestOlder, 1000, []uint32{2, 3}}, {mailbox.TestYounger, 1 << 32, []uint32{1, 2, 3}}} {
-		got, err := w.open("INBOX").Search(w.ctx, &mailbox.Criteria{Test: c.test, Number: c.seconds}, mailbox.SearchOptions{})
+	}{{mailbox.TestYounger, 3600, []uint32{1, 2}}, {mailbox.TestOlder, 3600, []uint32{3}},
+		{mailbox.TestOlder, 1000, []uint32{2, 3}}, {mailbox.TestYounger, 1 << 32, []uint32{1, 2, 3}}} {
+		got, err := w.open("INBOX").Search(w.ctx, &mailbox.Criteria{Test: c.test, Number: c.seconds},
+			mailbox.SearchOptions{})
 		w.must(err)
 		if !slices.Equal(uidsOf(got), c.want) {
 			t.Errorf("%+v: %v", c, got)
@@ -271,7 +279,8 @@ func BenchmarkSort(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				v, _, _ := f.Open(ctx, "INBOX", true)
-				if got, err := v.Sort(ctx, &mailbox.Criteria{}, []imap.SortKey{{Field: by, Reverse: true}}, mailbox.SearchOptions{}); err != nil || len(got) != 100_000 {
+				if got, err := v.Sort(ctx, &mailbox.Criteria{}, []imap.SortKey{{Field: by, Reverse: true}},
+					mailbox.SearchOptions{}); err != nil || len(got) != 100_000 {
 					b.Fatal(len(got), err)
 				}
 			}
@@ -282,7 +291,8 @@ func BenchmarkSort(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				v, _, _ := f.Open(ctx, "INBOX", true)
-				if got, err := v.Thread(ctx, &mailbox.Criteria{}, a, true, mailbox.SearchOptions{}); err != nil || len(got) != 100_000 {
+				if got, err := v.Thread(ctx, &mailbox.Criteria{}, a, true, mailbox.SearchOptions{}); err != nil ||
+					len(got) != 100_000 {
 					b.Fatal(len(got), err)
 				}
 			}

@@ -173,7 +173,8 @@ func (s *Service) states(r *store.Reader, who *note.Who) (States, error) {
 }
 
 func (l *latest) states(c layout.Counters, a access) States {
-	out := States{Email: State{Mod: l.email, Access: a.hash}, Folders: State{Mod: max(l.email, l.folder), Access: a.hash}, Delivered: l.delivered}
+	out := States{Email: State{Mod: l.email, Access: a.hash},
+		Folders: State{Mod: max(l.email, l.folder), Access: a.hash}, Delivered: l.delivered}
 	if a.partial {
 		out.Email.UID = c.Ledger.UID
 	}

@@ -38,7 +38,8 @@ const threadableSize = 160 // bytes, with its node and table entries, without re
 // Thread groups the messages that match into threads. It reads only rows and stored summaries.
 //
 // Implements: RFC 5256 §3 THREAD
-func (v *View) Thread(ctx context.Context, c *Criteria, a Algorithm, byUID bool, o SearchOptions) ([]imap.ThreadNode, error) {
+func (v *View) Thread(ctx context.Context, c *Criteria, a Algorithm, byUID bool,
+	o SearchOptions) ([]imap.ThreadNode, error) {
 	var all []threadable
 	mem, seed := room{ask: o.Room}, maphash.MakeSeed()
 	err := v.scan(ctx, c, o, func(s *search) error {

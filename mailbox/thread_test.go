@@ -52,7 +52,8 @@ func byDate(list []*container) {
 		byDate(c.children)
 	}
 	slices.SortStableFunc(list, func(a, b *container) int {
-		return cmp.Or(a.head().sent.Truncate(time.Second).Compare(b.head().sent.Truncate(time.Second)), cmp.Compare(a.head().seq, b.head().seq))
+		return cmp.Or(a.head().sent.Truncate(time.Second).Compare(b.head().sent.Truncate(time.Second)),
+			cmp.Compare(a.head().seq, b.head().seq))
 	})
 }
 
@@ -212,7 +213,8 @@ func TestThreadRandom(t *testing.T) {
 			case 0:
 				fmt.Fprintf(&b, "In-Reply-To: <%d@x>\r\n", random.IntN(25))
 			case 1, 2:
-				fmt.Fprintf(&b, "References: <%d@x> <%d@x> <%d@x>\r\n", random.IntN(25), random.IntN(25), random.IntN(25))
+				fmt.Fprintf(&b, "References: <%d@x> <%d@x> <%d@x>\r\n", random.IntN(25), random.IntN(25),
+					random.IntN(25))
 			}
 			switch random.IntN(5) {
 			case 0:
@@ -226,7 +228,8 @@ func TestThreadRandom(t *testing.T) {
 		}
 		w := newWorld(t, 0)
 		all := w.post(messages)
-		got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{}, mailbox.References, false, mailbox.SearchOptions{})
+		got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{}, mailbox.References, false,
+			mailbox.SearchOptions{})
 		w.must(err)
 		if a, b := threadText(got), threadText(naiveThreads(all)); a != b {
 			t.Fatalf("seed %d: %s, want %s\n%s", seed, a, b, strings.Join(messages, "-----\n"))
@@ -241,7 +244,9 @@ func TestThreadDeep(t *testing.T) {
 	w := newWorld(t, 0)
 	var messages []string
 	for i := range 2500 {
-		messages = append(messages, fmt.Sprintf("Message-ID: <%d@x>\r\nIn-Reply-To: <%d@x>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nSubject: s%d\r\n\r\n", i, i-1, i))
+		messages = append(messages,
+			fmt.Sprintf("Message-ID: <%d@x>\r\nIn-Reply-To: <%d@x>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n"+
+				"Subject: s%d\r\n\r\n", i, i-1, i))
 	}
 	w.post(messages)
 	got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{}, mailbox.References, true, mailbox.SearchOptions{})
@@ -262,10 +267,12 @@ func TestOrderedSubject(t *testing.T) {
 	w := newWorld(t, 0)
 	var messages []string
 	for i, s := range []string{"b", "Re: a", "A (fwd)", "fw: B", "c", "[list] b", ""} {
-		messages = append(messages, fmt.Sprintf("Date: Mon, 5 Jan 2026 09:%02d:00 +0000\r\nSubject: %s\r\n\r\n", 30-i, s))
+		messages = append(messages, fmt.Sprintf("Date: Mon, 5 Jan 2026 09:%02d:00 +0000\r\nSubject: %s\r\n\r\n", 30-i,
+			s))
 	}
 	w.post(messages)
-	got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{Test: mailbox.TestNot, All: []mailbox.Criteria{{Test: mailbox.TestSeq, Set: mailbox.Set{{Start: 5, Stop: 5}}}}},
+	got, err := w.open("INBOX").Thread(w.ctx, &mailbox.Criteria{Test: mailbox.TestNot,
+		All: []mailbox.Criteria{{Test: mailbox.TestSeq, Set: mailbox.Set{{Start: 5, Stop: 5}}}}},
 		mailbox.OrderedSubject, false, mailbox.SearchOptions{})
 	w.must(err)
 	if text := threadText(got); text != " (7)(6 (4)(1))(3 2)" {

@@ -16,7 +16,8 @@ import (
 func TestThreadOlderMessages(t *testing.T) {
 	t.Parallel()
 	f, ctx := env.TestRealTime(t), context.Background()
-	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20})
+	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		CacheSize: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,8 @@ func TestThreadOlderMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, raw := range []string{"Message-ID: <1@x>\r\nSubject: a\r\n\r\n", "Message-ID: <2@x>\r\nReferences: <1@x>\r\nSubject: b\r\n\r\n"} {
+	for _, raw := range []string{"Message-ID: <1@x>\r\nSubject: a\r\n\r\n",
+		"Message-ID: <2@x>\r\nReferences: <1@x>\r\nSubject: b\r\n\r\n"} {
 		c, err := svc.Compose(ctx, []byte(raw))
 		if err != nil {
 			t.Fatal(err)

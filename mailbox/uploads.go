@@ -44,7 +44,8 @@ func (f *File) Uploads() Uploads { return Uploads{f} }
 // have a separate limit of room bytes, so that a client can write a draft again from the same uploads.
 //
 // Implements: RFC 8620 §6 the quota of unreferenced blobs
-func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration, room int64) (note.UNID, error) {
+func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration,
+	room int64) (note.UNID, error) {
 	f := x.f
 	o, err := f.svc.store.Attach(ctx, content)
 	if err != nil {

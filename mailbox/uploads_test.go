@@ -23,7 +23,8 @@ func TestKeptUploads(t *testing.T) {
 		for i := range list {
 			var id note.UNID
 			copy(id[:], fmt.Sprint(i))
-			list[i] = upload{id: id, used: r.IntN(2) == 0, at: now.Add(-time.Duration(n-i) * time.Minute), Attachment: note.Attachment{Size: r.Uint64N(most)}}
+			list[i] = upload{id: id, used: r.IntN(2) == 0, at: now.Add(-time.Duration(n-i) * time.Minute),
+				Attachment: note.Attachment{Size: r.Uint64N(most)}}
 		}
 		list[n-1].used = false
 		keep := keptUploads(list, stale, room)

@@ -212,9 +212,11 @@ func (s *session) store(rng *rand.Rand) {
 		return
 	}
 	seq := uint32(rng.IntN(len(s.uids)) + 1)
-	all := []mailbox.Flags{{Seen: true}, {Deleted: true}, {Keywords: []string{"$flagged"}}, {Keywords: []string{"$answered", "x"}}}
+	all := []mailbox.Flags{{Seen: true}, {Deleted: true}, {Keywords: []string{"$flagged"}},
+		{Keywords: []string{"$answered", "x"}}}
 	op := mailbox.StoreOp{Mode: mailbox.StoreMode(rng.IntN(3) + 1), Flags: all[rng.IntN(len(all))]}
-	_, err := s.v.Store(s.w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, op, func(m *mailbox.Message) { s.Changed(m) })
+	_, err := s.v.Store(s.w.ctx, mailbox.Set{{Start: seq, Stop: seq}}, false, op,
+		func(m *mailbox.Message) { s.Changed(m) })
 	s.w.must(err)
 }
 
@@ -273,7 +275,8 @@ func runSessions(t *testing.T, w *world, rng *rand.Rand) {
 			s.poll(true)
 			uids, flags := w.fresh(s.folder)
 			if !slices.Equal(uids, s.uids) || !maps.Equal(flags, s.flags) {
-				t.Fatalf("step %d: after a poll the session has\n%v %v\na fresh scan\n%v %v", step, s.uids, s.flags, uids, flags)
+				t.Fatalf("step %d: after a poll the session has\n%v %v\na fresh scan\n%v %v", step, s.uids, s.flags,
+					uids, flags)
 			}
 		}
 	}
@@ -328,11 +331,13 @@ func TestVanishedSince(t *testing.T) {
 	}
 	verify()
 	v := w.open("INBOX")
-	_, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
+	_, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, false,
+		mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
 	w.must(err)
 	w.must(v.Expunge(w.ctx, nil))
 	verify() // also for an empty folder
-	if got, err := w.open("INBOX").VanishedSince(w.ctx, 1<<60, mailbox.Set{{Start: 1, Stop: 50}}); err != nil || len(got) != 1 || got[0] != (mailbox.Range{Start: 1, Stop: 50}) {
+	if got, err := w.open("INBOX").VanishedSince(w.ctx, 1<<60, mailbox.Set{{Start: 1, Stop: 50}}); err != nil ||
+		len(got) != 1 || got[0] != (mailbox.Range{Start: 1, Stop: 50}) {
 		t.Errorf("for a MODSEQ never given: %v, %v", got, err)
 	}
 }
@@ -350,7 +355,8 @@ func TestUnchangedSince(t *testing.T) {
 	w.must(err)
 	flag.UnchangedSince, flag.HasUnchangedSince = mod, true
 	var told []uint32
-	failed, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, flag, func(m *mailbox.Message) { told = append(told, m.UID) })
+	failed, err := v.Store(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, flag,
+		func(m *mailbox.Message) { told = append(told, m.UID) })
 	w.must(err)
 	if !slices.Equal(told, []uint32{1, 3}) || !slices.Equal(failed, mailbox.Set{{Start: 2, Stop: 2}}) {
 		t.Errorf("told %v, failed %v", told, failed)
@@ -360,10 +366,11 @@ func TestUnchangedSince(t *testing.T) {
 	var mods []uint64
 	look := func() {
 		mods = nil
-		w.must(v.Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-			mods = append(mods, m.ModSeq())
-			return false, nil
-		}, func() error { return nil }))
+		w.must(v.Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, true, mailbox.FetchOptions{},
+			func(m *mailbox.Message) (bool, error) {
+				mods = append(mods, m.ModSeq())
+				return false, nil
+			}, func() error { return nil }))
 	}
 	look()
 	was := mods[0]
@@ -384,7 +391,8 @@ func TestKeywordsRemembered(t *testing.T) {
 	uid := w.append("INBOX", "Subject: x\r\n\r\n", mailbox.Flags{})
 	v := w.open("INBOX")
 	store := func(mode mailbox.StoreMode, keywords ...string) error {
-		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Keywords: keywords}}, func(*mailbox.Message) {})
+		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true,
+			mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Keywords: keywords}}, func(*mailbox.Message) {})
 		return err
 	}
 	for i := range 10 {
@@ -419,7 +427,8 @@ func TestStoreTellsOthersChanges(t *testing.T) {
 	}
 	mine, other := w.open("INBOX"), w.open("INBOX")
 	store := func(v *mailbox.View, keyword string, uid uint32) (elsewhere []uint32) {
-		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: 0}}, true, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{keyword}}},
+		_, err := v.Store(w.ctx, mailbox.Set{{Start: uid, Stop: 0}}, true,
+			mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{keyword}}},
 			func(m *mailbox.Message) {
 				if m.FlagsChanged {
 					elsewhere = append(elsewhere, m.UID)
@@ -499,7 +508,8 @@ func TestFirstUnseen(t *testing.T) {
 		if !seen {
 			mode = mailbox.Remove
 		}
-		_, err := w.open("INBOX").Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Seen: true}}, func(*mailbox.Message) {})
+		_, err := w.open("INBOX").Store(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true,
+			mailbox.StoreOp{Mode: mode, Flags: mailbox.Flags{Seen: true}}, func(*mailbox.Message) {})
 		w.must(err)
 	}
 	if n := first(); n != 0 {

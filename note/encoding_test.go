@@ -20,13 +20,15 @@ func TestNames(t *testing.T) {
 	if v, err := ParseRevision(r.String()); err != nil || v != r {
 		t.Errorf("%v %v", v, err)
 	}
-	if r == NextRevision(Revision{}, Document, true, &Content{}) || r == NextRevision(Revision{}, Folder, false, &Content{}) || r == NextRevision(r, Document, false, &Content{}) {
+	if r == NextRevision(Revision{}, Document, true, &Content{}) ||
+		r == NextRevision(Revision{}, Folder, false, &Content{}) || r == NextRevision(r, Document, false, &Content{}) {
 		t.Error("a revision is over parent, class and deletion too")
 	}
 	if v, err := ParseDatabaseID(DatabaseID(5).String()); err != nil || v != 5 {
 		t.Errorf("%v %v", v, err)
 	}
-	for _, bad := range []string{"", "1", "0-00000000000000000000000000000000", "x-00000000000000000000000000000000", "1-0000000000000000000000000000000g"} {
+	for _, bad := range []string{"", "1", "0-00000000000000000000000000000000", "x-00000000000000000000000000000000",
+		"1-0000000000000000000000000000000g"} {
 		if _, err := ParseRevision(bad); err == nil {
 			t.Errorf("revision %q", bad)
 		}
@@ -49,7 +51,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%q became %v", bad, v)
 		}
 	}
-	if got := TextList("a", "").AsTextList(); !slices.Equal(got, []string{"a", ""}) || Text("x").AsTextList()[0] != "x" {
+	if got := TextList("a", "").AsTextList(); !slices.Equal(got, []string{"a", ""}) ||
+		Text("x").AsTextList()[0] != "x" {
 		t.Errorf("%q", got)
 	}
 }
@@ -68,7 +71,8 @@ func TestItems(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	for l, want := range map[Level]string{NoAccess: "", Depositor: "p", Reader: "lrs", Author: "lrsi", Editor: "lrswite", Designer: "lrswikxte", Manager: "lrswikxtea"} {
+	for l, want := range map[Level]string{NoAccess: "", Depositor: "p", Reader: "lrs", Author: "lrsi",
+		Editor: "lrswite", Designer: "lrswikxte", Manager: "lrswikxtea"} {
 		got := l.Rights()
 		if got.Letters() != want {
 			t.Errorf("%s grants %s, want %s", l, got.Letters(), want)
@@ -81,7 +85,8 @@ func TestLevels(t *testing.T) {
 		t.Error("an Author writes what is theirs")
 	}
 	g1, g2 := UNID{1}, UNID{2}
-	acl := ACL{Default: Reader}.With(Entry{ID: g1, Level: Author}).With(Entry{ID: g2, Level: Depositor, Plus: Administer}).With(Entry{ID: UNID{3}, Level: NoAccess})
+	acl := ACL{Default: Reader}.With(Entry{ID: g1, Level: Author}).With(Entry{ID: g2, Level: Depositor,
+		Plus: Administer}).With(Entry{ID: UNID{3}, Level: NoAccess})
 	if r := acl.Rights(&Who{Person: UNID{9}, Groups: []UNID{g1, g2}}); r&Insert == 0 || r&Administer == 0 {
 		t.Error("groups add up")
 	}
@@ -107,9 +112,13 @@ func seeds() [][]byte {
 	rng := rand.New(rand.NewPCG(1, 1))
 	return [][]byte{
 		AppendState(nil, randomState(rng)), AppendTree(nil, randomTree(rng)),
-		AppendContent(nil, &Content{Items: MakeItems(Item{"A", Text("x")}), Attachments: []Attachment{{"n", "t", Digest{1}, 5}}, Message: Digest{2}}),
-		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}), AppendLedger(nil, &Ledger{Slot: 1, Shared: true, Last: 5, UID: 6, Skip: true, Ended: []End{{3, 2}, {4, 3}}, Epoch: 7, Away: true, Restored: true,
-			Partial: true, Complete: 4, High: 9, Copy: 11, Began: 8, Pending: true, Healed: []Healed{{5, 4, 3, 2}}}), AppendStamp(nil, Stamp{1, 2}),
+		AppendContent(nil, &Content{Items: MakeItems(Item{"A", Text("x")}),
+			Attachments: []Attachment{{"n", "t", Digest{1}, 5}}, Message: Digest{2}}),
+		AppendACL(nil, &ACL{Reader, []Entry{{UNID{1}, Editor, Create, Post}}}),
+		AppendLedger(nil, &Ledger{Slot: 1, Shared: true, Last: 5, UID: 6, Skip: true, Ended: []End{{3, 2}, {4, 3}},
+			Epoch: 7, Away: true, Restored: true,
+			Partial: true, Complete: 4, High: 9, Copy: 11, Began: 8, Pending: true, Healed: []Healed{{5, 4, 3, 2}}}),
+		AppendStamp(nil, Stamp{1, 2}),
 	}
 }
 

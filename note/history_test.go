@@ -12,7 +12,8 @@ import (
 func randomState(rng *rand.Rand) State {
 	var s State
 	for range rng.IntN(8) {
-		s = s.Set(StateKind(rng.IntN(3)+1), fmt.Sprint("k", rng.IntN(4)), uint8(rng.IntN(3)), Stamp{uint64(rng.IntN(5)), ReplicaID(rng.IntN(3))})
+		s = s.Set(StateKind(rng.IntN(3)+1), fmt.Sprint("k", rng.IntN(4)), uint8(rng.IntN(3)),
+			Stamp{uint64(rng.IntN(5)), ReplicaID(rng.IntN(3))})
 	}
 	return s
 }
@@ -46,7 +47,9 @@ func TestJoins(t *testing.T) {
 	}
 	for range 3000 {
 		laws("MergeState", func(a, b any) bool { return slices.Equal(a.(State), b.(State)) },
-			func(a, b any) any { return MergeState(a.(State), b.(State)) }, randomState(rng), randomState(rng), randomState(rng))
+			func(a, b any) any {
+				return MergeState(a.(State), b.(State))
+			}, randomState(rng), randomState(rng), randomState(rng))
 		laws("Union", func(a, b any) bool {
 			return slices.EqualFunc(a.(Tree), b.(Tree), func(x, y Node) bool { return reflect.DeepEqual(x, y) })
 		}, func(a, b any) any { return Union(a.(Tree), b.(Tree)) }, randomTree(rng), randomTree(rng), randomTree(rng))
@@ -136,7 +139,8 @@ func TestHistoriesConverge(t *testing.T) {
 		all := make([]*replica, n)
 		first := Content{Items: MakeItems(Item{"I0", Int(0)})}
 		for i := range all {
-			all[i] = &replica{id: ReplicaID(i + 1), contents: map[Revision]*Content{}, holds: map[ReplicaID]Tree{}, skew: rng.Int64N(2000)}
+			all[i] = &replica{id: ReplicaID(i + 1), contents: map[Revision]*Content{}, holds: map[ReplicaID]Tree{},
+				skew: rng.Int64N(2000)}
 			all[i].write(Revision{}, false, first)
 		}
 		all[n-1].skew = 2 * 86_400_000 // two days ahead
@@ -165,7 +169,8 @@ func TestHistoriesConverge(t *testing.T) {
 		a := all[0]
 		for _, b := range all[1:] {
 			// Some replicas may have pruned ancestors that others have. All show the same.
-			if !reflect.DeepEqual(a.tree.Leaves(), b.tree.Leaves()) || !reflect.DeepEqual(a.tree.Conflicts(), b.tree.Conflicts()) {
+			if !reflect.DeepEqual(a.tree.Leaves(), b.tree.Leaves()) ||
+				!reflect.DeepEqual(a.tree.Conflicts(), b.tree.Conflicts()) {
 				t.Fatalf("seed %d: leaves differ\n%v\n%v", seed, a.tree.Leaves(), b.tree.Leaves())
 			}
 			if !slices.Equal(a.state, b.state) {
@@ -195,11 +200,14 @@ func TestMergeLeaves(t *testing.T) {
 		conflicts int
 		want      map[string]int64
 	}{
-		{"different items", []Content{with("A", Int(2)), with("B", Int(3))}, 0, map[string]int64{"A": 2, "B": 3, "C": 1}},
+		{"different items", []Content{with("A", Int(2)), with("B", Int(3))}, 0,
+			map[string]int64{"A": 2, "B": 3, "C": 1}},
 		{"a removed item", []Content{with("A", Int(2)), with("B", nil)}, 0, map[string]int64{"A": 2, "B": 0, "C": 1}},
-		{"three ways", []Content{with("A", Int(2)), with("B", Int(3)), with("C", Int(4))}, 0, map[string]int64{"A": 2, "B": 3, "C": 4}},
+		{"three ways", []Content{with("A", Int(2)), with("B", Int(3)), with("C", Int(4))}, 0,
+			map[string]int64{"A": 2, "B": 3, "C": 4}},
 		{"the same item", []Content{with("A", Int(2)), with("A", Int(3))}, 1, nil},
-		{"attachments and items", []Content{with("A", Int(2)), {Items: base.Items, Attachments: []Attachment{{Name: "x"}}}}, 0, map[string]int64{"A": 2}},
+		{"attachments and items", []Content{with("A", Int(2)),
+			{Items: base.Items, Attachments: []Attachment{{Name: "x"}}}}, 0, map[string]int64{"A": 2}},
 	}
 	for _, c := range cases {
 		r := start()

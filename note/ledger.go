@@ -188,7 +188,8 @@ func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok b
 			behind, known, shown = min(behind, h.Behind), min(known, h.Known), max(shown, h.Shown)
 		}
 	}
-	done := slices.ContainsFunc(l.Healed, func(h Healed) bool { return h.Behind <= behind && h.Known <= known && h.Shown >= shown })
+	done := slices.ContainsFunc(l.Healed,
+		func(h Healed) bool { return h.Behind <= behind && h.Known <= known && h.Shown >= shown })
 	return behind, known, shown, !done && shown > known
 }
 
@@ -502,7 +503,8 @@ func ReadLedger(b []byte) (Ledger, []byte, error) {
 	}
 	f := b[1]
 	l.Restored = b[0]&slotRestored != 0
-	l.Slot, l.Shared, l.Skip, l.Away, l.Partial = b[0]&^slotRestored, f&ledgerShared != 0, f&ledgerSkip != 0, f&ledgerAway != 0, f&ledgerPartial != 0
+	l.Slot, l.Shared, l.Skip, l.Away, l.Partial = b[0]&^slotRestored, f&ledgerShared != 0, f&ledgerSkip != 0,
+		f&ledgerAway != 0, f&ledgerPartial != 0
 	l.Pending = f&ledgerPending != 0
 	b = b[2:]
 	var err error

@@ -148,7 +148,8 @@ func TestTakeOverInPart(t *testing.T) {
 // If the other replica was a home until now, everything that the survivor has numbered since is numbered again, even if
 // the other numbered nothing. If the other is only behind, or was restored, nothing is numbered again.
 func TestToHealOfOneThatLed(t *testing.T) {
-	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000, Ended: []End{{FirstMod(0) + 5, 7}}}
+	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000,
+		Ended: []End{{FirstMod(0) + 5, 7}}}
 	for _, c := range []struct {
 		name  string
 		other Ledger

@@ -269,7 +269,8 @@ func (l *Local) applyNote(w *store.Writer, n *incoming, ack *Ack) error {
 	}
 	if !plausible {
 		l.stat.ahead.Inc()
-		l.env.Log.Warn("replica: timestamp of a note is over a minute in the future", "database", w.Database().String(), "note", n.Note.UNID.String())
+		l.env.Log.Warn("replica: timestamp of a note is over a minute in the future", "database", w.Database().String(),
+			"note", n.Note.UNID.String())
 	}
 	switch {
 	case known && stub(n.Note):
@@ -416,7 +417,8 @@ func (b *batch) release() {
 }
 
 // prepareNumbered prepares the notes of a page and omits those that cannot be applied.
-func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *batch, ack *Ack) ([]store.Numbered, error) {
+func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *batch,
+	ack *Ack) ([]store.Numbered, error) {
 	out := make([]store.Numbered, 0, len(list))
 	for i := range list {
 		if list[i].Contents == nil {
@@ -446,9 +448,11 @@ func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *b
 func without(p *store.LedgerPage, u note.UNID) bool {
 	found := false
 	for _, list := range []*[]store.Numbered{&p.Notes, &p.Again} {
-		*list = slices.DeleteFunc(*list, func(n store.Numbered) bool { found = found || n.UNID == u; return n.UNID == u })
+		*list = slices.DeleteFunc(*list,
+			func(n store.Numbered) bool { found = found || n.UNID == u; return n.UNID == u })
 	}
-	p.Expunged = slices.DeleteFunc(slices.Clone(p.Expunged), func(e store.Expunge) bool { found = found || e.Note == u; return e.Note == u })
+	p.Expunged = slices.DeleteFunc(slices.Clone(p.Expunged),
+		func(e store.Expunge) bool { found = found || e.Note == u; return e.Note == u })
 	return found
 }
 
@@ -533,7 +537,8 @@ func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error
 	dead := &store.Remote{UNID: n.UNID, Class: n.Class, Tree: n.Tree, State: n.State}
 	for _, l := range n.Tree.Leaves() {
 		if !l.Deleted {
-			dead.Tree = dead.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &note.Content{}), Parent: l.Rev, Deleted: true})
+			dead.Tree = dead.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &note.Content{}),
+				Parent: l.Rev, Deleted: true})
 		}
 	}
 	_, err = w.Apply(dead, nil)

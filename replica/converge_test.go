@@ -242,6 +242,7 @@ func converge(t *testing.T, seed uint64, steps int, rate float64) {
 	for _, x := range w.all {
 		x.check()
 	}
-	t.Logf("seed %d: %d notes, %d syncs failed; line 1: %d lost, %d unanswered, %d repeated, %d reordered, %d cut", seed, len(hub.picture(testDB)), failed,
+	t.Logf("seed %d: %d notes, %d syncs failed; line 1: %d lost, %d unanswered, %d repeated, %d reordered, %d cut",
+		seed, len(hub.picture(testDB)), failed,
 		lines[0].lost, lines[0].unanswered, lines[0].repeated, lines[0].reordered, lines[0].cut)
 }

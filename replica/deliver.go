@@ -188,7 +188,8 @@ func sizeOf(list []Lack) (sum uint64) {
 }
 
 // lacking asks the target which objects of the notes it lacks. bad holds notes whose list of objects cannot be read.
-func (x *sender) lacking(ctx context.Context, list []*store.Remote) (lacks lackList, bad map[note.UNID]bool, err error) {
+func (x *sender) lacking(ctx context.Context,
+	list []*store.Remote) (lacks lackList, bad map[note.UNID]bool, err error) {
 	var refs []store.ObjectRef
 	seen := map[note.Digest]bool{}
 	for _, n := range list {

@@ -56,7 +56,8 @@ func read(b []byte) (*reader, error) {
 		return nil, formatError("it is empty")
 	}
 	if b[0] < Oldest || b[0] > Version {
-		return nil, fmt.Errorf("%w: it is of version %d, this side understands %d to %d", ErrVersion, b[0], Oldest, Version)
+		return nil, fmt.Errorf("%w: it is of version %d, this side understands %d to %d", ErrVersion, b[0],
+			Oldest, Version)
 	}
 	return &reader{pack.Reader{B: b[1:]}, b[0]}, nil
 }

@@ -22,8 +22,10 @@ func sample(rng *rand.Rand) *store.Remote {
 		}
 		return u
 	}
-	n := &store.Remote{UNID: u(), Class: note.Document, Date: rng.Int64N(1 << 31), Thread: u(), Author: u(), Foldered: rng.IntN(2) == 0, Contents: map[note.Revision]*note.Content{}}
-	c := note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text("x")}, note.Item{Name: "N", Value: note.Int(rng.Int64())})}
+	n := &store.Remote{UNID: u(), Class: note.Document, Date: rng.Int64N(1 << 31), Thread: u(), Author: u(),
+		Foldered: rng.IntN(2) == 0, Contents: map[note.Revision]*note.Content{}}
+	c := note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text("x")},
+		note.Item{Name: "N", Value: note.Int(rng.Int64())})}
 	first := note.NextRevision(note.Revision{}, n.Class, false, &c)
 	n.Tree = note.Tree{}.Add(note.Node{Rev: first})
 	for range 1 + rng.IntN(3) {
@@ -44,7 +46,8 @@ func sample(rng *rand.Rand) *store.Remote {
 	}
 	at := note.Stamp{Time: rng.Uint64(), Replica: note.ReplicaID(rng.Uint64())}
 	person, folder := u(), u()
-	n.State = n.State.Set(note.Keyword, "$forwarded", note.On, at).Set(note.Seen, string(person[:]), note.Off, at).Set(note.Member, string(folder[:]), note.Deleted, at)
+	n.State = n.State.Set(note.Keyword, "$forwarded", note.On, at).Set(note.Seen, string(person[:]), note.Off,
+		at).Set(note.Member, string(folder[:]), note.Deleted, at)
 	if rng.IntN(2) == 0 {
 		n.Message, n.Size, n.Summary = []byte("recipe"), 77, []byte("summary")
 	}
@@ -53,7 +56,8 @@ func sample(rng *rand.Rand) *store.Remote {
 
 func samplePage(seed uint64) *ChangePage {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	p := &ChangePage{From: Peer{Store: rng.Uint64(), Replica: 9}, Left: rng.IntN(5), Refused: []Refused{{UNID: note.UNID{3}, Kind: "damaged", Text: "it is"}}}
+	p := &ChangePage{From: Peer{Store: rng.Uint64(), Replica: 9}, Left: rng.IntN(5),
+		Refused: []Refused{{UNID: note.UNID{3}, Kind: "damaged", Text: "it is"}}}
 	for range rng.IntN(4) {
 		n := sample(rng)
 		thin := rng.IntN(3) == 0
@@ -80,7 +84,8 @@ func sampleLedger(seed uint64) *LedgerPage {
 		p.Notes = append(p.Notes, n)
 	}
 	p.Told = []store.ToldFolder{{Folder: note.UNID{5}, UID: 70001}}
-	p.Expunged = []store.Expunge{{Mod: 8, Note: note.UNID{4}, Folder: note.UNID{5}, UID: 3, Time: 9}, {Mod: 9, Gone: true, Stub: sample(rng)}}
+	p.Expunged = []store.Expunge{{Mod: 8, Note: note.UNID{4}, Folder: note.UNID{5}, UID: 3, Time: 9},
+		{Mod: 9, Gone: true, Stub: sample(rng)}}
 	return p
 }
 
@@ -98,7 +103,8 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if a, b := AppendLedgerPage(nil, Version, l), AppendLedgerPage(nil, Version, back); !bytes.Equal(a, b) || len(back.Notes) != len(l.Notes) || back.Of.LastUIDValidity != l.Of.LastUIDValidity {
+		if a, b := AppendLedgerPage(nil, Version, l), AppendLedgerPage(nil, Version, back); !bytes.Equal(a, b) ||
+			len(back.Notes) != len(l.Notes) || back.Of.LastUIDValidity != l.Of.LastUIDValidity {
 			t.Fatalf("seed %d: the ledger page came otherwise", seed)
 		}
 	}
@@ -112,7 +118,8 @@ func TestEveryField(t *testing.T) {
 		of   any
 		want int
 	}{
-		{store.Remote{}, 13}, {store.Numbered{}, 6}, {store.NumberedMember{}, 4}, {store.NumberedFolder{}, 3}, {store.Expunge{}, 10},
+		{store.Remote{}, 13}, {store.Numbered{}, 6}, {store.NumberedMember{}, 4}, {store.NumberedFolder{}, 3},
+		{store.Expunge{}, 10},
 		{store.LedgerPage{}, 13}, {store.ToldFolder{}, 2}, {store.Position{}, 2}, {store.ObjectRef{}, 2},
 	} {
 		if got := reflect.TypeOf(c.of).NumField(); got != c.want {
@@ -124,7 +131,9 @@ func TestEveryField(t *testing.T) {
 	l.Expunged[1].Stub.Void = true
 	l.Damaged = []note.ID{7, 9}
 	got, err := ReadLedgerPage(AppendLedgerPage(nil, Version, l))
-	if err != nil || !reflect.DeepEqual(got.Expunged[0], l.Expunged[0]) || !got.Expunged[1].Stub.Void || !reflect.DeepEqual(got.Damaged, l.Damaged) || !reflect.DeepEqual(got.Told, l.Told) || !reflect.DeepEqual(got.Of, l.Of) || !reflect.DeepEqual(got.Info, l.Info) || got.Seq != l.Seq {
+	if err != nil || !reflect.DeepEqual(got.Expunged[0], l.Expunged[0]) || !got.Expunged[1].Stub.Void ||
+		!reflect.DeepEqual(got.Damaged, l.Damaged) || !reflect.DeepEqual(got.Told, l.Told) ||
+		!reflect.DeepEqual(got.Of, l.Of) || !reflect.DeepEqual(got.Info, l.Info) || got.Seq != l.Seq {
 		t.Errorf("%v\n%+v\n%+v", err, got, l)
 	}
 }
@@ -132,9 +141,12 @@ func TestEveryField(t *testing.T) {
 func TestGreeting(t *testing.T) {
 	t.Parallel()
 	g := Greeting{
-		Version: Version, Oldest: Oldest, Peer: Peer{4, 5}, Title: "Mail of Ada", Kind: "mail", Owner: note.UNID{7}, Shared: true, Leads: true,
-		Position: store.Position{Ledger: note.Ledger{Slot: 1, Last: 4}}, Seq: 9, Notes: 3, Seen: store.Cursor{Incarnation: 8, Seq: 6},
-		Given: Given{Store: 3, Seq: 2}, Select: Selection{Folders: []string{"INBOX"}, Since: -4}, May: MayPull | MayPush, Aside: []note.UNID{{1}},
+		Version: Version, Oldest: Oldest, Peer: Peer{4, 5}, Title: "Mail of Ada", Kind: "mail", Owner: note.UNID{7},
+		Shared: true, Leads: true,
+		Position: store.Position{Ledger: note.Ledger{Slot: 1, Last: 4}}, Seq: 9, Notes: 3,
+		Seen:  store.Cursor{Incarnation: 8, Seq: 6},
+		Given: Given{Store: 3, Seq: 2}, Select: Selection{Folders: []string{"INBOX"}, Since: -4},
+		May: MayPull | MayPush, Aside: []note.UNID{{1}},
 	}
 	got, err := ReadGreeting(AppendGreeting(nil, &g))
 	if err != nil || !reflect.DeepEqual(got, g) {
@@ -157,7 +169,8 @@ func TestGreeting(t *testing.T) {
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mine, oldest, theirs, theirOldest, want uint8 }{
-		{1, 1, 1, 1, 1}, {2, 1, 1, 1, 1}, {1, 1, 2, 1, 1}, {3, 2, 2, 1, 2}, {3, 2, 1, 1, 0}, {1, 1, 3, 2, 0}, {5, 4, 6, 5, 5},
+		{1, 1, 1, 1, 1}, {2, 1, 1, 1, 1}, {1, 1, 2, 1, 1}, {3, 2, 2, 1, 2}, {3, 2, 1, 1, 0}, {1, 1, 3, 2, 0},
+		{5, 4, 6, 5, 5},
 	} {
 		v, err := speak(c.mine, c.oldest, &Greeting{Version: c.theirs, Oldest: c.theirOldest})
 		if v != c.want || (err != nil) != (c.want == 0) {
@@ -165,7 +178,8 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	newer := AppendChangePage(nil, Version+1, samplePage(1))
-	if _, err := ReadChangePage(newer); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", Version+1)) {
+	if _, err := ReadChangePage(newer); !errors.Is(err, ErrVersion) ||
+		!strings.Contains(err.Error(), fmt.Sprint("version ", Version+1)) {
 		t.Errorf("a page of a newer version: %v", err)
 	}
 	if _, err := ReadLedgerPage([]byte{0, 1}); !errors.Is(err, ErrVersion) {
@@ -215,8 +229,13 @@ func everything(b []byte) {
 	_, _ = ReadLedgerPage(b)
 	_, _ = ReadGreeting(b)
 	for _, fn := range []func(*reader){
-		func(r *reader) { r.headPage() }, func(r *reader) { r.wants() }, func(r *reader) { r.asks() }, func(r *reader) { r.query() },
-		func(r *reader) { r.ack() }, func(r *reader) { r.mark() }, func(r *reader) { r.lacks() }, func(r *reader) { r.refs() }, func(r *reader) { r.unids() },
+		func(r *reader) {
+			r.headPage()
+		}, func(r *reader) { r.wants() }, func(r *reader) { r.asks() }, func(r *reader) { r.query() },
+		func(r *reader) {
+			r.ack()
+		}, func(r *reader) { r.mark() }, func(r *reader) { r.lacks() }, func(r *reader) { r.refs() },
+		func(r *reader) { r.unids() },
 	} {
 		if r, err := read(b); err == nil {
 			fn(r)
@@ -230,11 +249,13 @@ func FuzzPages(f *testing.F) {
 		f.Add(AppendChangePage(nil, Version, samplePage(seed)))
 		f.Add(AppendLedgerPage(nil, Version, sampleLedger(seed)))
 	}
-	hp := HeadPage{From: 1, To: 5, More: true, Heads: []Head{{Seq: 4, UNID: note.UNID{1}, Leaves: []note.Revision{{Generation: 1}}}}}
+	hp := HeadPage{From: 1, To: 5, More: true,
+		Heads: []Head{{Seq: 4, UNID: note.UNID{1}, Leaves: []note.Revision{{Generation: 1}}}}}
 	f.Add(appendHeadPage([]byte{Version}, &hp))
 	a := Ack{Added: 1, Again: []note.UNID{{1}}, Missing: []store.ObjectRef{{Size: 4}}}
 	f.Add(a.append([]byte{Version}))
-	m := Mark{Peer: Peer{1, 2}, Gives: true, Given: 4, Aside: []Refused{{Kind: "x", Text: "y"}}, Select: Selection{Folders: []string{"a"}}}
+	m := Mark{Peer: Peer{1, 2}, Gives: true, Given: 4, Aside: []Refused{{Kind: "x", Text: "y"}},
+		Select: Selection{Folders: []string{"a"}}}
 	f.Add(m.append([]byte{Version}))
 	f.Add(AppendGreeting(nil, &Greeting{Version: Version, Oldest: Oldest}))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -340,7 +340,8 @@ func TestForged(t *testing.T) {
 	})
 	// An object from one person must not be used for another.
 	put := store.ObjectRef{Digest: note.Digest{}, Size: 3}
-	if err := hub.svc.As(owner).PutObject(ctx, testDB, put, 0, strings.NewReader("abc")); !errors.Is(err, store.ErrDamaged) {
+	if err := hub.svc.As(owner).PutObject(ctx, testDB, put, 0, strings.NewReader("abc")); !errors.Is(err,
+		store.ErrDamaged) {
 		t.Errorf("an object under another digest: %v", err)
 	}
 }

@@ -104,10 +104,12 @@ func (x *Record) items() note.Items {
 		{Name: itemForm, Value: note.Text(formRecord)}, {Name: itemDatabase, Value: note.Text(x.Database.String())},
 		{Name: itemReplica, Value: hex64(uint64(x.Replica))}, {Name: itemStore, Value: hex64(x.Store)},
 		{Name: itemReceived, Value: note.Int(int64(x.Received))}, {Name: itemGiven, Value: note.Int(int64(x.Given))},
-		{Name: itemKeeps, Value: note.Bool(x.Keeps)}, {Name: itemName, Value: note.Text(x.Name)}, {Name: itemTime, Value: note.Int(x.Time.Unix())},
+		{Name: itemKeeps, Value: note.Bool(x.Keeps)}, {Name: itemName, Value: note.Text(x.Name)},
+		{Name: itemTime, Value: note.Int(x.Time.Unix())},
 	}
 	if !x.Select.All() {
-		list = append(list, note.Item{Name: itemSelect, Value: note.Binary(appendSelection([]byte{Version}, &x.Select))})
+		list = append(list,
+			note.Item{Name: itemSelect, Value: note.Binary(appendSelection([]byte{Version}, &x.Select))})
 	}
 	if !x.Person.IsZero() {
 		list = append(list, note.Item{Name: itemPerson, Value: note.Text(x.Person.String())})
@@ -124,9 +126,11 @@ func readRecord(items note.Items) (*Record, bool) {
 		return nil, false
 	}
 	x := &Record{
-		Database: db, Peer: Peer{Store: parseHex64(items.Get(itemStore)), Replica: note.ReplicaID(parseHex64(items.Get(itemReplica)))},
+		Database: db, Peer: Peer{Store: parseHex64(items.Get(itemStore)),
+			Replica: note.ReplicaID(parseHex64(items.Get(itemReplica)))},
 		Received: uint64(items.Get(itemReceived).AsInt()), Given: uint64(items.Get(itemGiven).AsInt()),
-		Keeps: items.Get(itemKeeps).AsBool(), Name: items.Get(itemName).AsText(), Time: time.Unix(items.Get(itemTime).AsInt(), 0).UTC(),
+		Keeps: items.Get(itemKeeps).AsBool(), Name: items.Get(itemName).AsText(),
+		Time: time.Unix(items.Get(itemTime).AsInt(), 0).UTC(),
 	}
 	if text := items.Get(itemPerson).AsText(); text != "" {
 		if x.Person, err = note.ParseUNID(text); err != nil {
@@ -198,7 +202,8 @@ func (h *history) of(ctx context.Context, db note.DatabaseID, replica note.Repli
 
 // set changes the record of a peer. If durable is false, it changes only memory; that is for records that merely save
 // work.
-func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.ReplicaID, who *note.Who, now time.Time, durable bool, fn func(*Record)) error {
+func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.ReplicaID, who *note.Who, now time.Time,
+	durable bool, fn func(*Record)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.open(ctx); err != nil {
@@ -317,7 +322,8 @@ func (h *history) list(ctx context.Context) ([]Record, error) {
 		out = append(out, *x)
 	}
 	slices.SortFunc(out, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Replica, b.Replica))
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Replica, b.Replica))
 	})
 	return out, nil
 }

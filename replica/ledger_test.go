@@ -18,7 +18,8 @@ func (x *server) numbered(db note.DatabaseID) []string {
 	var out []string
 	x.read(db, func(r *store.Reader) error {
 		for _, f := range r.Folders() {
-			out = append(out, fmt.Sprint("folder ", f.Name, " ", f.UIDValidity, " ", f.UIDNext, " ", f.Total, " ", f.Mod))
+			out = append(out, fmt.Sprint("folder ", f.Name, " ", f.UIDValidity, " ", f.UIDNext, " ", f.Total,
+				" ", f.Mod))
 			x.must(r.Members(f.Note, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
 				n, err := r.Note(id)
 				x.must(err)
@@ -96,7 +97,9 @@ func inCluster(t *testing.T, seed uint64) {
 		} else {
 			w.onFolder(x, func(name string) { x.deliver(testDB, name, letter(w.rng, 10+w.rng.IntN(70_000))) })
 		}
-		if _, err := send(ways[w.rng.IntN(len(ways))]); err != nil && !errors.Is(err, errLost) && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrBusy) && !errors.Is(err, store.ErrGap) && !errors.Is(err, ErrMissing) {
+		if _, err := send(ways[w.rng.IntN(len(ways))]); err != nil && !errors.Is(err, errLost) &&
+			!errors.Is(err, ErrFormat) && !errors.Is(err, ErrBusy) && !errors.Is(err, store.ErrGap) &&
+			!errors.Is(err, ErrMissing) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
@@ -278,7 +281,8 @@ type badLedger struct {
 	bad    note.UNID
 }
 
-func (p *badLedger) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error) {
+func (p *badLedger) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID,
+	most int64) (*LedgerPage, error) {
 	page, err := p.Side.Ledger(ctx, db, since, again, most)
 	if err != nil || p.healed {
 		return page, err

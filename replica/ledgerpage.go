@@ -114,7 +114,8 @@ func (r *reader) numberedList() (list []store.Numbered) {
 
 func (r *reader) numbered() store.Numbered {
 	remote, _ := r.note()
-	n := store.Numbered{Remote: *remote, Mod: note.ModSeq(r.Uvarint()), Created: note.ModSeq(r.Uvarint()), Ahead: r.Bool()}
+	n := store.Numbered{Remote: *remote, Mod: note.ModSeq(r.Uvarint()), Created: note.ModSeq(r.Uvarint()),
+		Ahead: r.Bool()}
 	for range r.Count(19) {
 		m := store.NumberedMember{Folder: r.UNID(), Deleted: r.Bool(), UID: r.Uvarint32(), Saved: r.Varint()}
 		if m.UID > note.MaxUID {
@@ -123,13 +124,15 @@ func (r *reader) numbered() store.Numbered {
 		n.Members = append(n.Members, m)
 	}
 	if r.Bool() {
-		n.Folder = &store.NumberedFolder{UIDValidity: r.Uvarint32(), UIDNext: r.Uvarint32(), Mod: note.ModSeq(r.Uvarint())}
+		n.Folder = &store.NumberedFolder{UIDValidity: r.Uvarint32(), UIDNext: r.Uvarint32(),
+			Mod: note.ModSeq(r.Uvarint())}
 	}
 	return n
 }
 
 func (r *reader) expunge() store.Expunge {
-	e := store.Expunge{Mod: note.ModSeq(r.Uvarint()), Note: r.UNID(), Folder: r.UNID(), UID: r.Uvarint32(), Gone: r.Bool(), Time: r.Varint()}
+	e := store.Expunge{Mod: note.ModSeq(r.Uvarint()), Note: r.UNID(), Folder: r.UNID(), UID: r.Uvarint32(),
+		Gone: r.Bool(), Time: r.Varint()}
 	e.Class, e.Thread, e.Created = note.Class(r.Byte()), r.UNID(), note.ModSeq(r.Uvarint())
 	if r.Bool() {
 		e.Stub, _ = r.note()

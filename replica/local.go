@@ -52,7 +52,8 @@ func brief(r *store.Reader, id note.ID) (seq uint64, n *store.Remote, err error)
 		return 0, nil, err
 	}
 	return row.Seq, &store.Remote{
-		UNID: row.UNID, Class: row.Class, Tree: c.Tree, State: row.State, Date: row.Date, Author: row.Author, Size: row.Size, Foldered: row.Foldered,
+		UNID: row.UNID, Class: row.Class, Tree: c.Tree, State: row.State, Date: row.Date, Author: row.Author,
+		Size: row.Size, Foldered: row.Foldered,
 		Void: row.Unnumbered && row.Mod == 0 && row.Created != 0,
 	}, nil
 }
@@ -291,7 +292,8 @@ func (l *Local) Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most 
 			}
 			w := int64(weight(n, a.Thin))
 			if w > MaxNote {
-				page.Refused = append(page.Refused, refuse(a.UNID, fmt.Errorf("%w: note %s of %d bytes", ErrTooLarge, a.UNID, w)))
+				page.Refused = append(page.Refused, refuse(a.UNID,
+					fmt.Errorf("%w: note %s of %d bytes", ErrTooLarge, a.UNID, w)))
 				continue
 			}
 			if size += w; size > most && len(page.Notes) > 0 {
@@ -345,7 +347,8 @@ func (l *Local) Graves(ctx context.Context, db note.DatabaseID, unids []note.UNI
 }
 
 // Ledger implements Side. Only servers may call it.
-func (l *Local) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error) {
+func (l *Local) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID,
+	most int64) (*LedgerPage, error) {
 	if !l.who.System {
 		return nil, store.ErrDenied
 	}

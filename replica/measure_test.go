@@ -60,10 +60,12 @@ func benchmark(b *testing.B, ledger bool) {
 		t := &testing.T{}
 		home := newBench(b, t, fmt.Sprint("home", i), 64<<20)
 		mate := newBench(b, t, fmt.Sprint("mate", i), 64<<20)
-		if _, err := home.s.CreateDatabase(note.System, store.Create{ID: testDB, Title: "Mail", Kind: "mail"}); err != nil {
+		if _, err := home.s.CreateDatabase(note.System, store.Create{ID: testDB, Title: "Mail",
+			Kind: "mail"}); err != nil {
 			b.Fatal(err)
 		}
-		if err := home.update(testDB, func(w *store.Writer) error { _, err := w.CreateFolder("INBOX", ""); return err }); err != nil {
+		if err := home.update(testDB,
+			func(w *store.Writer) error { _, err := w.CreateFolder("INBOX", ""); return err }); err != nil {
 			b.Fatal(err)
 		}
 		if ledger {
@@ -77,7 +79,8 @@ func benchmark(b *testing.B, ledger bool) {
 			if err := mate.s.CreateReplica(note.System, info, 1); err != nil {
 				b.Fatal(err)
 			}
-		} else if _, err := mate.s.CreateDatabase(note.System, store.Create{ID: testDB, Title: "Mail", Kind: "mail"}); err != nil {
+		} else if _, err := mate.s.CreateDatabase(note.System,
+			store.Create{ID: testDB, Title: "Mail", Kind: "mail"}); err != nil {
 			b.Fatal(err)
 		}
 		home.fill(b, n, 1500)

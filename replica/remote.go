@@ -79,7 +79,8 @@ func (x *Remote) Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greeti
 }
 
 // Ledger implements Side.
-func (x *Remote) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error) {
+func (x *Remote) Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID,
+	most int64) (*LedgerPage, error) {
 	body := appendUvarint(appendUNIDs(appendPosition(x.begin(db), &since), again), uint64(most))
 	r, err := x.call(ctx, verbLedger, body)
 	if err != nil {
@@ -177,13 +178,15 @@ func (x *Remote) Lacks(ctx context.Context, db note.DatabaseID, refs []store.Obj
 }
 
 // Object implements Side.
-func (x *Remote) Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef, from uint64) (io.ReadCloser, error) {
+func (x *Remote) Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef,
+	from uint64) (io.ReadCloser, error) {
 	head := appendUvarint(appendRef(append(x.begin(db), of[:]...), ref), from)
 	return x.c.Get(ctx, verbObject, head)
 }
 
 // PutObject implements Side.
-func (x *Remote) PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64, r io.Reader) error {
+func (x *Remote) PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64,
+	r io.Reader) error {
 	return x.c.Put(ctx, verbPutObject, appendUvarint(appendRef(x.begin(db), ref), from), r)
 }
 

@@ -255,7 +255,8 @@ type Side interface {
 	// Hello returns a description of the replica. by is the replica of the caller, or the zero Peer.
 	Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greeting, error)
 	// Ledger returns the entries after since, about most bytes of them, and the notes of again with their content.
-	Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID, most int64) (*LedgerPage, error)
+	Ledger(ctx context.Context, db note.DatabaseID, since store.Position, again []note.UNID,
+		most int64) (*LedgerPage, error)
 	// ApplyLedger applies a page. If the page does not start at the replica's position, it returns store.ErrGap.
 	ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error)
 	// Heads returns the names and versions of changed notes.
@@ -275,7 +276,8 @@ type Side interface {
 	// Lacks returns those of the objects that are not here.
 	Lacks(ctx context.Context, db note.DatabaseID, refs []store.ObjectRef) ([]Lack, error)
 	// Object opens an object that the note of names, at the byte offset from.
-	Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef, from uint64) (io.ReadCloser, error)
+	Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef,
+		from uint64) (io.ReadCloser, error)
 	// PutObject receives an object from the byte offset from. After an interruption the received bytes are kept for a
 	// while. The object is held for the notes that name it, which are sent next.
 	PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64, r io.Reader) error
@@ -285,7 +287,8 @@ type Side interface {
 func speak(mine, oldest uint8, g *Greeting) (uint8, error) {
 	v := min(mine, g.Version)
 	if v < oldest || v < g.Oldest {
-		return 0, fmt.Errorf("%w: this side understands %d to %d, the other %d to %d: upgrade the older one", ErrVersion, oldest, mine, g.Oldest, g.Version)
+		return 0, fmt.Errorf("%w: this side understands %d to %d, the other %d to %d: upgrade the older one",
+			ErrVersion, oldest, mine, g.Oldest, g.Version)
 	}
 	return v, nil
 }

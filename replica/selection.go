@@ -49,7 +49,8 @@ func (s *Selection) Check() error {
 
 // Equal reports whether two selections are equal.
 func (s *Selection) Equal(o *Selection) bool {
-	return slices.Equal(s.Folders, o.Folders) && slices.Equal(s.Classes, o.Classes) && s.MaxSize == o.MaxSize && s.Since == o.Since
+	return slices.Equal(s.Folders, o.Folders) && slices.Equal(s.Classes, o.Classes) && s.MaxSize == o.MaxSize &&
+		s.Since == o.Since
 }
 
 // chosen is a selection with its folder names resolved in one replica.
@@ -86,7 +87,8 @@ func (c *chosen) takes(n *store.Remote) bool {
 		return false
 	}
 	return c.folders == nil || slices.ContainsFunc(n.State, func(it note.StateItem) bool {
-		return it.Kind == note.Member && it.Value != note.Off && len(it.Key) == len(note.UNID{}) && c.folders[note.UNID([]byte(it.Key))]
+		return it.Kind == note.Member && it.Value != note.Off && len(it.Key) == len(note.UNID{}) &&
+			c.folders[note.UNID([]byte(it.Key))]
 	})
 }
 

@@ -147,7 +147,8 @@ func (x *sender) meet(ctx context.Context) error {
 		return fmt.Errorf("source: %w", err)
 	}
 	if x.hf.Replica == x.ht.Replica {
-		return fmt.Errorf("%w: both sides are replica %016X, because one store is a file copy of the other", ErrSplit, uint64(x.hf.Replica))
+		return fmt.Errorf("%w: both sides are replica %016X, because one store is a file copy of the other", ErrSplit,
+			uint64(x.hf.Replica))
 	}
 	x.res.FromSeq, x.res.ToSeq = x.hf.Seq, x.ht.Seq
 	x.res.Restored = other(x.hf.Given.Store, x.ht.Store) || other(x.ht.Seen.Incarnation, x.hf.Store)
@@ -215,7 +216,8 @@ func (x *sender) ledger(ctx context.Context) error {
 			return fmt.Errorf("target: %w", err)
 		case len(ack.Again)+len(ack.Missing) > 0:
 			if tries++; tries > rounds {
-				return fmt.Errorf("target: %w: %d notes and %d objects after %d rounds", ErrMissing, len(ack.Again), len(ack.Missing), rounds)
+				return fmt.Errorf("target: %w: %d notes and %d objects after %d rounds", ErrMissing, len(ack.Again),
+					len(ack.Missing), rounds)
 			}
 			again = ack.Again
 			continue
@@ -226,7 +228,8 @@ func (x *sender) ledger(ctx context.Context) error {
 			return err
 		}
 		for _, id := range p.Damaged {
-			if err := x.setAside(refuse(note.UNID{}, fmt.Errorf("%w: note %d of the source", store.ErrDamaged, id))); err != nil {
+			if err := x.setAside(refuse(note.UNID{}, fmt.Errorf("%w: note %d of the source", store.ErrDamaged,
+				id))); err != nil {
 				return err
 			}
 		}
@@ -380,7 +383,8 @@ func (x *sender) given(ctx context.Context, seq uint64, met layout.Met) error {
 		return nil
 	}
 	x.hf.Given = Given{Store: x.ht.Store, Seq: seq}
-	return wrap("source", x.from.Mark(ctx, x.db, Mark{Peer: x.ht.Peer, Gives: true, Given: seq, Met: met, Name: x.o.To, Select: x.o.Select}))
+	return wrap("source", x.from.Mark(ctx, x.db, Mark{Peer: x.ht.Peer, Gives: true, Given: seq, Met: met, Name: x.o.To,
+		Select: x.o.Select}))
 }
 
 func (x *sender) told(done uint64) {

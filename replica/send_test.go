@@ -29,7 +29,8 @@ func (x *server) doc(db note.DatabaseID, subject string) note.UNID {
 	x.t.Helper()
 	u := x.s.UNID()
 	x.must(x.update(db, func(w *store.Writer) error {
-		_, err := w.Create(store.New{UNID: u, Content: note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text(subject)})}})
+		_, err := w.Create(store.New{UNID: u,
+			Content: note.Content{Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text(subject)})}})
 		return err
 	}))
 	return u
@@ -219,7 +220,9 @@ func TestEditMeetsGrave(t *testing.T) {
 		found := 0
 		x.read(testDB, func(r *store.Reader) error {
 			return r.Since(0, func(_ uint64, id note.ID) bool {
-				if c, err := r.Content(id); err == nil && c.Content.Items.Get("Subject").AsText() == "what I wrote on the plane" && c.Content.Items.Get("$Conflict").AsText() == a.String() {
+				if c, err := r.Content(id); err == nil &&
+					c.Content.Items.Get("Subject").AsText() == "what I wrote on the plane" &&
+					c.Content.Items.Get("$Conflict").AsText() == a.String() {
 					found++
 				}
 				return true
@@ -281,7 +284,8 @@ func TestRestore(t *testing.T) {
 		t.Errorf("the restored server has %q", got)
 	}
 	if old.subject(testDB, b) != "b" || old.subject(testDB, c) != "c" || old.subject(testDB, gone) != "" {
-		t.Errorf("the restored server lacks what the copy has: %q %q %q", old.subject(testDB, b), old.subject(testDB, c), old.subject(testDB, gone))
+		t.Errorf("the restored server lacks what the copy has: %q %q %q", old.subject(testDB, b),
+			old.subject(testDB, c), old.subject(testDB, gone))
 	}
 	same(t, "server restored", testDB, old, laptop)
 	// The same for the laptop.
@@ -443,7 +447,8 @@ func (b allBad) Notes(_ context.Context, _ note.DatabaseID, asks []Ask, _ int64)
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	hub, laptop := pair(t)
-	hub.must(hub.update(testDB, func(w *store.Writer) error { _, err := w.CreateFolder("Archive/2020", ""); return err }))
+	hub.must(hub.update(testDB,
+		func(w *store.Writer) error { _, err := w.CreateFolder("Archive/2020", ""); return err }))
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 3 {
 		hub.deliver(testDB, "INBOX", letter(rng, 100))
@@ -467,7 +472,11 @@ func TestSelection(t *testing.T) {
 			return err
 		}
 		var id note.ID
-		if err := w.Members(in.Note, 1, note.MaxUID, func(_ uint32, n note.ID) bool { id = n; return false }); err != nil {
+		if err := w.Members(in.Note, 1, note.MaxUID, func(_ uint32,
+			n note.ID) bool {
+			id = n
+			return false
+		}); err != nil {
 			return err
 		}
 		if _, err := w.AddTo(id, out.Note); err != nil {
@@ -488,7 +497,9 @@ func TestSelection(t *testing.T) {
 	same(t, "everything", testDB, hub, laptop)
 	dated := Selection{Since: 1_800_000_000}
 	c := chosen{Selection: &dated}
-	if c.takes(&store.Remote{Class: note.Document, Date: 1_700_000_000}) || !c.takes(&store.Remote{Class: note.Document, Date: 1_800_000_001}) || !c.takes(&store.Remote{Class: note.Folder}) {
+	if c.takes(&store.Remote{Class: note.Document, Date: 1_700_000_000}) ||
+		!c.takes(&store.Remote{Class: note.Document, Date: 1_800_000_001}) ||
+		!c.takes(&store.Remote{Class: note.Folder}) {
 		t.Error("a selection by date")
 	}
 }
@@ -505,7 +516,8 @@ func TestReseed(t *testing.T) {
 	for i := range 20 {
 		x.must(x.update(testDB, func(w *store.Writer) error {
 			for j := range 200 {
-				items := note.MakeItems(note.Item{Name: "Subject", Value: note.Text(fmt.Sprint(i, j))}, note.Item{Name: "Body", Value: note.Text(strings.Repeat("x", 500))})
+				items := note.MakeItems(note.Item{Name: "Subject", Value: note.Text(fmt.Sprint(i, j))},
+					note.Item{Name: "Body", Value: note.Text(strings.Repeat("x", 500))})
 				if _, err := w.Create(store.New{Content: note.Content{Items: items}}); err != nil {
 					return err
 				}

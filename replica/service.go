@@ -92,7 +92,8 @@ func (l *Local) Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greetin
 		info, c := r.Info(), r.Counters()
 		g = Greeting{
 			Version: Version, Oldest: Oldest, Peer: l.peerOf(r), Title: info.Title, Kind: info.Kind, Owner: info.Owner,
-			Shared: c.Ledger.Shared, Leads: l.s.Leads(db), Position: r.Position(), Seq: c.Seq, Notes: c.Notes, May: gr.may(),
+			Shared: c.Ledger.Shared, Leads: l.s.Leads(db), Position: r.Position(), Seq: c.Seq, Notes: c.Notes,
+			May: gr.may(),
 		}
 		return nil
 	})

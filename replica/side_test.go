@@ -56,8 +56,9 @@ func (x *server) open() {
 	x.t.Helper()
 	var err error
 	x.s, err = store.Open(x.f.Env, "data", store.Options{
-		FloorBytes: -1, Ballast: -1, MemTableSize: x.cache / 4, CacheSize: int64(x.cache), LogSyncInterval: 20 * time.Microsecond,
-		OnFatal: func(err error) { x.t.Error(err) },
+		FloorBytes: -1, Ballast: -1, MemTableSize: x.cache / 4, CacheSize: int64(x.cache),
+		LogSyncInterval: 20 * time.Microsecond,
+		OnFatal:         func(err error) { x.t.Error(err) },
 	})
 	x.must(err)
 	x.mail = mailbox.New(x.s, x.f.Env, mailbox.Options{})
@@ -307,7 +308,10 @@ func letter(rng *rand.Rand, n int) []byte {
 	}
 	text := base64.StdEncoding.EncodeToString(raw)
 	var b strings.Builder
-	fmt.Fprintf(&b, "From: a@example.com\r\nTo: b@example.com\r\nSubject: %x\r\nMessage-ID: <%x@x>\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64(), rng.Uint64())
+	fmt.Fprintf(&b, "From: a@example.com\r\nTo: b@example.com\r\nSubject: %x\r\nMessage-ID: <%x@x>\r\n"+
+		"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n"+
+		"\r\nhello\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+		rng.Uint64(), rng.Uint64())
 	for len(text) > 0 {
 		k := min(76, len(text))
 		b.WriteString(text[:k] + "\r\n")

@@ -148,12 +148,14 @@ func (s *stage) put(k stageKey, ref store.ObjectRef, from uint64, r io.Reader) e
 		p.data = p.data[:at+n]
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("replica: object %s was cut at %d of %d bytes: %w", ref.Digest, len(p.data), ref.Size, io.ErrUnexpectedEOF)
+		err = fmt.Errorf("replica: object %s was cut at %d of %d bytes: %w", ref.Digest, len(p.data), ref.Size,
+			io.ErrUnexpectedEOF)
 	}
 	spoiled := false
 	if err == nil {
 		if note.Digest(sha256.Sum256(p.data)) != ref.Digest {
-			spoiled, err = true, fmt.Errorf("%w: received bytes of object %s do not match its hash", store.ErrDamaged, ref.Digest)
+			spoiled, err = true, fmt.Errorf("%w: received bytes of object %s do not match its hash", store.ErrDamaged,
+				ref.Digest)
 		}
 		p.done = err == nil
 	}
@@ -227,7 +229,8 @@ func (l *Local) Lacks(ctx context.Context, db note.DatabaseID, refs []store.Obje
 }
 
 // PutObject implements Side.
-func (l *Local) PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64, r io.Reader) error {
+func (l *Local) PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64,
+	r io.Reader) error {
 	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
 	if err != nil {
 		return err
@@ -241,7 +244,8 @@ func (l *Local) PutObject(ctx context.Context, db note.DatabaseID, ref store.Obj
 }
 
 // Object implements Side.
-func (l *Local) Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef, from uint64) (io.ReadCloser, error) {
+func (l *Local) Object(ctx context.Context, db note.DatabaseID, of note.UNID, ref store.ObjectRef,
+	from uint64) (io.ReadCloser, error) {
 	err := l.read(ctx, db, func(r *store.Reader, g *grant) error {
 		n, err := l.note(r, g, of)
 		if err != nil {

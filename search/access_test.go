@@ -20,7 +20,8 @@ func TestAccess(t *testing.T) {
 	w.run()
 	var in, out note.ID
 	reader := note.Who{Person: note.UNID{1}}
-	if err := w.s.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Default: note.Reader} }); err != nil {
+	if err := w.s.SetInfo(note.System, db,
+		func(i *layout.Info) { i.ACL = note.ACL{Default: note.Reader} }); err != nil {
 		t.Fatal(err)
 	}
 	m, err := w.s.Prepare(w.ctx, []byte(mail("x", "apple")), nil)
@@ -40,7 +41,8 @@ func TestAccess(t *testing.T) {
 		if err := x.SetFolderACL(closed, &note.ACL{Default: note.NoAccess}); err != nil {
 			return err
 		}
-		if in, err = x.Create(store.New{Message: m, Folders: []note.ID{open}, SeenBy: []note.UNID{reader.Person}}); err != nil {
+		if in, err = x.Create(store.New{Message: m, Folders: []note.ID{open},
+			SeenBy: []note.UNID{reader.Person}}); err != nil {
 			return err
 		}
 		out, err = x.Create(store.New{Message: m, Folders: []note.ID{closed}})
@@ -52,8 +54,10 @@ func TestAccess(t *testing.T) {
 			ask  string
 			want []note.ID
 		}{
-			{reader, "apple", []note.ID{in}}, {note.System, "apple", []note.ID{out, in}}, {reader, "in:closed", nil}, {reader, "in:Archive apple", []note.ID{in}},
-			{reader, "is:unread", nil}, {reader, "is:read", []note.ID{in}}, {note.System, "is:unread", []note.ID{out, in}}, {reader, "", []note.ID{in}},
+			{reader, "apple", []note.ID{in}}, {note.System, "apple", []note.ID{out, in}}, {reader, "in:closed", nil},
+			{reader, "in:Archive apple", []note.ID{in}},
+			{reader, "is:unread", nil}, {reader, "is:read", []note.ID{in}},
+			{note.System, "is:unread", []note.ID{out, in}}, {reader, "", []note.ID{in}},
 		} {
 			n, err := query.Parse(c.ask, day)
 			if err != nil {
@@ -78,7 +82,8 @@ func TestAccess(t *testing.T) {
 		w.catch()
 	}
 	stranger := note.Who{Person: note.UNID{2}}
-	if err := w.s.SetInfo(note.System, db, func(i *layout.Info) { i.ACL = note.ACL{Default: note.NoAccess} }); err != nil {
+	if err := w.s.SetInfo(note.System, db,
+		func(i *layout.Info) { i.ACL = note.ACL{Default: note.NoAccess} }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := w.svc.Query(w.ctx, stranger, db, Request{Query: &query.Node{}})

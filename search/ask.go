@@ -125,8 +125,10 @@ func (c *candidates) Pop() any {
 }
 
 // ask answers a request. x is nil if there is no index.
-func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x *index.Index, q *Request) (out Result, err error) {
-	a := &asking{s: s, ctx: ctx, person: person, r: r, q: q, verdicts: map[*query.Text]*Verdict{}, folders: map[string][]note.ID{}}
+func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x *index.Index,
+	q *Request) (out Result, err error) {
+	a := &asking{s: s, ctx: ctx, person: person, r: r, q: q, verdicts: map[*query.Text]*Verdict{},
+		folders: map[string][]note.ID{}}
 	if x != nil {
 		v, err := x.Open(r.Database())
 		if err != nil {
@@ -472,7 +474,8 @@ var weights = []struct {
 	f text.Field
 	w float32
 }{
-	{text.Subject, 3}, {text.From, 2}, {text.Filename, 2}, {text.To, 1.5}, {text.Cc, 1.2}, {text.Bcc, 1.2}, {text.Body, 1}, {text.Attached, 0.7},
+	{text.Subject, 3}, {text.From, 2}, {text.Filename, 2}, {text.To, 1.5}, {text.Cc, 1.2}, {text.Bcc, 1.2},
+	{text.Body, 1}, {text.Attached, 0.7},
 	{text.Quoted, 0.3}, {text.Header, 0.2},
 }
 

@@ -16,12 +16,18 @@ import (
 
 // languages holds messages in languages that the corpus lacks.
 var languages = []string{
-	"From: Jürgen Weiß <jw@example.org>\r\nSubject: Straßenbahnfahrplanänderung\r\n\r\nDie Straßenbahn fährt während der Bauarbeiten am Großen Bärenplatz nicht. Für Fahrgäste gibt es Busse.\r\n",
-	"From: 田中 <t@example.jp>\r\nSubject: =?utf-8?B?5p2x5Lqs44Gu5Lya6K2w?=\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n明日の会議は東京駅で行います。資料を忘れないでください。\r\n",
+	"From: Jürgen Weiß <jw@example.org>\r\nSubject: Straßenbahnfahrplanänderung\r\n\r\n" +
+		"Die Straßenbahn fährt während der Bauarbeiten am Großen Bärenplatz nicht. Für Fahrgäste gibt es Busse.\r\n",
+	"From: 田中 <t@example.jp>\r\nSubject: =?utf-8?B?5p2x5Lqs44Gu5Lya6K2w?=\r\n" +
+		"Content-Type: text/plain; charset=utf-8\r\n\r\n明日の会議は東京駅で行います。資料を忘れないでください。\r\n",
 	"From: 김 <k@example.kr>\r\nSubject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n내일 회의는 서울역에서 합니다.\r\n",
-	"From: =?utf-8?Q?=D0=98=D0=B2=D0=B0=D0=BD?= <i@example.ru>\r\nSubject: x\r\nContent-Type: text/plain; charset=koi8-r\r\nContent-Transfer-Encoding: base64\r\n\r\n8NLJ18XULCDLwcsgxMXMwT8=\r\n",
-	"From: a <a@example.gr>\r\nSubject: x\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>Η <b>Αθή</b>να είναι όμορφη &amp; μεγάλη</p>\r\n",
-	"From: a <a@example.th>\r\nSubject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nพบกันพรุ่งนี้ที่กรุงเทพ\r\n",
+	"From: =?utf-8?Q?=D0=98=D0=B2=D0=B0=D0=BD?= <i@example.ru>\r\nSubject: x\r\n" +
+		"Content-Type: text/plain; charset=koi8-r\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+		"8NLJ18XULCDLwcsgxMXMwT8=\r\n",
+	"From: a <a@example.gr>\r\nSubject: x\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" +
+		"<p>Η <b>Αθή</b>να είναι όμορφη &amp; μεγάλη</p>\r\n",
+	"From: a <a@example.th>\r\nSubject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" +
+		"พบกันพรุ่งนี้ที่กรุงเทพ\r\n",
 	"From: a <a@example.il>\r\nSubject: x\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nניפגש מחר בתל אביב\r\n",
 }
 

@@ -19,8 +19,10 @@ func Directory(c *note.Content) []text.Stretch {
 		item string
 		f    text.Field
 	}{
-		{"FullName", text.Subject}, {"ShortName", text.Subject}, {"ListName", text.Subject}, {"ServerName", text.Subject},
-		{"InternetAddress", text.From}, {"MailAddress", text.From}, {"NetAddress", text.From}, {"ListDescription", text.Body},
+		{"FullName", text.Subject}, {"ShortName", text.Subject}, {"ListName", text.Subject},
+		{"ServerName", text.Subject},
+		{"InternetAddress", text.From}, {"MailAddress", text.From}, {"NetAddress", text.From},
+		{"ListDescription", text.Body},
 	} {
 		for _, s := range c.Items.Get(x.item).AsTextList() {
 			if s = strings.TrimSpace(s); s != "" {

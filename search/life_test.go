@@ -119,12 +119,16 @@ func (w *world) verdict(db note.DatabaseID, word string, id note.ID) Answer {
 }
 
 func mail(subject, body string) string {
-	return "From: Ann <ann@example.com>\r\nTo: Bob <bob@example.org>\r\nSubject: " + subject + "\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + body + "\r\n"
+	return "From: Ann <ann@example.com>\r\nTo: Bob <bob@example.org>\r\nSubject: " + subject +
+		"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + body + "\r\n"
 }
 
 func withODT(body, attached string) string {
-	return "From: a@example.com\r\nSubject: with attachment\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n" + body +
-		"\r\n--b\r\nContent-Type: application/vnd.oasis.opendocument.text\r\nContent-Disposition: attachment; filename=x.odt\r\nContent-Transfer-Encoding: base64\r\n\r\n" + odt(attached) + "\r\n--b--\r\n"
+	return "From: a@example.com\r\nSubject: with attachment\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" +
+		"--b\r\n\r\n" + body +
+		"\r\n--b\r\nContent-Type: application/vnd.oasis.opendocument.text\r\n" +
+		"Content-Disposition: attachment; filename=x.odt\r\nContent-Transfer-Encoding: base64\r\n\r\n" + odt(attached) +
+		"\r\n--b--\r\n"
 }
 
 var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -169,8 +173,10 @@ func TestDocuments(t *testing.T) {
 	db := w.database("directory")
 	h := w.hand()
 	person := func(name string) note.Content {
-		return note.Content{Items: note.MakeItems(note.Item{Name: "Form", Value: note.Text("Person")}, note.Item{Name: "FullName", Value: note.TextList(name, "Alias "+name)},
-			note.Item{Name: "InternetAddress", Value: note.Text(strings.ToLower(name[:3]) + "@example.com")}, note.Item{Name: "HTTPPassword", Value: note.Text("secret")})}
+		return note.Content{Items: note.MakeItems(note.Item{Name: "Form", Value: note.Text("Person")},
+			note.Item{Name: "FullName", Value: note.TextList(name, "Alias "+name)},
+			note.Item{Name: "InternetAddress", Value: note.Text(strings.ToLower(name[:3]) + "@example.com")},
+			note.Item{Name: "HTTPPassword", Value: note.Text("secret")})}
 	}
 	var id note.ID
 	w.update(db, func(x *store.Writer) (err error) {
@@ -245,7 +251,8 @@ func TestOtherMessage(t *testing.T) {
 		}
 		a := newAnalyser()
 		for i, text2 := range []string{"banana split", "cherry"} {
-			p := a.document(&text.Document{Stretches: []text.Stretch{text.Make(text.Body, text2)}, HasAttachment: i == 0}).piece()
+			p := a.document(&text.Document{Stretches: []text.Stretch{text.Make(text.Body, text2)},
+				HasAttachment: i == 0}).piece()
 			p.Note = ids[i]
 			u.Put(db, b, p)
 			u.Keep(db, b, ids[i], note.RecipeID(1000+i))
@@ -271,7 +278,8 @@ func TestOtherMessage(t *testing.T) {
 	if b := h.state(db).Active; !b.Again {
 		t.Errorf("%+v", b)
 	}
-	if ok, err := h.k.attachments.one(w.ctx, lateNote{db, h.state(db).Active.ID, ids[1]}, newAnalyser(), &recipes{}); !ok || err != nil {
+	if ok, err := h.k.attachments.one(w.ctx, lateNote{db, h.state(db).Active.ID, ids[1]}, newAnalyser(),
+		&recipes{}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	check()
@@ -370,7 +378,8 @@ func TestOutOfService(t *testing.T) {
 	a := w.deliver(mail("one", "apple"), day, db)[0]
 	var p note.ID
 	w.update(dir, func(x *store.Writer) (err error) {
-		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("Old Name")})}})
+		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName",
+			Value: note.Text("Old Name")})}})
 		return err
 	})
 	h.all()
@@ -381,7 +390,8 @@ func TestOutOfService(t *testing.T) {
 			return err
 		}
 		win, _ := c.Tree.Winner()
-		_, err = x.Revise(p, win.Rev, note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
+		_, err = x.Revise(p, win.Rev,
+			note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
 		return err
 	})
 	for _, id := range []note.DatabaseID{db, dir} {

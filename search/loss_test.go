@@ -28,7 +28,8 @@ func TestFeedCut(t *testing.T) {
 	db, dir := w.database(kindMail), w.database("directory")
 	var p note.ID
 	w.update(dir, func(x *store.Writer) (err error) {
-		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("Old Name")})}})
+		p, err = x.Create(store.New{Content: note.Content{Items: note.MakeItems(note.Item{Name: "FullName",
+			Value: note.Text("Old Name")})}})
 		return err
 	})
 	h := w.hand()
@@ -40,7 +41,8 @@ func TestFeedCut(t *testing.T) {
 			return err
 		}
 		win, _ := c.Tree.Winner()
-		_, err = x.Revise(p, win.Rev, note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
+		_, err = x.Revise(p, win.Rev,
+			note.Content{Items: note.MakeItems(note.Item{Name: "FullName", Value: note.Text("New Name")})}, nil)
 		return err
 	})
 	var last note.ID
@@ -261,7 +263,9 @@ func TestDead(t *testing.T) {
 	w.run()
 	a := w.deliver(mail("one", "apple"), day, db)[0]
 	w.catch()
-	w.f.Faults.FailFiles(env.OpWrite, func(n string) bool { return strings.Contains(n, "search") && strings.Contains(n, "MANIFEST") }, errors.New("no"))
+	w.f.Faults.FailFiles(env.OpWrite, func(n string) bool {
+		return strings.Contains(n, "search") && strings.Contains(n, "MANIFEST")
+	}, errors.New("no"))
 	x := w.svc.index()
 	go x.Flush()
 	select {

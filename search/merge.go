@@ -94,7 +94,8 @@ func (m *merges) one(ctx context.Context, db note.DatabaseID) error {
 			var err error
 			merged, err = m.x.Merge(db, next, alive, pause)
 			if unread != nil && ctx.Err() == nil && !errors.Is(unread, store.ErrClosed) {
-				m.s.log.Info("search: segments are not merged, the database cannot be read", "database", db.String(), "err", unread)
+				m.s.log.Info("search: segments are not merged, the database cannot be read", "database", db.String(),
+					"err", unread)
 				return nil // the database was removed or is out of service
 			}
 			if err != nil {

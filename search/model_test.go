@@ -26,7 +26,8 @@ func odt(s string) string {
 	z := zip.NewWriter(&b)
 	w, err := z.Create("content.xml")
 	if err == nil {
-		_, err = fmt.Fprintf(w, "<office:text><text:p>%s</text:p></office:text>", strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(s))
+		_, err = fmt.Fprintf(w, "<office:text><text:p>%s</text:p></office:text>",
+			strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(s))
 	}
 	if err == nil {
 		err = z.Close()
@@ -46,7 +47,8 @@ func odt(s string) string {
 // asks generates random queries.
 type asks struct{ *writer }
 
-var allFields = []text.Field{text.Any, text.Any, text.Content, text.Body, text.Subject, text.From, text.To, text.Cc, text.Header, text.Filename, text.Attached, text.Quoted, text.Subject | text.Body}
+var allFields = []text.Field{text.Any, text.Any, text.Content, text.Body, text.Subject, text.From, text.To, text.Cc,
+	text.Header, text.Filename, text.Attached, text.Quoted, text.Subject | text.Body}
 
 // piece returns a part of a random text, cut at arbitrary places.
 func (a *asks) piece() string {
@@ -68,7 +70,8 @@ func (a *asks) text() *query.Node {
 	case 2:
 		t = query.Phrase(f, a.line(2+a.rng.IntN(2)))
 	case 3:
-		t = query.Phrase(f, []string{"*", ""}[a.rng.IntN(2)]+strings.TrimSpace(a.piece())+[]string{"*", ""}[a.rng.IntN(2)])
+		t = query.Phrase(f, []string{"*", ""}[a.rng.IntN(2)]+strings.TrimSpace(a.piece())+
+			[]string{"*", ""}[a.rng.IntN(2)])
 	default:
 		t = query.Phrase(f, a.line(1))
 	}

@@ -639,7 +639,8 @@ func (w *worker) catchUp(r *store.Reader, t *step, db note.DatabaseID, b *index.
 }
 
 // further reads the notes after upto. It returns the last note read, and ended if it reached the end.
-func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note.ID, kind texts) (last note.ID, ended bool, err error) {
+func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note.ID,
+	kind texts) (last note.ID, ended bool, err error) {
 	last, ended = upto, true
 	rows, begun := 0, w.s.env.Clock.Now()
 	e := r.Notes(upto+1, func(id note.ID, row *layout.Note) bool {

@@ -87,8 +87,9 @@ type Service struct {
 func New(s *store.Store, e *env.Env, o Options) *Service {
 	o.fill()
 	svc := &Service{
-		env: e, store: s, opt: o, log: e.Log, kick: make(chan struct{}, 1), passed: make(chan struct{}), extract: make(chan struct{}, 2),
-		bad: make(chan error, 1),
+		env: e, store: s, opt: o, log: e.Log, kick: make(chan struct{}, 1), passed: make(chan struct{}),
+		extract: make(chan struct{}, 2),
+		bad:     make(chan error, 1),
 	}
 	if svc.log == nil {
 		svc.log = slog.New(slog.DiscardHandler)
@@ -173,7 +174,8 @@ func (s *Service) Run(ctx context.Context) error {
 			err = errors.Join(err, x.Close())
 		}
 		if !errors.Is(err, index.ErrDamaged) {
-			if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, index.ErrClosed) || errors.Is(err, store.ErrClosed)) {
+			if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, index.ErrClosed) ||
+				errors.Is(err, store.ErrClosed)) {
 				return nil
 			}
 			return err

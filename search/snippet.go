@@ -32,7 +32,8 @@ const (
 
 // Snippets returns snippets of notes of a database, in the order of ids. It leaves out notes that do not exist or that
 // the person may not read. The snippet of a damaged note is empty. A nil Service works, too.
-func (s *Service) Snippets(ctx context.Context, st *store.Store, who note.Who, db note.DatabaseID, q *query.Node, ids []note.ID) ([]Snippet, error) {
+func (s *Service) Snippets(ctx context.Context, st *store.Store, who note.Who, db note.DatabaseID, q *query.Node,
+	ids []note.ID) ([]Snippet, error) {
 	tests := marking(q)
 	var out []Snippet
 	err := st.Read(ctx, who, db, func(r *store.Reader) error {

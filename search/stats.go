@@ -27,7 +27,8 @@ func (c *counters) init(s *Service, t Stats) {
 	c.beyond = t.Counter("FullText.Skipped.Beyond", "texts that were cut, or left out, because they go beyond a limit")
 	c.queries = t.Counter("FullText.Queries", "queries that the index was asked")
 	c.looked = t.Counter("FullText.Queries.Looked", "texts that were looked at because the index was not sure")
-	c.failed = t.Counter("FullText.Queries.Failed", "queries that the index could not answer, and that were answered without it")
+	c.failed = t.Counter("FullText.Queries.Failed",
+		"queries that the index could not answer, and that were answered without it")
 	c.remade = t.Counter("FullText.Index.Remade", "times that a damaged index was given up and made anew")
 	c.segments = t.Counter("FullText.Segments.Written", "segments written")
 	c.merged = t.Counter("FullText.Segments.Merged", "segments that were made of others")

@@ -42,7 +42,8 @@ func TestVerdicts(t *testing.T) {
 				s := text.Make(allFields[4+g.rng.IntN(8)], g.words(2+g.rng.IntN(6)))
 				d.Stretches = append(d.Stretches, s)
 			}
-			d.Stretches = append(d.Stretches, text.Make(text.Body, fmt.Sprintf("number%d tag%x", n, uint64(n)*2654435761%1000003)))
+			d.Stretches = append(d.Stretches, text.Make(text.Body,
+				fmt.Sprintf("number%d tag%x", n, uint64(n)*2654435761%1000003)))
 			if n%50 == 0 { // a run that continues after a line break
 				d.Stretches = append(d.Stretches, text.Make(text.Body, "東\r\n西"))
 			}
@@ -110,7 +111,8 @@ func TestVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		q   *query.Text
 		ask int
-	}{{query.Phrase(text.Any, "report"), 0}, {query.Phrase(text.Any, "repor*"), 0}, {query.Phrase(text.Any, "*port"), 0}, {query.Phrase(text.Any, "東京"), 0}} {
+	}{{query.Phrase(text.Any, "report"), 0}, {query.Phrase(text.Any, "repor*"), 0},
+		{query.Phrase(text.Any, "*port"), 0}, {query.Phrase(text.Any, "東京"), 0}} {
 		got, err := fd.verdict(c.q)
 		if err != nil || got.ask.Len() != c.ask || got.yes.Len() == 0 {
 			t.Errorf("%q: %d to look at, %d found, %v", c.q.Source, got.ask.Len(), got.yes.Len(), err)
@@ -122,7 +124,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 // checkVerdicts compares verdicts with the texts.
-func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, docs map[note.ID]*text.Document, gone map[note.ID]bool) {
+func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, docs map[note.ID]*text.Document,
+	gone map[note.ID]bool) {
 	v, err := x.Open(db)
 	if err != nil || v == nil {
 		t.Fatal(v, err)
@@ -132,7 +135,8 @@ func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, do
 	fd.begin()
 	n := len(docs)
 	tests := []*query.Text{
-		query.Phrase(text.Any, fmt.Sprint("number", n-5)), query.Substring(text.Any, fmt.Sprint("umber", n/2)), query.Phrase(text.Body, "number1*"),
+		query.Phrase(text.Any, fmt.Sprint("number", n-5)), query.Substring(text.Any, fmt.Sprint("umber", n/2)),
+		query.Phrase(text.Body, "number1*"),
 		query.Substring(text.Any, "東西"), query.Phrase(text.Any, "東西"), query.Substring(text.Any, "西"),
 	}
 	for range 60 {
@@ -141,7 +145,8 @@ func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, do
 	for _, w := range vocabulary {
 		r := []rune(w)
 		i := g.rng.IntN(len(r))
-		tests = append(tests, query.Substring(text.Any, string(r[i:])), query.Substring(text.Any, w), query.Phrase(text.Any, w))
+		tests = append(tests, query.Substring(text.Any, string(r[i:])), query.Substring(text.Any, w),
+			query.Phrase(text.Any, w))
 	}
 	for _, q := range tests {
 		got, err := fd.verdict(q)
@@ -153,7 +158,8 @@ func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, do
 				continue
 			}
 			if on, in := got.On(id), q.In(d); on == Yes && !in || on == No && in {
-				t.Fatalf("%q in %x (string: %v) on %d is %d, but %v: %v", q.Source, q.Fields, q.IsSubstring(), id, on, in, d.Stretches)
+				t.Fatalf("%q in %x (string: %v) on %d is %d, but %v: %v", q.Source, q.Fields, q.IsSubstring(), id, on,
+					in, d.Stretches)
 			}
 		}
 	}

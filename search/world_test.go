@@ -32,14 +32,17 @@ type world struct {
 const kindMail = "mail"
 
 func storeOptions() store.Options {
-	return store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 4 << 20, LogSyncInterval: 20 * time.Microsecond, OnFatal: func(error) {}}
+	return store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 4 << 20,
+		LogSyncInterval: 20 * time.Microsecond, OnFatal: func(error) {}}
 }
 
 func searchOptions() Options {
 	return Options{
 		Dir: "data/search", CacheSize: 2 << 20, MemTableSize: 256 << 10, Share: 100, RebuildShare: 100,
-		Limits: text.Limits{Attached: func(p *mime.Part) bool { return len(p.Children) > 1 && p.Children[1].Disposition == "attachment" }},
-		Kinds:  map[string]func(*note.Content) []text.Stretch{kindMail: nil, "directory": Directory},
+		Limits: text.Limits{Attached: func(p *mime.Part) bool {
+			return len(p.Children) > 1 && p.Children[1].Disposition == "attachment"
+		}},
+		Kinds: map[string]func(*note.Content) []text.Stretch{kindMail: nil, "directory": Directory},
 	}
 }
 
@@ -288,7 +291,8 @@ func (w *world) same(db note.DatabaseID, n *query.Node, what string) {
 }
 
 // vocabulary holds the words of random texts.
-var vocabulary = strings.Fields(strings.NewReplacer("HYPHEN", "\u00ad", "JOINER", "\u200d").Replace(`the report of Monday quarterly annual customer office Müller Mueller Straße strasse GROSSE Bücher Kaufvertrag Vertrag
+var vocabulary = strings.Fields(strings.NewReplacer("HYPHEN", "\u00ad", "JOINER",
+	"\u200d").Replace(`the report of Monday quarterly annual customer office Müller Mueller Straße strasse GROSSE Bücher Kaufvertrag Vertrag
 	vertraglich Hauptbahnhof café cafe CAFÉ naïve résumé foo foobar barfoo bar don't l’avion user@example.com 2025-03-01 3.14 snake_case C++ →
 	東京都 東京 京都 私は日本語を 日本 コンピューター 数字を確認 北京的天气 학교에서 학교 배웠다 สวัสดีครับ Привет мир ёлка שָׁלוֹם שלום كِتَاب İstanbul ısı ﬁle
 	softHYPHENhyphen zeroJOINERwidth abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789 😀 % a b c ab bc abc`))
@@ -311,19 +315,27 @@ func (g *writer) line(n int) string {
 
 func (g *writer) message() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "From: %s <p%d@example.com>\r\nTo: %s <q%d@example.org>, other@example.net\r\n", g.line(1), g.rng.IntN(9), g.line(1), g.rng.IntN(9))
+	fmt.Fprintf(&b, "From: %s <p%d@example.com>\r\nTo: %s <q%d@example.org>, other@example.net\r\n", g.line(1),
+		g.rng.IntN(9), g.line(1), g.rng.IntN(9))
 	if g.rng.IntN(3) == 0 {
 		fmt.Fprintf(&b, "Cc: %s <c@example.com>\r\n", g.line(2))
 	}
-	fmt.Fprintf(&b, "Subject: %s\r\nMessage-ID: <%d@example.com>\r\nX-Topic: %s\r\nReceived: from secret\r\n", g.line(4), g.rng.Int64(), g.line(2))
+	fmt.Fprintf(&b, "Subject: %s\r\nMessage-ID: <%d@example.com>\r\nX-Topic: %s\r\nReceived: from secret\r\n",
+		g.line(4), g.rng.Int64(), g.line(2))
 	switch g.rng.IntN(4) {
 	case 0:
-		fmt.Fprintf(&b, "Content-Type: text/html; charset=utf-8\r\n\r\n<p>%s</p><style>hidden { }</style><blockquote>%s</blockquote><b>%s</b>", g.words(8), g.words(4), g.words(2))
+		fmt.Fprintf(&b, "Content-Type: text/html; charset=utf-8\r\n\r\n"+
+			"<p>%s</p><style>hidden { }</style><blockquote>%s</blockquote><b>%s</b>", g.words(8), g.words(4),
+			g.words(2))
 	case 1:
-		fmt.Fprintf(&b, "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"%s.odt\"\r\nContent-Transfer-Encoding: base64\r\n\r\n%s\r\n--b--\r\n",
+		fmt.Fprintf(&b, "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"+
+			"Content-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n--b\r\nContent-Type: application/octet-stream\r\n"+
+			"Content-Disposition: attachment; filename=\"%s.odt\"\r\nContent-Transfer-Encoding: base64\r\n\r\n%s\r\n"+
+			"--b--\r\n",
 			g.words(8), strings.NewReplacer("\"", "", "\r\n", "", "/", "").Replace(g.line(1)), odt(g.words(6)))
 	default:
-		fmt.Fprintf(&b, "Content-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n> %s\r\n%s\r\n", g.words(10), g.line(4), g.words(3))
+		fmt.Fprintf(&b, "Content-Type: text/plain; charset=utf-8\r\n\r\n%s\r\n> %s\r\n%s\r\n", g.words(10), g.line(4),
+			g.words(3))
 	}
 	return b.String()
 }

@@ -56,7 +56,8 @@ func newActive(t *Tree) *Active {
 
 // mixID mixes the bits of an id, which may be a counter or a random number.
 func mixID(id [16]byte) uint64 {
-	h := binary.LittleEndian.Uint64(id[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(id[8:])*0x9e3779b97f4a7c15, 31)
+	h := binary.LittleEndian.Uint64(id[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(id[8:])*0x9e3779b97f4a7c15,
+		31)
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33

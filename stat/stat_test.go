@@ -41,10 +41,12 @@ func TestSnapshotIsSortedAndFiltered(t *testing.T) {
 	tree.Gauge("Mail.Waiting", "entries").Add(-2)
 	tree.GaugeFunc("Database.DbCache.CurrentEntries", "entries", func() float64 { return 0.25 })
 
-	if got, want := lines(tree.Snapshot("mail.*")), "Mail.Delivered = 3\nMail.TotalRouted = 1\nMail.Waiting = -2\n"; got != want {
+	if got, want := lines(tree.Snapshot("mail.*")),
+		"Mail.Delivered = 3\nMail.TotalRouted = 1\nMail.Waiting = -2\n"; got != want {
 		t.Errorf("Snapshot(mail.*):\n%s want\n%s", got, want)
 	}
-	if got, want := lines(tree.Snapshot("")), "Database.DbCache.CurrentEntries = 0.25\nMail.Delivered = 3\nMail.TotalRouted = 1\nMail.Waiting = -2\nServer.Version = 1.0\n"; got != want {
+	if got, want := lines(tree.Snapshot("")), "Database.DbCache.CurrentEntries = 0.25\nMail.Delivered = 3\n"+
+		"Mail.TotalRouted = 1\nMail.Waiting = -2\nServer.Version = 1.0\n"; got != want {
 		t.Errorf("Snapshot():\n%s want\n%s", got, want)
 	}
 	var back []Entry
@@ -190,7 +192,9 @@ func TestRate(t *testing.T) {
 	tree, clock := newTree()
 	r := tree.Rate("Server.Trans", "transactions")
 	r.Add(5)
-	if got, want := lines(tree.Snapshot("Server.Trans")), "Server.Trans.PerMinute = 0\nServer.Trans.PerMinute.Peak = 0\nServer.Trans.PerMinute.Peak.Time = \nServer.Trans.Total = 5\n"; got != want {
+	if got, want := lines(tree.Snapshot("Server.Trans")),
+		"Server.Trans.PerMinute = 0\nServer.Trans.PerMinute.Peak = 0\nServer.Trans.PerMinute.Peak.Time = \n"+
+			"Server.Trans.Total = 5\n"; got != want {
 		t.Errorf("in the first minute:\n%s", got)
 	}
 	clock.Advance(time.Minute)
@@ -199,7 +203,9 @@ func TestRate(t *testing.T) {
 		t.Errorf("in the second minute: %d, peak %d", last, peak)
 	}
 	clock.Advance(time.Minute)
-	if got, want := lines(tree.Snapshot("Server.Trans")), "Server.Trans.PerMinute = 2\nServer.Trans.PerMinute.Peak = 5\nServer.Trans.PerMinute.Peak.Time = 2027-01-15T08:00:00Z\nServer.Trans.Total = 7\n"; got != want {
+	if got, want := lines(tree.Snapshot("Server.Trans")),
+		"Server.Trans.PerMinute = 2\nServer.Trans.PerMinute.Peak = 5\n"+
+			"Server.Trans.PerMinute.Peak.Time = 2027-01-15T08:00:00Z\nServer.Trans.Total = 7\n"; got != want {
 		t.Errorf("in the third minute:\n%s", got)
 	}
 	r.Add(9)
@@ -243,7 +249,8 @@ func TestActive(t *testing.T) {
 	clock.Advance(4 * time.Minute)
 	a.Touch([16]byte{3})
 	a.Touch([16]byte{2})
-	want := "Server.Users.Active = 2\nServer.Users.Active15Min = 3\nServer.Users.Active1Min = 2\nServer.Users.Active30Min = 3\nServer.Users.Active3Min = 2\nServer.Users.Active5Min = 3\n"
+	want := "Server.Users.Active = 2\nServer.Users.Active15Min = 3\nServer.Users.Active1Min = 2\n" +
+		"Server.Users.Active30Min = 3\nServer.Users.Active3Min = 2\nServer.Users.Active5Min = 3\n"
 	if got := lines(tree.Snapshot("Server.Users.Active*")); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -339,7 +346,8 @@ func TestCollector(t *testing.T) {
 
 func TestCountingAllocatesNothing(t *testing.T) {
 	tree, _ := newTree()
-	c, g, h, r, a := tree.Counter("A", ""), tree.Gauge("B", ""), tree.Histogram("C", "", Count), tree.Rate("D", ""), tree.Active("E", "")
+	c, g, h, r, a := tree.Counter("A", ""), tree.Gauge("B", ""), tree.Histogram("C", "", Count), tree.Rate("D",
+		""), tree.Active("E", "")
 	id := [16]byte{1}
 	a.Touch(id)
 	if n := testing.AllocsPerRun(100, func() { c.Inc(); g.Add(1); h.Observe(1000); r.Inc(); a.Touch(id) }); n != 0 {

@@ -24,35 +24,86 @@ func TestAccess(t *testing.T) {
 		depositor bool
 		do        func(w *store.Writer, id, folder, second note.ID) error
 	}{
-		{"read", note.Reader, note.Reader, false, func(w *store.Writer, id, _, _ note.ID) error { _, err := w.Note(id); return err }},
-		{"content", note.Reader, note.Reader, false, func(w *store.Writer, id, _, _ note.ID) error { _, err := w.Content(id); return err }},
-		{"folder", note.Reader, note.Reader, false, func(w *store.Writer, _, f, _ note.ID) error { _, err := w.Folder(f); return err }},
+		{"read", note.Reader, note.Reader, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			_, err := w.Note(id)
+			return err
+		}},
+		{"content", note.Reader, note.Reader, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			_, err := w.Content(id)
+			return err
+		}},
+		{"folder", note.Reader, note.Reader, false, func(w *store.Writer, _, f,
+			_ note.ID) error {
+			_, err := w.Folder(f)
+			return err
+		}},
 		{"create", note.Author, note.Author, true, func(w *store.Writer, _, f, _ note.ID) error {
 			_, err := w.Create(store.New{Folders: []note.ID{f}})
 			return err
 		}},
-		{"seen", note.Reader, note.Reader, false, func(w *store.Writer, id, _, _ note.ID) error { return w.SetSeen(id, persons[0], true) }},
-		{"seen by another", never, never, false, func(w *store.Writer, id, _, _ note.ID) error { return w.SetSeen(id, persons[1], true) }},
-		{"keyword", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.SetKeyword(id, "k", true) }},
-		{"mark", note.Author, note.Editor, false, func(w *store.Writer, id, f, _ note.ID) error { return w.MarkDeleted(id, f, true) }},
-		{"rewrite", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Rewrite(id, items("new")) }},
-		{"add", note.Author, note.Author, false, func(w *store.Writer, id, _, s note.ID) error { _, err := w.AddTo(id, s); return err }},
-		{"remove", note.Author, note.Editor, false, func(w *store.Writer, id, f, _ note.ID) error { return w.RemoveFrom(id, f) }},
-		{"destroy", note.Author, note.Editor, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Destroy(id) }},
-		{"create folder", note.Designer, note.Designer, false, func(w *store.Writer, _, _, _ note.ID) error { _, err := w.CreateFolder("new", ""); return err }},
-		{"rename folder", note.Designer, note.Designer, false, func(w *store.Writer, _, f, _ note.ID) error { return w.RenameFolder(f, "other") }},
-		{"delete folder", note.Designer, note.Designer, false, func(w *store.Writer, _, _, s note.ID) error { return w.DeleteFolder(s) }},
-		{"subscribe", note.Reader, note.Reader, false, func(w *store.Writer, _, f, _ note.ID) error { return w.Subscribe(f, persons[0], true) }},
-		{"folder list", note.Manager, note.Manager, false, func(w *store.Writer, _, f, _ note.ID) error { return w.SetFolderACL(f, &note.ACL{}) }},
+		{"seen", note.Reader, note.Reader, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			return w.SetSeen(id, persons[0], true)
+		}},
+		{"seen by another", never, never, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			return w.SetSeen(id, persons[1], true)
+		}},
+		{"keyword", note.Author, note.Editor, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			return w.SetKeyword(id, "k", true)
+		}},
+		{"mark", note.Author, note.Editor, false, func(w *store.Writer, id, f,
+			_ note.ID) error {
+			return w.MarkDeleted(id, f, true)
+		}},
+		{"rewrite", note.Author, note.Editor, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			return w.Rewrite(id, items("new"))
+		}},
+		{"add", note.Author, note.Author, false, func(w *store.Writer, id, _,
+			s note.ID) error {
+			_, err := w.AddTo(id, s)
+			return err
+		}},
+		{"remove", note.Author, note.Editor, false, func(w *store.Writer, id, f,
+			_ note.ID) error {
+			return w.RemoveFrom(id, f)
+		}},
+		{"destroy", note.Author, note.Editor, false, func(w *store.Writer, id, _,
+			_ note.ID) error {
+			return w.Destroy(id)
+		}},
+		{"create folder", note.Designer, note.Designer, false,
+			func(w *store.Writer, _, _, _ note.ID) error { _, err := w.CreateFolder("new", ""); return err }},
+		{"rename folder", note.Designer, note.Designer, false,
+			func(w *store.Writer, _, f, _ note.ID) error { return w.RenameFolder(f, "other") }},
+		{"delete folder", note.Designer, note.Designer, false,
+			func(w *store.Writer, _, _, s note.ID) error { return w.DeleteFolder(s) }},
+		{"subscribe", note.Reader, note.Reader, false, func(w *store.Writer, _, f,
+			_ note.ID) error {
+			return w.Subscribe(f, persons[0], true)
+		}},
+		{"folder list", note.Manager, note.Manager, false, func(w *store.Writer, _, f,
+			_ note.ID) error {
+			return w.SetFolderACL(f, &note.ACL{})
+		}},
 		{"take over", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { return w.TakeOver() }},
 		{"peer", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { return w.Peers.Set(1, 1) }},
-		{"apply", never, never, false, func(w *store.Writer, _, _, _ note.ID) error { _, err := w.Apply(&store.Remote{}, nil); return err }},
+		{"apply", never, never, false, func(w *store.Writer, _, _,
+			_ note.ID) error {
+			_, err := w.Apply(&store.Remote{}, nil)
+			return err
+		}},
 		{"prune", never, never, false, func(w *store.Writer, id, _, _ note.ID) error { return w.Prune(id, 1) }},
 	}
 	m := newModel(t)
 	undo := errors.New("undo")
 	for level := note.NoAccess; level <= note.Manager; level++ {
-		db, err := m.s.CreateDatabase(note.System, store.Create{ACL: note.ACL{Default: note.Author}.With(note.Entry{ID: persons[0], Level: level})})
+		db, err := m.s.CreateDatabase(note.System,
+			store.Create{ACL: note.ACL{Default: note.Author}.With(note.Entry{ID: persons[0], Level: level})})
 		m.must(err)
 		var notes [2]note.ID
 		var folders [2]note.ID

@@ -44,13 +44,15 @@ func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
 		}
 		m.must(err)
 		now := m.contents(r, h)
-		m.tell("client syncs %s at %s: next %d, uidnext %d, uids %v", c.folder, x.at(), c.next, h.UIDNext, slices.Sorted(maps.Keys(now)))
+		m.tell("client syncs %s at %s: next %d, uidnext %d, uids %v", c.folder, x.at(), c.next, h.UIDNext,
+			slices.Sorted(maps.Keys(now)))
 		if h.UIDValidity != c.validity {
 			c.validity, c.mod, c.cache = h.UIDValidity, 0, map[uint32]string{}
 		}
 		m.refresh(c, r, h, now)
 		if len(c.cache) != len(now) {
-			m.t.Errorf("node %d, %s: the client has %d messages, there are %d: %v", x.i, c.folder, len(c.cache), len(now), slices.Sorted(maps.Keys(c.cache)))
+			m.t.Errorf("node %d, %s: the client has %d messages, there are %d: %v", x.i, c.folder, len(c.cache),
+				len(now), slices.Sorted(maps.Keys(c.cache)))
 		}
 		for uid, text := range now {
 			if c.cache[uid] != text {
@@ -58,7 +60,8 @@ func (m *clusterModel) sync(c *cachingClient, x *clusterNode) {
 			}
 		}
 		if c.mod = r.Position().Last; h.Mod > c.mod {
-			m.t.Errorf("node %d, %s: HIGHESTMODSEQ %x is above the ledger's %x", x.i, c.folder, uint64(h.Mod), uint64(c.mod))
+			m.t.Errorf("node %d, %s: HIGHESTMODSEQ %x is above the ledger's %x", x.i, c.folder, uint64(h.Mod),
+				uint64(c.mod))
 		}
 		m.plainSync(c, h, now)
 		return nil
@@ -72,7 +75,8 @@ func (m *clusterModel) contents(r *store.Reader, h *layout.Folder) map[uint32]st
 		row, err := r.Note(id)
 		m.must(err)
 		in, _ := row.Member(h.Note)
-		now[uid] = fmt.Sprint(row.UNID, in.Deleted, slices.Sorted(row.Keywords), row.SeenBy(persons[0]), row.SeenBy(persons[1]))
+		now[uid] = fmt.Sprint(row.UNID, in.Deleted, slices.Sorted(row.Keywords), row.SeenBy(persons[0]),
+			row.SeenBy(persons[1]))
 		m.show(fmt.Sprint(h.UNID, h.UIDValidity, " ", uid), row.UNID.String())
 		m.show(fmt.Sprint("numbering ", r.Position().Epoch, " ", uid), fmt.Sprint(row.UNID, h.UNID))
 		if uid >= h.UIDNext {

@@ -34,7 +34,8 @@ func (x *clusterNode) show(u note.UNID) (text string) {
 			text += " stub"
 			return nil
 		}
-		text += fmt.Sprintf(" seq %d mod %x created %x unnumbered %v members %v", row.Seq, uint64(row.Mod), uint64(row.Created), row.Unnumbered, row.Members)
+		text += fmt.Sprintf(" seq %d mod %x created %x unnumbered %v members %v", row.Seq, uint64(row.Mod),
+			uint64(row.Created), row.Unnumbered, row.Members)
 		return nil
 	})
 	return text
@@ -73,7 +74,8 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 				seen[s.Person] = s.Count
 			}
 			sub := slices.SortedFunc(slices.Values(f.Subscribed), note.UNID.Compare)
-			out["folder "+f.UNID.String()] = fmt.Sprint(f.Name, f.SpecialUse, f.UIDValidity, f.UIDNext, f.Total, f.Deleted, f.Size, f.Mod, seen, sub, f.HasACL, f.ACL)
+			out["folder "+f.UNID.String()] = fmt.Sprint(f.Name, f.SpecialUse, f.UIDValidity, f.UIDNext, f.Total,
+				f.Deleted, f.Size, f.Mod, seen, sub, f.HasACL, f.ACL)
 		}
 		x.w.must(r.Since(0, func(_ uint64, id note.ID) bool {
 			in, err := r.Remote(id)
@@ -83,7 +85,8 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 				return true // a deletion stub: each replica keeps it for a time of its own
 			}
 			x.w.must(err)
-			text := fmt.Sprint(row.Mod, row.Created, in.Tree.Leaves(), in.State, in.Size, sha256.Sum256(in.Message), in.Foldered, in.Class, in.Date, in.Author, in.Thread)
+			text := fmt.Sprint(row.Mod, row.Created, in.Tree.Leaves(), in.State, in.Size, sha256.Sum256(in.Message),
+				in.Foldered, in.Class, in.Date, in.Author, in.Thread)
 			for _, l := range in.Tree.Leaves() {
 				text += fmt.Sprint(in.Contents[l.Rev])
 			}
@@ -98,7 +101,8 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 				return true
 			}
 			if c.Expunged {
-				out[fmt.Sprintf("mod %x", uint64(mod))] = fmt.Sprint(c.UNID, folders[c.Folder], c.UID, c.Gone, c.Time, c.Class, c.Thread, c.Created)
+				out[fmt.Sprintf("mod %x", uint64(mod))] = fmt.Sprint(c.UNID, folders[c.Folder], c.UID, c.Gone, c.Time,
+					c.Class, c.Thread, c.Created)
 			} else if row, err := r.Note(c.Note); err == nil {
 				out[fmt.Sprintf("mod %x", uint64(mod))] = row.UNID.String()
 			} else {

@@ -139,7 +139,8 @@ func (x *clusterNode) sendLedger(y *clusterNode, pages int) bool {
 		}
 		if !p.More {
 			if !y.position().Pending {
-				w.must(x.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.Peers.Set(y.replica(), p.Seq) }))
+				w.must(x.s.Replicate(w.ctx, w.db,
+					func(wr *store.Writer) error { return wr.Peers.Set(y.replica(), p.Seq) }))
 			}
 			return true
 		}
@@ -222,7 +223,8 @@ func (x *clusterNode) apply(from *clusterNode, in *store.Remote) {
 	}
 	if errors.Is(err, store.ErrGrave) {
 		if x.leads() && !from.leads() {
-			w.must(ignore(ignore(from.s.Replicate(w.ctx, w.db, func(wr *store.Writer) error { return wr.Bury(in.UNID) }), store.ErrGrave), store.ErrNotFound))
+			w.must(ignore(ignore(from.s.Replicate(w.ctx, w.db,
+				func(wr *store.Writer) error { return wr.Bury(in.UNID) }), store.ErrGrave), store.ErrNotFound))
 		}
 	} else {
 		if err != nil {
@@ -273,7 +275,8 @@ func (w *clusterWorld) stray() {
 		y.apply(p.from, p.change)
 		return
 	}
-	if err := y.take(p.from, p.page); err != nil && !errors.Is(err, store.ErrGap) && !errors.Is(err, store.ErrParted) && !errors.Is(err, store.ErrBehind) && !errors.Is(err, store.ErrIncomplete) {
+	if err := y.take(p.from, p.page); err != nil && !errors.Is(err, store.ErrGap) && !errors.Is(err, store.ErrParted) &&
+		!errors.Is(err, store.ErrBehind) && !errors.Is(err, store.ErrIncomplete) {
 		w.t.Fatal(err)
 	}
 }

@@ -131,7 +131,8 @@ func (m *clusterModel) deliver(x *clusterNode) {
 	msg := x.message(f.unid)
 	defer msg.Release()
 	err := x.try(func(w *store.Writer) error {
-		id, err := w.Create(store.New{UNID: f.unid, Message: msg, Content: items(f.unid.String()), Folders: []note.ID{h.Note}, Date: 7, Thread: f.unid})
+		id, err := w.Create(store.New{UNID: f.unid, Message: msg, Content: items(f.unid.String()),
+			Folders: []note.ID{h.Note}, Date: 7, Thread: f.unid})
 		if err == nil {
 			err = m.keeps(w, f, id)
 		}
@@ -314,9 +315,11 @@ func (m *clusterModel) folderWork(x *clusterNode) {
 		}), store.ErrExists))
 	case op == 2 && h.Name != "INBOX":
 		name := fmt.Sprint("F", m.rng.IntN(5))
-		m.must(ignore(ignore(x.try(func(w *store.Writer) error { return w.RenameFolder(h.Note, name) }), store.ErrExists), deletedHere))
+		m.must(ignore(ignore(x.try(func(w *store.Writer) error { return w.RenameFolder(h.Note, name) }),
+			store.ErrExists), deletedHere))
 	case op == 3:
-		person, on, acl := persons[m.rng.IntN(2)], m.rng.IntN(2) == 0, []*note.ACL{nil, {Default: note.Reader}}[m.rng.IntN(2)]
+		person, on, acl := persons[m.rng.IntN(2)], m.rng.IntN(2) == 0, []*note.ACL{nil,
+			{Default: note.Reader}}[m.rng.IntN(2)]
 		m.must(ignore(x.try(func(w *store.Writer) error {
 			if err := w.Subscribe(h.Note, person, on); err != nil {
 				return err
@@ -515,7 +518,8 @@ func (m *clusterModel) verify(home *clusterNode) {
 				// (doc/cluster.md).
 				unid, _, _ := strings.Cut(text, " ")
 				if !c.plain[uid] && !m.left[leaving{unid, h.UNID}] {
-					m.t.Errorf("%s: a client that goes by UIDNEXT, %d, has never been told of UID %d", c.folder, c.next, uid)
+					m.t.Errorf("%s: a client that goes by UIDNEXT, %d, has never been told of UID %d", c.folder,
+						c.next, uid)
 				}
 			}
 			return nil
@@ -554,9 +558,11 @@ func TestClusterModel(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d of %d troubles", seed, run.troubles), func(t *testing.T) {
 			t.Parallel()
 			queue := seed%5 == 4
-			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), troubles: run.troubles, shown: map[string]string{}, left: map[leaving]bool{}}
+			m := &clusterModel{clusterWorld: newClusterWorld(t, 2+int(seed%3), seed, queue), troubles: run.troubles,
+				shown: map[string]string{}, left: map[leaving]bool{}}
 			for _, name := range []string{"INBOX", "INBOX", "A", "B", "F0", "F1"} {
-				m.clients = append(m.clients, &cachingClient{folder: name, cache: map[uint32]string{}, plain: map[uint32]bool{}})
+				m.clients = append(m.clients, &cachingClient{folder: name, cache: map[uint32]string{},
+					plain: map[uint32]bool{}})
 			}
 			m.lossy = true
 			for range 3 {

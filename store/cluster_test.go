@@ -287,8 +287,8 @@ func TestStepDownTellsOfExpunges(t *testing.T) {
 }
 
 // TestStepDownSaveDate checks that a membership that the loser ended and the winner kept has its save date (RFC 8514)
-// again as soon as the winner's pages are here. Until then it is not earlier than the true one: what goes by it, such as
-// a search for old messages in Trash, does not find the message too early.
+// again as soon as the winner's pages are here. Until then it is not earlier than the true one: what goes by it, such
+// as a search for old messages in Trash, does not find the message too early.
 func TestStepDownSaveDate(t *testing.T) {
 	t.Parallel()
 	w := newClusterWorld(t, 2, 1, false)

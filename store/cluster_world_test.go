@@ -45,7 +45,8 @@ func (w *clusterWorld) tell(format string, args ...any) {
 // at returns the position of a node as a short text.
 func (x *clusterNode) at() string {
 	p := x.position()
-	return fmt.Sprintf("%d(leads %v, %x, uid %d, away %v, partial %v)", x.i, x.leads(), uint64(p.Last), p.UID, p.Away, p.Partial)
+	return fmt.Sprintf("%d(leads %v, %x, uid %d, away %v, partial %v)", x.i, x.leads(), uint64(p.Last), p.UID,
+		p.Away, p.Partial)
 }
 
 type clusterNode struct {
@@ -69,7 +70,8 @@ func (c skewed) Now() time.Time { return c.Manual.Now().Add(c.by) }
 
 func newClusterWorld(t *testing.T, n int, seed uint64, queue bool) *clusterWorld {
 	t.Helper()
-	w := &clusterWorld{t: t, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 77)), clock: env.NewManual(env.TestStart)}
+	w := &clusterWorld{t: t, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 77)),
+		clock: env.NewManual(env.TestStart)}
 	for i := range n {
 		x := &clusterNode{w: w, i: i, f: env.TestRealTime(t)}
 		w.nodes = append(w.nodes, x)

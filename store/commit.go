@@ -114,7 +114,8 @@ func (num *numbering) leaveUnnumbered(t *txNote) {
 // sameLeaves reports whether two contents have the same leaf revisions. Older revisions are not compared, because each
 // replica prunes them on its own.
 func sameLeaves(a, b *layout.Content) bool {
-	return a != nil && slices.EqualFunc(a.Tree.Leaves(), b.Tree.Leaves(), func(x, y note.Node) bool { return x.Rev == y.Rev })
+	return a != nil && slices.EqualFunc(a.Tree.Leaves(), b.Tree.Leaves(),
+		func(x, y note.Node) bool { return x.Rev == y.Rev })
 }
 
 // unchanged reports whether a note was loaded for changing but did not change. It gets no new numbers then, so applying
@@ -125,7 +126,8 @@ func (t *txNote) unchanged() bool {
 	}
 	a, b := t.orig, t.row
 	return a.Stub == b.Stub && a.Foldered == b.Foldered && a.Attached == b.Attached && a.Recipe == b.Recipe &&
-		a.Size == b.Size && a.Unnumbered == b.Unnumbered && a.Mod == b.Mod && a.Created == b.Created && slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
+		a.Size == b.Size && a.Unnumbered == b.Unnumbered && a.Mod == b.Mod && a.Created == b.Created &&
+		slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
 }
 
 func (fh *folderHeads) touchHead(folder note.ID, mod note.ModSeq) error {
@@ -169,7 +171,8 @@ func (se *settlement) settleMembers(t *txNote) error {
 		}
 	}
 	for _, m := range after {
-		if slices.ContainsFunc(before, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
+		if slices.ContainsFunc(before,
+			func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
 			continue
 		}
 		if err := se.list(t, m, seenAfter, sizeAfter); err != nil {
@@ -236,7 +239,8 @@ func (se *settlement) list(t *txNote, m layout.Membership, seen []note.UNID, siz
 }
 
 func (se *settlement) unlist(t *txNote, m layout.Membership, seen []note.UNID, size uint64, gone bool) error {
-	if se.numbers && (gone || se.st.counters.Ledger.Epoch == se.db.cur.Load().counters.Ledger.Epoch || !se.st.counters.Ledger.Shared) {
+	if se.numbers && (gone || se.st.counters.Ledger.Epoch == se.db.cur.Load().counters.Ledger.Epoch ||
+		!se.st.counters.Ledger.Shared) {
 		se.expunged(t, m, gone)
 	}
 	if se.st.folder(m.Folder) == nil {
@@ -448,7 +452,8 @@ func (se *settlement) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	}
 	set(b, layout.IDKey(db, layout.KindSequence, seq), layout.UNIDRow(t.id))
 	if t.row.Listed() && !se.sameRow(t) {
-		set(b, layout.IDKey(db, layout.KindModSeq, uint64(t.row.Mod)), layout.AppendChange(nil, &layout.Change{Note: t.id}))
+		set(b, layout.IDKey(db, layout.KindModSeq, uint64(t.row.Mod)),
+			layout.AppendChange(nil, &layout.Change{Note: t.id}))
 	}
 	if t.row.Unnumbered {
 		set(b, layout.IDKey(db, layout.KindUnnumbered, seq), layout.UNIDRow(t.id))

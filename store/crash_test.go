@@ -49,8 +49,9 @@ var person = note.UNID{1, 2, 3}
 
 func crashOptions() Options {
 	return Options{
-		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 1 << 20, LogSyncInterval: 50 * time.Microsecond,
-		OnFatal: func(error) {},
+		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 1 << 20,
+		LogSyncInterval: 50 * time.Microsecond,
+		OnFatal:         func(error) {},
 	}
 }
 
@@ -59,7 +60,8 @@ func TestCrash(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			c := &crashRun{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 1)), uids: map[[2]uint64]note.UNID{}}
+			c := &crashRun{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 1)),
+				uids: map[[2]uint64]note.UNID{}}
 			c.open()
 			c.create()
 			for round := range rounds {
@@ -170,7 +172,8 @@ func (c *crashRun) round(seed uint64) {
 
 // message is the message of every version of a pair: large enough to make an object.
 func message(p *pair) []byte {
-	raw := []byte("From: a@example.com\r\nSubject: " + p.unid[0].String() + "\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+	raw := []byte("From: a@example.com\r\nSubject: " + p.unid[0].String() +
+		"\r\nContent-Transfer-Encoding: base64\r\n\r\n")
 	return mime.AppendBase64Lines(raw, slices.Repeat(p.unid[0][:], 2100), 76, true)
 }
 
@@ -206,7 +209,8 @@ func (c *crashRun) step(ctx context.Context, p *pair, from int, destroy bool) er
 	if from == 0 {
 		raw := message(p)
 		var err error
-		if m, err = c.s.Prepare(ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), PartSize)); err != nil {
+		if m, err = c.s.Prepare(ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits),
+			PartSize)); err != nil {
 			return err
 		}
 		defer m.Release()

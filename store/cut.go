@@ -75,7 +75,8 @@ func (d *damage) CutDamage(ctx context.Context) ([]Cut, error) {
 		}
 		spans := d.damagedSpans(gaps)
 		if len(gaps) > 0 && len(spans) == 0 {
-			return cuts, fmt.Errorf("%w: rows from %x on cannot be read, and no table is known that holds them", ErrDamaged, gaps[0].after)
+			return cuts, fmt.Errorf("%w: rows from %x on cannot be read, and no table is known that holds them",
+				ErrDamaged, gaps[0].after)
 		}
 		for _, span := range spans {
 			if err := d.replace(ctx, span, gaps); err != nil {
@@ -152,7 +153,8 @@ const (
 )
 
 // walk calls fn for the rows from lo up to hi, until one cannot be read, and returns the last key.
-func (d *damage) walk(ctx context.Context, lo, hi []byte, fn func(k, v []byte) error) (last []byte, end walkEnd, err error) {
+func (d *damage) walk(ctx context.Context, lo, hi []byte, fn func(k,
+	v []byte) error) (last []byte, end walkEnd, err error) {
 	last = slices.Clone(lo)
 	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
@@ -190,13 +192,15 @@ func unlessDamage(err error) error {
 func (d *damage) resume(after []byte) ([]byte, error) {
 	var span pebble.KeyRange
 	d.damagedFiles.Range(func(_, v any) bool {
-		if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(after, k.End) < 0 && (span.Start == nil || bytes.Compare(k.Start, span.Start) < 0) {
+		if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(after, k.End) < 0 &&
+			(span.Start == nil || bytes.Compare(k.Start, span.Start) < 0) {
 			span = k
 		}
 		return true
 	})
 	if span.Start == nil {
-		return nil, fmt.Errorf("%w: the row behind %x cannot be read, and no table is known that holds it", ErrDamaged, after)
+		return nil, fmt.Errorf("%w: the row behind %x cannot be read, and no table is known that holds it",
+			ErrDamaged, after)
 	}
 	next := span.End
 	it, err := d.eng.NewIter(&pebble.IterOptions{LowerBound: append(slices.Clone(after), 0), UpperBound: span.End})
@@ -299,7 +303,8 @@ func (d *damage) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) 
 	}
 	if err == nil {
 		d.damagedFiles.Range(func(path, v any) bool {
-			if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(k.Start, span.Start) >= 0 && bytes.Compare(k.End, span.End) <= 0 {
+			if k := v.(pebble.KeyRange); k.Start != nil && bytes.Compare(k.Start, span.Start) >= 0 &&
+				bytes.Compare(k.End, span.End) <= 0 {
 				d.damagedFiles.Delete(path)
 			}
 			return true
@@ -317,7 +322,8 @@ func (d *damage) salvage(ctx context.Context, span pebble.KeyRange, gaps []gap, 
 	if err != nil {
 		return 0, err
 	}
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: d.eng.TableFormat()})
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f),
+		sstable.WriterOptions{TableFormat: d.eng.TableFormat()})
 	copyRows := func(lo, hi []byte) error {
 		if bytes.Compare(lo, hi) >= 0 {
 			return nil

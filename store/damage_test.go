@@ -36,9 +36,11 @@ func damageStore(t *testing.T, f *env.Fixture) (*Store, map[note.DatabaseID]map[
 		}
 		want[db] = map[note.ID][]byte{}
 		for i := range 40 {
-			raw := fmt.Appendf(nil, "From: a@example.com\r\nSubject: %d of %d\r\nContent-Transfer-Encoding: base64\r\n\r\n", i, n)
+			raw := fmt.Appendf(nil,
+				"From: a@example.com\r\nSubject: %d of %d\r\nContent-Transfer-Encoding: base64\r\n\r\n", i, n)
 			if i%8 == 0 {
-				raw = mime.AppendBase64Lines(raw, bytes.Repeat([]byte{byte(i), byte(n), 7, byte(i * n)}, 9000), 76, true)
+				raw = mime.AppendBase64Lines(raw, bytes.Repeat([]byte{byte(i), byte(n), 7, byte(i * n)}, 9000), 76,
+					true)
 			} else {
 				raw = fmt.Appendf(raw, "%0500d\r\n", i)
 			}
@@ -51,7 +53,8 @@ func damageStore(t *testing.T, f *env.Fixture) (*Store, map[note.DatabaseID]map[
 				if err != nil {
 					return err
 				}
-				id, err := w.Create(New{Message: m, Content: note.Content{Items: version(i)}, Summary: bytes.Repeat([]byte{byte(i)}, 300)})
+				id, err := w.Create(New{Message: m, Content: note.Content{Items: version(i)},
+					Summary: bytes.Repeat([]byte{byte(i)}, 300)})
 				want[db][id] = raw
 				return err
 			})
@@ -171,7 +174,8 @@ func TestDamage(t *testing.T) {
 			t.Errorf("no file of kind %s was there to damage", kind)
 		}
 	}
-	if met["sst"]["damage named"]+met["sst"]["refused to open"] == 0 || met["seg"]["damage named"] == 0 || met["blob"]["damage named"] == 0 {
+	if met["sst"]["damage named"]+met["sst"]["refused to open"] == 0 || met["seg"]["damage named"] == 0 ||
+		met["blob"]["damage named"] == 0 {
 		t.Error("damage was never found")
 	}
 }
@@ -256,7 +260,8 @@ func TestQuarantine(t *testing.T) {
 		err = s.Update(context.Background(), note.System, []note.DatabaseID{db}, func(tx *Tx) error {
 			w, err := tx.Database(db)
 			for i := 0; i < 1500 && err == nil; i++ {
-				_, err = w.Create(New{Content: note.Content{Items: version(i)}, Summary: bytes.Repeat([]byte{byte(i)}, 100)})
+				_, err = w.Create(New{Content: note.Content{Items: version(i)},
+					Summary: bytes.Repeat([]byte{byte(i)}, 100)})
 			}
 			return err
 		})

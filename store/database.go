@@ -27,7 +27,10 @@ type state struct {
 }
 
 func (st *state) folder(id note.ID) *layout.Folder {
-	i, ok := slices.BinarySearchFunc(st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	i, ok := slices.BinarySearchFunc(st.folders, id, func(f *layout.Folder,
+		id note.ID) int {
+		return cmp.Compare(f.Note, id)
+	})
 	if !ok {
 		return nil
 	}
@@ -355,7 +358,8 @@ func (cat *catalog) applyCreate(c creation) (*pebble.Batch, error) {
 	putUint(b, metaNumber, num)
 	set(b, layout.NumberKey(layout.SpaceDatabase, uint64(info.ID)), uint64Bytes(num)[4:])
 	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
-	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil, &layout.Counters{NextNote: 1, Ledger: c.ledger}))
+	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil,
+		&layout.Counters{NextNote: 1, Ledger: c.ledger}))
 	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return nil, cat.die(err)
 	}

@@ -14,7 +14,8 @@ import (
 // Receive returned them, by digest; objects are the attachments that the page brings. ErrGap, ErrParted, ErrBehind and
 // ErrIncomplete tell the caller what to do first. An error that a single note causes is a *NoteError. After any error
 // nothing has changed. Applying a page twice changes nothing.
-func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *LedgerPage, messages map[note.Digest]*Message, objects ...*Object) error {
+func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *LedgerPage,
+	messages map[note.Digest]*Message, objects ...*Object) error {
 	for {
 		var left bool
 		err := s.Replicate(ctx, id, func(w *Writer) (err error) {
@@ -29,7 +30,8 @@ func (s *Store) ApplyLedger(ctx context.Context, id note.DatabaseID, page *Ledge
 			return err
 		}
 		// A complete copy has ended, and there is more to remove than one update removes.
-		page, messages, objects = &LedgerPage{From: page.To, To: page.To, Whole: true, Floor: page.Floor, Of: page.Of}, nil, nil
+		page, messages, objects = &LedgerPage{From: page.To, To: page.To, Whole: true, Floor: page.Floor,
+			Of: page.Of}, nil, nil
 	}
 }
 
@@ -132,7 +134,8 @@ func (d *dictation) begins() (bool, error) {
 	case p.To <= l.Last:
 		return false, nil // it was applied already
 	default:
-		return false, fmt.Errorf("%w: begins at %x, ledger of %s ends at %x", ErrGap, uint64(p.From), d.st.info.Title, uint64(l.Last))
+		return false, fmt.Errorf("%w: begins at %x, ledger of %s ends at %x", ErrGap, uint64(p.From), d.st.info.Title,
+			uint64(l.Last))
 	}
 	l = &d.mutable().counters.Ledger
 	l.Part()
@@ -152,7 +155,8 @@ func (d *dictation) begins() (bool, error) {
 
 // forgetExpunges removes the rows of expunges after one MODSEQ and up to another.
 func (num *numbering) forgetExpunges(after, upto note.ModSeq) error {
-	lo, hi := layout.IDKey(num.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(num.db.num, layout.KindModSeq, uint64(upto)+1)
+	lo, hi := layout.IDKey(num.db.num, layout.KindModSeq, uint64(after)+1), layout.IDKey(num.db.num, layout.KindModSeq,
+		uint64(upto)+1)
 	return scanRange(num.eng, lo, hi, func(k, v []byte) error {
 		c, err := layout.ReadChange(v)
 		if err != nil {
@@ -186,7 +190,8 @@ func (d *dictation) expunge(e *Expunge) error {
 	}
 	c := &d.mutable().counters
 	row := layout.Change{
-		Expunged: true, Gone: e.Gone, UID: e.UID, UNID: e.Note, Time: e.Time, Class: e.Class, Thread: e.Thread, Created: e.Created,
+		Expunged: true, Gone: e.Gone, UID: e.UID, UNID: e.Note, Time: e.Time, Class: e.Class, Thread: e.Thread,
+		Created: e.Created,
 	}
 	if f := d.headOf(string(e.Folder[:])); f != nil {
 		row.Folder = f.Note
@@ -235,7 +240,8 @@ func (d *dictation) leaves(id note.ID, e *Expunge) error {
 	}
 	t.given = true
 	// A UID is assigned once in a database, so it alone identifies the membership.
-	t.row.Members = slices.DeleteFunc(t.row.Members, func(m layout.Membership) bool { return m.UID == e.UID && e.UID != 0 })
+	t.row.Members = slices.DeleteFunc(t.row.Members,
+		func(m layout.Membership) bool { return m.UID == e.UID && e.UID != 0 })
 	if !e.Gone || e.Stub != nil && e.Stub.Bare() {
 		// The note's own row holds its present folders. If that row never comes, the next home sorts it out.
 		t.row.Unnumbered = t.row.Unnumbered || !d.taken[id]
@@ -452,7 +458,8 @@ func (d *dictation) ends() (left bool, err error) {
 // dropUnnamed removes notes that no page of a complete copy named and that were not changed here.
 func (d *dictation) dropUnnamed() (left bool, err error) {
 	var ids, ours []note.ID
-	lo, hi := layout.IDKey(d.db.num, layout.KindSequence, 0), layout.IDKey(d.db.num, layout.KindSequence, d.st.counters.Ledger.Copy)
+	lo, hi := layout.IDKey(d.db.num, layout.KindSequence, 0), layout.IDKey(d.db.num, layout.KindSequence,
+		d.st.counters.Ledger.Copy)
 	err = scanRange(d.eng, lo, hi, func(_, v []byte) error {
 		id, err := layout.ReadUNIDRow(v)
 		if err != nil {

@@ -86,7 +86,8 @@ func TestFailedFlush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Faults.FailFiles(env.OpSync, func(name string) bool { return strings.HasSuffix(name, ".log") }, errors.New("the disk is gone"))
+	f.Faults.FailFiles(env.OpSync, func(name string) bool { return strings.HasSuffix(name, ".log") },
+		errors.New("the disk is gone"))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Add(1)
@@ -186,7 +187,8 @@ func TestFormatAndLock(t *testing.T) {
 		t.Error("cursor of a closed store: ", err)
 	}
 	format := func(set byte) (was byte) {
-		eng, err := pebble.Open("data/notes", &pebble.Options{FS: m.f.Env.FS, FormatMajorVersion: pebble.FormatValueSeparation})
+		eng, err := pebble.Open("data/notes", &pebble.Options{FS: m.f.Env.FS,
+			FormatMajorVersion: pebble.FormatValueSeparation})
 		m.must(err)
 		v, closer, err := eng.Get(layout.MetaKey("format"))
 		m.must(err)

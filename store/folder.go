@@ -54,7 +54,8 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 			return id, err
 		}
 	}
-	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(name)}, note.Item{Name: itemSpecialUse, Value: note.Text(specialUse)})
+	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(name)},
+		note.Item{Name: itemSpecialUse, Value: note.Text(specialUse)})
 	if above != nil {
 		items = items.With(itemACL, note.Binary(note.AppendACL(nil, above)))
 	}
@@ -70,7 +71,8 @@ func (w *Writer) CreateFolder(name, specialUse string) (note.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	f := &layout.Folder{Note: id, UNID: w.dirty[id].row.UNID, Name: name, SpecialUse: specialUse, UIDValidity: validity, UIDNext: 1, Told: 1}
+	f := &layout.Folder{Note: id, UNID: w.dirty[id].row.UNID, Name: name, SpecialUse: specialUse, UIDValidity: validity,
+		UIDNext: 1, Told: 1}
 	if above != nil {
 		f.HasACL, f.ACL = true, *above
 	}
@@ -84,7 +86,10 @@ func (fh *folderHeads) addHead(f *layout.Folder) {
 	if fh.cloned == nil {
 		fh.cloned = make(map[note.ID]bool)
 	}
-	i, _ := slices.BinarySearchFunc(st.folders, f.Note, func(x *layout.Folder, id note.ID) int { return cmp.Compare(x.Note, id) })
+	i, _ := slices.BinarySearchFunc(st.folders, f.Note, func(x *layout.Folder,
+		id note.ID) int {
+		return cmp.Compare(x.Note, id)
+	})
 	st.folders = slices.Insert(slices.Clone(st.folders), i, f)
 	fh.cloned[f.Note], fh.madeHead = true, true
 }
@@ -301,7 +306,8 @@ func (fh *folderHeads) reviseFolder(id note.ID, item string, v note.Value) error
 	winner, _ := cur.Tree.Winner()
 	c := cur.Content
 	c.Items = c.Items.With(item, v)
-	node := note.Node{Rev: note.NextRevision(winner.Rev, note.Folder, false, &c), Parent: winner.Rev, Changed: []string{item}}
+	node := note.Node{Rev: note.NextRevision(winner.Rev, note.Folder, false, &c), Parent: winner.Rev,
+		Changed: []string{item}}
 	fh.graft(t, cur, []grown{{node: node, content: &c}})
 	return nil
 }

@@ -23,10 +23,14 @@ func (sn *snapshot) Members(folder note.ID, lo, hi uint32, fn func(uid uint32, i
 
 // MarkedDeleted calls fn for the UIDs of a folder that are marked \Deleted.
 func (sn *snapshot) MarkedDeleted(folder note.ID, lo, hi uint32, fn func(uid uint32) bool) error {
-	return sn.members(layout.KindDeleted, folder, lo, hi, func(uid uint32, _ []byte) (bool, error) { return fn(uid), nil })
+	return sn.members(layout.KindDeleted, folder, lo, hi, func(uid uint32,
+		_ []byte) (bool, error) {
+		return fn(uid), nil
+	})
 }
 
-func (sn *snapshot) members(kind layout.Kind, folder note.ID, lo, hi uint32, fn func(uint32, []byte) (bool, error)) error {
+func (sn *snapshot) members(kind layout.Kind, folder note.ID, lo, hi uint32,
+	fn func(uint32, []byte) (bool, error)) error {
 	from := layout.FolderUIDKey(sn.db.num, kind, folder, lo)
 	to := layout.After(layout.FolderUIDKey(sn.db.num, kind, folder, hi))
 	return scanRange(sn.eng, from, to, func(k, v []byte) error {
@@ -63,18 +67,20 @@ func (sn *snapshot) Rank(folder note.ID, uid uint32) (uint32, error) {
 		})
 		return n, err
 	}
-	if f := sn.st.folder(folder); f != nil && uid < f.UIDNext && f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
+	if f := sn.st.folder(folder); f != nil && uid < f.UIDNext &&
+		f.UIDNext-uid < max(uid-first, 1<<layout.ChunkShift/4) {
 		// Near the end of the folder, where sessions look most often, it counts from the end.
 		after, err := count(uid, note.MaxUID)
 		return f.Total - after, err
 	}
 	var rank uint32
 	prefix := layout.NoteKey(sn.db.num, layout.KindChunk, folder)
-	err := scanRange(sn.eng, prefix, layout.FolderUIDKey(sn.db.num, layout.KindChunk, folder, chunk), func(k, v []byte) error {
-		c, err := layout.ReadChunk(v)
-		rank += c.Total
-		return err
-	})
+	err := scanRange(sn.eng, prefix, layout.FolderUIDKey(sn.db.num, layout.KindChunk, folder, chunk),
+		func(k, v []byte) error {
+			c, err := layout.ReadChunk(v)
+			rank += c.Total
+			return err
+		})
 	if err != nil || uid == first {
 		return rank, err
 	}
@@ -105,14 +111,15 @@ func (sn *snapshot) At(folder note.ID, rank uint32) (uint32, error) {
 	}
 	uid, found := uint32(0), false
 	left := rank - before
-	err = sn.members(layout.KindMember, folder, chunk<<layout.ChunkShift, chunk<<layout.ChunkShift|(1<<layout.ChunkShift-1), func(u uint32, _ []byte) (bool, error) {
-		if left == 0 {
-			uid, found = u, true
-			return false, nil
-		}
-		left--
-		return true, nil
-	})
+	err = sn.members(layout.KindMember, folder, chunk<<layout.ChunkShift,
+		chunk<<layout.ChunkShift|(1<<layout.ChunkShift-1), func(u uint32, _ []byte) (bool, error) {
+			if left == 0 {
+				uid, found = u, true
+				return false, nil
+			}
+			left--
+			return true, nil
+		})
 	if err == nil && !found {
 		err = fmt.Errorf("%w: counters of folder %d of database %s", ErrDamaged, folder, sn.db.id)
 	}

@@ -190,7 +190,8 @@ func (num *numbering) lead(o *LeadOptions) error {
 	switch h := o.HandOver; {
 	case h != nil:
 		if !h.Away || h.Partial || l.Partial || l.Last != h.Last || !l.Prefix(&h.Ledger) {
-			return fmt.Errorf("%w: %s is at %x, old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last), uint64(h.Last))
+			return fmt.Errorf("%w: %s is at %x, old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last),
+				uint64(h.Last))
 		}
 		num.st.counters.LastUIDValidity = max(num.st.counters.LastUIDValidity, h.LastUIDValidity)
 		err = l.HandOver(&h.Ledger)
@@ -357,7 +358,8 @@ func (num *numbering) void(behind note.ModSeq, uid uint32) (more bool, err error
 		if t.row.Created > behind {
 			t.row.Created = 0
 		}
-		t.row.Members = slices.DeleteFunc(slices.Clone(t.row.Members), func(m layout.Membership) bool { return m.UID > uid })
+		t.row.Members = slices.DeleteFunc(slices.Clone(t.row.Members),
+			func(m layout.Membership) bool { return m.UID > uid })
 		if x.c.UID != 0 && x.c.UID <= uid && num.st.folder(x.c.Folder) != nil {
 			// The row of an expunge does not hold the membership's save date. The time of the expunge is not before it,
 			// so nothing is old too early. If the membership goes on, the winner's page brings the date.

@@ -71,7 +71,8 @@ func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID)
 	case how == note.GoOn && from < c.Floor, how == note.CopyOn && at.Began < c.Floor:
 		how, from = note.CopyOn, 0 // expunges that it has not received are forgotten here
 	}
-	p := &LedgerPage{From: from, To: c.Ledger.Last, Whole: how == note.CopyOn, Floor: c.Floor, Of: r.Position(), Seq: c.Seq}
+	p := &LedgerPage{From: from, To: c.Ledger.Last, Whole: how == note.CopyOn, Floor: c.Floor, Of: r.Position(),
+		Seq: c.Seq}
 	b := &pageBuilder{r: r, p: p, in: make(map[note.ID]bool), has: from}
 	switch {
 	case p.Whole:
@@ -136,7 +137,8 @@ func (b *pageBuilder) fill(limit int, most int64) error {
 func (b *pageBuilder) unlessDamaged(id note.ID, err error) error {
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
 		b.p.Damaged = append(b.p.Damaged, id)
-		b.r.s.log.Error("store: cannot replicate a note", "database", b.r.db.id.String(), "note", uint64(id), "err", err)
+		b.r.s.log.Error("store: cannot replicate a note", "database", b.r.db.id.String(), "note", uint64(id),
+			"err", err)
 		return nil
 	}
 	return err
@@ -164,7 +166,8 @@ func (b *pageBuilder) numbered(id note.ID, bare bool) (*Numbered, error) {
 	for _, m := range row.Members {
 		f := b.r.st.folder(m.Folder)
 		if f == nil {
-			return nil, fmt.Errorf("%w: note %d of database %s is in folder %d, which has no head", ErrDamaged, id, b.r.db.id, m.Folder)
+			return nil, fmt.Errorf("%w: note %d of database %s is in folder %d, which has no head", ErrDamaged, id,
+				b.r.db.id, m.Folder)
 		}
 		b.needs = append(b.needs, m.Folder)
 		n.Members = append(n.Members, NumberedMember{Folder: f.UNID, UID: m.UID, Saved: m.Saved, Deleted: m.Deleted})
@@ -189,7 +192,8 @@ func remoteSize(in *Remote) int64 {
 }
 
 func (b *pageBuilder) expunge(mod note.ModSeq, c *layout.Change) error {
-	e := Expunge{Mod: mod, Note: c.UNID, UID: c.UID, Gone: c.Gone, Time: c.Time, Class: c.Class, Thread: c.Thread, Created: c.Created}
+	e := Expunge{Mod: mod, Note: c.UNID, UID: c.UID, Gone: c.Gone, Time: c.Time, Class: c.Class, Thread: c.Thread,
+		Created: c.Created}
 	if f := b.r.st.folder(c.Folder); f != nil {
 		e.Folder = f.UNID
 		b.needs = append(b.needs, f.Note)
@@ -304,7 +308,8 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 			in, err = r.remote(id, row, q.Bare && (q.All || row.Created != 0))
 		}
 		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
-			r.s.log.Error("store: cannot replicate a note", "database", r.db.id.String(), "note", uint64(id), "err", err)
+			r.s.log.Error("store: cannot replicate a note", "database", r.db.id.String(), "note", uint64(id),
+				"err", err)
 			return nil
 		}
 		if err == nil {
@@ -316,7 +321,8 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 		return out, r.scanUnnumbered(q.After, take)
 	}
 	lo := layout.IDKey(r.db.num, layout.KindSequence, q.After+1)
-	return out, scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)), func(k, v []byte) error {
-		return take(layout.Tail64(k), v)
-	})
+	return out, scanRange(r.eng, lo, layout.After(layout.Prefix(r.db.num, layout.KindSequence)),
+		func(k, v []byte) error {
+			return take(layout.Tail64(k), v)
+		})
 }

@@ -193,7 +193,8 @@ func (ps *Peers) Meet(id note.ReplicaID, met layout.Met) error {
 		return ErrDenied
 	}
 	p, known := ps.d.st.peers[id]
-	if l := &ps.d.st.counters.Ledger; !known || met.Epoch != l.Epoch || !l.Knows(met.Last) || met.Epoch == p.Met.Epoch && met.Last <= p.Met.Last {
+	if l := &ps.d.st.counters.Ledger; !known || met.Epoch != l.Epoch || !l.Knows(met.Last) ||
+		met.Epoch == p.Met.Epoch && met.Last <= p.Met.Last {
 		return nil
 	}
 	p.Met = met

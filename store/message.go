@@ -431,14 +431,16 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(c.Content.Attachments, func(a note.Attachment) bool { return a.Digest == d && int64(a.Size) == size }) {
+	if !slices.ContainsFunc(c.Content.Attachments,
+		func(a note.Attachment) bool { return a.Digest == d && int64(a.Size) == size }) {
 		return nil, ErrNotFound
 	}
 	loc, err := r.s.find(r.eng, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}
-	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size, length: size}}}, nil
+	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size,
+		length: size}}}, nil
 }
 
 // messageUnderWay returns the recipe of a note that this update creates.

@@ -221,7 +221,8 @@ func (m *model) raw() string {
 		text = append(append(text, e[:n]...), "\r\n"...)
 		e = e[n:]
 	}
-	return "Subject: big\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n" + string(text)
+	return "Subject: big\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\n" +
+		"Content-Transfer-Encoding: base64\r\n\r\n" + string(text)
 }
 
 func items(subject string) note.Content {
@@ -361,7 +362,8 @@ func (m *model) copyAcross(d *modelDB, id note.ID) {
 	folder, _ := pick(m, to.folders, byID)
 	n := d.notes[id]
 	c := *n
-	c.members, c.deleted, c.seen, c.keywords = map[note.ID]uint32{}, map[note.ID]bool{}, map[note.UNID]bool{}, maps.Clone(n.keywords)
+	c.members, c.deleted, c.seen, c.keywords = map[note.ID]uint32{}, map[note.ID]bool{}, map[note.UNID]bool{},
+		maps.Clone(n.keywords)
 	m.must(m.update(func(ws ...*store.Writer) error {
 		copied, err := ws[1].CopyNote(ws[0], id, folder, note.UNID{})
 		if err != nil {
@@ -489,7 +491,8 @@ func (m *model) compare(d *modelDB) {
 		}
 		c := r.Counters()
 		if int(c.Notes) != count+len(d.folders) || c.Size != size {
-			t.Fatalf("counters say %d notes of %d bytes, want %d and %d folders of %d", c.Notes, c.Size, count, len(d.folders), size)
+			t.Fatalf("counters say %d notes of %d bytes, want %d and %d folders of %d", c.Notes, c.Size, count,
+				len(d.folders), size)
 		}
 		for s, ids := range subjects {
 			if got, err := r.Lookup(3, []byte(s)); err != nil || !slices.Equal(got, ids) {
@@ -511,7 +514,8 @@ func (m *model) compare(d *modelDB) {
 			}
 		}
 		m.comparePast(r, d, prints, places)
-		d.past = append(d.past, past{c.Ledger.Last, c.Seq, store.Cursor{Incarnation: m.s.Incarnation(), Seq: c.Seq}, prints, places})
+		d.past = append(d.past, past{c.Ledger.Last, c.Seq, store.Cursor{Incarnation: m.s.Incarnation(), Seq: c.Seq},
+			prints, places})
 		return nil
 	})
 }
@@ -560,7 +564,8 @@ func (m *model) compareNote(r *store.Reader, id note.ID, row *layout.Note, n *mo
 		want = want[:min(length, int64(len(want)))]
 	}
 	if err != nil || string(got) != want {
-		t.Fatalf("note %d: range %d+%d of %d is %d bytes, want %d: %v", id, off, length, len(n.raw), len(got), len(want), err)
+		t.Fatalf("note %d: range %d+%d of %d is %d bytes, want %d: %v", id, off, length, len(n.raw), len(got),
+			len(want), err)
 	}
 	var whole bytes.Buffer
 	if _, err := st.WriteTo(&whole); err != nil || whole.String() != n.raw {
@@ -591,7 +596,8 @@ func (m *model) compareFolder(r *store.Reader, h *layout.Folder, d *modelDB) {
 		}
 	}
 	if d.folders[h.Note] != h.Name || int(h.Total) != len(byUID) || h.Deleted != deleted || h.Size != size {
-		t.Fatalf("folder %s: %+v; want %s with %d, %d deleted, %d bytes", h.Name, h, d.folders[h.Note], len(byUID), deleted, size)
+		t.Fatalf("folder %s: %+v; want %s with %d, %d deleted, %d bytes", h.Name, h, d.folders[h.Note], len(byUID),
+			deleted, size)
 	}
 	uids := slices.Sorted(maps.Keys(byUID))
 	for _, p := range persons {
@@ -651,7 +657,8 @@ func (m *model) comparePast(r *store.Reader, d *modelDB, prints map[note.ID]stri
 	fed := m.feed(p.cursor, d.id)
 	for id, print := range prints {
 		if p.prints[id] != print && (!told[id] || !since[id] || fed != nil && !fed[id]) {
-			t.Fatalf("note %d changed since %d and %d: told %v, by sequence %v, feed %v", id, p.mod, p.seq, told[id], since[id], fed[id])
+			t.Fatalf("note %d changed since %d and %d: told %v, by sequence %v, feed %v", id, p.mod, p.seq, told[id],
+				since[id], fed[id])
 		}
 	}
 	for id := range p.prints {

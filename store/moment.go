@@ -52,7 +52,8 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 		return nil, ErrBusy
 	}
 	s.keep.RLock()
-	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), checkpointName), Incarnation: s.incarnation, Format: layout.FormatVersion, s: s}
+	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), checkpointName), Incarnation: s.incarnation,
+		Format: layout.FormatVersion, s: s}
 	defer func() {
 		if err != nil {
 			_ = m.Release() // the next Capture removes what is left

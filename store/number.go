@@ -106,13 +106,14 @@ func (sn *snapshot) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) e
 	}
 	first, seen := now+1, false
 	lo := layout.IDKey(sn.db.num, layout.KindUnnumbered, max(from, after)+1)
-	err := scanRange(sn.eng, lo, layout.After(layout.Prefix(sn.db.num, layout.KindUnnumbered)), func(k, v []byte) error {
-		seq := layout.Tail64(k)
-		if !seen {
-			first, seen = seq, true
-		}
-		return fn(seq, v)
-	})
+	err := scanRange(sn.eng, lo, layout.After(layout.Prefix(sn.db.num, layout.KindUnnumbered)),
+		func(k, v []byte) error {
+			seq := layout.Tail64(k)
+			if !seen {
+				first, seen = seq, true
+			}
+			return fn(seq, v)
+		})
 	if after <= from && first > from+1 && (err == nil || seen) {
 		sn.db.numbered.Store(&numberedTo{first - 1, now})
 	}
@@ -356,7 +357,8 @@ func (num *numbering) numberGoneFolder(t *txNote) error {
 	if err != nil {
 		return err
 	}
-	kept := note.Content{Items: note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)}, note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})}
+	kept := note.Content{Items: note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)},
+		note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})}
 	if f.HasACL {
 		kept.Items = kept.Items.With(itemACL, note.Binary(note.AppendACL(nil, &f.ACL)))
 	}
@@ -366,7 +368,8 @@ func (num *numbering) numberGoneFolder(t *txNote) error {
 		}
 	}
 	win, _ := cur.Tree.Winner()
-	node := note.Node{Rev: note.NextRevision(win.Rev, note.Folder, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
+	node := note.Node{Rev: note.NextRevision(win.Rev, note.Folder, false, &kept), Parent: win.Rev,
+		Changed: note.Changes(&note.Content{}, &kept)}
 	num.graft(t, cur, []grown{{node: node, content: &kept}})
 	t.row.Stub = false
 	return num.nameFolder(t.id, f.Name)

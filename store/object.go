@@ -154,7 +154,8 @@ func (o *objects) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err erro
 			gone = true
 			del(b, key)
 			hash := layout.Key(layout.SpaceRecipeHash, digest[:])
-			if h, err := getValue(o.eng, hash); err == nil && len(h) == 8 && note.RecipeID(binary.BigEndian.Uint64(h)) == id {
+			if h, err := getValue(o.eng, hash); err == nil && len(h) == 8 &&
+				note.RecipeID(binary.BigEndian.Uint64(h)) == id {
 				del(b, hash)
 			}
 			if st, err := parseRecipe(o, v); err == nil {

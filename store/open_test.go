@@ -108,7 +108,8 @@ func TestOpensBelowTheFloor(t *testing.T) {
 
 // TestFloorOfNothing checks that a share of 0 % is no floor, whatever the bytes.
 func TestFloorOfNothing(t *testing.T) {
-	for _, o := range []Options{{FloorBytes: -1, FloorPercent: -1}, {FloorBytes: 1, FloorPercent: -1}, {FloorBytes: -1, FloorPercent: 1}} {
+	for _, o := range []Options{{FloorBytes: -1, FloorPercent: -1}, {FloorBytes: 1, FloorPercent: -1},
+		{FloorBytes: -1, FloorPercent: 1}} {
 		f := env.TestRealTime(t)
 		f.Faults.SetSpace(1 << 20)
 		base := crashOptions()
@@ -145,7 +146,8 @@ func TestDamagedFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 1 {
-			if err := s.eng.Set(layout.NumberKey(layout.SpaceFeed, s.Horizon()), []byte{9, 9}, pebble.Sync); err != nil {
+			if err := s.eng.Set(layout.NumberKey(layout.SpaceFeed, s.Horizon()), []byte{9, 9},
+				pebble.Sync); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -164,7 +166,8 @@ func TestDamagedFeed(t *testing.T) {
 	if err := put(t, s, db, note.UNID{9}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Feed(Cursor{s.Incarnation(), s.Horizon() - 1}, func(Change) bool { told++; return true }); err != nil || told != 4 {
+	if _, err := s.Feed(Cursor{s.Incarnation(), s.Horizon() - 1},
+		func(Change) bool { told++; return true }); err != nil || told != 4 {
 		t.Errorf("behind the damage: %d changes in all, %v; want 4", told, err)
 	}
 }

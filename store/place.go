@@ -101,7 +101,8 @@ func (d *disk) ownIndex(isNew bool) error {
 	if made, err := d.there(d.madePath()); err != nil || !made || !isNew {
 		return err
 	}
-	return fmt.Errorf("%w: %s has a store, but its index is not in %s: see the setting data.index_dir", ErrDamaged, d.dir, d.indexDir())
+	return fmt.Errorf("%w: %s has a store, but its index is not in %s: see the setting data.index_dir", ErrDamaged,
+		d.dir, d.indexDir())
 }
 
 func (d *disk) madePath() string { return d.env.FS.PathJoin(d.dir, madeName) }
@@ -121,7 +122,8 @@ func (d *disk) own() error {
 	if made, err := d.there(path); err != nil || made {
 		return err
 	}
-	if err := writeAll(d.env.FS, path, []byte("A store of doublet. Where its parts are, the settings say.\n")); err != nil {
+	if err := writeAll(d.env.FS, path,
+		[]byte("A store of doublet. Where its parts are, the settings say.\n")); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return syncDirs(d.env.FS, d.dir)
@@ -135,7 +137,8 @@ func (d *disk) ownSegments() error {
 	}
 	none, err := d.empty(layout.Key(layout.SpaceObject))
 	if err == nil && !none {
-		err = fmt.Errorf("%w: the index names objects, but %s is not there: see the setting data.segments_dir", ErrDamaged, d.segmentsDir())
+		err = fmt.Errorf("%w: the index names objects, but %s is not there: see the setting data.segments_dir",
+			ErrDamaged, d.segmentsDir())
 	}
 	return err
 }

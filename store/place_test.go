@@ -29,7 +29,8 @@ func TestPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw := mime.AppendBase64Lines([]byte("Content-Transfer-Encoding: base64\r\n\r\n"), bytes.Repeat([]byte("abcde"), 20_000), 76, true)
+	raw := mime.AppendBase64Lines([]byte("Content-Transfer-Encoding: base64\r\n\r\n"),
+		bytes.Repeat([]byte("abcde"), 20_000), 76, true)
 	m, err := s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), PartSize))
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +56,16 @@ func TestPaths(t *testing.T) {
 		}
 	}
 	names, err := f.FS.List("/data")
-	if err != nil || strings.Contains(strings.Join(names, " "), "notes") || strings.Contains(strings.Join(names, " "), "objects") {
+	if err != nil || strings.Contains(strings.Join(names, " "), "notes") ||
+		strings.Contains(strings.Join(names, " "), "objects") {
 		t.Errorf("the data folder holds %v, %v", names, err)
 	}
-	for _, lost := range []func(*Options){func(o *Options) { o.IndexDir = "" }, func(o *Options) { o.SegmentsDir = "" }} {
+	for _, lost := range []func(*Options){func(o *Options) { o.IndexDir = "" },
+		func(o *Options) { o.SegmentsDir = "" }} {
 		bad := o
 		lost(&bad)
-		if s, err := Open(f.Env, "/data", bad); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "see the setting") {
+		if s, err := Open(f.Env, "/data", bad); !errors.Is(err, ErrDamaged) ||
+			!strings.Contains(err.Error(), "see the setting") {
 			t.Errorf("with a setting lost: %v, %v", s, err)
 		}
 	}
@@ -69,7 +73,8 @@ func TestPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Read(context.Background(), note.System, db, func(r *Reader) error { return readBack(r, id, raw) }); err != nil {
+	if err := s.Read(context.Background(), note.System, db,
+		func(r *Reader) error { return readBack(r, id, raw) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -372,7 +372,8 @@ func (sn *snapshot) Latest(fn func(note.ModSeq, layout.Change) bool) error {
 		}
 	}
 	prefix := layout.Prefix(sn.db.num, layout.KindModSeq)
-	it, err := sn.eng.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.IDKey(sn.db.num, layout.KindModSeq, uint64(rc.floor)+1)})
+	it, err := sn.eng.NewIter(&pebble.IterOptions{LowerBound: prefix,
+		UpperBound: layout.IDKey(sn.db.num, layout.KindModSeq, uint64(rc.floor)+1)})
 	if err != nil {
 		return engineError(err)
 	}

@@ -76,7 +76,8 @@ func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectR
 }
 
 // take fetches the missing parts of a message and rebuilds it.
-func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef, fetch func(ObjectRef) ([]byte, error)) error {
+func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef,
+	fetch func(ObjectRef) ([]byte, error)) error {
 	for _, p := range parts {
 		if err := ctx.Err(); err != nil {
 			return err

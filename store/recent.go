@@ -55,7 +55,10 @@ func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 	if mod < c.floor {
 		return nil, false
 	}
-	i, found := slices.BinarySearchFunc(c.changes, mod, func(x recentChange, m note.ModSeq) int { return cmp.Compare(x.mod, m) })
+	i, found := slices.BinarySearchFunc(c.changes, mod, func(x recentChange,
+		m note.ModSeq) int {
+		return cmp.Compare(x.mod, m)
+	})
 	if found {
 		i++
 	}

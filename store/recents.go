@@ -36,7 +36,10 @@ func (c Recents) Claim(id note.DatabaseID, folder note.ID, validity, upTo uint32
 		return 0, fmt.Errorf("%w: database %s", ErrNotFound, id)
 	}
 	st := *db.cur.Load()
-	i, ok := slices.BinarySearchFunc(st.folders, folder, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	i, ok := slices.BinarySearchFunc(st.folders, folder, func(f *layout.Folder,
+		id note.ID) int {
+		return cmp.Compare(f.Note, id)
+	})
 	if !ok || st.folders[i].UIDValidity != validity {
 		return upTo, nil
 	}

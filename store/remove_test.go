@@ -18,7 +18,8 @@ func TestRemoveUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	stands := func() (seq uint64) {
-		if err := m.s.Read(context.Background(), note.System, id, func(r *store.Reader) error { seq = r.Counters().Seq; return nil }); err != nil {
+		if err := m.s.Read(context.Background(), note.System, id,
+			func(r *store.Reader) error { seq = r.Counters().Seq; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return seq

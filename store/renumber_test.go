@@ -105,11 +105,13 @@ func TestRenumber(t *testing.T) {
 			}); err != nil {
 				return err
 			}
-			if fmt.Sprint(got) != fmt.Sprint(want[folder]) || h.UIDNext != last+1 || h.UIDValidity <= validity[folder] || int(h.Total) != len(got) {
+			if fmt.Sprint(got) != fmt.Sprint(want[folder]) || h.UIDNext != last+1 ||
+				h.UIDValidity <= validity[folder] || int(h.Total) != len(got) {
 				t.Errorf("folder %d holds %v, want %v; %+v", folder, got, want[folder], h)
 			}
 			if first, err := r.At(1, 0); folder == 1 && (err != nil || h.Told != first+1) {
-				t.Errorf("sessions were told of UID 3, which is %d now, and messages are recent from %d on: %v", first, h.Told, err)
+				t.Errorf("sessions were told of UID 3, which is %d now, and messages are recent from %d on: %v", first,
+					h.Told, err)
 			}
 			for i, uid := 0, uint32(0); i < len(got); i++ {
 				if at, err := r.At(folder, uint32(i)); err != nil || at <= uid {
@@ -179,10 +181,11 @@ func TestRenewRecent(t *testing.T) {
 					return err
 				}
 				prefix := layout.Prefix(r.db.num, layout.KindModSeq)
-				if err := scanRange(r.eng, layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1), layout.After(prefix), func(k, _ []byte) error {
-					want = append(want, note.ModSeq(layout.Tail64(k)))
-					return nil
-				}); err != nil {
+				if err := scanRange(r.eng, layout.IDKey(r.db.num, layout.KindModSeq, uint64(since)+1),
+					layout.After(prefix), func(k, _ []byte) error {
+						want = append(want, note.ModSeq(layout.Tail64(k)))
+						return nil
+					}); err != nil {
 					return err
 				}
 				if !slices.Equal(got, want) || len(want) > 0 && want[len(want)-1] > last {

@@ -202,7 +202,8 @@ func (ar *arrival) merge(t *txNote) (changed bool, err error) {
 	if err := ar.raise(t, cur); err != nil {
 		return false, err
 	}
-	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil && edited(t.content.Tree) {
+	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil &&
+		edited(t.content.Tree) {
 		// A replica that assigns no numbers puts the note into a folder now. Otherwise the next home would take it for
 		// one that was removed from all folders.
 		if t.saved = true; !ar.w.numbers && t.row.Foldered {
@@ -295,7 +296,8 @@ func (ar *arrival) raise(t *txNote, was *layout.Content) error {
 		return nil
 	}
 	kept := was.Content
-	node := note.Node{Rev: note.NextRevision(win.Rev, t.row.Class, false, &kept), Parent: win.Rev, Changed: note.Changes(&note.Content{}, &kept)}
+	node := note.Node{Rev: note.NextRevision(win.Rev, t.row.Class, false, &kept), Parent: win.Rev,
+		Changed: note.Changes(&note.Content{}, &kept)}
 	ar.w.graft(t, c, []grown{{node: node, content: &kept, summary: was.Summary}})
 	t.row.Stub = false
 	return nil

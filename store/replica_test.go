@@ -322,8 +322,10 @@ func TestPut(t *testing.T) {
 			m.must(err)
 			c, err := r.Content(id)
 			m.must(err)
-			if win, _ := c.Tree.Winner(); win.Rev.Generation != uint64(i+1) || string(c.Content.Items[0].Value) != string(items(text).Items[0].Value) || r.Counters().Notes != 1 {
-				t.Errorf("%s: generation %d, %v, %d notes", text, win.Rev.Generation, c.Content.Items, r.Counters().Notes)
+			if win, _ := c.Tree.Winner(); win.Rev.Generation != uint64(i+1) ||
+				string(c.Content.Items[0].Value) != string(items(text).Items[0].Value) || r.Counters().Notes != 1 {
+				t.Errorf("%s: generation %d, %v, %d notes", text, win.Rev.Generation, c.Content.Items,
+					r.Counters().Notes)
 			}
 			return nil
 		})

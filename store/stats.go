@@ -18,17 +18,23 @@ func (storeStats) init(s *Store) {
 		return float64(len(s.dbs.open))
 	}
 	t.GaugeFunc("Database.DbCache.CurrentEntries", "databases kept open", open)
-	t.GaugeFunc("Database.DbCache.MaxEntries", "databases kept open at most", func() float64 { return float64(s.opt.Databases) })
-	t.CounterFunc("Database.DbCache.Hits", "opens of a database that was open", func() float64 { return float64(s.dbs.hits.Load()) })
-	t.CounterFunc("Database.DbCache.InitialDbOpens", "opens of a database that was not", func() float64 { return float64(s.dbs.misses.Load()) })
-	t.CounterFunc("Database.DbCache.Lookups", "opens of a database", func() float64 { return float64(s.dbs.hits.Load() + s.dbs.misses.Load()) })
+	t.GaugeFunc("Database.DbCache.MaxEntries", "databases kept open at most",
+		func() float64 { return float64(s.opt.Databases) })
+	t.CounterFunc("Database.DbCache.Hits", "opens of a database that was open",
+		func() float64 { return float64(s.dbs.hits.Load()) })
+	t.CounterFunc("Database.DbCache.InitialDbOpens", "opens of a database that was not",
+		func() float64 { return float64(s.dbs.misses.Load()) })
+	t.CounterFunc("Database.DbCache.Lookups", "opens of a database",
+		func() float64 { return float64(s.dbs.hits.Load() + s.dbs.misses.Load()) })
 	t.GaugeFunc("Database.Count", "databases", func() float64 {
 		s.dbs.mu.Lock()
 		defer s.dbs.mu.Unlock()
 		return float64(len(s.dbs.number))
 	})
-	t.GaugeFunc("Database.Horizon", "sequence below which everything is durable", func() float64 { return float64(s.hz.durable()) })
-	t.CounterFunc("Database.Space.Refused", "writes refused below the floor of free space", func() float64 { return float64(s.space.refused.Load()) })
+	t.GaugeFunc("Database.Horizon", "sequence below which everything is durable",
+		func() float64 { return float64(s.hz.durable()) })
+	t.CounterFunc("Database.Space.Refused", "writes refused below the floor of free space",
+		func() float64 { return float64(s.space.refused.Load()) })
 	metric := func(f func(*pebble.Metrics) float64) func() float64 {
 		return func() float64 {
 			if s.closed.Load() {
@@ -37,20 +43,30 @@ func (storeStats) init(s *Store) {
 			return f(s.eng.Metrics())
 		}
 	}
-	t.GaugeFunc("Database.Database.BufferPool.Maximum", "size of the buffer pool, bytes", func() float64 { return float64(s.opt.CacheSize) })
-	t.GaugeFunc("Database.Database.BufferPool.Used", "bytes of the buffer pool in use", metric(func(m *pebble.Metrics) float64 { return float64(m.BlockCache.Size) }))
-	t.GaugeFunc("Database.Database.BufferPool.PercentReadsInBuffer", "reads found in the buffer pool, percent", metric(func(m *pebble.Metrics) float64 {
-		all := m.BlockCache.Hits + m.BlockCache.Misses
-		if all == 0 {
-			return 0
-		}
-		return 100 * float64(m.BlockCache.Hits) / float64(all)
-	}))
-	t.GaugeFunc("Database.RM.Log.Bytes", "bytes of the transaction log", metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.Size) }))
-	t.CounterFunc("Database.RM.Log.BytesWritten", "bytes written to the transaction log", metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.BytesWritten) }))
-	t.GaugeFunc("Database.Size", "bytes of the store's tables on disk", metric(func(m *pebble.Metrics) float64 { return float64(m.DiskSpaceUsage()) }))
-	t.GaugeFunc("Database.Compactions.Debt", "bytes that compactions still have to move", metric(func(m *pebble.Metrics) float64 { return float64(m.Compact.EstimatedDebt) }))
-	t.GaugeFunc("Database.DAOS.Objects.Bytes", "bytes of object segments", func() float64 { return float64(s.obj.Stats().Bytes) })
-	t.CounterFunc("Database.DAOS.Objects.Appended", "objects written", func() float64 { return float64(s.obj.Stats().Appends) })
-	t.CounterFunc("Database.DAOS.Objects.Damaged", "damaged objects met", func() float64 { return float64(s.obj.Stats().Damaged) })
+	t.GaugeFunc("Database.Database.BufferPool.Maximum", "size of the buffer pool, bytes",
+		func() float64 { return float64(s.opt.CacheSize) })
+	t.GaugeFunc("Database.Database.BufferPool.Used", "bytes of the buffer pool in use",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.BlockCache.Size) }))
+	t.GaugeFunc("Database.Database.BufferPool.PercentReadsInBuffer", "reads found in the buffer pool, percent",
+		metric(func(m *pebble.Metrics) float64 {
+			all := m.BlockCache.Hits + m.BlockCache.Misses
+			if all == 0 {
+				return 0
+			}
+			return 100 * float64(m.BlockCache.Hits) / float64(all)
+		}))
+	t.GaugeFunc("Database.RM.Log.Bytes", "bytes of the transaction log",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.Size) }))
+	t.CounterFunc("Database.RM.Log.BytesWritten", "bytes written to the transaction log",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.BytesWritten) }))
+	t.GaugeFunc("Database.Size", "bytes of the store's tables on disk",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.DiskSpaceUsage()) }))
+	t.GaugeFunc("Database.Compactions.Debt", "bytes that compactions still have to move",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.Compact.EstimatedDebt) }))
+	t.GaugeFunc("Database.DAOS.Objects.Bytes", "bytes of object segments",
+		func() float64 { return float64(s.obj.Stats().Bytes) })
+	t.CounterFunc("Database.DAOS.Objects.Appended", "objects written",
+		func() float64 { return float64(s.obj.Stats().Appends) })
+	t.CounterFunc("Database.DAOS.Objects.Damaged", "damaged objects met",
+		func() float64 { return float64(s.obj.Stats().Damaged) })
 }

@@ -259,7 +259,8 @@ func (s *Store) readMeta() error {
 		return err
 	}
 	if format > layout.FormatVersion {
-		return fmt.Errorf("%w: format %d, this program reads up to %d: upgrade doublet", ErrFormat, format, layout.FormatVersion)
+		return fmt.Errorf("%w: format %d, this program reads up to %d: upgrade doublet", ErrFormat, format,
+			layout.FormatVersion)
 	}
 	if format == 0 {
 		if err := s.ownIndex(true); err != nil {
@@ -273,7 +274,8 @@ func (s *Store) readMeta() error {
 			return fmt.Errorf("store: create: %w", err)
 		}
 	}
-	if format > 0 && format < layout.FormatVersion { // an older program may not be able to read rows written from now on
+	// an older program may not be able to read rows written from now on
+	if format > 0 && format < layout.FormatVersion {
 		b := s.eng.NewBatch()
 		putUint(b, metaFormat, layout.FormatVersion)
 		if err := b.Commit(pebble.Sync); err != nil {

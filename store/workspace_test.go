@@ -25,9 +25,11 @@ func TestIsBase64(t *testing.T) {
 		at := r.IntN(len(body))
 		changed := bytes.Clone(body)
 		changed[at] ^= 1
-		for name, b := range map[string][]byte{"changed": changed, "cut": body[:at], "longer": append(bytes.Clone(body), 'A')} {
+		for name, b := range map[string][]byte{"changed": changed, "cut": body[:at],
+			"longer": append(bytes.Clone(body), 'A')} {
 			if isBase64(b, raw, lineLen, final) {
-				t.Fatalf("%d octets in lines of %d (final %v), %s at %d, are taken for the same", len(raw), lineLen, final, name, at)
+				t.Fatalf("%d octets in lines of %d (final %v), %s at %d, are taken for the same", len(raw), lineLen,
+					final, name, at)
 			}
 		}
 	}

@@ -123,7 +123,10 @@ func (fh *folderHeads) head(id note.ID) (*layout.Folder, error) {
 		st := fh.mutable()
 		st.folders = slices.Clone(st.folders)
 	}
-	i, _ := slices.BinarySearchFunc(fh.st.folders, id, func(f *layout.Folder, id note.ID) int { return cmp.Compare(f.Note, id) })
+	i, _ := slices.BinarySearchFunc(fh.st.folders, id, func(f *layout.Folder,
+		id note.ID) int {
+		return cmp.Compare(f.Note, id)
+	})
 	if !fh.cloned[id] {
 		f := *fh.st.folders[i]
 		fh.st.folders[i] = &f
@@ -229,7 +232,8 @@ func (w *Writer) Create(n New) (note.ID, error) {
 		row.Size, row.Recipe = n.Message.Size, n.Message.recipe
 	}
 	tree := note.Tree{{Rev: note.NextRevision(note.Revision{}, n.Class, false, &n.Content)}}
-	t := &txNote{row: row, message: n.Message, content: &layout.Content{Tree: tree, Content: n.Content, Summary: n.Summary}}
+	t := &txNote{row: row, message: n.Message, content: &layout.Content{Tree: tree, Content: n.Content,
+		Summary: n.Summary}}
 	st := w.mutable()
 	id := st.counters.NextNote
 	st.counters.NextNote++
@@ -417,7 +421,8 @@ func (w *Writer) Revise(id note.ID, parent note.Revision, c note.Content, summar
 		}
 	}
 	c.Message = base.Message
-	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent, Changed: note.Changes(base, &c)}
+	node := note.Node{Rev: note.NextRevision(parent, t.row.Class, false, &c), Parent: parent,
+		Changed: note.Changes(base, &c)}
 	w.graft(t, cur, []grown{{node, &c, summary}})
 	if w.alone() && len(t.content.Tree) > 2*historyKept {
 		// No other replica can still have an older revision.

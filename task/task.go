@@ -223,7 +223,8 @@ func (r *running) once(begun time.Time) (err error) {
 		})
 		if err != nil && !stopping {
 			r.sup.failed.Inc()
-			log.LogAttrs(r.sup.ctx, slog.LevelError, "server task failed", slog.String("task", r.Name), slog.String("error", err.Error()))
+			log.LogAttrs(r.sup.ctx, slog.LevelError, "server task failed", slog.String("task", r.Name),
+				slog.String("error", err.Error()))
 		}
 	}()
 	return r.Run(r.sup.ctx)

@@ -54,7 +54,8 @@ func TestScheduled(t *testing.T) {
 			t.Errorf("run %d at %s, want %s", i, got, want)
 		}
 		f.Time.AwaitPending(1)
-		if st := s.Status()[0]; st.State != stateIdle || st.Runs != uint64(i+1) || !st.NextRun.Equal(f.Clock.Now().Add(time.Minute)) {
+		if st := s.Status()[0]; st.State != stateIdle || st.Runs != uint64(i+1) ||
+			!st.NextRun.Equal(f.Clock.Now().Add(time.Minute)) {
 			t.Errorf("after run %d: %+v", i, st)
 		}
 		f.Time.Advance(time.Minute)

@@ -57,7 +57,8 @@ var wireMay = map[string][]string{
 }
 
 // doorsMay lists the rooms that doors (protocol servers) share and that are no doors themselves.
-var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs", "serve/forward", "serve/proxied", "serve/speech", "serve/websession", "serve/condition"}
+var doorsMay = []string{"serve/listen", "serve/signin", "serve/certs", "serve/forward", "serve/proxied", "serve/speech",
+	"serve/websession", "serve/condition"}
 
 // ownedImports lists foreign modules (by a prefix of their path) and the only rooms, or sub-rooms, that may import
 // them. The first line that matches an import decides.
@@ -68,7 +69,8 @@ var ownedImports = []struct {
 	why   string
 }{
 	{"github.com/cockroachdb/pebble/v2/vfs", []string{"store", "env"}, true, "use env.FS"},
-	{"github.com/cockroachdb/pebble", []string{"store", "search/index"}, false, "the storage engine is the store's alone, and the index's: ask the store"},
+	{"github.com/cockroachdb/pebble", []string{"store", "search/index"}, false,
+		"the storage engine is the store's alone, and the index's: ask the store"},
 	{"github.com/nats-io", []string{"bus"}, false, "the message bus is bus's alone: send through bus"},
 }
 
@@ -87,8 +89,10 @@ var worldAllowed = map[string]string{
 // worldCalls are the functions of the system that env.Env wraps.
 var worldCalls = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
-	"os": {"Chmod", "Chown", "Chtimes", "Create", "CreateTemp", "DirFS", "Link", "Lstat", "Mkdir", "MkdirAll", "MkdirTemp",
-		"NewFile", "Open", "OpenFile", "OpenInRoot", "OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove", "RemoveAll",
+	"os": {"Chmod", "Chown", "Chtimes", "Create", "CreateTemp", "DirFS", "Link", "Lstat", "Mkdir", "MkdirAll",
+		"MkdirTemp",
+		"NewFile", "Open", "OpenFile", "OpenInRoot", "OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove",
+		"RemoveAll",
 		"Rename", "Stat", "Symlink", "Truncate", "WriteFile"},
 	"net":         {"Dial", "DialTimeout", "DialTCP", "DialUnix", "Listen", "ListenTCP", "ListenUnix", "ListenPacket"},
 	"crypto/rand": {"Read", "Text", "Int", "Prime"},
@@ -111,7 +115,8 @@ func survey(t *testing.T, root string) []string {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if file != root && (name[0] == '.' || slices.Contains([]string{"testdata", "node_modules", "web", "bin", "data"}, name)) {
+			if file != root &&
+				(name[0] == '.' || slices.Contains([]string{"testdata", "node_modules", "web", "bin", "data"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -165,7 +170,8 @@ func inspect(file string, src []byte) []string {
 		return []string{fmt.Sprintf("%s: does not parse: %v", file, err)}
 	}
 	if rank(s.room) < 0 && !slices.Contains(workbench, s.room) && s.room != "test" {
-		s.fail(token.NoPos, "the room %q has no place in the house: put the file into a room, or give the room its place in test/layers_test.go", s.room)
+		s.fail(token.NoPos, "the room %q has no place in the house: put the file into a room, or give the room its "+
+			"place in test/layers_test.go", s.room)
 		return s.failed
 	}
 	s.checkNames()
@@ -253,7 +259,8 @@ func (s *source) mayNot(to string) string {
 	case rank(room) < 0:
 		return "that room has no place in the house (test/layers_test.go)"
 	case rank(room) == rank(s.room):
-		return "the two stand side by side; let the room above bring them together (an interface, a function handed over)"
+		return "the two stand side by side; let the room above bring them together (an interface, a function handed " +
+			"over)"
 	case rank(room) > rank(s.room):
 		return "that goes up; be handed what you need (an interface, a function), and let cmd wire it"
 	}
@@ -298,7 +305,8 @@ func (s *source) checkSizes(src []byte) {
 
 // checkWorld finds direct uses of the system's clock, goroutines, files, sockets or randomness.
 func (s *source) checkWorld() {
-	if s.test || slices.Contains(worldRooms, s.room) || worldAllowed[s.room] != "" || worldAllowed[s.pkg] != "" || worldAllowed[s.file] != "" {
+	if s.test || slices.Contains(worldRooms, s.room) || worldAllowed[s.room] != "" || worldAllowed[s.pkg] != "" ||
+		worldAllowed[s.file] != "" {
 		return
 	}
 	names := map[string]string{} // as written in the file → import path
@@ -324,7 +332,9 @@ func (s *source) checkWorld() {
 				return true
 			}
 			if to := names[id.Name]; to != "" && slices.Contains(worldCalls[to], n.Sel.Name) {
-				s.fail(n.Pos(), "%s.%s: take it from env.Env (Clock, FS, Dial, Listen, Rand), which tests and the simulation replace", to, n.Sel.Name)
+				s.fail(n.Pos(),
+					"%s.%s: take it from env.Env (Clock, FS, Dial, Listen, Rand), which tests and the simulation "+
+						"replace", to, n.Sel.Name)
 			}
 		}
 		return true

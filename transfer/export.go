@@ -45,12 +45,14 @@ type sink interface {
 
 // Export writes the mail of a person to files.
 func (j *Job) Export(ctx context.Context, a *Export) (Result, error) {
-	return j.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil }, func(exportTree) error { return nil })
+	return j.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil },
+		func(exportTree) error { return nil })
 }
 
 // exportTo writes folders of mail into a new tree. beside may replace the sink of a folder. last writes what follows
 // all folders.
-func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error), last func(exportTree) error) (out Result, err error) {
+func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error),
+	last func(exportTree) error) (out Result, err error) {
 	if a.Format != "mbox" && a.Format != "maildir" {
 		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrInvalid, a.Format)
 	}
@@ -132,37 +134,38 @@ func (j *Job) exportFolder(ctx context.Context, file *mailbox.File, name string,
 	memory := j.memory.reader()
 	defer memory.release()
 	var raw []byte
-	return view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		body, err := m.Body()
-		page = append(page, exported{body, m.Date(), m.Flags(), m.UID})
-		return len(page) >= exportPage, err
-	}, func() error {
-		for _, m := range page {
-			if m.body.Size() > unreserved {
-				if err := memory.need(ctx, int64(m.body.Size())); err != nil {
+	return view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			body, err := m.Body()
+			page = append(page, exported{body, m.Date(), m.Flags(), m.UID})
+			return len(page) >= exportPage, err
+		}, func() error {
+			for _, m := range page {
+				if m.body.Size() > unreserved {
+					if err := memory.need(ctx, int64(m.body.Size())); err != nil {
+						return err
+					}
+				}
+				var err error
+				if raw, err = m.body.AppendRange(raw[:0], 0, m.body.Size()); err != nil {
 					return err
 				}
+				if err := to.write(m, raw); err != nil {
+					return err
+				}
+				out.Messages++
+				out.Bytes += uint64(len(raw))
+				if cap(raw) > unreserved {
+					raw = nil
+				}
+				memory.release()
 			}
-			var err error
-			if raw, err = m.body.AppendRange(raw[:0], 0, m.body.Size()); err != nil {
-				return err
+			if len(page) > 0 {
+				j.progress(Progress{Stage: "export " + name, Done: out.Messages, Bytes: out.Bytes})
 			}
-			if err := to.write(m, raw); err != nil {
-				return err
-			}
-			out.Messages++
-			out.Bytes += uint64(len(raw))
-			if cap(raw) > unreserved {
-				raw = nil
-			}
-			memory.release()
-		}
-		if len(page) > 0 {
-			j.progress(Progress{Stage: "export " + name, Done: out.Messages, Bytes: out.Bytes})
-		}
-		page = page[:0]
-		return nil
-	})
+			page = page[:0]
+			return nil
+		})
 }
 
 type mboxSink struct {

@@ -163,7 +163,8 @@ func (x *packedIndex) Close() error {
 		return err
 	}
 	w, err := x.t.zip.CreateRaw(&zip.FileHeader{
-		Name: x.path, Method: zip.Deflate, CRC32: x.sum.Sum32(), CompressedSize64: uint64(x.packed.Len()), UncompressedSize64: x.size,
+		Name: x.path, Method: zip.Deflate, CRC32: x.sum.Sum32(), CompressedSize64: uint64(x.packed.Len()),
+		UncompressedSize64: x.size,
 	})
 	if err != nil {
 		return err

@@ -53,8 +53,8 @@ type imapPerson struct{ user, login, password string }
 // maxImapPeople is the maximum number of people in the file of --people.
 const maxImapPeople = 100_000
 
-// IMAP imports the mail of one person, or of everyone in a file, from another server. It continues an interrupted import,
-// and changes nothing on the other server.
+// IMAP imports the mail of one person, or of everyone in a file, from another server. It continues an interrupted
+// import, and changes nothing on the other server.
 func (j *Job) IMAP(ctx context.Context, a *IMAP) (out []IMAPPerson, err error) {
 	dial, err := j.imapDialer(a)
 	if err != nil {
@@ -147,7 +147,8 @@ func readImapPeople(r io.Reader, common string) ([]imapPerson, error) {
 		case "user", "login", "password":
 			at[name] = i + 1
 		default:
-			return nil, fmt.Errorf("%w: the file of people has a column %.40q; it may have user, login and password", ErrInvalid, h)
+			return nil, fmt.Errorf("%w: the file of people has a column %.40q; it may have user, login and password",
+				ErrInvalid, h)
 		}
 	}
 	if at["user"] == 0 {

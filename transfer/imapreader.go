@@ -249,12 +249,13 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 	if len(ask) == 0 {
 		return ctx.Err()
 	}
-	err = r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: uidSet(ask)}, Items: metaItems}, true, func(d *wire.FetchData) error {
-		if p := pieces[d.UID]; p != nil {
-			p.flags, p.date, p.size = lenientFlags(d.Flags), d.InternalDate, d.Size
-		}
-		return nil
-	}, nil)
+	err = r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: uidSet(ask)}, Items: metaItems}, true,
+		func(d *wire.FetchData) error {
+			if p := pieces[d.UID]; p != nil {
+				p.flags, p.date, p.size = lenientFlags(d.Flags), d.InternalDate, d.Size
+			}
+			return nil
+		}, nil)
 	if err != nil {
 		return err
 	}
@@ -285,25 +286,26 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
 	got := map[uint32]bool{}
 	fetch := func(set wire.Set) error {
-		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true, func(d *wire.FetchData) error {
-			p := pieces[d.UID]
-			if p == nil || got[d.UID] || len(d.Sections) == 0 {
-				return nil // a flag change by another client
-			}
-			got[d.UID] = true
-			r.received++
-			s := &d.Sections[0]
-			switch {
-			case s.Nil, r.sink.over:
-				p.err = errors.New("server does not return it")
-				return nil
-			case s.Data != "":
-				p.raw = []byte(s.Data) // a short message, sent as a string
-			case s.Size > 0:
-				p.raw = r.sink.message()
-			}
-			return r.im.emit(ctx, p)
-		}, nil)
+		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true,
+			func(d *wire.FetchData) error {
+				p := pieces[d.UID]
+				if p == nil || got[d.UID] || len(d.Sections) == 0 {
+					return nil // a flag change by another client
+				}
+				got[d.UID] = true
+				r.received++
+				s := &d.Sections[0]
+				switch {
+				case s.Nil, r.sink.over:
+					p.err = errors.New("server does not return it")
+					return nil
+				case s.Data != "":
+					p.raw = []byte(s.Data) // a short message, sent as a string
+				case s.Size > 0:
+					p.raw = r.sink.message()
+				}
+				return r.im.emit(ctx, p)
+			}, nil)
 	}
 	if len(uids) == 0 {
 		return nil

@@ -227,15 +227,19 @@ func hasAttr(d *wire.ListData, attr string) bool {
 
 // knownNames holds folder names that imply a special use if the server does not report one.
 var knownNames = map[string]string{
-	"sent": "Sent", "sent items": "Sent", "sent messages": "Sent", "sent mail": "Sent", "gesendet": "Sent", "gesendete elemente": "Sent", "gesendete objekte": "Sent",
+	"sent": "Sent", "sent items": "Sent", "sent messages": "Sent", "sent mail": "Sent", "gesendet": "Sent",
+	"gesendete elemente": "Sent", "gesendete objekte": "Sent",
 	"drafts": "Drafts", "draft": "Drafts", "entwürfe": "Drafts",
-	"trash": "Trash", "deleted items": "Trash", "deleted messages": "Trash", "papierkorb": "Trash", "gelöschte elemente": "Trash", "gelöschte objekte": "Trash",
-	"junk": "Junk", "spam": "Junk", "junk e-mail": "Junk", "junk email": "Junk", "junk-e-mail": "Junk", "bulk mail": "Junk",
-	"archive": "Archive", "archives": "Archive", "archiv": "Archive",
+	"trash": "Trash", "deleted items": "Trash", "deleted messages": "Trash", "papierkorb": "Trash",
+	"gelöschte elemente": "Trash", "gelöschte objekte": "Trash",
+	"junk": "Junk", "spam": "Junk", "junk e-mail": "Junk", "junk email": "Junk", "junk-e-mail": "Junk",
+	"bulk mail": "Junk",
+	"archive":   "Archive", "archives": "Archive", "archiv": "Archive",
 }
 
 // mapFolder returns the local name of a remote folder, or the reason to skip it.
-func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours, renamed map[string]string) (f remoteFolder, why string) {
+func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours,
+	renamed map[string]string) (f remoteFolder, why string) {
 	f.name = d.Mailbox
 	virtual := hasAttr(d, `\All`) || hasAttr(d, `\Flagged`) || hasAttr(d, `\Important`)
 	if virtual && !r.a.All && !slices.Contains(r.a.Folder, d.Mailbox) {

@@ -62,7 +62,8 @@ type importer struct {
 }
 
 // importInto imports what read emits into a person's mail file. read returns at the end of the source.
-func (j *Job) importInto(ctx context.Context, person string, read func(ctx context.Context, im *importer) error) (Result, error) {
+func (j *Job) importInto(ctx context.Context, person string,
+	read func(ctx context.Context, im *importer) error) (Result, error) {
 	p, err := j.directory.Names.PersonOf(ctx, person)
 	if err != nil {
 		return Result{}, err
@@ -78,7 +79,8 @@ func (j *Job) importInto(ctx context.Context, person string, read func(ctx conte
 		return Result{}, err
 	}
 	im := &importer{
-		Job: j, db: p.MailDatabase, owner: p.ID, file: j.mailbox.File(who, p.MailDatabase), folders: map[string]note.ID{},
+		Job: j, db: p.MailDatabase, owner: p.ID, file: j.mailbox.File(who, p.MailDatabase),
+		folders: map[string]note.ID{},
 		reading: j.memory.reader(), work: make(chan *piece, importAhead), ordered: make(chan *piece, importAhead),
 	}
 	start := j.env.Clock.Now()

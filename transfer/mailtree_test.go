@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	one = "From ada@example.com Thu Jan  1 10:00:00 2026\nFrom: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n\n"
+	one = "From ada@example.com Thu Jan  1 10:00:00 2026\nFrom: ada@example.com\nSubject: one\nStatus: RO\n" +
+		"X-Status: F\n\nbody\n>From here\n\n"
 	two = "From bo@example.com Fri Jan  2 10:00:00 2026\nFrom: bo@example.com\nSubject: two\n\nmore\n"
 )
 
@@ -33,15 +34,16 @@ func TestImportedFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-			body, err := m.Body()
-			if err != nil {
+		err = view.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+			func(m *mailbox.Message) (bool, error) {
+				body, err := m.Body()
+				if err != nil {
+					return false, err
+				}
+				raw, err := body.AppendRange(nil, 0, body.Size())
+				rows = append(rows, row{string(m.Flags().AppendIMAP(nil)), m.Date().Format(time.DateTime), string(raw)})
 				return false, err
-			}
-			raw, err := body.AppendRange(nil, 0, body.Size())
-			rows = append(rows, row{string(m.Flags().AppendIMAP(nil)), m.Date().Format(time.DateTime), string(raw)})
-			return false, err
-		}, func() error { return nil })
+			}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +52,8 @@ func TestImportedFlags(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	inbox := read("INBOX")
 	want := []row{
-		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("From: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n")},
+		{`\Seen \Flagged`, "2026-01-01 10:00:00",
+			crlf("From: ada@example.com\nSubject: one\nStatus: RO\nX-Status: F\n\nbody\n>From here\n")},
 		{"", "2026-01-02 10:00:00", crlf("From: bo@example.com\nSubject: two\n\nmore\n")},
 		{`\Seen \Flagged`, "2026-01-01 10:00:00", crlf("Subject: kept\n\nx\n")},
 	}

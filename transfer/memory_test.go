@@ -20,7 +20,8 @@ func TestMemory(t *testing.T) {
 	const limit = 5 << 20
 	m := newMemory()
 	r := m.reader()
-	for _, n := range []int{0, 1, unreserved - 1, unreserved, unreserved + 1, unreserved + 2, 3 << 20, limit - 1, limit, limit + 1} {
+	for _, n := range []int{0, 1, unreserved - 1, unreserved, unreserved + 1, unreserved + 2, 3 << 20, limit - 1, limit,
+		limit + 1} {
 		text := bytes.Repeat([]byte("x"), n)
 		got, err := r.read(context.Background(), bytes.NewReader(text), limit)
 		if n > limit && errors.Is(err, mailbox.ErrTooBig) {
@@ -41,7 +42,8 @@ func TestMemory(t *testing.T) {
 	}
 	for _, stated := range []int64{0, 10, 2 << 20, limit} {
 		f := &stating{strings.NewReader(strings.Repeat("x", 2*limit)), stated}
-		if _, err := r.read(context.Background(), f, limit); !errors.Is(err, mailbox.ErrTooBig) || r.held < weight(limit) {
+		if _, err := r.read(context.Background(), f, limit); !errors.Is(err, mailbox.ErrTooBig) ||
+			r.held < weight(limit) {
 			t.Errorf("a file that is larger than the %d bytes that it states: %v, %d reserved", stated, err, r.held)
 		}
 		r.release()
@@ -50,7 +52,8 @@ func TestMemory(t *testing.T) {
 		t.Errorf("a file that states a size above the limit: %v", err)
 	}
 	exact := &stating{strings.NewReader(strings.Repeat("x", 3<<20)), 3 << 20}
-	if got, err := r.read(context.Background(), exact, limit); err != nil || len(got) != 3<<20 || r.held != weight(3<<20) {
+	if got, err := r.read(context.Background(), exact, limit); err != nil || len(got) != 3<<20 ||
+		r.held != weight(3<<20) {
 		t.Errorf("a file of the size that it states: %d bytes, %v, %d reserved", len(got), err, r.held)
 	}
 	r.release()
@@ -63,7 +66,8 @@ func TestMemory(t *testing.T) {
 	if _, err := other.read(ended, strings.NewReader(strings.Repeat("x", unreserved)), limit); err != nil {
 		t.Errorf("a small message: %v", err)
 	}
-	if _, err := other.read(ended, strings.NewReader(strings.Repeat("x", 3<<20)), limit); !errors.Is(err, context.Canceled) {
+	if _, err := other.read(ended, strings.NewReader(strings.Repeat("x", 3<<20)), limit); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a large message without memory: %v", err)
 	}
 }

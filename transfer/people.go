@@ -85,7 +85,8 @@ func (j *Job) People(ctx context.Context, a *Table) (ImportedPeople, error) {
 	case "passwd":
 		err = in.passwd(ctx, a, f)
 	default:
-		return ImportedPeople{}, fmt.Errorf("%w: format %q is not csv, ldif, postfix-aliases or passwd", ErrInvalid, a.Format)
+		return ImportedPeople{}, fmt.Errorf("%w: format %q is not csv, ldif, postfix-aliases or passwd",
+			ErrInvalid, a.Format)
 	}
 	out, bad := in.finish(ctx) // rows before an error are imported
 	return out, errors.Join(err, bad)
@@ -125,7 +126,8 @@ type attributeMap map[string][]string
 func defaultMap() attributeMap {
 	return attributeMap{
 		"fullname": {"cn", "displayname"}, "shortname": {"uid", "samaccountname"}, "address": {"mail"},
-		"aliases":      {"mailalternateaddress", "maillocaladdress", "mailalias", "gosamailalternateaddress", "zimbramailalias", "proxyaddresses"},
+		"aliases": {"mailalternateaddress", "maillocaladdress", "mailalias", "gosamailalternateaddress",
+			"zimbramailalias", "proxyaddresses"},
 		"password":     {"userpassword"},
 		"groupname":    {"cn"},
 		"groupaddress": {"mail"},
@@ -190,15 +192,19 @@ func hasClass(e *ldap.Entry, classes ...string) bool {
 func (in *intake) entry(ctx context.Context, e ldap.Entry, m attributeMap) error {
 	where := e.DN
 	switch {
-	case hasClass(&e, "groupOfNames", "groupOfUniqueNames", "posixGroup", "group", "groupOfMembers", "zimbraDistributionList"):
+	case hasClass(&e, "groupOfNames", "groupOfUniqueNames", "posixGroup", "group", "groupOfMembers",
+		"zimbraDistributionList"):
 		name := first(m.values(&e, "groupname"))
-		g := incomingGroup{where: where, members: m.values(&e, "members"), fields: directory.GroupFields{Name: cmp.Or(name, first(m.values(&e, "groupaddress"))),
-			InternetAddress: first(m.values(&e, "groupaddress")), Description: first(e.Attributes["description"])}}
+		g := incomingGroup{where: where, members: m.values(&e, "members"),
+			fields: directory.GroupFields{Name: cmp.Or(name, first(m.values(&e, "groupaddress"))),
+				InternetAddress: first(m.values(&e, "groupaddress")), Description: first(e.Attributes["description"])}}
 		in.named[strings.ToLower(e.DN)] = g.fields.Name
 		return in.group(g)
 	case hasClass(&e, "nisMailAlias"):
-		return in.alias(incomingAlias{where: where, address: first(m.values(&e, "groupname")), targets: m.values(&e, "members")})
-	case hasClass(&e, "inetOrgPerson", "organizationalPerson", "person", "posixAccount", "user", "account") && !hasClass(&e, "computer"):
+		return in.alias(incomingAlias{where: where, address: first(m.values(&e, "groupname")),
+			targets: m.values(&e, "members")})
+	case hasClass(&e, "inetOrgPerson", "organizationalPerson", "person", "posixAccount", "user", "account") &&
+		!hasClass(&e, "computer"):
 	default:
 		return nil
 	}
@@ -221,7 +227,8 @@ func (in *intake) entry(ctx context.Context, e ldap.Entry, m attributeMap) error
 		addresses = append(addresses, v)
 	}
 	for _, v := range addresses {
-		if !slices.ContainsFunc(append([]string{spec.InternetAddress}, spec.MailAddress...), func(s string) bool { return strings.EqualFold(s, v) }) {
+		if !slices.ContainsFunc(append([]string{spec.InternetAddress}, spec.MailAddress...),
+			func(s string) bool { return strings.EqualFold(s, v) }) {
 			spec.MailAddress = append(spec.MailAddress, v)
 		}
 	}
@@ -278,7 +285,8 @@ func readLDIF(r io.Reader, fn func(line int, e ldap.Entry, err error) error) err
 // parseLDIF parses one record. ok is false if it has no entry, but only a version or comments.
 func parseLDIF(text string) (e ldap.Entry, ok bool, err error) {
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\n ", ""), "\n") {
-		if i := strings.IndexByte(line, ':'); i >= 0 && strings.HasPrefix(line[i:], ":<") && !strings.HasPrefix(line, "#") {
+		if i := strings.IndexByte(line, ':'); i >= 0 && strings.HasPrefix(line[i:], ":<") &&
+			!strings.HasPrefix(line, "#") {
 			return e, false, errors.New("values that name a file are not supported")
 		}
 	}

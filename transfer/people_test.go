@@ -87,7 +87,8 @@ func TestImportLDIF(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	writeFile(t, s, "people.ldif", ldifText)
-	dry := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif", Check: true}))
+	dry := must[ImportedPeople](t)(s.job().People(context.Background(),
+		&Table{File: "people.ldif", Format: "ldif", Check: true}))
 	if dry.People != 3 || dry.Groups != 2 || dry.Failed != 1 {
 		t.Errorf("check: %+v", dry)
 	}
@@ -96,7 +97,8 @@ func TestImportLDIF(t *testing.T) {
 	}
 	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "people.ldif", Format: "ldif"}))
 	if got.People != 3 || got.Groups != 2 || got.Aliases != 1 || got.Failed != 1 || len(got.Notes) != 2 ||
-		!strings.Contains(got.Errors[0], "name a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") || !strings.Contains(got.Notes[1], "uid=gone") {
+		!strings.Contains(got.Errors[0], "name a file") || !strings.Contains(got.Notes[0], "unknown scheme {NTLM}") ||
+		!strings.Contains(got.Notes[1], "uid=gone") {
 		t.Errorf("%+v", got)
 	}
 	ada := named(t, s, "ada")
@@ -130,13 +132,19 @@ func TestImportLDIF(t *testing.T) {
 
 func TestLDIFBounds(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"dn: x\nuid", "dn: x\nchangetype: modify\nadd: mail\nmail: x\n-\n", "dn: x\nuid:: !!!\n", "uid: x\n"} {
+	for _, text := range []string{"dn: x\nuid", "dn: x\nchangetype: modify\nadd: mail\nmail: x\n-\n",
+		"dn: x\nuid:: !!!\n", "uid: x\n"} {
 		var failed error
-		if err := readLDIF(strings.NewReader(text), func(_ int, _ ldap.Entry, err error) error { failed = err; return nil }); err != nil || failed == nil {
+		if err := readLDIF(strings.NewReader(text), func(_ int, _ ldap.Entry,
+			err error) error {
+			failed = err
+			return nil
+		}); err != nil || failed == nil {
 			t.Errorf("%q: %v, %v", text, failed, err)
 		}
 	}
-	if err := readLDIF(strings.NewReader("dn: "+strings.Repeat("x", maxLDIFRecord+10)), func(int, ldap.Entry, error) error { return nil }); err == nil {
+	if err := readLDIF(strings.NewReader("dn: "+strings.Repeat("x", maxLDIFRecord+10)),
+		func(int, ldap.Entry, error) error { return nil }); err == nil {
 		t.Error("a record without end is taken")
 	}
 }
@@ -147,7 +155,8 @@ func FuzzLDIF(f *testing.F) {
 	f.Add("dn: x\nuid:\n < file:///etc/passwd\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		_ = readLDIF(strings.NewReader(text), func(_ int, e ldap.Entry, err error) error {
-			if err == nil && strings.Contains(fmt.Sprint(e.Attributes), "root:x:0:0") && !strings.Contains(text, "root:x:0:0") {
+			if err == nil && strings.Contains(fmt.Sprint(e.Attributes), "root:x:0:0") &&
+				!strings.Contains(text, "root:x:0:0") {
 				t.Errorf("%q read a file", text)
 			}
 			return nil
@@ -177,11 +186,13 @@ webmaster@example.com ada@example.com
 loop: loop
 broken
 `)
-	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "aliases", Format: "postfix-aliases"}))
+	got := must[ImportedPeople](t)(s.job().People(context.Background(),
+		&Table{File: "aliases", Format: "postfix-aliases"}))
 	if got.Aliases != 3 || got.Groups != 3 || got.Failed != 5 {
 		t.Errorf("%+v", got)
 	}
-	if ada := named(t, s, "ada"); !slices.Equal(ada.MailAddress, []string{"postmaster@example.com", "webmaster@example.com"}) {
+	if ada := named(t, s, "ada"); !slices.Equal(ada.MailAddress,
+		[]string{"postmaster@example.com", "webmaster@example.com"}) {
 		t.Errorf("%+v", ada)
 	}
 	for address, n := range map[string]int{"root@example.com": 2, "outside@example.com": 1, "team@example.com": 3} {
@@ -189,7 +200,8 @@ broken
 			t.Errorf("%s: %+v", address, g)
 		}
 	}
-	again := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "aliases", Format: "postfix-aliases"}))
+	again := must[ImportedPeople](t)(s.job().People(context.Background(),
+		&Table{File: "aliases", Format: "postfix-aliases"}))
 	if again.Aliases+again.Groups != 0 || again.Present != 6 {
 		t.Errorf("again: %+v", again)
 	}
@@ -198,11 +210,17 @@ broken
 func TestImportPasswd(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	writeFile(t, s, "passwd", "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\nbo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\ndee:x:1003:1003:Dee:/h:/bin/sh\neve:x:1004:1004:Eve:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
-		"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
-	writeFile(t, s, "shadow", "root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB:1::::::\n")
-	got := must[ImportedPeople](t)(s.job().People(context.Background(), &Table{File: "passwd", Format: "passwd", Shadow: "shadow"}))
-	if got.People != 6 || got.Failed != 0 || len(got.Notes) != 3 || !strings.Contains(got.Notes[0], "locked") || !strings.Contains(got.Notes[1], "yescrypt") || !strings.Contains(got.Notes[2], "DES crypt") {
+	writeFile(t, s, "passwd",
+		"root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000:Ada Lovelace,,,:/home/ada:/bin/sh\n"+
+			"bo:x:1001:1001::/home/bo:/bin/sh\ncy:x:1002:1002:Cy:/h:/bin/sh\ndee:x:1003:1003:Dee:/h:/bin/sh\n"+
+			"eve:x:1004:1004:Eve:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
+			"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
+	writeFile(t, s, "shadow",
+		"root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB:1::::::\n")
+	got := must[ImportedPeople](t)(s.job().People(context.Background(),
+		&Table{File: "passwd", Format: "passwd", Shadow: "shadow"}))
+	if got.People != 6 || got.Failed != 0 || len(got.Notes) != 3 || !strings.Contains(got.Notes[0], "locked") ||
+		!strings.Contains(got.Notes[1], "yescrypt") || !strings.Contains(got.Notes[2], "DES crypt") {
 		t.Errorf("%+v", got)
 	}
 	for _, user := range []string{"ada", "eve", "dot@example.com"} {
@@ -212,7 +230,8 @@ func TestImportPasswd(t *testing.T) {
 	}
 	for _, user := range []string{"bo", "cy", "dee"} {
 		for _, word := range []string{"", "ab01FAX.bQRSU"} {
-			if _, _, err := s.directory.SignIns.Authenticate(context.Background(), user, word, "test"); !errors.Is(err, directory.ErrAuthentication) {
+			if _, _, err := s.directory.SignIns.Authenticate(context.Background(), user, word, "test"); !errors.Is(err,
+				directory.ErrAuthentication) {
 				t.Errorf("%s: %v", user, err)
 			}
 		}
@@ -244,15 +263,17 @@ func contents(t *testing.T, s *Service, user string) map[string][]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = v.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-			body, err := m.Body()
-			if err != nil {
+		err = v.Fetch(ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+			func(m *mailbox.Message) (bool, error) {
+				body, err := m.Body()
+				if err != nil {
+					return false, err
+				}
+				raw, err := body.AppendRange(nil, 0, body.Size())
+				out[key] = append(out[key], fmt.Sprintf("%s|%s|%q", m.Flags().AppendIMAP(nil),
+					m.Date().Format(time.RFC3339), raw))
 				return false, err
-			}
-			raw, err := body.AppendRange(nil, 0, body.Size())
-			out[key] = append(out[key], fmt.Sprintf("%s|%s|%q", m.Flags().AppendIMAP(nil), m.Date().Format(time.RFC3339), raw))
-			return false, err
-		}, func() error { return nil })
+			}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,12 +285,14 @@ func contents(t *testing.T, s *Service, user string) map[string][]string {
 // second import adds nothing.
 func TestExportPerson(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ format, path string }{{"maildir", "out"}, {"mbox", "out"}, {"maildir", "deep/out.zip"}, {"mbox", "out.ZIP"}} {
+	for _, c := range []struct{ format, path string }{{"maildir", "out"}, {"mbox", "out"}, {"maildir", "deep/out.zip"},
+		{"mbox", "out.ZIP"}} {
 		format, path := c.format, c.path
 		s, other := newService(t), newService(t)
 		p := add(t, s, "Ada Lovelace", "ada", "countess@example.com")
 		ctx := context.Background()
-		p, err := s.directory.People.Set(ctx, note.System, p.ID, func(f *directory.PersonFields) error { f.Quota = 1 << 30; return nil })
+		p, err := s.directory.People.Set(ctx, note.System, p.ID,
+			func(f *directory.PersonFields) error { f.Quota = 1 << 30; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,9 +309,11 @@ func TestExportPerson(t *testing.T) {
 		if err := file.Subscribe(ctx, "empty", false); err != nil {
 			t.Fatal(err)
 		}
-		messages := []string{"Subject: one\r\n\r\nFrom here\r\n>From there\r\n", "Subject: two\r\n\r\n\xff\xfe\r\n", "x\r\n"}
+		messages := []string{"Subject: one\r\n\r\nFrom here\r\n>From there\r\n",
+			"Subject: two\r\n\r\n\xff\xfe\r\n", "x\r\n"}
 		if format == "maildir" { // content that mbox lines cannot represent
-			messages = append(messages, "", "no end", "bare\nends\rhere\n", "Subject: big\r\n\r\n"+strings.Repeat("0123456789abcdef", 10_000))
+			messages = append(messages, "", "no end", "bare\nends\rhere\n",
+				"Subject: big\r\n\r\n"+strings.Repeat("0123456789abcdef", 10_000))
 		}
 		many := mailbox.Flags{Seen: true}
 		for i := range 40 {
@@ -296,8 +321,10 @@ func TestExportPerson(t *testing.T) {
 		}
 		for i, m := range messages {
 			for _, folder := range []string{"INBOX", "Sent", "Projekte/Größe & Maß", "a.b/c", ".hidden"} {
-				fl := []mailbox.Flags{{}, {Seen: true, Keywords: []string{"$flagged", "work"}}, many, {Deleted: true}}[i%4]
-				if _, _, err := file.Append(ctx, folder, []byte(m), fl, time.Unix(int64(1_000_000_000+i*86_400), 0)); err != nil {
+				fl := []mailbox.Flags{{}, {Seen: true, Keywords: []string{"$flagged", "work"}}, many,
+					{Deleted: true}}[i%4]
+				if _, _, err := file.Append(ctx, folder, []byte(m), fl,
+					time.Unix(int64(1_000_000_000+i*86_400), 0)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -319,20 +346,24 @@ func TestExportPerson(t *testing.T) {
 		}
 		u := named(t, other, "countess@example.com")
 		info := must[layout.Info](t)(other.store.Info(u.MailDatabase))
-		if u.Name() != "Ada Lovelace" || u.ShortName != "ada" || u.Quota != 1<<30 || info.Quota != 1<<30 || u.HasPassword {
+		if u.Name() != "Ada Lovelace" || u.ShortName != "ada" || u.Quota != 1<<30 || info.Quota != 1<<30 ||
+			u.HasPassword {
 			t.Errorf("%s: %+v", format, u)
 		}
-		if again := must[Result](t)(other.job().ImportPerson(ctx, &PersonImport{Path: path})); again.Messages != 0 || again.Present != done.Messages {
+		if again := must[Result](t)(other.job().ImportPerson(ctx, &PersonImport{Path: path})); again.Messages != 0 ||
+			again.Present != done.Messages {
 			t.Errorf("%s: again: %+v", format, again)
 		}
 		if isArchive(path) {
 			zipped(t, other, path, format == "maildir")
-			if _, err := s.job().ExportPerson(ctx, &PersonExport{User: "ada", Path: path, Format: format}); !errors.Is(err, fs.ErrExist) {
+			if _, err := s.job().ExportPerson(ctx, &PersonExport{User: "ada", Path: path,
+				Format: format}); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("an export over another: %v", err)
 			}
 			continue
 		}
-		if raw := readFile(t, other, "out/person.json"); strings.Contains(raw, "argon2") || strings.Contains(raw, "secret") {
+		if raw := readFile(t, other, "out/person.json"); strings.Contains(raw, "argon2") ||
+			strings.Contains(raw, "secret") {
 			t.Errorf("person.json tells a secret: %s", raw)
 		}
 	}
@@ -361,7 +392,8 @@ func zipped(t *testing.T, s *Service, path string, maildirs bool) {
 		}
 		_ = r.Close()
 	}
-	if !names["person.json"] || !names["1.messages.jsonl"] || names["new/"] != maildirs || names["INBOX.mbox"] == maildirs {
+	if !names["person.json"] || !names["1.messages.jsonl"] || names["new/"] != maildirs ||
+		names["INBOX.mbox"] == maildirs {
 		t.Errorf("%v", names)
 	}
 	if _, err := s.env.FS.Stat(path + partSuffix); !errors.Is(err, fs.ErrNotExist) {
@@ -379,7 +411,8 @@ func TestExportBreaksOff(t *testing.T) {
 	faults := s.env.FS.(*env.Faults)
 	for _, op := range []env.Op{env.OpCreate, env.OpWrite, env.OpRename} {
 		faults.FailFiles(op, func(name string) bool { return strings.HasPrefix(name, "ada.zip") }, env.ErrNoSpace)
-		if _, err := s.job().ExportPerson(ctx, &PersonExport{User: p.ShortName, Path: "ada.zip", Format: "maildir"}); !env.IsNoSpace(err) {
+		if _, err := s.job().ExportPerson(ctx, &PersonExport{User: p.ShortName, Path: "ada.zip",
+			Format: "maildir"}); !env.IsNoSpace(err) {
 			t.Errorf("%s fails: %v", op, err)
 		}
 		faults.Heal()
@@ -411,7 +444,8 @@ func TestExportBreaksOff(t *testing.T) {
 func TestIMAPFolderNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, delimiter, want string }{
-		{"a.b", ".", "a/b"}, {"a/b", ".", "a_b"}, {"a//b", "/", "a/_/b"}, {"a\x01b", "/", "a_b"}, {"..", "/", "_"}, {"a.", ".", "a"}, {"Größe", "", "Größe"},
+		{"a.b", ".", "a/b"}, {"a/b", ".", "a_b"}, {"a//b", "/", "a/_/b"}, {"a\x01b", "/", "a_b"}, {"..", "/", "_"},
+		{"a.", ".", "a"}, {"Größe", "", "Größe"},
 	} {
 		delimiter := c.delimiter
 		if delimiter == "" {
@@ -426,7 +460,8 @@ func TestIMAPFolderNames(t *testing.T) {
 func TestIMAPPeopleFile(t *testing.T) {
 	t.Parallel()
 	got, err := readImapPeople(strings.NewReader("\ufefflogin, user ,password\nx@far,ada,\"a,b\"\n,bo,\n"), "common")
-	if err != nil || len(got) != 2 || got[0] != (imapPerson{"ada", "x@far", "a,b"}) || got[1] != (imapPerson{"bo", "", "common"}) {
+	if err != nil || len(got) != 2 || got[0] != (imapPerson{"ada", "x@far", "a,b"}) ||
+		got[1] != (imapPerson{"bo", "", "common"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{"", "login\nx\n", "user,shoe\nx,y\n", "user,login\nx\n"} {
@@ -485,10 +520,12 @@ func TestImportKeepsNUL(t *testing.T) {
 		}
 	}
 	writeFile(t, s, "M/cur/1000000000.M1.host:2,S", raw)
-	if done := must[Result](t)(s.job().Maildir(context.Background(), &Maildir{Path: "M", User: "ada"})); done.Messages != 1 || done.Failed != 0 {
+	if done := must[Result](t)(s.job().Maildir(context.Background(),
+		&Maildir{Path: "M", User: "ada"})); done.Messages != 1 || done.Failed != 0 {
 		t.Errorf("%+v", done)
 	}
-	if got := contents(t, s, "ada")["INBOX||true"]; len(got) != 1 || !strings.HasSuffix(got[0], fmt.Sprintf("%q", raw)) {
+	if got := contents(t, s, "ada")["INBOX||true"]; len(got) != 1 ||
+		!strings.HasSuffix(got[0], fmt.Sprintf("%q", raw)) {
 		t.Errorf("%q", got)
 	}
 	p, err := s.directory.Names.PersonNamed(context.Background(), "ada")
@@ -499,7 +536,8 @@ func TestImportKeepsNUL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.mailbox.File(who, p.MailDatabase).Append(context.Background(), "INBOX", []byte(raw), mailbox.Flags{}, time.Now()); !errors.Is(err, mailbox.ErrBadMessage) {
+	if _, _, err := s.mailbox.File(who, p.MailDatabase).Append(context.Background(), "INBOX", []byte(raw),
+		mailbox.Flags{}, time.Now()); !errors.Is(err, mailbox.ErrBadMessage) {
 		t.Errorf("APPEND takes a NUL: %v", err)
 	}
 }

@@ -146,7 +146,8 @@ func (j *Job) ExportPerson(ctx context.Context, a *PersonExport) (Result, error)
 		return Result{}, err
 	}
 	out := exportedPerson{
-		Form: exportForm, ID: p.ID.String(), Names: p.FullName, Short: p.ShortName, Address: p.InternetAddress, Aliases: p.MailAddress, Roles: p.Roles,
+		Form: exportForm, ID: p.ID.String(), Names: p.FullName, Short: p.ShortName, Address: p.InternetAddress,
+		Aliases: p.MailAddress, Roles: p.Roles,
 		Quota: p.Quota, Warning: p.Warning, SizeLimit: p.SizeLimit, Disabled: p.Disabled, Mail: a.Format,
 	}
 	indexes := func(tree exportTree, f mailbox.Folder, to sink) (sink, error) {
@@ -181,7 +182,8 @@ func (j *Job) ExportPerson(ctx context.Context, a *PersonExport) (Result, error)
 
 // Limits of an export that is imported.
 const (
-	// maxPersonFile is enough for the 10,000 folders that a mail file may have, maxFew is their number and that of names.
+	// maxPersonFile is enough for the 10,000 folders that a mail file may have, maxFew is their number and that of
+	// names.
 	maxPersonFile = 4 << 20
 	maxFew        = 10_000
 	maxIndexLine  = 64 << 10
@@ -252,7 +254,8 @@ func (j *Job) importedPerson(ctx context.Context, in *exportedPerson) (name stri
 	if err != nil {
 		return "", fmt.Errorf("add %s: %w", first(in.Names), err)
 	}
-	err = j.store.SetInfo(note.System, p.MailDatabase, func(i *layout.Info) { i.Quota, i.Warning = in.Quota, in.Warning })
+	err = j.store.SetInfo(note.System, p.MailDatabase,
+		func(i *layout.Info) { i.Quota, i.Warning = in.Quota, in.Warning })
 	if errors.Is(err, store.ErrNotFound) { // the mail file is created when it is first opened
 		err = nil
 	}

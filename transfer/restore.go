@@ -148,9 +148,11 @@ func (j *Job) placeOf(ctx context.Context, name string, info *layout.Info) (*dat
 // service, and is retried.
 func (j *Job) replace(ctx context.Context, at *databasePlace, id note.DatabaseID) (old note.DatabaseID, err error) {
 	if at.mailIn.IsZero() {
-		_, err = j.directory.People.Set(ctx, j.who, at.person, func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
+		_, err = j.directory.People.Set(ctx, j.who, at.person,
+			func(f *directory.PersonFields) error { f.MailDatabase = id; return nil })
 	} else {
-		_, err = j.directory.MailIns.Set(ctx, j.who, at.mailIn, func(f *directory.MailInFields) error { f.Database = id; return nil })
+		_, err = j.directory.MailIns.Set(ctx, j.who, at.mailIn,
+			func(f *directory.MailInFields) error { f.Database = id; return nil })
 	}
 	if err != nil || at.database == 0 || at.database == id {
 		return 0, err

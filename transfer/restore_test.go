@@ -137,7 +137,8 @@ func furnish(t *testing.T, s *Service, p *directory.Person, other note.UNID) {
 	ok(err)
 	ok(f.SetAnnotations(ctx, "Projects", []mailbox.Annotation{{Name: "/shared/comment", Value: "for all"},
 		{Name: "/private/comment", Value: "mine"}}))
-	ok(f.SetAccess(ctx, "Projects", other, func(note.Rights) note.Rights { return note.Lookup | note.Read | note.KeepSeen }, false))
+	ok(f.SetAccess(ctx, "Projects", other,
+		func(note.Rights) note.Rights { return note.Lookup | note.Read | note.KeepSeen }, false))
 	at, err := s.store.Attach(ctx, []byte("an attachment"))
 	ok(err)
 	defer at.Release()
@@ -179,7 +180,8 @@ func TestRestoreDatabase(t *testing.T) {
 	person := func(name string) directory.Person { return named(t, s, name) }
 	add(t, s, "Ada", "ada")
 	add(t, s, "Bob", "bob")
-	if err := s.store.SetInfo(note.System, person("ada").MailDatabase, func(i *layout.Info) { i.Quota = 100 << 20 }); err != nil {
+	if err := s.store.SetInfo(note.System, person("ada").MailDatabase,
+		func(i *layout.Info) { i.Quota = 100 << 20 }); err != nil {
 		t.Fatal(err)
 	}
 	ada, bob := person("ada"), person("bob")
@@ -245,7 +247,8 @@ func TestRestoreDatabase(t *testing.T) {
 	if i, err := s.store.Info(ada.MailDatabase); err != nil || i.State != layout.PendingDelete {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if err := s.store.SetInfo(note.System, ada.MailDatabase, func(i *layout.Info) { i.State, i.Reason = layout.InService, "" }); err != nil {
+	if err := s.store.SetInfo(note.System, ada.MailDatabase,
+		func(i *layout.Info) { i.State, i.Reason = layout.InService, "" }); err != nil {
 		t.Fatal(err)
 	}
 	if again, _ := picture(t, s.store, ada.MailDatabase); !slices.Equal(again, spoilt) {

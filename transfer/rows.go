@@ -27,7 +27,8 @@ type AddedRows struct {
 	Errors        []string
 }
 
-// Sizes of imports of rows: rows per call, rows with a reported error, and the bytes that are searched for the header row.
+// Sizes of imports of rows: rows per call, rows with a reported error, and the bytes that are searched for the header
+// row.
 const (
 	bulkRows   = 500
 	bulkErrors = 1000

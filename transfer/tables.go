@@ -86,7 +86,8 @@ func (in *intake) postfix(ctx context.Context, r io.Reader) error {
 		for _, t := range targets(value) {
 			switch {
 			case strings.HasPrefix(t, "|"), strings.HasPrefix(t, "/"), strings.HasPrefix(t, ":include:"):
-				in.note(where, fmt.Sprintf("without the target %.100q: programs, files and lists in files are not taken", t))
+				in.note(where,
+					fmt.Sprintf("without the target %.100q: programs, files and lists in files are not taken", t))
 			case strings.EqualFold(t, key), strings.EqualFold(in.qualify(t), in.qualify(key)):
 				in.note(where, "names itself")
 			default:

@@ -1,5 +1,5 @@
-// Package transfer copies mail and people into this server and out of it: mbox files, Maildirs, mail files on other IMAP
-// servers, exports of one person, tables of people, and one database out of a backup.
+// Package transfer copies mail and people into this server and out of it: mbox files, Maildirs, mail files on other
+// IMAP servers, exports of one person, tables of people, and one database out of a backup.
 package transfer
 
 import (

@@ -21,7 +21,8 @@ func (mailFiles) Elsewhere(note.DatabaseID) bool { return false }
 
 func (m mailFiles) MakeMailFile(ctx context.Context, f directory.MailFile) error {
 	_, err := m.s.CreateDatabase(note.System, store.Create{
-		ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner, ACL: note.ACL{}.With(note.Entry{ID: f.Owner, Level: note.Manager}),
+		ID: f.ID, Title: f.Title, Kind: mailbox.Kind, Owner: f.Owner,
+		ACL: note.ACL{}.With(note.Entry{ID: f.Owner, Level: note.Manager}),
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil
@@ -50,11 +51,13 @@ func newService(t *testing.T) *Service {
 	t.Helper()
 	f := env.TestRealTime(t)
 	f.Rand = env.Seeded(1)
-	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: slices.Concat(directory.Indexes())})
+	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: slices.Concat(directory.Indexes())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := directory.Open(s, f.Env, password.New(f.Env, 2, 100), directory.Options{Domain: "example.com", MailFiles: mailFiles{s}})
+	d, err := directory.Open(s, f.Env, password.New(f.Env, 2, 100),
+		directory.Options{Domain: "example.com", MailFiles: mailFiles{s}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func must[R any](t *testing.T) func(R, error) R {
 func add(t *testing.T, s *Service, name, short string, also ...string) directory.Person {
 	t.Helper()
 	return must[directory.Person](t)(s.directory.People.Add(context.Background(), note.System, directory.PersonSpec{
-		PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: short, MailAddress: also}, Password: "secret",
+		PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: short, MailAddress: also},
+		Password:     "secret",
 	}))
 }
 

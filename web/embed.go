@@ -61,7 +61,8 @@ func Sheet(own string) string {
 	light, dark, _ := strings.Cut(look("tokens.css"), `:root[data-theme="dark"]`)
 	var b strings.Builder
 	for _, f := range fonts() {
-		b.WriteString("@font-face { font-family: \"Atkinson Hyperlegible Next\"; src: url(\"/" + f.path + "\") format(\"woff2\"); font-weight: 200 800; font-display: swap; unicode-range: " + f.characters + "; }\n")
+		b.WriteString("@font-face { font-family: \"Atkinson Hyperlegible Next\"; src: url(\"/" + f.path +
+			"\") format(\"woff2\"); font-weight: 200 800; font-display: swap; unicode-range: " + f.characters + "; }\n")
 	}
 	b.WriteString(light + "@media (prefers-color-scheme: dark) { :root" + dark + "}\n" + own)
 	return b.String()

@@ -12,7 +12,8 @@ import (
 
 // TestBuilt checks that the built files match the sources.
 func TestBuilt(t *testing.T) {
-	names := []string{"index.html", "package-lock.json", "package.json", "tsconfig.json", "tsconfig.sw.json", "vite.config.ts"}
+	names := []string{"index.html", "package-lock.json", "package.json", "tsconfig.json", "tsconfig.sw.json",
+		"vite.config.ts"}
 	for _, dir := range []string{"public", "src"} {
 		err := fs.WalkDir(os.DirFS("."), dir, func(name string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {

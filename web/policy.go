@@ -16,7 +16,8 @@ func PagePolicy(page, forms string) string {
 		sum := sha256.Sum256([]byte(text))
 		style = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	return "default-src 'none'; style-src " + style + "; font-src 'self'; base-uri 'none'; form-action " + forms + "; frame-ancestors 'none'"
+	return "default-src 'none'; style-src " + style + "; font-src 'self'; base-uri 'none'; form-action " + forms +
+		"; frame-ancestors 'none'"
 }
 
 // Page returns the template of a server-rendered page, with the common style sheet before the page's own style, and its

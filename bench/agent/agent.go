@@ -148,7 +148,8 @@ func (s *Server) take(j *Job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.local = run.NewLocal(&run.Plan{
-		Env: s.env, Workload: w, Protocol: j.Protocol, Seed: j.Seed, Speed: max(j.Speed, 1e-6), Set: j.Set, Users: j.Users, Self: s.self, Cores: s.cores,
+		Env: s.env, Workload: w, Protocol: j.Protocol, Seed: j.Seed, Speed: max(j.Speed, 1e-6), Set: j.Set,
+		Users: j.Users, Self: s.self, Cores: s.cores,
 		Open: func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
 			return world.Open(ctx, j.Protocol, u)
 		},
@@ -165,7 +166,8 @@ func (s *Server) begin(x run.Shift) error {
 	switch {
 	case s.local == nil:
 		return errNoJob
-	case x.First < 0 || x.Count < 0 || x.First > len(s.local.Users) || x.Count > len(s.local.Users)-x.First || x.LoginRate <= 0:
+	case x.First < 0 || x.Count < 0 || x.First > len(s.local.Users) || x.Count > len(s.local.Users)-x.First ||
+		x.LoginRate <= 0:
 		return fmt.Errorf("users %d to %d are not among %d", x.First, x.First+x.Count, len(s.local.Users))
 	}
 	s.end = s.local.End

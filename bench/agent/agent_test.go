@@ -67,7 +67,8 @@ func hire(t *testing.T, job *Job) (c *Crew, kill func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- NewServer(world(), "word", Facts{Build: "b"}, 2, func() map[string]float64 { return map[string]float64{"cpu": 0.5} }).Serve(ctx, l)
+		served <- NewServer(world(), "word", Facts{Build: "b"}, 2,
+			func() map[string]float64 { return map[string]float64{"cpu": 0.5} }).Serve(ctx, l)
 	}()
 	c, f, err := Hire(context.Background(), world(), l.Addr().String(), "word", job)
 	if err != nil || f.Build != "b" {
@@ -85,7 +86,8 @@ func hire(t *testing.T, job *Job) (c *Crew, kill func()) {
 }
 
 func job(address string, users int) *Job {
-	j := &Job{Name: "tick", Workload: script, Protocol: "imap", Seed: 3, Speed: 10, Label: "x", Doors: map[string]string{"imap": address}, Timeout: 10 * time.Second}
+	j := &Job{Name: "tick", Workload: script, Protocol: "imap", Seed: 3, Speed: 10, Label: "x",
+		Doors: map[string]string{"imap": address}, Timeout: 10 * time.Second}
 	for i := range users {
 		j.Users = append(j.Users, drive.User{Index: i, Name: fmt.Sprint("u", i)})
 	}
@@ -98,8 +100,10 @@ func plan(t *testing.T, j *Job, crews ...run.Crew) *run.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &run.Plan{Env: world(), Workload: w, Protocol: "imap", Seed: j.Seed, Speed: j.Speed, Users: j.Users, Crews: crews, Steps: []int{len(j.Users)},
-		LoginRate: 60000, Interval: 100 * time.Millisecond, Window: 500 * time.Millisecond, MaxSettle: 100 * time.Millisecond}
+	return &run.Plan{Env: world(), Workload: w, Protocol: "imap", Seed: j.Seed, Speed: j.Speed, Users: j.Users,
+		Crews: crews, Steps: []int{len(j.Users)},
+		LoginRate: 60000, Interval: 100 * time.Millisecond, Window: 500 * time.Millisecond,
+		MaxSettle: 100 * time.Millisecond}
 }
 
 // TestAgentsAreOneDriver checks that two agents with half of the users each do the work of one driver.
@@ -153,7 +157,8 @@ func TestAnAgentDies(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r, err := record.Read(&file)
-	if err != nil || r.End == nil || len(r.Steps) != 1 || r.Steps[0].Outcome != record.Interrupted || !strings.Contains(r.End.Reason, b.address) || len(r.Events) == 0 {
+	if err != nil || r.End == nil || len(r.Steps) != 1 || r.Steps[0].Outcome != record.Interrupted ||
+		!strings.Contains(r.End.Reason, b.address) || len(r.Events) == 0 {
 		t.Fatalf("%v %+v", err, r)
 	}
 	if x := r.Total(0, "poll"); x.Latency.Count() == 0 {
@@ -166,10 +171,12 @@ func TestAgentRefuses(t *testing.T) {
 	address, _ := mailServer(t)
 	j := job(address, 2)
 	c, _ := hire(t, j)
-	if _, _, err := Hire(context.Background(), world(), c.address, "other", j); err == nil || !strings.Contains(err.Error(), "secret") {
+	if _, _, err := Hire(context.Background(), world(), c.address, "other", j); err == nil ||
+		!strings.Contains(err.Error(), "secret") {
 		t.Errorf("another secret: %v", err)
 	}
-	for _, x := range []run.Shift{{First: 0, Count: 3, LoginRate: 1}, {First: -1, Count: 1, LoginRate: 1}, {First: 0, Count: 1}} {
+	for _, x := range []run.Shift{{First: 0, Count: 3, LoginRate: 1}, {First: -1, Count: 1, LoginRate: 1},
+		{First: 0, Count: 1}} {
 		if err := c.Begin(context.Background(), x); err == nil {
 			t.Errorf("%+v is taken", x)
 		}

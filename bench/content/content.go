@@ -48,13 +48,20 @@ const poolLines = 54_000
 
 // words are frequent words of English mail, the most frequent first.
 var words = []string{
-	"the", "to", "and", "of", "a", "in", "is", "that", "for", "it", "you", "we", "on", "with", "this", "be", "are", "as", "will", "have",
-	"your", "not", "at", "from", "can", "or", "please", "meeting", "if", "our", "has", "but", "all", "by", "was", "would", "they", "an",
-	"which", "there", "been", "about", "time", "any", "should", "report", "I", "more", "what", "these", "when", "need", "new", "one",
-	"project", "do", "also", "work", "next", "week", "team", "server", "know", "up", "see", "were", "so", "only", "some", "like", "them",
-	"could", "other", "into", "well", "just", "than", "its", "who", "office", "system", "use", "now", "information", "plan", "mail",
-	"after", "first", "change", "call", "send", "attached", "regards", "question", "customer", "number", "schedule", "agreement",
-	"December", "Monday", "quarter", "budget", "copy", "draft", "version", "network", "performance", "benchmark", "replication",
+	"the", "to", "and", "of", "a", "in", "is", "that", "for", "it", "you", "we", "on", "with", "this", "be", "are",
+	"as", "will", "have",
+	"your", "not", "at", "from", "can", "or", "please", "meeting", "if", "our", "has", "but", "all", "by", "was",
+	"would", "they", "an",
+	"which", "there", "been", "about", "time", "any", "should", "report", "I", "more", "what", "these", "when", "need",
+	"new", "one",
+	"project", "do", "also", "work", "next", "week", "team", "server", "know", "up", "see", "were", "so", "only",
+	"some", "like", "them",
+	"could", "other", "into", "well", "just", "than", "its", "who", "office", "system", "use", "now", "information",
+	"plan", "mail",
+	"after", "first", "change", "call", "send", "attached", "regards", "question", "customer", "number", "schedule",
+	"agreement",
+	"December", "Monday", "quarter", "budget", "copy", "draft", "version", "network", "performance", "benchmark",
+	"replication",
 }
 
 // pools holds text, noise as attached files contain it (raw), and the same noise in base64 as messages contain it.
@@ -153,7 +160,8 @@ func (m *Message) Append(dst []byte) []byte {
 	}
 	if m.Attachment > 0 {
 		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\""...)
-		dst = append(append(dst, FileName(m.Seed)...), "\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
+		dst = append(append(dst, FileName(m.Seed)...),
+			"\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
 		// Whole lines and whole groups: the encoding is canonical, as mail programs write it.
 		lines := (m.Attachment + line/4*3 - 1) / (line / 4 * 3)
 		dst = appendPiece(dst, pool().noise, lines*(line+2), m.Seed>>16)

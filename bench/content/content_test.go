@@ -12,7 +12,8 @@ import (
 )
 
 func message(body, attachment int64, seed uint64) *Message {
-	return &Message{From: "mail1@example.com", To: []string{"mail2@example.com", "mail3@example.com"}, Subject: "Hello", ID: "x1",
+	return &Message{From: "mail1@example.com", To: []string{"mail2@example.com", "mail3@example.com"},
+		Subject: "Hello", ID: "x1",
 		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Body: body, Attachment: attachment, Seed: seed}
 }
 
@@ -60,7 +61,8 @@ func TestTextCompressesAndAttachmentsDoNot(t *testing.T) {
 func TestMessagesAreWhole(t *testing.T) {
 	t.Parallel()
 	m := message(1000, 50_000, 99)
-	m.Calendar = &Calendar{Method: "REQUEST", UID: "u1", Organizer: "mail1@example.com", Attendees: []string{"mail2@example.com"}, Begin: m.Date}
+	m.Calendar = &Calendar{Method: "REQUEST", UID: "u1", Organizer: "mail1@example.com",
+		Attendees: []string{"mail2@example.com"}, Begin: m.Date}
 	raw := m.Append(nil)
 	p := mime.Parse(raw, mime.DefaultLimits)
 	if len(p.Children) != 3 {
@@ -104,7 +106,8 @@ func TestPieces(t *testing.T) {
 		for i := 0; i < len(file); i += 57 {
 			lines = append(base64.StdEncoding.AppendEncode(lines, file[i:i+57]), '\r', '\n')
 		}
-		if len(file) != 57*60_000 || !bytes.Contains(whole, lines[:len(lines)-2]) || !bytes.Contains(whole, []byte(FileName(seed))) {
+		if len(file) != 57*60_000 || !bytes.Contains(whole, lines[:len(lines)-2]) ||
+			!bytes.Contains(whole, []byte(FileName(seed))) {
 			t.Errorf("seed %d: another file of %d bytes", seed, len(file))
 		}
 	}

@@ -80,7 +80,8 @@ func (w *World) newBrowser() (*browser, error) {
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			return e.Dial(network, address, w.timeout())
 		},
-		DisableCompression: true, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 6, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
+		DisableCompression: true, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 6, MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 	}
 	if base.Scheme == "https" {
 		b.transport.TLSClientConfig = w.Target.tlsFor(base.Host).Clone()
@@ -92,7 +93,8 @@ func (w *World) newBrowser() (*browser, error) {
 
 // The fields that every browser sends, at about their usual length.
 const (
-	userAgent      = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+	userAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
+		"Safari/537.36"
 	acceptPage     = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 	acceptEncoding = "gzip"
 )

@@ -46,11 +46,14 @@ func playCanned() {
 	}()
 	var list strings.Builder
 	for i := range page {
-		fmt.Fprintf(&list, "* %d FETCH (UID %d FLAGS (\\Seen) INTERNALDATE \"01-Jan-2026 08:00:00 +0000\" RFC822.SIZE 97300 ENVELOPE (\"Thu, 01 Jan 2026 08:00:00 +0000\" \"Message %d of the beginning\" "+
-			"((NIL NIL \"mail%d\" \"example.com\")) ((NIL NIL \"mail%d\" \"example.com\")) ((NIL NIL \"mail%d\" \"example.com\")) ((NIL NIL \"mail1\" \"example.com\")) NIL NIL NIL \"<init.%d.1@bench.example>\"))\r\n",
+		fmt.Fprintf(&list, "* %d FETCH (UID %d FLAGS (\\Seen) INTERNALDATE \"01-Jan-2026 08:00:00 +0000\" "+
+			"RFC822.SIZE 97300 ENVELOPE (\"Thu, 01 Jan 2026 08:00:00 +0000\" \"Message %d of the beginning\" "+
+			"((NIL NIL \"mail%d\" \"example.com\")) ((NIL NIL \"mail%d\" \"example.com\")) ((NIL NIL \"mail%d\" "+
+			"\"example.com\")) ((NIL NIL \"mail1\" \"example.com\")) NIL NIL NIL \"<init.%d.1@bench.example>\"))\r\n",
 			81+i, 81+i, i, i, i, i, i)
 	}
-	body := []byte(fmt.Sprintf("* 90 FETCH (UID 90 FLAGS (\\Seen) BODY[] {50000}\r\n%s)\r\n", bytes.Repeat([]byte("x"), 50000)))
+	body := []byte(fmt.Sprintf("* 90 FETCH (UID 90 FLAGS (\\Seen) BODY[] {50000}\r\n%s)\r\n",
+		bytes.Repeat([]byte("x"), 50000)))
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -104,12 +107,14 @@ func startCanned(tb testing.TB) *World {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &World{Env: env.Real(slog.New(slog.DiscardHandler)), Workload: w, Users: []User{{Name: "u", Address: "u@example.com"}},
+	return &World{Env: env.Real(slog.New(slog.DiscardHandler)), Workload: w,
+		Users:  []User{{Name: "u", Address: "u@example.com"}},
 		Target: Target{Doors: map[string]string{"imap": strings.TrimSpace(address)}, Timeout: time.Minute}}
 }
 
 // actions is the mix of R6Mail over IMAP, without sending.
-var actions = []workload.Verb{workload.Open, workload.Read, workload.Read, workload.Read, workload.Read, workload.Read, workload.Update, workload.Poll, workload.Close}
+var actions = []workload.Verb{workload.Open, workload.Read, workload.Read, workload.Read, workload.Read, workload.Read,
+	workload.Update, workload.Poll, workload.Close}
 
 // BenchmarkActions reports the driver's own processor time for 1,000 actions of a mail user.
 func BenchmarkActions(b *testing.B) {
@@ -159,7 +164,8 @@ func BenchmarkIdleSession(b *testing.B) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/float64(len(all)), "B/session")
+	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/float64(len(all)),
+		"B/session")
 	for _, s := range all {
 		_ = s.Close()
 	}

@@ -113,16 +113,21 @@ func (p *peer) play(conn net.Conn, s script) {
 // against returns a world of three users whose server plays scripts.
 func against(t *testing.T, scripts ...script) (*World, *peer) {
 	t.Helper()
-	w, err := workload.Parse("test", []byte("name='x'\ntitle='x'\nprotocol='imap'\nloop='1s'\n[sizes]\ns=[{body='100B',percent=100}]\n[[action]]\ndo='poll'\n"))
+	w, err := workload.Parse("test",
+		[]byte("name='x'\ntitle='x'\nprotocol='imap'\nloop='1s'\n[sizes]\ns=[{body='100B',percent=100}]\n[[action]]\n"+
+			"do='poll'\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &peer{t: t, next: scripts}
 	e := env.Real(slog.New(slog.DiscardHandler))
 	e.Dial = p.dial
-	out := &World{Env: e, Workload: w, Seed: 1, Label: "test", Target: Target{Doors: map[string]string{"imap": "x:1", "smtp": "x:2", "lmtp": "x:3", "pop3": "x:4"}, Timeout: 10 * time.Second}}
+	out := &World{Env: e, Workload: w, Seed: 1, Label: "test",
+		Target: Target{Doors: map[string]string{"imap": "x:1", "smtp": "x:2", "lmtp": "x:3", "pop3": "x:4"},
+			Timeout: 10 * time.Second}}
 	for i := range 3 {
-		out.Users = append(out.Users, User{Index: i, Name: fmt.Sprintf("u%d", i), Password: `p"\`, Address: fmt.Sprintf("u%d@example.com", i)})
+		out.Users = append(out.Users, User{Index: i, Name: fmt.Sprintf("u%d", i), Password: `p"\`,
+			Address: fmt.Sprintf("u%d@example.com", i)})
 	}
 	t.Cleanup(p.done.Wait)
 	return out, p
@@ -141,7 +146,8 @@ func open(t *testing.T, w *World) *imapSession {
 
 // act performs an action.
 func act(s Session, do workload.Verb) (Traffic, error) {
-	return s.Do(context.Background(), &workload.Planned{Action: &workload.Action{Do: do, Sizes: "s", To: 2, Hold: workload.Duration(time.Millisecond)}})
+	return s.Do(context.Background(), &workload.Planned{Action: &workload.Action{Do: do, Sizes: "s", To: 2,
+		Hold: workload.Duration(time.Millisecond)}})
 }
 
 var greeting = script{"S * OK hello", "C LOGIN \"u0\" \"p\\\"\\\\\"\r\n", "S $T OK in"}
@@ -154,9 +160,11 @@ func after(parts ...script) (out script) {
 }
 
 var inbox = script{
-	"C SELECT INBOX\r\n", "S * FLAGS (\\Seen)", "S * 3 EXISTS", "S * OK [UIDNEXT 31] not a literal {99}", "S $T OK [READ-WRITE] selected",
+	"C SELECT INBOX\r\n", "S * FLAGS (\\Seen)", "S * 3 EXISTS", "S * OK [UIDNEXT 31] not a literal {99}",
+	"S $T OK [READ-WRITE] selected",
 	"C FETCH 1:3 (UID FLAGS", "S * 1 FETCH (UID 10 FLAGS (\\Seen) ENVELOPE (\"date\" \"UID 77 FLAGS (\\\\Seen)\"))",
-	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)", "S * 3 FETCH (FLAGS () UID 30 X (UID 99 FLAGS (\\Seen)))", "S $T OK done (0.001 secs)",
+	"S * 2 FETCH (ENVELOPE (\"date\" {12}\r\nUID 66 (\"\r\n) NIL) FLAGS (\\Answered) UID 20)",
+	"S * 3 FETCH (FLAGS () UID 30 X (UID 99 FLAGS (\\Seen)))", "S $T OK done (0.001 secs)",
 }
 
 // TestReplyToGone checks that a reply to a message that was deleted or moved meanwhile marks no message as answered.
@@ -167,10 +175,12 @@ func TestReplyToGone(t *testing.T) {
 		workload.Move:   {"C UID MOVE 30 ", "S * 3 EXPUNGE", "S $T OK"},
 	}
 	submission := script{
-		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT", "S 250 ok", "C RCPT", "S 250 ok", "C DATA", "S 354 go on", "mail", "S 250 queued", "C QUIT", "S 221 bye",
+		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT", "S 250 ok", "C RCPT", "S 250 ok", "C DATA",
+		"S 354 go on", "mail", "S 250 queued", "C QUIT", "S 221 bye",
 	}
 	for do, answers := range goes {
-		w, _ := against(t, after(greeting, inbox, script{"C UID FETCH 30 (BODY[])\r\n", "S * 3 FETCH (UID 30 BODY[] {1}\r\nx)", "S $T OK"}, answers), submission)
+		w, _ := against(t, after(greeting, inbox, script{"C UID FETCH 30 (BODY[])\r\n",
+			"S * 3 FETCH (UID 30 BODY[] {1}\r\nx)", "S $T OK"}, answers), submission)
 		s := open(t, w)
 		for _, do := range []workload.Verb{workload.Open, workload.Read} {
 			if _, err := act(s, do); err != nil {
@@ -200,15 +210,18 @@ func TestAWholeSession(t *testing.T) {
 		w, p := against(t, all)
 		p.piece = piece
 		s := open(t, w)
-		for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Update, workload.Move, workload.Add, workload.Idle, workload.Poll, workload.Close} {
+		for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Update, workload.Move, workload.Add,
+			workload.Idle, workload.Poll, workload.Close} {
 			got, err := act(s, do)
 			if err != nil {
 				t.Fatalf("%d bytes at a time: %s: %v", piece, do, err)
 			}
 			switch {
-			case do == workload.Open && (!slices.Equal(s.known, []uint32{10, 20, 30}) || !slices.Equal(s.unread, []uint32{20, 30}) || s.exists != 3 || s.top != 1):
+			case do == workload.Open && (!slices.Equal(s.known, []uint32{10, 20, 30}) ||
+				!slices.Equal(s.unread, []uint32{20, 30}) || s.exists != 3 || s.top != 1):
 				t.Fatalf("known %v, unread %v, exists %d, listed from %d", s.known, s.unread, s.exists, s.top)
-			case do == workload.Read && (!slices.Equal(s.unread, []uint32{20}) || got.Received != uint64(len("* 3 FETCH (BODY[] {7}\r\n) x {\r\n FLAGS (\\Seen) UID 30)\r\n4 OK\r\n"))):
+			case do == workload.Read && (!slices.Equal(s.unread, []uint32{20}) ||
+				got.Received != uint64(len("* 3 FETCH (BODY[] {7}\r\n) x {\r\n FLAGS (\\Seen) UID 30)\r\n4 OK\r\n"))):
 				t.Fatalf("unread %v, %+v", s.unread, got)
 			case do == workload.Move && (len(s.known) != 2 || s.exists != 2):
 				t.Fatalf("known %v, exists %d", s.known, s.exists)
@@ -235,10 +248,12 @@ func TestWhatServersDo(t *testing.T) {
 		{"refuses", script{"S $T NO [UNAVAILABLE] later (0.003 + 0.000 secs)."}, "NO [UNAVAILABLE] later", false},
 		{"does not know", script{"S $T BAD what?"}, "BAD what?", false},
 		{"says a long no", script{"S $T NO " + strings.Repeat("ä", 200)}, "NO " + strings.Repeat("ä", 28), false},
-		{"says goodbye", script{"S * BYE [UNAVAILABLE] shutting down", "close"}, "BYE [UNAVAILABLE] shutting down", true},
+		{"says goodbye", script{"S * BYE [UNAVAILABLE] shutting down", "close"},
+			"BYE [UNAVAILABLE] shutting down", true},
 		{"closes", script{"close"}, "connection closed by the server", true},
 		{"closes within a line", script{"S * 5 EXISTS", "S * 6 EX", "close"}, "connection closed by the server", true},
-		{"closes within a literal", script{"S * 1 FETCH (UID 5 BODY[] {1000}", "S abc", "close"}, "connection closed by the server", true},
+		{"closes within a literal", script{"S * 1 FETCH (UID 5 BODY[] {1000}", "S abc", "close"},
+			"connection closed by the server", true},
 		{"stalls", script{"S * 5 EXISTS", "stall"}, "time-out", true},
 		{"stalls within a literal", script{"S * 1 FETCH (UID 5 BODY[] {1000}", "S abc", "stall"}, "time-out", true},
 		{"speaks another protocol", script{"S HTTP/1.1 400 Bad Request", "stall"}, "broken protocol", true},
@@ -246,9 +261,12 @@ func TestWhatServersDo(t *testing.T) {
 		{"asks for a literal", script{"S + go on", "stall"}, "broken protocol", true},
 		{"answers another tag", script{"S zz9 OK", "stall"}, "broken protocol", true},
 		{"sends a long line", script{"S * OK " + long, "S * 7 EXISTS", "S $T OK"}, "", false},
-		{"sends a long line with a literal", script{"S * 1 FETCH (UID 5 ENVELOPE (\"" + long + "\" {5}\r\nabc\r\n))", "S * 7 EXISTS", "S $T OK"}, "", false},
-		{"counts wrong", script{"S * 4294967295 EXISTS", "S * 0 EXPUNGE", "S * 99999999999 EXISTS", "S * 7 EXISTS", "S * 8 EXPUNGE", "S $T OK"}, "", false},
-		{"sends empty responses", script{"S * ", "S * 5", "S * 5 FETCH", "S * 5 FETCH (", "S * 5 FETCH ())))", "S * 7 EXISTS", "S $T OK"}, "", false},
+		{"sends a long line with a literal", script{"S * 1 FETCH (UID 5 ENVELOPE (\"" + long + "\" {5}\r\nabc\r\n))",
+			"S * 7 EXISTS", "S $T OK"}, "", false},
+		{"counts wrong", script{"S * 4294967295 EXISTS", "S * 0 EXPUNGE", "S * 99999999999 EXISTS", "S * 7 EXISTS",
+			"S * 8 EXPUNGE", "S $T OK"}, "", false},
+		{"sends empty responses", script{"S * ", "S * 5", "S * 5 FETCH", "S * 5 FETCH (", "S * 5 FETCH ())))",
+			"S * 7 EXISTS", "S $T OK"}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -271,7 +289,8 @@ func TestWhatServersDo(t *testing.T) {
 // TestReadTooMuch checks that bytes received after an answer are kept for the next command.
 func TestReadTooMuch(t *testing.T) {
 	t.Parallel()
-	w, _ := against(t, after(greeting, script{"C NOOP", "S $T OK\r\n* 7 EXISTS\r\n* 2 FETCH (UID 5 FLAGS ({4}\r\nab", "C NOOP", "S ) UID 9)\r\n$T OK"}))
+	w, _ := against(t, after(greeting, script{"C NOOP", "S $T OK\r\n* 7 EXISTS\r\n* 2 FETCH (UID 5 FLAGS ({4}\r\nab",
+		"C NOOP", "S ) UID 9)\r\n$T OK"}))
 	s := open(t, w)
 	for range 2 {
 		if _, err := act(s, workload.Poll); err != nil {
@@ -343,7 +362,8 @@ func TestRetrieveAsksForNewOnes(t *testing.T) {
 	t.Parallel()
 	w, _ := against(t, after(greeting, inbox, script{
 		"C NOOP", "S $T OK",
-		"C NOOP", "S * 4 EXISTS", "S $T OK", "C UID FETCH 31:* (UID BODY.PEEK[])", "S * 4 FETCH (UID 44 BODY[] {1}\r\na)", "S $T OK",
+		"C NOOP", "S * 4 EXISTS", "S $T OK", "C UID FETCH 31:* (UID BODY.PEEK[])",
+		"S * 4 FETCH (UID 44 BODY[] {1}\r\na)", "S $T OK",
 		"C NOOP", "S * 1 EXPUNGE", "S $T OK", "C NOOP", "S * 4 EXISTS", "S $T OK", "C UID FETCH 45:*", "S $T OK",
 	}))
 	s := open(t, w)
@@ -361,10 +381,12 @@ func TestInvitations(t *testing.T) {
 	t.Parallel()
 	mail := script{"S * OK", "C "}
 	w, _ := against(t, after(greeting, script{
-		"C SELECT", "S * 2 EXISTS", "S $T OK", "C FETCH 1:2", `S * 1 FETCH (UID 1 FLAGS () ENVELOPE ("d" "Invitation run.1.2 from u1@example.com" NIL))`,
+		"C SELECT", "S * 2 EXISTS", "S $T OK", "C FETCH 1:2",
+		`S * 1 FETCH (UID 1 FLAGS () ENVELOPE ("d" "Invitation run.1.2 from u1@example.com" NIL))`,
 		`S * 2 FETCH (UID 2 FLAGS () ENVELOPE ("d" "Accepted: Invitation run.9.9 from u1@example.com" NIL))`, "S $T OK",
 	}), script{
-		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT TO:<u1@example.com>", "S 250 ok", "C DATA", "S 354 go",
+		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT TO:<u1@example.com>", "S 250 ok", "C DATA",
+		"S 354 go",
 		"close",
 	}, mail)
 	s := open(t, w)
@@ -396,7 +418,8 @@ func TestEndOfAStep(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			begun := time.Now()
-			_, err := s.Do(ctx, &workload.Planned{Action: &workload.Action{Do: workload.Idle, Hold: workload.Duration(29 * time.Minute)}})
+			_, err := s.Do(ctx, &workload.Planned{Action: &workload.Action{Do: workload.Idle,
+				Hold: workload.Duration(29 * time.Minute)}})
 			if took := time.Since(begun); took > time.Minute+2*grace || (err != nil) != (name == "stall") {
 				t.Errorf("%s: %v after %v", name, err, took)
 			}
@@ -414,11 +437,14 @@ func TestSending(t *testing.T) {
 		script script
 		kind   string
 	}{
-		{"takes it", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok", "S 250 ok", "S 250 ok", "S 354 go", "stallmail"}), ""},
-		{"refuses one of two", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok", "S 452 4.2.2 full", "S 250 ok", "S 354 go", "stallmail"}), "452 4.2.2 full"},
+		{"takes it", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok", "S 250 ok", "S 250 ok",
+			"S 354 go", "stallmail"}), ""},
+		{"refuses one of two", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok",
+			"S 452 4.2.2 full", "S 250 ok", "S 354 go", "stallmail"}), "452 4.2.2 full"},
 		{"greets with a refusal", script{"S 554 no"}, "554 no"},
 		{"closes", script{"close"}, "connection closed by the server"},
-		{"closes behind the sender", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok", "close"}), "connection closed by the server"},
+		{"closes behind the sender", after(hello, script{"C MAIL", "C RCPT", "C RCPT", "C DATA", "S 250 ok", "close"}),
+			"connection closed by the server"},
 		{"stalls", after(hello, script{"C MAIL", "stall"}), "time-out"},
 		{"speaks garbage", script{"S \x00\xffgarbage", "stall"}, "broken protocol"},
 	} {
@@ -482,8 +508,8 @@ func mailServer(t *testing.T, s script) net.Conn {
 	return pipeEnd{ours}
 }
 
-// pipeEnd accepts deadlines after the other end closed, as a socket does. A net.Pipe would return io.ErrClosedPipe there,
-// before the reader sees the end of the stream.
+// pipeEnd accepts deadlines after the other end closed, as a socket does. A net.Pipe would return io.ErrClosedPipe
+// there, before the reader sees the end of the stream.
 type pipeEnd struct{ net.Conn }
 
 func (p pipeEnd) SetDeadline(at time.Time) error      { _ = p.Conn.SetDeadline(at); return nil }
@@ -499,11 +525,17 @@ func TestPOP3(t *testing.T) {
 		do     []workload.Verb
 		kind   string
 	}{
-		{"takes all", after(login, script{"C LIST", "S +OK\r\n1 10\r\n2 20\r\n.", "C RETR 1", "S +OK\r\na\r\n..b\r\n.", "C DELE 1", "S +OK", "C RETR 2", "S +OK\r\n.", "C DELE 2", "S +OK"}), []workload.Verb{workload.Retrieve}, ""},
-		{"refuses", after(login, script{"C LIST", "S -ERR [IN-USE] busy"}), []workload.Verb{workload.Open}, "pop3: LIST: [IN-USE] busy"},
-		{"has nothing", after(login, script{"C LIST", "S +OK\r\n."}), []workload.Verb{workload.Open, workload.Read}, "drive: nothing to do it with"},
-		{"closes in a message", after(login, script{"C LIST", "S +OK\r\n1 10\r\n.", "C RETR 1", "S +OK\r\nabc", "close"}), []workload.Verb{workload.Open, workload.Read}, "connection closed by the server"},
-		{"stalls", after(login, script{"C LIST", "S +OK\r\n1 10", "stall"}), []workload.Verb{workload.Open}, "time-out"},
+		{"takes all", after(login, script{"C LIST", "S +OK\r\n1 10\r\n2 20\r\n.", "C RETR 1", "S +OK\r\na\r\n..b\r\n.",
+			"C DELE 1", "S +OK", "C RETR 2", "S +OK\r\n.", "C DELE 2", "S +OK"}),
+			[]workload.Verb{workload.Retrieve}, ""},
+		{"refuses", after(login, script{"C LIST", "S -ERR [IN-USE] busy"}), []workload.Verb{workload.Open},
+			"pop3: LIST: [IN-USE] busy"},
+		{"has nothing", after(login, script{"C LIST", "S +OK\r\n."}), []workload.Verb{workload.Open, workload.Read},
+			"drive: nothing to do it with"},
+		{"closes in a message", after(login, script{"C LIST", "S +OK\r\n1 10\r\n.", "C RETR 1", "S +OK\r\nabc",
+			"close"}), []workload.Verb{workload.Open, workload.Read}, "connection closed by the server"},
+		{"stalls", after(login, script{"C LIST", "S +OK\r\n1 10", "stall"}), []workload.Verb{workload.Open},
+			"time-out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -536,8 +568,10 @@ func TestPOP3(t *testing.T) {
 // and sorted.
 func FuzzIMAP(f *testing.F) {
 	for _, seed := range []string{
-		"* 3 EXISTS\r\n2 OK\r\n* 1 FETCH (UID 10 FLAGS ())\r\n3 OK\r\n* 1 FETCH (UID 10 BODY[] {3}\r\nabc)\r\n4 OK\r\n+ \r\n6 OK\r\n",
-		"* BYE\r\n", "* 99999999999 EXISTS\r\n* 5 EXPUNGE\r\n2 OK\r\n", "* 1 FETCH (UID {9999999999}\r\n", "2 NO\r\n3 OK\r\n+\r\n", "* 1 FETCH (BODY[ \"\\", "\n\n\n",
+		"* 3 EXISTS\r\n2 OK\r\n* 1 FETCH (UID 10 FLAGS ())\r\n3 OK\r\n* 1 FETCH (UID 10 BODY[] {3}\r\nabc)\r\n" +
+			"4 OK\r\n+ \r\n6 OK\r\n",
+		"* BYE\r\n", "* 99999999999 EXISTS\r\n* 5 EXPUNGE\r\n2 OK\r\n", "* 1 FETCH (UID {9999999999}\r\n",
+		"2 NO\r\n3 OK\r\n+\r\n", "* 1 FETCH (BODY[ \"\\", "\n\n\n",
 	} {
 		f.Add([]byte("* OK\r\n1 OK\r\n"+seed), uint8(3))
 	}
@@ -551,12 +585,14 @@ func FuzzIMAP(f *testing.F) {
 			return
 		}
 		s := opened.(*imapSession)
-		for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Scroll, workload.Retrieve, workload.Add, workload.Update, workload.Delete, workload.Idle} {
+		for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Scroll, workload.Retrieve,
+			workload.Add, workload.Update, workload.Delete, workload.Idle} {
 			got, err := act(s, do)
 			if got.Received > uint64(len(said)) || s.broken && err == nil {
 				t.Fatalf("%s: %+v, %v, broken %v", do, got, err, s.broken)
 			}
-			if len(s.known) > maxKnown || len(s.unread) > maxKnown || len(s.waits) > maxKnown || !slices.IsSorted(s.known) || !slices.IsSorted(s.unread) || len(s.left) > bufferSize {
+			if len(s.known) > maxKnown || len(s.unread) > maxKnown || len(s.waits) > maxKnown ||
+				!slices.IsSorted(s.known) || !slices.IsSorted(s.unread) || len(s.left) > bufferSize {
 				t.Fatalf("%s: %d known, %d unread", do, len(s.known), len(s.unread))
 			}
 			_ = Kind(err)

@@ -186,7 +186,8 @@ func (f *form) body() ([]byte, string, error) {
 	}
 	if f.file != nil {
 		head := textproto.MIMEHeader{
-			"Content-Disposition": {fmt.Sprintf(`form-data; name=%q; filename=%q`, f.file.field, f.file.name)}, "Content-Type": {"application/octet-stream"},
+			"Content-Disposition": {fmt.Sprintf(`form-data; name=%q; filename=%q`, f.file.field, f.file.name)},
+			"Content-Type":        {"application/octet-stream"},
 		}
 		p, err := m.CreatePart(head)
 		if err == nil {
@@ -204,7 +205,8 @@ func (f *form) body() ([]byte, string, error) {
 
 // pageHeader returns the fields that a browser sends with a request for a page.
 func pageHeader(kind string) http.Header {
-	h := http.Header{"Accept": {acceptPage}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}, "Upgrade-Insecure-Requests": {"1"}}
+	h := http.Header{"Accept": {acceptPage}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"},
+		"Upgrade-Insecure-Requests": {"1"}}
 	if kind != "" {
 		h.Set("Content-Type", kind)
 	}

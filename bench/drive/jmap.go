@@ -219,7 +219,11 @@ func (s *mailAccount) folders(ctx context.Context) error {
 		if *f.id != "" {
 			continue
 		}
-		o, err := s.set(ctx, "Mailbox", &client.Set{Create: map[string]func(*wire.Writer){"f": func(w *wire.Writer) { w.Text("name", f.name); w.Text("role", f.role) }}})
+		o, err := s.set(ctx, "Mailbox",
+			&client.Set{Create: map[string]func(*wire.Writer){"f": func(w *wire.Writer) {
+				w.Text("name", f.name)
+				w.Text("role", f.role)
+			}}})
 		if err != nil {
 			return err
 		}
@@ -295,7 +299,8 @@ func in(w *wire.Writer, mailbox string) {
 }
 
 // listed are the properties of a list.
-var listed = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "hasAttachment", "preview"}
+var listed = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size",
+	"hasAttachment", "preview"}
 
 // openInbox lists the newest page of the INBOX.
 func (s *jmapSession) openInbox(ctx context.Context) error {
@@ -313,7 +318,8 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 		s.at = 0
 	}
 	r := client.NewRequest(wire.Mail)
-	q := r.Query("Email", s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", s.inbox) }, Sort: "receivedAt", Position: s.at, Limit: page, Total: true})
+	q := r.Query("Email", s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", s.inbox) },
+		Sort: "receivedAt", Position: s.at, Limit: page, Total: true})
 	g := r.GetReferred("Email", s.account, q.At("/ids"), listed...)
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
@@ -387,7 +393,8 @@ func (s *jmapSession) choose(ctx context.Context, pick uint64) (string, error) {
 }
 
 // readProperties are the properties of a message that is shown.
-var readProperties = []string{"id", "messageId", "references", "from", "to", "cc", "subject", "sentAt", "keywords", "bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
+var readProperties = []string{"id", "messageId", "references", "from", "to", "cc", "subject", "sentAt", "keywords",
+	"bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
 
 // read fetches the text of the newest unread message, or of any message if all are read, and marks it as read. It does
 // not fetch attachments, which JMAP clients load on demand.
@@ -407,7 +414,8 @@ func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 		w.Bool("fetchTextBodyValues", true)
 		w.Bool("fetchHTMLBodyValues", true)
 	})
-	marked := r.Set("Email", s.account, &client.Set{Update: map[string]func(*wire.Writer){id: func(w *wire.Writer) { w.Bool("keywords/$seen", true) }}})
+	marked := r.Set("Email", s.account,
+		&client.Set{Update: map[string]func(*wire.Writer){id: func(w *wire.Writer) { w.Bool("keywords/$seen", true) }}})
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
 		return err
@@ -555,7 +563,8 @@ func (s *jmapSession) add(ctx context.Context, m *content.Message, seen bool, da
 
 // idle listens to the event stream, at most until ctx ends. The held time is the user's, not the server's.
 func (s *jmapSession) idle(ctx, within context.Context, hold time.Duration) (time.Duration, error) {
-	e, err := s.c.Events(within, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"}, Ping: 5 * time.Minute})
+	e, err := s.c.Events(within, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"},
+		Ping: 5 * time.Minute})
 	if err != nil {
 		return 0, err
 	}

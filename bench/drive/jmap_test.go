@@ -30,11 +30,12 @@ const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"acc
 func playJMAP(t *testing.T) (*jmapPeer, *World) {
 	t.Helper()
 	p := &jmapPeer{answers: map[string]string{
-		"Mailbox/get":  `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
-		"Email/query":  `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1","list":[{"id":"e2","keywords":{},"subject":"Invitation x.1 from u1@example.com"},{"id":"e1","keywords":{"$seen":true}}]},"c1"]`,
-		"Email/get":    `["Email/get",{"list":[{"id":"e2","messageId":["m.1@far"],"bodyValues":{"1":{"value":"text"}}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
-		"Email/import": `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"created":{"s":{"id":"s1"}}},"c1"],["Email/set",{"updated":{"e2":null}},"c2"]`,
-		"Email/set":    `["Email/set",{"updated":{"e1":null,"e2":null},"destroyed":["e1","e2"]},"c0"]`, "Email/changes": `["Email/changes",{"newState":"2","created":[]},"c0"],["Email/get",{"list":[{"id":"e3","blobId":"b3","mailboxIds":{"in":true}}]},"c1"]`,
+		"Mailbox/get":   `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
+		"Email/query":   `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1","list":[{"id":"e2","keywords":{},"subject":"Invitation x.1 from u1@example.com"},{"id":"e1","keywords":{"$seen":true}}]},"c1"]`,
+		"Email/get":     `["Email/get",{"list":[{"id":"e2","messageId":["m.1@far"],"bodyValues":{"1":{"value":"text"}}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
+		"Email/import":  `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"created":{"s":{"id":"s1"}}},"c1"],["Email/set",{"updated":{"e2":null}},"c2"]`,
+		"Email/set":     `["Email/set",{"updated":{"e1":null,"e2":null},"destroyed":["e1","e2"]},"c0"]`,
+		"Email/changes": `["Email/changes",{"newState":"2","created":[]},"c0"],["Email/get",{"list":[{"id":"e3","blobId":"b3","mailboxIds":{"in":true}}]},"c1"]`,
 	}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +58,10 @@ func playJMAP(t *testing.T) (*jmapPeer, *World) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, `{"blobId":"b","type":"x","size":%d}`, n)
 	})
-	mux.HandleFunc("/down/a/b3/message.eml", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the message") })
+	mux.HandleFunc("/down/a/b3/message.eml", func(w http.ResponseWriter,
+		_ *http.Request) {
+		_, _ = io.WriteString(w, "the message")
+	})
 	mux.HandleFunc("/ev", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": here\n\n")
@@ -91,7 +95,9 @@ func TestJMAPSession(t *testing.T) {
 	if s.inbox != "in" || s.drafts != "dr" || s.archive != "ar" || s.identity != "i" {
 		t.Errorf("%+v", s)
 	}
-	for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Update, workload.Add, workload.Send, workload.Reply, workload.Invite, workload.RSVP, workload.Poll, workload.Scroll, workload.Move, workload.Delete, workload.Open, workload.Retrieve, workload.Login} {
+	for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Update, workload.Add, workload.Send,
+		workload.Reply, workload.Invite, workload.RSVP, workload.Poll, workload.Scroll, workload.Move, workload.Delete,
+		workload.Open, workload.Retrieve, workload.Login} {
 		got, err := act(s, do)
 		if err != nil || got.Sent == 0 || got.Received == 0 {
 			t.Errorf("%s: %v %+v", do, err, got)
@@ -107,7 +113,8 @@ func TestJMAPSession(t *testing.T) {
 		t.Error(got, err)
 	}
 	all := strings.Join(p.asked, "\n")
-	for _, part := range []string{`"onSuccessDestroyEmail":["#s"]`, `"keywords/$answered":true`, `"mailboxIds":{"ar":true}`, `"rcptTo":[{"email":"u1@example.com","parameters":null}`, `"sinceState":"1"`} {
+	for _, part := range []string{`"onSuccessDestroyEmail":["#s"]`, `"keywords/$answered":true`,
+		`"mailboxIds":{"ar":true}`, `"rcptTo":[{"email":"u1@example.com","parameters":null}`, `"sinceState":"1"`} {
 		if !strings.Contains(all, part) {
 			t.Errorf("%s is not asked", part)
 		}
@@ -152,14 +159,23 @@ func TestWhatJMAPServersDo(t *testing.T) {
 		method, says string
 		kind         string
 	}{
-		{workload.Scroll, "Email/query", `["Email/query",{"ids":["e1","e2"]},"c0"],["Email/get",{"list":[{"id":"e1"}]},"c1"]`, "a list without all of its messages"},
-		{workload.Scroll, "Email/query", `["error",{"type":"serverUnavailable"},"c0"],["error",{"type":"invalidResultReference"},"c1"]`, "serverUnavailable"},
-		{workload.Read, "Email/get", `["Email/get",{"list":[],"notFound":["e2"]},"c0"],["Email/set",{},"c1"]`, "a listed message is not found"},
-		{workload.Read, "Email/get", `["Email/get",{"list":[{"id":"e2","bodyValues":{}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`, "a message without its text"},
-		{workload.Read, "Email/get", `["Email/get",{"list":[{"id":"e2","bodyValues":{"1":{}}}]},"c0"],["Email/set",{"notUpdated":{"e2":{"type":"forbidden"}}},"c1"]`, "forbidden"},
+		{workload.Scroll, "Email/query",
+			`["Email/query",{"ids":["e1","e2"]},"c0"],["Email/get",{"list":[{"id":"e1"}]},"c1"]`,
+			"a list without all of its messages"},
+		{workload.Scroll, "Email/query",
+			`["error",{"type":"serverUnavailable"},"c0"],["error",{"type":"invalidResultReference"},"c1"]`,
+			"serverUnavailable"},
+		{workload.Read, "Email/get", `["Email/get",{"list":[],"notFound":["e2"]},"c0"],["Email/set",{},"c1"]`,
+			"a listed message is not found"},
+		{workload.Read, "Email/get",
+			`["Email/get",{"list":[{"id":"e2","bodyValues":{}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
+			"a message without its text"},
+		{workload.Read, "Email/get",
+			`["Email/get",{"list":[{"id":"e2","bodyValues":{"1":{}}}]},"c0"],["Email/set",{"notUpdated":{"e2":{"type":"forbidden"}}},"c1"]`, "forbidden"},
 		{workload.Delete, "Email/set", `["Email/set",{"destroyed":null},"c0"]`, "broken protocol"},
 		{workload.Update, "Email/set", `["Email/set",{"updated":{}},"c0"]`, "broken protocol"},
-		{workload.Send, "Email/import", `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"notCreated":{"s":{"type":"invalidRecipients","description":"who?"}}},"c1"]`, "invalidRecipients: who?"},
+		{workload.Send, "Email/import",
+			`["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"notCreated":{"s":{"type":"invalidRecipients","description":"who?"}}},"c1"]`, "invalidRecipients: who?"},
 		{workload.Add, "Email/import", `["Email/import",{"notCreated":{"m":{"type":"overQuota"}}},"c0"]`, "overQuota"},
 		{workload.Poll, "Email/changes", `["Email/changes",{},"c0"]`, "broken protocol"},
 		{workload.Poll, "Email/changes", `["error",{"type":"cannotCalculateChanges"},"c0"]`, ""},

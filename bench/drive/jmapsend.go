@@ -58,7 +58,10 @@ func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered s
 	})
 	var marked client.Handle
 	if answered != "" {
-		marked = r.Set("Email", s.account, &client.Set{Update: map[string]func(*wire.Writer){answered: func(w *wire.Writer) { w.Bool("keywords/$answered", true) }}})
+		marked = r.Set("Email", s.account,
+			&client.Set{Update: map[string]func(*wire.Writer){answered: func(w *wire.Writer) {
+				w.Bool("keywords/$answered", true)
+			}}})
 	}
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
@@ -150,7 +153,8 @@ func (w *World) fillJMAP(ctx context.Context, u *User) (filling, func(), error) 
 // query lists the INBOX, oldest first.
 func (f *jmapInbox) query(position, limit int) (*wire.Value, error) {
 	r := client.NewRequest(wire.Mail)
-	q := r.Query("Email", f.s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", f.s.inbox) }, Sort: "receivedAt", Ascending: true, Position: position, Limit: limit, Total: true})
+	q := r.Query("Email", f.s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", f.s.inbox) },
+		Sort: "receivedAt", Ascending: true, Position: position, Limit: limit, Total: true})
 	out, err := f.s.c.Do(f.ctx, r)
 	if err != nil {
 		return nil, err

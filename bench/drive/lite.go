@@ -149,7 +149,9 @@ func (s *liteSession) show(got *fetched, asks bool) error {
 	main := find(page, is(atom.Main, ""))
 	said := find(main, is(atom.Div, "said"))
 	s.page, s.where = page, liteOther
-	askedWho := find(page, func(n *html.Node) bool { return n.DataAtom == atom.Input && attribute(n, "type") == "password" }) != nil
+	askedWho := find(page, func(n *html.Node) bool {
+		return n.DataAtom == atom.Input && attribute(n, "type") == "password"
+	}) != nil
 	switch {
 	case main == nil:
 		return fmt.Errorf("%w: %d, and no page of the lite mode", ErrProtocol, got.status)
@@ -224,7 +226,8 @@ func (s *liteSession) learn(id, href string, unread bool) {
 
 func (s *liteSession) forget(id string) {
 	gone := func(x string) bool { return x == id }
-	s.known, s.unread, s.shown = slices.DeleteFunc(s.known, gone), slices.DeleteFunc(s.unread, gone), slices.DeleteFunc(s.shown, gone)
+	s.known, s.unread, s.shown = slices.DeleteFunc(s.known, gone), slices.DeleteFunc(s.unread,
+		gone), slices.DeleteFunc(s.shown, gone)
 	delete(s.hrefs, id)
 }
 
@@ -364,7 +367,9 @@ func (s *liteSession) act(ctx context.Context, pick uint64, do string) error {
 
 // archiveOf returns the folder Archive among the folders to which a page can move messages.
 func archiveOf(page *html.Node) string {
-	options := findAll(find(page, func(n *html.Node) bool { return n.DataAtom == atom.Select && attribute(n, "name") == "to" }), is(atom.Option, ""))
+	options := findAll(find(page, func(n *html.Node) bool {
+		return n.DataAtom == atom.Select && attribute(n, "name") == "to"
+	}), is(atom.Option, ""))
 	for _, o := range options {
 		if words(o) == "Archive" {
 			return attribute(o, "value")

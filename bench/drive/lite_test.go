@@ -111,8 +111,11 @@ const (
 
 func liteSite() map[string]string {
 	return map[string]string{
-		"GET " + liteSignIn: litePage(liteWho), "POST " + liteSignIn: "303 /lite/", "GET /lite/": litePage(liteTwo), "GET /lite/read": litePage(liteMessage),
-		"POST /lite/act": "303 /lite/?said=done", "GET /lite/compose": litePage(liteForm), "POST /lite/compose": "303 /lite/?said=messageSent", "GET /lite/style.css": "x { src: url(\"/a.woff2\") }", "GET /a.woff2": "font",
+		"GET " + liteSignIn: litePage(liteWho), "POST " + liteSignIn: "303 /lite/", "GET /lite/": litePage(liteTwo),
+		"GET /lite/read": litePage(liteMessage),
+		"POST /lite/act": "303 /lite/?said=done", "GET /lite/compose": litePage(liteForm),
+		"POST /lite/compose": "303 /lite/?said=messageSent", "GET /lite/style.css": "x { src: url(\"/a.woff2\") }",
+		"GET /a.woff2": "font",
 	}
 }
 
@@ -126,7 +129,9 @@ func TestLiteSession(t *testing.T) {
 	}
 	s := opened.(*liteSession)
 	defer s.Close()
-	if p.got("POST "+liteSignIn, "user") != "u0" || p.got("POST "+liteSignIn, "to") != "/lite/" || s.inbox != "/lite/?f=in" || !slices.Equal(s.known, []string{"m1", "m2"}) || !slices.Equal(s.unread, []string{"m2"}) {
+	if p.got("POST "+liteSignIn, "user") != "u0" || p.got("POST "+liteSignIn, "to") != "/lite/" ||
+		s.inbox != "/lite/?f=in" || !slices.Equal(s.known, []string{"m1", "m2"}) ||
+		!slices.Equal(s.unread, []string{"m2"}) {
 		t.Errorf("%+v", s)
 	}
 	for _, c := range []struct {
@@ -134,32 +139,45 @@ func TestLiteSession(t *testing.T) {
 		list  string // content of the list from here on
 		asked string
 	}{
-		{workload.Open, liteTwo, "GET /lite/?f=in"}, {workload.Scroll, liteTwo, "GET /lite/?p=2"}, {workload.Read, liteTwo, "GET /lite/read?m=m2"},
-		{workload.Reply, liteDone + liteTwo, "GET /lite/compose?re=m2, POST /lite/compose, GET /lite/?said=messageSent"}, {workload.Send, liteDone + liteTwo, "GET /lite/compose, POST /lite/compose, GET /lite/?said=messageSent"},
+		{workload.Open, liteTwo, "GET /lite/?f=in"}, {workload.Scroll, liteTwo, "GET /lite/?p=2"},
+		{workload.Read, liteTwo, "GET /lite/read?m=m2"},
+		{workload.Reply, liteDone + liteTwo,
+			"GET /lite/compose?re=m2, POST /lite/compose, GET /lite/?said=messageSent"},
+		{workload.Send, liteDone + liteTwo, "GET /lite/compose, POST /lite/compose, GET /lite/?said=messageSent"},
 		{workload.Add, liteDone + liteTwo, "GET /lite/compose, POST /lite/compose, GET /lite/?said=messageSent"},
-		{workload.Read, liteTwo, "GET /lite/read?m=m"}, {workload.Update, liteDone + liteTwo, "POST /lite/act, GET /lite/?said=done"}, {workload.Move, liteDone + liteOne, "POST /lite/act, GET /lite/?said=done"},
-		{workload.Poll, liteOne, "GET /lite/?f=in"}, {workload.Delete, liteDone, "POST /lite/act, GET /lite/?said=done"}, {workload.Login, liteTwo, "GET " + liteSignIn + "?to=%2Flite%2F, POST /lite/sign-in, GET /lite/"},
+		{workload.Read, liteTwo, "GET /lite/read?m=m"}, {workload.Update, liteDone + liteTwo,
+			"POST /lite/act, GET /lite/?said=done"}, {workload.Move, liteDone + liteOne,
+			"POST /lite/act, GET /lite/?said=done"},
+		{workload.Poll, liteOne, "GET /lite/?f=in"}, {workload.Delete, liteDone,
+			"POST /lite/act, GET /lite/?said=done"}, {workload.Login, liteTwo,
+			"GET " + liteSignIn + "?to=%2Flite%2F, POST /lite/sign-in, GET /lite/"},
 	} {
 		p.says("GET /lite/", litePage(c.list))
 		p.asked = nil
 		got, err := act(s, c.do)
-		if asked := strings.Join(p.asked, ", "); err != nil || got.Sent == 0 || got.Received == 0 || !strings.HasPrefix(asked, c.asked) {
+		if asked := strings.Join(p.asked, ", "); err != nil || got.Sent == 0 || got.Received == 0 ||
+			!strings.HasPrefix(asked, c.asked) {
 			t.Errorf("%s: %v %+v, asked %s", c.do, err, got, asked)
 		}
 		switch c.do {
 		case workload.Reply:
-			if p.got("POST /lite/compose", "do") != "send" || p.got("POST /lite/compose", "csrf") != "t" || p.got("POST /lite/compose", "to") != "u1@example.com, u2@example.com" || !strings.HasPrefix(p.got("POST /lite/compose", "subject"), "Re: ") || len(p.got("POST /lite/compose", "text")) != 100 {
+			if p.got("POST /lite/compose", "do") != "send" || p.got("POST /lite/compose", "csrf") != "t" ||
+				p.got("POST /lite/compose", "to") != "u1@example.com, u2@example.com" ||
+				!strings.HasPrefix(p.got("POST /lite/compose", "subject"), "Re: ") ||
+				len(p.got("POST /lite/compose", "text")) != 100 {
 				t.Errorf("%s", p.fields)
 			}
 		case workload.Move:
-			if p.got("POST /lite/act", "do") != "move" || p.got("POST /lite/act", "to") != "ar" || p.got("POST /lite/act", "m") == "" {
+			if p.got("POST /lite/act", "do") != "move" || p.got("POST /lite/act", "to") != "ar" ||
+				p.got("POST /lite/act", "m") == "" {
 				t.Errorf("%s", p.fields)
 			}
 		}
 	}
 	w.Users[1].Known = "Bench u1"
 	p.says("POST /lite/compose", litePage(`<ul class="found"><li>Bench u1 &lt;u1@example.com&gt;</li></ul>`+liteForm))
-	if _, err := act(s, workload.Lookup); err != nil || p.got("POST /lite/compose", "find") != "Bench u1" || p.got("POST /lite/compose", "do") != "find" {
+	if _, err := act(s, workload.Lookup); err != nil || p.got("POST /lite/compose", "find") != "Bench u1" ||
+		p.got("POST /lite/compose", "do") != "find" {
 		t.Error(err, p.fields)
 	}
 	// The other users of this driver find the sheet in the cache; a cold one does not.
@@ -188,18 +206,21 @@ func TestWhatLiteServersDo(t *testing.T) {
 		over       bool
 	}{
 		{workload.Open, "GET /lite/", litePage(strings.Repeat("x ", 16_000)), "a page over 30 KB", false},
-		{workload.Reply, "GET /lite/compose", litePage(strings.Replace(liteForm, "quoted", strings.Repeat("quoted ", 10_000), 1)), "", false},
+		{workload.Reply, "GET /lite/compose",
+			litePage(strings.Replace(liteForm, "quoted", strings.Repeat("quoted ", 10_000), 1)), "", false},
 		{workload.Open, "GET /lite/", "303 /lite/sign-in", "signed out: ", true},
 		{workload.Open, "GET /lite/", "<html>hello", "broken protocol", true},
 		{workload.Open, "GET /lite/", litePage(`<div class="said bad">no way</div>`), "200 no way", false},
 		{workload.Open, "GET /lite/", litePage(`<ul class="rows"><li>nothing</li></ul>`), "broken protocol", true},
-		{workload.Read, "GET /lite/read", litePage(`<article class="mail"><div class="body"> </div></article>`), "a message without its text", false},
+		{workload.Read, "GET /lite/read", litePage(`<article class="mail"><div class="body"> </div></article>`),
+			"a message without its text", false},
 		{workload.Read, "GET /lite/read", litePage(`<h1>Doublet</h1>`), "a message without its text", false},
 		{workload.Read, "GET /lite/read", "303 http://elsewhere.example/", "connection lost", true},
 		{workload.Delete, "GET /lite/", litePage(liteDone + liteTwo), "what was taken away is listed still", false},
 		{workload.Update, "POST /lite/act", "303 /lite/", "it does not say what it did", false},
 		{workload.Send, "POST /lite/compose", litePage(liteForm), "a message that is not said to be sent", false},
-		{workload.Send, "POST /lite/compose", "303 /lite/?said=draftSaved", "a message that is not said to be sent", false},
+		{workload.Send, "POST /lite/compose", "303 /lite/?said=draftSaved",
+			"a message that is not said to be sent", false},
 		{workload.Lookup, "POST /lite/compose", litePage(liteForm), "a look-up without an answer", false},
 	} {
 		p, w := playSite(t, liteSite())
@@ -225,7 +246,8 @@ func TestWhatLiteServersDo(t *testing.T) {
 	}
 	p, w := playSite(t, liteSite())
 	p.says("POST "+liteSignIn, litePage(`<div class="said bad">wrong</div>`+liteWho))
-	if _, _, err := w.Open(context.Background(), workload.WebLite, &w.Users[0]); !strings.Contains(fmt.Sprint(err), "signed out: wrong") {
+	if _, _, err := w.Open(context.Background(), workload.WebLite, &w.Users[0]); !strings.Contains(fmt.Sprint(err),
+		"signed out: wrong") {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,8 @@ func (s *liteSession) send(ctx context.Context, p *workload.Planned) error {
 		return err
 	}
 	f := formWith(s.page, "do", "send")
-	if f == nil || !f.set("to", strings.Join(m.To, ", ")) || !f.set("subject", m.Subject) || !f.set("text", string(content.AppendText(nil, m.Body, m.Seed))) {
+	if f == nil || !f.set("to", strings.Join(m.To, ", ")) || !f.set("subject", m.Subject) ||
+		!f.set("text", string(content.AppendText(nil, m.Body, m.Seed))) {
 		return fmt.Errorf("%w: no form to write in", ErrProtocol)
 	}
 	if m.Attachment > 0 && f.file != nil {

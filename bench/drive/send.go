@@ -58,7 +58,8 @@ func (w *World) invitation(u *User, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
 	m.Subject = subjectInvitation + m.ID + " from " + u.Address
-	m.Calendar = &content.Calendar{Method: "REQUEST", UID: m.ID, Organizer: u.Address, Attendees: m.To, Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}
+	m.Calendar = &content.Calendar{Method: "REQUEST", UID: m.ID, Organizer: u.Address, Attendees: m.To,
+		Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}
 	return m
 }
 
@@ -88,7 +89,8 @@ func (w *World) answer(ctx context.Context, u *User, v invitation, p *workload.P
 func (w *World) accepted(u *User, v invitation, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To, m.Subject, m.InReplyTo = []string{v.organizer}, "Accepted: "+subjectInvitation+v.id+" from "+v.organizer, v.id
-	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address}, Begin: m.Date.Truncate(time.Hour)}
+	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address},
+		Begin: m.Date.Truncate(time.Hour)}
 	return m
 }
 

@@ -68,7 +68,8 @@ func (w *World) openWeb(ctx context.Context, u *User) (Session, Traffic, error) 
 		return nil, Traffic{}, err
 	}
 	s := &webSession{browser: b, mailAccount: mailAccount{u: u}}
-	o := client.Options{URL: b.base.String(), Sign: b.sign, Transport: b, Timeout: w.timeout(), TLS: b.transport.TLSClientConfig}
+	o := client.Options{URL: b.base.String(), Sign: b.sign, Transport: b, Timeout: w.timeout(),
+		TLS: b.transport.TLSClientConfig}
 	if s.c, err = client.New(counting(w.Env, b.n), o); err != nil {
 		return nil, Traffic{}, err
 	}
@@ -174,7 +175,8 @@ func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writ
 }
 
 // webFile matches files of the client as its page and its service worker name them.
-var webFile = regexp.MustCompile(`(?:src|href)="(/[^"]+)"|"(/(?:assets/[^"]+|icon\.svg|manifest\.webmanifest|mail-frame))"`)
+var webFile = regexp.MustCompile(
+	`(?:src|href)="(/[^"]+)"|"(/(?:assets/[^"]+|icon\.svg|manifest\.webmanifest|mail-frame))"`)
 
 // load gets the client: its page, and the files named by the page and the service worker, unless they are cached. The
 // worker caches them all, so a returning browser requests only the page and the worker.

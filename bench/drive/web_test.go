@@ -43,7 +43,8 @@ const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:i
 func playWeb(t *testing.T) (*webPeer, *World) {
 	t.Helper()
 	row := func(id, thread string, seen bool) string {
-		return fmt.Sprintf(`{"id":%q,"threadId":%q,"mailboxIds":{"in":true},"keywords":{%s},"size":5}`, id, thread, map[bool]string{true: `"$seen":true`}[seen])
+		return fmt.Sprintf(`{"id":%q,"threadId":%q,"mailboxIds":{"in":true},"keywords":{%s},"size":5}`, id, thread,
+			map[bool]string{true: `"$seen":true`}[seen])
 	}
 	whole := func(id string) string {
 		return fmt.Sprintf(`{"id":%q,"messageId":["%s.1@far"],"bodyValues":{"1":{"value":"text"}}}`, id, id)
@@ -51,7 +52,8 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 	p := &webPeer{t: t, shapes: map[string]bool{}, push: make(chan string), csrf: true, answers: map[string]string{
 		"Mailbox/get":  `{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se","role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
 		"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
-		"Email/query": `{"ids":["e3","e1"],"total":2}`, "Thread/get": `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
+		"Email/query":   `{"ids":["e3","e1"],"total":2}`,
+		"Thread/get":    `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
 		"Email/get":     `{"state":"1","list":[` + row("e3", "t2", false) + "," + row("e1", "t1", true) + `]}`,
 		"Email/get 10":  `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
 		"Email/changes": `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
@@ -77,7 +79,11 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 	file("/sw.js", "text/javascript", `"2"`, `["/assets/index-AAAAAAAA.js","/assets/writer-BBBBBBBB.js","/icon.svg"]`)
 	file("/assets/{name}", "text/javascript", "", "script")
 	file("/icon.svg", "image/svg+xml", `"3"`, "icon")
-	mux.HandleFunc("GET /auth/session", func(w http.ResponseWriter, r *http.Request) { p.asks(r, ""); w.WriteHeader(401) })
+	mux.HandleFunc("GET /auth/session", func(w http.ResponseWriter,
+		r *http.Request) {
+		p.asks(r, "")
+		w.WriteHeader(401)
+	})
 	mux.HandleFunc("POST /auth/sign-in", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		p.asks(r, string(b))
@@ -115,7 +121,8 @@ func (p *webPeer) asks(r *http.Request, body string) {
 		p.shapes[s] = true
 	}
 	c, err := r.Cookie("doublet")
-	if !strings.HasPrefix(r.URL.Path, "/auth/") && (r.Header.Get("X-Csrf-Token") != "word" || err != nil || c.Value != "c") {
+	if !strings.HasPrefix(r.URL.Path, "/auth/") && (r.Header.Get("X-Csrf-Token") != "word" || err != nil ||
+		c.Value != "c") {
 		p.csrf = false
 	}
 }
@@ -187,7 +194,8 @@ func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 					changed[k] = nil
 				}
 			}
-			raw, _ := json.Marshal(map[string]any{"created": made, "updated": changed, "notUpdated": left, "destroyed": args.Destroy})
+			raw, _ := json.Marshal(map[string]any{"created": made, "updated": changed, "notUpdated": left,
+				"destroyed": args.Destroy})
 			answer = string(raw)
 		}
 		out = append(out, fmt.Sprintf(`[%q,%s,%q]`, name, answer, id))
@@ -210,7 +218,9 @@ func (p *webPeer) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: jmap\r\nSec-WebSocket-Accept: %s\r\n\r\n", websocket.Accept(r.Header.Get("Sec-Websocket-Key")))
+	fmt.Fprintf(conn, "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Protocol: jmap\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+		websocket.Accept(r.Header.Get("Sec-Websocket-Key")))
 	in := websocket.Reader{Masked: true, Max: 1 << 20}
 	_, text, err := in.Next(bufio.NewReader(rw), nil)
 	if err != nil {
@@ -296,14 +306,16 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 			}
 		}
 		if list := slices.Sorted(maps.Keys(got)); !slices.Equal(list, want[action]) {
-			t.Errorf("%s: the driver asks\n  %s\nand the client\n  %s", action, strings.Join(list, "\n  "), strings.Join(want[action], "\n  "))
+			t.Errorf("%s: the driver asks\n  %s\nand the client\n  %s", action, strings.Join(list, "\n  "),
+				strings.Join(want[action], "\n  "))
 		}
 	}
 	check("sign-in", map[string]bool{})
 	for _, c := range []struct {
 		do     workload.Verb
 		action string
-	}{{workload.Open, "open"}, {workload.Read, "read"}, {workload.Update, "flag"}, {workload.Move, "move"}, {workload.Open, "open"}, {workload.Delete, "move"}, {workload.Send, "send"}, {workload.Reply, "reply"}} {
+	}{{workload.Open, "open"}, {workload.Read, "read"}, {workload.Update, "flag"}, {workload.Move, "move"},
+		{workload.Open, "open"}, {workload.Delete, "move"}, {workload.Send, "send"}, {workload.Reply, "reply"}} {
 		w.Workload.Sizes["s"] = []workload.Size{{Body: 1000, Attachment: 1000, Percent: 100}}
 		if c.do == workload.Reply {
 			w.Workload.Sizes["s"][0].Attachment = 0
@@ -315,7 +327,8 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 		check(c.action, map[string]bool{})
 	}
 	if list := slices.Sorted(maps.Keys(beside)); !slices.Equal(list, want["beside"]) {
-		t.Errorf("beside: the driver asks\n  %s\nand the client\n  %s", strings.Join(list, "\n  "), strings.Join(want["beside"], "\n  "))
+		t.Errorf("beside: the driver asks\n  %s\nand the client\n  %s", strings.Join(list, "\n  "),
+			strings.Join(want["beside"], "\n  "))
 	}
 	if !p.csrf {
 		t.Error("a request without cookie or token")
@@ -328,7 +341,8 @@ func TestFullSession(t *testing.T) {
 	p, w := playWeb(t)
 	s := openFull(t, w)
 	calm(t, s)
-	if files := strings.Join(p.files, " "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
+	if files := strings.Join(p.files,
+		" "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
 		t.Errorf("the first of all loads %s", files)
 	}
 	p.files = nil
@@ -339,7 +353,8 @@ func TestFullSession(t *testing.T) {
 	}
 	w.Cold, p.files = true, nil
 	calm(t, openFull(t, w))
-	if files := strings.Join(p.files, " "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
+	if files := strings.Join(p.files,
+		" "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
 		t.Errorf("who begins with nothing loads %s", files)
 	}
 	if s.view.total != 2 || !slices.Equal(s.view.list, []string{"e3", "e1"}) || len(s.view.bodies) != 3 {
@@ -368,7 +383,8 @@ func TestFullSession(t *testing.T) {
 	if _, err := act(s, workload.Login); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := w.Open(context.Background(), workload.WebFull, &w.Users[1]); Kind(err) != "401 Wrong name or password." {
+	if _, _, err := w.Open(context.Background(), workload.WebFull,
+		&w.Users[1]); Kind(err) != "401 Wrong name or password." {
 		t.Error(err)
 	}
 }
@@ -398,7 +414,8 @@ func TestWhatServersOfTheFullClientDo(t *testing.T) {
 		kind         string
 		over         bool // the user signs in again
 	}{
-		{workload.Open, "Email/query", `{"ids":["e3","e1","e9"],"total":3}`, "a list without all of its messages", false},
+		{workload.Open, "Email/query", `{"ids":["e3","e1","e9"],"total":3}`,
+			"a list without all of its messages", false},
 		{workload.Open, "Email/query", `{"ids":["e3","e1"],"total":1}`, "broken protocol", true},
 		{workload.Open, "Thread/get", `{"list":[]}`, "", false},
 		{workload.Read, "Email/get 10", `{"list":[]}`, "a listed message is not found", false},
@@ -406,8 +423,10 @@ func TestWhatServersOfTheFullClientDo(t *testing.T) {
 		{workload.Read, "Email/set", `{"updated":{},"notUpdated":{"e3":{"type":"forbidden"}}}`, "forbidden", false},
 		{workload.Delete, "Email/set", `{"updated":null}`, "broken protocol", true},
 		{workload.Send, "Email/query", `{"ids":["e9"]}`, "a message that was not sent is among those that were", false},
-		{workload.Send, "EmailSubmission/set", `{"notCreated":{"s":{"type":"invalidRecipients"}}}`, "invalidRecipients", false},
-		{workload.Send, "Email/set", `{"created":{"d":{"id":"x"},"m":{"id":"y"}},"destroyed":["x"]}`, "a message that is sent and not filed", false},
+		{workload.Send, "EmailSubmission/set", `{"notCreated":{"s":{"type":"invalidRecipients"}}}`,
+			"invalidRecipients", false},
+		{workload.Send, "Email/set", `{"created":{"d":{"id":"x"},"m":{"id":"y"}},"destroyed":["x"]}`,
+			"a message that is sent and not filed", false},
 		{workload.Send, "Email/set", `{"notCreated":{"d":{"type":"overQuota"}}}`, "overQuota", false},
 		{workload.Poll, "Email/changes", `{}`, "broken protocol", true},
 		{workload.Poll, "", "401", "signed out", true},

@@ -47,9 +47,11 @@ const (
 
 // webRowProperties and webMessageProperties are those of web/src/jmap/types.ts.
 var (
-	webRowProperties = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size", "preview", "hasAttachment", "messageId",
+	webRowProperties = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt",
+		"size", "preview", "hasAttachment", "messageId",
 		"header:Resent-From:asAddresses:all", "header:Resent-Sender:asAddresses:all"}
-	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
+	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc",
+		"replyTo", "sentAt",
 		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs")
 )
 
@@ -294,7 +296,8 @@ func (s *webSession) changes(ctx context.Context) (more bool, err error) {
 	v, err := out.Get(h)
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Type == "cannotCalculateChanges" {
-		if v, err = s.call(ctx, "Email/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Strings("ids") }); err == nil {
+		if v, err = s.call(ctx, "Email/get",
+			func(w *wire.Writer) { w.Text("accountId", s.account); w.Strings("ids") }); err == nil {
 			view.mu.Lock()
 			defer view.mu.Unlock()
 			view.state = strings.Clone(stateOf(v, "state"))

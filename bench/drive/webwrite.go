@@ -59,7 +59,8 @@ func (s *webSession) read(ctx context.Context, pick uint64) error {
 	if len(unseen) == 0 {
 		return nil
 	}
-	return s.change(ctx, unseen, missing, func(w *wire.Writer) { w.Bool("keywords/$seen", true) }, func(r *webRow) { r.seen = true })
+	return s.change(ctx, unseen, missing, func(w *wire.Writer) { w.Bool("keywords/$seen", true) },
+		func(r *webRow) { r.seen = true })
 }
 
 // missing requests Emails of a conversation that no list has shown.
@@ -138,7 +139,8 @@ func (s *webSession) putAway(ctx context.Context, pick uint64, to string) error 
 
 // change changes Emails, first in the view and then at the server, which must have changed all except those of gone.
 // The new state is requested in the background.
-func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(*wire.Writer), row func(*webRow)) error {
+func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(*wire.Writer),
+	row func(*webRow)) error {
 	v := &s.view
 	v.mu.Lock()
 	for _, id := range ids {
@@ -370,7 +372,8 @@ func (s *webSession) submit(ctx context.Context, l *letter) error {
 		return &Refusal{"a message that was not sent is among those that were"}
 	}
 	r := client.NewRequest(webUsing...)
-	made := r.Set("Email", s.account, &client.Set{Create: map[string]func(*wire.Writer){"m": func(w *wire.Writer) { s.email(w, l, true) }}})
+	made := r.Set("Email", s.account,
+		&client.Set{Create: map[string]func(*wire.Writer){"m": func(w *wire.Writer) { s.email(w, l, true) }}})
 	sent := r.Set("EmailSubmission", s.account, &client.Set{
 		Create: map[string]func(*wire.Writer){"s": func(w *wire.Writer) {
 			w.Text("emailId", "#m")
@@ -421,7 +424,8 @@ func (s *webSession) submit(ctx context.Context, l *letter) error {
 func filed(out *client.Response, id string) bool {
 	for i := range out.Calls {
 		if c := &out.Calls[i]; c.Name == "Email/set" {
-			if changed := c.Args.Get("updated"); changed.Kind() == wire.Object && changed.Len() == 1 && changed.Name(0) == id {
+			if changed := c.Args.Get("updated"); changed.Kind() == wire.Object && changed.Len() == 1 &&
+				changed.Name(0) == id {
 				return true
 			}
 		}

@@ -78,7 +78,8 @@ func Fill(ctx context.Context, w *drive.World, users []drive.User, o Options) (d
 	workers.Wait()
 	switch {
 	case len(failed) > 0:
-		return state.Total, fmt.Errorf("fill: %d of %d mailboxes failed, the first: %w", len(failed), len(users), failed[0])
+		return state.Total, fmt.Errorf("fill: %d of %d mailboxes failed, the first: %w", len(failed),
+			len(users), failed[0])
 	case ctx.Err() != nil:
 		return state.Total, errors.New("fill: stopped; run it again to continue")
 	}

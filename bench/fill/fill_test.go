@@ -154,9 +154,11 @@ func world(t *testing.T, m *mailboxes) *drive.World {
 		go serve(theirs)
 		return ours, nil
 	}
-	out := &drive.World{Env: e, Workload: w, Seed: 5, Target: drive.Target{Doors: map[string]string{"imap": "imap:1", "lmtp": "lmtp:1"}, Timeout: 10 * time.Second}}
+	out := &drive.World{Env: e, Workload: w, Seed: 5,
+		Target: drive.Target{Doors: map[string]string{"imap": "imap:1", "lmtp": "lmtp:1"}, Timeout: 10 * time.Second}}
 	for i := range 6 {
-		out.Users = append(out.Users, drive.User{Index: i, Name: fmt.Sprint("u", i), Address: fmt.Sprintf("u%d@example.com", i)})
+		out.Users = append(out.Users, drive.User{Index: i, Name: fmt.Sprint("u", i),
+			Address: fmt.Sprintf("u%d@example.com", i)})
 	}
 	return out
 }
@@ -183,7 +185,8 @@ func TestFillGoesOn(t *testing.T) {
 	}
 	for name, body := range one.bodies {
 		// u3 had messages of its own before.
-		if got, ok := two.bodies[name]; got != body && !(strings.HasPrefix(name, "u3.") && (!ok || strings.HasSuffix(name, ".0") || strings.HasSuffix(name, ".1"))) {
+		if got, ok := two.bodies[name]; got != body && !(strings.HasPrefix(name, "u3.") &&
+			(!ok || strings.HasSuffix(name, ".0") || strings.HasSuffix(name, ".1"))) {
 			// Dates depend on the number of messages; everything else is equal.
 			if cut := func(s string) string { _, b, _ := strings.Cut(s, "\r\n\r\n"); return b }; cut(got) != cut(body) {
 				t.Errorf("%s differs", name)
@@ -233,12 +236,14 @@ func TestFillNamesWhatFails(t *testing.T) {
 	m := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}, refuse: "u2"}
 	w := world(t, m)
 	f, err := Fill(context.Background(), w, w.Users, Options{Messages: 3})
-	if err == nil || !strings.Contains(err.Error(), "1 of 6 mailboxes failed") || !strings.Contains(err.Error(), "u2") || f.Added != 15 {
+	if err == nil || !strings.Contains(err.Error(), "1 of 6 mailboxes failed") ||
+		!strings.Contains(err.Error(), "u2") || f.Added != 15 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Fill(ctx, w, w.Users[:1], Options{Messages: 9}); err == nil || !strings.Contains(err.Error(), "stopped") {
+	if _, err := Fill(ctx, w, w.Users[:1], Options{Messages: 9}); err == nil ||
+		!strings.Contains(err.Error(), "stopped") {
 		t.Errorf("stopped: %v", err)
 	}
 }

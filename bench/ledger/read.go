@@ -36,13 +36,15 @@ func Read(e *env.Env, door, user, password string) ([]Message, error) {
 func list(c *imap.Client, folder string, out []Message) ([]Message, error) {
 	sel, err := c.Select(&wire.Select{Mailbox: folder}, true)
 	var refused *imap.StatusError
-	if errors.As(err, &refused) && refused.Status == wire.NO && folder != Inbox && refused.Code != nil && refused.Code.Name == "NONEXISTENT" {
+	if errors.As(err, &refused) && refused.Status == wire.NO && folder != Inbox && refused.Code != nil &&
+		refused.Code.Name == "NONEXISTENT" {
 		return out, nil
 	}
 	if err != nil || sel.Exists == 0 {
 		return out, err
 	}
-	items := []wire.FetchItem{{Kind: wire.ItemFlags}, {Kind: wire.ItemBodySection, Peek: true, Section: wire.Section{Text: wire.TextHeaderFields, Fields: []string{"Message-ID"}}}}
+	items := []wire.FetchItem{{Kind: wire.ItemFlags}, {Kind: wire.ItemBodySection, Peek: true,
+		Section: wire.Section{Text: wire.TextHeaderFields, Fields: []string{"Message-ID"}}}}
 	all := wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}
 	err = c.Fetch(&all, false, func(d *wire.FetchData) error {
 		s := d.Section(wire.ItemBodySection)

@@ -94,8 +94,10 @@ func (p *Page) State() State {
 	defer p.mu.Unlock()
 	x := p.now
 	s := State{
-		Header: p.header, Style: report.Style(), Step: x.Step + 1, Steps: x.Steps, Phase: x.Phase, Users: x.Users, Active: x.Active, Left: x.Left.Round(time.Second).String(),
-		Rate: report.Number(x.Rate), P50: report.Milliseconds(x.P50), P99: report.Milliseconds(x.P99), Errors: p.errors, Missed: p.missed,
+		Header: p.header, Style: report.Style(), Step: x.Step + 1, Steps: x.Steps, Phase: x.Phase, Users: x.Users,
+		Active: x.Active, Left: x.Left.Round(time.Second).String(),
+		Rate: report.Number(x.Rate), P50: report.Milliseconds(x.P50), P99: report.Milliseconds(x.P99), Errors: p.errors,
+		Missed: p.missed,
 	}
 	var rate, p50, p99 report.Line
 	rate.Name, p50.Name, p99.Name = "actions", "p50", "p99"

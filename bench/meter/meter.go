@@ -256,8 +256,10 @@ func (c *machine) values(last *machine, cores float64, rate func(now, before uin
 	return map[string]float64{
 		"cpu": busy, "cpu_pct": busy / cores * 100, "iowait_pct": rate(c.iowait, last.iowait) / ticks / cores * 100,
 		"mem_used": float64(c.total - min(c.total, c.available)), "mem_available": float64(c.available),
-		"faults": rate(c.majfault, last.majfault), "swap_in": rate(c.pin, last.pin), "swap_out": rate(c.pout, last.pout),
-		"net_in": rate(c.netIn, last.netIn), "net_out": rate(c.netOut, last.netOut), "loopback": rate(c.local, last.local),
+		"faults": rate(c.majfault, last.majfault), "swap_in": rate(c.pin, last.pin),
+		"swap_out": rate(c.pout, last.pout),
+		"net_in":   rate(c.netIn, last.netIn), "net_out": rate(c.netOut, last.netOut),
+		"loopback": rate(c.local, last.local),
 	}
 }
 
@@ -308,9 +310,11 @@ func (d *disk) values(last *disk, seconds float64, rate func(now, before uint64)
 	ops := rate(d.reads, last.reads) + rate(d.writes, last.writes)
 	moved := (rate(d.readSectors, last.readSectors) + rate(d.writeSectors, last.writeSectors)) * sector
 	v := map[string]float64{
-		"reads": rate(d.reads, last.reads), "writes": rate(d.writes, last.writes), "flushes": rate(d.flushes, last.flushes),
-		"read_bytes": rate(d.readSectors, last.readSectors) * sector, "write_bytes": rate(d.writeSectors, last.writeSectors) * sector,
-		"busy_pct": min(rate(d.busyMS, last.busyMS)/10, 100), "queue": rate(d.queueMS, last.queueMS) / 1000,
+		"reads": rate(d.reads, last.reads), "writes": rate(d.writes, last.writes),
+		"flushes":     rate(d.flushes, last.flushes),
+		"read_bytes":  rate(d.readSectors, last.readSectors) * sector,
+		"write_bytes": rate(d.writeSectors, last.writeSectors) * sector,
+		"busy_pct":    min(rate(d.busyMS, last.busyMS)/10, 100), "queue": rate(d.queueMS, last.queueMS) / 1000,
 	}
 	if ops > 0 {
 		v["response_ms"] = (rate(d.readMS, last.readMS) + rate(d.writeMS, last.writeMS)) / ops

@@ -29,8 +29,10 @@ func (m machineAt) write(path, text string) {
 }
 
 func (m machineAt) process(pid, parent int, command string, ticks, threads, pssKB, written int) {
-	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 7 0 %d 0 0 0 20 0 %d 0 0 0\n", pid, command, parent, ticks, threads))
-	m.write(fmt.Sprintf("proc/%d/smaps_rollup", pid), fmt.Sprintf("0-1 ---p 0 00:00 0 [rollup]\nRss: %d kB\nPss: %d kB\nPrivate_Dirty: 1 kB\n", pssKB*2, pssKB))
+	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 7 0 %d 0 0 0 20 0 %d 0 0 0\n",
+		pid, command, parent, ticks, threads))
+	m.write(fmt.Sprintf("proc/%d/smaps_rollup", pid),
+		fmt.Sprintf("0-1 ---p 0 00:00 0 [rollup]\nRss: %d kB\nPss: %d kB\nPrivate_Dirty: 1 kB\n", pssKB*2, pssKB))
 	m.write(fmt.Sprintf("proc/%d/io", pid), fmt.Sprintf("read_bytes: 0\nwrite_bytes: %d\n", written))
 	m.write(fmt.Sprintf("proc/%d/fd/0", pid), "")
 }
@@ -40,7 +42,9 @@ func (m machineAt) counters(busy, idle, writes int) {
 	m.write("proc/vmstat", "pgmajfault 3\npswpin 0\npswpout 0\n")
 	m.write("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n")
 	m.write("proc/net/dev", "Inter-|\n face |bytes\n    lo: 500 0 0 0 0 0 0 0 500 0\n  eth0: 100 0 0 0 0 0 0 0 200 0\n")
-	m.write("proc/diskstats", fmt.Sprintf(" 254 0 vda 10 0 80 5 %d 0 %d %d 0 500 700 0 0 0 0 %d 0\n 254 1 vda1 1 0 1 1 1 0 1 1 0 1 1\n", writes, writes*8, writes*2, writes/2))
+	m.write("proc/diskstats",
+		fmt.Sprintf(" 254 0 vda 10 0 80 5 %d 0 %d %d 0 500 700 0 0 0 0 %d 0\n 254 1 vda1 1 0 1 1 1 0 1 1 0 1 1\n",
+			writes, writes*8, writes*2, writes/2))
 	m.write("sys/block/vda/size", "1")
 }
 
@@ -88,9 +92,11 @@ func TestRates(t *testing.T) {
 		want        float64
 	}{
 		{"", "cpu", 1}, {"", "cpu_pct", 50}, {"", "mem_used", 600 << 10}, {"", "iowait_pct", 0},
-		{"disk:vda", "writes", 20}, {"disk:vda", "write_bytes", 20 * 8 * 512}, {"disk:vda", "flushes", 10}, {"disk:vda", "response_ms", 2}, {"disk:vda", "bytes_per_op", 4096},
+		{"disk:vda", "writes", 20}, {"disk:vda", "write_bytes", 20 * 8 * 512}, {"disk:vda", "flushes", 10},
+		{"disk:vda", "response_ms", 2}, {"disk:vda", "bytes_per_op", 4096},
 		// 200 ticks of master and 100 of the new smtpd; the usage of the old one stays counted.
-		{"server", "cpu", 0.3}, {"server", "processes", 3}, {"server", "threads", 5}, {"server", "pss", 35 << 10}, {"server", "handles", 3},
+		{"server", "cpu", 0.3}, {"server", "processes", 3}, {"server", "threads", 5}, {"server", "pss", 35 << 10},
+		{"server", "handles", 3},
 		{"one", "cpu", 0}, {"one", "processes", 1},
 	} {
 		if got := find(t, list, c.group)[c.name]; got < c.want-1e-9 || got > c.want+1e-9 {
@@ -145,7 +151,8 @@ func TestParseGroup(t *testing.T) {
 func TestDevice(t *testing.T) {
 	t.Parallel()
 	mounts := "/dev/vda / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/vdb /srv/mail xfs rw 0 0\n"
-	for dir, want := range map[string]string{"/srv/mail/data": "/dev/vdb xfs", "/srv/mailer": "/dev/vda ext4", "/run/x": "tmpfs tmpfs"} {
+	for dir, want := range map[string]string{"/srv/mail/data": "/dev/vdb xfs", "/srv/mailer": "/dev/vda ext4",
+		"/run/x": "tmpfs tmpfs"} {
 		if got := device(mounts, dir); got != want {
 			t.Errorf("%s: %q", dir, got)
 		}
@@ -158,7 +165,9 @@ func TestLimits(t *testing.T) {
 	if _, ok := (&Meter{root: m.root}).limits(); ok {
 		t.Error("limits of a machine that says nothing")
 	}
-	m.write("proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units\nMax open files            1024                 4096                 files\n")
+	m.write("proc/self/limits",
+		"Limit                     Soft Limit           Hard Limit           Units\n"+
+			"Max open files            1024                 4096                 files\n")
 	m.write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
 	if b, ok := (&Meter{root: m.root}).limits(); !ok || b != (Bounds{Files: 1024, Ports: 28232}) {
 		t.Errorf("%+v", b)

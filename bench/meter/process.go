@@ -48,7 +48,8 @@ func (m *Meter) process(pid int) (p process, ok bool) {
 		v, _ := strconv.ParseUint(f[field-3], 10, 64)
 		return v
 	}
-	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), major: n(12), ticks: n(14) + n(15), threads: n(20)}, true
+	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), major: n(12), ticks: n(14) + n(15),
+		threads: n(20)}, true
 }
 
 // members returns the processes of a group and their descendants.

@@ -159,7 +159,8 @@ func (g *Histogram) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
-	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest || h.SignificantFigures() != digits {
+	if h.LowestTrackableValue() != shortest || h.HighestTrackableValue() != longest ||
+		h.SignificantFigures() != digits {
 		// Convert it to our range, so that any two histograms can be merged.
 		foreign := h
 		h = hdrhistogram.NewPacked(shortest, longest, digits)

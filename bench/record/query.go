@@ -177,7 +177,8 @@ func Merge(parts ...*Run) (*Run, error) {
 	}
 	for _, p := range parts {
 		a, b := &parts[0].Header, &p.Header
-		if a.Workload.Hash != b.Workload.Hash || a.Workload.Protocol != b.Workload.Protocol || a.ID != b.ID || len(p.Steps) != len(out.Steps) {
+		if a.Workload.Hash != b.Workload.Hash || a.Workload.Protocol != b.Workload.Protocol || a.ID != b.ID ||
+			len(p.Steps) != len(out.Steps) {
 			return nil, fmt.Errorf("%w: run %s of %s has %d steps, run %s of %s has %d", ErrMerge,
 				a.ID, a.Workload.Name, len(out.Steps), b.ID, b.Workload.Name, len(p.Steps))
 		}

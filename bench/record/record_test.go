@@ -15,7 +15,8 @@ import (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func header() Header {
-	return Header{ID: "r1", Started: start, Build: "test", Workload: Workload{Name: "r6mail", Hash: "h", Protocol: "imap", Own: "imap"}, Seed: 7, Agents: 1}
+	return Header{ID: "r1", Started: start, Build: "test", Workload: Workload{Name: "r6mail", Hash: "h",
+		Protocol: "imap", Own: "imap"}, Seed: 7, Agents: 1}
 }
 
 // exact computes a percentile by sorting.
@@ -98,7 +99,8 @@ func sample(t *testing.T, id string, users int) []byte {
 	rec := NewRecorder(start)
 	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
 	for i := range 100 {
-		rec.Done(Done{Action: "read", Intended: at(1), Begun: at(1.5), Ended: at(1.5).Add(time.Duration(i+1) * time.Millisecond), Received: 10})
+		rec.Done(Done{Action: "read", Intended: at(1), Begun: at(1.5),
+			Ended: at(1.5).Add(time.Duration(i+1) * time.Millisecond), Received: 10})
 	}
 	rec.Done(Done{Action: "send", Intended: at(1), Begun: at(1), Ended: at(2), Err: "452 full"})
 	rec.Missed("send")
@@ -153,7 +155,8 @@ func TestRunThroughTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := Read(&again)
-	if got := second.Total(0, All); err != nil || got.Latency.Sum() != all.Latency.Sum() || second.Header.ID != run.Header.ID {
+	if got := second.Total(0, All); err != nil || got.Latency.Sum() != all.Latency.Sum() ||
+		second.Header.ID != run.Header.ID {
 		t.Errorf("written and read again: %v", err)
 	}
 }
@@ -175,8 +178,10 @@ func TestCutOffAnywhere(t *testing.T) {
 
 func TestNotARunFile(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "hello\n", "{}\n", `{"header":{"format":99}}` + "\n", `{"header":{"format":1}}` + "\nrubbish\n",
-		`{"header":{"format":1}}` + "\n" + `{"interval":{"action":"a","latency":{"hdr":"HISTFAAA","sum_us":1}}}` + "\n"} {
+	for _, text := range []string{"", "hello\n", "{}\n", `{"header":{"format":99}}` + "\n",
+		`{"header":{"format":1}}` + "\nrubbish\n",
+		`{"header":{"format":1}}` + "\n" + `{"interval":{"action":"a","latency":{"hdr":"HISTFAAA","sum_us":1}}}` +
+			"\n"} {
 		if _, err := Read(strings.NewReader(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -193,7 +198,8 @@ func TestMergeEqualsOneDriver(t *testing.T) {
 	}
 	one, two, both := a.Total(0, All), b.Total(0, All), m.Total(0, All)
 	one.Latency.Merge(&two.Latency)
-	if both.Latency.Count() != 200 || both.Latency.Percentile(99) != one.Latency.Percentile(99) || both.Failed != 2 || m.Steps[0].Users != 7 || m.Header.Agents != 2 {
+	if both.Latency.Count() != 200 || both.Latency.Percentile(99) != one.Latency.Percentile(99) || both.Failed != 2 ||
+		m.Steps[0].Users != 7 || m.Header.Agents != 2 {
 		t.Errorf("%d latencies, p99 %v, %d users", both.Latency.Count(), both.Latency.Percentile(99), m.Steps[0].Users)
 	}
 	c, _ := Read(bytes.NewReader(sample(t, "other", 4)))
@@ -219,7 +225,8 @@ func TestErrorKindsAreBounded(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"header":{"format":1}}` + "\n" + `{"interval":{"step":0,"action":"a","latency":{"hdr":"HISTFAAAAB14nJNpmSzMwMDAxgABzFCaEUzOmNZg/wEiAgBHnAMV","sum_us":1}}}` + "\n"))
+	f.Add([]byte(`{"header":{"format":1}}` + "\n" +
+		`{"interval":{"step":0,"action":"a","latency":{"hdr":"HISTFAAAAB14nJNpmSzMwMDAxgABzFCaEUzOmNZg/wEiAgBHnAMV","sum_us":1}}}` + "\n"))
 	f.Add([]byte(`{"header":{"format":1}}` + "\n" + `{"step":{"from":1e99}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		run, err := Read(bytes.NewReader(b))
@@ -242,15 +249,18 @@ func TestAlong(t *testing.T) {
 	sec := func(s int) Duration { return Duration(time.Duration(s) * time.Second) }
 	r := &Run{Steps: []Step{{From: sec(10), To: sec(20)}}}
 	add := func(at int, v float64) {
-		r.Samples = append(r.Samples, Sample{At: sec(at), Host: "statistics", Group: "one", Values: map[string]float64{"depth": v}})
+		r.Samples = append(r.Samples, Sample{At: sec(at), Host: "statistics", Group: "one",
+			Values: map[string]float64{"depth": v}})
 	}
 	add(2, 50) // ends before the measured part
 	add(8, 4)
 	add(15, 10)
 	add(18, 0)
 	add(25, 99)
-	r.Samples = append(r.Samples, Sample{At: sec(12), Host: "statistics", Group: "two", Values: map[string]float64{"depth": 1000}})
-	if mean, most, ok := r.Along(&r.Steps[0], "statistics", "one", "depth"); !ok || math.Abs(mean-(4*5+10*3)/10.0) > 1e-9 || most != 10 {
+	r.Samples = append(r.Samples, Sample{At: sec(12), Host: "statistics", Group: "two",
+		Values: map[string]float64{"depth": 1000}})
+	if mean, most, ok := r.Along(&r.Steps[0], "statistics", "one", "depth"); !ok ||
+		math.Abs(mean-(4*5+10*3)/10.0) > 1e-9 || most != 10 {
 		t.Errorf("mean %v, most %v, %v", mean, most, ok)
 	}
 	if _, _, ok := r.Along(&r.Steps[0], "statistics", "three", "depth"); ok {

@@ -159,7 +159,8 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 		return // a line over time: dots would hide it
 	}
 	for k, p := range l.Points {
-		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow, fmt.Sprintf("%s: %s at %s", l.Name, number(p.Y), number(p.X)))
+		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow,
+			fmt.Sprintf("%s: %s at %s", l.Name, number(p.Y), number(p.X)))
 	}
 }
 

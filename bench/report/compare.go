@@ -29,7 +29,8 @@ func (r ComparedRow) MarshalJSON() ([]byte, error) {
 		}
 		return &v
 	}
-	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B), "change_pct": known(r.Change), "noise_pct": known(r.Noise), "exceeds": r.Exceeds})
+	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B),
+		"change_pct": known(r.Change), "noise_pct": known(r.Noise), "exceeds": r.Exceeds})
 }
 
 // ComparedRow is the comparison of one resource.
@@ -153,7 +154,8 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	}
 	var out []Comparison
 	for _, users := range common(a, b) {
-		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks, Repeat: [2]int{len(a), len(b)}}
+		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks,
+			Repeat: [2]int{len(a), len(b)}}
 		for i := range resources {
 			if row, ok := compare(&resources[i], a, b, users); ok {
 				c.Rows = append(c.Rows, row)

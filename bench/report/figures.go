@@ -20,7 +20,8 @@ func (r *Report) figures() {
 		}
 		// A figure of one step is a single point, which the table shows too.
 		if len(kept) > 0 && len(r.Run.Steps) > 1 {
-			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "active users", Note: note, Lines: kept, Top: topOf(y)})
+			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "active users", Note: note, Lines: kept,
+				Top: topOf(y)})
 		}
 	}
 	latency := func(name string, of func(*record.Total) time.Duration) Line {
@@ -34,7 +35,8 @@ func (r *Report) figures() {
 		latency("p50", func(t *record.Total) time.Duration { return t.Latency.Percentile(50) }),
 		latency("p90", func(t *record.Total) time.Duration { return t.Latency.Percentile(90) }),
 		latency("p99", func(t *record.Total) time.Duration { return t.Latency.Percentile(99) }))
-	byUsers("Throughput", "user actions a minute (TPM)", "", r.line("TPM", func(s *record.Step) (float64, bool) { return r.Run.TPM(s), true }))
+	byUsers("Throughput", "user actions a minute (TPM)", "",
+		r.line("TPM", func(s *record.Step) (float64, bool) { return r.Run.TPM(s), true }))
 	cpu := []Line{r.line("whole machine", func(s *record.Step) (float64, bool) {
 		v, n := r.Run.Mean(s, "server", "", "cpu_pct")
 		return v, n > 0
@@ -82,8 +84,10 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 	mega := func(fn func(*record.Step) (float64, bool)) func(*record.Step) (float64, bool) {
 		return func(s *record.Step) (float64, bool) { v, ok := fn(s); return v / 1e6, ok }
 	}
-	byUsers("Disk operations", "a second", "", r.line("reads", sum("reads")), r.line("writes", sum("writes")), r.line("flushes", sum("flushes")))
-	byUsers("Disk transfer", "MB a second", "", r.line("read", mega(sum("read_bytes"))), r.line("written", mega(sum("write_bytes"))))
+	byUsers("Disk operations", "a second", "", r.line("reads", sum("reads")), r.line("writes", sum("writes")),
+		r.line("flushes", sum("flushes")))
+	byUsers("Disk transfer", "MB a second", "", r.line("read", mega(sum("read_bytes"))),
+		r.line("written", mega(sum("write_bytes"))))
 	if len(r.Run.Steps) < 2 || len(disks) == 0 {
 		return
 	}
@@ -96,10 +100,12 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 			most = max(most, v)
 		}
 		t := r.Run.Total(s.Index, record.All)
-		busy.Points = append(busy.Points, Point{X: most, Y: t.Latency.Mean().Seconds() * 1000, Hollow: s.Outcome != record.Measured})
+		busy.Points = append(busy.Points, Point{X: most, Y: t.Latency.Mean().Seconds() * 1000,
+			Hollow: s.Outcome != record.Measured})
 	}
 	slices.SortStableFunc(busy.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
-	r.Figures = append(r.Figures, &Chart{Title: "Response time against disk utilisation", Y: "ms", X: "percent busy, the busiest disk", Lines: []Line{busy}})
+	r.Figures = append(r.Figures, &Chart{Title: "Response time against disk utilisation", Y: "ms",
+		X: "percent busy, the busiest disk", Lines: []Line{busy}})
 }
 
 // line returns a value of each step against its number of users.
@@ -169,7 +175,8 @@ func (r *Report) overTime() {
 	}
 	add := func(title, y, note string, lines ...Line) {
 		if len(lines[0].Points) > 1 {
-			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "minutes of the run", Note: note, Lines: lines, Time: true, Top: topOf(y)})
+			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "minutes of the run", Note: note, Lines: lines,
+				Time: true, Top: topOf(y)})
 		}
 	}
 	add("Response time over time", "ms", "all phases, ramps and settling too", p50, p99)

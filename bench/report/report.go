@@ -129,8 +129,10 @@ func Of(run *record.Run) *Report {
 		s := &run.Steps[i]
 		all := run.Total(s.Index, record.All)
 		row := StepRow{
-			Step: *s, Counts: s.Outcome == record.Measured, TPM: run.TPM(s), Average: ms(all.Latency.Mean()), P50: ms(all.Latency.Percentile(50)),
-			P90: ms(all.Latency.Percentile(90)), P99: ms(all.Latency.Percentile(99)), Max: ms(all.Latency.Max()), Errors: all.Failed, Missed: all.Missed,
+			Step: *s, Counts: s.Outcome == record.Measured, TPM: run.TPM(s), Average: ms(all.Latency.Mean()),
+			P50: ms(all.Latency.Percentile(50)),
+			P90: ms(all.Latency.Percentile(90)), P99: ms(all.Latency.Percentile(99)), Max: ms(all.Latency.Max()),
+			Errors: all.Failed, Missed: all.Missed,
 		}
 		row.ETR = row.TPM / 60
 		if pct, n := run.Mean(s, "server", "", "cpu_pct"); n > 0 {
@@ -261,8 +263,10 @@ func (r *Report) actions(s *record.Step) StepActions {
 			continue
 		}
 		row := ActionRow{
-			Action: name, Count: group(t.Latency.Count()), Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)), P90: ms(t.Latency.Percentile(90)),
-			P95: ms(t.Latency.Percentile(95)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()), Errors: group(int64(t.Failed)), Missed: group(int64(t.Missed)),
+			Action: name, Count: group(t.Latency.Count()), Average: ms(t.Latency.Mean()),
+			P50: ms(t.Latency.Percentile(50)), P90: ms(t.Latency.Percentile(90)),
+			P95: ms(t.Latency.Percentile(95)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()),
+			Errors: group(int64(t.Failed)), Missed: group(int64(t.Missed)),
 			Sent: inBytes(float64(t.Sent)), Received: inBytes(float64(t.Received)),
 		}
 		if minutes > 0 {

@@ -24,10 +24,12 @@ import (
 func made(label string, users []int, latency func(users int) float64) *record.Run {
 	sec := func(s float64) record.Duration { return record.Duration(time.Duration(s * float64(time.Second))) }
 	run := &record.Run{Header: record.Header{
-		Format: 1, ID: "r-" + label, Label: label, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Build: "test", Seed: 1, Speed: 1, InitScale: 1, Agents: 1,
+		Format: 1, ID: "r-" + label, Label: label, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Build: "test",
+		Seed: 1, Speed: 1, InitScale: 1, Agents: 1,
 		Workload: record.Workload{Name: "n8mail", Hash: "abc", Protocol: "imap", Own: "imap", Loop: sec(900)},
 		Target:   record.Target{Name: "doublet", Doors: map[string]string{"imap": "127.0.0.1:143"}},
-		Driver:   record.Host{Name: "driver", OS: "Debian", CPUs: 2}, Server: &record.Host{Name: "server", OS: "Debian", CPUs: 4, Memory: 8e9},
+		Driver:   record.Host{Name: "driver", OS: "Debian", CPUs: 2},
+		Server:   &record.Host{Name: "server", OS: "Debian", CPUs: 4, Memory: 8e9},
 	}}
 	for i, n := range users {
 		base := float64(i) * 100
@@ -52,12 +54,17 @@ func made(label string, users []int, latency func(users int) float64) *record.Ru
 				run.Intervals = append(run.Intervals, x)
 			}
 			run.Samples = append(run.Samples,
-				record.Sample{At: sec(at + 10), Host: "server", Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40}},
-				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet", Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
-				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda", Values: map[string]float64{"writes": float64(n), "write_bytes": float64(n) * 4096, "busy_pct": float64(n) / 50}},
+				record.Sample{At: sec(at + 10), Host: "server",
+					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40}},
+				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet",
+					Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
+				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda",
+					Values: map[string]float64{"writes": float64(n), "write_bytes": float64(n) * 4096,
+						"busy_pct": float64(n) / 50}},
 				record.Sample{At: sec(at + 10), Host: "probe", Values: map[string]float64{"p50": 0.002}})
 		}
-		run.Steps = append(run.Steps, record.Step{Index: i, Users: n, Registered: 5000, Begin: sec(base), Steady: sec(base + 30), From: sec(base + 30), To: sec(base + 60), Outcome: outcome})
+		run.Steps = append(run.Steps, record.Step{Index: i, Users: n, Registered: 5000, Begin: sec(base),
+			Steady: sec(base + 30), From: sec(base + 30), To: sec(base + 60), Outcome: outcome})
 	}
 	run.End = &record.End{At: sec(float64(len(users)) * 100), Reason: "done"}
 	return run
@@ -79,7 +86,8 @@ func TestPage(t *testing.T) {
 	run := made("first", []int{1000, 2000, 3000, 20000}, linear)
 	run.Header.Marks = []string{"window of 30s"}
 	text := page5(t, run)
-	for _, want := range []string{"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"", "452 &lt;full&gt; &amp; slow", "Response time", "Disk operations",
+	for _, want := range []string{"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"",
+		"452 &lt;full&gt; &amp; slow", "Response time", "Disk operations",
 		"Response time against disk utilisation", "Probe over time", "seed 1", "4 processors"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)
@@ -91,14 +99,16 @@ func TestPage(t *testing.T) {
 		}
 	}
 	// 3,000 users did 2 actions each per 10 s: 2 × 6 × 3,000 a minute.
-	if best := Of(run).Best(); best.Users != 3000 || math.Abs(best.TPM-36000) > 1 || math.Abs(best.CPU-75) > 0.01 || math.Abs(best.ITR-600.0/75*100) > 0.01 {
+	if best := Of(run).Best(); best.Users != 3000 || math.Abs(best.TPM-36000) > 1 || math.Abs(best.CPU-75) > 0.01 ||
+		math.Abs(best.ITR-600.0/75*100) > 0.01 {
 		t.Errorf("%+v", best)
 	}
 }
 
 func TestFiguresAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, run := range []*record.Run{made("a", []int{100}, linear), made("b", []int{10, 20, 30}, linear), {Header: record.Header{Format: 1}}} {
+	for _, run := range []*record.Run{made("a", []int{100}, linear), made("b", []int{10, 20, 30}, linear),
+		{Header: record.Header{Format: 1}}} {
 		for _, c := range Of(run).Figures {
 			if err := xml.Unmarshal([]byte(c.SVG()), new(struct{})); err != nil {
 				t.Errorf("%s: %v", c.Title, err)
@@ -166,7 +176,9 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 		run := made("x", users, func(n int) float64 { return float64(n) * 0.123 })
 		for i := range 12 {
 			for k := range run.Steps {
-				run.Samples = append(run.Samples, record.Sample{At: run.Steps[k].To, Host: "server", Group: fmt.Sprintf("a group of processes with a long name %d", i), Values: map[string]float64{"cpu": 1, "pss": 3e9}})
+				run.Samples = append(run.Samples, record.Sample{At: run.Steps[k].To, Host: "server",
+					Group:  fmt.Sprintf("a group of processes with a long name %d", i),
+					Values: map[string]float64{"cpu": 1, "pss": 3e9}})
 			}
 		}
 		figures := Of(run).Figures
@@ -184,7 +196,8 @@ func TestStatistics(t *testing.T) {
 	t.Parallel()
 	run := made("a", []int{100}, linear)
 	at := func(s float64, values map[string]float64) {
-		run.Samples = append(run.Samples, record.Sample{At: record.Duration(s * 1e9), Host: "statistics", Values: values})
+		run.Samples = append(run.Samples, record.Sample{At: record.Duration(s * 1e9), Host: "statistics",
+			Values: values})
 	}
 	at(10, map[string]float64{"Mail.Delivered": 5, "Old": 1, "Later": 1})
 	at(30, map[string]float64{"Mail.Delivered": 10})
@@ -206,14 +219,17 @@ func BenchmarkAnHourOf4000(b *testing.B) {
 	run.Steps = nil
 	one := run.Intervals[0]
 	run.Intervals, run.Samples = nil, run.Samples[:4]
-	actions := []string{"open", "read", "delete", "add", "send", "invite", "rsvp", "close", "update", "move", "poll", "scroll", "reply", "login", "idle"}
+	actions := []string{"open", "read", "delete", "add", "send", "invite", "rsvp", "close", "update", "move", "poll",
+		"scroll", "reply", "login", "idle"}
 	for s := range 4 {
 		from := time.Duration(s) * 2 * time.Hour
 		for i := range 540 {
 			for a, action := range actions {
 				x := one
-				x.Step, x.Phase, x.Action, x.Latency, x.Service = s, record.Measure, action, record.Histogram{}, record.Histogram{}
-				x.From, x.To = record.Duration(from+time.Duration(i)*10*time.Second), record.Duration(from+time.Duration(i+1)*10*time.Second)
+				x.Step, x.Phase, x.Action, x.Latency, x.Service = s, record.Measure, action, record.Histogram{},
+					record.Histogram{}
+				x.From, x.To = record.Duration(from+time.Duration(i)*10*time.Second), record.Duration(from+
+					time.Duration(i+1)*10*time.Second)
 				for k := range 40 {
 					d := time.Duration(1+(i*31+k*97+a*53)%4000) * 20 * time.Microsecond
 					x.Latency.Add(d)
@@ -222,7 +238,8 @@ func BenchmarkAnHourOf4000(b *testing.B) {
 				run.Intervals = append(run.Intervals, x)
 			}
 		}
-		run.Steps = append(run.Steps, record.Step{Index: s, Users: 1000 * (s + 1), From: record.Duration(from), To: record.Duration(from + 5400*time.Second), Outcome: record.Measured})
+		run.Steps = append(run.Steps, record.Step{Index: s, Users: 1000 * (s + 1), From: record.Duration(from),
+			To: record.Duration(from + 5400*time.Second), Outcome: record.Measured})
 	}
 	var file bytes.Buffer
 	if err := run.Write(&file); err != nil {
@@ -296,7 +313,8 @@ func TestCompare(t *testing.T) {
 	if r := row(t, &tables[0], "Throughput (TPM)"); r.Change != 0 {
 		t.Errorf("%+v", r)
 	}
-	if text := tables[0].Text(); !strings.Contains(text, "Resource usage at 100 users comparing doublet (A) to doublet (B)") || !strings.Contains(text, "+50.0") {
+	if text := tables[0].Text(); !strings.Contains(text,
+		"Resource usage at 100 users comparing doublet (A) to doublet (B)") || !strings.Contains(text, "+50.0") {
 		t.Error(text)
 	}
 }
@@ -306,11 +324,13 @@ func TestNoiseOfRepeatedRuns(t *testing.T) {
 	times := func(f float64) *record.Run {
 		return made(fmt.Sprint(f), []int{100}, func(n int) float64 { return linear(n) * f })
 	}
-	tables, err := Compare([]*record.Run{times(1), times(1.1), times(1.2)}, []*record.Run{times(1.15), times(1.25)}, false)
+	tables, err := Compare([]*record.Run{times(1), times(1.1), times(1.2)},
+		[]*record.Run{times(1.15), times(1.25)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := row(t, &tables[0], "Average response"); r.Exceeds || math.Abs(r.Noise-18.2) > 0.5 || math.Abs(r.Change-9.1) > 0.5 {
+	if r := row(t, &tables[0], "Average response"); r.Exceeds || math.Abs(r.Noise-18.2) > 0.5 ||
+		math.Abs(r.Change-9.1) > 0.5 {
 		t.Errorf("a change within the noise: %+v", r)
 	}
 	tables, err = Compare([]*record.Run{times(1), times(1.02)}, []*record.Run{times(2), times(2.02)}, false)
@@ -332,7 +352,8 @@ func TestCompareRefuses(t *testing.T) {
 	} {
 		a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
 		change(&b.Header)
-		if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) || !strings.Contains(err.Error(), name) {
+		if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("another %s: %v", name, err)
 		}
 		tables, err := Compare([]*record.Run{a}, []*record.Run{b}, true)
@@ -341,19 +362,22 @@ func TestCompareRefuses(t *testing.T) {
 		}
 	}
 	// A discarded step is shown in reports and never compared.
-	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)}, true); !errors.Is(err, ErrCompare) {
+	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)},
+		true); !errors.Is(err, ErrCompare) {
 		t.Errorf("discarded steps: %v", err)
 	}
 }
 
 func TestAxes(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ hi, want, step float64 }{{1, 1, 0.2}, {9.7, 10, 2}, {1000, 1000, 200}, {1001, 1500, 500}, {0, 1, 0.2}, {0.003, 0.003, 0.001}} {
+	for _, c := range []struct{ hi, want, step float64 }{{1, 1, 0.2}, {9.7, 10, 2}, {1000, 1000, 200},
+		{1001, 1500, 500}, {0, 1, 0.2}, {0.003, 0.003, 0.001}} {
 		if a := round(0, c.hi, 5, 0, 100); math.Abs(a.hi-c.want) > 1e-9 || math.Abs(a.step-c.step) > 1e-9 {
 			t.Errorf("up to %v: axis to %v in steps of %v", c.hi, a.hi, a.step)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 12.34: "12.3", 999: "999", 1234: "1,234", 1234567: "1.23 M", -1234: "-1,234"} {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 12.34: "12.3", 999: "999", 1234: "1,234",
+		1234567: "1.23 M", -1234: "-1,234"} {
 		if got := number(v); got != want {
 			t.Errorf("%v is %q", v, got)
 		}
@@ -365,9 +389,11 @@ func TestAxes(t *testing.T) {
 func TestCompareModes(t *testing.T) {
 	t.Parallel()
 	side := func(workload, protocol string, left ...string) *record.Run {
-		r := &record.Run{Header: record.Header{Workload: record.Workload{Name: workload, Protocol: protocol, Left: left}, Target: record.Target{Name: "doublet"}}}
+		r := &record.Run{Header: record.Header{Workload: record.Workload{Name: workload, Protocol: protocol,
+			Left: left}, Target: record.Target{Name: "doublet"}}}
 		for action, n := range map[string]int{"read": 4, record.Sync: 6} {
-			x := record.Interval{Phase: record.Measure, Action: action, To: record.Duration(time.Minute), Sent: 4000, Received: 8000}
+			x := record.Interval{Phase: record.Measure, Action: action, To: record.Duration(time.Minute), Sent: 4000,
+				Received: 8000}
 			for range n {
 				x.Latency.Add(10 * time.Millisecond)
 			}
@@ -376,22 +402,26 @@ func TestCompareModes(t *testing.T) {
 		r.Steps = []record.Step{{Users: 7, To: record.Duration(time.Minute), Outcome: record.Measured}}
 		return r
 	}
-	tables, err := Compare([]*record.Run{side("dwa85", "web-full", "lookup")}, []*record.Run{side("dwa85lite", "web-lite")}, true)
+	tables, err := Compare([]*record.Run{side("dwa85", "web-full", "lookup")},
+		[]*record.Run{side("dwa85lite", "web-lite")}, true)
 	if err != nil || len(tables) != 1 {
 		t.Fatal(err)
 	}
 	c := &tables[0]
-	if c.A != "doublet, dwa85 over web-full" || c.B != "doublet, dwa85lite over web-lite" || !strings.Contains(strings.Join(c.Marks, "\n"), "what is left out: lookup and nothing") {
+	if c.A != "doublet, dwa85 over web-full" || c.B != "doublet, dwa85lite over web-lite" ||
+		!strings.Contains(strings.Join(c.Marks, "\n"), "what is left out: lookup and nothing") {
 		t.Errorf("%q against %q, %q", c.A, c.B, c.Marks)
 	}
 	for _, r := range c.Rows {
-		want := map[string]float64{"Throughput (TPM)": 4, "Bytes a program sends for an action": 2, "Bytes a program gets for an action": 4}
+		want := map[string]float64{"Throughput (TPM)": 4, "Bytes a program sends for an action": 2,
+			"Bytes a program gets for an action": 4}
 		if v, ok := want[r.Resource]; ok && r.A != v {
 			t.Errorf("%s: %v, want %v", r.Resource, r.A, v)
 		}
 	}
 	raw, err := json.Marshal(tables)
-	if err != nil || !strings.Contains(string(raw), `"change_pct":0,"exceeds":false,"noise_pct":null`) || !strings.Contains(string(raw), `"users":7`) {
+	if err != nil || !strings.Contains(string(raw), `"change_pct":0,"exceeds":false,"noise_pct":null`) ||
+		!strings.Contains(string(raw), `"users":7`) {
 		t.Errorf("%v %s", err, raw)
 	}
 }

@@ -106,5 +106,6 @@ func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line))
 	}
 	draw("Processor of each server over time", "percent of the server's machine", "", along("server", "cpu", 100/cores))
 	draw("Disk writes of each server over time", "MB a second", "", along("server", "write_bytes", 1e-6))
-	draw("Work queue over time", "databases", "modified databases that wait for cluster replication, on each server", along(ownStatistics, queueDepth, 1))
+	draw("Work queue over time", "databases", "modified databases that wait for cluster replication, on each server",
+		along(ownStatistics, queueDepth, 1))
 }

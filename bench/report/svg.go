@@ -43,7 +43,8 @@ func (s *svg) dot(x, y, r float64, role string, hollow bool, title string) {
 	if hollow {
 		class = "h"
 	}
-	fmt.Fprintf(&s.b, `<circle class="%s %s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, role, x, y, r, html.EscapeString(title))
+	fmt.Fprintf(&s.b, `<circle class="%s %s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, role, x,
+		y, r, html.EscapeString(title))
 }
 
 func (s *svg) text(x, y, size float64, anchor, role, text string, bold bool) {
@@ -51,5 +52,6 @@ func (s *svg) text(x, y, size float64, anchor, role, text string, bold bool) {
 	if bold {
 		weight = ` font-weight="600"`
 	}
-	fmt.Fprintf(&s.b, `<text class="t %s" x="%.1f" y="%.1f" font-size="%g" text-anchor="%s"%s>%s</text>`, role, x, y, size, anchor, weight, html.EscapeString(text))
+	fmt.Fprintf(&s.b, `<text class="t %s" x="%.1f" y="%.1f" font-size="%g" text-anchor="%s"%s>%s</text>`, role, x, y,
+		size, anchor, weight, html.EscapeString(text))
 }

@@ -25,7 +25,8 @@ func crewOf(b *testing.B, text string, n int) *Local {
 		users[i].Index = i
 	}
 	f := &fake{delay: func(int) time.Duration { return 0 }}
-	return NewLocal(&Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1, Speed: 1, Users: users, Open: f.open})
+	return NewLocal(&Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap",
+		Seed: 1, Speed: 1, Users: users, Open: f.open})
 }
 
 // BenchmarkWaitingUsers reports the memory of users who are signed in and wait, without their connections.

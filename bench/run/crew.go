@@ -72,7 +72,8 @@ func (l *Local) Begin(ctx context.Context, s Shift) error {
 
 // Cut implements Crew.
 func (l *Local) Cut(context.Context) (Cut, error) {
-	c := Cut{Intervals: l.rec.Cut(l.Env.Clock.Now(), l.Env.Clock.Now(), 0, ""), Lag: l.lag.cut(), Active: l.now.get(), Cores: l.Cores}
+	c := Cut{Intervals: l.rec.Cut(l.Env.Clock.Now(), l.Env.Clock.Now(), 0, ""), Lag: l.lag.cut(), Active: l.now.get(),
+		Cores: l.Cores}
 	for i := range c.Intervals {
 		c.Intervals[i].From, c.Intervals[i].To = 0, 0
 	}

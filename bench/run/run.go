@@ -117,7 +117,8 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 				break
 			}
 		}
-		s := &step{Plan: p, file: w, started: started, steps: len(steps), number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
+		s := &step{Plan: p, file: w, started: started, steps: len(steps),
+			number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
 		err = s.run(ctx)
 		w.Step(s.number)
 		if err != nil || ctx.Err() != nil || w.Err() != nil {
@@ -169,7 +170,8 @@ func (s *step) run(ctx context.Context) error {
 	defer stop()
 	for i, c := range s.Crews {
 		first, end := s.number.Users*i/len(s.Crews), s.number.Users*(i+1)/len(s.Crews)
-		if err := c.Begin(work, Shift{First: first, Count: end - first, LoginRate: s.LoginRate / float64(len(s.Crews))}); err != nil {
+		if err := c.Begin(work, Shift{First: first, Count: end - first,
+			LoginRate: s.LoginRate / float64(len(s.Crews))}); err != nil {
 			s.number.Outcome, s.number.Reason = record.Interrupted, err.Error()
 			s.end(i + 1)
 			return fmt.Errorf("run: %w", err)
@@ -198,7 +200,8 @@ func (s *step) shutOut(ctx context.Context) error {
 			}
 			s.total.Failed += n
 			s.file.Interval(record.Interval{
-				Step: s.number.Index, Phase: record.Measure, From: max(s.number.From, s.last-record.Duration(s.Interval)), To: s.last,
+				Step: s.number.Index, Phase: record.Measure,
+				From: max(s.number.From, s.last-record.Duration(s.Interval)), To: s.last,
 				Action: Failover, Errors: map[string]uint64{notLetIn: n},
 			})
 		}
@@ -245,7 +248,8 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 		}
 		// Users begin at different times within the stagger. Before it has passed, some have not begun.
 		passed := s.MaxSettle - left
-		settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) && passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
+		settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) &&
+			passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
 	}
 	s.number.Steady = s.offset()
 	s.number.From = s.number.Steady
@@ -277,7 +281,9 @@ func (s *step) beside(ctx context.Context) (end func()) {
 	done := make(chan struct{})
 	s.Env.Go("bench during", func() {
 		defer close(done)
-		s.During(ctx, func(text string) { s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text}) })
+		s.During(ctx, func(text string) {
+			s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text})
+		})
 	})
 	return func() { stop(); <-done }
 }
@@ -304,13 +310,15 @@ func (s *step) judge(total *record.Total, late *record.Histogram, load float64, 
 	limit := time.Duration(s.Workload.Limit)
 	switch {
 	case late.Percentile(99) > maxLag:
-		return record.DriverBound, fmt.Sprintf("the driver was late by %v (p99)", late.Percentile(99).Round(time.Millisecond))
+		return record.DriverBound, fmt.Sprintf("the driver was late by %v (p99)",
+			late.Percentile(99).Round(time.Millisecond))
 	case load > maxCPU:
 		return record.DriverBound, fmt.Sprintf("the driver used %.0f %% of its processors", load*100)
 	case total.Latency.Count() == 0:
 		return record.Discarded, "no action succeeded"
 	case total.Latency.Mean() > limit:
-		return record.Discarded, fmt.Sprintf("the average response was %v, over %v", total.Latency.Mean().Round(time.Millisecond), limit)
+		return record.Discarded, fmt.Sprintf("the average response was %v, over %v",
+			total.Latency.Mean().Round(time.Millisecond), limit)
 	case !settled:
 		return record.Unsteady, fmt.Sprintf("it had not settled after %v", s.MaxSettle)
 	}
@@ -356,8 +364,10 @@ func (s *step) interval(ctx context.Context, phase record.Phase, left time.Durat
 	}
 	if s.Progress != nil {
 		s.Progress(Progress{
-			Step: s.number.Index, Steps: s.steps, Users: s.number.Users, Phase: phase, Active: s.active, Left: max(left-s.Interval, 0),
-			Rate: float64(all.Latency.Count()) / s.Interval.Seconds(), P50: all.Latency.Percentile(50), P99: all.Latency.Percentile(99),
+			Step: s.number.Index, Steps: s.steps, Users: s.number.Users, Phase: phase, Active: s.active,
+			Left: max(left-s.Interval, 0),
+			Rate: float64(all.Latency.Count()) / s.Interval.Seconds(), P50: all.Latency.Percentile(50),
+			P99:    all.Latency.Percentile(99),
 			Errors: all.Failed, Missed: all.Missed,
 		})
 	}
@@ -382,7 +392,8 @@ func (s *step) cut(ctx context.Context) ([]Cut, error) {
 
 // self records a driver's own figures and returns the share of its processors that it used.
 func (s *step) self(c *Cut, at record.Duration) (load float64) {
-	values := map[string]float64{"lag_p99": c.Lag.Percentile(99).Seconds(), "lag_max": c.Lag.Max().Seconds(), "users": float64(c.Active)}
+	values := map[string]float64{"lag_p99": c.Lag.Percentile(99).Seconds(), "lag_max": c.Lag.Max().Seconds(),
+		"users": float64(c.Active)}
 	for name, v := range c.Self {
 		values[name] = v
 	}

@@ -77,7 +77,8 @@ func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
 			users[i].Index = i
 		}
 		p := &Plan{
-			Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1, Users: users, Open: f.open,
+			Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1,
+			Users: users, Open: f.open,
 			Steps: []int{10}, Interval: 10 * time.Second, Window: 5 * time.Minute, LoginRate: 6000,
 		}
 		ctx := context.Background()
@@ -110,12 +111,14 @@ func TestKnownDelays(t *testing.T) {
 	if n := all.Latency.Count(); n < 2990 || n > 3010 {
 		t.Errorf("%d actions of 10 users in 300 s", n)
 	}
-	for p, want := range map[float64]time.Duration{50: 10 * time.Millisecond, 89: 10 * time.Millisecond, 91: 200 * time.Millisecond, 99: 200 * time.Millisecond} {
+	for p, want := range map[float64]time.Duration{50: 10 * time.Millisecond, 89: 10 * time.Millisecond,
+		91: 200 * time.Millisecond, 99: 200 * time.Millisecond} {
 		if got := all.Latency.Percentile(p); (got - want).Abs() > want/100 {
 			t.Errorf("p%v is %v, want %v", p, got, want)
 		}
 	}
-	if s := run.Steps[0]; s.Outcome != record.Measured || s.Users != 10 || s.Registered != 100 || run.End.Reason != "done" {
+	if s := run.Steps[0]; s.Outcome != record.Measured || s.Users != 10 || s.Registered != 100 ||
+		run.End.Reason != "done" {
 		t.Errorf("%+v %+v", s, run.End)
 	}
 	if tpm := run.TPM(&run.Steps[0]); tpm < 598 || tpm > 602 {
@@ -165,7 +168,8 @@ func TestLateActionsCountFromTheIntendedTime(t *testing.T) {
 		t.Errorf("service time %v", all.Service.Percentile(50))
 	}
 	if all.Latency.Mean() <= all.Service.Mean() || all.Missed == 0 {
-		t.Errorf("latency %v, service %v, %d missed: the delay of earlier ones is hidden", all.Latency.Mean(), all.Service.Mean(), all.Missed)
+		t.Errorf("latency %v, service %v, %d missed: the delay of earlier ones is hidden", all.Latency.Mean(),
+			all.Service.Mean(), all.Missed)
 	}
 	if s := run.Steps[0]; s.Outcome != record.Discarded || !strings.Contains(s.Reason, "over 1s") {
 		t.Errorf("a step with an average over a second: %+v", s)
@@ -233,8 +237,10 @@ func TestShutOut(t *testing.T) {
 		if dies {
 			want = 10
 		}
-		if got := run.Total(0, Failover); got.Errors[notLetIn] != want || got.Failed != want || got.Latency.Count() != 0 {
-			t.Errorf("a server that dies (%v): %d people were shut out, want %d: %+v", dies, got.Failed, want, got.Errors)
+		if got := run.Total(0, Failover); got.Errors[notLetIn] != want || got.Failed != want ||
+			got.Latency.Count() != 0 {
+			t.Errorf("a server that dies (%v): %d people were shut out, want %d: %+v", dies, got.Failed, want,
+				got.Errors)
 		}
 	}
 }
@@ -246,13 +252,15 @@ func TestInterruptedKeepsWhatWasMeasured(t *testing.T) {
 		w, _ := workload.Parse("tick", []byte(script))
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		p := &Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Users: make([]drive.User, 5), Open: f.open, Steps: []int{5, 5}, Window: time.Hour, LoginRate: 6000}
+		p := &Plan{Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap",
+			Users: make([]drive.User, 5), Open: f.open, Steps: []int{5, 5}, Window: time.Hour, LoginRate: 6000}
 		var file bytes.Buffer
 		if err := p.Run(ctx, record.NewWriter(&file, record.Header{ID: "x"})); err != nil {
 			t.Fatal(err)
 		}
 		run, err := record.Read(&file)
-		if err != nil || run.End == nil || run.End.Reason != "interrupted" || len(run.Steps) != 1 || run.Steps[0].Outcome != record.Interrupted {
+		if err != nil || run.End == nil || run.End.Reason != "interrupted" || len(run.Steps) != 1 ||
+			run.Steps[0].Outcome != record.Interrupted {
 			t.Fatalf("%v %+v %+v", err, run.End, run.Steps)
 		}
 		if all := run.Total(0, "poll"); all.Latency.Count() < 300 {

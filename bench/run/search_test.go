@@ -12,7 +12,8 @@ import (
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ least, most, precision, limit, want, tries int }{
-		{100, 10_000, 50, 1234, 1200, 9}, {100, 10_000, 1, 1234, 1234, 14}, {100, 1000, 10, 5000, 1000, 5}, {100, 1000, 10, 40, 37, 5}, {100, 1000, 1, 0, 0, 9}, {1, 1, 1, 5, 1, 1},
+		{100, 10_000, 50, 1234, 1200, 9}, {100, 10_000, 1, 1234, 1234, 14}, {100, 1000, 10, 5000, 1000, 5},
+		{100, 1000, 10, 40, 37, 5}, {100, 1000, 1, 0, 0, 9}, {1, 1, 1, 5, 1, 1},
 	} {
 		s := Search{Least: c.least, Most: c.most, Precision: c.precision}
 		tries := 0
@@ -40,7 +41,8 @@ func TestNextStep(t *testing.T) {
 		p.Steps, p.Window = []int{search.First()}, time.Minute
 		p.Fresh = func(_ context.Context, users []drive.User) error { active = len(users); return nil }
 		p.Next = func(s record.Step, all *record.Total) int {
-			return search.Next(s.Users, s.Outcome == record.Measured && all.Latency.Percentile(99) <= 500*time.Millisecond)
+			return search.Next(s.Users, s.Outcome == record.Measured &&
+				all.Latency.Percentile(99) <= 500*time.Millisecond)
 		}
 	})
 	if got, _ := search.Found(); got < 45 || got > 50 || len(run.Steps) < 4 {

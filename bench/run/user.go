@@ -67,7 +67,8 @@ func (p *person) enter(ctx context.Context, intended time.Time) {
 	begun := clock.Now()
 	session, t, err := p.s.Open(ctx, p.u)
 	p.session = session
-	p.s.rec.Done(record.Done{Action: "login", Intended: intended, Begun: begun, Ended: clock.Now(), Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
+	p.s.rec.Done(record.Done{Action: "login", Intended: intended, Begun: begun, Ended: clock.Now(),
+		Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
 	if err != nil {
 		p.session = nil
 	}
@@ -88,7 +89,8 @@ func (p *person) beside() {
 		return
 	}
 	for _, x := range s.Syncs() {
-		p.s.rec.Done(record.Done{Action: record.Sync, Intended: x.Begun, Begun: x.Begun, Ended: x.Ended, Err: drive.Kind(x.Err), Sent: x.Traffic.Sent, Received: x.Traffic.Received})
+		p.s.rec.Done(record.Done{Action: record.Sync, Intended: x.Begun, Begun: x.Begun, Ended: x.Ended,
+			Err: drive.Kind(x.Err), Sent: x.Traffic.Sent, Received: x.Traffic.Received})
 	}
 }
 
@@ -122,7 +124,8 @@ func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	if errors.Is(err, drive.ErrNothing) {
 		return
 	}
-	p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
+	p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err),
+		Sent: t.Sent, Received: t.Received})
 }
 
 // lost closes the session if err means that the connection is lost, and reports that. The next action signs in again.
@@ -138,8 +141,9 @@ func (p *person) lost(err error) bool {
 // harmless are the actions that a mail program repeats by itself after a lost connection, because to do them twice has
 // no effect.
 var harmless = map[workload.Verb]bool{
-	workload.Open: true, workload.Scroll: true, workload.Read: true, workload.Update: true, workload.Poll: true, workload.Retrieve: true,
-	workload.Idle: true, workload.Close: true,
+	workload.Open: true, workload.Scroll: true, workload.Read: true, workload.Update: true, workload.Poll: true,
+	workload.Retrieve: true,
+	workload.Idle:     true, workload.Close: true,
 }
 
 // The pause between two attempts of a failover, and its time limit.

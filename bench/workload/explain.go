@@ -21,7 +21,8 @@ func (w *Workload) Explain(set map[string]int) string {
 	fmt.Fprintf(&b, "\na user %s; a loop takes %s, the first begins %s after signing in\n", signs, w.Loop, w.Stagger)
 	if m := w.Mailbox; m.Messages > 0 {
 		mean := Mean(w.Sizes[m.Sizes])
-		fmt.Fprintf(&b, "a mailbox begins with %d messages of %.1f KB on average, %.0f MB, %d %% of them read\n", m.Messages, mean/1000, mean*float64(m.Messages)/1e6, m.Seen)
+		fmt.Fprintf(&b, "a mailbox begins with %d messages of %.1f KB on average, %.0f MB, %d %% of them read\n",
+			m.Messages, mean/1000, mean*float64(m.Messages)/1e6, m.Seen)
 	}
 	fmt.Fprintf(&b, "an average response over %s discards a step\n\nin each loop a user\n", w.Limit)
 	for i := range w.Actions {

@@ -71,7 +71,8 @@ func (w *Workload) Schedule(user int, o Options) iter.Seq[Planned] {
 // phases is a multiple of the usual cycles (2, 3, 6, 8, 24 loops).
 const phases = 48
 
-func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next time.Duration, loop, cycle int, o Options, yield func(Planned) bool) bool {
+func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next time.Duration, loop, cycle int,
+	o Options, yield func(Planned) bool) bool {
 	var plan []Planned
 	at := begin
 	for i := range w.Actions {

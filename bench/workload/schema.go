@@ -11,7 +11,8 @@ import (
 // Schema describes the format of a file, from the fields themselves.
 func Schema() string {
 	var b strings.Builder
-	b.WriteString("A workload is a TOML file. Times are such as \"90s\" or \"15m\", ranges \"10s..20s\", sizes \"500B\", \"50KB\" or \"10MB\".\n\n")
+	b.WriteString("A workload is a TOML file. Times are such as \"90s\" or \"15m\", ranges \"10s..20s\", sizes " +
+		"\"500B\", \"50KB\" or \"10MB\".\n\n")
 	fields(&b, reflect.TypeFor[Workload](), "")
 	b.WriteString("\nWhat can be done (do), and which protocols carry it today:\n")
 	for _, v := range slices.Sorted(maps.Keys(verbs)) {

@@ -28,7 +28,8 @@ func TestBuiltinAreThere(t *testing.T) {
 			t.Errorf("%s: the file has another name than the workload: %v", w.Name, err)
 		}
 	}
-	want := []string{"clustermail", "dwa8", "dwa85", "dwa85lite", "entmail", "geoplex-heavy", "geoplex-light", "geoplex-medium", "idle", "imapmail",
+	want := []string{"clustermail", "dwa8", "dwa85", "dwa85lite", "entmail", "geoplex-heavy", "geoplex-light",
+		"geoplex-medium", "idle", "imapmail",
 		"login-storm", "massmail", "n7mail", "n8mail", "pop3mail", "pulse", "r4mail", "r6inotes", "r6mail"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q", names)
@@ -44,11 +45,15 @@ func TestTheDocumentsTables(t *testing.T) {
 		set  map[string]int
 		want map[Verb]int
 	}{
-		{"r6mail", 90 * time.Minute, nil, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 2, Send: 1, Invite: 1, RSVP: 1, Close: 6}},
-		{"r6mail", 90 * time.Minute, map[string]int{"adds": 12}, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 12, Send: 1, Invite: 1, RSVP: 1, Close: 6}},
-		{"r6inotes", 90 * time.Minute, nil, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 2, Send: 1, Invite: 1, RSVP: 1, Close: 6}},
+		{"r6mail", 90 * time.Minute, nil, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 2, Send: 1, Invite: 1,
+			RSVP: 1, Close: 6}},
+		{"r6mail", 90 * time.Minute, map[string]int{"adds": 12},
+			map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 12, Send: 1, Invite: 1, RSVP: 1, Close: 6}},
+		{"r6inotes", 90 * time.Minute, nil, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 2, Send: 1, Invite: 1,
+			RSVP: 1, Close: 6}},
 		{"r4mail", 8 * time.Hour, nil, map[Verb]int{Open: 32, Read: 160, Update: 64, Delete: 64, Send: 32, Close: 32}},
-		{"n8mail", 2 * time.Hour, nil, map[Verb]int{Open: 8, Scroll: 8, Read: 40, Move: 8, Delete: 16, Reply: 4, Lookup: 16, Send: 12, Appointment: 1, Invite: 1, RSVP: 1, Close: 8}},
+		{"n8mail", 2 * time.Hour, nil, map[Verb]int{Open: 8, Scroll: 8, Read: 40, Move: 8, Delete: 16, Reply: 4,
+			Lookup: 16, Send: 12, Appointment: 1, Invite: 1, RSVP: 1, Close: 8}},
 		// 100 users, 60 minutes: 11, 46 and 240 messages a minute.
 		{"geoplex-light", 5 * time.Hour, nil, map[Verb]int{Send: 33}},
 		{"geoplex-medium", 150 * time.Minute, nil, map[Verb]int{Send: 69}},
@@ -205,7 +210,8 @@ func TestNothingToDoEnds(t *testing.T) {
 // TestMailInABrowser checks the actions that the web clients leave out; they have no calendar.
 func TestMailInABrowser(t *testing.T) {
 	t.Parallel()
-	for protocol, left := range map[string][]string{WebLite: {"appointment", "invite", "rsvp", "close"}, WebFull: {"lookup", "appointment", "invite", "rsvp", "close"}} {
+	for protocol, left := range map[string][]string{WebLite: {"appointment", "invite", "rsvp", "close"},
+		WebFull: {"lookup", "appointment", "invite", "rsvp", "close"}} {
 		for _, name := range []string{"dwa8", "dwa85", "dwa85lite", "r6inotes"} {
 			w, err := ByName(name)
 			if err != nil {
@@ -310,7 +316,8 @@ func TestWrongFilesNameLineAndField(t *testing.T) {
 		{"", "name"},
 	} {
 		_, err := Parse("x.toml", []byte(c.text))
-		if !errors.Is(err, ErrWorkload) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "x.toml") {
+		if !errors.Is(err, ErrWorkload) || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "x.toml") {
 			t.Errorf("want %q: %v", c.want, err)
 		}
 	}
@@ -366,7 +373,8 @@ func FuzzParse(f *testing.F) {
 
 func TestCycle(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]time.Duration{"r6mail": 90 * time.Minute, "n8mail": 2 * time.Hour, "r4mail": 15 * time.Minute} {
+	for name, want := range map[string]time.Duration{"r6mail": 90 * time.Minute, "n8mail": 2 * time.Hour,
+		"r4mail": 15 * time.Minute} {
 		w, err := ByName(name)
 		if err != nil || w.Cycle(nil, 1) != want || w.Cycle(nil, 10) != want/10 {
 			t.Errorf("%s: %v, %v", name, w.Cycle(nil, 1), err)
@@ -378,13 +386,15 @@ func TestCycle(t *testing.T) {
 func TestSchemaNamesEverything(t *testing.T) {
 	t.Parallel()
 	text := Schema()
-	for _, want := range []string{"  loop ", "  percent ", "  think ", "[[action]]", "[parameters.NAME]", "[mailbox]", "  idle "} {
+	for _, want := range []string{"  loop ", "  percent ", "  think ", "[[action]]", "[parameters.NAME]", "[mailbox]",
+		"  idle "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 	for l := range strings.Lines(text) {
-		if strings.HasSuffix(strings.TrimSpace(l), ":") && !strings.Contains(l, "today") || strings.Contains(l, "[[action]]") && len(l) < 20 {
+		if strings.HasSuffix(strings.TrimSpace(l), ":") && !strings.Contains(l, "today") ||
+			strings.Contains(l, "[[action]]") && len(l) < 20 {
 			t.Errorf("%q says nothing", l)
 		}
 	}

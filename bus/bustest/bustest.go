@@ -34,8 +34,10 @@ func Run(t *testing.T, mk func(t *testing.T) World) {
 		fn   func(t *testing.T, w World)
 	}{
 		{"request", testRequest}, {"too big", testTooBig}, {"no server", testNoServer}, {"refused", testRefused},
-		{"no answer", testNoAnswer}, {"credits", testCredits}, {"bytes", testBytes}, {"broadcast", testBroadcast}, {"probe", testProbe},
-		{"stream", testStream}, {"stream ends", testStreamEnds}, {"stream half", testStreamHalf}, {"removed", testRemoved}, {"restart", testRestart}, {"dies", testDies},
+		{"no answer", testNoAnswer}, {"credits", testCredits}, {"bytes", testBytes}, {"broadcast", testBroadcast},
+		{"probe", testProbe},
+		{"stream", testStream}, {"stream ends", testStreamEnds}, {"stream half", testStreamHalf},
+		{"removed", testRemoved}, {"restart", testRestart}, {"dies", testDies},
 		{"crowd", testCrowd}, {"nested", testNested}, {"close", testClose}, {"verbs", testVerbs},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

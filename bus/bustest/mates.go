@@ -49,7 +49,8 @@ func testProbe(t *testing.T, w World) {
 		}
 	}
 	p := a.Peers()
-	if len(p) != 1 || p[0].ID != b.Self() || !p[0].Connected || p[0].RTT <= 0 || p[0].Heard.IsZero() || p[0].Instance == 0 || p[0].Error != "" {
+	if len(p) != 1 || p[0].ID != b.Self() || !p[0].Connected || p[0].RTT <= 0 || p[0].Heard.IsZero() ||
+		p[0].Instance == 0 || p[0].Error != "" {
 		t.Errorf("peers: %+v", p)
 	}
 	gone, cancel := context.WithCancel(context.Background())
@@ -96,7 +97,10 @@ func testRemoved(t *testing.T, w World) {
 func testRestart(t *testing.T, w World) {
 	setup := func(name string) func(bus.Bus) {
 		return func(b bus.Bus) {
-			b.Handle("test.here", func(context.Context, bus.ServerID, []byte) ([]byte, error) { return []byte(name), nil })
+			b.Handle("test.here", func(context.Context, bus.ServerID,
+				[]byte) ([]byte, error) {
+				return []byte(name), nil
+			})
 		}
 	}
 	sa, sb := w.Server("a"), w.Server("b")

@@ -23,7 +23,10 @@ func testRequest(t *testing.T, w World) {
 			slices.Reverse(body) // the handler owns body
 			return body, nil
 		})
-		b.Handle("test.who", func(_ context.Context, from bus.ServerID, _ []byte) ([]byte, error) { return from[:], nil })
+		b.Handle("test.who", func(_ context.Context, from bus.ServerID,
+			_ []byte) ([]byte, error) {
+			return from[:], nil
+		})
 	})
 	a, b := nodes[0], nodes[1]
 	for _, n := range []int{0, 1, 100, 4096, 65_536, 192 << 10, bus.MaxBody} {
@@ -54,7 +57,10 @@ func testRequest(t *testing.T, w World) {
 func testTooBig(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
 		b.Handle("test.echo", echo)
-		b.Handle("test.big", func(context.Context, bus.ServerID, []byte) ([]byte, error) { return make([]byte, bus.MaxBody+1), nil })
+		b.Handle("test.big", func(context.Context, bus.ServerID,
+			[]byte) ([]byte, error) {
+			return make([]byte, bus.MaxBody+1), nil
+		})
 	})
 	a, b := nodes[0], nodes[1]
 	_, err := a.Request(long(t), b.Self(), "test.echo", make([]byte, bus.MaxBody+1))
@@ -115,7 +121,8 @@ func testRefused(t *testing.T, w World) {
 	})
 	a, b := nodes[0], nodes[1]
 	for verb, want := range map[string][2]string{
-		"test.fails": {bus.CodeFailed, "disk full"}, "test.gap": {"gap", "a page is missing"}, "test.unknown": {bus.CodeNoVerb, "test.unknown"},
+		"test.fails": {bus.CodeFailed, "disk full"}, "test.gap": {"gap", "a page is missing"},
+		"test.unknown": {bus.CodeNoVerb, "test.unknown"},
 	} {
 		_, err := a.Request(short(t), b.Self(), verb, nil)
 		wantError(t, verb, err, bus.ErrRefused)
@@ -190,7 +197,8 @@ func (v *valve) handle(ctx context.Context, _ bus.ServerID, body []byte) ([]byte
 func testCredits(t *testing.T, w World) {
 	v := &valve{open: make(chan struct{})}
 	const granted, asked = 4, 12
-	nodes := start(t, w, 2, bus.Grant{Requests: granted, Bytes: 1 << 20}, func(_ int, b bus.Bus) { b.Handle("test.slow", v.handle) })
+	nodes := start(t, w, 2, bus.Grant{Requests: granted, Bytes: 1 << 20},
+		func(_ int, b bus.Bus) { b.Handle("test.slow", v.handle) })
 	a, b := nodes[0], nodes[1]
 	var done sync.WaitGroup
 	var failed atomic.Int64
@@ -228,7 +236,8 @@ func testCredits(t *testing.T, w World) {
 
 func testBytes(t *testing.T, w World) {
 	v := &valve{open: make(chan struct{})}
-	nodes := start(t, w, 2, bus.Grant{Requests: 100, Bytes: 100 << 10}, func(_ int, b bus.Bus) { b.Handle("test.slow", v.handle) })
+	nodes := start(t, w, 2, bus.Grant{Requests: 100, Bytes: 100 << 10},
+		func(_ int, b bus.Bus) { b.Handle("test.slow", v.handle) })
 	a, b := nodes[0], nodes[1]
 	var done sync.WaitGroup
 	ask := func(n int) {
@@ -253,7 +262,8 @@ func testBytes(t *testing.T, w World) {
 }
 
 func testCrowd(t *testing.T, w World) {
-	nodes := start(t, w, 3, bus.Grant{Requests: 8, Bytes: 1 << 20}, func(_ int, b bus.Bus) { b.Handle("test.echo", echo) })
+	nodes := start(t, w, 3, bus.Grant{Requests: 8, Bytes: 1 << 20},
+		func(_ int, b bus.Bus) { b.Handle("test.echo", echo) })
 	var done sync.WaitGroup
 	for i := range 12 {
 		from, to := nodes[i%3], nodes[(i+1+i/6)%3]

@@ -59,9 +59,10 @@ func (f *Founded) Join(dir, name string) (*pki.Folder, error) {
 	go func() {
 		conn, err := l.Accept()
 		if err == nil {
-			err = f.authority.ServeJoin(context.Background(), tls.Server(conn, f.authority.JoinServer()), func(_ context.Context, m bus.Member, _ pki.Applicant) (pki.Admission, error) {
-				return pki.Admission{Members: []bus.Member{m}, Domain: "example.com"}, nil
-			})
+			err = f.authority.ServeJoin(context.Background(), tls.Server(conn, f.authority.JoinServer()),
+				func(_ context.Context, m bus.Member, _ pki.Applicant) (pki.Admission, error) {
+					return pki.Admission{Members: []bus.Member{m}, Domain: "example.com"}, nil
+				})
 			_ = conn.Close()
 		}
 		served <- err
@@ -70,6 +71,7 @@ func (f *Founded) Join(dir, name string) (*pki.Folder, error) {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	folder, _, err := pki.Join(context.Background(), f.Env.Env, dir, token.String(), pki.Applicant{Name: name, Direct: "127.0.0.1:1"}, pki.Options{})
+	folder, _, err := pki.Join(context.Background(), f.Env.Env, dir, token.String(),
+		pki.Applicant{Name: name, Direct: "127.0.0.1:1"}, pki.Options{})
 	return folder, errors.Join(err, <-served)
 }

@@ -116,7 +116,8 @@ func (p *Port) refuse(conn net.Conn, err error) {
 		return
 	}
 	p.stats.refused.Inc()
-	p.env.Log.Log(p.ctx, p.quiet.Level(slog.LevelWarn), "cluster address: connection refused", "from", conn.RemoteAddr().String(), "error", err)
+	p.env.Log.Log(p.ctx, p.quiet.Level(slog.LevelWarn), "cluster address: connection refused", "from",
+		conn.RemoteAddr().String(), "error", err)
 }
 
 // admit finds the member for an authenticated connection, and records the connection under it.

@@ -54,7 +54,9 @@ func TestGreeting(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, g := range []greeting{{version: 0, grant: bus.DefaultGrant}, {version: 1}, {version: 1, grant: bus.Grant{Requests: maxRequests + 1}}, {version: 1, grant: bus.Grant{Requests: 1, Bytes: maxGrant + 1}}} {
+	for _, g := range []greeting{{version: 0, grant: bus.DefaultGrant}, {version: 1},
+		{version: 1, grant: bus.Grant{Requests: maxRequests + 1}},
+		{version: 1, grant: bus.Grant{Requests: 1, Bytes: maxGrant + 1}}} {
 		if _, err := parseGreeting(g.append(nil)); err == nil {
 			t.Errorf("%+v is taken", g)
 		}

@@ -129,8 +129,10 @@ func (p *Port) greet(conn net.Conn, r *bufio.Reader, who pki.Identity) (*Link, e
 
 func (p *Port) newLink(conn net.Conn, r *bufio.Reader, who pki.Identity, theirs greeting) *Link {
 	l := &Link{
-		Peer: who, Instance: theirs.instance, Grant: theirs.grant, Version: min(version, theirs.version), Since: p.env.Clock.Now(),
-		clock: p.env.Clock, conn: conn, r: r, address: conn.RemoteAddr().String(), done: make(chan struct{}), pings: map[uint64]*probe{}, silence: p.o.Silence,
+		Peer: who, Instance: theirs.instance, Grant: theirs.grant, Version: min(version, theirs.version),
+		Since: p.env.Clock.Now(),
+		clock: p.env.Clock, conn: conn, r: r, address: conn.RemoteAddr().String(), done: make(chan struct{}),
+		pings: map[uint64]*probe{}, silence: p.o.Silence,
 	}
 	l.heard.Store(l.Since.UnixNano())
 	return l

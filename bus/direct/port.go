@@ -123,12 +123,14 @@ func Open(e *env.Env, o Options) (*Port, error) {
 	}
 	p := &Port{
 		env: e, o: o, members: map[bus.ServerID]*peer{}, conns: map[net.Conn]bus.ServerID{},
-		quiet: bus.NewQuiet(e.Clock), shaking: make(chan struct{}, o.Handshakes), joining: make(chan struct{}, joins), sessions: tls.NewLRUClientSessionCache(64),
+		quiet: bus.NewQuiet(e.Clock), shaking: make(chan struct{}, o.Handshakes), joining: make(chan struct{}, joins),
+		sessions: tls.NewLRUClientSessionCache(64),
 		stats: statistics{
 			links:   o.Stats.Counter("Bus.Links", "Links with mates that were made"),
 			streams: o.Stats.Counter("Bus.Streams", "Streams that mates opened here"),
-			refused: o.Stats.Counter("Bus.Refused", "Connections and messages refused: of no member, out of time, of another cluster"),
-			joined:  o.Stats.Counter("Bus.Joined", "Servers that joined the cluster here"),
+			refused: o.Stats.Counter("Bus.Refused",
+				"Connections and messages refused: of no member, out of time, of another cluster"),
+			joined: o.Stats.Counter("Bus.Joined", "Servers that joined the cluster here"),
 		},
 	}
 	p.config = p.serverConfig()
@@ -332,7 +334,8 @@ func (p *Port) keep(m *peer, l *Link) {
 }
 
 // dial connects to a member and checks its identity.
-func (p *Port) dial(ctx context.Context, m bus.Member, sessions tls.ClientSessionCache) (net.Conn, *bufio.Reader, pki.Identity, error) {
+func (p *Port) dial(ctx context.Context, m bus.Member,
+	sessions tls.ClientSessionCache) (net.Conn, *bufio.Reader, pki.Identity, error) {
 	type dialled struct {
 		conn net.Conn
 		err  error

@@ -204,7 +204,8 @@ func (p *Port) Stream(ctx context.Context, id bus.ServerID, verb string, header 
 }
 
 // open requests a stream on a connection. It closes the connection on error.
-func (p *Port) open(ctx context.Context, m *peer, conn net.Conn, r *bufio.Reader, verb string, open []byte) (bus.Stream, error) {
+func (p *Port) open(ctx context.Context, m *peer, conn net.Conn, r *bufio.Reader, verb string,
+	open []byte) (bus.Stream, error) {
 	stop := context.AfterFunc(ctx, func() { p.forget(conn) })
 	kind, body, err := byte(0), []byte(nil), error(nil)
 	if _, err = conn.Write(open); err == nil {

@@ -27,7 +27,10 @@ func two(b *testing.B) (x, y bus.Bus) {
 	buses := []bus.Bus{}
 	for _, h := range hosts {
 		n := h.Start(bus.Grant{}, func(n bus.Bus) {
-			n.Handle("test.take", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) { return nil, nil })
+			n.Handle("test.take", func(_ context.Context, _ bus.ServerID,
+				body []byte) ([]byte, error) {
+				return nil, nil
+			})
 			n.HandleStream("test.take", func(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
 				buf := make([]byte, 64<<10)
 				for {

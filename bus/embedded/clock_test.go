@@ -21,7 +21,10 @@ func TestClockBehind(t *testing.T) {
 			w := world{f}
 			a, b := w.server("a"), w.server("b")
 			x, y := openAt(t, f, a, 1, by, nil), openAt(t, f, b, 2, by, nil)
-			y.Handle("test.here", func(context.Context, bus.ServerID, []byte) ([]byte, error) { return []byte("yes"), nil })
+			y.Handle("test.here", func(context.Context, bus.ServerID,
+				[]byte) ([]byte, error) {
+				return []byte("yes"), nil
+			})
 			y.HandleStream("test.turn", func(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
 				_, err := io.Copy(s, s)
 				return err

@@ -76,7 +76,8 @@ func Open(e *env.Env, o Options) (*Bus, error) {
 		return nil, fmt.Errorf("start the NATS server: %w", r.log.lastFatal())
 	}
 	r.options.Cluster.Port = r.server.ClusterAddr().Port // the actual port, if it was 0
-	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
+	conn, err := nats.Connect("", nats.InProcessServer(r.server), nats.Name("doublet"), nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			e.Log.Warn("embedded NATS", "error", err)
 		}))
@@ -126,7 +127,8 @@ func (r *routes) natsOptions(host string, port int, advertise string) (*server.O
 	// the members' keys are.
 	config := r.identity.Server()
 	client := r.identity.Client()
-	config.RootCAs, config.ServerName, config.GetClientCertificate = client.RootCAs, client.ServerName, client.GetClientCertificate
+	config.RootCAs, config.ServerName, config.GetClientCertificate = client.RootCAs, client.ServerName,
+		client.GetClientCertificate
 	fingerprint := r.identity.Fingerprint()
 	return &server.Options{
 		ServerName: me.ID.String(), DontListen: true, NoSigs: true, NoSystemAccount: true, DisableJetStreamBanner: true,
@@ -135,8 +137,10 @@ func (r *routes) natsOptions(host string, port int, advertise string) (*server.O
 		// While a mate is down, NATS tries to connect every second. Log one line a minute.
 		ConnectErrorReports: 60, ReconnectErrorReports: 60,
 		Cluster: server.ClusterOpts{
-			Name: fmt.Sprintf("doublet-%x", fingerprint[:8]), Host: host, Port: port, Advertise: advertise, NoAdvertise: true,
-			TLSConfig: config, TLSTimeout: handshakeTime.Seconds(), PoolSize: -1, PingInterval: pingEvery, MaxPingsOut: pings,
+			Name: fmt.Sprintf("doublet-%x", fingerprint[:8]), Host: host, Port: port, Advertise: advertise,
+			NoAdvertise: true,
+			TLSConfig:   config, TLSTimeout: handshakeTime.Seconds(), PoolSize: -1, PingInterval: pingEvery,
+			MaxPingsOut:    pings,
 			Compression:    server.CompressionOpts{Mode: server.CompressionOff}, // encrypted data does not compress
 			TLSPinnedCerts: server.PinnedCertSet{me.Key.String(): {}},
 		},

@@ -135,7 +135,8 @@ func TestCutCable(t *testing.T) {
 			p.route[0].Hold(cut.back, cut.there)
 			before := time.Now()
 			for i := range p.buses {
-				if err := p.ask(t, i, 20*time.Second); !errors.Is(err, bus.ErrNoAnswer) && !errors.Is(err, bus.ErrNoServer) {
+				if err := p.ask(t, i, 20*time.Second); !errors.Is(err, bus.ErrNoAnswer) &&
+					!errors.Is(err, bus.ErrNoServer) {
 					t.Errorf("%d asks through the cut: %v", i, err)
 				}
 				if _, err := p.buses[i].Probe(short(t, quick), p.buses[1-i].Self()); err == nil {
@@ -189,7 +190,8 @@ func TestRouteDown(t *testing.T) {
 		p.route[i].Remove()
 	}
 	bustest.Eventually(t, "it is told", func() error { // one in progress may be lost
-		if err := p.ask(t, 0, 5*time.Second); !errors.Is(err, bus.ErrNoAnswer) || !strings.Contains(err.Error(), "NATS has no route") {
+		if err := p.ask(t, 0, 5*time.Second); !errors.Is(err, bus.ErrNoAnswer) ||
+			!strings.Contains(err.Error(), "NATS has no route") {
 			return fmt.Errorf("asked: %w", err)
 		}
 		return nil
@@ -235,7 +237,11 @@ func TestLateCredit(t *testing.T) {
 	x := a.Start(grant, nothing)
 	defer x.Close()
 	y := b.Start(grant, func(b bus.Bus) {
-		b.Handle("test.stubborn", func(context.Context, bus.ServerID, []byte) ([]byte, error) { <-open; return nil, nil })
+		b.Handle("test.stubborn", func(context.Context, bus.ServerID,
+			[]byte) ([]byte, error) {
+			<-open
+			return nil, nil
+		})
 	})
 	defer y.Close()
 	for _, n := range []bus.Bus{x, y} {
@@ -250,14 +256,16 @@ func TestLateCredit(t *testing.T) {
 		return err
 	})
 	for range 2 {
-		if _, err := x.Request(short(t, 50*time.Millisecond), y.Self(), "test.stubborn", nil); !errors.Is(err, bus.ErrNoAnswer) {
+		if _, err := x.Request(short(t, 50*time.Millisecond), y.Self(), "test.stubborn", nil); !errors.Is(err,
+			bus.ErrNoAnswer) {
 			t.Fatal(err)
 		}
 	}
 	if p := x.Peers()[0]; p.InFlight != 2 {
 		t.Errorf("%d in flight", p.InFlight)
 	}
-	if _, err := x.Request(short(t, 50*time.Millisecond), y.Self(), "test.stubborn", nil); !errors.Is(err, bus.ErrNoServer) {
+	if _, err := x.Request(short(t, 50*time.Millisecond), y.Self(), "test.stubborn", nil); !errors.Is(err,
+		bus.ErrNoServer) {
 		t.Errorf("without a credit: %v", err)
 	}
 	close(open)
@@ -381,7 +389,8 @@ func TestTaken(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().String()
-	for i, o := range []Options{{Routes: taken, Options: natsbus.Options{Listen: "127.0.0.1:0"}}, {Routes: "127.0.0.1:0", Options: natsbus.Options{Listen: taken}}} {
+	for i, o := range []Options{{Routes: taken, Options: natsbus.Options{Listen: "127.0.0.1:0"}},
+		{Routes: "127.0.0.1:0", Options: natsbus.Options{Listen: taken}}} {
 		o.Identity = w.server("a").folder
 		b, err := Open(w.f.Env.Env, o)
 		if err == nil {
@@ -440,7 +449,8 @@ func TestRenewal(t *testing.T) {
 			t.Fatalf("%s: holds the key: %v", dir, folder.MayAdmit())
 		}
 		h.folder = folder
-		x, err := Open(&e, Options{Options: natsbus.Options{Identity: folder, Listen: "127.0.0.1:0"}, Routes: "127.0.0.1:0"})
+		x, err := Open(&e, Options{Options: natsbus.Options{Identity: folder, Listen: "127.0.0.1:0"},
+			Routes: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -562,7 +572,8 @@ func TestThief(t *testing.T) {
 	if _, err := conn.Write([]byte("L\x00\x00\x11\x01aaaaaaaa\x00\x00\x00\x01\x00\x00\x00\x01")); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := io.ReadAll(conn); len(got) == 0 || got[0] != 'R' || !bytes.Contains(got, []byte("differs from its server document")) {
+	if got, _ := io.ReadAll(conn); len(got) == 0 || got[0] != 'R' ||
+		!bytes.Contains(got, []byte("differs from its server document")) {
 		t.Errorf("the thief hears %q", got)
 	}
 	p.talk(t)

@@ -27,7 +27,8 @@ func openAt(t *testing.T, f *bustest.Founded, h *host, n int, by time.Duration, 
 		t.Fatal(err)
 	}
 	h.folder = folder
-	x, err := Open(&e, Options{Options: natsbus.Options{Identity: folder, Listen: "127.0.0.1:0", Stats: s}, Routes: "127.0.0.1:0"})
+	x, err := Open(&e, Options{Options: natsbus.Options{Identity: folder, Listen: "127.0.0.1:0", Stats: s},
+		Routes: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

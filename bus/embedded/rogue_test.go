@@ -187,7 +187,8 @@ func TestRogueVerbs(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	to := p.buses[0].Self()
-	for _, verb := range []string{"cluster.hello", "bus.none", "bus.renew", "a..b", "UPPER", strings.Repeat("x", 65), "", ">", "test.*"} {
+	for _, verb := range []string{"cluster.hello", "bus.none", "bus.renew", "a..b", "UPPER", strings.Repeat("x", 65),
+		"", ">", "test.*"} {
 		for _, body := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte{0xff}, 1000), make([]byte, bus.MaxBody+1)} {
 			if _, err := p.buses[1].Request(short(t, 5*time.Second), to, verb, body); err == nil {
 				t.Errorf("%q with %d bytes is answered", verb, len(body))
@@ -197,7 +198,11 @@ func TestRogueVerbs(t *testing.T) {
 	// A member can renew a certificate only for its own key.
 	other := p.hosts[0].f.Folder("other")
 	var request []byte
-	_ = other.Renew(context.Background(), func(_ context.Context, r []byte) ([]byte, error) { request = r; return nil, errors.New("caught") })
+	_ = other.Renew(context.Background(), func(_ context.Context,
+		r []byte) ([]byte, error) {
+		request = r
+		return nil, errors.New("caught")
+	})
 	if len(request) > 0 {
 		if _, err := p.buses[1].Request(short(t, 5*time.Second), to, "bus.renew", request); err == nil {
 			t.Error("a certificate is issued about another's key")

@@ -37,11 +37,14 @@ func Open(e *env.Env, o Options) (*natsbus.Bus, error) {
 		o.Connect = 10 * time.Second
 	}
 	options := []nats.Option{
-		nats.Name("doublet " + o.Identity.Identity().Name), nats.Timeout(o.Connect), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name("doublet " + o.Identity.Identity().Name), nats.Timeout(o.Connect), nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
 		// A message that cannot be sent now fails now: the asker decides about a retry.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2), nats.IgnoreAuthErrorAbort(),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { e.Log.Warn("NATS: connection lost, reconnecting", "error", err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			e.Log.Warn("NATS: connection lost, reconnecting", "error", err)
+		}),
 		nats.ReconnectHandler(func(c *nats.Conn) { e.Log.Info("NATS: reconnected", "to", c.ConnectedUrlRedacted()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { e.Log.Warn("NATS", "error", err) }),
 	}

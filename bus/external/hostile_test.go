@@ -134,7 +134,10 @@ func (w *world) echoes(t *testing.T) (buses []bus.Bus, ask func() error) {
 	for _, name := range []string{"a", "b"} {
 		h := w.Server(name).(*server)
 		b := h.Start(bus.Grant{}, func(b bus.Bus) {
-			b.Handle("test.echo", func(_ context.Context, _ bus.ServerID, body []byte) ([]byte, error) { return body, nil })
+			b.Handle("test.echo", func(_ context.Context, _ bus.ServerID,
+				body []byte) ([]byte, error) {
+				return body, nil
+			})
 		})
 		t.Cleanup(func() { b.Close() })
 		buses, members = append(buses, b), append(members, h.Member())

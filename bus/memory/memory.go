@@ -122,8 +122,9 @@ func (n *Network) Open(id bus.ServerID, grant bus.Grant) *Bus {
 	}
 	n.boots++
 	b := &Bus{
-		n: n, self: id, grant: grant, instance: n.boots, handlers: map[string]bus.Handler{}, streams: map[string]bus.StreamHandler{},
-		mates: map[bus.ServerID]*mate{},
+		n: n, self: id, grant: grant, instance: n.boots, handlers: map[string]bus.Handler{},
+		streams: map[string]bus.StreamHandler{},
+		mates:   map[bus.ServerID]*mate{},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	n.buses[id] = b
@@ -182,7 +183,8 @@ func (n *Network) target(m Message) (*Bus, error) {
 		return nil, fmt.Errorf("%s: %w: %s is down", m.Verb, bus.ErrNoServer, m.To)
 	}
 	if to.mates[m.From] == nil {
-		return nil, fmt.Errorf("%s: %w: %w", m.Verb, bus.ErrNoServer, &bus.RemoteError{Server: m.To, Verb: m.Verb, Code: bus.CodeStranger, Text: m.From.String() + " is no member here"})
+		return nil, fmt.Errorf("%s: %w: %w", m.Verb, bus.ErrNoServer, &bus.RemoteError{Server: m.To, Verb: m.Verb,
+			Code: bus.CodeStranger, Text: m.From.String() + " is no member here"})
 	}
 	return to, nil
 }

@@ -94,10 +94,12 @@ func TestFates(t *testing.T) {
 	for _, i := range []int{2, 0, 0} {
 		n.Release(i)
 	}
-	if want := []string{"one", "two", "two", "seven", "six", "four", "five"}; !slices.Equal(*log, want) || n.Delayed() != 0 {
+	if want := []string{"one", "two", "two", "seven", "six", "four", "five"}; !slices.Equal(*log, want) ||
+		n.Delayed() != 0 {
 		t.Errorf("heard %q, want %q; %d wait", *log, want, n.Delayed())
 	}
-	if want := []Kind{Request, Answer, Request, Answer, Request, Request, Request, Request, Broadcast}; !slices.Equal(kinds, want) {
+	if want := []Kind{Request, Answer, Request, Answer, Request, Request, Request, Request,
+		Broadcast}; !slices.Equal(kinds, want) {
 		t.Errorf("the policy was asked about %v, want %v", kinds, want)
 	}
 }
@@ -194,7 +196,8 @@ func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	run := func() (seen []string) {
 		n := New(env.Test(t).Env, func(m Message) Fate {
-			seen = append(seen, fmt.Sprintf("%d %d %x %x %s %d", m.Serial, m.Kind, m.From[:1], m.To[:1], m.Verb, m.Bytes))
+			seen = append(seen, fmt.Sprintf("%d %d %x %x %s %d", m.Serial, m.Kind, m.From[:1], m.To[:1],
+				m.Verb, m.Bytes))
 			return Fate(m.Serial % 4)
 		})
 		var members []bus.Member

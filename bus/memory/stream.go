@@ -44,7 +44,8 @@ func (b *Bus) Stream(ctx context.Context, id bus.ServerID, verb string, header [
 	fn := to.streams[verb]
 	b.n.mu.Unlock()
 	if fn == nil {
-		return nil, &bus.RemoteError{Server: id, Verb: verb, Code: bus.CodeNoVerb, Text: "nobody serves streams of that verb here"}
+		return nil, &bus.RemoteError{Server: id, Verb: verb, Code: bus.CodeNoVerb,
+			Text: "nobody serves streams of that verb here"}
 	}
 	p := &pipe{from: b, to: to, verb: verb}
 	header = bytes.Clone(header)
@@ -111,7 +112,8 @@ func (p *pipe) pass(from, to *Bus, n int) bool {
 	p.from.n.mu.Lock()
 	down := from.closed || to.closed
 	p.from.n.mu.Unlock()
-	return !down && p.from.n.fate(&Message{Kind: StreamData, From: from.self, To: to.self, Verb: p.verb, Bytes: n}) != Lose
+	return !down && p.from.n.fate(&Message{Kind: StreamData, From: from.self, To: to.self, Verb: p.verb,
+		Bytes: n}) != Lose
 }
 
 // openerEnd is the opener's side of a stream.

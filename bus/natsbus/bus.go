@@ -109,12 +109,15 @@ func (s *statistics) init(t *stat.Tree) {
 	s.told = t.Counter("Bus.Broadcasts.Sent", "Broadcasts, once per mate")
 	s.heard = t.Counter("Bus.Broadcasts.Heard", "Broadcasts of mates")
 	s.noAnswer = t.Counter("Bus.Requests.NoAnswer", "Requests that got no answer in time")
-	s.waited = t.Counter("Bus.Requests.Waited", "Requests that waited for a credit: the mate had as much as it takes at one time")
-	s.refused = t.Counter("Bus.Refused", "Connections and messages refused: of no member, out of time, of another cluster")
+	s.waited = t.Counter("Bus.Requests.Waited",
+		"Requests that waited for a credit: the mate had as much as it takes at one time")
+	s.refused = t.Counter("Bus.Refused",
+		"Connections and messages refused: of no member, out of time, of another cluster")
 	s.sent = t.Counter("Bus.BytesSent", "Bytes of messages to mates")
 	s.received = t.Counter("Bus.BytesReceived", "Bytes of messages of mates")
 	s.renewed = t.Counter("Bus.CertificatesRenewed", "Renewals of this server's cluster certificate")
-	s.notRenewed = t.Counter("Bus.CertificatesNotRenewed", "Failed renewals of this server's cluster certificate, which are tried again")
+	s.notRenewed = t.Counter("Bus.CertificatesNotRenewed",
+		"Failed renewals of this server's cluster certificate, which are tried again")
 	s.took = t.Histogram("Bus.RequestTime", "Time from a request to its answer", stat.Seconds)
 }
 
@@ -132,7 +135,8 @@ func New(e *env.Env, o Options, t Transport) (_ *Bus, err error) {
 		o.Instance = e.Uint64()
 	}
 	if limit := t.Conn.MaxPayload(); t.Conn.IsConnected() && limit < maxMessage {
-		return nil, fmt.Errorf("NATS server accepts messages of %d bytes, the bus needs %d: set its max_payload", limit, maxMessage)
+		return nil, fmt.Errorf("NATS server accepts messages of %d bytes, the bus needs %d: set its max_payload", limit,
+			maxMessage)
 	}
 	b := &Bus{
 		env: e, o: o, self: o.Identity.Identity().ID, transport: t, quiet: bus.NewQuiet(e.Clock),
@@ -144,7 +148,8 @@ func New(e *env.Env, o Options, t Transport) (_ *Bus, err error) {
 	fingerprint := o.Identity.Fingerprint()
 	b.carrier = newCarrier(t.Conn, fmt.Sprintf("%x", fingerprint[:8]), b.self)
 	b.port, err = direct.Open(e, direct.Options{
-		Listen: o.Listen, Identity: o.Identity, Instance: o.Instance, Grant: o.Grant, Heartbeat: o.Heartbeat, Silence: o.Silence, Streams: o.Streams,
+		Listen: o.Listen, Identity: o.Identity, Instance: o.Instance, Grant: o.Grant, Heartbeat: o.Heartbeat,
+		Silence: o.Silence, Streams: o.Streams,
 		Up: b.up, Down: b.down, Stream: b.streamHandler, Admit: o.Admit, Stats: o.Stats,
 	})
 	if err != nil {
@@ -386,7 +391,8 @@ func (b *Bus) lookForTwins(id bus.ServerID) {
 	}
 	b.mu.Unlock()
 	if tell {
-		b.env.Log.Error("two servers use the same certificate, because a data folder was copied: stop one of them", "id", id.String(), "at", twin)
+		b.env.Log.Error("two servers use the same certificate, because a data folder was copied: stop one of them",
+			"id", id.String(), "at", twin)
 	}
 }
 

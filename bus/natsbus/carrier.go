@@ -37,7 +37,8 @@ func (c *carrier) listen(heard func(m []byte), unheard func(link linkID, number 
 			return
 		}
 		word, ok := strings.CutPrefix(tail, "n.")
-		if link, number, err := parseNumber(word); ok && err == nil && len(m.Data) == 0 && m.Header.Get("Status") == noResponders {
+		if link, number, err := parseNumber(word); ok && err == nil && len(m.Data) == 0 &&
+			m.Header.Get("Status") == noResponders {
 			unheard(link, number)
 		}
 	})

@@ -75,7 +75,8 @@ func TestAnswer(t *testing.T) {
 	}
 	_, err := parseAnswer(appendRefusal(nil, "gap", "a page"), server, "v")
 	var remote *bus.RemoteError
-	if !errors.As(err, &remote) || *remote != (bus.RemoteError{Server: server, Verb: "v", Code: "gap", Text: "a page"}) {
+	if !errors.As(err, &remote) || *remote != (bus.RemoteError{Server: server, Verb: "v", Code: "gap",
+		Text: "a page"}) {
 		t.Errorf("%v", err)
 	}
 	for _, bad := range [][]byte{nil, {statusRefused}, {statusRefused, 9, 'x'}, {99}, {statusLate, 0}} {
@@ -127,7 +128,8 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%x %d, %v", l, got, err)
 		}
 	}
-	for _, bad := range []string{"", "-", "01-1", "0001020304050607", "0001020304050607-", "0001020304050607-x", "+001020304050607-1"} {
+	for _, bad := range []string{"", "-", "01-1", "0001020304050607", "0001020304050607-", "0001020304050607-x",
+		"+001020304050607-1"} {
 		if l, n, err := parseNumber(bad); err == nil {
 			t.Errorf("%q: %x %d", bad, l, n)
 		}

@@ -96,7 +96,8 @@ func (b *Bus) Request(ctx context.Context, to bus.ServerID, verb string, body []
 var errUnheard = errors.New("connected, but NATS has no route to it")
 
 // ask sends one request over a link. It sets keeps if the answer may still come; then the credit is returned later.
-func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool, credits *bus.Credits) ([]byte, error) {
+func (b *Bus) ask(ctx context.Context, l *direct.Link, verb string, body []byte, keeps *bool,
+	credits *bus.Credits) ([]byte, error) {
 	b.mu.RLock()
 	a := b.asking[l.Keys.ID]
 	b.mu.RUnlock()
@@ -311,7 +312,8 @@ func (b *Bus) take(v *serving, h messageHead, m []byte) {
 		defer b.running.Done()
 		defer v.busy.Add(-1)
 		if h.kind == kindAsk {
-			b.refuse(v, h.number, bus.Refuse(bus.CodeBusy, fmt.Sprintf("more than %d requests at one time", 2*b.o.Grant.Requests)))
+			b.refuse(v, h.number, bus.Refuse(bus.CodeBusy, fmt.Sprintf("more than %d requests at one time",
+				2*b.o.Grant.Requests)))
 		}
 		return
 	}
@@ -348,7 +350,8 @@ func (b *Bus) open(v *serving, h messageHead, m []byte) (q question, err error) 
 	}
 	if err != nil {
 		b.stats.refused.Inc()
-		b.env.Log.Log(b.ctx, b.quiet.Level(slog.LevelWarn), "a message on the bus was refused", "of", v.link.Peer.ID.String(), "error", err)
+		b.env.Log.Log(b.ctx, b.quiet.Level(slog.LevelWarn), "a message on the bus was refused", "of",
+			v.link.Peer.ID.String(), "error", err)
 	}
 	return q, err
 }
@@ -382,7 +385,8 @@ func (b *Bus) serve(v *serving, h messageHead, q question) {
 	case err == nil && len(out) <= bus.MaxBody:
 		b.answer(v, h.number, func(m []byte) []byte { return appendDone(m, out) })
 	case err == nil:
-		b.refuse(v, h.number, bus.Refuse(bus.CodeTooBig, fmt.Sprintf("the answer has %d bytes, at most %d", len(out), bus.MaxBody)))
+		b.refuse(v, h.number, bus.Refuse(bus.CodeTooBig, fmt.Sprintf("the answer has %d bytes, at most %d", len(out),
+			bus.MaxBody)))
 	case v.ctx.Err() != nil:
 		b.answer(v, h.number, func(m []byte) []byte { return append(m, statusClosing) })
 	case ctx.Err() != nil:

@@ -212,15 +212,19 @@ func (f *Folder) MayAdmit() bool { return f.authority.key != nil }
 // certificate.
 func (f *Folder) Client(protocols ...string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, RootCAs: f.roots, ServerName: tlsName, NextProtos: protocols, Time: f.env.Clock.Now,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.current.Load(), nil },
+		MinVersion: tls.VersionTLS13, RootCAs: f.roots, ServerName: tlsName, NextProtos: protocols,
+		Time: f.env.Clock.Now,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return f.current.Load(), nil
+		},
 	}
 }
 
 // Server returns the TLS configuration for connections from other servers of the cluster.
 func (f *Folder) Server(protocols ...string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ClientCAs: f.roots, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: protocols, Time: f.env.Clock.Now,
+		MinVersion: tls.VersionTLS13, ClientCAs: f.roots, ClientAuth: tls.RequireAndVerifyClientCert,
+		NextProtos: protocols, Time: f.env.Clock.Now,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current.Load(), nil },
 	}
 }

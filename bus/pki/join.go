@@ -86,7 +86,8 @@ type answer struct {
 
 // codes maps the codes in answers to errors.
 var codes = map[string]error{
-	"used": ErrTokenUsed, "expired": ErrTokenExpired, "unknown": ErrTokenUnknown, "clock": ErrClock, "no key": ErrNoKey, "refused": ErrNotAdmitted,
+	"used": ErrTokenUsed, "expired": ErrTokenExpired, "unknown": ErrTokenUnknown, "clock": ErrClock, "no key": ErrNoKey,
+	"refused": ErrNotAdmitted,
 }
 
 func codeOf(err error) string {
@@ -288,9 +289,11 @@ func (f *Folder) ask(ctx context.Context, token Token, q *question) (*answer, *x
 	})
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if errors.Is(err, ErrOtherCluster) {
-			return nil, nil, fmt.Errorf("%s: a server of another cluster than the token's: %w", token.Address, ErrOtherCluster)
+			return nil, nil, fmt.Errorf("%s: a server of another cluster than the token's: %w", token.Address,
+				ErrOtherCluster)
 		}
-		return nil, nil, fmt.Errorf("%w: %s answers, but not as a server of a cluster: %w", ErrUnreachable, token.Address, err)
+		return nil, nil, fmt.Errorf("%w: %s answers, but not as a server of a cluster: %w", ErrUnreachable,
+			token.Address, err)
 	}
 	q.Time = f.env.Clock.Now().UTC()
 	var a answer

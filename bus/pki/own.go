@@ -59,8 +59,10 @@ func (f *Folder) own() (*Own, error) {
 	now := f.env.Clock.Now()
 	// Peers compare only the key; the other fields do not matter.
 	template := &x509.Certificate{
-		SerialNumber: serial(f.env), Subject: pkix.Name{CommonName: o.ID.String()}, NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: serial(f.env), Subject: pkix.Name{CommonName: o.ID.String()}, NotBefore: now.Add(-backdate),
+		NotAfter: now.Add(authorityLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true, DNSNames: []string{DomainName},
 	}
 	der, err := x509.CreateCertificate(f.env.Rand, template, template, f.key.Public(), f.key)
@@ -98,7 +100,8 @@ func Server(cfg *tls.Config, own func() *Own) *tls.Config {
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if o := own(); o != nil && hello.ServerName == DomainName {
 			return &tls.Config{
-				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*o.certificate}, ClientAuth: tls.RequireAnyClientCert,
+				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*o.certificate},
+				ClientAuth: tls.RequireAnyClientCert,
 				NextProtos: cfg.NextProtos, Time: cfg.Time, SessionTicketsDisabled: true,
 			}, nil
 		}

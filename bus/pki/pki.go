@@ -83,7 +83,8 @@ func newAuthority(e *env.Env, cluster string) (*authority, error) {
 	}
 	now := e.Clock.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial(e), Subject: pkix.Name{CommonName: cluster, Organization: []string{"Doublet cluster authority"}},
+		SerialNumber: serial(e), Subject: pkix.Name{CommonName: cluster,
+			Organization: []string{"Doublet cluster authority"}},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -97,7 +98,8 @@ func newAuthority(e *env.Env, cluster string) (*authority, error) {
 }
 
 // issue makes a certificate for a server with the given key.
-func (a *authority) issue(e *env.Env, key *ecdsa.PublicKey, id bus.ServerID, name string, life time.Duration) ([]byte, error) {
+func (a *authority) issue(e *env.Env, key *ecdsa.PublicKey, id bus.ServerID, name string,
+	life time.Duration) ([]byte, error) {
 	if a.key == nil {
 		return nil, ErrNoKey
 	}
@@ -110,10 +112,13 @@ func (a *authority) issue(e *env.Env, key *ecdsa.PublicKey, id bus.ServerID, nam
 		ends = a.cert.NotAfter
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(e), Subject: pkix.Name{CommonName: name, Organization: []string{a.cert.Subject.CommonName}},
+		SerialNumber: serial(e), Subject: pkix.Name{CommonName: name,
+			Organization: []string{a.cert.Subject.CommonName}},
 		NotBefore: now.Add(-backdate), NotAfter: ends,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true, DNSNames: []string{tlsName}, URIs: []*url.URL{{Scheme: "urn", Opaque: strings.TrimPrefix(uriPrefix, "urn:") + id.String()}},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true, DNSNames: []string{tlsName},
+		URIs: []*url.URL{{Scheme: "urn", Opaque: strings.TrimPrefix(uriPrefix, "urn:") + id.String()}},
 	}
 	return x509.CreateCertificate(e.Rand, template, a.cert, key, a.key)
 }
@@ -129,7 +134,8 @@ func serial(e *env.Env) *big.Int {
 }
 
 func checkName(of, name string) error {
-	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name,
+		func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
 		return fmt.Errorf("%q is no name of a %s: 1 to %d bytes of text", name, of, maxName)
 	}
 	return nil

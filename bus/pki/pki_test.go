@@ -60,7 +60,8 @@ func TestFolder(t *testing.T) {
 		t.Errorf("found a second one: %v", err)
 	}
 	again := must[*Folder](t)(Open(e.Crash(0, 1).Env, "cluster", Options{}))
-	if again.Identity() != f.Identity() || again.Cluster() != "Acme" || again.Fingerprint() != f.Fingerprint() || !again.MayAdmit() || again.Identity().Name != "one" {
+	if again.Identity() != f.Identity() || again.Cluster() != "Acme" || again.Fingerprint() != f.Fingerprint() ||
+		!again.MayAdmit() || again.Identity().Name != "one" {
 		t.Errorf("after a power cut: %+v of %q, was %+v", again.Identity(), again.Cluster(), f.Identity())
 	}
 	if me := f.Identity(); me.ID.IsZero() || me.Until.Sub(e.Clock.Now()) != DefaultLife {
@@ -152,14 +153,15 @@ func open(t *testing.T, f *Folder) *gate {
 			}
 			go func() {
 				defer conn.Close()
-				_ = f.ServeJoin(bg, tls.Server(conn, f.JoinServer()), func(_ context.Context, m bus.Member, _ Applicant) (Admission, error) {
-					g.mu.Lock()
-					defer g.mu.Unlock()
-					if g.refuse == nil {
-						g.came = append(g.came, m)
-					}
-					return Admission{Members: []bus.Member{m}, Domain: "example.com"}, g.refuse
-				})
+				_ = f.ServeJoin(bg, tls.Server(conn, f.JoinServer()),
+					func(_ context.Context, m bus.Member, _ Applicant) (Admission, error) {
+						g.mu.Lock()
+						defer g.mu.Unlock()
+						if g.refuse == nil {
+							g.came = append(g.came, m)
+						}
+						return Admission{Members: []bus.Member{m}, Domain: "example.com"}, g.refuse
+					})
 			}()
 		}
 	}()
@@ -187,7 +189,8 @@ func TestJoin(t *testing.T) {
 	}
 	me := f.Identity()
 	want := bus.Member{ID: me.ID, Name: "two", Key: me.Key, Route: "two:7222", Direct: "two:7223"}
-	if a.Domain != "example.com" || !slices.Equal(a.Members, []bus.Member{want}) || !slices.Equal(g.came, []bus.Member{want}) {
+	if a.Domain != "example.com" || !slices.Equal(a.Members, []bus.Member{want}) ||
+		!slices.Equal(g.came, []bus.Member{want}) {
 		t.Errorf("admitted %+v, told %+v", g.came, a)
 	}
 	if f.Cluster() != "Acme" || f.Fingerprint() != g.Fingerprint() || !f.MayAdmit() || me.ID == g.Identity().ID {
@@ -199,7 +202,8 @@ func TestJoin(t *testing.T) {
 	}
 	// A server admits others only if it holds the authority's key.
 	second := open(t, f)
-	third, _, err := Join(bg, e.Env, "three", second.token(t, 0, false), Applicant{Name: "three", Direct: "three:7223"}, Options{})
+	third, _, err := Join(bg, e.Env, "three", second.token(t, 0, false),
+		Applicant{Name: "three", Direct: "three:7223"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +310,8 @@ func TestJoinAgain(t *testing.T) {
 	g := open(t, found(t, e.Env, "one"))
 	word := g.token(t, 0, false)
 	// The last file is not written: there is no membership, but the token is used.
-	e.Faults.FailFiles(env.OpRename, func(name string) bool { return strings.Contains(name, "two") && strings.Contains(name, authorityFile) }, nil)
+	e.Faults.FailFiles(env.OpRename,
+		func(name string) bool { return strings.Contains(name, "two") && strings.Contains(name, authorityFile) }, nil)
 	if _, _, err := Join(bg, e.Env, "two", word, applicant, Options{}); err == nil {
 		t.Fatal("it joined")
 	}
@@ -361,7 +366,8 @@ func TestTokenNotKept(t *testing.T) {
 	g := open(t, found(t, e.Env, "one"))
 	word := g.token(t, 0, false)
 	e.Faults.FailFiles(env.OpSync, func(name string) bool { return strings.Contains(name, tokensFile) }, nil)
-	if _, _, err := Join(bg, e.Env, "two", word, applicant, Options{}); !errors.Is(err, ErrNotAdmitted) || len(g.came) != 0 {
+	if _, _, err := Join(bg, e.Env, "two", word, applicant, Options{}); !errors.Is(err, ErrNotAdmitted) ||
+		len(g.came) != 0 {
 		t.Errorf("%v, admitted %v", err, g.came)
 	}
 }
@@ -384,12 +390,14 @@ func TestImpostor(t *testing.T) {
 		defer conn.Close()
 		c := other.JoinServer()
 		c.GetCertificate = nil
-		c.Certificates = []tls.Certificate{{Certificate: [][]byte{other.current.Load().Certificate[0], f.authority.cert.Raw}, PrivateKey: other.key}}
+		c.Certificates = []tls.Certificate{{Certificate: [][]byte{other.current.Load().Certificate[0],
+			f.authority.cert.Raw}, PrivateKey: other.key}}
 		var q question
 		asked <- readJSON(tls.Server(conn, c), &q) == nil
 	}()
 	token := Token{Address: l.Addr().String(), Fingerprint: f.Fingerprint()}
-	if _, _, err := Join(bg, e.Env, "two", token.String(), applicant, Options{}); !errors.Is(err, ErrOtherCluster) || <-asked {
+	if _, _, err := Join(bg, e.Env, "two", token.String(), applicant, Options{}); !errors.Is(err, ErrOtherCluster) ||
+		<-asked {
 		t.Errorf("an impostor: %v", err)
 	}
 }
@@ -537,7 +545,8 @@ func TestRenew(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := must[*Folder](t)(Open(later, dir, Options{})).Identity()
-		if again != f.Identity() || again.ID != me.ID || again.Key != me.Key || again.Name != me.Name || again.Until.Sub(me.Until) < 60*24*time.Hour {
+		if again != f.Identity() || again.ID != me.ID || again.Key != me.Key || again.Name != me.Name ||
+			again.Until.Sub(me.Until) < 60*24*time.Hour {
 			t.Errorf("%s: was %+v, is %+v", dir, me, again)
 		}
 	}
@@ -624,7 +633,8 @@ func FuzzJoin(f *testing.F) {
 	}
 	request := must2(folder.request())
 	var b strings.Builder
-	if err := writeJSON(&b, question{Applicant: applicant, Secret: make([]byte, 16), Request: request, Time: time.Now()}); err != nil {
+	if err := writeJSON(&b, question{Applicant: applicant, Secret: make([]byte, 16), Request: request,
+		Time: time.Now()}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add([]byte(b.String()))
@@ -684,7 +694,8 @@ func TestDomainTokens(t *testing.T) {
 	if _, err := f.tokens.Redeem(token.Secret[:], key); !errors.Is(err, ErrTokenUnknown) {
 		t.Errorf("it opens the cluster: %v", err)
 	}
-	if _, _, err := Join(bg, e.Env, "two", token.String(), applicant, Options{}); !errors.Is(err, ErrBadToken) || !strings.Contains(err.Error(), "doublet domain join") {
+	if _, _, err := Join(bg, e.Env, "two", token.String(), applicant, Options{}); !errors.Is(err, ErrBadToken) ||
+		!strings.Contains(err.Error(), "doublet domain join") {
 		t.Errorf("a server joins a cluster with it: %v", err)
 	}
 	ofCluster, _, err := f.NewToken("one:7223", 0, false)

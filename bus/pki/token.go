@@ -94,7 +94,8 @@ func ParseToken(word string) (Token, error) {
 
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" || len(address) > maxAddress || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+	if err != nil || host == "" || port == "" || len(address) > maxAddress ||
+		strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return fmt.Errorf("%q is not host:port", address)
 	}
 	return nil

@@ -40,7 +40,8 @@ func Fresh(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 // ask answers a question from the cache or from the servers. take converts the records for the caller. If take returns
 // no records, the answer is ErrNotFound.
-func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16, take func([]dns.RR) []T) ([]T, bool, error) {
+func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16,
+	take func([]dns.RR) []T) ([]T, bool, error) {
 	q := question{plain(name), kind}
 	if !validName(q.name) {
 		return nil, false, fmt.Errorf("dns: %.100q is not a name: %w", name, ErrNotFound)

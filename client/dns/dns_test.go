@@ -55,22 +55,29 @@ func TestRecords(t *testing.T) {
 		ask  func() (any, bool, error)
 		want string
 	}{
-		{"mx", func() (any, bool, error) { return wrap(r.MX(ctx, "Example.COM.")) }, "[{10 mx1.example.com} {20 mx2.example.com}]"},
+		{"mx", func() (any, bool, error) { return wrap(r.MX(ctx, "Example.COM.")) },
+			"[{10 mx1.example.com} {20 mx2.example.com}]"},
 		{"null mx", func() (any, bool, error) { return wrap(r.MX(ctx, "nomail.example.com")) }, "[{0 .}]"},
-		{"addresses", func() (any, bool, error) { return wrap(r.Addresses(ctx, "mx1.example.com")) }, "[2001:db8::1 192.0.2.1]"},
-		{"aliases", func() (any, bool, error) { return wrap(r.Addresses(ctx, "mx2.example.com")) }, "[2001:db8::1 192.0.2.1]"},
+		{"addresses", func() (any, bool, error) { return wrap(r.Addresses(ctx, "mx1.example.com")) },
+			"[2001:db8::1 192.0.2.1]"},
+		{"aliases", func() (any, bool, error) { return wrap(r.Addresses(ctx, "mx2.example.com")) },
+			"[2001:db8::1 192.0.2.1]"},
 		{"one family", func() (any, bool, error) { return wrap(r.Addresses(ctx, "four.example.com")) }, "[192.0.2.4]"},
 		{"literal", func() (any, bool, error) { return wrap(r.Addresses(ctx, "192.0.2.77")) }, "[192.0.2.77]"},
 		{"localhost", func() (any, bool, error) { return wrap(r.Addresses(ctx, "LocalHost.")) }, "[127.0.0.1 ::1]"},
-		{"txt", func() (any, bool, error) { return wrap(r.TXT(ctx, "example.com")) }, "[v=spf1 mx -all odd \"quoted\" \xff bytes]"},
-		{"ptr", func() (any, bool, error) { return wrap(r.PTR(ctx, netip.MustParseAddr("::ffff:192.0.2.1"))) }, "[mx1.example.com]"},
-		{"srv", func() (any, bool, error) { return wrap(r.SRV(ctx, "_imaps._tcp.example.com")) }, "[{0 9 993 c.example.com} {0 1 993 a.example.com} {1 5 993 b.example.com}]"},
+		{"txt", func() (any, bool, error) { return wrap(r.TXT(ctx, "example.com")) },
+			"[v=spf1 mx -all odd \"quoted\" \xff bytes]"},
+		{"ptr", func() (any, bool, error) { return wrap(r.PTR(ctx, netip.MustParseAddr("::ffff:192.0.2.1"))) },
+			"[mx1.example.com]"},
+		{"srv", func() (any, bool, error) { return wrap(r.SRV(ctx, "_imaps._tcp.example.com")) },
+			"[{0 9 993 c.example.com} {0 1 993 a.example.com} {1 5 993 b.example.com}]"},
 		{"cname", func() (any, bool, error) { return wrap(r.CNAME(ctx, "mx2.example.com")) }, "deep.example.com"},
 		{"caa", func() (any, bool, error) { return wrap(r.CAA(ctx, "example.com")) }, "[{0 issue letsencrypt.org}]"},
 		{"nothing", func() (any, bool, error) { return wrap(r.MX(ctx, "none.example.com")) }, "not found"},
 		{"no data", func() (any, bool, error) { return wrap(r.MX(ctx, "mx1.example.com")) }, "not found"},
 		{"no name", func() (any, bool, error) { return wrap(r.MX(ctx, "a..b")) }, "not found"},
-		{"long name", func() (any, bool, error) { return wrap(r.MX(ctx, strings.Repeat("a", 64)+".com")) }, "not found"},
+		{"long name", func() (any, bool, error) { return wrap(r.MX(ctx, strings.Repeat("a", 64)+".com")) },
+			"not found"},
 		{"bad bytes", func() (any, bool, error) { return wrap(r.TXT(ctx, "a b\\.com")) }, "not found"},
 	} {
 		got, _, err := c.ask()
@@ -85,7 +92,8 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	tlsa, _, err := r.TLSA(ctx, "_25._tcp.mx1.example.com")
-	if err != nil || len(tlsa) != 1 || tlsa[0].Usage != 3 || tlsa[0].Selector != 1 || tlsa[0].Matching != 1 || len(tlsa[0].Data) != 32 || tlsa[0].Data[1] != 0x11 {
+	if err != nil || len(tlsa) != 1 || tlsa[0].Usage != 3 || tlsa[0].Selector != 1 || tlsa[0].Matching != 1 ||
+		len(tlsa[0].Data) != 32 || tlsa[0].Data[1] != 0x11 {
 		t.Errorf("tlsa %v %v", tlsa, err)
 	}
 }
@@ -105,7 +113,8 @@ func TestFaults(t *testing.T) {
 			f := env.TestRealTime(t)
 			r := New(f.Env, Options{Servers: []string{z.Addr()}, Attempts: 2, Timeout: 50 * time.Millisecond})
 			z.Fail("example.com", how)
-			if got, _, err := r.MX(context.Background(), "example.com"); !errors.Is(err, ErrTemporary) || errors.Is(err, ErrNotFound) {
+			if got, _, err := r.MX(context.Background(), "example.com"); !errors.Is(err, ErrTemporary) ||
+				errors.Is(err, ErrNotFound) {
 				t.Errorf("%v %v", got, err)
 			}
 			if n := z.Asked("example.com"); n < 2 {
@@ -130,7 +139,8 @@ func TestFresh(t *testing.T) {
 		}
 	}
 	before := z.Asked("new.example.com")
-	if _, _, err := r.TXT(Fresh(context.Background()), "new.example.com"); !errors.Is(err, ErrNotFound) || z.Asked("new.example.com") != before+1 {
+	if _, _, err := r.TXT(Fresh(context.Background()), "new.example.com"); !errors.Is(err, ErrNotFound) ||
+		z.Asked("new.example.com") != before+1 {
 		t.Errorf("%v, asked %d times", err, z.Asked("new.example.com"))
 	}
 	if _, _, _ = r.TXT(context.Background(), "new.example.com"); z.Asked("new.example.com") != before+1 {
@@ -201,7 +211,8 @@ func TestChainsAreBounded(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&text, "c%d.example.com. CNAME c%d.example.com.\n", i, i+1)
 	}
-	text.WriteString("c20.example.com. A 192.0.2.1\nloop.example.com. CNAME pool.example.com.\npool.example.com. CNAME loop.example.com.\n")
+	text.WriteString("c20.example.com. A 192.0.2.1\nloop.example.com. CNAME pool.example.com.\n" +
+		"pool.example.com. CNAME loop.example.com.\n")
 	_, r, _ := world(t, text.String())
 	for _, name := range []string{"c0.example.com", "loop.example.com"} {
 		if got, _, err := r.A(context.Background(), name); !errors.Is(err, ErrTemporary) {
@@ -373,7 +384,8 @@ func TestResolvConf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("# made by hand\nsearch example.com\nnameserver 127.0.0.53\nnameserver nonsense\nnameserver 2001:db8::53\noptions edns0\n")
+	write("# made by hand\nsearch example.com\nnameserver 127.0.0.53\nnameserver nonsense\nnameserver 2001:db8::53\n" +
+		"options edns0\n")
 	if got := r.Servers(); !slices.Equal(got, []string{"127.0.0.53:53", "[2001:db8::53]:53"}) {
 		t.Errorf("%v", got)
 	}

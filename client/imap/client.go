@@ -81,7 +81,8 @@ func (e *StatusError) Error() string {
 var ErrNotSupported = errors.New("imap: not supported by the server")
 
 // Dial connects to address and reads the greeting.
-func Dial(dial func(network, address string, timeout time.Duration) (net.Conn, error), address string, o Options) (*Client, error) {
+func Dial(dial func(network, address string, timeout time.Duration) (net.Conn, error), address string,
+	o Options) (*Client, error) {
 	conn, err := dial("tcp", address, o.Timeout)
 	if err != nil {
 		return nil, fmt.Errorf("imap: dial %s: %w", address, err)

@@ -94,7 +94,8 @@ func TestSignIn(t *testing.T) {
 		S: A7 OK done
 	`, func(c *Client) {
 		var e *StatusError
-		if err := c.Login("é", "x"); !errors.As(err, &e) || e.Status != wire.NO || e.Code.Name != "AUTHENTICATIONFAILED" {
+		if err := c.Login("é", "x"); !errors.As(err, &e) || e.Status != wire.NO ||
+			e.Code.Name != "AUTHENTICATIONFAILED" {
 			t.Error(err)
 		}
 		check(t, c.Authenticate(PlainAuth{User: "bob", Password: "p"}))
@@ -177,9 +178,11 @@ func TestSelectAndFetch(t *testing.T) {
 		S: * 4 EXISTS
 		S: A2 OK done
 	`, func(c *Client) {
-		s, err := c.Select(&wire.Select{Mailbox: "INBOX", QResync: &wire.QResync{UIDValidity: 1, ModSeq: 20, KnownUIDs: wire.Set{{Start: 1, Stop: 9}}}}, false)
+		s, err := c.Select(&wire.Select{Mailbox: "INBOX", QResync: &wire.QResync{UIDValidity: 1, ModSeq: 20,
+			KnownUIDs: wire.Set{{Start: 1, Stop: 9}}}}, false)
 		check(t, err)
-		if s.Exists != 3 || s.UIDValidity != 1 || s.UIDNext != 10 || s.HighestModSeq != 30 || !s.ReadOnly || s.MailboxID != "F1" ||
+		if s.Exists != 3 || s.UIDValidity != 1 || s.UIDNext != 10 || s.HighestModSeq != 30 || !s.ReadOnly ||
+			s.MailboxID != "F1" ||
 			s.Vanished.String() != "1:4" || len(s.Changed) != 1 || s.Changed[0].ModSeq != 25 || len(s.Permanent) != 2 {
 			t.Errorf("%+v", s)
 		}
@@ -190,7 +193,8 @@ func TestSelectAndFetch(t *testing.T) {
 			}
 		}
 		var got []string
-		check(t, c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 5}}}, Items: []wire.FetchItem{{Kind: wire.ItemFlags}, {Kind: wire.ItemBodySection, Peek: true}}},
+		check(t, c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 5}}},
+			Items: []wire.FetchItem{{Kind: wire.ItemFlags}, {Kind: wire.ItemBodySection, Peek: true}}},
 			true, func(d *wire.FetchData) error {
 				got = append(got, fmt.Sprintf("%d %d %s %v", d.Seq, d.UID, d.Sections[0].Data, d.Sections[0].Nil))
 				return nil
@@ -211,9 +215,11 @@ func TestDiscardBodies(t *testing.T) {
 		s: ok UID 7)\r\n
 		S: A1 OK done
 	`, func(c *Client) {
-		err := c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 1}}}, Items: []wire.FetchItem{{Kind: wire.ItemBodySection}, {Kind: wire.ItemEnvelope}}},
+		err := c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 1}}},
+			Items: []wire.FetchItem{{Kind: wire.ItemBodySection}, {Kind: wire.ItemEnvelope}}},
 			false, func(d *wire.FetchData) error {
-				if s := d.Section(wire.ItemBodySection); s == nil || s.Size != 5 || s.Data != "" || d.UID != 7 || d.Preview != "ok" {
+				if s := d.Section(wire.ItemBodySection); s == nil || s.Size != 5 || s.Data != "" || d.UID != 7 ||
+					d.Preview != "ok" {
 					t.Errorf("%+v", d)
 				}
 				return nil
@@ -249,12 +255,14 @@ func TestChanges(t *testing.T) {
 		S: A8 OK done
 	`, func(c *Client) {
 		one := wire.Target{Set: wire.Set{{Start: 1, Stop: 1}}}
-		m, err := c.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 3}}}, Op: wire.StoreAdd, Silent: true,
-			Flags: []wire.Flag{wire.Seen}, HasUnchangedSince: true, UnchangedSince: 5}, true, nil)
+		m, err := c.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 3}}}, Op: wire.StoreAdd,
+			Silent: true,
+			Flags:  []wire.Flag{wire.Seen}, HasUnchangedSince: true, UnchangedSince: 5}, true, nil)
 		if err != nil || m.String() != "2" {
 			t.Error(m, err)
 		}
-		e, err := c.Search(&wire.Search{Extended: true, Return: wire.ReturnAll | wire.ReturnCount, Key: wire.SearchKey{Op: wire.OpUID, Target: wire.Target{Set: wire.Set{{Start: 1}}}}}, true)
+		e, err := c.Search(&wire.Search{Extended: true, Return: wire.ReturnAll | wire.ReturnCount,
+			Key: wire.SearchKey{Op: wire.OpUID, Target: wire.Target{Set: wire.Set{{Start: 1}}}}}, true)
 		if err != nil || e.Count != 3 || e.All.String() != "1:3" {
 			t.Error(e, err)
 		}
@@ -275,7 +283,8 @@ func TestChanges(t *testing.T) {
 			t.Error(err)
 		}
 		var names []string
-		check(t, c.List(&wire.List{Extended: true, Patterns: []string{"*"}, Return: wire.ListChildren}, func(d *wire.ListData) { names = append(names, d.Mailbox) }, nil))
+		check(t, c.List(&wire.List{Extended: true, Patterns: []string{"*"}, Return: wire.ListChildren},
+			func(d *wire.ListData) { names = append(names, d.Mailbox) }, nil))
 		if len(names) != 1 || names[0] != "INBOX" {
 			t.Error(names)
 		}
@@ -305,7 +314,8 @@ func TestAppend(t *testing.T) {
 			t.Error(k, err)
 		}
 		var e *StatusError
-		if _, err := c.Append("x", nil, time.Time{}, strings.NewReader("hello"), 5); !errors.As(err, &e) || e.Code.Name != "TRYCREATE" {
+		if _, err := c.Append("x", nil, time.Time{}, strings.NewReader("hello"), 5); !errors.As(err, &e) ||
+			e.Code.Name != "TRYCREATE" {
 			t.Error(err)
 		}
 		_, err = c.Capability()

@@ -95,12 +95,13 @@ func (c *Client) List(l *wire.List, on func(*wire.ListData), status func(*wire.S
 // Status sends STATUS.
 func (c *Client) Status(mailbox string, items wire.StatusItem) (*wire.StatusData, error) {
 	var got *wire.StatusData
-	_, err := c.Do(&wire.Command{Name: "STATUS", Args: &wire.Status{Mailbox: mailbox, Items: items}}, func(r *wire.Response) error {
-		if d, ok := r.Data.(*wire.StatusData); ok {
-			got = d
-		}
-		return nil
-	})
+	_, err := c.Do(&wire.Command{Name: "STATUS", Args: &wire.Status{Mailbox: mailbox, Items: items}},
+		func(r *wire.Response) error {
+			if d, ok := r.Data.(*wire.StatusData); ok {
+				got = d
+			}
+			return nil
+		})
 	if err == nil && got == nil {
 		err = fmt.Errorf("imap: STATUS: no answer for %q", mailbox)
 	}
@@ -160,7 +161,8 @@ func (c *Client) Search(s *wire.Search, uid bool) (*wire.ESearch, error) {
 				got = d
 			}
 		case *wire.SearchData:
-			e := &wire.ESearch{UID: uid, Has: wire.ReturnAll | wire.ReturnCount, Count: uint32(len(d.Numbers)), ModSeq: d.ModSeq}
+			e := &wire.ESearch{UID: uid, Has: wire.ReturnAll | wire.ReturnCount, Count: uint32(len(d.Numbers)),
+				ModSeq: d.ModSeq}
 			for _, n := range d.Numbers {
 				e.All = append(e.All, wire.Range{Start: n, Stop: n})
 			}
@@ -200,10 +202,11 @@ func (c *Client) Move(t wire.Target, uid bool, mailbox string) (*Copied, error) 
 
 func (c *Client) copy(name string, t wire.Target, uid bool, mailbox string) (*Copied, error) {
 	k := &Copied{}
-	r, err := c.Do(&wire.Command{Name: name, UID: uid, Args: &wire.Copy{Target: t, Mailbox: mailbox}}, func(r *wire.Response) error {
-		k.take(r.Code) // MOVE reports in an untagged OK
-		return nil
-	})
+	r, err := c.Do(&wire.Command{Name: name, UID: uid, Args: &wire.Copy{Target: t, Mailbox: mailbox}},
+		func(r *wire.Response) error {
+			k.take(r.Code) // MOVE reports in an untagged OK
+			return nil
+		})
 	if r != nil {
 		k.take(r.Code)
 	}
@@ -246,12 +249,13 @@ func (c *Client) Rename(from, to string) error {
 
 // Enable sends ENABLE and returns the enabled capabilities.
 func (c *Client) Enable(capabilities ...string) (enabled []string, err error) {
-	_, err = c.Do(&wire.Command{Name: "ENABLE", Args: &wire.Enable{Capabilities: capabilities}}, func(r *wire.Response) error {
-		if r.Name == "ENABLED" {
-			enabled, _ = r.Data.([]string)
-		}
-		return nil
-	})
+	_, err = c.Do(&wire.Command{Name: "ENABLE", Args: &wire.Enable{Capabilities: capabilities}},
+		func(r *wire.Response) error {
+			if r.Name == "ENABLED" {
+				enabled, _ = r.Data.([]string)
+			}
+			return nil
+		})
 	return enabled, err
 }
 
@@ -294,7 +298,8 @@ const smallMessage = 64 << 10
 
 // Append sends APPEND with size bytes, which must be CRLF lines. A zero date is omitted. If the message cannot be read
 // completely, Append closes the connection.
-func (c *Client) Append(mailbox string, flags []wire.Flag, date time.Time, message io.Reader, size int64) (*Copied, error) {
+func (c *Client) Append(mailbox string, flags []wire.Flag, date time.Time, message io.Reader,
+	size int64) (*Copied, error) {
 	a := &wire.Append{Mailbox: mailbox, Flags: flags, Date: date, Size: size, NonSync: c.nonSync(size)}
 	return c.deliver(&wire.Command{Name: "APPEND", Args: a}, a, message, nil)
 }
@@ -319,7 +324,8 @@ func (c *Client) AppendAll(mailbox string, list []Message) (*Copied, error) {
 
 // Replace sends REPLACE, or UID REPLACE (RFC 8508), for message n, 0 for the last.
 func (c *Client) Replace(n uint32, uid bool, mailbox string, m *Message) (*Copied, error) {
-	a := &wire.Replace{Message: n, Append: wire.Append{Mailbox: mailbox, Flags: m.Flags, Date: m.Date, Size: m.Size, NonSync: c.nonSync(m.Size)}}
+	a := &wire.Replace{Message: n, Append: wire.Append{Mailbox: mailbox, Flags: m.Flags, Date: m.Date, Size: m.Size,
+		NonSync: c.nonSync(m.Size)}}
 	return c.deliver(&wire.Command{Name: "REPLACE", UID: uid, Args: a}, &a.Append, m.Text, nil)
 }
 

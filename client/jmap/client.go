@@ -106,7 +106,8 @@ func New(e *env.Env, o Options) (*Client, error) {
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 				return e.Dial(network, address, o.Timeout)
 			},
-			TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
+			TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 64 << 10,
+			ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
 		}
 	}
 	c.upgrade = transport()

@@ -92,7 +92,8 @@ func TestSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id, err := s.MailAccount(); err != nil || id != "a1" || s.Username != "alice@example.com" || s.State != "s1" || !s.Accounts["a1"].Personal {
+		if id, err := s.MailAccount(); err != nil || id != "a1" || s.Username != "alice@example.com" ||
+			s.State != "s1" || !s.Accounts["a1"].Personal {
 			t.Errorf("%+v %v", s, err)
 		}
 		if s.Limits.Calls != 7 || s.Limits.Upload != 1000 || s.Limits.ObjectsInGet != 500 || s.api != p.URL+"/api" {
@@ -101,7 +102,8 @@ func TestSession(t *testing.T) {
 	}
 	c, _ := New(env.TestRealTime(t).Env, Options{URL: p.URL})
 	var problem *wire.Problem
-	if _, err := c.Session(bg); !errors.As(err, &problem) || problem.Status != 401 || problem.Detail != "Nobody is signed in." {
+	if _, err := c.Session(bg); !errors.As(err, &problem) || problem.Status != 401 ||
+		problem.Detail != "Nobody is signed in." {
 		t.Error(err)
 	}
 }
@@ -112,13 +114,16 @@ func TestSession(t *testing.T) {
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
-	p.answers("/api", 200, `{"methodResponses":[["Email/query",{"ids":["e1"]},"c0"],["error",{"type":"invalidArguments","description":"no"},"c1"],
+	p.answers("/api",
+		200, `{"methodResponses":[["Email/query",{"ids":["e1"]},"c0"],["error",{"type":"invalidArguments","description":"no"},"c1"],
 	 ["Email/set",{"created":{"n":{"id":"e9"}},"updated":{"e1":null},"destroyed":["e2"],"notUpdated":{"e3":{"type":"notFound"}}},"c2"]],"createdIds":{"n":"e9"},"sessionState":"s2"}`)
 	c := p.client(Options{})
 	r := NewRequest(wire.Mail)
-	q := r.Query("Email", "a1", &Query{Sort: "receivedAt", Position: 3, Limit: 20, Total: true, CollapseThreads: true, Filter: func(w *wire.Writer) { w.Text("inMailbox", `m"1`) }})
+	q := r.Query("Email", "a1", &Query{Sort: "receivedAt", Position: 3, Limit: 20, Total: true, CollapseThreads: true,
+		Filter: func(w *wire.Writer) { w.Text("inMailbox", `m"1`) }})
 	g := r.GetReferred("Email", "a1", q.At("/ids"), "id", "subject")
-	h := r.Set("Email", "a1", &Set{Create: map[string]func(*wire.Writer){"n": text("y")}, Update: map[string]func(*wire.Writer){`"e1`: text("1"), "e3": text("3")}, Destroy: []string{"e2"}})
+	h := r.Set("Email", "a1", &Set{Create: map[string]func(*wire.Writer){"n": text("y")},
+		Update: map[string]func(*wire.Writer){`"e1`: text("1"), "e3": text("3")}, Destroy: []string{"e2"}})
 	out, err := c.Do(bg, r)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +135,8 @@ func TestRequest(t *testing.T) {
 	if got := <-p.said; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if v, err := out.Get(q); err != nil || v.Get("ids").Len() != 1 || out.SessionState != "s2" || out.CreatedIDs["n"] != "e9" {
+	if v, err := out.Get(q); err != nil || v.Get("ids").Len() != 1 || out.SessionState != "s2" ||
+		out.CreatedIDs["n"] != "e9" {
 		t.Error(v, err)
 	}
 	var refused *wire.Error
@@ -144,7 +150,8 @@ func TestRequest(t *testing.T) {
 	if id, err := o.Created("n"); id != "e9" || err != nil || o.Updated("e1") != nil || o.Destroyed("e2") != nil {
 		t.Error(id, err)
 	}
-	if err := o.Updated("e3"); !errors.As(err, &refused) || refused.Type != "notFound" || !errors.As(o.Err(), &refused) {
+	if err := o.Updated("e3"); !errors.As(err, &refused) || refused.Type != "notFound" ||
+		!errors.As(o.Err(), &refused) {
 		t.Error(err)
 	}
 	if _, err := o.Created("x"); !errors.Is(err, ErrProtocol) || !errors.Is(o.Destroyed("e7"), ErrProtocol) {
@@ -158,7 +165,8 @@ func TestProblems(t *testing.T) {
 	p := serve(t, "")
 	p.answers("/api", 400, `{"type":"urn:ietf:params:jmap:error:limit","status":400,"limit":"maxCallsInRequest"}`)
 	var problem *wire.Problem
-	if _, err := p.client(Options{}).Do(bg, NewRequest()); !errors.As(err, &problem) || problem.Type != wire.ProblemLimit || problem.Limit != "maxCallsInRequest" {
+	if _, err := p.client(Options{}).Do(bg, NewRequest()); !errors.As(err, &problem) ||
+		problem.Type != wire.ProblemLimit || problem.Limit != "maxCallsInRequest" {
 		t.Error(err)
 	}
 }
@@ -201,8 +209,11 @@ func TestHostile(t *testing.T) {
 		"many":          {text("[" + strings.Repeat("1,", 5000) + "1]"), ErrTooLarge},
 		"huge":          {huge, ErrTooLarge},
 		"slow":          {slow, ErrTimeout},
-		"silent":        {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, ErrTimeout},
-		"another":       {text(`{"methodResponses":[["Core/echo",{},"other"]]}`), ErrProtocol},
+		"silent": {func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, ErrTimeout},
+		"another": {text(`{"methodResponses":[["Core/echo",{},"other"]]}`), ErrProtocol},
 		"away": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "ftp://x/", http.StatusTemporaryRedirect)
 		}, ErrProtocol},
@@ -225,8 +236,10 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	for name, s := range map[string]string{
-		"no core": strings.Replace(session, "jmap:core", "jmap:other", 1), "no api": strings.Replace(session, `"apiUrl":"/api"`, `"apiUrl":7`, 1),
-		"api elsewhere": strings.Replace(session, `"/api"`, `"//evil/api"`, 1), "template": strings.Replace(session, "{blobId}", "", 1), "list": "[]", "null": "null",
+		"no core":       strings.Replace(session, "jmap:core", "jmap:other", 1),
+		"no api":        strings.Replace(session, `"apiUrl":"/api"`, `"apiUrl":7`, 1),
+		"api elsewhere": strings.Replace(session, `"/api"`, `"//evil/api"`, 1),
+		"template":      strings.Replace(session, "{blobId}", "", 1), "list": "[]", "null": "null",
 	} {
 		p := httptest.NewServer(text(strings.ReplaceAll(s, "$CAP", "")))
 		c, _ := New(env.TestRealTime(t).Env, Options{URL: p.URL})
@@ -259,7 +272,8 @@ func TestStaysUnderTLS(t *testing.T) {
 		http.Redirect(w, r, plain.URL+"/session", http.StatusTemporaryRedirect)
 	}))
 	defer p.Close()
-	c, err := New(env.TestRealTime(t).Env, Options{URL: p.URL, User: "a", Password: "b", TLS: p.Client().Transport.(*http.Transport).TLSClientConfig})
+	c, err := New(env.TestRealTime(t).Env, Options{URL: p.URL, User: "a", Password: "b",
+		TLS: p.Client().Transport.(*http.Transport).TLSClientConfig})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +320,8 @@ func TestTransfers(t *testing.T) {
 	var got bytes.Buffer
 	for _, from := range []int64{0, 480} {
 		got.Reset()
-		if n, err := c.Download(bg, "a1", "b1", "a b/c", "text/plain", from, &got); err != nil || n != 500-from || got.String() != content[from:] {
+		if n, err := c.Download(bg, "a1", "b1", "a b/c", "text/plain", from, &got); err != nil || n != 500-from ||
+			got.String() != content[from:] {
 			t.Error(n, err, got.String())
 		}
 	}
@@ -338,7 +353,8 @@ func TestEvents(t *testing.T) {
 		t.Helper()
 		opened := make(chan *Events)
 		go func() {
-			e, err := c.Events(bg, EventOptions{Types: []string{"Email", "Mailbox"}, Ping: time.Minute, Once: true, After: "t0"})
+			e, err := c.Events(bg, EventOptions{Types: []string{"Email", "Mailbox"}, Ping: time.Minute, Once: true,
+				After: "t0"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -353,7 +369,8 @@ func TestEvents(t *testing.T) {
 	e := open()
 	go func() {
 		next <- "event: ping\ndata: {\"interval\":60}\n\n"
-		next <- "event: state\r\nid: t1\r\ndata: {\"@type\":\"StateChange\",\r\ndata: \"changed\":{\"a1\":{\"Email\":\"9\"}}}\r\n\r\n"
+		next <- "event: state\r\nid: t1\r\ndata: {\"@type\":\"StateChange\",\r\n" +
+			"data: \"changed\":{\"a1\":{\"Email\":\"9\"}}}\r\n\r\n"
 		next <- ""
 	}()
 	if got, err := e.Next(); err != nil || got["a1"]["Email"] != "9" || e.ID() != "t1" {
@@ -363,7 +380,8 @@ func TestEvents(t *testing.T) {
 		t.Error(err)
 	}
 	_ = e.Close()
-	for _, bad := range []string{"event: state\ndata: {}\n\n", "event: state\ndata: x\n\n", "data: " + strings.Repeat("x", 2<<20) + "\n"} {
+	for _, bad := range []string{"event: state\ndata: {}\n\n", "event: state\ndata: x\n\n",
+		"data: " + strings.Repeat("x", 2<<20) + "\n"} {
 		e := open()
 		go func() { next <- bad; next <- "" }()
 		if _, err := e.Next(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrTooLarge) {
@@ -395,7 +413,9 @@ func TestSocket(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: jmap\r\nSec-WebSocket-Accept: %s\r\n\r\n", websocket.Accept(r.Header.Get("Sec-Websocket-Key")))
+		fmt.Fprintf(conn, "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+			"Sec-WebSocket-Protocol: jmap\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+			websocket.Accept(r.Header.Get("Sec-Websocket-Key")))
 		in := websocket.Reader{Masked: true, Max: 1 << 20}
 		for _, line := range <-scripts {
 			if line == "C" {
@@ -430,8 +450,10 @@ func TestSocket(t *testing.T) {
 		}
 		return s
 	}
-	s := open("C", "ping", "C", `{"@type":"StateChange","changed":{"a1":{"Email":"1"}},"pushState":"p1"}`, `{"@type":"StateChange","changed":{"a1":{"Email":"2","Thread":"2"}},"pushState":"p2"}`,
-		`{"@type":"Response","requestId":"r1","methodResponses":[["Core/echo",{"x":"y"},"c0"]]}`, "C", `{"@type":"RequestError","requestId":"r2","type":"urn:ietf:params:jmap:error:limit","limit":"x","status":400}`)
+	s := open("C", "ping", "C", `{"@type":"StateChange","changed":{"a1":{"Email":"1"}},"pushState":"p1"}`,
+		`{"@type":"StateChange","changed":{"a1":{"Email":"2","Thread":"2"}},"pushState":"p2"}`,
+		`{"@type":"Response","requestId":"r1","methodResponses":[["Core/echo",{"x":"y"},"c0"]]}`, "C",
+		`{"@type":"RequestError","requestId":"r2","type":"urn:ietf:params:jmap:error:limit","limit":"x","status":400}`)
 	if err := s.Push(nil, "p0"); err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +472,8 @@ func TestSocket(t *testing.T) {
 	if got := <-p.said; got != `{"@type":"Request","id":"r1","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"x":"y"},"c0"]]}` {
 		t.Error(got)
 	}
-	if got, err := s.Next(bg); err != nil || got["a1"]["Email"] != "2" || got["a1"]["Thread"] != "2" || s.PushState != "p2" {
+	if got, err := s.Next(bg); err != nil || got["a1"]["Email"] != "2" || got["a1"]["Thread"] != "2" ||
+		s.PushState != "p2" {
 		t.Error(got, err)
 	}
 	var problem *wire.Problem
@@ -458,7 +481,8 @@ func TestSocket(t *testing.T) {
 		t.Error(err)
 	}
 	_ = s.Close()
-	for _, bad := range []string{"x", `{"@type":"Response","requestId":"r9","methodResponses":[]}`, `{"@type":"Response","requestId":"r1"}`, `{"@type":"StateChange"}`, "[" + strings.Repeat("1,", 2000) + "1]"} {
+	for _, bad := range []string{"x", `{"@type":"Response","requestId":"r9","methodResponses":[]}`,
+		`{"@type":"Response","requestId":"r1"}`, `{"@type":"StateChange"}`, "[" + strings.Repeat("1,", 2000) + "1]"} {
 		s := open(bad)
 		if _, err := s.Do(bg, r); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%.40s: %v", bad, err)

@@ -95,7 +95,8 @@ func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
 	}
 	// The response itself has the timeout of a call.
 	w := c.watch(ctx, c.opt.Timeout)
-	r, err := c.request(w, http.MethodGet, expand(s.events, "types", types, "closeafter", after, "ping", strconv.Itoa(int(o.Ping/time.Second))), nil)
+	r, err := c.request(w, http.MethodGet, expand(s.events, "types", types, "closeafter", after, "ping",
+		strconv.Itoa(int(o.Ping/time.Second))), nil)
 	if err != nil {
 		w.end()
 		return nil, err

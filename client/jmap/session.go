@@ -93,7 +93,8 @@ func readSession(v *wire.Value, from *url.URL) (*Session, error) {
 		name string
 		to   *string
 		need string // a variable that the template must have
-	}{{"apiUrl", &s.api, ""}, {"uploadUrl", &s.upload, "{accountId}"}, {"downloadUrl", &s.download, "{blobId}"}, {"eventSourceUrl", &s.events, ""}} {
+	}{{"apiUrl", &s.api, ""}, {"uploadUrl", &s.upload, "{accountId}"}, {"downloadUrl", &s.download, "{blobId}"},
+		{"eventSourceUrl", &s.events, ""}} {
 		text, ok := v.Get(u.name).Text()
 		if !ok || !strings.Contains(text, u.need) {
 			return nil, fmt.Errorf("%w: the session object has no %s", ErrProtocol, u.name)
@@ -112,7 +113,8 @@ func readSession(v *wire.Value, from *url.URL) (*Session, error) {
 		to    *int64
 		least int64
 	}{
-		{"maxSizeUpload", &s.Limits.Upload, 50e6}, {"maxConcurrentUpload", &s.Limits.ConcurrentUploads, 4}, {"maxSizeRequest", &s.Limits.Request, 10e6},
+		{"maxSizeUpload", &s.Limits.Upload, 50e6}, {"maxConcurrentUpload", &s.Limits.ConcurrentUploads, 4},
+		{"maxSizeRequest", &s.Limits.Request, 10e6},
 		{"maxConcurrentRequests", &s.Limits.ConcurrentRequests, 4}, {"maxCallsInRequest", &s.Limits.Calls, 16},
 		{"maxObjectsInGet", &s.Limits.ObjectsInGet, 500}, {"maxObjectsInSet", &s.Limits.ObjectsInSet, 500},
 	} {
@@ -156,7 +158,8 @@ func absolute(from *url.URL, text string) (string, error) {
 // expand expands a URI template of level 1 (RFC 6570). values are names and values in turn.
 func expand(template string, values ...string) string {
 	for i := 0; i+1 < len(values); i += 2 {
-		template = strings.ReplaceAll(template, "{"+values[i]+"}", strings.ReplaceAll(url.QueryEscape(values[i+1]), "+", "%20"))
+		template = strings.ReplaceAll(template, "{"+values[i]+"}",
+			strings.ReplaceAll(url.QueryEscape(values[i+1]), "+", "%20"))
 	}
 	return template
 }

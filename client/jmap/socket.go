@@ -75,7 +75,8 @@ func (c *Client) Socket(ctx context.Context) (*Socket, error) {
 		cancel()
 		return nil, fmt.Errorf("%w: no WebSocket", ErrProtocol)
 	}
-	return &Socket{c: c, conn: closing{conn, cancel}, in: bufio.NewReaderSize(conn, 4096), read: websocket.Reader{Max: int(c.opt.Response)}}, nil
+	return &Socket{c: c, conn: closing{conn, cancel}, in: bufio.NewReaderSize(conn, 4096),
+		read: websocket.Reader{Max: int(c.opt.Response)}}, nil
 }
 
 // closing cancels the context of a connection when it is closed.
@@ -95,7 +96,8 @@ func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, 
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": "jmap"} {
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket",
+		"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": "jmap"} {
 		r.Header.Set(name, value)
 	}
 	c.authorize(r) // again, because Sign may treat a WebSocket handshake differently
@@ -111,7 +113,8 @@ func (c *Client) upgraded(ctx context.Context, to, key string) (*http.Response, 
 		}
 		return nil, problem(out, text)
 	}
-	if out.Header.Get("Sec-Websocket-Accept") != websocket.Accept(key) || out.Header.Get("Sec-Websocket-Protocol") != "jmap" {
+	if out.Header.Get("Sec-Websocket-Accept") != websocket.Accept(key) ||
+		out.Header.Get("Sec-Websocket-Protocol") != "jmap" {
 		_ = out.Body.Close()
 		return nil, fmt.Errorf("%w: it opens no WebSocket of JMAP", ErrProtocol)
 	}

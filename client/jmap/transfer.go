@@ -39,7 +39,8 @@ func (c *Client) Upload(ctx context.Context, account, kind string, from io.Reade
 		return b, err
 	}
 	if size > s.Limits.Upload {
-		return b, &wire.Problem{Type: wire.ProblemLimit, Limit: "maxSizeUpload", Detail: fmt.Sprintf("%d octets are more than the server takes.", size)}
+		return b, &wire.Problem{Type: wire.ProblemLimit, Limit: "maxSizeUpload",
+			Detail: fmt.Sprintf("%d octets are more than the server takes.", size)}
 	}
 	w := c.watch(ctx, c.opt.Timeout)
 	defer w.end()
@@ -70,14 +71,16 @@ func (c *Client) Upload(ctx context.Context, account, kind string, from io.Reade
 // of octets received, even with an error. It has no size limit: to limit the size, pass a Writer that fails.
 //
 // Implements: RFC 8620 §6.2 Downloading binary data, as a client
-func (c *Client) Download(ctx context.Context, account, blob, name, kind string, offset int64, to io.Writer) (n int64, err error) {
+func (c *Client) Download(ctx context.Context, account, blob, name, kind string, offset int64,
+	to io.Writer) (n int64, err error) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return 0, err
 	}
 	w := c.watch(ctx, c.opt.Timeout)
 	defer w.end()
-	r, err := c.request(w, http.MethodGet, expand(s.download, "accountId", account, "blobId", blob, "name", name, "type", kind), nil)
+	r, err := c.request(w, http.MethodGet, expand(s.download, "accountId", account, "blobId", blob, "name", name,
+		"type", kind), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +114,8 @@ func (c *Client) Download(ctx context.Context, account, blob, name, kind string,
 // receivedAt. Import returns the id of the Email.
 //
 // Implements: RFC 8621 §4.8 Email/import, as a client
-func (c *Client) Import(ctx context.Context, account string, message io.Reader, size int64, fn func(*wire.Writer)) (string, error) {
+func (c *Client) Import(ctx context.Context, account string, message io.Reader, size int64,
+	fn func(*wire.Writer)) (string, error) {
 	b, err := c.Upload(ctx, account, "message/rfc822", message, size)
 	if err != nil {
 		return "", err

@@ -38,7 +38,8 @@ func ParseURL(s string) (URL, error) {
 	if err != nil || u.Host == "" || u.Scheme != "ldap" && u.Scheme != "ldaps" {
 		return URL{}, fmt.Errorf("%w: %q is not ldap://host/base or ldaps://host/base", ErrURL, s)
 	}
-	out := URL{Host: u.Hostname(), TLS: u.Scheme == "ldaps", Base: strings.TrimPrefix(u.Path, "/"), Scope: ldap.ScopeWholeSubtree, Filter: "(objectClass=*)"}
+	out := URL{Host: u.Hostname(), TLS: u.Scheme == "ldaps", Base: strings.TrimPrefix(u.Path, "/"),
+		Scope: ldap.ScopeWholeSubtree, Filter: "(objectClass=*)"}
 	port := u.Port()
 	if port == "" {
 		if port = "389"; out.TLS {
@@ -110,7 +111,8 @@ func Search(ctx context.Context, e *env.Env, u URL, o Options, attributes []stri
 	defer stop()
 	paging := ldap.NewControlPaging(pages[0])
 	for smaller := pages[1:]; ; {
-		req := ldap.NewSearchRequest(u.Base, u.Scope, ldap.NeverDerefAliases, 0, 0, false, u.Filter, attributes, []ldap.Control{paging})
+		req := ldap.NewSearchRequest(u.Base, u.Scope, ldap.NeverDerefAliases, 0, 0, false, u.Filter, attributes,
+			[]ldap.Control{paging})
 		res, err := conn.Search(req)
 		if ldap.IsErrorWithCode(err, ldap.LDAPResultAdminLimitExceeded) && len(paging.Cookie) == 0 && len(smaller) > 0 {
 			paging, smaller = ldap.NewControlPaging(smaller[0]), smaller[1:]

@@ -18,7 +18,8 @@ import (
 
 func start(t *testing.T, f *stub.Filter, network string) *Filter {
 	t.Helper()
-	return New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: network, Address: f.Start(t, network), MaxChanges: 20})
+	return New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: network, Address: f.Start(t, network),
+		MaxChanges: 20})
 }
 
 const message = "From: a@b.example\r\nSubject: one\r\n two\r\n\r\nbody\r\nline\r\n"
@@ -44,7 +45,8 @@ func TestConversation(t *testing.T) {
 				t.Fatal(v, err)
 			}
 		}
-		check(s.Connect(&Client{Host: "client.example", IP: netip.MustParseAddr("192.0.2.7"), Port: 25, Macros: []string{"j", "mx.example"}}))
+		check(s.Connect(&Client{Host: "client.example", IP: netip.MustParseAddr("192.0.2.7"), Port: 25,
+			Macros: []string{"j", "mx.example"}}))
 		check(s.Helo("client.example"))
 		check(s.Mail(smtp.Path{Local: "a", Domain: "b.example"}, []string{"SIZE=10"}, "i", "4711"))
 		check(s.Rcpt(smtp.Path{Local: "c", Domain: "d.example"}, nil))
@@ -52,7 +54,8 @@ func TestConversation(t *testing.T) {
 		if err != nil || v.Decision != Continue || ch.any() {
 			t.Fatal(v, ch, err)
 		}
-		want := "D Cj~mx.example~|C client.example~4\x00\x19192.0.2.7~|H client.example~|D Mi~4711~|M <a@b.example>~SIZE=10~|R <c@d.example>~|T |" +
+		want := "D Cj~mx.example~|C client.example~4\x00\x19192.0.2.7~|H client.example~|D Mi~4711~|M " +
+			"<a@b.example>~SIZE=10~|R <c@d.example>~|T |" +
 			"L From~ a@b.example~|L Subject~ one\n two~|N |B body\r\nline\r\n|D Ei~4711~|E "
 		if got := strings.ReplaceAll(f.Heard(), "\x00", "~"); got != strings.ReplaceAll(want, "\x00", "~") {
 			t.Errorf("%s\n%q\n%q", network, got, want)
@@ -68,7 +71,8 @@ func TestConversation(t *testing.T) {
 // A filter that skips some steps and does not answer others receives the remaining steps in order.
 func TestSilentSteps(t *testing.T) {
 	t.Parallel()
-	f := &stub.Filter{Options: wire.Options{Version: 6, Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
+	f := &stub.Filter{Options: wire.Options{Version: 6,
+		Steps: wire.NoConnect | wire.NoHelo | wire.NoRcpt | wire.NoData | wire.NoReplyHeader | wire.NoReplyBody}}
 	s := session(t, start(t, f, "tcp"))
 	_, _ = s.Connect(&Client{Macros: []string{"j", "x"}})
 	_, _ = s.Helo("x")
@@ -81,7 +85,8 @@ func TestSilentSteps(t *testing.T) {
 		t.Fatal(v, err)
 	}
 	got := f.Heard()
-	if !strings.HasPrefix(got, "M <>~|L From~a@b.example~|L Subject~one\n two~|N |B body") || strings.Count(got, "|B ") != 4 || !strings.HasSuffix(got, "|E ") {
+	if !strings.HasPrefix(got, "M <>~|L From~a@b.example~|L Subject~one\n two~|N |B body") ||
+		strings.Count(got, "|B ") != 4 || !strings.HasSuffix(got, "|E ") {
 		t.Errorf("%.200q", got)
 	}
 }
@@ -126,7 +131,8 @@ func TestChanges(t *testing.T) {
 		{Code: wire.ChangeHeader, Index: 1, Name: "From", Value: ""},
 		{Code: wire.ChangeHeader, Index: 1, Name: "X-New", Value: "n"},
 		{Code: wire.ReplaceBody, Body: []byte("new\n")}, {Code: wire.ReplaceBody, Body: []byte("body\n")},
-		{Code: wire.AddRcpt, Value: "<x@example.com>"}, {Code: wire.DeleteRcpt, Value: "<y@example.com>"}, {Code: wire.ChangeFrom, Value: "<>"},
+		{Code: wire.AddRcpt, Value: "<x@example.com>"}, {Code: wire.DeleteRcpt, Value: "<y@example.com>"},
+		{Code: wire.ChangeFrom, Value: "<>"},
 		{Code: wire.Quarantine, Value: "virus"}, {Code: wire.Accept},
 	}}}
 	s := session(t, start(t, f, "tcp"))
@@ -134,7 +140,8 @@ func TestChanges(t *testing.T) {
 	if err != nil || v.Decision != Accept {
 		t.Fatal(v, err)
 	}
-	want := "X-Top: a\r\n\tBcc: evil@example.com\r\n\tbody\r\nsubject: [spam] one\r\nX-End: z\r\nX-New: n\r\n\r\nnew\r\nbody\r\n"
+	want := "X-Top: a\r\n\tBcc: evil@example.com\r\n\tbody\r\nsubject: [spam] one\r\nX-End: z\r\nX-New: n\r\n\r\n" +
+		"new\r\nbody\r\n"
 	if got := string(ch.Apply([]byte(message))); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}
@@ -146,12 +153,14 @@ func TestChanges(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	// No filter listens.
-	f := New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: "unix", Address: filepath.Join(t.TempDir(), "none")})
+	f := New(env.Real(slog.New(slog.DiscardHandler)), Options{Network: "unix",
+		Address: filepath.Join(t.TempDir(), "none")})
 	if _, err := f.Open(context.Background()); !errors.Is(err, ErrFilter) {
 		t.Error(err)
 	}
 	// Filters that request options that were not offered, act without permission, or make endless changes.
-	if _, err := start(t, &stub.Filter{Options: wire.Options{Version: 99}}, "tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
+	if _, err := start(t, &stub.Filter{Options: wire.Options{Version: 99}},
+		"tcp").Open(context.Background()); !errors.Is(err, ErrFilter) {
 		t.Error(err)
 	}
 	many := make([]wire.Answer, 50)
@@ -159,7 +168,8 @@ func TestTrouble(t *testing.T) {
 		many[i] = wire.Answer{Code: wire.AddHeader, Name: "X", Value: "y"}
 	}
 	for i, x := range []*stub.Filter{
-		{Options: wire.Options{Version: 6}, Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X", Value: "y"}}}},
+		{Options: wire.Options{Version: 6},
+			Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X", Value: "y"}}}},
 		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: many}},
 		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X: y\r\nBcc", Value: "y"}}}},
 		{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddRcpt, Value: "nonsense <"}}}},
@@ -171,17 +181,21 @@ func TestTrouble(t *testing.T) {
 	}
 	// Filters that keep sending: endless progress reports, endless header changes, or packets after the verdict on a
 	// message.
-	endless := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}}, Repeats: true}, "tcp")
+	endless := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.Mail: {{Code: wire.Progress}}},
+		Repeats: true}, "tcp")
 	endless.opt.Command = 20 * time.Millisecond
 	if _, err := session(t, endless).Mail(smtp.Path{}, nil); !errors.Is(err, ErrFilter) {
 		t.Error("progress for ever:", err)
 	}
 	long := wire.Answer{Code: wire.AddHeader, Name: "X", Value: strings.Repeat("y", 300<<10)}
-	huge := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {long, long, long, long, {Code: wire.Accept}}}}, "tcp")
+	huge := start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {long, long, long, long,
+		{Code: wire.Accept}}}}, "tcp")
 	if _, _, err := session(t, huge).Message([]byte(message)); !errors.Is(err, ErrFilter) {
 		t.Error("headers without end:", err)
 	}
-	late := session(t, start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Continue}, {Code: wire.Accept}}}}, "tcp"))
+	late := session(t,
+		start(t, &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Continue},
+			{Code: wire.Accept}}}}, "tcp"))
 	if _, _, err := late.Message([]byte(message)); err != nil {
 		t.Error(err)
 	}
@@ -210,8 +224,10 @@ func TestTrouble(t *testing.T) {
 func TestParseAddress(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"127.0.0.1:8891": "tcp 127.0.0.1:8891", "inet:8891@localhost": "tcp localhost:8891", "unix:/run/m": "unix /run/m", "/run/m": "unix /run/m",
-		"local:/run/m": "unix /run/m", "inet:localhost:8891": "tcp localhost:8891", "inet6:8891@[::1]": "tcp [::1]:8891", "x": "", "unix:": "", "": "",
+		"127.0.0.1:8891": "tcp 127.0.0.1:8891", "inet:8891@localhost": "tcp localhost:8891",
+		"unix:/run/m": "unix /run/m", "/run/m": "unix /run/m",
+		"local:/run/m": "unix /run/m", "inet:localhost:8891": "tcp localhost:8891",
+		"inet6:8891@[::1]": "tcp [::1]:8891", "x": "", "unix:": "", "": "",
 	} {
 		network, address, err := ParseAddress(in)
 		if got := network + " " + address; err == nil && got != want || err != nil && want != "" {
@@ -230,7 +246,8 @@ func FuzzApply(f *testing.F) {
 		for _, c := range []wire.Code{wire.AddHeader, wire.InsertHeader, wire.ChangeHeader} {
 			ch := Changes{Headers: []HeaderChange{{c, index, name, value}}}
 			field := string(ch.Headers[0].field())
-			if strings.Contains(field, "\r\n\r\n") || strings.Count(field, "\n") != strings.Count(field, "\n ")+strings.Count(field, "\n\t")+1 {
+			if strings.Contains(field, "\r\n\r\n") || strings.Count(field, "\n") != strings.Count(field, "\n ")+
+				strings.Count(field, "\n\t")+1 {
 				t.Fatalf("%q", field)
 			}
 			ch.Apply(m)

@@ -288,7 +288,8 @@ func (c *Cache) load() {
 //
 // Implements: RFC 8461 §3.3 HTTPS policy fetching
 func (c *Cache) fetch(ctx context.Context, domain string) (*Policy, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://mta-sts."+domain+"/.well-known/mta-sts.txt", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"https://mta-sts."+domain+"/.well-known/mta-sts.txt", nil)
 	if err != nil {
 		return nil, fmt.Errorf("mtasts: %w", err)
 	}

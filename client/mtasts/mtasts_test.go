@@ -86,8 +86,10 @@ func open(t *testing.T, name string) *far {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -97,7 +99,8 @@ func open(t *testing.T, name string) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, zone: zone.Start(t, "_mta-sts.far.example. IN TXT \"v=STSv1; id=1;\"\nmta-sts.far.example. IN A 127.0.0.1\n")}
+	f := &far{t: t,
+		zone: zone.Start(t, "_mta-sts.far.example. IN TXT \"v=STSv1; id=1;\"\nmta-sts.far.example. IN A 127.0.0.1\n")}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.asked++
@@ -120,7 +123,8 @@ func open(t *testing.T, name string) *far {
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
 	f.kept = table{}
 	f.Cache = New(fix.Env, Options{
-		Keep: f.kept, Resolver: dns.New(fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second, Attempts: 1}), Roots: roots, Port: port, Timeout: 5 * time.Second,
+		Keep: f.kept, Resolver: dns.New(fix.Env, dns.Options{Servers: []string{f.zone.Addr()}, Timeout: time.Second,
+			Attempts: 1}), Roots: roots, Port: port, Timeout: 5 * time.Second,
 	})
 	f.text(good)
 	return f
@@ -159,7 +163,8 @@ func TestRestart(t *testing.T) {
 	f.restart()
 	f.is("no record", true, hosts...)
 	f.pass(24 * time.Hour)
-	f.kept["x.example"], f.kept["y.example"], f.kept["z.example"] = "garbage", "99999999999 id\nversion: STSv9\n", "1 id\n"+good
+	f.kept["x.example"], f.kept["y.example"], f.kept["z.example"] = "garbage", "99999999999 id\nversion: STSv9\n",
+		"1 id\n"+good
 	f.restart()
 	f.is("too old", false)
 	if len(f.kept) != 0 {
@@ -184,7 +189,8 @@ func (f *far) is(what string, enforce bool, hosts ...string) {
 func TestPolicyIsKept(t *testing.T) {
 	t.Parallel()
 	f := open(t, "mta-sts.far.example")
-	hosts := []string{"mx.far.example", "MX.far.example.", "a.pool.far.example", "!a.b.pool.far.example", "!pool.far.example", "!mx.evil.example"}
+	hosts := []string{"mx.far.example", "MX.far.example.", "a.pool.far.example", "!a.b.pool.far.example",
+		"!pool.far.example", "!mx.evil.example"}
 	f.is("first", true, hosts...)
 	f.is("again", true, hosts...)
 	if f.fetches() != 1 {
@@ -220,7 +226,9 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
 		"not found": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
-		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		},
 		"other type": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte(good))
@@ -256,7 +264,8 @@ func TestNoPolicy(t *testing.T) {
 	t.Run("no record", func(t *testing.T) {
 		t.Parallel()
 		f := open(t, "mta-sts.far.example")
-		for _, r := range []string{"v=STSv1", "v=STSv1; id=a-b", "v=STSv2; id=1", "v=STSv1; id=1\"\n_mta-sts.far.example. IN TXT \"v=STSv1; id=2"} {
+		for _, r := range []string{"v=STSv1", "v=STSv1; id=a-b", "v=STSv2; id=1",
+			"v=STSv1; id=1\"\n_mta-sts.far.example. IN TXT \"v=STSv1; id=2"} {
 			f.zone.Set("_mta-sts.far.example. IN TXT \"" + r + "\"\nmta-sts.far.example. IN A 127.0.0.1\n")
 			f.is(r, false)
 		}

@@ -87,7 +87,8 @@ func ParsePolicy(text string) (Policy, error) {
 
 // Lines returns the policy as the lines of a policy file.
 func (p *Policy) Lines() []string {
-	out := []string{"version: STSv1", "mode: " + string(p.Mode), "max_age: " + strconv.FormatInt(int64(p.MaxAge/time.Second), 10)}
+	out := []string{"version: STSv1", "mode: " + string(p.Mode),
+		"max_age: " + strconv.FormatInt(int64(p.MaxAge/time.Second), 10)}
 	for _, mx := range p.MX {
 		out = append(out, "mx: "+mx)
 	}

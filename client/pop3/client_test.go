@@ -94,9 +94,11 @@ func TestAuthenticate(t *testing.T) {
 	if err := c.Authenticate(sasl.NewPlainClient("", "alice", "demo")); err != nil {
 		t.Error(err)
 	}
-	c = script(t, "+OK\r\n", "AUTH LOGIN", "+ VXNlcm5hbWU6\r\n", "YWxpY2U=", "+ UGFzc3dvcmQ6\r\n", "ZGVtbw==", "-ERR [AUTH] no\r\n")
+	c = script(t, "+OK\r\n", "AUTH LOGIN", "+ VXNlcm5hbWU6\r\n", "YWxpY2U=", "+ UGFzc3dvcmQ6\r\n", "ZGVtbw==",
+		"-ERR [AUTH] no\r\n")
 	var refused *Error
-	if err := c.Authenticate(sasl.NewLoginClient("alice", "demo")); !errors.As(err, &refused) || refused.Code != "AUTH" {
+	if err := c.Authenticate(sasl.NewLoginClient("alice", "demo")); !errors.As(err, &refused) ||
+		refused.Code != "AUTH" {
 		t.Error(err)
 	}
 }

@@ -29,9 +29,11 @@ type Resolver interface {
 // package netip knows (IANA's registries of special-purpose addresses).
 var special = func() (list []netip.Prefix) {
 	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+		"198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+		"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32",
+		"2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
 	} {
 		list = append(list, netip.MustParsePrefix(s))
 	}
@@ -41,7 +43,8 @@ var special = func() (list []netip.Prefix) {
 // Public reports whether an address is in the public Internet.
 func Public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special,
+		func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Guard checks and connects to hosts that a third party names. It is safe for concurrent use.
@@ -66,7 +69,8 @@ const maxURL = 2000
 // Check returns an error if a URL is not allowed. Dial checks the addresses of host names.
 func (g *Guard) Check(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || u.Fragment != "" {
+	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		u.Opaque != "" || u.Fragment != "" {
 		return fmt.Errorf("%w: it is no https URL", ErrAddress)
 	}
 	for _, c := range []byte(text) {

@@ -171,7 +171,8 @@ func Parse(body []byte) (Answer, error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", ErrRspamd, err)
 	}
-	out := Answer{Action: Action(a.Action), Score: a.Score, Required: a.Required, Subject: oneLine(a.Subject), Message: oneLine(a.Messages["smtp_message"])}
+	out := Answer{Action: Action(a.Action), Score: a.Score, Required: a.Required, Subject: oneLine(a.Subject),
+		Message: oneLine(a.Messages["smtp_message"])}
 	switch out.Action {
 	case NoAction, Greylist, AddHeader, RewriteSubject, SoftReject, Reject, Discard, Quarantine:
 	default:

@@ -25,7 +25,8 @@ func ask(t *testing.T, o Options, h http.HandlerFunc) (Answer, error) {
 	c := New(env.Real(slog.New(slog.DiscardHandler)), o)
 	defer c.Close()
 	return c.Check(context.Background(), &Mail{
-		IP: netip.MustParseAddr("::ffff:192.0.2.7"), Helo: "far.example\r\nUser: root", From: "a@far.example", Rcpt: []string{"b@example.com", "c@example.com"},
+		IP: netip.MustParseAddr("::ffff:192.0.2.7"), Helo: "far.example\r\nUser: root", From: "a@far.example",
+		Rcpt:    []string{"b@example.com", "c@example.com"},
 		QueueID: "4711", MTA: "mx.example.com", TLS: true,
 	}, []byte("Subject: x\r\n\r\nbody\r\n"))
 }
@@ -50,15 +51,18 @@ func TestCheck(t *testing.T) {
 	a, err := ask(t, Options{Password: "secret"}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		h := r.Header
-		if r.Method != "POST" || r.URL.Path != "/checkv2" || string(body) != "Subject: x\r\n\r\nbody\r\n" || h.Get("IP") != "192.0.2.7" ||
-			h.Get("Helo") != "far.example User: root" || h.Get("User") != "" || strings.Join(h["Rcpt"], " ") != "b@example.com c@example.com" ||
+		if r.Method != "POST" || r.URL.Path != "/checkv2" || string(body) != "Subject: x\r\n\r\nbody\r\n" ||
+			h.Get("IP") != "192.0.2.7" ||
+			h.Get("Helo") != "far.example User: root" || h.Get("User") != "" ||
+			strings.Join(h["Rcpt"], " ") != "b@example.com c@example.com" ||
 			h.Get("Password") != "secret" || h.Get("Queue-Id") != "4711" || h.Get("From") != "a@far.example" {
 			t.Errorf("%s %s %q %v", r.Method, r.URL, body, h)
 		}
 		fmt.Fprint(w, `{"action":"add header","score":9.5,"required_score":15,"symbols":{"X":{"name":"X"}},
 			"milter":{"add_headers":{"X-Spam":{"value":"Yes","order":0},"X-Two":[{"value":"a"},{"value":"b"}],"X-T":"t\r\nBcc: x","B d":"n"},"remove_headers":{"X-Old":0}}}`)
 	})
-	want := Answer{Action: AddHeader, Score: 9.5, Required: 15, Add: []Header{{"X-Spam", "Yes"}, {"X-T", "t Bcc: x"}, {"X-Two", "a"}, {"X-Two", "b"}}, Remove: []string{"X-Old"}}
+	want := Answer{Action: AddHeader, Score: 9.5, Required: 15, Add: []Header{{"X-Spam", "Yes"}, {"X-T", "t Bcc: x"},
+		{"X-Two", "a"}, {"X-Two", "b"}}, Remove: []string{"X-Old"}}
 	if err != nil || !reflect.DeepEqual(a, want) {
 		t.Errorf("%+v, %v", a, err)
 	}

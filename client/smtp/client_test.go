@@ -237,7 +237,8 @@ func TestAuth(t *testing.T) {
 
 func TestBadServers(t *testing.T) {
 	t.Parallel()
-	for _, greeting := range []string{"554 5.3.2 no service\r\n", "HTTP/1.1 200 OK\r\n", "220-half\r\n", strings.Repeat("x", 10_000), ""} {
+	for _, greeting := range []string{"554 5.3.2 no service\r\n", "HTTP/1.1 200 OK\r\n", "220-half\r\n",
+		strings.Repeat("x", 10_000), ""} {
 		near, far := net.Pipe()
 		go func() {
 			_, _ = io.WriteString(far, greeting)

@@ -311,7 +311,8 @@ func (b *board) replicas(fill bool) {
 		var to []int
 		for _, s := range b.open {
 			id := b.servers[s].ID
-			if slices.Contains(d.Replicas, id) || fill && s != least || b.spreadOf(with(d.Replicas, d.Replicas[k], id)) < b.spreadOf(d.Replicas) {
+			if slices.Contains(d.Replicas, id) || fill && s != least ||
+				b.spreadOf(with(d.Replicas, d.Replicas[k], id)) < b.spreadOf(d.Replicas) {
 				continue
 			}
 			to = append(to, s)
@@ -334,7 +335,8 @@ func (b *board) least(load []float64) int {
 // even moves databases between the open servers until each has its share or no move is an improvement. It does nothing
 // if no server deviates by more than off. where returns the servers to which a database may move from one; move
 // performs a move.
-func (b *board) even(load []float64, weigh func(*state) float64, off float64, where func(d *state, from int) []int, move func(d *state, from, to int)) {
+func (b *board) even(load []float64, weigh func(*state) float64, off float64, where func(d *state, from int) []int,
+	move func(d *state, from, to int)) {
 	capacity, sum := 0.0, 0.0
 	for _, s := range b.open {
 		capacity += b.servers[s].Capacity
@@ -363,7 +365,8 @@ func (b *board) even(load []float64, weigh func(*state) float64, off float64, wh
 }
 
 // best returns the move with the largest improvement from the most loaded server that has any; nil: there is none.
-func (b *board) best(ratio func(int) float64, unit float64, weigh func(*state) float64, where func(d *state, from int) []int) (d *state, from, to int) {
+func (b *board) best(ratio func(int) float64, unit float64, weigh func(*state) float64,
+	where func(d *state, from int) []int) (d *state, from, to int) {
 	order := slices.Clone(b.open)
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(ratio(y), ratio(x)) })
 	for _, from = range order {

@@ -74,17 +74,24 @@ func TestPlan(t *testing.T) {
 		{"all homes on one of two", servers(2), busy, Options{}, "1 home 0>1, 4 home 0>1"},
 		{"no more than", servers(2), busy, Options{Most: 1}, "1 home 0>1"},
 		{"too little to judge", servers(2), []Database{one(1, 20, 0, 0, 1), one(2, 20, 0, 0, 1)}, Options{}, ""},
-		{"within the limits", servers(2), []Database{one(1, 500, 0, 0, 1), one(2, 500, 0, 1, 0), one(3, 200, 0, 0, 1)}, Options{}, ""},
+		{"within the limits", servers(2), []Database{one(1, 500, 0, 0, 1), one(2, 500, 0, 1, 0), one(3, 200, 0, 0, 1)},
+			Options{}, ""},
 		{"one database is all there is", servers(2), []Database{one(1, 5000, 0, 0, 1)}, Options{}, ""},
 		{"twice the machine takes twice", []Server{{ID: id(0), Capacity: 2}, {ID: id(1), Capacity: 1}},
 			[]Database{one(1, 100, 0, 0, 1), one(2, 100, 0, 0, 1), one(3, 100, 0, 0, 1)}, Options{}, "1 home 0>1"},
 		{"a closed server gets nothing", []Server{{ID: id(0)}, {ID: id(1), Closed: true}}, busy, Options{}, ""},
-		{"what is fixed stays", servers(2), []Database{{ID: 1, Activity: 900, Replicas: []note.UNID{id(0), id(1)}, Fixed: true}, one(2, 100, 0, 0, 1)}, Options{}, "2 home 0>1"},
-		{"who is no member", servers(2), []Database{one(1, 900, 0, 0, 7), one(2, 900, 0, 0, 1)}, Options{}, "2 home 0>1"},
-		{"sites", []Server{{ID: id(0), Site: "a"}, {ID: id(1), Site: "a"}, {ID: id(2), Site: "b"}}, []Database{one(1, 0, 9, 0, 1)}, Options{}, "1 replica 1>2"},
-		{"an empty server", servers(3), []Database{one(1, 0, 0, 0, 1), one(2, 0, 0, 1, 0), one(3, 0, 0, 0, 1)}, Options{Fill: true}, "1 replica 1>2, 2 replica 0>2"},
-		{"a server that is not empty enough", servers(3), []Database{one(1, 0, 0, 0, 1), one(2, 0, 0, 1, 2), one(3, 0, 0, 0, 2), one(4, 0, 0, 0, 1)}, Options{Fill: true}, ""},
-		{"the only replica moves", servers(2), []Database{one(1, 0, 0, 0), one(2, 0, 0, 0)}, Options{}, "1 replica 0>1, 1 home 0>1"},
+		{"what is fixed stays", servers(2), []Database{{ID: 1, Activity: 900, Replicas: []note.UNID{id(0), id(1)},
+			Fixed: true}, one(2, 100, 0, 0, 1)}, Options{}, "2 home 0>1"},
+		{"who is no member", servers(2), []Database{one(1, 900, 0, 0, 7), one(2, 900, 0, 0, 1)}, Options{},
+			"2 home 0>1"},
+		{"sites", []Server{{ID: id(0), Site: "a"}, {ID: id(1), Site: "a"}, {ID: id(2), Site: "b"}},
+			[]Database{one(1, 0, 9, 0, 1)}, Options{}, "1 replica 1>2"},
+		{"an empty server", servers(3), []Database{one(1, 0, 0, 0, 1), one(2, 0, 0, 1, 0), one(3, 0, 0, 0, 1)},
+			Options{Fill: true}, "1 replica 1>2, 2 replica 0>2"},
+		{"a server that is not empty enough", servers(3), []Database{one(1, 0, 0, 0, 1), one(2, 0, 0, 1, 2),
+			one(3, 0, 0, 0, 2), one(4, 0, 0, 0, 1)}, Options{Fill: true}, ""},
+		{"the only replica moves", servers(2), []Database{one(1, 0, 0, 0), one(2, 0, 0, 0)}, Options{},
+			"1 replica 0>1, 1 home 0>1"},
 	} {
 		moves, _, _ := Plan(c.servers, c.dbs, c.o)
 		apply(t, c.dbs, moves)
@@ -164,7 +171,8 @@ func TestPlanRandom(t *testing.T) {
 		if len(rest) > 0 {
 			t.Fatalf("seed %d: it does not settle: %v", seed, rest)
 		}
-		alone := slices.ContainsFunc(dbs, func(d Database) bool { return len(d.Replicas) == 1 }) // moves with its home, by size
+		// moves with its home, by size
+		alone := slices.ContainsFunc(dbs, func(d Database) bool { return len(d.Replicas) == 1 })
 		if worst(list, before) < worst(list, after)-1e-9 && !o.Fill && sites == 1 && !alone {
 			t.Fatalf("seed %d: less even: %v, then %v", seed, before, after)
 		}

@@ -1,5 +1,5 @@
-// Package member manages this server's membership in a cluster: its identity, its end of the bus, and its node. A server
-// outside a cluster has a Member too, because it may found a cluster while it runs.
+// Package member manages this server's membership in a cluster: its identity, its end of the bus, and its node. A
+// server outside a cluster has a Member too, because it may found a cluster while it runs.
 //
 // A Member opens in three stages, because the store calls it and it needs the store. New comes before the store. Join
 // comes after the store and before the directory, because a new member has to fetch the directory from another member.
@@ -220,7 +220,8 @@ func (m *Member) start(ctx context.Context) (*joined, error) {
 		j.node.Run(running)
 	})
 	me := f.Identity()
-	m.env.Log.Info("in a cluster", "cluster", f.Cluster(), "server", me.Name, "id", me.ID.String(), "members", len(members))
+	m.env.Log.Info("in a cluster", "cluster", f.Cluster(), "server", me.Name, "id", me.ID.String(), "members",
+		len(members))
 	return j, nil
 }
 

@@ -39,7 +39,8 @@ func TestFound(t *testing.T) {
 		t.Fatal(m.Own(), err)
 	}
 	tree := stat.New(f.Clock)
-	st, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: directory.Indexes(), Confirm: m.Confirm, Admit: m.Permit, Mend: m.Mend})
+	st, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: directory.Indexes(), Confirm: m.Confirm, Admit: m.Permit, Mend: m.Mend})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestFound(t *testing.T) {
 	}
 	defer kept.Close(ctx)
 	ground := Ground{
-		Store: st, Replica: replica.New(st, mailbox.New(st, f.Env, mailbox.Options{}), f.Env, replica.Options{Stats: tree}),
+		Store: st, Replica: replica.New(st, mailbox.New(st, f.Env, mailbox.Options{}), f.Env,
+			replica.Options{Stats: tree}),
 		Activity: kept.Table(cluster.ActivityTable), Node: cluster.Options{Stats: tree},
 	}
 	if err := m.Join(ctx, ground); err != nil || m.Node() != nil {

@@ -83,13 +83,15 @@ func TestConfigApply(t *testing.T) {
 	}
 	own(0, "config", "set", "limits.recipients", "123", "search.cache_size", "32MB")
 	out := own(0, "config", "apply", "--json")
-	if !strings.Contains(out, `"applied":["limits.recipients"]`) || !strings.Contains(out, `"after_restart":["search.cache_size"]`) {
+	if !strings.Contains(out, `"applied":["limits.recipients"]`) ||
+		!strings.Contains(out, `"after_restart":["search.cache_size"]`) {
 		t.Errorf("config apply: %s", out)
 	}
 	if got := recipients(); !strings.Contains(got, "RCPTMAX=123") {
 		t.Errorf("the SMTP door announces %s", got)
 	}
-	if err := os.WriteFile(filepath.Join(data, config.FileName), []byte("[limits]\nrecipients = 7\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(data, config.FileName), []byte("[limits]\nrecipients = 7\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out := own(exitUsage, "config", "apply"); !strings.Contains(out, "is not within") {

@@ -54,7 +54,9 @@ func (o *benchOptions) enterLab(l *lab.Lab, dir string) error {
 			at, err := time.ParseDuration(after)
 			s, serr := l.Server(name)
 			if err != nil || serr != nil || at < 0 || at >= o.window {
-				return &exitError{exitUsage, fmt.Errorf("%s %s: SERVER@TIME, a server of the lab (%s) and a time within the window of %v", group.flag, text, l.Names(), o.window)}
+				return &exitError{exitUsage,
+					fmt.Errorf("%s %s: SERVER@TIME, a server of the lab (%s) and a time within the window of %v",
+						group.flag, text, l.Names(), o.window)}
 			}
 			f.faults = append(f.faults, fault{s, at, group.start})
 		}
@@ -72,7 +74,8 @@ func (f *fleet) enter(j *benchJob, most int) ([]drive.User, error) {
 	users := f.Users()
 	switch {
 	case most > len(users):
-		return nil, &exitError{exitUsage, fmt.Errorf("%d active people requested, the lab has %d (doublet bench lab --people)", most, len(users))}
+		return nil, &exitError{exitUsage,
+			fmt.Errorf("%d active people requested, the lab has %d (doublet bench lab --people)", most, len(users))}
 	case len(j.agents) > 0:
 		return nil, &exitError{exitUsage, errors.New("agents do not know the servers of a lab: leave --agent out")}
 	case f.ledger != nil && j.protocol != workload.IMAP:
@@ -106,7 +109,8 @@ func (f *fleet) plan(p *benchrun.Plan) {
 				return err
 			}
 		}
-		if err := errors.Join(f.Settle(ctx, f.env, settleLimit), f.SlowDown(ctx, f.env)); err != nil || f.ledger == nil {
+		if err := errors.Join(f.Settle(ctx, f.env, settleLimit), f.SlowDown(ctx, f.env)); err != nil ||
+			f.ledger == nil {
 			return err
 		}
 		f.users = users
@@ -125,7 +129,8 @@ func (f *fleet) plan(p *benchrun.Plan) {
 const settleLimit = 5 * time.Minute
 
 // open signs a person in at his own server, or at the next one that accepts him.
-func (f *fleet) open(ctx context.Context, protocol string, u *drive.User) (s drive.Session, t drive.Traffic, err error) {
+func (f *fleet) open(ctx context.Context, protocol string,
+	u *drive.User) (s drive.Session, t drive.Traffic, err error) {
 	for k := range f.worlds {
 		w := f.worlds[(u.Server+k)%len(f.worlds)]
 		var e error
@@ -204,7 +209,8 @@ func (f *fleet) during(ctx context.Context, tell func(string)) {
 			tell(err.Error())
 			continue
 		}
-		tell(fmt.Sprintf("%s has its doors open after %v", s.Name, f.env.Clock.Now().Sub(started).Round(10*time.Millisecond)))
+		tell(fmt.Sprintf("%s has its doors open after %v", s.Name,
+			f.env.Clock.Now().Sub(started).Round(10*time.Millisecond)))
 	}
 }
 
@@ -218,7 +224,8 @@ func (f *fleet) missing() error {
 	var err error
 	for _, s := range f.Servers {
 		if !killed[s] && !slices.Contains(live, s) {
-			err = errors.Join(err, fmt.Errorf("%s is down, so its mail cannot be compared with the ledger (%s)", s.Name, s.Log()))
+			err = errors.Join(err, fmt.Errorf("%s is down, so its mail cannot be compared with the ledger (%s)",
+				s.Name, s.Log()))
 		}
 	}
 	return err

@@ -37,11 +37,16 @@ func (a *app) benchLab() *cobra.Command {
 		fmt.Fprintf(&words, "\n%s: %s\n  %s\n", c.Name, c.Title, strings.ReplaceAll(c.Words, "\n", "\n  "))
 	}
 	cmd := &cobra.Command{
-		Use: "lab NAME…", Short: "set up the configurations of document 004 as servers on this machine", Args: cobra.ArbitraryArgs,
-		Long: "Set a configuration of document 004 up on this machine: real servers, each a process with its own data folder and doors on\n" +
-			"loopback, in a cluster where the document has one, and people whose mail files lie where it says. It tells where the doors\n" +
-			"are and holds until Ctrl-C; doublet bench run WORKLOAD --lab DIR lets people work there meanwhile. With --run WORKLOAD it lets them\n" +
-			"work itself (all flags of doublet bench run), stops the servers, and ends; several names are then run one after the other, and\n" +
+		Use: "lab NAME…", Short: "set up the configurations of document 004 as servers on this machine",
+		Args: cobra.ArbitraryArgs,
+		Long: "Set a configuration of document 004 up on this machine: real servers, each a process with its own " +
+			"data folder and doors on\n" +
+			"loopback, in a cluster where the document has one, and people whose mail files lie where it says. It " +
+			"tells where the doors\n" +
+			"are and holds until Ctrl-C; doublet bench run WORKLOAD --lab DIR lets people work there meanwhile. " +
+			"With --run WORKLOAD it lets them\n" +
+			"work itself (all flags of doublet bench run), stops the servers, and ends; several names are then run " +
+			"one after the other, and\n" +
 			"what a server takes is compared.\n" + words.String(),
 	}
 	o.bench.targetFlags(cmd)
@@ -49,11 +54,16 @@ func (a *app) benchLab() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&o.list, "list", false, "list the configurations")
 	f.StringVar(&o.Dir, "dir", "lab", "folder of the lab, which is made; several names have folders of theirs in it")
-	f.IntVar(&o.People, "people", 0, "people that are made (default: as many as are active, else those of the document)")
-	f.IntVar(&o.Replicators, "replicators", 0, "Cluster Replicators of each server for each other one (default: that of cluster.replicators)")
-	f.DurationVar(&o.slowDisk, "slow-disk", 0, "how much longer a flush takes, of a server that has a slow disk (field: 100ms)")
-	f.IntVar(&o.cache, "db-cache", 0, "databases that stay open in memory, of a server that has a small cache (field: 20)")
-	f.StringVar(&o.Acknowledge, "acknowledge", "", "when a change of a mail file is acknowledged: local, cluster, cluster-strict")
+	f.IntVar(&o.People, "people", 0,
+		"people that are made (default: as many as are active, else those of the document)")
+	f.IntVar(&o.Replicators, "replicators", 0,
+		"Cluster Replicators of each server for each other one (default: that of cluster.replicators)")
+	f.DurationVar(&o.slowDisk, "slow-disk", 0,
+		"how much longer a flush takes, of a server that has a slow disk (field: 100ms)")
+	f.IntVar(&o.cache, "db-cache", 0,
+		"databases that stay open in memory, of a server that has a small cache (field: 20)")
+	f.StringVar(&o.Acknowledge, "acknowledge", "",
+		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
 	f.StringVar(&o.run, "run", "", "let people work: a workload, or - for the document's own")
 	f.StringVar(&o.bench.users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
 	f.IntVar(&o.bench.step, "step", 0, "step of a range")
@@ -143,7 +153,8 @@ func (a *app) labOne(ctx context.Context, o *labOptions, c lab.Configuration) (r
 			return nil, err
 		}
 		l.Show(a.out)
-		fmt.Fprintf(a.out, "doublet bench run %s --lab %s --users %s --speed 20 --window 60s lets people work; Ctrl-C stops the lab\n", c.Workload, o.Dir, o.bench.users)
+		fmt.Fprintf(a.out, "doublet bench run %s --lab %s --users %s --speed 20 --window 60s lets people work; "+
+			"Ctrl-C stops the lab\n", c.Workload, o.Dir, o.bench.users)
 		<-ctx.Done()
 		return nil, nil
 	}
@@ -213,7 +224,8 @@ func (a *app) showRuns(runs []*conclusion, asJSON bool) error {
 			return err
 		}
 		if i > 0 && all.Ratio[i] > 0 {
-			fmt.Fprintf(a.out, "the busiest server: %.3f CPU-s for 1,000 actions, %.2f times that of the first\n", all.PerServer[i], all.Ratio[i])
+			fmt.Fprintf(a.out, "the busiest server: %.3f CPU-s for 1,000 actions, %.2f times that of the first\n",
+				all.PerServer[i], all.Ratio[i])
 		}
 	}
 	return nil

@@ -49,7 +49,8 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 		return nil, err
 	}
 	if o.speed <= 0 || o.speed > 10_000 || o.window < time.Second || o.loginRate <= 0 {
-		return nil, &exitError{exitUsage, errors.New("--speed must be above 0 and at most 10,000, --window a second or more, --login-rate above 0")}
+		return nil, &exitError{exitUsage,
+			errors.New("--speed must be above 0 and at most 10,000, --window a second or more, --login-rate above 0")}
 	}
 	j.protocol = j.w.Protocol
 	if o.over != "" {
@@ -59,7 +60,8 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 		}
 	}
 	if len(j.w.Left(j.protocol)) == len(j.w.PerHour(j.set)) {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot run over %s (see doublet bench show %s)", j.w.Name, j.protocol, j.w.Name)}
+		return nil, &exitError{exitUsage, fmt.Errorf("%s cannot run over %s (see doublet bench show %s)", j.w.Name,
+			j.protocol, j.w.Name)}
 	}
 	if err := room(o, most*drive.Connections(j.protocol)); err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func (a *app) job(ctx context.Context, name string, o *benchOptions, most int) (
 		return j, err
 	}
 	if len(o.kill)+len(o.restart) > 0 || o.ledger {
-		return nil, &exitError{exitUsage, errors.New("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")}
+		return nil, &exitError{exitUsage,
+			errors.New("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")}
 	}
 	if err := a.findDoors(ctx, j.env, o); err != nil {
 		return nil, err
@@ -97,10 +100,14 @@ func room(o *benchOptions, connections int) error {
 	// A user sometimes opens one more connection, to send.
 	const spare = 200
 	if need := here + here/10 + spare; l.Files > 0 && need > l.Files {
-		return &exitError{exitUsage, fmt.Errorf("%d connections need about %d open files, the limit is %d: raise it (ulimit -n %d) or add agents", here, need, l.Files, need)}
+		return &exitError{exitUsage,
+			fmt.Errorf("%d connections need about %d open files, the limit is %d: raise it (ulimit -n %d) or add "+
+				"agents", here, need, l.Files, need)}
 	}
 	if need := here + here/10 + spare; l.Ports > 0 && need > l.Ports {
-		return &exitError{exitUsage, fmt.Errorf("%d connections need %d ports, machine has %d: widen net.ipv4.ip_local_port_range or add agents", here, need, l.Ports)}
+		return &exitError{exitUsage,
+			fmt.Errorf("%d connections need %d ports, machine has %d: widen net.ipv4.ip_local_port_range or add agents",
+				here, need, l.Ports)}
 	}
 	return nil
 }
@@ -117,8 +124,10 @@ func workloadText(name string) ([]byte, error) {
 // plan returns the plan of a job.
 func (a *app) plan(j *benchJob, steps []int) *benchrun.Plan {
 	plan := &benchrun.Plan{
-		Env: j.env, Workload: j.w, Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set, Users: j.users, Steps: steps,
-		LoginRate: j.loginRate, Interval: j.interval, Window: j.window, MaxSettle: j.settle, Cores: runtime.NumCPU(), Progress: a.benchProgress(),
+		Env: j.env, Workload: j.w, Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set, Users: j.users,
+		Steps:     steps,
+		LoginRate: j.loginRate, Interval: j.interval, Window: j.window, MaxSettle: j.settle, Cores: runtime.NumCPU(),
+		Progress: a.benchProgress(),
 		Open: func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
 			return j.world.Open(ctx, j.protocol, u)
 		},
@@ -144,8 +153,10 @@ func (a *app) plan(j *benchJob, steps []int) *benchrun.Plan {
 func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Plan) error {
 	for i, address := range j.agents {
 		c, facts, err := agent.Hire(ctx, j.env, address, j.secret, &agent.Job{
-			Name: j.w.Name, Workload: string(j.text), Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set, Label: fmt.Sprintf("%s.a%d", j.world.Label, i+1),
-			Doors: j.world.Target.Doors, StartTLS: j.startTLS, Insecure: j.insecure, Timeout: j.timeout, Cold: j.cold, Users: j.users,
+			Name: j.w.Name, Workload: string(j.text), Protocol: j.protocol, Seed: j.seed, Speed: j.speed, Set: j.set,
+			Label: fmt.Sprintf("%s.a%d", j.world.Label, i+1),
+			Doors: j.world.Target.Doors, StartTLS: j.startTLS, Insecure: j.insecure, Timeout: j.timeout, Cold: j.cold,
+			Users: j.users,
 		})
 		if err != nil {
 			return err
@@ -161,7 +172,8 @@ func (j *benchJob) hire(ctx context.Context, h *record.Header, plan *benchrun.Pl
 }
 
 // runBench runs a workload in steps. If search is not nil, it selects the steps after the first.
-func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps []int, search *benchSearch) (*conclusion, error) {
+func (a *app) runBench(ctx context.Context, name string, o *benchOptions, steps []int,
+	search *benchSearch) (*conclusion, error) {
 	thresholds, err := parseThresholds(o.failIf)
 	if err != nil {
 		return nil, err
@@ -268,7 +280,8 @@ func (b *benchSearch) next(s record.Step, all *record.Total) int {
 // missed.
 func (b *benchSearch) good(s record.Step, all *record.Total) bool {
 	failed := float64(all.Failed + all.Missed)
-	return (s.Outcome == record.Measured || s.Outcome == record.Unsteady) && failed <= maxFailed*(failed+float64(all.Latency.Count())) &&
+	return (s.Outcome == record.Measured || s.Outcome == record.Unsteady) &&
+		failed <= maxFailed*(failed+float64(all.Latency.Count())) &&
 		(b.p99 == 0 || all.Latency.Percentile(99) <= b.p99)
 }
 
@@ -276,20 +289,24 @@ func (a *app) benchMax() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
 		Use: "max WORKLOAD", Short: "find the most people that the server serves well", Args: count(1, 1),
-		Long: "Double the number of people until a step is bad, then halve what lies between. A step is good when its average response\nis within the workload's limit (1 s, as the documents have it), its p99 within --p99, and at most 1 % of its actions failed or were missed.\nAll steps are in one run file.",
+		Long: "Double the number of people until a step is bad, then halve what lies between. A step is good when " +
+			"its average response\nis within the workload's limit (1 s, as the documents have it), its p99 within " +
+			"--p99, and at most 1 % of its actions failed or were missed.\nAll steps are in one run file.",
 	}
 	o.targetFlags(cmd)
 	o.runFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100..10000", "where to begin, and where to end at most")
-	f.IntVar(&o.precision, "precision", 0, "how near the answer must come, in people (default: a tenth of where it begins)")
+	f.IntVar(&o.precision, "precision", 0,
+		"how near the answer must come, in people (default: a tenth of where it begins)")
 	f.DurationVar(&o.p99, "p99", 0, "the longest p99 that is good (default: any)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		bounds, err := parseSteps(o.users, 1)
 		if err != nil {
 			return err
 		}
-		s := &benchSearch{Search: benchrun.Search{Least: bounds[0], Most: bounds[len(bounds)-1], Precision: o.precision}, p99: o.p99}
+		s := &benchSearch{Search: benchrun.Search{Least: bounds[0], Most: bounds[len(bounds)-1],
+			Precision: o.precision}, p99: o.p99}
 		if s.Precision <= 0 {
 			s.Precision = max(1, s.Least/10)
 		}
@@ -301,8 +318,11 @@ func (a *app) benchMax() *cobra.Command {
 func (a *app) benchAgent() *cobra.Command {
 	var listen, secret string
 	cmd := &cobra.Command{
-		Use: "agent", Short: "drive a share of the people for a benchmark that is run from another machine", Args: cobra.NoArgs,
-		Long: "Answer a doublet bench run --agent HOST:PORT. Whoever knows the secret can make this machine sign in anywhere, so that\nwithout one it listens on loopback only; secret and passwords travel unencrypted. It works for one run at a time. It ends with Ctrl-C.",
+		Use: "agent", Short: "drive a share of the people for a benchmark that is run from another machine",
+		Args: cobra.NoArgs,
+		Long: "Answer a doublet bench run --agent HOST:PORT. Whoever knows the secret can make this machine sign in " +
+			"anywhere, so that\nwithout one it listens on loopback only; secret and passwords travel unencrypted. " +
+			"It works for one run at a time. It ends with Ctrl-C.",
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7334", "where to listen, host:port")
 	cmd.Flags().StringVar(&secret, "secret", "", "what a controller must give (--secret there)")
@@ -317,7 +337,8 @@ func (a *app) benchAgent() *cobra.Command {
 		}
 		self, cores := driverMeter(e)
 		fmt.Fprintln(a.out, "agent listens at", l.Addr())
-		return agent.NewServer(e, secret, agent.Facts{Host: meter.Host(""), Build: version()}, cores, self).Serve(cmd.Context(), l)
+		return agent.NewServer(e, secret, agent.Facts{Host: meter.Host(""), Build: version()}, cores,
+			self).Serve(cmd.Context(), l)
 	}
 	return cmd
 }

@@ -38,7 +38,9 @@ func (a *app) benchReport() *cobra.Command {
 	var pictures bool
 	cmd := &cobra.Command{
 		Use: "report RUN", Short: "make a page, tables and pictures of a run file", Args: count(1, 1),
-		Long: "Write RUN.html, which opens from disk without a network, and RUN.csv beside the run file; with --png each figure as a\npicture too. Several files with commas between are the parts of one run that several drivers measured.",
+		Long: "Write RUN.html, which opens from disk without a network, and RUN.csv beside the run file; with --png " +
+			"each figure as a\npicture too. Several files with commas between are the parts of one run that several " +
+			"drivers measured.",
 	}
 	cmd.Flags().StringVar(&out, "out", "", "folder to write to (default: that of the run file)")
 	cmd.Flags().BoolVar(&pictures, "png", false, "write the figures as pictures too")
@@ -100,7 +102,9 @@ func (a *app) benchCompare() *cobra.Command {
 	var anyway, asJSON bool
 	cmd := &cobra.Command{
 		Use: "compare A B", Short: "print what B uses against A at the same numbers of users", Args: count(2, 2),
-		Long: "Print the table \"Resource usage at N users comparing A to B\". Give several runs of one side with commas between (A1,A2,A3):\ntheir means are compared, and their spread is the noise that a change has to exceed.",
+		Long: "Print the table \"Resource usage at N users comparing A to B\". Give several runs of one side with " +
+			"commas between (A1,A2,A3):\ntheir means are compared, and their spread is the noise that a change has " +
+			"to exceed.",
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tables as JSON")
 	cmd.Flags().BoolVar(&anyway, "anyway", false, "compare runs of different workloads, protocols, hosts or speeds too")

@@ -71,14 +71,17 @@ type most struct {
 
 func conclude(r *record.Run, path string) *conclusion {
 	h := &r.Header
-	c := &conclusion{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name, Marks: h.Marks, Ledger: r.Verdicts}
+	c := &conclusion{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name,
+		Marks: h.Marks, Ledger: r.Verdicts}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		t := r.Total(s.Index, record.All)
 		x := stepResult{
-			Users: s.Users, Outcome: s.Outcome, Reason: s.Reason, TPM: r.TPM(s), Completed: t.Latency.Count(), Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)),
-			P90: ms(t.Latency.Percentile(90)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()), Errors: t.Failed, Missed: t.Missed, Kinds: t.Errors, Cores: map[string]float64{},
+			Users: s.Users, Outcome: s.Outcome, Reason: s.Reason, TPM: r.TPM(s), Completed: t.Latency.Count(),
+			Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)),
+			P90: ms(t.Latency.Percentile(90)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()),
+			Errors: t.Failed, Missed: t.Missed, Kinds: t.Errors, Cores: map[string]float64{},
 		}
 		for _, g := range r.Groups("server") {
 			if cpu, n := r.Mean(s, "server", g, "cpu"); n > 0 {
@@ -94,7 +97,8 @@ func conclude(r *record.Run, path string) *conclusion {
 		}
 		x.Servers = report.Servers(r, s)
 		if t := r.Total(s.Index, benchrun.Failover); t.Latency.Count() > 0 || t.Failed > 0 {
-			x.Failover = &failoverResult{t.Latency.Count(), ms(t.Latency.Percentile(50)), ms(t.Latency.Percentile(99)), ms(t.Latency.Max()), t.Failed}
+			x.Failover = &failoverResult{t.Latency.Count(), ms(t.Latency.Percentile(50)), ms(t.Latency.Percentile(99)),
+				ms(t.Latency.Max()), t.Failed}
 		}
 		c.Steps = append(c.Steps, x)
 	}
@@ -109,7 +113,8 @@ func (c *conclusion) text() string {
 		fmt.Fprintf(&b, "  marked: %s\n", m)
 	}
 	const row = "%7s  %-12s %9s %10s %10s %10s %10s %10s %7s %7s  %s\n"
-	fmt.Fprintf(&b, row, "users", "outcome", "TPM", "average", "p50", "p99", "longest", "probe", "errors", "missed", "cores")
+	fmt.Fprintf(&b, row, "users", "outcome", "TPM", "average", "p50", "p99", "longest", "probe", "errors",
+		"missed", "cores")
 	ms := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + " ms" }
 	for i := range c.Steps {
 		s := &c.Steps[i]
@@ -122,7 +127,8 @@ func (c *conclusion) text() string {
 			cores = append(cores, g+" "+strconv.FormatFloat(s.Cores[g], 'f', 2, 64))
 		}
 		cores = append(cores, "driver "+strconv.FormatFloat(s.DriverCores, 'f', 2, 64))
-		fmt.Fprintf(&b, row, strconv.Itoa(s.Users), s.Outcome, strconv.FormatFloat(s.TPM, 'f', 0, 64), ms(s.Average), ms(s.P50), ms(s.P99), ms(s.Max), probe,
+		fmt.Fprintf(&b, row, strconv.Itoa(s.Users), s.Outcome, strconv.FormatFloat(s.TPM, 'f', 0, 64), ms(s.Average),
+			ms(s.P50), ms(s.P99), ms(s.Max), probe,
 			strconv.FormatUint(s.Errors, 10), strconv.FormatUint(s.Missed, 10), strings.Join(cores, ", "))
 		if s.Reason != "" {
 			fmt.Fprintf(&b, "         %s\n", s.Reason)
@@ -131,16 +137,19 @@ func (c *conclusion) text() string {
 			fmt.Fprintf(&b, "         %d × %s\n", s.Kinds[k], k)
 		}
 		for _, v := range s.Servers {
-			fmt.Fprintf(&b, "         %-6s %.2f cores, %.0f MB, %.2f MB/s written; work queue %.1f databases, at most %.0f, %.3f s on it, at most %.3f s\n",
+			fmt.Fprintf(&b, "         %-6s %.2f cores, %.0f MB, %.2f MB/s written; work queue %.1f databases, at "+
+				"most %.0f, %.3f s on it, at most %.3f s\n",
 				v.Name, v.Cores, v.Memory, v.Writes, v.Queue, v.QueueMax, v.Seconds, v.SecondsMax)
 		}
 		if f := s.Failover; f != nil {
-			fmt.Fprintf(&b, "         failover of %d people: p50 %s, p99 %s, longest %s, %d failed\n", f.People, ms(f.P50), ms(f.P99), ms(f.Max), f.Failed)
+			fmt.Fprintf(&b, "         failover of %d people: p50 %s, p99 %s, longest %s, %d failed\n", f.People,
+				ms(f.P50), ms(f.P99), ms(f.Max), f.Failed)
 		}
 	}
 	for i := range c.Ledger {
 		v := &c.Ledger[i]
-		fmt.Fprintf(&b, "ledger at %s: %d acknowledged; lost %d, doubled %d, resurrected %d\n", v.Server, v.Acknowledged, v.Lost, v.Doubled, v.Resurrected)
+		fmt.Fprintf(&b, "ledger at %s: %d acknowledged; lost %d, doubled %d, resurrected %d\n", v.Server,
+			v.Acknowledged, v.Lost, v.Doubled, v.Resurrected)
 		for _, n := range v.Named {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}

@@ -27,7 +27,8 @@ func parseSteps(users string, step int) ([]int, error) {
 	from, err1 := strconv.Atoi(lo)
 	to, err2 := strconv.Atoi(hi)
 	if err1 != nil || err2 != nil || from < 1 || to < from || to > 1_000_000 {
-		return nil, &exitError{exitUsage, fmt.Errorf("--users %s: give a number of people, or a range such as 200..1000", users)}
+		return nil, &exitError{exitUsage,
+			fmt.Errorf("--users %s: give a number of people, or a range such as 200..1000", users)}
 	}
 	if from == to {
 		return []int{from}, nil
@@ -77,7 +78,10 @@ func parseThresholds(list []string) ([]threshold, error) {
 			t.against = func(v *record.Verdict) bool { return v.Resurrected > int(number) }
 		}
 		if t.exceed == nil && t.against == nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--fail-if %q: want p99>50ms, avg>1s, errors>0, missed>0, lost>0, doubled>0 or resurrected>0", text)}
+			return nil,
+				&exitError{exitUsage,
+					fmt.Errorf("--fail-if %q: want p99>50ms, avg>1s, errors>0, missed>0, lost>0, doubled>0 or "+
+						"resurrected>0", text)}
 		}
 		out = append(out, t)
 	}
@@ -94,9 +98,11 @@ func createRun(dir, name string, now time.Time) (string, *os.File, error) {
 	return path, f, err
 }
 
-func benchHeader(o *benchOptions, w *workload.Workload, set map[string]int, protocol string, world *drive.World, id string, now time.Time) record.Header {
+func benchHeader(o *benchOptions, w *workload.Workload, set map[string]int, protocol string, world *drive.World,
+	id string, now time.Time) record.Header {
 	h := record.Header{
-		ID: id, Label: o.label, Started: now, Build: version(), Seed: o.seed, Speed: o.speed, InitScale: o.initScale, Agents: 1,
+		ID: id, Label: o.label, Started: now, Build: version(), Seed: o.seed, Speed: o.speed,
+		InitScale: o.initScale, Agents: 1,
 		Workload: record.Workload{
 			Name: w.Name, Hash: w.Hash(), Protocol: protocol, Own: w.Protocol, Left: w.Left(protocol),
 			Loop: record.Duration((w.Loop.Min + w.Loop.Max) / 2), Actions: w.PerHour(set),
@@ -160,7 +166,8 @@ func progressBlock(p benchrun.Progress) []string {
 	return []string{
 		fmt.Sprintf("step %d of %d: %s%s", p.Step+1, p.Steps, p.Phase, left),
 		fmt.Sprintf("%d of %d users, %.1f actions/s", p.Active, p.Users, p.Rate),
-		fmt.Sprintf("p50 %v, p99 %v, %d errors, %d missed", p.P50.Round(10*time.Microsecond), p.P99.Round(10*time.Microsecond), p.Errors, p.Missed),
+		fmt.Sprintf("p50 %v, p99 %v, %d errors, %d missed", p.P50.Round(10*time.Microsecond),
+			p.P99.Round(10*time.Microsecond), p.Errors, p.Missed),
 	}
 }
 
@@ -178,7 +185,8 @@ func (a *app) noted(last bool, format string, args ...any) {
 }
 
 // measure runs the plan and writes the run file.
-func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header, file *os.File, path string, watch *watch) (err error) {
+func (a *app) measure(ctx context.Context, plan *benchrun.Plan, h record.Header, file *os.File, path string,
+	watch *watch) (err error) {
 	defer func() {
 		if cerr := file.Close(); err == nil {
 			err = cerr

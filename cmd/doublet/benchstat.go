@@ -126,7 +126,8 @@ type ownStatistics struct {
 }
 
 // statistics samples the servers' own statistics: all of them first, then those that have changed.
-func (w *watch) statistics(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
+func (w *watch) statistics(ctx context.Context, plan *benchrun.Plan, out *record.Writer,
+	every func(string, time.Duration, func(record.Duration))) {
 	for _, own := range w.own {
 		last := map[string]float64{}
 		told := false
@@ -135,7 +136,8 @@ func (w *watch) statistics(ctx context.Context, plan *benchrun.Plan, out *record
 			if err != nil {
 				if !told && ctx.Err() == nil {
 					told = true
-					out.Event(record.Event{At: at, Text: strings.TrimSpace(own.name + " the server's own statistics: " + err.Error())})
+					out.Event(record.Event{At: at, Text: strings.TrimSpace(own.name + " the server's own statistics: " +
+						err.Error())})
 				}
 				return
 			}

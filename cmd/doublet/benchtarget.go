@@ -18,7 +18,8 @@ import (
 // door found on the running server is used only if instead, its alternative without TLS or for submission, is not open;
 // a flag can set any door.
 var benchDoors = []struct{ flag, door, instead string }{
-	{"imap", "imap", ""}, {"imaps", "imaps", "imap"}, {"submission", "submission", ""}, {"submissions", "submissions", "submission"},
+	{"imap", "imap", ""}, {"imaps", "imaps", "imap"}, {"submission", "submission", ""},
+	{"submissions", "submissions", "submission"},
 	{"smtp", "smtp", "submission"}, {"lmtp", "lmtp", ""}, {"pop3", "pop3", ""}, {"pop3s", "pop3s", "pop3"},
 	{"jmap", "http", ""}, {"jmaps", "https", "jmap"},
 }
@@ -48,11 +49,14 @@ func (a *app) findDoors(ctx context.Context, e *env.Env, o *benchOptions) error 
 		return err
 	}
 	if socket == "" {
-		return &exitError{exitUsage, errors.New("with --admin - name the server's doors, as with --imap HOST:PORT --submission HOST:PORT")}
+		return &exitError{exitUsage,
+			errors.New("with --admin - name the server's doors, as with --imap HOST:PORT --submission HOST:PORT")}
 	}
 	c, err := admin.Dial(e, socket)
 	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("no Doublet answers at %s: start one (make run), or set --data, or --imap and --submission", socket)}
+		return &exitError{exitUsage,
+			fmt.Errorf("no Doublet answers at %s: start one (make run), or set --data, or --imap and --submission",
+				socket)}
 	}
 	raw, err := c.Call(ctx, "show server", nil, nil)
 	if err != nil {

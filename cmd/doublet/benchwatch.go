@@ -191,7 +191,8 @@ func (w *watch) begin(plan *benchrun.Plan, out *record.Writer) (end func()) {
 
 // probe times one fixed small operation once a second, independent of the load: it opens the INBOX of the last
 // registered person and lists its last page.
-func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writer, every func(string, time.Duration, func(record.Duration))) {
+func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writer,
+	every func(string, time.Duration, func(record.Duration))) {
 	if !slices.Contains([]string{workload.IMAP, workload.JMAP, workload.WebFull, workload.WebLite}, plan.Protocol) {
 		return
 	}
@@ -230,7 +231,8 @@ func (w *watch) probe(ctx context.Context, plan *benchrun.Plan, out *record.Writ
 		defer mu.Unlock()
 		if latency.Count() > 0 || failed > 0 {
 			out.Sample(record.Sample{At: at, Host: "probe", Values: map[string]float64{
-				"p50": latency.Percentile(50).Seconds(), "max": latency.Max().Seconds(), "average": latency.Mean().Seconds(), "failed": failed,
+				"p50": latency.Percentile(50).Seconds(), "max": latency.Max().Seconds(),
+				"average": latency.Mean().Seconds(), "failed": failed,
 			}})
 		}
 		latency.Reset()
@@ -242,8 +244,10 @@ func (a *app) benchMonitor() *cobra.Command {
 	var listen string
 	var groups []string
 	cmd := &cobra.Command{
-		Use: "monitor", Short: "sample this machine for a benchmark that is driven from another one", Args: cobra.NoArgs,
-		Long: "Answer a doublet bench run --monitor-at HOST:PORT with what this machine and the processes named are doing. Anybody who\nreaches the port can read it; it changes nothing. It ends with Ctrl-C.",
+		Use: "monitor", Short: "sample this machine for a benchmark that is driven from another one",
+		Args: cobra.NoArgs,
+		Long: "Answer a doublet bench run --monitor-at HOST:PORT with what this machine and the processes named are " +
+			"doing. Anybody who\nreaches the port can read it; it changes nothing. It ends with Ctrl-C.",
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7333", "where to listen, host:port")
 	cmd.Flags().StringArrayVar(&groups, "monitor", nil, "processes that are the server: "+groupForm)
@@ -256,7 +260,8 @@ func (a *app) benchMonitor() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return serveMonitor(cmd.Context(), benchEnv(a.err), listen, m, func(l net.Listener) { fmt.Fprintln(a.out, "monitor listens at", l.Addr()) })
+		return serveMonitor(cmd.Context(), benchEnv(a.err), listen, m,
+			func(l net.Listener) { fmt.Fprintln(a.out, "monitor listens at", l.Addr()) })
 	}
 	return cmd
 }

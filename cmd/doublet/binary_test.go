@@ -32,7 +32,8 @@ func startProcess(t *testing.T, data string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(binary, append([]string{"demo", "--data", data}, random...)...), errors: &bytes.Buffer{}, drain: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, append([]string{"demo", "--data", data}, random...)...),
+		errors: &bytes.Buffer{}, drain: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), quick...)
 	p.cmd.Stderr = p.errors
 	out, err := p.cmd.StdoutPipe()
@@ -162,7 +163,8 @@ func TestKill(t *testing.T) {
 	if err := p.wait(); err != nil {
 		t.Errorf("%v\n%s", err, p.errors)
 	}
-	if code, out, errs := command(t, "", "check", "--deep", "--data", data); code != 0 || !strings.HasPrefix(out, "clean") {
+	if code, out, errs := command(t, "", "check", "--deep", "--data", data); code != 0 ||
+		!strings.HasPrefix(out, "clean") {
 		t.Errorf("check: %d %s %s", code, out, errs)
 	}
 }

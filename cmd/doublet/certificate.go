@@ -21,7 +21,8 @@ import (
 func (h *server) openCertificates() (err error) {
 	c := &h.cfg
 	o := certs.Options{
-		Name: c.Server.Name, Dir: c.Data.Dir, Certificate: c.TLS.Certificate, Key: c.TLS.Key, Folder: c.TLS.Folder, Warn: c.TLS.WarnBefore.Duration,
+		Name: c.Server.Name, Dir: c.Data.Dir, Certificate: c.TLS.Certificate, Key: c.TLS.Key, Folder: c.TLS.Folder,
+		Warn:         c.TLS.WarnBefore.Duration,
 		WritePrivate: writePrivate, Stats: h.system.Stats,
 	}
 	if c.ACME.Enabled {
@@ -40,7 +41,8 @@ func (h *server) openCertificates() (err error) {
 func (h *server) authority() (*certs.ACME, error) {
 	c := &h.cfg.ACME
 	a := &certs.ACME{
-		Directory: c.Directory, Email: c.Email, KeyID: c.KeyID, MACKey: c.MACKey, Agent: "Doublet/" + version(), Names: h.certificateNames,
+		Directory: c.Directory, Email: c.Email, KeyID: c.KeyID, MACKey: c.MACKey, Agent: "Doublet/" + version(),
+		Names: h.certificateNames,
 		Lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			at, _, err := h.system.DNS.Addresses(ctx, host)
 			return at, err
@@ -53,7 +55,8 @@ func (h *server) authority() (*certs.ACME, error) {
 		case "tls-alpn-01":
 			a.ALPN = h.cfg.Doors.HTTPS != config.Off
 		default:
-			return nil, &config.Error{Where: "configuration", Key: "acme.challenges", Err: fmt.Errorf("%q is neither http-01 nor tls-alpn-01", word)}
+			return nil, &config.Error{Where: "configuration", Key: "acme.challenges",
+				Err: fmt.Errorf("%q is neither http-01 nor tls-alpn-01", word)}
 		}
 	}
 	if c.DNSCommand != "" {
@@ -95,7 +98,8 @@ func dnsCommand(path string) func(ctx context.Context, action, name, value strin
 	return func(ctx context.Context, action, name, value string) error {
 		out, err := exec.CommandContext(ctx, path, action, name, value).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("%s %s %s: %w: %s", path, action, name, err, strings.TrimSpace(string(out[:min(len(out), 500)])))
+			return fmt.Errorf("%s %s %s: %w: %s", path, action, name, err,
+				strings.TrimSpace(string(out[:min(len(out), 500)])))
 		}
 		return nil
 	}

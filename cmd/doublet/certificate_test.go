@@ -27,7 +27,8 @@ func makeCertificate(certFile, keyFile, name string, now time.Time) error {
 		return err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour), DNSNames: []string{name},
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(24 * time.Hour), DNSNames: []string{name},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -85,7 +86,8 @@ func TestDoorsShowOneCertificate(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(data, "selfsigned.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key: %v %v", info, err)
 	}
-	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		ForceAttemptHTTP2: true}}
 	r, err := web.Get("https://" + doors["https"] + "/readyz")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,8 @@ func TestDoorsShowOneCertificate(t *testing.T) {
 	if r.StatusCode != 200 || r.Proto != "HTTP/2.0" || !bytes.Equal(r.TLS.PeerCertificates[0].Raw, block.Bytes) {
 		t.Errorf("https: %d %s %s", r.StatusCode, r.Proto, body)
 	}
-	if code, out, errs := command(t, "", "certificate", "show", "--data", data); code != 0 || !strings.Contains(out, "self-signed") || !strings.Contains(out, "localhost") {
+	if code, out, errs := command(t, "", "certificate", "show", "--data", data); code != 0 ||
+		!strings.Contains(out, "self-signed") || !strings.Contains(out, "localhost") {
 		t.Errorf("certificate show: %d %s%s", code, out, errs)
 	}
 	if code, out, errs := command(t, "", "health", "--data", data); code != 0 || !strings.Contains(out, "ok") {

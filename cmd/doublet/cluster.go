@@ -105,20 +105,28 @@ func interfaceAddress(name string) (string, error) {
 // start.
 func (a *app) joinCommand() *cobra.Command {
 	return a.joining(&cobra.Command{
-		Use: "join TOKEN", Short: "make a data folder of a new server in the cluster that a token is of", Args: count(1, 1),
-		Long: "Make a data folder for a server that joins a cluster: its certificate, doublet.toml, and an empty store. TOKEN comes from\n" +
-			"doublet cluster token on a server of the cluster. People, databases and everything else come from the other members\n" +
-			"when doublet serve runs. To join on a machine that has other addresses than the settings say, give them here.",
+		Use: "join TOKEN", Short: "make a data folder of a new server in the cluster that a token is of",
+		Args: count(1, 1),
+		Long: "Make a data folder for a server that joins a cluster: its certificate, doublet.toml, and an empty " +
+			"store. TOKEN comes from\n" +
+			"doublet cluster token on a server of the cluster. People, databases and everything else come from the " +
+			"other members\n" +
+			"when doublet serve runs. To join on a machine that has other addresses than the settings say, give " +
+			"them here.",
 	}, false)
 }
 
 // gatewayCommand returns doublet gateway.
 func (a *app) gatewayCommand() *cobra.Command {
 	return a.joining(&cobra.Command{
-		Use: "gateway TOKEN", Short: "make a data folder of a gateway to the cluster that a token is of", Args: count(1, 1),
-		Long: "Make a data folder for a gateway: a member of a cluster that holds the two directories and no mail. Every door of it\n" +
-			"takes everybody and hands the session to the server where the mail file is; it takes mail for everybody. As many as\n" +
-			"you like can stand behind one name in DNS, or behind what hands TCP connections on. TOKEN comes from doublet cluster\n" +
+		Use: "gateway TOKEN", Short: "make a data folder of a gateway to the cluster that a token is of",
+		Args: count(1, 1),
+		Long: "Make a data folder for a gateway: a member of a cluster that holds the two directories and no mail. " +
+			"Every door of it\n" +
+			"takes everybody and hands the session to the server where the mail file is; it takes mail for " +
+			"everybody. As many as\n" +
+			"you like can stand behind one name in DNS, or behind what hands TCP connections on. TOKEN comes from " +
+			"doublet cluster\n" +
 			"token; then doublet serve.",
 	}, true)
 }
@@ -170,7 +178,9 @@ func settingFlags(cmd *cobra.Command, section string, base config.Config) (overr
 func (n *newcomer) joinCluster(ctx context.Context, name, token string, gateway bool) error {
 	cfg, dir := n.cfg, n.cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err == nil {
-		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: a server joins with an empty data folder, which the others fill", dir)}
+		return &exitError{exitFailed,
+			fmt.Errorf("%s holds a store already: a server joins with an empty data folder, which the others fill",
+				dir)}
 	}
 	at, err := clusterAddresses(&cfg)
 	if err != nil {
@@ -185,8 +195,10 @@ func (n *newcomer) joinCluster(ctx context.Context, name, token string, gateway 
 	quiet := cfg
 	quiet.Log.Level = "error"
 	e := world(&quiet, n.err)
-	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise, Direct: at.direct.advertise, Gateway: gateway}
-	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me, pki.Options{WritePrivate: writePrivate})
+	me := pki.Applicant{Name: name, Host: cfg.Server.Name, Version: version(), Route: at.routes.advertise,
+		Direct: at.direct.advertise, Gateway: gateway}
+	f, admission, err := pki.Join(ctx, e, filepath.Join(dir, clusterDir), token, me,
+		pki.Options{WritePrivate: writePrivate})
 	switch {
 	case errors.Is(err, pki.ErrExists): // an interrupted attempt
 		if f, err = pki.Open(e, filepath.Join(dir, clusterDir), pki.Options{}); err != nil {
@@ -210,7 +222,8 @@ func (n *newcomer) joinCluster(ctx context.Context, name, token string, gateway 
 	if err := s.Close(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(n.out, "joined %s as %s (%s)\n  settings: %s\nnext: doublet serve --data %s runs the server, which the others fill\n",
+	_, err = fmt.Fprintf(n.out,
+		"joined %s as %s (%s)\n  settings: %s\nnext: doublet serve --data %s runs the server, which the others fill\n",
 		f.Cluster(), f.Identity().Name, f.Identity().ID, filepath.Join(dir, config.FileName), dir)
 	return err
 }

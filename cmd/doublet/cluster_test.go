@@ -39,11 +39,16 @@ func TestClusterAddresses(t *testing.T) {
 		want   addresses
 		refuse string
 	}{
-		{func(*config.Cluster) {}, addresses{address{":7222", "mx.example.org:7222"}, address{":7223", "mx.example.org:7223"}}, ""},
-		{func(c *config.Cluster) { c.Direct, c.Routes = "10.0.0.5:1", "0.0.0.0:2" }, addresses{address{"0.0.0.0:2", "mx.example.org:2"}, address{"10.0.0.5:1", "10.0.0.5:1"}}, ""},
-		{func(c *config.Cluster) { c.Advertise = "cluster.example.org" }, addresses{address{":7222", "cluster.example.org:7222"}, address{":7223", "cluster.example.org:7223"}}, ""},
-		{func(c *config.Cluster) { c.Interface = "lo" }, addresses{address{"127.0.0.1:7222", "127.0.0.1:7222"}, address{"127.0.0.1:7223", "127.0.0.1:7223"}}, ""},
-		{func(c *config.Cluster) { c.NATS = "nats://nats:4222" }, addresses{direct: address{":7223", "mx.example.org:7223"}}, ""},
+		{func(*config.Cluster) {}, addresses{address{":7222", "mx.example.org:7222"},
+			address{":7223", "mx.example.org:7223"}}, ""},
+		{func(c *config.Cluster) { c.Direct, c.Routes = "10.0.0.5:1", "0.0.0.0:2" },
+			addresses{address{"0.0.0.0:2", "mx.example.org:2"}, address{"10.0.0.5:1", "10.0.0.5:1"}}, ""},
+		{func(c *config.Cluster) { c.Advertise = "cluster.example.org" },
+			addresses{address{":7222", "cluster.example.org:7222"}, address{":7223", "cluster.example.org:7223"}}, ""},
+		{func(c *config.Cluster) { c.Interface = "lo" }, addresses{address{"127.0.0.1:7222", "127.0.0.1:7222"},
+			address{"127.0.0.1:7223", "127.0.0.1:7223"}}, ""},
+		{func(c *config.Cluster) { c.NATS = "nats://nats:4222" },
+			addresses{direct: address{":7223", "mx.example.org:7223"}}, ""},
 		{func(c *config.Cluster) { c.Direct, c.Routes = "off", "off" }, addresses{}, ""},
 		{func(c *config.Cluster) { c.Direct = "nonsense" }, addresses{}, "cluster.direct"},
 		{func(c *config.Cluster) { c.Interface = "none-such" }, addresses{}, "cluster.interface"},
@@ -69,19 +74,23 @@ func TestClusterJoin(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	ports := freeAddresses(t, 4)
 	made(t, one)
-	settings := []string{"DOUBLET_CLUSTER_ROUTES=" + ports[0], "DOUBLET_CLUSTER_DIRECT=" + ports[1], "DOUBLET_SERVER_NAME=one.example.org"}
+	settings := []string{"DOUBLET_CLUSTER_ROUTES=" + ports[0], "DOUBLET_CLUSTER_DIRECT=" + ports[1],
+		"DOUBLET_SERVER_NAME=one.example.org"}
 	log := newLines()
 	p := startServe(t, log, settings, "--data", one)
 	log.await(t, "server started")
-	if code, _, errs := command(t, "", "cluster", "token", "--data", one); code != exitFailed || !strings.Contains(errs, "cluster init") {
+	if code, _, errs := command(t, "", "cluster", "token", "--data", one); code != exitFailed ||
+		!strings.Contains(errs, "cluster init") {
 		t.Errorf("a token without a cluster: %d %s", code, errs)
 	}
 	code, out, errs := command(t, "", "cluster", "init", "Acme", "--data", one, "--json")
 	var first admin.ClusterMember
-	if err := json.Unmarshal([]byte(out), &first); code != 0 || err != nil || first.Cluster != "Acme" || first.Server != "one.example.org" || first.Direct != ports[1] || first.Routes != ports[0] {
+	if err := json.Unmarshal([]byte(out), &first); code != 0 || err != nil || first.Cluster != "Acme" ||
+		first.Server != "one.example.org" || first.Direct != ports[1] || first.Routes != ports[0] {
 		t.Fatalf("init: %d %s %s", code, out, errs)
 	}
-	if code, _, errs := command(t, "", "cluster", "init", "Other", "--data", one); code == 0 || !strings.Contains(errs, "Acme") {
+	if code, _, errs := command(t, "", "cluster", "init", "Other", "--data", one); code == 0 ||
+		!strings.Contains(errs, "Acme") {
 		t.Errorf("found another: %d %s", code, errs)
 	}
 	code, out, errs = command(t, "", "cluster", "token", "--data", one, "--json")
@@ -89,19 +98,22 @@ func TestClusterJoin(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &token); code != 0 || err != nil || time.Until(token.Expires) > time.Hour {
 		t.Fatalf("token: %d %s %s", code, out, errs)
 	}
-	join := []string{"cluster", "join", token.Token, "--data", two, "--name", "two", "--routes", ports[2], "--direct", ports[3], "--imap", "127.0.0.1:1143"}
+	join := []string{"cluster", "join", token.Token, "--data", two, "--name", "two", "--routes", ports[2], "--direct",
+		ports[3], "--imap", "127.0.0.1:1143"}
 	if code, out, errs := command(t, "", join...); code != 0 || !strings.Contains(out, "joined Acme as two") {
 		t.Fatalf("join: %d %s %s", code, out, errs)
 	}
 	privateFiles(t, filepath.Join(one, clusterDir))
 	privateFiles(t, filepath.Join(two, clusterDir))
 	text, err := os.ReadFile(filepath.Join(two, config.FileName))
-	for _, want := range []string{`domain = "example.org"`, `routes = "` + ports[2] + `"`, `direct = "` + ports[3] + `"`, `imap = "127.0.0.1:1143"`} {
+	for _, want := range []string{`domain = "example.org"`, `routes = "` + ports[2] + `"`,
+		`direct = "` + ports[3] + `"`, `imap = "127.0.0.1:1143"`} {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s is not in the settings: %v", want, err)
 		}
 	}
-	if code, _, errs := command(t, "", join...); code != exitFailed || !strings.Contains(errs, "holds a store already") {
+	if code, _, errs := command(t, "", join...); code != exitFailed ||
+		!strings.Contains(errs, "holds a store already") {
 		t.Errorf("join again: %d %s", code, errs)
 	}
 	join[4] = filepath.Join(dir, "three")
@@ -132,7 +144,8 @@ func TestClusterJoin(t *testing.T) {
 	// The first server rejoins its cluster at the next start, at a new address too.
 	moved := freeAddresses(t, 2)
 	log = newLines()
-	startServe(t, log, []string{"DOUBLET_CLUSTER_ROUTES=" + moved[0], "DOUBLET_CLUSTER_DIRECT=" + moved[1], "DOUBLET_SERVER_NAME=one.example.org"}, "--data", one)
+	startServe(t, log, []string{"DOUBLET_CLUSTER_ROUTES=" + moved[0], "DOUBLET_CLUSTER_DIRECT=" + moved[1],
+		"DOUBLET_SERVER_NAME=one.example.org"}, "--data", one)
 	log.await(t, "in a cluster")
 	log.await(t, "server started")
 	for i := range members {

@@ -23,7 +23,9 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "run a server with three people and sample mail on loopback", Args: cobra.NoArgs,
-		Long: "Run a server on loopback with the domain example.com, the people alice, bob and carol (password demo) and two weeks of\ntheir mail. Its data is in ./data; a second start leaves it as it is. Where one of its ports is taken, all move up by 10000.",
+		Long: "Run a server on loopback with the domain example.com, the people alice, bob and carol (password " +
+			"demo) and two weeks of\ntheir mail. Its data is in ./data; a second start leaves it as it is. Where " +
+			"one of its ports is taken, all move up by 10000.",
 	}
 	overrides := doorFlags(cmd, config.Demo())
 	host := cmd.Flags().String("addr", "127.0.0.1", "address on which all doors listen; 0.0.0.0 lets other machines in")
@@ -70,8 +72,9 @@ func demoDoors(host string) (config.Config, error) {
 		case taken == "":
 			return cfg, nil
 		case last+step > top:
-			return cfg, &exitError{exitPort, fmt.Errorf("%s and the ports before it are in use: set free ones, for example --imap %s",
-				taken, net.JoinHostPort(host, "0"))}
+			return cfg, &exitError{exitPort,
+				fmt.Errorf("%s and the ports before it are in use: set free ones, for example --imap %s",
+					taken, net.JoinHostPort(host, "0"))}
 		}
 	}
 }

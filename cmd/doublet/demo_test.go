@@ -28,11 +28,13 @@ import (
 
 // random assigns a free port to every door. The door at port 465 stays closed: two servers cannot share it.
 var random = []string{
-	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps", "127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0", "--submissions", "off",
+	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps",
+	"127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0", "--submissions", "off",
 }
 
 // quick keeps a test's server small.
-var quick = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0", "DOUBLET_STORE_MEMTABLE_SIZE=4MB", "DOUBLET_STORE_CACHE_SIZE=8MB"}
+var quick = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0",
+	"DOUBLET_STORE_MEMTABLE_SIZE=4MB", "DOUBLET_STORE_CACHE_SIZE=8MB"}
 
 var quiet = env.Real(slog.New(slog.DiscardHandler))
 
@@ -65,7 +67,8 @@ func startDemo(t *testing.T, data string) (doors map[string]string, stop func())
 	var errs bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, append([]string{"demo", "--data", data}, random...), streams{strings.NewReader(""), w, &errs}, quick)
+		code <- run(ctx, append([]string{"demo", "--data", data}, random...),
+			streams{strings.NewReader(""), w, &errs}, quick)
 		_ = w.Close()
 	}()
 	doors = readBox(t, r)
@@ -131,10 +134,11 @@ func inbox(t *testing.T, at, user, folder string) []string {
 		return nil
 	}
 	items := []wire.FetchItem{{Kind: wire.ItemBodySection, Peek: true}}
-	err = c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, false, func(d *wire.FetchData) error {
-		out = append(out, d.Section(wire.ItemBodySection).Data)
-		return nil
-	}, nil)
+	err = c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, false,
+		func(d *wire.FetchData) error {
+			out = append(out, d.Section(wire.ItemBodySection).Data)
+			return nil
+		}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +184,13 @@ func TestDemo(t *testing.T) {
 		t.Errorf("alice has %d messages", len(before))
 	}
 	raw := []byte("From: bob@example.com\r\nTo: alice@example.com\r\nSubject: here\r\n\r\nat once\r\n")
-	if err := deliver(doors["smtp"], mustPath(t, "bob@example.com"), mustPath(t, "alice@example.com"), raw); err != nil {
+	if err := deliver(doors["smtp"], mustPath(t, "bob@example.com"), mustPath(t, "alice@example.com"),
+		raw); err != nil {
 		t.Fatal(err)
 	}
 	after := inbox(t, doors["imap"], "alice", "INBOX")
-	if len(after) != len(before)+1 || !strings.HasSuffix(after[len(after)-1], string(raw[strings.Index(string(raw), "From"):])) {
+	if len(after) != len(before)+1 || !strings.HasSuffix(after[len(after)-1],
+		string(raw[strings.Index(string(raw), "From"):])) {
 		t.Errorf("what was sent is not there: %d messages, then %d", len(before), len(after))
 	}
 	if drafts := inbox(t, doors["imap"], "bob", "Drafts"); len(drafts) != 1 {
@@ -195,13 +201,15 @@ func TestDemo(t *testing.T) {
 	}
 
 	status, page, header := get(t, "http://"+doors["http"]+"/status")
-	if status != 200 || !strings.Contains(page, doors["imap"]) || header.Get("Content-Security-Policy") == "" || header.Get("Set-Cookie") != "" {
+	if status != 200 || !strings.Contains(page, doors["imap"]) || header.Get("Content-Security-Policy") == "" ||
+		header.Get("Set-Cookie") != "" {
 		t.Errorf("page: %d %v\n%s", status, header, page)
 	}
 	if status, body, _ := get(t, "http://"+doors["http"]+"/healthz"); status != 200 || body != "ok\n" {
 		t.Errorf("health: %d %s", status, body)
 	}
-	if status, body, _ := get(t, "http://"+doors["http"]+"/metrics"); status != 200 || !strings.Contains(body, "doublet_mail_delivered_total") ||
+	if status, body, _ := get(t, "http://"+doors["http"]+"/metrics"); status != 200 ||
+		!strings.Contains(body, "doublet_mail_delivered_total") ||
 		!strings.Contains(body, "doublet_server_users_active15_min") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
@@ -219,7 +227,8 @@ func TestDemo(t *testing.T) {
 	if code != 0 || running != stopped || !strings.Contains(stopped, "Carol Müller-Ångström") {
 		t.Errorf("running: %s\nstopped (%d, %s): %s", running, code, errs, stopped)
 	}
-	if code, out, errs := command(t, "", "check", "--deep", "--data", data); code != 0 || !strings.HasPrefix(out, "clean") {
+	if code, out, errs := command(t, "", "check", "--deep", "--data", data); code != 0 ||
+		!strings.HasPrefix(out, "clean") {
 		t.Errorf("check: %d %s %s", code, out, errs)
 	}
 
@@ -228,7 +237,8 @@ func TestDemo(t *testing.T) {
 	if again := inbox(t, doors["imap"], "alice", "INBOX"); len(again) != len(after) {
 		t.Errorf("a second start made %d messages of %d", len(again), len(after))
 	}
-	if code, _, errs := command(t, "", "serve", "--data", data, "--http", "off"); code != exitInUse || !strings.Contains(errs, fmt.Sprint("process ", os.Getpid())) {
+	if code, _, errs := command(t, "", "serve", "--data", data, "--http", "off"); code != exitInUse ||
+		!strings.Contains(errs, fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("a second server: %d %s", code, errs)
 	}
 }
@@ -248,7 +258,8 @@ func TestSignIn(t *testing.T) {
 	if err := c.Auth(sasl.NewPlainClient("", "bob", "demo")); err != nil {
 		t.Fatal(err)
 	}
-	if err := send(c, mustPath(t, "bob@example.com"), mustPath(t, "team@example.com"), []byte("From: bob@example.com\r\nSubject: to all\r\n\r\nx\r\n")); err != nil {
+	if err := send(c, mustPath(t, "bob@example.com"), mustPath(t, "team@example.com"),
+		[]byte("From: bob@example.com\r\nSubject: to all\r\n\r\nx\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Quit(); err != nil {
@@ -280,7 +291,8 @@ func TestPortTaken(t *testing.T) {
 // TestDemoExposed checks for a warning if other machines can reach the demo, because its password is public.
 func TestDemoExposed(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]bool{"127.0.0.1": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true} {
+	for host, want := range map[string]bool{"127.0.0.1": false, "::1": false, "0.0.0.0": true, "::": true,
+		"192.0.2.1": true} {
 		h := &server{house: &house{system: &admin.System{}}}
 		h.doors.add(admin.Door{Name: "imap", Address: net.JoinHostPort(host, "2143")})
 		if got := strings.Contains(box(h, false, ""), "its password is public"); got != want {
@@ -292,16 +304,19 @@ func TestDemoExposed(t *testing.T) {
 func TestInit(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	if code, _, errs := command(t, "", "serve", "--data", data); code != exitFailed || !strings.Contains(errs, "doublet init") {
+	if code, _, errs := command(t, "", "serve", "--data", data); code != exitFailed ||
+		!strings.Contains(errs, "doublet init") {
 		t.Errorf("serve without a store: %d %s", code, errs)
 	}
-	if code, _, errs := command(t, "", "user", "list", "--data", data); code != exitFailed || !strings.Contains(errs, "doublet init") {
+	if code, _, errs := command(t, "", "user", "list", "--data", data); code != exitFailed ||
+		!strings.Contains(errs, "doublet init") {
 		t.Errorf("a verb without a store: %d %s", code, errs)
 	}
 	if code, _, _ := command(t, "\n", "init", "--domain", "example.org", "--data", data); code != exitUsage {
 		t.Errorf("init without a password: %d", code)
 	}
-	if code, out, errs := command(t, "secret\n", "init", "--domain", "example.org", "--data", data); code != 0 || !strings.Contains(out, "admin@example.org") {
+	if code, out, errs := command(t, "secret\n", "init", "--domain", "example.org", "--data", data); code != 0 ||
+		!strings.Contains(out, "admin@example.org") {
 		t.Fatalf("init: %d %s %s", code, out, errs)
 	}
 	if code, _, _ := command(t, "secret\n", "init", "--domain", "example.org", "--data", data); code != exitFailed {
@@ -314,7 +329,8 @@ func TestInit(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &user); err != nil || len(user.Roles) != 1 || user.Roles[0] != "Admin" {
 		t.Errorf("%s %v", out, err)
 	}
-	if code, out, _ := command(t, "", "config", "show", "--data", data); code != 0 || !strings.Contains(out, `domain = "example.org"`) {
+	if code, out, _ := command(t, "", "config", "show", "--data", data); code != 0 ||
+		!strings.Contains(out, `domain = "example.org"`) {
 		t.Errorf("config show: %d %s", code, out)
 	}
 	file, err := os.ReadFile(filepath.Join(data, config.FileName))
@@ -357,7 +373,8 @@ func TestDemoPorts(t *testing.T) {
 		return int(at.Port())
 	}
 	shift := port(cfg.Doors.IMAP) - port(usual.Doors.IMAP)
-	if shift < 10_000 || shift%10_000 != 0 || port(cfg.Doors.HTTP)-port(usual.Doors.HTTP) != shift || cfg.Doors.Submissions != config.Off {
+	if shift < 10_000 || shift%10_000 != 0 || port(cfg.Doors.HTTP)-port(usual.Doors.HTTP) != shift ||
+		cfg.Doors.Submissions != config.Off {
 		t.Errorf("doors %+v", cfg.Doors)
 	}
 	if cfg, err = demoDoors("0.0.0.0"); err != nil || !strings.HasPrefix(cfg.Doors.SMTP, "0.0.0.0:") {
@@ -396,7 +413,8 @@ func TestCommandLine(t *testing.T) {
 		{"user --help", 0, "app-password"},
 		{"demo --help", 0, "--lmtp"},
 	} {
-		code, out, errs := command(t, "", append(strings.Fields(c.args), "--data", filepath.Join(t.TempDir(), "none"))...)
+		code, out, errs := command(t, "", append(strings.Fields(c.args), "--data",
+			filepath.Join(t.TempDir(), "none"))...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("doublet %s: %d\n%s%s\nwant %d and %q", c.args, code, out, errs, c.code, c.want)
 		}

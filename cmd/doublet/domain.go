@@ -29,7 +29,8 @@ func (h *server) reached() []string {
 	c := &h.cfg
 	var out []string
 	for _, d := range []struct{ name, setting string }{
-		{"smtp", c.Doors.SMTP}, {"submission", c.Doors.Submission}, {"imap", c.Doors.IMAP}, {"imaps", c.Doors.IMAPS}, {"pop3", c.Doors.POP3}, {"pop3s", c.Doors.POP3S}, {"https", c.Doors.HTTPS},
+		{"smtp", c.Doors.SMTP}, {"submission", c.Doors.Submission}, {"imap", c.Doors.IMAP}, {"imaps", c.Doors.IMAPS},
+		{"pop3", c.Doors.POP3}, {"pop3s", c.Doors.POP3S}, {"https", c.Doors.HTTPS},
 	} {
 		open := h.doors.address(d.name)
 		if open == "" {
@@ -83,14 +84,20 @@ func (h *server) serverOf(ctx context.Context, s *tls.ConnectionState) (director
 func (a *app) domainJoinCommand() *cobra.Command {
 	var name, address string
 	cmd := &cobra.Command{
-		Use: "join TOKEN", Short: "make a data folder of a new server that shares the directory of the server that gave out TOKEN", Args: count(1, 1),
-		Long: "Make a data folder for a server of the same domain as another one: people and groups are the same on both, each person's\n" +
-			"mail file is on one of them, and mail goes from one to the other. TOKEN comes from doublet domain token on a server of the\n" +
-			"domain, which has to run. The directory comes at once, and is kept equal by a connection (doublet connection list). The\n" +
+		Use:   "join TOKEN",
+		Short: "make a data folder of a new server that shares the directory of the server that gave out TOKEN",
+		Args:  count(1, 1),
+		Long: "Make a data folder for a server of the same domain as another one: people and groups are the same on " +
+			"both, each person's\n" +
+			"mail file is on one of them, and mail goes from one to the other. TOKEN comes from doublet domain " +
+			"token on a server of the\n" +
+			"domain, which has to run. The directory comes at once, and is kept equal by a connection (doublet " +
+			"connection list). The\n" +
 			"new server may then found a cluster of its own (doublet cluster init).",
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the server, which becomes server.name (default server.name)")
-	cmd.Flags().StringVar(&address, "address", "", "host:port of the other server's door https, where it is not reached at the one of the token")
+	cmd.Flags().StringVar(&address, "address", "",
+		"host:port of the other server's door https, where it is not reached at the one of the token")
 	for _, old := range []string{"user", "fingerprint"} { // flags of earlier versions, which joined with a password
 		cmd.Flags().String(old, "", "")
 		_ = cmd.Flags().MarkHidden(old)
@@ -122,13 +129,15 @@ func (a *app) domainJoinCommand() *cobra.Command {
 }
 
 // errNoDomainToken explains how a server joins.
-var errNoDomainToken = errors.New("join needs a token: run doublet domain token on a member, then doublet domain join TOKEN here")
+var errNoDomainToken = errors.New("join needs a token: run doublet domain token on a member, then doublet domain " +
+	"join TOKEN here")
 
 // joinDomain joins a server to a domain. It can be repeated after an interruption.
 func (n *newcomer) joinDomain(ctx context.Context, token pki.Token) error {
 	cfg, dir := n.cfg, n.cfg.Data.Dir
 	if _, err := os.Stat(filepath.Join(dir, config.FileName)); err == nil {
-		return &exitError{exitFailed, fmt.Errorf("%s is the data folder of a server already: a server joins with an empty one", dir)}
+		return &exitError{exitFailed,
+			fmt.Errorf("%s is the data folder of a server already: a server joins with an empty one", dir)}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -146,7 +155,8 @@ func (n *newcomer) joinDomain(ctx context.Context, token pki.Token) error {
 		return &exitError{exitUsage, err}
 	}
 	defer client.Close()
-	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Version: version(), Secret: token.Secret[:]})
+	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Version: version(),
+		Secret: token.Secret[:]})
 	if err != nil {
 		return err
 	}
@@ -167,7 +177,8 @@ func (n *newcomer) joinDomain(ctx context.Context, token pki.Token) error {
 	if err := writeSettings(cfg); err != nil { // last, because with it the folder counts as a server's
 		return err
 	}
-	_, err = fmt.Fprintf(n.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n", cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
+	_, err = fmt.Fprintf(n.out, "%s shares the directory of %s\n  settings: %s\nnext: doublet serve --data %s\n",
+		cfg.Server.Name, answer.Server, filepath.Join(dir, config.FileName), dir)
 	return err
 }
 
@@ -190,7 +201,8 @@ func (n *newcomer) fetchDirectory(ctx context.Context, o https.ClientOptions) (e
 		return err
 	}
 	svc := replica.New(s, mailbox.New(s, e, mailbox.Options{}), e, replica.Options{})
-	job := &https.Job{Client: client, Service: svc, Store: s, Databases: []string{directory.ID.String()}, Direction: https.Pull, Domain: true}
+	job := &https.Job{Client: client, Service: svc, Store: s, Databases: []string{directory.ID.String()},
+		Direction: https.Pull, Domain: true}
 	_, out, err := job.Run(ctx)
 	for _, x := range out {
 		err = errors.Join(err, x.Err)

@@ -68,11 +68,13 @@ func (h *front) openMail() error {
 	}
 	imap := imapd.New(h.env, imapd.Config{
 		Hostname: cfg.Server.Name, Memory: h.messages, NotifyMailboxes: cfg.Limits.NotifyMailboxes,
-		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
-		Forward: h.forward,
+		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration,
+		DataTimeout: cfg.Limits.DataTimeout.Duration,
+		Forward:     h.forward,
 	}, imapd.NewBackend(h.signIn, s.Directory, s.Mailbox), s.Stats)
 	pop := pop3d.New(h.env, pop3d.Config{
-		Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration, LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward,
+		Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration,
+		LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward,
 	}, h.signIn, s.Mailbox, s.Stats)
 	h.forwarded.Add("imap", imap.Serve)
 	h.forwarded.Add("pop3", pop.Serve)
@@ -84,8 +86,10 @@ func (h *front) openMail() error {
 		door    listen.Door
 		address string
 	}{
-		{listen.Door{Name: "smtp", TLS: pki.Server(cert, h.member.Own), Busy: first.mx.Busy(), Serve: mx}, cfg.Doors.SMTP},
-		{listen.Door{Name: "submission", TLS: cert, Busy: first.submission.Busy(), Serve: submission}, cfg.Doors.Submission},
+		{listen.Door{Name: "smtp", TLS: pki.Server(cert, h.member.Own), Busy: first.mx.Busy(), Serve: mx},
+			cfg.Doors.SMTP},
+		{listen.Door{Name: "submission", TLS: cert, Busy: first.submission.Busy(), Serve: submission},
+			cfg.Doors.Submission},
 		{listen.Door{Name: "submissions", TLS: cert, Implicit: true, Serve: submission}, cfg.Doors.Submissions},
 		{listen.Door{Name: "lmtp", TLS: cert, Busy: first.lmtp.Busy(), Serve: lmtp}, cfg.Doors.LMTP},
 		{listen.Door{Name: "imap", TLS: cert, Busy: imap.Busy(), Serve: imap.Serve}, cfg.Doors.IMAP},
@@ -124,7 +128,8 @@ func (h *front) openSMTP() (*atomic.Pointer[smtpDoors], error) {
 				Kind: kind, Hostname: cfg.Server.Name, MaxMessage: int64(cfg.Limits.MessageSize),
 				MaxRecipients: cfg.Limits.Recipients, Memory: h.messages,
 				CommandTimeout: cfg.Limits.CommandTimeout.Duration, DataTimeout: cfg.Limits.DataTimeout.Duration,
-				Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration, Quiet: !cfg.Log.Messages,
+				Mate: h.mate, Inbound: filters, GreetingDelay: cfg.Filter.GreetingDelay.Duration,
+				Quiet: !cfg.Log.Messages,
 			}, backend, count)
 		}
 		next := &smtpDoors{kind(smtpd.SMTP), kind(smtpd.Submission), kind(smtpd.LMTP)}
@@ -160,11 +165,14 @@ func doorError(name, address string, err error) error {
 	_, port, _ := strings.Cut(address[strings.LastIndexByte(address, ':'):], ":")
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return &exitError{exitPort, fmt.Errorf("door %s: %s is in use: stop that program (ss -ltnp 'sport = :%s'), or set --%s HOST:PORT or off",
-			name, address, port, name)}
+		return &exitError{exitPort,
+			fmt.Errorf("door %s: %s is in use: stop that program (ss -ltnp 'sport = :%s'), or set --%s HOST:PORT or "+
+				"off",
+				name, address, port, name)}
 	case errors.Is(err, syscall.EACCES):
-		return &exitError{exitPermission, fmt.Errorf("door %s: no permission for %s: grant CAP_NET_BIND_SERVICE, run as root, or set --%s HOST:PORT",
-			name, address, name)}
+		return &exitError{exitPermission,
+			fmt.Errorf("door %s: no permission for %s: grant CAP_NET_BIND_SERVICE, run as root, or set --%s HOST:PORT",
+				name, address, name)}
 	}
 	return &exitError{exitFailed, fmt.Errorf("door %s at %s: %w", name, address, err)}
 }

@@ -77,15 +77,20 @@ func openError(cfg *config.Config, err error) error {
 	dir := cfg.Data.Dir
 	switch {
 	case errors.Is(err, store.ErrFormat):
-		return &exitError{exitFormat, fmt.Errorf("%s was written by a newer release of doublet: upgrade this program (%s): %w", dir, version(), err)}
+		return &exitError{exitFormat,
+			fmt.Errorf("%s was written by a newer release of doublet: upgrade this program (%s): %w", dir,
+				version(), err)}
 	case errors.Is(err, fs.ErrPermission):
-		return &exitError{exitPermission, fmt.Errorf("no permission for the data folder %s: run as the account that owns it: %w", dir, err)}
+		return &exitError{exitPermission,
+			fmt.Errorf("no permission for the data folder %s: run as the account that owns it: %w", dir, err)}
 	case errors.Is(err, syscall.EAGAIN), strings.Contains(err.Error(), "in use by another process"):
 		who := "another process"
 		if raw, err := os.ReadFile(filepath.Join(dir, pidFile)); err == nil {
 			who = "process " + strings.TrimSpace(string(raw))
 		}
-		return &exitError{exitInUse, fmt.Errorf("data folder %s is in use by %s: stop it (doublet stop --data %s), or set another folder with --data", dir, who, dir)}
+		return &exitError{exitInUse,
+			fmt.Errorf("data folder %s is in use by %s: stop it (doublet stop --data %s), or set another folder "+
+				"with --data", dir, who, dir)}
 	}
 	return err
 }

@@ -21,7 +21,8 @@ func (h *front) openFilters(cfg *config.Config) (*inbound.Service, error) {
 	}
 	c := &cfg.Filter
 	o := inbound.Options{Quiet: !h.cfg.Log.Messages,
-		Hostname: cfg.Server.Name, Verify: verify.New(h.env, h.system.DNS, checks), Submissions: c.Submissions, Stats: h.system.Stats,
+		Hostname: cfg.Server.Name, Verify: verify.New(h.env, h.system.DNS, checks), Submissions: c.Submissions,
+		Stats:        h.system.Stats,
 		Observer:     h.reports.desk,
 		MilterAccept: c.MilterFail == "accept", RspamdAccept: c.RspamdFail == "accept",
 	}
@@ -39,7 +40,8 @@ func (h *front) openFilters(cfg *config.Config) (*inbound.Service, error) {
 		if u, err := url.Parse(c.Rspamd); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, fmt.Errorf("settings of filter: rspamd %q is no URL such as http://127.0.0.1:11333", c.Rspamd)
 		}
-		o.Rspamd = rspamd.New(h.env, rspamd.Options{URL: c.Rspamd, Password: c.RspamdPassword, Timeout: c.RspamdTimeout.Duration})
+		o.Rspamd = rspamd.New(h.env, rspamd.Options{URL: c.Rspamd, Password: c.RspamdPassword,
+			Timeout: c.RspamdTimeout.Duration})
 		h.closes("rspamd", func(context.Context) error { o.Rspamd.Close(); return nil })
 	}
 	return inbound.New(h.env, o), nil

@@ -20,10 +20,13 @@ import (
 // openJMAP opens the JMAP door and its pushes. The function that it returns stops the pushes.
 func (h *front) openJMAP() (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
-	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe, Limits: jmapd.Limits{
-		Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls, ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,
-		ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads, Uploads: int64(cfg.JMAP.Uploads),
-	}}
+	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe,
+		Limits: jmapd.Limits{
+			Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls,
+			ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,
+			ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads,
+			Uploads: int64(cfg.JMAP.Uploads),
+		}}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
 	h.web.Handle("/jmap/", h.forwarded.Web(forward.DoorWeb, caller(x), door))
@@ -60,7 +63,8 @@ func caller(x *websession.Service) func(http.ResponseWriter, *http.Request) (for
 // openPush makes the JMAP door push changes. Pushes stop when a person signs out or may not sign in any more.
 func (h *front) openPush(door *jmapd.Server) (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
-	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID, credential string) error {
+	o := push.Options{PerPerson: cfg.Push.PerPerson, Good: func(ctx context.Context, person note.UNID,
+		credential string) error {
 		good := x.Good
 		if inner, ok := strings.CutPrefix(credential, forward.Forwarded); ok {
 			good, credential = x.GoodElsewhere, inner
@@ -102,7 +106,8 @@ func (h *front) webPush() (push.WebOptions, error) {
 	s, cfg := h.system, &h.cfg
 	private, err := config.Networks(cfg.Push.Private)
 	o := push.WebOptions{
-		Subscriptions: s.Sessions, Leads: h.pushes, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration, Contact: strings.TrimSpace(cfg.Push.Contact),
+		Subscriptions: s.Sessions, Leads: h.pushes, DNS: s.DNS, Private: private, Life: cfg.Push.Life.Duration,
+		Contact: strings.TrimSpace(cfg.Push.Contact),
 		Account: func(ctx context.Context, person note.UNID) (signin.Account, error) {
 			a, _, err := h.people.Known(ctx, person)
 			return a, err

@@ -93,7 +93,8 @@ func TestSessionsOfAPerson(t *testing.T) {
 	if !strings.HasPrefix(got, "235") {
 		t.Errorf("after the first has ended: %s", got)
 	}
-	if code, out, errs := command(t, "", "show", "stat", "Server.Listen.Refused.Person", "--data", data); code != 0 || !strings.Contains(out, "Refused.Person = ") {
+	if code, out, errs := command(t, "", "show", "stat", "Server.Listen.Refused.Person", "--data", data); code != 0 ||
+		!strings.Contains(out, "Refused.Person = ") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {

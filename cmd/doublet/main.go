@@ -59,21 +59,26 @@ type app struct {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "doublet", Short: "An open collaboration server in the Domino tradition",
-		Long:          "Doublet is mail, kept as notes in databases: taken in by SMTP, submission and LMTP, sent to other\nservers, and read by IMAP, POP3, JMAP and in the browser.\n\n`doublet demo` shows it; `doublet setup` sets one up in a browser;\n`doublet init` and `doublet serve` run it.",
+		Long: "Doublet is mail, kept as notes in databases: taken in by SMTP, submission and LMTP, sent to " +
+			"other\nservers, and read by IMAP, POP3, JMAP and in the browser.\n\n" +
+			"`doublet demo` shows it; `doublet setup` sets one up in a browser;\n" +
+			"`doublet init` and `doublet serve` run it.",
 		SilenceErrors: true, SilenceUsage: true, Version: version(),
 	}
 	root.InitDefaultVersionFlag()
 	root.SetVersionTemplate("doublet {{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.data, "data", "", "data folder (default ./data)")
-	root.PersistentFlags().StringVar(&a.configFile, "config", "", "configuration file (default doublet.toml in the data folder, if it is there)")
+	root.PersistentFlags().StringVar(&a.configFile, "config", "",
+		"configuration file (default doublet.toml in the data folder, if it is there)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
-	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(), a.replicateCommand(), a.gatewayCommand(), a.configCommand(), a.benchCommand(), &cobra.Command{
-		Use: "version", Short: "print the version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())
-			return err
-		},
-	})
+	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(),
+		a.replicateCommand(), a.gatewayCommand(), a.configCommand(), a.benchCommand(), &cobra.Command{
+			Use: "version", Short: "print the version", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())
+				return err
+			},
+		})
 	a.addVerbs(root)
 	if clusters, _, err := root.Find([]string{"cluster"}); err == nil {
 		clusters.AddCommand(a.joinCommand())

@@ -27,7 +27,8 @@ import (
 // openMember opens the membership, which reads the identity of this server in its cluster and its domain.
 func (h *house) openMember() (err error) {
 	h.member, err = member.New(h.env, member.Options{
-		Dir: filepath.Join(h.cfg.Data.Dir, clusterDir), Files: pki.Options{WritePrivate: writePrivate}, OpenBus: h.openBus,
+		Dir: filepath.Join(h.cfg.Data.Dir, clusterDir), Files: pki.Options{WritePrivate: writePrivate},
+		OpenBus: h.openBus,
 		Addresses: func() (routes, direct string, err error) {
 			a, err := clusterAddresses(&h.cfg)
 			return a.routes.advertise, a.direct.advertise, err
@@ -63,14 +64,17 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 	}
 	c := &h.cfg.Cluster
 	o := natsbus.Options{
-		Identity: f, Listen: a.direct.listen, Grant: bus.Grant{Requests: c.Requests, Bytes: int64(c.RequestMemory)}, Streams: c.Streams,
-		Admit: admit, Stats: h.system.Stats,
+		Identity: f, Listen: a.direct.listen, Grant: bus.Grant{Requests: c.Requests, Bytes: int64(c.RequestMemory)},
+		Streams: c.Streams,
+		Admit:   admit, Stats: h.system.Stats,
 	}
 	if c.NATS != "" {
-		return external.Open(h.env, external.Options{Options: o, URLs: c.NATS, Credentials: c.NATSCreds, NKey: c.NATSKey, CA: c.NATSCA})
+		return external.Open(h.env, external.Options{Options: o, URLs: c.NATS, Credentials: c.NATSCreds,
+			NKey: c.NATSKey, CA: c.NATSCA})
 	}
 	if a.routes.listen == "" {
-		return nil, &config.Error{Where: "configuration", Key: "cluster.routes", Err: errors.New("off, and cluster.nats is not set: nothing carries messages between the members")}
+		return nil, &config.Error{Where: "configuration", Key: "cluster.routes",
+			Err: errors.New("off, and cluster.nats is not set: nothing carries messages between the members")}
 	}
 	return embedded.Open(h.env, embedded.Options{Options: o, Routes: a.routes.listen, Advertise: a.routes.advertise})
 }
@@ -78,7 +82,8 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 // ownKinds reports whether a database belongs to one member of a cluster alone. These are the waiting mail and the
 // browser sessions from before it joined, its persistent counters, and its trace of messages.
 func ownKinds(i *layout.Info) bool {
-	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == queue.OutboxID || i.Kind == keep.Kind || i.ID == session.ID
+	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == queue.OutboxID ||
+		i.Kind == keep.Kind || i.ID == session.ID
 }
 
 // ground returns the rooms and the settings of this server's node.
@@ -91,8 +96,9 @@ func (s *server) ground() member.Ground {
 	return member.Ground{
 		Store: s.system.Store, Replica: s.system.Replica, Activity: s.memory.Table(cluster.ActivityTable),
 		Node: cluster.Options{
-			Workers: c.Replicators, Requests: c.Requests, Replicas: replicas, Local: ownKinds, Everywhere: []store.Create{session.Shared()},
-			Stats: s.system.Stats, Load: s.busy,
+			Workers: c.Replicators, Requests: c.Requests, Replicas: replicas, Local: ownKinds,
+			Everywhere: []store.Create{session.Shared()},
+			Stats:      s.system.Stats, Load: s.busy,
 		},
 	}
 }

@@ -45,13 +45,16 @@ func version() string {
 
 func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Options {
 	return store.Options{
-		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir, CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
+		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir,
+		CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
 		// The store reads 0 as its default, but here the configured values hold, zero included.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
-		FloorBytes: nonZero(int64(cfg.Store.SpaceFloor)), FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: stats,
+		FloorBytes:   nonZero(int64(cfg.Store.SpaceFloor)),
+		FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
+		Indexes:      slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: stats,
 		OnFatal: func(err error) {
-			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at its next start", "error", err)
+			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at "+
+				"its next start", "error", err)
 			os.Exit(exitFatal)
 		},
 	}
@@ -93,7 +96,8 @@ func nonZero(n int64) int64 {
 }
 
 func directoryOptions(cfg *config.Config, stats *stat.Tree) directory.Options {
-	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries, Scram: cfg.Directory.SCRAM, Private: !cfg.Directory.Lookup, Stats: stats}
+	return directory.Options{Domain: cfg.Server.Domain, NameCache: cfg.Directory.NameCacheEntries,
+		Scram: cfg.Directory.SCRAM, Private: !cfg.Directory.Lookup, Stats: stats}
 }
 
 func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {
@@ -106,15 +110,17 @@ func dnsOptions(cfg *config.Config, stats *stat.Tree) dns.Options {
 // publish returns the settings that concern public DNS.
 func publish(cfg *config.Config) admin.Publish {
 	return admin.Publish{
-		DKIM: cfg.Sign.DKIM, MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MTASTSMX: strings.Fields(cfg.Web.MTASTSMX),
-		ACME: cfg.ACME.Enabled, Authority: cfg.ACME.Directory, Reports: cfg.Reports.Address,
+		DKIM: cfg.Sign.DKIM, MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration,
+		MTASTSMX: strings.Fields(cfg.Web.MTASTSMX),
+		ACME:     cfg.ACME.Enabled, Authority: cfg.ACME.Directory, Reports: cfg.Reports.Address,
 	}
 }
 
 // verifyOptions returns the options of [verify]. Its words were checked when the settings were read.
 func verifyOptions(cfg *config.Config, stats *stat.Tree) (verify.Options, error) {
 	o := verify.Options{
-		Hostname: cfg.Server.Name, Defer: cfg.Verify.Trouble == "defer", Blocklists: strings.Fields(cfg.Verify.Blocklists),
+		Hostname: cfg.Server.Name, Defer: cfg.Verify.Trouble == "defer",
+		Blocklists:    strings.Fields(cfg.Verify.Blocklists),
 		GreylistDelay: cfg.Verify.Greylist.Duration, GreylistEntries: cfg.Verify.GreylistEntries, Stats: stats,
 		ARCTrusted: strings.Fields(cfg.Verify.ARCTrusted),
 	}

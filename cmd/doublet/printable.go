@@ -43,5 +43,6 @@ func plainText(s string) string {
 
 // commands reports whether a character is a command to the terminal and not shown.
 func commands(r rune) bool {
-	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 ||
+		r == 0x2029
 }

@@ -35,7 +35,8 @@ func (h *front) openReplication() {
 		Admit:    s.AdmitPlace,
 		Audit:    s.AuditReplica,
 		Server:   s.Name, Version: s.Version, Stopping: h.ctx, Stats: s.Stats,
-		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson, Memory: min(128<<20, int64(h.cfg.Limits.MessageMemory)),
+		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,
+		Memory: min(128<<20, int64(h.cfg.Limits.MessageMemory)),
 	})
 	h.web.Handle(https.Path, door)
 }
@@ -101,20 +102,27 @@ type replicateFlags struct {
 func (a *app) replicateCommand() *cobra.Command {
 	var f replicateFlags
 	cmd := &cobra.Command{
-		Use: "replicate SOURCE-URL", Short: "keep a local copy of a mail file, or of other databases, of a server", Args: count(1, 1),
-		Long: "Replicate databases of another server with the data folder of --data, which is made where there is none: a copy that works\n" +
-			"offline. Changes go both ways, as far as the access lists there grant. Without --database it is the mail file of who signs\n" +
-			"in, who can then sign in here too. The password is asked for; an app password will do. A server that runs on the data\n" +
+		Use: "replicate SOURCE-URL", Short: "keep a local copy of a mail file, or of other databases, of a server",
+		Args: count(1, 1),
+		Long: "Replicate databases of another server with the data folder of --data, which is made where there is " +
+			"none: a copy that works\n" +
+			"offline. Changes go both ways, as far as the access lists there grant. Without --database it is the " +
+			"mail file of who signs\n" +
+			"in, who can then sign in here too. The password is asked for; an app password will do. A server that " +
+			"runs on the data\n" +
 			"folder does the work itself. connection add does the same on a schedule.",
 	}
 	cmd.Flags().StringVar(&f.User, "user", "", "who signs in at the source")
 	cmd.Flags().StringArrayVar(&f.Database, "database", nil, "id or title of a database; may be repeated")
 	cmd.Flags().StringVar(&f.Direction, "direction", "both", "pull, push or both")
-	cmd.Flags().StringArrayVar(&f.Folder, "folder", nil, "bring only what is in this folder, or below it; may be repeated")
+	cmd.Flags().StringArrayVar(&f.Folder, "folder", nil,
+		"bring only what is in this folder, or below it; may be repeated")
 	cmd.Flags().StringVar(&f.maxSize, "max-size", "", "bring no message that is larger (10MB)")
 	cmd.Flags().IntVar(&f.Days, "days", 0, "bring nothing that is older")
-	cmd.Flags().StringVar(&f.Fingerprint, "fingerprint", "", "SHA-256 of the source's certificate, where no authority speaks for it")
-	cmd.Flags().BoolVar(&f.Compare, "compare", false, "compare everything from the beginning, whatever both sides remember")
+	cmd.Flags().StringVar(&f.Fingerprint, "fingerprint", "",
+		"SHA-256 of the source's certificate, where no authority speaks for it")
+	cmd.Flags().BoolVar(&f.Compare, "compare", false,
+		"compare everything from the beginning, whatever both sides remember")
 	cmd.Flags().BoolVar(&f.Continuous, "continuous", false, "go on, and replicate whatever changes on either side")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -174,7 +182,8 @@ func (a *app) makeCopyFolder() error {
 	if err != nil {
 		return openError(&cfg, err)
 	}
-	fmt.Fprintf(a.err, "made %s; doublet serve --data %s lets mail programs on this machine read the copy\n", cfg.Data.Dir, cfg.Data.Dir)
+	fmt.Fprintf(a.err, "made %s; doublet serve --data %s lets mail programs on this machine read the copy\n",
+		cfg.Data.Dir, cfg.Data.Dir)
 	return s.Close()
 }
 
@@ -182,7 +191,8 @@ func (a *app) makeCopyFolder() error {
 func copyConfig() config.Config {
 	c := config.Demo()
 	c.Server.Domain = ""
-	c.Doors.SMTP, c.Doors.LMTP, c.Doors.Submission, c.Doors.POP3, c.Doors.IMAPS, c.Doors.HTTPS = config.Off, config.Off, config.Off, config.Off, config.Off, config.Off
+	c.Doors.SMTP, c.Doors.LMTP, c.Doors.Submission, c.Doors.POP3, c.Doors.IMAPS,
+		c.Doors.HTTPS = config.Off, config.Off, config.Off, config.Off, config.Off, config.Off
 	c.Router.Send = false
 	return c
 }

@@ -38,7 +38,8 @@ func (h *house) openReports() error {
 func (h *server) startReports(tasks *task.Supervisor) {
 	s, c := h.system, &h.cfg.Reports
 	h.running.Reports = reports.NewSender(h.env, h.reports.book, reports.Options{
-		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DMARC: c.DMARC && h.cfg.Sign.DKIM, DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
+		Hostname: h.cfg.Server.Name, Local: c.Address, TLS: c.TLS && h.cfg.Sign.DKIM, DMARC: c.DMARC && h.cfg.Sign.DKIM,
+		DNS: s.DNS, Directory: s.Directory, Post: s.Mail.Deposits,
 		// Strangers choose these addresses: the networks that administrators may reach are closed to them.
 		Reach: reach.New(h.env, s.DNS, nil), Stats: s.Stats,
 	})

@@ -37,14 +37,19 @@ func (a *app) restoreCommand() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use: "restore DIR", Short: "put a backup into a data folder", Args: count(1, 1),
-		Long: "Put a generation of the backup folder DIR into the data folder of --data, whose server is stopped. It is compared with\n" +
-			"its checksums while it is copied beside what is there, and then replaces it. Then the store is checked. The settings\n" +
+		Long: "Put a generation of the backup folder DIR into the data folder of --data, whose server is stopped. " +
+			"It is compared with\n" +
+			"its checksums while it is copied beside what is there, and then replaces it. Then the store is " +
+			"checked. The settings\n" +
 			"come from doublet.toml in the data folder, or from the backup where there is none.\n\n" +
-			"With --database one database alone comes out of the backup, while the server runs or is stopped: see doublet db restore.",
+			"With --database one database alone comes out of the backup, while the server runs or is stopped: see " +
+			"doublet db restore.",
 	}
 	cmd.Flags().IntVar(&f.at, "at", 0, "generation; without it the latest")
-	cmd.Flags().StringVar(&f.database, "database", "", "restore this database alone: its id or title in the backup, or its owner's name")
-	cmd.Flags().StringVar(&f.as, "as", "", "with --database: title of a copy beside what is there, in place of what is there")
+	cmd.Flags().StringVar(&f.database, "database", "",
+		"restore this database alone: its id or title in the backup, or its owner's name")
+	cmd.Flags().StringVar(&f.as, "as", "",
+		"with --database: title of a copy beside what is there, in place of what is there")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace a store that is there")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the generations and do nothing")
 	cmd.Flags().BoolVar(&f.deep, "deep", false, "read every message in the check")
@@ -81,7 +86,9 @@ func (a *app) restoreCommand() *cobra.Command {
 // one restores one database from the backup into the running server or the stopped store.
 func (r *restoring) one(ctx context.Context) error {
 	if r.replace || r.deep || r.no {
-		return &exitError{exitUsage, errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that is there")}
+		return &exitError{exitUsage,
+			errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that " +
+				"is there")}
 	}
 	verbs := admin.Verbs()
 	i := slices.IndexFunc(verbs, func(v *admin.Verb) bool { return v.Name == "db restore" })
@@ -113,7 +120,8 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	if answers(e, cfg.Data.Dir) {
 		return &exitError{exitInUse, fmt.Errorf("server of %s is running: stop it first", cfg.Data.Dir)}
 	}
-	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at), Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
+	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at),
+		Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
 	tell := r.progress()
 	o.Progress = func(p backup.Progress) {
 		tell(admin.Progress{Stage: p.Stage, Done: p.Done, Text: "of " + admin.Size(p.Total).String()})
@@ -125,7 +133,8 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(r.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339), cfg.Data.Dir, admin.Size(g.Bytes))
+	fmt.Fprintf(r.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339),
+		cfg.Data.Dir, admin.Size(g.Bytes))
 	if r.no {
 		return nil
 	}

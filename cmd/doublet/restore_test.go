@@ -21,7 +21,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if err := os.Mkdir(at("data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	settings := "[server]\nname = \"mail.example.org\"\ndomain = \"example.org\"\n[data]\nindex_dir = '" + at("index") + "'\nsegments_dir = '" + at("segments") +
+	settings := "[server]\nname = \"mail.example.org\"\ndomain = \"example.org\"\n[data]\nindex_dir = '" + at("index") +
+		"'\nsegments_dir = '" + at("segments") +
 		"'\nwal_dir = '" + at("log") + "'\nbackup_dir = '" + at("backup") + "'\n"
 	if err := os.WriteFile(at("data/doublet.toml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,7 +72,8 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Error("the index lies in the data folder")
 	}
 	// Restore one mail file into the stopped store.
-	if out, _ := run(0, "restore", at("backup"), "--database", "Ada Lovelace", "--as", "Ada before"); !strings.Contains(out, "Ada before") {
+	if out, _ := run(0, "restore", at("backup"), "--database", "Ada Lovelace", "--as",
+		"Ada before"); !strings.Contains(out, "Ada before") {
 		t.Errorf("restore --database: %s", out)
 	}
 	run(2, "restore", at("backup"), "--as", "x")

@@ -19,8 +19,10 @@ func routerOptions(h *house) (mail.Options, error) {
 	o := mail.Options{
 		Hostname: h.cfg.Server.Name, Stats: s.Stats, URL: h.cfg.Web.URL,
 		Boxes: c.Boxes, RetryFirst: c.RetryFirst.Duration, RetryMax: c.RetryMax.Duration, KeepOther: c.Expire.Duration,
-		DelayReport: neverIfZero(c.DelayReport.Duration), KeepDead: c.KeepDead.Duration, KeepTrace: neverIfZero(c.KeepTrace.Duration),
-		Connections: c.Connections, PerDestination: c.PerDestination, PerConnection: c.PerConnection, IdleTimeout: max(c.IdleTimeout.Duration, 1),
+		DelayReport: neverIfZero(c.DelayReport.Duration), KeepDead: c.KeepDead.Duration,
+		KeepTrace:   neverIfZero(c.KeepTrace.Duration),
+		Connections: c.Connections, PerDestination: c.PerDestination, PerConnection: c.PerConnection,
+		IdleTimeout:    max(c.IdleTimeout.Duration, 1),
 		MessagesPerDay: c.MessagesPerDay, RecipientsPerDay: c.RecipientsPerDay, Keep: h.memory.Table("sent today"),
 		Mates: h.forward.Deliveries(), Quiet: !h.cfg.Log.Messages,
 	}
@@ -42,13 +44,15 @@ func routerOptions(h *house) (mail.Options, error) {
 		return o, nil
 	}
 	mailer := outbound.Options{
-		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration, Timeout: c.Timeout.Duration, Own: h.member.Own, Stats: s.Stats,
+		Hostname: h.cfg.Server.Name, Resolver: s.DNS, ConnectTimeout: c.ConnectTimeout.Duration,
+		Timeout: c.Timeout.Duration, Own: h.member.Own, Stats: s.Stats,
 	}
 	if h.cfg.Reports.TLS && h.cfg.Sign.DKIM {
 		mailer.Observer = h.reports.book
 	}
 	if c.MTASTS {
-		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"), Stats: s.Stats})
+		mailer.Policies = mtasts.New(h.env, mtasts.Options{Resolver: s.DNS, Keep: h.memory.Table("MTA-STS"),
+			Stats: s.Stats})
 	}
 	if h.cfg.Sign.DKIM {
 		signer := sign.New(h.env, s.Directory, s.Stats)

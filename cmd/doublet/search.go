@@ -36,7 +36,8 @@ func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {
 		Dir: dir, CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
 		Limits: text.Limits{
 			Part: int(c.PartText), Message: int(c.MessageText), Attachment: int(c.AttachmentSize),
-			MIME: mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)}, Attached: mailbox.HasAttachment,
+			MIME:     mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},
+			Attached: mailbox.HasAttachment,
 		},
 		NoAttachments: !c.Attachments, Share: c.Share, RebuildShare: c.RebuildShare,
 		Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil, directory.Kind: search.Directory},

@@ -23,7 +23,9 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "run the server", Args: cobra.NoArgs,
-		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP makes it read\ncertificates and settings again.",
+		Long: "Run the server of a data folder that doublet init has made. It ends on SIGTERM, on SIGINT and with " +
+			"doublet stop:\nno command is cut in the middle, and what was acknowledged is there. SIGHUP makes it " +
+			"read\ncertificates and settings again.",
 	}
 	overrides := doorFlags(cmd, config.Default())
 	slow := cmd.Flags().Duration("slow-disk", 0, "for rehearsals: each flush of the disk takes so much longer")
@@ -36,7 +38,9 @@ func (a *app) serveCommand() *cobra.Command {
 			return &exitError{exitUsage, fmt.Errorf("--slow-disk %v is not within 0 to 1m", *slow)}
 		}
 		if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); notExist(err) {
-			return &exitError{exitFailed, fmt.Errorf("no store in %s: create one with doublet setup --data %s in a browser, or with doublet init", cfg.Data.Dir, cfg.Data.Dir)}
+			return &exitError{exitFailed,
+				fmt.Errorf("no store in %s: create one with doublet setup --data %s in a browser, or with doublet init",
+					cfg.Data.Dir, cfg.Data.Dir)}
 		}
 		e, level := leveled(&cfg, a.err)
 		if *slow > 0 {
@@ -48,14 +52,16 @@ func (a *app) serveCommand() *cobra.Command {
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 		load := func() (config.Config, []config.Warning, error) { return a.load(config.Default(), overrides()) }
-		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup, ready: func(h *server) error {
-			for _, d := range h.doors.all() {
-				e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
-			}
-			e.Log.Info("server started", "version", h.system.Version, "data", cfg.Data.Dir, "took", e.Clock.Now().Sub(h.system.Started).String())
-			notify("READY=1")
-			return nil
-		}})
+		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup,
+			ready: func(h *server) error {
+				for _, d := range h.doors.all() {
+					e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
+				}
+				e.Log.Info("server started", "version", h.system.Version, "data", cfg.Data.Dir, "took",
+					e.Clock.Now().Sub(h.system.Started).String())
+				notify("READY=1")
+				return nil
+			}})
 	}
 	return cmd
 }
@@ -131,8 +137,10 @@ func notify(state string) {
 func (a *app) initCommand() *cobra.Command {
 	var domain, person, name string
 	cmd := &cobra.Command{
-		Use: "init", Short: "make a data folder with its configuration, domain and first administrator", Args: cobra.NoArgs,
-		Long: "Make a data folder: doublet.toml with the settings that you chose, an empty store, the domain, and a person with the role Admin,\nwhose password is asked for.",
+		Use: "init", Short: "make a data folder with its configuration, domain and first administrator",
+		Args: cobra.NoArgs,
+		Long: "Make a data folder: doublet.toml with the settings that you chose, an empty store, the domain, and a " +
+			"person with the role Admin,\nwhose password is asked for.",
 	}
 	cmd.Flags().StringVar(&domain, "domain", "", "Internet domain of the people here")
 	cmd.Flags().StringVar(&person, "admin", "Administrator", "full name of the first administrator")
@@ -155,7 +163,8 @@ func (a *app) initCommand() *cobra.Command {
 		if password == "" {
 			return &exitError{exitUsage, errors.New("administrator needs a password: pass it on standard input")}
 		}
-		return (&newcomer{a, cfg}).initialize(cmd.Context(), admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
+		return (&newcomer{a, cfg}).initialize(cmd.Context(),
+			admin.UserAdd{Name: person, Short: name, Role: []string{"Admin"}, Password: password})
 	}
 	return cmd
 }
@@ -173,7 +182,10 @@ func (n *newcomer) initialize(ctx context.Context, first admin.UserAdd) (err err
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(n.out, "made %s\n  settings: %s\n  %s signs in as %s\nnext: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n", cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
+	_, err = fmt.Fprintf(n.out,
+		"made %s\n  settings: %s\n  %s signs in as %s\n"+
+			"next: doublet dns show --data %s prints what to publish, doublet serve --data %s runs the server\n",
+		cfg.Data.Dir, filepath.Join(cfg.Data.Dir, config.FileName), user.Name, user.Address, cfg.Data.Dir, cfg.Data.Dir)
 	return err
 }
 

@@ -41,7 +41,9 @@ func (a *app) load(base config.Config, overrides map[string]string) (config.Conf
 	}
 	if found != "" && cfg.Data.Dir != found {
 		if there, err := filepath.Abs(found); err != nil || filepath.Clean(cfg.Data.Dir) != there {
-			warnings = append(warnings, config.Warning(fmt.Sprintf("%s: data.dir %s is passed over: the file stands in %s, which is the data folder", path, cfg.Data.Dir, found)))
+			warnings = append(warnings,
+				config.Warning(fmt.Sprintf("%s: data.dir %s is passed over: the file stands in %s, which is the "+
+					"data folder", path, cfg.Data.Dir, found)))
 		}
 		cfg.Data.Dir = found
 	}
@@ -149,7 +151,8 @@ func (a *app) configShow() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "show", Short: "print the settings that differ from their defaults, as a file", Args: cobra.NoArgs,
-		Long: "Print the settings of the file, the environment and the flags that differ from their defaults, in the form of\n" +
+		Long: "Print the settings of the file, the environment and the flags that differ from their defaults, in " +
+			"the form of\n" +
 			config.FileName + ". --defaults prints all settings, each with its meaning.",
 	}
 	load := a.configFlags(cmd)
@@ -194,8 +197,10 @@ func (a *app) configCheck() *cobra.Command {
 func (a *app) configSet() *cobra.Command {
 	return &cobra.Command{
 		Use: "set SECTION.KEY VALUE [SECTION.KEY VALUE ...]", Short: "change settings in the configuration file",
-		Long:    "Change settings in the configuration file and leave the rest of it as it is. The running server takes the change\nwith `doublet config apply`.",
-		Example: "  doublet config set limits.message_size 100MB\n  doublet config set doors.pop3 :110 doors.pop3s :995",
+		Long: "Change settings in the configuration file and leave the rest of it as it is. The running server " +
+			"takes the change\nwith `doublet config apply`.",
+		Example: "  doublet config set limits.message_size 100MB\n" +
+			"  doublet config set doors.pop3 :110 doors.pop3s :995",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args)%2 != 0 {
 				return &exitError{exitUsage, fmt.Errorf("usage: %s", cmd.UseLine())}
@@ -212,9 +217,12 @@ func (a *app) configSet() *cobra.Command {
 
 func (a *app) configUnset() *cobra.Command {
 	return &cobra.Command{
-		Use: "unset SECTION.KEY", Short: "remove one setting from the configuration file: its default holds again", Args: count(1, 1),
+		Use: "unset SECTION.KEY", Short: "remove one setting from the configuration file: its default holds again",
+		Args: count(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.editSettings(func(path string, file []byte) ([]byte, error) { return config.Unset(path, file, args[0]) })
+			return a.editSettings(func(path string, file []byte) ([]byte, error) {
+				return config.Unset(path, file, args[0])
+			})
 		},
 	}
 }
@@ -224,7 +232,8 @@ func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) 
 	path, folder := a.settingsFile(config.Default())
 	if folder != "" {
 		if _, err := os.Stat(folder); err != nil {
-			return &exitError{exitFailed, fmt.Errorf("no data folder %s: name it with --data, or make one with doublet init", folder)}
+			return &exitError{exitFailed,
+				fmt.Errorf("no data folder %s: name it with --data, or make one with doublet init", folder)}
 		}
 	}
 	file, err := os.ReadFile(path)

@@ -35,7 +35,10 @@ func (a *app) setupCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use: "setup", Short: "set a new server up in a browser, and run it", Args: cobra.NoArgs,
-		Long: "Make a data folder, asking in a browser what doublet init asks in a terminal: the domain, the first administrator and the\ncertificates; then run the server and show what to publish in DNS.\n\nIt prints one address, of this machine alone, with a token that is good until the server is made. From another machine:\nssh -L 2080:127.0.0.1:2080 SERVER, then open the address there.",
+		Long: "Make a data folder, asking in a browser what doublet init asks in a terminal: the domain, the first " +
+			"administrator and the\ncertificates; then run the server and show what to publish in DNS.\n\n" +
+			"It prints one address, of this machine alone, with a token that is good until the server is made. From " +
+			"another machine:\nssh -L 2080:127.0.0.1:2080 SERVER, then open the address there.",
 	}
 	overrides := doorFlags(cmd, config.Default())
 	cmd.Flags().StringVar(&at, "at", "127.0.0.1:2080", "address of this machine where the browser finds the set-up")
@@ -105,7 +108,8 @@ func (s *setup) run(ctx context.Context, at string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err == nil {
-		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: doublet serve --data %s runs it", cfg.Data.Dir, cfg.Data.Dir)}
+		return &exitError{exitFailed, fmt.Errorf("%s holds a store already: doublet serve --data %s runs it",
+			cfg.Data.Dir, cfg.Data.Dir)}
 	}
 	s.state, s.token = cfg, rand.Text()
 	warn(world(&cfg, s.err), warnings)
@@ -119,13 +123,20 @@ func (s *setup) run(ctx context.Context, at string) error {
 	}
 	s.handler.Store(page)
 	srv := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler.Load().(http.HandlerFunc)(w, r) }),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			s.handler.Load().(http.HandlerFunc)(w, r)
+		}),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
 	}
 	go func() { _ = srv.Serve(l) }()
 	defer srv.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	if _, err := fmt.Fprintf(s.out, "Open this address in a browser of this machine to set the server up:\n\n  http://%s/setup#%s\n\nFrom another machine, first: ssh -L %s:%s SERVER. Ctrl-C ends it; nothing is made before the last step.\n", l.Addr(), s.token, port, l.Addr()); err != nil {
+	if _, err := fmt.Fprintf(s.out,
+		"Open this address in a browser of this machine to set the server up:\n\n  http://%s/setup#%s\n\n"+
+			"From another machine, first: ssh -L %s:%s SERVER. Ctrl-C ends it; nothing is made before the last step.\n",
+		l.Addr(), s.token, port, l.Addr()); err != nil {
 		return err
 	}
 	select {
@@ -154,7 +165,8 @@ func (s *setup) listen(at string) (net.Listener, error) {
 		return nil, &exitError{exitUsage, fmt.Errorf("--at %s: host:port is needed", at)}
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return nil, &exitError{exitUsage, fmt.Errorf("--at %s: the set-up is for this machine alone: give an address such as 127.0.0.1:2080", at)}
+		return nil, &exitError{exitUsage,
+			fmt.Errorf("--at %s: the set-up is for this machine alone: give an address such as 127.0.0.1:2080", at)}
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -219,7 +231,8 @@ func (s *setup) show(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusInternalServerError, err)
 		return
 	}
-	out := setupState{Data: s.state.Data.Dir, Doors: tryDoors(&s.state), Trial: tryDoors(&trial), Least: webd.LeastPassword}
+	out := setupState{Data: s.state.Data.Dir, Doors: tryDoors(&s.state), Trial: tryDoors(&trial),
+		Least: webd.LeastPassword}
 	if strings.Contains(s.state.Server.Name, ".") {
 		out.Name = s.state.Server.Name
 	}
@@ -337,7 +350,8 @@ func (s *setup) choose(in *setupInput) (*choice, error) {
 			return nil, fmt.Errorf("cannot open door %s at %s: %s", d.Name, d.Address, d.Problem)
 		}
 	}
-	return &choice{cfg: cfg, first: admin.UserAdd{Name: in.Person, Short: in.Short, Role: []string{directory.RoleAdmin}, Password: in.Password}, done: make(chan error, 1)}, nil
+	return &choice{cfg: cfg, first: admin.UserAdd{Name: in.Person, Short: in.Short, Role: []string{directory.RoleAdmin},
+		Password: in.Password}, done: make(chan error, 1)}, nil
 }
 
 // live creates the chosen server and runs it. The door of the setup becomes one of its web doors.
@@ -380,7 +394,9 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 		h.closes("setup", srv.Shutdown)
 		told = true
 		c.done <- nil
-		_, err := fmt.Fprintf(s.out, "\nThe server runs. Its data is in %s; from the next time on, doublet serve --data %s runs it.\n", c.cfg.Data.Dir, c.cfg.Data.Dir)
+		_, err := fmt.Fprintf(s.out,
+			"\nThe server runs. Its data is in %s; from the next time on, doublet serve --data %s runs it.\n",
+			c.cfg.Data.Dir, c.cfg.Data.Dir)
 		return err
 	}})
 }

@@ -17,7 +17,8 @@ func (h *server) openSignIn() (err error) {
 	s, cfg := h.system, &h.cfg
 	o := signin.Options{
 		SCRAM: cfg.Directory.SCRAM, Failures: cfg.Limits.SignInFailures, Window: cfg.Limits.SignInWindow.Duration,
-		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Keep: h.memory.Table("bans"), Stats: s.Stats,
+		Ban: cfg.Limits.SignInBan.Duration, Loopback: cfg.Limits.SignInLoopback, Keep: h.memory.Table("bans"),
+		Stats: s.Stats,
 		Guessed: func(ctx context.Context, p *directory.Person, from string, locked bool) error {
 			return mail.TellOfGuesses(ctx, s.Mail.Deposits, p, mail.Guesses{From: from, Locked: locked})
 		},
@@ -26,7 +27,8 @@ func (h *server) openSignIn() (err error) {
 		o.Failures = -1
 	}
 	if cfg.OAuth.Issuer != "" {
-		o.OAuth, err = oauth.New(h.env, oauth.Options{Issuer: cfg.OAuth.Issuer, Audience: cfg.OAuth.Audience, Claim: cfg.OAuth.Claim, Stats: s.Stats})
+		o.OAuth, err = oauth.New(h.env, oauth.Options{Issuer: cfg.OAuth.Issuer, Audience: cfg.OAuth.Audience,
+			Claim: cfg.OAuth.Claim, Stats: s.Stats})
 		if err != nil {
 			return err
 		}

@@ -103,7 +103,8 @@ func (h *house) openStore() (err error) {
 func (h *house) openFiles() (err error) {
 	s, limits := h.system, &h.cfg.Limits
 	s.Mailbox = mailbox.New(s.Store, h.env, mailbox.Options{
-		MessageSize: int(limits.MessageSize), Limits: mime.Limits{Depth: limits.MIMEDepth, HeaderBytes: int(limits.HeaderBytes)},
+		MessageSize: int(limits.MessageSize), Limits: mime.Limits{Depth: limits.MIMEDepth,
+			HeaderBytes: int(limits.HeaderBytes)},
 	})
 	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
 		Memory: int64(h.cfg.Replica.ObjectMemory), MaxMessage: uint64(limits.MessageSize), Stats: s.Stats,
@@ -137,8 +138,9 @@ func (h *house) openDirectory() (err error) {
 func (h *house) openSessions() (err error) {
 	s, c := h.system, &h.cfg
 	s.Sessions, err = session.Open(s.Store, h.env, s.Directory.Secret.Key("sessions"), session.Options{
-		Idle: c.Web.SessionIdle.Duration, Life: c.Web.SessionLife.Duration, PerPerson: c.Web.Sessions, Subscriptions: c.Push.PerDevice,
-		Mates: h.forward.Sessions(), Stats: s.Stats,
+		Idle: c.Web.SessionIdle.Duration, Life: c.Web.SessionLife.Duration, PerPerson: c.Web.Sessions,
+		Subscriptions: c.Push.PerDevice,
+		Mates:         h.forward.Sessions(), Stats: s.Stats,
 	})
 	if err != nil {
 		return fmt.Errorf("open sessions: %w", err)

@@ -11,7 +11,8 @@ import (
 func TestShowEmbedded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := show(&b, admin.RestoredDatabase{Database: admin.Database{Title: "Ada", Kind: "mail"}, Generation: 7}); err != nil {
+	if err := show(&b, admin.RestoredDatabase{Database: admin.Database{Title: "Ada", Kind: "mail"},
+		Generation: 7}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"title:", "Ada", "generation:", "7"} {

@@ -30,7 +30,8 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Replica", Run: h.running.Replicator.Run})
 	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
 		done, err := s.Collect(ctx)
-		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects, "rewritten", uint64(done.Rewritten))
+		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects,
+			"rewritten", uint64(done.Rewritten))
 		return err
 	}})
 	tasks.Start(task.Task{Name: "Sessions", When: task.Every(time.Hour), Run: func(ctx context.Context) error {
@@ -54,7 +55,8 @@ func (h *server) statistics() {
 	s := h.system
 	s.Stats.Text("Server.Name", "the server's name", func() string { return s.Name })
 	s.Stats.Text("Server.Version.Doublet", "the program's version", func() string { return s.Version })
-	s.Stats.Text("Server.Time.Start", "when the server started", func() string { return s.Started.UTC().Format(time.RFC3339) })
+	s.Stats.Text("Server.Time.Start", "when the server started",
+		func() string { return s.Started.UTC().Format(time.RFC3339) })
 	s.Stats.Text("Server.ElapsedTime", "how long the server has been running", func() string {
 		return h.env.Clock.Now().Sub(s.Started).Round(time.Second).String()
 	})
@@ -65,7 +67,8 @@ func (h *server) statistics() {
 	s.Stats.Rate("Server.Trans", "transactions")
 }
 
-// heapBytes returns the bytes of live and not yet swept objects. Unlike runtime.ReadMemStats it does not stop the program.
+// heapBytes returns the bytes of live and not yet swept objects. Unlike runtime.ReadMemStats it does not stop the
+// program.
 func heapBytes() float64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

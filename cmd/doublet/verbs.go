@@ -21,9 +21,18 @@ import (
 
 // groupHelp describes the groups of verbs that have more than one word.
 var groupHelp = map[string]string{
-	"user": "people", "user app-password": "passwords of single programs", "user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups", "domain": "local domains", "domain key": "keys that mail is signed with (DKIM)", "domain token": "tokens with which servers join the domain", "dns": "what to publish in DNS",
-	"mailin": "databases that receive mail", "server": "servers of the domain", "db": "databases", "import": "bring mail and people in", "show": "what the server is and does",
-	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes", "search": "the full-text index", "cluster": "servers that stand in for each other", "connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere", "ban": "addresses that may not sign in for a while", "session": "browsers that are signed in", "user totp": "second factors", "certificate": "certificates of the doors", "dump": "write parts of the store as text",
+	"user": "people", "user app-password": "passwords of single programs",
+	"user send-as": "who may write under whose address", "list": "mailing lists", "group": "groups",
+	"domain": "local domains", "domain key": "keys that mail is signed with (DKIM)",
+	"domain token": "tokens with which servers join the domain", "dns": "what to publish in DNS",
+	"mailin": "databases that receive mail", "server": "servers of the domain", "db": "databases",
+	"import": "bring mail and people in", "show": "what the server is and does",
+	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes",
+	"search": "the full-text index", "cluster": "servers that stand in for each other",
+	"connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere",
+	"ban": "addresses that may not sign in for a while", "session": "browsers that are signed in",
+	"user totp": "second factors", "certificate": "certificates of the doors",
+	"dump": "write parts of the store as text",
 }
 
 // addVerbs adds a command for every verb in admin's table.
@@ -53,7 +62,8 @@ func unknownWord(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	return &exitError{exitUsage, fmt.Errorf("unknown command %q for %q: see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())}
+	return &exitError{exitUsage, fmt.Errorf("unknown command %q for %q: see %s --help", args[0], cmd.CommandPath(),
+		cmd.CommandPath())}
 }
 
 // count returns a check of the number of arguments of a command.
@@ -84,7 +94,8 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 			most = 1 << 20
 		}
 	}
-	cmd := &cobra.Command{Use: use, Short: v.Help, Long: strings.TrimSpace(sentence(v.Help) + "\n\n" + positionalHelp(v) + v.Long), Args: count(least, most)}
+	cmd := &cobra.Command{Use: use, Short: v.Help, Long: strings.TrimSpace(sentence(v.Help) + "\n\n" +
+		positionalHelp(v) + v.Long), Args: count(least, most)}
 	for _, p := range v.Params {
 		if p.Arg != "" {
 			continue
@@ -233,10 +244,14 @@ func (a *app) caller(v *admin.Verb) (c admin.Caller, done func() error, err erro
 		return client, func() error { return nil }, nil
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return nil, nil, &exitError{exitPermission, fmt.Errorf("server of %s runs under another account: run this as that account", cfg.Data.Dir)}
+		return nil, nil, &exitError{exitPermission,
+			fmt.Errorf("server of %s runs under another account: run this as that account", cfg.Data.Dir)}
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data.Dir, "LOCK")); err != nil {
-		return nil, nil, &exitError{exitFailed, fmt.Errorf("no store in %s: set the data folder with --data, or create one with doublet setup or doublet init", cfg.Data.Dir)}
+		return nil, nil,
+			&exitError{exitFailed,
+				fmt.Errorf("no store in %s: set the data folder with --data, or create one with doublet setup or "+
+					"doublet init", cfg.Data.Dir)}
 	}
 	if v.Server {
 		return nil, nil, &exitError{exitFailed, fmt.Errorf("no server runs in %s", cfg.Data.Dir)}

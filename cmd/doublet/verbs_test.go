@@ -36,20 +36,23 @@ func TestMovedFolder(t *testing.T) {
 	if err := os.Rename(old, moved); err != nil {
 		t.Fatal(err)
 	}
-	for _, written := range []string{string(text), strings.Replace(string(text), "[data]\n", "[data]\ndir = '"+old+"'\n", 1)} {
+	for _, written := range []string{string(text), strings.Replace(string(text), "[data]\n",
+		"[data]\ndir = '"+old+"'\n", 1)} {
 		if err := os.WriteFile(filepath.Join(moved, "doublet.toml"), []byte(written), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		// Without --data the folder is found by the variable, which stands for the working directory here.
 		show := func(args ...string) (int, string, string) {
 			var out, errs strings.Builder
-			code := run(context.Background(), args, streams{strings.NewReader(""), &out, &errs}, append([]string{"DOUBLET_DATA_DIR=" + moved}, quick...))
+			code := run(context.Background(), args, streams{strings.NewReader(""), &out, &errs},
+				append([]string{"DOUBLET_DATA_DIR=" + moved}, quick...))
 			return code, out.String(), errs.String()
 		}
 		if code, out, errs := show("user", "show", "admin"); code != 0 || !strings.Contains(out, "admin@example.org") {
 			t.Errorf("%d %s %s", code, out, errs)
 		}
-		if code, out, _ := command(t, "", "config", "show", "--data", moved); code != 0 || !strings.Contains(out, "dir = \""+moved+"\"") {
+		if code, out, _ := command(t, "", "config", "show", "--data", moved); code != 0 ||
+			!strings.Contains(out, "dir = \""+moved+"\"") {
 			t.Errorf("%d %s", code, out)
 		}
 	}
@@ -65,7 +68,8 @@ func TestConfigCheckReadsCertificate(t *testing.T) {
 		}
 	}
 	write("[tls]\ncertificate = '" + cert + "'\nkey = '" + key + "'\n")
-	if code, _, errs := command(t, "", "config", "check", "--data", data); code != exitUsage || !strings.Contains(errs, cert) {
+	if code, _, errs := command(t, "", "config", "check", "--data", data); code != exitUsage ||
+		!strings.Contains(errs, cert) {
 		t.Errorf("without the files: %d %s", code, errs)
 	}
 	if err := makeCertificate(cert, key, "mail.example.org", time.Now()); err != nil {
@@ -86,7 +90,8 @@ func TestStoppedServer(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	made(t, data)
-	if code, _, errs := command(t, "", "stop", "--data", data); code != exitFailed || !strings.Contains(errs, "no server runs in "+data) {
+	if code, _, errs := command(t, "", "stop", "--data", data); code != exitFailed ||
+		!strings.Contains(errs, "no server runs in "+data) {
 		t.Errorf("stop: %d %s", code, errs)
 	}
 	if code, out, errs := command(t, "", "collect", "--data", data); code != 0 || strings.TrimSpace(out) == "" {
@@ -100,7 +105,8 @@ func TestStoppedServer(t *testing.T) {
 	if err := os.WriteFile(file, []byte("shortname\nada\nada\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := command(t, "", "user", "import", file, "--data", data); code != exitFailed || !strings.Contains(out, "line 3 (ada)") {
+	if code, out, _ := command(t, "", "user", "import", file, "--data", data); code != exitFailed ||
+		!strings.Contains(out, "line 3 (ada)") {
 		t.Errorf("import with a bad row: %d %s", code, out)
 	}
 	if err := os.WriteFile(file, []byte("shortname\nbo\n"), 0o600); err != nil {
@@ -119,7 +125,8 @@ func TestSCRAMSetting(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		environ := append([]string{"DOUBLET_DIRECTORY_SCRAM=" + on}, quick...)
 		var out, errs strings.Builder
-		if code := run(ctx, []string{"init", "--domain", "example.org", "--data", data}, streams{strings.NewReader("secret\n"), &out, &errs}, environ); code != 0 {
+		if code := run(ctx, []string{"init", "--domain", "example.org", "--data", data},
+			streams{strings.NewReader("secret\n"), &out, &errs}, environ); code != 0 {
 			t.Fatalf("init: %d %s", code, errs.String())
 		}
 		_, user, _ := command(t, "", "user", "show", "admin", "--json", "--data", data)
@@ -128,7 +135,8 @@ func TestSCRAMSetting(t *testing.T) {
 		}
 		log, code := newLines(), make(chan int, 1)
 		go func() {
-			code <- run(ctx, append([]string{"serve", "--data", data}, random...), streams{strings.NewReader(""), log, log}, quick)
+			code <- run(ctx, append([]string{"serve", "--data", data}, random...),
+				streams{strings.NewReader(""), log, log}, quick)
 			log.end()
 		}()
 		// The file that init wrote has the setting.
@@ -137,7 +145,8 @@ func TestSCRAMSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		offered, err := c.Capability()
-		if err != nil || !slices.Contains(offered, "AUTH=PLAIN") || slices.Contains(offered, "AUTH=SCRAM-SHA-256") != (on == "true") {
+		if err != nil || !slices.Contains(offered, "AUTH=PLAIN") ||
+			slices.Contains(offered, "AUTH=SCRAM-SHA-256") != (on == "true") {
 			t.Errorf("setting %s: %v %v", on, offered, err)
 		}
 		_ = c.Close()

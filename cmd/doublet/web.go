@@ -27,7 +27,8 @@ func listenOptions(cfg *config.Config) (listen.Options, error) {
 	proxies, err := config.Networks(cfg.Server.Proxies)
 	l := &cfg.Limits
 	return listen.Options{
-		MaxConns: l.Connections, MaxPerAddress: l.ConnectionsPerAddress, MaxCompressed: l.CompressedConnections, MaxPerPerson: l.SessionsPerPerson, MaxUsers: l.Users, MaxRunning: l.Transactions,
+		MaxConns: l.Connections, MaxPerAddress: l.ConnectionsPerAddress, MaxCompressed: l.CompressedConnections,
+		MaxPerPerson: l.SessionsPerPerson, MaxUsers: l.Users, MaxRunning: l.Transactions,
 		HandshakeTimeout: l.HandshakeTimeout.Duration, Proxies: proxies,
 	}, err
 }
@@ -53,13 +54,19 @@ func (h *front) load() {
 		name, help string
 		value      func() float64
 	}{
-		{"Server.Listen.Connections", "connections open at all doors", func() float64 { return float64(srv.Load().Connections) }},
-		{"Server.Listen.Connections.Limit", "the most of them (limits.connections)", func() float64 { return float64(srv.MaxConns()) }},
+		{"Server.Listen.Connections", "connections open at all doors",
+			func() float64 { return float64(srv.Load().Connections) }},
+		{"Server.Listen.Connections.Limit", "the most of them (limits.connections)",
+			func() float64 { return float64(srv.MaxConns()) }},
 		{"Server.Listen.SignedIn", "people who are signed in", func() float64 { return float64(srv.Load().Users) }},
-		{"Server.Trans.Running", "commands that are worked on now", func() float64 { return float64(srv.Load().Running) }},
-		{"Server.Trans.Running.Peak", "the most of them at one time", func() float64 { return float64(srv.Load().Peak) }},
-		{"Server.Memory.Messages.Bytes", "bytes of memory that messages in flight hold", func() float64 { return float64(h.messages.Used()) }},
-		{"Server.Memory.Messages.Limit.Bytes", "the most of them (limits.message_memory)", func() float64 { return float64(h.messages.Max()) }},
+		{"Server.Trans.Running", "commands that are worked on now",
+			func() float64 { return float64(srv.Load().Running) }},
+		{"Server.Trans.Running.Peak", "the most of them at one time",
+			func() float64 { return float64(srv.Load().Peak) }},
+		{"Server.Memory.Messages.Bytes", "bytes of memory that messages in flight hold",
+			func() float64 { return float64(h.messages.Used()) }},
+		{"Server.Memory.Messages.Limit.Bytes", "the most of them (limits.message_memory)",
+			func() float64 { return float64(h.messages.Max()) }},
 	} {
 		t.GaugeFunc(s.name, s.help, s.value)
 	}
@@ -67,9 +74,12 @@ func (h *front) load() {
 		name, help string
 		value      func() float64
 	}{
-		{"Server.Trans.Waited", "commands that had to wait for their turn (limits.transactions)", func() float64 { return float64(srv.Load().Waits) }},
-		{"Server.Memory.Messages.Refused", "messages that had to come again: the memory was full", func() float64 { n, _ := h.messages.Refused(); return float64(n) }},
-		{"Server.Memory.Messages.Refused.Share", "the same, of clients that had their share", func() float64 { _, n := h.messages.Refused(); return float64(n) }},
+		{"Server.Trans.Waited", "commands that had to wait for their turn (limits.transactions)",
+			func() float64 { return float64(srv.Load().Waits) }},
+		{"Server.Memory.Messages.Refused", "messages that had to come again: the memory was full",
+			func() float64 { n, _ := h.messages.Refused(); return float64(n) }},
+		{"Server.Memory.Messages.Refused.Share", "the same, of clients that had their share",
+			func() float64 { _, n := h.messages.Refused(); return float64(n) }},
 	} {
 		t.CounterFunc(s.name, s.help, s.value)
 	}
@@ -83,8 +93,11 @@ func (h *front) openWeb() error {
 		return err
 	}
 	o := webd.Options{
-		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration, Monitors: append([]netip.Prefix{}, monitors...), // nil would mean everyone
-		Client: web.Client(), MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration, MX: strings.Fields(cfg.Web.MTASTSMX),
+		// nil would mean everyone
+		Challenge: h.certs.ServeChallenge, Valid: h.certs.Valid, HSTS: cfg.Web.HSTS.Duration,
+		Monitors: append([]netip.Prefix{}, monitors...),
+		Client:   web.Client(), MTASTS: cfg.Web.MTASTS, MTASTSAge: cfg.Web.MTASTSAge.Duration,
+		MX: strings.Fields(cfg.Web.MTASTSMX),
 	}
 	if cfg.Web.Redirect && cfg.Doors.HTTPS != config.Off {
 		_, o.Redirect, _ = net.SplitHostPort(cfg.Doors.HTTPS)
@@ -136,8 +149,10 @@ func proxies(cfg *config.Config) (proxied.Options, error) {
 // serveHTTP serves a listener until the house closes, under TLS if cfg is not nil.
 func (h *server) serveHTTP(name string, l net.Listener, handler http.Handler, cfg *tls.Config) {
 	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug), // a stranger's broken handshake needs no attention
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		// a stranger's broken handshake needs no attention
+		TLSConfig: cfg, ErrorLog: slog.NewLogLogger(h.env.Log.Handler(), slog.LevelDebug),
 	}
 	serve := srv.Serve
 	if cfg != nil {

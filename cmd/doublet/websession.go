@@ -51,6 +51,7 @@ func (h *front) openAdmin() error {
 	if err != nil {
 		return err
 	}
-	h.web.Handle(admind.Path, admind.New(h.env, h.running, h.sessions, admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
+	h.web.Handle(admind.Path, admind.New(h.env, h.running, h.sessions,
+		admind.Options{From: from, Fresh: h.cfg.Web.AdminFresh.Duration, Stats: h.system.Stats}))
 	return nil
 }

@@ -61,7 +61,8 @@ func size(m *module) []figure {
 	return []figure{
 		{name: "lines", meaning: "lines of Go without tests", aim: "fewer", value: count(m.code)},
 		{name: "test-lines", meaning: "lines of Go in tests", aim: "–", value: count(m.tests)},
-		{name: "file-p90", meaning: "lines of a file, 90th percentile", aim: "400", value: percentile(lengths, 90), places: long},
+		{name: "file-p90", meaning: "lines of a file, 90th percentile", aim: "400", value: percentile(lengths, 90),
+			places: long},
 	}
 }
 
@@ -81,7 +82,8 @@ func methods(m *module) []figure {
 		}
 	}
 	worst(places)
-	return []figure{{name: "types", meaning: "types with over 40 methods, but for sessions and parsers", aim: "0", value: len(places), places: places}}
+	return []figure{{name: "types", meaning: "types with over 40 methods, but for sessions and parsers", aim: "0",
+		value: len(places), places: places}}
 }
 
 func receiver(e ast.Expr) string {
@@ -114,7 +116,8 @@ func functions(m *module) []figure {
 	for _, s := range stats {
 		complexities = append(complexities, s.Complexity)
 		if s.Complexity > 15 {
-			places = append(places, fmt.Sprintf("%5d %s.%s %s:%d", s.Complexity, s.PkgName, s.FuncName, s.Pos.Filename, s.Pos.Line))
+			places = append(places, fmt.Sprintf("%5d %s.%s %s:%d", s.Complexity, s.PkgName, s.FuncName, s.Pos.Filename,
+				s.Pos.Line))
 		}
 		if s.Complexity > maxCyclomatic {
 			above++
@@ -123,10 +126,14 @@ func functions(m *module) []figure {
 	worst(places)
 	return []figure{
 		{name: "function-p50", meaning: "lines of a function, median", aim: "–", value: percentile(lengths, 50)},
-		{name: "function-p99", meaning: "lines of a function, 99th percentile", aim: "–", value: percentile(lengths, 99)},
-		{name: "cyclomatic-p99", meaning: "cyclomatic complexity of a function, 99th percentile", aim: "< 15", value: percentile(complexities, 99)},
-		{name: "cyclomatic-25", meaning: "functions of a cyclomatic complexity over 25", aim: "0", value: above, places: places[:above]},
-		{name: "cyclomatic-15", meaning: "functions of a cyclomatic complexity over 15", aim: "–", value: len(places), places: places},
+		{name: "function-p99", meaning: "lines of a function, 99th percentile", aim: "–",
+			value: percentile(lengths, 99)},
+		{name: "cyclomatic-p99", meaning: "cyclomatic complexity of a function, 99th percentile", aim: "< 15",
+			value: percentile(complexities, 99)},
+		{name: "cyclomatic-25", meaning: "functions of a cyclomatic complexity over 25", aim: "0", value: above,
+			places: places[:above]},
+		{name: "cyclomatic-15", meaning: "functions of a cyclomatic complexity over 15", aim: "–", value: len(places),
+			places: places},
 	}
 }
 
@@ -162,7 +169,8 @@ func depth(m *module) []figure {
 			best = chain
 		}
 	}
-	return []figure{{name: "depth", meaning: "packages in the longest chain of imports", aim: "11", value: len(best), places: best}}
+	return []figure{{name: "depth", meaning: "packages in the longest chain of imports", aim: "11", value: len(best),
+		places: best}}
 }
 
 func lines(m *module) []figure {
@@ -177,7 +185,8 @@ func lines(m *module) []figure {
 		}
 	}
 	worst(places)
-	return []figure{{name: "columns", meaning: "lines of over 120 columns, a tab being four", aim: "0", value: len(places), places: places}}
+	return []figure{{name: "columns", meaning: "lines of over 120 columns, a tab being four", aim: "0",
+		value: len(places), places: places}}
 }
 
 func leadingTabs(line string) int { return len(line) - len(strings.TrimLeft(line, "\t")) }

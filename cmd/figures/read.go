@@ -39,7 +39,8 @@ func read(root string) (*module, error) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); p != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
+			if name := d.Name(); p != root && (strings.HasPrefix(name, ".") || name == "node_modules" ||
+				name == "testdata") {
 				return fs.SkipDir
 			}
 			return nil

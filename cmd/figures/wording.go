@@ -10,8 +10,9 @@ import (
 
 // These openings of a comment put its meaning into a question word, and the reader has to reorder the sentence.
 var (
-	isWhat    = regexp.MustCompile(`^\w+ (?:is|are|was) (?:what|who|whom|whose|where|how|whether|which|when)\b`)
-	saysWhat  = regexp.MustCompile(`^\w+ (?:says|say|tells|tell|knows|asks) (?:what|who|whom|whose|where|how|whether|which|when|if)\b`)
+	isWhat   = regexp.MustCompile(`^\w+ (?:is|are|was) (?:what|who|whom|whose|where|how|whether|which|when)\b`)
+	saysWhat = regexp.MustCompile(
+		`^\w+ (?:says|say|tells|tell|knows|asks) (?:what|who|whom|whose|where|how|whether|which|when|if)\b`)
 	givesThat = regexp.MustCompile(`^\w+ (?:gives|takes|tells|lets|makes of) `)
 )
 
@@ -37,10 +38,14 @@ func wording(m *module) []figure {
 	}
 	return []figure{
 		{name: "comment-is-what", meaning: `comments that begin "X is what"`, aim: "0", value: len(is), places: is},
-		{name: "comment-says-whether", meaning: `comments that begin "X says whether"`, aim: "0", value: len(says), places: says},
-		{name: "comment-gives", meaning: `comments that begin "X gives", "takes", "tells", "lets"`, aim: "0", value: len(gives), places: gives},
-		{name: "undocumented", meaning: "exported names without documentation", aim: "0", value: len(undocumented), places: undocumented},
-		{name: "error-texts", meaning: "error texts of over 100 characters, or that begin with an article", aim: "0", value: len(errs), places: errs},
+		{name: "comment-says-whether", meaning: `comments that begin "X says whether"`, aim: "0", value: len(says),
+			places: says},
+		{name: "comment-gives", meaning: `comments that begin "X gives", "takes", "tells", "lets"`, aim: "0",
+			value: len(gives), places: gives},
+		{name: "undocumented", meaning: "exported names without documentation", aim: "0", value: len(undocumented),
+			places: undocumented},
+		{name: "error-texts", meaning: "error texts of over 100 characters, or that begin with an article", aim: "0",
+			value: len(errs), places: errs},
 	}
 }
 
@@ -58,7 +63,8 @@ func exported(m *module, s *source) (places []string) {
 	for _, d := range s.ast.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Doc == nil && d.Name.IsExported() && !wellKnown[d.Name.Name] && (d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type))) {
+			if d.Doc == nil && d.Name.IsExported() && !wellKnown[d.Name.Name] &&
+				(d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type))) {
 				places = append(places, m.at(s, d.Pos())+" "+d.Name.Name)
 			}
 		case *ast.GenDecl:

@@ -21,7 +21,8 @@ func rooms(root string) (list []room, err error) {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if name := d.Name(); path != root && (name[0] == '.' || slices.Contains([]string{"testdata", "node_modules", "bin", "data"}, name)) {
+		if name := d.Name(); path != root && (name[0] == '.' ||
+			slices.Contains([]string{"testdata", "node_modules", "bin", "data"}, name)) {
 			return filepath.SkipDir
 		}
 		says, there, err := synopsis(path)
@@ -51,7 +52,8 @@ func synopsis(dir string) (says string, there bool, err error) {
 		if e.IsDir() || !strings.HasSuffix(e.Name(), ".go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.PackageClauseOnly|parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			return "", true, err
 		}
@@ -66,7 +68,8 @@ func synopsis(dir string) (says string, there bool, err error) {
 // roomTable returns the text of doc/rooms.md.
 func roomTable(list []room) string {
 	var b strings.Builder
-	b.WriteString("# Rooms\n\nMade by `make gen` from the first sentence of each package: do not edit. [architecture.md](architecture.md) says how they\nstand to each other.\n\n| room | what it is |\n|---|---|\n")
+	b.WriteString("# Rooms\n\nMade by `make gen` from the first sentence of each package: do not edit. " +
+		"[architecture.md](architecture.md) says how they\nstand to each other.\n\n| room | what it is |\n|---|---|\n")
 	for _, r := range list {
 		says := strings.TrimPrefix(strings.TrimPrefix(r.says, "Package "), "Command ")
 		if _, rest, ok := strings.Cut(says, " "); ok {

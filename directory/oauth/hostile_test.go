@@ -35,7 +35,8 @@ type forger struct {
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 func (f *forger) token(head string, change claims, sign func(text string) []byte) string {
-	c := claims{"iss": f.issuer, "aud": "doublet", "sub": "1", "exp": f.now.Add(time.Hour).Unix(), "iat": f.now.Unix(), "email": "boss@example.com"}
+	c := claims{"iss": f.issuer, "aud": "doublet", "sub": "1", "exp": f.now.Add(time.Hour).Unix(), "iat": f.now.Unix(),
+		"email": "boss@example.com"}
 	for k, v := range change {
 		if c[k] = v; v == nil {
 			delete(c, k)
@@ -79,7 +80,8 @@ func TestForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	public := func(k *rsa.PrivateKey) string {
-		return fmt.Sprintf(`{"kty":"RSA","alg":"RS256","use":"sig","kid":"mine","n":%q,"e":%q}`, b64(k.N.Bytes()), b64(big.NewInt(int64(k.E)).Bytes()))
+		return fmt.Sprintf(`{"kty":"RSA","alg":"RS256","use":"sig","kid":"mine","n":%q,"e":%q}`, b64(k.N.Bytes()),
+			b64(big.NewInt(int64(k.E)).Bytes()))
 	}
 	var asked atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,11 +93,15 @@ func TestForged(t *testing.T) {
 	i = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
-			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256","HS256","none"]}`, i.URL, i.URL+"/keys")
+			fmt.Fprintf(w,
+				`{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256","HS256","none"]}`,
+				i.URL, i.URL+"/keys")
 		case "/keys":
 			x, y := make([]byte, 32), make([]byte, 32)
-			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"r","n":%q,"e":%q},{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"e","x":%q,"y":%q}]}`,
-				b64(key().N.Bytes()), b64(big.NewInt(int64(key().E)).Bytes()), b64(curve.X.FillBytes(x)), b64(curve.Y.FillBytes(y)))
+			fmt.Fprintf(w,
+				`{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"r","n":%q,"e":%q},{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"e","x":%q,"y":%q}]}`,
+				b64(key().N.Bytes()), b64(big.NewInt(int64(key().E)).Bytes()), b64(curve.X.FillBytes(x)),
+				b64(curve.Y.FillBytes(y)))
 		}
 	}))
 	t.Cleanup(i.Close)
@@ -120,7 +126,8 @@ func TestForged(t *testing.T) {
 	}
 	const rsaHead, ecHead = `{"alg":"RS256","kid":"r"}`, `{"alg":"ES256","kid":"e"}`
 	for name, token := range map[string]string{
-		"RS256": f.token(rsaHead, nil, rs256(key())), "ES256": f.token(ecHead, nil, es256(fixed)), "audiences": f.token(rsaHead, claims{"aud": []string{"webshop", "doublet"}}, rs256(key())),
+		"RS256": f.token(rsaHead, nil, rs256(key())), "ES256": f.token(ecHead, nil, es256(fixed)),
+		"audiences": f.token(rsaHead, claims{"aud": []string{"webshop", "doublet"}}, rs256(key())),
 	} {
 		if who, _, err := v.Verify(bg, token); err != nil || who != "boss@example.com" {
 			t.Errorf("%s: %q %v", name, who, err)
@@ -131,37 +138,52 @@ func TestForged(t *testing.T) {
 	nothing := func(string) []byte { return nil }
 	order := curve.Params().N
 	tokens := map[string]string{
-		"other key": f.token(rsaHead, nil, rs256(own)), "other key, no kid": f.token(`{"alg":"RS256"}`, nil, rs256(own)), "kid of the curve": f.token(`{"alg":"RS256","kid":"e"}`, nil, rs256(own)),
+		"other key": f.token(rsaHead, nil, rs256(own)), "other key, no kid": f.token(`{"alg":"RS256"}`, nil,
+			rs256(own)), "kid of the curve": f.token(`{"alg":"RS256","kid":"e"}`, nil, rs256(own)),
 		"embedded key":           f.token(`{"alg":"RS256","kid":"mine","jwk":`+public(own)+`}`, nil, rs256(own)),
 		"key elsewhere":          f.token(`{"alg":"RS256","kid":"mine","jku":"`+evil.URL+`/keys"}`, nil, rs256(own)),
 		"certificate url":        f.token(`{"alg":"RS256","kid":"mine","x5u":"`+evil.URL+`/c"}`, nil, rs256(own)),
 		"kid is a path":          f.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, nil, rs256(own)),
 		"kid is an url":          f.token(`{"alg":"RS256","kid":"`+evil.URL+`/k"}`, nil, rs256(own)),
 		"unknown critical field": f.token(`{"alg":"RS256","kid":"r","crit":["exp"],"exp":1}`, nil, rs256(key())),
-		"another hash":           f.token(`{"alg":"RS512","kid":"r"}`, nil, rs256(key())), "PSS by name": f.token(`{"alg":"PS256","kid":"r"}`, nil, rs256(key())),
-		"no algorithm": f.token(`{"kid":"r"}`, nil, rs256(key())), "empty algorithm": f.token(`{"alg":"","kid":"r"}`, nil, nothing),
-		"curve: nothing":   f.token(ecHead, nil, func(string) []byte { return make([]byte, 64) }),
-		"curve: the order": f.token(ecHead, nil, func(string) []byte { return fixed(order, order) }),
+		"another hash":           f.token(`{"alg":"RS512","kid":"r"}`, nil, rs256(key())),
+		"PSS by name":            f.token(`{"alg":"PS256","kid":"r"}`, nil, rs256(key())),
+		"no algorithm":           f.token(`{"kid":"r"}`, nil, rs256(key())),
+		"empty algorithm":        f.token(`{"alg":"","kid":"r"}`, nil, nothing),
+		"curve: nothing":         f.token(ecHead, nil, func(string) []byte { return make([]byte, 64) }),
+		"curve: the order":       f.token(ecHead, nil, func(string) []byte { return fixed(order, order) }),
 		"curve: DER": f.token(ecHead, nil, func(text string) []byte {
 			sum := sha256.Sum256([]byte(text))
 			b, _ := ecdsa.SignASN1(rand.Reader, curve, sum[:])
 			return b
 		}),
-		"curve: short":       f.token(ecHead, nil, es256(func(r, s *big.Int) []byte { return fixed(r, s)[:63] })),
-		"curve: r of others": f.token(ecHead, nil, es256(func(r, s *big.Int) []byte { return fixed(new(big.Int).Add(r, big.NewInt(1)), s) })),
-		"not yet":            f.token(rsaHead, claims{"nbf": now.Add(time.Hour).Unix()}, rs256(key())), "over": f.token(rsaHead, claims{"exp": now.Add(-time.Second).Unix()}, rs256(key())),
-		"no end": f.token(rsaHead, claims{"exp": nil}, rs256(key())), "end is text": f.token(rsaHead, claims{"exp": "tomorrow"}, rs256(key())),
-		"no audience": f.token(rsaHead, claims{"aud": nil}, rs256(key())), "empty audience": f.token(rsaHead, claims{"aud": ""}, rs256(key())), "part of the audience": f.token(rsaHead, claims{"aud": "doublet2"}, rs256(key())),
-		"audience is an object": f.token(rsaHead, claims{"aud": map[string]string{"doublet": "doublet"}}, rs256(key())), "no issuer": f.token(rsaHead, claims{"iss": nil}, rs256(key())),
-		"issuer with a slash": f.token(rsaHead, claims{"iss": i.URL + "/"}, rs256(key())), "issuer elsewhere": f.token(rsaHead, claims{"iss": evil.URL}, rs256(own)),
-		"many parts": f.token(rsaHead, nil, rs256(key())) + ".x", "encrypted": "e30.e30.e30.e30.e30", "JSON serialisation": `{"payload":"e30","signatures":[]}`,
-		"huge header": b64([]byte(`{"alg":"RS256","kid":"r","x":"`+strings.Repeat("x", maxToken)+`"}`)) + ".e30.e30", "empty parts": "..", "deep": b64([]byte(strings.Repeat("[", 8000))) + ".e30.e30",
+		"curve: short": f.token(ecHead, nil, es256(func(r, s *big.Int) []byte { return fixed(r, s)[:63] })),
+		"curve: r of others": f.token(ecHead, nil,
+			es256(func(r, s *big.Int) []byte { return fixed(new(big.Int).Add(r, big.NewInt(1)), s) })),
+		"not yet":               f.token(rsaHead, claims{"nbf": now.Add(time.Hour).Unix()}, rs256(key())),
+		"over":                  f.token(rsaHead, claims{"exp": now.Add(-time.Second).Unix()}, rs256(key())),
+		"no end":                f.token(rsaHead, claims{"exp": nil}, rs256(key())),
+		"end is text":           f.token(rsaHead, claims{"exp": "tomorrow"}, rs256(key())),
+		"no audience":           f.token(rsaHead, claims{"aud": nil}, rs256(key())),
+		"empty audience":        f.token(rsaHead, claims{"aud": ""}, rs256(key())),
+		"part of the audience":  f.token(rsaHead, claims{"aud": "doublet2"}, rs256(key())),
+		"audience is an object": f.token(rsaHead, claims{"aud": map[string]string{"doublet": "doublet"}}, rs256(key())),
+		"no issuer":             f.token(rsaHead, claims{"iss": nil}, rs256(key())),
+		"issuer with a slash":   f.token(rsaHead, claims{"iss": i.URL + "/"}, rs256(key())),
+		"issuer elsewhere":      f.token(rsaHead, claims{"iss": evil.URL}, rs256(own)),
+		"many parts":            f.token(rsaHead, nil, rs256(key())) + ".x", "encrypted": "e30.e30.e30.e30.e30",
+		"JSON serialisation": `{"payload":"e30","signatures":[]}`,
+		"huge header": b64([]byte(`{"alg":"RS256","kid":"r","x":"`+strings.Repeat("x", maxToken)+`"}`)) +
+			".e30.e30",
+		"empty parts": "..", "deep": b64([]byte(strings.Repeat("[", 8000))) + ".e30.e30",
 	}
 	for _, alg := range []string{"none", "None", "NONE", "nOnE"} {
 		tokens["unsigned "+alg] = f.token(`{"alg":"`+alg+`","kid":"r"}`, nil, nothing)
 	}
 	for name, secret := range map[string][]byte{
-		"PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "DER": der, "PKCS1 PEM": pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}), "n": key().N.Bytes(), "nothing": nil,
+		"PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "DER": der,
+		"PKCS1 PEM": pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}), "n": key().N.Bytes(),
+		"nothing": nil,
 	} {
 		for _, kid := range []string{"r", "e", ""} {
 			tokens["public key as secret "+name+kid] = f.token(`{"alg":"HS256","kid":"`+kid+`"}`, nil, hs256(secret))

@@ -76,7 +76,8 @@ func New(e *env.Env, o Options) (*Verifier, error) {
 	case !protected(u):
 		return nil, fmt.Errorf("oauth: issuer %q: its keys must come over https", o.Issuer)
 	case o.Audience == "":
-		return nil, errors.New("oauth: an audience is needed: without one a token for any other service would sign in here")
+		return nil,
+			errors.New("oauth: an audience is needed: without one a token for any other service would sign in here")
 	}
 	if o.Claim == "" {
 		o.Claim = "email"
@@ -88,7 +89,8 @@ func New(e *env.Env, o Options) (*Verifier, error) {
 			DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 				return e.Dial(network, address, timeout)
 			},
-			TLSHandshakeTimeout: timeout, MaxIdleConns: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			TLSHandshakeTimeout: timeout, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
 	v.client = &http.Client{Timeout: timeout, Transport: &keeper{env: e, under: transport, kept: map[string]*answer{}}}
@@ -150,7 +152,8 @@ func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 	if err := json.Unmarshal(claims[v.opt.Claim], &name); err != nil || name == "" || len(name) > maxName {
 		return "", fmt.Errorf("%w: no claim %s", ErrToken, v.opt.Claim)
 	}
-	if verified, said := claims["email_verified"]; said && v.opt.Claim == "email" && string(verified) != "true" && string(verified) != `"true"` {
+	if verified, said := claims["email_verified"]; said && v.opt.Claim == "email" && string(verified) != "true" &&
+		string(verified) != `"true"` {
 		return "", fmt.Errorf("%w: the issuer has not verified the address", ErrToken)
 	}
 	return name, nil
@@ -227,7 +230,8 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}, "Location": {a.where}}, Body: io.NopCloser(strings.NewReader(a.body)),
+		Header:        http.Header{"Content-Type": {"application/json"}, "Location": {a.where}},
+		Body:          io.NopCloser(strings.NewReader(a.body)),
 		ContentLength: int64(len(a.body)), Request: r,
 	}, nil
 }

@@ -52,11 +52,13 @@ func newIssuer(t testing.TB) *issuer {
 		}
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
-			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, i.URL, i.URL+"/keys")
+			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, i.URL,
+				i.URL+"/keys")
 		case "/keys":
 			n := base64.RawURLEncoding.EncodeToString(key().N.Bytes())
 			e := base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key().E)).Bytes())
-			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":%q,"n":%q,"e":%q}]}`, *i.kid.Load(), n, e)
+			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":%q,"n":%q,"e":%q}]}`,
+				*i.kid.Load(), n, e)
 		}
 	}))
 	t.Cleanup(i.Close)
@@ -68,7 +70,8 @@ func (i *issuer) rotate(kid string) { i.kid.Store(&kid) }
 type claims map[string]any
 
 func (i *issuer) token(now time.Time, change claims) string {
-	c := claims{"iss": i.URL, "aud": "doublet", "sub": "1", "exp": now.Add(time.Hour).Unix(), "iat": now.Unix(), "email": "alice@example.com", "email_verified": true}
+	c := claims{"iss": i.URL, "aud": "doublet", "sub": "1", "exp": now.Add(time.Hour).Unix(), "iat": now.Unix(),
+		"email": "alice@example.com", "email_verified": true}
 	for k, v := range change {
 		c[k] = v
 	}
@@ -94,7 +97,8 @@ func TestVerify(t *testing.T) {
 	now := fix.Clock.Now()
 	good := i.token(now, nil)
 	for range 3 {
-		if name, ends, err := v.Verify(bg, good); name != "alice@example.com" || err != nil || ends.Unix() != now.Add(time.Hour).Unix() {
+		if name, ends, err := v.Verify(bg, good); name != "alice@example.com" || err != nil ||
+			ends.Unix() != now.Add(time.Hour).Unix() {
 			t.Fatal(name, ends, err)
 		}
 	}
@@ -112,11 +116,12 @@ func TestVerify(t *testing.T) {
 		"claim is no text":   i.token(now, claims{"email": 5}),
 		"long claim":         i.token(now, claims{"email": strings.Repeat("x", 600)}),
 		"unverified address": i.token(now, claims{"email_verified": false}),
-		"other body":         head + "." + strings.TrimSuffix(i.token(now, claims{"email": "boss@example.com"})[len(head)+1:], "x")[:len(body)] + "." + sig,
-		"unsigned":           none + "." + body + ".",
-		"opaque":             "2YotnFZFEjr1zCsicMWpAA",
-		"empty":              "",
-		"long":               strings.Repeat("x.", 2) + strings.Repeat("x", maxToken),
+		"other body": head + "." + strings.TrimSuffix(i.token(now,
+			claims{"email": "boss@example.com"})[len(head)+1:], "x")[:len(body)] + "." + sig,
+		"unsigned": none + "." + body + ".",
+		"opaque":   "2YotnFZFEjr1zCsicMWpAA",
+		"empty":    "",
+		"long":     strings.Repeat("x.", 2) + strings.Repeat("x", maxToken),
 	} {
 		if who, _, err := v.Verify(bg, token); who != "" || !errors.Is(err, ErrToken) {
 			t.Errorf("%s: %q, %v", name, who, err)
@@ -159,8 +164,10 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	fix := env.Test(t)
 	for _, o := range []Options{
-		{Issuer: "", Audience: "x"}, {Issuer: "http://idp.example.com", Audience: "x"}, {Issuer: "https://idp.example.com"},
-		{Issuer: "ftp://idp.example.com", Audience: "x"}, {Issuer: "https://idp.example.com/?a=b", Audience: "x"}, {Issuer: "::", Audience: "x"},
+		{Issuer: "", Audience: "x"}, {Issuer: "http://idp.example.com", Audience: "x"},
+		{Issuer: "https://idp.example.com"},
+		{Issuer: "ftp://idp.example.com", Audience: "x"}, {Issuer: "https://idp.example.com/?a=b", Audience: "x"},
+		{Issuer: "::", Audience: "x"},
 	} {
 		if _, err := New(fix.Env, o); err == nil {
 			t.Errorf("%+v was taken", o)

@@ -106,7 +106,8 @@ func readCrypt(s string) (verifier, error) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(s, "$"), "$")
 	switch {
 	case isDES(s):
-		return nil, fmt.Errorf("%w: DES crypt is too weak: it uses only the first eight characters of a password", ErrFormat)
+		return nil, fmt.Errorf("%w: DES crypt is too weak: it uses only the first eight characters of a password",
+			ErrFormat)
 	case !strings.HasPrefix(s, "$"):
 		return nil, fmt.Errorf("%w: no scheme that is known", ErrFormat)
 	case kind == "argon2id":

@@ -77,9 +77,17 @@ func TestPBKDF2(t *testing.T) {
 func TestForeignBounds(t *testing.T) {
 	t.Parallel()
 	for _, h := range []string{
-		"x", "{SSHA}", "{SSHA}!!", "{NTLM}abc", "{SSHA}MDEqoC6Jv9fAiYXvl/wYxSuLqas=", "{SHA}O6n82s9euFptQ7uTjpHthvDOs54QdSia",
-		"$6$rounds=999999999$salt$x", "$6$rounds=0$salt$x", "$5$salt", "$1$", "$y$j9T$abc$def", "$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6", "$y$k9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04", "$y$j9T$$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04", "$y$j9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DG!04", "$gy$j9T$abcdefgh$QK8Q5gsHtlf1ldKbiELRzUOlEGv9R.Y1Z.tXVIhGetB", "$2y$31$.kt0DBpJ7gN45Ehhlbx2JOOZYZoh0h8cGGJ6y8JpRTcF84pxdaxYu",
-		"{PBKDF2}$1$salt$99999999$ddfb82892076e0bb218bffb4a5de61492173d9d7", "{PBKDF2-SHA256}1$$", "$argon2i$v=19$m=99999999,t=4,p=1$GU+EkfZW2id4L6tI9OF8nw$7IIwroN+uhXQgGkodC43LsKdG8HqvBk66OtIFQ+a9+A",
+		"x", "{SSHA}", "{SSHA}!!", "{NTLM}abc", "{SSHA}MDEqoC6Jv9fAiYXvl/wYxSuLqas=",
+		"{SHA}O6n82s9euFptQ7uTjpHthvDOs54QdSia",
+		"$6$rounds=999999999$salt$x", "$6$rounds=0$salt$x", "$5$salt", "$1$", "$y$j9T$abc$def",
+		"$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6",
+		"$y$k9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04",
+		"$y$j9T$$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DGV04",
+		"$y$j9T$abcdefgh$9WNEpu8Mx2S4KNGvbVWKM6clOSoY6.YEl7AYF4DG!04",
+		"$gy$j9T$abcdefgh$QK8Q5gsHtlf1ldKbiELRzUOlEGv9R.Y1Z.tXVIhGetB",
+		"$2y$31$.kt0DBpJ7gN45Ehhlbx2JOOZYZoh0h8cGGJ6y8JpRTcF84pxdaxYu",
+		"{PBKDF2}$1$salt$99999999$ddfb82892076e0bb218bffb4a5de61492173d9d7", "{PBKDF2-SHA256}1$$",
+		"$argon2i$v=19$m=99999999,t=4,p=1$GU+EkfZW2id4L6tI9OF8nw$7IIwroN+uhXQgGkodC43LsKdG8HqvBk66OtIFQ+a9+A",
 		"!", "*", "!!$6$x$y", "", "{PLAIN}x", "{CRYPT}ab01FAX.bQRSU", "{" + strings.Repeat("x", 600),
 	} {
 		if err := Check(h); !errors.Is(err, ErrFormat) {

@@ -49,7 +49,8 @@ func TestHashAndVerify(t *testing.T) {
 	if again, _ := p.Hash(ctx, "geheim"); again == phc {
 		t.Error("two hashes have one salt")
 	}
-	for pw, want := range map[string]bool{"geheim": true, "Geheim": false, "": false, strings.Repeat("x", MaxLength+1): false} {
+	for pw, want := range map[string]bool{"geheim": true, "Geheim": false, "": false,
+		strings.Repeat("x", MaxLength+1): false} {
 		if ok, err := p.Verify(ctx, phc, pw); ok != want || err != nil {
 			t.Errorf("%.10q: %v, %v", pw, ok, err)
 		}
@@ -236,14 +237,16 @@ func TestTokens(t *testing.T) {
 	if !ok {
 		t.Fatal("not a token")
 	}
-	for _, typed := range []string{tok, strings.ToUpper(tok), strings.ReplaceAll(tok, "-", ""), strings.ReplaceAll(tok, "-", " ")} {
+	for _, typed := range []string{tok, strings.ToUpper(tok), strings.ReplaceAll(tok, "-", ""),
+		strings.ReplaceAll(tok, "-", " ")} {
 		if !VerifyToken(key, sum[:], typed) {
 			t.Errorf("%q is refused", typed)
 		}
 	}
 	flipped := []byte(tok)
 	flipped[0] = 'a' + (flipped[0]-'a'+1)%16
-	for _, other := range []string{NewToken(e), string(flipped), tok + "a", tok[1:], "", "1" + tok[1:], strings.Repeat("-", 1000)} {
+	for _, other := range []string{NewToken(e), string(flipped), tok + "a", tok[1:], "", "1" + tok[1:],
+		strings.Repeat("-", 1000)} {
 		if VerifyToken(key, sum[:], other) {
 			t.Errorf("%q is accepted", other)
 		}

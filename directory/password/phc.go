@@ -74,10 +74,12 @@ func parse(phc string) (*hash, error) {
 	}
 	h.params = params{memory: m, time: t, threads: uint8(l)}
 	var err error
-	if h.salt, err = base64.RawStdEncoding.Strict().DecodeString(f[4]); err != nil || len(h.salt) < 8 || len(h.salt) > 64 {
+	if h.salt, err = base64.RawStdEncoding.Strict().DecodeString(f[4]); err != nil || len(h.salt) < 8 ||
+		len(h.salt) > 64 {
 		return nil, fmt.Errorf("%w: salt", ErrFormat)
 	}
-	if h.key, err = base64.RawStdEncoding.Strict().DecodeString(f[5]); err != nil || len(h.key) < 16 || len(h.key) > 64 {
+	if h.key, err = base64.RawStdEncoding.Strict().DecodeString(f[5]); err != nil || len(h.key) < 16 ||
+		len(h.key) > 64 {
 		return nil, fmt.Errorf("%w: key", ErrFormat)
 	}
 	return &h, nil

@@ -47,7 +47,8 @@ const (
 // New returns a pool that computes at most workers hashes at once (19 MiB of memory each), while at most queue callers
 // wait.
 func New(e *env.Env, workers, queue int) *Pool {
-	p := &Pool{env: e, slots: make(chan struct{}, max(workers, 1)), queue: int64(max(queue, 0)), compute: func(f func()) { f() }}
+	p := &Pool{env: e, slots: make(chan struct{}, max(workers, 1)), queue: int64(max(queue, 0)),
+		compute: func(f func()) { f() }}
 	e.Fill(p.cache.key[:])
 	p.cache.reset(DefaultCacheSize, DefaultCacheTTL)
 	return p

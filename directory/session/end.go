@@ -46,7 +46,8 @@ func endedWithAll(r *store.Reader, s *Session) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if s.Created.Before(unix(items.Get(itemBefore))) && items.Get(itemBut).AsText() != s.ID.String() && !strings.Contains(s.After, u.String()) {
+			if s.Created.Before(unix(items.Get(itemBefore))) && items.Get(itemBut).AsText() != s.ID.String() &&
+				!strings.Contains(s.After, u.String()) {
 				return true, nil
 			}
 		}
@@ -100,7 +101,8 @@ func (x *Service) mark(w *store.Writer, s *Session) error {
 	if s.Ends.After(ends) {
 		ends = s.Ends
 	}
-	items := note.Items(nil).With(itemForm, note.Text(formEnded)).With(itemPerson, note.Text(s.Person.String())).With(itemEnds, note.Int(ends.Add(outlives).Unix()))
+	items := note.Items(nil).With(itemForm, note.Text(formEnded)).With(itemPerson,
+		note.Text(s.Person.String())).With(itemEnds, note.Int(ends.Add(outlives).Unix()))
 	_, err := w.Create(store.New{UNID: markOf(s.ID), Content: note.Content{Items: items}})
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
 		err = nil
@@ -164,7 +166,8 @@ func (x *Service) EndAll(ctx context.Context, person, but note.UNID) (int, error
 		if err != nil {
 			return err
 		}
-		items := note.Items(nil).With(itemForm, note.Text(formCut)).With(itemPerson, note.Text(person.String())).With(itemBefore, note.Int(now.Unix())).
+		items := note.Items(nil).With(itemForm, note.Text(formCut)).With(itemPerson,
+			note.Text(person.String())).With(itemBefore, note.Int(now.Unix())).
 			With(itemBut, note.Text(but.String())).With(itemEnds, note.Int(now.Add(x.opt.Life+outlives).Unix()))
 		_, err = w.Create(store.New{UNID: id, Content: note.Content{Items: items}})
 		return err

@@ -105,8 +105,10 @@ func (gs *guesses) guess(ctx context.Context, c *CountedGuess) (out Guessing, er
 				return nil
 			}
 		}
-		items := note.Items(nil).With(itemForm, note.Text(formGuess)).With(itemPerson, note.Text(c.Person.String())).With(itemBucket, note.Text(c.Bucket.String())).
-			With(itemCreated, note.Int(now.Unix())).With(itemAddress, note.Text(c.Address)).With(itemEnds, note.Int(now.Add(guessesKept).Unix()))
+		items := note.Items(nil).With(itemForm, note.Text(formGuess)).With(itemPerson,
+			note.Text(c.Person.String())).With(itemBucket, note.Text(c.Bucket.String())).
+			With(itemCreated, note.Int(now.Unix())).With(itemAddress, note.Text(c.Address)).With(itemEnds,
+			note.Int(now.Add(guessesKept).Unix()))
 		_, err = w.Create(store.New{UNID: id, Content: note.Content{Items: items}})
 		out.ID = id
 		return err
@@ -129,7 +131,8 @@ func delayOf(n int) time.Duration {
 // Right marks a guess as correct, so that it no longer counts. The mark is a separate note that nobody edits, because
 // the guess may not have been replicated to this server yet.
 func (gs *guesses) Right(ctx context.Context, guess note.UNID) error {
-	items := note.Items(nil).With(itemForm, note.Text(formRight)).With(itemEnds, note.Int(gs.now().Add(guessesKept+time.Hour).Unix()))
+	items := note.Items(nil).With(itemForm, note.Text(formRight)).With(itemEnds,
+		note.Int(gs.now().Add(guessesKept+time.Hour).Unix()))
 	err := gs.update(ctx, func(w *store.Writer) error {
 		_, err := w.Create(store.New{UNID: rightOf(guess), Content: note.Content{Items: items}})
 		return err
@@ -219,7 +222,8 @@ func (gs *guesses) KnowBrowser(old string, person note.UNID) string {
 	if !ok {
 		gs.env.Fill(id[:])
 	}
-	b := append(append(person[:len(person):len(person)], id[:]...), binary.BigEndian.AppendUint64(nil, uint64(gs.now().Unix()))...)
+	b := append(append(person[:len(person):len(person)], id[:]...),
+		binary.BigEndian.AppendUint64(nil, uint64(gs.now().Unix()))...)
 	return base64.RawURLEncoding.EncodeToString(append(b, gs.mac("browser", string(b))[:16]...))
 }
 
@@ -229,7 +233,8 @@ func (gs *guesses) BrowserLife() time.Duration { return browserKnown }
 // browser returns the id in a token, if the token is valid for a person.
 func (gs *guesses) browser(token string, person note.UNID) (id note.UNID, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) != browserToken+16 || !bytes.Equal(b[:16], person[:]) || !hmac.Equal(b[browserToken:], gs.mac("browser", string(b[:browserToken]))[:16]) {
+	if err != nil || len(b) != browserToken+16 || !bytes.Equal(b[:16], person[:]) ||
+		!hmac.Equal(b[browserToken:], gs.mac("browser", string(b[:browserToken]))[:16]) {
 		return id, false
 	}
 	made := time.Unix(int64(binary.BigEndian.Uint64(b[32:browserToken])), 0)

@@ -62,7 +62,8 @@ func TestGuesses(t *testing.T) {
 		t.Error("guesses with the old password count for the new one")
 	}
 	// A known browser may continue, with its own count.
-	for _, token := range []string{"", "x", w.KnowBrowser("", bob), w.KnowBrowser("", alice)[1:], "B" + w.KnowBrowser("", alice)[1:]} {
+	for _, token := range []string{"", "x", w.KnowBrowser("", bob), w.KnowBrowser("", alice)[1:],
+		"B" + w.KnowBrowser("", alice)[1:]} {
 		other = g
 		other.Browser = token
 		if id, _ := w.guess(other); !id.IsZero() {

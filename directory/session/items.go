@@ -95,7 +95,8 @@ func personKey(person note.UNID) []byte { return []byte(person.String()) }
 
 // endKey returns a key that sorts by time.
 func endKey(unix int64) []byte {
-	return hex.AppendEncode(nil, []byte{byte(unix >> 56), byte(unix >> 48), byte(unix >> 40), byte(unix >> 32), byte(unix >> 24), byte(unix >> 16), byte(unix >> 8), byte(unix)})
+	return hex.AppendEncode(nil, []byte{byte(unix >> 56), byte(unix >> 48), byte(unix >> 40), byte(unix >> 32),
+		byte(unix >> 24), byte(unix >> 16), byte(unix >> 8), byte(unix)})
 }
 
 // maxListed is the maximum length of a list over all people.
@@ -146,9 +147,12 @@ func (s *Session) items(hash []byte) note.Items {
 	if s.After != "" {
 		after = note.Text(s.After)
 	}
-	return note.Items(nil).With(itemAfter, after).With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
-		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond, note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
-		With(itemCreated, note.Int(s.Created.Unix())).With(itemUsed, note.Int(s.Used.Unix())).With(itemEnds, note.Int(s.Ends.Unix())).
+	return note.Items(nil).With(itemAfter, after).With(itemForm, note.Text(formSession)).With(itemPerson,
+		note.Text(s.Person.String())).
+		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond,
+		note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
+		With(itemCreated, note.Int(s.Created.Unix())).With(itemUsed, note.Int(s.Used.Unix())).With(itemEnds,
+		note.Int(s.Ends.Unix())).
 		With(itemAddress, note.Text(short(s.Address))).With(itemAgent, note.Text(short(s.Agent)))
 }
 
@@ -159,9 +163,11 @@ func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error
 		return s, nil, err
 	}
 	s = Session{
-		ID: u, PasswordID: items.Get(itemPasswordID).AsText(), Second: items.Get(itemSecond).AsBool(), Keep: items.Get(itemKeep).AsBool(),
+		ID: u, PasswordID: items.Get(itemPasswordID).AsText(), Second: items.Get(itemSecond).AsBool(),
+		Keep:    items.Get(itemKeep).AsBool(),
 		Created: unix(items.Get(itemCreated)), Used: unix(items.Get(itemUsed)), Ends: unix(items.Get(itemEnds)),
-		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(), After: items.Get(itemAfter).AsText(),
+		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(),
+		After: items.Get(itemAfter).AsText(),
 	}
 	if s.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
 		return s, nil, fmt.Errorf("%w: session %s", store.ErrDamaged, u)

@@ -153,7 +153,8 @@ func TestShared(t *testing.T) {
 	token, s := w.begin(alice)
 	gone, ended := w.begin(alice)
 	w.ok(w.End(bg, alice, ended.ID))
-	sub, err := w.Subscribe(bg, Subscription{Person: alice, Credential: "session:x", URL: "https://push.example/1", Ends: w.fix.Clock.Now().Add(time.Hour), AllTypes: true})
+	sub, err := w.Subscribe(bg, Subscription{Person: alice, Credential: "session:x", URL: "https://push.example/1",
+		Ends: w.fix.Clock.Now().Add(time.Hour), AllTypes: true})
 	w.ok(err)
 	step := w.fix.Clock.Now().Unix() / 30
 	_, err = w.UseCode(bg, alice, step)

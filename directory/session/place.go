@@ -173,7 +173,8 @@ func (b *base) moveAll(ctx context.Context) error {
 		n := min(len(list), moveAtOnce)
 		err = b.updateIn(ctx, SharedID, func(w *store.Writer) error {
 			for _, one := range list[:n] {
-				if _, err := w.Create(one); err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrGrave) {
+				if _, err := w.Create(one); err != nil && !errors.Is(err, store.ErrExists) &&
+					!errors.Is(err, store.ErrGrave) {
 					return err
 				}
 			}

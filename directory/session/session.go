@@ -130,7 +130,8 @@ const maxKept = 20_000
 func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	o.fill()
 	b := &base{s: s, env: e, key: key, opt: o}
-	x := &Service{base: b, guesses: &guesses{base: b}, subscriptions: &subscriptions{base: b}, kept: make(map[note.UNID]kept)}
+	x := &Service{base: b, guesses: &guesses{base: b}, subscriptions: &subscriptions{base: b},
+		kept: make(map[note.UNID]kept)}
 	x.begun = o.Stats.Counter("Sessions.Begun", "sessions of browsers begun")
 	x.ended = o.Stats.Counter("Sessions.Ended", "sessions of browsers ended, by people or with their time")
 	if err := x.openPlace(); err != nil {

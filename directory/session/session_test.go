@@ -37,7 +37,8 @@ func open(t testing.TB, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	var err error
-	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: Indexes()})
+	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: Indexes()})
 	w.ok(err)
 	w.Service, err = Open(w.store, w.fix.Env, []byte("the key of the domain"), w.opt)
 	w.ok(err)
@@ -66,7 +67,8 @@ func (w *world) want(err, kind error) {
 
 func (w *world) begin(person note.UNID) (string, Session) {
 	w.t.Helper()
-	token, s, err := w.Begin(bg, Session{Person: person, PasswordID: "p", Second: true, Keep: true, Address: "192.0.2.1", Agent: "browser"})
+	token, s, err := w.Begin(bg, Session{Person: person, PasswordID: "p", Second: true, Keep: true,
+		Address: "192.0.2.1", Agent: "browser"})
 	w.ok(err)
 	return token, s
 }
@@ -81,10 +83,12 @@ func TestSession(t *testing.T) {
 	token, s := w.begin(alice)
 	got, err := w.Find(bg, token, "")
 	w.ok(err)
-	if got != s || got.Person != alice || got.PasswordID != "p" || !got.Second || !got.Keep || got.Address != "192.0.2.1" || got.Agent != "browser" || got.Ends.Sub(got.Created) != 14*24*time.Hour {
+	if got != s || got.Person != alice || got.PasswordID != "p" || !got.Second || !got.Keep ||
+		got.Address != "192.0.2.1" || got.Agent != "browser" || got.Ends.Sub(got.Created) != 14*24*time.Hour {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range []string{"", token[1:], token + "x", strings.ToUpper(token), strings.Repeat("x", 1000), s.ID.String()} {
+	for _, bad := range []string{"", token[1:], token + "x", strings.ToUpper(token), strings.Repeat("x", 1000),
+		s.ID.String()} {
 		if _, err := w.Find(bg, bad, ""); !errors.Is(err, ErrNone) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -123,7 +127,8 @@ func TestRestart(t *testing.T) {
 	token, s := w.begin(alice)
 	gone, ended := w.begin(alice)
 	w.ok(w.End(bg, alice, ended.ID))
-	sub, err := w.Subscribe(bg, Subscription{Person: alice, Credential: "session:x", URL: "https://push.example/1", Ends: w.fix.Clock.Now().Add(time.Hour), AllTypes: true})
+	sub, err := w.Subscribe(bg, Subscription{Person: alice, Credential: "session:x", URL: "https://push.example/1",
+		Ends: w.fix.Clock.Now().Add(time.Hour), AllTypes: true})
 	w.ok(err)
 	after := w.fix.Crash(0, 7)
 	w.stop()
@@ -255,7 +260,8 @@ func TestBounds(t *testing.T) {
 		t.Error(n, left, err)
 	}
 	for i := range 3 {
-		_, err := w.Subscribe(bg, Subscription{Person: alice, URL: "https://x.example/", Ends: w.fix.Clock.Now().Add(time.Hour)})
+		_, err := w.Subscribe(bg, Subscription{Person: alice, URL: "https://x.example/",
+			Ends: w.fix.Clock.Now().Add(time.Hour)})
 		if (err == nil) != (i < 2) || i == 2 && !errors.Is(err, ErrTooMany) {
 			t.Error(i, err)
 		}
@@ -328,7 +334,8 @@ func TestSubscription(t *testing.T) {
 	w := open(t, Options{})
 	w.want(w.Unsubscribe(bg, note.UNID{9}), ErrNone)
 	s, err := w.Subscribe(bg, Subscription{
-		Person: alice, Credential: "app:1", Device: "d", URL: "https://push.example/1", P256dh: "p", Auth: "a", Code: "c", Types: []string{"Email"}, Ends: w.fix.Clock.Now().Add(time.Hour).UTC(),
+		Person: alice, Credential: "app:1", Device: "d", URL: "https://push.example/1", P256dh: "p", Auth: "a",
+		Code: "c", Types: []string{"Email"}, Ends: w.fix.Clock.Now().Add(time.Hour).UTC(),
 	})
 	w.ok(err)
 	fired := 0
@@ -336,7 +343,9 @@ func TestSubscription(t *testing.T) {
 	w.ok(w.Resubscribe(bg, s.ID, func(s *Subscription) error { s.Verified, s.Types = true, nil; return nil }))
 	list, err := w.Subscriptions(bg, note.UNID{})
 	w.ok(err)
-	if len(list) != 1 || !list[0].Verified || list[0].AllTypes || len(list[0].Types) != 0 || list[0].Credential != "app:1" || list[0].P256dh != "p" || list[0].Auth != "a" || list[0].Code != "c" || list[0].Device != "d" {
+	if len(list) != 1 || !list[0].Verified || list[0].AllTypes || len(list[0].Types) != 0 ||
+		list[0].Credential != "app:1" || list[0].P256dh != "p" || list[0].Auth != "a" || list[0].Code != "c" ||
+		list[0].Device != "d" {
 		t.Errorf("%+v", list)
 	}
 	stop := errors.New("stop")

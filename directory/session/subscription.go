@@ -42,9 +42,12 @@ func (s *Subscription) items() note.Items {
 		types = []string{allTypes}
 	}
 	return note.Items(nil).With(itemForm, note.Text(formSubscription)).With(itemPerson, note.Text(s.Person.String())).
-		With(itemCredential, note.Text(s.Credential)).With(itemDevice, note.Text(s.Device)).With(itemURL, note.Text(s.URL)).
-		With(itemP256dh, note.Text(s.P256dh)).With(itemAuth, note.Text(s.Auth)).With(itemCode, note.Text(s.Code)).With(itemVerified, note.Bool(s.Verified)).
-		With(itemCreated, note.Int(s.Created.Unix())).With(itemEnds, note.Int(s.Ends.Unix())).With(itemTypes, note.TextList(types...))
+		With(itemCredential, note.Text(s.Credential)).With(itemDevice, note.Text(s.Device)).With(itemURL,
+		note.Text(s.URL)).
+		With(itemP256dh, note.Text(s.P256dh)).With(itemAuth, note.Text(s.Auth)).With(itemCode,
+		note.Text(s.Code)).With(itemVerified, note.Bool(s.Verified)).
+		With(itemCreated, note.Int(s.Created.Unix())).With(itemEnds, note.Int(s.Ends.Unix())).With(itemTypes,
+		note.TextList(types...))
 }
 
 func readSubscription(r *store.Reader, id note.ID) (s Subscription, err error) {
@@ -53,9 +56,12 @@ func readSubscription(r *store.Reader, id note.ID) (s Subscription, err error) {
 		return s, errorOr(err, ErrNone)
 	}
 	s = Subscription{
-		ID: u, Credential: items.Get(itemCredential).AsText(), Device: items.Get(itemDevice).AsText(), URL: items.Get(itemURL).AsText(),
-		P256dh: items.Get(itemP256dh).AsText(), Auth: items.Get(itemAuth).AsText(), Code: items.Get(itemCode).AsText(), Verified: items.Get(itemVerified).AsBool(),
-		Created: unix(items.Get(itemCreated)), Ends: unix(items.Get(itemEnds)), Types: items.Get(itemTypes).AsTextList(),
+		ID: u, Credential: items.Get(itemCredential).AsText(), Device: items.Get(itemDevice).AsText(),
+		URL:    items.Get(itemURL).AsText(),
+		P256dh: items.Get(itemP256dh).AsText(), Auth: items.Get(itemAuth).AsText(), Code: items.Get(itemCode).AsText(),
+		Verified: items.Get(itemVerified).AsBool(),
+		Created:  unix(items.Get(itemCreated)), Ends: unix(items.Get(itemEnds)),
+		Types: items.Get(itemTypes).AsTextList(),
 	}
 	if len(s.Types) == 1 && s.Types[0] == allTypes {
 		s.Types, s.AllTypes = nil, true
@@ -126,7 +132,8 @@ func (ss *subscriptions) Unsubscribe(ctx context.Context, id note.UNID) error {
 	return ss.subscription(ctx, id, func(w *store.Writer, at note.ID, _ *Subscription) error { return w.Destroy(at) })
 }
 
-func (ss *subscriptions) subscription(ctx context.Context, id note.UNID, fn func(*store.Writer, note.ID, *Subscription) error) error {
+func (ss *subscriptions) subscription(ctx context.Context, id note.UNID,
+	fn func(*store.Writer, note.ID, *Subscription) error) error {
 	err := ss.update(ctx, func(w *store.Writer) error {
 		at, err := w.Find(id)
 		if err != nil {

@@ -45,9 +45,11 @@ func (gs *guesses) useCode(ctx context.Context, person note.UNID, step int64) (f
 	if now := gs.env.Clock.Now(); ends < now.Unix() {
 		ends = now.Add(stepKept).Unix()
 	}
-	items := note.Items(nil).With(itemForm, note.Text(formCode)).With(itemPerson, note.Text(person.String())).With(itemEnds, note.Int(ends))
+	items := note.Items(nil).With(itemForm, note.Text(formCode)).With(itemPerson,
+		note.Text(person.String())).With(itemEnds, note.Int(ends))
 	err = gs.update(ctx, func(w *store.Writer) error {
-		_, err := w.Create(store.New{UNID: note.DeriveUNID([]byte("code"), person[:], at), Content: note.Content{Items: items}})
+		_, err := w.Create(store.New{UNID: note.DeriveUNID([]byte("code"), person[:], at),
+			Content: note.Content{Items: items}})
 		return err
 	})
 	switch {

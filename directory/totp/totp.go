@@ -41,7 +41,8 @@ func Text(secret []byte) string { return letters.EncodeToString(secret) }
 
 // URI returns the text of the QR code that devices scan. issuer names the server, account the person.
 func URI(issuer, account string, secret []byte) string {
-	q := url.Values{"secret": {Text(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {strconv.Itoa(digits)}, "period": {strconv.Itoa(period)}}
+	q := url.Values{"secret": {Text(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"},
+		"digits": {strconv.Itoa(digits)}, "period": {strconv.Itoa(period)}}
 	// Some devices do not read + as a space.
 	return "otpauth://totp/" + url.PathEscape(issuer+":"+account) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 }

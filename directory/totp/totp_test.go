@@ -13,12 +13,14 @@ import (
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	secret := []byte("12345678901234567890")
-	for i, want := range []string{"755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"} {
+	for i, want := range []string{"755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583",
+		"399871", "520489"} {
 		if got := code(secret, int64(i)); got != want {
 			t.Errorf("counter %d: %s, want %s", i, got, want)
 		}
 	}
-	for unix, want := range map[int64]string{59: "287082", 1111111109: "081804", 1111111111: "050471", 1234567890: "005924", 2000000000: "279037", 20000000000: "353130"} {
+	for unix, want := range map[int64]string{59: "287082", 1111111109: "081804", 1111111111: "050471",
+		1234567890: "005924", 2000000000: "279037", 20000000000: "353130"} {
 		if got := Code(secret, time.Unix(unix, 0)); got != want {
 			t.Errorf("%d: %s, want %s", unix, got, want)
 		}
@@ -49,10 +51,12 @@ func TestWindow(t *testing.T) {
 func TestURI(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(URI("mail & co", "ada lovelace@example.com", []byte("12345678901234567890")))
-	if err != nil || u.Scheme != "otpauth" || u.Host != "totp" || u.Path != "/mail & co:ada lovelace@example.com" || strings.Contains(u.RawQuery, "+") {
+	if err != nil || u.Scheme != "otpauth" || u.Host != "totp" || u.Path != "/mail & co:ada lovelace@example.com" ||
+		strings.Contains(u.RawQuery, "+") {
 		t.Fatal(u, err)
 	}
-	if q := u.Query(); q.Get("secret") != "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" || q.Get("issuer") != "mail & co" || q.Get("digits") != "6" || q.Get("period") != "30" {
+	if q := u.Query(); q.Get("secret") != "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" || q.Get("issuer") != "mail & co" ||
+		q.Get("digits") != "6" || q.Get("period") != "30" {
 		t.Error(q)
 	}
 }
@@ -83,7 +87,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add("\u00a0", int64(1<<62))
 	f.Fuzz(func(t *testing.T, text string, unix int64) {
 		secret, now := []byte("12345678901234567890"), time.Unix(unix, 0)
-		if s, ok := Check(secret, text, now); ok && (s < step(now)-window || s > step(now)+window || code(secret, s) != plain(text)) {
+		if s, ok := Check(secret, text, now); ok && (s < step(now)-window || s > step(now)+window ||
+			code(secret, s) != plain(text)) {
 			t.Fatal(s)
 		}
 		_, _ = RecoveryHash(secret, text)

@@ -92,7 +92,8 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		write(&b, h.group, a)
 		return b.Len() < maxLine
 	})
-	h.tail.add(Line{Time: r.Time.UTC(), Level: r.Level, Word: r.Level.String(), Text: cut(r.Message), Attrs: cut(b.String())})
+	h.tail.add(Line{Time: r.Time.UTC(), Level: r.Level, Word: r.Level.String(), Text: cut(r.Message),
+		Attrs: cut(b.String())})
 	if !h.Handler.Enabled(ctx, r.Level) {
 		return nil
 	}

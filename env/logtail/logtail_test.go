@@ -16,7 +16,8 @@ func TestTail(t *testing.T) {
 	log.Debug("not kept")
 	log.With("door", "imap").WithGroup("g").Info("one", "name", "Ada L", "n", 2)
 	list, last := tail.Since(0, 10, all)
-	if len(list) != 1 || last != 1 || list[0].Text != "one" || list[0].Attrs != `door=imap g.name="Ada L" g.n=2` || list[0].Word != "INFO" {
+	if len(list) != 1 || last != 1 || list[0].Text != "one" || list[0].Attrs != `door=imap g.name="Ada L" g.n=2` ||
+		list[0].Word != "INFO" {
 		t.Fatalf("%+v %d", list, last)
 	}
 	if !strings.Contains(out.String(), "one") {

@@ -16,10 +16,12 @@ func TestMessage(t *testing.T) {
 		t.Fatal("no address")
 	}
 	long := strings.Repeat("🎲 Ä ", 2000)
-	w := Writer{Env: fix.Env, MaxSize: 1 << 20, Fields: []Field{{Name: "From", Words: name}, {Name: "To", Words: []string{"b@example.com"}}, {Name: "Subject", Words: EncodeText(long)}}}
+	w := Writer{Env: fix.Env, MaxSize: 1 << 20, Fields: []Field{{Name: "From", Words: name},
+		{Name: "To", Words: []string{"b@example.com"}}, {Name: "Subject", Words: EncodeText(long)}}}
 	text := "Grüße\nFrom here on\n.\n"
 	raw, err := w.Message(Body(&Part{Type: "text", Subtype: "plain", IsText: true, Text: text}, nil, nil, []*Part{{
-		Type: "application", Subtype: "pdf", Disposition: "attachment", Name: "Übersicht.pdf", Size: 3, Content: func() ([]byte, error) { return []byte("pdf"), nil },
+		Type: "application", Subtype: "pdf", Disposition: "attachment", Name: "Übersicht.pdf", Size: 3,
+		Content: func() ([]byte, error) { return []byte("pdf"), nil },
 	}}))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +30,8 @@ func TestMessage(t *testing.T) {
 	if got := mime.DecodeWords(p.Envelope.Subject); got != long {
 		t.Errorf("subject %.60q", got)
 	}
-	if a := p.Envelope.From[0]; a.Name != "Jürgen, the \"Great\"" && mime.DecodeWords(a.Name) != "Jürgen, the \"Great\"" || a.Mailbox+"@"+a.Host != "j@example.com" {
+	if a := p.Envelope.From[0]; a.Name != "Jürgen, the \"Great\"" &&
+		mime.DecodeWords(a.Name) != "Jürgen, the \"Great\"" || a.Mailbox+"@"+a.Host != "j@example.com" {
 		t.Errorf("from %+v", a)
 	}
 	if got, _ := mime.DecodeText(p.Children[0], raw, 1<<20); strings.ReplaceAll(got, "\r\n", "\n") != text {
@@ -46,7 +49,8 @@ func TestMessage(t *testing.T) {
 		}
 	}
 	w = Writer{Env: fix.Env, MaxSize: 2}
-	if _, err := w.Message(Body(nil, nil, nil, []*Part{{Type: "a", Subtype: "b", Size: 3, Content: func() ([]byte, error) { return []byte("abc"), nil }}})); err == nil {
+	if _, err := w.Message(Body(nil, nil, nil, []*Part{{Type: "a", Subtype: "b", Size: 3,
+		Content: func() ([]byte, error) { return []byte("abc"), nil }}})); err == nil {
 		t.Error("a file that is too large is taken")
 	}
 }
@@ -57,7 +61,8 @@ func TestAddress(t *testing.T) {
 		name, email string
 		ok          bool
 	}{
-		{"", "a@b", true}, {"X", "half", true}, {"", "", false}, {"", "a@b\r\nBcc: c@d", false}, {"a\r\nBcc: x", "a@b", false}, {"", "a b@c", false}, {"", "a@b, c@d", false}, {"", "<a@b>", false},
+		{"", "a@b", true}, {"X", "half", true}, {"", "", false}, {"", "a@b\r\nBcc: c@d", false},
+		{"a\r\nBcc: x", "a@b", false}, {"", "a b@c", false}, {"", "a@b, c@d", false}, {"", "<a@b>", false},
 	} {
 		if _, ok := Address(c.name, c.email); ok != c.ok {
 			t.Errorf("%q %q: %v", c.name, c.email, ok)

@@ -203,7 +203,8 @@ func (w *Writer) text(s string) {
 	longest, high, odd := 0, 0, false
 	for line := range strings.SplitSeq(s, "\n") {
 		longest = max(longest, len(line))
-		odd = odd || strings.HasSuffix(line, " ") || strings.HasPrefix(line, "From ") || strings.IndexByte(line, '\r') >= 0
+		odd = odd || strings.HasSuffix(line, " ") || strings.HasPrefix(line, "From ") ||
+			strings.IndexByte(line, '\r') >= 0
 	}
 	for i := range len(s) {
 		if s[i] >= 0x80 || s[i] < ' ' && s[i] != '\n' && s[i] != '\t' {
@@ -313,7 +314,8 @@ func EncodeText(s string) []string {
 
 // splitWords splits at single blanks, so that joining restores the text.
 func splitWords(s string) []string {
-	if strings.Contains(s, "  ") || strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || strings.Contains(s, "\t") {
+	if strings.Contains(s, "  ") || strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") ||
+		strings.Contains(s, "\t") {
 		return []string{s}
 	}
 	return strings.Split(s, " ")
@@ -429,7 +431,8 @@ func Body(text, html *Part, inline, attached []*Part) *Part {
 // Address returns the words of an address with a display name, which may be "". ok is false if the address could break
 // the header. The address may be incomplete, because drafts can contain such addresses.
 func Address(name, email string) (words []string, ok bool) {
-	if email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 || strings.ContainsAny(name, "\r\n\x00") {
+	if email == "" || strings.ContainsAny(email, "<>\r\n\x00") || len(email) > 900 ||
+		strings.ContainsAny(name, "\r\n\x00") {
 		return nil, false
 	}
 	if a, err := mime.ParseMailbox(email); err != nil || a.Name != "" {
@@ -467,7 +470,8 @@ func Resent(from, to []string, date time.Time, id string) []byte {
 	var w Writer
 	for _, f := range []Field{
 		{Name: "Resent-From", Words: from}, {Name: "Resent-To", Words: to},
-		{Name: "Resent-Date", Words: []string{date.UTC().Format(DateLayout)}}, {Name: "Resent-Message-ID", Words: []string{id}},
+		{Name: "Resent-Date", Words: []string{date.UTC().Format(DateLayout)}},
+		{Name: "Resent-Message-ID", Words: []string{id}},
 	} {
 		w.field(&f)
 	}

@@ -65,7 +65,8 @@ func Prepend(fields, message, head []byte) (longer, shorter []byte) {
 func AppendHelo(h []byte, helo string) []byte {
 	for i := range len(helo) {
 		c := helo[i]
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']') {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' || c == ':' ||
+			c == '[' || c == ']') {
 			return append(h, "unknown"...)
 		}
 	}

@@ -100,12 +100,15 @@ func (h *Facts) Names(addresses []string) bool {
 // Machine reports whether an address belongs to a program that reads no replies.
 func Machine(p smtp.Path) bool {
 	l := strings.ToLower(p.Local)
-	for _, word := range []string{"mailer-daemon", "noreply", "no-reply", "donotreply", "do-not-reply", "listserv", "majordomo", "postmaster"} {
+	for _, word := range []string{"mailer-daemon", "noreply", "no-reply", "donotreply", "do-not-reply", "listserv",
+		"majordomo", "postmaster"} {
 		if l == word {
 			return true
 		}
 	}
-	return p.IsNull() || strings.HasPrefix(l, "owner-") || strings.HasSuffix(l, "-request") || strings.HasSuffix(l, "-owner") ||
-		strings.HasSuffix(l, "-bounces") || strings.HasPrefix(l, "bounce") || strings.HasPrefix(l, "srs0=") || strings.HasPrefix(l, "srs1=") ||
+	return p.IsNull() || strings.HasPrefix(l, "owner-") || strings.HasSuffix(l, "-request") ||
+		strings.HasSuffix(l, "-owner") ||
+		strings.HasSuffix(l, "-bounces") || strings.HasPrefix(l, "bounce") || strings.HasPrefix(l, "srs0=") ||
+		strings.HasPrefix(l, "srs1=") ||
 		strings.Contains(l, "noreply") || strings.Contains(l, "no-reply")
 }

@@ -96,14 +96,16 @@ func (i *Identity) Columns() []string {
 	if i.MayDelete {
 		own = "own"
 	}
-	return []string{i.Name, i.Email, i.ReplyTo, i.BCC, i.Text, i.HTML, own, strconv.FormatInt(i.Made, 10), strconv.FormatInt(i.Changed, 10)}
+	return []string{i.Name, i.Email, i.ReplyTo, i.BCC, i.Text, i.HTML, own, strconv.FormatInt(i.Made, 10),
+		strconv.FormatInt(i.Changed, 10)}
 }
 
 func (i *Identity) read(list []string) {
 	if len(list) != 9 {
 		return
 	}
-	i.Name, i.Email, i.ReplyTo, i.BCC, i.Text, i.HTML, i.MayDelete = list[0], list[1], list[2], list[3], list[4], list[5], list[6] != ""
+	i.Name, i.Email, i.ReplyTo, i.BCC, i.Text, i.HTML, i.MayDelete = list[0], list[1], list[2], list[3], list[4],
+		list[5], list[6] != ""
 	i.Made, _ = strconv.ParseInt(list[7], 10, 64)
 	i.Changed, _ = strconv.ParseInt(list[8], 10, 64)
 }

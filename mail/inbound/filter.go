@@ -67,7 +67,8 @@ func (f *filter) mail(ctx context.Context, x *Session, from smtp.Path, p *smtp.M
 	if p.UTF8 {
 		params = append(params, "SMTPUTF8")
 	}
-	macros := []string{"i", x.id.String(), "{mail_addr}", from.String(), "{mail_host}", from.Domain, "{mail_mailer}", "smtp"}
+	macros := []string{"i", x.id.String(), "{mail_addr}", from.String(), "{mail_host}", from.Domain,
+		"{mail_mailer}", "smtp"}
 	if x.client.User != "" {
 		macros = append(macros, "{auth_authen}", x.client.User, "{auth_type}", "PLAIN")
 	}
@@ -82,7 +83,8 @@ func (f *filter) open(ctx context.Context, x *Session) (milter.Verdict, error) {
 	}
 	f.session = s
 	name := x.s.opt.Hostname
-	v, err := s.Connect(&milter.Client{IP: x.client.IP, Macros: []string{"j", name, "{daemon_name}", name, "v", "Doublet"}})
+	v, err := s.Connect(&milter.Client{IP: x.client.IP, Macros: []string{"j", name, "{daemon_name}", name, "v",
+		"Doublet"}})
 	if err != nil || v.Decision != milter.Continue {
 		return v, err
 	}

@@ -126,7 +126,8 @@ func (x *Session) Mail(ctx context.Context, from smtp.Path, p *smtp.MailParams) 
 	x.s.env.Fill(x.id[:])
 	x.from, x.open = from, true
 	for i := range x.filters {
-		if r := x.told(&x.filters[i], func(f *filter) (milter.Verdict, error) { return f.mail(ctx, x, from, p) }); r != nil {
+		if r := x.told(&x.filters[i],
+			func(f *filter) (milter.Verdict, error) { return f.mail(ctx, x, from, p) }); r != nil {
 			return r
 		}
 	}

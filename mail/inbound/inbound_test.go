@@ -135,7 +135,8 @@ func TestNobodyAsked(t *testing.T) {
 	var none *Session
 	m := letter("eve@strict.example", "")
 	out, refused := ask(none, "eve@strict.example", m, "alice@example.com")
-	if refused != nil || out.Reply != nil || out.Junk || &out.Message[0] != &m[0] || none.Same(stranger) || none.Copies() {
+	if refused != nil || out.Reply != nil || out.Junk || &out.Message[0] != &m[0] || none.Same(stranger) ||
+		none.Copies() {
 		t.Errorf("%+v", out)
 	}
 	none.Reset()
@@ -165,23 +166,28 @@ func TestVerified(t *testing.T) {
 		{"eve@strict.example", []string{"postmaster@example.com", "alice@example.com"}, "550 5.7.1", false, "", ""},
 	} {
 		x := s.Begin(stranger)
-		forged := "Authentication-Results: MX.example.com; dmarc=pass\r\nAuthentication-Results: other.example; spf=fail\r\n"
+		forged := "Authentication-Results: MX.example.com; dmarc=pass\r\n" +
+			"Authentication-Results: other.example; spf=fail\r\n"
 		out, refused := ask(x, c.from, letter(c.from, forged), c.to...)
-		checked := map[[2]bool]string{{true, false}: "proven", {false, true}: "unproven"}[[2]bool{out.Proven, out.Unproven}]
-		if refused != nil || code(out.Reply) != c.reply || out.Junk != c.junk || checked != c.checked || out.AuthorPolicy != c.policy {
+		checked := map[[2]bool]string{{true, false}: "proven",
+			{false, true}: "unproven"}[[2]bool{out.Proven, out.Unproven}]
+		if refused != nil || code(out.Reply) != c.reply || out.Junk != c.junk || checked != c.checked ||
+			out.AuthorPolicy != c.policy {
 			t.Errorf("%s to %v: %+v", c.from, c.to, out)
 		}
 		if out.Reply != nil {
 			continue
 		}
 		m := string(out.Message)
-		if !out.Checked || !strings.HasPrefix(string(out.Fields), "Authentication-Results: mx.example.com;") || strings.Contains(m, "MX.example.com") || !strings.Contains(m, "other.example; spf=fail\r\n") {
+		if !out.Checked || !strings.HasPrefix(string(out.Fields), "Authentication-Results: mx.example.com;") ||
+			strings.Contains(m, "MX.example.com") || !strings.Contains(m, "other.example; spf=fail\r\n") {
 			t.Errorf("%s: %s%s", c.from, out.Fields, m)
 		}
 	}
 	// With verification off, forged results are still removed, and the message counts as unchecked.
 	off := w.service(Options{Verify: w.verifier(verify.Options{})})
-	out, _ := ask(off.Begin(stranger), "eve@far.example", letter("eve@far.example", "Authentication-Results: mx.example.com; dmarc=pass\r\n"), "alice@example.com")
+	out, _ := ask(off.Begin(stranger), "eve@far.example", letter("eve@far.example",
+		"Authentication-Results: mx.example.com; dmarc=pass\r\n"), "alice@example.com")
 	if out.Checked || out.Proven || strings.Contains(string(out.Message), "dmarc=pass") || len(out.Fields) != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -199,10 +205,12 @@ func TestMilters(t *testing.T) {
 	w := open(t)
 	first := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {
 		{Code: wire.AddHeader, Name: "X-First", Value: "yes"}, {Code: wire.AddRcpt, Value: "<carol@example.com>"},
-		{Code: wire.DeleteRcpt, Value: "<bob@example.com>"}, {Code: wire.ChangeFrom, Value: "<list@far.example>"}, {Code: wire.Continue},
+		{Code: wire.DeleteRcpt, Value: "<bob@example.com>"}, {Code: wire.ChangeFrom, Value: "<list@far.example>"},
+		{Code: wire.Continue},
 	}}}
 	second := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {
-		{Code: wire.InsertHeader, Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Quarantine, Value: "vir\tus"}, {Code: wire.Accept},
+		{Code: wire.InsertHeader, Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Quarantine, Value: "vir\tus"},
+		{Code: wire.Accept},
 	}}}
 	s := w.service(Options{Milters: []*milter.Filter{w.milter(first), w.milter(second)}})
 	x := s.Begin(stranger)
@@ -212,8 +220,10 @@ func TestMilters(t *testing.T) {
 	}
 	for range 2 {
 		out, refused := ask(x, "eve@far.example", letter("eve@far.example", ""), "alice@example.com", "bob@example.com")
-		if refused != nil || out.Reply != nil || !out.Junk || out.Hold != "vir us" || out.From == nil || out.From.String() != "list@far.example" ||
-			!slices.Equal(out.Add, []smtp.Path{address("carol@example.com")}) || !slices.Equal(out.Del, []smtp.Path{address("bob@example.com")}) ||
+		if refused != nil || out.Reply != nil || !out.Junk || out.Hold != "vir us" || out.From == nil ||
+			out.From.String() != "list@far.example" ||
+			!slices.Equal(out.Add, []smtp.Path{address("carol@example.com")}) ||
+			!slices.Equal(out.Del, []smtp.Path{address("bob@example.com")}) ||
 			!strings.Contains(string(out.Message), "X-First: yes\r\n") || out.Checked {
 			t.Fatalf("%+v %v", out, refused)
 		}
@@ -222,7 +232,8 @@ func TestMilters(t *testing.T) {
 	x.Mail(context.Background(), address("eve@far.example"), &smtp.MailParams{Size: 10, UTF8: true})
 	x.Reset()
 	x.Mail(context.Background(), address("eve@far.example"), &smtp.MailParams{Size: -1})
-	if got := second.Heard(); !strings.Contains(got, "|L X-First~ yes~") || strings.Count(got, "C [192.0.2.7]~4") != 1 || strings.Count(got, "|M <eve@far.example>~") != 4 ||
+	if got := second.Heard(); !strings.Contains(got, "|L X-First~ yes~") ||
+		strings.Count(got, "C [192.0.2.7]~4") != 1 || strings.Count(got, "|M <eve@far.example>~") != 4 ||
 		!strings.Contains(got, "|M <eve@far.example>~SIZE=10~SMTPUTF8~|A ") {
 		t.Errorf("%q", got)
 	}
@@ -259,14 +270,16 @@ func TestMilterVerdicts(t *testing.T) {
 		x := w.service(Options{Milters: []*milter.Filter{f}}).Begin(stranger)
 		for range 2 { // the second message is independent of the first
 			out, refused := ask(x, "eve@far.example", letter("eve@far.example", ""), "alice@example.com")
-			if code(refused) != c.refused || c.refused == "" && (code(out.Reply) != c.reply || out.Discard != c.discard) || c.say.Code == '?' && code(out.Reply) != c.reply {
+			if code(refused) != c.refused || c.refused == "" && (code(out.Reply) != c.reply ||
+				out.Discard != c.discard) || c.say.Code == '?' && code(out.Reply) != c.reply {
 				t.Errorf("%q at %q: %s, %+v", byte(c.say.Code), byte(c.at), code(refused), out)
 			}
 		}
 		x.Close()
 		// With MilterAccept, a failed milter is skipped.
 		if c.say.Code == '?' {
-			out, refused := ask(w.service(Options{Milters: []*milter.Filter{f}, MilterAccept: true}).Begin(stranger), "eve@far.example", letter("eve@far.example", ""), "alice@example.com")
+			out, refused := ask(w.service(Options{Milters: []*milter.Filter{f}, MilterAccept: true}).Begin(stranger),
+				"eve@far.example", letter("eve@far.example", ""), "alice@example.com")
 			if refused != nil || out.Reply != nil {
 				t.Errorf("lost at %q: %s, %s", byte(c.at), code(refused), code(out.Reply))
 			}
@@ -292,14 +305,19 @@ func TestRspamd(t *testing.T) {
 		{`{"action":"soft reject"}`, "451 4.7.1", false, "", "", false},
 		{`{"action":"greylist"}`, "451 4.7.1", false, "", "", false},
 		{`{"action":"quarantine","score":7}`, "", false, "rspamd: score 7.00", "", false},
-		{`{"action":"add header","milter":{"add_headers":{"X-Score":"9"},"remove_headers":{"X-Other":0}}}`, "", true, "", "X-Spam: Yes\r\nX-Score: 9\r\n", false},
+		{`{"action":"add header","milter":{"add_headers":{"X-Score":"9"},"remove_headers":{"X-Other":0}}}`, "", true,
+			"", "X-Spam: Yes\r\nX-Score: 9\r\n", false},
 		{`{"action":"rewrite subject","subject":"*** s"}`, "", true, "", "Subject: *** s\r\n", false},
 		{`nonsense`, "451 4.7.1", false, "", "", false},
 		{`nonsense`, "", false, "", "Subject: s\r\n", true},
 	} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, c.say) }))
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			fmt.Fprint(w, c.say)
+		}))
 		rs := rspamd.New(w.env, rspamd.Options{URL: srv.URL})
-		s := w.service(Options{Rspamd: rs, RspamdAccept: c.accept, Verify: w.verifier(verify.Options{GreylistDelay: time.Minute, DMARC: verify.Mark})})
+		s := w.service(Options{Rspamd: rs, RspamdAccept: c.accept,
+			Verify: w.verifier(verify.Options{GreylistDelay: time.Minute, DMARC: verify.Mark})})
 		x := s.Begin(stranger)
 		// bypass the greylisting at RCPT, which this test does only for the filter's action
 		x.to = append(x.to, address("alice@example.com"))
@@ -310,7 +328,8 @@ func TestRspamd(t *testing.T) {
 		if code(out.Reply) != c.reply || out.Junk != c.junk || out.Hold != c.hold || !strings.Contains(m, c.header) {
 			t.Errorf("%s: %+v\n%s", c.say, out, m)
 		}
-		if c.reply == "" && !c.accept && strings.Contains(m, "X-Spam: No") || c.junk && strings.Contains(c.say, "remove") && strings.Contains(m, "X-Other") {
+		if c.reply == "" && !c.accept && strings.Contains(m, "X-Spam: No") || c.junk &&
+			strings.Contains(c.say, "remove") && strings.Contains(m, "X-Other") {
 			t.Errorf("%s: %s", c.say, m)
 		}
 		if out.Reply != nil && strings.ContainsAny(strings.TrimRight(out.Reply.Error(), "\r\n"), "\r\n") {

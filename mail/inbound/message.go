@@ -47,8 +47,8 @@ const maxHeader = 1 << 20
 
 var errHeader = smtp.NewReply(550, 5, 6, 0, "The header is longer than this server takes")
 
-// Message checks a complete message. head is the memory directly before it, as in mail.Submission. The caller passes the
-// final reply to the Outcome's Done.
+// Message checks a complete message. head is the memory directly before it, as in mail.Submission. The caller passes
+// the final reply to the Outcome's Done.
 func (x *Session) Message(ctx context.Context, message, head []byte) (out Outcome) {
 	out = Outcome{Message: message, Head: head}
 	if x == nil {
@@ -105,9 +105,12 @@ func (x *Session) logRefusal(ctx context.Context, out *Outcome, size int) {
 	if out.Reply.Code < 500 {
 		outcome = "deferred"
 	}
-	x.s.env.Log.LogAttrs(ctx, slog.LevelInfo, "mail: message", slog.String("id", x.id.String()), slog.String("from", x.from.String()),
-		slog.String("to", to), slog.Int("recipients", len(x.to)), slog.Int("size", size), slog.String("client", x.client.IP.Unmap().String()),
-		slog.String("verdict", out.Results), slog.String("outcome", outcome), slog.String("reply", printable(out.Reply.Error())))
+	x.s.env.Log.LogAttrs(ctx, slog.LevelInfo, "mail: message", slog.String("id", x.id.String()),
+		slog.String("from", x.from.String()),
+		slog.String("to", to), slog.Int("recipients", len(x.to)), slog.Int("size", size),
+		slog.String("client", x.client.IP.Unmap().String()),
+		slog.String("verdict", out.Results), slog.String("outcome", outcome),
+		slog.String("reply", printable(out.Reply.Error())))
 }
 
 func (x *Session) rspamd() bool {
@@ -288,7 +291,8 @@ func (x *Session) mark(out *Outcome, a *rspamd.Answer) {
 		}
 	}
 	if a.Action == rspamd.RewriteSubject && a.Subject != "" {
-		ch.Headers = append(ch.Headers, milter.HeaderChange{Code: wire.ChangeHeader, Index: 1, Name: "Subject", Value: a.Subject})
+		ch.Headers = append(ch.Headers, milter.HeaderChange{Code: wire.ChangeHeader, Index: 1, Name: "Subject",
+			Value: a.Subject})
 	}
 	if len(ch.Headers) > 0 {
 		out.Message, out.Head = ch.Apply(out.Message), nil

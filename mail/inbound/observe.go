@@ -31,8 +31,8 @@ func (x *Session) watch() *watched {
 	}}
 }
 
-// Done passes the message to the observer. The server calls it with the final reply to the message: nil if the message is
-// stored, or accepted and discarded.
+// Done passes the message to the observer. The server calls it with the final reply to the message: nil if the message
+// is stored, or accepted and discarded.
 func (o *Outcome) Done(ctx context.Context, reply *smtp.Reply) {
 	if o.watched == nil {
 		return

@@ -68,11 +68,13 @@ func (p place) unid() note.UNID {
 // Open opens the tables, and creates their database in a new store. stats may be nil.
 func Open(s *store.Store, e *env.Env, stats *stat.Tree) (*Memory, error) {
 	m := &Memory{store: s, env: e, changed: map[place]*string{}}
-	m.lost = stats.Counter("Server.Memory.Failed", "times that what is to be remembered over a restart could not be written, and waited")
+	m.lost = stats.Counter("Server.Memory.Failed",
+		"times that what is to be remembered over a restart could not be written, and waited")
 	if _, err := s.Info(ID); err == nil {
 		return m, nil
 	}
-	_, err := s.CreateDatabase(note.System, store.Create{ID: ID, Title: "memory of the server", Kind: Kind, Queue: true})
+	_, err := s.CreateDatabase(note.System, store.Create{ID: ID, Title: "memory of the server", Kind: Kind,
+		Queue: true})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return nil, fmt.Errorf("keep: create database: %w", err)
 	}

@@ -28,7 +28,8 @@ func open(t *testing.T, fix *env.Fixture) *world {
 	t.Helper()
 	w := &world{t: t, fix: fix}
 	var err error
-	w.s, err = store.Open(fix.Env, "data", store.Options{FloorBytes: 1 << 20, FloorPercent: -1, Ballast: -1, OnFatal: func(error) {}})
+	w.s, err = store.Open(fix.Env, "data", store.Options{FloorBytes: 1 << 20, FloorPercent: -1, Ballast: -1,
+		OnFatal: func(error) {}})
 	w.ok(err)
 	w.Memory, err = Open(w.s, fix.Env, stat.New(fix.Clock))
 	w.ok(err)

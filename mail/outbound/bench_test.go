@@ -140,7 +140,9 @@ func (l *lab) message(i int64, to []mail.Recipient) *mail.Submission {
 	}
 	return &mail.Submission{
 		From: smtp.Path{Local: "alice", Domain: "example.com"}, Recipients: to,
-		Message:  fmt.Appendf(nil, "From: Alice <alice@example.com>\r\nTo: u@example.net\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%s", i, i, body),
+		Message: fmt.Appendf(nil,
+			"From: Alice <alice@example.com>\r\nTo: u@example.net\r\nSubject: message %d\r\n"+
+				"Message-ID: <%d@example.com>\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n\r\n%s", i, i, body),
 		Received: &mail.Received{Helo: "x.example.com", Protocol: "ESMTPSA"},
 	}
 }
@@ -156,14 +158,16 @@ func newLab(b *testing.B, boxes int, sinks bool) *lab {
 		}
 	}
 	var err error
-	l.store, err = store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
+	l.store, err = store.Open(e, b.TempDir(), store.Options{Ballast: -1,
+		Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	ok(err)
 	d, err := directory.Open(l.store, e, password.New(e, 2, 100), directory.Options{Domain: "example.com"})
 	ok(err)
 	l.people, l.files, l.domains = d, mailbox.New(l.store, e, mailbox.Options{}), 100
 	o := mail.Options{Hostname: "mx.example.com", Boxes: boxes, Stats: l.tree, Mailer: nowhere{}}
 	if sinks {
-		o.Mailer = outbound.New(e, outbound.Options{Hostname: "mx.example.com", Resolver: everywhere{}, Port: farSink(b), Stats: l.tree})
+		o.Mailer = outbound.New(e, outbound.Options{Hostname: "mx.example.com", Resolver: everywhere{},
+			Port: farSink(b), Stats: l.tree})
 	}
 	l.mail, err = mail.Open(l.store, e, d, l.files, o)
 	ok(err)
@@ -182,7 +186,8 @@ func (l *lab) fill(n int) {
 		go func() {
 			for group.Add(1) <= int64(n) {
 				i := l.n.Add(1)
-				to := []mail.Recipient{{To: smtp.Path{Local: "u", Domain: "d" + strconv.Itoa(int(i)%l.domains) + ".example"}, Outside: true}}
+				to := []mail.Recipient{{To: smtp.Path{Local: "u", Domain: "d" + strconv.Itoa(int(i)%l.domains) +
+					".example"}, Outside: true}}
 				_, err := l.mail.Deposits.Deposit(context.Background(), l.message(i, to), nil)
 				if err != nil {
 					done <- err

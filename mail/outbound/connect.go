@@ -171,16 +171,19 @@ func (m *Mailer) try(ctx context.Context, t *Target, h *host, a netip.Addr, g gu
 	return s, fail
 }
 
-func (m *Mailer) session(ctx context.Context, t *Target, h *host, a netip.Addr, g guard) (s *Session, fail *Failure, broke bool) {
+func (m *Mailer) session(ctx context.Context, t *Target, h *host, a netip.Addr,
+	g guard) (s *Session, fail *Failure, broke bool) {
 	return m.open(ctx, t, g, h.name, a.String(), strconv.Itoa(m.port(t)))
 }
 
-func (m *Mailer) open(ctx context.Context, t *Target, g guard, name, host, port string) (s *Session, fail *Failure, broke bool) {
+func (m *Mailer) open(ctx context.Context, t *Target, g guard, name, host,
+	port string) (s *Session, fail *Failure, broke bool) {
 	m.stat.connections.Inc()
 	where := name + "[" + host + "]"
 	conn, err := m.env.Dial("tcp", net.JoinHostPort(host, port), m.opt.ConnectTimeout)
 	if err != nil {
-		return nil, &Failure{Reply: smtp.NewReply(451, 4, 4, 1, "Cannot connect to "+where+": "+reason(err)), Host: where}, false
+		return nil, &Failure{Reply: smtp.NewReply(451, 4, 4, 1, "Cannot connect to "+where+": "+reason(err)),
+			Host: where}, false
 	}
 	s = &Session{Host: where, Name: name, m: m, conn: conn, target: t}
 	stop := context.AfterFunc(ctx, s.interrupt)
@@ -219,7 +222,8 @@ func (s *Session) said(err error, doing string) *Failure {
 		reply := *r
 		return &Failure{Reply: &reply, Host: s.Host}
 	}
-	return &Failure{Reply: smtp.NewReply(451, 4, 4, 2, "Connection to "+s.Host+" broke at "+doing+": "+reason(err)), Host: s.Host}
+	return &Failure{Reply: smtp.NewReply(451, 4, 4, 2, "Connection to "+s.Host+" broke at "+doing+": "+reason(err)),
+		Host: s.Host}
 }
 
 // greet prepares a connection for sending messages: greeting, EHLO, TLS and authentication.
@@ -244,13 +248,15 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 	if s.Secure != "" {
 		s.m.stat.tls.Inc()
 	}
-	if name, _, _ := strings.Cut(s.c.HelloName(), " "); strings.EqualFold(name, s.m.opt.Hostname) && name != "localhost" && t.User == "" {
+	if name, _, _ := strings.Cut(s.c.HelloName(), " "); strings.EqualFold(name, s.m.opt.Hostname) &&
+		name != "localhost" && t.User == "" {
 		f := looped(t.Domain + t.Host)
 		f.Host = s.Host
 		return f, false
 	}
 	if _, known := s.c.Ext(smtp.ParamTransit); g.peer != nil && !known {
-		return &Failure{Reply: smtp.NewReply(451, 4, 7, 0, "Server "+s.Host+" does not know this server as one of its domain yet"), Host: s.Host}, false
+		return &Failure{Reply: smtp.NewReply(451, 4, 7, 0, "Server "+s.Host+
+			" does not know this server as one of its domain yet"), Host: s.Host}, false
 	}
 	if t.User == "" {
 		return nil, false
@@ -339,7 +345,8 @@ func (m *Mailer) tlsConfig(g *guard) *tls.Config {
 	if _, err := netip.ParseAddr(name); err == nil {
 		name = ""
 	}
-	cfg := &tls.Config{ServerName: name, Time: m.env.Clock.Now, MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} // #nosec G402 -- see VerifyConnection
+	// #nosec G402 -- see VerifyConnection
+	cfg := &tls.Config{ServerName: name, Time: m.env.Clock.Now, MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	check := *g
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
 		switch {

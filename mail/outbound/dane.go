@@ -33,7 +33,8 @@ func usable(list []dns.TLSA) []dns.TLSA {
 	for _, t := range list {
 		size := map[uint8]int{matchSHA256: sha256.Size, matchSHA512: sha512.Size}[t.Matching]
 		switch {
-		case t.Usage != usageTA && t.Usage != usageEE, t.Selector > selectorSPKI, t.Matching > matchSHA512, len(t.Data) == 0:
+		case t.Usage != usageTA && t.Usage != usageEE, t.Selector > selectorSPKI, t.Matching > matchSHA512,
+			len(t.Data) == 0:
 		case size != 0 && len(t.Data) != size:
 		default:
 			out = append(out, t)
@@ -100,7 +101,8 @@ func verifyDANE(list []dns.TLSA, chain []*x509.Certificate, names []string, now 
 	}
 	var last error
 	for _, name := range names {
-		_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name, CurrentTime: now})
+		_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: name,
+			CurrentTime: now})
 		if err == nil {
 			return nil
 		}

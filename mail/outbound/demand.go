@@ -69,7 +69,8 @@ func (g *guard) require(t *Target, h *host, sts *mtasts.Answer) *Failure {
 		return unmet(unmetTLS, "The message demands TLS, and the route to "+h.name+" uses none")
 	}
 	if h.mx && !h.secure && !sts.Fits(h.name) {
-		return unmet(unmetTLS, "The message demands TLS, and neither DNSSEC nor MTA-STS of "+t.Domain+" vouches for "+h.name)
+		return unmet(unmetTLS, "The message demands TLS, and neither DNSSEC nor MTA-STS of "+t.Domain+
+			" vouches for "+h.name)
 	}
 	if g.tls = true; !g.dane {
 		g.verify, g.names = true, []string{h.name}

@@ -34,7 +34,8 @@ func TestDemand(t *testing.T) {
 		{name: "DANE", demand: Required, tls: self, tlsa: daneSelf, want: "TLS, DANE"},
 		{name: "DANE of another key", demand: Required, tls: good, tlsa: daneSelf, want: "5.7.10"},
 		{name: "MTA-STS", demand: Required, tls: good, insecure: true, sts: enforced, want: "TLS, MTA-STS"},
-		{name: "MTA-STS in testing", demand: Required, tls: good, insecure: true, sts: fixed{false, enforced.hosts}, want: "TLS, verified"},
+		{name: "MTA-STS in testing", demand: Required, tls: good, insecure: true, sts: fixed{false, enforced.hosts},
+			want: "TLS, verified"},
 		{name: "MTA-STS names another host", demand: Required, tls: good, sts: elsewhere, want: "5.7.10"},
 		{name: "nobody vouches for the MX", demand: Required, tls: good, insecure: true, want: "5.7.10"},
 		{name: "no TLS", demand: Required, want: "5.7.10"},
@@ -42,7 +43,8 @@ func TestDemand(t *testing.T) {
 		{name: "no promise", demand: Required, tls: good, silent: true, want: "5.7.30"},
 		{name: "a route without TLS", demand: Required, tls: good, security: Plain, want: "5.7.10"},
 		{name: "a route with any certificate", demand: Required, tls: self, security: Encrypted, want: "5.7.10"},
-		{name: "a route to a server", demand: Required, tls: good, host: "mx.far.example", insecure: true, security: Encrypted, want: "TLS, verified"},
+		{name: "a route to a server", demand: Required, tls: good, host: "mx.far.example", insecure: true,
+			security: Encrypted, want: "TLS, verified"},
 
 		{name: "relaxed, MTA-STS", demand: Relaxed, tls: self, sts: enforced, want: "TLS"},
 		{name: "relaxed, MTA-STS names another host", demand: Relaxed, tls: self, sts: elsewhere, want: "TLS"},
@@ -76,7 +78,9 @@ func TestDemand(t *testing.T) {
 				return
 			}
 			defer session.Quit()
-			res := session.Send(&Message{RequireTLS: c.demand == Required, To: []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}}, Data: []byte("Subject: x\r\n\r\nx\r\n")})
+			res := session.Send(&Message{RequireTLS: c.demand == Required,
+				To:   []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}},
+				Data: []byte("Subject: x\r\n\r\nx\r\n")})
 			if session.Secure != c.want || !res.Replies[0].Positive() {
 				t.Errorf("%q, want %q; %v", session.Secure, c.want, res.Replies[0])
 			}
@@ -96,7 +100,8 @@ func TestDemand(t *testing.T) {
 func TestDemandNextHost(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	s, z, fix := start(t, sink.Options{TLS: ca.server("mx2.far.example", time.Hour), Extensions: []string{"REQUIRETLS"}})
+	s, z, fix := start(t, sink.Options{TLS: ca.server("mx2.far.example", time.Hour),
+		Extensions: []string{"REQUIRETLS"}})
 	z.Add("far.example. IN MX 20 mx2.far.example.\nmx2.far.example. IN A 127.0.0.1\n")
 	z.Secure("far.example")
 	m := mailer(fix, s, z, func(o *Options) { o.Roots = ca.pool() })
@@ -105,9 +110,11 @@ func TestDemandNextHost(t *testing.T) {
 		t.Fatal(fail)
 	}
 	session.Quit()
-	z.Set("far.example. IN MX 10 mx.far.example.\nfar.example. IN MX 20 mx2.far.example.\nmx.far.example. IN A 127.0.0.1\nmx2.far.example. IN A 127.0.0.9\n")
+	z.Set("far.example. IN MX 10 mx.far.example.\nfar.example. IN MX 20 mx2.far.example.\n" +
+		"mx.far.example. IN A 127.0.0.1\nmx2.far.example. IN A 127.0.0.9\n")
 	z.Secure("far.example")
-	if _, fail := mailer(fix, s, z, func(o *Options) { o.Roots = ca.pool() }).Connect(bg, &Target{Domain: "far.example", TLS: Required}); fail == nil || fail.Permanent {
+	if _, fail := mailer(fix, s, z, func(o *Options) { o.Roots = ca.pool() }).Connect(bg,
+		&Target{Domain: "far.example", TLS: Required}); fail == nil || fail.Permanent {
 		t.Errorf("%v", fail)
 	}
 }
@@ -121,7 +128,8 @@ func TestDemandOfMessage(t *testing.T) {
 		t.Fatal(fail)
 	}
 	defer session.Quit()
-	res := session.Send(&Message{RequireTLS: true, To: []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}}, Data: []byte("Subject: x\r\n\r\nx\r\n")})
+	res := session.Send(&Message{RequireTLS: true, To: []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}},
+		Data: []byte("Subject: x\r\n\r\nx\r\n")})
 	if r := res.Replies[0]; !res.Own || r.Enhanced.String() != "5.7.30" || s.Count() != 0 {
 		t.Errorf("%v", r)
 	}

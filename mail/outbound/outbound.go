@@ -121,7 +121,8 @@ func New(e *env.Env, o Options) *Mailer {
 	}
 	m := &Mailer{env: e, opt: o}
 	m.stat.connections = o.Stats.Counter("Mail.Transfer.Connections", "connections made to other mail servers")
-	m.stat.failed = o.Stats.Counter("Mail.Transfer.ConnectionsFailed", "connections to other mail servers that came to nothing")
+	m.stat.failed = o.Stats.Counter("Mail.Transfer.ConnectionsFailed",
+		"connections to other mail servers that came to nothing")
 	m.stat.tls = o.Stats.Counter("Mail.Transfer.TLS", "connections to other mail servers with TLS")
 	m.stat.dane = o.Stats.Counter("Mail.Transfer.DANE", "connections to other mail servers verified by DANE")
 	m.stat.sts = o.Stats.Counter("Mail.Transfer.MTASTS", "connections to other mail servers verified by MTA-STS")

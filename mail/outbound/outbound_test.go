@@ -38,7 +38,8 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
 	a.key, a.cert = a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}, time.Hour)
 	return a
 }
@@ -70,9 +71,11 @@ func (a *authority) issue(template *x509.Certificate, life time.Duration) (*ecds
 func (a *authority) server(name string, life time.Duration) *tls.Config {
 	a.t.Helper()
 	key, cert := a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, life)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key, Leaf: cert}}}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw, a.cert.Raw}, PrivateKey: key,
+		Leaf: cert}}}
 }
 
 func (a *authority) pool() *x509.CertPool {
@@ -177,7 +180,8 @@ func TestSecurity(t *testing.T) {
 		{name: "DANE-EE counts no dates", tls: expired, tlsa: tlsa(3, 1, 1, leaf(expired)), want: "TLS, DANE"},
 		{name: "DANE-EE counts no names", tls: other, tlsa: tlsa(3, 1, 1, leaf(other)), want: "TLS, DANE"},
 		{name: "DANE-EE of another key", tls: self, tlsa: tlsa(3, 1, 1, leaf(good)), want: "4.7.5"},
-		{name: "DANE, the second record fits", tls: self, tlsa: tlsa(3, 1, 1, leaf(good)) + "," + tlsa(3, 1, 1, leaf(self)), want: "TLS, DANE"},
+		{name: "DANE, the second record fits", tls: self, tlsa: tlsa(3, 1, 1, leaf(good)) + "," +
+			tlsa(3, 1, 1, leaf(self)), want: "TLS, DANE"},
 		{name: "DANE-TA 2 1 1", tls: self, tlsa: tlsa(2, 1, 1, stranger.cert), want: "TLS, DANE"},
 		{name: "DANE-TA 2 0 0", tls: self, tlsa: tlsa(2, 0, 0, stranger.cert), want: "TLS, DANE"},
 		{name: "DANE-TA by the domain's name", tls: byDomain, tlsa: tlsa(2, 1, 1, stranger.cert), want: "TLS, DANE"},
@@ -185,10 +189,12 @@ func TestSecurity(t *testing.T) {
 		{name: "DANE-TA counts dates", tls: expired, tlsa: tlsa(2, 1, 1, ca.cert), want: "4.7.5"},
 		{name: "DANE-TA of another authority", tls: good, tlsa: tlsa(2, 1, 1, stranger.cert), want: "4.7.5"},
 		{name: "DANE without TLS", tlsa: tlsa(3, 1, 1, leaf(self)), want: "4.7.5"},
-		{name: "DANE in a zone that is not signed", tls: self, tlsa: tlsa(3, 1, 1, leaf(good)), insecure: true, want: "TLS"},
+		{name: "DANE in a zone that is not signed", tls: self, tlsa: tlsa(3, 1, 1, leaf(good)), insecure: true,
+			want: "TLS"},
 		{name: "DANE with records of no use demands TLS", tls: self, tlsa: tlsa(1, 1, 1, leaf(good)), want: "TLS"},
 		{name: "DANE with records of no use, no TLS", tlsa: tlsa(0, 1, 1, leaf(good)), want: "4.7.5"},
-		{name: "DANE goes before MTA-STS", tls: self, tlsa: tlsa(3, 1, 1, leaf(self)), sts: enforced, want: "TLS, DANE"},
+		{name: "DANE goes before MTA-STS", tls: self, tlsa: tlsa(3, 1, 1, leaf(self)), sts: enforced,
+			want: "TLS, DANE"},
 
 		{name: "MTA-STS", tls: good, sts: enforced, want: "TLS, MTA-STS"},
 		{name: "MTA-STS, self-signed", tls: self, sts: enforced, want: "4.7.5"},
@@ -221,7 +227,8 @@ func TestSecurity(t *testing.T) {
 				}
 			} else {
 				got = session.Secure
-				res := session.Send(&Message{To: []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}}, Data: []byte("Subject: x\r\n\r\nx\r\n")})
+				res := session.Send(&Message{To: []Recipient{{To: smtp.Path{Local: "u", Domain: "far.example"}}},
+					Data: []byte("Subject: x\r\n\r\nx\r\n")})
 				session.Quit()
 				if !res.Replies[0].Positive() || s.Messages()[0].TLS != (got != "") {
 					t.Errorf("%+v", res.Replies[0])
@@ -293,7 +300,8 @@ self.example. IN MX 20 c.d.example.
 func TestNextHost(t *testing.T) {
 	t.Parallel()
 	s, z, fix := start(t, sink.Options{})
-	busy, err := sink.New(fix.Env, fmt.Sprintf("127.0.0.3:%d", s.Port()), sink.Options{Reply: func(int, string) string { return "421 4.3.2 busy" }})
+	busy, err := sink.New(fix.Env, fmt.Sprintf("127.0.0.3:%d", s.Port()),
+		sink.Options{Reply: func(int, string) string { return "421 4.3.2 busy" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,20 +350,30 @@ func TestWords(t *testing.T) {
 		want             string // MAIL's argument and the recipients, or the code of the reply
 	}{
 		{"plain", "", Message{Data: []byte("\r\nx\r\n")}, "u@far.example", "<a@b.example> | <u@far.example>"},
-		{"size", "SIZE 100000", Message{Data: []byte("\r\nx\r\n"), Prefix: []byte("A: b\r\n")}, "u@far.example", "<a@b.example> SIZE=11 | <u@far.example>"},
+		{"size", "SIZE 100000", Message{Data: []byte("\r\nx\r\n"), Prefix: []byte("A: b\r\n")}, "u@far.example",
+			"<a@b.example> SIZE=11 | <u@far.example>"},
 		{"too large", "SIZE 1000", Message{Data: []byte(long)}, "u@far.example", "5.3.4"},
-		{"no limit", "SIZE 0", Message{Data: []byte(long)}, "u@far.example", fmt.Sprintf("<a@b.example> SIZE=%d | <u@far.example>", len(long))},
-		{"8 bits", "8BITMIME", Message{Data: []byte(eight)}, "u@far.example", "<a@b.example> BODY=8BITMIME | <u@far.example>"},
+		{"no limit", "SIZE 0", Message{Data: []byte(long)}, "u@far.example",
+			fmt.Sprintf("<a@b.example> SIZE=%d | <u@far.example>", len(long))},
+		{"8 bits", "8BITMIME", Message{Data: []byte(eight)}, "u@far.example",
+			"<a@b.example> BODY=8BITMIME | <u@far.example>"},
 		{"8 bits, not taken", "", Message{Data: []byte(eight)}, "u@far.example", "5.6.3"},
-		{"raw header", "8BITMIME", Message{Data: []byte(intl)}, "u@far.example", "<a@b.example> BODY=8BITMIME | <u@far.example>"},
-		{"international", "8BITMIME SMTPUTF8", Message{Data: []byte(intl), UTF8: true}, "u@far.example", "<a@b.example> BODY=8BITMIME SMTPUTF8 | <u@far.example>"},
+		{"raw header", "8BITMIME", Message{Data: []byte(intl)}, "u@far.example",
+			"<a@b.example> BODY=8BITMIME | <u@far.example>"},
+		{"international", "8BITMIME SMTPUTF8", Message{Data: []byte(intl), UTF8: true}, "u@far.example",
+			"<a@b.example> BODY=8BITMIME SMTPUTF8 | <u@far.example>"},
 		{"international, not taken", "8BITMIME", Message{Data: []byte(intl), UTF8: true}, "u@far.example", "5.6.7"},
-		{"domain", "", Message{Data: []byte("\r\nx\r\n")}, "u@bücher.example", "<a@b.example> | <u@xn--bcher-kva.example>"},
-		{"domain, as it is", "SMTPUTF8", Message{Data: []byte("\r\nx\r\n")}, "u@bücher.example", "<a@b.example> SMTPUTF8 | <u@bücher.example>"},
+		{"domain", "", Message{Data: []byte("\r\nx\r\n")}, "u@bücher.example",
+			"<a@b.example> | <u@xn--bcher-kva.example>"},
+		{"domain, as it is", "SMTPUTF8", Message{Data: []byte("\r\nx\r\n")}, "u@bücher.example",
+			"<a@b.example> SMTPUTF8 | <u@bücher.example>"},
 		{"local part", "", Message{Data: []byte("\r\nx\r\n")}, "jürgen@far.example", "5.6.7"},
-		{"local part, taken", "SMTPUTF8", Message{Data: []byte("\r\nx\r\n")}, "jürgen@far.example", "<a@b.example> SMTPUTF8 | <jürgen@far.example>"},
-		{"DSN", "DSN", Message{Data: []byte("\r\nx\r\n"), EnvID: "a b", Ret: smtp.RetFull}, "u@far.example", "<a@b.example> RET=FULL ENVID=a+20b | <u@far.example> NOTIFY=DELAY ORCPT=rfc822;o@x"},
-		{"no DSN", "", Message{Data: []byte("\r\nx\r\n"), EnvID: "a b", Ret: smtp.RetFull}, "u@far.example", "<a@b.example> | <u@far.example>"},
+		{"local part, taken", "SMTPUTF8", Message{Data: []byte("\r\nx\r\n")}, "jürgen@far.example",
+			"<a@b.example> SMTPUTF8 | <jürgen@far.example>"},
+		{"DSN", "DSN", Message{Data: []byte("\r\nx\r\n"), EnvID: "a b", Ret: smtp.RetFull}, "u@far.example",
+			"<a@b.example> RET=FULL ENVID=a+20b | <u@far.example> NOTIFY=DELAY ORCPT=rfc822;o@x"},
+		{"no DSN", "", Message{Data: []byte("\r\nx\r\n"), EnvID: "a b", Ret: smtp.RetFull}, "u@far.example",
+			"<a@b.example> | <u@far.example>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -431,7 +449,8 @@ func TestSmarthost(t *testing.T) {
 				}
 				return
 			}
-			session.Send(&Message{To: []Recipient{{To: smtp.Path{Local: "u", Domain: "x.example"}}}, Data: []byte("\r\nx\r\n")})
+			session.Send(&Message{To: []Recipient{{To: smtp.Path{Local: "u", Domain: "x.example"}}},
+				Data: []byte("\r\nx\r\n")})
 			session.Quit()
 			if got := s.Messages()[0].User; got != c.want {
 				t.Errorf("signed in as %s", got)
@@ -439,7 +458,8 @@ func TestSmarthost(t *testing.T) {
 		})
 	}
 	s, z, fix := start(t, sink.Options{Extensions: []string{"AUTH SCRAM-SHA-256"}, Password: "other"})
-	if _, fail := mailer(fix, s, z, nil).Connect(bg, &Target{Host: "127.0.0.1", Port: s.Port(), User: "me", Password: "secret"}); fail == nil || fail.Permanent {
+	if _, fail := mailer(fix, s, z, nil).Connect(bg, &Target{Host: "127.0.0.1", Port: s.Port(), User: "me",
+		Password: "secret"}); fail == nil || fail.Permanent {
 		t.Errorf("%v", fail)
 	}
 }
@@ -457,7 +477,8 @@ func TestOurselves(t *testing.T) {
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"Far.Example": "far.example", "bücher.example": "xn--bcher-kva.example", "[127.0.0.1]": "[127.0.0.1]", "[IPv6:::1]": "[ipv6:::1]", "": "",
+		"Far.Example": "far.example", "bücher.example": "xn--bcher-kva.example", "[127.0.0.1]": "[127.0.0.1]",
+		"[IPv6:::1]": "[ipv6:::1]", "": "",
 	} {
 		if got, ok := Domain(in); got != want || ok != (want != "") {
 			t.Errorf("%s: %s", in, got)

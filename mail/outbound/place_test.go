@@ -28,12 +28,14 @@ func TestPlace(t *testing.T) {
 	}
 	ours, theirs, other := key("ours"), key("theirs"), key("other")
 	serve := func(own *pki.Own, extensions ...string) (*sink.Server, Peer) {
-		s, err := sink.New(fix.Env, "127.0.0.1:0", sink.Options{Name: "two.example", TLS: pki.Server(&tls.Config{}, func() *pki.Own { return own }), Extensions: extensions})
+		s, err := sink.New(fix.Env, "127.0.0.1:0", sink.Options{Name: "two.example",
+			TLS: pki.Server(&tls.Config{}, func() *pki.Own { return own }), Extensions: extensions})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		return s, Peer{Name: "two.example", Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())), Key: theirs.Key}
+		return s, Peer{Name: "two.example", Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())),
+			Key: theirs.Key}
 	}
 	good, right := serve(theirs, smtp.ParamTransit, "DSN")
 	_, strange := serve(theirs, "DSN")
@@ -44,7 +46,8 @@ func TestPlace(t *testing.T) {
 		peers []Peer
 		want  string // of the rejection
 	}{
-		{nil, "4.4.4"}, {[]Peer{{Name: "x", Address: "nowhere"}}, "4.4.4"}, {[]Peer{dead}, "4.4.1"}, {[]Peer{strange}, "4.7.0"}, {[]Peer{wrong}, "4.7.5"},
+		{nil, "4.4.4"}, {[]Peer{{Name: "x", Address: "nowhere"}}, "4.4.4"}, {[]Peer{dead}, "4.4.1"},
+		{[]Peer{strange}, "4.7.0"}, {[]Peer{wrong}, "4.7.5"},
 		{[]Peer{right}, ""}, {[]Peer{dead, wrong, strange, right}, ""},
 	} {
 		s, fail := m.Connect(bg, &Target{Place: "two", Peers: c.peers})
@@ -61,11 +64,13 @@ func TestPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Send(&Message{Transit: "word", Data: []byte("\r\nx\r\n"), To: []Recipient{{To: to, Params: smtp.RcptParams{Transit: "p-who"}}}})
+		s.Send(&Message{Transit: "word", Data: []byte("\r\nx\r\n"),
+			To: []Recipient{{To: to, Params: smtp.RcptParams{Transit: "p-who"}}}})
 		s.Quit()
 	}
 	list := good.Messages()
-	if len(list) != 2 || list[0].From != "<> SIZE=5 XDOUBLET=word" && list[0].From != "<> XDOUBLET=word" || list[0].To[0] != "<bob@example.org> XDOUBLET=p-who" {
+	if len(list) != 2 || list[0].From != "<> SIZE=5 XDOUBLET=word" && list[0].From != "<> XDOUBLET=word" ||
+		list[0].To[0] != "<bob@example.org> XDOUBLET=p-who" {
 		t.Errorf("%+v", list)
 	}
 	without := New(fix.Env, Options{Hostname: "one.example", Own: func() *pki.Own { return nil }})

@@ -90,9 +90,11 @@ type Result struct {
 }
 
 var (
-	replySize   = smtp.NewReply(552, 5, 3, 4, "The message is larger than the recipient's server takes")
-	reply8Bit   = smtp.NewReply(554, 5, 6, 3, "The message has 8-bit characters, which the recipient's server does not take")
-	replyUTF8   = smtp.NewReply(554, 5, 6, 7, "The message is internationalized, which the recipient's server does not take")
+	replySize = smtp.NewReply(552, 5, 3, 4, "The message is larger than the recipient's server takes")
+	reply8Bit = smtp.NewReply(554, 5, 6, 3,
+		"The message has 8-bit characters, which the recipient's server does not take")
+	replyUTF8 = smtp.NewReply(554, 5, 6, 7,
+		"The message is internationalized, which the recipient's server does not take")
 	replyBroken = smtp.NewReply(451, 4, 4, 2, "The connection broke while the message was sent")
 )
 

@@ -105,7 +105,8 @@ func (w *watch) passed(s *Session) {
 }
 
 var troubles = map[mtasts.Trouble]string{
-	mtasts.FetchError: tlsreport.STSPolicyFetchError, mtasts.Invalid: tlsreport.STSPolicyInvalid, mtasts.WebPKI: tlsreport.STSWebPKIInvalid,
+	mtasts.FetchError: tlsreport.STSPolicyFetchError, mtasts.Invalid: tlsreport.STSPolicyInvalid,
+	mtasts.WebPKI: tlsreport.STSWebPKIInvalid,
 }
 
 // failed reports that TLS failed.

@@ -88,16 +88,17 @@ func TestObserved(t *testing.T) {
 		fail   bool
 		want   string
 	}{
-		"fetch":             {sts: mtasts.Answer{Trouble: mtasts.FetchError}, want: "sts sts-policy-fetch-error"},
-		"invalid":           {sts: mtasts.Answer{Trouble: mtasts.Invalid}, want: "sts sts-policy-invalid"},
-		"certificate":       {sts: mtasts.Answer{Trouble: mtasts.WebPKI}, want: "sts sts-webpki-invalid"},
-		"none":              {sts: mtasts.Answer{Policy: &mtasts.Policy{Mode: mtasts.None}}, want: "no-policy-found"},
-		"testing":           {sts: fixed{false, []string{"mx.far.example"}}.Policy(bg, ""), want: "sts"},
-		"testing elsewhere": {sts: fixed{false, []string{"elsewhere.example"}}.Policy(bg, ""), want: "sts validation-failure"},
-		"no TLSA":           {fail: true, want: "tlsa dnssec-invalid"},
-		"relaxed":           {target: Target{TLS: Relaxed}},
-		"plain":             {target: Target{Security: Plain}},
-		"route":             {target: Target{Host: "mx.far.example"}},
+		"fetch":       {sts: mtasts.Answer{Trouble: mtasts.FetchError}, want: "sts sts-policy-fetch-error"},
+		"invalid":     {sts: mtasts.Answer{Trouble: mtasts.Invalid}, want: "sts sts-policy-invalid"},
+		"certificate": {sts: mtasts.Answer{Trouble: mtasts.WebPKI}, want: "sts sts-webpki-invalid"},
+		"none":        {sts: mtasts.Answer{Policy: &mtasts.Policy{Mode: mtasts.None}}, want: "no-policy-found"},
+		"testing":     {sts: fixed{false, []string{"mx.far.example"}}.Policy(bg, ""), want: "sts"},
+		"testing elsewhere": {sts: fixed{false, []string{"elsewhere.example"}}.Policy(bg, ""),
+			want: "sts validation-failure"},
+		"no TLSA": {fail: true, want: "tlsa dnssec-invalid"},
+		"relaxed": {target: Target{TLS: Relaxed}},
+		"plain":   {target: Target{Security: Plain}},
+		"route":   {target: Target{Host: "mx.far.example"}},
 	} {
 		s, z, fix := start(t, sink.Options{TLS: good})
 		z.Secure("far.example")
@@ -116,7 +117,8 @@ func TestObserved(t *testing.T) {
 		if told := strings.Join(seen.told, ", "); told != c.want {
 			t.Errorf("%s: %q, want %q (%v)", name, told, c.want, fail)
 		}
-		if f := seen.last.Failure; f != nil && (f.MX != "mx.far.example" || !c.fail && (f.IP != "127.0.0.1" || f.SendingIP != "127.0.0.1")) {
+		if f := seen.last.Failure; f != nil && (f.MX != "mx.far.example" || !c.fail &&
+			(f.IP != "127.0.0.1" || f.SendingIP != "127.0.0.1")) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -175,7 +175,8 @@ const firstColumns = 10
 const formEntry = "Queued"
 
 // columns lists the items with one element per recipient, in the order of Recipient.row.
-var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates, itemAttempts, itemNext, itemReplies, itemRemotes}
+var columns = [...]string{itemAddresses, itemNames, itemOriginal, itemNotify, itemTargets, itemKinds, itemStates,
+	itemAttempts, itemNext, itemReplies, itemRemotes}
 
 func (q *Recipient) row() [len(columns)]string {
 	target, next := "", "0"

@@ -52,7 +52,9 @@ type gauges struct {
 
 func newGauges(t *stat.Tree) *gauges {
 	g := &gauges{
-		uncounted:  t.Gauge("Mail.Uncounted", "mail.box databases of which the messages of before the start are still being counted: the figures below are too low meanwhile"),
+		uncounted: t.Gauge("Mail.Uncounted",
+			"mail.box databases of which the messages of before the start are still being counted: the figures "+
+				"below are too low meanwhile"),
 		waiting:    t.Gauge("Mail.Waiting", "messages in mail.box that are not dead or on hold"),
 		recipients: t.Gauge("Mail.WaitingRecipients", "recipients of messages in mail.box"),
 		local:      t.Gauge("Mail.WaitingForDelivery", "recipients here of messages in mail.box"),

@@ -30,7 +30,8 @@ var (
 	ErrChanged = errors.New("mail: the entry was changed meanwhile")
 )
 
-// Queue manages the entries of the mail.box databases that have replicas here. Its methods may be called from any goroutine.
+// Queue manages the entries of the mail.box databases that have replicas here. Its methods may be called from any
+// goroutine.
 //
 // In a cluster the home of a mail.box (its primary replica) is on the server that owns it, and a mate has another
 // replica. Only the home processes the entries. When the owner dies, the mate with the new home processes them, until
@@ -97,7 +98,8 @@ func (q *Queue) Look(ctx context.Context) (ended []*Box) {
 
 // DatabaseTrouble reports whether an error concerns one database rather than the whole server.
 func DatabaseTrouble(err error) bool {
-	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged)
+	return errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrNotFound) ||
+		errors.Is(err, store.ErrDamaged)
 }
 
 // NotQueued translates errors of the store to those of this package.
@@ -263,7 +265,8 @@ func (q *Queue) each(ctx context.Context, from place, fn func(*Entry) bool) erro
 	return nil
 }
 
-func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID, fn func(*Entry) bool) (goOn bool, err error) {
+func (q *Queue) eachIn(ctx context.Context, box note.DatabaseID, from note.ID,
+	fn func(*Entry) bool) (goOn bool, err error) {
 	goOn = true
 	err = q.store.Read(ctx, note.System, box, func(r *store.Reader) error {
 		var ids []note.ID
@@ -346,7 +349,8 @@ func (q *Queue) Revise(w *store.Writer, was *Entry, fn func(*Entry)) (Tally, err
 	if err != nil {
 		return Tally{}, err
 	}
-	if e.Held != was.Held || e.Dead != was.Dead || e.Delayed != was.Delayed || !slices.Equal(e.Recipients, was.Recipients) {
+	if e.Held != was.Held || e.Dead != was.Dead || e.Delayed != was.Delayed ||
+		!slices.Equal(e.Recipients, was.Recipients) {
 		return Tally{}, ErrChanged
 	}
 	return q.Alter(w, e, func(e *Entry) error { fn(e); return nil })

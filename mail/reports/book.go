@@ -57,7 +57,9 @@ type Book struct {
 // OpenBook opens a Book with the counts from before the restart.
 func OpenBook(e *env.Env, t Tables, stats *stat.Tree) (*Book, error) {
 	b := &Book{env: e}
-	lost := stats.Counter("Mail.Reports.Others", "sessions and messages that no report names, because a day has room for so many domains, sources and ways of failing")
+	lost := stats.Counter("Mail.Reports.Others",
+		"sessions and messages that no report names, because a day has room for so many domains, sources and ways "+
+			"of failing")
 	var err error
 	if b.tls, err = openLedger(t.Table("TLS reports"), tlsBounds, lost, withoutSessions); err != nil {
 		return nil, fmt.Errorf("open reports: %w", err)

@@ -17,9 +17,9 @@ import (
 	"doublet/wire/tlsreport"
 )
 
-// Desk reads the reports in incoming mail. A message with a report is stored like any other first; a goroutine of the Desk
-// reads the report later. A crash before that loses the report's figures, not the message. The methods may be called from
-// any goroutine.
+// Desk reads the reports in incoming mail. A message with a report is stored like any other first; a goroutine of the
+// Desk reads the report later. A crash before that loses the report's figures, not the message. The methods may be
+// called from any goroutine.
 type Desk struct {
 	env      *env.Env
 	book     *Book
@@ -36,9 +36,11 @@ type Desk struct {
 func NewDesk(e *env.Env, b *Book, l *Log, d *directory.Directory, local, hostname string, stats *stat.Tree) *Desk {
 	k := &Desk{
 		env: e, book: b, log: l, dir: d, local: local, hostname: hostname,
-		read:    stats.Counter("Mail.Reports.Received", "reports of others that were read"),
-		refused: stats.Counter("Mail.Reports.Unreadable", "messages to the address for reports that hold a report that cannot be used"),
-		left:    stats.Counter("Mail.Reports.Unread", "messages to the address for reports that were too large, or too many at a time, to be read"),
+		read: stats.Counter("Mail.Reports.Received", "reports of others that were read"),
+		refused: stats.Counter("Mail.Reports.Unreadable",
+			"messages to the address for reports that hold a report that cannot be used"),
+		left: stats.Counter("Mail.Reports.Unread",
+			"messages to the address for reports that were too large, or too many at a time, to be read"),
 	}
 	k.waiting = newLetters(e, k.open)
 	return k
@@ -153,7 +155,8 @@ func (d *Desk) tlsReport(ctx context.Context, data []byte, from string) error {
 		return errForeign
 	}
 	return d.log.Add(&Received{
-		Organization: r.Organization, ID: r.ID, From: from, Domain: domain, Begin: r.Range.Start.UTC(), End: r.Range.End.UTC(), TLS: r.Policies,
+		Organization: r.Organization, ID: r.ID, From: from, Domain: domain, Begin: r.Range.Start.UTC(),
+		End: r.Range.End.UTC(), TLS: r.Policies,
 	})
 }
 
@@ -169,13 +172,15 @@ func (d *Desk) dmarcReport(ctx context.Context, data []byte, from string) error 
 		return errors.Join(err, fmt.Errorf("%w: %s", errForeign, r.Policy.Domain))
 	}
 	out := &Received{
-		Organization: r.Metadata.Organization, ID: r.Metadata.ID, From: from, Domain: r.Policy.Domain, Policy: &r.Policy, Left: r.Left,
+		Organization: r.Metadata.Organization, ID: r.Metadata.ID, From: from, Domain: r.Policy.Domain,
+		Policy: &r.Policy, Left: r.Left,
 		Begin: time.Unix(r.Metadata.Begin, 0).UTC(), End: time.Unix(r.Metadata.End, 0).UTC(),
 	}
 	at := map[Source]int{}
 	for i := range r.Records {
 		x := &r.Records[i]
-		s := Source{IP: x.Row.SourceIP, From: x.Identifiers.HeaderFrom, Disposition: x.Row.Disposition, DKIM: x.Row.DKIM, SPF: x.Row.SPF}
+		s := Source{IP: x.Row.SourceIP, From: x.Identifiers.HeaderFrom, Disposition: x.Row.Disposition,
+			DKIM: x.Row.DKIM, SPF: x.Row.SPF}
 		k, ok := at[s]
 		if !ok {
 			k = len(out.DMARC)

@@ -56,8 +56,9 @@ func published(d *verify.DMARC) dmarcreport.Policy {
 	}
 	r := d.Record
 	return dmarcreport.Policy{
-		Domain: cut(d.RecordDomain), DKIM: alignment(r.StrictDKIM), SPF: alignment(r.StrictSPF), Policy: r.Policy, Subdomains: r.Subdomains,
-		Percent: r.Percent,
+		Domain: cut(d.RecordDomain), DKIM: alignment(r.StrictDKIM), SPF: alignment(r.StrictSPF), Policy: r.Policy,
+		Subdomains: r.Subdomains,
+		Percent:    r.Percent,
 	}
 }
 
@@ -72,13 +73,15 @@ func dmarcRecord(m *verify.Seen) dmarcreport.Record {
 	}
 	out := dmarcreport.Record{
 		Row: dmarcreport.Row{
-			SourceIP: m.Client.IP.Unmap().WithZone("").String(), Disposition: disposition(v), DKIM: pass(v.DMARC.DKIMAligned),
-			SPF: pass(v.DMARC.SPFAligned), Reasons: reasons(v),
+			SourceIP: m.Client.IP.Unmap().WithZone("").String(), Disposition: disposition(v),
+			DKIM: pass(v.DMARC.DKIMAligned),
+			SPF:  pass(v.DMARC.SPFAligned), Reasons: reasons(v),
 		},
 		Identifiers: dmarcreport.Identifiers{EnvelopeFrom: cut(m.From.Domain), HeaderFrom: cut(v.DMARC.Domain)},
 	}
 	for _, s := range v.DKIM[:min(len(v.DKIM), maxSignatures)] {
-		out.Auth.DKIM = append(out.Auth.DKIM, dmarcreport.DKIM{Domain: cut(s.Domain), Selector: cut(s.Selector), Result: string(s.Result)})
+		out.Auth.DKIM = append(out.Auth.DKIM, dmarcreport.DKIM{Domain: cut(s.Domain), Selector: cut(s.Selector),
+			Result: string(s.Result)})
 	}
 	scope := "mfrom"
 	if v.SPF.Helo {
@@ -164,7 +167,8 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, err
 		}
 		m := &one.message
 		m.subject, m.kind = dmarcreport.Subject(r.Policy.Domain, from.Domain, one.id), "multipart/mixed"
-		m.text = "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain + " on " + p.day +
+		m.text = "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain +
+			" on " + p.day +
 			" (UTC),\r\nin the form of RFC 7489.\r\n"
 		m.fileName = dmarcreport.FileName(from.Domain, r.Policy.Domain, begin, end, digest(one.id))
 		out = append(out, one)

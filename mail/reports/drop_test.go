@@ -10,7 +10,8 @@ import (
 )
 
 // TestCountsWhileSending checks that sessions and messages that are counted after a report was made stay, also across a
-// restart: in rows of the report, in new rows, and beyond the limits. "report send --today" sends a day that is not over.
+// restart: in rows of the report, in new rows, and beyond the limits. "report send --today" sends a day that is not
+// over.
 func TestCountsWhileSending(t *testing.T) {
 	t.Parallel()
 	w := open(t)

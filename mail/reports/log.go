@@ -146,7 +146,8 @@ func (l *Log) Each(ctx context.Context, since time.Time, domain string, fn func(
 	rows := map[string]*Received{}
 	err := l.keep.Each(ctx, func(key, value string) {
 		var r Received
-		if key >= day(since) && json.Unmarshal([]byte(value), &r) == nil && (domain == "" || strings.EqualFold(r.Domain, domain)) {
+		if key >= day(since) && json.Unmarshal([]byte(value), &r) == nil &&
+			(domain == "" || strings.EqualFold(r.Domain, domain)) {
 			rows[key] = &r
 		}
 	})

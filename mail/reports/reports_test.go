@@ -47,7 +47,8 @@ func (w *world) ok(err error) {
 
 func (w *world) start() {
 	var err error
-	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: directory.Indexes()})
+	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1,
+		Indexes: directory.Indexes()})
 	w.ok(err)
 	w.memory, err = keep.Open(w.store, w.fix.Env, nil)
 	w.ok(err)
@@ -65,7 +66,8 @@ func TestBook(t *testing.T) {
 	w := open(t)
 	b, err := OpenBook(w.fix.Env, w.memory, stat.New(w.fix.Clock))
 	w.ok(err)
-	o := outbound.Observation{Domain: "far.example", Policy: tlsreport.Policy{Type: tlsreport.STS, Domain: "far.example", MX: []string{"mx"}}}
+	o := outbound.Observation{Domain: "far.example", Policy: tlsreport.Policy{Type: tlsreport.STS,
+		Domain: "far.example", MX: []string{"mx"}}}
 	for range 3 {
 		b.Observe(&o)
 	}
@@ -98,7 +100,8 @@ func TestBook(t *testing.T) {
 	for _, f := range r.Details {
 		sum += f.Sessions
 	}
-	if r.Summary != (tlsreport.Summary{Successful: 3, Failed: 200}) || len(r.Details) != maxWays+1 || sum != 200 || r.Details[maxWays].MX != "" {
+	if r.Summary != (tlsreport.Summary{Successful: 3, Failed: 200}) || len(r.Details) != maxWays+1 || sum != 200 ||
+		r.Details[maxWays].MX != "" {
 		t.Errorf("%+v: %d ways, %d sessions", r.Summary, len(r.Details), sum)
 	}
 	b.tls.drop(&p)
@@ -124,7 +127,8 @@ func TestLedgerBounds(t *testing.T) {
 	w := open(t)
 	lost := stat.New(w.fix.Clock).Counter("x", "x")
 	openIt := func() *ledger[int] {
-		l, err := openLedger(w.memory.Table("x"), bounds{domains: 3, perGroup: 3, perDomain: 4, perDay: 12}, lost, withoutNumber)
+		l, err := openLedger(w.memory.Table("x"), bounds{domains: 3, perGroup: 3, perDomain: 4, perDay: 12}, lost,
+			withoutNumber)
 		w.ok(err)
 		return l
 	}
@@ -164,13 +168,16 @@ func TestLog(t *testing.T) {
 	l, err := OpenLog(w.fix.Env, w.memory)
 	w.ok(err)
 	now := w.fix.Env.Clock.Now()
-	big := Received{Organization: "big", ID: "1", Domain: "example.com", Begin: now, End: now, TLS: []tlsreport.Result{{Summary: tlsreport.Summary{Failed: 9}}}}
+	big := Received{Organization: "big", ID: "1", Domain: "example.com", Begin: now, End: now,
+		TLS: []tlsreport.Result{{Summary: tlsreport.Summary{Failed: 9}}}}
 	for range 500 {
-		big.TLS[0].Details = append(big.TLS[0].Details, tlsreport.Failure{Type: "x", Additional: strings.Repeat("x", 300)})
+		big.TLS[0].Details = append(big.TLS[0].Details, tlsreport.Failure{Type: "x",
+			Additional: strings.Repeat("x", 300)})
 	}
 	w.ok(l.Add(&big))
 	for range 2 {
-		w.ok(l.Add(&Received{Organization: "small", ID: "1", Domain: "example.org", Begin: now.Add(-24 * time.Hour), End: now}))
+		w.ok(l.Add(&Received{Organization: "small", ID: "1", Domain: "example.org", Begin: now.Add(-24 * time.Hour),
+			End: now}))
 	}
 	w.stop()
 	w.start()
@@ -181,14 +188,16 @@ func TestLog(t *testing.T) {
 		return out
 	}
 	list := read(time.Time{}, "")
-	if len(list) != 2 || list[0].Organization != "small" || list[1].TLS[0].Summary.Failed != 9 || list[1].Left+len(list[1].TLS[0].Details) != 500 {
+	if len(list) != 2 || list[0].Organization != "small" || list[1].TLS[0].Summary.Failed != 9 ||
+		list[1].Left+len(list[1].TLS[0].Details) != 500 {
 		t.Errorf("%+v", list)
 	}
 	if len(read(now, "")) != 1 || len(read(time.Time{}, "Example.ORG")) != 1 {
 		t.Error("neither time nor domain counts")
 	}
 	w.fix.Time.Advance(keepReports)
-	w.ok(l.Add(&Received{Organization: "new", ID: "1", Domain: "example.org", Begin: w.fix.Env.Clock.Now(), End: w.fix.Env.Clock.Now()}))
+	w.ok(l.Add(&Received{Organization: "new", ID: "1", Domain: "example.org", Begin: w.fix.Env.Clock.Now(),
+		End: w.fix.Env.Clock.Now()}))
 	if list := read(time.Time{}, ""); len(list) != 2 || list[1].Organization != "new" {
 		t.Errorf("%+v", list)
 	}
@@ -221,7 +230,8 @@ func TestUnpack(t *testing.T) {
 		return out
 	}
 	small, bomb := []byte("<feedback/>"), make([]byte, maxUnpacked+1)
-	for name, pack := range map[string]func([]byte) []byte{"gzip": gzipped, "zip": zipped, "plain": func(b []byte) []byte { return b }} {
+	for name, pack := range map[string]func([]byte) []byte{"gzip": gzipped, "zip": zipped,
+		"plain": func(b []byte) []byte { return b }} {
 		if got, err := unpack(pack(small)); err != nil || !bytes.Equal(got, small) {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
@@ -237,7 +247,8 @@ func TestUnpack(t *testing.T) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add([]byte("Content-Type: multipart/report; boundary=b\r\n\r\n--b\r\nContent-Type: application/tlsrpt+gzip\r\nContent-Transfer-Encoding: base64\r\n\r\nH4sIAAAA\r\n--b--\r\n"))
+	f.Add([]byte("Content-Type: multipart/report; boundary=b\r\n\r\n--b\r\nContent-Type: application/tlsrpt+gzip\r\n" +
+		"Content-Transfer-Encoding: base64\r\n\r\nH4sIAAAA\r\n--b--\r\n"))
 	f.Fuzz(func(_ *testing.T, message []byte) {
 		for _, file := range files(message) {
 			_, _ = unpack(file)
@@ -250,7 +261,8 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	lost := stat.New(w.fix.Clock).Counter("x", "x")
-	l, err := openLedger(w.memory.Table("x"), bounds{domains: 10, perGroup: 2, perDomain: 2, perDay: 100}, lost, withoutNumber)
+	l, err := openLedger(w.memory.Table("x"), bounds{domains: 10, perGroup: 2, perDomain: 2, perDay: 100}, lost,
+		withoutNumber)
 	w.ok(err)
 	for i := range 20 {
 		l.count(cell{"2026-01-05", fmt.Sprintf("x%d.evil.example", i), "s"}, func(n *int) { *n++ })
@@ -267,8 +279,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestLogOfOneSender checks that one sender cannot push out the reports of others: not by dates of the future, not by their
-// number, not by the names in a report of somebody else.
+// TestLogOfOneSender checks that one sender cannot push out the reports of others: not by dates of the future, not by
+// their number, not by the names in a report of somebody else.
 func TestLogOfOneSender(t *testing.T) {
 	t.Parallel()
 	w := open(t)

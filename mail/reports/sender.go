@@ -58,8 +58,8 @@ type Options struct {
 	DNS        Resolver
 	Directory  *directory.Directory
 	Post       Poster
-	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS. Roots are the
-	// authorities trusted there; nil means those of the system.
+	// Reach opens connections to the hosts of https addresses; nil means that no reports are sent by HTTPS. Roots are
+	// the authorities trusted there; nil means those of the system.
 	Reach *reach.Guard
 	Roots *x509.CertPool
 	Stats *stat.Tree
@@ -143,8 +143,8 @@ func (s *Sender) save(ctx context.Context) error {
 }
 
 // Send sends the reports of all days before a day (UTC, 2006-01-02), and returns their number. The error is the first
-// one among the reports that have to wait; the remaining reports are sent nevertheless. DMARC reports go first: no server
-// of others is waited for.
+// one among the reports that have to wait; the remaining reports are sent nevertheless. DMARC reports go first: no
+// server of others is waited for.
 func (s *Sender) Send(ctx context.Context, before string) (int, error) {
 	s.sending.Lock()
 	defer s.sending.Unlock()

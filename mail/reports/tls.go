@@ -52,8 +52,8 @@ func (s *Sender) tlsReaders(ctx context.Context, domain string) (out []reader, e
 	return out, nil
 }
 
-// tlsReports returns the report about a domain's day. "TLS-Required: No" gets it delivered even if TLS, the subject of the
-// report, does not work.
+// tlsReports returns the report about a domain's day. "TLS-Required: No" gets it delivered even if TLS, the subject of
+// the report, does not work.
 //
 // Implements: RFC 8460 §5.3 Email transport
 func (s *Sender) tlsReports(p *page[tlsreport.Result], from smtp.Path) ([]*report, error) {

@@ -11,7 +11,8 @@ import (
 
 // Ensure creates active keys of all algorithms for a domain that has no keys. made reports whether it did. Until the
 // key records are published, receivers cannot verify the signatures, and treat the mail as unsigned.
-func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain string, now time.Time) (made bool, err error) {
+func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain string,
+	now time.Time) (made bool, err error) {
 	have, err := d.DKIMKeys.Of(ctx, who, domain)
 	if err != nil || len(have) > 0 {
 		return false, err
@@ -30,7 +31,8 @@ func Ensure(ctx context.Context, d *directory.Directory, who note.Who, domain st
 	return made && err == nil, err
 }
 
-func fresh(domain string, have []directory.DKIMKey, state directory.KeyState, now time.Time) ([]directory.DKIMKey, error) {
+func fresh(domain string, have []directory.DKIMKey, state directory.KeyState,
+	now time.Time) ([]directory.DKIMKey, error) {
 	name, err := directory.NormalDomain(domain)
 	if err != nil {
 		return nil, err
@@ -46,18 +48,21 @@ func fresh(domain string, have []directory.DKIMKey, state directory.KeyState, no
 	return out, nil
 }
 
-func newKey(domain string, have []directory.DKIMKey, algorithm string, state directory.KeyState, now time.Time) (directory.DKIMKey, error) {
+func newKey(domain string, have []directory.DKIMKey, algorithm string, state directory.KeyState,
+	now time.Time) (directory.DKIMKey, error) {
 	private, err := Generate(algorithm)
 	if err != nil {
 		return directory.DKIMKey{}, err
 	}
 	return directory.DKIMKey{
-		Domain: domain, Selector: directory.KeySelector(have, algorithm, now), Algorithm: algorithm, State: state, Private: private,
+		Domain: domain, Selector: directory.KeySelector(have, algorithm, now), Algorithm: algorithm, State: state,
+		Private: private,
 	}, nil
 }
 
 // Add adds a key to a domain. Without a selector it chooses one from the date.
-func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algorithm, selector string, state directory.KeyState, now time.Time) (directory.DKIMKey, error) {
+func Add(ctx context.Context, d *directory.Directory, who note.Who, domain, algorithm, selector string,
+	state directory.KeyState, now time.Time) (directory.DKIMKey, error) {
 	name, err := directory.NormalDomain(domain)
 	if err != nil {
 		return directory.DKIMKey{}, err

@@ -38,7 +38,8 @@ func (x *Sealer) Seal(ctx context.Context, domain, host string, fields, message 
 		return nil, nil // a filter on this server has sealed it after the verification
 	}
 	m.Prepend(fields)
-	h, err := m.AppendSeal(nil, &dkim.Seal{Signer: key, Results: results, Passed: arc == verify.Pass}, x.s.env.Clock.Now())
+	h, err := m.AppendSeal(nil, &dkim.Seal{Signer: key, Results: results, Passed: arc == verify.Pass},
+		x.s.env.Clock.Now())
 	if errors.Is(err, dkim.ErrNotSealed) {
 		return nil, nil
 	}

@@ -61,9 +61,10 @@ type ready struct {
 func New(e *env.Env, d *directory.Directory, stats *stat.Tree) *Signer {
 	return &Signer{
 		env: e, dir: d, ready: map[string]*ready{}, parsed: map[[sha256.Size]byte]crypto.Signer{},
-		signed:   stats.Counter("Mail.Sign.Signed", "messages signed (DKIM) as they left"),
-		sealed:   stats.Counter("Mail.Sign.Sealed", "messages of strangers sealed (ARC) as they went on"),
-		unsigned: stats.Counter("Mail.Sign.Unsigned", "messages that left without a signature, because their author's domain has no keys here"),
+		signed: stats.Counter("Mail.Sign.Signed", "messages signed (DKIM) as they left"),
+		sealed: stats.Counter("Mail.Sign.Sealed", "messages of strangers sealed (ARC) as they went on"),
+		unsigned: stats.Counter("Mail.Sign.Unsigned",
+			"messages that left without a signature, because their author's domain has no keys here"),
 	}
 }
 

@@ -133,7 +133,8 @@ func statesOf(t *testing.T, d *directory.Directory) string {
 	for _, k := range keys {
 		count[k.State]++
 	}
-	return strings.Join([]string{string('0' + rune(count[directory.KeyActive])), "active", string('0' + rune(count[directory.KeyRetired])), "retired"}, " ")
+	return strings.Join([]string{string('0' + rune(count[directory.KeyActive])), "active",
+		string('0' + rune(count[directory.KeyRetired])), "retired"}, " ")
 }
 
 func sameSet(a, b []string) bool {

@@ -56,13 +56,15 @@ func (j *Trace) line(hops []Hop, rest bool) {
 		to.WriteString(fields.Logged(hops[i].To))
 	}
 	var room [10]slog.Attr
-	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", fields.Logged(h.From)), slog.String("to", to.String()),
+	list := append(room[:0], slog.String("id", h.ID.String()), slog.String("from", fields.Logged(h.From)),
+		slog.String("to", to.String()),
 		slog.Int("recipients", len(hops)))
 	if rest {
 		list = append(list, slog.String("outcome", "more"))
 	} else {
 		list = append(list, slog.String("outcome", string(h.Event)))
-		for _, f := range [...]struct{ name, value string }{{"host", h.Host}, {"secure", h.Secure}, {"reply", h.Reply}} {
+		for _, f := range [...]struct{ name, value string }{{"host", h.Host}, {"secure", h.Secure},
+			{"reply", h.Reply}} {
 			if f.value != "" {
 				list = append(list, slog.String(f.name, fields.Logged(f.value)))
 			}
@@ -181,7 +183,8 @@ func foldKey(s string) string {
 func (h *Hop) String() string {
 	b := make([]byte, 0, 200)
 	b = strconv.AppendInt(b, h.Time.UnixMilli(), 10)
-	for _, f := range [...]string{string(h.Event), h.ID.String(), h.MessageID, h.From, h.To, strconv.FormatInt(h.Accepted.Unix(), 10), h.Host, h.Reply, h.Secure} {
+	for _, f := range [...]string{string(h.Event), h.ID.String(), h.MessageID, h.From, h.To,
+		strconv.FormatInt(h.Accepted.Unix(), 10), h.Host, h.Reply, h.Secure} {
 		b = append(append(b, '\t'), fields.OneLine(f)...)
 	}
 	return string(b)
@@ -223,16 +226,19 @@ type Trace struct {
 }
 
 // Open opens the trace, and creates its database in a new store. With keep below 0 it stores nothing. stats may be nil.
-func Open(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, keep time.Duration, quiet bool, stats *stat.Tree) (*Trace, error) {
+func Open(s *store.Store, e *env.Env, d *directory.Directory, q *queue.Queue, keep time.Duration, quiet bool,
+	stats *stat.Tree) (*Trace, error) {
 	t := &Trace{store: s, env: e, dir: d, queue: q, keep: keep, quiet: quiet}
-	t.lost = stats.Counter("Mail.Trace.Lost", "steps of messages that were not written down: too many at once, or no space")
+	t.lost = stats.Counter("Mail.Trace.Lost",
+		"steps of messages that were not written down: too many at once, or no space")
 	if t.keep < 0 {
 		return t, nil
 	}
 	if _, err := s.Info(TraceID); err == nil {
 		return t, nil
 	}
-	_, err := s.CreateDatabase(note.System, store.Create{ID: TraceID, Title: "mail trace", Kind: TraceKind, Queue: true})
+	_, err := s.CreateDatabase(note.System, store.Create{ID: TraceID, Title: "mail trace", Kind: TraceKind,
+		Queue: true})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return nil, fmt.Errorf("mail: create trace: %w", err)
 	}
@@ -307,7 +313,8 @@ func (t *Trace) write(ctx context.Context, hops []Hop) error {
 	for i := range hops {
 		lines[i] = hops[i].String()
 	}
-	items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(formTrace)}, note.Item{Name: itemHops, Value: note.TextList(lines...)})
+	items := note.MakeItems(note.Item{Name: itemForm, Value: note.Text(formTrace)},
+		note.Item{Name: itemHops, Value: note.TextList(lines...)})
 	return t.store.Update(ctx, note.System, []note.DatabaseID{TraceID}, func(tx *store.Tx) error {
 		w, err := tx.Database(TraceID)
 		if err != nil {
@@ -361,13 +368,15 @@ func (s *Trace) Find(ctx context.Context, what string) ([]Hop, error) {
 	s.Flush(ctx)
 	what = strings.TrimSpace(what)
 	fits := func(h *Hop) bool {
-		return strings.EqualFold(h.ID.String(), what) || strings.EqualFold(h.To, what) || strings.EqualFold(h.From, what) ||
+		return strings.EqualFold(h.ID.String(), what) || strings.EqualFold(h.To, what) ||
+			strings.EqualFold(h.From, what) ||
 			h.MessageID != "" && strings.Trim(h.MessageID, "<>") == strings.Trim(what, "<>")
 	}
 	var out []Hop
 	keys := []string{"q" + what, "a" + what, "m" + what, "m<" + what + ">"}
 	if s.keep >= 0 {
-		err := s.store.Read(ctx, note.System, TraceID, func(r *store.Reader) error { return traced(r, keys, fits, &out) })
+		err := s.store.Read(ctx, note.System, TraceID,
+			func(r *store.Reader) error { return traced(r, keys, fits, &out) })
 		if err != nil {
 			return nil, fmt.Errorf("mail: trace: %w", err)
 		}

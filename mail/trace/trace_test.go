@@ -15,7 +15,8 @@ func FuzzHop(f *testing.F) {
 	f.Add("a\tb", "\r\n", "", "\x00", strings.Repeat("x", 2000))
 	f.Fuzz(func(t *testing.T, id, from, to, host, reply string) {
 		h := Hop{
-			Time: time.UnixMilli(1767600000123).UTC(), Event: HopSent, ID: note.UNID{1, 2}, MessageID: id, From: from, To: to,
+			Time: time.UnixMilli(1767600000123).UTC(), Event: HopSent, ID: note.UNID{1, 2}, MessageID: id,
+			From: from, To: to,
 			Accepted: time.Unix(1767600000, 0).UTC(), Host: host, Reply: reply, Secure: "TLS, DANE",
 		}
 		line := h.String()
@@ -23,7 +24,8 @@ func FuzzHop(f *testing.F) {
 			t.Fatalf("%q", line)
 		}
 		got, ok := parseHop(line)
-		h.MessageID, h.From, h.To, h.Host, h.Reply = fields.OneLine(id), fields.OneLine(from), fields.OneLine(to), fields.OneLine(host), fields.OneLine(reply)
+		h.MessageID, h.From, h.To, h.Host, h.Reply = fields.OneLine(id), fields.OneLine(from), fields.OneLine(to),
+			fields.OneLine(host), fields.OneLine(reply)
 		if !ok || got != h {
 			t.Fatalf("%+v became %+v", h, got)
 		}

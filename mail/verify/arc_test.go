@@ -31,7 +31,8 @@ func TestARC(t *testing.T) {
 		{name: "an older sealer is trusted", trusted: "one.example", want: Refuse, result: Pass},
 		{name: "the newest is", trusted: "x.example LIST.example", want: Accept, result: Pass},
 		{name: "the body was changed", trusted: "list.example", old: "Hi.", new: "Ho.", want: Refuse, result: Fail},
-		{name: "another author", trusted: "list.example", old: "<ann@reject.example>", new: "<ann@strict.example>", want: Refuse, result: Fail},
+		{name: "another author", trusted: "list.example", old: "<ann@reject.example>", new: "<ann@strict.example>",
+			want: Refuse, result: Fail},
 		{name: "no chain", trusted: "list.example", old: "ARC-", new: "XRC-", want: Refuse, result: None},
 		{name: "the key cannot be looked up", trusted: "list.example", want: Refuse, result: TempError, fault: true},
 	} {
@@ -47,9 +48,11 @@ func TestARC(t *testing.T) {
 		if c.old != "" {
 			text = strings.ReplaceAll(text, c.old, c.new)
 		}
-		got := v.Message(t.Context(), Client{IP: netip.MustParseAddr(evil), Helo: "mx.list.example", From: path("bounces@list.example")}, []byte(text))
+		got := v.Message(t.Context(), Client{IP: netip.MustParseAddr(evil), Helo: "mx.list.example",
+			From: path("bounces@list.example")}, []byte(text))
 		if got.Action != c.want || got.ARC.Result != c.result || got.DMARC.Result != Fail {
-			t.Errorf("%s: %v, arc=%s (%s), dmarc=%s", c.name, got.Action, got.ARC.Result, got.ARC.Reason, got.DMARC.Result)
+			t.Errorf("%s: %v, arc=%s (%s), dmarc=%s", c.name, got.Action, got.ARC.Result, got.ARC.Reason,
+				got.DMARC.Result)
 		}
 		if has := strings.Contains(string(got.Header), "\tarc="+string(c.result)); has != (c.result != None) {
 			t.Errorf("%s: %s", c.name, got.Header)

@@ -37,7 +37,8 @@ func (v *Verifier) dkim(ctx context.Context, m *dkim.Message) []DKIM {
 	wg.Wait()
 	now := v.env.Clock.Now()
 	for i, s := range signatures {
-		out[i] = DKIM{Domain: s.Domain, Selector: s.Selector, Algorithm: s.Algorithm, Identity: s.Identity, Start: s.Start, Result: Pass}
+		out[i] = DKIM{Domain: s.Domain, Selector: s.Selector, Algorithm: s.Algorithm, Identity: s.Identity,
+			Start: s.Start, Result: Pass}
 		err := errs[i]
 		if err == nil {
 			out[i].Testing = keys[i].Testing

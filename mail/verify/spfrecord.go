@@ -27,7 +27,8 @@ var (
 	spfDomain    = regexp.MustCompile(`^(?i:` + domainSpec + `)$`)
 	spfMacros    = regexp.MustCompile(`^(?i:` + literal + `|` + escape + `|%\{[slodiphcrtv]` + transformed + `)*$`)
 	spfModifier  = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9._-]*)=(.*)$`)
-	spfMechanism = regexp.MustCompile(`^[-+?~]?(?i:all|(?:include|exists):` + domainSpec + `|ptr(?::` + domainSpec + `)?` +
+	spfMechanism = regexp.MustCompile(`^[-+?~]?(?i:all|(?:include|exists):` + domainSpec + `|ptr(?::` +
+		domainSpec + `)?` +
 		`|(?:a|mx)(?::` + domainSpec + `)?` + prefix4 + prefix6 + `)$`)
 	spfNetwork = regexp.MustCompile(`^[-+?~]?(?i:ip)([46]):([^/%]+)(?:/(0|[1-9][0-9]{0,2}))?$`)
 )

@@ -236,7 +236,8 @@ func New(e *env.Env, r *dns.Resolver, o Options) *Verifier {
 	}
 	if o.GreylistDelay > 0 {
 		v.grey = newGreylist(e, o.GreylistDelay, o.GreylistEntries)
-		o.Stats.GaugeFunc("Mail.Verify.GreylistEntries", "senders that greylisting remembers", func() float64 { return float64(v.grey.len()) })
+		o.Stats.GaugeFunc("Mail.Verify.GreylistEntries", "senders that greylisting remembers",
+			func() float64 { return float64(v.grey.len()) })
 	}
 	return v
 }
@@ -318,7 +319,8 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	}
 	switch {
 	case d.Result == Fail && d.Applied == "reject" && v.opt.DMARC == Reject:
-		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain), "dmarc policy of "+d.Domain)
+		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain),
+			"dmarc policy of "+d.Domain)
 	case d.Result == Fail && (d.Applied == "reject" || d.Applied == "quarantine") && v.opt.DMARC >= Junk:
 		out.junk("dmarc policy of " + d.Domain)
 	case d.Result == PermError && v.opt.DMARC >= Junk:
@@ -333,7 +335,8 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	if out.Action == Accept && d.Result != Pass {
 		switch {
 		case out.SPF.Result == Fail && v.opt.SPF == Reject && d.Result != TempError: // DMARC might have passed
-			out.refuse(smtp.NewReply(550, 5, 7, 23, "SPF validation failed: "+out.SPF.Domain+" does not let "+c.IP.String()+" send"), "spf of "+out.SPF.Domain)
+			out.refuse(smtp.NewReply(550, 5, 7, 23, "SPF validation failed: "+out.SPF.Domain+" does not let "+
+				c.IP.String()+" send"), "spf of "+out.SPF.Domain)
 		case out.SPF.Result == Fail && v.opt.SPF >= Junk:
 			out.junk("spf of " + out.SPF.Domain)
 		case out.SPF.Result == TempError && v.opt.SPF == Reject && v.opt.Defer:

@@ -107,42 +107,56 @@ func TestDMARC(t *testing.T) {
 		want             Result
 		action           Action
 	}{
-		"SPF, the same domain":              {"a@reject.example", good, "a@reject.example", nil, Pass, Accept},
-		"SPF, below, relaxed":               {"a@reject.example", good, "a@mail.reject.example", nil, Pass, Accept},
-		"SPF, author below":                 {"a@mail.reject.example", good, "a@reject.example", nil, Pass, Accept},
-		"SPF, below, strict":                {"a@strict.example", good, "a@mail.strict.example", nil, Fail, Refuse},
-		"SPF, the same, strict":             {"a@strict.example", good, "a@strict.example", nil, Pass, Accept},
-		"SPF of a stranger":                 {"a@reject.example", good, "a@none.example", nil, Fail, Refuse},
-		"SPF fails":                         {"a@reject.example", evil, "a@reject.example", nil, Fail, Refuse},
-		"DKIM, the same domain":             {"a@reject.example", evil, "a@reject.example", []string{"reject.example"}, Pass, Accept},
-		"DKIM, below, relaxed":              {"a@reject.example", evil, "a@x.example", []string{"mail.reject.example"}, Pass, Accept},
-		"DKIM, below, strict":               {"a@strict.example", evil, "a@x.example", []string{"mail.strict.example"}, Fail, Refuse},
-		"DKIM of a stranger":                {"a@reject.example", evil, "a@x.example", []string{"none.example"}, Fail, Refuse},
-		"DKIM, second signature":            {"a@reject.example", evil, "a@x.example", []string{"none.example", "reject.example"}, Pass, Accept},
-		"neighbours under a public suffix":  {"a@a.co.uk", good, "a@b.co.uk", []string{"b.co.uk"}, Fail, Refuse},
-		"quarantine":                        {"a@quarantine.example", evil, "a@x.example", nil, Fail, ToJunk},
-		"none":                              {"a@none.example", evil, "a@x.example", nil, Fail, Accept},
-		"sp of the organisation":            {"a@deep.sub.example", evil, "a@x.example", nil, Fail, Refuse},
-		"p of the organisation":             {"a@sub.example", evil, "a@x.example", nil, Fail, Accept},
-		"policy of the organisation":        {"a@any.mail.reject.example", evil, "a@x.example", nil, Fail, Refuse},
-		"not in the sample":                 {"a@never.example", evil, "a@x.example", nil, Fail, ToJunk},
-		"two records are none":              {"a@two.example", evil, "a@x.example", nil, None, Accept},
-		"SPF, no policy":                    {"a@silent.example", good, "a@mail.silent.example", nil, None, Accept},
-		"DKIM, no policy":                   {"a@silent.example", evil, "a@x.example", []string{"silent.example"}, None, Accept},
-		"DKIM of a stranger without policy": {"a@silent.example", evil, "a@x.example", []string{"none.example"}, None, Accept},
-		"two authors, one proven, no word":  {"a@silent.example, b@deep.none2.example", good, "a@silent.example", nil, None, Accept},
-		"no policy":                         {"a@silent.example", evil, "a@x.example", nil, None, Accept},
-		"null sender, by HELO":              {"a@reject.example", good, "", nil, Pass, Accept},
-		"upper case":                        {"A@REJECT.Example", good, "a@Reject.EXAMPLE", nil, Pass, Accept},
-		"display name lies":                 {`"x@none.example" <a@reject.example>`, evil, "a@none.example", nil, Fail, Refuse},
-		"two authors, one proven":           {"a@none.example, b@reject.example", good, "a@none.example", nil, Fail, Refuse},
-		"two From fields":                   {"a@none.example\r\nFrom: b@reject.example", good, "a@none.example", nil, Fail, Refuse},
-		"no address":                        {"nobody", good, "a@none.example", nil, PermError, ToJunk},
-		"bad domain":                        {"a@b..c", good, "a@none.example", nil, PermError, ToJunk},
-		"a huge From":                       {strings.Repeat("a@reject.example,\r\n ", 5000) + "a@reject.example", good, "a@none.example", nil, PermError, ToJunk},
-		"too many authors":                  {"a@a1.example, a@a2.example, a@a3.example, a@a4.example, a@a5.example, a@a6.example", good, "a@none.example", nil, PermError, ToJunk},
+		"SPF, the same domain":  {"a@reject.example", good, "a@reject.example", nil, Pass, Accept},
+		"SPF, below, relaxed":   {"a@reject.example", good, "a@mail.reject.example", nil, Pass, Accept},
+		"SPF, author below":     {"a@mail.reject.example", good, "a@reject.example", nil, Pass, Accept},
+		"SPF, below, strict":    {"a@strict.example", good, "a@mail.strict.example", nil, Fail, Refuse},
+		"SPF, the same, strict": {"a@strict.example", good, "a@strict.example", nil, Pass, Accept},
+		"SPF of a stranger":     {"a@reject.example", good, "a@none.example", nil, Fail, Refuse},
+		"SPF fails":             {"a@reject.example", evil, "a@reject.example", nil, Fail, Refuse},
+		"DKIM, the same domain": {"a@reject.example", evil, "a@reject.example", []string{"reject.example"},
+			Pass, Accept},
+		"DKIM, below, relaxed": {"a@reject.example", evil, "a@x.example", []string{"mail.reject.example"},
+			Pass, Accept},
+		"DKIM, below, strict": {"a@strict.example", evil, "a@x.example", []string{"mail.strict.example"},
+			Fail, Refuse},
+		"DKIM of a stranger": {"a@reject.example", evil, "a@x.example", []string{"none.example"},
+			Fail, Refuse},
+		"DKIM, second signature": {"a@reject.example", evil, "a@x.example",
+			[]string{"none.example", "reject.example"}, Pass, Accept},
+		"neighbours under a public suffix": {"a@a.co.uk", good, "a@b.co.uk", []string{"b.co.uk"}, Fail, Refuse},
+		"quarantine":                       {"a@quarantine.example", evil, "a@x.example", nil, Fail, ToJunk},
+		"none":                             {"a@none.example", evil, "a@x.example", nil, Fail, Accept},
+		"sp of the organisation":           {"a@deep.sub.example", evil, "a@x.example", nil, Fail, Refuse},
+		"p of the organisation":            {"a@sub.example", evil, "a@x.example", nil, Fail, Accept},
+		"policy of the organisation":       {"a@any.mail.reject.example", evil, "a@x.example", nil, Fail, Refuse},
+		"not in the sample":                {"a@never.example", evil, "a@x.example", nil, Fail, ToJunk},
+		"two records are none":             {"a@two.example", evil, "a@x.example", nil, None, Accept},
+		"SPF, no policy":                   {"a@silent.example", good, "a@mail.silent.example", nil, None, Accept},
+		"DKIM, no policy": {"a@silent.example", evil, "a@x.example", []string{"silent.example"},
+			None, Accept},
+		"DKIM of a stranger without policy": {"a@silent.example", evil, "a@x.example", []string{"none.example"},
+			None, Accept},
+		"two authors, one proven, no word": {"a@silent.example, b@deep.none2.example", good, "a@silent.example", nil,
+			None, Accept},
+		"no policy":            {"a@silent.example", evil, "a@x.example", nil, None, Accept},
+		"null sender, by HELO": {"a@reject.example", good, "", nil, Pass, Accept},
+		"upper case":           {"A@REJECT.Example", good, "a@Reject.EXAMPLE", nil, Pass, Accept},
+		"display name lies": {`"x@none.example" <a@reject.example>`, evil, "a@none.example", nil,
+			Fail, Refuse},
+		"two authors, one proven": {"a@none.example, b@reject.example", good, "a@none.example", nil,
+			Fail, Refuse},
+		"two From fields": {"a@none.example\r\nFrom: b@reject.example", good, "a@none.example", nil,
+			Fail, Refuse},
+		"no address": {"nobody", good, "a@none.example", nil, PermError, ToJunk},
+		"bad domain": {"a@b..c", good, "a@none.example", nil, PermError, ToJunk},
+		"a huge From": {strings.Repeat("a@reject.example,\r\n ", 5000) + "a@reject.example", good,
+			"a@none.example", nil, PermError, ToJunk},
+		"too many authors": {"a@a1.example, a@a2.example, a@a3.example, a@a4.example, " +
+			"a@a5.example, a@a6.example", good, "a@none.example", nil, PermError, ToJunk},
 	} {
-		got := v.Message(bg, Client{netip.MustParseAddr(c.ip), "mail.reject.example", path(c.sender)}, letter(c.from, c.signed...))
+		got := v.Message(bg, Client{netip.MustParseAddr(c.ip), "mail.reject.example", path(c.sender)},
+			letter(c.from, c.signed...))
 		if got.DMARC.Result != c.want || got.Action != c.action || (got.Reply != nil) != (c.action == Refuse) {
 			t.Errorf("%s: %s, %s, %+v; want %s, %s", name, got.DMARC.Result, got.Action, got.DMARC, c.want, c.action)
 		}
@@ -169,7 +183,8 @@ func TestEnforce(t *testing.T) {
 		{Options{SPF: Junk}, "a@silent.example", ToJunk, 0},
 		{Options{SPF: Reject}, "a@silent.example", Refuse, 550},
 		{Options{SPF: Reject, DMARC: Mark}, "a@silent.example", Refuse, 550},
-		{Options{DMARC: Reject, Exempt: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, "a@reject.example", Accept, 0},
+		{Options{DMARC: Reject, Exempt: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, "a@reject.example",
+			Accept, 0},
 		{Options{Blocklists: []string{"list.example"}, Blocked: Junk}, "a@silent.example", ToJunk, 0},
 	} {
 		v, _, _ := world(t, c.o)
@@ -180,7 +195,8 @@ func TestEnforce(t *testing.T) {
 	}
 	// SPF fails for forwarded mail; a signature of the author's domain has precedence.
 	v, _, _ := world(t, Options{SPF: Reject, DMARC: Reject})
-	got := v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@reject.example")}, letter("a@reject.example", "reject.example"))
+	got := v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@reject.example")},
+		letter("a@reject.example", "reject.example"))
 	if got.Action != Accept || got.SPF.Result != Fail || got.DMARC.Result != Pass {
 		t.Errorf("forwarded: %+v", got)
 	}
@@ -191,14 +207,16 @@ func TestTroubleNeverRefuses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"*", "_dmarc.trouble.example", "trouble.example", "k._domainkey.trouble.example"} {
 		for _, later := range []bool{false, true} {
-			v, z, _ := world(t, Options{DMARC: Reject, SPF: Reject, Defer: later, Blocklists: []string{"list.example"}, Blocked: Reject})
+			v, z, _ := world(t, Options{DMARC: Reject, SPF: Reject, Defer: later, Blocklists: []string{"list.example"},
+				Blocked: Reject})
 			z.Fail(name, zone.ServFail)
 			c := Client{netip.MustParseAddr(evil), "x.example", path("a@trouble.example")}
 			if name == "*" && v.Listed(bg, c.IP) != nil {
 				t.Error("listed, though the list does not answer")
 			}
 			// The signature does not match, but without the key this is unknown.
-			message := bytes.Replace(letter("a@trouble.example", "trouble.example"), []byte("Hello."), []byte("Hallo."), 1)
+			message := bytes.Replace(letter("a@trouble.example", "trouble.example"), []byte("Hello."),
+				[]byte("Hallo."), 1)
 			got := v.Message(bg, c, message)
 			want := map[bool]Action{true: TempFail, false: Accept}[later]
 			if !later && name != "*" {
@@ -223,8 +241,10 @@ func TestLameSignature(t *testing.T) {
 		z.Fail("k._domainkey.lame."+d, zone.ServFail)
 		z.Fail("lame."+d, zone.ServFail)
 		for name, got := range map[string]Verdict{
-			"DKIM": v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@silent.example")}, letter("boss@"+d, "lame."+d)),
-			"SPF":  v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@lame." + d)}, letter("boss@"+d)),
+			"DKIM": v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@silent.example")},
+				letter("boss@"+d, "lame."+d)),
+			"SPF": v.Message(bg, Client{netip.MustParseAddr(evil), "x.example", path("a@lame." + d)},
+				letter("boss@"+d)),
 		} {
 			if got.DMARC.Result != TempError || got.Action != ToJunk {
 				t.Errorf("%s, %s: %s %s", d, name, got.DMARC.Result, got.Action)
@@ -236,9 +256,11 @@ func TestLameSignature(t *testing.T) {
 func TestHeader(t *testing.T) {
 	t.Parallel()
 	v, _, _ := world(t, whole)
-	got := v.Message(bg, Client{netip.MustParseAddr(good), "mx.reject.example", path("a@reject.example")}, letter("a@reject.example", "reject.example", "none.example"))
+	got := v.Message(bg, Client{netip.MustParseAddr(good), "mx.reject.example", path("a@reject.example")},
+		letter("a@reject.example", "reject.example", "none.example"))
 	start := func(i int) string { return got.DKIM[i].Start }
-	want := "Authentication-Results: mx.example.com;\r\n\tspf=pass smtp.mailfrom=reject.example;\r\n\tiprev=pass (mx.reject.example) policy.iprev=192.0.2.1;\r\n" +
+	want := "Authentication-Results: mx.example.com;\r\n\tspf=pass smtp.mailfrom=reject.example;\r\n" +
+		"\tiprev=pass (mx.reject.example) policy.iprev=192.0.2.1;\r\n" +
 		"\tdkim=pass header.d=reject.example header.s=k header.a=ed25519-sha256 header.b=\"" + start(0) + "\";\r\n" +
 		"\tdkim=pass header.d=none.example header.s=k header.a=ed25519-sha256 header.b=\"" + start(1) + "\";\r\n" +
 		"\tdmarc=pass (p=reject applied=none) header.from=reject.example\r\n"
@@ -248,10 +270,12 @@ func TestHeader(t *testing.T) {
 	// Text from the sender cannot end a line or forge a result.
 	evilHelo := "x.example;\r\n\tdmarc=pass header.from=bank.example"
 	got = v.Message(bg, Client{netip.MustParseAddr(evil), evilHelo, smtp.Path{}}, letter("a@silent.example"))
-	if bytes.Contains(got.Header, []byte("bank")) || bytes.Count(got.Header, []byte("\r\n")) != bytes.Count(got.Header, []byte("\n")) {
+	if bytes.Contains(got.Header, []byte("bank")) || bytes.Count(got.Header, []byte("\r\n")) != bytes.Count(got.Header,
+		[]byte("\n")) {
 		t.Errorf("%q", got.Header)
 	}
-	if id, ok := AuthservID(strings.TrimPrefix(string(got.Header), "Authentication-Results:")); !ok || id != "mx.example.com" {
+	if id, ok := AuthservID(strings.TrimPrefix(string(got.Header), "Authentication-Results:")); !ok ||
+		id != "mx.example.com" {
 		t.Errorf("own field is not read back: %q %v", id, ok)
 	}
 }
@@ -277,7 +301,8 @@ func TestForged(t *testing.T) {
 		"other example; spf=pass":                     true,
 		"other/mx.example.com; x":                     true,
 	} {
-		if got := v.Forged(mime.HeaderField{Name: []byte("authentication-results"), Value: []byte(value)}); got != want {
+		if got := v.Forged(mime.HeaderField{Name: []byte("authentication-results"),
+			Value: []byte(value)}); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}
@@ -310,7 +335,8 @@ func TestBlocklist(t *testing.T) {
 			t.Errorf("%s: %v", ip, r)
 		}
 	}
-	if got := string(appendReversed(nil, netip.MustParseAddr("2001:db8::1"))); got != "1.0.0.0."+strings.Repeat("0.", 20)+"8.b.d.0.1.0.0.2." {
+	if got := string(appendReversed(nil, netip.MustParseAddr("2001:db8::1"))); got != "1.0.0.0."+
+		strings.Repeat("0.", 20)+"8.b.d.0.1.0.0.2." {
 		t.Error(got)
 	}
 }
@@ -364,20 +390,21 @@ func TestRecord(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"v=DMARC1; p=reject": "{reject reject false false 100 }",
-		"v=DMARC1;p=none;sp=Quarantine;adkim=s;aspf=r;pct=20":            "{none quarantine true false 20 }",
-		"v=DMARC1; p=quarantine; pct=101; aspf=S; x=y; rua=mailto:a@b.c": "{quarantine quarantine false true 100 mailto:a@b.c}",
-		"v=DMARC1; p=nonsense; rua=mailto:a@b.c":                         "{none none false false 100 mailto:a@b.c}",
-		"v=DMARC1; p=reject; sp=nonsense; rua=mailto:a@b.c":              "{none none false false 100 mailto:a@b.c}",
-		"v=DMARC1; p=reject; sp=nonsense":                                "",
-		"v=DMARC1; p=nonsense":                                           "",
-		"v=DMARC1":                                                       "",
-		"v=dmarc1; p=none":                                               "",
-		"V = DMARC1 ; P = NONE ;":                                        "{none none false false 100 }",
-		"p=none; v=DMARC1":                                               "",
-		"v=DMARC1; junk; p=reject":                                       "{reject reject false false 100 }",
-		"v=spf1 -all":                                                    "",
-		"":                                                               "",
-		"v=DMARC1; p=none; " + strings.Repeat("x", maxRecord):            "",
+		"v=DMARC1;p=none;sp=Quarantine;adkim=s;aspf=r;pct=20": "{none quarantine true false 20 }",
+		"v=DMARC1; p=quarantine; pct=101; aspf=S; x=y; rua=mailto:a@b.c": "{quarantine quarantine false true 100 " +
+			"mailto:a@b.c}",
+		"v=DMARC1; p=nonsense; rua=mailto:a@b.c":            "{none none false false 100 mailto:a@b.c}",
+		"v=DMARC1; p=reject; sp=nonsense; rua=mailto:a@b.c": "{none none false false 100 mailto:a@b.c}",
+		"v=DMARC1; p=reject; sp=nonsense":                   "",
+		"v=DMARC1; p=nonsense":                              "",
+		"v=DMARC1":                                          "",
+		"v=dmarc1; p=none":                                  "",
+		"V = DMARC1 ; P = NONE ;":                           "{none none false false 100 }",
+		"p=none; v=DMARC1":                                  "",
+		"v=DMARC1; junk; p=reject":                          "{reject reject false false 100 }",
+		"v=spf1 -all":                                       "",
+		"":                                                  "",
+		"v=DMARC1; p=none; " + strings.Repeat("x", maxRecord): "",
 	} {
 		r, ok := ParseRecord(text)
 		got := ""
@@ -462,7 +489,8 @@ func BenchmarkMessage(b *testing.B) {
 	v, _, _ := world(b, whole)
 	body := bytes.Repeat([]byte("a line of a usual message, 60 bytes or so, with some words\r\n"), 200)
 	message := append([]byte("From: a@reject.example\r\nTo: bob@example.com\r\nSubject: hello\r\n\r\n"), body...)
-	h, err := dkim.New(message).AppendSignatures(nil, []dkim.Signer{{Domain: "reject.example", Selector: "k", Key: private}, {Domain: "none.example", Selector: "k", Key: private}}, env.TestStart)
+	h, err := dkim.New(message).AppendSignatures(nil, []dkim.Signer{{Domain: "reject.example", Selector: "k",
+		Key: private}, {Domain: "none.example", Selector: "k", Key: private}}, env.TestStart)
 	if err != nil {
 		b.Fatal(err)
 	}

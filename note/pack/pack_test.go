@@ -20,14 +20,16 @@ func sample() []byte {
 
 func read(b []byte) (out []any, r *Reader) {
 	r = &Reader{B: b}
-	out = append(out, r.Uvarint(), r.Varint(), r.Byte(), r.Bool(), r.Uint32(), r.Uint64(), note.UNID(r.UNID()), r.String(), r.Word(2), r.Uvarint32())
+	out = append(out, r.Uvarint(), r.Varint(), r.Byte(), r.Bool(), r.Uint32(), r.Uint64(), note.UNID(r.UNID()),
+		r.String(), r.Word(2), r.Uvarint32())
 	return out, r
 }
 
 func TestReader(t *testing.T) {
 	t.Parallel()
 	got, r := read(sample())
-	want := []any{uint64(1 << 40), int64(-5), byte(7), true, uint32(9), uint64(10), note.DeriveUNID([]byte("x")), "abc", "de", uint32(12)}
+	want := []any{uint64(1 << 40), int64(-5), byte(7), true, uint32(9), uint64(10), note.DeriveUNID([]byte("x")), "abc",
+		"de", uint32(12)}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("value %d: %v, want %v", i, got[i], want[i])
@@ -58,10 +60,13 @@ func TestShort(t *testing.T) {
 func TestLies(t *testing.T) {
 	t.Parallel()
 	for name, fn := range map[string]func(r *Reader) any{
-		"more entries than bytes":  func(r *Reader) any { r.B = []byte{200, 1, 0}; return r.Count(1) },
-		"more than the bound":      func(r *Reader) any { r.B = []byte{3, 1, 2, 3}; return r.AtMost(2, 1) },
-		"a bool of 2":              func(r *Reader) any { r.B = []byte{2}; r.Bool(); return 0 },
-		"33 bits":                  func(r *Reader) any { r.B = binary.AppendUvarint(nil, 1<<32); return int(r.Uvarint32()) },
+		"more entries than bytes": func(r *Reader) any { r.B = []byte{200, 1, 0}; return r.Count(1) },
+		"more than the bound":     func(r *Reader) any { r.B = []byte{3, 1, 2, 3}; return r.AtMost(2, 1) },
+		"a bool of 2":             func(r *Reader) any { r.B = []byte{2}; r.Bool(); return 0 },
+		"33 bits": func(r *Reader) any {
+			r.B = binary.AppendUvarint(nil, 1<<32)
+			return int(r.Uvarint32())
+		},
 		"a number without an end":  func(r *Reader) any { r.B = []byte{255, 255}; return int(r.Uvarint()) },
 		"fewer bytes than nothing": func(r *Reader) any { r.B = []byte{1}; return len(r.Take(-1)) },
 	} {

@@ -26,7 +26,8 @@ var (
 )
 
 // errNoToken rejects a request to join with an administrator's password, as earlier versions sent it.
-var errNoToken = fmt.Errorf("%w: run doublet domain token here, and doublet domain join TOKEN with the same version there", store.ErrDenied)
+var errNoToken = fmt.Errorf("%w: run doublet domain token here, and doublet domain join TOKEN with the same version "+
+	"there", store.ErrDenied)
 
 // admit adds a server to the domain. The server has proven its key over TLS, and the request contains a token; no user
 // signs in.

@@ -72,7 +72,8 @@ func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 	}
 	print := strings.ToLower(strings.ReplaceAll(o.Fingerprint, ":", ""))
 	if b, err := hex.DecodeString(print); err != nil || len(b) != 0 && len(b) != sha256.Size {
-		return nil, fmt.Errorf("replica: source %q: a fingerprint is the SHA-256 of the certificate, 64 hex digits", o.URL)
+		return nil, fmt.Errorf("replica: source %q: a fingerprint is the SHA-256 of the certificate, 64 hex digits",
+			o.URL)
 	}
 	if o.Silence <= 0 {
 		o.Silence = 2 * time.Minute
@@ -91,7 +92,8 @@ func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext: c.dial, TLSClientConfig: cfg, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
-			ResponseHeaderTimeout: o.Silence, MaxIdleConns: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			ResponseHeaderTimeout: o.Silence, MaxIdleConns: 4, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
 		},
 	}
 	return c, nil
@@ -154,7 +156,8 @@ func (c *Client) Host() string { return c.base.Host }
 func (c *Client) Side() *replica.Remote { return replica.NewRemote(c) }
 
 // send sends a request. If the response has an error status, it returns an error.
-func (c *Client) send(ctx context.Context, method, path, query string, body io.Reader, size int64) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, method, path, query string, body io.Reader,
+	size int64) (*http.Response, error) {
 	u := *c.base
 	u.Path += path
 	u.RawQuery = query
@@ -188,7 +191,8 @@ func (c *Client) send(ctx context.Context, method, path, query string, body io.R
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("replica: %s: %w (%s)", c.base.Host, ErrSignIn, resp.Status)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("replica: %s: nothing found at %s: is it a recent Doublet server?", c.base.Host, c.base.Path)
+		return nil, fmt.Errorf("replica: %s: nothing found at %s: is it a recent Doublet server?", c.base.Host,
+			c.base.Path)
 	}
 	return nil, fmt.Errorf("replica: %s: %s", c.base.Host, resp.Status)
 }
@@ -229,7 +233,8 @@ func (c *Client) Get(ctx context.Context, verb string, head []byte) (io.ReadClos
 
 // Put implements replica.Carrier.
 func (c *Client) Put(ctx context.Context, verb string, head []byte, body io.Reader) error {
-	resp, err := c.send(ctx, http.MethodPost, pathPut+verb, "head="+base64.RawURLEncoding.EncodeToString(head), body, -1)
+	resp, err := c.send(ctx, http.MethodPost, pathPut+verb, "head="+base64.RawURLEncoding.EncodeToString(head), body,
+		-1)
 	if err != nil {
 		return err
 	}

@@ -69,18 +69,22 @@ func (x *server) entries() string {
 // and in which the local one is not the primary.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
-	for i, c := range []struct{ here, there, follows bool }{{}, {there: true}, {here: true}, {here: true, there: true}, {here: true, there: true, follows: true}} {
+	for i, c := range []struct{ here, there, follows bool }{{}, {there: true}, {here: true}, {here: true, there: true},
+		{here: true, there: true, follows: true}} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()
 			there, here := newServer(t, uint64(100+2*i), Options{}), newServer(t, uint64(101+2*i), Options{})
-			there.people["admin:x"] = Identity{Who: note.Who{Person: note.UNID{9}, Roles: []string{directory.RoleAdmin}}, Name: "Admin"}
+			there.people["admin:x"] = Identity{Who: note.Who{Person: note.UNID{9},
+				Roles: []string{directory.RoleAdmin}}, Name: "Admin"}
 			there.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
-			_, err := there.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory", Kind: directory.Kind})
+			_, err := there.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory",
+				Kind: directory.Kind})
 			there.must(err)
 			there.enter(1, "one")
 			there.enter(2, "two")
 			job := func(user string, domain bool) error {
-				j := &Job{Client: there.client(user, "x"), Service: here.svc, Store: here.s, Databases: []string{directory.ID.String()}, Domain: domain}
+				j := &Job{Client: there.client(user, "x"), Service: here.svc, Store: here.s,
+					Databases: []string{directory.ID.String()}, Domain: domain}
 				_, out, err := j.Run(context.Background())
 				for _, o := range out {
 					err = errors.Join(err, o.Err)

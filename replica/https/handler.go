@@ -46,8 +46,8 @@ type Options struct {
 	// Server and Version are the name and the program version of this server.
 	Server, Version string
 	// Requests is the maximum number of concurrent requests (64), not counting those that wait for changes. Of these
-	// there are at most Waiting (1,000). PerPerson is the maximum of either kind for one person or server (8): those that
-	// wait do not block replication.
+	// there are at most Waiting (1,000). PerPerson is the maximum of either kind for one person or server (8): those
+	// that wait do not block replication.
 	Requests, PerPerson, Waiting int
 	// Memory is the total size of request bodies being read, in bytes (128 MB; at least two of the largest requests).
 	// One person or server may use half of it.
@@ -121,7 +121,8 @@ func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 		memory:   memory{max: o.Memory},
 		audit:    audit{env: e, tell: o.Audit},
 		requests: o.Stats.Counter("Replica.HTTP.Requests", "requests for replication over HTTP"),
-		refused:  o.Stats.Counter("Replica.HTTP.Refused", "requests for replication over HTTP that were refused: too many at a time"),
+		refused: o.Stats.Counter("Replica.HTTP.Refused",
+			"requests for replication over HTTP that were refused: too many at a time"),
 		bytesIn:  o.Stats.Counter("Replica.HTTP.ReceivedBytes", "bytes of requests for replication over HTTP"),
 		bytesOut: o.Stats.Counter("Replica.HTTP.SentBytes", "bytes of answers for replication over HTTP"),
 	}
@@ -257,7 +258,8 @@ func Published(i *layout.Info) bool {
 // PublishedKind reports whether databases of a kind may be replicated in this way.
 func PublishedKind(kind string) bool {
 	switch kind {
-	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind, keep.Kind, clusterKind, repairKind:
+	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind,
+		keep.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true
@@ -273,7 +275,8 @@ const (
 // account sends the caller's account and databases.
 func (h *Handler) account(c *call) error {
 	out := Account{
-		Server: h.opt.Server, Version: h.opt.Version, Name: c.id.Name, Address: c.id.Address, Aliases: c.id.Aliases, Short: c.id.Short,
+		Server: h.opt.Server, Version: h.opt.Version, Name: c.id.Name, Address: c.id.Address, Aliases: c.id.Aliases,
+		Short: c.id.Short,
 		Admin: c.who.System, Databases: []Database{},
 	}
 	if !c.id.Who.Person.IsZero() {
@@ -301,7 +304,8 @@ func (h *Handler) account(c *call) error {
 			continue // a database that cannot be opened must not hide the others
 		}
 		d := Database{
-			ID: i.ID.String(), Title: i.Title, Kind: i.Kind, Pull: g.May&replica.MayPull != 0, Push: g.May&replica.MayPush != 0, Quota: i.Quota,
+			ID: i.ID.String(), Title: i.Title, Kind: i.Kind, Pull: g.May&replica.MayPull != 0,
+			Push: g.May&replica.MayPush != 0, Quota: i.Quota,
 		}
 		if !i.Owner.IsZero() {
 			d.Owner = i.Owner.String()

@@ -97,7 +97,8 @@ func (x *server) ada() note.DatabaseID {
 func (x *server) client(user, secret string) *Client {
 	x.t.Helper()
 	sum := sha256.Sum256(x.web.Certificate().Raw)
-	c, err := NewClient(x.f.Env, ClientOptions{URL: x.web.URL, User: user, Secret: secret, Fingerprint: hex.EncodeToString(sum[:])})
+	c, err := NewClient(x.f.Env, ClientOptions{URL: x.web.URL, User: user, Secret: secret,
+		Fingerprint: hex.EncodeToString(sum[:])})
 	x.must(err)
 	x.t.Cleanup(c.Close)
 	return c
@@ -109,7 +110,8 @@ func letter(rng *rand.Rand, n int) []byte {
 		raw[i] = byte(rng.Uint32())
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "From: a@example.com\r\nSubject: %x\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64())
+	fmt.Fprintf(&b, "From: a@example.com\r\nSubject: %x\r\nMIME-Version: 1.0\r\n"+
+		"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64())
 	for text := base64.StdEncoding.EncodeToString(raw); len(text) > 0; {
 		k := min(76, len(text))
 		b.WriteString(text[:k] + "\r\n")
@@ -176,7 +178,8 @@ func TestCopy(t *testing.T) {
 	j := &Job{Client: hub.client("ada", "secret"), Service: laptop.svc, Store: laptop.s}
 	account, out, err := j.Run(context.Background())
 	laptop.must(err)
-	if account.Name != "Ada Lovelace" || len(out) != 1 || out[0].Err != nil || !out[0].Made || out[0].In.Added != 9 || out[0].In.Objects != 2 {
+	if account.Name != "Ada Lovelace" || len(out) != 1 || out[0].Err != nil || !out[0].Made || out[0].In.Added != 9 ||
+		out[0].In.Objects != 2 {
 		t.Fatalf("%+v %+v", account, out)
 	}
 	if !slices.Equal(hub.messages(db), laptop.messages(db)) {
@@ -184,7 +187,8 @@ func TestCopy(t *testing.T) {
 	}
 	info, err := laptop.s.Info(db)
 	laptop.must(err)
-	if info.Owner != ada.Who.Person || info.ACL.Rights(&ada.Who)&note.Administer == 0 || info.ACL.Rights(&note.Who{Person: note.UNID{9}}) != 0 {
+	if info.Owner != ada.Who.Person || info.ACL.Rights(&ada.Who)&note.Administer == 0 ||
+		info.ACL.Rights(&note.Who{Person: note.UNID{9}}) != 0 {
 		t.Errorf("the copy belongs to: %+v", info)
 	}
 	// Both sides change offline.
@@ -242,15 +246,18 @@ func TestRefused(t *testing.T) {
 	if _, err := root.Side().Hello(ctx, db, replica.Peer{}); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("an administrator asks for ada's mail: %v", err)
 	}
-	if _, err := root.Admit(ctx, []byte(`{}`)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "doublet domain token") {
+	if _, err := root.Admit(ctx, []byte(`{}`)); !errors.Is(err, store.ErrDenied) ||
+		!strings.Contains(err.Error(), "doublet domain token") {
 		t.Errorf("an administrator lets a server in without a token: %v", err)
 	}
 	hub.must(func() error {
-		_, err := hub.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory", Kind: directory.Kind})
+		_, err := hub.s.CreateDatabase(note.System, store.Create{ID: directory.ID, Title: "Directory",
+			Kind: directory.Kind})
 		return err
 	}())
 	for _, id := range []note.DatabaseID{directory.ID, replica.ID} {
-		if _, err := root.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) && !errors.Is(err, store.ErrNotFound) {
+		if _, err := root.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) &&
+			!errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -262,12 +269,14 @@ func TestRefused(t *testing.T) {
 	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "https") {
 		t.Errorf("in the clear: %d %s", w.Code, w.Body)
 	}
-	other, err := NewClient(hub.f.Env, ClientOptions{URL: hub.web.URL, User: "ada", Secret: "secret", Fingerprint: strings.Repeat("ab", 32)})
+	other, err := NewClient(hub.f.Env, ClientOptions{URL: hub.web.URL, User: "ada", Secret: "secret",
+		Fingerprint: strings.Repeat("ab", 32)})
 	hub.must(err)
 	if _, err := other.Account(ctx); err == nil || !strings.Contains(err.Error(), "presents certificate") {
 		t.Errorf("another certificate: %v", err)
 	}
-	for _, url := range []string{"http://mail.example.com", "https://", "https://a:b@mail.example.com", "ftp://x", "https://x/?y"} {
+	for _, url := range []string{"http://mail.example.com", "https://", "https://a:b@mail.example.com", "ftp://x",
+		"https://x/?y"} {
 		if _, err := NewClient(hub.f.Env, ClientOptions{URL: url}); err == nil {
 			t.Errorf("%s is taken", url)
 		}
@@ -312,8 +321,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestBusy checks that requests above the limits are told to retry, and that requests that wait for changes do not block
-// replication.
+// TestBusy checks that requests above the limits are told to retry, and that requests that wait for changes do not
+// block replication.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	hub := newServer(t, 1, Options{PerPerson: 2})
@@ -452,7 +461,8 @@ func TestCutLine(t *testing.T) {
 	hub.deliver(db, letter(rng, 4_000_000))
 	p := newProxy(t, hub.web.Listener.Addr().String())
 	sum := sha256.Sum256(hub.web.Certificate().Raw)
-	c, err := NewClient(laptop.f.Env, ClientOptions{URL: "https://" + p.Addr().String(), User: "ada", Secret: "secret", Fingerprint: hex.EncodeToString(sum[:])})
+	c, err := NewClient(laptop.f.Env, ClientOptions{URL: "https://" + p.Addr().String(), User: "ada", Secret: "secret",
+		Fingerprint: hex.EncodeToString(sum[:])})
 	laptop.must(err)
 	j := &Job{Client: c, Service: laptop.svc, Store: laptop.s}
 	until := func(done func() bool) {

@@ -94,7 +94,8 @@ func (j *Job) choose(a *Account) ([]Database, error) {
 	if len(j.Databases) == 0 {
 		i := slices.IndexFunc(a.Databases, func(d Database) bool { return d.ID == a.Mail && a.Mail != "" })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: %s has no mail file on %s: name the databases", store.ErrNotFound, a.Name, a.Server)
+			return nil, fmt.Errorf("%w: %s has no mail file on %s: name the databases", store.ErrNotFound,
+				a.Name, a.Server)
 		}
 		return a.Databases[i : i+1], nil
 	}
@@ -104,8 +105,10 @@ func (j *Job) choose(a *Account) ([]Database, error) {
 		})
 		switch len(found) {
 		case 0:
-			return nil, fmt.Errorf("%w: no database %q on %s that %s may replicate: grant access there with doublet db set --access",
-				store.ErrNotFound, name, a.Server, a.Name)
+			return nil,
+				fmt.Errorf("%w: no database %q on %s that %s may replicate: grant access there with doublet db set "+
+					"--access",
+					store.ErrNotFound, name, a.Server, a.Name)
 		case 1:
 			out = append(out, found[0])
 		default:
@@ -171,7 +174,8 @@ func (j *Job) meant(id note.DatabaseID, a *Account, d Database) error {
 	if byID || own || len(j.Databases) > 0 && info.Title == d.Title {
 		return nil
 	}
-	return fmt.Errorf("%w: database %q of %s has the id %s, which is %q here: name it by this id if it is the same", store.ErrDenied, a.Server, d.Title, id, info.Title)
+	return fmt.Errorf("%w: database %q of %s has the id %s, which is %q here: name it by this id if it is the same",
+		store.ErrDenied, a.Server, d.Title, id, info.Title)
 }
 
 // make creates the local copy if there is none. It reports whether it did.

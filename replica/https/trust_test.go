@@ -29,9 +29,11 @@ func TestOtherId(t *testing.T) {
 	private, err := here.mail.Make(context.Background(), note.UNID{7}, "Mail of the boss", 0, 0)
 	here.must(err)
 	hers := note.ACL{}.With(note.Entry{ID: ada.Who.Person, Level: note.Manager})
-	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: private, Title: "Plans", Kind: mailbox.Kind, Owner: ada.Who.Person, ACL: hers})
+	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: private, Title: "Plans", Kind: mailbox.Kind,
+		Owner: ada.Who.Person, ACL: hers})
 	evil.must(err)
-	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: session.SharedID, Title: "Sessions", Kind: mailbox.Kind, ACL: hers})
+	_, err = evil.s.CreateDatabase(note.System, store.Create{ID: session.SharedID, Title: "Sessions",
+		Kind: mailbox.Kind, ACL: hers})
 	evil.must(err)
 	_, err = here.s.CreateDatabase(note.System, session.Shared())
 	here.must(err)
@@ -51,7 +53,8 @@ func TestOtherId(t *testing.T) {
 		j := &Job{Client: evil.client("ada", "secret"), Service: here.svc, Store: here.s, Databases: c.names}
 		_, out, err := j.Run(context.Background())
 		here.must(err)
-		if len(out) != 1 || !errors.Is(out[0].Err, c.want) || out[0].Err != nil && out[0].In.Looked+out[0].Out.Looked != 0 {
+		if len(out) != 1 || !errors.Is(out[0].Err, c.want) || out[0].Err != nil &&
+			out[0].In.Looked+out[0].Out.Looked != 0 {
 			t.Errorf("%q: %+v", c.names, out)
 		}
 		if c.want == store.ErrDenied && !strings.Contains(out[0].Err.Error(), private.String()) {
@@ -68,7 +71,8 @@ func TestOwnKinds(t *testing.T) {
 	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
 	c := x.client("mate", "x")
 	ctx := context.Background()
-	for i, kind := range []string{replica.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
+	for i, kind := range []string{replica.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind,
+		queue.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
 		id, err := x.s.CreateDatabase(note.System, store.Create{ID: note.DatabaseID(1000 + i), Title: kind, Kind: kind})
 		x.must(err)
 		if _, err := c.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) {
@@ -90,10 +94,12 @@ func TestAudit(t *testing.T) {
 	db := x.ada()
 	ctx := context.Background()
 	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
-	x.people["root:x"] = Identity{Who: note.Who{Person: note.UNID{3}, Roles: []string{directory.RoleAdmin}}, Name: "Root"}
+	x.people["root:x"] = Identity{Who: note.Who{Person: note.UNID{3}, Roles: []string{directory.RoleAdmin}},
+		Name: "Root"}
 	for range 3 {
 		for _, user := range []string{"mate", "root", "ada"} {
-			c := x.client(user, map[string]string{"ada": "secret"}[user]+map[string]string{"mate": "x", "root": "x"}[user])
+			c := x.client(user, map[string]string{"ada": "secret"}[user]+map[string]string{"mate": "x",
+				"root": "x"}[user])
 			_, _ = c.Account(ctx)
 			_, _ = c.Side().Hello(ctx, db, replica.Peer{})
 		}
@@ -111,7 +117,8 @@ func TestAudit(t *testing.T) {
 		lines = append(lines, text)
 	}
 	want := []string{
-		"replica list by two on ", "replica open by two on Mail of Ada", "replica open by Root on " + db.String() + " refused", "replica sign-in by eve on  refused",
+		"replica list by two on ", "replica open by two on Mail of Ada", "replica open by Root on " + db.String() +
+			" refused", "replica sign-in by eve on  refused",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -204,7 +211,8 @@ func TestJoiners(t *testing.T) {
 		t.Errorf("%d at one time", n)
 	}
 	r := httptest.NewRequest(http.MethodPost, Path, nil)
-	for addr, want := range map[string]string{"192.0.2.1:9": "192.0.2.1", "[2001:db8::1:2:3:4]:9": "2001:db8::/64", "[::ffff:192.0.2.1]:9": "192.0.2.1", "@": "@"} {
+	for addr, want := range map[string]string{"192.0.2.1:9": "192.0.2.1", "[2001:db8::1:2:3:4]:9": "2001:db8::/64",
+		"[::ffff:192.0.2.1]:9": "192.0.2.1", "@": "@"} {
 		if r.RemoteAddr = addr; network(r) != want {
 			t.Errorf("%s is counted as %s", addr, network(r))
 		}

@@ -44,8 +44,9 @@ func (w *indexed) open() {
 	w.t.Helper()
 	var err error
 	w.s, err = store.Open(w.f.Env, "data", store.Options{
-		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 4 << 20, LogSyncInterval: 20 * time.Microsecond,
-		OnFatal: func(err error) { w.t.Error(err) },
+		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 4 << 20,
+		LogSyncInterval: 20 * time.Microsecond,
+		OnFatal:         func(err error) { w.t.Error(err) },
 	})
 	w.must(err)
 	w.svc = search.New(w.s, w.f.Env, search.Options{
@@ -78,7 +79,8 @@ func (w *indexed) damage(db note.DatabaseID, id note.ID) {
 	info, err := w.s.Info(db)
 	w.must(err)
 	w.must(w.s.Close())
-	eng, err := pebble.Open("data/notes", &pebble.Options{FS: w.f.Env.FS, FormatMajorVersion: pebble.FormatValueSeparation})
+	eng, err := pebble.Open("data/notes", &pebble.Options{FS: w.f.Env.FS,
+		FormatMajorVersion: pebble.FormatValueSeparation})
 	w.must(err)
 	w.must(eng.Set(layout.NoteKey(info.Number, layout.KindNote, id), []byte{0xff}, pebble.Sync))
 	w.must(eng.Close())
@@ -105,7 +107,8 @@ func (w *indexed) update(db note.DatabaseID, fn func(*store.Writer) error) {
 func (w *indexed) deliver(db note.DatabaseID, word string) (id note.ID) {
 	w.t.Helper()
 	raw := []byte("From: a@example.com\r\nSubject: s\r\n\r\n" + word + "\r\n")
-	m, err := w.s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
+	m, err := w.s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits),
+		store.PartSize))
 	w.must(err)
 	defer m.Release()
 	w.update(db, func(x *store.Writer) (err error) {
@@ -133,7 +136,8 @@ func (w *indexed) found(db note.DatabaseID, word string, want note.ID) {
 }
 
 // TestDamagedRow checks that a note whose row is damaged neither stops the indexing of its database and of others nor
-// makes queries fail: without an index, while a database is built, when the feed names the note, and while the index lags behind it.
+// makes queries fail: without an index, while a database is built, when the feed names the note, and while the index
+// lags behind it.
 func TestDamagedRow(t *testing.T) {
 	t.Parallel()
 	w := &indexed{t: t, f: env.TestRealTime(t)}

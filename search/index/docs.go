@@ -72,8 +72,8 @@ func readDocs(d *Docs, b []byte) bool {
 	return r.Done()
 }
 
-// docsCache caches the documents of segments, up to max bytes. When it is full, it drops the documents that were not used
-// for the longest time. Segments do not change and their numbers are not reused, so an entry never becomes stale.
+// docsCache caches the documents of segments, up to max bytes. When it is full, it drops the documents that were not
+// used for the longest time. Segments do not change and their numbers are not reused, so an entry never becomes stale.
 type docsCache struct {
 	mu    sync.Mutex
 	max   int64

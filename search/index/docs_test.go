@@ -7,8 +7,8 @@ import (
 	"doublet/note"
 )
 
-// TestDocsCacheOrder checks that a full cache drops the documents that were not used for the longest time, that it never
-// holds more than max bytes, and that it refuses documents of more than half of max.
+// TestDocsCacheOrder checks that a full cache drops the documents that were not used for the longest time, that it
+// never holds more than max bytes, and that it refuses documents of more than half of max.
 func TestDocsCacheOrder(t *testing.T) {
 	t.Parallel()
 	docs := func(n int) *Docs { return &Docs{Notes: make([]note.ID, n)} }

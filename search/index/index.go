@@ -216,7 +216,8 @@ func (x *Index) Close() error {
 	}
 	x.closed = true
 	var err error
-	if e := x.Guard(context.Background(), func(context.Context) { err = errors.Join(x.eng.Flush(), x.eng.Close()) }); e != nil {
+	if e := x.Guard(context.Background(),
+		func(context.Context) { err = errors.Join(x.eng.Flush(), x.eng.Close()) }); e != nil {
 		return nil
 	}
 	return engineError(err)
@@ -254,7 +255,8 @@ func readCursor(r pebble.Reader) (Cursor, error) {
 }
 
 func putCursor(b *pebble.Batch, c Cursor) error {
-	return b.Set(metaKey(metaCursor), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Incarnation), c.Seq), nil)
+	return b.Set(metaKey(metaCursor), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.Incarnation),
+		c.Seq), nil)
 }
 
 // States calls fn with the state of each database, until fn returns false.
@@ -390,6 +392,7 @@ func (x *Index) Lates(fn func(db note.DatabaseID, build uint32, id note.ID) bool
 		if len(k) != 21 {
 			return false, fmt.Errorf("%w: late note %x", ErrDamaged, k)
 		}
-		return fn(note.DatabaseID(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint32(k[9:]), note.ID(binary.BigEndian.Uint64(k[13:]))), nil
+		return fn(note.DatabaseID(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint32(k[9:]),
+			note.ID(binary.BigEndian.Uint64(k[13:]))), nil
 	})
 }

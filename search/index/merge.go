@@ -40,7 +40,8 @@ func (b *Build) Mergeable() bool { return b != nil && b.mergeable() != nil }
 
 // Merge merges several segments of a build, if there are enough. alive reports which notes still exist. Merge calls
 // pause after each batch; pause may wait, or end the merge with an error. Other goroutines may write during the merge.
-func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bool, error), pause func() error) (merged bool, err error) {
+func (x *Index) Merge(db note.DatabaseID, next bool, alive func([]note.ID) ([]bool, error),
+	pause func() error) (merged bool, err error) {
 	var id uint32
 	var list []Segment
 	err = x.Update(func(w *Writer) error {
@@ -125,7 +126,8 @@ type source struct {
 }
 
 // join merges segments into one. gone is the number of notes dropped.
-func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error), pause func() error) (info Segment, gone uint64, err error) {
+func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error),
+	pause func() error) (info Segment, gone uint64, err error) {
 	if err := x.enter(); err != nil {
 		return info, 0, err
 	}
@@ -138,7 +140,8 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 		if err != nil {
 			return info, 0, err
 		}
-		sources[i] = &source{docs: d, to: make([]int32, len(d.Notes)), b: blockReader{v: v, seg: s.ID, docs: uint32(len(d.Notes))}}
+		sources[i] = &source{docs: d, to: make([]int32, len(d.Notes)),
+			b: blockReader{v: v, seg: s.ID, docs: uint32(len(d.Notes))}}
 	}
 	docs, gone, err := place(sources, alive)
 	if err != nil {

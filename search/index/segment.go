@@ -138,7 +138,8 @@ func (w *segmentWriter) endChunk() {
 
 func (w *segmentWriter) endBlock() {
 	if len(w.block) > 0 {
-		w.put(append(partKey(spaceTerms, w.db, w.info.ID), w.first...), append(w.grams[:len(w.grams):len(w.grams)], w.block...))
+		w.put(append(partKey(spaceTerms, w.db, w.info.ID), w.first...),
+			append(w.grams[:len(w.grams):len(w.grams)], w.block...))
 		w.block, w.grams = w.block[:0], trigrams{}
 	}
 }

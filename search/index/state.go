@@ -113,13 +113,15 @@ func readBuild(r *pack.Reader) *Build {
 	b := &Build{ID: uint32(r.Uvarint()), Upto: note.ID(r.Uvarint())}
 	flags := r.Uvarint()
 	b.Done, b.Again, b.Seq, b.MaxSeq = flags&1 != 0, flags&2 != 0, r.Uvarint(), r.Uvarint()
-	b.Totals = Totals{Notes: r.Uvarint(), Gone: r.Uvarint(), Text: r.Uvarint(), Encrypted: r.Uvarint(), Broken: r.Uvarint(), Beyond: r.Uvarint()}
+	b.Totals = Totals{Notes: r.Uvarint(), Gone: r.Uvarint(), Text: r.Uvarint(), Encrypted: r.Uvarint(),
+		Broken: r.Uvarint(), Beyond: r.Uvarint()}
 	b.Records, b.RecordBytes, b.Writing = uint32(r.Uvarint()), r.Uvarint(), uint32(r.Uvarint())
 	if n := r.Count(4); n > 0 {
 		b.Segments = make([]Segment, n)
 	}
 	for i := range b.Segments {
-		b.Segments[i] = Segment{ID: uint32(r.Uvarint()), Docs: uint32(r.Uvarint()), Terms: uint32(r.Uvarint()), Bytes: r.Uvarint()}
+		b.Segments[i] = Segment{ID: uint32(r.Uvarint()), Docs: uint32(r.Uvarint()), Terms: uint32(r.Uvarint()),
+			Bytes: r.Uvarint()}
 	}
 	return b
 }

@@ -65,7 +65,8 @@ func TestPhrase(t *testing.T) {
 		{"", "anything", false},
 		{"😀", "😀", false},
 		{"*", "anything", false},
-		{strings.Repeat("x", 70), strings.Repeat("x", 64) + "yy", true}, // a long word is compared by its first bytes only
+		// a long word is compared by its first bytes only
+		{strings.Repeat("x", 70), strings.Repeat("x", 64) + "yy", true},
 		{strings.Repeat("x", 70), strings.Repeat("x", 60), false},
 	} {
 		if got := Phrase(text.Any, c.ask).InText(text.Make(0, c.in).Text); got != c.want {
@@ -80,7 +81,8 @@ func TestSubstring(t *testing.T) {
 		ask, in string
 		want    bool
 	}{
-		{"ort", "Report", true}, {"ORT of", "report of", true}, {"cafe", "café", false}, {"CAFÉ", "cafe\u0301", true}, {"京", "東京", true},
+		{"ort", "Report", true}, {"ORT of", "report of", true}, {"cafe", "café", false}, {"CAFÉ", "cafe\u0301", true},
+		{"京", "東京", true},
 		{"%", "50 %", true}, {"a-b", "a b", false}, {"", "x", true},
 	} {
 		if got := Substring(text.Any, c.ask).InText(text.Make(0, c.in).Text); got != c.want {
@@ -94,7 +96,8 @@ func TestEach(t *testing.T) {
 	t.Parallel()
 	in := "annual report. An ANNUAL, report; 東京都 東京"
 	for _, c := range []struct{ ask, want string }{
-		{"annual report", "[annual report][ANNUAL, report]"}, {"an*", "[annual][An][ANNUAL]"}, {"東京", "[東京][東京]"}, {"東京都", "[東京都]"}, {"都", "[都]"},
+		{"annual report", "[annual report][ANNUAL, report]"}, {"an*", "[annual][An][ANNUAL]"}, {"東京", "[東京][東京]"},
+		{"東京都", "[東京都]"}, {"都", "[都]"},
 	} {
 		var b strings.Builder
 		Phrase(text.Any, c.ask).Each(in, func(start, end int) bool {
@@ -163,12 +166,15 @@ func TestParse(t *testing.T) {
 		{"a NOT", `"a"`},
 		{"OR", "()"}, {"a OR", `"a"`}, {"OR a", `"a"`}, {"or", `"or"`},
 		{"x-ray", `"x-ray"`},
-		{"from:ann", `10:"ann"`}, {`Subject:"annual report"`, `8:"annual report"`}, {"from:(ann OR bob) x", `({10:"ann" 10:"bob"} "x")`},
+		{"from:ann", `10:"ann"`}, {`Subject:"annual report"`, `8:"annual report"`},
+		{"from:(ann OR bob) x", `({10:"ann" 10:"bob"} "x")`},
 		{"-from:ann", `-10:"ann"`}, {"from:", "()"}, {"body:x", `7:"x"`},
 		{"from:(subject:a b)", `(8:"a" 10:"b")`},
 		{"foo:bar", `"foo:bar"`}, {":", "()"}, {"http://x.y", `"http://x.y"`},
-		{"has:attachment", "attachment"}, {"is:unread", "unread"}, {"is:read", "-unread"}, {"is:flagged", "key $flagged"}, {"is:Urgent", "key urgent"},
-		{"before:2025-03-01", "<2025-03-01"}, {"after:7d", ">2026-03-08"}, {"newer:1m", ">2026-02-15"}, {"on:2025-01-31", "(>2025-01-31 <2025-02-01)"},
+		{"has:attachment", "attachment"}, {"is:unread", "unread"}, {"is:read", "-unread"},
+		{"is:flagged", "key $flagged"}, {"is:Urgent", "key urgent"},
+		{"before:2025-03-01", "<2025-03-01"}, {"after:7d", ">2026-03-08"}, {"newer:1m", ">2026-02-15"},
+		{"on:2025-01-31", "(>2025-01-31 <2025-02-01)"},
 		{"before:today", "<2026-03-15"}, {"after:2025", ">2025-01-01"},
 		{"larger:1MB", ">1048576"}, {"smaller:20k", "<20480"}, {"larger:1.5kb", ">1536"}, {"larger:7", ">7"},
 		{"in:Archive", "in Archive"}, {`in:"Old mail" x`, `(in Old mail "x")`},
@@ -185,7 +191,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, ask := range []string{
-		"before:tomorrow", "after:", "before:2025-02-30", "before:99999999d", "larger:huge", "larger:-1", "larger:1e9", "larger:NaN", "has:dog", "is:", "in:",
+		"before:tomorrow", "after:", "before:2025-02-30", "before:99999999d", "larger:huge", "larger:-1", "larger:1e9",
+		"larger:NaN", "has:dog", "is:", "in:",
 		strings.Repeat("(", 60) + "a", strings.Repeat("a ", 600), strings.Repeat("a", 20_000),
 	} {
 		if n, err := Parse(ask, now); !errors.Is(err, ErrQuery) {
@@ -198,8 +205,10 @@ func TestParse(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ ask, want string }{
-		{"a b", `("a" "b")`}, {`"a b" c`, `("a b" "c")`}, {`'a b'`, `"a b"`}, {"don't", `"don't"`}, {`rock 'n' roll`, `("rock" "n" "roll")`},
-		{`"a \"b\" c"`, `"a \"b\" c"`}, {`"a`, `"a"`}, {"", `""`}, {"😀", `""`}, {"a*", `"a*"`}, {"from:x", `"from:x"`}, {"-a", `"-a"`}, {`a"b c"`, `("a" "b c")`},
+		{"a b", `("a" "b")`}, {`"a b" c`, `("a b" "c")`}, {`'a b'`, `"a b"`}, {"don't", `"don't"`},
+		{`rock 'n' roll`, `("rock" "n" "roll")`},
+		{`"a \"b\" c"`, `"a \"b\" c"`}, {`"a`, `"a"`}, {"", `""`}, {"😀", `""`}, {"a*", `"a*"`}, {"from:x", `"from:x"`},
+		{"-a", `"-a"`}, {`a"b c"`, `("a" "b c")`},
 	} {
 		if got := show(Words(text.Any, c.ask)); got != c.want {
 			t.Errorf("%q is %s, not %s", c.ask, got, c.want)
@@ -211,7 +220,8 @@ func TestWords(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"a OR (b -c)", `from:"x y"* before:2d`, "((((", "NOT NOT - -- )(", "is:x in:y larger:1kb", "東京 *a* \xff"} {
+	for _, s := range []string{"a OR (b -c)", `from:"x y"* before:2d`, "((((", "NOT NOT - -- )(",
+		"is:x in:y larger:1kb", "東京 *a* \xff"} {
 		f.Add(s)
 	}
 	now := time.Date(2026, 3, 15, 10, 0, 0, 0, time.UTC)

@@ -74,7 +74,8 @@ func Phrase(fields text.Field, s string) *Text {
 
 // pairs reports whether the unit is a pair of letters from a run (see words.Scanner).
 func (u *unit) pairs() bool {
-	return len(u.fits) == 1 && u.fits[0].How == index.Exact && utf8.RuneCountInString(u.fits[0].Text) > 1 && words.IsGram(u.fits[0].Text)
+	return len(u.fits) == 1 && u.fits[0].How == index.Exact && utf8.RuneCountInString(u.fits[0].Text) > 1 &&
+		words.IsGram(u.fits[0].Text)
 }
 
 // wild makes the first word a suffix (begun) and the last word a prefix (open).

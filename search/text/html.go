@@ -34,7 +34,8 @@ var tags = map[atom.Atom]tagKind{
 	atom.Td: tagCell, atom.Th: tagCell, atom.Img: tagCell, atom.Input: tagCell, atom.Button: tagCell,
 	atom.Rt: tagCell, atom.Rp: tagCell, atom.Blockquote: tagQuote,
 	// The tokenizer reads the content of these elements as one raw text up to the end tag.
-	atom.Script: tagHidden, atom.Style: tagHidden, atom.Title: tagHidden, atom.Iframe: tagHidden, atom.Noembed: tagHidden,
+	atom.Script: tagHidden, atom.Style: tagHidden, atom.Title: tagHidden, atom.Iframe: tagHidden,
+	atom.Noembed:  tagHidden,
 	atom.Noframes: tagHidden, atom.Noscript: tagHidden,
 }
 

@@ -248,7 +248,8 @@ func (s *scribe) hidden(n string) bool {
 		return s.k != kindODF
 	case "tracked-changes", "scripts", "font-face-decls", "automatic-styles":
 		return s.k == kindODF
-	case "revision", "created", "modified", "lastPrinted", "version", "creation-date", "date", "print-date", "generator",
+	case "revision", "created", "modified", "lastPrinted", "version", "creation-date", "date", "print-date",
+		"generator",
 		"editing-cycles", "editing-duration":
 		return s.about
 	}

@@ -105,9 +105,11 @@ body "after"
 quoted "more\nquoted"
 body "end"
 `},
-		{"style without end", "Content-Type: text/html\n\n<p>before<style>p{}<p>after <b>wo</b>rld", `body "before\np{}\nafter world"
+		{"style without end",
+			"Content-Type: text/html\n\n<p>before<style>p{}<p>after <b>wo</b>rld", `body "before\np{}\nafter world"
 `},
-		{"kin without end", "Content-Type: text/html\n\na<script>b<title>c<noscript>d<iframe>e<noembed>f<noframes>g<!-- h <b>i</b> <a href='x", `body "a\nb\nc\nd\ne\nf\ng h i <a href='x"
+		{"kin without end", "Content-Type: " +
+			"text/html\n\na<script>b<title>c<noscript>d<iframe>e<noembed>f<noframes>g<!-- h <b>i</b> <a href='x", `body "a\nb\nc\nd\ne\nf\ng h i <a href='x"
 `},
 		{"hidden and not", "Content-Type: text/html\n\na<style/>b</style>c<textarea>d<b>e", "body \"a\\nc\\nd<b>e\"\n"},
 		{"endless", "Content-Type: text/html\n\n" + strings.Repeat("<!--", 100) + " found",
@@ -183,7 +185,8 @@ Content-Type: application/pgp-encrypted
 Version: 1
 --b--
 `, "{Encrypted:1 Broken:0 Beyond:0}\n"},
-		{"S/MIME", "Content-Type: application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m\n\nx\n", "{Encrypted:1 Broken:0 Beyond:0}\n"},
+		{"S/MIME", "Content-Type: application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m\n\nx\n",
+			"{Encrypted:1 Broken:0 Beyond:0}\n"},
 		{"flowed Japanese", "Content-Type: text/plain; charset=utf-8\n\n四半期\n報告書\n", "body \"四半期\\r\\n報告書\\r\\n\"\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -216,7 +219,8 @@ header "cats"
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	l := Limits{Part: 100, Message: 250}
-	raw := lines("Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n" + strings.Repeat("ä", 100) + "\n--b\n\n" + strings.Repeat("y", 100) + "\n--b\n\n" + strings.Repeat("z", 100) + "\n--b--\n")
+	raw := lines("Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n" + strings.Repeat("ä", 100) +
+		"\n--b\n\n" + strings.Repeat("y", 100) + "\n--b\n\n" + strings.Repeat("z", 100) + "\n--b--\n")
 	d := Message([]byte(raw), l)
 	sum := 0
 	for _, s := range d.Stretches {
@@ -247,11 +251,14 @@ func TestSparse(t *testing.T) {
 			case 0:
 				fmt.Fprintf(&b, "--b\n\ntext %s\n", strings.Repeat("word ", size/5))
 			case 1:
-				fmt.Fprintf(&b, "--b\nContent-Type: application/pdf; name=x.pdf\nContent-Transfer-Encoding: base64\n\n%s\n", big(size))
+				fmt.Fprintf(&b,
+					"--b\nContent-Type: application/pdf; name=x.pdf\nContent-Transfer-Encoding: base64\n\n%s\n",
+					big(size))
 			case 2:
 				fmt.Fprintf(&b, "--b\nContent-Type: application/json\n\n%s\n", strings.Repeat("{} ", size/3))
 			case 3:
-				fmt.Fprintf(&b, "--b\nContent-Type: message/rfc822\n\nSubject: in\nContent-Type: image/png\n\n%s\n", big(size))
+				fmt.Fprintf(&b, "--b\nContent-Type: message/rfc822\n\nSubject: in\nContent-Type: image/png\n\n%s\n",
+					big(size))
 			default:
 				fmt.Fprintf(&b, "--b\nContent-Type: image/jpeg; name=y\n\n%s\n", big(size))
 			}
@@ -259,10 +266,11 @@ func TestSparse(t *testing.T) {
 		b.WriteString("--b--\n")
 		raw := []byte(lines(b.String()))
 		read := 0
-		s, err := ReadSparse(int64(len(raw)), mime.AppendIndex(nil, mime.Parse(raw, mime.DefaultLimits)), func(dst []byte, off, n int64) ([]byte, error) {
-			read += int(n)
-			return append(dst, raw[off:off+n]...), nil
-		})
+		s, err := ReadSparse(int64(len(raw)), mime.AppendIndex(nil, mime.Parse(raw, mime.DefaultLimits)),
+			func(dst []byte, off, n int64) ([]byte, error) {
+				read += int(n)
+				return append(dst, raw[off:off+n]...), nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +287,8 @@ func TestSparse(t *testing.T) {
 // TestHead checks that Head returns the same header fields as Message.
 func TestHead(t *testing.T) {
 	t.Parallel()
-	for _, raw := range []string{"From: a@b\nSubject: x\nSubject: y\nX: z\n\nbody", "\n\nbody", "no header at all", "Subject: x", "From: a@b\n"} {
+	for _, raw := range []string{"From: a@b\nSubject: x\nSubject: y\nX: z\n\nbody", "\n\nbody", "no header at all",
+		"Subject: x", "From: a@b\n"} {
 		b := []byte(lines(raw))
 		whole := Message(b, Limits{})
 		head := Head(b[:mime.HeaderEnd(b)], Limits{})
@@ -298,7 +307,8 @@ func TestHead(t *testing.T) {
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"Received": true, "DKIM-Signature": true, "ARC-Seal": true, "X-MS-Exchange-Organization": true, "content-type": true, "Date": true,
+		"Received": true, "DKIM-Signature": true, "ARC-Seal": true, "X-MS-Exchange-Organization": true,
+		"content-type": true, "Date": true,
 		"Subject": false, "X-Mailer": false, "Message-ID": false, "List-Id": false, "": false, "X-": false,
 	} {
 		if Unread(name) != want {
@@ -332,7 +342,8 @@ func FuzzMessage(f *testing.F) {
 }
 
 func FuzzHTML(f *testing.F) {
-	for _, s := range []string{"<p>a<b>b</b><blockquote>c</blockquote>", "<style><p>", "<!--", "&#x1F600;&amp", "<div class='gmail_quote'></div></div>", "<img alt=x><input/>"} {
+	for _, s := range []string{"<p>a<b>b</b><blockquote>c</blockquote>", "<style><p>", "<!--", "&#x1F600;&amp",
+		"<div class='gmail_quote'></div></div>", "<img alt=x><input/>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -63,7 +63,8 @@ func fold(r rune) folded {
 
 // extra maps letters that Unicode does not decompose to their usual replacements on keyboards without the key.
 var extra = map[rune]string{
-	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'ı': "i", 'þ': "th", 'ħ': "h", 'ŧ': "t", 'ŋ': "n",
+	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'ı': "i", 'þ': "th", 'ħ': "h",
+	'ŧ': "t", 'ŋ': "n",
 }
 
 func compute(r rune) folded {
@@ -130,7 +131,8 @@ func dropped(r rune) bool {
 		return true // points of Hebrew
 	case r == 0xff9e, r == 0xff9f:
 		return true // voice marks of half-width kana
-	case r >= 0x610 && r <= 0x61a, r >= 0x64b && r <= 0x65f, r == 0x670, r >= 0x6d6 && r <= 0x6dc, r >= 0x6df && r <= 0x6e4,
+	case r >= 0x610 && r <= 0x61a, r >= 0x64b && r <= 0x65f, r == 0x670, r >= 0x6d6 && r <= 0x6dc, r >= 0x6df &&
+		r <= 0x6e4,
 		r == 0x6e7, r == 0x6e8, r >= 0x6ea && r <= 0x6ed, r == 0x640:
 		return true // vowel marks of Arabic, and the kashida
 	}
@@ -139,7 +141,8 @@ func dropped(r rune) bool {
 
 // grams lists the scripts without spaces between words, and Korean, which attaches particles to words.
 var grams = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer,
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo, unicode.Thai, unicode.Lao,
+	unicode.Khmer,
 	unicode.Myanmar, unicode.Yi,
 }
 

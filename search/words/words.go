@@ -213,7 +213,8 @@ func (s *Scanner) heldRune() rune {
 // unspaced reports whether lines may break between any two letters of the rune's script: Han, kana and the signs used
 // with them.
 func unspaced(r rune) bool {
-	return r >= 0x3005 && r <= 0x9fff || r >= 0xf900 && r <= 0xfaff || r >= 0xff66 && r <= 0xff9f || r >= 0x20000 && r <= 0x3ffff
+	return r >= 0x3005 && r <= 0x9fff || r >= 0xf900 && r <= 0xfaff || r >= 0xff66 && r <= 0xff9f || r >= 0x20000 &&
+		r <= 0x3ffff
 }
 
 // Fold returns a word, or a part of one, in the form of a term, as if all its letters were one word. It drops all

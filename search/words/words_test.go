@@ -76,7 +76,8 @@ func TestPlaces(t *testing.T) {
 }
 
 func FuzzScan(f *testing.F) {
-	for _, s := range []string{"Hello 東京 world", "e\u0301\u00ad\u200b\u3099", "ﷺ ½ ㎏ ㍿", "\xff\xc3", strings.Repeat("ß", 40)} {
+	for _, s := range []string{"Hello 東京 world", "e\u0301\u00ad\u200b\u3099", "ﷺ ½ ㎏ ㍿", "\xff\xc3",
+		strings.Repeat("ß", 40)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -105,7 +106,8 @@ func FuzzScan(f *testing.F) {
 var sample = func() string {
 	var b strings.Builder
 	for i := range 60 {
-		fmt.Fprintf(&b, "The quarterly report for customer %d was sent to the office on Monday; please review the numbers.\r\n", i*7919)
+		fmt.Fprintf(&b, "The quarterly report for customer %d was sent to the office on Monday; please review the "+
+			"numbers.\r\n", i*7919)
 	}
 	return b.String()
 }()

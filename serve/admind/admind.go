@@ -54,7 +54,8 @@ type Door struct {
 func New(e *env.Env, s *admin.Running, x Sessions, o Options) *Door {
 	d := &Door{env: e, system: s, sessions: x, opt: o, mux: http.NewServeMux()}
 	d.calls = o.Stats.Counter("HTTP.Admin.Calls", "administrative verbs that browsers asked for")
-	d.refused = o.Stats.Counter("HTTP.Admin.Refused", "the same, of people without the role Admin, and of requests from nobody")
+	d.refused = o.Stats.Counter("HTTP.Admin.Refused",
+		"the same, of people without the role Admin, and of requests from nobody")
 	d.old = o.Stats.Counter("HTTP.Admin.Stale", "the same, refused until their person signs in again (web.admin_fresh)")
 	d.mux.HandleFunc("GET "+Path+"{$}", d.list)
 	d.mux.HandleFunc("POST "+Path+"{verb...}", d.run)
@@ -125,7 +126,8 @@ func (d *Door) run(w http.ResponseWriter, r *http.Request) {
 		d.old.Inc()
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "You signed in too long ago to change something: sign in again.", "kind": KindSignIn})
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "You signed in too long ago to change something: " +
+			"sign in again.", "kind": KindSignIn})
 		return
 	}
 	admin.Answer(d.system, id.Who, name, w, r)

@@ -38,7 +38,8 @@ func TestDoor(t *testing.T) {
 		Account: signin.Account{Who: note.Who{Person: note.UNID{1}, Roles: []string{"Admin"}}},
 		Session: session.Session{ID: note.UNID{2}, Created: fix.Clock.Now()},
 	}
-	d := New(fix.Env, s, people{id}, Options{From: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Fresh: time.Hour, Stats: stats})
+	d := New(fix.Env, s, people{id}, Options{From: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+		Fresh: time.Hour, Stats: stats})
 	call := func(remote, verb string) (int, string) {
 		t.Helper()
 		r := httptest.NewRequest("POST", Path+verb, strings.NewReader("{}"))
@@ -57,7 +58,8 @@ func TestDoor(t *testing.T) {
 		}
 	}
 	fix.Time.Advance(time.Hour + time.Second)
-	if code, text := call(near, "user/add"); code != http.StatusForbidden || !strings.Contains(text, `"kind":"sign in"`) {
+	if code, text := call(near, "user/add"); code != http.StatusForbidden ||
+		!strings.Contains(text, `"kind":"sign in"`) {
 		t.Error(code, text)
 	}
 	if code, text := call(near, "show/stat"); code != http.StatusOK {

@@ -274,7 +274,8 @@ func (p *Provider) obtain(ctx context.Context, name string, newKey bool) error {
 	p.stats.renewed.Inc()
 	err = p.keepOwn(false)
 	p.rebuild()
-	p.env.Log.Info("ACME: certificate received", "name", name, "until", e.ends().UTC(), "issuer", e.cert.Leaf.Issuer.String())
+	p.env.Log.Info("ACME: certificate received", "name", name, "until", e.ends().UTC(), "issuer",
+		e.cert.Leaf.Issuer.String())
 	return err
 }
 
@@ -349,7 +350,8 @@ func (p *Provider) client() *acmez.Client {
 		Client: &acme.Client{
 			Directory: a.Directory, UserAgent: a.Agent,
 			HTTPClient: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-				DialContext: a.dial(p.env), TLSClientConfig: &tls.Config{RootCAs: a.Roots, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 20 * time.Second,
+				DialContext: a.dial(p.env), TLSClientConfig: &tls.Config{RootCAs: a.Roots,
+					MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 20 * time.Second,
 				ResponseHeaderTimeout: time.Minute, DisableKeepAlives: true, ForceAttemptHTTP2: false,
 			}},
 		},
@@ -410,14 +412,16 @@ func (p *Provider) account(ctx context.Context, client *acme.Client) (acme.Accou
 	}
 	if raw, err := p.readFile(file, map[string]time.Time{}); err == nil {
 		var k kept
-		if json.Unmarshal(raw, &k) == nil && k.Directory == a.Directory && k.Account.Location != "" && slices.Equal(k.Account.Contact, a.contact()) {
+		if json.Unmarshal(raw, &k) == nil && k.Directory == a.Directory && k.Account.Location != "" &&
+			slices.Equal(k.Account.Contact, a.contact()) {
 			k.Account.PrivateKey = key
 			return k.Account, nil
 		}
 	}
 	account := acme.Account{Contact: a.contact(), TermsOfServiceAgreed: true, PrivateKey: key}
 	if a.KeyID != "" {
-		if err := account.SetExternalAccountBinding(ctx, client, acme.EAB{KeyID: a.KeyID, MACKey: a.MACKey}); err != nil {
+		if err := account.SetExternalAccountBinding(ctx, client,
+			acme.EAB{KeyID: a.KeyID, MACKey: a.MACKey}); err != nil {
 			return account, fmt.Errorf("bind the ACME account: %w", err)
 		}
 	}

@@ -246,7 +246,8 @@ func (p *Provider) Valid() error {
 		return fmt.Errorf("certificate of %s expired on %s", p.opts.Name, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if now.Before(leaf.NotBefore) {
-		return fmt.Errorf("certificate of %s is not valid before %s", p.opts.Name, leaf.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Errorf("certificate of %s is not valid before %s", p.opts.Name,
+			leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -254,26 +255,30 @@ func (p *Provider) Valid() error {
 func (p *Provider) count(t *stat.Tree) {
 	p.stats = statistics{
 		reloaded: t.Counter("TLS.Certificates.Reloaded", "certificate files read anew because they had changed"),
-		renewed:  t.Counter("TLS.Certificates.Renewed", "certificates got from the ACME authority or made by the server"),
-		failed:   t.Counter("TLS.Certificates.Failed", "attempts to get or read a certificate that failed"),
+		renewed: t.Counter("TLS.Certificates.Renewed",
+			"certificates got from the ACME authority or made by the server"),
+		failed: t.Counter("TLS.Certificates.Failed", "attempts to get or read a certificate that failed"),
 	}
-	t.GaugeFunc("TLS.Certificates.Count", "certificates that can be shown", func() float64 { return float64(len(p.table.Load().all)) })
-	t.GaugeFunc("TLS.Certificates.DaysLeft", "days until the first of the certificates ends; negative afterwards", func() float64 {
-		now, least := p.env.Clock.Now(), time.Duration(1<<63-1)
-		for _, e := range p.table.Load().all {
-			least = min(least, e.ends().Sub(now))
-		}
-		return least.Hours() / 24
-	})
-	t.GaugeFunc("TLS.Certificates.Expiring", "certificates that end within tls.warn_before, or have ended", func() float64 {
-		n := 0
-		for _, e := range p.table.Load().all {
-			if e.ends().Sub(p.env.Clock.Now()) < p.opts.Warn {
-				n++
+	t.GaugeFunc("TLS.Certificates.Count", "certificates that can be shown",
+		func() float64 { return float64(len(p.table.Load().all)) })
+	t.GaugeFunc("TLS.Certificates.DaysLeft", "days until the first of the certificates ends; negative afterwards",
+		func() float64 {
+			now, least := p.env.Clock.Now(), time.Duration(1<<63-1)
+			for _, e := range p.table.Load().all {
+				least = min(least, e.ends().Sub(now))
 			}
-		}
-		return float64(n)
-	})
+			return least.Hours() / 24
+		})
+	t.GaugeFunc("TLS.Certificates.Expiring", "certificates that end within tls.warn_before, or have ended",
+		func() float64 {
+			n := 0
+			for _, e := range p.table.Load().all {
+				if e.ends().Sub(p.env.Clock.Now()) < p.opts.Warn {
+					n++
+				}
+			}
+			return float64(n)
+		})
 }
 
 // look is the interval of Run's rounds.
@@ -306,7 +311,8 @@ func (p *Provider) look(ctx context.Context) {
 	if p.changed() {
 		if err := p.reload(); err != nil {
 			p.stats.failed.Inc()
-			p.env.Log.Error("cannot read changed certificate files: the previous certificates stay in use", "error", err)
+			p.env.Log.Error("cannot read changed certificate files: the previous certificates stay in use",
+				"error", err)
 		} else {
 			p.stats.reloaded.Inc()
 			p.env.Log.Info("certificate files reloaded")
@@ -340,7 +346,8 @@ func (p *Provider) warn() {
 			continue
 		}
 		told[key] = now
-		attrs := []any{"names", strings.Join(e.names(), " "), "until", e.ends().UTC(), "from", e.source, "file", e.where}
+		attrs := []any{"names", strings.Join(e.names(), " "), "until", e.ends().UTC(), "from", e.source,
+			"file", e.where}
 		if left <= 0 {
 			p.env.Log.Error("certificate expired: mail programs reject it", attrs...)
 		} else {

@@ -31,7 +31,8 @@ func pair(t *testing.T, now time.Time, good time.Duration, names ...string) (cer
 		t.Fatal(err)
 	}
 	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<60))
-	template := &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(good), DNSNames: names}
+	template := &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(good),
+		DNSNames: names}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,8 @@ func TestSelfSigned(t *testing.T) {
 		t.Error(err)
 	}
 	// A second server reads it: all doors, after every start, present the same certificate.
-	if again := mustShow(t, open(t, f, Options{Name: "mx.example.org", Dir: "data"}), "elsewhere.example"); !again.Equal(first) {
+	if again := mustShow(t, open(t, f, Options{Name: "mx.example.org", Dir: "data"}),
+		"elsewhere.example"); !again.Equal(first) {
 		t.Error("a second start made another certificate")
 	}
 	// It is renewed while the server runs, a month before its expiry, and keeps its key.
@@ -157,10 +159,13 @@ func TestSNI(t *testing.T) {
 	writePair(t, f, "more/live/fullchain.pem", "more/live/privkey.pem", 90*day, "mail.example.edu")
 	write(t, f, "more/README", []byte("read me"))
 	write(t, f, "more/intermediate.pem", []byte("no key beside it"))
-	p := open(t, f, Options{Name: "mx.example.org", Dir: "data", Certificate: "etc/main.pem", Key: "etc/main.key", Folder: "more"})
+	p := open(t, f, Options{Name: "mx.example.org", Dir: "data", Certificate: "etc/main.pem", Key: "etc/main.key",
+		Folder: "more"})
 	for name, want := range map[string]string{
-		"": "mx.example.org", "mx.example.org": "mx.example.org", "MAIL.example.COM": "mail.example.com", "a.example.net": "mail.example.com",
-		"a.b.example.net": "mx.example.org", "example.net": "mx.example.org", "mail.example.edu": "mail.example.edu", "nobody.example": "mx.example.org",
+		"": "mx.example.org", "mx.example.org": "mx.example.org", "MAIL.example.COM": "mail.example.com",
+		"a.example.net":   "mail.example.com",
+		"a.b.example.net": "mx.example.org", "example.net": "mx.example.org", "mail.example.edu": "mail.example.edu",
+		"nobody.example": "mx.example.org",
 	} {
 		if got := mustShow(t, p, name); got.DNSNames[0] != want || got.NotAfter.Before(f.Clock.Now().Add(30*day)) {
 			t.Errorf("%q is shown %v until %v, want %s", name, got.DNSNames, got.NotAfter, want)
@@ -177,7 +182,8 @@ func TestCiphers(t *testing.T) {
 	p := open(t, newDir(t), Options{Name: "mx.example.org", Dir: "data"})
 	for _, c := range []*tls.Config{
 		{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
-		{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA}},
+		{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA}},
 		{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}},
 	} {
 		if s, err := shown(t, p, p.Config(), "", c); err == nil {
@@ -259,7 +265,8 @@ func TestExpires(t *testing.T) {
 		p.look(context.Background())
 		f.Time.Advance(time.Hour)
 	}
-	if _, expiring := entries(); strings.Count(log.String(), "certificate expires soon") != 1 || !strings.Contains(log.String(), "mx.example.org") || expiring != 1 {
+	if _, expiring := entries(); strings.Count(log.String(), "certificate expires soon") != 1 ||
+		!strings.Contains(log.String(), "mx.example.org") || expiring != 1 {
 		t.Errorf("10 days before: %s, %v", &log, expiring)
 	}
 	f.Time.Advance(day)
@@ -288,7 +295,8 @@ func TestShow(t *testing.T) {
 	f := newDir(t)
 	p := open(t, f, Options{Name: "mx.example.org", Dir: "data"})
 	list := p.Show()
-	if len(list) != 1 || !slices.Contains(list[0].Names, "mx.example.org") || list[0].From != fromServer || !list[0].Default || list[0].Days != 365 || len(list[0].SPKI) != 64 {
+	if len(list) != 1 || !slices.Contains(list[0].Names, "mx.example.org") || list[0].From != fromServer ||
+		!list[0].Default || list[0].Days != 365 || len(list[0].SPKI) != 64 {
 		t.Errorf("%+v", list)
 	}
 }
@@ -297,8 +305,10 @@ func TestPlausible(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"mx.example.org": true, "*.example.org": true, "xn--bcher-kva.example": true,
-		"": false, "localhost": false, "192.0.2.1": false, "a..b": false, "-a.example": false, "a-.example": false, "../../etc": false, "a/b.example": false, "a_b.example": false,
-		"*.*.example.org": false, "mx.example.org.": false, strings.Repeat("a", 64) + ".example": false, strings.Repeat("a.", 130) + "example": false, "Ä.example": false,
+		"": false, "localhost": false, "192.0.2.1": false, "a..b": false, "-a.example": false, "a-.example": false,
+		"../../etc": false, "a/b.example": false, "a_b.example": false,
+		"*.*.example.org": false, "mx.example.org.": false, strings.Repeat("a", 64) + ".example": false,
+		strings.Repeat("a.", 130) + "example": false, "Ä.example": false,
 	} {
 		if plausible(name) != want {
 			t.Errorf("plausible(%q) = %v", name, !want)

@@ -54,7 +54,8 @@ func (c *challenges) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	if cert == nil {
 		return nil, nil // rejected, because the door does not have this protocol
 	}
-	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{acmez.ACMETLS1Protocol}, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{acmez.ACMETLS1Protocol},
+		MinVersion: tls.VersionTLS12}, nil
 }
 
 // overHTTP solves HTTP-01 challenges.

@@ -34,7 +34,8 @@ func (p *Provider) keepOwn(fresh bool) error {
 	now := p.env.Clock.Now()
 	good := func(e *entry) bool {
 		leaf := e.cert.Leaf
-		return leaf.NotAfter.After(now.Add(ownRenew)) && !leaf.NotBefore.After(now) && slices.Contains(leaf.DNSNames, p.opts.Name)
+		return leaf.NotAfter.After(now.Add(ownRenew)) && !leaf.NotBefore.After(now) &&
+			slices.Contains(leaf.DNSNames, p.opts.Name)
 	}
 	if p.own != nil && good(p.own) && !fresh {
 		return nil
@@ -57,7 +58,8 @@ func (p *Provider) keepOwn(fresh bool) error {
 	}
 	p.own.source = fromServer
 	p.stats.renewedOne()
-	p.env.Log.Info("created a self-signed certificate: mail programs will warn about it", "file", cert, "until", p.own.ends().UTC())
+	p.env.Log.Info("created a self-signed certificate: mail programs will warn about it", "file", cert, "until",
+		p.own.ends().UTC())
 	return nil
 }
 
@@ -97,7 +99,8 @@ func (p *Provider) makeOwn(certFile, keyFile string, key crypto.Signer, now time
 		names = append(names, "localhost")
 	}
 	template := &x509.Certificate{
-		SerialNumber: new(big.Int).SetBytes(serial[:]), Subject: pkix.Name{CommonName: p.opts.Name, Organization: []string{"Doublet, self-signed"}},
+		SerialNumber: new(big.Int).SetBytes(serial[:]), Subject: pkix.Name{CommonName: p.opts.Name,
+			Organization: []string{"Doublet, self-signed"}},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(ownFor),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},

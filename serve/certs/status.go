@@ -24,7 +24,8 @@ func (p *Provider) Show() []admin.Certificate {
 		spki := sha256.Sum256(e.cert.Leaf.RawSubjectPublicKeyInfo)
 		c := admin.Certificate{
 			Names: e.names(), From: e.source, Until: e.ends().UTC(), Days: int(e.ends().Sub(now).Hours() / 24),
-			SPKI: hex.EncodeToString(spki[:]), Issuer: e.cert.Leaf.Issuer.CommonName, File: e.where, Default: e == t.fallback,
+			SPKI: hex.EncodeToString(spki[:]), Issuer: e.cert.Leaf.Issuer.CommonName, File: e.where,
+			Default: e == t.fallback,
 		}
 		switch e.source {
 		case fromServer:

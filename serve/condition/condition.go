@@ -137,7 +137,8 @@ is temporary (SMTP 4xx, ` + "`SYS/TEMP`, `UNAVAILABLE`, `serverUnavailable`" + `
 |---|---|---|---|---|---|
 `)
 	for _, c := range All {
-		fmt.Fprintf(&b, "| %s | `%s` | `NO [%s] %s` | `-ERR [%s]` | `%s` | %d |\n", c.Name, c.SMTP.Error(), c.IMAP, c.IMAPText, c.POP3, c.JMAP, c.HTTP)
+		fmt.Fprintf(&b, "| %s | `%s` | `NO [%s] %s` | `-ERR [%s]` | `%s` | %d |\n", c.Name, c.SMTP.Error(), c.IMAP,
+			c.IMAPText, c.POP3, c.JMAP, c.HTTP)
 	}
 	return b.String()
 }

@@ -35,7 +35,8 @@ func TestDeliver(t *testing.T) {
 	t.Parallel()
 	front, home := servers(t)
 	ctx := context.Background()
-	h := &mail.Handed{ID: note.UNID{1}, Date: time.Unix(1_700_000_000, 0).UTC(), Person: anna.Who.Person, Database: anna.Database, Junk: true}
+	h := &mail.Handed{ID: note.UNID{1}, Date: time.Unix(1_700_000_000, 0).UTC(), Person: anna.Who.Person,
+		Database: anna.Database, Junk: true}
 	raw := bytes.Repeat([]byte("a line of the message\r\n"), 20_000)
 	if !front.Deliveries().Elsewhere(anna.Database) || home.Deliveries().Elsewhere(anna.Database) {
 		t.Error("the mail file is not where it is")
@@ -75,7 +76,8 @@ func TestDeliver(t *testing.T) {
 			return want.found, want.err
 		}
 		found, err := front.Deliveries().Delivered(ctx, anna.Database, h.Person, raw)
-		if found != want.found || (err == nil) != (want.err == nil) || errors.Is(want.err, mail.ErrUnproven) && !errors.Is(err, mail.ErrUnproven) {
+		if found != want.found || (err == nil) != (want.err == nil) || errors.Is(want.err, mail.ErrUnproven) &&
+			!errors.Is(err, mail.ErrUnproven) {
 			t.Errorf("delivered: %v, %v, not %+v", found, err, want)
 		}
 	}

@@ -69,9 +69,11 @@ type Service struct {
 func New(e *env.Env, in Cluster, memory *listen.Budget, stats *stat.Tree) *Service {
 	return &Service{
 		env: e, cluster: in, memory: memory,
-		out:    stats.Counter("Server.Cluster.Sessions.Forwarded", "sessions that were handed on to the home of the mail file"),
-		in:     stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
-		moved:  stats.Counter("Server.Cluster.Sessions.Moved", "sessions that went on at another server, to which the mail file had moved"),
+		out: stats.Counter("Server.Cluster.Sessions.Forwarded",
+			"sessions that were handed on to the home of the mail file"),
+		in: stats.Counter("Server.Cluster.Sessions.Taken", "sessions that other servers handed on to this one"),
+		moved: stats.Counter("Server.Cluster.Sessions.Moved",
+			"sessions that went on at another server, to which the mail file had moved"),
 		failed: stats.Counter("Server.Cluster.Sessions.Failed", "sessions that could not be handed on"),
 		now:    stats.Gauge("Server.Cluster.Sessions.Current", "sessions that are carried to another server now"),
 	}

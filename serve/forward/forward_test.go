@@ -206,7 +206,8 @@ func servers(t *testing.T) (front, home *server) {
 		s.conns = listen.New(e, listen.Options{}, nil)
 		waiting := *e
 		waiting.Clock = s.clock
-		s.Service = New(&waiting, func() (Node, bus.Bus) { return s.place, s.wire }, listen.NewBudget(1<<20), stat.New(e.Clock))
+		s.Service = New(&waiting, func() (Node, bus.Bus) { return s.place, s.wire }, listen.NewBudget(1<<20),
+			stat.New(e.Clock))
 		s.Doors = s.Service.Doors(s.conns, func(_ context.Context, id note.UNID) (signin.Account, error) {
 			if id != anna.Who.Person {
 				return signin.Account{}, signin.ErrDisabled
@@ -241,7 +242,8 @@ func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
 			defer x.End()
 			c.PrintString("OK " + string(line))
 			if !x.Here() {
-				_, _ = s.CarryAway(c, &Follower{Door: "imap", Account: &account, Bye: "BYE\r\n", Silence: time.Minute}, x, nil)
+				_, _ = s.CarryAway(c, &Follower{Door: "imap", Account: &account, Bye: "BYE\r\n", Silence: time.Minute},
+					x, nil)
 				return
 			}
 			a = account
@@ -262,7 +264,8 @@ func door(s *server, account signin.Account, opened *error) func(*listen.Conn) {
 func client(t *testing.T, s *server, account signin.Account) (conn *net.TCPConn, in *bufio.Reader, opened *error) {
 	t.Helper()
 	opened = new(error)
-	l, err := s.conns.Open(listen.Door{Name: "imap", Network: "tcp", Address: "127.0.0.1:0", Serve: door(s, account, opened)})
+	l, err := s.conns.Open(listen.Door{Name: "imap", Network: "tcp", Address: "127.0.0.1:0",
+		Serve: door(s, account, opened)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +358,8 @@ func TestRefused(t *testing.T) {
 			if n := home.place.uses.Load(); n != 0 {
 				t.Errorf("held by %d", n)
 			}
-			if waited := front.clock.waited(); (name == "no home" || name == "moved") && (waited < patience || waited > 2*patience) {
+			if waited := front.clock.waited(); (name == "no home" || name == "moved") &&
+				(waited < patience || waited > 2*patience) {
 				t.Errorf("it waited for %s", waited)
 			}
 		})

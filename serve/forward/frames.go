@@ -21,8 +21,8 @@ const (
 	// frameDeflate asks the other member to compress the client's connection. It holds a deflating in JSON. It is sent
 	// only if the hello announced it.
 	frameDeflate = 'C'
-	// frameState ends the stream, after frameMoving. It holds the length of the door's state (4 bytes), the state, and the client's
-	// unprocessed input.
+	// frameState ends the stream, after frameMoving. It holds the length of the door's state (4 bytes), the state, and
+	// the client's unprocessed input.
 	frameState = 'S'
 )
 

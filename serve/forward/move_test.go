@@ -138,12 +138,13 @@ func TestSlowReader(t *testing.T) {
 		t.Run(path[1:], func(t *testing.T) {
 			begun, ended := make(chan struct{}), make(chan struct{})
 			who := func(http.ResponseWriter, *http.Request) (Caller, bool) { return Caller{Account: anna}, true }
-			web := httptest.NewServer(front.Web(DoorLite, who, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				defer close(ended)
-				close(begun)
-				for answer(w) == nil { // until the client hangs up
-				}
-			})))
+			web := httptest.NewServer(front.Web(DoorLite, who,
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					defer close(ended)
+					close(begun)
+					for answer(w) == nil { // until the client hangs up
+					}
+				})))
 			defer web.Close()
 			c, err := net.Dial("tcp", web.Listener.Addr().String())
 			if err != nil {

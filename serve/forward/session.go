@@ -152,7 +152,8 @@ func (s *Service) find(c *listen.Conn, door string, a *signin.Account, m *Moved)
 }
 
 // open makes one attempt to open a session.
-func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved, node Node, mates bus.Bus) (*Session, error) {
+func (s *Service) open(c *listen.Conn, door string, a *signin.Account, m *Moved, node Node,
+	mates bus.Bus) (*Session, error) {
 	place := node.Open
 	if m != nil {
 		place = node.Where // the database has just moved: do not move it again for balance

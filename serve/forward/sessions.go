@@ -69,7 +69,8 @@ func (x Sessions) Ask(ctx context.Context, id note.UNID) session.Told {
 
 // UseCode implements session.Mates.
 func (x Sessions) UseCode(ctx context.Context, person note.UNID, step int64) (fresh, asked bool) {
-	answer, asked := x.askHome(ctx, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)], uint64(step)))
+	answer, asked := x.askHome(ctx, verbCode, binary.BigEndian.AppendUint64(person[:len(person):len(person)],
+		uint64(step)))
 	if !asked || len(answer) != 1 {
 		return false, false
 	}

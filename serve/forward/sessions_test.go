@@ -22,7 +22,8 @@ func TestSessions(t *testing.T) {
 	services := []*session.Service{}
 	for _, s := range []*server{front, home} {
 		fix := env.Test(t)
-		st, err := store.Open(fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: session.Indexes()})
+		st, err := store.Open(fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+			Indexes: session.Indexes()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,8 @@ func TestSessions(t *testing.T) {
 		ServeSessions(s.wire, x)
 		services = append(services, x)
 	}
-	token, s, err := services[1].Begin(ctx, session.Session{Person: anna.Who.Person, PasswordID: "p", Second: true, Agent: "browser"})
+	token, s, err := services[1].Begin(ctx, session.Session{Person: anna.Who.Person, PasswordID: "p", Second: true,
+		Agent: "browser"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,8 @@ type Doors struct {
 
 // Doors returns Doors without a door. conns counts and limits forwarded sessions together with direct connections.
 // known returns the account of a person whom a mate has authenticated.
-func (s *Service) Doors(conns *listen.Server, known func(ctx context.Context, person note.UNID) (signin.Account, error)) *Doors {
+func (s *Service) Doors(conns *listen.Server, known func(ctx context.Context,
+	person note.UNID) (signin.Account, error)) *Doors {
 	return &Doors{s: s, conns: conns, known: known, doors: map[string]*listen.Door{}}
 }
 

@@ -60,7 +60,8 @@ func TestTakenCredential(t *testing.T) {
 			credential string
 			valid      bool
 		}{{byApp.Credential, true}, {byPassword.Credential, false}} {
-			header, err := json.Marshal(hello{Door: "imap", Person: p.ID.String(), Credential: c.credential, Moved: true})
+			header, err := json.Marshal(hello{Door: "imap", Person: p.ID.String(), Credential: c.credential,
+				Moved: true})
 			must(err)
 			_, _, a, err := home.who(ctx, header)
 			must(err)

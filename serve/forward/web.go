@@ -58,7 +58,8 @@ const Forwarded = "mate:"
 // Web returns a handler for a web door. It serves a request with next if the mail file is here, and otherwise forwards
 // it to the same door of the home. who returns the caller of a request, or false if it has answered the request itself.
 // A request of the zero Caller is served here. next gets the caller with CallerOf.
-func (d *Doors) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool), next http.Handler) http.Handler {
+func (d *Doors) Web(door string, who func(http.ResponseWriter, *http.Request) (Caller, bool),
+	next http.Handler) http.Handler {
 	serve := func(w http.ResponseWriter, r *http.Request, c Caller) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	}
@@ -97,7 +98,8 @@ func (s *Service) route(w http.ResponseWriter, r *http.Request, door string, c *
 }
 
 // serveHere serves a request here. It returns false, without serving it, if the mail file is at another server by now.
-func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string, x *Session, here http.HandlerFunc) bool {
+func (s *Service) serveHere(w http.ResponseWriter, r *http.Request, door string, x *Session,
+	here http.HandlerFunc) bool {
 	defer x.End()
 	if door == DoorWeb && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		here(w, r) // it changes nothing, or is long: a download, or a connection for pushes
@@ -121,8 +123,10 @@ func (s *Service) unavailable(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // handOn forwards a request to the home, and returns its response.
-func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller, door string) {
-	h := hello{Door: door, Person: c.Account.Who.Person.String(), Credential: c.Credential, CSRF: c.CSRF, TLS: r.TLS != nil}
+func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, p *cluster.Place, c *Caller,
+	door string) {
+	h := hello{Door: door, Person: c.Account.Who.Person.String(), Credential: c.Credential, CSRF: c.CSRF,
+		TLS: r.TLS != nil}
 	if at, err := net.ResolveTCPAddr("tcp", r.RemoteAddr); err == nil {
 		h.Client = at.AddrPort()
 	}
@@ -146,9 +150,10 @@ func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, 
 			x.Out.Header.Del("Authorization") // the home trusts us, so do not send it secrets
 			x.Out.Header.Del("Cookie")
 		},
-		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return s.dial(ctx, mates, p.Server, header)
-		}},
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return s.dial(ctx, mates, p.Server, header)
+			}},
 		FlushInterval: -1,
 		ErrorHandler:  func(w http.ResponseWriter, r *http.Request, err error) { s.unavailable(w, r, err) },
 		ErrorLog:      slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
@@ -186,7 +191,8 @@ func (d *Doors) serveForwarded(door string, serve func(http.ResponseWriter, *htt
 	s := d.s
 	l := &oneByOne{conns: make(chan net.Conn), closed: make(chan struct{})}
 	srv := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog:    slog.NewLogLogger(s.env.Log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, l, c) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c, ok := r.Context().Value(l).(*forwarded)

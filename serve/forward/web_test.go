@@ -25,7 +25,9 @@ func TestWeb(t *testing.T) {
 			}
 			switch r.URL.Path {
 			case "/jmap/who":
-				fmt.Fprint(w, name, " ", c.Credential, " ", c.CSRF, " ", r.Host, " ", r.TLS != nil, " ", r.Header.Get("Cookie"), r.Header.Get("Authorization"), " ", strings.HasPrefix(r.RemoteAddr, "127.0.0.1:"))
+				fmt.Fprint(w, name, " ", c.Credential, " ", c.CSRF, " ", r.Host, " ", r.TLS != nil, " ",
+					r.Header.Get("Cookie"), r.Header.Get("Authorization"), " ",
+					strings.HasPrefix(r.RemoteAddr, "127.0.0.1:"))
 			case "/jmap/echo":
 				b, err := io.ReadAll(r.Body)
 				if err != nil {
@@ -135,7 +137,8 @@ func TestWeb(t *testing.T) {
 	}
 	_ = both.Close()
 	front.place.none.Store(true)
-	if a := ask("/jmap/who", nil, "a=b"); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+	if a := ask("/jmap/who", nil, "a=b"); a.StatusCode != http.StatusServiceUnavailable ||
+		a.Header.Get("Retry-After") == "" {
 		t.Errorf("without a home: %s", a.Status)
 	}
 	front.place.none.Store(false)
@@ -147,7 +150,8 @@ func TestWeb(t *testing.T) {
 	if got := text(ask("/jmap/who", nil, "a=b")); !strings.HasPrefix(got, "front session:1 token ") {
 		t.Errorf("here: %q", got)
 	}
-	for deadline := time.Now().Add(5 * time.Second); front.place.uses.Load()+home.place.uses.Load() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); front.place.uses.Load()+
+		home.place.uses.Load() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d and %d still hold the mail file", front.place.uses.Load(), home.place.uses.Load())
 		}

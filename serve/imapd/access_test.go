@@ -29,7 +29,8 @@ func TestAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.people.accounts["guest"] = directory.Person{ID: bob.ID, PersonFields: directory.PersonFields{MailDatabase: alice.MailDatabase}}
+	h.people.accounts["guest"] = directory.Person{ID: bob.ID,
+		PersonFields: directory.PersonFields{MailDatabase: alice.MailDatabase}}
 	c, r := h.raw(t)
 	talk(t, c, r, "a LOGIN guest demo")
 	if got := talk(t, c, r, "b SELECT INBOX"); !strings.Contains(got, "b NO [") {
@@ -64,13 +65,15 @@ func TestAccess(t *testing.T) {
 	a, ar := h.raw(t)
 	talk(t, a, ar, "a LOGIN alice demo")
 	talk(t, a, ar, "b SELECT INBOX")
-	if got := talk(t, a, ar, "c FETCH 1:* FLAGS"); got != "* 1 FETCH (FLAGS ())\r\n* 2 FETCH (FLAGS ())\r\nc OK FETCH completed\r\n" {
+	if got := talk(t, a, ar,
+		"c FETCH 1:* FLAGS"); got != "* 1 FETCH (FLAGS ())\r\n* 2 FETCH (FLAGS ())\r\nc OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
 	// A person who may insert messages but set no flags gets the other flags ignored (RFC 4314 section 4).
 	guest(note.Reader, note.Insert)
 	talk(t, c, r, "p APPEND INBOX (\\Seen \\Flagged \\Deleted kw) {4+}\r\na: b")
-	if got := talk(t, c, r, "q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Recent \\Seen))\r\nq OK FETCH completed\r\n" {
+	if got := talk(t, c, r,
+		"q FETCH 3 FLAGS"); got != "* 3 FETCH (FLAGS (\\Recent \\Seen))\r\nq OK FETCH completed\r\n" {
 		t.Errorf("%q", got)
 	}
 	// A person who loses access to the selected mailbox is disconnected.
@@ -196,7 +199,8 @@ func TestMovePart(t *testing.T) {
 	if !strings.HasPrefix(first, "* OK [COPYUID ") || !strings.HasSuffix(first, " 1:1000 1:1000] Moved") {
 		t.Errorf("%q", first)
 	}
-	if !strings.HasPrefix(rest, "* 1000 EXPUNGE\r\n") || !strings.HasSuffix(rest, "* 1 EXPUNGE\r\nc NO [OVERQUOTA] Quota exceeded\r\n") {
+	if !strings.HasPrefix(rest, "* 1000 EXPUNGE\r\n") || !strings.HasSuffix(rest,
+		"* 1 EXPUNGE\r\nc NO [OVERQUOTA] Quota exceeded\r\n") {
 		t.Errorf("%.100q…", rest)
 	}
 }

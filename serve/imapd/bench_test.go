@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-const benchMessage = "From: Ann Author <ann@example.org>\r\nTo: Bob Builder <bob@example.com>, carol@example.com\r\nSubject: The plan for Monday\r\n" +
-	"Date: Tue, 2 Jan 2024 03:04:05 +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
+const benchMessage = "From: Ann Author <ann@example.org>\r\nTo: Bob Builder <bob@example.com>, carol@example.com\r\n" +
+	"Subject: The plan for Monday\r\n" +
+	"Date: Tue, 2 Jan 2024 03:04:05 +0000\r\nMessage-ID: <1@example.org>\r\nMIME-Version: 1.0\r\n" +
+	"Content-Type: text/plain; charset=utf-8\r\n\r\n"
 
 // skim reads up to the tagged response without keeping the data.
 func skim(b *testing.B, c net.Conn, r *bufio.Reader, command, tag string) {

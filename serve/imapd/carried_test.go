@@ -39,7 +39,8 @@ func TestCompressedMoves(t *testing.T) {
 		x.compress("b")
 		for n, to := range []int{2, 1, 0, 1, 2, 0} {
 			w.HandOver(to)
-			_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{}, time.Unix(1_700_000_000, 0))
+			_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{},
+				time.Unix(1_700_000_000, 0))
 			w.must(err)
 			if heard := strings.Join(x.ask("c NOOP"), ""); !strings.Contains(heard, fmt.Sprintf("* %d EXISTS", n+1)) {
 				t.Errorf("at %d: %s", to, heard)
@@ -56,7 +57,8 @@ func TestCompressedMoves(t *testing.T) {
 			if heard := strings.Join(x.ask("d CAPABILITY"), ""); strings.Contains(heard, "COMPRESS") {
 				t.Error(heard)
 			}
-			if heard := strings.Join(x.ask("e COMPRESS DEFLATE"), ""); !strings.HasPrefix(heard, "e NO [COMPRESSIONACTIVE]") {
+			if heard := strings.Join(x.ask("e COMPRESS DEFLATE"), ""); !strings.HasPrefix(heard,
+				"e NO [COMPRESSIONACTIVE]") {
 				t.Error(heard)
 			}
 		}

@@ -142,7 +142,10 @@ func (x *searchContext) update(s *session) error {
 }
 
 func holds(list []mailbox.Match, uid uint32) bool {
-	_, ok := slices.BinarySearchFunc(list, uid, func(m mailbox.Match, uid uint32) int { return cmp.Compare(m.UID, uid) })
+	_, ok := slices.BinarySearchFunc(list, uid, func(m mailbox.Match,
+		uid uint32) int {
+		return cmp.Compare(m.UID, uid)
+	})
 	return ok
 }
 

@@ -117,7 +117,8 @@ func (x *contextClient) change(tag, verb string, args []string) {
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	queries := []string{
-		"SEARCH %sSEEN", "SORT %s(SUBJECT REVERSE ARRIVAL) UTF-8 NOT FLAGGED", "SEARCH %sOR SUBJECT b NOT KEYWORD work", "SORT %s(SIZE) UTF-8 UNDELETED",
+		"SEARCH %sSEEN", "SORT %s(SUBJECT REVERSE ARRIVAL) UTF-8 NOT FLAGGED", "SEARCH %sOR SUBJECT b NOT KEYWORD work",
+		"SORT %s(SIZE) UTF-8 UNDELETED",
 	}
 	for seed := range uint64(6) {
 		h := open(t, settings{})
@@ -155,7 +156,8 @@ func TestContexts(t *testing.T) {
 				x.command("EXPUNGE")
 			default:
 				flags := []string{`\Seen`, `\Flagged`, `\Deleted`, "work"}
-				x.command(fmt.Sprintf("STORE %d:* %cFLAGS.SILENT (%s)", 1+random.IntN(3), "+-"[random.IntN(2)], flags[random.IntN(4)]))
+				x.command(fmt.Sprintf("STORE %d:* %cFLAGS.SILENT (%s)", 1+random.IntN(3), "+-"[random.IntN(2)],
+					flags[random.IntN(4)]))
 			}
 			if random.IntN(3) > 0 {
 				continue

@@ -142,7 +142,8 @@ func open(t testing.TB, o settings) *house {
 	t.Helper()
 	h := &house{env: env.TestRealTime(t)}
 	var err error
-	h.store, err = store.Open(h.env.Env, "store", store.Options{CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1})
+	h.store, err = store.Open(h.env.Env, "store", store.Options{CacheSize: 4 << 20, MemTableSize: 1 << 20,
+		FloorBytes: -1, Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,8 @@ func open(t testing.TB, o settings) *house {
 	if o.message == 0 {
 		o.message = 1 << 20
 	}
-	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message}), accounts: map[string]directory.Person{}}
+	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message}),
+		accounts: map[string]directory.Person{}}
 	for i, name := range []string{"alice", "bob", "carol"} {
 		who := note.Who{Person: note.UNID{15: byte(i + 1)}}
 		quota := o.quota
@@ -165,7 +167,8 @@ func open(t testing.TB, o settings) *house {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.people.accounts[name] = directory.Person{ID: who.Person, PersonFields: directory.PersonFields{FullName: []string{name}, MailDatabase: db}}
+		h.people.accounts[name] = directory.Person{ID: who.Person,
+			PersonFields: directory.PersonFields{FullName: []string{name}, MailDatabase: db}}
 	}
 	h.people.in = signin.New(h.people, h.env.Env, signin.Options{SCRAM: true, Failures: -1})
 	h.stats = stat.New(h.env.Clock)
@@ -220,7 +223,8 @@ func (h *house) fill(t testing.TB, n int, text string) {
 	a := h.people.accounts["alice"]
 	f := h.people.mail.File(note.Who{Person: a.ID}, a.MailDatabase)
 	for range n {
-		if _, _, err := f.Append(context.Background(), "INBOX", []byte(text), mailbox.Flags{}, time.Unix(1_700_000_000, 0)); err != nil {
+		if _, _, err := f.Append(context.Background(), "INBOX", []byte(text), mailbox.Flags{},
+			time.Unix(1_700_000_000, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,7 +265,8 @@ func TestClient(t *testing.T) {
 	h := open(t, settings{})
 	c := h.login(t, "alice")
 	msg := "Subject: x\r\nFrom: a@b.example\r\n\r\nbody\r\n"
-	got, err := c.Append("INBOX", []wire.Flag{wire.Seen}, time.Unix(1_700_000_000, 0), strings.NewReader(msg), int64(len(msg)))
+	got, err := c.Append("INBOX", []wire.Flag{wire.Seen}, time.Unix(1_700_000_000, 0), strings.NewReader(msg),
+		int64(len(msg)))
 	if err != nil || len(got.Target) != 1 {
 		t.Fatal(got, err)
 	}

@@ -170,7 +170,8 @@ func TestMirrors(t *testing.T) {
 		// One session gets all changes between its commands, one all but expunges.
 		notify := map[int]string{2: "selected-delayed", 3: "selected"}[i]
 		if m.byUID = notify == "selected"; notify != "" {
-			if err := m.do("NOTIFY SET (%s (MessageNew (UID) MessageExpunge FlagChange)) (personal (MessageNew MessageExpunge))", notify); err != nil {
+			if err := m.do("NOTIFY SET (%s (MessageNew (UID) MessageExpunge FlagChange)) (personal (MessageNew "+
+				"MessageExpunge))", notify); err != nil {
 				t.Fatal(err)
 			}
 		}

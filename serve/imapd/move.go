@@ -76,7 +76,8 @@ func (s *session) appendThere(cmd *imap.Command, a *imap.Append, list *incoming,
 	var before *imap.Append
 	for i := range list.m {
 		m := &list.m[i]
-		next := &imap.Append{Mailbox: a.Mailbox, Flags: strings.Fields(string(m.Flags.AppendIMAP(nil))), Date: m.Date, Size: int64(len(m.Raw)), NonSync: true}
+		next := &imap.Append{Mailbox: a.Mailbox, Flags: strings.Fields(string(m.Flags.AppendIMAP(nil))), Date: m.Date,
+			Size: int64(len(m.Raw)), NonSync: true}
 		switch r, replace := cmd.Args.(*imap.Replace); {
 		case before != nil:
 			b = imap.AppendNextMessage(b, before, next)

@@ -31,7 +31,8 @@ func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
 	return &cluster{t: t, Town: town.New(t, n, func(m *town.Member) (listen.Door, door.Options) {
 		p := &people{mail: m.Mail, accounts: map[string]directory.Person{
-			"alice": {ID: m.Town.Person, PersonFields: directory.PersonFields{FullName: []string{"alice"}, MailDatabase: m.Town.Database}},
+			"alice": {ID: m.Town.Person, PersonFields: directory.PersonFields{FullName: []string{"alice"},
+				MailDatabase: m.Town.Database}},
 		}}
 		p.in = signin.New(p, m.Env, signin.Options{Failures: -1})
 		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, MaxBad: 100}, p, m.Stats)
@@ -167,7 +168,8 @@ func (s *script) others(idle bool) {
 		s.w.must(err)
 		if n := v.Exists(); n > 0 {
 			k := uint32(s.rng.IntN(int(n))) + 1
-			op := mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Keywords: []string{fmt.Sprint("k", s.rng.IntN(3))}}}
+			op := mailbox.StoreOp{Mode: mailbox.Add,
+				Flags: mailbox.Flags{Keywords: []string{fmt.Sprint("k", s.rng.IntN(3))}}}
 			_, err = v.Store(ctx, mailbox.Set{{Start: k, Stop: k}}, false, op, func(*mailbox.Message) {})
 			s.w.must(err)
 		}
@@ -214,7 +216,8 @@ func (s *script) step() {
 		s.maybe()
 		s.out = append(s.out, s.x.ask2(tag, moveLetter+"\r\n")...)
 	case 11:
-		do(fmt.Sprintf("APPEND Archive \"14-Nov-2023 22:13:20 +0000\" {%d+}\r\n%s \"14-Nov-2023 22:13:20 +0000\" {%d+}\r\n%s",
+		do(fmt.Sprintf("APPEND Archive \"14-Nov-2023 22:13:20 +0000\" {%d+}\r\n"+
+			"%s \"14-Nov-2023 22:13:20 +0000\" {%d+}\r\n%s",
 			len(moveLetter), moveLetter, len(moveLetter), moveLetter))
 	case 12:
 		s.x.say(tag + " IDLE\r\n")
@@ -254,7 +257,8 @@ var (
 
 // normal removes the differences between two mail files from a transcript: MODSEQs are replaced by their order.
 func normal(lines []string) string {
-	text := ids.ReplaceAllString(vary.ReplaceAllString(lists.ReplaceAllString(strings.Join(lines, ""), ""), "$1 N"), "ID")
+	text := ids.ReplaceAllString(vary.ReplaceAllString(lists.ReplaceAllString(strings.Join(lines, ""), ""), "$1 N"),
+		"ID")
 	order := map[string]int{}
 	return modSeqs.ReplaceAllStringFunc(text, func(m string) string {
 		p := modSeqs.FindStringSubmatch(m)
@@ -276,10 +280,12 @@ func TestMoves(t *testing.T) {
 				w := newCluster(t, 3)
 				s := &script{w: w, x: w.connect(0), rng: rand.New(rand.NewPCG(seed, 1)), moves: moves}
 				for range 12 {
-					_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{}, time.Unix(1_700_000_000, 0))
+					_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{},
+						time.Unix(1_700_000_000, 0))
 					w.must(err)
 				}
-				enable := []string{"a NOOP", "a ENABLE CONDSTORE", "a ENABLE QRESYNC", "a ENABLE IMAP4rev2 QRESYNC"}[seed%4]
+				enable := []string{"a NOOP", "a ENABLE CONDSTORE", "a ENABLE QRESYNC",
+					"a ENABLE IMAP4rev2 QRESYNC"}[seed%4]
 				s.out = append(s.x.ask(enable), s.x.ask("b SELECT INBOX")...)
 				for range 150 {
 					s.maybe()
@@ -304,7 +310,8 @@ func TestMoves(t *testing.T) {
 				}
 				lo := max(i-12, 0)
 				t.Fatalf("line %d: a session that stayed heard\n%s\none that was moved\n%s\nraw\n%s", i,
-					strings.Join(a[lo:min(i+6, len(a))], "\n"), strings.Join(b[lo:min(i+6, len(b))], "\n"), strings.Join(raw[lo:min(i+6, len(raw))], ""))
+					strings.Join(a[lo:min(i+6, len(a))], "\n"), strings.Join(b[lo:min(i+6, len(b))], "\n"),
+					strings.Join(raw[lo:min(i+6, len(raw))], ""))
 			}
 		})
 	}
@@ -318,7 +325,8 @@ func TestFrozen(t *testing.T) {
 		w := newCluster(t, 3)
 		x := w.connect(0)
 		fill := func() {
-			_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{}, time.Unix(1_700_000_000, 0))
+			_, _, err := w.File().Append(context.Background(), "INBOX", []byte(moveLetter), mailbox.Flags{},
+				time.Unix(1_700_000_000, 0))
 			w.must(err)
 		}
 		for range 5 {

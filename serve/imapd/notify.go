@@ -67,7 +67,8 @@ func (s *session) notify(cmd *imap.Command) {
 	}
 	for i := range a.Groups {
 		if g := &a.Groups[i]; g.Events&^knownEvents != 0 || len(g.Unknown) > 0 {
-			s.no(cmd, string(imap.AppendNotifyEvents([]byte("BADEVENT "), knownEvents)), "Not an event that is told here")
+			s.no(cmd, string(imap.AppendNotifyEvents([]byte("BADEVENT "), knownEvents)),
+				"Not an event that is told here")
 			return
 		}
 	}

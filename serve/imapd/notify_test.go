@@ -26,7 +26,8 @@ func TestProgress(t *testing.T) {
 	progress := "* OK [INPROGRESS (\"%s\" 16 40)] Still at work\r\n* OK [INPROGRESS (\"%s\" 32 40)] Still at work\r\n"
 	for _, step := range []struct{ tag, line, want string }{
 		{"1", "SEARCH RETURN (COUNT) TEXT text", "* ESEARCH (TAG \"1\") COUNT 40\r\n1 OK SEARCH completed\r\n"},
-		{"2", "UID SORT RETURN (MIN) (SUBJECT) UTF-8 ALL", "* ESEARCH (TAG \"2\") UID MIN 1\r\n2 OK SORT completed\r\n"},
+		{"2", "UID SORT RETURN (MIN) (SUBJECT) UTF-8 ALL",
+			"* ESEARCH (TAG \"2\") UID MIN 1\r\n2 OK SORT completed\r\n"},
 		{"3", "ESEARCH IN (personal) RETURN (MAX) ALL", "* ESEARCH (TAG \"3\" MAILBOX INBOX"},
 		{"4", "THREAD ORDEREDSUBJECT UTF-8 ALL", "* THREAD (1 (2)(3)"},
 	} {
@@ -35,23 +36,27 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s: %q", step.line, got)
 		}
 	}
-	if got := talk(t, c, r, "s STORE 1:* +FLAGS.SILENT (x)"); got != fmt.Sprintf(progress, "s", "s")+"s OK STORE completed\r\n" {
+	if got := talk(t, c, r, "s STORE 1:* +FLAGS.SILENT (x)"); got != fmt.Sprintf(progress, "s", "s")+
+		"s OK STORE completed\r\n" {
 		t.Errorf("%q", got)
 	}
 	// Copies run in batches and report between them.
 	for i, have := 0, 40; have <= 1000; i, have = i+1, 2*have {
-		if got := talk(t, c, r, fmt.Sprintf("d%d COPY 1:%d INBOX", i, have)); !strings.HasSuffix(got, "COPY completed\r\n") || strings.Contains(got, "INPROGRESS") {
+		if got := talk(t, c, r, fmt.Sprintf("d%d COPY 1:%d INBOX", i, have)); !strings.HasSuffix(got,
+			"COPY completed\r\n") || strings.Contains(got, "INPROGRESS") {
 			t.Fatalf("%q", got)
 		}
 	}
 	for _, line := range []string{"m COPY 1:* Archive", "m MOVE 1:* Trash"} {
-		if got := talk(t, c, r, line); !strings.HasPrefix(got, "* OK [INPROGRESS (\"m\" 1000 1280)] Still at work\r\n") || strings.Count(got, "INPROGRESS") != 1 {
+		if got := talk(t, c, r, line); !strings.HasPrefix(got,
+			"* OK [INPROGRESS (\"m\" 1000 1280)] Still at work\r\n") || strings.Count(got, "INPROGRESS") != 1 {
 			t.Errorf("%s: %.200q", line, got)
 		}
 	}
 	h.fill(t, 20, "Subject: x\r\n\r\ntext\r\n")
 	talk(t, c, r, "n NOOP")
-	if got := talk(t, c, r, "a]b SEARCH 1:20"); !strings.HasPrefix(got, "* OK [INPROGRESS (NIL 16 20)] Still at work\r\n* SEARCH 1 2") {
+	if got := talk(t, c, r, "a]b SEARCH 1:20"); !strings.HasPrefix(got,
+		"* OK [INPROGRESS (NIL 16 20)] Still at work\r\n* SEARCH 1 2") {
 		t.Errorf("%q", got)
 	}
 }
@@ -91,7 +96,8 @@ func TestSearchMemory(t *testing.T) {
 	talk(t, c, r, "b SELECT INBOX")
 	held := h.server.cfg.Memory.Max() - 1000
 	h.server.cfg.Memory.Take(held)
-	for _, line := range []string{"SORT (DATE) UTF-8 ALL", "THREAD REFERENCES UTF-8 ALL", "SEARCH ALL", "ESEARCH IN (personal) ALL"} {
+	for _, line := range []string{"SORT (DATE) UTF-8 ALL", "THREAD REFERENCES UTF-8 ALL", "SEARCH ALL",
+		"ESEARCH IN (personal) ALL"} {
 		if got := talk(t, c, r, "c "+line); !strings.HasPrefix(got, "c NO [LIMIT] ") {
 			t.Errorf("%s: %q", line, got)
 		}
@@ -154,7 +160,8 @@ func TestNotifyOverflow(t *testing.T) {
 	h := open(t, settings{Config: Config{NotifyMailboxes: 8}})
 	c, r := h.raw(t)
 	talk(t, c, r, "a LOGIN alice demo")
-	if got := talk(t, c, r, "b NOTIFY SET (personal (MailboxName MessageNew MessageExpunge))"); !strings.HasPrefix(got, "b OK") {
+	if got := talk(t, c, r, "b NOTIFY SET (personal (MailboxName MessageNew MessageExpunge))"); !strings.HasPrefix(got,
+		"b OK") {
 		t.Fatal(got)
 	}
 	if n := h.server.stats.watched.Value(); n != 6 {
@@ -162,13 +169,15 @@ func TestNotifyOverflow(t *testing.T) {
 	}
 	other, or := h.raw(t)
 	talk(t, other, or, "a LOGIN alice demo")
-	if got := talk(t, other, or, "b NOTIFY SET (personal (MailboxName))"); !strings.HasPrefix(got, "b NO [NOTIFICATIONOVERFLOW]") {
+	if got := talk(t, other, or, "b NOTIFY SET (personal (MailboxName))"); !strings.HasPrefix(got,
+		"b NO [NOTIFICATIONOVERFLOW]") {
 		t.Error(got)
 	}
 	for _, name := range []string{"one", "two", "three"} {
 		talk(t, other, or, "c CREATE "+name)
 	}
-	want := []string{`* LIST (\HasNoChildren) "/" one`, `* LIST (\HasNoChildren) "/" two`, "* OK [NOTIFICATIONOVERFLOW]"}
+	want := []string{`* LIST (\HasNoChildren) "/" one`, `* LIST (\HasNoChildren) "/" two`,
+		"* OK [NOTIFICATIONOVERFLOW]"}
 	for len(want) > 0 {
 		l, err := r.ReadString('\n')
 		if err != nil {
@@ -187,7 +196,8 @@ func TestNotifyOverflow(t *testing.T) {
 		want = want[1:]
 	}
 	// Remembered names use room too.
-	if got := talk(t, other, or, "x NOTIFY SET (mailboxes ("+strings.Repeat(strings.Repeat("n", 400)+" ", 5)+"x) (MailboxName))"); !strings.HasPrefix(got, "x NO [NOTIFICATIONOVERFLOW]") {
+	if got := talk(t, other, or, "x NOTIFY SET (mailboxes ("+strings.Repeat(strings.Repeat("n", 400)+" ", 5)+
+		"x) (MailboxName))"); !strings.HasPrefix(got, "x NO [NOTIFICATIONOVERFLOW]") {
 		t.Error(got)
 	}
 	talk(t, other, or, "d DELETE one")
@@ -228,17 +238,20 @@ func TestNotifyShared(t *testing.T) {
 	if got := talk(t, c, r, `b LIST "" "Other Users/*INBOX"`); !strings.Contains(got, "INBOX") {
 		t.Fatal(got)
 	}
-	if got := talk(t, c, r, `c ESEARCH IN (subtree "Other Users") SUBJECT alice`); !strings.Contains(got, "INBOX\" UIDVALIDITY") || !strings.Contains(got, "UID ALL 1\r\n") {
+	if got := talk(t, c, r, `c ESEARCH IN (subtree "Other Users") SUBJECT alice`); !strings.Contains(got,
+		"INBOX\" UIDVALIDITY") || !strings.Contains(got, "UID ALL 1\r\n") {
 		t.Error(got)
 	}
 	if got := talk(t, c, r, "d ESEARCH IN (personal) ALL"); got != "d OK ESEARCH completed\r\n" {
 		t.Error(got)
 	}
-	if got := talk(t, c, r, `e NOTIFY SET (subtree "Other Users" (MessageNew MessageExpunge))`); got != "e OK NOTIFY completed\r\n" {
+	if got := talk(t, c, r,
+		`e NOTIFY SET (subtree "Other Users" (MessageNew MessageExpunge))`); got != "e OK NOTIFY completed\r\n" {
 		t.Error(got)
 	}
 	h.fill(t, 1, "Subject: another\r\n\r\ntext\r\n")
-	if l, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(l, `* STATUS "Other Users/`) || !strings.Contains(l, "MESSAGES 2") {
+	if l, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(l, `* STATUS "Other Users/`) ||
+		!strings.Contains(l, "MESSAGES 2") {
 		t.Error(l, err)
 	}
 }

@@ -185,7 +185,8 @@ func (k *keeper) connect(lines int) error {
 	k.moving = false
 	if k.notify = k.rnd.IntN(3) == 0; k.notify && err == nil {
 		events := "(MessageNew MessageExpunge FlagChange)"
-		groups := []string{"(selected " + events + ")", "(selected-delayed " + events + ")", "(selected (MessageNew MessageExpunge))",
+		groups := []string{"(selected " + events + ")", "(selected-delayed " + events + ")",
+			"(selected (MessageNew MessageExpunge))",
 			"(inboxes " + events + ")"}[k.rnd.IntN(4)]
 		k.moving = strings.HasPrefix(groups, "(selected ")
 		err = k.do("NOTIFY SET %s", groups)
@@ -332,12 +333,13 @@ func (k *keeper) truth(f *mailbox.File) (map[uint32]string, error) {
 		return nil, err
 	}
 	all := map[uint32]string{}
-	return all, v.Fetch(context.Background(), mailbox.Set{{Start: 1}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		words := strings.Fields(string(m.Flags().AppendIMAP(nil)))
-		slices.Sort(words)
-		all[m.UID] = strings.Join(words, " ")
-		return false, nil
-	}, func() error { return nil })
+	return all, v.Fetch(context.Background(), mailbox.Set{{Start: 1}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			words := strings.Fields(string(m.Flags().AppendIMAP(nil)))
+			slices.Sort(words)
+			all[m.UID] = strings.Join(words, " ")
+			return false, nil
+		}, func() error { return nil })
 }
 
 // session runs random commands until the connection is cut.

@@ -111,10 +111,12 @@ func (w *rightsWorld) check(name, told string) {
 		for i := range rightsFolders {
 			folder := rightsFolder(owner, i)
 			g := w.model.of(folder, owner, name)
-			if !(strings.Contains(g, "l") && strings.ContainsAny(g, "rswi")) && strings.Contains(told, annotation(owner, i)) {
+			if !(strings.Contains(g, "l") && strings.ContainsAny(g, "rswi")) &&
+				strings.Contains(told, annotation(owner, i)) {
 				w.fail("%s (rights %q) was told an annotation of %s: %s", name, g, folder, told)
 			}
-			if !strings.Contains(g, "l") && strings.Contains(told, fmt.Sprintf("fold-%s-%d", owner, i)) && !w.child(name, owner, i) {
+			if !strings.Contains(g, "l") && strings.Contains(told, fmt.Sprintf("fold-%s-%d", owner, i)) &&
+				!w.child(name, owner, i) {
 				w.fail("%s (rights %q) was told of %s: %s", name, g, folder, told)
 			}
 			if !(strings.Contains(g, "l") && strings.Contains(g, "r")) && strings.Contains(told, secret(owner, i)) {
@@ -196,7 +198,9 @@ func (w *rightsWorld) look() {
 			w.fail("%s with rights %q on %s: %s", name, g, folder, got)
 		}
 	case 1:
-		w.check(name, w.say(name, `LIST (SUBSCRIBED RECURSIVEMATCH) "" ("Other Users/*" "%") RETURN (CHILDREN STATUS (MESSAGES UNSEEN) METADATA (/shared/comment /private/comment))`))
+		w.check(name,
+			w.say(name,
+				`LIST (SUBSCRIBED RECURSIVEMATCH) "" ("Other Users/*" "%") RETURN (CHILDREN STATUS (MESSAGES UNSEEN) METADATA (/shared/comment /private/comment))`))
 		w.check(name, w.say(name, `LSUB "" "*"`))
 	case 2:
 		expect(w.say(name, "STATUS "+box+" (MESSAGES UNSEEN SIZE DELETED-STORAGE)"), may("lr"))
@@ -237,13 +241,15 @@ func (w *rightsWorld) look() {
 		expect(w.say(name, "DELETE "+box), false)
 		expect(w.say(name, `CREATE "Other Users/`+owner+`/mine"`), false)
 	case 11:
-		w.check(name, w.say(name, "NOTIFY SET STATUS (subtree \"Other Users\" (MessageNew MessageExpunge FlagChange)) (personal (MessageNew MessageExpunge))"))
+		w.check(name, w.say(name, "NOTIFY SET STATUS (subtree \"Other Users\" (MessageNew MessageExpunge "+
+			"FlagChange)) (personal (MessageNew MessageExpunge))"))
 		w.check(name, w.say(name, "NOOP"))
 		w.check(name, w.say(name, "NOTIFY NONE"))
 		w.check(name, w.say(name, "SUBSCRIBE "+box))
 	case 12: // removing a message requires the rights to mark and to expunge it
 		w.check(name, w.say(name, "SELECT "+box))
-		command := [...]string{"UID MOVE * Drafts", "UID REPLACE * Drafts {4+}\r\na: b", "UID REPLACE * " + box + " {4+}\r\na: b"}[w.rnd.IntN(3)]
+		command := [...]string{"UID MOVE * Drafts", "UID REPLACE * Drafts {4+}\r\na: b",
+			"UID REPLACE * " + box + " {4+}\r\na: b"}[w.rnd.IntN(3)]
 		need := "lrte"
 		if strings.Contains(command, box) {
 			need += "i"
@@ -262,10 +268,14 @@ func (w *rightsWorld) look() {
 
 // unknownTo has a command for every verb that takes a mailbox name.
 var unknownTo = []string{
-	"STATUS %s (MESSAGES UNSEEN HIGHESTMODSEQ)", "SELECT %s", "EXAMINE %s (CONDSTORE)", "MYRIGHTS %s", "GETACL %s", "LISTRIGHTS %s bob",
-	"SETACL %s bob lr", "DELETEACL %s bob", "GETMETADATA %s (/shared/comment /private/comment)", `SETMETADATA %s (/private/comment "x")`,
-	"GETQUOTAROOT %s", "SUBSCRIBE %s", "UNSUBSCRIBE %s", "DELETE %s", "RENAME %s Mine", "CREATE %s", "CREATE %s/below", "APPEND %s {4+}\r\na: b",
-	`LIST "" %s RETURN (CHILDREN STATUS (MESSAGES) METADATA (/shared/comment) MYRIGHTS)`, `LSUB "" %s`, `LIST (SUBSCRIBED) "" %s`,
+	"STATUS %s (MESSAGES UNSEEN HIGHESTMODSEQ)", "SELECT %s", "EXAMINE %s (CONDSTORE)", "MYRIGHTS %s", "GETACL %s",
+	"LISTRIGHTS %s bob",
+	"SETACL %s bob lr", "DELETEACL %s bob", "GETMETADATA %s (/shared/comment /private/comment)",
+	`SETMETADATA %s (/private/comment "x")`,
+	"GETQUOTAROOT %s", "SUBSCRIBE %s", "UNSUBSCRIBE %s", "DELETE %s", "RENAME %s Mine", "CREATE %s", "CREATE %s/below",
+	"APPEND %s {4+}\r\na: b",
+	`LIST "" %s RETURN (CHILDREN STATUS (MESSAGES) METADATA (/shared/comment) MYRIGHTS)`, `LSUB "" %s`,
+	`LIST (SUBSCRIBED) "" %s`,
 	"ESEARCH IN (mailboxes %s) ALL", "ESEARCH IN (subtree %s) RETURN (COUNT) TEXT secret",
 	"NOTIFY SET STATUS (mailboxes %s (MessageNew MessageExpunge FlagChange MailboxName))", "NOTIFY NONE",
 	"UID COPY * %s", "UID MOVE * %s", "UID REPLACE * %s {4+}\r\na: b",
@@ -287,7 +297,8 @@ func (w *rightsWorld) unknown(name, box string) {
 	for _, format := range unknownTo {
 		var got [2]string
 		for k, b := range []string{box, ghost} {
-			if strings.HasPrefix(format, "UID") || strings.HasPrefix(format, "SEL") || strings.HasPrefix(format, "EXA") {
+			if strings.HasPrefix(format, "UID") || strings.HasPrefix(format, "SEL") ||
+				strings.HasPrefix(format, "EXA") {
 				w.say(name, "SELECT INBOX")
 			}
 			in := b
@@ -347,7 +358,8 @@ func TestQuotaHidden(t *testing.T) {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
-		w := &rightsWorld{t: t, h: open(t, settings{Config: Config{MaxBad: 1000}, quota: 0}), rnd: rand.New(rand.NewPCG(seed, 1)), people: map[string]*witness{}, model: rightsModel{}}
+		w := &rightsWorld{t: t, h: open(t, settings{Config: Config{MaxBad: 1000}, quota: 0}),
+			rnd: rand.New(rand.NewPCG(seed, 1)), people: map[string]*witness{}, model: rightsModel{}}
 		for _, name := range rightsPeople {
 			w.connect(name)
 			for i := range rightsFolders {
@@ -360,7 +372,8 @@ func TestRights(t *testing.T) {
 						w.fail("%s", got)
 					}
 				}
-				w.say(name, fmt.Sprintf("SETMETADATA %s (/shared/comment %q /private/comment %q)", folder, annotation(name, i), "private-"+name))
+				w.say(name, fmt.Sprintf("SETMETADATA %s (/shared/comment %q /private/comment %q)", folder,
+					annotation(name, i), "private-"+name))
 			}
 		}
 		for range 500 {

@@ -117,7 +117,8 @@ func TestShutdown(t *testing.T) {
 	}
 	fmt.Fprint(busy, "a: b\r\n\r\ncd\r\n")
 	b, _ := io.ReadAll(r3)
-	if !strings.HasPrefix(string(b), "b OK [APPENDUID ") || !strings.HasSuffix(string(b), "* BYE [UNAVAILABLE] Server is shutting down\r\n") {
+	if !strings.HasPrefix(string(b), "b OK [APPENDUID ") || !strings.HasSuffix(string(b),
+		"* BYE [UNAVAILABLE] Server is shutting down\r\n") {
 		t.Errorf("%q", b)
 	}
 	if err := <-done; err != nil {
@@ -173,7 +174,8 @@ func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{message: 8 << 20})
 	var b strings.Builder
-	b.WriteString("Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+	b.WriteString("Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\n" +
+		"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n")
 	for i := range 40_000 {
 		fmt.Fprintf(&b, "%s%04d\r\n", strings.Repeat("QUJD", 18), i%10_000)
 	}
@@ -190,17 +192,20 @@ func TestLargeMessages(t *testing.T) {
 	}
 	items := []wire.FetchItem{
 		{Kind: wire.ItemBodySection}, {Kind: wire.ItemUID},
-		{Kind: wire.ItemBodySection, Section: wire.Section{Part: []uint32{2}}, HasPartial: true, Offset: 70_000, Size: 1_000_000},
+		{Kind: wire.ItemBodySection, Section: wire.Section{Part: []uint32{2}}, HasPartial: true, Offset: 70_000,
+			Size: 1_000_000},
 	}
 	body := msg[strings.Index(msg, "QUJD"):]
 	n := 0
-	err := c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, false, func(d *wire.FetchData) error {
-		n++
-		if len(d.Sections) != 2 || string(d.Sections[0].Data) != msg || string(d.Sections[1].Data) != body[70_000:1_070_000] {
-			return errors.New("not what was stored")
-		}
-		return nil
-	}, nil)
+	err := c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, false,
+		func(d *wire.FetchData) error {
+			n++
+			if len(d.Sections) != 2 || string(d.Sections[0].Data) != msg ||
+				string(d.Sections[1].Data) != body[70_000:1_070_000] {
+				return errors.New("not what was stored")
+			}
+			return nil
+		}, nil)
 	if err != nil || n != 3 {
 		t.Error(n, err)
 	}
@@ -294,7 +299,8 @@ func TestDamagedMessage(t *testing.T) {
 	talk(t, c, r, "a LOGIN alice demo")
 	talk(t, c, r, "b SELECT INBOX")
 	got := talk(t, c, r, "c FETCH 1:2 BODY.PEEK[TEXT]<0.100>")
-	if !strings.Contains(got, "c NO [CORRUPTION]") || !strings.Contains(got, "* 2 FETCH (BODY[TEXT]<0> {7}\r\nshort\r\n)") || strings.Contains(got, "* 1 FETCH") {
+	if !strings.Contains(got, "c NO [CORRUPTION]") || !strings.Contains(got,
+		"* 2 FETCH (BODY[TEXT]<0> {7}\r\nshort\r\n)") || strings.Contains(got, "* 1 FETCH") {
 		t.Errorf("%q", got)
 	}
 	got = talk(t, c, r, "d FETCH 1:2 (UID BODY.PEEK[HEADER])")

@@ -78,28 +78,34 @@ func TestURLAuth(t *testing.T) {
 	if got := w.fetched("bob", good); !strings.Contains(got, "secret") {
 		t.Fatalf("%q", got)
 	}
-	past := "imap://alice@localhost/INBOX/;UID=1;EXPIRE=" + time.Now().Add(-time.Second).UTC().Format(time.RFC3339) + ";URLAUTH=user+bob"
-	future := "imap://alice@localhost/INBOX/;UID=1;EXPIRE=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + ";URLAUTH=user+bob"
+	past := "imap://alice@localhost/INBOX/;UID=1;EXPIRE=" + time.Now().Add(-time.Second).UTC().Format(time.RFC3339) +
+		";URLAUTH=user+bob"
+	future := "imap://alice@localhost/INBOX/;UID=1;EXPIRE=" + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) +
+		";URLAUTH=user+bob"
 	if got := w.fetched("bob", w.proved(future, w.folder, alice, w.number)); got == "" {
 		t.Error("a URL that has not expired is refused")
 	}
 	other := append([]byte{w.number[0] ^ 1}, w.number[1:]...)
 	for name, url := range map[string]string{
-		"expired":             w.proved(past, w.folder, alice, w.number),
-		"another's key":       w.proved(rump, w.folder, bob, w.number),
-		"another folder's":    w.proved(rump, note.UNID{1}, alice, w.number),
-		"another number":      w.proved(rump, w.folder, alice, other),
-		"no number":           w.proved(rump, w.folder, alice, nil),
-		"cut token":           good[:len(good)-2],
-		"longer token":        good + "00",
-		"other user":          w.proved("imap://bob@localhost/INBOX/;UID=1;URLAUTH=user+bob", w.folder, alice, w.number),
-		"later expiry":        strings.Replace(w.proved(past, w.folder, alice, w.number), "EXPIRE=2", "EXPIRE=3", 1),
-		"for carol":           strings.Replace(good, "user+bob", "user+carol", 1),
-		"for anybody":         strings.Replace(good, "user+bob", "authuser", 1),
-		"for submission":      w.proved("imap://alice@localhost/INBOX/;UID=1;URLAUTH=submit+bob", w.folder, alice, w.number),
-		"no such message":     w.proved("imap://alice@localhost/INBOX/;UID=2;URLAUTH=user+bob", w.folder, alice, w.number),
-		"the next message":    strings.Replace(good, "UID=1", "UID=2", 1),
-		"another UIDVALIDITY": w.proved("imap://alice@localhost/INBOX;UIDVALIDITY=1/;UID=1;URLAUTH=user+bob", w.folder, alice, w.number),
+		"expired":          w.proved(past, w.folder, alice, w.number),
+		"another's key":    w.proved(rump, w.folder, bob, w.number),
+		"another folder's": w.proved(rump, note.UNID{1}, alice, w.number),
+		"another number":   w.proved(rump, w.folder, alice, other),
+		"no number":        w.proved(rump, w.folder, alice, nil),
+		"cut token":        good[:len(good)-2],
+		"longer token":     good + "00",
+		"other user": w.proved("imap://bob@localhost/INBOX/;UID=1;URLAUTH=user+bob", w.folder,
+			alice, w.number),
+		"later expiry": strings.Replace(w.proved(past, w.folder, alice, w.number), "EXPIRE=2", "EXPIRE=3", 1),
+		"for carol":    strings.Replace(good, "user+bob", "user+carol", 1),
+		"for anybody":  strings.Replace(good, "user+bob", "authuser", 1),
+		"for submission": w.proved("imap://alice@localhost/INBOX/;UID=1;URLAUTH=submit+bob", w.folder,
+			alice, w.number),
+		"no such message": w.proved("imap://alice@localhost/INBOX/;UID=2;URLAUTH=user+bob", w.folder,
+			alice, w.number),
+		"the next message": strings.Replace(good, "UID=1", "UID=2", 1),
+		"another UIDVALIDITY": w.proved("imap://alice@localhost/INBOX;UIDVALIDITY=1/;UID=1;URLAUTH=user+bob", w.folder,
+			alice, w.number),
 	} {
 		if got := w.fetched("bob", url); got != "" {
 			t.Errorf("%s: %q", name, got)

@@ -54,7 +54,8 @@ func (s *Server) Accounts(ctx context.Context, c *Caller) ([]*Account, error) {
 				continue // skip: an owner who was removed for good has no name to show
 			}
 		}
-		list = append(list, &Account{ID: accountID(x.ID), Name: name, Database: x.ID, File: s.backend.Mail().File(c.Who, x.ID)})
+		list = append(list, &Account{ID: accountID(x.ID), Name: name, Database: x.ID,
+			File: s.backend.Mail().File(c.Who, x.ID)})
 	}
 	return list, nil
 }
@@ -64,7 +65,8 @@ func (s *Server) own(c *Caller) *Account {
 	if name == "" {
 		name = c.Name
 	}
-	return &Account{ID: accountID(c.Database), Name: name, Personal: true, Database: c.Database, File: s.backend.Mail().File(c.Who, c.Database)}
+	return &Account{ID: accountID(c.Database), Name: name, Personal: true, Database: c.Database,
+		File: s.backend.Mail().File(c.Who, c.Database)}
 }
 
 // find returns the caller's account with this id, or nil if there is none.

@@ -18,7 +18,8 @@ import (
 
 // NewBackend returns a Backend that uses in for accounts, d for names and addresses, and f and m for mail.
 // maxRecipients bounds the recipients of a message.
-func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, maxRecipients int) Backend {
+func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service,
+	maxRecipients int) Backend {
 	return &backend{in, d, f, m, maxRecipients}
 }
 
@@ -93,7 +94,8 @@ func (b *backend) Submit(ctx context.Context, a *signin.Account, s *Submission) 
 func (b *backend) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	back, err := b.mail.Scheduled.Recall(ctx, id)
 	if errors.Is(err, queue.ErrHomeElsewhere) {
-		return false, &jmap.Error{Type: "serverUnavailable", Description: "Who sends the message is not reached now. Try again in a moment."}
+		return false, &jmap.Error{Type: "serverUnavailable",
+			Description: "Who sends the message is not reached now. Try again in a moment."}
 	}
 	return back, err
 }
@@ -124,7 +126,8 @@ func (b *backend) Progress(ctx context.Context, id note.UNID, recipients []strin
 	return out, nil
 }
 
-func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *queue.Entry, hops []trace.Hop) (Progress, error) {
+func (b *backend) progress(ctx context.Context, id note.UNID, to string, queued *queue.Entry,
+	hops []trace.Hop) (Progress, error) {
 	for i := range queued.Recipients {
 		q := &queued.Recipients[i]
 		if !strings.EqualFold(q.Address, to) {

@@ -25,8 +25,13 @@ func loaded(b *testing.B, n int) *world {
 		if i%3 == 2 {
 			reply = fmt.Sprintf("In-Reply-To: <m%d@far.example>\n", i-1)
 		}
-		w.append("alice", "INBOX", fmt.Sprintf("From: \"Eve Example %d\" <eve%d@far.example>\nTo: Alice Example <alice@example.com>\nSubject: A message about this and that, number %d\nMessage-ID: <m%d@far.example>\n%sDate: Mon, 5 Jan 2026 09:00:00 +0100\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain; charset=utf-8\n\n%s\n--b\nContent-Type: text/html; charset=utf-8\n\n<p>%s</p>\n--b--\n",
-			i%17, i%17, i, i, reply, body, body))
+		w.append("alice", "INBOX",
+			fmt.Sprintf("From: \"Eve Example %d\" <eve%d@far.example>\nTo: Alice Example <alice@example.com>\n"+
+				"Subject: A message about this and that, number %d\nMessage-ID: <m%d@far.example>\n"+
+				"%sDate: Mon, 5 Jan 2026 09:00:00 +0100\nMIME-Version: 1.0\n"+
+				"Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/plain; charset=utf-8\n\n"+
+				"%s\n--b\nContent-Type: text/html; charset=utf-8\n\n<p>%s</p>\n--b--\n",
+				i%17, i%17, i, i, reply, body, body))
 	}
 	return w
 }
@@ -94,14 +99,17 @@ func BenchmarkList(b *testing.B) {
 		}
 		return u
 	}())
-	get := `["Email/get",{"accountId":"` + account + `","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},"properties":["id","threadId","mailboxIds","keywords","from","to","subject","receivedAt","size","hasAttachment","preview"]},"1"]`
+	get := `["Email/get",{"accountId":"` + account +
+		`","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},"properties":["id","threadId","mailboxIds","keywords","from","to","subject","receivedAt","size","hasAttachment","preview"]},"1"]`
 	query := func(more string) string {
-		return `["Email/query",{"accountId":"` + account + `","filter":{"inMailbox":"` + box + `"},"sort":[{"property":"receivedAt","isAscending":false}],"limit":50` + more + `},"0"]`
+		return `["Email/query",{"accountId":"` + account + `","filter":{"inMailbox":"` + box +
+			`"},"sort":[{"property":"receivedAt","isAscending":false}],"limit":50` + more + `},"0"]`
 	}
 	b.Run("query", func(b *testing.B) { w.run(b, query("")) })
 	b.Run("query+get", func(b *testing.B) { w.run(b, query("")+","+get) })
 	b.Run("threads", func(b *testing.B) {
-		w.run(b, query(`,"collapseThreads":true`)+","+get+`,["Thread/get",{"accountId":"`+account+`","#ids":{"resultOf":"1","name":"Email/get","path":"/list/*/threadId"}},"2"]`)
+		w.run(b, query(`,"collapseThreads":true`)+","+get+`,["Thread/get",{"accountId":"`+account+
+			`","#ids":{"resultOf":"1","name":"Email/get","path":"/list/*/threadId"}},"2"]`)
 	})
 	b.Run("total", func(b *testing.B) { w.run(b, query(`,"calculateTotal":true`)+","+get) })
 }
@@ -109,8 +117,12 @@ func BenchmarkList(b *testing.B) {
 // BenchmarkBody measures Email/get of one message with its text and HTML.
 func BenchmarkBody(b *testing.B) {
 	w := loaded(b, 50)
-	id := w.append("alice", "INBOX", "From: eve@far.example\nTo: alice@example.com\nSubject: one\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n"+strings.Repeat("The quick brown fox jumps over the lazy dog.\n", 100))
-	w.run(b, `["Email/get",{"accountId":"`+w.account("alice")+`","ids":["`+id+`"],"properties":["id","messageId","from","to","cc","subject","sentAt","keywords","bodyStructure","textBody","htmlBody","attachments","bodyValues"],"fetchTextBodyValues":true,"fetchHTMLBodyValues":true},"0"]`)
+	id := w.append("alice", "INBOX",
+		"From: eve@far.example\nTo: alice@example.com\nSubject: one\nMIME-Version: 1.0\n"+
+			"Content-Type: text/plain; charset=utf-8\n\n"+
+			strings.Repeat("The quick brown fox jumps over the lazy dog.\n", 100))
+	w.run(b, `["Email/get",{"accountId":"`+w.account("alice")+`","ids":["`+id+
+		`"],"properties":["id","messageId","from","to","cc","subject","sentAt","keywords","bodyStructure","textBody","htmlBody","attachments","bodyValues"],"fetchTextBodyValues":true,"fetchHTMLBodyValues":true},"0"]`)
 }
 
 // BenchmarkEcho measures the cost of a request that does nothing.

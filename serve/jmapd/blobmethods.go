@@ -402,7 +402,8 @@ func blobLookup(c *call) error {
 	}
 	for _, t := range types {
 		if !slices.Contains([]string{"Mailbox", "Thread", "Email"}, t) {
-			return &jmap.Error{Type: "unknownDataType", Description: "There is no type " + t[:min(len(t), 100)] + " here that refers to blobs."}
+			return &jmap.Error{Type: "unknownDataType", Description: "There is no type " + t[:min(len(t), 100)] +
+				" here that refers to blobs."}
 		}
 	}
 	ids, some, err := c.list("ids")

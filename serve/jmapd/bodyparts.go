@@ -35,8 +35,10 @@ var bodyProperties = []struct {
 	kind  propertyKind
 	usual bool
 }{
-	{"partId", partID, true}, {"blobId", partBlobID, true}, {"size", partSize, true}, {"name", partName, true}, {"type", partType, true},
-	{"charset", partCharset, true}, {"disposition", partDisposition, true}, {"cid", partCID, true}, {"language", partLanguage, true},
+	{"partId", partID, true}, {"blobId", partBlobID, true}, {"size", partSize, true}, {"name", partName, true},
+	{"type", partType, true},
+	{"charset", partCharset, true}, {"disposition", partDisposition, true}, {"cid", partCID, true},
+	{"language", partLanguage, true},
 	{"location", partLocation, true}, {"headers", partHeaders, false}, {"subParts", partSubParts, false},
 }
 
@@ -299,7 +301,8 @@ func (r *renderer) decodedSize(p *mime.Part, place string) (int64, error) {
 		if err := r.open(); err != nil {
 			return 0, err
 		}
-		if n, ok := r.body.Decoded(int64(span.BodyStart), int64(span.BodyEnd)); ok && span.Encoding == mime.EncodingBase64 {
+		if n, ok := r.body.Decoded(int64(span.BodyStart), int64(span.BodyEnd)); ok &&
+			span.Encoding == mime.EncodingBase64 {
 			return n, nil
 		}
 	}
@@ -403,7 +406,8 @@ func (r *renderer) appendBodyValue(p *mime.Part, place string) error {
 		return err
 	}
 	text, truncated := mime.DecodeBody(raw, span.Encoding, p.Param("charset"), most)
-	problem := span.Encoding == mime.EncodingUnknown || mime.UnknownCharset(p.Param("charset")) || strings.Contains(text, "\ufffd")
+	problem := span.Encoding == mime.EncodingUnknown || mime.UnknownCharset(p.Param("charset")) ||
+		strings.Contains(text, "\ufffd")
 	if truncated && p.Subtype == "html" {
 		// Do not cut inside a tag.
 		if open := strings.LastIndexByte(text, '<'); open > strings.LastIndexByte(text, '>') {

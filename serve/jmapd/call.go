@@ -112,13 +112,15 @@ func (s *Server) Call(ctx context.Context, c *Caller, request []byte) (answer *A
 	}
 	for _, u := range r.Using {
 		if !s.has(u) {
-			return nil, &jmap.Problem{Type: jmap.ProblemUnknownCapability, Status: 400, Detail: fmt.Sprintf("There is no capability %.200q here.", u)}
+			return nil, &jmap.Problem{Type: jmap.ProblemUnknownCapability, Status: 400,
+				Detail: fmt.Sprintf("There is no capability %.200q here.", u)}
 		}
 	}
 	if problem := s.refresh(ctx, c); problem != nil {
 		return nil, problem
 	}
-	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil, mem: mem, held: bufferSize}
+	b := &batch{s: s, ctx: ctx, caller: c, using: r.Using, created: r.CreatedIDs, wasGiven: r.CreatedIDs != nil,
+		mem: mem, held: bufferSize}
 	b.out = append(takeBuffer(), `{"methodResponses":[`...)
 	for i := range r.Calls {
 		b.call(&r.Calls[i])
@@ -142,12 +144,14 @@ func (s *Server) refresh(ctx context.Context, c *Caller) *jmap.Problem {
 	case err == nil:
 		return nil
 	case errors.Is(err, signin.ErrDisabled):
-		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden", Detail: "The account is disabled."}
+		return &jmap.Problem{Type: jmap.ProblemBlank, Status: 403, Title: "Forbidden",
+			Detail: "The account is disabled."}
 	}
 	if _, known := condition.Of(err); !known {
 		s.env.Log.Error("jmap: cannot read the account", "person", c.Name, "error", err)
 	}
-	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable", Detail: "The account cannot be read now."}
+	return &jmap.Problem{Type: jmap.ProblemBlank, Status: 503, Title: "Service Unavailable",
+		Detail: "The account cannot be read now."}
 }
 
 func appendMap(dst []byte, m map[string]string) []byte {
@@ -338,7 +342,8 @@ func (b *batch) methodError(name string, err error) *jmap.Error {
 	case errors.Is(err, store.ErrDenied):
 		return &jmap.Error{Type: "forbidden"}
 	case errors.Is(err, store.ErrUnconfirmed):
-		return &jmap.Error{Type: "serverPartialFail", Description: "The change is made, and not yet confirmed by another server."}
+		return &jmap.Error{Type: "serverPartialFail",
+			Description: "The change is made, and not yet confirmed by another server."}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &jmap.Error{Type: "serverUnavailable", Description: "The request took too long."}
 	}
@@ -348,7 +353,8 @@ func (b *batch) methodError(name string, err error) *jmap.Error {
 	var p *panicked
 	if errors.As(err, &p) {
 		b.s.stats.panics.Inc()
-		b.s.env.Log.Error("jmap: call panicked", "method", name, "person", b.caller.Name, "panic", p.with, "stack", string(p.stack))
+		b.s.env.Log.Error("jmap: call panicked", "method", name, "person", b.caller.Name, "panic", p.with, "stack",
+			string(p.stack))
 		return &jmap.Error{Type: "serverFail", Description: "Something went wrong here; it stands in the server's log."}
 	}
 	b.s.env.Log.Error("jmap: call failed", "method", name, "person", b.caller.Name, "error", err)

@@ -25,7 +25,8 @@ func TestClient(t *testing.T) {
 	w.ok(err)
 	account, err := session.MailAccount()
 	w.ok(err)
-	if account != w.account("alice") || session.Limits.Calls != 64 || session.Limits.ObjectsInGet != 1000 || !session.Accounts[account].Personal {
+	if account != w.account("alice") || session.Limits.Calls != 64 || session.Limits.ObjectsInGet != 1000 ||
+		!session.Accounts[account].Personal {
 		t.Errorf("%s %+v", account, session)
 	}
 	socket, err := c.Socket(bg)
@@ -50,9 +51,12 @@ func TestClient(t *testing.T) {
 		t.Errorf("%v", changed)
 	}
 	r = client.NewRequest(jmap.Mail)
-	q := r.Query("Email", account, &client.Query{Filter: func(w *jmap.Writer) { w.Text("inMailbox", inbox) }, Sort: "receivedAt", Limit: 5, Total: true})
+	q := r.Query("Email", account, &client.Query{Filter: func(w *jmap.Writer) { w.Text("inMailbox", inbox) },
+		Sort: "receivedAt", Limit: 5, Total: true})
 	g := r.GetReferred("Email", account, q.At("/ids"), "id", "subject", "blobId")
-	s := r.Set("Email", account, &client.Set{Update: map[string]func(*jmap.Writer){id: func(w *jmap.Writer) { w.Bool("keywords/$seen", true) }, "nobody": func(w *jmap.Writer) { w.Bool("keywords/$seen", true) }}})
+	s := r.Set("Email", account,
+		&client.Set{Update: map[string]func(*jmap.Writer){id: func(w *jmap.Writer) { w.Bool("keywords/$seen", true) },
+			"nobody": func(w *jmap.Writer) { w.Bool("keywords/$seen", true) }}})
 	out, err = c.Do(bg, r)
 	w.ok(err)
 	v, err = out.Get(g)
@@ -69,7 +73,8 @@ func TestClient(t *testing.T) {
 	}
 	blob, _ := first.Get("blobId").Text()
 	var got bytes.Buffer
-	if _, err := c.Download(bg, account, blob, "a.eml", "message/rfc822", 10, &got); err != nil || got.String() != raw[10:] {
+	if _, err := c.Download(bg, account, blob, "a.eml", "message/rfc822", 10, &got); err != nil ||
+		got.String() != raw[10:] {
 		t.Error(err, got.String())
 	}
 	r = client.NewRequest(jmap.Mail)
@@ -83,7 +88,8 @@ func TestClient(t *testing.T) {
 	if _, err := w.client(door.URL, "nobody").Session(bg); !errors.As(err, &problem) || problem.Status != 401 {
 		t.Error(err)
 	}
-	if _, err := c.One(bg, jmap.Mail, "Email/nothing", nil); !errors.As(err, &refused) || refused.Type != "unknownMethod" {
+	if _, err := c.One(bg, jmap.Mail, "Email/nothing", nil); !errors.As(err, &refused) ||
+		refused.Type != "unknownMethod" {
 		t.Error(err)
 	}
 }

@@ -77,7 +77,8 @@ func (r *emailReader) header() {
 	for i := range r.object.Len() {
 		name, v := r.object.Name(i), r.object.At(i)
 		switch name {
-		case "mailboxIds", "keywords", "receivedAt", "bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues":
+		case "mailboxIds", "keywords", "receivedAt", "bodyStructure", "textBody", "htmlBody", "attachments",
+			"bodyValues":
 			continue
 		}
 		if h, ok := parseHeader(name); ok && !strings.HasPrefix(strings.ToLower(h.name), "content-") {
@@ -97,9 +98,12 @@ func (r *emailReader) header() {
 // fieldOf maps the properties that stand for a header field to it.
 var fieldOf = map[string]header{
 	"messageId": {name: "Message-ID", form: asMessageIDs}, "inReplyTo": {name: "In-Reply-To", form: asMessageIDs},
-	"references": {name: "References", form: asMessageIDs}, "sender": {name: "Sender", form: asAddresses}, "from": {name: "From", form: asAddresses},
-	"to": {name: "To", form: asAddresses}, "cc": {name: "Cc", form: asAddresses}, "bcc": {name: "Bcc", form: asAddresses},
-	"replyTo": {name: "Reply-To", form: asAddresses}, "subject": {name: "Subject", form: asText}, "sentAt": {name: "Date", form: asDate},
+	"references": {name: "References", form: asMessageIDs}, "sender": {name: "Sender", form: asAddresses},
+	"from": {name: "From", form: asAddresses},
+	"to":   {name: "To", form: asAddresses}, "cc": {name: "Cc", form: asAddresses},
+	"bcc":     {name: "Bcc", form: asAddresses},
+	"replyTo": {name: "Reply-To", form: asAddresses}, "subject": {name: "Subject", form: asText},
+	"sentAt": {name: "Date", form: asDate},
 }
 
 // field adds a header field. Two properties must not stand for the same field.
@@ -257,7 +261,8 @@ func readGroups(v *jmap.Value) (words []string, ok bool) {
 		name := g.Get("name")
 		text, isText := name.Text()
 		list := g.Get("addresses")
-		if list.Kind() != jmap.Array || !isText && !name.IsNull() || strings.ContainsAny(text, "\r\n\x00") || list.Len() == 0 && !isText {
+		if list.Kind() != jmap.Array || !isText && !name.IsNull() || strings.ContainsAny(text, "\r\n\x00") ||
+			list.Len() == 0 && !isText {
 			return nil, false
 		}
 		var members []string
@@ -356,7 +361,8 @@ func (r *emailReader) attach(p *compose.Part, blobID *jmap.Value, property strin
 	if p.Type == "" {
 		p.Type, p.Subtype = "application", "octet-stream"
 		kind, _, _ := strings.Cut(strings.ToLower(b.kind), ";")
-		if k, s, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(k) && compose.Token(s) && k != "multipart" {
+		if k, s, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(k) && compose.Token(s) &&
+			k != "multipart" {
 			p.Type, p.Subtype = k, s
 		}
 	}

@@ -59,13 +59,17 @@ var emailProperties = []struct {
 	kind  propertyKind
 	usual bool
 }{
-	{"id", propID, true}, {"blobId", propBlobID, true}, {"threadId", propThreadID, true}, {"mailboxIds", propMailboxIDs, true},
+	{"id", propID, true}, {"blobId", propBlobID, true}, {"threadId", propThreadID, true},
+	{"mailboxIds", propMailboxIDs, true},
 	{"keywords", propKeywords, true}, {"size", propSize, true}, {"receivedAt", propReceivedAt, true},
-	{"headers", propHeaders, false}, {"messageId", propMessageID, true}, {"inReplyTo", propInReplyTo, true}, {"references", propReferences, true},
-	{"sender", propSender, true}, {"from", propFrom, true}, {"to", propTo, true}, {"cc", propCc, true}, {"bcc", propBcc, true},
+	{"headers", propHeaders, false}, {"messageId", propMessageID, true}, {"inReplyTo", propInReplyTo, true},
+	{"references", propReferences, true},
+	{"sender", propSender, true}, {"from", propFrom, true}, {"to", propTo, true}, {"cc", propCc, true},
+	{"bcc", propBcc, true},
 	{"replyTo", propReplyTo, true}, {"subject", propSubject, true}, {"sentAt", propSentAt, true},
 	{"bodyStructure", propBodyStructure, false}, {"bodyValues", propBodyValues, true}, {"textBody", propTextBody, true},
-	{"htmlBody", propHTMLBody, true}, {"attachments", propAttachments, true}, {"hasAttachment", propHasAttachment, true}, {"preview", propPreview, true},
+	{"htmlBody", propHTMLBody, true}, {"attachments", propAttachments, true},
+	{"hasAttachment", propHasAttachment, true}, {"preview", propPreview, true},
 }
 
 // property is a requested property.
@@ -167,7 +171,8 @@ func (c *call) viewArguments(names []string, some bool, skip ...propertyKind) (v
 	return v, err
 }
 
-var viewArgumentNames = []string{"bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues", "maxBodyValueBytes"}
+var viewArgumentNames = []string{"bodyProperties", "fetchTextBodyValues", "fetchHTMLBodyValues", "fetchAllBodyValues",
+	"maxBodyValueBytes"}
 
 // emailGet answers Email/get.
 //

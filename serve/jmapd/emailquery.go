@@ -9,11 +9,14 @@ import (
 )
 
 // sortOptions are the properties by which Email/query can sort.
-var sortOptions = []string{"receivedAt", "sentAt", "size", "from", "to", "subject", "hasKeyword", "allInThreadHaveKeyword", "someInThreadHaveKeyword"}
+var sortOptions = []string{"receivedAt", "sentAt", "size", "from", "to", "subject", "hasKeyword",
+	"allInThreadHaveKeyword", "someInThreadHaveKeyword"}
 
 var orderKinds = map[string]mailbox.OrderKind{
-	"receivedAt": mailbox.OrderReceived, "sentAt": mailbox.OrderSent, "size": mailbox.OrderSize, "from": mailbox.OrderFrom, "to": mailbox.OrderTo,
-	"subject": mailbox.OrderSubject, "hasKeyword": mailbox.OrderKeyword, "allInThreadHaveKeyword": mailbox.OrderThreadAll, "someInThreadHaveKeyword": mailbox.OrderThreadSome,
+	"receivedAt": mailbox.OrderReceived, "sentAt": mailbox.OrderSent, "size": mailbox.OrderSize,
+	"from": mailbox.OrderFrom, "to": mailbox.OrderTo,
+	"subject": mailbox.OrderSubject, "hasKeyword": mailbox.OrderKeyword,
+	"allInThreadHaveKeyword": mailbox.OrderThreadAll, "someInThreadHaveKeyword": mailbox.OrderThreadSome,
 }
 
 // Bounds of a filter, and of a sort order.
@@ -55,7 +58,8 @@ func (r *filterReader) read(v *jmap.Value, depth int) (f mailbox.Filter, err err
 		return r.condition(v)
 	}
 	name, _ := op.Text()
-	kind, ok := map[string]mailbox.FilterKind{"AND": mailbox.FilterAnd, "OR": mailbox.FilterOr, "NOT": mailbox.FilterNot}[name]
+	kind, ok := map[string]mailbox.FilterKind{"AND": mailbox.FilterAnd, "OR": mailbox.FilterOr,
+		"NOT": mailbox.FilterNot}[name]
 	of := v.Get("conditions")
 	if !ok || of.Kind() != jmap.Array || v.Len() != 2 {
 		return f, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
@@ -165,7 +169,8 @@ func orBad(ok bool, bad error) error {
 }
 
 var textTests = map[string]mailbox.Test{
-	"text": mailbox.TestText, "from": mailbox.TestFrom, "to": mailbox.TestTo, "cc": mailbox.TestCc, "bcc": mailbox.TestBcc, "subject": mailbox.TestSubject, "body": mailbox.TestBody,
+	"text": mailbox.TestText, "from": mailbox.TestFrom, "to": mailbox.TestTo, "cc": mailbox.TestCc,
+	"bcc": mailbox.TestBcc, "subject": mailbox.TestSubject, "body": mailbox.TestBody,
 }
 
 // wordsFilter matches the words and phrases of a text, as the server's index defines a match.
@@ -251,7 +256,8 @@ func (c *call) emailOrder() ([]mailbox.Order, error) {
 //
 // Implements: RFC 8621 §4.4 Email/query
 func emailQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal", "collapseThreads"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal",
+		"collapseThreads"); err != nil {
 		return err
 	}
 	if err := c.needAccount(false); err != nil {
@@ -336,7 +342,8 @@ func (c *call) endQuery(total int) {
 //
 // Implements: RFC 8621 §4.5 Email/queryChanges
 func emailQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal", "collapseThreads"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal",
+		"collapseThreads"); err != nil {
 		return err
 	}
 	since, limit, err := c.queryChangesArguments()
@@ -414,7 +421,8 @@ func (c *call) appendChanges(since string, x *mailbox.Changes, letter byte) {
 }
 
 // changes answers a /changes for Emails, Threads or Mailboxes.
-func (c *call) changes(letter byte, of func(*mailbox.Reading, mailbox.State, int) (mailbox.Changes, error), more func(*mailbox.Changes)) error {
+func (c *call) changes(letter byte, of func(*mailbox.Reading, mailbox.State, int) (mailbox.Changes, error),
+	more func(*mailbox.Changes)) error {
 	since, limit, err := c.changesArguments(false)
 	if err != nil {
 		return err

@@ -497,7 +497,8 @@ func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, 
 //
 // Implements: RFC 8621 §4.7 Email/copy
 func emailCopy(c *call) error {
-	if err := c.allow("fromAccountId", "accountId", "ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal", "destroyFromIfInState"); err != nil {
+	if err := c.allow("fromAccountId", "accountId", "ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal",
+		"destroyFromIfInState"); err != nil {
 		return err
 	}
 	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
@@ -562,7 +563,8 @@ func (x *emailCopying) run() error {
 		real, _ := c.real(id)
 		u, _ := parseID(letterEmail, real)
 		for k := range s.create[i].object.Len() {
-			if n := s.create[i].object.Name(k); !slices.Contains([]string{"id", "mailboxIds", "keywords", "receivedAt"}, n) {
+			if n := s.create[i].object.Name(k); !slices.Contains([]string{"id", "mailboxIds", "keywords", "receivedAt"},
+				n) {
 				bad = append(bad, n)
 			}
 		}
@@ -571,12 +573,13 @@ func (x *emailCopying) run() error {
 		}
 		x.drafts, x.ids = append(x.drafts, d), append(x.ids, u)
 	}
-	res, err := c.account.File.ChangeFrom(c.ctx, x.from.File, len(x.drafts), func(w, from *mailbox.Changing, i int) error {
-		if err := s.mismatch(w.Before.Email.String()); err != nil {
-			return mailbox.Abort(err)
-		}
-		return x.copy(w, from, i)
-	})
+	res, err := c.account.File.ChangeFrom(c.ctx, x.from.File, len(x.drafts),
+		func(w, from *mailbox.Changing, i int) error {
+			if err := s.mismatch(w.Before.Email.String()); err != nil {
+				return mailbox.Abort(err)
+			}
+			return x.copy(w, from, i)
+		})
 	if err == nil && len(res.Errs) == 0 {
 		err = s.mismatch(res.Before.Email.String())
 	}

@@ -31,16 +31,23 @@ func newFollower(w *world, who, account string, rng *rand.Rand, o *operator) *fo
 	up := func(property string) []any { return []any{obj{"property": property}} }
 	for _, r := range []results{
 		{kind: "Email", query: obj{}, most: 5}, {kind: "Email", query: obj{"sort": up("size")}, most: 8},
-		{kind: "Email", query: obj{"collapseThreads": true}, most: 4}, {kind: "Email", query: obj{"filter": obj{"hasKeyword": "$seen"}}, most: 6},
+		{kind: "Email", query: obj{"collapseThreads": true}, most: 4},
+		{kind: "Email", query: obj{"filter": obj{"hasKeyword": "$seen"}}, most: 6},
 		{kind: "Email", query: obj{"filter": obj{"inMailbox": o.folderID("INBOX")}, "collapseThreads": true}, most: 3},
-		{kind: "Email", query: obj{"filter": obj{"noneInThreadHaveKeyword": "work", "maxSize": 200}, "sort": up("sentAt")}},
-		{kind: "Email", query: obj{"filter": obj{"after": "2026-01-05T09:10:00Z"}, "sort": append(up("subject"), obj{"property": "receivedAt"})}},
+		{kind: "Email", query: obj{"filter": obj{"noneInThreadHaveKeyword": "work", "maxSize": 200},
+			"sort": up("sentAt")}},
+		{kind: "Email", query: obj{"filter": obj{"after": "2026-01-05T09:10:00Z"},
+			"sort": append(up("subject"), obj{"property": "receivedAt"})}},
 		{kind: "Mailbox", query: obj{}}, {kind: "Mailbox", query: obj{"sort": up("name"), "sortAsTree": true}},
-		{kind: "Mailbox", query: obj{"sort": append(up("sortOrder"), obj{"property": "name", "isAscending": false}), "filter": obj{"isSubscribed": true}}},
-		{kind: "Mailbox", query: obj{"filter": obj{"name": "m"}, "filterAsTree": true, "sort": up("name")}}, {kind: "Mailbox", query: obj{"sort": up("name")}, most: 4},
-		{kind: "EmailSubmission", query: obj{}}, {kind: "EmailSubmission", query: obj{"filter": obj{"undoStatus": "pending"}}},
+		{kind: "Mailbox", query: obj{"sort": append(up("sortOrder"), obj{"property": "name", "isAscending": false}),
+			"filter": obj{"isSubscribed": true}}},
+		{kind: "Mailbox", query: obj{"filter": obj{"name": "m"}, "filterAsTree": true, "sort": up("name")}},
+		{kind: "Mailbox", query: obj{"sort": up("name")}, most: 4},
+		{kind: "EmailSubmission", query: obj{}}, {kind: "EmailSubmission",
+			query: obj{"filter": obj{"undoStatus": "pending"}}},
 		{kind: "EmailSubmission", query: obj{"sort": []any{obj{"property": "sentAt", "isAscending": false}}}, most: 3},
-		{kind: "EmailSubmission", query: obj{"sort": up("emailId"), "filter": obj{"operator": "NOT", "conditions": []any{obj{"undoStatus": "canceled"}}}}},
+		{kind: "EmailSubmission", query: obj{"sort": up("emailId"),
+			"filter": obj{"operator": "NOT", "conditions": []any{obj{"undoStatus": "canceled"}}}}},
 	} {
 		if r.kind != "EmailSubmission" || f.personal {
 			f.parts = append(f.parts, &r)
@@ -157,7 +164,8 @@ func (f *follower) followPart(r *results) bool {
 	for _, a := range x["added"].([]any) {
 		id, at := a.(obj)["id"].(string), int(a.(obj)["index"].(float64))
 		if slices.Contains(r.ids, id) || at <= last {
-			f.w.t.Errorf("%s %v: %s is added at %d after %d, and is there: %v", r.kind, r.query, id, at, last, slices.Contains(r.ids, id))
+			f.w.t.Errorf("%s %v: %s is added at %d after %d, and is there: %v", r.kind, r.query, id, at, last,
+				slices.Contains(r.ids, id))
 		}
 		if last = at; at <= len(r.ids) { // else it is after the results in the cache
 			r.ids = slices.Insert(r.ids, at, id)
@@ -183,7 +191,8 @@ func (f *follower) more(r *results) {
 	q["anchor"], q["anchorOffset"], q["limit"] = r.ids[len(r.ids)-1], 1, r.most
 	got := f.w.one(f.who, r.kind+"/query", q)
 	if got["queryState"] != r.state || int(got["position"].(float64)) != len(r.ids) {
-		f.w.t.Errorf("%s %v: state %v at %v, want %s at %d", r.kind, r.query, got["queryState"], got["position"], r.state, len(r.ids))
+		f.w.t.Errorf("%s %v: state %v at %v, want %s at %d", r.kind, r.query, got["queryState"], got["position"],
+			r.state, len(r.ids))
 	}
 	for _, id := range strs(got["ids"]) {
 		if len(r.ids) < r.most {
@@ -213,7 +222,8 @@ func (f *follower) check() {
 		q["calculateTotal"] = true
 		whole := f.w.one(f.who, r.kind+"/query", q)
 		all := strs(whole["ids"])
-		if want := all[:min(len(r.ids), len(all))]; !slices.Equal(r.ids, want) || r.most == 0 && len(r.ids) != len(all) {
+		if want := all[:min(len(r.ids), len(all))]; !slices.Equal(r.ids, want) || r.most == 0 &&
+			len(r.ids) != len(all) {
 			f.w.t.Errorf("%s: %s %v\nhas  %v\nwant %v", f.who, r.kind, r.query, r.ids, all)
 		}
 		if int(whole["total"].(float64)) != len(all) {

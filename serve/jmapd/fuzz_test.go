@@ -11,8 +11,12 @@ import (
 // FuzzFilter checks that a filter is parsed within the bounds, or rejected with one of the errors for filters.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
-		`{"inMailbox":"m1","hasKeyword":"$seen"}`, `{"operator":"AND","conditions":[{"text":"a \"b c\""},{"operator":"NOT","conditions":[{"minSize":1}]}]}`, `{}`, `null`, `[]`,
-		`{"before":"2026-01-01T00:00:00Z","after":"x"}`, `{"header":["Subject","x"]}`, `{"header":[]}`, `{"operator":"XOR","conditions":[]}`, `{"inMailboxOtherThan":["m1","x"]}`, `{"hasAttachment":false,"noneInThreadHaveKeyword":"a"}`,
+		`{"inMailbox":"m1","hasKeyword":"$seen"}`,
+		`{"operator":"AND","conditions":[{"text":"a \"b c\""},{"operator":"NOT","conditions":[{"minSize":1}]}]}`, `{}`,
+		`null`, `[]`,
+		`{"before":"2026-01-01T00:00:00Z","after":"x"}`, `{"header":["Subject","x"]}`, `{"header":[]}`,
+		`{"operator":"XOR","conditions":[]}`, `{"inMailboxOtherThan":["m1","x"]}`,
+		`{"hasAttachment":false,"noneInThreadHaveKeyword":"a"}`,
 	} {
 		f.Add(s)
 	}
@@ -47,12 +51,22 @@ func FuzzCall(f *testing.F) {
 	w := open(f, settings{Limits: Limits{Calls: 5}})
 	account := w.account("alice")
 	for _, s := range []string{
-		`["Email/query",{"accountId":"` + account + `","sort":[{"property":"receivedAt"}],"limit":3},"0"],["Email/get",{"accountId":"` + account + `","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"}},"1"]`,
-		`["Email/set",{"accountId":"` + account + `","create":{"a":{"subject":"x","from":[{"email":"a@b"}],"keywords":{"$seen":true}}}},"0"]`, `["Mailbox/query",{"accountId":"` + account + `","filter":{"role":"inbox"}},"0"]`,
-		`["Email/set",{"accountId":"` + account + `","update":{"e":{"keywords/$seen":null,"mailboxIds/m":true}}},"0"]`, `["Core/echo",{"a":{}},"0"],["Core/echo",{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`,
-		`["Email/parse",{"accountId":"` + account + `","blobIds":["x"]},"0"]`, `["SearchSnippet/get",{"accountId":"` + account + `","filter":{"text":"x"},"emailIds":[]},"0"]`, `["Blob/upload",{"accountId":"` + account + `","create":{"b":{"data":[{"data:asText":"x"}]}}},"0"]`,
-		`["VacationResponse/get",{"accountId":"` + account + `","ids":["singleton"]},"0"]`, `["EmailSubmission/query",{"accountId":"` + account + `"},"0"]`, `["Identity/get",{"accountId":"` + account + `","ids":null},"0"]`, `["Quota/get",{"accountId":"` + account + `","ids":null},"0"]`,
-		`["Email/queryChanges",{"accountId":"` + account + `","sinceQueryState":"1"},"0"]`, `["Thread/changes",{"accountId":"` + account + `","sinceState":"x"},"0"]`,
+		`["Email/query",{"accountId":"` + account +
+			`","sort":[{"property":"receivedAt"}],"limit":3},"0"],["Email/get",{"accountId":"` + account +
+			`","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"}},"1"]`,
+		`["Email/set",{"accountId":"` + account +
+			`","create":{"a":{"subject":"x","from":[{"email":"a@b"}],"keywords":{"$seen":true}}}},"0"]`,
+		`["Mailbox/query",{"accountId":"` + account + `","filter":{"role":"inbox"}},"0"]`,
+		`["Email/set",{"accountId":"` + account + `","update":{"e":{"keywords/$seen":null,"mailboxIds/m":true}}},"0"]`,
+		`["Core/echo",{"a":{}},"0"],["Core/echo",{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`,
+		`["Email/parse",{"accountId":"` + account + `","blobIds":["x"]},"0"]`, `["SearchSnippet/get",{"accountId":"` +
+			account + `","filter":{"text":"x"},"emailIds":[]},"0"]`, `["Blob/upload",{"accountId":"` + account +
+			`","create":{"b":{"data":[{"data:asText":"x"}]}}},"0"]`,
+		`["VacationResponse/get",{"accountId":"` + account + `","ids":["singleton"]},"0"]`,
+		`["EmailSubmission/query",{"accountId":"` + account + `"},"0"]`, `["Identity/get",{"accountId":"` + account +
+			`","ids":null},"0"]`, `["Quota/get",{"accountId":"` + account + `","ids":null},"0"]`,
+		`["Email/queryChanges",{"accountId":"` + account + `","sinceQueryState":"1"},"0"]`,
+		`["Thread/changes",{"accountId":"` + account + `","sinceState":"x"},"0"]`,
 	} {
 		f.Add(s)
 	}

@@ -23,17 +23,20 @@ const (
 )
 
 var forms = map[string]form{
-	"asRaw": asRaw, "asText": asText, "asAddresses": asAddresses, "asGroupedAddresses": asGroupedAddresses, "asMessageIds": asMessageIDs, "asDate": asDate, "asURLs": asURLs,
+	"asRaw": asRaw, "asText": asText, "asAddresses": asAddresses, "asGroupedAddresses": asGroupedAddresses,
+	"asMessageIds": asMessageIDs, "asDate": asDate, "asURLs": asURLs,
 }
 
 // The fields of RFC 5322 and RFC 2369 have only the forms that match their syntax.
 var (
-	addressFields = []string{"from", "sender", "reply-to", "to", "cc", "bcc", "resent-from", "resent-sender", "resent-reply-to", "resent-to", "resent-cc", "resent-bcc"}
-	idFields      = []string{"message-id", "in-reply-to", "references", "resent-message-id"}
-	dateFields    = []string{"date", "resent-date"}
-	urlFields     = []string{"list-help", "list-unsubscribe", "list-subscribe", "list-post", "list-owner", "list-archive"}
-	textFields    = []string{"subject", "comments", "keywords"}
-	otherFields   = []string{"return-path", "received"}
+	addressFields = []string{"from", "sender", "reply-to", "to", "cc", "bcc", "resent-from", "resent-sender",
+		"resent-reply-to", "resent-to", "resent-cc", "resent-bcc"}
+	idFields   = []string{"message-id", "in-reply-to", "references", "resent-message-id"}
+	dateFields = []string{"date", "resent-date"}
+	urlFields  = []string{"list-help", "list-unsubscribe", "list-subscribe", "list-post", "list-owner",
+		"list-archive"}
+	textFields  = []string{"subject", "comments", "keywords"}
+	otherFields = []string{"return-path", "received"}
 )
 
 // formsOf returns the forms that a field may have besides asRaw. nil means all.

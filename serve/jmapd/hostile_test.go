@@ -52,18 +52,28 @@ func TestHostileRequests(t *testing.T) {
 	}
 	const limit = "urn:ietf:params:jmap:error:limit"
 	for _, c := range []struct{ name, body, want string }{
-		{"10,000 calls", calls(`["Core/echo",{},"0"]` + strings.Repeat(`,["Core/echo",{},"0"]`, 9999)), limit + " maxCallsInRequest"},
-		{"a reference to itself", calls(`["Email/get",{"accountId":"` + account + `","#ids":{"resultOf":"0","name":"Email/get","path":"/list/*/id"}},"0"]`), "invalidResultReference"},
-		{"references round in a circle", calls(`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/b"}},"0"],["Core/echo",{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`), "invalidResultReference"},
+		{"10,000 calls", calls(`["Core/echo",{},"0"]` + strings.Repeat(`,["Core/echo",{},"0"]`, 9999)),
+			limit + " maxCallsInRequest"},
+		{"a reference to itself", calls(`["Email/get",{"accountId":"` + account +
+			`","#ids":{"resultOf":"0","name":"Email/get","path":"/list/*/id"}},"0"]`), "invalidResultReference"},
+		{"references round in a circle",
+			calls(`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/b"}},"0"],["Core/echo",{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`), "invalidResultReference"},
 		{"a filter 1,000 deep", filter(not(1000)), limit + " maxSizeRequest"},
 		{"a filter 40 deep", filter(not(40)), "unsupportedFilter"},
-		{"a filter of 10,000", filter(`{"operator":"OR","conditions":[` + `{"subject":"x"}` + strings.Repeat(`,{"subject":"x"}`, 9999) + `]}`), "unsupportedFilter"},
+		{"a filter of 10,000", filter(`{"operator":"OR","conditions":[` + `{"subject":"x"}` +
+			strings.Repeat(`,{"subject":"x"}`, 9999) + `]}`), "unsupportedFilter"},
 		{"a filter of 10,000 words", filter(`{"text":"` + strings.Repeat("x ", 2000) + `"}`), "unsupportedFilter"},
-		{"100,000 ids", calls(`["Email/get",{"accountId":"` + account + `","ids":` + ids(100_000) + `},"0"]`), "requestTooLarge"},
-		{"1,000,000 ids", calls(`["Email/get",{"accountId":"` + account + `","ids":` + ids(1_000_000) + `},"0"]`), limit + " maxSizeRequest"},
-		{"100,000 to destroy", calls(`["Email/set",{"accountId":"` + account + `","destroy":` + string(jmap.AppendStrings(nil, different)) + `},"0"]`), "requestTooLarge"},
-		{"a deep pointer", calls(`["Core/echo",{"a":1},"0"],["Core/echo",{"#x":{"resultOf":"0","name":"Core/echo","path":"` + strings.Repeat("/*", 10_000) + `"}},"1"]`), "invalidResultReference"},
-		{"a response that grows", calls(`["Core/echo",{"a":` + ids(40_000) + `},"0"],["Core/echo",{"#a":{"resultOf":"0","name":"Core/echo","path":"/a"},"#b":{"resultOf":"0","name":"Core/echo","path":"/a"},"#c":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"],` +
+		{"100,000 ids", calls(`["Email/get",{"accountId":"` + account + `","ids":` + ids(100_000) + `},"0"]`),
+			"requestTooLarge"},
+		{"1,000,000 ids", calls(`["Email/get",{"accountId":"` + account + `","ids":` + ids(1_000_000) + `},"0"]`),
+			limit + " maxSizeRequest"},
+		{"100,000 to destroy", calls(`["Email/set",{"accountId":"` + account + `","destroy":` +
+			string(jmap.AppendStrings(nil, different)) + `},"0"]`), "requestTooLarge"},
+		{"a deep pointer",
+			calls(`["Core/echo",{"a":1},"0"],["Core/echo",{"#x":{"resultOf":"0","name":"Core/echo","path":"` +
+				strings.Repeat("/*", 10_000) + `"}},"1"]`), "invalidResultReference"},
+		{"a response that grows", calls(`["Core/echo",{"a":` + ids(40_000) +
+			`},"0"],["Core/echo",{"#a":{"resultOf":"0","name":"Core/echo","path":"/a"},"#b":{"resultOf":"0","name":"Core/echo","path":"/a"},"#c":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"],` +
 			`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/*"}},"2"]`), "invalidResultReference"},
 		{"arrays in arrays", strings.Repeat("[", 1<<20), limit + " maxSizeRequest"},
 		{"no text", "\xff\xfe", "urn:ietf:params:jmap:error:notJSON"},
@@ -82,7 +92,8 @@ func TestHostileRequests(t *testing.T) {
 			}
 		} else {
 			p := jmap.ReadProblem(v, out.Code)
-			if got = strings.TrimSpace(p.Type + " " + p.Limit); p.Status != out.Code || out.Header().Get("Content-Type") != "application/problem+json" {
+			if got = strings.TrimSpace(p.Type + " " + p.Limit); p.Status != out.Code ||
+				out.Header().Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s: %d, %s", c.name, out.Code, out.Body)
 			}
 		}
@@ -126,8 +137,10 @@ func TestPanics(t *testing.T) {
 		c.out = append(c.out, "half an ans"...)
 		panic("a bug")
 	}})
-	got := fmt.Sprint(w.call("alice", []any{"Core/echo", obj{"a": 1}, "0"}, []any{"Core/bug", obj{}, "1"}, []any{"Core/echo", obj{"b": 2}, "2"}))
-	if got != "[[Core/echo map[a:1] 0] [error map[description:Something went wrong here; it stands in the server's log. type:serverFail] 1] [Core/echo map[b:2] 2]]" {
+	got := fmt.Sprint(w.call("alice", []any{"Core/echo", obj{"a": 1}, "0"}, []any{"Core/bug", obj{}, "1"},
+		[]any{"Core/echo", obj{"b": 2}, "2"}))
+	if got != "[[Core/echo map[a:1] 0] [error map[description:Something went wrong here; it stands in the server's "+
+		"log. type:serverFail] 1] [Core/echo map[b:2] 2]]" {
 		t.Error(got)
 	}
 	if n := w.server.stats.panics.Value(); n != 1 {
@@ -142,7 +155,8 @@ func TestMethodErrors(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
 	b := &batch{s: w.server, ctx: bg, caller: w.who["alice"]}
-	told := map[error]string{store.ErrUnconfirmed: "serverPartialFail", store.ErrDenied: "forbidden", errors.New("?"): "serverFail"}
+	told := map[error]string{store.ErrUnconfirmed: "serverPartialFail", store.ErrDenied: "forbidden",
+		errors.New("?"): "serverFail"}
 	for _, c := range condition.All {
 		for _, err := range c.Errors() {
 			told[err] = c.JMAP
@@ -156,8 +170,10 @@ func TestMethodErrors(t *testing.T) {
 			t.Errorf("%v of an object: %s, want %s", err, got, want)
 		}
 	}
-	w.server.methods["Core/away"] = w.server.bound("Core/away", method{jmap.Core, func(*call) error { return store.ErrNotHome }})
-	if got := w.call("alice", []any{"Core/away", obj{}, "0"})[0]; got[0] != "error" || got[1].(obj)["type"] != "serverUnavailable" {
+	w.server.methods["Core/away"] = w.server.bound("Core/away",
+		method{jmap.Core, func(*call) error { return store.ErrNotHome }})
+	if got := w.call("alice", []any{"Core/away", obj{}, "0"})[0]; got[0] != "error" ||
+		got[1].(obj)["type"] != "serverUnavailable" {
 		t.Error(got)
 	}
 }

@@ -30,7 +30,8 @@ func (s *Server) enter(c *Caller, upload bool) (leave func(), problem *jmap.Prob
 		n, most, name = &a.uploads, s.opt.Limits.ConcurrentUploads, "maxConcurrentUpload"
 	}
 	if *n >= most {
-		return nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: name, Detail: "Too much is under way already."}
+		return nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: name,
+			Detail: "Too much is under way already."}
 	}
 	*n++
 	return func() {
@@ -58,9 +59,11 @@ func (s *Server) refuse(w http.ResponseWriter, p *jmap.Problem) {
 // Implements: RFC 8620 §3.1 Making an API request
 func (s *Server) api(w http.ResponseWriter, r *http.Request, c *Caller) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && charset != "utf-8" && charset != "UTF-8" {
+	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && charset != "utf-8" &&
+		charset != "UTF-8" {
 		s.stats.problems.Inc()
-		s.refuse(w, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: 400, Detail: "The content type is not application/json."})
+		s.refuse(w, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: 400,
+			Detail: "The content type is not application/json."})
 		return
 	}
 	m := s.memoryOf(c)
@@ -90,7 +93,8 @@ const pieceSize = 64 << 10
 
 // read reads a body of at most most octets. It reserves memory as the body arrives.
 func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte, *jmap.Problem) {
-	tooLarge := &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusRequestEntityTooLarge, Limit: limit, Detail: "The body is too large."}
+	tooLarge := &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusRequestEntityTooLarge, Limit: limit,
+		Detail: "The body is too large."}
 	if length > most {
 		return nil, tooLarge
 	}
@@ -112,7 +116,8 @@ func (m *memory) read(from io.Reader, length, most int64, limit string) ([]byte,
 		case errors.Is(err, io.EOF):
 			return buf, nil
 		case err != nil:
-			return nil, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusBadRequest, Title: "Bad Request", Detail: "The body could not be read."}
+			return nil, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusBadRequest, Title: "Bad Request",
+				Detail: "The body could not be read."}
 		case len(buf) == cap(buf):
 			to := min(2*int64(cap(buf)), most+1)
 			if length >= 0 {

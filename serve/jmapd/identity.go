@@ -32,12 +32,14 @@ func (c *call) readIdentities(d *mailbox.Reading, given sender) (*identity.List,
 
 func identityState(x *identity.List) string { return strconv.FormatInt(x.Sequence, 16) + "-" + x.Given }
 
-var identityProperties = []string{"id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature", "mayDelete"}
+var identityProperties = []string{"id", "name", "email", "replyTo", "bcc", "textSignature", "htmlSignature",
+	"mayDelete"}
 
 func appendIdentity(dst []byte, i *identity.Identity, wants func(string) bool) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", i.ID)
-	for _, p := range [...]struct{ name, value string }{{"name", i.Name}, {"email", i.Email}, {"textSignature", i.Text}, {"htmlSignature", i.HTML}} {
+	for _, p := range [...]struct{ name, value string }{{"name", i.Name}, {"email", i.Email}, {"textSignature", i.Text},
+		{"htmlSignature", i.HTML}} {
 		if wants(p.name) {
 			o.Text(p.name, p.value)
 		}
@@ -183,9 +185,10 @@ func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) 
 
 // identityKind lists the properties of an Identity that a client may change.
 var identityKind = kind{
-	mutable:  []string{"name", "replyTo", "bcc", "textSignature", "htmlSignature"},
-	fixed:    oneOf("id", "email", "mayDelete"),
-	defaults: map[string]jmap.Value{"name": jmap.Text(""), "textSignature": jmap.Text(""), "htmlSignature": jmap.Text("")},
+	mutable: []string{"name", "replyTo", "bcc", "textSignature", "htmlSignature"},
+	fixed:   oneOf("id", "email", "mayDelete"),
+	defaults: map[string]jmap.Value{"name": jmap.Text(""), "textSignature": jmap.Text(""),
+		"htmlSignature": jmap.Text("")},
 }
 
 // changeIdentity applies a client's patch to an identity.
@@ -300,7 +303,8 @@ func identitySet(c *call) error {
 				return bad[i]
 			}
 			if len(x.All) >= identity.Max {
-				return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d identities.", identity.Max)}
+				return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d identities.",
+					identity.Max)}
 			}
 			made[i].Made, made[i].Changed = x.Sequence, x.Sequence
 			item, v = made[i].ID, note.TextList(made[i].Columns()...)

@@ -205,7 +205,8 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
 	}
-	s := &Server{env: e, opt: o, backend: b, mux: http.NewServeMux(), methods: make(map[string]boundMethod, len(methods)), active: make(map[string]*activity)}
+	s := &Server{env: e, opt: o, backend: b, mux: http.NewServeMux(),
+		methods: make(map[string]boundMethod, len(methods)), active: make(map[string]*activity)}
 	for name, m := range methods {
 		s.methods[name] = s.bound(name, m)
 	}
@@ -229,7 +230,8 @@ func New(e *env.Env, o Options, b Backend) *Server {
 
 // bound adds a counter of calls to a method.
 func (s *Server) bound(name string, m method) boundMethod {
-	return boundMethod{m, s.opt.Stats.Counter("JMAP.Calls."+strings.ReplaceAll(name, "/", "."), "JMAP method calls "+name)}
+	return boundMethod{m, s.opt.Stats.Counter("JMAP.Calls."+strings.ReplaceAll(name, "/", "."),
+		"JMAP method calls "+name)}
 }
 
 // Handle registers fn for another path. fn is called only for authenticated requests.

@@ -77,7 +77,8 @@ func (j *judge) fits(filter any, e obj) bool {
 		case "inMailbox":
 			ok = e["mailboxIds"].(obj)[word] == true
 		case "inMailboxOtherThan":
-			ok = slices.ContainsFunc(keys(e["mailboxIds"].(obj)), func(id string) bool { return !slices.Contains(v.([]string), id) })
+			ok = slices.ContainsFunc(keys(e["mailboxIds"].(obj)),
+				func(id string) bool { return !slices.Contains(v.([]string), id) })
 		case "hasKeyword":
 			ok = has(e, word)
 		case "notKeyword":

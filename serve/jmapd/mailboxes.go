@@ -12,7 +12,8 @@ import (
 
 // roles maps the special uses of folders in IMAP (RFC 6154) to the roles of JMAP.
 var roles = []struct{ use, role string }{
-	{"All", "all"}, {"Archive", "archive"}, {"Drafts", "drafts"}, {"Flagged", "flagged"}, {"Important", "important"}, {"Junk", "junk"},
+	{"All", "all"}, {"Archive", "archive"}, {"Drafts", "drafts"}, {"Flagged", "flagged"}, {"Important", "important"},
+	{"Junk", "junk"},
 	{"Sent", "sent"}, {"Trash", "trash"}, {"Subscribed", "subscribed"},
 }
 
@@ -78,7 +79,8 @@ func (t *tree) parent(f *mailbox.Mailbox) (p *mailbox.Mailbox, name string) {
 }
 
 var mailboxProperties = []string{
-	"id", "name", "parentId", "role", "sortOrder", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads", "myRights", "isSubscribed",
+	"id", "name", "parentId", "role", "sortOrder", "totalEmails", "unreadEmails", "totalThreads", "unreadThreads",
+	"myRights", "isSubscribed",
 }
 
 var countProperties = []string{"totalEmails", "unreadEmails", "totalThreads", "unreadThreads"}
@@ -319,7 +321,8 @@ func (m *mailboxFilter) fits(f *mailbox.Mailbox, t *tree) bool {
 //
 // Implements: RFC 8621 §2.3 Mailbox/query
 func mailboxQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal", "sortAsTree", "filterAsTree"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal",
+		"sortAsTree", "filterAsTree"); err != nil {
 		return err
 	}
 	if err := c.needAccount(false); err != nil {
@@ -464,7 +467,8 @@ func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
 //
 // Implements: RFC 8621 §2.4 Mailbox/queryChanges
 func mailboxQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal", "sortAsTree", "filterAsTree"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal",
+		"sortAsTree", "filterAsTree"); err != nil {
 		return err
 	}
 	since, limit, err := c.queryChangesArguments()

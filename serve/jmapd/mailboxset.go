@@ -164,7 +164,8 @@ func (s *set) sortCreations(property string) {
 		for _, p := range left {
 			ref, _ := p.object.Get(property).Text()
 			above, isRef := strings.CutPrefix(ref, "#")
-			waits := isRef && !done[above] && slices.ContainsFunc(left, func(q creation) bool { return q.id == above && q.id != p.id })
+			waits := isRef && !done[above] && slices.ContainsFunc(left,
+				func(q creation) bool { return q.id == above && q.id != p.id })
 			if waits {
 				later = append(later, p)
 				continue

@@ -104,7 +104,8 @@ func mdnSend(c *call) error {
 	c.out = o.End()
 	if names != nil {
 		c.implicit = func() {
-			c.follow("Email/set", c.id, jmap.MakeObject([]string{"accountId", "update"}, []jmap.Value{jmap.Text(c.account.ID), *jmap.MakeObject(names, values)}))
+			c.follow("Email/set", c.id, jmap.MakeObject([]string{"accountId", "update"},
+				[]jmap.Value{jmap.Text(c.account.ID), *jmap.MakeObject(names, values)}))
 		}
 	}
 	return nil
@@ -204,7 +205,8 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 	}
 	to, err := smtp.ParsePath(list[0].Mailbox + "@" + list[0].Host)
 	if err != nil {
-		return m, nil, &jmap.Error{Type: "notFound", Description: "The Email asks for a receipt to be sent to no address."}
+		return m, nil,
+			&jmap.Error{Type: "notFound", Description: "The Email asks for a receipt to be sent to no address."}
 	}
 	m.hasFinal = m.finalTo != ""
 	if !m.hasFinal {
@@ -220,7 +222,8 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 	if err != nil {
 		return m, nil, err
 	}
-	sub := Submission{To: []mail.Addressee{{To: to, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}}, Message: message}
+	sub := Submission{To: []mail.Addressee{{To: to, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}},
+		Message: message}
 	sub.Params.Size = -1
 	_, err = c.s.backend.Submit(c.ctx, &c.caller.Account, &sub)
 	if err == nil {
@@ -240,7 +243,8 @@ func (m *mdn) complete(head []byte) {
 		m.subject = "Read receipt: " + mime.DecodeWords(subject)
 	}
 	if !m.hasText {
-		m.text = "This receipt says that your message was " + m.kind + ".\nIt does not say that it was read or understood.\n"
+		m.text = "This receipt says that your message was " + m.kind +
+			".\nIt does not say that it was read or understood.\n"
 	}
 }
 
@@ -274,10 +278,12 @@ func (m *mdn) message(w *compose.Writer, who *identity.Identity, to *mime.Addres
 		from = append(compose.EncodePhrase(who.Name), "<"+who.Email+">")
 	}
 	w.Fields = []compose.Field{
-		{Name: "From", Words: from}, {Name: "To", Words: []string{to.Mailbox + "@" + to.Host}}, {Name: "Subject", Words: compose.EncodeText(m.subject)},
+		{Name: "From", Words: from}, {Name: "To", Words: []string{to.Mailbox + "@" + to.Host}},
+		{Name: "Subject", Words: compose.EncodeText(m.subject)},
 	}
 	if ids, ok := messageIDs(m.messageID); ok {
-		w.Fields = append(w.Fields, compose.Field{Name: "In-Reply-To", Words: []string{"<" + ids[0] + ">"}}, compose.Field{Name: "References", Words: []string{"<" + ids[0] + ">"}})
+		w.Fields = append(w.Fields, compose.Field{Name: "In-Reply-To", Words: []string{"<" + ids[0] + ">"}},
+			compose.Field{Name: "References", Words: []string{"<" + ids[0] + ">"}})
 	}
 	w.Fields = append(w.Fields, compose.Field{Name: "Auto-Submitted", Words: []string{"auto-replied"}})
 	var b bytes.Buffer
@@ -299,7 +305,8 @@ func (m *mdn) message(w *compose.Writer, who *identity.Identity, to *mime.Addres
 		&compose.Part{Type: "message", Subtype: "disposition-notification", Plain: b.Bytes()})
 	root.Params = map[string]string{"report-type": "disposition-notification"}
 	if m.original {
-		root.Children = append(root.Children, &compose.Part{Type: "message", Subtype: "rfc822", Size: int64(len(original)), Content: func() ([]byte, error) { return original, nil }})
+		root.Children = append(root.Children, &compose.Part{Type: "message", Subtype: "rfc822",
+			Size: int64(len(original)), Content: func() ([]byte, error) { return original, nil }})
 	}
 	return w.Message(root)
 }
@@ -379,7 +386,8 @@ func (c *call) parseMDN(id string) (*mdn, error) {
 		return nil, errNoEmail
 	}
 	text, _ := mime.DecodeText(root.Children[0], raw, identity.MaxSignature)
-	m := &mdn{subject: nfc(mime.DecodeWords(root.Envelope.Subject)), text: strings.ReplaceAll(text, "\r\n", "\n"), original: len(root.Children) > 2}
+	m := &mdn{subject: nfc(mime.DecodeWords(root.Envelope.Subject)), text: strings.ReplaceAll(text, "\r\n", "\n"),
+		original: len(root.Children) > 2}
 	body, _ := mime.DecodeText(report, raw, 1<<20)
 	m.readReport([]byte(body))
 	if m.finalTo == "" || m.kind == "" {

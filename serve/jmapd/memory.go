@@ -48,14 +48,16 @@ func (m *memory) give() {
 // busy returns the problem for a request that the memory budget has no room for.
 func busy() *jmap.Problem {
 	status := condition.NoMemory.HTTP
-	return &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: condition.NoMemory.IMAPText + "."}
+	return &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status),
+		Detail: condition.NoMemory.IMAPText + "."}
 }
 
 // errBusy is the error for a method call that the memory budget has no room for.
 var errBusy = &jmap.Error{Type: condition.NoMemory.JMAP, Description: condition.NoMemory.IMAPText + "."}
 
 // errResponse is the error for a method call whose response does not fit into the limit of the whole response.
-var errResponse = &jmap.Error{Type: "requestTooLarge", Description: "The response would be larger than this server makes."}
+var errResponse = &jmap.Error{Type: "requestTooLarge",
+	Description: "The response would be larger than this server makes."}
 
 // hold reserves n bytes for the current call. They are released by drop, or when the call ends.
 func (b *batch) hold(n int64) error {

@@ -54,7 +54,8 @@ func (a *actor) act() {
 		a.changeMailbox()
 	case n == 5:
 		if id := a.own(); id != "" {
-			a.w.one("alice", "Mailbox/set", a.args(obj{"destroy": []string{id}, "onDestroyRemoveEmails": a.rng.IntN(2) == 0}))
+			a.w.one("alice", "Mailbox/set",
+				a.args(obj{"destroy": []string{id}, "onDestroyRemoveEmails": a.rng.IntN(2) == 0}))
 		}
 	case n < 8:
 		a.identity()
@@ -120,13 +121,16 @@ func (a *actor) submit() {
 	}
 	to := []string{"alice", "bob", "carol"}[a.rng.IntN(3)] + "@example.com"
 	a.w.call("alice", []any{"Email/set", a.args(obj{"create": obj{"d": obj{
-		"mailboxIds": obj{a.folderID("Drafts"): true}, "keywords": obj{"$draft": true}, "from": []any{obj{"email": "alice@example.com"}},
-		"to": []any{obj{"email": to}}, "subject": fmt.Sprint("thread ", a.rng.IntN(8)),
+		"mailboxIds": obj{a.folderID("Drafts"): true}, "keywords": obj{"$draft": true},
+		"from": []any{obj{"email": "alice@example.com"}},
+		"to":   []any{obj{"email": to}}, "subject": fmt.Sprint("thread ", a.rng.IntN(8)),
 	}}}), "0"}, []any{"EmailSubmission/set", a.args(obj{
 		"create": obj{"s": obj{
-			"identityId": a.pick("Identity", nil), "emailId": "#d", "envelope": obj{"mailFrom": from, "rcptTo": []any{obj{"email": to}}},
+			"identityId": a.pick("Identity", nil), "emailId": "#d",
+			"envelope": obj{"mailFrom": from, "rcptTo": []any{obj{"email": to}}},
 		}},
-		"onSuccessUpdateEmail": obj{"#s": obj{"mailboxIds/" + a.folderID("Sent"): true, "mailboxIds/" + a.folderID("Drafts"): nil, "keywords/$draft": nil}},
+		"onSuccessUpdateEmail": obj{"#s": obj{"mailboxIds/" + a.folderID("Sent"): true,
+			"mailboxIds/" + a.folderID("Drafts"): nil, "keywords/$draft": nil}},
 	}), "1"})
 }
 

@@ -38,7 +38,8 @@ func TestRendered(t *testing.T) {
 func TestManyPaths(t *testing.T) {
 	const many = 20_000
 	k := kind{mutable: []string{"keywords"}, fixed: oneOf()}
-	current := jmap.MakeObject([]string{"keywords"}, []jmap.Value{*jmap.MakeObject([]string{"$seen"}, []jmap.Value{jmap.True()})})
+	current := jmap.MakeObject([]string{"keywords"},
+		[]jmap.Value{*jmap.MakeObject([]string{"$seen"}, []jmap.Value{jmap.True()})})
 	var b strings.Builder
 	b.WriteString(`{"keywords/$seen":null`)
 	for i := range many {
@@ -51,7 +52,8 @@ func TestManyPaths(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err = k.apply(patch, current, func(changed *jmap.Value) error {
-		if got := changed.Get("keywords"); got.Len() != many || got.Name(0) != "k0" || got.Name(many-1) != fmt.Sprintf("k%d", many-1) {
+		if got := changed.Get("keywords"); got.Len() != many || got.Name(0) != "k0" ||
+			got.Name(many-1) != fmt.Sprintf("k%d", many-1) {
 			return fmt.Errorf("%d keywords", got.Len())
 		}
 		return nil

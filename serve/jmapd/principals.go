@@ -76,12 +76,14 @@ func principalType(k directory.TargetKind) string {
 func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", principalID(e.ID))
-	for _, p := range [...]struct{ name, text string }{{"type", principalType(e.Kind)}, {"name", e.Name}, {"email", e.Address}} {
+	for _, p := range [...]struct{ name, text string }{{"type", principalType(e.Kind)}, {"name", e.Name},
+		{"email", e.Address}} {
 		if g.wants(p.name) {
 			o.Text(p.name, p.text)
 		}
 	}
-	for _, p := range [...]struct{ name, json string }{{"description", "null"}, {"timeZone", "null"}, {"capabilities", "{}"}, {"accounts", "null"}} {
+	for _, p := range [...]struct{ name, json string }{{"description", "null"}, {"timeZone", "null"},
+		{"capabilities", "{}"}, {"accounts", "null"}} {
 		if g.wants(p.name) {
 			o.Raw(p.name, p.json)
 		}
@@ -94,7 +96,8 @@ func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
 //
 // Implements: RFC 9670 §2.4 Principal/query
 func principalQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	if err := c.needAccount(own); err != nil {
@@ -147,7 +150,8 @@ func principalQuery(c *call) error {
 // principalFilter reads a FilterCondition. some is false if it cannot match anything.
 func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
 	if v.IsNull() {
-		return s, false, unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
+		return s, false,
+			unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
 	}
 	if v.Kind() != jmap.Object {
 		return s, false, invalid("a filter is an object")
@@ -172,14 +176,17 @@ func principalFilter(v *jmap.Value) (s directory.Search, some bool, err error) {
 				some = false
 			}
 		default:
-			return s, false, unsupportedFilter(fmt.Sprintf("Principals are found by text, name, email and type, together; %.100q is none of them.", name))
+			return s, false,
+				unsupportedFilter(fmt.Sprintf("Principals are found by text, name, email and type, together; %.100q "+
+					"is none of them.", name))
 		}
 		if !ok {
 			return s, false, invalid("%.100q of the filter is no string", v.Name(i))
 		}
 	}
 	if s.Text == "" && s.Name == "" && s.Email == "" {
-		return s, false, unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
+		return s, false,
+			unsupportedFilter("Principals are found by text, name or email; all of them are not to be had.")
 	}
 	return s, some, nil
 }
@@ -199,7 +206,8 @@ func principalChanges(c *call) error {
 //
 // Implements: RFC 9670 §2.5 Principal/queryChanges
 func principalQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	if err := c.needAccount(own); err != nil {

@@ -14,7 +14,8 @@ import (
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
-	g, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Bobsleigh Team", InternetAddress: "team@example.com", Members: []string{"carol"}, Description: "hush"})
+	g, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Bobsleigh Team",
+		InternetAddress: "team@example.com", Members: []string{"carol"}, Description: "hush"})
 	w.ok(err)
 	account, bob, team := w.account("alice"), principalID(w.who["bob"].Who.Person), principalID(g.ID)
 	query := func(filter any, more ...any) string {
@@ -65,14 +66,19 @@ func TestPrincipals(t *testing.T) {
 		}
 	}
 
-	got := w.one("alice", "Principal/get", obj{"accountId": account, "ids": []string{bob, team, account, "p" + strings.Repeat("0", 32)}})
+	got := w.one("alice", "Principal/get", obj{"accountId": account,
+		"ids": []string{bob, team, account, "p" + strings.Repeat("0", 32)}})
 	want := fmt.Sprintf("[%v %v]",
-		obj{"id": bob, "type": "individual", "name": "Bob Example", "email": "bob@example.com", "description": nil, "timeZone": nil, "capabilities": obj{}, "accounts": nil},
-		obj{"id": team, "type": "group", "name": "Bobsleigh Team", "email": "team@example.com", "description": nil, "timeZone": nil, "capabilities": obj{}, "accounts": nil})
+		obj{"id": bob, "type": "individual", "name": "Bob Example", "email": "bob@example.com", "description": nil,
+			"timeZone": nil, "capabilities": obj{}, "accounts": nil},
+		obj{"id": team, "type": "group", "name": "Bobsleigh Team", "email": "team@example.com", "description": nil,
+			"timeZone": nil, "capabilities": obj{}, "accounts": nil})
 	if fmt.Sprint(got["list"]) != want || len(got["notFound"].([]any)) != 2 || got["state"] == "" {
 		t.Errorf("%v, want %s", got, want)
 	}
-	if got := w.one("alice", "Principal/get", obj{"accountId": account, "ids": []string{bob}, "properties": []string{"email"}})["list"]; fmt.Sprint(got) != fmt.Sprintf("[map[email:bob@example.com id:%s]]", bob) {
+	if got := w.one("alice", "Principal/get", obj{"accountId": account, "ids": []string{bob},
+		"properties": []string{"email"}})["list"]; fmt.Sprint(got) != fmt.Sprintf("[map[email:bob@example.com id:%s]]",
+		bob) {
 		t.Error(got)
 	}
 	for _, c := range []struct {
@@ -81,18 +87,21 @@ func TestPrincipals(t *testing.T) {
 		want   string
 	}{
 		{"Principal/get", obj{"accountId": account, "ids": nil}, "requestTooLarge"},
-		{"Principal/get", obj{"accountId": account, "ids": []string{bob}, "properties": []string{"roles"}}, "invalidArguments"},
+		{"Principal/get", obj{"accountId": account, "ids": []string{bob}, "properties": []string{"roles"}},
+			"invalidArguments"},
 		{"Principal/get", obj{"accountId": w.account("bob"), "ids": []string{bob}}, "accountNotFound"},
 		{"Principal/query", obj{"accountId": w.account("bob"), "filter": obj{"text": "bob"}}, "accountNotFound"},
 	} {
-		if r := w.call("alice", []any{c.method, c.args, "0"})[0]; r[0] != jmap.MethodError || r[1].(obj)["type"] != c.want {
+		if r := w.call("alice", []any{c.method, c.args, "0"})[0]; r[0] != jmap.MethodError ||
+			r[1].(obj)["type"] != c.want {
 			t.Errorf("%s %v: %v", c.method, c.args, r)
 		}
 	}
 	if out := w.do("", "POST", PathAPI, "application/json", nil); out.Code != 401 {
 		t.Error(out.Code)
 	}
-	if out := w.do("alice", "GET", PathSession, "", nil).Body.String(); strings.Count(out, `"`+jmap.Principals+`"`) != 3 ||
+	if out := w.do("alice", "GET", PathSession, "", nil).Body.String(); strings.Count(out,
+		`"`+jmap.Principals+`"`) != 3 ||
 		!strings.Contains(out, `{"currentUserPrincipalId":"`+principalID(w.who["alice"].Who.Person)+`"}`) {
 		t.Error(out)
 	}
@@ -105,7 +114,8 @@ func TestPrincipalsPrivate(t *testing.T) {
 	if out := w.do("alice", "GET", PathSession, "", nil).Body.String(); strings.Contains(out, "principals") {
 		t.Error(out)
 	}
-	out := w.do("alice", "POST", PathAPI, "application/json", []byte(`{"using":["`+jmap.Core+`","`+jmap.Principals+`"],"methodCalls":[["Core/echo",{},"0"]]}`))
+	out := w.do("alice", "POST", PathAPI, "application/json",
+		[]byte(`{"using":["`+jmap.Core+`","`+jmap.Principals+`"],"methodCalls":[["Core/echo",{},"0"]]}`))
 	if out.Code != 400 || !strings.Contains(out.Body.String(), "unknownCapability") {
 		t.Error(out.Code, out.Body)
 	}

@@ -22,8 +22,14 @@ func (s *Server) OpenPush(o push.Options) *push.Service {
 	l := &s.opt.Limits
 	o.Request, o.Requests, o.Take, o.Give, o.Stats = l.Request, l.ConcurrentRequests, s.takeOf, s.giveOf, s.opt.Stats
 	p := push.New(s.env, pushSource{s}, o)
-	s.Handle("GET "+PathEvents+"{$}", func(w http.ResponseWriter, r *http.Request, c *Caller) { p.Events(w, r, pushCaller(c)) })
-	s.Handle("GET "+PathWebSocket, func(w http.ResponseWriter, r *http.Request, c *Caller) { p.WebSocket(w, r, pushCaller(c)) })
+	s.Handle("GET "+PathEvents+"{$}", func(w http.ResponseWriter, r *http.Request,
+		c *Caller) {
+		p.Events(w, r, pushCaller(c))
+	})
+	s.Handle("GET "+PathWebSocket, func(w http.ResponseWriter, r *http.Request,
+		c *Caller) {
+		p.WebSocket(w, r, pushCaller(c))
+	})
 	extend := s.opt.Extend
 	s.opt.Extend = func(dst []byte, base string) []byte {
 		if extend != nil {
@@ -32,7 +38,8 @@ func (s *Server) OpenPush(o push.Options) *push.Service {
 		return appendPushCapabilities(dst, base, p)
 	}
 	if p.Web() {
-		for name, run := range map[string]func(*call, *push.Service) error{"PushSubscription/get": getSubscriptions, "PushSubscription/set": setSubscriptions} {
+		for name, run := range map[string]func(*call, *push.Service) error{"PushSubscription/get": getSubscriptions,
+			"PushSubscription/set": setSubscriptions} {
 			s.methods[name] = s.bound(name, method{jmap.Core, func(c *call) error { return run(c, p) }})
 		}
 	}
@@ -79,7 +86,8 @@ func (p pushSource) Watch(a push.Account, fn func()) (func(), error) {
 
 // States returns no states for an account that was removed or that the caller may not read.
 func (p pushSource) States(ctx context.Context, c *push.Caller, a push.Account) (map[string]string, error) {
-	x := &Account{ID: a.ID, Personal: a.Database == c.Database, Database: a.Database, File: p.s.backend.Mail().File(c.Who, a.Database)}
+	x := &Account{ID: a.ID, Personal: a.Database == c.Database, Database: a.Database,
+		File: p.s.backend.Mail().File(c.Who, a.Database)}
 	if !x.Personal {
 		folders, err := mailbox.Visible(x.File.Folders(ctx))
 		if errors.Is(err, store.ErrDenied) || err == nil && len(folders) == 0 {
@@ -299,7 +307,8 @@ var subscriptionKind = kind{
 
 // subscriptionChange reads a client's changes to a subscription. The client may send all properties that stay
 // unchanged, even url and keys, which /get does not return.
-func (c *call) subscriptionChange(p *push.Service, caller *push.Caller, x *patch) (change push.SubscriptionChange, err error) {
+func (c *call) subscriptionChange(p *push.Service, caller *push.Caller,
+	x *patch) (change push.SubscriptionChange, err error) {
 	list, err := p.Subscriptions(c.ctx, caller)
 	if err != nil {
 		return change, err
@@ -314,7 +323,8 @@ func (c *call) subscriptionChange(p *push.Service, caller *push.Caller, x *patch
 	}
 	whole := current.With("url", jmap.Text(list[i].URL))
 	if list[i].P256dh != "" {
-		keys := jmap.MakeObject([]string{"p256dh", "auth"}, []jmap.Value{jmap.Text(list[i].P256dh), jmap.Text(list[i].Auth)})
+		keys := jmap.MakeObject([]string{"p256dh", "auth"}, []jmap.Value{jmap.Text(list[i].P256dh),
+			jmap.Text(list[i].Auth)})
 		whole = whole.With("keys", *keys)
 	}
 	err = subscriptionKind.apply(x.object, &whole, func(v *jmap.Value) (err error) {

@@ -52,7 +52,8 @@ func (w *world) pushes() (p *push.Service, url string, got chan []byte) {
 	roots := x509.NewCertPool()
 	roots.AddCert(there.Certificate())
 	p = w.server.OpenPush(push.Options{Web: push.WebOptions{
-		Subscriptions: keep, Key: key, DNS: here{}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/31"), netip.MustParsePrefix("127.0.0.1/32")}, Roots: roots,
+		Subscriptions: keep, Key: key, DNS: here{}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/31"),
+			netip.MustParsePrefix("127.0.0.1/32")}, Roots: roots,
 		Account: func(_ context.Context, person note.UNID) (signin.Account, error) {
 			for _, c := range w.who {
 				if c.Who.Person == person {
@@ -172,7 +173,8 @@ func TestPushedStates(t *testing.T) {
 	need(alice, w.account("alice"), "Mailbox")
 	// Bob gets pushes for alice's mail while he can see one of her folders.
 	bobs := w.who["bob"].Who.Person
-	w.ok(w.file("alice").SetAccess(bg, "INBOX", bobs, func(note.Rights) note.Rights { return note.Lookup | note.Read }, false))
+	w.ok(w.file("alice").SetAccess(bg, "INBOX", bobs, func(note.Rights) note.Rights { return note.Lookup | note.Read },
+		false))
 	p.Recheck()
 	told := bob.next()
 	if told[w.account("alice")]["Email"] == "" || told[w.account("bob")] != nil {

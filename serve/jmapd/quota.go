@@ -14,7 +14,8 @@ import (
 // quotaID is the id of the one Quota of an account, in octets of mail. An account without a limit has no Quota.
 const quotaID = "qoctets"
 
-var quotaProperties = []string{"id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit", "softLimit", "description"}
+var quotaProperties = []string{"id", "resourceType", "used", "hardLimit", "scope", "name", "types", "warnLimit",
+	"softLimit", "description"}
 
 // usage returns the storage usage of an account. some is false if it has no limit or the caller may not see it.
 func usage(d *mailbox.Reading) (u mailbox.Usage, some bool, err error) {
@@ -73,8 +74,10 @@ func appendQuota(dst []byte, u mailbox.Usage, g *get) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", quotaID)
 	for _, p := range [...]struct{ name, json string }{
-		{"resourceType", `"octets"`}, {"used", strconv.FormatUint(u.Used, 10)}, {"hardLimit", strconv.FormatUint(u.Limit, 10)},
-		{"scope", `"account"`}, {"name", `"Mail"`}, {"types", `["Email"]`}, {"warnLimit", "null"}, {"softLimit", "null"}, {"description", "null"},
+		{"resourceType", `"octets"`}, {"used", strconv.FormatUint(u.Used, 10)},
+		{"hardLimit", strconv.FormatUint(u.Limit, 10)},
+		{"scope", `"account"`}, {"name", `"Mail"`}, {"types", `["Email"]`}, {"warnLimit", "null"},
+		{"softLimit", "null"}, {"description", "null"},
 	} {
 		if g.wants(p.name) {
 			o.Raw(p.name, p.json)
@@ -191,7 +194,8 @@ func quotaFits(v *jmap.Value, depth int) (bool, error) {
 //
 // Implements: RFC 9425 §4.4 Quota/query
 func quotaQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	if err := c.needAccount(false); err != nil {
@@ -233,7 +237,8 @@ func (c *call) answerQuery(w *window, list []string, state string) error {
 //
 // Implements: RFC 9425 §4.5 Quota/queryChanges
 func quotaQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	since, limit, err := c.queryChangesArguments()

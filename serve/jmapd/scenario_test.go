@@ -70,12 +70,14 @@ func TestScenarios(t *testing.T) {
 				o := settings{}
 				switch {
 				case strings.HasPrefix(filepath.Base(file), "small-"):
-					o = settings{Limits: Limits{Upload: 1000, Request: 4000, Calls: 3, ObjectsInGet: 3, ObjectsInSet: 3, Response: 6000}, message: 2000, recipients: 2, quota: 6000}
+					o = settings{Limits: Limits{Upload: 1000, Request: 4000, Calls: 3, ObjectsInGet: 3, ObjectsInSet: 3,
+						Response: 6000}, message: 2000, recipients: 2, quota: 6000}
 				case strings.HasPrefix(filepath.Base(file), "quota-"):
 					o.quota = 2000
 				}
 				p.w = open(t, o)
-				p.vars["account"], p.vars["bob"], p.vars["carol"] = p.w.account("alice"), p.w.account("bob"), p.w.account("carol")
+				p.vars["account"], p.vars["bob"], p.vars["carol"] = p.w.account("alice"), p.w.account("bob"),
+					p.w.account("carol")
 				p.folders()
 				p.play(file, 0, head)
 				p.play(file, line, body)
@@ -124,7 +126,8 @@ func (p *player) play(file string, from int, text string) {
 			continue
 		}
 		var more []string
-		for i < len(lines) && (strings.HasPrefix(lines[i], "|") || strings.HasPrefix(lines[i], "\t") || strings.HasPrefix(lines[i], "  ")) {
+		for i < len(lines) && (strings.HasPrefix(lines[i], "|") || strings.HasPrefix(lines[i], "\t") ||
+			strings.HasPrefix(lines[i], "  ")) {
 			more = append(more, lines[i])
 			i++
 		}
@@ -206,7 +209,8 @@ func (p *player) step(line string, more []string) {
 				rights |= 1 << i
 			}
 		}
-		p.w.ok(p.w.file(p.who).SetAccess(bg, f[0], p.w.who[f[1]].Who.Person, func(note.Rights) note.Rights { return rights }, false))
+		p.w.ok(p.w.file(p.who).SetAccess(bg, f[0], p.w.who[f[1]].Who.Person,
+			func(note.Rights) note.Rights { return rights }, false))
 	case word == "C:":
 		calls := p.expand(rest + "\n" + strings.Join(more, "\n"))
 		using := jmap.AppendStrings(nil, capabilities)

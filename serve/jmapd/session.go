@@ -11,11 +11,13 @@ import (
 )
 
 // capabilities are those that a request may list in using.
-var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob, jmap.MDN, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
+	jmap.MDN, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
-	return slices.Contains(capabilities, capability) && (capability != jmap.Principals || !s.backend.Directory().Names.Private())
+	return slices.Contains(capabilities, capability) && (capability != jmap.Principals ||
+		!s.backend.Directory().Names.Private())
 }
 
 // ofPush lists the capabilities that push announces (see OpenPush). Accounts do not have them.
@@ -194,7 +196,8 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		caps.Raw(jmap.VacationResponse, "{}")
 		caps.Raw(jmap.MDN, "{}")
 		if s.has(jmap.Principals) {
-			caps.Object(jmap.Principals, func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
+			caps.Object(jmap.Principals,
+				func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
 		}
 	}
 	in.B = caps.End()

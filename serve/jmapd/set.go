@@ -233,7 +233,8 @@ func (b *batch) setError(err error) *jmap.Error {
 	}{
 		{store.ErrDenied, &jmap.Error{Type: "forbidden"}},
 		{mailbox.ErrOverQuota, &jmap.Error{Type: condition.OverQuota.JMAP, Description: err.Error()}},
-		{mailbox.ErrTooBig, &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(b.s.backend.Mail().MessageSize())}},
+		{mailbox.ErrTooBig, &jmap.Error{Type: "tooLarge", LimitName: "maxSize",
+			Limit: uint64(b.s.backend.Mail().MessageSize())}},
 		{mailbox.ErrBadMessage, &jmap.Error{Type: "invalidEmail", Description: err.Error()}},
 		{mailbox.ErrNoMessage, &jmap.Error{Type: "notFound"}},
 		{mailbox.ErrHomeless, badProperties(err.Error(), "mailboxIds")},

@@ -50,7 +50,8 @@ func (s *Server) States(ctx context.Context, c *Caller, a *Account) (map[string]
 		if err != nil {
 			return err
 		}
-		out["EmailSubmission"], out["Identity"], out["VacationResponse"] = list.state(), identityState(identities), v.state()
+		out["EmailSubmission"], out["Identity"], out["VacationResponse"] = list.state(),
+			identityState(identities), v.state()
 		return nil
 	})
 	return out, err

@@ -54,11 +54,16 @@ type submission struct {
 
 func (m *submission) items() note.Items {
 	return note.MakeItems(
-		note.Item{Name: "Form", Value: note.Text(submissionForm)}, note.Item{Name: itemIdentity, Value: note.Text(m.identity)},
-		note.Item{Name: itemEmail, Value: note.Text(m.email.String())}, note.Item{Name: itemThread, Value: note.Text(m.thread.String())},
-		note.Item{Name: itemEnvelope, Value: note.Text(m.envelope)}, note.Item{Name: itemSendAt, Value: note.Int(m.sendAt)},
-		note.Item{Name: itemQueueID, Value: note.Text(m.queue.String())}, note.Item{Name: itemCanceled, Value: note.Bool(m.canceled)},
-		note.Item{Name: itemRecipients, Value: note.TextList(m.recipients...)}, note.Item{Name: itemRefusals, Value: note.TextList(m.refusals...)},
+		note.Item{Name: "Form", Value: note.Text(submissionForm)},
+		note.Item{Name: itemIdentity, Value: note.Text(m.identity)},
+		note.Item{Name: itemEmail, Value: note.Text(m.email.String())},
+		note.Item{Name: itemThread, Value: note.Text(m.thread.String())},
+		note.Item{Name: itemEnvelope, Value: note.Text(m.envelope)},
+		note.Item{Name: itemSendAt, Value: note.Int(m.sendAt)},
+		note.Item{Name: itemQueueID, Value: note.Text(m.queue.String())},
+		note.Item{Name: itemCanceled, Value: note.Bool(m.canceled)},
+		note.Item{Name: itemRecipients, Value: note.TextList(m.recipients...)},
+		note.Item{Name: itemRefusals, Value: note.TextList(m.refusals...)},
 	)
 }
 
@@ -177,7 +182,8 @@ func (x *submissions) load(d *mailbox.Reading, u note.UNID) (*submission, error)
 	return m, nil
 }
 
-var submissionProperties = []string{"id", "identityId", "emailId", "threadId", "envelope", "sendAt", "undoStatus", "deliveryStatus", "dsnBlobIds", "mdnBlobIds"}
+var submissionProperties = []string{"id", "identityId", "emailId", "threadId", "envelope", "sendAt", "undoStatus",
+	"deliveryStatus", "dsnBlobIds", "mdnBlobIds"}
 
 // submissionGet answers EmailSubmission/get.
 //
@@ -347,7 +353,8 @@ type submissionChange struct {
 
 // since returns the submissions created, updated and destroyed since a state. Changes with a MODSEQ come first, in that
 // order. Those that became final by time alone follow, in order of send time.
-func (x *submissions) since(d *mailbox.Reading, since string, limit int) (ids [3][]string, state string, more bool, err error) {
+func (x *submissions) since(d *mailbox.Reading, since string,
+	limit int) (ids [3][]string, state string, more bool, err error) {
 	from, passed, err := x.parseState(since)
 	if err != nil || since == x.state() {
 		return ids, since, false, err
@@ -577,7 +584,8 @@ func submissionTest(name string, v *jmap.Value, m *submission, now int64) (bool,
 //
 // Implements: RFC 8621 §7.3 EmailSubmission/query
 func submissionQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	if err := c.needAccount(own); err != nil {
@@ -607,7 +615,8 @@ func submissionQuery(c *call) error {
 //
 // Implements: RFC 8621 §7.4 EmailSubmission/queryChanges
 func submissionQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal"); err != nil {
+	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
+		"calculateTotal"); err != nil {
 		return err
 	}
 	since, limit, err := c.queryChangesArguments()
@@ -640,7 +649,8 @@ func submissionQueryChanges(c *call) error {
 	}
 	removed := append(ids[2], ids[1]...)
 	added := append(ids[0], ids[1]...)
-	if n := len(slices.DeleteFunc(slices.Clone(added), func(id string) bool { return !slices.Contains(list, id) })); limit >= 0 && len(removed)+n > limit {
+	if n := len(slices.DeleteFunc(slices.Clone(added),
+		func(id string) bool { return !slices.Contains(list, id) })); limit >= 0 && len(removed)+n > limit {
 		return mailbox.ErrManyChanges
 	}
 	c.answerQueryChanges(since, state, removed, added, list, total)

@@ -43,7 +43,8 @@ func submissionSet(c *call) error {
 		return err
 	}
 	for _, n := range []string{"onSuccessUpdateEmail", "onSuccessDestroyEmail"} {
-		if k := c.args.Get(n).Kind(); k != jmap.Null && k != map[bool]jmap.Kind{true: jmap.Array, false: jmap.Object}[n == "onSuccessDestroyEmail"] {
+		if k := c.args.Get(n).Kind(); k != jmap.Null && k != map[bool]jmap.Kind{true: jmap.Array,
+			false: jmap.Object}[n == "onSuccessDestroyEmail"] {
 			return invalid("%s is not what it should be", n)
 		}
 	}
@@ -127,7 +128,8 @@ func (x *submitting) write(failed []error) (after string, err error) {
 		case i < nc && failed[i] == nil:
 			m := x.made[i]
 			if err != nil { // the message was sent anyway
-				c.s.env.Log.Error("jmap: cannot store a submission", "person", c.caller.Name, "queue", m.queue.String(), "error", err)
+				c.s.env.Log.Error("jmap: cannot store a submission", "person", c.caller.Name, "queue", m.queue.String(),
+					"error", err)
 			}
 			id := idOf(letterSubmission, m.unid)
 			x.emails["#"+s.create[i].id], x.emails[id] = m.email, m.email
@@ -380,7 +382,8 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 }
 
 // message reads the message to send, and finds the identity.
-func (x *submitting) message(m *submission, identityID, emailID string, who **identity.Identity) (raw []byte, err error) {
+func (x *submitting) message(m *submission, identityID, emailID string,
+	who **identity.Identity) (raw []byte, err error) {
 	c := x.c
 	given, err := c.sender()
 	if err != nil {
@@ -451,7 +454,8 @@ func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
 	case len(refused) == len(sub.To) && len(refused) > 0:
 		return &jmap.Error{Type: "invalidRecipients", Recipients: refused, Description: err.Error()}
 	case errors.As(err, &reply) && reply.Code == 552:
-		return &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.backend.Mail().MessageSize()), Description: reply.Error()}
+		return &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: uint64(c.s.backend.Mail().MessageSize()),
+			Description: reply.Error()}
 	case mail.ForbiddenFrom(err):
 		return &jmap.Error{Type: "forbiddenFrom", Description: err.Error()}
 	case errors.As(err, &reply):
@@ -591,7 +595,8 @@ func allows(email, address string) bool {
 func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
 	o := jmap.NewWriter(dst)
 	o.Raw("DSN", "[]")
-	o.Strings("FUTURERELEASE", strconv.FormatInt(int64(s.opt.Limits.Delay.Seconds()), 10), string(jmap.AppendDate(nil, s.env.Clock.Now().Add(s.opt.Limits.Delay).UTC())))
+	o.Strings("FUTURERELEASE", strconv.FormatInt(int64(s.opt.Limits.Delay.Seconds()), 10),
+		string(jmap.AppendDate(nil, s.env.Clock.Now().Add(s.opt.Limits.Delay).UTC())))
 	o.Raw("MT-PRIORITY", `["-9","9"]`)
 	o.Raw("REQUIRETLS", "[]")
 	o.Raw("SMTPUTF8", "[]")
@@ -657,7 +662,8 @@ func onlyOnce(v *jmap.Value) error {
 			name = "HOLDFOR"
 		}
 		if seen[name] {
-			return badProperties(fmt.Sprintf("The parameter %.40q comes twice, or beside one that means the same.", v.Name(i)), "envelope")
+			return badProperties(fmt.Sprintf("The parameter %.40q comes twice, or beside one that means the same.",
+				v.Name(i)), "envelope")
 		}
 		seen[name] = true
 	}

@@ -73,11 +73,15 @@ func newCacher(w *world, who, account string, rng *rand.Rand, inbox, archive str
 	c := &cacher{w: w, who: who, account: account, rng: rng}
 	date := []any{obj{"property": "receivedAt", "isAscending": true}}
 	c.queries = []obj{
-		{}, {"sort": date}, {"filter": obj{"inMailbox": inbox}}, {"filter": obj{"inMailbox": inbox}, "collapseThreads": true},
-		{"collapseThreads": true, "sort": date}, {"filter": obj{"hasKeyword": "$seen"}}, {"filter": obj{"notKeyword": "work", "inMailboxOtherThan": []string{archive}}},
-		{"filter": obj{"someInThreadHaveKeyword": "work"}}, {"filter": obj{"allInThreadHaveKeyword": "$seen"}, "collapseThreads": true},
+		{}, {"sort": date}, {"filter": obj{"inMailbox": inbox}},
+		{"filter": obj{"inMailbox": inbox}, "collapseThreads": true},
+		{"collapseThreads": true, "sort": date}, {"filter": obj{"hasKeyword": "$seen"}},
+		{"filter": obj{"notKeyword": "work", "inMailboxOtherThan": []string{archive}}},
+		{"filter": obj{"someInThreadHaveKeyword": "work"}}, {"filter": obj{"allInThreadHaveKeyword": "$seen"},
+			"collapseThreads": true},
 		{"sort": []any{obj{"property": "hasKeyword", "keyword": "$seen"}, obj{"property": "receivedAt"}}},
-		{"sort": []any{obj{"property": "someInThreadHaveKeyword", "keyword": "work", "isAscending": false}, obj{"property": "size"}}, "filter": obj{"minSize": 100}},
+		{"sort": []any{obj{"property": "someInThreadHaveKeyword", "keyword": "work", "isAscending": false},
+			obj{"property": "size"}}, "filter": obj{"minSize": 100}},
 		{"filter": obj{"operator": "NOT", "conditions": []any{obj{"inMailbox": archive}, obj{"hasAttachment": true}}}},
 	}
 	c.load()
@@ -95,7 +99,8 @@ func (c *cacher) args(more obj) obj {
 // load discards the cache and reads everything.
 func (c *cacher) load() {
 	c.restarts++
-	c.emails, c.boxes, c.threads, c.state, c.results = map[string]obj{}, map[string]obj{}, map[string][]string{}, map[string]string{}, nil
+	c.emails, c.boxes, c.threads, c.state, c.results = map[string]obj{}, map[string]obj{}, map[string][]string{},
+		map[string]string{}, nil
 	all := c.w.one(c.who, "Email/query", c.args(nil))
 	c.state["Email"], c.state["Thread"] = "", ""
 	ids := strs(all["ids"])
@@ -156,7 +161,8 @@ func (c *cacher) sync() bool {
 		}
 		if ids := append(made, changed...); len(ids) > 0 {
 			for i := 0; i < len(ids); i += 500 {
-				c.putEmails(c.w.one(c.who, "Email/get", c.args(obj{"ids": ids[i:min(i+500, len(ids))], "properties": emailFields})))
+				c.putEmails(c.w.one(c.who, "Email/get",
+					c.args(obj{"ids": ids[i:min(i+500, len(ids))], "properties": emailFields})))
 			}
 		}
 		for _, id := range gone {
@@ -331,7 +337,8 @@ func (o *operator) step() {
 		o.jmapSet()
 	case n == 15:
 		if ids := o.emails(); len(ids) > 0 {
-			o.w.one("alice", "Email/set", obj{"accountId": o.w.account("alice"), "destroy": []string{ids[o.rng.IntN(len(ids))]}})
+			o.w.one("alice", "Email/set", obj{"accountId": o.w.account("alice"),
+				"destroy": []string{ids[o.rng.IntN(len(ids))]}})
 		}
 	case n == 16:
 		name := fmt.Sprint("Folder ", o.n)
@@ -348,13 +355,16 @@ func (o *operator) step() {
 		o.w.ok(file.Delete(bg, o.made[i]))
 		o.made = slices.Delete(o.made, i, i+1)
 	default:
-		o.w.one("alice", "Mailbox/set", obj{"accountId": o.w.account("alice"), "update": obj{o.folderID(o.folder()): obj{"sortOrder": o.rng.IntN(100), "isSubscribed": o.rng.IntN(2) == 0}}})
+		o.w.one("alice", "Mailbox/set", obj{"accountId": o.w.account("alice"),
+			"update": obj{o.folderID(o.folder()): obj{"sortOrder": o.rng.IntN(100),
+				"isSubscribed": o.rng.IntN(2) == 0}}})
 	}
 }
 
 func (o *operator) deliver() {
 	id := o.rng.IntN(8)
-	raw := fmt.Sprintf("Subject: thread %d\nMessage-ID: <%d@x>\nReferences: <root%d@x>\n\n%s\n", id, o.n, id, strings.Repeat("x", o.rng.IntN(100)))
+	raw := fmt.Sprintf("Subject: thread %d\nMessage-ID: <%d@x>\nReferences: <root%d@x>\n\n%s\n", id, o.n, id,
+		strings.Repeat("x", o.rng.IntN(100)))
 	if o.rng.IntN(5) == 0 {
 		raw = "Content-Type: application/pdf\nContent-Disposition: attachment\n" + raw
 	}
@@ -384,7 +394,8 @@ func (o *operator) flag(file *mailbox.File) {
 	if o.rng.IntN(2) == 0 {
 		mode = mailbox.Remove
 	}
-	_, err = v.Store(bg, mailbox.Set{{Start: n, Stop: min(n+2, v.Exists())}}, false, mailbox.StoreOp{Mode: mode, Flags: fl}, func(*mailbox.Message) {})
+	_, err = v.Store(bg, mailbox.Set{{Start: n, Stop: min(n+2, v.Exists())}}, false,
+		mailbox.StoreOp{Mode: mode, Flags: fl}, func(*mailbox.Message) {})
 	o.w.ok(err)
 }
 

@@ -146,7 +146,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 			}
 			if to-from != b.size {
 				status = http.StatusPartialContent
-				h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(to-1, 10)+"/"+strconv.FormatInt(b.size, 10))
+				h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(to-1, 10)+"/"+
+					strconv.FormatInt(b.size, 10))
 			}
 		}
 	}

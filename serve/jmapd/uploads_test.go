@@ -37,8 +37,9 @@ func (w *world) imports(who, blob, inbox string) {
 // inbox returns the id of the mailbox with the role inbox.
 func (w *world) inbox(who string) string {
 	w.t.Helper()
-	out := w.do(who, "POST", PathAPI, "application/json", []byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Mailbox/query",{"accountId":"`+
-		w.account(who)+`","filter":{"role":"inbox"}},"0"]]}`))
+	out := w.do(who, "POST", PathAPI, "application/json",
+		[]byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Mailbox/query",{"accountId":"`+
+			w.account(who)+`","filter":{"role":"inbox"}},"0"]]}`))
 	_, rest, _ := strings.Cut(out.Body.String(), `"ids":["`)
 	id, _, ok := strings.Cut(rest, `"`)
 	if !ok {

@@ -73,7 +73,8 @@ func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
 	for _, p := range [...]struct {
 		name, value string
 		has         bool
-	}{{"subject", v.Subject, v.Subject != ""}, {"textBody", v.Text, v.Text != "" && !v.textMade}, {"htmlBody", v.html, v.hasHTML}} {
+	}{{"subject", v.Subject, v.Subject != ""}, {"textBody", v.Text, v.Text != "" && !v.textMade},
+		{"htmlBody", v.html, v.hasHTML}} {
 		if !wants(p.name) {
 			continue
 		}
@@ -243,7 +244,8 @@ func (c *call) writeVacation(v *vacation) error {
 		if v.hasHTML {
 			html = note.Text(v.html)
 		}
-		items = items.With("Form", note.Text(vacationProfile)).With(itemHTMLBody, html).With(itemTextMade, note.Bool(v.textMade))
+		items = items.With("Form", note.Text(vacationProfile)).With(itemHTMLBody, html).With(itemTextMade,
+			note.Bool(v.textMade))
 		return w.PutProfile(profile, items)
 	})
 	if err != nil {

@@ -17,7 +17,8 @@ type whole struct {
 	also    []string       // further properties that cannot change
 }
 
-const wholeMail = "From: a@far.example\nTo: alice@example.com\nSubject: whole\nX-Own: one\nX-Own: two\nMIME-Version: 1.0\n" +
+const wholeMail = "From: a@far.example\nTo: alice@example.com\nSubject: whole\nX-Own: one\nX-Own: two\n" +
+	"MIME-Version: 1.0\n" +
 	"Message-ID: <w@x>\nDate: Mon, 5 Jan 2026 09:00:00 +0000\nContent-Type: multipart/mixed; boundary=b\n\n--b\n" +
 	"Content-Type: text/plain\nX-Part: yes\n\ntext of some length\n--b\nContent-Type: image/png; name=a.png\n" +
 	"Content-Disposition: attachment\n\nnot a picture\n--b--\n"
@@ -33,17 +34,22 @@ func TestWholeObjects(t *testing.T) {
 			name: "Email", also: []string{"headers", "header:X-Own:asText:all", "bodyStructure"},
 			get: obj{
 				"properties": []string{
-					"id", "blobId", "threadId", "mailboxIds", "keywords", "size", "receivedAt", "messageId", "inReplyTo", "references",
-					"sender", "from", "to", "cc", "bcc", "replyTo", "subject", "sentAt", "hasAttachment", "preview", "bodyValues",
+					"id", "blobId", "threadId", "mailboxIds", "keywords", "size", "receivedAt", "messageId",
+					"inReplyTo", "references",
+					"sender", "from", "to", "cc", "bcc", "replyTo", "subject", "sentAt", "hasAttachment", "preview",
+					"bodyValues",
 					"textBody", "htmlBody", "attachments", "bodyStructure", "headers", "header:X-Own:asText:all",
 				},
-				"bodyProperties": []string{"partId", "blobId", "size", "type", "name", "header:X-Part:asText"}, "fetchAllBodyValues": true,
-				"maxBodyValueBytes": 5,
+				"bodyProperties":     []string{"partId", "blobId", "size", "type", "name", "header:X-Part:asText"},
+				"fetchAllBodyValues": true,
+				"maxBodyValueBytes":  5,
 			},
 			mutable: map[string]any{"keywords": obj{"$seen": true, "new": true}},
 		},
-		{name: "Identity", mutable: map[string]any{"name": "Another", "textSignature": "--", "bcc": []any{obj{"email": "x@y.example", "name": nil}}}},
-		{name: "VacationResponse", mutable: map[string]any{"isEnabled": true, "subject": "Away", "textBody": "Until Monday."}},
+		{name: "Identity", mutable: map[string]any{"name": "Another", "textSignature": "--",
+			"bcc": []any{obj{"email": "x@y.example", "name": nil}}}},
+		{name: "VacationResponse", mutable: map[string]any{"isEnabled": true, "subject": "Away",
+			"textBody": "Until Monday."}},
 		{name: "EmailSubmission", mutable: map[string]any{"undoStatus": "canceled"}},
 		{name: "PushSubscription", mutable: map[string]any{"types": []any{"Email"}}, also: []string{"url", "keys"}},
 	} {
@@ -80,7 +86,8 @@ func (x *whole) prepare(w *world) {
 		who := w.one("alice", "Identity/get", obj{"accountId": account})["list"].([]any)[0].(obj)["id"]
 		at := obj{"email": "alice@example.com", "parameters": obj{"HOLDFOR": "60"}}
 		r := w.one("alice", "EmailSubmission/set", obj{"accountId": account, "create": obj{"a": obj{
-			"identityId": who, "emailId": mail, "envelope": obj{"mailFrom": at, "rcptTo": []any{obj{"email": "bob@example.com"}}},
+			"identityId": who, "emailId": mail, "envelope": obj{"mailFrom": at,
+				"rcptTo": []any{obj{"email": "bob@example.com"}}},
 		}}})
 		x.id = r["created"].(obj)["a"].(obj)["id"].(string)
 	}
@@ -177,7 +184,8 @@ func (x *whole) fixed(w *world) {
 			continue
 		}
 		bad := x.set(w, x.with(before, obj{name: other(before[name])}))
-		if bad == nil || bad["type"] != "invalidProperties" || fmt.Sprint(bad["properties"]) != fmt.Sprint([]any{name}) {
+		if bad == nil || bad["type"] != "invalidProperties" ||
+			fmt.Sprint(bad["properties"]) != fmt.Sprint([]any{name}) {
 			w.t.Errorf("%s %v: %v", name, other(before[name]), bad)
 		}
 		if after := x.object(w); !reflect.DeepEqual(before, after) {
@@ -193,7 +201,8 @@ func (x *whole) fixed(w *world) {
 		w.t.Errorf("a property that there is not: %v", bad)
 	}
 	for _, patch := range []obj{
-		{"nothing/a": 1}, {"id": before["id"], "id/a": 1}, {"id/~2": 1}, {"keywords/a/b": true, "name/a": 1, "subject/a": 1, "types/0": "x", "undoStatus/a": 1},
+		{"nothing/a": 1}, {"id": before["id"], "id/a": 1}, {"id/~2": 1},
+		{"keywords/a/b": true, "name/a": 1, "subject/a": 1, "types/0": "x", "undoStatus/a": 1},
 	} {
 		if bad := x.set(w, patch); bad == nil || bad["type"] != "invalidPatch" {
 			w.t.Errorf("%v: %v", patch, bad)

@@ -62,7 +62,8 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()),
 	})
 	w.ok(err)
-	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10), directory.Options{Domain: "example.com", Private: o.private})
+	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10),
+		directory.Options{Domain: "example.com", Private: o.private})
 	w.ok(err)
 	if o.message == 0 {
 		o.message = 1 << 20
@@ -75,7 +76,8 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
 	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
-	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree}, NewBackend(in, w.people, w.files, w.mail, o.recipients))
+	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree},
+		NewBackend(in, w.people, w.files, w.mail, o.recipients))
 	for _, name := range []string{"alice", "bob", "carol"} {
 		w.person(name, o.quota)
 	}
@@ -110,7 +112,8 @@ func (w *world) ok(err error) {
 
 func (w *world) person(name string, quota uint64) {
 	w.t.Helper()
-	spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) + name[1:] + " Example"}, ShortName: name}}
+	spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) +
+		name[1:] + " Example"}, ShortName: name}}
 	var err error
 	spec.MailDatabase, err = w.files.Make(bg, note.UNID{}, name, quota, 0)
 	w.ok(err)
@@ -119,7 +122,8 @@ func (w *world) person(name string, quota uint64) {
 	w.ok(w.store.SetInfo(note.System, p.MailDatabase, ownedBy(p.ID)))
 	who, err := w.people.Names.WhoOf(bg, p.ID)
 	w.ok(err)
-	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress, Database: p.MailDatabase, Directory: who.Directory}}
+	w.who[name] = &Caller{Account: signin.Account{Who: who, Name: p.Name(), Address: p.InternetAddress,
+		Database: p.MailDatabase, Directory: who.Directory}}
 }
 
 // authenticate accepts the name in Authorization, or that of Basic, without a check.
@@ -172,13 +176,16 @@ func (w *world) append(who, folder, raw string, flags ...string) string {
 	v, _, err := f.Open(bg, folder, true)
 	w.ok(err)
 	id := ""
-	w.ok(v.Fetch(bg, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		id = m.EmailID()
-		return false, nil
-	}, func() error { return nil }))
+	w.ok(v.Fetch(bg, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			id = m.EmailID()
+			return false, nil
+		}, func() error { return nil }))
 	return id
 }
 
 func simple(subject string) string {
-	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com\nSubject: %s\nMessage-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\nHello %s.\n", subject, strings.ReplaceAll(subject, " ", "."), subject)
+	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com\nSubject: %s\n"+
+		"Message-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\nHello %s.\n", subject,
+		strings.ReplaceAll(subject, " ", "."), subject)
 }

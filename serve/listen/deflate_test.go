@@ -196,7 +196,8 @@ func TestDeflateWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, len("news\nHALF AND HALF\n")) // in either order
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "news\nHALF AND HALF\n" && string(got) != "HALF AND HALF\nnews\n" {
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != "news\nHALF AND HALF\n" &&
+		string(got) != "HALF AND HALF\nnews\n" {
 		t.Fatalf("%q, %v", got, err)
 	}
 }

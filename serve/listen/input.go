@@ -231,8 +231,8 @@ func (c *Conn) Unread(p []byte) {
 	c.in, c.w = b, n
 }
 
-// UnreadHeld is Unread for input whose memory is reserved. It keeps p itself, and calls free when p is no longer in use.
-// There must be no buffered input.
+// UnreadHeld is Unread for input whose memory is reserved. It keeps p itself, and calls free when p is no longer in
+// use. There must be no buffered input.
 func (c *Conn) UnreadHeld(p []byte, free func()) {
 	c.dropInput()
 	if len(p) <= BufferSize { // a small buffer may not have room for the next read

@@ -184,7 +184,8 @@ func TestShare(t *testing.T) {
 	one.Give(40)
 	// A person has one share for all requests. The zero person has none.
 	ada, bo := b.Of([16]byte{1}), b.Of([16]byte{2})
-	if ada.Max() != 60 || !ada.Take(50) || b.Of([16]byte{1}).Take(11) || ada.Has(11) || !bo.Take(40) || !b.Of([16]byte{}).Take(10) {
+	if ada.Max() != 60 || !ada.Take(50) || b.Of([16]byte{1}).Take(11) || ada.Has(11) || !bo.Take(40) ||
+		!b.Of([16]byte{}).Take(10) {
 		t.Error("shares of people")
 	}
 	ada.Give(50)

@@ -313,7 +313,8 @@ func TestLimits(t *testing.T) {
 		t.Error(st.m)
 	}
 
-	s, st, a := openDoor(t, testEnv(), Options{MaxPerAddress: 1}, Door{Name: "echo", Serve: echo, Busy: "busy\n", MaxConns: 2})
+	s, st, a := openDoor(t, testEnv(), Options{MaxPerAddress: 1},
+		Door{Name: "echo", Serve: echo, Busy: "busy\n", MaxConns: 2})
 	one, two = dial(t, a), dial(t, a)
 	expect(t, one, "hi\n")
 	expect(t, two, "hi\n")

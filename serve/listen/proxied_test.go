@@ -54,7 +54,8 @@ func TestProxied(t *testing.T) {
 	_, _ = io.WriteString(c, "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00x\n")
 	expect(t, c, c.LocalAddr().String()+" 127.0.0.1 local\nx\n")
 	for _, hostile := range []string{
-		"EHLO there.example.org\r\n", "PROXY TCP4 192.0.2.9\r\nEHLO x\r\n", "PROXY " + strings.Repeat("x", 200), "\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff" + strings.Repeat("x", 3000),
+		"EHLO there.example.org\r\n", "PROXY TCP4 192.0.2.9\r\nEHLO x\r\n", "PROXY " + strings.Repeat("x", 200),
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff" + strings.Repeat("x", 3000),
 	} {
 		c := dial(t, a)
 		_, _ = io.WriteString(c, hostile)
@@ -71,7 +72,8 @@ func TestProxied(t *testing.T) {
 // TestNotTrusted checks that a header from an untrusted address is ordinary, malformed input.
 func TestNotTrusted(t *testing.T) {
 	t.Parallel()
-	_, _, a := openDoor(t, testEnv(), Options{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, Door{Name: "who", Serve: whoAmI})
+	_, _, a := openDoor(t, testEnv(), Options{Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+		Door{Name: "who", Serve: whoAmI})
 	c := dial(t, a)
 	_, _ = io.WriteString(c, "PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n")
 	expect(t, c, c.LocalAddr().String()+" 127.0.0.1 local\nPROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n")
@@ -80,7 +82,8 @@ func TestNotTrusted(t *testing.T) {
 // TestProxiedAreCounted checks that connections through a balancer count for the client, not for the balancer.
 func TestProxiedAreCounted(t *testing.T) {
 	t.Parallel()
-	_, st, a := openDoor(t, testEnv(), Options{Proxies: loopback, MaxPerAddress: 1}, Door{Name: "who", Busy: "busy\n", Serve: whoAmI})
+	_, st, a := openDoor(t, testEnv(), Options{Proxies: loopback, MaxPerAddress: 1},
+		Door{Name: "who", Busy: "busy\n", Serve: whoAmI})
 	come := func(from, want string) {
 		c := dial(t, a)
 		_, _ = io.WriteString(c, "PROXY TCP4 "+from+" 198.51.100.1 4711 25\r\n")
@@ -102,7 +105,8 @@ func testCertificate(t *testing.T) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +117,10 @@ func testCertificate(t *testing.T) *tls.Config {
 // TestProxiedTLS checks that the header comes before the handshake, in one packet with its beginning.
 func TestProxiedTLS(t *testing.T) {
 	t.Parallel()
-	_, _, a := openDoor(t, testEnv(), Options{Proxies: loopback}, Door{Name: "who", TLS: testCertificate(t), Implicit: true, Serve: whoAmI})
-	c := tls.Client(&prefixed{Conn: dial(t, a), prefix: "PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n"}, &tls.Config{InsecureSkipVerify: true})
+	_, _, a := openDoor(t, testEnv(), Options{Proxies: loopback},
+		Door{Name: "who", TLS: testCertificate(t), Implicit: true, Serve: whoAmI})
+	c := tls.Client(&prefixed{Conn: dial(t, a), prefix: "PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n"},
+		&tls.Config{InsecureSkipVerify: true})
 	expect(t, c, "192.0.2.9:4711 192.0.2.9\n")
 }
 
@@ -139,7 +145,10 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })}
+	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		_, _ = io.WriteString(w, r.RemoteAddr)
+	})}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
 	get := func() net.Conn {
@@ -180,7 +189,10 @@ func TestRelay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "from "+r.RemoteAddr) })}
+		web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			_, _ = io.WriteString(w, "from "+r.RemoteAddr)
+		})}
 		go func() { _ = web.Serve(l) }()
 		t.Cleanup(func() { _ = web.Close() })
 		return l.Addr()

@@ -218,7 +218,8 @@ func (v *visit) undo() error {
 // saidKeys lists the messages that the query of an address may select. Other keys are ignored, because anybody can make
 // a link.
 var saidKeys = []string{
-	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount", "messageSent", "draftSaved", "discarded", "saved",
+	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount",
+	"messageSent", "draftSaved", "discarded", "saved",
 }
 
 // back redirects to the list, or to the message that was shown if it is still there. The query carries the result.

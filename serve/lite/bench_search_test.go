@@ -24,9 +24,11 @@ func BenchmarkSearch(b *testing.B) {
 	w := open(b, 0)
 	e := env.Real(slog.New(slog.DiscardHandler))
 	x := search.New(w.store, e, search.Options{
-		Dir: b.TempDir(), CacheSize: 64 << 20, MemTableSize: 16 << 20, DocsSize: 32 << 20, Share: 100, RebuildShare: 100,
-		Limits: text.Limits{Part: 1 << 20, Message: 2 << 20, Attachment: 20 << 20, Attached: mailbox.HasAttachment},
-		Kinds:  map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
+		Dir: b.TempDir(), CacheSize: 64 << 20, MemTableSize: 16 << 20, DocsSize: 32 << 20, Share: 100,
+		RebuildShare: 100,
+		Limits: text.Limits{Part: 1 << 20, Message: 2 << 20, Attachment: 20 << 20,
+			Attached: mailbox.HasAttachment},
+		Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
 	})
 	w.files.UseSearch(x)
 	db := w.people["alice"].MailDatabase
@@ -50,7 +52,10 @@ func BenchmarkSearch(b *testing.B) {
 				if i%1000 == 0 {
 					few += " seldom"
 				}
-				c, err := w.files.Compose(bg, fmt.Appendf(nil, "From: Eve Example <eve%d@far.example>\r\nTo: alice@example.com\r\nSubject: Subject of message %d with some words\r\nMessage-ID: <%d@far.example>\r\n\r\nWhat everybody writes, %s, in number n%dn.\r\n", i%50, i, i, few, i))
+				c, err := w.files.Compose(bg, fmt.Appendf(nil,
+					"From: Eve Example <eve%d@far.example>\r\nTo: alice@example.com\r\n"+
+						"Subject: Subject of message %d with some words\r\nMessage-ID: <%d@far.example>\r\n\r\n"+
+						"What everybody writes, %s, in number n%dn.\r\n", i%50, i, i, few, i))
 				if err != nil {
 					return err
 				}
@@ -74,7 +79,8 @@ func BenchmarkSearch(b *testing.B) {
 	w.ok(x.Catch(bg))
 	who := w.signed("alice")
 	for _, page := range []struct{ name, at string }{
-		{"few", "?q=seldom"}, {"tenth", "?q=tenth"}, {"all", "?q=everybody"}, {"all-last", "?q=everybody&p=400"}, {"two", "?q=everybody+tenth"}, {"sender", "?q=from:eve7"}, {"none", "?q=nowhere"},
+		{"few", "?q=seldom"}, {"tenth", "?q=tenth"}, {"all", "?q=everybody"}, {"all-last", "?q=everybody&p=400"},
+		{"two", "?q=everybody+tenth"}, {"sender", "?q=from:eve7"}, {"none", "?q=nowhere"},
 	} {
 		b.Run(page.name, func(b *testing.B) {
 			b.ReportAllocs()

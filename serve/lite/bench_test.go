@@ -26,12 +26,17 @@ func BenchmarkPage(b *testing.B) {
 	w := open(b, 0)
 	last := ""
 	for i := range 2000 {
-		last = w.put("alice", "INBOX", fmt.Sprintf("From: Eve Example <eve%d@far.example>\nTo: alice@example.com\nSubject: Subject of message %d with some words\nMessage-ID: <%d@far.example>\nMIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n%s\n", i%50, i, i,
-			strings.Repeat(`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more</td></tr></table>`+"\n", 40)))
+		last = w.put("alice", "INBOX",
+			fmt.Sprintf("From: Eve Example <eve%d@far.example>\nTo: alice@example.com\n"+
+				"Subject: Subject of message %d with some words\nMessage-ID: <%d@far.example>\nMIME-Version: 1.0\n"+
+				"Content-Type: text/html; charset=utf-8\n\n%s\n", i%50, i, i,
+				strings.Repeat(
+					`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more</td></tr></table>`+"\n", 40)))
 	}
 	who := w.signed("alice")
 	for _, page := range []struct{ name, at string }{
-		{"list", Path}, {"page2", Path + "?p=2"}, {"read", pathRead + "?m=" + last}, {"compose", pathCompose + "?kind=reply&re=" + last}, {"search", Path + "?q=subject:1999"},
+		{"list", Path}, {"page2", Path + "?p=2"}, {"read", pathRead + "?m=" + last},
+		{"compose", pathCompose + "?kind=reply&re=" + last}, {"search", Path + "?q=subject:1999"},
 		{"folders", pathFolders}, {"settings", pathSettings}, {"sign-in", pathSignIn},
 	} {
 		b.Run(page.name, func(b *testing.B) {

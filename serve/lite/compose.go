@@ -185,7 +185,8 @@ func (v *visit) composePage() (*composePage, *identity.List, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &composePage{frame: fr, Action: pathCompose, Identities: x.All, MaxSize: size(float64(v.s.files.MessageSize()))}
+	p := &composePage{frame: fr, Action: pathCompose, Identities: x.All,
+		MaxSize: size(float64(v.s.files.MessageSize()))}
 	if len(x.All) > 0 {
 		p.Identity = x.All[0].ID
 	}
@@ -290,7 +291,8 @@ func (v *visit) fromDraft(p *composePage, x *identity.List, draft string) error 
 	if p.Draft = id.String(); !l.has(mailbox.Draft) {
 		p.Draft = "" // a sent message is used as a template and kept
 	}
-	p.To, p.Cc, p.Bcc, p.Subject = formatList(l.env.To), formatList(l.env.Cc), formatList(l.env.Bcc), clip(subjectOf(l.env), 2000)
+	p.To, p.Cc, p.Bcc, p.Subject = formatList(l.env.To), formatList(l.env.Cc), formatList(l.env.Bcc),
+		clip(subjectOf(l.env), 2000)
 	if p.Text, err = l.wholeText(); err != nil {
 		return err
 	}
@@ -363,7 +365,8 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 	}
 	if kind == "forward" {
 		p.Subject = "Fwd: " + subject
-		head := v.T("from") + ": " + formatList(l.env.From) + "\n" + v.T("date") + ": " + when + "\n" + v.T("subject") + ": " + clip(subjectOf(l.env), 2000) + "\n" + v.T("to") + ": " + formatList(l.env.To) + "\n"
+		head := v.T("from") + ": " + formatList(l.env.From) + "\n" + v.T("date") + ": " + when + "\n" + v.T("subject") +
+			": " + clip(subjectOf(l.env), 2000) + "\n" + v.T("to") + ": " + formatList(l.env.To) + "\n"
 		p.Text = signature(x, p.Identity) + "\n\n---------- " + v.T("forwarded") + " ----------\n" + head + "\n" + text
 		v.hold(p, l, b.ID)
 		return nil
@@ -388,7 +391,8 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 		p.Cc = formatList(others(slices.Concat(l.env.To, l.env.Cc), mine))
 	}
 	quoted := "> " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n> ")
-	p.Text = "\n\n" + v.T("wrote", when, names(l.env.From)) + "\n" + strings.ReplaceAll(quoted, "\n> >", "\n>>") + "\n" + signature(x, p.Identity)
+	p.Text = "\n\n" + v.T("wrote", when, names(l.env.From)) + "\n" + strings.ReplaceAll(quoted, "\n> >", "\n>>") +
+		"\n" + signature(x, p.Identity)
 	return nil
 }
 
@@ -446,8 +450,10 @@ func mailto(p *composePage, link string) {
 	if err != nil {
 		return
 	}
-	p.Cc, p.Bcc, p.Subject = clip(values.Get("cc"), 2000), clip(values.Get("bcc"), 2000), clip(values.Get("subject"), 500)
-	p.Text = strings.ToValidUTF8(strings.ReplaceAll(strings.ReplaceAll(values.Get("body"), "\r\n", "\n"), "\x00", ""), "")
+	p.Cc, p.Bcc, p.Subject = clip(values.Get("cc"), 2000), clip(values.Get("bcc"),
+		2000), clip(values.Get("subject"), 500)
+	p.Text = strings.ToValidUTF8(strings.ReplaceAll(strings.ReplaceAll(values.Get("body"), "\r\n", "\n"), "\x00", ""),
+		"")
 }
 
 // composed handles the form of a message.
@@ -482,7 +488,8 @@ func (v *visit) composed() error {
 		if err != nil || p != nil {
 			return v.unfinished(p, err)
 		}
-		return v.leave(pathCompose, "draft", u.String(), "origin", v.form.Get("re"), "kind", v.form.Get("kind"), "said", "draftSaved")
+		return v.leave(pathCompose, "draft", u.String(), "origin", v.form.Get("re"), "kind", v.form.Get("kind"), "said",
+			"draftSaved")
 	case "send":
 		return v.sendLetter()
 	}

@@ -18,7 +18,8 @@ func (w *world) last(who, folder string) (raw []byte, words []string) {
 	f := w.file(who)
 	at, err := f.Folder(bg, folder)
 	w.ok(err)
-	found, err := f.Query(bg, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{at.UNID}}, Limit: 1})
+	found, err := f.Query(bg,
+		&mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{at.UNID}}, Limit: 1})
 	w.ok(err)
 	if len(found.Hits) == 0 {
 		return nil, nil
@@ -45,14 +46,17 @@ func TestWrite(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	b.follow("Write")
-	b.send("upload", map[string]string{"Größe.txt": "a file", "b.bin": "\x00\x01"}, "to", "Bob <bob@example.com>; carol@example.com", "bcc", "alice@example.com", "subject", "Hallo – 你好 🎲", "text", "Line one\nFrom two\n.\nÄ", "do", "send")
+	b.send("upload", map[string]string{"Größe.txt": "a file", "b.bin": "\x00\x01"}, "to",
+		"Bob <bob@example.com>; carol@example.com", "bcc", "alice@example.com", "subject", "Hallo – 你好 🎲", "text",
+		"Line one\nFrom two\n.\nÄ", "do", "send")
 	b.want(200, "The message is sent")
 	raw, _ := w.last("bob", "INBOX")
 	p := mime.Parse(raw, mime.DefaultLimits)
 	if got := mime.DecodeWords(p.Envelope.Subject); got != "Hallo – 你好 🎲" {
 		t.Errorf("subject %q", got)
 	}
-	if text, _ := mime.DecodeText(p.Children[0], raw, 1<<20); strings.ReplaceAll(text, "\r\n", "\n") != "Line one\nFrom two\n.\nÄ" {
+	if text, _ := mime.DecodeText(p.Children[0], raw, 1<<20); strings.ReplaceAll(text, "\r\n",
+		"\n") != "Line one\nFrom two\n.\nÄ" {
 		t.Errorf("text %q", text)
 	}
 	names := map[string]bool{}
@@ -66,7 +70,8 @@ func TestWrite(t *testing.T) {
 		t.Error("Bcc is told to others")
 	}
 	sent, words := w.last("alice", "Sent")
-	if s := mime.Parse(sent, mime.DefaultLimits); len(s.Envelope.Bcc) != 1 || strings.Contains(strings.Join(words, " "), mailbox.Draft) {
+	if s := mime.Parse(sent, mime.DefaultLimits); len(s.Envelope.Bcc) != 1 ||
+		strings.Contains(strings.Join(words, " "), mailbox.Draft) {
 		t.Errorf("the copy: %v %v", s.Envelope.Bcc, words)
 	}
 	if raw, _ := w.last("alice", "Drafts"); raw != nil {
@@ -84,7 +89,8 @@ func TestWriteWrong(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	for to, said := range map[string]string{
-		"": "Name at least one", "bob": "“bob” is not an address", "a b c": "is not an address", "nobody@example.com": "refused", "bob@example.com, <script>@x": "is not an address",
+		"": "Name at least one", "bob": "“bob” is not an address", "a b c": "is not an address",
+		"nobody@example.com": "refused", "bob@example.com, <script>@x": "is not an address",
 		strings.Repeat("x@far.example, ", 1) + manyAddresses(25): "refused",
 	} {
 		b.get(pathCompose)
@@ -101,7 +107,8 @@ func TestWriteWrong(t *testing.T) {
 		t.Error("it did not go to whom it could")
 	}
 	b.get(pathCompose)
-	b.send("upload", map[string]string{}, "subject", "x\r\nBcc: carol@example.com", "to", "bob@example.com", "text", "y", "do", "send")
+	b.send("upload", map[string]string{}, "subject", "x\r\nBcc: carol@example.com", "to", "bob@example.com", "text",
+		"y", "do", "send")
 	raw, _ := w.last("bob", "INBOX")
 	if got, ok := mime.Get(raw, "Bcc"); ok {
 		t.Errorf("a field was smuggled in: %q", got)
@@ -121,7 +128,8 @@ func TestDraft(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	b.get(pathCompose)
-	b.send("upload", map[string]string{"one.txt": "1"}, "to", "bob@example", "subject", "Half", "text", "done\n", "do", "attach")
+	b.send("upload", map[string]string{"one.txt": "1"}, "to", "bob@example", "subject", "Half", "text", "done\n",
+		"do", "attach")
 	b.want(200, "Draft saved", "one.txt", `value="bob@example"`, "done")
 	b.send("upload", map[string]string{"two.txt": "2"}, "text", "done more", "do", "save")
 	b.want(200, "one.txt", "two.txt", "done more")
@@ -172,7 +180,11 @@ func firstFile(b *browser) string {
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	w.put("alice", "INBOX", "From: Bob <bob@example.com>\nReply-To: carol@example.com\nTo: Alice <alice@example.com>, Dan <dan@far.example>\nCc: bob@example.com\nSubject: AW: Re: Plan\nMessage-ID: <3@x>\nReferences: <1@x> <2@x>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nThe plan\n> old\n--b\nContent-Disposition: attachment; filename=plan.pdf\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n\ncGRm\n--b--\n")
+	w.put("alice", "INBOX", "From: Bob <bob@example.com>\nReply-To: carol@example.com\n"+
+		"To: Alice <alice@example.com>, Dan <dan@far.example>\nCc: bob@example.com\nSubject: AW: Re: Plan\n"+
+		"Message-ID: <3@x>\nReferences: <1@x> <2@x>\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n"+
+		"--b\n\nThe plan\n> old\n--b\nContent-Disposition: attachment; filename=plan.pdf\n"+
+		"Content-Type: application/pdf\nContent-Transfer-Encoding: base64\n\ncGRm\n--b--\n")
 	b := w.signed("alice")
 	b.follow("Plan")
 	at := b.at
@@ -239,11 +251,13 @@ func TestIdentities(t *testing.T) {
 	b.want(200, "selected>The Sales", "-- \nBuy!")
 	b.send("upload", map[string]string{}, "do", "send")
 	raw, _ := w.last("bob", "INBOX")
-	if p := mime.Parse(raw, mime.DefaultLimits); p.Envelope.From[0].Mailbox != "sales" || p.Envelope.From[0].Name != "The Sales" {
+	if p := mime.Parse(raw, mime.DefaultLimits); p.Envelope.From[0].Mailbox != "sales" ||
+		p.Envelope.From[0].Name != "The Sales" {
 		t.Errorf("%+v", p.Envelope.From)
 	}
 	b.get(pathCompose)
-	b.send("upload", map[string]string{}, "to", "bob@example.com", "identity", "i0000", "do", "send") // not one of her identities: the default one is used
+	// not one of her identities: the default one is used
+	b.send("upload", map[string]string{}, "to", "bob@example.com", "identity", "i0000", "do", "send")
 	raw, _ = w.last("bob", "INBOX")
 	if p := mime.Parse(raw, mime.DefaultLimits); p.Envelope.From[0].Mailbox != "alice" {
 		t.Errorf("%+v", p.Envelope.From)
@@ -260,7 +274,8 @@ func TestFind(t *testing.T) {
 	b.want(200, "Carol Example", "Carla Far", "kept")
 	b.send("upload", map[string]string{}, "do", "add:Carol Example <carol@example.com>")
 	b.want(200, `value="bob@example.com, Carol Example &lt;carol@example.com&gt;"`, "kept")
-	_, err := w.dir.Groups.Add(bg, note.System, directory.GroupFields{Name: "The Choir", InternetAddress: "choir@example.com"})
+	_, err := w.dir.Groups.Add(bg, note.System, directory.GroupFields{Name: "The Choir",
+		InternetAddress: "choir@example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +283,8 @@ func TestFind(t *testing.T) {
 	b.want(200, "choir@example.com")
 	b.send("upload", map[string]string{}, "find", "zzz", "do", "find")
 	b.want(200, "Nobody found")
-	b.get(pathCompose + "?mailto=" + url.QueryEscape("mailto:a@b.example?subject=S%20x&body=one%0D%0Atwo&cc=c@d.example&attach=/etc/passwd"))
+	b.get(pathCompose + "?mailto=" +
+		url.QueryEscape("mailto:a@b.example?subject=S%20x&body=one%0D%0Atwo&cc=c@d.example&attach=/etc/passwd"))
 	b.want(200, `value="a@b.example"`, `value="S x"`, "one\ntwo", `value="c@d.example"`)
 }
 
@@ -284,7 +300,13 @@ func TestHostileMail(t *testing.T) {
 		`<div style="position:fixed;inset:0;background:url('https://evil.example/d.png')">cover</div><iframe src="https://evil.example/"></iframe><object data="https://evil.example/"></object>`,
 		`</div></article></main></body><nav id="folders"><p>plain end</p>`,
 	}
-	w.put("alice", "INBOX", "Subject: <script>alert(1)</script>\nFrom: \"<img src=x onerror=y>\" <a@b.example>\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=b\n\n--b\nContent-Type: text/html; charset=utf-8\n\n"+strings.Join(hostile, "\n")+"<img src=\"cid:pic@x\"><img src=\"cid:html@x\">\n--b\nContent-Type: image/png\nContent-ID: <pic@x>\n\nPNG\n--b\nContent-Type: image/svg+xml\nContent-ID: <html@x>\nContent-Disposition: inline; filename=\"a.svg\"\n\n<svg onload=alert(1)></svg>\n--b\nContent-Type: text/html\nContent-Disposition: attachment; filename=\"../../evil\u202ephp.html\"\n\n<script>alert(1)</script>\n--b--\n")
+	w.put("alice", "INBOX", "Subject: <script>alert(1)</script>\nFrom: \"<img src=x onerror=y>\" <a@b.example>\n"+
+		"MIME-Version: 1.0\nContent-Type: multipart/related; boundary=b\n\n--b\n"+
+		"Content-Type: text/html; charset=utf-8\n\n"+strings.Join(hostile, "\n")+
+		"<img src=\"cid:pic@x\"><img src=\"cid:html@x\">\n--b\nContent-Type: image/png\nContent-ID: <pic@x>\n\nPNG\n"+
+		"--b\nContent-Type: image/svg+xml\nContent-ID: <html@x>\nContent-Disposition: inline; filename=\"a.svg\"\n\n"+
+		"<svg onload=alert(1)></svg>\n--b\nContent-Type: text/html\n"+
+		"Content-Disposition: attachment; filename=\"../../evil\u202ephp.html\"\n\n<script>alert(1)</script>\n--b--\n")
 	b := w.signed("alice")
 	b.want(200, "&lt;script&gt;alert(1)")
 	b.follow("&lt;script&gt;")
@@ -301,14 +323,17 @@ func TestHostileMail(t *testing.T) {
 		t.Error(b.header)
 	}
 	m := strings.TrimPrefix(at, pathRead+"?")
-	for part, kind := range map[string]string{"2": "image/png", "3": "application/octet-stream", "4": "application/octet-stream"} {
+	for part, kind := range map[string]string{"2": "image/png", "3": "application/octet-stream",
+		"4": "application/octet-stream"} {
 		b.get(pathPart + "?" + m + "&s=" + part + "&show=1")
 		b.want(200)
 		h := b.header
-		if got := h.Get("Content-Type"); got != kind && got != "image/svg+xml" || h.Get("Content-Security-Policy") != policyForeign || h.Get("X-Content-Type-Options") != "nosniff" {
+		if got := h.Get("Content-Type"); got != kind && got != "image/svg+xml" ||
+			h.Get("Content-Security-Policy") != policyForeign || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", part, h)
 		}
-		if d := h.Get("Content-Disposition"); part != "2" && !strings.HasPrefix(d, "attachment") || strings.ContainsAny(d, "/\u202e") {
+		if d := h.Get("Content-Disposition"); part != "2" && !strings.HasPrefix(d, "attachment") ||
+			strings.ContainsAny(d, "/\u202e") {
 			t.Errorf("%s: %s", part, d)
 		}
 	}
@@ -327,7 +352,8 @@ func TestTooLarge(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	b.get(pathCompose)
-	b.send("upload", map[string]string{"huge.bin": strings.Repeat("x", 62<<20)}, "to", "bob@example.com", "text", "An hour of words", "do", "send")
+	b.send("upload", map[string]string{"huge.bin": strings.Repeat("x", 62<<20)}, "to", "bob@example.com", "text",
+		"An hour of words", "do", "send")
 	b.want(413, "larger than the server accepts", "An hour of words")
 	b.send("upload", map[string]string{"large.bin": strings.Repeat("x", 50<<20)}, "do", "send") // too large in base64
 	b.want(413, "An hour of words")

@@ -11,7 +11,8 @@ import (
 )
 
 // rasters lists the image formats that are shown. None of them can contain a script.
-var rasters = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/avif": true}
+var rasters = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true,
+	"image/avif": true}
 
 // part serves a part of a message, to save or as an image to show. Anybody may have sent the content, so a browser must
 // not run it as a page of this server.
@@ -46,10 +47,12 @@ func (v *visit) source() error {
 	}
 	kind, disposition := "text/plain; charset=utf-8", "inline"
 	if v.form.Get("save") != "" {
-		kind, disposition = "message/rfc822", mime.FormatMediaType("attachment", map[string]string{"filename": "message.eml"})
+		kind, disposition = "message/rfc822", mime.FormatMediaType("attachment",
+			map[string]string{"filename": "message.eml"})
 	}
 	v.foreign(kind, disposition, l.body.Size())
-	return v.send(l.body.Size(), func(dst []byte, off, n int64) ([]byte, error) { return l.body.AppendRange(dst, off, n) })
+	return v.send(l.body.Size(),
+		func(dst []byte, off, n int64) ([]byte, error) { return l.body.AppendRange(dst, off, n) })
 }
 
 func (v *visit) foreign(kind, disposition string, n int64) {

@@ -75,7 +75,8 @@ func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identi
 	if words := listed(as.ReplyTo); words != nil {
 		w.Fields = append(w.Fields, compose.Field{Name: "Reply-To", Words: words})
 	}
-	w.Fields = append(w.Fields, compose.Field{Name: "Subject", Words: compose.EncodeText(clip(f.line("subject"), 10_000))})
+	w.Fields = append(w.Fields, compose.Field{Name: "Subject",
+		Words: compose.EncodeText(clip(f.line("subject"), 10_000))})
 	refs, err := v.references()
 	if err != nil {
 		return nil, nil, err
@@ -212,7 +213,8 @@ func (v *visit) references() ([]compose.Field, error) {
 func ids(head []byte, name string) (out []string) {
 	text, _ := mime.Get(head, name)
 	for w := range strings.FieldsSeq(text) {
-		if len(w) > 2 && len(w) < 500 && w[0] == '<' && w[len(w)-1] == '>' && !strings.ContainsAny(w[1:len(w)-1], "<>") && compose.ASCII(w) && compose.Printable(w) {
+		if len(w) > 2 && len(w) < 500 && w[0] == '<' && w[len(w)-1] == '>' &&
+			!strings.ContainsAny(w[1:len(w)-1], "<>") && compose.ASCII(w) && compose.Printable(w) {
 			out = append(out, w)
 		}
 	}
@@ -270,7 +272,8 @@ func (v *visit) keptFile(l *letter, p *mime.Part) (*compose.Part, error) {
 func filePart(name, kind string, size int64) *compose.Part {
 	p := &compose.Part{Type: "application", Subtype: "octet-stream", Disposition: "attachment", Name: name, Size: size}
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
-	if t, sub, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(t) && compose.Token(sub) && t != "multipart" {
+	if t, sub, ok := strings.Cut(strings.TrimSpace(kind), "/"); ok && compose.Token(t) && compose.Token(sub) &&
+		t != "multipart" {
 		p.Type, p.Subtype = t, sub
 	}
 	return p
@@ -297,7 +300,8 @@ func (v *visit) store(own *box, raw []byte, useOf string, words []string, old no
 				return err
 			}
 		}
-		u, err = w.Create(&mailbox.Imported{Composed: c, Folders: []note.UNID{folder}, Flags: mailbox.Flags{Seen: true, Keywords: words}, Received: v.s.env.Clock.Now()})
+		u, err = w.Create(&mailbox.Imported{Composed: c, Folders: []note.UNID{folder},
+			Flags: mailbox.Flags{Seen: true, Keywords: words}, Received: v.s.env.Clock.Now()})
 		return err
 	})
 	if err == nil {
@@ -366,7 +370,8 @@ func (v *visit) sendLetter() error {
 		return v.unfinished(p, err)
 	}
 	var to []mail.Addressee
-	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"}, Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
+	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"},
+		Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
 	sub.Params.Size = -1
 	for _, s := range compose.Recipients(raw) {
 		path, err := smtp.ParsePath(s)

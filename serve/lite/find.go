@@ -44,7 +44,8 @@ func (v *visit) recent(words string, add func(name, address string)) error {
 	test := func(t mailbox.Test) mailbox.Filter {
 		return mailbox.Filter{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: t, Text: words}}
 	}
-	found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterOr, Of: []mailbox.Filter{test(mailbox.TestFrom), test(mailbox.TestTo)}}, Limit: 30})
+	found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterOr,
+		Of: []mailbox.Filter{test(mailbox.TestFrom), test(mailbox.TestTo)}}, Limit: 30})
 	if err != nil {
 		return err
 	}

@@ -65,9 +65,11 @@ func (v *visit) folderRow(f *mailbox.Folder) folderRow {
 	name, depth := v.folderName(f)
 	u := use(f, v.box.Prefix())
 	return folderRow{
-		ID: f.UNID.String(), Name: clip(name, 200), Full: fit(v.fullName(f), 80, 120), Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
+		ID: f.UNID.String(), Name: clip(name, 200), Full: fit(v.fullName(f), 80, 120),
+		Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
 		Delete: v.at(pathFolders, "delete", f.UNID.String()), Empty: v.at(pathFolders, "empty", f.UNID.String()),
-		Own: !slices.Contains(usual, u) && f.Rights&note.Remove != 0, CanEmpty: (u == "Trash" || u == "Junk") && f.Total > f.Deleted, Depth: min(depth, 4),
+		Own: !slices.Contains(usual, u) && f.Rights&note.Remove != 0, CanEmpty: (u == "Trash" || u == "Junk") &&
+			f.Total > f.Deleted, Depth: min(depth, 4),
 	}
 }
 
@@ -172,7 +174,8 @@ const emptyBatch = 500
 // emptyFolder destroys the messages in a folder, in batches.
 func (v *visit) emptyFolder(u note.UNID) error {
 	for {
-		found, err := v.box.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{u}}, Limit: emptyBatch})
+		found, err := v.box.Query(v.ctx,
+			&mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{u}}, Limit: emptyBatch})
 		if err != nil || len(found.Hits) == 0 {
 			return err
 		}

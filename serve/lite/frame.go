@@ -91,7 +91,8 @@ func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, er
 			break
 		}
 		name, depth := v.folderName(f)
-		x := navFolder{Name: fit(name, 40, 60), Depth: min(depth, 4), Here: f.UNID == at, Href: v.at(Path, "f", f.UNID.String())}
+		x := navFolder{Name: fit(name, 40, 60), Depth: min(depth, 4), Here: f.UNID == at,
+			Href: v.at(Path, "f", f.UNID.String())}
 		count := f.Unseen
 		if f.SpecialUse == "Drafts" {
 			count = f.Total - f.Deleted
@@ -149,7 +150,8 @@ func use(f *mailbox.Folder, prefix string) string {
 }
 
 // useTexts maps standard folders to the keys of their localized names.
-var useTexts = map[string]string{mailbox.Inbox: "inbox", "Drafts": "drafts", "Sent": "sent", "Archive": "archive", "Junk": "junk", "Trash": "trash"}
+var useTexts = map[string]string{mailbox.Inbox: "inbox", "Drafts": "drafts", "Sent": "sent", "Archive": "archive",
+	"Junk": "junk", "Trash": "trash"}
 
 // folderName returns the last level of a folder's name, localized, and its depth.
 func (v *visit) folderName(f *mailbox.Folder) (string, int) {

@@ -157,7 +157,8 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 	if err != nil {
 		e = &mime.Envelope{} // leave out a malformed envelope
 	}
-	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(), Subject: fit(subjectOf(e), 120, 160), messageID: e.MessageID}
+	r = row{ID: m.UNID().String(), Date: time.Unix(m.Received(), 0), Unread: !m.Seen(),
+		Subject: fit(subjectOf(e), 120, 160), messageID: e.MessageID}
 	for k := range m.Keywords {
 		switch k {
 		case mailbox.Flagged:
@@ -211,7 +212,8 @@ func resenders(m *mailbox.Email) (string, error) {
 		span, _ := index.Section(nil)
 		body, err := m.Body()
 		if err == nil {
-			block, err = body.AppendRange(nil, int64(span.HeaderStart), int64(min(span.BodyStart-span.HeaderStart, maxHead)))
+			block, err = body.AppendRange(nil, int64(span.HeaderStart),
+				int64(min(span.BodyStart-span.HeaderStart, maxHead)))
 		}
 		if err != nil {
 			return "", err
@@ -284,7 +286,8 @@ func searchFilter(words string, folders []mailbox.Folder, now time.Time) (mailbo
 	if hidden == nil {
 		return f, complaint
 	}
-	return mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{f, {Kind: mailbox.FilterElsewhere, Folders: hidden}}}, complaint
+	return mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{f,
+		{Kind: mailbox.FilterElsewhere, Folders: hidden}}}, complaint
 }
 
 // says reports whether a query names a folder.

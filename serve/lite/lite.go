@@ -53,9 +53,11 @@ var files embed.FS
 // The Content-Security-Policy of the pages. They use no scripts or inline styles, only the style sheet of this server.
 // A page may load images from other servers if the reader asks for it.
 const (
-	policy         = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	policyPictures = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self' https: http:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	policyForeign  = "sandbox; default-src 'none'"
+	policy = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; form-action 'self'; " +
+		"base-uri 'none'; frame-ancestors 'none'"
+	policyPictures = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self' https: http:; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyForeign = "sandbox; default-src 'none'"
 )
 
 // maxForm bounds a form without files, in bytes.
@@ -92,7 +94,8 @@ type Server struct {
 }
 
 // New returns a Server.
-func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service, o Options) *Server {
+func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service,
+	o Options) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
 	}
@@ -314,11 +317,15 @@ func refusal(err error) (status int, key string) {
 		status int
 		key    string
 	}{
-		{errNotFound, http.StatusNotFound, "notFound"}, {mailbox.ErrNoMessage, http.StatusNotFound, "notFound"}, {mailbox.ErrNoFolder, http.StatusNotFound, "notFound"},
-		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"}, {errForm, http.StatusBadRequest, "badRequest"},
-		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"}, {mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
+		{errNotFound, http.StatusNotFound, "notFound"}, {mailbox.ErrNoMessage, http.StatusNotFound, "notFound"},
+		{mailbox.ErrNoFolder, http.StatusNotFound, "notFound"},
+		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"},
+		{errForm, http.StatusBadRequest, "badRequest"},
+		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"},
+		{mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
 		{mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
-		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"}, {mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
+		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"},
+		{mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
 	} {
 		if errors.Is(err, c.err) {

@@ -69,7 +69,8 @@ func TestListAndRead(t *testing.T) {
 	b.want(200, "<h1><bdi>Message 64</bdi></h1>", "eve@far.example", "dan@far.example", "bob@example.com", "Text of it")
 	b.follow("Message source")
 	b.want(200, "Message-ID: <Message.64@far.example>")
-	if b.header.Get("Content-Security-Policy") != policyForeign || b.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if b.header.Get("Content-Security-Policy") != policyForeign ||
+		b.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%v", b.header)
 	}
 	b.get(Path)
@@ -84,7 +85,8 @@ func TestThread(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
 	w.put("alice", "INBOX", simple("Plan", "One"))
-	w.put("alice", "INBOX", "From: Bob <bob@example.com>\nTo: alice@example.com\nSubject: Re: Plan\nIn-Reply-To: <Plan@far.example>\nReferences: <Plan@far.example>\nMessage-ID: <2@x>\n\nTwo\n")
+	w.put("alice", "INBOX", "From: Bob <bob@example.com>\nTo: alice@example.com\nSubject: Re: Plan\n"+
+		"In-Reply-To: <Plan@far.example>\nReferences: <Plan@far.example>\nMessage-ID: <2@x>\n\nTwo\n")
 	b := w.signed("alice")
 	b.follow("Re: Plan")
 	b.want(200, "conversation of 2")
@@ -100,13 +102,16 @@ func TestSearch(t *testing.T) {
 	w.put("alice", "Trash", simple("Old cake", "thrown away cakes"))
 	b := w.signed("alice")
 	for q, found := range map[string]string{
-		"cakes": "Cake", `"annual report"`: "Cake", "report annual": "Bread Cake", "subject:bread": "Bread", "in:trash cakes": "Old cake", "from:eve -cakes": "Bread",
-		"is:unread in:archive": "Bread", "is:read": "", "has:attachment": "", "cakes OR subject:bread": "Bread Cake", "larger:1MB": "", "before:2020-01-01": "", "nobody": "",
+		"cakes": "Cake", `"annual report"`: "Cake", "report annual": "Bread Cake", "subject:bread": "Bread",
+		"in:trash cakes": "Old cake", "from:eve -cakes": "Bread",
+		"is:unread in:archive": "Bread", "is:read": "", "has:attachment": "", "cakes OR subject:bread": "Bread Cake",
+		"larger:1MB": "", "before:2020-01-01": "", "nobody": "",
 	} {
 		b.get(Path + "?q=" + url.QueryEscape(q))
 		for _, subject := range []string{"Cake", "Bread", "Old cake"} {
 			has := strings.Contains(b.page, `<bdi>`+subject+`<`)
-			if want := strings.Contains(" "+found+" ", " "+subject+" ") && (subject == "Old cake") == (found == "Old cake"); has != want {
+			if want := strings.Contains(" "+found+" ", " "+subject+" ") &&
+				(subject == "Old cake") == (found == "Old cake"); has != want {
 				t.Errorf("%s: %s %v", q, subject, has)
 			}
 		}
@@ -221,7 +226,8 @@ func TestSettings(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	b.follow("Settings")
-	b.submit("on", "yes", "from", "2026-12-20", "until", "2026-12-31", "subject", "Away", "text", "Back in <January>.", "do", "vacation")
+	b.submit("on", "yes", "from", "2026-12-20", "until", "2026-12-31", "subject", "Away", "text", "Back in <January>.",
+		"do", "vacation")
 	b.want(200, "Saved", `value="2026-12-20"`, `value="2026-12-31"`, "Back in &lt;January&gt;.", `value="yes" checked`)
 	p, err := w.dir.Names.Person(bg, w.people["alice"].ID)
 	w.ok(err)
@@ -254,7 +260,8 @@ func TestQuota(t *testing.T) {
 	b.get(Path)
 	b.want(200, "nearly full")
 	b.get(pathCompose)
-	b.send("upload", map[string]string{"large.bin": strings.Repeat("y", 9000)}, "do", "save", "to", "bob@example.com", "text", "My words")
+	b.send("upload", map[string]string{"large.bin": strings.Repeat("y", 9000)}, "do", "save", "to", "bob@example.com",
+		"text", "My words")
 	b.want(507, "The mailbox is full", "My words", "bob@example.com")
 }
 
@@ -262,20 +269,24 @@ func TestShared(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
 	secret := w.put("bob", "INBOX", simple("For bob", "private"))
-	shown := w.put("bob", "Archive", "From: Eve <eve@far.example>\nSubject: Shown\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n--b\nContent-Disposition: attachment; filename=a.txt\n\nfile of bob\n--b--\n")
+	shown := w.put("bob", "Archive",
+		"From: Eve <eve@far.example>\nSubject: Shown\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n"+
+			"\n--b\n\nx\n--b\nContent-Disposition: attachment; filename=a.txt\n\nfile of bob\n--b--\n")
 	bob := w.people["bob"].MailDatabase.String()
 	a := w.signed("alice")
 	refused := func(b string) {
 		t.Helper()
 		q := "?b=" + b
-		for _, at := range []string{Path + q, pathRead + q + "&m=" + secret, pathPart + q + "&m=" + secret + "&s=1", pathSource + q + "&m=" + secret, pathFolders + q, pathCompose + q + "&re=" + secret} {
+		for _, at := range []string{Path + q, pathRead + q + "&m=" + secret, pathPart + q + "&m=" + secret + "&s=1",
+			pathSource + q + "&m=" + secret, pathFolders + q, pathCompose + q + "&re=" + secret} {
 			a.get(at)
 			a.want(404)
 			a.lacks("private")
 		}
 	}
 	refused(bob)
-	for _, at := range []string{pathRead, pathPart + "?s=1", pathSource, pathCompose + "?kind=reply"} { // with the id in the user's own mail file
+	// with the id in the user's own mail file
+	for _, at := range []string{pathRead, pathPart + "?s=1", pathSource, pathCompose + "?kind=reply"} {
 		for _, name := range []string{"m", "re", "draft"} {
 			sep := "?"
 			if strings.Contains(at, "?") {
@@ -294,7 +305,8 @@ func TestShared(t *testing.T) {
 	a.want(404)
 	a.lacks("file of bob")
 
-	w.ok(w.file("bob").SetAccess(bg, "Archive", w.people["alice"].ID, func(note.Rights) note.Rights { return note.Lookup | note.Read }, false))
+	w.ok(w.file("bob").SetAccess(bg, "Archive", w.people["alice"].ID,
+		func(note.Rights) note.Rights { return note.Lookup | note.Read }, false))
 	a.get(Path)
 	a.want(200, "Shared mailboxes", "Bob Example")
 	a.follow("Bob Example")
@@ -335,7 +347,8 @@ func TestCSRF(t *testing.T) {
 		values url.Values
 	}{
 		{pathAct, url.Values{"do": {"delete"}, "m": {id}}}, {pathFolders, url.Values{"do": {"new"}, "name": {"Evil"}}},
-		{pathSettings, url.Values{"do": {"vacation"}, "on": {"yes"}}}, {pathCompose, url.Values{"do": {"send"}, "to": {"bob@example.com"}, "text": {"evil"}}},
+		{pathSettings, url.Values{"do": {"vacation"}, "on": {"yes"}}},
+		{pathCompose, url.Values{"do": {"send"}, "to": {"bob@example.com"}, "text": {"evil"}}},
 		{pathSignOut, url.Values{}},
 	} {
 		for _, token := range []string{"", "wrong"} {
@@ -378,7 +391,8 @@ func TestLost(t *testing.T) {
 	b.submit("user", "alice", "password", "wrong")
 	b.want(401)
 	b.submit("password", "secret-alice")
-	b.want(200, "Here is what you wrote", "First line\n\n&lt;second&gt; &amp; last", "A &#34;long&#34; thought", "bob@example.com")
+	b.want(200, "Here is what you wrote", "First line\n\n&lt;second&gt; &amp; last", "A &#34;long&#34; thought",
+		"bob@example.com")
 	b.send("upload", map[string]string{}, "do", "send")
 	b.want(200, "The message is sent")
 	bob := w.signed("bob")
@@ -418,11 +432,13 @@ func TestLarge(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("Subject: Many\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\ntext\n")
 	for i := range 500 {
-		fmt.Fprintf(&many, "--b\nContent-Type: image/png\nContent-Disposition: attachment; filename=\"file-%03d.png\"\n\nx%d\n", i, i)
+		fmt.Fprintf(&many,
+			"--b\nContent-Type: image/png\nContent-Disposition: attachment; filename=\"file-%03d.png\"\n\nx%d\n", i, i)
 	}
 	many.WriteString("--b--\n")
 	w.put("alice", "INBOX", many.String())
-	w.put("alice", "INBOX", "Subject: Huge\n\nthe beginning\n"+strings.Repeat(strings.Repeat("0123456789 ", 7)+"\n", 50<<20/78)+"the end\n")
+	w.put("alice", "INBOX", "Subject: Huge\n\nthe beginning\n"+strings.Repeat(strings.Repeat("0123456789 ", 7)+"\n",
+		50<<20/78)+"the end\n")
 	b := w.signed("alice")
 	b.follow("Many")
 	b.want(200, "500 attachments", "file-000.png", "file-019.png")
@@ -448,13 +464,16 @@ func TestMalformed(t *testing.T) {
 	w := open(t, 0)
 	b := w.signed("alice")
 	for _, at := range []string{
-		pathRead, pathRead + "?m=x", pathRead + "?m=" + strings.Repeat("0", 32), pathPart + "?m=" + strings.Repeat("1", 32) + "&s=1", Path + "?f=x", Path + "?f=" + strings.Repeat("a", 32), Path + "?b=zz",
+		pathRead, pathRead + "?m=x", pathRead + "?m=" + strings.Repeat("0", 32), pathPart + "?m=" +
+			strings.Repeat("1", 32) + "&s=1", Path + "?f=x", Path + "?f=" + strings.Repeat("a", 32), Path + "?b=zz",
 		pathCompose + "?draft=x", pathCompose + "?re=x", pathFolders + "?delete=x", Path + "nothing",
 	} {
 		b.get(at)
 		b.want(404)
 	}
-	for _, at := range []string{Path + "?p=-5", Path + "?p=99999999999999999999", Path + "?said=<script>&n=x&undo=%00", pathCompose + "?mailto=" + url.QueryEscape("mailto:%zz?subject=%"), pathCompose + "?mailto=" + url.QueryEscape("mailto:a@b?subject=S%0D%0AX: y&body=%3Cscript%3E")} {
+	for _, at := range []string{Path + "?p=-5", Path + "?p=99999999999999999999", Path + "?said=<script>&n=x&undo=%00",
+		pathCompose + "?mailto=" + url.QueryEscape("mailto:%zz?subject=%"),
+		pathCompose + "?mailto=" + url.QueryEscape("mailto:a@b?subject=S%0D%0AX: y&body=%3Cscript%3E")} {
 		b.get(at)
 		b.want(200)
 	}
@@ -466,11 +485,16 @@ func TestMalformed(t *testing.T) {
 		values url.Values
 		status int
 	}{
-		{pathAct, url.Values{"do": {"explode"}, "m": {strings.Repeat("1", 32)}}, 400}, {pathAct, url.Values{"do": {"delete"}, "m": {"x"}}, 404},
-		{pathAct, url.Values{"do": {"undo"}, "undo": {"!!"}}, 400}, {pathAct, url.Values{"do": {"undo"}, "undo": {"AAAA"}}, 400},
-		{pathAct, url.Values{"do": {"move"}, "m": {strings.Repeat("1", 32)}, "to": {strings.Repeat("2", 32)}}, 404}, {pathFolders, url.Values{"do": {"delete"}}, 404},
-		{pathCompose, url.Values{"do": {"what"}}, 400}, {pathCompose, url.Values{"do": {"save"}, "text": {"nul\x00"}}, 400}, {pathCompose, url.Values{"do": {"save"}, "text": {"\xff"}}, 400},
-		{pathSettings, url.Values{"do": {"identity"}, "id": {"x"}}, 404}, {pathSettings, url.Values{"do": {"speech"}, "lang": {"xx"}}, 400},
+		{pathAct, url.Values{"do": {"explode"}, "m": {strings.Repeat("1", 32)}}, 400},
+		{pathAct, url.Values{"do": {"delete"}, "m": {"x"}}, 404},
+		{pathAct, url.Values{"do": {"undo"}, "undo": {"!!"}}, 400},
+		{pathAct, url.Values{"do": {"undo"}, "undo": {"AAAA"}}, 400},
+		{pathAct, url.Values{"do": {"move"}, "m": {strings.Repeat("1", 32)}, "to": {strings.Repeat("2", 32)}}, 404},
+		{pathFolders, url.Values{"do": {"delete"}}, 404},
+		{pathCompose, url.Values{"do": {"what"}}, 400}, {pathCompose, url.Values{"do": {"save"}, "text": {"nul\x00"}},
+			400}, {pathCompose, url.Values{"do": {"save"}, "text": {"\xff"}}, 400},
+		{pathSettings, url.Values{"do": {"identity"}, "id": {"x"}}, 404},
+		{pathSettings, url.Values{"do": {"speech"}, "lang": {"xx"}}, 400},
 		{pathCompose, url.Values{"do": {"save"}, "text": {strings.Repeat("x", maxForm+1)}}, 413},
 	} {
 		c.values.Set("csrf", csrf)
@@ -493,14 +517,18 @@ func TestSmall(t *testing.T) {
 	nasty := strings.Repeat(`"<'&>🎲 `, 200)
 	people := ""
 	for i := range 100 {
-		people += fmt.Sprintf("%s <%d%s@far.example>,\n ", mime.QEncoding.Encode("utf-8", nasty[:60]), i, strings.Repeat("a+b", 30))
+		people += fmt.Sprintf("%s <%d%s@far.example>,\n ", mime.QEncoding.Encode("utf-8", nasty[:60]), i,
+			strings.Repeat("a+b", 30))
 	}
 	id := ""
 	for range 30 {
-		id = w.put("alice", "INBOX", "From: "+people+"eve@far.example\nTo: "+people+"x@far.example\nCc: "+people+"y@far.example\nSubject: "+strings.Repeat(`'"<&`, 2500)+"\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n"+strings.Repeat(nasty+"\n", 30))
+		id = w.put("alice", "INBOX", "From: "+people+"eve@far.example\nTo: "+people+"x@far.example\nCc: "+people+
+			"y@far.example\nSubject: "+strings.Repeat(`'"<&`, 2500)+
+			"\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n\n"+strings.Repeat(nasty+"\n", 30))
 	}
 	b := w.signed("alice")
-	for _, at := range []string{Path, Path + "?p=2", Path + "?q=far", pathRead + "?m=" + id, pathRead + "?part=2&m=" + id, pathFolders, pathSettings, pathCompose} {
+	for _, at := range []string{Path, Path + "?p=2", Path + "?q=far", pathRead + "?m=" + id,
+		pathRead + "?part=2&m=" + id, pathFolders, pathSettings, pathCompose} {
 		b.get(at)
 		b.want(200)
 		t.Logf("%s: %d bytes", at, len(b.page))
@@ -513,9 +541,11 @@ func TestStyle(t *testing.T) {
 	w := open(t, 0)
 	b := w.browser()
 	b.get(w.lite.styleName)
-	b.want(200, "@media (prefers-color-scheme: dark) { :root {", "--accent: #0b6152", "--accent: #5fcbb0", `src: url("/assets/`)
+	b.want(200, "@media (prefers-color-scheme: dark) { :root {", "--accent: #0b6152", "--accent: #5fcbb0",
+		`src: url("/assets/`)
 	b.lacks("@import", "data-theme", "https:")
-	if h := b.header; h.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(h.Get("Cache-Control"), "immutable") {
+	if h := b.header; h.Get("Content-Type") != "text/css; charset=utf-8" ||
+		!strings.Contains(h.Get("Cache-Control"), "immutable") {
 		t.Errorf("%v", h)
 	}
 }
@@ -524,14 +554,16 @@ func TestStyle(t *testing.T) {
 func TestTwice(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
-	raw := "From: alice@example.com\nTo: team@example.com\nSubject: To all of us\nMessage-ID: <all@example.com>\n\nwords that are said to everybody in a long line of text, which has to end somewhere and not insideofa word\n"
+	raw := "From: alice@example.com\nTo: team@example.com\nSubject: To all of us\nMessage-ID: <all@example.com>\n\n" +
+		"words that are said to everybody in a long line of text, which has to end somewhere and not insideofa word\n"
 	w.put("alice", "Sent", raw, `\Seen`)
 	came := w.put("alice", "INBOX", raw)
 	b := w.signed("alice")
 	b.want(200, "somewhere and not…")
 	b.follow("To all of us")
 	b.lacks(`class="thread"`)
-	w.put("alice", "INBOX", "From: bob@example.com\nSubject: Re: To all of us\nMessage-ID: <re@example.com>\nReferences: <all@example.com>\n\nyes\n")
+	w.put("alice", "INBOX", "From: bob@example.com\nSubject: Re: To all of us\nMessage-ID: <re@example.com>\n"+
+		"References: <all@example.com>\n\nyes\n")
 	b.get(Path)
 	b.follow("Re: To all of us")
 	b.want(200, "conversation of 2", came)

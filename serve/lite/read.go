@@ -134,7 +134,8 @@ func (v *visit) nearby(d *mailbox.Reading, l *letter) error {
 		rank := 0
 		if u == l.id {
 			r.Href, rank = "", 2
-		} else if slices.ContainsFunc(slices.Collect(m.Folders), func(f note.UNID) bool { return slices.Contains(l.folders, f) }) {
+		} else if slices.ContainsFunc(slices.Collect(m.Folders),
+			func(f note.UNID) bool { return slices.Contains(l.folders, f) }) {
 			rank = 1
 		}
 		if other, twice := ranks[r.messageID]; twice && r.messageID != "" {
@@ -286,7 +287,8 @@ func (v *visit) people(list []wiremime.Address) (out []person, more int) {
 		if a.Host != "" {
 			address += "@" + a.Host
 		}
-		out = append(out, person{fit(mailName(a), 60, 90), fit(address, 80, 90), pathCompose + "?to=" + url.QueryEscape(clip(address, 80))})
+		out = append(out, person{fit(mailName(a), 60, 90), fit(address, 80, 90),
+			pathCompose + "?to=" + url.QueryEscape(clip(address, 80))})
 	}
 	return out, more
 }
@@ -323,7 +325,8 @@ func (v *visit) read() error {
 	if err != nil {
 		return err
 	}
-	p := &readPage{frame: fr, ID: l.id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)), Thread: l.near, ThreadCount: l.messages}
+	p := &readPage{frame: fr, ID: l.id.String(), Folder: here.String(), Date: l.date, Size: size(float64(l.size)),
+		Thread: l.near, ThreadCount: l.messages}
 	p.Subject = fit(subjectOf(l.env), maxTitle, maxTitle)
 	if p.Subject == "" {
 		p.Subject = v.T("noSubject")
@@ -372,8 +375,10 @@ func (v *visit) readHead(p *readPage, l *letter) {
 		}
 	}
 	p.Links = map[string]string{
-		"reply": v.at(pathCompose, "re", p.ID, "kind", "reply"), "all": v.at(pathCompose, "re", p.ID, "kind", "all"), "forward": v.at(pathCompose, "re", p.ID, "kind", "forward"),
-		"source": v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID), "print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
+		"reply": v.at(pathCompose, "re", p.ID, "kind", "reply"), "all": v.at(pathCompose, "re", p.ID, "kind", "all"),
+		"forward": v.at(pathCompose, "re", p.ID, "kind", "forward"),
+		"source":  v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID),
+		"print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
 		"save": v.at(pathSource, "m", p.ID, "save", "1"), "redirect": v.at(pathRedirect, "m", p.ID),
 	}
 }
@@ -487,9 +492,10 @@ func (w *shower) part(p *wiremime.Part) error {
 		}
 		w.add(list)
 	case rasters[p.Type+"/"+p.Subtype]:
-		w.add(safehtml.Clean(`<p><img src="cid:`+w.l.places[p]+`" alt=""></p>`, &safehtml.Options{Picture: func(src string) string {
-			return w.v.at(pathPart, "m", w.l.id.String(), "s", strings.TrimPrefix(src, "cid:"), "show", "1")
-		}}))
+		w.add(safehtml.Clean(`<p><img src="cid:`+w.l.places[p]+`" alt=""></p>`,
+			&safehtml.Options{Picture: func(src string) string {
+				return w.v.at(pathPart, "m", w.l.id.String(), "s", strings.TrimPrefix(src, "cid:"), "show", "1")
+			}}))
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func (v *visit) redirectPage() (*redirectPage, *identity.List, *letter, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p := &redirectPage{frame: fr, ID: l.id.String(), Back: v.at(pathRead, "m", l.id.String()), Identities: x.All, To: v.form.line("to"), Find: v.form.line("find")}
+	p := &redirectPage{frame: fr, ID: l.id.String(), Back: v.at(pathRead, "m", l.id.String()), Identities: x.All,
+		To: v.form.line("to"), Find: v.form.line("find")}
 	if p.Subject = fit(subjectOf(l.env), 120, 160); p.Subject == "" {
 		p.Subject = v.T("noSubject")
 	}
@@ -153,7 +154,8 @@ func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []
 		return nil, nil, &problem{"notAllowed", nil}
 	}
 	from, ok := compose.Address(as.Name, as.Email)
-	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"}, Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
+	sub := mail.Submission{Received: &mail.Received{Protocol: "HTTP"},
+		Submitter: &mail.Submitter{Who: v.id.Who, Address: v.id.Address}}
 	if sub.From, err = smtp.ParsePath(as.Email); err != nil || !ok {
 		return nil, nil, &problem{"badAddress", []any{as.Email}}
 	}
@@ -230,10 +232,12 @@ func (v *visit) wasSentOn(own *box, id string) (bool, error) {
 		if err != nil || folders[i].SpecialUse != "Sent" {
 			continue
 		}
-		found, err := own.Query(v.ctx, &mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{
-			{Kind: mailbox.FilterIn, Folders: []note.UNID{folders[i].UNID}},
-			{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: mailbox.TestHeader, Name: "Resent-Message-ID", Text: id}},
-		}}, Limit: 1})
+		found, err := own.Query(v.ctx,
+			&mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{
+				{Kind: mailbox.FilterIn, Folders: []note.UNID{folders[i].UNID}},
+				{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: mailbox.TestHeader, Name: "Resent-Message-ID",
+					Text: id}},
+			}}, Limit: 1})
 		return err == nil && len(found.Hits) > 0, err
 	}
 	return false, err

@@ -13,7 +13,10 @@ import (
 	"doublet/wire/smtp"
 )
 
-const goesOn = "From: =?UTF-8?Q?M=C3=A4llory?= <mallory@far.example>\nTo: alice@example.com\nX-Odd:   kept\t as it is \nSubject: Goes on\nMessage-ID: <on@far.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nWörds, and  blanks \n\n-- \nM"
+const goesOn = "From: =?UTF-8?Q?M=C3=A4llory?= <mallory@far.example>\nTo: alice@example.com\n" +
+	"X-Odd:   kept\t as it is \nSubject: Goes on\nMessage-ID: <on@far.example>\n" +
+	"Date: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n" +
+	"Content-Transfer-Encoding: 8bit\n\nWörds, and  blanks \n\n-- \nM"
 
 // TestRedirect checks that a message is resent once and unchanged, after the Resent- fields.
 func TestRedirect(t *testing.T) {
@@ -47,7 +50,8 @@ func TestRedirect(t *testing.T) {
 	if !bytes.HasSuffix(raw, []byte(own)) {
 		t.Errorf("not as it was:\n%s", raw)
 	}
-	for name, want := range map[string]string{"Resent-From": "Alice Example <alice@example.com>", "Resent-To": "=?utf-8?b?QsO2Yg==?= <bob@example.com>, nobody@example.com"} {
+	for name, want := range map[string]string{"Resent-From": "Alice Example <alice@example.com>",
+		"Resent-To": "=?utf-8?b?QsO2Yg==?= <bob@example.com>, nobody@example.com"} {
 		if got, _ := mime.Get(raw, name); !strings.EqualFold(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -78,7 +82,8 @@ func TestRedirect(t *testing.T) {
 		bob.want(200, "The message is sent")
 	}
 	raw, _ = w.last("carol", "INBOX")
-	if at := bytes.Index(raw, []byte("Resent-From: Bob Example")); at < 0 || at > bytes.Index(raw, []byte("Resent-From: Alice Example")) || !bytes.HasSuffix(raw, []byte(own)) {
+	if at := bytes.Index(raw, []byte("Resent-From: Bob Example")); at < 0 ||
+		at > bytes.Index(raw, []byte("Resent-From: Alice Example")) || !bytes.HasSuffix(raw, []byte(own)) {
 		t.Errorf("%s", raw)
 	}
 	carol := w.signed("carol")
@@ -97,7 +102,8 @@ func (w *world) delivered(name, raw string) string {
 	to, err := smtp.ParsePath(name + "@example.com")
 	w.ok(err)
 	sub := mail.Submission{
-		Message: []byte(strings.ReplaceAll(raw, "\n", "\r\n")), Received: &mail.Received{Helo: "far.example", Protocol: "ESMTP"},
+		Message:    []byte(strings.ReplaceAll(raw, "\n", "\r\n")),
+		Received:   &mail.Received{Helo: "far.example", Protocol: "ESMTP"},
 		Recipients: []mail.Recipient{{To: to, Target: t}},
 	}
 	_, err = w.mail.Deposits.Deposit(bg, &sub, nil)

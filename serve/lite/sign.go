@@ -32,12 +32,14 @@ const keptPrefix = "kept-"
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
-	s.show(w, http.StatusOK, "signin.html", &signInPage{frame: v.frame("signIn"), To: localPath(r.URL.Query().Get("to"))})
+	s.show(w, http.StatusOK, "signin.html", &signInPage{frame: v.frame("signIn"),
+		To: localPath(r.URL.Query().Get("to"))})
 }
 
 // localPath returns to if it is a path of this client, or "".
 func localPath(to string) string {
-	if len(to) > 4000 || !strings.HasPrefix(to, Path) || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || c < ' ' || c == 0x7f }) {
+	if len(to) > 4000 || !strings.HasPrefix(to, Path) || strings.ContainsFunc(to,
+		func(c rune) bool { return c == '\\' || c < ' ' || c == 0x7f }) {
 		return ""
 	}
 	return to
@@ -71,7 +73,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := v.form
-	shown := websession.Shown{User: f.line("user"), Password: f.Get("password"), Code: f.line("code"), Keep: f.Get("keep") != ""}
+	shown := websession.Shown{User: f.line("user"), Password: f.Get("password"), Code: f.line("code"),
+		Keep: f.Get("keep") != ""}
 	id, err := s.session.SignIn(w, r, shown)
 	var elsewhere *directory.ElsewhereError
 	if errors.As(err, &elsewhere) && elsewhere.Door("web") != "" {

@@ -57,18 +57,22 @@ func open(t testing.TB, quota uint64) *world {
 	})
 	w.ok(err)
 	tree := stat.New(w.fix.Clock)
-	w.dir, err = directory.Open(w.store, w.fix.Env, password.New(w.fix.Env, 1, 10), directory.Options{Domain: "example.com"})
+	w.dir, err = directory.Open(w.store, w.fix.Env, password.New(w.fix.Env, 1, 10),
+		directory.Options{Domain: "example.com"})
 	w.ok(err)
 	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Secret.Key("sessions"), session.Options{Stats: tree})
 	w.ok(err)
 	w.files = mailbox.New(w.store, w.fix.Env, mailbox.Options{MessageSize: 60 << 20})
 	w.mail, err = mail.Open(w.store, w.fix.Env, w.dir, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
-	in := signin.New(signin.PeopleOf(w.dir), w.fix.Env, signin.Options{Failures: -1, Stats: tree}).Web(signin.PeopleOf(w.dir), w.keep)
-	x := websession.New(w.fix.Env, in, w.dir.SecondFactors, w.keep, websession.Options{Server: "mx.example.com", Key: w.dir.Secret.Key("web"), Stats: tree})
+	in := signin.New(signin.PeopleOf(w.dir), w.fix.Env, signin.Options{Failures: -1,
+		Stats: tree}).Web(signin.PeopleOf(w.dir), w.keep)
+	x := websession.New(w.fix.Env, in, w.dir.SecondFactors, w.keep,
+		websession.Options{Server: "mx.example.com", Key: w.dir.Secret.Key("web"), Stats: tree})
 	w.lite = New(w.fix.Env, x, w.dir, w.files, w.mail, Options{Recipients: 20, Memory: w.memory, Stats: tree})
 	for _, name := range []string{"alice", "bob", "carol"} {
-		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) + name[1:] + " Example"}, ShortName: name}, Password: "secret-" + name}
+		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) +
+			name[1:] + " Example"}, ShortName: name}, Password: "secret-" + name}
 		spec.MailDatabase, err = w.files.Make(bg, note.UNID{}, name, quota, 0)
 		w.ok(err)
 		p, err := w.dir.People.Add(bg, note.System, spec)
@@ -116,15 +120,18 @@ func (w *world) put(name, folder, raw string, flags ...string) string {
 	v, _, err := f.Open(bg, folder, true)
 	w.ok(err)
 	id := ""
-	w.ok(v.Fetch(bg, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		id = m.EmailID()[1:]
-		return false, nil
-	}, func() error { return nil }))
+	w.ok(v.Fetch(bg, mailbox.Set{{Start: uid, Stop: uid}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			id = m.EmailID()[1:]
+			return false, nil
+		}, func() error { return nil }))
 	return id
 }
 
 func simple(subject, body string) string {
-	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com, Dan <dan@far.example>\nCc: bob@example.com\nSubject: %s\nMessage-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\n%s\n", subject, strings.ReplaceAll(subject, " ", "."), body)
+	return fmt.Sprintf("From: Eve <eve@far.example>\nTo: alice@example.com, Dan <dan@far.example>\n"+
+		"Cc: bob@example.com\nSubject: %s\nMessage-ID: <%s@far.example>\nDate: Mon, 5 Jan 2026 09:00:00 +0100\n\n%s\n",
+		subject, strings.ReplaceAll(subject, " ", "."), body)
 }
 
 // browser is a browser without scripts.
@@ -189,13 +196,15 @@ func (b *browser) safe() {
 	}
 	for _, tag := range tagPattern.FindAllString(low, -1) {
 		tag = quotedPattern.ReplaceAllString(tag, "")
-		for _, bad := range []string{"<script", " style", "<style", " on", "<iframe", "<object", "<embed", "<base", "<svg", "<math", "http-equiv", "zgotmplz"} {
+		for _, bad := range []string{"<script", " style", "<style", " on", "<iframe", "<object", "<embed", "<base",
+			"<svg", "<math", "http-equiv", "zgotmplz"} {
 			if strings.Contains(tag, bad) {
 				b.w.t.Fatalf("%s holds %s", b.at, tag)
 			}
 		}
 	}
-	if p := b.header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'; style-src 'self';") || strings.Contains(p, "unsafe") {
+	if p := b.header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'; style-src 'self';") ||
+		strings.Contains(p, "unsafe") {
 		b.w.t.Fatalf("%s: policy %q", b.at, p)
 	}
 	if len(b.page) > 30_000 {
@@ -331,7 +340,8 @@ func (b *browser) post(action string, values url.Values, files map[string]string
 // follow requests the page of the first link whose markup contains a text.
 func (b *browser) follow(text string) {
 	b.w.t.Helper()
-	for _, m := range regexp.MustCompile(`(?s)<a [^>]*href="([^"]*)"[^>]*>(.*?)</a>`).FindAllStringSubmatch(b.page, -1) {
+	for _, m := range regexp.MustCompile(`(?s)<a [^>]*href="([^"]*)"[^>]*>(.*?)</a>`).FindAllStringSubmatch(b.page,
+		-1) {
 		if strings.Contains(m[2], text) {
 			b.get(html.UnescapeString(strings.TrimSuffix(m[1], "#files")))
 			return
@@ -343,7 +353,9 @@ func (b *browser) follow(text string) {
 // pick returns the id of a message in the list that is shown.
 func (b *browser) pick(subject string) string {
 	b.w.t.Helper()
-	m := regexp.MustCompile(`name="m" value="([0-9a-f]*)" aria-labelledby="s\d+"></label>\s*<a (?:[^<]|<[^l])*?id="s\d+"><bdi>` + regexp.QuoteMeta(html.EscapeString(subject)) + `<`).FindStringSubmatch(b.page)
+	m := regexp.MustCompile(
+		`name="m" value="([0-9a-f]*)" aria-labelledby="s\d+"></label>\s*<a (?:[^<]|<[^l])*?id="s\d+"><bdi>` +
+			regexp.QuoteMeta(html.EscapeString(subject)) + `<`).FindStringSubmatch(b.page)
 	if m == nil {
 		b.w.t.Fatalf("%s does not list %q\n%s", b.at, subject, b.page)
 	}

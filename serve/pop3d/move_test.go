@@ -26,7 +26,8 @@ func newCluster(t *testing.T, n int) *town.Town {
 		p := &people{accounts: map[string]signin.Account{
 			"alice": {Name: "alice", Database: m.Town.Database, Who: note.Who{Person: m.Town.Person}},
 		}}
-		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, LoginDelay: time.Hour, Hostname: "home"}, p, m.Mail, m.Stats)
+		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, LoginDelay: time.Hour, Hostname: "home"}, p,
+			m.Mail, m.Stats)
 		return listen.Door{Name: "pop3", Serve: srv.Serve, Busy: srv.Busy()}, door.Options{Left: func() {
 			if n := srv.cfg.Memory.Used(); n != 0 {
 				t.Errorf("%s: %d bytes of memory leaked", m.Name, n)
@@ -45,7 +46,8 @@ func TestMoves(t *testing.T) {
 			w := newCluster(t, 3)
 			for i := range 9 {
 				letter := fmt.Sprintf("From: a@b.example\r\nSubject: m %d\r\n\r\nbody\r\n", i)
-				_, _, err := w.File().Append(context.Background(), mailbox.Inbox, []byte(letter), mailbox.Flags{}, time.Unix(1_700_000_000, 0))
+				_, _, err := w.File().Append(context.Background(), mailbox.Inbox, []byte(letter), mailbox.Flags{},
+					time.Unix(1_700_000_000, 0))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +75,8 @@ func TestMoves(t *testing.T) {
 			for range 60 {
 				maybe()
 				n := 1 + rng.IntN(10)
-				one := []string{"STAT", "NOOP", fmt.Sprint("LIST ", n), fmt.Sprint("DELE ", n), "RSET", fmt.Sprint("RETR ", n), fmt.Sprint("TOP ", n, " 1"), "LIST"}
+				one := []string{"STAT", "NOOP", fmt.Sprint("LIST ", n), fmt.Sprint("DELE ", n), "RSET",
+					fmt.Sprint("RETR ", n), fmt.Sprint("TOP ", n, " 1"), "LIST"}
 				cmd := one[rng.IntN(len(one))]
 				fmt.Fprintf(&out, "%s: %s\n", cmd, say(t, c, cmd))
 			}
@@ -116,7 +119,8 @@ func say(t *testing.T, c net.Conn, cmd string) string {
 			t.Fatalf("%s: after %q: %v", cmd, out, err)
 		}
 		out = append(out, one[0])
-		done := strings.HasSuffix(string(out), "\r\n") && (!more || out[0] == '-' || strings.HasSuffix(string(out), "\r\n.\r\n"))
+		done := strings.HasSuffix(string(out), "\r\n") && (!more || out[0] == '-' ||
+			strings.HasSuffix(string(out), "\r\n.\r\n"))
 		if done {
 			return string(out)
 		}

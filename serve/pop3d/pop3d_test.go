@@ -81,12 +81,14 @@ func (p *people) Begin(ctx context.Context, c signin.Attempt, mechanism string) 
 	account := func() (signin.Account, error) { return a, nil }
 	switch mechanism {
 	case "PLAIN":
-		return &exchange{sasl.NewPlainServer(func(_, user, password string) error { return verify(user, password) }), account}, nil
+		return &exchange{sasl.NewPlainServer(func(_, user, password string) error { return verify(user, password) }),
+			account}, nil
 	case "LOGIN":
 		return &exchange{sasl.NewLoginServer(verify), account}, nil
 	}
 	creds := scram.Derive("demo", []byte("salt of the test"), 4096)
-	s := scram.NewServer(func(string) ([]scram.Credentials, error) { return []scram.Credentials{creds}, nil }, "server-nonce-of-the-test", scram.Channel{})
+	s := scram.NewServer(func(string) ([]scram.Credentials, error) { return []scram.Credentials{creds}, nil },
+		"server-nonce-of-the-test", scram.Channel{})
 	return &exchange{first{s}, func() (signin.Account, error) { return p.accounts[s.Username()], nil }}, nil
 }
 
@@ -121,7 +123,8 @@ type settings struct {
 func open(t testing.TB, o settings) *house {
 	t.Helper()
 	h := &house{env: env.TestRealTime(t)}
-	st, err := store.Open(h.env.Env, "store", store.Options{CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1})
+	st, err := store.Open(h.env.Env, "store", store.Options{CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1,
+		Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +172,8 @@ func (h *house) file(user string) *mailbox.File {
 // put stores a message in alice's INBOX without the protocol.
 func (h *house) put(t testing.TB, text string) {
 	t.Helper()
-	if _, _, err := h.file("alice").Append(context.Background(), "INBOX", []byte(text), mailbox.Flags{}, time.Unix(1_700_000_000, 0)); err != nil {
+	if _, _, err := h.file("alice").Append(context.Background(), "INBOX", []byte(text), mailbox.Flags{},
+		time.Unix(1_700_000_000, 0)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -206,10 +210,11 @@ func (h *house) flags(t testing.TB) (out []string) {
 	t.Helper()
 	v, _, err := h.file("alice").Open(context.Background(), "INBOX", true)
 	if err == nil {
-		err = v.Fetch(context.Background(), mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-			out = append(out, fmt.Sprintf("%d %s", m.UID, m.Flags().AppendIMAP(nil)))
-			return false, nil
-		}, func() error { return nil })
+		err = v.Fetch(context.Background(), mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+			func(m *mailbox.Message) (bool, error) {
+				out = append(out, fmt.Sprintf("%d %s", m.UID, m.Flags().AppendIMAP(nil)))
+				return false, nil
+			}, func() error { return nil })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +260,8 @@ func corpus() []string {
 	return []string{
 		"", "x", ".", ".\r\n", "\r\n.\r\n", "a\nb\n.\nc", "a\r", "Subject: ä\r\n\r\n\xff\xfe\x80\r\n",
 		"Subject: long\r\n\r\n" + long, "Subject: many\r\n\r\n" + strings.Repeat("...\r\n", 100_000),
-		"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+		"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\n" +
+			"Content-Transfer-Encoding: base64\r\n\r\n" +
 			strings.Repeat(strings.Repeat("QUJD", 19)+"\r\n", 3000) + "--b--\r\n",
 	}
 }
@@ -317,20 +323,21 @@ func TestCountedSizes(t *testing.T) {
 	}
 	s := &session{srv: h.server, account: a}
 	defer s.scratch.Release()
-	err = view.Fetch(context.Background(), mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		want, known, err := m.Travels()
-		if err != nil || !known {
-			t.Error(known, err)
-		}
-		body, err := m.Body()
-		if err != nil {
-			return false, err
-		}
-		if got, err := s.size(body); got != want || err != nil {
-			t.Errorf("message %d: counted %d, noted %d, %v", m.UID, got, want, err)
-		}
-		return false, nil
-	}, func() error { return nil })
+	err = view.Fetch(context.Background(), mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			want, known, err := m.Travels()
+			if err != nil || !known {
+				t.Error(known, err)
+			}
+			body, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			if got, err := s.size(body); got != want || err != nil {
+				t.Errorf("message %d: counted %d, noted %d, %v", m.UID, got, want, err)
+			}
+			return false, nil
+		}, func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +400,8 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("after a lost connection: %q", got)
 	}
 	c = h.login(t, "alice")
-	if err := errors.Join(c.Delete(2), c.Delete(1), c.Simple("RSET"), c.Delete(2), c.Retrieve(1, io.Discard), c.Quit()); err != nil {
+	if err := errors.Join(c.Delete(2), c.Delete(1), c.Simple("RSET"), c.Delete(2), c.Retrieve(1, io.Discard),
+		c.Quit()); err != nil {
 		t.Fatal(err)
 	}
 	h.unlocked(t)
@@ -436,7 +444,8 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *client.Error
-	if err := c.Retrieve(2, io.Discard); !errors.As(err, &refused) || !strings.Contains(refused.Text, "another session") {
+	if err := c.Retrieve(2, io.Discard); !errors.As(err, &refused) ||
+		!strings.Contains(refused.Text, "another session") {
 		t.Error(err)
 	}
 	if err := c.Retrieve(4, io.Discard); !errors.As(err, &refused) || refused.Text != "No such message" {
@@ -473,7 +482,8 @@ func TestDisabledMeanwhile(t *testing.T) {
 func TestMechanisms(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{tls: true})
-	for _, m := range []sasl.Client{sasl.NewPlainClient("", "alice", "demo"), sasl.NewLoginClient("bob", "demo"), &scramClient{c: scram.NewClient("alice", "demo", "client-nonce")}} {
+	for _, m := range []sasl.Client{sasl.NewPlainClient("", "alice", "demo"), sasl.NewLoginClient("bob", "demo"),
+		&scramClient{c: scram.NewClient("alice", "demo", "client-nonce")}} {
 		c := h.client(t, client.Options{Security: client.StartTLS})
 		if err := errors.Join(c.Authenticate(m), c.Simple("NOOP"), c.Quit()); err != nil {
 			t.Error(m.Mechanism(), err)
@@ -498,7 +508,8 @@ func (s *scramClient) Next(in []byte) ([]byte, error) {
 // was not marked.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("USER alice\r\nPASS demo\r\nLIST\r\nUIDL\r\nTOP 1 1\r\nRETR 3\r\nDELE 1\r\nRSET\r\nQUIT\r\n"))
-	f.Add([]byte("AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00alice\x00demo")) + "\r\nSTAT\r\nQUIT\r\n"))
+	f.Add([]byte("AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00alice\x00demo")) +
+		"\r\nSTAT\r\nQUIT\r\n"))
 	f.Add([]byte("AUTH PLAIN\r\n*\r\nUTF8\r\nLANG *\r\n\r\n\x00\xff\r\n"))
 	h := open(f, settings{})
 	for _, m := range three {

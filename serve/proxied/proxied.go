@@ -26,7 +26,8 @@ const (
 )
 
 // fields lists the fields that are removed from a request.
-var fields = []string{Forwarded, For, RealIP, proto, "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Ssl"}
+var fields = []string{Forwarded, For, RealIP, proto, "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Server",
+	"X-Forwarded-Ssl"}
 
 // Options holds the settings of a Handler.
 type Options struct {
@@ -76,7 +77,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ok && !peer.IsLoopback():
 		h.warn(peer, "proxy header ignored: its sender is not listed in web.proxies or server.proxies", names(r.Header))
 	default:
-		h.warn(peer, "requests come through a proxy on this machine that is not listed: their clients count as strangers without TLS; "+
+		h.warn(peer, "requests come through a proxy on this machine that is not listed: their clients count as "+
+			"strangers without TLS; "+
 			`set web.proxies = "127.0.0.1 ::1"`, names(r.Header))
 		copied := *r
 		copied.RemoteAddr = unknown
@@ -93,7 +95,8 @@ func (h *Handler) through(r *http.Request, peer netip.Addr) *http.Request {
 	address, secure := h.client(r.Header)
 	switch {
 	case r.Header.Get(h.opt.Field) == "":
-		h.warn(peer, "a listed proxy does not name its client: the client counts as a stranger without TLS; have the proxy send "+
+		h.warn(peer, "a listed proxy does not name its client: the client counts as a stranger without TLS; have "+
+			"the proxy send "+
 			h.opt.Field+", or set web.proxy_header", names(r.Header))
 	case h.opt.Field != Forwarded && r.Header.Get(proto) == "":
 		h.warn(peer, "a listed proxy does not send "+proto+": its clients count as without TLS", names(r.Header))

@@ -100,7 +100,8 @@ func (x *exchange) scrammed(user string, had []scram.Credentials) error {
 		var have []scram.Credentials
 		have, err = x.s.dir.ScramCredentials(x.ctx, user)
 		for i := range had {
-			if err == nil && !slices.ContainsFunc(have, func(c scram.Credentials) bool { return c.StoredKey == had[i].StoredKey }) {
+			if err == nil &&
+				!slices.ContainsFunc(have, func(c scram.Credentials) bool { return c.StoredKey == had[i].StoredKey }) {
 				x.err = x.s.failed(x.ctx, &x.a, user, "")
 				return x.err
 			}
@@ -128,7 +129,8 @@ func (x *exchange) scram(plus bool) sasl.Server {
 		var err error
 		m.had, err = x.s.dir.ScramCredentials(x.ctx, user)
 		return m.had, err
-	}, base64.RawStdEncoding.EncodeToString(nonce[:]), scram.Channel{Plus: plus, Offered: x.s.plus(&x.a), Bindings: x.a.bindings()})
+	}, base64.RawStdEncoding.EncodeToString(nonce[:]), scram.Channel{Plus: plus, Offered: x.s.plus(&x.a),
+		Bindings: x.a.bindings()})
 	return m
 }
 

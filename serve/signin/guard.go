@@ -224,7 +224,8 @@ func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) 
 		g.keep.Put(k.String(), fmt.Sprintf("%d %d %d %s", b.since.Unix(), b.until.Unix(), b.n, b.door))
 		g.addresses.drop(k)
 		g.banned.Inc()
-		g.env.Log.Warn("address banned for failed sign-ins", "address", k.String(), "door", a.Door, "failures", b.n, "until", b.until.UTC().Format(time.RFC3339))
+		g.env.Log.Warn("address banned for failed sign-ins", "address", k.String(), "door", a.Door, "failures", b.n,
+			"until", b.until.UTC().Format(time.RFC3339))
 	}
 	u := g.accounts.add(maphash.String(g.seed, account))
 	g.within(u, now)
@@ -297,7 +298,8 @@ func (g *guard) list() []Ban {
 			if k.Is6() {
 				bits = 64
 			}
-			out = append(out, Ban{Address: netip.PrefixFrom(k, bits), Since: t.since, Until: t.until, Failures: t.n, Door: t.door})
+			out = append(out, Ban{Address: netip.PrefixFrom(k, bits), Since: t.since, Until: t.until, Failures: t.n,
+				Door: t.door})
 		}
 	}
 	slices.SortFunc(out, func(a, b Ban) int { return a.Until.Compare(b.Until) })

@@ -39,7 +39,8 @@ func TestSpellingsTellNothing(t *testing.T) {
 	count := func(names ...string) int {
 		before := len(w.guard.accounts.table)
 		for i, name := range names {
-			_, err := w.Password(bg, Attempt{Door: "IMAP", Remote: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}, name, "wrong")
+			_, err := w.Password(bg, Attempt{Door: "IMAP", Remote: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})},
+				name, "wrong")
 			w.want(err, ErrCredentials)
 		}
 		return len(w.guard.accounts.table) - before
@@ -49,7 +50,8 @@ func TestSpellingsTellNothing(t *testing.T) {
 		func(s string) string { return string(s[0]-'a'+'A') + s[1:] },
 	} {
 		w.guard.accounts = tallies[uint64]{}
-		if known, unknown := count("alice", spelling("alice")), count("nobody", spelling("nobody")); known != unknown || known != 1 {
+		if known, unknown := count("alice", spelling("alice")), count("nobody", spelling("nobody")); known != unknown ||
+			known != 1 {
 			t.Errorf("%s: %d tallies for who exists, %d for who does not", spelling("x"), known, unknown)
 		}
 	}

@@ -13,8 +13,10 @@ func TestProtected(t *testing.T) {
 		tls    bool
 		want   bool
 	}{
-		{"127.0.0.1:1", false, true}, {"[::1]:1", false, true}, {"[::ffff:127.0.0.1]:1", false, true}, {"@", false, true},
-		{"192.0.2.1:1", false, false}, {"[2001:db8::1]:1", false, false}, {"somewhere:1", false, false}, {"192.0.2.1:1", true, true},
+		{"127.0.0.1:1", false, true}, {"[::1]:1", false, true}, {"[::ffff:127.0.0.1]:1", false, true},
+		{"@", false, true},
+		{"192.0.2.1:1", false, false}, {"[2001:db8::1]:1", false, false}, {"somewhere:1", false, false},
+		{"192.0.2.1:1", true, true},
 	} {
 		r := &http.Request{RemoteAddr: c.remote}
 		if c.tls {
@@ -24,7 +26,8 @@ func TestProtected(t *testing.T) {
 			t.Errorf("%s, TLS %v: %v", c.remote, c.tls, got)
 		}
 	}
-	if a := OfRequest(&http.Request{RemoteAddr: "[::ffff:192.0.2.1]:5"}); a.Remote.String() != "192.0.2.1" || a.Door != "HTTP" {
+	if a := OfRequest(&http.Request{RemoteAddr: "[::ffff:192.0.2.1]:5"}); a.Remote.String() != "192.0.2.1" ||
+		a.Door != "HTTP" {
 		t.Errorf("%+v", a)
 	}
 }

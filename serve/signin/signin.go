@@ -229,7 +229,8 @@ func (s *Service) account(ctx context.Context, who note.Who, p directory.Person,
 }
 
 // accountAt is account. web reports that the door is a web door.
-func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Person, err error, web bool) (Account, error) {
+func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Person, err error,
+	web bool) (Account, error) {
 	switch {
 	case errors.Is(err, directory.ErrNotFound):
 		return Account{}, ErrCredentials

@@ -44,7 +44,8 @@ func open(t testing.TB, fix *env.Fixture, o Options) *world {
 	w.ok(err)
 	add := func(name string, withScram bool) directory.Person {
 		p, err := w.dir.People.Add(bg, note.System, directory.PersonSpec{
-			PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name, Scram: withScram,
+			PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name,
+			Scram: withScram,
 		})
 		w.ok(err)
 		return p
@@ -136,7 +137,8 @@ func TestMechanisms(t *testing.T) {
 		{with, Attempt{Door: "IMAP"}, []string{"SCRAM-SHA-256", "PLAIN"}},
 		{with, Attempt{Door: "IMAP", TLS: modern}, []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN"}},
 		{with, Attempt{Door: "IMAP", TLS: old}, []string{"SCRAM-SHA-256", "PLAIN"}},
-		{with, Attempt{Door: "IMAP", TLS: old, Certificate: []byte("x")}, []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN"}},
+		{with, Attempt{Door: "IMAP", TLS: old, Certificate: []byte("x")},
+			[]string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-256", "PLAIN"}},
 		{with, Attempt{Door: "Submission"}, []string{"SCRAM-SHA-256", "PLAIN", "LOGIN"}},
 		{without, Attempt{Door: "POP3", TLS: modern}, []string{"PLAIN"}},
 	} {
@@ -162,7 +164,8 @@ func TestSignIn(t *testing.T) {
 		sasl.NewPlainClient("", "alice", "secret-alice"), sasl.NewLoginClient("Alice", "secret-alice"),
 	} {
 		a, err := w.play(here, c)
-		if err != nil || a.Who.Person != w.alice.ID || a.Name != "alice" || a.Address != "alice@example.com" || a.Database != w.alice.MailDatabase || a.Directory != w.dir.Version() {
+		if err != nil || a.Who.Person != w.alice.ID || a.Name != "alice" || a.Address != "alice@example.com" ||
+			a.Database != w.alice.MailDatabase || a.Directory != w.dir.Version() {
 			t.Errorf("%s: %+v, %v", c.Mechanism(), a, err)
 		}
 	}
@@ -174,7 +177,8 @@ func TestSignIn(t *testing.T) {
 	for _, c := range []sasl.Client{
 		scramOf("bob", "secret-bob"), // has no SCRAM credentials
 		scramOf("alice", "wrong"), scramOf("nobody", "x"),
-		sasl.NewPlainClient("", "alice", "wrong"), sasl.NewLoginClient("nobody", "x"), sasl.NewPlainClient("bob", "alice", "secret-alice"),
+		sasl.NewPlainClient("", "alice", "wrong"), sasl.NewLoginClient("nobody", "x"),
+		sasl.NewPlainClient("bob", "alice", "secret-alice"),
 	} {
 		if _, err := w.play(here, c); !errors.Is(err, ErrCredentials) {
 			t.Errorf("%s: %v", c.Mechanism(), err)
@@ -196,7 +200,8 @@ func TestSignIn(t *testing.T) {
 	if changed, err := w.Refresh(bg, &a); !changed || err != nil || len(a.Who.Groups) != 1 || a.Who.Groups[0] != g.ID {
 		t.Error(changed, err, a.Who.Groups)
 	}
-	_, err = w.dir.People.Set(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err = w.dir.People.Set(bg, note.System, w.bob.ID,
+		func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	w.ok(err)
 	_, err = w.Refresh(bg, &a)
 	w.want(err, ErrDisabled)
@@ -290,7 +295,8 @@ func TestBan(t *testing.T) {
 	_, err = guess("192.0.2.1", "bob", "secret-bob")
 	w.ok(err)
 	list := w.Bans()
-	if len(list) != 1 || list[0].Address.String() != "2001:db8::/64" || list[0].Failures != 5 || list[0].Door != "IMAP" {
+	if len(list) != 1 || list[0].Address.String() != "2001:db8::/64" || list[0].Failures != 5 ||
+		list[0].Door != "IMAP" {
 		t.Errorf("%+v", list)
 	}
 	x, err := w.Begin(bg, Attempt{Door: "IMAP", Remote: netip.MustParseAddr("2001:db8::1")}, "PLAIN")
@@ -299,7 +305,8 @@ func TestBan(t *testing.T) {
 	w.want(err, ErrBanned)
 	_, err = w.Begin(bg, Attempt{Door: "IMAP", Remote: netip.MustParseAddr("2001:db8::1")}, scram.Mechanism)
 	w.want(err, ErrBanned)
-	if !w.RemoveBan(netip.MustParseAddr("2001:db8::77")) || w.RemoveBan(netip.MustParseAddr("2001:db8::77")) || len(w.Bans()) != 0 {
+	if !w.RemoveBan(netip.MustParseAddr("2001:db8::77")) || w.RemoveBan(netip.MustParseAddr("2001:db8::77")) ||
+		len(w.Bans()) != 0 {
 		t.Error("the ban could not be removed, or twice")
 	}
 	_, err = guess("2001:db8::1", "alice", "secret-alice")
@@ -341,7 +348,8 @@ func TestGuardIsBounded(t *testing.T) {
 	for i := range 2 * maxTallies {
 		x.add(i).n = i
 	}
-	if len(x.table) != maxTallies || x.lru.Len() != maxTallies || x.get(0) != nil || x.get(2*maxTallies-1).n != 2*maxTallies-1 {
+	if len(x.table) != maxTallies || x.lru.Len() != maxTallies || x.get(0) != nil ||
+		x.get(2*maxTallies-1).n != 2*maxTallies-1 {
 		t.Errorf("%d and %d kept", len(x.table), x.lru.Len())
 	}
 	if delay(patience-1) != 0 || delay(1<<40) != maxDelay {

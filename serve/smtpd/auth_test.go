@@ -70,7 +70,8 @@ func TestAUTH(t *testing.T) {
 		< 503 5.5.1
 		> RSET
 		< 250`)
-	for _, m := range []sasl.Client{sasl.NewPlainClient("", "alice", "secret"), sasl.NewLoginClient("alice", "secret")} {
+	for _, m := range []sasl.Client{sasl.NewPlainClient("", "alice", "secret"),
+		sasl.NewLoginClient("alice", "secret")} {
 		c := h.hello()
 		if err := c.Auth(m); err != nil {
 			t.Fatal(m.Mechanism(), err)
@@ -151,7 +152,8 @@ func TestAUTHScram(t *testing.T) {
 			< 250 2.1.0`)
 	}
 	h := open(t, settings{})
-	if err := h.hello().Auth(scramClient{scram.NewClient("alice", "wrong", "nonce")}); code(smtp.AsReply(err)) != "535 5.7.8" {
+	if err := h.hello().Auth(scramClient{scram.NewClient("alice", "wrong", "nonce")}); code(
+		smtp.AsReply(err)) != "535 5.7.8" {
 		t.Error(err)
 	}
 	script(t, h.hello(), `

@@ -186,7 +186,8 @@ func (b *backend) Deliver(ctx context.Context, e *Envelope, message []byte, resu
 	}
 	if in.Discard || len(sub.Recipients) == 0 {
 		b.env.Fill(sub.ID[:])
-		b.env.Log.Info("mail: discarded by a filter", "id", sub.ID.String(), "from", e.From.String(), "recipients", len(e.Recipients))
+		b.env.Log.Info("mail: discarded by a filter", "id", sub.ID.String(), "from", e.From.String(), "recipients",
+			len(e.Recipients))
 		return sub.ID.String(), nil
 	}
 	if e.Signed {
@@ -216,7 +217,8 @@ func (b *backend) recipients(ctx context.Context, e *Envelope) ([]mail.Recipient
 		if !ok {
 			return nil, errors.New("smtpd: recipient was not resolved")
 		}
-		if e.Kind == LMTP || !slices.ContainsFunc(e.Inbound.Del, func(p smtp.Path) bool { return strings.EqualFold(p.String(), to.To.String()) }) {
+		if e.Kind == LMTP || !slices.ContainsFunc(e.Inbound.Del,
+			func(p smtp.Path) bool { return strings.EqualFold(p.String(), to.To.String()) }) {
 			out = append(out, *to)
 		}
 	}

@@ -71,9 +71,11 @@ func serve(t testing.TB) *server {
 	s.clock = &aheadClock{Clock: s.env.Clock}
 	s.env.FS, s.env.Clock = s.full, s.clock
 	var err error
-	s.store, err = store.Open(s.env, "data", store.Options{Ballast: -1, Indexes: directory.Indexes(), LogSyncInterval: 50 * time.Microsecond, OnFatal: func(error) {}})
+	s.store, err = store.Open(s.env, "data", store.Options{Ballast: -1, Indexes: directory.Indexes(),
+		LogSyncInterval: 50 * time.Microsecond, OnFatal: func(error) {}})
 	s.ok(err)
-	s.people, err = directory.Open(s.store, s.env, password.New(s.env, 2, 100), directory.Options{Domain: "example.com"})
+	s.people, err = directory.Open(s.store, s.env, password.New(s.env, 2, 100),
+		directory.Options{Domain: "example.com"})
 	s.ok(err)
 	s.files = mailbox.New(s.store, s.env, mailbox.Options{})
 	s.mail, err = mail.Open(s.store, s.env, s.people, s.files, mail.Options{Hostname: "mx.example.com"})
@@ -85,7 +87,8 @@ func serve(t testing.TB) *server {
 	b := NewBackend(s.signIn(), s.people, s.mail, s.env)
 	for _, k := range []Kind{SMTP, Submission, LMTP} {
 		srv := New(s.env, Config{Kind: k, Hostname: "mx.example.com"}, b, nil)
-		l, err := s.front.Open(listen.Door{Name: k.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve, Busy: srv.Busy()})
+		l, err := s.front.Open(listen.Door{Name: k.String(), Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve,
+			Busy: srv.Busy()})
 		s.ok(err)
 		s.addr[k] = l.Addr().String()
 	}
@@ -144,16 +147,17 @@ func (s *server) messages(name, folder string) []string {
 	var out []string
 	v, _, err := s.files.File(note.System, s.person[name].MailDatabase).Open(context.Background(), folder, true)
 	s.ok(err)
-	s.ok(v.Fetch(context.Background(), mailbox.Set{{Start: 1}}, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		b, err := m.Body()
-		if err != nil {
+	s.ok(v.Fetch(context.Background(), mailbox.Set{{Start: 1}}, false, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			b, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			var buf bytes.Buffer
+			_, err = b.WriteTo(&buf)
+			out = append(out, buf.String())
 			return false, err
-		}
-		var buf bytes.Buffer
-		_, err = b.WriteTo(&buf)
-		out = append(out, buf.String())
-		return false, err
-	}, func() error { return nil }))
+		}, func() error { return nil }))
 	return out
 }
 
@@ -215,7 +219,9 @@ func TestEndToEnd(t *testing.T) {
 				t.Fatalf("%d bytes: the message has changed", size)
 			}
 			trace := strings.TrimSuffix(got, message)
-			if !strings.HasPrefix(trace, "Return-Path: <eve@far.example>\r\nReceived: from client.example ([127.0.0.1])\r\n\tby mx.example.com with ESMTP id "+id+";\r\n\t") || strings.Count(trace, "\r\n") != 4 {
+			if !strings.HasPrefix(trace,
+				"Return-Path: <eve@far.example>\r\nReceived: from client.example ([127.0.0.1])\r\n"+
+					"\tby mx.example.com with ESMTP id "+id+";\r\n\t") || strings.Count(trace, "\r\n") != 4 {
 				t.Errorf("trace fields (id %s):\n%s", id, trace)
 			}
 		}
@@ -227,7 +233,8 @@ func TestBackendRecipients(t *testing.T) {
 	s := serve(t)
 	ctx := context.Background()
 	s.add("gone")
-	_, err := s.people.People.Set(ctx, note.System, s.person["gone"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err := s.people.People.Set(ctx, note.System, s.person["gone"].ID,
+		func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
 	s.add("small")
 	_, err = s.people.People.Set(ctx, note.System, s.person["small"].ID, func(f *directory.PersonFields) error {
@@ -305,12 +312,14 @@ func TestBackendSignIn(t *testing.T) {
 		t.Errorf("From: %s", codes(res.Final))
 	}
 	// A user who is disabled during the session can send nothing more.
-	_, err = s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil })
+	_, err = s.people.People.Set(context.Background(), note.System, s.person["alice"].ID,
+		func(f *directory.PersonFields) error { f.Disabled = true; return nil })
 	s.ok(err)
 	if r := smtp.AsReply(c.Mail(path("alice@example.com"), smtp.MailParams{Size: -1})); code(r) != "550 5.7.1" {
 		t.Errorf("disabled: %s", code(r))
 	}
-	if r := smtp.AsReply(s.dial(Submission).Auth(sasl.NewPlainClient("", "alice", "secret-alice"))); code(r) != "535 5.7.13" {
+	if r := smtp.AsReply(s.dial(Submission).Auth(sasl.NewPlainClient("", "alice", "secret-alice"))); code(
+		r) != "535 5.7.13" {
 		t.Errorf("disabled: %s", code(r))
 	}
 }
@@ -332,7 +341,8 @@ func TestBackendSubmission(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	c := s.signed(Submission, "alice")
-	res := s.send(c, "alice@example.com", "From: Alice <alice@example.com>\r\nSubject: x\r\n\r\nx\r\n", "bob@example.com", "eve@far.example")
+	res := s.send(c, "alice@example.com", "From: Alice <alice@example.com>\r\nSubject: x\r\n\r\nx\r\n",
+		"bob@example.com", "eve@far.example")
 	if !res.Accepted(0) || !res.Accepted(1) {
 		t.Fatal(codes(res.Final))
 	}
@@ -344,7 +354,8 @@ func TestBackendSubmission(t *testing.T) {
 	}
 	list, _, err := s.mail.Queue.List(context.Background(), 0, "")
 	s.ok(err)
-	if len(list) != 1 || list[0].Recipients[0].Address != "eve@far.example" || list[0].Recipients[0].State != queue.Waiting {
+	if len(list) != 1 || list[0].Recipients[0].Address != "eve@far.example" ||
+		list[0].Recipients[0].State != queue.Waiting {
 		t.Errorf("%+v", list)
 	}
 }
@@ -354,7 +365,8 @@ func TestBackendLMTP(t *testing.T) {
 	s := serve(t)
 	// There is enough space at RCPT, where the size is unknown, but not for the message.
 	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 100 }))
-	res := s.send(s.dial(LMTP), "eve@far.example", body(500), "alice@example.com", "bob@example.com", "nobody@example.com", "carol@example.com")
+	res := s.send(s.dial(LMTP), "eve@far.example", body(500), "alice@example.com", "bob@example.com",
+		"nobody@example.com", "carol@example.com")
 	if got := codes(res.Final); got != "250 2.0.0, 452 4.2.2, 250 2.0.0" {
 		t.Errorf("%s; %s", codes(res.Rcpt), got)
 	}
@@ -395,7 +407,8 @@ func TestBackendOutOfService(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.ok(s.store.SetInfo(note.System, queue.BoxID, func(i *layout.Info) { i.State = layout.OutOfService }))
-	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
+	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase,
+		func(i *layout.Info) { i.State = layout.OutOfService }))
 	res := s.send(s.dial(SMTP), "eve@far.example", body(500), "alice@example.com", "bob@example.com")
 	if got := codes(res.Final); got != "451 4.3.0" {
 		t.Error(got)

@@ -31,7 +31,8 @@ func TestBDAT(t *testing.T) {
 	if err := c.Rcpt(path("alice@example.org"), smtp.RcptParams{}); err != nil {
 		t.Fatal(err)
 	}
-	for i, chunk := range []string{"Subject: x\r\n", "\r\n", ".\r\n..\r\n", "", strings.Repeat("long\r\n", 50_000), "end"} {
+	for i, chunk := range []string{"Subject: x\r\n", "\r\n", ".\r\n..\r\n", "",
+		strings.Repeat("long\r\n", 50_000), "end"} {
 		r, err := c.BDAT([]byte(chunk), i == 5)
 		if err != nil || r[0].Code != 250 {
 			t.Fatal(i, err, r)

@@ -39,7 +39,8 @@ func BenchmarkSession(b *testing.B) {
 		b.Run(mode, func(b *testing.B) {
 			h := open(b, settings{})
 			h.server.backend = noop{h.backend.in}
-			m := client.Outgoing{From: path("bob@example.org"), To: []smtp.Path{path("alice@example.org")}, Message: body}
+			m := client.Outgoing{From: path("bob@example.org"), To: []smtp.Path{path("alice@example.org")},
+				Message: body}
 			b.ReportAllocs()
 			before := cpu()
 			b.SetParallelism(4)

@@ -55,10 +55,12 @@ func TestDATA(t *testing.T) {
 func TestDATASmuggling(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{Config: Config{MaxErrors: 100}})
-	for _, end := range []string{"\n.\n", "\r.\r", "\n.\r\n", "\r\n.\n", "\r\n.\r", "\r.\r\n", "\r\r\n.\r\r\n", "\n\n.\r\n"} {
+	for _, end := range []string{"\n.\n", "\r.\r", "\n.\r\n", "\r\n.\n", "\r\n.\r", "\r.\r\n", "\r\r\n.\r\r\n",
+		"\n\n.\r\n"} {
 		c := h.hello()
 		script(t, c, begin)
-		if err := c.Send([]byte("Subject: x\r\n\r\nhello" + end + "MAIL FROM:<evil@example.org>\r\nRCPT TO:<alice@example.org>\r\nDATA\r\nsmuggled\r\n.\r\n")); err != nil {
+		if err := c.Send([]byte("Subject: x\r\n\r\nhello" + end +
+			"MAIL FROM:<evil@example.org>\r\nRCPT TO:<alice@example.org>\r\nDATA\r\nsmuggled\r\n.\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		script(t, c, `
@@ -173,7 +175,8 @@ func TestDATAMemory(t *testing.T) {
 func TestDATAVanished(t *testing.T) {
 	t.Parallel()
 	h := open(t, settings{})
-	for _, piece := range []string{"", "half a line", "a line\r\n", "a line\r\n.", "a line\r\n.\r", strings.Repeat("long\r\n", 100_000)} {
+	for _, piece := range []string{"", "half a line", "a line\r\n", "a line\r\n.", "a line\r\n.\r",
+		strings.Repeat("long\r\n", 100_000)} {
 		c := h.hello()
 		script(t, c, begin)
 		if err := c.Send([]byte(piece)); err != nil {
@@ -278,7 +281,8 @@ func TestHeadroom(t *testing.T) {
 	for _, size := range []int{1, 7 << 10, 8 << 10, 32<<10 - 1030, 100 << 10, 3 << 20} {
 		message := []byte(strings.Repeat(strings.Repeat("x", 98)+"\r\n", size/100+1))
 		for range 2 {
-			res, err := c.Deliver(&client.Outgoing{From: path("bob@example.org"), To: []smtp.Path{path("alice@example.org")}, Message: message})
+			res, err := c.Deliver(&client.Outgoing{From: path("bob@example.org"),
+				To: []smtp.Path{path("alice@example.org")}, Message: message})
 			if err != nil || !res.Accepted(0) {
 				t.Fatal(res, err)
 			}

@@ -43,7 +43,8 @@ func FuzzSession(f *testing.F) {
 				t.Errorf("message %q", m)
 			case len(m) > 0 && !bytes.HasSuffix(m, []byte("\r\n")):
 				t.Errorf("no line end: %q", m)
-			case bytes.Count(m, []byte("\r\n")) != bytes.Count(m, []byte("\n")), bytes.Count(m, []byte("\r")) != bytes.Count(m, []byte("\n")):
+			case bytes.Count(m, []byte("\r\n")) != bytes.Count(m, []byte("\n")),
+				bytes.Count(m, []byte("\r")) != bytes.Count(m, []byte("\n")):
 				t.Errorf("bare CR or LF: %q", m)
 			case cfg.Kind == Submission && !e.Signed:
 				t.Error("unsigned submission")

@@ -22,16 +22,25 @@ func TestOpenRelay(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	dial := s.strangers(inbound.Options{}, Config{MaxErrors: 1000})
-	senders := []string{"", "spam@relay.example", "spam@example.com", "alice@example.com", "spam@[127.0.0.1]", "spam@localhost", "spam"}
+	senders := []string{"", "spam@relay.example", "spam@example.com", "alice@example.com", "spam@[127.0.0.1]",
+		"spam@localhost", "spam"}
 	targets := []string{
-		"victim@relay.example", "victim%relay.example@example.com", "victim%relay.example@[127.0.0.1]", "victim%relay.example@localhost", "victim%relay.example",
-		`"victim@relay.example"`, `"victim%relay.example"`, `"victim@relay.example"@example.com`, `"victim%relay.example"@example.com`, "victim@relay.example@example.com",
-		"victim@relay.example@[127.0.0.1]", "@example.com:victim@relay.example", "@localhost:victim@relay.example", "@[127.0.0.1]:victim@relay.example",
-		"@example.com,@far.example:victim@relay.example", "relay.example!victim", "relay.example!victim@example.com", "relay.example!victim@[127.0.0.1]",
-		"example.com!relay.example!victim", "@relay.example", "victim@relay.example.", "victim@relay.example%example.com", "victim@example.com@relay.example",
-		"alice@example.com.relay.example", "alice%example.com@relay.example", `"alice@example.com"@relay.example`, "victim@xn--relay-example", "victim@[192.0.2.1]", "victim@[IPv6:2001:db8::1]",
-		"SRS0=AAAA=BB=relay.example=victim@example.com", "chess-owner+victim=relay.example@example.com", "alice @relay.example", "<victim@relay.example>", "postmaster@relay.example",
-		"alice@EXAMPLE.com@relay.example", "\\victim@relay.example", "victim\\@relay.example", "alice@example.com>,<victim@relay.example",
+		"victim@relay.example", "victim%relay.example@example.com", "victim%relay.example@[127.0.0.1]",
+		"victim%relay.example@localhost", "victim%relay.example",
+		`"victim@relay.example"`, `"victim%relay.example"`, `"victim@relay.example"@example.com`,
+		`"victim%relay.example"@example.com`, "victim@relay.example@example.com",
+		"victim@relay.example@[127.0.0.1]", "@example.com:victim@relay.example", "@localhost:victim@relay.example",
+		"@[127.0.0.1]:victim@relay.example",
+		"@example.com,@far.example:victim@relay.example", "relay.example!victim", "relay.example!victim@example.com",
+		"relay.example!victim@[127.0.0.1]",
+		"example.com!relay.example!victim", "@relay.example", "victim@relay.example.",
+		"victim@relay.example%example.com", "victim@example.com@relay.example",
+		"alice@example.com.relay.example", "alice%example.com@relay.example", `"alice@example.com"@relay.example`,
+		"victim@xn--relay-example", "victim@[192.0.2.1]", "victim@[IPv6:2001:db8::1]",
+		"SRS0=AAAA=BB=relay.example=victim@example.com", "chess-owner+victim=relay.example@example.com",
+		"alice @relay.example", "<victim@relay.example>", "postmaster@relay.example",
+		"alice@EXAMPLE.com@relay.example", "\\victim@relay.example", "victim\\@relay.example",
+		"alice@example.com>,<victim@relay.example",
 	}
 	for _, from := range senders {
 		c := dial()
@@ -63,8 +72,10 @@ func TestHeaderInjection(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for _, line := range []string{
-		"EHLO x\rBcc: y", "EHLO x\x00y", "MAIL FROM:<a\rb@far.example>", "MAIL FROM:<\"a\rX: y\"@far.example>", "MAIL FROM:<a@far.example> ENVID=a\rb",
-		"MAIL FROM:<a@far.example> ENVID=a+0D+0AX:y", "MAIL FROM:<a@far.example\x00>", "MAIL FROM:<a@far.example> SIZE=1\rRCPT TO:<x@y>",
+		"EHLO x\rBcc: y", "EHLO x\x00y", "MAIL FROM:<a\rb@far.example>", "MAIL FROM:<\"a\rX: y\"@far.example>",
+		"MAIL FROM:<a@far.example> ENVID=a\rb",
+		"MAIL FROM:<a@far.example> ENVID=a+0D+0AX:y", "MAIL FROM:<a@far.example\x00>",
+		"MAIL FROM:<a@far.example> SIZE=1\rRCPT TO:<x@y>",
 	} {
 		c := s.dial(SMTP)
 		if r, err := c.Raw(line); err != nil || r.Positive() && !strings.Contains(line, "ENVID=a+0D") {
@@ -150,7 +161,8 @@ func TestSmuggledEnd(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []BareLF{BareReject, BareNormalize} {
 		for _, end := range []string{
-			"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r.\r\n", "\r\n.\r", "\r\n.\r\r\n", "\r\r\n.\r\r\n", "\n\n.\r\n", "\r\n\x00.\r\n", "\r\n.\x00\r\n", "\r\n..\r\n", "\r\n. \r\n",
+			"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r.\r\n", "\r\n.\r", "\r\n.\r\r\n", "\r\r\n.\r\r\n", "\n\n.\r\n",
+			"\r\n\x00.\r\n", "\r\n.\x00\r\n", "\r\n..\r\n", "\r\n. \r\n",
 			"\n.\r", "\r\n.\n\r\n", "\n\r.\n\r", "\r\n\x2e\x00\n", "\u0085.\u0085", "\r\n.\v\r\n", "\r\n.\r\v\n",
 		} {
 			h := open(t, settings{Config: Config{BareLF: policy}})
@@ -162,7 +174,9 @@ func TestSmuggledEnd(t *testing.T) {
 				< 250
 				> DATA
 				< 354`)
-			if err := c.Send([]byte("Subject: one\r\n\r\nx" + end + "MAIL FROM:<admin@example.org>\r\nRCPT TO:<bob@example.org>\r\nDATA\r\nSubject: two\r\n\r\nsmuggled\r\n.\r\n")); err != nil {
+			if err := c.Send([]byte("Subject: one\r\n\r\nx" + end +
+				"MAIL FROM:<admin@example.org>\r\nRCPT TO:<bob@example.org>\r\nDATA\r\nSubject: two\r\n\r\n" +
+				"smuggled\r\n.\r\n")); err != nil {
 				t.Fatal(err)
 			}
 			r, err := c.Reply()
@@ -205,7 +219,8 @@ func TestReceivedLoop(t *testing.T) {
 func TestNoBackscatter(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{SPF: verify.Mark, DMARC: verify.Mark})}, Config{})
+	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{SPF: verify.Mark, DMARC: verify.Mark})},
+		Config{})
 	s.ok(s.store.SetInfo(note.System, s.person["bob"].MailDatabase, func(i *layout.Info) { i.Quota = 300 }))
 	queued := func() int {
 		list, _, err := s.mail.Queue.List(context.Background(), 0, "")
@@ -213,7 +228,8 @@ func TestNoBackscatter(t *testing.T) {
 		return len(list)
 	}
 	big := func(author string) string { return from(author, "") + strings.Repeat("x\r\n", 200) }
-	res := s.send(dial(), "victim@strict.example", big("victim@strict.example"), "alice@example.com", "bob@example.com", "nobody@example.com")
+	res := s.send(dial(), "victim@strict.example", big("victim@strict.example"), "alice@example.com", "bob@example.com",
+		"nobody@example.com")
 	if codes(res.Rcpt) != "250 2.1.5, 250 2.1.5, 550 5.1.1" || !res.Accepted(0) {
 		t.Fatal(codes(res.Rcpt), codes(res.Final))
 	}

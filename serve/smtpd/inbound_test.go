@@ -38,7 +38,8 @@ func (s *server) strangers(o inbound.Options, cfg Config) func() *client.Client 
 	at := door.At(s.t, &far, listen.Door{Name: "far", Serve: srv.Serve, Busy: srv.Busy()}, door.Options{Far: true})
 	return func() *client.Client {
 		s.t.Helper()
-		c, err := client.Dial(s.env, "tcp", at.Addr.String(), client.Options{Timeout: 20 * time.Second, LMTP: cfg.Kind == LMTP})
+		c, err := client.Dial(s.env, "tcp", at.Addr.String(),
+			client.Options{Timeout: 20 * time.Second, LMTP: cfg.Kind == LMTP})
 		s.ok(err)
 		s.t.Cleanup(func() { _ = c.Close() })
 		s.ok(c.Hello("client.far.example"))
@@ -77,37 +78,48 @@ func from(address, more string) string {
 func TestInboundVerify(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{SPF: verify.Mark, DMARC: verify.Reject})}, Config{})
-	forged := "Authentication-Results: MX.example.com; dmarc=pass\r\nAuthentication-Results: other.example; spf=fail\r\n"
-	if res := s.send(dial(), "eve@far.example", from("eve@far.example", forged), "alice@example.com"); !res.Accepted(0) {
+	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{SPF: verify.Mark, DMARC: verify.Reject})},
+		Config{})
+	forged := "Authentication-Results: MX.example.com; dmarc=pass\r\n" +
+		"Authentication-Results: other.example; spf=fail\r\n"
+	if res := s.send(dial(), "eve@far.example", from("eve@far.example", forged),
+		"alice@example.com"); !res.Accepted(0) {
 		t.Fatal(codes(res.Final))
 	}
 	got := s.inbox("alice")[0]
-	if !strings.Contains(got, "Authentication-Results: mx.example.com;") || !strings.Contains(got, "dmarc=pass (p=reject") ||
-		strings.Contains(got, "MX.example.com") || !strings.Contains(got, "\r\nAuthentication-Results: other.example; spf=fail\r\nFrom: ") {
+	if !strings.Contains(got, "Authentication-Results: mx.example.com;") ||
+		!strings.Contains(got, "dmarc=pass (p=reject") ||
+		strings.Contains(got, "MX.example.com") || !strings.Contains(got,
+		"\r\nAuthentication-Results: other.example; spf=fail\r\nFrom: ") {
 		t.Errorf("%s", got)
 	}
-	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "alice@example.com"); codes(res.Final) != "550 5.7.1" {
+	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""),
+		"alice@example.com"); codes(res.Final) != "550 5.7.1" {
 		t.Error(codes(res.Final))
 	}
-	if res := s.send(dial(), "eve@soft.example", from("eve@soft.example", ""), "alice@example.com"); !res.Accepted(0) || s.folder("alice", "Junk") != 1 {
+	if res := s.send(dial(), "eve@soft.example", from("eve@soft.example", ""), "alice@example.com"); !res.Accepted(0) ||
+		s.folder("alice", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("alice", "Junk"))
 	}
 	// postmaster gets mail from rejected senders.
-	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
-		f.Roles = []string{directory.RoleAdmin}
-		return nil
-	})
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID,
+		func(f *directory.PersonFields) error {
+			f.Roles = []string{directory.RoleAdmin}
+			return nil
+		})
 	s.ok(err)
-	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "postmaster@example.com"); !res.Accepted(0) || s.folder("carol", "Junk") != 1 {
+	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""),
+		"postmaster@example.com"); !res.Accepted(0) || s.folder("carol", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("carol", "Junk"))
 	}
 	// Naming postmaster does not open the way to other recipients.
-	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "postmaster@example.com", "alice@example.com"); codes(res.Final) != "550 5.7.1" || s.folder("carol", "Junk") != 1 {
+	if res := s.send(dial(), "eve@strict.example", from("eve@strict.example", ""), "postmaster@example.com",
+		"alice@example.com"); codes(res.Final) != "550 5.7.1" || s.folder("carol", "Junk") != 1 {
 		t.Error(codes(res.Final), s.folder("carol", "Junk"))
 	}
 	// LMTP from this machine is not checked.
-	if res := s.send(s.dial(LMTP), "eve@strict.example", from("eve@strict.example", ""), "alice@example.com"); !res.Accepted(0) {
+	if res := s.send(s.dial(LMTP), "eve@strict.example", from("eve@strict.example", ""),
+		"alice@example.com"); !res.Accepted(0) {
 		t.Error(codes(res.Final))
 	}
 }
@@ -115,12 +127,14 @@ func TestInboundVerify(t *testing.T) {
 func TestInboundBlockedAndGrey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID, func(f *directory.PersonFields) error {
-		f.Roles = []string{directory.RoleAdmin}
-		return nil
-	})
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["carol"].ID,
+		func(f *directory.PersonFields) error {
+			f.Roles = []string{directory.RoleAdmin}
+			return nil
+		})
 	s.ok(err)
-	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{Blocklists: []string{"bl.example"}, Blocked: verify.Reject})}, Config{})
+	dial := s.strangers(inbound.Options{Verify: s.verifier(verify.Options{Blocklists: []string{"bl.example"},
+		Blocked: verify.Reject})}, Config{})
 	script(t, dial(), `
 		> MAIL FROM:<eve@far.example>
 		< 250
@@ -157,21 +171,26 @@ func TestInboundMilters(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	first := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {
-		{Code: wire.AddHeader, Name: "X-First", Value: "yes"}, {Code: wire.AddRcpt, Value: "<carol@example.com>"}, {Code: wire.DeleteRcpt, Value: "<bob@example.com>"}, {Code: wire.Continue},
+		{Code: wire.AddHeader, Name: "X-First", Value: "yes"}, {Code: wire.AddRcpt, Value: "<carol@example.com>"},
+		{Code: wire.DeleteRcpt, Value: "<bob@example.com>"}, {Code: wire.Continue},
 	}}}
-	second := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.InsertHeader, Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Accept}}}}
+	second := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.InsertHeader,
+		Name: "X-Spam-Flag", Value: "YES"}, {Code: wire.Accept}}}}
 	dial := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(first), s.milter(second)}}, Config{})
 	c := dial()
 	for i := range 2 {
-		if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com", "bob@example.com"); !res.Accepted(0) || !res.Accepted(1) {
+		if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com",
+			"bob@example.com"); !res.Accepted(0) || !res.Accepted(1) {
 			t.Fatal(codes(res.Final))
 		}
-		if s.folder("alice", "Junk") != i+1 || s.folder("carol", "Junk") != i+1 || s.folder("bob", "Junk")+s.folder("bob", "INBOX") != 0 {
+		if s.folder("alice", "Junk") != i+1 || s.folder("carol", "Junk") != i+1 ||
+			s.folder("bob", "Junk")+s.folder("bob", "INBOX") != 0 {
 			t.Errorf("%d: alice %d, carol %d", i, s.folder("alice", "Junk"), s.folder("carol", "Junk"))
 		}
 	}
 	// The second filter saw the first one's change. Both saw two messages on one connection.
-	if got := second.Heard(); !strings.Contains(got, "L X-First~ yes~") || strings.Count(got, "C [192.0.2.7]~4") != 1 || strings.Count(got, "|M <eve@far.example>~") != 2 {
+	if got := second.Heard(); !strings.Contains(got, "L X-First~ yes~") || strings.Count(got, "C [192.0.2.7]~4") != 1 ||
+		strings.Count(got, "|M <eve@far.example>~") != 2 {
 		t.Errorf("%q", got)
 	}
 }
@@ -222,7 +241,8 @@ func TestInboundMilterVerdicts(t *testing.T) {
 		< 550 5.7.1`)
 	}
 	// Accepted and delivered.
-	res := s.send(ask(false, wire.EndBody, wire.Answer{Code: wire.Accept}), "eve@far.example", from("eve@far.example", ""), "alice@example.com")
+	res := s.send(ask(false, wire.EndBody, wire.Answer{Code: wire.Accept}), "eve@far.example",
+		from("eve@far.example", ""), "alice@example.com")
 	if !res.Accepted(0) || len(s.inbox("alice")) != 1 {
 		t.Error(codes(res.Final))
 	}
@@ -245,16 +265,20 @@ func TestInboundMilterVerdicts(t *testing.T) {
 func TestInboundOneWord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X-Seen", Value: "yes"}, {Code: wire.Continue}}}}
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.AddHeader, Name: "X-Seen",
+		Value: "yes"}, {Code: wire.Continue}}}}
 	forged := "Authentication-Results: mx.example.com; dmarc=pass header.from=forged.example\r\n"
 	for i, o := range []verify.Options{{SPF: verify.Mark, DMARC: verify.Reject}, {}} {
 		dial := s.strangers(inbound.Options{Verify: s.verifier(o), Milters: []*milter.Filter{s.milter(f)}}, Config{})
-		if res := s.send(dial(), "eve@far.example", from("eve@far.example", forged), "alice@example.com"); !res.Accepted(0) {
+		if res := s.send(dial(), "eve@far.example", from("eve@far.example", forged),
+			"alice@example.com"); !res.Accepted(0) {
 			t.Fatal(codes(res.Final))
 		}
 		got := s.inbox("alice")[i]
-		if strings.Count(got, "Authentication-Results: mx.example.com") != 1-i || strings.Contains(got, "forged.example") || !strings.Contains(got, "X-Seen: yes") ||
-			strings.Contains(f.Heard(), "forged.example") || strings.Contains(f.Heard(), "dmarc=pass (p=reject") != (i == 0) {
+		if strings.Count(got, "Authentication-Results: mx.example.com") != 1-i ||
+			strings.Contains(got, "forged.example") || !strings.Contains(got, "X-Seen: yes") ||
+			strings.Contains(f.Heard(), "forged.example") ||
+			strings.Contains(f.Heard(), "dmarc=pass (p=reject") != (i == 0) {
 			t.Errorf("%d: %s\n%q", i, got, f.Heard())
 		}
 	}
@@ -296,7 +320,8 @@ func TestInboundHeader(t *testing.T) {
 	s := serve(t)
 	f := &stub.Filter{}
 	c := s.strangers(inbound.Options{Milters: []*milter.Filter{s.milter(f)}}, Config{})()
-	res := s.send(c, "eve@far.example", strings.Repeat("a:\r\n", 300_000)+from("eve@far.example", ""), "alice@example.com")
+	res := s.send(c, "eve@far.example", strings.Repeat("a:\r\n", 300_000)+from("eve@far.example", ""),
+		"alice@example.com")
 	if got := codes(res.Final); got != "550 5.6.0" || strings.Contains(f.Heard(), "|L a~") {
 		t.Errorf("%s", got)
 	}
@@ -305,7 +330,8 @@ func TestInboundHeader(t *testing.T) {
 func TestInboundQuarantineAndSubmission(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Quarantine, Value: "virus"}, {Code: wire.Accept}}}}
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: {{Code: wire.Quarantine, Value: "virus"},
+		{Code: wire.Accept}}}}
 	address := f.Start(t, "tcp")
 	for _, x := range []struct {
 		all  bool
@@ -314,7 +340,8 @@ func TestInboundQuarantineAndSubmission(t *testing.T) {
 		front := listen.New(s.env, listen.Options{}, nil)
 		in := inbound.New(s.env, inbound.Options{Milters: []*milter.Filter{s.milterAt(address)}, Submissions: x.all})
 		srv := New(s.env, Config{Kind: Submission, Inbound: in}, NewBackend(s.signIn(), s.people, s.mail, s.env), nil)
-		l, err := front.Open(listen.Door{Name: "sub", Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve, Busy: srv.Busy()})
+		l, err := front.Open(listen.Door{Name: "sub", Network: "tcp", Address: "127.0.0.1:0", Serve: srv.Serve,
+			Busy: srv.Busy()})
 		s.ok(err)
 		c, err := client.Dial(s.env, "tcp", l.Addr().String(), client.Options{Timeout: 20 * time.Second})
 		s.ok(err)
@@ -351,12 +378,16 @@ func TestInboundRspamd(t *testing.T) {
 		{`{"action":"reject","messages":{"smtp_message":"Gtube"}}`, "554 5.7.1", "", 0, ""},
 		{`{"action":"soft reject"}`, "451 4.7.1", "", 0, ""},
 		{`{"action":"greylist"}`, "250 2.0.0", "", 0, ""},
-		{`{"action":"add header","milter":{"add_headers":{"X-Score":"9"}}}`, "250 2.0.0", "", 1, "X-Spam: Yes\r\nX-Score: 9\r\nFrom:"},
+		{`{"action":"add header","milter":{"add_headers":{"X-Score":"9"}}}`, "250 2.0.0", "", 1,
+			"X-Spam: Yes\r\nX-Score: 9\r\nFrom:"},
 		{`{"action":"rewrite subject","subject":"*** SPAM *** s"}`, "250 2.0.0", "", 1, "Subject: *** SPAM *** s\r\n"},
 		{`nonsense`, "451 4.7.1", "tempfail", 0, ""},
 		{`nonsense`, "250 2.0.0", "accept", 0, ""},
 	} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, x.say) }))
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			fmt.Fprint(w, x.say)
+		}))
 		rs := rspamd.New(s.env, rspamd.Options{URL: srv.URL})
 		dial := s.strangers(inbound.Options{Rspamd: rs, RspamdAccept: x.fail == "accept"}, Config{})
 		junk := s.folder("alice", "Junk")
@@ -383,10 +414,11 @@ func TestInboundRspamd(t *testing.T) {
 func TestSRSAtTheDoor(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
-		f.Forward = []string{"a@else.example"}
-		return nil
-	})
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID,
+		func(f *directory.PersonFields) error {
+			f.Forward = []string{"a@else.example"}
+			return nil
+		})
 	s.ok(err)
 	c := s.dial(SMTP)
 	if res := s.send(c, "eve@far.example", from("eve@far.example", ""), "alice@example.com"); !res.Accepted(0) {
@@ -413,7 +445,8 @@ func TestSRSAtTheDoor(t *testing.T) {
 	s.ok(err)
 	found := false
 	for _, e := range list {
-		found = found || e.Recipients[0].Address == "eve@far.example" && e.Recipients[0].State == queue.Waiting && e.From.IsNull()
+		found = found || e.Recipients[0].Address == "eve@far.example" && e.Recipients[0].State == queue.Waiting &&
+			e.From.IsNull()
 	}
 	if !found {
 		t.Errorf("%+v", list)
@@ -425,10 +458,11 @@ func TestSRSAtTheDoor(t *testing.T) {
 func TestNobodyProven(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID, func(f *directory.PersonFields) error {
-		f.Forward = []string{"a@else.example"}
-		return nil
-	})
+	_, err := s.people.People.Set(context.Background(), note.System, s.person["alice"].ID,
+		func(f *directory.PersonFields) error {
+			f.Forward = []string{"a@else.example"}
+			return nil
+		})
 	s.ok(err)
 	for i, c := range []*client.Client{s.dial(LMTP), s.dial(SMTP), s.signed(Submission, "bob")} {
 		if res := s.send(c, "bob@example.com", from("bob@example.com", ""), "alice@example.com"); !res.Accepted(0) {

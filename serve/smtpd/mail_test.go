@@ -80,8 +80,9 @@ func TestMAILPassesOn(t *testing.T) {
 	h := open(t, settings{})
 	c := h.hello()
 	in := &client.Outgoing{
-		From:       path("jürgen@b.example"),
-		Params:     smtp.MailParams{Size: 77, Body: smtp.Body8BitMIME, UTF8: true, Ret: smtp.RetHeaders, EnvID: "a b+c", Auth: "<>"},
+		From: path("jürgen@b.example"),
+		Params: smtp.MailParams{Size: 77, Body: smtp.Body8BitMIME, UTF8: true, Ret: smtp.RetHeaders, EnvID: "a b+c",
+			Auth: "<>"},
 		To:         []smtp.Path{path(`"al ice"@example.org`)},
 		RcptParams: []smtp.RcptParams{{Notify: smtp.NotifySuccess | smtp.NotifyDelay, ORcpt: "rfc822;x+y@z.example"}},
 		Message:    []byte("Subject: ü\r\n\r\n"),
@@ -116,12 +117,14 @@ func TestPriority(t *testing.T) {
 			script(t, c, "> AUTH PLAIN AGFsaWNlAHNlY3JldA==\n< 235 2.7.0")
 			from = "MAIL FROM:<alice@example.org> "
 		}
-		script(t, c, "> "+from+tc.line+"\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< "+tc.reply)
+		script(t, c, "> "+from+tc.line+
+			"\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< "+tc.reply)
 		got := h.backend.delivered()
 		if p := got[len(got)-1].env.Params; !p.HasPriority || p.Priority != tc.want {
 			t.Errorf("%s: %+v", tc.line, p)
 		}
 		// The next message of the session has its own priority.
-		script(t, c, "> MAIL FROM:<>\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n> .\n< 250 2.0.0 OK id")
+		script(t, c, "> MAIL FROM:<>\n< 250 2.1.0\n> RCPT TO:<bob@example.org>\n< 250 2.1.5\n> DATA\n< 354\n> x\n"+
+			"> .\n< 250 2.0.0 OK id")
 	}
 }

@@ -55,7 +55,8 @@ const maxRefusedLines = 20
 func (s *session) refuseRcpt(to smtp.Path, r *smtp.Reply) {
 	s.srv.inc(s.srv.names.refusedRecipients, 1)
 	if s.refusedRcpts++; s.refusedRcpts <= maxRefusedLines && !s.srv.cfg.Quiet {
-		s.srv.env.Log.Info("smtpd: recipient refused", "from", s.env.From.String(), "to", to.String(), "client", s.c.RemoteIP().String(),
+		s.srv.env.Log.Info("smtpd: recipient refused", "from", s.env.From.String(), "to", to.String(), "client",
+			s.c.RemoteIP().String(),
 			"reply", r.Error())
 	}
 	if s.info.Signed || s.info.Mate != "" || s.srv.cfg.Kind == LMTP {

@@ -71,7 +71,8 @@ func TestRCPTLog(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		log := &program.Output{}
 		h := open(t, settings{Config: Config{Quiet: quiet, MaxErrors: 100}, log: log})
-		text := "> MAIL FROM:<eve@far.example>\n< 250 2.1.0\n" + strings.Repeat("> RCPT TO:<nobody@example.org>\n< 550 5.1.1\n", maxRefusedLines+5)
+		text := "> MAIL FROM:<eve@far.example>\n< 250 2.1.0\n" +
+			strings.Repeat("> RCPT TO:<nobody@example.org>\n< 550 5.1.1\n", maxRefusedLines+5)
 		script(t, h.hello(), text)
 		lines := strings.Count(log.String(), "recipient refused")
 		if quiet && lines != 0 || !quiet && lines != maxRefusedLines {

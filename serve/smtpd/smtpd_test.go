@@ -140,7 +140,8 @@ func (f *fake) Deliver(ctx context.Context, e *Envelope, m []byte, results []err
 			return "", err
 		}
 	}
-	d := delivery{proto: e.Protocol(), helo: e.Helo, from: e.From.String(), user: e.Account.Name, env: *e, msg: string(m)}
+	d := delivery{proto: e.Protocol(), helo: e.Helo, from: e.From.String(), user: e.Account.Name, env: *e,
+		msg: string(m)}
 	d.env.Recipients = append([]Recipient(nil), e.Recipients...)
 	for i, r := range e.Recipients {
 		d.to = append(d.to, r.To.String())
@@ -184,11 +185,12 @@ func open(t testing.TB, cfg settings) *house {
 	h.backend.in = signin.New(alone{}, h.env, signin.Options{SCRAM: true, Failures: -1})
 	h.server = New(h.env, cfg.Config, h.backend, h.backend)
 	d := listen.Door{Name: cfg.Kind.String(), Serve: h.server.Serve, Busy: h.server.Busy()}
-	h.Open = door.At(t, h.env, d, door.Options{TLS: cfg.tls, Implicit: cfg.implicit, Far: cfg.remote, Stats: h.backend, Left: func() {
-		if n := h.server.cfg.Memory.Used(); n != 0 {
-			t.Errorf("%d bytes of message memory leaked", n)
-		}
-	}})
+	h.Open = door.At(t, h.env, d, door.Options{TLS: cfg.tls, Implicit: cfg.implicit, Far: cfg.remote, Stats: h.backend,
+		Left: func() {
+			if n := h.server.cfg.Memory.Used(); n != 0 {
+				t.Errorf("%d bytes of message memory leaked", n)
+			}
+		}})
 	return h
 }
 
@@ -267,7 +269,8 @@ func TestSession(t *testing.T) {
 	msg := "Subject: x\r\n\r\n.dot\r\n..two\r\nend\r\n"
 	for i := range 3 {
 		res, err := c.Deliver(&client.Outgoing{
-			From: path("bob@elsewhere.example"), To: []smtp.Path{path("alice@example.org"), path("nobody@example.org"), path("bob@example.org")},
+			From: path("bob@elsewhere.example"), To: []smtp.Path{path("alice@example.org"), path("nobody@example.org"),
+				path("bob@example.org")},
 			Message: []byte(msg),
 		})
 		if err != nil || !res.Accepted(0) || res.Accepted(1) || !res.Accepted(2) {
@@ -364,7 +367,8 @@ func TestLines(t *testing.T) {
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	// All input at once: it does not wait for the greeting, and the next transaction follows the data directly.
-	one := "MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nRCPT TO:<nobody@example.org>\r\nDATA\r\n%s\r\n.\r\n"
+	one := "MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nRCPT TO:<nobody@example.org>\r\nDATA\r\n%s\r\n" +
+		".\r\n"
 	var b strings.Builder
 	b.WriteString("EHLO me\r\n")
 	for i := range 50 {

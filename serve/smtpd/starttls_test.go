@@ -59,7 +59,8 @@ func TestSTARTTLS(t *testing.T) {
 		> x\r\n.
 		< 250 2.0.0`)
 	d := h.backend.delivered()
-	if len(d) != 1 || d[0].proto != "ESMTPSA" || d[0].helo != "again" || d[0].env.TLSName == "" || !d[0].env.Params.RequireTLS {
+	if len(d) != 1 || d[0].proto != "ESMTPSA" || d[0].helo != "again" || d[0].env.TLSName == "" ||
+		!d[0].env.Params.RequireTLS {
 		t.Errorf("%+v", d)
 	}
 }

@@ -41,20 +41,23 @@ func openDomain(t *testing.T) *domain {
 	d.people.Servers.UseServer(d.here.ID)
 	d.ok(d.people.Servers.FoundDomain(bg, note.System, d.here.ID))
 	b := NewBackend(d.signIn(), d.people, d.mail, d.env)
-	cfg := pki.Server(&tls.Config{Certificates: []tls.Certificate{door.Certificate()}}, func() *pki.Own { return d.here })
+	cfg := pki.Server(&tls.Config{Certificates: []tls.Certificate{door.Certificate()}},
+		func() *pki.Own { return d.here })
 	for _, k := range []Kind{SMTP, Submission, LMTP} {
-		srv := New(d.env, Config{Kind: k, Hostname: "one.example", Mate: func(ctx context.Context, s *tls.ConnectionState) (string, error) {
-			key, ok := pki.PeerKey(s)
-			if !ok {
-				return "", nil
-			}
-			x, known, err := d.people.Servers.ByKey(ctx, key)
-			if !known {
-				return "", err
-			}
-			return x.Name, err
-		}}, b, nil)
-		l, err := d.front.Open(listen.Door{Name: "domain " + k.String(), Network: "tcp", Address: "127.0.0.1:0", TLS: cfg, Serve: srv.Serve, Busy: srv.Busy()})
+		srv := New(d.env, Config{Kind: k, Hostname: "one.example",
+			Mate: func(ctx context.Context, s *tls.ConnectionState) (string, error) {
+				key, ok := pki.PeerKey(s)
+				if !ok {
+					return "", nil
+				}
+				x, known, err := d.people.Servers.ByKey(ctx, key)
+				if !known {
+					return "", err
+				}
+				return x.Name, err
+			}}, b, nil)
+		l, err := d.front.Open(listen.Door{Name: "domain " + k.String(), Network: "tcp", Address: "127.0.0.1:0",
+			TLS: cfg, Serve: srv.Serve, Busy: srv.Busy()})
 		d.ok(err)
 		d.addr[k] = l.Addr().String()
 	}
@@ -120,7 +123,8 @@ func TestTransitStranger(t *testing.T) {
 	}
 	word := mail.Transit{ID: note.UNID{7}}.String()
 	for name, c := range map[string]*client.Client{
-		"in the clear": d.dial(SMTP), "without a key": bare(SMTP), "with a key of nobody": d.as(SMTP, d.other), "at the door lmtp": d.as(LMTP, d.there),
+		"in the clear": d.dial(SMTP), "without a key": bare(SMTP), "with a key of nobody": d.as(SMTP, d.other),
+		"at the door lmtp": d.as(LMTP, d.there),
 	} {
 		if _, ok := c.Ext(smtp.ParamTransit); ok {
 			t.Errorf("%s: it is offered", name)
@@ -207,13 +211,15 @@ func TestTransit(t *testing.T) {
 	if n := len(d.inbox("alice")); n != 1 {
 		t.Errorf("handed on twice: %d messages", n)
 	}
-	if got := d.hand(c, mail.Transit{ID: note.UNID{3}, Junk: true}.String(), "alice"); got != "250 250 2.0.0" || len(d.messages("alice", "Junk")) != 1 {
+	if got := d.hand(c, mail.Transit{ID: note.UNID{3}, Junk: true}.String(), "alice"); got != "250 250 2.0.0" ||
+		len(d.messages("alice", "Junk")) != 1 {
 		t.Error("junk: ", got)
 	}
 
 	// Failures known at RCPT are reported there. Later ones are reported after the data.
 	set := func(name string, fn func(*directory.PersonFields)) {
-		_, err := d.people.People.Set(bg, note.System, d.person[name].ID, func(f *directory.PersonFields) error { fn(f); return nil })
+		_, err := d.people.People.Set(bg, note.System, d.person[name].ID,
+			func(f *directory.PersonFields) error { fn(f); return nil })
 		d.ok(err)
 	}
 	set("carol", func(f *directory.PersonFields) { f.Disabled = true })
@@ -231,7 +237,8 @@ func TestTransit(t *testing.T) {
 	set("bob", func(f *directory.PersonFields) { f.MailServer = d.there.ID })
 	out := func(names ...string) {
 		for _, name := range names {
-			d.ok(d.store.SetInfo(note.System, d.person[name].MailDatabase, func(i *layout.Info) { i.State = layout.OutOfService }))
+			d.ok(d.store.SetInfo(note.System, d.person[name].MailDatabase,
+				func(i *layout.Info) { i.State = layout.OutOfService }))
 		}
 	}
 	out("alice")

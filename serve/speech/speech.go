@@ -68,7 +68,8 @@ func English(key string, values ...any) string { return text(texts()["en"], key,
 func Choose(w http.ResponseWriter, r *http.Request, lang, zone string) {
 	// Not HttpOnly, because the full client writes it too. SameSite=Lax, so that a page opened by a link has the right
 	// language.
-	http.SetCookie(w, &http.Cookie{Name: Cookie, Value: lang + "|" + zone, Path: "/", Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode, MaxAge: 365 * 24 * 3600})
+	http.SetCookie(w, &http.Cookie{Name: Cookie, Value: lang + "|" + zone, Path: "/", Secure: r.TLS != nil,
+		SameSite: http.SameSiteLaxMode, MaxAge: 365 * 24 * 3600})
 }
 
 func (p *Speech) choose(lang string) {

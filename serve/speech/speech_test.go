@@ -13,8 +13,10 @@ import (
 func TestOf(t *testing.T) {
 	at := time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC)
 	for _, c := range []struct{ cookie, accept, lang, zone string }{
-		{"", "", "en", ""}, {"", "de-AT,de;q=0.8,en;q=0.5", "de", ""}, {"", "fr, zh-CN;q=0.7", "zh", ""}, {"", "xx;;,,", "en", ""},
-		{"zh|Europe/Berlin", "de", "zh", "Europe/Berlin"}, {"xx|Nowhere/Here", "de", "de", ""}, {"de|Local", "", "de", ""}, {"de|../../etc/passwd", "", "de", ""}, {"de", "", "de", ""},
+		{"", "", "en", ""}, {"", "de-AT,de;q=0.8,en;q=0.5", "de", ""}, {"", "fr, zh-CN;q=0.7", "zh", ""},
+		{"", "xx;;,,", "en", ""},
+		{"zh|Europe/Berlin", "de", "zh", "Europe/Berlin"}, {"xx|Nowhere/Here", "de", "de", ""},
+		{"de|Local", "", "de", ""}, {"de|../../etc/passwd", "", "de", ""}, {"de", "", "de", ""},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Cookie", Cookie+"="+c.cookie)
@@ -41,7 +43,8 @@ var keyPattern = regexp.MustCompile(`(?:\.T|\.say|speech\.English|\bbad)[( ]"(\w
 func TestKeys(t *testing.T) {
 	n := 0
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(name, ".html") && (!strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go")) {
+		if err != nil || !strings.HasSuffix(name, ".html") &&
+			(!strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go")) {
 			return err
 		}
 		raw, err := os.ReadFile("../" + name)

@@ -52,7 +52,10 @@ type accountPage struct {
 func (w *Server) Account(in SignIn) {
 	guard := http.NewCrossOriginProtection()
 	form := func(fn func(ctx context.Context, r *http.Request, a signin.Account, p *accountPage) error) http.Handler {
-		return guard.Handler(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.accountForm(out, r, in, fn) }))
+		return guard.Handler(http.HandlerFunc(func(out http.ResponseWriter,
+			r *http.Request) {
+			w.accountForm(out, r, in, fn)
+		}))
 	}
 	show := func(out http.ResponseWriter, r *http.Request) {
 		p := accountPage{Speech: speech.Of(r, w.env.Clock.Now())}
@@ -94,7 +97,8 @@ type refusal struct {
 func (e *refusal) Error() string { return speech.English(e.text, e.value) }
 
 // accountForm signs in with the credentials in a form and calls fn.
-func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error) {
+func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn,
+	fn func(context.Context, *http.Request, signin.Account, *accountPage) error) {
 	p := accountPage{Speech: speech.Of(r, w.env.Clock.Now())}
 	err := w.accountDo(out, r, in, fn, &p)
 	status := http.StatusOK
@@ -115,7 +119,8 @@ func (w *Server) accountForm(out http.ResponseWriter, r *http.Request, in SignIn
 	w.accountPage(out, status, p)
 }
 
-func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn, fn func(context.Context, *http.Request, signin.Account, *accountPage) error, p *accountPage) error {
+func (w *Server) accountDo(out http.ResponseWriter, r *http.Request, in SignIn,
+	fn func(context.Context, *http.Request, signin.Account, *accountPage) error, p *accountPage) error {
 	if !signin.Protected(r) {
 		p.Closed = true
 		return &refusal{http.StatusForbidden, "tlsOnly", ""}
@@ -172,7 +177,8 @@ func (w *Server) changePassword(ctx context.Context, r *http.Request, a signin.A
 	if err != nil {
 		return err
 	}
-	if err := w.system.Directory.Passwords.Set(ctx, a.Who, a.Who.Person, pw, person.HasScram || w.system.SCRAM); err != nil {
+	if err := w.system.Directory.Passwords.Set(ctx, a.Who, a.Who.Person, pw, person.HasScram ||
+		w.system.SCRAM); err != nil {
 		return err
 	}
 	w.env.Log.Info("person changed their password", "person", a.Name, "remote", signin.Remote(r).String())

@@ -33,7 +33,9 @@ func TestAccount(t *testing.T) {
 	w, s := newServer(t)
 	t.Cleanup(func() { s.Directory.Close(); _ = s.Store.Close() })
 	ctx := context.Background()
-	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada <b>"}, ShortName: "ada", MailDatabase: 7}, Password: "old secret", Scram: true})
+	p, err := s.Directory.People.Add(ctx, note.System,
+		directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada <b>"}, ShortName: "ada",
+			MailDatabase: 7}, Password: "old secret", Scram: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +53,13 @@ func TestAccount(t *testing.T) {
 	page := httptest.NewRecorder()
 	w.ServeHTTP(page, r)
 	ownStyle(t, page)
-	if page.Code != 200 || strings.Contains(page.Body.String(), "<script") || !strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") {
+	if page.Code != 200 || strings.Contains(page.Body.String(), "<script") ||
+		!strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") {
 		t.Errorf("%d %v %s", page.Code, page.Header(), page.Body)
 	}
 	german := post(w, "/account/password", here, change("wrong", "new secret", "new secret"), "Accept-Language", "de")
-	if text := german.Body.String(); german.Code != 403 || !strings.Contains(text, "Name oder Passwort falsch.") || !strings.Contains(text, "Neues Passwort, mindestens 8 Zeichen") {
+	if text := german.Body.String(); german.Code != 403 || !strings.Contains(text, "Name oder Passwort falsch.") ||
+		!strings.Contains(text, "Neues Passwort, mindestens 8 Zeichen") {
 		t.Errorf("in German: %d %s", german.Code, text)
 	}
 	for _, c := range []struct {
@@ -63,15 +67,20 @@ func TestAccount(t *testing.T) {
 		out  *httptest.ResponseRecorder
 		code int
 	}{
-		{"in the clear from elsewhere", post(w, "/account/password", elsewhere, change("old secret", "new secret", "new secret")), 403},
-		{"from another site", post(w, "/account/password", here, change("old secret", "new secret", "new secret"), "Sec-Fetch-Site", "cross-site"), 403},
+		{"in the clear from elsewhere", post(w, "/account/password", elsewhere,
+			change("old secret", "new secret", "new secret")), 403},
+		{"from another site", post(w, "/account/password", here, change("old secret", "new secret", "new secret"),
+			"Sec-Fetch-Site", "cross-site"), 403},
 		{"a wrong password", post(w, "/account/password", here, change("wrong", "new secret", "new secret")), 403},
-		{"a wrong code", post(w, "/account/password", here, url.Values{"user": {"ada"}, "password": {"old secret"}, "new": {"new secret"}, "again": {"new secret"}, "code": {"wrong"}}), 403},
-		{"not the same twice", post(w, "/account/password", here, change("old secret", "new secret", "new secre")), 400},
+		{"a wrong code", post(w, "/account/password", here, url.Values{"user": {"ada"}, "password": {"old secret"},
+			"new": {"new secret"}, "again": {"new secret"}, "code": {"wrong"}}), 403},
+		{"not the same twice", post(w, "/account/password", here, change("old secret", "new secret", "new secre")),
+			400},
 		{"too short", post(w, "/account/password", here, change("old secret", "short", "short")), 400},
 		{"the old one", post(w, "/account/password", here, change("old secret", "old secret", "old secret")), 400},
 		{"no name", post(w, "/account/password", here, url.Values{}), 400},
-		{"a form without end", post(w, "/account/password", here, change("old secret", strings.Repeat("x", 20_000), "x")), 400},
+		{"a form without end", post(w, "/account/password", here,
+			change("old secret", strings.Repeat("x", 20_000), "x")), 400},
 	} {
 		if c.out.Code != c.code {
 			t.Errorf("%s: %d", c.name, c.out.Code)
@@ -80,7 +89,8 @@ func TestAccount(t *testing.T) {
 			t.Fatalf("%s changed the password", c.name)
 		}
 	}
-	if out := post(w, "/account/password", here, change("old secret", "new secret", "new secret"), "Sec-Fetch-Site", "same-origin"); out.Code != 200 || !strings.Contains(out.Body.String(), "is changed") {
+	if out := post(w, "/account/password", here, change("old secret", "new secret", "new secret"), "Sec-Fetch-Site",
+		"same-origin"); out.Code != 200 || !strings.Contains(out.Body.String(), "is changed") {
 		t.Errorf("%d %s", out.Code, out.Body)
 	}
 	if signsIn("old secret") || !signsIn("new secret") {
@@ -96,7 +106,9 @@ func TestAccountAppPasswords(t *testing.T) {
 	w, s := newServer(t)
 	t.Cleanup(func() { s.Directory.Close(); _ = s.Store.Close() })
 	ctx := context.Background()
-	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada", MailDatabase: 7}, Password: "the secret"})
+	p, err := s.Directory.People.Add(ctx, note.System,
+		directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{"Ada"}, ShortName: "ada",
+			MailDatabase: 7}, Password: "the secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +129,8 @@ func TestAccountAppPasswords(t *testing.T) {
 		t.Error(err)
 	}
 	// An app password gives no access to this page.
-	if out := post(w, "/account/app-passwords", here, url.Values{"user": {"ada"}, "password": {secret[1]}}); out.Code != 403 {
+	if out := post(w, "/account/app-passwords", here, url.Values{"user": {"ada"},
+		"password": {secret[1]}}); out.Code != 403 {
 		t.Errorf("an app password opens the page: %d", out.Code)
 	}
 	now, err := s.Directory.Names.Person(ctx, p.ID)

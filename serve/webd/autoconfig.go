@@ -31,7 +31,8 @@ type mailServer struct {
 
 // autoconfig serves the configuration for Thunderbird, K-9, Evolution, KMail and others.
 //
-// The format: autoconfig config file format 1.1 (https://wiki.mozilla.org/Thunderbird:Autoconfiguration:ConfigFileFormat).
+// The format: autoconfig config file format 1.1
+// (https://wiki.mozilla.org/Thunderbird:Autoconfiguration:ConfigFileFormat).
 func (w *Server) autoconfig(out http.ResponseWriter, r *http.Request) {
 	_, domain, ok := w.account(r, r.URL.Query().Get("emailaddress"))
 	if !ok {

@@ -133,5 +133,6 @@ func (w *Server) autodiscoverJSON(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	host, _ := w.host(r)
-	answer(http.StatusOK, struct{ Protocol, Url string }{"AutodiscoverV1", "https://" + host + "/autodiscover/autodiscover.xml"})
+	answer(http.StatusOK, struct{ Protocol, Url string }{"AutodiscoverV1",
+		"https://" + host + "/autodiscover/autodiscover.xml"})
 }

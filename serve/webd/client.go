@@ -17,16 +17,21 @@ import (
 
 // clientPolicy is the Content-Security-Policy of the browser client: its own scripts, styles and fonts, connections to
 // this server, and images in messages. It allows nothing from elsewhere, and no inline scripts or styles.
-const clientPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; frame-src 'self'; " +
+const clientPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src " +
+	"'self'; connect-src 'self'; frame-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // The document into which the client puts HTML messages. Its policy never allows scripts. It allows styles and images
 // of this server and, with pictures=1 at the reader's request, images from elsewhere.
 const (
-	framePath     = "/mail-frame"
-	framePolicy   = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox"
-	framePictures = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data: https: http:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox"
-	frameText     = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Message</title>` +
+	framePath   = "/mail-frame"
+	framePolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data:; base-uri 'none'; " +
+		"form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups " +
+		"allow-popups-to-escape-sandbox"
+	framePictures = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data: https: http:; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups " +
+		"allow-popups-to-escape-sandbox"
+	frameText = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Message</title>` +
 		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
 )
 
@@ -49,7 +54,8 @@ func (f *file) pack() {
 	if err = errors.Join(err, z.Close()); err == nil {
 		f.gzip = b.Bytes()
 	}
-	if e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1)); err == nil {
+	if e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression),
+		zstd.WithEncoderConcurrency(1)); err == nil {
 		f.zstandard = e.EncodeAll(f.body, nil)
 		_ = e.Close()
 	}
@@ -57,7 +63,8 @@ func (f *file) pack() {
 
 // kinds maps extensions to media types. mime.TypeByExtension is not used, because its result depends on the machine.
 var kinds = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg":   "image/svg+xml",
 	".woff2": "font/woff2", ".webmanifest": "application/manifest+json",
 }
 
@@ -72,7 +79,8 @@ func Files(files fs.FS, fn func(name string, h http.Handler)) error {
 			return err
 		}
 		sum := sha256.Sum256(body)
-		f := &file{body: body, kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`, keep: strings.HasPrefix(name, "assets/")}
+		f := &file{body: body, kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:8]) + `"`,
+			keep: strings.HasPrefix(name, "assets/")}
 		fn(name, http.HandlerFunc(f.serve))
 		return nil
 	})

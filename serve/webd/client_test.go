@@ -22,7 +22,8 @@ func TestClient(t *testing.T) {
 	w := New(s, old.env, Options{Client: web.Client()})
 	index := get(w, "/")
 	policy := index.Header().Get("Content-Security-Policy")
-	if index.Code != 200 || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self';") || index.Header().Get("Cache-Control") != "no-cache" {
+	if index.Code != 200 || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self';") ||
+		index.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("%d %v", index.Code, index.Header())
 	}
 	if regexp.MustCompile(`<script(?:\s[^>]*)?>[^<]|style="|https?://`).MatchString(index.Body.String()) {
@@ -34,10 +35,12 @@ func TestClient(t *testing.T) {
 	}
 	for _, m := range append(names, []string{"", "/sw.js"}) {
 		plain := get(w, m[1])
-		if plain.Code != 200 || plain.Body.Len() == 0 || plain.Header().Get("Content-Type") == "application/octet-stream" {
+		if plain.Code != 200 || plain.Body.Len() == 0 ||
+			plain.Header().Get("Content-Type") == "application/octet-stream" {
 			t.Fatalf("%s: %d %v", m[1], plain.Code, plain.Header())
 		}
-		if kept := strings.Contains(plain.Header().Get("Cache-Control"), "immutable"); kept != strings.HasPrefix(m[1], "/assets/") {
+		if kept := strings.Contains(plain.Header().Get("Cache-Control"), "immutable"); kept != strings.HasPrefix(m[1],
+			"/assets/") {
 			t.Errorf("%s: %s", m[1], plain.Header().Get("Cache-Control"))
 		}
 		for _, coding := range []string{"gzip", "zstd"} {
@@ -45,7 +48,8 @@ func TestClient(t *testing.T) {
 			q.Header.Set("Accept-Encoding", coding)
 			r := httptest.NewRecorder()
 			w.ServeHTTP(r, q)
-			if got := unpack(t, r.Header().Get("Content-Encoding"), r.Body.Bytes()); !bytes.Equal(got, plain.Body.Bytes()) {
+			if got := unpack(t, r.Header().Get("Content-Encoding"), r.Body.Bytes()); !bytes.Equal(got,
+				plain.Body.Bytes()) {
 				t.Errorf("%s in %s is something else", m[1], coding)
 			}
 		}
@@ -97,10 +101,12 @@ func TestMailFrame(t *testing.T) {
 	t.Parallel()
 	old, s := newServer(t)
 	w := New(s, old.env, Options{Client: web.Client()})
-	for path, remote := range map[string]bool{framePath: false, framePath + "?pictures=1": true, framePath + "?pictures=x": false} {
+	for path, remote := range map[string]bool{framePath: false, framePath + "?pictures=1": true,
+		framePath + "?pictures=x": false} {
 		r := get(w, path)
 		p := r.Header().Get("Content-Security-Policy")
-		if r.Code != 200 || !strings.Contains(p, "default-src 'none'") || !strings.Contains(p, "sandbox ") || strings.Contains(p, "allow-scripts") || strings.Contains(p, "script-src") {
+		if r.Code != 200 || !strings.Contains(p, "default-src 'none'") || !strings.Contains(p, "sandbox ") ||
+			strings.Contains(p, "allow-scripts") || strings.Contains(p, "script-src") {
 			t.Errorf("%s: %d %s", path, r.Code, p)
 		}
 		if strings.Contains(p, "https:") != remote {

@@ -105,7 +105,8 @@ func (w *Server) endpoints() (in, out []endpoint) {
 		if err != nil || perr != nil || d.TLS == "" {
 			continue
 		}
-		kind := map[string]string{"imaps": "imap", "imap": "imap", "pop3s": "pop3", "pop3": "pop3", "submissions": "smtp", "submission": "smtp"}[d.Name]
+		kind := map[string]string{"imaps": "imap", "imap": "imap", "pop3s": "pop3", "pop3": "pop3",
+			"submissions": "smtp", "submission": "smtp"}[d.Name]
 		doors[d.Name] = endpoint{kind, w.system.Name, port, d.TLS == "STARTTLS"}
 	}
 	pick := func(names ...string) (list []endpoint) {

@@ -61,7 +61,8 @@ func (w *Server) Alive(ctx context.Context) error {
 	}
 	done := make(chan error, 1)
 	w.env.Go("health probe", func() {
-		err := w.system.Store.Read(context.WithoutCancel(ctx), note.System, directory.ID, func(*store.Reader) error { return nil })
+		err := w.system.Store.Read(context.WithoutCancel(ctx), note.System, directory.ID,
+			func(*store.Reader) error { return nil })
 		w.failed.Store(err != nil)
 		w.probing.Store(false)
 		done <- err

@@ -99,7 +99,8 @@ func profile(server, email, domain, name string, in, out endpoint) []byte {
 		name = email
 	}
 	var p plist
-	p.WriteString(xml.Header + `<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n")
+	p.WriteString(xml.Header +
+		`<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n")
 	p.WriteString("<plist version=\"1.0\"><dict>\n")
 	p.key("PayloadContent")
 	p.WriteString("<array><dict>\n")

@@ -41,7 +41,8 @@ func (w *Server) askUnsubscribe(out http.ResponseWriter, r *http.Request) {
 		w.unsubscribeError(out, p, g.Name, err)
 		return
 	}
-	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listLeaveAsk", g.Name), p.T("listNoMore", address), true})
+	w.showUnsubscribe(out, http.StatusOK, unsubscribeData{p, p.T("listLeaveAsk", g.Name),
+		p.T("listNoMore", address), true})
 }
 
 // unsubscribe removes a member from a list.
@@ -67,7 +68,8 @@ func (w *Server) unsubscribeError(out http.ResponseWriter, p *speech.Speech, lis
 		w.showUnsubscribe(out, http.StatusForbidden, unsubscribeData{p, p.T("linkBad"), p.T("linkWhole"), false})
 	default:
 		w.env.Log.Error("unsubscribe failed", "error", err)
-		w.showUnsubscribe(out, http.StatusServiceUnavailable, unsubscribeData{p, p.T("notNow"), p.T("laterPlease"), false})
+		w.showUnsubscribe(out, http.StatusServiceUnavailable,
+			unsubscribeData{p, p.T("notNow"), p.T("laterPlease"), false})
 	}
 }
 

@@ -20,12 +20,14 @@ func TestUnsubscribe(t *testing.T) {
 	w, s := newServer(t)
 	var err error
 	s.Mailbox = mailbox.New(s.Store, s.Env, mailbox.Options{})
-	if s.Mail, err = mail.Open(s.Store, s.Env, s.Directory, s.Mailbox, mail.Options{URL: "https://mail.example.com"}); err != nil {
+	if s.Mail, err = mail.Open(s.Store, s.Env, s.Directory, s.Mailbox,
+		mail.Options{URL: "https://mail.example.com"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
 	g, err := s.Directory.Groups.Add(ctx, note.System, directory.GroupFields{
-		Name: "Chess <b>", InternetAddress: "chess@example.com", Members: []string{"zoe@far.example", "eve@far.example"}, List: directory.ListFields{On: true},
+		Name: "Chess <b>", InternetAddress: "chess@example.com",
+		Members: []string{"zoe@far.example", "eve@far.example"}, List: directory.ListFields{On: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +45,8 @@ func TestUnsubscribe(t *testing.T) {
 	}
 	page := get(w, link.RequestURI())
 	ownStyle(t, page)
-	if text := page.Body.String(); page.Code != 200 || !strings.Contains(text, `<form method="post">`) || !strings.Contains(text, "Chess &lt;b&gt;") ||
+	if text := page.Body.String(); page.Code != 200 || !strings.Contains(text, `<form method="post">`) ||
+		!strings.Contains(text, "Chess &lt;b&gt;") ||
 		!strings.Contains(page.Header().Get("Content-Security-Policy"), "form-action 'self'") || len(members()) != 2 {
 		t.Errorf("%d %s", page.Code, text)
 	}
@@ -56,7 +59,8 @@ func TestUnsubscribe(t *testing.T) {
 	}
 	q := link.Query()
 	q.Set("a", "ZXZlQGZhci5leGFtcGxl")
-	for _, bad := range []string{"/list/unsubscribe", "/list/unsubscribe?" + q.Encode(), "/list/unsubscribe?l=x&a=%00&s=zz"} {
+	for _, bad := range []string{"/list/unsubscribe", "/list/unsubscribe?" + q.Encode(),
+		"/list/unsubscribe?l=x&a=%00&s=zz"} {
 		if r := post(bad); r.Code != 403 || len(members()) != 2 {
 			t.Errorf("%s: %d", bad, r.Code)
 		}

@@ -68,13 +68,15 @@ type Server struct {
 
 // New returns a handler for a running system.
 func New(s *admin.Running, e *env.Env, o Options) *Server {
-	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(), answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
+	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(),
+		answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
 	if o.HSTS > 0 {
 		w.hsts = "max-age=" + strconv.FormatInt(int64(o.HSTS/time.Second), 10)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Stats.Collector())
-	w.mux.Handle("GET /metrics", w.monitors(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
+	w.mux.Handle("GET /metrics",
+		w.monitors(promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
 	w.mux.HandleFunc("GET /healthz", w.health)
 	w.mux.HandleFunc("GET /readyz", w.ready)
 	status := "GET /{$}"

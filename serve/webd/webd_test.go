@@ -19,17 +19,20 @@ func newServer(t *testing.T) (*Server, *admin.Running) {
 	t.Helper()
 	f := env.TestRealTime(t)
 	s := &admin.Running{
-		System: &admin.System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.<b>example</b>.com", Data: "data", Version: "9.9", Started: f.Clock.Now()},
-		Stop:   func() {},
-		Doors:  func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
-		Tasks:  func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
+		System: &admin.System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.<b>example</b>.com", Data: "data",
+			Version: "9.9", Started: f.Clock.Now()},
+		Stop:  func() {},
+		Doors: func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
+		Tasks: func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
 	}
 	var err error
-	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: directory.Indexes(), Stats: s.Stats})
+	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: directory.Indexes(), Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Directory, err = directory.Open(s.Store, f.Env, password.New(f.Env, 1, 1), directory.Options{Domain: "example.com"}); err != nil {
+	if s.Directory, err = directory.Open(s.Store, f.Env, password.New(f.Env, 1, 1),
+		directory.Options{Domain: "example.com"}); err != nil {
 		t.Fatal(err)
 	}
 	s.Stats.Counter("Mail.Delivered", "messages").Add(42)
@@ -47,7 +50,8 @@ func TestPage(t *testing.T) {
 	w, s := newServer(t)
 	r := get(w, "/")
 	page := r.Body.String()
-	for _, want := range []string{"127.0.0.1:2143", "Router", ">42<", "Doublet 9.9", "mx.&lt;b&gt;example", `class="state"`} {
+	for _, want := range []string{"127.0.0.1:2143", "Router", ">42<", "Doublet 9.9", "mx.&lt;b&gt;example",
+		`class="state"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -56,7 +60,8 @@ func TestPage(t *testing.T) {
 		t.Error("the page takes something from elsewhere")
 	}
 	ownStyle(t, r)
-	if r.Code != 200 || !strings.Contains(r.Header().Get("Content-Security-Policy"), "default-src 'none'") || r.Header().Get("Set-Cookie") != "" {
+	if r.Code != 200 || !strings.Contains(r.Header().Get("Content-Security-Policy"), "default-src 'none'") ||
+		r.Header().Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", r.Code, r.Header())
 	}
 	if m := get(w, "/metrics").Body.String(); !strings.Contains(m, "doublet_mail_delivered_total 42") {

@@ -16,7 +16,8 @@ func BenchmarkIdentify(b *testing.B) {
 	w.ok(err)
 	in := w.signedIn("alice")
 	for name, header := range map[string][2]string{
-		"password": {"Authorization", basic("alice", "secret-alice")}, "app password": {"Authorization", basic("bob", app)}, "bearer": {"Authorization", "Bearer " + app},
+		"password":     {"Authorization", basic("alice", "secret-alice")},
+		"app password": {"Authorization", basic("bob", app)}, "bearer": {"Authorization", "Bearer " + app},
 		"cookie": {"Cookie", in.cookies[0].Name + "=" + in.cookies[0].Value},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -42,7 +42,10 @@ func (x *Service) Handler() http.Handler {
 	mux.HandleFunc("POST "+PathSignIn, x.signIn)
 	mux.HandleFunc("POST "+PathSignOut, x.signOut)
 	show := func(path string, fn action) {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { x.act(w, r, &input{JSON: true}, fn) })
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter,
+			r *http.Request) {
+			x.act(w, r, &input{JSON: true}, fn)
+		})
 	}
 	do := func(path string, fn action) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +57,10 @@ func (x *Service) Handler() http.Handler {
 			x.act(w, r, in, fn)
 		})
 	}
-	mux.HandleFunc("GET "+PathAccount+"{$}", func(w http.ResponseWriter, r *http.Request) { x.act(w, r, &input{}, x.overview) })
+	mux.HandleFunc("GET "+PathAccount+"{$}", func(w http.ResponseWriter,
+		r *http.Request) {
+		x.act(w, r, &input{}, x.overview)
+	})
 	show(PathSession, x.showSession)
 	show(PathSessions, x.listSessions)
 	show(PathTOTP, x.showTOTP)
@@ -115,7 +121,8 @@ func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 		}
 		f := r.PostForm
 		*in = input{
-			User: f.Get("user"), Password: f.Get("password"), Code: f.Get("code"), Keep: f.Get("keep") != "", To: f.Get("to"),
+			User: f.Get("user"), Password: f.Get("password"), Code: f.Get("code"), Keep: f.Get("keep") != "",
+			To:   f.Get("to"),
 			CSRF: f.Get("csrf"), ID: f.Get("id"), Others: f.Get("others") != "", Ticket: f.Get("ticket"),
 		}
 	default:
@@ -195,7 +202,8 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 			x.accountPage(w, r, p.Status, id, result{said: p.text, value: p.value})
 			return
 		}
-		x.page(w, r, p.Status, pageData{SignIn: p.Error != "clear", said: p.text, value: p.value, Bad: true, User: in.User, To: localPath(in.To)})
+		x.page(w, r, p.Status, pageData{SignIn: p.Error != "clear", said: p.text, value: p.value, Bad: true,
+			User: in.User, To: localPath(in.To)})
 	}
 }
 
@@ -209,7 +217,8 @@ func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
 
 // localPath returns to if it is a path of this server, or "".
 func localPath(to string) string {
-	if len(to) < 1 || len(to) > 2000 || to[0] != '/' || strings.HasPrefix(to, "//") || strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || control(c) }) {
+	if len(to) < 1 || len(to) > 2000 || to[0] != '/' || strings.HasPrefix(to, "//") ||
+		strings.ContainsFunc(to, func(c rune) bool { return c == '\\' || control(c) }) {
 		return ""
 	}
 	return to
@@ -262,7 +271,8 @@ func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Ide
 	}
 	id, err := x.begin(w, r, &proved, in.Keep)
 	if err == nil {
-		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(), "second factor", proved.Second)
+		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(),
+			"second factor", proved.Second)
 	}
 	return id, err
 }
@@ -296,7 +306,8 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 		address = a.String()
 	}
 	token, s, err := x.sessions.Begin(r.Context(), session.Session{
-		Person: p.Who.Person, PasswordID: p.PasswordID, Second: p.Second, Keep: keep, Address: address, Agent: r.UserAgent(),
+		Person: p.Who.Person, PasswordID: p.PasswordID, Second: p.Second, Keep: keep, Address: address,
+		Agent: r.UserAgent(),
 	})
 	if err != nil {
 		return nil, err
@@ -313,8 +324,9 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 func (x *Service) know(w http.ResponseWriter, r *http.Request, person note.UNID) {
 	token := x.sessions.KnowBrowser(signin.OfRequest(r).Browser, person)
 	http.SetCookie(w, &http.Cookie{
-		Name: signin.BrowserCookie(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
-		MaxAge: int(x.sessions.BrowserLife() / time.Second),
+		Name: signin.BrowserCookie(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+		MaxAge:   int(x.sessions.BrowserLife() / time.Second),
 	})
 }
 
@@ -376,7 +388,8 @@ func infoOf(s *session.Session, current note.UNID) sessionInfo {
 
 func (x *Service) sessionOf(ctx context.Context, id *Identity) signedIn {
 	out := signedIn{
-		Name: id.Name, Address: id.Address, CSRF: x.sessions.CSRF(id.token), Admin: directory.RequireAdmin(id.Who) == nil,
+		Name: id.Name, Address: id.Address, CSRF: x.sessions.CSRF(id.token),
+		Admin:   directory.RequireAdmin(id.Who) == nil,
 		Session: infoOf(&id.Session, id.Session.ID), Server: x.opt.Server,
 	}
 	if x.opt.Cluster != nil {

@@ -57,7 +57,8 @@ func (x *Service) page(w http.ResponseWriter, r *http.Request, status int, p pag
 // accountPage shows a user's sessions and second factor, and the result of an action.
 func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int, id *Identity, got result) {
 	value, _ := got.value.(string)
-	p := pageData{value: value, Name: id.Name, CSRF: x.sessions.CSRF(id.token), said: got.said, Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
+	p := pageData{value: value, Name: id.Name, CSRF: x.sessions.CSRF(id.token), said: got.said,
+		Bad: status != http.StatusOK, Codes: got.codes, Setup: got.setup}
 	if got.setup != nil {
 		p.QR = template.HTML(got.setup.QR) // safe: svg writes only markup and numbers
 	}

@@ -36,7 +36,8 @@ func refusal(err error) problem {
 	}
 	var codes *signin.CodesError
 	if errors.As(err, &codes) {
-		return newProblem(http.StatusTooManyRequests, "busy", "factorLater", codes.After.UTC().Format("2006-01-02 15:04 UTC"))
+		return newProblem(http.StatusTooManyRequests, "busy", "factorLater",
+			codes.After.UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	for _, c := range []struct {
 		err    error

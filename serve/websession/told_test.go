@@ -17,7 +17,8 @@ func TestGuessed(t *testing.T) {
 	t.Parallel()
 	var told []string
 	fail := errors.New("no room")
-	w := open(t, signin.Options{Guessed: func(ctx context.Context, p *directory.Person, from string, locked bool) error {
+	w := open(t, signin.Options{Guessed: func(ctx context.Context, p *directory.Person, from string,
+		locked bool) error {
 		told = append(told, fmt.Sprint(p.ShortName, " ", from != "", " ", locked, " ", ctx.Err()))
 		return fail
 	}})
@@ -27,7 +28,8 @@ func TestGuessed(t *testing.T) {
 	guess := func(n, status int) {
 		t.Helper()
 		for range n {
-			w.is("a guess", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice", "code": "000000"}), status, "")
+			w.is("a guess", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice",
+				"code": "000000"}), status, "")
 		}
 	}
 	expect := func(want ...string) {
@@ -37,7 +39,8 @@ func TestGuessed(t *testing.T) {
 		}
 		told = nil
 	}
-	w.is("a wrong password", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": "000000"}), 401, "")
+	w.is("a wrong password", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": "000000"}),
+		401, "")
 	guess(2, 401)
 	expect()
 	guess(1, 401)

@@ -87,7 +87,8 @@ func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity
 	if err != nil {
 		return result{}, err
 	}
-	s := &setup{totp.Text(secret), uri, picture, ticketKey(x.opt.Key).issue(id, secret, x.env.Clock.Now().Add(ticketLife))}
+	s := &setup{totp.Text(secret), uri, picture, ticketKey(x.opt.Key).issue(id, secret,
+		x.env.Clock.Now().Add(ticketLife))}
 	return result{value: s, setup: s}, nil
 }
 
@@ -200,7 +201,9 @@ func svg(text string) (string, error) {
 	n := code.Bounds().Dx()
 	side := strconv.Itoa(n + 2*quiet)
 	var b strings.Builder
-	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + side + " " + side + `" role="img" aria-label="QR code" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h` + side + "v" + side + `H0z"/><path d="`)
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + side + " " + side +
+		`" role="img" aria-label="QR code" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h` + side + "v" +
+		side + `H0z"/><path d="`)
 	for y := range n {
 		for x := 0; x < n; x++ {
 			from := x
@@ -208,7 +211,8 @@ func svg(text string) (string, error) {
 				x++
 			}
 			if x > from {
-				b.WriteString("M" + strconv.Itoa(from+quiet) + " " + strconv.Itoa(y+quiet) + "h" + strconv.Itoa(x-from) + "v1h-" + strconv.Itoa(x-from) + "z")
+				b.WriteString("M" + strconv.Itoa(from+quiet) + " " + strconv.Itoa(y+quiet) + "h" +
+					strconv.Itoa(x-from) + "v1h-" + strconv.Itoa(x-from) + "z")
 			}
 		}
 	}

@@ -60,7 +60,8 @@ func TestSecondFactor(t *testing.T) {
 	if len(recovery) != totp.RecoveryCodes || before == b.cookies[0].Value {
 		t.Error("recovery codes or the new session are missing")
 	}
-	w.is("on", b.send("GET", PathTOTP, "", ""), 200, `"on":true,"since":"2026-01-05T09:00:00Z","recovery_codes_left":10`)
+	w.is("on", b.send("GET", PathTOTP, "", ""), 200,
+		`"on":true,"since":"2026-01-05T09:00:00Z","recovery_codes_left":10`)
 	w.is("the session goes on", b.send("POST", "/api", "", "", CSRFField, b.csrf), 200, "alice")
 	w.is("those without it end", other.send("GET", "/api", "", ""), 401, "nobody")
 	now := func(steps int) string {
@@ -81,7 +82,8 @@ func TestSecondFactor(t *testing.T) {
 	w.is("two steps back", try(now(-2)), 401, "wrong code")
 	w.is("two steps ahead", try(now(2)), 401, "wrong code")
 	w.fix.Time.Advance(5 * time.Minute) // five wrong codes so far
-	w.is("code and wrong password", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": now(0)}), 401, "credentials")
+	w.is("code and wrong password", w.browser().json(PathSignIn,
+		m{"user": "alice", "password": "wrong", "code": now(0)}), 401, "credentials")
 	w.is("it is not used up thereby", try(now(0)), 200, "")
 	// A recovery code works once, with any separators and case.
 	w.is("recovery", try(strings.ToUpper(strings.ReplaceAll(recovery[3], "-", " "))), 200, "")
@@ -89,7 +91,8 @@ func TestSecondFactor(t *testing.T) {
 	w.is("nine are left", b.send("GET", PathTOTP, "", ""), 200, `"recovery_codes_left":9`)
 	// Programs can only use app passwords.
 	for _, secret := range []string{"secret-alice", "wrong"} {
-		if _, _, err := w.dir.SignIns.Authenticate(bg, "alice", secret, "IMAP"); !errors.Is(err, directory.ErrAuthentication) {
+		if _, _, err := w.dir.SignIns.Authenticate(bg, "alice", secret, "IMAP"); !errors.Is(err,
+			directory.ErrAuthentication) {
 			t.Errorf("%s: %v", secret, err)
 		}
 	}
@@ -98,8 +101,10 @@ func TestSecondFactor(t *testing.T) {
 	if list, err := w.dir.SignIns.ScramCredentials(bg, "alice"); err != nil || len(list) != 1 {
 		t.Error("SCRAM knows the account's password:", len(list), err)
 	}
-	w.is("Basic", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
-	w.is("Basic with an app password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", app)), 200, "alice app:")
+	w.is("Basic", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401,
+		"credentials")
+	w.is("Basic with an app password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", app)),
+		200, "alice app:")
 	// The second factor and the used codes survive a restart.
 	w.fix.Time.Advance(10 * time.Minute)
 	w.is("a code", try(now(0)), 200, "")
@@ -123,7 +128,8 @@ func TestOff(t *testing.T) {
 		return totp.Code(secret, w.fix.Clock.Now())
 	}
 	w.is("password alone", b.json(pathTOTPOff, m{"password": "secret-alice"}), 401, `"error":"code"`)
-	w.is("another device with the password alone", b.json(pathTOTPBegin, m{"password": "secret-alice"}), 401, `"error":"code"`)
+	w.is("another device with the password alone", b.json(pathTOTPBegin, m{"password": "secret-alice"}), 401,
+		`"error":"code"`)
 	out := b.json(pathTOTPBackup, m{"password": "secret-alice", "code": code()})
 	w.is("new recovery codes", out, 200, `"recovery_codes":[`)
 	var fresh recoveryCodes
@@ -136,7 +142,8 @@ func TestOff(t *testing.T) {
 	w.fix.Time.Advance(time.Minute)
 	b.enrol(m{"password": "secret-alice"})
 	w.ok(w.dir.SecondFactors.Remove(bg, note.System, w.alice.ID))
-	w.is("off by an administrator", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 200, "")
+	w.is("off by an administrator", w.browser().json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 200,
+		"")
 	for _, fn := range []func() error{
 		func() error { return w.dir.SecondFactors.Remove(bg, note.Who{Person: w.bob.ID}, w.alice.ID) },
 		func() error {
@@ -170,12 +177,14 @@ func TestTicket(t *testing.T) {
 	s, secret := begin(a, "alice")
 	good := totp.Code(secret, w.fix.Clock.Now())
 	w.is("another person's", bob.json(pathTOTPGood, m{"ticket": s.Ticket, "code": good}), 400, "Begin again")
-	w.is("another session's", w.signedIn("alice").json(pathTOTPGood, m{"ticket": s.Ticket, "code": good}), 400, "Begin again")
+	w.is("another session's", w.signedIn("alice").json(pathTOTPGood, m{"ticket": s.Ticket, "code": good}), 400,
+		"Begin again")
 	w.is("changed", a.json(pathTOTPGood, m{"ticket": "A" + s.Ticket[1:], "code": good}), 400, "")
 	w.is("none", a.json(pathTOTPGood, m{"code": good}), 400, "Begin again")
 	w.is("wrong code", a.json(pathTOTPGood, m{"ticket": s.Ticket, "code": "000000"}), 400, "not the code")
 	w.fix.Time.Advance(ticketLife)
-	w.is("too late", a.json(pathTOTPGood, m{"ticket": s.Ticket, "code": totp.Code(secret, w.fix.Clock.Now())}), 400, "Begin again")
+	w.is("too late", a.json(pathTOTPGood, m{"ticket": s.Ticket, "code": totp.Code(secret, w.fix.Clock.Now())}), 400,
+		"Begin again")
 	p, err := w.dir.Names.Person(bg, w.alice.ID)
 	if err != nil || p.HasTOTP() {
 		t.Error("it is on", err)
@@ -218,8 +227,10 @@ func TestGuesses(t *testing.T) {
 	}
 	w.is("the right code", in(w.browser(), right), 429, "Try again after 2026-01-05 09:02 UTC")
 	w.is("a recovery code", in(w.browser(), "abcd-efgh-ijkl-mnop"), 429, "busy")
-	w.is("a wrong password is told nothing of it", w.browser().json(PathSignIn, m{"user": "alice", "password": "wrong", "code": right}), 401, "credentials")
-	w.is("the person is told", own.send("GET", PathTOTP, "", ""), 200, `"wrong_codes":{"count":5,"since":"2026-01-05T09:01:00Z"`)
+	w.is("a wrong password is told nothing of it", w.browser().json(PathSignIn,
+		m{"user": "alice", "password": "wrong", "code": right}), 401, "credentials")
+	w.is("the person is told", own.send("GET", PathTOTP, "", ""), 200,
+		`"wrong_codes":{"count":5,"since":"2026-01-05T09:01:00Z"`)
 	w.is("on the page", own.send("GET", PathAccount, "", ""), 200, "5 wrong codes were given with your password")
 	w.is("their browser goes on", in(own, right), 200, "")
 	wait := func(d time.Duration) {
@@ -244,7 +255,8 @@ func TestGuesses(t *testing.T) {
 	// A new password resets the count, because the attacker does not know it.
 	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", false))
 	for range 5 {
-		w.is("with the new password", w.browser().json(PathSignIn, m{"user": "alice", "password": "another-secret", "code": "000000"}), 401, "wrong code")
+		w.is("with the new password", w.browser().json(PathSignIn,
+			m{"user": "alice", "password": "another-secret", "code": "000000"}), 401, "wrong code")
 	}
 }
 
@@ -284,7 +296,8 @@ func TestBans(t *testing.T) {
 			case 2, 3:
 				w.is("sign-in", far.json(PathSignIn, m{"user": "alice", "password": wrong()}), 401, "")
 			case 4:
-				if _, err := w.web.Password(bg, from("192.0.2.7"), "alice", wrong()); !errors.Is(err, signin.ErrCredentials) {
+				if _, err := w.web.Password(bg, from("192.0.2.7"), "alice", wrong()); !errors.Is(err,
+					signin.ErrCredentials) {
 					t.Error(err)
 				}
 			}
@@ -303,7 +316,8 @@ func TestBans(t *testing.T) {
 	in := w.signedIn("alice")
 	in.remote = far.remote
 	w.is("session", in.send("GET", "/api", "", ""), 200, "alice")
-	w.is("elsewhere", (&browser{w: w, remote: "192.0.2.8:9"}).json(PathSignIn, m{"user": "bob", "password": "secret-bob"}), 200, "bob")
+	w.is("elsewhere", (&browser{w: w, remote: "192.0.2.8:9"}).json(PathSignIn,
+		m{"user": "bob", "password": "secret-bob"}), 200, "bob")
 	if list := w.web.Bans(); len(list) != 1 || list[0].Address.String() != "192.0.2.7/32" {
 		t.Errorf("%+v", list)
 	}
@@ -311,7 +325,8 @@ func TestBans(t *testing.T) {
 	for range 5 {
 		patient(func() { _, _ = w.web.Password(bg, from("192.0.2.9"), "bob", wrong()) })
 	}
-	w.is("banned at IMAP", (&browser{w: w, remote: "192.0.2.9:9"}).json(PathSignIn, m{"user": "bob", "password": "secret-bob"}), 429, "banned")
+	w.is("banned at IMAP", (&browser{w: w, remote: "192.0.2.9:9"}).json(PathSignIn,
+		m{"user": "bob", "password": "secret-bob"}), 429, "banned")
 }
 
 // TestForm sets up a second factor with forms only.
@@ -326,14 +341,16 @@ func TestForm(t *testing.T) {
 	page = out.Body.String()
 	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(between(page, "<p><code>", "</code>"))
 	w.ok(err)
-	out = b.form(pathTOTPGood, url.Values{"csrf": {csrf(page)}, "ticket": {between(page, `name="ticket" value="`, `"`)}, "code": {totp.Code(secret, w.fix.Clock.Now())}})
+	out = b.form(pathTOTPGood, url.Values{"csrf": {csrf(page)}, "ticket": {between(page, `name="ticket" value="`, `"`)},
+		"code": {totp.Code(secret, w.fix.Clock.Now())}})
 	w.is("confirm", out, 200, "The second factor is on")
 	if n := strings.Count(out.Body.String(), "<p><code>"); n != totp.RecoveryCodes {
 		t.Errorf("%d recovery codes", n)
 	}
 	// The page of the new session has its token.
 	w.fix.Time.Advance(time.Minute)
-	out = b.form(pathTOTPOff, url.Values{"csrf": {csrf(out.Body.String())}, "password": {"secret-alice"}, "code": {totp.Code(secret, w.fix.Clock.Now())}})
+	out = b.form(pathTOTPOff, url.Values{"csrf": {csrf(out.Body.String())}, "password": {"secret-alice"},
+		"code": {totp.Code(secret, w.fix.Clock.Now())}})
 	w.is("off", out, 200, "The second factor is off")
 	w.is("sign-in page", w.browser().send("GET", PathSignIn, "", ""), 200, `name="code"`)
 }
@@ -378,7 +395,8 @@ func TestQR(t *testing.T) {
 }
 
 func FuzzAuthorization(f *testing.F) {
-	for _, s := range []string{basic("alice", "secret"), "Bearer abc.def", "Basic", "basic  YTpi", "Bearer \x00", "", "Basic Og=="} {
+	for _, s := range []string{basic("alice", "secret"), "Bearer abc.def", "Basic", "basic  YTpi", "Bearer \x00", "",
+		"Basic Og=="} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -71,7 +71,8 @@ type Service struct {
 // New returns a Service.
 func New(e *env.Env, in *signin.Web, d *directory.SecondFactors, s *session.Service, o Options) *Service {
 	x := &Service{env: e, in: in, factors: d, sessions: s, opt: o, pages: pages}
-	x.foreign = o.Stats.Counter("HTTP.SignIn.Foreign", "requests with a cookie or password that a page of another site sent, or that lack the session's token")
+	x.foreign = o.Stats.Counter("HTTP.SignIn.Foreign",
+		"requests with a cookie or password that a page of another site sent, or that lack the session's token")
 	x.over = o.Stats.Counter("HTTP.SignIn.Over", "requests with the cookie of a session that is over")
 	x.programs = o.Stats.Counter("HTTP.SignIn.Programs", "requests of programs that showed a password or token")
 	return x
@@ -221,7 +222,8 @@ func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 		x.over.Inc()
 		return nil, ErrNobody
 	}
-	return &Identity{Account: account, Credential: credentialSession + s.ID.String(), Session: s, Person: p, token: token}, nil
+	return &Identity{Account: account, Credential: credentialSession + s.ID.String(), Session: s, Person: p,
+		token: token}, nil
 }
 
 func stale(s *session.Session, p *directory.Person) bool {
@@ -352,7 +354,8 @@ func ours(r *http.Request) bool {
 
 // setCookie sets the session cookie. If keep is set, it persists when the browser is closed.
 func (x *Service) setCookie(w http.ResponseWriter, r *http.Request, token string, keep bool) {
-	c := &http.Cookie{Name: nameOf(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
+	c := &http.Cookie{Name: nameOf(r), Value: token, Path: "/", HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode}
 	if keep {
 		c.MaxAge = max(1, int(x.sessions.Life()/time.Second))
 	}
@@ -361,5 +364,6 @@ func (x *Service) setCookie(w http.ResponseWriter, r *http.Request, token string
 
 // dropCookie removes the session cookie.
 func (x *Service) dropCookie(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: nameOf(r), Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: nameOf(r), Path: "/", HttpOnly: true, Secure: r.TLS != nil,
+		SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }

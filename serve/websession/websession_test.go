@@ -52,7 +52,9 @@ func open(t testing.TB, o signin.Options) *world {
 	w := &world{t: t, fix: env.Test(t), opt: o}
 	w.start()
 	add := func(name string) directory.Person {
-		p, err := w.dir.People.Add(bg, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name}, Password: "secret-" + name, Scram: true})
+		p, err := w.dir.People.Add(bg, note.System,
+			directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name}, ShortName: name},
+				Password: "secret-" + name, Scram: true})
 		w.ok(err)
 		return p
 	}
@@ -65,7 +67,8 @@ func (w *world) start() {
 	w.t.Helper()
 	var err error
 	w.stats = stat.New(w.fix.Clock)
-	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: append(directory.Indexes(), session.Indexes()...)})
+	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: append(directory.Indexes(), session.Indexes()...)})
 	w.ok(err)
 	w.pool = password.New(w.fix.Env, 2, 100)
 	w.dir, err = directory.Open(w.store, w.fix.Env, w.pool, directory.Options{Domain: "example.com"})
@@ -74,7 +77,8 @@ func (w *world) start() {
 	w.ok(err)
 	w.opt.Stats = w.stats
 	w.web = signin.New(signin.PeopleOf(w.dir), w.fix.Env, w.opt).Web(signin.PeopleOf(w.dir), w.keep)
-	w.Service = New(w.fix.Env, w.web, w.dir.SecondFactors, w.keep, Options{Server: "mail.example.com", Key: w.dir.Secret.Key("web"), Stats: w.stats})
+	w.Service = New(w.fix.Env, w.web, w.dir.SecondFactors, w.keep,
+		Options{Server: "mail.example.com", Key: w.dir.Secret.Key("web"), Stats: w.stats})
 	mux := http.NewServeMux()
 	mux.Handle("/auth/", w.Handler())
 	mux.HandleFunc("/api", func(out http.ResponseWriter, r *http.Request) {
@@ -159,7 +163,8 @@ func (b *browser) json(path string, v any, header ...string) *httptest.ResponseR
 	b.w.t.Helper()
 	body, err := json.Marshal(v)
 	b.w.ok(err)
-	return b.send("POST", path, "application/json", string(body), append([]string{CSRFField, b.csrf, "Sec-Fetch-Site", "same-origin"}, header...)...)
+	return b.send("POST", path, "application/json", string(body),
+		append([]string{CSRFField, b.csrf, "Sec-Fetch-Site", "same-origin"}, header...)...)
 }
 
 func (b *browser) form(path string, v url.Values, header ...string) *httptest.ResponseRecorder {
@@ -217,35 +222,48 @@ func TestPrograms(t *testing.T) {
 	w.is("bearer", get("Bearer "+secret), 200, "bob app:"+app.ID)
 	w.is("small letters", get("bearer  "+secret), 200, "bob ")
 	for what, a := range map[string]string{
-		"wrong password": basic("alice", "wrong"), "nobody": basic("nobody", "secret-alice"), "another's app password": basic("alice", secret),
-		"bearer of nobody": "Bearer abcd-efgh-ijkl-mnop-qrst-uvwx-yz23-4567", "bearer that is a password": "Bearer secret-alice",
-		"no colon": "Basic YWxpY2U=", "no base64": "Basic !", "scheme": "Digest x", "empty": "Basic", "newline": basic("alice", "secret\n"), "not UTF-8": "Basic " + base64.StdEncoding.EncodeToString([]byte("\xff:x")),
+		"wrong password": basic("alice", "wrong"), "nobody": basic("nobody", "secret-alice"),
+		"another's app password":    basic("alice", secret),
+		"bearer of nobody":          "Bearer abcd-efgh-ijkl-mnop-qrst-uvwx-yz23-4567",
+		"bearer that is a password": "Bearer secret-alice",
+		"no colon":                  "Basic YWxpY2U=", "no base64": "Basic !", "scheme": "Digest x", "empty": "Basic",
+		"newline": basic("alice", "secret\n"), "not UTF-8": "Basic " +
+			base64.StdEncoding.EncodeToString([]byte("\xff:x")),
 	} {
 		out := get(a)
 		w.is(what, out, 401, `"status":401`)
-		if h := out.Header().Values("WWW-Authenticate"); len(h) != 2 || !strings.HasPrefix(h[0], "Basic realm=") || !strings.HasPrefix(h[1], "Bearer realm=") {
+		if h := out.Header().Values("WWW-Authenticate"); len(h) != 2 || !strings.HasPrefix(h[0], "Basic realm=") ||
+			!strings.HasPrefix(h[1], "Bearer realm=") {
 			t.Errorf("%s: %v", what, h)
 		}
 	}
 	// A page's request gets no Basic challenge, which would make the browser ask for a password.
-	if h := get(basic("alice", "wrong"), "Sec-Fetch-Mode", "cors").Header().Values("WWW-Authenticate"); len(h) != 1 || !strings.HasPrefix(h[0], "Bearer") {
+	if h := get(basic("alice", "wrong"), "Sec-Fetch-Mode", "cors").Header().Values("WWW-Authenticate"); len(h) != 1 ||
+		!strings.HasPrefix(h[0], "Bearer") {
 		t.Errorf("%v", h)
 	}
 	// A browser sends a stored Basic password with any request, so one caused by another site is rejected.
-	w.is("Basic from another site", w.browser().send("POST", "/api", "", "", "Authorization", basic("alice", "secret-alice"), "Sec-Fetch-Site", "cross-site"), 403, "foreign")
-	w.is("Bearer from another site", w.browser().send("POST", "/api", "", "", "Authorization", "Bearer "+secret, "Sec-Fetch-Site", "cross-site"), 200, "bob")
+	w.is("Basic from another site", w.browser().send("POST", "/api", "", "", "Authorization",
+		basic("alice", "secret-alice"), "Sec-Fetch-Site", "cross-site"), 403, "foreign")
+	w.is("Bearer from another site", w.browser().send("POST", "/api", "", "", "Authorization", "Bearer "+secret,
+		"Sec-Fetch-Site", "cross-site"), 200, "bob")
 	// Credentials without TLS are only accepted from this machine. Otherwise they are not even checked.
 	far := &browser{w: w, remote: elsewhere, clear: true}
 	w.is("clear", far.send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 403, "clear")
-	w.is("loopback", (&browser{w: w, remote: here, clear: true}).send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 200, "alice")
-	if _, err := w.dir.People.Set(bg, note.System, w.alice.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
+	w.is("loopback", (&browser{w: w, remote: here, clear: true}).send("GET", "/api", "", "", "Authorization",
+		basic("alice", "secret-alice")), 200, "alice")
+	if _, err := w.dir.People.Set(bg, note.System, w.alice.ID,
+		func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	w.is("disabled", get(basic("alice", "secret-alice")), 403, "disabled")
 	// Credentials of programs open no account page.
-	w.is("account by app password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", secret)), 401, "nobody")
-	w.is("account by password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", "secret-bob")), 401, "nobody")
-	w.is("sign-in by app password", w.browser().json(PathSignIn, m{"user": "bob", "password": secret}), 403, "app password")
+	w.is("account by app password", w.browser().send("GET", PathSession, "", "", "Authorization", basic("bob", secret)),
+		401, "nobody")
+	w.is("account by password", w.browser().send("GET", PathSession, "", "", "Authorization",
+		basic("bob", "secret-bob")), 401, "nobody")
+	w.is("sign-in by app password", w.browser().json(PathSignIn, m{"user": "bob", "password": secret}), 403,
+		"app password")
 	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.bob.ID, app.ID))
 	w.is("ended", get("Bearer "+secret), 401, "credentials")
 	w.is("ended", get(basic("bob", secret)), 401, "credentials")
@@ -257,13 +275,15 @@ func TestHashesOnce(t *testing.T) {
 	w := open(t, signin.Options{})
 	before := w.pool.Stats().Hashes
 	for range 100 {
-		w.is("password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 200, "alice")
+		w.is("password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")),
+			200, "alice")
 	}
 	if n := w.pool.Stats().Hashes - before; n != 1 {
 		t.Errorf("%d hashes", n)
 	}
 	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another", false))
-	w.is("old password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401, "credentials")
+	w.is("old password", w.browser().send("GET", "/api", "", "", "Authorization", basic("alice", "secret-alice")), 401,
+		"credentials")
 }
 
 func TestCookie(t *testing.T) {
@@ -273,7 +293,8 @@ func TestCookie(t *testing.T) {
 	out := b.json(PathSignIn, m{"user": "alice", "password": "secret-alice"})
 	w.is("sign-in", out, 200, `"name":"alice"`)
 	set := out.Header().Get("Set-Cookie")
-	if !strings.HasPrefix(set, "__Host-doublet=") || strings.Contains(set, "Domain") || strings.Contains(set, "Max-Age") {
+	if !strings.HasPrefix(set, "__Host-doublet=") || strings.Contains(set, "Domain") ||
+		strings.Contains(set, "Max-Age") {
 		t.Error(set)
 	}
 	for _, want := range []string{"; Path=/", "; HttpOnly", "; Secure", "; SameSite=Strict"} {
@@ -290,16 +311,20 @@ func TestCookie(t *testing.T) {
 	// On this machine without TLS.
 	local := &browser{w: w, remote: here, clear: true}
 	out = local.json(PathSignIn, m{"user": "alice", "password": "secret-alice"})
-	if set := out.Header().Get("Set-Cookie"); !strings.HasPrefix(set, "doublet=") || strings.Contains(set, "Secure") || !strings.Contains(set, "; HttpOnly") || !strings.Contains(set, "; SameSite=Strict") {
+	if set := out.Header().Get("Set-Cookie"); !strings.HasPrefix(set, "doublet=") || strings.Contains(set, "Secure") ||
+		!strings.Contains(set, "; HttpOnly") || !strings.Contains(set, "; SameSite=Strict") {
 		t.Error(set)
 	}
 	w.is("local", local.send("GET", "/api", "", ""), 200, "alice")
 	// From elsewhere without TLS, the same cookie and passwords are rejected.
 	local.remote = elsewhere
 	w.is("clear cookie", local.send("GET", "/api", "", ""), 403, "clear")
-	w.is("clear sign-in", (&browser{w: w, remote: elsewhere, clear: true}).json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 403, "clear")
+	w.is("clear sign-in", (&browser{w: w, remote: elsewhere, clear: true}).json(PathSignIn,
+		m{"user": "alice", "password": "secret-alice"}), 403, "clear")
 	for _, v := range []string{"", "x", strings.Repeat("x", 43), strings.Repeat("x", 5000)} {
-		w.is("no session", (&browser{w: w, remote: here, cookies: []*http.Cookie{{Name: cookieName, Value: v}}}).send("GET", "/api", "", ""), 401, "nobody")
+		w.is("no session",
+			(&browser{w: w, remote: here, cookies: []*http.Cookie{{Name: cookieName, Value: v}}}).send("GET", "/api",
+				"", ""), 401, "nobody")
 	}
 }
 
@@ -316,14 +341,16 @@ func TestForeign(t *testing.T) {
 	}{
 		{"with the token", "POST", 200, []string{CSRFField, b.csrf}},
 		{"and our origin", "POST", 200, []string{CSRFField, b.csrf, "Origin", "https://mail.example.com"}},
-		{"and from our page", "POST", 200, []string{CSRFField, b.csrf, "Origin", "https://mail.example.com", "Sec-Fetch-Site", "same-origin"}},
+		{"and from our page", "POST", 200, []string{CSRFField, b.csrf, "Origin", "https://mail.example.com",
+			"Sec-Fetch-Site", "same-origin"}},
 		{"without the token", "POST", 403, nil},
 		{"without the token, from our page", "POST", 403, []string{"Sec-Fetch-Site", "same-origin"}},
 		{"PUT without the token", "PUT", 403, nil}, {"DELETE", "DELETE", 403, nil},
 		{"another session's token", "POST", 403, []string{CSRFField, other.csrf}},
 		{"the cookie as token", "POST", 403, []string{CSRFField, b.cookies[0].Value}},
 		{"another origin", "POST", 403, []string{CSRFField, b.csrf, "Origin", "https://evil.example"}},
-		{"a sibling", "POST", 403, []string{CSRFField, b.csrf, "Origin", "https://www.example.com", "Sec-Fetch-Site", "same-site"}},
+		{"a sibling", "POST", 403, []string{CSRFField, b.csrf, "Origin", "https://www.example.com", "Sec-Fetch-Site",
+			"same-site"}},
 		{"in the clear", "POST", 403, []string{CSRFField, b.csrf, "Origin", "http://mail.example.com"}},
 		{"another port", "POST", 403, []string{CSRFField, b.csrf, "Origin", "https://mail.example.com:444"}},
 		{"no origin to be told", "POST", 403, []string{CSRFField, b.csrf, "Origin", "null"}},
@@ -335,9 +362,11 @@ func TestForeign(t *testing.T) {
 		{"typed", "GET", 200, []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}},
 		// A WebSocket opened by another site would have the cookie, and that site could read it.
 		{"a WebSocket", "GET", 200, []string{"Upgrade", "websocket", "Origin", "https://mail.example.com"}},
-		{"a WebSocket of our page", "GET", 200, []string{"Upgrade", "websocket", "Origin", "https://mail.example.com", "Sec-Fetch-Site", "same-origin"}},
+		{"a WebSocket of our page", "GET", 200, []string{"Upgrade", "websocket", "Origin", "https://mail.example.com",
+			"Sec-Fetch-Site", "same-origin"}},
 		{"a WebSocket of another site", "GET", 403, []string{"Upgrade", "websocket", "Origin", "https://evil.example"}},
-		{"and one that says navigate", "GET", 403, []string{"Upgrade", "websocket", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}},
+		{"and one that says navigate", "GET", 403, []string{"Upgrade", "websocket", "Origin", "https://evil.example",
+			"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}},
 		{"a WebSocket of nowhere", "GET", 403, []string{"Upgrade", "websocket"}},
 	} {
 		w.is(c.what, b.send(c.method, "/api", "", "", c.header...), c.code, "")
@@ -346,7 +375,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal("a forged request took the cookie away")
 	}
 	// A program's WebSocket has no Origin.
-	w.is("a program's WebSocket", w.browser().send("GET", "/api", "", "", "Upgrade", "websocket", "Authorization", basic("alice", "secret-alice")), 200, "alice")
+	w.is("a program's WebSocket", w.browser().send("GET", "/api", "", "", "Upgrade", "websocket", "Authorization",
+		basic("alice", "secret-alice")), 200, "alice")
 	// Another site can neither sign a user in to another account nor sign them out.
 	for _, kind := range []string{"application/x-www-form-urlencoded", "application/json", "text/plain"} {
 		body := "user=bob&password=secret-bob"
@@ -434,7 +464,8 @@ func TestSessions(t *testing.T) {
 	// A new password ends the sessions of the old one. Disabling a person ends their sessions at once.
 	w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "new secret", false))
 	w.is("after a new password", one.send("GET", "/api", "", ""), 401, "nobody")
-	if _, err := w.dir.People.Set(bg, note.System, w.bob.ID, func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
+	if _, err := w.dir.People.Set(bg, note.System, w.bob.ID,
+		func(f *directory.PersonFields) error { f.Disabled = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	w.is("disabled", bob.send("GET", "/api", "", ""), 403, "disabled")
@@ -453,7 +484,8 @@ func TestGood(t *testing.T) {
 		return credential
 	}
 	b := w.signedIn("alice")
-	byCookie, byApp, byPassword := identity(b), identity(w.browser(), "Authorization", "Bearer "+secret), identity(w.browser(), "Authorization", basic("alice", "secret-alice"))
+	byCookie, byApp, byPassword := identity(b), identity(w.browser(), "Authorization",
+		"Bearer "+secret), identity(w.browser(), "Authorization", basic("alice", "secret-alice"))
 	for _, c := range []string{byCookie, byApp, byPassword} {
 		w.ok(w.Good(bg, w.alice.ID, c))
 		if err := w.Good(bg, w.bob.ID, c); err == nil {
@@ -499,11 +531,13 @@ func TestForms(t *testing.T) {
 	b := w.browser()
 	out := b.send("GET", PathSignIn+"?to=/mail/%22%3E%3Cscript%3E", "", "")
 	w.is("page", out, 200, `action="/auth/sign-in"`)
-	if strings.Contains(out.Body.String(), "<script") || out.Header().Get("Content-Security-Policy") != web.PagePolicy(out.Body.String(), "'self'") {
+	if strings.Contains(out.Body.String(), "<script") ||
+		out.Header().Get("Content-Security-Policy") != web.PagePolicy(out.Body.String(), "'self'") {
 		t.Error(out.Body, out.Header())
 	}
 	w.is("wrong", b.form(PathSignIn, url.Values{"user": {"<b>"}, "password": {"x"}}), 401, "&lt;b&gt;")
-	for to, want := range map[string]string{"": PathAccount, "/mail": "/mail", "//evil.example": PathAccount, "https://evil.example": PathAccount, `/\evil.example`: PathAccount, "/a\r\nX: y": PathAccount} {
+	for to, want := range map[string]string{"": PathAccount, "/mail": "/mail", "//evil.example": PathAccount,
+		"https://evil.example": PathAccount, `/\evil.example`: PathAccount, "/a\r\nX: y": PathAccount} {
 		out := b.form(PathSignIn, url.Values{"user": {"alice"}, "password": {"secret-alice"}, "to": {to}})
 		if out.Code != 303 || out.Header().Get("Location") != want {
 			t.Errorf("%q: %d %q", to, out.Code, out.Header().Get("Location"))
@@ -514,7 +548,8 @@ func TestForms(t *testing.T) {
 	csrf := between(out.Body.String(), `name="csrf" value="`, `"`)
 	w.is("without the token", b.form(pathEnd, url.Values{"others": {"yes"}}), 403, "does not come from a page")
 	w.is("with it", b.form(pathEnd, url.Values{"others": {"yes"}, "csrf": {csrf}}), 200, "are ended")
-	if out := w.browser().send("GET", PathAccount, "", ""); out.Code != 303 || out.Header().Get("Location") != PathSignIn {
+	if out := w.browser().send("GET", PathAccount, "", ""); out.Code != 303 ||
+		out.Header().Get("Location") != PathSignIn {
 		t.Error(out.Code)
 	}
 	if out := b.form(PathSignOut, url.Values{"csrf": {csrf}}); out.Code != 303 || len(b.cookies) != 0 {
@@ -527,9 +562,12 @@ func TestLanguage(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{})
 	b := w.browser()
-	w.is("asked for", b.send("GET", PathSignIn, "", "", "Accept-Language", "de-AT,en;q=0.5"), 200, "Auf diesem Gerät angemeldet bleiben")
-	w.is("a refusal", b.form(PathSignIn, url.Values{"user": {"alice"}, "password": {"x"}}, "Accept-Language", "de"), 401, "Name oder Passwort falsch.")
-	w.is("of a program", b.json(PathSignIn, m{"user": "alice", "password": "x"}, "Accept-Language", "de"), 401, "Wrong name or password.")
+	w.is("asked for", b.send("GET", PathSignIn, "", "", "Accept-Language", "de-AT,en;q=0.5"), 200,
+		"Auf diesem Gerät angemeldet bleiben")
+	w.is("a refusal", b.form(PathSignIn, url.Values{"user": {"alice"}, "password": {"x"}}, "Accept-Language", "de"),
+		401, "Name oder Passwort falsch.")
+	w.is("of a program", b.json(PathSignIn, m{"user": "alice", "password": "x"}, "Accept-Language", "de"), 401,
+		"Wrong name or password.")
 	a := w.signedIn("alice")
 	out := a.send("GET", PathAccount, "", "", "Accept-Language", "zh-CN")
 	w.is("account", out, 200, `<html lang="zh">`)
@@ -584,7 +622,8 @@ func TestOverTheWire(t *testing.T) {
 	s := w.serve()
 	client := s.Client()
 	client.Jar = &jar{}
-	out, err := client.Post(s.URL+PathSignIn, "application/json", strings.NewReader(`{"user":"alice","password":"secret-alice"}`))
+	out, err := client.Post(s.URL+PathSignIn, "application/json",
+		strings.NewReader(`{"user":"alice","password":"secret-alice"}`))
 	w.ok(err)
 	var got signedIn
 	w.ok(json.NewDecoder(out.Body).Decode(&got))
@@ -618,16 +657,20 @@ func TestProved(t *testing.T) {
 		method, known, shown string
 		err                  error
 	}{
-		{"GET", "token", "", nil}, {"POST", "token", "token", nil}, {"POST", "token", "", ErrForeign}, {"POST", "token", "other", ErrForeign},
+		{"GET", "token", "", nil}, {"POST", "token", "token", nil}, {"POST", "token", "", ErrForeign},
+		{"POST", "token", "other", ErrForeign},
 		{"POST", "", "", ErrForeign},
 	} {
-		r := Proved(httptest.NewRequest(c.method, "/lite/", nil), &account, credentialSession+note.UNID{7}.String(), c.known)
+		r := Proved(httptest.NewRequest(c.method, "/lite/", nil), &account,
+			credentialSession+note.UNID{7}.String(), c.known)
 		id, err := w.IdentifyForm(r, c.shown)
-		if !errors.Is(err, c.err) || err == nil && (id.Name != "Alice" || id.Session.ID != note.UNID{7} || w.CSRF(id) != c.known) {
+		if !errors.Is(err, c.err) || err == nil && (id.Name != "Alice" || id.Session.ID != note.UNID{7} ||
+			w.CSRF(id) != c.known) {
 			t.Errorf("%+v: %+v, %v", c, id, err)
 		}
 	}
-	if _, err := w.IdentifyForm(Proved(httptest.NewRequest("GET", "/", nil), &account, "app:1", "t"), "t"); !errors.Is(err, ErrNobody) {
+	if _, err := w.IdentifyForm(Proved(httptest.NewRequest("GET", "/", nil), &account, "app:1", "t"),
+		"t"); !errors.Is(err, ErrNobody) {
 		t.Errorf("a program: %v", err)
 	}
 }

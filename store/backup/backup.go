@@ -118,7 +118,8 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	defer func() { err = errors.Join(err, m.Release()) }()
 	t.alive = m.Alive
 	g = Generation{
-		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon, Began: began.UTC(),
+		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon,
+		Began: began.UTC(),
 	}
 	// Only one moment exists at a time, so no other backup of this store changes its marks meanwhile.
 	marks, err := t.r.marks(t.s.Places().Data, m.Incarnation)

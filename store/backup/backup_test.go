@@ -127,7 +127,8 @@ func TestIncremental(t *testing.T) {
 	if !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("over a store: %v", err)
 	}
-	if _, err := Restore(ctx, m.f.Env, "backup", "r4", RestoreOptions{At: 1, Store: storeOptions()}); !errors.Is(err, ErrNotFound) {
+	if _, err := Restore(ctx, m.f.Env, "backup", "r4", RestoreOptions{At: 1, Store: storeOptions()}); !errors.Is(err,
+		ErrNotFound) {
 		t.Errorf("a generation that is gone: %v", err)
 	}
 	if err := m.s.Close(); err != nil {
@@ -243,7 +244,8 @@ func TestRestoreInUse(t *testing.T) {
 		t.Errorf("over the open store: %v", err)
 	}
 	o.Store.IndexDir = "data/notes"
-	if _, err := Restore(ctx, m.f.Env, "backup", "elsewhere", o); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Restore(ctx, m.f.Env, "backup", "elsewhere", o); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("over the open index: %v", err)
 	}
 	m.steps(20, 2)

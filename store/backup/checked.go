@@ -125,7 +125,8 @@ func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation
 	}
 	rep, err := check.Run(ctx, s, check.Options{Limit: 100})
 	if err == nil && !rep.Clean() {
-		err = fmt.Errorf("%w: %d findings in its rows, the first: %s", ErrDamaged, len(rep.Findings)+rep.More, rep.Findings[0])
+		err = fmt.Errorf("%w: %d findings in its rows, the first: %s", ErrDamaged, len(rep.Findings)+rep.More,
+			rep.Findings[0])
 	}
 	return err
 }

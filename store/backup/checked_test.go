@@ -77,7 +77,8 @@ func TestChecked(t *testing.T) {
 		if !errors.Is(err, ErrDamaged) || g.Damage == nil {
 			t.Fatalf("%s: %v, %v", kind, g.Damage, err)
 		}
-		if p, err := Prune(m.f.Env, "backup", 1); err != nil || len(p.Generations) > 0 || !slices.Contains(p.Uncounted, g.Number) {
+		if p, err := Prune(m.f.Env, "backup", 1); err != nil || len(p.Generations) > 0 ||
+			!slices.Contains(p.Uncounted, g.Number) {
 			t.Fatalf("%s: thinned: %+v, %v", kind, p, err)
 		}
 		list, err := List(m.f.Env, "backup")

@@ -113,7 +113,8 @@ func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (
 	if g, err = r.readable(at); err != nil {
 		return g, err
 	}
-	i := &inspection{r: r, c: newCopier(ctx, e, o.Rate, "verify", g.Bytes, o.Progress), level: CheckFull, indexes: o.Indexes}
+	i := &inspection{r: r, c: newCopier(ctx, e, o.Rate, "verify", g.Bytes, o.Progress), level: CheckFull,
+		indexes: o.Indexes}
 	found := i.run(ctx, &g)
 	if r.lock, err = e.FS.Lock(e.FS.PathJoin(dir, lockName)); err != nil {
 		return g, found

@@ -83,7 +83,8 @@ func (f *forged) change(edit func(g *Generation)) {
 func (f *forged) sign(body []byte) {
 	f.t.Helper()
 	sum := sha256.Sum256(body)
-	if err := os.WriteFile(f.manifest(), append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...), 0o600); err != nil {
+	if err := os.WriteFile(f.manifest(), append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...),
+		0o600); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -126,16 +127,19 @@ func TestRestoreForgedManifest(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(f *forged, g *Generation){
 		"path upwards": func(f *forged, g *Generation) {
-			g.Files = append(g.Files, File{Path: "index/../../../evil", Size: 4, Pieces: []Piece{f.piece("p", []byte("evil"))}})
+			g.Files = append(g.Files, File{Path: "index/../../../evil", Size: 4,
+				Pieces: []Piece{f.piece("p", []byte("evil"))}})
 		},
 		"extra upwards": func(f *forged, g *Generation) {
 			g.Files = append(g.Files, File{Path: "extra/..", Size: 4, Pieces: []Piece{f.piece("p", []byte("evil"))}})
 		},
 		"no file of a store": func(f *forged, g *Generation) {
-			g.Files = append(g.Files, File{Path: "index/authorized_keys", Size: 4, Pieces: []Piece{f.piece("p", []byte("evil"))}})
+			g.Files = append(g.Files, File{Path: "index/authorized_keys", Size: 4,
+				Pieces: []Piece{f.piece("p", []byte("evil"))}})
 		},
 		"folder of the restore": func(f *forged, g *Generation) {
-			g.Files = append(g.Files, File{Path: "index/" + staged, Size: 4, Pieces: []Piece{f.piece("p", []byte("evil"))}})
+			g.Files = append(g.Files, File{Path: "index/" + staged, Size: 4,
+				Pieces: []Piece{f.piece("p", []byte("evil"))}})
 		},
 		"piece upwards": func(f *forged, g *Generation) {
 			p := f.piece("../evil-piece", []byte("evil"))
@@ -150,11 +154,13 @@ func TestRestoreForgedManifest(t *testing.T) {
 		"files that overflow": func(f *forged, g *Generation) {
 			p := f.piece("p", []byte("evil"))
 			p.Size = math.MaxInt64
-			g.Files = append(g.Files, File{Path: "index/1.sst", Size: p.Size, Pieces: []Piece{p}}, File{Path: "index/2.sst", Size: p.Size, Pieces: []Piece{p}})
+			g.Files = append(g.Files, File{Path: "index/1.sst", Size: p.Size, Pieces: []Piece{p}},
+				File{Path: "index/2.sst", Size: p.Size, Pieces: []Piece{p}})
 		},
 		"one piece a million times": func(f *forged, g *Generation) {
 			p := f.piece("p", make([]byte, 1<<20))
-			g.Files = append(g.Files, File{Path: "extra/settings", Size: 1 << 30, Pieces: slices.Repeat([]Piece{p}, 1<<10)})
+			g.Files = append(g.Files, File{Path: "extra/settings", Size: 1 << 30,
+				Pieces: slices.Repeat([]Piece{p}, 1<<10)})
 		},
 		"more than a disk": func(f *forged, g *Generation) {
 			p := f.piece("p", []byte("evil"))
@@ -199,7 +205,8 @@ func TestRestoreExtra(t *testing.T) {
 	f := newForged(t)
 	f.change(func(g *Generation) {
 		for _, name := range []string{"RESTORING", "LOCK", "STORE", "key.pem"} {
-			g.Files = append(g.Files, File{Path: "extra/" + name, Size: 4, Pieces: []Piece{f.piece("p", []byte("evil"))}})
+			g.Files = append(g.Files, File{Path: "extra/" + name, Size: 4,
+				Pieces: []Piece{f.piece("p", []byte("evil"))}})
 		}
 	})
 	if err := f.restore("to"); err != nil {
@@ -220,8 +227,9 @@ func TestManifestBomb(t *testing.T) { // not parallel: it measures what is alloc
 	f := newForged(t)
 	const size = 12 << 20
 	for name, body := range map[string]string{
-		"files":  `{"number":1,"files":[` + strings.Repeat("{},", size/3) + `{}]}`,
-		"pieces": `{"number":1,"files":[{"path":"index/1.sst","size":0,"pieces":[` + strings.Repeat("{},", size/3) + `{}]}]}`,
+		"files": `{"number":1,"files":[` + strings.Repeat("{},", size/3) + `{}]}`,
+		"pieces": `{"number":1,"files":[{"path":"index/1.sst","size":0,"pieces":[` +
+			strings.Repeat("{},", size/3) + `{}]}]}`,
 	} {
 		f.sign([]byte(body))
 		var before, after runtime.MemStats
@@ -239,7 +247,8 @@ func TestManifestBomb(t *testing.T) { // not parallel: it measures what is alloc
 	if err := os.Truncate(f.manifest(), maxManifest+1); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := List(f.env, f.at("backup")); err != nil || len(list) != 1 || !errors.Is(list[0].Damage, ErrDamaged) {
+	if list, err := List(f.env, f.at("backup")); err != nil || len(list) != 1 ||
+		!errors.Is(list[0].Damage, ErrDamaged) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

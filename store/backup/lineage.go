@@ -74,7 +74,8 @@ func (r *repository) marks(data string, incarnation uint64) (m marks, err error)
 		m.known = append(slices.Delete(m.known, i, i+1), used)
 	case last.ID != "" && r.hasOf(incarnation):
 		m.next.Lineage = draw(r.env)
-		r.env.Log.Warn("backup: data folder was restored to an older state after its last backup, so everything is copied again", "folder", r.dir)
+		r.env.Log.Warn("backup: data folder was restored to an older state after its last backup, so everything is "+
+			"copied again", "folder", r.dir)
 	}
 	if m.next.Folder == "" {
 		m.next.Folder = draw(r.env)
@@ -106,7 +107,8 @@ func (m *marks) add() {
 // begin writes the mark of a backup to both folders.
 func (r *repository) begin(m marks) error {
 	// The data folder gets the mark before the backup folder has it under its name: a mark that only the data folder
-	// has does no harm. But if the backup folder is full, no mark is left anywhere, however often the backup is retried.
+	// has does no harm. But if the backup folder is full, no mark is left anywhere, however often the backup is
+	// retried.
 	err := r.stageMark(m.own, mark{ID: m.next.ID, Lineage: m.next.Lineage})
 	if err == nil {
 		err = r.stageMark(m.all, m.known)
@@ -122,7 +124,8 @@ func (r *repository) begin(m marks) error {
 
 // hasOf reports whether the backup folder has a generation of an incarnation.
 func (r *repository) hasOf(incarnation uint64) bool {
-	return slices.ContainsFunc(r.generations, func(g Generation) bool { return !g.unread && g.Incarnation == incarnation })
+	return slices.ContainsFunc(r.generations,
+		func(g Generation) bool { return !g.unread && g.Incarnation == incarnation })
 }
 
 // readMark reads a file of marks into v. It leaves v unchanged if there is no file or the file is malformed.

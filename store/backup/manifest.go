@@ -182,7 +182,8 @@ func openPiece(files env.FS, path string, p *Piece, how ...vfs.OpenOption) (env.
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	if size != p.Size {
-		return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, path, size, p.Size), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, path,
+			size, p.Size), f.Close())
 	}
 	return f, nil
 }

@@ -100,7 +100,8 @@ func TestMarksOfFailedBackups(t *testing.T) {
 	full := func(total uint64) uint64 { return 1 << 62 }
 	mustFail := func(dir string, o Options) {
 		t.Helper()
-		if _, err := Take(context.Background(), m.f.Env, m.s, dir, o); !env.IsNoSpace(err) && !errors.Is(err, store.ErrNoSpace) {
+		if _, err := Take(context.Background(), m.f.Env, m.s, dir, o); !env.IsNoSpace(err) &&
+			!errors.Is(err, store.ErrNoSpace) {
 			t.Fatal(err)
 		}
 		if after := m.marks(); !bytes.Equal(before, after) {
@@ -111,8 +112,10 @@ func TestMarksOfFailedBackups(t *testing.T) {
 	mustFail("full", Options{floor: full})
 	mustFail("new", Options{floor: full})
 	m.faults.SetSpace(-1)
-	m.faults.FailFiles(env.OpWrite, func(name string) bool { return strings.Contains(name, "full/"+markName) }, env.ErrNoSpace)
-	m.faults.FailFiles(env.OpWrite, func(name string) bool { return strings.Contains(name, "new/"+markName) }, env.ErrNoSpace)
+	m.faults.FailFiles(env.OpWrite, func(name string) bool { return strings.Contains(name, "full/"+markName) },
+		env.ErrNoSpace)
+	m.faults.FailFiles(env.OpWrite, func(name string) bool { return strings.Contains(name, "new/"+markName) },
+		env.ErrNoSpace)
 	mustFail("full", Options{})
 	mustFail("new", Options{})
 	m.faults.Heal()

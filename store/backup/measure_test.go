@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	measureDir = flag.String("measure", "", "folder for TestMeasure: a backup of a store of some size, beside a user at work")
-	measureMB  = flag.Int("measure-mb", 2048, "size of that store")
+	measureDir = flag.String("measure", "",
+		"folder for TestMeasure: a backup of a store of some size, beside a user at work")
+	measureMB = flag.Int("measure-mb", 2048, "size of that store")
 )
 
 // TestMeasure only measures. It prints the rate of a full and of an incremental backup, and how long a user's
@@ -57,8 +58,10 @@ func TestMeasure(t *testing.T) {
 			body[i] = byte(rng.Uint32())
 			body[i+1], body[i+3], body[i+5] = byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32())
 		}
-		raw := mime.AppendBase64Lines([]byte(fmt.Sprintf("Subject: %d\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64())), body[:n], 76, true)
-		m, err := s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
+		raw := mime.AppendBase64Lines([]byte(fmt.Sprintf("Subject: %d\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+			rng.Uint64())), body[:n], 76, true)
+		m, err := s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits),
+			store.PartSize))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +98,8 @@ func TestMeasure(t *testing.T) {
 		close(stop)
 		took := <-done
 		slices.Sort(took)
-		t.Logf("%s: %d deliveries, median %v, p99 %v, most %v", name, len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+		t.Logf("%s: %d deliveries, median %v, p99 %v, most %v", name, len(took), took[len(took)/2],
+			took[len(took)*99/100], took[len(took)-1])
 	}
 	measure("without", func() { time.Sleep(15 * time.Second) })
 	for _, rate := range []int64{0, 0, 50 << 20} {
@@ -108,7 +112,8 @@ func TestMeasure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d MB of %d MB in %v: %.0f MB/s", g.Copied>>20, g.Bytes>>20, g.Took(), float64(g.Copied)/1e6/g.Took().Seconds())
+			t.Logf("%d MB of %d MB in %v: %.0f MB/s", g.Copied>>20, g.Bytes>>20, g.Took(),
+				float64(g.Copied)/1e6/g.Took().Seconds())
 		})
 	}
 }

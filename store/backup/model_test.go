@@ -49,8 +49,9 @@ type model struct {
 
 func storeOptions() store.Options {
 	return store.Options{
-		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
-		OnFatal: func(error) {},
+		FloorBytes: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 1 << 20,
+		LogSyncInterval: 20 * time.Microsecond,
+		OnFatal:         func(error) {},
 	}
 }
 
@@ -109,7 +110,8 @@ func number(n int) note.Content {
 }
 
 func message(rng *rand.Rand) string {
-	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: %d\r\nContent-Transfer-Encoding: base64\r\n\r\n", rng.Uint64()))
+	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: %d\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+		rng.Uint64()))
 	body := make([]byte, 20)
 	if rng.IntN(3) == 0 {
 		body = make([]byte, 30_000+rng.IntN(30_000))
@@ -126,7 +128,8 @@ func (m *model) step(rng *rand.Rand) error {
 	o := op{db: 1 + rng.IntN(2)}
 	binary.BigEndian.PutUint64(o.unid[:], rng.Uint64()|1)
 	raw := message(rng)
-	msg, err := m.s.Prepare(ctx, []byte(raw), mime.SplitLeaves([]byte(raw), mime.Parse([]byte(raw), mime.DefaultLimits), store.PartSize))
+	msg, err := m.s.Prepare(ctx, []byte(raw), mime.SplitLeaves([]byte(raw), mime.Parse([]byte(raw), mime.DefaultLimits),
+		store.PartSize))
 	if err != nil {
 		return err
 	}
@@ -327,7 +330,8 @@ func (m *model) newNumbers(s *store.Store) {
 // put restores the backup to a data folder.
 func (m *model) put(e *env.Env, at uint64, data string) {
 	m.t.Helper()
-	if _, err := Restore(context.Background(), e, "backup", data, RestoreOptions{At: at, Store: storeOptions()}); err != nil {
+	if _, err := Restore(context.Background(), e, "backup", data,
+		RestoreOptions{At: at, Store: storeOptions()}); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -189,7 +189,8 @@ func (r *repository) at(number uint64) (Generation, error) {
 		}
 	}
 	if last := len(r.generations) - 1; number == 0 && last >= 0 {
-		return Generation{}, fmt.Errorf("%w: %s has no complete generation; the latest: %w", ErrNotFound, r.dir, r.generations[last].Damage)
+		return Generation{}, fmt.Errorf("%w: %s has no complete generation; the latest: %w", ErrNotFound, r.dir,
+			r.generations[last].Damage)
 	}
 	if number == 0 {
 		return Generation{}, fmt.Errorf("%w: %s has no generation", ErrNotFound, r.dir)
@@ -220,7 +221,8 @@ func (r *repository) find(key string, from, limit int64) (best Piece, ok bool) {
 		name := r.have[i]
 		sum := name[len(head):]
 		info, err := r.env.FS.Stat(r.env.FS.PathJoin(r.pieces(), name))
-		if err != nil || len(sum) != 2*sha256.Size || info.Size() > limit || info.Size() <= best.Size || !r.agrees(name, info.Size()) {
+		if err != nil || len(sum) != 2*sha256.Size || info.Size() > limit || info.Size() <= best.Size ||
+			!r.agrees(name, info.Size()) {
 			continue
 		}
 		best, ok = Piece{Name: name, Size: info.Size(), SHA256: sum}, true
@@ -304,7 +306,8 @@ func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
 		return nil // the file system cannot report its usage
 	}
 	if left := floor(u.TotalBytes); u.AvailBytes < need || u.AvailBytes-need < left {
-		return fmt.Errorf("%w: the backup needs %d bytes, %s has %d, of which %d stay free", store.ErrNoSpace, need, r.dir, u.AvailBytes, left)
+		return fmt.Errorf("%w: the backup needs %d bytes, %s has %d, of which %d stay free", store.ErrNoSpace, need,
+			r.dir, u.AvailBytes, left)
 	}
 	return nil
 }

@@ -189,11 +189,13 @@ func (s *restore) replaceable() error {
 		}
 		foreign := func(n string) bool { return !store.OwnFile(n) && n != staged && n != ready }
 		if i := slices.IndexFunc(names, foreign); i >= 0 {
-			return fmt.Errorf("%w: %s is not a file of the store: move it away", ErrForeign, s.env.FS.PathJoin(dir, names[i]))
+			return fmt.Errorf("%w: %s is not a file of the store: move it away", ErrForeign,
+				s.env.FS.PathJoin(dir, names[i]))
 		}
 		elsewhere := dir != s.env.FS.PathJoin(s.at.Data, s.env.FS.PathBase(dir))
 		if elsewhere && !made && len(names) > 0 && !slices.Equal(names, []string{staged}) {
-			return fmt.Errorf("%w: %s holds files of a store and %s does not: empty it if you do not need them", ErrForeign, dir, s.at.Data)
+			return fmt.Errorf("%w: %s holds files of a store and %s does not: empty it if you do not need them",
+				ErrForeign, dir, s.at.Data)
 		}
 	}
 	return nil
@@ -203,7 +205,8 @@ func (s *restore) replaceable() error {
 func (s *restore) stage(r *repository, g *Generation) error {
 	fs := s.env.FS
 	dirs := map[string]string{
-		folderIndex: fs.PathJoin(s.at.Index, staged), folderSegments: fs.PathJoin(s.at.Segments, staged), folderExtra: s.at.Data,
+		folderIndex: fs.PathJoin(s.at.Index, staged), folderSegments: fs.PathJoin(s.at.Segments, staged),
+		folderExtra: s.at.Data,
 	}
 	for _, d := range []string{dirs[folderIndex], dirs[folderSegments]} {
 		if err := fs.RemoveAll(d); err != nil {

@@ -44,7 +44,8 @@ func subjectIndex() []store.Index {
 
 func (w *world) open() {
 	w.t.Helper()
-	s, err := store.Open(w.f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: subjectIndex(), OnFatal: func(err error) { w.t.Error(err) }})
+	s, err := store.Open(w.f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: subjectIndex(),
+		OnFatal: func(err error) { w.t.Error(err) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func message(i int, attachment []byte) ([]byte, *mime.Part) {
 	if attachment == nil {
 		fmt.Fprintf(&b, "\r\nbody %d\r\n", i)
 	} else {
-		b.WriteString("Content-Type: multipart/mixed; boundary=bb\r\n\r\n--bb\r\n\r\ntext\r\n--bb\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+		b.WriteString("Content-Type: multipart/mixed; boundary=bb\r\n\r\n--bb\r\n\r\ntext\r\n--bb\r\n" +
+			"Content-Transfer-Encoding: base64\r\n\r\n")
 		text := base64.StdEncoding.EncodeToString(attachment)
 		for len(text) > 76 {
 			b.WriteString(text[:76] + "\r\n")
@@ -102,8 +104,9 @@ func (w *world) deliver(i int, big []byte, folders ...note.ID) note.ID {
 	w.update(w.mail, func(wr *store.Writer) error {
 		var err error
 		id, err = wr.Create(store.New{
-			Message: m, Folders: folders, Date: 1000, Thread: note.DeriveUNID([]byte{byte(i % 3)}), Summary: []byte("s"),
-			SeenBy: []note.UNID{w.alice}[:i%2],
+			Message: m, Folders: folders, Date: 1000, Thread: note.DeriveUNID([]byte{byte(i % 3)}),
+			Summary: []byte("s"),
+			SeenBy:  []note.UNID{w.alice}[:i%2],
 		})
 		return err
 	})
@@ -111,7 +114,8 @@ func (w *world) deliver(i int, big []byte, folders ...note.ID) note.ID {
 }
 
 func items(subject, body string) note.Items {
-	return note.MakeItems(note.Item{Name: "Subject", Value: note.Text(subject)}, note.Item{Name: "Body", Value: note.Text(body)})
+	return note.MakeItems(note.Item{Name: "Subject", Value: note.Text(subject)},
+		note.Item{Name: "Body", Value: note.Text(body)})
 }
 
 // noise returns bytes that do not compress.

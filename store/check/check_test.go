@@ -11,7 +11,8 @@ func TestCleanStore(t *testing.T) {
 	if !rep.Clean() {
 		t.Fatalf("not clean:\n%s", list(rep))
 	}
-	if rep.Databases != 2 || rep.Notes == 0 || rep.Stubs != 1 || rep.Members == 0 || rep.Messages == 0 || rep.Objects != 2 || rep.Feed == 0 || rep.Rows == 0 {
+	if rep.Databases != 2 || rep.Notes == 0 || rep.Stubs != 1 || rep.Members == 0 || rep.Messages == 0 ||
+		rep.Objects != 2 || rep.Feed == 0 || rep.Rows == 0 {
 		t.Fatalf("counts: %+v", rep)
 	}
 	w.clean(true)

@@ -55,7 +55,8 @@ func TestCut(t *testing.T) {
 const cutNotes = 400
 
 func cutStore(f *env.Fixture) (*store.Store, error) {
-	return store.Open(f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 8 << 20, CacheSize: 1 << 20, OnFatal: func(error) {}})
+	return store.Open(f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 8 << 20,
+		CacheSize: 1 << 20, OnFatal: func(error) {}})
 }
 
 func cutWorld(t *testing.T) (*env.Fixture, []note.DatabaseID) {
@@ -79,7 +80,8 @@ func cutWorld(t *testing.T) (*env.Fixture, []note.DatabaseID) {
 			folder, err := w.CreateFolder("INBOX", "")
 			for i := 0; i < cutNotes && err == nil; i++ {
 				text := fmt.Sprintf("%x", noise(100+i, uint64(i)))
-				_, err = w.Create(store.New{Content: note.Content{Items: items(text[:50], text)}, Folders: []note.ID{folder}})
+				_, err = w.Create(store.New{Content: note.Content{Items: items(text[:50], text)},
+					Folders: []note.ID{folder}})
 			}
 			return err
 		})

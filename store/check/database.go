@@ -131,7 +131,8 @@ func (d *database) readInfo() error {
 	if d.info.ID != d.id || d.info.Number != d.num {
 		fixed := *d.info
 		fixed.ID, fixed.Number = d.id, d.num
-		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &fixed))}, "says database %s, number %d", d.info.ID, d.info.Number)
+		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &fixed))}, "says database %s, number %d",
+			d.info.ID, d.info.Number)
 	}
 	for _, x := range d.s.Indexes() {
 		if x.Kind == d.info.Kind {
@@ -257,7 +258,8 @@ func (d *database) peers() error {
 		case err != nil || len(k) != 14:
 			d.report(PeerRow, k, []change{drop(k)}, "cannot be read")
 		case !d.noCount && p.Passed > d.counters.Seq:
-			d.report(PeerRow, k, []change{drop(k)}, "has passed sequence %d, the database stands at %d", p.Passed, d.counters.Seq)
+			d.report(PeerRow, k, []change{drop(k)}, "has passed sequence %d, the database stands at %d", p.Passed,
+				d.counters.Seq)
 		}
 		return nil
 	})
@@ -363,7 +365,8 @@ func (d *database) checkCounters() error {
 		}
 	}
 	if wrong != nil {
-		d.report(Counters, key, []change{put(key, layout.AppendCounters(nil, &want))}, "wrong: %q: have %+v, want %+v", wrong, d.counters, want)
+		d.report(Counters, key, []change{put(key, layout.AppendCounters(nil, &want))}, "wrong: %q: have %+v, want %+v",
+			wrong, d.counters, want)
 	}
 	return nil
 }

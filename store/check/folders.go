@@ -18,7 +18,8 @@ const (
 )
 
 func folderItems(f *layout.Folder) note.Items {
-	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)}, note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})
+	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)},
+		note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})
 	if f.HasACL {
 		items = items.With(itemACL, note.Binary(note.AppendACL(nil, &f.ACL)))
 	}
@@ -33,7 +34,8 @@ func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) e
 	if v := row.Content.Items.Get(itemACL).AsBinary(); v != nil {
 		acl, rest, err := note.ReadACL(append([]byte(nil), v...))
 		if err != nil || len(rest) != 0 {
-			d.report(FolderRow, layout.NoteKey(d.num, layout.KindFolder, id), nil, "the access list of folder %d cannot be read", id)
+			d.report(FolderRow, layout.NoteKey(d.num, layout.KindFolder, id), nil,
+				"the access list of folder %d cannot be read", id)
 		} else {
 			s.acl = &acl
 		}
@@ -153,7 +155,8 @@ func (d *database) missingMembers(r *rec) error {
 			continue
 		}
 		if id, err := layout.ReadUNIDRow(v); err == nil && id != r.id && d.find(id) != nil {
-			d.report(MemberRow, key, []change{put(key, layout.UNIDRow(r.id))}, "leads to note %d, note %d claims it", id, r.id)
+			d.report(MemberRow, key, []change{put(key, layout.UNIDRow(r.id))},
+				"leads to note %d, note %d claims it", id, r.id)
 		}
 	}
 	return nil
@@ -181,7 +184,8 @@ func (d *database) chunks() error {
 		}
 		seen[folder][number] = true
 		if c, err := layout.ReadChunk(v); err != nil || c.Total != want.total || !sameSeen(c.Seen, want.seen) {
-			d.report(ChunkRow, k, []change{put(append([]byte(nil), k...), want.row())}, "counts %+v, should be %d and %v", c, want.total, want.seen)
+			d.report(ChunkRow, k, []change{put(append([]byte(nil), k...), want.row())},
+				"counts %+v, should be %d and %v", c, want.total, want.seen)
 		}
 		return nil
 	})
@@ -217,7 +221,8 @@ func (d *database) checkHeads() error {
 		names[f.Name] = id
 		fixed, wrong := d.compareHead(f, s)
 		if wrong != nil {
-			d.report(FolderRow, key, []change{put(key, layout.AppendFolder(nil, &fixed))}, "folder %d %q: wrong: %q", id, f.Name, wrong)
+			d.report(FolderRow, key, []change{put(key, layout.AppendFolder(nil, &fixed))}, "folder %d %q: wrong: %q",
+				id, f.Name, wrong)
 		}
 		if err := d.name(f); err != nil {
 			return err
@@ -249,7 +254,8 @@ func (d *database) orphanHead(key []byte, f *layout.Folder, s *sums) {
 	}
 	d.report(FolderRow, key, []change{
 		put(layout.NoteKey(d.num, layout.KindNote, f.Note), layout.AppendNote(nil, row)),
-		put(layout.NoteKey(d.num, layout.KindContent, f.Note), layout.AppendContentRow(nil, &layout.Content{Tree: tree, Content: c})),
+		put(layout.NoteKey(d.num, layout.KindContent, f.Note),
+			layout.AppendContentRow(nil, &layout.Content{Tree: tree, Content: c})),
 	}, "head of %q without a folder note, with %d notes in it", f.Name, s.total)
 }
 
@@ -281,7 +287,8 @@ func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, 
 	if bad(!s.ahead && (f.Name != s.name || f.SpecialUse != s.use), "name") {
 		fixed.Name, fixed.SpecialUse = s.name, s.use
 	}
-	if bad(!s.ahead && (f.HasACL != (s.acl != nil) || s.acl != nil && string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl))), "access list") {
+	if bad(!s.ahead && (f.HasACL != (s.acl != nil) || s.acl != nil &&
+		string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl))), "access list") {
 		if fixed.HasACL = s.acl != nil; s.acl != nil {
 			fixed.ACL = *s.acl
 		}
@@ -329,8 +336,9 @@ func (d *database) headless(id note.ID, s *sums) error {
 		// The folder's name and identity are lost, but not its notes. The next pass creates the folder note from the
 		// head.
 		f := &layout.Folder{
-			Note: id, UNID: note.DeriveUNID(key), Name: fmt.Sprint("Recovered ", id), UIDValidity: uint32(d.lastTime) + 1,
-			UIDNext: s.highUID + 1, Mod: s.highMod,
+			Note: id, UNID: note.DeriveUNID(key), Name: fmt.Sprint("Recovered ", id),
+			UIDValidity: uint32(d.lastTime) + 1,
+			UIDNext:     s.highUID + 1, Mod: s.highMod,
 		}
 		nameKey := append(d.prefix(layout.KindName), f.Name...)
 		d.report(FolderRow, key, []change{

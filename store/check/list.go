@@ -41,7 +41,8 @@ func (c *checker) list() error {
 	for i := range c.dbs {
 		e := &c.dbs[i]
 		if other := c.byNum[e.num]; other != nil {
-			c.found(e.id, DatabaseList, layout.NumberKey(layout.SpaceDatabase, uint64(e.id)), nil, "shares number %d with %s", e.num, other.id)
+			c.found(e.id, DatabaseList, layout.NumberKey(layout.SpaceDatabase, uint64(e.id)), nil,
+				"shares number %d with %s", e.num, other.id)
 		}
 		c.byNum[e.num] = e
 		if uint64(e.num) > c.number {

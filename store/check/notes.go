@@ -137,7 +137,8 @@ func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error 
 		return nil
 	}
 	c := note.Content{Items: folderItems(f)}
-	row := layout.Content{Tree: note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}}, Content: c}
+	row := layout.Content{Tree: note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}},
+		Content: c}
 	key := layout.NoteKey(d.num, layout.KindContent, id)
 	d.report(ContentRow, key, []change{put(key, layout.AppendContentRow(nil, &row))}, "folder %d: %s", id, reason)
 	d.keep(id, n)
@@ -145,7 +146,8 @@ func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error 
 }
 
 // whole checks a note whose rows can be read.
-func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves map[note.Revision]*note.Content) error {
+func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
+	leaves map[note.Revision]*note.Content) error {
 	key := layout.NoteKey(d.num, layout.KindNote, id)
 	fixed := *n
 	var wrong []string
@@ -155,7 +157,8 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 		return nil
 	}
 	if n.Stub != win.Deleted {
-		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)), win.Deleted
+		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)),
+			win.Deleted
 	}
 	// A stub that no home has seen keeps its memberships until the home has ended them.
 	if fixed.Stub && !n.Unnumbered && (len(n.Members) > 0 || n.Recipe != 0) {
@@ -186,7 +189,8 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, leaves
 		wrong = append(wrong, w)
 	}
 	if wrong != nil {
-		d.report(NoteRow, key, []change{put(key, layout.AppendNote(nil, &fixed))}, "note %d (%s): %q", id, n.UNID, wrong)
+		d.report(NoteRow, key, []change{put(key, layout.AppendNote(nil, &fixed))}, "note %d (%s): %q", id,
+			n.UNID, wrong)
 	}
 	d.keep(id, &fixed)
 	if err := d.revisions(id, n, row, leaves); err != nil {
@@ -228,7 +232,8 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 		} else if v == note.Off {
 			wrong = fmt.Sprintf("in folder %d, but its state says that it is not", m.Folder)
 		} else if (v == note.Deleted) != m.Deleted {
-			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted, v == note.Deleted)
+			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted,
+				v == note.Deleted)
 			m.Deleted = v == note.Deleted
 		}
 		for _, o := range members[:i] {
@@ -243,7 +248,8 @@ func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) 
 
 // keep records a note for the checks of derived rows.
 func (d *database) keep(id note.ID, n *layout.Note) {
-	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub, listed: n.Listed(), unnumbered: n.Unnumbered}
+	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub,
+		listed: n.Listed(), unnumbered: n.Unnumbered}
 	d.highSeq = max(d.highSeq, n.Seq)
 	if n.Stub {
 		d.rep.Stubs++
@@ -262,7 +268,8 @@ func (d *database) keep(id note.ID, n *layout.Note) {
 }
 
 // revisions recomputes the hashes of the winner and of every conflict.
-func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, leaves map[note.Revision]*note.Content) error {
+func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content,
+	leaves map[note.Revision]*note.Content) error {
 	key := layout.NoteKey(d.num, layout.KindContent, id)
 	win, _ := row.Tree.Winner()
 	next := *row
@@ -288,8 +295,10 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, le
 			reason = "content is not that of its revision"
 		}
 		empty := note.Content{}
-		next.Tree = next.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &empty), Parent: l.Rev, Deleted: true})
-		d.report(LeafRow, lk, []change{put(key, layout.AppendContentRow(nil, &next)), drop(lk)}, "conflict %s: %s", l.Rev, reason)
+		next.Tree = next.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &empty), Parent: l.Rev,
+			Deleted: true})
+		d.report(LeafRow, lk, []change{put(key, layout.AppendContentRow(nil, &next)), drop(lk)}, "conflict %s: %s",
+			l.Rev, reason)
 		changes = append(changes, drop(lk))
 		if d.mend != nil {
 			d.rep.Lost = append(d.rep.Lost, Lost{d.entry.id, id, n.UNID, "conflict " + l.Rev.String() + ": " + reason})
@@ -300,7 +309,8 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content, le
 		d.report(LeafRow, lk, []change{drop(lk)}, "note %d has no conflict %s", id, r)
 	}
 	if wrong != nil {
-		d.report(ContentRow, key, append(changes, put(key, layout.AppendContentRow(nil, &next))), "note %d: %q", id, wrong)
+		d.report(ContentRow, key, append(changes, put(key, layout.AppendContentRow(nil, &next))),
+			"note %d: %q", id, wrong)
 	}
 	return nil
 }
@@ -347,7 +357,8 @@ func (d *database) references(id note.ID, n *layout.Note, named map[note.Digest]
 		return err
 	}
 	if n.Recipe != 0 {
-		if err := want(RecipeReference, layout.RecipeRefKey(n.Recipe, d.num, id), fmt.Sprintf("recipe %d", n.Recipe)); err != nil {
+		if err := want(RecipeReference, layout.RecipeRefKey(n.Recipe, d.num, id),
+			fmt.Sprintf("recipe %d", n.Recipe)); err != nil {
 			return err
 		}
 	}

@@ -268,14 +268,16 @@ func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
 			return err
 		}
 		if !ok {
-			c.found(0, ObjectReference, key, []change{put(key, nil)}, "missing: recipe %d names object %s", id, x.digest)
+			c.found(0, ObjectReference, key, []change{put(key, nil)}, "missing: recipe %d names object %s",
+				id, x.digest)
 		}
 		loc, ok, err := c.locate(x.digest)
 		if err != nil {
 			return err
 		}
 		if whole = whole && ok; ok && int64(loc.Size) != x.size {
-			c.found(0, Recipe, layout.NumberKey(layout.SpaceRecipe, uint64(id)), nil, "recipe %d takes object %s to have %d bytes, it has %d", id, x.digest, x.size, loc.Size)
+			c.found(0, Recipe, layout.NumberKey(layout.SpaceRecipe, uint64(id)), nil,
+				"recipe %d takes object %s to have %d bytes, it has %d", id, x.digest, x.size, loc.Size)
 			whole = false
 		}
 	}
@@ -316,7 +318,8 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 		return false, err
 	}
 	if e == nil || n == nil || n.Recipe != id {
-		c.found(c.idOf(e), RecipeReference, key, []change{drop(key), put(layout.SweepRecipe(id), nil)}, "note %d does not name recipe %d", nid, id)
+		c.found(c.idOf(e), RecipeReference, key, []change{drop(key), put(layout.SweepRecipe(id), nil)},
+			"note %d does not name recipe %d", nid, id)
 		return false, nil
 	}
 	if r == nil {
@@ -326,7 +329,8 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 		fixed := *n
 		fixed.Size = r.size
 		nk := layout.NoteKey(num, layout.KindNote, nid)
-		c.found(e.id, NoteRow, nk, []change{put(nk, layout.AppendNote(nil, &fixed))}, "note %d: size %d, its message has %d", nid, n.Size, r.size)
+		c.found(e.id, NoteRow, nk, []change{put(nk, layout.AppendNote(nil, &fixed))},
+			"note %d: size %d, its message has %d", nid, n.Size, r.size)
 	}
 	if c.o.Deep {
 		row, err := c.readContent(num, nid)
@@ -334,7 +338,8 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 			return true, err
 		}
 		if row != nil && !n.Stub && row.Content.Message != r.digest {
-			c.found(e.id, NoteRow, layout.NoteKey(num, layout.KindNote, nid), nil, "note %d: recipe %d is not that of its message %s", nid, id, row.Content.Message)
+			c.found(e.id, NoteRow, layout.NoteKey(num, layout.KindNote, nid), nil,
+				"note %d: recipe %d is not that of its message %s", nid, id, row.Content.Message)
 		}
 	}
 	return true, nil
@@ -365,7 +370,8 @@ func (c *checker) dangling(key []byte) error {
 		return err
 	}
 	if e == nil || n == nil || n.Recipe != id {
-		c.found(c.idOf(e), RecipeReference, key, []change{drop(key)}, "recipe %d does not exist, and note %d does not name it", id, nid)
+		c.found(c.idOf(e), RecipeReference, key, []change{drop(key)},
+			"recipe %d does not exist, and note %d does not name it", id, nid)
 		return nil
 	}
 	row, err := c.readContent(num, nid)
@@ -386,7 +392,8 @@ func (c *checker) dangling(key []byte) error {
 				fixed.Recipe = note.RecipeID(other)
 				nk := layout.NoteKey(num, layout.KindNote, nid)
 				c.found(e.id, Recipe, nk, []change{
-					put(nk, layout.AppendNote(nil, &fixed)), drop(key), put(layout.RecipeRefKey(fixed.Recipe, num, nid), nil),
+					put(nk, layout.AppendNote(nil, &fixed)), drop(key),
+					put(layout.RecipeRefKey(fixed.Recipe, num, nid), nil),
 				}, "recipe %d of note %d is missing, recipe %d has the same bytes", id, nid, other)
 				return nil
 			}
@@ -405,7 +412,8 @@ func (c *checker) hashes() error {
 		}
 		row, ok, err := c.get(layout.NumberKey(layout.SpaceRecipe, layout.Tail64(v)))
 		if err == nil && (!ok || len(row) < 32 || string(row[:32]) != string(k[1:])) {
-			c.found(0, RecipeHash, k, []change{drop(k)}, "leads to recipe %d, which is not of these bytes", layout.Tail64(v))
+			c.found(0, RecipeHash, k, []change{drop(k)}, "leads to recipe %d, which is not of these bytes",
+				layout.Tail64(v))
 		}
 		return err
 	})

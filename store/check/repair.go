@@ -86,7 +86,8 @@ func (m *mender) cut(found Report) error {
 			m.lost = append(m.lost, Lost{Database: db, Reason: what + " could not be read and were cut out"})
 		}
 		if c.Shared {
-			m.lost = append(m.lost, Lost{Reason: what + ", which belong to no single database, could not be read and were cut out"})
+			m.lost = append(m.lost,
+				Lost{Reason: what + ", which belong to no single database, could not be read and were cut out"})
 		}
 	}
 	if err != nil {
@@ -257,7 +258,8 @@ func (m *mender) restart(rep *Report) error {
 			changed = append(changed, id)
 			continue
 		}
-		errs = append(errs, m.s.SetInfo(note.System, id, func(i *layout.Info) { i.State, i.Reason = was.State, was.Reason }))
+		errs = append(errs,
+			m.s.SetInfo(note.System, id, func(i *layout.Info) { i.State, i.Reason = was.State, was.Reason }))
 	}
 	rep.Reopen = len(m.changed) > 0
 	if len(changed) == 0 {
@@ -271,11 +273,13 @@ func (m *mender) restart(rep *Report) error {
 			info := m.was[id]
 			switch {
 			case left[id] > 0:
-				info.State, info.Reason = layout.OutOfService, fmt.Sprintf("%d findings of doublet check are left", left[id])
+				info.State, info.Reason = layout.OutOfService, fmt.Sprintf("%d findings of doublet check are left",
+					left[id])
 			case info.State == layout.OutOfService:
 				info.State, info.Reason = layout.InService, ""
 			}
-			if err := b.Set(layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, &info), nil); err != nil {
+			if err := b.Set(layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, &info),
+				nil); err != nil {
 				return err
 			}
 		}

@@ -123,7 +123,8 @@ func breakages() []breakage {
 		{"modseq", check.ModSeqRow, mail(layout.KindModSeq)}, {"member", check.MemberRow, mail(layout.KindMember)},
 		{"chunk", check.ChunkRow, mail(layout.KindChunk)}, {"head", check.FolderRow, mail(layout.KindFolder)},
 		{"name", check.NameRow, mail(layout.KindName)}, {"counters", check.Counters, mail(layout.KindCounters)},
-		{"hash", check.RecipeHash, shared(layout.SpaceRecipeHash)}, {"object", check.Object, shared(layout.SpaceObject)},
+		{"hash", check.RecipeHash, shared(layout.SpaceRecipeHash)},
+		{"object", check.Object, shared(layout.SpaceObject)},
 		{"feed", check.FeedRow, shared(layout.SpaceFeed)},
 	} {
 		if x.name != "hash" && x.name != "name" && x.name != "feed" {
@@ -131,7 +132,8 @@ func breakages() []breakage {
 		}
 		add("spoil "+x.name, x.kind, 0, spoil(x.at))
 	}
-	add("delete the register of a name", check.NameRow, 0, func(w *world) { w.del(append(layout.Prefix(w.num, layout.KindName), "INBOX"...)) })
+	add("delete the register of a name", check.NameRow, 0,
+		func(w *world) { w.del(append(layout.Prefix(w.num, layout.KindName), "INBOX"...)) })
 	add("delete feed", check.FeedRow, 0, func(w *world) {
 		keys, _ := w.rows(layout.Key(layout.SpaceFeed))
 		w.del(keys[len(keys)-1])
@@ -147,14 +149,18 @@ func breakages() []breakage {
 	add("spoil peer", check.PeerRow, 0, spoil(docs(layout.KindPeer)))
 	add("spoil cursor", check.CursorRow, 0, spoil(shared(layout.SpaceCursor)))
 	add("delete folder content", check.ContentRow, 0, first(mail(layout.KindContent)))
-	add("delete folder note", check.FolderRow, 1, func(w *world) { w.del(layout.NoteKey(w.num, layout.KindNote, w.inbox)) })
+	add("delete folder note", check.FolderRow, 1,
+		func(w *world) { w.del(layout.NoteKey(w.num, layout.KindNote, w.inbox)) })
 	for name, do := range map[string]func(w *world, id note.ID){
 		"delete content": func(w *world, id note.ID) { w.del(layout.NoteKey(w.num, layout.KindContent, id)) },
-		"spoil content":  func(w *world, id note.ID) { w.set(layout.NoteKey(w.num, layout.KindContent, id), []byte{9}) },
+		"spoil content": func(w *world, id note.ID) {
+			w.set(layout.NoteKey(w.num, layout.KindContent, id), []byte{9})
+		},
 	} {
 		add(name, check.ContentRow, 1, func(w *world) { id, _ := w.lastNote(w.num); do(w, id) })
 	}
-	add("delete note", check.ContentRow, 1, func(w *world) { id, _ := w.lastNote(w.num); w.del(layout.NoteKey(w.num, layout.KindNote, id)) })
+	add("delete note", check.ContentRow, 1,
+		func(w *world) { id, _ := w.lastNote(w.num); w.del(layout.NoteKey(w.num, layout.KindNote, id)) })
 	add("spoil note", check.NoteRow, 1, func(w *world) {
 		id, _ := w.lastNote(w.num)
 		w.set(layout.NoteKey(w.num, layout.KindNote, id), []byte{9})
@@ -177,39 +183,58 @@ func orphansAndNumbers() []breakage {
 	}
 	id := layout.UNIDRow(9999)
 	add("orphan unid", check.UNIDRow, row(func(w *world) []byte { return layout.UNIDKey(w.num, note.UNID{9}) }, id))
-	add("orphan sequence", check.SequenceRow, row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindSequence, 3) }, id))
-	add("orphan modseq", check.ModSeqRow, row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindModSeq, 777) }, layout.AppendChange(nil, &layout.Change{Note: 3})))
+	add("orphan sequence", check.SequenceRow,
+		row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindSequence, 3) }, id))
+	add("orphan modseq", check.ModSeqRow,
+		row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindModSeq, 777) },
+			layout.AppendChange(nil, &layout.Change{Note: 3})))
 	add("expunge of a member", check.ModSeqRow, func(w *world) {
 		nid, n := w.lastNote(w.num)
 		c := layout.Change{Note: nid, Expunged: true, Folder: n.Members[0].Folder, UID: n.Members[0].UID}
 		w.set(layout.IDKey(w.num, layout.KindModSeq, 777), layout.AppendChange(nil, &c))
 	})
-	add("orphan member", check.MemberRow, row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindMember, w.inbox, 3000) }, id))
-	add("orphan deleted", check.DeletedRow, row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindDeleted, w.inbox, 1) }, nil))
-	add("orphan chunk", check.ChunkRow, row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindChunk, w.inbox, 5) }, layout.AppendChunk(nil, &layout.Chunk{Total: 1})))
-	add("orphan thread", check.ThreadRow, row(func(w *world) []byte { return layout.ThreadKey(w.num, note.UNID{4}, 5) }, nil))
+	add("orphan member", check.MemberRow,
+		row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindMember, w.inbox, 3000) }, id))
+	add("orphan deleted", check.DeletedRow,
+		row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindDeleted, w.inbox, 1) }, nil))
+	add("orphan chunk", check.ChunkRow,
+		row(func(w *world) []byte { return layout.FolderUIDKey(w.num, layout.KindChunk, w.inbox, 5) },
+			layout.AppendChunk(nil, &layout.Chunk{Total: 1})))
+	add("orphan thread", check.ThreadRow, row(func(w *world) []byte { return layout.ThreadKey(w.num, note.UNID{4}, 5) },
+		nil))
 	out = append(out, breakage{name: "orphan content", kind: check.ContentRow, lost: 1, do: func(w *world) {
 		_, v := w.rows(layout.Prefix(w.num, layout.KindContent))
 		w.set(layout.NoteKey(w.num, layout.KindContent, 9999), v[0])
 	}})
 	add("orphan leaf", check.LeafRow, func(w *world) {
-		w.set(layout.LeafKey(w.dnum, w.docIDs[0], note.Revision{Generation: 4}), note.AppendContent(nil, &note.Content{}))
+		w.set(layout.LeafKey(w.dnum, w.docIDs[0], note.Revision{Generation: 4}),
+			note.AppendContent(nil, &note.Content{}))
 	})
-	add("orphan head", check.FolderRow, row(func(w *world) []byte { return layout.NoteKey(w.num, layout.KindFolder, 9999) }, layout.AppendFolder(nil, &layout.Folder{Name: "x"})))
+	add("orphan head", check.FolderRow,
+		row(func(w *world) []byte { return layout.NoteKey(w.num, layout.KindFolder, 9999) },
+			layout.AppendFolder(nil, &layout.Folder{Name: "x"})))
 	add("orphan index", check.IndexRow, func(w *world) {
 		keys, _ := w.rows(layout.IDKey(w.dnum, layout.KindView, 7))
 		k := keys[0]
 		k[len(k)-1] = 200
 		w.set(k, nil)
 	})
-	add("orphan recipe reference", check.RecipeReference, row(func(w *world) []byte { return layout.RecipeRefKey(77777, w.num, 4) }, nil))
-	add("orphan object reference", check.ObjectReference, row(func(w *world) []byte { return layout.ObjectByNote(note.Digest{1}, w.num, 4) }, nil))
-	add("orphan hash", check.RecipeHash, row(func(*world) []byte { return layout.Key(layout.SpaceRecipeHash, make([]byte, 32)) }, layout.IDKey(0, 0, 5)[6:]))
-	add("row of a database that is not there", check.Unknown, row(func(*world) []byte { return layout.IDKey(4000, layout.KindSequence, 5) }, nil))
+	add("orphan recipe reference", check.RecipeReference,
+		row(func(w *world) []byte { return layout.RecipeRefKey(77777, w.num, 4) }, nil))
+	add("orphan object reference", check.ObjectReference,
+		row(func(w *world) []byte { return layout.ObjectByNote(note.Digest{1}, w.num, 4) }, nil))
+	add("orphan hash", check.RecipeHash,
+		row(func(*world) []byte { return layout.Key(layout.SpaceRecipeHash, make([]byte, 32)) },
+			layout.IDKey(0, 0, 5)[6:]))
+	add("row of a database that is not there", check.Unknown,
+		row(func(*world) []byte { return layout.IDKey(4000, layout.KindSequence, 5) }, nil))
 	add("row of an unknown kind", check.Unknown, row(func(w *world) []byte { return layout.IDKey(w.num, 'J', 5) }, nil))
-	add("view number of nobody", check.Unknown, row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindView, 300) }, nil))
-	add("bad sweep row", check.SweepRow, row(func(*world) []byte { return layout.Key(layout.SpaceSweep, []byte("xyz")) }, nil))
-	add("feed of nobody", check.FeedRow, row(func(*world) []byte { return layout.NumberKey(layout.SpaceFeed, 2) }, layout.AppendFeed(nil, []layout.FeedItem{{Database: 700, Note: 1}})))
+	add("view number of nobody", check.Unknown,
+		row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindView, 300) }, nil))
+	add("bad sweep row", check.SweepRow,
+		row(func(*world) []byte { return layout.Key(layout.SpaceSweep, []byte("xyz")) }, nil))
+	add("feed of nobody", check.FeedRow, row(func(*world) []byte { return layout.NumberKey(layout.SpaceFeed, 2) },
+		layout.AppendFeed(nil, []layout.FeedItem{{Database: 700, Note: 1}})))
 
 	add("counted notes", check.Counters, editCounters(func(c *layout.Counters) { c.Notes++ }))
 	add("counted size", check.Counters, editCounters(func(c *layout.Counters) { c.Size += 5 }))
@@ -223,7 +248,8 @@ func orphansAndNumbers() []breakage {
 	add("head total", check.FolderRow, editHead(func(f *layout.Folder) { f.Total++ }))
 	add("head deleted", check.FolderRow, editHead(func(f *layout.Folder) { f.Deleted++ }))
 	add("head size", check.FolderRow, editHead(func(f *layout.Folder) { f.Size++ }))
-	add("head seen", check.FolderRow, editHead(func(f *layout.Folder) { f.Seen = layout.AddSeen(f.Seen, note.UNID{8}, 1) }))
+	add("head seen", check.FolderRow,
+		editHead(func(f *layout.Folder) { f.Seen = layout.AddSeen(f.Seen, note.UNID{8}, 1) }))
 	add("head uidnext", check.FolderRow, editHead(func(f *layout.Folder) { f.UIDNext = 2 }))
 	add("head name", check.FolderRow, editHead(func(f *layout.Folder) { f.Name = "other" }))
 	add("head subscribers", check.FolderRow, editHead(func(f *layout.Folder) { f.Subscribed = nil }))
@@ -254,7 +280,8 @@ func orphansAndNumbers() []breakage {
 		c.Content.Items = items("subject 0", "tampered")
 		w.set(keys[0], layout.AppendContentRow(nil, c))
 	})
-	add("database out of the list", check.DatabaseList, func(w *world) { w.del(layout.NumberKey(layout.SpaceDatabase, uint64(w.mail))) })
+	add("database out of the list", check.DatabaseList,
+		func(w *world) { w.del(layout.NumberKey(layout.SpaceDatabase, uint64(w.mail))) })
 	return out
 }
 
@@ -356,7 +383,8 @@ func TestDamagedObjectStays(t *testing.T) {
 		t.Fatalf("lost %v, %d of %d notes, %v", left.Lost, left.Notes, notes, err)
 	}
 	w.reopen()
-	if infos, err := w.s.Databases(); err != nil || infos[0].State != layout.InService || infos[1].State != layout.InService {
+	if infos, err := w.s.Databases(); err != nil || infos[0].State != layout.InService ||
+		infos[1].State != layout.InService {
 		t.Fatal(infos, err)
 	}
 }

@@ -107,7 +107,8 @@ func (d *database) modseqs() error {
 		if r != nil && c.Folder != 0 {
 			for _, m := range r.members {
 				if m.Folder == c.Folder && m.UID == c.UID {
-					d.report(ModSeqRow, k, []change{drop(k)}, "expunge of UID %d of folder %d, where note %d still is", c.UID, c.Folder, c.Note)
+					d.report(ModSeqRow, k, []change{drop(k)}, "expunge of UID %d of folder %d, where note %d still is",
+						c.UID, c.Folder, c.Note)
 					return nil
 				}
 			}
@@ -203,7 +204,8 @@ func (d *database) missingModSeq(r *rec) error {
 	c, cerr := layout.ReadChange(v)
 	o := d.find(c.Note)
 	if r.mod != 0 && (!ok || cerr != nil || !c.Expunged && (o == nil || o.mod != r.mod)) {
-		d.report(ModSeqRow, key, []change{put(key, layout.AppendChange(nil, &layout.Change{Note: r.id}))}, "missing: note %d", r.id)
+		d.report(ModSeqRow, key, []change{put(key, layout.AppendChange(nil, &layout.Change{Note: r.id}))},
+			"missing: note %d", r.id)
 		return nil
 	}
 	n, err := d.readNote(d.num, r.id)
@@ -213,7 +215,8 @@ func (d *database) missingModSeq(r *rec) error {
 	n.Mod = d.freeMod()
 	d.report(ModSeqRow, key, []change{
 		put(layout.NoteKey(d.num, layout.KindNote, r.id), layout.AppendNote(nil, n)),
-		put(layout.IDKey(d.num, layout.KindModSeq, uint64(n.Mod)), layout.AppendChange(nil, &layout.Change{Note: r.id})),
+		put(layout.IDKey(d.num, layout.KindModSeq, uint64(n.Mod)),
+			layout.AppendChange(nil, &layout.Change{Note: r.id})),
 	}, "another change has it, and so says note %d", r.id)
 	return nil
 }

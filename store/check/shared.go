@@ -241,7 +241,8 @@ func (c *checker) named(key []byte) (bool, error) {
 		}
 		if r, err := parseRecipe(v); ok && err != nil {
 			return true, nil // the recipe has a finding of its own
-		} else if ok && slices.ContainsFunc(r.steps, func(x step) bool { return string(x.digest[:]) == string(key[1:33]) }) {
+		} else if ok &&
+			slices.ContainsFunc(r.steps, func(x step) bool { return string(x.digest[:]) == string(key[1:33]) }) {
 			return true, nil
 		}
 		c.found(0, ObjectReference, key, bad, "recipe %d does not name this object", id)

@@ -149,28 +149,30 @@ func Feed(w io.Writer, s *store.Store, o Options) error {
 				d.bad(0, k, v)
 				return nil
 			}
-			d.record(0, "cursor", "consumer", string(k[1:]), "incarnation", fmt.Sprintf("%016x", binary.BigEndian.Uint64(v)), "sequence", layout.Tail64(v))
+			d.record(0, "cursor", "consumer", string(k[1:]), "incarnation",
+				fmt.Sprintf("%016x", binary.BigEndian.Uint64(v)), "sequence", layout.Tail64(v))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 		n := 0
-		return d.scanFrom(layout.Key(layout.SpaceFeed), layout.NumberKey(layout.SpaceFeed, o.From), func(k, v []byte) error {
-			if n++; o.Limit > 0 && n > o.Limit {
-				return errStop
-			}
-			items, err := layout.ReadFeed(layout.Tail64(k), v)
-			if err != nil {
-				d.bad(0, k, v)
+		return d.scanFrom(layout.Key(layout.SpaceFeed), layout.NumberKey(layout.SpaceFeed, o.From),
+			func(k, v []byte) error {
+				if n++; o.Limit > 0 && n > o.Limit {
+					return errStop
+				}
+				items, err := layout.ReadFeed(layout.Tail64(k), v)
+				if err != nil {
+					d.bad(0, k, v)
+					return nil
+				}
+				d.record(0, "commit", "sequence", layout.Tail64(k), "changes", len(items))
+				for _, it := range items {
+					d.record(1, "change", "sequence", it.Seq, "database_number", it.Database, "note", uint64(it.Note))
+				}
 				return nil
-			}
-			d.record(0, "commit", "sequence", layout.Tail64(k), "changes", len(items))
-			for _, it := range items {
-				d.record(1, "change", "sequence", it.Seq, "database_number", it.Database, "note", uint64(it.Note))
-			}
-			return nil
-		})
+			})
 	})
 }
 
@@ -188,7 +190,8 @@ func Objects(w io.Writer, s *store.Store, o Options) error {
 				return nil
 			}
 			_, err = d.get(layout.Key(layout.SpaceSweep, []byte{'o'}, k[1:]))
-			d.record(0, "object", "digest", hexBytes(k[1:]), "segment", loc.Segment, "offset", loc.Offset, "stored", loc.Stored,
+			d.record(0, "object", "digest", hexBytes(k[1:]), "segment", loc.Segment, "offset", loc.Offset, "stored",
+				loc.Stored,
 				"size", loc.Size, "to_sweep", err == nil)
 			return d.scan(layout.Key(layout.SpaceObjectRef, k[1:]), func(k, _ []byte) error {
 				switch {
@@ -216,8 +219,10 @@ func (d *dumper) info() error {
 		d.bad(0, key, v)
 		return nil
 	}
-	d.record(0, "database", "id", i.ID, "number", i.Number, "replica", fmt.Sprintf("%016x", uint64(i.Replica)), "title", i.Title,
-		"type", i.Kind, "owner", unid(i.Owner), "created", seconds(i.Created), "state", i.State.String(), "reason", i.Reason,
+	d.record(0, "database", "id", i.ID, "number", i.Number, "replica", fmt.Sprintf("%016x", uint64(i.Replica)),
+		"title", i.Title,
+		"type", i.Kind, "owner", unid(i.Owner), "created", seconds(i.Created), "state", i.State.String(),
+		"reason", i.Reason,
 		"quota", i.Quota, "warning", i.Warning, "queue", i.Queue)
 	d.acl(1, &i.ACL)
 	return nil
@@ -233,7 +238,8 @@ func unid(u note.UNID) string {
 func (d *dumper) acl(depth int, a *note.ACL) {
 	d.record(depth, "access", "default", a.Default.String())
 	for _, e := range a.Entries {
-		d.record(depth, "access", "who", e.ID.String(), "level", e.Level.String(), "plus", e.Plus.Letters(), "minus", e.Minus.Letters())
+		d.record(depth, "access", "who", e.ID.String(), "level", e.Level.String(), "plus", e.Plus.Letters(), "minus",
+			e.Minus.Letters())
 	}
 }
 
@@ -252,8 +258,10 @@ func (d *dumper) counters() error {
 		d.bad(0, key, v)
 		return nil
 	}
-	d.record(0, "counters", "next_note", uint64(c.NextNote), "sequence", c.Seq, "notes", c.Notes, "size", c.Size, "modseq", uint64(c.Ledger.Last),
-		"uid", c.Ledger.UID, "slot", int(c.Ledger.Slot), "shared", c.Ledger.Shared, "skip", c.Ledger.Skip, "floor", uint64(c.Floor), "expunged", c.Expunged)
+	d.record(0, "counters", "next_note", uint64(c.NextNote), "sequence", c.Seq, "notes", c.Notes, "size", c.Size,
+		"modseq", uint64(c.Ledger.Last),
+		"uid", c.Ledger.UID, "slot", int(c.Ledger.Slot), "shared", c.Ledger.Shared, "skip", c.Ledger.Skip, "floor",
+		uint64(c.Floor), "expunged", c.Expunged)
 	return nil
 }
 
@@ -264,7 +272,8 @@ func (d *dumper) folders() error {
 			d.bad(0, k, v)
 			return nil
 		}
-		d.record(0, "folder", "note", uint64(f.Note), "unid", f.UNID.String(), "name", f.Name, "special_use", f.SpecialUse, "uidvalidity", f.UIDValidity,
+		d.record(0, "folder", "note", uint64(f.Note), "unid", f.UNID.String(), "name", f.Name, "special_use",
+			f.SpecialUse, "uidvalidity", f.UIDValidity,
 			"uidnext", f.UIDNext, "total", f.Total, "deleted", f.Deleted, "size", f.Size, "modseq", uint64(f.Mod))
 		if f.Told < f.UIDNext {
 			d.record(1, "told", "uid", uint64(f.Told))
@@ -315,7 +324,8 @@ func (d *dumper) peers() error {
 			d.bad(0, k, v)
 			return nil
 		}
-		d.record(0, "replica", "id", fmt.Sprintf("%016x", layout.Tail64(k)), "passed", p.Passed, "heard", seconds(p.Heard))
+		d.record(0, "replica", "id", fmt.Sprintf("%016x", layout.Tail64(k)), "passed", p.Passed, "heard",
+			seconds(p.Heard))
 		return nil
 	})
 }

@@ -49,7 +49,8 @@ func build(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = s.Close() })
 	alice := note.UNID{0xA1}
 	id, err := s.CreateDatabase(note.System, store.Create{ID: 0x1234, Title: "Some docs", Kind: "docs", Owner: alice,
-		ACL: note.ACL{Default: note.Reader, Entries: []note.Entry{{ID: alice, Level: note.Manager, Minus: note.Expunge}}}})
+		ACL: note.ACL{Default: note.Reader,
+			Entries: []note.Entry{{ID: alice, Level: note.Manager, Minus: note.Expunge}}}})
 	f.db = must(t, id, err)
 	obj, err := s.Attach(ctx, bytes.Repeat([]byte("attached "), 100))
 	must(t, obj, err)
@@ -67,16 +68,20 @@ func build(t *testing.T) *fixture {
 			return err
 		}
 		if f.doc, err = w.Create(store.New{Content: note.Content{
-			Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text("a \"b\" <c>")}, note.Item{Name: "N", Value: note.Int(4)},
+			Items: note.MakeItems(note.Item{Name: "Subject", Value: note.Text("a \"b\" <c>")},
+				note.Item{Name: "N", Value: note.Int(4)},
 				note.Item{Name: "Cat", Value: note.TextList("x", "y")}),
 			Attachments: []note.Attachment{{Name: "a file", Type: "text/plain", Digest: obj.Digest, Size: obj.Size}},
 		}, Summary: []byte("sum")}); err != nil {
 			return err
 		}
-		if f.design, err = w.Create(store.New{Class: note.Design, Content: note.Content{Items: note.MakeItems(note.Item{Name: view.ItemView, Value: note.Text(definition)})}}); err != nil {
+		if f.design, err = w.Create(store.New{Class: note.Design,
+			Content: note.Content{Items: note.MakeItems(note.Item{Name: view.ItemView,
+				Value: note.Text(definition)})}}); err != nil {
 			return err
 		}
-		f.mail, err = w.Create(store.New{Message: msg, Date: 1_700_000_000, Thread: note.UNID{7}, Folders: []note.ID{f.folder}, Keywords: []string{"$Flagged"},
+		f.mail, err = w.Create(store.New{Message: msg, Date: 1_700_000_000, Thread: note.UNID{7},
+			Folders: []note.ID{f.folder}, Keywords: []string{"$Flagged"},
 			SeenBy: []note.UNID{alice}, MarkDeleted: true})
 		return err
 	})
@@ -127,7 +132,10 @@ func TestGolden(t *testing.T) {
 		name string
 		fn   func(b *bytes.Buffer, o dump.Options) error
 	}{
-		{"database", func(b *bytes.Buffer, o dump.Options) error { o.Rows = true; return dump.Database(b, f.s, f.db, o) }},
+		{"database", func(b *bytes.Buffer, o dump.Options) error {
+			o.Rows = true
+			return dump.Database(b, f.s, f.db, o)
+		}},
 		{"note", func(b *bytes.Buffer, o dump.Options) error { return dump.Note(b, f.s, f.db, f.mail, o) }},
 		{"feed", func(b *bytes.Buffer, o dump.Options) error { return dump.Feed(b, f.s, o) }},
 		{"objects", func(b *bytes.Buffer, o dump.Options) error { return dump.Objects(b, f.s, o) }},
@@ -155,7 +163,8 @@ func TestDamagedRowsAreShown(t *testing.T) {
 	t.Parallel()
 	f := build(t)
 	must(t, 0, f.s.Derive(f.db, func(_ pebble.Reader, num uint32, b *pebble.Batch) error {
-		for _, k := range [][]byte{layout.NoteKey(num, layout.KindNote, f.doc), layout.NoteKey(num, layout.KindContent, f.mail), layout.Prefix(num, layout.KindCounters)} {
+		for _, k := range [][]byte{layout.NoteKey(num, layout.KindNote, f.doc),
+			layout.NoteKey(num, layout.KindContent, f.mail), layout.Prefix(num, layout.KindCounters)} {
 			if err := b.Set(k, []byte{0xFF}, nil); err != nil {
 				return err
 			}

@@ -21,8 +21,10 @@ func (d *dumper) note(k, v []byte) error {
 		d.bad(0, k, v)
 		return nil
 	}
-	d.record(0, "note", "id", uint64(id), "unid", n.UNID.String(), "class", n.Class.String(), "stub", n.Stub, "sequence", n.Seq, "modseq", uint64(n.Mod),
-		"created", uint64(n.Created), "recipe", uint64(n.Recipe), "size", n.Size, "date", seconds(n.Date), "thread", unid(n.Thread), "author", unid(n.Author),
+	d.record(0, "note", "id", uint64(id), "unid", n.UNID.String(), "class", n.Class.String(), "stub", n.Stub,
+		"sequence", n.Seq, "modseq", uint64(n.Mod),
+		"created", uint64(n.Created), "recipe", uint64(n.Recipe), "size", n.Size, "date", seconds(n.Date), "thread",
+		unid(n.Thread), "author", unid(n.Author),
 		"foldered", n.Foldered, "attached", n.Attached)
 	for _, m := range n.Members {
 		d.record(1, "member", "folder", uint64(m.Folder), "uid", m.UID, "saved", seconds(m.Saved), "deleted", m.Deleted)
@@ -51,7 +53,8 @@ func (d *dumper) note(k, v []byte) error {
 		if !x.Parent.IsZero() {
 			parent = x.Parent.String()
 		}
-		d.record(1, "revision", "rev", x.Rev.String(), "parent", parent, "winner", x.Rev == win.Rev, "deleted", x.Deleted, "changed", x.Changed)
+		d.record(1, "revision", "rev", x.Rev.String(), "parent", parent, "winner", x.Rev == win.Rev, "deleted",
+			x.Deleted, "changed", x.Changed)
 	}
 	if len(c.Summary) > 0 {
 		d.record(1, "summary", "bytes", len(c.Summary), "hex", hexBytes(c.Summary))
@@ -70,7 +73,8 @@ func (d *dumper) note(k, v []byte) error {
 	})
 }
 
-var stateNames = map[note.StateKind]string{note.Keyword: "keyword", note.Seen: "seen", note.Member: "member", note.Subscribed: "subscribed"}
+var stateNames = map[note.StateKind]string{note.Keyword: "keyword", note.Seen: "seen", note.Member: "member",
+	note.Subscribed: "subscribed"}
 
 var valueNames = []string{"off", "on", "deleted"}
 
@@ -86,7 +90,8 @@ func (d *dumper) state(s note.State) {
 		if int(it.Value) < len(valueNames) {
 			value = valueNames[it.Value]
 		}
-		d.record(1, "state", "of", name, "key", key, "value", value, "time", seconds(it.Stamp.Time>>16/1000), "stamp", it.Stamp.Time,
+		d.record(1, "state", "of", name, "key", key, "value", value, "time", seconds(it.Stamp.Time>>16/1000), "stamp",
+			it.Stamp.Time,
 			"replica", fmt.Sprintf("%016x", uint64(it.Stamp.Replica)))
 	}
 }
@@ -113,8 +118,10 @@ func (d *dumper) rows() error {
 		kind layout.Kind
 		fn   func(k, v []byte) error
 	}{
-		{layout.KindUNID, d.unidRow}, {layout.KindSequence, d.sequenceRow}, {layout.KindModSeq, d.changeRow}, {layout.KindMember, d.memberRow},
-		{layout.KindChunk, d.chunkRow}, {layout.KindDeleted, d.deletedRow}, {layout.KindThread, d.threadRow}, {layout.KindView, d.viewRow},
+		{layout.KindUNID, d.unidRow}, {layout.KindSequence, d.sequenceRow}, {layout.KindModSeq, d.changeRow},
+		{layout.KindMember, d.memberRow},
+		{layout.KindChunk, d.chunkRow}, {layout.KindDeleted, d.deletedRow}, {layout.KindThread, d.threadRow},
+		{layout.KindView, d.viewRow},
 	} {
 		if err := d.scan(layout.Prefix(d.db, x.kind), x.fn); err != nil {
 			return err
@@ -149,7 +156,8 @@ func (d *dumper) changeRow(k, v []byte) error {
 		d.bad(0, k, v)
 		return nil
 	}
-	d.record(0, "modseq", "modseq", layout.Tail64(k), "note", uint64(c.Note), "expunged", c.Expunged, "gone", c.Gone, "folder", uint64(c.Folder),
+	d.record(0, "modseq", "modseq", layout.Tail64(k), "note", uint64(c.Note), "expunged", c.Expunged, "gone", c.Gone,
+		"folder", uint64(c.Folder),
 		"uid", c.UID, "unid", unid(c.UNID), "time", seconds(c.Time))
 	return nil
 }

@@ -134,7 +134,8 @@ func text(v any) string {
 
 // quoted quotes s if it is not a plain word.
 func quoted(s string) string {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+	if s == "" || strings.ContainsFunc(s,
+		func(r rune) bool { return r == '"' || r == '=' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return fmt.Sprintf("%q", s)
 	}
 	return s

@@ -37,7 +37,8 @@ func printView(ctx context.Context, p *printer, v *view.View, def *view.Definiti
 		if i < len(page.Totals) {
 			total = page.Totals[i]
 		}
-		p.record(1, "column", "item", c.Item, "sort", c.Sort, "category", c.Category, "total", c.Total, "sum", number(c.Total != "none", total))
+		p.record(1, "column", "item", c.Item, "sort", c.Sort, "category", c.Category, "total", c.Total, "sum",
+			number(c.Total != "none", total))
 	}
 	for q := (view.Query{Limit: 1000}); ; {
 		cats, err := v.Categories(ctx, note.System, q)

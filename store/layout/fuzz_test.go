@@ -10,25 +10,35 @@ import (
 
 var (
 	fullNote = Note{
-		UNID: note.UNID{1}, Class: note.Document, Seq: 7, Mod: 1 << 40, Created: 3, Recipe: 9, Size: 100, Date: -5, Thread: note.UNID{2},
-		Author: note.UNID{3}, Foldered: true, Attached: true, Members: []Membership{{Folder: 1, UID: 4_000_000_000, Saved: 5, Deleted: true}},
-		Unnumbered: true, State: note.State{{Kind: note.Keyword, Key: "k", Value: note.On, Stamp: note.Stamp{Time: 9, Replica: 2}}},
+		UNID: note.UNID{1}, Class: note.Document, Seq: 7, Mod: 1 << 40, Created: 3, Recipe: 9, Size: 100, Date: -5,
+		Thread: note.UNID{2},
+		Author: note.UNID{3}, Foldered: true, Attached: true,
+		Members:    []Membership{{Folder: 1, UID: 4_000_000_000, Saved: 5, Deleted: true}},
+		Unnumbered: true,
+		State:      note.State{{Kind: note.Keyword, Key: "k", Value: note.On, Stamp: note.Stamp{Time: 9, Replica: 2}}},
 	}
 	fullFolder = Folder{
-		Note: 5, UNID: note.UNID{1}, Name: "a/b", SpecialUse: "Junk", UIDValidity: 1, UIDNext: 2, Told: 1, Total: 3, Deleted: 4, Size: 5, Mod: 6,
+		Note: 5, UNID: note.UNID{1}, Name: "a/b", SpecialUse: "Junk", UIDValidity: 1, UIDNext: 2, Told: 1, Total: 3,
+		Deleted: 4, Size: 5, Mod: 6,
 		Seen: []SeenCount{{note.UNID{1}, 7}}, Subscribed: []note.UNID{{8}}, HasACL: true,
-		ACL:      note.ACL{Default: note.Reader, Entries: []note.Entry{{ID: note.UNID{1}, Level: note.Editor, Plus: note.Create, Minus: note.Post}}},
+		ACL: note.ACL{Default: note.Reader,
+			Entries: []note.Entry{{ID: note.UNID{1}, Level: note.Editor, Plus: note.Create, Minus: note.Post}}},
 		Keywords: []string{"$label1", "work"},
 	}
 	fullContent = Content{
-		Tree:    note.Tree{{Rev: note.Revision{Generation: 1, Hash: [16]byte{1}}, Changed: []string{"A"}}},
-		Content: note.Content{Items: note.MakeItems(note.Item{Name: "A", Value: note.Text("x")}), Message: note.Digest{1}},
+		Tree: note.Tree{{Rev: note.Revision{Generation: 1, Hash: [16]byte{1}}, Changed: []string{"A"}}},
+		Content: note.Content{Items: note.MakeItems(note.Item{Name: "A", Value: note.Text("x")}),
+			Message: note.Digest{1}},
 		Summary: []byte("sum"),
 	}
-	fullCounters = Counters{NextNote: 1, Seq: 2, Notes: 4, Size: 5, Floor: 6, Expunged: 7, LastUIDValidity: 8, Ledger: note.Ledger{Slot: 3, Shared: true, Skip: true, Last: 9, UID: 10, Partial: true, Complete: 4, CompleteUID: 3, High: 11}}
-	fullInfo     = Info{ID: 1, Number: 2, Replica: 3, Title: "t", Kind: "k", Owner: note.UNID{4}, Created: -5, State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true, Ack: AckStrict, Stamp: note.Stamp{Time: 8, Replica: 9}, Mod: 10}
-	fullChange   = Change{Note: 1, Expunged: true, Folder: 2, UID: 3, UNID: note.UNID{4}, Time: 5}
-	fullChunk    = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}
+	fullCounters = Counters{NextNote: 1, Seq: 2, Notes: 4, Size: 5, Floor: 6, Expunged: 7, LastUIDValidity: 8,
+		Ledger: note.Ledger{Slot: 3, Shared: true, Skip: true, Last: 9, UID: 10, Partial: true, Complete: 4,
+			CompleteUID: 3, High: 11}}
+	fullInfo = Info{ID: 1, Number: 2, Replica: 3, Title: "t", Kind: "k", Owner: note.UNID{4}, Created: -5,
+		State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true, Ack: AckStrict,
+		Stamp: note.Stamp{Time: 8, Replica: 9}, Mod: 10}
+	fullChange = Change{Note: 1, Expunged: true, Folder: 2, UID: 3, UNID: note.UNID{4}, Time: 5}
+	fullChunk  = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}
 )
 
 // rows reads every kind of row. Each function returns the decoded row and its encoding.
@@ -58,7 +68,8 @@ var rows = []struct {
 		}
 		return AppendContentRow(nil, c), nil
 	}},
-	{"counters", AppendCounters(nil, &fullCounters), func(b []byte) ([]byte, error) { c, err := ReadCounters(b); return AppendCounters(nil, &c), err }},
+	{"counters", AppendCounters(nil, &fullCounters),
+		func(b []byte) ([]byte, error) { c, err := ReadCounters(b); return AppendCounters(nil, &c), err }},
 	{"info", AppendInfo(nil, &fullInfo), func(b []byte) ([]byte, error) {
 		i, err := ReadInfo(b)
 		if err != nil {
@@ -66,12 +77,17 @@ var rows = []struct {
 		}
 		return AppendInfo(nil, i), nil
 	}},
-	{"change", AppendChange(nil, &fullChange), func(b []byte) ([]byte, error) { c, err := ReadChange(b); return AppendChange(nil, &c), err }},
-	{"chunk", AppendChunk(nil, &fullChunk), func(b []byte) ([]byte, error) { c, err := ReadChunk(b); return AppendChunk(nil, &c), err }},
-	{"peer in step", AppendPeer(nil, &Peer{1, -2, Met{3, 4, 5, 6}}), func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
-	{"peer", AppendPeer(nil, &Peer{Passed: 1, Heard: -2}), func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
+	{"change", AppendChange(nil, &fullChange),
+		func(b []byte) ([]byte, error) { c, err := ReadChange(b); return AppendChange(nil, &c), err }},
+	{"chunk", AppendChunk(nil, &fullChunk),
+		func(b []byte) ([]byte, error) { c, err := ReadChunk(b); return AppendChunk(nil, &c), err }},
+	{"peer in step", AppendPeer(nil, &Peer{1, -2, Met{3, 4, 5, 6}}),
+		func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
+	{"peer", AppendPeer(nil, &Peer{Passed: 1, Heard: -2}),
+		func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
 	{"unid", UNIDRow(7), func(b []byte) ([]byte, error) { id, err := ReadUNIDRow(b); return UNIDRow(id), err }},
-	{"feed", AppendFeed(nil, []FeedItem{{1, 2, 9}, {3, 4, 10}}), func(b []byte) ([]byte, error) { f, err := ReadFeed(9, b); return AppendFeed(nil, f), err }},
+	{"feed", AppendFeed(nil, []FeedItem{{1, 2, 9}, {3, 4, 10}}),
+		func(b []byte) ([]byte, error) { f, err := ReadFeed(9, b); return AppendFeed(nil, f), err }},
 }
 
 // earlier is the length of a row in an older version, which had fewer fields at the end.

@@ -106,7 +106,8 @@ func (i *Info) SameShared(o *Info) bool {
 
 // TakeShared copies the part of Info that replicas share, and its Stamp.
 func (i *Info) TakeShared(o *Info) {
-	i.Title, i.Owner, i.Quota, i.Warning, i.Ack, i.ACL, i.Stamp = o.Title, o.Owner, o.Quota, o.Warning, o.Ack, o.ACL, o.Stamp
+	i.Title, i.Owner, i.Quota, i.Warning, i.Ack, i.ACL, i.Stamp = o.Title, o.Owner, o.Quota, o.Warning, o.Ack,
+		o.ACL, o.Stamp
 }
 
 // The flags of an info row.

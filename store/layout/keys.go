@@ -61,9 +61,12 @@ const (
 	KindPeer       Kind = 'p' // replica id (8) → how far a known replica has read
 	// Views are identified by a number. 1–255 are the indexes that are part of every write. A user's view has the note
 	// id of its design note with the top bit set, so the two cannot collide.
-	KindView     Kind = 'v' // index number (8), key, 0x00, note id (8) → nothing; view number (8), generation (1), sort key, note id (8) [, revision (24)] → entry
+	// index number (8), key, 0x00, note id (8) → nothing; view number (8), generation (1), sort key, note id (8) [,
+	// revision (24)] → entry
+	KindView     Kind = 'v'
 	KindViewNote Kind = 'w' // view number (8), generation (1), note id (8) → the ends of its entries' keys
-	KindViewMeta Kind = 'V' // view number (8) → definition, cursor, totals; view number (8), generation (1), category → its totals
+	// view number (8) → definition, cursor, totals; view number (8), generation (1), category → its totals
+	KindViewMeta Kind = 'V'
 )
 
 // ChunkShift makes chunks of 1,024 UIDs.

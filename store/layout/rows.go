@@ -281,7 +281,8 @@ type Counters struct {
 
 // AppendCounters appends the encoded row.
 func AppendCounters(dst []byte, c *Counters) []byte {
-	for _, v := range []uint64{uint64(c.NextNote), c.Seq, c.Notes, c.Size, uint64(c.Floor), c.Expunged, uint64(c.LastUIDValidity)} {
+	for _, v := range []uint64{uint64(c.NextNote), c.Seq, c.Notes, c.Size, uint64(c.Floor), c.Expunged,
+		uint64(c.LastUIDValidity)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	dst = note.AppendLedger(dst, &c.Ledger)
@@ -456,7 +457,8 @@ const (
 func AppendFolder(dst []byte, f *Folder) []byte {
 	dst = append(dst, f.UNID[:]...)
 	dst = appendString(appendString(dst, f.Name), f.SpecialUse)
-	for _, v := range []uint64{uint64(f.UIDValidity), uint64(f.UIDNext), uint64(f.Total), uint64(f.Deleted), f.Size, uint64(f.Mod)} {
+	for _, v := range []uint64{uint64(f.UIDValidity), uint64(f.UIDNext), uint64(f.Total), uint64(f.Deleted), f.Size,
+		uint64(f.Mod)} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	dst = appendSeen(dst, f.Seen)

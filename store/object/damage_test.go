@@ -140,7 +140,8 @@ func TestMissingAndShortFile(t *testing.T) {
 			t.Errorf("cut at %d: %v", cut, err)
 		}
 		tail := false
-		if got := scanAll(t, s, 1, ScanOptions{Damaged: func(r DamagedRange) { tail = r.Tail }}); len(got) != 0 || !tail {
+		if got := scanAll(t, s, 1, ScanOptions{Damaged: func(r DamagedRange) { tail = r.Tail }}); len(got) != 0 ||
+			!tail {
 			t.Errorf("cut at %d: scan gives %v, tail %v", cut, got, tail)
 		}
 	}

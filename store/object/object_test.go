@@ -76,7 +76,8 @@ func seeded() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // content returns a random blob whose size is near the limits at which the format changes.
 func content(rng *rand.Rand) []byte {
-	sizes := []int{0, 1, 127, 128, 4000, joinBelow, joinBelow + 1, 40 << 10, blockSize - 1, blockSize, blockSize + 1, 3*blockSize + 77}
+	sizes := []int{0, 1, 127, 128, 4000, joinBelow, joinBelow + 1, 40 << 10, blockSize - 1, blockSize, blockSize + 1,
+		3*blockSize + 77}
 	n := sizes[rng.IntN(len(sizes))]
 	switch rng.IntN(3) {
 	case 0:

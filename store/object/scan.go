@@ -95,7 +95,8 @@ func (c *scan) run() error {
 	if err := readFull(c.r.f, b[:], 0); err != nil {
 		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end), Reason: "segment header cannot be read"})
 	} else if _, ok := checkSegmentHeader(b[:], c.id); !ok {
-		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end), Reason: "segment header does not match its checksum"})
+		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end),
+			Reason: "segment header does not match its checksum"})
 	}
 	for pos := int64(segmentHeader); pos < c.end; {
 		loc, h, ok := c.header(pos)

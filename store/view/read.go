@@ -120,20 +120,22 @@ func (v *View) Categories(ctx context.Context, who note.Who, q Query) ([]Categor
 			out, err = v.countCategories(ctx, raw, r, b, def, category, &q)
 			return err
 		}
-		return v.walk(raw, v.keys.of(layout.KindViewMeta, b.Generation), category, &q, func(k, value []byte) (bool, error) {
-			c, err := readCategory(value)
-			if err != nil {
-				return false, fmt.Errorf("view: category: %w", err)
-			}
-			out = append(out, Category{c.values, c.count, c.totals, append([]byte(nil), k...)})
-			return len(out) < q.limit(), ctx.Err()
-		})
+		return v.walk(raw, v.keys.of(layout.KindViewMeta, b.Generation), category, &q,
+			func(k, value []byte) (bool, error) {
+				c, err := readCategory(value)
+				if err != nil {
+					return false, fmt.Errorf("view: category: %w", err)
+				}
+				out = append(out, Category{c.values, c.count, c.totals, append([]byte(nil), k...)})
+				return len(out) < q.limit(), ctx.Err()
+			})
 	})
 	return out, err
 }
 
 // reading calls fn with everything that a read needs.
-func (v *View) reading(ctx context.Context, who note.Who, fn func(*store.Reader, pebble.Reader, *branch, *Definition) error) error {
+func (v *View) reading(ctx context.Context, who note.Who, fn func(*store.Reader, pebble.Reader, *branch,
+	*Definition) error) error {
 	return v.s.Read(ctx, who, v.db, func(r *store.Reader) error {
 		if _, err := r.Note(v.note); err != nil {
 			return err
@@ -156,7 +158,8 @@ func (v *View) reading(ctx context.Context, who note.Who, fn func(*store.Reader,
 }
 
 // walk calls fn for the rows of a generation within a category. Keys are passed without prefix.
-func (v *View) walk(raw pebble.Reader, prefix, category []byte, q *Query, fn func(k, value []byte) (bool, error)) error {
+func (v *View) walk(raw pebble.Reader, prefix, category []byte, q *Query,
+	fn func(k, value []byte) (bool, error)) error {
 	lo := append(append([]byte(nil), prefix...), category...)
 	it, err := raw.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: layout.After(lo)})
 	if err != nil {
@@ -221,7 +224,8 @@ func decodeEntry(k, value []byte) (Entry, *entryValue, error) {
 	if err != nil || end < 0 {
 		return Entry{}, nil, fmt.Errorf("view: entry: %w", note.ErrCorrupt)
 	}
-	out := Entry{Note: note.ID(layout.Tail64(k[:end+8])), Conflict: e.conflict, Values: e.values, Position: append([]byte(nil), k...)}
+	out := Entry{Note: note.ID(layout.Tail64(k[:end+8])), Conflict: e.conflict, Values: e.values,
+		Position: append([]byte(nil), k...)}
 	if e.conflict {
 		out.Revision.Generation = layout.Tail64(k[end+8 : end+16])
 		copy(out.Revision.Hash[:], k[end+16:])
@@ -269,36 +273,39 @@ func (v *View) readsAll(raw pebble.Reader, r *store.Reader, who *note.Who) (bool
 }
 
 // countCategories computes the headings from the entries that the reader may read.
-func (v *View) countCategories(ctx context.Context, raw pebble.Reader, r *store.Reader, b *branch, def *Definition, category []byte, q *Query) ([]Category, error) {
+func (v *View) countCategories(ctx context.Context, raw pebble.Reader, r *store.Reader, b *branch, def *Definition,
+	category []byte, q *Query) ([]Category, error) {
 	readable := v.reader(r)
 	var out []Category
 	at := map[string]int{}
-	err := v.walk(raw, v.keys.of(layout.KindView, b.Generation), category, &Query{}, func(k, value []byte) (bool, error) {
-		e, ev, err := decodeEntry(k, value)
-		if err != nil || e.Conflict {
-			return true, err
-		}
-		ok, err := readable(e.Note)
-		if err != nil || !ok {
-			return true, errors.Join(err, ctx.Err())
-		}
-		for level, end := range ev.ends {
-			key := string(k[:min(end, len(k))])
-			i, ok := at[key]
-			if !ok {
-				if len(key) < len(category) || !q.behind(key) || len(out) == pageMost {
-					continue
+	err := v.walk(raw, v.keys.of(layout.KindView, b.Generation), category, &Query{},
+		func(k, value []byte) (bool, error) {
+			e, ev, err := decodeEntry(k, value)
+			if err != nil || e.Conflict {
+				return true, err
+			}
+			ok, err := readable(e.Note)
+			if err != nil || !ok {
+				return true, errors.Join(err, ctx.Err())
+			}
+			for level, end := range ev.ends {
+				key := string(k[:min(end, len(k))])
+				i, ok := at[key]
+				if !ok {
+					if len(key) < len(category) || !q.behind(key) || len(out) == pageMost {
+						continue
+					}
+					i, at[key] = len(out), len(out)
+					out = append(out, Category{def.path(e.Values, level+1), 0, make([]float64, len(def.Columns)),
+						[]byte(key)})
 				}
-				i, at[key] = len(out), len(out)
-				out = append(out, Category{def.path(e.Values, level+1), 0, make([]float64, len(def.Columns)), []byte(key)})
+				out[i].Count++
+				for c := range def.Columns {
+					out[i].Totals[c] += def.Columns[c].total(e.Values[c])
+				}
 			}
-			out[i].Count++
-			for c := range def.Columns {
-				out[i].Totals[c] += def.Columns[c].total(e.Values[c])
-			}
-		}
-		return true, ctx.Err()
-	})
+			return true, ctx.Err()
+		})
 	if q.Reverse {
 		slices.SortFunc(out, func(a, b Category) int { return bytes.Compare(b.Position, a.Position) })
 	}

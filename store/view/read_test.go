@@ -42,7 +42,8 @@ func TestOldGenerationIsReadUntilTheNewIsBuilt(t *testing.T) {
 	}
 	b.compareAll()
 	err := b.s.Inspect(func(r pebble.Reader) error {
-		it, err := r.NewIter(&pebble.IterOptions{LowerBound: b.v.keys.of(layout.KindView, 1), UpperBound: b.v.keys.of(layout.KindView, 2)})
+		it, err := r.NewIter(&pebble.IterOptions{LowerBound: b.v.keys.of(layout.KindView, 1),
+			UpperBound: b.v.keys.of(layout.KindView, 2)})
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,8 @@ func TestConflictsFollowTheirDocument(t *testing.T) {
 	})
 	b.refresh()
 	got := b.shown(note.System, Query{Limit: 2})
-	if len(got) != 4 || !strings.HasSuffix(got[1], "conflict") || !strings.HasSuffix(got[2], "conflict") || strings.HasSuffix(got[0], "conflict") {
+	if len(got) != 4 || !strings.HasSuffix(got[1], "conflict") || !strings.HasSuffix(got[2], "conflict") ||
+		strings.HasSuffix(got[0], "conflict") {
 		t.Fatalf("%q", got)
 	}
 	page, err := b.v.Read(context.Background(), note.System, Query{})

@@ -297,7 +297,8 @@ func (w *writer) note(p *placed) error {
 		x := &p.rows[i]
 		end := suffix(x.key, p.id, p.revs[i])
 		ends = append(ends, end)
-		if err := w.batch.Set(append(prefix[:len(prefix):len(prefix)], end...), appendEntry(nil, &x.value), nil); err != nil {
+		if err := w.batch.Set(append(prefix[:len(prefix):len(prefix)], end...), appendEntry(nil, &x.value),
+			nil); err != nil {
 			return err
 		}
 		w.total(x.key, &x.value, 1)

@@ -33,23 +33,34 @@ func TestSelector(t *testing.T) {
 		want     bool
 	}{
 		{`{}`, true}, {`{"a":1}`, true}, {`{"a":1.0}`, true}, {`{"a":2}`, false}, {`{"a":{"$eq":1}}`, true},
-		{`{"a":{"$ne":1}}`, false}, {`{"a":{"$ne":"1"}}`, true}, {`{"none":{"$ne":1}}`, false}, {`{"a":{"$gt":0,"$lt":2}}`, true},
-		{`{"a":{"$gte":1}}`, true}, {`{"a":{"$gt":1}}`, false}, {`{"a":{"$lte":0}}`, false}, {`{"s":{"$gt":99}}`, true}, {`{"s":{"$lt":"hellp"}}`, true},
-		{`{"a":{"$in":[3,1]}}`, true}, {`{"a":{"$nin":[3,1]}}`, false}, {`{"none":{"$nin":[1]}}`, false}, {`{"none":{"$exists":false}}`, true},
-		{`{"z":{"$exists":true}}`, true}, {`{"z":null}`, true}, {`{"none":null}`, false}, {`{"s":{"$regex":"^H.l+o$"}}`, true}, {`{"a":{"$regex":"1"}}`, false},
-		{`{"m.n.o":true}`, true}, {`{"m":{"n":{"o":true}}}`, true}, {`{"m":{"n.o":false}}`, false}, {`{"m.q":{"$exists":true}}`, false},
-		{`{"d\\.t":"dot"}`, true}, {`{"d.t":"dot"}`, false}, {`{"l":{"$size":3}}`, true}, {`{"l":{"$elemMatch":{"$gt":1,"$lt":3}}}`, true},
-		{`{"l":{"$elemMatch":{"x":5}}}`, true}, {`{"l":{"$elemMatch":{"x":6}}}`, false}, {`{"l":[1,2,{"x":5}]}`, true}, {`{"l":2}`, false},
-		{`{"$or":[{"a":2},{"s":"Hello"}]}`, true}, {`{"$or":[]}`, false}, {`{"$and":[{"a":1},{"s":"x"}]}`, false}, {`{"$and":[]}`, true},
-		{`{"$not":{"a":2}}`, true}, {`{"$nor":[{"a":2},{"a":1}]}`, false}, {`{"$nor":[{"a":2}]}`, true}, {`{"a":{"$not":{"$gt":5}}}`, true},
-		{`{"f":{"$gt":1,"$lt":2}}`, true}, {`{"m":{}}`, false}, {`{"a":{"$lt":"a"}}`, true}, {`{"l":{"$gt":{}}}`, false},
+		{`{"a":{"$ne":1}}`, false}, {`{"a":{"$ne":"1"}}`, true}, {`{"none":{"$ne":1}}`, false},
+		{`{"a":{"$gt":0,"$lt":2}}`, true},
+		{`{"a":{"$gte":1}}`, true}, {`{"a":{"$gt":1}}`, false}, {`{"a":{"$lte":0}}`, false}, {`{"s":{"$gt":99}}`, true},
+		{`{"s":{"$lt":"hellp"}}`, true},
+		{`{"a":{"$in":[3,1]}}`, true}, {`{"a":{"$nin":[3,1]}}`, false}, {`{"none":{"$nin":[1]}}`, false},
+		{`{"none":{"$exists":false}}`, true},
+		{`{"z":{"$exists":true}}`, true}, {`{"z":null}`, true}, {`{"none":null}`, false},
+		{`{"s":{"$regex":"^H.l+o$"}}`, true}, {`{"a":{"$regex":"1"}}`, false},
+		{`{"m.n.o":true}`, true}, {`{"m":{"n":{"o":true}}}`, true}, {`{"m":{"n.o":false}}`, false},
+		{`{"m.q":{"$exists":true}}`, false},
+		{`{"d\\.t":"dot"}`, true}, {`{"d.t":"dot"}`, false}, {`{"l":{"$size":3}}`, true},
+		{`{"l":{"$elemMatch":{"$gt":1,"$lt":3}}}`, true},
+		{`{"l":{"$elemMatch":{"x":5}}}`, true}, {`{"l":{"$elemMatch":{"x":6}}}`, false}, {`{"l":[1,2,{"x":5}]}`, true},
+		{`{"l":2}`, false},
+		{`{"$or":[{"a":2},{"s":"Hello"}]}`, true}, {`{"$or":[]}`, false}, {`{"$and":[{"a":1},{"s":"x"}]}`, false},
+		{`{"$and":[]}`, true},
+		{`{"$not":{"a":2}}`, true}, {`{"$nor":[{"a":2},{"a":1}]}`, false}, {`{"$nor":[{"a":2}]}`, true},
+		{`{"a":{"$not":{"$gt":5}}}`, true},
+		{`{"f":{"$gt":1,"$lt":2}}`, true}, {`{"m":{}}`, false}, {`{"a":{"$lt":"a"}}`, true},
+		{`{"l":{"$gt":{}}}`, false},
 	} {
 		got, err := match(t, x.selector, doc)
 		if err != nil || got != x.want {
 			t.Errorf("%s: %v, %v", x.selector, got, err)
 		}
 	}
-	for _, bad := range []string{``, `[]`, `{"a":{"$foo":1}}`, `{"$eq":1}`, `{"a":{"$in":1}}`, `{"$and":{}}`, `{"a":{"$regex":"("}}`, `{"a":{"$regex":1}}`,
+	for _, bad := range []string{``, `[]`, `{"a":{"$foo":1}}`, `{"$eq":1}`, `{"a":{"$in":1}}`, `{"$and":{}}`,
+		`{"a":{"$regex":"("}}`, `{"a":{"$regex":1}}`,
 		`{"a":{"$size":-1}}`, `{"a":{"$exists":1}}`, `{} {}`, `{"a":{"$regex":"` + strings.Repeat("a", 2000) + `"}}`,
 		strings.Repeat(`{"$not":`, 40) + `{}` + strings.Repeat(`}`, 40)} {
 		if _, err := ParseSelector([]byte(bad)); !errors.Is(err, ErrDefinition) {
@@ -60,8 +71,10 @@ func TestSelector(t *testing.T) {
 
 func TestDefinitionErrors(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{``, `{}`, `{"columns":[]}`, `{"columns":[{"item":""}]}`, `{"columns":[{"item":"a","sort":"up"}]}`, `{"columns":[{"item":"a","total":"mean"}]}`,
-		`{"columns":[{"item":"a","sort":"asc"},{"item":"b","category":true}]}`, `{"columns":[{"item":"a"}],"extra":1}`, `{"columns":[{"item":"a"}],"selector":{"$x":1}}`} {
+	for _, bad := range []string{``, `{}`, `{"columns":[]}`, `{"columns":[{"item":""}]}`,
+		`{"columns":[{"item":"a","sort":"up"}]}`, `{"columns":[{"item":"a","total":"mean"}]}`,
+		`{"columns":[{"item":"a","sort":"asc"},{"item":"b","category":true}]}`, `{"columns":[{"item":"a"}],"extra":1}`,
+		`{"columns":[{"item":"a"}],"selector":{"$x":1}}`} {
 		if _, err := ParseDefinition([]byte(bad)); !errors.Is(err, ErrDefinition) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -70,11 +83,14 @@ func TestDefinitionErrors(t *testing.T) {
 
 // ordered lists values in their sort order.
 var ordered = []any{
-	nil, false, true, math.Inf(-1), int64(math.MinInt64), int64(math.MinInt64 + 1), -1e10, int64(-2), -1.5, int64(-1), int64(0), 0.5, int64(1), 1.5,
-	int64(1<<53 - 1), int64(1 << 53), int64(1<<53 + 1), int64(1<<53 + 2), int64(math.MaxInt64 - 1), int64(math.MaxInt64), float64(1 << 63), math.Inf(1),
+	nil, false, true, math.Inf(-1), int64(math.MinInt64), int64(math.MinInt64 + 1), -1e10, int64(-2), -1.5, int64(-1),
+	int64(0), 0.5, int64(1), 1.5,
+	int64(1<<53 - 1), int64(1 << 53), int64(1<<53 + 1), int64(1<<53 + 2), int64(math.MaxInt64 - 1),
+	int64(math.MaxInt64), float64(1 << 63), math.Inf(1),
 	"", "a", "a\x00", "á", "ab", "b", "B", "z",
 	[]any{}, []any{nil}, []any{int64(1)}, []any{int64(1), "a"}, []any{int64(2)}, []any{"a"}, []any{[]any{}},
-	map[string]any{}, map[string]any{"a": int64(1)}, map[string]any{"a": int64(1), "b": int64(1)}, map[string]any{"a": int64(2)}, map[string]any{"b": nil},
+	map[string]any{}, map[string]any{"a": int64(1)}, map[string]any{"a": int64(1), "b": int64(1)},
+	map[string]any{"a": int64(2)}, map[string]any{"b": nil},
 }
 
 func TestKeysSortAsValuesDo(t *testing.T) {
@@ -112,7 +128,9 @@ func sign(n int) int {
 }
 
 func FuzzSelector(f *testing.F) {
-	for _, s := range []string{tasks, `{"a":{"$gt":1}}`, `{"$or":[{"a.b":{"$elemMatch":{"$in":[1,"x",null]}}},{"c":{"$regex":"a+"}}]}`, `{"$not":{"a":{"$not":{"$size":1}}}}`} {
+	for _, s := range []string{tasks, `{"a":{"$gt":1}}`,
+		`{"$or":[{"a.b":{"$elemMatch":{"$in":[1,"x",null]}}},{"c":{"$regex":"a+"}}]}`,
+		`{"$not":{"a":{"$not":{"$size":1}}}}`} {
 		f.Add([]byte(s), []byte(`{"a":{"b":[1,"x"]},"c":"aaa"}`))
 	}
 	f.Fuzz(func(t *testing.T, selector, doc []byte) {

@@ -42,7 +42,8 @@ func Open(s *store.Store, db note.DatabaseID, viewNote note.ID) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{s: s, db: db, note: viewNote, keys: keys{info.Number, Number(viewNote)}, batch: stepNotes, parsed: map[string]*Definition{}}
+	v := &View{s: s, db: db, note: viewNote, keys: keys{info.Number, Number(viewNote)}, batch: stepNotes,
+		parsed: map[string]*Definition{}}
 	err = s.Read(context.Background(), note.System, db, func(r *store.Reader) error {
 		text, err := v.definition(r)
 		if err == nil {

@@ -39,7 +39,8 @@ func newBench(t *testing.T, def string) *bench {
 	b.open()
 	t.Cleanup(func() { _ = b.s.Close() })
 	var err error
-	b.db, err = b.s.CreateDatabase(note.System, store.Create{Title: "docs", Kind: "docs", ACL: note.ACL{Default: note.Editor}})
+	b.db, err = b.s.CreateDatabase(note.System, store.Create{Title: "docs", Kind: "docs",
+		ACL: note.ACL{Default: note.Editor}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,8 @@ func (b *bench) model() []string {
 		form, _ := d["Form"].(string)
 		if b.def == titles {
 			if form == "Task" || form == "Memo" {
-				lines = append(lines, line{id: id, keys: []any{d["Title"]}, desc: []bool{false}, values: text([]any{d["Title"]})})
+				lines = append(lines, line{id: id, keys: []any{d["Title"]}, desc: []bool{false},
+					values: text([]any{d["Title"]})})
 			}
 			continue
 		}
@@ -298,7 +300,8 @@ func (b *bench) compareAll() {
 }
 
 func (b *bench) slowCategories() (out []Category, err error) {
-	err = b.v.reading(context.Background(), note.System, func(r *store.Reader, raw rawReader, br *branch, def *Definition) error {
+	err = b.v.reading(context.Background(), note.System, func(r *store.Reader, raw rawReader, br *branch,
+		def *Definition) error {
 		out, err = b.v.countCategories(context.Background(), raw, r, br, def, nil, &Query{Limit: 1000})
 		return err
 	})
@@ -307,7 +310,8 @@ func (b *bench) slowCategories() (out []Category, err error) {
 
 func randomDoc(r *rand.Rand) map[string]any {
 	d := map[string]any{"Form": []string{"Task", "Memo", "Other"}[r.IntN(3)]}
-	values := []any{nil, false, true, int64(1), int64(3), int64(5), int64(-7), 2.5, 3.5, "a", "B", "b", "ä", "z", "", "a\x00b",
+	values := []any{nil, false, true, int64(1), int64(3), int64(5), int64(-7), 2.5, 3.5, "a", "B", "b", "ä", "z",
+		"", "a\x00b",
 		[]any{"x", "y"}, []any{}, map[string]any{"k": int64(1)}}
 	for _, name := range []string{"Cat", "Prio", "Title", "Done"} {
 		if r.IntN(5) > 0 {

@@ -40,7 +40,8 @@ func TestFilesOfOthers(t *testing.T) {
 		args  []string
 	}{
 		{"secret\n", []string{"init", "--domain", "one.example", "--data", at("one")}},
-		{"secret\n", []string{"user", "add", "Anna", "--short", "anna", "--address", "anna@one.example", "--data", at("one")}},
+		{"secret\n", []string{"user", "add", "Anna", "--short", "anna", "--address", "anna@one.example", "--data",
+			at("one")}},
 		{"", []string{"cluster", "init", "test", "--data", at("one")}},
 		{"", []string{"backup", at("backup of a stopped one"), "--data", at("one")}},
 		{"", []string{"restore", at("backup of a stopped one"), "--data", at("restored")}},
@@ -70,7 +71,8 @@ func TestFilesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"person.zip", "mbox.zip", "one/doublet.toml", "restored/notes", "one/cluster", "backup/pieces"} {
+	for _, name := range []string{"person.zip", "mbox.zip", "one/doublet.toml", "restored/notes", "one/cluster",
+		"backup/pieces"} {
 		if _, err := os.Lstat(at(name)); err != nil {
 			t.Error(err)
 		}

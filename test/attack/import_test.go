@@ -65,13 +65,16 @@ func tree(t *testing.T, files map[string]string) string {
 func TestImportLinks(t *testing.T) {
 	s := program.Demo(t)
 	outside := tree(t, map[string]string{
-		"secret": "Subject: the secret\r\n\r\nprivate key\r\n", "Maildir/cur/1:2,S": "Subject: the secret\r\n\r\nprivate key\r\n",
-		"mbox": "From a@b.example Mon Jan  5 09:00:00 2026\nSubject: the secret\n\nprivate key\n",
+		"secret":            "Subject: the secret\r\n\r\nprivate key\r\n",
+		"Maildir/cur/1:2,S": "Subject: the secret\r\n\r\nprivate key\r\n",
+		"mbox":              "From a@b.example Mon Jan  5 09:00:00 2026\nSubject: the secret\n\nprivate key\n",
 	})
 	const mine = "Subject: mine\r\n\r\nmy own text\r\n"
 	maildir := tree(t, map[string]string{
-		"cur/1700000001.a:2,S": "-> " + outside + "/secret", "cur/1700000002.b:2,": "-> /dev/zero", "cur/1700000003.c:2,": mine,
-		"cur/1700000004.d:2,": "-> 1700000003.c:2,", ".Linked": "-> " + outside + "/Maildir", ".Loop": "-> .", ".Loop2": "-> .",
+		"cur/1700000001.a:2,S": "-> " + outside + "/secret", "cur/1700000002.b:2,": "-> /dev/zero",
+		"cur/1700000003.c:2,": mine,
+		"cur/1700000004.d:2,": "-> 1700000003.c:2,", ".Linked": "-> " + outside + "/Maildir", ".Loop": "-> .",
+		".Loop2":   "-> .",
 		".Sub/cur": "-> " + outside + "/Maildir/cur", "dovecot-keywords": "-> /dev/zero",
 	})
 	out, err := doublet(t, s, "import", "maildir", maildir, "--user", "bob", "--folder", "Brought")
@@ -87,8 +90,10 @@ func TestImportLinks(t *testing.T) {
 	person := `{"form":"doublet person 1","names":["Eve"],"short":"eve","address":"eve@example.com","roles":["Admin"],"mail":"maildir","folders":[` +
 		`{"name":"Brought","path":"","index":"1.jsonl"},{"name":"Up","path":"%s","index":"1.jsonl"}]}`
 	export := map[string]string{
-		"person.json": fmt.Sprintf(person, "M"), "1.jsonl": `{"uid":1,"file":"a"}` + "\n" + `{"uid":2,"file":"b"}` + "\n",
-		"cur/a": "-> " + outside + "/secret", "cur/b": mine, "M/cur/a": "Subject: nested\r\n\r\nthird text\r\n", "M/cur/b": "-> " + outside + "/secret",
+		"person.json": fmt.Sprintf(person, "M"), "1.jsonl": `{"uid":1,"file":"a"}` + "\n" +
+			`{"uid":2,"file":"b"}` + "\n",
+		"cur/a": "-> " + outside + "/secret", "cur/b": mine, "M/cur/a": "Subject: nested\r\n\r\nthird text\r\n",
+		"M/cur/b": "-> " + outside + "/secret",
 	}
 	out, err = doublet(t, s, "import", "person", tree(t, export))
 	t.Logf("%v\n%s", err, out)
@@ -102,7 +107,8 @@ func TestImportLinks(t *testing.T) {
 			t.Errorf("the folder %s was read:\n%s", path, out)
 		}
 	}
-	for user, texts := range map[string][]string{"bob": {"my own text", "my other text"}, "eve": {"my own text", "third text"}} {
+	for user, texts := range map[string][]string{"bob": {"my own text", "my other text"},
+		"eve": {"my own text", "third text"}} {
 		all := mailOf(t, s, user)
 		if strings.Contains(all, "private key") {
 			t.Errorf("%s has read what the server may read", user)

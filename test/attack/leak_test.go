@@ -32,8 +32,8 @@ const (
 )
 
 // TestNothingLeaks fails at every door in many ways, often and concurrently: requests that are refused, malformed, too
-// large, or cut off in the middle. Afterwards no memory for messages is reserved, and no goroutine, open file or body of
-// them is left.
+// large, or cut off in the middle. Afterwards no memory for messages is reserved, and no goroutine, open file or body
+// of them is left.
 func TestNothingLeaks(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
@@ -44,8 +44,8 @@ func TestNothingLeaks(t *testing.T) {
 	v.upload([]byte("alive"))
 }
 
-// TestLeaksAreSeen tests TestNothingLeaks: with clients that keep their connections open the server keeps a goroutine and
-// a file for each, and with the beginning of a message also its memory. All of it is found.
+// TestLeaksAreSeen tests TestNothingLeaks: with clients that keep their connections open the server keeps a goroutine
+// and a file for each, and with the beginning of a message also its memory. All of it is found.
 func TestLeaksAreSeen(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
@@ -82,7 +82,8 @@ func TestLeaksAreSeen(t *testing.T) {
 	}{
 		{"connections", "goroutines, open files", keep("imap", "", "* OK")},
 		{"messages", "bytes of messages, goroutines, open files, bytes of heap",
-			keep("smtp", "", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "250 ",
+			keep("smtp", "", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ",
+				"RCPT TO:<alice@example.com>\r\n", "250 ",
 				"DATA\r\n", "354", strings.Repeat("line\r\n", 1_100_000/6))},
 	} {
 		var names []string
@@ -233,21 +234,25 @@ func (v *victim) failuresOfWeb() []func() {
 // failuresOfMail returns failing conversations with the doors of mail.
 func (v *victim) failuresOfMail() []func() {
 	imap := func(steps ...string) func() {
-		return v.cut("imap", append([]string{"", "* OK", "a LOGIN alice " + v.token + "\r\n", "a OK", "b SELECT INBOX\r\n", "b OK"}, steps...)...)
+		return v.cut("imap", append([]string{"", "* OK", "a LOGIN alice " + v.token + "\r\n", "a OK",
+			"b SELECT INBOX\r\n", "b OK"}, steps...)...)
 	}
 	smtp := func(steps ...string) func() {
-		return v.cut("smtp", append([]string{"", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "250 "}, steps...)...)
+		return v.cut("smtp", append([]string{"", "220 ", "EHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ",
+			"RCPT TO:<alice@example.com>\r\n", "250 "}, steps...)...)
 	}
 	pop3 := func(steps ...string) func() {
 		return v.cut("pop3", append([]string{"", "+OK"}, steps...)...)
 	}
 	login := "AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00alice\x00"+v.token)) + "\r\n"
 	submission := func(steps ...string) func() {
-		return v.cut("submission", append([]string{"", "220 ", "EHLO x\r\n", "250 ", login, "235 ", "MAIL FROM:<alice@example.com>\r\n", "250 ",
+		return v.cut("submission", append([]string{"", "220 ", "EHLO x\r\n", "250 ", login, "235 ",
+			"MAIL FROM:<alice@example.com>\r\n", "250 ",
 			"RCPT TO:<bob@example.com>\r\n", "250 "}, steps...)...)
 	}
 	lmtp := func(steps ...string) func() {
-		return v.cut("lmtp", append([]string{"", "220 ", "LHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ", "RCPT TO:<alice@example.com>\r\n", "250 ",
+		return v.cut("lmtp", append([]string{"", "220 ", "LHLO x\r\n", "250 ", "MAIL FROM:<>\r\n", "250 ",
+			"RCPT TO:<alice@example.com>\r\n", "250 ",
 			"RCPT TO:<bob@example.com>\r\n", "250 "}, steps...)...)
 	}
 	half := strings.Repeat("line\r\n", 20_000)
@@ -255,7 +260,8 @@ func (v *victim) failuresOfMail() []func() {
 		v.cut("imap", "", "* OK", "\x00\r\n", "* BAD", "* BAD\r\n", "* BAD"),
 		imap("c APPEND INBOX {3000000}\r\n", "+", half),
 		imap("c APPEND INBOX {3000000+}\r\n" + half),
-		imap("c APPEND INBOX {3+}\r\nx\x00\x00\r\n", "c ", "d FETCH 99:98 (NONE)\r\n", "d BAD", "e FETCH * (BODY[99.99])\r\n", "e "),
+		imap("c APPEND INBOX {3+}\r\nx\x00\x00\r\n", "c ", "d FETCH 99:98 (NONE)\r\n", "d BAD",
+			"e FETCH * (BODY[99.99])\r\n", "e "),
 		imap("c COMPRESS DEFLATE\r\n", "c OK", strings.Repeat("\xff", 1000)),
 		imap("c IDLE\r\n", "+"),
 		smtp("DATA\r\n", "354", half),
@@ -323,7 +329,8 @@ func reply(r *bufio.Reader, want string) (line string, refused bool) {
 			return "", false
 		case strings.HasPrefix(line, want):
 			return line, false
-		case strings.Contains(line, "[LIMIT]"), strings.HasPrefix(line, "452 4.3.1"), strings.HasPrefix(line, "-ERR [SYS/TEMP]"):
+		case strings.Contains(line, "[LIMIT]"), strings.HasPrefix(line, "452 4.3.1"),
+			strings.HasPrefix(line, "-ERR [SYS/TEMP]"):
 			return line, true
 		}
 	}

@@ -46,7 +46,8 @@ type victim struct {
 func startVictim(t *testing.T) *victim {
 	t.Setenv("GOGC", "10") // so that memory in use is close to live memory
 	for name, value := range map[string]string{
-		"LIMITS_MESSAGE_MEMORY": fmt.Sprint(memoryBudget, "MB"), "LIMITS_MESSAGE_SIZE": "20MB", "STORE_CACHE_SIZE": "8MB",
+		"LIMITS_MESSAGE_MEMORY": fmt.Sprint(memoryBudget, "MB"), "LIMITS_MESSAGE_SIZE": "20MB",
+		"STORE_CACHE_SIZE": "8MB",
 	} {
 		t.Setenv("DOUBLET_"+name, value)
 	}
@@ -77,7 +78,8 @@ func first(t *testing.T, text []byte, pattern string) string {
 // stat returns a statistic of the server.
 func (v *victim) stat(name string) int {
 	v.t.Helper()
-	n, err := strconv.Atoi(first(v.t, []byte(v.Doublet("show", "stat", name)), `(?m)^\s*`+regexp.QuoteMeta(name)+` = (\d+)$`))
+	n, err := strconv.Atoi(first(v.t, []byte(v.Doublet("show", "stat", name)), `(?m)^\s*`+regexp.QuoteMeta(name)+
+		` = (\d+)$`))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func (v *victim) send(method, path, kind string, body []byte) (int, []byte) {
 }
 
 func jmapRequest(calls string) []byte {
-	return []byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:blob"],"methodCalls":[` + calls + `]}`)
+	return []byte(
+		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:blob"],"methodCalls":[` + calls + `]}`)
 }
 
 func (v *victim) call(calls string) (int, []byte) {
@@ -141,7 +144,8 @@ func (v *victim) upload(content []byte) string {
 func (v *victim) append(raw []byte) string {
 	v.t.Helper()
 	blob := v.upload(raw)
-	status, out := v.call(`["Email/import",{"accountId":"` + v.acct + `","emails":{"k":{"blobId":"` + blob + `","mailboxIds":{"` + v.inbox + `":true}}}},"0"]`)
+	status, out := v.call(`["Email/import",{"accountId":"` + v.acct + `","emails":{"k":{"blobId":"` + blob +
+		`","mailboxIds":{"` + v.inbox + `":true}}}},"0"]`)
 	if !bytes.Contains(out, []byte(`"created":{"k":`)) {
 		v.t.Fatalf("import: %d %s", status, out)
 	}
@@ -191,7 +195,8 @@ func (v *victim) attack(name string, n int, attacker func(i int) (refused bool))
 		after := v.peak()
 		t.Logf("%d attackers, %d refused: from %d MB to %d MB", n, refused.Load(), before, after)
 		if after > before+memoryBudget+memoryBeside {
-			t.Errorf("the process took %d MB over the %d MB it had; its budget is %d MB, and %d MB beside it", after-before, before, memoryBudget, memoryBeside)
+			t.Errorf("the process took %d MB over the %d MB it had; its budget is %d MB, and %d MB beside it",
+				after-before, before, memoryBudget, memoryBeside)
 		}
 		// The server is alive and has released the memory.
 		v.upload([]byte("alive"))
@@ -213,7 +218,8 @@ func TestMemory(t *testing.T) {
 
 // busy reports whether a JMAP answer is a refusal for lack of memory or of a free slot.
 func busy(status int, out []byte) bool {
-	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || bytes.Contains(out, []byte(`"serverUnavailable"`))
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests ||
+		bytes.Contains(out, []byte(`"serverUnavailable"`))
 }
 
 // attackUploads creates blobs by reference, from text, and from nested messages.
@@ -232,7 +238,8 @@ func (v *victim) attackUploads() {
 	var path strings.Builder
 	for range 3 {
 		var b bytes.Buffer
-		b.WriteString("Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+		b.WriteString("Subject: outer\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\n" +
+			"Content-Transfer-Encoding: base64\r\n\r\n")
 		e := base64.NewEncoder(base64.StdEncoding, &b)
 		_, _ = e.Write(inner)
 		_ = e.Close()
@@ -257,10 +264,13 @@ func (v *victim) attackReading() {
 	text := bytes.Repeat([]byte("Räksmörgås \x01\x02\x03\x04\x05\x06 and more\r\n"), 3<<20/32)
 	var ids []string
 	for i := range 12 {
-		ids = append(ids, `"`+v.append(append([]byte(fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", i)), text...))+`"`)
+		ids = append(ids, `"`+v.append(append([]byte(fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; "+
+			"charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", i)), text...))+`"`)
 	}
-	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") + `],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
-	head := fmt.Sprintf("POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") +
+		`],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
+	head := fmt.Sprintf("POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		v.basic(), len(request))
 	v.attack("bodies that nobody takes", 24, func(int) bool {
 		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])
@@ -281,6 +291,7 @@ func (v *victim) attackReading() {
 func (v *victim) attackJSON() {
 	for name, unit := range map[string]string{"arrays": `[],`, "objects": `{"a":{}},`, "numbers": `1,`} {
 		body := []byte(`{"using":[],"methodCalls":[["x",{"y":[` + strings.Repeat(unit, 9<<20/len(unit)) + `0]},"0"]]}`)
-		v.attack("JSON of "+name, 12, func(int) bool { return busy(v.send("POST", "/jmap/api", "application/json", body)) })
+		v.attack("JSON of "+name, 12,
+			func(int) bool { return busy(v.send("POST", "/jmap/api", "application/json", body)) })
 	}
 }

@@ -53,9 +53,11 @@ func (v *victim) attackIMAP() {
 	}
 	binary := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("0123456789"), 300<<10))
 	v.append([]byte("Subject: attack\r\nTo: last@far.example," + strings.TrimSuffix(to.String(), ",") +
-		"\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n" + binary + "\r\n"))
+		"\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+		binary + "\r\n"))
 	for name, item := range map[string]string{
-		"envelopes": "ENVELOPE", "headers": "BODY.PEEK[HEADER.FIELDS (TO)]", "parts": "BINARY.PEEK[1]", "pieces": "BODY.PEEK[]<0.32768>",
+		"envelopes": "ENVELOPE", "headers": "BODY.PEEK[HEADER.FIELDS (TO)]", "parts": "BINARY.PEEK[1]",
+		"pieces": "BODY.PEEK[]<0.32768>",
 	} {
 		v.attack("IMAP "+name, 8, func(int) bool {
 			c, r := v.imap()

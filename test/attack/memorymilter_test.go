@@ -23,7 +23,8 @@ func TestMemoryOfFilters(t *testing.T) {
 	for range pieces {
 		answers = append(answers, wire.Answer{Code: wire.ReplaceBody, Body: []byte(piece)})
 	}
-	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: append(answers, wire.Answer{Code: wire.Continue})}}
+	f := &stub.Filter{Answers: map[wire.Code][]wire.Answer{wire.EndBody: append(answers,
+		wire.Answer{Code: wire.Continue})}}
 	t.Setenv("DOUBLET_FILTER_MILTERS", f.Start(t, "tcp"))
 	v := startVictim(t)
 	body := bytes.Repeat([]byte(piece), pieces)
@@ -50,7 +51,8 @@ func (v *victim) mail(body []byte) string {
 	r := bufio.NewReader(c)
 	line := ""
 	for _, step := range []struct{ say, want string }{
-		{"", "220"}, {"EHLO x\r\n", "250 "}, {"MAIL FROM:<>\r\n", "250 "}, {"RCPT TO:<alice@example.com>\r\n", "250 "}, {"DATA\r\n", "354"},
+		{"", "220"}, {"EHLO x\r\n", "250 "}, {"MAIL FROM:<>\r\n", "250 "}, {"RCPT TO:<alice@example.com>\r\n", "250 "},
+		{"DATA\r\n", "354"},
 		{"Subject: large\r\n\r\n" + string(body) + ".\r\n", ""},
 	} {
 		if _, err := fmt.Fprint(c, step.say); err != nil {

@@ -44,15 +44,16 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestMemoryOfTransfers imports and exports much mail concurrently, and imports files that unpack to far more than their
-// size.
+// TestMemoryOfTransfers imports and exports much mail concurrently, and imports files that unpack to far more than
+// their size.
 func TestMemoryOfTransfers(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
 	v.attackBombs()
 	var box bytes.Buffer
 	for i := range 2 {
-		fmt.Fprintf(&box, "From a@b.example Mon Jan  5 09:00:00 2026\nSubject: %d\n\n%s\n", i, strings.Repeat("line\n", 15<<20/5))
+		fmt.Fprintf(&box, "From a@b.example Mon Jan  5 09:00:00 2026\nSubject: %d\n\n%s\n", i,
+			strings.Repeat("line\n", 15<<20/5))
 	}
 	path := filepath.Join(t.TempDir(), "mbox")
 	if err := os.WriteFile(path, box.Bytes(), 0o600); err != nil {
@@ -69,7 +70,9 @@ func TestMemoryOfTransfers(t *testing.T) {
 	}
 	v.attack("imports", 12, func(i int) bool { return done("import", "mbox", path, "--user", users[i%3]) })
 	dir := t.TempDir()
-	v.attack("exports", 12, func(i int) bool { return done("export", users[i%3], filepath.Join(dir, fmt.Sprint(i, ".zip"))) })
+	v.attack("exports", 12, func(i int) bool {
+		return done("export", users[i%3], filepath.Join(dir, fmt.Sprint(i, ".zip")))
+	})
 }
 
 // attackBombs imports exports of a person that unpack to hundreds of megabytes. None of it is stored.
@@ -79,11 +82,15 @@ func (v *victim) attackBombs() {
 		name, want string
 		files      map[string]string
 	}{
-		{"messages", "", map[string]string{"person.json": person, "i": strings.Repeat(`{"uid":1,"file":"a"}`+"\n", 10), "B/cur/a": "zeros 19"}},
-		{"message", "failed", map[string]string{"person.json": person, "i": strings.Repeat(`{"uid":1,"file":"a"}`+"\n", 10), "B/cur/a": "zeros 500"}},
+		{"messages", "", map[string]string{"person.json": person, "i": strings.Repeat(`{"uid":1,"file":"a"}`+"\n", 10),
+			"B/cur/a": "zeros 19"}},
+		{"message", "failed", map[string]string{"person.json": person,
+			"i": strings.Repeat(`{"uid":1,"file":"a"}`+"\n", 10), "B/cur/a": "zeros 500"}},
 		{"index", "token too long", map[string]string{"person.json": person, "i": "zeros 500", "B/cur/a": "x"}},
 		{"person", "is no export of a person", map[string]string{"person.json": "zeros 500"}},
-		{"folders", "is no export of a person", map[string]string{"person.json": `{"form":"doublet person 1","folders":[` + strings.Repeat("{},", 1<<20) + `{}]}`}},
+		{"folders", "is no export of a person",
+			map[string]string{"person.json": `{"form":"doublet person 1","folders":[` +
+				strings.Repeat("{},", 1<<20) + `{}]}`}},
 	} {
 		path := zipped(v.t, bomb.files)
 		v.attack("bomb: "+bomb.name, 12, func(int) bool {

@@ -28,7 +28,8 @@ func TestMemoryOfBodies(t *testing.T) {
 		}
 		return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 	}
-	for name, path := range map[string]string{"replication": "/replica/call/hello", "replication streams": "/replica/get/pull", "sign-in": "/auth/sign-in"} {
+	for name, path := range map[string]string{"replication": "/replica/call/hello",
+		"replication streams": "/replica/get/pull", "sign-in": "/auth/sign-in"} {
 		v.attack(name, 40, func(int) bool {
 			status, out := v.send("POST", path, "application/json", body)
 			return refused(t, status, out)
@@ -54,7 +55,8 @@ func TestMemoryOfBodies(t *testing.T) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-		fmt.Fprintf(c, "POST /replica/call/hello HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n", v.basic(), len(body))
+		fmt.Fprintf(c, "POST /replica/call/hello HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Length: %d\r\n"+
+			"\r\n", v.basic(), len(body))
 		_, _ = c.Write(body[:len(body)-1])
 		_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
 		line, _ := bufio.NewReader(c).ReadString('\n')
@@ -68,7 +70,8 @@ func (v *victim) administrator() func(body []byte) (int, []byte) {
 	jar, _ := cookiejar.New(nil)
 	web := &http.Client{Jar: jar, Timeout: time.Minute}
 	base := "http://127.0.0.1:" + v.Port["http"]
-	out, err := web.Post(base+"/auth/sign-in", "application/json", strings.NewReader(`{"user":"alice","password":"demo"}`))
+	out, err := web.Post(base+"/auth/sign-in", "application/json",
+		strings.NewReader(`{"user":"alice","password":"demo"}`))
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -105,10 +108,12 @@ func TestShareOfMemory(t *testing.T) {
 	text := bytes.Repeat([]byte("Räksmörgås and more\r\n"), 3<<20/23)
 	var ids []string
 	for i := range 12 {
-		head := fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", i)
+		head := fmt.Sprintf("Subject: %d\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+			"Content-Transfer-Encoding: 8bit\r\n\r\n", i)
 		ids = append(ids, `"`+v.append(append([]byte(head), text...))+`"`)
 	}
-	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") + `],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
+	request := jmapRequest(`["Email/get",{"accountId":"` + v.acct + `","ids":[` + strings.Join(ids, ",") +
+		`],"properties":["bodyValues"],"fetchAllBodyValues":true},"0"]`)
 	for range 24 {
 		c, err := net.Dial("tcp", "127.0.0.1:"+v.Port["http"])
 		if err != nil {
@@ -116,9 +121,11 @@ func TestShareOfMemory(t *testing.T) {
 		}
 		defer c.Close()
 		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-		fmt.Fprintf(c, "POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", v.basic(), len(request), request)
+		fmt.Fprintf(c, "POST /jmap/api HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\n"+
+			"Content-Length: %d\r\n\r\n%s", v.basic(), len(request), request)
 	}
-	for deadline := time.Now().Add(time.Minute); v.stat("Server.Memory.Messages.Refused.Share") == 0; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); v.stat("Server.Memory.Messages.Refused.Share") == 0; time.Sleep(
+		100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("alice is not refused: she has %d bytes", v.stat("Server.Memory.Messages.Bytes"))
 		}
@@ -130,7 +137,8 @@ func TestShareOfMemory(t *testing.T) {
 	_, out := bob.send("GET", "/jmap/session", "", nil)
 	bob.acct = first(t, out, `"urn:ietf:params:jmap:mail":"([^"]+)"`)
 	for i := range 20 {
-		if status, out := bob.send("POST", "/jmap/upload/"+bob.acct+"/", "text/plain", bytes.Repeat([]byte{'x'}, 2<<20)); status != http.StatusCreated {
+		if status, out := bob.send("POST", "/jmap/upload/"+bob.acct+"/", "text/plain",
+			bytes.Repeat([]byte{'x'}, 2<<20)); status != http.StatusCreated {
 			t.Fatalf("upload %d of another person: %d %.200s", i, status, out)
 		}
 	}

@@ -64,9 +64,12 @@ func TestInjectBeforeTLS(t *testing.T) {
 		door, before, begin, injected, after, want string
 		tags                                       []string
 	}{
-		{"smtp", "EHLO x\r\nMAIL FROM:<evil@far.example>\r\nRSET\r\n", "STARTTLS\r\n", "EHLO evil\r\nMAIL FROM:<evil@far.example>\r\n", "RCPT TO:<alice@example.com>\r\n", "503", nil},
-		{"submission", "EHLO x\r\n", "STARTTLS\r\n", "EHLO evil\r\nAUTH PLAIN AGFsaWNlAGRlbW8=\r\n", "MAIL FROM:<alice@example.com>\r\n", "5", nil},
-		{"imap", "", "a STARTTLS\r\n", "b LOGIN alice demo\r\n", "c SELECT INBOX\r\n", "c BAD", []string{"a ", "b ", "c "}},
+		{"smtp", "EHLO x\r\nMAIL FROM:<evil@far.example>\r\nRSET\r\n", "STARTTLS\r\n",
+			"EHLO evil\r\nMAIL FROM:<evil@far.example>\r\n", "RCPT TO:<alice@example.com>\r\n", "503", nil},
+		{"submission", "EHLO x\r\n", "STARTTLS\r\n", "EHLO evil\r\nAUTH PLAIN AGFsaWNlAGRlbW8=\r\n",
+			"MAIL FROM:<alice@example.com>\r\n", "5", nil},
+		{"imap", "", "a STARTTLS\r\n", "b LOGIN alice demo\r\n", "c SELECT INBOX\r\n", "c BAD",
+			[]string{"a ", "b ", "c "}},
 		{"pop3", "USER alice\r\n", "STLS\r\n", "PASS demo\r\n", "STAT\r\n", "-ERR", []string{"+OK", "-ERR"}},
 	} {
 		if s.Port[c.door] == "" {
@@ -114,7 +117,8 @@ func TestBDATMixes(t *testing.T) {
 	x := talk(t, s, "smtp")
 	x.reply()
 	begin := "MAIL FROM:<eve@far.example>\r\nRCPT TO:<bob@example.com>\r\n"
-	smuggled := "RSET\r\nMAIL FROM:<smuggled@far.example>\r\nRCPT TO:<alice@example.com>\r\nDATA\r\nSubject: smuggled\r\n\r\nsmuggled\r\n.\r\n"
+	smuggled := "RSET\r\nMAIL FROM:<smuggled@far.example>\r\nRCPT TO:<alice@example.com>\r\nDATA\r\n" +
+		"Subject: smuggled\r\n\r\nsmuggled\r\n.\r\n"
 	chunk := func(text, last string) string { return fmt.Sprintf("BDAT %d%s\r\n%s", len(text), last, text) }
 	for _, c := range []struct{ say, want string }{
 		{"EHLO far.example\r\n", "250"},
@@ -128,7 +132,8 @@ func TestBDATMixes(t *testing.T) {
 		{begin + "DATA\r\n", "250 250 354"},
 		{chunk(smuggled, " LAST"), "250"}, // text here, up to its dot; the rest came before it
 		{"NOOP\r\n", "250"},
-		{begin + chunk(strings.Repeat("x", 1000), "") + "MAIL FROM:<other@far.example>\r\n" + "RSET\r\n", "250 250 250 503 250"},
+		{begin + chunk(strings.Repeat("x", 1000), "") + "MAIL FROM:<other@far.example>\r\n" + "RSET\r\n",
+			"250 250 250 503 250"},
 		{begin + chunk("a\nb", " LAST"), "250 250 554"},
 		{"RSET\r\n" + begin + chunk(".\r\nQUIT\r\n", " LAST") + "NOOP\r\n", "250 250 250 250 250"},
 	} {

@@ -76,7 +76,8 @@ func databases(t *testing.T, s *program.Server) map[string][]note.DatabaseID {
 func appPassword(t *testing.T, s *program.Server, user string) string {
 	t.Helper()
 	var p struct{ Secret string }
-	if err := json.Unmarshal([]byte(s.Doublet("user", "app-password", "add", user, "laptop", "--json")), &p); err != nil || p.Secret == "" {
+	if err := json.Unmarshal([]byte(s.Doublet("user", "app-password", "add", user, "laptop", "--json")),
+		&p); err != nil || p.Secret == "" {
 		t.Fatal(err)
 	}
 	return p.Secret
@@ -122,7 +123,8 @@ func TestReplicateAsAdministrator(t *testing.T) {
 			t.Errorf("database %s is open", id)
 		}
 	}
-	audit := regexp.MustCompile(`level=WARN msg="admin: refused" kind=audit verb="replica open" by="?Alice[^=]*person=[0-9A-Fa-f]+ from=127\.0\.0\.1 `)
+	audit := regexp.MustCompile(
+		`level=WARN msg="admin: refused" kind=audit verb="replica open" by="?Alice[^=]*person=[0-9A-Fa-f]+ from=127\.0\.0\.1 `)
 	if n := len(audit.FindAllString(s.Out.String(), -1)); n < denied {
 		t.Errorf("%d lines of the audit about %d attempts:\n%s", n, denied, s.Out)
 	}
@@ -147,10 +149,12 @@ func TestJoinDomain(t *testing.T) {
 		return raw
 	}
 	const hint = "doublet domain token"
-	if _, err := door(t, s, https.ClientOptions{User: "alice", Secret: "demo"}).Admit(ctx, question(nil)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), hint) {
+	if _, err := door(t, s, https.ClientOptions{User: "alice", Secret: "demo"}).Admit(ctx,
+		question(nil)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), hint) {
 		t.Errorf("with a password: %v", err)
 	}
-	token, err := pki.ParseToken(field(s.Doublet("domain", "token", "--address", "127.0.0.1:"+s.Port["https"]), "doublet-domain-"))
+	token, err := pki.ParseToken(field(s.Doublet("domain", "token", "--address", "127.0.0.1:"+s.Port["https"]),
+		"doublet-domain-"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +194,8 @@ func TestJoinDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as(other).Admit(ctx, question(token.Secret[:])); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), "was already used") {
+	if _, err := as(other).Admit(ctx, question(token.Secret[:])); !errors.Is(err, store.ErrDenied) ||
+		!strings.Contains(err.Error(), "was already used") {
 		t.Errorf("a token lets in two: %v", err)
 	}
 	program.Want(t, s.Doublet("show", "domain"), "stranger.example")
@@ -201,7 +206,8 @@ func TestJoinDomain(t *testing.T) {
 	if _, err := c.Admit(ctx, question(token.Secret[:])); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("a server that was removed comes back with its old token: %v", err)
 	}
-	program.Want(t, s.Out.String(), `verb="domain join" by=nobody from=127.0.0.1`, `verb="domain join" by=`+stranger.Key.String()+" from=127.0.0.1",
+	program.Want(t, s.Out.String(), `verb="domain join" by=nobody from=127.0.0.1`,
+		`verb="domain join" by=`+stranger.Key.String()+" from=127.0.0.1",
 		`verb="replica sign-in" by=nobody from=127.0.0.1`)
 }
 
@@ -210,7 +216,8 @@ func TestJoinDomain(t *testing.T) {
 func TestBorrowedName(t *testing.T) {
 	t.Parallel()
 	s := program.Demo(t)
-	token, err := pki.ParseToken(field(s.Doublet("domain", "token", "--address", "127.0.0.1:"+s.Port["https"]), "doublet-domain-"))
+	token, err := pki.ParseToken(field(s.Doublet("domain", "token", "--address", "127.0.0.1:"+s.Port["https"]),
+		"doublet-domain-"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +235,8 @@ func TestBorrowedName(t *testing.T) {
 	}
 	for _, name := range []string{pki.DomainName, "localhost", "SERVER.domain.doublet.internal"} {
 		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
-			InsecureSkipVerify: true, ServerName: name, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+			InsecureSkipVerify: true, ServerName: name,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		}}}
 		for _, path := range []string{"", "call/hello"} {
 			method := http.MethodGet

@@ -52,8 +52,10 @@ func submit(t *testing.T, s *program.Server, user, to, message string) string {
 // stored a forged message before.
 func TestResentForged(t *testing.T) {
 	s := program.Demo(t)
-	const again = "Resent-From: <alice@example.com>\r\nResent-To: <carol@example.com>\r\nResent-Date: Mon, 23 Nov 2026 10:00:00 +0000\r\n"
-	const forged = "From: <bob@example.com>\r\nTo: <alice@example.com>\r\nSubject: forged by alice\r\n\r\nPay at once.\r\n"
+	const again = "Resent-From: <alice@example.com>\r\nResent-To: <carol@example.com>\r\n" +
+		"Resent-Date: Mon, 23 Nov 2026 10:00:00 +0000\r\n"
+	const forged = "From: <bob@example.com>\r\nTo: <alice@example.com>\r\nSubject: forged by alice\r\n\r\n" +
+		"Pay at once.\r\n"
 	refused := func(name, message string) {
 		t.Helper()
 		if got := submit(t, s, "alice", "carol@example.com", message); !strings.HasPrefix(got, "550 5.7.1") {
@@ -86,7 +88,8 @@ func TestResentForged(t *testing.T) {
 		t.Errorf("what was delivered is not sent on: %s", got)
 	}
 	carol.do("SELECT INBOX")
-	if got := carol.do(`UID SEARCH SUBJECT "forged by alice"`); !regexp.MustCompile(`\* SEARCH\s*\r\n`).MatchString(got) {
+	if got := carol.do(`UID SEARCH SUBJECT "forged by alice"`); !regexp.MustCompile(
+		`\* SEARCH\s*\r\n`).MatchString(got) {
 		t.Errorf("carol has it: %s", got)
 	}
 }

@@ -54,22 +54,28 @@ func TestSetup(t *testing.T) {
 	b := &browser{t, "http://" + at, map[string]string{}}
 	const field = "X-Setup-Token"
 	body := func(person string) string {
-		return fmt.Sprintf(`{"domain":"example.org","name":"mx.example.org","person":%q,"short":"admin","password":"correct horse battery","certificates":"self"}`, person)
+		return fmt.Sprintf(
+			`{"domain":"example.org","name":"mx.example.org","person":%q,"short":"admin","password":"correct horse battery","certificates":"self"}`, person)
 	}
 	for _, header := range [][]string{
-		{}, {field, ""}, {field, token[1:]}, {field, token + "x"}, {field, "x"}, {"Cookie", field + "=" + token}, {"Authorization", "Bearer " + token},
-		{field, token, "Host", "evil.example"}, {field, token, "Host", "127.0.0.1.evil.example:" + ports[0]}, {field, token, "Host", "localhost.:" + ports[0]},
+		{}, {field, ""}, {field, token[1:]}, {field, token + "x"}, {field, "x"}, {"Cookie", field + "=" + token},
+		{"Authorization", "Bearer " + token},
+		{field, token, "Host", "evil.example"}, {field, token, "Host", "127.0.0.1.evil.example:" + ports[0]},
+		{field, token, "Host", "localhost.:" + ports[0]},
 	} {
 		for _, path := range []string{"/setup/state", "/setup/make", "/setup/make?" + field + "=" + token} {
-			if a := b.send("POST", path, "application/json", body("Mallory"), header...); a.code != http.StatusForbidden && a.code != http.StatusMisdirectedRequest {
+			if a := b.send("POST", path, "application/json", body("Mallory"),
+				header...); a.code != http.StatusForbidden && a.code != http.StatusMisdirectedRequest {
 				t.Errorf("%s with %v: %d %s", path, header, a.code, a.body)
 			}
 		}
 	}
-	if a := b.send("GET", "/setup", "", ""); a.code != http.StatusOK || a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("Content-Security-Policy") == "" {
+	if a := b.send("GET", "/setup", "", ""); a.code != http.StatusOK || a.header.Get("X-Frame-Options") != "DENY" ||
+		a.header.Get("Content-Security-Policy") == "" {
 		t.Errorf("the page: %d %v", a.code, a.header)
 	}
-	if a := b.send("OPTIONS", "/setup/make", "", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", field); a.header.Get("Access-Control-Allow-Origin") != "" {
+	if a := b.send("OPTIONS", "/setup/make", "", "", "Origin", "https://evil.example", "Access-Control-Request-Method",
+		"POST", "Access-Control-Request-Headers", field); a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("pages of other sites may ask: %v", a.header)
 	}
 	// A race of two clients with the token, such as two tabs.
@@ -78,7 +84,8 @@ func TestSetup(t *testing.T) {
 	for i := range codes {
 		wg.Go(func() {
 			racer := &browser{t, b.base, map[string]string{}}
-			codes[i] = racer.send("POST", "/setup/make", "application/json", body(fmt.Sprintf("Admin %d", i)), field, token).code
+			codes[i] = racer.send("POST", "/setup/make", "application/json", body(fmt.Sprintf("Admin %d", i)), field,
+				token).code
 		})
 	}
 	wg.Wait()

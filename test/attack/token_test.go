@@ -33,15 +33,18 @@ func issuer(t *testing.T) (at string, token func(life time.Duration) string) {
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/keys" {
-			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"k","n":%q,"e":%q}]}`, b64(key.N.Bytes()), b64(big.NewInt(int64(key.E)).Bytes()))
+			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"k","n":%q,"e":%q}]}`,
+				b64(key.N.Bytes()), b64(big.NewInt(int64(key.E)).Bytes()))
 			return
 		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, s.URL, s.URL+"/keys")
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, s.URL,
+			s.URL+"/keys")
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, func(life time.Duration) string {
 		now := time.Now()
-		body, _ := json.Marshal(map[string]any{"iss": s.URL, "aud": "doublet", "sub": "1", "exp": now.Add(life).Unix(), "iat": now.Unix(), "email": "alice@example.com"})
+		body, _ := json.Marshal(map[string]any{"iss": s.URL, "aud": "doublet", "sub": "1", "exp": now.Add(life).Unix(),
+			"iat": now.Unix(), "email": "alice@example.com"})
 		text := b64([]byte(`{"alg":"RS256","kid":"k"}`)) + "." + b64(body)
 		sum := sha256.Sum256([]byte(text))
 		sig, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
@@ -96,7 +99,8 @@ func TestTokenEnds(t *testing.T) {
 	const life = 20 * time.Second
 	began := time.Now()
 	bearer := func() string {
-		return base64.StdEncoding.EncodeToString([]byte("user=alice@example.com\x01auth=Bearer " + token(life) + "\x01\x01"))
+		return base64.StdEncoding.EncodeToString([]byte("user=alice@example.com\x01auth=Bearer " + token(life) +
+			"\x01\x01"))
 	}
 	idle := dialLines(t, s.Port["imap"])
 	program.Want(t, idle.say("a AUTHENTICATE XOAUTH2 "+bearer(), "a "), "a OK")
@@ -105,7 +109,8 @@ func TestTokenEnds(t *testing.T) {
 	pop := dialLines(t, s.Port["pop3"])
 	pop.say("", "+OK")
 	program.Want(t, pop.say("AUTH XOAUTH2 "+bearer(), "+OK"), "+OK")
-	r, err := http.NewRequest("GET", "http://127.0.0.1:"+s.Port["http"]+"/jmap/eventsource/?types=*&closeafter=no&ping=0", nil)
+	r, err := http.NewRequest("GET", "http://127.0.0.1:"+s.Port["http"]+
+		"/jmap/eventsource/?types=*&closeafter=no&ping=0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,9 @@ func TestTokenEnds(t *testing.T) {
 		t.Fatalf("EventSource: %d", events.StatusCode)
 	}
 	for name, wait := range map[string]func(){
-		"IMAP": func() { program.Want(t, idle.say("", "* BYE"), "* BYE") }, "POP3": func() { _, _ = io.Copy(io.Discard, pop.r) }, "EventSource": func() { _, _ = io.Copy(io.Discard, events.Body) },
+		"IMAP":        func() { program.Want(t, idle.say("", "* BYE"), "* BYE") },
+		"POP3":        func() { _, _ = io.Copy(io.Discard, pop.r) },
+		"EventSource": func() { _, _ = io.Copy(io.Discard, events.Body) },
 	} {
 		wait()
 		if took := time.Since(began); took < life-2*time.Second || took > life+time.Minute {
@@ -130,7 +137,8 @@ func TestTokenEnds(t *testing.T) {
 	// Revoke the passwords.
 	app := dialLines(t, s.Port["imap"])
 	var made struct{ Secret string }
-	if err := json.Unmarshal([]byte(s.Doublet("user", "app-password", "add", "alice", "phone", "--json")), &made); err != nil || made.Secret == "" {
+	if err := json.Unmarshal([]byte(s.Doublet("user", "app-password", "add", "alice", "phone", "--json")),
+		&made); err != nil || made.Secret == "" {
 		t.Fatal(err)
 	}
 	program.Want(t, app.say("a LOGIN alice "+made.Secret, "a "), "a OK")

@@ -64,10 +64,12 @@ func TestURLAuthForged(t *testing.T) {
 	alice.do("SELECT secrets")
 	var uids [2]uint32
 	found := alice.do("UID SEARCH ALL")
-	if _, err := fmt.Sscanf(found[strings.Index(found, "* SEARCH"):], "* SEARCH %d %d", &uids[0], &uids[1]); err != nil {
+	if _, err := fmt.Sscanf(found[strings.Index(found, "* SEARCH"):], "* SEARCH %d %d", &uids[0],
+		&uids[1]); err != nil {
 		t.Fatal(found, err)
 	}
-	rump := fmt.Sprintf("imap://alice@example.com/secrets/;UID=%d;EXPIRE=2199-01-01T00:00:00Z;URLAUTH=user+bob", uids[0])
+	rump := fmt.Sprintf("imap://alice@example.com/secrets/;UID=%d;EXPIRE=2199-01-01T00:00:00Z;URLAUTH=user+bob",
+		uids[0])
 	made := alice.do(`GENURLAUTH "` + rump + `" INTERNAL`)
 	_, url, _ := strings.Cut(made, `* GENURLAUTH "`)
 	url, _, ok := strings.Cut(url, `"`)
@@ -93,13 +95,15 @@ func TestURLAuthForged(t *testing.T) {
 		{bob, strings.Replace(url, one, one+"/;SECTION=TEXT", 1)},
 		{carol, strings.Replace(url, "user+bob", "user+carol", 1)},
 		{carol, strings.Replace(url, "user+bob", "anonymous", 1)},
-		{bob, rump}, {bob, rump + ":internal:" + strings.Repeat("0", 66)}, {bob, rump + token + "00"}, {bob, rump + token[:len(token)-2]},
+		{bob, rump}, {bob, rump + ":internal:" + strings.Repeat("0", 66)}, {bob, rump + token + "00"},
+		{bob, rump + token[:len(token)-2]},
 	} {
 		if got := fetch(c.who, c.url); strings.Contains(got, "secret\r\n") || !strings.Contains(got, `" NIL`) {
 			t.Errorf("%s: %s", c.url, got)
 		}
 	}
-	if got := bob.do(fmt.Sprintf(`GENURLAUTH "imap://alice@example.com/secrets/;UID=%d;URLAUTH=user+bob" INTERNAL`, uids[1])); !strings.Contains(got, "tag NO") {
+	if got := bob.do(fmt.Sprintf(`GENURLAUTH "imap://alice@example.com/secrets/;UID=%d;URLAUTH=user+bob" INTERNAL`,
+		uids[1])); !strings.Contains(got, "tag NO") {
 		t.Error(got)
 	}
 	s.Stop(syscall.SIGTERM)

@@ -258,13 +258,15 @@ func TestProxyListed(t *testing.T) {
 
 func listed(t *testing.T, g *gate) {
 	good := g.client("203.0.113.8")
-	spoof := []string{"X-Forwarded-For", "127.0.0.1", "X-Real-IP", "127.0.0.1", "Forwarded", "for=127.0.0.1;proto=https", "X-Forwarded-Proto", "https"}
+	spoof := []string{"X-Forwarded-For", "127.0.0.1", "X-Real-IP", "127.0.0.1", "Forwarded",
+		"for=127.0.0.1;proto=https", "X-Forwarded-Proto", "https"}
 	for _, path := range []string{"/metrics", "/status"} {
 		if code, body, _ := good.do(true, "GET", path, "", spoof...); code != http.StatusNotFound {
 			t.Errorf("%s is open to strangers: %d %.200s", path, code, body)
 		}
 	}
-	if code, body, _ := good.do(false, "POST", "/auth/sign-in", `{"user":"alice","password":"demo"}`, spoof...); code != http.StatusForbidden || !strings.Contains(body, "clear") {
+	if code, body, _ := good.do(false, "POST", "/auth/sign-in", `{"user":"alice","password":"demo"}`,
+		spoof...); code != http.StatusForbidden || !strings.Contains(body, "clear") {
 		t.Errorf("a password in the clear: %d %.200s", code, body)
 	}
 	code, body, resp := good.signIn(true, "demo")
@@ -279,7 +281,8 @@ func listed(t *testing.T, g *gate) {
 	}
 	bad := g.client("203.0.113.7")
 	for i := range 5 {
-		code, body, _ = bad.do(true, "POST", "/auth/sign-in", fmt.Sprintf(`{"user":"alice","password":"guess %d"}`, i), "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
+		code, body, _ = bad.do(true, "POST", "/auth/sign-in", fmt.Sprintf(`{"user":"alice","password":"guess %d"}`, i),
+			"X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
 	}
 	if code != http.StatusTooManyRequests {
 		t.Errorf("the fifth guess: %d %s", code, body)
@@ -316,7 +319,8 @@ func (g *gate) events(c *client) {
 	}
 	defer resp.Body.Close()
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if resp.StatusCode != http.StatusOK || err != nil || !strings.HasPrefix(line, "event:") && !strings.HasPrefix(line, ":") {
+	if resp.StatusCode != http.StatusOK || err != nil || !strings.HasPrefix(line, "event:") &&
+		!strings.HasPrefix(line, ":") {
 		g.t.Errorf("EventSource: %d %q %v", resp.StatusCode, line, err)
 	}
 }
@@ -327,7 +331,8 @@ func (g *gate) socket(c *client) {
 	dial := func(origin string) (*websocket.Conn, error) {
 		h := c.signedIn()
 		h.Set("Origin", origin)
-		ws, resp, err := websocket.Dial(g.t.Context(), "wss://127.0.0.1:"+g.tls+"/jmap/ws", &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{"jmap"}})
+		ws, resp, err := websocket.Dial(g.t.Context(), "wss://127.0.0.1:"+g.tls+"/jmap/ws",
+			&websocket.DialOptions{HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{"jmap"}})
 		if resp != nil && resp.Body != nil && err != nil {
 			resp.Body.Close()
 		}
@@ -343,7 +348,8 @@ func (g *gate) socket(c *client) {
 		return
 	}
 	defer ws.CloseNow()
-	if err := ws.Write(g.t.Context(), websocket.MessageText, []byte(`{"@type":"Request","id":"r","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":1},"c"]]}`)); err != nil {
+	if err := ws.Write(g.t.Context(), websocket.MessageText,
+		[]byte(`{"@type":"Request","id":"r","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":1},"c"]]}`)); err != nil {
 		g.t.Fatal(err)
 	}
 	_, b, err := ws.Read(g.t.Context())

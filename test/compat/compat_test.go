@@ -35,7 +35,8 @@ var version = flag.Int("make", 0, "make the data folder of this format version")
 func open(t *testing.T, dir string) (*store.Store, *env.Env) {
 	t.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, dir, store.Options{FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
+	s, err := store.Open(e, dir, store.Options{FloorBytes: -1, Ballast: -1,
+		Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,8 @@ func goOn(t *testing.T, s *store.Store, e *env.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, uid, err := mf.Append(ctx, mailbox.Inbox, []byte("Subject: new\r\n\r\nnew\r\n"), mailbox.Flags{}, time.Unix(1, 0)); err != nil || uid < before.UIDNext {
+	if _, uid, err := mf.Append(ctx, mailbox.Inbox, []byte("Subject: new\r\n\r\nnew\r\n"), mailbox.Flags{},
+		time.Unix(1, 0)); err != nil || uid < before.UIDNext {
 		t.Errorf("a new message got UID %d, UIDNEXT was %d: %v", uid, before.UIDNext, err)
 	}
 }
@@ -207,11 +209,14 @@ func fillMail(t *testing.T, mf *mailbox.File) {
 	_, err := mf.Create(ctx, "Projects/Äpfel", "")
 	must(t, err)
 	for i := range 5 {
-		raw := fmt.Appendf(nil, "From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nText %d.\r\n", i, i, i)
-		_, _, err := mf.Append(ctx, mailbox.Inbox, raw, mailbox.Flags{Seen: i%2 == 0, Keywords: []string{mailbox.Flagged}}, time.Unix(int64(i), 0))
+		raw := fmt.Appendf(nil,
+			"From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nText %d.\r\n", i, i, i)
+		_, _, err := mf.Append(ctx, mailbox.Inbox, raw, mailbox.Flags{Seen: i%2 == 0,
+			Keywords: []string{mailbox.Flagged}}, time.Unix(int64(i), 0))
 		must(t, err)
 	}
-	big := []byte("From: a@example.com\r\nSubject: large\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+	big := []byte("From: a@example.com\r\nSubject: large\r\nContent-Type: application/octet-stream\r\n" +
+		"Content-Transfer-Encoding: base64\r\n\r\n")
 	big = mime.AppendBase64Lines(big, bytes.Repeat([]byte("a large part. "), 3000), 76, true)
 	_, _, err = mf.Append(ctx, "Projects/Äpfel", big, mailbox.Flags{Deleted: true}, time.Unix(9, 0))
 	must(t, err)
@@ -221,7 +226,8 @@ func fillMail(t *testing.T, mf *mailbox.File) {
 	must(t, err)
 	_, err = v.Move(ctx, mailbox.Set{{Start: 3, Stop: 3}}, false, "Trash")
 	must(t, err)
-	_, err = v.Store(ctx, mailbox.Set{{Start: 4, Stop: 4}}, false, mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
+	_, err = v.Store(ctx, mailbox.Set{{Start: 4, Stop: 4}}, false,
+		mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Deleted: true}}, func(*mailbox.Message) {})
 	must(t, err)
 	must(t, v.Expunge(ctx, nil))
 }
@@ -237,7 +243,8 @@ func fillDocuments(t *testing.T, s *store.Store) {
 	must(t, err)
 	defer o.Release()
 	content := func(v int64) note.Content {
-		return note.Content{Items: note.MakeItems(note.Item{Name: "Version", Value: note.Int(v)}, note.Item{Name: "Tags", Value: note.TextList("a", "b")})}
+		return note.Content{Items: note.MakeItems(note.Item{Name: "Version", Value: note.Int(v)},
+			note.Item{Name: "Tags", Value: note.TextList("a", "b")})}
 	}
 	update := func(fn func(w *store.Writer) error) {
 		must(t, s.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
@@ -269,7 +276,8 @@ func fillDocuments(t *testing.T, s *store.Store) {
 		if _, err := w.Revise(1, first, mine, nil); err != nil {
 			return err
 		}
-		node := note.Node{Rev: note.NextRevision(first, note.Document, false, &theirs), Parent: first, Changed: []string{"Version"}}
+		node := note.Node{Rev: note.NextRevision(first, note.Document, false, &theirs), Parent: first,
+			Changed: []string{"Version"}}
 		r.Tree, r.Contents = note.Tree{node}, map[note.Revision]*note.Content{node.Rev: &theirs}
 		_, err = w.Apply(r, nil)
 		return err

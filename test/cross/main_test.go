@@ -11,9 +11,10 @@ import (
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":    "module m\n\ngo 1.25\n",
-		"m.go":      "package m\n",
-		"m_test.go": "package m\n\nimport \"syscall\"\n\nvar _ = syscall.Getppid() + len(syscall.Signal(0).String())\nvar _ syscall.Stat_t\n",
+		"go.mod": "module m\n\ngo 1.25\n",
+		"m.go":   "package m\n",
+		"m_test.go": "package m\n\nimport \"syscall\"\n\n" +
+			"var _ = syscall.Getppid() + len(syscall.Signal(0).String())\nvar _ syscall.Stat_t\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,8 @@ func letter(s *sending, filler string) []byte {
 	if len(s.to) > 0 {
 		to = s.to[0].address
 	}
-	return fmt.Appendf(nil, "From: <%s>\r\nTo: %s\r\nSubject: day %s\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <%s@day.example>\r\n"+
+	return fmt.Appendf(nil, "From: <%s>\r\nTo: %s\r\nSubject: day %s\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n"+
+		"Message-ID: <%s@day.example>\r\n"+
 		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n%s",
 		from, to, s.token, s.token, body(s.token, filler))
 }
@@ -133,7 +134,8 @@ func (c *crew) transaction(k *client.Client, s *sending, raw []byte) (again bool
 		of = max(of, each(i))
 		later = later || i < len(res.Rcpt) && res.Rcpt[i].Temporary()
 	}
-	later = later || res.Mail != nil && res.Mail.Temporary() || slices.ContainsFunc(res.Final, func(r *smtp.Reply) bool { return r != nil && r.Temporary() })
+	later = later || res.Mail != nil && res.Mail.Temporary() ||
+		slices.ContainsFunc(res.Final, func(r *smtp.Reply) bool { return r != nil && r.Temporary() })
 	c.w.book.end(s, of, each)
 	return of == rejected && (later || err != nil)
 }
@@ -148,7 +150,8 @@ func pathOf(address string) smtp.Path {
 
 func (c *crew) to(r *rand.Rand, addresses ...string) []sendTo {
 	var out []sendTo
-	notify := []smtp.Notify{0, 0, 0, smtp.NotifyFailure, smtp.NotifySuccess | smtp.NotifyFailure, smtp.NotifyNever, smtp.NotifyFailure | smtp.NotifyDelay}[r.IntN(7)]
+	notify := []smtp.Notify{0, 0, 0, smtp.NotifyFailure, smtp.NotifySuccess | smtp.NotifyFailure, smtp.NotifyNever,
+		smtp.NotifyFailure | smtp.NotifyDelay}[r.IntN(7)]
 	for _, a := range addresses {
 		if slices.ContainsFunc(out, func(t sendTo) bool { return t.address == a }) {
 			continue
@@ -162,7 +165,8 @@ func (c *crew) to(r *rand.Rand, addresses ...string) []sendTo {
 func (c *crew) stranger(host byte, seed uint64) {
 	e := c.dialer(host)
 	c.go1(seed, 15*time.Minute, func(r *rand.Rand) {
-		from := fmt.Sprintf("s%d@%s", r.IntN(50), []string{"good.example", "good.example", "grey.example", "flaky.example", "forger.example", "nullmx.example"}[r.IntN(6)])
+		from := fmt.Sprintf("s%d@%s", r.IntN(50), []string{"good.example", "good.example", "grey.example",
+			"flaky.example", "forger.example", "nullmx.example"}[r.IntN(6)])
 		var to []sendTo
 		switch r.IntN(12) {
 		case 0:
@@ -253,7 +257,8 @@ func (c *crew) writer(person string, seed uint64) {
 		size := 150_000
 		switch r.IntN(10) {
 		case 0:
-			list = []string{[]string{"away", "moved", "round", "full", "crowd", "team", "talk"}[r.IntN(7)] + "@example.com"}
+			list = []string{[]string{"away", "moved", "round", "full", "crowd", "team", "talk"}[r.IntN(7)] +
+				"@example.com"}
 		case 1:
 			list = []string{name(r.IntN(people)) + "@example.com"}
 		case 2:
@@ -303,7 +308,8 @@ func (c *crew) local(seed uint64) {
 	c.go1(seed, 15*time.Minute, func(r *rand.Rand) {
 		var list []string
 		for range 1 + r.IntN(6) {
-			list = append(list, []string{name(r.IntN(people)), name(r.IntN(people)), "full", "nobody"}[r.IntN(4)]+"@example.com")
+			list = append(list, []string{name(r.IntN(people)), name(r.IntN(people)), "full", "nobody"}[r.IntN(4)]+
+				"@example.com")
 		}
 		s := c.w.book.begin("s1@good.example", c.to(r, list...))
 		k, err := c.reach(e, "lmtp", false)
@@ -329,7 +335,9 @@ func (w *town) loop(raw string) {
 		for range 20 {
 			k, err := w.crew.reach(e, "smtp", false)
 			if err == nil {
-				res, err := k.Deliver(&client.Outgoing{From: pathOf("list@loop.example"), To: []smtp.Path{pathOf("round@example.com")}, Message: []byte(raw), Params: smtp.MailParams{Size: -1}})
+				res, err := k.Deliver(&client.Outgoing{From: pathOf("list@loop.example"),
+					To: []smtp.Path{pathOf("round@example.com")}, Message: []byte(raw),
+					Params: smtp.MailParams{Size: -1}})
 				_ = k.Close()
 				w.book.mu.Lock()
 				switch {
@@ -357,7 +365,8 @@ func (c *crew) reader(person string, seed uint64) {
 	c.go1(seed, 10*time.Minute, func(r *rand.Rand) {
 		if k == nil {
 			var err error
-			if k, err = imapclient.Dial(e.Dial, c.w.door("imap"), imapclient.Options{Timeout: patience, Clock: e.Clock}); err != nil {
+			if k, err = imapclient.Dial(e.Dial, c.w.door("imap"),
+				imapclient.Options{Timeout: patience, Clock: e.Clock}); err != nil {
 				k = nil
 				return
 			}
@@ -391,19 +400,21 @@ func (c *crew) read(k *imapclient.Client, person string, r *rand.Rand) error {
 	}
 	n := 1 + uint32(r.IntN(int(sel.Exists)))
 	one := imap.Target{Set: imap.Set{{Start: n, Stop: n}}}
-	err = k.Fetch(&imap.Fetch{Target: one, Items: []imap.FetchItem{{Kind: imap.ItemBodySection}}}, false, func(d *imap.FetchData) error {
-		c.count("read", 1)
-		if len(d.Sections) == 1 && !isReport(d.Sections[0].Data) {
-			if _, ok := whole(d.Sections[0].Data); !ok {
-				c.w.book.wrong("%s reads a damaged message:\n%.1000s", person, d.Sections[0].Data)
+	err = k.Fetch(&imap.Fetch{Target: one, Items: []imap.FetchItem{{Kind: imap.ItemBodySection}}}, false,
+		func(d *imap.FetchData) error {
+			c.count("read", 1)
+			if len(d.Sections) == 1 && !isReport(d.Sections[0].Data) {
+				if _, ok := whole(d.Sections[0].Data); !ok {
+					c.w.book.wrong("%s reads a damaged message:\n%.1000s", person, d.Sections[0].Data)
+				}
 			}
-		}
-		return nil
-	}, nil)
+			return nil
+		}, nil)
 	if err != nil {
 		return err
 	}
-	if _, err = k.Store(&imap.Store{Target: one, Op: imap.StoreAdd, Flags: []imap.Flag{imap.Flagged}}, false, nil); err != nil {
+	if _, err = k.Store(&imap.Store{Target: one, Op: imap.StoreAdd, Flags: []imap.Flag{imap.Flagged}}, false,
+		nil); err != nil {
 		return err
 	}
 	if r.IntN(3) == 0 {

@@ -65,8 +65,10 @@ func TestDay(t *testing.T) {
 	sum := w.book.audit(t, w.everything(), w.way)
 	w.check()
 	w.end(w.down(), true)
-	t.Logf("%d lives; taken %d, refused %d, unknown %d; delivered %d, reports of failure %d, of delay %d, copies that came again %d; %v",
-		w.lives, sum.accepted, sum.rejected, sum.unknown, sum.delivered, sum.reported, sum.delayed, sum.again, w.crew.did)
+	t.Logf("%d lives; taken %d, refused %d, unknown %d; delivered %d, reports of failure %d, of delay %d, copies "+
+		"that came again %d; %v",
+		w.lives, sum.accepted, sum.rejected, sum.unknown, sum.delivered, sum.reported, sum.delayed, sum.again,
+		w.crew.did)
 	w.happened(sum, hours)
 }
 
@@ -141,7 +143,8 @@ func (c *crew) begin(seed uint64) {
 // trouble causes faults of the server itself and of its name servers, about one an hour.
 func (w *town) trouble(r *rand.Rand, length time.Duration) {
 	start, began := w.clock.Now(), time.Now()
-	for i := 0; w.clock.Now().Sub(start) < length && time.Since(began) < patienceOfDay*time.Duration(length/(24*time.Hour)); i++ {
+	for i := 0; w.clock.Now().Sub(start) < length &&
+		time.Since(began) < patienceOfDay*time.Duration(length/(24*time.Hour)); i++ {
 		w.clock.Sleep(20*time.Minute + time.Duration(r.Int64N(int64(time.Hour))))
 		switch i % 6 {
 		case 0, 3:
@@ -174,8 +177,10 @@ func (w *town) badFlush() {
 
 // liars makes the name server fail in some way for some names, or for all.
 func (w *town) liars(r *rand.Rand, d time.Duration) {
-	how := []zone.Fault{zone.ServFail, zone.Refuse, zone.Timeout, zone.WrongID, zone.WrongName, zone.Truncate, zone.Garbage}[r.IntN(7)]
-	where := []string{"liars.example", "mx.liars.example", "*", "good.example", "mx.dane.example", "_25._tcp.mx.dane.example"}[r.IntN(6)]
+	how := []zone.Fault{zone.ServFail, zone.Refuse, zone.Timeout, zone.WrongID, zone.WrongName, zone.Truncate,
+		zone.Garbage}[r.IntN(7)]
+	where := []string{"liars.example", "mx.liars.example", "*", "good.example", "mx.dane.example",
+		"_25._tcp.mx.dane.example"}[r.IntN(6)]
 	w.far.zone.Fail(where, how)
 	w.far.zone.Fail("many.example", []zone.Fault{zone.ManyMX, zone.Stranger}[r.IntN(2)])
 	w.clock.Sleep(d)
@@ -228,11 +233,12 @@ func (w *town) everything() map[string]inFile {
 		for k := range folders {
 			v, _, err := f.Open(bg, folders[k].Name, true)
 			w.ok(err)
-			err = v.Fetch(bg, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-				raw, err := rawOf(m)
-				file[m.EmailID()] = raw
-				return false, err
-			}, func() error { return nil })
+			err = v.Fetch(bg, mailbox.Set{{Start: 1, Stop: 0}}, false, mailbox.FetchOptions{},
+				func(m *mailbox.Message) (bool, error) {
+					raw, err := rawOf(m)
+					file[m.EmailID()] = raw
+					return false, err
+				}, func() error { return nil })
 			w.ok(err)
 		}
 	}
@@ -262,7 +268,8 @@ func (w *town) happened(sum account, hours int) {
 	}{
 		{"messages taken", sum.accepted, 300}, {"refused", sum.rejected, 30}, {"delivered", sum.delivered, 600},
 		{"reports of failure", sum.reported, 20}, {"reports of delay", sum.delayed, 5}, {"lives", w.lives, 8},
-		{"IMAP sessions", w.crew.did["IMAP sessions"], 8}, {"read", w.crew.did["read"], 30}, {"fetched", w.crew.did["fetched"], 10},
+		{"IMAP sessions", w.crew.did["IMAP sessions"], 8}, {"read", w.crew.did["read"], 30},
+		{"fetched", w.crew.did["fetched"], 10},
 	} {
 		if want := c.want * hours / 24; c.n < want {
 			w.t.Errorf("%s: %d, which is too few to mean anything (%d)", c.what, c.n, want)
@@ -276,7 +283,8 @@ func (w *town) happened(sum account, hours int) {
 			w.t.Errorf("nothing came to %s", d.name)
 		}
 	}
-	for _, address := range []string{"@closed.example", "@nowhere.example", "@nullmx.example", "@ours.example", "@forged.example", "@stsbad.example", "bad", "big@small.example", "crowd@example.com"} {
+	for _, address := range []string{"@closed.example", "@nowhere.example", "@nullmx.example", "@ours.example",
+		"@forged.example", "@stsbad.example", "bad", "big@small.example", "crowd@example.com"} {
 		found := false
 		for a := range sum.failed {
 			found = found || strings.Contains(a, address)

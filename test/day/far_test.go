@@ -118,12 +118,13 @@ func (f *farSide) domains() []*domain {
 		{name: "loop.example"},
 		{name: "grey.example", reply: greylists},
 		{name: "flaky.example", reply: flaky},
-		{name: "picky.example", may: func(local string) bool { return strings.HasPrefix(local, "bad") }, reply: func(_ *visit, line string) string {
-			if strings.HasPrefix(line, "RCPT TO:<bad") {
-				return "550 5.1.1 nobody of that name"
-			}
-			return ""
-		}},
+		{name: "picky.example", may: func(local string) bool { return strings.HasPrefix(local, "bad") },
+			reply: func(_ *visit, line string) string {
+				if strings.HasPrefix(line, "RCPT TO:<bad") {
+					return "550 5.1.1 nobody of that name"
+				}
+				return ""
+			}},
 		{name: "busy.example", reply: func(x *visit, line string) string {
 			if line == "greeting" && x.d.far.troubled(5*time.Hour) {
 				return "421 4.3.2 come again"
@@ -138,7 +139,8 @@ func (f *farSide) domains() []*domain {
 		}},
 		{name: "garbage.example", reply: func(x *visit, line string) string {
 			if x.d.far.troubled(6*time.Hour) && x.d.far.chance(60) {
-				return []string{"what?", "2500 yes", "250-and so on", "\x00\xff\xfe", "25", strings.Repeat("a", 3000), "554"}[x.lines%7]
+				return []string{"what?", "2500 yes", "250-and so on", "\x00\xff\xfe", "25", strings.Repeat("a", 3000),
+					"554"}[x.lines%7]
 			}
 			return ""
 		}},
@@ -167,13 +169,23 @@ func (f *farSide) domains() []*domain {
 		{name: "ours.example", may: always, none: true, zone: "NAME. IN MX 10 " + hostname + ".\n"},
 		{name: "liars.example"},
 		{name: "many.example", may: always}, // the answers of lying name servers are believed
-		{name: "small.example", may: func(local string) bool { return strings.HasPrefix(local, "big") }, options: sink.Options{Extensions: []string{"PIPELINING", "SIZE 9000", "8BITMIME"}}},
+		{name: "small.example", may: func(local string) bool { return strings.HasPrefix(local, "big") },
+			options: sink.Options{Extensions: []string{"PIPELINING", "SIZE 9000", "8BITMIME"}}},
 		{name: "old.example", options: sink.Options{Extensions: []string{"HELP"}}},
 		{name: "dane.example", options: sink.Options{TLS: dane}, zone: goodZone + tlsa(dane, 0)},
-		{name: "forged.example", options: sink.Options{TLS: daneBad}, zone: strings.ReplaceAll(goodZone, "NAME", "forged.dane.example") + "forged.example. IN MX 10 mx.forged.dane.example.\n" + strings.ReplaceAll(tlsa(daneBad, 1), "NAME", "forged.dane.example"), may: always},
-		{name: "sts.example", options: sink.Options{TLS: f.server("mx.sts.example")}, zone: goodZone + "_mta-sts.NAME. IN TXT \"v=STSv1; id=1\"\nmta-sts.NAME. IN A 203.0.113.250\n"},
-		{name: "stsbad.example", options: sink.Options{TLS: f.server("mx.other.example")}, zone: goodZone + "_mta-sts.NAME. IN TXT \"v=STSv1; id=1\"\nmta-sts.NAME. IN A 203.0.113.250\n", may: always},
-		{name: "brokentls.example", options: sink.Options{TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, io.EOF }}}},
+		{name: "forged.example", options: sink.Options{TLS: daneBad},
+			zone: strings.ReplaceAll(goodZone, "NAME", "forged.dane.example") +
+				"forged.example. IN MX 10 mx.forged.dane.example.\n" + strings.ReplaceAll(tlsa(daneBad, 1), "NAME",
+				"forged.dane.example"), may: always},
+		{name: "sts.example", options: sink.Options{TLS: f.server("mx.sts.example")},
+			zone: goodZone + "_mta-sts.NAME. IN TXT \"v=STSv1; id=1\"\nmta-sts.NAME. IN A 203.0.113.250\n"},
+		{name: "stsbad.example", options: sink.Options{TLS: f.server("mx.other.example")}, zone: goodZone +
+			"_mta-sts.NAME. IN TXT \"v=STSv1; id=1\"\nmta-sts.NAME. IN A 203.0.113.250\n", may: always},
+		{name: "brokentls.example",
+			options: sink.Options{TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate,
+				error) {
+				return nil, io.EOF
+			}}}},
 	}
 }
 
@@ -304,8 +316,10 @@ func (f *farSide) authority() {
 	f.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	f.w.ok(err)
 	f.ca = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the day's authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: env.TestStart.Add(-time.Hour), NotAfter: env.TestStart.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the day's authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             env.TestStart.Add(-time.Hour), NotAfter: env.TestStart.AddDate(1, 0, 0),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, f.ca, f.ca, &f.key.PublicKey, f.key)
 	f.w.ok(err)
@@ -319,7 +333,8 @@ func (f *farSide) certificate(host string) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	f.w.ok(err)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: env.TestStart.Add(-time.Hour), NotAfter: env.TestStart.AddDate(1, 0, 0),
+		SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: env.TestStart.Add(-time.Hour),
+		NotAfter: env.TestStart.AddDate(1, 0, 0),
 	}, f.ca, &key.PublicKey, f.key)
 	f.w.ok(err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -349,11 +364,14 @@ func (f *farSide) policies() {
 		c := f.certificate(h.ServerName)
 		return &c, nil
 	}}
-	s := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		fmt.Fprintf(w, "version: STSv1\nmode: enforce\nmx: mx.%s\nmax_age: 604800\n", strings.TrimPrefix(r.Host, "mta-sts."))
-	})}
+	s := &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprintf(w, "version: STSv1\nmode: enforce\nmx: mx.%s\nmax_age: 604800\n",
+				strings.TrimPrefix(r.Host, "mta-sts."))
+		})}
 	go func() { _ = s.Serve(tls.NewListener(l, cfg)) }()
 	f.t.Cleanup(func() { _ = s.Close() })
-	f.w.net.places[netip.MustParseAddrPort("203.0.113.250:443")] = place{port: l.Addr().(*net.TCPAddr).Port, reach: func() reach { return reached }}
+	f.w.net.places[netip.MustParseAddrPort("203.0.113.250:443")] = place{port: l.Addr().(*net.TCPAddr).Port,
+		reach: func() reach { return reached }}
 }

@@ -135,7 +135,8 @@ func (w *town) ok(err error) {
 // start starts the server on the content of the disk.
 func (w *town) start(fix *env.Fixture) *life {
 	w.t.Helper()
-	l := &life{fix: fix, wire: &wire{clock: w.clock}, doors: map[string]string{}, after: make(chan *env.Fixture, 1), routed: make(chan error, 1), torn: make(chan struct{})}
+	l := &life{fix: fix, wire: &wire{clock: w.clock}, doors: map[string]string{}, after: make(chan *env.Fixture, 1),
+		routed: make(chan error, 1), torn: make(chan struct{})}
 	e := w.net.join(fix.Env, l.wire)
 	e.FS = env.SlowSync(e.FS, &l.flushes, 0)
 	e.Clock = &lifeClock{Clock: e.Clock, gone: &l.gone}
@@ -149,7 +150,8 @@ func (w *town) start(fix *env.Fixture) *life {
 	l.stats = stat.New(e.Clock)
 	l.store, err = store.Open(e, "data", store.Options{
 		CacheSize: 8 << 20, MemTableSize: 2 << 20, FloorBytes: 64 << 20, FloorPercent: -1, Ballast: -1,
-		Indexes: append(directory.Indexes(), trace.Indexes()...), LogSyncInterval: 50 * time.Microsecond, Stats: l.stats,
+		Indexes: append(directory.Indexes(), trace.Indexes()...), LogSyncInterval: 50 * time.Microsecond,
+		Stats:   l.stats,
 		OnFatal: func(error) { w.cut(l, 100, 0) }, // the process ends
 	})
 	w.ok(err)
@@ -187,21 +189,27 @@ func (w *town) open(l *life, e *env.Env, resolver *dns.Resolver) {
 	w.t.Helper()
 	in := signin.New(signin.PeopleOf(l.people), e, signin.Options{Stats: l.stats, Failures: -1})
 	b := smtpd.NewBackend(in, l.people, l.mail, e)
-	checks := inbound.New(e, inbound.Options{Hostname: hostname, Stats: l.stats, Verify: verify.New(e, resolver, verify.Options{
-		Hostname: hostname, SPF: verify.Reject, DMARC: verify.Reject, Defer: true, GreylistDelay: 5 * time.Minute, Timeout: time.Hour, Stats: l.stats,
-	})})
+	checks := inbound.New(e, inbound.Options{Hostname: hostname, Stats: l.stats,
+		Verify: verify.New(e, resolver, verify.Options{
+			Hostname: hostname, SPF: verify.Reject, DMARC: verify.Reject, Defer: true, GreylistDelay: 5 * time.Minute,
+			Timeout: time.Hour, Stats: l.stats,
+		})})
 	cert := &tls.Config{Certificates: []tls.Certificate{w.far.certificate(hostname)}}
 	l.front = listen.New(e, listen.Options{HandshakeTimeout: time.Hour, WriteTimeout: time.Hour}, nil)
 	smtp := func(k smtpd.Kind) *smtpd.Server {
-		return smtpd.New(e, smtpd.Config{Kind: k, Hostname: hostname, Inbound: checks, CommandTimeout: 2 * time.Hour, DataTimeout: 2 * time.Hour}, b, nil)
+		return smtpd.New(e, smtpd.Config{Kind: k, Hostname: hostname, Inbound: checks, CommandTimeout: 2 * time.Hour,
+			DataTimeout: 2 * time.Hour}, b, nil)
 	}
-	imap := imapd.New(e, imapd.Config{Hostname: hostname, LoginTimeout: 2 * time.Hour, IdleTimeout: 4 * time.Hour, DataTimeout: 2 * time.Hour}, imapd.NewBackend(in, l.people, l.files), l.stats)
-	pop := pop3d.New(e, pop3d.Config{Hostname: hostname, LoginTimeout: 2 * time.Hour, IdleTimeout: 4 * time.Hour}, in, l.files, l.stats)
+	imap := imapd.New(e, imapd.Config{Hostname: hostname, LoginTimeout: 2 * time.Hour, IdleTimeout: 4 * time.Hour,
+		DataTimeout: 2 * time.Hour}, imapd.NewBackend(in, l.people, l.files), l.stats)
+	pop := pop3d.New(e, pop3d.Config{Hostname: hostname, LoginTimeout: 2 * time.Hour, IdleTimeout: 4 * time.Hour}, in,
+		l.files, l.stats)
 	for name, serve := range map[string]func(*listen.Conn){
 		"smtp": smtp(smtpd.SMTP).Serve, "submission": smtp(smtpd.Submission).Serve, "lmtp": smtp(smtpd.LMTP).Serve,
 		"imap": imap.Serve, "pop3": pop.Serve,
 	} {
-		at, err := l.front.Open(listen.Door{Name: name, Network: "tcp", Address: "127.0.0.1:0", TLS: cert, Serve: serve})
+		at, err := l.front.Open(listen.Door{Name: name, Network: "tcp", Address: "127.0.0.1:0", TLS: cert,
+			Serve: serve})
 		w.ok(err)
 		l.doors[name] = at.Addr().String()
 	}
@@ -340,7 +348,9 @@ func (w *town) settle() {
 		add(name(i), nil)
 	}
 	add("away", func(f *directory.PersonFields) { f.Forward = []string{"away@good.example"} })
-	add("moved", func(f *directory.PersonFields) { f.Forward, f.ForwardOnly = []string{name(3) + "@example.com"}, true })
+	add("moved", func(f *directory.PersonFields) {
+		f.Forward, f.ForwardOnly = []string{name(3) + "@example.com"}, true
+	})
 	add("round", func(f *directory.PersonFields) { f.Forward = []string{"round@loop.example"} })
 	add("full", func(f *directory.PersonFields) { f.Quota = 20_000 })
 	w.secrets["full"] = ""
@@ -353,13 +363,15 @@ func (w *town) settle() {
 	for _, g := range []directory.GroupFields{
 		{Name: "team", Members: members(0, 10, "team@good.example")},
 		{Name: "crowd", Members: members(20, 80, "full")},
-		{Name: "talk", Members: members(10, 20), Kind: directory.GroupMail, List: directory.ListFields{On: true, Post: directory.PostAnyone}},
+		{Name: "talk", Members: members(10, 20), Kind: directory.GroupMail,
+			List: directory.ListFields{On: true, Post: directory.PostAnyone}},
 	} {
 		g.InternetAddress = g.Name + "@example.com"
 		_, err := l.people.Groups.Add(bg, note.System, g)
 		w.ok(err)
 	}
-	_, err := sign.Add(bg, l.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive, w.clock.Now())
+	_, err := sign.Add(bg, l.people, note.System, "example.com", sign.Ed25519, "day", directory.KeyActive,
+		w.clock.Now())
 	w.ok(err)
 }
 

@@ -90,7 +90,8 @@ type copied struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{sent: map[string]*sending{}, copies: map[arrival][]copied{}, crash: map[int]bool{}, looped: map[arrival]int{}, maybeLooped: map[arrival]int{}}
+	return &ledger{sent: map[string]*sending{}, copies: map[arrival][]copied{}, crash: map[int]bool{},
+		looped: map[arrival]int{}, maybeLooped: map[arrival]int{}}
 }
 
 func (l *ledger) wrong(format string, args ...any) {
@@ -221,7 +222,8 @@ func (l *ledger) said(token string) []string {
 func (l *ledger) audit(t *testing.T, files map[string]inFile, way func(token string) string) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &auditor{l: l, t: t, way: way, here: map[arrival]int{}, reports: map[arrival]map[string]int{}, sum: account{failed: map[string]int{}}}
+	a := &auditor{l: l, t: t, way: way, here: map[arrival]int{}, reports: map[arrival]map[string]int{},
+		sum: account{failed: map[string]int{}}}
 	for _, text := range l.bad {
 		t.Error(text)
 	}
@@ -299,7 +301,9 @@ func (a *auditor) readCopies() {
 			before, this := list[i-1], list[i]
 			a.sum.again++
 			if before.sure && !(before.epoch < this.epoch && a.l.crash[before.epoch]) {
-				a.t.Errorf("%s got %s again at %s, after it had answered 250 at %s (lives %d and %d); %v:\n%s\n%.900s\n%.900s", k.address, k.what, this.at, before.at, before.epoch, this.epoch, a.l.said(k.what), a.way(k.what), before.raw, this.raw)
+				a.t.Errorf("%s got %s again at %s, after it had answered 250 at %s (lives %d and %d); %v:\n%s\n"+
+					"%.900s\n%.900s", k.address, k.what, this.at, before.at, before.epoch, this.epoch, a.l.said(k.what),
+					a.way(k.what), before.raw, this.raw)
 			}
 		}
 		if isReport(list[0].raw) {
@@ -354,9 +358,12 @@ func (a *auditor) judge(s *sending) {
 		}
 		told := a.reports[arrival{s.token, strings.ToLower(w.reportAs)}]
 		fault := func(text string) {
-			a.t.Errorf("%s from <%s> to %s (answered %v, notify %v): %s; there %d times (sure %v), reports %v\n%s", s.token, s.from, address, w.fate, w.notify, text, n, sure, told, strings.Join(s.said, "\n")+"\n"+a.way(s.token))
+			a.t.Errorf("%s from <%s> to %s (answered %v, notify %v): %s; there %d times (sure %v), reports %v\n%s",
+				s.token, s.from, address, w.fate, w.notify, text, n, sure, told, strings.Join(s.said, "\n")+"\n"+
+					a.way(s.token))
 		}
-		silent := s.from == "" || strings.HasSuffix(s.from, unreachable) || w.notify != 0 && w.notify&smtp.NotifyFailure == 0
+		silent := s.from == "" || strings.HasSuffix(s.from, unreachable) || w.notify != 0 &&
+			w.notify&smtp.NotifyFailure == 0
 		excused := w.may && (silent || told["failed"] > 0)
 		switch {
 		case n > 1+a.l.maybeLooped[at], n < 0:
@@ -375,7 +382,8 @@ func (a *auditor) judge(s *sending) {
 			fault("nothing should have failed")
 		case w.fate == accepted && n == 0 && !excused:
 			fault("neither delivered nor reported")
-		case w.notify&smtp.NotifySuccess != 0 && w.local && w.reportAs == w.address && n == 1 && !strings.HasSuffix(s.from, unreachable) && s.from != "" && told["delivered"] != 1:
+		case w.notify&smtp.NotifySuccess != 0 && w.local && w.reportAs == w.address && n == 1 &&
+			!strings.HasSuffix(s.from, unreachable) && s.from != "" && told["delivered"] != 1:
 			fault("its sender wanted to hear of the delivery once")
 		}
 		a.sum.delivered += n
@@ -388,7 +396,8 @@ func (a *auditor) judge(s *sending) {
 		}
 	}
 	if s.fate == unknown && there > 0 && missing > 0 {
-		a.t.Errorf("%s from <%s> to %d, of which nobody knows, is there for %d and not for %d\n%s", s.token, s.from, len(ends), there, missing, strings.Join(s.said, "\n"))
+		a.t.Errorf("%s from <%s> to %d, of which nobody knows, is there for %d and not for %d\n%s", s.token, s.from,
+			len(ends), there, missing, strings.Join(s.said, "\n"))
 	}
 }
 

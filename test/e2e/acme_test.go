@@ -118,7 +118,8 @@ func TestACME(t *testing.T) {
 			roots, inter := a.issuer(), intermediates(t, a, p, c.names[0])
 			for _, n := range c.names {
 				n = strings.Replace(n, "*", "any", 1)
-				if _, err := leaf(t, a, n).Verify(x509.VerifyOptions{DNSName: n, Roots: roots, Intermediates: inter, CurrentTime: f.Clock.Now().Add(time.Minute)}); err != nil {
+				if _, err := leaf(t, a, n).Verify(x509.VerifyOptions{DNSName: n, Roots: roots, Intermediates: inter,
+					CurrentTime: f.Clock.Now().Add(time.Minute)}); err != nil {
 					t.Errorf("%s: %v", n, err)
 				}
 			}
@@ -128,7 +129,8 @@ func TestACME(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := leaf(t, a, c.names[0])
-			if second.SerialNumber.Cmp(first.SerialNumber) == 0 || string(second.RawSubjectPublicKeyInfo) != string(first.RawSubjectPublicKeyInfo) {
+			if second.SerialNumber.Cmp(first.SerialNumber) == 0 ||
+				string(second.RawSubjectPublicKeyInfo) != string(first.RawSubjectPublicKeyInfo) {
 				t.Error("renewed: the same certificate, or another key")
 			}
 			o.ACME.Directory = "https://127.0.0.1:1/dir"

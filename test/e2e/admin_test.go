@@ -79,7 +79,8 @@ func TestAdminDoor(t *testing.T) {
 		}
 		return string(b)
 	}
-	program.Want(t, said(alice, "user/add", `{"name":"Dora Diaz","short":"dora","password":"hush-hush"}`), `"address":"dora@example.com"`)
+	program.Want(t, said(alice, "user/add", `{"name":"Dora Diaz","short":"dora","password":"hush-hush"}`),
+		`"address":"dora@example.com"`)
 	program.Want(t, s.Doublet("user", "show", "dora"), "Dora Diaz")
 	program.Want(t, said(alice, "user/add", `{"name":"Dora Diaz"}`), `"kind":"exists"`)
 	program.Want(t, said(alice, "no/such", `{}`), `"kind":"usage"`)

@@ -108,7 +108,8 @@ func TestARCAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := arcQuestion{Records: map[string]string{"s._domainkey.ours.example": ourRecord, "s._domainkey.theirs.example": theirRecord}}
+	q := arcQuestion{Records: map[string]string{"s._domainkey.ours.example": ourRecord,
+		"s._domainkey.theirs.example": theirRecord}}
 	q.Domain, q.Host = "theirs.example", "mx.theirs.example"
 	q.Key = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(theirs)}))
 	var text strings.Builder
@@ -119,9 +120,11 @@ func TestARCAgrees(t *testing.T) {
 	z := zone.Start(t, text.String())
 	verifiers := map[string]*verify.Verifier{}
 	for _, host := range []string{"mx.ours.example", "mx.theirs.example"} {
-		verifiers[host] = verify.New(fix.Env, dns.New(fix.Env, dns.Options{Servers: []string{z.Addr()}}), verify.Options{DMARC: verify.Mark, Hostname: host})
+		verifiers[host] = verify.New(fix.Env, dns.New(fix.Env, dns.Options{Servers: []string{z.Addr()}}),
+			verify.Options{DMARC: verify.Mark, Hostname: host})
 	}
-	client := verify.Client{IP: netip.MustParseAddr("192.0.2.1"), Helo: "x", From: smtp.Path{Local: "a", Domain: "one.example"}}
+	client := verify.Client{IP: netip.MustParseAddr("192.0.2.1"), Helo: "x",
+		From: smtp.Path{Local: "a", Domain: "one.example"}}
 	// arrive checks a message at a host and prepends the results.
 	arrive := func(host string, message []byte) ([]byte, verify.Verdict) {
 		v := verifiers[host].Message(t.Context(), client, message)
@@ -144,7 +147,8 @@ func TestARCAgrees(t *testing.T) {
 			t.Errorf("%s: ours says %+v, dkimpy %+v; want %s of %d", when, v.ARC, a, want, sets)
 		}
 	}
-	message := []byte("From: Ann <ann@one.example>\r\nTo: list@ours.example\r\nSubject: hello\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\nMessage-ID: <1@one.example>\r\n\r\nHi.  there\r\n\r\n")
+	message := []byte("From: Ann <ann@one.example>\r\nTo: list@ours.example\r\nSubject: hello\r\n" +
+		"Date: Mon, 5 Jan 2026 08:00:00 +0000\r\nMessage-ID: <1@one.example>\r\n\r\nHi.  there\r\n\r\n")
 	for hop := 1; hop <= 6; hop++ {
 		host := []string{"mx.theirs.example", "mx.ours.example"}[hop%2]
 		message, _ = arrive(host, message)

@@ -17,7 +17,8 @@ import (
 )
 
 // sped makes a run short enough for a test, which ignores the measurements.
-var sped = []string{"--speed", "300", "--init-scale", "2%", "--window", "3s", "--max-settle", "2s", "--login-rate", "6000"}
+var sped = []string{"--speed", "300", "--init-scale", "2%", "--window", "3s", "--max-settle", "2s",
+	"--login-rate", "6000"}
 
 // benchResult is the output of bench run --json.
 type benchResult struct {
@@ -61,14 +62,17 @@ func TestBench(t *testing.T) {
 		t.Parallel()
 		path := mustBinary(t)
 		program.Want(t, program.Run(t, "", nil, path, "bench", "workloads"), "n8mail", "pop3mail")
-		program.Want(t, program.Run(t, "", nil, path, "bench", "show", "r6mail", "--set", "adds=12"), "reads a message, 5 times", "12 times in 6 loops")
+		program.Want(t, program.Run(t, "", nil, path, "bench", "show", "r6mail", "--set", "adds=12"),
+			"reads a message, 5 times", "12 times in 6 loops")
 		program.Want(t, program.Run(t, "", nil, path, "bench", "show", "--schema"), "[[action]]", "stagger")
 	})
 	t.Run("IMAP", func(t *testing.T) {
 		t.Parallel()
 		s, bench, out := benchAt(t)
-		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics", "http://127.0.0.1:"+s.Port["http"]+"/metrics")...)
-		program.Want(t, text, "r6mail over imap against doublet", "marked: window of 3s", "marked: mailboxes filled to 2 %", "doublet 0.")
+		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics",
+			"http://127.0.0.1:"+s.Port["http"]+"/metrics")...)
+		program.Want(t, text, "r6mail over imap against doublet", "marked: window of 3s",
+			"marked: mailboxes filled to 2 %", "doublet 0.")
 		files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("run files: %v, %v", files, err)
@@ -84,7 +88,8 @@ func TestBench(t *testing.T) {
 	t.Run("JMAP", func(t *testing.T) {
 		t.Parallel()
 		s, bench, _ := benchAt(t)
-		r := parseBench(t, bench(with("run", "n8mail", "--over", "jmap", "--fill-over", "jmap", "--users", "4", "--json")...))
+		r := parseBench(t, bench(with("run", "n8mail", "--over", "jmap", "--fill-over", "jmap", "--users", "4",
+			"--json")...))
 		if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 {
 			t.Fatalf("over JMAP: %+v", r)
 		}
@@ -92,13 +97,15 @@ func TestBench(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		program.Want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`, `"host":"probe"`)
+		program.Want(t, string(raw), `"action":"open"`, `"action":"read"`, `"action":"send"`, `"action":"delete"`,
+			`"host":"probe"`)
 		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 	t.Run("agents", func(t *testing.T) {
 		t.Parallel()
 		s, bench, _ := benchAt(t)
-		r := parseBench(t, bench(with("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word")...))
+		r := parseBench(t, bench(with("run", "pop3mail", "--users", "4", "--json", "--agent", agentFor(t), "--agent",
+			agentFor(t), "--secret", "word")...))
 		if len(r.Steps) != 1 || r.Steps[0].Completed == 0 || r.Steps[0].Errors > 0 {
 			t.Errorf("through two agents: %+v", r)
 		}
@@ -127,7 +134,8 @@ func TestBenchInBrowsers(t *testing.T) {
 		{"dwa85", nil, "web-full", []string{"open", "scroll", "read", "move", "delete", "send", "sync"}},
 		{"dwa85lite", nil, "web-lite", []string{"open", "scroll", "read", "move", "delete", "lookup", "send"}},
 		{"dwa8", []string{"--cold-cache"}, "web-full", []string{"open", "read", "send"}},
-		{"r6inotes", []string{"--over", "lite", "--cold-cache", "--set", "adds=12"}, "web-lite", []string{"open", "read", "delete", "add"}},
+		{"r6inotes", []string{"--over", "lite", "--cold-cache", "--set", "adds=12"}, "web-lite",
+			[]string{"open", "read", "delete", "add"}},
 	} {
 		t.Run(c.workload, func(t *testing.T) {
 			t.Parallel()
@@ -178,13 +186,19 @@ func TestBenchRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"}, {"run idle --users 990000", "add agents"}, {"run idle --speed 0", "--speed"},
-		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"}, {"run dwa8 --over http", "cannot run over"}, {"agent --listen 0.0.0.0:0", "--secret"},
-		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"}, {"run idle", "no Doublet answers"}, {"run idle --admin -", "name the server's doors"},
-		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"}, {"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
-		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"}, {"cluster lag --rate 0", "rates are above 0"},
+		{"run nothing", "no workload of that name"}, {"run " + bad, "line 2"},
+		{"run idle --users 990000", "add agents"}, {"run idle --speed 0", "--speed"},
+		{"run idle --users 5..1", "--users"}, {"run idle --fail-if p99", "--fail-if"},
+		{"run dwa8 --over http", "cannot run over"}, {"agent --listen 0.0.0.0:0", "--secret"},
+		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
+		{"run idle", "no Doublet answers"}, {"run idle --admin -", "name the server's doors"},
+		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"},
+		{"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
+		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"},
+		{"cluster lag --rate 0", "rates are above 0"},
 	} {
-		text, err := program.Command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data", t.TempDir())...)
+		text, err := program.Command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data",
+			t.TempDir())...)
 		if err == nil || !strings.Contains(text, c.want) {
 			t.Errorf("bench %s: %v, %s", c.args, err, text)
 		}
@@ -203,9 +217,11 @@ func TestBenchOfPeers(t *testing.T) {
 	if err := os.WriteFile(accounts, []byte(people), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"bench", "run", "r6mail", "--users", "4", "--accounts", accounts, "--admin", "-", "--data", t.TempDir(), "--target", "dovecot+postfix", "--json",
+	args := append([]string{"bench", "run", "r6mail", "--users", "4", "--accounts", accounts, "--admin", "-", "--data",
+		t.TempDir(), "--target", "dovecot+postfix", "--json",
 		"--imap", imap, "--smtp", smtp, "--submission", "", "--lmtp", "", "--pop3", "", "--out", out,
-		"--monitor", "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr,pickup,trivial-rewrite,proxymap"}, sped...)
+		"--monitor",
+		"dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr,pickup,trivial-rewrite,proxymap"}, sped...)
 	text, err := program.Command(mustBinary(t), args...)
 	if err != nil {
 		t.Fatal(err, text)
@@ -218,7 +234,8 @@ func TestBenchOfPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`, `"group":"dovecot+postfix"`)
+	program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`,
+		`"group":"dovecot+postfix"`)
 }
 
 // mailPeers starts a Dovecot and a Postfix for test.example, and returns their addresses.
@@ -249,9 +266,11 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master), "127.0.0.1:"+ports[2]+" inet  n       -       n")
+	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master),
+		"127.0.0.1:"+ports[2]+" inet  n       -       n")
 	text = regexp.MustCompile(`(?m)^([a-z]+ +(?:unix|fifo) +[-ny] +[-ny] +)y `).ReplaceAllString(text, "${1}n ")
-	for name, content := range map[string]string{"dovecot.conf": fill(peerDovecot), "conf/main.cf": fill(peerPostfix), "conf/master.cf": text} {
+	for name, content := range map[string]string{"dovecot.conf": fill(peerDovecot), "conf/main.cf": fill(peerPostfix),
+		"conf/master.cf": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -28,12 +28,14 @@ type member struct {
 var memberDoors = []string{"smtp", "imap", "pop3", "http", "submission"}
 
 func newMember(t *testing.T) *member {
-	m := &member{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}}
+	m := &member{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"),
+		Port: map[string]string{}}}}
 	ports := program.FreePorts(t, 7)
 	for i, d := range append(slices.Clone(memberDoors), "direct", "routes") {
 		m.Port[d] = ports[i]
 	}
-	m.addresses = []string{"--direct", "127.0.0.1:" + m.Port["direct"], "--routes", "127.0.0.1:" + m.Port["routes"], "--advertise", "127.0.0.1"}
+	m.addresses = []string{"--direct", "127.0.0.1:" + m.Port["direct"], "--routes", "127.0.0.1:" + m.Port["routes"],
+		"--advertise", "127.0.0.1"}
 	return m
 }
 
@@ -74,7 +76,8 @@ func (m *member) deliverTo(subject, to string) {
 	text := "Subject: " + subject + "\r\nMessage-ID: <" + subject + "@elsewhere.example>\r\n\r\n" + subject + "\r\n"
 	err := os.WriteFile(file, []byte(text), 0o600)
 	if err == nil {
-		_, err = program.Command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+m.Port["smtp"])
+		_, err = program.Command("curl", "-s", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", to,
+			"-T", file, "smtp://127.0.0.1:"+m.Port["smtp"])
 	}
 	if err != nil {
 		m.T.Fatalf("%s: %v\n%s", subject, err, m.Out)
@@ -88,14 +91,17 @@ func (m *member) sees(curl string, subjects ...string) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		got = ""
 		for i := range len(subjects) + 1 {
-			out, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)", m.Port["imap"], i+1))
+			out, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret",
+				fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER.FIELDS%%20(Subject)",
+					m.Port["imap"], i+1))
 			if err != nil {
 				break
 			}
 			got += strings.TrimSpace(strings.TrimPrefix(out, "Subject: ")) + " "
 		}
 		if strings.TrimSpace(got) == strings.Join(subjects, " ") {
-			list, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "pop3://127.0.0.1:"+m.Port["pop3"]+"/")
+			list, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret",
+				"pop3://127.0.0.1:"+m.Port["pop3"]+"/")
 			if n := strings.Count(list, "\n"); err != nil || n != len(subjects) {
 				m.T.Errorf("POP3 lists %d messages (%v): %s", n, err, list)
 			}
@@ -115,8 +121,10 @@ func (m *member) asks(curl string, messages int) {
 		m.T.Fatalf("the JMAP session: %v: %s\n%s", err, session, m.Out)
 	}
 	account, _, _ = strings.Cut(account, `"`)
-	call := fmt.Sprintf(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
-	answer, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", call, url+"api")
+	call := fmt.Sprintf(
+		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
+	answer, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json",
+		"-d", call, url+"api")
 	if err != nil || !strings.Contains(answer, fmt.Sprintf(`"total":%d`, messages)) {
 		m.T.Errorf("JMAP knows not of %d messages (%v): %s", messages, err, answer)
 	}
@@ -146,7 +154,8 @@ func TestCluster(t *testing.T) {
 	}
 	one, two, three := newMember(t), newMember(t), newMember(t)
 	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
-	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example",
+		"--data", one.Data)
 	program.Run(t, "", nil, path, "config", "set", "cluster.direct", "127.0.0.1:"+one.Port["direct"],
 		"cluster.routes", "127.0.0.1:"+one.Port["routes"], "cluster.advertise", "127.0.0.1", "--data", one.Data)
 	one.serve()
@@ -154,7 +163,8 @@ func TestCluster(t *testing.T) {
 	file := mailFile(one.Doublet("db", "list"))
 	one.Doublet("cluster", "init", "test")
 	token := strings.Fields(one.Doublet("cluster", "token"))[1]
-	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data},
+		two.addresses...)...)
 	two.serve()
 	one.sees(curl, "alone")
 	two.sees(curl, "alone")
@@ -174,7 +184,8 @@ func TestCluster(t *testing.T) {
 	two.sees(curl, "alone", "to-one", "to-two", "without-one", "again")
 
 	token = strings.Fields(two.Doublet("cluster", "token"))[1]
-	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "three", "--data", three.Data}, three.addresses...)...)
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "three", "--data", three.Data},
+		three.addresses...)...)
 	three.serve()
 	three.deliver("by-three")
 	three.sees(curl, "alone", "to-one", "to-two", "without-one", "again", "by-three")

@@ -60,7 +60,8 @@ func newCabled(t *testing.T, name, network string, names []string, people ...str
 	for i := range names {
 		m := newMember(t)
 		m.program = c.hosts[i].Line(mustBinary(t))
-		m.addresses = []string{"--direct", "0.0.0.0:" + m.Port["direct"], "--routes", "0.0.0.0:" + m.Port["routes"], "--advertise", c.cableEnd(i)}
+		m.addresses = []string{"--direct", "0.0.0.0:" + m.Port["direct"], "--routes", "0.0.0.0:" + m.Port["routes"],
+			"--advertise", c.cableEnd(i)}
 		for _, door := range []string{"direct", "routes"} {
 			c.cable(i, len(names)-1, m.Port[door])
 		}
@@ -109,7 +110,8 @@ func (c *cabled) cable(to, last int, port string) {
 // lose makes every member drop a percentage of the packets from the others.
 func (c *cabled) lose(percent int) {
 	for _, h := range c.hosts {
-		h.Filter(c.t, fmt.Sprintf("ip saddr %s-%s numgen random mod 100 < %d", c.cableEnd(0), c.cableEnd(len(c.hosts)-1), percent))
+		h.Filter(c.t, fmt.Sprintf("ip saddr %s-%s numgen random mod 100 < %d", c.cableEnd(0),
+			c.cableEnd(len(c.hosts)-1), percent))
 	}
 }
 
@@ -214,7 +216,8 @@ func (c *cabled) work(people int, window string) (wait func() labResult) {
 	var servers []server
 	for i, m := range c.members {
 		doors := map[string]string{}
-		for door, as := range map[string]string{"imap": "imap", "submission": "submission", "smtp": "smtp", "pop3": "pop3", "http": "jmap"} {
+		for door, as := range map[string]string{"imap": "imap", "submission": "submission", "smtp": "smtp",
+			"pop3": "pop3", "http": "jmap"} {
 			doors[as] = "127.0.0.1:" + m.Port[door]
 		}
 		servers = append(servers, server{[]string{"one", "two", "three"}[i], m.Data, "cluster.example", doors})
@@ -228,8 +231,10 @@ func (c *cabled) work(people int, window string) (wait func() labResult) {
 	}
 	out, said := &program.Output{}, &program.Output{}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	cmd := exec.CommandContext(ctx, mustBinary(c.t), "bench", "run", "r6mail", "--lab", dir, "--users", fmt.Sprint(people), "--out", dir, "--json", "--ledger",
-		"--speed", "300", "--init-scale", "2%", "--window", window, "--interval", "1s", "--max-settle", "2s", "--login-rate", "6000")
+	cmd := exec.CommandContext(ctx, mustBinary(c.t), "bench", "run", "r6mail", "--lab", dir, "--users",
+		fmt.Sprint(people), "--out", dir, "--json", "--ledger",
+		"--speed", "300", "--init-scale", "2%", "--window", window, "--interval", "1s", "--max-settle", "2s",
+		"--login-rate", "6000")
 	cmd.Stdout, cmd.Stderr = out, said
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -302,7 +307,8 @@ func equal(t *testing.T, members []*member, shared []placed) {
 func (m *member) inspect(fn func(*store.Store)) {
 	m.T.Helper()
 	e := env.Real(slog.New(slog.DiscardHandler))
-	st, err := store.Open(e, m.Data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes())})
+	st, err := store.Open(e, m.Data, store.Options{Indexes: slices.Concat(directory.Indexes(), session.Indexes(),
+		trace.Indexes())})
 	if err != nil {
 		m.T.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func smallDisk(t *testing.T, dir string, size int) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := program.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs", dir); err != nil {
+	if out, err := program.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", size), "tmpfs",
+		dir); err != nil {
 		if os.Getenv("EXTERNAL") == "required" {
 			t.Fatalf("mount: %v\n%s", err, out)
 		}
@@ -118,7 +119,8 @@ func TestClusterFullDisk(t *testing.T) {
 	smallDisk(t, disk, 256)
 	// A start frees logs of the size of a memtable, which are allocated as a whole. They are small here, so that this
 	// frees little space.
-	one.env = []string{"DOUBLET_STORE_SPACE_FLOOR=32MB", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=1", "DOUBLET_STORE_MEMTABLE_SIZE=1MB"}
+	one.env = []string{"DOUBLET_STORE_SPACE_FLOOR=32MB", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=1",
+		"DOUBLET_STORE_MEMTABLE_SIZE=1MB"}
 	one.program = []string{path}
 	one.founds("test")
 	two := one.admits("two")
@@ -137,7 +139,8 @@ func TestClusterFullDisk(t *testing.T) {
 		if err := os.WriteFile(file, []byte("Subject: "+subject+"\r\n\r\n"+subject+"\r\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := program.Command(curl, "-sv", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+one.Port["smtp"])
+		out, err := program.Command(curl, "-sv", "-m", "10", "--mail-from", "x@elsewhere.example", "--mail-rcpt",
+			"anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+one.Port["smtp"])
 		if err == nil || !strings.Contains(out, "\n< 452 4.3.1 ") {
 			t.Errorf("a full disk does not refuse mail (%v): %s", err, out)
 		}

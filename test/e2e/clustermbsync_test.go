@@ -78,7 +78,8 @@ func (c *copied) deliver(at int, subjects ...string) {
 // far lists the INBOX at a member: flags and UIDs by subject.
 func (c *copied) far(at int) (flags map[string]string, uids map[string]uint32, client *imap.Client, err error) {
 	e := env.Real(slog.New(slog.DiscardHandler))
-	client, err = imap.Dial(e.Dial, "127.0.0.1:"+c.members[at].Port["imap"], imap.Options{Timeout: 10 * time.Second, Clock: e.Clock})
+	client, err = imap.Dial(e.Dial, "127.0.0.1:"+c.members[at].Port["imap"],
+		imap.Options{Timeout: 10 * time.Second, Clock: e.Clock})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -93,7 +94,9 @@ func (c *copied) far(at int) (flags map[string]string, uids map[string]uint32, c
 		return flags, uids, client, err
 	}
 	subject := wire.Section{Text: wire.TextHeaderFields, Fields: []string{"Subject"}}
-	all := wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemBodySection, Peek: true, Section: subject}}}
+	all := wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}},
+		Items: []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags},
+			{Kind: wire.ItemBodySection, Peek: true, Section: subject}}}
 	err = client.Fetch(&all, false, func(d *wire.FetchData) error {
 		s := ""
 		if b := d.Section(wire.ItemBodySection); b != nil {
@@ -167,7 +170,8 @@ func (c *copied) near() (flags, files map[string]string) {
 		c.t.Fatal(err)
 	}
 	for _, f := range list {
-		if sub := filepath.Base(filepath.Dir(f)); sub != "new" && sub != "cur" || strings.HasPrefix(filepath.Base(f), ".") {
+		if sub := filepath.Base(filepath.Dir(f)); sub != "new" && sub != "cur" ||
+			strings.HasPrefix(filepath.Base(f), ".") {
 			continue
 		}
 		raw, err := os.ReadFile(f)
@@ -195,7 +199,8 @@ func (c *copied) nearMark(subject, flag string) {
 		c.t.Fatalf("%s is not in the Maildir: %v", subject, flags)
 	}
 	name, _, _ := strings.Cut(filepath.Base(file), ":")
-	if err := os.Rename(file, filepath.Join(c.dir, "INBOX", "cur", name+":2,"+sorted(flags[subject]+flag))); err != nil {
+	if err := os.Rename(file, filepath.Join(c.dir, "INBOX", "cur",
+		name+":2,"+sorted(flags[subject]+flag))); err != nil {
 		c.t.Fatal(err)
 	}
 	c.marked(subject, flag)
@@ -204,8 +209,10 @@ func (c *copied) nearMark(subject, flag string) {
 // nearAdd adds a message to the Maildir.
 func (c *copied) nearAdd(subject string) {
 	c.t.Helper()
-	text := "From: anna@cluster.example\nSubject: " + subject + "\nMessage-ID: <" + subject + "@near.example>\n\nHello.\n"
-	if err := os.WriteFile(filepath.Join(c.dir, "INBOX", "new", "1700000000."+subject+".host"), []byte(text), 0o600); err != nil {
+	text := "From: anna@cluster.example\nSubject: " + subject + "\nMessage-ID: <" + subject +
+		"@near.example>\n\nHello.\n"
+	if err := os.WriteFile(filepath.Join(c.dir, "INBOX", "new", "1700000000."+subject+".host"), []byte(text),
+		0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	c.want[subject] = ""
@@ -231,7 +238,8 @@ func (c *copied) home(asked int) (home int) {
 func TestClusterMbsync(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "mbsync", "curl")
-	c := &copied{cabled: newCabled(t, "sync", "198.18.51.", []string{"one", "two", "three"}), dir: t.TempDir(), want: map[string]string{}}
+	c := &copied{cabled: newCabled(t, "sync", "198.18.51.", []string{"one", "two", "three"}), dir: t.TempDir(),
+		want: map[string]string{}}
 	for _, sub := range []string{"new", "cur", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(c.dir, "INBOX", sub), 0o700); err != nil {
 			t.Fatal(err)

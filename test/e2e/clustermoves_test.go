@@ -52,7 +52,8 @@ func (w *walker) step() {
 	}
 	w.total++
 	uid := got.Target[0].Start
-	if _, err := w.c.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: uid, Stop: uid}}}, Op: wire.StoreAdd, Flags: []wire.Flag{wire.Flagged}}, true, nil); err != nil {
+	if _, err := w.c.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: uid, Stop: uid}}}, Op: wire.StoreAdd,
+		Flags: []wire.Flag{wire.Flagged}}, true, nil); err != nil {
 		w.t.Fatalf("step %d: STORE: %v\n%s", w.n, err, w.at.Out)
 	}
 	w.counts()

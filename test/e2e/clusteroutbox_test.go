@@ -23,7 +23,8 @@ func (m *member) jmap(curl, calls string) string {
 	}
 	account, _, _ = strings.Cut(account, `"`)
 	body := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:submission"],"methodCalls":` + strings.ReplaceAll(calls, "${account}", account) + `}`
-	answer, _ := program.Command(curl, "-s", "-m", "20", "-u", "anna:secret", "-H", "Content-Type: application/json", "-d", body, url+"api")
+	answer, _ := program.Command(curl, "-s", "-m", "20", "-u", "anna:secret", "-H", "Content-Type: application/json",
+		"-d", body, url+"api")
 	return answer
 }
 
@@ -34,7 +35,8 @@ func (m *member) later(curl, subject string, seconds int) string {
 		MethodResponses [][]json.RawMessage
 	}
 	id := ""
-	found := m.jmap(curl, `[["Identity/get",{"accountId":"${account}"},"i"],["Mailbox/query",{"accountId":"${account}","filter":{"role":"drafts"}},"m"]]`)
+	found := m.jmap(curl,
+		`[["Identity/get",{"accountId":"${account}"},"i"],["Mailbox/query",{"accountId":"${account}","filter":{"role":"drafts"}},"m"]]`)
 	var identity struct{ List []struct{ ID string } }
 	var drafts struct{ IDs []string }
 	err := json.Unmarshal([]byte(found), &identities)
@@ -45,7 +47,8 @@ func (m *member) later(curl, subject string, seconds int) string {
 	if len(identity.List) == 0 || len(drafts.IDs) == 0 {
 		m.T.Fatalf("%v: %s", err, found)
 	}
-	answer := m.jmap(curl, fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
+	answer := m.jmap(curl,
+		fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
 		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{"accountId":"${account}","create":{"s":{"identityId":%q,"emailId":"#d",
 		"envelope":{"mailFrom":{"email":"anna@cluster.example","parameters":{"HOLDFOR":"%d"}},"rcptTo":[{"email":"anna@cluster.example"}]}}}},"1"]]`, drafts.IDs[0], subject, identity.List[0].ID, seconds))
 	var created struct {
@@ -67,7 +70,8 @@ func TestClusterOutbox(t *testing.T) {
 	t.Parallel()
 	curl := external.Need(t, "curl")[0]
 	_, one, two := pair(t)
-	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"), "outbox of") < 2; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"),
+		"outbox of") < 2; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("a mate gets no replica of the outbox\n%s", two.Out)
 		}
@@ -80,7 +84,10 @@ func TestClusterOutbox(t *testing.T) {
 		t.Helper()
 		answer := ""
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-			answer = m.jmap(curl, fmt.Sprintf(`[["EmailSubmission/set",{"accountId":"${account}","update":{%q:{"undoStatus":"canceled"}}},"0"]]`, id))
+			answer = m.jmap(curl,
+				fmt.Sprintf(
+					`[["EmailSubmission/set",{"accountId":"${account}","update":{%q:{"undoStatus":"canceled"}}},"0"]]`,
+					id))
 			if strings.Contains(answer, fmt.Sprintf(`"updated":{%q:null}`, id)) {
 				return
 			}
@@ -94,7 +101,8 @@ func TestClusterOutbox(t *testing.T) {
 	one.deliver("last")
 	one.sees(curl, "due", "last")
 	two.sees(curl, "due", "last")
-	list := one.jmap(curl, `[["EmailSubmission/query",{"accountId":"${account}","filter":{"undoStatus":"canceled"},"calculateTotal":true},"0"]]`)
+	list := one.jmap(curl,
+		`[["EmailSubmission/query",{"accountId":"${account}","filter":{"undoStatus":"canceled"},"calculateTotal":true},"0"]]`)
 	if !strings.Contains(list, `"total":2`) {
 		t.Errorf("canceled are %s", list)
 	}

@@ -39,21 +39,24 @@ func TestClusterQueue(t *testing.T) {
 	long.Test(t)
 	var open atomic.Bool
 	var refused atomic.Int32
-	far, err := sink.New(env.Real(slog.New(slog.DiscardHandler)), "127.0.0.1:0", sink.Options{Reply: func(_ int, line string) string {
-		if strings.HasPrefix(line, "RCPT") && !open.Load() {
-			refused.Add(1)
-			return "451 4.3.0 later"
-		}
-		return ""
-	}})
+	far, err := sink.New(env.Real(slog.New(slog.DiscardHandler)), "127.0.0.1:0",
+		sink.Options{Reply: func(_ int, line string) string {
+			if strings.HasPrefix(line, "RCPT") && !open.Load() {
+				refused.Add(1)
+				return "451 4.3.0 later"
+			}
+			return ""
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(far.Close)
-	path, one, two := pair(t, fmt.Sprintf("DOUBLET_ROUTER_SMARTHOST=127.0.0.1:%d", far.Port()), "DOUBLET_ROUTER_SMARTHOST_TLS=none",
+	path, one, two := pair(t, fmt.Sprintf("DOUBLET_ROUTER_SMARTHOST=127.0.0.1:%d", far.Port()),
+		"DOUBLET_ROUTER_SMARTHOST_TLS=none",
 		"DOUBLET_ROUTER_RETRY_FIRST=1s", "DOUBLET_ROUTER_RETRY_MAX=1s")
 	one.Doublet("group", "add", "Far", "x@far.example", "--address", "far@cluster.example")
-	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"), "mail.box of") < 2; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); strings.Count(two.Doublet("db", "list"),
+		"mail.box of") < 2; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("a mate gets no replica of mail.box\n%s", two.Out)
 		}
@@ -61,7 +64,8 @@ func TestClusterQueue(t *testing.T) {
 	arrived := func(subjects ...string) {
 		t.Helper()
 		var got []string
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && len(got) < len(subjects); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) &&
+			len(got) < len(subjects); time.Sleep(50 * time.Millisecond) {
 			got = nil
 			for _, m := range far.Messages() {
 				_, rest, _ := strings.Cut(m.Data, "Subject: ")
@@ -100,7 +104,8 @@ func TestClusterQueue(t *testing.T) {
 	one.deliverTo("returned", "far@cluster.example") // wherever its mail.box is led by now
 	arrived("entrusted", "returned")
 	open.Store(false)
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(one.Out.String(), "routes mail.box"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(one.Out.String(),
+		"routes mail.box"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("mail.box does not come home\n%s\n\n%s", one.Out, two.Out)
 		}

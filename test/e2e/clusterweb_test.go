@@ -24,13 +24,15 @@ func pair(t *testing.T, settings ...string) (path string, one, two *member) {
 	one, two = newMember(t), newMember(t)
 	one.env, two.env = settings, settings
 	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
-	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example",
+		"--data", one.Data)
 	program.Run(t, "", nil, path, "config", "set", "cluster.direct", "127.0.0.1:"+one.Port["direct"],
 		"cluster.routes", "127.0.0.1:"+one.Port["routes"], "cluster.advertise", "127.0.0.1", "--data", one.Data)
 	one.serve()
 	one.Doublet("cluster", "init", "test")
 	token := strings.Fields(one.Doublet("cluster", "token"))[1]
-	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data},
+		two.addresses...)...)
 	two.serve()
 	return path, one, two
 }
@@ -112,10 +114,12 @@ func TestClusterWeb(t *testing.T) {
 		t.Errorf("a form without the session's token: %d: %s", status, text)
 	}
 	folder.Set("csrf", csrf(t, anna.until(two, "/lite/folders", "Archive")))
-	if status, _, text := anna.page(two, "/lite/folders", folder); status != web.StatusOK || !strings.Contains(text, "Made at two") {
+	if status, _, text := anna.page(two, "/lite/folders", folder); status != web.StatusOK ||
+		!strings.Contains(text, "Made at two") {
 		t.Errorf("%d: %s", status, text)
 	}
-	if forwarded := two.Doublet("show", "stat", "Server.Cluster.Sessions.Forwarded"); strings.HasSuffix(strings.TrimSpace(forwarded), " 0") {
+	if forwarded := two.Doublet("show", "stat",
+		"Server.Cluster.Sessions.Forwarded"); strings.HasSuffix(strings.TrimSpace(forwarded), " 0") {
 		t.Errorf("nothing was forwarded: %s", forwarded)
 	}
 	other := newSurfer(t)
@@ -139,15 +143,18 @@ func TestClusterSignedIn(t *testing.T) {
 	home, _ := url.Parse("http://127.0.0.1/")
 	spy.Jar.SetCookies(home, anna.Jar.Cookies(home))
 	page := anna.until(two, "/lite/", "first")
-	if form := csrf(t, anna.until(one, "/lite/folders", "Archive")); form != csrf(t, anna.until(two, "/lite/folders", "Archive")) {
+	if form := csrf(t, anna.until(one, "/lite/folders", "Archive")); form != csrf(t,
+		anna.until(two, "/lite/folders", "Archive")) {
 		t.Error("the token of forms differs")
 	}
 	token := csrf(t, page)
 	one.Stop(syscall.SIGKILL)
 	// The browser continues with the forms of the dead server, as soon as the mail file has its home here.
 	status, text := web.StatusServiceUnavailable, ""
-	for deadline := time.Now().Add(time.Minute); status == web.StatusServiceUnavailable && time.Now().Before(deadline); {
-		status, _, text = anna.page(two, "/lite/folders", url.Values{"do": {"new"}, "name": {"After its death"}, "csrf": {token}})
+	for deadline := time.Now().Add(time.Minute); status == web.StatusServiceUnavailable &&
+		time.Now().Before(deadline); {
+		status, _, text = anna.page(two, "/lite/folders", url.Values{"do": {"new"}, "name": {"After its death"},
+			"csrf": {token}})
 	}
 	if status != web.StatusOK || !strings.Contains(text, "After its death") {
 		t.Fatalf("%d: %s\n%s", status, text, two.Out)

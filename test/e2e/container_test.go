@@ -26,9 +26,12 @@ func TestContainerfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	program.Want(t, text, "RUN CGO_ENABLED=0 go build -trimpath -o /doublet ./cmd/doublet ", "FROM scratch\n", "COPY --from=build /doublet /doublet\n",
-		"COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt\n", "COPY --from=build --chown=65532:65532 /data /data\n",
-		"COPY --from=build --chown=65532:65532 /tmp/empty /tmp\n", "USER 65532:65532\n", "STOPSIGNAL SIGTERM\n", `ENTRYPOINT ["/doublet"]`)
+	program.Want(t, text, "RUN CGO_ENABLED=0 go build -trimpath -o /doublet ./cmd/doublet ", "FROM scratch\n",
+		"COPY --from=build /doublet /doublet\n",
+		"COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt\n",
+		"COPY --from=build --chown=65532:65532 /data /data\n",
+		"COPY --from=build --chown=65532:65532 /tmp/empty /tmp\n", "USER 65532:65532\n", "STOPSIGNAL SIGTERM\n",
+		`ENTRYPOINT ["/doublet"]`)
 	if n := strings.Count(text, "\nCOPY "); n != 5 {
 		t.Errorf("%d COPY: this test knows of five", n)
 	}
@@ -79,7 +82,8 @@ func TestContainerfile(t *testing.T) {
 		c, out := exec.Command(args[0], args[1:]...), &program.Output{}
 		c.Dir, c.Stdin, c.Stdout, c.Stderr = "/", io.NopCloser(bytes.NewBufferString(stdin)), out, out
 		c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		c.Env = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0", "DOUBLET_SERVER_NAME=mail.example.org", "DOUBLET_DNS_SERVERS=127.0.0.1:1"}
+		c.Env = []string{"DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0",
+			"DOUBLET_SERVER_NAME=mail.example.org", "DOUBLET_DNS_SERVERS=127.0.0.1:1"}
 		return c, out
 	}
 	// The comment at the head of the file documents how to create a server.

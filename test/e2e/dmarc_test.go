@@ -39,7 +39,8 @@ type dmarcQuestion struct {
 func TestDMARCAgrees(t *testing.T) {
 	t.Parallel()
 	external.Need(t, python)
-	const load = "import ctypes; ctypes.CDLL('libopendmarc.so.2'); open('/usr/share/publicsuffix/public_suffix_list.dat')"
+	const load = "import ctypes; ctypes.CDLL('libopendmarc.so.2'); " +
+		"open('/usr/share/publicsuffix/public_suffix_list.dat')"
 	if out, err := exec.Command(python, "-c", load).CombinedOutput(); err != nil {
 		if os.Getenv("EXTERNAL") == "required" {
 			t.Fatalf("a Debian package is missing, libopendmarc2 or publicsuffix: %s", out)
@@ -61,7 +62,8 @@ func TestDMARCAgrees(t *testing.T) {
 	records := map[string]string{
 		"a-example.org": "v=DMARC1; p=reject; sp=quarantine", "x.a-example.org": "v=DMARC1; p=none; adkim=r",
 		"d-example.org": "v=DMARC1; p=quarantine; aspf=r; adkim=r", "y.x.d-example.org": "v=DMARC1;p=reject;fo=1",
-		"e-example.com": "v=DMARC1; p=reject; rua=mailto:a@e-example.com", "f-example.net": "v=DMARC1; p=none; sp=reject",
+		"e-example.com": "v=DMARC1; p=reject; rua=mailto:a@e-example.com",
+		"f-example.net": "v=DMARC1; p=none; sp=reject",
 	}
 	var domains []string
 	var text strings.Builder
@@ -77,12 +79,14 @@ func TestDMARCAgrees(t *testing.T) {
 	}
 
 	z, f := zone.Start(t, text.String()), env.Test(t)
-	v := verify.New(f.Env, dns.New(f.Env, dns.Options{Servers: []string{z.Addr()}}), verify.Options{DMARC: verify.Reject, Hostname: "mx.example.com"})
+	v := verify.New(f.Env, dns.New(f.Env, dns.Options{Servers: []string{z.Addr()}}),
+		verify.Options{DMARC: verify.Reject, Hostname: "mx.example.com"})
 	r := mathrand.New(mathrand.NewPCG(5, 5))
 	var questions []dmarcQuestion
 	var ours []string
 	for range 400 {
-		q := dmarcQuestion{From: domains[r.IntN(len(domains))], SPFDomain: domains[r.IntN(len(domains))], SPF: r.IntN(2) == 0, DKIMDomains: []string{}, DKIM: []bool{}}
+		q := dmarcQuestion{From: domains[r.IntN(len(domains))], SPFDomain: domains[r.IntN(len(domains))],
+			SPF: r.IntN(2) == 0, DKIMDomains: []string{}, DKIM: []bool{}}
 		if r.IntN(2) == 0 { // otherwise hardly any message is aligned
 			q.SPFDomain = organizations[q.From]
 		}
@@ -92,7 +96,8 @@ func TestDMARCAgrees(t *testing.T) {
 			if r.IntN(3) == 0 {
 				s.Domain = "x." + organizations[q.From]
 			}
-			if slices.ContainsFunc(q.DKIMDomains, func(d string) bool { return organizations[d] == organizations[s.Domain] }) {
+			if slices.ContainsFunc(q.DKIMDomains,
+				func(d string) bool { return organizations[d] == organizations[s.Domain] }) {
 				continue // libopendmarc considers only one of two signatures of an organisation
 			}
 			good := r.IntN(2) == 0
@@ -111,7 +116,8 @@ func TestDMARCAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := verify.Client{IP: netip.MustParseAddr("192.0.2.9"), Helo: "x", From: smtp.Path{Local: "a", Domain: q.SPFDomain}}
+		client := verify.Client{IP: netip.MustParseAddr("192.0.2.9"), Helo: "x",
+			From: smtp.Path{Local: "a", Domain: q.SPFDomain}}
 		if q.SPF {
 			client.IP = netip.MustParseAddr("192.0.2.1")
 		}

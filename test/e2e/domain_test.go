@@ -31,7 +31,8 @@ type place struct {
 var placeDoors = []string{"smtp", "submission", "imap", "pop3", "https"}
 
 func newPlace(t *testing.T, name string) *place {
-	p := &place{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}, name: name}
+	p := &place{server: &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"),
+		Port: map[string]string{}}}, name: name}
 	for i, port := range program.FreePorts(t, len(placeDoors)) {
 		p.Port[placeDoors[i]] = port
 	}
@@ -96,11 +97,13 @@ func (p *place) domainToken() string {
 // send sends a message as a signed-in person.
 func (p *place) send(from, to, subject string) (string, error) {
 	file := filepath.Join(p.T.TempDir(), "message")
-	text := "From: " + from + "@domain.example\r\nSubject: " + subject + "\r\nMessage-ID: <" + subject + "@domain.example>\r\n\r\n" + subject + "\r\n"
+	text := "From: " + from + "@domain.example\r\nSubject: " + subject + "\r\nMessage-ID: <" + subject +
+		"@domain.example>\r\n\r\n" + subject + "\r\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		p.T.Fatal(err)
 	}
-	return program.Command("curl", "-sS", "-v", "-m", "20", "-u", from+":secret", "--mail-from", from+"@domain.example", "--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+p.Port["submission"])
+	return program.Command("curl", "-sS", "-v", "-m", "20", "-u", from+":secret", "--mail-from", from+"@domain.example",
+		"--mail-rcpt", to, "-T", file, "smtp://127.0.0.1:"+p.Port["submission"])
 }
 
 func (p *place) mustSend(from, to, subject string) {
@@ -114,7 +117,8 @@ func (p *place) mustSend(from, to, subject string) {
 func (p *place) inbox(who string) string {
 	out := ""
 	for i := 1; ; i++ {
-		one, err := program.Command("curl", "-sS", "-m", "20", "-u", who+":secret", fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER", p.Port["imap"], i))
+		one, err := program.Command("curl", "-sS", "-m", "20", "-u", who+":secret",
+			fmt.Sprintf("imap://127.0.0.1:%s/INBOX/;MAILINDEX=%d/;SECTION=HEADER", p.Port["imap"], i))
 		if err != nil {
 			return out
 		}
@@ -135,7 +139,8 @@ func (p *place) sees(who string, subjects ...string) {
 			return
 		}
 	}
-	p.T.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got, p.Doublet("queue", "list"), p.Out)
+	p.T.Fatalf("%s on %s does not see %q alone:\n%s\n%s\n%s", who, p.name, subjects, got,
+		p.Doublet("queue", "list"), p.Out)
 }
 
 // TestDomain: two servers outside a cluster share one directory. People are on either server, and mail passes in both
@@ -149,13 +154,17 @@ func TestDomain(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example")
-	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
+	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data,
+		"--domain", "domain.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
 	join := func(token string, more ...string) (string, error) {
-		return program.Command(path, append(append([]string{"domain", "join", token, "--name", two.name, "--data", two.Data}, two.doors()...), more...)...)
+		return program.Command(path,
+			append(append([]string{"domain", "join", token, "--name", two.name, "--data", two.Data}, two.doors()...),
+				more...)...)
 	}
-	if out, err := join("https://127.0.0.1:"+one.Port["https"], "--user", "admin"); err == nil || !strings.Contains(out, "doublet domain token") {
+	if out, err := join("https://127.0.0.1:"+one.Port["https"], "--user", "admin"); err == nil ||
+		!strings.Contains(out, "doublet domain token") {
 		t.Errorf("a server joins with a password: %v: %s", err, out)
 	}
 	token := one.domainToken()
@@ -168,7 +177,8 @@ func TestDomain(t *testing.T) {
 	program.Want(t, one.Doublet("domain", "token", "list"), two.name)
 	program.Want(t, one.Out.String(), "kind=audit", `verb="domain join"`, "from=127.0.0.1")
 	thief := filepath.Join(t.TempDir(), "thief")
-	if out, err := program.Command(path, "domain", "join", token, "--name", "thief.example", "--data", thief); err == nil || !strings.Contains(out, "was already used: make another with doublet domain token") {
+	if out, err := program.Command(path, "domain", "join", token, "--name", "thief.example", "--data",
+		thief); err == nil || !strings.Contains(out, "was already used: make another with doublet domain token") {
 		t.Errorf("a token lets two servers in: %v %s", err, out)
 	}
 	two.serve()
@@ -200,18 +210,22 @@ func TestDomain(t *testing.T) {
 		who   string
 		right *place
 	}{{one, "bert", two}, {two, "anna", one}} {
-		out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
+		out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret",
+			"imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
 		program.Want(t, out, fmt.Sprintf("[REFERRAL imap://%s@127.0.0.1:%s/]", p.who, p.right.Port["imap"]))
-		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":wrong", "imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
+		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":wrong",
+			"imap://127.0.0.1:"+p.at.Port["imap"]+"/INBOX")
 		program.Want(t, out, "AUTHENTICATIONFAILED")
 		if strings.Contains(out, "[REFERRAL") {
 			t.Errorf("who has not the password is told where the mail is: %s", out)
 		}
-		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret", "pop3://127.0.0.1:"+p.at.Port["pop3"]+"/")
+		out, _ = program.Command("curl", "-sS", "-v", "-m", "20", "-u", p.who+":secret",
+			"pop3://127.0.0.1:"+p.at.Port["pop3"]+"/")
 		program.Want(t, out, "[AUTH]", p.right.name)
 		out, _ = p.at.send(p.who, "anna@domain.example", "wrong-door")
 		program.Want(t, out, "535 5.7.8", p.right.name)
-		out, _ = program.Command("curl", "-sSk", "-m", "20", "-u", p.who+":secret", "https://127.0.0.1:"+p.at.Port["https"]+"/jmap/session")
+		out, _ = program.Command("curl", "-sSk", "-m", "20", "-u", p.who+":secret",
+			"https://127.0.0.1:"+p.at.Port["https"]+"/jmap/session")
 		program.Want(t, out, "elsewhere", "https://127.0.0.1:"+p.right.Port["https"])
 		if list := p.at.Doublet("db", "list"); strings.Contains(strings.ToLower(list), p.who) {
 			t.Errorf("%s made a mail file for %s:\n%s", p.at.name, p.who, list)
@@ -226,14 +240,16 @@ func TestDomain(t *testing.T) {
 	two.sees("bert", "forth", "group", "away")
 
 	// Bert moves, and Anna's mail follows him. The copy on the other server is of no further use.
-	if out, err := program.Command(path, "user", "move", "bert", "--data", two.Data); err == nil || !strings.Contains(out, "at this place") {
+	if out, err := program.Command(path, "user", "move", "bert", "--data", two.Data); err == nil ||
+		!strings.Contains(out, "at this place") {
 		t.Errorf("%v: %s", err, out)
 	}
 	program.Want(t, one.Doublet("user", "move", "bert"), "two.domain.example", "one.domain.example", "db remove")
 	one.sees("bert", "forth", "group", "away")
 	one.mustSend("anna", "bert@domain.example", "moved")
 	one.sees("bert", "forth", "group", "away", "moved")
-	if out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", "bert:secret", "imap://127.0.0.1:"+two.Port["imap"]+"/INBOX"); !strings.Contains(out, "REFERRAL imap://bert@127.0.0.1:"+one.Port["imap"]) {
+	if out, _ := program.Command("curl", "-sS", "-v", "-m", "20", "-u", "bert:secret", "imap://127.0.0.1:"+
+		two.Port["imap"]+"/INBOX"); !strings.Contains(out, "REFERRAL imap://bert@127.0.0.1:"+one.Port["imap"]) {
 		t.Errorf("the old place does not know: %s", out)
 	}
 	if out, err := two.send("bert", "anna@domain.example", "old-door"); err == nil {
@@ -259,12 +275,14 @@ func TestDomainCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two, three := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example"), newPlace(t, "three.domain.example")
+	one, two, three := newPlace(t, "one.domain.example"), newPlace(t, "two.domain.example"), newPlace(t,
+		"three.domain.example")
 	mates := func() []string {
 		p := program.FreePorts(t, 2)
 		return []string{"--direct", "127.0.0.1:" + p[0], "--routes", "127.0.0.1:" + p[1], "--advertise", "127.0.0.1"}
 	}
-	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data, "--domain", "domain.example")
+	program.Run(t, "secret\n", []string{"DOUBLET_SERVER_NAME=" + one.name}, path, "init", "--data", one.Data,
+		"--domain", "domain.example")
 	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--data", one.Data)
 	one.serve()
 	join := []string{"domain", "join", one.domainToken(), "--name", two.name, "--data", two.Data}
@@ -273,12 +291,14 @@ func TestDomainCluster(t *testing.T) {
 	program.Run(t, "secret\n", nil, path, "user", "add", "Bert", "--short", "bert", "--data", two.Data)
 	two.Doublet("cluster", "init", "Pair")
 	token := strings.Fields(two.Doublet("cluster", "token"))[1]
-	program.Run(t, "", []string{"DOUBLET_SERVER_NAME=" + three.name}, path, append([]string{"cluster", "join", token, "--name", three.name, "--data", three.Data}, mates()...)...)
+	program.Run(t, "", []string{"DOUBLET_SERVER_NAME=" + three.name}, path,
+		append([]string{"cluster", "join", token, "--name", three.name, "--data", three.Data}, mates()...)...)
 	three.serve()
 	until(t, "one knows both members, and that Bert is theirs", func() bool {
 		out, err := program.Command(path, "show", "domain", "--data", one.Data)
 		bert, err2 := program.Command(path, "user", "show", "bert", "--data", one.Data)
-		return err == nil && err2 == nil && strings.Contains(out, "smtp 127.0.0.1:"+three.Port["smtp"]) && strings.Contains(bert, "Pair")
+		return err == nil && err2 == nil && strings.Contains(out, "smtp 127.0.0.1:"+three.Port["smtp"]) &&
+			strings.Contains(bert, "Pair")
 	})
 	one.mustSend("anna", "bert@domain.example", "first")
 	three.sees("bert", "first")
@@ -333,14 +353,17 @@ func outsider(t *testing.T, port string) {
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 	})
 	in = bufio.NewReader(conn)
-	if hello := say("EHLO two.domain.example"); !strings.HasPrefix(hello, "250") || strings.Contains(hello, "XDOUBLET") {
+	if hello := say("EHLO two.domain.example"); !strings.HasPrefix(hello, "250") ||
+		strings.Contains(hello, "XDOUBLET") {
 		t.Errorf("EHLO of an outsider: %s", hello)
 	}
-	if reply := say("MAIL FROM:<anna@domain.example> XDOUBLET=00000000000000000000000000000001"); !strings.HasPrefix(reply, "555") {
+	if reply := say("MAIL FROM:<anna@domain.example> XDOUBLET=00000000000000000000000000000001"); !strings.HasPrefix(
+		reply, "555") {
 		t.Errorf("MAIL of an outsider: %s", reply)
 	}
 	say("MAIL FROM:<anna@domain.example>")
-	if reply := say("RCPT TO:<anna@domain.example> XDOUBLET=p-00000000000000000000000000000001"); !strings.HasPrefix(reply, "555") {
+	if reply := say("RCPT TO:<anna@domain.example> XDOUBLET=p-00000000000000000000000000000001"); !strings.HasPrefix(
+		reply, "555") {
 		t.Errorf("RCPT of an outsider: %s", reply)
 	}
 	if reply := say("RCPT TO:<x@elsewhere.example>"); !strings.HasPrefix(reply, "550 5.7.1") {

@@ -71,7 +71,8 @@ func filtered(t *testing.T, settings string) *server {
 }
 
 func (s *server) mailIn(from, to, message string) error {
-	c, err := smtp.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+s.Port["smtp"], smtp.Options{Timeout: time.Minute})
+	c, err := smtp.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+s.Port["smtp"],
+		smtp.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -115,17 +116,21 @@ func TestOpenDKIM(t *testing.T) {
 		}
 		return path
 	}
-	private := write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	private := write("key.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	keys := write("keys", "s1._domainkey.far.example v=DKIM1; k=rsa; p="+base64.StdEncoding.EncodeToString(public)+"\n")
 	ports := program.FreePorts(t, 2)
 	whole := "Canonicalization simple/simple\nSyslog no\nRequireSafeKeys no\n"
-	signer := write("sign.conf", whole+"Mode s\nDomain far.example\nSelector s1\nKeyFile "+private+"\nSocket inet:"+ports[0]+"@127.0.0.1\n")
-	verifier := write("verify.conf", whole+"Mode v\nAuthservID checker.example\nAlwaysAddARHeader yes\nInternalHosts "+write("none", "192.0.2.1\n")+
+	signer := write("sign.conf", whole+"Mode s\nDomain far.example\nSelector s1\nKeyFile "+private+"\nSocket inet:"+
+		ports[0]+"@127.0.0.1\n")
+	verifier := write("verify.conf", whole+"Mode v\nAuthservID checker.example\nAlwaysAddARHeader yes\nInternalHosts "+
+		write("none", "192.0.2.1\n")+
 		"\nTestPublicKeys "+keys+"\nSocket inet:"+ports[1]+"@127.0.0.1\n")
 	background(t, ports[0], binary, "-f", "-x", signer)
 	background(t, ports[1], binary, "-f", "-x", verifier)
 	s := filtered(t, fmt.Sprintf("milters = %q\n", "inet:"+ports[0]+"@127.0.0.1 127.0.0.1:"+ports[1]))
-	message := "From: Eve <eve@far.example>\r\nTo:  alice@example.com\r\nSubject: a  folded\r\n\tsubject\r\nX-Empty:\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\nMessage-ID: <1@far.example>\r\n\r\n" +
+	message := "From: Eve <eve@far.example>\r\nTo:  alice@example.com\r\nSubject: a  folded\r\n\tsubject\r\n" +
+		"X-Empty:\r\nDate: Mon, 5 Jan 2026 08:00:00 +0000\r\nMessage-ID: <1@far.example>\r\n\r\n" +
 		" leading\r\n.dot\r\n\r\n" + strings.Repeat("0123456789\r\n", 20_000) + "\r\n"
 	if err := s.mailIn("eve@far.example", "alice@example.com", message); err != nil {
 		t.Fatalf("%v\n%s", err, s.Out)
@@ -134,7 +139,8 @@ func TestOpenDKIM(t *testing.T) {
 	if !strings.Contains(got, "DKIM-Signature: v=1; a=rsa-sha256; c=simple/simple; d=far.example; s=s1;") {
 		t.Errorf("no signature in\n%.1500s", got)
 	}
-	if _, results, _ := strings.Cut(got, "Authentication-Results: checker.example"); !strings.Contains(results[:min(len(results), 300)], "dkim=pass") {
+	if _, results, _ := strings.Cut(got,
+		"Authentication-Results: checker.example"); !strings.Contains(results[:min(len(results), 300)], "dkim=pass") {
 		t.Errorf("no pass in\n%.1500s", got)
 	}
 }
@@ -157,7 +163,8 @@ worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }
 	background(t, port, binary, "-f", "-i", "-c", conf)
 	s := filtered(t, fmt.Sprintf("rspamd = %q\nrspamd_fail = \"tempfail\"\n", "http://127.0.0.1:"+port))
 	mail := func(subject, body string) error {
-		return s.mailIn("eve@far.example", "alice@example.com", "From: eve@far.example\r\nTo: alice@example.com\r\nSubject: "+subject+"\r\n\r\n"+body+"\r\n")
+		return s.mailIn("eve@far.example", "alice@example.com",
+			"From: eve@far.example\r\nTo: alice@example.com\r\nSubject: "+subject+"\r\n\r\n"+body+"\r\n")
 	}
 	if err := mail("harmless", "Hello."); err != nil {
 		t.Fatalf("%v\n%s", err, s.Out)
@@ -171,7 +178,8 @@ worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }
 	if err := mail("doubtful", "YJS*C4JDBQADN1.NSBN3*2IDNEN*GTUBE-STANDARD-ANTI-UBE-TEST-EMAIL*C.34X"); err != nil {
 		t.Errorf("doubtful: %v", err)
 	}
-	found := strings.Fields(program.Run(t, "", nil, "curl", "-s", s.imapURL("Junk"), "-u", "alice:demo", "-X", `UID SEARCH SUBJECT "doubtful"`))
+	found := strings.Fields(program.Run(t, "", nil, "curl", "-s", s.imapURL("Junk"), "-u", "alice:demo", "-X",
+		`UID SEARCH SUBJECT "doubtful"`))
 	if len(found) != 3 {
 		t.Fatalf("not one message in Junk: %v", found)
 	}

@@ -29,7 +29,9 @@ func TestGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func(password string) (string, error) {
-		return program.Command(curl, "-s", "-S", "-m", "20", "-u", "bert:"+password, "--mail-from", "bert@cluster.example", "--mail-rcpt", "anna@cluster.example", "-T", file, "smtp://127.0.0.1:"+gate.Port["submission"])
+		return program.Command(curl, "-s", "-S", "-m", "20", "-u", "bert:"+password, "--mail-from",
+			"bert@cluster.example", "--mail-rcpt", "anna@cluster.example", "-T", file,
+			"smtp://127.0.0.1:"+gate.Port["submission"])
 	}
 	if out, err := submit("wrong"); err == nil {
 		t.Errorf("a wrong password submits mail: %s", out)

@@ -30,7 +30,8 @@ func TestImapSignIn(t *testing.T) {
 	app := lastWord(s.Doublet("user", "app-password", "add", "alice", "curl"))
 
 	curl := func(args ...string) (string, error) {
-		return program.Command("curl", append([]string{"--silent", "--show-error", "--insecure", "--max-time", "30"}, args...)...)
+		return program.Command("curl", append([]string{"--silent", "--show-error", "--insecure", "--max-time", "30"},
+			args...)...)
 	}
 	imaps := "imaps://127.0.0.1:" + s.Port["imaps"]
 	for _, c := range []struct {
@@ -38,20 +39,27 @@ func TestImapSignIn(t *testing.T) {
 		args []string
 		ok   bool
 	}{
-		{"PLAIN with an app password", []string{"--user", "alice:" + app, "--login-options", "AUTH=PLAIN", imaps}, true},
-		{"OAUTHBEARER", []string{"--user", "alice@example.com", "--oauth2-bearer", issuer.token(t, "alice@example.com"), "--login-options", "AUTH=OAUTHBEARER", imaps}, true},
-		{"XOAUTH2", []string{"--user", "alice@example.com", "--oauth2-bearer", issuer.token(t, "alice@example.com"), "--login-options", "AUTH=XOAUTH2", imaps}, true},
-		{"a token of somebody else", []string{"--user", "alice@example.com", "--oauth2-bearer", issuer.token(t, "bob@example.com"), "--login-options", "AUTH=XOAUTH2", imaps}, false},
-		{"a token that is none", []string{"--user", "alice@example.com", "--oauth2-bearer", "nonsense", "--login-options", "AUTH=OAUTHBEARER", imaps}, false},
+		{"PLAIN with an app password", []string{"--user", "alice:" + app, "--login-options", "AUTH=PLAIN", imaps},
+			true},
+		{"OAUTHBEARER", []string{"--user", "alice@example.com", "--oauth2-bearer", issuer.token(t, "alice@example.com"),
+			"--login-options", "AUTH=OAUTHBEARER", imaps}, true},
+		{"XOAUTH2", []string{"--user", "alice@example.com", "--oauth2-bearer", issuer.token(t, "alice@example.com"),
+			"--login-options", "AUTH=XOAUTH2", imaps}, true},
+		{"a token of somebody else", []string{"--user", "alice@example.com", "--oauth2-bearer",
+			issuer.token(t, "bob@example.com"), "--login-options", "AUTH=XOAUTH2", imaps}, false},
+		{"a token that is none", []string{"--user", "alice@example.com", "--oauth2-bearer", "nonsense",
+			"--login-options", "AUTH=OAUTHBEARER", imaps}, false},
 	} {
 		out, err := curl(c.args...)
 		if (err == nil) != c.ok || c.ok && !strings.Contains(out, "INBOX") {
 			t.Errorf("%s: %v\n%s", c.name, err, out)
 		}
 	}
-	program.Run(t, "Subject: x\n\nx\n", nil, "msmtp", "--host=127.0.0.1", "--port="+s.Port["submission"], "--auth=scram-sha-256", "--user=alice",
+	program.Run(t, "Subject: x\n\nx\n", nil, "msmtp", "--host=127.0.0.1", "--port="+s.Port["submission"],
+		"--auth=scram-sha-256", "--user=alice",
 		"--passwordeval=echo "+app, "--from=alice@example.com", "--tls=off", "bob@example.com")
-	program.Want(t, program.Run(t, scramScript, []string{"TLSPORT=" + s.Port["imaps"], "APP=" + app}, "python3", "-"), "done")
+	program.Want(t, program.Run(t, scramScript, []string{"TLSPORT=" + s.Port["imaps"], "APP=" + app}, "python3", "-"),
+		"done")
 	program.Want(t, program.Run(t, sharingScript, []string{"PORT=" + s.Port["imap"]}, "python3", "-"), "done")
 }
 
@@ -182,10 +190,12 @@ func newIssuer(t *testing.T) *issuer {
 	i.Server = httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		if r.URL.Path == "/keys" {
 			e := base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key.E)).Bytes())
-			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"1","n":%q,"e":%q}]}`, base64.RawURLEncoding.EncodeToString(key.N.Bytes()), e)
+			fmt.Fprintf(w, `{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"1","n":%q,"e":%q}]}`,
+				base64.RawURLEncoding.EncodeToString(key.N.Bytes()), e)
 			return
 		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, "http://"+r.Host, "http://"+r.Host+"/keys")
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`,
+			"http://"+r.Host, "http://"+r.Host+"/keys")
 	}))
 	t.Cleanup(i.Close)
 	return i
@@ -193,11 +203,13 @@ func newIssuer(t *testing.T) *issuer {
 
 func (i *issuer) token(t *testing.T, email string) string {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"iss": i.URL, "aud": "doublet", "sub": email, "email": email, "email_verified": true, "exp": time.Now().Add(time.Hour).Unix()})
+	body, err := json.Marshal(map[string]any{"iss": i.URL, "aud": "doublet", "sub": email, "email": email,
+		"email_verified": true, "exp": time.Now().Add(time.Hour).Unix()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"1"}`)) + "." + base64.RawURLEncoding.EncodeToString(body)
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"1"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString(body)
 	sum := sha256.Sum256([]byte(text))
 	sig, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, sum[:])
 	if err != nil {

@@ -150,19 +150,22 @@ func folderContent(t *testing.T, c *imap.Client, folder string) (out []message) 
 	if sel.Exists == 0 {
 		return nil
 	}
-	items := []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemInternalDate}, {Kind: wire.ItemBodySection, Peek: true}}
-	err = c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, true, func(d *wire.FetchData) error {
-		if len(d.Sections) != 1 {
+	items := []wire.FetchItem{{Kind: wire.ItemUID}, {Kind: wire.ItemFlags}, {Kind: wire.ItemInternalDate},
+		{Kind: wire.ItemBodySection, Peek: true}}
+	err = c.Fetch(&wire.Fetch{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}, Items: items}, true,
+		func(d *wire.FetchData) error {
+			if len(d.Sections) != 1 {
+				return nil
+			}
+			flags := slices.DeleteFunc(slices.Clone(d.Flags),
+				func(f string) bool { return strings.EqualFold(f, `\Recent`) })
+			for i := range flags {
+				flags[i] = strings.ToLower(flags[i])
+			}
+			slices.Sort(flags)
+			out = append(out, message{d.Sections[0].Data, strings.Join(flags, " "), d.InternalDate.UTC()})
 			return nil
-		}
-		flags := slices.DeleteFunc(slices.Clone(d.Flags), func(f string) bool { return strings.EqualFold(f, `\Recent`) })
-		for i := range flags {
-			flags[i] = strings.ToLower(flags[i])
-		}
-		slices.Sort(flags)
-		out = append(out, message{d.Sections[0].Data, strings.Join(flags, " "), d.InternalDate.UTC()})
-		return nil
-	}, nil)
+		}, nil)
 	if err != nil {
 		t.Fatal(folder, err)
 	}
@@ -211,9 +214,11 @@ func mimeCorpus(t *testing.T) (out []string) {
 			t.Fatal(err)
 		}
 	}
-	big := "Subject: big\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nGr\xfc\xdfe\r\n--b\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+	big := "Subject: big\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nGr\xfc\xdfe\r\n--b\r\n" +
+		"Content-Transfer-Encoding: base64\r\n\r\n" +
 		strings.Repeat(strings.Repeat("QUJD", 19)+"\r\n", 5000) + "--b--\r\n"
-	return append([]string{big, "Subject: no body\r\n\r\n", "no header at all\r\n", "Subject: 8 bit \xe4\r\n\r\n\xff\r\n", "Subject: plain\r\n\r\nHello.\r\n"}, out...)
+	return append([]string{big, "Subject: no body\r\n\r\n", "no header at all\r\n",
+		"Subject: 8 bit \xe4\r\n\r\n\xff\r\n", "Subject: plain\r\n\r\nHello.\r\n"}, out...)
 }
 
 func fill(t *testing.T, c *imap.Client, folder string, messages []string) {
@@ -224,7 +229,8 @@ func fill(t *testing.T, c *imap.Client, folder string, messages []string) {
 			t.Fatal(err)
 		}
 	}
-	sets := [][]wire.Flag{nil, {`\Seen`}, {`\Seen`, `\Answered`, `\Flagged`}, {`\Draft`, "$Forwarded", "Work"}, {`\Deleted`}}
+	sets := [][]wire.Flag{nil, {`\Seen`}, {`\Seen`, `\Answered`, `\Flagged`}, {`\Draft`, "$Forwarded", "Work"},
+		{`\Deleted`}}
 	for i, m := range messages {
 		date := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC).Add(time.Duration(i) * 71 * time.Hour)
 		if _, err := c.Append(folder, sets[i%len(sets)], date, strings.NewReader(m), int64(len(m))); err != nil {
@@ -249,12 +255,15 @@ func TestImportIMAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
-	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far"}
-	program.Want(t, s.Doublet(append(args, "--check")...), fmt.Sprintf("INBOX → INBOX: %d messages, %d new", len(corpus), len(corpus)), "INBOX.Sent Items → Sent: 3")
+	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora",
+		"--password", "far"}
+	program.Want(t, s.Doublet(append(args, "--check")...), fmt.Sprintf("INBOX → INBOX: %d messages, %d new",
+		len(corpus), len(corpus)), "INBOX.Sent Items → Sent: 3")
 	out := s.Doublet(args...)
 	program.Want(t, out, "left out: INBOX.All")
 	names := map[string]string{
-		"INBOX": "INBOX", "INBOX.Sent Items": "Sent", "INBOX.Sent Items.2024": "Sent/2024", "INBOX.Projekte.Größe & Maß.a": "Projekte/Größe & Maß/a", "INBOX.leer": "leer",
+		"INBOX": "INBOX", "INBOX.Sent Items": "Sent", "INBOX.Sent Items.2024": "Sent/2024",
+		"INBOX.Projekte.Größe & Maß.a": "Projekte/Größe & Maß/a", "INBOX.leer": "leer",
 	}
 	near := imapClient(t, s.Port["imap"], "nora", "near")
 	sameFolders(t, far, near, names)
@@ -265,7 +274,8 @@ func TestImportIMAP(t *testing.T) {
 	if _, err := far.Select(&wire.Select{Mailbox: "INBOX"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := far.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 2}}}, Op: wire.StoreReplace, Flags: []wire.Flag{`\Flagged`, "Late"}}, true, nil); err != nil {
+	if _, err := far.Store(&wire.Store{Target: wire.Target{Set: wire.Set{{Start: 1, Stop: 2}}}, Op: wire.StoreReplace,
+		Flags: []wire.Flag{`\Flagged`, "Late"}}, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, far, "INBOX", corpus[:2])
@@ -278,14 +288,16 @@ func TestImportIMAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, imapClient(t, port, "otto", "far"), "INBOX", corpus[:4])
-	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--people", file, "--master", "root", "--master-password", "chief", "--data", s.Data)
+	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--people", file,
+		"--master", "root", "--master-password", "chief", "--data", s.Data)
 	if err == nil {
 		t.Error("a person who does not exist is no failure")
 	}
 	program.Want(t, text, "Nora New: 0 messages", ": 4 messages", "ghost: 0 messages", "ended early")
 
 	// A wrong password is reported as such.
-	text, err = program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "wrong", "--data", s.Data)
+	text, err = program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora",
+		"--login", "nora", "--password", "wrong", "--data", s.Data)
 	if err == nil || !strings.Contains(text, "sign in as nora") {
 		t.Error(text, err)
 	}
@@ -312,7 +324,8 @@ func TestImportKilled(t *testing.T) {
 	}
 	fill(t, far, "INBOX", messages)
 	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
-	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far"}
+	args := []string{"import", "imap", "127.0.0.1:" + port, "--tls", "none", "--user", "nora", "--login", "nora",
+		"--password", "far"}
 	near := imapClient(t, s.Port["imap"], "nora", "near")
 	ended := make(chan error, 1)
 	go func() {
@@ -350,7 +363,8 @@ func TestImportBadMessage(t *testing.T) {
 	port, mail := dovecotAt(t)
 	s := demo(t)
 	far := imapClient(t, port, "nora", "far")
-	fill(t, far, "INBOX", []string{"Subject: one\r\n\r\n", "Subject: two\r\n\r\n", "Subject: three\r\n\r\n", "Subject: four\r\n\r\n"})
+	fill(t, far, "INBOX", []string{"Subject: one\r\n\r\n", "Subject: two\r\n\r\n", "Subject: three\r\n\r\n",
+		"Subject: four\r\n\r\n"})
 	if err := far.Logout(); err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +377,8 @@ func TestImportBadMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Doublet("user", "add", "Nora New", "--short", "nora", "--password", "near")
-	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora", "--login", "nora", "--password", "far", "--data", s.Data)
+	text, err := program.Command(mustBinary(t), "import", "imap", "127.0.0.1:"+port, "--tls", "none", "--user", "nora",
+		"--login", "nora", "--password", "far", "--data", s.Data)
 	if err == nil {
 		t.Error("a message that did not come is no failure")
 	}

@@ -68,9 +68,12 @@ func TestBenchLabKill(t *testing.T) {
 	long.Test(t)
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
-	out := program.Run(t, "", nil, path, "bench", "lab", "config4", "--dir", filepath.Join(dir, "lab"), "--run", "r6mail", "--users", "10", "--out", dir, "--json",
-		"--speed", "300", "--init-scale", "2%", "--window", "9s", "--interval", "1s", "--max-settle", "2s", "--login-rate", "6000",
-		"--kill", "two@2s", "--restart", "two@5s", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0")
+	out := program.Run(t, "", nil, path, "bench", "lab", "config4", "--dir", filepath.Join(dir, "lab"), "--run",
+		"r6mail", "--users", "10", "--out", dir, "--json",
+		"--speed", "300", "--init-scale", "2%", "--window", "9s", "--interval", "1s", "--max-settle", "2s",
+		"--login-rate", "6000",
+		"--kill", "two@2s", "--restart", "two@5s", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if",
+		"resurrected>0")
 	_, out, _ = strings.Cut(out, "{\n")
 	var r labResult
 	if err := json.Unmarshal([]byte("{\n"+out), &r); err != nil {
@@ -94,16 +97,19 @@ func TestBenchLabKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program.Want(t, string(raw), `"text":"two was killed (SIGKILL)"`, "two has its doors open after", `"host":"statistics","group":"one"`, "Replica.Cluster.WorkQueueDepth", `"host":"server","group":"two"`)
+	program.Want(t, string(raw), `"text":"two was killed (SIGKILL)"`, "two has its doors open after",
+		`"host":"statistics","group":"one"`, "Replica.Cluster.WorkQueueDepth", `"host":"server","group":"two"`)
 	program.Run(t, "", nil, path, "bench", "report", r.File)
 	page, err := os.ReadFile(strings.TrimSuffix(r.File, ".run") + ".html")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program.Want(t, string(page), "two was killed", "lost 0", "Work queue over time", "Processor of each server over time")
+	program.Want(t, string(page), "two was killed", "lost 0", "Work queue over time",
+		"Processor of each server over time")
 	// The interruption: only the people of two were without a server until another one accepted them.
 	row := regexp.MustCompile(`<td>failover</td><td>(\d+)</td>`).FindStringSubmatch(string(page))
-	if f := r.Steps[0].Failover; f != nil && (len(row) == 0 || row[1] != fmt.Sprint(f.People) || f.P50 <= 0 || f.Max < f.P50) {
+	if f := r.Steps[0].Failover; f != nil && (len(row) == 0 || row[1] != fmt.Sprint(f.People) || f.P50 <= 0 ||
+		f.Max < f.P50) {
 		t.Errorf("the failover of %+v is not in the report: %v", f, row)
 	}
 }
@@ -115,9 +121,11 @@ func TestBenchLabField(t *testing.T) {
 	long.Test(t)
 	path, dir := mustBinary(t), t.TempDir()
 	sweepLab(t, filepath.Join(dir, "lab"))
-	program.Run(t, "", nil, path, "bench", "lab", "field", "--dir", filepath.Join(dir, "lab"), "--run", "geoplex-medium", "--users", "9", "--out", dir, "--slow-disk", "0s",
+	program.Run(t, "", nil, path, "bench", "lab", "field", "--dir", filepath.Join(dir, "lab"), "--run",
+		"geoplex-medium", "--users", "9", "--out", dir, "--slow-disk", "0s",
 		"--speed", "100", "--init-scale", "1%", "--window", "5s", "--max-settle", "2s", "--login-rate", "6000",
-		"--ledger", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0", "--fail-if", "errors>0")
+		"--ledger", "--fail-if", "lost>0", "--fail-if", "doubled>0", "--fail-if", "resurrected>0", "--fail-if",
+		"errors>0")
 }
 
 // TestBenchLabHolds checks that a lab runs until it is interrupted, that other processes can run workloads there, and
@@ -140,20 +148,25 @@ func TestBenchLabHolds(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		return <-ended
 	}
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(out.String(), "Ctrl-C stops the lab"); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(out.String(),
+		"Ctrl-C stops the lab"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(end(), out)
 		}
 	}
-	program.Want(t, program.Run(t, "", nil, path, "bench", "run", "r6mail", "--lab", at, "--users", "6", "--out", dir, "--speed", "300", "--init-scale", "1%", "--window", "3s",
-		"--max-settle", "2s", "--login-rate", "6000", "--ledger", "--fail-if", "errors>0"), "against doublet, config2", "one ", "two ", "ledger at all servers")
-	if code, err := program.Command(path, "bench", "run", "r6mail", "--lab", at, "--users", "7"); err == nil || !strings.Contains(code, "the lab has 6") {
+	program.Want(t, program.Run(t, "", nil, path, "bench", "run", "r6mail", "--lab", at, "--users", "6", "--out", dir,
+		"--speed", "300", "--init-scale", "1%", "--window", "3s",
+		"--max-settle", "2s", "--login-rate", "6000", "--ledger", "--fail-if", "errors>0"), "against doublet, config2",
+		"one ", "two ", "ledger at all servers")
+	if code, err := program.Command(path, "bench", "run", "r6mail", "--lab", at, "--users", "7"); err == nil ||
+		!strings.Contains(code, "the lab has 6") {
 		t.Errorf("more people than there are: %v %s", err, code)
 	}
 	if err := end(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := program.Command(path, "user", "list", "--data", filepath.Join(at, "two")); err != nil || !strings.Contains(out, "mail2@two.lab.example") {
+	if out, err := program.Command(path, "user", "list", "--data", filepath.Join(at, "two")); err != nil ||
+		!strings.Contains(out, "mail2@two.lab.example") {
 		t.Errorf("a server that was stopped: %v %s", err, out)
 	}
 }

@@ -39,8 +39,10 @@ func w3m(t *testing.T, s *server) {
 		}
 		return program.Run(t, "", []string{"HOME=" + home, "LANG=C.UTF-8"}, "w3m", append(args, lite+at)...)
 	}
-	program.Want(t, get("-dump", "sign-in", url.Values{"user": {"bob"}, "password": {"demo"}, "keep": {"yes"}}), "Inbox", "Write", "Carol Müller-Ångström")
-	found := regexp.MustCompile(`<a href="/lite/(read\?m=[0-9a-f]{32})">`).FindStringSubmatch(get("-dump_source", "?q=subject:cake", nil))
+	program.Want(t, get("-dump", "sign-in", url.Values{"user": {"bob"}, "password": {"demo"}, "keep": {"yes"}}),
+		"Inbox", "Write", "Carol Müller-Ångström")
+	found := regexp.MustCompile(`<a href="/lite/(read\?m=[0-9a-f]{32})">`).FindStringSubmatch(get("-dump_source",
+		"?q=subject:cake", nil))
 	if found == nil {
 		t.Fatal("no message is found")
 	}
@@ -51,7 +53,8 @@ func w3m(t *testing.T, s *server) {
 	if token == nil || who == nil {
 		t.Fatal(page)
 	}
-	form := url.Values{"csrf": {token[1]}, "identity": {who[1]}, "to": {"alice@example.com"}, "subject": {"Sent with w3m"}, "text": {"Grüße aus w3m"}, "do": {"send"}}
+	form := url.Values{"csrf": {token[1]}, "identity": {who[1]}, "to": {"alice@example.com"},
+		"subject": {"Sent with w3m"}, "text": {"Grüße aus w3m"}, "do": {"send"}}
 	program.Want(t, get("-dump", "compose", form), "The message is sent")
 	program.Want(t, s.body(t, "alice", "Sent with w3m"), "From: ", "w3m")
 }
@@ -97,8 +100,10 @@ func lynx(t *testing.T, s *server) {
 	if err := os.WriteFile(file, []byte(keys.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := "lynx -accept_all_cookies -nopause -cmd_script=" + file + " http://127.0.0.1:" + s.Port["http"] + "/lite/"
-	out := program.Run(t, "", []string{"HOME=" + home, "TERM=xterm", "LANG=C.UTF-8"}, "timeout", "60", "script", "-qec", command, "/dev/null")
+	command := "lynx -accept_all_cookies -nopause -cmd_script=" + file + " http://127.0.0.1:" +
+		s.Port["http"] + "/lite/"
+	out := program.Run(t, "", []string{"HOME=" + home, "TERM=xterm", "LANG=C.UTF-8"}, "timeout", "60", "script", "-qec",
+		command, "/dev/null")
 	program.Want(t, out, "The message is sent")
 	program.Want(t, s.body(t, "alice", "Sent with lynx"), "Written at a terminal")
 }

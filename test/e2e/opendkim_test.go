@@ -34,7 +34,8 @@ func TestOpenDKIMAgrees(t *testing.T) {
 	for name, records := range c.Zone {
 		published.WriteString(name + " " + records[0][1] + "\n")
 	}
-	config := write("opendkim.conf", []byte("TestPublicKeys "+write("keys", []byte(published.String()))+"\nLogWhy yes\n"))
+	config := write("opendkim.conf", []byte("TestPublicKeys "+write("keys", []byte(published.String()))+
+		"\nLogWhy yes\n"))
 
 	r := mathrand.New(mathrand.NewPCG(3, 3))
 	for i := range 24 {
@@ -53,7 +54,8 @@ func TestOpenDKIMAgrees(t *testing.T) {
 			m, good = bytes.Replace(m, []byte("ann@"), []byte("eve@"), 1), false
 		}
 		out, err := exec.Command(opendkim, "-x", config, "-v", "-v", "-t", write("message", m)).CombinedOutput()
-		if passed := bytes.Contains(out, []byte("dkim=pass ")); passed != good || !bytes.Contains(out, []byte("dkim=")) {
+		if passed := bytes.Contains(out, []byte("dkim=pass ")); passed != good ||
+			!bytes.Contains(out, []byte("dkim=")) {
 			t.Errorf("message %d: opendkim says %v: %s, want pass %v", i, err, out, good)
 		}
 	}

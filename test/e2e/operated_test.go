@@ -45,7 +45,8 @@ func (m *member) founds(cluster string, more ...string) {
 	t.Helper()
 	own := func(stdin string, args ...string) {
 		t.Helper()
-		program.Run(t, stdin, m.env, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data", m.Data)...)
+		program.Run(t, stdin, m.env, m.program[0], append(append(slices.Clone(m.program[1:]), args...), "--data",
+			m.Data)...)
 	}
 	own("secret\n", "init", "--domain", "cluster.example")
 	csv := "fullname,shortname,password\nAnna,anna,secret\n"
@@ -96,7 +97,8 @@ func (m *member) takesIn(x *member, name string, verb ...string) {
 		verb = []string{"cluster", "join"}
 	}
 	token := strings.Fields(m.Doublet("cluster", "token"))[1]
-	program.Run(m.T, "", x.env, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token, "--name", name, "--data", x.Data), x.addresses...)...)
+	program.Run(m.T, "", x.env, x.program[0], append(append(append(slices.Clone(x.program[1:]), verb...), token,
+		"--name", name, "--data", x.Data), x.addresses...)...)
 	x.serve()
 }
 
@@ -186,7 +188,8 @@ func TestClusterOperated(t *testing.T) {
 	// All people work, and all homes are at the first server.
 	for range 12 {
 		for _, p := range people {
-			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+"/INBOX?ALL")
+			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+
+				"/INBOX?ALL")
 		}
 	}
 	var b struct {
@@ -223,7 +226,8 @@ func TestClusterOperated(t *testing.T) {
 	moved := b.Moves
 	eventually(t, "homes go at the next open", func() string {
 		for _, p := range people {
-			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+"/INBOX?ALL")
+			program.Run(t, "", nil, curl, "-s", "-m", "20", "-u", p+":secret", "imap://127.0.0.1:"+one.Port["imap"]+
+				"/INBOX?ALL")
 		}
 		homes := map[string]string{}
 		for _, d := range one.placed() {
@@ -259,7 +263,8 @@ func TestClusterOperated(t *testing.T) {
 	eventually(t, "two again", whole(name, "two", "three"))
 	two.deliver("by-two")
 	if out, err := program.Command(path, "cluster", "remove", "two", "--data", one.Data); err != nil {
-		t.Fatalf("remove: %v %s\n%s\n%s\n%s\n%s", err, out, one.Doublet("show", "cluster", "databases", "--json"), one.Out, two.Out, three.Out)
+		t.Fatalf("remove: %v %s\n%s\n%s\n%s\n%s", err, out, one.Doublet("show", "cluster", "databases", "--json"),
+			one.Out, two.Out, three.Out)
 	}
 	eventually(t, "it is no member any more", func() string {
 		if out := one.Doublet("show", "cluster"); strings.Contains(out, "two") {

@@ -21,13 +21,15 @@ func TestUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for unit, as := range map[string]string{"doublet.service": "doublet.service", "doublet@.service": "doublet@sales.service"} {
+	for unit, as := range map[string]string{"doublet.service": "doublet.service",
+		"doublet@.service": "doublet@sales.service"} {
 		raw, err := os.ReadFile(filepath.Join("../../packaging/systemd", unit))
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The program must exist for the verification, and only the package creates the account.
-		text := strings.NewReplacer("/usr/bin/doublet ", binary+" ", "User=doublet\n", "User=root\n", "Group=doublet\n", "Group=root\n").Replace(string(raw))
+		text := strings.NewReplacer("/usr/bin/doublet ", binary+" ", "User=doublet\n", "User=root\n", "Group=doublet\n",
+			"Group=root\n").Replace(string(raw))
 		if err := os.WriteFile(filepath.Join(dir, unit), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -36,11 +38,13 @@ func TestUnits(t *testing.T) {
 		if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v\n%s", unit, err, out)
 		}
-		out, err := program.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager", filepath.Join("../../packaging/systemd", unit))
+		out, err := program.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", "--no-pager",
+			filepath.Join("../../packaging/systemd", unit))
 		if err != nil {
 			t.Errorf("%s: more exposed than 2.5 of 10: %v\n%s", unit, err, out)
 		}
-		for _, want := range []string{"Type=notify\n", "WatchdogSec=", "ConditionPathExists=/var/lib/doublet", "NoNewPrivileges=yes\n", "ProtectSystem=strict\n"} {
+		for _, want := range []string{"Type=notify\n", "WatchdogSec=", "ConditionPathExists=/var/lib/doublet",
+			"NoNewPrivileges=yes\n", "ProtectSystem=strict\n"} {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("%s lacks %q", unit, want)
 			}
@@ -63,8 +67,11 @@ func TestDebianPackage(t *testing.T) {
 	}
 	list := program.Run(t, "", nil, "dpkg-deb", "-c", out)
 	for _, line := range []string{
-		`-rwxr-xr-x root/root .* \./usr/bin/doublet\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet\.service\n`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet@\.service\n`,
-		`-rw-r--r-- root/root .* \./etc/default/doublet\n`, `\./usr/share/doc/doublet/operate\.md\n`, `\./usr/share/doc/doublet/copyright\n`, `\./usr/share/doc/doublet/changelog\.gz\n`,
+		`-rwxr-xr-x root/root .* \./usr/bin/doublet\n`,
+		`-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet\.service\n`,
+		`-rw-r--r-- root/root .* \./usr/lib/systemd/system/doublet@\.service\n`,
+		`-rw-r--r-- root/root .* \./etc/default/doublet\n`, `\./usr/share/doc/doublet/operate\.md\n`,
+		`\./usr/share/doc/doublet/copyright\n`, `\./usr/share/doc/doublet/changelog\.gz\n`,
 		`\./usr/share/doc/doublet/CHANGES\.gz\n`, `\./usr/share/man/man1/doublet\.1\.gz\n`,
 	} {
 		if !regexp.MustCompile(line).MatchString(list) {
@@ -74,7 +81,8 @@ func TestDebianPackage(t *testing.T) {
 	if strings.Contains(list, "/var/lib") {
 		t.Error("the package owns the data folder, and would take it away")
 	}
-	program.Want(t, program.Run(t, "", nil, "dpkg-deb", "-I", out), "Package: doublet", "Depends: adduser, ca-certificates", "conffiles", "postinst", "prerm", "postrm", "md5sums")
+	program.Want(t, program.Run(t, "", nil, "dpkg-deb", "-I", out), "Package: doublet",
+		"Depends: adduser, ca-certificates", "conffiles", "postinst", "prerm", "postrm", "md5sums")
 	program.Want(t, program.Run(t, "", nil, "dpkg-deb", "--info", out, "conffiles"), "/etc/default/doublet\n")
 	root := filepath.Join(dir, "root")
 	program.Run(t, "", nil, "dpkg-deb", "-R", out, root)
@@ -83,13 +91,16 @@ func TestDebianPackage(t *testing.T) {
 		program.Run(t, "", nil, "sh", "-n", filepath.Join(root, "DEBIAN", script))
 	}
 	post, err := os.ReadFile(filepath.Join(root, "DEBIAN", "postinst"))
-	if err != nil || regexp.MustCompile(`(systemctl|deb-systemd-invoke) (--\S+ )*(re)?start|systemctl enable --now doublet\n`).Match(regexp.MustCompile(`echo.*`).ReplaceAll(post, nil)) {
+	if err != nil ||
+		regexp.MustCompile(`(systemctl|deb-systemd-invoke) (--\S+ )*(re)?start|systemctl enable --now doublet\n`).Match(
+			regexp.MustCompile(`echo.*`).ReplaceAll(post, nil)) {
 		t.Errorf("postinst starts a server that nobody has made: %v", err)
 	}
 	t.Run("lintian", func(t *testing.T) {
 		external.Need(t, "lintian", "strip")
 		// lintian takes ten seconds of processor time, which other tests may need.
-		if found, err := exec.Command("lintian", "--fail-on", "error,warning", "--allow-root", out).CombinedOutput(); err != nil {
+		if found, err := exec.Command("lintian", "--fail-on", "error,warning", "--allow-root",
+			out).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, found)
 		}
 	})

@@ -46,14 +46,17 @@ func pebble(t *testing.T) *authority {
 	dir := t.TempDir()
 	a := &authority{
 		t: t, directory: "https://127.0.0.1:" + ports[0] + "/dir", root: filepath.Join(dir, "root.pem"),
-		manage: "http://127.0.0.1:" + ports[3], http: ports[4], tls: ports[5], port: ports[1], resolver: "127.0.0.1:" + ports[2], out: &program.Output{},
+		manage: "http://127.0.0.1:" + ports[3], http: ports[4], tls: ports[5], port: ports[1],
+		resolver: "127.0.0.1:" + ports[2], out: &program.Output{},
 	}
 	pool := serverPair(t, a.root, filepath.Join(dir, "root.key"))
-	a.api = &web.Client{Timeout: 10 * time.Second, Transport: &web.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	a.api = &web.Client{Timeout: 10 * time.Second,
+		Transport: &web.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	config := map[string]any{"pebble": map[string]any{
 		"listenAddress": "127.0.0.1:" + ports[0], "managementListenAddress": "127.0.0.1:" + ports[1],
 		"certificate": a.root, "privateKey": filepath.Join(dir, "root.key"),
-		"httpPort": number(ports[4]), "tlsPort": number(ports[5]), "ocspResponderURL": "", "externalAccountBindingRequired": false,
+		"httpPort": number(ports[4]), "tlsPort": number(ports[5]), "ocspResponderURL": "",
+		"externalAccountBindingRequired": false,
 	}}
 	raw, err := json.Marshal(config)
 	if err != nil {
@@ -63,14 +66,16 @@ func pebble(t *testing.T) *authority {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.start(paths[1], "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-dns01", "127.0.0.1:"+ports[2], "-management", "127.0.0.1:"+ports[3],
+	a.start(paths[1], "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-dns01", "127.0.0.1:"+ports[2], "-management",
+		"127.0.0.1:"+ports[3],
 		"-http01", "", "-https01", "", "-tlsalpn01", "")
 	a.start(paths[0], "-config", file, "-dnsserver", "127.0.0.1:"+ports[2])
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		r, err := a.api.Get(a.directory)
 		if err == nil {
 			r.Body.Close()
-			if r, err = web.Post(a.manage+"/clear-txt", "application/json", bytes.NewReader([]byte(`{"host":"x."}`))); err == nil {
+			if r, err = web.Post(a.manage+"/clear-txt", "application/json",
+				bytes.NewReader([]byte(`{"host":"x."}`))); err == nil {
 				r.Body.Close()
 				return a
 			}
@@ -139,8 +144,10 @@ func serverPair(t *testing.T, certFile, keyFile string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -154,7 +161,8 @@ func serverPair(t *testing.T, certFile, keyFile string) *x509.CertPool {
 	if err := os.WriteFile(certFile, cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()

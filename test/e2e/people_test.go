@@ -98,7 +98,8 @@ func TestImportLDAP(t *testing.T) {
 	entries := ldapEntries
 	for i := range 30 {
 		n := string(rune('0'+i/10)) + string(rune('0'+i%10))
-		entries += strings.ReplaceAll("dn: uid=readerNN,ou=People,dc=example,dc=com\nobjectClass: inetOrgPerson\ncn: Reader NN\nsn: NN\nuid: readerNN\nmail: readerNN@example.com\n\n", "NN", n)
+		entries += strings.ReplaceAll("dn: uid=readerNN,ou=People,dc=example,dc=com\nobjectClass: inetOrgPerson\n"+
+			"cn: Reader NN\nsn: NN\nuid: readerNN\nmail: readerNN@example.com\n\n", "NN", n)
 	}
 	port := slapd(t, entries)
 	s := demo(t)
@@ -113,7 +114,8 @@ func TestImportLDAP(t *testing.T) {
 	program.Want(t, s.Doublet("user", "show", "nora", "--json"), "n.new@example.com", `"password":true`)
 	program.Want(t, s.Doublet("group", "show", "readers"), "Nora New", "Reader 07")
 	for range 2 { // with the imported hash, then with ours
-		program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options", "AUTH=PLAIN")
+		program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "nora:Grüße demo", "--login-options",
+			"AUTH=PLAIN")
 	}
 	program.Want(t, s.Doublet(append(args, "--json")...), `"people":0`, `"present":32`)
 	// A filter selects people; a wrong password is reported as such.
@@ -133,8 +135,10 @@ func TestAccountPage(t *testing.T) {
 	s := demo(t)
 	page := "http://127.0.0.1:" + s.Port["http"] + "/account/password"
 	program.Want(t, program.Run(t, "", nil, "curl", "-sf", page), "Change it")
-	program.Want(t, program.Run(t, "", nil, "curl", "-s", page, "-d", "user=bob", "-d", "password=wrong", "-d", "new=a new secret", "-d", "again=a new secret"), "Wrong name or password")
-	program.Want(t, program.Run(t, "", nil, "curl", "-sf", page, "-d", "user=bob", "-d", "password=demo", "-d", "new=a new secret", "-d", "again=a new secret"), "The password is changed")
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", page, "-d", "user=bob", "-d", "password=wrong", "-d",
+		"new=a new secret", "-d", "again=a new secret"), "Wrong name or password")
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", page, "-d", "user=bob", "-d", "password=demo", "-d",
+		"new=a new secret", "-d", "again=a new secret"), "The password is changed")
 	program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", "bob:a new secret")
 	if out, err := program.Command("curl", "-s", s.imapURL("INBOX"), "-u", "bob:demo"); err == nil {
 		t.Errorf("the old password still works: %s", out)
@@ -160,6 +164,7 @@ func TestExportPerson(t *testing.T) {
 	program.Want(t, program.Run(t, "", nil, "/usr/bin/python3", "-m", "zipfile", "-t", file), "Done testing")
 	other.Doublet("user", "add", "Alice Three", "--short", "alice3", "--password", "three")
 	other.Doublet("import", "person", file, "--user", "alice3")
-	sameFolders(t, far, imapClient(t, other.Port["imap"], "alice3", "three"), map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
+	sameFolders(t, far, imapClient(t, other.Port["imap"], "alice3", "three"),
+		map[string]string{"INBOX": "INBOX", "Sent": "Sent", "Archive": "Archive"})
 	program.Want(t, other.Doublet("check", "--deep"), "")
 }

@@ -21,7 +21,8 @@ func TestPOP(t *testing.T) {
 		mail := filepath.Join(t.TempDir(), "mail.mbox")
 		text := ""
 		for i := range 3 {
-			text += fmt.Sprintf("From x@y.example Mon Jan  5 10:00:0%d 2026\nSubject: number %d\n\n.dot\n..\nGr\xc3\xbc\xc3\x9fe to %s\n\n", i, i, user)
+			text += fmt.Sprintf("From x@y.example Mon Jan  5 10:00:0%d 2026\nSubject: number %d\n\n.dot\n..\n"+
+				"Gr\xc3\xbc\xc3\x9fe to %s\n\n", i, i, user)
 		}
 		if err := os.WriteFile(mail, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -30,7 +31,8 @@ func TestPOP(t *testing.T) {
 	}
 	t.Run("curl", func(t *testing.T) { curlPOP(t, s) })
 	t.Run("poplib", func(t *testing.T) {
-		program.Want(t, program.Run(t, poplibScript, []string{"PORT=" + s.Port["pop3"], "TLSPORT=" + s.Port["pop3s"]}, "python3", "-"), "done")
+		program.Want(t, program.Run(t, poplibScript, []string{"PORT=" + s.Port["pop3"], "TLSPORT=" + s.Port["pop3s"]},
+			"python3", "-"), "done")
 	})
 	t.Run("fetchmail", func(t *testing.T) { fetchmail(t, s) })
 	t.Run("getmail", func(t *testing.T) { getmail(t, s) })
@@ -44,8 +46,10 @@ func curlPOP(t *testing.T, s *server) {
 	if n := len(strings.Fields(list)); n != 6 {
 		t.Errorf("LIST: %q", list)
 	}
-	program.Want(t, program.Run(t, "", nil, "curl", "-s", "--ssl-reqd", "-k", url+"2", "-u", "pia:demo"), "Subject: number 1\r\n\r\n.dot\r\n..\r\n")
-	program.Want(t, program.Run(t, "", nil, "curl", "-s", "-k", "pop3s://127.0.0.1:"+s.Port["pop3s"]+"/1", "-u", "pia:demo"), "Subject: number 0")
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", "--ssl-reqd", "-k", url+"2", "-u", "pia:demo"),
+		"Subject: number 1\r\n\r\n.dot\r\n..\r\n")
+	program.Want(t, program.Run(t, "", nil, "curl", "-s", "-k", "pop3s://127.0.0.1:"+s.Port["pop3s"]+"/1", "-u",
+		"pia:demo"), "Subject: number 0")
 	if out, err := program.Command("curl", "-s", url, "-u", "pia:wrong"); err == nil {
 		t.Errorf("a wrong password signs in: %s", out)
 	}
@@ -91,19 +95,23 @@ print("done")
 func fetchmail(t *testing.T, s *server) {
 	dir := t.TempDir()
 	rc, box := filepath.Join(dir, "rc"), filepath.Join(dir, "box")
-	conf := fmt.Sprintf("poll 127.0.0.1 protocol pop3 port %s auth password uidl user paul password demo sslproto '' no sslcertck keep mda \"cat >>%s\"\n", s.Port["pop3"], box)
+	conf := fmt.Sprintf("poll 127.0.0.1 protocol pop3 port %s auth password uidl user paul password demo sslproto "+
+		"'' no sslcertck keep mda \"cat >>%s\"\n", s.Port["pop3"], box)
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"HOME=" + dir, "FETCHMAILHOME=" + dir}
-	program.Run(t, "", env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
+	program.Run(t, "", env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile",
+		filepath.Join(dir, "pid"))
 	got, err := os.ReadFile(box)
-	if err != nil || strings.Count(string(got), "Subject: number") != 3 || !strings.Contains(string(got), "\n.dot\n..\nGrüße to paul") {
+	if err != nil || strings.Count(string(got), "Subject: number") != 3 ||
+		!strings.Contains(string(got), "\n.dot\n..\nGrüße to paul") {
 		t.Errorf("%q %v", got, err)
 	}
 	// fetchmail recognises messages left on the server by their unique ids, and does not fetch them again.
 	s.Doublet("show", "server")
-	out, err := commandEnv(env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile", filepath.Join(dir, "pid"))
+	out, err := commandEnv(env, "fetchmail", "-f", rc, "-i", filepath.Join(dir, "ids"), "--pidfile",
+		filepath.Join(dir, "pid"))
 	if err == nil { // exit code 1: no mail
 		t.Errorf("fetchmail found new mail: %s", out)
 	}
@@ -120,7 +128,9 @@ func getmail(t *testing.T, s *server) {
 			t.Fatal(err)
 		}
 	}
-	conf := fmt.Sprintf("[retriever]\ntype = SimplePOP3Retriever\nserver = 127.0.0.1\nport = %s\nusername = pit\npassword = demo\n[destination]\ntype = MDA_external\npath = /bin/sh\nallow_root_commands = true\narguments = (\"-c\", \"cat >$(mktemp %s/new/XXXXXXXX)\")\n[options]\nread_all = false\ndelete = false\n",
+	conf := fmt.Sprintf("[retriever]\ntype = SimplePOP3Retriever\nserver = 127.0.0.1\nport = %s\nusername = pit\n"+
+		"password = demo\n[destination]\ntype = MDA_external\npath = /bin/sh\nallow_root_commands = true\n"+
+		"arguments = (\"-c\", \"cat >$(mktemp %s/new/XXXXXXXX)\")\n[options]\nread_all = false\ndelete = false\n",
 		s.Port["pop3"], filepath.Join(dir, "box"))
 	rc := filepath.Join(dir, "getmailrc")
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
@@ -140,12 +150,14 @@ func getmail(t *testing.T, s *server) {
 		}
 	}
 	// With delete, the maildrop is empty afterwards.
-	conf = strings.ReplaceAll(strings.ReplaceAll(conf, "delete = false", "delete = true"), "read_all = false", "read_all = true")
+	conf = strings.ReplaceAll(strings.ReplaceAll(conf, "delete = false", "delete = true"), "read_all = false",
+		"read_all = true")
 	if err := os.WriteFile(rc, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	program.Run(t, "", []string{"HOME=" + dir}, "getmail", "--getmaildir="+dir, "--rcfile="+rc)
-	if list := program.Run(t, "", nil, "curl", "-s", "pop3://127.0.0.1:"+s.Port["pop3"]+"/", "-u", "pit:demo"); strings.TrimSpace(list) != "" {
+	if list := program.Run(t, "", nil, "curl", "-s", "pop3://127.0.0.1:"+s.Port["pop3"]+"/", "-u",
+		"pit:demo"); strings.TrimSpace(list) != "" {
 		t.Errorf("after getmail has deleted everything: %q", list)
 	}
 }

@@ -99,7 +99,8 @@ minimal_backoff_time = 1s
 	if err != nil {
 		t.Skip(err)
 	}
-	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master), "127.0.0.1:"+p.port+" inet  n       -       n")
+	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master),
+		"127.0.0.1:"+p.port+" inet  n       -       n")
 	text = regexp.MustCompile(`(?m)^([a-z]+ +(?:unix|fifo) +[-ny] +[-ny] +)y `).ReplaceAllString(text, "${1}n ")
 	p.write("conf/master.cf", text)
 	program.Run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
@@ -127,7 +128,8 @@ func (p *postfix) certificate() {
 		p.t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.provider.example"}, DNSNames: []string{"mail.provider.example"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.provider.example"},
+		DNSNames:  []string{"mail.provider.example"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
@@ -160,7 +162,8 @@ func (p *postfix) mail(user, text string) string {
 // submit sends a message through a door and requests a report of success.
 func submit(t *testing.T, port, account, from, to, subject string, size int) {
 	t.Helper()
-	c, err := client.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+port, client.Options{Timeout: 30 * time.Second})
+	c, err := client.Dial(env.Real(slog.New(slog.DiscardHandler)), "tcp", "127.0.0.1:"+port,
+		client.Options{Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +171,9 @@ func submit(t *testing.T, port, account, from, to, subject string, size int) {
 	steps := []func() error{func() error { return c.Hello("client.example") }}
 	if account != "" {
 		steps = append(steps, func() error { return c.StartTLS(&tls.Config{InsecureSkipVerify: true}) },
-			func() error { return c.Hello("client.example") }, func() error { return c.Auth(sasl.NewPlainClient("", account, "demo")) })
+			func() error {
+				return c.Hello("client.example")
+			}, func() error { return c.Auth(sasl.NewPlainClient("", account, "demo")) })
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -183,10 +188,13 @@ func submit(t *testing.T, port, account, from, to, subject string, size int) {
 		return p
 	}
 	res, err := c.Deliver(&client.Outgoing{
-		From: path(from), Params: smtp.MailParams{Size: -1, EnvID: "env-" + account, Ret: smtp.RetHeaders}, To: []smtp.Path{path(to)},
+		From: path(from), Params: smtp.MailParams{Size: -1, EnvID: "env-" + account, Ret: smtp.RetHeaders},
+		To:         []smtp.Path{path(to)},
 		RcptParams: []smtp.RcptParams{{Notify: smtp.NotifySuccess | smtp.NotifyFailure, ORcpt: "rfc822;" + to}},
-		Message: []byte("From: " + from + "\r\nTo: " + to + "\r\nSubject: " + subject + "\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <" +
-			strings.ReplaceAll(subject, " ", ".") + "@test.example>\r\n\r\nHello.\r\n.dot\r\n" + strings.Repeat("a line of the message\r\n", size/23)),
+		Message: []byte("From: " + from + "\r\nTo: " + to + "\r\nSubject: " + subject +
+			"\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <" +
+			strings.ReplaceAll(subject, " ", ".") + "@test.example>\r\n\r\nHello.\r\n.dot\r\n" +
+			strings.Repeat("a line of the message\r\n", size/23)),
 	})
 	if err != nil || !res.Accepted(0) {
 		t.Fatalf("%v %+v", err, res)
@@ -197,7 +205,8 @@ func submit(t *testing.T, port, account, from, to, subject string, size int) {
 func (s *server) until(t *testing.T, user, subject string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
+		out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X",
+			"UID SEARCH SUBJECT \""+subject+"\"")
 		if len(strings.Fields(out)) >= 3 {
 			return s.body(t, user, subject)
 		}
@@ -212,23 +221,27 @@ func TestPostfix(t *testing.T) {
 	t.Setenv("DOUBLET_ROUTER_SEND", "true")
 	s := demo(t)
 	p := startPostfix(t, s)
-	program.Want(t, s.Doublet("route", "add", "provider.example", "--host", "127.0.0.1:"+p.port, "--tls", "encrypt"), "provider.example")
+	program.Want(t, s.Doublet("route", "add", "provider.example", "--host", "127.0.0.1:"+p.port, "--tls", "encrypt"),
+		"provider.example")
 
 	// We send; Postfix delivers and reports it.
 	submit(t, s.Port["submission"], "alice", "alice@example.com", "peter@provider.example", "to the provider", 0)
 	got := p.mail("peter", "Subject: to the provider")
-	program.Want(t, got, "\n.dot\n", "Return-Path: <alice@example.com>", "with ESMTPS", "TLSv1.3", "X-Original-To: peter@provider.example")
+	program.Want(t, got, "\n.dot\n", "Return-Path: <alice@example.com>", "with ESMTPS", "TLSv1.3",
+		"X-Original-To: peter@provider.example")
 	if strings.Count(got, "Return-Path:") != 1 {
 		t.Errorf("our Return-Path left the server:\n%s", got)
 	}
 	report := s.until(t, "alice", "Successful Mail Delivery Report")
-	program.Want(t, report, "Reporting-MTA: dns; mail.provider.example", "Action: delivered", "Original-Envelope-Id: env-alice", "peter@provider.example")
+	program.Want(t, report, "Reporting-MTA: dns; mail.provider.example", "Action: delivered",
+		"Original-Envelope-Id: env-alice", "peter@provider.example")
 	trace := s.Doublet("trace", "peter@provider.example")
 	program.Want(t, trace, "sent", "127.0.0.1[127.0.0.1]", "250 2.0.0", "<to.the.provider@test.example>")
 
 	// An unknown user and a message that is too large: we send the report, with Postfix's reply.
 	submit(t, s.Port["submission"], "alice", "alice@example.com", "nobody@provider.example", "to nobody", 0)
-	program.Want(t, s.until(t, "alice", "Delivery failure"), "Action: failed", "Status: 5.1.1", "Remote-MTA: dns; 127.0.0.1", "nobody@provider.example", "Original-Envelope-Id: env-alice")
+	program.Want(t, s.until(t, "alice", "Delivery failure"), "Action: failed", "Status: 5.1.1",
+		"Remote-MTA: dns; 127.0.0.1", "nobody@provider.example", "Original-Envelope-Id: env-alice")
 	submit(t, s.Port["submission"], "bob", "bob@example.com", "paula@provider.example", "too large", 300_000)
 	program.Want(t, s.until(t, "bob", "Delivery failure"), "Status: 5.3.4")
 
@@ -240,7 +253,8 @@ func TestPostfix(t *testing.T) {
 		t.Errorf("Postfix did not use TLS:\n%s", got)
 	}
 	report = p.mail("paula", "Action: delivered")
-	program.Want(t, report, "Final-Recipient: rfc822;carol@example.com", "Original-Envelope-Id: env-", "Return-Path: <>")
+	program.Want(t, report, "Final-Recipient: rfc822;carol@example.com", "Original-Envelope-Id: env-",
+		"Return-Path: <>")
 
 	// Postfix is unreachable: the message waits, and is sent when an administrator requests it.
 	program.Run(t, "", nil, "postfix", "-c", p.dir+"/conf", "stop")

@@ -24,7 +24,8 @@ func TestPrograms(t *testing.T) {
 	t.Run("LMTP", func(t *testing.T) { lmtp(t, s) })
 	t.Run("imaplib", func(t *testing.T) { imaplib(t, s) })
 	t.Run("zlib flushes partly", func(t *testing.T) {
-		program.Want(t, program.Run(t, "", []string{"PORT=" + s.Port["imap"]}, "timeout", "60", "python3", "-c", zlibScript), "done")
+		program.Want(t, program.Run(t, "", []string{"PORT=" + s.Port["imap"]}, "timeout", "60", "python3", "-c",
+			zlibScript), "done")
 	})
 	t.Run("mutt reads", func(t *testing.T) { mutt(t, s) })
 	t.Run("neomutt sends, reads, files away", func(t *testing.T) { neomutt(t, s) })
@@ -41,7 +42,8 @@ func (s *server) imapURL(path string) string {
 // body returns the newest message with a subject in a user's INBOX.
 func (s *server) body(t *testing.T, user, subject string) string {
 	t.Helper()
-	out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X", "UID SEARCH SUBJECT \""+subject+"\"")
+	out := program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX"), "-u", user+":demo", "-X",
+		"UID SEARCH SUBJECT \""+subject+"\"")
 	f := strings.Fields(out)
 	if len(f) < 3 {
 		t.Fatalf("no message with subject %q: %s", subject, out)
@@ -51,51 +53,65 @@ func (s *server) body(t *testing.T, user, subject string) string {
 }
 
 func swaks(t *testing.T, s *server) {
-	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example",
+	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from",
+		"stranger@elsewhere.example",
 		"--to", "alice@example.com,bob@example.com", "--header", "Subject: from swaks", "--body", "Grüße\n.dot\n")
 	program.Want(t, out, "250 2.0.0")
 	for _, user := range []string{"alice", "bob"} {
-		program.Want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n", "Return-Path: <stranger@elsewhere.example>", "Received: ")
+		program.Want(t, s.body(t, user, "from swaks"), "Subject: from swaks\r\n", "\r\n.dot\r\n",
+			"Return-Path: <stranger@elsewhere.example>", "Received: ")
 	}
 	// A stranger must not send to strangers.
-	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "x@elsewhere.example")
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example",
+		"--to", "x@elsewhere.example")
 	program.Want(t, fail, "550 5.7.1")
-	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to", "nobody@example.com")
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "stranger@elsewhere.example", "--to",
+		"nobody@example.com")
 	program.Want(t, fail, "550 5.1.1")
 }
 
 func swaksTLS(t *testing.T, s *server) {
-	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
-		"--auth-password", "demo", "--from", "bob@example.com", "--to", "carol@example.com", "--header", "Subject: from bob over TLS")
+	out := program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN",
+		"--auth-user", "bob",
+		"--auth-password", "demo", "--from", "bob@example.com", "--to", "carol@example.com", "--header",
+		"Subject: from bob over TLS")
 	program.Want(t, out, "235 2.7.0", "TLS started")
 	program.Want(t, s.body(t, "carol", "from bob over TLS"), "ESMTPSA")
-	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+	fail := runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN",
+		"--auth-user", "bob",
 		"--auth-password", "wrong", "--from", "bob@example.com", "--to", "carol@example.com")
 	program.Want(t, fail, "535 5.7.8")
-	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN", "--auth-user", "bob",
+	fail = runFails(t, "swaks", "--server", "127.0.0.1:"+s.Port["submission"], "--tls", "--auth", "PLAIN",
+		"--auth-user", "bob",
 		"--auth-password", "demo", "--from", "alice@example.com", "--to", "carol@example.com")
 	program.Want(t, fail, "5.7.1")
 }
 
 func msmtp(t *testing.T, s *server) {
-	program.Run(t, "From: alice@example.com\nTo: bob@example.com\nSubject: from msmtp\n\nHello.\n", nil, "msmtp", "--host=127.0.0.1",
-		"--port="+s.Port["submission"], "--auth=scram-sha-256", "--user=alice", "--passwordeval=echo demo", "--from=alice@example.com",
+	program.Run(t, "From: alice@example.com\nTo: bob@example.com\nSubject: from msmtp\n\nHello.\n", nil, "msmtp",
+		"--host=127.0.0.1",
+		"--port="+s.Port["submission"], "--auth=scram-sha-256", "--user=alice", "--passwordeval=echo demo",
+		"--from=alice@example.com",
 		"--tls=off", "bob@example.com")
 	program.Want(t, s.body(t, "bob", "from msmtp"), "\r\nHello.\r\n")
 }
 
 func curlSends(t *testing.T, s *server) {
 	file := filepath.Join(t.TempDir(), "mail")
-	if err := os.WriteFile(file, []byte("From: carol@example.com\r\nTo: alice@example.com\r\nSubject: from curl\r\n\r\nHello.\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("From: carol@example.com\r\nTo: alice@example.com\r\nSubject: from curl\r\n\r\nHello.\r\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	program.Run(t, "", nil, "curl", "-s", "--url", "smtp://127.0.0.1:"+s.Port["submission"], "--mail-from", "carol@example.com",
+	program.Run(t, "", nil, "curl", "-s", "--url", "smtp://127.0.0.1:"+s.Port["submission"], "--mail-from",
+		"carol@example.com",
 		"--mail-rcpt", "alice@example.com", "--upload-file", file, "-u", "carol:demo")
 	program.Want(t, s.body(t, "alice", "from curl"), "\r\nHello.\r\n")
 }
 
 func lmtp(t *testing.T, s *server) {
-	out := program.Run(t, "", nil, "swaks", "--protocol", "LMTP", "--server", "127.0.0.1:"+s.Port["lmtp"], "--from", "x@elsewhere.example",
+	out := program.Run(t, "", nil, "swaks", "--protocol", "LMTP", "--server", "127.0.0.1:"+s.Port["lmtp"], "--from",
+		"x@elsewhere.example",
 		"--to", "alice@example.com,bob@example.com", "--header", "Subject: over LMTP")
 	if strings.Count(out, "<-  250 2.") < 2 {
 		t.Errorf("want a reply for each recipient:\n%s", out)
@@ -103,7 +119,8 @@ func lmtp(t *testing.T, s *server) {
 }
 
 func imaplib(t *testing.T, s *server) {
-	out := program.Run(t, imaplibScript, []string{"PORT=" + s.Port["imap"], "TLSPORT=" + s.Port["imaps"]}, "python3", "-")
+	out := program.Run(t, imaplibScript, []string{"PORT=" + s.Port["imap"], "TLSPORT=" + s.Port["imaps"]},
+		"python3", "-")
 	program.Want(t, out, "done")
 }
 
@@ -222,7 +239,8 @@ set delete=yes
 	}
 	// Tag all messages, copy them to a file, quit: the keys that a person would press.
 	program.Run(t, "", []string{"TERM=xterm", "HOME=" + dir}, "script", "-qec",
-		fmt.Sprintf("mutt -n -F %s -e 'push \"<tag-pattern>~A<enter><copy-message>%s<enter><quit>\"'", rc, out), "/dev/null")
+		fmt.Sprintf("mutt -n -F %s -e 'push \"<tag-pattern>~A<enter><copy-message>%s<enter><quit>\"'", rc, out),
+		"/dev/null")
 	b, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +285,8 @@ set editor="%[3]s/editor"
 	}
 	env := []string{"TERM=xterm", "HOME=" + dir}
 	press := func(keys string) {
-		program.Run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys), "/dev/null")
+		program.Run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys),
+			"/dev/null")
 	}
 	program.Run(t, "Grüße.\n", env, "neomutt", "-n", "-F", rc, "-s", "one from neomutt", "carol@example.com")
 	press("<mail>carol@example.com<enter>two from neomutt<enter><send-message><quit>")
@@ -282,12 +301,14 @@ set editor="%[3]s/editor"
 	program.Want(t, string(b), "Subject: one from neomutt", "Subject: two from neomutt")
 	press("<tag-pattern>~s one<enter><flag-message><tag-pattern>~s one<enter><save-message>=Archive<enter><quit>")
 	search := func(box, query string) string {
-		return strings.TrimSpace(program.Run(t, "", nil, "curl", "-s", s.imapURL(box), "-u", "carol:demo", "-X", "SEARCH "+query))
+		return strings.TrimSpace(program.Run(t, "", nil, "curl", "-s", s.imapURL(box), "-u", "carol:demo", "-X",
+			"SEARCH "+query))
 	}
 	if got := search("INBOX", "SUBJECT neomutt"); strings.Count(got, " ") != 2 {
 		t.Errorf("in INBOX one message of neomutt is to be left: %q", got)
 	}
-	for box, query := range map[string]string{"Archive": `SUBJECT "one from neomutt" FLAGGED`, "Sent": `SUBJECT "two from neomutt" SEEN`} {
+	for box, query := range map[string]string{"Archive": `SUBJECT "one from neomutt" FLAGGED`,
+		"Sent": `SUBJECT "two from neomutt" SEEN`} {
 		if got := search(box, query); got == "* SEARCH" {
 			t.Errorf("%s has no message %s", box, query)
 		}
@@ -412,10 +433,12 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 		t.Fatal("nothing was fetched")
 	}
 	local := filepath.Join(inbox, "new", "1700000000.1_1.host")
-	if err := os.WriteFile(local, []byte("From: "+user+"@example.com\nSubject: made offline by "+user+"\n\nHello.\n"), 0o600); err != nil {
+	if err := os.WriteFile(local, []byte("From: "+user+"@example.com\nSubject: made offline by "+user+"\n\nHello.\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to", user+"@example.com",
+	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to",
+		user+"@example.com",
 		"--header", "Subject: while syncing")
 	sync()
 	sync()
@@ -451,7 +474,8 @@ func bothWays(t *testing.T, s *server, user, inbox string, sync func()) {
 func http(t *testing.T, s *server) {
 	base := "http://127.0.0.1:" + s.Port["http"]
 	program.Want(t, program.Run(t, "", nil, "curl", "-sf", base+"/status"), "Doublet", "imap")
-	program.Want(t, program.Run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total", "doublet_database_db_cache_current_entries")
+	program.Want(t, program.Run(t, "", nil, "curl", "-sf", base+"/metrics"), "doublet_mail_delivered_total",
+		"doublet_database_db_cache_current_entries")
 	program.Run(t, "", nil, "curl", "-sf", base+"/healthz")
 }
 
@@ -459,7 +483,8 @@ func http(t *testing.T, s *server) {
 func TestStop(t *testing.T) {
 	external.Need(t, "swaks", "curl")
 	s := demo(t)
-	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to", "alice@example.com",
+	program.Run(t, "", nil, "swaks", "--server", "127.0.0.1:"+s.Port["smtp"], "--from", "x@elsewhere.example", "--to",
+		"alice@example.com",
 		"--header", "Subject: before the stop")
 	stopped := make(chan struct{})
 	go func() { s.Stop(syscall.SIGTERM); close(stopped) }()

@@ -40,7 +40,8 @@ func (s *server) browser() *visitor {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return &visitor{t: s.T, base: "https://127.0.0.1:" + s.Port["https"], client: &web.Client{Jar: jar, Transport: &web.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}}
+	return &visitor{t: s.T, base: "https://127.0.0.1:" + s.Port["https"], client: &web.Client{Jar: jar,
+		Transport: &web.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}}
 }
 
 func (w *visitor) do(method, path, body string) *web.Response {
@@ -163,9 +164,12 @@ func TestPushAcrossDoors(t *testing.T) {
 	mailer, browser := s.program("demo"), s.browser()
 	browser.signIn()
 	one, two := mailer.events(), browser.events()
-	socket, _, err := websocket.Dial(context.Background(), strings.Replace(mailer.base, "http", "ws", 1)+"/jmap/ws", &websocket.DialOptions{
-		Subprotocols: []string{"jmap"}, HTTPHeader: web.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("alice:demo"))}},
-	})
+	socket, _, err := websocket.Dial(context.Background(), strings.Replace(mailer.base, "http", "ws", 1)+"/jmap/ws",
+		&websocket.DialOptions{
+			Subprotocols: []string{"jmap"},
+			HTTPHeader: web.Header{"Authorization": {"Basic " +
+				base64.StdEncoding.EncodeToString([]byte("alice:demo"))}},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +290,8 @@ func TestBrowserSessions(t *testing.T) {
 	var list []struct {
 		ID, Person string
 	}
-	if err := json.Unmarshal([]byte(s.Doublet("session", "list", "alice", "--json")), &list); err != nil || len(list) != 2 {
+	if err := json.Unmarshal([]byte(s.Doublet("session", "list", "alice", "--json")), &list); err != nil ||
+		len(list) != 2 {
 		t.Fatal(list, err)
 	}
 	program.Want(t, s.Doublet("session", "end", list[0].ID), "ended")
@@ -315,7 +320,9 @@ func TestBrowserSessions(t *testing.T) {
 	var object struct {
 		Capabilities map[string]json.RawMessage `json:"capabilities"`
 	}
-	if code := s.program("demo").get("GET", "/jmap/session", "", &object); code != 200 || object.Capabilities["urn:ietf:params:jmap:websocket"] == nil || object.Capabilities["urn:ietf:params:jmap:webpush-vapid"] == nil {
+	if code := s.program("demo").get("GET", "/jmap/session", "", &object); code != 200 ||
+		object.Capabilities["urn:ietf:params:jmap:websocket"] == nil ||
+		object.Capabilities["urn:ietf:params:jmap:webpush-vapid"] == nil {
 		t.Error(code, object)
 	}
 }

@@ -32,8 +32,9 @@ var limits = []struct {
 
 // changed maps screens with a change of style to whether the comparison must detect it.
 var changed = map[string]bool{
-	"inbox-1440-light~moved": true, "inbox-1440-light~color": true, "inbox-1440-light~paper": true, "inbox-1440-light~toolbar": true,
-	"inbox-1440-light~raised": true, "inbox-1440-light~typeface": true, "inbox-1440-light~raster": false,
+	"inbox-1440-light~moved": true, "inbox-1440-light~color": true, "inbox-1440-light~paper": true,
+	"inbox-1440-light~toolbar": true,
+	"inbox-1440-light~raised":  true, "inbox-1440-light~typeface": true, "inbox-1440-light~raster": false,
 }
 
 // TestScreens compares the main screens with the approved pictures (testdata/screens).
@@ -80,9 +81,12 @@ func TestScreens(t *testing.T) {
 		case !isChanged && differs:
 			path := strings.TrimSuffix(shot, ".png") + "-difference.png"
 			keepPicture(t, path, marked(got, marks))
-			t.Errorf("%s does not look as it did: %s\nnow: %s\nwhere, in red: %s\nIf it should look so: make screens, look at what it kept in test/e2e/%s, and commit it.", screen, what, shot, path, kept)
+			t.Errorf("%s does not look as it did: %s\nnow: %s\nwhere, in red: %s\n"+
+				"If it should look so: make screens, look at what it kept in test/e2e/%s, and commit it.", screen, what,
+				shot, path, kept)
 		case isChanged && differs != changed[name]:
-			t.Errorf("%s with the change %q: seen is %v, want %v: %s\n%s", screen, change, differs, changed[name], what, shot)
+			t.Errorf("%s with the change %q: seen is %v, want %v: %s\n%s", screen, change, differs, changed[name],
+				what, shot)
 		}
 	}
 	for name := range changed {
@@ -105,7 +109,8 @@ func TestScreens(t *testing.T) {
 // limit; it is nil if no limit is broken.
 func compare(want, got *image.RGBA) (what string, marks map[image.Point]bool) {
 	if want.Bounds() != got.Bounds() {
-		return fmt.Sprintf("its size is %v, want %v (of %d px)", got.Bounds().Size(), want.Bounds().Size(), cell), map[image.Point]bool{}
+		return fmt.Sprintf("its size is %v, want %v (of %d px)", got.Bounds().Size(), want.Bounds().Size(), cell),
+			map[image.Point]bool{}
 	}
 	b := want.Bounds()
 	var parts []string
@@ -119,7 +124,8 @@ func compare(want, got *image.RGBA) (what string, marks map[image.Point]bool) {
 			}
 		}
 		share := float64(len(differ)) / float64(b.Dx()*b.Dy())
-		parts = append(parts, fmt.Sprintf("%.3f %% of it by more than %d (at most %.2f %%)", 100*share, limit.by, 100*limit.share))
+		parts = append(parts, fmt.Sprintf("%.3f %% of it by more than %d (at most %.2f %%)", 100*share, limit.by,
+			100*limit.share))
 		if share > limit.share && marks == nil {
 			marks = differ
 		}

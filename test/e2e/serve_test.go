@@ -24,7 +24,8 @@ func serving(t *testing.T, port map[string]string, environ ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: port, Out: &program.Output{}}}
-	environ = append(environ, "DOUBLET_SERVER_NAME=mx.example.org", "DOUBLET_STORE_SPACE_FLOOR=0B", "DOUBLET_STORE_SPACE_FLOOR_PERCENT=0")
+	environ = append(environ, "DOUBLET_SERVER_NAME=mx.example.org", "DOUBLET_STORE_SPACE_FLOOR=0B",
+		"DOUBLET_STORE_SPACE_FLOOR_PERCENT=0")
 	program.Run(t, "secret\n", environ, path, "init", "--data", s.Data, "--domain", "example.org")
 	args := []string{"serve", "--data", s.Data}
 	for _, d := range program.Doors {
@@ -54,7 +55,8 @@ func TestServeACME(t *testing.T) {
 	for i, p := range program.FreePorts(t, 3) {
 		port[[]string{"imap", "imaps", "smtp"}[i]] = p
 	}
-	s := serving(t, port, "DOUBLET_ACME_ENABLED=true", "DOUBLET_ACME_DIRECTORY="+a.directory, "DOUBLET_ACME_ROOT="+a.root, "DOUBLET_ACME_EMAIL=hostmaster@example.org",
+	s := serving(t, port, "DOUBLET_ACME_ENABLED=true", "DOUBLET_ACME_DIRECTORY="+a.directory,
+		"DOUBLET_ACME_ROOT="+a.root, "DOUBLET_ACME_EMAIL=hostmaster@example.org",
 		"DOUBLET_DNS_SERVERS="+a.resolver, "DOUBLET_WEB_MTA_STS=enforce")
 	s.Await("imap")
 	roots := a.issuer()
@@ -97,17 +99,21 @@ func TestServeACME(t *testing.T) {
 		return r, string(body)
 	}
 	r, policy := get("mta-sts.example.org", "/.well-known/mta-sts.txt")
-	if r.StatusCode != 200 || !strings.Contains(policy, "mode: enforce\r\nmx: mx.example.org\r\n") || r.Header.Get("Strict-Transport-Security") == "" || r.Proto != "HTTP/2.0" {
+	if r.StatusCode != 200 || !strings.Contains(policy, "mode: enforce\r\nmx: mx.example.org\r\n") ||
+		r.Header.Get("Strict-Transport-Security") == "" || r.Proto != "HTTP/2.0" {
 		t.Errorf("%s %v %s", r.Proto, r.Header, policy)
 	}
-	if _, config := get("autoconfig.example.org", "/mail/config-v1.1.xml?emailaddress=admin@example.org"); !strings.Contains(config, "<port>"+port["imaps"]+"</port>") {
+	if _, config := get("autoconfig.example.org",
+		"/mail/config-v1.1.xml?emailaddress=admin@example.org"); !strings.Contains(config,
+		"<port>"+port["imaps"]+"</port>") {
 		t.Errorf("autoconfig: %s", config)
 	}
 	program.Want(t, s.Doublet("certificate", "show"), "acme", "mx.example.org", "autodiscover.example.org")
 	program.Want(t, s.Doublet("health"), "ok")
 	before := leaf(t, a, "mx.example.org")
 	s.Doublet("certificate", "renew", "mx.example.org")
-	if after := leaf(t, a, "mx.example.org"); after.Equal(before) || string(after.RawSubjectPublicKeyInfo) != string(before.RawSubjectPublicKeyInfo) {
+	if after := leaf(t, a, "mx.example.org"); after.Equal(before) ||
+		string(after.RawSubjectPublicKeyInfo) != string(before.RawSubjectPublicKeyInfo) {
 		t.Error("certificate renew: the same certificate, or another key")
 	}
 }
@@ -118,7 +124,8 @@ func TestServeBehindProxy(t *testing.T) {
 	t.Parallel()
 	ports := program.FreePorts(t, 3)
 	port := map[string]string{"smtp": ports[0], "http": ports[1], "imaps": ports[2]}
-	s := serving(t, port, "DOUBLET_SERVER_PROXIES=127.0.0.0/8", "DOUBLET_DNS_SERVERS=127.0.0.1:1", "DOUBLET_LIMITS_CONNECTIONS_PER_ADDRESS=1")
+	s := serving(t, port, "DOUBLET_SERVER_PROXIES=127.0.0.0/8", "DOUBLET_DNS_SERVERS=127.0.0.1:1",
+		"DOUBLET_LIMITS_CONNECTIONS_PER_ADDRESS=1")
 	open := func(door, header string) net.Conn {
 		t.Helper()
 		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {

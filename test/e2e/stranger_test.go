@@ -38,7 +38,8 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	t.Setenv("DOUBLET_DNS_SERVERS", z.Addr())
 	t.Setenv("DOUBLET_SERVER_PROXIES", "127.0.0.1")
 	t.Setenv("DOUBLET_VERIFY_BLOCKLISTS", "list.example")
-	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}, Out: &program.Output{}}}
+	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{},
+		Out: &program.Output{}}}
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +56,10 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	}
 	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 
-	letter := []byte("From: Bank <desk@bank.example>\r\nTo: alice@example.com\r\nSubject: your account\r\nAuthentication-Results: localhost; dmarc=pass header.from=bank.example\r\n\r\nHello.\r\n")
-	head, err := dkim.New(letter).AppendSignatures(nil, []dkim.Signer{{Domain: "bank.example", Selector: "k", Key: key}}, time.Now())
+	letter := []byte("From: Bank <desk@bank.example>\r\nTo: alice@example.com\r\nSubject: your account\r\n" +
+		"Authentication-Results: localhost; dmarc=pass header.from=bank.example\r\n\r\nHello.\r\n")
+	head, err := dkim.New(letter).AppendSignatures(nil,
+		[]dkim.Signer{{Domain: "bank.example", Selector: "k", Key: key}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +67,14 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	quiet := strings.ReplaceAll(string(letter), "bank.example", "quiet.example")
 	for _, c := range []struct{ name, ip, from, to, message, want string }{
 		{"SPF proves", "192.0.2.1", "desk@bank.example", "alice@example.com", string(letter), "250"},
-		{"forged", "192.0.2.9", "desk@bank.example", "alice@example.com", string(letter), "550 5.7.1 Rejected by the DMARC policy of bank.example"},
+		{"forged", "192.0.2.9", "desk@bank.example", "alice@example.com", string(letter),
+			"550 5.7.1 Rejected by the DMARC policy of bank.example"},
 		{"DKIM proves", "192.0.2.9", "list@lists.example", "alice@example.com", signed, "250"},
-		{"changed on the way", "192.0.2.9", "list@lists.example", "alice@example.com", strings.Replace(signed, "Hello.", "Hallo.", 1), "550 5.7.1"},
+		{"changed on the way", "192.0.2.9", "list@lists.example", "alice@example.com",
+			strings.Replace(signed, "Hello.", "Hallo.", 1), "550 5.7.1"},
 		{"quarantined", "192.0.2.9", "x@quiet.example", "alice@example.com", quiet, "250"},
-		{"listed", "192.0.2.7", "x@quiet.example", "alice@example.com", quiet, "554 5.7.1 Blocked: 192.0.2.7 is listed by list.example; listed for a test"},
+		{"listed", "192.0.2.7", "x@quiet.example", "alice@example.com", quiet,
+			"554 5.7.1 Blocked: 192.0.2.7 is listed by list.example; listed for a test"},
 		{"listed, to postmaster", "192.0.2.7", "x@bank.example", "postmaster@example.com", signed, "250"},
 	} {
 		if got := s.stranger(c.ip, c.from, c.to, c.message); !strings.HasPrefix(got, c.want) {
@@ -78,11 +84,13 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	out := filepath.Join(t.TempDir(), "alice")
 	s.Doublet("export", "alice", out)
 	stored := program.Run(t, "", nil, "cat", filepath.Join(out, "INBOX.mbox"))
-	program.Want(t, stored, "Authentication-Results: localhost;\n\tspf=pass smtp.mailfrom=bank.example;", "dkim=pass header.d=bank.example header.s=k", "dmarc=pass (p=reject applied=none) header.from=bank.example")
+	program.Want(t, stored, "Authentication-Results: localhost;\n\tspf=pass smtp.mailfrom=bank.example;",
+		"dkim=pass header.d=bank.example header.s=k", "dmarc=pass (p=reject applied=none) header.from=bank.example")
 	if strings.Contains(stored, "\nAuthentication-Results: localhost; dmarc=pass") {
 		t.Error("the forged field is still there")
 	}
-	program.Want(t, program.Run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")), "dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
+	program.Want(t, program.Run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")),
+		"dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
 }
 
 // stranger sends a message from an address, and returns the first refusal or the last reply.
@@ -107,7 +115,8 @@ func (s *server) stranger(ip, from, to, message string) string {
 		}
 	}
 	defer conn.Close()
-	for _, command := range []string{"HELO client.example", "MAIL FROM:<" + from + ">", "RCPT TO:<" + to + ">", "DATA", strings.TrimSuffix(message, "\r\n") + "\r\n."} {
+	for _, command := range []string{"HELO client.example", "MAIL FROM:<" + from + ">", "RCPT TO:<" + to + ">", "DATA",
+		strings.TrimSuffix(message, "\r\n") + "\r\n."} {
 		if line[0] != '2' && line[0] != '3' {
 			return line
 		}

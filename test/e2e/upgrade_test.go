@@ -171,9 +171,11 @@ func TestFirstBuildJoins(t *testing.T) {
 	was := buildOf(t, oldest)
 	one := newMember(t)
 	program.Run(t, "secret\n", nil, was, "init", "--data", one.Data, "--domain", "cluster.example")
-	program.Run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "secret\n", nil, was, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example",
+		"--data", one.Data)
 	// Settings have other names since then.
-	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.Port["direct"] + "\"\nroutes = \"127.0.0.1:" + one.Port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
+	settings := "[cluster]\ndirect = \"127.0.0.1:" + one.Port["direct"] + "\"\nroutes = \"127.0.0.1:" +
+		one.Port["routes"] + "\"\nadvertise = \"127.0.0.1\"\n"
 	if err := os.WriteFile(filepath.Join(one.Data, "doublet.toml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -132,10 +132,13 @@ func spfZone(r *mathrand.Rand, c *corpus) {
 	for i := range domains {
 		other := name((i + 1 + r.IntN(domains-1)) % domains)
 		terms := []string{
-			"a", "mx", "ptr", "a:" + other, "mx:" + other, "-ip4:" + ip(), "ip4:" + ip() + "/30", "~ip6:" + ip6() + "/126", "?a/29//125",
-			"include:" + other, "exists:%{ir}.%{v}.allow.example.com", "exists:%{l1r-}.%{d2}", "x-unknown=%{d}", "a:none.example.com", "exp=why." + other, "a:%{h}",
+			"a", "mx", "ptr", "a:" + other, "mx:" + other, "-ip4:" + ip(), "ip4:" + ip() + "/30",
+			"~ip6:" + ip6() + "/126", "?a/29//125",
+			"include:" + other, "exists:%{ir}.%{v}.allow.example.com", "exists:%{l1r-}.%{d2}", "x-unknown=%{d}",
+			"a:none.example.com", "exp=why." + other, "a:%{h}",
 		}
-		wrong := []string{"nonsense", "include:", "a:/24", "ip4:300.1.1.1", "ip6:192.0.2.1", "redirect=", "exists:%{z}.x.y", "mx/33", "all=", "?redirect=" + other}
+		wrong := []string{"nonsense", "include:", "a:/24", "ip4:300.1.1.1", "ip6:192.0.2.1", "redirect=",
+			"exists:%{z}.x.y", "mx/33", "all=", "?redirect=" + other}
 		ends := []string{"-all", "~all", "?all", "+all", "redirect=" + other, ""}
 		record := []string{"v=spf1"}
 		for range r.IntN(5) {
@@ -178,7 +181,8 @@ func compareSPF(t *testing.T, c *corpus, theirs *opinions) {
 		seen[string(ours)]++
 		if string(ours) != theirs.SPF[i] {
 			domain := q.Sender[strings.IndexByte(q.Sender, '@')+1:]
-			t.Errorf("SPF of %s for %s, helo %s: %s, pyspf says %s; %v", q.Sender, q.IP, q.Helo, ours, theirs.SPF[i], c.Zone[domain])
+			t.Errorf("SPF of %s for %s, helo %s: %s, pyspf says %s; %v", q.Sender, q.IP, q.Helo, ours, theirs.SPF[i],
+				c.Zone[domain])
 		}
 	}
 	for _, result := range []string{"pass", "fail", "softfail", "neutral", "none", "permerror"} {
@@ -202,8 +206,10 @@ func signingKeys(t *testing.T, c *corpus) []keyPair {
 	edKey := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, ed25519.SeedSize))
 	pairs := []keyPair{
 		{dkim.Signer{Domain: "example.com", Selector: "r", Key: rsaKey},
-			string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(rsaKey)}))},
-		{dkim.Signer{Domain: "example.com", Selector: "e", Key: edKey}, base64.StdEncoding.EncodeToString(edKey.Seed())},
+			string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+				Bytes: x509.MarshalPKCS1PrivateKey(rsaKey)}))},
+		{dkim.Signer{Domain: "example.com", Selector: "e", Key: edKey},
+			base64.StdEncoding.EncodeToString(edKey.Seed())},
 	}
 	for _, p := range pairs {
 		record, err := dkim.Record(p.signer.Key.Public())
@@ -216,9 +222,11 @@ func signingKeys(t *testing.T, c *corpus) []keyPair {
 }
 
 func letter(r *mathrand.Rand) []byte {
-	pieces := []string{"words and ", "more\r\n", "  two  blanks ", "\ttab", "\r\n\r\n", " \r\n", "line=3D\r\n", ".", "--bound\r\n", "end "}
+	pieces := []string{"words and ", "more\r\n", "  two  blanks ", "\ttab", "\r\n\r\n", " \r\n", "line=3D\r\n", ".",
+		"--bound\r\n", "end "}
 	var b strings.Builder
-	fmt.Fprintf(&b, "From: Ann  <ann@example.com>\r\nTo: bob@example.net,\r\n\tcy@example.net\r\nSubject:  number %d\t x \r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n", r.IntN(1000))
+	fmt.Fprintf(&b, "From: Ann  <ann@example.com>\r\nTo: bob@example.net,\r\n\tcy@example.net\r\n"+
+		"Subject:  number %d\t x \r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\n", r.IntN(1000))
 	if r.IntN(3) == 0 {
 		b.WriteString("List-Id: <a.example.com>\r\nReferences: <1@x>\r\n <2@x>\r\n")
 	}
@@ -261,7 +269,8 @@ func dkimCorpus(t *testing.T, r *mathrand.Rand, c *corpus, keys []keyPair) {
 			algorithm = "ed25519-sha256"
 		}
 		ways := []string{"simple", "relaxed"}
-		c.Sign = append(c.Sign, signJob{letter(r), ways[r.IntN(2)] + "/" + ways[r.IntN(2)], algorithm, k.signer.Selector, k.text})
+		c.Sign = append(c.Sign, signJob{letter(r), ways[r.IntN(2)] + "/" + ways[r.IntN(2)], algorithm,
+			k.signer.Selector, k.text})
 	}
 }
 

@@ -23,7 +23,9 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 	external.Need(t, "node", "chromium")
 	s := demo(t)
-	s.Doublet("user", "add", "Hostile Harry", "--short", "harry", "--address", "harry@example.com", "--password", "demo") // hostile.test.mjs
+	// hostile.test.mjs
+	s.Doublet("user", "add", "Hostile Harry", "--short", "harry", "--address", "harry@example.com",
+		"--password", "demo")
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]})
 }
 
@@ -39,14 +41,17 @@ func TestBrowserMany(t *testing.T) {
 	var many bytes.Buffer
 	for i := range 100_000 {
 		at := time.Date(2026, 9, 1, 0, -i, 0, 0, time.UTC)
-		fmt.Fprintf(&many, "From x@elsewhere.example %s\nDate: %s\nFrom: Sender %d <s%[3]d@elsewhere.example>\nTo: many@example.com\nSubject: Number %[4]d of many\nMessage-ID: <many%[4]d@elsewhere.example>\n\nBody %[4]d\n\n",
+		fmt.Fprintf(&many, "From x@elsewhere.example %s\nDate: %s\nFrom: Sender %d <s%[3]d@elsewhere.example>\n"+
+			"To: many@example.com\nSubject: Number %[4]d of many\nMessage-ID: <many%[4]d@elsewhere.example>\n\n"+
+			"Body %[4]d\n\n",
 			at.Format(time.ANSIC), at.Format(time.RFC1123Z), i%23, i)
 	}
 	file := filepath.Join(t.TempDir(), "many.mbox")
 	if err := os.WriteFile(file, many.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program.Run(t, "", nil, path, "user", "add", "Many Mails", "--short", "many", "--address", "many@example.com", "--password", "demo", "--data", s.Data)
+	program.Run(t, "", nil, path, "user", "add", "Many Mails", "--short", "many", "--address", "many@example.com",
+		"--password", "demo", "--data", s.Data)
 	program.Run(t, "", nil, path, "import", "mbox", file, "--user", "many", "--data", s.Data)
 	browse(t, 5*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, "many.mjs")
 }
@@ -60,9 +65,11 @@ func TestBrowserFailover(t *testing.T) {
 	one.deliver("alone")
 	one.sees(curl, "alone")
 	two.sees(curl, "alone")
-	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.Port["http"], "SMTP=" + one.Port["smtp"], "ADMIN=admin"}, "members.mjs")
+	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.Port["http"], "SMTP=" + one.Port["smtp"],
+		"ADMIN=admin"}, "members.mjs")
 	browse(t, 4*time.Minute, []string{
-		"WEB=http://" + before(t, "127.0.0.1:"+one.Port["http"], "127.0.0.1:"+two.Port["http"]), "SMTP=" + two.Port["smtp"], "VICTIM=" + strconv.Itoa(one.Cmd.Process.Pid),
+		"WEB=http://" + before(t, "127.0.0.1:"+one.Port["http"], "127.0.0.1:"+two.Port["http"]),
+		"SMTP=" + two.Port["smtp"], "VICTIM=" + strconv.Itoa(one.Cmd.Process.Pid),
 	}, "failover.mjs")
 	two.sees(curl, "alone", "Through a death") // once
 }
@@ -75,13 +82,15 @@ func pairOf(t *testing.T) (one, two *member) {
 	}
 	one, two = newMember(t), newMember(t)
 	program.Run(t, "secret\n", nil, path, "init", "--data", one.Data, "--domain", "cluster.example")
-	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example", "--data", one.Data)
+	program.Run(t, "secret\n", nil, path, "user", "add", "Anna", "--short", "anna", "--address", "anna@cluster.example",
+		"--data", one.Data)
 	program.Run(t, "", nil, path, "config", "set", "cluster.direct", "127.0.0.1:"+one.Port["direct"],
 		"cluster.routes", "127.0.0.1:"+one.Port["routes"], "cluster.advertise", "127.0.0.1", "--data", one.Data)
 	one.serve()
 	one.Doublet("cluster", "init", "test")
 	token := strings.Fields(one.Doublet("cluster", "token"))[1]
-	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data}, two.addresses...)...)
+	program.Run(t, "", nil, path, append([]string{"cluster", "join", token, "--name", "two", "--data", two.Data},
+		two.addresses...)...)
 	two.serve()
 	return one, two
 }
@@ -139,7 +148,8 @@ func browse(t *testing.T, limit time.Duration, environ []string, files ...string
 	}
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
-	cmd := exec.CommandContext(ctx, paths[0], append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"}, files...)...)
+	cmd := exec.CommandContext(ctx, paths[0], append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"},
+		files...)...)
 	cmd.Dir = "web"
 	cmd.Env = append(append(os.Environ(), "CHROMIUM="+paths[1], "DOUBLET="+doublet), environ...)
 	out, err := cmd.CombinedOutput()

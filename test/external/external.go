@@ -25,8 +25,8 @@ func debian(program string) (string, bool) {
 	return "", false
 }
 
-// Need skips the test unless long tests run and every program is there. With EXTERNAL=required a missing program fails it.
-// It returns their paths in order.
+// Need skips the test unless long tests run and every program is there. With EXTERNAL=required a missing program fails
+// it. It returns their paths in order.
 func Need(t testing.TB, programs ...string) []string {
 	t.Helper()
 	long.Test(t)

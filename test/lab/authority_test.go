@@ -33,8 +33,10 @@ func openAuthority(t *testing.T, dir string) (root string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "acme.example"}, IPAddresses: []net.IP{net.ParseIP(netAddress)}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "acme.example"},
+		IPAddresses: []net.IP{net.ParseIP(netAddress)}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -46,8 +48,10 @@ func openAuthority(t *testing.T, dir string) (root string) {
 	}
 	root = filepath.Join(dir, "acme-root.pem")
 	write(t, root, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, filepath.Join(dir, "acme.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
-	write(t, filepath.Join(dir, "pebble.json"), fmt.Sprintf(`{"pebble": {"listenAddress": "%[1]s:14000", "managementListenAddress": "%[1]s:15000",
+	write(t, filepath.Join(dir, "acme.key"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	write(t, filepath.Join(dir, "pebble.json"),
+		fmt.Sprintf(`{"pebble": {"listenAddress": "%[1]s:14000", "managementListenAddress": "%[1]s:15000",
 		"certificate": "%[2]s/acme-root.pem", "privateKey": "%[2]s/acme.key", "httpPort": 80, "tlsPort": 443, "ocspResponderURL": "", "externalAccountBindingRequired": false}}`, netAddress, dir))
 	cmd := exec.Command("pebble", "-config", filepath.Join(dir, "pebble.json"), "-dnsserver", netAddress+":53")
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
@@ -85,7 +89,8 @@ func authorityRoots(t *testing.T, root string) string {
 	if err != nil || !pool.AppendCertsFromPEM(b) {
 		t.Fatalf("read %s: %v", root, err)
 	}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	client := &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	resp, err := client.Get("https://" + netAddress + ":15000/roots/0")
 	if err != nil {
 		t.Fatal(err)

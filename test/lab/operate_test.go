@@ -77,11 +77,13 @@ func TestOperate(t *testing.T) {
 	o.publish("")
 	toml, inTOML := "", false
 	for _, s := range documented(t, "../../doc/operate.md") {
-		if !strings.ContainsAny(s.section[:1], "012345678") || strings.HasPrefix(s.section, "9") || strings.HasPrefix(s.section, "10") {
+		if !strings.ContainsAny(s.section[:1], "012345678") || strings.HasPrefix(s.section, "9") ||
+			strings.HasPrefix(s.section, "10") {
 			break
 		}
 		// The settings for doublet.toml form a block of their own.
-		if strings.HasPrefix(s.line, "[") || inTOML && strings.Contains(s.line, " = ") && !strings.HasPrefix(s.line, "doublet") {
+		if strings.HasPrefix(s.line, "[") || inTOML && strings.Contains(s.line, " = ") &&
+			!strings.HasPrefix(s.line, "doublet") {
 			inTOML = true
 			toml += s.line + "\n"
 			continue
@@ -138,7 +140,8 @@ type newcomer struct {
 // publish sets the DNS zone: the provider's records, the address and reverse record of the town's host, and records,
 // the output of `doublet dns show`.
 func (o *newcomer) publish(records string) {
-	o.net.dns.Set(o.provider.records + townHost + ". IN A " + townAddress + "\n2.113.0.203.in-addr.arpa. IN PTR " + townHost + ".\n" + records)
+	o.net.dns.Set(o.provider.records + townHost + ". IN A " + townAddress + "\n2.113.0.203.in-addr.arpa. IN PTR " +
+		townHost + ".\n" + records)
 	o.net.dns.Secure(".")
 }
 
@@ -150,7 +153,9 @@ func (o *newcomer) settings(toml string) {
 		o.t.Fatal(err)
 	}
 	write(o.t, root, string(b))
-	o.town.configure(o.t, toml+"[acme]\ndirectory = \"https://"+netAddress+":14000/dir\"\nroot = \"/etc/ssl/lab-root.pem\"\n[dns]\nservers = \""+netAddress+"\"\ntrusted = \""+netAddress+"\"\n")
+	o.town.configure(o.t, toml+"[acme]\ndirectory = \"https://"+netAddress+
+		":14000/dir\"\nroot = \"/etc/ssl/lab-root.pem\"\n[dns]\nservers = \""+netAddress+"\"\ntrusted = \""+
+		netAddress+"\"\n")
 }
 
 // carryOut runs one line.
@@ -171,7 +176,8 @@ func (o *newcomer) carryOut(s step) {
 	case l == "doublet certificate show":
 		wait(t, "a certificate from the authority", func() (string, bool) {
 			out, _ := w.shell(l, "")
-			return out, strings.Contains(out, townHost) && strings.Contains(strings.ToLower(out), "acme") && strings.Contains(out, "Pebble")
+			return out, strings.Contains(out, townHost) && strings.Contains(strings.ToLower(out), "acme") &&
+				strings.Contains(out, "Pebble")
 		})
 		w.must(t, l, "")
 		write(t, w.path("roots.pem"), authorityRoots(t, o.root))
@@ -201,14 +207,16 @@ func (o *newcomer) carryOut(s step) {
 	case strings.HasPrefix(l, "install -d"), strings.HasPrefix(l, "chown "):
 		w.must(t, l, "")
 	default:
-		t.Fatalf("doc/operate.md, %s: %q is nothing that the lab can do: teach it, or say in elsewhere what it does instead", s.section, l)
+		t.Fatalf("doc/operate.md, %s: %q is nothing that the lab can do: teach it, or say in elsewhere what it does "+
+			"instead", s.section, l)
 	}
 }
 
 func (o *newcomer) mailIn(t *testing.T) {
 	o.provider.send(t, "dora@"+providerDomain, "grace@"+townDomain, "from the provider")
 	got := o.town.inbox(t, "grace", gracePassword, "INBOX", "from the provider")
-	want(t, got, "Authentication-Results: "+townHost, "spf=pass", "dkim=pass", "dmarc=pass", "Received: from "+providerHost, "TLS")
+	want(t, got, "Authentication-Results: "+townHost, "spf=pass", "dkim=pass", "dmarc=pass",
+		"Received: from "+providerHost, "TLS")
 	o.provider.send(t, "dora@"+providerDomain, "postmaster@"+townDomain, "for the postmaster")
 	o.town.inbox(t, "ada", adaPassword, "INBOX", "for the postmaster")
 }
@@ -231,8 +239,10 @@ func (o *newcomer) mailOut(t *testing.T) {
 // submit sends a message as grace over TLS and verifies the certificate.
 func (o *newcomer) submit(t *testing.T, to, subject string) {
 	t.Helper()
-	write(t, o.town.path("message"), "From: Grace Hopper <grace@"+townDomain+">\r\nTo: <"+to+">\r\nSubject: "+subject+"\r\n\r\nHello.\r\n")
-	out, err := exec.Command("curl", "-s", "-S", "--cacert", o.town.path("roots.pem"), "--resolve", townHost+":465:"+townAddress, "smtps://"+townHost, "-u", "grace:"+gracePassword,
+	write(t, o.town.path("message"), "From: Grace Hopper <grace@"+townDomain+">\r\nTo: <"+to+">\r\nSubject: "+subject+
+		"\r\n\r\nHello.\r\n")
+	out, err := exec.Command("curl", "-s", "-S", "--cacert", o.town.path("roots.pem"), "--resolve",
+		townHost+":465:"+townAddress, "smtps://"+townHost, "-u", "grace:"+gracePassword,
 		"--mail-from", "grace@"+townDomain, "--mail-rcpt", to, "-T", o.town.path("message")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("submit: %v\n%s", err, out)
@@ -241,19 +251,22 @@ func (o *newcomer) submit(t *testing.T, to, subject string) {
 
 func (o *newcomer) forged(t *testing.T) {
 	// A sender in the provider's name at an address that the provider does not send from.
-	out, err := exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from", "dora@"+providerDomain, "--to", "grace@"+townDomain, "--header", "Subject: forged").CombinedOutput()
+	out, err := exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from",
+		"dora@"+providerDomain, "--to", "grace@"+townDomain, "--header", "Subject: forged").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "5.7.1") {
 		t.Errorf("forged mail of a domain with p=reject: %v\n%s", err, out)
 	}
 	// The same in the name of our own domain.
-	out, err = exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from", "grace@"+townDomain, "--to", "ada@"+townDomain, "--header", "Subject: forged too").CombinedOutput()
+	out, err = exec.Command("swaks", "--server", townAddress+":25", "--ehlo", "liar.example", "--from",
+		"grace@"+townDomain, "--to", "ada@"+townDomain, "--header", "Subject: forged too").CombinedOutput()
 	if err == nil {
 		if got := o.town.inbox(t, "ada", adaPassword, "Junk", "forged too"); got == "" {
 			t.Errorf("forged mail in our own name was taken:\n%s", out)
 		}
 	}
 	// The server must not relay for strangers.
-	out, err = exec.Command("swaks", "--server", townAddress+":25", "--from", "x@liar.example", "--to", "dora@"+providerDomain).CombinedOutput()
+	out, err = exec.Command("swaks", "--server", townAddress+":25", "--from", "x@liar.example", "--to",
+		"dora@"+providerDomain).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "550 5.7.1") {
 		t.Errorf("relayed for a stranger: %v\n%s", err, out)
 	}
@@ -267,14 +280,16 @@ func (o *newcomer) bounce(t *testing.T) {
 
 func (o *newcomer) autoconfig(t *testing.T) {
 	get := func(host, path string) string {
-		out, err := exec.Command("curl", "-s", "-S", "-f", "--cacert", o.town.path("roots.pem"), "--resolve", host+":443:"+townAddress, "https://"+host+path).CombinedOutput()
+		out, err := exec.Command("curl", "-s", "-S", "-f", "--cacert", o.town.path("roots.pem"), "--resolve",
+			host+":443:"+townAddress, "https://"+host+path).CombinedOutput()
 		if err != nil {
 			t.Errorf("https://%s%s: %v\n%s", host, path, err, out)
 		}
 		return string(out)
 	}
 	want(t, get(townHost, "/healthz"), "")
-	want(t, get("autoconfig."+townDomain, "/mail/config-v1.1.xml?emailaddress=grace@"+townDomain), "<hostname>"+townHost+"</hostname>", "<port>993</port>", "<port>465</port>")
+	want(t, get("autoconfig."+townDomain, "/mail/config-v1.1.xml?emailaddress=grace@"+townDomain),
+		"<hostname>"+townHost+"</hostname>", "<port>993</port>", "<port>465</port>")
 	want(t, get("mta-sts."+townDomain, "/.well-known/mta-sts.txt"), "version: STSv1", "mx: "+townHost)
 }
 

@@ -69,7 +69,8 @@ func (p *provider) keys(t *testing.T) string {
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	check(err)
-	write(t, p.path("dkim.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	write(t, p.path("dkim.pem"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	check(err)
 
@@ -113,12 +114,15 @@ OversignHeaders From
 func (p *provider) rspamd(t *testing.T) {
 	t.Helper()
 	local := p.path("rspamd", "local.d")
-	write(t, filepath.Join(local, "options.inc"), "dns { nameserver = [\""+netAddress+"\"]; }\nlocal_addrs = [127.0.0.0/8];\n")
+	write(t, filepath.Join(local, "options.inc"), "dns { nameserver = [\""+netAddress+
+		"\"]; }\nlocal_addrs = [127.0.0.0/8];\n")
 	write(t, filepath.Join(local, "worker-proxy.inc"), `milter = yes;
 bind_socket = "0.0.0.0:11332";
 upstream "local" { default = yes; self_scan = yes; }
 `)
-	for _, off := range []string{"worker-normal.inc", "worker-controller.inc", "worker-fuzzy.inc", "rbl.conf", "surbl.conf", "fuzzy_check.conf", "phishing.conf", "asn.conf", "multimap.conf", "mid.conf", "whitelist.conf", "redirectors.conf", "dkim_signing.conf", "arc.conf"} {
+	for _, off := range []string{"worker-normal.inc", "worker-controller.inc", "worker-fuzzy.inc", "rbl.conf",
+		"surbl.conf", "fuzzy_check.conf", "phishing.conf", "asn.conf", "multimap.conf", "mid.conf", "whitelist.conf",
+		"redirectors.conf", "dkim_signing.conf", "arc.conf"} {
 		write(t, filepath.Join(local, off), "enabled = false;\n")
 	}
 	write(t, filepath.Join(local, "milter_headers.conf"), `use = ["authentication-results", "x-spamd-result"];
@@ -218,7 +222,8 @@ alias_database =
 // send sends a message from a user of the provider through its signer.
 func (p *provider) send(t *testing.T, from, to, subject string, more ...string) {
 	t.Helper()
-	p.Run(t, "", append([]string{"swaks", "--server", "127.0.0.1:25", "--ehlo", "localhost", "--from", from, "--to", to, "--header", "Subject: " + subject}, more...)...)
+	p.Run(t, "", append([]string{"swaks", "--server", "127.0.0.1:25", "--ehlo", "localhost", "--from", from, "--to", to,
+		"--header", "Subject: " + subject}, more...)...)
 }
 
 // inbox waits for a message with the given subject in a user's Maildir.

@@ -94,10 +94,12 @@ func (w *town) startUnit(t *testing.T) {
 			program = strings.Fields(value)
 		}
 	}
-	if len(program) == 0 || !strings.Contains(unit, "AmbientCapabilities=CAP_NET_BIND_SERVICE") || !strings.Contains(unit, "User=doublet") {
+	if len(program) == 0 || !strings.Contains(unit, "AmbientCapabilities=CAP_NET_BIND_SERVICE") ||
+		!strings.Contains(unit, "User=doublet") {
 		t.Fatalf("the unit:\n%s", unit)
 	}
-	w.server = w.start(t, append([]string{"chroot", w.root, "setpriv", "--reuid=doublet", "--regid=doublet", "--clear-groups", "--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service"}, program...)...)
+	w.server = w.start(t, append([]string{"chroot", w.root, "setpriv", "--reuid=doublet", "--regid=doublet",
+		"--clear-groups", "--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service"}, program...)...)
 	w.listens(t, townAddress+":25")
 }
 
@@ -132,7 +134,8 @@ func (w *town) configure(t *testing.T, settings string) {
 			continue
 		}
 		value, _, _ = strings.Cut(value, "#")
-		if b, err = config.Set(path, b, section+"."+strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"`)); err != nil {
+		if b, err = config.Set(path, b, section+"."+strings.TrimSpace(key),
+			strings.Trim(strings.TrimSpace(value), `"`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +149,8 @@ func (w *town) inbox(t *testing.T, user, password, folder, subject string) strin
 	t.Helper()
 	url := fmt.Sprintf("imaps://%s/%s", townHost, folder)
 	curl := func(args ...string) string {
-		out, _ := exec.Command("curl", append([]string{"-s", "--cacert", w.path("roots.pem"), "--resolve", townHost + ":993:" + townAddress, "-u", user + ":" + password}, args...)...).Output()
+		out, _ := exec.Command("curl", append([]string{"-s", "--cacert", w.path("roots.pem"), "--resolve",
+			townHost + ":993:" + townAddress, "-u", user + ":" + password}, args...)...).Output()
 		return string(out)
 	}
 	var found string

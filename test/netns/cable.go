@@ -18,7 +18,8 @@ const (
 
 // Forward relays connections from a listening socket to the target of dial until the test ends. Each direction is
 // delayed by the time that delay returns for it. If dial fails, the connection is closed.
-func Forward(t testing.TB, listen string, dial func(from net.Addr) (net.Conn, error), delay func(from net.Addr) time.Duration) {
+func Forward(t testing.TB, listen string, dial func(from net.Addr) (net.Conn, error),
+	delay func(from net.Addr) time.Duration) {
 	t.Helper()
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

@@ -135,7 +135,8 @@ func (h *Host) killAll() {
 // rules replace the ones before; without rules nothing is dropped.
 func (h *Host) Filter(t testing.TB, rules ...string) {
 	t.Helper()
-	text := "table inet cable\ndelete table inet cable\ntable inet cable {\n chain in {\n  type filter hook input priority 0; policy accept;\n"
+	text := "table inet cable\ndelete table inet cable\ntable inet cable {\n chain in {\n" +
+		"  type filter hook input priority 0; policy accept;\n"
 	for _, r := range rules {
 		text += fmt.Sprintf("  %s counter drop\n", r)
 	}

@@ -59,7 +59,8 @@ func readSources() error {
 		return err
 	}
 	return filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == "data") {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == "bin" ||
+			d.Name() == "data") {
 			return fs.SkipDir
 		}
 		return err
@@ -167,7 +168,8 @@ func (s *Server) Start() {
 	s.Await("imap")
 	s.Await("smtp")
 	// The other doors open after these two; the demo prints a line when all are open.
-	for deadline := time.Now().Add(60 * time.Second); !strings.Contains(s.Out.String(), "is running"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); !strings.Contains(s.Out.String(),
+		"is running"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.T.Fatalf("it does not say that it runs:\n%s", s.Out)
 		}

@@ -26,7 +26,8 @@ func TestDMARCReportComes(t *testing.T) {
 	yesterday := w.clock.Now().Add(-24 * time.Hour).Unix() // a report older than 60 days would be dropped at once
 	text = bytes.Replace(text, []byte("1596412800"), []byte(strconv.FormatInt(yesterday, 10)), 1)
 	text = bytes.Replace(text, []byte("1596499199"), []byte(strconv.FormatInt(yesterday+86399, 10)), 1)
-	for _, c := range []struct{ about, author string }{{"b.example", "forged@none.example"}, {"c.example", "noreply@a.example"}, {"b.example", "noreply@a.example"}} {
+	for _, c := range []struct{ about, author string }{{"b.example", "forged@none.example"},
+		{"c.example", "noreply@a.example"}, {"b.example", "noreply@a.example"}} {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
 		_, err := z.Write([]byte(strings.ReplaceAll(string(text), "example.org", c.about)))
@@ -35,8 +36,10 @@ func TestDMARCReportComes(t *testing.T) {
 		sub := mail.Submission{
 			From: path(t, "noreply@a.example"), Params: smtp.MailParams{Size: -1}, Answer: mail.AnswerNone,
 			Recipients: []mail.Recipient{{To: path(t, "postmaster@b.example"), Outside: true}},
-			Message: []byte("From: " + c.author + "\r\nTo: postmaster@b.example\r\nSubject: Report Domain: " + c.about + "\r\nMIME-Version: 1.0\r\n" +
-				"Content-Type: application/gzip\r\nContent-Transfer-Encoding: base64\r\n\r\n" + base64.StdEncoding.EncodeToString(packed.Bytes())[:76] +
+			Message: []byte("From: " + c.author + "\r\nTo: postmaster@b.example\r\nSubject: Report Domain: " + c.about +
+				"\r\nMIME-Version: 1.0\r\n" +
+				"Content-Type: application/gzip\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
+				base64.StdEncoding.EncodeToString(packed.Bytes())[:76] +
 				"\r\n" + base64.StdEncoding.EncodeToString(packed.Bytes())[76:] + "\r\n"),
 		}
 		_, err = a.mail.Deposits.Deposit(bg, &sub, nil)
@@ -44,7 +47,8 @@ func TestDMARCReportComes(t *testing.T) {
 		a.flush()
 	}
 	list := b.received()
-	if len(list) != 1 || list[0].From != "a.example" || list[0].Organization != "google.com" || list[0].Domain != "b.example" ||
+	if len(list) != 1 || list[0].From != "a.example" || list[0].Organization != "google.com" ||
+		list[0].Domain != "b.example" ||
 		len(list[0].DMARC) != 1 || list[0].DMARC[0].Count != 1 || list[0].DMARC[0].SPF != "pass" {
 		t.Errorf("%+v", list)
 	}
@@ -76,7 +80,8 @@ func TestDMARCReports(t *testing.T) {
 			got = r
 		}
 	}
-	if got == nil || got.From != "b.example" || got.Domain != "a.example" || got.Policy.Policy != "quarantine" || got.Policy.DKIM != "r" ||
+	if got == nil || got.From != "b.example" || got.Domain != "a.example" || got.Policy.Policy != "quarantine" ||
+		got.Policy.DKIM != "r" ||
 		got.Policy.Percent != 100 {
 		t.Fatalf("%+v", got)
 	}
@@ -127,7 +132,8 @@ func TestDMARCReadersElsewhere(t *testing.T) {
 	w := open(t, 2)
 	a, b := w.houses[0], w.houses[1]
 	w.zone.Add("d.example. TXT \"v=spf1 ip4:192.0.2.1 -all\"\n" +
-		"_dmarc.d.example. TXT \"v=DMARC1; p=none; rua=mailto:postmaster@a.example,mailto:x@stranger.example,mailto:small@d.example!10\"\n" +
+		"_dmarc.d.example. TXT \"v=DMARC1; p=none; " +
+		"rua=mailto:postmaster@a.example,mailto:x@stranger.example,mailto:small@d.example!10\"\n" +
 		"d.example._report._dmarc.a.example. TXT \"v=DMARC1\"\n")
 	a.write("ada@d.example", "ada@b.example", "ada@d.example")
 	w.clock.until(1)

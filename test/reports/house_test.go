@@ -117,7 +117,8 @@ func open(t *testing.T, n int, readers ...string) *town {
 		if i < len(readers) {
 			w.reader = readers[i]
 		}
-		w.houses = append(w.houses, w.house(string('a'+rune(i))+".example", netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}).String()))
+		w.houses = append(w.houses, w.house(string('a'+rune(i))+".example",
+			netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}).String()))
 	}
 	return w
 }
@@ -130,7 +131,8 @@ func (w *town) house(domain, ip string) *house {
 	e.Dial = w.dial(ip)
 	stats := stat.New(e.Clock)
 	var err error
-	h.store, err = store.Open(e, "data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...)})
+	h.store, err = store.Open(e, "data", store.Options{FloorBytes: -1, Ballast: -1,
+		Indexes: append(directory.Indexes(), trace.Indexes()...)})
 	ok(t, err)
 	h.people, err = directory.Open(h.store, e, password.New(e, 1, 10), directory.Options{
 		Domain: domain, MailFiles: admin.MailFiles{Store: h.store},
@@ -149,12 +151,14 @@ func (w *town) house(domain, ip string) *house {
 	h.mail, err = mail.Open(h.store, e, h.people, files, mail.Options{
 		Hostname: hostname, Signer: signer, Sealer: signer.Sealer(), Stats: stats,
 		Mailer: outbound.New(e, outbound.Options{
-			Hostname: hostname, Resolver: resolver, Policies: h, Observer: h.book, ConnectTimeout: 20 * time.Second, Timeout: 20 * time.Second,
+			Hostname: hostname, Resolver: resolver, Policies: h, Observer: h.book, ConnectTimeout: 20 * time.Second,
+			Timeout: 20 * time.Second,
 		}),
 	})
 	ok(t, err)
 	h.sending = reports.Options{
-		Hostname: hostname, Local: "postmaster", TLS: true, DMARC: true, DNS: resolver, Directory: h.people, Post: h.mail.Deposits, Stats: stats,
+		Hostname: hostname, Local: "postmaster", TLS: true, DMARC: true, DNS: resolver, Directory: h.people,
+		Post: h.mail.Deposits, Stats: stats,
 	}
 	h.sender = reports.NewSender(e, h.book, h.sending)
 	h.open(w, resolver, stats)
@@ -173,7 +177,8 @@ func (h *house) open(w *town, resolver *dns.Resolver, stats *stat.Tree) {
 		Verify: verify.New(e, resolver, verify.Options{Hostname: hostname, SPF: verify.Mark, DMARC: verify.Reject}),
 	})
 	h.front = listen.New(e, listen.Options{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, nil)
-	door := smtpd.New(e, smtpd.Config{Kind: smtpd.SMTP, Hostname: hostname, Inbound: checks}, smtpd.NewBackend(in, h.people, h.mail, e), nil)
+	door := smtpd.New(e, smtpd.Config{Kind: smtpd.SMTP, Hostname: hostname, Inbound: checks},
+		smtpd.NewBackend(in, h.people, h.mail, e), nil)
 	at, err := h.front.Open(listen.Door{
 		Name: "smtp", Network: "tcp", Address: "127.0.0.1:0", Serve: door.Serve,
 		TLS: &tls.Config{Certificates: []tls.Certificate{selfSigned(h.t, hostname, w.clock.Now())}},
@@ -196,7 +201,8 @@ func (h *house) settle(w *town) {
 	ok(h.t, err)
 	name, record, err := sign.Record(&k)
 	ok(h.t, err)
-	r := strings.NewReplacer("DOMAIN", h.domain, "IP", h.ip, "KEYNAME", name, "KEY1", record[:200], "KEY2", record[200:], "READER", w.reader)
+	r := strings.NewReplacer("DOMAIN", h.domain, "IP", h.ip, "KEYNAME", name, "KEY1", record[:200], "KEY2",
+		record[200:], "READER", w.reader)
 	w.zone.Add(r.Replace(`DOMAIN. MX 10 mx.DOMAIN.
 mx.DOMAIN. A IP
 DOMAIN. TXT "v=spf1 mx -all"
@@ -245,7 +251,8 @@ func (w *town) dial(from string) func(string, string, time.Duration) (net.Conn, 
 func selfSigned(t *testing.T, host string, now time.Time) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	ok(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.AddDate(1, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	ok(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -256,7 +263,8 @@ func (h *house) write(from, to, author string) {
 	h.t.Helper()
 	sub := mail.Submission{
 		From: path(h.t, from), Params: smtp.MailParams{Size: -1}, Answer: mail.AnswerNone,
-		Message:    []byte("From: " + author + "\r\nTo: " + to + "\r\nSubject: hello\r\nMessage-ID: <" + author + "." + to + ">\r\n\r\nHello.\r\n"),
+		Message: []byte("From: " + author + "\r\nTo: " + to + "\r\nSubject: hello\r\nMessage-ID: <" + author + "." +
+			to + ">\r\n\r\nHello.\r\n"),
 		Recipients: []mail.Recipient{{To: path(h.t, to), Outside: true}},
 	}
 	_, err := h.mail.Deposits.Deposit(bg, &sub, nil)

@@ -28,7 +28,8 @@ func TestTLSReportsByHTTPS(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		z, err := gzip.NewReader(r.Body)
 		kind := r.Header.Get("Content-Type")
-		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/tlsrpt" || kind != "application/tlsrpt+gzip" {
+		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/tlsrpt" ||
+			kind != "application/tlsrpt+gzip" {
 			t.Errorf("%s %s %s: %v", r.Method, r.URL, r.Header, err)
 			return
 		}

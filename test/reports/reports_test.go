@@ -31,12 +31,15 @@ func TestTLSReports(t *testing.T) {
 		t.Fatalf("%d reports came", len(list))
 	}
 	r := list[0]
-	if r.From != "a.example" || r.Organization != "a.example" || r.Domain != "b.example" || len(r.TLS) != 1 || r.End.Sub(r.Begin) != 24*time.Hour-time.Second {
+	if r.From != "a.example" || r.Organization != "a.example" || r.Domain != "b.example" || len(r.TLS) != 1 ||
+		r.End.Sub(r.Begin) != 24*time.Hour-time.Second {
 		t.Fatalf("%+v", r)
 	}
 	p := r.TLS[0]
-	if p.Policy.Type != tlsreport.STS || p.Policy.Domain != "b.example" || p.Summary != (tlsreport.Summary{Failed: 1}) || len(p.Details) != 1 ||
-		p.Details[0].Type != tlsreport.CertificateNotTrusted || p.Details[0].MX != "mx.b.example" || p.Details[0].Sessions != 1 {
+	if p.Policy.Type != tlsreport.STS || p.Policy.Domain != "b.example" ||
+		p.Summary != (tlsreport.Summary{Failed: 1}) || len(p.Details) != 1 ||
+		p.Details[0].Type != tlsreport.CertificateNotTrusted || p.Details[0].MX != "mx.b.example" ||
+		p.Details[0].Sessions != 1 {
 		t.Errorf("%+v", p)
 	}
 	w.settle()

@@ -35,7 +35,8 @@ func withoutStacks() (path string, remove func(), err error) {
 	remove = func() { _ = os.RemoveAll(dir) }
 	path = filepath.Join(dir, "go.mod")
 	to := filepath.Join(dir, "engine")
-	if err := errors.Join(copySources(to, strings.TrimSpace(string(out))), turnOff(filepath.Join(to, switchFile)), replaceEngine(path, to)); err != nil {
+	if err := errors.Join(copySources(to, strings.TrimSpace(string(out))), turnOff(filepath.Join(to, switchFile)),
+		replaceEngine(path, to)); err != nil {
 		remove()
 		return "", nil, err
 	}
@@ -89,5 +90,6 @@ func replaceEngine(path, by string) error {
 		return err
 	}
 	mod = fmt.Appendf(mod, "\nreplace %s => %s\n", engine, by)
-	return errors.Join(os.WriteFile(path, mod, 0o600), os.WriteFile(strings.TrimSuffix(path, ".mod")+".sum", sums, 0o600))
+	return errors.Join(os.WriteFile(path, mod, 0o600), os.WriteFile(strings.TrimSuffix(path, ".mod")+".sum",
+		sums, 0o600))
 }

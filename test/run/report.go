@@ -61,7 +61,8 @@ type report struct {
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[test]*bytes.Buffer{}, consumed: map[string]float64{}, skipped: map[string][]string{}}
+	return &report{out: out, output: map[test]*bytes.Buffer{}, consumed: map[string]float64{},
+		skipped: map[string][]string{}}
 }
 
 // read reads all events up to the end of in. It prints lines that are no events.
@@ -206,7 +207,8 @@ func (r *report) figures(wall, consumed time.Duration) {
 	for _, names := range r.skipped {
 		skipped += len(names)
 	}
-	fmt.Fprintf(r.out, "-- %d tests of %d packages in %.0f s, %.0f s of processor with builds; packages unchanged %d; skipped %d; failed %d\n",
+	fmt.Fprintf(r.out, "-- %d tests of %d packages in %.0f s, %.0f s of processor with builds; packages unchanged "+
+		"%d; skipped %d; failed %d\n",
 		r.count, len(r.packages), wall.Seconds(), consumed.Seconds(), r.cached, skipped, len(r.failed))
 	for _, p := range slowest(r.packages, slowPackages) {
 		fmt.Fprintf(r.out, "   package %s\n", p)

@@ -68,8 +68,10 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, text := range map[string]string{
-		"go.mod":    "module m\n\ngo 1.25\n",
-		"m_test.go": "package m\nimport (\"os\"; \"testing\")\nvar sum int\nfunc TestSpin(t *testing.T) {\nfor i := range 300_000_000 { sum += i & sum }\nif os.Getenv(\"BAD\") != \"\" { t.Fatal(\"as asked\") }\n}\n",
+		"go.mod": "module m\n\ngo 1.25\n",
+		"m_test.go": "package m\nimport (\"os\"; \"testing\")\nvar sum int\nfunc TestSpin(t *testing.T) {\n" +
+			"for i := range 300_000_000 { sum += i & sum }\nif os.Getenv(\"BAD\") != \"\" { t.Fatal(\"as asked\") }\n" +
+			"}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -82,7 +84,8 @@ func TestRun(t *testing.T) {
 		if (err != nil) != (bad != "") || strings.Contains(string(out), "as asked") != (bad != "") {
 			t.Errorf("BAD=%s: %v\n%s", bad, err, out)
 		}
-		if !strings.Contains(string(out), "1 tests of 1 packages") || !strings.Contains(string(out), " s of processor  m\n") {
+		if !strings.Contains(string(out), "1 tests of 1 packages") ||
+			!strings.Contains(string(out), " s of processor  m\n") {
 			t.Errorf("BAD=%s: figures are missing:\n%s", bad, out)
 		}
 	}
@@ -96,7 +99,8 @@ func TestWithoutStacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remove()
-	out, err := exec.Command("go", "list", "-modfile", path, "-f", "{{.Dir}}", engine+"/internal/invariants").CombinedOutput()
+	out, err := exec.Command("go", "list", "-modfile", path, "-f", "{{.Dir}}",
+		engine+"/internal/invariants").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -166,7 +166,8 @@ func TestLiterals(t *testing.T) {
 		ok         bool
 	}{
 		{"waits for +", "C: A {literal} B\n| one\n|\n| two\nS: * A {10+*\n", false},
-		{"synchronising", "C: A {literal} B\n| one\n|\n| two\nS: * A {12}<binary:0d0a>one<binary:0d0a0d0a>two<binary:0d0a> B\n", true},
+		{"synchronising", "C: A {literal} B\n| one\n|\n| two\n" +
+			"S: * A {12}<binary:0d0a>one<binary:0d0a0d0a>two<binary:0d0a> B\n", true},
 		{"pattern with literal", "C: A {literal+} B\n| one\n| two\nS: * A {literal} B\n| o*\n| two\n", true},
 		{"pattern that does not fit", "C: A {literal+} B\n| one\nS: * A {literal} B\n| two\n", false},
 		{"without the last CRLF", "C: A {literal}\n| one\n|.\nS: * A {3}*one\n", true},
@@ -188,8 +189,10 @@ func TestLiterals(t *testing.T) {
 func TestFilesWithMistakes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", "# only this", "X: a", "C a", "S{\nS: a", "}", "S{\n}", "S{\nC: a\n}", "S{\nS{\n", "== a\nC: x\n== a\nC: y", "==\nC: x",
-		"| x", "C: {literal}", "C: {literal}\n| a\n|-\n| b", "C: a\n| b", "C[: a", "C[]: a", "S{\nS[bob]: x\n}", "C: {literal}\n|.\n| x", "C?: a",
+		"", "# only this", "X: a", "C a", "S{\nS: a", "}", "S{\n}", "S{\nC: a\n}", "S{\nS{\n", "== a\nC: x\n== a\nC: y",
+		"==\nC: x",
+		"| x", "C: {literal}", "C: {literal}\n| a\n|-\n| b", "C: a\n| b", "C[: a", "C[]: a", "S{\nS[bob]: x\n}",
+		"C: {literal}\n|.\n| x", "C?: a",
 	} {
 		if parts, err := Parse("x", text); err == nil {
 			t.Errorf("%q is accepted: %+v", text, parts)

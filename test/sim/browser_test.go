@@ -315,7 +315,8 @@ func (w *world) surfSome(s *server, all *surfers) {
 		if err == nil {
 			// A server whose clock is slow and that has not heard of the EndAll creates a session with a start time
 			// before it.
-			all.list = append(all.list, &browser{token: token, of: x, begun: s, unsure: x.Created.Before(all.cut[x.Person])})
+			all.list = append(all.list, &browser{token: token, of: x, begun: s,
+				unsure: x.Created.Before(all.cut[x.Person])})
 		}
 		return
 	}

@@ -78,7 +78,8 @@ func (c *client) syncAt(s *server) {
 		}
 	})
 	c.modSeq, c.uidNext = f.HighestModSeq, max(c.uidNext, f.UIDNext)
-	c.w.logf("%s syncs %s at %s: %s -> uidnext %d, modseq %s, %d messages", c.name, c.box.title, s.name, was, c.uidNext, modText(c.modSeq), len(c.cache))
+	c.w.logf("%s syncs %s at %s: %s -> uidnext %d, modseq %s, %d messages", c.name, c.box.title, s.name, was, c.uidNext,
+		modText(c.modSeq), len(c.cache))
 	for uid, m := range c.cache {
 		k := shown{c.box, c.validity, uid}
 		if have, ok := c.w.shown[k]; ok && have != m.email {
@@ -114,7 +115,8 @@ func (c *client) resync(v *mailbox.View) {
 			// message again.
 			c.cache[uid] = m
 		case c.w.quiet && !c.box.widowed:
-			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title, c.uidNext, m.email)
+			c.w.failf("%s: UID %d of %s is new and below its UIDNEXT %d (%s)", c.name, uid, c.box.title,
+				c.uidNext, m.email)
 		default: // it gets another UID after the split has healed
 			c.late[uid] = m.email
 		}
@@ -122,10 +124,11 @@ func (c *client) resync(v *mailbox.View) {
 }
 
 func (c *client) fetch(v *mailbox.View, set mailbox.Set, since uint64, fn func(uint32, cached)) {
-	err := v.Fetch(c.w.ctx, set, true, mailbox.FetchOptions{ChangedSince: since}, func(m *mailbox.Message) (bool, error) {
-		fn(m.UID, cached{m.EmailID(), flagsText(m.Flags())})
-		return false, nil
-	}, func() error { return nil })
+	err := v.Fetch(c.w.ctx, set, true, mailbox.FetchOptions{ChangedSince: since},
+		func(m *mailbox.Message) (bool, error) {
+			fn(m.UID, cached{m.EmailID(), flagsText(m.Flags())})
+			return false, nil
+		}, func() error { return nil })
 	c.w.must(err, c.name+": fetch")
 }
 
@@ -154,7 +157,8 @@ func (c *client) verify() {
 			// The message was missing at one of two homes, and that home died before it could report that it had been a
 			// home.
 		case !ok:
-			c.w.failf("%s never heard of UID %d of %s (%s); it knew up to UIDNEXT %d", c.name, uid, c.box.title, whole.cache[uid].email, c.uidNext)
+			c.w.failf("%s never heard of UID %d of %s (%s); it knew up to UIDNEXT %d", c.name, uid, c.box.title,
+				whole.cache[uid].email, c.uidNext)
 		case have != whole.cache[uid]:
 			c.w.failf("%s knows UID %d of %s as %v; it is %v", c.name, uid, c.box.title, have, whole.cache[uid])
 		}

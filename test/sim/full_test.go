@@ -112,7 +112,8 @@ func TestFullDisk(t *testing.T) {
 			}
 		}
 		w.wait("nobody tells of it any more", 60, func() string {
-			if told(home, cluster.EventRoom, "") || told(mate, cluster.EventRoom, home.name) || told(mate, cluster.EventLag, home.name) {
+			if told(home, cluster.EventRoom, "") || told(mate, cluster.EventRoom, home.name) ||
+				told(mate, cluster.EventLag, home.name) {
 				return "somebody does"
 			}
 			return ""
@@ -161,7 +162,8 @@ func TestFreshWhileFull(t *testing.T) {
 			w.drive()
 		}
 		if now := at(); now.Epoch != 0 || now.Last.Term() > before.Last.Term()+8*note.Slots {
-			t.Errorf("a minute later the home is in term %d, numbering %d; it was in %d", now.Last.Term(), now.Epoch, before.Last.Term())
+			t.Errorf("a minute later the home is in term %d, numbering %d; it was in %d", now.Last.Term(), now.Epoch,
+				before.Last.Term())
 		}
 		w.makeRoom(home)
 		w.wait("all is equal again", 300, func() string {

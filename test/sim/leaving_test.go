@@ -76,7 +76,8 @@ func TestLeavingWaits(t *testing.T) {
 						return ""
 					})
 				}
-				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
+				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting),
+					"let the mate's replica go")
 				if given {
 					w.wait("another is given one", 60, func() string {
 						if list := home.replicas(b); !slices.ContainsFunc(list, on(cluster.Serving, empty)) {
@@ -89,7 +90,8 @@ func TestLeavingWaits(t *testing.T) {
 				m := w.newMail(b)
 				w.must(w.deliverAt(home, m, len(w.mails)), "deliver at the home")
 				w.wait("the mate, which is to go, has it all the same", 60, func() string {
-					if list := mate.replicas(b); has(mate, b.id, m.unid) != present || !slices.ContainsFunc(list, on(cluster.Deleting, mate)) {
+					if list := mate.replicas(b); has(mate, b.id, m.unid) != present ||
+						!slices.ContainsFunc(list, on(cluster.Deleting, mate)) {
 						return fmt.Sprint(list)
 					}
 					return ""
@@ -100,13 +102,15 @@ func TestLeavingWaits(t *testing.T) {
 				for range 5 * 120 {
 					w.advance(200 * time.Millisecond)
 					w.drive()
-					if has(mate, b.id, m.unid) != present || !slices.ContainsFunc(mate.replicas(b), on(cluster.Deleting, mate)) {
+					if has(mate, b.id, m.unid) != present ||
+						!slices.ContainsFunc(mate.replicas(b), on(cluster.Deleting, mate)) {
 						t.Fatalf("a replica has gone, and %s has none yet: %v", empty.name, home.replicas(b))
 					}
 				}
 				w.start(empty)
 				w.wait("the replica has gone to the other member", 300, func() string {
-					if held := w.holders(b); slices.Contains(held, mate) || !slices.Contains(held, empty) || has(empty, b.id, m.unid) != present {
+					if held := w.holders(b); slices.Contains(held, mate) || !slices.Contains(held, empty) ||
+						has(empty, b.id, m.unid) != present {
 						return "not yet"
 					}
 					if wrong := w.whole(); wrong != "" {
@@ -137,9 +141,11 @@ func TestLeavingServes(t *testing.T) {
 		})
 		for _, s := range []*server{empty, home} {
 			if s == home {
-				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting), "let the mate's replica go")
+				w.must(home.node.Placement.SetReplica(w.ctx, b.id, mate.id, cluster.Deleting),
+					"let the mate's replica go")
 				w.wait("the mate has heard of it", 60, func() string {
-					if list := mate.replicas(b); !slices.Contains(list, cluster.ReplicaView{Server: mate.name, Slot: 1, State: cluster.Deleting}) {
+					if list := mate.replicas(b); !slices.Contains(list,
+						cluster.ReplicaView{Server: mate.name, Slot: 1, State: cluster.Deleting}) {
 						return fmt.Sprint(list)
 					}
 					return ""

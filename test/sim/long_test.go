@@ -19,7 +19,8 @@ import (
 // alone returns a world without random faults.
 func alone(seed uint64, servers int) *world {
 	return &world{
-		Config: Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true}, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 0x51)),
+		Config: Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true}, ctx: context.Background(),
+		rng: rand.New(rand.NewPCG(seed, 0x51)),
 		now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{},
 	}
 }
@@ -92,7 +93,8 @@ func TestQueueStays(t *testing.T) {
 	w := alone(1, 2)
 	guarded(t, w, func() {
 		one, two := w.servers[0], w.servers[1]
-		id, err := one.store.CreateDatabase(note.System, store.Create{Title: "mail.box", Kind: "mail.box", Queue: true, Owner: one.node.Self()})
+		id, err := one.store.CreateDatabase(note.System, store.Create{Title: "mail.box", Kind: "mail.box", Queue: true,
+			Owner: one.node.Self()})
 		w.must(err, "make a queue")
 		w.wait("the queue gets its replica", 120, func() string {
 			if !two.node.Filled(id) {
@@ -206,7 +208,8 @@ func TestMembership(t *testing.T) {
 		w := alone(1, servers)
 		guarded(t, w, func() {
 			for i := range databases {
-				_, err := w.servers[i%servers].store.CreateDatabase(note.System, store.Create{Title: fmt.Sprint("db", i), Kind: "notes"})
+				_, err := w.servers[i%servers].store.CreateDatabase(note.System,
+					store.Create{Title: fmt.Sprint("db", i), Kind: "notes"})
 				w.must(err, "make a database")
 			}
 			w.quiet = true
@@ -232,7 +235,8 @@ func TestMembership(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		f := measure(n, 0)
 		all = append(all, f)
-		t.Logf("%d members: %.1f messages, %.0f bytes a second of each member; for each mate %.1f and %.0f", n, f.messages, f.bytes, f.messages/float64(n-1), f.bytes/float64(n-1))
+		t.Logf("%d members: %.1f messages, %.0f bytes a second of each member; for each mate %.1f and %.0f", n,
+			f.messages, f.bytes, f.messages/float64(n-1), f.bytes/float64(n-1))
 	}
 	many := measure(2, 300)
 	t.Logf("2 members, 300 databases: %.1f messages, %.0f bytes a second", many.messages, many.bytes)

@@ -68,7 +68,8 @@ func TestMoveFails(t *testing.T) {
 		w.wait("everything is in its place", 300, w.whole)
 		home.crash()
 		home.until = 1 << 40
-		if err := other.node.Placement.Move(w.ctx, b.id, mate.id); !errors.Is(err, cluster.ErrNotMoved) || order(mate) != mate.name {
+		if err := other.node.Placement.Move(w.ctx, b.id, mate.id); !errors.Is(err, cluster.ErrNotMoved) ||
+			order(mate) != mate.name {
 			t.Errorf("from a dead home: %v, first is %s", err, order(mate))
 		}
 	})

@@ -71,7 +71,8 @@ func (w *world) newServer(i int) *server {
 		offset += time.Duration(w.rng.IntN(2)*2-1) * time.Hour
 	}
 	return &server{
-		w: w, number: i, name: fmt.Sprintf("S%d", i+1), clock: env.NewManual(w.now.Add(offset)), disk: vfs.NewCrashableMem(), older: w.older,
+		w: w, number: i, name: fmt.Sprintf("S%d", i+1), clock: env.NewManual(w.now.Add(offset)),
+		disk: vfs.NewCrashableMem(), older: w.older,
 	}
 }
 
@@ -90,8 +91,9 @@ func (s *server) room() {
 
 func storeOptions() store.Options {
 	return store.Options{
-		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20, LogSyncInterval: time.Nanosecond,
-		Indexes: append(directory.Indexes(), session.Indexes()...),
+		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20,
+		LogSyncInterval: time.Nanosecond,
+		Indexes:         append(directory.Indexes(), session.Indexes()...),
 	}
 }
 
@@ -131,24 +133,28 @@ func (s *server) boot() error {
 	if s.w.browsers && !s.older {
 		everywhere = []store.Create{session.Shared()}
 	}
-	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}), cluster.Options{
-		Everywhere: everywhere, Older: s.older, Local: func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
-		Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour, DeadAfter: 2 * time.Second,
-		Vacate: func(_ context.Context, db note.DatabaseID) (func(), error) {
-			if s.vacate == nil {
-				return func() {}, nil
-			}
-			return s.vacate(db)
-		},
-		Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
-	})
+	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}),
+		cluster.Options{
+			Everywhere: everywhere, Older: s.older,
+			Local:   func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
+			Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour,
+			DeadAfter: 2 * time.Second,
+			Vacate: func(_ context.Context, db note.DatabaseID) (func(), error) {
+				if s.vacate == nil {
+					return func() {}, nil
+				}
+				return s.vacate(db)
+			},
+			Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
+		})
 	s.openDirectory()
 	if !s.w.browsers {
 		return nil
 	}
 	inline := *e // run background work inline, because a world has only one thread
 	inline.Go = func(_ string, f func()) { f() }
-	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus }, listen.NewBudget(1<<20), s.stat)
+	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus },
+		listen.NewBudget(1<<20), s.stat)
 	sessions := session.Options{Idle: browserIdle, Stats: s.stat}
 	if !s.older {
 		sessions.Mates = carrier.Sessions()
@@ -230,7 +236,8 @@ func (s *server) crash() {
 
 // clone returns the disk as a power failure at this moment would leave it.
 func (s *server) clone(unsynced int) *vfs.MemFS {
-	return s.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(s.w.Seed, s.w.rng.Uint64()))})
+	return s.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced,
+		RNG: rand.New(rand.NewPCG(s.w.Seed, s.w.rng.Uint64()))})
 }
 
 func (s *server) decide() {
@@ -252,7 +259,8 @@ func (s *server) replicate() {
 			if s.node == nil {
 				return
 			}
-			if _, err := s.node.Replicate(s.w.ctx, mate, k); err != nil && !errors.Is(err, bus.ErrNoServer) && !errors.Is(err, bus.ErrNoAnswer) {
+			if _, err := s.node.Replicate(s.w.ctx, mate, k); err != nil && !errors.Is(err, bus.ErrNoServer) &&
+				!errors.Is(err, bus.ErrNoAnswer) {
 				s.w.logf("%s: replicate to %s: %s", s.name, s.w.names(mate.String()), s.w.names(err.Error()))
 			}
 		}

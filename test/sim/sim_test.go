@@ -81,10 +81,14 @@ const maxFailed = 20
 
 func add(sum, r *Result) {
 	for _, x := range []struct{ to, from *int }{
-		{&sum.Servers, &r.Servers}, {&sum.Databases, &r.Databases}, {&sum.Delivered, &r.Delivered}, {&sum.Degraded, &r.Degraded},
-		{&sum.Flags, &r.Flags}, {&sum.Moves, &r.Moves}, {&sum.Expunges, &r.Expunges}, {&sum.Edits, &r.Edits}, {&sum.Syncs, &r.Syncs},
-		{&sum.Crashes, &r.Crashes}, {&sum.Cuts, &r.Cuts}, {&sum.DiskLosses, &r.DiskLosses}, {&sum.FullDisks, &r.FullDisks}, {&sum.Restores, &r.Restores},
-		{&sum.TakeOvers, &r.TakeOvers}, {&sum.HandOvers, &r.HandOvers}, {&sum.StepDowns, &r.StepDowns}, {&sum.Joined, &r.Joined},
+		{&sum.Servers, &r.Servers}, {&sum.Databases, &r.Databases}, {&sum.Delivered, &r.Delivered},
+		{&sum.Degraded, &r.Degraded},
+		{&sum.Flags, &r.Flags}, {&sum.Moves, &r.Moves}, {&sum.Expunges, &r.Expunges}, {&sum.Edits, &r.Edits},
+		{&sum.Syncs, &r.Syncs},
+		{&sum.Crashes, &r.Crashes}, {&sum.Cuts, &r.Cuts}, {&sum.DiskLosses, &r.DiskLosses},
+		{&sum.FullDisks, &r.FullDisks}, {&sum.Restores, &r.Restores},
+		{&sum.TakeOvers, &r.TakeOvers}, {&sum.HandOvers, &r.HandOvers}, {&sum.StepDowns, &r.StepDowns},
+		{&sum.Joined, &r.Joined},
 		{&sum.Removed, &r.Removed},
 	} {
 		*x.to += *x.from

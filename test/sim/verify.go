@@ -116,12 +116,14 @@ func Picture(ctx context.Context, st *store.Store, id note.DatabaseID) (string, 
 	var out bytes.Buffer
 	err := st.Read(ctx, note.System, id, func(r *store.Reader) error {
 		p := r.Position()
-		fmt.Fprintf(&out, "ledger %s uid %d validity %d ended %v\n", modText(uint64(p.Last)), p.UID, p.LastUIDValidity, p.Ended)
+		fmt.Fprintf(&out, "ledger %s uid %d validity %d ended %v\n", modText(uint64(p.Last)), p.UID,
+			p.LastUIDValidity, p.Ended)
 		folders := map[note.ID]note.UNID{}
 		var list []string
 		for _, f := range r.Folders() {
 			folders[f.Note] = f.UNID
-			list = append(list, fmt.Sprintf("folder %s %q validity %d next %d total %d deleted %d size %d mod %s", f.UNID, f.Name, f.UIDValidity, f.UIDNext, f.Total, f.Deleted, f.Size, modText(uint64(f.Mod))))
+			list = append(list, fmt.Sprintf("folder %s %q validity %d next %d total %d deleted %d size %d mod %s",
+				f.UNID, f.Name, f.UIDValidity, f.UIDNext, f.Total, f.Deleted, f.Size, modText(uint64(f.Mod))))
 		}
 		var bad error
 		err := r.Notes(1, func(nid note.ID, n *layout.Note) bool {
@@ -132,7 +134,8 @@ func Picture(ctx context.Context, st *store.Store, id note.DatabaseID) (string, 
 			}
 			members := slices.Clone(n.Members)
 			slices.SortFunc(members, func(a, b layout.Membership) int { return cmp.Compare(a.UID, b.UID) })
-			line := fmt.Sprintf("note %s class %d mod %s created %s size %d message %x members", n.UNID, n.Class, modText(uint64(n.Mod)), modText(uint64(n.Created)), n.Size, c.Message)
+			line := fmt.Sprintf("note %s class %d mod %s created %s size %d message %x members", n.UNID, n.Class,
+				modText(uint64(n.Mod)), modText(uint64(n.Created)), n.Size, c.Message)
 			for _, m := range members {
 				line += fmt.Sprintf(" %s:%d:%v", folders[m.Folder], m.UID, m.Deleted)
 			}
@@ -192,8 +195,10 @@ func (w *world) verify() {
 	}
 	for _, q := range w.queued {
 		home := w.homes(q.queue)[0]
-		if q.holds() && has(home, q.queue.id, q.unid) != present && q.to.expunge == nil && has(w.homes(q.to.box)[0], q.to.box.id, q.to.unid) != present {
-			w.failf("queued %.6s for %.6s of %s is neither in the queue nor delivered: accepted at %s, routed %v", q.unid, q.to.unid, q.to.box.title, q.at.name, q.routed)
+		if q.holds() && has(home, q.queue.id, q.unid) != present && q.to.expunge == nil &&
+			has(w.homes(q.to.box)[0], q.to.box.id, q.to.unid) != present {
+			w.failf("queued %.6s for %.6s of %s is neither in the queue nor delivered: accepted at %s, routed %v",
+				q.unid, q.to.unid, q.to.box.title, q.at.name, q.routed)
 		}
 	}
 	for _, c := range w.clients {
@@ -211,9 +216,11 @@ func (w *world) verifyMail(m *mail) {
 	case there == unknown:
 		w.failf("mail %.6s of %s cannot be read", m.unid, m.box.title)
 	case there == absent && m.expunge == nil && m.holds():
-		w.failf("mail %.6s of %s is lost: accepted at %s in mode %s, confirmed %v, tick %d", m.unid, m.box.title, m.at.name, m.box.ack, m.confirmed, m.tick)
+		w.failf("mail %.6s of %s is lost: accepted at %s in mode %s, confirmed %v, tick %d", m.unid, m.box.title,
+			m.at.name, m.box.ack, m.confirmed, m.tick)
 	case there == present && m.expunge != nil && m.expunge.holds() && !m.moved:
-		w.failf("mail %.6s of %s is back: it was expunged at %s, confirmed %v", m.unid, m.box.title, m.expunge.at.name, m.expunge.confirmed)
+		w.failf("mail %.6s of %s is back: it was expunged at %s, confirmed %v", m.unid, m.box.title, m.expunge.at.name,
+			m.expunge.confirmed)
 	}
 	if there != present {
 		return
@@ -235,7 +242,8 @@ func (w *world) verifyMail(m *mail) {
 				continue
 			}
 			if v, _ := n.State.Get(note.Keyword, word); v != note.On {
-				w.failf("flag %s of mail %.6s of %s is lost: set at %s, confirmed %v", word, m.unid, m.box.title, p.at.name, p.confirmed)
+				w.failf("flag %s of mail %.6s of %s is lost: set at %s, confirmed %v", word, m.unid, m.box.title,
+					p.at.name, p.confirmed)
 			}
 		}
 		return nil

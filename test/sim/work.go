@@ -81,7 +81,8 @@ func (w *world) furnish() {
 		w.boxes = append(w.boxes, &box{id: id, title: fmt.Sprint("box", i+1), ack: ack})
 	}
 	s := pick(w, w.servers)
-	id, err := s.store.CreateDatabase(note.System, store.Create{Title: "queue", Kind: "queue", Queue: true, Ack: layout.AckCluster})
+	id, err := s.store.CreateDatabase(note.System, store.Create{Title: "queue", Kind: "queue", Queue: true,
+		Ack: layout.AckCluster})
 	w.must(err, "make a queue")
 	w.boxes = append(w.boxes, &box{id: id, title: "queue", ack: layout.AckCluster, queue: true})
 	w.stats.Databases = len(w.boxes)
@@ -189,7 +190,8 @@ func (w *world) message(n int) []byte {
 
 func (w *world) newMail(b *box) *mail {
 	n := len(w.mails) + 1
-	m := &mail{box: b, unid: note.DeriveUNID([]byte("mail"), binary.BigEndian.AppendUint64(nil, uint64(n))), keywords: map[string]*promise{}, movers: map[*server]bool{}}
+	m := &mail{box: b, unid: note.DeriveUNID([]byte("mail"), binary.BigEndian.AppendUint64(nil, uint64(n))),
+		keywords: map[string]*promise{}, movers: map[*server]bool{}}
 	b.serial = n
 	w.mails = append(w.mails, m)
 	w.byEmail["m"+m.unid.String()] = m
@@ -416,7 +418,8 @@ func (w *world) editDirectory() {
 	s := pick(w, list)
 	x := &edit{}
 	err := w.try(s, layout.AckLocal, &x.promise, func() error {
-		g, err := s.dir.Groups.Add(w.ctx, note.System, directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
+		g, err := s.dir.Groups.Add(w.ctx, note.System,
+			directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
 		x.id = g.ID
 		return err
 	})
@@ -441,12 +444,15 @@ func (w *world) enqueue() {
 	q.unid = note.DeriveUNID([]byte("queued"), q.to.unid[:])
 	err := w.try(s, b.ack, &q.promise, func() error {
 		return w.update(s, b, func(wr *store.Writer) error {
-			_, err := wr.Create(store.New{UNID: q.unid, Content: note.Content{Items: note.MakeItems(note.Item{Name: "For", Value: note.Text(q.to.unid.String())})}})
+			_, err := wr.Create(store.New{UNID: q.unid,
+				Content: note.Content{Items: note.MakeItems(note.Item{Name: "For",
+					Value: note.Text(q.to.unid.String())})}})
 			return err
 		})
 	})
 	w.queued = append(w.queued, q)
-	w.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err, q.confirmed)
+	w.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err,
+		q.confirmed)
 }
 
 // route delivers an entry of the queue. The delivery and the removal from the queue are one commit.
@@ -477,7 +483,8 @@ func (w *world) route() {
 		if err != nil {
 			return err
 		}
-		if err := w.put(mw, q.to, nil); err != nil && !errors.Is(err, store.ErrGrave) && !errors.Is(err, store.ErrExists) {
+		if err := w.put(mw, q.to, nil); err != nil && !errors.Is(err, store.ErrGrave) &&
+			!errors.Is(err, store.ErrExists) {
 			return err
 		}
 		return qw.Destroy(id)

@@ -80,7 +80,8 @@ type Result struct {
 
 // Run runs one seed. The error describes the first broken promise, and log the events before it.
 func Run(c Config) (res Result, log []string, err error) {
-	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{}}
+	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart,
+		shown: map[shown]string{}, byEmail: map[string]*mail{}}
 	defer func() {
 		r := recover()
 		res, log = w.stats, w.log
@@ -244,7 +245,8 @@ func (w *world) form() {
 	w.must(first.boot(), "start the first server")
 	w.must(cluster.Found(first.store), "found the cluster")
 	for _, s := range w.servers {
-		doc, err := first.dir.Servers.Add(w.ctx, note.System, directory.ServerFields{Name: s.name, Host: s.name + ".example.com"})
+		doc, err := first.dir.Servers.Add(w.ctx, note.System,
+			directory.ServerFields{Name: s.name, Host: s.name + ".example.com"})
 		w.must(err, "server document")
 		s.id = doc.ID
 		w.must(cluster.SetMember(w.ctx, first.store, note.System, s.id, func(m *cluster.Member) error {
@@ -290,10 +292,12 @@ func (w *world) explain() {
 			continue
 		}
 		st := s.node.Status()
-		w.logf("%s: serving %v, %d databases, %d led, %d homeless, %d waiting", s.name, st.Serving, st.Databases, st.Led, st.Homeless, st.Waiting)
+		w.logf("%s: serving %v, %d databases, %d led, %d homeless, %d waiting", s.name, st.Serving, st.Databases,
+			st.Led, st.Homeless, st.Waiting)
 		for _, m := range st.Members {
 			if !m.Self {
-				w.logf("  %s sees %s: alive %v, serving %v, waiting %d %s", s.name, m.Name, m.Alive, m.Serving, m.Waiting, m.Error)
+				w.logf("  %s sees %s: alive %v, serving %v, waiting %d %s", s.name, m.Name, m.Alive, m.Serving,
+					m.Waiting, m.Error)
 			}
 		}
 		for _, line := range s.node.Explain() {
@@ -309,7 +313,8 @@ func (w *world) members() []cluster.Member {
 	var out []cluster.Member
 	for _, s := range w.servers {
 		if !s.id.IsZero() {
-			out = append(out, cluster.Member{Member: bus.Member{ID: s.id, Name: s.name}, Cluster: clusterName, State: cluster.Active})
+			out = append(out, cluster.Member{Member: bus.Member{ID: s.id, Name: s.name}, Cluster: clusterName,
+				State: cluster.Active})
 		}
 	}
 	return out

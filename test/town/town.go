@@ -123,7 +123,8 @@ func (w *Town) replica(m *Member) {
 // Send replicates all changes from one member to another.
 func (w *Town) Send(from, to *Member) {
 	w.t.Helper()
-	_, err := replica.Send(context.Background(), from.reps.As(note.System), to.reps.As(note.System), w.Database, replica.SendOptions{})
+	_, err := replica.Send(context.Background(), from.reps.As(note.System), to.reps.As(note.System), w.Database,
+		replica.SendOptions{})
 	w.must(err)
 }
 
@@ -187,7 +188,8 @@ func (w *Town) TakeOver(to int) {
 	ctx, next, old := context.Background(), w.Members[to], w.Home()
 	before := next.position()
 	w.must(next.Store.Lead(ctx, w.Database, store.LeadOptions{}))
-	lost := store.Position{Ledger: before.Ghost(&before.Ledger, uint8(old.slot), false), LastUIDValidity: before.LastUIDValidity}
+	lost := store.Position{Ledger: before.Ghost(&before.Ledger, uint8(old.slot), false),
+		LastUIDValidity: before.LastUIDValidity}
 	w.must(next.Store.Heal(ctx, w.Database, lost))
 	w.setHome(to)
 }
@@ -260,7 +262,8 @@ func (l *link) Stream(_ context.Context, to bus.ServerID, verb string, header []
 	x := &stream{TCPConn: here.(*net.TCPConn), ended: make(chan error, 1)}
 	mate := l.town.Members[to[15]-1]
 	go func() {
-		x.ended <- mate.link.streams[verb](context.Background(), mate.id, header, &stream{TCPConn: there.(*net.TCPConn)})
+		x.ended <- mate.link.streams[verb](context.Background(), mate.id, header,
+			&stream{TCPConn: there.(*net.TCPConn)})
 		_ = there.Close()
 	}()
 	return x, nil

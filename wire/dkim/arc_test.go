@@ -56,11 +56,14 @@ func TestChain(t *testing.T) {
 	}
 	newest := message[:strings.LastIndex(message[:strings.Index(message, "i=1;")], "ARC-Seal")]
 	for name, x := range map[string][2]string{
-		"body": {"Hi.", "Ho."}, "signed field": {"[list] hello", "[list] money"}, "results of the first": {"spf=pass", "spf=fail"},
-		"a set is missing": {newest, ""}, "an instance is skipped": {"i=1;", "i=3;"}, "an instance of 0": {"i=1;", "i=0;"},
+		"body": {"Hi.", "Ho."}, "signed field": {"[list] hello", "[list] money"},
+		"results of the first": {"spf=pass", "spf=fail"},
+		"a set is missing":     {newest, ""}, "an instance is skipped": {"i=1;", "i=3;"},
+		"an instance of 0":     {"i=1;", "i=0;"},
 		"an instance too high": {"i=1;", "i=51;"}, "no instance": {"i=1;", ""}, "two of an instance": {"i=2;", "i=1;"},
-		"cv of the newest": {"cv=pass", "cv=fail"}, "cv of the first": {"cv=none", "cv=pass"}, "unknown algorithm": {"a=rsa-sha256", "a=rsa-sha1"},
-		"field twice": {"ARC-Seal:", "ARC-Seal: i=2; a=rsa-sha256; cv=pass; d=a; s=a; b=AA==\r\nARC-Seal:"},
+		"cv of the newest": {"cv=pass", "cv=fail"}, "cv of the first": {"cv=none", "cv=pass"},
+		"unknown algorithm": {"a=rsa-sha256", "a=rsa-sha1"},
+		"field twice":       {"ARC-Seal:", "ARC-Seal: i=2; a=rsa-sha256; cv=pass; d=a; s=a; b=AA==\r\nARC-Seal:"},
 	} {
 		changed := strings.Replace(message, x[0], x[1], 1)
 		err := checkChain(changed, record)

@@ -94,7 +94,8 @@ const (
 		"IxN2SnFCjxOCKG9v3b4jYfcTNh5ijSsq631uBItLa7od+v/RtdC2UzJ1lWT947qR+Rcac2gbto/NMqJ0fzfVjH4OuKhi" +
 		"tdY9tf6mcwGjaNBcWToIMmPSPDdQPNUYckcQ2QIDAQAB"
 	keyEd   = "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
-	keyTest = "v=DKIM1; k=rsa; p=MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWRiGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Qvx/byYzCNb3W91y3FutACDfzwQ/BC/e/8uBsCR+yz1Lxj+PL6lHvqMKrM3rG4hstT5QjvHO9PzoxZyVYLzBfO2EeC3Ip3G+2kryOTIKT+l/K4w3QIDAQAB"
+	keyTest = "v=DKIM1; k=rsa; " +
+		"p=MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWRiGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Qvx/byYzCNb3W91y3FutACDfzwQ/BC/e/8uBsCR+yz1Lxj+PL6lHvqMKrM3rG4hstT5QjvHO9PzoxZyVYLzBfO2EeC3Ip3G+2kryOTIKT+l/K4w3QIDAQAB"
 )
 
 // check verifies every signature of a message. It returns "pass" or the kind of error for each.
@@ -203,7 +204,8 @@ func TestSign(t *testing.T) {
 	for _, c := range []struct {
 		message []byte
 		want    bool
-	}{{signed, true}, {append([]byte("From: <eve@example.net>\r\n"), signed...), false}, {append([]byte("X-Hop: 1\r\n"), signed...), true}} {
+	}{{signed, true}, {append([]byte("From: <eve@example.net>\r\n"), signed...), false},
+		{append([]byte("X-Hop: 1\r\n"), signed...), true}} {
 		found, err := peer.VerifyWithOptions(bytes.NewReader(c.message), &peer.VerifyOptions{LookupTXT: lookup})
 		if err != nil || len(found) != 2 {
 			t.Fatalf("%v %v", found, err)
@@ -218,8 +220,10 @@ func TestSign(t *testing.T) {
 
 func TestSignNeedsFrom(t *testing.T) {
 	t.Parallel()
-	for _, message := range []string{"", "\n", "Subject: x\n\nx", strings.Repeat("X: y\n", maxFields+1) + "From: a@example.com\n\n", "From: a\n" + strings.Repeat("From: a@example.com\n", maxSignedFields)} {
-		if out, err := New(crlfs(message)).AppendSignatures(nil, signers, now); !errors.Is(err, ErrNoFrom) || len(out) > 0 {
+	for _, message := range []string{"", "\n", "Subject: x\n\nx", strings.Repeat("X: y\n", maxFields+1) +
+		"From: a@example.com\n\n", "From: a\n" + strings.Repeat("From: a@example.com\n", maxSignedFields)} {
+		if out, err := New(crlfs(message)).AppendSignatures(nil, signers, now); !errors.Is(err, ErrNoFrom) ||
+			len(out) > 0 {
 			t.Errorf("%.20q: %v", message, err)
 		}
 	}
@@ -229,19 +233,21 @@ func TestSignNeedsFrom(t *testing.T) {
 func TestSignatureTags(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
-		"as it is":        {"", "", "pass"},
-		"no version":      {"v=1; ", "", "permerror"},
-		"version 2":       {"v=1;", "v=2;", "permerror"},
-		"tag twice":       {"v=1;", "v=1; v=1;", "permerror"},
-		"no domain":       {"d=football.example.com; ", "", "permerror"},
-		"sha1":            {"a=ed25519-sha256", "a=rsa-sha1", "permerror"},
-		"unknown":         {"a=ed25519-sha256", "a=dsa-sha512", "permerror"},
-		"stranger":        {"i=@football.example.com", "i=@example.net", "permerror"},
-		"suffix":          {"i=@football.example.com", "i=@xfootball.example.com", "permerror"},
-		"below":           {"i=@football.example.com", "i=joe@a.football.example.com", "fail"}, // usable, but the tag is signed
-		"query":           {"q=dns/txt", "q=carrier/pigeon", "permerror"},
-		"canonical":       {"c=relaxed/relaxed", "c=relaxed/nofws", "permerror"},
-		"without From":    {"h=from : to :\n subject : date : message-id : from :", "h=to :\n subject : date : message-id :", "permerror"},
+		"as it is":   {"", "", "pass"},
+		"no version": {"v=1; ", "", "permerror"},
+		"version 2":  {"v=1;", "v=2;", "permerror"},
+		"tag twice":  {"v=1;", "v=1; v=1;", "permerror"},
+		"no domain":  {"d=football.example.com; ", "", "permerror"},
+		"sha1":       {"a=ed25519-sha256", "a=rsa-sha1", "permerror"},
+		"unknown":    {"a=ed25519-sha256", "a=dsa-sha512", "permerror"},
+		"stranger":   {"i=@football.example.com", "i=@example.net", "permerror"},
+		"suffix":     {"i=@football.example.com", "i=@xfootball.example.com", "permerror"},
+		// usable, but the tag is signed
+		"below":     {"i=@football.example.com", "i=joe@a.football.example.com", "fail"},
+		"query":     {"q=dns/txt", "q=carrier/pigeon", "permerror"},
+		"canonical": {"c=relaxed/relaxed", "c=relaxed/nofws", "permerror"},
+		"without From": {"h=from : to :\n subject : date : message-id : from :",
+			"h=to :\n subject : date : message-id :", "permerror"},
 		"expired":         {"t=1528637909", "t=1528637909; x=1528637910", "permerror"},
 		"before its time": {"t=1528637909", "t=1528637909; x=15", "permerror"},
 		"not a number":    {"t=1528637909", "t=x", "permerror"},
@@ -311,8 +317,11 @@ func TestAddedFields(t *testing.T) {
 		t.Fatalf("as it was signed: %s", got)
 	}
 	for field, want := range map[string]string{
-		"From: Boss <boss@example.com>": "policy", "subject: Pay this": "policy", "To: you@example.net": "policy", "Date: Fri, 12 Jul 2003 21:00:37 -0700": "policy",
-		"Received: from a by b; Fri, 11 Jul 2003 21:01:54 -0700": "pass", "X-Other: 1": "pass", "Reply-To: a@evil.example": "pass", // not signed
+		"From: Boss <boss@example.com>": "policy", "subject: Pay this": "policy", "To: you@example.net": "policy",
+		"Date: Fri, 12 Jul 2003 21:00:37 -0700": "policy",
+		// not signed
+		"Received: from a by b; Fri, 11 Jul 2003 21:01:54 -0700": "pass", "X-Other: 1": "pass",
+		"Reply-To: a@evil.example": "pass",
 	} {
 		if got := check(t, append([]byte(field+"\r\n"), message...), keyRSA)[0]; got != want {
 			t.Errorf("%s: %s, want %s", field, got, want)
@@ -322,11 +331,14 @@ func TestAddedFields(t *testing.T) {
 
 // randomMessage makes a message with the edge cases of canonicalization.
 func randomMessage(r *mathrand.Rand) []byte {
-	pieces := []string{" ", "\t", "  ", "\r\n", "\r\n\r\n", "a", "bc", "=", " \r\n", "\t\r\n", "word", ";", "b=c", ".", "é"}
+	pieces := []string{" ", "\t", "  ", "\r\n", "\r\n\r\n", "a", "bc", "=", " \r\n", "\t\r\n", "word", ";",
+		"b=c", ".", "é"}
 	var b strings.Builder
-	b.WriteString("From: a@example.com\r\nSubject : " + pieces[r.IntN(3)] + "odd\r\n\t folded " + pieces[r.IntN(3)] + "\r\n")
+	b.WriteString("From: a@example.com\r\nSubject : " + pieces[r.IntN(3)] + "odd\r\n\t folded " +
+		pieces[r.IntN(3)] + "\r\n")
 	for range r.IntN(4) {
-		b.WriteString([]string{"To: x@example.net\r\n", "X-Y:z\r\n", "subject: again \r\n", "List-Id:\r\n <x>\r\n"}[r.IntN(4)])
+		b.WriteString([]string{"To: x@example.net\r\n", "X-Y:z\r\n", "subject: again \r\n",
+			"List-Id:\r\n <x>\r\n"}[r.IntN(4)])
 	}
 	b.WriteString("\r\n")
 	for range r.IntN(40) {
@@ -345,14 +357,17 @@ func TestAgainstTheOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := peer.VerifyWithOptions(bytes.NewReader(append(head, message...)), &peer.VerifyOptions{LookupTXT: lookup})
+		found, err := peer.VerifyWithOptions(bytes.NewReader(append(head, message...)),
+			&peer.VerifyOptions{LookupTXT: lookup})
 		if err != nil || len(found) != 1 || found[0].Err != nil {
 			t.Fatalf("ours to theirs: %v %v\n%q", err, found, message)
 		}
 		ways := []peer.Canonicalization{peer.CanonicalizationSimple, peer.CanonicalizationRelaxed}
 		var out bytes.Buffer
-		err = peer.Sign(&out, bytes.NewReader(message), &peer.SignOptions{Domain: "example.com", Selector: "e1", Signer: testEd,
-			HeaderCanonicalization: ways[r.IntN(2)], BodyCanonicalization: ways[r.IntN(2)], HeaderKeys: []string{"From", "Subject", "Subject", "List-Id", "X-None"}})
+		err = peer.Sign(&out, bytes.NewReader(message), &peer.SignOptions{Domain: "example.com", Selector: "e1",
+			Signer:                 testEd,
+			HeaderCanonicalization: ways[r.IntN(2)], BodyCanonicalization: ways[r.IntN(2)],
+			HeaderKeys: []string{"From", "Subject", "Subject", "List-Id", "X-None"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +398,8 @@ func FuzzVerify(f *testing.F) {
 		if head, err := m.AppendSignatures(nil, signers[1:], now); err == nil {
 			own, _ := lookup("e1.")
 			// A message that this package signed verifies, if its lines are complete.
-			if got := check(t, append(head, message...), own[0]); !bytes.HasPrefix(message, []byte(" ")) && !bytes.HasPrefix(message, []byte("\t")) && got[0] != "pass" {
+			if got := check(t, append(head, message...), own[0]); !bytes.HasPrefix(message, []byte(" ")) &&
+				!bytes.HasPrefix(message, []byte("\t")) && got[0] != "pass" {
 				t.Errorf("own signature: %v", got)
 			}
 		}
@@ -391,7 +407,8 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	message := append(crlfs(dinner), bytes.Repeat([]byte("a line of a usual message, 60 bytes or so, with some words\r\n"), 200)...)
+	message := append(crlfs(dinner),
+		bytes.Repeat([]byte("a line of a usual message, 60 bytes or so, with some words\r\n"), 200)...)
 	for i, name := range []string{"RSA", "Ed25519"} {
 		b.Run(name, func(b *testing.B) {
 			head, err := New(message).AppendSignatures(nil, signers[i:i+1], now)
@@ -412,7 +429,8 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 func BenchmarkSign(b *testing.B) {
-	message := append(crlfs(dinner), bytes.Repeat([]byte("a line of a usual message, 60 bytes or so, with some words\r\n"), 200)...)
+	message := append(crlfs(dinner),
+		bytes.Repeat([]byte("a line of a usual message, 60 bytes or so, with some words\r\n"), 200)...)
 	for i, name := range []string{"RSA", "Ed25519"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -39,7 +39,8 @@ func ParseKey(records []string) (*Key, error) {
 		return nil, fmt.Errorf("%w: the key is not base64", ErrPermanent)
 	}
 	flags := squeeze(t.get("t"))
-	k := &Key{hashes: squeeze(t.get("h")), service: squeeze(t.get("s")), Testing: contains(flags, "y"), Strict: contains(flags, "s")}
+	k := &Key{hashes: squeeze(t.get("h")), service: squeeze(t.get("s")), Testing: contains(flags, "y"),
+		Strict: contains(flags, "s")}
 	switch squeeze(t.get("k")) {
 	case "", "rsa":
 		return k, k.parseRSA(der)

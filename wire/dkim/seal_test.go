@@ -19,7 +19,8 @@ func TestSealChain(t *testing.T) {
 		m := New([]byte(message))
 		head := []byte("DKIM-Signature: v=1; a=rsa-sha256; d=x; s=x; h=From; bh=; b=\r\n")
 		m.Prepend(head)
-		h, err := m.AppendSeal(nil, &Seal{Signer: Signer{Domain: "one.example", Selector: "s", Key: key}, Results: "mx.one.example;\r\n\tspf=pass", Passed: passed}, now)
+		h, err := m.AppendSeal(nil, &Seal{Signer: Signer{Domain: "one.example", Selector: "s", Key: key},
+			Results: "mx.one.example;\r\n\tspf=pass", Passed: passed}, now)
 		return string(h) + string(head) + message, err
 	}
 	message := unsealed
@@ -34,7 +35,8 @@ func TestSealChain(t *testing.T) {
 		if err := checkChain(message, record); err != nil || New([]byte(message)).Chain().Len() != i+1 {
 			t.Fatalf("set %d: %v", i+1, err)
 		}
-		for _, x := range [][2]string{{"Hi.", "Ho."}, {"[list] hello", "hello"}, {"spf=pass", "spf=fail"}, {"d=x; s=x", "d=y; s=x"}} {
+		for _, x := range [][2]string{{"Hi.", "Ho."}, {"[list] hello", "hello"}, {"spf=pass", "spf=fail"},
+			{"d=x; s=x", "d=y; s=x"}} {
 			if changed := strings.Replace(message, x[0], x[1], 1); checkChain(changed, record) == nil {
 				t.Errorf("set %d: passes with %s", i+1, x[1])
 			}
@@ -50,7 +52,8 @@ func TestSealChain(t *testing.T) {
 func TestSealFailed(t *testing.T) {
 	t.Parallel()
 	key, record := rsaKey(t)
-	s := &Seal{Signer: Signer{Domain: "one.example", Selector: "s", Key: key}, Results: "mx.one.example; none", Passed: true}
+	s := &Seal{Signer: Signer{Domain: "one.example", Selector: "s", Key: key}, Results: "mx.one.example; none",
+		Passed: true}
 	first, err := New([]byte(unsealed)).AppendSeal(nil, s, now)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,8 @@ func TestSealFailed(t *testing.T) {
 			t.Errorf("%s: sealed again: %v", name, err)
 		}
 	}
-	for name, m := range map[string]string{"no author": "Subject: x\r\n\r\n", "a chain too long": strings.Repeat("ARC-Seal: i=1; b="+strings.Repeat("A", 15<<10)+"\r\n", 20) + unsealed} {
+	for name, m := range map[string]string{"no author": "Subject: x\r\n\r\n",
+		"a chain too long": strings.Repeat("ARC-Seal: i=1; b="+strings.Repeat("A", 15<<10)+"\r\n", 20) + unsealed} {
 		if _, err := New([]byte(m)).AppendSeal(nil, s, now); !errors.Is(err, ErrNotSealed) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -24,12 +24,15 @@ type Signer struct {
 // fields of signedFields are signed as often as they occur.
 //
 // Implements: RFC 6376 §5.4.1 Recommended signature content, §8.15 Attacks involving extra header fields
-var oversigned = [...]string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To", "MIME-Version", "Content-Type"}
+var oversigned = [...]string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Reply-To", "MIME-Version",
+	"Content-Type"}
 
 var signedFields = [...]string{
-	"Sender", "In-Reply-To", "References", "Content-Transfer-Encoding", "Content-Disposition", "Content-ID", "Content-Description",
+	"Sender", "In-Reply-To", "References", "Content-Transfer-Encoding", "Content-Disposition", "Content-ID",
+	"Content-Description",
 	"Resent-From", "Resent-To", "Resent-Cc", "Resent-Date", "Resent-Message-ID", "Auto-Submitted",
-	"List-Id", "List-Help", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner", "List-Archive",
+	"List-Id", "List-Help", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Subscribe", "List-Post", "List-Owner",
+	"List-Archive",
 }
 
 // AppendSignatures appends a DKIM-Signature field for each signer, which the caller must put before the message. It

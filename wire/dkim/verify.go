@@ -273,7 +273,8 @@ func (m *Message) Verify(s *Signature, k *Key, now time.Time) error {
 
 // single holds the fields that a message has only once (RFC 5322 section 3.6, RFC 2045). If there are two, programs may
 // show either.
-var single = [...]string{"From", "Sender", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"}
+var single = [...]string{"From", "Sender", "Reply-To", "To", "Cc", "Subject", "Date", "Message-ID", "MIME-Version",
+	"Content-Type", "Content-Transfer-Encoding"}
 
 // added returns a field of single that the signature covers, but less often than it occurs, or "". An additional field
 // was put before the message after signing.

@@ -197,7 +197,8 @@ func (r *Report) element(d *xml.Decoder, start *xml.StartElement) error {
 
 func (x *Record) bound() {
 	x.Row.Count = min(max(x.Row.Count, 0), maxCount)
-	cleanAll(&x.Row.SourceIP, &x.Row.Disposition, &x.Row.DKIM, &x.Row.SPF, &x.Identifiers.EnvelopeFrom, &x.Identifiers.HeaderFrom)
+	cleanAll(&x.Row.SourceIP, &x.Row.Disposition, &x.Row.DKIM, &x.Row.SPF, &x.Identifiers.EnvelopeFrom,
+		&x.Identifiers.HeaderFrom)
 	for i := range x.Row.Reasons {
 		cleanAll(&x.Row.Reasons[i].Type, &x.Row.Reasons[i].Comment)
 	}

@@ -24,8 +24,10 @@ func TestSample(t *testing.T) {
 	t.Parallel()
 	text := google(t)
 	for name, text := range map[string]string{
-		"google": text, "a namespace": strings.Replace(text, "<feedback>", `<feedback xmlns="urn:ietf:params:xml:ns:dmarc-2.0">`, 1),
-		"another encoding": strings.Replace(text, "UTF-8", "US-ASCII", 1), "unknown elements": strings.Replace(text, "<report_metadata>", "<x><record/></x><report_metadata><y/>", 1),
+		"google": text, "a namespace": strings.Replace(text, "<feedback>",
+			`<feedback xmlns="urn:ietf:params:xml:ns:dmarc-2.0">`, 1),
+		"another encoding": strings.Replace(text, "UTF-8", "US-ASCII", 1),
+		"unknown elements": strings.Replace(text, "<report_metadata>", "<x><record/></x><report_metadata><y/>", 1),
 	} {
 		r, err := Parse([]byte(text))
 		if err != nil {
@@ -33,10 +35,14 @@ func TestSample(t *testing.T) {
 			continue
 		}
 		m, x := r.Metadata, r.Records[0]
-		if m.Organization != "google.com" || m.ID != "10051505501689795560" || m.Begin != 1596412800 || m.End != 1596499199 ||
-			r.Policy != (Policy{Domain: "example.org", DKIM: "r", SPF: "r", Policy: "reject", Subdomains: "reject", Percent: 100}) || len(r.Records) != 1 ||
-			x.Row.SourceIP != "127.0.0.1" || x.Row.Count != 1 || x.Row.Disposition != "none" || x.Row.DKIM != "fail" || x.Row.SPF != "pass" ||
-			x.Identifiers.HeaderFrom != "example.org" || x.Auth.DKIM[0] != (DKIM{"example.org", "example", "fail"}) || x.Auth.SPF[0] != (SPF{"example.org", "", "pass"}) {
+		if m.Organization != "google.com" || m.ID != "10051505501689795560" || m.Begin != 1596412800 ||
+			m.End != 1596499199 ||
+			r.Policy != (Policy{Domain: "example.org", DKIM: "r", SPF: "r", Policy: "reject", Subdomains: "reject",
+				Percent: 100}) || len(r.Records) != 1 ||
+			x.Row.SourceIP != "127.0.0.1" || x.Row.Count != 1 || x.Row.Disposition != "none" || x.Row.DKIM != "fail" ||
+			x.Row.SPF != "pass" ||
+			x.Identifiers.HeaderFrom != "example.org" || x.Auth.DKIM[0] != (DKIM{"example.org", "example", "fail"}) ||
+			x.Auth.SPF[0] != (SPF{"example.org", "", "pass"}) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		out, err := r.Marshal()
@@ -58,8 +64,10 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	text := google(t)
 	for _, x := range [][2]string{
-		{"google.com</org_name>", "</org_name>"}, {"<report_id>10051505501689795560", "<report_id>"}, {"<domain>example.org</domain>\n    <adkim>", "<adkim>"},
-		{"1596499199", "1"}, {"1596412800", "-1"}, {"<count>1<", "<count>x<"}, {"</feedback>", ""}, {"feedback>", "other>"}, {"UTF-8", "UTF-7"},
+		{"google.com</org_name>", "</org_name>"}, {"<report_id>10051505501689795560", "<report_id>"},
+		{"<domain>example.org</domain>\n    <adkim>", "<adkim>"},
+		{"1596499199", "1"}, {"1596412800", "-1"}, {"<count>1<", "<count>x<"}, {"</feedback>", ""},
+		{"feedback>", "other>"}, {"UTF-8", "UTF-7"},
 	} {
 		if changed := strings.Replace(text, x[0], x[1], 1); changed == text {
 			t.Errorf("%q is not there", x[0])
@@ -72,8 +80,10 @@ func TestBounds(t *testing.T) {
 	if r, err := Parse([]byte(many)); err != nil || len(r.Records) != maxRecords || r.Left != 1 {
 		t.Errorf("%v", err)
 	}
-	if r, err := Parse([]byte(strings.Replace(text, "<record>", strings.Replace(row, "\x1b", "&#x9b;", 1)+"<record>", 1))); err != nil ||
-		len(r.Records[0].Row.SourceIP) > maxText || strings.Contains(r.Records[0].Row.SourceIP, "\u009b") || r.Records[0].Row.Count != 0 {
+	if r, err := Parse([]byte(strings.Replace(text, "<record>", strings.Replace(row, "\x1b", "&#x9b;", 1)+"<record>",
+		1))); err != nil ||
+		len(r.Records[0].Row.SourceIP) > maxText || strings.Contains(r.Records[0].Row.SourceIP, "\u009b") ||
+		r.Records[0].Row.Count != 0 {
 		t.Errorf("%v", err)
 	}
 }
@@ -93,10 +103,13 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	at := time.Unix(1013662812, 0)
-	if got := FileName("mail.receiver.example", "example.com", at, at.Add(86318*time.Second), "7"); got != "mail.receiver.example!example.com!1013662812!1013749130!7.xml.gz" {
+	if got := FileName("mail.receiver.example", "example.com", at, at.Add(86318*time.Second),
+		"7"); got != "mail.receiver.example!example.com!1013662812!1013749130!7.xml.gz" {
 		t.Error(got)
 	}
-	if got := Subject("example.com", "mail.receiver.example", "2002.02.15.1"); got != "Report Domain: example.com Submitter: mail.receiver.example Report-ID: <2002.02.15.1>" {
+	if got := Subject("example.com", "mail.receiver.example",
+		"2002.02.15.1"); got != "Report Domain: example.com Submitter: mail.receiver.example Report-ID: "+
+		"<2002.02.15.1>" {
 		t.Error(got)
 	}
 }
@@ -173,7 +186,8 @@ func TestBoundsWhileParsing(t *testing.T) {
 		}
 	}
 	for _, ok := range []string{
-		head + tail + "</feedback><!-- don't: " + fill("x") + "-->", head + tail + "<x y='>'>" + fill("don't ") + "</x></feedback>",
+		head + tail + "</feedback><!-- don't: " + fill("x") + "-->", head + tail + "<x y='>'>" + fill("don't ") +
+			"</x></feedback>",
 		head + tail + "<x><![CDATA[" + fill("it's ") + "]]></x></feedback>",
 	} {
 		if _, err := Parse([]byte(ok)); err != nil {

@@ -75,7 +75,8 @@ func pair(s string) (name, value, rest string, err error) {
 		}
 		value, rest = rest[:n], rest[n:]
 		// Colons and brackets require quotes. Some proxies omit the quotes, and the meaning is still clear.
-		ok = value != "" && !strings.ContainsFunc(value, func(c rune) bool { return !tokenChar(c) && !strings.ContainsRune(":[]", c) })
+		ok = value != "" &&
+			!strings.ContainsFunc(value, func(c rune) bool { return !tokenChar(c) && !strings.ContainsRune(":[]", c) })
 	}
 	rest = strings.TrimLeft(rest, " \t")
 	if !ok || rest != "" && rest[0] != ',' && rest[0] != ';' {
@@ -102,7 +103,8 @@ func quoted(s string) (value, rest string, ok bool) {
 }
 
 func tokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
 // Node returns the address of a node: 192.0.2.1 or [2001:db8::1], with an optional port. Brackets are optional, as some

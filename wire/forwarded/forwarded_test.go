@@ -30,7 +30,8 @@ func TestParse(t *testing.T) {
 	}
 	// The client's part comes before the proxy's and must not hide it.
 	for _, line := range []string{
-		`for="203.0.113.9, for=192.0.2.1`, `for=203.0.113.9;x=", for="[2001:db8::1]";proto=http`, `for`, `for=`, `=x`, `for=1.2.3.4 x`,
+		`for="203.0.113.9, for=192.0.2.1`, `for=203.0.113.9;x=", for="[2001:db8::1]";proto=http`, `for`, `for=`, `=x`,
+		`for=1.2.3.4 x`,
 		`for=1.2.3.4;for=5.6.7.8`, `for="a"b`, `for="a\`, "for=\x00", `f r=1.2.3.4`,
 	} {
 		if got, err := Parse(line); !errors.Is(err, ErrMalformed) {
@@ -41,14 +42,16 @@ func TestParse(t *testing.T) {
 
 func TestNode(t *testing.T) {
 	for s, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", " 192.0.2.1:9 ": "192.0.2.1", "2001:db8::1": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:1": "2001:db8::1",
+		"192.0.2.1": "192.0.2.1", " 192.0.2.1:9 ": "192.0.2.1", "2001:db8::1": "2001:db8::1",
+		"[2001:db8::1]": "2001:db8::1", "[2001:db8::1]:1": "2001:db8::1",
 		"::ffff:127.0.0.1": "127.0.0.1", "fe80::1%eth0": "fe80::1",
 	} {
 		if got := Node(s); got != netip.MustParseAddr(want) {
 			t.Errorf("%q: %v", s, got)
 		}
 	}
-	for _, s := range []string{"", "unknown", "_x", "localhost", "[192.0.2.1]", "192.0.2.1:x", "192.0.2.01", "127.1", "0x7f.1"} {
+	for _, s := range []string{"", "unknown", "_x", "localhost", "[192.0.2.1]", "192.0.2.1:x", "192.0.2.01", "127.1",
+		"0x7f.1"} {
 		if got := Node(s); got.IsValid() {
 			t.Errorf("%q: %v", s, got)
 		}
@@ -64,7 +67,8 @@ func FuzzParse(f *testing.F) {
 		}
 		// The element that a proxy adds to a valid line is the last hop, whatever precedes it.
 		again, err := Parse(line + ", for=192.0.2.1;proto=https")
-		if err != nil || len(again) != len(hops)+1 || again[len(hops)] != (Hop{netip.MustParseAddr("192.0.2.1"), "https"}) {
+		if err != nil || len(again) != len(hops)+1 ||
+			again[len(hops)] != (Hop{netip.MustParseAddr("192.0.2.1"), "https"}) {
 			t.Errorf("%q: %v, then %v %v", line, hops, again, err)
 		}
 	})

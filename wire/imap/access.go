@@ -149,7 +149,8 @@ func (p *parser) entryName() string {
 	if p.err != nil {
 		return ""
 	}
-	bad := len(name) < 2 || len(name) > 256 || name[0] != '/' || name[len(name)-1] == '/' || strings.Contains(name, "//")
+	bad := len(name) < 2 || len(name) > 256 || name[0] != '/' || name[len(name)-1] == '/' ||
+		strings.Contains(name, "//")
 	for i := range len(name) {
 		bad = bad || name[i] <= 0x19 || name[i] >= 0x7f || name[i] == '*' || name[i] == '%'
 	}

@@ -65,7 +65,8 @@ func ValidMailbox(name string) error {
 		return ErrMailboxName
 	}
 	for _, c := range name {
-		if c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 || c == utf8.RuneError {
+		if c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 ||
+			c == utf8.RuneError {
 			return ErrMailboxName
 		}
 	}

@@ -12,8 +12,10 @@ func TestMailboxName(t *testing.T) {
 		utf8 bool
 		want string
 	}{
-		{"inBox", false, "INBOX"}, {"inbox/X", false, "INBOX/X"}, {"inboxes", false, "inboxes"}, {"~peter/&U,BTFw-/&ZeVnLIqe-", false, "~peter/台北/日本語"},
-		{"a&-b", false, "a&b"}, {"a&b", true, "a&b"}, {"&AOk-", true, "&AOk-"}, {"&2D3eCg-", false, "😊"}, {"e\u0301", true, "é"}, {"é", false, "é"}, {"", false, ""},
+		{"inBox", false, "INBOX"}, {"inbox/X", false, "INBOX/X"}, {"inboxes", false, "inboxes"},
+		{"~peter/&U,BTFw-/&ZeVnLIqe-", false, "~peter/台北/日本語"},
+		{"a&-b", false, "a&b"}, {"a&b", true, "a&b"}, {"&AOk-", true, "&AOk-"}, {"&2D3eCg-", false, "😊"},
+		{"e\u0301", true, "é"}, {"é", false, "é"}, {"", false, ""},
 	} {
 		got, err := DecodeMailbox(c.wire, c.utf8)
 		if err != nil || got != c.want {
@@ -24,12 +26,14 @@ func TestMailboxName(t *testing.T) {
 			t.Errorf("%q printed as %q", got, p.s)
 		}
 	}
-	for _, bad := range []string{"&", "&AOk", "&Jjo!", "&AGE-", "&2D0-", "&3go-", "&U,BTFw-&ZeVnLIqe-", "&AOl-", "&A-", "\xff", strings.Repeat("x", 1001)} {
+	for _, bad := range []string{"&", "&AOk", "&Jjo!", "&AGE-", "&2D0-", "&3go-", "&U,BTFw-&ZeVnLIqe-", "&AOl-", "&A-",
+		"\xff", strings.Repeat("x", 1001)} {
 		if got, err := DecodeMailbox(bad, false); err != ErrMailboxName {
 			t.Errorf("%.20q: %q, %v", bad, got, err)
 		}
 	}
-	for name, ok := range map[string]bool{"a": true, "a/b c/é": true, "": false, "/a": false, "a//b": false, "a/": false, "a\x00": false, "a*": false, "a/..": false, " a": false, "a\u0085": false} {
+	for name, ok := range map[string]bool{"a": true, "a/b c/é": true, "": false, "/a": false, "a//b": false,
+		"a/": false, "a\x00": false, "a*": false, "a/..": false, " a": false, "a\u0085": false} {
 		if (ValidMailbox(name) == nil) != ok {
 			t.Errorf("%q", name)
 		}

@@ -103,7 +103,8 @@ func readParts(r *Reader, a *Append) string {
 
 func TestReader(t *testing.T) {
 	t.Parallel()
-	small := Limits{Line: 100, Literal: 20, Total: 60, Append: 30, NonSync: 25, Discard: 500, Ranges: 10, Depth: 5, Items: 10}
+	small := Limits{Line: 100, Literal: 20, Total: 60, Append: 30, NonSync: 25, Discard: 500, Ranges: 10,
+		Depth: 5, Items: 10}
 	long := strings.Repeat("x", 300)
 	refuse := func(r *Reader, _ *Command) string {
 		if err := r.RefuseMessage(); err != nil {
@@ -115,44 +116,69 @@ func TestReader(t *testing.T) {
 		name, in, want string
 		onAppend       func(*Reader, *Command) string
 	}{
-		{"two messages", "a APPEND x (\\Seen) {3+}\r\nabc (\\Draft) ~{2+}\r\nde {1+}\r\nf\r\nb NOOP\r\n", `a=abc[\Draft]=de[]=f b EOF`, readMessage},
-		{"two messages in UTF8", "a APPEND x UTF8 (~{3+}\r\nabc) UTF8 (~{2+}\r\nde)\r\nb NOOP\r\n", `a=abc[]=de b EOF`, readMessage},
-		{"second too large", "a APPEND x {3+}\r\nabc {31+}\r\n0123456789012345678901234567890 {1+}\r\nx\r\nb NOOP\r\n", "a!imap: Message too large b EOF", readMessage},
-		{"second malformed", "a APPEND x {3+}\r\nabc x {3+}\r\nabc\r\nb NOOP\r\n", "a!imap: Expected a message literal b EOF", readMessage},
+		{"two messages", "a APPEND x (\\Seen) {3+}\r\nabc (\\Draft) ~{2+}\r\nde {1+}\r\nf\r\nb NOOP\r\n",
+			`a=abc[\Draft]=de[]=f b EOF`, readMessage},
+		{"two messages in UTF8", "a APPEND x UTF8 (~{3+}\r\nabc) UTF8 (~{2+}\r\nde)\r\nb NOOP\r\n", `a=abc[]=de b EOF`,
+			readMessage},
+		{"second too large", "a APPEND x {3+}\r\nabc {31+}\r\n0123456789012345678901234567890 {1+}\r\nx\r\nb NOOP\r\n",
+			"a!imap: Message too large b EOF", readMessage},
+		{"second malformed", "a APPEND x {3+}\r\nabc x {3+}\r\nabc\r\nb NOOP\r\n",
+			"a!imap: Expected a message literal b EOF", readMessage},
 		{"refused with what follows", "a APPEND x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n", "a- b EOF", refuse},
-		{"refused after the first", "a APPEND x {3+}\r\nabc {3+}\r\nabc {1+}\r\nx\r\nb NOOP\r\n", "a- b EOF", func(r *Reader, c *Command) string {
-			if _, err := r.Message(); err != nil {
-				return err.Error()
-			}
-			return refuse(r, c)
-		}},
-		{"REPLACE has one message", "a REPLACE 1 x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
-		{"catenate", "a APPEND x CATENATE (TEXT {3+}\r\nabc URL u1 TEXT {1}\r\nd)\r\nb NOOP\r\n", "a=(abc<u1>d) b EOF", readMessage},
-		{"catenate of URLs", "a APPEND x (\\Seen) CATENATE (URL /a URL \"/b c\")\r\nb NOOP\r\n", "a=(</a></b c>) b EOF", readMessage},
-		{"catenate with URLs in literals", "a APPEND x CATENATE (URL {2+}\r\nu1 TEXT {1+}\r\nd URL {2}\r\nu2 TEXT {1+}\r\ne url {2+}\r\nu3)\r\nb NOOP\r\n",
+		{"refused after the first", "a APPEND x {3+}\r\nabc {3+}\r\nabc {1+}\r\nx\r\nb NOOP\r\n", "a- b EOF",
+			func(r *Reader, c *Command) string {
+				if _, err := r.Message(); err != nil {
+					return err.Error()
+				}
+				return refuse(r, c)
+			}},
+		{"REPLACE has one message", "a REPLACE 1 x {3+}\r\nabc {3+}\r\nabc\r\nb NOOP\r\n",
+			"a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate", "a APPEND x CATENATE (TEXT {3+}\r\nabc URL u1 TEXT {1}\r\nd)\r\nb NOOP\r\n", "a=(abc<u1>d) b EOF",
+			readMessage},
+		{"catenate of URLs", "a APPEND x (\\Seen) CATENATE (URL /a URL \"/b c\")\r\nb NOOP\r\n", "a=(</a></b c>) b EOF",
+			readMessage},
+		{"catenate with URLs in literals",
+			"a APPEND x CATENATE (URL {2+}\r\nu1 TEXT {1+}\r\nd URL {2}\r\nu2 TEXT {1+}\r\ne url {2+}\r\nu3)\r\n" +
+				"b NOOP\r\n",
 			"a=(<u1>d<u2>e<u3>) b EOF", readMessage},
-		{"catenate in UTF8", "a APPEND x CATENATE (UTF8 (~{2+}\r\n\xc3\xa9) URL u)\r\nb NOOP\r\n", "a=(\u00e9<u>) b EOF", readMessage},
-		{"catenate, several", "a APPEND x CATENATE (URL u) CATENATE (URL v TEXT {1+}\r\nx) (\\Draft) {3+}\r\nabc CATENATE (URL w) \r\nb NOOP\r\n",
+		{"catenate in UTF8", "a APPEND x CATENATE (UTF8 (~{2+}\r\n\xc3\xa9) URL u)\r\nb NOOP\r\n",
+			"a=(\u00e9<u>) b EOF", readMessage},
+		{"catenate, several",
+			"a APPEND x CATENATE (URL u) CATENATE (URL v TEXT {1+}\r\nx) (\\Draft) {3+}\r\nabc CATENATE (URL w) \r\n" +
+				"b NOOP\r\n",
 			`a=(<u>)[]=(<v>x)[\Draft]=abc[]=(<w>) b EOF`, readMessage},
-		{"catenate in REPLACE", "a REPLACE 1 x CATENATE (URL u TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a=(<u>x) b EOF", readMessage},
-		{"catenate, two in REPLACE", "a REPLACE 1 x CATENATE (TEXT {1+}\r\nx) CATENATE (URL u)\r\nb NOOP\r\n", "a=(x!imap: Unexpected text behind the message b EOF", readMessage},
-		{"catenate cut short", "a APPEND x CATENATE (TEXT {1+}\r\nx\r\nb NOOP\r\n", "a=(x!imap: Unexpected text behind the message b EOF", readMessage},
-		{"catenate of nonsense", "a APPEND x CATENATE (TEXT {1+}\r\nx OTHER {3+}\r\nabc URL {1+}\r\nu)\r\nb NOOP\r\n", "a=(x!imap: Expected URL, TEXT or UTF8 b EOF", readMessage},
+		{"catenate in REPLACE", "a REPLACE 1 x CATENATE (URL u TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a=(<u>x) b EOF",
+			readMessage},
+		{"catenate, two in REPLACE", "a REPLACE 1 x CATENATE (TEXT {1+}\r\nx) CATENATE (URL u)\r\nb NOOP\r\n",
+			"a=(x!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate cut short", "a APPEND x CATENATE (TEXT {1+}\r\nx\r\nb NOOP\r\n",
+			"a=(x!imap: Unexpected text behind the message b EOF", readMessage},
+		{"catenate of nonsense", "a APPEND x CATENATE (TEXT {1+}\r\nx OTHER {3+}\r\nabc URL {1+}\r\nu)\r\nb NOOP\r\n",
+			"a=(x!imap: Expected URL, TEXT or UTF8 b EOF", readMessage},
 		{"catenate of nothing", "a APPEND x CATENATE ()\r\nb NOOP\r\n", "[a] b EOF", readMessage},
-		{"catenate, part too large", "a APPEND x CATENATE (URL u TEXT {31+}\r\n0123456789012345678901234567890)\r\nb NOOP\r\n", "[a] b EOF", readMessage},
-		{"catenate, URL too long", "a APPEND x CATENATE (TEXT {1+}\r\nx URL {21+}\r\n012345678901234567890 TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a=(x!imap: Literal too large b EOF", readMessage},
-		{"catenate refused", "a APPEND x CATENATE (URL u TEXT {3+}\r\nabc URL {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a- b EOF", refuse},
+		{"catenate, part too large",
+			"a APPEND x CATENATE (URL u TEXT {31+}\r\n0123456789012345678901234567890)\r\nb NOOP\r\n", "[a] b EOF",
+			readMessage},
+		{"catenate, URL too long",
+			"a APPEND x CATENATE (TEXT {1+}\r\nx URL {21+}\r\n012345678901234567890 TEXT {1+}\r\nx)\r\nb NOOP\r\n",
+			"a=(x!imap: Literal too large b EOF", readMessage},
+		{"catenate refused",
+			"a APPEND x CATENATE (URL u TEXT {3+}\r\nabc URL {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n",
+			"a- b EOF", refuse},
 		{"catenate of URLs refused", "a APPEND x CATENATE (URL u)\r\nb NOOP\r\n", "a- b EOF", refuse},
 		{"catenate, the mailbox is URL", "a APPEND URL {3+}\r\nabc\r\nb NOOP\r\n", "a=abc b EOF", readMessage},
-		{"catenate, first part refused while it comes", "a APPEND x CATENATE (TEXT {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a- b EOF", func(r *Reader, c *Command) string {
-			if _, err := r.Part(); err != nil {
-				return err.Error()
-			}
-			if _, err := r.Message(); err != nil {
-				return err.Error()
-			}
-			return refuse(r, c)
-		}},
+		{"catenate, first part refused while it comes",
+			"a APPEND x CATENATE (TEXT {3+}\r\nabc TEXT {1+}\r\nx)\r\nb NOOP\r\n", "a- b EOF",
+			func(r *Reader, c *Command) string {
+				if _, err := r.Part(); err != nil {
+					return err.Error()
+				}
+				if _, err := r.Message(); err != nil {
+					return err.Error()
+				}
+				return refuse(r, c)
+			}},
 		{"pipelined", "a NOOP\r\nb noop\nc LOGIN {1+}\r\nx {1}\r\ny\r\nd NOOP\r\n", "a b c d EOF", nil},
 		{"cut off", "a NOOP\r\nb LOGIN {5+}\r\nx", "a unexpected EOF", nil},
 		{"bad line", "a XYZ\r\nb NOOP\r\n", "[a] b EOF", nil},
@@ -165,14 +191,18 @@ func TestReader(t *testing.T) {
 		{"append", "a APPEND x {5}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
 		{"append nothing", "a APPEND x {0}\r\n\r\nb NOOP\r\n", "a= b EOF", readMessage},
 		{"append utf8", "a APPEND x UTF8 (~{5+}\r\nhello)\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
-		{"append with a tail", "a APPEND x {5+}\r\nhello tail\r\nb NOOP\r\n", "a!imap: Unexpected text behind the message b EOF", readMessage},
-		{"multiappend", "a APPEND x {5+}\r\nhello {7+}\r\nz NOOP\n\r\nb NOOP\r\n", "a=hello[]=z NOOP\n b EOF", readMessage},
-		{"append with mailbox literal", "a APPEND {1}\r\nx (\\Seen) {5+}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF", readMessage},
+		{"append with a tail", "a APPEND x {5+}\r\nhello tail\r\nb NOOP\r\n",
+			"a!imap: Unexpected text behind the message b EOF", readMessage},
+		{"multiappend", "a APPEND x {5+}\r\nhello {7+}\r\nz NOOP\n\r\nb NOOP\r\n", "a=hello[]=z NOOP\n b EOF",
+			readMessage},
+		{"append with mailbox literal", "a APPEND {1}\r\nx (\\Seen) {5+}\r\nhello\r\nb NOOP\r\n", "a=hello b EOF",
+			readMessage},
 		{"append refused, waiting", "a APPEND x {5}\r\nb NOOP\r\n", "a- b EOF", refuse},
 		{"append refused, not waiting", "a APPEND x {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "a- b EOF", refuse},
 		{"append forgotten", "a APPEND x {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "a b EOF", nil},
 		{"append too big, waiting", "a APPEND x {31}\r\nb NOOP\r\n", "[a] b EOF", readMessage},
-		{"append over LITERAL-", "a APPEND x {26+}\r\n" + strings.Repeat("m", 26) + "\r\nb NOOP\r\n", "[a] b EOF", readMessage},
+		{"append over LITERAL-", "a APPEND x {26+}\r\n" + strings.Repeat("m", 26) + "\r\nb NOOP\r\n", "[a] b EOF",
+			readMessage},
 		{"append bad syntax", "a APPEND x foo {8+}\r\nz NOOP\r\n\r\nb NOOP\r\n", "[a] b EOF", readMessage},
 		{"append cut off", "a APPEND x {8+}\r\nz", "aunexpected EOF unexpected EOF", readMessage},
 		{"nul", "a LOGIN {1+}\r\n\x00 x\r\nb NO\x00OP\r\nc NOOP\r\n", "[a] [b] c EOF", nil},

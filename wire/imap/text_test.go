@@ -15,7 +15,8 @@ func fullEnvelope() *mime.Envelope {
 		Date: "Wed, 17 Jul 1996 02:23:25 -0700 (PDT)", Subject: "größer", MessageID: "<1@x>",
 		Has:  mime.HasDate | mime.HasSubject | mime.HasMessageID | mime.HasInReplyTo,
 		From: a, Sender: a, ReplyTo: a,
-		To: []mime.Address{{Mailbox: "team", Group: true}, {Mailbox: "a", Host: "b"}, {Group: true}, {Mailbox: "nohost"}, {Mailbox: "far", Host: "b", Route: "@x,@y"}},
+		To: []mime.Address{{Mailbox: "team", Group: true}, {Mailbox: "a", Host: "b"}, {Group: true},
+			{Mailbox: "nohost"}, {Mailbox: "far", Host: "b", Route: "@x,@y"}},
 	}
 }
 
@@ -40,7 +41,8 @@ func TestEnvelope(t *testing.T) {
 	if got := string(AppendEnvelope(nil, nil)); got != "(NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL)" {
 		t.Error(got)
 	}
-	for _, bad := range []string{"", "(", "()", envelopeText[:100], envelopeText + " ", "(NIL NIL NIL NIL NIL NIL NIL NIL NIL {99}\r\nx)"} {
+	for _, bad := range []string{"", "(", "()", envelopeText[:100], envelopeText + " ",
+		"(NIL NIL NIL NIL NIL NIL NIL NIL NIL {99}\r\nx)"} {
 		if _, err := ParseEnvelope([]byte(bad)); err == nil {
 			t.Errorf("taken: %q", bad)
 		}
@@ -48,17 +50,23 @@ func TestEnvelope(t *testing.T) {
 }
 
 func structure() *mime.Part {
-	text := &mime.Part{Type: "text", Subtype: "plain", Params: []mime.Param{{Name: "charset", Value: "utf-8"}, {Name: "name", Value: "é"}},
-		ID: "<i>", Description: `d"`, Encoding: "quoted-printable", BodyEnd: 100, Lines: 7, MD5: "m", Disposition: "attachment",
-		DispositionParams: []mime.Param{{Name: "filename", Value: "a.txt"}}, Language: []string{"de", "en"}, Location: "l"}
+	text := &mime.Part{Type: "text", Subtype: "plain", Params: []mime.Param{{Name: "charset", Value: "utf-8"},
+		{Name: "name", Value: "é"}},
+		ID: "<i>", Description: `d"`, Encoding: "quoted-printable", BodyEnd: 100, Lines: 7, MD5: "m",
+		Disposition:       "attachment",
+		DispositionParams: []mime.Param{{Name: "filename", Value: "a.txt"}}, Language: []string{"de", "en"},
+		Location: "l"}
 	inner := &mime.Part{Type: "text", Subtype: "html", Encoding: "7bit", BodyEnd: 3, Lines: 1, Envelope: fullEnvelope()}
-	msg := &mime.Part{Type: "message", Subtype: "rfc822", Encoding: "8bit", BodyEnd: 50, Lines: 3, Children: []*mime.Part{inner}, Language: []string{"fr"}}
+	msg := &mime.Part{Type: "message", Subtype: "rfc822", Encoding: "8bit", BodyEnd: 50, Lines: 3,
+		Children: []*mime.Part{inner}, Language: []string{"fr"}}
 	img := &mime.Part{Type: "image", Subtype: "png", Encoding: "base64", BodyEnd: 1 << 20}
 	alt := &mime.Part{Type: "multipart", Subtype: "alternative", Children: []*mime.Part{text, img}}
-	return &mime.Part{Type: "multipart", Subtype: "mixed", Params: []mime.Param{{Name: "boundary", Value: "b"}}, Children: []*mime.Part{alt, msg}}
+	return &mime.Part{Type: "multipart", Subtype: "mixed", Params: []mime.Param{{Name: "boundary", Value: "b"}},
+		Children: []*mime.Part{alt, msg}}
 }
 
-const plainBody = `((("text" "plain" ("charset" "utf-8" "name" {2}` + "\r\né" + `) "<i>" "d\"" "quoted-printable" 100 7)("image" "png" NIL NIL NIL "base64" 1048576) "alternative")` +
+const plainBody = `((("text" "plain" ("charset" "utf-8" "name" {2}` + "\r\né" +
+	`) "<i>" "d\"" "quoted-printable" 100 7)("image" "png" NIL NIL NIL "base64" 1048576) "alternative")` +
 	`("message" "rfc822" NIL NIL NIL "8bit" 50 ` + envelopeText + ` ("text" "html" NIL NIL NIL "7bit" 3 1) 3) "mixed")`
 
 func TestBodyStructure(t *testing.T) {
@@ -84,7 +92,8 @@ func TestBodyStructure(t *testing.T) {
 		}
 	}
 	empty := &mime.Part{Type: "multipart", Subtype: "mixed"}
-	if b := AppendBodyStructure(nil, empty); string(b) != `(("text" "plain" NIL NIL NIL "7bit" 0 0 NIL NIL NIL NIL) "mixed" NIL NIL NIL NIL)` {
+	if b := AppendBodyStructure(nil,
+		empty); string(b) != `(("text" "plain" NIL NIL NIL "7bit" 0 0 NIL NIL NIL NIL) "mixed" NIL NIL NIL NIL)` {
 		t.Errorf("%s", b)
 	}
 	cut := &mime.Part{Type: "message", Subtype: "rfc822", Encoding: "7bit"}
@@ -173,12 +182,14 @@ func TestNonSync(t *testing.T) {
 	}
 	text := "a SETMETADATA INBOX (/private/x ~{5}\r\n\x00{9}\r {2}\r\n)\r\n)"
 	var invited int
-	r := NewReader(strings.NewReader(string(AppendNonSync(nil, []byte("b LIST {2}\r\n\"\" {1}\r\n*")))+"\r\n"), DefaultLimits())
+	r := NewReader(strings.NewReader(string(AppendNonSync(nil, []byte("b LIST {2}\r\n\"\" {1}\r\n*")))+"\r\n"),
+		DefaultLimits())
 	r.Continue = func() error { invited++; return nil }
 	if cmd, err := r.ReadCommand(); err != nil || invited != 0 || cmd.Text != "b LIST {2+}\r\n\"\" {1+}\r\n*" {
 		t.Errorf("%+v, %v, invited %d times", cmd, err, invited)
 	}
-	if got := string(AppendNonSync(nil, []byte(text))); got != "a SETMETADATA INBOX (/private/x ~{5+}\r\n\x00{9}\r {2+}\r\n)\r\n)" {
+	if got := string(AppendNonSync(nil, []byte(text))); got != "a SETMETADATA INBOX (/private/x ~{5+}\r\n"+
+		"\x00{9}\r {2+}\r\n)\r\n)" {
 		t.Errorf("%q", got)
 	}
 }

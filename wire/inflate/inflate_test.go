@@ -44,7 +44,8 @@ func all(packed []byte, cut func() int, rest bool) ([]byte, error) {
 }
 
 func words(r *rand.Rand, n int) []byte {
-	list := strings.Fields("the quick brown fox jumps over a lazy dog and FETCH 1:* (UID FLAGS) comes back 0123456789 again")
+	list := strings.Fields("the quick brown fox jumps over a lazy dog and FETCH 1:* (UID FLAGS) comes back " +
+		"0123456789 again")
 	var b []byte
 	for len(b) < n {
 		b = append(append(b, list[r.IntN(len(list))]...), ' ')
@@ -90,11 +91,13 @@ func TestDecode(t *testing.T) {
 			text := words(r, size)
 			packed := pack(t, text, level, 1+r.IntN(size+1))
 			for name, cut := range map[string]func() int{
-				"whole": func() int { return len(packed) }, "bytes": func() int { return 1 }, "random": func() int { return 1 + r.IntN(700) },
+				"whole": func() int { return len(packed) }, "bytes": func() int { return 1 },
+				"random": func() int { return 1 + r.IntN(700) },
 			} {
 				for _, rest := range []bool{false, true} {
 					if got, err := all(packed, cut, rest); err != io.EOF || !bytes.Equal(got, text) {
-						t.Fatalf("level %d, %d bytes, %s, rest %v: %d bytes, %v", level, size, name, rest, len(got), err)
+						t.Fatalf("level %d, %d bytes, %s, rest %v: %d bytes, %v", level, size, name, rest,
+							len(got), err)
 					}
 				}
 			}
@@ -287,7 +290,8 @@ func noEnd(packed []byte) bool {
 	for len(packed) > 0 {
 		out, used, err := d.Decode(packed)
 		if packed = packed[used:]; err != nil {
-			return err == ErrCorrupt && d.r != nil && d.step == inLengths && d.r.dyn.have == d.r.dyn.lits+d.r.dyn.offs && d.r.dyn.of[256] == 0
+			return err == ErrCorrupt && d.r != nil && d.step == inLengths &&
+				d.r.dyn.have == d.r.dyn.lits+d.r.dyn.offs && d.r.dyn.of[256] == 0
 		}
 		_ = out
 	}

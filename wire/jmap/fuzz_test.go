@@ -10,7 +10,9 @@ import (
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":[1,-2.5e3,"\u00e4\ud83d\ude00\n",null,true]},"0"]],"createdIds":{"a":"b"}}`,
-		`{"using":[],"methodCalls":[]}`, `{"methodCalls":[["a",{},"b","c"]],"using":[1]}`, `[`, `{"a":1,"a":2}`, "\xff", `"\ud800"`, `{"\u0041":{}}`, `01`, `-`, `{"using":[],"methodCalls":[["",{"#a":{"resultOf":"0","name":"x","path":"/*"}},""]]}`,
+		`{"using":[],"methodCalls":[]}`, `{"methodCalls":[["a",{},"b","c"]],"using":[1]}`, `[`, `{"a":1,"a":2}`, "\xff",
+		`"\ud800"`, `{"\u0041":{}}`, `01`, `-`,
+		`{"using":[],"methodCalls":[["",{"#a":{"resultOf":"0","name":"x","path":"/*"}},""]]}`,
 	} {
 		f.Add(s)
 	}
@@ -52,7 +54,8 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%v", err)
 		}
 		for i, c := range r.Calls {
-			if b := back.Calls[i]; b.Name != c.Name || b.ID != c.ID || string(b.Args.Append(nil)) != string(c.Args.Append(nil)) {
+			if b := back.Calls[i]; b.Name != c.Name || b.ID != c.ID ||
+				string(b.Args.Append(nil)) != string(c.Args.Append(nil)) {
 				t.Fatalf("%v came back as %v", c, b)
 			}
 		}
@@ -62,8 +65,10 @@ func FuzzRequest(f *testing.F) {
 // FuzzPointer checks that a reference into a printed value finds the same as a walk of its tree.
 func FuzzPointer(f *testing.F) {
 	for _, s := range [][2]string{
-		{`{"list":[{"id":"a","x":{"y":[1,2]}},{"id":"b","x":{"y":[]}}]}`, "/list/*/id"}, {`{"list":[{"y":[1,2]},{"y":[3]}]}`, "/list/*/y"},
-		{`{"a/b":{"~":1}}`, "/a~1b/~0"}, {`[[1],[2]]`, "/1/0"}, {`{"a":"]}\\\""}`, "/a"}, {`{"":{"":0}}`, "//"}, {`[]`, "/*"}, {`{"a":[{}]}`, "/a/00"}, {`{"a":1}`, "a"},
+		{`{"list":[{"id":"a","x":{"y":[1,2]}},{"id":"b","x":{"y":[]}}]}`, "/list/*/id"},
+		{`{"list":[{"y":[1,2]},{"y":[3]}]}`, "/list/*/y"},
+		{`{"a/b":{"~":1}}`, "/a~1b/~0"}, {`[[1],[2]]`, "/1/0"}, {`{"a":"]}\\\""}`, "/a"}, {`{"":{"":0}}`, "//"},
+		{`[]`, "/*"}, {`{"a":[{}]}`, "/a/00"}, {`{"a":1}`, "a"},
 	} {
 		f.Add(s[0], s[1])
 	}
@@ -112,7 +117,8 @@ func walk(v *Value, path string) (Value, bool) {
 			}
 		}
 		return out, true
-	case v.Kind() == Array && token != "" && strings.Trim(token, "0123456789") == "" && (token == "0" || token[0] != '0') && len(token) < 8:
+	case v.Kind() == Array && token != "" && strings.Trim(token, "0123456789") == "" &&
+		(token == "0" || token[0] != '0') && len(token) < 8:
 		n := 0
 		for _, c := range token {
 			n = 10*n + int(c-'0')

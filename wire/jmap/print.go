@@ -138,8 +138,10 @@ func AppendDate(dst []byte, t time.Time) []byte {
 	if _, offset := t.Zone(); offset == 0 {
 		y, mo, d := t.Date()
 		h, mi, s := t.Clock()
-		return append(dst, '0'+byte(y/1000), '0'+byte(y/100%10), '0'+byte(y/10%10), '0'+byte(y%10), '-', '0'+byte(mo/10), '0'+byte(mo%10), '-', '0'+byte(d/10), '0'+byte(d%10),
-			'T', '0'+byte(h/10), '0'+byte(h%10), ':', '0'+byte(mi/10), '0'+byte(mi%10), ':', '0'+byte(s/10), '0'+byte(s%10), 'Z')
+		return append(dst, '0'+byte(y/1000), '0'+byte(y/100%10), '0'+byte(y/10%10), '0'+byte(y%10), '-',
+			'0'+byte(mo/10), '0'+byte(mo%10), '-', '0'+byte(d/10), '0'+byte(d%10),
+			'T', '0'+byte(h/10), '0'+byte(h%10), ':', '0'+byte(mi/10), '0'+byte(mi%10), ':', '0'+byte(s/10),
+			'0'+byte(s%10), 'Z')
 	}
 	return t.AppendFormat(dst, "2006-01-02T15:04:05-07:00")
 }

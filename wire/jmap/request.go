@@ -39,17 +39,20 @@ type Request struct {
 func ParseRequest(text string, maxCalls int) (*Request, error) {
 	v, err := Parse(text, Bounds{})
 	if errors.Is(err, ErrBounds) {
-		return nil, &Problem{Type: ProblemLimit, Status: 400, Limit: "maxSizeRequest", Detail: "The request holds more values, or nests them deeper, than this server reads."}
+		return nil, &Problem{Type: ProblemLimit, Status: 400, Limit: "maxSizeRequest",
+			Detail: "The request holds more values, or nests them deeper, than this server reads."}
 	}
 	if err != nil {
 		return nil, &Problem{Type: ProblemNotJSON, Status: 400, Detail: "The request is " + err.Error() + "."}
 	}
 	r, why := readRequest(v)
 	if why != "" {
-		return nil, &Problem{Type: ProblemNotRequest, Status: 400, Detail: "The request is not a Request object: " + why + "."}
+		return nil, &Problem{Type: ProblemNotRequest, Status: 400,
+			Detail: "The request is not a Request object: " + why + "."}
 	}
 	if len(r.Calls) > maxCalls {
-		return nil, &Problem{Type: ProblemLimit, Status: 400, Limit: "maxCallsInRequest", Detail: fmt.Sprintf("The request has %d method calls.", len(r.Calls))}
+		return nil, &Problem{Type: ProblemLimit, Status: 400, Limit: "maxCallsInRequest",
+			Detail: fmt.Sprintf("The request has %d method calls.", len(r.Calls))}
 	}
 	return r, nil
 }

@@ -87,7 +87,8 @@ func ReadError(v *Value) *Error {
 	}
 	e.Description, _ = v.Get("description").Text()
 	e.ExistingID, _ = v.Get("existingId").Text()
-	e.Properties, e.NotFound, e.Recipients = v.Get("properties").strings(), v.Get("notFound").strings(), v.Get("invalidRecipients").strings()
+	e.Properties, e.NotFound, e.Recipients = v.Get("properties").strings(), v.Get("notFound").strings(),
+		v.Get("invalidRecipients").strings()
 	for _, name := range [...]string{"maxSize", "maxRecipients"} {
 		if n, ok := v.Get(name).Int(); ok && n >= 0 {
 			e.LimitName, e.Limit = name, uint64(n)

@@ -30,7 +30,8 @@ func TestParseName(t *testing.T) {
 			t.Errorf("%q: got %q %v, want %q", in, got, ok, want)
 		}
 	}
-	for _, in := range []string{"", ".", ".hidden", "a/b", "dovecot-uidlist", "courierimapuiddb", "maildirfolder", "subscriptions", ":2,S", strings.Repeat("a", 2000)} {
+	for _, in := range []string{"", ".", ".hidden", "a/b", "dovecot-uidlist", "courierimapuiddb", "maildirfolder",
+		"subscriptions", ":2,S", strings.Repeat("a", 2000)} {
 		if _, ok := ParseName(in, nil); ok {
 			t.Errorf("%q accepted", in)
 		}
@@ -62,7 +63,8 @@ func TestFolder(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"": "INBOX", ".": "INBOX", ".inbox": "INBOX", ".Sent": "Sent", ".Sent.2024": "Sent/2024",
-		".Entw&APw-rfe": "Entwürfe", ".A&-B": "A&B", ".&U,BTFw-": "台北", ".&2D3eAA-": "😀", ".Entwürfe": "Entwürfe", ".a&AC4-b": "a.b",
+		".Entw&APw-rfe": "Entwürfe", ".A&-B": "A&B", ".&U,BTFw-": "台北", ".&2D3eAA-": "😀", ".Entwürfe": "Entwürfe",
+		".a&AC4-b": "a.b",
 	} {
 		path, ok := Folder(in)
 		if got := strings.Join(path, "/"); got != want || !ok {
@@ -72,7 +74,8 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%q does not come back from %q", want, FolderName(path))
 		}
 	}
-	for _, in := range []string{"cur", "..", ".a..b", ".a.", ".&", ".&AP", ".&AP-", ".&A-", ".&====-", ".&2D0-", ".\xff", "./a", ".&AAA-"} {
+	for _, in := range []string{"cur", "..", ".a..b", ".a.", ".&", ".&AP", ".&AP-", ".&A-", ".&====-", ".&2D0-",
+		".\xff", "./a", ".&AAA-"} {
 		if path, ok := Folder(in); ok {
 			t.Errorf("%q accepted as %q", in, path)
 		}
@@ -91,12 +94,14 @@ func FuzzMaildir(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if e, ok := ParseName(s, []string{"a", "b"}); ok {
 			name := Name(e.Unique, e.Flags, []string{"a", "b"})
-			if again, ok := ParseName(name, []string{"a", "b"}); len(name) <= maxName && (!ok || fmt.Sprint(again.Flags) != fmt.Sprint(e.Flags)) {
+			if again, ok := ParseName(name, []string{"a", "b"}); len(name) <= maxName &&
+				(!ok || fmt.Sprint(again.Flags) != fmt.Sprint(e.Flags)) {
 				t.Fatalf("%q: %+v, then %+v", s, e, again)
 			}
 		}
 		if path, ok := Folder(s); ok {
-			if again, ok := Folder(FolderName(path)); len(FolderName(path)) <= maxName && (!ok || strings.Join(again, "\x00") != strings.Join(path, "\x00")) {
+			if again, ok := Folder(FolderName(path)); len(FolderName(path)) <= maxName &&
+				(!ok || strings.Join(again, "\x00") != strings.Join(path, "\x00")) {
 				t.Fatalf("%q: %q, then %q", s, path, again)
 			}
 		}

@@ -50,8 +50,8 @@ type Options struct {
 	// Bare accepts a file without any From_ line as one message. If it is not set, Next returns ErrNoFromLine.
 	Bare       bool
 	FinalBlank FinalBlank
-	// Reserve, if not nil, is called once for each message of more than Large bytes, before memory for more than that is
-	// allocated. Next returns its error.
+	// Reserve, if not nil, is called once for each message of more than Large bytes, before memory for more than that
+	// is allocated. Next returns its error.
 	Reserve func() error
 	Large   int
 }

@@ -46,28 +46,36 @@ func TestReader(t *testing.T) {
 		{"blank lines only", "\n\r\n\n", Options{}, nil},
 		{"one", fromA + "S: x\n\nbody\n", Options{}, []string{"a@x|S: x\n\nbody\n"}},
 		{"one of its own", fromA + "S: x\n\nbody\n\n", Options{}, []string{"a@x|S: x\n\nbody\n\n"}},
-		{"one, strip", fromA + "S: x\n\nbody\n\n", Options{FinalBlank: FinalBlankStrip}, []string{"a@x|S: x\n\nbody\n"}},
-		{"two", fromA + "S: x\n\n1\n\n" + fromB + "S: y\n\n2\n\n", Options{}, []string{"a@x|S: x\n\n1\n", "b@y|S: y\n\n2\n"}},
-		{"two, keep", fromA + "\n1\n\n" + fromB + "\n2\n\n", Options{FinalBlank: FinalBlankKeep}, []string{"a@x|\n1\n", "b@y|\n2\n\n"}},
-		{"CRLF file", strings.ReplaceAll(fromA+"S: x\n\n1\n\n"+fromB+"2", "\n", "\r\n"), Options{}, []string{"a@x|S: x\n\n1\n", "b@y|2"}},
+		{"one, strip", fromA + "S: x\n\nbody\n\n", Options{FinalBlank: FinalBlankStrip},
+			[]string{"a@x|S: x\n\nbody\n"}},
+		{"two", fromA + "S: x\n\n1\n\n" + fromB + "S: y\n\n2\n\n", Options{},
+			[]string{"a@x|S: x\n\n1\n", "b@y|S: y\n\n2\n"}},
+		{"two, keep", fromA + "\n1\n\n" + fromB + "\n2\n\n", Options{FinalBlank: FinalBlankKeep},
+			[]string{"a@x|\n1\n", "b@y|\n2\n\n"}},
+		{"CRLF file", strings.ReplaceAll(fromA+"S: x\n\n1\n\n"+fromB+"2", "\n", "\r\n"), Options{},
+			[]string{"a@x|S: x\n\n1\n", "b@y|2"}},
 		{"no blank line before", fromA + "\n1\n" + fromB + "2\n", Options{}, []string{"a@x|\n1\n" + fromB + "2\n"}},
 		{"sentence", fromA + "S: x\n\n\nFrom here on\n", Options{}, []string{"a@x|S: x\n\n\nFrom here on\n"}},
 		{"quoted kept", fromA + "S: x\n\n>From a\n>>From b\n", Options{}, []string{"a@x|S: x\n\n>From a\n>>From b\n"}},
-		{"quoted undone", fromA + "S: x\n\n>From a\n>>From b\n> From c\n>", Options{Unquote: true}, []string{"a@x|S: x\n\nFrom a\n>From b\n> From c\n>"}},
+		{"quoted undone", fromA + "S: x\n\n>From a\n>>From b\n> From c\n>", Options{Unquote: true},
+			[]string{"a@x|S: x\n\nFrom a\n>From b\n> From c\n>"}},
 		{"no From line", "S: x\n\nb\n", Options{}, []string{ErrNoFromLine.Error()}},
 		{"bare", "S: x\n\nb\n\n", Options{Bare: true}, []string{"|S: x\n\nb\n\n"}},
 		{"bare, short", "S", Options{Bare: true}, []string{"|S"}},
 		{"From line alone", "From a", Options{}, []string{"a|"}},
 		{"From line twice", fromA + fromB + "x\n", Options{}, []string{"a@x|" + fromB + "x\n"}},
 		{"empty message", fromA + "\n" + fromB + "x", Options{}, []string{"a@x|", "b@y|x"}},
-		{"too large", fromA + "12345678\n\n" + fromB + "123456\n", Options{MaxSize: 8}, []string{"too large", "b@y|123456\n"}},
+		{"too large", fromA + "12345678\n\n" + fromB + "123456\n", Options{MaxSize: 8},
+			[]string{"too large", "b@y|123456\n"}},
 		{"just large enough", fromA + "123456\n", Options{MaxSize: 8}, []string{"a@x|123456\n"}},
 		{"huge line", fromA + long + "\n\n" + fromB + long, Options{}, []string{"a@x|" + long + "\n", "b@y|" + long}},
-		{"huge line, too large", fromA + long + "\n\n" + fromB + "x", Options{MaxSize: 1000}, []string{"too large", "b@y|x"}},
+		{"huge line, too large", fromA + long + "\n\n" + fromB + "x", Options{MaxSize: 1000},
+			[]string{"too large", "b@y|x"}},
 		{"huge From line", "From a@x " + long + "\nx", Options{}, []string{"a@x|x"}},
 		{"bare CR", fromA + "a\rb\r\n", Options{}, []string{"a@x|a\rb\n"}},
 	} {
-		for how, in := range map[string]io.Reader{"whole": strings.NewReader(c.in), "bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
+		for how, in := range map[string]io.Reader{"whole": strings.NewReader(c.in),
+			"bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
 			if got := readAll(in, c.opt); strings.Join(got, "\x00") != strings.Join(c.want, "\x00") {
 				t.Errorf("%s, %s:\ngot  %.300q\nwant %.300q", c.name, how, got, c.want)
 			}
@@ -84,7 +92,8 @@ func TestReaderMessage(t *testing.T) {
 		t.Errorf("%+v %v", m, err)
 	}
 	m, err = r.Next()
-	if err != nil || m.Number != 2 || m.Offset != int64(strings.Index(in, fromB)) || !m.Date.Equal(time.Date(2002, 8, 23, 12, 36, 23, 0, time.UTC)) {
+	if err != nil || m.Number != 2 || m.Offset != int64(strings.Index(in, fromB)) ||
+		!m.Date.Equal(time.Date(2002, 8, 23, 12, 36, 23, 0, time.UTC)) {
 		t.Errorf("%+v %v", m, err)
 	}
 	broken := errors.New("disk")
@@ -97,10 +106,11 @@ func TestReaderMessage(t *testing.T) {
 func TestFromLine(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"From exmh-workers-admin@redhat.com  Thu Aug 22 12:36:23 2002\n": "exmh-workers-admin@redhat.com 2002-08-22T12:36:23Z",
-		"From \"a b\"@x Thu Aug  2 12:36:23 2002\r\n":                    "\"a b\"@x 2002-08-02T12:36:23Z",
-		"From a@x Thu Aug 22 12:36 2002 remote from y":                   "a@x 2002-08-22T12:36:00Z",
-		"From MAILER-DAEMON Fri Jul  8 12:08:34 +0200 2011\n":            "MAILER-DAEMON 2011-07-08T10:08:34Z",
+		"From exmh-workers-admin@redhat.com  Thu Aug 22 12:36:23 2002\n": "exmh-workers-admin@redhat.com " +
+			"2002-08-22T12:36:23Z",
+		"From \"a b\"@x Thu Aug  2 12:36:23 2002\r\n":         "\"a b\"@x 2002-08-02T12:36:23Z",
+		"From a@x Thu Aug 22 12:36 2002 remote from y":        "a@x 2002-08-22T12:36:00Z",
+		"From MAILER-DAEMON Fri Jul  8 12:08:34 +0200 2011\n": "MAILER-DAEMON 2011-07-08T10:08:34Z",
 		"From a@x\n":       "a@x 0001-01-01T00:00:00Z",
 		"From a@x today\n": "a@x 0001-01-01T00:00:00Z",
 		"From \n":          " 0001-01-01T00:00:00Z",
@@ -129,9 +139,11 @@ func write(t testing.TB, messages ...string) []byte {
 
 func TestWriter(t *testing.T) {
 	t.Parallel()
-	messages := []string{"stray\r\r\nCR\r\n", "S: x\r\n\r\nFrom a\r\n>From b\r\n\r\n", "", "S: y\r\n\r\n\r\nFrom b@y Fri Aug 23 12:36:23 2002\r\n"}
+	messages := []string{"stray\r\r\nCR\r\n", "S: x\r\n\r\nFrom a\r\n>From b\r\n\r\n", "",
+		"S: y\r\n\r\n\r\nFrom b@y Fri Aug 23 12:36:23 2002\r\n"}
 	file := write(t, messages...)
-	if !bytes.HasPrefix(file, []byte("From a-b@x Sun Sep  9 01:46:40 2001\nstray\r\r\nCR\n\nFrom ")) || !bytes.Contains(file, []byte("2001\nS: x\n\n>From a\n>>From b\n\n\n")) {
+	if !bytes.HasPrefix(file, []byte("From a-b@x Sun Sep  9 01:46:40 2001\nstray\r\r\nCR\n\nFrom ")) ||
+		!bytes.Contains(file, []byte("2001\nS: x\n\n>From a\n>>From b\n\n\n")) {
 		t.Errorf("%q", file)
 	}
 	got := readAll(bytes.NewReader(file), Options{Unquote: true, FinalBlank: FinalBlankStrip})
@@ -166,7 +178,8 @@ func FuzzMbox(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, mode uint8) {
 		opt := Options{Unquote: mode&1 != 0, Bare: mode&2 != 0, MaxSize: 1000, FinalBlank: FinalBlank(mode >> 2 % 3)}
 		whole := readAll(bytes.NewReader(b), opt)
-		if pieces := readAll(iotest.HalfReader(bytes.NewReader(b)), opt); strings.Join(whole, "\x00") != strings.Join(pieces, "\x00") {
+		if pieces := readAll(iotest.HalfReader(bytes.NewReader(b)), opt); strings.Join(whole,
+			"\x00") != strings.Join(pieces, "\x00") {
 			t.Fatalf("%q, in pieces %q", whole, pieces)
 		}
 		r := NewReader(bytes.NewReader(b), opt)

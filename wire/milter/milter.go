@@ -163,7 +163,8 @@ func ParseOptions(data []byte) (Options, error) {
 		return Options{}, fmt.Errorf("%w: negotiation of %d bytes", ErrMalformed, len(data))
 	}
 	return Options{
-		Version: binary.BigEndian.Uint32(data), Actions: Actions(binary.BigEndian.Uint32(data[4:])), Steps: Steps(binary.BigEndian.Uint32(data[8:])),
+		Version: binary.BigEndian.Uint32(data), Actions: Actions(binary.BigEndian.Uint32(data[4:])),
+		Steps: Steps(binary.BigEndian.Uint32(data[8:])),
 	}, nil
 }
 

@@ -13,7 +13,8 @@ func TestPackets(t *testing.T) {
 		t.Errorf("%q", b)
 	}
 	c, data, n, err := Next(b)
-	if o, bad := ParseOptions(data); c != Negotiate || n != len(b) || err != nil || bad != nil || o.Steps != NoHelo|LeadingSpace || o.Actions != MayAddHeaders|MayQuarantine {
+	if o, bad := ParseOptions(data); c != Negotiate || n != len(b) || err != nil || bad != nil ||
+		o.Steps != NoHelo|LeadingSpace || o.Actions != MayAddHeaders|MayQuarantine {
 		t.Error(c, n, err, bad, o)
 	}
 	b = AppendConnect(nil, "client.example", FamilyIPv4, 4711, "192.0.2.7")
@@ -29,9 +30,12 @@ func TestPackets(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for _, a := range []Answer{
-		{Code: Continue}, {Code: Accept}, {Code: TempFail}, {Code: Progress}, {Code: AddHeader, Name: "X-A", Value: "b\n c"},
-		{Code: InsertHeader, Index: 3, Name: "X-B", Value: ""}, {Code: ChangeHeader, Index: 1, Name: "Subject", Value: "new"},
-		{Code: ReplyCode, Value: "550 5.7.1 no"}, {Code: Quarantine, Value: "virus"}, {Code: AddRcpt, Value: "<a@b>"}, {Code: DeleteRcpt, Value: "<a@b>"},
+		{Code: Continue}, {Code: Accept}, {Code: TempFail}, {Code: Progress},
+		{Code: AddHeader, Name: "X-A", Value: "b\n c"},
+		{Code: InsertHeader, Index: 3, Name: "X-B", Value: ""},
+		{Code: ChangeHeader, Index: 1, Name: "Subject", Value: "new"},
+		{Code: ReplyCode, Value: "550 5.7.1 no"}, {Code: Quarantine, Value: "virus"}, {Code: AddRcpt, Value: "<a@b>"},
+		{Code: DeleteRcpt, Value: "<a@b>"},
 		{Code: ReplaceBody, Body: []byte("x\x00y")}, {Code: ChangeFrom, Value: "<>"},
 	} {
 		c, data, _, err := Next(a.Append(nil))
@@ -78,7 +82,8 @@ func FuzzAnswer(f *testing.F) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b, err := ParseAnswer(c2, data2); err != nil || b.Code != a.Code || b.Name != a.Name || b.Value != a.Value || b.Index != a.Index || !bytes.Equal(b.Body, a.Body) {
+				if b, err := ParseAnswer(c2, data2); err != nil || b.Code != a.Code || b.Name != a.Name ||
+					b.Value != a.Value || b.Index != a.Index || !bytes.Equal(b.Body, a.Body) {
 					t.Fatalf("%+v, %+v, %v", a, b, err)
 				}
 			}

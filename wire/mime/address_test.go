@@ -99,8 +99,10 @@ func TestParseMailbox(t *testing.T) {
 			t.Errorf("%q: %v %v", in, a, err)
 		}
 	}
-	for _, in := range []string{"", "a", "a@", "@b", "a@b@c", "a b@c", "a@b, c@d", "g: a@b;", "a@b;", "<>", "<a@b", "a@b>",
-		"a@b..c", "a@.b", "a@b\x00", "a@b\n", "a@b c", "a@b/c", `"a@b`, "a@[x", "<a@b> x", "a@" + strings.Repeat("x", 64)} {
+	for _, in := range []string{"", "a", "a@", "@b", "a@b@c", "a b@c", "a@b, c@d", "g: a@b;", "a@b;", "<>",
+		"<a@b", "a@b>",
+		"a@b..c", "a@.b", "a@b\x00", "a@b\n", "a@b c", "a@b/c", `"a@b`, "a@[x", "<a@b> x",
+		"a@" + strings.Repeat("x", 64)} {
 		if a, err := ParseMailbox(in); err == nil {
 			t.Errorf("%q: accepted as %v", in, a)
 		}

@@ -12,12 +12,20 @@ import (
 func plainMessage() []byte {
 	var b bytes.Buffer
 	for i := range 5 {
-		fmt.Fprintf(&b, "Received: from mx%d.example.com (mx%d.example.com [192.0.2.%d])\r\n\tby relay.example.net with ESMTPS id 4F2A1B%d\r\n\tfor <bob@example.net>; Tue, 3 Mar 2026 10:11:1%d +0100\r\n", i, i, i, i, i)
+		fmt.Fprintf(&b, "Received: from mx%d.example.com (mx%d.example.com [192.0.2.%d])\r\n"+
+			"\tby relay.example.net with ESMTPS id 4F2A1B%d\r\n"+
+			"\tfor <bob@example.net>; Tue, 3 Mar 2026 10:11:1%d +0100\r\n", i, i, i, i, i)
 	}
-	b.WriteString("DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1;\r\n\th=from:to:subject:date; bh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;\r\n\tb=" + strings.Repeat("A", 160) + "\r\n")
-	b.WriteString("Date: Tue, 3 Mar 2026 10:11:12 +0100\r\nFrom: \"Ann Example\" <ann@example.com>\r\nTo: Bob Example <bob@example.net>, carol@example.org\r\nCc: \"List, the\" <list@example.com>\r\n" +
-		"Subject: Re: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?= from the meeting\r\nMessage-ID: <20260303101112.1234@example.com>\r\nIn-Reply-To: <abc@example.net>\r\nReferences: <first@example.net>\r\n <abc@example.net>\r\n" +
-		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=\"utf-8\"\r\nContent-Transfer-Encoding: 8bit\r\nX-Mailer: none\r\n\r\n")
+	b.WriteString("DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1;\r\n" +
+		"\th=from:to:subject:date; bh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;\r\n\tb=" +
+		strings.Repeat("A", 160) + "\r\n")
+	b.WriteString("Date: Tue, 3 Mar 2026 10:11:12 +0100\r\nFrom: \"Ann Example\" <ann@example.com>\r\n" +
+		"To: Bob Example <bob@example.net>, carol@example.org\r\nCc: \"List, the\" <list@example.com>\r\n" +
+		"Subject: Re: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?= from the meeting\r\n" +
+		"Message-ID: <20260303101112.1234@example.com>\r\nIn-Reply-To: <abc@example.net>\r\n" +
+		"References: <first@example.net>\r\n <abc@example.net>\r\n" +
+		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=\"utf-8\"\r\nContent-Transfer-Encoding: 8bit\r\n" +
+		"X-Mailer: none\r\n\r\n")
 	for b.Len() < 5000 {
 		b.WriteString("The quick brown fox - always the same one - jumps over the lazy dog.\r\n")
 	}
@@ -27,10 +35,15 @@ func plainMessage() []byte {
 // attachmentMessage returns a multipart with text, HTML and a base64 attachment of size bytes.
 func attachmentMessage(size int) []byte {
 	b := bytes.NewBuffer(nil)
-	b.WriteString("Date: Tue, 3 Mar 2026 10:11:12 +0100\r\nFrom: Ann <ann@example.com>\r\nTo: bob@example.net\r\nSubject: report\r\nMessage-ID: <1@example.com>\r\n" +
-		"Content-Type: multipart/mixed; boundary=\"=_outer\"\r\n\r\npreamble\r\n--=_outer\r\nContent-Type: multipart/alternative; boundary=inner\r\n\r\n" +
-		"--inner\r\nContent-Type: text/plain\r\n\r\nSee the report.\r\n--inner\r\nContent-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<p>See the <b>report</b>.</p>\r\n--inner--\r\n\r\n" +
-		"--=_outer\r\nContent-Type: application/pdf; name=\"report.pdf\"\r\nContent-Disposition: attachment; filename=\"report.pdf\"\r\nContent-Transfer-Encoding: base64\r\n\r\n")
+	b.WriteString("Date: Tue, 3 Mar 2026 10:11:12 +0100\r\nFrom: Ann <ann@example.com>\r\nTo: bob@example.net\r\n" +
+		"Subject: report\r\nMessage-ID: <1@example.com>\r\n" +
+		"Content-Type: multipart/mixed; boundary=\"=_outer\"\r\n\r\npreamble\r\n--=_outer\r\n" +
+		"Content-Type: multipart/alternative; boundary=inner\r\n\r\n" +
+		"--inner\r\nContent-Type: text/plain\r\n\r\nSee the report.\r\n--inner\r\n" +
+		"Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" +
+		"<p>See the <b>report</b>.</p>\r\n--inner--\r\n\r\n" +
+		"--=_outer\r\nContent-Type: application/pdf; name=\"report.pdf\"\r\n" +
+		"Content-Disposition: attachment; filename=\"report.pdf\"\r\nContent-Transfer-Encoding: base64\r\n\r\n")
 	r := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, size/78*57)
 	for i := range data {
@@ -55,7 +68,8 @@ func BenchmarkParse5K(b *testing.B)   { benchmarkParse(b, plainMessage()) }
 func BenchmarkParse100K(b *testing.B) { benchmarkParse(b, attachmentMessage(100_000)) }
 
 func BenchmarkParseDashes(b *testing.B) {
-	raw := []byte("Content-Type: multipart/mixed; boundary=x\r\nSubject: x\r\n\r\n--x\r\n\r\n" + strings.Repeat("- -", 300_000))
+	raw := []byte("Content-Type: multipart/mixed; boundary=x\r\nSubject: x\r\n\r\n--x\r\n\r\n" +
+		strings.Repeat("- -", 300_000))
 	benchmarkParse(b, raw)
 }
 

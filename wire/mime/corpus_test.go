@@ -69,10 +69,12 @@ func TestCorpus(t *testing.T) {
 		}
 		compared++
 		e := root.Envelope
-		if want := m.Header.Get("Subject"); strings.Join(strings.Fields(want), " ") != strings.Join(strings.Fields(e.Subject), " ") {
+		if want := m.Header.Get("Subject"); strings.Join(strings.Fields(want),
+			" ") != strings.Join(strings.Fields(e.Subject), " ") {
 			t.Errorf("%s: subject %q, want %q", names[i], e.Subject, want)
 		}
-		if want, err := new(stdmime.WordDecoder).DecodeHeader(e.Subject); err == nil && ascii(want) && want != DecodeWords(e.Subject) {
+		if want, err := new(stdmime.WordDecoder).DecodeHeader(e.Subject); err == nil && ascii(want) &&
+			want != DecodeWords(e.Subject) {
 			t.Errorf("%s: decoded %q, want %q", names[i], DecodeWords(e.Subject), want)
 		}
 		if from, err := mail.ParseAddressList(m.Header.Get("From")); err == nil {
@@ -94,7 +96,8 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("compared %d messages, %d address lists, %d dates, %d multiparts; %d previews", compared, lists, dates, multiparts, previews)
+	t.Logf("compared %d messages, %d address lists, %d dates, %d multiparts; %d previews", compared, lists, dates,
+		multiparts, previews)
 	if compared < 2800 || lists < 2500 || multiparts < 100 || previews < 2900 {
 		t.Error("too few messages could be compared")
 	}

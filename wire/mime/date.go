@@ -56,7 +56,9 @@ func (d *dateParser) number(s string) (rest string) {
 		d.year, d.month, d.day = v/10000, v/100%100-1, v%100
 	case rest != "" && rest[0] == ':' && d.hour < 0:
 		return d.clock(v, rest)
-	case n == 4 && d.year < 0 && d.month < 0 && len(rest) >= 6 && rest[0] == '-' && rest[3] == '-' && digit(rest[1]) && digit(rest[4]): // ISO
+	// ISO
+	case n == 4 && d.year < 0 && d.month < 0 && len(rest) >= 6 && rest[0] == '-' && rest[3] == '-' && digit(rest[1]) &&
+		digit(rest[4]):
 		m, _ := leadingNumber(rest[1:])
 		day, w := leadingNumber(rest[4:])
 		d.year, d.month, d.day = v, m-1, day

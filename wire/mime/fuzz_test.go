@@ -12,9 +12,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(plainMessage())
 	f.Add(attachmentMessage(2000))
 	f.Add(nestedMessage(5, 1000))
-	f.Add([]byte("Content-Type: multipart/digest; boundary=\"a b\"\n\n--a b\n\nContent-Type: text/html\n\n<p>x&amp;\n--a b--\n"))
+	f.Add([]byte("Content-Type: multipart/digest; boundary=\"a b\"\n\n--a b\n\nContent-Type: text/html\n\n<p>x&amp;\n" +
+		"--a b--\n"))
 	f.Add([]byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\na\x00b\r\n--b--\r\n"))
-	f.Add([]byte("Content-Type: text/plain; charset*0*=utf-8''; charset*1=x\nContent-Transfer-Encoding: quoted-printable\n\n=E9=\n"))
+	f.Add([]byte("Content-Type: text/plain; charset*0*=utf-8''; charset*1=x\n" +
+		"Content-Transfer-Encoding: quoted-printable\n\n=E9=\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, l := range []Limits{{}, {Depth: 2, Parts: 5, HeaderBytes: 100, HeaderFields: 3}} {
 			root := Parse(raw, l)
@@ -78,7 +80,8 @@ func FuzzAddressList(f *testing.F) {
 }
 
 func FuzzDecodeWords(f *testing.F) {
-	for _, s := range []string{"=?utf-8?q?a=20?= =?utf-8?b?YQ==?=", "=?iso-2022-jp?B?GyRCJDMkcxsoQg==?=", "=?x*y?q??=", "\xff=?"} {
+	for _, s := range []string{"=?utf-8?q?a=20?= =?utf-8?b?YQ==?=", "=?iso-2022-jp?B?GyRCJDMkcxsoQg==?=", "=?x*y?q??=",
+		"\xff=?"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -103,7 +106,8 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, i, j int) {
 		x := Index(b)
 		for _, path := range [][]int{nil, {i}, {i, j}, {1, i, j}, {i, 1, 1, j}} {
-			if s, ok := x.Section(path); ok && (s.HeaderStart < 0 || s.BodyStart < s.HeaderStart || s.BodyEnd < s.BodyStart || s.InnerBody > s.BodyEnd) {
+			if s, ok := x.Section(path); ok && (s.HeaderStart < 0 || s.BodyStart < s.HeaderStart ||
+				s.BodyEnd < s.BodyStart || s.InnerBody > s.BodyEnd) {
 				t.Fatalf("%v: %+v", path, s)
 			}
 		}

@@ -85,7 +85,8 @@ func TestIndexSection(t *testing.T) {
 			}
 			continue
 		}
-		if !ok || s.Kind != c.kind || s.Encoding != c.enc || c.body != "*" && string(raw[s.BodyStart:s.BodyEnd]) != c.body {
+		if !ok || s.Kind != c.kind || s.Encoding != c.enc || c.body != "*" &&
+			string(raw[s.BodyStart:s.BodyEnd]) != c.body {
 			t.Errorf("%v: %v %+v %q", c.path, ok, s, raw[s.BodyStart:s.BodyEnd])
 		}
 	}
@@ -106,7 +107,8 @@ func TestIndexSingle(t *testing.T) {
 	t.Parallel()
 	for in, paths := range map[string]map[string]string{
 		"Subject: x\n\nbody": {"[]": "body", "[1]": "body", "[2]": "-", "[1 1]": "-"},
-		"Content-Type: message/rfc822\n\nSubject: y\n\nbody": {"[1]": "Subject: y\n\nbody", "[1 1]": "body", "[1 1 1]": "-"},
+		"Content-Type: message/rfc822\n\nSubject: y\n\nbody": {"[1]": "Subject: y\n\nbody", "[1 1]": "body",
+			"[1 1 1]": "-"},
 	} {
 		raw := []byte(in)
 		x := Index(AppendIndex(nil, Parse(raw, Limits{})))
@@ -132,7 +134,8 @@ func checkIndex(t testing.TB, root *Part) {
 	x := Index(AppendIndex(nil, root))
 	check := func(p *Part, path []int) {
 		s, ok := x.Section(path)
-		if !ok || s.HeaderStart != p.HeaderStart || s.BodyStart != p.BodyStart || s.BodyEnd != p.BodyEnd || s.Kind != KindOf(p) || s.Encoding != EncodingOf(p.Encoding) {
+		if !ok || s.HeaderStart != p.HeaderStart || s.BodyStart != p.BodyStart || s.BodyEnd != p.BodyEnd ||
+			s.Kind != KindOf(p) || s.Encoding != EncodingOf(p.Encoding) {
 			t.Fatalf("%v: %v %+v, part %+v", path, ok, s, p)
 		}
 	}

@@ -33,25 +33,44 @@ func TestParseStructure(t *testing.T) {
 		{"illegible type", "Content-Type: text\n\nx", `text/plain"x"`},
 		{"two types", "Content-Type: text/html\nContent-Type: text/plain\n\nx", `text/html"x"`},
 		{"folded type, comment", "Content-Type: (a) text/HTML (b)\n ; charset=x\n\nx", `text/html"x"`},
-		{"usual", mixed + "pre\n--b\n\none\n--b\nContent-Type: text/html\n\ntwo\n\n--b--\nepilogue\n", `multipart/mixed[text/plain"one" text/html"two\n"]`},
+		{"usual", mixed + "pre\n--b\n\none\n--b\nContent-Type: text/html\n\ntwo\n\n--b--\nepilogue\n",
+			`multipart/mixed[text/plain"one" text/html"two\n"]`},
 		{"unterminated", mixed + "--b\n\none\n--b\n\ntwo\n", `multipart/mixed[text/plain"one" text/plain"two\n"]`},
 		{"blanks behind", mixed + "--b \t\n\none\n--b--  \nx", `multipart/mixed[text/plain"one"]`},
 		{"no delimiter", mixed + "text\n", `multipart/mixed"text\n"`},
 		{"no boundary", "Content-Type: multipart/mixed\n\n--b\n\nx\n--b--", `multipart/mixed"--b\n\nx\n--b--"`},
-		{"empty boundary", "Content-Type: multipart/mixed; boundary=\"\"\n\n--\n\nx\n----", `multipart/mixed"--\n\nx\n----"`},
-		{"not at line start", mixed + "--b\n\nx --b\n --b\n--bb\n--b-\n--b--", `multipart/mixed[text/plain"x --b\n --b\n--bb\n--b-"]`},
+		{"empty boundary", "Content-Type: multipart/mixed; boundary=\"\"\n\n--\n\nx\n----",
+			`multipart/mixed"--\n\nx\n----"`},
+		{"not at line start", mixed + "--b\n\nx --b\n --b\n--bb\n--b-\n--b--",
+			`multipart/mixed[text/plain"x --b\n --b\n--bb\n--b-"]`},
 		{"empty part", mixed + "--b\n\n--b\n--b--", `multipart/mixed[text/plain"" text/plain""]`},
-		{"part without body", mixed + "--b\nContent-Type: text/html\n--b\n\nx\n--b--", `multipart/mixed[text/html"" text/plain"x"]`},
-		{"prefix boundaries", mixed + "--b\nContent-Type: multipart/alternative; boundary=bb\n\n--bb\n\nx\n--bb--\n--b\n\ny\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
-		{"prefix boundaries, inner shorter", "Content-Type: multipart/mixed; boundary=bb\n\n--bb\nContent-Type: multipart/alternative; boundary=b\n\n--b\n\nx\n--b--\n--bb\n\ny\n--bb--", `multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
-		{"same boundary", mixed + "--b\nContent-Type: multipart/alternative; boundary=b\n\n--b\n\nx\n--b--\n--b\n\ny\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
-		{"outer ends inner", mixed + "--b\nContent-Type: multipart/alternative; boundary=i\n\n--i\n\nx\n--b\n\ny\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
-		{"inner epilogue", mixed + "--b\nContent-Type: multipart/alternative; boundary=i\n\n--i\n\nx\n--i--\n--i\nnot a part\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"]]`},
+		{"part without body", mixed + "--b\nContent-Type: text/html\n--b\n\nx\n--b--",
+			`multipart/mixed[text/html"" text/plain"x"]`},
+		{"prefix boundaries",
+			mixed + "--b\nContent-Type: multipart/alternative; boundary=bb\n\n--bb\n\nx\n--bb--\n--b\n\ny\n--b--",
+			`multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
+		{"prefix boundaries, inner shorter",
+			"Content-Type: multipart/mixed; boundary=bb\n\n--bb\nContent-Type: multipart/alternative; boundary=b\n\n" +
+				"--b\n\nx\n--b--\n--bb\n\ny\n--bb--",
+			`multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
+		{"same boundary", mixed + "--b\nContent-Type: multipart/alternative; boundary=b\n\n--b\n\nx\n--b--\n--b\n\n" +
+			"y\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
+		{"outer ends inner",
+			mixed + "--b\nContent-Type: multipart/alternative; boundary=i\n\n--i\n\nx\n--b\n\ny\n--b--",
+			`multipart/mixed[multipart/alternative[text/plain"x"] text/plain"y"]`},
+		{"inner epilogue", mixed + "--b\nContent-Type: multipart/alternative; boundary=i\n\n--i\n\nx\n--i--\n--i\n" +
+			"not a part\n--b--", `multipart/mixed[multipart/alternative[text/plain"x"]]`},
 		{"message", "Content-Type: message/rfc822\n\nSubject: in\n\nbody", `message/rfc822[text/plain"body"]`},
-		{"message in multipart", mixed + "--b\nContent-Type: message/rfc822\n\nContent-Type: multipart/mixed; boundary=i\n\n--i\n\nx\n--b\n\ny\n--b--", `multipart/mixed[message/rfc822[multipart/mixed[text/plain"x"]] text/plain"y"]`},
-		{"message in base64", "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nAAAA", `message/rfc822"AAAA"`},
-		{"digest", "Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: one\n\nx\n--b\nContent-Type: text/plain\n\ny\n--b--", `multipart/digest[message/rfc822[text/plain"x"] text/plain"y"]`},
-		{"delimiter right behind inner header", mixed + "--b\nContent-Type: multipart/mixed; boundary=i\n\n--i\nA: b\n\n--b--", `multipart/mixed[multipart/mixed[text/plain""]]`},
+		{"message in multipart",
+			mixed + "--b\nContent-Type: message/rfc822\n\nContent-Type: multipart/mixed; boundary=i\n\n--i\n\nx\n" +
+				"--b\n\ny\n--b--", `multipart/mixed[message/rfc822[multipart/mixed[text/plain"x"]] text/plain"y"]`},
+		{"message in base64", "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nAAAA",
+			`message/rfc822"AAAA"`},
+		{"digest", "Content-Type: multipart/digest; boundary=b\n\n--b\n\nSubject: one\n\nx\n--b\n" +
+			"Content-Type: text/plain\n\ny\n--b--", `multipart/digest[message/rfc822[text/plain"x"] text/plain"y"]`},
+		{"delimiter right behind inner header",
+			mixed + "--b\nContent-Type: multipart/mixed; boundary=i\n\n--i\nA: b\n\n--b--",
+			`multipart/mixed[multipart/mixed[text/plain""]]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, raw := range [][]byte{crlf(c.in), []byte(c.in)} {
@@ -74,7 +93,8 @@ func checkTree(t testing.TB, raw []byte, root *Part) {
 	var walk func(p *Part, from, to int)
 	walk = func(p *Part, from, to int) {
 		if p.HeaderStart < from || p.BodyStart < p.HeaderStart || p.BodyEnd < p.BodyStart || p.BodyEnd > to {
-			t.Fatalf("part %s/%s [%d %d %d] outside [%d, %d)", p.Type, p.Subtype, p.HeaderStart, p.BodyStart, p.BodyEnd, from, to)
+			t.Fatalf("part %s/%s [%d %d %d] outside [%d, %d)", p.Type, p.Subtype, p.HeaderStart, p.BodyStart,
+				p.BodyEnd, from, to)
 		}
 		if n := strings.Count(string(p.Body(raw)), "\n"); n != p.Lines {
 			t.Fatalf("%d lines, counted %d", p.Lines, n)
@@ -87,7 +107,8 @@ func checkTree(t testing.TB, raw []byte, root *Part) {
 			walk(c, from, p.BodyEnd)
 			from = c.BodyEnd
 		}
-		if p.IsMessage() && (p.Children[0].Envelope == nil || p.Children[0].HeaderStart != p.BodyStart || p.Children[0].BodyEnd != p.BodyEnd) {
+		if p.IsMessage() && (p.Children[0].Envelope == nil || p.Children[0].HeaderStart != p.BodyStart ||
+			p.Children[0].BodyEnd != p.BodyEnd) {
 			t.Fatalf("enclosed message does not fill its part")
 		}
 	}
@@ -113,7 +134,8 @@ no field
 body`)
 	p := Parse(raw, Limits{})
 	e := p.Envelope
-	if e.Subject != "Re:  a folded subject" || e.Date != "Tue, 3 Mar 2026 10:11:12 +0100" || e.MessageID != "<1@x>" || e.InReplyTo != "<0@x> (comment)" {
+	if e.Subject != "Re:  a folded subject" || e.Date != "Tue, 3 Mar 2026 10:11:12 +0100" || e.MessageID != "<1@x>" ||
+		e.InReplyTo != "<0@x> (comment)" {
 		t.Errorf("%+v", e)
 	}
 	if e.Has != HasDate|HasSubject|HasInReplyTo|HasMessageID {
@@ -122,7 +144,8 @@ body`)
 	if fmt.Sprint(e.References) != "[<a@x> <b@x>]" {
 		t.Errorf("references %q", e.References)
 	}
-	if len(e.To) != 3 || e.To[2].Host != "z" || len(e.From) != 1 || e.From[0] != (Address{Name: "Ann Example", Mailbox: "ann", Host: "example.com"}) {
+	if len(e.To) != 3 || e.To[2].Host != "z" || len(e.From) != 1 ||
+		e.From[0] != (Address{Name: "Ann Example", Mailbox: "ann", Host: "example.com"}) {
 		t.Errorf("to %+v from %+v", e.To, e.From)
 	}
 	if p.Param("charset") != "us-ascii" {
@@ -145,7 +168,8 @@ func TestParseLimits(t *testing.T) {
 	if depth != 5 || p.Type != "multipart" {
 		t.Errorf("depth %d, then %s", depth, p.Type)
 	}
-	many := []byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\n\r\nx\r\n", 50) + "--b--\r\n")
+	many := []byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\n\r\nx\r\n", 50) +
+		"--b--\r\n")
 	if p = Parse(many, Limits{Parts: 10}); len(p.Children) != 9 {
 		t.Errorf("%d children", len(p.Children))
 	}
@@ -180,7 +204,8 @@ Content-MD5: abc==
 		p.Location != "http://x/" || p.MD5 != "abc==" {
 		t.Errorf("%+v", p)
 	}
-	if p.Param("name") != `a"b.pdf` || p.Param("x") != "y" || p.DispositionParam("filename") != "Grüsse.pdf" || p.Filename() != "Grüsse.pdf" {
+	if p.Param("name") != `a"b.pdf` || p.Param("x") != "y" || p.DispositionParam("filename") != "Grüsse.pdf" ||
+		p.Filename() != "Grüsse.pdf" {
 		t.Errorf("%+v %+v", p.Params, p.DispositionParams)
 	}
 }

@@ -163,7 +163,8 @@ func ShownName(s string) string {
 			return ' '
 		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), invisible(r):
 			return -1
-		case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, 0x2061 <= r && r <= 0x206f, r == 0x180e, 0xe0000 <= r && r <= 0xe007f:
+		case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, 0x2061 <= r && r <= 0x206f, r == 0x180e,
+			0xe0000 <= r && r <= 0xe007f:
 			return -1
 		}
 		return r

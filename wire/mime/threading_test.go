@@ -11,9 +11,11 @@ func TestThreadIDs(t *testing.T) {
 		header, own string
 		references  []string
 	}{
-		{"Message-ID: <a@b>\r\nReferences: <1@x>\r\n <2@x>\r\nIn-Reply-To: <3@x>\r\n", "<a@b>", []string{"<1@x>", "<2@x>"}},
+		{"Message-ID: <a@b>\r\nReferences: <1@x>\r\n <2@x>\r\nIn-Reply-To: <3@x>\r\n", "<a@b>",
+			[]string{"<1@x>", "<2@x>"}},
 		{"In-Reply-To: text <3@x> <4@x>\r\n", "", []string{"<3@x>"}},
-		{"Message-ID: <\"a\\\"c\"@b> (comment)\r\nReferences: <\"1\"@x> <2@x> <\"3\"@x>\r\n", "<a\"c@b>", []string{"<1@x>", "<2@x>", "<3@x>"}},
+		{"Message-ID: <\"a\\\"c\"@b> (comment)\r\nReferences: <\"1\"@x> <2@x> <\"3\"@x>\r\n", "<a\"c@b>",
+			[]string{"<1@x>", "<2@x>", "<3@x>"}},
 		{"Message-ID: none\r\n", "", nil},
 	} {
 		own, references := ThreadIDs(ParseHeader([]byte(c.header+"\r\n"), true).Envelope)

@@ -120,11 +120,16 @@ func TestPreview(t *testing.T) {
 		{"quoted lines", "\n\n> old\n> text\nnew\n", "new"},
 		{"quoted lines only", "\n\n> old\n> text\n", "> old > text"},
 		{"control", "\n\na\x00b\x01\x7fc", "a b c"},
-		{"html", "Content-Type: text/html\n\n<html><head><title>T</title><style>p{}</style></head><!-- no --><body><p>A&amp;B<br>c<b>d</b><script>x<y</script>e &lt; 3 < 4</p><i", "A&B cd e < 3 < 4"},
+		{"html", "Content-Type: text/html\n\n<html><head><title>T</title><style>p{}</style></head><!-- no " +
+			"--><body><p>A&amp;B<br>c<b>d</b><script>x<y</script>e &lt; 3 < 4</p><i", "A&B cd e < 3 < 4"},
 		{"html attribute", "Content-Type: text/html\n\n<a title=\"a > b\">x</a>", "x"},
-		{"plain before html", "Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/html\n\n<p>rich\n--b\n\nplain\n--b--", "plain"},
-		{"empty plain", "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n \n--b\nContent-Type: text/html\n\n<p>rich\n--b--", "rich"},
-		{"attachment", "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Disposition: attachment\n\nno\n--b\n\nyes\n--b--", "yes"},
+		{"plain before html",
+			"Content-Type: multipart/alternative; boundary=b\n\n--b\nContent-Type: text/html\n\n<p>rich\n--b\n\n" +
+				"plain\n--b--", "plain"},
+		{"empty plain", "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n \n--b\nContent-Type: text/html\n" +
+			"\n<p>rich\n--b--", "rich"},
+		{"attachment", "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Disposition: attachment\n\nno\n" +
+			"--b\n\nyes\n--b--", "yes"},
 		{"no text", "Content-Type: image/png\n\nxx", ""},
 		{"padding of advertisers", "Content-Type: text/html\n\n<p>Sale&#847;&zwnj;&#8203;&shy; now", "Sale\u200c now"},
 	} {
@@ -134,11 +139,13 @@ func TestPreview(t *testing.T) {
 		}
 	}
 	long := []byte("Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("é é ", 3000))
-	if got := Preview(long, Parse(long, Limits{})); utf8.RuneCountInString(got) > PreviewRunes || utf8.RuneCountInString(got) < PreviewRunes-3 || !utf8.ValidString(got) {
+	if got := Preview(long, Parse(long, Limits{})); utf8.RuneCountInString(got) > PreviewRunes ||
+		utf8.RuneCountInString(got) < PreviewRunes-3 || !utf8.ValidString(got) {
 		t.Errorf("long preview has %d characters", utf8.RuneCountInString(got))
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"ends within a word", strings.Repeat("word ", 39) + "somewhere else", strings.TrimSpace(strings.Repeat("word ", 39)) + "…"},
+		{"ends within a word", strings.Repeat("word ", 39) + "somewhere else",
+			strings.TrimSpace(strings.Repeat("word ", 39)) + "…"},
 		{"ends where the text does", strings.Repeat("abcd ", 39) + "abcde \n\n", strings.Repeat("abcd ", 39) + "abcde"},
 		{"one word", strings.Repeat("x", 300), strings.Repeat("x", 199) + "…"},
 		{"without blanks", strings.Repeat("你", 300), strings.Repeat("你", 199) + "…"},
@@ -148,7 +155,8 @@ func TestPreview(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	late := []byte("Content-Type: text/html\r\n\r\n<style>" + strings.Repeat("p{}\r\n", 1500) + "</style>late" + strings.Repeat(" x", 9000))
+	late := []byte("Content-Type: text/html\r\n\r\n<style>" + strings.Repeat("p{}\r\n", 1500) + "</style>late" +
+		strings.Repeat(" x", 9000))
 	if got := Preview(late, Parse(late, Limits{})); !strings.HasPrefix(got, "late x") {
 		t.Errorf("text behind a long style: %q", got)
 	}

@@ -53,7 +53,8 @@ const (
 )
 
 var commands = map[string]arguments{
-	"AUTH": auth, "CAPA": none, "DELE": number, "LANG": word, "LIST": optional, "NOOP": none, "PASS": rest, "QUIT": none,
+	"AUTH": auth, "CAPA": none, "DELE": number, "LANG": word, "LIST": optional, "NOOP": none, "PASS": rest,
+	"QUIT": none,
 	"RETR": number, "RSET": none, "STAT": none, "STLS": none, "TOP": top, "UIDL": optional, "USER": rest, "UTF8": none,
 }
 

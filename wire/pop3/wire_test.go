@@ -51,7 +51,8 @@ func TestParse(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || got.Name != c.want.Name || got.Text != c.want.Text || got.Number != c.want.Number || got.Lines != c.want.Lines ||
+		if err != nil || got.Name != c.want.Name || got.Text != c.want.Text || got.Number != c.want.Number ||
+			got.Lines != c.want.Lines ||
 			(got.Initial == nil) != (c.want.Initial == nil) || !bytes.Equal(got.Initial, c.want.Initial) {
 			t.Errorf("%q: %+v, %v", c.line, got, err)
 		}
@@ -171,7 +172,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(bytes.TrimSuffix(c.Append(nil), []byte("\r\n")))
-		if err != nil || again.Name != c.Name || again.Text != c.Text || again.Number != c.Number || again.Lines != c.Lines || !bytes.Equal(again.Initial, c.Initial) {
+		if err != nil || again.Name != c.Name || again.Text != c.Text || again.Number != c.Number ||
+			again.Lines != c.Lines || !bytes.Equal(again.Initial, c.Initial) {
 			t.Errorf("%q: %+v, then %+v, %v", line, c, again, err)
 		}
 	})
@@ -212,10 +214,12 @@ func TestDataReader(t *testing.T) {
 	if b, err := io.ReadAll(r); err != nil || string(b) != "a\r\n.b\r\n" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if _, err := io.ReadAll(NewDataReader(bufio.NewReader(strings.NewReader("a\r\nb")), 100)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := io.ReadAll(NewDataReader(bufio.NewReader(strings.NewReader("a\r\nb")), 100)); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
-	if _, err := io.ReadAll(NewDataReader(bufio.NewReader(strings.NewReader(strings.Repeat("a\r\n", 50))), 100)); !errors.Is(err, ErrTooLong) {
+	if _, err := io.ReadAll(NewDataReader(bufio.NewReader(strings.NewReader(strings.Repeat("a\r\n", 50))),
+		100)); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}
 }

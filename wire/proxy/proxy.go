@@ -157,7 +157,8 @@ func parse2(b []byte) (h Header, need int, err error) {
 			return h, 0, ErrMalformed
 		}
 		h.Source = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rest)).Unmap(), binary.BigEndian.Uint16(rest[32:]))
-		h.Destination = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rest[16:])).Unmap(), binary.BigEndian.Uint16(rest[34:]))
+		h.Destination = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rest[16:])).Unmap(),
+			binary.BigEndian.Uint16(rest[34:]))
 	case 0x00, 0x31: // unspecified, Unix socket: no IP addresses
 	default:
 		return h, 0, ErrMalformed

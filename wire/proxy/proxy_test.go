@@ -17,7 +17,8 @@ func v2(command, family byte, rest string) string {
 
 const (
 	four = "\xc0\x00\x02\x01\xc6\x33\x64\x01\xdc\x04\x01\xbb"
-	six  = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x50\x01\xbb"
+	six  = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" +
+		"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x50\x01\xbb"
 )
 
 // feed passes a stream to Parse like a socket: never more than need bytes at a time.
@@ -103,7 +104,8 @@ func TestHostile(t *testing.T) {
 // FuzzParse checks that the other library parses the same addresses from every header that Parse accepts, and that no
 // input makes Parse ask for bytes without end.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n", "PROXY UNKNOWN\r\n", v2(1, 0x11, four), v2(1, 0x21, six), v2(0, 0, ""), "EHLO there.example\r\n"} {
+	for _, s := range []string{"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n", "PROXY UNKNOWN\r\n",
+		v2(1, 0x11, four), v2(1, 0x21, six), v2(0, 0, ""), "EHLO there.example\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -118,7 +120,8 @@ func FuzzParse(f *testing.F) {
 			}
 			t.Fatalf("%q: taken here, there %v", stream[:used], err)
 		}
-		if a, ok := other.SourceAddr.(*net.TCPAddr); !ok || a.AddrPort().Addr().Unmap() != h.Source.Addr() || a.AddrPort().Port() != h.Source.Port() {
+		if a, ok := other.SourceAddr.(*net.TCPAddr); !ok || a.AddrPort().Addr().Unmap() != h.Source.Addr() ||
+			a.AddrPort().Port() != h.Source.Port() {
 			t.Fatalf("%q: %v here, %v there", stream[:used], h.Source, other.SourceAddr)
 		}
 	})

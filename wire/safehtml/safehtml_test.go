@@ -19,11 +19,13 @@ var hostile = []struct{ src, want string }{
 	{`<img src=x onerror=alert(1)>d`, `d`},
 	{`<img src=https://evil/p.gif alt="a &quot;pixel&quot;" onload=x>`, `[a &#34;pixel&#34;]`},
 	{`<svg onload=alert(1)><a xlink:href="javascript:x">x</a></svg>e`, `e`},
-	{`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></math>f`, `<table>f</table>`},
+	{`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></math>f`,
+		`<table>f</table>`},
 	{`<a href="javascript:alert(1)">g</a>`, `g`},
 	{"<a href=\"java\tscript:alert(1)\">h</a>", `h`},
 	{`<a href="&#106;avascript:alert(1)">i</a>`, `i`},
-	{`<a href=" https://x.example/?a=1&b=<2> ">j</a>`, `<a href="https://x.example/?a=1&amp;b=&lt;2&gt;" rel="noopener noreferrer nofollow">j</a>`},
+	{`<a href=" https://x.example/?a=1&b=<2> ">j</a>`,
+		`<a href="https://x.example/?a=1&amp;b=&lt;2&gt;" rel="noopener noreferrer nofollow">j</a>`},
 	{`<a href="data:text/html,<script>x</script>">k</a>`, `k`},
 	{`<a href="/lite/act?do=delete">l</a>`, `l`},
 	{`<form action=//evil><input name=password><button>m</button></form>`, `m`},
@@ -31,20 +33,25 @@ var hostile = []struct{ src, want string }{
 	{`<iframe src=//evil>x</iframe><object data=//evil>o</object><embed src=//evil>`, `o`},
 	{`<p style="position:fixed" class=top id=app onclick=x>p</p>`, `<p>p</p>`},
 	{`</div></main></body><div>q`, `<div>q</div>`},
-	{`<table background=//evil><tr><td background=//evil colspan=2 rowspan=-1>r</table>`, `<table><tr><td colspan="2">r</td></tr></table>`},
+	{`<table background=//evil><tr><td background=//evil colspan=2 rowspan=-1>r</table>`,
+		`<table><tr><td colspan="2">r</td></tr></table>`},
 	{`<b><i>s</b></i>`, `<b><i>s</i></b>`},
 	{`<h1>t</h1><font color=red>u</font>`, `<h3>t</h3>u`},
-	{`<a href=http://x>v<a href=http://y>w</a>`, `<a href="http://x" rel="noopener noreferrer nofollow">v</a><a href="http://y" rel="noopener noreferrer nofollow">w</a>`},
+	{`<a href=http://x>v<a href=http://y>w</a>`,
+		`<a href="http://x" rel="noopener noreferrer nofollow">v</a><a href="http://y" rel="noopener noreferrer nofollow">w</a>`},
 	{`<template><img src=x onerror=y></template><noscript><p title="</noscript><img src=x onerror=y>">x`, `&#34;&gt;x`},
 	{"<p\x00>y\x00z", `yz`},
 	{`<!--[if IE]><script>x</script><![endif]-->1`, `1`},
 	{`<textarea><script>x</script></textarea><xmp><b></xmp>2`, `2`},
 	{`<a href="https:x">4</a><a href="https:/x">4</a><a href="https:\\x">4</a><a href="https:///x">4</a><a href="https://">4</a><a href="https://?x">4</a>`, `444444`},
 	{`<a href="https://\evil.example">5</a><a href="https://a\@evil.example/">5</a><a href="//evil.example">5</a><a href="\\evil.example">5</a>`, `5555`},
-	{"<a href=\"javascript&colon;alert(1)\">6</a><a href=\"java&Tab;script&colon;x\">6</a><a href=\"\x01javascript:x\">6</a><a href=\"h\nttps&colon;//x.example\">6</a>",
+	{"<a href=\"javascript&colon;alert(1)\">6</a><a href=\"java&Tab;script&colon;x\">6</a><a " +
+		"href=\"\x01javascript:x\">6</a><a href=\"h\nttps&colon;//x.example\">6</a>",
 		`666<a href="https://x.example" rel="noopener noreferrer nofollow">6</a>`},
-	{`<a href="HTTPS://[2001:db8::1]:8/\">7</a>`, `<a href="https://[2001:db8::1]:8/\" rel="noopener noreferrer nofollow">7</a>`},
-	{`<svg><path d="x"/><p>shown</p><a href=https://x.example>8</a>`, `<p>shown</p><a href="https://x.example" rel="noopener noreferrer nofollow">8</a>`},
+	{`<a href="HTTPS://[2001:db8::1]:8/\">7</a>`,
+		`<a href="https://[2001:db8::1]:8/\" rel="noopener noreferrer nofollow">7</a>`},
+	{`<svg><path d="x"/><p>shown</p><a href=https://x.example>8</a>`,
+		`<p>shown</p><a href="https://x.example" rel="noopener noreferrer nofollow">8</a>`},
 	{`<svg><text>gone</text></svg><svg><svg></svg>9`, `9`},
 	{`<video poster=//evil><source src=//evil></video><audio src=//evil autoplay></audio>3`, `3`},
 }
@@ -63,10 +70,13 @@ func TestUnended(t *testing.T) {
 	t.Parallel()
 	var begins []string
 	for a := range hidden {
-		begins = append(begins, "<"+a.String()+">", "<"+a.String()+" title='>", "<"+strings.ToUpper(a.String())+"\n>", "<"+a.String()+"><"+a.String()+"></"+a.String()+">")
+		begins = append(begins, "<"+a.String()+">", "<"+a.String()+" title='>", "<"+strings.ToUpper(a.String())+"\n>",
+			"<"+a.String()+"><"+a.String()+"></"+a.String()+">")
 	}
-	begins = append(begins, "<!--", "<!-- <p>", "<!-- -- >", "<!x", "<?php ", "</", "</ ", "<p title=\"", "<a href='https://x.example/", "<img alt=\"a\" ", "<![CDATA[", "<svg><![CDATA[", "<math><!--", "<style><!--",
-		"<script><!--<script>", "<title><title>", strings.Repeat("<svg>", 1000), strings.Repeat("<!--", 1000), strings.Repeat("<p title=\"x\" y='", 1000), strings.Repeat("<textarea><!-- <a '", 1000),
+	begins = append(begins, "<!--", "<!-- <p>", "<!-- -- >", "<!x", "<?php ", "</", "</ ", "<p title=\"",
+		"<a href='https://x.example/", "<img alt=\"a\" ", "<![CDATA[", "<svg><![CDATA[", "<math><!--", "<style><!--",
+		"<script><!--<script>", "<title><title>", strings.Repeat("<svg>", 1000), strings.Repeat("<!--", 1000),
+		strings.Repeat("<p title=\"x\" y='", 1000), strings.Repeat("<textarea><!-- <a '", 1000),
 		`<img src="data:image/png;base64,`+strings.Repeat("A", 3<<20)+`">`)
 	for _, b := range begins {
 		for _, rest := range []string{"pay attention", "<b>pay attention</b>", "<p>x</p>pay attention"} {
@@ -89,7 +99,8 @@ func TestPictures(t *testing.T) {
 		}
 		return ""
 	}}
-	got := strings.Join(Clean(`<img src="CID:a@b" width=40 height=9999><img src=http://x/y srcset=//z><img src=data:image/png;base64,x><img src=//x>`, o), "")
+	got := strings.Join(
+		Clean(`<img src="CID:a@b" width=40 height=9999><img src=http://x/y srcset=//z><img src=data:image/png;base64,x><img src=//x>`, o), "")
 	if want := `<img src="/part?&#34;&lt;" alt="" width="40" loading="lazy" referrerpolicy="no-referrer">`; got != want {
 		t.Errorf("%s", got)
 	}
@@ -117,14 +128,16 @@ func TestPieces(t *testing.T) {
 	if o.Pieces = 3; len(Clean(src, o)) != 3 {
 		t.Error("the bound of pieces is not held")
 	}
-	if got := strings.Join(Clean(strings.Repeat("<div>", 500)+"x", &Options{}), ""); strings.Count(got, "<div>") != maxDepth {
+	if got := strings.Join(Clean(strings.Repeat("<div>", 500)+"x", &Options{}), ""); strings.Count(got,
+		"<div>") != maxDepth {
 		t.Errorf("%d deep", strings.Count(got, "<div>"))
 	}
 }
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	got := strings.Join(Text("See (https://a.example/x?y=1&z), HTTP://b.example. nohttp://c.example <script> http://", &Options{}), "|")
+	got := strings.Join(Text("See (https://a.example/x?y=1&z), HTTP://b.example. nohttp://c.example <script> http://",
+		&Options{}), "|")
 	want := `See (<a href="https://a.example/x?y=1&amp;z" rel="noopener noreferrer nofollow">https://a.example/x?y=1&amp;z</a>), <a href="http://b.example" rel="noopener noreferrer nofollow">HTTP://b.example</a>. nohttp://c.example &lt;script&gt; http://`
 	if got != want {
 		t.Errorf("\n%s\n%s", got, want)
@@ -144,7 +157,8 @@ func TestPolicyAlone(t *testing.T) {
 		`<a href="/\evil.example">c</a>`, `<a href="data:text/html,x" rel="opener">d</a>`,
 		`<p style="position:fixed" class=top id=app>e</p>`, `<td colspan=1000 rowspan=0>f</td>`,
 		`<img src="data:image/svg+xml,x" width=9999 height=1e3 onerror=x srcset="//evil">`,
-		`<ol start="-1" type=x><li value=2>g</ol>`, `<p dir="rtl x">h</p>`, `<iframe srcdoc="<script>x</script>"></iframe>`,
+		`<ol start="-1" type=x><li value=2>g</ol>`, `<p dir="rtl x">h</p>`,
+		`<iframe srcdoc="<script>x</script>"></iframe>`,
 		"<a href='/\t/evil.example'>i</a>", "<img src='/\n/evil.example' loading=eager referrerpolicy=unsafe-url>",
 	}
 	for _, c := range hostile {
@@ -261,7 +275,8 @@ func FuzzClean(f *testing.F) {
 }
 
 func BenchmarkClean(b *testing.B) {
-	src := strings.Repeat(`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more of them</td></tr></table>`, 200)
+	src := strings.Repeat(
+		`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more of them</td></tr></table>`, 200)
 	b.SetBytes(int64(len(src)))
 	for b.Loop() {
 		Clean(src, &Options{Piece: 14 << 10})

@@ -104,7 +104,8 @@ type tokenServer struct {
 // has confirmed it.
 //
 // Implements: RFC 7628 §3.2.3 Completing an error message sequence
-func NewTokenServer(parse func([]byte) (user, token string, err error), verify func(user, token string) error, refused string) Server {
+func NewTokenServer(parse func([]byte) (user, token string, err error), verify func(user, token string) error,
+	refused string) Server {
 	return &tokenServer{parse: parse, verify: verify, refused: refused}
 }
 

@@ -8,7 +8,10 @@ import (
 func TestParseTokens(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string][2]string{
-		"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01": {"user@example.com", "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="}, // RFC 7628 §4.1
+		// RFC 7628 §4.1
+		"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer " +
+			"vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01": {"user@example.com",
+			"vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="},
 		"n,,\x01auth=bearer a.b-c_d~e+f/g=\x01\x01": {"", "a.b-c_d~e+f/g="},
 		"y,a=a=2Cb=3Dc,\x01auth=Bearer x\x01\x01":   {"a,b=c", "x"},
 		"":                               {},
@@ -30,11 +33,13 @@ func TestParseTokens(t *testing.T) {
 			t.Errorf("%q: %q, %q, %v", in, user, token, err)
 		}
 	}
-	user, token, err := ParseXOAuth2([]byte("user=someuser@example.com\x01auth=Bearer ya29.vF9dft4qmTc2Nvb3Rlc\x01\x01"))
+	user, token,
+		err := ParseXOAuth2([]byte("user=someuser@example.com\x01auth=Bearer ya29.vF9dft4qmTc2Nvb3Rlc\x01\x01"))
 	if user != "someuser@example.com" || token != "ya29.vF9dft4qmTc2Nvb3Rlc" || err != nil {
 		t.Error(user, token, err)
 	}
-	for _, bad := range []string{"", "user=\x01auth=Bearer x\x01\x01", "auth=Bearer x\x01\x01", "user=a\x00\x01auth=Bearer x\x01\x01", "user=a\x01auth=Bearer x"} {
+	for _, bad := range []string{"", "user=\x01auth=Bearer x\x01\x01", "auth=Bearer x\x01\x01",
+		"user=a\x00\x01auth=Bearer x\x01\x01", "user=a\x01auth=Bearer x"} {
 		if _, _, err := ParseXOAuth2([]byte(bad)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", bad, err)
 		}

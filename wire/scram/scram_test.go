@@ -117,7 +117,8 @@ func TestUnknownUserLooksTheSame(t *testing.T) {
 		t.Errorf("wrong password: %v", err)
 	}
 	a, b := Fake([]byte("secret"), "x", 4096), Fake([]byte("secret"), "y", 4096)
-	if string(a.Salt) != string(Fake([]byte("secret"), "x", 4096).Salt) || string(a.Salt) == string(b.Salt) || len(a.Salt) != len(credentials().Salt) {
+	if string(a.Salt) != string(Fake([]byte("secret"), "x", 4096).Salt) || string(a.Salt) == string(b.Salt) ||
+		len(a.Salt) != len(credentials().Salt) {
 		t.Error("the salt tells real users from others")
 	}
 }
@@ -260,7 +261,8 @@ func TestChannelBinding(t *testing.T) {
 		{"plain", Channel{Offered: true}, func(*Client) {}, nil},
 		{"downgraded", Channel{Offered: true}, (*Client).NotOffered, ErrChannelBinding},
 		{"not offered", Channel{}, (*Client).NotOffered, nil},
-		{"bound by the other mechanism", Channel{Offered: true, Bindings: plus.Bindings}, func(c *Client) { c.Bind(here) }, ErrSyntax},
+		{"bound by the other mechanism", Channel{Offered: true, Bindings: plus.Bindings},
+			func(c *Client) { c.Bind(here) }, ErrSyntax},
 	} {
 		client := NewClient("user", "pencil", "abc")
 		c.client(client)
@@ -288,7 +290,8 @@ func TestSeveralPasswords(t *testing.T) {
 			}
 		}
 	}
-	if err := run(NewClient("user", "", "abc"), NewServer(func(string) ([]Credentials, error) { return nil, nil }, "def", Channel{})); err != ErrProof {
+	if err := run(NewClient("user", "", "abc"), NewServer(func(string) ([]Credentials, error) { return nil, nil },
+		"def", Channel{})); err != ErrProof {
 		t.Errorf("no credentials: %v", err)
 	}
 }
@@ -299,7 +302,8 @@ func FuzzServer(f *testing.F) {
 	f.Add("p=x,,", "")
 	creds := credentials()
 	f.Fuzz(func(t *testing.T, first, final string) {
-		s := NewServer(func(string) ([]Credentials, error) { return []Credentials{creds}, nil }, rfcServerNonce, Channel{})
+		s := NewServer(func(string) ([]Credentials, error) { return []Credentials{creds}, nil },
+			rfcServerNonce, Channel{})
 		if _, done, err := s.Next([]byte(first)); done || err != nil {
 			if done {
 				t.Fatal("done after one step")

@@ -78,7 +78,8 @@ func compareDecode(t *testing.T, in, sizes []byte) {
 
 var dotSeeds = []string{
 	".\r\n", "a\r\n.\r\n", "a\r\n..b\r\n.\r\nMAIL FROM:<>\r\n", "a\n.\nb\r\n.\r\n", "a\r.\rb\r\n.\r\n",
-	"a\r\n.\nb\r\n.\r\n", "a\n.\r\nb\r\n.\r\n", "a\r\n.\rb\r\n.\r\n", "\x00\r\n.\r\n", "a\r\r\n.\r\n", "...\r\n..\r\n.\r\nx",
+	"a\r\n.\nb\r\n.\r\n", "a\n.\r\nb\r\n.\r\n", "a\r\n.\rb\r\n.\r\n", "\x00\r\n.\r\n", "a\r\r\n.\r\n",
+	"...\r\n..\r\n.\r\nx",
 	"\r\n\r\n.\r\n", "a\r\n.", "a\r\n.\r", "a\r", "", "..\r\n\n.\r\n.\r\n", ".\n.\r\n\r\n.\r\n",
 }
 

@@ -46,7 +46,8 @@ func TestReply(t *testing.T) {
 			t.Errorf("%q: %+v, %v", got, back, err)
 		}
 	}
-	for _, bad := range []string{"", "25\r\n", "250x\r\n", "abc d\r\n", "199 x\r\n", "600 x\r\n", "250-a\r\n251 b\r\n", strings.Repeat("250-x\r\n", MaxReplyLines) + "250 x\r\n", "250 " + strings.Repeat("x", MaxReplyLine) + "\r\n"} {
+	for _, bad := range []string{"", "25\r\n", "250x\r\n", "abc d\r\n", "199 x\r\n", "600 x\r\n", "250-a\r\n251 b\r\n",
+		strings.Repeat("250-x\r\n", MaxReplyLines) + "250 x\r\n", "250 " + strings.Repeat("x", MaxReplyLine) + "\r\n"} {
 		if r, _, err := parseReply([]byte(bad)); !errors.Is(err, ErrMalformedReply) {
 			t.Errorf("%.20q: %+v %v", bad, r, err)
 		}
@@ -60,7 +61,8 @@ func TestReply(t *testing.T) {
 }
 
 func FuzzReply(f *testing.F) {
-	for _, s := range []string{"250 2.1.5 OK\r\n", "250-a\r\n250 b\n", "550-5.1.1 a\r\n550 5.1.1 b\r\n", "220\r\n", "451 4.3\r\n"} {
+	for _, s := range []string{"250 2.1.5 OK\r\n", "250-a\r\n250 b\n", "550-5.1.1 a\r\n550 5.1.1 b\r\n", "220\r\n",
+		"451 4.3\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

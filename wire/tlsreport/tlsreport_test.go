@@ -35,8 +35,10 @@ func TestSamples(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		p := r.Policies[0]
-		if r.Organization != want.organization || p.Policy.Domain != want.domain || p.Policy.Type != STS || p.Summary != (Summary{want.good, want.bad}) ||
-			len(p.Details) != want.details || len(p.Policy.MX) != 1 || r.Range.End.Sub(r.Range.Start) != 24*time.Hour-time.Second {
+		if r.Organization != want.organization || p.Policy.Domain != want.domain || p.Policy.Type != STS ||
+			p.Summary != (Summary{want.good, want.bad}) ||
+			len(p.Details) != want.details || len(p.Policy.MX) != 1 ||
+			r.Range.End.Sub(r.Range.Start) != 24*time.Hour-time.Second {
 			t.Errorf("%s: %+v", name, r)
 		}
 		out, err := r.Marshal()
@@ -54,8 +56,10 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	good := string(sample(t, "google.json"))
 	for _, x := range [][2]string{
-		{"Google Inc.", ""}, {`"report-id":"2024-05-13T00:00:00Z_example.com"`, `"report-id":""`}, {"2024-05-13T00:00:00Z\",\"end", "2024-06-13T00:00:00Z\",\"end"},
-		{`"start-datetime":"2024`, `"start-datetime":"soon`}, {"}]}", "}]"}, {"[{\"policy\"", "{\"policy\""}, {`:3,`, `:"3",`},
+		{"Google Inc.", ""}, {`"report-id":"2024-05-13T00:00:00Z_example.com"`, `"report-id":""`},
+		{"2024-05-13T00:00:00Z\",\"end", "2024-06-13T00:00:00Z\",\"end"},
+		{`"start-datetime":"2024`, `"start-datetime":"soon`}, {"}]}", "}]"}, {"[{\"policy\"", "{\"policy\""},
+		{`:3,`, `:"3",`},
 	} {
 		if changed := strings.Replace(good, x[0], x[1], 1); changed == good {
 			t.Errorf("%q is not there", x[0])
@@ -64,12 +68,15 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	b.WriteString(`{"organization-name":"a\u0007\u009b` + strings.Repeat("x", 1000) + `","report-id":"i","date-range":{},"policies":[`)
+	b.WriteString(`{"organization-name":"a\u0007\u009b` + strings.Repeat("x", 1000) +
+		`","report-id":"i","date-range":{},"policies":[`)
 	for i := range 300 {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(`{"policy":{"policy-type":"sts"},"summary":{"total-failure-session-count":-5},"failure-details":[` + strings.Repeat(`{"result-type":"x"},`, 4) + `{}]}`)
+		b.WriteString(
+			`{"policy":{"policy-type":"sts"},"summary":{"total-failure-session-count":-5},"failure-details":[` +
+				strings.Repeat(`{"result-type":"x"},`, 4) + `{}]}`)
 	}
 	b.WriteString("]}")
 	r, err := Parse(b.Bytes())
@@ -84,7 +91,8 @@ func TestBounds(t *testing.T) {
 	if room > 2*maxDetails {
 		t.Errorf("%d failures in room for %d", details, room)
 	}
-	if len(r.Policies) != maxPolicies || details != maxDetails || len(r.Organization) > maxText || strings.ContainsAny(r.Organization, "\a\u009b") || r.Policies[0].Summary.Failed != 0 {
+	if len(r.Policies) != maxPolicies || details != maxDetails || len(r.Organization) > maxText ||
+		strings.ContainsAny(r.Organization, "\a\u009b") || r.Policies[0].Summary.Failed != 0 {
 		t.Errorf("%d policies, %d details, %q", len(r.Policies), details, r.Organization)
 	}
 }
@@ -108,7 +116,8 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	at := time.Unix(1013662812, 0)
-	if got := FileName("mail.sender.example.com", "example.com", at, at.Add(86318*time.Second)); got != "mail.sender.example.com!example.com!1013662812!1013749130.json.gz" {
+	if got := FileName("mail.sender.example.com", "example.com", at,
+		at.Add(86318*time.Second)); got != "mail.sender.example.com!example.com!1013662812!1013749130.json.gz" {
 		t.Error(got)
 	}
 }

@@ -126,7 +126,8 @@ func derive(shared, auth, salt []byte, subscriber, server *ecdh.PublicKey) (ciph
 
 // Decrypt decrypts a message as its subscriber does. The message must have one record, as from Encrypt.
 func Decrypt(private *ecdh.PrivateKey, auth, body []byte) ([]byte, error) {
-	if len(body) < headerLen+1+16 || body[saltLen+4] != pointLen || binary.BigEndian.Uint32(body[saltLen:]) < uint32(max(18, len(body)-headerLen)) {
+	if len(body) < headerLen+1+16 || body[saltLen+4] != pointLen ||
+		binary.BigEndian.Uint32(body[saltLen:]) < uint32(max(18, len(body)-headerLen)) {
 		return nil, ErrMessage
 	}
 	server, err := ecdh.P256().NewPublicKey(body[saltLen+5 : headerLen])
@@ -189,7 +190,8 @@ var tokenHeader = base64.RawURLEncoding.EncodeToString([]byte(`{"typ":"JWT","alg
 //
 // Implements: RFC 8292 §2 Application server self-identification
 // Implements: RFC 8292 §3 VAPID authentication scheme
-func Authorization(key *ecdsa.PrivateKey, random io.Reader, audience, subject string, expires time.Time) (string, error) {
+func Authorization(key *ecdsa.PrivateKey, random io.Reader, audience, subject string,
+	expires time.Time) (string, error) {
 	body, err := json.Marshal(claims{audience, expires.Unix(), subject})
 	if err != nil {
 		return "", fmt.Errorf("webpush: token: %w", err)
@@ -224,7 +226,8 @@ func CheckAuthorization(field, audience string, now time.Time) (subject, public 
 	body, err1 := decode(parts[1])
 	sig, err2 := decode(parts[2])
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err1 != nil || err2 != nil || len(sig) != 64 || !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	if err1 != nil || err2 != nil || len(sig) != 64 || !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]),
+		new(big.Int).SetBytes(sig[32:])) {
 		return "", "", ErrAuthorization
 	}
 	var c claims

@@ -57,7 +57,8 @@ func TestExample(t *testing.T) {
 	for i := range got {
 		bad := bytes.Clone(got)
 		bad[i] ^= 1
-		if _, err := Decrypt(private(t, exampleAgent), unbase(t, exampleAuth), bad); err == nil && (i < saltLen || i >= saltLen+4) {
+		if _, err := Decrypt(private(t, exampleAgent), unbase(t, exampleAuth), bad); err == nil &&
+			(i < saltLen || i >= saltLen+4) {
 			t.Fatalf("octet %d may be changed", i)
 		}
 	}
@@ -79,7 +80,8 @@ func TestSizes(t *testing.T) {
 			t.Fatalf("%d: %d, %v", n, len(plain), err)
 		}
 	}
-	if _, err := Encrypt(keys, private(t, exampleServer), salt, make([]byte, MaxPayload+1)); !errors.Is(err, ErrTooLong) {
+	if _, err := Encrypt(keys, private(t, exampleServer), salt, make([]byte, MaxPayload+1)); !errors.Is(err,
+		ErrTooLong) {
 		t.Error(err)
 	}
 }
@@ -87,7 +89,8 @@ func TestSizes(t *testing.T) {
 func TestBadKeys(t *testing.T) {
 	t.Parallel()
 	for _, k := range [][2]string{
-		{"", ""}, {exampleP256dh, ""}, {exampleP256dh, exampleAuth + "AA"}, {exampleP256dh[:80], exampleAuth}, {exampleP256dh + "!", exampleAuth},
+		{"", ""}, {exampleP256dh, ""}, {exampleP256dh, exampleAuth + "AA"}, {exampleP256dh[:80], exampleAuth},
+		{exampleP256dh + "!", exampleAuth},
 		{"BA" + strings.Repeat("A", 85), exampleAuth}, // not a point of the curve
 		{strings.Replace(exampleP256dh, "-", "+", 1), exampleAuth},
 	} {
@@ -108,7 +111,8 @@ func TestAuthorization(t *testing.T) {
 	if _, ok := KeyFrom(make([]byte, 32)); ok {
 		t.Error("zero is a key")
 	}
-	field, err := Authorization(key, rand.Reader, "https://push.example", "mailto:postmaster@example.com", now.Add(12*time.Hour))
+	field, err := Authorization(key, rand.Reader, "https://push.example", "mailto:postmaster@example.com",
+		now.Add(12*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +125,10 @@ func TestAuthorization(t *testing.T) {
 		field, audience string
 		at              time.Time
 	}{
-		"another service": {field, "https://other.example", now}, "too late": {field, "https://push.example", now.Add(12 * time.Hour)},
-		"too early": {field, "https://push.example", now.Add(-13 * time.Hour)}, "forged": {forged, "https://push.example", now}, "nothing": {"", "https://push.example", now},
+		"another service": {field, "https://other.example", now},
+		"too late":        {field, "https://push.example", now.Add(12 * time.Hour)},
+		"too early":       {field, "https://push.example", now.Add(-13 * time.Hour)},
+		"forged":          {forged, "https://push.example", now}, "nothing": {"", "https://push.example", now},
 	} {
 		if _, _, err := CheckAuthorization(c.field, c.audience, c.at); !errors.Is(err, ErrAuthorization) {
 			t.Errorf("%s: %v", what, err)
@@ -140,7 +146,8 @@ func FuzzKeys(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if out, err := Encrypt(keys, ephemeral, [16]byte{}, text); err == nil && len(out) != headerLen+len(text)+17 || err != nil && len(text) <= MaxPayload {
+		if out, err := Encrypt(keys, ephemeral, [16]byte{}, text); err == nil && len(out) != headerLen+len(text)+17 ||
+			err != nil && len(text) <= MaxPayload {
 			t.Fatal(len(out), err)
 		}
 	})

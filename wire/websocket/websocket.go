@@ -146,7 +146,8 @@ var (
 func CheckUpgrade(r *http.Request, protocol string) error {
 	h := r.Header
 	switch {
-	case r.Method != http.MethodGet, !r.ProtoAtLeast(1, 1), r.ProtoMajor != 1, !listed(h, "Connection", "upgrade"), !listed(h, "Upgrade", "websocket"):
+	case r.Method != http.MethodGet, !r.ProtoAtLeast(1, 1), r.ProtoMajor != 1, !listed(h, "Connection", "upgrade"),
+		!listed(h, "Upgrade", "websocket"):
 		return ErrNoUpgrade
 	case len(h.Values("Sec-Websocket-Version")) != 1 || h.Get("Sec-Websocket-Version") != "13":
 		return ErrVersion

@@ -60,7 +60,8 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 		return
 	case Referral:
 		m.Rcode, m.Answer, m.Extra, m.RecursionAvailable = dns.RcodeSuccess, nil, nil, false
-		m.Ns = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: "example.", Rrtype: dns.TypeNS, Class: dns.ClassINET, Ttl: 300}, Ns: "ns.example."}}
+		m.Ns = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: "example.", Rrtype: dns.TypeNS, Class: dns.ClassINET,
+			Ttl: 300}, Ns: "ns.example."}}
 	case ManyMX:
 		m.Rcode, m.Answer = dns.RcodeSuccess, manyMX(asked.Name)
 	}

@@ -38,7 +38,8 @@ func TestPresets(t *testing.T) {
 		}
 	}
 	if serve.Limits.MessageSize != 50<<20 || serve.Limits.Recipients != 1000 || serve.Limits.MIMEDepth != 100 ||
-		serve.Store.WALSyncInterval.Duration != 500*time.Microsecond || serve.Store.SpaceFloor != 1<<30 || serve.Store.SpaceFloorPercent != 5 {
+		serve.Store.WALSyncInterval.Duration != 500*time.Microsecond || serve.Store.SpaceFloor != 1<<30 ||
+		serve.Store.SpaceFloorPercent != 5 {
 		t.Errorf("defaults: %+v", serve)
 	}
 	for _, c := range []Config{serve, demo} {
@@ -83,7 +84,8 @@ wal_sync_interval = "2ms"
 imap = "127.0.0.1:1"
 `)
 	c, warnings, err := Load(Demo(), path,
-		[]string{"PATH=x", "DOUBLET_LIMITS_RECIPIENTS=300", "DOUBLET_DOORS_IMAP=127.0.0.1:2", "DOUBLET_LIMIT_RECIPIENTS=1"},
+		[]string{"PATH=x", "DOUBLET_LIMITS_RECIPIENTS=300", "DOUBLET_DOORS_IMAP=127.0.0.1:2",
+			"DOUBLET_LIMIT_RECIPIENTS=1"},
 		map[string]string{"doors.imap": "127.0.0.1:3"})
 	if err != nil {
 		t.Fatal(err)
@@ -105,24 +107,33 @@ func TestMistakes(t *testing.T) {
 		flag       [2]string
 		want       []string
 	}{
-		{name: "unknown key", file: "[limits]\n\nmesage_size = \"1MB\"\n", want: []string{FileName + ":3", "limits.mesage_size", "did you mean limits.message_size?"}},
-		{name: "unknown section", file: "[limit]\nrecipients = 200\n", want: []string{FileName + ":", "did you mean limits"}},
+		{name: "unknown key", file: "[limits]\n\nmesage_size = \"1MB\"\n",
+			want: []string{FileName + ":3", "limits.mesage_size", "did you mean limits.message_size?"}},
+		{name: "unknown section", file: "[limit]\nrecipients = 200\n",
+			want: []string{FileName + ":", "did you mean limits"}},
 		{name: "wrong section", file: "[server]\nimap = \"off\"\n", want: []string{":2", "did you mean doors.imap?"}},
-		{name: "two mistakes", file: "[log]\nlevl = \"info\"\nformt = \"text\"\n", want: []string{":2", "log.level?", ":3", "log.format?"}},
+		{name: "two mistakes", file: "[log]\nlevl = \"info\"\nformt = \"text\"\n",
+			want: []string{":2", "log.level?", ":3", "log.format?"}},
 		{name: "nothing near", file: "[log]\nxyzzyxyzzy = 1\n", want: []string{"no such setting"}},
 		{name: "syntax", file: "[log\n", want: []string{FileName + ":1"}},
 		{name: "wrong type", file: "[limits]\nrecipients = \"many\"\n", want: []string{FileName + ":2", "recipients"}},
-		{name: "bad size", file: "[limits]\nmessage_size = \"fifty\"\n", want: []string{FileName + ":2", `"fifty" is not a size`}},
-		{name: "bad duration", file: "[store]\nwal_sync_interval = 5\n", want: []string{FileName + ":2", "not a duration"}},
-		{name: "too small", file: "[server]\nname=\"x\"\n[limits]\nrecipients = 5\n", want: []string{FileName + ":4", "5 is not within 100 to 100000"}},
-		{name: "one of", file: "[log]\nlevel = \"loud\"\n", want: []string{FileName + ":2", "debug, info, warn or error"}},
+		{name: "bad size", file: "[limits]\nmessage_size = \"fifty\"\n",
+			want: []string{FileName + ":2", `"fifty" is not a size`}},
+		{name: "bad duration", file: "[store]\nwal_sync_interval = 5\n",
+			want: []string{FileName + ":2", "not a duration"}},
+		{name: "too small", file: "[server]\nname=\"x\"\n[limits]\nrecipients = 5\n",
+			want: []string{FileName + ":4", "5 is not within 100 to 100000"}},
+		{name: "one of", file: "[log]\nlevel = \"loud\"\n", want: []string{FileName + ":2",
+			"debug, info, warn or error"}},
 		{name: "door", file: "[doors]\nsmtp = \"25\"\n", want: []string{FileName + ":2", "neither host:port nor off"}},
 		{name: "port", file: "[doors]\nsmtp = \":70000\"\n", want: []string{"neither host:port nor off"}},
 		{name: "same address", file: "[doors]\nsmtp = \":143\"\n", want: []string{"already the address of doors."}},
 		{name: "certificate alone", file: "[tls]\ncertificate = \"x.pem\"\n", want: []string{"or neither"}},
-		{name: "environment", env: "DOUBLET_LIMITS_RECIPIENTS=x", want: []string{"DOUBLET_LIMITS_RECIPIENTS", "not a whole number"}},
+		{name: "environment", env: "DOUBLET_LIMITS_RECIPIENTS=x",
+			want: []string{"DOUBLET_LIMITS_RECIPIENTS", "not a whole number"}},
 		{name: "switch", file: "[directory]\nscram = \"yes\"\n", want: []string{FileName + ":2"}},
-		{name: "switch in the environment", env: "DOUBLET_DIRECTORY_SCRAM=maybe", want: []string{"neither true nor false"}},
+		{name: "switch in the environment", env: "DOUBLET_DIRECTORY_SCRAM=maybe",
+			want: []string{"neither true nor false"}},
 		{name: "flag", flag: [2]string{"limits.mime_depth", "0"}, want: []string{"flag", "1 to 100"}},
 		{name: "unknown flag", flag: [2]string{"doors.imp", "off"}, want: []string{"did you mean doors.imap?"}},
 	} {
@@ -200,7 +211,8 @@ func TestAllDoorsOff(t *testing.T) {
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Size{
-		"0": 0, "7": 7, "50MB": 50 << 20, "50 mb": 50 << 20, "1.5GB": 3 << 29, "64KiB": 64 << 10, "2T": 2 << 40, "8B": 8,
+		"0": 0, "7": 7, "50MB": 50 << 20, "50 mb": 50 << 20, "1.5GB": 3 << 29, "64KiB": 64 << 10,
+		"2T": 2 << 40, "8B": 8,
 	} {
 		got, err := ParseSize(text)
 		if err != nil || got != want {
@@ -210,7 +222,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%q prints as %q", text, got)
 		}
 	}
-	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "0x10", "Inf", "NaN", "9999999TB", "99999999999999999999", "1 2MB", "MB50", "1..5KB"} {
+	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "0x10", "Inf", "NaN", "9999999TB",
+		"99999999999999999999", "1 2MB", "MB50", "1..5KB"} {
 		if got, err := ParseSize(text); err == nil {
 			t.Errorf("ParseSize(%q) = %d", text, got)
 		}
@@ -270,7 +283,8 @@ func TestChosen(t *testing.T) {
 	}
 	base := Default()
 	base.Data.Dir = "there"
-	if back, _, err := Load(base, write(t, text), nil, nil); err != nil || back.Limits.MessageSize != 10<<20 || back.Server.Domain != "example.org" {
+	if back, _, err := Load(base, write(t, text), nil, nil); err != nil || back.Limits.MessageSize != 10<<20 ||
+		back.Server.Domain != "example.org" {
 		t.Errorf("%v %+v", err, back)
 	}
 }
@@ -279,7 +293,8 @@ func TestEdit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, key, value, want string }{
 		{"", "log.level", "debug", "\n[log]\nlevel = \"debug\"\n"},
-		{"# mine\n[log]\nlevel = \"info\"\nformat = \"json\"", "log.level", "debug", "# mine\n[log]\nlevel = \"debug\"\nformat = \"json\""},
+		{"# mine\n[log]\nlevel = \"info\"\nformat = \"json\"", "log.level", "debug",
+			"# mine\n[log]\nlevel = \"debug\"\nformat = \"json\""},
 		{"[log] # mine\n\n[web]\n", "log.level", "debug", "[log] # mine\nlevel = \"debug\"\n\n[web]\n"},
 		{"[web]\nhsts = \"1h\"", "limits.recipients", "200", "[web]\nhsts = \"1h\"\n\n[limits]\nrecipients = 200\n"},
 		{"[log]", "log.level", "warn", "[log]\nlevel = \"warn\"\n"},
@@ -294,8 +309,10 @@ func TestEdit(t *testing.T) {
 		}
 	}
 	for _, c := range [][3]string{
-		{"", "log.levl", "debug"}, {"", "log.level", "loud"}, {"", "limits.recipients", "many"}, {"", "limits.recipients", "1"},
-		{"broken", "log.level", "debug"}, {"log.level = \"info\"\n", "log.level", "debug"}, {"log = {level = \"info\"}\n", "log.level", "debug"},
+		{"", "log.levl", "debug"}, {"", "log.level", "loud"}, {"", "limits.recipients", "many"},
+		{"", "limits.recipients", "1"},
+		{"broken", "log.level", "debug"}, {"log.level = \"info\"\n", "log.level", "debug"},
+		{"log = {level = \"info\"}\n", "log.level", "debug"},
 	} {
 		if edited, err := Set("f", []byte(c[0]), c[1], c[2]); err == nil {
 			t.Errorf("%q: %s = %s gives %q", c[0], c[1], c[2], edited)

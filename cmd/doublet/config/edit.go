@@ -50,7 +50,9 @@ func Unset(path string, file []byte, key string) ([]byte, error) {
 func verified(path string, edited []byte, key string, want Config) ([]byte, error) {
 	got := Default()
 	if err := got.decode(path, edited, map[string]string{}); err != nil || got != want {
-		return nil, &Error{path, key, errors.New("unsupported layout (want one setting per line below its [section]): edit the file by hand")}
+		return nil,
+			&Error{path, key,
+				errors.New("unsupported layout (want one setting per line below its [section]): edit the file by hand")}
 	}
 	return edited, nil
 }

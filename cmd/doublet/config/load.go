@@ -111,7 +111,8 @@ func (c *Config) decode(path string, raw []byte, lines map[string]string) error 
 		return errors.Join(all...)
 	case errors.As(err, &one):
 		line, _ := one.Position()
-		return &Error{path + ":" + strconv.Itoa(line), strings.Join(one.Key(), "."), errors.New(strings.TrimPrefix(one.Error(), "toml: "))}
+		return &Error{path + ":" + strconv.Itoa(line), strings.Join(one.Key(), "."),
+			errors.New(strings.TrimPrefix(one.Error(), "toml: "))}
 	case err != nil:
 		return &Error{path + ":" + strconv.Itoa(lineOf(err, raw)), "", err}
 	}

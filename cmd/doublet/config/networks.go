@@ -26,7 +26,8 @@ func Networks(text string) ([]netip.Prefix, error) {
 
 // checkNetworks parses the settings that are lists of networks and returns their errors.
 func (c *Config) checkNetworks(at func(key string) string) (bad []error) {
-	for key, text := range map[string]string{"server.proxies": c.Server.Proxies, "web.proxies": c.Web.Proxies, "web.monitors": c.Web.Monitors} {
+	for key, text := range map[string]string{"server.proxies": c.Server.Proxies, "web.proxies": c.Web.Proxies,
+		"web.monitors": c.Web.Monitors} {
 		if _, err := Networks(text); err != nil {
 			bad = append(bad, &Error{at(key), key, err})
 		}

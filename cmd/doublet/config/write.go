@@ -99,7 +99,8 @@ The third column is the value of ` + "`doublet serve`" + `, the fourth that of `
 `)
 	all := Describe()
 	for _, s := range Sections() {
-		fmt.Fprintf(&b, "\n## [%s]\n\n%s\n\n| setting | type | default | demo | what it says |\n|---|---|---|---|---|\n", s.Name, s.Doc)
+		fmt.Fprintf(&b, "\n## [%s]\n\n%s\n\n| setting | type | default | demo | what it says |\n"+
+			"|---|---|---|---|---|\n", s.Name, s.Doc)
 		for _, e := range all {
 			section, key, _ := strings.Cut(e.Key, ".")
 			if section != s.Name {

@@ -84,7 +84,8 @@ func (m *message) body(b *bytes.Buffer) {
 		text(b, "plain", m.text)
 	}
 	if m.picture {
-		fmt.Fprintf(b, "\r\n--%s\r\nContent-Type: image/png; name=\"domino.png\"\r\nContent-Disposition: attachment; filename=\"domino.png\"\r\n"+
+		fmt.Fprintf(b, "\r\n--%s\r\nContent-Type: image/png; name=\"domino.png\"\r\n"+
+			"Content-Disposition: attachment; filename=\"domino.png\"\r\n"+
 			"Content-Transfer-Encoding: base64\r\n\r\n", mixed)
 		lines(b, base64.StdEncoding.EncodeToString(picture()))
 		fmt.Fprintf(b, "--%s--\r\n", mixed)
@@ -92,7 +93,8 @@ func (m *message) body(b *bytes.Buffer) {
 }
 
 func text(b *bytes.Buffer, subtype, s string) {
-	fmt.Fprintf(b, "Content-Type: text/%s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", subtype)
+	fmt.Fprintf(b, "Content-Type: text/%s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n",
+		subtype)
 	w := quotedprintable.NewWriter(b)
 	_, _ = w.Write([]byte(strings.ReplaceAll(s, "\n", "\r\n"))) // a buffer accepts every write
 	_ = w.Close()

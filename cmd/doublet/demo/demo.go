@@ -67,8 +67,9 @@ func Fill(ctx context.Context, s *admin.System) (filled bool, err error) {
 func (f *filler) addPeople(ctx context.Context) error {
 	for i, p := range []person{alice, bob, carol} {
 		spec := directory.PersonSpec{
-			PersonFields: directory.PersonFields{FullName: []string{p.name}, ShortName: People[i], InternetAddress: p.address},
-			Password:     Password, Scram: f.SCRAM,
+			PersonFields: directory.PersonFields{FullName: []string{p.name}, ShortName: People[i],
+				InternetAddress: p.address},
+			Password: Password, Scram: f.SCRAM,
 		}
 		if i == 0 {
 			spec.Roles = []string{directory.RoleAdmin}
@@ -83,7 +84,8 @@ func (f *filler) addPeople(ctx context.Context) error {
 		}
 	}
 	_, err := f.Directory.Groups.Add(ctx, note.System, directory.GroupFields{
-		Name: team.name, Description: "All three", InternetAddress: team.address, Members: []string{alice.address, bob.address, carol.address},
+		Name: team.name, Description: "All three", InternetAddress: team.address,
+		Members: []string{alice.address, bob.address, carol.address},
 	})
 	return err
 }
@@ -153,7 +155,8 @@ func (f *filler) handle(ctx context.Context, m *message, p person) error {
 	}
 	newest := mailbox.Set{{Start: folder.UIDNext - 1, Stop: folder.UIDNext - 1}}
 	if flags.Seen || len(flags.Keywords) > 0 {
-		if _, err := view.Store(ctx, newest, true, mailbox.StoreOp{Mode: mailbox.Add, Flags: flags}, func(*mailbox.Message) {}); err != nil {
+		if _, err := view.Store(ctx, newest, true, mailbox.StoreOp{Mode: mailbox.Add, Flags: flags},
+			func(*mailbox.Message) {}); err != nil {
 			return err
 		}
 	}

@@ -60,45 +60,58 @@ func All() []Configuration {
 			Workload: "geoplex-medium", Users: 100,
 		}, {
 			Name: "config2", Title: "scenario 1, config 2: users on two servers, no cluster",
-			Words: "Users are equally divided between two servers, again with no cluster. Each server transfers all mail messages to the other:\n" +
+			Words: "Users are equally divided between two servers, again with no cluster. Each server transfers all " +
+				"mail messages to the other:\n" +
 				"people write to those of the other server alone, and the router sends it there by SMTP.",
 			Roles: active(2), Abroad: true,
 			Workload: "geoplex-medium", Users: 100,
 		}, {
 			Name: "config3", Title: "scenario 1, config 3: an active server and a standby in a cluster",
-			Words: "Two servers in a cluster. All users are on the active server; the standby's only load is cluster replication. All mail is for\n" +
+			Words: "Two servers in a cluster. All users are on the active server; the standby's only load is " +
+				"cluster replication. All mail is for\n" +
 				"people of the active server, which replicates every database to the standby.",
 			Roles: standby(1), Clustered: true,
 			Workload: "geoplex-medium", Users: 100,
 		}, {
 			Name: "config4", Title: "scenario 1, config 4: two active servers in a cluster",
-			Words: "Two servers in a cluster, both active. Users of the first send mail to users of the second and the other way round, and every\n" +
-				"database is on both. (Here the server that takes a message puts it into its own replica of the mail file: nothing is routed.)",
+			Words: "Two servers in a cluster, both active. Users of the first send mail to users of the second and " +
+				"the other way round, and every\n" +
+				"database is on both. (Here the server that takes a message puts it into its own replica of the " +
+				"mail file: nothing is routed.)",
 			Roles: active(2), Clustered: true, Abroad: true,
 			Workload: "geoplex-medium", Users: 100,
 		},
 	}
 	for _, mates := range []int{2, 4, 5} {
 		list = append(list, Configuration{
-			Name: fmt.Sprintf("replicators-%d", mates), Title: fmt.Sprintf("scenario 2: one active server and %d standby servers", mates),
-			Words: fmt.Sprintf("%d servers in a cluster; only one has users, and replicates every database to the %d others. --replicators sets how many\n"+
-				"Cluster Replicators it has for each of them: the document ran one, and as many as there are standby servers (in all).", mates+1, mates),
+			Name:  fmt.Sprintf("replicators-%d", mates),
+			Title: fmt.Sprintf("scenario 2: one active server and %d standby servers", mates),
+			Words: fmt.Sprintf("%d servers in a cluster; only one has users, and replicates every database to the "+
+				"%d others. --replicators sets how many\n"+
+				"Cluster Replicators it has for each of them: the document ran one, and as many as there are "+
+				"standby servers (in all).", mates+1, mates),
 			Roles: standby(mates), Clustered: true,
 			Workload: "geoplex-medium", Users: 100,
 		})
 	}
 	return append(list, Configuration{
 		Name: "pulse", Title: "scenario 3: single messages to 50 people, four standby servers",
-		Words: "One active server and four standby servers, as in scenario 2, with a message to 50 users of the active server now and then: a\n" +
+		Words: "One active server and four standby servers, as in scenario 2, with a message to 50 users of the " +
+			"active server now and then: a\n" +
 			"pulse that every replica has to follow. --replicators makes the bands narrower, or not.",
 		Roles: standby(4), Clustered: true,
 		Workload: "pulse", Users: 100,
 	}, Configuration{
-		Name: "field", Title: "scenario 4, from the field: two active servers, one standby with a slow disk and a small database cache",
-		Words: "Three servers: one and two are active, and each replicates its mail files to three, the standby, alone. One has twice the people\n" +
-			"of two. The flushes of three's disk take 100 ms longer (--slow-disk), and 20 databases stay open in its memory (--db-cache): the\n" +
+		Name: "field",
+		Title: "scenario 4, from the field: two active servers, one standby with a slow disk and a small database " +
+			"cache",
+		Words: "Three servers: one and two are active, and each replicates its mail files to three, the standby, " +
+			"alone. One has twice the people\n" +
+			"of two. The flushes of three's disk take 100 ms longer (--slow-disk), and 20 databases stay open in " +
+			"its memory (--db-cache): the\n" +
 			"work queues of one and two grow. What mends it: --slow-disk 5ms, --replicators 4, --db-cache 10000.",
-		Roles: []Role{{Name: "one", Share: 2}, {Name: "two", Share: 1}, {Name: "three", Disk: fieldDisk, Cache: fieldCache}}, Clustered: true, Pairs: true,
+		Roles: []Role{{Name: "one", Share: 2}, {Name: "two", Share: 1},
+			{Name: "three", Disk: fieldDisk, Cache: fieldCache}}, Clustered: true, Pairs: true,
 		Workload: "r4mail", Users: 300,
 	})
 }

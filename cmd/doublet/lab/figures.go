@@ -109,7 +109,8 @@ func (l *Lab) bystander(e *env.Env) (*bystander, error) {
 
 // deliveries sends each messages of 1 KB to every user, on one connection per user, one after the other. rate is the
 // total number of messages a second; 0 is as fast as possible. It calls acked after each acknowledgement.
-func (b *bystander) deliveries(ctx context.Context, rate float64, each int, acked func(person int, began, at time.Time)) error {
+func (b *bystander) deliveries(ctx context.Context, rate float64, each int,
+	acked func(person int, began, at time.Time)) error {
 	var all sync.WaitGroup
 	errs := make(chan error, len(b.people))
 	begin := b.env.Clock.Now()
@@ -134,7 +135,8 @@ func (b *bystander) deliveries(ctx context.Context, rate float64, each int, acke
 	return err
 }
 
-func (b *bystander) deliver(ctx context.Context, person, each int, when func(k int) time.Time, acked func(person int, began, at time.Time)) error {
+func (b *bystander) deliver(ctx context.Context, person, each int, when func(k int) time.Time,
+	acked func(person int, began, at time.Time)) error {
 	u := &b.people[person]
 	to, err := wiresmtp.ParsePath(u.Address)
 	if err != nil {
@@ -148,7 +150,8 @@ func (b *bystander) deliver(ctx context.Context, person, each int, when func(k i
 	if err := c.Hello("bench.example"); err != nil {
 		return err
 	}
-	m := content.Message{From: u.Address, To: []string{u.Address}, Subject: "Message", Date: b.env.Clock.Now(), Body: 1000}
+	m := content.Message{From: u.Address, To: []string{u.Address}, Subject: "Message", Date: b.env.Clock.Now(),
+		Body: 1000}
 	var text []byte
 	for k := range each {
 		if d := when(k).Sub(b.env.Clock.Now()); d > 0 {
@@ -259,7 +262,8 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 	for until := e.Clock.Now().Add(lagLimit); unseen() > 0 && e.Clock.Now().Before(until); {
 		e.Clock.Sleep(10 * time.Millisecond)
 	}
-	out := &Lag{Wanted: rate, Unseen: unseen(), DeliverP50: milli(took.Percentile(50)), DeliverP99: milli(took.Percentile(99))}
+	out := &Lag{Wanted: rate, Unseen: unseen(), DeliverP50: milli(took.Percentile(50)),
+		DeliverP99: milli(took.Percentile(99))}
 	var lag record.Histogram
 	mu.Lock()
 	defer mu.Unlock()
@@ -283,7 +287,8 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 	}
 	measure := func(mode string) (h record.Histogram, err error) {
 		for i := range b.people {
-			if _, err := ask[admin.Database](ctx, e, b.away, "db set", admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
+			if _, err := ask[admin.Database](ctx, e, b.away, "db set",
+				admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
 				return h, err
 			}
 		}
@@ -291,11 +296,12 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 			return h, err
 		}
 		var mu sync.Mutex
-		err = b.deliveries(ctx, rate, max(1, int(rate*length.Seconds())/len(b.people)), func(_ int, began, at time.Time) {
-			mu.Lock()
-			defer mu.Unlock()
-			h.Add(at.Sub(began))
-		})
+		err = b.deliveries(ctx, rate, max(1, int(rate*length.Seconds())/len(b.people)),
+			func(_ int, began, at time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				h.Add(at.Sub(began))
+			})
 		return h, err
 	}
 	local, err := measure("local")
@@ -308,13 +314,15 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 		return nil, err
 	}
 	out := &Acknowledge{
-		LocalP50: milli(local.Percentile(50)), LocalP99: milli(local.Percentile(99)), ClusterP50: milli(mate.Percentile(50)), ClusterP99: milli(mate.Percentile(99)),
+		LocalP50: milli(local.Percentile(50)), LocalP99: milli(local.Percentile(99)),
+		ClusterP50: milli(mate.Percentile(50)), ClusterP99: milli(mate.Percentile(99)),
 		Degraded: b.here.statistic(ctx, e, degraded) - before,
 	}
 	out.AddsP50 = out.ClusterP50 - out.LocalP50
 	mode := "local"
 	for i := range b.people {
-		if _, err := ask[admin.Database](ctx, e, b.away, "db set", admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
+		if _, err := ask[admin.Database](ctx, e, b.away, "db set",
+			admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
 			return nil, err
 		}
 	}
@@ -363,13 +371,15 @@ func (l *Lab) Takeover(ctx context.Context, e *env.Env) (*Takeover, error) {
 	all.Wait()
 	err = errors.Join(ctx.Err(), b.away.Start(context.WithoutCancel(ctx), e, l.Program), l.Settle(ctx, e, placeLimit))
 	if err == nil && len(took) < len(b.people) {
-		err = fmt.Errorf("lab: %d of %d people were not let in within %v: %w", len(b.people)-len(took), len(b.people), takeoverLimit, last)
+		err = fmt.Errorf("lab: %d of %d people were not let in within %v: %w", len(b.people)-len(took), len(b.people),
+			takeoverLimit, last)
 	}
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(took)
-	return &Takeover{People: len(took), First: milli(took[0]), P50: milli(took[len(took)/2]), Max: milli(took[len(took)-1])}, nil
+	return &Takeover{People: len(took), First: milli(took[0]), P50: milli(took[len(took)/2]),
+		Max: milli(took[len(took)-1])}, nil
 }
 
 // Catchup kills a server, delivers about so many notes at the other, and restarts the first.

@@ -83,7 +83,8 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 	if err != nil {
 		return nil, err
 	}
-	l = &Lab{Name: c.Name, Clustered: c.Clustered, Abroad: c.Abroad, Pairs: c.Pairs, People: o.People, Program: b.Program, dir: dir, config: c}
+	l = &Lab{Name: c.Name, Clustered: c.Clustered, Abroad: c.Abroad, Pairs: c.Pairs, People: o.People,
+		Program: b.Program, dir: dir, config: c}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Stop(b.Env))
@@ -119,7 +120,8 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 		return err
 	}
 	s := &Server{Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, Doors: map[string]string{
-		"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4], "jmap": ports[5],
+		"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4],
+		"jmap": ports[5],
 	}}
 	if !l.Clustered && len(l.config.Roles) > 1 {
 		s.Domain = role.Name + "." + domain
@@ -140,10 +142,12 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 		s.Slow = slow.String()
 	}
 	if i == 0 || !l.Clustered {
-		err = b.Make(ctx, cfg, admin.UserAdd{Name: "Administrator", Short: "admin", Role: []string{"Admin"}, Password: Password})
+		err = b.Make(ctx, cfg, admin.UserAdd{Name: "Administrator", Short: "admin", Role: []string{"Admin"},
+			Password: Password})
 	} else {
 		var token admin.JoinToken
-		if token, err = ask[admin.JoinToken](ctx, b.Env, l.Servers[0], "cluster token", admin.ClusterToken{Expires: "1h"}); err == nil {
+		if token, err = ask[admin.JoinToken](ctx, b.Env, l.Servers[0], "cluster token",
+			admin.ClusterToken{Expires: "1h"}); err == nil {
 			err = b.Join(ctx, cfg, s.Name, token.Token)
 		}
 	}
@@ -188,12 +192,14 @@ func (l *Lab) replicas() int {
 
 // settings returns the demo's settings with the server's own ports. bus holds the two addresses at which mates reach
 // it.
-func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators, cache, replicas int) (config.Config, error) {
+func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators, cache,
+	replicas int) (config.Config, error) {
 	cfg := config.Demo()
 	cfg.Data.Dir = s.Data
 	cfg.Server.Name, cfg.Server.Domain = s.Name, s.Domain
 	cfg.Doors = config.Doors{
-		SMTP: s.Doors["smtp"], Submission: s.Doors["submission"], Submissions: config.Off, LMTP: s.Doors["lmtp"], IMAP: s.Doors["imap"], IMAPS: config.Off,
+		SMTP: s.Doors["smtp"], Submission: s.Doors["submission"], Submissions: config.Off, LMTP: s.Doors["lmtp"],
+		IMAP: s.Doors["imap"], IMAPS: config.Off,
 		POP3: s.Doors["pop3"], POP3S: config.Off, HTTP: s.Doors["jmap"], HTTPS: config.Off,
 	}
 	cfg.Limits.Connections, cfg.Router.Send = 100_000, true
@@ -247,7 +253,8 @@ func (l *Lab) connect(ctx context.Context, e *env.Env) error {
 			if to == s {
 				continue
 			}
-			if _, err := ask[admin.Route](ctx, e, s, "route add", admin.RouteAdd{Pattern: to.Domain, Host: to.Doors["smtp"], TLS: "none"}); err != nil {
+			if _, err := ask[admin.Route](ctx, e, s, "route add",
+				admin.RouteAdd{Pattern: to.Domain, Host: to.Doors["smtp"], TLS: "none"}); err != nil {
 				return err
 			}
 		}
@@ -260,7 +267,8 @@ func (l *Lab) Users() []drive.User {
 	out := make([]drive.User, l.People)
 	for i := range out {
 		name, home := fmt.Sprintf("mail%d", i+1), l.config.home(i)
-		out[i] = drive.User{Index: i, Name: name, Password: Password, Address: name + "@" + l.Servers[home].Domain, Known: title(i), Server: home}
+		out[i] = drive.User{Index: i, Name: name, Password: Password, Address: name + "@" + l.Servers[home].Domain,
+			Known: title(i), Server: home}
 	}
 	return out
 }
@@ -337,7 +345,8 @@ func (l *Lab) Show(w io.Writer) {
 		if n == 0 {
 			what = "standby"
 		}
-		fmt.Fprintf(w, "  %-6s %-11s imap %s  submission %s  http://%s/  data %s\n", s.Name, what, s.Doors["imap"], s.Doors["submission"], s.Doors["jmap"], s.Data)
+		fmt.Fprintf(w, "  %-6s %-11s imap %s  submission %s  http://%s/  data %s\n", s.Name, what, s.Doors["imap"],
+			s.Doors["submission"], s.Doors["jmap"], s.Data)
 	}
 	last := l.Users()[l.People-1]
 	fmt.Fprintf(w, "  people mail1 to %s, password %s; /admin/ as admin, the same password\n", last.Name, Password)

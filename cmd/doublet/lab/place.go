@@ -40,9 +40,11 @@ func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
 			s = l.Servers[users[i].Server]
 		}
 		u := &users[i]
-		_, err := ask[admin.User](ctx, b.Env, s, "user add", admin.UserAdd{Name: title(i), Short: u.Name, Address: u.Address, Password: u.Password})
+		_, err := ask[admin.User](ctx, b.Env, s, "user add",
+			admin.UserAdd{Name: title(i), Short: u.Name, Address: u.Address, Password: u.Password})
 		if err == nil && o.Acknowledge != "" {
-			_, err = ask[admin.Database](ctx, b.Env, s, "db set", admin.DatabaseSet{Name: u.Name, Acknowledge: &o.Acknowledge})
+			_, err = ask[admin.Database](ctx, b.Env, s, "db set",
+				admin.DatabaseSet{Name: u.Name, Acknowledge: &o.Acknowledge})
 		}
 		return err
 	}
@@ -121,7 +123,8 @@ func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.Dat
 	out := map[string]cluster.DatabaseView{}
 	for i, s := range l.Servers {
 		for after := ""; ; {
-			page, err := ask[admin.ClusterDatabases](ctx, e, s, "show cluster databases", admin.ClusterPage{After: after, Limit: 10_000})
+			page, err := ask[admin.ClusterDatabases](ctx, e, s, "show cluster databases",
+				admin.ClusterPage{After: after, Limit: 10_000})
 			if err != nil {
 				return nil, err
 			}
@@ -162,7 +165,8 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 			continue
 		}
 		// Delete the misplaced replica. The cluster then creates one on the only server that is left, the right one.
-		if _, err := ask[admin.Done](ctx, e, home, "cluster replica", admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
+		if _, err := ask[admin.Done](ctx, e, home, "cluster replica",
+			admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
 			return false, later(err)
 		}
 	}

@@ -76,7 +76,8 @@ func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
 		case <-e.Clock.After(20 * time.Millisecond):
 		}
 	}
-	return errors.Join(fmt.Errorf("lab: %s has not opened its doors in %v: %s", s.Name, startLimit, s.lastWords()), end(cmd, ended))
+	return errors.Join(fmt.Errorf("lab: %s has not opened its doors in %v: %s", s.Name, startLimit, s.lastWords()),
+		end(cmd, ended))
 }
 
 // end kills a started process and waits for it. It does not use the PID file, which a young process has not written

@@ -24,7 +24,8 @@ func TestStartGivenUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program, number := filepath.Join(dir, "slow"), filepath.Join(dir, "number")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $$ >"+number+".new; mv "+number+".new "+number+"; exec sleep 600\n"), 0o700); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $$ >"+number+".new; mv "+number+".new "+number+
+		"; exec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{Name: "one", Data: dir, Doors: map[string]string{"imap": "127.0.0.1:1"}}

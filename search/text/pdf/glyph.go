@@ -36,7 +36,8 @@ func baseTable(n string) (t [256]string) {
 }
 
 // standardUpper is StandardEncoding from octal 241 on.
-var standardUpper = []rune("¡¢£⁄¥ƒ§¤'“«‹›ﬁﬂ –†‡· ¶•‚„”»…‰ ¿ `´ˆ˜¯˘˙¨ ˚¸ ˝˛ˇ—                Æ ª    ŁØŒº     æ   ı  łøœß")
+var standardUpper = []rune("¡¢£⁄¥ƒ§¤'“«‹›ﬁﬂ –†‡· ¶•‚„”»…‰ ¿ `´ˆ˜¯˘˙¨ ˚¸ ˝˛ˇ—                Æ ª    ŁØŒº     æ   ı  " +
+	"łøœß")
 
 // glyphs maps names of the Adobe Glyph List to characters, except for names that can be computed (see glyphText).
 var glyphs = func() map[string]string {
@@ -78,9 +79,11 @@ var glyphs = func() map[string]string {
 }()
 
 var accents = map[string]rune{
-	"acute": 0x301, "grave": 0x300, "circumflex": 0x302, "dieresis": 0x308, "tilde": 0x303, "caron": 0x30c, "cedilla": 0x327,
-	"ogonek": 0x328, "breve": 0x306, "macron": 0x304, "ring": 0x30a, "dotaccent": 0x307, "hungarumlaut": 0x30b, "commaaccent": 0x326,
-	"dotbelow": 0x323, "horn": 0x31b, "hookabove": 0x309,
+	"acute": 0x301, "grave": 0x300, "circumflex": 0x302, "dieresis": 0x308, "tilde": 0x303, "caron": 0x30c,
+	"cedilla": 0x327,
+	"ogonek":  0x328, "breve": 0x306, "macron": 0x304, "ring": 0x30a, "dotaccent": 0x307, "hungarumlaut": 0x30b,
+	"commaaccent": 0x326,
+	"dotbelow":    0x323, "horn": 0x31b, "hookabove": 0x309,
 }
 
 // glyphText returns the text for a glyph name, or "" for an unknown name.

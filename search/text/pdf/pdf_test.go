@@ -19,7 +19,9 @@ func FuzzText(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	f.Add([]byte("%PDF-1\n1 0 obj <</Type/Page/Contents 2 0 R/Resources<</Font<</F<</Subtype/Type1/Encoding<</Differences[65/Aacute/f_f_i/uni00e4]>>>>>>>>>> endobj 2 0 obj <<>>stream\nBT /F 12 Tf 1 0 0 1 5 5 Tm [(AB) -300 (C)] TJ T* (x) ' ET\nendstream"))
+	f.Add([]byte("%PDF-1\n1 0 obj <</Type/Page/Contents 2 0 " +
+		"R/Resources<</Font<</F<</Subtype/Type1/Encoding<</Differences[65/Aacute/f_f_i/uni00e4]>>>>>>>>>> endobj 2 " +
+		"0 obj <<>>stream\nBT /F 12 Tf 1 0 0 1 5 5 Tm [(AB) -300 (C)] TJ T* (x) ' ET\nendstream"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Text(b, 50_000)
 		if len(s) > 50_000 || strings.ContainsRune(s, 0) {
@@ -34,8 +36,10 @@ func FuzzText(f *testing.F) {
 func TestGlyphText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, want string }{
-		{"A", "A"}, {"Adieresis", "Ä"}, {"scaron", "š"}, {"f_f_i", "ffi"}, {"fi", "fi"}, {"a.sc", "a"}, {"uni0416", "Ж"},
-		{"uni00410042", "AB"}, {"u1F600", "😀"}, {"afii10017", "А"}, {"afii10023", "Ё"}, {"afii10024", "Ж"}, {"afii10049", "Я"}, {"afii10097", "я"},
+		{"A", "A"}, {"Adieresis", "Ä"}, {"scaron", "š"}, {"f_f_i", "ffi"}, {"fi", "fi"}, {"a.sc", "a"},
+		{"uni0416", "Ж"},
+		{"uni00410042", "AB"}, {"u1F600", "😀"}, {"afii10017", "А"}, {"afii10023", "Ё"}, {"afii10024", "Ж"},
+		{"afii10049", "Я"}, {"afii10097", "я"},
 		{"g123", ""}, {".notdef", ""}, {"", ""}, {"space", " "}, {"uniD800", ""}, {"sigma1", "ς"},
 	} {
 		if got := glyphText(c.name); got != c.want {

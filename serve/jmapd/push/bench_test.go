@@ -56,9 +56,12 @@ func crowd(what string) error {
 		path, more := "/events?types=*", ""
 		if strings.HasPrefix(words[0], "socket") {
 			path = "/ws"
-			more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: jmap\r\n"
+			more = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+				"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: jmap\r\n"
 		}
-		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nNumber: %d\r\nAuthorization: Basic YWxpY2U6c2VjcmV0\r\nUser-Agent: some program or other\r\n%s\r\n", path, i, more); err != nil {
+		if _, err := fmt.Fprintf(c,
+			"GET %s HTTP/1.1\r\nHost: x\r\nNumber: %d\r\nAuthorization: Basic YWxpY2U6c2VjcmV0\r\n"+
+				"User-Agent: some program or other\r\n%s\r\n", path, i, more); err != nil {
 			return err
 		}
 		var head [1024]byte

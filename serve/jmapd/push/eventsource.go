@@ -77,10 +77,12 @@ func (p *Service) Events(w http.ResponseWriter, r *http.Request, c Caller) {
 // problem converts an error that keeps a client from being served into a problem.
 func (p *Service) problem(s *subscriber, err error) *jmap.Problem {
 	if refused(err) {
-		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusForbidden, Title: "Forbidden", Detail: "The account may not be used."}
+		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusForbidden, Title: "Forbidden",
+			Detail: "The account may not be used."}
 	}
 	p.trouble(s, err)
-	return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The states cannot be read now."}
+	return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable",
+		Detail: "The states cannot be read now."}
 }
 
 // events holds the parameters of an event stream.
@@ -93,7 +95,8 @@ type events struct {
 
 func parseEvents(r *http.Request) (e events, problem *jmap.Problem) {
 	bad := func(what string) (events, *jmap.Problem) {
-		return e, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusBadRequest, Title: "Bad Request", Detail: what}
+		return e, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusBadRequest, Title: "Bad Request",
+			Detail: what}
 	}
 	q := r.URL.Query()
 	var ok bool
@@ -138,7 +141,8 @@ func parseTypes(text string) (f filter, ok bool) {
 
 // validType reports whether a name is a valid type name.
 func validType(name string) bool {
-	return name != "" && len(name) <= maxTypeName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
+	return name != "" && len(name) <= maxTypeName && strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
 // refuse responds with a problem.

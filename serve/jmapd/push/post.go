@@ -56,8 +56,10 @@ func (w *web) client() *http.Client {
 		Timeout:       postTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: w.guard.Dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now}, ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime,
-			MaxIdleConns: 100, MaxIdleConnsPerHost: 4, MaxConnsPerHost: sending, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 16 << 10,
+			DialContext: w.guard.Dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now},
+			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime,
+			MaxIdleConns: 100, MaxIdleConnsPerHost: 4, MaxConnsPerHost: sending, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: 16 << 10,
 		},
 	}
 }

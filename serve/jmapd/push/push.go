@@ -135,9 +135,10 @@ func New(e *env.Env, src Source, o Options) *Service {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.work, p.cut = context.WithCancel(context.Background())
 	p.stats = statistics{
-		sent:    o.Stats.Counter("JMAP.Push.Sent", "changes pushed to connected clients"),
-		refused: o.Stats.Counter("JMAP.Push.Refused", "connections for pushes refused: their person had as many as one may have"),
-		slow:    o.Stats.Counter("JMAP.Push.Slow", "connections for pushes closed since their client took nothing"),
+		sent: o.Stats.Counter("JMAP.Push.Sent", "changes pushed to connected clients"),
+		refused: o.Stats.Counter("JMAP.Push.Refused",
+			"connections for pushes refused: their person had as many as one may have"),
+		slow: o.Stats.Counter("JMAP.Push.Slow", "connections for pushes closed since their client took nothing"),
 	}
 	o.Stats.GaugeFunc("JMAP.Push.Connections", "connections for pushes", func() float64 {
 		p.mu.Lock()
@@ -157,10 +158,12 @@ func (p *Service) enter(s *subscriber) *jmap.Problem {
 	defer p.mu.Unlock()
 	switch n := p.perPerson[s.caller.Who.Person]; {
 	case p.closing:
-		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The server stops."}
+		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable,
+			Title: "Service Unavailable", Detail: "The server stops."}
 	case n >= p.opt.PerPerson:
 		p.stats.refused.Inc()
-		return &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests, Limit: "maxConcurrentRequests", Detail: "There are too many connections for pushes already."}
+		return &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusTooManyRequests,
+			Limit: "maxConcurrentRequests", Detail: "There are too many connections for pushes already."}
 	}
 	s.endWith(s.caller.Credential)
 	p.perPerson[s.caller.Who.Person]++

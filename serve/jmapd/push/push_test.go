@@ -41,7 +41,8 @@ type source struct {
 }
 
 func newSource() *source {
-	return &source{accounts: map[note.UNID][]Account{}, states: map[note.DatabaseID]map[string]int{}, watchers: map[note.DatabaseID]map[int]func(){}}
+	return &source{accounts: map[note.UNID][]Account{}, states: map[note.DatabaseID]map[string]int{},
+		watchers: map[note.DatabaseID]map[int]func(){}}
 }
 
 func account(db note.DatabaseID) Account { return Account{ID: fmt.Sprintf("a%d", db), Database: db} }
@@ -295,12 +296,14 @@ func TestEvents(t *testing.T) {
 	s := w.events("types=*&closeafter=no&ping=0")
 	w.change(1, "Email")
 	e := s.need("state")
-	if got := changed(t, e.data); !maps.Equal(got["a1"], map[string]string{"Email": "2"}) || len(got) != 1 || e.id == "" {
+	if got := changed(t, e.data); !maps.Equal(got["a1"], map[string]string{"Email": "2"}) || len(got) != 1 ||
+		e.id == "" {
 		t.Errorf("%+v", e)
 	}
 	w.change(1, "Email", "Mailbox")
 	second := s.need("state")
-	if got := changed(t, second.data); !maps.Equal(got["a1"], map[string]string{"Email": "3", "Mailbox": "2"}) || second.id == e.id {
+	if got := changed(t, second.data); !maps.Equal(got["a1"], map[string]string{"Email": "3", "Mailbox": "2"}) ||
+		second.id == e.id {
 		t.Errorf("%+v", second)
 	}
 	// Only the requested types are sent, and nothing if none of them has changed.
@@ -325,7 +328,8 @@ func TestEvents(t *testing.T) {
 	if got := changed(t, late.need("state").data); !maps.Equal(got["a1"], map[string]string{"Email": "5"}) {
 		t.Errorf("%v", got)
 	}
-	for _, q := range []string{"types=a+b", "types=,", "closeafter=x", "ping=-1", "ping=x", "types=" + strings.Repeat("x", 101), "types=" + strings.Repeat("x,", 101) + "x"} {
+	for _, q := range []string{"types=a+b", "types=,", "closeafter=x", "ping=-1", "ping=x",
+		"types=" + strings.Repeat("x", 101), "types=" + strings.Repeat("x,", 101) + "x"} {
 		out, err := w.http.Client().Get(w.http.URL + "/events?" + q)
 		w.ok(err)
 		_ = out.Body.Close()
@@ -365,7 +369,8 @@ func TestPing(t *testing.T) {
 		t.Error("the ping")
 	}
 	p.told(now)
-	if !p.until(true).Equal(now.Add(gap)) || (&pacer{}).until(false) != (time.Time{}) || (&pacer{}).until(true).IsZero() {
+	if !p.until(true).Equal(now.Add(gap)) || (&pacer{}).until(false) != (time.Time{}) ||
+		(&pacer{}).until(true).IsZero() {
 		t.Error("the pace")
 	}
 	if got := string(appendPing(nil, 30)); got != "event: ping\ndata: {\"interval\":30}\n\n" {

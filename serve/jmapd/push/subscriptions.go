@@ -73,7 +73,8 @@ func (p *Service) Subscribe(ctx context.Context, c *Caller, n NewSubscription) (
 		return session.Subscription{}, err
 	}
 	if !w.mayMake(c.Who.Person) {
-		return session.Subscription{}, &jmap.Error{Type: "rateLimit", Description: "Too many subscriptions were made lately."}
+		return session.Subscription{}, &jmap.Error{Type: "rateLimit",
+			Description: "Too many subscriptions were made lately."}
 	}
 	var code [16]byte
 	p.env.Fill(code[:])
@@ -186,7 +187,8 @@ func parseSubscription(id string) (note.UNID, bool) {
 // Resubscribe changes a subscription and returns its new value.
 //
 // Implements: RFC 8620 §7.2.2 PushSubscription/set
-func (p *Service) Resubscribe(ctx context.Context, c *Caller, id string, change SubscriptionChange) (session.Subscription, error) {
+func (p *Service) Resubscribe(ctx context.Context, c *Caller, id string,
+	change SubscriptionChange) (session.Subscription, error) {
 	var out session.Subscription
 	u, ok := parseSubscription(id)
 	if !ok {

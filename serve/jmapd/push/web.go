@@ -115,7 +115,8 @@ func newWeb(p *Service, o WebOptions) *web {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	w := &web{p: p, opt: o, guard: reach.New(p.env, o.DNS, o.Private), slots: make(chan struct{}, sending), devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
+	w := &web{p: p, opt: o, guard: reach.New(p.env, o.DNS, o.Private), slots: make(chan struct{}, sending),
+		devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
 	w.http = w.client()
 	w.vapid.kept = make(map[string]token)
 	t := p.opt.Stats
@@ -508,7 +509,8 @@ func (w *web) outcome(d *device, err error, done func()) time.Duration {
 	case answered && no.gone():
 		w.unsubscribe(d, "the push service does not know it any more")
 		return 0
-	case errors.Is(err, reach.ErrAddress), refused >= refusals, failures >= patience, failures >= verifications && !d.verified():
+	case errors.Is(err, reach.ErrAddress), refused >= refusals, failures >= patience, failures >= verifications &&
+		!d.verified():
 		w.unsubscribe(d, "the push service takes nothing: "+err.Error())
 		return 0
 	}

@@ -83,7 +83,8 @@ type webWorld struct {
 
 func openWeb(t testing.TB, change ...func(*Options)) *webWorld {
 	t.Helper()
-	w := &webWorld{source: newSource(), t: t, fix: env.Test(t), dns: &names{m: map[string][]string{}}, pushs: make(chan got, 1000), gone: map[string]bool{}}
+	w := &webWorld{source: newSource(), t: t, fix: env.Test(t), dns: &names{m: map[string][]string{}},
+		pushs: make(chan got, 1000), gone: map[string]bool{}}
 	w.there = httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -107,7 +108,8 @@ func openWeb(t testing.TB, change ...func(*Options)) *webWorld {
 	roots := x509.NewCertPool()
 	roots.AddCert(w.there.Certificate())
 	w.opt = Options{Good: w.good, Web: WebOptions{
-		Account: accountOf, Key: key, Contact: "mailto:postmaster@example.org", DNS: w.dns, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots,
+		Account: accountOf, Key: key, Contact: "mailto:postmaster@example.org", DNS: w.dns,
+		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots,
 	}}
 	for _, fn := range change {
 		fn(&w.opt)
@@ -125,7 +127,8 @@ func openWeb(t testing.TB, change ...func(*Options)) *webWorld {
 func (w *webWorld) start() {
 	w.t.Helper()
 	var err error
-	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, Indexes: session.Indexes()})
+	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
+		Indexes: session.Indexes()})
 	w.ok(err)
 	w.keep, err = session.Open(w.store, w.fix.Env, []byte("key"), session.Options{})
 	w.ok(err)
@@ -243,7 +246,8 @@ func (w *webWorld) subscribed(c *Caller, path string, change ...func(*NewSubscri
 		Code string `json:"verificationCode"`
 	}
 	g := w.push()
-	if json.Unmarshal(g.body, &v) != nil || v.Type != "PushVerification" || v.ID != SubscriptionID(&s) || g.path != path {
+	if json.Unmarshal(g.body, &v) != nil || v.Type != "PushVerification" || v.ID != SubscriptionID(&s) ||
+		g.path != path {
 		w.t.Fatalf("%s %s", g.path, g.body)
 	}
 	w.settle()
@@ -266,7 +270,8 @@ func TestWebPush(t *testing.T) {
 	s, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: w.base + "/one", Types: []string{"Email"}})
 	w.ok(err)
 	g := w.push()
-	if g.header.Get("Content-Type") != "application/json" || g.header.Get("Ttl") == "" || g.header.Get("Content-Encoding") != "" {
+	if g.header.Get("Content-Type") != "application/json" || g.header.Get("Ttl") == "" ||
+		g.header.Get("Content-Encoding") != "" {
 		t.Errorf("%v", g.header)
 	}
 	subject, key, err := webpush.CheckAuthorization(g.header.Get("Authorization"), w.base, w.fix.Clock.Now())
@@ -278,7 +283,8 @@ func TestWebPush(t *testing.T) {
 	w.silent("unverified", time.Minute)
 	wrong := "0123"
 	var e *jmap.Error
-	if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{Code: &wrong}); !errors.As(err, &e) || e.Type != "invalidProperties" || e.Properties[0] != "verificationCode" {
+	if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{Code: &wrong}); !errors.As(err, &e) ||
+		e.Type != "invalidProperties" || e.Properties[0] != "verificationCode" {
 		t.Error(err)
 	}
 	w.change(1, "Email")
@@ -304,7 +310,8 @@ func TestWebPush(t *testing.T) {
 	}
 	w.silent("more than one", time.Minute)
 	// Change the types.
-	if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{SetTypes: true, Types: []string{"Thread"}}); err != nil {
+	if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{SetTypes: true,
+		Types: []string{"Thread"}}); err != nil {
 		t.Error(err)
 	}
 	w.change(1, "Email")
@@ -330,7 +337,8 @@ func TestEncryption(t *testing.T) {
 	auth := []byte("sixteen octets!!")
 	s, err := w.Subscribe(bg, callerOf(alice, "app:1"), NewSubscription{
 		Device: "d", URL: w.base + "/two", AllTypes: true,
-		P256dh: base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()), Auth: base64.URLEncoding.EncodeToString(auth),
+		P256dh: base64.RawURLEncoding.EncodeToString(private.PublicKey().Bytes()),
+		Auth:   base64.URLEncoding.EncodeToString(auth),
 	})
 	w.ok(err)
 	read := func() string {
@@ -366,7 +374,8 @@ func TestOwn(t *testing.T) {
 		if list, err := w.Subscriptions(bg, c); err != nil || len(list) != 0 {
 			t.Error(list, err)
 		}
-		if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{Code: &s.Code}); !errors.Is(err, errNotYours) {
+		if _, err := w.Resubscribe(bg, c, SubscriptionID(&s), SubscriptionChange{Code: &s.Code}); !errors.Is(err,
+			errNotYours) {
 			t.Error(err)
 		}
 		if err := w.Unsubscribe(bg, c, SubscriptionID(&s)); !errors.Is(err, errNotYours) {
@@ -376,7 +385,8 @@ func TestOwn(t *testing.T) {
 	if list, err := w.Subscriptions(bg, mine); err != nil || len(list) != 1 {
 		t.Error(list, err)
 	}
-	for _, id := range []string{"", "p", "x" + s.ID.String(), strings.ToUpper(SubscriptionID(&s)), SubscriptionID(&s) + "0"} {
+	for _, id := range []string{"", "p", "x" + s.ID.String(), strings.ToUpper(SubscriptionID(&s)),
+		SubscriptionID(&s) + "0"} {
 		if _, err := w.Resubscribe(bg, mine, id, SubscriptionChange{}); !errors.Is(err, errNotYours) {
 			t.Error(id, err)
 		}
@@ -393,7 +403,8 @@ func TestOwn(t *testing.T) {
 	w.change(1, "Email")
 	w.silent("after the end", time.Hour)
 	// So does a subscription that was never verified.
-	if _, err := w.Subscribe(bg, callerOf(alice, "session:3"), NewSubscription{Device: "d", URL: w.base + "/y", AllTypes: true}); err != nil {
+	if _, err := w.Subscribe(bg, callerOf(alice, "session:3"),
+		NewSubscription{Device: "d", URL: w.base + "/y", AllTypes: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.push()
@@ -476,12 +487,15 @@ func TestAddresses(t *testing.T) {
 	w := openWeb(t, func(o *Options) { o.Web.Private = nil })
 	c := callerOf(alice, "x")
 	for _, u := range []string{
-		"http://push.example/", "https://127.0.0.1/", "https://[::1]/", "https://10.0.0.1/x", "https://169.254.169.254/latest", "https://user:pw@push.example/", "https://push.example:25/",
-		"https://push.example:0/", "https:push.example", "//push.example/", "", "https://", "https:///x", "ftp://push.example", "https://push.example/#x", "https://push.example/a b", "https://push.example/\r\nX: y",
+		"http://push.example/", "https://127.0.0.1/", "https://[::1]/", "https://10.0.0.1/x",
+		"https://169.254.169.254/latest", "https://user:pw@push.example/", "https://push.example:25/",
+		"https://push.example:0/", "https:push.example", "//push.example/", "", "https://", "https:///x",
+		"ftp://push.example", "https://push.example/#x", "https://push.example/a b", "https://push.example/\r\nX: y",
 		"https://push.example/" + strings.Repeat("x", 2000), "https://[fe80::1%25eth0]/",
 	} {
 		var e *jmap.Error
-		if _, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: u, AllTypes: true}); !errors.As(err, &e) || e.Type != "invalidProperties" || e.Properties[0] != "url" {
+		if _, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: u, AllTypes: true}); !errors.As(err, &e) ||
+			e.Type != "invalidProperties" || e.Properties[0] != "url" {
 			t.Errorf("%q: %v", u, err)
 		}
 	}
@@ -490,7 +504,8 @@ func TestAddresses(t *testing.T) {
 	w.ok(err)
 	for _, name := range []string{"inside.example", "localhost"} {
 		w.dns.set(name, "127.0.0.1", "10.0.0.1", "::1")
-		if _, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: "https://" + name + ":" + port + "/", AllTypes: true}); err != nil {
+		if _, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: "https://" + name + ":" + port + "/",
+			AllTypes: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.eventually("it is still there", func() bool { return w.count() == 0 })
@@ -522,7 +537,8 @@ func TestSubscribeBounds(t *testing.T) {
 		n := NewSubscription{Device: "d", URL: w.base + "/x", AllTypes: true}
 		fn(&n)
 		var e *jmap.Error
-		if _, err := w.Subscribe(bg, c, n); !errors.As(err, &e) || e.Type != "invalidProperties" || e.Properties[0] != property {
+		if _, err := w.Subscribe(bg, c, n); !errors.As(err, &e) || e.Type != "invalidProperties" ||
+			e.Properties[0] != property {
 			t.Errorf("%s: %v", property, err)
 		}
 	}
@@ -533,7 +549,8 @@ func TestSubscribeBounds(t *testing.T) {
 	bad("expires", func(n *NewSubscription) { n.Expires = now })
 	bad("types", func(n *NewSubscription) { n.Types = []string{"E mail"} })
 	bad("types", func(n *NewSubscription) { n.Types = make([]string, 200) })
-	for given, want := range map[time.Duration]time.Duration{0: 30 * 24 * time.Hour, time.Hour: time.Hour, 1000 * time.Hour: 30 * 24 * time.Hour} {
+	for given, want := range map[time.Duration]time.Duration{0: 30 * 24 * time.Hour, time.Hour: time.Hour,
+		1000 * time.Hour: 30 * 24 * time.Hour} {
 		at := time.Time{}
 		if given != 0 {
 			at = now.Add(given)
@@ -561,7 +578,8 @@ func TestSubscribeBounds(t *testing.T) {
 	if _, err := w.Subscribe(bg, c, NewSubscription{Device: "d", URL: w.base + "/later", AllTypes: true}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Subscribe(bg, callerOf(bob, "x"), NewSubscription{Device: "d", URL: w.base + "/bob", AllTypes: true}); err != nil {
+	if _, err := w.Subscribe(bg, callerOf(bob, "x"), NewSubscription{Device: "d", URL: w.base + "/bob",
+		AllTypes: true}); err != nil {
 		t.Error(err)
 	}
 	for i := range 2 * maxTallies {
@@ -576,9 +594,11 @@ func TestSubscribeBounds(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	w := openWeb(t)
-	s := w.subscribed(callerOf(alice, "x"), "/x", func(n *NewSubscription) { n.Expires = w.fix.Clock.Now().Add(time.Hour) })
+	s := w.subscribed(callerOf(alice, "x"), "/x",
+		func(n *NewSubscription) { n.Expires = w.fix.Clock.Now().Add(time.Hour) })
 	later := w.fix.Clock.Now().Add(2 * time.Hour)
-	if _, err := w.Resubscribe(bg, callerOf(alice, "x"), SubscriptionID(&s), SubscriptionChange{Expires: &later}); err != nil {
+	if _, err := w.Resubscribe(bg, callerOf(alice, "x"), SubscriptionID(&s),
+		SubscriptionChange{Expires: &later}); err != nil {
 		t.Fatal(err)
 	}
 	w.fix.Time.Advance(90 * time.Minute)

@@ -41,7 +41,8 @@ func (p *Service) WebSocket(w http.ResponseWriter, r *http.Request, c Caller) {
 			w.Header().Set("Upgrade", "websocket")
 			status = http.StatusUpgradeRequired
 		}
-		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status), Detail: err.Error()})
+		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: status, Title: http.StatusText(status),
+			Detail: err.Error()})
 		return
 	}
 	s := &subscriber{p: p, caller: c}
@@ -53,7 +54,8 @@ func (p *Service) WebSocket(w http.ResponseWriter, r *http.Request, c Caller) {
 	nc, early, ok := take(p.env, w, p.stats.slow.Inc)
 	if !ok {
 		p.leave(s)
-		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusUpgradeRequired, Title: "Upgrade Required", Detail: "A WebSocket needs a connection of HTTP/1.1."})
+		refuse(w, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusUpgradeRequired, Title: "Upgrade Required",
+			Detail: "A WebSocket needs a connection of HTTP/1.1."})
 		return
 	}
 	s.wakeWith(nc.wake)
@@ -83,7 +85,8 @@ var errLeft = errors.New("push: the client has left")
 
 func (x *socket) serve(accept string, early []byte) {
 	ctx, cancel := context.WithCancel(x.s.p.work)
-	err := x.conn.send([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: " + Subprotocol + "\r\nSec-WebSocket-Accept: " + accept + "\r\n\r\n"))
+	err := x.conn.send([]byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Protocol: " + Subprotocol + "\r\nSec-WebSocket-Accept: " + accept + "\r\n\r\n"))
 	x.pace = pacer{ping: pingEvery, last: x.s.p.env.Clock.Now()}
 	var first [256]byte
 	if err == nil && len(early) > 0 {
@@ -279,7 +282,8 @@ func (x *socket) message(ctx context.Context, op websocket.Opcode, payload []byt
 func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
 	if !m.room(int(jmap.ParseCost(payload))) {
 		m.give()
-		return x.requestError("", &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: "The memory for requests is in use. Try again later."})
+		return x.requestError("", &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable,
+			Title: "Service Unavailable", Detail: "The memory for requests is in use. Try again later."})
 	}
 	kind, id, v, problem := parseMessage(payload)
 	if problem != nil {
@@ -293,7 +297,8 @@ func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
 			return err
 		}
 		x.s.p.trouble(x.s, err)
-		return x.requestError(id, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable, Title: "Service Unavailable"})
+		return x.requestError(id, &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable,
+			Title: "Service Unavailable"})
 	}
 	switch kind {
 	case "WebSocketPushEnable":
@@ -312,10 +317,13 @@ func (x *socket) object(ctx context.Context, payload []byte, m *metered) error {
 func parseMessage(payload []byte) (kind, id string, v *jmap.Value, problem *jmap.Problem) {
 	v, err := jmap.Parse(string(payload), jmap.Bounds{})
 	if errors.Is(err, jmap.ErrBounds) {
-		return "", "", nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusBadRequest, Limit: "maxSizeRequest", Detail: "The message holds more values, or nests them deeper, than this server reads."}
+		return "", "", nil, &jmap.Problem{Type: jmap.ProblemLimit, Status: http.StatusBadRequest,
+			Limit:  "maxSizeRequest",
+			Detail: "The message holds more values, or nests them deeper, than this server reads."}
 	}
 	if err != nil {
-		return "", "", nil, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: http.StatusBadRequest, Detail: "The message is " + err.Error() + "."}
+		return "", "", nil, &jmap.Problem{Type: jmap.ProblemNotJSON, Status: http.StatusBadRequest,
+			Detail: "The message is " + err.Error() + "."}
 	}
 	if text, ok := v.Get("id").Text(); ok {
 		id = string(jmap.AppendString(nil, text))
@@ -325,7 +333,8 @@ func parseMessage(payload []byte) (kind, id string, v *jmap.Value, problem *jmap
 	case "Request", "WebSocketPushEnable", "WebSocketPushDisable":
 		return kind, id, v, nil
 	}
-	return "", id, nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "The message has no @type that is known here."}
+	return "", id, nil, &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest,
+		Detail: "The message has no @type that is known here."}
 }
 
 // enable starts pushing.
@@ -338,12 +347,14 @@ func (x *socket) enable(ctx context.Context, v *jmap.Value) error {
 		for i := range types.Len() {
 			n, ok := types.At(i).Text()
 			if !ok || !validType(n) || len(f.names) == maxTypes {
-				return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "dataTypes is no list of types."})
+				return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest,
+					Detail: "dataTypes is no list of types."})
 			}
 			f.names = append(f.names, n)
 		}
 		if types.Kind() != jmap.Array {
-			return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest, Detail: "dataTypes is neither null nor a list of types."})
+			return x.requestError("", &jmap.Problem{Type: jmap.ProblemNotRequest, Status: http.StatusBadRequest,
+				Detail: "dataTypes is neither null nor a list of types."})
 		}
 	}
 	token, _ := v.Get("pushState").Text()

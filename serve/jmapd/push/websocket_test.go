@@ -31,7 +31,8 @@ func (w *world) socket(header ...string) *client {
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	c, _, err := coder.Dial(bg, strings.Replace(w.http.URL, "http", "ws", 1)+"/ws", &coder.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: h})
+	c, _, err := coder.Dial(bg, strings.Replace(w.http.URL, "http", "ws", 1)+"/ws",
+		&coder.DialOptions{Subprotocols: []string{Subprotocol}, HTTPHeader: h})
 	w.ok(err)
 	if c.Subprotocol() != Subprotocol {
 		w.t.Errorf("subprotocol %q", c.Subprotocol())
@@ -93,7 +94,8 @@ func TestRequests(t *testing.T) {
 	w.call = echo
 	c := w.socket()
 	c.send(`{"@type":"Request","id":"R\"1","using":[],"methodCalls":[],"text":"hello"}`)
-	if v := c.next(); v["@type"] != "Response" || v["requestId"] != `R"1` || v["echo"] != "hello" || v["sessionState"] != "s" {
+	if v := c.next(); v["@type"] != "Response" || v["requestId"] != `R"1` || v["echo"] != "hello" ||
+		v["sessionState"] != "s" {
 		t.Errorf("%v", v)
 	}
 	c.send(`{"@type":"Request","text":"no id"}`)
@@ -118,7 +120,8 @@ func TestRequests(t *testing.T) {
 	} {
 		c.send(x.text)
 		v := c.next()
-		if v["@type"] != "RequestError" || v["type"] != x.kind || v["status"] == nil || x.id != "" && v["requestId"] != x.id || x.id == "" && v["requestId"] != nil {
+		if v["@type"] != "RequestError" || v["type"] != x.kind || v["status"] == nil || x.id != "" &&
+			v["requestId"] != x.id || x.id == "" && v["requestId"] != nil {
 			t.Errorf("%s: %v", what, v)
 		}
 	}
@@ -281,11 +284,16 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	var held atomic.Int64
 	w := open(t, func(o *Options) {
-		o.Take, o.Give = func(_ note.UNID, n int64) bool { held.Add(n); return true }, func(_ note.UNID, n int64) { held.Add(-n) }
+		o.Take, o.Give = func(_ note.UNID, n int64) bool { held.Add(n); return true }, func(_ note.UNID,
+			n int64) {
+			held.Add(-n)
+		}
 	})
 	w.call = echo
 	c := w.socket()
-	for _, text := range []string{`{"@type":"Request","text":"%s"}`, `{"@type":"Request","problem":"%s"}`, `{"@type":"%s"}`, `{"@type":"WebSocketPushEnable","x":"%s"}`, `{"@type":"WebSocketPushDisable","x":"%s"}`, `%s`} {
+	for _, text := range []string{`{"@type":"Request","text":"%s"}`, `{"@type":"Request","problem":"%s"}`,
+		`{"@type":"%s"}`, `{"@type":"WebSocketPushEnable","x":"%s"}`,
+		`{"@type":"WebSocketPushDisable","x":"%s"}`, `%s`} {
 		c.send(fmt.Sprintf(text, strings.Repeat("x", 100_000)))
 	}
 	for range 4 {
@@ -302,7 +310,9 @@ func (w *world) raw(protocol string) (net.Conn, *bufio.Reader, *http.Response) {
 	c, err := net.Dial("tcp", w.http.Listener.Addr().String())
 	w.ok(err)
 	w.t.Cleanup(func() { _ = c.Close() })
-	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n\r\n", protocol)
+	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: %s\r\n"+
+		"\r\n", protocol)
 	in := bufio.NewReader(c)
 	out, err := http.ReadResponse(in, nil)
 	w.ok(err)
@@ -333,7 +343,8 @@ func TestFrames(t *testing.T) {
 		b[0] = first
 		return string(b)
 	}
-	whole := frame(0x01, `{"@type":"Request",`) + frame(0x89, "ping") + frame(0x00, `"text":"pie`) + frame(0x80, `ces"}`) + frame(0x81, `{"@type":"Request","text":"next"}`)
+	whole := frame(0x01, `{"@type":"Request",`) + frame(0x89, "ping") + frame(0x00, `"text":"pie`) +
+		frame(0x80, `ces"}`) + frame(0x81, `{"@type":"Request","text":"next"}`)
 	for i := range len(whole) {
 		_, err := c.Write([]byte{whole[i]})
 		w.ok(err)

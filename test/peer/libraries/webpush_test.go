@@ -73,7 +73,8 @@ func TestWebPush(t *testing.T) {
 		}
 	}
 	end := time.Unix(claims.Exp, 0)
-	count(end.Sub(until) > time.Minute, "the token ends %s after the time that was asked for", end.Sub(until).Round(time.Minute))
+	count(end.Sub(until) > time.Minute, "the token ends %s after the time that was asked for",
+		end.Sub(until).Round(time.Minute))
 	const origin = "https://push.example" // of an address with the default port
 	count(claims.Aud != origin, "the audience is %s, not %s", claims.Aud, origin)
 	count(len(s.body) > 1000, "a message of 40 bytes takes %d", len(s.body))
