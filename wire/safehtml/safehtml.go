@@ -25,11 +25,13 @@ type Options struct {
 	Piece, Pieces int
 }
 
-// Limits: the nesting depth of elements, the length of an address, and the number of times that parsing restarts after
-// an unterminated construct.
+// Limits: the nesting depth of elements, the length of an address, the length of a value that is copied from the source
+// (the longest that the policy allows is that of start), and the number of times that parsing restarts after an
+// unterminated construct.
 const (
 	maxDepth   = 60
 	maxAddress = 8 << 10
+	maxValue   = 6
 	maxAgain   = 20
 )
 
@@ -354,10 +356,11 @@ func (c *cleaner) openTag(name, href string) {
 	c.open = append(c.open, name)
 }
 
-// copy writes attributes of the source, which the policy checks.
+// copy writes attributes of the source, which the policy checks. A value longer than any that the policy allows is left
+// out: the policy would remove it only after it had used up the size of a piece.
 func (c *cleaner) copy(values map[string]string, names ...string) {
 	for _, name := range names {
-		if v := strings.TrimSpace(values[name]); v != "" {
+		if v := strings.TrimSpace(values[name]); v != "" && len(v) <= maxValue {
 			c.b.WriteString(" " + name + `="` + html.EscapeString(v) + `"`)
 		}
 	}

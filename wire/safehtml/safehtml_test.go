@@ -134,6 +134,33 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// TestLongValues checks that values that the policy removes use up no pieces, so that the text after them is shown. The
+// longest values that the policy allows remain.
+func TestLongValues(t *testing.T) {
+	t.Parallel()
+	picture := func(string) string { return "/picture" }
+	o := &Options{Piece: 12 << 10, Pieces: 20, Picture: picture}
+	long := strings.Repeat("&", 2500)
+	for _, tag := range []string{
+		`<p dir="%">`, `<td colspan="%">`, `<td rowspan="%">`, `<ol start="%">`, `<img src="cid:a" width="%">`,
+		`<img src="cid:a" height="%">`,
+	} {
+		list := Clean(strings.Repeat(strings.ReplaceAll(tag, "%", long)+"x", o.Pieces)+"pay attention", o)
+		if !strings.Contains(list[len(list)-1], "pay attention") || len(list) > 1 {
+			t.Errorf("%s: %d pieces, the last one ends with %q", tag, len(list), list[len(list)-1])
+		}
+	}
+	for _, want := range []string{
+		`<p dir="auto"></p>`, `<td colspan="100" rowspan="100"></td>`, `<ol start="999999"></ol>`,
+		`<img src="/picture" alt="" width="4000" height="4000" loading="lazy" referrerpolicy="no-referrer">`,
+	} {
+		src := strings.Replace(want, "/picture", "cid:a", 1)
+		if got := strings.Join(Clean(src, o), ""); got != want {
+			t.Errorf("%s became %s", src, got)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(Text("See (https://a.example/x?y=1&z), HTTP://b.example. nohttp://c.example <script> http://",
