@@ -6,15 +6,18 @@ import (
 	"sync"
 
 	"doublet/env"
+	"doublet/mail/verify"
 )
 
 // Limits of the messages that wait until the reports in them are read.
 const (
-	maxLetters = 64
-	// maxLettersOf is the limit for one sender, so that no sender can keep out the others.
-	maxLettersOf     = 16
-	maxLetter        = 8 << 20 // bytes of a message: an encoded file of maxFile bytes and what is around it
-	maxLettersLength = 32 << 20
+	maxLetters       = 64
+	maxLettersLength = 32 << 20 // bytes
+	maxLetter        = 8 << 20  // bytes of a message: an encoded file of maxFile bytes and what is around it
+	// maxLettersOf and maxLettersLengthOf are the limits for one organization, so that none can keep out the others,
+	// however many subdomains it sends from.
+	maxLettersOf       = 16
+	maxLettersLengthOf = maxLetter
 )
 
 // letter is a message with a report. from is the authenticated domain of its author, or empty.
@@ -32,13 +35,19 @@ type letters struct {
 	mu      sync.Mutex
 	list    []letter // the first one is being read
 	length  int      // bytes
-	of      map[string]int
+	of      map[string]share
 	closed  bool
 	changed chan struct{} // closed when list becomes empty
 }
 
+// share is the part of the queue that an organization takes: its messages, and their length in bytes.
+type share struct{ messages, length int }
+
+// plus returns the share with n more messages of together length bytes.
+func (s share) plus(n, length int) share { return share{s.messages + n, s.length + length} }
+
 func newLetters(e *env.Env, read func(context.Context, *letter)) *letters {
-	return &letters{env: e, read: read, of: map[string]int{}}
+	return &letters{env: e, read: read, of: map[string]share{}}
 }
 
 // add queues a copy of a message. It returns false if the message has no room.
@@ -46,13 +55,16 @@ func (q *letters) add(message []byte, from string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := len(message)
-	full := len(q.list) >= maxLetters || q.of[from] >= maxLettersOf || q.length+n > maxLettersLength
+	sender := verify.Organization(from)
+	of := q.of[sender].plus(1, n)
+	full := len(q.list) >= maxLetters || q.length+n > maxLettersLength ||
+		of.messages > maxLettersOf || of.length > maxLettersLengthOf
 	if q.closed || full || n > maxLetter {
 		return false
 	}
 	q.list = append(q.list, letter{bytes.Clone(message), from})
 	q.length += n
-	q.of[from]++
+	q.of[sender] = of
 	if len(q.list) == 1 {
 		q.changed = make(chan struct{})
 		q.env.Go("read reports", q.run)
@@ -78,8 +90,9 @@ func (q *letters) next(l *letter) *letter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.length -= len(l.message)
-	if q.of[l.from]--; q.of[l.from] == 0 {
-		delete(q.of, l.from)
+	sender := verify.Organization(l.from)
+	if q.of[sender] = q.of[sender].plus(-1, -len(l.message)); q.of[sender].messages == 0 {
+		delete(q.of, sender)
 	}
 	q.list[0] = letter{}
 	if q.list = q.list[1:]; len(q.list) > 0 {

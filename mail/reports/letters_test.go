@@ -9,8 +9,8 @@ import (
 	"doublet/env"
 )
 
-// TestLetters checks the limits of the messages that wait for a reader: their number, that of one sender, and their
-// length. Messages are copied, read in order, one at a time, and the reader ends.
+// TestLetters checks the limits of the messages that wait for a reader: their number and length, and those of one
+// organization. Messages are copied, read in order, one at a time, and the reader ends.
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	e := env.Test(t).Env
@@ -39,7 +39,7 @@ func TestLetters(t *testing.T) {
 		t.Error("a message has no limit")
 	}
 	for i := range maxLettersLength/maxLetter - 1 {
-		if !q.add(make([]byte, maxLetter), "b") {
+		if !q.add(make([]byte, maxLetter), fmt.Sprintf("b%d", i)) {
 			t.Errorf("%d MB have no room", (i+1)*maxLetter>>20)
 		}
 	}
@@ -80,5 +80,42 @@ func TestLetters(t *testing.T) {
 	gate <- struct{}{}
 	if err := q.wait(bg); err != nil || read[n] != "again" {
 		t.Errorf("%v, %q", err, read[n:])
+	}
+}
+
+// TestLettersOfOneOrganization checks that one organization cannot keep out the reports of others: not by the length of
+// its messages, not by its subdomains. Its share is free again when its messages are read.
+func TestLettersOfOneOrganization(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	q := newLetters(env.Test(t).Env, func(context.Context, *letter) { <-gate })
+	large := make([]byte, maxLettersLengthOf/2)
+	for i := range maxLettersLength / len(large) {
+		from := fmt.Sprintf("a%d.evil.example", i)
+		if room := q.add(large, from); room != (i < 2) {
+			t.Errorf("large message %d, from %s, has room: %v", i, from, room)
+		}
+	}
+	if !q.add(large, "good.example") {
+		t.Error("messages of one organization keep out another")
+	}
+	small := 0
+	for i := range maxLetters {
+		if q.add(nil, fmt.Sprintf("a%d.poor.example", i)) {
+			small++
+		}
+	}
+	if small != maxLettersOf {
+		t.Errorf("%d small messages of one organization wait", small)
+	}
+	close(gate)
+	if err := q.wait(bg); err != nil || len(q.of) != 0 {
+		t.Errorf("%v, left: %v", err, q.of)
+	}
+	if !q.add(large, "a9.evil.example") {
+		t.Error("the share of an organization is not free after its messages are read")
+	}
+	if err := q.close(bg); err != nil {
+		t.Error(err)
 	}
 }
