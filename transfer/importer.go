@@ -119,6 +119,7 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 	}
 	err := im.commitAll(ctx)
 	cancel()
+	im.dropBatch()              // what an error left uncommitted
 	for p := range im.ordered { // the rest after an error
 		im.drop(p)
 	}
@@ -147,12 +148,21 @@ func (im *importer) emit(ctx context.Context, p *piece) error {
 	return nil
 }
 
+// drop releases a message that emit passed on, committed or not.
 func (im *importer) drop(p *piece) {
 	<-p.ready
 	if p.composed != nil {
 		p.composed.Release()
 	}
 	im.reading.free(p.weight)
+}
+
+// dropBatch releases the messages of the batch and empties it.
+func (im *importer) dropBatch() {
+	for _, p := range im.batch {
+		im.drop(p)
+	}
+	im.batch, im.bytes = im.batch[:0], 0
 }
 
 func (im *importer) fail(where string, err error) {
@@ -212,13 +222,8 @@ func (im *importer) commit(ctx context.Context) error {
 	if len(im.batch) == 0 {
 		return nil
 	}
+	defer im.dropBatch()
 	batch := im.batch
-	defer func() {
-		for _, p := range batch {
-			im.drop(p)
-		}
-		im.batch, im.bytes = im.batch[:0], 0
-	}()
 	news := make([]store.New, len(batch))
 	var size uint64
 	for i, p := range batch {

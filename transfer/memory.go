@@ -14,6 +14,9 @@ import (
 const (
 	// memoryBytes is the memory for messages of all running imports and exports together.
 	memoryBytes = 64 << 20
+	// maxWeight is the maximum memory that one message reserves. A larger message counts as this much: if it took
+	// everything, one slow source would stop all other imports and exports.
+	maxWeight = memoryBytes / 2
 	// unreserved is the size up to which a message is read before memory is reserved for it. A running import or export
 	// has at most one such message, so most messages need no wait before their size is known.
 	unreserved = 1 << 20
@@ -35,7 +38,7 @@ type reservation struct {
 }
 
 // weight returns the memory for a message of n bytes: its composed or converted form exists beside it for a while.
-func weight(n int64) int64 { return min(2*n+4096, memoryBytes) }
+func weight(n int64) int64 { return min(2*n+4096, maxWeight) }
 
 // need waits until the memory for a message of n bytes is reserved. It does not add to a smaller reservation but
 // replaces it: two readers that wait with a part of the memory could wait for each other forever.

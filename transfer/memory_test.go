@@ -72,6 +72,19 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestLargestMessage checks that the largest message leaves memory for another one of that size.
+func TestLargestMessage(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	slow := s.memory.reader()
+	if err := slow.need(context.Background(), int64(s.mailbox.MessageSize())); err != nil {
+		t.Fatal(err)
+	}
+	if !slow.of.TryAcquire(weight(int64(s.mailbox.MessageSize()))) {
+		t.Error("one message reserves all memory")
+	}
+}
+
 // stating is a file that states a size.
 type stating struct {
 	io.Reader
