@@ -45,13 +45,15 @@ type sink interface {
 
 // Export writes the mail of a person to files.
 func (j *Job) Export(ctx context.Context, a *Export) (Result, error) {
-	return j.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, to sink) (sink, error) { return to, nil },
+	return j.exportTo(ctx, a, func(_ exportTree, _ mailbox.Folder, _ string, to sink) (sink, error) { return to, nil },
 		func(exportTree) error { return nil })
 }
 
-// exportTo writes folders of mail into a new tree. beside may replace the sink of a folder. last writes what follows
-// all folders.
-func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, mailbox.Folder, sink) (sink, error),
+// besideFolder may replace the sink of a folder, whose messages are at path in the tree.
+type besideFolder func(tree exportTree, f mailbox.Folder, path string, to sink) (sink, error)
+
+// exportTo writes folders of mail into a new tree. last writes the files that follow all folders.
+func (j *Job) exportTo(ctx context.Context, a *Export, beside besideFolder,
 	last func(exportTree) error) (out Result, err error) {
 	if a.Format != "mbox" && a.Format != "maildir" {
 		return out, fmt.Errorf("%w: format %q is neither mbox nor maildir", ErrInvalid, a.Format)
@@ -75,13 +77,15 @@ func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, m
 	if err != nil {
 		return out, err
 	}
+	paths := newFolderPaths(a.Format)
 	for _, f := range folders {
 		if a.Folder != "" && f.Name != a.Folder {
 			continue
 		}
-		to, err := newSink(tree, a.Format, f.Name)
+		path := paths.give(f.Name)
+		to, err := newSink(tree, a.Format, path)
 		if err == nil {
-			to, err = beside(tree, f, to)
+			to, err = beside(tree, f, path, to)
 		}
 		if err == nil {
 			err = j.exportFolder(ctx, file, f.Name, to, &out)
@@ -101,22 +105,21 @@ func (j *Job) exportTo(ctx context.Context, a *Export, beside func(exportTree, m
 	return out, nil
 }
 
-// newSink creates the sink for the messages of a folder.
-func newSink(tree exportTree, format, folder string) (sink, error) {
+// newSink creates the sink for the messages of a folder at a path.
+func newSink(tree exportTree, format, path string) (sink, error) {
 	if format == "mbox" {
-		f, err := tree.create(mboxPath(folder))
+		f, err := tree.create(path)
 		if err != nil {
 			return nil, err
 		}
 		return &mboxSink{f, mbox.NewWriter(f)}, nil
 	}
-	dir := maildirPath(folder)
 	for _, sub := range []string{"cur", "new", "tmp"} {
-		if err := tree.mkdir(below(dir, sub)); err != nil {
+		if err := tree.mkdir(below(path, sub)); err != nil {
 			return nil, err
 		}
 	}
-	return &maildirSink{tree, dir}, nil
+	return &maildirSink{tree, path}, nil
 }
 
 // exportFolder writes the messages of a folder, and closes the sink.
@@ -172,31 +175,6 @@ type mboxSink struct {
 	f io.WriteCloser
 	w *mbox.Writer
 }
-
-// fileName returns one level of a folder's name as a safe file name: without path separators, and not hidden.
-func fileName(level string) string {
-	level = strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r < ' ' {
-			return '_'
-		}
-		return r
-	}, level)
-	if strings.HasPrefix(level, ".") {
-		level = "_" + level[1:]
-	}
-	return level
-}
-
-// mboxPath and maildirPath return the path of a folder's messages, relative to the top of the export.
-func mboxPath(folder string) string {
-	levels := strings.Split(folder, "/")
-	for i := range levels {
-		levels[i] = fileName(levels[i])
-	}
-	return strings.Join(levels, "/") + ".mbox"
-}
-
-func maildirPath(folder string) string { return maildir.FolderName(strings.Split(folder, "/")) }
 
 func (s *mboxSink) write(m exported, raw []byte) error { return s.w.Write("", m.date, raw) }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -150,14 +151,10 @@ func (j *Job) ExportPerson(ctx context.Context, a *PersonExport) (Result, error)
 		Aliases: p.MailAddress, Roles: p.Roles,
 		Quota: p.Quota, Warning: p.Warning, SizeLimit: p.SizeLimit, Disabled: p.Disabled, Mail: a.Format,
 	}
-	indexes := func(tree exportTree, f mailbox.Folder, to sink) (sink, error) {
-		e := exportedFolder{Name: f.Name, ID: f.UNID.String(), SpecialUse: f.SpecialUse, Subscribed: f.Subscribed}
+	indexes := func(tree exportTree, f mailbox.Folder, path string, to sink) (sink, error) {
+		e := exportedFolder{Name: f.Name, ID: f.UNID.String(), SpecialUse: f.SpecialUse, Subscribed: f.Subscribed,
+			Path: path}
 		e.Index = strconv.Itoa(len(out.Folders)+1) + "." + messagesFile
-		if a.Format == "mbox" {
-			e.Path = mboxPath(f.Name)
-		} else {
-			e.Path = maildirPath(f.Name)
-		}
 		out.Folders = append(out.Folders, e)
 		file, err := tree.index(e.Index)
 		if err != nil {
@@ -264,8 +261,11 @@ func (j *Job) importedPerson(ctx context.Context, in *exportedPerson) (name stri
 
 // exportedFolder imports one folder.
 func (im *importer) exportedFolder(ctx context.Context, tree importTree, in *exportedPerson, f *exportedFolder) error {
-	if strings.HasPrefix(f.Index, "/") || strings.HasPrefix(f.Path, "/") || strings.Contains(f.Index+"/"+f.Path, "..") {
-		return fmt.Errorf("%w: a path that leads out of the export", ErrInvalid)
+	for _, path := range []string{f.Index, f.Path} {
+		// "" is the top, which is the Maildir of INBOX.
+		if path != "" && !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fmt.Errorf("%w: path %q leads out of the export", ErrInvalid, path)
+		}
 	}
 	name, err := mailbox.Normalize(f.Name)
 	if err != nil {
@@ -334,7 +334,8 @@ func (im *importer) exportedMessages(ctx context.Context, tree importTree, path,
 	if err != nil {
 		return nil, nil, err
 	}
-	r := mbox.NewReader(bufio.NewReaderSize(f, 64<<10), im.mboxOptions(ctx, mbox.Options{Unquote: true}))
+	// Our writer ends each message with an empty line, also the only one of a file.
+	r := mbox.NewReader(f, im.mboxOptions(ctx, mbox.Options{Unquote: true, FinalBlank: mbox.FinalBlankStrip}))
 	return func(*exportedMessage) ([]byte, error) {
 		_, err := r.Next()
 		return r.Take(), err
