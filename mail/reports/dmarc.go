@@ -134,8 +134,8 @@ func (s *Sender) dmarcKind() *kind[dmarcRow] {
 // Implements: RFC 7489 §7.2.1.1 Email transport of reports
 func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, error) {
 	begin, end := span(p.day)
-	byPolicy, left := map[string]*dmarcreport.Report{}, p.others
-	for _, row := range p.rows {
+	byPolicy, rows, left := map[string]*dmarcreport.Report{}, map[string][]int{}, p.others
+	for i, row := range p.rows {
 		key := digest(row.Policy)
 		r := byPolicy[key]
 		if r == nil && len(byPolicy) == maxPolicies {
@@ -149,6 +149,7 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, err
 			byPolicy[key] = r
 		}
 		r.Records = append(r.Records, row.Record)
+		rows[key] = append(rows[key], i)
 	}
 	out := make([]*report, 0, len(byPolicy))
 	for _, key := range slices.Sorted(maps.Keys(byPolicy)) {
@@ -156,7 +157,8 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, err
 		if left > 0 {
 			r.Metadata.Errors = []string{fmt.Sprintf("%d messages of further sources are left out", left)}
 		}
-		r.Metadata.ID = p.day + "." + p.domain + "." + digest(r.Records) + "@" + s.opt.Hostname
+		// Two policies may have the same records. The digest is of both, so that their reports differ in the ID.
+		r.Metadata.ID = p.day + "." + p.domain + "." + digest([]any{r.Policy, r.Records}) + "@" + s.opt.Hostname
 		text, err := r.Marshal()
 		if err != nil {
 			return nil, err
@@ -165,6 +167,7 @@ func (s *Sender) dmarcReports(p *page[dmarcRow], from smtp.Path) ([]*report, err
 		if err != nil {
 			return nil, err
 		}
+		one.rows = rows[key]
 		m := &one.message
 		m.subject, m.kind = dmarcreport.Subject(r.Policy.Domain, from.Domain, one.id), "multipart/mixed"
 		m.text = "This is a report of " + from.Domain + " about mail in the name of " + r.Policy.Domain +

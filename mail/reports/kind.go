@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"doublet/client/reach"
@@ -70,16 +71,18 @@ func (r *reader) place() string {
 	return r.path.Domain
 }
 
-// report is a report that is ready to be sent. Its message has no recipient yet.
+// report is a report that is ready to be sent. Its message has no recipient yet. rows are the indexes of the rows of the
+// page that it contains.
 type report struct {
 	id      string
 	message message
+	rows    []int
 }
 
 // report returns a report with its compressed text as the file. The caller adds the texts of the message.
 func (s *Sender) report(id string, from smtp.Path, media string, text []byte) (*report, error) {
 	file, err := packed(text)
-	return &report{id, message{
+	return &report{id: id, message: message{
 		from: from, date: s.env.Clock.Now(), host: s.opt.Hostname, id: id, fileKind: media, file: file,
 	}}, err
 }
@@ -91,7 +94,7 @@ func (k *kind[T]) send(ctx context.Context, before string, places pass) (sent in
 			break
 		}
 		p := k.ledger.page(at[0], at[1])
-		n, err := k.sendPage(ctx, &p, places)
+		n, done, err := k.sendPage(ctx, &p, places)
 		if err != nil {
 			err = fmt.Errorf("%s of %s: %w", k.name, p.domain, err)
 		}
@@ -100,45 +103,62 @@ func (k *kind[T]) send(ctx context.Context, before string, places pass) (sent in
 		}
 		if k.sender.finished(p.day, p.domain, err) {
 			k.ledger.drop(&p)
+		} else if len(done) > 0 {
+			k.ledger.drop(p.part(done))
 		}
 	}
 	return sent, first
 }
 
-// sendPage sends the reports about a domain's day to each reader. Once a report has reached one reader, it is not sent
-// again.
-func (k *kind[T]) sendPage(ctx context.Context, p *page[T], places pass) (sent int, failed error) {
+// sendPage sends the reports about a domain's day to each reader. If it returns an error, some reports must be tried
+// again; done are the indexes of the rows in the other ones.
+func (k *kind[T]) sendPage(ctx context.Context, p *page[T], places pass) (sent int, done []int, failed error) {
 	s := k.sender
 	if local, err := s.local(ctx, p.domain); !k.enabled || err != nil || local {
-		return 0, err
+		return 0, nil, err
 	}
 	readers, err := k.readers(ctx, p.domain)
 	if err != nil || len(readers) == 0 {
-		return 0, err
+		return 0, nil, err
 	}
 	from, signs, err := s.author(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if !signs { // servers of mail could not authenticate the reports
+		readers = slices.DeleteFunc(readers, func(r reader) bool { return r.url == "" })
 	}
 	list, err := k.reports(p, from)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	for _, r := range list {
-		for i := range readers {
-			if readers[i].url == "" && !signs {
-				continue // its server could not authenticate the report
-			}
-			err := s.sendTo(ctx, k.name, r, &readers[i], places)
-			switch {
-			case err == nil:
-				sent++
-			case errors.Is(err, errRejected):
-				s.env.Log.Info("reports: report is not sent", "kind", k.name, "domain", p.domain,
-					"to", readers[i].String(), "err", err)
-			default:
-				failed = errors.Join(failed, err)
-			}
+		n, err := k.sendReport(ctx, p.domain, r, readers, places)
+		sent += n
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		done = append(done, r.rows...)
+	}
+	return sent, done, failed
+}
+
+// sendReport sends a report to each reader, and returns the number of readers that it reached. Once it has reached one
+// reader, or all reject it, it is not sent again; otherwise sendReport returns an error.
+func (k *kind[T]) sendReport(
+	ctx context.Context, domain string, r *report, readers []reader, places pass,
+) (sent int, failed error) {
+	for i := range readers {
+		err := k.sender.sendTo(ctx, k.name, r, &readers[i], places)
+		switch {
+		case err == nil:
+			sent++
+		case errors.Is(err, errRejected):
+			k.sender.env.Log.Info("reports: report is not sent", "kind", k.name, "domain", domain,
+				"to", readers[i].String(), "err", err)
+		default:
+			failed = errors.Join(failed, err)
 		}
 	}
 	if sent > 0 {

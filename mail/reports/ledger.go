@@ -44,6 +44,15 @@ type page[T any] struct {
 	others int64
 }
 
+// part returns the page with only the rows at some indexes.
+func (p *page[T]) part(rows []int) *page[T] {
+	out := &page[T]{day: p.day, domain: p.domain}
+	for _, i := range rows {
+		out.rows, out.subs = append(out.rows, p.rows[i]), append(out.subs, p.subs[i])
+	}
+	return out
+}
+
 type book struct {
 	cells  map[string]struct{}
 	others int64

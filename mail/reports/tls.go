@@ -62,8 +62,9 @@ func (s *Sender) tlsReports(p *page[tlsreport.Result], from smtp.Path) ([]*repor
 		Organization: from.Domain, Range: tlsreport.Range{Start: begin, End: end}, Contact: from.String(),
 		ID: p.day + "." + p.domain + "." + digest(p.rows) + "@" + s.opt.Hostname,
 	}
-	for _, row := range p.rows {
-		r.Policies = append(r.Policies, *row)
+	var rows []int
+	for i, row := range p.rows {
+		r.Policies, rows = append(r.Policies, *row), append(rows, i)
 	}
 	text, err := r.Marshal()
 	if err != nil {
@@ -73,6 +74,7 @@ func (s *Sender) tlsReports(p *page[tlsreport.Result], from smtp.Path) ([]*repor
 	if err != nil {
 		return nil, err
 	}
+	out.rows = rows
 	m := &out.message
 	m.subject = "Report Domain: " + p.domain + " Submitter: " + from.Domain + " Report-ID: <" + r.ID + ">"
 	m.fields = []string{"TLS-Report-Domain: " + p.domain, "TLS-Report-Submitter: " + from.Domain, "TLS-Required: No"}
