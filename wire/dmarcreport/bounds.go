@@ -15,19 +15,22 @@ const (
 // decoder returns a decoder of XML that fails at elements nested too deep and at long tags, before memory for them is
 // allocated. encoding/xml limits neither: a file of opening tags would take 20 times its size.
 func decoder(data []byte) *xml.Decoder {
-	raw := xml.NewDecoder(&tagReader{in: bytes.NewReader(data)})
+	in := &tagReader{in: bytes.NewReader(data)}
+	raw := xml.NewDecoder(in)
 	raw.CharsetReader = charset
-	return xml.NewTokenDecoder(&depthReader{raw: raw})
+	return xml.NewTokenDecoder(&boundReader{raw: raw, in: in})
 }
 
-// depthReader is a source of tokens that limits the depth of elements.
-type depthReader struct {
+// boundReader is a source of tokens that limits the depth of elements and the length of tags.
+type boundReader struct {
 	raw   *xml.Decoder
+	in    *tagReader // the input of raw
 	depth int
 }
 
 // Token implements xml.TokenReader.
-func (r *depthReader) Token() (xml.Token, error) {
+func (r *boundReader) Token() (xml.Token, error) {
+	r.in.begin(r.raw.InputOffset())
 	t, err := r.raw.RawToken()
 	switch t.(type) {
 	case xml.StartElement:
@@ -40,33 +43,42 @@ func (r *depthReader) Token() (xml.Token, error) {
 	return t, err
 }
 
-// tagReader limits the bytes of tags. It does not count comments, instructions and CDATA sections.
+// tagReader limits the bytes of tags. The decoder decides about the end of each token, so that no quote or "<" in a
+// comment, an instruction or a CDATA section misleads tagReader. The length of those is not limited.
 type tagReader struct {
 	in    *bytes.Reader
-	tag   int  // bytes since "<" of a tag, 0 outside
-	quote byte // of the attribute value that is being read, or 0
+	at    int64 // bytes that were read
+	last  byte  // the last byte that was read
+	token int   // bytes of the current token that were read
+	tag   bool  // the token is a tag, as far as it was read
+}
+
+// begin starts a token at an offset. After text the decoder has already read the "<" of the token.
+func (r *tagReader) begin(offset int64) {
+	r.token, r.tag = 0, false
+	if r.at > offset {
+		r.count(r.last)
+	}
+}
+
+// count counts a byte of the token.
+func (r *tagReader) count(c byte) {
+	switch r.token++; r.token {
+	case 1:
+		r.tag = c == '<'
+	case 2:
+		r.tag = r.tag && c != '!' && c != '?'
+	}
 }
 
 // ReadByte implements io.ByteReader, by which xml.Decoder reads.
 func (r *tagReader) ReadByte() (byte, error) {
 	c, err := r.in.ReadByte()
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case r.tag == 0:
-		if c == '<' {
-			r.tag = 1
-		}
-		return c, nil
-	case r.tag == 1 && (c == '!' || c == '?'), r.quote == 0 && c == '>':
-		r.tag = 0
-		return c, nil
-	case c == r.quote:
-		r.quote = 0
-	case r.quote == 0 && (c == '"' || c == '\''):
-		r.quote = c
 	}
-	if r.tag++; r.tag > maxTag {
+	r.at, r.last = r.at+1, c
+	if r.count(c); r.tag && r.token > maxTag {
 		return 0, fmt.Errorf("tag of more than %d bytes", maxTag)
 	}
 	return c, nil

@@ -155,7 +155,18 @@ func TestBoundsWhileParsing(t *testing.T) {
 	tail := "<date_range><begin>1</begin><end>2</end></date_range></report_metadata><policy_published><domain>d</domain></policy_published>"
 	const size = 4 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	long := "<b x=\">\" " + fill("a='' ") + "></b>"
 	for name, text := range map[string]string{
+		"attributes after a comment":      head + "<!--<a \"-->" + long + tail + "</feedback>",
+		"attributes after text, comment":  head + "text<!-- don't <a -->" + long + tail + "</feedback>",
+		"attributes after CDATA":          head + "<error><![CDATA[<a \"]]></error>" + long + tail + "</feedback>",
+		"attributes after an instruction": head + "<?x <a \"?>" + long + tail + "</feedback>",
+		"attributes after a declaration":  "<!DOCTYPE f [<!-- ' --><!ENTITY a '>\"<'>]>" + head + long + tail + "</feedback>",
+		"attributes after <a/>":           head + "<a/>" + long + tail + "</feedback>",
+		"attributes in another encoding": "<?xml version='1.0' encoding='iso-8859-1'?>" + head + "x" + long + tail +
+			"</feedback>",
+		"an end tag": head + "</" + fill("a") + ">" + tail + "</feedback>",
+
 		"depth":           head + fill("<a>"),
 		"attributes":      head + "<a " + fill("b='' ") + "/>" + tail + "</feedback>",
 		"attributes of >": head + "<a " + fill("b='>' ") + "/>" + tail + "</feedback>",
@@ -189,6 +200,10 @@ func TestBoundsWhileParsing(t *testing.T) {
 		head + tail + "</feedback><!-- don't: " + fill("x") + "-->", head + tail + "<x y='>'>" + fill("don't ") +
 			"</x></feedback>",
 		head + tail + "<x><![CDATA[" + fill("it's ") + "]]></x></feedback>",
+		head + tail + "<!-- <a b=' " + fill("x") + "--></feedback>",
+		head + tail + "<x><![CDATA[<a b=\"" + fill("x") + "]]></x></feedback>",
+		head + tail + "<?x <a b=\"" + fill("x") + "?></feedback>",
+		head + tail + "<x>" + strings.Repeat("text<a b='>'/>", maxTag) + "</x></feedback>",
 	} {
 		if _, err := Parse([]byte(ok)); err != nil {
 			t.Errorf("%.300s: %v", ok, err)
