@@ -35,7 +35,7 @@ type BackupTake struct {
 	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	Rate Size   `json:"rate" help:"read at most so much a second (50MB); without it the setting data.backup_rate"`
 	// Check is a backup.Level.
-	Check string `json:"check" help:"how it is checked afterwards: open, full or off; without it the setting data.backup_check"`
+	Check string `json:"check" help:"verification: open, full or off (default: data.backup_check)"`
 }
 
 // BackupDir are the arguments of backup list.

@@ -21,7 +21,7 @@ type ClusterInit struct {
 // ClusterToken are the arguments of cluster token.
 type ClusterToken struct {
 	Expires string `json:"expires" default:"1h" help:"how long the token is good"`
-	NoKey   bool   `json:"no_key" help:"do not hand over the key of the cluster's authority: the server that joins cannot make tokens, and others renew its certificate"`
+	NoKey   bool   `json:"no_key" help:"keep the authority's key here: the new member cannot create tokens"`
 }
 
 // ClusterMember is a server in the results of cluster verbs.

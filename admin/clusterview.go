@@ -40,7 +40,7 @@ type ClusterMove struct {
 type ClusterReplica struct {
 	Database string `json:"database" arg:"required" help:"id of the database, or the name of its person"`
 	Server   string `json:"server" arg:"required" help:"the server whose replica it is about"`
-	State    string `json:"state" arg:"required" help:"serving, out (of service) or deleting (pending delete: removed when others have all of it)"`
+	State    string `json:"state" arg:"required" help:"serving, out or deleting (removed once others have everything)"`
 }
 
 // replicaStates holds the states of a replica by their words.
@@ -54,8 +54,8 @@ type ClusterSet struct {
 	MaxUsers   *int   `json:"max_users" help:"users that it takes at most; 0: any number"`
 	Restricted *bool  `json:"restricted" help:"it takes no opens"`
 	Gateway    *bool  `json:"gateway" help:"it holds the two directories and nothing else"`
-	Capacity   *int   `json:"capacity" help:"what it can take, in percent of an ordinary member: databases and replicas are spread by it; 0: 100"`
-	Site       string `json:"site" help:"where it stands: replicas of a database go to different sites where there are some; -: nowhere in particular"`
+	Capacity   *int   `json:"capacity" help:"capacity in percent of an ordinary member; 0: 100"`
+	Site       string `json:"site" help:"site; replicas of a database go to different sites; -: none"`
 }
 
 // ClusterServer are the arguments of cluster leave and cluster remove.

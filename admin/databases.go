@@ -64,7 +64,7 @@ type DatabaseSet struct {
 	Warning *Size   `json:"warning" help:"size from which its owner is warned, 0 for none"`
 	Service *bool   `json:"service" help:"whether it is in service"`
 	// Acknowledge matters only in clusters.
-	Acknowledge *string  `json:"acknowledge" help:"when a change is acknowledged: local, cluster (a mate has it too; after a second without one all the same), or cluster-strict (not without one)"`
+	Acknowledge *string  `json:"acknowledge" help:"local, cluster (a mate has it, or 1 s passed), cluster-strict"`
 	Access      []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
 }
 

@@ -47,12 +47,12 @@ type GroupSet struct {
 	Remove      []string `json:"remove" help:"name or address of a member that leaves; may be repeated"`
 
 	List      *bool     `json:"list" help:"make it a mailing list, or --list=false a group again"`
-	Owner     *[]string `json:"owner" help:"owners of the list in place of those there: they get what goes wrong; an empty one alone for none"`
-	Moderator *[]string `json:"moderator" help:"moderators in place of those there: they are asked about mail of who may not write"`
+	Owner     *[]string `json:"owner" help:"new owners, who get errors of the list; one empty value: none"`
+	Moderator *[]string `json:"moderator" help:"new moderators, who approve mail of non-members"`
 	Post      *string   `json:"post" help:"who may write without being asked about: members, anyone or moderators"`
 	Tag       *string   `json:"tag" help:"word that stands in brackets before subjects; empty for none"`
 	ReplyTo   *string   `json:"reply_to" help:"list for answers to the list; empty for answers to the author"`
-	Rewrite   *string   `json:"rewrite" help:"when From becomes the list's: always, never, or empty: where the author's domain has a DMARC policy that asks for it"`
+	Rewrite   *string   `json:"rewrite" help:"rewrite From: always, never, or empty: as DMARC needs"`
 }
 
 func groups() []*Verb {

@@ -37,7 +37,7 @@ type PlaceAdmission struct {
 // DomainToken are the arguments of domain token.
 type DomainToken struct {
 	Expires string `json:"expires" default:"1h" help:"how long the token is good"`
-	Address string `json:"address" help:"host:port at which the other server reaches this one's door https, where that is not what show domain says"`
+	Address string `json:"address" help:"host:port of this https door for the other server (default: see show domain)"`
 }
 
 // DomainTokenRemove are the arguments of domain token remove.
@@ -55,9 +55,9 @@ type TokenShown struct {
 	UsedAt time.Time `json:"used_at,omitzero"`
 }
 
-const domainTokenLong = `Whoever has the token can join one server while it is good: keep it as a password. A server of the domain gets the whole
-directory, with the hashes of passwords and the keys that mail is signed with, and may read every mail file. The token carries the
-address of this server's door https, which the other server must reach, and this server's key.
+const domainTokenLong = `Anybody who has the token can add one server to the domain while it is valid: keep it like a
+password. A server of the domain receives the whole directory, with password hashes and signing keys, and may read every
+mail file. The token contains this server's key and the address of its https door, which the other server must reach.
 On the other machine: doublet domain join TOKEN, then doublet serve.`
 
 // domainToken creates a token. If this server is not in a domain, it first founds one.

@@ -59,9 +59,9 @@ type Rotated struct {
 	Keys []Key  `json:"keys"`
 }
 
-const longRotate = `Replacing keys takes two runs. The first makes new keys, which sign nothing yet, and shows the records to publish. The
-second, once DNS shows those records, signs with the new keys from then on and retires the old ones. Retired keys stay
-published for mail that is under way, and go with the first rotation 30 days later.`
+const longRotate = `Rotation takes two runs. The first creates new keys, which do not sign yet, and shows the DNS
+records to publish. The second, after DNS has those records, signs with the new keys and retires the old ones. Retired
+keys stay published for mail in transit; the first rotation 30 days later removes them.`
 
 func domainKeys() []*Verb {
 	return []*Verb{

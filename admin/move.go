@@ -13,7 +13,7 @@ import (
 // UserMove are the arguments of user move.
 type UserMove struct {
 	Name string `json:"name" arg:"required" help:"name, address or id"`
-	From string `json:"from" help:"place from which it was moved before: bring what is left there, after a move that was cut short"`
+	From string `json:"from" help:"former place: fetch the rest after an interrupted move"`
 }
 
 // Moved is the result of moving a person.

@@ -90,16 +90,16 @@ type Listing struct {
 // UserAdd are the arguments of user add.
 type UserAdd struct {
 	Name      string   `json:"name" arg:"required" help:"full name"`
-	Short     string   `json:"short" help:"short name, for signing in; without one and without an address the first name in small letters"`
+	Short     string   `json:"short" help:"short name for sign-in (default: from the address or first name)"`
 	Address   string   `json:"address" help:"Internet address; without one the short name under the default domain"`
 	Alias     []string `json:"alias" help:"further address; may be repeated"`
 	Role      []string `json:"role" help:"role, such as Admin; may be repeated"`
 	Password  string   `json:"password" help:"password; the command line asks for it where none is given" secret:"true"`
-	SCRAM     *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 too, or --scram=false not; without it the setting directory.scram decides"`
+	SCRAM     *bool    `json:"scram" help:"keep SCRAM-SHA-256 credentials (default: directory.scram)"`
 	Quota     Size     `json:"quota" help:"most bytes of the mail file"`
 	Warning   Size     `json:"warning" help:"size of the mail file from which its owner is warned"`
 	SizeLimit Size     `json:"size_limit" help:"greatest message taken"`
-	Server    string   `json:"server" help:"server or cluster of the domain that is to have the mail file; without it, this one"`
+	Server    string   `json:"server" help:"server or cluster for the mail file (default: this one)"`
 }
 
 // UserSet are the arguments of user set. A nil field leaves the value unchanged.
@@ -115,7 +115,7 @@ type UserSet struct {
 	SizeLimit *Size     `json:"size_limit" help:"greatest message taken, 0 for the server's"`
 	Disabled  *bool     `json:"disabled" help:"refuse sign-in, and mail too (SMTP answers 550 5.2.1)"`
 
-	Forward         *[]string `json:"forward" help:"addresses that mail goes on to, in place of those there; an empty one alone for none"`
+	Forward         *[]string `json:"forward" help:"new forwarding addresses; one empty value: none"`
 	ForwardOnly     *bool     `json:"forward_only" help:"keep no copy of what is forwarded"`
 	Vacation        *string   `json:"vacation" help:"text of the vacation notice; an empty one ends it"`
 	VacationSubject *string   `json:"vacation_subject" help:"its subject; empty for one made of the message's"`
@@ -127,8 +127,8 @@ type UserSet struct {
 // UserPassword are the arguments of user password.
 type UserPassword struct {
 	Name     string `json:"name" arg:"required" help:"name, address or id"`
-	Password string `json:"password" help:"new password; the command line asks for it where none is given" secret:"true"`
-	SCRAM    *bool  `json:"scram" help:"keep credentials for SCRAM-SHA-256 too, or --scram=false not; without it the setting directory.scram decides"`
+	Password string `json:"password" help:"new password (default: asked for)" secret:"true"`
+	SCRAM    *bool  `json:"scram" help:"keep SCRAM-SHA-256 credentials (default: directory.scram)"`
 }
 
 // AppPasswordAdd are the arguments of user app-password add.
@@ -146,7 +146,7 @@ type AppPasswordRemove struct {
 // UserImport are the arguments of user import.
 type UserImport struct {
 	File  string `json:"file" arg:"required" file:"true" help:"CSV file whose first row names the columns"`
-	SCRAM *bool  `json:"scram" help:"keep credentials for SCRAM-SHA-256 where the file has no column scram, or --scram=false not; without it the setting directory.scram decides"`
+	SCRAM *bool  `json:"scram" help:"keep SCRAM-SHA-256 credentials if no column scram (default: directory.scram)"`
 }
 
 // Imported is the result of user import.

@@ -46,16 +46,16 @@ type Connection struct {
 type ConnectionAdd struct {
 	Name        string   `json:"name" arg:"required" help:"what it is called"`
 	URL         string   `json:"url" arg:"required" help:"the other server, such as https://mail.example.com"`
-	User        string   `json:"user" required:"true" help:"who signs in there; the access lists there have to name this user, whatever roles it has"`
+	User        string   `json:"user" required:"true" help:"user there, named in the access lists there"`
 	Password    string   `json:"password" help:"the password for it, best an app password" secret:"yes"`
-	Database    []string `json:"database" help:"id or title of a database there; may be repeated; without one, the mail file of the user"`
+	Database    []string `json:"database" help:"database there, by id or title; repeatable (default: mail file)"`
 	Direction   string   `json:"direction" help:"pull, push or both" default:"both"`
 	Folder      []string `json:"folder" help:"bring only what is in this folder, or below it; may be repeated"`
 	MaxSize     Size     `json:"max_size" help:"bring no message that is larger"`
 	Days        int      `json:"days" help:"bring nothing that is older"`
-	Every       string   `json:"every" help:"how often: 15m, 2h; continuous: as soon as something has changed" default:"1h"`
+	Every       string   `json:"every" help:"interval: 15m, 2h; or continuous: after each change" default:"1h"`
 	Between     string   `json:"between" help:"only within these times of the day, such as 22:00-06:00"`
-	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the other server's certificate, where no authority speaks for it"`
+	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the certificate there, if self-signed"`
 	Server      string   `json:"server" help:"server of this domain that runs it; without it, this one"`
 	Disabled    bool     `json:"disabled" help:"run it by connection run alone"`
 }
@@ -71,12 +71,12 @@ type ReplicaCopy struct {
 	URL         string   `json:"url" arg:"required" help:"the other server, such as https://mail.example.com"`
 	User        string   `json:"user" required:"true" help:"who signs in there"`
 	Password    string   `json:"password" help:"the password for it" secret:"yes"`
-	Database    []string `json:"database" help:"id or title of a database there; may be repeated; without one, the mail file of the user"`
+	Database    []string `json:"database" help:"database there, by id or title; repeatable (default: mail file)"`
 	Direction   string   `json:"direction" help:"pull, push or both" default:"both"`
 	Folder      []string `json:"folder" help:"bring only what is in this folder, or below it; may be repeated"`
 	MaxSize     Size     `json:"max_size" help:"bring no message that is larger"`
 	Days        int      `json:"days" help:"bring nothing that is older"`
-	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the other server's certificate, where no authority speaks for it"`
+	Fingerprint string   `json:"fingerprint" help:"SHA-256 of the certificate there, if self-signed"`
 	Compare     bool     `json:"compare" help:"compare everything from the beginning, whatever both sides remember"`
 	Adopt       bool     `json:"adopt" help:"let the user sign in here too, with the same password"`
 	Continuous  bool     `json:"continuous" help:"go on, and replicate whatever changes on either side"`

@@ -21,7 +21,7 @@ type Route struct {
 type RouteAdd struct {
 	Pattern  string `json:"pattern" arg:"required" help:"a domain, *.DOMAIN for all below it, or * for all others"`
 	Host     string `json:"host" help:"host or host:port that takes the mail; without one: the servers that DNS names"`
-	TLS      string `json:"tls" help:"may, encrypt, verify, implicit or none; may, and what the domain publishes, where none is given"`
+	TLS      string `json:"tls" help:"may, encrypt, verify, implicit or none (default: may, and published policies)"`
 	User     string `json:"user" help:"who signs in there"`
 	Password string `json:"password" help:"the password for it" secret:"unasked"`
 	Hold     bool   `json:"hold" help:"keep the mail here"`

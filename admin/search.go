@@ -31,7 +31,7 @@ type SearchStatus struct {
 
 // SearchRebuild are the arguments of search rebuild.
 type SearchRebuild struct {
-	Database string `json:"database" arg:"optional" help:"id, title, or the name of a person whose mail file it is; without one all databases"`
+	Database string `json:"database" arg:"optional" help:"id, title, or owner of a mail file (default: all)"`
 }
 
 // errNoSearch reports that the full-text search is off.

@@ -33,7 +33,7 @@ type SessionList struct {
 type SessionEnd struct {
 	ID     string `json:"id" arg:"optional" help:"id of a session"`
 	Person string `json:"person" help:"name, address or id of a person: all their sessions"`
-	All    bool   `json:"all" help:"everybody's sessions, as after a restore, which brings back those that were ended since the backup"`
+	All    bool   `json:"all" help:"sessions of everybody, for example after a restore"`
 }
 
 func sessions() []*Verb {

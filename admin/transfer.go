@@ -13,9 +13,9 @@ import (
 type ImportMbox struct {
 	Path   string `json:"path" arg:"required" file:"true" help:"mbox file, or a folder of them"`
 	User   string `json:"user" required:"true" help:"person whose mail it becomes"`
-	Folder string `json:"folder" help:"folder that everything goes into; without it a file goes into INBOX, and each file of a tree into a folder of its name"`
+	Folder string `json:"folder" help:"target folder (default: INBOX; for a tree, folders of the same names)"`
 	Rd     bool   `json:"rd" help:"take one > from quoted From lines (mboxrd)"`
-	Bare   bool   `json:"bare" help:"take any file without a From line as one message, even if it does not begin with a header field"`
+	Bare   bool   `json:"bare" help:"treat a file without a From line as one message"`
 }
 
 // ImportMaildir are the arguments of import maildir.
@@ -31,30 +31,30 @@ type ImportIMAP struct {
 	User           string   `json:"user" help:"person whose mail it becomes"`
 	Login          string   `json:"login" help:"name to sign in with there; without one the person's address"`
 	Password       string   `json:"password" secret:"unasked" help:"password there"`
-	PasswordFile   string   `json:"password_file" file:"true" help:"file whose first line is the password (or the token), so that it stands on no command line"`
+	PasswordFile   string   `json:"password_file" file:"true" help:"file whose first line is the password or token"`
 	Token          string   `json:"token" secret:"unasked" help:"token of OAuth in place of a password (XOAUTH2)"`
-	Master         string   `json:"master" help:"name of a master user, whose password it is (SASL PLAIN with an authorization identity)"`
-	People         string   `json:"people" file:"true" help:"CSV file with the columns user, login and password: everyone in it, one after another"`
-	TLS            string   `json:"tls" default:"tls" help:"tls (from the first byte, port 993), starttls (port 143) or none"`
-	CA             string   `json:"ca" file:"true" help:"PEM file of the authority that the other server's certificate is from"`
+	Master         string   `json:"master" help:"master user (SASL PLAIN with authorization identity)"`
+	People         string   `json:"people" file:"true" help:"CSV file with the columns user, login, password"`
+	TLS            string   `json:"tls" default:"tls" help:"tls (port 993), starttls (port 143) or none"`
+	CA             string   `json:"ca" file:"true" help:"PEM file of the certificate authority"`
 	Insecure       bool     `json:"insecure" help:"take any certificate"`
-	Auth           string   `json:"auth" help:"plain, login, scram or xoauth2; without it the best that the server offers"`
+	Auth           string   `json:"auth" help:"plain, login, scram or xoauth2 (default: best offered)"`
 	Folder         []string `json:"folder" help:"only this folder there, by its name there; may be repeated"`
 	Exclude        []string `json:"exclude" help:"not this folder there; may be repeated"`
-	All            bool     `json:"all" help:"also the folders that show messages of others again (\\All, \\Flagged, \\Important); \\All goes into Archive"`
+	All            bool     `json:"all" help:"also \\All (as Archive), \\Flagged and \\Important"`
 	Check          bool     `json:"check" help:"sign in, show what would come, and import nothing"`
 	Wait           string   `json:"wait" help:"how long one answer may take (5m)" default:"5m"`
-	MasterPassword string   `json:"master_password" secret:"unasked" help:"password of the master user, where the file of --people has none"`
+	MasterPassword string   `json:"master_password" secret:"unasked" help:"password of the master user"`
 }
 
 // ImportPeople are the arguments of import people.
 type ImportPeople struct {
 	File   string   `json:"file" arg:"required" file:"true" help:"file with the people, groups or aliases"`
-	Format string   `json:"format" required:"true" help:"csv, ldif, postfix-aliases (aliases(5) or virtual(5), as text) or passwd (passwd(5), or Dovecot's passwd-file)"`
+	Format string   `json:"format" required:"true" help:"csv, ldif, postfix-aliases or passwd"`
 	Shadow string   `json:"shadow" file:"true" help:"with passwd: shadow(5) file with the passwords"`
 	MinUID int      `json:"min_uid" help:"with passwd: accounts below are left out (1000)"`
-	Map    []string `json:"map" help:"with ldif: field=attribute,attribute in place of those that are usual; may be repeated. Fields: fullname, shortname, address, aliases, password, groupname, groupaddress, members"`
-	SCRAM  *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 of passwords that come in the clear; without it the setting directory.scram decides"`
+	Map    []string `json:"map" help:"for ldif: FIELD=ATTRIBUTE,...; repeatable (fields: see below)"`
+	SCRAM  *bool    `json:"scram" help:"SCRAM credentials for clear passwords (default: directory.scram)"`
 	Check  bool     `json:"check" help:"show what would come, and import nothing"`
 }
 
@@ -67,14 +67,14 @@ type ImportLDAP struct {
 	StartTLS     bool     `json:"starttls" help:"protect an ldap:// connection"`
 	Insecure     bool     `json:"insecure" help:"take any certificate"`
 	Map          []string `json:"map" help:"field=attribute,attribute, as with import people"`
-	SCRAM        *bool    `json:"scram" help:"keep credentials for SCRAM-SHA-256 of passwords that come in the clear; without it the setting directory.scram decides"`
+	SCRAM        *bool    `json:"scram" help:"SCRAM credentials for clear passwords (default: directory.scram)"`
 	Check        bool     `json:"check" help:"show what would come, and import nothing"`
 }
 
 // Export are the arguments of export.
 type Export struct {
 	User   string `json:"user" arg:"required" help:"person whose mail is written"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
+	Path   string `json:"path" arg:"required" file:"true" help:"new or empty folder; or NAME.zip for one file"`
 	Format string `json:"format" help:"mbox or maildir" default:"mbox"`
 	Folder string `json:"folder" help:"only this folder"`
 }
@@ -82,35 +82,35 @@ type Export struct {
 // ExportPerson are the arguments of export person.
 type ExportPerson struct {
 	User   string `json:"user" arg:"required" help:"the person"`
-	Path   string `json:"path" arg:"required" file:"true" help:"folder to write into; it is made, and must be empty; or NAME.zip: one file"`
+	Path   string `json:"path" arg:"required" file:"true" help:"new or empty folder; or NAME.zip for one file"`
 	Format string `json:"format" default:"maildir" help:"maildir or mbox; maildir keeps every octet"`
 }
 
 // ImportPerson are the arguments of import person.
 type ImportPerson struct {
 	Path string `json:"path" arg:"required" file:"true" help:"folder or zip file that export person wrote"`
-	User string `json:"user" help:"person here whose mail it becomes; without it the one of the export, who is added where nobody has the address or short name"`
+	User string `json:"user" help:"receiving person (default: the exported person, created if missing)"`
 }
 
 const (
 	importMboxLong = `Flags are taken from Status and X-Status fields, the date of arrival from the From line.
 The same file imported twice is there twice.`
-	importIMAPLong = `Every folder comes with its messages, flags and dates of arrival; folders with a special use become ours of that use.
-An import that was broken off goes on where it stopped, and one that is repeated brings what is new and, for what came before,
-the flags that changed. What was deleted there meanwhile stays here. Nothing is changed on the other server.
-The file of --people has a first row that names its columns: user (ours), login (there), password.`
-	importPeopleLong = `Who is there already stays as they are, so that an import can be repeated. Passwords come as hashes (crypt(3) with $1$, $2y$, $5$, $6$,
-{SSHA} and its kin, {PBKDF2}, {ARGON2ID}, Dovecot's schemes) and are hashed anew at the first sign-in; who has one of another kind comes
-without a password, and is told of. Of CSV, see user import. From LDIF come people (inetOrgPerson, posixAccount,
-	user), groups
-(groupOfNames, groupOfUniqueNames, posixGroup, group,
-	nisMailAlias) and their members. An alias of one person becomes an address of
-theirs, one of several, or of somebody elsewhere, a mail group.`
+	importIMAPLong = `Imports every folder with its messages, flags and dates of arrival. Folders with a special use
+keep that use. An interrupted import continues where it stopped. A repeated import adds new messages and updates changed
+flags; messages deleted there meanwhile stay here. The other server is not changed.
+The file of --people begins with a row of column names: user (here), login (there), password.`
+	importPeopleLong = `People who already exist stay unchanged, so that an import can be repeated. Passwords are
+imported as hashes (crypt(3) with $1$, $2y$, $5$, $6$, {SSHA} and similar, {PBKDF2}, {ARGON2ID}, Dovecot's schemes) and
+hashed again at the first sign-in. A person whose hash has another scheme is imported without a password, and named.
+For CSV see user import. LDIF provides people (inetOrgPerson, posixAccount, user), groups (groupOfNames,
+groupOfUniqueNames, posixGroup, group, nisMailAlias) and their members; fields for --map are fullname, shortname,
+address, aliases, password, groupname, groupaddress and members. From aliases(5), virtual(5), passwd(5) or Dovecot's
+passwd-file, an alias of one person becomes an address of that person, any other alias a mail group.`
 	exportLong = "As mbox each folder becomes a file in the mboxrd form, without flags; as maildir flags go " +
 		"into the names."
-	exportPersonLong = `The folder holds person.json (no passwords), a Maildir or an mbox file for each folder of mail, and for each a file with
-flags and dates. A Maildir keeps every octet; in mbox files lines that end without CRLF are made whole.
-A PATH that ends in .zip makes one file of the same.`
+	exportPersonLong = `The folder contains person.json (no passwords), a Maildir or an mbox file for each mail folder,
+and a file with flags and dates for each. A Maildir keeps every octet; in mbox files, line ends become CRLF.
+A PATH that ends in .zip writes the same into one file.`
 	importPersonLong = "Whoever is added gets no password and no roles: see user password and user set. The same " +
 		"export imported twice is there once."
 )
@@ -284,7 +284,7 @@ type RestoreDatabase struct {
 	Name string `json:"name" arg:"required" help:"id or title in the backup, or its owner's name"`
 	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	At   int    `json:"at" help:"generation; without it the latest"`
-	As   string `json:"as" help:"title of a copy that stands beside what is there; without it what is restored takes the place of what is there"`
+	As   string `json:"as" help:"title of a separate copy (default: replace the database)"`
 }
 
 // RestoredDatabase is the result of db restore.
@@ -299,12 +299,14 @@ type RestoredDatabase struct {
 	Took     string `json:"took"`
 }
 
-const restoreDatabaseLong = `Copies one database out of a generation of a backup folder into the store, while the server runs or is stopped. Folders,
-messages, flags, annotations and access are as they were; the database has a new id, and its folders new UIDVALIDITYs,
-so that mail programs fetch it anew. The newest state of each document comes along, older ones do not.
+const restoreDatabaseLong = `Copies one database from a generation of a backup folder into the store; the server may be
+running. Folders, messages, flags, annotations and access lists are restored; the database has a new id, and its folders
+new UIDVALIDITYs, so that mail programs fetch it again. The latest version of each document is restored, older ones are
+not.
 
-Without --as it becomes the mail file of the person, or the mail-in database, to which the other belongs; that one is
-removed as by db remove: for 30 days db undo brings it back, with what has arrived since the backup.`
+Without --as, the copy becomes the mail file of the person, or the mail-in database, to which the original belongs. The
+current one is removed as by db remove: for 30 days, db undo brings it back with the mail that arrived since the
+backup.`
 
 func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
 	dir, err := c.backupDir(a.Dir)

@@ -126,29 +126,13 @@ const suspectPatience = 5 * time.Minute
 //   - If the last known primary is dead, a live replica with the most data takes over in a new term: the first in the
 //     order of preference.
 func decide(q *question) (verdict, note.UNID) {
-	var self *standing
-	for i := range q.replicas {
-		if q.replicas[i].self {
-			self = &q.replicas[i]
-		}
-	}
+	self := q.self()
 	if self == nil {
 		return rest, note.UNID{}
 	}
 	own := lineOf(&self.at)
-	top := own
-	for i := range q.replicas {
-		if r := &q.replicas[i]; r.live && r.known {
-			if l := lineOf(&r.at); top.before(l) {
-				top = l
-			}
-		}
-	}
-	for i := range q.replicas {
-		r := &q.replicas[i]
-		if r.self || !r.live || !r.known || !r.leads || lineOf(&r.at).before(top) {
-			continue
-		}
+	top := q.top(own)
+	if r := q.leader(top); r != nil {
 		if self.leads || self.competed || parted(&self.at, &r.at) {
 			return stepDown, r.server
 		}
@@ -167,6 +151,38 @@ func decide(q *question) (verdict, note.UNID) {
 		return q.ours(self), note.UNID{}
 	}
 	return q.theirs(self, top.primary()), note.UNID{}
+}
+
+// self returns the replica of this server, or nil.
+func (q *question) self() *standing {
+	for i := range q.replicas {
+		if q.replicas[i].self {
+			return &q.replicas[i]
+		}
+	}
+	return nil
+}
+
+// top returns the latest line among own and those of the live replicas.
+func (q *question) top(own line) line {
+	for i := range q.replicas {
+		if r := &q.replicas[i]; r.live && r.known {
+			if l := lineOf(&r.at); own.before(l) {
+				own = l
+			}
+		}
+	}
+	return own
+}
+
+// leader returns the first live replica that leads the line top, without ours, or nil.
+func (q *question) leader(top line) *standing {
+	for i := range q.replicas {
+		if r := &q.replicas[i]; !r.self && r.live && r.known && r.leads && !lineOf(&r.at).before(top) {
+			return r
+		}
+	}
+	return nil
 }
 
 // last reports whether only our replica has all its data: each other replica is gone, or is alive and has lost data or

@@ -79,15 +79,6 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 	if err != nil {
 		return "", err
 	}
-	among := func(members []string) (bool, error) {
-		if len(members) == 0 {
-			return false, nil
-		}
-		x, err := s.dir.Names.ExpandMembers(ctx, members)
-		return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients,
-			func(m directory.Recipient) bool { return m.ID == id }) ||
-			slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
-	}
 	// Anyone can forge From, so the author has to be authenticated. If messages are not checked (verification is off,
 	// or an exempt relay), it is enough for members that nothing indicates forgery.
 	known, proven := sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven
@@ -100,19 +91,14 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 		proven = known
 	}
 	if proven && sub.Hold == "" {
-		if ok, err := among(slices.Concat(g.List.Moderators, g.List.Owners)); ok || err != nil {
+		if ok, err := s.among(ctx, slices.Concat(g.List.Moderators, g.List.Owners), id, author); ok || err != nil {
 			return "", err
 		}
 	}
+	if reason := holdReason(sub, g, h); reason != "" {
+		return reason, nil
+	}
 	switch {
-	case sub.Hold != "":
-		return "a filter holds it: " + sub.Hold, nil
-	case sub.Junk:
-		return "it looks like junk", nil
-	case h.Auto != "", h.Precedence == "bulk", h.Precedence == "junk":
-		return "a program sent it", nil
-	case g.List.Post == directory.PostModerators:
-		return "only moderators write to this list", nil
 	case g.List.Post == directory.PostAnyone:
 		return "", nil
 	case sub.Submitter == nil && sub.Checked && !sub.Proven && !sub.Unproven:
@@ -120,10 +106,36 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 	case !known:
 		return "its sender may be forged", nil
 	}
-	if ok, err := among(g.Members); ok || err != nil {
+	if ok, err := s.among(ctx, g.Members, id, author); ok || err != nil {
 		return "", err
 	}
 	return "its author is no member", nil
+}
+
+// among reports whether the members include the author, by directory ID or by address.
+func (s *Lists) among(ctx context.Context, members []string, id note.UNID, author smtp.Path) (bool, error) {
+	if len(members) == 0 {
+		return false, nil
+	}
+	x, err := s.dir.Names.ExpandMembers(ctx, members)
+	return err == nil && (!id.IsZero() && slices.ContainsFunc(x.Recipients,
+		func(m directory.Recipient) bool { return m.ID == id }) ||
+		slices.ContainsFunc(x.Outside, func(a string) bool { return strings.EqualFold(a, author.String()) })), err
+}
+
+// holdReason returns the reason to hold a message that does not depend on its author, or "".
+func holdReason(sub *Submission, g *directory.Group, h *fields.Facts) string {
+	switch {
+	case sub.Hold != "":
+		return "a filter holds it: " + sub.Hold
+	case sub.Junk:
+		return "it looks like junk"
+	case h.Auto != "", h.Precedence == "bulk", h.Precedence == "junk":
+		return "a program sent it"
+	case g.List.Post == directory.PostModerators:
+		return "only moderators write to this list"
+	}
+	return ""
 }
 
 // authorID returns the directory ID of the author. It is zero for unknown authors, and for unauthenticated messages

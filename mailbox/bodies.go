@@ -46,14 +46,7 @@ func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, 
 			b.Attachments = append(b.Attachments, p)
 			continue
 		case multipart == "alternative":
-			switch {
-			case isText(p, "plain") && text != nil:
-				*text = append(*text, p)
-			case isText(p, "html") && html != nil:
-				*html = append(*html, p)
-			case p.Type != "text":
-				b.Attachments = append(b.Attachments, p)
-			}
+			b.alternative(p, html, text)
 			continue
 		}
 		if inAlternative && isText(p, "plain") {
@@ -62,19 +55,41 @@ func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, 
 		if inAlternative && isText(p, "html") {
 			text = nil
 		}
-		if text != nil {
-			*text = append(*text, p)
-		}
-		if html != nil {
-			*html = append(*html, p)
-		}
-		if (text == nil || html == nil) && shownMedia(p) {
-			b.Attachments = append(b.Attachments, p)
-		}
+		b.both(p, html, text)
 	}
-	if multipart != "alternative" || text == nil || html == nil {
-		return
+	if multipart == "alternative" && text != nil && html != nil {
+		fillEmpty(html, text, htmlLength, textLength)
 	}
+}
+
+// alternative adds an alternative to the list of its type.
+func (b *Bodies) alternative(p *mime.Part, html, text *[]*mime.Part) {
+	switch {
+	case isText(p, "plain") && text != nil:
+		*text = append(*text, p)
+	case isText(p, "html") && html != nil:
+		*html = append(*html, p)
+	case p.Type != "text":
+		b.Attachments = append(b.Attachments, p)
+	}
+}
+
+// both adds a part to both lists. Media that one of the lists lacks is an attachment too.
+func (b *Bodies) both(p *mime.Part, html, text *[]*mime.Part) {
+	if text != nil {
+		*text = append(*text, p)
+	}
+	if html != nil {
+		*html = append(*html, p)
+	}
+	if (text == nil || html == nil) && shownMedia(p) {
+		b.Attachments = append(b.Attachments, p)
+	}
+}
+
+// fillEmpty adds the parts of a multipart/alternative to the list that received none of them. The lengths are those of
+// the lists before the multipart, or -1 for a list that was absent.
+func fillEmpty(html, text *[]*mime.Part, htmlLength, textLength int) {
 	if textLength == len(*text) && htmlLength >= 0 && htmlLength != len(*html) {
 		*text = append(*text, (*html)[htmlLength:]...)
 	} else if htmlLength == len(*html) && textLength >= 0 && textLength != len(*text) {

@@ -348,7 +348,7 @@ func (f *File) Create(ctx context.Context, name, specialUse string) (Folder, err
 		return f.create(w, name, specialUse)
 	})
 	if err == nil {
-		err = f.resubscribed(ctx, name)
+		err = partly(f.resubscribed(ctx, name), true)
 	}
 	if err != nil {
 		return Folder{}, err

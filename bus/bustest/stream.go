@@ -14,39 +14,8 @@ import (
 
 func testStream(t *testing.T, w World) {
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
-		// It sends the digest of the data that it reads, then 1,000 copies of the header.
-		b.HandleStream("test.both", func(_ context.Context, from bus.ServerID, header []byte, s bus.Stream) error {
-			h := sha256.New()
-			if _, err := io.Copy(h, s); err != nil {
-				return err
-			}
-			if _, err := s.Write(append(h.Sum(nil), from[:]...)); err != nil {
-				return err
-			}
-			for range 1000 {
-				if _, err := s.Write(header); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		// It answers each read.
-		b.HandleStream("test.talk", func(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
-			buf := make([]byte, 100)
-			for {
-				n, err := s.Read(buf)
-				if errors.Is(err, io.EOF) {
-					_, err = s.Write([]byte("bye"))
-					return err
-				}
-				if err != nil {
-					return err
-				}
-				if _, err := s.Write(bytes.ToUpper(buf[:n])); err != nil {
-					return err
-				}
-			}
-		})
+		b.HandleStream("test.both", digest)
+		b.HandleStream("test.talk", converse)
 	})
 	a, b := nodes[0], nodes[1]
 	for _, size := range []int{0, 1, 100_000, 3_000_000} {
@@ -75,6 +44,46 @@ func testStream(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 	}
+	talk(t, a, b)
+}
+
+// digest handles a stream: it sends the digest of the data that it reads, then 1,000 copies of the header.
+func digest(_ context.Context, from bus.ServerID, header []byte, s bus.Stream) error {
+	h := sha256.New()
+	if _, err := io.Copy(h, s); err != nil {
+		return err
+	}
+	if _, err := s.Write(append(h.Sum(nil), from[:]...)); err != nil {
+		return err
+	}
+	for range 1000 {
+		if _, err := s.Write(header); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// converse handles a stream: it answers each read.
+func converse(_ context.Context, _ bus.ServerID, _ []byte, s bus.Stream) error {
+	buf := make([]byte, 100)
+	for {
+		n, err := s.Read(buf)
+		if errors.Is(err, io.EOF) {
+			_, err = s.Write([]byte("bye"))
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.Write(bytes.ToUpper(buf[:n])); err != nil {
+			return err
+		}
+	}
+}
+
+// talk exchanges messages on one stream in turn.
+func talk(t *testing.T, a, b bus.Bus) {
 	s, err := a.Stream(long(t), b.Self(), "test.talk", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -317,6 +317,18 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	if out.ARC.Vouched {
 		d = &DMARC{Result: Pass}
 	}
+	v.decideDMARC(d, out)
+	if out.Action == Accept && d.Result != Pass {
+		v.decideSPF(c, d, out)
+	}
+	if out.Action == Accept && v.opt.Blocked == Junk {
+		if l, ok := v.blocked(ctx, c.IP); ok {
+			out.junk("listed by " + l.zone)
+		}
+	}
+}
+
+func (v *Verifier) decideDMARC(d *DMARC, out *Verdict) {
 	switch {
 	case d.Result == Fail && d.Applied == "reject" && v.opt.DMARC == Reject:
 		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain),
@@ -332,21 +344,17 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 		// unreachable DNS server must not get forged mail into INBOX.
 		out.junk("dmarc policy of " + d.Domain + ": " + d.Reason)
 	}
-	if out.Action == Accept && d.Result != Pass {
-		switch {
-		case out.SPF.Result == Fail && v.opt.SPF == Reject && d.Result != TempError: // DMARC might have passed
-			out.refuse(smtp.NewReply(550, 5, 7, 23, "SPF validation failed: "+out.SPF.Domain+" does not let "+
-				c.IP.String()+" send"), "spf of "+out.SPF.Domain)
-		case out.SPF.Result == Fail && v.opt.SPF >= Junk:
-			out.junk("spf of " + out.SPF.Domain)
-		case out.SPF.Result == TempError && v.opt.SPF == Reject && v.opt.Defer:
-			out.defers("the SPF record of " + out.SPF.Domain + " cannot be looked up")
-		}
-	}
-	if out.Action == Accept && v.opt.Blocked == Junk {
-		if l, ok := v.blocked(ctx, c.IP); ok {
-			out.junk("listed by " + l.zone)
-		}
+}
+
+func (v *Verifier) decideSPF(c Client, d *DMARC, out *Verdict) {
+	switch {
+	case out.SPF.Result == Fail && v.opt.SPF == Reject && d.Result != TempError: // DMARC might have passed
+		out.refuse(smtp.NewReply(550, 5, 7, 23, "SPF validation failed: "+out.SPF.Domain+" does not let "+
+			c.IP.String()+" send"), "spf of "+out.SPF.Domain)
+	case out.SPF.Result == Fail && v.opt.SPF >= Junk:
+		out.junk("spf of " + out.SPF.Domain)
+	case out.SPF.Result == TempError && v.opt.SPF == Reject && v.opt.Defer:
+		out.defers("the SPF record of " + out.SPF.Domain + " cannot be looked up")
 	}
 }
 

@@ -30,9 +30,10 @@ const (
 	frameHead = 5
 	// maxFrame is the maximum size of one frame's data. maxState is the maximum size of a state with its input.
 	maxFrame = 32 << 10
-	maxState = 16 << 20
-	// maxAhead is the maximum size of the client's unread input when a session moves.
-	maxAhead = 4 << 20
+	maxState = 28 << 20
+	// maxAhead is the maximum size of the client's unread input when a session moves: more than the buffers of the
+	// socket between the members hold (on Linux up to 10 MB), since the client may be within a large message.
+	maxAhead = 16 << 20
 	// moveWithin is the timeout to return a session, or to send its state.
 	moveWithin = 30 * time.Second
 )

@@ -2,7 +2,6 @@ package imapd
 
 import (
 	"bufio"
-	"compress/flate"
 	"context"
 	"fmt"
 	"io"
@@ -19,11 +18,7 @@ func (x *wanderer) compress(tag string) {
 	if heard := x.ask(tag + " COMPRESS DEFLATE"); !strings.HasPrefix(heard[len(heard)-1], tag+" OK") {
 		x.t.Fatal(heard)
 	}
-	w, err := flate.NewWriter(x.c, 9)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	x.c = &packed{x.c, w, flate.NewReader(x.c)}
+	x.c = pack(x.t, x.c)
 	x.in = bufio.NewReader(x.c)
 }
 

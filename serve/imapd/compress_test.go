@@ -2,6 +2,7 @@ package imapd
 
 import (
 	"bufio"
+	"bytes"
 	"compress/flate"
 	"fmt"
 	"io"
@@ -13,18 +14,35 @@ import (
 // packed is the client side of a connection with DEFLATE.
 type packed struct {
 	net.Conn
-	w *flate.Writer
-	r io.Reader
+	w   *flate.Writer
+	out *bytes.Buffer // of w
+	r   io.Reader
+}
+
+func pack(t *testing.T, c net.Conn) *packed {
+	t.Helper()
+	out := &bytes.Buffer{}
+	w, err := flate.NewWriter(out, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &packed{c, w, out, flate.NewReader(c)}
 }
 
 func (p *packed) Read(b []byte) (int, error) { return p.r.Read(b) }
 
+// Write sends b in one piece. After the text of LOGOUT the server closes the connection, and could reset it before the
+// end of the block came in a second one.
 func (p *packed) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	if err == nil {
-		err = p.w.Flush()
+	if _, err := p.w.Write(b); err != nil {
+		return 0, err
 	}
-	return n, err
+	if err := p.w.Flush(); err != nil {
+		return 0, err
+	}
+	_, err := p.Conn.Write(p.out.Bytes())
+	p.out.Reset()
+	return len(b), err
 }
 
 // TestCompress checks that everything after the response to COMPRESS is compressed, in both directions: long messages,
@@ -41,11 +59,7 @@ func TestCompress(t *testing.T) {
 	if got := talk(t, c, r, "b COMPRESS DEFLATE"); !strings.HasPrefix(got, "b OK") {
 		t.Fatal(got)
 	}
-	w, err := flate.NewWriter(c, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := &packed{c, w, flate.NewReader(c)}
+	z := pack(t, c)
 	r = bufio.NewReaderSize(z, 1<<20)
 	if got := talk(t, z, r, "c CAPABILITY"); strings.Contains(got, "COMPRESS") {
 		t.Error(got)

@@ -40,27 +40,33 @@ func (s *session) list(cmd *imap.Command) {
 		if !matches(compiled, f.Name) {
 			continue
 		}
-		own := a.Select&imap.ListSubscribed == 0 || f.Subscribed
-		own = own && (a.Select&imap.ListSpecialUse == 0 || f.SpecialUse != "")
 		below := a.Select&imap.ListRecursiveMatch != 0 && subscribedBelow(folders[i+1:], f.Name, a.Select)
-		if !own && !below {
-			continue
-		}
-		s.out.B = s.appendList(s.out.B, "LIST", f, a.Select|a.Return, below && !own)
-		if a.Return&imap.ListMyRights != 0 && own && f.UIDValidity != 0 {
-			s.out.B = imap.AppendMyRights(s.out.B, f.Name, withOld(f.Rights), s.in.UTF8)
-		}
-		if a.Return&imap.ListMetadata != 0 && own && f.UIDValidity != 0 {
-			s.listMetadata(f.Name, a.Metadata)
-		}
-		if a.Return&imap.ListStatus != 0 && f.Rights&note.Read != 0 {
-			s.appendStatus(f, a.Status)
-		}
+		s.listFolder(a, f, below)
 		if len(s.out.B) > sendAt && s.flush() != nil {
 			return
 		}
 	}
 	s.done(cmd, "", "LIST completed")
+}
+
+// listFolder prints a mailbox that the patterns match, with what RETURN requests, if the selection options apply to it
+// or to a mailbox below it.
+func (s *session) listFolder(a *imap.List, f *mailbox.Folder, below bool) {
+	own := a.Select&imap.ListSubscribed == 0 || f.Subscribed
+	own = own && (a.Select&imap.ListSpecialUse == 0 || f.SpecialUse != "")
+	if !own && !below {
+		return
+	}
+	s.out.B = s.appendList(s.out.B, "LIST", f, a.Select|a.Return, below && !own)
+	if a.Return&imap.ListMyRights != 0 && own && f.UIDValidity != 0 {
+		s.out.B = imap.AppendMyRights(s.out.B, f.Name, withOld(f.Rights), s.in.UTF8)
+	}
+	if a.Return&imap.ListMetadata != 0 && own && f.UIDValidity != 0 {
+		s.listMetadata(f.Name, a.Metadata)
+	}
+	if a.Return&imap.ListStatus != 0 && f.Rights&note.Read != 0 {
+		s.appendStatus(f, a.Status)
+	}
 }
 
 // appendList prints one mailbox. \Subscribed is included if requested, the special use always.

@@ -30,43 +30,11 @@ func (s *session) lookAround(status, tell bool) error {
 	n.round++
 	var moved rename
 	for i := range folders {
-		f := &folders[i]
-		if f.UNID.IsZero() {
+		if folders[i].UNID.IsZero() {
 			continue // a level above mailboxes of others
 		}
-		e, denied := s.eventsOf(f)
-		was, known := n.seen[f.UNID]
-		if denied && (known || !tell) {
-			s.tellNoAccess(f)
-		}
-		if !known && e == 0 {
-			continue
-		}
-		if !known && !s.srv.watch(1) {
-			return errOverflow
-		}
-		now := seenAs(f, e, n.round)
-		now.annotations = was.annotations
-		n.seen[f.UNID] = now
-		if tell && !denied {
-			moved.explain(&was, &now, known)
-			s.tellMailbox(f, &was, &now, known)
-		}
-		wanted := e&imap.EventMailboxMetadata != 0
-		if now.annotations, err = s.lookAtAnnotations(f.Name, wanted, &was.annotations, tell); err != nil {
+		if err := s.lookAtFolder(&folders[i], &moved, status, tell); err != nil {
 			return err
-		}
-		n.seen[f.UNID] = now
-		if denied {
-			continue // it exists, but is no longer watched
-		}
-		if s.view != nil && s.view.Is(f) {
-			continue
-		}
-		if tell {
-			s.tellStatus(f, &was, &now, known)
-		} else if status && e&messageEvents != 0 {
-			s.notifyStatus(f, e&imap.EventFlagChange != 0)
 		}
 		if len(s.out.B) > sendAt && s.flush() != nil {
 			return nil
@@ -78,6 +46,43 @@ func (s *session) lookAround(status, tell bool) error {
 	})
 	n.server, err = s.lookAtAnnotations("", wanted, &n.server, tell)
 	return err
+}
+
+// lookAtFolder compares one mailbox with its last reported state. moved is the last reported change of a name.
+func (s *session) lookAtFolder(f *mailbox.Folder, moved *rename, status, tell bool) (err error) {
+	n := s.notifier
+	e, denied := s.eventsOf(f)
+	was, known := n.seen[f.UNID]
+	if denied && (known || !tell) {
+		s.tellNoAccess(f)
+	}
+	if !known && e == 0 {
+		return nil
+	}
+	if !known && !s.srv.watch(1) {
+		return errOverflow
+	}
+	now := seenAs(f, e, n.round)
+	now.annotations = was.annotations
+	n.seen[f.UNID] = now
+	if tell && !denied {
+		moved.explain(&was, &now, known)
+		s.tellMailbox(f, &was, &now, known)
+	}
+	wanted := e&imap.EventMailboxMetadata != 0
+	if now.annotations, err = s.lookAtAnnotations(f.Name, wanted, &was.annotations, tell); err != nil {
+		return err
+	}
+	n.seen[f.UNID] = now
+	switch {
+	case denied: // it exists, but is no longer watched
+	case s.view != nil && s.view.Is(f):
+	case tell:
+		s.tellStatus(f, &was, &now, known)
+	case status && e&messageEvents != 0:
+		s.notifyStatus(f, e&imap.EventFlagChange != 0)
+	}
+	return nil
 }
 
 // watchOthers watches the mail files of other people in which the person has lookup rights.

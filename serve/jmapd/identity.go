@@ -295,40 +295,12 @@ func identitySet(c *call) error {
 		}
 		after = identityState(x)
 		x.Sequence++
-		var item string
-		var v note.Value
-		switch {
-		case i < nc:
-			if bad[i] != nil {
-				return bad[i]
-			}
-			if len(x.All) >= identity.Max {
-				return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d identities.",
-					identity.Max)}
-			}
-			made[i].Made, made[i].Changed = x.Sequence, x.Sequence
-			item, v = made[i].ID, note.TextList(made[i].Columns()...)
-		case i < nc+nu:
-			one := x.Find(s.update[i-nc].real)
-			if one == nil {
-				return &jmap.Error{Type: "notFound"}
-			}
-			if err := c.changeIdentity(s.update[i-nc].object, one); err != nil {
-				return err
-			}
-			one.Changed = x.Sequence
-			item, v = one.ID, note.TextList(one.Columns()...)
-		case i < nc+nu+len(s.destroy):
-			one := x.Find(s.destroy[i-nc-nu])
-			if one == nil {
-				return &jmap.Error{Type: "notFound"}
-			}
-			if !one.MayDelete {
-				return &jmap.Error{Type: "forbidden", Description: "An identity that the directory gives stays."}
-			}
-			item = one.ID
-		default:
+		if i == nc+nu+len(s.destroy) {
 			return nil // the last step only reads the state
+		}
+		item, v, err := c.identityChange(s, x, i, made, bad)
+		if err != nil {
+			return err
 		}
 		return w.PutProfile(profile, x.With(item, v))
 	})
@@ -357,6 +329,43 @@ func identitySet(c *call) error {
 	}
 	s.append(before, after)
 	return nil
+}
+
+// identityChange makes the i-th change of Identity/set in x. made and bad hold the created identities and their errors.
+// It returns the item of the profile that changes, and its value; a zero value removes the item.
+func (c *call) identityChange(s *set, x *identity.List, i int, made []identity.Identity, bad []error) (item string,
+	v note.Value, err error) {
+	nc, nu := len(s.create), len(s.update)
+	switch {
+	case i < nc:
+		if bad[i] != nil {
+			return "", v, bad[i]
+		}
+		if len(x.All) >= identity.Max {
+			return "", v, &jmap.Error{Type: "overQuota",
+				Description: fmt.Sprintf("There are at most %d identities.", identity.Max)}
+		}
+		made[i].Made, made[i].Changed = x.Sequence, x.Sequence
+		return made[i].ID, note.TextList(made[i].Columns()...), nil
+	case i < nc+nu:
+		one := x.Find(s.update[i-nc].real)
+		if one == nil {
+			return "", v, &jmap.Error{Type: "notFound"}
+		}
+		if err := c.changeIdentity(s.update[i-nc].object, one); err != nil {
+			return "", v, err
+		}
+		one.Changed = x.Sequence
+		return one.ID, note.TextList(one.Columns()...), nil
+	}
+	one := x.Find(s.destroy[i-nc-nu])
+	if one == nil {
+		return "", v, &jmap.Error{Type: "notFound"}
+	}
+	if !one.MayDelete {
+		return "", v, &jmap.Error{Type: "forbidden", Description: "An identity that the directory gives stays."}
+	}
+	return one.ID, v, nil
 }
 
 // makeIdentity makes a new identity. The person must be allowed to send from its address.

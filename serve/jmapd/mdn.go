@@ -115,47 +115,7 @@ func mdnSend(c *call) error {
 func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 	var bad []string
 	for i := range v.Len() {
-		name, x := v.Name(i), v.At(i)
-		text, isText := x.Text()
-		ok := isText && !strings.ContainsRune(text, 0)
-		switch name {
-		case "forEmailId":
-			real, _ := c.real(text)
-			m.email, _ = parseID(letterEmail, real)
-		case "subject":
-			m.subject, m.hasSubject = text, isText
-			ok = x.IsNull() || ok && !strings.ContainsAny(text, "\r\n")
-		case "textBody":
-			m.text, m.hasText = text, isText
-			ok = ok || x.IsNull()
-		case "includeOriginalMessage":
-			m.original, ok = x.Bool()
-		case "reportingUA":
-			m.agent = text
-			ok = x.IsNull() || ok && oneLine(text)
-		case "finalRecipient":
-			m.finalTo = text
-			kind, address, typed := strings.Cut(text, ";")
-			ok = x.IsNull() || ok && oneLine(text) && typed && compose.Token(kind) && strings.TrimSpace(address) != ""
-		case "disposition":
-			m.action, _ = x.Get("actionMode").Text()
-			m.sending, _ = x.Get("sendingMode").Text()
-			m.kind, _ = x.Get("type").Text()
-			m.action, m.sending, m.kind = strings.ToLower(m.action), strings.ToLower(m.sending), strings.ToLower(m.kind)
-			ok = slices.Contains([]string{"manual-action", "automatic-action"}, m.action) &&
-				slices.Contains([]string{"mdn-sent-manually", "mdn-sent-automatically"}, m.sending) &&
-				slices.Contains([]string{"deleted", "dispatched", "displayed", "processed"}, m.kind)
-		case "extensionFields":
-			ok = x.IsNull() || x.Kind() == jmap.Object && x.Len() <= 50
-			for k := range x.Len() {
-				value, isText := x.At(k).Text()
-				ok = ok && isText && fieldName(x.Name(k)) && oneLine(value)
-				m.extensions = append(m.extensions, [2]string{x.Name(k), value})
-			}
-		default:
-			ok = false
-		}
-		if !ok {
+		if name := v.Name(i); !c.setMDN(&m, name, v.At(i)) {
 			bad = append(bad, name)
 		}
 	}
@@ -166,6 +126,60 @@ func (c *call) readMDN(v *jmap.Value) (m mdn, err error) {
 		return m, badProperties("", bad...)
 	}
 	return m, nil
+}
+
+// setMDN sets a property of an MDN. It reports whether the value is valid.
+func (c *call) setMDN(m *mdn, name string, x *jmap.Value) bool {
+	text, isText := x.Text()
+	valid := isText && !strings.ContainsRune(text, 0)
+	switch name {
+	case "forEmailId":
+		real, _ := c.real(text)
+		m.email, _ = parseID(letterEmail, real)
+		return valid
+	case "subject":
+		m.subject, m.hasSubject = text, isText
+		return x.IsNull() || valid && !strings.ContainsAny(text, "\r\n")
+	case "textBody":
+		m.text, m.hasText = text, isText
+		return x.IsNull() || valid
+	case "includeOriginalMessage":
+		m.original, valid = x.Bool()
+		return valid
+	case "reportingUA":
+		m.agent = text
+		return x.IsNull() || valid && oneLine(text)
+	case "finalRecipient":
+		m.finalTo = text
+		kind, address, typed := strings.Cut(text, ";")
+		return x.IsNull() || valid && oneLine(text) && typed && compose.Token(kind) && strings.TrimSpace(address) != ""
+	case "disposition":
+		return m.setDisposition(x)
+	case "extensionFields":
+		return x.IsNull() || m.setExtensions(x)
+	}
+	return false
+}
+
+func (m *mdn) setDisposition(x *jmap.Value) bool {
+	word := func(name string) string {
+		text, _ := x.Get(name).Text()
+		return strings.ToLower(text)
+	}
+	m.action, m.sending, m.kind = word("actionMode"), word("sendingMode"), word("type")
+	return slices.Contains([]string{"manual-action", "automatic-action"}, m.action) &&
+		slices.Contains([]string{"mdn-sent-manually", "mdn-sent-automatically"}, m.sending) &&
+		slices.Contains([]string{"deleted", "dispatched", "displayed", "processed"}, m.kind)
+}
+
+func (m *mdn) setExtensions(x *jmap.Value) bool {
+	valid := x.Kind() == jmap.Object && x.Len() <= 50
+	for k := range x.Len() {
+		value, isText := x.At(k).Text()
+		valid = valid && isText && fieldName(x.Name(k)) && oneLine(value)
+		m.extensions = append(m.extensions, [2]string{x.Name(k), value})
+	}
+	return valid
 }
 
 func oneLine(s string) bool { return !strings.ContainsAny(s, "\r\n\x00") && len(s) <= 900 }

@@ -82,6 +82,9 @@ func (d *deflated) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
+		if len(d.packed) == 0 {
+			d.rest() // a session that another member serves waits here, and not in Await
+		}
 		if err := d.more(); err != nil {
 			return 0, err
 		}

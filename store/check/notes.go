@@ -148,47 +148,19 @@ func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error 
 // whole checks a note whose rows can be read.
 func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
 	leaves map[note.Revision]*note.Content) error {
-	key := layout.NoteKey(d.num, layout.KindNote, id)
-	fixed := *n
-	var wrong []string
 	win, ok := row.Tree.Winner()
 	if !ok {
 		d.lose(d.entry, id, n.UNID, ContentRow, "no revision")
 		return nil
 	}
-	if n.Stub != win.Deleted {
-		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, win.Deleted)),
-			win.Deleted
-	}
-	// A stub that no home has seen keeps its memberships until the home has ended them.
-	if fixed.Stub && !n.Unnumbered && (len(n.Members) > 0 || n.Recipe != 0) {
-		wrong, fixed.Members, fixed.Recipe = append(wrong, "a stub with memberships or a message"), nil, 0
-	}
-	if n.Mod < n.Created && n.Listed() {
-		wrong, fixed.Mod = append(wrong, "changed before it was made"), n.Created
-	}
-	if n.Recipe != 0 && row.Content.Message.IsZero() && !fixed.Stub {
-		wrong, fixed.Recipe = append(wrong, "a recipe, but no message in its content"), 0
-	}
-	if n.Recipe == 0 && !row.Content.Message.IsZero() && !fixed.Stub {
-		v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
-		if err != nil {
-			return err
-		}
-		if ok && len(v) == 8 {
-			wrong, fixed.Recipe = append(wrong, "its message has no recipe"), note.RecipeID(layout.Tail64(v))
-		}
-	}
 	named := named(row, leaves)
-	if (len(named) > 0 || len(row.Tree.Conflicts()) > 0) && !n.Attached {
-		wrong, fixed.Attached = append(wrong, "names objects or has conflicts, but is not marked so"), true
-	}
-	if w, err := d.memberships(n, &fixed); err != nil {
+	attached := len(named) > 0 || len(row.Tree.Conflicts()) > 0
+	fixed, wrong, err := d.mended(n, row, win.Deleted, attached)
+	if err != nil {
 		return err
-	} else if w != "" {
-		wrong = append(wrong, w)
 	}
 	if wrong != nil {
+		key := layout.NoteKey(d.num, layout.KindNote, id)
 		d.report(NoteRow, key, []change{put(key, layout.AppendNote(nil, &fixed))}, "note %d (%s): %q", id,
 			n.UNID, wrong)
 	}
@@ -206,6 +178,44 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
 		return d.folderNote(id, n, row)
 	}
 	return nil
+}
+
+// mended compares a note with its content and with the folders. It returns the note as it should be, and the
+// differences. deleted tells whether the winning revision is a deletion, attached whether the content names objects or
+// has conflicts.
+func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached bool) (fixed layout.Note,
+	wrong []string, err error) {
+	fixed = *n
+	if n.Stub != deleted {
+		wrong, fixed.Stub = append(wrong, fmt.Sprintf("stub is %v, the winner's deletion %v", n.Stub, deleted)), deleted
+	}
+	// A stub that no home has seen keeps its memberships until the home has ended them.
+	if fixed.Stub && !n.Unnumbered && (len(n.Members) > 0 || n.Recipe != 0) {
+		wrong, fixed.Members, fixed.Recipe = append(wrong, "a stub with memberships or a message"), nil, 0
+	}
+	if n.Mod < n.Created && n.Listed() {
+		wrong, fixed.Mod = append(wrong, "changed before it was made"), n.Created
+	}
+	if n.Recipe != 0 && row.Content.Message.IsZero() && !fixed.Stub {
+		wrong, fixed.Recipe = append(wrong, "a recipe, but no message in its content"), 0
+	}
+	if n.Recipe == 0 && !row.Content.Message.IsZero() && !fixed.Stub {
+		v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
+		if err != nil {
+			return fixed, wrong, err
+		}
+		if ok && len(v) == 8 {
+			wrong, fixed.Recipe = append(wrong, "its message has no recipe"), note.RecipeID(layout.Tail64(v))
+		}
+	}
+	if attached && !n.Attached {
+		wrong, fixed.Attached = append(wrong, "names objects or has conflicts, but is not marked so"), true
+	}
+	w, err := d.memberships(n, &fixed)
+	if w != "" {
+		wrong = append(wrong, w)
+	}
+	return fixed, wrong, err
 }
 
 // memberships compares a note's memberships with its state and with each other.

@@ -192,9 +192,9 @@ func TestBenchRefuses(t *testing.T) {
 		{"run dwa8 --over http", "cannot run over"}, {"agent --listen 0.0.0.0:0", "--secret"},
 		{"run idle --agent 127.0.0.1:1 --imap 127.0.0.1:1", "agent 127.0.0.1:1"}, {"show", "name a workload"},
 		{"run idle", "no Doublet answers"}, {"run idle --admin -", "name the server's doors"},
-		{"lab", "name a configuration"}, {"lab config9", "there are config1"}, {"lab config1 config2", "--run"},
+		{"lab", "name a configuration"}, {"lab config9", "want one of config1"}, {"lab config1 config2", "--run"},
 		{"run idle --kill two@3s", "--lab DIR"}, {"run idle --lab nowhere", "bench lab NAME"},
-		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "there are idle"},
+		{"run idle --fail-if lost>x", "lost>0"}, {"cluster speed", "want one of idle"},
 		{"cluster lag --rate 0", "rates are above 0"},
 	} {
 		text, err := program.Command(path, append(append([]string{"bench"}, strings.Fields(c.args)...), "--data",

@@ -3,6 +3,7 @@ package imap
 import (
 	"bytes"
 	"encoding/base64"
+	"strings"
 )
 
 // AppendCommand prints a command with its CRLF, as a client sends it. Literals are in place, as synchronising literals
@@ -31,21 +32,9 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		dst = AppendString(dst, a.User, u)
 		return AppendString(append(dst, ' '), a.Password, u)
 	case *Authenticate:
-		dst = append(dst, a.Mechanism...)
-		if a.HasInitial && len(a.Initial) == 0 {
-			return append(dst, " ="...)
-		} else if a.HasInitial {
-			return base64.StdEncoding.AppendEncode(append(dst, ' '), a.Initial)
-		}
-		return dst
+		return appendAuthenticate(dst, a)
 	case *Enable:
-		for i, c := range a.Capabilities {
-			if i > 0 {
-				dst = append(dst, ' ')
-			}
-			dst = append(dst, c...)
-		}
-		return dst
+		return append(dst, strings.Join(a.Capabilities, " ")...)
 	case *ID:
 		return appendIDParams(dst, a.Params)
 	case *Select:
@@ -80,6 +69,13 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return appendStore(dst, a)
 	case *Fetch:
 		return appendFetch(dst, a)
+	}
+	return appendQuery(dst, args, u)
+}
+
+// appendQuery writes the arguments of commands that search or watch mailboxes.
+func appendQuery(dst []byte, args any, u bool) []byte {
+	switch a := args.(type) {
 	case *Search:
 		return appendSearch(dst, a, u)
 	case *Sort:
@@ -94,6 +90,16 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return appendCancelUpdate(dst, a)
 	case *UIDBatches:
 		return appendUIDBatches(dst, a)
+	}
+	return dst
+}
+
+func appendAuthenticate(dst []byte, a *Authenticate) []byte {
+	dst = append(dst, a.Mechanism...)
+	if a.HasInitial && len(a.Initial) == 0 {
+		return append(dst, " ="...)
+	} else if a.HasInitial {
+		return base64.StdEncoding.AppendEncode(append(dst, ' '), a.Initial)
 	}
 	return dst
 }
@@ -366,6 +372,9 @@ func AppendNonSync(dst, text []byte) []byte {
 	for {
 		head, size, rest, ok := NextLiteral(text)
 		if !ok {
+			if announced, empty := bytes.CutSuffix(text, []byte("{0}\r\n")); empty {
+				return append(append(dst, announced...), "{0+}\r\n"...)
+			}
 			return append(dst, text...)
 		}
 		head = bytes.TrimSuffix(head, []byte("}\r\n"))

@@ -175,6 +175,7 @@ func TestNonSync(t *testing.T) {
 		{"a STATUS {2}\r\n\r\n (UIDNEXT)", "a STATUS {2+}\r\n\r\n (UIDNEXT)"},
 		{"a APPEND {5}\r\nINBOX {310}", "a APPEND {5+}\r\nINBOX {310}"},
 		{"a APPEND INBOX ~{310+}", "a APPEND INBOX ~{310+}"},
+		{"a SEARCH SUBJECT {0}\r\n", "a SEARCH SUBJECT {0+}\r\n"},
 	} {
 		if got := string(AppendNonSync(nil, []byte(c.text))); got != c.want {
 			t.Errorf("%q: %q", c.text, got)

@@ -69,6 +69,9 @@ func TestEverySettingIsDescribed(t *testing.T) {
 			t.Errorf("[%s] has no documentation", s.Name)
 		}
 	}
+	if want := len(Describe()) + len(Sections()); len(docs) != want {
+		t.Errorf("settings.txt has %d descriptions, there are %d sections and settings", len(docs), want)
+	}
 }
 
 func TestPrecedence(t *testing.T) {

@@ -189,7 +189,7 @@ func Describe() []Entry {
 		all = append(all, Entry{
 			Key: f.key, Env: f.env(), Type: f.typeName(),
 			Default: f.text(&normal), Demo: f.text(&demo),
-			Doc: f.tag.Get("doc"), Allowed: f.allowed(),
+			Doc: docs[f.key], Allowed: f.allowed(),
 		})
 	}
 	return all
@@ -201,7 +201,7 @@ func Sections() []Section {
 	all := make([]Section, 0, root.NumField())
 	for i := range root.NumField() {
 		f := root.Field(i)
-		all = append(all, Section{Name: f.Tag.Get("toml"), Doc: f.Tag.Get("doc")})
+		all = append(all, Section{Name: f.Tag.Get("toml"), Doc: docs[f.Tag.Get("toml")]})
 	}
 	return all
 }

@@ -8,11 +8,11 @@ import (
 // TOML returns a file with every setting, each below its documentation, that Load can read: `doublet config show
 // --defaults`. It omits an empty data.dir, as the file of a data folder does, so that the folder can be moved.
 func (c Config) TOML() string {
-	docs := map[string]string{}
+	heads := map[string]string{}
 	for _, s := range Sections() {
-		docs[s.Name] = "# " + s.Doc + "\n"
+		heads[s.Name] = "# " + s.Doc + "\n"
 	}
-	return c.write(docs, func(field) bool { return true })
+	return c.write(heads, func(field) bool { return true })
 }
 
 // Chosen returns a file with the settings that differ from the defaults of `doublet serve`: the file of a new data
@@ -25,8 +25,8 @@ func (c Config) Chosen() string {
 ` + c.write(nil, func(f field) bool { return f.text(&c) != f.text(&usual) })
 }
 
-// write returns a file with the wanted settings. Each section begins with its text in docs.
-func (c Config) write(docs map[string]string, wanted func(field) bool) string {
+// write returns a file with the wanted settings. Each section begins with its text in heads.
+func (c Config) write(heads map[string]string, wanted func(field) bool) string {
 	var b strings.Builder
 	section := ""
 	for _, f := range fields {
@@ -38,7 +38,7 @@ func (c Config) write(docs map[string]string, wanted func(field) bool) string {
 			if section != "" {
 				b.WriteByte('\n')
 			}
-			b.WriteString(docs[name] + "[" + name + "]\n")
+			b.WriteString(heads[name] + "[" + name + "]\n")
 			section = name
 		}
 		fmt.Fprintf(&b, "# %s\n%s = %s\n", f.comment(), key, f.literal(&c))
@@ -48,9 +48,9 @@ func (c Config) write(docs map[string]string, wanted func(field) bool) string {
 
 func (f field) comment() string {
 	if a := f.allowed(); a != "" {
-		return f.tag.Get("doc") + " (" + a + ")"
+		return docs[f.key] + " (" + a + ")"
 	}
-	return f.tag.Get("doc")
+	return docs[f.key]
 }
 
 func (f field) literal(c *Config) string {
