@@ -39,6 +39,12 @@ func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, e
 	if len(raw) > s.opt.MessageSize {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
 	}
+	return s.ComposeRestored(ctx, raw)
+}
+
+// ComposeRestored is like ComposeImported, for a message from a backup. It accepts any size: the limit may have been
+// higher when the message arrived.
+func (s *Service) ComposeRestored(ctx context.Context, raw []byte) (*Composed, error) {
 	root := mime.Parse(raw, s.opt.Limits)
 	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, store.PartSize))
 	if err != nil {

@@ -363,7 +363,7 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 		if err != nil {
 			return err
 		}
-		composed, err := k.mailbox.ComposeImported(k.ctx, raw)
+		composed, err := k.mailbox.ComposeRestored(k.ctx, raw)
 		if err != nil {
 			return err
 		}

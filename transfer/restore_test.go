@@ -285,6 +285,26 @@ func takeBackup(t *testing.T, s *Service) {
 		backup.Options{Indexes: s.store.Indexes()}))
 }
 
+// TestRestoreLargerThanLimit checks that a restore copies a message that exceeds the size limit of today.
+func TestRestoreLargerThanLimit(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	ada := add(t, s, "Ada", "ada")
+	file := s.mailbox.File(note.Who{Person: ada.ID}, ada.MailDatabase)
+	raw := []byte("Subject: large\r\n\r\n" + strings.Repeat("0123456789abcde\n", 10_000))
+	if _, _, err := file.Append(context.Background(), "INBOX", raw, mailbox.Flags{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := picture(t, s.store, ada.MailDatabase)
+	takeBackup(t, s)
+	s.mailbox = mailbox.New(s.store, s.env, mailbox.Options{MessageSize: 1000})
+	restored := must[Restored](t)(s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup",
+		As: "Ada as she was"}))
+	if got, _ := picture(t, s.store, restored.Database); !slices.Equal(got, want) {
+		t.Errorf("got %.300v\nwant %.300v", got, want)
+	}
+}
+
 // TestRestoreBreaksOff checks that a restore that fails in the middle leaves nothing behind.
 func TestRestoreBreaksOff(t *testing.T) {
 	t.Parallel()
