@@ -98,6 +98,7 @@ func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err 
 		return err
 	}
 	defer func() { _ = r.client.Close() }()
+	defer r.sink.reset() // the connection may have broken in a message
 	r.client.SetSink(r.sink.take)
 	if len(done) == 0 {
 		r.im.out.Skipped = nil
@@ -279,70 +280,6 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 		}
 	}
 	return ctx.Err()
-}
-
-// bodies fetches messages and emits them. If the server fails to return one, bodies marks its piece and fetches the
-// others again.
-func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
-	got := map[uint32]bool{}
-	fetch := func(set wire.Set) error {
-		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true,
-			func(d *wire.FetchData) error {
-				p := pieces[d.UID]
-				if p == nil || got[d.UID] || len(d.Sections) == 0 {
-					return nil // a flag change by another client
-				}
-				got[d.UID] = true
-				r.received++
-				s := &d.Sections[0]
-				switch {
-				case s.Nil, r.sink.over:
-					p.err = errors.New("server does not return it")
-					return nil
-				case s.Data != "":
-					p.raw = []byte(s.Data) // a short message, sent as a string
-				case s.Size > 0:
-					p.raw = r.sink.message()
-				}
-				return r.im.emit(ctx, p)
-			}, nil)
-	}
-	if len(uids) == 0 {
-		return nil
-	}
-	var status *imap.StatusError
-	if r.careful != folder {
-		err := fetch(uidSet(uids))
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return err
-		case !errors.As(err, &status) || status.Status == wire.BYE:
-			r.careful = folder
-			return err
-		}
-	}
-	for _, u := range uids {
-		if got[u] {
-			continue
-		}
-		err := fetch(uidSet([]uint32{u}))
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return err
-		case errors.As(err, &status) && status.Status != wire.BYE:
-			pieces[u].err = err
-		default:
-			if id := pieces[u].unid; r.broke[id] {
-				r.bad[id] = fmt.Errorf("server closes the connection on request: %w", err)
-			} else {
-				r.broke[id] = true // the first break may be a coincidence
-			}
-			return err
-		}
-	}
-	r.careful = ""
-	return nil
 }
 
 // flags updates the flags of messages from earlier runs. It fetches only changed flags if the server supports that.

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -313,40 +312,6 @@ func lenientFlags(list []wire.Flag) mailbox.Flags {
 	}
 	slices.Sort(out.Keywords)
 	return out
-}
-
-// bodySink collects the message in a response.
-type bodySink struct {
-	ctx    context.Context //nolint:containedctx // the IMAP client calls take back during a request
-	memory *reservation
-	b      bytes.Buffer
-	limit  int64
-	over   bool
-}
-
-func (s *bodySink) take(_ []byte, size int64) io.Writer {
-	s.b.Reset()
-	if s.over = size > s.limit; s.over {
-		return io.Discard
-	}
-	if size > unreserved {
-		if err := s.memory.need(s.ctx, size); err != nil { // the import ends
-			s.over = true
-			return io.Discard
-		}
-	}
-	s.b.Grow(int(size))
-	return &s.b
-}
-
-// message returns the message. It gives a large buffer away and copies a small one.
-func (s *bodySink) message() []byte {
-	if s.b.Cap() <= unreserved {
-		return bytes.Clone(s.b.Bytes())
-	}
-	raw := s.b.Bytes()
-	s.b = bytes.Buffer{}
-	return raw
 }
 
 // identity returns the UNID of a remote message. It is the same in every run, so that an import can be repeated.
