@@ -78,7 +78,8 @@ type Member struct {
 	services atomic.Pointer[Services]
 	own      atomic.Pointer[pki.Own]
 	handlers handlers
-	starting sync.Mutex // held by start
+	starting sync.Mutex // held by start and Close
+	closed   bool       // guarded by starting
 
 	mu     sync.Mutex // guards the fields below
 	folder *pki.Folder
@@ -192,11 +193,17 @@ func (m *Member) Enter(ctx context.Context) error {
 	return m.services.Load().Joined(ctx, j.node)
 }
 
+// errClosed rejects a start while the server stops.
+var errClosed = errors.New("cluster: server is stopping")
+
 // start opens the bus and runs the node. It returns nil outside a cluster, if the settings turn the bus off, and if the
 // server has joined already.
 func (m *Member) start(ctx context.Context) (*joined, error) {
-	m.starting.Lock() // cluster init may run twice at a time
+	m.starting.Lock() // cluster init may run twice at a time, and while the server stops
 	defer m.starting.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
 	f, err := m.Folder()
 	if err != nil || f == nil || m.in.Load() != nil {
 		return nil, err
@@ -212,9 +219,9 @@ func (m *Member) start(ctx context.Context) (*joined, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	j.stop = stop
 	m.handlers.open(b)
+	j.ended.Add(1)
 	m.in.Store(j)
 	b.SetMembers(members)
-	j.ended.Add(1)
 	m.env.Go("cluster", func() {
 		defer j.ended.Done()
 		j.node.Run(running)
@@ -265,7 +272,10 @@ func (m *Member) awaitDirectories(ctx context.Context, n *cluster.Node) error {
 
 // Close ends the node and the bus.
 func (m *Member) Close(context.Context) error {
+	m.starting.Lock()
+	m.closed = true
 	j := m.in.Load()
+	m.starting.Unlock()
 	if j == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ func TestFound(t *testing.T) {
 	if err := m.Join(ctx, ground); err != nil || m.Node() != nil {
 		t.Fatal("a server that is alone has joined", err)
 	}
-	if err := errors.Join(m.Confirm(ctx, nil, 1), m.Permit(ctx, nil), m.Repair(ctx), m.Close(ctx)); err != nil {
+	if err := errors.Join(m.Confirm(ctx, nil, 1), m.Permit(ctx, nil), m.Repair(ctx)); err != nil {
 		t.Error(err)
 	}
 	if err := m.Mend(note.Digest{}); !errors.Is(err, ErrAlone) {
@@ -102,5 +102,11 @@ func TestFound(t *testing.T) {
 	}
 	if _, err := other.Request(ctx, me, "never", nil); bus.Code(err) != bus.CodeNoVerb {
 		t.Error(err)
+	}
+	if err := errors.Join(m.Close(ctx), m.Close(ctx)); err != nil {
+		t.Error(err)
+	}
+	if err := m.Enter(ctx); !errors.Is(err, errClosed) { // cluster init while the server stops
+		t.Errorf("entered after Close: %v", err)
 	}
 }
