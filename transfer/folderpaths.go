@@ -7,7 +7,7 @@ import (
 	"doublet/wire/maildir"
 )
 
-// folderPaths gives each exported folder a path of its own, relative to the top of the export.
+// folderPaths assigns each exported folder a path of its own, relative to the top of the export.
 type folderPaths struct {
 	extension string // of the files with messages; "" for Maildirs
 	path      func(folder string) string

@@ -56,7 +56,8 @@ func (r *remote) serve(c net.Conn) {
 			fmt.Fprint(w, "* SEARCH 1 2 3\r\n")
 		case strings.HasPrefix(command, "UID FETCH") && strings.Contains(command, "RFC822.SIZE"):
 			for n := 1; n <= 3; n++ {
-				fmt.Fprintf(w, "* %d FETCH (UID %[1]d FLAGS () INTERNALDATE \"01-Jan-2026 00:00:00 +0000\" RFC822.SIZE 9)\r\n", n)
+				fmt.Fprintf(w,
+					"* %d FETCH (UID %[1]d FLAGS () INTERNALDATE \"01-Jan-2026 00:00:00 +0000\" RFC822.SIZE 9)\r\n", n)
 			}
 		case strings.HasPrefix(command, "UID FETCH"):
 			if len(r.bodies) == 0 {

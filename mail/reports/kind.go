@@ -71,8 +71,8 @@ func (r *reader) place() string {
 	return r.path.Domain
 }
 
-// report is a report that is ready to be sent. Its message has no recipient yet. rows are the indexes of the rows of the
-// page that it contains.
+// report is a report that is ready to be sent. Its message has no recipient yet. rows are the indexes of the rows of
+// the page that it contains.
 type report struct {
 	id      string
 	message message

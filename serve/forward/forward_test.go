@@ -26,11 +26,26 @@ type wire struct {
 	bus.Bus
 	t    *testing.T
 	mate *wire
+
+	mu   sync.Mutex // guards the fields below
 	take map[string]bus.StreamHandler
 	verb map[string]bus.Handler
-
-	mu   sync.Mutex
 	live []net.Conn
+}
+
+// taker returns the handler of a stream, or nil.
+func (w *wire) taker(verb string) bus.StreamHandler {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.take[verb]
+}
+
+// takes replaces the handlers of streams, and returns the previous ones.
+func (w *wire) takes(all map[string]bus.StreamHandler) (before map[string]bus.StreamHandler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, w.take = w.take, all
+	return before
 }
 
 // first returns the first connection that was made.
@@ -41,6 +56,8 @@ func (w *wire) first() *net.TCPConn {
 }
 
 func (w *wire) Handle(verb string, fn bus.Handler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.verb == nil {
 		w.verb = map[string]bus.Handler{}
 	}
@@ -48,7 +65,9 @@ func (w *wire) Handle(verb string, fn bus.Handler) {
 }
 
 func (w *wire) Request(ctx context.Context, _ bus.ServerID, verb string, body []byte) ([]byte, error) {
+	w.mate.mu.Lock()
 	fn := w.mate.verb[verb]
+	w.mate.mu.Unlock()
 	if fn == nil {
 		return nil, &bus.RemoteError{Code: bus.CodeNoVerb}
 	}
@@ -61,6 +80,8 @@ func (w *wire) Request(ctx context.Context, _ bus.ServerID, verb string, body []
 }
 
 func (w *wire) HandleStream(verb string, fn bus.StreamHandler) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.take == nil {
 		w.take = map[string]bus.StreamHandler{}
 	}
@@ -105,7 +126,7 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []b
 	refused := make(chan error, 1)
 	go func() {
 		err := bus.Refuse(bus.CodeNoVerb, verb)
-		if fn := w.mate.take[verb]; fn != nil {
+		if fn := w.mate.taker(verb); fn != nil {
 			err = fn(context.Background(), note.UNID{1}, header, &end{b.(*net.TCPConn), nil})
 		}
 		refused <- err
@@ -379,9 +400,8 @@ func TestHomeMoves(t *testing.T) {
 			return func() { home.place.self.Store(true) }
 		},
 		"starting": func(_, home *server) func() {
-			doors := home.wire.take
-			home.wire.take = nil
-			return func() { home.wire.take = doors }
+			doors := home.wire.takes(nil)
+			return func() { home.wire.takes(doors) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -206,13 +206,14 @@ func TestFrameOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			front, home := servers(t)
-			home.wire.take[verbMovable] = func(_ context.Context, _ bus.ServerID, _ []byte, stream bus.Stream) error {
+			home.wire.HandleStream(verbMovable, func(_ context.Context, _ bus.ServerID, _ []byte,
+				stream bus.Stream) error {
 				_, err := stream.Write(append([]byte{'+'}, frames...))
 				if err == nil {
 					_, err = io.Copy(io.Discard, stream)
 				}
 				return err
-			}
+			})
 			c, in, _ := client(t, front, anna)
 			_, _ = io.WriteString(c, "login\r\n")
 			expect(t, in, "OK login")

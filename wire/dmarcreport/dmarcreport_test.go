@@ -161,8 +161,9 @@ func TestBoundsWhileParsing(t *testing.T) {
 		"attributes after text, comment":  head + "text<!-- don't <a -->" + long + tail + "</feedback>",
 		"attributes after CDATA":          head + "<error><![CDATA[<a \"]]></error>" + long + tail + "</feedback>",
 		"attributes after an instruction": head + "<?x <a \"?>" + long + tail + "</feedback>",
-		"attributes after a declaration":  "<!DOCTYPE f [<!-- ' --><!ENTITY a '>\"<'>]>" + head + long + tail + "</feedback>",
-		"attributes after <a/>":           head + "<a/>" + long + tail + "</feedback>",
+		"attributes after a declaration": "<!DOCTYPE f [<!-- ' --><!ENTITY a '>\"<'>]>" + head + long + tail +
+			"</feedback>",
+		"attributes after <a/>": head + "<a/>" + long + tail + "</feedback>",
 		"attributes in another encoding": "<?xml version='1.0' encoding='iso-8859-1'?>" + head + "x" + long + tail +
 			"</feedback>",
 		"an end tag": head + "</" + fill("a") + ">" + tail + "</feedback>",
