@@ -198,8 +198,11 @@ func TestClusterFullDisk(t *testing.T) {
 		return ""
 	})
 	shared := one.shared()
+	for _, m := range []*member{one, two} { // both at once, so that neither sees the other leave and takes over
+		_ = m.Cmd.Process.Kill()
+	}
 	for _, m := range []*member{one, two} {
-		m.Stop(syscall.SIGTERM)
+		m.Stop(syscall.SIGKILL)
 		if out, err := program.Command(path, "check", "--data", m.Data); err != nil {
 			t.Errorf("check: %v\n%s", err, out)
 		}
