@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 		{"a closed server gets nothing", []Server{{ID: id(0)}, {ID: id(1), Closed: true}}, busy, Options{}, ""},
 		{"what is fixed stays", servers(2), []Database{{ID: 1, Activity: 900, Replicas: []note.UNID{id(0), id(1)},
 			Fixed: true}, one(2, 100, 0, 0, 1)}, Options{}, "2 home 0>1"},
-		{"who is no member", servers(2), []Database{one(1, 900, 0, 0, 7), one(2, 900, 0, 0, 1)}, Options{},
+		{"replica of a former member", servers(2), []Database{one(1, 900, 0, 0, 7), one(2, 900, 0, 0, 1)}, Options{},
 			"2 home 0>1"},
 		{"sites", []Server{{ID: id(0), Site: "a"}, {ID: id(1), Site: "a"}, {ID: id(2), Site: "b"}},
 			[]Database{one(1, 0, 9, 0, 1)}, Options{}, "1 replica 1>2"},

@@ -78,8 +78,7 @@ type Member struct {
 	services atomic.Pointer[Services]
 	own      atomic.Pointer[pki.Own]
 	handlers handlers
-	starting sync.Mutex // held by start and Close
-	closed   bool       // guarded by starting
+	starts   starts
 
 	mu     sync.Mutex // guards the fields below
 	folder *pki.Folder
@@ -196,14 +195,38 @@ func (m *Member) Enter(ctx context.Context) error {
 // errClosed rejects a start while the server stops.
 var errClosed = errors.New("cluster: server is stopping")
 
+// starts admits one start at a time, because cluster init may run twice, and none after close.
+type starts struct {
+	mu     sync.Mutex
+	closed bool
+}
+
+// begin waits for its turn. After true the caller must call end.
+func (s *starts) begin() bool {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (s *starts) end() { s.mu.Unlock() }
+
+// close returns after a start in progress.
+func (s *starts) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
 // start opens the bus and runs the node. It returns nil outside a cluster, if the settings turn the bus off, and if the
 // server has joined already.
 func (m *Member) start(ctx context.Context) (*joined, error) {
-	m.starting.Lock() // cluster init may run twice at a time, and while the server stops
-	defer m.starting.Unlock()
-	if m.closed {
+	if !m.starts.begin() {
 		return nil, errClosed
 	}
+	defer m.starts.end()
 	f, err := m.Folder()
 	if err != nil || f == nil || m.in.Load() != nil {
 		return nil, err
@@ -272,10 +295,8 @@ func (m *Member) awaitDirectories(ctx context.Context, n *cluster.Node) error {
 
 // Close ends the node and the bus.
 func (m *Member) Close(context.Context) error {
-	m.starting.Lock()
-	m.closed = true
+	m.starts.close()
 	j := m.in.Load()
-	m.starting.Unlock()
 	if j == nil {
 		return nil
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	PerPerson int
 	// Subscriptions is the maximum number of push subscriptions of one person (50).
 	Subscriptions int
-	// Mates are the other members of the cluster, asked for what has not come here yet. nil: there are none.
+	// Mates are the other members of the cluster, which are asked for sessions that have not been replicated here yet.
+	// It is nil outside a cluster.
 	Mates Mates
 	Stats *stat.Tree
 }

@@ -181,8 +181,8 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
 }
 
 // mended compares a note with its content and with the folders. It returns the note as it should be, and the
-// differences. deleted tells whether the winning revision is a deletion, attached whether the content names objects or
-// has conflicts.
+// differences. deleted is set if the winning revision is a deletion, and attached if the content names objects or has
+// conflicts.
 func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached bool) (fixed layout.Note,
 	wrong []string, err error) {
 	fixed = *n

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// outcome is what became of a probe.
+// outcome is the result of a probe.
 type outcome struct {
 	ended  bool // within the time
 	failed bool // with an error, or a crash
