@@ -13,7 +13,6 @@ import (
 
 	"doublet/bus/pki"
 	"doublet/client/dns"
-	"doublet/client/reach"
 	"doublet/cluster/member"
 	"doublet/directory"
 	"doublet/directory/session"
@@ -23,6 +22,8 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
+	"doublet/replica/domain"
+	"doublet/replica/schedule"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -43,17 +44,16 @@ type System struct {
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
-	// Reach checks the hosts that people enter in a browser.
-	Reach *reach.Guard
-	// Replica replicates with other servers.
-	Replica *replica.Service
-	Stats   *stat.Tree
+	// Replica replicates with other servers. Connections does so on a schedule.
+	Replica     *replica.Service
+	Connections *schedule.Connections
+	Stats       *stat.Tree
 	// Received stores the reports that other servers sent about mail.
 	Received *reports.Log
 	// Member is the membership in a cluster, or the lack of one.
 	Member *member.Member
-	// Self describes this server for the other servers of a domain.
-	Self Self
+	// Domain is this server's part in a domain.
+	Domain *domain.Service
 	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
 	Started             time.Time
@@ -276,7 +276,8 @@ func Kind(err error) string {
 	case errors.As(err, &remote):
 		return remote.Kind
 	case errors.Is(err, ErrUsage), errors.Is(err, directory.ErrInvalid), errors.Is(err, ErrNoVerb),
-		errors.Is(err, mailbox.ErrBadName), errors.Is(err, transfer.ErrInvalid):
+		errors.Is(err, mailbox.ErrBadName), errors.Is(err, transfer.ErrInvalid),
+		errors.Is(err, schedule.ErrInvalid):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
 		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist),

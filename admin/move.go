@@ -66,7 +66,7 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	mail := directory.ConnectionFields{Name: "move of " + p.Name(), Peer: old,
 		Databases: []string{p.MailDatabase.String()}, Direction: "pull"}
 	bring := func(all bool) (int, error) {
-		n, err := c.exchange(ctx, &mail, len(from.Servers), all)
+		n, err := c.Connections.Exchange(ctx, &mail, len(from.Servers), all)
 		if errors.Is(err, store.ErrNotFound) { // it was never created
 			return 0, nil
 		}
@@ -85,7 +85,7 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	}
 	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()},
 		Direction: "both"}
-	_, err = c.exchange(ctx, &known, len(from.Servers), false)
+	_, err = c.Connections.Exchange(ctx, &known, len(from.Servers), false)
 	for i := 0; err == nil && i < movePasses; i++ {
 		select {
 		case <-c.Env.Clock.After(settled):
@@ -104,55 +104,6 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	}
 	out.Next = "the old copy stays until it is removed there: doublet db remove " + p.MailDatabase.String()
 	return out, nil
-}
-
-// exchange replicates with another place: with the first of its servers that succeeds, or with all that have a replica.
-// It returns the number of notes that came.
-func (c *Call) exchange(ctx context.Context, f *directory.ConnectionFields, servers int, all bool) (int, error) {
-	var errs []error
-	brought, done, missing := 0, 0, 0
-	for turn := range max(servers, 1) {
-		n, err := c.exchangeWith(ctx, f, uint64(turn))
-		brought += n
-		switch {
-		case err == nil && !all:
-			return brought, nil
-		case err == nil:
-			done++
-			continue
-		case ctx.Err() != nil:
-			return brought, ctx.Err()
-		case errors.Is(err, store.ErrNotFound):
-			missing++
-		}
-		errs = append(errs, err)
-	}
-	err := errors.Join(errs...)
-	switch {
-	case missing == len(errs) && done > 0:
-		return brought, nil
-	case missing < len(errs) && errors.Is(err, store.ErrNotFound):
-		return brought, fmt.Errorf("not all servers of the other place answer, and the others have no replica: %v", err) //nolint:errorlint // it is not ErrNotFound
-	}
-	return brought, err
-}
-
-// exchangeWith replicates with server number turn of another place.
-func (c *Call) exchangeWith(ctx context.Context, f *directory.ConnectionFields, turn uint64) (int, error) {
-	job, err := c.job(ctx, f, turn)
-	if err != nil {
-		return 0, err
-	}
-	_, list, err := job.Run(ctx)
-	job.Client.Close()
-	n := 0
-	for _, o := range list {
-		n += o.In.Added + o.In.Updated + o.In.Deleted
-		if err = errors.Join(err, o.Err); len(o.In.Refused) > 0 {
-			err = errors.Join(err, fmt.Errorf("%d notes were refused: %s", len(o.In.Refused), o.In.Refused[0].Text))
-		}
-	}
-	return n, err
 }
 
 // gone reports whether a person's mail file is at another place of the domain.

@@ -43,7 +43,8 @@ func inDomain(t *testing.T, s *Running) *domainDoor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Self.Own = func() *pki.Own { return own }
+	self := func() *pki.Own { return own }
+	connecting(s, nil, self)
 	d := &domainDoor{own: own}
 	web := httptest.NewUnstartedServer(https.New(s.Replica, s.Store, s.Env, https.Options{
 		Server: s.Name,
@@ -57,7 +58,7 @@ func inDomain(t *testing.T, s *Running) *domainDoor {
 		},
 		Refuse: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusUnauthorized) },
 	}))
-	web.TLS = pki.Server(&tls.Config{}, s.Self.Own)
+	web.TLS = pki.Server(&tls.Config{}, self)
 	web.StartTLS()
 	t.Cleanup(web.Close)
 	d.url = web.URL

@@ -4,53 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/directory"
 	"doublet/note"
-	"doublet/replica/https"
 )
 
-// Self describes this server for the other servers of a domain.
-type Self struct {
-	// Own returns the server's key, nil if it has none. Make creates one.
-	Own  func() *pki.Own
-	Make func() (*pki.Own, error)
-	// Tokens are the tokens with which other servers join the domain here.
-	Tokens *pki.Tokens
-	// Host is its host name.
-	Host string
+// DomainToken are the arguments of domain token.
+type DomainToken struct {
+	Expires string `json:"expires" default:"1h" help:"how long the token is good"`
+	Address string `json:"address" help:"host:port of this https door for the other server (default: see show domain)"`
 }
 
-// AnnounceDoors updates the addresses of this server's doors in its server document if they have changed. It does
-// nothing outside a domain.
-func (s *Running) AnnounceDoors(ctx context.Context) error {
-	places, err := s.Directory.Servers.Places(ctx)
-	if err != nil || len(places) == 0 {
-		return err
-	}
-	own := s.Self.Own()
-	if own == nil {
-		return nil
-	}
-	doors := s.Reached()
-	f, known, err := s.Directory.Servers.ByKey(ctx, own.Key)
-	if err != nil || known && strings.Join(f.Doors, "\n") == strings.Join(doors, "\n") {
-		return err
-	}
-	_, err = s.Directory.Servers.Set(ctx, note.System, own.ID, func(f *directory.ServerFields) error {
-		f.Doors, f.Key = doors, own.Key
-		return nil
-	})
-	if errors.Is(err, directory.ErrNotFound) {
-		s.Env.Log.Error("this server has no document in the directory, so it serves no mail file: restore "+
-			"server.key in the folder cluster of its data folder", "id", own.ID.String())
-		return nil
-	}
-	return err
+// DomainTokenRemove are the arguments of domain token remove.
+type DomainTokenRemove struct {
+	ID string `json:"id" arg:"required" help:"id of the token, as domain token list shows it"`
 }
+
+// TokenShown describes a token that was created. The token itself is not stored.
+type TokenShown struct {
+	ID      string    `json:"id"`
+	Made    time.Time `json:"made"`
+	Expires time.Time `json:"expires"`
+	// UsedBy is the server that joined with the token.
+	UsedBy string    `json:"used_by,omitempty"`
+	UsedAt time.Time `json:"used_at,omitzero"`
+}
+
+const domainTokenLong = `Anybody who has the token can add one server to the domain while it is valid: keep it like a
+password. A server of the domain receives the whole directory, with password hashes and signing keys, and may read every
+mail file. The token contains this server's key and the address of its https door, which the other server must reach.
+On the other machine: doublet domain join TOKEN, then doublet serve.`
 
 // DomainServer is a server of the domain in the result of show domain.
 type DomainServer struct {
@@ -129,51 +119,76 @@ func (c *Call) placeName(ctx context.Context, mailServer note.UNID) string {
 	return p.Name
 }
 
-// runsHere reports whether this server has to run a connection.
-func (s *System) runsHere(ctx context.Context, c *directory.Connection) bool {
-	if c.Peer.IsZero() {
-		return c.Server == s.Name
-	}
-	server, err := s.Directory.Servers.Named(ctx, c.Server)
+// domainToken creates a token. If this server is not in a domain, it first founds one.
+func domainToken(ctx context.Context, c *ServerCall, a *DomainToken) (JoinToken, error) {
+	life, err := tokenLife(a.Expires)
 	if err != nil {
-		return false
+		return JoinToken{}, err
 	}
-	place, err := s.Directory.Servers.PlaceOf(ctx, server.ID)
-	if err != nil || !place.Here {
-		return false
+	address, err := c.Server.webAddress(a.Address)
+	if err != nil {
+		return JoinToken{}, err
 	}
-	node := s.Member.Node()
-	if node == nil {
-		return true
+	token, until, err := c.Domain.NewToken(ctx, c.Who, address, c.Server.Reached(), life)
+	if err != nil {
+		return JoinToken{}, err
 	}
-	home, err := node.Opens.Where(ctx, directory.ID) // in a cluster, the home of the directory runs it
-	return err == nil && home.Self
+	return JoinToken{Token: token.String(), Expires: until,
+		Next: "on the other machine: doublet domain join TOKEN, then doublet serve"}, nil
 }
 
-// peerJob returns the job of a connection to a server of the domain. turn selects the server of the other place.
-func (s *System) peerJob(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
-	own := s.Self.Own()
-	if own == nil {
-		return nil,
-			errors.New("this server has no key of its own: put back server.key in the folder cluster of its data " +
-				"folder")
+// tokenLife parses the life of a token.
+func tokenLife(text string) (time.Duration, error) {
+	life, err := time.ParseDuration(text)
+	if err != nil || life < time.Minute || life > 30*24*time.Hour {
+		return 0, fmt.Errorf("%w: --expires %q: a duration of 1m to 720h", ErrUsage, text)
 	}
-	place, err := s.Directory.Servers.PlaceOf(ctx, f.Peer)
-	if err != nil {
-		return nil, err
-	}
-	if place.Here {
-		return nil, fmt.Errorf("%w: the connection %s leads to this server's own place", ErrUsage, f.Name)
-	}
-	var reached []directory.Server
-	for _, x := range place.Servers {
-		if x.Door("web") != "" {
-			reached = append(reached, x)
+	return life, nil
+}
+
+// webAddress returns host:port of the https door, as other servers reach it.
+func (s *Running) webAddress(given string) (string, error) {
+	if given != "" {
+		if _, _, err := net.SplitHostPort(given); err != nil {
+			return "", fmt.Errorf("%w: --address is host:port: %w", ErrUsage, err)
 		}
+		return given, nil
 	}
-	if len(reached) == 0 {
-		return nil, fmt.Errorf("no server of %s has an https address in the directory", place.Name)
+	for _, door := range s.Reached() {
+		text, web := strings.CutPrefix(door, "web ")
+		u, err := url.Parse(text)
+		if !web || err != nil {
+			continue
+		}
+		if u.Port() == "" {
+			return net.JoinHostPort(u.Hostname(), "443"), nil
+		}
+		return u.Host, nil
 	}
-	to := reached[turn%uint64(len(reached))]
-	return s.jobOver(f, https.ClientOptions{URL: to.Door("web"), TLS: own.Client(to.Key, s.Env.Clock.Now)})
+	return "", fmt.Errorf("%w: needs the door https (doors.https) and its address (server.name or cluster.advertise)",
+		ErrUsage)
+}
+
+func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, error) {
+	list, err := c.Domain.Tokens().List()
+	out := make([]TokenShown, 0, len(list))
+	for _, x := range list {
+		t := TokenShown{ID: x.ID, Made: x.Made, Expires: x.Expires, UsedAt: x.UsedAt}
+		if x.UsedBy != (bus.Key{}) {
+			t.UsedBy = pki.ServerID(x.UsedBy).String()
+			if f, known, bad := c.Directory.Servers.ByKey(ctx, x.UsedBy); bad == nil && known {
+				t.UsedBy = f.Name
+			}
+		}
+		out = append(out, t)
+	}
+	return out, err
+}
+
+func domainTokenRemove(_ context.Context, c *Call, a *DomainTokenRemove) (Done, error) {
+	err := c.Domain.Tokens().Remove(a.ID)
+	if errors.Is(err, pki.ErrTokenUnknown) {
+		err = fmt.Errorf("%w: no token %.40q", directory.ErrNotFound, a.ID)
+	}
+	return Done{"removed the token " + a.ID}, err
 }

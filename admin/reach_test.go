@@ -46,7 +46,7 @@ func TestReach(t *testing.T) {
 	s := newSystem(t)
 	dns := &names{list: map[string]string{"inside.example": "169.254.169.254", "school.example": "10.9.0.7",
 		"turns.example": "8.8.8.8"}}
-	s.Reach = reach.New(s.Env, dns, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")})
+	connecting(s, reach.New(s.Env, dns, []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}), nil)
 	var mu sync.Mutex
 	var dialled []string
 	s.Env.Dial = func(_, address string, _ time.Duration) (net.Conn, error) {
@@ -95,7 +95,7 @@ func TestReach(t *testing.T) {
 	if err := run(browser, "replica copy", "https://inside.example", ""); !errors.Is(err, reach.ErrAddress) {
 		t.Errorf("%v", err)
 	}
-	if err := run(browser, "connection add", "https://inside.example", "x"); !errors.Is(err, ErrUsage) ||
+	if err := run(browser, "connection add", "https://inside.example", "x"); Kind(err) != "usage" ||
 		!strings.Contains(err.Error(), "web.admin_reach") {
 		t.Errorf("it does not say what to do: %v", err)
 	}

@@ -2,15 +2,12 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"doublet/client/reach"
 	"doublet/directory"
 	"doublet/note"
 	"doublet/replica"
@@ -144,7 +141,7 @@ func replication() []*Verb {
 			}),
 		define("connection remove", "remove a connection; the copies that it made stay",
 			func(ctx context.Context, c *Call, a *Named) (Done, error) {
-				x, err := c.connection(ctx, a.Name)
+				x, err := c.Connections.Named(ctx, a.Name)
 				if err != nil {
 					return Done{}, err
 				}
@@ -152,11 +149,11 @@ func replication() []*Verb {
 			}, changes),
 		define("connection run", "run a connection now", func(ctx context.Context, c *Call,
 			a *ConnectionRun) (Replicated, error) {
-			x, err := c.connection(ctx, a.Name)
+			x, err := c.Connections.Named(ctx, a.Name)
 			if err != nil {
 				return Replicated{}, err
 			}
-			job, err := c.job(ctx, &x.ConnectionFields, 0)
+			job, err := c.Connections.Job(ctx, &x.ConnectionFields, 0)
 			if err != nil {
 				return Replicated{}, err
 			}
@@ -197,9 +194,6 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 		MaxSize: uint64(a.MaxSize), Days: a.Days,
 		Disabled: a.Disabled, Guarded: !c.Who.System,
 	}
-	if f.Server == "" {
-		f.Server = c.Name
-	}
 	var err error
 	if a.Every != "continuous" {
 		if f.Every, err = time.ParseDuration(a.Every); err != nil || f.Every <= 0 {
@@ -209,19 +203,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 	if f.From, f.Until, err = parseBetween(a.Between); err != nil {
 		return Connection{}, err
 	}
-	if err := directory.CheckConnection(&f); err != nil {
-		return Connection{}, err
-	}
-	// Reject now what the client would reject later.
-	job, err := c.job(ctx, &f, 0)
-	if err != nil {
-		return Connection{}, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	job.Client.Close()
-	if err := c.reachable(ctx, &f); err != nil {
-		return Connection{}, err
-	}
-	x, err := c.Directory.Connections.Add(ctx, c.Who, f)
+	x, err := c.Connections.Add(ctx, c.Who, f)
 	return c.connectionOf(&x), err
 }
 
@@ -244,19 +226,6 @@ func parseBetween(text string) (from, until int, err error) {
 	return from, until, nil
 }
 
-func (c *Call) connection(ctx context.Context, name string) (directory.Connection, error) {
-	list, err := c.Directory.Connections.List(ctx, note.System)
-	if err != nil {
-		return directory.Connection{}, err
-	}
-	for _, x := range list {
-		if strings.EqualFold(x.Name, name) {
-			return x, nil
-		}
-	}
-	return directory.Connection{}, fmt.Errorf("%w: no connection %.80q", directory.ErrNotFound, name)
-}
-
 func (c *Call) connectionOf(x *directory.Connection) Connection {
 	out := Connection{
 		Name: x.Name, URL: x.URL, User: x.User, Server: x.Server, Databases: x.Databases, Direction: x.Direction,
@@ -272,73 +241,11 @@ func (c *Call) connectionOf(x *directory.Connection) Connection {
 		out.Between = fmt.Sprintf("%02d:%02d-%02d:%02d", x.From/60, x.From%60, x.Until/60, x.Until%60)
 	}
 	if c.running != nil {
-		c.running.Replicator.status(x.ID, &out)
+		r := c.running.Replicator.Status(x)
+		out.State, out.LastRun, out.NextRun, out.Runs = r.State, r.LastRun, r.NextRun, r.Runs
+		out.Received, out.Sent, out.Error = r.Received, r.Sent, r.Error
 	}
 	return out
-}
-
-// job returns the job of a connection. turn is the number of the run: if the other place has several servers, it
-// selects one of them.
-func (s *System) job(ctx context.Context, f *directory.ConnectionFields, turn uint64) (*https.Job, error) {
-	if !f.Peer.IsZero() {
-		return s.peerJob(ctx, f, turn)
-	}
-	o := https.ClientOptions{URL: f.URL, User: f.User, Secret: f.Password, Fingerprint: f.Fingerprint}
-	if f.Guarded {
-		if err := s.guard(f.URL); err != nil {
-			return nil, err
-		}
-		o.Dial = s.Reach.Dial
-	}
-	return s.jobOver(f, o)
-}
-
-// errReach is the advice in the error for a host that may not be reached from the browser.
-const errReach = "give the command on the server's machine, or allow the network in web.admin_reach"
-
-// guard rejects a URL that web administration may not use. Reach.Dial checks the host's address later.
-func (s *System) guard(text string) error {
-	if !strings.Contains(text, "://") {
-		text = "https://" + text
-	}
-	if err := s.Reach.Check(text); err != nil {
-		return fmt.Errorf("%w: %s", err, errReach)
-	}
-	return nil
-}
-
-// reachable rejects a forbidden host when the connection is added, not only at the first run.
-func (s *System) reachable(ctx context.Context, f *directory.ConnectionFields) error {
-	u, err := url.Parse(f.URL)
-	if !f.Guarded || err != nil {
-		return err
-	}
-	if _, err = s.Reach.Find(ctx, u.Hostname()); errors.Is(err, reach.ErrAddress) {
-		return fmt.Errorf("%w: %w: %s", ErrUsage, err, errReach)
-	}
-	return nil // a name that does not resolve now may do so later
-}
-
-func (s *System) jobOver(f *directory.ConnectionFields, o https.ClientOptions) (*https.Job, error) {
-	direction, err := https.ParseDirection(f.Direction)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	client, err := https.NewClient(s.Env, o)
-	if err != nil {
-		return nil, err
-	}
-	j := &https.Job{
-		Client: client, Service: s.Replica, Store: s.Store, Databases: f.Databases, Direction: direction,
-		Domain: o.TLS != nil, UntilFailure: o.TLS != nil,
-		Select: replica.Selection{Folders: f.Folders, MaxSize: f.MaxSize},
-	}
-	if f.Days > 0 {
-		// Use whole days, so that the selection stays the same all day and the next run continues after this one.
-		day := s.Env.Clock.Now().UTC().Truncate(24 * time.Hour)
-		j.Select.Since = day.AddDate(0, 0, -f.Days).Unix()
-	}
-	return j, nil
 }
 
 func (c *Call) replicaProgress(title string, p replica.Progress) {
@@ -348,14 +255,14 @@ func (c *Call) replicaProgress(title string, p replica.Progress) {
 
 func replicated(a *https.Account, list []https.Outcome) Replicated {
 	out := Replicated{Server: a.Server, Databases: []ReplicatedDatabase{}}
-	for _, o := range list {
+	for i := range list {
+		o := &list[i]
 		d := ReplicatedDatabase{
-			Title: o.Title, ID: o.ID.String(), New: o.Made, Received: o.In.Added + o.In.Updated,
-			Sent:    o.Out.Added + o.Out.Updated,
-			Deleted: o.In.Deleted + o.Out.Deleted, Objects: Size(o.In.ObjectBytes + o.Out.ObjectBytes),
+			Title: o.Title, ID: o.ID.String(), New: o.Made, Received: o.Received(), Sent: o.Sent(),
+			Deleted: o.Deleted(), Objects: Size(o.In.ObjectBytes + o.Out.ObjectBytes),
 			Restored: o.In.Restored || o.Out.Restored,
 		}
-		for _, r := range append(slices.Clone(o.In.Refused), o.Out.Refused...) {
+		for _, r := range o.Refused() {
 			d.Refused = append(d.Refused, r.UNID.String()+": "+r.Text)
 		}
 		if o.Err != nil {
@@ -392,7 +299,7 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 		Direction: a.Direction,
 		Folders:   nonEmpty(a.Folder), MaxSize: uint64(a.MaxSize), Days: a.Days, Guarded: !c.Who.System,
 	}
-	job, err := c.job(ctx, &f, 0)
+	job, err := c.Connections.Job(ctx, &f, 0)
 	if err != nil {
 		return Replicated{}, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
@@ -416,7 +323,7 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 	err = job.Watch(ctx, func(list []https.Outcome, err error) {
 		job.Compare = false
 		last = replicated(&server, list)
-		if text := runText(last, err); text != "" {
+		if text := https.Summary(list, err); text != "" {
 			c.Progress(Progress{Output: c.Env.Clock.Now().UTC().Format(time.RFC3339) + " " + text + "\n"})
 		}
 	})
@@ -424,24 +331,6 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 		err = nil // the caller has canceled, which is not an error
 	}
 	return last, err
-}
-
-// runText returns one line about a run, "" if nothing was replicated.
-func runText(r Replicated, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	var parts []string
-	for _, d := range r.Databases {
-		switch {
-		case d.Error != "":
-			parts = append(parts, d.Title+": "+d.Error)
-		case d.Received+d.Sent+d.Deleted+len(d.Refused) > 0:
-			parts = append(parts, fmt.Sprintf("%s: %d received, %d sent, %d deleted, %d refused", d.Title, d.Received,
-				d.Sent, d.Deleted, len(d.Refused)))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, error) {
@@ -462,12 +351,4 @@ func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, 
 		out = append(out, r)
 	}
 	return out, err
-}
-
-// hostOf returns a URL's host, for the log.
-func hostOf(text string) string {
-	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return text
 }

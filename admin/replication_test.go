@@ -124,8 +124,6 @@ func TestReplicaCopy(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	hub, laptop, url, print := twoSystems(t)
-	laptop.Replicator = NewReplicator(laptop.System)
-	laptop.Replicator.every = 20 * time.Millisecond
 	mustDo[Replicated](t, laptop, "replica copy", ReplicaCopy{URL: url, Fingerprint: print, User: "ada",
 		Password: "engine", Adopt: true})
 	add := ConnectionAdd{Name: "home", URL: url, Fingerprint: print, User: "ada", Password: "engine",
@@ -175,12 +173,12 @@ func TestConnections(t *testing.T) {
 	if c := state("elsewhere"); c.State != "" || c.Runs != 0 {
 		t.Errorf("another server's connection runs here: %+v", c)
 	}
+	home, err := laptop.Connections.Named(ctx, "home")
+	if err != nil {
+		t.Fatal(err)
+	}
 	mustDo[Done](t, laptop, "connection remove", Named{Name: "home"})
-	until("it ended", func() bool {
-		laptop.Replicator.mu.Lock()
-		defer laptop.Replicator.mu.Unlock()
-		return len(laptop.Replicator.runs) == 1
-	})
+	until("it ended", func() bool { return laptop.Replicator.Status(&home).State == "" })
 	mustDo[Transferred](t, hub, "import mbox", ImportMbox{Path: "mbox", User: "ada", Folder: "INBOX"})
 	time.Sleep(800 * time.Millisecond)
 	if n := messages(t, laptop, "ada"); n != 2 {
@@ -193,26 +191,6 @@ func TestConnections(t *testing.T) {
 	failed := laptop.Stats.Counter("Replica.Successful", "").Value()
 	if failed == 0 {
 		t.Error("nothing was counted")
-	}
-}
-
-// TestWithin checks that a part of the day may include midnight.
-func TestWithin(t *testing.T) {
-	t.Parallel()
-	at := func(h, m int) time.Time { return time.Date(2026, 1, 5, h, m, 0, 0, time.UTC) }
-	for _, c := range []struct {
-		now         time.Time
-		from, until int
-		want        bool
-	}{
-		{at(3, 0), 0, 0, true}, {at(9, 0), 9 * 60, 17 * 60, true}, {at(8, 59), 9 * 60, 17 * 60, false},
-		{at(17, 0), 9 * 60, 17 * 60, false},
-		{at(23, 0), 22 * 60, 6 * 60, true}, {at(5, 59), 22 * 60, 6 * 60, true}, {at(6, 0), 22 * 60, 6 * 60, false},
-		{at(21, 59), 22 * 60, 6 * 60, false},
-	} {
-		if got := within(c.now, c.from, c.until); got != c.want {
-			t.Errorf("%s within %d to %d: %v", c.now.Format("15:04"), c.from, c.until, got)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"doublet/cluster"
 	"doublet/mail/reports"
 	"doublet/note"
+	"doublet/replica/schedule"
 	"doublet/search"
 )
 
@@ -18,7 +19,7 @@ import (
 type Running struct {
 	*System
 	// Replicator runs the connections to other servers.
-	Replicator *Replicator
+	Replicator *schedule.Replicator
 	// Search is the full-text search; nil if it is off.
 	Search *search.Service
 	// Reports sends reports about mail to other servers.

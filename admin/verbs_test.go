@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/bus/pki"
 	"doublet/client/reach"
@@ -22,6 +23,8 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
+	"doublet/replica/domain"
+	"doublet/replica/schedule"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/transfer"
@@ -63,14 +66,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		},
 		Certificates: &keeper{}, Health: func(context.Context) error { return nil },
 	}
-	s.Self = Self{
-		Own:    func() *pki.Own { own, _ := pki.OpenOwn(f.Env, "key"); return own },
-		Make:   func() (*pki.Own, error) { return pki.MakeOwn(f.Env, "key", pki.Options{}) },
-		Tokens: pki.DomainTokens(f.Env, "key", pki.Options{}), Host: s.Name,
-	}
 	s.Reached = func() []string { return []string{"web https://mx.example.com"} }
 	inCluster(s, "", "")
-	s.Replicator, s.Reach = NewReplicator(s.System), reach.New(s.Env, nil, nil)
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: s.Stats})
@@ -90,6 +87,12 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
 	s.Transfer = transfer.New(f.Env, s.Store, s.Directory, s.Mailbox)
 	s.Replica = replica.New(s.Store, s.Mailbox, f.Env, replica.Options{Stats: s.Stats})
+	own := func() *pki.Own { own, _ := pki.OpenOwn(f.Env, "key"); return own }
+	connecting(s, reach.New(s.Env, nil, nil), own)
+	s.Domain = domain.New(f.Env, s.Directory, domain.Options{Name: s.Name, Host: s.Name, Own: own,
+		Make:   func() (*pki.Own, error) { return pki.MakeOwn(f.Env, "key", pki.Options{}) },
+		Tokens: pki.DomainTokens(f.Env, "key", pki.Options{}),
+	})
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +105,13 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		}
 	})
 	return s
+}
+
+// connecting opens the connections of a system, and their task.
+func connecting(s *Running, guard *reach.Guard, own func() *pki.Own) {
+	s.Connections = schedule.New(s.Env, s.Directory, s.Replica, s.Store, schedule.Options{Server: s.Name, Own: own,
+		Reach: guard, Primary: s.Member.Primary, Every: 20 * time.Millisecond})
+	s.Replicator = schedule.NewReplicator(s.Connections)
 }
 
 // overSocket serves a system and connects to it.

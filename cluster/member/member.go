@@ -162,6 +162,17 @@ func (m *Member) Joined() (*cluster.Node, bus.Bus) {
 	return nil, nil
 }
 
+// Primary reports whether this server acts for its place in the domain: outside a cluster always, in a cluster if it is
+// the home (primary replica) of the directory.
+func (m *Member) Primary(ctx context.Context) bool {
+	n := m.Node()
+	if n == nil {
+		return true
+	}
+	home, err := n.Opens.Where(ctx, directory.ID)
+	return err == nil && home.Self
+}
+
 // Join makes the server join its cluster, if it is in one, and waits until it has both directories.
 func (m *Member) Join(ctx context.Context, g Ground) error {
 	m.mu.Lock()

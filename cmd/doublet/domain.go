@@ -3,20 +3,19 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 
-	"doublet/admin"
 	"doublet/bus"
 	"doublet/bus/pki"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/replica"
+	"doublet/replica/domain"
 	"doublet/replica/https"
 	"doublet/store"
 
@@ -155,18 +154,10 @@ func (n *newcomer) joinDomain(ctx context.Context, token pki.Token) error {
 		return &exitError{exitUsage, err}
 	}
 	defer client.Close()
-	question, err := json.Marshal(admin.PlaceApplicant{Name: cfg.Server.Name, Host: cfg.Server.Name, Version: version(),
-		Secret: token.Secret[:]})
+	answer, err := domain.Apply(ctx, client, domain.Applicant{Name: cfg.Server.Name, Host: cfg.Server.Name,
+		Version: version(), Secret: token.Secret[:]})
 	if err != nil {
 		return err
-	}
-	raw, err := client.Admit(ctx, question)
-	if err != nil {
-		return err
-	}
-	var answer admin.PlaceAdmission
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("%s: %w", client.Host(), err)
 	}
 	if err := n.fetchDirectory(ctx, o); err != nil {
 		return err

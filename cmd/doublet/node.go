@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 
-	"doublet/admin"
 	"doublet/bus"
 	"doublet/bus/embedded"
 	"doublet/bus/external"
@@ -38,9 +37,6 @@ func (h *house) openMember() (err error) {
 		return err
 	}
 	h.system.Member = h.member
-	h.system.Self = admin.Self{
-		Own: h.member.Own, Make: h.member.MakeOwn, Tokens: h.member.DomainTokens(), Host: h.cfg.Server.Name,
-	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (h *front) openReplication() {
 	door := https.New(s.Replica, s.Store, h.env, https.Options{
 		Identify: h.identify,
 		Refuse:   refuseReplica,
-		Admit:    s.AdmitPlace,
+		Admit:    s.Domain.Admit,
 		Audit:    s.AuditReplica,
 		Server:   s.Name, Version: s.Version, Stopping: h.ctx, Stats: s.Stats,
 		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,

@@ -109,4 +109,4 @@ func (s *server) announce() error {
 }
 
 // announceDoors updates the addresses of the doors for the other servers of the domain.
-func (s *server) announceDoors() error { return s.running.AnnounceDoors(s.ctx) }
+func (s *server) announceDoors() error { return s.system.Domain.Announce(s.ctx, s.reached()) }

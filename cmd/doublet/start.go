@@ -20,6 +20,8 @@ import (
 	"doublet/mail/keep"
 	"doublet/mailbox"
 	"doublet/replica"
+	"doublet/replica/domain"
+	"doublet/replica/schedule"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/stat"
@@ -38,6 +40,8 @@ type house struct {
 	// member is the membership in a cluster, forward sends sessions and requests to its other members.
 	member  *member.Member
 	forward *forward.Service
+	// reach checks the hosts that people enter in a browser.
+	reach *reach.Guard
 	// messages is the budget for messages in flight.
 	messages *listen.Budget
 	// memory holds small state that persists across restarts outside the databases.
@@ -83,7 +87,7 @@ func (h *house) openNetwork() error {
 	s := h.system
 	s.DNS = dns.New(h.env, dnsOptions(&h.cfg, s.Stats))
 	allowed, err := config.Networks(h.cfg.Web.AdminReach)
-	s.Reach = reach.New(h.env, s.DNS, allowed)
+	h.reach = reach.New(h.env, s.DNS, allowed)
 	return err
 }
 
@@ -130,6 +134,12 @@ func (h *house) openDirectory() (err error) {
 		return fmt.Errorf("open directory: %w", err)
 	}
 	s.Transfer = transfer.New(h.env, s.Store, s.Directory, s.Mailbox)
+	s.Connections = schedule.New(h.env, s.Directory, s.Replica, s.Store, schedule.Options{
+		Server: s.Name, Own: h.member.Own, Reach: h.reach, Primary: h.member.Primary,
+	})
+	s.Domain = domain.New(h.env, s.Directory, domain.Options{
+		Name: s.Name, Host: s.Name, Own: h.member.Own, Make: h.member.MakeOwn, Tokens: h.member.DomainTokens(),
+	})
 	h.closes("directory", func(context.Context) error { s.Directory.Close(); return nil })
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/admin"
+	"doublet/replica/schedule"
 	"doublet/task"
 )
 
@@ -26,7 +27,7 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
 	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.member.Repair})
 	h.openSearch(tasks)
-	h.running.Replicator = admin.NewReplicator(s)
+	h.running.Replicator = schedule.NewReplicator(s.Connections)
 	tasks.Start(task.Task{Name: "Replica", Run: h.running.Replicator.Run})
 	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
 		done, err := s.Collect(ctx)

@@ -65,6 +65,38 @@ type Outcome struct {
 	Err     error
 }
 
+// Received returns the number of notes added or updated here.
+func (o *Outcome) Received() int { return o.In.Added + o.In.Updated }
+
+// Sent returns the number of notes added or updated at the other server.
+func (o *Outcome) Sent() int { return o.Out.Added + o.Out.Updated }
+
+// Deleted returns the number of notes that were deleted on either side.
+func (o *Outcome) Deleted() int { return o.In.Deleted + o.Out.Deleted }
+
+// Refused returns the notes that either side set aside.
+func (o *Outcome) Refused() []replica.Refused { return slices.Concat(o.In.Refused, o.Out.Refused) }
+
+// Summary returns one line about a run, "" if nothing was replicated. err is the error of the whole run.
+func Summary(list []Outcome, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var parts []string
+	for i := range list {
+		o := &list[i]
+		received, sent, deleted, refused := o.Received(), o.Sent(), o.Deleted(), len(o.Refused())
+		switch {
+		case o.Err != nil:
+			parts = append(parts, o.Title+": "+o.Err.Error())
+		case received+sent+deleted+refused > 0:
+			parts = append(parts, fmt.Sprintf("%s: %d received, %d sent, %d deleted, %d refused", o.Title, received,
+				sent, deleted, refused))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
 // Run replicates all databases of the job once. The error of a single database is in its Outcome and does not stop the
 // others.
 func (j *Job) Run(ctx context.Context) (Account, []Outcome, error) {

@@ -28,6 +28,7 @@ import (
 	"doublet/env"
 	"doublet/note"
 	"doublet/replica"
+	"doublet/replica/domain"
 	"doublet/replica/https"
 	"doublet/store"
 	"doublet/test/program"
@@ -142,7 +143,7 @@ func TestJoinDomain(t *testing.T) {
 		t.Fatal(err)
 	}
 	question := func(secret []byte) []byte {
-		raw, err := json.Marshal(admin.PlaceApplicant{Name: "stranger.example", Secret: secret})
+		raw, err := json.Marshal(domain.Applicant{Name: "stranger.example", Secret: secret})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,10 @@
-package admin
+package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"reflect"
 	"sync"
 	"time"
@@ -14,12 +16,9 @@ import (
 
 // Replicator runs the connections of this server. It is Domino's Replica task.
 type Replicator struct {
-	s *System
+	c *Connections
 
-	// every is the interval at which the connections are checked.
-	every time.Duration
-
-	mu   sync.Mutex
+	mu   sync.Mutex // guards runs and their state
 	runs map[note.UNID]*run
 	wg   sync.WaitGroup
 }
@@ -43,9 +42,9 @@ const (
 	maxContinuous = 32
 )
 
-// NewReplicator returns the task for a running system.
-func NewReplicator(s *System) *Replicator {
-	return &Replicator{s: s, every: 10 * time.Second, runs: map[note.UNID]*run{}}
+// NewReplicator returns the task that runs the connections.
+func NewReplicator(c *Connections) *Replicator {
+	return &Replicator{c: c, runs: map[note.UNID]*run{}}
 }
 
 // Run runs due connections until ctx ends.
@@ -58,7 +57,7 @@ func (r *Replicator) Run(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-r.s.Env.Clock.After(r.every):
+		case <-r.c.env.Clock.After(r.c.o.Every):
 		case <-ctx.Done():
 			return nil
 		}
@@ -67,20 +66,20 @@ func (r *Replicator) Run(ctx context.Context) error {
 
 // look starts due connections, and stops those that should no longer run.
 func (r *Replicator) look(ctx context.Context) error {
-	list, err := r.s.Directory.Connections.List(ctx, note.System)
+	list, err := r.c.directory.Connections.List(ctx, note.System)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	now := r.s.Env.Clock.Now()
+	now := r.c.env.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	there := map[note.UNID]bool{}
 	for i := range list {
 		c := &list[i]
-		if !r.s.runsHere(ctx, c) {
+		if !r.c.runsHere(ctx, c) {
 			continue
 		}
 		there[c.ID] = true
@@ -145,7 +144,7 @@ func (r *Replicator) room(continuous bool) bool {
 
 // start starts a run. The caller holds mu.
 func (r *Replicator) start(ctx context.Context, x *run) {
-	now := r.s.Env.Clock.Now()
+	now := r.c.env.Clock.Now()
 	fields := x.fields
 	ctx, x.cancel = context.WithCancel(ctx)
 	x.running, x.last, x.due = true, now, now.Add(max(fields.Every, time.Minute))
@@ -153,7 +152,7 @@ func (r *Replicator) start(ctx context.Context, x *run) {
 		x.due = now // retry at once with another server
 	}
 	r.wg.Add(1)
-	r.s.Env.Go("connection "+fields.Name, func() {
+	r.c.env.Go("connection "+fields.Name, func() {
 		defer r.wg.Done()
 		r.once(ctx, x, &fields)
 		r.mu.Lock()
@@ -167,7 +166,7 @@ func (r *Replicator) once(ctx context.Context, x *run, fields *directory.Connect
 	r.mu.Lock()
 	turn := x.count
 	r.mu.Unlock()
-	job, err := r.s.job(ctx, fields, turn)
+	job, err := r.c.Job(ctx, fields, turn)
 	if err != nil {
 		r.told(ctx, x, fields, nil, err)
 		return
@@ -190,18 +189,17 @@ func (r *Replicator) told(ctx context.Context, x *run, fields *directory.Connect
 	if ctx.Err() != nil {
 		return // the run was stopped
 	}
-	done := replicated(&https.Account{}, list)
 	errs := []error{err}
 	refused := 0
 	r.mu.Lock()
 	x.count++
 	if fields.Every == 0 {
-		x.last = r.s.Env.Clock.Now()
+		x.last = r.c.env.Clock.Now()
 	}
-	for i, d := range done.Databases {
-		x.received += uint64(d.Received)
-		x.sent += uint64(d.Sent)
-		refused += len(d.Refused)
+	for i := range list {
+		x.received += uint64(list[i].Received())
+		x.sent += uint64(list[i].Sent())
+		refused += len(list[i].Refused())
 		errs = append(errs, list[i].Err)
 	}
 	failed := errors.Join(errs...)
@@ -209,33 +207,50 @@ func (r *Replicator) told(ctx context.Context, x *run, fields *directory.Connect
 		x.err = failed.Error()
 	}
 	r.mu.Unlock()
-	log := r.s.Env.Log.With("connection", fields.Name, "server", hostOf(fields.URL))
+	host := fields.URL
+	if u, err := url.Parse(fields.URL); err == nil {
+		host = cmp.Or(u.Host, host)
+	}
+	log := r.c.env.Log.With("connection", fields.Name, "server", host)
 	switch {
 	case failed != nil:
 		log.Warn("replication failed", "error", failed)
 	case refused > 0:
 		log.Warn("replication skipped notes: doublet replica history lists them", "notes", refused)
 	default:
-		if text := runText(done, nil); text != "" {
+		if text := https.Summary(list, nil); text != "" {
 			log.Info("replicated", "what", text)
 		}
 	}
 }
 
-// status adds the state of a connection to a result.
-func (r *Replicator) status(id note.UNID, to *Connection) {
+// Status is the state of a connection on this server since the start. Its zero value belongs to a connection that does
+// not run here.
+type Status struct {
+	// State is running, waiting or disabled.
+	State            string
+	LastRun, NextRun time.Time
+	Runs             uint64
+	// Received and Sent are the numbers of notes in all runs. Error is that of the last run.
+	Received, Sent uint64
+	Error          string
+}
+
+// Status returns the state of a connection.
+func (r *Replicator) Status(c *directory.Connection) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x := r.runs[id]
+	x := r.runs[c.ID]
 	if x == nil {
-		return
+		return Status{}
 	}
-	to.State, to.LastRun, to.Runs, to.Received, to.Sent, to.Error = "waiting", x.last.UTC().Truncate(time.Second),
-		x.count, x.received, x.sent, x.err
-	if to.NextRun = x.due.UTC().Truncate(time.Second); x.running {
-		to.State, to.NextRun = "running", time.Time{}
+	out := Status{State: "waiting", LastRun: x.last.UTC().Truncate(time.Second),
+		NextRun: x.due.UTC().Truncate(time.Second), Runs: x.count, Received: x.received, Sent: x.sent, Error: x.err}
+	if x.running {
+		out.State, out.NextRun = "running", time.Time{}
 	}
-	if to.Disabled {
-		to.State, to.NextRun = "disabled", time.Time{}
+	if c.Disabled {
+		out.State, out.NextRun = "disabled", time.Time{}
 	}
+	return out
 }
