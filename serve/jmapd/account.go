@@ -103,6 +103,15 @@ const own = true
 // needAccount reads the argument accountId into c.account. If personal is set, it rejects other people's accounts.
 func (c *call) needAccount(personal bool) error { return c.accountNamed("accountId", "", personal) }
 
+// twoAccounts returns the account of the argument fromAccountId, and finds that of accountId as arguments does.
+func (c *call) twoAccounts(names ...string) (from *Account, err error) {
+	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
+		return nil, err
+	}
+	from = c.account
+	return from, c.arguments(false, append(names, "fromAccountId")...)
+}
+
 func (c *call) accountNamed(argument, as string, personal bool) error {
 	v := c.args.Get(argument)
 	id, ok := v.Text()

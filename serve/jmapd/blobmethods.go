@@ -47,18 +47,12 @@ func (s *Server) appendBlobCapability(dst []byte) []byte {
 //
 // Implements: RFC 9404 §4.1 Blob/upload
 func blobUpload(c *call) error {
-	if err := c.allow("accountId", "create"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
+	if err := c.arguments(false, "create"); err != nil {
 		return err
 	}
 	s := &set{c: c}
-	if err := s.creations(c.args.Get("create")); err != nil {
+	if err := s.creations("create"); err != nil {
 		return err
-	}
-	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
 	if c.caller.Database == 0 {
 		return &jmap.Error{Type: "accountNotSupportedByMethod"}
@@ -79,10 +73,7 @@ func blobUpload(c *call) error {
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)
 	o.Raw("oldState", "null")
-	o.Name("created")
-	o.B = appendEntries(o.B, s.created)
-	o.Name("notCreated")
-	o.B = c.appendFailures(o.B, s.notCreated)
+	c.appendBoth(&o, "created", s.created, "notCreated", s.notCreated)
 	c.out = o.End()
 	return nil
 }
@@ -261,7 +252,7 @@ func unsigned(v *jmap.Value, def int64) (int64, bool) {
 //
 // Implements: RFC 9404 §4.2 Blob/get
 func blobGet(c *call) error {
-	g, err := c.getArguments(false, "offset", "length")
+	g, err := c.getArguments(false, nil, "offset", "length")
 	if err != nil {
 		return err
 	}
@@ -278,21 +269,17 @@ func blobGet(c *call) error {
 	if !g.some {
 		g.properties, g.some = []string{"data", "size"}, true
 	}
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","list":[`...)
-	var notFound []string
-	n := 0
+	g.begin("")
 	for _, id := range g.ids {
 		b, err := c.openBlob(c.account, id)
 		if errors.Is(err, errNoBlob) {
-			notFound = append(notFound, id)
+			g.miss(id)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if n++; n > 1 {
-			c.out = append(c.out, ',')
-		}
+		g.next()
 		if err := c.appendBlob(id, b, &g); err != nil {
 			return err
 		}
@@ -301,7 +288,7 @@ func blobGet(c *call) error {
 			return err
 		}
 	}
-	c.endGet(notFound)
+	g.end()
 	return nil
 }
 
@@ -315,7 +302,7 @@ func (c *call) appendBlob(id string, b *blob, g *get) error {
 	var content []byte
 	if slices.ContainsFunc(g.properties, func(p string) bool { return p != "size" && p != "id" }) {
 		if to-from > int64(c.s.opt.Limits.Response)/2 {
-			return &jmap.Error{Type: "requestTooLarge", Description: "The blob is larger than a response: download it."}
+			return tooLarge("The blob is larger than a response: download it.")
 		}
 		if err := c.hold(to - from); err != nil {
 			return err
@@ -387,10 +374,7 @@ func appendBlobData(o *jmap.Writer, content []byte, g *get) (problem bool) {
 //
 // Implements: RFC 9404 §4.3 Blob/lookup
 func blobLookup(c *call) error {
-	if err := c.allow("accountId", "typeNames", "ids"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
+	if err := c.arguments(false, "typeNames", "ids"); err != nil {
 		return err
 	}
 	types, some, err := c.list("typeNames")
@@ -406,21 +390,14 @@ func blobLookup(c *call) error {
 				" here that refers to blobs."}
 		}
 	}
-	ids, some, err := c.list("ids")
+	ids, err := c.needIDs("ids", "maxObjectsInGet")
 	if err != nil {
 		return err
 	}
-	if !some {
-		return invalid("ids is missing")
-	}
-	if len(ids) > c.s.opt.Limits.ObjectsInGet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more ids than maxObjectsInGet."}
-	}
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","list":[`...)
-	var notFound []string
-	n := 0
+	g := get{c: c, ids: ids}
+	g.begin("")
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		for _, id := range c.once(ids) {
+		for _, id := range g.ids {
 			ref, ok := parseBlobRef(id)
 			var m *mailbox.Email
 			if ok && ref.letter != letterUpload {
@@ -430,12 +407,10 @@ func blobLookup(c *call) error {
 				}
 			}
 			if !ok || m == nil && ref.letter != letterUpload {
-				notFound = append(notFound, id)
+				g.miss(id)
 				continue
 			}
-			if n++; n > 1 {
-				c.out = append(c.out, ',')
-			}
+			g.next()
 			c.out = appendMatches(c.out, id, m, types)
 		}
 		return nil
@@ -443,7 +418,7 @@ func blobLookup(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.endGet(notFound)
+	g.end()
 	return nil
 }
 
@@ -474,23 +449,17 @@ func appendMatches(dst []byte, id string, m *mailbox.Email, types []string) []by
 //
 // Implements: RFC 8620 §6.3 Blob/copy
 func blobCopy(c *call) error {
-	if err := c.allow("fromAccountId", "accountId", "blobIds"); err != nil {
+	from, err := c.twoAccounts("blobIds")
+	if err != nil {
 		return err
 	}
-	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
-		return err
-	}
-	from := c.account
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	ids, err := c.blobs(c.s.opt.Limits.ObjectsInSet, "maxObjectsInSet")
+	ids, err := c.needIDs("blobIds", "maxObjectsInSet")
 	if err != nil {
 		return err
 	}
 	var copied []entry
 	var failed []failure
-	for _, id := range c.once(ids) {
+	for _, id := range ids {
 		to, err := c.copyBlob(from, id)
 		if err != nil {
 			failed = append(failed, failure{id, err})
@@ -501,10 +470,7 @@ func blobCopy(c *call) error {
 	o := jmap.NewWriter(c.out)
 	o.Text("fromAccountId", from.ID)
 	o.Text("accountId", c.account.ID)
-	o.Name("copied")
-	o.B = appendEntries(o.B, copied)
-	o.Name("notCopied")
-	o.B = c.appendFailures(o.B, failed)
+	c.appendBoth(&o, "copied", copied, "notCopied", failed)
 	c.out = o.End()
 	return nil
 }
@@ -538,18 +504,4 @@ func (c *call) copyBlob(from *Account, id string) (string, error) {
 	}
 	ref, err := c.s.keep(c.ctx, c.caller, content, kind)
 	return ref.String(), err
-}
-
-// blobs reads the argument blobIds, with at most most ids. limit is the name of that bound in the session object.
-func (c *call) blobs(most int, limit string) ([]string, error) {
-	ids, some, err := c.list("blobIds")
-	switch {
-	case err != nil:
-		return nil, err
-	case !some:
-		return nil, invalid("blobIds is missing")
-	case len(ids) > most:
-		return nil, &jmap.Error{Type: "requestTooLarge", Description: "There are more blobs than " + limit + "."}
-	}
-	return ids, nil
 }

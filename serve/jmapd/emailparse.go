@@ -18,14 +18,7 @@ var parseProperties = []string{
 //
 // Implements: RFC 8621 §4.9 Email/parse
 func emailParse(c *call) error {
-	if err := c.allow(append([]string{"accountId", "blobIds", "properties"}, viewArgumentNames...)...); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	ids, err := c.blobs(c.s.opt.Limits.ObjectsInGet, "maxObjectsInGet")
-	if err != nil {
+	if err := c.arguments(false, append([]string{"blobIds", "properties"}, viewArgumentNames...)...); err != nil {
 		return err
 	}
 	properties, named, err := c.list("properties")
@@ -44,14 +37,24 @@ func emailParse(c *call) error {
 		v.properties[0].prefix = v.properties[0].prefix[1:]
 	}
 	r := renderer{c: c, view: &v}
+	return c.parseBlobs(r.parse)
+}
+
+// parseBlobs answers a /parse. parse appends the object that a message, the content of a blob, stands for. It returns
+// errNoEmail if there is none.
+func (c *call) parseBlobs(parse func(id string, raw []byte) error) error {
+	ids, err := c.needIDs("blobIds", "maxObjectsInGet")
+	if err != nil {
+		return err
+	}
 	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","parsed":`...)
 	var notFound, notParsable []string
 	parsed := 0
-	for _, id := range c.once(ids) {
+	for _, id := range ids {
 		start := len(c.out)
 		c.out = append(c.out, "{,"[min(parsed, 1)])
 		c.out = append(jmap.AppendString(c.out, id), ':')
-		switch err := r.parse(id); {
+		switch err := c.parseBlob(id, parse); {
 		case errors.Is(err, errNoBlob):
 			notFound = append(notFound, id)
 			c.out = c.out[:start]
@@ -72,27 +75,23 @@ func emailParse(c *call) error {
 	} else {
 		c.out = append(c.out, '}')
 	}
+	o := jmap.Writer{B: append(c.out, ',')}
 	for _, l := range [...]struct {
 		name string
 		list []string
 	}{{"notParsable", notParsable}, {"notFound", notFound}} {
-		c.out = append(append(append(c.out, `,"`...), l.name...), `":`...)
 		if l.list == nil {
-			c.out = append(c.out, "null"...)
+			o.Raw(l.name, "null")
 		} else {
-			c.out = jmap.AppendStrings(c.out, l.list)
+			o.Strings(l.name, l.list...)
 		}
 	}
-	c.out = append(c.out, '}')
+	c.out = o.End()
 	return nil
 }
 
-// errNoEmail is returned for a blob that is not a message.
-var errNoEmail = errors.New("not a message")
-
-// parse appends the message that a blob holds.
-func (r *renderer) parse(id string) error {
-	c := r.c
+// parseBlob reads a blob that holds a message, with CRLF line ends, within the memory of the request.
+func (c *call) parseBlob(id string, parse func(id string, raw []byte) error) error {
 	b, err := c.openBlob(c.account, id)
 	if err != nil {
 		return err
@@ -110,7 +109,16 @@ func (r *renderer) parse(id string) error {
 	if err != nil {
 		return err
 	}
-	if raw = compose.CRLF(raw); !hasFields(raw) {
+	return parse(id, compose.CRLF(raw))
+}
+
+// errNoEmail is returned for a blob that is not a message.
+var errNoEmail = errors.New("not a message")
+
+// parse appends the message that a blob holds.
+func (r *renderer) parse(id string, raw []byte) error {
+	c := r.c
+	if !hasFields(raw) {
 		return errNoEmail
 	}
 	r.reset()

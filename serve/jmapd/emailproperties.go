@@ -178,7 +178,7 @@ var viewArgumentNames = []string{"bodyProperties", "fetchTextBodyValues", "fetch
 //
 // Implements: RFC 8621 §4.2 Email/get
 func emailGet(c *call) error {
-	g, err := c.getArguments(false, viewArgumentNames...)
+	g, err := c.getArguments(false, nil, viewArgumentNames...)
 	if err != nil {
 		return err
 	}
@@ -187,30 +187,25 @@ func emailGet(c *call) error {
 		return err
 	}
 	if g.all {
-		return &jmap.Error{Type: "requestTooLarge", Description: "Emails are got by their ids."}
+		return tooLarge("Emails are got by their ids.")
 	}
 	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		states, err := d.States()
 		if err != nil {
 			return err
 		}
-		c.beginGet(states.Email.String())
-		var notFound []string
+		g.begin(states.Email.String())
 		r := renderer{c: c, view: &v, d: d}
-		first := true
 		for _, id := range g.ids {
 			m, err := c.email(d, id)
 			if err == mailbox.ErrNoMessage {
-				notFound = append(notFound, id)
+				g.miss(id)
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			if !first {
-				c.out = append(c.out, ',')
-			}
-			first = false
+			g.next()
 			if err := r.stored(m); err != nil {
 				return err
 			}
@@ -218,7 +213,7 @@ func emailGet(c *call) error {
 				return err
 			}
 		}
-		c.endGet(notFound)
+		g.end()
 		return nil
 	})
 }

@@ -19,81 +19,21 @@ var orderKinds = map[string]mailbox.OrderKind{
 	"allInThreadHaveKeyword": mailbox.OrderThreadAll, "someInThreadHaveKeyword": mailbox.OrderThreadSome,
 }
 
-// Bounds of a filter, and of a sort order.
-const (
-	maxFilterDepth      = 20
-	maxFilterConditions = 500
-	maxFilterWords      = 50 // of one text condition
-	maxSortKeys         = 10
-)
-
-// filterReader parses a filter. left is the number of conditions that it may still have.
-type filterReader struct{ left int }
-
 // emailFilter reads the argument filter.
 //
 // Implements: RFC 8621 §4.4.1 filtering
-func (c *call) emailFilter() (f mailbox.Filter, err error) {
-	v := c.args.Get("filter")
-	if v.IsNull() {
-		return f, nil
-	}
-	r := filterReader{left: maxFilterConditions}
-	return r.read(v, 0)
+func (c *call) emailFilter() (mailbox.Filter, error) {
+	return readFilter(c.args.Get("filter"), emailCondition, joinEmailFilters)
 }
 
-func unsupportedFilter(why string) error {
-	return &jmap.Error{Type: "unsupportedFilter", Description: why}
+// joinEmailFilters combines filters by AND, OR or NOT.
+func joinEmailFilters(op string, of []mailbox.Filter) mailbox.Filter {
+	kinds := map[string]mailbox.FilterKind{"AND": mailbox.FilterAnd, "OR": mailbox.FilterOr, "NOT": mailbox.FilterNot}
+	return mailbox.Filter{Kind: kinds[op], Of: of}
 }
 
-func (r *filterReader) read(v *jmap.Value, depth int) (f mailbox.Filter, err error) {
-	if r.left--; r.left < 0 || depth > maxFilterDepth {
-		return f, unsupportedFilter("The filter has more conditions, or nests them deeper, than this server takes.")
-	}
-	if v.Kind() != jmap.Object {
-		return f, invalid("a filter is an object")
-	}
-	op := v.Get("operator")
-	if op == nil {
-		return r.condition(v)
-	}
-	name, _ := op.Text()
-	kind, ok := map[string]mailbox.FilterKind{"AND": mailbox.FilterAnd, "OR": mailbox.FilterOr,
-		"NOT": mailbox.FilterNot}[name]
-	of := v.Get("conditions")
-	if !ok || of.Kind() != jmap.Array || v.Len() != 2 {
-		return f, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
-	}
-	f.Kind = kind
-	for i := range of.Len() {
-		g, err := r.read(of.At(i), depth+1)
-		if err != nil {
-			return f, err
-		}
-		f.Of = append(f.Of, g)
-	}
-	return f, nil
-}
-
-// condition reads a FilterCondition. All of its properties must match.
-func (r *filterReader) condition(v *jmap.Value) (f mailbox.Filter, err error) {
-	for i := range v.Len() {
-		if r.left--; r.left < 0 {
-			return f, unsupportedFilter("The filter has more conditions than this server takes.")
-		}
-		g, err := r.property(v.Name(i), v.At(i))
-		if err != nil {
-			return f, err
-		}
-		f.Of = append(f.Of, g)
-	}
-	if len(f.Of) == 1 {
-		return f.Of[0], nil
-	}
-	return f, nil
-}
-
-func (r *filterReader) property(name string, v *jmap.Value) (f mailbox.Filter, err error) {
+// emailCondition reads one property of a FilterCondition.
+func emailCondition(name string, v *jmap.Value) (f mailbox.Filter, err error) {
 	bad := invalid("the filter's %.100q is not what it should be", name)
 	switch name {
 	case "inMailbox":
@@ -152,7 +92,7 @@ func (r *filterReader) property(name string, v *jmap.Value) (f mailbox.Filter, e
 	}
 	test, ok := textTests[name]
 	if !ok {
-		return f, unsupportedFilter("There is no condition " + name[:min(len(name), 100)] + " here.")
+		return f, noCondition(name)
 	}
 	s, ok := v.Text()
 	if !ok || len(s) > 4096 {
@@ -191,21 +131,6 @@ func folderIDs(ids []string) []note.UNID {
 		out = append(out, u)
 	}
 	return out
-}
-
-func texts(v *jmap.Value) ([]string, bool) {
-	if v.Kind() != jmap.Array {
-		return nil, false
-	}
-	out := make([]string, 0, v.Len())
-	for i := range v.Len() {
-		s, ok := v.At(i).Text()
-		if !ok {
-			return nil, false
-		}
-		out = append(out, s)
-	}
-	return out, true
 }
 
 // keyword reads a keyword and converts it to lower case, its canonical form.
@@ -256,13 +181,6 @@ func (c *call) emailOrder() ([]mailbox.Order, error) {
 //
 // Implements: RFC 8621 §4.4 Email/query
 func emailQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal",
-		"collapseThreads"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
 	q, w, err := c.emailQueryArguments()
 	if err != nil {
 		return err
@@ -279,16 +197,12 @@ func emailQuery(c *call) error {
 		}
 		c.out = appendID(c.out, letterEmail, found.Hits[i].UNID)
 	}
-	total := -1
-	if w.total {
-		total = found.Total
-	}
-	c.endQuery(total)
+	c.endQuery(w, found.Total, maxResults)
 	return nil
 }
 
 func (c *call) emailQueryArguments() (*mailbox.Query, *window, error) {
-	w, err := c.windowArguments()
+	w, err := c.queryArguments(false, "collapseThreads")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -318,35 +232,11 @@ func (c *call) emailQueryOnly(q *mailbox.Query) (err error) {
 	return err
 }
 
-// beginQuery appends the response to a /query up to the opening bracket of its ids. endQuery appends the rest, with the
-// total unless that is negative.
-func (c *call) beginQuery(state string, exact bool, position int) {
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","queryState":`...)
-	c.out = append(jmap.AppendString(c.out, state), `,"canCalculateChanges":`...)
-	c.out = append(jmap.AppendBool(c.out, exact), `,"position":`...)
-	c.out = append(appendInt(c.out, position), `,"ids":[`...)
-}
-
-func (c *call) endQuery(total int) {
-	c.out = append(c.out, ']')
-	if total >= 0 {
-		c.out = appendInt(append(c.out, `,"total":`...), total)
-	}
-	if c.limited() {
-		c.out = appendInt(append(c.out, `,"limit":`...), maxResults)
-	}
-	c.out = append(c.out, '}')
-}
-
 // emailQueryChanges answers Email/queryChanges.
 //
 // Implements: RFC 8621 §4.5 Email/queryChanges
 func emailQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal",
-		"collapseThreads"); err != nil {
-		return err
-	}
-	since, limit, err := c.queryChangesArguments()
+	s, err := c.queryChangesArguments(false, "collapseThreads")
 	if err != nil {
 		return err
 	}
@@ -358,27 +248,17 @@ func emailQueryChanges(c *call) error {
 	if err != nil {
 		return err
 	}
-	total, err := c.bool("calculateTotal", false)
-	if err != nil {
-		return err
-	}
-	state, err := mailbox.ParseState(since)
+	state, err := mailbox.ParseState(s.state)
 	if err != nil {
 		return err
 	}
 	last, _ := parseID(letterEmail, upTo)
-	x, err := c.account.File.QueryChanges(c.ctx, q, state, limit, last)
+	x, err := c.account.File.QueryChanges(c.ctx, q, state, s.limit, last)
 	if err != nil {
 		return err
 	}
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","oldQueryState":`...)
-	c.out = jmap.AppendString(c.out, since)
-	c.out = jmap.AppendString(append(c.out, `,"newQueryState":`...), x.States.Email.String())
-	if total {
-		c.out = appendInt(append(c.out, `,"total":`...), x.Total)
-	}
-	c.out = appendIDs(append(c.out, `,"removed":`...), letterEmail, x.Removed)
-	c.out = append(c.out, `,"added":[`...)
+	c.beginQueryChanges(&s, x.States.Email.String(), x.Total)
+	c.out = append(appendIDs(c.out, letterEmail, x.Removed), `,"added":[`...)
 	for i, a := range x.Added {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -390,87 +270,30 @@ func emailQueryChanges(c *call) error {
 	return nil
 }
 
-// queryChangesArguments reads the state and the limit of a /queryChanges. A negative limit means none. A limit of 0 is
-// valid: the call then succeeds only if nothing has changed.
-//
-// Implements: RFC 8620 §5.6 /queryChanges
-func (c *call) queryChangesArguments() (since string, limit int, err error) {
-	if err := c.needAccount(false); err != nil {
-		return "", 0, err
-	}
-	if since, err = c.needText("sinceQueryState"); err != nil {
-		return "", 0, err
-	}
-	if c.args.Get("maxChanges").IsNull() {
-		return since, -1, nil
-	}
-	n, err := c.uint("maxChanges", 0)
-	return since, int(min(n, 1<<30)), err
-}
-
-// appendChanges appends the response to a /changes.
-func (c *call) appendChanges(since string, x *mailbox.Changes, letter byte) {
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","oldState":`...)
-	c.out = jmap.AppendString(c.out, since)
-	c.out = jmap.AppendString(append(c.out, `,"newState":`...), x.State.String())
-	c.out = jmap.AppendBool(append(c.out, `,"hasMoreChanges":`...), x.More)
-	c.out = appendIDs(append(c.out, `,"created":`...), letter, x.Created)
-	c.out = appendIDs(append(c.out, `,"updated":`...), letter, x.Updated)
-	c.out = appendIDs(append(c.out, `,"destroyed":`...), letter, x.Destroyed)
-	c.out = append(c.out, '}')
-}
-
-// changes answers a /changes for Emails, Threads or Mailboxes.
-func (c *call) changes(letter byte, of func(*mailbox.Reading, mailbox.State, int) (mailbox.Changes, error),
-	more func(*mailbox.Changes)) error {
-	since, limit, err := c.changesArguments(false)
-	if err != nil {
-		return err
-	}
-	state, err := mailbox.ParseState(since)
-	if err != nil {
-		return err
-	}
-	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		x, err := of(d, state, limit)
-		if err != nil {
-			return err
-		}
-		c.appendChanges(since, &x, letter)
-		if more != nil {
-			more(&x)
-		}
-		return nil
-	})
-}
-
 // emailChanges answers Email/changes.
 //
 // Implements: RFC 8621 §4.3 Email/changes
 func emailChanges(c *call) error {
-	return c.changes(letterEmail, (*mailbox.Reading).EmailChanges, nil)
+	return c.fileChanges(letterEmail, (*mailbox.Reading).EmailChanges)
 }
 
 // threadChanges answers Thread/changes.
 //
 // Implements: RFC 8621 §3.2 Thread/changes
 func threadChanges(c *call) error {
-	return c.changes(letterThread, (*mailbox.Reading).ThreadChanges, nil)
+	return c.fileChanges(letterThread, (*mailbox.Reading).ThreadChanges)
 }
 
 // threadGet answers Thread/get.
 //
 // Implements: RFC 8621 §3.1 Thread/get
 func threadGet(c *call) error {
-	g, err := c.getArguments(false)
+	g, err := c.getArguments(false, []string{"id", "emailIds"})
 	if err != nil {
 		return err
 	}
-	if err := g.only("id", "emailIds"); err != nil {
-		return err
-	}
 	if g.all {
-		return &jmap.Error{Type: "requestTooLarge", Description: "Threads are got by their ids."}
+		return tooLarge("Threads are got by their ids.")
 	}
 	emails := g.wants("emailIds")
 	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
@@ -478,9 +301,7 @@ func threadGet(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.beginGet(states.Email.String())
-		var notFound []string
-		first := true
+		g.begin(states.Email.String())
 		for _, id := range g.ids {
 			u, ok := parseID(letterThread, id)
 			var list []note.UNID
@@ -490,20 +311,17 @@ func threadGet(c *call) error {
 				}
 			}
 			if len(list) == 0 {
-				notFound = append(notFound, id)
+				g.miss(id)
 				continue
 			}
-			if !first {
-				c.out = append(c.out, ',')
-			}
-			first = false
+			g.next()
 			c.out = appendID(append(c.out, `{"id":`...), letterThread, u)
 			if emails {
 				c.out = appendIDs(append(c.out, `,"emailIds":`...), letterEmail, list)
 			}
 			c.out = append(c.out, '}')
 		}
-		c.endGet(notFound)
+		g.end()
 		return nil
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"doublet/mail/compose"
 	"doublet/mailbox"
@@ -194,8 +193,9 @@ type emailSetting struct {
 	drafts []draft
 	stored []stored
 	whole  bool // tell the client all properties of a new Email that it did not send
-	// before and after are the Email states before and after the change.
-	before, after string
+	// patches are parallel to update, and so is bad: the error of a patch that cannot be read, or nil.
+	patches []emailPatch
+	bad     []error
 }
 
 // draft is an Email to create.
@@ -242,85 +242,60 @@ func emailSet(c *call) error {
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.compose(&s.create[i]))
 	}
-	patches := make([]emailPatch, len(s.update))
-	bad := make([]error, len(s.update))
+	x.patches, x.bad = make([]emailPatch, len(s.update)), make([]error, len(s.update))
 	for i := range s.update {
-		patches[i], bad[i] = c.readEmailPatch(s.update[i].object)
+		x.patches[i], x.bad[i] = c.readEmailPatch(s.update[i].object)
 	}
-	err = x.commit(len(s.update), func(w *mailbox.Changing, i int) error {
-		if bad[i] != nil {
-			return bad[i]
-		}
-		u, ok := parseID(letterEmail, s.update[i].real)
-		if !ok {
-			return mailbox.ErrNoMessage
-		}
-		if patches[i].rest != nil {
-			if err := c.unchangedEmail(w, u, patches[i].rest); err != nil {
-				return err
-			}
-		}
-		return patches[i].apply(w, u)
-	})
+	res, err := x.commit()
 	if err != nil {
 		return err
 	}
-	s.append(x.before, x.after)
+	s.append(res.Before.Email.String(), res.After.Email.String())
 	return nil
 }
 
-// commit creates the drafts, applies the updates and destroys Emails, all in one update of the mail file.
-func (x *emailSetting) commit(updates int, update func(w *mailbox.Changing, i int) error) error {
+func emailState(s *mailbox.States) string { return s.Email.String() }
+
+// commit creates the drafts, applies the patches and destroys Emails, all in one update of the mail file.
+func (x *emailSetting) commit() (mailbox.Result, error) {
 	c, s := x.c, x.set
-	nc := len(x.drafts)
-	x.stored = make([]stored, nc)
-	res, err := c.account.File.Change(c.ctx, nc+updates+len(s.destroy), func(w *mailbox.Changing, i int) error {
-		if err := s.mismatch(w.Before.Email.String()); err != nil {
-			return mailbox.Abort(err)
-		}
-		switch {
-		case i < nc:
-			return x.store(w, i)
-		case i < nc+updates:
-			return update(w, i-nc)
-		}
-		return x.destroyOne(w, s.destroy[i-nc-updates])
-	})
-	if err == nil && len(res.Errs) == 0 {
-		err = s.mismatch(res.Before.Email.String())
-	}
+	x.stored = make([]stored, len(x.drafts))
+	res, err := s.change(&steps{x.store, x.patch, x.destroyOne}, emailState)
 	if err != nil {
-		return err
+		return res, err
 	}
-	if x.whole && nc > 0 {
+	if x.whole && len(x.drafts) > 0 {
 		if err := x.createdObjects(res.Errs); err != nil {
 			c.s.env.Log.Warn("jmap: cannot read created objects", "person", c.caller.Name, "error", err)
 		}
 	}
 	var used []note.UNID
-	for i, err := range res.Errs {
-		switch {
-		case i < nc && err == nil:
-			id := idOf(letterEmail, x.stored[i].unid)
-			s.made(x.drafts[i].creation, id, x.stored[i].told())
-			used = append(used, x.drafts[i].uploads...)
-		case i < nc:
-			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
-		case i < nc+updates && err == nil:
-			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
-		case i < nc+updates:
-			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, err})
-		case err == nil:
-			s.destroyed = append(s.destroyed, s.destroy[i-nc-updates])
-		default:
-			s.not = append(s.not, failure{s.destroy[i-nc-updates], err})
-		}
-	}
+	s.record(res.Errs, func(i int) (string, []byte) {
+		used = append(used, x.drafts[i].uploads...)
+		return x.stored[i].told()
+	})
 	if len(used) > 0 {
 		c.s.own(c.caller).File.Uploads().Use(used)
 	}
-	x.before, x.after = res.Before.Email.String(), res.After.Email.String()
-	return nil
+	return res, nil
+}
+
+// patch applies the i-th patch.
+func (x *emailSetting) patch(w *mailbox.Changing, i int) error {
+	if x.bad[i] != nil {
+		return x.bad[i]
+	}
+	u, ok := parseID(letterEmail, x.set.update[i].real)
+	if !ok {
+		return mailbox.ErrNoMessage
+	}
+	p := &x.patches[i]
+	if p.rest != nil {
+		if err := x.c.unchangedEmail(w, u, p.rest); err != nil {
+			return err
+		}
+	}
+	return p.apply(w, u)
 }
 
 func (x *emailSetting) store(w *mailbox.Changing, i int) error {
@@ -348,15 +323,16 @@ func (x *emailSetting) destroyOne(w *mailbox.Changing, id string) error {
 	return w.Destroy(m.ID)
 }
 
-// told returns the response for an Email that was created.
-func (m *stored) told() []byte {
+// told returns the id of an Email that was created, and the response for it.
+func (m *stored) told() (id string, json []byte) {
+	id = idOf(letterEmail, m.unid)
 	if m.object != nil {
-		return m.object
+		return id, m.object
 	}
 	b := appendID([]byte(`{"id":`), letterEmail, m.unid)
 	b = appendID(append(b, `,"blobId":`...), letterMessage, m.unid)
 	b = appendID(append(b, `,"threadId":`...), letterThread, m.thread)
-	return append(jmap.AppendUint(append(b, `,"size":`...), m.size), '}')
+	return id, append(jmap.AppendUint(append(b, `,"size":`...), m.size), '}')
 }
 
 // places reads the properties mailboxIds, keywords and receivedAt into d. It returns the names of invalid ones.
@@ -387,50 +363,33 @@ func (c *call) places(v *jmap.Value, d *draft) []string {
 //
 // Implements: RFC 8621 §4.8 Email/import
 func emailImport(c *call) error {
-	if err := c.allow("accountId", "ifInState", "emails"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
+	if err := c.arguments(false, "ifInState", "emails"); err != nil {
 		return err
 	}
 	if err := c.needWritable(); err != nil {
 		return err
 	}
 	s := &set{c: c}
-	if v := c.args.Get("ifInState"); !v.IsNull() {
-		var ok bool
-		if s.ifInState, ok = v.Text(); !ok {
-			return invalid("ifInState is no string")
-		}
-		s.checks = true
-	}
-	emails := c.args.Get("emails")
-	if emails.Kind() != jmap.Object {
-		return invalid("emails is no object")
-	}
-	if err := s.creations(emails); err != nil {
+	if err := s.condition(); err != nil {
 		return err
 	}
-	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
+	if c.args.Get("emails").IsNull() {
+		return invalid("emails is no object")
+	}
+	if err := s.creations("emails"); err != nil {
+		return err
 	}
 	x := &emailSetting{set: s}
 	defer x.release()
 	for i := range s.create {
 		x.drafts = append(x.drafts, x.imported(&s.create[i]))
 	}
-	if err := x.commit(0, nil); err != nil {
+	res, err := x.commit()
+	if err != nil {
 		return err
 	}
 	o := jmap.NewWriter(c.out)
-	o.Text("accountId", c.account.ID)
-	o.Text("oldState", x.before)
-	o.Text("newState", x.after)
-	o.Name("created")
-	o.B = appendEntries(o.B, s.created)
-	o.Name("notCreated")
-	o.B = c.appendFailures(o.B, s.notCreated)
-	c.out = o.End()
+	s.appendCreated(&o, &res)
 	return nil
 }
 
@@ -491,164 +450,4 @@ func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, 
 		d.Composed = nil
 	}
 	return err
-}
-
-// emailCopy answers Email/copy.
-//
-// Implements: RFC 8621 §4.7 Email/copy
-func emailCopy(c *call) error {
-	if err := c.allow("fromAccountId", "accountId", "ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal",
-		"destroyFromIfInState"); err != nil {
-		return err
-	}
-	if err := c.accountNamed("fromAccountId", "fromAccountNotFound", false); err != nil {
-		return err
-	}
-	from := c.account
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	if err := c.needWritable(); err != nil {
-		return err
-	}
-	if from.ID == c.account.ID {
-		return invalid("an Email is copied into another account")
-	}
-	fromState, err := c.text("ifFromInState")
-	if err != nil {
-		return err
-	}
-	state, err := c.text("ifInState")
-	if err != nil {
-		return err
-	}
-	destroy, err := c.bool("onSuccessDestroyOriginal", false)
-	if err != nil {
-		return err
-	}
-	s := &set{c: c, ifInState: state, checks: state != ""}
-	if err := s.creations(c.args.Get("create")); err != nil {
-		return err
-	}
-	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
-	}
-	x := &emailCopying{set: s, from: from, fromState: fromState}
-	if err := x.run(); err != nil {
-		return err
-	}
-	if destroy && len(x.copied) > 0 {
-		c.implicit = func() { c.destroyOriginals(from, x.copied) }
-	}
-	return nil
-}
-
-type emailCopying struct {
-	*set
-	from      *Account
-	fromState string
-	drafts    []draft
-	ids       []note.UNID
-	stored    []stored
-	copied    []string // ids of the originals
-}
-
-func (x *emailCopying) run() error {
-	c, s := x.c, x.set
-	x.stored = make([]stored, len(s.create))
-	for i := range s.create {
-		d := draft{creation: s.create[i].id}
-		bad := c.places(s.create[i].object, &d)
-		id, _ := s.create[i].object.Get("id").Text()
-		real, _ := c.real(id)
-		u, _ := parseID(letterEmail, real)
-		for k := range s.create[i].object.Len() {
-			if n := s.create[i].object.Name(k); !slices.Contains([]string{"id", "mailboxIds", "keywords", "receivedAt"},
-				n) {
-				bad = append(bad, n)
-			}
-		}
-		if bad != nil {
-			d.err = badProperties("", bad...)
-		}
-		x.drafts, x.ids = append(x.drafts, d), append(x.ids, u)
-	}
-	res, err := c.account.File.ChangeFrom(c.ctx, x.from.File, len(x.drafts),
-		func(w, from *mailbox.Changing, i int) error {
-			if err := s.mismatch(w.Before.Email.String()); err != nil {
-				return mailbox.Abort(err)
-			}
-			return x.copy(w, from, i)
-		})
-	if err == nil && len(res.Errs) == 0 {
-		err = s.mismatch(res.Before.Email.String())
-	}
-	if err != nil {
-		return err
-	}
-	for i, err := range res.Errs {
-		if err != nil {
-			s.notCreated = append(s.notCreated, failure{x.drafts[i].creation, err})
-			continue
-		}
-		s.made(x.drafts[i].creation, idOf(letterEmail, x.stored[i].unid), x.stored[i].told())
-		x.copied = append(x.copied, idOf(letterEmail, x.ids[i]))
-	}
-	o := jmap.NewWriter(c.out)
-	o.Text("fromAccountId", x.from.ID)
-	o.Text("accountId", c.account.ID)
-	o.Text("oldState", res.Before.Email.String())
-	o.Text("newState", res.After.Email.String())
-	o.Name("created")
-	o.B = appendEntries(o.B, s.created)
-	o.Name("notCreated")
-	o.B = c.appendFailures(o.B, s.notCreated)
-	c.out = o.End()
-	return nil
-}
-
-func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
-	if x.fromState != "" {
-		states, err := from.States()
-		if err != nil {
-			return err
-		}
-		if states.Email.String() != x.fromState {
-			return mailbox.Abort(&jmap.Error{Type: "stateMismatch"})
-		}
-	}
-	d := &x.drafts[i]
-	if d.err != nil {
-		return d.err
-	}
-	m, err := from.EmailOf(x.ids[i])
-	if err != nil {
-		return err
-	}
-	keep := x.set.create[i].object
-	if keep.Get("keywords") == nil {
-		d.Flags = mailbox.Flags{Seen: m.Seen(), Keywords: slices.Collect(m.Keywords)}
-	}
-	if keep.Get("receivedAt") == nil {
-		d.Received = time.Unix(m.Received(), 0)
-	}
-	size, thread := m.Size(), m.Thread()
-	u, err := w.Copy(from, m.ID, d.Folders, d.Flags, d.Received)
-	x.stored[i] = stored{unid: u, thread: thread, size: size}
-	return err
-}
-
-// destroyOriginals adds an Email/set after the copy, which destroys the originals.
-func (c *call) destroyOriginals(from *Account, ids []string) {
-	ifInState := c.args.Get("destroyFromIfInState")
-	names := []string{"accountId", "destroy"}
-	list := make([]jmap.Value, len(ids))
-	for i, id := range ids {
-		list[i] = jmap.Text(id)
-	}
-	values := []jmap.Value{jmap.Text(from.ID), jmap.List(list...)}
-	if !ifInState.IsNull() {
-		names, values = append(names, "ifInState"), append(values, *ifInState)
-	}
-	c.batch.follow("Email/set", c.id, jmap.MakeObject(names, values))
 }

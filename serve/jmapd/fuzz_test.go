@@ -25,8 +25,7 @@ func FuzzFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := filterReader{left: maxFilterConditions}
-		got, err := r.read(v, 0)
+		got, err := readFilter(v, emailCondition, joinEmailFilters)
 		var e *jmap.Error
 		if err != nil && (!errors.As(err, &e) || e.Type != "invalidArguments" && e.Type != "unsupportedFilter") {
 			t.Fatalf("%s: %v", s, err)

@@ -62,11 +62,8 @@ func appendIdentity(dst []byte, i *identity.Identity, wants func(string) bool) [
 //
 // Implements: RFC 8621 §6.1 Identity/get
 func identityGet(c *call) error {
-	g, err := c.getArguments(own)
+	g, err := c.getArguments(own, identityProperties)
 	if err != nil {
-		return err
-	}
-	if err := g.only(identityProperties...); err != nil {
 		return err
 	}
 	given, err := c.sender()
@@ -78,28 +75,9 @@ func identityGet(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.beginGet(identityState(x))
-		var notFound []string
-		n := 0
-		put := func(i *identity.Identity) {
-			if n++; n > 1 {
-				c.out = append(c.out, ',')
-			}
-			c.out = appendIdentity(c.out, i, g.wants)
-		}
-		if g.all {
-			for i := range x.All {
-				put(&x.All[i])
-			}
-		}
-		for _, id := range g.ids {
-			if i := x.Find(id); i != nil {
-				put(i)
-			} else {
-				notFound = append(notFound, id)
-			}
-		}
-		c.endGet(notFound)
+		answerGet(&g, identityState(x), x.All, x.Find, func(dst []byte, i *identity.Identity) []byte {
+			return appendIdentity(dst, i, g.wants)
+		})
 		return nil
 	})
 }
@@ -108,41 +86,37 @@ func identityGet(c *call) error {
 //
 // Implements: RFC 8621 §6.2 Identity/changes
 func identityChanges(c *call) error {
-	since, limit, err := c.changesArguments(own)
-	if err != nil {
-		return err
-	}
-	given, err := c.sender()
-	if err != nil {
-		return err
-	}
-	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+	return c.changes(own, func(d *mailbox.Reading, since string, limit int) (delta, error) {
+		given, err := c.sender()
+		if err != nil {
+			return delta{}, err
+		}
 		x, err := c.readIdentities(d, given)
 		if err != nil {
-			return err
+			return delta{}, err
 		}
-		seq, given, _ := strings.Cut(since, "-")
+		seq, state, _ := strings.Cut(since, "-")
 		from, err := strconv.ParseInt(seq, 16, 64)
-		if err != nil || given != x.Given || from > x.Sequence {
-			return mailbox.ErrForgotten
+		if err != nil || state != x.Given || from > x.Sequence {
+			return delta{}, mailbox.ErrForgotten
 		}
-		return c.identityChangesSince(x, since, from, limit)
+		return identityChangesSince(x, from, limit)
 	})
 }
 
-func (c *call) identityChangesSince(x *identity.List, since string, from int64, limit int) error {
+func identityChangesSince(x *identity.List, from int64, limit int) (out delta, err error) {
 	type change struct {
-		seq int64
-		id  string
-		f   int // created, updated, destroyed
+		seq  int64
+		id   string
+		kind changeKind
 	}
 	var list []change
 	for i := range x.All {
 		switch one := &x.All[i]; {
 		case one.Made > from && one.MayDelete:
-			list = append(list, change{one.Made, one.ID, 0}) // /changes from a later state returns its updates
+			list = append(list, change{one.Made, one.ID, wasCreated}) // /changes from a later state returns its updates
 		case one.Changed > from:
-			list = append(list, change{one.Changed, one.ID, 1})
+			list = append(list, change{one.Changed, one.ID, wasUpdated})
 		}
 	}
 	gone := x.Items.Get(identity.ItemGone).AsTextList()
@@ -150,37 +124,22 @@ func (c *call) identityChangesSince(x *identity.List, since string, from int64, 
 		s, id, _ := strings.Cut(line, " ")
 		seq, _ := strconv.ParseInt(s, 10, 64)
 		if seq > from {
-			list = append(list, change{seq, id, 2})
+			list = append(list, change{seq, id, wasDestroyed})
 			if i == 0 && len(gone) >= identity.MaxGone {
-				return mailbox.ErrForgotten
+				return out, mailbox.ErrForgotten
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b change) int { return int(a.seq - b.seq) })
-	state, more := identityState(x), false
+	out.state = identityState(x)
 	if limit > 0 && len(list) > limit {
-		list, more = list[:limit], true
-		state = strconv.FormatInt(list[limit-1].seq, 16) + "-" + x.Given
+		list, out.more = list[:limit], true
+		out.state = strconv.FormatInt(list[limit-1].seq, 16) + "-" + x.Given
 	}
-	var ids [3][]string
 	for _, ch := range list {
-		ids[ch.f] = append(ids[ch.f], ch.id)
+		out.ids[ch.kind] = append(out.ids[ch.kind], ch.id)
 	}
-	c.appendIDChanges(since, state, more, ids)
-	return nil
-}
-
-// appendIDChanges appends the response to a /changes. ids are the created, updated and destroyed ids.
-func (c *call) appendIDChanges(since, state string, more bool, ids [3][]string) {
-	o := jmap.NewWriter(c.out)
-	o.Text("accountId", c.account.ID)
-	o.Text("oldState", since)
-	o.Text("newState", state)
-	o.Bool("hasMoreChanges", more)
-	for i, name := range []string{"created", "updated", "destroyed"} {
-		o.Strings(name, ids[i]...)
-	}
-	c.out = o.End()
+	return out, nil
 }
 
 // identityKind lists the properties of an Identity that a client may change.
@@ -274,98 +233,97 @@ func identitySet(c *call) error {
 	if err != nil {
 		return err
 	}
-	var before, after string
-	profile := c.account.File.ProfileID(identity.Profile)
-	made := make([]identity.Identity, len(s.create))
-	bad := make([]error, len(s.create))
+	x := &identitySetting{set: s, profile: c.account.File.ProfileID(identity.Profile)}
+	x.created, x.bad = make([]identity.Identity, len(s.create)), make([]error, len(s.create))
 	for i := range s.create {
-		made[i], bad[i] = c.makeIdentity(s.create[i].object)
+		x.created[i], x.bad[i] = c.makeIdentity(s.create[i].object)
 	}
-	nc, nu := len(s.create), len(s.update)
-	res, err := c.account.File.Change(c.ctx, nc+nu+len(s.destroy)+1, func(w *mailbox.Changing, i int) error {
-		x, err := c.readIdentities(w.Reading, given)
-		if err != nil {
+	var before, after string
+	by := &steps{x.create, x.update, x.destroy}
+	// One step more than there are changes: the last one only reads the state.
+	res, err := c.account.File.Change(c.ctx, s.size()+1, func(w *mailbox.Changing, i int) (err error) {
+		if x.list, err = c.readIdentities(w.Reading, given); err != nil {
 			return mailbox.Abort(err)
 		}
+		after = identityState(x.list)
 		if w.Calls == 1 {
-			before = identityState(x)
+			before = after
 			if err := s.mismatch(before); err != nil {
 				return mailbox.Abort(err)
 			}
 		}
-		after = identityState(x)
-		x.Sequence++
-		if i == nc+nu+len(s.destroy) {
-			return nil // the last step only reads the state
+		if i == s.size() {
+			return nil
 		}
-		item, v, err := c.identityChange(s, x, i, made, bad)
-		if err != nil {
-			return err
-		}
-		return w.PutProfile(profile, x.With(item, v))
+		x.list.Sequence++
+		return s.step(by, w, i)
 	})
 	if err != nil {
 		return err
 	}
-	for i, err := range res.Errs[:nc+nu+len(s.destroy)] {
-		switch {
-		case i < nc && err == nil:
-			object, err := c.identityObject(&made[i])
-			if err != nil {
-				return err
-			}
-			s.made(s.create[i].id, made[i].ID, told(s.create[i].object, object))
-		case i < nc:
-			s.notCreated = append(s.notCreated, failure{s.create[i].id, err})
-		case i < nc+nu && err == nil:
-			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
-		case i < nc+nu:
-			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, err})
-		case err == nil:
-			s.destroyed = append(s.destroyed, s.destroy[i-nc-nu])
-		default:
-			s.not = append(s.not, failure{s.destroy[i-nc-nu], err})
+	objects := make([][]byte, len(s.create))
+	for i := range objects {
+		if res.Errs[i] != nil {
+			continue
 		}
+		object, err := c.identityObject(&x.created[i])
+		if err != nil {
+			return err
+		}
+		objects[i] = told(s.create[i].object, object)
 	}
+	s.record(res.Errs[:s.size()], func(i int) (string, []byte) { return x.created[i].ID, objects[i] })
 	s.append(before, after)
 	return nil
 }
 
-// identityChange makes the i-th change of Identity/set in x. made and bad hold the created identities and their errors.
-// It returns the item of the profile that changes, and its value; a zero value removes the item.
-func (c *call) identityChange(s *set, x *identity.List, i int, made []identity.Identity, bad []error) (item string,
-	v note.Value, err error) {
-	nc, nu := len(s.create), len(s.update)
-	switch {
-	case i < nc:
-		if bad[i] != nil {
-			return "", v, bad[i]
-		}
-		if len(x.All) >= identity.Max {
-			return "", v, &jmap.Error{Type: "overQuota",
-				Description: fmt.Sprintf("There are at most %d identities.", identity.Max)}
-		}
-		made[i].Made, made[i].Changed = x.Sequence, x.Sequence
-		return made[i].ID, note.TextList(made[i].Columns()...), nil
-	case i < nc+nu:
-		one := x.Find(s.update[i-nc].real)
-		if one == nil {
-			return "", v, &jmap.Error{Type: "notFound"}
-		}
-		if err := c.changeIdentity(s.update[i-nc].object, one); err != nil {
-			return "", v, err
-		}
-		one.Changed = x.Sequence
-		return one.ID, note.TextList(one.Columns()...), nil
+// identitySetting is an Identity/set in progress.
+type identitySetting struct {
+	*set
+	profile note.UNID
+	list    *identity.List      // as the current change finds it
+	created []identity.Identity // parallel to set.create
+	bad     []error             // parallel to created: the error, or nil
+}
+
+// put stores an identity, or removes it if v is nil.
+func (x *identitySetting) put(w *mailbox.Changing, id string, v note.Value) error {
+	return w.PutProfile(x.profile, x.list.With(id, v))
+}
+
+func (x *identitySetting) create(w *mailbox.Changing, i int) error {
+	if x.bad[i] != nil {
+		return x.bad[i]
 	}
-	one := x.Find(s.destroy[i-nc-nu])
+	if len(x.list.All) >= identity.Max {
+		return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d identities.", identity.Max)}
+	}
+	one := &x.created[i]
+	one.Made, one.Changed = x.list.Sequence, x.list.Sequence
+	return x.put(w, one.ID, note.TextList(one.Columns()...))
+}
+
+func (x *identitySetting) update(w *mailbox.Changing, i int) error {
+	one := x.list.Find(x.set.update[i].real)
 	if one == nil {
-		return "", v, &jmap.Error{Type: "notFound"}
+		return &jmap.Error{Type: "notFound"}
+	}
+	if err := x.c.changeIdentity(x.set.update[i].object, one); err != nil {
+		return err
+	}
+	one.Changed = x.list.Sequence
+	return x.put(w, one.ID, note.TextList(one.Columns()...))
+}
+
+func (x *identitySetting) destroy(w *mailbox.Changing, id string) error {
+	one := x.list.Find(id)
+	if one == nil {
+		return &jmap.Error{Type: "notFound"}
 	}
 	if !one.MayDelete {
-		return "", v, &jmap.Error{Type: "forbidden", Description: "An identity that the directory gives stays."}
+		return &jmap.Error{Type: "forbidden", Description: "An identity that the directory gives stays."}
 	}
-	return one.ID, v, nil
+	return x.put(w, one.ID, nil)
 }
 
 // makeIdentity makes a new identity. The person must be allowed to send from its address.

@@ -89,11 +89,8 @@ var countProperties = []string{"totalEmails", "unreadEmails", "totalThreads", "u
 //
 // Implements: RFC 8621 §2.1 Mailbox/get
 func mailboxGet(c *call) error {
-	g, err := c.getArguments(false)
+	g, err := c.getArguments(false, mailboxProperties)
 	if err != nil {
-		return err
-	}
-	if err := g.only(mailboxProperties...); err != nil {
 		return err
 	}
 	counts := slices.ContainsFunc(countProperties, g.wants)
@@ -101,38 +98,27 @@ func mailboxGet(c *call) error {
 	if err != nil {
 		return err
 	}
-	if g.all && len(list) > c.s.opt.Limits.ObjectsInGet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more mailboxes than maxObjectsInGet."}
+	if g.all {
+		if err := c.atMost(len(list), "mailboxes", "maxObjectsInGet"); err != nil {
+			return err
+		}
 	}
 	order, err := c.sortOrders(list, g.wants("sortOrder"))
 	if err != nil {
 		return err
 	}
-	c.beginGet(states.Folders.String())
 	t := newTree(list)
-	var notFound []string
-	n := 0
-	put := func(f *mailbox.Mailbox) {
-		if n++; n > 1 {
-			c.out = append(c.out, ',')
-		}
-		c.appendMailbox(t, f, &g, order)
-	}
-	if g.all {
-		for i := range list {
-			put(&list[i])
-		}
-	}
-	for _, id := range g.ids {
+	find := func(id string) *mailbox.Mailbox {
 		u, ok := parseID(letterFolder, id)
 		i := slices.IndexFunc(list, func(f mailbox.Mailbox) bool { return f.UNID == u })
 		if !ok || i < 0 {
-			notFound = append(notFound, id)
-			continue
+			return nil
 		}
-		put(&list[i])
+		return &list[i]
 	}
-	c.endGet(notFound)
+	answerGet(&g, states.Folders.String(), list, find, func(dst []byte, f *mailbox.Mailbox) []byte {
+		return appendMailbox(dst, t, f, g.wants, order)
+	})
 	return nil
 }
 
@@ -159,15 +145,15 @@ func (c *call) sortOrders(list []mailbox.Mailbox, wanted bool) (map[note.ID]int,
 	return out, err
 }
 
-func (c *call) appendMailbox(t *tree, f *mailbox.Mailbox, g *get, order map[note.ID]int) {
-	o := jmap.NewWriter(c.out)
+func appendMailbox(dst []byte, t *tree, f *mailbox.Mailbox, wants func(string) bool, order map[note.ID]int) []byte {
+	o := jmap.NewWriter(dst)
 	o.Name("id")
 	o.B = appendID(o.B, letterFolder, f.UNID)
 	parent, name := t.parent(f)
-	if g.wants("name") {
+	if wants("name") {
 		o.Text("name", name)
 	}
-	if g.wants("parentId") {
+	if wants("parentId") {
 		o.Name("parentId")
 		if parent == nil {
 			o.B = append(o.B, "null"...)
@@ -175,29 +161,29 @@ func (c *call) appendMailbox(t *tree, f *mailbox.Mailbox, g *get, order map[note
 			o.B = appendID(o.B, letterFolder, parent.UNID)
 		}
 	}
-	if g.wants("role") {
+	if wants("role") {
 		if role := roleOf(&f.Folder); role != "" {
 			o.Text("role", role)
 		} else {
 			o.Raw("role", "null")
 		}
 	}
-	if g.wants("sortOrder") {
+	if wants("sortOrder") {
 		o.Uint("sortOrder", uint64(max(order[f.ID], 0)))
 	}
 	for i, n := range []uint32{f.Counts.Total, f.Counts.Unread, f.Counts.Threads, f.Counts.UnreadThreads} {
-		if g.wants(countProperties[i]) {
+		if wants(countProperties[i]) {
 			o.Uint(countProperties[i], uint64(n))
 		}
 	}
-	if g.wants("myRights") {
+	if wants("myRights") {
 		o.Name("myRights")
 		o.B = appendRights(o.B, f)
 	}
-	if g.wants("isSubscribed") {
+	if wants("isSubscribed") {
 		o.Bool("isSubscribed", f.Subscribed)
 	}
-	c.out = o.End()
+	return o.End()
 }
 
 // appendRights appends a MailboxRights object.
@@ -223,190 +209,81 @@ func appendRights(dst []byte, f *mailbox.Mailbox) []byte {
 //
 // Implements: RFC 8621 §2.2 Mailbox/changes
 func mailboxChanges(c *call) error {
-	return c.changes(letterFolder, (*mailbox.Reading).FolderChanges, func(x *mailbox.Changes) {
-		c.out = append(c.out[:len(c.out)-1], `,"updatedProperties":`...)
-		if x.CountsOnly && len(x.Updated) > 0 {
-			c.out = append(jmap.AppendStrings(c.out, countProperties), '}')
-		} else {
-			c.out = append(c.out, "null}"...)
-		}
-	})
+	return c.fileChanges(letterFolder, (*mailbox.Reading).FolderChanges)
 }
 
-// mailboxFilter is a filter on Mailboxes.
-type mailboxFilter struct {
-	op   string
-	of   []mailboxFilter
-	test func(f *mailbox.Mailbox, t *tree) bool
-}
-
-// readMailboxFilter reads the argument filter of Mailbox/query.
-//
-// Implements: RFC 8621 §2.3 Mailbox/query
-func (r *filterReader) readMailboxFilter(v *jmap.Value, depth int) (f mailboxFilter, err error) {
-	if r.left--; r.left < 0 || depth > maxFilterDepth {
-		return f, unsupportedFilter("The filter has more conditions, or nests them deeper, than this server takes.")
-	}
-	if v.Kind() != jmap.Object {
-		return f, invalid("a filter is an object")
-	}
-	if op := v.Get("operator"); op != nil {
-		f.op, _ = op.Text()
-		of := v.Get("conditions")
-		if !slices.Contains([]string{"AND", "OR", "NOT"}, f.op) || of.Kind() != jmap.Array || v.Len() != 2 {
-			return f, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
-		}
-		for i := range of.Len() {
-			g, err := r.readMailboxFilter(of.At(i), depth+1)
-			if err != nil {
-				return f, err
-			}
-			f.of = append(f.of, g)
-		}
-		return f, nil
-	}
-	f.op = "AND"
-	for i := range v.Len() {
-		test, err := mailboxTest(v.Name(i), v.At(i))
-		if err != nil {
-			return f, err
-		}
-		f.of = append(f.of, mailboxFilter{test: test})
-	}
-	return f, nil
-}
-
-func mailboxTest(name string, v *jmap.Value) (func(f *mailbox.Mailbox, t *tree) bool, error) {
+// condition reads one property of a FilterCondition.
+func (t *tree) condition(name string, v *jmap.Value) (matcher[*mailbox.Mailbox], error) {
 	text, isText := v.Text()
 	on, isBool := v.Bool()
 	switch {
 	case name == "parentId" && v.IsNull():
-		return func(f *mailbox.Mailbox, t *tree) bool { p, _ := t.parent(f); return p == nil }, nil
+		return func(f *mailbox.Mailbox) bool { p, _ := t.parent(f); return p == nil }, nil
 	case name == "parentId" && isText:
 		u, _ := parseID(letterFolder, text)
-		return func(f *mailbox.Mailbox, t *tree) bool { p, _ := t.parent(f); return p != nil && p.UNID == u }, nil
+		return func(f *mailbox.Mailbox) bool { p, _ := t.parent(f); return p != nil && p.UNID == u }, nil
 	case name == "name" && isText:
 		needle := strings.ToLower(nfc(text))
-		return func(f *mailbox.Mailbox, t *tree) bool {
+		return func(f *mailbox.Mailbox) bool {
 			_, n := t.parent(f)
 			return strings.Contains(strings.ToLower(n), needle)
 		}, nil
-	case name == "role" && v.IsNull():
-		return func(f *mailbox.Mailbox, _ *tree) bool { return roleOf(&f.Folder) == "" }, nil
-	case name == "role" && isText:
-		return func(f *mailbox.Mailbox, _ *tree) bool { return roleOf(&f.Folder) == text }, nil
+	case name == "role" && (isText || v.IsNull()): // null finds the folders without a role
+		return func(f *mailbox.Mailbox) bool { return roleOf(&f.Folder) == text }, nil
 	case name == "hasAnyRole" && isBool:
-		return func(f *mailbox.Mailbox, _ *tree) bool { return (roleOf(&f.Folder) != "") == on }, nil
+		return func(f *mailbox.Mailbox) bool { return (roleOf(&f.Folder) != "") == on }, nil
 	case name == "isSubscribed" && isBool:
-		return func(f *mailbox.Mailbox, _ *tree) bool { return f.Subscribed == on }, nil
+		return func(f *mailbox.Mailbox) bool { return f.Subscribed == on }, nil
 	case slices.Contains([]string{"parentId", "name", "role", "hasAnyRole", "isSubscribed"}, name):
 		return nil, invalid("the filter's %s is not what it should be", name)
 	}
-	return nil, unsupportedFilter("There is no condition " + name[:min(len(name), 100)] + " here.")
-}
-
-func (m *mailboxFilter) fits(f *mailbox.Mailbox, t *tree) bool {
-	if m.test != nil {
-		return m.test(f, t)
-	}
-	for i := range m.of {
-		if ok := m.of[i].fits(f, t); ok != (m.op == "AND") {
-			return ok && m.op == "OR"
-		}
-	}
-	return m.op != "OR"
+	return nil, noCondition(name)
 }
 
 // mailboxQuery answers Mailbox/query.
 //
 // Implements: RFC 8621 §2.3 Mailbox/query
 func mailboxQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit", "calculateTotal",
-		"sortAsTree", "filterAsTree"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	w, err := c.windowArguments()
-	if err != nil {
-		return err
-	}
-	list, state, err := c.mailboxResults()
-	if err != nil {
-		return err
-	}
-	total := len(list)
-	list, position, err := cut(&w, list, func(anchor string) int {
-		u, ok := parseID(letterFolder, anchor)
-		if !ok {
-			return -1
-		}
-		return slices.Index(list, note.UNID(u))
-	})
-	if err != nil {
-		return err
-	}
-	c.beginQuery(state, true, position)
-	for i, u := range list {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = appendID(c.out, letterFolder, u)
-	}
-	if !w.total {
-		total = -1
-	}
-	c.endQuery(total)
-	return nil
+	return c.query(false, c.mailboxResults, "sortAsTree", "filterAsTree")
 }
 
-// mailboxResults returns all results of a query for Mailboxes, in order.
-func (c *call) mailboxResults() (out []note.UNID, state string, err error) {
-	var filter mailboxFilter
-	if v := c.args.Get("filter"); !v.IsNull() {
-		r := filterReader{left: maxFilterConditions}
-		if filter, err = r.readMailboxFilter(v, 0); err != nil {
-			return nil, "", err
-		}
-	} else {
-		filter.op = "AND"
-	}
+// mailboxResults returns all results of a query for Mailboxes.
+func (c *call) mailboxResults() (out queryResults, err error) {
 	asTree, err := c.bool("sortAsTree", false)
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	whole, err := c.bool("filterAsTree", false)
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	list, states, err := c.account.File.Mailboxes(c.ctx, false)
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	t := newTree(list)
-	less, err := c.mailboxOrder(t)
+	fits, err := match(c, t.condition)
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
-	order := make([]*mailbox.Mailbox, len(list))
-	for i := range list {
-		order[i] = &list[i]
+	order, err := c.mailboxOrder(t)
+	if err != nil {
+		return out, err
 	}
-	slices.SortStableFunc(order, less)
 	if asTree {
 		order = t.preorder(order)
 	}
 	for _, f := range order {
-		fits := filter.fits(f, t)
-		for p, _ := t.parent(f); whole && fits && p != nil; p, _ = t.parent(p) {
-			fits = filter.fits(p, t)
+		ok := fits(f)
+		for p, _ := t.parent(f); whole && ok && p != nil; p, _ = t.parent(p) {
+			ok = fits(p)
 		}
-		if fits {
-			out = append(out, f.UNID)
+		if ok {
+			out.ids = append(out.ids, idOf(letterFolder, f.UNID))
 		}
 	}
-	return out, states.Folders.String(), nil
+	out.state = states.Folders.String()
+	return out, nil
 }
 
 // preorder sorts folders so that each follows its parent. Siblings keep their order.
@@ -428,38 +305,30 @@ func (t *tree) preorder(order []*mailbox.Mailbox) []*mailbox.Mailbox {
 	return out
 }
 
-// mailboxOrder reads the argument sort.
-func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
+// mailboxOrder returns the folders in the order of the argument sort.
+func (c *call) mailboxOrder(t *tree) ([]*mailbox.Mailbox, error) {
 	keys, err := c.sortKeys("name", "sortOrder")
 	if err != nil {
 		return nil, err
 	}
-	var order map[note.ID]int
-	if slices.ContainsFunc(keys, func(k sortKey) bool { return k.property == "sortOrder" }) {
-		if order, err = c.sortOrders(t.list, true); err != nil {
-			return nil, err
-		}
+	byOrder := slices.ContainsFunc(keys, func(k sortKey) bool { return k.property == "sortOrder" })
+	order, err := c.sortOrders(t.list, byOrder)
+	if err != nil {
+		return nil, err
 	}
-	return func(a, b *mailbox.Mailbox) int {
-		for _, k := range keys {
-			n := 0
-			switch k.property {
-			case "sortOrder":
-				n = order[a.ID] - order[b.ID]
-			case "name":
-				_, x := t.parent(a)
-				_, y := t.parent(b)
-				n = strings.Compare(strings.ToLower(x), strings.ToLower(y))
-			}
-			if k.down {
-				n = -n
-			}
-			if n != 0 {
-				return n
-			}
+	out := make([]*mailbox.Mailbox, len(t.list))
+	for i := range t.list {
+		out[i] = &t.list[i]
+	}
+	slices.SortStableFunc(out, compareBy(keys, func(property string, a, b *mailbox.Mailbox) int {
+		if property == "sortOrder" {
+			return order[a.ID] - order[b.ID]
 		}
-		return 0
-	}, nil
+		_, x := t.parent(a)
+		_, y := t.parent(b)
+		return strings.Compare(strings.ToLower(x), strings.ToLower(y))
+	}))
+	return out, nil
 }
 
 // mailboxQueryChanges answers Mailbox/queryChanges. It derives the changes of the result from the changes of all
@@ -467,21 +336,13 @@ func (c *call) mailboxOrder(t *tree) (func(a, b *mailbox.Mailbox) int, error) {
 //
 // Implements: RFC 8621 §2.4 Mailbox/queryChanges
 func mailboxQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId", "calculateTotal",
-		"sortAsTree", "filterAsTree"); err != nil {
-		return err
-	}
-	since, limit, err := c.queryChangesArguments()
-	if err != nil {
-		return err
-	}
-	total, err := c.bool("calculateTotal", false)
-	if err != nil {
-		return err
-	}
+	return c.queryChanges(false, c.mailboxQueryDelta, "sortAsTree", "filterAsTree")
+}
+
+func (c *call) mailboxQueryDelta(since string) (out queryDelta, err error) {
 	state, err := mailbox.ParseState(since)
 	if err != nil {
-		return err
+		return out, err
 	}
 	var x mailbox.Changes
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
@@ -489,58 +350,30 @@ func mailboxQueryChanges(c *call) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
-	list, _, err := c.mailboxResults()
-	if err != nil {
-		return err
+	if out.queryResults, err = c.mailboxResults(); err != nil {
+		return out, err
 	}
-	// Renaming a folder can move others: its children, and in a tree order the folders after it. So all results are
-	// reported as removed and added, unless only counts have changed.
-	again := map[note.UNID]bool{}
-	if len(x.Updated) > 0 && !x.CountsOnly {
+	out.state = x.State.String()
+	ids := func(list []note.UNID) (ids []string) {
 		for _, u := range list {
-			again[u] = true
+			ids = append(ids, idOf(letterFolder, u))
+		}
+		return ids
+	}
+	created := ids(x.Created)
+	out.removed, out.added = ids(x.Destroyed), created
+	if len(x.Updated) > 0 && !x.CountsOnly {
+		// Renaming a folder can move others: its children, and in a tree order the folders after it. So all results are
+		// reported as removed and added, unless only counts have changed.
+		out.removed, out.added = append(out.removed, ids(x.Updated)...), out.ids
+		for _, id := range out.ids {
+			if !slices.Contains(created, id) && !slices.Contains(out.removed, id) {
+				out.removed = append(out.removed, id)
+			}
 		}
 	}
-	removed := append(slices.Clone(x.Destroyed), x.Updated...)
-	if x.CountsOnly {
-		removed = slices.Clone(x.Destroyed)
-	}
-	for u := range again {
-		if !slices.Contains(x.Created, u) && !slices.Contains(removed, u) {
-			removed = append(removed, u)
-		}
-	}
-	slices.SortFunc(removed, note.UNID.Compare)
-	type added struct {
-		u     note.UNID
-		index int
-	}
-	var add []added
-	for i, u := range list {
-		if again[u] || slices.Contains(x.Created, u) {
-			add = append(add, added{u, i})
-		}
-	}
-	if limit >= 0 && len(removed)+len(add) > limit {
-		return mailbox.ErrManyChanges
-	}
-	c.out = append(append(append(c.out, `{"accountId":"`...), c.account.ID...), `","oldQueryState":`...)
-	c.out = jmap.AppendString(c.out, since)
-	c.out = jmap.AppendString(append(c.out, `,"newQueryState":`...), x.State.String())
-	if total {
-		c.out = appendInt(append(c.out, `,"total":`...), len(list))
-	}
-	c.out = appendIDs(append(c.out, `,"removed":`...), letterFolder, removed)
-	c.out = append(c.out, `,"added":[`...)
-	for i, a := range add {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = appendID(append(c.out, `{"id":`...), letterFolder, a.u)
-		c.out = append(appendInt(append(c.out, `,"index":`...), a.index), '}')
-	}
-	c.out = append(c.out, "]}"...)
-	return nil
+	slices.Sort(out.removed)
+	return out, nil
 }

@@ -84,49 +84,33 @@ func mailboxSet(c *call) error {
 		return err
 	}
 	s.sortCreations("parentId")
-	x := &mailboxSetting{set: s, withEmail: withEmail, made: map[string]note.UNID{}}
+	x := &mailboxSetting{set: s, withEmail: withEmail, ids: map[string]note.UNID{}}
 	if err := x.sortDestroyed(); err != nil {
 		return err
 	}
 	if err := x.compare(); err != nil {
 		return err
 	}
-	nc, nu := len(s.create), len(s.update)
-	res, err := c.account.File.Change(c.ctx, nc+nu+len(s.destroy), func(w *mailbox.Changing, i int) error {
-		if err := s.mismatch(w.Before.Folders.String()); err != nil {
-			return mailbox.Abort(err)
-		}
-		switch {
-		case i < nc:
-			return x.create(w, &s.create[i])
-		case i < nc+nu:
-			return x.update(w, i-nc)
-		}
-		return x.destroy(w, s.destroy[i-nc-nu])
+	res, err := s.change(&steps{x.create, x.update, x.destroy}, func(st *mailbox.States) string {
+		return st.Folders.String()
 	})
-	if err == nil && len(res.Errs) == 0 {
-		err = s.mismatch(res.Before.Folders.String())
-	}
 	if err != nil {
 		return err
 	}
-	objects := x.created()
 	for i, err := range res.Errs {
-		switch {
-		case i < nc && err == nil:
-			p := s.create[i]
-			id := idOf(letterFolder, x.made[p.id])
-			s.made(p.id, id, told(p.object, objects[id]))
-		case i < nc:
-			s.notCreated = append(s.notCreated, failure{s.create[i].id, parented(err)})
-		case i < nc+nu && err == nil:
-			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
-		case i < nc+nu:
-			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, parented(err)})
-		default:
-			x.destroyed(s.destroy[i-nc-nu], err)
+		if at := i - len(s.create) - len(s.update); at < 0 {
+			res.Errs[i] = parented(err)
+		} else if errors.Is(err, mailbox.ErrLarge) {
+			// The Mailbox is too large for the update. File.Delete deletes it, and clients see it disappear at once.
+			res.Errs[i] = c.account.File.Delete(c.ctx, x.names[s.destroy[at]])
 		}
 	}
+	objects := x.objectsCreated()
+	s.record(res.Errs, func(i int) (string, []byte) {
+		p := s.create[i]
+		id := idOf(letterFolder, x.ids[p.id])
+		return id, told(p.object, objects[id])
+	})
 	s.append(res.Before.Folders.String(), res.After.Folders.String())
 	return nil
 }
@@ -148,7 +132,7 @@ func parented(err error) error {
 type mailboxSetting struct {
 	*set
 	withEmail bool
-	made      map[string]note.UNID // by creation id
+	ids       map[string]note.UNID // of the Mailboxes created, by creation id
 	names     map[string]string    // of the Mailboxes to destroy, by id
 	changes   []mailboxChange      // parallel to update
 	wrong     []error              // parallel to update: the error, or nil
@@ -207,7 +191,7 @@ func (x *mailboxSetting) folder(id string) (note.UNID, error) {
 		return note.UNID{}, nil
 	}
 	if ref, ok := strings.CutPrefix(id, "#"); ok {
-		if u, ok := x.made[ref]; ok {
+		if u, ok := x.ids[ref]; ok {
 			return u, nil
 		}
 	}
@@ -219,8 +203,9 @@ func (x *mailboxSetting) folder(id string) (note.UNID, error) {
 	return u, nil
 }
 
-func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
-	delete(x.made, p.id)
+func (x *mailboxSetting) create(w *mailbox.Changing, i int) error {
+	p := &x.set.create[i]
+	delete(x.ids, p.id)
 	m, err := readMailbox(p.object)
 	if err != nil {
 		return err
@@ -247,19 +232,13 @@ func (x *mailboxSetting) create(w *mailbox.Changing, p *creation) error {
 			return err
 		}
 	}
-	x.made[p.id] = u
+	x.ids[p.id] = u
 	return nil
 }
 
 // objects returns Mailboxes as Mailbox/get shows them, by id, with the properties that are wanted.
 func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Value, error) {
 	c := x.c
-	g := get{some: true}
-	for _, p := range mailboxProperties {
-		if wants(p) {
-			g.properties = append(g.properties, p)
-		}
-	}
 	list, _, err := c.account.File.Mailboxes(c.ctx, slices.ContainsFunc(countProperties, wants))
 	if err != nil {
 		return nil, err
@@ -271,7 +250,7 @@ func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Valu
 	t := newTree(list)
 	out := make(map[string]*jmap.Value, len(list))
 	for i := range list {
-		v, err := c.rendered(func() error { c.appendMailbox(t, &list[i], &g, order); return nil })
+		v, err := jmap.Parse(string(appendMailbox(nil, t, &list[i], wants, order)), jmap.Bounds{})
 		if err != nil {
 			return nil, err
 		}
@@ -280,16 +259,16 @@ func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Valu
 	return out, nil
 }
 
-// created returns the Mailboxes that were created, by id. If they cannot be read now, the objects have only the id.
-func (x *mailboxSetting) created() map[string]*jmap.Value {
-	if len(x.made) == 0 {
+// objectsCreated returns the Mailboxes that were created, by id. If they cannot be read now, the objects have only the id.
+func (x *mailboxSetting) objectsCreated() map[string]*jmap.Value {
+	if len(x.ids) == 0 {
 		return nil
 	}
 	objects, err := x.objects(func(string) bool { return true })
 	if err != nil {
 		objects = map[string]*jmap.Value{}
 	}
-	for _, u := range x.made {
+	for _, u := range x.ids {
 		id := idOf(letterFolder, u)
 		if objects[id] == nil {
 			objects[id] = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(id)})
@@ -383,17 +362,4 @@ func (x *mailboxSetting) destroy(w *mailbox.Changing, id string) error {
 		return &jmap.Error{Type: "notFound"}
 	}
 	return err
-}
-
-// destroyed records the result of destroying a Mailbox. One too large for the update is deleted here by File.Delete,
-// and clients see it disappear at once.
-func (x *mailboxSetting) destroyed(id string, err error) {
-	if errors.Is(err, mailbox.ErrLarge) {
-		err = x.c.account.File.Delete(x.c.ctx, x.names[id])
-	}
-	if err != nil {
-		x.not = append(x.not, failure{id, err})
-		return
-	}
-	x.set.destroyed = append(x.set.destroyed, id)
 }

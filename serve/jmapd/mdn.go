@@ -37,10 +37,7 @@ type mdn struct {
 //
 // Implements: RFC 9007 §2.1 MDN/send
 func mdnSend(c *call) error {
-	if err := c.allow("accountId", "identityId", "send", "onSuccessUpdateEmail"); err != nil {
-		return err
-	}
-	if err := c.needAccount(own); err != nil {
+	if err := c.arguments(own, "identityId", "send", "onSuccessUpdateEmail"); err != nil {
 		return err
 	}
 	identityID, err := c.needText("identityId")
@@ -48,14 +45,11 @@ func mdnSend(c *call) error {
 		return err
 	}
 	s := &set{c: c}
-	if c.args.Get("send").Kind() != jmap.Object {
+	if c.args.Get("send").IsNull() {
 		return invalid("send is no object")
 	}
-	if err := s.creations(c.args.Get("send")); err != nil {
+	if err := s.creations("send"); err != nil {
 		return err
-	}
-	if len(s.create) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
 	given, err := c.sender()
 	if err != nil {
@@ -97,10 +91,7 @@ func mdnSend(c *call) error {
 	}
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)
-	o.Name("sent")
-	o.B = appendEntries(o.B, s.created)
-	o.Name("notSent")
-	o.B = c.appendFailures(o.B, s.notCreated)
+	c.appendBoth(&o, "sent", s.created, "notSent", s.notCreated)
 	c.out = o.End()
 	if names != nil {
 		c.implicit = func() {
@@ -329,68 +320,20 @@ func (m *mdn) message(w *compose.Writer, who *identity.Identity, to *mime.Addres
 //
 // Implements: RFC 9007 §2.2 MDN/parse
 func mdnParse(c *call) error {
-	if err := c.allow("accountId", "blobIds"); err != nil {
+	if err := c.arguments(false, "blobIds"); err != nil {
 		return err
 	}
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	ids, err := c.blobs(c.s.opt.Limits.ObjectsInGet, "maxObjectsInGet")
-	if err != nil {
-		return err
-	}
-	var parsed []entry
-	var notFound, notParsable []string
-	for _, id := range c.once(ids) {
-		m, err := c.parseMDN(id)
-		switch {
-		case errors.Is(err, errNoBlob):
-			notFound = append(notFound, id)
-		case errors.Is(err, errNoEmail):
-			notParsable = append(notParsable, id)
-		case err != nil:
-			return err
-		default:
-			parsed = append(parsed, entry{id, m.append(nil)})
+	return c.parseBlobs(func(_ string, raw []byte) error {
+		m, err := parseMDN(raw)
+		if err == nil {
+			c.out = m.append(c.out)
 		}
-	}
-	o := jmap.NewWriter(c.out)
-	o.Text("accountId", c.account.ID)
-	o.Name("parsed")
-	o.B = appendEntries(o.B, parsed)
-	for _, l := range [...]struct {
-		name string
-		list []string
-	}{{"notParsable", notParsable}, {"notFound", notFound}} {
-		if l.list == nil {
-			o.Raw(l.name, "null")
-		} else {
-			o.Strings(l.name, l.list...)
-		}
-	}
-	c.out = o.End()
-	return nil
+		return err
+	})
 }
 
-func (c *call) parseMDN(id string) (*mdn, error) {
-	b, err := c.openBlob(c.account, id)
-	if err != nil {
-		return nil, err
-	}
-	defer b.close()
-	if b.size > int64(c.s.backend.Mail().MessageSize()) {
-		return nil, errNoEmail
-	}
-	cost := 2*b.size + parseCost(b.size)
-	if err := c.hold(cost); err != nil {
-		return nil, err
-	}
-	defer c.mem.drop(cost)
-	raw, err := b.all()
-	if err != nil {
-		return nil, err
-	}
-	raw = compose.CRLF(raw)
+// parseMDN parses a message as a disposition notification.
+func parseMDN(raw []byte) (*mdn, error) {
 	root := mime.Parse(raw, mime.DefaultLimits)
 	if root.Type != "multipart" || root.Subtype != "report" || len(root.Children) < 2 {
 		return nil, errNoEmail

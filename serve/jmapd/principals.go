@@ -3,7 +3,6 @@ package jmapd
 import (
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"strconv"
 
 	"doublet/directory"
@@ -22,15 +21,12 @@ var principalProperties = []string{"id", "type", "name", "description", "email",
 //
 // Implements: RFC 9670 §2.1 Principal/get
 func principalGet(c *call) error {
-	g, err := c.getArguments(own)
+	g, err := c.getArguments(own, principalProperties)
 	if err != nil {
 		return err
 	}
-	if err := g.only(principalProperties...); err != nil {
-		return err
-	}
 	if g.all {
-		return &jmap.Error{Type: "requestTooLarge", Description: "Principals are got by their ids."}
+		return tooLarge("Principals are got by their ids.")
 	}
 	ids := make([]note.UNID, 0, len(g.ids))
 	for _, id := range g.ids {
@@ -42,22 +38,19 @@ func principalGet(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.beginGet(strconv.FormatUint(version, 16))
+	g.begin(strconv.FormatUint(version, 16))
 	found := make(map[string]bool, len(list))
 	for i := range list {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
+		g.next()
 		c.out = appendPrincipal(c.out, &list[i], &g)
 		found[principalID(list[i].ID)] = true
 	}
-	var notFound []string
 	for _, id := range g.ids {
 		if !found[id] {
-			notFound = append(notFound, id)
+			g.miss(id)
 		}
 	}
-	c.endGet(notFound)
+	g.end()
 	return nil
 }
 
@@ -96,14 +89,7 @@ func appendPrincipal(dst []byte, e *directory.Entry, g *get) []byte {
 //
 // Implements: RFC 9670 §2.4 Principal/query
 func principalQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	if err := c.needAccount(own); err != nil {
-		return err
-	}
-	w, err := c.windowArguments()
+	w, err := c.queryArguments(own)
 	if err != nil {
 		return err
 	}
@@ -121,30 +107,13 @@ func principalQuery(c *call) error {
 		}
 	}
 	state := fnv.New64a()
-	ids := make([]string, 0, len(list))
+	var found queryResults
 	for i := range list {
-		ids = append(ids, principalID(list[i].ID))
+		found.ids = append(found.ids, principalID(list[i].ID))
 		_, _ = state.Write(list[i].ID[:])
 	}
-	total := len(ids)
-	ids, position, err := cut(&w, ids, func(anchor string) int { return slices.Index(ids, anchor) })
-	if err != nil {
-		return err
-	}
-	o := jmap.NewWriter(c.out)
-	o.Text("accountId", c.account.ID)
-	o.Text("queryState", strconv.FormatUint(state.Sum64(), 16))
-	o.Bool("canCalculateChanges", false)
-	o.Uint("position", uint64(position))
-	o.Strings("ids", ids...)
-	if w.total {
-		o.Uint("total", uint64(total))
-	}
-	if n, given := c.args.Get("limit").Int(); !given || n > directory.MaxFound {
-		o.Uint("limit", directory.MaxFound)
-	}
-	c.out = o.End()
-	return nil
+	found.state = strconv.FormatUint(state.Sum64(), 16)
+	return c.answerQuery(&w, &found, false, directory.MaxFound)
 }
 
 // principalFilter reads a FilterCondition. some is false if it cannot match anything.
@@ -206,14 +175,7 @@ func principalChanges(c *call) error {
 //
 // Implements: RFC 9670 §2.5 Principal/queryChanges
 func principalQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	if err := c.needAccount(own); err != nil {
-		return err
-	}
-	if _, _, err := c.queryChangesArguments(); err != nil {
+	if _, err := c.queryChangesArguments(own); err != nil {
 		return err
 	}
 	return mailbox.ErrForgotten
@@ -236,14 +198,9 @@ func principalSet(c *call) error {
 		return err
 	}
 	no := &jmap.Error{Type: "forbidden", Description: "Principals are managed by the administrators of this server."}
-	for _, p := range s.create {
-		s.notCreated = append(s.notCreated, failure{p.id, no})
-	}
+	s.refuse(no)
 	for _, p := range s.update {
 		s.notUpdated = append(s.notUpdated, failure{p.id, no})
-	}
-	for _, id := range s.destroy {
-		s.not = append(s.not, failure{id, no})
 	}
 	s.append(state, state)
 	return nil

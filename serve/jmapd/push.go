@@ -126,12 +126,8 @@ func getSubscriptions(c *call, p *push.Service) error {
 	if err := c.allow("ids", "properties"); err != nil {
 		return err
 	}
-	ids, some, err := c.list("ids")
+	g, err := c.getObjects(nil)
 	if err != nil {
-		return err
-	}
-	g := get{ids: c.once(ids), all: !some}
-	if g.properties, g.some, err = c.list("properties"); err != nil {
 		return err
 	}
 	if slices.Contains(g.properties, "url") || slices.Contains(g.properties, "keys") {
@@ -145,25 +141,16 @@ func getSubscriptions(c *call, p *push.Service) error {
 	if err != nil {
 		return err
 	}
-	c.out = append(c.out, `{"list":[`...)
-	first := true
-	for i := range list {
-		id := push.SubscriptionID(&list[i])
-		at := slices.Index(g.ids, id)
-		if !g.all && at < 0 {
-			continue
+	find := func(id string) *session.Subscription {
+		i := slices.IndexFunc(list, func(s session.Subscription) bool { return push.SubscriptionID(&s) == id })
+		if i < 0 {
+			return nil
 		}
-		if at >= 0 {
-			g.ids = slices.Delete(g.ids, at, at+1)
-		}
-		if !first {
-			c.out = append(c.out, ',')
-		}
-		first = false
-		c.out = appendSubscription(c.out, &list[i], g.wants)
+		return &list[i]
 	}
-	c.out = append(c.out, `],"notFound":`...)
-	c.out = append(jmap.AppendStrings(c.out, g.ids), '}')
+	answerGet(&g, "", list, find, func(dst []byte, s *session.Subscription) []byte {
+		return appendSubscription(dst, s, g.wants)
+	})
 	return nil
 }
 
@@ -202,19 +189,8 @@ func setSubscriptions(c *call, p *push.Service) error {
 		return err
 	}
 	s := &set{c: c}
-	if err := s.creations(c.args.Get("create")); err != nil {
+	if err := s.changes(); err != nil {
 		return err
-	}
-	if err := s.patches(c.args.Get("update")); err != nil {
-		return err
-	}
-	ids, _, err := c.list("destroy")
-	if err != nil {
-		return err
-	}
-	s.destroy = c.once(ids)
-	if len(s.create)+len(s.update)+len(s.destroy) > c.s.opt.Limits.ObjectsInSet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
 	caller := pushCaller(c.caller)
 	for _, x := range s.create {

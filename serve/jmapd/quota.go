@@ -2,7 +2,6 @@ package jmapd
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -37,11 +36,8 @@ func quotaState(u mailbox.Usage, some bool) string {
 //
 // Implements: RFC 9425 §4.2 Quota/get
 func quotaGet(c *call) error {
-	g, err := c.getArguments(false)
+	g, err := c.getArguments(false, quotaProperties)
 	if err != nil {
-		return err
-	}
-	if err := g.only(quotaProperties...); err != nil {
 		return err
 	}
 	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
@@ -49,20 +45,13 @@ func quotaGet(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.beginGet(quotaState(u, some))
-		var notFound []string
-		wanted := g.all
-		for _, id := range g.ids {
-			if id == quotaID && some {
-				wanted = true
-			} else {
-				notFound = append(notFound, id)
-			}
+		var all []mailbox.Usage
+		if some {
+			all = append(all, u)
 		}
-		if wanted && some {
-			c.out = appendQuota(c.out, u, &g)
-		}
-		c.endGet(notFound)
+		answerGet(&g, quotaState(u, some), all, onlyID(quotaID, all), func(dst []byte, u *mailbox.Usage) []byte {
+			return appendQuota(dst, u, &g)
+		})
 		return nil
 	})
 }
@@ -70,7 +59,7 @@ func quotaGet(c *call) error {
 // appendQuota appends the Quota.
 //
 // Implements: RFC 9425 §4.1 Quota
-func appendQuota(dst []byte, u mailbox.Usage, g *get) []byte {
+func appendQuota(dst []byte, u *mailbox.Usage, g *get) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", quotaID)
 	for _, p := range [...]struct{ name, json string }{
@@ -90,207 +79,88 @@ func appendQuota(dst []byte, u mailbox.Usage, g *get) []byte {
 //
 // Implements: RFC 9425 §4.3 Quota/changes
 func quotaChanges(c *call) error {
-	since, _, err := c.changesArguments(false)
-	if err != nil {
-		return err
-	}
-	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+	return c.changes(false, func(d *mailbox.Reading, since string, _ int) (out delta, err error) {
 		u, some, err := usage(d)
+		if err == nil && since != "none" && !strings.Contains(since, "-") {
+			err = mailbox.ErrForgotten
+		}
 		if err != nil {
-			return err
+			return out, err
 		}
-		now := quotaState(u, some)
-		if since != "none" && !strings.Contains(since, "-") {
-			return mailbox.ErrForgotten
-		}
-		var ids [3][]string
-		used := false
+		out = delta{state: quotaState(u, some), properties: "null"}
+		kind := wasUpdated
 		switch {
-		case since == now:
+		case since == out.state:
+			return out, nil
 		case since == "none":
-			ids[0] = []string{quotaID}
+			kind = wasCreated
 		case !some:
-			ids[2] = []string{quotaID}
+			kind = wasDestroyed
 		default:
-			ids[1] = []string{quotaID}
-			_, limit, _ := strings.Cut(since, "-")
-			used = limit == strconv.FormatUint(u.Limit, 16)
-		}
-		c.appendIDChanges(since, now, false, ids)
-		c.out = append(c.out[:len(c.out)-1], `,"updatedProperties":`...)
-		if used {
-			c.out = append(c.out, `["used"]}`...)
-		} else {
-			c.out = append(c.out, "null}"...)
-		}
-		return nil
-	})
-}
-
-// quotaResults returns the ids that match the filter, and the state.
-func (c *call) quotaResults() (ids []string, state string, err error) {
-	fits := true
-	if f := c.args.Get("filter"); !f.IsNull() {
-		if fits, err = quotaFits(f, 0); err != nil {
-			return nil, "", err
-		}
-	}
-	if _, err := c.sortKeys("name", "used"); err != nil {
-		return nil, "", err
-	}
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		u, some, err := usage(d)
-		state = quotaState(u, some)
-		if some && fits {
-			ids = []string{quotaID}
-		}
-		return err
-	})
-	return ids, state, err
-}
-
-// quotaFits reports whether a filter matches the one Quota that an account may have.
-func quotaFits(v *jmap.Value, depth int) (bool, error) {
-	if v.Kind() != jmap.Object || depth > maxFilterDepth || v.Len() > maxFilterConditions {
-		return false, unsupportedFilter("The filter is no object, or nests too deep.")
-	}
-	op, isOp := v.Get("operator").Text()
-	if !isOp {
-		for i := range v.Len() {
-			text, _ := v.At(i).Text()
-			ok := false
-			switch v.Name(i) {
-			case "name":
-				ok = strings.Contains("mail", strings.ToLower(text))
-			case "scope":
-				ok = text == "account"
-			case "resourceType":
-				ok = text == "octets"
-			case "type":
-				ok = text == "Email"
-			default:
-				return false, unsupportedFilter("Quotas are found by name, scope, resourceType and type.")
-			}
-			if !ok {
-				return false, nil
+			if _, limit, _ := strings.Cut(since, "-"); limit == strconv.FormatUint(u.Limit, 16) {
+				out.properties = `["used"]`
 			}
 		}
-		return true, nil
-	}
-	of := v.Get("conditions")
-	if of.Kind() != jmap.Array || !slices.Contains([]string{"AND", "OR", "NOT"}, op) {
-		return false, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
-	}
-	for i := range min(of.Len(), maxFilterConditions) {
-		ok, err := quotaFits(of.At(i), depth+1)
-		if err != nil || ok != (op == "AND") {
-			return ok && op == "OR", err
-		}
-	}
-	return op != "OR", nil
+		out.ids[kind] = []string{quotaID}
+		return out, nil
+	})
 }
 
 // quotaQuery answers Quota/query.
 //
 // Implements: RFC 9425 §4.4 Quota/query
-func quotaQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
-		return err
-	}
-	w, err := c.windowArguments()
+func quotaQuery(c *call) error { return c.query(false, c.quotaResults) }
+
+// quotaResults returns the ids that match the filter, and the state.
+func (c *call) quotaResults() (out queryResults, err error) {
+	fits, err := match(c, quotaCondition)
 	if err != nil {
-		return err
+		return out, err
 	}
-	list, state, err := c.quotaResults()
-	if err != nil {
-		return err
+	if _, err := c.sortKeys("name", "used"); err != nil {
+		return out, err
 	}
-	return c.answerQuery(&w, list, state)
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		u, some, err := usage(d)
+		out.state = quotaState(u, some)
+		if some && fits(u) {
+			out.ids = []string{quotaID}
+		}
+		return err
+	})
+	return out, err
 }
 
-// answerQuery answers a /query from the list of all results.
-func (c *call) answerQuery(w *window, list []string, state string) error {
-	total := len(list)
-	list, position, err := cut(w, list, func(anchor string) int { return slices.Index(list, anchor) })
-	if err != nil {
-		return err
+// quotaCondition reads one property of a FilterCondition.
+func quotaCondition(name string, v *jmap.Value) (matcher[mailbox.Usage], error) {
+	text, _ := v.Text()
+	ok := false
+	switch name {
+	case "name":
+		ok = strings.Contains("mail", strings.ToLower(text))
+	case "scope":
+		ok = text == "account"
+	case "resourceType":
+		ok = text == "octets"
+	case "type":
+		ok = text == "Email"
+	default:
+		return nil, unsupportedFilter("Quotas are found by name, scope, resourceType and type.")
 	}
-	c.beginQuery(state, true, position)
-	for i, id := range list {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = jmap.AppendString(c.out, id)
-	}
-	if !w.total {
-		total = -1
-	}
-	c.endQuery(total)
-	return nil
+	return func(mailbox.Usage) bool { return ok }, nil
 }
 
 // quotaQueryChanges answers Quota/queryChanges.
 //
 // Implements: RFC 9425 §4.5 Quota/queryChanges
 func quotaQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	since, limit, err := c.queryChangesArguments()
-	if err != nil {
-		return err
-	}
-	total, err := c.bool("calculateTotal", false)
-	if err != nil {
-		return err
-	}
-	list, state, err := c.quotaResults()
-	if err != nil {
-		return err
-	}
-	var removed, added []string
-	if since != state {
-		removed, added = []string{quotaID}, list
-	}
-	if limit >= 0 && len(removed)+len(added) > limit {
-		return mailbox.ErrManyChanges
-	}
-	c.answerQueryChanges(since, state, removed, added, list, total)
-	return nil
-}
-
-// answerQueryChanges appends the response to a /queryChanges. Of added, only the ids in list are reported.
-func (c *call) answerQueryChanges(since, state string, removed, added, list []string, total bool) {
-	o := jmap.NewWriter(c.out)
-	o.Text("accountId", c.account.ID)
-	o.Text("oldQueryState", since)
-	o.Text("newQueryState", state)
-	if total {
-		o.Uint("total", uint64(len(list)))
-	}
-	o.Strings("removed", removed...)
-	o.Name("added")
-	o.B = append(o.B, '[')
-	n := 0
-	for i, id := range list {
-		if !slices.Contains(added, id) {
-			continue
+	return c.queryChanges(false, func(since string) (x queryDelta, err error) {
+		x.queryResults, err = c.quotaResults()
+		if since != x.state {
+			x.removed, x.added = []string{quotaID}, x.ids
 		}
-		if n++; n > 1 {
-			o.B = append(o.B, ',')
-		}
-		in := jmap.NewWriter(o.B)
-		in.Text("id", id)
-		in.Uint("index", uint64(i))
-		o.B = in.End()
-	}
-	o.B = append(o.B, ']')
-	c.out = o.End()
+		return x, err
+	})
 }
 
 // coreEcho answers Core/echo.

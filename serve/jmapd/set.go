@@ -51,36 +51,18 @@ type failure struct {
 //
 // Implements: RFC 8620 §5.3 /set
 func (c *call) setArguments(personal bool, more ...string) (*set, error) {
-	if err := c.allow(append(more, "accountId", "ifInState", "create", "update", "destroy")...); err != nil {
-		return nil, err
-	}
-	if err := c.needAccount(personal); err != nil {
+	if err := c.arguments(personal, append(more, "ifInState", "create", "update", "destroy")...); err != nil {
 		return nil, err
 	}
 	if err := c.needWritable(); err != nil {
 		return nil, err
 	}
 	s := &set{c: c}
-	if v := c.args.Get("ifInState"); !v.IsNull() {
-		var ok bool
-		if s.ifInState, ok = v.Text(); !ok {
-			return nil, invalid("ifInState is no string")
-		}
-		s.checks = true
-	}
-	if err := s.creations(c.args.Get("create")); err != nil {
+	if err := s.condition(); err != nil {
 		return nil, err
 	}
-	if err := s.patches(c.args.Get("update")); err != nil {
+	if err := s.changes(); err != nil {
 		return nil, err
-	}
-	ids, _, err := c.list("destroy")
-	if err != nil {
-		return nil, err
-	}
-	s.destroy = c.once(ids)
-	if len(s.create)+len(s.update)+len(s.destroy) > c.s.opt.Limits.ObjectsInSet {
-		return nil, &jmap.Error{Type: "requestTooLarge", Description: "There are more objects than maxObjectsInSet."}
 	}
 	// An object to destroy is not updated first (RFC 8620 section 5.3, willDestroy).
 	s.update = slices.DeleteFunc(s.update, func(p patch) bool {
@@ -93,20 +75,49 @@ func (c *call) setArguments(personal bool, more ...string) (*set, error) {
 	return s, nil
 }
 
-func (s *set) creations(v *jmap.Value) error {
+// condition reads the argument ifInState.
+func (s *set) condition() (err error) {
+	if s.checks = !s.c.args.Get("ifInState").IsNull(); s.checks {
+		s.ifInState, err = s.c.text("ifInState")
+	}
+	return err
+}
+
+// changes reads the arguments create, update and destroy.
+func (s *set) changes() error {
+	if err := s.creations("create"); err != nil {
+		return err
+	}
+	if err := s.patches(s.c.args.Get("update")); err != nil {
+		return err
+	}
+	ids, _, err := s.c.list("destroy")
+	if err != nil {
+		return err
+	}
+	s.destroy = s.c.once(ids)
+	return s.c.atMost(s.size(), "objects", "maxObjectsInSet")
+}
+
+// size returns the number of changes.
+func (s *set) size() int { return len(s.create) + len(s.update) + len(s.destroy) }
+
+// creations reads an argument that maps creation ids to objects, at most maxObjectsInSet.
+func (s *set) creations(name string) error {
+	v := s.c.args.Get(name)
 	if v.IsNull() {
 		return nil
 	}
 	if v.Kind() != jmap.Object {
-		return invalid("create is no object")
+		return invalid("%s is no object", name)
 	}
 	for i := range v.Len() {
 		if v.At(i).Kind() != jmap.Object || !jmap.ValidID(v.Name(i)) {
-			return invalid("create maps ids to objects")
+			return invalid("%s maps ids to objects", name)
 		}
 		s.create = append(s.create, creation{v.Name(i), v.At(i)})
 	}
-	return nil
+	return s.c.atMost(len(s.create), "objects", "maxObjectsInSet")
 }
 
 func (s *set) patches(v *jmap.Value) error {
@@ -142,6 +153,73 @@ func (s *set) mismatch(state string) error {
 func (s *set) made(creation, id string, json []byte) {
 	s.c.made(creation, id)
 	s.created = append(s.created, entry{creation, json})
+}
+
+// refuse records the same error for each creation and each id to destroy.
+func (s *set) refuse(why error) {
+	for _, p := range s.create {
+		s.notCreated = append(s.notCreated, failure{p.id, why})
+	}
+	for _, id := range s.destroy {
+		s.not = append(s.not, failure{id, why})
+	}
+}
+
+// steps make the changes of a /set in an update of the mail file: of the i-th creation, of the i-th patch, and of an id
+// to destroy.
+type steps struct {
+	create, update func(w *mailbox.Changing, i int) error
+	destroy        func(w *mailbox.Changing, id string) error
+}
+
+// step makes the i-th change.
+func (s *set) step(by *steps, w *mailbox.Changing, i int) error {
+	nc, nu := len(s.create), len(s.update)
+	switch {
+	case i < nc:
+		return by.create(w, i)
+	case i < nc+nu:
+		return by.update(w, i-nc)
+	}
+	return by.destroy(w, s.destroy[i-nc-nu])
+}
+
+// change makes all changes in one update of the mail file, if it is in the state that the client expects. state selects
+// the state of the type.
+func (s *set) change(by *steps, state func(*mailbox.States) string) (mailbox.Result, error) {
+	res, err := s.c.account.File.Change(s.c.ctx, s.size(), func(w *mailbox.Changing, i int) error {
+		if err := s.mismatch(state(&w.Before)); err != nil {
+			return mailbox.Abort(err)
+		}
+		return s.step(by, w, i)
+	})
+	if err == nil && s.size() == 0 {
+		err = s.mismatch(state(&res.Before))
+	}
+	return res, err
+}
+
+// record records the result of each change. errs has an element for each, nil for success. created returns the id of the
+// i-th created object and its part of the response.
+func (s *set) record(errs []error, created func(i int) (id string, json []byte)) {
+	nc, nu := len(s.create), len(s.update)
+	for i, err := range errs {
+		switch {
+		case i < nc && err == nil:
+			id, json := created(i)
+			s.made(s.create[i].id, id, json)
+		case i < nc:
+			s.notCreated = append(s.notCreated, failure{s.create[i].id, err})
+		case i < nc+nu && err == nil:
+			s.updated = append(s.updated, entry{s.update[i-nc].id, nil})
+		case i < nc+nu:
+			s.notUpdated = append(s.notUpdated, failure{s.update[i-nc].id, err})
+		case err == nil:
+			s.destroyed = append(s.destroyed, s.destroy[i-nc-nu])
+		default:
+			s.not = append(s.not, failure{s.destroy[i-nc-nu], err})
+		}
+	}
 }
 
 // append appends the response. An empty oldState means that it is not known.
@@ -209,6 +287,23 @@ func (c *call) appendFailures(dst []byte, list []failure) []byte {
 		dst = c.setError(f.err).Append(dst)
 	}
 	return append(dst, '}')
+}
+
+// appendCreated completes the response of a method that only creates Emails.
+func (s *set) appendCreated(o *jmap.Writer, res *mailbox.Result) {
+	o.Text("accountId", s.c.account.ID)
+	o.Text("oldState", res.Before.Email.String())
+	o.Text("newState", res.After.Email.String())
+	s.c.appendBoth(o, "created", s.created, "notCreated", s.notCreated)
+	s.c.out = o.End()
+}
+
+// appendBoth appends the maps of the objects for which a method succeeded and of those for which it failed.
+func (c *call) appendBoth(o *jmap.Writer, name string, done []entry, notName string, failed []failure) {
+	o.Name(name)
+	o.B = appendEntries(o.B, done)
+	o.Name(notName)
+	o.B = c.appendFailures(o.B, failed)
 }
 
 // badProperties returns the SetError invalidProperties.

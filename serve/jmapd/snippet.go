@@ -10,31 +10,22 @@ import (
 //
 // Implements: RFC 8621 §5.1 SearchSnippet/get
 func snippetGet(c *call) error {
-	if err := c.allow("accountId", "filter", "emailIds"); err != nil {
-		return err
-	}
-	if err := c.needAccount(false); err != nil {
+	if err := c.arguments(false, "filter", "emailIds"); err != nil {
 		return err
 	}
 	f, err := c.emailFilter()
 	if err != nil {
 		return err
 	}
-	ids, some, err := c.list("emailIds")
+	ids, err := c.needIDs("emailIds", "maxObjectsInGet")
 	if err != nil {
 		return err
-	}
-	if !some {
-		return invalid("emailIds is missing")
-	}
-	if len(ids) > c.s.opt.Limits.ObjectsInGet {
-		return &jmap.Error{Type: "requestTooLarge", Description: "There are more ids than maxObjectsInGet."}
 	}
 	found := make(map[note.ID]string, len(ids))
 	var notes []note.ID
 	var notFound []string
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		for _, id := range c.once(ids) {
+		for _, id := range ids {
 			m, err := c.email(d, id)
 			if err == mailbox.ErrNoMessage {
 				notFound = append(notFound, id)

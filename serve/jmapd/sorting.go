@@ -13,6 +13,9 @@ type sortKey struct {
 	value    *jmap.Value // the Comparator, for properties that are specific to a type
 }
 
+// maxSortKeys bounds a sort order.
+const maxSortKeys = 10
+
 // sortKeys reads the argument sort. known lists the properties by which this type can be sorted.
 //
 // Implements: RFC 8620 §5.5 Comparator
@@ -47,6 +50,22 @@ func (c *call) sortKeys(known ...string) ([]sortKey, error) {
 		keys = append(keys, sortKey{name, ok && !up, k})
 	}
 	return keys, nil
+}
+
+// compareBy returns a function that compares objects by the keys in turn. compare compares them by one property.
+func compareBy[T any](keys []sortKey, compare func(property string, a, b T) int) func(a, b T) int {
+	return func(a, b T) int {
+		for _, k := range keys {
+			n := compare(k.property, a, b)
+			if k.down {
+				n = -n
+			}
+			if n != 0 {
+				return n
+			}
+		}
+		return 0
+	}
 }
 
 // collation returns an error if a Comparator has an unsupported collation.

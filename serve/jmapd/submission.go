@@ -1,7 +1,6 @@
 package jmapd
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,6 +181,16 @@ func (x *submissions) load(d *mailbox.Reading, u note.UNID) (*submission, error)
 	return m, nil
 }
 
+// find reads the submission with an id. It returns the SetError notFound if there is none.
+func (x *submissions) find(d *mailbox.Reading, id string) (*submission, error) {
+	u, _ := parseID(letterSubmission, id)
+	m, err := x.load(d, u)
+	if err == nil && m == nil {
+		err = &jmap.Error{Type: "notFound"}
+	}
+	return m, err
+}
+
 var submissionProperties = []string{"id", "identityId", "emailId", "threadId", "envelope", "sendAt", "undoStatus",
 	"deliveryStatus", "dsnBlobIds", "mdnBlobIds"}
 
@@ -189,16 +198,12 @@ var submissionProperties = []string{"id", "identityId", "emailId", "threadId", "
 //
 // Implements: RFC 8621 §7.1 EmailSubmission/get
 func submissionGet(c *call) error {
-	g, err := c.getArguments(own)
+	g, err := c.getArguments(own, submissionProperties)
 	if err != nil {
-		return err
-	}
-	if err := g.only(submissionProperties...); err != nil {
 		return err
 	}
 	var x *submissions
 	var found []*submission
-	var notFound []string
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
 		if x, err = c.readSubmissions(d); err != nil {
 			return err
@@ -213,8 +218,8 @@ func submissionGet(c *call) error {
 				ids = append(ids, l.unid)
 			}
 		}
-		if len(ids) > c.s.opt.Limits.ObjectsInGet {
-			return &jmap.Error{Type: "requestTooLarge", Description: "There are more submissions than maxObjectsInGet."}
+		if err := c.atMost(len(ids), "submissions", "maxObjectsInGet"); err != nil {
+			return err
 		}
 		for i, u := range ids {
 			m, err := x.load(d, u)
@@ -222,7 +227,7 @@ func submissionGet(c *call) error {
 				return err
 			}
 			if m == nil && !g.all {
-				notFound = append(notFound, g.ids[i])
+				g.miss(g.ids[i])
 			} else if m != nil {
 				found = append(found, m)
 			}
@@ -232,16 +237,14 @@ func submissionGet(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.beginGet(x.state())
-	for i, m := range found {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
+	g.begin(x.state())
+	for _, m := range found {
+		g.next()
 		if err := c.appendSubmission(m, x.now, g.wants); err != nil {
 			return err
 		}
 	}
-	c.endGet(notFound)
+	g.end()
 	return nil
 }
 
@@ -315,344 +318,4 @@ func (c *call) appendDelivery(dst []byte, m *submission, now int64) ([]byte, err
 		o.B = in.End()
 	}
 	return o.End(), nil
-}
-
-// submissionChanges answers EmailSubmission/changes.
-//
-// Implements: RFC 8621 §7.2 EmailSubmission/changes
-func submissionChanges(c *call) error {
-	since, limit, err := c.changesArguments(own)
-	if err != nil {
-		return err
-	}
-	var ids [3][]string
-	var state string
-	var more bool
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		x, err := c.readSubmissions(d)
-		if err != nil {
-			return err
-		}
-		ids, state, more, err = x.since(d, since, limit)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	c.appendIDChanges(since, state, more, ids)
-	return nil
-}
-
-// submissionChange is a change of the list: at the moment of a MODSEQ, or when the send time passed.
-type submissionChange struct {
-	at   uint64 // moment; 0 if the submission became final by time alone
-	time int64  // send time
-	id   string
-	what int // created, updated, destroyed
-}
-
-// since returns the submissions created, updated and destroyed since a state. Changes with a MODSEQ come first, in that
-// order. Those that became final by time alone follow, in order of send time.
-func (x *submissions) since(d *mailbox.Reading, since string,
-	limit int) (ids [3][]string, state string, more bool, err error) {
-	from, passed, err := x.parseState(since)
-	if err != nil || since == x.state() {
-		return ids, since, false, err
-	}
-	list, err := x.changedSince(d, from, passed)
-	if err != nil {
-		return ids, "", false, err
-	}
-	list, err = x.goneSince(list, from)
-	if err != nil {
-		return ids, "", false, err
-	}
-	slices.SortStableFunc(list, func(a, b submissionChange) int {
-		return cmp.Or(cmp.Compare(min(b.at, 1), min(a.at, 1)), cmp.Compare(a.at, b.at), cmp.Compare(a.time, b.time))
-	})
-	state = x.state()
-	if limit > 0 && len(list) > limit {
-		if list, state = x.firstOf(list, limit, passed); list == nil {
-			return ids, "", false, mailbox.ErrForgotten
-		}
-		more = true
-	}
-	for _, ch := range list {
-		ids[ch.what] = append(ids[ch.what], ch.id)
-	}
-	return ids, state, more, nil
-}
-
-// parseState parses the output of submissionState.
-func (x *submissions) parseState(s string) (moment uint64, passed int64, err error) {
-	head, tail, ok := strings.Cut(s, "-")
-	moment, err1 := strconv.ParseUint(head, 16, 64)
-	passed, err2 := strconv.ParseInt(tail, 16, 64)
-	if !ok || err1 != nil || err2 != nil || moment > 2*uint64(x.mod) {
-		return 0, 0, mailbox.ErrForgotten
-	}
-	return moment, passed, nil
-}
-
-// firstOf returns at most limit changes from the start of a list, and the state after them. It never splits changes of
-// one moment, and returns nil if the first moment has more than limit.
-func (x *submissions) firstOf(list []submissionChange, limit int, passed int64) ([]submissionChange, string) {
-	same := func(a, b *submissionChange) bool { return a.at == b.at && (a.at > 0 || a.time == b.time) }
-	n := limit
-	for n > 0 && same(&list[n-1], &list[n]) {
-		n--
-	}
-	if n == 0 {
-		return nil, ""
-	}
-	last := &list[n-1]
-	if last.at == 0 {
-		return list[:n], submissionState(2*uint64(x.mod), last.time)
-	}
-	return list[:n], submissionState(last.at, passed)
-}
-
-// changedSince returns the submissions of the list that were created or changed since a state.
-func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64) (list []submissionChange, err error) {
-	for _, l := range x.list {
-		m, err := x.load(d, l.unid)
-		if err != nil {
-			return nil, err
-		}
-		ch := submissionChange{id: idOf(letterSubmission, l.unid), time: l.sendAt, what: 1}
-		switch {
-		case m == nil:
-			continue
-		case 2*uint64(m.created) > from:
-			// Use the MODSEQ of the creation, not of the last change. Otherwise a client that stopped in between would
-			// get an update for an object that it never saw.
-			ch.at, ch.what = 2*uint64(m.created), 0
-		case 2*uint64(m.change) > from:
-			ch.at = 2 * uint64(m.change)
-		case m.canceled || l.sendAt <= passed || l.sendAt > x.now:
-			continue
-		}
-		list = append(list, ch)
-	}
-	return list, nil
-}
-
-// goneSince appends the submissions that were removed since a state.
-func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submissionChange, error) {
-	gone := x.items.Get(itemGoneList).AsTextList()
-	for i, line := range gone {
-		id, at, _ := strings.Cut(line, " ")
-		mod, _ := strconv.ParseUint(at, 10, 64)
-		u, err := note.ParseUNID(id)
-		if err != nil || 2*mod+1 <= from {
-			continue
-		}
-		if i == 0 && len(gone) >= maxSubmissionGone {
-			return nil, mailbox.ErrForgotten
-		}
-		list = append(list, submissionChange{at: 2*mod + 1, id: idOf(letterSubmission, u), what: 2})
-	}
-	return list, nil
-}
-
-// submissionResults returns the ids that a query finds, in order.
-//
-// Implements: RFC 8621 §7.3 EmailSubmission/query
-func (c *call) submissionResults(d *mailbox.Reading, x *submissions) (ids []string, err error) {
-	var all []*submission
-	for _, l := range x.list {
-		m, err := x.load(d, l.unid)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			all = append(all, m)
-		}
-	}
-	filter := c.args.Get("filter")
-	for _, m := range all {
-		fits := true
-		if !filter.IsNull() {
-			r := filterReader{left: maxFilterConditions}
-			if fits, err = r.submission(filter, m, x.now, 0); err != nil {
-				return nil, err
-			}
-		}
-		if !fits {
-			m.unid = note.UNID{}
-		}
-	}
-	all = slices.DeleteFunc(all, func(m *submission) bool { return m.unid.IsZero() })
-	if err := c.sortSubmissions(all); err != nil {
-		return nil, err
-	}
-	for _, m := range all {
-		ids = append(ids, idOf(letterSubmission, m.unid))
-	}
-	return ids, nil
-}
-
-func (c *call) sortSubmissions(all []*submission) error {
-	keys, err := c.sortKeys("emailId", "threadId", "sentAt", "sendAt")
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(all, func(a, b *submission) int {
-		for _, k := range keys {
-			n := 0
-			switch k.property {
-			case "emailId":
-				n = a.email.Compare(b.email)
-			case "threadId":
-				n = a.thread.Compare(b.thread)
-			default:
-				n = cmp.Compare(a.sendAt, b.sendAt)
-			}
-			if k.down {
-				n = -n
-			}
-			if n != 0 {
-				return n
-			}
-		}
-		return 0
-	})
-	return nil
-}
-
-// submission reports whether a filter matches a submission.
-func (r *filterReader) submission(v *jmap.Value, m *submission, now int64, depth int) (bool, error) {
-	if r.left--; r.left < 0 || depth > maxFilterDepth {
-		return false, unsupportedFilter("The filter has more conditions, or nests them deeper, than this server takes.")
-	}
-	if v.Kind() != jmap.Object {
-		return false, invalid("a filter is an object")
-	}
-	if op, ok := v.Get("operator").Text(); ok {
-		of := v.Get("conditions")
-		if of.Kind() != jmap.Array || !slices.Contains([]string{"AND", "OR", "NOT"}, op) {
-			return false, invalid("a FilterOperator has an operator, AND, OR or NOT, and conditions")
-		}
-		result := op != "OR"
-		for i := range of.Len() {
-			ok, err := r.submission(of.At(i), m, now, depth+1)
-			if err != nil {
-				return false, err
-			}
-			if ok != (op == "AND") {
-				result = ok && op == "OR"
-			}
-		}
-		return result, nil
-	}
-	result := true
-	for i := range v.Len() {
-		ok, err := submissionTest(v.Name(i), v.At(i), m, now)
-		if err != nil {
-			return false, err
-		}
-		result = result && ok
-	}
-	return result, nil
-}
-
-func submissionTest(name string, v *jmap.Value, m *submission, now int64) (bool, error) {
-	text, isText := v.Text()
-	ids, isList := texts(v)
-	switch {
-	case name == "identityIds" && isList:
-		return slices.Contains(ids, m.identity), nil
-	case name == "emailIds" && isList:
-		return slices.Contains(ids, idOf(letterEmail, m.email)), nil
-	case name == "threadIds" && isList:
-		return slices.Contains(ids, idOf(letterThread, m.thread)), nil
-	case name == "undoStatus" && isText:
-		return m.undo(now) == text, nil
-	case (name == "before" || name == "after") && isText:
-		t, ok := jmap.ParseDate(text, true)
-		if !ok {
-			return false, invalid("%s is no UTCDate", name)
-		}
-		return (m.sendAt < t.Unix()) == (name == "before"), nil
-	case slices.Contains([]string{"identityIds", "emailIds", "threadIds", "undoStatus", "before", "after"}, name):
-		return false, invalid("the filter's %s is not what it should be", name)
-	}
-	return false, unsupportedFilter("There is no condition " + name[:min(len(name), 100)] + " here.")
-}
-
-// submissionQuery answers EmailSubmission/query.
-//
-// Implements: RFC 8621 §7.3 EmailSubmission/query
-func submissionQuery(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "position", "anchor", "anchorOffset", "limit",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	if err := c.needAccount(own); err != nil {
-		return err
-	}
-	w, err := c.windowArguments()
-	if err != nil {
-		return err
-	}
-	var list []string
-	var state string
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		x, err := c.readSubmissions(d)
-		if err == nil {
-			state = x.state()
-			list, err = c.submissionResults(d, x)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.answerQuery(&w, list, state)
-}
-
-// submissionQueryChanges answers EmailSubmission/queryChanges.
-//
-// Implements: RFC 8621 §7.4 EmailSubmission/queryChanges
-func submissionQueryChanges(c *call) error {
-	if err := c.allow("accountId", "filter", "sort", "sinceQueryState", "maxChanges", "upToId",
-		"calculateTotal"); err != nil {
-		return err
-	}
-	since, limit, err := c.queryChangesArguments()
-	if err != nil {
-		return err
-	}
-	if !c.account.Personal {
-		return &jmap.Error{Type: "accountNotSupportedByMethod"}
-	}
-	total, err := c.bool("calculateTotal", false)
-	if err != nil {
-		return err
-	}
-	var ids [3][]string
-	var list []string
-	var state string
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		x, err := c.readSubmissions(d)
-		if err != nil {
-			return err
-		}
-		if ids, state, _, err = x.since(d, since, 0); err != nil {
-			return err
-		}
-		list, err = c.submissionResults(d, x)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	removed := append(ids[2], ids[1]...)
-	added := append(ids[0], ids[1]...)
-	if n := len(slices.DeleteFunc(slices.Clone(added),
-		func(id string) bool { return !slices.Contains(list, id) })); limit >= 0 && len(removed)+n > limit {
-		return mailbox.ErrManyChanges
-	}
-	c.answerQueryChanges(since, state, removed, added, list, total)
-	return nil
 }

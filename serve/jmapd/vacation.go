@@ -91,11 +91,8 @@ func (v *vacation) append(dst []byte, wants func(string) bool) []byte {
 //
 // Implements: RFC 8621 §8.1 VacationResponse/get
 func vacationGet(c *call) error {
-	g, err := c.getArguments(own)
+	g, err := c.getArguments(own, vacationProperties)
 	if err != nil {
-		return err
-	}
-	if err := g.only(vacationProperties...); err != nil {
 		return err
 	}
 	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
@@ -103,20 +100,10 @@ func vacationGet(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.beginGet(v.state())
-		var notFound []string
-		found := g.all
-		for _, id := range g.ids {
-			if id == singleton {
-				found = true
-			} else {
-				notFound = append(notFound, id)
-			}
-		}
-		if found {
-			c.out = v.append(c.out, g.wants)
-		}
-		c.endGet(notFound)
+		all := []vacation{v}
+		answerGet(&g, v.state(), all, onlyID(singleton, all), func(dst []byte, v *vacation) []byte {
+			return v.append(dst, g.wants)
+		})
 		return nil
 	})
 }
@@ -191,12 +178,7 @@ func vacationSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range s.create {
-		s.notCreated = append(s.notCreated, failure{p.id, &jmap.Error{Type: "singleton"}})
-	}
-	for _, id := range s.destroy {
-		s.not = append(s.not, failure{id, &jmap.Error{Type: "singleton"}})
-	}
+	s.refuse(&jmap.Error{Type: "singleton"})
 	var v vacation
 	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) (err error) {
 		v, err = c.readVacation(d)
