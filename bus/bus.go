@@ -53,8 +53,8 @@ type Stream interface {
 	io.Writer
 	// CloseWrite ends this side's direction: the other side reads io.EOF after the data.
 	CloseWrite() error
-	// Close discards data that is not read or written yet. If both sides have ended their directions, the other side
-	// loses nothing.
+	// Close discards data that is not read or written yet, and interrupts a Read or Write of another goroutine. If both
+	// sides have ended their directions, the other side loses nothing.
 	io.Closer
 	// The deadlines work as in net.Conn. bus/memory has none.
 	SetDeadline(t time.Time) error

@@ -131,6 +131,11 @@ func (s *stream) CloseWrite() error { return s.finish(frameEnd, nil) }
 func (s *stream) finish(kind byte, body []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	return s.finishLocked(kind, body)
+}
+
+// finishLocked is finish. The caller holds writing.
+func (s *stream) finishLocked(kind byte, body []byte) error {
 	if s.wrote {
 		return nil
 	}
@@ -142,26 +147,36 @@ func (s *stream) finish(kind byte, body []byte) error {
 	return nil
 }
 
-// Close implements bus.Stream. It keeps the connection for another stream if both sides have ended.
+// closeWithin is the timeout of the last frame that Close writes.
+const closeWithin = time.Second
+
+// Close implements bus.Stream. It keeps the connection for another stream if both sides have ended. Otherwise, and if
+// another goroutine is in Read or Write, it closes the connection, which interrupts them.
 func (s *stream) Close() error {
-	s.closing.Do(func() {
-		s.writing.Lock()
-		wrote := s.wrote
-		s.writing.Unlock()
-		if !s.reading.TryLock() { // another goroutine reads: closing interrupts it
-			s.done(false)
-			return
-		}
-		var remote *bus.RemoteError
-		ended := s.left == 0 && (errors.Is(s.ended, io.EOF) || errors.As(s.ended, &remote))
-		s.reading.Unlock()
-		if ended && !wrote {
-			wrote = s.finish(frameEnd, nil) == nil
-		}
-		reusable := ended && wrote && s.conn.SetDeadline(time.Time{}) == nil
-		s.done(reusable)
-	})
+	s.closing.Do(func() { s.done(s.settle()) })
 	return nil
+}
+
+// settle ends this side if the other side has ended. It reports whether the connection can carry another stream. It
+// does not wait for a Read or a Write of another goroutine, because the other server may have stopped reading.
+func (s *stream) settle() bool {
+	if !s.reading.TryLock() {
+		return false
+	}
+	var remote *bus.RemoteError
+	ended := s.left == 0 && (errors.Is(s.ended, io.EOF) || errors.As(s.ended, &remote))
+	s.reading.Unlock()
+	if !ended || !s.writing.TryLock() {
+		return false
+	}
+	defer s.writing.Unlock()
+	if !s.wrote {
+		_ = s.conn.SetWriteDeadline(env.Deadline(closeWithin))
+		if s.finishLocked(frameEnd, nil) != nil {
+			return false
+		}
+	}
+	return s.conn.SetDeadline(time.Time{}) == nil
 }
 
 // SetDeadline, SetReadDeadline and SetWriteDeadline implement bus.Stream.
@@ -295,7 +310,7 @@ func (p *Port) serveStream(conn *tls.Conn, r *bufio.Reader, m *peer, body []byte
 	s := newStream(conn, r, m.id, verb, func(reusable bool) {
 		again = reusable
 		if !reusable {
-			conn.Close()
+			conn.NetConn().Close() // at once: conn.Close could wait to send an alert
 		}
 	})
 	if err := fn(ctx, m.id, header, s); err != nil {

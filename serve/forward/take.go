@@ -86,6 +86,9 @@ func (x *carried) Close() error {
 	return x.Stream.SetReadDeadline(time.Unix(1, 0)) // unblocks readers
 }
 
+// Abort implements listen.Aborter.
+func (x *carried) Abort() error { return x.Stream.Close() }
+
 // Doors serves the sessions and requests that mates forward to the doors of this server. All doors are added before
 // Serve.
 type Doors struct {

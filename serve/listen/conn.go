@@ -182,7 +182,16 @@ func (c *Conn) interruptForClose() {
 	c.interrupt()
 }
 
-func (c *Conn) abort() error { return c.socket.Close() }
+// Aborter is a connection whose Close lets written data arrive. Abort closes it at once, and interrupts a Write.
+type Aborter interface{ Abort() error }
+
+// abort closes the socket at once. Any goroutine may call it.
+func (c *Conn) abort() error {
+	if a, ok := c.socket.(Aborter); ok {
+		return a.Abort()
+	}
+	return c.socket.Close()
+}
 
 // clientKey returns the key under which connections of a client are counted, or false for clients on this machine and
 // web proxies.
