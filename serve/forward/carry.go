@@ -15,8 +15,9 @@ import (
 )
 
 // carry copies bytes between the client and the home until one of them closes, or this server stops. It sends m.Input
-// first, and frees m. If the mail file moves, the home returns the session; carry then returns it, and the connection
-// stays open.
+// first, and frees m. It sends and receives at the same time, because a home whose output nobody reads does not read
+// its input. If the mail file moves, the home returns the session; carry then returns it, and the connection stays
+// open.
 func (f *Follower) carry(c *listen.Conn, x *Session, m *Moved) (*Moved, error) {
 	defer m.free()
 	defer x.End()
@@ -27,17 +28,7 @@ func (f *Follower) carry(c *listen.Conn, x *Session, m *Moved) (*Moved, error) {
 		return nil, err
 	}
 	k := &carrier{f: f, x: x, c: c, out: toClient{socket: socket, atEnd: true}}
-	for _, b := range [][]byte{m.Input, more} {
-		if len(b) == 0 {
-			continue
-		}
-		if _, err := x.stream.Write(b); err != nil {
-			return nil, k.lost(err)
-		}
-	}
-	m.Input = nil
-	m.free()
-	k.start()
+	k.start(m, more)
 	ended := make(chan struct{})
 	x.s.env.Go("forward", func() {
 		select {
@@ -55,6 +46,7 @@ func (f *Follower) carry(c *listen.Conn, x *Session, m *Moved) (*Moved, error) {
 		err = k.lost(err)
 	}
 	_ = k.out.socket.Close()
+	_ = x.stream.Close() // the home may have stopped reading
 	<-k.in.gone
 	return nil, err
 }
@@ -70,21 +62,43 @@ type carrier struct {
 	moving bool
 }
 
-// start begins to copy the client's input.
-func (k *carrier) start() {
+// start begins to copy the client's input: first m.Input, which it frees, and more, then the rest from the socket.
+func (k *carrier) start(m *Moved, more []byte) {
 	in := &fromClient{socket: k.out.socket, silence: silences * k.f.Silence, gone: make(chan struct{})}
 	k.in = in
 	k.x.s.env.Go("forward", func() {
 		defer close(in.gone)
-		_, in.err = io.Copy(k.x.stream, in)
-		if in.paused() {
+		in.err = k.copyIn(in, m, more)
+		if in.err == nil && in.paused() {
 			return
 		}
 		_ = k.x.stream.CloseWrite()
-		if in.err != nil && !isTimeout(in.err) {
+		if in.err != nil {
 			_ = k.x.stream.Close()
 		}
 	})
+}
+
+// copyIn copies the client's input to the home until it ends, the client has been silent for too long, or stop pauses
+// it. It returns nil then, and otherwise the error of the client or of the home.
+func (k *carrier) copyIn(in *fromClient, m *Moved, more []byte) error {
+	if len(m.Input) > 0 {
+		if _, err := k.x.stream.Write(m.Input); err != nil {
+			return err
+		}
+		m.Input = nil
+		m.free()
+	}
+	if len(more) > 0 {
+		if _, err := k.x.stream.Write(more); err != nil {
+			return err
+		}
+	}
+	_, err := io.Copy(k.x.stream, in)
+	if in.over {
+		return nil
+	}
+	return err
 }
 
 // stop ends the copying of the client's input without losing any. The home must read the stream meanwhile.
@@ -96,7 +110,7 @@ func (k *carrier) stop() error {
 		return err
 	}
 	<-k.in.gone
-	if k.in.err != nil && !isTimeout(k.in.err) {
+	if k.in.err != nil {
 		return k.in.err
 	}
 	return k.out.socket.SetReadDeadline(time.Time{})
@@ -146,7 +160,7 @@ type deflating struct {
 	On, Full, Active []byte
 }
 
-// deflate compresses the client's connection from here on, in both directions.
+// deflate compresses the client's connection from here on, in both directions, and reports the result to the home.
 func (k *carrier) deflate(content io.Reader) error {
 	b, err := io.ReadAll(content)
 	if err != nil {
@@ -162,21 +176,35 @@ func (k *carrier) deflate(content io.Reader) error {
 	if err := k.x.stream.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
+	result, err := k.compress(&d)
+	if err == nil {
+		_, err = k.x.stream.Write([]byte{result})
+	}
+	if err == nil {
+		k.start(&Moved{}, nil)
+	}
+	return err
+}
+
+// compress sends the client the answer to its command, and compresses the connection if it can. result is the answer
+// to frameDeflate.
+func (k *carrier) compress(d *deflating) (result byte, err error) {
 	switch {
 	case k.c.Compressed():
 		_, err = k.out.Write(d.Active)
+		return isDeflated, err
 	case k.c.CompressedFull():
 		_, err = k.out.Write(d.Full)
-	default:
-		if _, err = k.out.Write(d.On); err == nil {
-			err = k.c.Compress()
-			k.out.socket = k.c.Conn
-		}
+		return notDeflated, err
 	}
-	if err == nil {
-		k.start()
+	if _, err := k.out.Write(d.On); err != nil {
+		return 0, err
 	}
-	return err
+	if err := k.c.Compress(); err != nil {
+		return 0, err
+	}
+	k.out.socket = k.c.Conn
+	return isDeflated, nil
 }
 
 func isTimeout(err error) bool {
@@ -220,7 +248,9 @@ func (a *armed) set(within time.Duration, set func(time.Time) error) error {
 type fromClient struct {
 	socket  net.Conn
 	silence time.Duration
-	// gone is closed when copying has ended. err is its error, or nil after the client's EOF.
+	// over reports that Read failed with a timeout.
+	over bool
+	// gone is closed when copying has ended. err is its error, see copyIn.
 	gone chan struct{}
 	err  error
 
@@ -234,7 +264,9 @@ func (i *fromClient) Read(p []byte) (int, error) {
 	if err := i.arm(); err != nil {
 		return 0, err
 	}
-	return i.socket.Read(p)
+	n, err := i.socket.Read(p)
+	i.over = isTimeout(err)
+	return n, err
 }
 
 func (i *fromClient) arm() error {

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"doublet/serve/listen"
@@ -121,7 +122,8 @@ func Deflated(c *listen.Conn) bool {
 }
 
 // Deflate makes the member that has the client's connection compress it. That member sends the client one of the
-// answers: on, full if too many of its connections are compressed, or active if this one is.
+// answers: on, full if too many of its connections are compressed, or active if this one is. Deflate waits until then.
+// There must be no buffered input.
 func Deflate(c *listen.Conn, on, full, active []byte) error {
 	content, err := json.Marshal(deflating{On: on, Full: full, Active: active})
 	if err == nil {
@@ -131,9 +133,22 @@ func Deflate(c *listen.Conn, on, full, active []byte) error {
 		return err
 	}
 	x := c.Conn.(*carried)
-	x.deflated, x.kind = true, frameDeflate
-	_, err = c.Write(content)
-	return err
+	x.kind = frameDeflate
+	if _, err := c.Write(content); err != nil {
+		return err
+	}
+	var answer [1]byte
+	if _, err := c.Read(answer[:]); err != nil {
+		return err
+	}
+	switch answer[0] {
+	case isDeflated:
+		x.deflated = true
+	case notDeflated:
+	default:
+		return fmt.Errorf("forward: answer %q to frame %q", answer[0], frameDeflate)
+	}
+	return nil
 }
 
 // share returns a person's share of the budget for messages in flight.

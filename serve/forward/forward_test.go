@@ -26,6 +26,8 @@ type wire struct {
 	bus.Bus
 	t    *testing.T
 	mate *wire
+	// small limits the buffers of the connections.
+	small bool
 
 	mu   sync.Mutex // guards the fields below
 	take map[string]bus.StreamHandler
@@ -119,6 +121,12 @@ func (w *wire) Stream(_ context.Context, _ bus.ServerID, verb string, header []b
 	b, err := l.Accept()
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	for _, c := range []net.Conn{a, b} {
+		if w.small {
+			_ = c.(*net.TCPConn).SetReadBuffer(16 << 10)
+			_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+		}
 	}
 	w.mu.Lock()
 	w.live = append(w.live, a)

@@ -19,11 +19,18 @@ const (
 	// writing.
 	frameMoving = 'M'
 	// frameDeflate asks the other member to compress the client's connection. It holds a deflating in JSON. It is sent
-	// only if the hello announced it.
+	// only if the hello announced it. The other member answers with one byte, isDeflated or notDeflated, before the
+	// client's further input: a client sends none before it has the answer to its command.
 	frameDeflate = 'C'
 	// frameState ends the stream, after frameMoving. It holds the length of the door's state (4 bytes), the state, and
 	// the client's unprocessed input.
 	frameState = 'S'
+)
+
+// The answers to frameDeflate: the client's connection is compressed now, or it is not.
+const (
+	isDeflated  = '+'
+	notDeflated = '-'
 )
 
 const (
