@@ -119,12 +119,7 @@ func backups() []*Verb {
 				if err != nil {
 					return nil, err
 				}
-				list, err := backup.List(c.Env, dir)
-				out := make([]Generation, 0, len(list))
-				for _, g := range list {
-					out = append(out, ShowGeneration(g))
-				}
-				return out, err
+				return rows(ShowGeneration)(backup.List(c.Env, dir))
 			}),
 		define("backup prune", "remove old generations, with the files that only they need",
 			func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {

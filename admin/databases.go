@@ -123,13 +123,6 @@ func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 	return d
 }
 
-func (c *Call) nameOf(ctx context.Context, id note.UNID) string {
-	if name, err := c.Directory.Names.NameOf(ctx, id); err == nil {
-		return name
-	}
-	return id.String()
-}
-
 func databaseAdd(ctx context.Context, c *Call, a *DatabaseAdd) (Database, error) {
 	var owner note.UNID
 	if a.Owner != "" {
@@ -159,32 +152,17 @@ func databaseAdd(ctx context.Context, c *Call, a *DatabaseAdd) (Database, error)
 }
 
 func databaseList(ctx context.Context, c *Call, a *DatabaseList) ([]Database, error) {
-	all, err := c.Store.Databases()
-	if err != nil {
-		return nil, err
-	}
+	var after note.DatabaseID
 	if a.After != "" {
-		after, err := note.ParseDatabaseID(strings.ToUpper(a.After))
-		if err != nil {
+		var err error
+		if after, err = note.ParseDatabaseID(strings.ToUpper(a.After)); err != nil {
 			return nil, fmt.Errorf("%w: --after %s: %w", ErrUsage, a.After, err)
 		}
-		all = slices.DeleteFunc(all, func(i layout.Info) bool { return i.ID <= after })
 	}
-	out := []Database{}
-	pattern := strings.ToLower(a.Pattern)
-	for _, i := range all {
-		if a.Kind != "" && i.Kind != a.Kind || a.Removed != (i.State == layout.PendingDelete) {
-			continue
-		}
-		if !strings.Contains(strings.ToLower(i.Title), pattern) &&
-			!strings.Contains(strings.ToLower(i.ID.String()), pattern) {
-			continue
-		}
-		if out = append(out, c.databaseOf(ctx, i)); a.Limit > 0 && len(out) >= a.Limit {
-			break
-		}
-	}
-	return out, nil
+	return listed(atMost(a.Limit, everything), "", whole(c.Store.Databases()), func(i *layout.Info) bool {
+		return i.ID > after && (a.Kind == "" || i.Kind == a.Kind) && a.Removed == (i.State == layout.PendingDelete) &&
+			(holds(i.Title, a.Pattern) || holds(i.ID.String(), a.Pattern))
+	}, func(i layout.Info) Database { return c.databaseOf(ctx, i) })
 }
 
 func databaseShow(ctx context.Context, c *Call, a *Named) (Database, error) {

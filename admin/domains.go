@@ -110,18 +110,26 @@ func (c *Call) domain(ctx context.Context, name string) (Domain, error) {
 	return Domain{normal, i == 0}, nil
 }
 
+// mailIns describes the mail-in databases of the directory.
+func (c *Call) mailIns() documents[directory.MailIn, MailIn] {
+	all := c.Directory.MailIns
+	return documents[directory.MailIn, MailIn]{"MailIn", "mail-in database", all.List, all.Get, all.Named,
+		func(_ context.Context, m directory.MailIn) MailIn { return mailInOf(m) },
+		func(m *directory.MailIn) []string { return []string{m.Name, m.InternetAddress} }}
+}
+
 func mailIns() []*Verb {
 	return []*Verb{
 		define("mailin add", "give a database an address under which it receives mail", mailInAdd, changes),
-		define("mailin list", "list mail-in databases", mailInList),
+		define("mailin list", "list mail-in databases", listDocuments((*Call).mailIns)),
 		define("mailin show", "show a mail-in database", func(ctx context.Context, c *Call, a *Named) (MailIn, error) {
-			m, err := c.mailIn(ctx, a.Name)
+			m, err := c.mailIns().find(ctx, a.Name)
 			return mailInOf(m), err
 		}),
 		define("mailin set", "change a mail-in database", mailInSet, changes),
 		define("mailin remove", "take its address from a mail-in database; the database stays",
 			func(ctx context.Context, c *Call, a *Named) (Done, error) {
-				m, err := c.mailIn(ctx, a.Name)
+				m, err := c.mailIns().find(ctx, a.Name)
 				if err != nil {
 					return Done{}, err
 				}
@@ -137,19 +145,6 @@ func mailInOf(m directory.MailIn) MailIn {
 		Name: m.Name, Address: m.InternetAddress, Database: m.Database.String(), SizeLimit: Size(m.SizeLimit),
 		Removed: m.Removed, ID: m.ID.String(),
 	}
-}
-
-func (c *Call) mailIn(ctx context.Context, name string) (directory.MailIn, error) {
-	m, err := c.Directory.MailIns.Named(ctx, name)
-	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
-		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.MailIns.Get(ctx, id)
-		}
-	}
-	if err != nil {
-		return m, fmt.Errorf("mail-in database %q: %w", name, err)
-	}
-	return m, nil
 }
 
 func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
@@ -179,31 +174,8 @@ func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
 	return mailInOf(m), err
 }
 
-func mailInList(ctx context.Context, c *Call, a *Listing) ([]MailIn, error) {
-	out := []MailIn{}
-	if a.Removed {
-		gone, err := c.removed(ctx, "MailIn", a.Prefix)
-		for _, r := range gone {
-			m, err := c.Directory.MailIns.Get(ctx, r.ID)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, mailInOf(m))
-		}
-		return out, err
-	}
-	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.MailIns.List(ctx, a.Prefix, limit, after)
-		for _, m := range list {
-			out = append(out, mailInOf(m))
-		}
-		return len(list), next, err
-	})
-	return out, err
-}
-
 func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {
-	m, err := c.mailIn(ctx, a.Name)
+	m, err := c.mailIns().find(ctx, a.Name)
 	if err != nil {
 		return MailIn{}, err
 	}

@@ -2,13 +2,11 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"doublet/directory"
-	"doublet/note"
 )
 
 // Group is a group in the results of verbs. Members are names if the directory has them.
@@ -55,6 +53,13 @@ type GroupSet struct {
 	Rewrite   *string   `json:"rewrite" help:"rewrite From: always, never, or empty: as DMARC needs"`
 }
 
+// groups describes the groups of the directory.
+func (c *Call) groups() documents[directory.Group, Group] {
+	all := c.Directory.Groups
+	return documents[directory.Group, Group]{"Group", "group", all.List, all.Get, all.Named, c.groupOf,
+		func(g *directory.Group) []string { return []string{g.Name, g.InternetAddress, g.Description} }}
+}
+
 func groups() []*Verb {
 	return []*Verb{
 		define("group add", "add a group", func(ctx context.Context, c *Call, a *GroupAdd) (Group, error) {
@@ -67,9 +72,9 @@ func groups() []*Verb {
 			}
 			return c.groupOf(ctx, g), nil
 		}, changes),
-		define("group list", "list groups", groupList),
+		define("group list", "list groups", listDocuments((*Call).groups)),
 		define("group show", "show a group", func(ctx context.Context, c *Call, a *Named) (Group, error) {
-			g, err := c.group(ctx, a.Name)
+			g, err := c.groups().find(ctx, a.Name)
 			if err != nil {
 				return Group{}, err
 			}
@@ -78,7 +83,7 @@ func groups() []*Verb {
 		define("group set", "change a group and its members", groupSet, changes),
 		define("group remove", "remove a group; undo brings it back for 30 days",
 			func(ctx context.Context, c *Call, a *Named) (Done, error) {
-				g, err := c.group(ctx, a.Name)
+				g, err := c.groups().find(ctx, a.Name)
 				if err != nil {
 					return Done{}, err
 				}
@@ -86,19 +91,6 @@ func groups() []*Verb {
 			}, changes),
 		define("group undo", "bring back a group that was removed", undo("Group"), changes),
 	}
-}
-
-func (c *Call) group(ctx context.Context, name string) (directory.Group, error) {
-	g, err := c.Directory.Groups.Named(ctx, name)
-	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
-		if id, bad := note.ParseUNID(name); bad == nil {
-			return c.Directory.Groups.Get(ctx, id)
-		}
-	}
-	if err != nil {
-		return g, fmt.Errorf("group %q: %w", name, err)
-	}
-	return g, nil
 }
 
 func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
@@ -114,35 +106,8 @@ func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
 	return out
 }
 
-func groupList(ctx context.Context, c *Call, a *Listing) ([]Group, error) {
-	out := []Group{}
-	if a.Removed {
-		gone, err := c.removed(ctx, "Group", a.Prefix)
-		for _, r := range gone {
-			g, err := c.Directory.Groups.Get(ctx, r.ID)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, c.groupOf(ctx, g))
-		}
-		return out, err
-	}
-	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.Groups.List(ctx, a.Prefix, limit, after)
-		n := 0
-		for _, g := range list {
-			if a.finds(g.Name, g.InternetAddress, g.Description) {
-				out = append(out, c.groupOf(ctx, g))
-				n++
-			}
-		}
-		return n, next, err
-	})
-	return firsts(out, a.Limit), err
-}
-
 func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
-	g, err := c.group(ctx, a.Name)
+	g, err := c.groups().find(ctx, a.Name)
 	if err != nil {
 		return Group{}, err
 	}

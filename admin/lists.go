@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail"
 	"doublet/note"
 )
 
@@ -137,7 +138,7 @@ func sendAs(allow bool) func(context.Context, *Call, *SendAs) (Done, error) {
 				func(f *directory.PersonFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
 		} else if errors.Is(err, directory.ErrNotFound) {
 			var g directory.Group
-			if g, err = c.group(ctx, a.Name); err == nil {
+			if g, err = c.groups().find(ctx, a.Name); err == nil {
 				name = g.Name
 				_, err = c.Directory.Groups.Set(ctx, c.Who, g.ID,
 					func(f *directory.GroupFields) error { change(&f.SendAs, &f.OnBehalf); return nil })
@@ -181,19 +182,16 @@ func lists() []*Verb {
 			func(ctx context.Context, c *Call, a *ListPending) ([]Post, error) {
 				var id note.UNID
 				if a.Name != "" {
-					g, err := c.group(ctx, a.Name)
+					g, err := c.groups().find(ctx, a.Name)
 					if err != nil {
 						return nil, err
 					}
 					id = g.ID
 				}
-				list, err := c.Mail.Moderation.Pending(ctx, id)
-				out := []Post{}
-				for _, p := range list {
-					out = append(out, Post{ID: p.ID.String(), List: p.List, Author: p.Author, Subject: p.Subject,
-						Created: p.Created, Reason: p.Reason})
-				}
-				return out, err
+				return rows(func(p mail.Post) Post {
+					return Post{ID: p.ID.String(), List: p.List, Author: p.Author, Subject: p.Subject,
+						Created: p.Created, Reason: p.Reason}
+				})(c.Mail.Moderation.Pending(ctx, id))
 			}),
 		define("list approve", "send a message to its list that waits for moderators",
 			func(ctx context.Context, c *Call, a *QueueID) (Done, error) {

@@ -78,15 +78,6 @@ type Named struct {
 	Name string `json:"name" arg:"required" help:"name, address or id"`
 }
 
-// Listing are the arguments of the list verbs.
-type Listing struct {
-	Prefix  string `json:"prefix" arg:"optional" help:"only names that begin so"`
-	Search  string `json:"search" help:"only those whose names or addresses contain it"`
-	After   string `json:"after" help:"only names behind this one, in the order of the list"`
-	Limit   int    `json:"limit" help:"at most so many (1,000,000 where none is given)"`
-	Removed bool   `json:"removed" help:"those that were removed and can be brought back"`
-}
-
 // UserAdd are the arguments of user add.
 type UserAdd struct {
 	Name      string   `json:"name" arg:"required" help:"full name"`
@@ -167,14 +158,26 @@ type Done struct {
 	Done string `json:"done"`
 }
 
+// people describes the people of the directory.
+func (c *Call) people() documents[directory.Person, User] {
+	names := c.Directory.Names
+	return documents[directory.Person, User]{"Person", "person", c.Directory.People.List, names.Person, names.PersonOf,
+		func(ctx context.Context, p directory.Person) User {
+			u := userOf(p)
+			u.MailServer = c.placeName(ctx, p.MailServer)
+			return u
+		}, func(p *directory.Person) []string {
+			return slices.Concat([]string{p.ShortName, p.InternetAddress}, p.MailAddress, p.FullName)
+		}}
+}
+
 func people() []*Verb {
 	return []*Verb{
 		define("user add", "add a person with a mail file", userAdd, changes),
-		define("user list", "list people", userList),
+		define("user list", "list people", listDocuments((*Call).people)),
 		define("user show", "show a person", func(ctx context.Context, c *Call, a *Named) (User, error) {
 			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
-			u := userOf(p)
-			u.MailServer = c.placeName(ctx, p.MailServer)
+			u := c.people().row(ctx, p)
 			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
 			return u, err
 		}),
@@ -265,89 +268,7 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	if err == nil && a.Quota+a.Warning > 0 {
 		err = c.setQuota(p.MailDatabase, &a.Quota, &a.Warning)
 	}
-	u := userOf(p)
-	u.MailServer = c.placeName(ctx, p.MailServer)
-	return u, err
-}
-
-// everything is the maximum number of entries that a list verb returns without a limit.
-const everything = 1_000_000
-
-func userList(ctx context.Context, c *Call, a *Listing) ([]User, error) {
-	out := []User{}
-	if a.Removed {
-		gone, err := c.removed(ctx, "Person", a.Prefix)
-		for _, r := range gone {
-			p, err := c.Directory.Names.Person(ctx, r.ID)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, userOf(p))
-		}
-		return out, err
-	}
-	err := pages(a, func(limit int, after string) (int, string, error) {
-		list, next, err := c.Directory.People.List(ctx, a.Prefix, limit, after)
-		n := 0
-		for _, p := range list {
-			u := userOf(p)
-			u.MailServer = c.placeName(ctx, p.MailServer)
-			if a.finds(u.Name, u.Short, u.Address, u.Aliases, u.Names) {
-				out = append(out, u)
-				n++
-			}
-		}
-		return n, next, err
-	})
-	return firsts(out, a.Limit), err
-}
-
-// firsts returns the first limit elements of a list, or all if limit is not positive.
-func firsts[T any](list []T, limit int) []T {
-	if limit > 0 && len(list) > limit {
-		list = list[:limit]
-	}
-	return list
-}
-
-// finds reports whether one of the names contains the text of Search, in any case. names are strings or lists of
-// strings.
-func (a *Listing) finds(names ...any) bool {
-	want := strings.ToLower(strings.TrimSpace(a.Search))
-	if want == "" {
-		return true
-	}
-	holds := func(s string) bool { return strings.Contains(strings.ToLower(s), want) }
-	return slices.ContainsFunc(names, func(n any) bool {
-		if list, ok := n.([]string); ok {
-			return slices.ContainsFunc(list, holds)
-		}
-		return holds(n.(string))
-	})
-}
-
-// pages calls fn for one page after another, until there are no more pages or enough entries were returned. n is the
-// number of a page's entries that match. With Search, a page may have fewer matches than entries.
-func pages(a *Listing, fn func(limit int, after string) (n int, next string, err error)) error {
-	left := a.Limit
-	if left <= 0 {
-		left = everything
-	}
-	for after := directory.ListedName(a.After); left > 0; {
-		size := min(left, 1000)
-		if a.Search != "" {
-			size = 1000
-		}
-		n, next, err := fn(size, after)
-		if err != nil {
-			return err
-		}
-		if next == "" {
-			return nil
-		}
-		left, after = left-n, next
-	}
-	return nil
+	return c.people().row(ctx, p), err
 }
 
 func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
@@ -418,39 +339,6 @@ func appPasswordRemove(ctx context.Context, c *Call, a *AppPasswordRemove) (Done
 	return Done{}, fmt.Errorf("app password %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
 }
 
-// removed lists removed entries of a form, the newest first.
-func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
-	all, err := c.Directory.Removals.List(ctx, name, everything)
-	if err != nil {
-		return nil, err
-	}
-	var out []directory.Removed
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Form == form {
-			out = append(out, all[i])
-		}
-	}
-	return out, nil
-}
-
-// removedAlso lists removed people by other names than the first full name: short names, addresses. It checks all
-// removed people, because there are few.
-func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Removed, error) {
-	all, err := c.removed(ctx, "Person", "")
-	var out []directory.Removed
-	for _, r := range all {
-		p, err := c.Directory.Names.Person(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		also := append([]string{p.ShortName}, p.Addresses()...)
-		if slices.ContainsFunc(append(also, p.FullName...), func(s string) bool { return strings.EqualFold(s, name) }) {
-			out = append(out, r)
-		}
-	}
-	return out, err
-}
-
 // undo restores the entry with an id, or the one most recently removed under a name.
 func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
 	return func(ctx context.Context, c *Call, a *Named) (Done, error) {
@@ -470,4 +358,27 @@ func undo(form string) func(context.Context, *Call, *Named) (Done, error) {
 		}
 		return Done{"brought back " + a.Name}, c.Directory.Removals.Undo(ctx, c.Who, id)
 	}
+}
+
+// removed lists removed entries of a form, the newest first.
+func (c *Call) removed(ctx context.Context, form, name string) ([]directory.Removed, error) {
+	all, err := c.Directory.Removals.List(ctx, name, everything)
+	slices.Reverse(all)
+	return slices.DeleteFunc(all, func(r directory.Removed) bool { return r.Form != form }), err
+}
+
+// removedAlso lists removed people by other names than the first full name: short names, addresses. It checks all
+// removed people, because there are few.
+func (c *Call) removedAlso(ctx context.Context, name string) ([]directory.Removed, error) {
+	all, err := c.removed(ctx, "Person", "")
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	return slices.DeleteFunc(all, func(r directory.Removed) bool {
+		p, err := c.Directory.Names.Person(ctx, r.ID)
+		errs = append(errs, err)
+		return !slices.ContainsFunc(slices.Concat([]string{p.ShortName}, p.Addresses(), p.FullName),
+			func(s string) bool { return strings.EqualFold(s, name) })
+	}), errors.Join(errs...)
 }

@@ -170,9 +170,7 @@ func (s *Running) webAddress(given string) (string, error) {
 }
 
 func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, error) {
-	list, err := c.Domain.Tokens().List()
-	out := make([]TokenShown, 0, len(list))
-	for _, x := range list {
+	return rows(func(x pki.Issued) TokenShown {
 		t := TokenShown{ID: x.ID, Made: x.Made, Expires: x.Expires, UsedAt: x.UsedAt}
 		if x.UsedBy != (bus.Key{}) {
 			t.UsedBy = pki.ServerID(x.UsedBy).String()
@@ -180,9 +178,8 @@ func domainTokenList(ctx context.Context, c *Call, _ *struct{}) ([]TokenShown, e
 				t.UsedBy = f.Name
 			}
 		}
-		out = append(out, t)
-	}
-	return out, err
+		return t
+	})(c.Domain.Tokens().List())
 }
 
 func domainTokenRemove(_ context.Context, c *Call, a *DomainTokenRemove) (Done, error) {

@@ -145,32 +145,13 @@ func (c *Call) queuedOf(ctx context.Context, e queue.Entry) Queued {
 }
 
 func queueList(ctx context.Context, c *Call, a *QueueList) ([]Queued, error) {
-	limit := a.Limit
-	if limit <= 0 {
-		limit = 1000
-	}
-	out := []Queued{}
-	for after := ""; len(out) < limit; {
-		list, next, err := c.Mail.Queue.List(ctx, 1000, after)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range list {
-			if len(out) < limit && a.fits(&e) {
-				out = append(out, c.queuedOf(ctx, e))
-			}
-		}
-		if next == "" {
-			break
-		}
-		after = next
-	}
-	return out, nil
+	read := func(_ int, after string) ([]queue.Entry, string, error) { return c.Mail.Queue.List(ctx, 1000, after) }
+	return listed(atMost(a.Limit, 1000), "", read, a.fits,
+		func(e queue.Entry) Queued { return c.queuedOf(ctx, e) })
 }
 
 // fits reports whether a message matches the query.
 func (a *QueueList) fits(e *queue.Entry) bool {
-	holds := func(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
 	if a.From != "" && !holds(e.From.String(), a.From) {
 		return false
 	}

@@ -132,12 +132,7 @@ func replication() []*Verb {
 				"access lists there grant\ncomes and goes. The task Replica of the server runs it.")),
 		define("connection list", "list the connections, and how their last runs went",
 			func(ctx context.Context, c *Call, _ *struct{}) ([]Connection, error) {
-				list, err := c.Directory.Connections.List(ctx, c.Who)
-				out := []Connection{}
-				for _, x := range list {
-					out = append(out, c.connectionOf(&x))
-				}
-				return out, err
+				return rows(c.connectionOf)(c.Directory.Connections.List(ctx, c.Who))
 			}),
 		define("connection remove", "remove a connection; the copies that it made stay",
 			func(ctx context.Context, c *Call, a *Named) (Done, error) {
@@ -204,7 +199,7 @@ func connectionAdd(ctx context.Context, c *Call, a *ConnectionAdd) (Connection, 
 		return Connection{}, err
 	}
 	x, err := c.Connections.Add(ctx, c.Who, f)
-	return c.connectionOf(&x), err
+	return c.connectionOf(x), err
 }
 
 // parseBetween parses 22:00-06:00 as minutes of the day.
@@ -226,7 +221,7 @@ func parseBetween(text string) (from, until int, err error) {
 	return from, until, nil
 }
 
-func (c *Call) connectionOf(x *directory.Connection) Connection {
+func (c *Call) connectionOf(x directory.Connection) Connection {
 	out := Connection{
 		Name: x.Name, URL: x.URL, User: x.User, Server: x.Server, Databases: x.Databases, Direction: x.Direction,
 		Folders: x.Folders, MaxSize: Size(x.MaxSize), Days: x.Days, Every: "continuous", Disabled: x.Disabled,
@@ -241,7 +236,7 @@ func (c *Call) connectionOf(x *directory.Connection) Connection {
 		out.Between = fmt.Sprintf("%02d:%02d-%02d:%02d", x.From/60, x.From%60, x.Until/60, x.Until%60)
 	}
 	if c.running != nil {
-		r := c.running.Replicator.Status(x)
+		r := c.running.Replicator.Status(&x)
 		out.State, out.LastRun, out.NextRun, out.Runs = r.State, r.LastRun, r.NextRun, r.Runs
 		out.Received, out.Sent, out.Error = r.Received, r.Sent, r.Error
 	}
@@ -334,9 +329,7 @@ func replicaCopy(ctx context.Context, c *Call, a *ReplicaCopy) (Replicated, erro
 }
 
 func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, error) {
-	list, err := c.Replica.History(ctx)
-	out := []ReplicaShown{}
-	for _, x := range list {
+	return rows(func(x replica.Record) ReplicaShown {
 		r := ReplicaShown{
 			Database: x.Database.String(), Other: x.Name, Replica: fmt.Sprintf("%016X", uint64(x.Replica)),
 			Received: x.Received, Given: x.Given,
@@ -348,7 +341,6 @@ func replicaHistory(ctx context.Context, c *Call, _ *struct{}) ([]ReplicaShown, 
 		if len(x.Aside) > 0 {
 			r.First = x.Aside[0].UNID.String() + ": " + x.Aside[0].Text
 		}
-		out = append(out, r)
-	}
-	return out, err
+		return r
+	})(c.Replica.History(ctx))
 }

@@ -54,12 +54,7 @@ func routes() []*Verb {
 			long("The nearest pattern counts: the domain itself, then *.DOMAIN, then *. Without a route, mail goes "+
 				"to router.smarthost, or to the servers that DNS names.")),
 		define("route list", "list the routes", func(ctx context.Context, c *Call, _ *struct{}) ([]Route, error) {
-			list, err := c.Directory.Routes.List(ctx)
-			out := []Route{}
-			for _, r := range list {
-				out = append(out, routeOf(r))
-			}
-			return out, err
+			return rows(routeOf)(c.Directory.Routes.List(ctx))
 		}),
 		define("route show", "show a route", func(ctx context.Context, c *Call, a *RouteNamed) (Route, error) {
 			r, err := c.Directory.Routes.Named(ctx, a.Pattern)

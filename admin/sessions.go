@@ -61,13 +61,8 @@ func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error
 		}
 		person = p.ID
 	}
-	if a.Limit <= 0 {
-		a.Limit = 1000
-	}
-	list, err := c.Sessions.List(ctx, person, a.Limit)
-	out := make([]Session, 0, len(list))
 	names := map[note.UNID]string{}
-	for _, s := range list {
+	return rows(func(s session.Session) Session {
 		name, known := names[s.Person]
 		if !known {
 			name = s.Person.String()
@@ -76,10 +71,9 @@ func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error
 			}
 			names[s.Person] = name
 		}
-		out = append(out, Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends,
-			Second: s.Second, Address: s.Address, Agent: s.Agent})
-	}
-	return out, err
+		return Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends,
+			Second: s.Second, Address: s.Address, Agent: s.Agent}
+	})(c.Sessions.List(ctx, person, atMost(a.Limit, 1000)))
 }
 
 func sessionEnd(ctx context.Context, c *Call, a *SessionEnd) (Done, error) {

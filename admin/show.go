@@ -123,7 +123,7 @@ func showServer(_ context.Context, c *Call, _ *struct{}) (Server, error) {
 }
 
 func showUsers(ctx context.Context, c *Call, a *Listing) ([]ActiveUser, error) {
-	people, err := userList(ctx, c, a)
+	people, err := listDocuments((*Call).people)(ctx, c, a)
 	if err != nil {
 		return nil, err
 	}
