@@ -170,17 +170,18 @@ func (l *Ledger) Parted(o *Ledger) (common ModSeq, uid uint32) {
 
 // ToHeal returns which memberships of this history must get new UIDs because other did not survive: those numbered
 // after MODSEQ behind with a UID above known and at most shown. ok is false if there are none: other is only behind, or
-// has shown nothing above what both knew, or the repair was made already. If other was a home until now (Led), it
+// has shown nothing above what both knew, or the repair was made already. If other was a home beside this history, it
 // returns everything that this history has numbered since: clients that used other did not find those messages there.
 func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok bool) {
 	if l.Epoch != other.Epoch {
 		return 0, 0, 0, false // every folder has another UIDVALIDITY
 	}
 	behind, known = l.Parted(other)
-	if behind == other.Last && !other.Led() {
+	beside, late := l.beside(other)
+	if late || behind == other.Last && !beside {
 		return 0, 0, 0, false
 	}
-	if shown = other.UID; other.Led() {
+	if shown = other.UID; beside {
 		shown = max(shown, l.UID)
 	}
 	for _, h := range other.Healed {
@@ -191,6 +192,22 @@ func (l *Ledger) ToHeal(other *Ledger) (behind ModSeq, known, shown uint32, ok b
 	done := slices.ContainsFunc(l.Healed,
 		func(h Healed) bool { return h.Behind <= behind && h.Known <= known && h.Shown >= shown })
 	return behind, known, shown, !done && shown > known
+}
+
+// beside reports whether other was a home beside this history: until now (Led), or in a term of its own that is not on
+// this history, until it died. late means that it has led again on this history since: the message that brought other
+// was delayed, and the repair was made when that home stepped down.
+func (l *Ledger) beside(other *Ledger) (beside, late bool) {
+	if other.Restored || other.Last == 0 || other.Last.Home() != other.Slot {
+		return false, false
+	}
+	beside = true
+	for _, m := range l.line() {
+		late = late || m.Home() == other.Slot && m.Term() > other.Last.Term()
+		beside = beside && m.Term() != other.Last.Term()
+	}
+	beside = beside || other.Led()
+	return beside && !late, beside && late
 }
 
 // Led reports whether this is the ledger of a home that stopped numbering and has not adopted another history since.

@@ -145,7 +145,7 @@ func TestTakeOverInPart(t *testing.T) {
 	}
 }
 
-// If the other replica was a home until now, everything that the survivor has numbered since is numbered again, even if
+// If the other replica was a home until now or in a term of its own, everything that the survivor has numbered since is numbered again, even if
 // the other numbered nothing. If the other is only behind, or was restored, nothing is numbered again.
 func TestToHealOfOneThatLed(t *testing.T) {
 	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000,
@@ -157,6 +157,8 @@ func TestToHealOfOneThatLed(t *testing.T) {
 	}{
 		{"behind", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7}, 0},
 		{"led, and gave nothing", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7, Away: true}, 70_000},
+		{"led in a term of its own, and died", Ledger{Shared: true, Last: 2 << (counterBits + 4), UID: 7,
+			Ended: []End{{FirstMod(0) + 5, 7}}}, 70_000},
 		{"had more when it died", Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8}, 8},
 		{"led, and gave more", Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8, Away: true}, 70_000},
 		{"restored", Ledger{Shared: true, Last: FirstMod(0) + 5, UID: 7, Away: true, Restored: true}, 0},
@@ -178,5 +180,20 @@ func TestRestartForgetsHealed(t *testing.T) {
 	other := Ledger{Shared: true, Epoch: 1, Last: FirstMod(0) + 6, UID: 70_000, Ended: nil}
 	if _, known, shown, ok := l.ToHeal(&other); !ok || shown != 70_000 || known >= shown {
 		t.Errorf("above %d up to %d, %v", known, shown, ok)
+	}
+}
+
+// A request to step down that arrives late, after its sender stepped down and led again, repairs nothing.
+func TestToHealOfOneThatLedAgain(t *testing.T) {
+	old := Ledger{Shared: true, Last: FirstMod(0) + 6, UID: 8, Away: true}
+	again := FirstMod(0) + 2<<(counterBits+4)
+	survivor := Ledger{Slot: 1, Shared: true, Last: again + 1<<counterBits, UID: 140_000,
+		Ended: []End{{FirstMod(0) + 5, 7}, {FirstMod(1) + 1<<(counterBits+4), 70_000}}}
+	if _, _, _, ok := survivor.ToHeal(&old); !ok {
+		t.Error("a home that has not led since is not repaired")
+	}
+	survivor.Ended = append(survivor.Ended, End{again, 70_000})
+	if _, _, _, ok := survivor.ToHeal(&old); ok {
+		t.Error("an old state of a home is repaired again")
 	}
 }
