@@ -74,8 +74,8 @@ func (s *bodySink) reset() {
 	s.size, s.err = 0, nil
 }
 
-// bodies fetches messages and emits them. If the server fails to return one, bodies marks its piece and fetches the
-// others again.
+// bodies fetches messages, and emits them and removes them from pieces: an emitted piece belongs to the importer. If the
+// server fails to return a message, bodies marks its piece and fetches the others again.
 func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
 	got := map[uint32]bool{}
 	fetch := func(set wire.Set) error {
@@ -92,6 +92,7 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 				if p.raw, p.err = r.sink.message(&d.Sections[0]); p.err != nil {
 					return nil
 				}
+				delete(pieces, d.UID)
 				return r.im.emit(ctx, p)
 			}, nil)
 	}
@@ -119,12 +120,16 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 		case ctx.Err() != nil:
 			return err
 		case errors.As(err, &status) && status.Status != wire.BYE:
-			pieces[u].err = err
+			if p := pieces[u]; p != nil {
+				p.err = err
+			}
 		default:
-			if id := pieces[u].unid; r.broke[id] {
-				r.bad[id] = fmt.Errorf("server closes the connection on request: %w", err)
-			} else {
-				r.broke[id] = true // the first break may be a coincidence
+			switch p := pieces[u]; {
+			case p == nil: // the message came before the break
+			case r.broke[p.unid]:
+				r.bad[p.unid] = fmt.Errorf("server closes the connection on request: %w", err)
+			default:
+				r.broke[p.unid] = true // the first break may be a coincidence
 			}
 			return err
 		}
