@@ -90,9 +90,9 @@ func (o *HandOvers) move(ctx context.Context, db note.DatabaseID, to note.UNID) 
 		// Its own timeout alone limits this request: without an answer nobody leads for a while.
 		answer, err = o.ask(context.WithoutCancel(ctx), to, verbLead,
 			appendRequest(&request{db: db, pos: pos, boot: o.boot}))
-		if errors.Is(err, errMate) {
+		if errors.Is(err, errMate) || bus.Code(err) == bus.CodeFailed {
 			o.doubt(db)
-			return err // it may be primary or not: Decide finds out
+			return err // it may have begun a term or not: Decide finds out
 		}
 	}
 	if err != nil {
@@ -162,11 +162,11 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	if !o.holdings.take(q.db) {
 		return nil, bus.Refuse(codeBusy, ErrBusy.Error())
 	}
-	err = o.store.Lead(ctx, q.db, store.LeadOptions{HandOver: &q.pos})
-	pos, err2 := o.holdings.refresh(ctx, q.db)
+	pos, err := o.lead(ctx, &q)
 	o.holdings.release(q.db)
-	if err := errors.Join(err, err2); err != nil {
-		return nil, bus.Refuse(codeLater, err.Error())
+	if err != nil {
+		o.wake.fire()
+		return nil, err
 	}
 	o.holdings.update(q.db, func(h *held) { // the sender is no longer primary
 		follows := report{db: q.db, slot: q.pos.Slot, pos: q.pos}
@@ -175,6 +175,31 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	o.moved(q.db, resume, pos)
 	o.wake.fire()
 	return appendPosition([]byte{Version}, &pos), nil
+}
+
+// lead makes this server primary of a database that the sender has ended with Follow. A refusal means that this server
+// did not begin a term, and that the sender can continue. After any other error this server has begun a term, which the
+// sender must not compete with, and follows until Decide resumes it.
+func (o *HandOvers) lead(ctx context.Context, q *request) (store.Position, error) {
+	err := o.store.Lead(ctx, q.db, store.LeadOptions{HandOver: &q.pos})
+	began := o.store.Leads(q.db)
+	if err == nil {
+		var pos store.Position
+		if pos, err = o.holdings.refresh(ctx, q.db); err == nil {
+			return pos, nil
+		}
+	}
+	ctx = context.WithoutCancel(ctx) // it may be what failed
+	if began {
+		err = errors.Join(err, o.store.Follow(ctx, q.db))
+	} else {
+		err = bus.Refuse(codeLater, err.Error())
+	}
+	if _, err2 := o.holdings.refresh(ctx, q.db); err2 != nil {
+		o.log(slog.LevelWarn, "cannot read the position after a hand-over that failed",
+			"database", q.db.String(), "err", err2)
+	}
+	return store.Position{}, err
 }
 
 // whyNot returns the reason to reject a hand-over, empty if there is none.
