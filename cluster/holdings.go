@@ -52,7 +52,8 @@ type held struct {
 	route note.UNID
 	// users counts the users that have the database open here. All copies of the record share the counter.
 	users *atomic.Int64
-	// stays is the time until which no further attempt is made to move the database where it belongs.
+	// stays is the time until which no further attempt is made to move the database where it belongs, by Homeward or at
+	// an open.
 	stays time.Time
 }
 

@@ -206,7 +206,7 @@ var errLongOpen = fmt.Errorf("%w: the mate lacks more than can be transferred in
 // openHere handles an open at the primary.
 func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error) {
 	self := o.place(o.self)
-	to, reason, must := o.better(db)
+	to, reason, must := o.better(ctx, db)
 	if reason == notMoved {
 		return self, nil
 	}
@@ -220,6 +220,9 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 		if err == nil {
 			o.stat.redirected(reason)
 			return o.place(to), nil
+		}
+		if !errors.Is(err, ErrBusy) || errors.Is(err, errLongOpen) { // else another open may be moving it
+			o.holdings.update(db, func(h *held) { h.stays = o.now().Add(homewardPause) })
 		}
 		o.log(slog.LevelWarn, "cannot move database at an open",
 			"database", db.String(), "to", o.name(to), "err", err)
@@ -241,7 +244,7 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 
 // better returns the server that should take over a database that is led here and that no user has open, and the
 // reason. must means that the database must not be opened here.
-func (o *Opens) better(db note.DatabaseID) (to note.UNID, reason why, must bool) {
+func (o *Opens) better(ctx context.Context, db note.DatabaseID) (to note.UNID, reason why, must bool) {
 	h, e, v := o.holdings.get(db), o.catalogue.get(db), o.members.view()
 	if h == nil || e == nil || !h.leads {
 		return to, notMoved, false
@@ -250,11 +253,24 @@ func (o *Opens) better(db note.DatabaseID) (to note.UNID, reason why, must bool)
 	if reason, must = v.whyMove(e, &me); reason == notMoved {
 		return to, notMoved, false
 	}
-	to = v.taker(h, e, reason)
+	if !h.inUse() && !h.stays.After(v.now) {
+		to = v.taker(o.fresh(ctx, h), e, reason, must)
+	}
 	if h.inUse() || to.IsZero() && reason == returned { // running sessions stay
 		return note.UNID{}, notMoved, must
 	}
 	return to, reason, must
+}
+
+// fresh returns the record of a database with its current position, or h if that cannot be read.
+func (o *Opens) fresh(ctx context.Context, h *held) *held {
+	if _, err := o.holdings.refresh(ctx, h.db); err != nil {
+		return h
+	}
+	if now := o.holdings.get(h.db); now != nil {
+		return now
+	}
+	return h
 }
 
 // whyMove returns the reason for moving a database that this server leads. me is the hello of this server.
@@ -276,13 +292,14 @@ func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
 }
 
 // taker returns the mate that should take over a database, zero if none can. For the reason returned it is the first in
-// order, else the one with the best availability index.
-func (v view) taker(h *held, e *Entry, reason why) (to note.UNID) {
+// order, else the one with the best availability index. A mate that lacks changes can only if it must: the person who
+// opens the database would wait for the transfer.
+func (v view) taker(h *held, e *Entry, reason why, must bool) (to note.UNID) {
 	best := -1
 	for i, r := range e.Replicas {
 		p, x := v.peers[r.Server], h.reports[r.Server]
 		if p == nil || !p.alive || r.State != Serving || v.members[r.Server].State != Active ||
-			!p.hello.takesUsers() || x.out || x.filling() {
+			!p.hello.takesUsers() || x.out || x.filling() || !must && !h.upToDate(r.Server) {
 			continue
 		}
 		if reason == returned {
