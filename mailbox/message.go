@@ -114,6 +114,7 @@ func (o *FetchOptions) passes(mod note.ModSeq) bool {
 // that message. It calls flush once more at the end.
 func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions,
 	fn func(*Message) (pause bool, err error), flush func() error) error {
+	defer v.dropScratch()
 	var ranges []Range
 	var marked []marking
 	err := v.f.read(ctx, func(r *store.Reader) error {
@@ -156,6 +157,16 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions,
 		ranges = rest
 	}
 	return nil
+}
+
+// keptScratch is the size in bytes of the largest summary whose memory a view keeps for the next Fetch: a session may
+// have its view open for days.
+const keptScratch = 16 << 10
+
+func (v *View) dropScratch() {
+	if cap(v.scratch) > keptScratch {
+		v.scratch = nil
+	}
 }
 
 // fetchSome calls fn until it asks for a pause, and returns the remaining ranges.

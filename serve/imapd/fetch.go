@@ -155,7 +155,7 @@ func (s *session) fetchVanished(set mailbox.Set, since uint64) error {
 
 // flushPart sends a large part of a response. A short response is sent together with its tagged response.
 func (s *session) flushPart() error {
-	if len(s.out.B) > sendAt || len(s.holes) > 0 {
+	if s.out.large() {
 		return s.flush()
 	}
 	return nil
@@ -168,13 +168,13 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		f.flagged = m.Flags()
 		s.announce(f.flagged)
 	}
-	start, holes := len(s.out.B), len(s.holes)
+	start := s.out.here()
 	if s.uidOnly {
 		s.out.B = imap.AppendUIDFetchHead(s.out.B, m.UID)
 	} else {
 		s.out.B = imap.AppendFetchHead(s.out.B, m.Seq)
 	}
-	first := len(s.out.B)
+	head := s.out.here()
 	if f.uid {
 		s.out.B = appendUint(append(s.out.B, "UID "...), uint64(m.UID))
 	}
@@ -183,7 +183,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		if it.Kind == imap.ItemUID && f.uid {
 			continue
 		}
-		if len(s.out.B) > first {
+		if s.out.here() != head {
 			s.out.B = append(s.out.B, ' ')
 		}
 		if err = f.item(m, i); err == nil {
@@ -195,7 +195,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	}
 	f.count++
 	if err != nil {
-		s.out.B, s.holes = s.out.B[:start], s.holes[:holes]
+		s.out.cut(start)
 		if !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
@@ -211,7 +211,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 		s.out.B = imap.AppendModSeq(append(s.out.B, ' '), s.hear(m.ModSeq()))
 	}
 	s.out.B = append(s.out.B, ")\r\n"...)
-	return len(s.out.B) > sendAt || len(s.holes) > 0, nil
+	return s.out.large(), nil
 }
 
 // item prints one item with its name.
@@ -227,9 +227,10 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 		return f.section(m, i)
 	case imap.ItemBinary, imap.ItemBinarySize:
 		return f.binary(m, i)
+	case imap.ItemEnvelope, imap.ItemBodyStructure, imap.ItemBody:
+		return f.structure(m, it)
 	}
 	b := append(imap.AppendItemName(s.out.B, it), ' ')
-	var text []byte
 	var err error
 	switch it.Kind {
 	case imap.ItemFlags:
@@ -240,16 +241,6 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 		b = imap.AppendDateTime(b, m.Date())
 	case imap.ItemSize:
 		b = appendUint(b, uint64(m.Size()))
-	case imap.ItemEnvelope:
-		text, err = m.Envelope()
-		b = append(b, text...)
-	case imap.ItemBodyStructure:
-		text, err = m.BodyStructure()
-		b = append(b, text...)
-	case imap.ItemBody:
-		if text, err = m.BodyStructure(); err == nil {
-			b, err = imap.AppendBodyFromStructure(b, text)
-		}
 	case imap.ItemModSeq:
 		b = append(appendUint(append(b, '('), s.hear(m.ModSeq())), ')')
 	case imap.ItemEmailID:
@@ -265,4 +256,27 @@ func (f *fetcher) item(m *mailbox.Message, i int) error {
 	}
 	s.out.B = b
 	return err
+}
+
+// structure prints the envelope or the structure of a message, which are as long as its sender made them.
+func (f *fetcher) structure(m *mailbox.Message, it *imap.FetchItem) error {
+	read := m.BodyStructure
+	if it.Kind == imap.ItemEnvelope {
+		read = m.Envelope
+	}
+	text, err := read()
+	if err != nil {
+		return err
+	}
+	s := f.s
+	if err := s.extend(len(text) + itemName); err != nil {
+		return err
+	}
+	b := append(imap.AppendItemName(s.out.B, it), ' ')
+	if it.Kind == imap.ItemBody { // shorter than the extensible structure
+		s.out.B, err = imap.AppendBodyFromStructure(b, text)
+		return err
+	}
+	s.out.B = append(b, text...)
+	return nil
 }

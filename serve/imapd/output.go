@@ -2,7 +2,9 @@ package imapd
 
 import (
 	"bytes"
+	"slices"
 
+	"doublet/serve/listen"
 	"doublet/store"
 )
 
@@ -14,14 +16,81 @@ const (
 	copyMost = 32 << 10
 	// piece is the number of bytes of a message that are read at once when streaming.
 	piece = 256 << 10
+	// pageSize is the number of bytes of output from which on session.extend begins a new page. An output that grew in
+	// one slice would be copied again and again, and its memory would be in use several times until a collection.
+	pageSize = 128 << 10
+	// itemName and literalHead are upper bounds for the bytes around a text in a FETCH response: the name of an item
+	// without a section, and the announcement of a literal.
+	itemName    = 32
+	literalHead = 32
 )
 
+// output collects the responses of a command. Its Buffer is the page that is written now; long output has full pages
+// before it.
+type output struct {
+	listen.Buffer
+	holes []hole // in the current page
+	full  []page
+	bytes int64 // capacity of the full pages
+}
+
+// page is a part of the output, with the holes in it.
+type page struct {
+	listen.Buffer
+	holes []hole
+}
+
+// mark is a position in the output. It stays valid until the output is sent.
+type mark struct{ pages, at, holes int }
+
+// here returns the position at the end of the output.
+func (o *output) here() mark { return mark{len(o.full), len(o.B), len(o.holes)} }
+
+// cut removes the output behind a position.
+func (o *output) cut(to mark) {
+	for len(o.full) > to.pages {
+		o.Release()
+		last := len(o.full) - 1
+		o.Buffer, o.holes = o.full[last].Buffer, o.full[last].holes
+		o.full[last] = page{}
+		o.full = o.full[:last]
+		o.bytes -= int64(cap(o.B))
+	}
+	o.B, o.holes = o.B[:to.at], o.holes[:to.holes]
+}
+
+// turn begins a new page with room for n bytes.
+func (o *output) turn(n int) {
+	o.full = append(o.full, page{o.Buffer, o.holes})
+	o.bytes += int64(cap(o.B))
+	o.Buffer, o.holes = listen.Buffer{}, nil
+	o.Take()
+	o.B = slices.Grow(o.B, max(n, pageSize))
+}
+
+// leave leaves a hole at the end of the output for a piece of a message.
+func (o *output) leave(body *store.Stored, p span) {
+	o.holes = append(o.holes, hole{len(o.B), body, p})
+}
+
+// large reports whether enough output has been collected to send it before the end of the command.
+func (o *output) large() bool { return len(o.B) > sendAt || len(o.full) > 0 || len(o.holes) > 0 }
+
+// size returns the memory of the output in bytes.
+func (o *output) size() int64 { return o.bytes + int64(cap(o.B)) }
+
+// free returns all memory of the output. The output must have been sent.
+func (o *output) free() {
+	o.Release()
+	*o = output{}
+}
+
 // hole marks a position in the output for a piece of a message that is read when it is sent.
+// The piece is an IMAP literal: NUL becomes 0x80.
 type hole struct {
-	at      int // position in session.out.B
-	body    *store.Stored
-	off, n  int64
-	literal bool // an IMAP literal: NUL becomes 0x80
+	at   int // position in its page
+	body *store.Stored
+	span
 }
 
 // flush sends the output. An error is stored and ends the session.
@@ -29,18 +98,28 @@ func (s *session) flush() error {
 	if s.out.B == nil {
 		return s.failed
 	}
+	for i := range s.out.full {
+		p := &s.out.full[i]
+		s.sendPage(p.B, p.holes)
+		p.Release()
+		*p = page{}
+	}
+	s.sendPage(s.out.B, s.out.holes)
+	clear(s.out.holes)
+	s.out.holes, s.out.full, s.out.bytes = s.out.holes[:0], nil, 0
+	s.out.B = s.out.B[:0]
+	return s.failed
+}
+
+func (s *session) sendPage(text []byte, holes []hole) {
 	sent := 0
-	for i := range s.holes {
-		h := &s.holes[i]
-		s.send(s.out.B[sent:h.at])
+	for i := range holes {
+		h := &holes[i]
+		s.send(text[sent:h.at])
 		sent = h.at
 		s.stream(h)
 	}
-	s.send(s.out.B[sent:])
-	clear(s.holes)
-	s.holes = s.holes[:0]
-	s.out.B = s.out.B[:0]
-	return s.failed
+	s.send(text[sent:])
 }
 
 func (s *session) send(p []byte) {
@@ -68,9 +147,7 @@ func (s *session) stream(h *hole) {
 			s.failed = errCut
 			return
 		}
-		if h.literal {
-			hideNUL(b)
-		}
+		hideNUL(b)
 		s.send(b)
 		off += n
 	}
@@ -90,8 +167,7 @@ func hideNUL(b []byte) {
 
 // release returns the buffers to their pool. The output must have been sent.
 func (s *session) release() {
-	s.out.Release()
+	s.out.free()
 	s.scratch.Release()
 	s.giveRoom()
-	s.holes = nil
 }

@@ -2,7 +2,6 @@ package imapd
 
 import (
 	"bytes"
-	"slices"
 
 	"doublet/mailbox"
 	"doublet/store"
@@ -92,8 +91,11 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 	p = p.cut(it)
 	s.out.B = imap.AppendLiteralHead(s.out.B, p.n, false)
 	if p.n > copyMost {
-		s.holes = append(s.holes, hole{at: len(s.out.B), body: body, off: p.off, n: p.n, literal: true})
+		s.out.leave(body, p)
 		return nil
+	}
+	if err := s.extend(int(p.n)); err != nil {
+		return err
 	}
 	start := len(s.out.B)
 	b, err := body.AppendRange(s.out.B, p.off, p.n)
@@ -109,20 +111,21 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 //
 // Implements: RFC 9051 §6.4.5.1 HEADER.FIELDS
 func (s *session) headerFields(body *store.Stored, p span, it *imap.FetchItem) error {
-	s.scratch.Take()
-	if err := s.room(3 * p.n); err != nil { // the header, and twice the selected fields
+	// The selected fields follow the header, with line breaks.
+	if err := s.scratchRoom(2*p.n+4, 0); err != nil {
 		return err
 	}
-	header, err := body.AppendRange(s.scratch.B[:0], p.off, p.n)
-	s.scratch.B = header[:0]
+	header, err := body.AppendRange(s.scratch.B, p.off, p.n)
 	if err != nil {
 		return err
 	}
 	chosen := chosenFields(header, it)
-	s.scratch.B = s.scratch.B[:0]
 	c := span{0, int64(len(chosen))}.cut(it)
 	chosen = chosen[c.off : c.off+c.n]
 	hideNUL(chosen)
+	if err := s.extend(len(chosen) + literalHead); err != nil {
+		return err
+	}
 	s.out.B = imap.AppendLiteral(s.out.B, chosen)
 	return nil
 }
@@ -170,7 +173,7 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 			return err
 		}
 	}
-	name := len(s.out.B)
+	name := s.out.here()
 	s.out.B = append(imap.AppendItemName(s.out.B, it), ' ')
 	switch {
 	case !ok && it.Kind == imap.ItemBinarySize:
@@ -182,8 +185,7 @@ func (f *fetcher) binary(m *mailbox.Message, i int) error {
 	case encoding == mime.EncodingUnknown:
 		return f.notDecoded(name, it, "UNKNOWN-CTE")
 	}
-	s.scratch.Take()
-	if s.room(3*p.n) != nil { // encoded, decoded, and in the output
+	if s.scratchRoom(2*p.n, p.n+literalHead) != nil { // encoded and decoded; in the output
 		return f.notDecoded(name, it, "LIMIT")
 	}
 	return f.decoded(m, p, encoding, it)
@@ -203,9 +205,10 @@ func (f *fetcher) encoding(m *mailbox.Message, i int) (mime.Encoding, error) {
 }
 
 // notDecoded prints NIL, or a size of 0; the tagged NO explains it.
-func (f *fetcher) notDecoded(name int, it *imap.FetchItem, code string) error {
+func (f *fetcher) notDecoded(name mark, it *imap.FetchItem, code string) error {
 	f.refused = code
-	b := append(imap.AppendItemName(f.s.out.B[:name], it), ' ')
+	f.s.out.cut(name)
+	b := append(imap.AppendItemName(f.s.out.B, it), ' ')
 	if it.Kind == imap.ItemBinarySize {
 		f.s.out.B = append(b, '0')
 		return nil
@@ -220,14 +223,11 @@ func (f *fetcher) decoded(m *mailbox.Message, p span, encoding mime.Encoding, it
 	if err != nil {
 		return err
 	}
-	s.scratch.B = slices.Grow(s.scratch.B[:0], 2*int(p.n))
 	raw, err := body.AppendRange(s.scratch.B, p.off, p.n)
-	s.scratch.B = raw[:0]
 	if err != nil {
 		return err
 	}
 	out, _ := mime.AppendDecoded(raw, raw, encoding, -1)
-	s.scratch.B = out[:0]
 	data := out[len(raw):]
 	if it.Kind == imap.ItemBinarySize {
 		s.out.B = appendUint(s.out.B, uint64(len(data)))
@@ -235,6 +235,9 @@ func (f *fetcher) decoded(m *mailbox.Message, p span, encoding mime.Encoding, it
 	}
 	c := span{0, int64(len(data))}.cut(it)
 	data = data[c.off : c.off+c.n]
+	if err := s.extend(len(data) + literalHead); err != nil {
+		return err
+	}
 	s.out.B = imap.AppendLiteralHead(s.out.B, c.n, bytes.IndexByte(data, 0) >= 0)
 	s.out.B = append(s.out.B, data...)
 	return nil

@@ -41,10 +41,9 @@ type session struct {
 	// notifier is nil before NOTIFY.
 	notifier *notifier
 
-	out     listen.Buffer
+	out     output
 	scratch listen.Buffer
-	held    int64 // bytes that room has reserved for out and scratch
-	holes   []hole
+	held    int64    // bytes that room has reserved for out and scratch
 	gone    []uint32 // UIDs for one VANISHED
 	heard   heard
 	rights  note.Rights // rights in the selected mailbox at the time of SELECT
@@ -133,7 +132,7 @@ func (s *session) run() {
 			}
 		}
 		s.command()
-		if len(s.out.B) > sendAt || len(s.holes) > 0 {
+		if s.out.large() {
 			_ = s.flush()
 		}
 	}
@@ -195,7 +194,7 @@ func (s *session) lost(err error) {
 		}
 		s.bye("", text)
 	case errors.Is(err, imap.ErrClose):
-		s.bye("LIMIT", "Too much to read and throw away")
+		s.bye("LIMIT", "Too much input to discard")
 	default:
 		s.over = true
 		if s.failed == nil && !errors.Is(err, io.EOF) {

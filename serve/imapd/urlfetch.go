@@ -18,7 +18,7 @@ func (s *session) urlFetch(cmd *imap.Command) {
 		it := &a.URLs[i]
 		s.out.B = imap.AppendString(append(s.out.B, "* URLFETCH "...), it.URL, false)
 		s.out.B = append(s.out.B, ' ')
-		start, holes := len(s.out.B), len(s.holes)
+		start := s.out.here()
 		err := s.urlData(it)
 		if err == nil {
 			err = s.room(0)
@@ -27,7 +27,8 @@ func (s *session) urlFetch(cmd *imap.Command) {
 			if !unreadable(err) && err != listen.ErrMemory {
 				s.srv.env.Log.Error("imapd: cannot read URL", "account", s.account.Name, "err", err)
 			}
-			s.out.B, s.holes = append(s.out.B[:start], "NIL"...), s.holes[:holes]
+			s.out.cut(start)
+			s.out.B = append(s.out.B, "NIL"...)
 		}
 		s.out.B = append(s.out.B, "\r\n"...)
 		if s.flushPart() != nil {
@@ -77,13 +78,13 @@ func (s *session) urlData(it *imap.URLFetchItem) error {
 func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	if cut := p.span.cut(&u.Item); p.fields == nil && cut.n > copyMost {
 		s.out.B = imap.AppendLiteralHead(s.out.B, cut.n, false)
-		s.holes = append(s.holes, hole{at: len(s.out.B), body: p.body, off: cut.off, n: cut.n, literal: true})
+		s.out.leave(p.body, cut)
 		return nil
 	}
 	b, held, err := s.bytes(p, &u.Item)
 	defer s.memory().Give(held)
 	if err == nil {
-		err = s.room(int64(len(b)))
+		err = s.extend(len(b) + literalHead)
 	}
 	if err == nil {
 		s.out.B = imap.AppendLiteral(s.out.B, b)
@@ -125,7 +126,7 @@ func (s *session) urlBinary(it *imap.URLFetchItem, u *imap.URL, p *urlPiece) err
 	}
 	c := span{0, int64(len(data))}.cut(&u.Item)
 	data = data[c.off : c.off+c.n]
-	if err := s.room(c.n + 64); err != nil { // reserved until it is sent
+	if err := s.extend(len(data) + literalHead); err != nil { // reserved until it is sent
 		return err
 	}
 	s.out.B = imap.AppendLiteralHead(append(s.out.B, "(BINARY "...), c.n, bytes.IndexByte(data, 0) >= 0)

@@ -55,20 +55,20 @@ func (v *victim) attackIMAP() {
 	v.append([]byte("Subject: attack\r\nTo: last@far.example," + strings.TrimSuffix(to.String(), ",") +
 		"\r\nMIME-Version: 1.0\r\nContent-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n" +
 		binary + "\r\n"))
-	for name, item := range map[string]string{
-		"envelopes": "ENVELOPE", "headers": "BODY.PEEK[HEADER.FIELDS (TO)]", "parts": "BINARY.PEEK[1]",
-		"pieces": "BODY.PEEK[]<0.32768>",
+	for _, a := range []struct{ name, item string }{
+		{"envelopes", "ENVELOPE"}, {"headers", "BODY.PEEK[HEADER.FIELDS (TO)]"}, {"parts", "BINARY.PEEK[1]"},
+		{"pieces", "BODY.PEEK[]<0.32768>"},
 	} {
-		v.attack("IMAP "+name, 8, func(int) bool {
+		v.attack("IMAP "+a.name, 8, func(int) bool {
 			c, r := v.imap()
 			if c == nil {
 				return true
 			}
 			defer c.Close()
-			fmt.Fprintf(c, "c FETCH * (%s)\r\n", strings.Repeat(item+" ", 250)+"UID")
+			fmt.Fprintf(c, "c FETCH * (%s)\r\n", strings.Repeat(a.item+" ", 250)+"UID")
 			line := await(r, "c ")
 			if !strings.HasPrefix(line, "c OK") && !strings.Contains(line, "LIMIT") {
-				v.t.Errorf("IMAP %s: %q", name, line)
+				v.t.Errorf("IMAP %s: %q", a.name, line)
 			}
 			return strings.Contains(line, "LIMIT")
 		})
@@ -246,8 +246,9 @@ func TestMemoryOfCompression(t *testing.T) {
 			}
 		}
 		_ = w.Flush()
+		// The server answers and closes the connection before it has read all of it, so the answer may be lost.
 		line := await(r, "")
-		if line != "" && !strings.Contains(line, "too long") {
+		if line != "" && !strings.HasPrefix(line, "* BYE [LIMIT]") {
 			t.Errorf("a line of 64 MB: %q", line)
 		}
 		return true

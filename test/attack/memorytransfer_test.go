@@ -49,6 +49,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func TestMemoryOfTransfers(t *testing.T) {
 	long.Test(t)
 	v := startVictim(t)
+	v.may += memoryTransfers
 	v.attackBombs()
 	var box bytes.Buffer
 	for i := range 2 {
