@@ -140,6 +140,9 @@ type Interval struct {
 	Received uint64 `json:"received,omitempty"` // bytes
 }
 
+// Statistics is the host of samples that hold the servers' own statistics.
+const Statistics = "statistics"
+
 // Sample holds measurements of a machine at one moment. The names of values, with their units, are those of
 // bench/meter.
 type Sample struct {

@@ -81,7 +81,7 @@ func (r *Report) statistics() {
 	before, after := map[string]float64{}, map[string]float64{}
 	for i := range r.Run.Samples {
 		x := &r.Run.Samples[i]
-		if x.Host != ownStatistics {
+		if x.Host != record.Statistics {
 			continue
 		}
 		for name, v := range x.Values {

@@ -6,9 +6,6 @@ import (
 	"doublet/bench/record"
 )
 
-// ownStatistics is the host of samples that hold the servers' own statistics.
-const ownStatistics = "statistics"
-
 // The statistics of work queues, with Domino's names.
 const (
 	queueDepth      = "Replica.Cluster.WorkQueueDepth"
@@ -33,15 +30,15 @@ type Server struct {
 // Servers returns the figures of each server in the measured part of a step, sorted by name; none for a single server.
 func Servers(run *record.Run, s *record.Step) []Server {
 	var out []Server
-	for _, name := range run.Groups(ownStatistics) {
+	for _, name := range run.Groups(record.Statistics) {
 		x := Server{Name: name}
 		x.Cores, _ = run.Mean(s, "server", name, "cpu")
 		x.Memory, _ = run.Mean(s, "server", name, "pss")
 		x.Writes, _ = run.Mean(s, "server", name, "write_bytes")
 		x.Memory, x.Writes = x.Memory/1e6, x.Writes/1e6
-		x.Queue, x.QueueMax, _ = run.Along(s, ownStatistics, name, queueDepth)
-		_, x.Seconds, _ = run.Along(s, ownStatistics, name, queueSeconds)
-		_, x.SecondsMax, _ = run.Along(s, ownStatistics, name, queueSecondsMax)
+		x.Queue, x.QueueMax, _ = run.Along(s, record.Statistics, name, queueDepth)
+		_, x.Seconds, _ = run.Along(s, record.Statistics, name, queueSeconds)
+		_, x.SecondsMax, _ = run.Along(s, record.Statistics, name, queueSecondsMax)
 		out = append(out, x)
 	}
 	return out
@@ -66,7 +63,7 @@ func (r *Report) Servers() (out []StepServers) {
 
 // serversOverTime creates the figures of each of several servers: processor, writes, and work queue.
 func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line)) {
-	names := r.Run.Groups(ownStatistics)
+	names := r.Run.Groups(record.Statistics)
 	if len(names) == 0 {
 		return
 	}
@@ -92,7 +89,7 @@ func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line))
 			end = r.Run.End.At.Seconds()
 		}
 		for i := range lines {
-			if n := len(lines[i].Points); host == ownStatistics && n > 0 && lines[i].Points[n-1].X < end {
+			if n := len(lines[i].Points); host == record.Statistics && n > 0 && lines[i].Points[n-1].X < end {
 				lines[i].Points = append(lines[i].Points, Point{X: end, Y: lines[i].Points[n-1].Y})
 			}
 			lines[i] = thin(lines[i])
@@ -107,5 +104,5 @@ func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line))
 	draw("Processor of each server over time", "percent of the server's machine", "", along("server", "cpu", 100/cores))
 	draw("Disk writes of each server over time", "MB a second", "", along("server", "write_bytes", 1e-6))
 	draw("Work queue over time", "databases", "modified databases that wait for cluster replication, on each server",
-		along(ownStatistics, queueDepth, 1))
+		along(record.Statistics, queueDepth, 1))
 }

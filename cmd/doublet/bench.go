@@ -1,63 +1,33 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
-	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"doublet/admin"
-	"doublet/bench/drive"
-	"doublet/bench/fill"
+	"doublet/bench"
+	"doublet/bench/agent"
+	"doublet/bench/measure"
+	"doublet/bench/meter"
+	"doublet/bench/progress"
+	"doublet/bench/record"
+	"doublet/bench/report"
+	"doublet/bench/watch"
 	"doublet/bench/workload"
 	"doublet/cmd/doublet/config"
-	"doublet/cmd/doublet/lab"
 	"doublet/env"
+	"doublet/lab"
 
 	"github.com/spf13/cobra"
 )
 
-// benchOptions are the flags that select the measured server and the simulated users.
-type benchOptions struct {
-	name, accounts, admin       string
-	user, password, address     string
-	doors                       map[string]*string
-	startTLS, insecure          bool
-	users                       string
-	step, registered            int
-	seed                        uint64
-	speed, initScale, loginRate float64
-	window, interval, settle    time.Duration
-	over, label, out            string
-	set                         []string
-	keep, cold                  bool
-	workers                     int
-	fillOver                    string
-	timeout                     time.Duration
-	failIf                      []string
-	groups                      []string
-	monitorAt, metrics          string
-	agents                      []string
-	secret, live                string
-	json                        bool
-	lab                         string
-	kill, restart               []string
-	ledger                      bool
-	fleet                       *fleet // the servers of a lab, nil for one server
-	// The flags of bench max.
-	precision int
-	p99       time.Duration
-}
+// workbench makes the commands of doublet bench.
+type workbench struct{ *app }
 
-func (a *app) benchCommand() *cobra.Command {
+func (w workbench) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "simulated people for every mail server, in the NotesBench tradition",
 		Long: "Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or " +
@@ -70,12 +40,38 @@ func (a *app) benchCommand() *cobra.Command {
 			"HOST:PORT) and people\n(--accounts FILE.csv with name,password,address).",
 		RunE: unknownWord,
 	}
-	cmd.AddCommand(a.benchWorkloads(), a.benchShow(), a.benchInit(), a.benchRun(), a.benchMax(), a.benchLab(),
-		a.benchCluster(), a.benchAgent(), a.benchMonitor(), a.benchReport(), a.benchCompare())
+	cmd.AddCommand(w.workloads(), w.show(), w.init(), w.run(), w.max(), w.lab(), w.cluster(), w.agent(), w.monitor(),
+		w.report(), w.compare())
 	return cmd
 }
 
-func (a *app) benchWorkloads() *cobra.Command {
+// env returns the environment of a benchmark, which logs warnings only.
+func (w workbench) env() *env.Env {
+	cfg := config.Default()
+	cfg.Log.Level = "warn"
+	return world(&cfg, w.err)
+}
+
+func (w workbench) console() progress.Console {
+	return progress.Console{Out: w.err, Terminal: isTerminal(w.err)}
+}
+
+// print prints a result, as JSON or as text.
+func (w workbench) print(asJSON bool, v interface{ Text() string }) error {
+	if asJSON {
+		return w.printJSON(v)
+	}
+	_, err := io.WriteString(w.out, v.Text())
+	return err
+}
+
+func (w workbench) printJSON(v any) error {
+	out := json.NewEncoder(w.out)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
+}
+
+func (w workbench) workloads() *cobra.Command {
 	return &cobra.Command{
 		Use: "workloads", Short: "list the workloads that come with the program", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -83,44 +79,40 @@ func (a *app) benchWorkloads() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, w := range list {
-				fmt.Fprintf(a.out, "%-15s %-9s %s\n", w.Name, w.Protocol, w.Title)
+			for _, x := range list {
+				fmt.Fprintf(w.out, "%-15s %-9s %s\n", x.Name, x.Protocol, x.Title)
 			}
 			return nil
 		},
 	}
 }
 
-func (a *app) benchShow() *cobra.Command {
+func (w workbench) show() *cobra.Command {
 	var text, schema bool
 	var set []string
 	cmd := &cobra.Command{
 		Use: "show WORKLOAD", Short: "explain a workload in words, or print its file", Args: count(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema {
-				_, err := io.WriteString(a.out, workload.Schema())
+				_, err := io.WriteString(w.out, workload.Schema())
 				return err
 			}
 			if len(args) == 0 {
-				return &exitError{exitUsage, errors.New("name a workload (list: doublet bench workloads)")}
+				return bench.Usage("name a workload (list: doublet bench workloads)")
 			}
-			w, err := loadWorkload(args[0])
+			x, file, err := workload.Load(args[0])
 			if err != nil {
 				return err
 			}
 			if text {
-				b, err := workload.Text(args[0])
-				if err != nil {
-					return err
-				}
-				_, err = a.out.Write(b)
+				_, err = w.out.Write(file)
 				return err
 			}
-			values, err := parameters(w, set)
+			values, err := x.ParseSet(set)
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.out, w.Explain(values))
+			_, err = io.WriteString(w.out, x.Explain(values))
 			return err
 		},
 	}
@@ -130,217 +122,8 @@ func (a *app) benchShow() *cobra.Command {
 	return cmd
 }
 
-// loadWorkload returns the built-in workload of that name, or else reads the file of that name.
-func loadWorkload(name string) (*workload.Workload, error) {
-	w, err := workload.ByName(name)
-	if !errors.Is(err, workload.ErrUnknown) {
-		return w, err
-	}
-	text, ferr := os.ReadFile(name)
-	if ferr != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("%w, and no such file (list: doublet bench workloads)", err)}
-	}
-	w, err = workload.Parse(name, text)
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	return w, nil
-}
-
-func parameters(w *workload.Workload, set []string) (map[string]int, error) {
-	out := make(map[string]int)
-	for _, s := range set {
-		name, value, _ := strings.Cut(s, "=")
-		n, err := strconv.Atoi(value)
-		if _, ok := w.Parameters[name]; !ok || err != nil || n < 0 || n > 10_000 {
-			return nil,
-				&exitError{exitUsage,
-					fmt.Errorf("--set %s: %s has no such parameter, or the value is not 0 to 10,000 (see doublet "+
-						"bench show %s)", s, w.Name, w.Name)}
-		}
-		out[name] = n
-	}
-	return out, nil
-}
-
-// targetFlags adds the flags of commands that drive a server.
-func (o *benchOptions) targetFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	o.doors = map[string]*string{}
-	for _, d := range benchDoors {
-		o.doors[d.flag] = f.String(d.flag, "", "door "+d.flag+
-			", host:port (default: those of the running Doublet, where no door is named)")
-	}
-	f.StringVar(&o.name, "target", "doublet", "name of the server, for reports")
-	f.BoolVar(&o.startTLS, "starttls", false, "start TLS at the doors that are plain")
-	f.BoolVar(&o.insecure, "insecure", true, "take any certificate")
-	f.StringVar(&o.accounts, "accounts", "",
-		"CSV file of the people: name,password,address, with a first line that says so")
-	f.StringVar(&o.user, "user", "mail%d", "name under which person number %d signs in, without --accounts")
-	f.StringVar(&o.password, "password", "bench", "password of everybody, without --accounts")
-	f.StringVar(&o.address, "address", "mail%d@example.com", "address of person number %d, without --accounts")
-	f.StringVar(&o.admin, "admin", "",
-		"socket of a Doublet server, for making the people (default: that of the data folder, if it is there; - for "+
-			"none)")
-	f.Uint64Var(&o.seed, "seed", 1, "what all that is random follows from")
-	o.initScale = 1
-	f.Var((*percent)(&o.initScale), "init-scale",
-		"share of the workload's mailbox that is filled, such as 2%; less than all of it is marked in the report")
-	f.IntVar(&o.workers, "workers", 8, "mailboxes filled at one time")
-	f.StringVar(&o.fillOver, "fill-over", workload.IMAP,
-		"how messages come into mailboxes that are filled: imap or jmap, with flags and dates, or lmtp, new")
-	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take before it counts as failed")
-	f.IntVar(&o.registered, "registered", 0,
-		"people there are; more than are active makes the others receive mail (default: the largest step)")
-}
-
-// percent is the value of a flag such as 2% or 0.02.
-type percent float64
-
-func (p *percent) String() string { return strconv.FormatFloat(float64(*p)*100, 'g', -1, 64) + "%" }
-func (p *percent) Type() string   { return "share" }
-func (p *percent) Set(s string) error {
-	number, isPercent := strings.CutSuffix(s, "%")
-	v, err := strconv.ParseFloat(number, 64)
-	if isPercent {
-		v /= 100
-	}
-	if err != nil || v < 0 || v > 1 {
-		return fmt.Errorf("%q is no share from 0%% to 100%%", s)
-	}
-	*p = percent(v)
-	return nil
-}
-
-// people returns the simulated users, from the CSV file or from the patterns for names.
-func (o *benchOptions) people(n int) ([]drive.User, error) {
-	if o.accounts == "" {
-		out := make([]drive.User, n)
-		for i := range out {
-			out[i] = drive.User{Index: i, Name: numbered(o.user, i+1), Password: o.password,
-				Address: numbered(o.address, i+1)}
-		}
-		return out, nil
-	}
-	f, err := os.Open(o.accounts)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.accounts, err)
-	}
-	column := map[string]int{}
-	if len(rows) == 0 {
-		rows = [][]string{nil}
-	}
-	for i, name := range rows[0] {
-		column[strings.TrimSpace(name)] = i
-	}
-	for _, name := range []string{"name", "password", "address"} {
-		if _, ok := column[name]; !ok {
-			return nil, &exitError{exitUsage,
-				fmt.Errorf("%s: the first line must name the columns name, password and address", o.accounts)}
-		}
-	}
-	var out []drive.User
-	for _, row := range rows[1:] {
-		out = append(out, drive.User{Index: len(out), Name: row[column["name"]], Password: row[column["password"]],
-			Address: row[column["address"]]})
-	}
-	if len(out) < n {
-		return nil, &exitError{exitUsage, fmt.Errorf("%s names %d people, %d active ones requested", o.accounts,
-			len(out), n)}
-	}
-	return out, nil
-}
-
-func numbered(pattern string, n int) string {
-	return strings.Replace(pattern, "%d", strconv.Itoa(n), 1)
-}
-
-// world returns the state that the sessions share.
-func (o *benchOptions) world(e *env.Env, w *workload.Workload, users []drive.User) *drive.World {
-	doors := make(map[string]string)
-	for name, value := range o.doors {
-		if *value != "" && *value != config.Off {
-			doors[name] = *value
-		}
-	}
-	return o.worldAt(e, w, users, doors)
-}
-
-func (o *benchOptions) worldAt(e *env.Env, w *workload.Workload, users []drive.User,
-	doors map[string]string) *drive.World {
-	return &drive.World{
-		Env: e, Workload: w, Seed: o.seed, Speed: o.speed, Users: users, FillOver: o.fillOver, Cold: o.cold,
-		Label:  fmt.Sprintf("run%d", e.Clock.Now().Unix()),
-		Target: drive.Target{Doors: doors, TLS: &tls.Config{InsecureSkipVerify: o.insecure}, StartTLS: o.startTLS, Timeout: o.timeout}, //nolint:gosec // asked for; the certificate is not what is measured
-	}
-}
-
-// makePeople adds the missing users to a Doublet server. Users of other servers have to exist.
-func (a *app) makePeople(ctx context.Context, e *env.Env, o *benchOptions, users []drive.User) error {
-	socket, err := a.socket(o)
-	if err != nil || socket == "" {
-		return err
-	}
-	if _, err := os.Stat(socket); err != nil && o.admin == "" {
-		return nil // not a Doublet of ours: its users exist
-	}
-	c, err := admin.Dial(e, socket)
-	if err != nil {
-		return err
-	}
-	for i := range users {
-		u := &users[i]
-		u.Known = "Bench " + u.Name
-		args, err := json.Marshal(admin.UserAdd{Name: u.Known, Short: u.Name, Address: u.Address, Password: u.Password})
-		if err != nil {
-			return err
-		}
-		_, err = c.Call(ctx, "user add", args, nil)
-		var remote *admin.RemoteError
-		if errors.As(err, &remote) && remote.Kind == "exists" {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("make %s: %w", u.Name, err)
-		}
-		if i%50 == 49 {
-			a.noted(false, "people: %d of %d", i+1, len(users))
-		}
-	}
-	a.noted(true, "people: %d", len(users))
-	return nil
-}
-
-// messages returns the number of messages that a mailbox is filled with.
-func (o *benchOptions) messages(w *workload.Workload) int {
-	return int(float64(w.Mailbox.Messages)*o.initScale + 0.5)
-}
-
-func (a *app) fillMailboxes(ctx context.Context, world *drive.World, users []drive.User, o *benchOptions) error {
-	if !slices.Contains([]string{workload.IMAP, workload.JMAP, workload.LMTP}, o.fillOver) {
-		return &exitError{exitUsage, fmt.Errorf("--fill-over %s: imap, jmap or lmtp", o.fillOver)}
-	}
-	begun := world.Env.Clock.Now()
-	total, err := fill.Fill(ctx, world, users, fill.Options{Messages: o.messages(world.Workload), Workers: o.workers,
-		Progress: func(p fill.Progress) {
-			if p.Done%20 == 0 || p.Done == p.Of {
-				a.noted(false, "mailboxes: %d of %d, %d messages, %.0f MB", p.Done, p.Of, p.Total.Added,
-					float64(p.Total.Bytes)/1e6)
-			}
-		}})
-	took := world.Env.Clock.Now().Sub(begun)
-	a.noted(true, "mailboxes: %d messages added, %d removed, %.0f MB in %v", total.Added, total.Removed,
-		float64(total.Bytes)/1e6, took.Round(100*time.Millisecond))
-	return err
-}
-
-func (a *app) benchInit() *cobra.Command {
-	var o benchOptions
+func (w workbench) init() *cobra.Command {
+	var o benchFlags
 	cmd := &cobra.Command{
 		Use: "init WORKLOAD", Short: "make the people and fill their mailboxes", Args: count(1, 1),
 		Long: "Make the people (of a Doublet server, through its socket) and fill their mailboxes, in parallel and " +
@@ -350,38 +133,23 @@ func (a *app) benchInit() *cobra.Command {
 	o.targetFlags(cmd)
 	cmd.Flags().StringVar(&o.users, "users", "100", "how many people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		w, err := loadWorkload(args[0])
+		e := w.env()
+		j, err := measure.New(e, w.console(), &o.Options, args[0])
 		if err != nil {
 			return err
 		}
 		n, err := strconv.Atoi(o.users)
 		if err != nil || n < 1 {
-			return &exitError{exitUsage, fmt.Errorf("--users %s is no number of people", o.users)}
+			return bench.Usage("--users %s is no number of people", o.users)
 		}
-		e := benchEnv(a.err)
-		if err := a.findDoors(cmd.Context(), e, &o); err != nil {
-			return err
-		}
-		users, err := o.people(max(n, o.registered))
-		if err != nil {
-			return err
-		}
-		if err := a.makePeople(cmd.Context(), e, &o, users); err != nil {
-			return err
-		}
-		return a.fillMailboxes(cmd.Context(), o.world(e, w, users), users[:n], &o)
+		return j.Init(cmd.Context(), o.site(w.doublet(e, &o)), n)
 	}
 	return cmd
 }
 
-func benchEnv(out io.Writer) *env.Env {
-	cfg := config.Default()
-	cfg.Log.Level = "warn"
-	return world(&cfg, out)
-}
-
-func (a *app) benchRun() *cobra.Command {
-	var o benchOptions
+func (w workbench) run() *cobra.Command {
+	var o benchFlags
+	var folder string
 	cmd := &cobra.Command{
 		Use: "run WORKLOAD", Short: "let people work, in steps, and measure", Args: count(1, 1),
 		Long: "Make and fill the mailboxes, sign the users of each step in, wait until rate and median are steady, " +
@@ -393,61 +161,221 @@ func (a *app) benchRun() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
 	f.IntVar(&o.step, "step", 0, "step of a range")
-	f.StringArrayVar(&o.failIf, "fail-if", nil, failIfHelp)
-	f.StringVar(&o.lab, "lab", "", "folder of a lab (doublet bench lab): its servers and its people")
+	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
+	f.StringVar(&folder, "lab", "", "folder of a lab (doublet bench lab): its servers and its people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		steps, err := parseSteps(o.users, o.step)
+		steps, err := measure.ParseSteps(o.users, o.step)
 		if err != nil {
 			return err
 		}
-		if o.lab != "" {
-			l, err := lab.Load(o.lab)
-			if err != nil {
-				return &exitError{exitUsage, err}
-			}
-			if err := o.enterLab(l, o.lab); err != nil {
-				return err
-			}
-		}
-		return a.benchAndShow(cmd.Context(), args[0], &o, steps, nil)
+		return w.measure(cmd, &o, folder, args[0], steps, nil)
 	}
 	return cmd
 }
 
-const failIfHelp = "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', " +
-	"'avg>1s' or 'errors>0'; of a ledger 'lost>0', 'doubled>0' or 'resurrected>0'"
-
-// runFlags adds the flags of commands that run a workload.
-func (o *benchOptions) runFlags(cmd *cobra.Command) {
+func (w workbench) max() *cobra.Command {
+	var o benchFlags
+	var s measure.Search
+	cmd := &cobra.Command{
+		Use: "max WORKLOAD", Short: "find the most people that the server serves well", Args: count(1, 1),
+		Long: "Double the number of people until a step is bad, then halve what lies between. A step is good when " +
+			"its average response\nis within the workload's limit (1 s, as the documents have it), its p99 within " +
+			"--p99, and at most 1 % of its actions failed or were missed.\nAll steps are in one run file.",
+	}
+	o.targetFlags(cmd)
+	o.runFlags(cmd)
 	f := cmd.Flags()
-	f.Float64Var(&o.speed, "speed", 1, "shorten all times by this; marked in the report")
-	f.DurationVar(&o.window, "window", time.Hour, "how long each step is measured; less than an hour is marked")
-	f.DurationVar(&o.interval, "interval", 0,
-		"length of one interval of the record (default: a twelfth of the window, 1 s to 10 s)")
-	f.DurationVar(&o.settle, "max-settle", 0, "how long a step may take to become steady (default: four loops)")
-	f.Float64Var(&o.loginRate, "login-rate", 1200, "people who sign in each minute")
-	f.StringVar(&o.over, "over", "",
-		"another protocol than the workload's own: imap, jmap, pop3, or web and lite, the clients in the browser")
-	f.BoolVar(&o.cold, "cold-cache", false,
-		"have every browser load all files of the client; else the first of all does, and the others come back to it")
-	f.StringVar(&o.label, "label", "", "a word for reports")
-	f.StringVar(&o.out, "out", ".", "folder for the run file")
-	f.StringArrayVar(&o.set, "set", nil, "change a parameter of the workload, NAME=NUMBER")
-	f.BoolVar(&o.keep, "keep", false, "leave the mailboxes as the step before has left them")
-	f.StringArrayVar(&o.groups, "monitor", nil, "processes on this machine that are the server: "+groupForm+
-		" (default: the Doublet of the data folder)")
-	f.StringVar(&o.monitorAt, "monitor-at", "", "address of a doublet bench monitor on the server's machine, host:port")
-	f.StringVar(&o.metrics, "metrics", "",
-		"URL of the server's statistics in the Prometheus format (default: those of the Doublet of the data folder)")
-	f.StringArrayVar(&o.agents, "agent", nil,
-		"address of a doublet bench agent that drives a share of the people, host:port; may be given again")
-	f.StringVar(&o.secret, "secret", "", "what the agents ask for")
-	f.StringVar(&o.live, "live", "", "show a page with the figures of the moment, at host:port")
-	f.BoolVar(&o.json, "json", false, "print what it came to as JSON")
-	f.StringArrayVar(&o.kill, "kill", nil,
-		"kill a server of the lab (SIGKILL) so long after the measuring has begun, SERVER@30s; may be given again")
-	f.StringArrayVar(&o.restart, "restart", nil, "start it again, SERVER@60s; may be given again")
-	f.BoolVar(&o.ledger, "ledger", false,
-		"write down what is acknowledged over IMAP and SMTP, and see at the end whether every server that lives has "+
-			"it: lost, doubled, resurrected (by itself with --kill)")
+	f.StringVar(&o.users, "users", "100..10000", "where to begin, and where to end at most")
+	f.IntVar(&s.Precision, "precision", 0,
+		"how near the answer must come, in people (default: a tenth of where it begins)")
+	f.DurationVar(&s.P99, "p99", 0, "the longest p99 that is good (default: any)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		bounds, err := measure.ParseSteps(o.users, 1)
+		if err != nil {
+			return err
+		}
+		s.Least, s.Most = bounds[0], bounds[len(bounds)-1]
+		if s.Precision <= 0 {
+			s.Precision = max(1, s.Least/10)
+		}
+		return w.measure(cmd, &o, "", args[0], []int{s.First()}, &s)
+	}
+	return cmd
+}
+
+// measure runs a workload, at the lab of a folder or else at one server, and prints the result.
+func (w workbench) measure(cmd *cobra.Command, o *benchFlags, folder, name string, steps []int,
+	search *measure.Search) error {
+	e := w.env()
+	var site measure.Site
+	if folder == "" {
+		if len(o.faults.Kill)+len(o.faults.Restart) > 0 || o.faults.Ledger {
+			return bench.Usage("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")
+		}
+		site = o.site(w.doublet(e, o))
+	} else {
+		l, err := lab.Load(e, folder)
+		if err != nil {
+			return bench.Usage("%w", err)
+		}
+		o.faults.Window = o.Window
+		if site, err = l.Site(o.faults); err != nil {
+			return err
+		}
+		o.Target = l.Target()
+	}
+	j, err := measure.New(e, w.console(), &o.Options, name)
+	if err != nil {
+		return err
+	}
+	r, err := j.Run(cmd.Context(), site, steps, search)
+	if err == nil {
+		err = w.print(o.json, r)
+	}
+	if err != nil {
+		return err
+	}
+	return r.Fails()
+}
+
+func (w workbench) agent() *cobra.Command {
+	var listen, secret string
+	cmd := &cobra.Command{
+		Use: "agent", Short: "drive a share of the people for a benchmark that is run from another machine",
+		Args: cobra.NoArgs,
+		Long: "Answer a doublet bench run --agent HOST:PORT. Whoever knows the secret can make this machine sign in " +
+			"anywhere, so that\nwithout one it listens on loopback only; secret and passwords travel unencrypted. " +
+			"It works for one run at a time. It ends with Ctrl-C.",
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7334", "where to listen, host:port")
+	cmd.Flags().StringVar(&secret, "secret", "", "what a controller must give (--secret there)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		e := w.env()
+		if secret == "" && !loopbackName(listen) {
+			return bench.Usage("--listen beyond loopback needs a --secret")
+		}
+		l, err := e.Listen("tcp", listen)
+		if err != nil {
+			return err
+		}
+		self, cores := watch.Driver(e)
+		fmt.Fprintln(w.out, "agent listens at", l.Addr())
+		return agent.NewServer(e, secret, agent.Facts{Host: meter.Host(""), Build: version()}, cores,
+			self).Serve(cmd.Context(), l)
+	}
+	return cmd
+}
+
+func (w workbench) monitor() *cobra.Command {
+	var listen string
+	var groups []string
+	cmd := &cobra.Command{
+		Use: "monitor", Short: "sample this machine for a benchmark that is driven from another one",
+		Args: cobra.NoArgs,
+		Long: "Answer a doublet bench run --monitor-at HOST:PORT with what this machine and the processes named are " +
+			"doing. Anybody who\nreaches the port can read it; it changes nothing. It ends with Ctrl-C.",
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7333", "where to listen, host:port")
+	cmd.Flags().StringArrayVar(&groups, "monitor", nil, "processes that are the server: "+groupForm)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := watch.Groups(groups)
+		if err != nil {
+			return err
+		}
+		m, err := meter.New(list)
+		if err != nil {
+			return err
+		}
+		e := w.env()
+		l, err := e.Listen("tcp", listen)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w.out, "monitor listens at", l.Addr())
+		return watch.Monitor(cmd.Context(), e, l, m)
+	}
+	return cmd
+}
+
+// readRuns reads run files. The paths are separated by commas.
+func readRuns(paths string) (out []*record.Run, err error) {
+	for _, path := range strings.Split(paths, ",") {
+		r, err := record.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func (w workbench) report() *cobra.Command {
+	var out string
+	var pictures bool
+	cmd := &cobra.Command{
+		Use: "report RUN", Short: "make a page, tables and pictures of a run file", Args: count(1, 1),
+		Long: "Write RUN.html, which opens from disk without a network, and RUN.csv beside the run file; with --png " +
+			"each figure as a\npicture too. Several files with commas between are the parts of one run that several " +
+			"drivers measured.",
+	}
+	cmd.Flags().StringVar(&out, "out", "", "folder to write to (default: that of the run file)")
+	cmd.Flags().BoolVar(&pictures, "png", false, "write the figures as pictures too")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		runs, err := readRuns(args[0])
+		if err != nil {
+			return err
+		}
+		all := runs[0]
+		if len(runs) > 1 {
+			if all, err = record.Merge(runs...); err != nil {
+				return err
+			}
+		}
+		first, _, _ := strings.Cut(args[0], ",")
+		if out == "" {
+			out = filepath.Dir(first)
+		}
+		return report.Of(all).Save(filepath.Join(out, strings.TrimSuffix(filepath.Base(first), ".run")), pictures,
+			func(path string) { fmt.Fprintln(w.out, path) })
+	}
+	return cmd
+}
+
+func (w workbench) compare() *cobra.Command {
+	var anyway, asJSON bool
+	cmd := &cobra.Command{
+		Use: "compare A B", Short: "print what B uses against A at the same numbers of users", Args: count(2, 2),
+		Long: "Print the table \"Resource usage at N users comparing A to B\". Give several runs of one side with " +
+			"commas between (A1,A2,A3):\ntheir means are compared, and their spread is the noise that a change has " +
+			"to exceed.",
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tables as JSON")
+	cmd.Flags().BoolVar(&anyway, "anyway", false, "compare runs of different workloads, protocols, hosts or speeds too")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		first, err := readRuns(args[0])
+		if err != nil {
+			return err
+		}
+		second, err := readRuns(args[1])
+		if err != nil {
+			return err
+		}
+		tables, err := report.Compare(first, second, anyway)
+		if err != nil {
+			return bench.Usage("%w", err)
+		}
+		if asJSON {
+			return w.printJSON(tables)
+		}
+		for i := range tables {
+			if i > 0 {
+				fmt.Fprintln(w.out)
+			}
+			if _, err := io.WriteString(w.out, tables[i].Text()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
 }

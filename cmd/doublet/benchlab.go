@@ -8,30 +8,28 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"doublet/admin"
+	"doublet/bench"
+	"doublet/bench/drive"
+	"doublet/bench/measure"
+	"doublet/bench/result"
 	"doublet/cmd/doublet/config"
-	"doublet/cmd/doublet/lab"
+	"doublet/env"
+	"doublet/lab"
 
 	"github.com/spf13/cobra"
 )
 
-// labOptions are the flags of bench lab.
-type labOptions struct {
-	lab.Options
-	bench    benchOptions
-	list     bool
-	run      string
-	slowDisk time.Duration
-	cache    int
-}
-
-func (a *app) benchLab() *cobra.Command {
-	var o labOptions
+func (w workbench) lab() *cobra.Command {
+	var o benchFlags
+	var s lab.Series
+	var list bool
+	var slowDisk time.Duration
+	var cache int
 	var words strings.Builder
 	for _, c := range lab.All() {
 		fmt.Fprintf(&words, "\n%s: %s\n  %s\n", c.Name, c.Title, strings.ReplaceAll(c.Words, "\n", "\n  "))
@@ -49,184 +47,233 @@ func (a *app) benchLab() *cobra.Command {
 			"one after the other, and\n" +
 			"what a server takes is compared.\n" + words.String(),
 	}
-	o.bench.targetFlags(cmd)
-	o.bench.runFlags(cmd)
+	o.targetFlags(cmd)
+	o.runFlags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.list, "list", false, "list the configurations")
-	f.StringVar(&o.Dir, "dir", "lab", "folder of the lab, which is made; several names have folders of theirs in it")
-	f.IntVar(&o.People, "people", 0,
+	f.BoolVar(&list, "list", false, "list the configurations")
+	f.StringVar(&s.Options.Dir, "dir", "lab",
+		"folder of the lab, which is made; several names have folders of theirs in it")
+	f.IntVar(&s.Options.People, "people", 0,
 		"people that are made (default: as many as are active, else those of the document)")
-	f.IntVar(&o.Replicators, "replicators", 0,
-		"Cluster Replicators of each server for each other one (default: that of cluster.replicators)")
-	f.DurationVar(&o.slowDisk, "slow-disk", 0,
+	f.IntVar(&s.Options.Replicators, "replicators", 0, replicatorsHelp)
+	f.DurationVar(&slowDisk, "slow-disk", 0,
 		"how much longer a flush takes, of a server that has a slow disk (field: 100ms)")
-	f.IntVar(&o.cache, "db-cache", 0,
+	f.IntVar(&cache, "db-cache", 0,
 		"databases that stay open in memory, of a server that has a small cache (field: 20)")
-	f.StringVar(&o.Acknowledge, "acknowledge", "",
+	f.StringVar(&s.Options.Acknowledge, "acknowledge", "",
 		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
-	f.StringVar(&o.run, "run", "", "let people work: a workload, or - for the document's own")
-	f.StringVar(&o.bench.users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
-	f.IntVar(&o.bench.step, "step", 0, "step of a range")
-	f.StringArrayVar(&o.bench.failIf, "fail-if", nil, failIfHelp)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if o.list {
+	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
+	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
+	f.IntVar(&s.Step, "step", 0, "step of a range")
+	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if list {
 			for _, c := range lab.All() {
-				fmt.Fprintf(a.out, "%-14s %s\n", c.Name, c.Title)
+				fmt.Fprintf(w.out, "%-14s %s\n", c.Name, c.Title)
 			}
 			return nil
 		}
-		if cmd.Flags().Changed("slow-disk") {
-			o.SlowDisk = &o.slowDisk
+		if f.Changed("slow-disk") {
+			s.Options.SlowDisk = &slowDisk
 		}
-		if cmd.Flags().Changed("db-cache") {
-			o.Cache = &o.cache
+		if f.Changed("db-cache") {
+			s.Options.Cache = &cache
 		}
-		return a.lab(cmd.Context(), &o, args)
+		if s.Builder, err = w.builder(); err != nil {
+			return err
+		}
+		s.Measure, s.Faults, s.Console, s.Out = o.Options, o.faults, w.console(), w.out
+		s.Faults.Window = o.Window
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // the terminal was closed
+		defer stop()
+		runs, err := s.Run(ctx, args)
+		if err != nil || len(runs) == 0 {
+			return err
+		}
+		return w.printRuns(o.json, runs)
 	}
 	return cmd
 }
 
-func (a *app) lab(ctx context.Context, o *labOptions, names []string) error {
-	if len(names) == 0 {
-		return &exitError{exitUsage, errors.New("name a configuration (list: doublet bench lab --list)")}
+const replicatorsHelp = "Cluster Replicators of each server for each other one (default: that of cluster.replicators)"
+
+// printRuns prints the results of runs. It returns an error if one exceeds a threshold.
+func (w workbench) printRuns(asJSON bool, runs []*result.Result) (err error) {
+	if len(runs) == 1 {
+		err = w.print(asJSON, runs[0])
+	} else {
+		err = w.print(asJSON, result.NewSeries(runs))
 	}
-	if len(names) > 1 && o.run == "" {
-		return &exitError{exitUsage, errors.New("several configurations need --run: they are run one after the other")}
+	for _, r := range runs {
+		err = errors.Join(err, r.Fails())
 	}
-	var all []lab.Configuration
-	for _, n := range names {
-		c, err := lab.Named(n)
+	return err
+}
+
+func (w workbench) cluster() *cobra.Command {
+	var o lab.FigureOptions
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "cluster [FIGURE…]", Short: "measure what a cluster of two servers on this machine does",
+		Args: cobra.ArbitraryArgs,
+		Long: "Set config4 up (two active servers in a cluster; doublet bench lab), measure, and stop it. The " +
+			"figures, all of them where none\n" +
+			"is named:\n" +
+			"  idle         memory and processor time of servers that nobody works at, in the cluster and alone " +
+			"(config1)\n" +
+			"  lag          from a delivery acknowledged at one server to the notice to a session at the other, the " +
+			"home of the mail file\n" +
+			"  acknowledge  what the acknowledgement cluster adds to a delivery\n" +
+			"  takeover     from the SIGKILL of the home to the open INBOX at the other server\n" +
+			"  catchup      a server that was killed comes back and has to get so many notes\n" +
+			"Driver and servers share this machine: compare on one that has nothing else to do.",
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", "", "folder of the labs, which is made (default: a temporary one, which is removed)")
+	f.IntVar(&o.People, "people", 100, "people, half of them on each server")
+	f.Float64Var(&o.Rate, "rate", 1000, "deliveries a second of lag")
+	f.Float64Var(&o.AcknowledgeRate, "acknowledge-rate", 100, "deliveries a second of acknowledge")
+	f.DurationVar(&o.Length, "for", 20*time.Second, "how long each of idle, lag and acknowledge is measured")
+	f.IntVar(&o.Notes, "notes", 50_000, "notes of catchup")
+	f.IntVar(&o.Replicators, "replicators", 0, replicatorsHelp)
+	f.BoolVar(&asJSON, "json", false, "print the figures as JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		b, err := w.builder()
 		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		all = append(all, c)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
-	defer stop()
-	var runs []*conclusion
-	var broken error
-	for _, c := range all {
-		one := *o
-		if len(all) > 1 {
-			one.Dir = filepath.Join(o.Dir, c.Name)
-		}
-		r, err := a.labOne(ctx, &one, c)
-		if err != nil || r == nil {
 			return err
 		}
-		runs = append(runs, r)
-		broken = errors.Join(broken, r.fails())
-	}
-	return errors.Join(a.showRuns(runs, o.bench.json), broken)
-}
-
-// labOne sets up one configuration and runs the workload there if there is one. The conclusion is nil without a
-// workload.
-func (a *app) labOne(ctx context.Context, o *labOptions, c lab.Configuration) (r *conclusion, err error) {
-	if o.bench.users == "" {
-		o.bench.users = strconv.Itoa(c.Users)
-	}
-	steps, err := parseSteps(o.bench.users, o.bench.step)
-	if err != nil {
-		return nil, err
-	}
-	if most := steps[len(steps)-1]; o.People == 0 {
-		o.People = most
-	}
-	if o.People < 1 || o.People > 100_000 {
-		return nil, &exitError{exitUsage, fmt.Errorf("--people %d is not within 1 to 100,000", o.People)}
-	}
-	b, err := a.labBuilder()
-	if err != nil {
-		return nil, err
-	}
-	l, err := b.Build(ctx, c, o.Options)
-	if errors.Is(err, lab.ErrNotEmpty) {
-		return nil, &exitError{exitUsage, err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, l.Stop(b.Env)) }()
-	if o.run == "" {
-		if err := l.SlowDown(ctx, b.Env); err != nil {
-			return nil, err
+		figures, err := b.Figures(cmd.Context(), o, args)
+		if err != nil {
+			return err
 		}
-		l.Show(a.out)
-		fmt.Fprintf(a.out, "doublet bench run %s --lab %s --users %s --speed 20 --window 60s lets people work; "+
-			"Ctrl-C stops the lab\n", c.Workload, o.Dir, o.bench.users)
-		<-ctx.Done()
-		return nil, nil
+		return w.print(asJSON, figures)
 	}
-	if o.run == "-" {
-		o.run = c.Workload
-	}
-	if err := o.bench.enterLab(l, o.Dir); err != nil {
-		return nil, err
-	}
-	return a.runBench(ctx, o.run, &o.bench, steps, nil)
+	return cmd
 }
 
-// labBuilder returns a builder whose servers run this program.
-func (a *app) labBuilder() (*lab.Builder, error) {
+// builder returns a builder of labs whose servers run this program.
+func (w workbench) builder() (*lab.Builder, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	silent := *a
+	silent := *w.app
 	silent.out, silent.err = io.Discard, io.Discard
+	server := func(s lab.Settings) (*newcomer, error) {
+		cfg, _, err := config.Load(config.Demo(), "", nil, s)
+		return &newcomer{&silent, cfg}, err
+	}
 	return &lab.Builder{
-		Env: benchEnv(a.err), Program: program, Progress: a.noted,
-		Make: func(ctx context.Context, cfg config.Config, first admin.UserAdd) error {
-			_, err := (&newcomer{&silent, cfg}).makeStore(ctx, first)
+		Env: w.env(), Program: program, Progress: w.console().Note,
+		Make: func(ctx context.Context, s lab.Settings, first admin.UserAdd) error {
+			n, err := server(s)
+			if err == nil {
+				_, err = n.makeStore(ctx, first)
+			}
 			return err
 		},
-		Join: func(ctx context.Context, cfg config.Config, name, token string) error {
-			return (&newcomer{&silent, cfg}).joinCluster(ctx, name, token, false)
+		Join: func(ctx context.Context, s lab.Settings, name, token string) error {
+			n, err := server(s)
+			if err == nil {
+				err = n.joinCluster(ctx, name, token, false)
+			}
+			return err
 		},
 	}, nil
 }
 
-// labRuns holds the conclusions of several configurations, as --json prints them.
-type labRuns struct {
-	Runs []*conclusion `json:"runs"`
-	// PerServer is the busiest server's processor time in the last step of each run, in seconds per 1,000 actions of
-	// all users. Ratio is that value relative to the first run's, 0 if it was not measured.
-	PerServer []float64 `json:"cpu_s_per_1000_of_busiest_server"`
-	Ratio     []float64 `json:"ratio"`
+// measuredDoublet is the Doublet that a benchmark drives, at its admin socket.
+type measuredDoublet struct {
+	env *env.Env
+	// socket is the path of the admin socket that --admin names, - for none, "" for that of the data folder.
+	socket string
+	load   func() (config.Config, error)
 }
 
-func (a *app) showRuns(runs []*conclusion, asJSON bool) error {
-	if len(runs) == 1 && asJSON {
-		return a.printJSON(runs[0])
-	}
-	all := labRuns{Runs: runs}
-	for _, r := range runs {
-		most := 0.0
-		if s := r.Steps; len(s) > 0 && s[len(s)-1].TPM > 0 {
-			last := &s[len(s)-1]
-			for _, v := range last.Servers {
-				most = max(most, v.Cores/(last.TPM/60)*1000)
-			}
-		}
-		all.PerServer = append(all.PerServer, most)
-		ratio := 0.0
-		if first := all.PerServer[0]; first > 0 {
-			ratio = most / first
-		}
-		all.Ratio = append(all.Ratio, ratio)
-	}
-	if asJSON {
-		return a.printJSON(all)
-	}
-	for i, r := range runs {
-		if _, err := io.WriteString(a.out, r.text()); err != nil {
-			return err
-		}
-		if i > 0 && all.Ratio[i] > 0 {
-			fmt.Fprintf(a.out, "the busiest server: %.3f CPU-s for 1,000 actions, %.2f times that of the first\n",
-				all.PerServer[i], all.Ratio[i])
-		}
-	}
-	return nil
+func (w workbench) doublet(e *env.Env, o *benchFlags) *measuredDoublet {
+	return &measuredDoublet{e, o.admin, func() (config.Config, error) {
+		cfg, _, err := w.load(config.Default(), nil)
+		return cfg, err
+	}}
 }
+
+// path returns the path of the admin socket, "" for none.
+func (d *measuredDoublet) path() (string, error) {
+	switch d.socket {
+	case "-":
+		return "", nil
+	case "":
+		cfg, err := d.load()
+		return filepath.Join(cfg.Data.Dir, admin.SocketName), err
+	}
+	return d.socket, nil
+}
+
+// Doors implements [measure.Doublet].
+func (d *measuredDoublet) Doors(ctx context.Context) (map[string]string, error) {
+	socket, err := d.path()
+	if err != nil {
+		return nil, err
+	}
+	if socket == "" {
+		return nil, bench.Usage(
+			"with --admin - name the server's doors, as with --imap HOST:PORT --submission HOST:PORT")
+	}
+	c, err := admin.Dial(d.env, socket)
+	if err != nil {
+		return nil, bench.Usage("no Doublet answers at %s: start one (make run), or set --data, or --imap and "+
+			"--submission", socket)
+	}
+	server, err := admin.Do[admin.Server](ctx, c, "show server", struct{}{})
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its doors: %w", socket, err)
+	}
+	open := map[string]string{}
+	for _, x := range server.Doors {
+		open[x.Name] = x.Address
+	}
+	return open, nil
+}
+
+// Adder implements [measure.Doublet].
+func (d *measuredDoublet) Adder() (func(context.Context, *drive.User) error, error) {
+	socket, err := d.path()
+	if err != nil || socket == "" {
+		return nil, err
+	}
+	if _, err := os.Stat(socket); err != nil && d.socket == "" {
+		return nil, nil // not a Doublet of ours: its users exist
+	}
+	c, err := admin.Dial(d.env, socket)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, u *drive.User) error {
+		_, err := admin.Do[admin.User](ctx, c, "user add",
+			admin.UserAdd{Name: u.Known, Short: u.Name, Address: u.Address, Password: u.Password})
+		if admin.Kind(err) == "exists" {
+			return nil
+		}
+		return err
+	}, nil
+}
+
+// Statistics implements [measure.Doublet].
+func (d *measuredDoublet) Statistics() func(context.Context) (map[string]float64, error) {
+	socket, err := d.path()
+	if err != nil || socket == "" {
+		return nil
+	}
+	if _, err := admin.Dial(d.env, socket); err != nil {
+		return nil // no Doublet of ours, or stopped
+	}
+	return func(ctx context.Context) (map[string]float64, error) { return lab.Statistics(ctx, d.env, socket) }
+}
+
+// PIDFile implements [measure.Doublet].
+func (d *measuredDoublet) PIDFile() (string, error) {
+	cfg, err := d.load()
+	return filepath.Join(cfg.Data.Dir, pidFile), err
+}
+
+var _ measure.Doublet = (*measuredDoublet)(nil)

@@ -117,7 +117,7 @@ func (a *app) again(words ...string) string {
 
 // exposed reports whether other machines can reach a door.
 func exposed(doors []admin.Door) bool {
-	return slices.ContainsFunc(doors, func(d admin.Door) bool { return !loopback(d.Address) })
+	return slices.ContainsFunc(doors, func(d admin.Door) bool { return !loopbackName(d.Address) })
 }
 
 // box returns the text that the demo prints after its start: addresses, sign-ins and example commands, among them verb.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"doublet/admin"
+	"doublet/bench"
 	"doublet/cmd/doublet/config"
 	"doublet/env"
 	"doublet/store"
@@ -46,12 +47,13 @@ func exitCode(err error) int {
 	var quiet quietError
 	var exit *exitError
 	var setting *config.Error
+	var bad *bench.UsageError
 	switch {
 	case errors.As(err, &quiet):
 		return quiet.code
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &setting), admin.Kind(err) == "usage", strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &setting), errors.As(err, &bad), admin.Kind(err) == "usage", strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	case admin.Kind(err) == "denied":
 		return exitPermission

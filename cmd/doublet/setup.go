@@ -206,7 +206,7 @@ func (s *setup) door() (http.HandlerFunc, error) {
 	}, err
 }
 
-// loopbackName reports whether a Host field is localhost or a loopback address.
+// loopbackName reports whether a Host field, or the address of a door, names localhost or a loopback address.
 func loopbackName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

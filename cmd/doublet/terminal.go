@@ -9,8 +9,12 @@ import (
 	"strings"
 )
 
-// isTerminal reports whether a file is a character device that may be a terminal.
-func isTerminal(f *os.File) bool {
+// isTerminal reports whether a stream is a character device that may be a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
 }

@@ -136,8 +136,7 @@ const showEvery = 2 * time.Second
 // watchVerb repeats a verb until it is interrupted. On a terminal each result replaces the one before. An error ends it
 // only in the first run, because the server may restart later.
 func (a *app) watchVerb(ctx context.Context, v *admin.Verb, args json.RawMessage) error {
-	f, ok := a.out.(*os.File)
-	screen := ok && isTerminal(f) && !a.json
+	screen := isTerminal(a.out) && !a.json
 	for first := true; ; first = false {
 		if screen {
 			fmt.Fprintf(a.out, "\x1b[H\x1b[2J%s  %s\n\n", v.Name, time.Now().Format(time.TimeOnly))
@@ -298,8 +297,7 @@ func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (er
 
 // progress returns a function that writes a verb's output, and on a terminal shows the progress of a long verb.
 func (a *app) progress() func(admin.Progress) {
-	f, ok := a.err.(*os.File)
-	told := ok && isTerminal(f) && !a.json
+	told := isTerminal(a.err) && !a.json
 	var last time.Time
 	return func(p admin.Progress) {
 		if p.Output != "" {

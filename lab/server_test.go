@@ -28,11 +28,12 @@ func TestStartGivenUp(t *testing.T) {
 		"; exec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Name: "one", Data: dir, Doors: map[string]string{"imap": "127.0.0.1:1"}}
+	s := &Server{Name: "one", Data: dir, Doors: map[string]string{"imap": "127.0.0.1:1"}, program: program,
+		env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil)))}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	given := make(chan error, 1)
-	go func() { given <- s.Start(ctx, env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), program) }()
+	go func() { given <- s.Start(ctx) }()
 	var text []byte
 	for deadline := time.Now().Add(30 * time.Second); len(text) == 0; time.Sleep(5 * time.Millisecond) {
 		if text, _ = os.ReadFile(number); time.Now().After(deadline) {

@@ -11,100 +11,31 @@ import (
 	"doublet/admin"
 	"doublet/bench/content"
 	"doublet/bench/drive"
-	"doublet/bench/meter"
 	"doublet/bench/record"
 	"doublet/client/imap"
 	"doublet/client/smtp"
-	"doublet/env"
 	wire "doublet/wire/imap"
 	wiresmtp "doublet/wire/smtp"
 )
-
-// Figures are the measured figures of a cluster with two active servers; a figure that was not requested is nil. Times
-// are in milliseconds unless the name has another unit.
-type Figures struct {
-	Idle        *Idle        `json:"idle,omitempty"`
-	Lag         *Lag         `json:"lag,omitempty"`
-	Acknowledge *Acknowledge `json:"acknowledge,omitempty"`
-	Takeover    *Takeover    `json:"takeover,omitempty"`
-	Catchup     *Catchup     `json:"catchup,omitempty"`
-}
-
-// Idle is the memory and processor time of idle servers: of one alone, and of each of two in a cluster.
-type Idle struct {
-	AloneMB    float64 `json:"alone_mb"`
-	ClusterMB  float64 `json:"cluster_mb"`
-	BusMB      float64 `json:"bus_mb"` // the difference: the cost of the cluster
-	AloneCPU   float64 `json:"alone_cpu_percent"`
-	ClusterCPU float64 `json:"cluster_cpu_percent"`
-}
-
-// Lag is the time between two moments: one server acknowledges a message, and a session at the other server, the home
-// of the mail file, is notified of it.
-type Lag struct {
-	Rate       float64 `json:"deliveries_per_second"`
-	Wanted     float64 `json:"wanted_per_second"`
-	Deliveries int64   `json:"deliveries"`
-	Unseen     int     `json:"unseen"`
-	P50        float64 `json:"lag_p50"`
-	P99        float64 `json:"lag_p99"`
-	Max        float64 `json:"lag_max"`
-	DeliverP50 float64 `json:"deliver_p50"`
-	DeliverP99 float64 `json:"deliver_p99"`
-	// Queue is the average time that databases waited in the server's work queue.
-	Queue float64 `json:"queue_average"`
-}
-
-// Acknowledge compares the time of a delivery in the acknowledgement modes local and cluster.
-type Acknowledge struct {
-	LocalP50   float64 `json:"local_p50"`
-	LocalP99   float64 `json:"local_p99"`
-	ClusterP50 float64 `json:"cluster_p50"`
-	ClusterP99 float64 `json:"cluster_p99"`
-	AddsP50    float64 `json:"adds_p50"`
-	// Degraded counts the deliveries that were acknowledged although no mate (other member of the cluster) had
-	// confirmed them.
-	Degraded float64 `json:"degraded"`
-}
-
-// Takeover is the time from the SIGKILL of a home until users have their INBOX open at the other server.
-type Takeover struct {
-	People int     `json:"people"`
-	First  float64 `json:"first"`
-	P50    float64 `json:"p50"`
-	Max    float64 `json:"max"`
-}
-
-// Catchup is the time that a server needs to catch up after it was down.
-type Catchup struct {
-	Notes     int     `json:"notes"`
-	Doors     float64 `json:"doors_open_after_s"`
-	Whole     float64 `json:"whole_after_s"` // since the process started
-	PerSecond float64 `json:"notes_per_second"`
-}
 
 func milli(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // bystander is a lab of two active servers with the users of one of them.
 type bystander struct {
 	*Lab
-	env    *env.Env
 	here   *Server // receives the deliveries
 	away   *Server // the home of the users
 	people []drive.User
 }
 
-func (l *Lab) bystander(e *env.Env) (*bystander, error) {
-	if !l.Clustered || len(l.Servers) != 2 {
-		return nil, fmt.Errorf("lab: these figures are of two servers in a cluster, and this is %s", l.Name)
-	}
-	b := &bystander{Lab: l, env: e, here: l.Servers[0], away: l.Servers[1]}
+func newBystander(l *Lab) *bystander {
+	b := &bystander{Lab: l, here: l.Servers[0], away: l.Servers[1]}
 	for _, u := range l.Users() {
 		if u.Server == 1 {
 			b.people = append(b.people, u)
 		}
 	}
-	return b, nil
+	return b
 }
 
 // deliveries sends each messages of 1 KB to every user, on one connection per user, one after the other. rate is the
@@ -198,15 +129,11 @@ func (b *bystander) inbox(s *Server, u *drive.User) (*imap.Client, uint32, error
 // seen holds the times at which a person's messages were acknowledged, and at which his session was notified of them.
 type seen struct{ acked, told []time.Time }
 
-// lagLimit is the time that Lag waits for the last notifications.
+// lagLimit is the time that lag waits for the last notifications.
 const lagLimit = 30 * time.Second
 
-// Lag delivers messages at one server and watches the mailboxes at the other.
-func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Duration) (*Lag, error) {
-	b, err := l.bystander(e)
-	if err != nil {
-		return nil, err
-	}
+// lag delivers messages at one server and watches the mailboxes at the other.
+func (b *bystander) lag(ctx context.Context, rate float64, length time.Duration) (*Lag, error) {
 	var mu sync.Mutex
 	list := make([]seen, len(b.people))
 	var watchers sync.WaitGroup
@@ -224,10 +151,10 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 		}
 		sessions = append(sessions, c)
 		watchers.Add(1)
-		e.Go("lab watcher", func() {
+		b.env.Go("lab watcher", func() {
 			defer watchers.Done()
 			_ = c.Idle(func(r *wire.Response) bool {
-				now := e.Clock.Now()
+				now := b.env.Clock.Now()
 				mu.Lock()
 				defer mu.Unlock()
 				for r.Name == "EXISTS" && before < r.Number {
@@ -240,8 +167,8 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 	}
 	each := max(1, int(rate*length.Seconds())/len(b.people))
 	var took record.Histogram
-	begin := e.Clock.Now()
-	err = b.deliveries(ctx, rate, each, func(p int, began, at time.Time) {
+	begin := b.env.Clock.Now()
+	err := b.deliveries(ctx, rate, each, func(p int, began, at time.Time) {
 		mu.Lock()
 		defer mu.Unlock()
 		list[p].acked = append(list[p].acked, at)
@@ -250,7 +177,7 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 	if err != nil {
 		return nil, err
 	}
-	length = e.Clock.Now().Sub(begin)
+	length = b.env.Clock.Now().Sub(begin)
 	unseen := func() (n int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -259,8 +186,8 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 		}
 		return n
 	}
-	for until := e.Clock.Now().Add(lagLimit); unseen() > 0 && e.Clock.Now().Before(until); {
-		e.Clock.Sleep(10 * time.Millisecond)
+	for until := b.env.Clock.Now().Add(lagLimit); unseen() > 0 && b.env.Clock.Now().Before(until); {
+		b.env.Clock.Sleep(10 * time.Millisecond)
 	}
 	out := &Lag{Wanted: rate, Unseen: unseen(), DeliverP50: milli(took.Percentile(50)),
 		DeliverP99: milli(took.Percentile(99))}
@@ -275,24 +202,17 @@ func (l *Lab) Lag(ctx context.Context, e *env.Env, rate float64, length time.Dur
 	out.Deliveries = took.Count()
 	out.Rate = float64(out.Deliveries) / length.Seconds()
 	out.P50, out.P99, out.Max = milli(lag.Percentile(50)), milli(lag.Percentile(99)), milli(lag.Max())
-	out.Queue = b.here.statistic(ctx, e, "Replica.Cluster.SecondsOnQueue.Avg") * 1000
+	out.Queue = b.here.statistic(ctx, "Replica.Cluster.SecondsOnQueue.Avg") * 1000
 	return out, nil
 }
 
-// Acknowledge delivers messages in the mode local and then in the mode cluster.
-func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length time.Duration) (*Acknowledge, error) {
-	b, err := l.bystander(e)
-	if err != nil {
-		return nil, err
-	}
+// acknowledge delivers messages in the mode local and then in the mode cluster.
+func (b *bystander) acknowledge(ctx context.Context, rate float64, length time.Duration) (*Acknowledge, error) {
 	measure := func(mode string) (h record.Histogram, err error) {
-		for i := range b.people {
-			if _, err := ask[admin.Database](ctx, e, b.away, "db set",
-				admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
-				return h, err
-			}
+		if err := b.setMode(ctx, mode); err != nil {
+			return h, err
 		}
-		if err := l.Settle(ctx, e, placeLimit); err != nil {
+		if err := b.Settle(ctx); err != nil {
 			return h, err
 		}
 		var mu sync.Mutex
@@ -308,7 +228,7 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 	if err != nil {
 		return nil, err
 	}
-	before := b.here.statistic(ctx, e, degraded)
+	before := b.here.statistic(ctx, degraded)
 	mate, err := measure("cluster")
 	if err != nil {
 		return nil, err
@@ -316,17 +236,21 @@ func (l *Lab) Acknowledge(ctx context.Context, e *env.Env, rate float64, length 
 	out := &Acknowledge{
 		LocalP50: milli(local.Percentile(50)), LocalP99: milli(local.Percentile(99)),
 		ClusterP50: milli(mate.Percentile(50)), ClusterP99: milli(mate.Percentile(99)),
-		Degraded: b.here.statistic(ctx, e, degraded) - before,
+		Degraded: b.here.statistic(ctx, degraded) - before,
 	}
 	out.AddsP50 = out.ClusterP50 - out.LocalP50
-	mode := "local"
+	return out, b.setMode(ctx, "local")
+}
+
+// setMode sets the acknowledgement mode of the users' mail files.
+func (b *bystander) setMode(ctx context.Context, mode string) error {
 	for i := range b.people {
-		if _, err := ask[admin.Database](ctx, e, b.away, "db set",
+		if _, err := ask[admin.Database](ctx, b.away, "db set",
 			admin.DatabaseSet{Name: b.people[i].Name, Acknowledge: &mode}); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 const degraded = "Server.Cluster.Acknowledged.Degraded"
@@ -334,42 +258,38 @@ const degraded = "Server.Cluster.Acknowledged.Degraded"
 // takeoverLimit is the time for which users try to sign in.
 const takeoverLimit = time.Minute
 
-// Takeover kills the home of the users, signs them in at the other server as soon as it accepts them, and restarts the
+// takeover kills the home of the users, signs them in at the other server as soon as it accepts them, and restarts the
 // home.
-func (l *Lab) Takeover(ctx context.Context, e *env.Env) (*Takeover, error) {
-	b, err := l.bystander(e)
-	if err != nil {
-		return nil, err
-	}
+func (b *bystander) takeover(ctx context.Context) (*Takeover, error) {
 	if err := b.away.Kill(); err != nil {
 		return nil, err
 	}
-	killed := e.Clock.Now()
+	killed := b.env.Clock.Now()
 	var mu sync.Mutex
 	var took []time.Duration
 	var last error
 	var all sync.WaitGroup
 	for i := range b.people {
 		all.Add(1)
-		e.Go("lab takeover", func() {
+		b.env.Go("lab takeover", func() {
 			defer all.Done()
-			for e.Clock.Now().Sub(killed) < takeoverLimit && ctx.Err() == nil {
+			for b.env.Clock.Now().Sub(killed) < takeoverLimit && ctx.Err() == nil {
 				c, _, err := b.inbox(b.here, &b.people[i])
 				mu.Lock()
 				if last = err; err == nil {
-					took = append(took, e.Clock.Now().Sub(killed))
+					took = append(took, b.env.Clock.Now().Sub(killed))
 				}
 				mu.Unlock()
 				if err == nil {
 					_ = c.Close()
 					return
 				}
-				e.Clock.Sleep(50 * time.Millisecond)
+				b.env.Clock.Sleep(50 * time.Millisecond)
 			}
 		})
 	}
 	all.Wait()
-	err = errors.Join(ctx.Err(), b.away.Start(context.WithoutCancel(ctx), e, l.Program), l.Settle(ctx, e, placeLimit))
+	err := errors.Join(ctx.Err(), b.away.Start(context.WithoutCancel(ctx)), b.Settle(ctx))
 	if err == nil && len(took) < len(b.people) {
 		err = fmt.Errorf("lab: %d of %d people were not let in within %v: %w", len(b.people)-len(took), len(b.people),
 			takeoverLimit, last)
@@ -382,23 +302,19 @@ func (l *Lab) Takeover(ctx context.Context, e *env.Env) (*Takeover, error) {
 		Max: milli(took[len(took)-1])}, nil
 }
 
-// Catchup kills a server, delivers about so many notes at the other, and restarts the first.
-func (l *Lab) Catchup(ctx context.Context, e *env.Env, notes int) (*Catchup, error) {
-	b, err := l.bystander(e)
-	if err != nil {
-		return nil, err
-	}
+// catchup kills a server, delivers about so many notes at the other, and restarts the first.
+func (b *bystander) catchup(ctx context.Context, notes int) (*Catchup, error) {
 	if err := b.away.Kill(); err != nil {
 		return nil, err
 	}
 	each := max(1, notes/len(b.people))
 	delivered := b.deliveries(ctx, 0, each, func(int, time.Time, time.Time) {})
-	begun := e.Clock.Now()
-	if err := errors.Join(delivered, b.away.Start(context.WithoutCancel(ctx), e, l.Program)); err != nil {
+	begun := b.env.Clock.Now()
+	if err := errors.Join(delivered, b.away.Start(context.WithoutCancel(ctx))); err != nil {
 		return nil, err
 	}
-	doors := e.Clock.Now()
-	whole, err := l.settled(ctx, e, placeLimit)
+	doors := b.env.Clock.Now()
+	whole, err := b.settled(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -406,55 +322,3 @@ func (l *Lab) Catchup(ctx context.Context, e *env.Env, notes int) (*Catchup, err
 	out.PerSecond = float64(out.Notes) / out.Whole
 	return out, nil
 }
-
-// Rest restarts the servers, leaves them idle for length, and returns their average memory (PSS, MB) and processor time
-// (percent of a core).
-func (l *Lab) Rest(ctx context.Context, e *env.Env, length time.Duration) (memory, cpu float64, err error) {
-	if err := l.Stop(e); err != nil {
-		return 0, 0, err
-	}
-	for _, s := range l.Servers {
-		if err := s.Start(ctx, e, l.Program); err != nil {
-			return 0, 0, err
-		}
-	}
-	if err := l.Settle(ctx, e, placeLimit); err != nil {
-		return 0, 0, err
-	}
-	var groups []meter.Group
-	for _, s := range l.Servers {
-		groups = append(groups, meter.Group{Name: s.Name, PIDFile: s.PIDFile()})
-	}
-	m, err := meter.New(groups)
-	if err == nil {
-		_, err = m.Sample(e.Clock.Now())
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	select {
-	case <-ctx.Done():
-		return 0, 0, ctx.Err()
-	case <-e.Clock.After(length):
-	}
-	list, err := m.Sample(e.Clock.Now())
-	for _, r := range list {
-		if slices.ContainsFunc(l.Servers, func(s *Server) bool { return s.Name == r.Group }) {
-			memory += r.Values["pss"] / 1e6 / float64(len(l.Servers))
-			cpu += r.Values["cpu"] * 100 / float64(len(l.Servers))
-		}
-	}
-	return memory, cpu, err
-}
-
-// statistic returns one statistic of a server, 0 if the server does not answer.
-func (s *Server) statistic(ctx context.Context, e *env.Env, name string) float64 {
-	list, err := s.statistics(ctx, e)
-	if err != nil {
-		return 0
-	}
-	return list[name]
-}
-
-// FigureNames returns the names of the figures in the order of measurement.
-func FigureNames() []string { return []string{"idle", "lag", "acknowledge", "takeover", "catchup"} }

@@ -31,6 +31,9 @@ type Server struct {
 	Arguments []string `json:"arguments"`
 	// Slow is the delay of a disk flush that SlowDown will add; "" for none.
 	Slow string `json:"slow,omitempty"`
+
+	env     *env.Env
+	program string // the path of the program that it runs
 }
 
 // PIDFile returns the path of the file that holds the server's process ID.
@@ -39,32 +42,30 @@ func (s *Server) PIDFile() string { return filepath.Join(s.Data, "doublet.pid") 
 // Log returns the path of the server's log.
 func (s *Server) Log() string { return filepath.Join(s.Data, "server.log") }
 
-// Admin connects to the server's admin socket.
-func (s *Server) Admin(e *env.Env) (*admin.Client, error) {
-	return admin.Dial(e, filepath.Join(s.Data, admin.SocketName))
-}
+// socket returns the path of the server's admin socket.
+func (s *Server) socket() string { return filepath.Join(s.Data, admin.SocketName) }
 
 // startLimit is the time that a server may take to open its ports.
 const startLimit = 2 * time.Minute
 
 // Start runs the server and returns when its ports are open. The process has its own session, so that Ctrl-C reaches
 // only the program that started it, which then stops it cleanly.
-func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
+func (s *Server) Start(ctx context.Context) error {
 	out, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(program, s.Arguments...)
+	cmd := exec.Command(s.program, s.Arguments...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = ownSession()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("lab: start %s: %w", s.Name, err)
 	}
 	ended := make(chan error, 1)
-	e.Go("lab server "+s.Name, func() { ended <- cmd.Wait() })
-	until := e.Clock.Now().Add(startLimit)
-	for e.Clock.Now().Before(until) {
+	s.env.Go("lab server "+s.Name, func() { ended <- cmd.Wait() })
+	until := s.env.Clock.Now().Add(startLimit)
+	for s.env.Clock.Now().Before(until) {
 		if s.answers() {
 			return nil
 		}
@@ -73,7 +74,7 @@ func (s *Server) Start(ctx context.Context, e *env.Env, program string) error {
 			return fmt.Errorf("lab: %s ended (%v): %s", s.Name, err, s.lastWords())
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), end(cmd, ended))
-		case <-e.Clock.After(20 * time.Millisecond):
+		case <-s.env.Clock.After(20 * time.Millisecond):
 		}
 	}
 	return errors.Join(fmt.Errorf("lab: %s has not opened its doors in %v: %s", s.Name, startLimit, s.lastWords()),
@@ -137,6 +138,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// Running reports whether the server's process runs.
+func (s *Server) Running() bool { return s.process() != 0 }
+
 // Kill sends SIGKILL to the process. It returns nil if the server does not run.
 func (s *Server) Kill() error { return s.signal(os.Kill) }
 
@@ -159,12 +163,12 @@ func (s *Server) signal(sig os.Signal) error {
 const stopLimit = 40 * time.Second
 
 // stop sends SIGTERM and waits for the end of the process. After stopLimit it kills the process.
-func (s *Server) stop(e *env.Env) error {
+func (s *Server) stop() error {
 	if err := s.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	for until := e.Clock.Now().Add(stopLimit); s.process() != 0; e.Clock.Sleep(20 * time.Millisecond) {
-		if e.Clock.Now().After(until) {
+	for until := s.env.Clock.Now().Add(stopLimit); s.Running(); s.env.Clock.Sleep(20 * time.Millisecond) {
+		if s.env.Clock.Now().After(until) {
 			return errors.Join(fmt.Errorf("lab: %s did not stop in %v", s.Name, stopLimit), s.Kill())
 		}
 	}
@@ -172,17 +176,43 @@ func (s *Server) stop(e *env.Env) error {
 }
 
 // Status returns the server's view of its cluster.
-func (s *Server) Status(ctx context.Context, e *env.Env) (cluster.Status, error) {
-	c, err := s.Admin(e)
-	if err != nil {
-		return cluster.Status{}, err
-	}
-	return admin.Do[cluster.Status](ctx, c, "show cluster", struct{}{})
+func (s *Server) Status(ctx context.Context) (cluster.Status, error) {
+	return ask[cluster.Status](ctx, s, "show cluster", struct{}{})
 }
 
-// statistics returns the server's own numeric statistics.
-func (s *Server) statistics(ctx context.Context, e *env.Env) (map[string]float64, error) {
-	list, err := ask[[]stat.Entry](ctx, e, s, "show stat", struct{}{})
+// Statistics returns the server's own numeric statistics.
+func (s *Server) Statistics(ctx context.Context) (map[string]float64, error) {
+	return Statistics(ctx, s.env, s.socket())
+}
+
+// statistic returns one statistic of the server, 0 if the server does not answer.
+func (s *Server) statistic(ctx context.Context, name string) float64 {
+	list, err := s.Statistics(ctx)
+	if err != nil {
+		return 0
+	}
+	return list[name]
+}
+
+// ask runs a command at a server's admin socket.
+func ask[R any](ctx context.Context, s *Server, verb string, args any) (out R, err error) {
+	c, err := admin.Dial(s.env, s.socket())
+	if err == nil {
+		out, err = admin.Do[R](ctx, c, verb, args)
+	}
+	if err != nil {
+		return out, fmt.Errorf("lab: %s: %s: %w", s.Name, verb, err)
+	}
+	return out, nil
+}
+
+// Statistics returns the numeric statistics of the server at an admin socket.
+func Statistics(ctx context.Context, e *env.Env, socket string) (map[string]float64, error) {
+	c, err := admin.Dial(e, socket)
+	if err != nil {
+		return nil, err
+	}
+	list, err := admin.Do[[]stat.Entry](ctx, c, "show stat", struct{}{})
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"doublet/admin"
 	"doublet/bench/drive"
-	"doublet/cmd/doublet/config"
 	"doublet/env"
 )
 
@@ -39,6 +39,7 @@ type Lab struct {
 
 	dir    string
 	config Configuration
+	env    *env.Env
 }
 
 // Options change a configuration.
@@ -55,14 +56,17 @@ type Options struct {
 	Acknowledge string
 }
 
+// Settings are the settings of a server, by key, that differ from those of the demo.
+type Settings map[string]string
+
 // Builder sets up labs.
 type Builder struct {
 	Env *env.Env
 	// Program is the path of the program doublet.
 	Program string
 	// Make creates the data folder of a first server, Join that of a server that joins a cluster.
-	Make func(ctx context.Context, cfg config.Config, first admin.UserAdd) error
-	Join func(ctx context.Context, cfg config.Config, name, token string) error
+	Make func(ctx context.Context, s Settings, first admin.UserAdd) error
+	Join func(ctx context.Context, s Settings, name, token string) error
 	// Progress is called with a message for each step.
 	Progress func(last bool, format string, args ...any)
 }
@@ -84,10 +88,10 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 		return nil, err
 	}
 	l = &Lab{Name: c.Name, Clustered: c.Clustered, Abroad: c.Abroad, Pairs: c.Pairs, People: o.People,
-		Program: b.Program, dir: dir, config: c}
+		Program: b.Program, dir: dir, config: c, env: b.Env}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.Stop(b.Env))
+			err = errors.Join(err, l.Stop())
 		}
 	}()
 	for i := range c.Roles {
@@ -97,7 +101,7 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 		}
 	}
 	if !c.Clustered {
-		if err := l.connect(ctx, b.Env); err != nil {
+		if err := l.connect(ctx); err != nil {
 			return l, err
 		}
 	}
@@ -105,7 +109,7 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 		return l, err
 	}
 	b.Progress(false, "lab: mail files go to their places")
-	if err := l.place(ctx, b.Env, b.Progress); err != nil {
+	if err := l.place(ctx, b.Progress); err != nil {
 		return l, err
 	}
 	b.Progress(true, "lab: %s stands, %d people", c.Name, o.People)
@@ -119,10 +123,12 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	if err != nil {
 		return err
 	}
-	s := &Server{Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, Doors: map[string]string{
-		"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4],
-		"jmap": ports[5],
-	}}
+	s := &Server{
+		Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, env: b.Env, program: b.Program,
+		Doors: map[string]string{
+			"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4],
+			"jmap": ports[5],
+		}}
 	if !l.Clustered && len(l.config.Roles) > 1 {
 		s.Domain = role.Name + "." + domain
 	}
@@ -133,88 +139,77 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	if cache > 0 && o.Cache != nil {
 		cache = *o.Cache
 	}
-	cfg, err := b.settings(s, ports[6:], l.Clustered, o.Replicators, cache, l.replicas())
-	if err != nil {
-		return err
-	}
+	set := l.settings(s, ports[6:], o.Replicators, cache)
 	s.Arguments = []string{"serve", "--data", s.Data}
 	if slow > 0 {
 		s.Slow = slow.String()
 	}
 	if i == 0 || !l.Clustered {
-		err = b.Make(ctx, cfg, admin.UserAdd{Name: "Administrator", Short: "admin", Role: []string{"Admin"},
+		err = b.Make(ctx, set, admin.UserAdd{Name: "Administrator", Short: "admin", Role: []string{"Admin"},
 			Password: Password})
 	} else {
 		var token admin.JoinToken
-		if token, err = ask[admin.JoinToken](ctx, b.Env, l.Servers[0], "cluster token",
+		if token, err = ask[admin.JoinToken](ctx, l.Servers[0], "cluster token",
 			admin.ClusterToken{Expires: "1h"}); err == nil {
-			err = b.Join(ctx, cfg, s.Name, token.Token)
+			err = b.Join(ctx, set, s.Name, token.Token)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("lab: make %s: %w", s.Name, err)
 	}
 	l.Servers = append(l.Servers, s)
-	if err := s.Start(ctx, b.Env, b.Program); err != nil {
+	if err := s.Start(ctx); err != nil {
 		return err
 	}
 	if i == 0 && l.Clustered {
-		_, err = ask[admin.ClusterMember](ctx, b.Env, s, "cluster init", admin.ClusterInit{Name: "lab"})
+		_, err = ask[admin.ClusterMember](ctx, s, "cluster init", admin.ClusterInit{Name: "lab"})
 	}
 	return err
 }
 
 // SlowDown restarts the servers that have a slow disk, with the delay. Build and the filling of mailboxes run before,
 // at the machine's own speed.
-func (l *Lab) SlowDown(ctx context.Context, e *env.Env) error {
+func (l *Lab) SlowDown(ctx context.Context) error {
 	for _, s := range l.Servers {
 		if s.Slow == "" {
 			continue
 		}
-		if err := s.stop(e); err != nil {
+		if err := s.stop(); err != nil {
 			return err
 		}
 		s.Arguments, s.Slow = append(s.Arguments, "--slow-disk", s.Slow), ""
-		if err := s.Start(ctx, e, l.Program); err != nil {
+		if err := s.Start(ctx); err != nil {
 			return err
 		}
 	}
-	return errors.Join(l.Settle(ctx, e, placeLimit), l.save())
+	return errors.Join(l.Settle(ctx), l.save())
 }
 
-// replicas returns the number of replicas of each mail file; 0 means one on every server.
-func (l *Lab) replicas() int {
-	if l.Pairs {
-		return 2
+// settings returns the settings of a server with its own ports. bus holds the two addresses at which mates reach it.
+func (l *Lab) settings(s *Server, bus []string, replicators, cache int) Settings {
+	const off = "off"
+	set := Settings{
+		"data.dir": s.Data, "server.name": s.Name, "server.domain": s.Domain,
+		"doors.smtp": s.Doors["smtp"], "doors.submission": s.Doors["submission"], "doors.submissions": off,
+		"doors.lmtp": s.Doors["lmtp"], "doors.imap": s.Doors["imap"], "doors.imaps": off,
+		"doors.pop3": s.Doors["pop3"], "doors.pop3s": off, "doors.http": s.Doors["jmap"], "doors.https": off,
+		"limits.connections": "100000", "router.send": "true",
 	}
-	return 0
-}
-
-// settings returns the demo's settings with the server's own ports. bus holds the two addresses at which mates reach
-// it.
-func (b *Builder) settings(s *Server, bus []string, clustered bool, replicators, cache,
-	replicas int) (config.Config, error) {
-	cfg := config.Demo()
-	cfg.Data.Dir = s.Data
-	cfg.Server.Name, cfg.Server.Domain = s.Name, s.Domain
-	cfg.Doors = config.Doors{
-		SMTP: s.Doors["smtp"], Submission: s.Doors["submission"], Submissions: config.Off, LMTP: s.Doors["lmtp"],
-		IMAP: s.Doors["imap"], IMAPS: config.Off,
-		POP3: s.Doors["pop3"], POP3S: config.Off, HTTP: s.Doors["jmap"], HTTPS: config.Off,
-	}
-	cfg.Limits.Connections, cfg.Router.Send = 100_000, true
 	if cache > 0 {
-		cfg.Store.DBCacheEntries = cache
+		set["store.db_cache_entries"] = strconv.Itoa(cache)
 	}
-	if clustered {
-		cfg.Cluster.Direct, cfg.Cluster.Routes, cfg.Cluster.Advertise = bus[0], bus[1], "127.0.0.1"
-		cfg.Cluster.Replicas = replicas
-		if replicators > 0 {
-			cfg.Cluster.Replicators = replicators
-		}
+	if !l.Clustered {
+		return set
 	}
-	_, err := cfg.Check()
-	return cfg, err
+	set["cluster.direct"], set["cluster.routes"], set["cluster.advertise"] = bus[0], bus[1], "127.0.0.1"
+	set["cluster.replicas"] = "0" // one on every server
+	if l.Pairs {
+		set["cluster.replicas"] = "2"
+	}
+	if replicators > 0 {
+		set["cluster.replicators"] = strconv.Itoa(replicators)
+	}
+	return set
 }
 
 // freePorts returns free addresses on loopback. They are below the range of ephemeral ports (from 32768 on), so that no
@@ -234,26 +229,14 @@ func freePorts(n int) (out []string, err error) {
 	return out, nil
 }
 
-// ask runs a command at a server's admin socket.
-func ask[R any](ctx context.Context, e *env.Env, s *Server, verb string, args any) (out R, err error) {
-	c, err := s.Admin(e)
-	if err == nil {
-		out, err = admin.Do[R](ctx, c, verb, args)
-	}
-	if err != nil {
-		return out, fmt.Errorf("lab: %s: %s: %w", s.Name, verb, err)
-	}
-	return out, nil
-}
-
 // connect adds routes between servers that are not in a cluster.
-func (l *Lab) connect(ctx context.Context, e *env.Env) error {
+func (l *Lab) connect(ctx context.Context) error {
 	for _, s := range l.Servers {
 		for _, to := range l.Servers {
 			if to == s {
 				continue
 			}
-			if _, err := ask[admin.Route](ctx, e, s, "route add",
+			if _, err := ask[admin.Route](ctx, s, "route add",
 				admin.RouteAdd{Pattern: to.Domain, Host: to.Doors["smtp"], TLS: "none"}); err != nil {
 				return err
 			}
@@ -282,23 +265,26 @@ func (l *Lab) save() error {
 }
 
 // Load reads a lab that another process has set up.
-func Load(dir string) (*Lab, error) {
+func Load(e *env.Env, dir string) (*Lab, error) {
 	text, err := os.ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w (doublet bench lab NAME --dir %s sets one up)", err, dir)
 	}
-	l := &Lab{dir: dir}
+	l := &Lab{dir: dir, env: e}
 	if err := json.Unmarshal(text, l); err != nil {
 		return nil, fmt.Errorf("lab: %s: %w", filepath.Join(dir, FileName), err)
 	}
 	if l.config, err = Named(l.Name); err == nil && len(l.Servers) != len(l.config.Roles) {
 		err = fmt.Errorf("lab: %s: %d servers, and %s has %d", dir, len(l.Servers), l.Name, len(l.config.Roles))
 	}
+	for _, s := range l.Servers {
+		s.env, s.program = e, l.Program
+	}
 	return l, err
 }
 
-// Server returns the server with the given name.
-func (l *Lab) Server(name string) (*Server, error) {
+// server returns the server with the given name.
+func (l *Lab) server(name string) (*Server, error) {
 	for _, s := range l.Servers {
 		if s.Name == name {
 			return s, nil
@@ -311,7 +297,7 @@ func (l *Lab) Server(name string) (*Server, error) {
 func (l *Lab) Live() []*Server {
 	var out []*Server
 	for _, s := range l.Servers {
-		if s.process() != 0 {
+		if s.Running() {
 			out = append(out, s)
 		}
 	}
@@ -319,10 +305,10 @@ func (l *Lab) Live() []*Server {
 }
 
 // Stop stops all servers cleanly and concurrently, also those that another process has started.
-func (l *Lab) Stop(e *env.Env) error {
+func (l *Lab) Stop() error {
 	errs := make(chan error, len(l.Servers))
 	for _, s := range l.Servers {
-		e.Go("lab stop "+s.Name, func() { errs <- s.stop(e) })
+		l.env.Go("lab stop "+s.Name, func() { errs <- s.stop() })
 	}
 	var all error
 	for range l.Servers {

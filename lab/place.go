@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"doublet/admin"
 	"doublet/cluster"
-	"doublet/env"
 )
 
 // title returns the full name of person i, which is also the title of his mail file.
@@ -40,10 +38,10 @@ func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
 			s = l.Servers[users[i].Server]
 		}
 		u := &users[i]
-		_, err := ask[admin.User](ctx, b.Env, s, "user add",
+		_, err := ask[admin.User](ctx, s, "user add",
 			admin.UserAdd{Name: title(i), Short: u.Name, Address: u.Address, Password: u.Password})
 		if err == nil && o.Acknowledge != "" {
-			_, err = ask[admin.Database](ctx, b.Env, s, "db set",
+			_, err = ask[admin.Database](ctx, s, "db set",
 				admin.DatabaseSet{Name: u.Name, Acknowledge: &o.Acknowledge})
 		}
 		return err
@@ -66,22 +64,23 @@ func (b *Builder) people(ctx context.Context, l *Lab, o Options) error {
 	return first
 }
 
-// placeLimit is the time limit for the placement of mail files, lookEvery the interval of the checks.
+// placeLimit is the time limit for the placement of mail files, and for the servers to process everything that waits;
+// lookEvery the interval of the checks.
 const (
 	placeLimit = 5 * time.Minute
 	lookEvery  = 100 * time.Millisecond
 )
 
 // place moves every mail file to its servers and its home, and waits until all replicas are complete.
-func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string, ...any)) error {
+func (l *Lab) place(ctx context.Context, progress func(bool, string, ...any)) error {
 	if !l.Clustered {
 		return nil
 	}
 	why := ""
-	for until := e.Clock.Now().Add(placeLimit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
-		left, err := l.placeSome(ctx, e)
+	for until := l.env.Clock.Now().Add(placeLimit); l.env.Clock.Now().Before(until); l.env.Clock.Sleep(lookEvery) {
+		left, err := l.placeSome(ctx)
 		if err == nil && left == 0 {
-			return l.Settle(ctx, e, placeLimit)
+			return l.Settle(ctx)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -95,8 +94,8 @@ func (l *Lab) place(ctx context.Context, e *env.Env, progress func(bool, string,
 }
 
 // placeSome does the next step for each mail file and counts those that are not placed yet.
-func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
-	list, err := l.databases(ctx, e)
+func (l *Lab) placeSome(ctx context.Context) (left int, err error) {
+	list, err := l.databases(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +105,7 @@ func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
 			left++
 			continue
 		}
-		done, err := l.placeOne(ctx, e, &db, l.config.replicas(i))
+		done, err := l.placeOne(ctx, &db, l.config.replicas(i))
 		if err != nil {
 			return left, err
 		}
@@ -119,11 +118,11 @@ func (l *Lab) placeSome(ctx context.Context, e *env.Env) (left int, err error) {
 
 // databases returns the mail files by title. It asks every server, because a server knows only the homes of databases
 // that it holds.
-func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.DatabaseView, error) {
+func (l *Lab) databases(ctx context.Context) (map[string]cluster.DatabaseView, error) {
 	out := map[string]cluster.DatabaseView{}
 	for i, s := range l.Servers {
 		for after := ""; ; {
-			page, err := ask[admin.ClusterDatabases](ctx, e, s, "show cluster databases",
+			page, err := ask[admin.ClusterDatabases](ctx, s, "show cluster databases",
 				admin.ClusterPage{After: after, Limit: 10_000})
 			if err != nil {
 				return nil, err
@@ -142,7 +141,7 @@ func (l *Lab) databases(ctx context.Context, e *env.Env) (map[string]cluster.Dat
 }
 
 // placeOne does the next step in the placement of a database.
-func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView, want []int) (done bool, err error) {
+func (l *Lab) placeOne(ctx context.Context, db *cluster.DatabaseView, want []int) (done bool, err error) {
 	names := make([]string, len(want))
 	for i, w := range want {
 		names[i] = l.Servers[w].Name
@@ -151,7 +150,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 	for _, r := range db.Replicas {
 		have[r.Server] = r.State
 	}
-	home, err := l.Server(db.Home)
+	home, err := l.server(db.Home)
 	if err != nil {
 		return false, nil // no server leads it at the moment
 	}
@@ -165,7 +164,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 			continue
 		}
 		// Delete the misplaced replica. The cluster then creates one on the only server that is left, the right one.
-		if _, err := ask[admin.Done](ctx, e, home, "cluster replica",
+		if _, err := ask[admin.Done](ctx, home, "cluster replica",
 			admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
 			return false, later(err)
 		}
@@ -175,7 +174,7 @@ func (l *Lab) placeOne(ctx context.Context, e *env.Env, db *cluster.DatabaseView
 	}
 	if done && (db.Home != names[0] || db.Replicas[0].Server != names[0]) {
 		done = false
-		_, err = ask[admin.Done](ctx, e, home, "cluster move", admin.ClusterMove{Database: db.ID, Server: names[0]})
+		_, err = ask[admin.Done](ctx, home, "cluster move", admin.ClusterMove{Database: db.ID, Server: names[0]})
 	}
 	return done, later(err)
 }
@@ -192,29 +191,29 @@ func later(err error) error {
 // Settle waits until no message waits for delivery. In a cluster every running server must also serve, reach all other
 // running ones, know a home for each database that it holds and have no changes waiting for them. This state must last
 // for quietFor, because servers that were separated can reach each other before they detect that both led a database.
-func (l *Lab) Settle(ctx context.Context, e *env.Env, limit time.Duration) error {
-	_, err := l.settled(ctx, e, limit)
+func (l *Lab) Settle(ctx context.Context) error {
+	_, err := l.settled(ctx)
 	return err
 }
 
 // settled does the work of Settle and returns the time at which the lab settled.
-func (l *Lab) settled(ctx context.Context, e *env.Env, limit time.Duration) (since time.Time, err error) {
+func (l *Lab) settled(ctx context.Context) (since time.Time, err error) {
 	why := ""
-	for until := e.Clock.Now().Add(limit); e.Clock.Now().Before(until); e.Clock.Sleep(lookEvery) {
-		switch why = l.unsettled(ctx, e); {
+	for until := l.env.Clock.Now().Add(placeLimit); l.env.Clock.Now().Before(until); l.env.Clock.Sleep(lookEvery) {
+		switch why = l.unsettled(ctx); {
 		case why != "":
 			since = time.Time{}
 		case since.IsZero():
-			since = e.Clock.Now()
+			since = l.env.Clock.Now()
 		}
-		if why == "" && (!l.Clustered || e.Clock.Now().Sub(since) >= quietFor) {
+		if why == "" && (!l.Clustered || l.env.Clock.Now().Sub(since) >= quietFor) {
 			return since, nil
 		}
 		if ctx.Err() != nil {
 			return since, ctx.Err()
 		}
 	}
-	return since, fmt.Errorf("lab: after %v %s", limit, why)
+	return since, fmt.Errorf("lab: after %v %s", placeLimit, why)
 }
 
 // quietFor is the time for which a cluster must be settled. It covers several probes, by which servers exchange their
@@ -224,16 +223,16 @@ const quietFor = 2 * time.Second
 // mailWaiting is the name of the statistic that counts messages in mail.box, the queue of the router.
 const mailWaiting = "Mail.Waiting"
 
-func (l *Lab) unsettled(ctx context.Context, e *env.Env) string {
+func (l *Lab) unsettled(ctx context.Context) string {
 	live := l.Live()
 	for _, s := range live {
-		if own, err := s.statistics(ctx, e); err != nil || own[mailWaiting] > 0 {
+		if own, err := s.Statistics(ctx); err != nil || own[mailWaiting] > 0 {
 			return fmt.Sprintf("%s has %.0f messages waiting (%v)", s.Name, own[mailWaiting], err)
 		}
 		if !l.Clustered {
 			continue
 		}
-		st, err := s.Status(ctx, e)
+		st, err := s.Status(ctx)
 		if err != nil {
 			return err.Error()
 		}
@@ -258,13 +257,4 @@ func (l *Lab) unsettled(ctx context.Context, e *env.Env) string {
 		return "no server runs"
 	}
 	return ""
-}
-
-// Names returns the names of the servers, separated by commas.
-func (l *Lab) Names() string {
-	var out []string
-	for _, s := range l.Servers {
-		out = append(out, s.Name)
-	}
-	return strings.Join(out, ", ")
 }

@@ -1,34 +1,37 @@
-package main
+// Package result sums up runs for scripts and for a reader at a terminal, and compares them with thresholds.
+package result
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"doublet/bench/record"
 	"doublet/bench/report"
-	benchrun "doublet/bench/run"
+	"doublet/bench/run"
 )
 
-// conclusion is the result of a run, as --json prints it. Times are in milliseconds.
-type conclusion struct {
-	File     string       `json:"file"`
-	Workload string       `json:"workload"`
-	Protocol string       `json:"protocol"`
-	Target   string       `json:"target"`
-	Marks    []string     `json:"marks,omitempty"`
-	Steps    []stepResult `json:"steps"`
+// Result is the result of a run, as --json prints it. Times are in milliseconds.
+type Result struct {
+	File     string   `json:"file"`
+	Workload string   `json:"workload"`
+	Protocol string   `json:"protocol"`
+	Target   string   `json:"target"`
+	Marks    []string `json:"marks,omitempty"`
+	Steps    []Step   `json:"steps"`
 	// Ledger compares the mail on each live server with the acknowledged mail, if a ledger was kept.
 	Ledger []record.Verdict `json:"ledger,omitempty"`
 	// Broken describes the exceeded thresholds.
 	Broken []string `json:"broken,omitempty"`
 	// Most is the result of bench max.
-	Most *most `json:"most,omitempty"`
+	Most *Most `json:"most,omitempty"`
 }
 
-// stepResult holds the figures of a step.
-type stepResult struct {
+// Step holds the figures of a step.
+type Step struct {
 	Users     int            `json:"users"`
 	Outcome   record.Outcome `json:"outcome"`
 	Reason    string         `json:"reason,omitempty"`
@@ -50,10 +53,11 @@ type stepResult struct {
 	// Servers are the figures of each server of a lab.
 	Servers []report.Server `json:"servers,omitempty"`
 	// Failover is the time that users of a failed server needed to sign in at another one.
-	Failover *failoverResult `json:"failover,omitempty"`
+	Failover *Failover `json:"failover,omitempty"`
 }
 
-type failoverResult struct {
+// Failover holds the times that users of a failed server needed to sign in at another one.
+type Failover struct {
 	People int64   `json:"people"`
 	P50    float64 `json:"p50_ms"`
 	P99    float64 `json:"p99_ms"`
@@ -61,23 +65,35 @@ type failoverResult struct {
 	Failed uint64  `json:"failed"`
 }
 
-// most is the result of bench max.
-type most struct {
+// Most is the largest number of users that a server serves well: the result of bench max.
+type Most struct {
 	Users int `json:"users"`
 	// AtLeast means that the true number may be higher: no step was bad, or the search ended early for Reason.
 	AtLeast bool   `json:"at_least,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }
 
-func conclude(r *record.Run, path string) *conclusion {
+// Read reads a run file and returns its result, with the thresholds that it exceeds.
+func Read(path string, limits Thresholds) (*Result, error) {
+	r, err := record.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c := Of(r, path)
+	c.Broken = limits.broken(r)
+	return c, nil
+}
+
+// Of returns the result of a run that was read from the file path.
+func Of(r *record.Run, path string) *Result {
 	h := &r.Header
-	c := &conclusion{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name,
+	c := &Result{File: path, Workload: h.Workload.Name, Protocol: h.Workload.Protocol, Target: h.Target.Name,
 		Marks: h.Marks, Ledger: r.Verdicts}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		t := r.Total(s.Index, record.All)
-		x := stepResult{
+		x := Step{
 			Users: s.Users, Outcome: s.Outcome, Reason: s.Reason, TPM: r.TPM(s), Completed: t.Latency.Count(),
 			Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)),
 			P90: ms(t.Latency.Percentile(90)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()),
@@ -96,8 +112,8 @@ func conclude(r *record.Run, path string) *conclusion {
 			x.Probe = p * 1000
 		}
 		x.Servers = report.Servers(r, s)
-		if t := r.Total(s.Index, benchrun.Failover); t.Latency.Count() > 0 || t.Failed > 0 {
-			x.Failover = &failoverResult{t.Latency.Count(), ms(t.Latency.Percentile(50)), ms(t.Latency.Percentile(99)),
+		if t := r.Total(s.Index, run.Failover); t.Latency.Count() > 0 || t.Failed > 0 {
+			x.Failover = &Failover{t.Latency.Count(), ms(t.Latency.Percentile(50)), ms(t.Latency.Percentile(99)),
 				ms(t.Latency.Max()), t.Failed}
 		}
 		c.Steps = append(c.Steps, x)
@@ -105,8 +121,8 @@ func conclude(r *record.Run, path string) *conclusion {
 	return c
 }
 
-// text returns the conclusion as a table.
-func (c *conclusion) text() string {
+// Text returns the result as a table.
+func (c *Result) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s over %s against %s: %s\n", c.Workload, c.Protocol, c.Target, c.File)
 	for _, m := range c.Marks {
@@ -123,7 +139,7 @@ func (c *conclusion) text() string {
 			probe = ms(s.Probe)
 		}
 		var cores []string
-		for _, g := range sortedKeys(s.Cores) {
+		for _, g := range slices.Sorted(maps.Keys(s.Cores)) {
 			cores = append(cores, g+" "+strconv.FormatFloat(s.Cores[g], 'f', 2, 64))
 		}
 		cores = append(cores, "driver "+strconv.FormatFloat(s.DriverCores, 'f', 2, 64))
@@ -133,7 +149,7 @@ func (c *conclusion) text() string {
 		if s.Reason != "" {
 			fmt.Fprintf(&b, "         %s\n", s.Reason)
 		}
-		for _, k := range sortedKeys(s.Kinds) {
+		for _, k := range slices.Sorted(maps.Keys(s.Kinds)) {
 			fmt.Fprintf(&b, "         %d × %s\n", s.Kinds[k], k)
 		}
 		for _, v := range s.Servers {
@@ -165,4 +181,12 @@ func (c *conclusion) text() string {
 		}
 	}
 	return b.String()
+}
+
+// Fails returns an error if a threshold was exceeded.
+func (c *Result) Fails() error {
+	if len(c.Broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("broken: %s", strings.Join(c.Broken, "; "))
 }

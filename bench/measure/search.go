@@ -1,0 +1,46 @@
+package measure
+
+import (
+	"time"
+
+	"doublet/bench/record"
+	"doublet/bench/result"
+	"doublet/bench/run"
+)
+
+// Search searches for the largest number of users that the server serves well.
+type Search struct {
+	run.Search
+	// P99 is the longest p99 of a good step, 0 for any.
+	P99 time.Duration
+
+	reason string // the reason for an early end of the search
+}
+
+// maxFailed is the largest share of actions that may fail or be missed in a good step.
+const maxFailed = 0.01
+
+func (s *Search) next(step record.Step, all *record.Total) int {
+	switch step.Outcome {
+	case record.DriverBound, record.Interrupted:
+		s.reason = step.Reason
+		return 0
+	}
+	return s.Next(step.Users, s.good(step, all))
+}
+
+// good reports whether the server served a step well. The average was within the workload's limit (otherwise the
+// outcome is neither Measured nor Unsteady), the p99 within P99, and at most maxFailed of the actions failed or were
+// missed.
+func (s *Search) good(step record.Step, all *record.Total) bool {
+	failed := float64(all.Failed + all.Missed)
+	return (step.Outcome == record.Measured || step.Outcome == record.Unsteady) &&
+		failed <= maxFailed*(failed+float64(all.Latency.Count())) &&
+		(s.P99 == 0 || all.Latency.Percentile(99) <= s.P99)
+}
+
+// most returns the result of the search.
+func (s *Search) most() *result.Most {
+	n, capped := s.Found()
+	return &result.Most{Users: n, AtLeast: capped || s.reason != "", Reason: s.reason}
+}
