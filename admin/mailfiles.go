@@ -40,19 +40,7 @@ func (m MailFiles) MakeMailFile(ctx context.Context, f directory.MailFile) error
 		if err != nil {
 			return err
 		}
-		for _, standard := range mailbox.Standard {
-			if _, err := w.FolderNamed(standard.Name); err == nil {
-				continue
-			}
-			folder, err := w.CreateFolder(standard.Name, standard.SpecialUse)
-			if err == nil {
-				err = w.Subscribe(folder, f.Owner, true)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return mailbox.CreateStandard(w, f.Owner)
 	})
 }
 

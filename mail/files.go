@@ -59,7 +59,7 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 		return true
 	}
 	return s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
-		_, err := folderIn(r, junk)
+		_, err := mailbox.FindUse(r, useFor(junk))
 		return err
 	}) == nil
 }
@@ -79,7 +79,7 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		}
 		return err
 	}
-	folder, err := folderOf(w, d.junk)
+	folder, err := folderOf(w, useFor(d.junk))
 	if err != nil {
 		return err
 	}
@@ -100,43 +100,27 @@ func room(r *store.Reader, quota, more uint64) error {
 	return mailbox.CheckQuota(r, more)
 }
 
+// useFor returns the use of the folder for a message.
+func useFor(junk bool) string {
+	if junk {
+		return mailbox.UseJunk
+	}
+	return mailbox.Inbox
+}
+
 // folderOf returns the destination folder, and creates it if it is missing, for example in a new mail-in database. Only
 // the home of the mail file creates folders. Another replica may not have received the folder yet, and would create a
 // second one with the same name; there folderOf returns errNoFolder.
-func folderOf(w *store.Writer, junk bool) (note.ID, error) {
-	id, err := folderIn(&w.Reader, junk)
+func folderOf(w *store.Writer, use string) (note.ID, error) {
+	id, err := mailbox.FindUse(&w.Reader, use)
 	if !errors.Is(err, store.ErrNotFound) {
 		return id, err
 	}
 	if w.Home() != nil {
 		return 0, errNoFolder
 	}
-	if junk {
-		return w.CreateFolder(junkFolder, junkFolder)
-	}
-	return w.CreateFolder(mailbox.Inbox, "")
+	return mailbox.CreateUse(w, use)
 }
-
-// folderIn finds the INBOX, or the folder with the special use or the name Junk.
-func folderIn(r *store.Reader, junk bool) (note.ID, error) {
-	name := mailbox.Inbox
-	if junk {
-		name = junkFolder
-		for _, f := range r.Folders() {
-			if f.SpecialUse == junkFolder {
-				return f.Note, nil
-			}
-		}
-	}
-	f, err := r.FolderNamed(name)
-	if err != nil {
-		return 0, err
-	}
-	return f.Note, nil
-}
-
-// junkFolder is the name of a new junk folder, and its special use (RFC 6154).
-const junkFolder = "Junk"
 
 // Room checks whether a recipient's mail file has room for a message of a size, before the message arrives. It returns
 // mailbox.ErrOverQuota if not. It checks only mail files with a quota.

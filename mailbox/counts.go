@@ -100,7 +100,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	heads := readableHeads(r, who)
 	var trash note.ID
 	for _, h := range r.AllFolders() {
-		if h.SpecialUse == "Trash" {
+		if h.SpecialUse == UseTrash {
 			trash = h.Note
 		}
 	}

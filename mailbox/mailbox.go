@@ -36,14 +36,6 @@ var (
 // Kind is the database kind of a mail file.
 const Kind = "mail"
 
-// Inbox is the name of the folder that every mail file has.
-const Inbox = "INBOX"
-
-// Standard lists the folders of a new mail file and their special uses (RFC 6154).
-var Standard = []struct{ Name, SpecialUse string }{
-	{Inbox, ""}, {"Drafts", "Drafts"}, {"Sent", "Sent"}, {"Archive", "Archive"}, {"Junk", "Junk"}, {"Trash", "Trash"},
-}
-
 // Limits on folders: bytes of a full name, levels in a name, and folders in a mail file.
 const (
 	MaxName    = 1000
@@ -108,19 +100,7 @@ func (s *Service) Make(ctx context.Context, owner note.UNID, title string, quota
 		if err != nil {
 			return err
 		}
-		for _, f := range Standard {
-			fid, err := w.CreateFolder(f.Name, f.SpecialUse)
-			if err != nil {
-				return err
-			}
-			if owner.IsZero() {
-				continue
-			}
-			if err := w.Subscribe(fid, owner, true); err != nil {
-				return err
-			}
-		}
-		return nil
+		return CreateStandard(w, owner)
 	})
 	return id, err
 }
@@ -181,6 +161,8 @@ type Folder struct {
 	// Keywords lists keywords that messages in the folder have had, in canonical spelling, sorted. Callers must not
 	// modify it.
 	Keywords []string
+
+	inbox bool // the INBOX of its mail file
 }
 
 func (ns *namespace) folder(r *store.Reader, h *layout.Folder) Folder {
@@ -190,7 +172,7 @@ func (ns *namespace) folder(r *store.Reader, h *layout.Folder) Folder {
 		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
 		Unseen: h.Total - min(h.Total, layout.SeenBy(h.Seen, ns.who.Person)), Deleted: h.Deleted, Size: h.Size,
 		HighestModSeq: uint64(max(h.Mod, 1)), Rights: r.FolderRights(h),
-		Keywords: h.Keywords,
+		Keywords: h.Keywords, inbox: h.Name == Inbox,
 	}
 }
 

@@ -32,13 +32,10 @@ func (m mailFiles) MakeMailFile(ctx context.Context, f directory.MailFile) error
 	}
 	return m.s.Update(ctx, note.System, []note.DatabaseID{f.ID}, func(tx *store.Tx) error {
 		w, err := tx.Database(f.ID)
-		for i := 0; err == nil && i < len(mailbox.Standard); i++ {
-			var folder note.ID
-			if folder, err = w.CreateFolder(mailbox.Standard[i].Name, mailbox.Standard[i].SpecialUse); err == nil {
-				err = w.Subscribe(folder, f.Owner, true)
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		return mailbox.CreateStandard(w, f.Owner)
 	})
 }
 

@@ -7,10 +7,6 @@ import (
 	"doublet/wire/imap"
 )
 
-// specialUses lists the special uses that a folder can have; \All, \Flagged and \Important are views, which this
-// server does not have.
-var specialUses = []string{"Archive", "Drafts", "Junk", "Sent", "Trash"}
-
 // create makes a mailbox, and missing mailboxes above it.
 //
 // Implements: RFC 9051 §6.3.4 CREATE
@@ -45,13 +41,14 @@ func (s *session) create(cmd *imap.Command) {
 	s.done(cmd, "MAILBOXID ("+mailbox.FolderID(&f)+")", "CREATE completed")
 }
 
-// specialUse returns the requested special use without its backslash, or "".
+// specialUse returns the requested special use without its backslash, or "". \All, \Flagged and \Important are views,
+// which this server does not have.
 func specialUse(list []string) (use string, ok bool) {
 	switch len(list) {
 	case 0:
 		return "", true
 	case 1:
-		for _, u := range specialUses {
+		for _, u := range mailbox.Uses[1:] { // all but the INBOX
 			if strings.EqualFold(list[0], `\`+u) {
 				return u, true
 			}

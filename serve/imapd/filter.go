@@ -33,7 +33,7 @@ func (s *session) filtered(f *imap.MailboxFilter, b *mailbox.Folder) bool {
 	case imap.FilterSelected, imap.FilterSelectedDelayed:
 		return s.view != nil && s.view.Is(b)
 	case imap.FilterInboxes: // where mail is delivered
-		return b.Name == mailbox.Inbox || b.SpecialUse == "Junk" && !reserved(b.Name)
+		return b.Is(mailbox.Inbox, mailbox.UseJunk) && !reserved(b.Name)
 	case imap.FilterPersonal:
 		return !reserved(b.Name)
 	case imap.FilterSubscribed:

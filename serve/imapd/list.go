@@ -130,15 +130,15 @@ func (s *session) listData(attrs []string, f *mailbox.Folder, options imap.ListO
 
 func useAttribute(use string) string {
 	switch use { // common values without allocation
-	case "Drafts":
+	case mailbox.UseDrafts:
 		return `\Drafts`
-	case "Sent":
+	case mailbox.UseSent:
 		return `\Sent`
-	case "Archive":
+	case mailbox.UseArchive:
 		return `\Archive`
-	case "Junk":
+	case mailbox.UseJunk:
 		return `\Junk`
-	case "Trash":
+	case mailbox.UseTrash:
 		return `\Trash`
 	}
 	return `\` + use

@@ -10,20 +10,17 @@ import (
 	"doublet/wire/jmap"
 )
 
-// roles maps the special uses of folders in IMAP (RFC 6154) to the roles of JMAP.
+// roles maps the uses of folders to the roles of JMAP, the standard folders first.
 var roles = []struct{ use, role string }{
-	{"All", "all"}, {"Archive", "archive"}, {"Drafts", "drafts"}, {"Flagged", "flagged"}, {"Important", "important"},
-	{"Junk", "junk"},
-	{"Sent", "sent"}, {"Trash", "trash"}, {"Subscribed", "subscribed"},
+	{mailbox.Inbox, "inbox"}, {mailbox.UseDrafts, "drafts"}, {mailbox.UseSent, "sent"},
+	{mailbox.UseArchive, "archive"}, {mailbox.UseJunk, "junk"}, {mailbox.UseTrash, "trash"},
+	{"All", "all"}, {"Flagged", "flagged"}, {"Important", "important"}, {"Subscribed", "subscribed"},
 }
 
 // roleOf returns a folder's role, or "" if it has none.
 func roleOf(f *mailbox.Folder) string {
-	if f.Name == mailbox.Inbox {
-		return "inbox"
-	}
 	for _, r := range roles {
-		if strings.EqualFold(r.use, f.SpecialUse) {
+		if strings.EqualFold(r.use, f.Use()) {
 			return r.role
 		}
 	}
@@ -37,16 +34,15 @@ func useOf(role string) (string, bool) {
 			return r.use, true
 		}
 	}
-	return mailbox.Inbox, role == "inbox"
+	return "", false
 }
 
 // itemSortOrder is the item of a folder's note that holds its sort order. Without it the role determines the order.
 const itemSortOrder = "SortOrder"
 
-var roleOrder = []string{"inbox", "drafts", "sent", "archive", "junk", "trash"}
-
-func usualOrder(role string) int {
-	if i := slices.Index(roleOrder, role); i >= 0 {
+// usualOrder returns the sort order that a use gives a folder.
+func usualOrder(f *mailbox.Folder) int {
+	if i := slices.Index(mailbox.Uses, f.Use()); i >= 0 {
 		return i + 1
 	}
 	return 10
@@ -136,7 +132,7 @@ func (c *call) sortOrders(list []mailbox.Mailbox, wanted bool) (map[note.ID]int,
 			}
 			n, err := strconv.Atoi(s)
 			if err != nil {
-				n = usualOrder(roleOf(&list[i].Folder))
+				n = usualOrder(&list[i].Folder)
 			}
 			out[list[i].ID] = n
 		}

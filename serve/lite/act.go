@@ -46,10 +46,10 @@ func (v *visit) act() error {
 	case "flag", "unflag":
 		return a.keyword(ids, mailbox.Flagged, do == "flag")
 	case "archive":
-		return a.moveToUse(ids, "Archive", "archivedCount")
+		return a.moveToUse(ids, mailbox.UseArchive, "archivedCount")
 	case "junk":
 		a.set, a.clear = "$junk", "$notjunk" // filters learn from these keywords
-		return a.moveToUse(ids, "Junk", "junkCount")
+		return a.moveToUse(ids, mailbox.UseJunk, "junkCount")
 	case "notjunk":
 		a.set, a.clear = "$notjunk", "$junk"
 		return a.moveToUse(ids, mailbox.Inbox, "movedCount")
@@ -119,11 +119,9 @@ func (a *action) keyword(ids []note.UNID, word string, on bool) error {
 	return a.v.back("done", n, "")
 }
 
-func (a *action) moveToUse(ids []note.UNID, name, said string) error {
-	for i := range a.folders {
-		if use(&a.folders[i], a.v.box.Prefix()) == name {
-			return a.move(ids, a.folders[i].UNID, said)
-		}
+func (a *action) moveToUse(ids []note.UNID, use, said string) error {
+	if f := mailbox.ForUse(a.folders, use); f != nil {
+		return a.move(ids, f.UNID, said)
 	}
 	return errNotFound
 }
@@ -175,14 +173,8 @@ func (a *action) move(ids []note.UNID, to note.UNID, said string) error {
 
 // remove moves messages to the Trash. It destroys those that are already there, or if there is no Trash.
 func (a *action) remove(ids []note.UNID) error {
-	here := a.folder(a.from)
-	inTrash := here != nil && here.SpecialUse == "Trash"
-	if !inTrash {
-		for i := range a.folders {
-			if a.folders[i].SpecialUse == "Trash" {
-				return a.move(ids, a.folders[i].UNID, "deletedCount")
-			}
-		}
+	if trash := mailbox.ForUse(a.folders, mailbox.UseTrash); trash != nil && trash.UNID != a.from {
+		return a.move(ids, trash.UNID, "deletedCount")
 	}
 	n, err := a.each(ids, func(c *mailbox.Changing, id note.ID, _ int) error { return c.Destroy(id) })
 	if err != nil {

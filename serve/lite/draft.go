@@ -287,7 +287,7 @@ func (v *visit) store(own *box, raw []byte, useOf string, words []string, old no
 	}
 	defer c.Release()
 	r, err := own.Change(v.ctx, 1, func(w *mailbox.Changing, _ int) error {
-		folder, err := v.folderOfUse(w, own, useOf)
+		folder, err := w.ForUse(useOf)
 		if err != nil {
 			return err
 		}
@@ -310,17 +310,6 @@ func (v *visit) store(own *box, raw []byte, useOf string, words []string, old no
 	return u, err
 }
 
-// folderOfUse returns the folder of a special use. It creates it if there is none.
-func (v *visit) folderOfUse(w *mailbox.Changing, own *box, useOf string) (note.UNID, error) {
-	list := w.Folders()
-	for i := range list {
-		if list[i].SpecialUse == useOf {
-			return list[i].UNID, nil
-		}
-	}
-	return w.CreateFolder(note.UNID{}, useOf, useOf, true)
-}
-
 // keepDraft stores the form as a draft. If the input has an error, it returns a page that shows it.
 func (v *visit) keepDraft() (*composePage, note.UNID, error) {
 	own, err := v.own()
@@ -337,7 +326,7 @@ func (v *visit) keepDraft() (*composePage, note.UNID, error) {
 		return p, note.UNID{}, err
 	}
 	old, _ := note.ParseUNID(v.form.Get("draft")) // zero if there is no draft yet
-	u, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
+	u, err := v.store(own, raw, mailbox.UseDrafts, []string{mailbox.Draft}, old)
 	return nil, u, err
 }
 
@@ -391,7 +380,7 @@ func (v *visit) sendLetter() error {
 		return v.unfinished(p, err)
 	}
 	old, _ := note.ParseUNID(v.form.Get("draft")) // zero if there is no draft yet
-	draft, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, old)
+	draft, err := v.store(own, raw, mailbox.UseDrafts, []string{mailbox.Draft}, old)
 	if err != nil {
 		return v.unfinished(nil, err)
 	}
@@ -470,7 +459,7 @@ func (v *visit) file(own *box, draft note.UNID) error {
 			return err
 		}
 		id, in := m.ID, slices.Collect(m.Folders)
-		sent, err := v.folderOfUse(c, own, "Sent")
+		sent, err := c.ForUse(mailbox.UseSent)
 		if err != nil {
 			return err
 		}

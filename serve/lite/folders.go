@@ -63,13 +63,12 @@ func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
 
 func (v *visit) folderRow(f *mailbox.Folder) folderRow {
 	name, depth := v.folderName(f)
-	u := use(f, v.box.Prefix())
 	return folderRow{
 		ID: f.UNID.String(), Name: clip(name, 200), Full: fit(v.fullName(f), 80, 120),
 		Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
 		Delete: v.at(pathFolders, "delete", f.UNID.String()), Empty: v.at(pathFolders, "empty", f.UNID.String()),
-		Own: !slices.Contains(usual, u) && f.Rights&note.Remove != 0, CanEmpty: (u == "Trash" || u == "Junk") &&
-			f.Total > f.Deleted, Depth: min(depth, 4),
+		Own:      !f.Is(mailbox.Uses...) && f.Rights&note.Remove != 0,
+		CanEmpty: f.Is(mailbox.UseTrash, mailbox.UseJunk) && f.Total > f.Deleted, Depth: min(depth, 4),
 	}
 }
 
@@ -142,7 +141,7 @@ func (v *visit) changeFolder(do, name, id string) error {
 	case at == nil:
 		return errNotFound
 	case do == "rename":
-		if strings.Contains(name, "/") || slices.Contains(usual, use(at, v.box.Prefix())) {
+		if strings.Contains(name, "/") || at.Is(mailbox.Uses...) {
 			return mailbox.ErrBadName
 		}
 		return v.change(func(c *mailbox.Changing) error {
@@ -152,9 +151,9 @@ func (v *visit) changeFolder(do, name, id string) error {
 			}
 			return c.MoveFolder(at.UNID, parent, name)
 		})
-	case do == "delete" && !slices.Contains(usual, use(at, v.box.Prefix())):
+	case do == "delete" && !at.Is(mailbox.Uses...):
 		return v.box.Delete(v.ctx, at.Name)
-	case do == "empty" && (at.SpecialUse == "Trash" || at.SpecialUse == "Junk"):
+	case do == "empty" && at.Is(mailbox.UseTrash, mailbox.UseJunk):
 		return v.emptyFolder(at.UNID)
 	}
 	return errForm

@@ -94,10 +94,10 @@ func (v *visit) framed(title string, at note.UNID) (*frame, []mailbox.Folder, er
 		x := navFolder{Name: fit(name, 40, 60), Depth: min(depth, 4), Here: f.UNID == at,
 			Href: v.at(Path, "f", f.UNID.String())}
 		count := f.Unseen
-		if f.SpecialUse == "Drafts" {
+		if f.Is(mailbox.UseDrafts) {
 			count = f.Total - f.Deleted
 		}
-		if count > 0 && f.SpecialUse != "Trash" && f.SpecialUse != "Sent" {
+		if count > 0 && !f.Is(mailbox.UseTrash, mailbox.UseSent) {
 			x.Count = itoa(count)
 		}
 		n.Folders = append(n.Folders, x)
@@ -138,24 +138,13 @@ func (v *visit) quota(p *frame) error {
 	return nil
 }
 
-// usual lists the standard folders in display order.
-var usual = []string{mailbox.Inbox, "Drafts", "Sent", "Archive", "Junk", "Trash"}
-
-// use returns the use of a folder: its special use, mailbox.Inbox, or "".
-func use(f *mailbox.Folder, prefix string) string {
-	if strings.TrimPrefix(f.Name, prefix) == mailbox.Inbox {
-		return mailbox.Inbox
-	}
-	return f.SpecialUse
-}
-
 // useTexts maps standard folders to the keys of their localized names.
-var useTexts = map[string]string{mailbox.Inbox: "inbox", "Drafts": "drafts", "Sent": "sent", "Archive": "archive",
-	"Junk": "junk", "Trash": "trash"}
+var useTexts = map[string]string{mailbox.Inbox: "inbox", mailbox.UseDrafts: "drafts", mailbox.UseSent: "sent",
+	mailbox.UseArchive: "archive", mailbox.UseJunk: "junk", mailbox.UseTrash: "trash"}
 
 // folderName returns the last level of a folder's name, localized, and its depth.
 func (v *visit) folderName(f *mailbox.Folder) (string, int) {
-	if key := useTexts[use(f, v.box.Prefix())]; key != "" {
+	if key := useTexts[f.Use()]; key != "" {
 		return v.T(key), 0
 	}
 	name := strings.TrimPrefix(f.Name, v.box.Prefix())

@@ -80,7 +80,7 @@ func (v *visit) list() error {
 		p.Folder = at.UNID.String()
 		p.Title = v.fullName(at)
 		p.Heading = p.Title
-		p.Trash, p.Drafts = at.SpecialUse == "Trash", at.SpecialUse == "Drafts"
+		p.Trash, p.Drafts = at.Is(mailbox.UseTrash), at.Is(mailbox.UseDrafts)
 		p.May = rights{at.Rights&note.Write != 0, at.Rights&note.DeleteMark != 0, at.Rights&note.Insert != 0}
 		q.Filter = mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{at.UNID}}
 	} else {
@@ -110,7 +110,7 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	if err != nil {
 		return err
 	}
-	toThem := !p.Searching && (at.SpecialUse == "Sent" || at.SpecialUse == "Drafts")
+	toThem := !p.Searching && at.Is(mailbox.UseSent, mailbox.UseDrafts)
 	err = v.box.Read(v.ctx, func(d *mailbox.Reading) error {
 		p.Rows = make([]row, 0, len(found.Hits))
 		for _, h := range found.Hits {
@@ -242,7 +242,7 @@ func names(list []mime.Address) string {
 // folderAt returns the folder with an id, or the default folder if id is "".
 func (v *visit) folderAt(folders []mailbox.Folder, id string) (*mailbox.Folder, error) {
 	for i := range folders {
-		if f := &folders[i]; id == "" && use(f, v.box.Prefix()) == mailbox.Inbox || id != "" && f.UNID.String() == id {
+		if f := &folders[i]; id == "" && f.Is(mailbox.Inbox) || id != "" && f.UNID.String() == id {
 			return f, nil
 		}
 	}
@@ -255,10 +255,10 @@ func (v *visit) folderAt(folders []mailbox.Folder, id string) (*mailbox.Folder, 
 // ordered sorts folders for display: the standard folders first.
 func (v *visit) ordered(folders []mailbox.Folder) {
 	rank := func(f *mailbox.Folder) int {
-		if i := slices.Index(usual, use(f, v.box.Prefix())); i >= 0 {
+		if i := slices.Index(mailbox.Uses, f.Use()); i >= 0 {
 			return i
 		}
-		return len(usual)
+		return len(mailbox.Uses)
 	}
 	slices.SortStableFunc(folders, func(a, b mailbox.Folder) int { return rank(&a) - rank(&b) })
 }
@@ -279,7 +279,7 @@ func searchFilter(words string, folders []mailbox.Folder, now time.Time) (mailbo
 	}
 	var hidden []note.UNID
 	for i := range folders {
-		if u := folders[i].SpecialUse; u == "Trash" || u == "Junk" {
+		if folders[i].Is(mailbox.UseTrash, mailbox.UseJunk) {
 			hidden = append(hidden, folders[i].UNID)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/directory/totp"
+	"doublet/mailbox"
 	"doublet/note"
 )
 
@@ -571,4 +572,35 @@ func TestTwice(t *testing.T) {
 	b.follow("To all of us")
 	b.want(200, "conversation of 2")
 	b.lacks("m=" + came)
+}
+
+// TestFoldersWithoutUse checks that the standard folders serve their use by name if a client created them without a
+// special use.
+func TestFoldersWithoutUse(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	for _, name := range mailbox.Uses[1:] {
+		w.ok(w.file("alice").Delete(bg, name))
+		_, err := w.file("alice").Create(bg, name, "")
+		w.ok(err)
+	}
+	w.put("alice", "INBOX", simple("M0", "x"))
+	b := w.signed("alice")
+	for _, c := range []struct{ do, folder, said string }{
+		{"archive", "Archive", "1 archived"}, {"junk", "Junk", "1 moved to Junk"}, {"delete", "Trash", "1 moved to Trash"},
+		{"delete", "", "1 deleted for good"},
+	} {
+		b.send("M0", nil, "+m", b.pick("M0"), "do", c.do)
+		b.want(200, c.said)
+		if c.folder != "" {
+			b.follow(c.folder)
+		}
+	}
+	b.get(Path)
+	b.follow("Write")
+	b.send("upload", nil, "to", "bob@example.com", "subject", "kept", "text", "x", "do", "send")
+	b.want(200, "The message is sent")
+	if raw, _ := w.last("alice", "Sent"); raw == nil {
+		t.Error("the message is not in Sent")
+	}
 }

@@ -343,7 +343,7 @@ func (v *visit) read() error {
 	for i := range folders {
 		f := &folders[i]
 		if f.UNID == here {
-			p.Trash, p.Junk = f.SpecialUse == "Trash", f.SpecialUse == "Junk"
+			p.Trash, p.Junk = f.Is(mailbox.UseTrash), f.Is(mailbox.UseJunk)
 			p.May = rights{f.Rights&note.Write != 0, f.Rights&note.DeleteMark != 0, true}
 		} else if f.Rights&note.Insert != 0 && len(p.Targets) < maxTargets {
 			p.Targets = append(p.Targets, target{f.UNID.String(), fit(v.fullName(f), 40, 60)})

@@ -185,7 +185,7 @@ func (v *visit) sendOn(p *redirectPage, x *identity.List, l *letter) (refused []
 	if err != nil {
 		return nil, nil, err
 	}
-	draft, err := v.store(own, raw, "Drafts", []string{mailbox.Draft}, note.UNID{})
+	draft, err := v.store(own, raw, mailbox.UseDrafts, []string{mailbox.Draft}, note.UNID{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,19 +228,17 @@ func (v *visit) resentTo(fields []byte, sub *mail.Submission) (to []mail.Address
 // request may have been lost.
 func (v *visit) wasSentOn(own *box, id string) (bool, error) {
 	folders, err := own.Folders(v.ctx)
-	for i := range folders {
-		if err != nil || folders[i].SpecialUse != "Sent" {
-			continue
-		}
-		found, err := own.Query(v.ctx,
-			&mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{
-				{Kind: mailbox.FilterIn, Folders: []note.UNID{folders[i].UNID}},
-				{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: mailbox.TestHeader, Name: "Resent-Message-ID",
-					Text: id}},
-			}}, Limit: 1})
-		return err == nil && len(found.Hits) > 0, err
+	sent := mailbox.ForUse(folders, mailbox.UseSent)
+	if err != nil || sent == nil {
+		return false, err
 	}
-	return false, err
+	found, err := own.Query(v.ctx,
+		&mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{
+			{Kind: mailbox.FilterIn, Folders: []note.UNID{sent.UNID}},
+			{Kind: mailbox.FilterText, Text: mailbox.Criteria{Test: mailbox.TestHeader, Name: "Resent-Message-ID",
+				Text: id}},
+		}}, Limit: 1})
+	return err == nil && len(found.Hits) > 0, err
 }
 
 // sentOnBy returns who resent a message, the latest first.
