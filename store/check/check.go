@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"doublet/note"
 	"doublet/store"
@@ -163,6 +164,14 @@ type entry struct {
 	partial bool
 }
 
+// databaseID returns the id of the database, 0 for nil.
+func (e *entry) databaseID() note.DatabaseID {
+	if e == nil {
+		return 0
+	}
+	return e.id
+}
+
 // change is a row to write or, if set is false, to remove. With to, it removes all rows from key up to it.
 type change struct {
 	key, value []byte
@@ -224,12 +233,7 @@ func (c *checker) run() error {
 }
 
 func (c *checker) chosen(id note.DatabaseID) bool {
-	for _, d := range c.o.Databases {
-		if d == id {
-			return true
-		}
-	}
-	return len(c.o.Databases) == 0
+	return len(c.o.Databases) == 0 || slices.Contains(c.o.Databases, id)
 }
 
 // errDamage marks an error of the engine. A range that cannot be read is a finding. The check of that part ends there,
@@ -272,6 +276,15 @@ func (c *checker) found(db note.DatabaseID, kind Kind, key []byte, changes []cha
 	}
 }
 
+// require reports a row without a value if it does not exist.
+func (c *checker) require(db note.DatabaseID, kind Kind, key []byte, format string, args ...any) error {
+	ok, err := c.has(key)
+	if err == nil && !ok {
+		c.found(db, kind, key, []change{put(key, nil)}, format, args...)
+	}
+	return err
+}
+
 // lose reports a note that cannot be kept.
 func (c *checker) lose(db *entry, id note.ID, unid note.UNID, kind Kind, reason string) {
 	key := layout.NoteKey(db.num, layout.KindNote, id)
@@ -301,12 +314,8 @@ func (c *checker) scan(prefix []byte, fn func(k, v []byte) error) error {
 	if err != nil {
 		return err
 	}
-	for w.ok && err == nil {
-		if err = fn(w.key, w.value); err == nil {
-			err = w.next()
-		}
-	}
-	return errors.Join(err, w.close())
+	defer w.close()
+	return w.while(always, func(k []byte) error { return fn(k, w.value) })
 }
 
 // walker iterates over the rows under a prefix.
@@ -324,10 +333,26 @@ func (c *checker) walk(prefix []byte) (*walker, error) {
 	}
 	w := &walker{c: c, it: it}
 	if err := w.load(it.First()); err != nil {
-		return nil, errors.Join(err, w.close())
+		w.close()
+		return nil, err
 	}
 	return w, nil
 }
+
+// while calls fn for each row, from the current one on, as long as its key fits.
+func (w *walker) while(fits func(key []byte) bool, fn func(key []byte) error) error {
+	for w.ok && fits(w.key) {
+		if err := fn(w.key); err != nil {
+			return err
+		}
+		if err := w.next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func always([]byte) bool { return true }
 
 func (w *walker) next() error { return w.load(w.it.Next()) }
 
@@ -346,11 +371,8 @@ func (w *walker) load(ok bool) error {
 	return w.c.count(w.key, w.value)
 }
 
-func (w *walker) close() error {
-	// The error of a failed iterator was returned when it failed.
-	_ = w.it.Close()
-	return nil
-}
+// close closes the iterator. Its error was returned when it failed.
+func (w *walker) close() { _ = w.it.Close() }
 
 // get returns a copy of a row's value. ok is false if there is no row.
 func (c *checker) get(key []byte) (v []byte, ok bool, err error) {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,38 @@ const (
 	itemACL        = "$ACL"
 )
 
+// folders holds the heads of the folders of a database, and the counters that they should have.
+type folders struct {
+	*numbers
+	*notes
+	sums   map[note.ID]*sums
+	heads  map[note.ID]*layout.Folder
+	marked map[string]bool // see claimed
+}
+
+// sums holds the expected counters of a folder.
+type sums struct {
+	total, deleted uint32
+	size           uint64
+	seen           map[note.UNID]uint32
+	chunks         map[uint32]*chunkSums
+	highUID        uint32
+	highMod        note.ModSeq
+	// note is set if the folder's note lives. ahead means that the note has changes that no home (primary
+	// replica) has numbered: the head then shows the state before them.
+	note       bool
+	ahead      bool
+	unid       note.UNID
+	name, use  string
+	acl        *note.ACL
+	subscribed []note.UNID
+}
+
+type chunkSums struct {
+	total uint32
+	seen  map[note.UNID]uint32
+}
+
 func folderItems(f *layout.Folder) note.Items {
 	items := note.MakeItems(note.Item{Name: itemName, Value: note.Text(f.Name)},
 		note.Item{Name: itemSpecialUse, Value: note.Text(f.SpecialUse)})
@@ -26,15 +57,66 @@ func folderItems(f *layout.Folder) note.Items {
 	return items
 }
 
+func (fs *folders) readHeads() error {
+	return fs.scan(fs.prefix(layout.KindFolder), func(k, v []byte) error {
+		id := note.ID(layout.Tail64(k))
+		f, err := layout.ReadFolder(id, v)
+		if err != nil || len(k) != 14 {
+			fs.report(FolderRow, k, []change{drop(k)}, "head of folder %d cannot be read", id)
+			return nil
+		}
+		fs.heads[id] = f
+		return nil
+	})
+}
+
+func (fs *folders) of(folder note.ID) *sums {
+	s := fs.sums[folder]
+	if s == nil {
+		s = &sums{seen: map[note.UNID]uint32{}, chunks: map[uint32]*chunkSums{}}
+		fs.sums[folder] = s
+	}
+	return s
+}
+
+// add adds a note's memberships to the sums.
+func (fs *folders) add(n *layout.Note) {
+	for _, m := range n.Members {
+		s := fs.of(m.Folder)
+		s.total++
+		s.size += n.Size
+		s.highUID = max(s.highUID, m.UID)
+		s.highMod = max(s.highMod, n.Mod)
+		fs.highUID = max(fs.highUID, m.UID)
+		fs.lastTime = max(fs.lastTime, m.Saved)
+		if m.Deleted {
+			s.deleted++
+		}
+		ch := s.chunks[m.UID>>layout.ChunkShift]
+		if ch == nil {
+			ch = &chunkSums{seen: map[note.UNID]uint32{}}
+			s.chunks[m.UID>>layout.ChunkShift] = ch
+		}
+		ch.total++
+		for _, it := range n.State {
+			if it.Kind == note.Seen && it.Value == note.On && len(it.Key) == len(note.UNID{}) {
+				p := note.UNID([]byte(it.Key))
+				s.seen[p]++
+				ch.seen[p]++
+			}
+		}
+	}
+}
+
 // folderNote records the expected contents of a folder's head.
-func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) error {
-	s := d.sums(id)
+func (fs *folders) folderNote(id note.ID, n *layout.Note, row *layout.Content) {
+	s := fs.of(id)
 	s.note, s.ahead, s.unid = true, n.Unnumbered, n.UNID
 	s.name, s.use = row.Content.Items.Get(itemName).AsText(), row.Content.Items.Get(itemSpecialUse).AsText()
 	if v := row.Content.Items.Get(itemACL).AsBinary(); v != nil {
 		acl, rest, err := note.ReadACL(append([]byte(nil), v...))
 		if err != nil || len(rest) != 0 {
-			d.report(FolderRow, layout.NoteKey(d.num, layout.KindFolder, id), nil,
+			fs.report(FolderRow, layout.NoteKey(fs.num, layout.KindFolder, id), nil,
 				"the access list of folder %d cannot be read", id)
 		} else {
 			s.acl = &acl
@@ -45,30 +127,67 @@ func (d *database) folderNote(id note.ID, n *layout.Note, row *layout.Content) e
 			s.subscribed = append(s.subscribed, note.UNID([]byte(it.Key)))
 		}
 	}
-	return nil
+}
+
+// memberships compares a note's memberships with its state and with each other.
+func (fs *folders) memberships(n, fixed *layout.Note) (wrong string) {
+	members := fixed.Clone().Members
+	for i := range members {
+		m := &members[i]
+		f := fs.heads[m.Folder]
+		if f == nil {
+			continue // reported when the heads are checked
+		}
+		if n.Unnumbered {
+			continue // its memberships are those from before the change
+		}
+		v, at := n.State.Get(note.Member, string(f.UNID[:]))
+		if v == note.Off && at == (note.Stamp{}) {
+			// The state has no entry for this folder: the folder's identity was lost and it was created again.
+			wrong = fmt.Sprintf("in folder %d, of which its state knows nothing", m.Folder)
+			v = note.On
+			if m.Deleted {
+				v = note.Deleted
+			}
+			fixed.State = fixed.State.Set(note.Member, string(f.UNID[:]), v, note.Stamp{Time: 1})
+		} else if v == note.Off {
+			wrong = fmt.Sprintf("in folder %d, but its state says that it is not", m.Folder)
+		} else if (v == note.Deleted) != m.Deleted {
+			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted,
+				v == note.Deleted)
+			m.Deleted = v == note.Deleted
+		}
+		for _, o := range members[:i] {
+			if o.Folder == m.Folder {
+				wrong = fmt.Sprintf("twice in folder %d", m.Folder)
+			}
+		}
+	}
+	fixed.Members = members
+	return wrong
 }
 
 // members compares the folder index with the notes. The \Deleted rows have the same keys after their prefix, so they
 // are walked side by side.
-func (d *database) members() error {
-	marks, err := d.walk(d.prefix(layout.KindDeleted))
+func (fs *folders) members() error {
+	marks, err := fs.walk(fs.prefix(layout.KindDeleted))
 	if err != nil {
 		return err
 	}
 	defer marks.close()
-	err = d.scan(d.prefix(layout.KindMember), func(k, v []byte) error {
-		d.rep.Members++
-		if err := d.strayMarks(marks, string(k[6:])); err != nil {
+	err = fs.scan(fs.prefix(layout.KindMember), func(k, v []byte) error {
+		fs.rep.Members++
+		if err := fs.strayMarks(marks, string(k[6:])); err != nil {
 			return err
 		}
 		marked := marks.ok && string(marks.key[6:]) == string(k[6:])
-		deleted, ok := d.member(k, v)
+		deleted, ok := fs.member(k, v)
 		switch {
 		case ok && deleted && !marked:
-			key := append(d.prefix(layout.KindDeleted), k[6:]...)
-			d.report(DeletedRow, key, []change{put(key, nil)}, "missing")
+			key := append(fs.prefix(layout.KindDeleted), k[6:]...)
+			fs.report(DeletedRow, key, []change{put(key, nil)}, "missing")
 		case marked && !deleted:
-			d.report(DeletedRow, marks.key, []change{drop(marks.key)}, "the membership is not marked")
+			fs.report(DeletedRow, marks.key, []change{drop(marks.key)}, "the membership is not marked")
 		}
 		if marked {
 			return marks.next()
@@ -78,51 +197,48 @@ func (d *database) members() error {
 	if err != nil {
 		return err
 	}
-	return d.strayMarks(marks, "")
+	return fs.strayMarks(marks, "")
 }
 
 // strayMarks reports \Deleted rows below a key that belong to no member; with "" it reports all that are left.
-func (d *database) strayMarks(marks *walker, below string) error {
-	for marks.ok && (below == "" || string(marks.key[6:]) < below) {
+func (fs *folders) strayMarks(marks *walker, below string) error {
+	return marks.while(func(key []byte) bool { return below == "" || string(key[6:]) < below }, func(key []byte) error {
 		// The member row may be what is missing. Then the note's own row shows whether the member is marked.
-		if !d.claimed(string(marks.key[6:])) {
-			d.report(DeletedRow, marks.key, []change{drop(marks.key)}, "no such member")
+		if !fs.claimed(string(key[6:])) {
+			fs.report(DeletedRow, key, []change{drop(key)}, "no such member")
 		}
-		if err := marks.next(); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // claimed reports whether a note has a membership with this key suffix that is marked \Deleted.
-func (d *database) claimed(suffix string) bool {
-	if d.marked == nil {
-		d.marked = map[string]bool{}
-		for i := range d.notes {
-			for _, m := range d.notes[i].members {
+func (fs *folders) claimed(suffix string) bool {
+	if fs.marked == nil {
+		fs.marked = map[string]bool{}
+		for i := range fs.list {
+			for _, m := range fs.list[i].members {
 				if m.Deleted {
-					d.marked[string(layout.FolderUIDKey(0, 0, m.Folder, m.UID)[6:])] = true
+					fs.marked[string(layout.FolderUIDKey(0, 0, m.Folder, m.UID)[6:])] = true
 				}
 			}
 		}
 	}
-	return d.marked[suffix]
+	return fs.marked[suffix]
 }
 
 // member checks one row of the folder index. ok means that a note claims it.
-func (d *database) member(k, v []byte) (deleted, ok bool) {
+func (fs *folders) member(k, v []byte) (deleted, ok bool) {
 	if len(k) != 18 {
-		d.report(MemberRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
+		fs.report(MemberRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
 		return false, false
 	}
 	folder, uid := note.ID(layout.Tail64(k[6:14])), layout.Tail32(k)
 	id, err := layout.ReadUNIDRow(v)
 	if err != nil {
-		d.report(MemberRow, k, []change{drop(k)}, "cannot be read")
+		fs.report(MemberRow, k, []change{drop(k)}, "cannot be read")
 		return false, false
 	}
-	if r := d.find(id); r != nil {
+	if r := fs.find(id); r != nil {
 		for _, m := range r.members {
 			if m.Folder == folder && m.UID == uid {
 				r.found++
@@ -131,31 +247,31 @@ func (d *database) member(k, v []byte) (deleted, ok bool) {
 		}
 	}
 	changes := []change{drop(k)}
-	if s := d.folders[folder]; s != nil && s.note && uid > 0 {
-		changes = append(changes, d.expunge(layout.Change{Note: id, Folder: folder, UID: uid}))
+	if s := fs.sums[folder]; s != nil && s.note && uid > 0 {
+		changes = append(changes, fs.expunge(layout.Change{Note: id, Folder: folder, UID: uid}))
 	}
-	d.report(MemberRow, k, changes, "note %d is not in folder %d under UID %d", id, folder, uid)
+	fs.report(MemberRow, k, changes, "note %d is not in folder %d under UID %d", id, folder, uid)
 	return false, false
 }
 
 // missingMembers reports memberships without a row.
-func (d *database) missingMembers(r *rec) error {
+func (fs *folders) missingMembers(r *rec) error {
 	for _, m := range r.members {
-		key := layout.FolderUIDKey(d.num, layout.KindMember, m.Folder, m.UID)
-		v, ok, err := d.get(key)
+		key := layout.FolderUIDKey(fs.num, layout.KindMember, m.Folder, m.UID)
+		v, ok, err := fs.get(key)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			changes := []change{put(key, layout.UNIDRow(r.id))}
 			if m.Deleted {
-				changes = append(changes, put(layout.FolderUIDKey(d.num, layout.KindDeleted, m.Folder, m.UID), nil))
+				changes = append(changes, put(layout.FolderUIDKey(fs.num, layout.KindDeleted, m.Folder, m.UID), nil))
 			}
-			d.report(MemberRow, key, changes, "missing: note %d", r.id)
+			fs.report(MemberRow, key, changes, "missing: note %d", r.id)
 			continue
 		}
-		if id, err := layout.ReadUNIDRow(v); err == nil && id != r.id && d.find(id) != nil {
-			d.report(MemberRow, key, []change{put(key, layout.UNIDRow(r.id))},
+		if id, err := layout.ReadUNIDRow(v); err == nil && id != r.id && fs.find(id) != nil {
+			fs.report(MemberRow, key, []change{put(key, layout.UNIDRow(r.id))},
 				"leads to note %d, note %d claims it", id, r.id)
 		}
 	}
@@ -163,20 +279,20 @@ func (d *database) missingMembers(r *rec) error {
 }
 
 // chunks checks the counters of each 1,024 UIDs.
-func (d *database) chunks() error {
+func (fs *folders) chunks() error {
 	seen := map[note.ID]map[uint32]bool{}
-	err := d.scan(d.prefix(layout.KindChunk), func(k, v []byte) error {
+	err := fs.scan(fs.prefix(layout.KindChunk), func(k, v []byte) error {
 		if len(k) != 18 {
-			d.report(ChunkRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
+			fs.report(ChunkRow, k, []change{drop(k)}, "a key of %d bytes", len(k))
 			return nil
 		}
 		folder, number := note.ID(layout.Tail64(k[6:14])), layout.Tail32(k)
 		var want *chunkSums
-		if s := d.folders[folder]; s != nil {
+		if s := fs.sums[folder]; s != nil {
 			want = s.chunks[number]
 		}
 		if want == nil {
-			d.report(ChunkRow, k, []change{drop(k)}, "counts a part of folder %d that holds nothing", folder)
+			fs.report(ChunkRow, k, []change{drop(k)}, "counts a part of folder %d that holds nothing", folder)
 			return nil
 		}
 		if seen[folder] == nil {
@@ -184,16 +300,16 @@ func (d *database) chunks() error {
 		}
 		seen[folder][number] = true
 		if c, err := layout.ReadChunk(v); err != nil || c.Total != want.total || !sameSeen(c.Seen, want.seen) {
-			d.report(ChunkRow, k, []change{put(append([]byte(nil), k...), want.row())},
+			fs.report(ChunkRow, k, []change{put(append([]byte(nil), k...), want.row())},
 				"counts %+v, should be %d and %v", c, want.total, want.seen)
 		}
 		return nil
 	})
-	for folder, s := range d.folders {
+	for folder, s := range fs.sums {
 		for number, want := range s.chunks {
 			if err == nil && !seen[folder][number] {
-				key := layout.FolderUIDKey(d.num, layout.KindChunk, folder, number)
-				d.report(ChunkRow, key, []change{put(key, want.row())}, "missing: counts %d", want.total)
+				key := layout.FolderUIDKey(fs.num, layout.KindChunk, folder, number)
+				fs.report(ChunkRow, key, []change{put(key, want.row())}, "missing: counts %d", want.total)
 			}
 		}
 	}
@@ -204,178 +320,22 @@ func (c *chunkSums) row() []byte {
 	return layout.AppendChunk(nil, &layout.Chunk{Total: c.total, Seen: seenList(c.seen)})
 }
 
-// checkHeads compares the heads of folders with their notes and members, and with the register of names.
-func (d *database) checkHeads() error {
-	names := map[string]note.ID{}
-	for _, id := range slices.Sorted(maps.Keys(d.heads)) {
-		f := d.heads[id]
-		key := layout.NoteKey(d.num, layout.KindFolder, id)
-		s := d.folders[id]
-		if s == nil || !s.note {
-			d.orphanHead(key, f, s)
-			continue
-		}
-		if other, ok := names[f.Name]; ok && !d.counters.Ledger.Partial {
-			d.report(FolderRow, key, nil, "folders %d and %d are both named %q", other, id, f.Name)
-		}
-		names[f.Name] = id
-		fixed, wrong := d.compareHead(f, s)
-		if wrong != nil {
-			d.report(FolderRow, key, []change{put(key, layout.AppendFolder(nil, &fixed))}, "folder %d %q: wrong: %q",
-				id, f.Name, wrong)
-		}
-		if err := d.name(f); err != nil {
-			return err
+func sameSeen(list []layout.SeenCount, want map[note.UNID]uint32) bool {
+	if len(list) != len(want) {
+		return false
+	}
+	for _, s := range list {
+		if want[s.Person] != s.Count {
+			return false
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(d.folders)) {
-		if s := d.folders[id]; d.heads[id] == nil {
-			if err := d.headless(id, s); err != nil {
-				return err
-			}
-		}
-	}
-	return d.nameRows()
+	return true
 }
 
-func (d *database) orphanHead(key []byte, f *layout.Folder, s *sums) {
-	if s == nil || s.total == 0 {
-		d.report(FolderRow, key, []change{drop(key)}, "head of %q without a folder note", f.Name)
-		return
+func seenList(want map[note.UNID]uint32) []layout.SeenCount {
+	var out []layout.SeenCount
+	for _, p := range slices.SortedFunc(maps.Keys(want), note.UNID.Compare) {
+		out = append(out, layout.SeenCount{Person: p, Count: want[p]})
 	}
-	// Notes are in the folder. The folder's note is created again from its head, with the UNID that the notes' state
-	// names.
-	c := note.Content{Items: folderItems(f)}
-	tree := note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}}
-	row, ok := d.spare(f)
-	if !ok {
-		d.report(FolderRow, key, nil, "head of %q without a folder note, with %d notes in it", f.Name, s.total)
-		return
-	}
-	d.report(FolderRow, key, []change{
-		put(layout.NoteKey(d.num, layout.KindNote, f.Note), layout.AppendNote(nil, row)),
-		put(layout.NoteKey(d.num, layout.KindContent, f.Note),
-			layout.AppendContentRow(nil, &layout.Content{Tree: tree, Content: c})),
-	}, "head of %q without a folder note, with %d notes in it", f.Name, s.total)
-}
-
-// spare returns a new row for a lost folder note.
-func (d *database) spare(f *layout.Folder) (*layout.Note, bool) {
-	seq, ok := d.freeSequence()
-	if !ok {
-		return nil, false
-	}
-	mod := d.freeMod()
-	n := &layout.Note{UNID: f.UNID, Class: note.Folder, Seq: seq, Mod: mod, Created: mod}
-	for _, p := range f.Subscribed {
-		n.State = n.State.Set(note.Subscribed, string(p[:]), note.On, note.Stamp{})
-	}
-	return n, true
-}
-
-func (d *database) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, wrong []string) {
-	fixed = *f
-	bad := func(is bool, what string) bool {
-		if is {
-			wrong = append(wrong, what)
-		}
-		return is
-	}
-	if bad(f.UNID != s.unid, "UNID") {
-		fixed.UNID = s.unid
-	}
-	if bad(!s.ahead && (f.Name != s.name || f.SpecialUse != s.use), "name") {
-		fixed.Name, fixed.SpecialUse = s.name, s.use
-	}
-	if bad(!s.ahead && (f.HasACL != (s.acl != nil) || s.acl != nil &&
-		string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl))), "access list") {
-		if fixed.HasACL = s.acl != nil; s.acl != nil {
-			fixed.ACL = *s.acl
-		}
-	}
-	if bad(f.Total != s.total, fmt.Sprintf("total %d, should be %d", f.Total, s.total)) {
-		fixed.Total = s.total
-	}
-	if bad(f.Deleted != s.deleted, fmt.Sprintf("deleted %d, should be %d", f.Deleted, s.deleted)) {
-		fixed.Deleted = s.deleted
-	}
-	if bad(f.Size != s.size, fmt.Sprintf("size %d, should be %d", f.Size, s.size)) {
-		fixed.Size = s.size
-	}
-	if bad(!sameSeen(f.Seen, s.seen), "seen") {
-		fixed.Seen = seenList(s.seen)
-	}
-	if bad(f.UIDNext <= s.highUID || f.UIDNext == 0, "UIDNEXT") {
-		fixed.UIDNext = s.highUID + 1
-	}
-	if bad(f.Mod < s.highMod, "latest MODSEQ") {
-		fixed.Mod = s.highMod
-	}
-	if bad(!d.noCount && f.Mod > d.top() && d.newMod < f.Mod, "latest MODSEQ above the ledger's") {
-		fixed.Mod = s.highMod
-	}
-	if bad(f.UIDValidity == 0, "UIDVALIDITY") {
-		fixed.UIDValidity = uint32(d.lastTime) + 1
-	}
-	have := slices.SortedFunc(slices.Values(f.Subscribed), note.UNID.Compare)
-	want := slices.SortedFunc(slices.Values(s.subscribed), note.UNID.Compare)
-	if bad(!s.ahead && !slices.Equal(have, want), "subscriptions") {
-		fixed.Subscribed = want
-	}
-	return fixed, wrong
-}
-
-// headless handles folders without a head. If the folder's note lives, the folder gets a new head with a new
-// UIDVALIDITY, because it is not known how far its UIDs went.
-func (d *database) headless(id note.ID, s *sums) error {
-	key := layout.NoteKey(d.num, layout.KindFolder, id)
-	if s.ahead && s.total == 0 {
-		return nil // the folder will get its head from its home
-	}
-	if !s.note {
-		// The folder's name and identity are lost, but not its notes. The next pass creates the folder note from the
-		// head.
-		f := &layout.Folder{
-			Note: id, UNID: note.DeriveUNID(key), Name: fmt.Sprint("Recovered ", id),
-			UIDValidity: uint32(d.lastTime) + 1,
-			UIDNext:     s.highUID + 1, Mod: s.highMod,
-		}
-		nameKey := append(d.prefix(layout.KindName), f.Name...)
-		d.report(FolderRow, key, []change{
-			put(key, layout.AppendFolder(nil, f)), put(nameKey, binary.BigEndian.AppendUint32(nil, f.UIDValidity)),
-		}, "%d notes are in folder %d, which does not exist", s.total, id)
-		return nil
-	}
-	nameKey := append(d.prefix(layout.KindName), s.name...)
-	v, _, err := d.get(nameKey)
-	if err != nil {
-		return err
-	}
-	f := &layout.Folder{Note: id, UNID: s.unid, Name: s.name, SpecialUse: s.use, UIDNext: s.highUID + 1, Mod: s.highMod}
-	f.UIDValidity = max(uint32(d.lastTime), layout.Tail32(v)) + 1
-	fixed, _ := d.compareHead(f, s)
-	d.report(FolderRow, key, []change{
-		put(key, layout.AppendFolder(nil, &fixed)), put(nameKey, binary.BigEndian.AppendUint32(nil, f.UIDValidity)),
-	}, "head of folder %d %q is missing", id, s.name)
-	return nil
-}
-
-// name checks that the register of names has the UIDVALIDITY shown under a folder's name.
-func (d *database) name(f *layout.Folder) error {
-	key := append(d.prefix(layout.KindName), f.Name...)
-	v, ok, err := d.get(key)
-	if err == nil && (!ok || len(v) != 4 || layout.Tail32(v) < f.UIDValidity) {
-		d.report(NameRow, key, []change{put(key, binary.BigEndian.AppendUint32(nil, f.UIDValidity))},
-			"%q has shown UIDVALIDITY %d, which the register of names does not know", f.Name, f.UIDValidity)
-	}
-	return err
-}
-
-func (d *database) nameRows() error {
-	return d.scan(d.prefix(layout.KindName), func(k, v []byte) error {
-		if len(v) != 4 {
-			d.report(NameRow, k, []change{drop(k)}, "cannot be read")
-		}
-		return nil
-	})
+	return out
 }

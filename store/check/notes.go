@@ -25,52 +25,46 @@ func (d *database) readNotes() error {
 		return err
 	}
 	defer leaves.close()
-	for notes.ok {
-		if len(notes.key) != 14 {
-			d.report(NoteRow, notes.key, []change{drop(notes.key)}, "a key of %d bytes", len(notes.key))
-			if err := notes.next(); err != nil {
-				return err
-			}
-			continue
+	err = notes.while(always, func(key []byte) error {
+		if len(key) != 14 {
+			d.report(NoteRow, key, []change{drop(key)}, "a key of %d bytes", len(key))
+			return nil
 		}
-		id := note.ID(layout.Tail64(notes.key))
+		id := note.ID(layout.Tail64(key))
 		d.highNote = max(d.highNote, id)
 		if err := d.orphans(contents, leaves, id); err != nil {
 			return err
 		}
-		if err := d.oneNote(id, notes, contents, leaves); err != nil {
-			return err
-		}
-		if err := notes.next(); err != nil {
-			return err
-		}
+		return d.oneNote(id, notes, contents, leaves)
+	})
+	if err != nil {
+		return err
 	}
 	return d.orphans(contents, leaves, ^note.ID(0))
 }
 
 // orphans reports content and leaves of notes below id that do not exist.
 func (d *database) orphans(contents, leaves *walker, id note.ID) error {
-	for contents.ok && contents.id() < id {
-		d.report(ContentRow, contents.key, []change{drop(contents.key)}, "content without a note")
+	below := func(key []byte) bool { return noteOf(key) < id }
+	err := contents.while(below, func(key []byte) error {
+		d.report(ContentRow, key, []change{drop(key)}, "content without a note")
 		if d.mend != nil {
-			d.rep.Lost = append(d.rep.Lost, Lost{d.entry.id, contents.id(), note.UNID{}, "note row lost"})
+			d.rep.Lost = append(d.rep.Lost, Lost{d.entry.id, noteOf(key), note.UNID{}, "note row lost"})
 		}
-		if err := contents.next(); err != nil {
-			return err
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	for leaves.ok && leaves.id() < id {
-		d.report(LeafRow, leaves.key, []change{drop(leaves.key)}, "conflict without a note")
-		if err := leaves.next(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return leaves.while(below, func(key []byte) error {
+		d.report(LeafRow, key, []change{drop(key)}, "conflict without a note")
+		return nil
+	})
 }
 
-// id returns the note id after the prefix of a row's key.
-func (w *walker) id() note.ID {
-	_, _, rest, ok := layout.Split(w.key)
+// noteOf returns the note id after the prefix of a row's key.
+func noteOf(key []byte) note.ID {
+	_, _, rest, ok := layout.Split(key)
 	if !ok || len(rest) < 8 {
 		return 0
 	}
@@ -81,24 +75,24 @@ func (d *database) oneNote(id note.ID, notes, contents, leaves *walker) error {
 	n, err := layout.ReadNote(notes.value)
 	var row *layout.Content
 	var rowErr error
-	have := contents.ok && contents.id() == id && len(contents.key) == 14
+	have := contents.ok && noteOf(contents.key) == id && len(contents.key) == 14
 	if have {
 		row, rowErr = layout.ReadContentRow(contents.value)
 	}
 	kept := map[note.Revision]*note.Content{}
-	for leaves.ok && leaves.id() == id {
-		d.leafRow(kept, leaves.key, leaves.value)
-		if err := leaves.next(); err != nil {
-			return err
-		}
+	if err := leaves.while(func(key []byte) bool { return noteOf(key) == id }, func(key []byte) error {
+		d.leafRow(kept, key, leaves.value)
+		return nil
+	}); err != nil {
+		return err
 	}
 	switch {
 	case err != nil:
 		d.lose(d.entry, id, note.UNID{}, NoteRow, "note row cannot be read")
 	case !have:
-		err = d.lostContent(id, n, "content row missing")
+		d.lostContent(id, n, "content row missing")
 	case rowErr != nil:
-		err = d.lostContent(id, n, "content row cannot be read")
+		d.lostContent(id, n, "content row cannot be read")
 	default:
 		err = d.whole(id, n, row, kept)
 	}
@@ -130,11 +124,11 @@ func (d *database) leafRow(kept map[note.Revision]*note.Content, key, value []by
 
 // lostContent handles a note without content. For a folder the content is rebuilt from the head, which has the name
 // too.
-func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error {
-	f := d.heads[id]
+func (d *database) lostContent(id note.ID, n *layout.Note, reason string) {
+	f := d.folders.heads[id]
 	if n.Class != note.Folder || f == nil {
 		d.lose(d.entry, id, n.UNID, ContentRow, reason)
-		return nil
+		return
 	}
 	c := note.Content{Items: folderItems(f)}
 	row := layout.Content{Tree: note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}},
@@ -142,7 +136,7 @@ func (d *database) lostContent(id note.ID, n *layout.Note, reason string) error 
 	key := layout.NoteKey(d.num, layout.KindContent, id)
 	d.report(ContentRow, key, []change{put(key, layout.AppendContentRow(nil, &row))}, "folder %d: %s", id, reason)
 	d.keep(id, n)
-	return d.folderNote(id, n, &row)
+	d.folders.folderNote(id, n, &row)
 }
 
 // whole checks a note whose rows can be read.
@@ -171,11 +165,11 @@ func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
 	if err := d.references(id, &fixed, named); err != nil {
 		return err
 	}
-	if err := d.indexed(id, &fixed, &row.Content); err != nil {
+	if err := d.indexes.indexed(id, &fixed, &row.Content); err != nil {
 		return err
 	}
-	if n.Class == note.Folder && (!fixed.Stub || n.Unnumbered && d.heads[id] != nil) {
-		return d.folderNote(id, n, row)
+	if n.Class == note.Folder && (!fixed.Stub || n.Unnumbered && d.folders.heads[id] != nil) {
+		d.folders.folderNote(id, n, row)
 	}
 	return nil
 }
@@ -211,60 +205,20 @@ func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached
 	if attached && !n.Attached {
 		wrong, fixed.Attached = append(wrong, "names objects or has conflicts, but is not marked so"), true
 	}
-	w, err := d.memberships(n, &fixed)
-	if w != "" {
+	if w := d.folders.memberships(n, &fixed); w != "" {
 		wrong = append(wrong, w)
 	}
-	return fixed, wrong, err
-}
-
-// memberships compares a note's memberships with its state and with each other.
-func (d *database) memberships(n, fixed *layout.Note) (wrong string, err error) {
-	members := fixed.Clone().Members
-	for i := range members {
-		m := &members[i]
-		f := d.heads[m.Folder]
-		if f == nil {
-			continue // reported when the heads are checked
-		}
-		if n.Unnumbered {
-			continue // its memberships are those from before the change
-		}
-		v, at := n.State.Get(note.Member, string(f.UNID[:]))
-		if v == note.Off && at == (note.Stamp{}) {
-			// The state has no entry for this folder: the folder's identity was lost and it was created again.
-			wrong = fmt.Sprintf("in folder %d, of which its state knows nothing", m.Folder)
-			v = note.On
-			if m.Deleted {
-				v = note.Deleted
-			}
-			fixed.State = fixed.State.Set(note.Member, string(f.UNID[:]), v, note.Stamp{Time: 1})
-		} else if v == note.Off {
-			wrong = fmt.Sprintf("in folder %d, but its state says that it is not", m.Folder)
-		} else if (v == note.Deleted) != m.Deleted {
-			wrong = fmt.Sprintf("\\Deleted in folder %d is %v, its state says %v", m.Folder, m.Deleted,
-				v == note.Deleted)
-			m.Deleted = v == note.Deleted
-		}
-		for _, o := range members[:i] {
-			if o.Folder == m.Folder {
-				wrong = fmt.Sprintf("twice in folder %d", m.Folder)
-			}
-		}
-	}
-	fixed.Members = members
-	return wrong, nil
+	return fixed, wrong, nil
 }
 
 // keep records a note for the checks of derived rows.
 func (d *database) keep(id note.ID, n *layout.Note) {
-	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, recipe: n.Recipe, stub: n.Stub,
-		listed: n.Listed(), unnumbered: n.Unnumbered}
+	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, stub: n.Stub, listed: n.Listed(), unnumbered: n.Unnumbered}
 	d.highSeq = max(d.highSeq, n.Seq)
 	if n.Stub {
 		d.rep.Stubs++
 		if len(n.Members) > 0 {
-			d.add(n)
+			d.folders.add(n)
 		}
 	} else {
 		r.thread = n.Thread
@@ -272,9 +226,9 @@ func (d *database) keep(id note.ID, n *layout.Note) {
 		d.live++
 		d.size += n.Size
 		d.highMod = max(d.highMod, n.Mod)
-		d.add(n)
+		d.folders.add(n)
 	}
-	d.notes = append(d.notes, r)
+	d.list = append(d.list, r)
 }
 
 // revisions recomputes the hashes of the winner and of every conflict.
@@ -359,50 +313,16 @@ func (d *database) references(id note.ID, n *layout.Note, named map[note.Digest]
 	if n.Stub {
 		return nil
 	}
-	want := func(kind Kind, key []byte, what string) error {
-		ok, err := d.has(key)
-		if err == nil && !ok {
-			d.report(kind, key, []change{put(key, nil)}, "missing: note %d names %s", id, what)
-		}
-		return err
-	}
 	if n.Recipe != 0 {
-		if err := want(RecipeReference, layout.RecipeRefKey(n.Recipe, d.num, id),
-			fmt.Sprintf("recipe %d", n.Recipe)); err != nil {
+		if err := d.require(d.entry.id, RecipeReference, layout.RecipeRefKey(n.Recipe, d.num, id),
+			"missing: note %d names recipe %d", id, n.Recipe); err != nil {
 			return err
 		}
 	}
 	for o := range named {
-		if err := want(ObjectReference, layout.ObjectByNote(o, d.num, id), "object "+o.String()); err != nil {
+		if err := d.require(d.entry.id, ObjectReference, layout.ObjectByNote(o, d.num, id),
+			"missing: note %d names object %s", id, o); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// indexed checks the note's rows in the declared indexes.
-func (d *database) indexed(id note.ID, n *layout.Note, c *note.Content) error {
-	if n.Stub {
-		return nil
-	}
-	for i := range d.indexes {
-		x := &d.indexes[i]
-		keys := map[string]bool{}
-		for _, k := range x.Keys(n.Class, c) {
-			keys[string(k)] = true
-		}
-		for k := range keys {
-			key := append(layout.IDKey(d.num, layout.KindView, x.Number), k...)
-			key = append(append(key, 0), layout.IDKey(0, 0, uint64(id))[6:]...)
-			ok, err := d.has(key)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				d.report(IndexRow, key, []change{put(key, nil)}, "missing: index %d, note %d", x.Number, id)
-				continue
-			}
-			x.want++
 		}
 	}
 	return nil

@@ -189,36 +189,24 @@ func (c *checker) recipes() error {
 		return err
 	}
 	defer refs.close()
-	for rows.ok {
-		if len(rows.key) != 9 {
-			c.found(0, Recipe, rows.key, []change{drop(rows.key)}, "a key of %d bytes", len(rows.key))
-		} else if err := c.oneRecipe(rows, refs); err != nil {
-			return err
+	err = rows.while(always, func(key []byte) error {
+		if len(key) != 9 {
+			c.found(0, Recipe, key, []change{drop(key)}, "a key of %d bytes", len(key))
+			return nil
 		}
-		if err := rows.next(); err != nil {
-			return err
-		}
+		return c.oneRecipe(rows, refs)
+	})
+	if err != nil {
+		return err
 	}
-	for refs.ok {
-		if err := c.dangling(refs.key); err != nil {
-			return err
-		}
-		if err := refs.next(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return refs.while(always, c.dangling)
 }
 
 func (c *checker) oneRecipe(rows, refs *walker) error {
 	id := layout.Tail64(rows.key)
-	for refs.ok && (len(refs.key) != 21 || layout.Tail64(refs.key[:9]) < id) {
-		if err := c.dangling(refs.key); err != nil {
-			return err
-		}
-		if err := refs.next(); err != nil {
-			return err
-		}
+	err := refs.while(func(k []byte) bool { return len(k) != 21 || layout.Tail64(k[:9]) < id }, c.dangling)
+	if err != nil {
+		return err
 	}
 	c.rep.Messages++
 	r, err := parseRecipe(rows.value)
@@ -229,27 +217,18 @@ func (c *checker) oneRecipe(rows, refs *walker) error {
 		return err
 	}
 	valid := 0
-	for refs.ok && len(refs.key) == 21 && layout.Tail64(refs.key[:9]) == id {
-		ok, err := c.reference(refs.key, r)
-		if err != nil {
-			return err
-		}
+	err = refs.while(func(k []byte) bool { return len(k) == 21 && layout.Tail64(k[:9]) == id }, func(k []byte) error {
+		ok, err := c.reference(k, r)
 		if ok {
 			valid++
 		}
-		if err := refs.next(); err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if valid == 0 {
-		key := layout.SweepRecipe(note.RecipeID(id))
-		ok, err := c.has(key)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			c.found(0, SweepRow, key, []change{put(key, nil)}, "missing: no note refers to recipe %d", id)
-		}
+		return c.require(0, SweepRow, layout.SweepRecipe(note.RecipeID(id)), "missing: no note refers to recipe %d", id)
 	}
 	return nil
 }
@@ -262,14 +241,10 @@ func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
 		if x.kind == stepInline {
 			continue
 		}
-		key := layout.ObjectByRecipe(x.digest, id)
-		ok, err := c.has(key)
+		err := c.require(0, ObjectReference, layout.ObjectByRecipe(x.digest, id), "missing: recipe %d names object %s",
+			id, x.digest)
 		if err != nil {
 			return err
-		}
-		if !ok {
-			c.found(0, ObjectReference, key, []change{put(key, nil)}, "missing: recipe %d names object %s",
-				id, x.digest)
 		}
 		loc, ok, err := c.locate(x.digest)
 		if err != nil {
@@ -318,7 +293,7 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 		return false, err
 	}
 	if e == nil || n == nil || n.Recipe != id {
-		c.found(c.idOf(e), RecipeReference, key, []change{drop(key), put(layout.SweepRecipe(id), nil)},
+		c.found(e.databaseID(), RecipeReference, key, []change{drop(key), put(layout.SweepRecipe(id), nil)},
 			"note %d does not name recipe %d", nid, id)
 		return false, nil
 	}
@@ -349,13 +324,6 @@ func splitReference(key []byte) (note.RecipeID, uint32, note.ID) {
 	return note.RecipeID(layout.Tail64(key[:9])), layout.Tail32(key[:13]), note.ID(layout.Tail64(key))
 }
 
-func (c *checker) idOf(e *entry) note.DatabaseID {
-	if e == nil {
-		return 0
-	}
-	return e.id
-}
-
 // dangling handles a reference to a recipe that does not exist. If the note still needs it, dangling uses another
 // recipe of the same bytes; otherwise the message is lost.
 func (c *checker) dangling(key []byte) error {
@@ -370,7 +338,7 @@ func (c *checker) dangling(key []byte) error {
 		return err
 	}
 	if e == nil || n == nil || n.Recipe != id {
-		c.found(c.idOf(e), RecipeReference, key, []change{drop(key)},
+		c.found(e.databaseID(), RecipeReference, key, []change{drop(key)},
 			"recipe %d does not exist, and note %d does not name it", id, nid)
 		return nil
 	}

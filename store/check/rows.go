@@ -5,62 +5,56 @@ import (
 	"doublet/store/layout"
 )
 
-func (d *database) unids() error {
-	return d.scan(d.prefix(layout.KindUNID), func(k, v []byte) error {
-		id, err := layout.ReadUNIDRow(v)
-		if err != nil || len(k) != 22 {
-			d.report(UNIDRow, k, []change{drop(k)}, "cannot be read")
-			return nil
+// idRows calls fn for each row of a kind whose value is the id of a note. It reports those that cannot be read.
+func (d *database) idRows(k layout.Kind, kind Kind, size int, fn func(key []byte, id note.ID)) error {
+	return d.scan(d.prefix(k), func(key, value []byte) error {
+		if id, err := layout.ReadUNIDRow(value); err == nil && len(key) == size {
+			fn(key, id)
+		} else {
+			d.report(kind, key, []change{drop(key)}, "cannot be read")
 		}
-		if id == 0 {
-			return nil // a grave; a note with this UNID will miss its row
-		}
-		d.highNote = max(d.highNote, id)
-		u := note.UNID(k[6:])
-		if r := d.find(id); r != nil && r.unid == u {
-			r.mark |= hasUNID
-			return nil
-		}
-		d.report(UNIDRow, k, []change{drop(k)}, "%s leads to note %d, which is not it", u, id)
 		return nil
 	})
 }
 
-func (d *database) sequences() error {
-	return d.scan(d.prefix(layout.KindSequence), func(k, v []byte) error {
-		id, err := layout.ReadUNIDRow(v)
-		if err != nil || len(k) != 14 {
-			d.report(SequenceRow, k, []change{drop(k)}, "cannot be read")
-			return nil
+func (d *database) unids() error {
+	return d.idRows(layout.KindUNID, UNIDRow, 22, func(k []byte, id note.ID) {
+		u := note.UNID(k[6:])
+		d.highNote = max(d.highNote, id)
+		if id == 0 {
+			return // a grave; a note with this UNID will miss its row
 		}
+		if r := d.find(id); r != nil && r.unid == u {
+			r.mark |= hasUNID
+			return
+		}
+		d.report(UNIDRow, k, []change{drop(k)}, "%s leads to note %d, which is not it", u, id)
+	})
+}
+
+func (d *database) sequences() error {
+	return d.idRows(layout.KindSequence, SequenceRow, 14, func(k []byte, id note.ID) {
 		seq := layout.Tail64(k)
 		r := d.find(id)
 		if r == nil || r.seq != seq {
 			d.report(SequenceRow, k, []change{drop(k)}, "note %d did not change last at sequence %d", id, seq)
-			return nil
+			return
 		}
 		r.mark |= hasSequence
 		if seq > d.cut {
 			d.fresh++
 		}
-		return nil
 	})
 }
 
 // unnumbered compares the rows of unnumbered notes with the notes.
 func (d *database) unnumbered() error {
-	return d.scan(d.prefix(layout.KindUnnumbered), func(k, v []byte) error {
-		id, err := layout.ReadUNIDRow(v)
-		if err != nil || len(k) != 14 {
-			d.report(UnnumberedRow, k, []change{drop(k)}, "cannot be read")
-			return nil
-		}
+	return d.idRows(layout.KindUnnumbered, UnnumberedRow, 14, func(k []byte, id note.ID) {
 		if r := d.find(id); r != nil && r.unnumbered && r.seq == layout.Tail64(k) {
 			r.mark |= hasUnnumbered
-			return nil
+			return
 		}
 		d.report(UnnumberedRow, k, []change{drop(k)}, "note %d is numbered, or changed last at another sequence", id)
-		return nil
 	})
 }
 
@@ -114,25 +108,18 @@ func (d *database) modseqs() error {
 			}
 		}
 		d.highMod = max(d.highMod, mod)
-		d.highUID = max(d.highUID, c.UID*b2u(d.noCount))
+		if d.noCount { // otherwise the ledger counts: UIDs from before a renumbering are above the ledger's
+			d.highUID = max(d.highUID, c.UID)
+		}
 		d.expunged++
 		return nil
 	})
 }
 
-// b2u returns 1 for true. UIDs of expunges count only if the ledger is lost: those from before a renumbering are above
-// the ledger's.
-func b2u(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // missing reports derived rows that no scan has found.
 func (d *database) missing() error {
-	for i := range d.notes {
-		r := &d.notes[i]
+	for i := range d.list {
+		r := &d.list[i]
 		if r.mark&hasUNID == 0 {
 			key := layout.UNIDKey(d.num, r.unid)
 			d.report(UNIDRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing, or a grave: note %d", r.id)
@@ -156,7 +143,7 @@ func (d *database) missing() error {
 			d.report(ThreadRow, key, []change{put(key, nil)}, "missing: note %d", r.id)
 		}
 		if int(r.found) != len(r.members) {
-			if err := d.missingMembers(r); err != nil {
+			if err := d.folders.missingMembers(r); err != nil {
 				return err
 			}
 		}
@@ -184,7 +171,7 @@ func (d *database) missingSequence(r *rec) error {
 		return err
 	}
 	var changes []change
-	if n.Seq, ok = d.freeSequence(); ok {
+	if n.Seq, ok = d.freeSequence(max(d.counters.Seq, d.highSeq)); ok {
 		changes = []change{
 			put(layout.NoteKey(d.num, layout.KindNote, r.id), layout.AppendNote(nil, n)),
 			put(layout.IDKey(d.num, layout.KindSequence, n.Seq), layout.UNIDRow(r.id)),

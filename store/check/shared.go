@@ -145,31 +145,22 @@ func (c *checker) oneObject(d note.Digest, rows, refs *walker) error {
 		}
 	}
 	valid := 0
-	for refs.ok && string(refs.key[1:min(33, len(refs.key))]) <= string(d[:]) {
-		ok, err := c.named(refs.key)
-		if err != nil {
-			return err
-		}
+	err := refs.while(func(k []byte) bool { return string(k[1:min(33, len(k))]) <= string(d[:]) }, func(k []byte) error {
+		ok, err := c.named(k)
 		if ok {
 			valid++
 		}
-		if err := refs.next(); err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if !have && valid > 0 {
 		c.want(d)
 		c.found(0, Object, layout.Key(layout.SpaceObject, d[:]), nil, "object %s is not in the index", d)
 	}
 	if have && valid == 0 {
-		key := layout.SweepObject(d)
-		ok, err := c.has(key)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			c.found(0, SweepRow, key, []change{put(key, nil)}, "missing: nothing refers to object %s", d)
-		}
+		return c.require(0, SweepRow, layout.SweepObject(d), "missing: nothing refers to object %s", d)
 	}
 	return nil
 }
@@ -252,7 +243,7 @@ func (c *checker) named(key []byte) (bool, error) {
 		if err != nil || ok {
 			return ok, err
 		}
-		c.found(c.idOf(c.byNum[num]), ObjectReference, key, bad, "note %d does not name this object", id)
+		c.found(c.byNum[num].databaseID(), ObjectReference, key, bad, "note %d does not name this object", id)
 	default:
 		c.found(0, ObjectReference, key, bad, "cannot be read")
 	}
