@@ -51,11 +51,11 @@ func choose(cfg *tls.Config, hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 
 // EndPoint returns the channel binding tls-server-end-point of the presented certificate. It returns nil without TLS,
 // and for a resumed TLS session, which presents no certificate.
-func (c *Conn) EndPoint() []byte {
-	if c.under == nil || c.under.shown == nil {
+func (t *transport) EndPoint() []byte {
+	if t.under == nil || t.under.shown == nil {
 		return nil
 	}
-	shown := c.under.shown
+	shown := t.under.shown
 	leaf := shown.Leaf
 	if leaf == nil && len(shown.Certificate) > 0 {
 		leaf, _ = x509.ParseCertificate(shown.Certificate[0])

@@ -48,7 +48,7 @@ func (c *Conn) Compress() error {
 		c.server.compressed.Add(-1)
 		return err
 	}
-	c.dropInput()
+	c.DiscardInput()
 	c.server.inc("Server.Listen.Compressed.Active", 1)
 	c.Conn, c.raw, c.tryFD = &deflated{Conn: c.Conn}, nil, nil
 	return nil
@@ -57,14 +57,6 @@ func (c *Conn) Compress() error {
 // CompressedFull reports whether the maximum number of connections is compressed.
 func (c *Conn) CompressedFull() bool {
 	return c.server.compressed.Load() >= int64(c.server.opts.Load().MaxCompressed)
-}
-
-// Compressed reports whether the connection is compressed.
-func (c *Conn) Compressed() bool { return c.packed() != nil }
-
-func (c *Conn) packed() *deflated {
-	d, _ := c.Conn.(*deflated)
-	return d
 }
 
 // Read returns the peer's input as soon as it can be decompressed, because a flush need not end a block. It fails when
@@ -156,10 +148,7 @@ func (c *Conn) uncompressed() {
 	}
 	c.server.compressed.Add(-1)
 	c.server.inc("Server.Listen.Compressed.Active", -1)
-	d.clear = nil
+	d.clear, d.packed = nil, nil
 	d.in.Close()
-	if d.packBuf != nil {
-		putBuffer(d.packBuf)
-		d.packBuf, d.packed = nil, nil
-	}
+	d.rest()
 }

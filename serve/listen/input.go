@@ -3,7 +3,6 @@ package listen
 import (
 	"bytes"
 	"errors"
-	"io"
 	"sync"
 	"time"
 )
@@ -37,6 +36,84 @@ func putBuffer(b *buffer) {
 	}
 }
 
+// input is the input that was read from the socket but not used.
+type input struct {
+	in   *buffer // nil while there is no input
+	r, w int     // in.b[r:w] is unread
+}
+
+// room makes room for more input in the buffer, if there is one.
+func (i *input) room() error {
+	switch {
+	case i.in == nil:
+	case i.r == i.w:
+		i.DiscardInput()
+	case i.w == len(i.in.b) && i.r == 0:
+		return ErrLineTooLong
+	case i.w == len(i.in.b):
+		i.w = copy(i.in.b, i.in.b[i.r:i.w])
+		i.r = 0
+	}
+	return nil
+}
+
+// Buffered returns the input that was read from the socket but not used. It is valid until the next call.
+func (i *input) Buffered() []byte {
+	if i.in == nil {
+		return nil
+	}
+	return i.in.b[i.r:i.w]
+}
+
+// Discard removes n bytes from the buffered input.
+func (i *input) Discard(n int) {
+	i.r = min(i.r+n, i.w)
+	if i.r == i.w {
+		// Keep the buffer until the next wait, so that a line in it stays valid.
+		i.r, i.w = 0, 0
+	}
+}
+
+// DiscardInput discards the buffered input.
+func (i *input) DiscardInput() {
+	if i.in != nil {
+		putBuffer(i.in)
+		i.in = nil
+	}
+	i.r, i.w = 0, 0
+}
+
+// Unread puts p back in front of the buffered input.
+func (i *input) Unread(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	rest := i.Buffered()
+	need := len(p) + len(rest)
+	b := &buffer{}
+	if need <= BufferSize {
+		b = getBuffer()
+	} else {
+		b.b = make([]byte, need)
+	}
+	n := copy(b.b, p)
+	n += copy(b.b[n:], rest)
+	i.DiscardInput()
+	i.in, i.w = b, n
+}
+
+// UnreadHeld is Unread for input whose memory is reserved. It keeps p itself, and calls free when p is no longer in
+// use. There must be no buffered input.
+func (i *input) UnreadHeld(p []byte, free func()) {
+	i.DiscardInput()
+	if len(p) <= BufferSize { // a small buffer may not have room for the next read
+		i.Unread(p)
+		free()
+		return
+	}
+	i.in, i.w = &buffer{b: p, free: free}, len(p)
+}
+
 // Await waits for the first byte of the next command, for at least timeout and at most 9/4 of it: it saves system calls
 // by re-arming deadlines rarely. It flushes the output first, and holds no buffer while it waits. It returns nil when
 // there is input, otherwise ErrClosing, ErrWoken, ErrTimeout, io.EOF or the socket's error.
@@ -53,47 +130,18 @@ func (c *Conn) Await(timeout time.Duration) error {
 	if err := c.Flush(); err != nil {
 		return err
 	}
-	c.dropInput()
+	c.DiscardInput()
 	if d := c.packed(); d != nil {
 		d.rest()
 	}
-	c.mu.Lock()
-	// Check again under the lock: a later Wake or shutdown sees idle set.
-	if c.server.isClosing() {
-		c.mu.Unlock()
-		return ErrClosing
-	}
-	if c.woken {
-		c.woken = false
-		c.mu.Unlock()
-		return ErrWoken
-	}
-	if err := c.armRead(timeout); err != nil {
-		c.mu.Unlock()
+	if err := c.begin(c.Now(), timeout); err != nil {
 		return err
 	}
-	c.idle = true
-	c.mu.Unlock()
-
 	err := c.fill()
 	if err == nil {
 		c.work()
 	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.idle = false
-	if err == nil || !isTimeout(err) {
-		return err
-	}
-	switch {
-	case c.server.isClosing():
-		return ErrClosing
-	case c.woken:
-		c.woken = false
-		return ErrWoken
-	}
-	return ErrTimeout
+	return c.end(err)
 }
 
 // Fill reads more input inside a command, and adds at least one byte to Buffered. It flushes the output first. A
@@ -134,113 +182,7 @@ func (c *Conn) ready(timeout time.Duration) error {
 	if left <= 0 {
 		return ErrTimeout
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.armRead(left)
-}
-
-// armRead sets the read deadline, unless the current one already allows the timeout and not much more: setting a
-// deadline costs more than the rest of a short command. The caller holds mu.
-func (c *Conn) armRead(timeout time.Duration) error {
-	now := c.Now()
-	c.readTimeout = timeout
-	if left := c.readBy.Sub(now); !c.interrupted && left >= timeout && left/9 <= timeout/4 {
-		return nil
-	}
-	c.interrupted = false
-	c.readBy = now.Add(timeout + timeout/4)
-	return c.socket.SetReadDeadline(c.readBy)
-}
-
-// fill reads once into the buffer. It allocates a buffer only when there is input.
-func (c *Conn) fill() error {
-	if c.in != nil {
-		if c.r == c.w {
-			c.dropInput()
-		} else if c.w == len(c.in.b) {
-			if c.r == 0 {
-				return ErrLineTooLong
-			}
-			c.w = copy(c.in.b, c.in.b[c.r:c.w])
-			c.r = 0
-		}
-	}
-	if c.tryFD != nil {
-		return c.fillRaw()
-	}
-	if c.in != nil {
-		n, err := c.Conn.Read(c.in.b[c.w:])
-		return c.filled(n, err)
-	}
-	var one [1]byte
-	n, err := c.Conn.Read(one[:])
-	if n == 1 {
-		c.in = getBuffer()
-		c.in.b[0] = one[0]
-	}
-	return c.filled(n, err)
-}
-
-func (c *Conn) filled(n int, err error) error {
-	if n > 0 {
-		c.w += n
-		return nil
-	}
-	if err == nil {
-		return io.ErrNoProgress
-	}
-	return err
-}
-
-// Buffered returns the input that was read from the socket but not used. It is valid until the next call.
-func (c *Conn) Buffered() []byte {
-	if c.in == nil {
-		return nil
-	}
-	return c.in.b[c.r:c.w]
-}
-
-// Discard removes n bytes from the buffered input.
-func (c *Conn) Discard(n int) {
-	c.r = min(c.r+n, c.w)
-	if c.r == c.w {
-		// Keep the buffer until the next wait, so that a line in it stays valid.
-		c.r, c.w = 0, 0
-	}
-}
-
-// DiscardInput discards the buffered input.
-func (c *Conn) DiscardInput() { c.dropInput() }
-
-// Unread puts p back in front of the buffered input.
-func (c *Conn) Unread(p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	rest := c.Buffered()
-	need := len(p) + len(rest)
-	b := &buffer{}
-	if need <= BufferSize {
-		b = getBuffer()
-	} else {
-		b.b = make([]byte, need)
-	}
-	n := copy(b.b, p)
-	n += copy(b.b[n:], rest)
-	c.dropInput()
-	c.in, c.w = b, n
-}
-
-// UnreadHeld is Unread for input whose memory is reserved. It keeps p itself, and calls free when p is no longer in
-// use. There must be no buffered input.
-func (c *Conn) UnreadHeld(p []byte, free func()) {
-	c.dropInput()
-	if len(p) <= BufferSize { // a small buffer may not have room for the next read
-		c.Unread(p)
-		free()
-		return
-	}
-	c.in, c.w = &buffer{b: p, free: free}, len(p)
+	return c.arm(c.Now(), left)
 }
 
 // ReadLine returns the next line with its line end, LF or CR LF. It is valid until the next read. limit includes the
@@ -289,16 +231,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *Conn) dropInput() {
-	if c.in != nil {
-		putBuffer(c.in)
-		c.in = nil
-	}
-	c.r, c.w = 0, 0
-}
-
 func (c *Conn) dropBuffers() {
-	c.dropInput()
+	c.DiscardInput()
 	if c.out != nil {
 		putBuffer(c.out)
 		c.out = nil

@@ -14,17 +14,15 @@ func (c *Conn) Lend() (socket net.Conn, ahead []byte, err error) {
 		return nil, nil, err
 	}
 	ahead = slices.Clone(c.Buffered())
-	c.dropInput()
+	c.DiscardInput()
 	c.rest() // while its bytes are copied it occupies no slot
 	return c.Conn, ahead, nil
 }
 
 // Regain ends Lend: it clears the deadlines and begins a command.
 func (c *Conn) Regain() error {
-	c.mu.Lock()
-	c.readBy, c.writeBy, c.interrupted = time.Time{}, time.Time{}, false
-	err := c.socket.SetDeadline(time.Time{})
-	c.mu.Unlock()
+	c.writeBy = time.Time{}
+	err := c.reset()
 	c.pace = pace{}
 	c.work()
 	return err

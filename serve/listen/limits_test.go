@@ -154,7 +154,7 @@ func TestGate(t *testing.T) {
 func TestShare(t *testing.T) {
 	t.Parallel()
 	b := NewSharedBudget(100, Shares{Client: 40, Person: 60})
-	conn := func(from string) *Conn { return &Conn{remote: netip.MustParseAddr(from), server: &Server{}} }
+	conn := func(from string) *Conn { return &Conn{client: client{remote: netip.MustParseAddr(from)}} }
 	one, two := conn("192.0.2.1").Share(b), conn("192.0.2.2").Share(b)
 	here := conn("127.0.0.1").Share(b)
 	if one.Max() != 40 || here.Max() != 100 {

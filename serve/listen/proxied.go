@@ -125,8 +125,8 @@ func (s *Server) arrive(nc net.Conn, d *Door) {
 
 // RemoteAddr returns the client's address: the one that a proxy named, otherwise the socket's.
 func (c *Conn) RemoteAddr() net.Addr {
-	if c.client.IsValid() {
-		return net.TCPAddrFromAddrPort(c.client)
+	if c.named.IsValid() {
+		return net.TCPAddrFromAddrPort(c.named)
 	}
 	return c.socket.RemoteAddr()
 }
@@ -191,7 +191,7 @@ func (p *passing) Close() error {
 // RemoteAddr implements net.Conn. A loopback address from a proxy is replaced, so that the client is not taken for one
 // on this machine.
 func (p *passed) RemoteAddr() net.Addr {
-	if a := p.c.client; a.IsValid() && a.Addr().Unmap().IsLoopback() {
+	if a := p.c.named; a.IsValid() && a.Addr().Unmap().IsLoopback() {
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
 	}
 	return p.c.RemoteAddr()

@@ -10,7 +10,7 @@ import (
 )
 
 // initRaw prepares reads that take a buffer only when the socket has input.
-func (c *Conn) initRaw(nc net.Conn) {
+func (t *transport) initRaw(nc net.Conn) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
 		return
@@ -19,45 +19,45 @@ func (c *Conn) initRaw(nc net.Conn) {
 	if err != nil {
 		return
 	}
-	c.raw = raw
-	c.tryFD = c.try // one closure per connection
+	t.raw = raw
+	t.tryFD = t.try // one closure per connection
 }
 
-func (c *Conn) fillRaw() error {
-	c.readN, c.readErr = 0, nil
-	if err := c.raw.Read(c.tryFD); err != nil {
+func (t *transport) fillRaw() error {
+	t.readN, t.readErr = 0, nil
+	if err := t.raw.Read(t.tryFD); err != nil {
 		return err
 	}
-	if c.readErr == nil && c.readN == 0 {
+	if t.readErr == nil && t.readN == 0 {
 		return io.EOF
 	}
-	return c.filled(c.readN, c.readErr)
+	return t.filled(t.readN, t.readErr)
 }
 
 // try reads once. It returns false if there is no input yet, so that the runtime's poller waits.
-func (c *Conn) try(fd uintptr) bool {
-	b := c.in
+func (t *transport) try(fd uintptr) bool {
+	b := t.in
 	if b == nil {
 		b = getBuffer()
 	}
 	for {
-		n, err := syscall.Read(int(fd), b.b[c.w:])
+		n, err := syscall.Read(int(fd), b.b[t.w:])
 		switch err {
 		case nil:
-			c.readN = n
+			t.readN = n
 		case syscall.EINTR:
 			continue
 		case syscall.EAGAIN:
-			if c.in == nil {
+			if t.in == nil {
 				putBuffer(b)
 			}
 			return false
 		default:
-			c.readErr = os.NewSyscallError("read", err)
+			t.readErr = os.NewSyscallError("read", err)
 		}
-		if c.in == nil {
-			if c.readN > 0 {
-				c.in = b
+		if t.in == nil {
+			if t.readN > 0 {
+				t.in = b
 			} else {
 				putBuffer(b)
 			}

@@ -7,6 +7,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -126,21 +127,11 @@ func (s *Server) MaxConns() int { return s.opts.Load().MaxConns }
 
 // withDefaults returns the options with defaults for zero fields.
 func (o Options) withDefaults() *Options {
-	if o.MaxConns <= 0 {
-		o.MaxConns = 50_000
-	}
-	if o.MaxPerAddress <= 0 {
-		o.MaxPerAddress = 200
-	}
-	if o.MaxCompressed == 0 {
-		o.MaxCompressed = 5000
-	}
-	if o.HandshakeTimeout <= 0 {
-		o.HandshakeTimeout = 30 * time.Second
-	}
-	if o.WriteTimeout <= 0 {
-		o.WriteTimeout = 5 * time.Minute
-	}
+	o.MaxConns = cmp.Or(max(o.MaxConns, 0), 50_000)
+	o.MaxPerAddress = cmp.Or(max(o.MaxPerAddress, 0), 200)
+	o.MaxCompressed = cmp.Or(o.MaxCompressed, 5000)
+	o.HandshakeTimeout = cmp.Or(max(o.HandshakeTimeout, 0), 30*time.Second)
+	o.WriteTimeout = cmp.Or(max(o.WriteTimeout, 0), 5*time.Minute)
 	return &o
 }
 
@@ -240,7 +231,7 @@ func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, erro
 	c := newConn(s, nc, d)
 	_, c.relay = nc.(*begun)
 	if client.IsValid() {
-		c.client, c.remote = client, client.Addr()
+		c.named, c.remote = client, client.Addr()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
