@@ -209,12 +209,13 @@ func read(raw []byte, cut map[int]int, l Limits, late bool) *Document {
 	return r.d
 }
 
-// add adds a text to the document, cut to the bytes left.
+// add adds a text to the document, cut to the bytes left. The text may contain invalid UTF-8: addresses are as the
+// sender wrote them.
 func (r *reader) add(f Field, s string) {
 	if s == "" {
 		return
 	}
-	s = words.Normal(s)
+	s = Make(f, s).Text
 	if len(s) > r.left {
 		r.d.Beyond++
 		s = clip(s, r.left)
