@@ -143,16 +143,21 @@ func behind(t *testing.T, n int) *gate {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+g.tls)
-		if err == nil {
-			c.Close()
-			return g
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not answer: %v\n%s", proxy.name, err, out)
+	deadline := time.Now().Add(time.Minute)
+	for _, port := range ports { // a proxy opens them one after the other
+		for {
+			c, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err == nil {
+				c.Close()
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not answer on port %s: %v\n%s", proxy.name, port, err, out)
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
 	}
+	return g
 }
 
 // writeProxy writes a proxy's configuration, and the demo's certificate and key as the one file that HAProxy reads.
