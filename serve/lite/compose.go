@@ -324,7 +324,7 @@ func (l *letter) wholeText() (string, error) {
 		if p.Type != "text" {
 			continue
 		}
-		text, err := l.text(p, maxForm/2)
+		text, _, err := l.text(p, maxForm/2)
 		if err != nil {
 			return "", err
 		}

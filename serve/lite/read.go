@@ -171,18 +171,18 @@ func (l *letter) content(place string) (mailbox.Content, error) {
 	return mailbox.ContentOf(l.body, span)
 }
 
-// text returns the text of a part, decoded from at most most bytes.
-func (l *letter) text(p *wiremime.Part, most int64) (string, error) {
+// text returns the text of a part, decoded from at most most bytes. It reports whether the part has more.
+func (l *letter) text(p *wiremime.Part, most int64) (text string, more bool, err error) {
 	c, err := l.content(l.places[p])
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	raw, err := c.Append(nil, 0, min(c.Size, most))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	text, _ := wiremime.DecodeBody(raw, wiremime.EncodingBinary, p.Param("charset"), int(most))
-	return strings.ReplaceAll(text, "\r\n", "\n"), nil
+	text, more = wiremime.DecodeBody(raw, wiremime.EncodingBinary, p.Param("charset"), int(most))
+	return strings.ReplaceAll(text, "\r\n", "\n"), more || c.Size > most, nil
 }
 
 // head returns the message's header, at most 1 MB of it.
@@ -251,6 +251,7 @@ type readPage struct {
 	Body                 template.HTML // sanitized by safehtml
 	Part, Parts          int
 	PartBack, PartNext   string
+	Shown                string // size of the text in all parts, or "" if they hold all of it
 	Blocked              string // address of the page with remote images, or "" if none are blocked
 	Other, OtherText     string // address and label of the other form, plain or HTML
 	Files                []attached
@@ -413,6 +414,9 @@ func (v *visit) readBody(p *readPage, l *letter) error {
 	n, _ := strconv.Atoi(v.form.Get("part"))
 	n = max(1, min(n, len(pieces)))
 	p.Part, p.Parts, p.Body = n, len(pieces), template.HTML(pieces[n-1])
+	if w.rest {
+		p.Shown = size(float64(min(w.shown(), l.size)))
+	}
 	link := func(n int, plain, pictures bool) string {
 		q := []string{"m", p.ID, "f", v.form.Get("f")}
 		if n > 1 {
@@ -458,27 +462,45 @@ type shower struct {
 	blocked  bool // remote images were left out
 	inline   map[string]string
 	pieces   []string
+	rest     bool // there is more text than in pieces
 }
 
-// add appends pieces. A piece that fits is appended to the last one.
+// shown returns the number of bytes of text in the pieces, without tags.
+func (w *shower) shown() uint64 {
+	n := 0
+	for _, p := range w.pieces {
+		n += len(wiremime.HTMLText(p))
+	}
+	return uint64(n)
+}
+
+// add appends pieces, up to maxPieces. A piece that fits is appended to the last one.
 func (w *shower) add(list []string) {
 	for _, s := range list {
 		if k := len(w.pieces); k > 0 && len(w.pieces[k-1])+len(s) <= w.room {
 			w.pieces[k-1] += s
 		} else if k < maxPieces {
 			w.pieces = append(w.pieces, s)
+		} else {
+			w.rest = true
+			return
 		}
 	}
 }
 
 func (w *shower) part(p *wiremime.Part) error {
-	o := &safehtml.Options{Piece: w.room, Pieces: maxPieces, Link: link, Picture: w.picture}
+	if w.rest {
+		return nil
+	}
+	// One piece more than is shown tells that there is more text.
+	o := &safehtml.Options{Piece: w.room, Pieces: maxPieces + 1, Link: link, Picture: w.picture}
 	switch {
 	case p.Type == "text":
-		text, err := w.l.text(p, maxShown)
+		text, more, err := w.l.text(p, maxShown)
 		if err != nil {
 			return err
 		}
+		defer func() { w.rest = w.rest || more }()
 		if p.Subtype == "html" && !w.plain {
 			w.add(safehtml.Clean(text, o))
 			return nil
