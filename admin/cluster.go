@@ -85,7 +85,7 @@ func (c *Call) foundCluster(ctx context.Context, name string) (ClusterMember, er
 		return ClusterMember{}, err
 	}
 	if len(saved) > 0 {
-		return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, name)
+		return c.enterAgain(ctx, f)
 	}
 	if err := cluster.Found(c.Store); err != nil {
 		return ClusterMember{}, err
@@ -103,10 +103,26 @@ func (c *Call) foundCluster(ctx context.Context, name string) (ClusterMember, er
 		return m, nil
 	}
 	m.Next = "doublet cluster token"
-	if err := c.running.Enter(ctx); err != nil {
+	if _, err := c.running.Enter(ctx); err != nil {
 		return m, err
 	}
 	return m, c.Announce(ctx)
+}
+
+// enterAgain makes a running server join a cluster that it founded before, if an error prevented that then.
+func (c *Call) enterAgain(ctx context.Context, f *pki.Folder) (ClusterMember, error) {
+	if c.running != nil {
+		entered, err := c.running.Enter(ctx)
+		if err != nil {
+			return ClusterMember{}, err
+		}
+		if entered {
+			m := c.showMember(f)
+			m.Next = "doublet cluster token"
+			return m, c.Announce(ctx)
+		}
+	}
+	return ClusterMember{}, fmt.Errorf("%w: %s", pki.ErrExists, f.Cluster())
 }
 
 // member returns the description of this server for its mates.

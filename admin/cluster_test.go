@@ -46,7 +46,7 @@ func TestClusterInit(t *testing.T) {
 		t.Errorf("a token without a cluster: %v", err)
 	}
 	started := 0
-	s.Enter = func(context.Context) error { started++; return nil }
+	s.Enter = func(context.Context) (bool, error) { started++; return started == 1, nil }
 	m, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
 	if err != nil || m.Cluster != "Acme" || m.Server != "mx.example.com" || m.Direct != "one:7223" ||
 		m.Routes != "one:7222" || started != 1 {
@@ -93,6 +93,26 @@ func TestClusterInit(t *testing.T) {
 	if list, err = cluster.Members(ctx, s.Store, "Acme"); err != nil || list[0].Direct != "moved:7223" ||
 		list[0].Route != "moved:7222" {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestClusterInitEnters checks that cluster init can be run again if the running server could not join the cluster that
+// it founded, and that the server joins then, without a restart.
+func TestClusterInitEnters(t *testing.T) {
+	t.Parallel()
+	s := inCluster(newSystem(t), "one:7222", "one:7223")
+	broken, calls := errors.New("address in use"), 0
+	s.Enter = func(context.Context) (bool, error) {
+		if calls++; calls < 3 {
+			return false, broken
+		}
+		return calls == 3, nil
+	}
+	for i, want := range []error{broken, broken, nil, pki.ErrExists} {
+		m, err := verb[ClusterMember](t, s, "cluster init", `{"name":"Acme"}`)
+		if !errors.Is(err, want) || err == nil && m.Cluster != "Acme" || calls != i+1 {
+			t.Errorf("init %d: %+v, %v", i, m, err)
+		}
 	}
 }
 

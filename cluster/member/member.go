@@ -51,7 +51,7 @@ type Ground struct {
 
 // Services are the functions of the rooms above the cluster that the cluster calls.
 type Services struct {
-	// Joined is called once, when the server is a member and the services are open.
+	// Joined is called when the server is a member and the services are open, until it succeeds once.
 	Joined func(context.Context, *cluster.Node) error
 	Admit  Admit
 	// Vacate ends the work on a database that is about to move. It is the Vacate of cluster.Options.
@@ -64,6 +64,8 @@ type Services struct {
 type joined struct {
 	node *cluster.Node
 	bus  bus.Bus
+	// served means that Services.Joined has succeeded. The turn of Member.starts guards it.
+	served bool
 	// stop makes the node end, ended waits until it has.
 	stop  func()
 	ended sync.WaitGroup
@@ -178,7 +180,11 @@ func (m *Member) Join(ctx context.Context, g Ground) error {
 	m.mu.Lock()
 	m.ground = &g
 	m.mu.Unlock()
+	if !m.starts.begin() {
+		return errClosed
+	}
 	j, err := m.start(ctx)
+	m.starts.end()
 	if err != nil || j == nil {
 		return err
 	}
@@ -188,25 +194,43 @@ func (m *Member) Join(ctx context.Context, g Ground) error {
 // Serve makes the node call the services from now on. Until then, no server can join here.
 func (m *Member) Serve(ctx context.Context, s Services) error {
 	m.services.Store(&s)
-	if n := m.Node(); n != nil {
-		return s.Joined(ctx, n)
+	if !m.starts.begin() {
+		return errClosed
+	}
+	defer m.starts.end()
+	if j := m.in.Load(); j != nil {
+		return m.serve(ctx, j)
 	}
 	return nil
 }
 
-// Enter makes a running server join the cluster that it has just founded.
-func (m *Member) Enter(ctx context.Context) error {
-	j, err := m.start(ctx)
-	if err != nil || j == nil {
-		return err
+// Enter makes a running server join the cluster that it has just founded. It reports whether the server joined now, and
+// not before. After an error it can be called again, and continues where it failed.
+func (m *Member) Enter(ctx context.Context) (entered bool, err error) {
+	if !m.starts.begin() {
+		return false, errClosed
 	}
-	return m.services.Load().Joined(ctx, j.node)
+	defer m.starts.end()
+	j, err := m.start(ctx)
+	if err != nil || j == nil || j.served {
+		return false, err
+	}
+	err = m.serve(ctx, j)
+	return err == nil, err
+}
+
+// serve calls Services.Joined. The caller has the turn of starts.
+func (m *Member) serve(ctx context.Context, j *joined) error {
+	err := m.services.Load().Joined(ctx, j.node)
+	j.served = err == nil
+	return err
 }
 
 // errClosed rejects a start while the server stops.
 var errClosed = errors.New("cluster: server is stopping")
 
-// starts admits one start at a time, because cluster init may run twice, and none after close.
+// starts gives turns to what starts the node and tells the services, because cluster init may run twice. There is no
+// turn after close.
 type starts struct {
 	mu     sync.Mutex
 	closed bool
@@ -224,22 +248,21 @@ func (s *starts) begin() bool {
 
 func (s *starts) end() { s.mu.Unlock() }
 
-// close returns after a start in progress.
+// close returns after the turn in progress.
 func (s *starts) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// start opens the bus and runs the node. It returns nil outside a cluster, if the settings turn the bus off, and if the
-// server has joined already.
+// start opens the bus and runs the node, once. It returns nil outside a cluster, and if the settings turn the bus off.
+// The caller has the turn of starts.
 func (m *Member) start(ctx context.Context) (*joined, error) {
-	if !m.starts.begin() {
-		return nil, errClosed
+	if j := m.in.Load(); j != nil {
+		return j, nil
 	}
-	defer m.starts.end()
 	f, err := m.Folder()
-	if err != nil || f == nil || m.in.Load() != nil {
+	if err != nil || f == nil {
 		return nil, err
 	}
 	b, err := m.opt.OpenBus(f, m.admit)

@@ -98,7 +98,7 @@ func (s *server) health(ctx context.Context) error {
 }
 
 // enter makes the server join the cluster that it has just founded.
-func (s *server) enter(ctx context.Context) error { return s.member.Enter(ctx) }
+func (s *server) enter(ctx context.Context) (bool, error) { return s.member.Enter(ctx) }
 
 // announce updates the addresses of this server for the other members of its cluster.
 func (s *server) announce() error {
