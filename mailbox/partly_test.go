@@ -110,3 +110,22 @@ func TestRenameInboxMoves(t *testing.T) {
 		t.Errorf("moved %v: %v", *left, err)
 	}
 }
+
+// TestCreateMoves checks the creation of a folder in another person's mail file that moves before the subscriptions to
+// a former folder of that name are restored: it must not be executed again, because the folder exists.
+func TestCreateMoves(t *testing.T) {
+	t.Parallel()
+	w, left := manyMessages(t, "Team", 1, func(w *world) bool {
+		_, err := w.mf.Folder(w.ctx, "Team/New")
+		return err == nil
+	})
+	guest := w.guest(note.UNID{})
+	w.grant("Team", guest.Who().Person, note.Lookup|note.Read|note.Create)
+	there := w.svc.SharedFile(guest.Who(), w.db, "other/")
+	if _, err := there.Create(w.ctx, "other/Team/New", ""); !*left || !errors.Is(err, mailbox.ErrPartly) {
+		t.Errorf("moved %v: %v", *left, err)
+	}
+	if _, err := there.Create(w.ctx, "other/Team/Newer", ""); !errors.Is(err, store.ErrNotHome) {
+		t.Errorf("moved before: %v", err)
+	}
+}
