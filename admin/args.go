@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
+
+	"doublet/wire/size"
 )
 
 // Param is one argument of a verb, derived from a field of its argument struct. The tag json names it. The tag arg
@@ -31,37 +32,8 @@ type Param struct {
 // Size is a number of bytes, written with a unit (10MB, 1.5GB). Units are powers of 1,024.
 type Size uint64
 
-var units = []struct {
-	name  string
-	bytes uint64
-}{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
-
-// ParseSize parses a Size: a number with an optional decimal point and an optional unit.
-func ParseSize(text string) (Size, error) {
-	digits, scale := strings.ToUpper(strings.TrimSpace(text)), uint64(1)
-	for _, u := range units {
-		if cut, ok := strings.CutSuffix(digits, u.name); ok {
-			digits, scale = strings.TrimSpace(cut), u.bytes
-			break
-		}
-	}
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil || strings.Trim(digits, "0123456789.") != "" || f*float64(scale) >= 1<<62 {
-		return 0, fmt.Errorf("%q is not a size such as 500MB", text)
-	}
-	return Size(f * float64(scale)), nil
-}
-
 // String formats the size with at most one decimal digit.
-func (s Size) String() string {
-	for _, u := range units[:4] {
-		if uint64(s) >= u.bytes {
-			return strconv.FormatFloat(float64(int64(float64(s)/float64(u.bytes)*10+0.5))/10, 'f', -1, 64) +
-				" " + u.name
-		}
-	}
-	return strconv.FormatUint(uint64(s), 10) + " B"
-}
+func (s Size) String() string { return size.Rounded(uint64(s)) }
 
 // Limit is a Size where 0 means no limit.
 type Limit Size
@@ -82,9 +54,9 @@ func (s *Size) UnmarshalJSON(raw []byte) error {
 			return err
 		}
 	}
-	v, err := ParseSize(text)
+	v, err := size.Parse(text)
 	if err == nil {
-		*s = v
+		*s = Size(v)
 	}
 	return err
 }

@@ -53,7 +53,8 @@ func exitCode(err error) int {
 		return quiet.code
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &setting), errors.As(err, &bad), admin.Kind(err) == "usage", strings.HasPrefix(err.Error(), "unknown command"):
+	case errors.As(err, &setting), errors.As(err, &bad), admin.Kind(err) == "usage",
+		strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	case admin.Kind(err) == "denied":
 		return exitPermission

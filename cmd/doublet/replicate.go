@@ -19,6 +19,7 @@ import (
 	"doublet/replica/https"
 	"doublet/serve/signin"
 	"doublet/store"
+	"doublet/wire/size"
 
 	"github.com/spf13/cobra"
 )
@@ -131,9 +132,11 @@ func (a *app) replicateCommand() *cobra.Command {
 			return missing(cmd, "user", "who signs in at the source")
 		}
 		if f.maxSize != "" {
-			if f.MaxSize, err = admin.ParseSize(f.maxSize); err != nil {
+			n, err := size.Parse(f.maxSize)
+			if err != nil {
 				return &exitError{exitUsage, err}
 			}
+			f.MaxSize = admin.Size(n)
 		}
 		if f.Password, err = a.askSecret("password of " + f.User); err != nil {
 			return err

@@ -2,12 +2,12 @@ package query
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"doublet/search/text"
+	"doublet/wire/size"
 )
 
 // Parse parses a query from a search box:
@@ -319,22 +319,9 @@ func (p *parser) day(op Op, v string) (*Node, error) {
 	return nil, fmt.Errorf("%w: %q is not a day: write 2025-03-01, or 7d, 2w, 3m, 1y", ErrQuery, v)
 }
 
-var units = []struct {
-	name  string
-	bytes float64
-}{{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"b", 1}, {"", 1}}
-
 func sized(op Op, v string) (*Node, error) {
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(strings.ToLower(v), u.name)
-		if !ok || digits == "" {
-			continue
-		}
-		f, err := strconv.ParseFloat(digits, 64)
-		if err == nil && !math.IsNaN(f) && f >= 0 && f*u.bytes < 1<<62 && strings.Trim(digits, "0123456789.") == "" {
-			return &Node{Op: op, Number: uint64(f * u.bytes)}, nil
-		}
-		break
+	if n, err := size.Parse(v); err == nil {
+		return &Node{Op: op, Number: uint64(n)}, nil
 	}
 	return nil, fmt.Errorf("%w: %q is not a size such as 500KB", ErrQuery, v)
 }

@@ -211,28 +211,6 @@ func TestAllDoorsOff(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]Size{
-		"0": 0, "7": 7, "50MB": 50 << 20, "50 mb": 50 << 20, "1.5GB": 3 << 29, "64KiB": 64 << 10,
-		"2T": 2 << 40, "8B": 8,
-	} {
-		got, err := ParseSize(text)
-		if err != nil || got != want {
-			t.Errorf("ParseSize(%q) = %d, %v", text, got, err)
-		}
-		if back, err := ParseSize(got.String()); err != nil || back != got {
-			t.Errorf("%q prints as %q", text, got)
-		}
-	}
-	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "0x10", "Inf", "NaN", "9999999TB",
-		"99999999999999999999", "1 2MB", "MB50", "1..5KB"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("ParseSize(%q) = %d", text, got)
-		}
-	}
-}
-
 func FuzzLoad(f *testing.F) {
 	f.Add(Default().TOML())
 	f.Add("[limits]\nmessage_size = \"1MB\"\n[[limits]]\n")
@@ -251,20 +229,6 @@ func FuzzLoad(f *testing.F) {
 		back := Default()
 		if err := back.decode("f", []byte(c.TOML()), map[string]string{}); err != nil || back != c {
 			t.Errorf("%v: what was read cannot be written and read again", err)
-		}
-	})
-}
-
-func FuzzParseSize(f *testing.F) {
-	f.Add("50MB")
-	f.Add("1.5 GiB")
-	f.Fuzz(func(t *testing.T, text string) {
-		v, err := ParseSize(text)
-		if err != nil {
-			return
-		}
-		if back, err := ParseSize(v.String()); v < 0 || err != nil || back != v {
-			t.Errorf("%q is %d, printed %q", text, v, v)
 		}
 	})
 }
