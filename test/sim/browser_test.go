@@ -114,7 +114,7 @@ func TestBrowserSessions(t *testing.T) {
 			w.good(b, token, true)
 			w.good(c, token, true)
 			w.must(b.browsers.End(w.ctx, note.UNID{1}, x.ID), "end")
-			w.start(a)
+			w.faults.start(a)
 			w.shared()
 			w.wait("quiet", 60, w.different)
 			w.good(a, token, false)
@@ -202,7 +202,7 @@ func TestBrowserUpgrade(t *testing.T) {
 			restart := func(s *server, older bool) {
 				s.crash()
 				s.older = older
-				w.start(s)
+				w.faults.start(s)
 				w.wait("it serves again", 60, func() string {
 					if !s.node.Status().Serving {
 						return s.name
@@ -277,16 +277,16 @@ func (w *world) surf() {
 		w.advance(100 * time.Millisecond)
 		for _, s := range w.servers {
 			if s.node == nil && w.tick >= s.until {
-				w.start(s)
+				w.faults.start(s)
 			}
 		}
 		switch w.rng.IntN(60) {
 		case 0:
-			w.crashOne()
+			w.faults.crashOne()
 		case 1:
-			w.cutSome()
+			w.faults.cutSome()
 		case 2, 3:
-			w.healAll()
+			w.faults.healAll()
 		case 4:
 			w.advance(20 * time.Minute)
 		}

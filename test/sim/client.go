@@ -39,8 +39,8 @@ type shown struct {
 }
 
 // takenOut reports whether somebody has tried to remove a message from a folder.
-func (w *world) takenOut(email string) bool {
-	m := w.byEmail[email]
+func (u *users) takenOut(email string) bool {
+	m := u.byEmail[email]
 	return m != nil && (m.expunge != nil || len(m.movers) > 0)
 }
 
@@ -110,7 +110,7 @@ func (c *client) resync(v *mailbox.View) {
 			return
 		}
 		switch {
-		case c.w.takenOut(m.email):
+		case c.w.users.takenOut(m.email):
 			// The record of the removal was lost with a disk. A client that synced after the removal now sees the
 			// message again.
 			c.cache[uid] = m

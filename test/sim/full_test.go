@@ -42,14 +42,14 @@ func TestFullDisk(t *testing.T) {
 		home := w.homes(b)[0]
 		mate := w.servers[1-home.number]
 		deliver := func(s *server) (*mail, error) {
-			m := w.newMail(b)
-			return m, w.deliverAt(s, m, len(w.mails))
+			m := w.users.newMail(b)
+			return m, w.users.deliverAt(s, m, len(w.users.mails))
 		}
 		before, err := deliver(home)
 		w.must(err, "deliver while there is room")
 		w.wait("everything is in its place", 60, w.whole)
 
-		w.fill(home)
+		w.faults.fill(home)
 		home.full = 1 << 40
 		w.wait("both tell that the disk is full", 60, func() string {
 			if !told(home, cluster.EventRoom, "") || !told(mate, cluster.EventRoom, home.name) {
@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		m1, err := deliver(mate)
 		w.must(err, "deliver at the mate")
-		w.must(w.update(home, b, func(wr *store.Writer) error {
+		w.must(w.users.update(home, b, func(wr *store.Writer) error {
 			id, err := wr.Find(before.unid)
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 		if has(home, b.id, m1.unid) != absent {
 			t.Error("the full disk took what came at the mate")
 		}
-		w.must(w.update(mate, b, func(wr *store.Writer) error {
+		w.must(w.users.update(mate, b, func(wr *store.Writer) error {
 			id, err := wr.Find(m1.unid)
 			if err != nil {
 				return err
@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 			return ""
 		})
 
-		w.makeRoom(home)
+		w.faults.makeRoom(home)
 		w.wait("all is equal again", 120, func() string {
 			if wrong := w.whole(); wrong != "" {
 				return wrong
@@ -143,8 +143,8 @@ func TestFreshWhileFull(t *testing.T) {
 		before := at()
 		mate.crash()
 		mate.disk, mate.joined = vfs.NewCrashableMem(), false
-		w.forget(mate, 0)
-		w.start(mate)
+		w.faults.forget(mate, 0)
+		w.faults.start(mate)
 		w.wait("the mate reads the Cluster Database Directory again", 60, func() string {
 			if mate.node == nil {
 				return "not started"
@@ -155,7 +155,7 @@ func TestFreshWhileFull(t *testing.T) {
 			}
 			return ""
 		})
-		w.fill(home)
+		w.faults.fill(home)
 		home.full = 1 << 40
 		for range 600 {
 			w.advance(100 * time.Millisecond)
@@ -165,7 +165,7 @@ func TestFreshWhileFull(t *testing.T) {
 			t.Errorf("a minute later the home is in term %d, numbering %d; it was in %d", now.Last.Term(), now.Epoch,
 				before.Last.Term())
 		}
-		w.makeRoom(home)
+		w.faults.makeRoom(home)
 		w.wait("all is equal again", 300, func() string {
 			if wrong := w.whole(); wrong != "" {
 				return wrong
@@ -182,7 +182,7 @@ func TestQueueHandOver(t *testing.T) {
 	t.Parallel()
 	w := alone(5, 2)
 	guarded(t, w, func() {
-		queue := w.theQueue()
+		queue := w.users.theQueue()
 		w.wait("the queue has its home", 60, func() string {
 			if len(w.homes(queue)) != 1 {
 				return "none"
@@ -191,17 +191,17 @@ func TestQueueHandOver(t *testing.T) {
 		})
 		home := w.homes(queue)[0]
 		mate := w.servers[1-home.number]
-		w.enqueue()
-		q := w.queued[0]
+		w.users.enqueue()
+		q := w.users.queued[0]
 		w.wait("the mate has the entry", 60, func() string {
 			if has(mate, queue.id, q.unid) != present {
 				return "not yet"
 			}
 			return ""
 		})
-		w.fill(mate)
+		w.faults.fill(mate)
 		mate.full = 1 << 40
-		w.route()
+		w.users.route()
 		if !q.routed {
 			t.Fatal("it was not delivered")
 		}
@@ -211,7 +211,7 @@ func TestQueueHandOver(t *testing.T) {
 		if !home.store.Leads(queue.id) || has(mate, queue.id, q.unid) != present {
 			t.Error("the mate was told of the removal, and has not got the mail")
 		}
-		w.makeRoom(mate)
+		w.faults.makeRoom(mate)
 		w.wait("the mail is at the mate", 120, func() string {
 			if has(mate, q.to.box.id, q.to.unid) != present {
 				return "not yet"

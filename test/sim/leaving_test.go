@@ -87,8 +87,8 @@ func TestLeavingWaits(t *testing.T) {
 					})
 					dies()
 				}
-				m := w.newMail(b)
-				w.must(w.deliverAt(home, m, len(w.mails)), "deliver at the home")
+				m := w.users.newMail(b)
+				w.must(w.users.deliverAt(home, m, len(w.users.mails)), "deliver at the home")
 				w.wait("the mate, which is to go, has it all the same", 60, func() string {
 					if list := mate.replicas(b); has(mate, b.id, m.unid) != present ||
 						!slices.ContainsFunc(list, on(cluster.Deleting, mate)) {
@@ -107,7 +107,7 @@ func TestLeavingWaits(t *testing.T) {
 						t.Fatalf("a replica has gone, and %s has none yet: %v", empty.name, home.replicas(b))
 					}
 				}
-				w.start(empty)
+				w.faults.start(empty)
 				w.wait("the replica has gone to the other member", 300, func() string {
 					if held := w.holders(b); slices.Contains(held, mate) || !slices.Contains(held, empty) ||
 						has(empty, b.id, m.unid) != present {
@@ -131,8 +131,8 @@ func TestLeavingServes(t *testing.T) {
 	w := alone(7, 3)
 	guarded(t, w, func() {
 		home, mate, empty, b := twoOfThree(w)
-		m := w.newMail(b)
-		w.must(w.deliverAt(home, m, len(w.mails)), "deliver at the home")
+		m := w.users.newMail(b)
+		w.must(w.users.deliverAt(home, m, len(w.users.mails)), "deliver at the home")
 		w.wait("the mate has it", 60, func() string {
 			if has(mate, b.id, m.unid) != present {
 				return "not yet"
@@ -164,10 +164,10 @@ func TestLeavingServes(t *testing.T) {
 			}
 		}
 		w.wait("the mate serves it", 120, serves(mate))
-		w.must(w.deliverAt(mate, w.newMail(b), len(w.mails)), "deliver to the last replica")
-		w.start(empty)
+		w.must(w.users.deliverAt(mate, w.users.newMail(b), len(w.users.mails)), "deliver to the last replica")
+		w.faults.start(empty)
 		w.wait("the other member leads there too", 120, serves(empty))
-		w.start(home)
+		w.faults.start(home)
 		w.wait("the replica has gone to the other member", 300, func() string {
 			if held := w.holders(b); slices.Contains(held, mate) || !slices.Contains(held, empty) {
 				return "not yet"

@@ -1,10 +1,8 @@
 package sim
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -18,11 +16,7 @@ import (
 
 // alone returns a world without random faults.
 func alone(seed uint64, servers int) *world {
-	return &world{
-		Config: Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true}, ctx: context.Background(),
-		rng: rand.New(rand.NewPCG(seed, 0x51)),
-		now: env.TestStart, shown: map[shown]string{}, byEmail: map[string]*mail{},
-	}
+	return newWorld(Config{Seed: seed, Servers: servers, Calm: true, NoFolders: true})
 }
 
 // guarded runs fn and reports a failure of the world with its log.
@@ -39,9 +33,9 @@ func guarded(t *testing.T, w *world, fn func()) {
 				err = errors.New(f.text)
 			}
 		}()
-		w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.fate)
+		w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.faults.fate)
 		w.form()
-		w.furnish()
+		w.users.furnish()
 		fn()
 	}()
 	w.end(err != nil)
@@ -60,7 +54,7 @@ func TestMonth(t *testing.T) {
 			step := func(ticks int, by time.Duration) {
 				for range ticks {
 					w.advance(by)
-					w.work()
+					w.users.work()
 					w.drive()
 				}
 			}
@@ -76,7 +70,7 @@ func TestMonth(t *testing.T) {
 				}
 				step(20, 100*time.Millisecond)
 			}
-			w.start(s)
+			w.faults.start(s)
 			step(50, 100*time.Millisecond)
 			w.settleDown()
 			w.verify()
@@ -169,7 +163,7 @@ func TestRepair(t *testing.T) {
 			t.Errorf("the only replica that lives is gone: %v", err)
 		}
 
-		w.start(one)
+		w.faults.start(one)
 		w.wait("the home is back", 300, func() string {
 			if !one.store.Leads(id) {
 				return "it does not lead"

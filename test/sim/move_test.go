@@ -64,7 +64,7 @@ func TestMoveFails(t *testing.T) {
 				t.Errorf("to a dead server, told at %s: %v, first is %s", at.name, err, order(at))
 			}
 		}
-		w.start(mate)
+		w.faults.start(mate)
 		w.wait("everything is in its place", 300, w.whole)
 		home.crash()
 		home.until = 1 << 40
@@ -84,8 +84,8 @@ func TestMoveFillsFirst(t *testing.T) {
 		home, mate, _, b := twoOfThree(w)
 		fill := func(n int) {
 			for range n {
-				m := w.newMail(b)
-				w.must(w.deliverAt(home, m, len(w.mails)), "deliver")
+				m := w.users.newMail(b)
+				w.must(w.users.deliverAt(home, m, len(w.users.mails)), "deliver")
 			}
 		}
 		last := func(s *server) note.ModSeq {
@@ -98,7 +98,7 @@ func TestMoveFillsFirst(t *testing.T) {
 		}
 		w.net.SetPolicy(func(m memory.Message) memory.Fate { return memory.Lose }) // confirmations too
 		fill(20)
-		w.net.SetPolicy(w.fate)
+		w.net.SetPolicy(w.faults.fate)
 		if last(home) == last(mate) {
 			t.Fatal("the mate lacks nothing")
 		}
@@ -117,7 +117,7 @@ func TestMoveFillsFirst(t *testing.T) {
 				slow = true
 				home.clock.Advance(time.Minute)
 			}
-			return w.fate(m)
+			return w.faults.fate(m)
 		})
 		if err := home.node.HandOvers.HandOver(w.ctx, b.id, mate.id); !errors.Is(err, cluster.ErrBusy) {
 			t.Errorf("to a mate that does not get the last changes in time: %v", err)
@@ -127,7 +127,7 @@ func TestMoveFillsFirst(t *testing.T) {
 				home.store.Leads(b.id), mate.store.Leads(b.id), shut, resumed)
 		}
 		fill(1)
-		w.net.SetPolicy(w.fate)
+		w.net.SetPolicy(w.faults.fate)
 		w.must(home.node.HandOvers.HandOver(w.ctx, b.id, mate.id), "hand over to a mate that answers")
 		if home.store.Leads(b.id) || !mate.store.Leads(b.id) || resumed != 2 {
 			t.Errorf("the mate leads %v, resumed %d times", mate.store.Leads(b.id), resumed)

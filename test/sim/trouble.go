@@ -6,168 +6,176 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// faults crash and start servers, cut the network, lose messages and disks.
+type faults struct {
+	*world
+	loss percent // probability that a message is lost
+	// wounded means that a disk was lost or set back, and that some database does not have two replicas again yet.
+	wounded bool
+}
+
 // trouble injects a fault now and then and ends earlier faults that are over.
-func (w *world) trouble() {
-	for _, s := range w.servers {
-		if s.node == nil && w.tick >= s.until {
-			w.start(s)
+func (f *faults) trouble() {
+	for _, s := range f.servers {
+		if s.node == nil && f.tick >= s.until {
+			f.start(s)
 		}
-		if s.full > 0 && w.tick >= s.full {
-			w.makeRoom(s)
+		if s.full > 0 && f.tick >= s.full {
+			f.makeRoom(s)
 		}
 	}
-	if w.wounded && w.tick%10 == 0 && w.whole() == "" {
-		w.wounded = false
-		w.logf("everything is in two places again")
+	if f.wounded && f.tick%10 == 0 && f.whole() == "" {
+		f.wounded = false
+		f.logf("everything is in two places again")
 	}
-	if w.rng.IntN(1000) >= 25 {
+	if f.rng.IntN(1000) >= 25 {
 		return
 	}
-	switch w.rng.IntN(12) {
+	switch f.rng.IntN(12) {
 	case 0, 1, 2:
-		w.crashOne()
+		f.crashOne()
 	case 3, 4:
-		w.cutSome()
+		f.cutSome()
 	case 5, 6:
-		w.healAll()
+		f.healAll()
 	case 7:
-		w.loss = percent([]int{0, 0, 1, 5, 20}[w.rng.IntN(5)])
-		w.logf("messages lost: %d %%", w.loss)
+		f.loss = percent([]int{0, 0, 1, 5, 20}[f.rng.IntN(5)])
+		f.logf("messages lost: %d %%", f.loss)
 	case 8:
-		w.loseDisk()
+		f.loseDisk()
 	case 9:
-		w.backup()
+		f.backup()
 	case 10:
-		s := pick(w, w.servers)
+		s := pick(f.world, f.servers)
 		s.slow = !s.slow
-		w.logf("%s is slow: %v", s.name, s.slow)
+		f.logf("%s is slow: %v", s.name, s.slow)
 	case 11:
-		w.fill(pick(w, w.servers))
+		f.fill(pick(f.world, f.servers))
 	}
 }
 
 // fill makes a server's disk full for up to 30 s.
-func (w *world) fill(s *server) {
-	s.full = w.tick + w.between(20, 300)
-	w.logf("the disk of %s is full", s.name)
+func (f *faults) fill(s *server) {
+	s.full = f.tick + f.between(20, 300)
+	f.logf("the disk of %s is full", s.name)
 	s.room()
-	w.stats.FullDisks++
+	f.stats.FullDisks++
 }
 
-func (w *world) makeRoom(s *server) {
+func (f *faults) makeRoom(s *server) {
 	s.full = 0
-	w.logf("the disk of %s has room", s.name)
+	f.logf("the disk of %s has room", s.name)
 	s.room()
 }
 
-func (w *world) start(s *server) {
-	w.logf("%s starts", s.name)
-	w.must(s.boot(), "start "+s.name)
+func (f *faults) start(s *server) {
+	f.logf("%s starts", s.name)
+	f.must(s.boot(), "start "+s.name)
 }
 
 // crashOne crashes a server, for up to 15 s.
-func (w *world) crashOne() {
-	list := w.up()
+func (f *faults) crashOne() {
+	list := f.up()
 	if len(list) == 0 {
 		return
 	}
-	s := pick(w, list)
+	s := pick(f.world, list)
 	s.crash()
-	s.until = w.tick + w.between(1, 150)
-	w.stats.Crashes++
+	s.until = f.tick + f.between(1, 150)
+	f.stats.Crashes++
 }
 
 // cutSome cuts connections: one direction of a connection, both directions, or all between two groups of servers.
-func (w *world) cutSome() {
-	w.stats.Cuts++
-	switch w.rng.IntN(3) {
+func (f *faults) cutSome() {
+	f.stats.Cuts++
+	switch f.rng.IntN(3) {
 	case 0:
-		a, b := pick(w, w.servers), pick(w, w.servers)
-		w.net.Cut(a.id, b.id)
-		w.logf("cut from %s to %s", a.name, b.name)
+		a, b := pick(f.world, f.servers), pick(f.world, f.servers)
+		f.net.Cut(a.id, b.id)
+		f.logf("cut from %s to %s", a.name, b.name)
 	case 1:
-		a, b := pick(w, w.servers), pick(w, w.servers)
-		w.net.Cut(a.id, b.id)
-		w.net.Cut(b.id, a.id)
-		w.logf("cut between %s and %s", a.name, b.name)
+		a, b := pick(f.world, f.servers), pick(f.world, f.servers)
+		f.net.Cut(a.id, b.id)
+		f.net.Cut(b.id, a.id)
+		f.logf("cut between %s and %s", a.name, b.name)
 	case 2:
 		text := "split:"
-		side := make([]bool, len(w.servers))
-		for i, s := range w.servers {
-			if side[i] = w.chance(50); side[i] {
+		side := make([]bool, len(f.servers))
+		for i, s := range f.servers {
+			if side[i] = f.chance(50); side[i] {
 				text += " " + s.name
 			}
 		}
-		for i, a := range w.servers {
-			for j, b := range w.servers {
+		for i, a := range f.servers {
+			for j, b := range f.servers {
 				if side[i] != side[j] {
-					w.net.Cut(a.id, b.id)
+					f.net.Cut(a.id, b.id)
 				}
 			}
 		}
-		w.logf("%s from the others", text)
+		f.logf("%s from the others", text)
 	}
 }
 
-func (w *world) healAll() {
-	for _, a := range w.servers {
-		for _, b := range w.servers {
-			w.net.Heal(a.id, b.id)
+func (f *faults) healAll() {
+	for _, a := range f.servers {
+		for _, b := range f.servers {
+			f.net.Heal(a.id, b.id)
 		}
 	}
-	w.logf("the network is whole")
+	f.logf("the network is whole")
 }
 
 // backup copies the disk of a server.
-func (w *world) backup() {
-	list := w.up()
+func (f *faults) backup() {
+	list := f.up()
 	if len(list) == 0 {
 		return
 	}
-	s := pick(w, list)
-	s.backup, s.backupTime = s.clone(0), w.tick
-	w.logf("backup of %s", s.name)
+	s := pick(f.world, list)
+	s.backup, s.backupTime = s.clone(0), f.tick
+	f.logf("backup of %s", s.name)
 }
 
 // loseDisk destroys a disk or sets it back to a backup. It does nothing until every database has two replicas again
 // after the previous loss.
-func (w *world) loseDisk() {
-	if w.wounded {
+func (f *faults) loseDisk() {
+	if f.wounded {
 		return
 	}
-	s := pick(w, w.servers)
+	s := pick(f.world, f.servers)
 	since := 0
-	if s.backup != nil && w.chance(50) {
+	if s.backup != nil && f.chance(50) {
 		since = s.backupTime
 	}
 	if s.node != nil {
 		s.stop()
 	}
-	w.wounded = true
-	w.forget(s, since)
-	s.until = w.tick + w.between(1, 100)
+	f.wounded = true
+	f.forget(s, since)
+	s.until = f.tick + f.between(1, 100)
 	if since > 0 {
-		w.stats.Restores++
-		w.logf("%s is set back to its backup of %d ticks ago", s.name, w.tick-since)
+		f.stats.Restores++
+		f.logf("%s is set back to its backup of %d ticks ago", s.name, f.tick-since)
 		s.disk = s.backup.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0})
-		w.must(s.rebranch(), "restore "+s.name)
+		f.must(s.rebranch(), "restore "+s.name)
 		return
 	}
-	w.stats.DiskLosses++
-	w.logf("%s has lost its disk", s.name)
+	f.stats.DiskLosses++
+	f.logf("%s has lost its disk", s.name)
 	s.disk, s.joined, s.backup = vfs.NewCrashableMem(), false, nil
 }
 
 // forget marks changes made since a tick that only this disk held as lost. They were never promised to survive the
 // disk.
-func (w *world) forget(s *server, since int) {
+func (f *faults) forget(s *server, since int) {
 	lost := func(p *promise, elsewhere func() bool) {
 		if p.at == s && p.acked && !p.confirmed && p.tick >= since && !elsewhere() {
 			p.lost = true
 		}
 	}
-	for _, m := range w.mails {
-		lost(&m.promise, func() bool { return w.elsewhere(m.box.id, m.unid) })
+	for _, m := range f.users.mails {
+		lost(&m.promise, func() bool { return f.elsewhere(m.box.id, m.unid) })
 		for _, p := range m.keywords {
 			lost(p, func() bool { return false })
 		}
@@ -175,17 +183,17 @@ func (w *world) forget(s *server, since int) {
 			lost(m.expunge, func() bool { return false })
 		}
 	}
-	for _, q := range w.queued {
+	for _, q := range f.users.queued {
 		lost(&q.promise, func() bool { return false })
 	}
-	for _, x := range w.edits {
+	for _, x := range f.users.edits {
 		lost(&x.promise, func() bool { return false })
 	}
 }
 
 // elsewhere reports whether a running server has a note.
-func (w *world) elsewhere(db note.DatabaseID, u note.UNID) bool {
-	for _, s := range w.up() {
+func (f *faults) elsewhere(db note.DatabaseID, u note.UNID) bool {
+	for _, s := range f.up() {
 		if has(s, db, u) == present {
 			return true
 		}

@@ -21,17 +21,17 @@ import (
 func (w *world) settleDown() {
 	w.quiet = true
 	w.logf("the trouble is over")
-	w.healAll()
+	w.faults.healAll()
 	for w.net.Delayed() > 0 {
 		w.net.Release(0)
 	}
 	for _, s := range w.servers {
 		s.slow = false
 		if s.full > 0 {
-			w.makeRoom(s)
+			w.faults.makeRoom(s)
 		}
 		if s.node == nil {
-			w.start(s)
+			w.faults.start(s)
 		}
 	}
 	began := w.now
@@ -185,15 +185,15 @@ func has(s *server, db note.DatabaseID, u note.UNID) presence {
 
 // verify checks that every promise was kept.
 func (w *world) verify() {
-	for _, m := range w.mails {
+	for _, m := range w.users.mails {
 		w.verifyMail(m)
 	}
-	for _, x := range w.edits {
+	for _, x := range w.users.edits {
 		if x.holds() && has(w.servers[0], directory.ID, x.id) != present {
 			w.failf("group %.6s is lost: made at %s", x.id, x.at.name)
 		}
 	}
-	for _, q := range w.queued {
+	for _, q := range w.users.queued {
 		home := w.homes(q.queue)[0]
 		if q.holds() && has(home, q.queue.id, q.unid) != present && q.to.expunge == nil &&
 			has(w.homes(q.to.box)[0], q.to.box.id, q.to.unid) != present {

@@ -70,38 +70,47 @@ type queued struct {
 	routed bool
 }
 
+// users change the mail files and the directory: deliveries, flags, moves, expunges, folders and opens.
+type users struct {
+	*world
+	mails   []*mail
+	byEmail map[string]*mail
+	queued  []*queued
+	edits   []*edit
+}
+
 // furnish creates the databases.
-func (w *world) furnish() {
-	for i := range w.between(2, 5) {
-		ack := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckCluster, layout.AckStrict}[w.rng.IntN(4)]
-		s := pick(w, w.servers)
-		id, err := s.mail.Make(w.ctx, note.UNID{byte(i + 1)}, fmt.Sprint("box", i+1), 0, 0)
-		w.must(err, "make a mail file")
-		w.must(s.store.SetInfo(note.System, id, func(i *layout.Info) { i.Ack = ack }), "mode")
-		w.boxes = append(w.boxes, &box{id: id, title: fmt.Sprint("box", i+1), ack: ack})
+func (u *users) furnish() {
+	for i := range u.between(2, 5) {
+		ack := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckCluster, layout.AckStrict}[u.rng.IntN(4)]
+		s := pick(u.world, u.servers)
+		id, err := s.mail.Make(u.ctx, note.UNID{byte(i + 1)}, fmt.Sprint("box", i+1), 0, 0)
+		u.must(err, "make a mail file")
+		u.must(s.store.SetInfo(note.System, id, func(i *layout.Info) { i.Ack = ack }), "mode")
+		u.boxes = append(u.boxes, &box{id: id, title: fmt.Sprint("box", i+1), ack: ack})
 	}
-	s := pick(w, w.servers)
+	s := pick(u.world, u.servers)
 	id, err := s.store.CreateDatabase(note.System, store.Create{Title: "queue", Kind: "queue", Queue: true,
 		Ack: layout.AckCluster})
-	w.must(err, "make a queue")
-	w.boxes = append(w.boxes, &box{id: id, title: "queue", ack: layout.AckCluster, queue: true})
-	w.stats.Databases = len(w.boxes)
-	w.wait("the databases get their replicas", 120, func() string {
-		for _, b := range w.boxes {
+	u.must(err, "make a queue")
+	u.boxes = append(u.boxes, &box{id: id, title: "queue", ack: layout.AckCluster, queue: true})
+	u.stats.Databases = len(u.boxes)
+	u.wait("the databases get their replicas", 120, func() string {
+		for _, b := range u.boxes {
 			n := 0
-			for _, s := range w.servers {
+			for _, s := range u.servers {
 				if _, err := s.store.Info(b.id); err == nil && s.node.Filled(b.id) {
 					n++
 				}
 			}
-			if want := min(2, len(w.servers)); n < want {
+			if want := min(2, len(u.servers)); n < want {
 				return fmt.Sprintf("%s has %d replicas", b.title, n)
 			}
 		}
 		return ""
 	})
-	for i := range w.between(2, 4) {
-		w.clients = append(w.clients, &client{w: w, name: fmt.Sprint("client", i+1), box: w.mailBox()})
+	for i := range u.between(2, 4) {
+		u.clients = append(u.clients, &client{w: u.world, name: fmt.Sprint("client", i+1), box: u.mailBox()})
 	}
 }
 
@@ -130,51 +139,51 @@ func (w *world) homes(b *box) []*server {
 }
 
 // work performs up to three random operations of users and mail servers.
-func (w *world) work() {
-	for range w.between(0, 3) {
-		switch n := w.rng.IntN(100); {
+func (u *users) work() {
+	for range u.between(0, 3) {
+		switch n := u.rng.IntN(100); {
 		case n < 34:
-			w.deliver()
+			u.deliver()
 		case n < 46:
-			w.flag()
+			u.flag()
 		case n < 54:
-			w.move()
+			u.move()
 		case n < 64:
-			w.expunge()
+			u.expunge()
 		case n < 69:
-			w.editDirectory()
+			u.editDirectory()
 		case n < 73:
-			w.folder()
+			u.folder()
 		case n < 80:
-			w.enqueue()
+			u.enqueue()
 		case n < 87:
-			w.route()
+			u.route()
 		case n < 92:
-			w.openSome()
+			u.openSome()
 		default:
-			pick(w, w.clients).sync()
+			pick(u.world, u.clients).sync()
 		}
 	}
 }
 
 // try runs a change on a server and records what was promised.
-func (w *world) try(s *server, mode layout.Ack, p *promise, fn func() error) error {
+func (u *users) try(s *server, mode layout.Ack, p *promise, fn func() error) error {
 	before := s.degraded()
 	err := fn()
 	if s.node == nil {
 		return errors.New("server is gone")
 	}
 	if err == nil && !p.acked {
-		*p = promise{at: s, acked: true, tick: w.tick, confirmed: mode != layout.AckLocal && s.degraded() == before}
+		*p = promise{at: s, acked: true, tick: u.tick, confirmed: mode != layout.AckLocal && s.degraded() == before}
 		if s.degraded() > before {
-			w.stats.Degraded++
+			u.stats.Degraded++
 		}
 	}
 	return err
 }
 
 // message returns message n. Its bytes depend only on n.
-func (w *world) message(n int) []byte {
+func (u *users) message(n int) []byte {
 	raw := []byte(fmt.Sprintf("From: a@example.com\r\nSubject: message %d\r\n", n))
 	if n%7 != 0 {
 		return append(raw, "\r\nHello\r\n"...)
@@ -188,18 +197,18 @@ func (w *world) message(n int) []byte {
 	return mime.AppendBase64Lines(raw, part, 76, true)
 }
 
-func (w *world) newMail(b *box) *mail {
-	n := len(w.mails) + 1
+func (u *users) newMail(b *box) *mail {
+	n := len(u.mails) + 1
 	m := &mail{box: b, unid: note.DeriveUNID([]byte("mail"), binary.BigEndian.AppendUint64(nil, uint64(n))),
 		keywords: map[string]*promise{}, movers: map[*server]bool{}}
 	b.serial = n
-	w.mails = append(w.mails, m)
-	w.byEmail["m"+m.unid.String()] = m
+	u.mails = append(u.mails, m)
+	u.byEmail["m"+m.unid.String()] = m
 	return m
 }
 
 // put writes a message to a mail file within an update.
-func (w *world) put(wr *store.Writer, m *mail, msg *store.Message) error {
+func (u *users) put(wr *store.Writer, m *mail, msg *store.Message) error {
 	inbox, err := wr.FolderNamed(mailbox.Inbox)
 	if err != nil {
 		return err
@@ -211,52 +220,52 @@ func (w *world) put(wr *store.Writer, m *mail, msg *store.Message) error {
 	return err
 }
 
-func (w *world) prepare(s *server, n int) (*store.Message, error) {
-	raw := w.message(n)
-	return s.store.Prepare(w.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
+func (u *users) prepare(s *server, n int) (*store.Message, error) {
+	raw := u.message(n)
+	return s.store.Prepare(u.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
 }
 
 // deliver delivers a message at any server that holds the mail file. After an error it may retry at another server.
-func (w *world) deliver() {
-	b := w.mailBox()
-	m := w.newMail(b)
-	n := len(w.mails)
+func (u *users) deliver() {
+	b := u.mailBox()
+	m := u.newMail(b)
+	n := len(u.mails)
 	for {
-		list := w.holders(b)
+		list := u.holders(b)
 		if len(list) == 0 {
 			return
 		}
-		s := pick(w, list)
-		err := w.deliverAt(s, m, n)
+		s := pick(u.world, list)
+		err := u.deliverAt(s, m, n)
 		if err == nil {
-			w.stats.Delivered++
-			w.logf("mail %d %.6s to %s at %s: confirmed %v", n, m.unid, b.title, s.name, m.confirmed)
+			u.stats.Delivered++
+			u.logf("mail %d %.6s to %s at %s: confirmed %v", n, m.unid, b.title, s.name, m.confirmed)
 			return
 		}
-		w.logf("mail %d %.6s to %s at %s: %v", n, m.unid, b.title, s.name, err)
-		if w.chance(50) {
+		u.logf("mail %d %.6s to %s at %s: %v", n, m.unid, b.title, s.name, err)
+		if u.chance(50) {
 			return
 		}
 	}
 }
 
 // deliverAt delivers message number n at a server.
-func (w *world) deliverAt(s *server, m *mail, n int) error {
+func (u *users) deliverAt(s *server, m *mail, n int) error {
 	m.tried = true
-	return w.try(s, m.box.ack, &m.promise, func() error {
-		msg, err := w.prepare(s, n)
+	return u.try(s, m.box.ack, &m.promise, func() error {
+		msg, err := u.prepare(s, n)
 		if err != nil {
 			return err
 		}
 		defer msg.Release()
-		return w.update(s, m.box, func(wr *store.Writer) error { return w.put(wr, m, msg) })
+		return u.update(s, m.box, func(wr *store.Writer) error { return u.put(wr, m, msg) })
 	})
 }
 
 // some picks one of the last messages that a server holds, and returns its folders.
-func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID) {
+func (u *users) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID) {
 	var list []*mail
-	for _, x := range w.mails {
+	for _, x := range u.mails {
 		if x.box == b {
 			list = append(list, x)
 		}
@@ -264,8 +273,8 @@ func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID)
 	if len(list) == 0 {
 		return nil, nil, 0
 	}
-	m = pick(w, list[max(0, len(list)-20):])
-	err := s.store.Read(w.ctx, note.System, b.id, func(r *store.Reader) error {
+	m = pick(u.world, list[max(0, len(list)-20):])
+	err := s.store.Read(u.ctx, note.System, b.id, func(r *store.Reader) error {
 		var err error
 		if id, err = r.Find(m.unid); err != nil {
 			return err
@@ -286,20 +295,20 @@ func (w *world) some(s *server, b *box) (m *mail, folders []note.ID, id note.ID)
 }
 
 // atHome applies a change to a random message at a home of its mail file.
-func (w *world) atHome(fn func(s *server, m *mail, folders []note.ID, id note.ID)) {
-	b := w.mailBox()
-	homes := w.homes(b)
+func (u *users) atHome(fn func(s *server, m *mail, folders []note.ID, id note.ID)) {
+	b := u.mailBox()
+	homes := u.homes(b)
 	if len(homes) == 0 {
 		return
 	}
-	s := pick(w, homes)
-	if m, folders, id := w.some(s, b); m != nil {
+	s := pick(u.world, homes)
+	if m, folders, id := u.some(s, b); m != nil {
 		fn(s, m, folders, id)
 	}
 }
 
-func (w *world) update(s *server, b *box, fn func(*store.Writer) error) error {
-	return s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id}, func(tx *store.Tx) error {
+func (u *users) update(s *server, b *box, fn func(*store.Writer) error) error {
+	return s.store.Update(u.ctx, note.System, []note.DatabaseID{b.id}, func(tx *store.Tx) error {
 		wr, err := tx.Database(b.id)
 		if err != nil {
 			return err
@@ -308,27 +317,27 @@ func (w *world) update(s *server, b *box, fn func(*store.Writer) error) error {
 	})
 }
 
-func (w *world) flag() {
-	w.atHome(func(s *server, m *mail, _ []note.ID, id note.ID) {
+func (u *users) flag() {
+	u.atHome(func(s *server, m *mail, _ []note.ID, id note.ID) {
 		p := &promise{}
-		word := fmt.Sprint("k", w.tick, "-", w.rng.IntN(1000))
+		word := fmt.Sprint("k", u.tick, "-", u.rng.IntN(1000))
 		m.keywords[word] = p
-		err := w.try(s, m.box.ack, p, func() error {
-			return w.update(s, m.box, func(wr *store.Writer) error { return wr.SetKeyword(id, word, true) })
+		err := u.try(s, m.box.ack, p, func() error {
+			return u.update(s, m.box, func(wr *store.Writer) error { return wr.SetKeyword(id, word, true) })
 		})
-		w.stats.Flags++
-		w.logf("flag %s on %.6s of %s at %s: %v, confirmed %v", word, m.unid, m.box.title, s.name, err, p.confirmed)
+		u.stats.Flags++
+		u.logf("flag %s on %.6s of %s at %s: %v, confirmed %v", word, m.unid, m.box.title, s.name, err, p.confirmed)
 	})
 }
 
-func (w *world) move() {
-	w.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
+func (u *users) move() {
+	u.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
 		if m.expunge != nil {
 			m.moved = true
 		}
 		m.movers[s] = true
-		copying := w.chance(30)
-		err := w.update(s, m.box, func(wr *store.Writer) error {
+		copying := u.chance(30)
+		err := u.update(s, m.box, func(wr *store.Writer) error {
 			var to []note.ID
 			for _, f := range wr.Folders() {
 				if !slices.Contains(folders, f.Note) {
@@ -338,18 +347,18 @@ func (w *world) move() {
 			if len(to) == 0 {
 				return store.ErrNotFound
 			}
-			if _, err := wr.AddTo(id, pick(w, to)); err != nil || copying {
+			if _, err := wr.AddTo(id, pick(u.world, to)); err != nil || copying {
 				return err
 			}
 			return wr.RemoveFrom(id, folders[0])
 		})
-		w.stats.Moves++
-		w.logf("move %.6s of %s at %s: %v", m.unid, m.box.title, s.name, err)
+		u.stats.Moves++
+		u.logf("move %.6s of %s at %s: %v", m.unid, m.box.title, s.name, err)
 	})
 }
 
-func (w *world) expunge() {
-	w.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
+func (u *users) expunge() {
+	u.atHome(func(s *server, m *mail, folders []note.ID, id note.ID) {
 		p := &promise{}
 		if m.expunge == nil {
 			m.expunge = p
@@ -357,8 +366,8 @@ func (w *world) expunge() {
 		for at := range m.movers {
 			m.moved = m.moved || at != s
 		}
-		err := w.try(s, m.box.ack, p, func() error {
-			return w.update(s, m.box, func(wr *store.Writer) error {
+		err := u.try(s, m.box.ack, p, func() error {
+			return u.update(s, m.box, func(wr *store.Writer) error {
 				var errs []error
 				for _, f := range folders {
 					errs = append(errs, wr.RemoveFrom(id, f))
@@ -369,27 +378,27 @@ func (w *world) expunge() {
 		if p.acked && !m.expunge.acked {
 			m.expunge = p
 		}
-		w.stats.Expunges++
-		w.logf("expunge %.6s of %s at %s: %v, confirmed %v", m.unid, m.box.title, s.name, err, p.confirmed)
+		u.stats.Expunges++
+		u.logf("expunge %.6s of %s at %s: %v, confirmed %v", m.unid, m.box.title, s.name, err, p.confirmed)
 	})
 }
 
 // folder creates, renames or deletes a folder, usually at a home.
-func (w *world) folder() {
-	if w.NoFolders {
+func (u *users) folder() {
+	if u.NoFolders {
 		return
 	}
-	b := w.mailBox()
-	list := w.homes(b)
-	if w.chance(15) {
-		list = w.holders(b)
+	b := u.mailBox()
+	list := u.homes(b)
+	if u.chance(15) {
+		list = u.holders(b)
 	}
 	if len(list) == 0 {
 		return
 	}
-	s := pick(w, list)
-	name := fmt.Sprint("F", w.rng.IntN(6))
-	err := w.update(s, b, func(wr *store.Writer) error {
+	s := pick(u.world, list)
+	name := fmt.Sprint("F", u.rng.IntN(6))
+	err := u.update(s, b, func(wr *store.Writer) error {
 		f, err := wr.FolderNamed(name)
 		if errors.Is(err, store.ErrNotFound) {
 			_, err = wr.CreateFolder(name, "")
@@ -398,76 +407,76 @@ func (w *world) folder() {
 		if err != nil {
 			return err
 		}
-		if w.chance(50) {
-			return wr.RenameFolder(f.Note, fmt.Sprint("G", w.rng.IntN(6)))
+		if u.chance(50) {
+			return wr.RenameFolder(f.Note, fmt.Sprint("G", u.rng.IntN(6)))
 		}
 		if f.Total > 0 {
 			return nil
 		}
 		return wr.DeleteFolder(f.Note)
 	})
-	w.logf("folder %s of %s at %s: %v", name, b.title, s.name, err)
+	u.logf("folder %s of %s at %s: %v", name, b.title, s.name, err)
 }
 
 // editDirectory creates a group at any server.
-func (w *world) editDirectory() {
-	list := slices.DeleteFunc(w.up(), func(s *server) bool { return s.dir == nil })
+func (u *users) editDirectory() {
+	list := slices.DeleteFunc(u.up(), func(s *server) bool { return s.dir == nil })
 	if len(list) == 0 {
 		return
 	}
-	s := pick(w, list)
+	s := pick(u.world, list)
 	x := &edit{}
-	err := w.try(s, layout.AckLocal, &x.promise, func() error {
-		g, err := s.dir.Groups.Add(w.ctx, note.System,
-			directory.GroupFields{Name: fmt.Sprint("group ", w.tick, " ", w.rng.IntN(1<<30))})
+	err := u.try(s, layout.AckLocal, &x.promise, func() error {
+		g, err := s.dir.Groups.Add(u.ctx, note.System,
+			directory.GroupFields{Name: fmt.Sprint("group ", u.tick, " ", u.rng.IntN(1<<30))})
 		x.id = g.ID
 		return err
 	})
 	if err == nil {
-		w.edits = append(w.edits, x)
-		w.stats.Edits++
+		u.edits = append(u.edits, x)
+		u.stats.Edits++
 	}
-	w.logf("group %.6s at %s: %v", x.id, s.name, err)
+	u.logf("group %.6s at %s: %v", x.id, s.name, err)
 }
 
-func (w *world) theQueue() *box { return w.boxes[len(w.boxes)-1] }
+func (u *users) theQueue() *box { return u.boxes[len(u.boxes)-1] }
 
 // enqueue accepts a message for later delivery.
-func (w *world) enqueue() {
-	b := w.theQueue()
-	homes := w.homes(b)
+func (u *users) enqueue() {
+	b := u.theQueue()
+	homes := u.homes(b)
 	if len(homes) == 0 {
 		return
 	}
-	s := pick(w, homes)
-	q := &queued{queue: b, to: w.newMail(w.mailBox())}
+	s := pick(u.world, homes)
+	q := &queued{queue: b, to: u.newMail(u.mailBox())}
 	q.unid = note.DeriveUNID([]byte("queued"), q.to.unid[:])
-	err := w.try(s, b.ack, &q.promise, func() error {
-		return w.update(s, b, func(wr *store.Writer) error {
+	err := u.try(s, b.ack, &q.promise, func() error {
+		return u.update(s, b, func(wr *store.Writer) error {
 			_, err := wr.Create(store.New{UNID: q.unid,
 				Content: note.Content{Items: note.MakeItems(note.Item{Name: "For",
 					Value: note.Text(q.to.unid.String())})}})
 			return err
 		})
 	})
-	w.queued = append(w.queued, q)
-	w.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err,
+	u.queued = append(u.queued, q)
+	u.logf("queue %.6s for %.6s of %s at %s: %v, confirmed %v", q.unid, q.to.unid, q.to.box.title, s.name, err,
 		q.confirmed)
 }
 
 // route delivers an entry of the queue. The delivery and the removal from the queue are one commit.
-func (w *world) route() {
-	b := w.theQueue()
-	homes := w.homes(b)
-	if len(homes) == 0 || len(w.queued) == 0 {
+func (u *users) route() {
+	b := u.theQueue()
+	homes := u.homes(b)
+	if len(homes) == 0 || len(u.queued) == 0 {
 		return
 	}
-	s := pick(w, homes)
-	q := pick(w, w.queued)
+	s := pick(u.world, homes)
+	q := pick(u.world, u.queued)
 	if _, err := s.store.Info(q.to.box.id); err != nil {
 		return // the mail file has no replica here
 	}
-	err := s.store.Update(w.ctx, note.System, []note.DatabaseID{b.id, q.to.box.id}, func(tx *store.Tx) error {
+	err := s.store.Update(u.ctx, note.System, []note.DatabaseID{b.id, q.to.box.id}, func(tx *store.Tx) error {
 		qw, err := tx.Database(b.id)
 		if err != nil {
 			return err
@@ -483,7 +492,7 @@ func (w *world) route() {
 		if err != nil {
 			return err
 		}
-		if err := w.put(mw, q.to, nil); err != nil && !errors.Is(err, store.ErrGrave) &&
+		if err := u.put(mw, q.to, nil); err != nil && !errors.Is(err, store.ErrGrave) &&
 			!errors.Is(err, store.ErrExists) {
 			return err
 		}
@@ -496,21 +505,21 @@ func (w *world) route() {
 		q.to.movers[s] = true
 		q.routed = true
 	}
-	w.logf("route %.6s to %.6s of %s at %s: %v", q.unid, q.to.unid, q.to.box.title, s.name, err)
+	u.logf("route %.6s to %.6s of %s at %s: %v", q.unid, q.to.unid, q.to.box.title, s.name, err)
 }
 
 // openSome opens a mail file at any server, which may move its home.
-func (w *world) openSome() {
-	list := w.up()
+func (u *users) openSome() {
+	list := u.up()
 	if len(list) == 0 {
 		return
 	}
-	s := pick(w, list)
-	b := w.mailBox()
-	p, err := s.node.Opens.Open(w.ctx, b.id)
+	s := pick(u.world, list)
+	b := u.mailBox()
+	p, err := s.node.Opens.Open(u.ctx, b.id)
 	if err != nil && !errors.Is(err, cluster.ErrNoHome) && !errors.Is(err, store.ErrNotFound) {
-		w.logf("open %s at %s: %v", b.title, s.name, err)
+		u.logf("open %s at %s: %v", b.title, s.name, err)
 		return
 	}
-	w.logf("open %s at %s: served by %s", b.title, s.name, p.Name)
+	u.logf("open %s at %s: served by %s", b.title, s.name, p.Name)
 }

@@ -50,14 +50,9 @@ type world struct {
 	servers []*server
 	clients []*client
 	boxes   []*box
-	mails   []*mail
-	byEmail map[string]*mail
-	queued  []*queued
-	edits   []*edit
+	users   *users
+	faults  *faults
 	shown   map[shown]string // the EmailId that each UID was seen with
-	loss    percent          // probability that a message is lost
-	// wounded means that a disk was lost or set back, and that some database does not have two replicas again yet.
-	wounded bool
 	quiet   bool
 	// browsers makes every server keep browser sessions.
 	browsers bool
@@ -78,10 +73,16 @@ type Result struct {
 	Quiet time.Duration
 }
 
+func newWorld(c Config) *world {
+	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart,
+		shown: map[shown]string{}}
+	w.users, w.faults = &users{world: w, byEmail: map[string]*mail{}}, &faults{world: w}
+	return w
+}
+
 // Run runs one seed. The error describes the first broken promise, and log the events before it.
 func Run(c Config) (res Result, log []string, err error) {
-	w := &world{Config: c, ctx: context.Background(), rng: rand.New(rand.NewPCG(c.Seed, 0x51)), now: env.TestStart,
-		shown: map[shown]string{}, byEmail: map[string]*mail{}}
+	w := newWorld(c)
 	defer func() {
 		r := recover()
 		res, log = w.stats, w.log
@@ -150,16 +151,16 @@ func (w *world) run() {
 		w.Ticks = w.between(200, 1500)
 	}
 	w.stats.Servers = w.Servers
-	w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.fate)
+	w.net = memory.New(&env.Env{Clock: worldClock{w}}, w.faults.fate)
 	w.form()
-	w.furnish()
+	w.users.furnish()
 	w.logf("%d servers, %d databases, %d clients, %d ticks", len(w.servers), len(w.boxes), len(w.clients), w.Ticks)
 	for range w.Ticks {
 		w.advance(100 * time.Millisecond)
 		if !w.Calm {
-			w.trouble()
+			w.faults.trouble()
 		}
-		w.work()
+		w.users.work()
 		w.drive()
 	}
 	w.settleDown()
@@ -186,19 +187,19 @@ func (w *world) advance(d time.Duration) {
 }
 
 // fate decides what happens to a message.
-func (w *world) fate(m memory.Message) memory.Fate {
-	if w.metered != nil {
-		w.metered(m)
+func (f *faults) fate(m memory.Message) memory.Fate {
+	if f.metered != nil {
+		f.metered(m)
 	}
-	if w.quiet {
+	if f.quiet {
 		return memory.Deliver
 	}
 	switch {
-	case w.chance(w.loss):
+	case f.chance(f.loss):
 		return memory.Lose
-	case m.Kind == memory.Request && w.chance(w.loss/4):
+	case m.Kind == memory.Request && f.chance(f.loss/4):
 		return memory.Twice
-	case m.Kind == memory.Request && w.chance(w.loss/4):
+	case m.Kind == memory.Request && f.chance(f.loss/4):
 		return memory.Delay
 	}
 	return memory.Deliver
