@@ -33,7 +33,8 @@ func TestMailVerbs(t *testing.T) {
 		{"user set", `{"name":"ada","forward":["nonsense"]}`, "!usage "},
 		{"user set", `{"name":"ada","forward":[""]}`, `"ada@example.com"`},
 		{"user set",
-			`{"name":"ada","vacation":"Back soon.","vacation_from":"2026-12-24","vacation_until":"2026-12-31","vacation_days":3}`, `"vacation":"on from 2026-12-24 until 2026-12-31: Back soon."`},
+			`{"name":"ada","vacation":"Back soon.","vacation_from":"2026-12-24","vacation_until":"2026-12-31",` +
+				`"vacation_days":3}`, `"vacation":"on from 2026-12-24 until 2026-12-31: Back soon."`},
 		{"user set", `{"name":"ada","vacation_until":"soon"}`, "!usage "},
 		{"user set", `{"name":"ada","vacation_days":1000}`, "!usage "},
 		{"user set", `{"name":"ada","vacation":""}`, `"ada@example.com"`},

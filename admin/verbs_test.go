@@ -281,7 +281,8 @@ var script = []struct{ verb, args, want string }{
 	{"show tasks", `{}`, `"name":"Router"`},
 	{"health", `{}`, `{"state":"ok"}`},
 	{"certificate show", `{}`,
-		`[{"names":["mx.example.com"],"from":"self-signed","until":"2033-05-18T03:33:20Z","days_left":90,"spki_sha256":"key-0","default":true}]`},
+		`[{"names":["mx.example.com"],"from":"self-signed","until":"2033-05-18T03:33:20Z","days_left":90,` +
+			`"spki_sha256":"key-0","default":true}]`},
 	{"certificate renew", `{"name":"elsewhere.example"}`, "!usage "},
 	{"certificate renew", `{"name":"mx.example.com"}`, `"renewed_at":"2001-09-09T01:46:40Z","spki_sha256":"key-0"`},
 	{"certificate renew", `{"new_key":true}`, `"spki_sha256":"key-1"`},
@@ -331,7 +332,8 @@ var script = []struct{ verb, args, want string }{
 	{"queue show", `{"id":"QUEUE"}`, `"reply":"the route is on hold"`},
 	{"route remove", `{"pattern":"*.example.net"}`, `"done"`},
 	{"connection add",
-		`{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m","between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
+		`{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m",` +
+			`"between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
 	{"connection add", `{"name":"Home","url":"mail.example.org","user":"ada","password":"x"}`, "!exists "},
 	{"connection add", `{"name":"b","url":"http://mail.example.org","user":"ada","password":"x"}`, "!usage "},
 	{"connection add", `{"name":"b","url":"mail.example.org","user":"ada","password":"x","every":"soon"}`, "!usage "},
@@ -434,7 +436,8 @@ func play(t *testing.T, s *Running, c Caller) []string {
 var bytesField = regexp.MustCompile(`"bytes":[0-9]+`)
 
 var changing = regexp.MustCompile(
-	`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
+	`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+` +
+		`Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
 
 // normal returns a result without varying parts. Lists are sorted: an import creates people and databases concurrently,
 // so that their ids differ from run to run.

@@ -145,8 +145,9 @@ func TestTakeOverInPart(t *testing.T) {
 	}
 }
 
-// If the other replica was a home until now or in a term of its own, everything that the survivor has numbered since is numbered again, even if
-// the other numbered nothing. If the other is only behind, or was restored, nothing is numbered again.
+// If the other replica was a home until now or in a term of its own, everything that the survivor has numbered since is
+// numbered again, even if the other numbered nothing. If the other is only behind, or was restored, nothing is numbered
+// again.
 func TestToHealOfOneThatLed(t *testing.T) {
 	survivor := Ledger{Slot: 1, Shared: true, Last: FirstMod(1) + 1<<40 + 4, UID: 70_000,
 		Ended: []End{{FirstMod(0) + 5, 7}}}

@@ -292,10 +292,13 @@ func (w *world) same(db note.DatabaseID, n *query.Node, what string) {
 
 // vocabulary holds the words of random texts.
 var vocabulary = strings.Fields(strings.NewReplacer("HYPHEN", "\u00ad", "JOINER",
-	"\u200d").Replace(`the report of Monday quarterly annual customer office Müller Mueller Straße strasse GROSSE Bücher Kaufvertrag Vertrag
-	vertraglich Hauptbahnhof café cafe CAFÉ naïve résumé foo foobar barfoo bar don't l’avion user@example.com 2025-03-01 3.14 snake_case C++ →
+	"\u200d").Replace(`the report of Monday quarterly annual customer office Müller Mueller Straße strasse GROSSE
+	Bücher Kaufvertrag Vertrag
+	vertraglich Hauptbahnhof café cafe CAFÉ naïve résumé foo foobar barfoo bar don't l’avion user@example.com
+	2025-03-01 3.14 snake_case C++ →
 	東京都 東京 京都 私は日本語を 日本 コンピューター 数字を確認 北京的天气 학교에서 학교 배웠다 สวัสดีครับ Привет мир ёлка שָׁלוֹם שלום كِتَاب İstanbul ısı ﬁle
-	softHYPHENhyphen zeroJOINERwidth abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789 😀 % a b c ab bc abc`))
+	softHYPHENhyphen zeroJOINERwidth
+	abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789 😀 % a b c ab bc abc`))
 
 // writer generates random messages.
 type writer struct{ rng *rand.Rand }

@@ -74,8 +74,8 @@ func (s *bodySink) reset() {
 	s.size, s.err = 0, nil
 }
 
-// bodies fetches messages, and emits them and removes them from pieces: an emitted piece belongs to the importer. If the
-// server fails to return a message, bodies marks its piece and fetches the others again.
+// bodies fetches messages, and emits them and removes them from pieces: an emitted piece belongs to the importer. If
+// the server fails to return a message, bodies marks its piece and fetches the others again.
 func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
 	got := map[uint32]bool{}
 	fetch := func(set wire.Set) error {

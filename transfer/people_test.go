@@ -216,7 +216,10 @@ func TestImportPasswd(t *testing.T) {
 			"eve:x:1004:1004:Eve:/h:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
 			"dot@example.com:{SSHA}nvWYwSFKhC902Q0YkG7rSrw0RuMvKCsF::::::\n")
 	writeFile(t, s, "shadow",
-		"root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQTHU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB:1::::::\n")
+		"root:*:1::::::\nada:$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0"+
+			"Ew0j3bQnsdy6xyAa1wXGk30:1::::::\nbo:!:1::::::\ncy:$y$jFT$abcdefgh$kh8xQrLw4WEFH5TNkA/dNLLMhYcmL4YIQ"+
+			"THU9yfFRf6:1::::::\ndee:ab01FAX.bQRSU:1::::::\neve:$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWt"+
+			"M5aab0R38EB:1::::::\n")
 	got := must[ImportedPeople](t)(s.job().People(context.Background(),
 		&Table{File: "passwd", Format: "passwd", Shadow: "shadow"}))
 	if got.People != 6 || got.Failed != 0 || len(got.Notes) != 3 || !strings.Contains(got.Notes[0], "locked") ||

@@ -143,7 +143,8 @@ func (s *Server) take(j *Job) error {
 	s.stop()
 	world := &drive.World{
 		Env: s.env, Workload: w, Seed: j.Seed, Speed: j.Speed, Users: j.Users, Label: j.Label, Cold: j.Cold,
-		Target: drive.Target{Doors: j.Doors, TLS: &tls.Config{InsecureSkipVerify: j.Insecure}, StartTLS: j.StartTLS, Timeout: j.Timeout}, //nolint:gosec // asked for
+		Target: drive.Target{Doors: j.Doors, StartTLS: j.StartTLS, Timeout: j.Timeout,
+			TLS: &tls.Config{InsecureSkipVerify: j.Insecure}}, //nolint:gosec // asked for
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

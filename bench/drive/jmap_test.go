@@ -24,18 +24,26 @@ type jmapPeer struct {
 	asked   []string
 }
 
-const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"accounts":{},"primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
- "apiUrl":"/api","uploadUrl":"/up/{accountId}","downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
+const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"accounts":{},"primaryAccounts":{
+"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
+ "apiUrl":"/api","uploadUrl":"/up/{accountId}",
+ "downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
 
 func playJMAP(t *testing.T) (*jmapPeer, *World) {
 	t.Helper()
 	p := &jmapPeer{answers: map[string]string{
-		"Mailbox/get":   `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
-		"Email/query":   `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1","list":[{"id":"e2","keywords":{},"subject":"Invitation x.1 from u1@example.com"},{"id":"e1","keywords":{"$seen":true}}]},"c1"]`,
-		"Email/get":     `["Email/get",{"list":[{"id":"e2","messageId":["m.1@far"],"bodyValues":{"1":{"value":"text"}}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
-		"Email/import":  `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"created":{"s":{"id":"s1"}}},"c1"],["Email/set",{"updated":{"e2":null}},"c2"]`,
-		"Email/set":     `["Email/set",{"updated":{"e1":null,"e2":null},"destroyed":["e1","e2"]},"c0"]`,
-		"Email/changes": `["Email/changes",{"newState":"2","created":[]},"c0"],["Email/get",{"list":[{"id":"e3","blobId":"b3","mailboxIds":{"in":true}}]},"c1"]`,
+		"Mailbox/get": `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},` +
+			`{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
+		"Email/query": `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1",` +
+			`"list":[{"id":"e2","keywords":{},"subject":"Invitation x.1 from u1@example.com"},{"id":"e1",` +
+			`"keywords":{"$seen":true}}]},"c1"]`,
+		"Email/get": `["Email/get",{"list":[{"id":"e2","messageId":["m.1@far"],` +
+			`"bodyValues":{"1":{"value":"text"}}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
+		"Email/import": `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",` +
+			`{"created":{"s":{"id":"s1"}}},"c1"],["Email/set",{"updated":{"e2":null}},"c2"]`,
+		"Email/set": `["Email/set",{"updated":{"e1":null,"e2":null},"destroyed":["e1","e2"]},"c0"]`,
+		"Email/changes": `["Email/changes",{"newState":"2","created":[]},"c0"],["Email/get",{"list":[{"id":"e3",` +
+			`"blobId":"b3","mailboxIds":{"in":true}}]},"c1"]`,
 	}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/jmap", func(w http.ResponseWriter, r *http.Request) {
@@ -171,11 +179,14 @@ func TestWhatJMAPServersDo(t *testing.T) {
 			`["Email/get",{"list":[{"id":"e2","bodyValues":{}}]},"c0"],["Email/set",{"updated":{"e2":null}},"c1"]`,
 			"a message without its text"},
 		{workload.Read, "Email/get",
-			`["Email/get",{"list":[{"id":"e2","bodyValues":{"1":{}}}]},"c0"],["Email/set",{"notUpdated":{"e2":{"type":"forbidden"}}},"c1"]`, "forbidden"},
+			`["Email/get",{"list":[{"id":"e2","bodyValues":{"1":{}}}]},"c0"],["Email/set",` +
+				`{"notUpdated":{"e2":{"type":"forbidden"}}},"c1"]`, "forbidden"},
 		{workload.Delete, "Email/set", `["Email/set",{"destroyed":null},"c0"]`, "broken protocol"},
 		{workload.Update, "Email/set", `["Email/set",{"updated":{}},"c0"]`, "broken protocol"},
 		{workload.Send, "Email/import",
-			`["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",{"notCreated":{"s":{"type":"invalidRecipients","description":"who?"}}},"c1"]`, "invalidRecipients: who?"},
+			`["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",` +
+				`{"notCreated":{"s":{"type":"invalidRecipients","description":"who?"}}},"c1"]`,
+			"invalidRecipients: who?"},
 		{workload.Add, "Email/import", `["Email/import",{"notCreated":{"m":{"type":"overQuota"}}},"c0"]`, "overQuota"},
 		{workload.Poll, "Email/changes", `["Email/changes",{},"c0"]`, "broken protocol"},
 		{workload.Poll, "Email/changes", `["error",{"type":"cannotCalculateChanges"},"c0"]`, ""},

@@ -90,23 +90,34 @@ func (p *sitePeer) got(name, field string) string {
 }
 
 func litePage(content string) string {
-	return `<!doctype html><html><head><link rel="stylesheet" href="/lite/style.css?1"></head><body><main id="content">` + content +
+	return `<!doctype html><html><head><link rel="stylesheet" href="/lite/style.css?1"></head><body><main ` +
+		`id="content">` + content +
 		`</main><nav><ul><li><a href="/lite/?f=in">Inbox</a></li></ul></nav></body></html>`
 }
 
 const (
-	liteActs = `<input type="hidden" name="csrf" value="t"><button name="do" value="delete">D</button><button name="do" value="flag">F</button>
- <select name="to"><option value="ju">Junk</option><option value="ar">Archive</option></select><button name="do" value="move">M</button></form>`
-	liteTwo = `<form method="post" action="/lite/act"><ul class="rows"><li class="unread"><input type="checkbox" name="m" value="m2"><a href="/lite/read?m=m2">two</a></li>
- <li><input type="checkbox" name="m" value="m1"><a href="/lite/read?m=m1">one</a></li></ul><div class="pages"><a href="/lite/?p=2">next ›</a></div>` + liteActs
-	liteOne     = `<form method="post" action="/lite/act"><ul class="rows"><li><input type="checkbox" name="m" value="m2"><a href="/lite/read?m=m2">two</a></li></ul>` + liteActs
-	liteMessage = `<article class="mail"><p class="bar"><a class="primary" href="/lite/compose?re=m2">Reply</a></p><div class="body">words</div>
+	liteActs = `<input type="hidden" name="csrf" value="t"><button name="do" value="delete">D</button>
+	<button name="do" value="flag">F</button>
+ <select name="to"><option value="ju">Junk</option><option value="ar">Archive</option></select>
+ <button name="do" value="move">M</button></form>`
+	liteTwo = `<form method="post" action="/lite/act"><ul class="rows"><li class="unread">
+	<input type="checkbox" name="m" value="m2"><a href="/lite/read?m=m2">two</a></li>
+ <li><input type="checkbox" name="m" value="m1"><a href="/lite/read?m=m1">one</a></li></ul>
+ <div class="pages"><a href="/lite/?p=2">next ›</a></div>` + liteActs
+	liteOne = `<form method="post" action="/lite/act"><ul class="rows"><li><input type="checkbox" name="m" ` +
+		`value="m2"><a href="/lite/read?m=m2">two</a></li></ul>` + liteActs
+	liteMessage = `<article class="mail"><p class="bar"><a class="primary" href="/lite/compose?re=m2">Reply</a></p>
+	<div class="body">words</div>
  <form method="post" action="/lite/act"><input type="hidden" name="m" value="m2">` + liteActs + `</article>`
 	liteDone = `<div class="said">done</div>`
-	liteForm = `<form method="post" action="/lite/compose" enctype="multipart/form-data"><input type="hidden" name="csrf" value="t"><button name="do" value="send">S</button>
- <input name="to" value=""><input name="subject"><input name="find"><button name="do" value="find">F</button><textarea name="text">
+	liteForm = `<form method="post" action="/lite/compose" enctype="multipart/form-data">
+	<input type="hidden" name="csrf" value="t"><button name="do" value="send">S</button>
+ <input name="to" value=""><input name="subject"><input name="find"><button name="do" value="find">F</button>
+ <textarea name="text">
 > quoted</textarea><input type="file" name="upload"></form>`
-	liteWho = `<form method="post" action="/lite/sign-in"><input type="hidden" name="to" value="/lite/"><input name="user"><input name="password" type="password"><input type="checkbox" name="keep"><button>in</button></form>`
+	liteWho = `<form method="post" action="/lite/sign-in"><input type="hidden" name="to" value="/lite/"><input ` +
+		`name="user"><input name="password" type="password"><input type="checkbox" name="keep"><button>` +
+		`in</button></form>`
 )
 
 func liteSite() map[string]string {

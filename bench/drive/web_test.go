@@ -37,8 +37,11 @@ type webPeer struct {
 	csrf    bool // every request but the first two had the token
 }
 
-const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},"urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
- "primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s","apiUrl":"/api","uploadUrl":"/up/{accountId}","downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
+const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},
+"urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
+ "primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
+ "apiUrl":"/api","uploadUrl":"/up/{accountId}",
+ "downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
 
 func playWeb(t *testing.T) (*webPeer, *World) {
 	t.Helper()
@@ -50,7 +53,8 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 		return fmt.Sprintf(`{"id":%q,"messageId":["%s.1@far"],"bodyValues":{"1":{"value":"text"}}}`, id, id)
 	}
 	p := &webPeer{t: t, shapes: map[string]bool{}, push: make(chan string), csrf: true, answers: map[string]string{
-		"Mailbox/get":  `{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se","role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
+		"Mailbox/get": `{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
+			`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
 		"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
 		"Email/query":   `{"ids":["e3","e1"],"total":2}`,
 		"Thread/get":    `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,

@@ -226,7 +226,8 @@ func TestErrorKindsAreBounded(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"header":{"format":1}}` + "\n" +
-		`{"interval":{"step":0,"action":"a","latency":{"hdr":"HISTFAAAAB14nJNpmSzMwMDAxgABzFCaEUzOmNZg/wEiAgBHnAMV","sum_us":1}}}` + "\n"))
+		`{"interval":{"step":0,"action":"a",` +
+		`"latency":{"hdr":"HISTFAAAAB14nJNpmSzMwMDAxgABzFCaEUzOmNZg/wEiAgBHnAMV","sum_us":1}}}` + "\n"))
 	f.Add([]byte(`{"header":{"format":1}}` + "\n" + `{"step":{"from":1e99}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		run, err := Read(bytes.NewReader(b))

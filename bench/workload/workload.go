@@ -31,7 +31,7 @@ type Workload struct {
 	Name     string   `toml:"name" doc:"Short name, as on the command line."`
 	Title    string   `toml:"title" doc:"One line for people."`
 	Source   string   `toml:"source" doc:"Where its numbers come from, and what was decided where the sources differ."`
-	Protocol string   `toml:"protocol" doc:"What carries it: imap (with SMTP for sending), pop3, smtp, lmtp, jmap, or the clients in the browser (web-full, web-lite)."`
+	Protocol string   `toml:"protocol" doc:"imap (sends by SMTP), pop3, smtp, lmtp, jmap, web-full or web-lite."`
 	Over     []string `toml:"over" doc:"Other protocols that can carry it (--over)."`
 	Loop     Span     `toml:"loop" doc:"Length of a user's loop; where it is a range, each loop draws its own."`
 	Stagger  Span     `toml:"stagger" doc:"How long after signing in a user's first loop begins."`

@@ -21,9 +21,11 @@ var bg = context.Background()
 
 // session is a session object whose URLs are relative. $CAP stands for more capabilities.
 const session = `{"capabilities":{"urn:ietf:params:jmap:core":{"maxSizeUpload":1000,"maxCallsInRequest":7}$CAP},
- "accounts":{"a1":{"name":"Alice","isPersonal":true,"isReadOnly":false,"accountCapabilities":{"urn:ietf:params:jmap:mail":{}}}},
+ "accounts":{"a1":{"name":"Alice","isPersonal":true,"isReadOnly":false,"accountCapabilities":{
+ "urn:ietf:params:jmap:mail":{}}}},
  "primaryAccounts":{"urn:ietf:params:jmap:mail":"a1"},"username":"alice@example.com","apiUrl":"/api","state":"s1",
- "uploadUrl":"/up/{accountId}/","downloadUrl":"/down/{accountId}/{blobId}/{name}?t={type}","eventSourceUrl":"/ev?types={types}&c={closeafter}&ping={ping}"}`
+ "uploadUrl":"/up/{accountId}/","downloadUrl":"/down/{accountId}/{blobId}/{name}?t={type}",
+ "eventSourceUrl":"/ev?types={types}&c={closeafter}&ping={ping}"}`
 
 // peer is a server whose paths have prepared answers. said holds the last request.
 type peer struct {
@@ -115,8 +117,10 @@ func TestRequest(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "")
 	p.answers("/api",
-		200, `{"methodResponses":[["Email/query",{"ids":["e1"]},"c0"],["error",{"type":"invalidArguments","description":"no"},"c1"],
-	 ["Email/set",{"created":{"n":{"id":"e9"}},"updated":{"e1":null},"destroyed":["e2"],"notUpdated":{"e3":{"type":"notFound"}}},"c2"]],"createdIds":{"n":"e9"},"sessionState":"s2"}`)
+		200, `{"methodResponses":[["Email/query",{"ids":["e1"]},"c0"],["error",{"type":"invalidArguments",
+		"description":"no"},"c1"],
+	 ["Email/set",{"created":{"n":{"id":"e9"}},"updated":{"e1":null},"destroyed":["e2"],
+	 "notUpdated":{"e3":{"type":"notFound"}}},"c2"]],"createdIds":{"n":"e9"},"sessionState":"s2"}`)
 	c := p.client(Options{})
 	r := NewRequest(wire.Mail)
 	q := r.Query("Email", "a1", &Query{Sort: "receivedAt", Position: 3, Limit: 20, Total: true, CollapseThreads: true,
@@ -129,9 +133,12 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `POST /api {"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[` +
-		`["Email/query",{"accountId":"a1","filter":{"inMailbox":"m\"1"},"sort":[{"property":"receivedAt","isAscending":false}],"position":3,"limit":20,"calculateTotal":true,"collapseThreads":true},"c0"],` +
-		`["Email/get",{"accountId":"a1","#ids":{"resultOf":"c0","name":"Email/query","path":"/ids"},"properties":["id","subject"]},"c1"],` +
-		`["Email/set",{"accountId":"a1","create":{"n":{"x":"y"}},"update":{"\"e1":{"x":"1"},"e3":{"x":"3"}},"destroy":["e2"]},"c2"]]}`
+		`["Email/query",{"accountId":"a1","filter":{"inMailbox":"m\"1"},"sort":[{"property":"receivedAt",` +
+		`"isAscending":false}],"position":3,"limit":20,"calculateTotal":true,"collapseThreads":true},"c0"],` +
+		`["Email/get",{"accountId":"a1","#ids":{"resultOf":"c0","name":"Email/query","path":"/ids"},` +
+		`"properties":["id","subject"]},"c1"],` +
+		`["Email/set",{"accountId":"a1","create":{"n":{"x":"y"}},"update":{"\"e1":{"x":"1"},"e3":{"x":"3"}},` +
+		`"destroy":["e2"]},"c2"]]}`
 	if got := <-p.said; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -469,7 +476,8 @@ func TestSocket(t *testing.T) {
 	if got := <-p.said; got != `{"@type":"WebSocketPushEnable","dataTypes":null,"pushState":"p0"}` {
 		t.Error(got)
 	}
-	if got := <-p.said; got != `{"@type":"Request","id":"r1","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"x":"y"},"c0"]]}` {
+	if got := <-p.said; got != `{"@type":"Request","id":"r1","using":["urn:ietf:params:jmap:core"],`+
+		`"methodCalls":[["Core/echo",{"x":"y"},"c0"]]}` {
 		t.Error(got)
 	}
 	if got, err := s.Next(bg); err != nil || got["a1"]["Email"] != "2" || got["a1"]["Thread"] != "2" ||

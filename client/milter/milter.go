@@ -127,7 +127,8 @@ type Session struct {
 
 // The actions that this client allows a filter, and the protocol steps that a filter may skip.
 const (
-	offeredActions = wire.MayAddHeaders | wire.MayChangeBody | wire.MayAddRcpt | wire.MayDeleteRcpt | wire.MayChangeHeaders |
+	offeredActions = wire.MayAddHeaders | wire.MayChangeBody | wire.MayAddRcpt | wire.MayDeleteRcpt |
+		wire.MayChangeHeaders |
 		wire.MayQuarantine | wire.MayChangeFrom | wire.MayAddRcptArgs
 	offeredSteps = wire.LeadingSpace<<1 - 1
 )

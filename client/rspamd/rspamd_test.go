@@ -59,7 +59,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s %s %q %v", r.Method, r.URL, body, h)
 		}
 		fmt.Fprint(w, `{"action":"add header","score":9.5,"required_score":15,"symbols":{"X":{"name":"X"}},
-			"milter":{"add_headers":{"X-Spam":{"value":"Yes","order":0},"X-Two":[{"value":"a"},{"value":"b"}],"X-T":"t\r\nBcc: x","B d":"n"},"remove_headers":{"X-Old":0}}}`)
+			"milter":{"add_headers":{"X-Spam":{"value":"Yes","order":0},"X-Two":[{"value":"a"},{"value":"b"}],
+			"X-T":"t\r\nBcc: x","B d":"n"},"remove_headers":{"X-Old":0}}}`)
 	})
 	want := Answer{Action: AddHeader, Score: 9.5, Required: 15, Add: []Header{{"X-Spam", "Yes"}, {"X-T", "t Bcc: x"},
 		{"X-Two", "a"}, {"X-Two", "b"}}, Remove: []string{"X-Old"}}

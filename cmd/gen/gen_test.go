@@ -48,7 +48,8 @@ func TestGenerate(t *testing.T) {
 		"| [RFC 9999](#rfc-9999) |  | 1 |",
 		"| [draft-murchison-sasl-login](#draft-murchison-sasl-login) |",
 		"## RFC 5321: Simple Mail Transfer Protocol\n\n<https://www.rfc-editor.org/rfc/rfc5321>",
-		`| §4.1.1.4 | DATA \| and more | [client/smtp/data.go](../client/smtp/data.go), [serve/smtpd/data.go](../serve/smtpd/data.go) |`,
+		`| §4.1.1.4 | DATA \| and more | [client/smtp/data.go](../client/smtp/data.go), ` +
+			`[serve/smtpd/data.go](../serve/smtpd/data.go) |`,
 		"| §4.1.1.10 | QUIT | [serve/smtpd/data.go](../serve/smtpd/data.go) |",
 		"|  | Whole | [a.go](../a.go) |",
 		"## Deviations\n\nNone.\n",

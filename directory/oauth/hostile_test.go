@@ -99,7 +99,8 @@ func TestForged(t *testing.T) {
 		case "/keys":
 			x, y := make([]byte, 32), make([]byte, 32)
 			fmt.Fprintf(w,
-				`{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"r","n":%q,"e":%q},{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"e","x":%q,"y":%q}]}`,
+				`{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"r","n":%q,"e":%q},{"kty":"EC",`+
+					`"crv":"P-256","alg":"ES256","use":"sig","kid":"e","x":%q,"y":%q}]}`,
 				b64(key().N.Bytes()), b64(big.NewInt(int64(key().E)).Bytes()), b64(curve.X.FillBytes(x)),
 				b64(curve.Y.FillBytes(y)))
 		}

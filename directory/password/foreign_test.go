@@ -11,7 +11,8 @@ import (
 
 // foreign lists hashes of "Grüße demo" made by doveadm pw (Dovecot 2.4) and slappasswd (OpenLDAP 2.6).
 var foreign = []string{
-	"{SHA512-CRYPT}$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsdy6xyAa1wXGk30",
+	"{SHA512-CRYPT}$6$mg1xiQsT6dQE7IvI$7Y9Ev7lfOgWPnRePNZg/2ThCiAQ/CTVlmSUbKdZgCqkUgkOBtAjyNLkFdn63wZ0Ew0j3bQnsd" +
+		"y6xyAa1wXGk30",
 	"{SHA256-CRYPT}$5$y.PuvAxG5mu1MNTl$h.u9qjDkAR6dOU3blpWD9jL/LswCyUpmyt0EhiIOBnA",
 	"$5$y.PuvAxG5mu1MNTl$h.u9qjDkAR6dOU3blpWD9jL/LswCyUpmyt0EhiIOBnA",
 	"{MD5-CRYPT}$1$webKX4eF$gACwYGlonKKqG6EuoMTMu0",
@@ -31,7 +32,8 @@ var foreign = []string{
 	"{SMD5}oXz+UH2Tby7/IJn3Q2wCc0vHBSg=",
 	"{SHA}MDEqoC6Jv9fAiYXvl/wYxSuLqas=",
 	"{SHA256}25JBS0oXkI4OVaIybPimQBiYXqfN4ZFQ00Cfl2xA7Sk=",
-	"{SHA512.HEX}0787f77bb7b064abdfe0fb30d5d6a764867120b440a5daf0c1c67a01a5ee4a89eb365d32805879093c7f76063adc10e3e44d624a05ad23bf37404b038a0df08a",
+	"{SHA512.HEX}0787f77bb7b064abdfe0fb30d5d6a764867120b440a5daf0c1c67a01a5ee4a89eb365d32805879093c7f76063adc10e" +
+		"3e44d624a05ad23bf37404b038a0df08a",
 	"{SSHA256.HEX}7804422ea05b47a050b7d119834ff533dea4b3e945b63f961f9fad07dfe812ec0482d859",
 	// Made by crypt(3) of Debian (libxcrypt 4.4.33): with the cost of its passwd, and with lower costs.
 	"$y$j9T$abcdefgh$Q0cQnY8eg88ePrqylAAXilmdsmliwZWtM5aab0R38EB",

@@ -202,7 +202,8 @@ func (c *Connections) Exchange(ctx context.Context, f *directory.ConnectionField
 	case missing == len(errs) && done > 0:
 		return brought, nil
 	case missing < len(errs) && errors.Is(err, store.ErrNotFound):
-		return brought, fmt.Errorf("not all servers of the other place answer, and the others have no replica: %v", err) //nolint:errorlint // it is not ErrNotFound
+		return brought, fmt.Errorf("not all servers of the other place answer, and the others have no "+
+			"replica: %v", err) //nolint:errorlint // it is not ErrNotFound
 	}
 	return brought, err
 }

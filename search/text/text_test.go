@@ -99,7 +99,8 @@ Content-Type: text/html; charset=utf-8
 <html><head><title>t</title><style>p { color: red }</style></head><body>
 <p>Hello&nbsp;<b>wo</b>rld &amp; all</p><script>var x = "secret";</script><div>block</div><td>cell</td><td>two</td>
 <img src="a.png" alt="a picture"><!-- comment --><blockquote>quoted <i>here</i></blockquote>after
-<div class="gmail_quote x">more <div>quoted</div></div><noscript>no</noscript>end`, `body "Hello world & all\nblock\ncell two a picture"
+<div class="gmail_quote x">more <div>quoted</div></div><noscript>no</noscript>end`,
+			`body "Hello world & all\nblock\ncell two a picture"
 quoted "quoted here"
 body "after"
 quoted "more\nquoted"
@@ -109,7 +110,8 @@ body "end"
 			"Content-Type: text/html\n\n<p>before<style>p{}<p>after <b>wo</b>rld", `body "before\np{}\nafter world"
 `},
 		{"kin without end", "Content-Type: " +
-			"text/html\n\na<script>b<title>c<noscript>d<iframe>e<noembed>f<noframes>g<!-- h <b>i</b> <a href='x", `body "a\nb\nc\nd\ne\nf\ng h i <a href='x"
+			"text/html\n\na<script>b<title>c<noscript>d<iframe>e<noembed>f<noframes>g<!-- h <b>i</b> " +
+			"<a href='x", `body "a\nb\nc\nd\ne\nf\ng h i <a href='x"
 `},
 		{"hidden and not", "Content-Type: text/html\n\na<style/>b</style>c<textarea>d<b>e", "body \"a\\nc\\nd<b>e\"\n"},
 		{"endless", "Content-Type: text/html\n\n" + strings.Repeat("<!--", 100) + " found",

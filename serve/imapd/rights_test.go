@@ -200,7 +200,8 @@ func (w *rightsWorld) look() {
 	case 1:
 		w.check(name,
 			w.say(name,
-				`LIST (SUBSCRIBED RECURSIVEMATCH) "" ("Other Users/*" "%") RETURN (CHILDREN STATUS (MESSAGES UNSEEN) METADATA (/shared/comment /private/comment))`))
+				`LIST (SUBSCRIBED RECURSIVEMATCH) "" ("Other Users/*" "%") RETURN (CHILDREN STATUS (MESSAGES `+
+					`UNSEEN) METADATA (/shared/comment /private/comment))`))
 		w.check(name, w.say(name, `LSUB "" "*"`))
 	case 2:
 		expect(w.say(name, "STATUS "+box+" (MESSAGES UNSEEN SIZE DELETED-STORAGE)"), may("lr"))

@@ -100,7 +100,8 @@ func BenchmarkList(b *testing.B) {
 		return u
 	}())
 	get := `["Email/get",{"accountId":"` + account +
-		`","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},"properties":["id","threadId","mailboxIds","keywords","from","to","subject","receivedAt","size","hasAttachment","preview"]},"1"]`
+		`","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},"properties":["id","threadId","mailboxIds",` +
+		`"keywords","from","to","subject","receivedAt","size","hasAttachment","preview"]},"1"]`
 	query := func(more string) string {
 		return `["Email/query",{"accountId":"` + account + `","filter":{"inMailbox":"` + box +
 			`"},"sort":[{"property":"receivedAt","isAscending":false}],"limit":50` + more + `},"0"]`
@@ -122,7 +123,8 @@ func BenchmarkBody(b *testing.B) {
 			"Content-Type: text/plain; charset=utf-8\n\n"+
 			strings.Repeat("The quick brown fox jumps over the lazy dog.\n", 100))
 	w.run(b, `["Email/get",{"accountId":"`+w.account("alice")+`","ids":["`+id+
-		`"],"properties":["id","messageId","from","to","cc","subject","sentAt","keywords","bodyStructure","textBody","htmlBody","attachments","bodyValues"],"fetchTextBodyValues":true,"fetchHTMLBodyValues":true},"0"]`)
+		`"],"properties":["id","messageId","from","to","cc","subject","sentAt","keywords","bodyStructure",`+
+		`"textBody","htmlBody","attachments","bodyValues"],"fetchTextBodyValues":true,"fetchHTMLBodyValues":true},"0"]`)
 }
 
 // BenchmarkEcho measures the cost of a request that does nothing.

@@ -13,7 +13,8 @@ import (
 //
 // Implements: RFC 8621 §4.7 Email/copy
 func emailCopy(c *call) error {
-	from, err := c.twoAccounts("ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal", "destroyFromIfInState")
+	from, err := c.twoAccounts("ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal",
+		"destroyFromIfInState")
 	if err != nil {
 		return err
 	}

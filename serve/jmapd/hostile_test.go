@@ -57,7 +57,8 @@ func TestHostileRequests(t *testing.T) {
 		{"a reference to itself", calls(`["Email/get",{"accountId":"` + account +
 			`","#ids":{"resultOf":"0","name":"Email/get","path":"/list/*/id"}},"0"]`), "invalidResultReference"},
 		{"references round in a circle",
-			calls(`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/b"}},"0"],["Core/echo",{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`), "invalidResultReference"},
+			calls(`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/b"}},"0"],["Core/echo",` +
+				`{"#b":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"]`), "invalidResultReference"},
 		{"a filter 1,000 deep", filter(not(1000)), limit + " maxSizeRequest"},
 		{"a filter 40 deep", filter(not(40)), "unsupportedFilter"},
 		{"a filter of 10,000", filter(`{"operator":"OR","conditions":[` + `{"subject":"x"}` +
@@ -73,7 +74,8 @@ func TestHostileRequests(t *testing.T) {
 			calls(`["Core/echo",{"a":1},"0"],["Core/echo",{"#x":{"resultOf":"0","name":"Core/echo","path":"` +
 				strings.Repeat("/*", 10_000) + `"}},"1"]`), "invalidResultReference"},
 		{"a response that grows", calls(`["Core/echo",{"a":` + ids(40_000) +
-			`},"0"],["Core/echo",{"#a":{"resultOf":"0","name":"Core/echo","path":"/a"},"#b":{"resultOf":"0","name":"Core/echo","path":"/a"},"#c":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"],` +
+			`},"0"],["Core/echo",{"#a":{"resultOf":"0","name":"Core/echo","path":"/a"},"#b":{"resultOf":"0",` +
+			`"name":"Core/echo","path":"/a"},"#c":{"resultOf":"0","name":"Core/echo","path":"/a"}},"1"],` +
 			`["Core/echo",{"#a":{"resultOf":"1","name":"Core/echo","path":"/*"}},"2"]`), "invalidResultReference"},
 		{"arrays in arrays", strings.Repeat("[", 1<<20), limit + " maxSizeRequest"},
 		{"no text", "\xff\xfe", "urn:ietf:params:jmap:error:notJSON"},

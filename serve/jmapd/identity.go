@@ -296,7 +296,8 @@ func (x *identitySetting) create(w *mailbox.Changing, i int) error {
 		return x.bad[i]
 	}
 	if len(x.list.All) >= identity.Max {
-		return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d identities.", identity.Max)}
+		return &jmap.Error{Type: "overQuota", Description: fmt.Sprintf("There are at most %d "+
+			"identities.", identity.Max)}
 	}
 	one := &x.created[i]
 	one.Made, one.Changed = x.list.Sequence, x.list.Sequence

@@ -259,7 +259,8 @@ func (x *mailboxSetting) objects(wants func(string) bool) (map[string]*jmap.Valu
 	return out, nil
 }
 
-// objectsCreated returns the Mailboxes that were created, by id. If they cannot be read now, the objects have only the id.
+// objectsCreated returns the Mailboxes that were created, by id. If they cannot be read now, the objects have only the
+// id.
 func (x *mailboxSetting) objectsCreated() map[string]*jmap.Value {
 	if len(x.ids) == 0 {
 		return nil

@@ -132,7 +132,8 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 
 // writable reports whether the user may change anything in the folders.
 func writable(folders []mailbox.Folder) bool {
-	const writing = note.Write | note.WriteOwn | note.Insert | note.DeleteMark | note.Expunge | note.Create | note.KeepSeen
+	const writing = note.Write | note.WriteOwn | note.Insert | note.DeleteMark | note.Expunge | note.Create |
+		note.KeepSeen
 	return slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Rights&writing != 0 })
 }
 

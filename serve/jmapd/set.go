@@ -199,8 +199,8 @@ func (s *set) change(by *steps, state func(*mailbox.States) string) (mailbox.Res
 	return res, err
 }
 
-// record records the result of each change. errs has an element for each, nil for success. created returns the id of the
-// i-th created object and its part of the response.
+// record records the result of each change. errs has an element for each, nil for success. created returns the id of
+// the i-th created object and its part of the response.
 func (s *set) record(errs []error, created func(i int) (id string, json []byte)) {
 	nc, nu := len(s.create), len(s.update)
 	for i, err := range errs {

@@ -26,7 +26,8 @@ func (w *world) upload(who, content string) string {
 // imports makes an Email from a blob.
 func (w *world) imports(who, blob, inbox string) {
 	w.t.Helper()
-	request := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/import",{"accountId":"` + w.account(who) +
+	request := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/import",` +
+		`{"accountId":"` + w.account(who) +
 		`","emails":{"k":{"blobId":"` + blob + `","mailboxIds":{"` + inbox + `":true}}}},"0"]]}`
 	out := w.do(who, "POST", PathAPI, "application/json", []byte(request))
 	if !strings.Contains(out.Body.String(), `"created":{"k":{`) {
@@ -38,7 +39,8 @@ func (w *world) imports(who, blob, inbox string) {
 func (w *world) inbox(who string) string {
 	w.t.Helper()
 	out := w.do(who, "POST", PathAPI, "application/json",
-		[]byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Mailbox/query",{"accountId":"`+
+		[]byte(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],`+
+			`"methodCalls":[["Mailbox/query",{"accountId":"`+
 			w.account(who)+`","filter":{"role":"inbox"}},"0"]]}`))
 	_, rest, _ := strings.Cut(out.Body.String(), `"ids":["`)
 	id, _, ok := strings.Cut(rest, `"`)

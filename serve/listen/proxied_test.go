@@ -37,9 +37,12 @@ func TestProxied(t *testing.T) {
 	t.Parallel()
 	_, st, a := openDoor(t, testEnv(), Options{Proxies: loopback}, Door{Name: "who", Serve: whoAmI})
 	for header, want := range map[string]string{
-		"PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n":                                          "192.0.2.9:4711 192.0.2.9\n",
-		"PROXY TCP6 2001:db8::9 2001:db8::1 4711 25\r\n":                                         "[2001:db8::9]:4711 2001:db8::9\n",
-		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x09\xc6\x33\x64\x01\x12\x67\x00\x19": "192.0.2.9:4711 192.0.2.9\n",
+		"PROXY TCP4 192.0.2.9 198.51.100.1 4711 25\r\n": "192.0.2.9:4711 " +
+			"192.0.2.9\n",
+		"PROXY TCP6 2001:db8::9 2001:db8::1 4711 25\r\n": "[2001:db8::9]" +
+			":4711 2001:db8::9\n",
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x09\xc6\x33\x64\x01\x12\x67\x00\x19": "192.0.2.9:4711 " +
+			"192.0.2.9\n",
 		// A client behind a proxy is never local, whatever the header says.
 		"PROXY TCP4 127.0.0.1 127.0.0.1 4711 25\r\n": "127.0.0.1:4711 127.0.0.1\n",
 	} {

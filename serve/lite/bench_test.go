@@ -31,7 +31,8 @@ func BenchmarkPage(b *testing.B) {
 				"Subject: Subject of message %d with some words\nMessage-ID: <%d@far.example>\nMIME-Version: 1.0\n"+
 				"Content-Type: text/html; charset=utf-8\n\n%s\n", i%50, i, i,
 				strings.Repeat(
-					`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more</td></tr></table>`+"\n", 40)))
+					`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with `+
+						`words</b> <img src="https://x.example/p.gif"> and more</td></tr></table>`+"\n", 40)))
 	}
 	who := w.signed("alice")
 	for _, page := range []struct{ name, at string }{

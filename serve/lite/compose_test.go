@@ -294,10 +294,14 @@ func TestHostileMail(t *testing.T) {
 	w := open(t, 0)
 	hostile := []string{
 		`<script>top.hacked=1</script><img src=x onerror="top.hacked=2"><svg onload="top.hacked=3"></svg>`,
-		`<a href="javascript:top.hacked=4">press</a><form action="https://evil.example"><input name=password><button>Sign in</button></form>`,
-		`<style>@import url(https://evil.example/a.css);body{background:url(https://evil.example/b.png)}</style><link rel=stylesheet href="https://evil.example/c.css">`,
-		`<meta http-equiv=refresh content="0;url=https://evil.example/"><base href="https://evil.example/"><img src="https://evil.example/pixel.gif"><img srcset="https://evil.example/s.png 2x">`,
-		`<div style="position:fixed;inset:0;background:url('https://evil.example/d.png')">cover</div><iframe src="https://evil.example/"></iframe><object data="https://evil.example/"></object>`,
+		`<a href="javascript:top.hacked=4">press</a><form action="https://evil.example"><input name=password>` +
+			`<button>Sign in</button></form>`,
+		`<style>@import url(https://evil.example/a.css);body{background:url(https://evil.example/b.png)}</style>` +
+			`<link rel=stylesheet href="https://evil.example/c.css">`,
+		`<meta http-equiv=refresh content="0;url=https://evil.example/"><base href="https://evil.example/"><img ` +
+			`src="https://evil.example/pixel.gif"><img srcset="https://evil.example/s.png 2x">`,
+		`<div style="position:fixed;inset:0;background:url('https://evil.example/d.png')">cover</div><iframe ` +
+			`src="https://evil.example/"></iframe><object data="https://evil.example/"></object>`,
 		`</div></article></main></body><nav id="folders"><p>plain end</p>`,
 	}
 	w.put("alice", "INBOX", "Subject: <script>alert(1)</script>\nFrom: \"<img src=x onerror=y>\" <a@b.example>\n"+

@@ -136,7 +136,7 @@ func TestHasty(t *testing.T) {
 		< 554 5.5.0
 		EOF`)
 	script(t, h.hello(), `
-		> MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nDATA\r\nSubject: x\r\n\r\n.\r\nMAIL FROM:<c@b.example>
+		> MAIL FROM:<a@b.example>\r\nRCPT TO:<alice@example.org>\r\nDATA\r\nSubject: x\r\n\r\n.\r\nMAIL FROM:<c@b.ex>
 		< 250
 		< 250
 		< 554 5.5.0

@@ -31,8 +31,12 @@ const (
 	framePictures = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data: https: http:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups " +
 		"allow-popups-to-escape-sandbox"
-	frameText = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Message</title>` +
-		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
+	frameText = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>` +
+		`Message</title>` +
+		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;` +
+		`color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;` +
+		`height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;` +
+		`border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
 )
 
 // file is a file of the client. It is compressed at the first request.

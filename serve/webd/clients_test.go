@@ -95,7 +95,9 @@ func TestAutodiscover(t *testing.T) {
 	w, s := newServer(t)
 	s.Name, s.Doors = "mx.example.com", mailDoors
 	request := func(email, schema string) string {
-		return `<?xml version="1.0" encoding="utf-8"?><Autodiscover xmlns="http://schemas.microsoft.com/exchange/autodiscover/outlook/requestschema/2006"><Request><EMailAddress>` + email +
+		return `<?xml version="1.0" encoding="utf-8"?><Autodiscover ` +
+			`xmlns="http://schemas.microsoft.com/exchange/autodiscover/outlook/requestschema/2006"><Request>` +
+			`<EMailAddress>` + email +
 			`</EMailAddress><AcceptableResponseSchema>` + schema +
 			`</AcceptableResponseSchema></Request></Autodiscover>`
 	}
@@ -132,7 +134,8 @@ func TestAutodiscover(t *testing.T) {
 		t.Errorf("with STARTTLS only: %+v", p)
 	}
 	s.Doors = mailDoors
-	entity := `<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><Autodiscover><Request><EMailAddress>&x;@example.com</EMailAddress></Request></Autodiscover>`
+	entity := `<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><Autodiscover><Request>` +
+		`<EMailAddress>&x;@example.com</EMailAddress></Request></Autodiscover>`
 	for body, code := range map[string]string{
 		request("ada@example.org", outlookSpace):     "<ErrorCode>500<",
 		request("ada@example.com", "urn:mobilesync"): "<ErrorCode>601<",

@@ -14,12 +14,15 @@ import (
 // profileText is the page that asks for the address.
 const profileText = `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Mail on iPhone, iPad and Mac</title>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Mail on iPhone, iPad and Mac</title>
 <style></style></head>
 <body><main><h1>Mail on iPhone, iPad and Mac</h1>
 <section>
 <p>Your address at {{.}}: the profile sets your account up, and asks for your password on the device.</p>
-<form method="get" action="/mobileconfig"><label>Address<input type="email" name="email" required autocomplete="email"></label><label>Your name<input name="name" maxlength="100" autocomplete="name"></label><button>Get the profile</button></form>
+<form method="get" action="/mobileconfig"><label>Address<input type="email" name="email" required
+autocomplete="email"></label><label>Your name<input name="name" maxlength="100" autocomplete="name"></label>
+<button>Get the profile</button></form>
 </section></main></body></html>
 `
 

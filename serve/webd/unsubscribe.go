@@ -12,9 +12,11 @@ import (
 
 // unsubscribeText is the page that asks for confirmation or shows the result. The form posts to the page's own address.
 const unsubscribeText = `<!DOCTYPE html>
-<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
+<html lang="{{.Lang}}"><head><meta charset="utf-8"><meta name="viewport"
+content="width=device-width, initial-scale=1"><title>{{.Title}}</title>
 <style></style></head>
-<body><main><h1>{{.Title}}</h1><section><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button name="List-Unsubscribe" value="One-Click">{{.T "listLeave"}}</button></form>{{end}}</section></main></body></html>
+<body><main><h1>{{.Title}}</h1><section><p>{{.Text}}</p>{{if .Ask}}<form method="post"><button
+name="List-Unsubscribe" value="One-Click">{{.T "listLeave"}}</button></form>{{end}}</section></main></body></html>
 `
 
 var unsubscribePage, unsubscribePolicy = web.Page(unsubscribeText, "'self'")

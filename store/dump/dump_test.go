@@ -21,7 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-const definition = `{"name":"Subjects","columns":[{"item":"Cat","category":true},{"item":"Subject","sort":"asc"},{"item":"N","total":"sum"}]}`
+const definition = `{"name":"Subjects","columns":[{"item":"Cat","category":true},{"item":"Subject","sort":"asc"},` +
+	`{"item":"N","total":"sum"}]}`
 
 type fixture struct {
 	s            *store.Store

@@ -29,7 +29,8 @@ type bench struct {
 }
 
 const tasks = `{"name":"Tasks","selector":{"Form":"Task","Prio":{"$gt":2}},"columns":[
-	{"item":"Cat","category":true},{"item":"Prio","sort":"desc","total":"sum"},{"item":"Title","sort":"asc"},{"item":"Done","total":"count"}]}`
+	{"item":"Cat","category":true},{"item":"Prio","sort":"desc","total":"sum"},{"item":"Title","sort":"asc"},
+	{"item":"Done","total":"count"}]}`
 
 const titles = `{"name":"Titles","selector":{"Form":{"$in":["Task","Memo"]}},"columns":[{"item":"Title","sort":"asc"}]}`
 

@@ -87,7 +87,8 @@ func TestImportLinks(t *testing.T) {
 	out, err = doublet(t, s, "import", "mbox", mboxes, "--user", "bob", "--folder", "Brought")
 	t.Logf("%v\n%s", err, out)
 	program.Want(t, out, "symbolic link")
-	person := `{"form":"doublet person 1","names":["Eve"],"short":"eve","address":"eve@example.com","roles":["Admin"],"mail":"maildir","folders":[` +
+	person := `{"form":"doublet person 1","names":["Eve"],"short":"eve","address":"eve@example.com",` +
+		`"roles":["Admin"],"mail":"maildir","folders":[` +
 		`{"name":"Brought","path":"","index":"1.jsonl"},{"name":"Up","path":"%s","index":"1.jsonl"}]}`
 	export := map[string]string{
 		"person.json": fmt.Sprintf(person, "M"), "1.jsonl": `{"uid":1,"file":"a"}` + "\n" +

@@ -202,7 +202,8 @@ func (v *victim) failuresOfWeb() []func() {
 		{"POST", "/jmap/api", "text/plain", large, "400"},
 		{"POST", "/jmap/api", "application/json", jmap(`["Email/get",{"accountId":"nobody"},"0"]`), "accountNotFound"},
 		{"POST", "/jmap/api", "application/json",
-			jmap(`["Email/import",{"accountId":"ACCOUNT","emails":{"k":{"blobId":"none","mailboxIds":{"x":true}}}},"0"]`), "notCreated"},
+			jmap(`["Email/import",{"accountId":"ACCOUNT","emails":{"k":{"blobId":"none",` +
+				`"mailboxIds":{"x":true}}}},"0"]`), "notCreated"},
 		{"POST", "/jmap/upload/none/", "text/plain", large, "404"},
 		{"POST", "/jmap/upload/" + v.acct + "/", "text/plain", bytes.Repeat([]byte{'x'}, 21<<20), "413"},
 		{"GET", "/jmap/download/" + v.acct + "/none/x", "", nil, "404"},

@@ -127,7 +127,8 @@ func (v *victim) send(method, path, kind string, body []byte) (int, []byte) {
 
 func jmapRequest(calls string) []byte {
 	return []byte(
-		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:blob"],"methodCalls":[` + calls + `]}`)
+		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:blob"],` +
+			`"methodCalls":[` + calls + `]}`)
 }
 
 func (v *victim) call(calls string) (int, []byte) {

@@ -78,7 +78,8 @@ func TestMemoryOfTransfers(t *testing.T) {
 
 // attackBombs imports exports of a person that unpack to hundreds of megabytes. None of it is stored.
 func (v *victim) attackBombs() {
-	person := `{"form":"doublet person 1","names":["Alice"],"address":"alice@example.com","mail":"maildir","folders":[{"name":"Bomb","path":"B","index":"i"}]}`
+	person := `{"form":"doublet person 1","names":["Alice"],"address":"alice@example.com","mail":"maildir",` +
+		`"folders":[{"name":"Bomb","path":"B","index":"i"}]}`
 	for _, bomb := range []struct {
 		name, want string
 		files      map[string]string

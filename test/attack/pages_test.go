@@ -318,7 +318,8 @@ func TestAttachments(t *testing.T) {
 		return b.send("POST", path(session.APIURL), "application/json",
 			fmt.Sprintf(`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[
 		["Email/query",{"accountId":%q,"filter":{"subject":"attached"},"limit":1},"q"],
-		["Email/get",{"accountId":%[1]q,"#ids":{"resultOf":"q","name":"Email/query","path":"/ids"},"properties":["bodyStructure","blobId"]},"g"]]}`, account), "X-CSRF-Token", csrf, "Origin", b.base).body
+		["Email/get",{"accountId":%[1]q,"#ids":{"resultOf":"q","name":"Email/query","path":"/ids"},
+		"properties":["bodyStructure","blobId"]},"g"]]}`, account), "X-CSRF-Token", csrf, "Origin", b.base).body
 	}
 	blobs := regexp.MustCompile(`"blobId":"([^"]+)"`)
 	var found [][]string

@@ -125,7 +125,8 @@ func TestReplicateAsAdministrator(t *testing.T) {
 		}
 	}
 	audit := regexp.MustCompile(
-		`level=WARN msg="admin: refused" kind=audit verb="replica open" by="?Alice[^=]*person=[0-9A-Fa-f]+ from=127\.0\.0\.1 `)
+		`level=WARN msg="admin: refused" kind=audit verb="replica open" by="?Alice[^=]*person=[0-9A-Fa-f]+ ` +
+			`from=127\.0\.0\.1 `)
 	if n := len(audit.FindAllString(s.Out.String(), -1)); n < denied {
 		t.Errorf("%d lines of the audit about %d attempts:\n%s", n, denied, s.Out)
 	}

@@ -55,7 +55,8 @@ func TestSetup(t *testing.T) {
 	const field = "X-Setup-Token"
 	body := func(person string) string {
 		return fmt.Sprintf(
-			`{"domain":"example.org","name":"mx.example.org","person":%q,"short":"admin","password":"correct horse battery","certificates":"self"}`, person)
+			`{"domain":"example.org","name":"mx.example.org","person":%q,"short":"admin","password":"correct `+
+				`horse battery","certificates":"self"}`, person)
 	}
 	for _, header := range [][]string{
 		{}, {field, ""}, {field, token[1:]}, {field, token + "x"}, {field, "x"}, {"Cookie", field + "=" + token},

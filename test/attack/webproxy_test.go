@@ -45,7 +45,8 @@ worker_processes 1;
 events {}
 http {
 	access_log off;
-	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+	client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s;
+	scgi_temp_path %[1]s;
 	map $http_upgrade $connection_upgrade { default upgrade; '' close; }
 	server {
 		listen 127.0.0.1:%[2]s;
@@ -187,7 +188,9 @@ type client struct {
 
 func (g *gate) client(from string) *client {
 	jar, _ := cookiejar.New(nil)
-	return &client{g, from, &http.Client{Jar: jar, Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} //nolint:gosec // the demo's own certificate
+	trust := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the demo's own certificate
+	return &client{g, from, &http.Client{Jar: jar, Timeout: time.Minute,
+		Transport: &http.Transport{TLSClientConfig: trust}}}
 }
 
 // do sends a request through the proxy, to its port with TLS or to the other.
@@ -354,7 +357,8 @@ func (g *gate) socket(c *client) {
 	}
 	defer ws.CloseNow()
 	if err := ws.Write(g.t.Context(), websocket.MessageText,
-		[]byte(`{"@type":"Request","id":"r","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":1},"c"]]}`)); err != nil {
+		[]byte(`{"@type":"Request","id":"r","using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",`+
+			`{"a":1},"c"]]}`)); err != nil {
 		g.t.Fatal(err)
 	}
 	_, b, err := ws.Read(g.t.Context())

@@ -40,7 +40,8 @@ func check(platform, pattern string) (int, []string, error) {
 		return 0, nil, fmt.Errorf("platform %q: not GOOS/GOARCH", platform)
 	}
 	list, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedDeps |
 			packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesSizes,
 		Env:   append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture),
 		Tests: true,

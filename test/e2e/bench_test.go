@@ -221,7 +221,8 @@ func TestBenchOfPeers(t *testing.T) {
 		t.TempDir(), "--target", "dovecot+postfix", "--json",
 		"--imap", imap, "--smtp", smtp, "--submission", "", "--lmtp", "", "--pop3", "", "--out", out,
 		"--monitor",
-		"dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr,pickup,trivial-rewrite,proxymap"}, sped...)
+		"dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr," +
+			"pickup,trivial-rewrite,proxymap"}, sped...)
 	text, err := program.Command(mustBinary(t), args...)
 	if err != nil {
 		t.Fatal(err, text)

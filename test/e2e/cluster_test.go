@@ -122,7 +122,8 @@ func (m *member) asks(curl string, messages int) {
 	}
 	account, _, _ = strings.Cut(account, `"`)
 	call := fmt.Sprintf(
-		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
+		`{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail"],"methodCalls":[["Email/query",`+
+			`{"accountId":%q,"calculateTotal":true},"a"]]}`, account)
 	answer, err := program.Command(curl, "-s", "-m", "10", "-u", "anna:secret", "-H", "Content-Type: application/json",
 		"-d", call, url+"api")
 	if err != nil || !strings.Contains(answer, fmt.Sprintf(`"total":%d`, messages)) {

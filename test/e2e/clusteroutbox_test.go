@@ -22,7 +22,8 @@ func (m *member) jmap(curl, calls string) string {
 		return fmt.Sprint(err, session)
 	}
 	account, _, _ = strings.Cut(account, `"`)
-	body := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:submission"],"methodCalls":` + strings.ReplaceAll(calls, "${account}", account) + `}`
+	body := `{"using":["urn:ietf:params:jmap:core","urn:ietf:params:jmap:mail","urn:ietf:params:jmap:submission"],` +
+		`"methodCalls":` + strings.ReplaceAll(calls, "${account}", account) + `}`
 	answer, _ := program.Command(curl, "-s", "-m", "20", "-u", "anna:secret", "-H", "Content-Type: application/json",
 		"-d", body, url+"api")
 	return answer
@@ -36,7 +37,8 @@ func (m *member) later(curl, subject string, seconds int) string {
 	}
 	id := ""
 	found := m.jmap(curl,
-		`[["Identity/get",{"accountId":"${account}"},"i"],["Mailbox/query",{"accountId":"${account}","filter":{"role":"drafts"}},"m"]]`)
+		`[["Identity/get",{"accountId":"${account}"},"i"],["Mailbox/query",{"accountId":"${account}",`+
+			`"filter":{"role":"drafts"}},"m"]]`)
 	var identity struct{ List []struct{ ID string } }
 	var drafts struct{ IDs []string }
 	err := json.Unmarshal([]byte(found), &identities)
@@ -48,9 +50,12 @@ func (m *member) later(curl, subject string, seconds int) string {
 		m.T.Fatalf("%v: %s", err, found)
 	}
 	answer := m.jmap(curl,
-		fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
-		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{"accountId":"${account}","create":{"s":{"identityId":%q,"emailId":"#d",
-		"envelope":{"mailFrom":{"email":"anna@cluster.example","parameters":{"HOLDFOR":"%d"}},"rcptTo":[{"email":"anna@cluster.example"}]}}}},"1"]]`, drafts.IDs[0], subject, identity.List[0].ID, seconds))
+		fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{
+		"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
+		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{"accountId":"${
+		account}","create":{"s":{"identityId":%q,"emailId":"#d",
+		"envelope":{"mailFrom":{"email":"anna@cluster.example","parameters":{"HOLDFOR":"%d"}},
+		"rcptTo":[{"email":"anna@cluster.example"}]}}}},"1"]]`, drafts.IDs[0], subject, identity.List[0].ID, seconds))
 	var created struct {
 		Created map[string]struct{ ID, UndoStatus string }
 	}
@@ -102,7 +107,8 @@ func TestClusterOutbox(t *testing.T) {
 	one.sees(curl, "due", "last")
 	two.sees(curl, "due", "last")
 	list := one.jmap(curl,
-		`[["EmailSubmission/query",{"accountId":"${account}","filter":{"undoStatus":"canceled"},"calculateTotal":true},"0"]]`)
+		`[["EmailSubmission/query",{"accountId":"${account}","filter":{"undoStatus":"canceled"},`+
+			`"calculateTotal":true},"0"]]`)
 	if !strings.Contains(list, `"total":2`) {
 		t.Errorf("canceled are %s", list)
 	}

@@ -152,7 +152,9 @@ func TestRspamd(t *testing.T) {
 	dir := t.TempDir()
 	port := program.FreePorts(t, 1)[0]
 	conf := filepath.Join(dir, "rspamd.conf")
-	text := fmt.Sprintf(`options { pidfile = "%[1]s/pid"; control_socket = "%[1]s/sock mode=0600"; filters = ""; url_tld = "/dev/null"; enable_test_patterns = true; dns { nameserver = ["127.0.0.1:1"]; timeout = 0.1s; retransmits = 1; } }
+	text := fmt.Sprintf(`options { pidfile = "%[1]s/pid"; control_socket = "%[1]s/sock mode=0600"; filters = "";
+	url_tld = "/dev/null"; enable_test_patterns = true; dns { nameserver = ["127.0.0.1:1"]; timeout = 0.1s;
+	retransmits = 1; } }
 logging { type = "console"; level = "warning"; }
 actions { reject = 15; add_header = 6; greylist = 4; }
 worker "normal" { bind_socket = "127.0.0.1:%[2]s"; count = 1; }

@@ -137,7 +137,8 @@ names = b"\n".join(boxes)
 for want in (b"INBOX", b"\\Drafts", b"\\Sent", b"\\Archive", b"\\Junk", b"\\Trash"):
     assert want in names, (want, names)
 assert m.create("Projects/2026")[0] == "OK"
-raw = b"From: alice@example.com\r\nTo: alice@example.com\r\nSubject: appended\r\nDate: Mon, 5 Jan 2026 10:00:00 +0000\r\n\r\nBody \xc3\xa4\r\n"
+raw = b"From: alice@example.com\r\nTo: alice@example.com\r\n" \
+    b"Subject: appended\r\nDate: Mon, 5 Jan 2026 10:00:00 +0000\r\n\r\nBody \xc3\xa4\r\n"
 typ, data = m.append("Projects/2026", r"(\Seen \Flagged)", '"05-Jan-2026 10:00:00 +0000"', raw)
 assert typ == "OK" and b"APPENDUID" in data[0], data
 assert m.select("Projects/2026")[1] == [b"1"]
@@ -163,7 +164,8 @@ ctx = ssl.create_default_context(); ctx.check_hostname = False; ctx.verify_mode 
 t = imaplib.IMAP4_SSL("127.0.0.1", int(os.environ["TLSPORT"]), ssl_context=ctx)
 t.login("bob@example.com", "demo"); t.select(); t.logout()
 try:
-    b = imaplib.IMAP4("127.0.0.1", int(os.environ["PORT"])); b.login("alice", "wrong"); raise SystemExit("signed in with a wrong password")
+    b = imaplib.IMAP4("127.0.0.1", int(os.environ["PORT"])); b.login("alice", "wrong")
+    raise SystemExit("signed in with a wrong password")
 except imaplib.IMAP4.error:
     pass
 print("done")

@@ -152,7 +152,8 @@ func FuzzAddresses(f *testing.F) {
 // TestBoundsWhileParsing checks that depth, tags and lists are bounded before memory for them is allocated.
 func TestBoundsWhileParsing(t *testing.T) {
 	head := "<feedback><report_metadata><org_name>o</org_name><report_id>1</report_id>"
-	tail := "<date_range><begin>1</begin><end>2</end></date_range></report_metadata><policy_published><domain>d</domain></policy_published>"
+	tail := "<date_range><begin>1</begin><end>2</end></date_range></report_metadata><policy_published><domain>" +
+		"d</domain></policy_published>"
 	const size = 4 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	long := "<b x=\">\" " + fill("a='' ") + "></b>"

@@ -305,7 +305,8 @@ func FuzzCommand(f *testing.F) {
 		`a THREAD REFERENCES "iso-8859-1" TEXT x`,
 		`a ESEARCH IN (selected subtree (a "b") mailboxes INBOX) RETURN (MIN) UNSEEN`,
 		"a UID FETCH 1:* FLAGS (PARTIAL 5:9 CHANGEDSINCE 3)",
-		`a NOTIFY SET STATUS (selected (MessageNew (UID BODY.PEEK[HEADER.FIELDS (A)]) MessageExpunge)) (subtree a NONE) (personal (x))`,
+		`a NOTIFY SET STATUS (selected (MessageNew (UID BODY.PEEK[HEADER.FIELDS (A)]) MessageExpunge)) (subtree a ` +
+			`NONE) (personal (x))`,
 		"a UIDBATCHES 500 1:9", `a REPLACE 4 Drafts (\Seen) " 1-Jan-2020 00:00:00 +0100" {312+}`,
 		"a UID REPLACE * x UTF8 (~{3}",
 		`a LIST "" % RETURN (METADATA (/shared/a "/private/b") SUBSCRIBED)`,

@@ -103,7 +103,8 @@ func TestPrintedResponses(t *testing.T) {
 		{AppendFlagsResponse(nil, []Flag{Seen, "x"}), "FLAGS", []string{Seen, "x"}},
 		{fetch, "FETCH", &FetchData{Seq: 12, UID: 9, Flags: []Flag{Seen, "x"}, Size: 44, InternalDate: date,
 			ModSeq: 1 << 60,
-			Has: 1<<ItemFlags | 1<<ItemUID | 1<<ItemSize | 1<<ItemInternalDate | 1<<ItemModSeq | 1<<ItemEnvelope | 1<<ItemBodyStructure | 1<<ItemBodySection |
+			Has: 1<<ItemFlags | 1<<ItemUID | 1<<ItemSize | 1<<ItemInternalDate | 1<<ItemModSeq |
+				1<<ItemEnvelope | 1<<ItemBodyStructure | 1<<ItemBodySection |
 				1<<ItemEmailID | 1<<ItemThreadID | 1<<ItemPreview | 1<<ItemSaveDate,
 			EnvelopeText:  string(AppendEnvelope(nil, fullEnvelope())),
 			StructureText: string(AppendBodyStructure(nil, structure())),
@@ -195,7 +196,8 @@ func FuzzResponse(f *testing.F) {
 		"* SORT 2 1 (MODSEQ 5)", "* THREAD (2)(3 6 (4 23)(44 7 96))((3)(5))",
 		`* ESEARCH (TAG "a" MAILBOX "b" UIDVALIDITY 1) UID PARTIAL (-1:-9 5,4) COUNT 3`,
 		`* UIDBATCHES (TAG "a") 9:5,4:1`, "* 7 UIDFETCH (FLAGS ())", `* OK [INPROGRESS ("a" 5 NIL)] x`,
-		`* 1 FETCH (ENVELOPE (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) BODY ("text" "plain" NIL NIL NIL "7bit" 1 1) MODSEQ (5) INTERNALDATE " 1-Jan-2000 00:00:00 +0000")`,
+		`* 1 FETCH (ENVELOPE (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) BODY ("text" "plain" NIL NIL NIL "7bit" 1 ` +
+			`1) MODSEQ (5) INTERNALDATE " 1-Jan-2000 00:00:00 +0000")`,
 	} {
 		f.Add(s)
 	}

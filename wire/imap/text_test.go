@@ -21,8 +21,10 @@ func fullEnvelope() *mime.Envelope {
 }
 
 const envelopeText = `("Wed, 17 Jul 1996 02:23:25 -0700 (PDT)" {8}` + "\r\ngrößer" +
-	` (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry \"T\" Gray" NIL "gray" "cac.example"))` +
-	` ((NIL NIL "team" NIL)(NIL NIL "a" "b")(NIL NIL NIL NIL)(NIL NIL "nohost" "")(NIL "@x,@y" "far" "b")) NIL NIL "" "<1@x>")`
+	` (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry \"T\" Gray" NIL "gray" "cac.example")) (("Terry ` +
+	`\"T\" Gray" NIL "gray" "cac.example"))` +
+	` ((NIL NIL "team" NIL)(NIL NIL "a" "b")(NIL NIL NIL NIL)(NIL NIL "nohost" "")(NIL "@x,@y" "far" "b")) NIL ` +
+	`NIL "" "<1@x>")`
 
 func TestEnvelope(t *testing.T) {
 	t.Parallel()

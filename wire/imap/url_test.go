@@ -94,7 +94,8 @@ func TestBadURLVerbs(t *testing.T) {
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"/Drafts;UIDVALIDITY=385759045/;UID=20/;section=HEADER.FIELDS%20(A)/;PARTIAL=1.2",
 		";UID=1",
-		"imap://joe;AUTH=x@example.com/INBOX/;uid=20/;section=1.2;expire=2006-01-02T15:04:05Z;urlauth=submit+fred:internal:91354a"} {
+		"imap://joe;AUTH=x@example.com/INBOX/;uid=20/;section=1.2;expire=2006-01-02T15:04:05Z;" +
+			"urlauth=submit+fred:internal:91354a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -9,7 +9,8 @@ import (
 // it.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
-		`{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":[1,-2.5e3,"\u00e4\ud83d\ude00\n",null,true]},"0"]],"createdIds":{"a":"b"}}`,
+		`{"using":["urn:ietf:params:jmap:core"],"methodCalls":[["Core/echo",{"a":[1,-2.5e3,"\u00e4\ud83d\ude00\n",` +
+			`null,true]},"0"]],"createdIds":{"a":"b"}}`,
 		`{"using":[],"methodCalls":[]}`, `{"methodCalls":[["a",{},"b","c"]],"using":[1]}`, `[`, `{"a":1,"a":2}`, "\xff",
 		`"\ud800"`, `{"\u0041":{}}`, `01`, `-`,
 		`{"using":[],"methodCalls":[["",{"#a":{"resultOf":"0","name":"x","path":"/*"}},""]]}`,

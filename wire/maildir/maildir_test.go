@@ -10,16 +10,17 @@ func TestParseName(t *testing.T) {
 	t.Parallel()
 	keywords := []string{"$Junk", "", "work"}
 	for in, want := range map[string]string{
-		"1772530272.M1P2.host":                 "1772530272.M1P2.host 1772530272 -1 -1 []",
-		"1772530272.M1P2.host,S=12,W=15:2,FRS": `1772530272.M1P2.host,S=12,W=15 1772530272 12 15 [\Flagged \Answered \Seen]`,
-		"1.a:2,TSRPFD":                         `1.a 1 -1 -1 [\Draft \Flagged $Forwarded \Answered \Seen \Deleted]`,
-		"1.a:2,":                               "1.a 1 -1 -1 []",
-		"1.a:2,Sabcz?":                         `1.a 1 -1 -1 [\Seen $Junk work]`,
-		"1.a;2,S":                              `1.a 1 -1 -1 [\Seen]`,
-		"1.a!2,S":                              `1.a 1 -1 -1 [\Seen]`,
-		"1.a:1,x":                              "1.a 1 -1 -1 []",
-		"name,S=x,W=-3":                        "name,S=x,W=-3 none -1 -1 []",
-		"99999999999999999999.a":               "99999999999999999999.a none -1 -1 []",
+		"1772530272.M1P2.host": "1772530272.M1P2.host 1772530272 -1 -1 []",
+		"1772530272.M1P2.host,S=12,W=15:2,FRS": `1772530272.M1P2.host,S=12,W=15 1772530272 12 15 [\Flagged ` +
+			`\Answered \Seen]`,
+		"1.a:2,TSRPFD":           `1.a 1 -1 -1 [\Draft \Flagged $Forwarded \Answered \Seen \Deleted]`,
+		"1.a:2,":                 "1.a 1 -1 -1 []",
+		"1.a:2,Sabcz?":           `1.a 1 -1 -1 [\Seen $Junk work]`,
+		"1.a;2,S":                `1.a 1 -1 -1 [\Seen]`,
+		"1.a!2,S":                `1.a 1 -1 -1 [\Seen]`,
+		"1.a:1,x":                "1.a 1 -1 -1 []",
+		"name,S=x,W=-3":          "name,S=x,W=-3 none -1 -1 []",
+		"99999999999999999999.a": "99999999999999999999.a none -1 -1 []",
 	} {
 		e, ok := ParseName(in, keywords)
 		sec := "none"

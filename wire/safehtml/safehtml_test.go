@@ -38,13 +38,16 @@ var hostile = []struct{ src, want string }{
 	{`<b><i>s</b></i>`, `<b><i>s</i></b>`},
 	{`<h1>t</h1><font color=red>u</font>`, `<h3>t</h3>u`},
 	{`<a href=http://x>v<a href=http://y>w</a>`,
-		`<a href="http://x" rel="noopener noreferrer nofollow">v</a><a href="http://y" rel="noopener noreferrer nofollow">w</a>`},
+		`<a href="http://x" rel="noopener noreferrer nofollow">v</a><a href="http://y" rel="noopener noreferrer ` +
+			`nofollow">w</a>`},
 	{`<template><img src=x onerror=y></template><noscript><p title="</noscript><img src=x onerror=y>">x`, `&#34;&gt;x`},
 	{"<p\x00>y\x00z", `yz`},
 	{`<!--[if IE]><script>x</script><![endif]-->1`, `1`},
 	{`<textarea><script>x</script></textarea><xmp><b></xmp>2`, `2`},
-	{`<a href="https:x">4</a><a href="https:/x">4</a><a href="https:\\x">4</a><a href="https:///x">4</a><a href="https://">4</a><a href="https://?x">4</a>`, `444444`},
-	{`<a href="https://\evil.example">5</a><a href="https://a\@evil.example/">5</a><a href="//evil.example">5</a><a href="\\evil.example">5</a>`, `5555`},
+	{`<a href="https:x">4</a><a href="https:/x">4</a><a href="https:\\x">4</a><a href="https:///x">4</a><a ` +
+		`href="https://">4</a><a href="https://?x">4</a>`, `444444`},
+	{`<a href="https://\evil.example">5</a><a href="https://a\@evil.example/">5</a><a href="//evil.example">5</a>` +
+		`<a href="\\evil.example">5</a>`, `5555`},
 	{"<a href=\"javascript&colon;alert(1)\">6</a><a href=\"java&Tab;script&colon;x\">6</a><a " +
 		"href=\"\x01javascript:x\">6</a><a href=\"h\nttps&colon;//x.example\">6</a>",
 		`666<a href="https://x.example" rel="noopener noreferrer nofollow">6</a>`},
@@ -100,8 +103,10 @@ func TestPictures(t *testing.T) {
 		return ""
 	}}
 	got := strings.Join(
-		Clean(`<img src="CID:a@b" width=40 height=9999><img src=http://x/y srcset=//z><img src=data:image/png;base64,x><img src=//x>`, o), "")
-	if want := `<img src="/part?&#34;&lt;" alt="" width="40" loading="lazy" referrerpolicy="no-referrer">`; got != want {
+		Clean(`<img src="CID:a@b" width=40 height=9999><img src=http://x/y srcset=//z><img src=data:image/png;`+
+			`base64,x><img src=//x>`, o), "")
+	if want := `<img src="/part?&#34;&lt;" alt="" width="40" loading="lazy" ` +
+		`referrerpolicy="no-referrer">`; got != want {
 		t.Errorf("%s", got)
 	}
 	if strings.Join(asked, " ") != "cid:a@b http://x/y" {
@@ -165,7 +170,9 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(Text("See (https://a.example/x?y=1&z), HTTP://b.example. nohttp://c.example <script> http://",
 		&Options{}), "|")
-	want := `See (<a href="https://a.example/x?y=1&amp;z" rel="noopener noreferrer nofollow">https://a.example/x?y=1&amp;z</a>), <a href="http://b.example" rel="noopener noreferrer nofollow">HTTP://b.example</a>. nohttp://c.example &lt;script&gt; http://`
+	want := `See (<a href="https://a.example/x?y=1&amp;z" rel="noopener noreferrer nofollow">` +
+		`https://a.example/x?y=1&amp;z</a>), <a href="http://b.example" rel="noopener noreferrer nofollow">` +
+		`HTTP://b.example</a>. nohttp://c.example &lt;script&gt; http://`
 	if got != want {
 		t.Errorf("\n%s\n%s", got, want)
 	}
@@ -303,7 +310,8 @@ func FuzzClean(f *testing.F) {
 
 func BenchmarkClean(b *testing.B) {
 	src := strings.Repeat(
-		`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img src="https://x.example/p.gif"> and more of them</td></tr></table>`, 200)
+		`<table><tr><td style="x:y"><a href="https://x.example/a?b=c">A newsletter</a> <b>with words</b> <img `+
+			`src="https://x.example/p.gif"> and more of them</td></tr></table>`, 200)
 	b.SetBytes(int64(len(src)))
 	for b.Loop() {
 		Clean(src, &Options{Piece: 14 << 10})
