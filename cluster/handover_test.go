@@ -24,8 +24,8 @@ func (u *until) Err() error {
 	return u.Context.Err()
 }
 
-// TestHandOverFailsHalfway checks that two servers never lead after a hand-over that the new primary could not complete:
-// it has begun its term, and fails while it numbers the rest.
+// TestHandOverFailsHalfway checks that two servers never lead after a hand-over that the new primary could not
+// complete: it has begun its term, and fails while it numbers the rest.
 func TestHandOverFailsHalfway(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 0)

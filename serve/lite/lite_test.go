@@ -632,7 +632,8 @@ func TestFoldersWithoutUse(t *testing.T) {
 	w.put("alice", "INBOX", simple("M0", "x"))
 	b := w.signed("alice")
 	for _, c := range []struct{ do, folder, said string }{
-		{"archive", "Archive", "1 archived"}, {"junk", "Junk", "1 moved to Junk"}, {"delete", "Trash", "1 moved to Trash"},
+		{"archive", "Archive", "1 archived"}, {"junk", "Junk", "1 moved to Junk"},
+		{"delete", "Trash", "1 moved to Trash"},
 		{"delete", "", "1 deleted for good"},
 	} {
 		b.send("M0", nil, "+m", b.pick("M0"), "do", c.do)

@@ -9,7 +9,7 @@ import (
 	"doublet/store/layout"
 )
 
-// scope gives the parts of the check of one database access to its rows.
+// scope holds the rows of one database for the parts of its check.
 type scope struct {
 	*checker
 	*entry

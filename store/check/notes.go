@@ -213,7 +213,8 @@ func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached
 
 // keep records a note for the checks of derived rows.
 func (d *database) keep(id note.ID, n *layout.Note) {
-	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, stub: n.Stub, listed: n.Listed(), unnumbered: n.Unnumbered}
+	r := rec{id: id, unid: n.UNID, seq: n.Seq, mod: n.Mod, members: n.Members, stub: n.Stub, listed: n.Listed(),
+		unnumbered: n.Unnumbered}
 	d.highSeq = max(d.highSeq, n.Seq)
 	if n.Stub {
 		d.rep.Stubs++

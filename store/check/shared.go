@@ -145,7 +145,8 @@ func (c *checker) oneObject(d note.Digest, rows, refs *walker) error {
 		}
 	}
 	valid := 0
-	err := refs.while(func(k []byte) bool { return string(k[1:min(33, len(k))]) <= string(d[:]) }, func(k []byte) error {
+	upTo := func(k []byte) bool { return string(k[1:min(33, len(k))]) <= string(d[:]) }
+	err := refs.while(upTo, func(k []byte) error {
 		ok, err := c.named(k)
 		if ok {
 			valid++
