@@ -470,17 +470,20 @@ func TestRestIsSaid(t *testing.T) {
 	plain := "Subject: %s\n\n%sthe end\n"
 	html := "Subject: %s\nMIME-Version: 1.0\nContent-Type: text/html\n\n<p>%s</p><p>the end</p>\n"
 	// Two parts, of which the first alone fills the page.
-	two := "Subject: %s\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n%s\n--b\n\nthe end\n--b--\n"
+	two := "Subject: %s\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n" +
+		"--b\n\n%s\n--b\n\nthe end\n--b--\n"
+	// Fewer bytes of text than the page holds, but more of tags than are read.
+	tags := strings.Replace(html, "%s</p>", strings.Repeat("<!-- a comment -->", 300_000)+"%s</p>", 1)
 	for _, m := range []struct {
 		subject, form string
 		bytes         int
 		rest          bool
 	}{
-		{"plain 3 MB", plain, 3 << 20, true}, {"plain 5 MB", plain, 5 << 20, true}, {"plain 2 MB", plain, 2 << 20, false},
+		{"plain 3 MB", plain, 3 << 20, true}, {"plain 5 MB", plain, 5 << 20, true},
+		{"plain 2 MB", plain, 2 << 20, false},
 		{"html 3 MB", html, 3 << 20, true}, {"html 2 MB", html, 2 << 20, false},
 		{"two of 3 MB", two, 3 << 20, true}, {"two of 2 MB", two, 2 << 20, false},
-		// Fewer bytes of text than the page holds, but more of tags than are read.
-		{"tags 5 MB", strings.Replace(html, "%s</p>", strings.Repeat("<!-- a comment -->", 300_000)+"%s</p>", 1), 100, true},
+		{"tags 5 MB", tags, 100, true},
 	} {
 		id := w.put("alice", "INBOX", fmt.Sprintf(m.form, m.subject, words(m.bytes)))
 		b := w.signed("alice")
@@ -491,7 +494,8 @@ func TestRestIsSaid(t *testing.T) {
 				b.lacks("Only the beginning")
 				continue
 			}
-			b.want(200, m.subject, "Only the beginning", ` <a href="/lite/source?m=`+id+`&amp;save=1">Download</a></p>`)
+			b.want(200, m.subject, "Only the beginning",
+				` <a href="/lite/source?m=`+id+`&amp;save=1">Download</a></p>`)
 			b.lacks("the end")
 		}
 		if !m.rest {
