@@ -20,10 +20,10 @@ import (
 
 const (
 	// leakRounds is the number of times that TestNothingLeaks repeats each kind of failure.
-	leakRounds = 60
+	leakRounds = 40
 	// leakSlack is the number of goroutines, and of open files, that the server may have more than before. Tasks of the
 	// server start and end meanwhile. It is less than leakRounds, so one kind of failure that leaks is enough to fail.
-	leakSlack = leakRounds / 3
+	leakSlack = leakRounds / 2
 	// leakHeap is the number of bytes by which the heap may grow: caches fill meanwhile. It is less than leakRounds
 	// bodies of 1 MB.
 	leakHeap = 32 << 20
