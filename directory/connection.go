@@ -266,14 +266,5 @@ func readConnections(r *store.Reader) (out []Connection, err error) {
 
 // Remove deletes a connection for good.
 func (cs *Connections) Remove(ctx context.Context, who note.Who, id note.UNID) error {
-	if err := RequireAdmin(who); err != nil {
-		return err
-	}
-	return cs.update(ctx, who, func(e *edit) error {
-		n, _, err := e.document(id, formConnection)
-		if err != nil {
-			return err
-		}
-		return e.w.Destroy(n)
-	})
+	return cs.destroy(ctx, who, id, formConnection)
 }

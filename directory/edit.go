@@ -159,6 +159,20 @@ func (b *base) remove(ctx context.Context, who note.Who, u note.UNID, form strin
 	})
 }
 
+// destroy deletes a document for good.
+func (b *base) destroy(ctx context.Context, who note.Who, u note.UNID, form string) error {
+	if err := RequireAdmin(who); err != nil {
+		return err
+	}
+	return b.update(ctx, who, func(e *edit) error {
+		id, _, err := e.document(u, form)
+		if err != nil {
+			return err
+		}
+		return e.w.Destroy(id)
+	})
+}
+
 // Removals restores removed entries, and purges them after KeepRemoved.
 type Removals struct {
 	*base

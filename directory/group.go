@@ -10,6 +10,9 @@ import (
 	"doublet/note"
 )
 
+var groupRecord = record[Group, GroupFields]{formGroup, 'g', readGroup,
+	func(g *Group) *GroupFields { return &g.GroupFields }, (*GroupFields).write, (*edit).checkGroup}
+
 // Groups adds, changes, lists and removes groups.
 type Groups struct {
 	*base
@@ -18,42 +21,12 @@ type Groups struct {
 
 // Add adds a group.
 func (gs *Groups) Add(ctx context.Context, who note.Who, f GroupFields) (Group, error) {
-	if err := RequireAdmin(who); err != nil {
-		return Group{}, err
-	}
-	var out Group
-	err := gs.update(ctx, who, func(e *edit) error {
-		f = f.clone()
-		if err := e.checkGroup(&f, nil); err != nil {
-			return err
-		}
-		out = Group{ID: gs.s.UNID(), GroupFields: f}
-		return e.create(out.ID, f.write(nil))
-	})
-	return out, err
+	return groupRecord.add(ctx, gs.base, who, f.clone())
 }
 
 // Set changes a group's fields. It calls fn under the directory's lock, so fn must be quick.
 func (gs *Groups) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*GroupFields) error) (Group, error) {
-	if err := RequireAdmin(who); err != nil {
-		return Group{}, err
-	}
-	var out Group
-	err := gs.update(ctx, who, func(e *edit) error {
-		return e.change(id, formGroup, func(items note.Items) (note.Items, error) {
-			was := readGroup(id, items)
-			f := was.GroupFields.clone()
-			if err := fn(&f); err != nil {
-				return nil, err
-			}
-			if err := e.checkGroup(&f, &was.GroupFields); err != nil {
-				return nil, err
-			}
-			out = Group{ID: id, GroupFields: f}
-			return f.write(items), nil
-		})
-	})
-	return out, err
+	return groupRecord.set(ctx, gs.base, who, id, fn)
 }
 
 // checkGroup checks and normalizes fields, and turns members into ids. was holds the group's current fields, nil for a
@@ -165,9 +138,7 @@ func (e *edit) member(m string, domains []string) (string, error) {
 
 // Get returns a group by id. It also finds a group that was removed.
 func (gs *Groups) Get(ctx context.Context, id note.UNID) (Group, error) {
-	var g Group
-	err := gs.document(ctx, id, formGroup, func(items note.Items) { g = readGroup(id, items) })
-	return g, err
+	return groupRecord.get(ctx, gs.base, id)
 }
 
 // Named finds a group by name or address.
@@ -188,10 +159,6 @@ func (gs *Groups) Remove(ctx context.Context, who note.Who, id note.UNID) error 
 }
 
 // List lists groups by name, as People.List lists people.
-func (gs *Groups) List(ctx context.Context, prefix string, limit int,
-	after string) (list []Group, next string, err error) {
-	next, err = gs.list(ctx, 'g', prefix, limit, after, func(u note.UNID, items note.Items) {
-		list = append(list, readGroup(u, items))
-	})
-	return list, next, err
+func (gs *Groups) List(ctx context.Context, prefix string, limit int, after string) ([]Group, string, error) {
+	return groupRecord.list(ctx, gs.base, prefix, limit, after)
 }

@@ -8,6 +8,9 @@ import (
 	"doublet/note"
 )
 
+var mailInRecord = record[MailIn, MailInFields]{formMailIn, 'm', readMailIn,
+	func(m *MailIn) *MailInFields { return &m.MailInFields }, (*MailInFields).write, (*edit).checkMailIn}
+
 // MailIns adds, changes, lists and removes mail-in databases.
 type MailIns struct {
 	*base
@@ -17,47 +20,18 @@ type MailIns struct {
 
 // Add assigns an address to a database, so that it receives mail. Without a MailServer, this server holds the database.
 func (ms *MailIns) Add(ctx context.Context, who note.Who, f MailInFields) (MailIn, error) {
-	if err := RequireAdmin(who); err != nil {
-		return MailIn{}, err
-	}
 	if f.MailServer.IsZero() {
 		f.MailServer = ms.servers.mailServer(ctx)
 	}
-	var out MailIn
-	err := ms.update(ctx, who, func(e *edit) error {
-		if err := e.checkMailIn(&f, ""); err != nil {
-			return err
-		}
-		out = MailIn{ID: ms.s.UNID(), MailInFields: f}
-		return e.create(out.ID, f.write(nil))
-	})
-	return out, err
+	return mailInRecord.add(ctx, ms.base, who, f)
 }
 
 // Set changes a mail-in database document. It calls fn under the directory's lock, so fn must be quick.
 func (ms *MailIns) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*MailInFields) error) (MailIn, error) {
-	if err := RequireAdmin(who); err != nil {
-		return MailIn{}, err
-	}
-	var out MailIn
-	err := ms.update(ctx, who, func(e *edit) error {
-		return e.change(id, formMailIn, func(items note.Items) (note.Items, error) {
-			f := readMailIn(id, items).MailInFields
-			was := f.InternetAddress
-			if err := fn(&f); err != nil {
-				return nil, err
-			}
-			if err := e.checkMailIn(&f, was); err != nil {
-				return nil, err
-			}
-			out = MailIn{ID: id, MailInFields: f}
-			return f.write(items), nil
-		})
-	})
-	return out, err
+	return mailInRecord.set(ctx, ms.base, who, id, fn)
 }
 
-func (e *edit) checkMailIn(f *MailInFields, was string) error {
+func (e *edit) checkMailIn(f, was *MailInFields) error {
 	var err error
 	if f.Name, err = cleanName(f.Name); err != nil {
 		return fmt.Errorf("mail-in database: %w", err)
@@ -69,7 +43,10 @@ func (e *edit) checkMailIn(f *MailInFields, was string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAddress(f.InternetAddress, withDomainsOf(slices.Clone(domains), []string{was})); err != nil {
+	if was != nil {
+		domains = withDomainsOf(slices.Clone(domains), []string{was.InternetAddress})
+	}
+	if err := checkAddress(f.InternetAddress, domains); err != nil {
 		return fmt.Errorf("mail-in database %q: %w", f.Name, err)
 	}
 	return checkSizes(f.SizeLimit)
@@ -77,9 +54,7 @@ func (e *edit) checkMailIn(f *MailInFields, was string) error {
 
 // Get returns a mail-in database document by id. It also finds a document that was removed.
 func (ms *MailIns) Get(ctx context.Context, id note.UNID) (MailIn, error) {
-	var m MailIn
-	err := ms.document(ctx, id, formMailIn, func(items note.Items) { m = readMailIn(id, items) })
-	return m, err
+	return mailInRecord.get(ctx, ms.base, id)
 }
 
 // Named finds a mail-in database document by name or address.
@@ -100,10 +75,6 @@ func (ms *MailIns) Remove(ctx context.Context, who note.Who, id note.UNID) error
 }
 
 // List lists mail-in database documents by name, as People.List lists people.
-func (ms *MailIns) List(ctx context.Context, prefix string, limit int,
-	after string) (list []MailIn, next string, err error) {
-	next, err = ms.list(ctx, 'm', prefix, limit, after, func(u note.UNID, items note.Items) {
-		list = append(list, readMailIn(u, items))
-	})
-	return list, next, err
+func (ms *MailIns) List(ctx context.Context, prefix string, limit int, after string) ([]MailIn, string, error) {
+	return mailInRecord.list(ctx, ms.base, prefix, limit, after)
 }

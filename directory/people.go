@@ -28,6 +28,9 @@ type PersonSpec struct {
 	Scram bool
 }
 
+var personRecord = record[Person, PersonFields]{formPerson, 'p', readPerson,
+	func(p *Person) *PersonFields { return &p.PersonFields }, (*PersonFields).write, (*edit).checkChange}
+
 // People adds, changes, lists and removes people, and creates their mail files.
 type People struct {
 	*base
@@ -234,34 +237,20 @@ func (ps *People) EnsureMailFile(ctx context.Context, id note.UNID) error {
 
 // Set changes a person's fields. It calls fn under the directory's lock, so fn must be quick.
 func (ps *People) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*PersonFields) error) (Person, error) {
-	if err := RequireAdmin(who); err != nil {
-		return Person{}, err
+	return personRecord.set(ctx, ps.base, who, id, fn)
+}
+
+// checkChange checks and normalizes the changed fields of a person.
+func (e *edit) checkChange(f, was *PersonFields) error {
+	domains, err := readDomains(&e.w.Reader)
+	if err != nil {
+		return err
 	}
-	var out Person
-	err := ps.update(ctx, who, func(e *edit) error {
-		domains, err := readDomains(&e.w.Reader)
-		if err != nil {
-			return err
-		}
-		return e.change(id, formPerson, func(items note.Items) (note.Items, error) {
-			p := readPerson(id, items)
-			f := p.clone()
-			if err := fn(&f); err != nil {
-				return nil, err
-			}
-			// The domain of an existing address may no longer be local: accept it.
-			if err := checkPerson(&f, withDomainsOf(domains, p.Addresses())); err != nil {
-				return nil, err
-			}
-			if err := checkRights(&e.w.Reader, &f.SendAs, &f.OnBehalf); err != nil {
-				return nil, err
-			}
-			items = f.write(items)
-			out = readPerson(id, items)
-			return items, nil
-		})
-	})
-	return out, err
+	// The domain of an existing address may no longer be local: accept it.
+	if err := checkPerson(f, withDomainsOf(domains, was.Addresses())); err != nil {
+		return err
+	}
+	return checkRights(&e.w.Reader, &f.SendAs, &f.OnBehalf)
 }
 
 // withDomainsOf appends the domains of addresses to domains.
@@ -282,10 +271,6 @@ func (ps *People) Remove(ctx context.Context, who note.Who, id note.UNID) error 
 
 // List lists people by canonical full name. A prefix, in any case, selects names that begin with it. List returns at
 // most limit people, 1,000 if limit is 0. Pass next as after to get the next page; next is empty at the end.
-func (ps *People) List(ctx context.Context, prefix string, limit int,
-	after string) (list []Person, next string, err error) {
-	next, err = ps.list(ctx, 'p', prefix, limit, after, func(u note.UNID, items note.Items) {
-		list = append(list, readPerson(u, items))
-	})
-	return list, next, err
+func (ps *People) List(ctx context.Context, prefix string, limit int, after string) ([]Person, string, error) {
+	return personRecord.list(ctx, ps.base, prefix, limit, after)
 }

@@ -145,6 +145,14 @@ func checkRouteHost(f *RouteFields) error {
 	return nil
 }
 
+// routeRecord only sets: Routes.Add checks a new route, and a table lists them.
+var routeRecord = record[Route, RouteFields]{formRoute, 0, readRoute,
+	func(r *Route) *RouteFields { return &r.RouteFields }, (*RouteFields).write,
+	func(_ *edit, f, was *RouteFields) error {
+		f.Pattern = was.Pattern
+		return checkRouteHost(f)
+	}}
+
 // Routes adds, changes, lists and removes routes to other domains, and finds the route of a domain.
 type Routes struct {
 	*base
@@ -183,38 +191,10 @@ func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, 
 
 // Set changes a route, except its pattern. It calls fn under the directory's lock, so fn must be quick.
 func (rs *Routes) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
-	if err := RequireAdmin(who); err != nil {
-		return Route{}, err
-	}
-	var out Route
-	err := rs.update(ctx, who, func(e *edit) error {
-		return e.change(id, formRoute, func(items note.Items) (note.Items, error) {
-			f := readRoute(id, items).RouteFields
-			pattern := f.Pattern
-			if err := fn(&f); err != nil {
-				return nil, err
-			}
-			f.Pattern = pattern
-			if err := checkRouteHost(&f); err != nil {
-				return nil, err
-			}
-			out = Route{ID: id, RouteFields: f}
-			return f.write(items), nil
-		})
-	})
-	return out, err
+	return routeRecord.set(ctx, rs.base, who, id, fn)
 }
 
 // Remove deletes a route for good.
 func (rs *Routes) Remove(ctx context.Context, who note.Who, id note.UNID) error {
-	if err := RequireAdmin(who); err != nil {
-		return err
-	}
-	return rs.update(ctx, who, func(e *edit) error {
-		n, _, err := e.document(id, formRoute)
-		if err != nil {
-			return err
-		}
-		return e.w.Destroy(n)
-	})
+	return rs.destroy(ctx, who, id, formRoute)
 }

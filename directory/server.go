@@ -101,6 +101,10 @@ func ServerDocuments(r *store.Reader, fn func(id note.UNID, name string, items n
 	return nil
 }
 
+var serverRecord = record[Server, ServerFields]{formServer, 's', readServer,
+	func(s *Server) *ServerFields { return &s.ServerFields }, (*ServerFields).write,
+	func(_ *edit, f, _ *ServerFields) error { return checkServer(f) }}
+
 // Servers adds, changes, lists and removes server documents, and finds the servers that hold a mail file.
 type Servers struct {
 	*base
@@ -140,25 +144,7 @@ func (sv *Servers) Enter(ctx context.Context, who note.Who, id note.UNID, f Serv
 
 // Set changes a server document. It calls fn under the directory's lock, so fn must be quick.
 func (sv *Servers) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*ServerFields) error) (Server, error) {
-	if err := RequireAdmin(who); err != nil {
-		return Server{}, err
-	}
-	var out Server
-	err := sv.update(ctx, who, func(e *edit) error {
-		return e.change(id, formServer, func(items note.Items) (note.Items, error) {
-			f := readServer(id, items).ServerFields
-			if err := fn(&f); err != nil {
-				return nil, err
-			}
-			if err := checkServer(&f); err != nil {
-				return nil, err
-			}
-			items = f.write(items)
-			out = readServer(id, items)
-			return items, nil
-		})
-	})
-	return out, err
+	return serverRecord.set(ctx, sv.base, who, id, fn)
 }
 
 // maxDoors limits the number of doors of a server.
@@ -187,10 +173,6 @@ func (sv *Servers) Remove(ctx context.Context, who note.Who, id note.UNID) error
 }
 
 // List lists server documents by name, as People.List lists people.
-func (sv *Servers) List(ctx context.Context, prefix string, limit int,
-	after string) (list []Server, next string, err error) {
-	next, err = sv.list(ctx, 's', prefix, limit, after, func(u note.UNID, items note.Items) {
-		list = append(list, readServer(u, items))
-	})
-	return list, next, err
+func (sv *Servers) List(ctx context.Context, prefix string, limit int, after string) ([]Server, string, error) {
+	return serverRecord.list(ctx, sv.base, prefix, limit, after)
 }
