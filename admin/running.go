@@ -38,8 +38,8 @@ type Running struct {
 	Health func(ctx context.Context) error
 	// ApplySettings reads the settings again and applies those that a running server can change.
 	ApplySettings func() (Applied, error)
-	// Enter makes the server join the cluster that it has just founded. It reports whether the server joined now, and not
-	// before.
+	// Enter makes the server join the cluster that it has just founded. It reports whether the server joined now, and
+	// not before.
 	Enter func(ctx context.Context) (entered bool, err error)
 	Bans  Bans
 }

@@ -58,7 +58,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	s := &Running{
 		System: &System{Env: f.Env, Stats: stat.New(f.Clock), Name: "mx.example.com", Data: "data", Version: "test",
 			Started: f.Clock.Now()},
-		Stopping: context.Background(), Enter: func(context.Context) (bool, error) { return false, nil }, Doors: standardDoors,
+		Stopping: context.Background(), Enter: func(context.Context) (bool, error) { return false, nil },
+		Doors: standardDoors,
 		Bans:  noBans{},
 		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
 		ApplySettings: func() (Applied, error) {

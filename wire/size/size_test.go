@@ -16,7 +16,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q prints as %q", text, Exact(got))
 		}
 	}
-	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "1I", "1BB", "1BI", "1KIIB", "0x10", "Inf",
+	for _, text := range []string{"", "MB", "-1", "-1MB", "1e9", "1XB", "1IB", "1I", "1BB", "1BI", "1KIIB",
+		"0x10", "Inf",
 		"NaN", "9999999TB", "99999999999999999999", "1 2MB", "MB50", "1..5KB", "."} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("Parse(%q) = %d", text, got)
