@@ -229,7 +229,7 @@ func (m *Member) serve(ctx context.Context, j *joined) error {
 // errClosed rejects a start while the server stops.
 var errClosed = errors.New("cluster: server is stopping")
 
-// starts gives turns to what starts the node and tells the services, because cluster init may run twice. There is no
+// starts serializes what starts the node and tells the services, because cluster init may run twice. There is no
 // turn after close.
 type starts struct {
 	mu     sync.Mutex
