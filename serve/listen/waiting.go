@@ -47,7 +47,16 @@ func (w *waiting) interruptForClose() {
 	w.interrupt()
 }
 
-func (w *waiting) abort() error { return w.socket.Close() }
+// Aborter is a connection whose Close lets written data arrive. Abort closes it at once, and interrupts a Write.
+type Aborter interface{ Abort() error }
+
+// abort closes the socket at once. Any goroutine may call it.
+func (w *waiting) abort() error {
+	if a, ok := w.socket.(Aborter); ok {
+		return a.Abort()
+	}
+	return w.socket.Close()
+}
 
 // begin begins a wait of at least timeout, unless there is a reason not to wait.
 func (w *waiting) begin(now time.Time, timeout time.Duration) error {
