@@ -109,14 +109,7 @@ func (k *knowledge) neverGiven(r *store.Reader, out, known Set) (Set, error) {
 		}
 	}
 	slices.SortFunc(above, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
-	for _, g := range above {
-		if n := len(out); n > 0 && g.Start <= out[n-1].Stop {
-			out[n-1].Stop = max(out[n-1].Stop, g.Stop)
-			continue
-		}
-		out = append(out, g)
-	}
-	return out, nil
+	return merge(out, above), nil
 }
 
 func (o *opened) absent(r *store.Reader, ranges []Range) (Set, error) {

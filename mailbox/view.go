@@ -405,15 +405,19 @@ func (k *knowledge) uids(r *store.Reader, set Set, byUID bool) ([]Range, error) 
 		}
 	}
 	slices.SortFunc(out, func(a, b Range) int { return int(int64(a.Start) - int64(b.Start)) })
-	merged := out[:0]
-	for _, g := range out {
-		if n := len(merged); n > 0 && g.Start <= merged[n-1].Stop {
-			merged[n-1].Stop = max(merged[n-1].Stop, g.Stop)
+	return merge(out[:0], out), nil
+}
+
+// merge appends ascending ranges to ascending ranges, and joins those that overlap.
+func merge(out, more []Range) []Range {
+	for _, g := range more {
+		if n := len(out); n > 0 && g.Start <= out[n-1].Stop {
+			out[n-1].Stop = max(out[n-1].Stop, g.Stop)
 			continue
 		}
-		merged = append(merged, g)
+		out = append(out, g)
 	}
-	return merged, nil
+	return out
 }
 
 func (k *knowledge) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {

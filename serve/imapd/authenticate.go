@@ -6,9 +6,6 @@ import (
 	"doublet/wire/sasl"
 )
 
-// maxSteps is the maximum number of steps in an exchange.
-const maxSteps = 8
-
 // authenticate authenticates with SASL.
 //
 // Implements: RFC 9051 §6.2.2 AUTHENTICATE
@@ -31,7 +28,7 @@ func (s *session) authenticate(cmd *imap.Command) {
 			response = []byte{}
 		}
 	}
-	err = s.exchange(cmd, exchange, response)
+	err = sasl.Serve(exchange, response, func(challenge []byte) ([]byte, error) { return s.ask(cmd, challenge) })
 	if s.over || s.failed != nil {
 		return
 	}
@@ -42,35 +39,18 @@ func (s *session) authenticate(cmd *imap.Command) {
 	s.signedIn(cmd, account, err)
 }
 
-// exchange runs the mechanism. It sets s.over or s.failed if the connection was lost.
-func (s *session) exchange(cmd *imap.Command, m sasl.Server, response []byte) error {
-	for range maxSteps {
-		challenge, done, err := m.Next(response)
-		if err != nil || done && len(challenge) == 0 {
-			return err
-		}
-		s.out.Take()
-		s.out.B = append(s.out.B, "+ "...)
-		s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
-		if s.flush() != nil {
-			return s.failed
-		}
-		line, err := s.in.ReadLine()
-		s.out.Take()
-		if err != nil {
-			s.lineFailed(cmd, err)
-			return err
-		}
-		if response, err = sasl.DecodeLine([]byte(line)); err != nil {
-			return err
-		}
-		if done {
-			// The server's final message went out as a challenge; the client confirms it with an empty response.
-			if len(response) != 0 {
-				return sasl.ErrMalformed
-			}
-			return nil
-		}
+// ask sends a challenge and returns the client's answer. It sets s.over or s.failed if the connection was lost.
+func (s *session) ask(cmd *imap.Command, challenge []byte) ([]byte, error) {
+	s.out.Take()
+	s.out.B = append(s.out.B, "+ "...)
+	s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
+	if s.flush() != nil {
+		return nil, s.failed
 	}
-	return sasl.ErrMalformed
+	line, err := s.in.ReadLine()
+	s.out.Take()
+	if err != nil {
+		s.lineFailed(cmd, err)
+	}
+	return []byte(line), err
 }

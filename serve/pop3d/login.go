@@ -156,9 +156,6 @@ func (s *session) begin(account signin.Account) error {
 	return nil
 }
 
-// maxSteps is the maximum number of steps in an exchange.
-const maxSteps = 8
-
 // auth authenticates with SASL.
 //
 // Implements: RFC 5034 §4 AUTH
@@ -173,7 +170,7 @@ func (s *session) auth(cmd *pop3.Command) {
 	}
 	x, err := s.srv.accounts.Begin(s.c.Context(), at, cmd.Text)
 	if err == nil {
-		err = s.exchange(x, cmd.Initial)
+		err = sasl.Serve(x, cmd.Initial, s.ask)
 	}
 	if s.over || s.failed != nil {
 		return
@@ -185,33 +182,17 @@ func (s *session) auth(cmd *pop3.Command) {
 	s.signIn(account, err)
 }
 
-// exchange runs the mechanism. It sets s.over or s.failed if the connection was lost.
-func (s *session) exchange(x signin.Exchange, response []byte) error {
-	for range maxSteps {
-		challenge, done, err := x.Next(response)
-		if err != nil || done && len(challenge) == 0 {
-			return err
-		}
-		s.out.B = append(s.out.B, "+ "...)
-		s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
-		line, err := s.line(pop3.MaxAuth)
-		s.out.Take()
-		if err != nil {
-			if !errors.Is(err, listen.ErrLineTooLong) {
-				s.lost(err)
-			}
-			return sasl.ErrMalformed
-		}
-		if response, err = sasl.DecodeLine(line); err != nil {
-			return err
-		}
-		if done {
-			// The server's final message went out as a challenge; the client confirms it with an empty response.
-			if len(response) != 0 {
-				return sasl.ErrMalformed
-			}
-			return nil
-		}
+// ask sends a challenge and returns the client's answer. It sets s.over or s.failed if the connection was lost.
+func (s *session) ask(challenge []byte) ([]byte, error) {
+	s.out.B = append(s.out.B, "+ "...)
+	s.out.B = append(sasl.AppendLine(s.out.B, challenge, false), "\r\n"...)
+	line, err := s.line(pop3.MaxAuth)
+	s.out.Take()
+	if err == nil {
+		return line, nil
 	}
-	return sasl.ErrMalformed
+	if !errors.Is(err, listen.ErrLineTooLong) {
+		s.lost(err)
+	}
+	return nil, sasl.ErrMalformed
 }

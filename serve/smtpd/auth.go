@@ -62,7 +62,7 @@ func (s *session) cmdAUTH(arg []byte) {
 	}
 	exchange, err := s.srv.backend.SignIn().Begin(s.c.Context(), s.attempt(), string(name))
 	if err == nil {
-		err = s.exchange(exchange, initial)
+		err = sasl.Serve(exchange, initial, s.ask)
 	}
 	if err == nil {
 		s.info.Account, err = exchange.Account()
@@ -80,38 +80,17 @@ func (s *session) cmdAUTH(arg []byte) {
 	s.say(replySignedIn)
 }
 
-// maxSteps is the maximum number of steps of an exchange.
-const maxSteps = 8
-
-// exchange runs the SASL exchange m. It sets s.over if the connection is lost.
-func (s *session) exchange(m signin.Exchange, response []byte) error {
-	for range maxSteps {
-		challenge, done, err := m.Next(response)
-		if err != nil || done && len(challenge) == 0 {
-			return err
-		}
-		b := append(s.scratch[:0], "334 "...)
-		b = append(sasl.AppendLine(b, challenge, false), '\r', '\n')
-		s.c.Print(b)
-		s.scratch = b
-		line, err := s.c.ReadLine(smtp.MaxAuthLine, s.srv.cfg.CommandTimeout)
-		if err != nil {
-			s.authLost(err)
-			return err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if response, err = sasl.DecodeLine(line); err != nil {
-			return err
-		}
-		if done {
-			// The server's additional data was sent as a challenge (RFC 4954 §4), and this empty response confirms it.
-			if len(response) != 0 {
-				return sasl.ErrMalformed
-			}
-			return nil
-		}
+// ask sends a challenge and returns the client's answer. It sets s.over if the connection is lost.
+func (s *session) ask(challenge []byte) ([]byte, error) {
+	b := append(s.scratch[:0], "334 "...)
+	b = append(sasl.AppendLine(b, challenge, false), '\r', '\n')
+	s.c.Print(b)
+	s.scratch = b
+	line, err := s.c.ReadLine(smtp.MaxAuthLine, s.srv.cfg.CommandTimeout)
+	if err != nil {
+		s.authLost(err)
 	}
-	return sasl.ErrMalformed
+	return bytes.TrimRight(line, "\r\n"), err
 }
 
 func (s *session) authLost(err error) {

@@ -200,18 +200,8 @@ func (x *stream) turn(ctx context.Context) error {
 		return errClosing
 	}
 	now := x.s.p.env.Clock.Now()
-	if x.s.moved() && !now.Before(x.pace.next) {
-		list, err := x.s.look(ctx)
-		if bad := x.tell(list); bad != nil {
-			return bad
-		}
-		if refused(err) {
-			return err
-		}
-		if err != nil {
-			x.s.p.trouble(x.s, err)
-			x.pace.next = now.Add(retry)
-		}
+	if err := x.s.push(ctx, &x.pace, now, x.tell); err != nil {
+		return err
 	}
 	if x.pace.due(now) {
 		if err := x.write(appendPing(nil, x.ask.ping)); err != nil {

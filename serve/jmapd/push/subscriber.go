@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"doublet/serve/signin"
 	"doublet/wire/jmap"
@@ -287,4 +288,22 @@ func appendChange(dst []byte, list []change) []byte {
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
+}
+
+// push sends the changed states, if any have changed and a push is due. It retries later if the states cannot be
+// read.
+func (s *subscriber) push(ctx context.Context, pace *pacer, now time.Time, tell func([]change) error) error {
+	if !s.moved() || now.Before(pace.next) {
+		return nil
+	}
+	list, err := s.look(ctx)
+	if bad := tell(list); bad != nil {
+		return bad
+	}
+	if err == nil || refused(err) {
+		return err
+	}
+	s.p.trouble(s, err)
+	pace.next = now.Add(retry)
+	return nil
 }

@@ -170,17 +170,9 @@ func (x *socket) turn(ctx context.Context) error {
 		}
 	}
 	now := x.s.p.env.Clock.Now()
-	if x.pushing && x.s.moved() && !now.Before(x.pace.next) {
-		list, err := x.s.look(ctx)
-		if bad := x.tell(list); bad != nil {
-			return bad
-		}
-		if refused(err) {
+	if x.pushing {
+		if err := x.s.push(ctx, &x.pace, now, x.tell); err != nil {
 			return err
-		}
-		if err != nil {
-			x.s.p.trouble(x.s, err)
-			x.pace.next = now.Add(retry)
 		}
 	}
 	if x.pace.due(now) {
