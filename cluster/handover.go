@@ -162,6 +162,10 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	if !o.holdings.take(q.db) {
 		return nil, bus.Refuse(codeBusy, ErrBusy.Error())
 	}
+	if refused := o.whyNot(from, &q); refused != "" { // Decide may have acted meanwhile
+		o.holdings.release(q.db)
+		return nil, bus.Refuse(codeLater, refused)
+	}
 	pos, err := o.lead(ctx, &q)
 	o.holdings.release(q.db)
 	if err != nil {
@@ -182,7 +186,7 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 // sender must not compete with, and follows until Decide resumes it.
 func (o *HandOvers) lead(ctx context.Context, q *request) (store.Position, error) {
 	err := o.store.Lead(ctx, q.db, store.LeadOptions{HandOver: &q.pos})
-	began := o.store.Leads(q.db)
+	began := o.store.Leads(q.db) && !errors.Is(err, store.ErrNotShared) // an unshared database always leads
 	if err == nil {
 		var pos store.Position
 		if pos, err = o.holdings.refresh(ctx, q.db); err == nil {

@@ -201,6 +201,9 @@ const (
 // openWithin limits the hand-over of a database at an open, because the person who opens it waits.
 const openWithin = 3 * time.Second
 
+// closedPause is the time between two attempts to move a database that must not be opened here.
+const closedPause = time.Second
+
 var errLongOpen = fmt.Errorf("%w: the mate lacks more than can be transferred in %v", ErrBusy, openWithin)
 
 // openHere handles an open at the primary.
@@ -222,7 +225,11 @@ func (o *Opens) openHere(ctx context.Context, db note.DatabaseID) (Place, error)
 			return o.place(to), nil
 		}
 		if !errors.Is(err, ErrBusy) || errors.Is(err, errLongOpen) { // else another open may be moving it
-			o.holdings.update(db, func(h *held) { h.stays = o.now().Add(homewardPause) })
+			pause := homewardPause
+			if must { // until then nobody can open it
+				pause = closedPause
+			}
+			o.holdings.update(db, func(h *held) { h.stays = o.now().Add(pause) })
 		}
 		o.log(slog.LevelWarn, "cannot move database at an open",
 			"database", db.String(), "to", o.name(to), "err", err)

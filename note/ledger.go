@@ -203,7 +203,7 @@ func (l *Ledger) beside(other *Ledger) (beside, late bool) {
 	}
 	beside = true
 	for _, m := range l.line() {
-		late = late || m.Home() == other.Slot && m.Term() > other.Last.Term()
+		late = late || other.Led() && m.Home() == other.Slot && m.Term() > other.Last.Term()
 		beside = beside && m.Term() != other.Last.Term()
 	}
 	beside = beside || other.Led()

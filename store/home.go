@@ -372,7 +372,8 @@ func (num *numbering) void(behind note.ModSeq, uid uint32) (more bool, err error
 // Heal is called on the surviving replica when another replica's history has not survived, before or after that replica
 // steps down. Memberships that were numbered here since the histories diverged get new UIDs, unless their UIDs are
 // above all that the loser may have shown. Otherwise clients of the loser would skip them. loser is the loser's
-// position after Follow, before StepDown. Repeating the call changes nothing.
+// position after Follow, before StepDown. A repeated call changes nothing, unless the loser was a home beside this one:
+// then what was numbered since the first call gets new UIDs, too.
 func (s *Store) Heal(ctx context.Context, id note.DatabaseID, loser Position) error {
 	h := healing{loser: &loser}
 	for more := true; more; {

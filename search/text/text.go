@@ -105,14 +105,11 @@ const (
 var unread = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, n := range strings.Fields(`received return-path dkim-signature domainkey-signature authentication-results
-	received-spf
-		arc- x-received x-google- x-gm- x-ms- x-microsoft- x-forefront- x-exchange- x-mimecast- x-proofpoint-
-		x-barracuda-
-		x-ironport- x-sg- x-ses- autocrypt autocrypt-gossip openpgp face x-face date resent-date delivery-date
-		mime-version content- thread-index
-		references in-reply-to x-uidl x-uid status x-status x-mozilla- x-tuid x-originatororg x-provags-id x-ui-
-		bimi- list-unsubscribe
-		list-unsubscribe-post lines`) {
+		received-spf arc- x-received x-google- x-gm- x-ms- x-microsoft- x-forefront- x-exchange- x-mimecast-
+		x-proofpoint- x-barracuda- x-ironport- x-sg- x-ses- autocrypt autocrypt-gossip openpgp face x-face date
+		resent-date delivery-date mime-version content- thread-index references in-reply-to x-uidl x-uid status
+		x-status x-mozilla- x-tuid x-originatororg x-provags-id x-ui- bimi- list-unsubscribe list-unsubscribe-post
+		lines`) {
 		m[n] = true
 	}
 	return m

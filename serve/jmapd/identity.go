@@ -86,11 +86,11 @@ func identityGet(c *call) error {
 //
 // Implements: RFC 8621 §6.2 Identity/changes
 func identityChanges(c *call) error {
+	given, err := c.sender()
+	if err != nil {
+		return err
+	}
 	return c.changes(own, func(d *mailbox.Reading, since string, limit int) (delta, error) {
-		given, err := c.sender()
-		if err != nil {
-			return delta{}, err
-		}
 		x, err := c.readIdentities(d, given)
 		if err != nil {
 			return delta{}, err

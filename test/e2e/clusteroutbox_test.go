@@ -50,10 +50,10 @@ func (m *member) later(curl, subject string, seconds int) string {
 		m.T.Fatalf("%v: %s", err, found)
 	}
 	answer := m.jmap(curl,
-		fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},"from":[{
-		"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
-		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{"accountId":"${
-		account}","create":{"s":{"identityId":%q,"emailId":"#d",
+		fmt.Sprintf(`[["Email/set",{"accountId":"${account}","create":{"d":{"mailboxIds":{%q:true},
+		"from":[{"email":"anna@cluster.example"}],"to":[{"email":"anna@cluster.example"}],"subject":%q,
+		"textBody":[{"partId":"1"}],"bodyValues":{"1":{"value":"x"}}}}},"0"],["EmailSubmission/set",{
+		"accountId":"${account}","create":{"s":{"identityId":%q,"emailId":"#d",
 		"envelope":{"mailFrom":{"email":"anna@cluster.example","parameters":{"HOLDFOR":"%d"}},
 		"rcptTo":[{"email":"anna@cluster.example"}]}}}},"1"]]`, drafts.IDs[0], subject, identity.List[0].ID, seconds))
 	var created struct {

@@ -52,7 +52,7 @@ func openAuthority(t *testing.T, dir string) (root string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	write(t, filepath.Join(dir, "pebble.json"),
 		fmt.Sprintf(`{"pebble": {"listenAddress": "%[1]s:14000", "managementListenAddress": "%[1]s:15000",
-		"certificate": "%[2]s/acme-root.pem", "privateKey": "%[2]s/acme.key", "httpPort": 80, "tlsPort": 443, 
+		"certificate": "%[2]s/acme-root.pem", "privateKey": "%[2]s/acme.key", "httpPort": 80, "tlsPort": 443,
 		"ocspResponderURL": "", "externalAccountBindingRequired": false}}`, netAddress, dir))
 	cmd := exec.Command("pebble", "-config", filepath.Join(dir, "pebble.json"), "-dnsserver", netAddress+":53")
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")

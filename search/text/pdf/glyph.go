@@ -43,33 +43,25 @@ var standardUpper = []rune("¡¢£⁄¥ƒ§¤'“«‹›ﬁﬂ –†‡· ¶�
 var glyphs = func() map[string]string {
 	m := map[string]string{}
 	for _, f := range strings.Fields(`space=\u0020 exclam=! quotedbl=" numbersign=# dollar=$ percent=% ampersand=&
-	quotesingle=' quoteright=’
-		quoteleft=‘ parenleft=( parenright=) asterisk=* plus=+ comma=, hyphen=- minus=− period=. slash=/ zero=0
-		one=1 two=2
-		three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 colon=: semicolon=; less=< question=? at=@ greater=>
-		bracketleft=[ bracketright=] backslash=\ asciicircum=^ underscore=_ grave=\u0060 braceleft={ braceright=} bar=|
-		asciitilde=~ exclamdown=¡ cent=¢ sterling=£ currency=¤ yen=¥ brokenbar=¦ section=§ dieresis=¨ copyright=©
-		ordfeminine=ª guillemotleft=« logicalnot=¬ registered=® macron=¯ degree=° plusminus=± acute=´ mu=µ paragraph=¶
-		periodcentered=· cedilla=¸ ordmasculine=º guillemotright=» onequarter=¼ onehalf=½ threequarters=¾ questiondown=¿
-		AE=Æ ae=æ OE=Œ oe=œ Oslash=Ø oslash=ø Eth=Ð eth=ð Thorn=Þ thorn=þ germandbls=ß multiply=× divide=÷ Lslash=Ł
-		lslash=ł
-		Dcroat=Đ dcroat=đ Hbar=Ħ hbar=ħ Tbar=Ŧ tbar=ŧ dotlessi=ı dotlessj=ȷ kgreenlandic=ĸ Eng=Ŋ eng=ŋ longs=ſ florin=ƒ
-		endash=– emdash=— quotesinglbase=‚ quotedblbase=„ quotedblleft=“ quotedblright=” dagger=† daggerdbl=‡ bullet=•
-		ellipsis=… perthousand=‰ guilsinglleft=‹ guilsinglright=› fraction=⁄ Euro=€ euro=€ trademark=™ nbspace=\u0020
-		nonbreakingspace=\u0020 sfthyphen=\u00ad softhyphen=\u00ad ff=ff fi=fi fl=fl ffi=ffi ffl=ffl st=st longst=st
-		IJ=Ĳ ij=ĳ
-		Alpha=Α Beta=Β Gamma=Γ Delta=Δ Epsilon=Ε Zeta=Ζ Eta=Η Theta=Θ Iota=Ι Kappa=Κ Lambda=Λ Mu=Μ Nu=Ν Xi=Ξ
-		Omicron=Ο Pi=Π
-		Rho=Ρ Sigma=Σ Tau=Τ Upsilon=Υ Phi=Φ Chi=Χ Psi=Ψ Omega=Ω alpha=α beta=β gamma=γ delta=δ epsilon=ε zeta=ζ
-		eta=η theta=θ
+		quotesingle=' quoteright=’ quoteleft=‘ parenleft=( parenright=) asterisk=* plus=+ comma=, hyphen=- minus=−
+		period=. slash=/ zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 colon=: semicolon=;
+		less=< question=? at=@ greater=> bracketleft=[ bracketright=] backslash=\ asciicircum=^ underscore=_
+		grave=\u0060 braceleft={ braceright=} bar=| asciitilde=~ exclamdown=¡ cent=¢ sterling=£ currency=¤ yen=¥
+		brokenbar=¦ section=§ dieresis=¨ copyright=© ordfeminine=ª guillemotleft=« logicalnot=¬ registered=® macron=¯
+		degree=° plusminus=± acute=´ mu=µ paragraph=¶ periodcentered=· cedilla=¸ ordmasculine=º guillemotright=»
+		onequarter=¼ onehalf=½ threequarters=¾ questiondown=¿ AE=Æ ae=æ OE=Œ oe=œ Oslash=Ø oslash=ø Eth=Ð eth=ð Thorn=Þ
+		thorn=þ germandbls=ß multiply=× divide=÷ Lslash=Ł lslash=ł Dcroat=Đ dcroat=đ Hbar=Ħ hbar=ħ Tbar=Ŧ tbar=ŧ
+		dotlessi=ı dotlessj=ȷ kgreenlandic=ĸ Eng=Ŋ eng=ŋ longs=ſ florin=ƒ endash=– emdash=— quotesinglbase=‚
+		quotedblbase=„ quotedblleft=“ quotedblright=” dagger=† daggerdbl=‡ bullet=• ellipsis=… perthousand=‰
+		guilsinglleft=‹ guilsinglright=› fraction=⁄ Euro=€ euro=€ trademark=™ nbspace=\u0020 nonbreakingspace=\u0020
+		sfthyphen=\u00ad softhyphen=\u00ad ff=ff fi=fi fl=fl ffi=ffi ffl=ffl st=st longst=st IJ=Ĳ ij=ĳ Alpha=Α Beta=Β
+		Gamma=Γ Delta=Δ Epsilon=Ε Zeta=Ζ Eta=Η Theta=Θ Iota=Ι Kappa=Κ Lambda=Λ Mu=Μ Nu=Ν Xi=Ξ Omicron=Ο Pi=Π Rho=Ρ
+		Sigma=Σ Tau=Τ Upsilon=Υ Phi=Φ Chi=Χ Psi=Ψ Omega=Ω alpha=α beta=β gamma=γ delta=δ epsilon=ε zeta=ζ eta=η theta=θ
 		iota=ι kappa=κ lambda=λ nu=ν xi=ξ omicron=ο pi=π rho=ρ sigma1=ς sigma=σ tau=τ upsilon=υ phi=φ chi=χ psi=ψ
-		omega=ω
-		Alphatonos=Ά Epsilontonos=Έ Etatonos=Ή Iotatonos=Ί Omicrontonos=Ό Upsilontonos=Ύ Omegatonos=Ώ alphatonos=ά
-		epsilontonos=έ
-		etatonos=ή iotatonos=ί omicrontonos=ό upsilontonos=ύ omegatonos=ώ afii10023=Ё afii10071=ё afii61352=№
-		Idotaccent=İ
-		infinity=∞ notequal=≠ lessequal=≤ greaterequal=≥ summation=∑ product=∏ radical=√ integral=∫ approxequal=≈
-		partialdiff=∂`) {
+		omega=ω Alphatonos=Ά Epsilontonos=Έ Etatonos=Ή Iotatonos=Ί Omicrontonos=Ό Upsilontonos=Ύ Omegatonos=Ώ
+		alphatonos=ά epsilontonos=έ etatonos=ή iotatonos=ί omicrontonos=ό upsilontonos=ύ omegatonos=ώ afii10023=Ё
+		afii10071=ё afii61352=№ Idotaccent=İ infinity=∞ notequal=≠ lessequal=≤ greaterequal=≥ summation=∑ product=∏
+		radical=√ integral=∫ approxequal=≈ partialdiff=∂`) {
 		k, v, _ := strings.Cut(f, "=")
 		if code, ok := strings.CutPrefix(v, `\u`); ok {
 			n, _ := strconv.ParseUint(code, 16, 32)
