@@ -82,7 +82,7 @@ func (c *core) ask(ctx context.Context, to note.UNID, verb string, body []byte) 
 	return c.askWithin(ctx, c.opt.Timeout, to, verb, body)
 }
 
-// askWithin is ask with a limit of its own for the time until the answer.
+// askWithin works like ask, but with the given timeout.
 func (c *core) askWithin(
 	ctx context.Context, limit time.Duration, to note.UNID, verb string, body []byte,
 ) ([]byte, error) {
@@ -95,7 +95,7 @@ func (c *core) askWithin(
 	return answer, err
 }
 
-// name returns the name of a server, or its id if no member has it.
+// name returns the name of a server, or its id if it is not a member.
 func (c *core) name(id note.UNID) string { return c.members.view().name(id) }
 
 // leadsNow reports whether this server is the primary of a database.

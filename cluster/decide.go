@@ -16,21 +16,22 @@ type standing struct {
 	out bool
 	// goes means that our replica is pending delete. It is out unless it is the last one with all data.
 	goes bool
-	// live means that its server answers us. gone means that no member we hear has heard from the server for a certain
-	// time.
+	// live means that its server answers us. gone means that neither we nor the members that answer us have heard from
+	// it for DeadAfter.
 	live, gone bool
 	// known means that it has reported its position since it came back, or since the primary was lost.
 	known bool
 	// lostData means that its disk was lost or set back, so the numbers that it assigned may be unknown.
 	lostData bool
 	leads    bool
-	// competed means that our replica was primary beside one that survives, and has not stepped down yet.
+	// competed means that our replica was primary at the same time as the surviving primary, and has not stepped down
+	// yet.
 	competed bool
 	at       note.Ledger
 }
 
-// line identifies the line of numbers that a replica has or is being brought to: that of the primary of a term. If two
-// lines have diverged, the later one survives.
+// line identifies a history of numbers by its epoch and term. A partial replica already has the line that it is being
+// brought to. If two lines have diverged, the later one survives.
 type line struct {
 	epoch, term uint32
 }
@@ -61,14 +62,14 @@ func behind(a, b *note.Ledger) bool {
 }
 
 // parted reports whether the lines of two replicas have diverged: each has numbers that the other's line does not have.
-// A report may be older than changes received from the mate since; the mate then only seems to be behind.
+// A report may be out of date; the mate then seems to be behind although it is not.
 func parted(a, b *note.Ledger) bool { return !a.Prefix(b) && !b.Prefix(a) }
 
 // question is the input for the election of a database's primary.
 type question struct {
 	// replicas are in the order of preference of the Cluster Database Directory.
 	replicas []standing
-	// starting means that this server started so recently that mates which it has not heard may just be late.
+	// starting means that this server started recently: a mate that it has not heard from may still be alive.
 	starting bool
 	// lostNumbers means that mates have numbers of our own term that are lost here, so the term must not continue.
 	lostNumbers bool
@@ -93,7 +94,7 @@ const (
 	resume
 	// takeOver means to become primary in a new term.
 	takeOver
-	// stop means to assign no more numbers: another primary has survived, but it is not reachable for a step down.
+	// stop means to assign no more numbers: another primary survives, but this server cannot reach it to step down.
 	stop
 	// stepDown means to follow the primary that has survived, which numbers our changes again.
 	stepDown
@@ -175,7 +176,7 @@ func (q *question) top(own line) line {
 	return own
 }
 
-// leader returns the first live replica that leads the line top, without ours, or nil.
+// leader returns the first live replica of a mate that leads the line top, or nil.
 func (q *question) leader(top line) *standing {
 	for i := range q.replicas {
 		if r := &q.replicas[i]; !r.self && r.live && r.known && r.leads && !lineOf(&r.at).before(top) {
@@ -185,8 +186,8 @@ func (q *question) leader(top line) *standing {
 	return nil
 }
 
-// last reports whether only our replica has all its data: each other replica is gone, or is alive and has lost data or
-// not received all yet.
+// last reports whether our replica is the only one with all its data. Each other replica must be gone, or be alive and
+// either have lost data or not have received everything yet.
 func (q *question) last(self *standing) bool {
 	for i := range q.replicas {
 		r := &q.replicas[i]
@@ -198,7 +199,7 @@ func (q *question) last(self *standing) bool {
 	return true
 }
 
-// ours decides for a database of which we are the last known primary and that no replica leads.
+// ours decides for a database that no replica leads and whose last known primary is this server.
 func (q *question) ours(self *standing) verdict {
 	all, fresh := true, false
 	for i := range q.replicas {

@@ -222,14 +222,14 @@ func (e *election) newTerm(ctx context.Context, db note.DatabaseID, suspect bool
 	return nil
 }
 
-// ghost returns an upper bound of the position of the primary with the given slot, if it is only known to have been at
-// from (see note.Ledger.Ghost).
+// ghost returns an upper bound of the present position of the primary with the given slot. from is the last position
+// known of it (see note.Ledger.Ghost).
 func ghost(from, top *store.Position, slot uint8, own bool) store.Position {
 	return store.Position{Ledger: from.Ghost(&top.Ledger, slot, own), LastUIDValidity: from.LastUIDValidity}
 }
 
 // lastKnown returns the last known position of a lost replica. That is its last report or, if it has not reported since
-// this server started, the last position at which the two were certainly in step.
+// this server started, the last position at which both replicas were certainly equal.
 func (c *core) lastKnown(ctx context.Context, h *held, of Replica) (pos store.Position, err error) {
 	if pos = h.reports[of.Server].good; pos.Last != 0 {
 		return pos, nil
@@ -296,8 +296,9 @@ func errRefused(err error) error {
 	return err
 }
 
-// stop ends the term of a primary that competes with a surviving one. It records that, because the survivor must hear
-// of it even if nothing was numbered here: clients of this server have missed what the survivor numbered.
+// stop ends our term because another primary survives. It records that this server competed, even if this server
+// numbered nothing. The survivor must learn of it, because clients of this server have missed the changes that the
+// survivor numbered.
 func (e *election) stop(ctx context.Context, db note.DatabaseID) error {
 	if !e.store.Leads(db) {
 		return nil
@@ -374,8 +375,8 @@ func (v view) route(h *held) note.UNID {
 	return v.primary(h)
 }
 
-// Number of terms to skip past those that an earlier incarnation of a replica may have begun. termsBetween applies if a
-// live primary knows all terms but the last, termsAlone if there is no live primary.
+// Number of terms to skip, so that the new term is above every term that an earlier incarnation of a replica may have
+// begun. termsBetween applies if a live primary knows all terms but the last, termsAlone if there is no live primary.
 const (
 	termsBetween = 2
 	termsAlone   = 32

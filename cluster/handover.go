@@ -35,7 +35,7 @@ var errSlow = fmt.Errorf("%w: the last changes were not transferred within %v", 
 
 // HandOver makes another server the primary of a database that this server leads. The other server first receives
 // everything that was numbered here, and then assigns numbers from there on. If the hand-over fails, this server
-// remains primary. If the result is unknown, nobody leads until Decide finds it out.
+// remains primary. If the result is unknown, the database has no primary until the next Decide determines one.
 //
 // The mate receives the bulk of its missing data while this server still serves the database. Sessions wait only for
 // the rest, and no longer than vacateWithin and shutWithin.
@@ -92,7 +92,7 @@ func (o *HandOvers) move(ctx context.Context, db note.DatabaseID, to note.UNID) 
 			appendRequest(&request{db: db, pos: pos, boot: o.boot}))
 		if errors.Is(err, errMate) || bus.Code(err) == bus.CodeFailed {
 			o.doubt(db)
-			return err // it may have begun a term or not: Decide finds out
+			return err // the mate may have begun a term: Decide determines the primary
 		}
 	}
 	if err != nil {
@@ -181,9 +181,9 @@ func (o *HandOvers) answerLead(ctx context.Context, from bus.ServerID, body []by
 	return appendPosition([]byte{Version}, &pos), nil
 }
 
-// lead makes this server primary of a database that the sender has ended with Follow. A refusal means that this server
-// did not begin a term, and that the sender can continue. After any other error this server has begun a term, which the
-// sender must not compete with, and follows until Decide resumes it.
+// lead makes this server primary of a database, after the sender has ended its own term with Follow. A refusal means
+// that this server has not begun a term, so the sender can continue. After any other error this server has begun a
+// term, so the sender must not lead. This server then follows until Decide resumes the term.
 func (o *HandOvers) lead(ctx context.Context, q *request) (store.Position, error) {
 	err := o.store.Lead(ctx, q.db, store.LeadOptions{HandOver: &q.pos})
 	began := o.store.Leads(q.db) && !errors.Is(err, store.ErrNotShared) // an unshared database always leads
@@ -193,7 +193,7 @@ func (o *HandOvers) lead(ctx context.Context, q *request) (store.Position, error
 			return pos, nil
 		}
 	}
-	ctx = context.WithoutCancel(ctx) // it may be what failed
+	ctx = context.WithoutCancel(ctx) // the first attempt may have failed because ctx ended
 	if began {
 		err = errors.Join(err, o.store.Follow(ctx, q.db))
 	} else {

@@ -44,16 +44,15 @@ type held struct {
 	// competed means that this server led while a surviving primary did too, and has not stepped down yet.
 	competed bool
 	// State per term, reset when this server stops leading. yielded[m] is the highest MODSEQ that the competing primary
-	// m had assigned when it stepped down. outlived[m] is the incarnation of m after whose loss our counters were
-	// advanced.
+	// m had assigned when it stepped down. outlived[m] is the incarnation of m for which outlive has already advanced
+	// our counters.
 	yielded  map[note.UNID]note.ModSeq
 	outlived map[note.UNID]uint64
 	// route is the server that receives unnumbered changes: the primary; zero: all mates.
 	route note.UNID
 	// users counts the users that have the database open here. All copies of the record share the counter.
 	users *atomic.Int64
-	// stays is the time until which no further attempt is made to move the database where it belongs, by Homeward or at
-	// an open.
+	// stays is the end of the pause after a failed move. Until then neither Homeward nor an open moves the database.
 	stays time.Time
 }
 
@@ -65,8 +64,8 @@ type reported struct {
 	good store.Position
 }
 
-// filling reports whether the mate's replica was never complete. To open the database there would mean to wait for all
-// of it.
+// filling reports whether the mate's replica was never complete. A person who opened the database there would wait
+// until all of it has arrived.
 func (r *reported) filling() bool {
 	return r.missing || !r.at.IsZero() && (r.pos.Last == 0 || r.pos.Partial)
 }

@@ -18,7 +18,7 @@ type MemberState string
 const (
 	// Active members hold replicas and serve.
 	Active MemberState = "active"
-	// Leaving members give away what they hold: they receive nothing new, and lead only what no other member can lead.
+	// Leaving members hand over their replicas. They get no new ones, and lead a database only if no other member can.
 	Leaving MemberState = "leaving"
 	// Removed servers are no longer members; the members reject them.
 	Removed MemberState = directory.StateRemoved

@@ -14,8 +14,9 @@ var ErrNotMoved = errors.New("cluster: the primary of the database did not move"
 
 // Move makes a server the primary of a database and puts it first in order, wherever the primary is now. Sessions that
 // use the database move with it. The server changes the order in its own replica of the Cluster Database Directory
-// before it becomes the primary. Otherwise, as a primary that does not know that it is the first in order, it would
-// return the database at the next open. After ErrNotMoved the primary moves at an open that finds the database unused.
+// before it becomes the primary. Otherwise the new primary would still see another server first in order, and would
+// move the database there at the next open. After ErrNotMoved the primary moves at an open that finds the database
+// unused.
 func (p *Placement) Move(ctx context.Context, db note.DatabaseID, to note.UNID) error {
 	if e := p.catalogue.get(db); e != nil {
 		if err := p.mayLead(e, to); err != nil {
@@ -43,8 +44,8 @@ func (p *Placement) mayLead(e *Entry, to note.UNID) error {
 	return nil
 }
 
-// order has a server put itself first in the order of a database. It reports whether the server leads the database
-// already.
+// order makes a server put itself first in the order of a database. leads is true if the server already leads the
+// database.
 func (p *Placement) order(ctx context.Context, db note.DatabaseID, to note.UNID) (leads bool, err error) {
 	if to != p.self {
 		leads, err = p.askMove(ctx, to, db, to)
@@ -75,7 +76,7 @@ func (p *Placement) hand(ctx context.Context, db note.DatabaseID, to note.UNID) 
 	}
 	p.places.forget(db) // it may be older than the last move
 	home, err := p.opens.Where(ctx, db)
-	if err == nil && (home.Self || home.Server == to) { // it did lead the database
+	if err == nil && (home.Self || home.Server == to) { // the server led the database already
 		err = noHome(db)
 	}
 	if err == nil {
@@ -87,7 +88,8 @@ func (p *Placement) hand(ctx context.Context, db note.DatabaseID, to note.UNID) 
 	return err
 }
 
-// askMove asks a mate for its part of a move, and reports whether the mate leads the database then. See answerMove.
+// askMove asks a mate for its part of a move, and reports whether the mate leads the database afterwards. See
+// answerMove.
 func (p *Placement) askMove(
 	ctx context.Context, mate note.UNID, db note.DatabaseID, to note.UNID,
 ) (leads bool, err error) {

@@ -77,8 +77,8 @@ func (c *core) askPlaces(ctx context.Context, mate note.UNID, verb string, dbs .
 	return readPlaces(answer)
 }
 
-// Elsewhere reports whether a database that cannot be used here has, or will get, replicas on other servers. The latter
-// is the case if no server has one yet and another server leads the directory.
+// Elsewhere reports whether a database that cannot be used here has replicas on other servers, or will get them. It
+// will get them if no server has a replica yet and another server leads the directory.
 func (o *Opens) Elsewhere(db note.DatabaseID) bool {
 	v := o.members.view()
 	return v.isElsewhere(o.catalogue.get(db), o.holdings.get(directory.ID))
@@ -107,7 +107,8 @@ func (o *Opens) Holders(db note.DatabaseID) []note.UNID {
 	return nil
 }
 
-// doubt invalidates what is known of a database's primary, because the supposed primary does not lead it.
+// doubt discards the cached primary of a database, because that server does not lead the database. All mates must
+// report again.
 func (c *core) doubt(db note.DatabaseID) {
 	c.places.forget(db)
 	c.holdings.update(db, func(h *held) {
@@ -298,9 +299,9 @@ func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
 	return notMoved, false
 }
 
-// taker returns the mate that should take over a database, zero if none can. For the reason returned it is the first in
-// order, else the one with the best availability index. A mate that lacks changes can only if it must: the person who
-// opens the database would wait for the transfer.
+// taker returns the mate that should take over a database, zero if none can. For the reason returned, taker considers
+// only the first server in order; otherwise it chooses the mate with the best availability index. A mate that lacks
+// changes is chosen only if must is set, because the person who opens the database would wait for the transfer.
 func (v view) taker(h *held, e *Entry, reason why, must bool) (to note.UNID) {
 	best := -1
 	for i, r := range e.Replicas {

@@ -87,8 +87,9 @@ func (p *Placement) plans() (out []plan) {
 	return out
 }
 
-// unheard lists databases whose replicas must be rearranged and of which a mate's replica was behind at its last
-// report. Only a new exchange shows what the mate has received since. The list is limited to one request.
+// unheard lists databases whose replicas must be rearranged, and for which the last report of a live mate is old and
+// shows a replica that is behind. The mate may have received more since then, so positions must be exchanged again. The
+// list is limited to one request.
 func (p *Placement) unheard() (list []note.DatabaseID) {
 	v := p.members.view()
 	for h := range p.holdings.all() {
@@ -267,8 +268,8 @@ func (v view) spared(h *held, e *Entry) bool {
 	return whole >= min(v.wanted(e), others)
 }
 
-// dispensable reports whether the replica of a server is no longer needed: as many replicas that stay have everything
-// as the database should have, and the server has nothing to send.
+// dispensable reports whether the replica of a server is no longer needed. Enough of the replicas that stay must have
+// everything, and the server must have nothing left to send.
 func (r *rules) dispensable(h *held, e *Entry, server note.UNID) bool {
 	if p := r.peers[server]; p != nil && !p.hello.caught {
 		return false // it may have changes for us
@@ -401,7 +402,8 @@ func (p *Placement) removeHere(ctx context.Context, db note.DatabaseID) error {
 }
 
 // removeHandedOn removes a replica whose primary has everything. It reads the sequence number before it checks the
-// primary's position, and requires the same number at the removal. So a delivery in between keeps the replica.
+// primary's position, and requires the same number at the removal. So the replica stays if a delivery arrives in
+// between.
 func (p *Placement) removeHandedOn(ctx context.Context, db note.DatabaseID, e *Entry) error {
 	var seq uint64
 	err := p.store.Read(ctx, note.System, db, func(r *store.Reader) error {

@@ -39,7 +39,7 @@ func (p *positions) exchangeAll(ctx context.Context, dbs []note.DatabaseID) {
 	}
 }
 
-// exchange sends our positions of databases to a mate and stores its positions of them.
+// exchange sends our positions of some databases to a mate and stores the positions in its answer.
 func (p *positions) exchange(ctx context.Context, mate note.UNID, dbs []note.DatabaseID) error {
 	for len(dbs) > 0 {
 		list, size := []report{}, 0

@@ -121,8 +121,8 @@ func (r *replication) stands(db note.DatabaseID) note.ModSeq {
 }
 
 // cleared implements job. A delivery removes an entry from a queue and writes the message elsewhere in the same commit.
-// The removal may be sent to a mate when every live mate has all commits up to then, and a live mate has everything
-// that a dead mate lacks of them.
+// The removal may be sent to a mate once every live mate has all commits up to the removal. If a dead mate lacks
+// changes of a database, one live mate must have all changes of that database up to the removal.
 func (r *replication) cleared(seq uint64) bool {
 	live, dead := r.split()
 	if slices.ContainsFunc(live, func(x *replicator) bool { return !x.cleared(seq, nil) }) {
@@ -135,7 +135,8 @@ func (r *replication) cleared(seq uint64) bool {
 		})
 	}
 	for _, x := range dead {
-		// The backlog of a dead mate is known only up to where its replicator has read the feed.
+		// The backlog of a dead mate is complete only up to the position at which its replicator stopped reading the
+		// feed.
 		if (!x.known() || !x.cleared(seq, safe)) && !r.allSafe(x, safe) {
 			return false
 		}
@@ -346,7 +347,8 @@ func (r *replication) run(ctx context.Context, mate note.UNID, worker int) {
 type upTo struct {
 	replica.Side
 	until note.ModSeq
-	// beyond means that the mate already had later numbers, without a check that they are ours.
+	// beyond means that the mate already had later numbers. They may be numbers of another primary: this is not
+	// checked.
 	beyond bool
 }
 

@@ -23,7 +23,7 @@ func (o *Options) everywhere(db note.DatabaseID) bool {
 	return isDirectory(db) || slices.ContainsFunc(o.Everywhere, func(c store.Create) bool { return c.ID == db })
 }
 
-// name returns the name of a server, or its id if no member has it.
+// name returns the name of a server, or its id if it is not a member.
 func (v view) name(id note.UNID) string {
 	if m := v.members[id]; m.Name != "" {
 		return m.Name
@@ -38,7 +38,7 @@ func (v view) alive(id note.UNID) bool {
 }
 
 // gone reports whether a server is certainly dead for this part of the cluster: neither this server nor any mate that
-// answers it has heard it for DeadAfter.
+// answers this server has heard from it for DeadAfter.
 func (v view) gone(id note.UNID) bool {
 	p := v.peers[id]
 	if p == nil {
@@ -177,8 +177,9 @@ func (v view) allFollow(h *held, e *Entry) bool {
 	return true
 }
 
-// isElsewhere reports whether a database that cannot be used here has, or will get, replicas on other servers. e is its
-// document, nil if it has none. d is the local replica of the directory, nil if there is none.
+// isElsewhere reports whether a database that cannot be used here has replicas on other servers, or will get them (see
+// Opens.Elsewhere). e is its document, nil if it has none. d is the local replica of the directory, nil if there is
+// none.
 func (v view) isElsewhere(e *Entry, d *held) bool {
 	if e != nil {
 		return !e.Deleted && slices.ContainsFunc(e.Replicas, func(r Replica) bool { return r.Server != v.self })

@@ -66,7 +66,7 @@ type joined struct {
 	bus  bus.Bus
 	// served means that Services.Joined has succeeded. The turn of Member.starts guards it.
 	served bool
-	// stop makes the node end, ended waits until it has.
+	// stop ends the node, ended waits until it has ended.
 	stop  func()
 	ended sync.WaitGroup
 }
@@ -106,7 +106,7 @@ func (m *Member) readOwn() error {
 // Own returns the key that identifies this server to other servers, nil outside clusters and domains.
 func (m *Member) Own() *pki.Own { return m.own.Load() }
 
-// MakeOwn creates that key, or returns the existing one.
+// MakeOwn creates the key that Own returns, or returns the existing one.
 func (m *Member) MakeOwn() (*pki.Own, error) {
 	own, err := pki.MakeOwn(m.env, m.opt.Dir, m.opt.Files)
 	if err == nil {
@@ -164,8 +164,8 @@ func (m *Member) Joined() (*cluster.Node, bus.Bus) {
 	return nil, nil
 }
 
-// Primary reports whether this server acts for its place in the domain: outside a cluster always, in a cluster if it is
-// the home (primary replica) of the directory.
+// Primary reports whether this server acts for its place in the domain. Outside a cluster it always does; in a cluster,
+// only the primary of the directory does.
 func (m *Member) Primary(ctx context.Context) bool {
 	n := m.Node()
 	if n == nil {
@@ -204,8 +204,8 @@ func (m *Member) Serve(ctx context.Context, s Services) error {
 	return nil
 }
 
-// Enter makes a running server join the cluster that it has just founded. It reports whether the server joined now, and
-// not before. After an error it can be called again, and continues where it failed.
+// Enter makes a running server join the cluster that it has just founded. entered is true if this call made the server
+// join, false if it had joined before. After an error it can be called again, and continues where it failed.
 func (m *Member) Enter(ctx context.Context) (entered bool, err error) {
 	if !m.starts.begin() {
 		return false, errClosed
@@ -229,8 +229,8 @@ func (m *Member) serve(ctx context.Context, j *joined) error {
 // errClosed rejects a start while the server stops.
 var errClosed = errors.New("cluster: server is stopping")
 
-// starts serializes what starts the node and tells the services, because cluster init may run twice. There is no
-// turn after close.
+// starts serializes the calls that start the node and notify the services, because cluster init may run twice. After
+// close, begin returns false.
 type starts struct {
 	mu     sync.Mutex
 	closed bool
@@ -309,7 +309,7 @@ func (m *Member) node(ctx context.Context, f *pki.Folder, b bus.Bus) (*joined, [
 	return &joined{node: cluster.New(m.env, g.Store, b, g.Replica, o), bus: b}, members, nil
 }
 
-// awaitDirectories waits until a server that joins has both directories, without which it can sign in no one.
+// awaitDirectories waits until a server that joins has both directories. Without them nobody can sign in.
 func (m *Member) awaitDirectories(ctx context.Context, n *cluster.Node) error {
 	const every = 200 * time.Millisecond
 	for i := 0; ; i++ {
