@@ -24,8 +24,8 @@ func (w *worker) block(db note.DatabaseID, err error) {
 }
 
 // pastDamage reads the rows after upto one by one, up to the first row of a note, readable or not. It is for a damaged
-// row: Reader.Notes ends there without naming the note. It returns the last id that it read, and ended if there are no
-// more.
+// row: Reader.Notes ends there without naming the note. It returns the last id that it read. ended means that there are
+// no more rows.
 func (w *worker) pastDamage(
 	r *store.Reader, t *step, db note.DatabaseID, upto note.ID, kind texts,
 ) (last note.ID, ended bool, err error) {

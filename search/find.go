@@ -109,7 +109,7 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 type finder struct {
 	v *index.View
 	// behind holds notes that changed after the index read them, late those whose attachments it has not read, and cut
-	// those that have a word longer than its term.
+	// those with a word that the index has shortened to its term.
 	behind, late, cut IDs
 	// again holds notes whose words in the index may be outdated.
 	again IDs

@@ -638,7 +638,7 @@ func (w *worker) catchUp(r *store.Reader, t *step, db note.DatabaseID, b *index.
 	return since, nil
 }
 
-// further reads the notes after upto. It returns the last note read, and ended if it reached the end.
+// further reads the notes after upto. It returns the last note read. ended means that there are no more notes.
 func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note.ID,
 	kind texts) (last note.ID, ended bool, err error) {
 	last, ended = upto, true

@@ -2,7 +2,7 @@
 // names in the directory. doc/search.md describes what can be found and how.
 //
 // The index lies beside the store. It follows the store's feed in the background, so mail never waits for it. Answers
-// are exact nevertheless: what the index does not know, or is not sure of, is decided by reading the texts.
+// are exact nevertheless: where the index cannot decide, the search reads the texts.
 package search
 
 import (

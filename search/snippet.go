@@ -105,8 +105,8 @@ func (sn *Snippet) fill(l *Look, tests []*query.Text) error {
 	return nil
 }
 
-// preview chooses the stretch of text to show: the one that matches the most tests. If equal, the body comes before
-// attachments and quoted text.
+// preview chooses the stretch of text to show: the one that matches the most tests. Among equals it prefers the body,
+// then attachments, then quoted text.
 func (sn *Snippet) preview(d *text.Document, tests []*query.Text) bool {
 	best, bestMarks := -1, []span(nil)
 	rank := func(i int) int {

@@ -4,9 +4,9 @@
 //
 // Each database has its own part. The words of a note are first written as one record. When enough records wait, they
 // become a segment: a dictionary and lists of postings, which never change. When there are enough segments of one size,
-// they are merged into one of the next size. So each word of a note is rewritten about once for each factor of eight by
-// which its mail file exceeds 64 notes. All writes are sequential, and none is for a single term. doc/search.md
-// explains why.
+// they are merged into one of the next size. So each word is rewritten about once each time its mail file grows by a
+// factor of eight, from 64 notes on. All writes are sequential. No write updates a single term. doc/search.md explains
+// why.
 //
 // The index finds candidates by their words. It does not know texts, notes or ACLs.
 package index

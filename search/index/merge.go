@@ -188,7 +188,7 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 	return info, gone, err
 }
 
-// place assigns the documents of the sources their ordinals in the new segment.
+// place assigns ordinals in the new segment to the documents of the sources.
 func place(sources []*source, alive func([]note.ID) ([]bool, error)) (*Docs, uint64, error) {
 	docs, gone := new(Docs), uint64(0)
 	// Keep only the latest piece of a note whose words can change.

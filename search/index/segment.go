@@ -33,7 +33,7 @@ const (
 // bytes and these bytes, the number of documents, and the length of its list × 2, + 1 if the list follows inline.
 //
 // A list of postings is a list of ordinals. Each is stored as its distance from the one before × 2, + 1 if a code
-// follows. Without one, the code is usual.
+// follows. Without one, the posting has the most common code (see usual).
 
 // segmentWriter writes a segment. The caller adds terms in order; for each term, first its postings in order, then the
 // term.

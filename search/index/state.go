@@ -24,8 +24,8 @@ type Build struct {
 	Upto note.ID
 	Done bool
 	Seq  uint64
-	// MaxSeq is the highest sequence of a change in the build. A store that has not reached it is another one, for
-	// example restored from a backup.
+	// MaxSeq is the highest sequence of a change in the build. A store that has not reached it has another history, for
+	// example because it was restored from a backup.
 	MaxSeq uint64
 	Totals
 	// Records and RecordBytes are the number and the bytes of the records that are not in a segment yet.

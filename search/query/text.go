@@ -161,7 +161,7 @@ func Substring(fields text.Field, s string) *Text {
 // decide the test.
 func (t *Text) Groups() []Group { return t.groups }
 
-// IsSubstring reports whether t was made by Substring; otherwise by Phrase.
+// IsSubstring reports whether t was made by Substring, and not by Phrase.
 func (t *Text) IsSubstring() bool { return t.needle != nil }
 
 // Never reports whether no text can pass.

@@ -56,7 +56,7 @@ type htmlText struct {
 	again int
 	// quote is the number of open elements that quote.
 	quote int
-	// div holds, for each open <div>, whether it starts a quote.
+	// div has an element for each open <div>, true if the <div> starts a quote.
 	div []bool
 	// room is the number of bytes of text that still fit into this part.
 	room int

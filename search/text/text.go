@@ -49,7 +49,7 @@ type Document struct {
 	HasAttachment bool
 	// Clipped is set if the header was not read completely.
 	Clipped bool
-	// Later counts attachments whose text is slow to read. It is not in this Document; see Attachments.
+	// Later counts attachments whose text is slow to read. Their text is not in this Document; see Attachments.
 	Later int
 	Skipped
 }
@@ -71,7 +71,7 @@ func (s *Skipped) Add(o Skipped) {
 // Limits limits the work on a message. Zero values mean the defaults.
 type Limits struct {
 	// Part is the maximum text of one part (1 MB). Message is the maximum text of a message without its attachments,
-	// and again of all its attachments (2 MB). Both are in bytes.
+	// and also the maximum text of all its attachments together (2 MB). Both are in bytes.
 	Part, Message int
 	// Attachment is the maximum size of an attachment that is opened, in bytes (20 MB).
 	Attachment int

@@ -18,7 +18,7 @@ import (
 type font struct {
 	composite bool
 	unicode   *cmap
-	codes     *cmap             // gives the length of codes in bytes
+	codes     *cmap             // holds the length of codes in bytes
 	charset   encoding.Encoding // for a composite font whose codes are text in this encoding
 	utf16     bool
 	table     [256]string // for a simple font
