@@ -493,8 +493,8 @@ func (l *Local) Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []n
 // the edit is kept as a new note. The UNID of the new note is derived from the old UNID and the edit, so it is the same
 // on every replica.
 //
-// A follower does not delete on its own, because the deletion would itself be a change that waits for the home. It only
-// withdraws the pending changes of a note that its home has deleted.
+// A follower does not delete on its own, because the deletion would itself be a change that waits for the primary. It
+// only withdraws the pending changes of a note that the primary has deleted.
 func (l *Local) bury(w *store.Writer, u note.UNID, given uint64, ack *Ack) error {
 	follows := w.Home() != nil
 	id, err := w.Find(u)

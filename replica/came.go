@@ -60,8 +60,8 @@ func onlyLeaf(n *store.Remote) (note.Revision, bool) {
 	return leaves[0].Rev, true
 }
 
-// Came reports whether any replica sent the note lately, and whether the replica from itself sent exactly its current
-// revision.
+// Came looks up a note in the record. lately is true if any replica sent it recently; itself is true if the replica
+// named from sent exactly the current revision.
 func (s *Service) Came(db note.DatabaseID, n *store.Remote, from note.ReplicaID) (lately, itself bool) {
 	o, lately := s.came.of(db, n.UNID)
 	rev, single := onlyLeaf(n)

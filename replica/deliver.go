@@ -46,7 +46,7 @@ func (x *sender) page(ctx context.Context, p *HeadPage) error {
 }
 
 // buryAtSource deletes at the source the notes that the target has deleted for good, if the sender may do that. A
-// source that has a home accepts this only from that home.
+// source that has a primary accepts this only from that primary.
 func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
 	if x.hf.May&MayPush == 0 || x.hf.Shared && (x.o.Apart || !(x.ht.Shared && x.ht.Leads)) {
 		return nil
@@ -57,7 +57,7 @@ func (x *sender) buryAtSource(ctx context.Context, gone []note.UNID) error {
 	return nil
 }
 
-// notes sends the notes that the target wants, and sends those again of which something was missing.
+// notes sends the notes that the target wants. It sends a note again if a part of it was missing.
 func (x *sender) notes(ctx context.Context, asks []Ask) error {
 	for round := 0; len(asks) > 0; round++ {
 		if round == rounds {

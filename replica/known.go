@@ -18,15 +18,15 @@ type Known struct {
 	mu sync.Mutex
 	g  Greeting
 	ok bool
-	// unmarked counts the Sends since the target was last told how far it has come.
+	// unmarked counts the Sends since the progress was last stored at the target.
 	unmarked int
 }
 
-// markKnown is the number of Sends after which the target is told how far it has come. It needs that record if this
-// side loses its own.
+// markKnown is the number of Sends after which the progress is stored at the target. The target's record is needed if
+// this side loses its own.
 const markKnown = 16
 
-// Forget makes the next Send ask the target for its state, for example because the target restarted or the home
+// Forget makes the next Send ask the target for its state, for example because the target restarted or the primary
 // changed.
 func (k *Known) Forget() {
 	k.mu.Lock()
@@ -56,7 +56,7 @@ func (k *Known) learn(x *sender, err error) {
 	k.g = x.ht
 }
 
-// mayPass reports whether a Send may skip telling the target how far it has come.
+// mayPass reports whether a Send may end without storing the progress at the target.
 func (k *Known) mayPass() bool {
 	if k == nil {
 		return false
@@ -80,7 +80,7 @@ func (x *sender) resume(ctx context.Context, g Greeting) (again bool, err error)
 		return false, wrap("source", err)
 	}
 	if !x.hf.Shared || !x.hf.Leads && !x.ht.Leads {
-		return true, nil // without a home both sides must exchange their state first
+		return true, nil // without a primary both sides must exchange their state first
 	}
 	x.res.FromSeq, x.res.ToSeq = x.hf.Seq, x.ht.Seq
 	err = x.send(ctx)

@@ -66,7 +66,8 @@ type lister struct {
 	page HeadPage
 	left int
 	size int
-	// fresh means that the query is for unnumbered changes. Their content is set only for notes that no home can have.
+	// fresh means that the query is for unnumbered changes. Their content is set only for notes that no primary can
+	// have.
 	fresh bool
 }
 
@@ -165,7 +166,7 @@ func (x *lister) folders(after uint64) error {
 	return nil
 }
 
-// unnumbered lists the changes that the home has not confirmed, folders first within a page.
+// unnumbered lists the changes that the primary has not confirmed, folders first within a page.
 func (x *lister) unnumbered(after uint64) error {
 	c, err := x.r.Replicable(store.ChangeQuery{After: after, Bare: true, Limit: x.left, Max: MaxNote})
 	if err != nil {

@@ -2,15 +2,15 @@
 // or one on another server (Remote). A Remote uses a Carrier, which transports requests over the bus, over HTTPS, or in
 // a test.
 //
-// The replicas of a database in a cluster share one ledger. The primary, also called the home, assigns UIDs and MODSEQs
-// ("numbers" notes) and records them in the ledger in order. The other replicas are followers. Each replica that may
-// become the home has a slot. A copy, for example on a user's computer, has no slot.
+// The replicas of a database in a cluster share one ledger. The primary (home in Domino's words) assigns UIDs and
+// MODSEQs ("numbers" notes) and records them in the ledger in order. The other replicas are followers. Each replica
+// that may become the primary has a slot. A copy, for example on a user's computer, has no slot.
 //
 // Send copies what one side lacks from the other. Between replicas of a cluster it sends pages of the ledger, and then
-// the changes of a follower that no home has numbered. To and from a copy without a slot it sends the changes since the
-// last Send. It first sends names and version hashes, so only notes that the other side lacks travel. A page is applied
-// completely or not at all, and a page can be applied twice without harm. Both sides remember how far a Send came. Each
-// side trusts such a record only for the store incarnation that it was made for.
+// the changes of a follower that no primary has numbered. To and from a copy without a slot it sends the changes since
+// the last Send. It first sends names and version hashes, so only notes that the other side lacks travel. A page is
+// applied completely or not at all, and a page can be applied twice without harm. Both sides record the progress of a
+// Send. A record is valid only for the store incarnation that it names.
 package replica
 
 import (
@@ -41,7 +41,7 @@ var (
 	ErrTooLarge = errors.New("replica: too large")
 	// ErrBusy means that the other side has reached a limit on concurrent work; retry later.
 	ErrBusy = errors.New("replica: too much is under way")
-	// ErrSplit means that both replicas act as home. The one with the lower term must step down first.
+	// ErrSplit means that both replicas act as primary. The one with the lower term must step down first.
 	ErrSplit = errors.New("replica: both replicas are home")
 	// ErrMissing means that a page names an object that is not here yet.
 	ErrMissing = errors.New("replica: an object is missing")
@@ -65,16 +65,16 @@ type Greeting struct {
 	// Title, Kind and Owner are those of the database. A new copy takes them over.
 	Title, Kind string
 	Owner       note.UNID
-	// Shared marks a replica that has a slot and takes part in the ledger. Leads marks the home.
+	// Shared marks a replica that has a slot and takes part in the ledger. Leads marks the primary.
 	Shared, Leads bool
 	Position      store.Position
 	// Seq is the sequence number of its latest change. Notes is the number of its notes.
 	Seq, Notes uint64
-	// Seen is the caller's sequence number up to which it has the caller's changes, with the incarnation of the
-	// caller's store.
+	// Seen is a sequence number of the caller: this replica has the caller's changes up to it. Seen also names the
+	// incarnation of the caller's store.
 	Seen store.Cursor
-	// Given is its own sequence number up to which the caller should have its changes, with the incarnation of the
-	// caller's store. It is zero if this replica keeps no deletions for the caller.
+	// Given is a sequence number of this replica: the caller should have its changes up to it. Given also names the
+	// incarnation of the caller's store. It is zero if this replica keeps no deletions for the caller.
 	Given Given
 	// Select is the selection that applied to Seen and Given.
 	Select Selection
@@ -111,8 +111,8 @@ type Head struct {
 	Leaves []note.Revision
 	// Out marks a note outside the selection. It is sent only to a side that already has the note.
 	Out bool
-	// New marks a note that no home has numbered and nobody has revised. Only a caller on the replica's own server sees
-	// it; it is not sent over a Carrier.
+	// New marks a note that no primary has numbered and nobody has revised. Only a caller on the replica's own server
+	// sees it; it is not sent over a Carrier.
 	New bool
 }
 
@@ -123,7 +123,8 @@ type HeadPage struct {
 	Heads    []Head
 	// Refused lists notes that could not be read at the source.
 	Refused []Refused
-	// Info holds the properties of the database if they changed here and the home has not confirmed that yet; else nil.
+	// Info holds the properties of the database if they changed here and the primary has not confirmed that yet; else
+	// nil.
 	Info *layout.Info
 }
 
@@ -132,7 +133,7 @@ type Scope uint8
 
 // Values of Scope.
 const (
-	// Unnumbered selects the changes of a follower that no home has numbered yet.
+	// Unnumbered selects the changes of a follower that no primary has numbered yet.
 	Unnumbered Scope = iota
 	// All selects every note.
 	All
@@ -188,8 +189,8 @@ type ChangePage struct {
 	Notes []Change
 	// Info, if not nil, holds properties of the database to apply too.
 	Info *layout.Info
-	// Left is the number of requested notes, at the end of the request, that did not fit; the caller requests them
-	// again.
+	// Left is the number of requested notes that did not fit. They are the last ones of the request; the caller
+	// requests them again.
 	Left int
 	// Refused lists notes that could not be read at the source.
 	Refused []Refused
@@ -211,7 +212,7 @@ type Refused struct {
 // Ack reports the result of applying a page. It is sent only when all that it reports is durable.
 type Ack struct {
 	Added, Updated, Deleted int
-	// Again lists notes that were sent without content which is needed; they must be sent whole.
+	// Again lists notes that arrived without their content although it is needed here; they must be sent whole.
 	Again []note.UNID
 	// Missing lists objects that the notes name and that are not here. They must be sent, and then the notes again.
 	Missing []store.ObjectRef
@@ -235,7 +236,7 @@ type Mark struct {
 	// the same and also means that Peer has your changes up to Given, one of your sequence numbers.
 	Knows, Gives bool
 	Given        uint64
-	// Met, if not zero, is a ledger position up to which Peer, which has a slot, had your ledger. It is only for a
+	// Met, if not zero, is a position in your ledger that Peer had reached. Peer then has a slot. It is only for a
 	// replica on the sender's own server and is not sent over a Carrier.
 	Met layout.Met
 	// Received means that you have all changes of Peer up to this sequence number of Peer's; 0 leaves the record
@@ -261,7 +262,7 @@ type Side interface {
 	ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPage) (Ack, error)
 	// Heads returns the names and versions of changed notes.
 	Heads(ctx context.Context, db note.DatabaseID, q Query) (HeadPage, error)
-	// Wants returns, for each head, how much of the note is lacking here.
+	// Wants returns, for each head, the amount of the note that is lacking here.
 	Wants(ctx context.Context, db note.DatabaseID, heads []Head) ([]Want, error)
 	// Notes returns the requested notes in order: about most bytes of them, and at least one.
 	Notes(ctx context.Context, db note.DatabaseID, asks []Ask, most int64) (*ChangePage, error)

@@ -100,8 +100,8 @@ type sender struct {
 }
 
 // Send copies to the side to the changes of from that it lacks. If both have a slot, Send transfers the ledger first,
-// and then a follower's changes that no home has numbered. Otherwise it transfers all changes since the last Send. It
-// resumes where the last Send ended, even after an error. The result reports what was done, also if err is not nil.
+// and then a follower's changes that no primary has numbered. Otherwise it transfers all changes since the last Send.
+// It resumes where the last Send ended, even after an error. The result reports what was done, also if err is not nil.
 func Send(ctx context.Context, from, to Side, db note.DatabaseID, o SendOptions) (Result, error) {
 	o.fill()
 	if err := o.Select.Check(); err != nil {
@@ -282,7 +282,7 @@ func (x *sender) strip(ctx context.Context, p *LedgerPage, trusts bool) error {
 // bare removes the content of a note.
 func bare(n *store.Numbered) { n.Contents, n.Message, n.Summary = nil, nil, nil }
 
-// wants asks the target how much it lacks of each note.
+// wants asks the target for the amount that it lacks of each note.
 func (x *sender) wants(ctx context.Context, heads []Head) ([]Want, error) {
 	if len(heads) == 0 {
 		return nil, nil
@@ -302,8 +302,8 @@ func empty(p *LedgerPage) bool {
 	return p.From == p.To && !p.Whole && p.Info == nil && len(p.Notes)+len(p.Again)+len(p.Expunged)+len(p.Damaged) == 0
 }
 
-// endLedger stores at both sides how far the target has come and which notes were set aside. If the target waits for
-// its home to number a change of its own, the record is postponed: that change may be an edit of a note that was
+// endLedger stores the progress of the target and the list of notes set aside, at both sides. If the target waits for
+// the primary to number a change of its own, the record is postponed: that change may be an edit of a note that was
 // deleted meanwhile. A target that was not asked in this Send may be waiting too.
 func (x *sender) endLedger(ctx context.Context, p *LedgerPage, at *store.Position) error {
 	x.ht.Position = *at
@@ -377,7 +377,7 @@ func (x *sender) room(ctx context.Context, bytes uint64) (give func(), err error
 	return x.o.Room(ctx, bytes)
 }
 
-// given records at the source how far the target has its changes.
+// given records the progress of the target at the source.
 func (x *sender) given(ctx context.Context, seq uint64, met layout.Met) error {
 	if seq == x.hf.Given.Seq && x.hf.Given.Store == x.ht.Store {
 		return nil
@@ -393,7 +393,7 @@ func (x *sender) told(done uint64) {
 	}
 }
 
-// named transfers notes by name: the target answers, for each one, how much it lacks.
+// named transfers notes by name: the target answers each name with the amount of the note that it lacks.
 func (x *sender) named(ctx context.Context, scope Scope) error {
 	start, err := x.begin(ctx, scope)
 	if err != nil {
@@ -464,8 +464,8 @@ func wrap(side string, err error) error {
 }
 
 // mend deletes at the target the notes that the source deleted for good and whose deletion the target may have missed.
-// That is so if the target is new, was restored, or was silent so long that its deletions were no longer kept. Only
-// names are transferred.
+// The target may have missed a deletion if it is new, was restored, or was silent for so long that deletions were no
+// longer kept for it. Only names are transferred.
 func (x *sender) mend(ctx context.Context) error {
 	if x.ht.Notes == 0 {
 		return nil
@@ -554,7 +554,7 @@ func (x *sender) pages(ctx context.Context, q Query, mark bool) error {
 // markEvery is the number of pages between two progress records.
 const markEvery = 2
 
-// mark records at both sides how far the target has come.
+// mark records the progress of the target at both sides.
 func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 	seen := x.ht.Seen
 	same := seen.Incarnation == x.hf.Store && seen.Seq == seq && x.ht.Select.Equal(&x.o.Select)
@@ -570,7 +570,7 @@ func (x *sender) mark(ctx context.Context, seq uint64, last bool) error {
 	return x.given(ctx, seq, layout.Met{})
 }
 
-// tell records at the target how far it has come.
+// tell records the progress of the target at the target.
 func (x *sender) tell(ctx context.Context, seq uint64, last bool) error {
 	m := Mark{Peer: x.hf.Peer, Received: seq, Name: x.o.From, Select: x.o.Select}
 	if last {

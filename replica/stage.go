@@ -14,9 +14,9 @@ import (
 	"doublet/store"
 )
 
-// stage holds received objects that wait for the notes that name them, and partly received objects. It is bounded
-// memory: objects that are dropped are sent again. An object from a person is used only for notes of that person,
-// because knowing an object's digest does not grant access to the object.
+// stage holds received objects that wait for the notes that name them, and partly received objects. Its memory is
+// bounded: when it is full, it drops objects, which are then sent again. An object from a person is used only for notes
+// of that person, because knowing an object's digest does not grant access to the object.
 type stage struct {
 	env  *env.Env
 	most int64

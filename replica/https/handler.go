@@ -318,7 +318,8 @@ func (h *Handler) account(c *call) error {
 	return writeJSON(c.w, out)
 }
 
-// names reports whether an access list marks a person, or a group of the person, as named in the list of some folder.
+// names reports whether the access list of a database marks a person, or a group of the person, as an entry of some
+// folder's list.
 func names(i *layout.Info, who *note.Who) bool {
 	for _, e := range i.ACL.Entries {
 		if e.Plus&note.Below == 0 {

@@ -6,7 +6,7 @@ import (
 	"doublet/note"
 )
 
-// slots limits concurrent requests: max in all, each of one person or server.
+// slots limits concurrent requests: max is the limit for all, each the limit for one person or server.
 type slots struct {
 	max, each int
 
@@ -47,7 +47,8 @@ func (s *slots) count() int {
 	return s.all
 }
 
-// memory limits the bytes reserved for the bodies of requests: max in all, half of max for one person or server.
+// memory limits the bytes reserved for the bodies of requests: max is the limit for all. One person or server may use
+// half of it.
 type memory struct {
 	max int64
 

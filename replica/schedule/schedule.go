@@ -177,7 +177,7 @@ func (c *Connections) jobOver(f *directory.ConnectionFields, o https.ClientOptio
 }
 
 // Exchange replicates with another place: with the first of its servers that succeeds, or with all that have a replica.
-// It returns the number of notes that came.
+// It returns the number of notes received.
 func (c *Connections) Exchange(ctx context.Context, f *directory.ConnectionFields, servers int, all bool) (int, error) {
 	var errs []error
 	brought, done, missing := 0, 0, 0
