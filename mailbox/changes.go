@@ -107,7 +107,7 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 }
 
 // leave records that an expunged note has left a folder that the person may read. If the folder no longer exists, the
-// database's ACL decides: had the folder had an ACL of its own, the state would be rejected as unknown.
+// database's ACL decides. That is right: a state from a time when the folder had its own ACL is rejected as unknown.
 func (w *walk) leave(c *layout.Change) {
 	mine := !w.partial
 	if !mine {
@@ -119,8 +119,8 @@ func (w *walk) leave(c *layout.Change) {
 	}
 }
 
-// look reports whether the person sees a message (visible), whether it is in one of their folders marked \Deleted
-// (marked), and whether they certainly saw it at the state (old).
+// look evaluates a message for the person. visible: the person sees it. marked: it is in one of the person's folders,
+// with \Deleted set there. old: the person certainly saw it at the state.
 func (w *walk) look(row *layout.Note) (visible, marked, old bool) {
 	for i := range row.Members {
 		m := &row.Members[i]
@@ -272,7 +272,8 @@ func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 	return touched, errors.Join(err, inner)
 }
 
-// thread reports whether the person sees a message of the thread (live), and whether they saw one at the state (old).
+// thread evaluates a thread for the person. live: the person sees a message of it. old: the person saw one at the
+// state.
 func (w *walk) thread(thread note.UNID) (live, old bool, err error) {
 	ids, err := w.d.r.Thread(thread)
 	if err != nil {

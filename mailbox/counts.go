@@ -164,7 +164,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 // countedSet is a set of folders, prepared for counting.
 type countedSet struct {
 	folders        []note.ID // those that the person may read
-	trash, outside bool      // whether the set contains Trash, and any other folder
+	trash, outside bool      // the set contains Trash; it contains another folder
 }
 
 func countedSetOf(set string, heads map[note.ID]note.UNID, trash note.ID) (s countedSet) {

@@ -51,7 +51,7 @@ func (f *File) Delete(ctx context.Context, name string) error {
 	// The folder is already hidden, so finish even if ctx is cancelled.
 	err = f.svc.purge(context.WithoutCancel(ctx), f.db, large)
 	if errors.Is(err, store.ErrNotHome) {
-		return nil // the folder is gone for everyone; Collect runs PurgeDeleted at the new home
+		return nil // the folder is gone for everyone; Collect runs PurgeDeleted at the new primary
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrPartly reports that the mail file moved to another server after a part of an operation was committed. It does not
-// match store.ErrNotHome, because executing the whole operation again at the new home would repeat that part.
+// match store.ErrNotHome, because executing the whole operation again at the new primary would repeat that part.
 var ErrPartly = errors.New("mailbox: the mail file moved after a part was done")
 
 // partly returns ErrPartly instead of store.ErrNotHome if a part was committed, and any other error unchanged.

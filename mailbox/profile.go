@@ -8,7 +8,7 @@ import (
 )
 
 // Profile notes hold data that a protocol stores in a mail file in addition to the mail: identities, submissions,
-// uploads. So it replicates with the mail. Each note is found by its UNID.
+// uploads. So this data replicates with the mail. Each note is found by its UNID.
 
 // ProfileID returns the UNID of the profile note with the given name in the mail file.
 func (hd *handle) ProfileID(name string) note.UNID {

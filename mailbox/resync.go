@@ -94,8 +94,8 @@ func without(set Set, uids []uint32) Set {
 	return out
 }
 
-// neverGiven adds the UIDs in known that are above all UIDs ever assigned here. A primary assigned them that was lost
-// before any other replica received them.
+// neverGiven adds the UIDs in known that are above all UIDs ever assigned here. They were assigned by a primary that
+// was lost before any other replica received them.
 func (k *knowledge) neverGiven(r *store.Reader, out, known Set) (Set, error) {
 	f, err := r.Folder(k.folder)
 	if err != nil {

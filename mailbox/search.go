@@ -344,7 +344,7 @@ func (s *search) sure(c *Criteria, id note.ID) bool {
 	return all
 }
 
-// fewest is the maximum number of candidates that a search looks up one by one. A search with few results so reads few
+// fewest is the maximum number of candidates that a search looks up one by one. So a search with few results reads few
 // rows.
 const fewest = 1000
 
@@ -399,7 +399,7 @@ func (s *search) candidates(c *Criteria, last note.ID) ([]note.ID, bool) {
 	return out, some
 }
 
-// narrow returns a set that contains every match, if c implies one. A search in a few UIDs so reads few rows.
+// narrow returns a set that contains every match, if c implies one. So a search in a few UIDs reads few rows.
 func (s *search) narrow(c *Criteria) ([]Range, bool) {
 	if ranges, ok := s.sets[c]; ok {
 		return ranges, true

@@ -33,7 +33,8 @@ type shares struct {
 	once   sync.Once
 	failed error
 
-	// again is held while one mail file is read again, so that the latest read determines the entry.
+	// again is held while one mail file is read again. So two reads do not overlap, and the entry is that of the later
+	// one.
 	again sync.Mutex
 	// late holds the files that change while the table is being filled; it is nil afterwards.
 	late map[note.DatabaseID]bool

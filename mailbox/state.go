@@ -30,8 +30,9 @@ type State struct {
 	// After, if not 0, limits the state: of the changes at Mod, the client knows only those of folders up to this place
 	// (see folderChange.order).
 	After uint64
-	// Base, if not 0, is the state from which the client started: it has received only a part of the changes since
-	// then. An object that it knows as of Base and that changed again after Mod is still to be reported.
+	// Base, if not 0, is the state from which the client started: the client has received only a part of the changes
+	// since then. If an object changed again after Mod, the client may know it only as of Base, and the change is still
+	// to be reported.
 	Base note.ModSeq
 }
 
@@ -230,8 +231,8 @@ func kindOf(r *store.Reader, c *layout.Change) (email, folder bool, row *layout.
 	return isMessage(row), row.Class == note.Folder, row, nil
 }
 
-// forward updates l with the changes up to a MODSEQ. A note that changed again after it no longer has an entry there,
-// so it is passed over.
+// forward updates l with the changes up to a MODSEQ. A note that changed again after that MODSEQ has only the later
+// entry, and is skipped.
 func (l *latest) forward(r *store.Reader, to note.ModSeq) error {
 	var inner error
 	from := l.last

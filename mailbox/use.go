@@ -35,8 +35,8 @@ func (f *Folder) Use() string {
 // Is reports whether a folder has one of these uses.
 func (f *Folder) Is(uses ...string) bool { return f.Use() != "" && slices.Contains(uses, f.Use()) }
 
-// ForUse returns the folder of a use in a list, or nil. If no folder has the special use, the one with its name serves
-// it: clients that do not know special uses create such folders.
+// ForUse returns the folder of a use in a list, or nil. If no folder has the special use, ForUse returns the folder
+// with its standard name, because clients that do not know special uses create such folders.
 func ForUse(list []Folder, use string) *Folder {
 	i := slices.IndexFunc(list, func(f Folder) bool { return f.Use() == use })
 	if i < 0 {
@@ -56,7 +56,7 @@ func (c *Changing) ForUse(use string) (note.UNID, error) {
 	return c.CreateFolder(note.UNID{}, use, use, true)
 }
 
-// FindUse returns the folder of a use as ForUse does, or store.ErrNotFound. It needs no mail file of a person.
+// FindUse returns the folder of a use as ForUse does, or store.ErrNotFound. It needs only a reader, no File.
 func FindUse(r *store.Reader, use string) (note.ID, error) {
 	if use != Inbox {
 		list := r.Folders()

@@ -175,7 +175,7 @@ type Events interface {
 }
 
 // head returns the folder. It returns ErrFolderGone if the folder's UIDVALIDITY is not the one that the session knows:
-// the folder was renumbered, or got the name of another. The session's UIDs mean nothing then.
+// the folder was renumbered, or got the name of another folder. The UIDs that the session knows are then invalid.
 func (k *knowledge) head(r *store.Reader) (*layout.Folder, error) {
 	h, err := r.Folder(k.folder)
 	if err != nil || h.UIDValidity != k.validity {
