@@ -32,7 +32,7 @@ var (
 	ErrCredentials = errors.New("signin: wrong name or password")
 	// ErrDisabled reports that the account is disabled. Only a client with the correct password gets this error.
 	ErrDisabled = errors.New("signin: the account is disabled")
-	// ErrBusy reports that too many concurrent sign-ins. The client should retry later.
+	// ErrBusy reports too many concurrent sign-ins. The client should retry later.
 	ErrBusy = errors.New("signin: too many sign-ins at once")
 	// ErrBanned reports that too many sign-ins from this address failed. The password was not checked.
 	ErrBanned = errors.New("signin: too many failed sign-ins from this address")
@@ -56,7 +56,7 @@ type People interface {
 
 // Options are the settings of a Service. A zero value selects the default, in parentheses.
 type Options struct {
-	// SCRAM offers SCRAM-SHA-256. Without it, a client can still use the mechanism.
+	// SCRAM lists SCRAM-SHA-256 among the mechanisms. If it is false, a client can still use the mechanism unlisted.
 	SCRAM bool
 	// OAuth verifies tokens. If nil, tokens are not accepted.
 	OAuth *oauth.Verifier
@@ -228,7 +228,7 @@ func (s *Service) account(ctx context.Context, who note.Who, p directory.Person,
 	return s.accountAt(ctx, who, p, err, false)
 }
 
-// accountAt is account. web reports that the door is a web door.
+// accountAt works like account. web means that the door is a web door.
 func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Person, err error,
 	web bool) (Account, error) {
 	switch {
