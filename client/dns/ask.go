@@ -46,14 +46,22 @@ func ask[T any](ctx context.Context, r *Resolver, name string, kind uint16,
 	if !validName(q.name) {
 		return nil, false, fmt.Errorf("dns: %.100q is not a name: %w", name, ErrNotFound)
 	}
-	if a, ok := r.cache.get(q, r.env.Clock.Now()); ok && ctx.Value(fresh{}) == nil {
+	key, cached := q.key(), ctx.Value(fresh{}) == nil
+	if !cached {
+		key += " fresh"
+	}
+	if a, ok := r.cache.get(q, r.env.Clock.Now()); ok && cached {
 		r.hits.Inc()
 		records, _ := a.records.([]T)
 		return records, a.secure, a.err
 	}
 	// Concurrent callers with the same question share one answer. It is fetched even if the first caller's context
 	// ends; resolve has its own time limit.
-	done := r.flight.DoChan(q.key(), func() (any, error) {
+	done := r.flight.DoChan(key, func() (any, error) {
+		// Another call may have got the answer after the look at the cache.
+		if a, ok := r.cache.get(q, r.env.Clock.Now()); ok && cached {
+			return a, nil
+		}
 		a := answer{expires: r.env.Clock.Now().Add(failureTTL)}
 		got, err := r.resolve(q)
 		now := r.env.Clock.Now()
