@@ -328,7 +328,7 @@ func (e *election) answerYield(ctx context.Context, from bus.ServerID, body []by
 		return nil, err
 	}
 	if !e.store.Leads(q.db) || lineOf(&mine.Ledger).before(lineOf(&q.pos.Ledger)) {
-		return nil, bus.Refuse(codeNotHome, "another primary has survived")
+		return nil, bus.Refuse(codeNotHome, "this server is not the surviving primary")
 	}
 	// If the mate has already stepped down and only our answer was lost, do not advance the counters again: no client
 	// has missed any number.

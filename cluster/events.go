@@ -239,9 +239,9 @@ func (l *lagging) cause() string {
 	}
 	switch {
 	case !l.alive && l.heard.IsZero():
-		why = l.name + " has not been heard since this server started"
+		why = l.name + " has not answered since this server started"
 	case !l.alive:
-		why = l.name + " is not heard since " + l.heard.UTC().Format(time.RFC3339)
+		why = l.name + " has not answered since " + l.heard.UTC().Format(time.RFC3339)
 	case l.noRoom:
 		why = "the disk of " + l.name + " is full"
 	case l.flush >= flushLimit:
@@ -249,7 +249,7 @@ func (l *lagging) cause() string {
 	case l.ownFlush >= flushLimit:
 		why = "the disk here is slow (a flush takes " + round(l.ownFlush) + ")"
 	case l.sending != "" && l.sends >= longSend:
-		why = fmt.Sprintf("the database %q of %s is being brought there, for %s",
+		why = fmt.Sprintf("the database %q of %s has been in transfer there for %s",
 			l.sending, bytesText(l.size), round(l.sends))
 	case l.credit > 0:
 		why = fmt.Sprintf("no credit: %s answers slowly (%d requests are under way, %d wait)",
@@ -261,7 +261,7 @@ func (l *lagging) cause() string {
 	case l.comparing:
 		why = "all databases are being compared with " + l.name
 	default:
-		why = "more changes than are carried there"
+		why = "changes arrive faster than they are sent"
 	}
 	return fmt.Sprintf("replication to %s lags %s, %d databases wait: %s", l.name, round(l.lag), l.waiting, why)
 }

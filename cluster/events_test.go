@@ -14,22 +14,23 @@ func TestLagCause(t *testing.T) {
 		set  func(*lagging)
 		want string
 	}{
-		{func(l *lagging) {}, "replication to two lags 12s, 7 databases wait: more changes than are carried there"},
+		{func(l *lagging) {},
+			"replication to two lags 12s, 7 databases wait: changes arrive faster than they are sent"},
 		{func(l *lagging) { l.comparing = true }, "all databases are being compared with two"},
 		{func(l *lagging) { l.comparing, l.trouble = true, "database 1: refused" }, "database 1: refused"},
 		{func(l *lagging) { l.rtt = 300 * time.Millisecond }, "the network is slow: a probe takes 300ms"},
 		{func(l *lagging) { l.credit, l.inFlight = 4, 32 },
 			"no credit: two answers slowly (32 requests are under way, 4 wait)"},
 		{func(l *lagging) { l.sending, l.size, l.sends, l.credit = "Anna", 3<<30, 40*time.Second, 9 },
-			`the database "Anna" of 3.0 GB is being brought there, for 40s`},
+			`the database "Anna" of 3.0 GB has been in transfer there for 40s`},
 		{func(l *lagging) { l.sending, l.sends, l.credit = "Anna", time.Second, 9 }, "no credit"},
 		{func(l *lagging) { l.ownFlush = 150 * time.Millisecond }, "the disk here is slow (a flush takes 150ms)"},
 		{func(l *lagging) { l.flush, l.ownFlush = 400*time.Millisecond, time.Second },
 			"the disk of two is slow (a flush takes 400ms)"},
 		{func(l *lagging) { l.flush, l.noRoom = time.Second, true }, "the disk of two is full"},
-		{func(l *lagging) { l.alive, l.noRoom = false, true }, "two is not heard since 2026-05-01T10:00:00Z"},
+		{func(l *lagging) { l.alive, l.noRoom = false, true }, "two has not answered since 2026-05-01T10:00:00Z"},
 		{func(l *lagging) { l.alive, l.heard = false, time.Time{} },
-			"two has not been heard since this server started"},
+			"two has not answered since this server started"},
 	} {
 		l := lagging{name: "two", alive: true, heard: heard, waiting: 7, lag: 12 * time.Second}
 		c.set(&l)

@@ -42,7 +42,7 @@ func (r *Repairs) answerFresh(ctx context.Context, from bus.ServerID, body []byt
 	}
 	p := r.members.view().peers[from]
 	if p == nil || p.hello.incarnation == 0 {
-		return nil, bus.Refuse(codeLater, "the server has not said hello")
+		return nil, bus.Refuse(codeLater, "no hello from this server yet")
 	}
 	for _, db := range dbs {
 		if err := r.mayReplicate(from, db); err != nil {

@@ -68,7 +68,7 @@ func (s *statistics) gauges(c *core, e *events) {
 	load := c.opt.Load
 	s.tree.GaugeFunc("Server.AvailabilityIndex", "availability of the server, 0 to 100",
 		func() float64 { return float64(load.Index()) })
-	s.tree.GaugeFunc("Server.ExpansionFactor", "time of operations now against their best", load.Expansion)
+	s.tree.GaugeFunc("Server.ExpansionFactor", "present time of operations, divided by their best", load.Expansion)
 	gauge := func(name, help string, f func() int) {
 		s.tree.GaugeFunc(name, help, func() float64 { return float64(f()) })
 	}

@@ -191,9 +191,9 @@ func (w *watcher) ofMate(v view, p *peer, l *link, b bus.PeerState) (list []foun
 
 // silence returns the cause of an event if a mate has been silent for too long; else "".
 func (v view) silence(p *peer, err string) string {
-	heard, since := p.heard, "not heard since "+p.heard.UTC().Format(time.RFC3339)
+	heard, since := p.heard, "no answer since "+p.heard.UTC().Format(time.RFC3339)
 	if heard.IsZero() {
-		heard, since = v.start, "not heard since this server started"
+		heard, since = v.start, "no answer since this server started"
 	}
 	if p.alive || v.now.Sub(heard) < silentAfter || v.starting() {
 		return ""

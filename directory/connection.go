@@ -151,9 +151,9 @@ func CheckConnection(f *ConnectionFields) error {
 	u, err := url.Parse(f.URL)
 	switch ip := net.ParseIP(hostOf(u)); {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%w connection %q: %.200q is no URL of a server", ErrInvalid, f.Name, f.URL)
+		return fmt.Errorf("%w connection %q: %.200q is not the URL of a server", ErrInvalid, f.Name, f.URL)
 	case u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())):
-		return fmt.Errorf("%w connection %q: mail and passwords travel over https", ErrInvalid, f.Name)
+		return fmt.Errorf("%w connection %q: use https", ErrInvalid, f.Name)
 	}
 	if f.User == "" {
 		return fmt.Errorf("%w connection %q: user is not set", ErrInvalid, f.Name)

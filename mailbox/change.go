@@ -543,7 +543,7 @@ func (c *Changing) MoveFolder(u, parent note.UNID, name string) error {
 	case from == Inbox:
 		return fmt.Errorf("%w: INBOX keeps its name", store.ErrDenied)
 	case strings.HasPrefix(to, from+"/"):
-		return fmt.Errorf("%w: it would lie in itself", ErrBadName)
+		return fmt.Errorf("%w: a folder cannot move into itself", ErrBadName)
 	}
 	if err := c.free(to); err != nil {
 		return err

@@ -25,7 +25,7 @@ var (
 	ErrNoFolder     = errors.New("no such folder")
 	ErrFolderExists = errors.New("folder already exists")
 	ErrHasChildren  = errors.New("folder has subfolders")
-	ErrBadName      = errors.New("not a folder name")
+	ErrBadName      = errors.New("invalid folder name")
 	ErrOverQuota    = errors.New("mail file is over its quota")
 	ErrTooBig       = errors.New("message is larger than this server accepts")
 	ErrBadMessage   = errors.New("message contains a NUL byte")
@@ -389,7 +389,7 @@ func (f *File) Rename(ctx context.Context, from, to string) error {
 		return err
 	}
 	if to == from || strings.HasPrefix(to, from+"/") && from != Inbox {
-		return fmt.Errorf("%w: %s lies in %s", ErrFolderExists, to, from)
+		return fmt.Errorf("%w: %s is a subfolder of %s", ErrFolderExists, to, from)
 	}
 	if from == Inbox {
 		return f.renameInbox(ctx, to)

@@ -323,7 +323,7 @@ func (t *target) find(r *store.Reader) (*layout.Folder, error) {
 	case errors.Is(err, store.ErrNotFound):
 		err = fmt.Errorf("%w: %s", ErrNoFolder, t.name)
 	case err == nil && h.UIDValidity != t.validity:
-		err = fmt.Errorf("%s was numbered anew: %w", t.name, store.ErrConflict)
+		err = fmt.Errorf("%s was renumbered: %w", t.name, store.ErrConflict)
 	}
 	return h, err
 }

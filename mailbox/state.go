@@ -88,7 +88,7 @@ func ParseState(text string) (s State, err error) {
 		s.Base = note.ModSeq(n)
 	}
 	if err != nil || s.String() != text {
-		return State{}, fmt.Errorf("%w: no state of ours", ErrForgotten)
+		return State{}, fmt.Errorf("%w: malformed state", ErrForgotten)
 	}
 	return s, nil
 }

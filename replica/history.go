@@ -219,7 +219,7 @@ func (h *history) set(ctx context.Context, db note.DatabaseID, replica note.Repl
 			return err
 		}
 	case !who.System && have.Person != who.Person:
-		return fmt.Errorf("%w: replica %016X is somebody else's", store.ErrDenied, uint64(replica))
+		return fmt.Errorf("%w: replica %016X belongs to another person", store.ErrDenied, uint64(replica))
 	default:
 		next = *have
 	}
@@ -294,7 +294,7 @@ func (h *history) drop(ctx context.Context, db note.DatabaseID, replica note.Rep
 	}
 	key := recordKey{db, replica}
 	if h.all[key] == nil {
-		return fmt.Errorf("%w: nothing is remembered of replica %016X", store.ErrNotFound, uint64(replica))
+		return fmt.Errorf("%w: no record of replica %016X", store.ErrNotFound, uint64(replica))
 	}
 	err := h.s.Update(ctx, note.System, []note.DatabaseID{ID}, func(tx *store.Tx) error {
 		w, err := tx.Database(ID)

@@ -36,13 +36,13 @@ var (
 	// ErrVersion means that the two sides have no version in common.
 	ErrVersion = errors.New("replica: other side uses another protocol version")
 	// ErrFormat means that received data is malformed.
-	ErrFormat = errors.New("replica: not a page of replication")
+	ErrFormat = errors.New("replica: malformed replication data")
 	// ErrTooLarge means that a note or an object exceeds the size limit.
 	ErrTooLarge = errors.New("replica: too large")
 	// ErrBusy means that the other side has reached a limit on concurrent work; retry later.
-	ErrBusy = errors.New("replica: too much is under way")
+	ErrBusy = errors.New("replica: too many concurrent requests, retry later")
 	// ErrSplit means that both replicas act as primary. The one with the lower term must step down first.
-	ErrSplit = errors.New("replica: both replicas are home")
+	ErrSplit = errors.New("replica: both replicas are primary")
 	// ErrMissing means that a page names an object that is not here yet.
 	ErrMissing = errors.New("replica: an object is missing")
 	// ErrLocalOnly means that the database is not replicated in this way.

@@ -219,13 +219,13 @@ func (s *statistics) init(t *stat.Tree) {
 	s.updated = t.Counter("Replica.Docs.Updated", "notes that replication has changed here")
 	s.deleted = t.Counter("Replica.Docs.Deleted", "notes that replication has deleted here")
 	s.failed = t.Counter("Replica.Failed", "replications that failed")
-	s.successful = t.Counter("Replica.Successful", "replications that came to their end")
-	s.refused = t.Counter("Replica.Docs.Refused", "notes that were set aside: they could not be read or taken")
-	s.sent = t.Counter("Replica.Docs.Sent", "notes given to other replicas")
-	s.received = t.Counter("Replica.Objects.Received", "objects taken from other replicas")
-	s.objects = t.Counter("Replica.Objects.ReceivedBytes", "bytes of objects taken from other replicas")
+	s.successful = t.Counter("Replica.Successful", "replications that succeeded")
+	s.refused = t.Counter("Replica.Docs.Refused", "notes set aside, because they could not be read or applied")
+	s.sent = t.Counter("Replica.Docs.Sent", "notes sent to other replicas")
+	s.received = t.Counter("Replica.Objects.Received", "objects received from other replicas")
+	s.objects = t.Counter("Replica.Objects.ReceivedBytes", "bytes of objects received from other replicas")
 	s.ahead = t.Counter("Replica.Clock.Ahead", "notes whose stamps lie more than a minute ahead of the clock")
-	s.restored = t.Counter("Replica.Restored", "replicas elsewhere that were found in another life of their store")
+	s.restored = t.Counter("Replica.Restored", "other replicas whose store had a new incarnation")
 }
 
 // took counts the notes applied here.

@@ -71,7 +71,7 @@ func (s *stage) grow(p *staged, n int64) error {
 			}
 		}
 		if oldest == nil {
-			return fmt.Errorf("%w: the memory for objects under way is full", ErrBusy)
+			return fmt.Errorf("%w: memory for received objects is full", ErrBusy)
 		}
 		s.drop(key, oldest)
 	}
@@ -89,7 +89,7 @@ func (s *stage) begin(k stageKey, ref store.ObjectRef, from uint64) (*staged, er
 	p := s.parts[k]
 	switch {
 	case p != nil && p.busy:
-		return nil, fmt.Errorf("%w: object %s is under way already", ErrBusy, ref.Digest)
+		return nil, fmt.Errorf("%w: object %s is being received already", ErrBusy, ref.Digest)
 	case p != nil && p.ref != ref:
 		s.drop(k, p)
 		p = nil

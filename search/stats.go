@@ -26,12 +26,12 @@ func (c *counters) init(s *Service, t Stats) {
 	c.broken = t.Counter("FullText.Skipped.Broken", "parts and messages that were left out because they cannot be read")
 	c.beyond = t.Counter("FullText.Skipped.Beyond", "texts that were cut, or left out, because they go beyond a limit")
 	c.queries = t.Counter("FullText.Queries", "queries that the index was asked")
-	c.looked = t.Counter("FullText.Queries.Looked", "texts that were looked at because the index was not sure")
+	c.looked = t.Counter("FullText.Queries.Looked", "texts that were read because the index could not decide")
 	c.failed = t.Counter("FullText.Queries.Failed",
 		"queries that the index could not answer, and that were answered without it")
-	c.remade = t.Counter("FullText.Index.Remade", "times that a damaged index was given up and made anew")
+	c.remade = t.Counter("FullText.Index.Remade", "damaged indexes that were built again")
 	c.segments = t.Counter("FullText.Segments.Written", "segments written")
-	c.merged = t.Counter("FullText.Segments.Merged", "segments that were made of others")
+	c.merged = t.Counter("FullText.Segments.Merged", "segments that were merged from others")
 	c.query = t.Histogram("FullText.Queries.Time", "time of a query", stat.Seconds)
 	t.GaugeFunc("FullText.Behind", "changes of the store that the index has not seen", func() float64 {
 		n, _ := s.Lag()

@@ -176,7 +176,7 @@ func (p *Port) join(conn *tls.Conn) {
 	case p.joining <- struct{}{}:
 		defer func() { <-p.joining }()
 	default:
-		p.refuse(conn, errors.New("others are joining"))
+		p.refuse(conn, errors.New("too many concurrent joins, retry later"))
 		return
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)

@@ -89,7 +89,7 @@ func New(e *env.Env, o Options) (*Client, error) {
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("jmap: %q is no URL of a server", o.URL)
+		return nil, fmt.Errorf("jmap: %q is not the URL of a server", o.URL)
 	}
 	if base.Path == "" || base.Path == "/" {
 		base.Path = "/.well-known/jmap"

@@ -72,7 +72,7 @@ func New(e *env.Env, o Options) (*Verifier, error) {
 	case err != nil:
 		return nil, fmt.Errorf("oauth: issuer: %w", err)
 	case u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("oauth: issuer %q is no URL of a server", o.Issuer)
+		return nil, fmt.Errorf("oauth: issuer %q is not the URL of a server", o.Issuer)
 	case !protected(u):
 		return nil, fmt.Errorf("oauth: issuer %q: its keys must come over https", o.Issuer)
 	case o.Audience == "":

@@ -138,7 +138,7 @@ func (s *Service) Announce(ctx context.Context, doors []string) error {
 func (s *Service) Admit(ctx context.Context, key bus.Key, question []byte) ([]byte, error) {
 	var a Applicant
 	if err := json.Unmarshal(question, &a); err != nil {
-		return nil, fmt.Errorf("%w: the question of a server that joins: %w", store.ErrDenied, err)
+		return nil, fmt.Errorf("%w: malformed request to join: %w", store.ErrDenied, err)
 	}
 	own := s.o.Own()
 	if own == nil {

@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	errJoining  = fmt.Errorf("%w: others are joining", replica.ErrBusy)
-	errQuestion = fmt.Errorf("%w: the question of a server that joins", replica.ErrFormat)
+	errJoining  = fmt.Errorf("%w: other servers are joining", replica.ErrBusy)
+	errQuestion = fmt.Errorf("%w: request to join", replica.ErrFormat)
 )
 
 // errNoToken rejects a request to join with an administrator's password, as earlier versions sent it.

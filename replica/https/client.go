@@ -66,9 +66,9 @@ func NewClient(e *env.Env, o ClientOptions) (*Client, error) {
 	case err != nil:
 		return nil, fmt.Errorf("replica: source: %w", err)
 	case u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return nil, fmt.Errorf("replica: source %q is no URL of a server", o.URL)
+		return nil, fmt.Errorf("replica: source %q is not the URL of a server", o.URL)
 	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
-		return nil, fmt.Errorf("replica: source %q: mail and passwords travel over https", o.URL)
+		return nil, fmt.Errorf("replica: source %q: use https", o.URL)
 	}
 	print := strings.ToLower(strings.ReplaceAll(o.Fingerprint, ":", ""))
 	if b, err := hex.DecodeString(print); err != nil || len(b) != 0 && len(b) != sha256.Size {
@@ -191,7 +191,7 @@ func (c *Client) send(ctx context.Context, method, path, query string, body io.R
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("replica: %s: %w (%s)", c.base.Host, ErrSignIn, resp.Status)
 	case resp.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("replica: %s: nothing found at %s: is it a recent Doublet server?", c.base.Host,
+		return nil, fmt.Errorf("replica: %s: nothing found at %s: the server is no Doublet, or too old", c.base.Host,
 			c.base.Path)
 	}
 	return nil, fmt.Errorf("replica: %s: %s", c.base.Host, resp.Status)

@@ -33,7 +33,7 @@ var (
 	// ErrDamaged reports that the index cannot be read or written any more. It has to be built again.
 	ErrDamaged = errors.New("index: damaged")
 	// ErrFormat reports an index of another version, or one with other settings (Options.Make).
-	ErrFormat = errors.New("index: of another version")
+	ErrFormat = errors.New("index: written by another version")
 	ErrClosed = errors.New("index: closed")
 )
 

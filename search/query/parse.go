@@ -268,7 +268,7 @@ var conditions = map[string]func(p *parser, v string) (*Node, error){
 	},
 	"in": func(_ *parser, v string) (*Node, error) {
 		if v == "" {
-			return nil, fmt.Errorf("%w: in: which folder?", ErrQuery)
+			return nil, fmt.Errorf("%w: in: needs the name of a folder", ErrQuery)
 		}
 		return &Node{Op: OpFolder, Word: v}, nil
 	},

@@ -63,10 +63,10 @@ func (g *guard) init(e *env.Env, o *Options) {
 	t := o.Stats
 	g.failures = t.Counter("SignIn.Failures", "sign-ins with a wrong name or password")
 	g.banned = t.Counter("SignIn.Bans", "addresses banned for failed sign-ins")
-	g.refused = t.Counter("SignIn.Refused", "sign-ins refused unseen, since their address is banned")
-	g.delayed = t.Counter("SignIn.Delayed", "sign-ins that had to wait for those that failed before")
+	g.refused = t.Counter("SignIn.Refused", "sign-ins rejected without a check, because their address is banned")
+	g.delayed = t.Counter("SignIn.Delayed", "sign-ins that were delayed after failures")
 	t.GaugeFunc("SignIn.Bans.Current", "addresses banned now", func() float64 { return float64(len(g.list())) })
-	t.GaugeFunc("SignIn.Waiting", "sign-ins that wait for those that failed before", func() float64 {
+	t.GaugeFunc("SignIn.Waiting", "sign-ins that wait after failures", func() float64 {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return float64(g.waiting)

@@ -262,7 +262,7 @@ func (s *Service) accountAt(ctx context.Context, who note.Who, p directory.Perso
 // or was revoked, or its mail file has moved. The caller must then end the session.
 func (s *Service) Refresh(ctx context.Context, a *Account) (changed bool, err error) {
 	if s.ended(a.Credential) {
-		return false, fmt.Errorf("%w: the token has ended", ErrDisabled)
+		return false, fmt.Errorf("%w: the token has expired", ErrDisabled)
 	}
 	if a.Directory == s.dir.Version() {
 		return false, nil
