@@ -25,10 +25,10 @@ import (
 
 // The memory in MB that attackers may make the program use beyond what it uses after its start.
 //
-// memoryBudget is what it may reserve for messages (limits.message_memory). memoryBeside is for the rest: 64 for making
-// large parts into objects (workspaceSize in store), and 32 for buffers and stacks of connections, the 512 KB that an
-// IMAP session may use without a reservation, mapped pages of the store's files, and the tenth by which the garbage
-// collector lags. memoryTransfers is the budget of imports and exports (memoryBytes in transfer).
+// memoryBudget holds messages (limits.message_memory). memoryBeside covers the rest: 64 for making large parts into
+// objects (workspaceSize in store), and 32 for buffers and stacks of connections, the 512 KB that an IMAP session may
+// use without a reservation, mapped pages of the store's files, and the tenth by which the garbage collector lags.
+// memoryTransfers is the budget of imports and exports (memoryBytes in transfer).
 const (
 	memoryBudget    = 48
 	memoryBeside    = 96
