@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,27 +156,21 @@ func (a *QueueList) fits(e *queue.Entry) bool {
 	if a.From != "" && !holds(e.From.String(), a.From) {
 		return false
 	}
-	switch a.State {
-	case "held", "dead":
-		if a.State == "held" != e.Held || a.State == "dead" != e.Dead {
+	state := a.State // of a recipient
+	if state == "held" || state == "dead" {
+		if state == "held" != e.Held || state == "dead" != e.Dead {
 			return false
 		}
+		state = ""
 	}
-	if a.To == "" && a.Domain == "" && (a.State == "" || a.State == "held" || a.State == "dead") {
+	if a.To == "" && a.Domain == "" && state == "" {
 		return true
 	}
-	for i := range e.Recipients {
-		r := &e.Recipients[i]
+	return slices.ContainsFunc(e.Recipients, func(r queue.Recipient) bool {
 		_, domain, _ := strings.Cut(r.Address, "@")
-		switch {
-		case a.To != "" && !holds(r.Address, a.To):
-		case a.Domain != "" && !strings.EqualFold(domain, a.Domain):
-		case a.State != "" && a.State != "held" && a.State != "dead" && a.State != string(r.State):
-		default:
-			return true
-		}
-	}
-	return false
+		return (a.To == "" || holds(r.Address, a.To)) && (a.Domain == "" || strings.EqualFold(domain, a.Domain)) &&
+			(state == "" || state == string(r.State))
+	})
 }
 
 func showQueue(ctx context.Context, c *Call, a *QueueShow) (QueueView, error) {

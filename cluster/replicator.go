@@ -209,13 +209,6 @@ func (r *replicator) cleared(seq uint64, except func(db note.DatabaseID) bool) b
 	return !slices.ContainsFunc(held, func(db note.DatabaseID) bool { return except == nil || !except(db) })
 }
 
-// depth returns the number of databases that wait.
-func (r *replicator) depth() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.waiting)
-}
-
 // idle reports whether nothing is left to do.
 func (r *replicator) idle() bool {
 	r.mu.Lock()

@@ -301,3 +301,10 @@ func TestQueueStatistics(t *testing.T) {
 		t.Errorf("not there: %v", want)
 	}
 }
+
+// depth returns the number of databases that wait.
+func (r *replicator) depth() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}

@@ -145,6 +145,17 @@ func CheckConnection(f *ConnectionFields) error {
 		}
 		return checkWhen(f)
 	}
+	if err := checkURL(f); err != nil {
+		return err
+	}
+	if f.User == "" {
+		return fmt.Errorf("%w connection %q: user is not set", ErrInvalid, f.Name)
+	}
+	return checkWhen(f)
+}
+
+// checkURL checks the URL of the other server, which is https but for this machine itself.
+func checkURL(f *ConnectionFields) error {
 	if !strings.Contains(f.URL, "://") {
 		f.URL = "https://" + f.URL
 	}
@@ -155,10 +166,7 @@ func CheckConnection(f *ConnectionFields) error {
 	case u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())):
 		return fmt.Errorf("%w connection %q: use https", ErrInvalid, f.Name)
 	}
-	if f.User == "" {
-		return fmt.Errorf("%w connection %q: user is not set", ErrInvalid, f.Name)
-	}
-	return checkWhen(f)
+	return nil
 }
 
 // checkWhen checks the fields that do not concern the other server.

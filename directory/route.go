@@ -110,20 +110,8 @@ func aLabels(domain string) (string, error) {
 }
 
 func checkRouteHost(f *RouteFields) error {
-	if host, port, err := net.SplitHostPort(f.Host); err == nil {
-		n := 0
-		if _, err := fmt.Sscanf(port, "%d", &n); err != nil {
-			return fmt.Errorf("%w route %s: port %.20q", ErrInvalid, f.Pattern, port)
-		}
-		f.Host, f.Port = host, n
-	}
-	f.Host = strings.Trim(f.Host, "[]")
-	if a, err := netip.ParseAddr(f.Host); err == nil {
-		f.Host = a.String()
-	} else if f.Host != "" && f.Host != "localhost" {
-		if f.Host, err = aLabels(f.Host); err != nil {
-			return fmt.Errorf("route %s: host: %w", f.Pattern, err)
-		}
+	if err := f.normalizeHost(); err != nil {
+		return err
 	}
 	switch {
 	case f.Port < 0 || f.Port > 65535:
@@ -140,6 +128,26 @@ func checkRouteHost(f *RouteFields) error {
 	for _, s := range []string{f.User, f.Password} {
 		if len(s) > 1000 || strings.ContainsAny(s, "\x00\r\n") {
 			return fmt.Errorf("%w route %s: user and password are short texts of one line", ErrInvalid, f.Pattern)
+		}
+	}
+	return nil
+}
+
+// normalizeHost splits a port off the host, and converts the host to A-labels.
+func (f *RouteFields) normalizeHost() error {
+	if host, port, err := net.SplitHostPort(f.Host); err == nil {
+		n := 0
+		if _, err := fmt.Sscanf(port, "%d", &n); err != nil {
+			return fmt.Errorf("%w route %s: port %.20q", ErrInvalid, f.Pattern, port)
+		}
+		f.Host, f.Port = host, n
+	}
+	f.Host = strings.Trim(f.Host, "[]")
+	if a, err := netip.ParseAddr(f.Host); err == nil {
+		f.Host = a.String()
+	} else if f.Host != "" && f.Host != "localhost" {
+		if f.Host, err = aLabels(f.Host); err != nil {
+			return fmt.Errorf("route %s: host: %w", f.Pattern, err)
 		}
 	}
 	return nil

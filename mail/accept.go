@@ -12,7 +12,7 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Accept resolves a recipient of a submission before the message arrives. If the recipient does not exist or accepts no
+// Accept resolves a recipient before the message arrives. If the recipient does not exist or accepts no
 // mail, the error is a *smtp.Reply. Any other error is a server failure.
 func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
@@ -28,32 +28,40 @@ func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams,
 	case err != nil:
 		return r, fmt.Errorf("mail: resolve %.80q: %w", to.String(), err)
 	}
-	if r.Target = t; t.Kind == directory.TargetGroup || r.always() {
-		return r, nil
-	}
-	if t.Kind == directory.TargetPerson {
-		one, err := s.dir.Names.Person(ctx, t.ID)
+	r.Target = t
+	return r, s.admit(ctx, &r, size)
+}
+
+// admit checks whether a recipient takes a message of a size, as far as that is known before it arrives.
+func (s *Depositor) admit(ctx context.Context, r *Recipient, size uint64) error {
+	t, always := &r.Target, AlwaysArrives(r.To)
+	if t.Kind == directory.TargetPerson && !always {
+		p, err := s.dir.Names.Person(ctx, t.ID)
 		if err != nil {
-			return r, fmt.Errorf("mail: %w", err)
+			return fmt.Errorf("mail: %w", err)
 		}
-		if one.Disabled {
-			return r, replyDisabled
+		if p.Disabled {
+			return replyDisabled
 		}
 	}
 	switch {
+	case t.Kind == directory.TargetGroup:
+		return nil
 	case t.Database == 0:
-		return r, replyNoFile
+		return replyNoFile
+	case always:
+		return nil
 	case t.SizeLimit > 0 && size > t.SizeLimit:
-		return r, replySize
+		return replySize
 	}
-	if err := s.files.Room(ctx, &t, size); errors.Is(err, mailbox.ErrOverQuota) {
-		return r, replyQuota
+	if err := s.files.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
+		return replyQuota
 	}
-	return r, nil // delivery handles other errors of the mail file
+	return nil // delivery handles other errors of the mail file
 }
 
 // Incoming resolves a recipient that another server of the domain names. A rejection is a *smtp.Reply.
-func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams) (Recipient, error) {
+func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
 	kind := directory.TargetPerson
 	text, ok := strings.CutPrefix(p.Transit, transitPerson)
@@ -73,8 +81,11 @@ func (s *Depositor) Incoming(ctx context.Context, to smtp.Path, p smtp.RcptParam
 		return r, fmt.Errorf("directory: %w", err)
 	}
 	away, err := s.dir.Servers.Away(ctx, r.Target.MailServer)
-	if err == nil && away {
-		err = replyElsewhere
+	switch {
+	case err != nil:
+		return r, err
+	case away:
+		return r, replyElsewhere
 	}
-	return r, err
+	return r, s.admit(ctx, &r, size)
 }

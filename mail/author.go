@@ -2,6 +2,7 @@ package mail
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -75,7 +76,7 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 		h = append(sub.Date.UTC().AppendFormat(h, fields.DateFormat), "\r\n"...)
 	}
 	if !o.hasID {
-		h = fields.AppendHex(append(h, "Message-ID: <"...), sub.ID)
+		h = hex.AppendEncode(append(h, "Message-ID: <"...), sub.ID[:])
 		h = append(append(append(h, '@'), s.opt.Hostname...), ">\r\n"...)
 	}
 	return h, nil
@@ -91,15 +92,18 @@ func (o *originator) read(ctx context.Context, header []byte) error {
 			return err
 		}
 	}
+	noFrom, noSender := o.hasFrom && o.from == 0, o.hasSender && o.sender == 0
+	if o.again {
+		o.borrowed = o.borrowed || noFrom || noSender
+		// A resent block without addresses would bypass the check of From.
+		noFrom, noSender = o.resentFrom+o.resentSender == 0, false
+	}
 	switch {
-	case o.foreignFrom, !o.again && o.hasFrom && o.from == 0, o.behalf && o.sender == 0 &&
-		o.sub.Submitter.Address == "",
-		o.again && o.resentFrom+o.resentSender == 0: // a resent block without addresses would bypass the check of From
+	case o.foreignFrom, noFrom, o.behalf && o.sender == 0 && o.sub.Submitter.Address == "":
 		return replyFrom
-	case o.foreignSender, !o.again && o.hasSender && o.sender == 0:
+	case o.foreignSender, noSender:
 		return replySender
 	}
-	o.borrowed = o.borrowed || o.again && (o.hasFrom && o.from == 0 || o.hasSender && o.sender == 0)
 	return nil
 }
 

@@ -70,6 +70,8 @@ type batch struct {
 	forwards []forward
 	lists    []posting
 	taken    bool
+	// answered is set if a recipient may answer with a vacation notice.
+	answered bool
 	// also runs in the same update, on mail.box.
 	also func(w *store.Writer) (queue.Tally, error)
 	// takes is the message in an outbox that becomes this one. The same update removes it there.
@@ -122,7 +124,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	case d.Database == 0:
 		b.refuse(i, r, d, replyNoFile, member)
 		return
-	case d.SizeLimit > 0 && size > d.SizeLimit && !r.always():
+	case d.SizeLimit > 0 && size > d.SizeLimit && !AlwaysArrives(r.To):
 		b.refuse(i, r, d, replySize, member)
 		return
 	}
@@ -135,7 +137,8 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	}
 	b.now = append(b.now, delivery{
 		id: d.ID, kind: d.Kind, name: d.Name, database: d.Database, quota: d.Quota,
-		index: i, member: member, from: r, always: r.always(), own: d.Own, junk: b.entry.Junk, warning: d.Warning,
+		index: i, member: member, from: r, always: AlwaysArrives(r.To), own: d.Own, junk: b.entry.Junk,
+		warning: d.Warning,
 	})
 }
 
@@ -180,11 +183,6 @@ func (b *batch) refuse(i int, r *Recipient, d *directory.Recipient, reply *smtp.
 	b.results[i] = reply
 }
 
-// empty reports whether no recipient is left to accept the message.
-func (b *batch) empty() bool {
-	return len(b.now) == 0 && len(b.later) == 0 && b.answer != AnswerNone && !b.taken
-}
-
 // refused returns the error for the whole message. It is set only with AnswerOnce, if no recipient accepted the
 // message.
 func (b *batch) refused() error {
@@ -218,7 +216,8 @@ const rowBytes = 700
 // there.
 func (s *Depositor) place(ctx context.Context, b *batch) error {
 	summary := len(b.composed.New(b.date).Summary)
-	if len(b.now) > s.opt.MaxLocal || len(b.now)*(summary+rowBytes)+int(min(b.size, 96<<10)) > s.opt.MaxBatch {
+	size := len(b.now)*(summary+rowBytes) + int(min(b.size, 96<<10))
+	if len(b.now) > s.opt.MaxLocal || size > s.opt.MaxBatch {
 		b.whole = b.whole || len(b.now) > 1
 	}
 	for {
@@ -236,16 +235,25 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 			if err := s.personal.composeWarnings(ctx, b); err != nil {
 				return err
 			}
-		case databaseTrouble(err) && s.files.makeMissing(ctx, b):
-		case databaseTrouble(err) && s.exclude(ctx, b):
-		case databaseTrouble(err) && !b.whole && len(b.now) > 0:
-			// One mail file is damaged, but the error does not show which one. The router will find it.
-			s.env.Log.Error("mail: delivery goes through mail.box", "id", b.entry.ID.String(), "err", err)
-			b.whole = true
-		default:
+		case !databaseTrouble(err) || !s.avoid(ctx, b, err):
 			return err
 		}
 	}
+}
+
+// avoid changes a batch after trouble with a database, so that another update may succeed. It returns false if nothing
+// is left to try.
+func (s *Depositor) avoid(ctx context.Context, b *batch, err error) bool {
+	if s.files.makeMissing(ctx, b) || s.exclude(ctx, b) {
+		return true
+	}
+	if b.whole || len(b.now) == 0 {
+		return false
+	}
+	// One mail file is damaged, but the error does not show which one. The router will find it.
+	s.env.Log.Error("mail: delivery goes through mail.box", "id", b.entry.ID.String(), "err", err)
+	b.whole = true
+	return true
 }
 
 // exclude removes the mail files to which this server cannot deliver from the batch, and reports whether there were
@@ -327,6 +335,11 @@ func (s *Depositor) write(tx *store.Tx, b *batch) error {
 	if !b.box {
 		return errNeedBox
 	}
+	return s.enter(tx, b)
+}
+
+// enter writes the entries of a batch into mail.box: its own, and those of the messages that it causes.
+func (s *Depositor) enter(tx *store.Tx, b *batch) error {
 	open := tx.Database
 	if b.also != nil {
 		open = func(id note.DatabaseID) (*store.Writer, error) { return queue.Home(tx, id) }
@@ -340,16 +353,18 @@ func (s *Depositor) write(tx *store.Tx, b *batch) error {
 			return err
 		}
 	}
-	if err := s.enter(w, b, b.composed, b.entry, b.rows); err != nil {
-		return err
-	}
-	for _, o := range b.out {
+	e := b.entry
+	e.Recipients = b.rows
+	entries := append([]*outgoing{{composed: b.composed, entry: e, due: len(b.rows) > 0}}, b.out...)
+	for _, o := range entries {
 		if !o.due {
 			continue
 		}
-		if err := s.enter(w, b, o.composed, o.entry, o.entry.Recipients); err != nil {
+		moved, err := s.queue.Enter(w, o.composed.New(b.date), o.entry)
+		if err != nil {
 			return err
 		}
+		b.moved = b.moved.Plus(moved)
 	}
 	return nil
 }
@@ -364,8 +379,10 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := s.personal.delivered(tx, b, d); err != nil {
-		return err
+	if d.warning != 0 || d.vacation != nil {
+		if err := s.personal.delivered(tx, b, d); err != nil {
+			return err
+		}
 	}
 	b.delivered++
 	b.results[d.index] = nil
@@ -406,15 +423,4 @@ func (s *Depositor) deferred(q queue.Recipient, reply *smtp.Reply) queue.Recipie
 	q.State, q.Reply, q.Next = queue.Pending, reply.Error(), s.env.Clock.Now().Add(s.opt.backoff(q.Attempts))
 	q.Attempts++
 	return q
-}
-
-// enter adds an entry with the recipients rows to mail.box.
-func (s *Depositor) enter(w *store.Writer, b *batch, c *mailbox.Composed, e queue.Entry, rows []queue.Recipient) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	e.Recipients = rows
-	moved, err := s.queue.Enter(w, c.New(b.date), e)
-	b.moved = b.moved.Plus(moved)
-	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/outbound"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -57,16 +58,13 @@ type Recipient struct {
 	Outside bool
 }
 
-// always reports whether mail for the recipient must arrive despite quotas and other limits (RFC 5321 section 4.5.1,
-// RFC 2142). Such addresses belong to the people who can fix problems.
-func (r *Recipient) always() bool { return AlwaysArrives(r.To) }
-
 func alwaysArrives(address string) bool {
 	p, err := smtp.ParsePath(address)
 	return err == nil && AlwaysArrives(p)
 }
 
-// AlwaysArrives reports whether an address is a postmaster or abuse address.
+// AlwaysArrives reports whether an address is a postmaster or abuse address. Mail for these must arrive despite quotas
+// and other limits (RFC 5321 section 4.5.1, RFC 2142), because they belong to the people who can fix problems.
 func AlwaysArrives(p smtp.Path) bool {
 	local, _, _ := strings.Cut(p.Local, "+")
 	return strings.EqualFold(local, "postmaster") || strings.EqualFold(local, "abuse")
@@ -131,19 +129,19 @@ func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []erro
 	if len(results) != len(sub.Recipients) {
 		results = make([]error, len(sub.Recipients))
 	}
-	b, err := accept(ctx, s, sub, results)
+	b, err := s.accept(ctx, sub, results)
 	s.journal.arrived(ctx, sub, b, results, start, err)
 	if err == nil && slices.Contains(results, nil) {
-		s.stat.took(s.env.Clock.Now().Sub(start))
+		s.stat.routed.Inc()
+		s.stat.time.ObserveDuration(s.env.Clock.Now().Sub(start))
 	}
 	return sub.ID, err
 }
 
 // accept is Deposit, and also returns the batch.
-func accept(ctx context.Context, s *Depositor, sub *Submission, results []error) (*batch, error) {
-	if sub.Unproven {
-		// RFC 5321 section 6.1: a report would go to a person who sent nothing.
-		for i := range sub.Recipients {
+func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error) (*batch, error) {
+	for i := range sub.Recipients {
+		if sub.Unproven { // RFC 5321 section 6.1: a report would go to a person who sent nothing
 			sub.Recipients[i].Params.Notify = smtp.NotifyNever
 		}
 	}
@@ -155,41 +153,30 @@ func accept(ctx context.Context, s *Depositor, sub *Submission, results []error)
 	if err := s.personal.apply(ctx, sub, b); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
-	if b.empty() {
-		return b, b.refused()
+	if len(b.now)+len(b.later) == 0 && b.answer != AnswerNone && !b.taken {
+		return b, b.refused() // no recipient is left to accept the message
 	}
 	if !s.outwards(sub, b) {
 		return b, replyManySent
 	}
-	if err := s.deposit(ctx, sub, b); err != nil {
-		return b, err
-	}
-	return b, b.refused()
-}
-
-func (s *Depositor) deposit(ctx context.Context, sub *Submission, b *batch) error {
 	raw, returnPath, err := s.stamped(ctx, sub)
 	if err != nil {
-		return fmt.Errorf("mail: header: %w", err)
+		return b, fmt.Errorf("mail: header: %w", err)
 	}
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
-		return fmt.Errorf("mail: compose: %w", err)
+		return b, fmt.Errorf("mail: compose: %w", err)
 	}
 	defer c.Release()
-	b.composed, b.entry.ReturnPath, b.entry.Unsigned = c, returnPath, sub.unsigned
-	if sub.Submitter == nil {
-		b.entry.Checker = sub.Checker
-	}
-	b.size = uint64(len(raw))
+	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
 	defer b.release()
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
-		return fmt.Errorf("mail: deposit: %w", err)
+		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
 	if err := s.place(ctx, b); err != nil {
-		return fmt.Errorf("mail: deposit: %w", err)
+		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
-	return nil
+	return b, b.refused()
 }
 
 // plan divides the recipients into immediate deliveries and those for mail.box.
@@ -197,7 +184,13 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.files.awayNow(ctx), takes: sub.takes}
 	b.entry = queue.Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
-		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk, TLS: requires(sub),
+		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
+	}
+	if sub.Params.RequireTLS {
+		b.entry.TLS = outbound.Required
+	}
+	if sub.Submitter == nil {
+		b.entry.Checker = sub.Checker
 	}
 	b.whole = sub.Hold != ""
 	b.now = make([]delivery, 0, len(sub.Recipients))

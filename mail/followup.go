@@ -34,7 +34,7 @@ func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte,
 	}
 	o := &outgoing{composed: c, entry: queue.Entry{
 		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath,
-		Recipients: rows, TLS: demand(b.entry.TLS, raw),
+		Recipients: rows, TLS: readDemands(raw, b.entry.TLS).tls,
 	}}
 	b.out = append(b.out, o)
 	return o, nil

@@ -3,6 +3,7 @@ package mail
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -93,7 +94,7 @@ func (s *Depositor) appendReceived(h []byte, sub *Submission) []byte {
 	}
 	h = append(append(h, "\r\n\tby "...), s.opt.Hostname...)
 	h = append(append(h, " with "...), r.Protocol...)
-	h = fields.AppendHex(append(h, " id "...), sub.ID)
+	h = hex.AppendEncode(append(h, " id "...), sub.ID[:])
 	if len(sub.Recipients) == 1 {
 		h = append(h, "\r\n\tfor <"...)
 		h = append(sub.Recipients[0].To.Append(h), '>')

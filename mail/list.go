@@ -79,16 +79,9 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 	if err != nil {
 		return "", err
 	}
-	// Anyone can forge From, so the author has to be authenticated. If messages are not checked (verification is off,
-	// or an exempt relay), it is enough for members that nothing indicates forgery.
-	known, proven := sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven
-	if sub.Submitter != nil {
-		right, err := s.dir.Names.SendRight(ctx, sub.Submitter.Who, author.String())
-		if err != nil {
-			return "", err
-		}
-		known = right != directory.SendNever // otherwise they resend someone else's message
-		proven = known
+	known, proven, err := s.trust(ctx, sub, author)
+	if err != nil {
+		return "", err
 	}
 	if proven && sub.Hold == "" {
 		if ok, err := s.among(ctx, slices.Concat(g.List.Moderators, g.List.Owners), id, author); ok || err != nil {
@@ -110,6 +103,18 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 		return "", err
 	}
 	return "its author is no member", nil
+}
+
+// trust reports how far the author of a message is trusted. Anyone can forge From, so the author has to be
+// authenticated (proven). If messages are not checked (verification is off, or an exempt relay), it is enough for
+// members that nothing indicates forgery (known).
+func (s *Lists) trust(ctx context.Context, sub *Submission, author smtp.Path) (known, proven bool, err error) {
+	if sub.Submitter == nil {
+		return sub.Proven || !sub.Checked && !sub.Unproven, sub.Proven, nil
+	}
+	right, err := s.dir.Names.SendRight(ctx, sub.Submitter.Who, author.String())
+	known = right != directory.SendNever // otherwise they resend someone else's message
+	return known, known, err
 }
 
 // among reports whether the members include the author, by directory ID or by address.
@@ -218,6 +223,24 @@ func (s *Lists) distribute(ctx context.Context, b *batch, p *posting, policy str
 	return err
 }
 
+// forwards adds the recipients to whom a person's mail is forwarded.
+func (s *Lists) forwards(ctx context.Context, p *directory.Person, to *directory.Expansion) error {
+	for _, a := range p.Forward {
+		rows, err := s.follow.address(ctx, a, 0)
+		if err != nil {
+			return err
+		}
+		for _, q := range rows {
+			if q.State == queue.Waiting {
+				to.Outside = append(to.Outside, q.Address)
+			} else {
+				to.Recipients = append(to.Recipients, directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})
+			}
+		}
+	}
+	return nil
+}
+
 // membersForward replaces members that forward their mail by their forwarding addresses.
 func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) error {
 	var also directory.Expansion
@@ -231,23 +254,11 @@ func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) erro
 		if err != nil {
 			return err
 		}
-		found := false
-		for _, a := range p.Forward {
-			rows, err := s.follow.address(ctx, a, 0)
-			if err != nil {
-				return err
-			}
-			found = found || len(rows) > 0
-			for _, q := range rows {
-				if q.State == queue.Waiting {
-					also.Outside = append(also.Outside, q.Address)
-				} else {
-					also.Recipients = append(also.Recipients,
-						directory.Recipient{Kind: q.Kind, ID: q.Target, Name: q.Name})
-				}
-			}
+		before := len(also.Outside) + len(also.Recipients)
+		if err := s.forwards(ctx, &p, &also); err != nil {
+			return err
 		}
-		if !p.ForwardOnly || !found {
+		if !p.ForwardOnly || len(also.Outside)+len(also.Recipients) == before {
 			out = append(out, r)
 		}
 	}

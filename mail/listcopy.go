@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -30,15 +31,11 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 	header := rest[:end]
 	h := fields.ReadFacts(header)
 	local, _ := s.dir.Domains.IsLocal(ctx, h.Author.Host) // an unknown domain counts as foreign
-	rewrite := false
-	switch g.List.Rewrite {
-	case "always":
-		rewrite = true
-	case "never":
-	default:
-		// This server signs mail from local domains. For foreign domains with a strict DMARC policy, only their own
-		// servers may send.
-		rewrite = !local && (strange || policy == "reject" || policy == "quarantine")
+	// This server signs mail from local domains. For foreign domains with a strict DMARC policy, only their own servers
+	// may send.
+	rewrite := !local && (strange || policy == "reject" || policy == "quarantine")
+	if set := g.List.Rewrite; set == "always" || set == "never" {
+		rewrite = set == "always"
 	}
 	c := &listCopy{s: s, group: g, rewritten: rewrite}
 	line := func(parts ...string) {
@@ -48,10 +45,7 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 		c.head = append(c.head, "\r\n"...)
 	}
 	if rewrite {
-		name := h.Author.Name
-		if name = mime.DecodeWords(name); name == "" {
-			name = h.Author.Mailbox
-		}
+		name := cmp.Or(mime.DecodeWords(h.Author.Name), h.Author.Mailbox)
 		line("From: ", fields.DisplayName(name+" via "+g.Name), " <", g.InternetAddress, ">")
 	}
 	_, own := mime.Get(header, "Reply-To")
@@ -66,11 +60,11 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 		line("Subject: ", tag, "\r\n ", foldable(h.Subject))
 	}
 	line("List-Id: ", fields.DisplayName(g.Name), " <", listIdentifier(g), ">")
+	post := "<mailto:" + g.InternetAddress + ">"
 	if g.List.Post == directory.PostModerators {
-		line("List-Post: NO")
-	} else {
-		line("List-Post: <mailto:", g.InternetAddress, ">")
+		post = "NO"
 	}
+	line("List-Post: ", post)
 	line("List-Help: <mailto:", part(g, "help").String(), ">")
 	line("List-Owner: <mailto:", part(g, "owner").String(), ">")
 	line("Precedence: list")

@@ -137,12 +137,7 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 
 func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	box := j.s.queue.Boxes.Of(j.key).ID
-	names := []note.DatabaseID{box}
-	for i := range piece {
-		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {
-			names = append(names, piece[i].database)
-		}
-	}
+	names := append([]note.DatabaseID{box}, mailFilesOf(piece)...)
 	c := j.composed
 	if len(names) > 1 {
 		var err error
@@ -189,6 +184,16 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		j.s.trace.Add(hops...)
 	}
 	return err
+}
+
+// mailFilesOf returns the mail files into which a part of the recipients is delivered here.
+func mailFilesOf(piece []attempt) (names []note.DatabaseID) {
+	for i := range piece {
+		if piece[i].reply == nil && !piece[i].elsewhere && !piece[i].away {
+			names = append(names, piece[i].database)
+		}
+	}
+	return names
 }
 
 // attempt delivers to one recipient within an update, and records the outcome in the entry.

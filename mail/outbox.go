@@ -405,7 +405,10 @@ func (s *Scheduler) returnDeferred(ctx context.Context, sub *Submission, reply *
 	b := &batch{answer: AnswerNone, date: s.env.Clock.Now(), composed: c, size: uint64(len(sub.Message)),
 		results: make([]error, len(sub.Recipients)), takes: sub.takes}
 	b.entry = queue.Entry{ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret,
-		Created: s.env.Clock.Now(), TLS: requires(sub)}
+		Created: s.env.Clock.Now()}
+	if sub.Params.RequireTLS {
+		b.entry.TLS = outbound.Required
+	}
 	defer b.release()
 	for i := range sub.Recipients {
 		q := row(&sub.Recipients[i], note.UNID{}, 0, "", queue.Failed)

@@ -11,7 +11,7 @@ func (b *batch) release() {
 
 // outgoing composes the messages that a message causes. raw is the stored message, with the fields of this hop.
 func (s *Depositor) outgoing(ctx context.Context, sub *Submission, b *batch, raw []byte) error {
-	if len(b.forwards)+len(b.lists) == 0 && !b.anyVacation() {
+	if len(b.forwards)+len(b.lists) == 0 && !b.answered {
 		return nil
 	}
 	rest := raw[b.entry.ReturnPath:]

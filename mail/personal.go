@@ -69,7 +69,7 @@ func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 			return err
 		}
 		if s.wantsVacation(sub, b, head, i, &p) {
-			b.now[i].vacation = &outgoing{asks: true}
+			b.now[i].vacation, b.answered = &outgoing{asks: true}, true
 		}
 	}
 	b.now = slices.DeleteFunc(b.now, func(d delivery) bool { return d.gone })
@@ -200,9 +200,6 @@ func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *fo
 
 // delivered does the work after a delivery to a mail file, in the same update.
 func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
-	if d.warning == 0 && d.vacation == nil {
-		return nil
-	}
 	w, err := tx.Database(d.database)
 	if err != nil {
 		return err

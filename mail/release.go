@@ -98,7 +98,7 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 	d.name, d.index, d.junk = q.Name, i, b.entry.Junk
 	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify},
 		Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
-	d.always = d.from.always()
+	d.always = AlwaysArrives(d.from.To)
 	if q.Kind == directory.TargetPerson {
 		p, err := s.dir.Names.Person(ctx, q.Target)
 		if err != nil {

@@ -85,8 +85,3 @@ func (s *depositStats) deliveredTo(n int, size int64) {
 	s.delivered.Add(uint64(n))
 	s.bytes.Add(uint64(n) * uint64(size))
 }
-
-func (s *depositStats) took(d time.Duration) {
-	s.routed.Inc()
-	s.time.ObserveDuration(d)
-}

@@ -116,16 +116,8 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	switch {
 	case d.name == heldName || s.opt.Mailer == nil || ctx.Err() != nil:
 		return
-	case len(d.ready) == 0 && len(d.later) > 0:
-		s.agenda.wakeAt(d, d.later[0].due)
-		return
 	case len(d.ready) == 0:
-		if d.lanes == 0 && d.busy == 0 && now.Before(d.retryAt) {
-			s.agenda.wakeAt(d, ceil(d.retryAt)) // to be removed then
-		} else if d.lanes == 0 && d.busy == 0 {
-			d.reached()
-			s.agenda.forgetIdle(d)
-		}
+		s.rest(d, now)
 		return
 	case now.Before(d.retryAt) && d.open == 0:
 		s.agenda.wakeAt(d, ceil(d.retryAt))
@@ -134,13 +126,7 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	for i := 0; i < len(d.ready) && len(d.waiting) > 0; i++ {
 		s.rouse(d.waiting[len(d.waiting)-1], false)
 	}
-	most := s.opt.PerDestination
-	if d.limit > 0 {
-		most = min(most, d.limit)
-	}
-	if d.open == 0 {
-		most = 1 // one connection tests whether the server answers, at first and after failures
-	}
+	most := s.most(d)
 	for d.lanes < most && (d.lanes == 0 || len(d.ready) > perLane*d.lanes) {
 		if s.lanes >= s.opt.Connections {
 			s.starve(d)
@@ -151,6 +137,31 @@ func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 		l := &lane{s: s, d: d, wake: make(chan struct{}, 1)}
 		s.env.Go("mail to "+d.name, func() { l.run(ctx) })
 	}
+}
+
+// rest schedules the next dispatch of a destination without due work, or removes the destination.
+func (s *transfers) rest(d *destination, now time.Time) {
+	switch {
+	case len(d.later) > 0:
+		s.agenda.wakeAt(d, d.later[0].due)
+	case d.lanes > 0 || d.busy > 0:
+	case now.Before(d.retryAt):
+		s.agenda.wakeAt(d, ceil(d.retryAt)) // to be removed then
+	default:
+		d.reached()
+		s.agenda.forgetIdle(d)
+	}
+}
+
+// most returns the number of connections that a destination may have now.
+func (s *transfers) most(d *destination) int {
+	switch {
+	case d.open == 0:
+		return 1 // it tests whether the server answers, at first and after failures
+	case d.limit > 0:
+		return min(s.opt.PerDestination, d.limit)
+	}
+	return s.opt.PerDestination
 }
 
 // starve makes a destination wait for the end of another destination's connection. It ends an idle connection if there
@@ -306,6 +317,13 @@ func (l *lane) send(ctx context.Context, k queue.Key) bool {
 		s.outcomes.conclude(c.failed(k, l.d, &outbound.Failure{Reply: replyRound, Permanent: true}))
 		return true
 	}
+	return l.transmit(ctx, k, c)
+}
+
+// transmit sends a consignment over the lane's session, or over a new one if the server has closed it. It reports
+// whether the lane goes on.
+func (l *lane) transmit(ctx context.Context, k queue.Key, c *consignment) bool {
+	s := l.s
 	start := s.env.Clock.Now()
 	for range 2 {
 		if l.session == nil && !l.connect(ctx, k, c) {

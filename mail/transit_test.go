@@ -195,7 +195,7 @@ func TestIncoming(t *testing.T) {
 		{"p-", "5.5.4", note.UNID{}}, {"x", "5.5.4", note.UNID{}},
 	} {
 		r, err := w.Deposits.Incoming(bg, smtp.Path{Local: "any", Domain: "example.com"},
-			smtp.RcptParams{Transit: c.word})
+			smtp.RcptParams{Transit: c.word}, 0)
 		got := ""
 		if reply, ok := err.(*smtp.Reply); ok {
 			got = reply.Enhanced.String()

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -46,15 +47,11 @@ func (s *personal) wantsVacation(sub *Submission, b *batch, h *fields.Facts, i i
 		h.Names(own)
 }
 
-func (b *batch) anyVacation() bool {
-	return slices.ContainsFunc(b.now, func(d delivery) bool { return d.vacation != nil })
-}
-
 // vacations composes the vacation notices for a message.
 //
 // Implements: RFC 3834 §3 Fields of automatic responses
 func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) error {
-	if b.whole || !b.anyVacation() {
+	if b.whole || !b.answered {
 		return nil
 	}
 	rows, err := s.follow.address(ctx, sub.From.String(), 0)
@@ -71,23 +68,8 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 		if err != nil {
 			return err
 		}
-		n := notice{
-			from: p.InternetAddress, fromName: p.Name(), to: sub.From.String(), subject: p.Vacation.Subject,
-			text: p.Vacation.Text,
-			id:   note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String())), auto: "auto-replied",
-		}
-		if len(h.References) < 900 && fields.Ascii([]byte(h.References)) {
-			n.refs = h.References
-		}
-		if len(h.ID) > 2 && h.ID[0] == '<' && fields.Ascii([]byte(h.ID)) && len(h.ID) < 500 {
-			n.inReplyTo = h.ID
-		}
-		if n.from == "" {
-			n.from = d.from.To.String()
-		}
-		if n.subject == "" {
-			n.subject = "Auto: " + mime.DecodeWords(h.Subject)
-		}
+		n := vacationNotice(&p, d.from.To.String(), h)
+		n.to, n.id = sub.From.String(), note.DeriveUNID(b.entry.ID[:], []byte("vacation "+p.ID.String()))
 		o, err := s.follow.send(ctx, b, "vacation "+p.ID.String(), s.follow.compose(&n), len(nullReturnPath),
 			nullPath, rows)
 		if err != nil {
@@ -97,6 +79,22 @@ func (s *personal) vacations(ctx context.Context, sub *Submission, b *batch) err
 		d.vacation, d.days = o, max(p.Vacation.Days, 0)
 	}
 	return nil
+}
+
+// vacationNotice returns a person's reply to a message with the header h that was sent to an address.
+func vacationNotice(p *directory.Person, address string, h *fields.Facts) notice {
+	n := notice{from: cmp.Or(p.InternetAddress, address), fromName: p.Name(), auto: "auto-replied",
+		subject: p.Vacation.Subject, text: p.Vacation.Text}
+	if len(h.References) < 900 && fields.Ascii([]byte(h.References)) {
+		n.refs = h.References
+	}
+	if len(h.ID) > 2 && h.ID[0] == '<' && fields.Ascii([]byte(h.ID)) && len(h.ID) < 500 {
+		n.inReplyTo = h.ID
+	}
+	if n.subject == "" {
+		n.subject = "Auto: " + mime.DecodeWords(h.Subject)
+	}
+	return n
 }
 
 // firstNotice reports whether the sender gets a notice now, and records that.

@@ -9,7 +9,46 @@ import (
 	"doublet/search/text"
 )
 
-// textTests maps fields to the tests that search them. Other fields are searched with TestText.
+// SearchBox parses the text of a search box and returns its filter over these folders. It excludes Junk, Trash
+// and the folders below Trash unless the text names a folder. The error is a query.ErrQuery.
+func SearchBox(s string, c query.Context, folders []Folder) (*query.Parsed, Filter, error) {
+	p, err := query.Parse(s, c)
+	if err != nil {
+		return nil, Filter{}, err
+	}
+	names := false
+	p.Leaves(func(t *query.Term, _ bool) {
+		switch t.Kind {
+		case query.KindFolder:
+			if foldersNamed(folders, t.Value) == nil {
+				p.Unknown = append(p.Unknown, query.Unknown{Reason: query.ReasonFolder, Text: p.Text[t.Start:t.End],
+					Start: t.Start, End: t.End})
+			}
+			names = true
+		case query.KindLabel:
+			names = names || foldersNamed(folders, t.Value) != nil
+		case query.KindAnywhere:
+			names = true
+		}
+	})
+	f := Filter{Kind: FilterAnd, Of: []Filter{FilterOf(p.Node(), folders)}, Fleeting: true}
+	if hidden := hiddenOf(folders); !names && hidden != nil {
+		f.Of = append(f.Of, Filter{Kind: FilterElsewhere, Folders: hidden})
+	}
+	return p, f, nil
+}
+
+// hiddenOf returns Junk, Trash and the folders below Trash.
+func hiddenOf(folders []Folder) (out []note.UNID) {
+	for i := range folders {
+		if folders[i].Is(UseTrash, UseJunk) || InTrash(folders, &folders[i]) {
+			out = append(out, folders[i].UNID)
+		}
+	}
+	return out
+}
+
+// textTests maps fields to the tests that search them. TestText searches other fields.
 var textTests = []struct {
 	fields text.Field
 	test   Test
@@ -34,16 +73,18 @@ func FilterOf(n *query.Node, folders []Folder) Filter {
 	case query.OpNot:
 		return combined(FilterNot)
 	case query.OpText:
-		c := Criteria{Test: TestText, Text: n.Text.Source, Words: true}
+		c := Criteria{Test: TestText, Fields: n.Text.Fields, Text: n.Text.Source, Words: true}
 		if strings.ContainsAny(c.Text, " \t'\"") {
 			c.Text = `"` + strings.ReplaceAll(c.Text, `"`, " ") + `"` // a phrase
 		}
 		for _, t := range textTests {
 			if n.Text.Fields == t.fields {
-				c.Test = t.test
+				c.Test, c.Fields = t.test, 0
 			}
 		}
 		return Filter{Kind: FilterText, Text: c}
+	case query.OpHeader:
+		return Filter{Kind: FilterText, Text: Criteria{Test: TestHeader, Name: n.Name, Text: n.Word}}
 	case query.OpUnread:
 		return Filter{Kind: FilterNot, Of: []Filter{{Kind: FilterKeyword, Keyword: Seen}}}
 	case query.OpKeyword:

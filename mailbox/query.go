@@ -44,6 +44,8 @@ type Filter struct {
 	Size    uint64
 	Keyword string
 	Text    Criteria
+	// Fleeting means that the same search may become another filter later, as it depends on the day or on names.
+	Fleeting bool
 }
 
 // OrderKind is the property by which messages are sorted.
@@ -104,7 +106,7 @@ type Found struct {
 var ErrNoAnchor = errors.New("anchor is not among the results")
 
 // Exact reports whether the changes in the results of a query can be computed. They cannot if the query tests text,
-// because the search index may learn the words of a message late.
+// because the search index may learn the words of a message late, nor if the filter is fleeting.
 func (q *Query) Exact() bool { return q.Filter.exact() }
 
 func (f *Filter) exact() bool {
@@ -113,7 +115,7 @@ func (f *Filter) exact() bool {
 			return false
 		}
 	}
-	return f.Kind != FilterText
+	return f.Kind != FilterText && !f.Fleeting
 }
 
 // mutable reports whether the results can change or move although no message was added or removed.

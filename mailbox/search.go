@@ -27,6 +27,8 @@ type Criteria struct {
 	// Words searches for the words and phrases in Text, as JMAP does (query.Words), instead of Text as a substring. It
 	// applies to the tests from TestFrom to TestText.
 	Words bool
+	// Fields are the fields that TestText searches; 0 means all of them.
+	Fields text.Field
 	// Number is a size in bytes, a MODSEQ, or an age in seconds for TestOlder and TestYounger (RFC 5032).
 	Number uint64
 	// Day is a day, given as its first moment in UTC.
@@ -265,6 +267,14 @@ var fieldsOf = map[Test]text.Field{
 	TestBody: text.Content, TestText: text.Any,
 }
 
+// fields returns the fields that a text test searches.
+func (c *Criteria) fields() (f text.Field, ok bool) {
+	if f, ok = fieldsOf[c.Test]; c.Test == TestText && c.Fields != 0 {
+		f = c.Fields
+	}
+	return f, ok
+}
+
 func (s *search) ready(c *Criteria, tests *[]*query.Text) error {
 	switch c.Test {
 	case TestSeq, TestUID:
@@ -281,9 +291,10 @@ func (s *search) ready(c *Criteria, tests *[]*query.Text) error {
 			*tests = append(*tests, t)
 		}
 	case TestFrom, TestTo, TestCc, TestBcc, TestSubject, TestBody, TestText:
-		n := &query.Node{Op: query.OpText, Text: query.Substring(fieldsOf[c.Test], c.Text)}
+		fields, _ := c.fields()
+		n := &query.Node{Op: query.OpText, Text: query.Substring(fields, c.Text)}
 		if c.Words {
-			n = query.Words(fieldsOf[c.Test], c.Text)
+			n = query.Words(fields, c.Text)
 		}
 		s.texts[c] = &textTest{node: n}
 		n.Texts(func(t *query.Text, _ bool) { *tests = append(*tests, t) })
@@ -613,7 +624,7 @@ func (hd *handle) Snippets(ctx context.Context, c *Criteria, ids []note.ID) ([]f
 // wanted returns the words that a search asks for, as one query.
 func wanted(c *Criteria) *query.Node {
 	n := &query.Node{}
-	if fields, ok := fieldsOf[c.Test]; ok {
+	if fields, ok := c.fields(); ok {
 		return query.Words(fields, c.Text)
 	}
 	if c.Test == TestAll || c.Test == TestAny {

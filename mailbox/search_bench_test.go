@@ -196,10 +196,11 @@ func BenchmarkFind(b *testing.B) {
 			for b.Loop() {
 				asked := kinds[kind][i%len(kinds[kind])]
 				i++
-				q, err := query.Parse(asked, time.Unix(1_700_000_000, 0))
+				parsed, err := query.Parse(asked, query.Context{Now: time.Unix(1_700_000_000, 0)})
 				if err != nil {
 					b.Fatal(err)
 				}
+				q := parsed.Node()
 				if kind == "string" { // as IMAP does
 					q = &query.Node{Op: query.OpText, Text: query.Substring(text.Any, asked)}
 				}

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"slices"
+	"strings"
 
 	"doublet/note"
 	"doublet/store"
@@ -94,4 +95,10 @@ func CreateStandard(w *store.Writer, owner note.UNID) error {
 		}
 	}
 	return nil
+}
+
+// InTrash reports whether a folder of a list is below Trash.
+func InTrash(list []Folder, f *Folder) bool {
+	trash := ForUse(list, UseTrash)
+	return trash != nil && strings.HasPrefix(f.Name, trash.Name+"/")
 }

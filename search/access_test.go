@@ -59,11 +59,11 @@ func TestAccess(t *testing.T) {
 			{reader, "is:unread", nil}, {reader, "is:read", []note.ID{in}},
 			{note.System, "is:unread", []note.ID{out, in}}, {reader, "", []note.ID{in}},
 		} {
-			n, err := query.Parse(c.ask, day)
+			n, err := query.Parse(c.ask, query.Context{Now: day})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := w.svc.Query(w.ctx, c.who, db, Request{Query: n})
+			got, err := w.svc.Query(w.ctx, c.who, db, Request{Query: n.Node()})
 			if err != nil {
 				t.Fatal(err)
 			}

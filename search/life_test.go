@@ -84,11 +84,11 @@ func (h *hand) state(db note.DatabaseID) *index.State {
 // ask runs Query for the text of a search box.
 func (w *world) ask(db note.DatabaseID, s string) []note.ID {
 	w.t.Helper()
-	n, err := query.Parse(s, w.f.Clock.Now())
+	n, err := query.Parse(s, query.Context{Now: w.f.Clock.Now()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	got, err := w.svc.Query(w.ctx, note.System, db, Request{Query: n})
+	got, err := w.svc.Query(w.ctx, note.System, db, Request{Query: n.Node()})
 	if err != nil {
 		w.t.Fatal(err)
 	}

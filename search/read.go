@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,8 +29,9 @@ type learned struct {
 
 // step collects the changes that are written to the index in one batch.
 type step struct {
-	list  []learned
-	bytes int
+	list []learned
+	// bytes is the size of list, and room the size from which the step is full.
+	bytes, room int
 	// begin holds databases that are new to the index. lost holds those that could not be read, each with the sequence
 	// before the first change that was missed. drop holds those to be removed.
 	begin map[note.DatabaseID]bool
@@ -51,14 +53,15 @@ type reach struct {
 	read map[note.ID]note.RecipeID
 }
 
-func newStep() *step {
+func newStep(room int) *step {
 	return &step{
+		room:  room,
 		begin: map[note.DatabaseID]bool{}, lost: map[note.DatabaseID]uint64{}, drop: map[note.DatabaseID]bool{},
 		upto: map[note.DatabaseID]*reach{},
 	}
 }
 
-func (t *step) full() bool { return t.bytes >= batchBytes }
+func (t *step) full() bool { return t.bytes >= t.room }
 
 // read processes a batch of changes from the feed. It reports whether there are more.
 func (w *worker) read(ctx context.Context) (more bool, err error) {
@@ -77,27 +80,53 @@ func (w *worker) read(ctx context.Context) (more bool, err error) {
 	if err != nil || next == w.cur {
 		return false, err
 	}
-	t := newStep()
-	for i := 0; i < len(list); {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		// Read consecutive changes of one database in one store read.
-		n := 1
-		for i+n < len(list) && list[i+n].Database == list[i].Database {
-			n++
-		}
-		done, err := w.changes(ctx, t, list[i:i+n])
-		if err != nil {
-			return false, err
-		}
-		i += done
-		if t.full() && i < len(list) {
-			next, more = store.Cursor{Incarnation: next.Incarnation, Seq: list[i-1].Seq}, true
-			break
+	t := newStep(w.room)
+	for _, list := range byDatabase(list) {
+		for len(list) > 0 {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			done, err := w.changes(ctx, t, list)
+			if err != nil {
+				return false, err
+			}
+			list = list[done:]
+			if t.full() {
+				// The cursor stays: after a crash the whole batch is read again.
+				if err := w.write(ctx, t, w.cur); err != nil {
+					return false, err
+				}
+				t = newStep(w.room)
+			}
 		}
 	}
 	return more, w.write(ctx, t, next)
+}
+
+// byDatabase groups changes by database, and keeps one change of each note: at the place of its first, with the
+// sequence of its last. The notes of a group are in the order in which they were created or first changed.
+func byDatabase(list []store.Change) [][]store.Change {
+	type key struct {
+		db note.DatabaseID
+		id note.ID
+	}
+	var out [][]store.Change
+	groups := make(map[note.DatabaseID]int)
+	places := make(map[key]int, len(list))
+	for _, c := range list {
+		n, ok := groups[c.Database]
+		if !ok {
+			n = len(out)
+			groups[c.Database], out = n, append(out, nil)
+		}
+		if at, ok := places[key{c.Database, c.Note}]; ok {
+			out[n][at].Seq = c.Seq
+			continue
+		}
+		places[key{c.Database, c.Note}] = len(out[n])
+		out[n] = append(out[n], c)
+	}
+	return out
 }
 
 // changes reads the notes of changes in one database. It returns the number of changes processed.
@@ -151,7 +180,8 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	case err != nil:
 		// The database is out of service or damaged: continue here when it is available again.
 		if _, ok := t.lost[db]; !ok {
-			t.lost[db] = max(list[0].Seq, 2) - 1
+			first := slices.MinFunc(list, func(a, b store.Change) int { return cmp.Compare(a.Seq, b.Seq) })
+			t.lost[db] = max(first.Seq, 2) - 1
 		}
 	default:
 		return done, nil
@@ -546,7 +576,7 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 	} else if b.Done {
 		return false, nil
 	}
-	t := newStep()
+	t := newStep(w.room)
 	upto, since := b.Upto, b.Seq
 	last, ended := upto, false
 	var own error // an error in processing the notes, not in opening the database

@@ -426,6 +426,7 @@ func (l *lagging) read(seq uint64, end bool, begun time.Time) {
 // are read.
 func (s *Service) Catch(ctx context.Context) error {
 	goal := s.store.Horizon()
+	s.wake()
 	for {
 		s.mu.Lock()
 		passed := s.passed

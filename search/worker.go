@@ -15,10 +15,11 @@ import (
 
 // Timing and batch sizes.
 const (
-	// gather is the time to wait after a change, so that several changes are written in one step.
-	gather = 100 * time.Millisecond
+	// gather is the time to wait after a change, so that several changes are written in one step, and messages that
+	// are deleted at once are not read. Searches read the texts that the index lacks.
+	gather = time.Second
 	// batchChanges and batchBytes limit one step.
-	batchChanges = 512
+	batchChanges = 1024
 	batchBytes   = 8 << 20
 	// flushEvery is the interval between flushes. A crash loses at most the work of this interval.
 	flushEvery = 30 * time.Second
@@ -38,6 +39,8 @@ type worker struct {
 	words *analyser
 	seen  recipes
 	cur   store.Cursor
+	// room is the number of bytes of one step: batchBytes, less in tests.
+	room int
 	// kinds caches, by database, whether it is indexed.
 	kinds map[note.DatabaseID]bool
 	// pending lists databases with an incomplete build. blocked holds the time until which a database is not read.
@@ -53,6 +56,7 @@ func newWorker(s *Service, x *index.Index) *worker {
 		s: s, x: x,
 		attachments: &attachments{s: s, x: x, wake: make(chan struct{}, 1)},
 		merges:      &merges{s: s, x: x, more: make(chan struct{}, 1), mergeable: map[note.DatabaseID]bool{}},
+		room:        batchBytes,
 		words:       newAnalyser(), kinds: map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
 	}
 }
@@ -120,6 +124,7 @@ func (w *worker) wait(ctx context.Context, moved <-chan struct{}, d time.Duratio
 		w.s.lag.moved(clock.Now())
 		select {
 		case <-clock.After(gather):
+		case <-w.s.kick: // somebody waits for the index
 		case <-ctx.Done():
 		}
 	case <-w.s.kick:

@@ -82,7 +82,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /job", answer(s, func(j *Job) (Facts, error) { return s.facts, s.take(j) }))
 	mux.HandleFunc("POST /begin", answer(s, func(x *run.Shift) (struct{}, error) { return struct{}{}, s.begin(*x) }))
-	mux.HandleFunc("POST /cut", answer(s, func(*struct{}) (run.Cut, error) { return s.cut() }))
+	mux.HandleFunc("POST /cut", answer(s, func(final *bool) (run.Cut, error) { return s.cut(*final) }))
 	mux.HandleFunc("POST /end", answer(s, func(*struct{}) (struct{}, error) { s.stop(); return struct{}{}, nil }))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	s.env.Go("bench agent", func() {
@@ -175,13 +175,13 @@ func (s *Server) begin(x run.Shift) error {
 	return s.local.Begin(context.Background(), x)
 }
 
-func (s *Server) cut() (run.Cut, error) {
+func (s *Server) cut(final bool) (run.Cut, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.local == nil {
 		return run.Cut{}, errNoJob
 	}
-	return s.local.Cut(context.Background())
+	return s.local.Cut(context.Background(), final)
 }
 
 func (s *Server) stop() {
@@ -256,8 +256,8 @@ func (c *Crew) Begin(ctx context.Context, s run.Shift) error {
 }
 
 // Cut implements run.Crew.
-func (c *Crew) Cut(ctx context.Context) (cut run.Cut, err error) {
-	err = c.ask(ctx, "cut", answerTime, struct{}{}, &cut)
+func (c *Crew) Cut(ctx context.Context, final bool) (cut run.Cut, err error) {
+	err = c.ask(ctx, "cut", answerTime, final, &cut)
 	cut.Name = c.address
 	return cut, err
 }

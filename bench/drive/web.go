@@ -26,6 +26,8 @@ type webSession struct {
 	last email // the last message read
 	// listed means that the server completes recipients from its directory.
 	listed bool
+	// checked holds the recipients about which the client has asked; nil if the server does not check them.
+	checked map[string]bool
 
 	live context.Context // ends with the session
 	end  context.CancelFunc
@@ -117,6 +119,9 @@ func (s *webSession) enter(ctx context.Context) error {
 		return err
 	}
 	s.listed = session.Capabilities.Get(wire.Principals) != nil
+	if session.Capabilities.Get(wire.Recipients) != nil {
+		s.checked = map[string]bool{}
+	}
 	r := client.NewRequest(webUsing...)
 	boxes := r.Get("Mailbox", s.account, nil)
 	who := r.Get("Identity", s.account, nil)
@@ -174,9 +179,10 @@ func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writ
 	return out.Get(h)
 }
 
-// webFile matches files of the client as its page and its service worker name them.
+// webFile matches files of the client as its page and its service worker name them. The worker has them as a list of
+// strings, or as one string with commas between, as its minifier likes.
 var webFile = regexp.MustCompile(
-	`(?:src|href)="(/[^"]+)"|"(/(?:assets/[^"]+|icon\.svg|manifest\.webmanifest|mail-frame))"`)
+	"(?:src|href)=\"(/[^\"]+)\"|[\",`](/(?:assets/[^\",`]+|icon\\.svg|manifest\\.webmanifest|mail-frame))")
 
 // load gets the client: its page, and the files named by the page and the service worker, unless they are cached. The
 // worker caches them all, so a returning browser requests only the page and the worker.

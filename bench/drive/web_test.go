@@ -38,6 +38,7 @@ type webPeer struct {
 }
 
 const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},
+ "urn:doublet:jmap:recipients":{},
 "urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
  "primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
  "apiUrl":"/api","uploadUrl":"/up/{accountId}",
@@ -179,6 +180,8 @@ func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 		case name == "Principal/query":
 			p.lookUps.Add(1)
 			answer = `{"ids":["p1"]}`
+		case name == "Recipient/check":
+			answer = `{"unknown":[],"malformed":[]}`
 		case name == "Principal/get":
 			answer = `{"list":[{"id":"p1","name":"U","email":"u1@example.com"}]}`
 		case name == "Email/query" && args.Limit == 1 && !strings.Contains(answer, "e9"):
@@ -324,6 +327,7 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 		if c.do == workload.Reply {
 			w.Workload.Sizes["s"][0].Attachment = 0
 			s.last = email{"e1", "m.1"}
+			clear(s.checked) // the answer is to somebody else
 		}
 		if _, err := act(s, c.do); err != nil {
 			t.Errorf("%s: %v", c.do, err)
@@ -561,4 +565,22 @@ func shape(name string, v any) string {
 	}
 	raw, _ := json.Marshal(v)
 	return string(raw)
+}
+
+// TestWebFiles checks that the files of the client are found however the service worker writes their list.
+func TestWebFiles(t *testing.T) {
+	t.Parallel()
+	want := []string{"/assets/a.js", "/icon.svg", "/assets/b.css", "/mail-frame"}
+	for _, text := range []string{`["/assets/a.js","/icon.svg","/assets/b.css","/mail-frame"]`,
+		`"/assets/a.js,/icon.svg,/assets/b.css,/mail-frame".split(",")`,
+		"`/assets/a.js,/icon.svg,/assets/b.css,/mail-frame`.split(`,`)",
+		`<script src="/assets/a.js"><link href="/icon.svg"><link href="/assets/b.css"> ["/mail-frame"]`} {
+		var got []string
+		for _, m := range webFile.FindAllStringSubmatch(text, -1) {
+			got = append(got, m[1]+m[2])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
 }

@@ -52,7 +52,8 @@ var (
 		"header:Resent-From:asAddresses:all", "header:Resent-Sender:asAddresses:all"}
 	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc",
 		"replyTo", "sentAt",
-		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs")
+		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
+		"header:Authentication-Results:asRaw:all")
 )
 
 // begin starts with a mailbox of which only the state is known, and with the browser's cached data.

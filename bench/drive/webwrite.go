@@ -219,6 +219,9 @@ func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.D
 			return 0, err
 		}
 	}
+	if err = s.check(ctx, m.To); err != nil {
+		return 0, err
+	}
 	l.text = whole[:min(len(whole), beginning)]
 	if err = s.save(ctx, l); err != nil {
 		return 0, err
@@ -280,12 +283,33 @@ func (s *webSession) complete(ctx context.Context, to []string) error {
 	return nil
 }
 
+// check asks the server about each recipient, once in a session, as the client does when an address was typed; no user
+// waits for the answer. It ignores a refusal, as the client does.
+func (s *webSession) check(ctx context.Context, to []string) error {
+	for _, address := range to {
+		if s.checked == nil || s.checked[address] {
+			continue
+		}
+		r := client.NewRequest(append(slices.Clone(webUsing), wire.Recipients)...)
+		r.Call("Recipient/check", func(w *wire.Writer) {
+			w.Text("accountId", s.account)
+			w.Strings("addresses", address)
+		})
+		var refused *client.CallError
+		if _, err := s.c.Do(ctx, r); err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		s.checked[address] = true
+	}
+	return nil
+}
+
 // formatted returns text as the HTML of the client's editor.
 func formatted(text string) string {
 	return "<p>" + strings.ReplaceAll(text, "\n", "</p><p>") + "</p>"
 }
 
-// email writes the Email as the client does; sent adds the Message-ID and the date.
+// email writes the Email as the client does; sent adds the date and makes the Message-ID that of the sent message.
 func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
 	person := func(o *wire.Writer, email string) { o.Raw("name", "null"); o.Text("email", email) }
 	list(w, "from", []string{s.u.Address}, person)
@@ -312,7 +336,9 @@ func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
 		o.Text("name", content.FileName(l.Seed))
 		o.Text("disposition", "attachment")
 	})
-	if sent {
+	if !sent {
+		w.Strings("messageId", "draft."+l.ID+"@"+content.Domain) // always the same: it names the draft
+	} else {
 		w.Strings("messageId", l.ID+"@"+content.Domain)
 		w.Name("sentAt")
 		w.B = wire.AppendUTCDate(w.B, s.w.Env.Clock.Now())

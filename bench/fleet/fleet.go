@@ -152,6 +152,7 @@ func (f *Fleet) Adapt(p *run.Plan) {
 	p.Failover = f.Clustered
 	if len(f.faults) > 0 {
 		p.During = f.during
+		p.MaxFailed = 1 // the failures are the subject of the run
 	}
 	fill := p.Fresh
 	p.Fresh = func(ctx context.Context, users []drive.User) error {

@@ -2,6 +2,7 @@
 package measure
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,10 @@ type Options struct {
 	Over string
 	// Set are changes of the workload's parameters, NAME=NUMBER.
 	Set []string
+	// MaxFailed is the share of the actions that may fail or be missed; a step with more is discarded.
+	MaxFailed float64
+	// Repeat is the number of times that each step is run, in random order; 0 means once.
+	Repeat int
 	// Keep leaves the mailboxes as the step before has left them. Cold makes every browser load all files of a client.
 	Keep, Cold bool
 	// Agents are addresses of agents that drive shares of the people, who know Secret.
@@ -49,6 +54,21 @@ type Options struct {
 	FailIf []string
 	// Out is the folder for the run file.
 	Out string
+}
+
+// order returns the steps with each of them Repeat times. With repeats they are in a random order that depends on Seed,
+// so that drift of a machine does not look like a difference between steps.
+func (o *Options) order(steps []int) []int {
+	if o.Repeat <= 1 {
+		return steps
+	}
+	var out []int
+	for range o.Repeat {
+		out = append(out, steps...)
+	}
+	r := rand.New(rand.NewPCG(o.Seed, uint64(len(out))))
+	r.Shuffle(len(out), func(i, k int) { out[i], out[k] = out[k], out[i] })
+	return out
 }
 
 // ParseSteps parses the numbers of users of a run: "400", or "200..1000" with a step.

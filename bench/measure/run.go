@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -42,7 +43,7 @@ func (j *Job) Run(ctx context.Context, site Site, steps []int, search *Search) (
 	if err != nil {
 		return nil, err
 	}
-	plan := j.plan(steps)
+	plan := j.plan(j.order(steps))
 	site.Adapt(plan)
 	if search != nil {
 		plan.Next = search.next
@@ -62,7 +63,7 @@ func (j *Job) Run(ctx context.Context, site Site, steps []int, search *Search) (
 func (j *Job) plan(steps []int) *run.Plan {
 	plan := &run.Plan{
 		Env: j.Env, Workload: j.Workload, Protocol: j.Protocol, Seed: j.Seed, Speed: j.Speed, Set: j.set,
-		Users: j.users, Steps: steps,
+		Users: j.users, Steps: steps, MaxFailed: j.MaxFailed,
 		LoginRate: j.LoginRate, Interval: j.Interval, Window: j.Window, MaxSettle: j.Settle, Cores: runtime.NumCPU(),
 		Progress: j.Console.Run(),
 		Open: func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
@@ -125,7 +126,7 @@ func (j *Job) header(id string, now time.Time) record.Header {
 			Name: w.Name, Hash: w.Hash(), Protocol: j.Protocol, Own: w.Protocol, Left: w.Left(j.Protocol),
 			Loop: record.Duration((w.Loop.Min + w.Loop.Max) / 2), Actions: w.PerHour(j.set),
 		},
-		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors},
+		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS},
 		Driver: meter.Host(""),
 	}
 	mark := func(when bool, format string, args ...any) {
@@ -141,8 +142,8 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	cycle := w.Cycle(j.set, j.Speed)
 	mark(j.Window < cycle, "the window is shorter than a round of the workload (%v)", cycle.Round(time.Second))
 	mark(len(h.Workload.Left) > 0, "left out: %s", strings.Join(h.Workload.Left, ", "))
-	for name, n := range j.set {
-		mark(true, "%s = %d", name, n)
+	for _, name := range slices.Sorted(maps.Keys(j.set)) {
+		mark(true, "%s = %d", name, j.set[name])
 	}
 	return h
 }

@@ -17,9 +17,6 @@ type Search struct {
 	reason string // the reason for an early end of the search
 }
 
-// maxFailed is the largest share of actions that may fail or be missed in a good step.
-const maxFailed = 0.01
-
 func (s *Search) next(step record.Step, all *record.Total) int {
 	switch step.Outcome {
 	case record.DriverBound, record.Interrupted:
@@ -29,14 +26,10 @@ func (s *Search) next(step record.Step, all *record.Total) int {
 	return s.Next(step.Users, s.good(step, all))
 }
 
-// good reports whether the server served a step well. The average was within the workload's limit (otherwise the
-// outcome is neither Measured nor Unsteady), the p99 within P99, and at most maxFailed of the actions failed or were
-// missed.
+// good reports whether the server served a step well: the step was measured, that is, it was steady, its average was
+// within the workload's limit, and few of its actions failed; and its p99 is within P99.
 func (s *Search) good(step record.Step, all *record.Total) bool {
-	failed := float64(all.Failed + all.Missed)
-	return (step.Outcome == record.Measured || step.Outcome == record.Unsteady) &&
-		failed <= maxFailed*(failed+float64(all.Latency.Count())) &&
-		(s.P99 == 0 || all.Latency.Percentile(99) <= s.P99)
+	return step.Outcome == record.Measured && (s.P99 == 0 || all.Latency.Percentile(99) <= s.P99)
 }
 
 // most returns the result of the search.

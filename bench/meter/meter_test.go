@@ -97,6 +97,8 @@ func TestRates(t *testing.T) {
 		// 200 ticks of master and 100 of the new smtpd; the usage of the old one stays counted.
 		{"server", "cpu", 0.3}, {"server", "processes", 3}, {"server", "threads", 5}, {"server", "pss", 35 << 10},
 		{"server", "handles", 3},
+		// The old smtpd had written 1,000 bytes, the new one 5,000.
+		{"server", "write_bytes", 500},
 		{"one", "cpu", 0}, {"one", "processes", 1},
 	} {
 		if got := find(t, list, c.group)[c.name]; got < c.want-1e-9 || got > c.want+1e-9 {

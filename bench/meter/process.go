@@ -11,10 +11,10 @@ import (
 
 // process is one process of /proc.
 type process struct {
-	pid, parent    int
-	command        string
-	ticks          uint64
-	major, threads uint64
+	pid, parent int
+	command     string
+	threads     uint64
+	used        used
 }
 
 // processes returns all processes by ID. It omits those that end meanwhile.
@@ -48,8 +48,8 @@ func (m *Meter) process(pid int) (p process, ok bool) {
 		v, _ := strconv.ParseUint(f[field-3], 10, 64)
 		return v
 	}
-	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), major: n(12), ticks: n(14) + n(15),
-		threads: n(20)}, true
+	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), threads: n(20),
+		used: used{major: n(12), ticks: n(14) + n(15)}}, true
 }
 
 // members returns the processes of a group and their descendants.
@@ -119,13 +119,13 @@ func (m *Meter) usage(table map[int]process, g *Group, last *moment) usage {
 	var live used
 	for _, pid := range m.members(table, g) {
 		p := table[pid]
+		dir := "proc/" + strconv.Itoa(pid)
+		io := m.table(dir + "/io")
+		p.used.read, p.used.written = io["read_bytes:"], io["write_bytes:"]
 		u.each[pid] = p
 		u.processes++
 		u.threads += p.threads
-		live.add(used{ticks: p.ticks, major: p.major})
-		dir := "proc/" + strconv.Itoa(pid)
-		io := m.table(dir + "/io")
-		live.add(used{read: io["read_bytes:"], written: io["write_bytes:"]})
+		live.add(p.used)
 		mem := m.table(dir + "/smaps_rollup")
 		u.rss += mem["Rss:"] << 10
 		u.pss += mem["Pss:"] << 10
@@ -139,7 +139,7 @@ func (m *Meter) usage(table map[int]process, g *Group, last *moment) usage {
 		u.gone = before.gone
 		for pid, p := range before.each {
 			if _, lives := u.each[pid]; !lives {
-				u.gone.add(used{ticks: p.ticks, major: p.major})
+				u.gone.add(p.used)
 			}
 		}
 	}

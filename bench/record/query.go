@@ -20,6 +20,10 @@ type Total struct {
 	Service        Histogram
 	Errors         map[string]uint64
 	Failed, Missed uint64
+	// Pending is the number of actions in Latency that were without an answer at the end (Interval.Pending).
+	Pending uint64
+	// Nothing is the number of actions for which there was nothing to do.
+	Nothing        uint64
 	Sent, Received uint64
 }
 
@@ -90,9 +94,16 @@ func (t *Total) count(i *Interval) {
 		t.Failed += n
 	}
 	t.Missed += i.Missed
+	t.Nothing += i.Nothing
+	if t.times(i) {
+		t.Pending += i.Pending
+	}
 	t.Sent += i.Sent
 	t.Received += i.Received
 }
+
+// Completed returns the number of answered actions.
+func (t *Total) Completed() int64 { return t.Latency.Count() - int64(t.Pending) }
 
 // TPM returns the user actions completed per minute in the measured part of a step, which is the figure that NotesBench
 // reports. ETR is TPM/60.
@@ -102,7 +113,7 @@ func (r *Run) TPM(s *Step) float64 {
 		return 0
 	}
 	t := r.Total(s.Index, All)
-	return float64(t.Latency.Count()) / length
+	return float64(t.Completed()) / length
 }
 
 // Mean returns the average of a value over the samples of a host and group in the measured part of a step, and the

@@ -60,6 +60,8 @@ type Workload struct {
 type Target struct {
 	Name  string            `json:"name"`
 	Doors map[string]string `json:"doors"`
+	// StartTLS means that the sessions at plain doors started TLS.
+	StartTLS bool `json:"start_tls,omitempty"`
 }
 
 // Host holds the facts of a machine.
@@ -134,8 +136,14 @@ type Interval struct {
 	Service Histogram `json:"service"`
 	// Errors counts failures by the server's reply, shortened. Failures are in no histogram.
 	Errors map[string]uint64 `json:"errors,omitempty"`
-	// Missed counts the actions that could not begin before the user's next loop.
-	Missed   uint64 `json:"missed,omitempty"`
+	// Missed counts the actions that could not begin before the user's next loop, or that found the user not signed
+	// in.
+	Missed uint64 `json:"missed,omitempty"`
+	// Pending counts the actions without an answer at the end of the measurement. They are in Latency, with the time
+	// from the intended one to the end: each took at least so long.
+	Pending uint64 `json:"pending,omitempty"`
+	// Nothing counts the actions for which there was nothing to do, such as to read a message in an empty folder.
+	Nothing  uint64 `json:"nothing,omitempty"`
 	Sent     uint64 `json:"sent,omitempty"`     // bytes
 	Received uint64 `json:"received,omitempty"` // bytes
 }

@@ -83,6 +83,24 @@ func (r *Recorder) Missed(action string) {
 	c.Interval.Missed++
 }
 
+// Nothing counts an action for which there was nothing to do, such as to read a message in an empty folder.
+func (r *Recorder) Nothing(action string) {
+	c := r.action(action)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Interval.Nothing++
+}
+
+// Pending counts an action that a user has wanted for a time and that is without an answer at the end of the
+// measurement.
+func (r *Recorder) Pending(action string, wanted time.Duration) {
+	c := r.action(action)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Latency.Add(wanted)
+	c.Interval.Pending++
+}
+
 // Cut ends an interval and returns one element for each action in it, sorted by name. started is the start of the run.
 func (r *Recorder) Cut(now, started time.Time, step int, phase Phase) []Interval {
 	r.mu.Lock()
@@ -91,7 +109,8 @@ func (r *Recorder) Cut(now, started time.Time, step int, phase Phase) []Interval
 	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
 		c := r.actions[name]
 		c.mu.Lock()
-		if c.Latency.Count() > 0 || len(c.Errors) > 0 || c.Interval.Missed > 0 || c.Sent+c.Received > 0 {
+		if c.Latency.Count() > 0 || len(c.Errors) > 0 || c.Interval.Missed+c.Interval.Nothing > 0 ||
+			c.Sent+c.Received > 0 {
 			i := c.Interval
 			i.Step, i.Phase, i.From, i.To = step, phase, Duration(r.from.Sub(started)), Duration(now.Sub(started))
 			i.Latency, i.Service = c.Latency.Clone(), c.Service.Clone()

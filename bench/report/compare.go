@@ -4,21 +4,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"doublet/bench/record"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Comparison is the documents' table "resource usage at a number of users, comparing A to B".
 type Comparison struct {
-	A      string        `json:"a"`
-	B      string        `json:"b"`
-	Users  int           `json:"users"`
-	Rows   []ComparedRow `json:"rows"`
-	Marks  []string      `json:"marks,omitempty"`
-	Repeat [2]int        `json:"runs"` // number of runs of each side
+	A     string        `json:"a"`
+	B     string        `json:"b"`
+	Users int           `json:"users"`
+	Rows  []ComparedRow `json:"rows"`
+	// Marks are the differences of the runs, and the marks that all of them have.
+	Marks []string `json:"marks,omitempty"`
+	// Measured is the number of measured steps on each side.
+	Measured [2]int `json:"measured"`
 }
 
 // MarshalJSON implements json.Marshaler. Unknown values are null.
@@ -30,20 +36,20 @@ func (r ComparedRow) MarshalJSON() ([]byte, error) {
 		return &v
 	}
 	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B),
-		"change_pct": known(r.Change), "noise_pct": known(r.Noise), "exceeds": r.Exceeds})
+		"change_pct": known(r.Change), "low_pct": known(r.Low), "high_pct": known(r.High), "differs": r.Differs()})
 }
 
 // ComparedRow is the comparison of one resource.
 type ComparedRow struct {
 	Resource, Unit string
 	A, B           float64
-	// Change is the change from A to B in percent; NaN if A is 0.
-	Change float64
-	// Noise is the spread of repeated runs of one side, in percent of their mean; NaN if no side was repeated. Exceeds
-	// means that the change is larger than the noise.
-	Noise   float64
-	Exceeds bool
+	// Change is the change from A to B in percent, NaN if A is 0. Low and High bound its interval of 95 % confidence;
+	// NaN if no side was repeated.
+	Change, Low, High float64
 }
+
+// Differs reports whether the interval of the change excludes 0.
+func (r *ComparedRow) Differs() bool { return r.Low > 0 || r.High < 0 }
 
 // ErrCompare means that runs should not be compared.
 var ErrCompare = errors.New("these runs cannot be compared")
@@ -89,6 +95,28 @@ func summed(value string, per float64, disks bool) func(*record.Run, *record.Ste
 	}
 }
 
+// busiest returns a function that takes the largest value among the disks.
+func busiest(value string) func(*record.Run, *record.Step) (float64, bool) {
+	return func(r *record.Run, s *record.Step) (most float64, ok bool) {
+		for _, d := range disksOf(r) {
+			if v, n := r.Mean(s, "server", d, value); n > 0 {
+				most, ok = max(most, v), true
+			}
+		}
+		return most, ok
+	}
+}
+
+// driver returns the processor use of the drivers, in cores.
+func driver(r *record.Run, s *record.Step) (cores float64, ok bool) {
+	for _, g := range append(r.Groups("driver"), "") {
+		if v, n := r.Mean(s, "driver", g, "cpu"); n > 0 {
+			cores, ok = cores+v, true
+		}
+	}
+	return cores, ok
+}
+
 // perAction returns a function that divides the programs' bytes by the number of user actions, in KB. The bytes include
 // those of Sync.
 func perAction(of func(*record.Total) uint64) func(*record.Run, *record.Step) (float64, bool) {
@@ -111,10 +139,19 @@ var resources = []resource{
 		tpm := r.TPM(s)
 		return cpu * 60 / tpm * 1000, ok && tpm > 0
 	}},
+	{"Waiting for disks", "%", machine("iowait_pct", 1)},
+	{"Processors, driver", "cores", driver},
 	{"Memory, server's processes (PSS)", "MB", summed("pss", 1e6, false)},
+	{"Page faults, server's processes", "1/s", summed("faults", 1, false)},
+	{"Open files, server's processes", "", summed("handles", 1, false)},
+	{"Disk reads, server's processes", "MB/s", summed("read_bytes", 1e6, false)},
+	{"Disk writes, server's processes", "MB/s", summed("write_bytes", 1e6, false)},
 	{"Disk reads", "1/s", summed("reads", 1, true)},
 	{"Disk writes", "1/s", summed("writes", 1, true)},
 	{"Disk flushes", "1/s", summed("flushes", 1, true)},
+	{"Disk queue", "requests", summed("queue", 1, true)},
+	{"Disk response", "ms", busiest("response_ms")},
+	{"Disk busy", "%", busiest("busy_pct")},
 	{"Disk megabytes", "MB/s", func(r *record.Run, s *record.Step) (float64, bool) {
 		in, ok := summed("read_bytes", 1e6, true)(r, s)
 		out, _ := summed("write_bytes", 1e6, true)(r, s)
@@ -124,6 +161,7 @@ var resources = []resource{
 	{"Bytes a program gets for an action", "KB", perAction(func(t *record.Total) uint64 { return t.Received })},
 	{"Network in", "KB/s", machine("net_in", 1e3)},
 	{"Network out", "KB/s", machine("net_out", 1e3)},
+	{"Network, loopback", "KB/s", machine("loopback", 1e3)},
 	{"Errors", "", func(r *record.Run, s *record.Step) (float64, bool) {
 		t := r.Total(s.Index, record.All)
 		return float64(t.Failed), true
@@ -134,28 +172,26 @@ var resources = []resource{
 	}},
 }
 
-// Compare returns the tables for all numbers of users that both sides measured. Each side can have several runs of the
-// same thing: their means are compared, and their spread is the noise. Compare rejects runs of different workloads,
-// protocols, hosts, speeds or mailboxes, unless anyway is set.
+// Compare returns the tables for all numbers of users that both sides measured. Each side can have several measurements
+// of the same thing, in one run or in several: their means are compared. Compare rejects runs that do not measure the
+// same, unless anyway is set; then each difference is a mark.
 func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, fmt.Errorf("%w: each side needs a run", ErrCompare)
 	}
-	var marks []string
-	for _, r := range append(slices.Clone(a), b...) {
-		for _, why := range differences(&a[0].Header, &r.Header) {
-			if !anyway {
-				return nil, fmt.Errorf("%w: %s (say so anyway to see them side by side)", ErrCompare, why)
-			}
-			if !slices.Contains(marks, why) {
-				marks = append(marks, why)
-			}
-		}
+	all := append(slices.Clone(a), b...)
+	marks, err := agree(all, anyway)
+	if err != nil {
+		return nil, err
 	}
 	var out []Comparison
-	for _, users := range common(a, b) {
+	for _, users := range common(all) {
+		marks, err := registered(all, users, anyway, marks)
+		if err != nil {
+			return nil, err
+		}
 		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks,
-			Repeat: [2]int{len(a), len(b)}}
+			Measured: [2]int{len(steps(a, users)), len(steps(b, users))}}
 		for i := range resources {
 			if row, ok := compare(&resources[i], a, b, users); ok {
 				c.Rows = append(c.Rows, row)
@@ -167,6 +203,68 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 		return nil, fmt.Errorf("%w: no number of users was measured on both sides", ErrCompare)
 	}
 	return out, nil
+}
+
+// agree returns the marks of a comparison: the differences of the runs, if anyway is set, and the marks of all of them.
+func agree(all []*record.Run, anyway bool) (marks []string, err error) {
+	first := &all[0].Header
+	for _, r := range all {
+		for _, why := range differences(first, &r.Header) {
+			if !anyway {
+				return nil, refusal(why)
+			}
+			if !slices.Contains(marks, why) {
+				marks = append(marks, why)
+			}
+		}
+		why := fmt.Sprintf("they differ in seed: %d and %d", first.Seed, r.Header.Seed)
+		if first.Seed != r.Header.Seed && !slices.Contains(marks, why) {
+			marks = append(marks, why)
+		}
+	}
+	for _, m := range first.Marks {
+		if !slices.ContainsFunc(all, func(r *record.Run) bool { return !slices.Contains(r.Header.Marks, m) }) {
+			marks = append(marks, "all runs: "+m)
+		}
+	}
+	return marks, nil
+}
+
+func refusal(why string) error {
+	return fmt.Errorf("%w: %s (--anyway compares them, with a mark)", ErrCompare, why)
+}
+
+// registered adds a mark, or returns an error, if the steps with a number of users differ in the number of mailboxes.
+func registered(all []*record.Run, users int, anyway bool, marks []string) ([]string, error) {
+	list := steps(all, users)
+	for _, s := range list {
+		if n := list[0].step.Registered; s.step.Registered != n {
+			why := fmt.Sprintf("they differ in registered people: %d and %d", n, s.step.Registered)
+			if !anyway {
+				return nil, refusal(why)
+			}
+			return append(slices.Clone(marks), why), nil
+		}
+	}
+	return marks, nil
+}
+
+// measured is a measured step of a run.
+type measured struct {
+	run  *record.Run
+	step *record.Step
+}
+
+// steps returns the measured steps with a number of users.
+func steps(runs []*record.Run, users int) (out []measured) {
+	for _, r := range runs {
+		for i := range r.Steps {
+			if s := &r.Steps[i]; s.Users == users && s.Outcome == record.Measured {
+				out = append(out, measured{r, s})
+			}
+		}
+	}
+	return out
 }
 
 // name returns the name of a side: its server, and its workload and protocol if the other side's differ.
@@ -195,6 +293,17 @@ func differences(a, b *record.Header) []string {
 	differ("what is left out", leftOut(a), leftOut(b))
 	differ("speed", a.Speed, b.Speed)
 	differ("how far mailboxes were filled", a.InitScale, b.InitScale)
+	differ("doors", doorsOf(a), doorsOf(b))
+	for _, m := range a.Marks {
+		if !slices.Contains(b.Marks, m) {
+			out = append(out, "only one is marked: "+m)
+		}
+	}
+	for _, m := range b.Marks {
+		if !slices.Contains(a.Marks, m) {
+			out = append(out, "only one is marked: "+m)
+		}
+	}
 	if a.Server != nil && b.Server != nil {
 		differ("the server's machine", a.Server.Name, b.Server.Name)
 	}
@@ -209,19 +318,30 @@ func leftOut(h *record.Header) string {
 	return strings.Join(h.Workload.Left, ", ")
 }
 
+// doorsOf returns the names of the doors of a run. They and StartTLS tell what is encrypted.
+func doorsOf(h *record.Header) string {
+	out := strings.Join(slices.Sorted(maps.Keys(h.Target.Doors)), ", ")
+	if h.Target.StartTLS {
+		out += " with STARTTLS"
+	}
+	return out
+}
+
 // common returns the numbers of users that every run measured.
-func common(a, b []*record.Run) []int {
+func common(all []*record.Run) []int {
 	count := map[int]int{}
-	for _, r := range append(slices.Clone(a), b...) {
+	for _, r := range all {
+		seen := map[int]bool{}
 		for i := range r.Steps {
-			if r.Steps[i].Outcome == record.Measured {
-				count[r.Steps[i].Users]++
+			if s := &r.Steps[i]; s.Outcome == record.Measured && !seen[s.Users] {
+				seen[s.Users] = true
+				count[s.Users]++
 			}
 		}
 	}
 	var out []int
 	for users, n := range count {
-		if n >= len(a)+len(b) {
+		if n == len(all) {
 			out = append(out, users)
 		}
 	}
@@ -230,46 +350,65 @@ func common(a, b []*record.Run) []int {
 }
 
 func compare(x *resource, a, b []*record.Run, users int) (ComparedRow, bool) {
-	row := ComparedRow{Resource: x.name, Unit: x.unit, Noise: math.NaN(), Change: math.NaN()}
-	var spread [2]float64
+	row := ComparedRow{Resource: x.name, Unit: x.unit, Change: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	var values [2][]float64
 	for side, runs := range [][]*record.Run{a, b} {
-		var values []float64
-		for _, r := range runs {
-			for i := range r.Steps {
-				if s := &r.Steps[i]; s.Users == users && s.Outcome == record.Measured {
-					if v, ok := x.of(r, s); ok {
-						values = append(values, v)
-					}
-				}
+		for _, m := range steps(runs, users) {
+			if v, ok := x.of(m.run, m.step); ok {
+				values[side] = append(values[side], v)
 			}
 		}
-		if len(values) == 0 {
+		if len(values[side]) == 0 {
 			return row, false
 		}
-		mean := 0.0
-		for _, v := range values {
-			mean += v / float64(len(values))
-		}
-		if side == 0 {
-			row.A = mean
-		} else {
-			row.B = mean
-		}
-		spread[side] = math.NaN()
-		if len(values) > 1 && mean != 0 {
-			spread[side] = (slices.Max(values) - slices.Min(values)) / mean * 100
-		}
 	}
-	for _, s := range spread {
-		if !math.IsNaN(s) && !(row.Noise > s) {
-			row.Noise = s
-		}
+	row.A, row.B = stat.Mean(values[0], nil), stat.Mean(values[1], nil)
+	if row.A == 0 {
+		return row, true
 	}
-	if row.A != 0 {
-		row.Change = (row.B - row.A) / row.A * 100
+	row.Change = (row.B - row.A) / row.A * 100
+	if half := halfWidth(values[0], values[1]); !math.IsNaN(half) {
+		row.Low, row.High = row.Change-half*100, row.Change+half*100
 	}
-	row.Exceeds = !math.IsNaN(row.Noise) && math.Abs(row.Change) > row.Noise
 	return row, true
+}
+
+// confidence is the probability that an interval covers the true change.
+const confidence = 0.95
+
+// halfWidth returns half the width of the confidence interval of mean(b)/mean(a): by the delta method, with the degrees
+// of freedom of Welch and Satterthwaite. A side with one value is taken to vary, relative to its mean, as the other one
+// does. It returns NaN if both have one value.
+func halfWidth(a, b []float64) float64 {
+	meanA, meanB := stat.Mean(a, nil), stat.Mean(b, nil)
+	va, vb := relative(a, meanA), relative(b, meanB)
+	na, nb := float64(len(a)), float64(len(b))
+	var squares, freedom float64
+	switch {
+	case len(a) > 1 && len(b) > 1:
+		squares = va/na + vb/nb
+		freedom = squares * squares / (va*va/na/na/(na-1) + vb*vb/nb/nb/(nb-1))
+	case len(a) > 1:
+		squares, freedom = va/na+va, na-1
+	case len(b) > 1:
+		squares, freedom = vb+vb/nb, nb-1
+	default:
+		return math.NaN()
+	}
+	if squares == 0 {
+		return 0
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile((1 + confidence) / 2)
+	return t * math.Abs(meanB/meanA) * math.Sqrt(squares)
+}
+
+// relative returns the variance of values relative to the square of their mean, 0 if there is one value or the mean is
+// 0.
+func relative(values []float64, mean float64) float64 {
+	if len(values) < 2 || mean == 0 {
+		return 0
+	}
+	return stat.Variance(values, nil) / mean / mean
 }
 
 // Text returns the table as text.
@@ -279,23 +418,23 @@ func (c *Comparison) Text() string {
 	for _, m := range c.Marks {
 		fmt.Fprintf(&b, "  marked: %s\n", m)
 	}
-	fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", "", "A", "B", "% change", "against the noise of repeated runs")
+	fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", "", "A", "B", "% change", "95 % interval of the change")
 	for _, r := range c.Rows {
-		change, verdict := "–", "not known: no side was repeated"
+		change, interval := "–", "unknown: no side was repeated"
 		if !math.IsNaN(r.Change) {
 			change = fmt.Sprintf("%+.1f", r.Change)
 		}
-		switch {
-		case !math.IsNaN(r.Noise) && r.Exceeds:
-			verdict = fmt.Sprintf("exceeds %.1f %%", r.Noise)
-		case !math.IsNaN(r.Noise):
-			verdict = fmt.Sprintf("within %.1f %%", r.Noise)
+		if !math.IsNaN(r.Low) {
+			interval = fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
+			if !r.Differs() {
+				interval += ": no difference shown"
+			}
 		}
 		label := r.Resource
 		if r.Unit != "" {
 			label += ", " + r.Unit
 		}
-		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", label, number(r.A), number(r.B), change, verdict)
+		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", label, number(r.A), number(r.B), change, interval)
 	}
 	return b.String()
 }

@@ -108,7 +108,7 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 		X: "percent busy, the busiest disk", Lines: []Line{busy}})
 }
 
-// line returns a value of each step against its number of users.
+// line returns a value of each step against its number of users. Repeated steps are one point, their mean.
 func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 	l := Line{Name: name}
 	for i := range r.Run.Steps {
@@ -117,9 +117,24 @@ func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 			l.Points = append(l.Points, Point{X: float64(s.Users), Y: v, Hollow: s.Outcome != record.Measured})
 		}
 	}
-	// The steps of a search are not in ascending order.
+	// The steps of a search, and repeated ones, are not in ascending order.
 	slices.SortStableFunc(l.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
-	return l
+	return merged(l)
+}
+
+// merged returns a line, sorted by X, with one point for all points of a kind at the same X.
+func merged(l Line) Line {
+	out := Line{Name: l.Name}
+	count := 1.0
+	for _, p := range l.Points {
+		if n := len(out.Points); n > 0 && out.Points[n-1].X == p.X && out.Points[n-1].Hollow == p.Hollow {
+			count++
+			out.Points[n-1].Y += (p.Y - out.Points[n-1].Y) / count
+			continue
+		}
+		out.Points, count = append(out.Points, p), 1
+	}
+	return out
 }
 
 // overTime creates the figures of latency, rate and the server's processor use over the run.

@@ -135,7 +135,7 @@ func Of(run *record.Run) *Report {
 			Errors: all.Failed, Missed: all.Missed,
 		}
 		row.ETR = row.TPM / 60
-		if pct, n := run.Mean(s, "server", "", "cpu_pct"); n > 0 {
+		if pct, known := serverBusy(run, s); known {
 			row.CPU = pct
 			if pct > 0 {
 				row.ITR = row.ETR / pct * 100
@@ -146,14 +146,8 @@ func Of(run *record.Run) *Report {
 				row.Cores = append(row.Cores, g+" "+number(cpu))
 			}
 		}
-		driver, known := 0.0, false
-		for _, g := range append(run.Groups("driver"), "") {
-			if cpu, n := run.Mean(s, "driver", g, "cpu"); n > 0 {
-				driver, known = driver+cpu, true
-			}
-		}
-		if known {
-			row.DriverCPU = number(driver)
+		if cpu, known := driver(run, s); known {
+			row.DriverCPU = number(cpu)
 		}
 		if p, n := run.Mean(s, "probe", "", "p50"); n > 0 {
 			row.Probe = number(p*1000) + " ms"
@@ -164,6 +158,31 @@ func Of(run *record.Run) *Report {
 	r.figures()
 	r.statistics()
 	return r
+}
+
+// serverBusy returns the share of its machine's processors that the server used, in percent: that of its groups of
+// processes, or, without groups, that of the machine without a driver on it.
+func serverBusy(run *record.Run, s *record.Step) (pct float64, known bool) {
+	if h := run.Header.Server; h != nil && h.CPUs > 0 {
+		if cores, ok := summed("cpu", 1, false)(run, s); ok {
+			return cores / float64(h.CPUs) * 100, true
+		}
+	}
+	pct, n := run.Mean(s, "server", "", "cpu_pct")
+	if h := run.Header.Server; shared(&run.Header) && h.CPUs > 0 {
+		cores, _ := driver(run, s)
+		pct = max(pct-cores/float64(h.CPUs)*100, 0)
+	}
+	return pct, n > 0
+}
+
+// shared reports whether a driver runs on the server's machine.
+func shared(h *record.Header) bool {
+	if h.Server == nil {
+		return false
+	}
+	return h.Server.Name == h.Driver.Name && len(h.Drivers) == 0 ||
+		slices.ContainsFunc(h.Drivers, func(d record.Host) bool { return d.Name == h.Server.Name })
 }
 
 // ms formats a latency.
@@ -189,10 +208,12 @@ func inBytes(n float64) string {
 func (r *Report) groups() []string { return r.Run.Groups("server") }
 
 // disks returns the devices that had any activity.
-func (r *Report) disks() []string {
+func (r *Report) disks() []string { return disksOf(r.Run) }
+
+func disksOf(run *record.Run) []string {
 	seen := map[string]bool{}
-	for i := range r.Run.Samples {
-		x := &r.Run.Samples[i]
+	for i := range run.Samples {
+		x := &run.Samples[i]
 		if x.Host == "server" && strings.HasPrefix(x.Group, "disk:") && x.Values["reads"]+x.Values["writes"] > 0 {
 			seen[x.Group] = true
 		}
@@ -259,24 +280,30 @@ func (r *Report) actions(s *record.Step) StepActions {
 	minutes := time.Duration(s.To - s.From).Minutes()
 	for _, name := range append([]string{record.All}, r.Run.Actions()...) {
 		t := r.Run.Total(s.Index, name)
-		if t.Latency.Count() == 0 && t.Failed == 0 && t.Missed == 0 {
+		if t.Latency.Count() == 0 && t.Failed+t.Missed+t.Nothing == 0 {
 			continue
 		}
 		row := ActionRow{
-			Action: name, Count: group(t.Latency.Count()), Average: ms(t.Latency.Mean()),
+			Action: name, Count: group(t.Completed()), Average: ms(t.Latency.Mean()),
 			P50: ms(t.Latency.Percentile(50)), P90: ms(t.Latency.Percentile(90)),
 			P95: ms(t.Latency.Percentile(95)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()),
 			Errors: group(int64(t.Failed)), Missed: group(int64(t.Missed)),
 			Sent: inBytes(float64(t.Sent)), Received: inBytes(float64(t.Received)),
 		}
 		if minutes > 0 {
-			row.PerMinute = number(float64(t.Latency.Count()) / minutes)
+			row.PerMinute = number(float64(t.Completed()) / minutes)
 		}
 		if name == record.All {
 			row.Action = "all actions"
 		} else {
 			for _, k := range slices.Sorted(maps.Keys(t.Errors)) {
 				row.Kinds = append(row.Kinds, fmt.Sprintf("%s × %s", group(int64(t.Errors[k])), k))
+			}
+			if t.Pending > 0 {
+				row.Kinds = append(row.Kinds, group(int64(t.Pending))+" without an answer at the end")
+			}
+			if t.Nothing > 0 {
+				row.Kinds = append(row.Kinds, group(int64(t.Nothing))+" × nothing to do")
 			}
 		}
 		out.Rows = append(out.Rows, row)

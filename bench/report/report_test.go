@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"image/png"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"doublet/bench/record"
+
+	"gonum.org/v1/gonum/stat"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/opentype"
@@ -307,7 +310,8 @@ func TestCompare(t *testing.T) {
 	if err != nil || len(tables) != 2 || tables[1].Users != 200 {
 		t.Fatalf("%v, %d tables", err, len(tables))
 	}
-	if r := row(t, &tables[0], "Average response"); math.Abs(r.Change-50) > 0.5 || !math.IsNaN(r.Noise) || r.Exceeds {
+	if r := row(t, &tables[0], "Average response"); math.Abs(r.Change-50) > 0.5 || !math.IsNaN(r.Low) ||
+		r.Differs() {
 		t.Errorf("%+v", r)
 	}
 	if r := row(t, &tables[0], "Throughput (TPM)"); r.Change != 0 {
@@ -319,26 +323,51 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestNoiseOfRepeatedRuns(t *testing.T) {
+// TestIntervals checks the intervals of repeated runs, and of steps that one run repeats.
+func TestIntervals(t *testing.T) {
 	t.Parallel()
-	times := func(f float64) *record.Run {
+	one := func(f float64) *record.Run {
 		return made(fmt.Sprint(f), []int{100}, func(n int) float64 { return linear(n) * f })
 	}
-	tables, err := Compare([]*record.Run{times(1), times(1.1), times(1.2)},
-		[]*record.Run{times(1.15), times(1.25)}, false)
+	tables, err := Compare([]*record.Run{one(1), one(1.1), one(1.2)}, []*record.Run{one(1.15), one(1.25)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := row(t, &tables[0], "Average response"); r.Exceeds || math.Abs(r.Noise-18.2) > 0.5 ||
-		math.Abs(r.Change-9.1) > 0.5 {
-		t.Errorf("a change within the noise: %+v", r)
+	if r := row(t, &tables[0], "Average response"); r.Differs() || math.Abs(r.Change-9.1) > 0.5 || r.Low > 0 ||
+		r.High < 9.1 || tables[0].Measured != [2]int{3, 2} {
+		t.Errorf("a change within the interval: %+v", r)
 	}
-	tables, err = Compare([]*record.Run{times(1), times(1.02)}, []*record.Run{times(2), times(2.02)}, false)
+	tables, err = Compare([]*record.Run{one(1), one(1.02)}, []*record.Run{one(2), one(2.02)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := row(t, &tables[0], "Average response"); !r.Exceeds {
+	if r := row(t, &tables[0], "Average response"); !r.Differs() || r.Low > 98 || r.High < 98 {
 		t.Errorf("a doubling: %+v", r)
+	}
+}
+
+// TestIntervalCovers checks that the interval covers the true change as often as it claims, over simulated repeats.
+func TestIntervalCovers(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	const rounds = 4000
+	for _, n := range [][2]int{{5, 5}, {3, 8}, {5, 1}} {
+		covered := 0
+		for range rounds {
+			var side [2][]float64
+			for k := range side {
+				for range n[k] {
+					side[k] = append(side[k], (100+20*float64(k))*(1+0.03*r.NormFloat64()))
+				}
+			}
+			ratio := stat.Mean(side[1], nil) / stat.Mean(side[0], nil)
+			if math.Abs(ratio-1.2) <= halfWidth(side[0], side[1]) {
+				covered++
+			}
+		}
+		if share := float64(covered) / rounds; share < 0.935 || share > 0.97 {
+			t.Errorf("repeats %v: the interval covers the change in %.1f %% of the cases", n, share*100)
+		}
 	}
 }
 
@@ -349,6 +378,8 @@ func TestCompareRefuses(t *testing.T) {
 		"protocol": func(h *record.Header) { h.Workload.Protocol = "jmap" },
 		"speed":    func(h *record.Header) { h.Speed = 20 },
 		"machine":  func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
+		"window":   func(h *record.Header) { h.Marks = []string{"window of 1m0s"} },
+		"STARTTLS": func(h *record.Header) { h.Target.StartTLS = true },
 	} {
 		a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
 		change(&b.Header)
@@ -360,6 +391,17 @@ func TestCompareRefuses(t *testing.T) {
 		if err != nil || len(tables[0].Marks) == 0 {
 			t.Errorf("another %s, anyway: %v", name, err)
 		}
+	}
+	a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
+	b.Steps[0].Registered++
+	if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) {
+		t.Errorf("other registered people: %v", err)
+	}
+	b.Steps[0].Registered--
+	b.Header.Seed, a.Header.Marks, b.Header.Marks = 2, []string{"both"}, []string{"both"}
+	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
+	if err != nil || strings.Join(tables[0].Marks, "; ") != "they differ in seed: 1 and 2; all runs: both" {
+		t.Errorf("%v %v", err, tables)
 	}
 	// A discarded step is shown in reports and never compared.
 	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)},
@@ -420,7 +462,7 @@ func TestCompareModes(t *testing.T) {
 		}
 	}
 	raw, err := json.Marshal(tables)
-	if err != nil || !strings.Contains(string(raw), `"change_pct":0,"exceeds":false,"noise_pct":null`) ||
+	if err != nil || !strings.Contains(string(raw), `"change_pct":0,"differs":false,"high_pct":null`) ||
 		!strings.Contains(string(raw), `"users":7`) {
 		t.Errorf("%v %s", err, raw)
 	}

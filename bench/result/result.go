@@ -44,6 +44,9 @@ type Step struct {
 	Max       float64        `json:"max_ms"`
 	Errors    uint64         `json:"errors"`
 	Missed    uint64         `json:"missed"`
+	// Pending counts the actions without an answer at the end, Nothing those for which there was nothing to do.
+	Pending uint64 `json:"pending,omitempty"`
+	Nothing uint64 `json:"nothing,omitempty"`
 	// Kinds counts the errors by the server's reply.
 	Kinds map[string]uint64 `json:"error_kinds,omitempty"`
 	// Probe is the median of the probe's medians. Cores is the processor use of each group of the server's processes.
@@ -94,10 +97,11 @@ func Of(r *record.Run, path string) *Result {
 		s := &r.Steps[i]
 		t := r.Total(s.Index, record.All)
 		x := Step{
-			Users: s.Users, Outcome: s.Outcome, Reason: s.Reason, TPM: r.TPM(s), Completed: t.Latency.Count(),
+			Users: s.Users, Outcome: s.Outcome, Reason: s.Reason, TPM: r.TPM(s), Completed: t.Completed(),
 			Average: ms(t.Latency.Mean()), P50: ms(t.Latency.Percentile(50)),
 			P90: ms(t.Latency.Percentile(90)), P99: ms(t.Latency.Percentile(99)), Max: ms(t.Latency.Max()),
-			Errors: t.Failed, Missed: t.Missed, Kinds: t.Errors, Cores: map[string]float64{},
+			Errors: t.Failed, Missed: t.Missed, Pending: t.Pending, Nothing: t.Nothing,
+			Kinds: t.Errors, Cores: map[string]float64{},
 		}
 		for _, g := range r.Groups("server") {
 			if cpu, n := r.Mean(s, "server", g, "cpu"); n > 0 {
@@ -151,6 +155,12 @@ func (c *Result) Text() string {
 		}
 		for _, k := range slices.Sorted(maps.Keys(s.Kinds)) {
 			fmt.Fprintf(&b, "         %d × %s\n", s.Kinds[k], k)
+		}
+		if s.Pending > 0 {
+			fmt.Fprintf(&b, "         %d without an answer at the end\n", s.Pending)
+		}
+		if s.Nothing > 0 {
+			fmt.Fprintf(&b, "         %d with nothing to do, such as to read in an empty folder\n", s.Nothing)
 		}
 		for _, v := range s.Servers {
 			fmt.Fprintf(&b, "         %-6s %.2f cores, %.0f MB, %.2f MB/s written; work queue %.1f databases, at "+

@@ -12,8 +12,10 @@ import (
 type Crew interface {
 	// Begin starts the users, who work until ctx ends or End is called.
 	Begin(ctx context.Context, s Shift) error
-	// Cut returns the results since Begin or the last Cut. An error means that the crew is lost.
-	Cut(ctx context.Context) (Cut, error)
+	// Cut returns the results since Begin or the last Cut. The final one of a measurement also counts the actions that
+	// users want and that have no answer, as pending or missed; later results of these users are not counted. An
+	// error means that the crew is lost.
+	Cut(ctx context.Context, final bool) (Cut, error)
 	// End ends the users and waits for them.
 	End()
 }
@@ -45,6 +47,7 @@ type Local struct {
 	rec   *record.Recorder
 	lag   lag
 	now   counters
+	shift []*person
 	stop  context.CancelFunc
 	users sync.WaitGroup
 }
@@ -59,19 +62,28 @@ func (l *Local) Begin(ctx context.Context, s Shift) error {
 	l.rec = record.NewRecorder(begin)
 	l.lag.cut()
 	ctx, l.stop = context.WithCancel(ctx)
+	l.shift = make([]*person, s.Count)
 	for i := range s.Count {
 		l.users.Add(1)
 		at := begin.Add(time.Duration(float64(i) / s.LoginRate * float64(time.Minute)))
+		p := &person{s: l, u: &l.Users[s.First+i], begin: at}
+		l.shift[i] = p
 		l.Env.Go("bench user", func() {
 			defer l.users.Done()
-			l.user(ctx, &l.Users[s.First+i], at)
+			p.work(ctx)
 		})
 	}
 	return nil
 }
 
 // Cut implements Crew.
-func (l *Local) Cut(context.Context) (Cut, error) {
+func (l *Local) Cut(_ context.Context, final bool) (Cut, error) {
+	if final {
+		now := l.Env.Clock.Now()
+		for _, p := range l.shift {
+			p.settle(now)
+		}
+	}
 	c := Cut{Intervals: l.rec.Cut(l.Env.Clock.Now(), l.Env.Clock.Now(), 0, ""), Lag: l.lag.cut(), Active: l.now.get(),
 		Cores: l.Cores}
 	for i := range c.Intervals {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -45,6 +46,8 @@ type Plan struct {
 	Interval, Window, MaxSettle time.Duration
 	// Fresh resets the mailboxes of a step's users to their initial state; nil leaves them.
 	Fresh func(ctx context.Context, users []drive.User) error
+	// MaxFailed is the share of the actions of a step that may fail or be missed. A step with more is discarded.
+	MaxFailed float64
 	// Failover makes a user whose connection is lost sign in again at once and repeatedly, which is an action of its
 	// own ("failover"). He then repeats the interrupted action if that is harmless.
 	Failover bool
@@ -191,7 +194,7 @@ func (s *step) run(ctx context.Context) error {
 // shutOut records the users who could not sign in before the end of the measurement. Without this record a failover
 // that never succeeds would not appear.
 func (s *step) shutOut(ctx context.Context) error {
-	cuts, err := s.cut(ctx)
+	cuts, err := s.cut(ctx, false)
 	for i := range cuts {
 		for _, x := range cuts[i].Intervals {
 			n := x.Errors[notLetIn]
@@ -248,7 +251,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 		}
 		// Users begin at different times within the stagger. Before it has passed, some have not begun.
 		passed := s.MaxSettle - left
-		settled = steady.add(all.Latency.Count(), all.Latency.Percentile(50)) &&
+		settled = steady.add(&all.Latency) &&
 			passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
 	}
 	s.number.Steady = s.offset()
@@ -300,6 +303,9 @@ func (s *step) countdown(d time.Duration) iter.Seq[time.Duration] {
 	}
 }
 
+// final reports whether the interval with this remaining time at its beginning is the last one of a countdown.
+func (s *step) final(left time.Duration) bool { return left-s.Interval <= s.Interval/2 }
+
 // The limits above which the driver itself is the bottleneck.
 const (
 	maxLag = 20 * time.Millisecond // p99
@@ -308,6 +314,8 @@ const (
 
 func (s *step) judge(total *record.Total, late *record.Histogram, load float64, settled bool) (record.Outcome, string) {
 	limit := time.Duration(s.Workload.Limit)
+	failed := float64(total.Failed + total.Missed)
+	share := failed / max(failed+float64(total.Latency.Count()), 1)
 	switch {
 	case late.Percentile(99) > maxLag:
 		return record.DriverBound, fmt.Sprintf("the driver was late by %v (p99)",
@@ -319,6 +327,9 @@ func (s *step) judge(total *record.Total, late *record.Histogram, load float64, 
 	case total.Latency.Mean() > limit:
 		return record.Discarded, fmt.Sprintf("the average response was %v, over %v",
 			total.Latency.Mean().Round(time.Millisecond), limit)
+	case share > s.MaxFailed:
+		return record.Discarded, fmt.Sprintf("%.2g %% of the actions failed or were missed, over %.2g %%", share*100,
+			s.MaxFailed*100)
 	case !settled:
 		return record.Unsteady, fmt.Sprintf("it had not settled after %v", s.MaxSettle)
 	}
@@ -341,7 +352,7 @@ func (s *step) interval(ctx context.Context, phase record.Phase, left time.Durat
 		err = errStopped
 	case <-s.Env.Clock.After(s.Interval):
 	}
-	cuts, lost := s.cut(ctx)
+	cuts, lost := s.cut(ctx, phase == record.Measure && (err != nil || s.final(left)))
 	from, to := s.last, s.offset()
 	s.last, s.active = to, 0
 	most := 0.0
@@ -374,8 +385,9 @@ func (s *step) interval(ctx context.Context, phase record.Phase, left time.Durat
 	return all, errors.Join(err, s.file.Err())
 }
 
-// cut collects the results of all crews concurrently. The error names lost crews; the results of the others are kept.
-func (s *step) cut(ctx context.Context) ([]Cut, error) {
+// cut collects the results of all crews concurrently, as Crew.Cut does. The error names lost crews; the results of the
+// others are kept.
+func (s *step) cut(ctx context.Context, final bool) ([]Cut, error) {
 	cuts := make([]Cut, len(s.Crews))
 	errs := make([]error, len(s.Crews))
 	var all sync.WaitGroup
@@ -383,7 +395,7 @@ func (s *step) cut(ctx context.Context) ([]Cut, error) {
 		all.Add(1)
 		s.Env.Go("bench cut", func() {
 			defer all.Done()
-			cuts[i], errs[i] = c.Cut(context.WithoutCancel(ctx))
+			cuts[i], errs[i] = c.Cut(context.WithoutCancel(ctx), final)
 		})
 	}
 	all.Wait()
@@ -404,37 +416,57 @@ func (s *step) self(c *Cut, at record.Duration) (load float64) {
 	return load
 }
 
-// steadiness detects that three successive intervals differ by less than 5 % in rate and median.
+// steadiness detects that three successive intervals differ by less than 5 % in rate and median, or by no more than
+// chance makes them differ.
 type steadiness struct {
-	counts  []int64
-	medians []time.Duration
+	intervals []settling
+}
+
+// settling holds the figures of one interval: the number of actions, their median, and the median's standard error.
+type settling struct {
+	count         int64
+	median, error float64 // seconds
 }
 
 const (
 	successive = 3
 	within     = 0.05
-	// medianFloor is the difference of medians that is ignored, whatever their size.
-	medianFloor = 500 * time.Microsecond
+	// medianFloor is the difference of medians that is ignored, whatever their size, in seconds.
+	medianFloor = 500e-6
 )
 
-func (s *steadiness) add(count int64, median time.Duration) bool {
-	s.counts, s.medians = append(s.counts, count), append(s.medians, median)
-	if n := len(s.counts); n > successive {
-		s.counts, s.medians = s.counts[n-successive:], s.medians[n-successive:]
+func (s *steadiness) add(latency *record.Histogram) bool {
+	x := settling{count: latency.Count(), median: latency.Percentile(50).Seconds()}
+	if x.count > 0 {
+		// The standard error of a median is 1.253 σ/√n, and σ is the distance of the quartiles / 1.349, for normally
+		// distributed latencies.
+		quartiles := (latency.Percentile(75) - latency.Percentile(25)).Seconds()
+		x.error = 1.253 * quartiles / 1.349 / math.Sqrt(float64(x.count))
 	}
-	if len(s.counts) < successive {
-		return false
+	s.intervals = append(s.intervals, x)
+	if n := len(s.intervals); n > successive {
+		s.intervals = s.intervals[n-successive:]
 	}
-	lo, hi := s.counts[0], s.counts[0]
-	from, to := s.medians[0], s.medians[0]
-	for i := range s.counts {
-		lo, hi = min(lo, s.counts[i]), max(hi, s.counts[i])
-		from, to = min(from, s.medians[i]), max(to, s.medians[i])
+	return len(s.intervals) == successive && s.rate() && s.median()
+}
+
+// rate reports whether the numbers of actions are steady. Small numbers vary at random: a difference of twice their
+// standard deviation is no change. People who only wait do nothing at a steady rate.
+func (s *steadiness) rate() bool {
+	lo, hi := s.intervals[0].count, s.intervals[0].count
+	for _, x := range s.intervals {
+		lo, hi = min(lo, x.count), max(hi, x.count)
 	}
-	if lo == 0 {
-		return false
+	return float64(hi-lo) <= max(within*float64(hi), 2*math.Sqrt(float64(hi)))
+}
+
+// median reports whether the medians of the intervals with actions are steady.
+func (s *steadiness) median() bool {
+	lo, hi, chance := math.Inf(1), 0.0, 0.0
+	for _, x := range s.intervals {
+		if x.count > 0 {
+			lo, hi, chance = min(lo, x.median), max(hi, x.median), max(chance, 2*math.Sqrt2*x.error)
+		}
 	}
-	// Small counts vary at random: a difference of twice their standard deviation is no change.
-	spread := max(within*float64(hi), 2*sqrt(float64(hi)))
-	return float64(hi-lo) <= spread && (to-from <= medianFloor || float64(to-from) <= within*float64(to))
+	return hi-lo <= max(medianFloor, within*hi, chance) || hi == 0
 }

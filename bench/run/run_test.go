@@ -80,6 +80,7 @@ func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
 			Env: env.Real(slog.New(slog.NewTextHandler(io.Discard, nil))), Workload: w, Protocol: "imap", Seed: 1,
 			Users: users, Open: f.open,
 			Steps: []int{10}, Interval: 10 * time.Second, Window: 5 * time.Minute, LoginRate: 6000,
+			MaxFailed: 0.01,
 		}
 		ctx := context.Background()
 		if change != nil {
@@ -158,6 +159,136 @@ func TestStalledServer(t *testing.T) {
 	}
 }
 
+// TestStallAtTheEnd checks that a stall that reaches the end of the window counts: the actions that users wanted in it
+// have no answer by then.
+func TestStallAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, stall := range []time.Duration{4100 * time.Millisecond, time.Minute} {
+		var from atomic.Int64
+		f := &fake{delay: func(int) time.Duration {
+			if at := from.Load(); at != 0 && time.Now().UnixNano() >= at {
+				return time.Hour
+			}
+			return time.Millisecond
+		}}
+		run := simulate(t, f, func(p *Plan) {
+			p.During = func(ctx context.Context, _ func(string)) {
+				from.Store(time.Now().Add(p.Window - stall).UnixNano())
+				<-ctx.Done()
+			}
+		})
+		all := run.Total(0, "poll")
+		if wanted := all.Latency.Count() + int64(all.Missed); wanted < 2990 || wanted > 3010 {
+			t.Errorf("stall of %v: %d actions were wanted", stall, wanted)
+		}
+		if m := all.Latency.Max(); m < stall-2*time.Second || m > stall {
+			t.Errorf("stall of %v: the longest is %v", stall, m)
+		}
+		if late := int(all.Missed + all.Pending); late < 10*int(stall.Seconds())-15 || all.Pending < 10 {
+			t.Errorf("stall of %v: %d missed, %d pending", stall, all.Missed, all.Pending)
+		}
+		if want := float64(all.Completed()) / 5; run.TPM(&run.Steps[0]) != want {
+			t.Errorf("stall of %v: TPM %v, want %v: pending actions count as completed", stall,
+				run.TPM(&run.Steps[0]), want)
+		}
+	}
+}
+
+// TestFailuresDiscard checks that a step with too many failures or missed actions is not compared.
+func TestFailuresDiscard(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		every int
+		want  record.Outcome
+	}{{200, record.Measured}, {50, record.Discarded}} {
+		f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+		f.err = func(n int) error {
+			if n%c.every == 0 {
+				return &drive.Refusal{Text: "NO later"}
+			}
+			return nil
+		}
+		if s := simulate(t, f, nil).Steps[0]; s.Outcome != c.want {
+			t.Errorf("one failure in %d actions: %s %s", c.every, s.Outcome, s.Reason)
+		}
+	}
+}
+
+// TestLostSession checks that a user who cannot sign in again causes one error for each attempt, the server's, and that
+// what he wanted meanwhile is missed.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	f.err = func(int) error {
+		if down.Load() {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}
+	run := simulate(t, f, func(p *Plan) {
+		p.Open = func(ctx context.Context, u *drive.User) (drive.Session, drive.Traffic, error) {
+			if down.Load() {
+				return nil, drive.Traffic{}, &drive.Refusal{Text: "NO [UNAVAILABLE]"}
+			}
+			return f.open(ctx, u)
+		}
+		p.During = func(ctx context.Context, _ func(string)) {
+			time.Sleep(100 * time.Second)
+			down.Store(true)
+			time.Sleep(100 * time.Second)
+			down.Store(false)
+			<-ctx.Done()
+		}
+	})
+	all, login := run.Total(0, "poll"), run.Total(0, "login")
+	if n := all.Errors["connection closed by the server"]; len(all.Errors) != 1 || n != 10 {
+		t.Errorf("errors of the action: %v", all.Errors)
+	}
+	if n := login.Errors["NO [UNAVAILABLE]"]; n < 970 || uint64(n) != all.Missed {
+		t.Errorf("%d sign-ins failed, %d actions were missed", n, all.Missed)
+	}
+	if n := all.Latency.Count(); n < 1970 || n > 2030 {
+		t.Errorf("%d succeeded", n)
+	}
+}
+
+// TestSteady checks which intervals are steady.
+func TestSteady(t *testing.T) {
+	t.Parallel()
+	type load struct {
+		n      int
+		median time.Duration
+		spread time.Duration
+	}
+	for name, c := range map[string]struct {
+		loads []load
+		want  bool
+	}{
+		"equal":                   {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}, {990, 20e6, 1e6}}, true},
+		"too few":                 {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}}, false},
+		"a rising rate":           {[]load{{1000, 20e6, 1e6}, {1500, 20e6, 1e6}, {2000, 20e6, 1e6}}, false},
+		"a rising median":         {[]load{{1000, 20e6, 1e6}, {1000, 25e6, 1e6}, {1000, 30e6, 1e6}}, false},
+		"people who only wait":    {[]load{{0, 0, 0}, {2, 5e6, 0}, {0, 0, 0}}, true},
+		"nobody does anything":    {[]load{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, true},
+		"few with a wide spread":  {[]load{{12, 20e6, 30e6}, {10, 28e6, 30e6}, {9, 24e6, 30e6}}, true},
+		"many with a wide spread": {[]load{{9000, 20e6, 30e6}, {9000, 28e6, 30e6}, {9000, 24e6, 30e6}}, false},
+	} {
+		var s steadiness
+		got := false
+		for _, l := range c.loads {
+			var h record.Histogram
+			for i := range l.n {
+				h.Add(l.median + time.Duration(float64(l.spread)*(float64(i)+0.5-float64(l.n)/2)/float64(l.n)))
+			}
+			got = s.add(&h)
+		}
+		if got != c.want {
+			t.Errorf("%s: steady is %v", name, got)
+		}
+	}
+}
+
 // TestLateActionsCountFromTheIntendedTime uses a server that is slower than the users' pace.
 func TestLateActionsCountFromTheIntendedTime(t *testing.T) {
 	t.Parallel()
@@ -200,6 +331,9 @@ func TestErrorsAreCountedAndTheRunGoesOn(t *testing.T) {
 	}
 	if n := all.Latency.Count(); n < 2090 || n > 2110 {
 		t.Errorf("%d succeeded; what there was nothing to do with is no action", n)
+	}
+	if all.Nothing < 290 || all.Nothing > 310 {
+		t.Errorf("%d times nothing to do", all.Nothing)
 	}
 	if f.opens < 300 {
 		t.Errorf("signed in %d times: a lost connection is opened anew", f.opens)

@@ -1,12 +1,17 @@
 package run
 
+import "slices"
+
 // Search finds the largest good number, if all numbers below a good one are good. It doubles the number until one is
-// bad, and then bisects. Its answers can be measurements, because it never tries a number twice.
+// bad, and then bisects. Its answers are measurements, which vary, so that it tries the number that it finds once more;
+// if that is bad, it goes on below.
 type Search struct {
 	// Least and Most are the bounds; Precision is the permitted error of the result (at least 1).
 	Least, Most, Precision int
 
-	good, bad int // 0 if none is known yet
+	good      []int // ascending
+	bad       int   // 0 if none is known yet
+	confirmed int   // the number that was good twice, 0 for none
 }
 
 // First returns the first number to try.
@@ -14,21 +19,32 @@ func (s *Search) First() int { return s.Least }
 
 // Next records the result for a number and returns the next one to try, 0 at the end of the search.
 func (s *Search) Next(n int, good bool) int {
-	if good {
-		s.good = max(s.good, n)
-	} else if s.bad == 0 || n < s.bad {
+	at, again := slices.BinarySearch(s.good, n)
+	switch {
+	case good && again:
+		s.confirmed = n
+	case good:
+		s.good = slices.Insert(s.good, at, n)
+	default:
+		s.good = s.good[:at]
 		s.bad = n
 	}
+	found, capped := s.Found()
 	switch {
-	case s.bad == 0 && s.good >= s.Most:
-		return 0
-	case s.bad == 0:
-		return min(2*s.good, s.Most)
-	case s.bad-s.good <= max(s.Precision, 1):
-		return 0
+	case capped && found < s.Most && found > 0:
+		return min(2*found, s.Most)
+	case !capped && s.bad-found > max(s.Precision, 1):
+		return found + (s.bad-found)/2
+	case found > 0 && s.confirmed != found:
+		return found
 	}
-	return s.good + (s.bad-s.good)/2
+	return 0
 }
 
 // Found returns the largest good number, 0 for none; capped means that no number up to Most was bad.
-func (s *Search) Found() (n int, capped bool) { return s.good, s.bad == 0 }
+func (s *Search) Found() (n int, capped bool) {
+	if len(s.good) > 0 {
+		n = s.good[len(s.good)-1]
+	}
+	return n, s.bad == 0
+}

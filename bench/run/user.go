@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 	"errors"
-	"math"
+	"iter"
 	"time"
 
 	"doublet/bench/drive"
@@ -11,30 +11,31 @@ import (
 	"doublet/bench/workload"
 )
 
-func sqrt(x float64) float64 { return math.Sqrt(x) }
-
 // person is an active user.
 type person struct {
 	s       *Local
 	u       *drive.User
 	begin   time.Time // the start of the schedule
 	session drive.Session
-	free    time.Time // the end of the last action
+	wants   wants
 }
 
-// user works until ctx ends.
-func (s *Local) user(ctx context.Context, u *drive.User, begin time.Time) {
-	p := &person{s: s, u: u, begin: begin, free: begin}
-	if !p.wait(ctx, begin) {
+// work performs the actions of the user until ctx ends.
+func (p *person) work(ctx context.Context) {
+	if !p.wait(ctx, p.begin) {
 		return
 	}
+	s := p.s
 	s.now.add(1)
 	defer s.now.add(-1)
 	defer p.leave()
-	p.enter(ctx, begin)
-	o := workload.Options{Seed: s.Seed, Speed: s.Speed, Set: s.Set, Protocol: s.Protocol}
-	for planned := range s.Workload.Schedule(u.Index, o) {
-		if !p.wait(ctx, begin.Add(planned.At)) {
+	p.wants.next(want{n: -1, action: "login", at: p.begin})
+	p.done(p.enter(ctx, p.begin))
+	n := 0
+	for planned := range p.schedule() {
+		p.wants.next(p.want(n, &planned))
+		n++
+		if !p.wait(ctx, p.begin.Add(planned.At)) {
 			return
 		}
 		p.do(ctx, &planned)
@@ -43,6 +44,12 @@ func (s *Local) user(ctx context.Context, u *drive.User, begin time.Time) {
 		}
 	}
 	<-ctx.Done()
+}
+
+func (p *person) schedule() iter.Seq[workload.Planned] {
+	s := p.s
+	return s.Workload.Schedule(p.u.Index,
+		workload.Options{Seed: s.Seed, Speed: s.Speed, Set: s.Set, Protocol: s.Protocol})
 }
 
 // wait waits until a time and reports whether ctx is still alive.
@@ -62,16 +69,16 @@ func (p *person) wait(ctx context.Context, until time.Time) bool {
 }
 
 // enter signs in, which is an action of its own.
-func (p *person) enter(ctx context.Context, intended time.Time) {
+func (p *person) enter(ctx context.Context, intended time.Time) record.Done {
 	clock := p.s.Env.Clock
 	begun := clock.Now()
 	session, t, err := p.s.Open(ctx, p.u)
 	p.session = session
-	p.s.rec.Done(record.Done{Action: "login", Intended: intended, Begun: begun, Ended: clock.Now(),
-		Err: drive.Kind(err), Sent: t.Sent, Received: t.Received})
 	if err != nil {
 		p.session = nil
 	}
+	return record.Done{Action: "login", Intended: intended, Begun: begun, Ended: clock.Now(), Err: drive.Kind(err),
+		Sent: t.Sent, Received: t.Received}
 }
 
 func (p *person) leave() {
@@ -100,20 +107,21 @@ func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	intended := p.begin.Add(planned.At)
 	action := string(planned.Do)
 	if clock.Now().After(p.begin.Add(planned.Next)) {
-		p.s.rec.Missed(action)
+		p.wants.settle(func() { p.s.rec.Missed(action) })
 		return
 	}
 	if p.session == nil {
-		p.enter(ctx, intended)
+		p.s.rec.Done(p.enter(ctx, intended))
 		if p.session == nil && p.s.Failover {
 			p.failover(ctx)
 		}
 	}
-	begun := clock.Now()
 	if p.session == nil {
-		p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: begun, Err: "not signed in"})
+		// The failed sign-in is the server's error, and it is counted. This action has not begun.
+		p.wants.settle(func() { p.s.rec.Missed(action) })
 		return
 	}
+	begun := clock.Now()
 	p.beside()
 	t, err := p.session.Do(ctx, planned)
 	if p.lost(err) && p.s.Failover && p.failover(ctx) && harmless[planned.Do] {
@@ -122,11 +130,15 @@ func (p *person) do(ctx context.Context, planned *workload.Planned) {
 	}
 	ended := clock.Now().Add(-t.Held)
 	if errors.Is(err, drive.ErrNothing) {
+		p.wants.settle(func() { p.s.rec.Nothing(action) })
 		return
 	}
-	p.s.rec.Done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err),
+	p.done(record.Done{Action: action, Intended: intended, Begun: begun, Ended: ended, Err: drive.Kind(err),
 		Sent: t.Sent, Received: t.Received})
 }
+
+// done counts the answer to what the user wants now.
+func (p *person) done(d record.Done) { p.wants.settle(func() { p.s.rec.Done(d) }) }
 
 // lost closes the session if err means that the connection is lost, and reports that. The next action signs in again.
 func (p *person) lost(err error) bool {

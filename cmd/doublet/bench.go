@@ -161,6 +161,8 @@ func (w workbench) run() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
 	f.IntVar(&o.step, "step", 0, "step of a range")
+	f.IntVar(&o.Repeat, "repeat", 1,
+		"run each step so many times, in random order, so that compare knows the intervals")
 	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
 	f.StringVar(&folder, "lab", "", "folder of a lab (doublet bench lab): its servers and its people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -179,8 +181,9 @@ func (w workbench) max() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "max WORKLOAD", Short: "find the most people that the server serves well", Args: count(1, 1),
 		Long: "Double the number of people until a step is bad, then halve what lies between. A step is good when " +
-			"its average response\nis within the workload's limit (1 s, as the documents have it), its p99 within " +
-			"--p99, and at most 1 % of its actions failed or were missed.\nAll steps are in one run file.",
+			"its load was steady,\nits average response is within the workload's limit (1 s, as the documents have " +
+			"it), its p99 within --p99, and at most\n--max-failed of its actions failed or were missed. The answer " +
+			"is measured twice. All steps are in one run file.",
 	}
 	o.targetFlags(cmd)
 	o.runFlags(cmd)
@@ -345,12 +348,14 @@ func (w workbench) compare() *cobra.Command {
 	var anyway, asJSON bool
 	cmd := &cobra.Command{
 		Use: "compare A B", Short: "print what B uses against A at the same numbers of users", Args: count(2, 2),
-		Long: "Print the table \"Resource usage at N users comparing A to B\". Give several runs of one side with " +
-			"commas between (A1,A2,A3):\ntheir means are compared, and their spread is the noise that a change has " +
-			"to exceed.",
+		Long: "Print the table \"Resource usage at N users comparing A to B\". With several runs of a side (commas " +
+			"between: A1,A2,A3)\nor steps that were repeated (bench run --repeat), each change has its interval of " +
+			"95 % confidence. Runs that do not\nmeasure the same are refused: another workload, protocol, machine, " +
+			"number of people, TLS, speed, or other marks.",
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tables as JSON")
-	cmd.Flags().BoolVar(&anyway, "anyway", false, "compare runs of different workloads, protocols, hosts or speeds too")
+	cmd.Flags().BoolVar(&anyway, "anyway", false,
+		"compare runs that do not measure the same too, and list the differences")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		first, err := readRuns(args[0])
 		if err != nil {

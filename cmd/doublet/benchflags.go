@@ -80,6 +80,9 @@ func (o *benchFlags) runFlags(cmd *cobra.Command) {
 	f.StringVar(&o.Label, "label", "", "a word for reports")
 	f.StringVar(&o.Out, "out", ".", "folder for the run file")
 	f.StringArrayVar(&o.Set, "set", nil, "change a parameter of the workload, NAME=NUMBER")
+	o.MaxFailed = 0.01
+	f.Var((*percent)(&o.MaxFailed), "max-failed",
+		"share of the actions that may fail or be missed; a step with more is discarded (with --kill: any)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the mailboxes as the step before has left them")
 	p := &o.server.Processes
 	f.StringArrayVar(&p.Groups, "monitor", nil, "processes on this machine that are the server: "+groupForm+

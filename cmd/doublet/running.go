@@ -36,7 +36,8 @@ type server struct {
 // stop ends it.
 func start(ctx context.Context, l life, stop func()) (*server, error) {
 	s := &server{
-		house: newHouse(l.env, l.cfg), ctx: ctx, open: make(chan struct{}), busy: cluster.NewLoad(l.env.Clock, 0),
+		house: newHouse(l.env, boundMemory(l.cfg)), ctx: ctx, open: make(chan struct{}),
+		busy:     cluster.NewLoad(l.env.Clock, 0),
 		settings: newSettings(l),
 	}
 	s.running = &admin.Running{

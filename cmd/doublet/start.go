@@ -53,7 +53,7 @@ type house struct {
 
 // open opens the house of a stopped server.
 func open(e *env.Env, cfg config.Config) (*house, error) {
-	h := newHouse(e, cfg)
+	h := newHouse(e, boundMemory(cfg))
 	return h, h.openAll(
 		h.openMember,
 		h.openNetwork, h.openStore, h.openFiles,

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
-	"runtime/metrics"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -47,6 +47,7 @@ func (h *server) openTasks() error {
 		}
 		return h.certs.Run(ctx)
 	}})
+	tasks.Start(task.Task{Name: "Memory", When: task.Every(15 * time.Second), Run: new(returner).Run})
 	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true, Run: platform})
 	return nil
 }
@@ -70,11 +71,7 @@ func (h *server) statistics() {
 
 // heapBytes returns the bytes of live and not yet swept objects. Unlike runtime.ReadMemStats it does not stop the
 // program.
-func heapBytes() float64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return float64(sample[0].Value.Uint64())
-}
+func heapBytes() float64 { return float64(readMetric("/memory/classes/heap/objects:bytes")) }
 
 // platform returns the run of the task Stats. It updates the figures that are too expensive to compute on each request.
 func (h *server) platform() func(context.Context) error {
@@ -83,6 +80,8 @@ func (h *server) platform() func(context.Context) error {
 	gc := t.Gauge("Platform.Memory.Collections", "garbage collections so far")
 	free := t.Gauge("Platform.LogicalDisk.Free.Bytes", "bytes free on the device of the data folder")
 	t.GaugeFunc("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects", heapBytes)
+	t.GaugeFunc("Platform.Memory.Limit.Bytes", "bytes that the runtime keeps its memory below",
+		func() float64 { return float64(debug.SetMemoryLimit(-1)) })
 	t.GaugeFunc("Platform.Process.Goroutines", "goroutines", func() float64 { return float64(runtime.NumGoroutine()) })
 	t.Text("Platform.System", "operating system and processors", func() string {
 		return runtime.GOOS + "/" + runtime.GOARCH + ", " + strconv.Itoa(runtime.NumCPU()) + " processors"

@@ -164,15 +164,20 @@ func (w *Writer) part(p *Part) {
 	for i := range p.Fields {
 		w.field(&p.Fields[i])
 	}
+	w.body(p, params["boundary"])
+}
+
+// body writes the body of a part, or its parts between boundaries.
+func (w *Writer) body(p *Part, boundary string) {
 	switch {
 	case p.Children != nil:
 		w.b = append(w.b, "\r\n"...)
 		for _, child := range p.Children {
-			w.b = append(append(append(w.b, "--"...), params["boundary"]...), "\r\n"...)
+			w.b = append(append(append(w.b, "--"...), boundary...), "\r\n"...)
 			w.part(child)
 			w.b = append(w.b, "\r\n"...)
 		}
-		w.b = append(append(append(w.b, "--"...), params["boundary"]...), "--\r\n"...)
+		w.b = append(append(append(w.b, "--"...), boundary...), "--\r\n"...)
 	case p.IsText:
 		w.text(p.Text)
 	case p.Content != nil:

@@ -3,21 +3,11 @@ package fields
 import (
 	"strings"
 
-	"doublet/note"
 	"doublet/wire/mime"
 )
 
 // DateFormat is the date format of RFC 5322 section 3.3.
 const DateFormat = "Mon, 2 Jan 2006 15:04:05 -0700"
-
-// AppendHex appends an ID as lower-case hexadecimal digits.
-func AppendHex(dst []byte, id note.UNID) []byte {
-	const digits = "0123456789abcdef"
-	for _, b := range id {
-		dst = append(dst, digits[b>>4], digits[b&15])
-	}
-	return dst
-}
 
 // maxLogged is the maximum length of an address or a reply in the log, in bytes.
 const maxLogged = 300

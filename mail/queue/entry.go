@@ -217,52 +217,41 @@ func readRecipient(row [len(columns)]string) (q Recipient, err error) {
 func (e *Entry) items() note.Items {
 	list := make([]note.Item, 0, 14+len(columns))
 	add := func(name string, v note.Value) { list = append(list, note.Item{Name: name, Value: v}) }
+	text := func(name, s string) {
+		if s != "" {
+			add(name, note.Text(s))
+		}
+	}
+	flag := func(name string, on bool) {
+		if on {
+			add(name, note.Bool(true))
+		}
+	}
+	number := func(name string, n int64) {
+		if n != 0 {
+			add(name, note.Int(n))
+		}
+	}
 	add(itemForm, note.Text(formEntry))
 	add(itemSender, note.Text(e.From.String()))
 	add(itemCreated, note.Int(e.Created.Unix()))
 	add(itemReturnPath, note.Int(int64(e.ReturnPath)))
-	if e.EnvID != "" {
-		add(itemEnvID, note.Text(e.EnvID))
-	}
-	if e.Ret != smtp.RetUnset {
-		add(itemReturn, note.Int(int64(e.Ret)))
-	}
-	if e.Held {
-		add(itemHeld, note.Bool(true))
-	}
-	if e.Dead {
-		add(itemDead, note.Bool(true))
-	}
-	if e.Delayed {
-		add(itemDelayed, note.Bool(true))
-	}
-	if e.UTF8 {
-		add(itemUTF8, note.Bool(true))
-	}
-	if e.TLS != outbound.Usual {
-		add(itemTLS, note.Int(int64(e.TLS)))
-	}
-	if e.Urgency != Normal {
-		add(itemUrgency, note.Int(int64(e.Urgency)))
-	}
-	if e.HasPriority {
+	text(itemEnvID, e.EnvID)
+	number(itemReturn, int64(e.Ret))
+	flag(itemHeld, e.Held)
+	flag(itemDead, e.Dead)
+	flag(itemDelayed, e.Delayed)
+	flag(itemUTF8, e.UTF8)
+	number(itemTLS, int64(e.TLS))
+	number(itemUrgency, int64(e.Urgency))
+	if e.HasPriority { // the priority 0 differs from none
 		add(itemPriority, note.Int(int64(e.Priority)))
 	}
-	if e.MessageID != "" {
-		add(itemMessageID, note.Text(e.MessageID))
-	}
-	if e.Reason != "" {
-		add(itemReason, note.Text(e.Reason))
-	}
-	if e.Junk {
-		add(itemJunk, note.Bool(true))
-	}
-	if e.Unsigned {
-		add(itemUnsigned, note.Bool(true))
-	}
-	if e.Checker != "" {
-		add(itemChecker, note.Text(e.Checker))
-	}
+	text(itemMessageID, e.MessageID)
+	text(itemReason, e.Reason)
+	flag(itemJunk, e.Junk)
+	flag(itemUnsigned, e.Unsigned)
+	text(itemChecker, e.Checker)
 	var lists [len(columns)][]string
 	for i := range e.Recipients {
 		for c, v := range e.Recipients[i].row() {

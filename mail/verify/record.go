@@ -28,55 +28,60 @@ func ParseRecord(text string) (r Record, ok bool) {
 	if len(text) > maxRecord {
 		return Record{}, false
 	}
-	r.Percent = 100
-	first := true
-	var hasPolicy, hasSubdomains, bad bool
-	for part := range strings.SplitSeq(text, ";") {
-		name, value, found := strings.Cut(part, "=")
-		name, value = strings.Trim(name, blanks), strings.Trim(value, blanks)
-		if first {
-			// The version must be the first tag, and its value is case-sensitive.
-			if !found || !equalFold(name, "v") || value != "DMARC1" {
-				return Record{}, false
-			}
-			first = false
-			continue
-		}
-		if !found {
-			continue
-		}
-		switch strings.ToLower(name) {
-		case "p":
-			r.Policy, hasPolicy = policyWord(value)
-		case "sp":
-			r.Subdomains, hasSubdomains = policyWord(value)
-			bad = bad || !hasSubdomains
-		case "adkim":
-			r.StrictDKIM = equalFold(value, "s")
-		case "aspf":
-			r.StrictSPF = equalFold(value, "s")
-		case "pct":
-			if n, err := strconv.ParseUint(value, 10, 8); err == nil && n <= 100 {
-				r.Percent = int(n)
-			}
-		case "rua":
-			r.Reports = value
-		}
-	}
-	if first {
+	version, tags, _ := strings.Cut(text, ";")
+	// The version must be the first tag, and its value is case-sensitive.
+	if name, value := tag(version); !equalFold(name, "v") || value != "DMARC1" {
 		return Record{}, false
 	}
-	if !hasPolicy || bad {
+	r.Percent = 100
+	bad := false
+	for part := range strings.SplitSeq(tags, ";") {
+		if !r.set(tag(part)) {
+			bad = true
+		}
+	}
+	if r.Policy == "" || bad {
 		// RFC 7489 section 6.6.3, step 6: an invalid policy counts as "none" if the record requests reports.
 		if !strings.Contains(r.Reports, "mailto:") {
 			return Record{}, false
 		}
-		r.Policy, hasSubdomains = "none", false
+		r.Policy, r.Subdomains = "none", ""
 	}
-	if !hasSubdomains {
+	if r.Subdomains == "" {
 		r.Subdomains = r.Policy
 	}
 	return r, true
+}
+
+// tag splits a tag into its name and value. A text without "=" has no name.
+func tag(part string) (name, value string) {
+	name, value, found := strings.Cut(part, "=")
+	if !found {
+		return "", ""
+	}
+	return strings.Trim(name, blanks), strings.Trim(value, blanks)
+}
+
+// set sets the value of a tag. It returns false if the policy for subdomains is invalid.
+func (r *Record) set(name, value string) (ok bool) {
+	switch strings.ToLower(name) {
+	case "p":
+		r.Policy, _ = policyWord(value)
+	case "sp":
+		r.Subdomains, ok = policyWord(value)
+		return ok
+	case "adkim":
+		r.StrictDKIM = equalFold(value, "s")
+	case "aspf":
+		r.StrictSPF = equalFold(value, "s")
+	case "pct":
+		if n, err := strconv.ParseUint(value, 10, 8); err == nil && n <= 100 {
+			r.Percent = int(n)
+		}
+	case "rua":
+		r.Reports = value
+	}
+	return true
 }
 
 const blanks = " \t\r\n"

@@ -329,17 +329,18 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 }
 
 func (v *Verifier) decideDMARC(d *DMARC, out *Verdict) {
+	restricts := func(policy string) bool { return policy == "reject" || policy == "quarantine" }
 	switch {
 	case d.Result == Fail && d.Applied == "reject" && v.opt.DMARC == Reject:
 		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain),
 			"dmarc policy of "+d.Domain)
-	case d.Result == Fail && (d.Applied == "reject" || d.Applied == "quarantine") && v.opt.DMARC >= Junk:
+	case d.Result == Fail && restricts(d.Applied) && v.opt.DMARC >= Junk:
 		out.junk("dmarc policy of " + d.Domain)
 	case d.Result == PermError && v.opt.DMARC >= Junk:
 		out.junk("dmarc: " + d.Reason)
 	case d.Result == TempError && v.opt.Defer:
 		out.defers("the policy of " + d.Domain + " cannot be looked up")
-	case d.Result == TempError && (d.Published == "reject" || d.Published == "quarantine") && v.opt.DMARC >= Junk:
+	case d.Result == TempError && restricts(d.Published) && v.opt.DMARC >= Junk:
 		// The sender chooses the domains of the signatures. A signature for a subdomain of the author's domain with an
 		// unreachable DNS server must not get forged mail into INBOX.
 		out.junk("dmarc policy of " + d.Domain + ": " + d.Reason)

@@ -119,9 +119,9 @@ func (w *indexed) deliver(db note.DatabaseID, word string) (id note.ID) {
 }
 
 func (w *indexed) ask(db note.DatabaseID, word string) (out []note.ID, err error) {
-	n, err := query.Parse(word, w.f.Env.Clock.Now())
+	n, err := query.Parse(word, query.Context{Now: w.f.Env.Clock.Now()})
 	w.must(err)
-	got, err := w.svc.Query(context.Background(), note.System, db, search.Request{Query: n})
+	got, err := w.svc.Query(context.Background(), note.System, db, search.Request{Query: n.Node()})
 	for _, h := range got.Hits {
 		out = append(out, h.ID)
 	}

@@ -66,6 +66,10 @@ type Index struct {
 	cause atomic.Pointer[error]
 }
 
+// separate is the size in bytes from which values are stored in blob files. Records, blocks and chunks are larger. They
+// are written once, when a memtable is flushed, and not again by compactions of the engine: merges rewrite them anyway.
+const separate = 1 << 10
+
 // Open opens the index in a folder, and creates it if necessary.
 func Open(e *env.Env, dir string, o Options) (*Index, error) {
 	if o.CacheSize == 0 {
@@ -116,6 +120,15 @@ func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
 		},
 	}
 	opt.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	opt.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		return pebble.ValueSeparationPolicy{
+			Enabled:               true,
+			MinimumSize:           separate,
+			MaxBlobReferenceDepth: 10,
+			RewriteMinimumAge:     5 * time.Minute,
+			TargetGarbageRatio:    0.3,
+		}
+	}
 	for i := range opt.Levels {
 		opt.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		opt.Levels[i].BlockSize = 16 << 10

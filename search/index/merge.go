@@ -2,6 +2,8 @@ package index
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +19,7 @@ func (b *Build) mergeable() []Segment {
 	if b.Writing != 0 {
 		return nil
 	}
-	if b.Gone > recordsMax && b.Gone > b.Notes/4 {
+	if b.Gone > 2*recordsMax && b.Gone > b.Notes/3 {
 		return b.Segments
 	}
 	var tiers [16][]Segment
@@ -125,6 +127,60 @@ type source struct {
 	has bool
 }
 
+// open opens the iterators of a source and moves to its first term. The caller closes the source in any case.
+func (s *source) open(v *View) (err error) {
+	if s.it, err = v.iterate(partKey(spaceTerms, v.db, s.b.seg)); err != nil {
+		return err
+	}
+	chunks, err := v.iterate(partKey(spacePosts, v.db, s.b.seg))
+	if err != nil {
+		return err
+	}
+	s.b.inOrder = &chunkReader{it: chunks}
+	return s.step(s.it.First())
+}
+
+func (s *source) close() error {
+	var errs []error
+	if s.it != nil {
+		errs = append(errs, s.it.Close())
+	}
+	if s.b.inOrder != nil {
+		errs = append(errs, s.b.inOrder.it.Close())
+	}
+	return engineError(errors.Join(errs...))
+}
+
+// chunkReader reads the chunks of a segment's postings, each after those before it. A merge asks for the lists in the
+// order in which they were written, so it needs one look-up for all chunks in place of one for each list.
+type chunkReader struct {
+	it *pebble.Iterator
+	// read chunks have a number below next.
+	next uint32
+}
+
+// read returns chunk n, which is the one returned last or a later one.
+func (c *chunkReader) read(n uint32) ([]byte, error) {
+	for c.next <= n {
+		if c.next == 0 {
+			c.it.First()
+		} else {
+			c.it.Next()
+		}
+		c.next++
+	}
+	if !c.it.Valid() {
+		return nil, cmp.Or(c.it.Error(), pebble.ErrNotFound)
+	}
+	if k := c.it.Key(); binary.BigEndian.Uint32(k[len(k)-4:]) != n {
+		return nil, pebble.ErrNotFound
+	}
+	return c.it.ValueAndErr()
+}
+
+// Close does nothing: the chunk stays valid until another one is read.
+func (c *chunkReader) Close() error { return nil }
+
 // join merges segments into one. gone is the number of notes dropped.
 func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error),
 	pause func() error) (info Segment, gone uint64, err error) {
@@ -150,13 +206,9 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 	w := x.newSegment(db, id, pause)
 	w.docs(docs)
 	for _, s := range sources {
-		prefix := partKey(spaceTerms, db, s.b.seg)
-		if s.it, err = v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)}); err != nil {
-			return info, 0, engineError(err)
-		}
-		defer func() { err = errors.Join(err, engineError(s.it.Close())) }()
-		if err := s.step(s.it.First()); err != nil {
-			return info, 0, err
+		defer func() { err = errors.Join(err, s.close()) }()
+		if err := s.open(v); err != nil {
+			return info, 0, errors.Join(err, w.batch.Close())
 		}
 	}
 	var term []byte

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"unsafe"
 
@@ -89,6 +90,12 @@ func (v *View) Close() error {
 	errs = append(errs, v.snap.Close())
 	v.x.leave()
 	return engineError(errors.Join(errs...))
+}
+
+// iterate opens an iterator over the rows with a prefix.
+func (v *View) iterate(prefix []byte) (*pebble.Iterator, error) {
+	it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	return it, engineError(err)
 }
 
 // Parts returns the parts of the view. Callers must not modify them.
@@ -251,12 +258,10 @@ func (v *View) searchPart(part int, p *Pattern, fn func(int, *Postings) (bool, e
 // searchSegment reads the dictionary blocks that may contain matching terms.
 func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Postings) (bool, error)) (bool, error) {
 	if v.terms == nil {
-		prefix := dbKey(spaceTerms, v.db)
-		it, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-		if err != nil {
-			return false, engineError(err)
+		var err error
+		if v.terms, err = v.iterate(dbKey(spaceTerms, v.db)); err != nil {
+			return false, err
 		}
-		v.terms = it
 	}
 	prefix := partKey(spaceTerms, v.db, at.seg)
 	ok, scans := false, p.How == Infix || p.How == Suffix
@@ -323,6 +328,8 @@ type blockReader struct {
 	bad    bool
 	buf    []byte
 	list   Postings
+	// inOrder, if not nil, reads the chunks of postings for a caller that asks for the lists in their order.
+	inOrder *chunkReader
 }
 
 func (b *blockReader) begin(row []byte) {
@@ -405,12 +412,11 @@ func (b *blockReader) postings() (*Postings, error) {
 	return &b.list, nil
 }
 
-// read reads a list from the chunks that contain it.
+// read reads a list from the chunks that contain it. The list is valid until the next call.
 func (b *blockReader) read() ([]byte, error) {
 	b.buf = b.buf[:0]
-	key := partKey(spacePosts, b.v.db, b.seg)
 	for at, end := b.at, b.at+b.size; at < end; {
-		row, closer, err := b.v.snap.Get(binary.BigEndian.AppendUint32(key[:len(key):len(key)], uint32(at/chunkSize)))
+		row, closer, err := b.chunk(uint32(at / chunkSize))
 		if err != nil {
 			if errors.Is(err, pebble.ErrNotFound) {
 				err = fmt.Errorf("%w: a chunk of segment %d is missing", ErrDamaged, b.seg)
@@ -420,7 +426,8 @@ func (b *blockReader) read() ([]byte, error) {
 		lo := at % chunkSize
 		hi := min(uint64(len(row)), lo+end-at)
 		if lo >= hi {
-			return nil, errors.Join(fmt.Errorf("%w: a chunk of segment %d is short", ErrDamaged, b.seg), closer.Close())
+			err := fmt.Errorf("%w: a chunk of segment %d is short", ErrDamaged, b.seg)
+			return nil, errors.Join(err, closer.Close())
 		}
 		b.buf = append(b.buf, row[lo:hi]...)
 		at += hi - lo
@@ -429,6 +436,15 @@ func (b *blockReader) read() ([]byte, error) {
 		}
 	}
 	return b.buf, nil
+}
+
+// chunk reads a chunk of postings. It is valid until closer is closed.
+func (b *blockReader) chunk(n uint32) (row []byte, closer io.Closer, err error) {
+	if b.inOrder != nil {
+		row, err = b.inOrder.read(n)
+		return row, b.inOrder, err
+	}
+	return b.v.snap.Get(binary.BigEndian.AppendUint32(partKey(spacePosts, b.v.db, b.seg), n))
 }
 
 // unsafeBytes returns the bytes of s without a copy. They must not be modified.

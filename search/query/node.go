@@ -28,6 +28,7 @@ const (
 	OpBefore  // before Time
 	OpAfter   // at Time or later
 	OpFolder  // in a folder with name or special use Word
+	OpHeader  // the header field Name contains Word; only package mailbox tests it, as the index lacks such fields
 )
 
 // Node is a query or a part of it.
@@ -36,6 +37,7 @@ type Node struct {
 	Kids   []*Node
 	Text   *Text
 	Word   string
+	Name   string
 	Number uint64
 	Time   time.Time
 }

@@ -18,29 +18,9 @@ func (s *session) multiSearch(cmd *imap.Command) {
 	if a.In == nil {
 		a.In = []imap.MailboxFilter{{Kind: imap.FilterSelected}}
 	}
-	if a.Return&imap.ReturnUpdate != 0 {
-		s.badly(cmd, "UPDATE is for SEARCH and SORT")
-		return
-	}
-	selected := true
-	for i := range a.In {
-		switch kind := a.In[i].Kind; {
-		case kind == imap.FilterSelectedDelayed:
-			s.badly(cmd, "SELECTED-DELAYED is not for ESEARCH")
-			return
-		case kind == imap.FilterSelected && s.view == nil:
-			s.badly(cmd, "Select a mailbox first")
-			return
-		case kind != imap.FilterSelected:
-			selected = false
-		}
-	}
-	switch {
-	case !selected && a.Return&imap.ReturnSave != 0:
-		s.badly(cmd, "SAVE is for the selected mailbox alone")
-		return
-	case !selected && numbered(&a.Key):
-		s.badly(cmd, "Message numbers and $ are for the selected mailbox alone")
+	selected, fault := s.searchScope(a)
+	if fault != "" {
+		s.badly(cmd, fault)
 		return
 	}
 	c, err := s.criteria(&a.Key)
@@ -62,6 +42,32 @@ func (s *session) multiSearch(cmd *imap.Command) {
 		s.enableCondstore()
 	}
 	s.searchAll(cmd, a, &c, folders)
+}
+
+// searchScope reports whether a search is in the selected mailbox alone. fault is the text of BAD if the arguments do
+// not fit together.
+func (s *session) searchScope(a *imap.MultiSearch) (selected bool, fault string) {
+	if a.Return&imap.ReturnUpdate != 0 {
+		return false, "UPDATE is for SEARCH and SORT"
+	}
+	selected = true
+	for i := range a.In {
+		switch kind := a.In[i].Kind; {
+		case kind == imap.FilterSelectedDelayed:
+			return false, "SELECTED-DELAYED is not for ESEARCH"
+		case kind == imap.FilterSelected && s.view == nil:
+			return false, "Select a mailbox first"
+		case kind != imap.FilterSelected:
+			selected = false
+		}
+	}
+	switch {
+	case !selected && a.Return&imap.ReturnSave != 0:
+		return false, "SAVE is for the selected mailbox alone"
+	case !selected && numbered(&a.Key):
+		return false, "Message numbers and $ are for the selected mailbox alone"
+	}
+	return selected, ""
 }
 
 // numbered reports whether a key has message numbers or $, which are defined for the selected mailbox only.

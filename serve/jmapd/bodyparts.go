@@ -215,14 +215,11 @@ func (r *renderer) appendPartProperty(p *mime.Part, x *property) error {
 	case partType:
 		c.out = jmap.AppendString(c.out, p.Type+"/"+p.Subtype)
 	case partCharset:
-		switch charset := p.Param("charset"); {
-		case charset != "":
-			c.out = jmap.AppendString(c.out, charset)
-		case p.Type == "text":
-			c.out = append(c.out, `"us-ascii"`...)
-		default:
-			c.out = append(c.out, "null"...)
+		charset := p.Param("charset")
+		if charset == "" && p.Type == "text" {
+			charset = "us-ascii"
 		}
+		orNull(charset)
 	case partDisposition:
 		orNull(p.Disposition)
 	case partCID:

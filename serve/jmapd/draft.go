@@ -2,6 +2,7 @@ package jmapd
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -168,32 +169,36 @@ func readField(h *header, v *jmap.Value) (f compose.Field, ok bool) {
 		f.Words, ok = readGroups(v)
 		return f, ok
 	case asMessageIDs:
-		list, ok := texts(v)
-		for _, id := range list {
-			if id == "" || len(id) > 900 || strings.ContainsAny(id, "<> \t\r\n\x00") {
-				return f, false
-			}
-			f.Words = append(f.Words, "<"+id+">")
-		}
-		return f, ok && len(list) > 0
+		f.Words, ok = bracketed(v, 900, "")
+		return f, ok
 	case asDate:
 		t, ok := jmap.ParseDate(text, false)
 		f.Words = []string{t.Format(compose.DateLayout)}
 		return f, ok && isText
 	case asURLs:
-		list, ok := texts(v)
-		for i, u := range list {
-			if u == "" || strings.ContainsAny(u, "<> \t\r\n\x00") {
-				return f, false
-			}
-			f.Words = append(f.Words, "<"+u+">"+comma(i, len(list)))
-		}
-		return f, ok && len(list) > 0
+		f.Words, ok = bracketed(v, math.MaxInt, ",")
+		return f, ok
 	default:
 		f.Raw = text
 		return f, isText && validRaw(text)
 	}
 	return f, true
+}
+
+// bracketed returns a list of message IDs or URLs, each at most limit bytes long, as words in angle brackets with a
+// separator between them.
+func bracketed(v *jmap.Value, limit int, separator string) (words []string, ok bool) {
+	list, ok := texts(v)
+	for i, s := range list {
+		if s == "" || len(s) > limit || strings.ContainsAny(s, "<> \t\r\n\x00") {
+			return words, false
+		}
+		if i > 0 {
+			words[i-1] += separator
+		}
+		words = append(words, "<"+s+">")
+	}
+	return words, ok && len(list) > 0
 }
 
 // comma returns the separator after element i of n: a comma, or "" after the last one.

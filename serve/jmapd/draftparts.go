@@ -140,26 +140,33 @@ func (r *emailReader) partHeader(p *compose.Part, h *header, v *jmap.Value) bool
 	if fields[0].Words == nil {
 		text = strings.TrimSpace(strings.NewReplacer("\r\n", "", "\n", "").Replace(fields[0].Raw))
 	}
-	switch lower {
-	case "content-type":
-		return len(fields) == 1 && setContentType(p, text)
-	case "content-disposition":
-		return len(fields) == 1 && setDisposition(p, text)
-	case "content-id":
+	set := contentFields[lower]
+	if set == nil {
+		p.Fields = append(p.Fields, fields...)
+		return true
+	}
+	return len(fields) == 1 && set(p, text)
+}
+
+// contentFields maps the Content- fields that have a property of their own to the functions that set it.
+var contentFields = map[string]func(p *compose.Part, text string) bool{
+	"content-type":        setContentType,
+	"content-disposition": setDisposition,
+	"content-id": func(p *compose.Part, text string) bool {
 		p.ID = strings.TrimSuffix(strings.TrimPrefix(text, "<"), ">")
-		return len(fields) == 1 && p.ID != "" && !strings.ContainsAny(p.ID, "<> \t")
-	case "content-location":
+		return p.ID != "" && !strings.ContainsAny(p.ID, "<> \t")
+	},
+	"content-location": func(p *compose.Part, text string) bool {
 		p.Location = text
-		return len(fields) == 1 && compose.ASCII(text) && len(text) <= 900
-	case "content-language":
+		return compose.ASCII(text) && len(text) <= 900
+	},
+	"content-language": func(p *compose.Part, text string) bool {
 		list := strings.Split(text, ",")
 		for i := range list {
 			list[i] = strings.TrimSpace(list[i])
 		}
-		return len(fields) == 1 && setLanguage(p, list)
-	}
-	p.Fields = append(p.Fields, fields...)
-	return true
+		return setLanguage(p, list)
+	},
 }
 
 // setContentType parses a Content-Type field. It ignores the boundary, which the server chooses.

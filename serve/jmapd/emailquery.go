@@ -1,6 +1,7 @@
 package jmapd
 
 import (
+	"slices"
 	"strings"
 
 	"doublet/mailbox"
@@ -23,7 +24,17 @@ var orderKinds = map[string]mailbox.OrderKind{
 //
 // Implements: RFC 8621 §4.4.1 filtering
 func (c *call) emailFilter() (mailbox.Filter, error) {
-	return readFilter(c.args.Get("filter"), emailCondition, joinEmailFilters)
+	searched := false
+	return readFilter(c.args.Get("filter"), func(name string, v *jmap.Value) (mailbox.Filter, error) {
+		if name != searchCondition || !slices.Contains(c.using, jmap.Search) {
+			return emailCondition(name, v)
+		}
+		if searched {
+			return mailbox.Filter{}, unsupportedFilter("The filter has more than one " + searchCondition + ".")
+		}
+		searched = true
+		return c.searchFilter(v)
+	}, joinEmailFilters)
 }
 
 // joinEmailFilters combines filters by AND, OR or NOT.
@@ -32,63 +43,57 @@ func joinEmailFilters(op string, of []mailbox.Filter) mailbox.Filter {
 	return mailbox.Filter{Kind: kinds[op], Of: of}
 }
 
+// conditionKinds maps the properties of a FilterCondition to the filters that test them. Those that begin with "no"
+// negate it. The properties of textTests are not in the map.
+var conditionKinds = map[string]mailbox.FilterKind{
+	"inMailbox": mailbox.FilterIn, "inMailboxOtherThan": mailbox.FilterElsewhere,
+	"before": mailbox.FilterBefore, "after": mailbox.FilterAfter,
+	"minSize": mailbox.FilterMin, "maxSize": mailbox.FilterMax,
+	"hasKeyword": mailbox.FilterKeyword, "notKeyword": mailbox.FilterKeyword,
+	"allInThreadHaveKeyword": mailbox.FilterThreadAll, "someInThreadHaveKeyword": mailbox.FilterThreadSome,
+	"noneInThreadHaveKeyword": mailbox.FilterThreadSome,
+	"hasAttachment":           mailbox.FilterAttached, "header": mailbox.FilterText,
+}
+
 // emailCondition reads one property of a FilterCondition.
 func emailCondition(name string, v *jmap.Value) (f mailbox.Filter, err error) {
 	bad := invalid("the filter's %.100q is not what it should be", name)
+	f.Kind = conditionKinds[name]
 	switch name {
 	case "inMailbox":
 		id, ok := v.Text()
-		f.Kind, f.Folders = mailbox.FilterIn, folderIDs([]string{id})
+		f.Folders = folderIDs([]string{id})
 		return f, orBad(ok, bad)
 	case "inMailboxOtherThan":
 		ids, ok := texts(v)
-		f.Kind, f.Folders = mailbox.FilterElsewhere, folderIDs(ids)
+		f.Folders = folderIDs(ids)
 		return f, orBad(ok, bad)
 	case "before", "after":
 		s, _ := v.Text()
 		t, ok := jmap.ParseDate(s, true)
-		f.Kind, f.Time = mailbox.FilterBefore, t
-		if name == "after" {
-			f.Kind = mailbox.FilterAfter
-		}
+		f.Time = t
 		return f, orBad(ok, bad)
 	case "minSize", "maxSize":
 		n, ok := v.Int()
-		f.Kind, f.Size = mailbox.FilterMin, uint64(max(n, 0))
-		if name == "maxSize" {
-			f.Kind = mailbox.FilterMax
-		}
+		f.Size = uint64(max(n, 0))
 		return f, orBad(ok && n >= 0, bad)
 	case "hasKeyword", "notKeyword", "allInThreadHaveKeyword", "someInThreadHaveKeyword", "noneInThreadHaveKeyword":
 		k, ok := keyword(v)
-		f.Kind, f.Keyword = mailbox.FilterKeyword, k
-		switch name {
-		case "allInThreadHaveKeyword":
-			f.Kind = mailbox.FilterThreadAll
-		case "someInThreadHaveKeyword", "noneInThreadHaveKeyword":
-			f.Kind = mailbox.FilterThreadSome
-		}
+		f.Keyword = k
 		if strings.HasPrefix(name, "no") {
 			f = mailbox.Filter{Kind: mailbox.FilterNot, Of: []mailbox.Filter{f}}
 		}
 		return f, orBad(ok, bad)
 	case "hasAttachment":
 		on, ok := v.Bool()
-		f.Kind = mailbox.FilterAttached
 		if !on {
 			f = mailbox.Filter{Kind: mailbox.FilterNot, Of: []mailbox.Filter{f}}
 		}
 		return f, orBad(ok, bad)
 	case "header":
-		list, ok := texts(v)
-		if !ok || len(list) < 1 || len(list) > 2 || !fieldName(list[0]) {
-			return f, bad
-		}
-		f.Kind, f.Text = mailbox.FilterText, mailbox.Criteria{Test: mailbox.TestHeader, Name: list[0]}
-		if len(list) == 2 {
-			f.Text.Text = list[1]
-		}
-		return f, nil
+		text, ok := headerCriteria(v)
+		f.Text = text
+		return f, orBad(ok, bad)
 	}
 	test, ok := textTests[name]
 	if !ok {
@@ -99,6 +104,19 @@ func emailCondition(name string, v *jmap.Value) (f mailbox.Filter, err error) {
 		return f, bad
 	}
 	return wordsFilter(test, s)
+}
+
+// headerCriteria reads the value of the condition "header": the name of a field, and a text that it must contain.
+func headerCriteria(v *jmap.Value) (c mailbox.Criteria, ok bool) {
+	list, ok := texts(v)
+	if !ok || len(list) < 1 || len(list) > 2 || !fieldName(list[0]) {
+		return c, false
+	}
+	c = mailbox.Criteria{Test: mailbox.TestHeader, Name: list[0]}
+	if len(list) == 2 {
+		c.Text = list[1]
+	}
+	return c, true
 }
 
 func orBad(ok bool, bad error) error {

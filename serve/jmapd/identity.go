@@ -171,39 +171,8 @@ func (c *call) identityObject(i *identity.Identity) (*jmap.Value, error) {
 func readIdentity(v *jmap.Value, i *identity.Identity, create bool) error {
 	var bad []string
 	for k := range v.Len() {
-		name, x := v.Name(k), v.At(k)
-		text, ok := x.Text()
-		switch name {
-		case "name":
-			ok = ok && len(text) <= 1000 && !strings.ContainsAny(text, "\r\n\x00")
-			i.Name = text
-		case "email":
-			ok = ok && create && validSender(text)
-			i.Email = text
-		case "textSignature":
-			ok = ok && len(text) <= identity.MaxSignature
-			i.Text = text
-		case "htmlSignature":
-			ok = ok && len(text) <= identity.MaxSignature
-			i.HTML = text
-		case "replyTo", "bcc":
-			if _, ok = readAddresses(x); ok || x.IsNull() || x.Kind() == jmap.Array && x.Len() == 0 {
-				ok = true
-				json := ""
-				if !x.IsNull() {
-					json = string(x.Append(nil))
-				}
-				if name == "bcc" {
-					i.BCC = json
-				} else {
-					i.ReplyTo = json
-				}
-			}
-		default:
-			ok = false
-		}
-		if !ok {
-			bad = append(bad, name)
+		if !setIdentity(i, v.Name(k), v.At(k), create) {
+			bad = append(bad, v.Name(k))
 		}
 	}
 	if create && i.Email == "" && !slices.Contains(bad, "email") {
@@ -213,6 +182,41 @@ func readIdentity(v *jmap.Value, i *identity.Identity, create bool) error {
 		return badProperties("", bad...)
 	}
 	return nil
+}
+
+// setIdentity sets a property of an identity. It reports whether the value is valid.
+func setIdentity(i *identity.Identity, name string, x *jmap.Value, create bool) (ok bool) {
+	text, ok := x.Text()
+	switch name {
+	case "name":
+		i.Name = text
+		return ok && len(text) <= 1000 && !strings.ContainsAny(text, "\r\n\x00")
+	case "email":
+		i.Email = text
+		return ok && create && validSender(text)
+	case "textSignature":
+		i.Text = text
+		return ok && len(text) <= identity.MaxSignature
+	case "htmlSignature":
+		i.HTML = text
+		return ok && len(text) <= identity.MaxSignature
+	case "replyTo":
+		i.ReplyTo, ok = addressesJSON(x)
+		return ok
+	case "bcc":
+		i.BCC, ok = addressesJSON(x)
+		return ok
+	}
+	return false
+}
+
+// addressesJSON returns a list of addresses, which may be empty, as JSON; "" for null.
+func addressesJSON(x *jmap.Value) (json string, ok bool) {
+	if x.IsNull() {
+		return "", true
+	}
+	_, ok = readAddresses(x)
+	return string(x.Append(nil)), ok || x.Kind() == jmap.Array && x.Len() == 0
 }
 
 // validSender reports whether a string is an address of one mailbox, or a whole domain ("*@example.com").

@@ -320,18 +320,8 @@ func (x *mailboxSetting) update(w *mailbox.Changing, i int) error {
 	if err != nil {
 		return &jmap.Error{Type: "notFound"}
 	}
-	if m.name != nil || m.parent != nil {
-		if m.name != nil {
-			name = *m.name
-		}
-		if m.parent != nil {
-			if parent, err = x.folder(*m.parent); err != nil {
-				return err
-			}
-		}
-		if err := w.MoveFolder(u, parent, name); err != nil {
-			return err
-		}
+	if err := x.move(w, m, u, parent, name); err != nil {
+		return err
 	}
 	if m.role != nil && *m.role != roleOf(&f) {
 		use := ""
@@ -351,6 +341,22 @@ func (x *mailboxSetting) update(w *mailbox.Changing, i int) error {
 		return w.Subscribe(u, *m.subscribed)
 	}
 	return nil
+}
+
+// move moves or renames a folder, which has the given parent and name now, if the client changes one of them.
+func (x *mailboxSetting) move(w *mailbox.Changing, m *mailboxChange, u, parent note.UNID, name string) (err error) {
+	if m.name == nil && m.parent == nil {
+		return nil
+	}
+	if m.name != nil {
+		name = *m.name
+	}
+	if m.parent != nil {
+		if parent, err = x.folder(*m.parent); err != nil {
+			return err
+		}
+	}
+	return w.MoveFolder(u, parent, name)
 }
 
 func (x *mailboxSetting) destroy(w *mailbox.Changing, id string) error {

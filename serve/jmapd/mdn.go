@@ -180,27 +180,9 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 	if m, err = c.readMDN(v); err != nil {
 		return m, nil, err
 	}
-	var raw []byte
-	sent := false
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		e, err := d.EmailOf(m.email)
-		if err != nil {
-			return err
-		}
-		for k := range e.Keywords {
-			sent = sent || k == keywordMDNSent
-		}
-		body, err := e.Body()
-		if err == nil {
-			raw, err = body.AppendRange(make([]byte, 0, body.Size()), 0, body.Size())
-		}
-		return err
-	})
+	raw, err := c.acknowledged(m.email)
 	if err != nil {
 		return m, nil, err
-	}
-	if sent {
-		return m, nil, &jmap.Error{Type: "mdnAlreadySent"}
 	}
 	head := raw[:mime.HeaderEnd(raw)]
 	asked, _ := mime.Get(head, "Disposition-Notification-To")
@@ -239,6 +221,27 @@ func (c *call) sendMDN(v *jmap.Value, who *identity.Identity) (m mdn, json []byt
 		err = &jmap.Error{Type: "forbidden", Description: reply.Error()}
 	}
 	return m, m.sentObject(), err
+}
+
+// acknowledged returns the message of an Email for which no read receipt was sent yet.
+func (c *call) acknowledged(email note.UNID) (raw []byte, err error) {
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		e, err := d.EmailOf(email)
+		if err != nil {
+			return err
+		}
+		for k := range e.Keywords {
+			if k == keywordMDNSent {
+				return &jmap.Error{Type: "mdnAlreadySent"}
+			}
+		}
+		body, err := e.Body()
+		if err == nil {
+			raw, err = body.AppendRange(make([]byte, 0, body.Size()), 0, body.Size())
+		}
+		return err
+	})
+	return raw, err
 }
 
 // complete sets defaults for what the client left out. head is the header of the Email.

@@ -28,6 +28,9 @@ var methods = map[string]method{
 	"Email/parse":          {jmap.Mail, emailParse},
 	"SearchSnippet/get":    {jmap.Mail, snippetGet},
 
+	"SearchText/parse": {jmap.Search, searchTextParse},
+	"Recipient/check":  {jmap.Recipients, recipientCheck},
+
 	"Identity/get":                 {jmap.SubmissionURN, identityGet},
 	"Identity/changes":             {jmap.SubmissionURN, identityChanges},
 	"Identity/set":                 {jmap.SubmissionURN, identitySet},

@@ -12,7 +12,7 @@ import (
 
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
-	jmap.MDN, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+	jmap.MDN, jmap.Search, jmap.Recipients, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
@@ -185,6 +185,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	m.Bool("mayCreateTopLevelMailbox", top)
 	caps.B = m.End()
 	caps.Raw(jmap.Quota, "{}")
+	caps.Raw(jmap.Search, "{}")
 	caps.Name(jmap.Blob)
 	caps.B = s.appendBlobCapability(caps.B)
 	if a.Personal {
@@ -195,6 +196,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		sub.B = s.appendSubmissionExtensions(sub.B)
 		caps.B = sub.End()
 		caps.Raw(jmap.VacationResponse, "{}")
+		caps.Raw(jmap.Recipients, "{}")
 		caps.Raw(jmap.MDN, "{}")
 		if s.has(jmap.Principals) {
 			caps.Object(jmap.Principals,

@@ -25,27 +25,40 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity,
 	if !ok || to.Kind() != jmap.Array || v.Len() != 2 {
 		return "", badProperties("An envelope has mailFrom and rcptTo.", "envelope")
 	}
-	var err error
 	if email != "" {
-		if sub.From, err = smtp.ParsePath(email); err != nil {
-			return "", badProperties("mailFrom is no address.", "envelope")
-		}
-		right, err := x.c.s.backend.SendRight(x.c.ctx, x.c.caller.Who, sub.From.String())
-		if err != nil {
+		if err := x.mailFrom(email, sub); err != nil {
 			return "", err
-		}
-		if right != directory.SendFully {
-			return "", &jmap.Error{Type: "forbiddenMailFrom", Description: "mailFrom is not one of your addresses."}
 		}
 	}
 	if err := x.mailParameters(from.Get("parameters"), sub); err != nil {
 		return "", err
 	}
+	if err := x.recipients(to, sub); err != nil {
+		return "", err
+	}
+	sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
+	return string(v.Append(nil)), nil
+}
+
+// mailFrom sets the sender of an envelope, if the caller may send under the address.
+func (x *submitting) mailFrom(email string, sub *Submission) (err error) {
+	if sub.From, err = smtp.ParsePath(email); err != nil {
+		return badProperties("mailFrom is no address.", "envelope")
+	}
+	right, err := x.c.s.backend.SendRight(x.c.ctx, x.c.caller.Who, sub.From.String())
+	if err == nil && right != directory.SendFully {
+		err = &jmap.Error{Type: "forbiddenMailFrom", Description: "mailFrom is not one of your addresses."}
+	}
+	return err
+}
+
+// recipients reads rcptTo.
+func (x *submitting) recipients(to *jmap.Value, sub *Submission) error {
 	if to.Len() == 0 {
-		return "", &jmap.Error{Type: "noRecipients"}
+		return &jmap.Error{Type: "noRecipients"}
 	}
 	if n := x.c.s.backend.MaxRecipients(); to.Len() > n {
-		return "", &jmap.Error{Type: "tooManyRecipients", LimitName: "maxRecipients", Limit: uint64(n)}
+		return &jmap.Error{Type: "tooManyRecipients", LimitName: "maxRecipients", Limit: uint64(n)}
 	}
 	var refused []string
 	for i := range to.Len() {
@@ -58,16 +71,15 @@ func (x *submitting) envelope(v *jmap.Value, raw []byte, who *identity.Identity,
 		}
 		one := mail.Addressee{To: path}
 		if err := rcptParameters(r.Get("parameters"), &one.Params); err != nil {
-			return "", err
+			return err
 		}
 		sub.To = append(sub.To, one)
 		sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
 	}
 	if refused != nil {
-		return "", &jmap.Error{Type: "invalidRecipients", Recipients: refused}
+		return &jmap.Error{Type: "invalidRecipients", Recipients: refused}
 	}
-	sub.Params.UTF8 = sub.Params.UTF8 || !compose.ASCII(email)
-	return string(v.Append(nil)), nil
+	return nil
 }
 
 // defaultEnvelope returns the envelope for a message without one. The sender is the header's if the identity allows it,
@@ -128,51 +140,65 @@ func (s *Server) appendSubmissionExtensions(dst []byte) []byte {
 }
 
 // mailParameters reads the parameters of mailFrom.
-//
-// Implements: RFC 4865 §4 HOLDFOR and HOLDUNTIL in an envelope
 func (x *submitting) mailParameters(v *jmap.Value, sub *Submission) error {
-	now := x.c.s.env.Clock.Now()
 	if err := onlyOnce(v); err != nil {
 		return err
 	}
 	for i := range v.Len() {
-		name, p := strings.ToUpper(v.Name(i)), v.At(i)
-		text, isText := p.Text()
-		ok := isText || p.IsNull()
-		switch name {
-		case "HOLDFOR":
-			n, err := strconv.ParseInt(text, 10, 64)
-			ok = err == nil && n >= 0 && n <= int64(x.c.s.opt.Limits.Delay.Seconds())
-			if ok && n > 0 {
-				sub.Release = now.Add(time.Duration(n) * time.Second)
-			}
-		case "HOLDUNTIL":
-			at, valid := jmap.ParseDate(text, false)
-			ok = valid && at.Sub(now) <= x.c.s.opt.Limits.Delay
-			if ok && at.After(now) {
-				sub.Release = at
-			}
-		case "ENVID", "RET", "BODY", "AUTH":
-			ok = isText && sub.Params.Set(name, text) == nil
-		case "SIZE":
-			n, err := strconv.ParseUint(text, 10, 63)
-			ok = err == nil && n <= uint64(x.c.s.backend.Mail().MessageSize())
-		case "MT-PRIORITY":
-			n, err := strconv.Atoi(text)
-			ok = err == nil && -9 <= n && n <= 9
-			sub.Params.Priority, sub.Params.HasPriority = int8(max(-9, min(n, 9))), ok
-		case "REQUIRETLS":
-			ok, sub.Params.RequireTLS = p.IsNull(), true
-		case "SMTPUTF8":
-			sub.Params.UTF8 = true
-		default:
-			ok = false
-		}
-		if !ok {
+		if name := strings.ToUpper(v.Name(i)); !x.setMailParameter(name, v.At(i), sub) {
 			return badProperties(fmt.Sprintf("The parameter %.40q of mailFrom cannot be that.", name), "envelope")
 		}
 	}
 	return nil
+}
+
+// setMailParameter sets a parameter of mailFrom. It reports whether the value is valid.
+func (x *submitting) setMailParameter(name string, p *jmap.Value, sub *Submission) bool {
+	text, isText := p.Text()
+	switch name {
+	case "HOLDFOR", "HOLDUNTIL":
+		return x.hold(name, text, sub)
+	case "ENVID", "RET", "BODY", "AUTH":
+		return isText && sub.Params.Set(name, text) == nil
+	case "SIZE":
+		n, err := strconv.ParseUint(text, 10, 63)
+		return err == nil && n <= uint64(x.c.s.backend.Mail().MessageSize())
+	case "MT-PRIORITY":
+		n, err := strconv.Atoi(text)
+		ok := err == nil && -9 <= n && n <= 9
+		sub.Params.Priority, sub.Params.HasPriority = int8(max(-9, min(n, 9))), ok
+		return ok
+	case "REQUIRETLS":
+		sub.Params.RequireTLS = true
+		return p.IsNull()
+	case "SMTPUTF8":
+		sub.Params.UTF8 = true
+		return isText || p.IsNull()
+	}
+	return false
+}
+
+// hold sets the time before which a message is not sent. Without a time in the future it is sent at once.
+//
+// Implements: RFC 4865 §4 HOLDFOR and HOLDUNTIL in an envelope
+func (x *submitting) hold(name, text string, sub *Submission) bool {
+	now, delay := x.c.s.env.Clock.Now(), x.c.s.opt.Limits.Delay
+	var at time.Time
+	ok := false
+	if name == "HOLDUNTIL" {
+		at, ok = jmap.ParseDate(text, false)
+	} else {
+		n, err := strconv.ParseInt(text, 10, 64)
+		ok = err == nil && n >= 0 && n <= int64(delay.Seconds())
+		at = now.Add(time.Duration(n) * time.Second)
+	}
+	if !ok || at.Sub(now) > delay {
+		return false
+	}
+	if at.After(now) {
+		sub.Release = at
+	}
+	return true
 }
 
 // onlyOnce returns an error for envelope parameters that occur twice, ignoring case, and for HOLDFOR together with

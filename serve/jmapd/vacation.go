@@ -128,36 +128,11 @@ func (v *vacation) change(p *jmap.Value) error {
 	made := false
 	for i := range p.Len() {
 		name, x := p.Name(i), p.At(i)
-		text, isText := x.Text()
-		ok := isText || x.IsNull()
-		switch name {
-		case "isEnabled":
-			v.Enabled, ok = x.Bool()
-		case "fromDate", "toDate":
-			var at time.Time
-			if !x.IsNull() {
-				at, ok = jmap.ParseDate(text, true)
-			}
-			if name == "fromDate" {
-				v.From = at
-			} else {
-				v.Until = at
-			}
-		case "subject":
-			ok = ok && len(text) <= 500 && !strings.ContainsAny(text, "\r\n\x00")
-			v.Subject = text
-		case "textBody":
-			ok = ok && len(text) <= identity.MaxSignature
-			v.Text, v.textMade = text, false
-			made = x.IsNull()
-		case "htmlBody":
-			ok = ok && len(text) <= identity.MaxSignature
-			v.html, v.hasHTML = text, !x.IsNull()
-		default:
-			ok = false
-		}
-		if !ok {
+		if !v.set(name, x) {
 			bad = append(bad, name)
+		}
+		if name == "textBody" {
+			made = x.IsNull()
 		}
 	}
 	if bad != nil {
@@ -168,6 +143,42 @@ func (v *vacation) change(p *jmap.Value) error {
 		v.Text = strings.TrimSpace(mime.HTMLText(v.html))
 	}
 	return nil
+}
+
+// set sets a property. It reports whether the value is valid.
+func (v *vacation) set(name string, x *jmap.Value) (ok bool) {
+	text, isText := x.Text()
+	ok = isText || x.IsNull()
+	switch name {
+	case "isEnabled":
+		v.Enabled, ok = x.Bool()
+		return ok
+	case "fromDate":
+		v.From, ok = dateOrNull(x)
+		return ok
+	case "toDate":
+		v.Until, ok = dateOrNull(x)
+		return ok
+	case "subject":
+		v.Subject = text
+		return ok && len(text) <= 500 && !strings.ContainsAny(text, "\r\n\x00")
+	case "textBody":
+		v.Text, v.textMade = text, false
+		return ok && len(text) <= identity.MaxSignature
+	case "htmlBody":
+		v.html, v.hasHTML = text, !x.IsNull()
+		return ok && len(text) <= identity.MaxSignature
+	}
+	return false
+}
+
+// dateOrNull returns a UTCDate, or the zero time for null.
+func dateOrNull(x *jmap.Value) (at time.Time, ok bool) {
+	if x.IsNull() {
+		return at, true
+	}
+	text, _ := x.Text()
+	return jmap.ParseDate(text, true)
 }
 
 // vacationSet answers VacationResponse/set.

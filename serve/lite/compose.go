@@ -293,9 +293,14 @@ func (v *visit) fromDraft(p *composePage, x *identity.List, draft string) error 
 	}
 	p.To, p.Cc, p.Bcc, p.Subject = formatList(l.env.To), formatList(l.env.Cc), formatList(l.env.Bcc),
 		clip(subjectOf(l.env), 2000)
-	if p.Text, err = l.wholeText(); err != nil {
+	text, cut, err := l.wholeText()
+	if err != nil {
 		return err
 	}
+	if cut {
+		return errLongDraft // saving the page would lose the rest
+	}
+	p.Text = text
 	if len(l.env.From) > 0 {
 		p.as(x, l.env.From)
 	}
@@ -317,32 +322,36 @@ func (p *composePage) as(x *identity.List, list []mime.Address) bool {
 	return false
 }
 
-// wholeText returns the text of a message as plain text.
-func (l *letter) wholeText() (string, error) {
+// wholeText returns the text of a message as plain text, at most half of maxForm. It reports whether there is more.
+func (l *letter) wholeText() (text string, cut bool, err error) {
 	var b strings.Builder
 	for _, p := range l.bodies.Text {
 		if p.Type != "text" {
 			continue
 		}
-		text, _, err := l.text(p, maxForm/2)
+		text, more, err := l.text(p, maxForm/2)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
-		if p.Subtype == "html" {
+		if cut = cut || more; p.Subtype == "html" {
 			text = mime.HTMLText(text)
 		}
 		b.WriteString(strings.TrimRight(text, "\n"))
 		b.WriteByte('\n')
 	}
-	return clipBytes(b.String(), maxForm/2), nil
+	text, more := clipBytes(b.String(), maxForm/2)
+	return text, cut || more, nil
 }
 
-func clipBytes(s string, most int) string {
+func clipBytes(s string, most int) (text string, cut bool) {
 	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "")
+		return strings.ToValidUTF8(s[:most], ""), true
 	}
-	return s
+	return s, false
 }
+
+// omission stands in an answer where the text of the other message was cut.
+const omission = "[…]"
 
 var answerPrefix = regexp.MustCompile(`(?i)^((re|aw|fwd?|wg|回复|转发)\s*[:：]\s*)+`)
 
@@ -355,9 +364,12 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 	p.Re, p.Kind = ref.String(), kind
 	p.as(x, slices.Concat(l.env.To, l.env.Cc))
 	subject := answerPrefix.ReplaceAllString(clip(subjectOf(l.env), 2000), "")
-	text, err := l.wholeText()
+	text, cut, err := l.wholeText()
 	if err != nil {
 		return err
+	}
+	if cut {
+		text += omission + "\n"
 	}
 	when := v.Long(l.date)
 	if sent, ok := mime.ParseDate(l.env.Date); ok {
@@ -390,7 +402,10 @@ func (v *visit) answer(p *composePage, x *identity.List, ref reference, kind str
 		}
 		p.Cc = formatList(others(slices.Concat(l.env.To, l.env.Cc), mine))
 	}
-	quoted := "> " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n> ")
+	quoted, cut := clipBytes("> "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n> "), maxForm/2)
+	if cut {
+		quoted += "\n> " + omission
+	}
 	p.Text = "\n\n" + v.T("wrote", when, names(l.env.From)) + "\n" + strings.ReplaceAll(quoted, "\n> >", "\n>>") +
 		"\n" + signature(x, p.Identity)
 	return nil

@@ -365,6 +365,37 @@ func TestTooLarge(t *testing.T) {
 	b.want(200, "The message is sent")
 }
 
+// TestLongText checks that a draft is not opened if the form cannot hold it, and that an answer marks where it was cut.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	long := strings.Repeat("Line upon line.\n", 40_000)
+	draft := w.put("alice", "Drafts", simple("Long draft", long), `\Draft`)
+	w.put("alice", "INBOX", simple("Long mail", long))
+	b := w.signed("alice")
+	b.get(pathCompose + "?draft=" + draft)
+	b.want(413, "too long for the lite mode")
+	if raw, _ := w.last("alice", "Drafts"); !bytes.Contains(raw, []byte("Line upon line.")) {
+		t.Error("the draft is gone")
+	}
+	b.get(Path)
+	b.follow("Long mail")
+	at := b.at
+	b.follow("Forward")
+	b.want(200, "[…]")
+	b.get(at)
+	b.follow("Reply")
+	b.want(200, "[…]")
+	b.send("upload", map[string]string{}, "do", "send")
+	b.want(200, "The message is sent")
+	w.put("alice", "INBOX", simple("Short mail", "Short"))
+	b.get(Path)
+	b.follow("Short mail")
+	b.follow("Reply")
+	b.want(200)
+	b.lacks("[…]")
+}
+
 // TestManyFiles checks that a message with very many attachments is forwarded with all of them, by a small form.
 func TestManyFiles(t *testing.T) {
 	t.Parallel()

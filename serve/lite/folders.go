@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"doublet/mailbox"
@@ -25,6 +26,8 @@ type folderRow struct {
 	ID, Name, Full, Href string
 	Delete, Empty        string // addresses of the confirmation pages
 	Total, Unread        uint32
+	Forever              bool // deletion destroys the folder, because it is in Trash or there is no Trash
+	Filled               bool // Trash has subfolders
 	Own                  bool // not a standard folder, so the user can rename and delete it
 	CanEmpty             bool
 	Depth                int
@@ -50,7 +53,7 @@ func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
 	}
 	to := min(len(folders), from+foldersOnPage)
 	for i := range folders[from:to] {
-		p.Folders = append(p.Folders, v.folderRow(&folders[from+i]))
+		p.Folders = append(p.Folders, v.folderRow(folders, &folders[from+i]))
 	}
 	if from > 0 {
 		p.Newer = v.at(pathFolders, "from", folders[from-foldersOnPage].UNID.String())
@@ -61,14 +64,19 @@ func (v *visit) foldersPage() (*foldersPage, []mailbox.Folder, error) {
 	return p, folders, nil
 }
 
-func (v *visit) folderRow(f *mailbox.Folder) folderRow {
+func (v *visit) folderRow(folders []mailbox.Folder, f *mailbox.Folder) folderRow {
 	name, depth := v.folderName(f)
+	filled := f.Is(mailbox.UseTrash) && slices.ContainsFunc(folders, func(x mailbox.Folder) bool {
+		return strings.HasPrefix(x.Name, f.Name+"/")
+	})
 	return folderRow{
 		ID: f.UNID.String(), Name: clip(name, 200), Full: fit(v.fullName(f), 80, 120),
 		Href: v.at(Path, "f", f.UNID.String()), Total: f.Total - f.Deleted, Unread: f.Unseen,
 		Delete: v.at(pathFolders, "delete", f.UNID.String()), Empty: v.at(pathFolders, "empty", f.UNID.String()),
 		Own:      !f.Is(mailbox.Uses...) && f.Rights&note.Remove != 0,
-		CanEmpty: f.Is(mailbox.UseTrash, mailbox.UseJunk) && f.Total > f.Deleted, Depth: min(depth, 4),
+		Forever:  mailbox.InTrash(folders, f) || mailbox.ForUse(folders, mailbox.UseTrash) == nil,
+		CanEmpty: f.Is(mailbox.UseTrash, mailbox.UseJunk) && f.Total > f.Deleted || filled,
+		Filled:   filled, Depth: min(depth, 4),
 	}
 }
 
@@ -81,7 +89,7 @@ func (v *visit) folders() error {
 	if ask := v.form.Get("delete") + v.form.Get("empty"); ask != "" {
 		for i := range folders {
 			if f := &folders[i]; f.UNID.String() == ask {
-				x := v.folderRow(f)
+				x := v.folderRow(folders, f)
 				p.Ask, p.Empty = &x, v.form.Get("empty") != ""
 			}
 		}
@@ -151,12 +159,73 @@ func (v *visit) changeFolder(do, name, id string) error {
 			}
 			return c.MoveFolder(at.UNID, parent, name)
 		})
+	case do == "trash" && !at.Is(mailbox.Uses...):
+		return v.trashFolder(folders, at)
 	case do == "delete" && !at.Is(mailbox.Uses...):
-		return v.box.Delete(v.ctx, at.Name)
+		return v.deleteFolder(folders, at)
 	case do == "empty" && at.Is(mailbox.UseTrash, mailbox.UseJunk):
+		if at.Is(mailbox.UseTrash) {
+			if err := v.deleteBelow(folders, at); err != nil {
+				return err
+			}
+		}
 		return v.emptyFolder(at.UNID)
 	}
 	return errForm
+}
+
+// trashFolder moves a folder with its subfolders below Trash. If Trash has a folder of this name, a number is added.
+func (v *visit) trashFolder(folders []mailbox.Folder, at *mailbox.Folder) error {
+	trash := mailbox.ForUse(folders, mailbox.UseTrash)
+	if trash == nil || mailbox.InTrash(folders, at) {
+		return errForm
+	}
+	if slices.ContainsFunc(folders, func(f mailbox.Folder) bool {
+		return strings.HasPrefix(f.Name, at.Name+"/") && f.Is(mailbox.Uses...)
+	}) {
+		return errStandardBelow
+	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(folders, func(f mailbox.Folder) bool { return f.Name == trash.Name+"/"+name })
+	}
+	own := at.Name[strings.LastIndexByte(at.Name, '/')+1:]
+	name := own
+	for n := 2; taken(name); n++ {
+		name = own + " (" + strconv.Itoa(n) + ")"
+	}
+	return v.change(func(c *mailbox.Changing) error { return c.MoveFolder(at.UNID, trash.UNID, name) })
+}
+
+// deleteFolder destroys a folder with its subfolders and messages. It only does so below Trash, or if there is no
+// Trash.
+func (v *visit) deleteFolder(folders []mailbox.Folder, at *mailbox.Folder) error {
+	if mailbox.ForUse(folders, mailbox.UseTrash) != nil && !mailbox.InTrash(folders, at) {
+		return errForm
+	}
+	if err := v.deleteBelow(folders, at); err != nil {
+		return err
+	}
+	return v.box.Delete(v.ctx, at.Name)
+}
+
+// deleteBelow destroys the subfolders of a folder, each before its parent.
+func (v *visit) deleteBelow(folders []mailbox.Folder, at *mailbox.Folder) error {
+	var names []string
+	for i := range folders {
+		if f := &folders[i]; strings.HasPrefix(f.Name, at.Name+"/") {
+			if f.Is(mailbox.Uses...) {
+				return errStandardBelow
+			}
+			names = append(names, f.Name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, name := range names {
+		if err := v.box.Delete(v.ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *visit) change(fn func(c *mailbox.Changing) error) error {

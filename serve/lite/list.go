@@ -9,7 +9,6 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
-	"doublet/search/query"
 	"doublet/wire/imap"
 	"doublet/wire/mime"
 )
@@ -33,6 +32,8 @@ type listPage struct {
 	Trash, Drafts   bool
 	May             rights
 	Targets         []target
+	// Terms are the parts of the search as the server understood them. Unknown are messages about the other parts.
+	Terms, Unknown []string
 }
 
 // rights holds the user's rights in the folder shown.
@@ -86,9 +87,8 @@ func (v *visit) list() error {
 	} else {
 		p.Title, p.Heading = v.T("search"), words
 		p.May = rights{true, true, true} // the rights are checked by each action
-		var complaint error
-		if q.Filter, complaint = searchFilter(words, folders, v.Now); complaint != nil {
-			p.Said, p.Bad = clip(complaint.Error(), 200), true
+		if q.Filter, err = v.search(p, words, folders); err != nil {
+			return err
 		}
 	}
 	for i := range folders {
@@ -261,38 +261,6 @@ func (v *visit) ordered(folders []mailbox.Folder) {
 		return len(mailbox.Uses)
 	}
 	slices.SortStableFunc(folders, func(a, b mailbox.Folder) int { return rank(&a) - rank(&b) })
-}
-
-// searchFilter parses a search query. It excludes Junk and Trash unless the query names a folder. complaint is an error
-// for the user.
-func searchFilter(words string, folders []mailbox.Folder, now time.Time) (mailbox.Filter, error) {
-	n, complaint := query.Parse(words, now)
-	if complaint != nil {
-		n = query.Words(0, "") // matches nothing
-	}
-	if n == nil {
-		n = &query.Node{}
-	}
-	f := mailbox.FilterOf(n, folders)
-	if says(n) {
-		return f, complaint
-	}
-	var hidden []note.UNID
-	for i := range folders {
-		if folders[i].Is(mailbox.UseTrash, mailbox.UseJunk) {
-			hidden = append(hidden, folders[i].UNID)
-		}
-	}
-	if hidden == nil {
-		return f, complaint
-	}
-	return mailbox.Filter{Kind: mailbox.FilterAnd, Of: []mailbox.Filter{f,
-		{Kind: mailbox.FilterElsewhere, Folders: hidden}}}, complaint
-}
-
-// says reports whether a query names a folder.
-func says(n *query.Node) bool {
-	return n.Op == query.OpFolder || slices.ContainsFunc(n.Kids, says)
 }
 
 func itoa[N int | uint32](n N) string { return strconv.Itoa(int(n)) }

@@ -262,6 +262,10 @@ var (
 	errNotFound = errors.New("lite: not found")
 	errForm     = errors.New("lite: the form cannot be read")
 	errLarge    = errors.New("lite: the form is too large")
+	// errLongDraft reports a draft with more text than a form may have.
+	errLongDraft = errors.New("lite: the draft is too long")
+	// errStandardBelow rejects moving or deleting a folder together with a standard folder.
+	errStandardBelow = errors.New("lite: a standard folder is below")
 )
 
 // openBox selects a mail file by its id, from the user's own and those shared with them.
@@ -322,9 +326,11 @@ func refusal(err error) (status int, key string) {
 		{store.ErrNotFound, http.StatusNotFound, "notFound"}, {store.ErrDenied, http.StatusForbidden, "notAllowed"},
 		{errForm, http.StatusBadRequest, "badRequest"},
 		{errLarge, http.StatusRequestEntityTooLarge, "tooLarge"},
+		{errLongDraft, http.StatusRequestEntityTooLarge, "longDraft"},
 		{mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
 		{mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
 		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"},
+		{errStandardBelow, http.StatusConflict, "holdsStandardFolder"},
 		{mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
 	} {

@@ -32,12 +32,7 @@ type backend struct {
 
 // Replies with which the backend rejects.
 var (
-	errNoUser   = smtp.NewReply(550, 5, 1, 1, "No such user here")
 	errRelay    = smtp.NewReply(550, 5, 7, 1, "Relaying denied")
-	errDisabled = smtp.NewReply(550, 5, 2, 1, "Mailbox disabled, not accepting messages")
-	errNoFile   = smtp.NewReply(550, 5, 2, 1, "The recipient has no mail file")
-	errRcptSize = smtp.NewReply(552, 5, 2, 3, "Message is larger than this recipient takes")
-	errAddress  = smtp.NewReply(553, 5, 1, 3, "Bad address")
 	errNotYours = smtp.NewReply(550, 5, 7, 1, "The sender address is not one of yours")
 	errAccount  = smtp.NewReply(550, 5, 7, 1, "The account you signed in with is disabled")
 	errTransit  = smtp.NewReply(501, 5, 5, 4, "Bad parameter")
@@ -81,33 +76,20 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 	if r.Params.Transit != "" {
 		return b.incoming(ctx, e, r)
 	}
-	to := mail.Recipient{To: r.To, Params: r.Params}
-	t, err := b.dir.Names.Resolve(ctx, r.To.String())
-	switch {
-	case errors.Is(err, directory.ErrNotLocal):
-		if e.Kind == LMTP || !e.Signed {
-			return errRelay
-		}
-		to.Outside = true
-		r.Data = &to
-		return nil
-	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+	to, err := b.mail.Deposits.Accept(ctx, r.To, r.Params, uint64(max(0, e.Params.Size)))
+	var refused *smtp.Reply
+	if errors.As(err, &refused) && e.From.IsNull() {
 		// An SRS address: a bounce of a forwarded message goes to the original sender.
-		if from, ok := b.mail.SRS.ReverseSRS(r.To.String()); ok && e.From.IsNull() {
-			to.To, to.Outside = from, true
-			r.Data = &to
+		if from, ok := b.mail.SRS.ReverseSRS(r.To.String()); ok {
+			r.Data = &mail.Recipient{To: from, Params: r.Params, Outside: true}
 			return nil
 		}
-		if errors.Is(err, directory.ErrInvalid) {
-			return errAddress
-		}
-		return errNoUser
-	case err != nil:
-		return fmt.Errorf("directory: %w", err)
 	}
-	to.Target = t
-	if err := b.takes(ctx, e, &t, mail.AlwaysArrives(r.To)); err != nil {
+	if err != nil {
 		return err
+	}
+	if to.Outside && (e.Kind == LMTP || !e.Signed) {
+		return errRelay
 	}
 	r.Data = &to
 	return nil
@@ -115,45 +97,12 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 
 // incoming accepts a recipient that another server of the domain names.
 func (b *backend) incoming(ctx context.Context, e *Envelope, r *Recipient) error {
-	to, err := b.mail.Deposits.Incoming(ctx, r.To, r.Params)
+	to, err := b.mail.Deposits.Incoming(ctx, r.To, r.Params, uint64(max(0, e.Params.Size)))
 	if err != nil {
-		return err
-	}
-	if err := b.takes(ctx, e, &to.Target, mail.AlwaysArrives(r.To)); err != nil {
 		return err
 	}
 	r.Data = &to
 	return nil
-}
-
-// takes checks a local recipient before the message arrives. always is set for addresses that accept mail even if the
-// account is disabled or over its limits, such as postmaster.
-func (b *backend) takes(ctx context.Context, e *Envelope, t *directory.Target, always bool) error {
-	if t.Kind == directory.TargetGroup {
-		return nil
-	}
-	if t.Kind == directory.TargetPerson {
-		p, err := b.dir.Names.Person(ctx, t.ID)
-		if err != nil {
-			return fmt.Errorf("directory: %w", err)
-		}
-		if p.Disabled && !always {
-			return errDisabled
-		}
-	}
-	size := uint64(max(0, e.Params.Size))
-	switch {
-	case t.Database == 0:
-		return errNoFile
-	case always:
-		return nil
-	case t.SizeLimit > 0 && size > t.SizeLimit:
-		return errRcptSize
-	}
-	if err := b.mail.Files.Room(ctx, t, size); errors.Is(err, mailbox.ErrOverQuota) {
-		return condition.OverQuota.SMTP
-	}
-	return nil // Deliver handles other errors of the mail file
 }
 
 // Deliver implements Backend.

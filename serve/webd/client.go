@@ -21,8 +21,8 @@ const clientPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; i
 	"'self'; connect-src 'self'; frame-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// The document into which the client puts HTML messages. Its policy never allows scripts. It allows styles and images
-// of this server and, with pictures=1 at the reader's request, images from elsewhere.
+// The document into which the client puts HTML messages, with their style. Its policy never allows scripts. It allows
+// styles and images of this server and, with pictures=1 at the reader's request, images from elsewhere.
 const (
 	framePath   = "/mail-frame"
 	framePolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data:; base-uri 'none'; " +
@@ -31,12 +31,8 @@ const (
 	framePictures = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' blob: data: https: http:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-same-origin allow-popups " +
 		"allow-popups-to-escape-sandbox"
-	frameText = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>` +
-		`Message</title>` +
-		`<style>html{overflow:hidden auto}body{margin:0;padding:8px;font:15px/1.5 system-ui,sans-serif;` +
-		`color:#1f2429;background:#fff;overflow-wrap:anywhere}img{max-width:100%;` +
-		`height:auto}table{max-width:100%}pre{white-space:pre-wrap}blockquote{margin:8px 0;padding-left:12px;` +
-		`border-left:3px solid #dcd6c9;color:#565e67}</style><body></body>`
+	frameText = `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">` +
+		`<title>Message</title><body></body>`
 )
 
 // file is a file of the client. It is compressed at the first request.
@@ -96,8 +92,10 @@ func (w *Server) client(files fs.FS) error {
 		pattern := "GET /" + name
 		if name == "index.html" {
 			// The same page is the mail client and, at /admin/, the administration. The client decides by its address.
+			// Below /mail/ the address names a folder.
 			pattern = "GET /{$}"
 			w.mux.Handle("GET /admin/{$}", w.people(h.ServeHTTP))
+			w.mux.Handle("GET /mail/{place...}", w.people(h.ServeHTTP))
 			w.mux.Handle("GET /admin", http.RedirectHandler("/admin/", http.StatusMovedPermanently))
 		}
 		w.mux.Handle(pattern, w.people(h.ServeHTTP))

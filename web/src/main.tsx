@@ -5,7 +5,9 @@ import { flush } from "./state/outbox";
 import { sync } from "./state/mail";
 import { online, outdated, start } from "./state/session";
 import { App, page } from "./ui/app";
+import { keepStyled } from "./ui/styled";
 
+keepStyled();
 applyPreferences();
 render(<App />, document.getElementById("app")!);
 if (page !== "setup") void start();

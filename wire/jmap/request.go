@@ -14,6 +14,8 @@ const (
 	Quota            = "urn:ietf:params:jmap:quota"
 	Blob             = "urn:ietf:params:jmap:blob"
 	MDN              = "urn:ietf:params:jmap:mdn"
+	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
+	Recipients       = "urn:doublet:jmap:recipients"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"

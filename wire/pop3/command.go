@@ -84,12 +84,24 @@ func Parse(line []byte) (Command, error) {
 			more = false
 		}
 	}
-	var err error
+	if kind == optional && more {
+		kind = number
+	}
 	switch kind {
 	case none:
 		if more {
-			err = fmt.Errorf("%w: %s has no argument", ErrSyntax, c.Name)
+			return c, fmt.Errorf("%w: %s has no argument", ErrSyntax, c.Name)
 		}
+		return c, nil
+	case optional:
+		return c, nil
+	}
+	return c, c.argument(kind, tail)
+}
+
+// argument parses the argument of a command.
+func (c *Command) argument(kind arguments, tail string) (err error) {
+	switch kind {
 	case rest:
 		c.Text = tail
 		if tail == "" || !utf8.ValidString(tail) || strings.IndexByte(tail, 0) >= 0 {
@@ -100,10 +112,7 @@ func Parse(line []byte) (Command, error) {
 		if strings.ContainsAny(tail, " \t") {
 			err = fmt.Errorf("%w: %s has one argument", ErrSyntax, c.Name)
 		}
-	case number, optional:
-		if !more && kind == optional {
-			return c, nil
-		}
+	case number:
 		c.Number, err = parseNumber(tail, 1)
 	case top:
 		first, second, _ := strings.Cut(tail, " ")
@@ -113,7 +122,7 @@ func Parse(line []byte) (Command, error) {
 	case auth:
 		err = c.auth(tail)
 	}
-	return c, err
+	return err
 }
 
 // parseNumber parses a decimal number of at least min. A number that is too large becomes the maximum, which matches no

@@ -92,48 +92,10 @@ func ParseCommand(line []byte, lenient bool) (Command, *Reply) {
 }
 
 func verbOf(w []byte) Verb {
-	switch len(w) {
-	case 4:
-		switch uint32(w[0]&^0x20)<<24 | uint32(w[1]&^0x20)<<16 | uint32(w[2]&^0x20)<<8 | uint32(w[3]&^0x20) {
-		case 'E'<<24 | 'H'<<16 | 'L'<<8 | 'O':
-			return checked(EHLO, w)
-		case 'H'<<24 | 'E'<<16 | 'L'<<8 | 'O':
-			return checked(HELO, w)
-		case 'L'<<24 | 'H'<<16 | 'L'<<8 | 'O':
-			return checked(LHLO, w)
-		case 'M'<<24 | 'A'<<16 | 'I'<<8 | 'L':
-			return checked(MAIL, w)
-		case 'R'<<24 | 'C'<<16 | 'P'<<8 | 'T':
-			return checked(RCPT, w)
-		case 'D'<<24 | 'A'<<16 | 'T'<<8 | 'A':
-			return checked(DATA, w)
-		case 'B'<<24 | 'D'<<16 | 'A'<<8 | 'T':
-			return checked(BDAT, w)
-		case 'R'<<24 | 'S'<<16 | 'E'<<8 | 'T':
-			return checked(RSET, w)
-		case 'N'<<24 | 'O'<<16 | 'O'<<8 | 'P':
-			return checked(NOOP, w)
-		case 'Q'<<24 | 'U'<<16 | 'I'<<8 | 'T':
-			return checked(QUIT, w)
-		case 'V'<<24 | 'R'<<16 | 'F'<<8 | 'Y':
-			return checked(VRFY, w)
-		case 'E'<<24 | 'X'<<16 | 'P'<<8 | 'N':
-			return checked(EXPN, w)
-		case 'H'<<24 | 'E'<<16 | 'L'<<8 | 'P':
-			return checked(HELP, w)
-		case 'A'<<24 | 'U'<<16 | 'T'<<8 | 'H':
-			return checked(AUTH, w)
+	for v, name := range verbNames {
+		if foldEq(w, name) {
+			return Verb(v)
 		}
-	case 8:
-		return checked(STARTTLS, w)
-	}
-	return Unknown
-}
-
-// checked compares the whole word, because clearing the case bit also maps digits to control characters.
-func checked(v Verb, w []byte) Verb {
-	if foldEq(w, verbNames[v]) {
-		return v
 	}
 	return Unknown
 }

@@ -170,15 +170,10 @@ func (m *MailParams) set(key, value []byte) *Reply {
 			return errParam
 		}
 	case foldEq(key, "BODY"):
-		twice = m.Body != BodyUnset
-		switch {
-		case foldEq(value, "7BIT"):
-			m.Body = Body7Bit
-		case foldEq(value, "8BITMIME"):
-			m.Body = Body8BitMIME
-		case foldEq(value, "BINARYMIME"):
+		if twice = m.Body != BodyUnset; foldEq(value, "BINARYMIME") {
 			return errBinary
-		default:
+		}
+		if m.Body, ok = parseBody(value); !ok {
 			return errParam
 		}
 	case foldEq(key, "SMTPUTF8"):
@@ -186,12 +181,7 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		m.UTF8 = true
 	case foldEq(key, "RET"):
 		twice = m.Ret != RetUnset
-		switch {
-		case foldEq(value, "FULL"):
-			m.Ret = RetFull
-		case foldEq(value, "HDRS"):
-			m.Ret = RetHeaders
-		default:
+		if m.Ret, ok = parseRet(value); !ok {
 			return errParam
 		}
 	case foldEq(key, "ENVID"):
@@ -223,6 +213,26 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		return errParam
 	}
 	return nil
+}
+
+func parseBody(value []byte) (b Body, ok bool) {
+	switch {
+	case foldEq(value, "7BIT"):
+		return Body7Bit, true
+	case foldEq(value, "8BITMIME"):
+		return Body8BitMIME, true
+	}
+	return BodyUnset, false
+}
+
+func parseRet(value []byte) (r Ret, ok bool) {
+	switch {
+	case foldEq(value, "FULL"):
+		return RetFull, true
+	case foldEq(value, "HDRS"):
+		return RetHeaders, true
+	}
+	return RetUnset, false
 }
 
 // ParamTransit is the parameter of MAIL and RCPT between servers of one domain, and the EHLO keyword that offers it. It
@@ -286,24 +296,10 @@ func (r *RcptParams) set(key, value []byte, utf8 bool) *Reply {
 		if r.ORcpt != "" {
 			return errTwice
 		}
-		semi := bytes.IndexByte(value, ';')
-		if semi <= 0 || len(value) > 500 {
+		ok := false
+		if r.ORcpt, ok = parseORcpt(value, utf8); !ok {
 			return errParam
 		}
-		for _, c := range value[:semi] {
-			if !atext[c] || c >= 0x80 {
-				return errParam
-			}
-		}
-		addr, ok := string(value[semi+1:]), true
-		// RFC 6533: with SMTPUTF8 an address of type utf-8 may come unencoded.
-		if !(utf8 && foldEq(value[:semi], "UTF-8") && !isASCII(addr)) {
-			addr, ok = decodeXtext(value[semi+1:])
-		}
-		if !ok || addr == "" || !printable(addr) {
-			return errParam
-		}
-		r.ORcpt = string(value[:semi+1]) + addr
 	case foldEq(key, ParamTransit):
 		if r.Transit != "" {
 			return errTwice
@@ -316,6 +312,28 @@ func (r *RcptParams) set(key, value []byte, utf8 bool) *Reply {
 		return ErrUnknownParam
 	}
 	return nil
+}
+
+// parseORcpt parses an original recipient: the type of the address, a semicolon, and the address in xtext.
+func parseORcpt(value []byte, utf8 bool) (original string, ok bool) {
+	semi := bytes.IndexByte(value, ';')
+	if semi <= 0 || len(value) > 500 {
+		return "", false
+	}
+	for _, c := range value[:semi] {
+		if !atext[c] || c >= 0x80 {
+			return "", false
+		}
+	}
+	addr, ok := string(value[semi+1:]), true
+	// RFC 6533: with SMTPUTF8 an address of type utf-8 may come unencoded.
+	if !(utf8 && foldEq(value[:semi], "UTF-8") && !isASCII(addr)) {
+		addr, ok = decodeXtext(value[semi+1:])
+	}
+	if !ok || addr == "" || !printable(addr) {
+		return "", false
+	}
+	return string(value[:semi+1]) + addr, true
 }
 
 func (r *RcptParams) setNotify(value []byte) *Reply {

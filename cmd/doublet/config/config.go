@@ -44,6 +44,8 @@ type Server struct {
 	Domain string `toml:"domain" default:"" demo:"example.com"`
 	// Proxies applies to every door.
 	Proxies string `toml:"proxies" default:""`
+	// Memory is the bound of the whole process; see Within.
+	Memory Size `toml:"memory" default:"0B" min:"0B" max:"16TB"`
 }
 
 // Data is the section [data].
@@ -165,9 +167,9 @@ type Limits struct {
 
 // Store is the section [store].
 type Store struct {
-	CacheSize         Size     `toml:"cache_size" default:"256MB" demo:"64MB" min:"1MB" max:"1TB"`
+	CacheSize         Size     `toml:"cache_size" default:"128MB" demo:"64MB" min:"1MB" max:"1TB"`
 	DBCacheEntries    int      `toml:"db_cache_entries" default:"10000" min:"10" max:"10000000"`
-	MemtableSize      Size     `toml:"memtable_size" default:"64MB" demo:"16MB" min:"1MB" max:"2GB"`
+	MemtableSize      Size     `toml:"memtable_size" default:"32MB" demo:"16MB" min:"1MB" max:"2GB"`
 	WALSyncInterval   Duration `toml:"wal_sync_interval" default:"500us" min:"0s" max:"100ms"`
 	SpaceFloor        Size     `toml:"space_floor" default:"1GB" demo:"100MB" min:"0B" max:"1TB"`
 	SpaceFloorPercent int      `toml:"space_floor_percent" default:"5" demo:"1" min:"0" max:"90"`
@@ -177,7 +179,7 @@ type Store struct {
 type Search struct {
 	Enabled        bool   `toml:"enabled" default:"true"`
 	Dir            string `toml:"dir" default:""`
-	CacheSize      Size   `toml:"cache_size" default:"64MB" demo:"16MB" min:"1MB" max:"1TB"`
+	CacheSize      Size   `toml:"cache_size" default:"32MB" demo:"16MB" min:"1MB" max:"1TB"`
 	MemtableSize   Size   `toml:"memtable_size" default:"16MB" demo:"8MB" min:"256KB" max:"1GB"`
 	DocumentsSize  Size   `toml:"documents_size" default:"32MB" demo:"8MB" min:"1MB" max:"1TB"`
 	Attachments    bool   `toml:"attachments" default:"true"`

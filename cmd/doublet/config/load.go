@@ -235,6 +235,10 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 	if c.Data.Dir == "" {
 		bad = append(bad, &Error{at("data.dir"), "data.dir", errors.New("data folder is not set")})
 	}
+	if m := c.Server.Memory; m != 0 && m < MinMemory {
+		bad = append(bad, &Error{at("server.memory"), "server.memory",
+			fmt.Errorf("%s is less than %s: choose more, or 0B", m, MinMemory)})
+	}
 	bad = append(bad, c.checkNetworks(at)...)
 	warnings, more := c.checkDoors(at)
 	return warnings, errors.Join(append(bad, more...)...)

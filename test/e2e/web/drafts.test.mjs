@@ -24,7 +24,7 @@ const kept = (page) => page.evaluate(() => new Promise((resolve) => {
   };
 }));
 
-test("what was being written is offered again after a reload; two pages do not mix", async () => {
+test("what was being written is offered again by a page that begins; two pages do not mix", async () => {
   const one = await open();
   one.on("dialog", (d) => void d.accept()); // leaving with something unsaved is asked about
   await signIn(one);
@@ -37,7 +37,7 @@ test("what was being written is offered again after a reload; two pages do not m
   await begin(two, "carol@example.com", "Second page", "Words of the second");
   await two.waitForFunction(() => document.querySelector(".writer .ProseMirror").textContent.includes("second"));
 
-  await one.reload();
+  await one.goto(base);
   await one.waitForSelector(".unfinished:has-text('First page')");
   assert.equal(await one.locator(".unfinished").count(), 1);
   await one.click(".unfinished .primary");
@@ -47,7 +47,7 @@ test("what was being written is offered again after a reload; two pages do not m
   await two.close({ runBeforeUnload: false });
   await one.click(".writer [aria-label='Discard draft']");
   await one.waitForSelector(".toast:has-text('Draft discarded')");
-  await one.reload();
+  await one.goto(base);
   await one.waitForSelector(".unfinished:has-text('Second page')");
   assert.equal(await one.locator(".unfinished").count(), 1);
   await one.click(".unfinished .primary");

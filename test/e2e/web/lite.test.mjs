@@ -192,6 +192,10 @@ test("folders are made, renamed, emptied and deleted", async () => {
   await page.click(".folders li:has-text('Lite affairs') >> text=Delete");
   await page.click("text=Yes, do it");
   await said(page, "Done");
+  await page.click(".folders li:has-text('Trash/Lite affairs') >> text=Delete");
+  await page.waitForSelector("text=for good? This cannot be undone.");
+  await page.click("text=Yes, do it");
+  await said(page, "Done");
   assert.equal(await page.locator(".folders li", { hasText: "Lite affairs" }).count(), 0);
 });
 

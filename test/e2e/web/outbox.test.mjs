@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { arrives, atOnce, begin, browser, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -235,7 +235,7 @@ test("signing out asks first where something waits, in administration too", asyn
   await between(page.context(), (route) => route.fulfill({ status: 503, body: "" }));
   await send(page, "Not thrown away");
   await until(async () => (await kept(page)).length === 1);
-  await page.goto(`${page.url().split("/#")[0].replace(/\/$/, "")}/admin/`);
+  await page.goto(`${base}/admin/`);
   const out = async () => {
     await page.click(".top .tool[aria-label^='Account'], .top .tool:has(.domino) >> nth=-1");
     await page.click(".menu >> text=Sign out");
@@ -246,7 +246,7 @@ test("signing out asks first where something waits, in administration too", asyn
   assert.equal((await kept(page)).length, 1);
   await page.waitForSelector(".stage");
   await page.context().unroute("**/jmap/api");
-  await page.goto(page.url().split("/admin")[0]);
+  await page.goto(base);
   await arrives("Not thrown away");
   await page.context().close();
 });

@@ -59,3 +59,19 @@ test("people of the directory are offered beside those who are known, once; offl
   await page.context().setOffline(false);
   assert.deepEqual(page.wrong, []);
 });
+
+test("an address that nobody here has is said while writing; addresses elsewhere are not judged", async () => {
+  const page = await open();
+  await signIn(page);
+  await page.keyboard.press("c");
+  await page.waitForSelector(".writer .ProseMirror");
+  const to = page.locator(".writer [role=combobox]").first();
+  await to.pressSequentially("bob@example.com,nobodi@example.com,somebody@elsewhere.example,");
+  await page.waitForSelector(".writer .nobody:has-text('Nobody here has the address nobodi@example.com.')");
+  assert.deepEqual(await page.$$eval(".writer .token.bad", (list) => list.map((e) => e.title)), ["Nobody here has the address nobodi@example.com."]);
+  assert.deepEqual(await barriers(page), []);
+  await page.click(".writer .token.bad button");
+  await page.waitForFunction(() => !document.querySelector(".writer .nobody, .writer .token.bad"));
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});

@@ -28,7 +28,7 @@ const still = `
 
 /** Puts the same words in place of what differs between one day, machine or build and another. */
 function settle() {
-  const fixed = { "time, .rows .when": "Nov 3", ".file .quiet": "Today", ".overview-tasks small, p.fine": "–", ".headline b": "0", ".headline li:last-child span": "up since" };
+  const fixed = { "time, .rows .when": "Nov 3", ".device .quiet": "Today", ".overview-tasks small, p.fine": "–", ".headline b": "0", ".headline li:last-child span": "up since" };
   for (const [where, words] of Object.entries(fixed)) for (const e of document.querySelectorAll(where)) if (e.textContent !== words) e.textContent = words;
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let n = texts.nextNode(); n; n = texts.nextNode()) {
@@ -93,7 +93,7 @@ async function settings(page) {
     await page.click("button[aria-label^='Account']");
     await page.click("[role=menuitem]:has-text('Settings')");
   }
-  await page.waitForSelector("dialog[open] .files .file");
+  await page.waitForSelector("dialog[open] .devices .device");
 }
 
 async function lite(page, read) {

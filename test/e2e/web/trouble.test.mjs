@@ -258,7 +258,6 @@ test("who signs in instead of somebody else sees nothing of theirs", async () =>
   const page = await open();
   page.on("dialog", (d) => void d.accept());
   await signIn(page);
-  await row(page, "garden party").waitFor();
   await begin(page, "carol@example.com", "Alice's own", "x");
   await page.context().clearCookies();
   await page.keyboard.type("y");
@@ -313,7 +312,7 @@ test("a client that the server has replaced goes on with the parts that it had, 
   await page.waitForSelector(".writer >> text=Draft saved");
   server.gone = /^$/;
   await page.click(".banner >> text=Load it");
-  await page.waitForSelector(".unfinished:has-text('Before the newer')");
+  await page.waitForSelector(".writer .ProseMirror:has-text('words')");
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".banner").count(), 0);
   assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);

@@ -16,15 +16,21 @@ export const browser = await chromium.launch({
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 
-/** A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. */
-export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [], scripts = true, at = base } = {}) {
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions, javaScriptEnabled: scripts });
+/**
+ * A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. Without a
+ * worker each request goes over the network.
+ */
+export async function open({ width = 1440, height = 900, dark = false, language = "en-US", permissions = [], scripts = true, worker = true, at = base } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", locale: language, permissions, javaScriptEnabled: scripts, serviceWorkers: worker ? "allow" : "block" });
   const page = await context.newPage();
   page.wrong = [];
   page.foreign = [];
   page.on("pageerror", (e) => page.wrong.push(e.message));
   page.on("console", (m) => {
     if (m.type() === "error" && !/401|ERR_INTERNET_DISCONNECTED|Failed to load resource/.test(m.text())) page.wrong.push(m.text());
+  });
+  page.on("requestfailed", (r) => {
+    if (r.resourceType() === "stylesheet" && r.failure()?.errorText !== "net::ERR_ABORTED") page.wrong.push(`${r.url()}: ${r.failure()?.errorText}`);
   });
   await context.route("**/*", (route) => {
     if (new URL(route.request().url()).origin !== new URL(at).origin) {

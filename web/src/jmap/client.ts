@@ -45,6 +45,8 @@ const using = [
   "urn:ietf:params:jmap:quota",
   "urn:ietf:params:jmap:blob",
   "urn:ietf:params:jmap:principals",
+  "urn:doublet:jmap:search",
+  "urn:doublet:jmap:recipients",
 ];
 
 /** How far two clocks may be apart before it matters to anybody, in milliseconds. */

@@ -97,6 +97,7 @@ export interface Message extends Row {
   attachments: Part[];
   bodyValues: Record<string, { value: string; isTruncated: boolean; isEncodingProblem: boolean }>;
   "header:List-Unsubscribe:asURLs"?: string[] | null;
+  "header:Authentication-Results:asRaw:all"?: string[] | null;
 }
 
 export interface Identity {
@@ -136,7 +137,7 @@ export interface Quota {
 
 export type Filter =
   | { operator: "AND" | "OR" | "NOT"; conditions: Filter[] }
-  | Record<string, string | number | boolean | string[] | undefined>;
+  | Record<string, string | number | boolean | string[] | Record<string, string> | undefined>;
 
 export interface SetError {
   type: string;
@@ -155,5 +156,5 @@ export const rowProperties = [
 /** The further properties of a Message. */
 export const messageProperties = [
   ...rowProperties, "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Authentication-Results:asRaw:all",
 ] as const;

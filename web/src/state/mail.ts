@@ -5,10 +5,12 @@ import { batch, computed, signal } from "@preact/signals";
 import { ref, Refused } from "../jmap/client";
 import { messageProperties, rowProperties } from "../jmap/types";
 import type { Filter, Id, Identity, Mailbox, Message, Part, Quota, Row, Snippet } from "../jmap/types";
+import { briefs, type Brief } from "./briefs";
 import * as db from "./db";
+import { withWaiting } from "./folders";
 import { flush, intend, load as loadOutbox, onDone, waiting } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
-import { parseSearch } from "./search";
+import { parseCall, searchFilter, understood, type Understood } from "./search";
 import { reading, selected } from "./screen";
 
 export const mailboxes = signal<Map<Id, Mailbox>>(new Map());
@@ -71,14 +73,14 @@ export function pathOf(m: Mailbox): string {
   return parent ? `${pathOf(parent)} / ${m.name}` : m.name;
 }
 
-/** Begins with an account: what the browser keeps first, then what the server says. */
-export async function openAccount(): Promise<void> {
+/** Begins with an account: what the browser keeps first, then what the server says. named returns the place to begin with, if not the inbox. */
+export async function openAccount(named: () => Place | undefined): Promise<void> {
   stop?.();
   await loadOutbox();
   const [folders, rowsKept, outgoingKept] = await Promise.all([db.get<Mailbox[]>("mailboxes", account.value), db.all<Row>("rows"), db.get<{ drafts: Id; sent: Id }>("facts", "outgoing")]);
   batch(() => {
     if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
-    mailboxes.value = new Map((folders ?? []).map((m) => [m.id, m]));
+    mailboxes.value = withWaiting(new Map((folders ?? []).map((m) => [m.id, m])), account.value);
     rows.value = new Map((rowsKept ?? []).map((r) => [r.id, r]));
     rowsKept?.forEach((r) => lasting.add(r.id));
   });
@@ -99,16 +101,17 @@ export async function openAccount(): Promise<void> {
   if (identities.value.length === 0) identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
   if (!mailboxes.value.has(place.value.mailbox)) {
     const inbox = byRole("inbox") ?? sortedMailboxes.value[0];
-    if (inbox) place.value = { mailbox: inbox.id, search: "" };
+    const first = named() ?? (inbox && { mailbox: inbox.id, search: "" });
+    if (first) place.value = first;
   }
   listen();
   void readQuota();
 }
 
-/** Finds the folders that writing needs, and has those made that are missing. */
+/** Finds the folders that writing needs, and creates the missing ones; and Trash, without which deleting is for good. */
 async function findOutgoing(list: { id: Id; role: string | null }[]): Promise<void> {
   const of = (role: string) => list.find((m) => m.role === role)?.id;
-  const make = Object.fromEntries([["drafts", "Drafts"], ["sent", "Sent"]].filter(([role]) => !of(role!)).map(([role, name]) => [role!, { name, role, isSubscribed: true }]));
+  const make = Object.fromEntries([["drafts", "Drafts"], ["sent", "Sent"], ["trash", "Trash"]].filter(([role]) => !of(role!)).map(([role, name]) => [role!, { name, role, isSubscribed: true }]));
   let made: Record<string, { id: Id }> = {};
   if (Object.keys(make).length > 0) made = ((await client.call("Mailbox/set", { accountId: home.value, create: make }))["created"] as typeof made | null) ?? {};
   outgoing.value = { drafts: of("drafts") ?? made["drafts"]?.id ?? "", sent: of("sent") ?? made["sent"]?.id ?? "" };
@@ -125,7 +128,7 @@ async function readQuota(): Promise<void> {
 function takeMailboxes(list: Mailbox[], whole: boolean): void {
   const next = whole ? new Map<Id, Mailbox>() : new Map(mailboxes.value);
   for (const m of list) next.set(m.id, m);
-  mailboxes.value = next;
+  mailboxes.value = withWaiting(next, account.value);
   void db.put("mailboxes", account.value, [...next.values()]);
 }
 
@@ -135,15 +138,19 @@ let showing: AbortController | null = null;
 export async function show(where: Place): Promise<void> {
   showing?.abort();
   showing = new AbortController();
+  if (place.value.search !== where.search) understood.value = null;
   place.value = where;
   const keptIds = where.search ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
   if (place.value !== where) return;
-  list.value = { ...where, ids: keptIds ?? [], total: keptIds?.length ?? 0, snippets: new Map(), state: "loading" };
+  const gone = takenAway(where);
+  const ids = (keptIds ?? []).filter((id) => !gone.has(id));
+  list.value = { ...where, ids, total: ids.length, snippets: new Map(), state: "loading" };
   await loadWindow(0, true);
 }
 
-function filterOf(where: Place): Filter {
-  return where.search ? parseSearch(where.search, where.mailbox, mailboxes.value) : { inMailbox: where.mailbox };
+/** The condition of what a place shows. */
+export function filterOf(where: Place): Filter {
+  return where.search ? searchFilter(where.search) : { inMailbox: where.mailbox };
 }
 
 const asked = new Set<string>();
@@ -152,57 +159,130 @@ const atOnce = 2;
 
 /** Reads the window that position lies in; again reads it though it is there. */
 export async function loadWindow(position: number, again = false): Promise<void> {
-  const where = place.value;
   const from = Math.floor(position / windowSize) * windowSize;
-  const key = `${where.mailbox} ${where.search} ${from}`;
-  if (asked.has(key) || (!again && (asked.size >= atOnce || list.value.ids[position] !== undefined))) return;
-  asked.add(key);
-  const gone = takenAway(where);
-  const limit = windowSize + gone.size;
-  const signal = showing?.signal;
+  if (!again && (asked.size >= atOnce || list.value.ids[position] !== undefined)) return;
+  await loadWindows([from], () => false);
+}
+
+/** A window as the server answered it. */
+interface Window {
+  from: number;
+  ids: Id[];
+  total: number;
+}
+
+/**
+ * Reads windows in one request, and shows them at once. Where moved tells that entries have come or gone, those of other
+ * windows are not where they were: they are read again when they come into sight.
+ */
+async function loadWindows(froms: number[], moved: () => boolean): Promise<void> {
+  const where = place.value;
+  const keyOf = (from: number) => `${where.mailbox} ${where.search} ${from}`;
+  const list_ = froms.filter((from) => !asked.has(keyOf(from)));
+  if (list_.length === 0) return;
+  for (const from of list_) asked.add(keyOf(from));
+  const total = list.value.total;
   try {
     const done = await attempt(async () => {
-      const accountId = account.value;
-      const calls: Parameters<typeof client.calls>[0] = [
-        ["Email/query", {
-          accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
-          collapseThreads: byThread.value && !where.search, position: from, limit, calculateTotal: true,
-        }, "q"],
-        ["Email/get", { accountId, "#ids": ref("q", "Email/query", "/ids"), properties: rowProperties }, "g"],
-        ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
-      ];
-      if (where.search) calls.push(["SearchSnippet/get", { accountId, filter: filterOf(where), "#emailIds": ref("q", "Email/query", "/ids") }, "s"]);
-      const answers = await client.calls(calls, signal);
-      if (place.value !== where) return true;
-      const found = answers.get("q")!["ids"] as Id[];
-      const ids = found.filter((id) => !gone.has(id)).slice(0, windowSize);
-      const total = gone.size > 0 && found.length < limit && (ids.length > 0 || from === 0) ? from + ids.length : (answers.get("q")!["total"] as number);
-      batch(() => {
-        takeRows(answers.get("g")!["list"] as Row[]);
-        takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
-        // What stood elsewhere has moved here.
-        const here = new Set(ids);
-        const next = Array.from({ length: total }, (_, i) => {
-          if (i >= from && i < from + windowSize) return ids[i - from];
-          const id = list.value.ids[i];
-          return id && here.has(id) ? undefined : id;
-        });
-        const snippets = new Map(list.value.snippets);
-        for (const s of (answers.get("s")?.["list"] as Snippet[] | undefined) ?? []) snippets.set(s.emailId, s);
-        list.value = { ...where, ids: next, total, snippets, state: "ready" };
-        forgetFar(from);
-      });
-      if (!where.search && byThread.value) void readMembers(ids).catch(() => undefined);
-      if (!where.search && from === 0) void keep(where);
+      const { answers, gone } = await readWindows(where, list_);
+      if (place.value === where) takeWindows(where, list_.map((from) => windowOf(answers, from, gone)), answers, (now) => moved() || now !== total);
       return true;
     });
-    if (!done && place.value === where) list.value = { ...list.value, state: "offline" };
+    if (!done && place.value === where) await showKept(where);
   } catch (e) {
     if (e instanceof DOMException && e.name === "AbortError") return;
     if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
   } finally {
-    asked.delete(key);
+    for (const from of list_) asked.delete(keyOf(from));
   }
+}
+
+/** How often e-mails were moved or destroyed. */
+let moves = 0;
+/** So often windows are read again that changed while they were read. */
+const mostReads = 4;
+
+/** Reads windows until the person moves nothing meanwhile: an older answer would bring back what was taken away. */
+async function readWindows(where: Place, froms: number[]): Promise<{ answers: Answers; gone: Set<Id> }> {
+  for (let reads = 1; ; reads++) {
+    const before = moves;
+    const gone = takenAway(where);
+    const answers = await client.calls(froms.flatMap((from) => windowCalls(where, from, limitOf(gone))), showing?.signal);
+    if (moves === before || reads === mostReads || place.value !== where) return { answers, gone };
+  }
+}
+
+/** How many e-mails that are taken away a window reads beyond: the server answers no more than some hundreds at once. */
+const mostGone = 400;
+const limitOf = (gone: Set<Id>) => windowSize + Math.min(gone.size, mostGone);
+
+type Calls = Parameters<typeof client.calls>[0];
+type Answers = Awaited<ReturnType<typeof client.calls>>;
+
+function windowCalls(where: Place, from: number, limit: number): Calls {
+  const accountId = account.value;
+  const calls: Calls = [
+    ["Email/query", {
+      accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
+      collapseThreads: byThread.value && !where.search, position: from, limit, calculateTotal: true,
+    }, `q${from}`],
+    ["Email/get", { accountId, "#ids": ref(`q${from}`, "Email/query", "/ids"), properties: rowProperties }, `g${from}`],
+    ["Thread/get", { accountId, "#ids": ref(`g${from}`, "Email/get", "/list/*/threadId") }, `t${from}`],
+  ];
+  if (where.search) calls.push(["SearchSnippet/get", { accountId, filter: filterOf(where), "#emailIds": ref(`q${from}`, "Email/query", "/ids") }, `s${from}`]);
+  if (where.search && from === 0) calls.push(parseCall(accountId, where.search, "p"));
+  return calls;
+}
+
+function windowOf(answers: Answers, from: number, gone: Set<Id>): Window {
+  const answer = answers.get(`q${from}`)!;
+  const found = answer["ids"] as Id[];
+  const ids = found.filter((id) => !gone.has(id)).slice(0, windowSize);
+  const isEnd = gone.size > 0 && found.length < limitOf(gone) && (ids.length > 0 || from === 0);
+  return { from, ids, total: isEnd ? from + ids.length : Math.max(from + ids.length, (answer["total"] as number) - (gone.size > mostGone ? gone.size : 0)) };
+}
+
+/** Shows windows that were read, all at once: no row is drawn where it was while others are where they are now. */
+function takeWindows(where: Place, windows: Window[], answers: Answers, moved: (total: number) => boolean): void {
+  const total = Math.max(...windows.map((w) => w.total));
+  const at = new Map<number, Id>();
+  for (const w of windows) w.ids.forEach((id, i) => at.set(w.from + i, id));
+  const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
+  // What stood elsewhere has moved here.
+  const here = new Set(at.values());
+  batch(() => {
+    for (const w of windows) {
+      takeRows(answers.get(`g${w.from}`)!["list"] as Row[]);
+      takeThreads(answers.get(`t${w.from}`)!["list"] as { id: Id; emailIds: Id[] }[]);
+    }
+    const forget = moved(total);
+    const next = Array.from({ length: total }, (_, i) => {
+      if (isRead(i)) return at.get(i);
+      const id = forget ? undefined : list.value.ids[i];
+      return id && here.has(id) ? undefined : id;
+    });
+    if (answers.has("p")) understood.value = answers.get("p") as Understood;
+    const snippets = new Map(list.value.snippets);
+    for (const w of windows) for (const s of (answers.get(`s${w.from}`)?.["list"] as Snippet[] | undefined) ?? []) snippets.set(s.emailId, s);
+    list.value = { ...where, ids: next, total, snippets, state: "ready" };
+    for (const w of windows) forgetFar(w.from);
+  });
+  if (where.search) return;
+  if (byThread.value) void readMembers([...here]).catch(() => undefined);
+  if (windows.some((w) => w.from === 0)) void keep(where);
+}
+
+/** The server does not answer: a folder shows what is kept of it, a search finds in what is kept. */
+async function showKept(where: Place): Promise<void> {
+  list.value = { ...list.value, state: "offline" };
+  if (!where.search) return;
+  const { searchKept } = await import("./keptsearch");
+  const found = await searchKept(where.search);
+  if (place.value !== where) return;
+  batch(() => {
+    understood.value = found.understood;
+    list.value = { ...where, ids: found.ids, total: found.ids.length, snippets: new Map(), state: "offline" };
+  });
 }
 
 /** Reads the rows of conversations that lie in other folders: with them it is known how many messages there are, each once. */
@@ -263,6 +343,14 @@ function takeRows(list: Row[]): void {
   const next = new Map(rows.value);
   for (const r of list) next.set(r.id, overlay(r));
   rows.value = next;
+}
+
+/** Reads the row of an e-mail that no list brought; false: there is none, or the server was not reached. */
+export async function readRow(id: Id): Promise<boolean> {
+  if (!rows.value.has(id)) {
+    await attempt(async () => takeRows((await client.call("Email/get", { accountId: account.value, ids: [id], properties: rowProperties }))["list"] as Row[]));
+  }
+  return rows.value.has(id);
 }
 
 /** A row as it will be when the server has been told what waits. */
@@ -385,7 +473,7 @@ export async function readThread(id: Id): Promise<Id[]> {
   return ids;
 }
 
-function patched<T extends Row>(r: T, patch: Record<string, unknown>): T {
+function patched<T extends Brief>(r: T, patch: Record<string, unknown>): T {
   const out = { ...r, keywords: { ...r.keywords }, mailboxIds: { ...r.mailboxIds } };
   for (const [path, value] of Object.entries(patch)) {
     const [what, key] = path.split("/") as ["keywords" | "mailboxIds", string | undefined];
@@ -399,8 +487,9 @@ function patched<T extends Row>(r: T, patch: Record<string, unknown>): T {
 
 /** Changes e-mails: on the screen at once, at the server as soon as it answers. */
 export async function change(update: Record<Id, Record<string, unknown>>, destroy: Id[] = []): Promise<void> {
+  if (destroy.length > 0 || Object.values(update).some((patch) => Object.keys(patch).some((k) => k.startsWith("mailboxIds")))) moves++;
   const counts = new Map<Id, { total: number; unread: number }>();
-  const count = (row: Row, by: number) => {
+  const count = (row: Brief, by: number) => {
     for (const box of Object.keys(row.mailboxIds)) {
       const c = counts.get(box) ?? { total: 0, unread: 0 };
       c.total += by;
@@ -413,6 +502,13 @@ export async function change(update: Record<Id, Record<string, unknown>>, destro
     const nextMessages = new Map(messages.value);
     for (const [id, patch] of Object.entries(update)) {
       const row = nextRows.get(id);
+      const brief = row ? undefined : briefs.get(id);
+      if (brief) {
+        const after = patched(brief, patch);
+        count(brief, -1);
+        count(after, 1);
+        briefs.set(id, after);
+      }
       if (!row) continue;
       count(row, -1);
       const after = patched(row, patch);
@@ -422,7 +518,7 @@ export async function change(update: Record<Id, Record<string, unknown>>, destro
       if (m) nextMessages.set(id, patched(m, patch));
     }
     for (const id of destroy) {
-      const row = nextRows.get(id);
+      const row = nextRows.get(id) ?? briefs.get(id);
       if (row) count(row, -1);
     }
     rows.value = nextRows;
@@ -511,7 +607,6 @@ async function syncOnce(): Promise<void> {
   takeMailboxes(boxes["list"] as Mailbox[], true);
   let created: Id[] = [];
   const where = place.value;
-  const total = list.value.total;
   const isHere = (id: Id) => !!rows.value.get(id)?.mailboxIds[where.mailbox];
   let moved = false;
   for (;;) {
@@ -543,17 +638,15 @@ async function syncOnce(): Promise<void> {
   const inbox = byRole("inbox")?.id;
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
   if (fresh.length > 0) arrived(fresh);
-  await loadWindow(0, true);
-  if (place.value === where && (moved || list.value.total !== total)) await readBeyond(where);
+  await loadWindows(inSight(), () => moved && place.value === where);
 }
 
-/** What came or went moves all that is behind it: of what is beyond the first window, what is shown is read again, and the rest when it is. */
-async function readBeyond(where: Place): Promise<void> {
-  const first = Math.max(windowSize, Math.floor(inView.from / windowSize) * windowSize);
-  const end = Math.ceil(Math.min(inView.to, list.value.total) / windowSize) * windowSize;
-  for (let at = first; at < end && place.value === where; at += windowSize) await loadWindow(at, true);
-  if (place.value !== where) return;
-  list.value = { ...list.value, ids: list.value.ids.map((id, i) => (i < windowSize || (i >= first && i < end) ? id : undefined)) };
+/** The windows that are kept up to date: the first, and those that are shown. */
+function inSight(): number[] {
+  const out = [0];
+  const end = Math.min(inView.to, list.value.total);
+  for (let at = Math.max(windowSize, Math.floor(inView.from / windowSize) * windowSize); at < end; at += windowSize) out.push(at);
+  return out;
 }
 
 /** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */

@@ -16,6 +16,19 @@ export interface Change {
   destroy: Id[];
 }
 
+/** A change of folders: new names and parents by id, or their end with their mail. */
+export interface FolderChange {
+  kind: "folders";
+  account: Id;
+  update: Record<Id, FolderPatch>;
+  destroy: Id[];
+}
+
+export interface FolderPatch {
+  name: string;
+  parentId: Id | null;
+}
+
 /** What is to be sent at a time: until then it can be taken back. */
 interface Submitted {
   account: Id;
@@ -50,7 +63,7 @@ export interface Redirection extends Submitted {
   resentID: string;
 }
 
-export type Intention = (Change | Sending | Redirection) & { key: string };
+export type Intention = (Change | FolderChange | Sending | Redirection) & { key: string };
 
 export const waiting = signal<Intention[]>([]);
 /** What the server refused, for the person to see. */
@@ -77,7 +90,7 @@ export async function load(): Promise<void> {
 const keptHere = new Set<string>();
 
 /** Takes an intention: kept before this returns, told to the server soon. */
-export async function intend(i: Change | Sending | Redirection): Promise<Intention> {
+export async function intend(i: Change | FolderChange | Sending | Redirection): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
   if (await db.keep("outbox", whole.key, whole)) keptHere.add(whole.key);
@@ -114,7 +127,7 @@ export async function takeBack(key: string): Promise<Intention | undefined> {
 export const longestUndo = 30_000;
 
 /** Whether it is time to tell; a clock that was set back does not hold it up. */
-const due = (i: Intention, now: number) => i.kind === "change" || i.at <= now || i.at > now + longestUndo;
+const due = (i: Intention, now: number) => !("at" in i) || i.at <= now || i.at > now + longestUndo;
 
 /** The server has too much to do, or is in trouble: what waits is told when it wants to be asked again. */
 export const busy = signal(false);
@@ -144,7 +157,7 @@ export async function flush(): Promise<void> {
     running = "";
     if (!goesOn) return;
   }
-  const later = waiting.value.flatMap((i) => (i.kind === "change" ? [] : [i.at]));
+  const later = waiting.value.flatMap((i) => ("at" in i ? [i.at] : []));
   if (later.length > 0) timer = setTimeout(() => void flush(), Math.max(0, Math.min(...later) - Date.now()));
 }
 
@@ -183,6 +196,7 @@ async function carryOut(i: Intention): Promise<boolean> {
 function tell(i: Intention): Promise<SetError | undefined> {
   switch (i.kind) {
     case "change": return tellChange(i);
+    case "folders": return tellFolders(i);
     case "send": return tellSending(i);
     case "redirect": return tellRedirection(i);
   }
@@ -203,6 +217,12 @@ function first(errors: Record<string, SetError> | null | undefined, ...known: st
 async function tellChange(i: Change): Promise<SetError | undefined> {
   const answer = await client.call("Email/set", { accountId: i.account, update: i.update, destroy: i.destroy });
   // What is gone meanwhile needs no change any more.
+  return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+}
+
+async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
+  const destroy = i.destroy.length > 0 ? { destroy: i.destroy, onDestroyRemoveEmails: true } : {};
+  const answer = await client.call("Mailbox/set", { accountId: i.account, update: i.update, ...destroy });
   return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
 }
 

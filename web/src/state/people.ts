@@ -1,5 +1,6 @@
 // Whom one may write to: people whom one had to do with, and those and the groups of the directory.
 
+import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
 import type { Address } from "../jmap/types";
 import { rows } from "./mail";
@@ -31,6 +32,25 @@ export async function listed(text: string, signal: AbortSignal): Promise<Address
     return (answers.get("g")!["list"] as { name: string; email: string }[]).map(({ name, email }) => ({ name, email }));
   } catch {
     return []; // it is a help and no more: what was typed is good without it
+  }
+}
+
+/** Addresses that were asked about: true where nobody here has them. It lasts as long as the page. */
+const nobodys = signal(new Map<string, boolean>());
+
+/** Reports whether the server said that nobody has an address. */
+export const isNobodys = (email: string): boolean => nobodys.value.get(email.toLowerCase()) === true;
+
+/** Asks about addresses that were not asked about yet. What cannot be asked is good: the server tells it when it is sent. */
+export async function check(emails: string[]): Promise<void> {
+  const fresh = emails.map((e) => e.toLowerCase()).filter((e) => !nobodys.peek().has(e));
+  if (fresh.length === 0 || !online.peek()) return;
+  try {
+    const answer = await client.call("Recipient/check", { accountId: home.peek(), addresses: fresh });
+    const bad = new Set(answer["unknown"] as string[]);
+    nobodys.value = new Map([...nobodys.peek(), ...fresh.map((e): [string, boolean] => [e, bad.has(e)])]);
+  } catch {
+    // it is a help and no more
   }
 }
 

@@ -43,12 +43,15 @@ function tellPages(l: Language): void {
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
+/** The page is shown dark. */
+export const isDark = signal(false);
+
 /** Keeps the page as the preferences say. */
 export function applyPreferences(): void {
   const show = () => {
     const p = preferences.value;
-    const isDark = p.theme === "dark" || (p.theme === "auto" && dark.matches);
-    document.documentElement.dataset["theme"] = isDark ? "dark" : "light";
+    isDark.value = p.theme === "dark" || (p.theme === "auto" && dark.matches);
+    document.documentElement.dataset["theme"] = isDark.value ? "dark" : "light";
     document.documentElement.dataset["density"] = p.density;
     byThread.value = p.threads;
     void speak(p.language);

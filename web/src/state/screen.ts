@@ -14,6 +14,13 @@ const narrowScreen = matchMedia("(max-width: 760px)");
 narrow.value = narrowScreen.matches;
 narrowScreen.addEventListener("change", () => (narrow.value = narrowScreen.matches));
 
+/** Where the list is scrolled to, in pixels. */
+export const scrolled = { top: 0 };
+/** Where the list is to be scrolled to when it is there, and where its cursor is to be. */
+export const goal = signal<{ top: number; cursor: number } | null>(null);
+/** page: the message that is opened next takes the place of the one that is read, as a page that is turned does; it is no step to go back. */
+export const turning = { page: false };
+
 export interface Toast {
   key: number;
   text: string;
@@ -32,25 +39,34 @@ export function say(text: string, action?: Toast["action"], seconds = 6): () => 
   return end;
 }
 
+/** Takes an answer. A promise keeps the question open until it is fulfilled: with why the answer will not do, or nothing. */
+export type Answered = (answer: string | true) => unknown;
+
 export type Sheet =
   | { kind: "settings" }
   | { kind: "help" }
   | { kind: "source"; id: Id }
-  | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; done: (answer: string | true) => void }
-  | { kind: "redirect"; id: Id };
+  | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; hint?: (text: string) => string; done: Answered }
+  | { kind: "redirect"; id: Id }
+  | { kind: "palette"; mode: "all" | "move" | "go" };
 
 export const sheet = signal<Sheet | null>(null);
 
 export interface MenuItem {
   text: string;
   icon?: string;
+  /** The key that does the same. */
+  key?: string;
   run: () => void;
 }
 
 export const menu = signal<{ x: number; y: number; items: MenuItem[] } | null>(null);
 
-/** Opens a menu below the element that asked for it. */
-export function openMenu(at: Element, items: MenuItem[]): void {
-  const box = at.getBoundingClientRect();
+/** All messages of the conversation that is read are to be folded, or unfolded; null: nobody asked. */
+export const folded = signal<{ all: boolean } | null>(null);
+
+/** Opens a menu below the element that asked for it, or at a point. */
+export function openMenu(at: Element | { left: number; bottom: number }, items: MenuItem[]): void {
+  const box = at instanceof Element ? at.getBoundingClientRect() : at;
   menu.value = { x: Math.min(box.left, innerWidth - 240), y: Math.min(box.bottom + 4, innerHeight - Math.min(items.length * 37 + 12, innerHeight * 0.6)), items };
 }

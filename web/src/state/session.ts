@@ -98,7 +98,7 @@ export function signedOut(): void {
 
 async function welcome(who: SignedIn): Promise<void> {
   if (phase.value === "expired" && (who.address ?? who.name) !== (person.value.address || person.value.name)) {
-    location.reload(); // somebody else: what was on the screen is not theirs
+    beginAgain(); // somebody else: what was on the screen is not theirs
     return;
   }
   client.csrf = who.csrf;
@@ -178,7 +178,12 @@ export async function signOut(): Promise<void> {
   } catch {
     // denied: nothing was kept
   }
-  location.hash = "";
+  beginAgain();
+}
+
+/** Loads the page anew at its first address: the one that it has may name what is another person's. */
+function beginAgain(): void {
+  history.replaceState(null, "", location.pathname.startsWith("/admin") ? "/admin/" : "/");
   location.reload();
 }
 

@@ -37,7 +37,7 @@ export function t(key: keyof Catalogue, ...values: (string | number)[]): string 
 }
 
 const formats = computed(() => ({
-  time: new Intl.DateTimeFormat(language.value, { hour: "2-digit", minute: "2-digit" }),
+  time: new Intl.DateTimeFormat(language.value, { hour: "numeric", minute: "2-digit" }),
   day: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short" }),
   weekday: new Intl.DateTimeFormat(language.value, { weekday: "short" }),
   year: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short", year: "numeric" }),

@@ -29,10 +29,22 @@ export function Frame({ title, small, children, onClose = () => { sheet.value = 
 
 export function Ask({ s }: { s: Extract<Sheet, { kind: "ask" }> }) {
   const text = useSignal(s.input ?? "");
+  const problem = useSignal("");
+  const take = async () => {
+    const answer = s.input === undefined ? true : text.value;
+    // What asks something more opens its own sheet; what is checked by the server leaves this one open meanwhile.
+    const before = sheet.value;
+    const checked = s.done(answer);
+    if (checked instanceof Promise) problem.value = ((await checked.catch((e: unknown) => t("refusedByServer", String(e)))) as string | undefined) ?? "";
+    if (!problem.value && sheet.value === before) sheet.value = null;
+  };
+  const hint = s.hint?.(text.value) ?? "";
   return (
     <Frame title={s.title} small>
-      <form onSubmit={(e) => { e.preventDefault(); sheet.value = null; s.done(s.input === undefined ? true : text.value); }}>
-        {s.input === undefined ? <p>{s.text}</p> : <label class="field"><span>{s.text}</span><input value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} autofocus /></label>}
+      <form onSubmit={(e) => { e.preventDefault(); void take(); }}>
+        {s.input === undefined ? <p>{s.text}</p> : <label class="field"><span>{s.text}</span><input value={text.value} onInput={(e) => { text.value = e.currentTarget.value; problem.value = ""; }} autofocus /></label>}
+        {hint && <p class="quiet" role="status">{hint}</p>}
+        {problem.value && <p class="said" role="alert">{problem.value}</p>}
         <div class="ends">
           <button type="button" class="button" onClick={() => (sheet.value = null)}>{t("cancel")}</button>
           <button class={`button ${s.danger ? "danger" : "primary"}`}>{s.yes}</button>
@@ -72,15 +84,16 @@ export function Menu() {
         e.stopPropagation();
       }}>
       {m.items.map((i) => (
-        <li role="none"><button role="menuitem" onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}</button></li>
+        <li role="none"><button role="menuitem" onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}{i.key && <kbd aria-hidden="true">{i.key}</kbd>}</button></li>
       ))}
     </ul>
   );
 }
 
-export function Toasts() {
+export function Toasts({ children }: { children?: ComponentChildren }) {
   return (
     <div class="toasts" role="status" aria-live="polite">
+        {children}
         {toasts.value.map((x) => (
           <div class="toast" key={x.key}>
             {x.text}

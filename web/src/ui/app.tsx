@@ -3,6 +3,7 @@ import { openAccount } from "../state/mail";
 import { account, phase } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";
+import { arrive, named, namedAccount } from "./history";
 import { lazy } from "./lazy";
 import { SignIn, SignInAgain } from "./signin";
 import { Shell } from "./shell";
@@ -14,9 +15,11 @@ const Setup = lazy(() => import("../setup/setup").then((m) => m.Setup));
 /** Which of its three pages the client is: the server gives the same files for each. */
 export const page: "mail" | "admin" | "setup" = location.pathname.startsWith("/admin") ? "admin" : location.pathname === "/setup" ? "setup" : "mail";
 
+if (page === "mail") account.value = namedAccount();
+
 export function App() {
   useEffect(() => {
-    if (page === "mail" && phase.value === "in") void openAccount().then(findUnfinished);
+    if (page === "mail" && phase.value === "in") void openAccount(named).then(() => arrive(findUnfinished()));
   }, [phase.value, account.value]);
   if (page === "setup") return <Setup />;
   switch (phase.value) {

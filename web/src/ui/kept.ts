@@ -5,6 +5,7 @@
 import { DOMParser, type Node, type NodeSpec } from "prosemirror-model";
 import type { EditorView, NodeView } from "prosemirror-view";
 import { t } from "../text";
+import { fill, fit } from "./fit";
 import { safeHTML } from "./html";
 
 export const kept: NodeSpec = {
@@ -114,20 +115,20 @@ export function keptView(node: Node, view: EditorView, at: () => number | undefi
   dom.className = "kept";
   dom.contentEditable = "false";
   const frame = document.createElement("iframe");
+  const box = document.createElement("div");
+  box.className = "letter";
+  box.append(frame);
   frame.title = t("quotedAsIs");
   frame.setAttribute("sandbox", "allow-same-origin"); // no scripts in it; same origin, so that its height can be read
   frame.src = "/mail-frame";
-  let watch: ResizeObserver | undefined;
+  let end: (() => void) | undefined;
   frame.addEventListener("load", () => {
-    const body = frame.contentDocument?.body;
-    if (!body) return;
-    body.innerHTML = node.attrs["html"] as string;
-    const fit = () => (frame.style.height = `${Math.min(30_000, Math.max(24, Math.ceil(body.getBoundingClientRect().height) + 4))}px`);
-    watch?.disconnect();
-    watch = new ResizeObserver(fit);
-    watch.observe(body);
-    fit();
-    body.addEventListener("click", (e) => e.preventDefault()); // a link in it leads away from what is written
+    const shown = frame.contentDocument;
+    if (!shown?.body) return;
+    fill(shown, { html: node.attrs["html"] as string });
+    end?.();
+    end = fit(frame, box);
+    shown.body.addEventListener("click", (e) => e.preventDefault()); // a link in it leads away from what is written
   });
   const bar = document.createElement("div");
   bar.className = "kept-bar";
@@ -148,6 +149,6 @@ export function keptView(node: Node, view: EditorView, at: () => number | undefi
     view.dispatch(view.state.tr.replaceWith(pos, pos + 1, doc.content));
   });
   button(t("quotedRemove"), (pos) => view.dispatch(view.state.tr.delete(pos, pos + 1)));
-  dom.append(frame, bar);
-  return { dom, stopEvent: (e) => bar.contains(e.target as globalThis.Node), ignoreMutation: () => true, destroy: () => watch?.disconnect() };
+  dom.append(box, bar);
+  return { dom, stopEvent: (e) => bar.contains(e.target as globalThis.Node), ignoreMutation: () => true, destroy: () => end?.() };
 }

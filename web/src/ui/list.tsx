@@ -2,18 +2,27 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { Id, Row as RowData } from "../jmap/types";
+import type { Id, Mailbox, Row as RowData } from "../jmap/types";
 import { nameOrAddress } from "../state/shown";
-import { archive, empty, junk, moveTo, remove, toggle } from "../state/actions";
+import { below } from "../state/folders";
+import { selecting } from "../state/all";
+import { archive, moveTo, ofThreads, remove } from "../state/actions";
 import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
+import { empty } from "../state/trash";
 import { preferences } from "../state/prefs";
-import { cursor, narrow, openMenu, reading, say, selected, sideOpen } from "../state/screen";
+import { cursor, goal, narrow, openMenu, reading, say, scrolled, selected, sheet, sideOpen } from "../state/screen";
 import { count, shortDate, t } from "../text";
+import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
+import { lazy, Suspense } from "./lazy";
 import { open as openMessage } from "./reader";
 import { SentOn } from "./senton";
+import { swipe } from "./swipe";
+import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
+
+const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 
 export function List() {
   const where = place.value;
@@ -27,7 +36,7 @@ export function List() {
           <h2>{title}</h2>
           {!where.search && box && <span class="quiet">{count(box.totalEmails)}</span>}
           {where.search && <button class="tool" aria-label={t("clearSearch")} title={t("clearSearch")} onClick={() => void show({ mailbox: where.mailbox, search: "" })}><Icon name="close" /></button>}
-          {(box?.role === "trash" || box?.role === "junk") && !where.search && box.totalEmails > 0 && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
+          {(box?.role === "trash" || box?.role === "junk") && !where.search && holds(box) && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
         </div>
       )}
       {unfinished.value.map((k) => (
@@ -37,26 +46,25 @@ export function List() {
           <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
         </p>
       ))}
+      {where.search && <Suspense><Terms /></Suspense>}
       <Rows />
     </section>
   );
 }
 
+/** Reports whether a folder holds something to destroy: mail, or in Trash folders. */
+const holds = (m: Mailbox) => m.totalEmails > 0 || (m.role === "trash" && below(mailboxes.value, m.id).length > 0);
+
 function Chosen() {
-  const all = list.value.ids.filter((id): id is Id => !!id);
+  const s = selecting.value;
   return (
     <div class="bar" role="toolbar" aria-label={t("selectedCount", count(selected.value.size))}>
       <button class="tool" aria-label={t("selectNone")} title={t("selectNone")} onClick={() => (selected.value = new Set())}><Icon name="close" /></button>
-      <h2>{t("selectedCount", count(selected.value.size))}</h2>
-      <button class="tool" aria-label={t("archiveIt")} title={t("archiveIt")} onClick={() => void archive()}><Icon name="archive" /></button>
-      <button class="tool" aria-label={t("delete")} title={t("delete")} onClick={() => void remove()}><Icon name="trash" /></button>
-      <button class="tool" aria-label={t("move")} title={t("move")} onClick={(e) => moveMenu(e.currentTarget)}><Icon name="move" /></button>
-      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
-        { text: t("selectAll"), run: () => (selected.value = new Set(all)) },
-        { text: t("markRead") + " / " + t("markUnread"), icon: "unread", run: () => void toggle("$seen") },
-        { text: t("flag"), icon: "flag", run: () => void toggle("$flagged") },
-        { text: mailboxes.value.get(place.value.mailbox)?.role === "junk" ? t("notJunk") : t("junkIt"), icon: "junk", run: () => void junk() },
-      ])}><Icon name="more" /></button>
+      <h2 aria-live="polite">{s ? t("selecting", count(s.done), count(s.of)) : t("selectedCount", count(selected.value.size))}</h2>
+      <Tool of={deed("archive")} />
+      <Tool of={deed("delete")} />
+      <Tool of={deed("move")} run={moveMenu} />
+      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, (["selectAll", "read", "unread", "flag", "junk"] as const).map((name) => deed(name)))}><Icon name="more" /></button>
     </div>
   );
 }
@@ -95,9 +103,21 @@ function Rows() {
     }
     was.current = { ids: l.ids, at: cursor.value };
   }, [l.ids, cursor.value]);
+  const returned = useRef(false);
+  // A list to which one returns is where it was left, as soon as it is long enough.
+  useEffect(() => {
+    const g = goal.value, e = scroll.current!;
+    if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search) return;
+    if (l.state === "loading" && l.total * rowHeight < g.top + e.clientHeight) return;
+    returned.current = cursor.value !== g.cursor;
+    cursor.value = g.cursor;
+    e.scrollTop = g.top;
+    goal.value = null;
+  }, [goal.value, l, place.value]);
   // The cursor stays in sight.
   useEffect(() => {
     const e = scroll.current!;
+    if (returned.current) return void (returned.current = false);
     const y = cursor.value * rowHeight;
     if (y < e.scrollTop) e.scrollTop = y;
     else if (y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y + rowHeight - e.clientHeight;
@@ -116,7 +136,7 @@ function Rows() {
   const shown = [];
   for (let i = from; i < to; i++) shown.push(<Line key={l.ids[i] ?? `?${i}`} at={i} id={l.ids[i]} height={rowHeight} />);
   return (
-    <div class={`scroll ${selected.value.size > 0 ? "picking" : ""}`} ref={scroll} onScroll={(e) => (top.value = e.currentTarget.scrollTop)} tabIndex={-1}>
+    <div class={`scroll ${selected.value.size > 0 ? "picking" : ""}`} ref={scroll} onScroll={(e) => { scrolled.top = top.value = e.currentTarget.scrollTop; }} tabIndex={-1}>
       {l.total === 0 && l.state === "ready" && (
         <div class="empty">
           <Icon name={place.value.search ? "search" : "inbox"} />
@@ -159,7 +179,14 @@ async function pickRange(a: number, b: number): Promise<void> {
   }
 }
 
+/** What can be done to a row with the pointer: the same in the buttons that lie over it and in its menu. */
+function deeds(id: Id, unread: boolean, flagged: boolean) {
+  const ids = () => ofThreads(selected.value.has(id) ? [...selected.value] : [id]);
+  return (["archive", "delete", unread ? "read" : "unread", "flag", "junk"] as const).map((name) => deed(name, { flagged }, ids));
+}
+
 function Line({ at, id, height }: { at: number; id: Id | undefined; height: number }) {
+  const over = useSignal(false);
   const row = id ? rows.value.get(id) : undefined;
   const place_ = (e: HTMLDivElement | null) => {
     if (e) e.style.transform = `translateY(${at * height}px)`;
@@ -178,7 +205,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
   const ids = byThread.value ? (threads.value.get(row.threadId) ?? [id]) : [id];
   const unread = ids.some((i) => {
     const r = rows.value.get(i);
-    return r && !r.keywords["$seen"] && !r.keywords["$draft"];
+    return !!r && !r.keywords["$seen"] && !r.keywords["$draft"];
   });
   const flagged = ids.some((i) => rows.value.get(i)?.keywords["$flagged"]);
   const messagesOf = onceEach(ids.filter((i) => rows.value.has(i)), id).length;
@@ -205,6 +232,21 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
       aria-rowindex={at + 1}
       tabIndex={cursor.value === at ? 0 : -1}
       draggable
+      onMouseEnter={() => (over.value = true)}
+      onMouseLeave={() => (over.value = false)}
+      {...(narrow.value ? swipe((to) => void (to === "right" ? archive(ofThreads([id])) : remove(ofThreads([id])))) : {})}
+      onContextMenu={(e) => {
+        e.preventDefault();
+        cursor.value = at;
+        const box = e.currentTarget.getBoundingClientRect();
+        const point = e.clientX || e.clientY ? { left: e.clientX, bottom: e.clientY } : { left: box.left + 40, bottom: box.top + 20 };
+        const answer = (kind: "reply" | "replyAll" | "forward") => deed(kind, {}, () => [id]);
+        openMenu(point, [
+          ...(selected.value.has(id) && selected.value.size > 1 ? [] : [answer("reply"), answer("replyAll"), answer("forward")]),
+          ...deeds(id, unread, !!flagged),
+          { ...deed("move"), run: () => { if (!selected.value.has(id)) selected.value = new Set([id]); sheet.value = { kind: "palette", mode: "move" }; } },
+        ]);
+      }}
       onDragStart={(e) => {
         if (!isSelected) selected.value = new Set([id]);
         e.dataTransfer?.setData("application/x-doublet", "messages");
@@ -240,6 +282,13 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
         </span>
         {words && <span class="visually-hidden">{words}</span>}
       </span>
+      {over.value && !narrow.value && selected.value.size === 0 && (
+        <span class="deeds" aria-hidden="true">
+          {deeds(id, unread, !!flagged).slice(0, 4).map((d) => (
+            <button key={d.icon} class="tool" tabIndex={-1} title={d.hint} onClick={(e) => { e.stopPropagation(); d.run(); }}><Icon name={d.icon} /></button>
+          ))}
+        </span>
+      )}
     </div>
   );
 }

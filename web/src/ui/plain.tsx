@@ -4,7 +4,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { size, t } from "../text";
-import { splitQuoted } from "./html";
+import { splitQuoted } from "./quoted";
 
 /** How many characters a piece has at most, and how many pieces are shown at first, and more at a time. */
 const pieceLength = 16_000;

@@ -1,25 +1,36 @@
-import { useComputed, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { nameOrAddress, plainName } from "../state/shown";
-import { archive, junk, keyword, remove, toggle } from "../state/actions";
+import { keyword } from "../state/actions";
 import { list, mailboxes, messages, onceEach, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
-import { cursor, narrow, openMenu, reading, say, sheet } from "../state/screen";
-import { account, attempt, client, home, online } from "../state/session";
+import { allow, isAllowed, senderOf } from "../state/pictures";
+import { cursor, folded, narrow, openMenu, reading, say, sheet, turning } from "../state/screen";
+import { account, attempt, client, home } from "../state/session";
 import { fullDate, shortDate, size, t } from "../text";
-import { safeHTML } from "./html";
+import type { CommandText } from "../text/commands";
+import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
+import { lazy, Suspense } from "./lazy";
 import { moveMenu } from "./list";
 import { Left, Plain, type Rest } from "./plain";
+import { unescaped } from "./quoted";
 import { SentOn } from "./senton";
-import { mailto, write } from "./writing";
+import { Tool } from "./tool";
+import { write } from "./writing";
+
+const foreign = () => import("./foreign").then((x) => x.Foreign);
+const Foreign = lazy(foreign);
 
 /** Opens a message in the reading pane: a draft in the writer. */
 export async function open(id: Id): Promise<void> {
   const row = rows.value.get(id);
   if (row?.keywords["$draft"] && mailboxes.value.get(place.value.mailbox)?.role === "drafts") return write({ kind: "draft", id });
   reading.value = id;
-  history.replaceState(null, "", `#/${place.value.mailbox}/${id}`);
+}
+
+/** Reads the conversation that the reading pane shows, however it came there, and marks it read. */
+async function readShown(id: Id): Promise<void> {
   const ids = await readThread(id);
   const unseen = ids.filter((i) => !rows.value.get(i)?.keywords["$seen"]);
   await readMessages([...new Set([id, ...unseen, ids[ids.length - 1]!])]);
@@ -30,14 +41,25 @@ export async function open(id: Id): Promise<void> {
   if (unseen.length > 0) await keyword("$seen", true, unseen);
 }
 
+const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
+const Marks = lazy(() => import("./marks").then((m) => m.Marks));
+
 export function Reader() {
   const id = reading.value;
   const scroll = useRef<HTMLDivElement>(null);
+  const row = id ? rows.value.get(id) : undefined;
+  useLayoutEffect(() => {
+    if (id && row) void readShown(id);
+  }, [id, !row]);
   useEffect(() => {
+    folded.value = null;
     if (scroll.current) scroll.current.scrollTop = 0;
     if (id && narrow.value) scroll.current?.focus();
   }, [id]);
-  const row = id ? rows.value.get(id) : undefined;
+  useEffect(() => {
+    const timer = setTimeout(() => void foreign().catch(() => undefined), 1500); // what the first message needs is there before
+    return () => clearTimeout(timer);
+  }, []);
   if (!id || !row) {
     return (
       <section class="pane read" aria-label={t("readingPane")}>
@@ -47,43 +69,58 @@ export function Reader() {
   }
   const ids = onceEach(threadOf(id).filter((i) => rows.value.has(i)), id);
   const last = ids[ids.length - 1]!;
-  const isJunk = mailboxes.value.get(place.value.mailbox)?.role === "junk";
   const labels = Object.keys(row.keywords).filter((k) => !k.startsWith("$"));
-  const tool = (name: Parameters<typeof Icon>[0]["name"], text: string, run: (e: Element) => void, pressed?: boolean) => (
-    <button class="tool" aria-label={text} title={text} {...(pressed === undefined ? {} : { "aria-pressed": pressed })} onClick={(e) => run(e.currentTarget)}><Icon name={name} /></button>
-  );
+  const ofLast = (name: CommandText) => deed(name, {}, () => [last]);
+  const flagged = !!row.keywords["$flagged"];
   return (
     <section class="pane read" aria-label={t("readingPane")}>
       <div class="bar" role="toolbar" aria-label={t("more")}>
         <button class="tool only-narrow" aria-label={t("back")} onClick={() => (reading.value = null)}><Icon name="back" /></button>
-        {tool("archive", t("archiveIt"), () => void archive())}
-        {tool("trash", t("delete"), () => void remove())}
-        {tool("junk", isJunk ? t("notJunk") : t("junkIt"), () => void junk())}
-        {tool("move", t("move"), (e) => moveMenu(e))}
-        {tool("unread", t("markUnread"), () => { void keyword("$seen", false); reading.value = null; })}
-        {tool("flag", row.keywords["$flagged"] ? t("unflag") : t("flag"), () => void toggle("$flagged"), !!row.keywords["$flagged"])}
+        {!narrow.value && (["reply", "replyAll", "forward"] as const).map((name) => <Tool key={name} of={ofLast(name)} />)}
+        {!narrow.value && <span class="bar-gap" />}
+        {(["archive", "delete", "junk"] as const).map((name) => <Tool key={name} of={deed(name)} />)}
+        <Tool of={deed("move")} run={moveMenu} />
+        <Tool of={deed("unread")} />
+        <Tool of={deed("flag", { flagged })} pressed={flagged} />
         <h2 />
-        {tool("more", t("more"), (e) => openMenu(e, [
-          { text: t("replyAll"), icon: "replyAll", run: () => void write({ kind: "replyAll", id: last }) },
-          { text: t("forward"), icon: "forward", run: () => void write({ kind: "forward", id: last }) },
-          ...(account.value !== home.value ? [] : [{ text: t("redirect"), icon: "redirect", run: () => (sheet.value = { kind: "redirect", id: last }) }]),
-          { text: t("label"), icon: "label", run: () => (sheet.value = { kind: "ask", title: t("label"), text: t("labelName"), yes: t("save"), input: "", done: (name) => typeof name === "string" && void keyword(name.trim().toLowerCase().replace(/[\s(){%*"\]\\]+/gu, "-"), true) }) },
-          { text: t("print"), icon: "print", run: () => print() },
-          { text: t("source"), icon: "code", run: () => (sheet.value = { kind: "source", id: last }) },
-        ]))}
+        <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
+          ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
+          ...(account.value !== home.value ? [] : [ofLast("redirect")]),
+          deed("label"), deed("print"), ofLast("source"),
+        ])}><Icon name="more" /></button>
       </div>
       <div class="reader" ref={scroll} tabIndex={0}>
         <header><h1>{row.subject || t("noSubject")}</h1></header>
         {labels.length > 0 && <div class="labels">{labels.map((k) => <button class="label" title={t("cancel")} onClick={() => void keyword(k, false)}>{k} ×</button>)}</div>}
         {ids.map((i) => <Mail key={i} id={i} open={i === id || i === last || !rows.value.get(i)!.keywords["$seen"]} />)}
+        {place.value.search && <Suspense><Marks key={id} root={scroll} /></Suspense>}
         <div class="answer-bar">
-          <button class="button primary" onClick={() => void write({ kind: "reply", id: last })}><Icon name="reply" />{t("reply")}</button>
-          <button class="button" onClick={() => void write({ kind: "replyAll", id: last })}><Icon name="replyAll" />{t("replyAll")}</button>
-          <button class="button" onClick={() => void write({ kind: "forward", id: last })}><Icon name="forward" />{t("forward")}</button>
+          <button class="button primary" onClick={ofLast("reply").run}><Icon name="reply" />{t("reply")}</button>
+          <button class="button" onClick={ofLast("replyAll").run}><Icon name="replyAll" />{t("replyAll")}</button>
+          <button class="button" onClick={ofLast("forward").run}><Icon name="forward" />{t("forward")}</button>
         </div>
       </div>
     </section>
   );
+}
+
+/** A label as the server keeps it: a keyword (RFC 8621 §4.1.1), in small ASCII letters. */
+const labelOf = (text: string) => text.trim().toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "").replaceAll("ß", "ss").replace(/[^!#$&'+,\-./0-9:;<=>?@[^_`a-z|}~]+/gu, "-").replace(/^[$-]+|-+$/gu, "").slice(0, 255);
+
+export function askLabel(): void {
+  const kept = (text: string) => {
+    const name = labelOf(text);
+    return text.trim() === "" || name === text.trim() ? "" : name ? t("labelKeptAs", name) : t("labelUnfit");
+  };
+  sheet.value = {
+    kind: "ask", title: t("label"), text: t("labelName"), yes: t("save"), input: "", hint: kept,
+    done: async (text) => {
+      const name = labelOf(String(text));
+      if (!name) return t("labelUnfit");
+      await keyword(name, true);
+      return undefined;
+    },
+  };
 }
 
 function People({ of }: { of: Address[] | null }) {
@@ -101,10 +138,13 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
   useEffect(() => {
     if (opened.value && !m) void readMessages([id]);
   }, [opened.value, m]);
+  useEffect(() => {
+    if (folded.value) opened.value = !folded.value.all;
+  }, [folded.value]);
   const sender = row.from?.[0];
   const flip = () => (opened.value = !opened.value);
   return (
-    <article class={`mail ${opened.value ? "" : "closed"}`}>
+    <article class={`mail ${opened.value ? "" : "closed"}`} data-id={id}>
       <header onClick={() => !opened.value && flip()}>
         <Domino of={sender?.email ?? ""} size={opened.value ? 44 : 32} />
         <div>
@@ -135,7 +175,8 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
 }
 
 function Body({ m }: { m: Message }) {
-  const load = useSignal(false);
+  const wanted = useSignal(false);
+  const load = wanted.value || isAllowed(m) && !isJunk();
   const parts = m.htmlBody.filter((p) => p.partId && m.bodyValues[p.partId]);
   const hasRemote = useSignal(false);
   const whole = useSignal<Record<string, string>>({}); // parts of which only the beginning came, since they are long
@@ -157,12 +198,13 @@ function Body({ m }: { m: Message }) {
     },
   };
   const broken = parts.some((p) => m.bodyValues[p.partId!]!.isEncodingProblem);
-  const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => decodeURIComponent(x[1]!)) : [])));
+  const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => unescaped(x[1]!)) : [])));
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   return (
     <>
-      {hasRemote.value && !load.value && (
-        <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (load.value = true)}>{t("loadRemote")}</button></div>
+      {hasRemote.value && !load && (
+        <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
+          {senderOf(m) && !isJunk() && <button class="button" onClick={() => allow(m)}>{t("alwaysLoad", senderOf(m))}</button>}</div>
       )}
       {broken && <div class="notice">{t("broken")}</div>}
       <div class="body">
@@ -172,7 +214,7 @@ function Body({ m }: { m: Message }) {
           return (
             <>
               {rest && <Left shown={text.length} of={rest.of} all={() => void rest.read()} />}
-              <Foreign key={`${p.partId}${load.value}${!rest}`} m={m} html={text} load={load.value} remote={(r) => (hasRemote.value = hasRemote.value || r)} />
+              <Foreign key={`${p.partId}${load}${!rest}`} m={m} html={text} load={load} remote={(r) => (hasRemote.value = hasRemote.value || r)} />
             </>
           );
         })}
@@ -192,49 +234,11 @@ function Body({ m }: { m: Message }) {
   );
 }
 
-/** A frame with foreign HTML; it is as high as what it shows. */
-function Foreign({ m, html, load, remote }: { m: Message; html: string; load: boolean; remote: (r: boolean) => void }) {
-  const frame = useRef<HTMLIFrameElement>(null);
-  const safe = useComputed(() => safeHTML(html, load, (cid) => {
-    const a = m.attachments.find((x) => x.cid === cid && x.blobId && x.type.startsWith("image/"));
-    return a && online.value ? client.blobURL(account.value, a.blobId!, a.type, a.name ?? "image") : undefined;
-  }));
-  useEffect(() => remote(safe.value.remote), [safe.value.remote]);
-  useEffect(() => {
-    const f = frame.current!;
-    let watch: ResizeObserver | undefined;
-    const fill = () => {
-      const d = f.contentDocument;
-      if (!d?.body) return;
-      d.body.innerHTML = safe.value.html;
-      const fit = () => (f.style.height = `${Math.min(30_000, Math.max(24, Math.ceil(d.body.getBoundingClientRect().height) + 4))}px`);
-      watch?.disconnect();
-      watch = new ResizeObserver(fit);
-      watch.observe(d.body);
-      fit();
-      d.body.addEventListener("click", (e) => {
-        const a = (e.target as Element).closest?.("a[href^='mailto:' i]");
-        const asked = a && mailto(a.getAttribute("href")!);
-        if (asked) {
-          e.preventDefault();
-          void write(asked);
-        }
-      });
-    };
-    f.addEventListener("load", fill);
-    return () => {
-      watch?.disconnect();
-      f.removeEventListener("load", fill);
-    };
-  }, []);
-  // No scripts in it, whatever it holds; same origin, so that its height can be read and its text be set.
-  return <iframe ref={frame} title={m.subject ?? t("noSubject")} sandbox="allow-same-origin allow-popups allow-popups-to-escape-sandbox" src={load ? "/mail-frame?pictures=1" : "/mail-frame"} />;
-}
-
 /** Goes to the next or previous message of the list. */
 export function step(by: number): void {
   const to = Math.max(0, Math.min(list.value.total - 1, cursor.value + by));
   cursor.value = to;
   const id = list.value.ids[to];
+  turning.page = !!reading.value && reading.value !== id;
   if (id && reading.value) void open(id);
 }

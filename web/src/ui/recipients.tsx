@@ -4,8 +4,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Address } from "../jmap/types";
 import { nameOrAddress } from "../state/shown";
-import { listed, merged } from "../state/people";
+import { check, isNobodys, listed, merged } from "../state/people";
 import { t } from "../text";
+import { Icon } from "./icons";
 
 export const isAddress = (s: string) => /^[^\s@<>,;]+@[^\s@<>,;]+$/u.test(s);
 
@@ -28,6 +29,8 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
+  // What was typed is taken when the field was left, and not if one comes back to go on with it.
+  const left = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   // What the directory answered, until the field is empty again; a text that goes on narrows it down at once.
   const more = useSignal<{ text: string; list: Address[] }>({ text: "", list: [] });
   const words = text.value.trim();
@@ -43,6 +46,10 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
       outdated.abort();
     };
   }, [words]);
+  useEffect(() => {
+    void check(own.value.map((a) => a.email).filter(isAddress));
+  }, [own.value]);
+  const nobody = own.value.filter((a) => isNobodys(a.email));
   const fits = (a: Address) => words.toLowerCase().split(/\s+/u).every((w) => `${a.name ?? ""} ${a.email}`.toLowerCase().includes(w));
   const answered = words === more.value.text ? more.value.list : more.value.text && words.startsWith(more.value.text) ? more.value.list.filter(fits) : [];
   const found = words ? merged(words, answered, own.value) : [];
@@ -59,8 +66,8 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
       <label for={id}>{label}</label>
       <div class="tokens">
         {own.value.map((a) => (
-          <span class={`token ${isAddress(a.email) ? "" : "bad"}`} title={a.email}>{nameOrAddress(a)}
-            <button type="button" aria-label={`${t("delete")} ${a.email}`} onClick={() => { own.value = own.value.filter((x) => x !== a); set(own.value); }}>×</button></span>
+          <span class={`token ${isAddress(a.email) && !nobody.includes(a) ? "" : "bad"}`} title={nobody.includes(a) ? t("nobodyHas", a.email) : a.email}>{nobody.includes(a) && <Icon name="warning" />}{nameOrAddress(a)}
+            <button type="button" aria-label={`${t("delete")} ${a.email}`} onMouseDown={(e) => e.preventDefault()} onClick={() => { input.current?.focus(); own.value = own.value.filter((x) => x !== a); set(own.value); }}>×</button></span>
         ))}
         <input
           id={id} ref={input} autocomplete="off" spellcheck={false} inputMode="email" role="combobox" aria-expanded={found.length > 0} aria-controls={`${id}-list`} aria-autocomplete="list"
@@ -75,7 +82,8 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
             e.preventDefault();
             take(parseAddresses(v));
           }}
-          onBlur={() => setTimeout(() => take(parseAddresses(input.current?.value ?? "")), 120)}
+          onFocus={() => clearTimeout(left.current)}
+          onBlur={() => (left.current = setTimeout(() => take(parseAddresses(input.current?.value ?? "")), 120))}
           onKeyDown={(e) => {
             if (e.key === "ArrowDown" && found.length > 0) at.value = (at.value + 1) % found.length;
             else if (e.key === "ArrowUp" && found.length > 0) at.value = (at.value + found.length - 1) % found.length;
@@ -89,6 +97,7 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
         />
       </div>
       {extra}
+      {nobody.length > 0 && <p class="nobody" role="alert">{t("nobodyHas", nobody.map((a) => a.email).join(", "))}</p>}
       {found.length > 0 && (
         <ul class="suggest" id={`${id}-list`} role="listbox">
           {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{nameOrAddress(a)}{a.name && <small>{a.email}</small>}</li>)}

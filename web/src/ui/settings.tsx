@@ -2,10 +2,29 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Identity, Vacation } from "../jmap/types";
 import { identities } from "../state/mail";
+import { allowed, disallow } from "../state/pictures";
 import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
+import { Icon } from "./icons";
 import { fullDate, languages, t, type Language } from "../text";
+
+/** The senders whose pictures are always shown; each can be taken out. */
+function PictureSenders() {
+  const senders = Object.entries(allowed.value);
+  return (
+    <section>
+      <h3>{t("pictureSenders")}</h3>
+      {senders.length === 0 && <p>{t("pictureSendersNone")}</p>}
+      <ul class="picture-senders">
+        {senders.map(([address, { proven }]) => (
+          <li><span>{address}{proven && <span class="quiet"> · {t("provenOnly")}</span>}</span>
+            <button class="tool" aria-label={t("stopPictures", address)} title={t("stopPictures", address)} onClick={() => disallow(address)}><Icon name="close" /></button></li>
+        ))}
+      </ul>
+    </section>
+  );
+}
 
 interface Device {
   id: string;
@@ -47,6 +66,7 @@ export function Settings() {
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
       </section>
       <Away />
+      <PictureSenders />
       <Devices />
       <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
     </>
@@ -115,6 +135,15 @@ function Away() {
   );
 }
 
+const programs: [RegExp, string][] = [[/Edg\//u, "Edge"], [/OPR\//u, "Opera"], [/Firefox\//u, "Firefox"], [/Chrome\//u, "Chrome"], [/Safari\//u, "Safari"]];
+const systems: [RegExp, string][] = [[/Android/u, "Android"], [/iPhone|iPad/u, "iOS"], [/Windows/u, "Windows"], [/Mac OS X/u, "macOS"], [/CrOS/u, "ChromeOS"], [/Linux/u, "Linux"]];
+
+/** A browser and its system by the words of its User-Agent, else the User-Agent. */
+function deviceName(agent: string): string {
+  const found = [programs, systems].flatMap((list) => list.find(([is]) => is.test(agent))?.[1] ?? []);
+  return found.join(" · ") || agent || t("unknownDevice");
+}
+
 function Devices() {
   const list = useSignal<Device[]>([]);
   const read = () => void attempt(async () => {
@@ -130,9 +159,9 @@ function Devices() {
     <section>
       <h3>{t("security")}</h3>
       <p><a href="/auth/">{t("secondFactor")}</a></p>
-      <ul class="files">
+      <ul class="devices">
         {list.value.map((d) => (
-          <li class="file"><span class="name" title={d.user_agent}>{d.current ? t("thisDevice") : (d.user_agent ?? "").slice(0, 40)} · {d.address}</span><span class="quiet">{fullDate(d.used)}</span>
+          <li class="device"><span class="name" title={d.user_agent}>{deviceName(d.user_agent ?? "")}{d.current && ` · ${t("thisDevice")}`}</span><span class="quiet">{[d.address, fullDate(d.used)].filter(Boolean).join(" · ")}</span>
             {!d.current && <button class="button" onClick={() => end({ id: d.id })}>{t("endSession")}</button>}</li>
         ))}
       </ul>

@@ -8,8 +8,9 @@ import { t } from "../text";
 import { Ask, Frame } from "./above";
 import { Long } from "./plain";
 import { Redirect } from "./redirect";
-import { keys } from "./shell";
 
+const Help = lazy(() => import("./palette").then((m) => m.Help));
+const Palette = lazy(() => import("./palette").then((m) => m.Palette));
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
 
 export function Sheets() {
@@ -17,7 +18,8 @@ export function Sheets() {
   if (!s) return null;
   switch (s.kind) {
     case "settings": return <Frame title={t("settings")}><Settings /></Frame>;
-    case "help": return <Frame title={t("help")}><div class="keys">{keys.map(([k, text]) => <div><span>{text()}</span><kbd>{k}</kbd></div>)}</div></Frame>;
+    case "help": return <Help />;
+    case "palette": return <Palette key={s.mode} mode={s.mode} />;
     case "source": return <Source id={s.id} />;
     case "ask": return <Ask s={s} />;
     case "redirect": return <Redirect id={s.id} />;

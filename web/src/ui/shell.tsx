@@ -2,24 +2,25 @@ import { lazy, Suspense } from "./lazy";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { nameOrAddress } from "../state/shown";
-import { archive, junk, remove, toggle } from "../state/actions";
-import { byRole, list, onArrival, place, show } from "../state/mail";
+import { telling } from "../state/all";
+import { byRole, onArrival, place, show } from "../state/mail";
 import { busy, refusals, waiting } from "../state/outbox";
-import { operators } from "../state/search";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
-import { cursor, menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, toasts } from "../state/screen";
+import { menu, narrow, openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
 import { client, clockOff, online, outdated, person, server, takenOver } from "../state/session";
-import { language, t } from "../text";
+import { count, language, t } from "../text";
 import { Menu, Toasts } from "./above";
+import { onKey } from "./commands";
 import { leave } from "./leave";
 import { Domino, DominoFace, Icon } from "./icons";
 import { List } from "./list";
-import { open, Reader, step } from "./reader";
+import { open, Reader } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
 import { mailto, write, writeAgain, writers, type Draft } from "./writing";
 
+const Suggest = lazy(() => import("./suggest").then((m) => m.Suggest));
 const Writer = lazy(() => import("./writer").then((m) => m.Writer));
 
 export function Shell() {
@@ -64,12 +65,18 @@ export function Shell() {
       <List />
       <Reader />
       {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
-      {writers.value.length > 0 && <Suspense>{writers.value.map((d) => <Writer key={d.key} draft={d} />)}</Suspense>}
+      {writers.value.length > 0 && <Suspense>{writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}</Suspense>}
       <Sheets />
       <Menu />
-      <Toasts />
+      <Toasts><Telling /></Toasts>
     </div>
   );
+}
+
+/** How far the server is with changes of many e-mails. */
+function Telling() {
+  const now = telling.value;
+  return now && <div class="toast telling"><span>{t("doneOf", count(now.done), count(now.of))}</span><progress value={now.done} max={now.of} aria-hidden="true" /></div>;
 }
 
 /** For how long a server may not answer before another is offered, in milliseconds. */
@@ -100,120 +107,59 @@ function Banner() {
 function Search() {
   const input = useRef<HTMLInputElement>(null);
   const focus = useSignal(false);
+  const text = useSignal("");
+  const keys = useRef<((e: KeyboardEvent) => boolean) | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const go = (text: string) => {
+  const go = (words: string) => {
     clearTimeout(timer.current);
     reading.value = null;
     selected.value = new Set();
-    void show({ mailbox: place.value.mailbox, search: text.trim() });
+    void show({ mailbox: place.value.mailbox, search: words.trim() });
+  };
+  const done = () => {
+    go(input.current!.value);
+    focus.value = false;
+    const made = input.current!.value.trim();
+    if (made) void import("../state/recent").then((m) => m.remember(made));
   };
   useEffect(() => {
-    if (input.current && place.value.search === "" && document.activeElement !== input.current) input.current.value = "";
+    if (input.current && document.activeElement !== input.current) input.current.value = place.value.search;
   }, [place.value]);
   return (
-    <form class="search" role="search" onSubmit={(e) => { e.preventDefault(); go(input.current!.value); }}>
+    <form class="search" role="search" onSubmit={(e) => { e.preventDefault(); done(); }}>
       <Icon name="search" />
       <input
-        ref={input} id="search" type="search" aria-label={t("search")} placeholder={narrow.value ? t("search") : t("searchHint")} autocomplete="off" spellcheck={false}
-        onFocus={() => (focus.value = true)} onBlur={() => setTimeout(() => (focus.value = false), 150)}
+        ref={input} id="search" type="search" {...({ role: "combobox" } as object)} aria-expanded="false" aria-autocomplete="list" aria-controls="suggestions" aria-label={t("search")} placeholder={narrow.value ? t("search") : t("searchHint")} autocomplete="off" spellcheck={false}
+        onFocus={(e) => { text.value = e.currentTarget.value; focus.value = true; }} onBlur={() => (focus.value = false)}
         onInput={(e) => {
-          const text = e.currentTarget.value;
+          const words = text.value = e.currentTarget.value;
+          focus.value = true;
           clearTimeout(timer.current);
-          timer.current = setTimeout(() => go(text), 250);
+          timer.current = setTimeout(() => go(words), 250);
         }}
         onKeyDown={(e) => {
+          if (focus.value && keys.current?.(e)) return e.preventDefault();
           if (e.key !== "Escape") return;
           e.currentTarget.value = "";
           go("");
           e.currentTarget.blur();
         }}
       />
-      {focus.value && !narrow.value && place.value.search === "" && (
-        <div class="search-help">
-          {operators.map((o) => (
-            <button type="button" class="chip" onMouseDown={(e) => {
-              e.preventDefault();
-              const i = input.current!;
-              i.value = `${i.value.trimEnd()}${i.value.trim() ? " " : ""}${o}`;
-              if (!o.endsWith(":")) go(i.value);
-            }}>{o}</button>
-          ))}
-        </div>
-      )}
+      {focus.value && <Suspense><Suggest text={text.value} keys={keys} choose={(words) => {
+        input.current!.value = text.value = words.endsWith(":") ? words : `${words} `;
+        if (words.endsWith(":")) go(words);
+        else done();
+      }} /></Suspense>}
     </form>
   );
 }
 
-/** The keys, with what they do; the help sheet shows the same list. */
-export const keys: [string, () => string, (() => void)?][] = [
-  ["j", () => t("keyNext"), () => step(1)],
-  ["k", () => t("keyPrevious"), () => step(-1)],
-  ["Enter", () => t("keyOpen")],
-  ["u", () => t("keyBack"), () => (reading.value = null)],
-  ["x", () => t("keySelect")],
-  ["e", () => t("archiveIt"), () => void archive()],
-  ["#", () => t("delete"), () => void remove()],
-  ["!", () => t("junkIt"), () => void junk()],
-  ["s", () => t("flag"), () => void toggle("$flagged")],
-  ["U", () => `${t("markRead")} / ${t("markUnread")}`, () => void toggle("$seen")],
-  ["r", () => t("reply"), () => answer("reply")],
-  ["a", () => t("replyAll"), () => answer("replyAll")],
-  ["f", () => t("forward"), () => answer("forward")],
-  ["c", () => t("compose"), () => void write({ kind: "new" })],
-  ["/", () => t("keySearch"), () => document.getElementById("search")?.focus()],
-  ["g i", () => t("keyGoInbox")],
-  ["z", () => t("keyUndo"), () => toasts.value.findLast((x) => x.action)?.action!.run()],
-  ["?", () => t("help"), () => (sheet.value = { kind: "help" })],
-];
-
-function answer(kind: "reply" | "replyAll" | "forward"): void {
-  const id = reading.value ?? list.value.ids[cursor.value];
-  if (id) void write({ kind, id });
-}
-
-let before = "";
-
-function onKey(e: KeyboardEvent): void {
-  const target = e.target as HTMLElement;
-  if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || sheet.value || menu.value) return;
-  if (target.isContentEditable || /^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName) && (target as HTMLInputElement).type !== "checkbox") return;
-  const two = before === "g" ? `g ${e.key}` : "";
-  before = e.key;
-  const at = list.value.ids[cursor.value];
-  switch (two || e.key) {
-    case "g i": {
-      const inbox = byRole("inbox");
-      if (inbox) void show({ mailbox: inbox.id, search: "" });
-      break;
-    }
-    case "ArrowDown": if (target.closest(".reader")) return; cursor.value = Math.min(list.value.total - 1, cursor.value + 1); break;
-    case "End": if (target.closest(".reader")) return; cursor.value = Math.max(0, list.value.total - 1); break;
-    case "Home": if (target.closest(".reader")) return; cursor.value = 0; break;
-    case "ArrowUp": if (target.closest(".reader")) return; cursor.value = Math.max(0, cursor.value - 1); break;
-    case "Enter":
-      if (target.closest("button,a")) return;
-      if (at) void open(at);
-      break;
-    case "Delete": void remove(); break;
-    case "Escape": selected.value = new Set(); reading.value = null; break;
-    case "x":
-      if (at) {
-        const next = new Set(selected.value);
-        if (!next.delete(at)) next.add(at);
-        selected.value = next;
-      }
-      break;
-    default: {
-      const found = keys.find(([k]) => k === e.key)?.[2];
-      if (!found) return;
-      found();
-    }
-  }
-  e.preventDefault();
+function pressed(e: KeyboardEvent): void {
+  if (!e.defaultPrevented && !sheet.value && !menu.value && onKey(e)) e.preventDefault();
 }
 
 function begin(): () => void {
-  addEventListener("keydown", onKey);
+  addEventListener("keydown", pressed);
   // What the browser does not keep goes with the page: leaving is asked about while something waits.
   const leave = (e: BeforeUnloadEvent) => {
     if (storageDenied.value && waiting.value.length > 0) e.preventDefault();
@@ -239,7 +185,7 @@ function begin(): () => void {
     void write(asked);
   }
   return () => {
-    removeEventListener("keydown", onKey);
+    removeEventListener("keydown", pressed);
     removeEventListener("beforeunload", leave);
     ahead();
   };

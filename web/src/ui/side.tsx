@@ -1,9 +1,11 @@
 import { useSignal } from "@preact/signals";
 import type { Id, Mailbox } from "../jmap/types";
 import { moveTo } from "../state/actions";
-import { mailboxes, place, quota, show, sortedMailboxes, sync } from "../state/mail";
-import { openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
+import { inTrash } from "../state/folders";
+import { byRole, mailboxes, place, quota, show, sortedMailboxes, sync } from "../state/mail";
+import { openMenu, reading, selected, sheet, sideOpen } from "../state/screen";
 import { account, attempt, client, session } from "../state/session";
+import { deleteFolder, restoreFolder } from "../state/trash";
 import { count, size, t } from "../text";
 import { Icon, type IconName } from "./icons";
 import { write } from "./writing";
@@ -26,17 +28,21 @@ export function Side() {
     }
   };
   walk(null, 0);
+  // The person's own folders come behind those with a role, and what lies in these.
+  const first = lines.findIndex(({ m, depth }) => depth === 0 && !m.role);
+  const own = first < 0 ? lines.length : first;
   const others = Object.entries(session.value?.accounts ?? {}).filter(([id]) => id !== account.value);
   return (
     <nav class={`side ${sideOpen.value ? "open" : ""}`} aria-label={t("folders")}>
       <button class="button primary compose" onClick={() => void write({ kind: "new" })} title={t("compose")}>
         <Icon name="write" /><span>{t("compose")}</span>
       </button>
-      <ul class="folders">{lines.map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
+      <ul class="folders">{lines.slice(0, own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
       <div class="side-title">
         {t("folders")}
         <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={newFolder}><Icon name="plus" /></button>
       </div>
+      {own < lines.length && <ul class="folders">{lines.slice(own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>}
       {others.length > 0 && (
         <>
           <div class="side-title">{t("sharedWith")}</div>
@@ -114,13 +120,13 @@ function Folder({ m, depth }: { m: Mailbox; depth: number }) {
   );
 }
 
-function setMailbox(args: Record<string, unknown>): void {
-  void attempt(async () => {
-    const answer = await client.call("Mailbox/set", { accountId: account.value, ...args });
-    const problems = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] }) as { type: string; description?: string }[];
-    if (problems[0]) say(t("refusedByServer", problems[0].description ?? problems[0].type));
-    await sync();
-  });
+/** Changes folders; why the server refused, if it did. */
+async function setMailbox(args: Record<string, unknown>): Promise<string | undefined> {
+  const answer = await attempt(() => client.call("Mailbox/set", { accountId: account.value, ...args }));
+  if (!answer) return t("cannotReach");
+  void sync();
+  const problems = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] }) as { type: string; description?: string }[];
+  return problems[0] && t("refusedByServer", problems[0].description ?? problems[0].type);
 }
 
 function newFolder(): void {
@@ -131,21 +137,14 @@ function newFolder(): void {
 }
 
 function folderMenu(at: Element, m: Mailbox): void {
+  const trash = byRole("trash");
+  const trashed = inTrash(mailboxes.value, m);
   openMenu(at, [
     {
       text: t("renameFolder"), icon: "drafts",
       run: () => (sheet.value = { kind: "ask", title: t("renameFolder"), text: t("folderName"), yes: t("save"), input: m.name, done: (name) => typeof name === "string" && name.trim() && setMailbox({ update: { [m.id]: { name: name.trim() } } }) }),
     },
-    {
-      text: t("deleteFolder"), icon: "trash",
-      run: () => (sheet.value = {
-        kind: "ask", title: t("deleteFolder"), text: t("deleteFolderAsk", m.name, count(m.totalEmails)), yes: t("delete"), danger: true,
-        done: () => {
-          const inbox = [...mailboxes.value.values()].find((x) => x.role === "inbox");
-          setMailbox({ destroy: [m.id], onDestroyRemoveEmails: true });
-          if (inbox) void show({ mailbox: inbox.id, search: "" });
-        },
-      }),
-    },
+    ...(trashed && m.parentId === trash?.id ? [{ text: t("restoreFolder"), icon: "move", run: () => void restoreFolder(m) }] : []),
+    { text: trashed ? t("deleteForever") : t("deleteFolder"), icon: "trash", run: () => deleteFolder(m) },
   ]);
 }

@@ -13,7 +13,7 @@ import { size, t } from "../text";
 import { edit, type CommandName, type Editor } from "./editor";
 import { Icon, type IconName } from "./icons";
 import { isAddress, Recipients } from "./recipients";
-import { closeWriter, forgetWriting, holdWriting, keepWriting, writeAgain, type Attached, type Draft } from "./writing";
+import { closers, closeWriter, forgetWriting, frontWriter, holdWriting, keepWriting, leaving, unfinished, writeAgain, type Attached, type Draft } from "./writing";
 
 const maxSize = () => Number((session.value?.accounts[home.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
 
@@ -23,7 +23,7 @@ interface Uploading {
   abort: AbortController;
 }
 
-export function Writer({ draft }: { draft: Draft }) {
+export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number }) {
   const d = useRef(draft).current;
   const place = useRef<HTMLDivElement>(null);
   const editor = useRef<Editor | undefined>(undefined);
@@ -63,6 +63,7 @@ export function Writer({ draft }: { draft: Draft }) {
     if (d.to.length > 0) e.view.focus();
     else document.getElementById(`to-${d.key}`)?.focus();
     const release = holdWriting(d.key);
+    closers.set(d.key, () => close());
     const leave = (ev: BeforeUnloadEvent) => {
       if (dirty.current || uploads.value.length > 0) ev.preventDefault();
     };
@@ -73,6 +74,7 @@ export function Writer({ draft }: { draft: Draft }) {
       if (p === "in" && dirty.current) void save();
     });
     return () => {
+      closers.delete(d.key);
       stop();
       removeEventListener("beforeunload", leave);
       removeEventListener("pagehide", keepHere);
@@ -108,7 +110,7 @@ export function Writer({ draft }: { draft: Draft }) {
       status.value = t("draftSaving");
       try {
         const answer = await client.call("Email/set", {
-          accountId: home.value, create: { d: { ...email(), mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
+          accountId: home.value, create: { d: { ...email(), messageId: [d.address], mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
         });
         const made = (answer["created"] as Record<string, { id: Id }> | null)?.["d"];
         if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
@@ -213,7 +215,11 @@ export function Writer({ draft }: { draft: Draft }) {
     clearTimeout(timer.current);
     await save();
     if (!dirty.current) await end();
-    else closeWriter(d.key); // it stays in this browser, and is offered at the next start
+    else {
+      // It stays in this browser, and is offered.
+      unfinished.value = [...unfinished.value.filter((k) => k.draft.key !== d.key), { draft: now(), account: home.value, at: Date.now(), saved: false }];
+      closeWriter(d.key);
+    }
     void sync();
   };
 
@@ -223,7 +229,8 @@ export function Writer({ draft }: { draft: Draft }) {
   const format = (icon: IconName & CommandName, text: string) => tool(icon, text, () => editor.current?.run(icon));
   return (
     <section
-      class={`writer ${wide.value || narrow.value ? "wide" : ""} ${dropping.value ? "dropping" : ""}`} role="dialog" aria-label={d.subject || t("compose")} data-drop={t("dropHere")}
+      class={`writer ${wide.value || narrow.value ? "wide" : ""} ${dropping.value ? "dropping" : ""} ${frontWriter.value === d.key ? "front" : ""}`} role="dialog"
+      ref={(e: HTMLElement | null) => { e?.style.setProperty("--at", String(at)); e?.style.setProperty("--beside", String(Math.max(1, of - 1))); }} onFocusCapture={() => (frontWriter.value = d.key)} onPointerDownCapture={() => (frontWriter.value = d.key)} hidden={leaving.value.has(d.key)} aria-label={d.subject || t("compose")} data-drop={t("dropHere")}
       onDragOver={(e) => { if (e.dataTransfer?.types.includes("Files")) { e.preventDefault(); dropping.value = true; } }}
       onDragLeave={(e) => { if (e.target === e.currentTarget) dropping.value = false; }}
       onDrop={(e) => { e.preventDefault(); dropping.value = false; void take([...(e.dataTransfer?.files ?? [])]); }}

@@ -6,11 +6,10 @@ import { Offline, SignedOut } from "../jmap/client";
 import * as db from "../state/db";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages, readPart } from "../state/mail";
-import { identities } from "../state/mail";
-import { account, client, home } from "../state/session";
+import { identities, outgoing } from "../state/mail";
+import { account, attempt, client, home } from "../state/session";
 import { say } from "../state/screen";
 import { fullDate, t } from "../text";
-import { safeHTML } from "./html";
 
 export interface Attached {
   blobId: Id;
@@ -23,6 +22,8 @@ export interface Attached {
 export interface Draft {
   /** Of no other message that is written, in this page or another. */
   key: string;
+  /** The Message-ID of the draft at the server, which stays the same as it changes: by it the address of the page names the message. */
+  address: string;
   /** The e-mail of the draft at the server, if it is there. */
   id: Id | null;
   identity: Id;
@@ -43,6 +44,34 @@ export type Asked =
   | { kind: "draft"; id: Id };
 
 export const writers = signal<Draft[]>([]);
+/** The key of the writer that lies above the others: the one that was used last. */
+export const frontWriter = signal("");
+
+/** What closes a writer, keeping what is written, by its key. */
+export const closers = new Map<string, () => Promise<void>>();
+/** Writers that were left and are being saved; they are not shown. */
+export const leaving = signal<Set<string>>(new Set());
+
+/** Leaves a writer: what is written is kept as a draft. */
+export async function leaveWriter(key: string): Promise<void> {
+  leaving.value = new Set([...leaving.value, key]);
+  await closers.get(key)?.();
+  closeWriter(key);
+  leaving.value = new Set([...leaving.value].filter((k) => k !== key));
+}
+
+const newAddress = () => `${crypto.randomUUID()}@${identities.value[0]?.email.split("@")[1] ?? "localhost"}`;
+
+/** Opens the writer with the draft at the server that has a Message-ID; false: there is none. */
+export async function writeDraft(address: string): Promise<boolean> {
+  const found = await attempt(() => client.call("Email/query", {
+    accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
+  }));
+  const id = (found?.["ids"] as Id[] | undefined)?.[0];
+  if (!id || account.value !== home.value) return false;
+  await write({ kind: "draft", id });
+  return writers.value.some((d) => d.id === id);
+}
 
 /** What this browser keeps of a message that is written; saved: the server has all of it as the draft with its id. */
 export interface Kept {
@@ -105,6 +134,7 @@ export async function findUnfinished(): Promise<void> {
 /** Goes on with what was being written. */
 export function resume(k: Kept): void {
   unfinished.value = unfinished.value.filter((x) => x !== k);
+  k.draft.address ||= newAddress();
   writers.value = [...writers.value, k.draft];
 }
 
@@ -117,27 +147,33 @@ export function writeAgain(draft: Draft): void {
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
 
-function signature(identity: Id): string {
+/** Makes foreign markup harmless; the part that does is loaded when it is needed first. */
+async function harmless(html: string, picture?: (cid: string) => string | undefined): Promise<string> {
+  const { safeHTML } = await import("./html");
+  return safeHTML(html, false, picture).html;
+}
+
+async function signature(identity: Id): Promise<string> {
   const i = identities.value.find((x) => x.id === identity);
   if (!i) return "";
-  const html = i.htmlSignature || (i.textSignature ? textToHTML(i.textSignature) : "");
-  return html ? `<p></p><p>-- </p>${safeHTML(html).html}` : "";
+  const html = i.htmlSignature ? await harmless(i.htmlSignature) : i.textSignature ? textToHTML(i.textSignature) : "";
+  return html && `<p></p><p>-- </p>${html}`;
 }
 
 const mine = () => new Set(identities.value.map((i) => i.email.toLowerCase()));
 
 /** The text of a message as the editor takes it; pictures that it brings along are shown, and named by their part behind the "#". */
-function bodyOf(m: Message): string {
+async function bodyOf(m: Message): Promise<string> {
   const picture = (cid: string) => {
     const part = m.attachments.find((a) => a.cid === cid && a.blobId);
     return part && `${client.blobURL(account.value, part.blobId!, part.type, part.name ?? "image")}#cid:${cid}`;
   };
-  const html = m.htmlBody.map((p) => {
+  const html = m.htmlBody.map(async (p) => {
     const value = p.partId ? m.bodyValues[p.partId] : undefined;
     if (!value) return "";
-    return (p.type === "text/html" ? safeHTML(value.value, false, picture).html : textToHTML(value.value)) + (value.isTruncated ? "<p>[…]</p>" : "");
+    return (p.type === "text/html" ? await harmless(value.value, picture) : textToHTML(value.value)) + (value.isTruncated ? "<p>[…]</p>" : "");
   });
-  return html.join("");
+  return (await Promise.all(html)).join("");
 }
 
 /** A message with all of its text: a draft that is gone on with must lose nothing. */
@@ -179,34 +215,35 @@ function prefixed(prefix: string, subject: string | null): string {
 /** Opens a writer. */
 export async function write(asked: Asked): Promise<void> {
   const identity = identities.value[0]?.id ?? "";
-  const draft: Draft = { key: crypto.randomUUID(), id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
+  const draft: Draft = { key: crypto.randomUUID(), address: newAddress(), id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
   if (asked.kind === "new") {
-    Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + signature(identity) });
+    Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + await signature(identity) });
   } else {
     await readMessages([asked.id]);
     const m = messages.value.get(asked.id);
     if (!m) return;
     try {
-      if (asked.kind === "draft") fromDraft(draft, await whole(m));
-      else answer(draft, m, asked.kind);
+      if (asked.kind === "draft") await fromDraft(draft, await whole(m));
+      else await answer(draft, m, asked.kind);
       await copyFiles(draft);
     } catch (e) {
       say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
       return;
     }
   }
+  if (writers.value.some((d) => d.address === draft.address)) return; // it is written already
   writers.value = [...writers.value, draft];
 }
 
-function fromDraft(d: Draft, m: Message): void {
+async function fromDraft(d: Draft, m: Message): Promise<void> {
   Object.assign(d, {
-    id: account.value === home.value ? m.id : null, to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
+    ...(account.value === home.value ? { id: m.id, address: m.messageId?.[0] ?? d.address } : {}), to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: await bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
     identity: identities.value.find((i) => i.email.toLowerCase() === m.from?.[0]?.email.toLowerCase())?.id ?? d.identity,
     attachments: filesOf(m),
   });
 }
 
-function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): void {
+async function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): Promise<void> {
   const own = mine();
   const received = [...(m.to ?? []), ...(m.cc ?? [])].find((a) => own.has(a.email.toLowerCase()));
   d.identity = identities.value.find((i) => i.email.toLowerCase() === received?.email.toLowerCase())?.id ?? d.identity;
@@ -218,7 +255,7 @@ function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): v
     // What is too long to be quoted whole goes along as it is.
     if (m.htmlBody.some((p) => p.partId && m.bodyValues[p.partId]?.isTruncated)) d.attachments.push({ blobId: m.blobId, name: "message.eml", type: "message/rfc822", size: m.size });
     const head = [`${t("from")}: ${who}`, `${t("date")}: ${fullDate(m.sentAt ?? m.receivedAt)}`, `${t("subject")}: ${m.subject ?? ""}`, `${t("to")}: ${list(m.to)}`];
-    d.html = `<p></p>${signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${bodyOf(m)}`;
+    d.html = `<p></p>${await signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${await bodyOf(m)}`;
     d.answered = { account: account.value, id: m.id, keyword: "$forwarded" };
     return;
   }
@@ -230,7 +267,7 @@ function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forward"): v
   d.to = without(target, known);
   if (d.to.length === 0) d.to = target;
   if (kind === "replyAll") d.cc = without([...(sentByMe ? [] : (m.to ?? [])), ...(m.cc ?? [])], new Set([...known, ...own]));
-  d.html = `<p></p>${signature(d.identity)}<p>${escaped(t("wrote", fullDate(m.sentAt ?? m.receivedAt), who))}</p><blockquote>${bodyOf(m)}</blockquote>`;
+  d.html = `<p></p>${await signature(d.identity)}<p>${escaped(t("wrote", fullDate(m.sentAt ?? m.receivedAt), who))}</p><blockquote>${await bodyOf(m)}</blockquote>`;
   d.attachments = filesOf(m).filter((a) => a.cid && d.html.includes(`#cid:${a.cid}`));
   d.answered = { account: account.value, id: m.id, keyword: "$answered" };
 }

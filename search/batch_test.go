@@ -1,0 +1,114 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// TestByDatabase checks that changes are grouped by database, in order, with each note once.
+func TestByDatabase(t *testing.T) {
+	t.Parallel()
+	change := func(db note.DatabaseID, id note.ID, seq uint64) store.Change {
+		return store.Change{Database: db, Note: id, Seq: seq}
+	}
+	got := byDatabase([]store.Change{change(2, 5, 1), change(1, 9, 2), change(2, 6, 3), change(2, 5, 4),
+		change(1, 9, 5), change(2, 7, 6), change(3, 5, 7)})
+	want := [][]store.Change{{change(2, 5, 4), change(2, 6, 3), change(2, 7, 6)}, {change(1, 9, 5)}, {change(3, 5, 7)}}
+	if len(got) != len(want) {
+		t.Fatalf("%d groups: %v", len(got), got)
+	}
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) {
+			t.Errorf("group %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+// TestDeletedBeforeRead checks that the index does not read a message that is deleted before it reads the feed, and
+// reads one that was marked several times only once.
+func TestDeletedBeforeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.database(kindMail)
+	h := w.hand()
+	h.all()
+	begun := w.svc.stat.notes.Value()
+	w.deliver(mail("one", "apple"), time.Unix(1, 0), db)
+	gone := w.deliver(mail("two", "banana"), time.Unix(2, 0), db)
+	marked := w.deliver(mail("three", "cherry"), time.Unix(3, 0), db)
+	w.update(db, func(x *store.Writer) error { return x.SetKeyword(marked[0], "k", true) })
+	w.update(db, func(x *store.Writer) error { return x.SetKeyword(marked[0], "k", false) })
+	w.update(db, func(x *store.Writer) error { return x.Destroy(gone[0]) })
+	h.all()
+	if n := w.svc.stat.notes.Value() - begun; n != 2 {
+		t.Errorf("the index read %d messages, want 2", n)
+	}
+}
+
+// countdown is a context that ends when it has been asked left times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestInterruptedBatch ends the reading of a batch at each of its steps. The position stays before the batch, and a
+// worker that begins there reads the rest: it finds each message once, and counts it once.
+func TestInterruptedBatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dbs := []note.DatabaseID{w.database(kindMail), w.database(kindMail)}
+	h := w.hand()
+	h.all()
+	words := map[string]note.ID{}
+	stopped := 0
+	for left := range 12 { // squared, so that the last ones read all that was left
+		for i := range 4 {
+			word := fmt.Sprintf("word%dx%d", left, i)
+			words[word] = w.deliver(mail("one", word), time.Unix(int64(left), 0), dbs[i%2])[0]
+		}
+		marked := words[fmt.Sprintf("word%dx0", left)]
+		w.update(dbs[0], func(x *store.Writer) error { return x.SetKeyword(marked, "k", true) })
+		before := h.k.cur
+		h.k.room = 1
+		if _, err := h.k.read(&countdown{w.ctx, left * left}); err != nil {
+			stopped++
+			c, err := h.x.Cursor()
+			if err != nil || c.Seq != before.Seq {
+				t.Fatalf("position %v, want %v (%v)", c, before, err)
+			}
+		}
+		h.k = newWorker(w.svc, h.x)
+		if err := h.k.begin(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stopped == 0 || stopped == 12 {
+		t.Fatalf("%d of 12 batches were interrupted", stopped)
+	}
+	h.all()
+	for word, id := range words {
+		for i, db := range dbs {
+			if word[len(word)-1]%2 == byte('0'+i)%2 {
+				w.found(db, word, id)
+			}
+		}
+	}
+	for _, db := range dbs {
+		if n := h.state(db).Active.Notes; n != 24 {
+			t.Errorf("%d messages counted, want 24", n)
+		}
+	}
+}

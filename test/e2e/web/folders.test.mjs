@@ -1,0 +1,155 @@
+// Deleting folders: nothing is lost until it is deleted inside Trash.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const mail = (subject) => `From: Mallory <mallory@elsewhere.example>\nTo: bob@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replace(/\W/g, "")}@elsewhere.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nText of ${subject}`;
+
+const folder = (page, name, at = "") => page.locator(`.folder${at}`, { hasText: name }).first();
+const top = "[data-depth='0']";
+const depth = (page, name) => folder(page, name).getAttribute("data-depth");
+
+async function make(page, name) {
+  await page.click("[aria-label='New folder']");
+  await page.fill("dialog input", name);
+  await page.click("dialog .primary");
+  await folder(page, name).waitFor();
+}
+
+/** Chooses from the menu of a folder. */
+async function choose(page, name, what, at) {
+  await folder(page, name, at).click({ button: "right" });
+  await page.click(`.menu >> text="${what}"`);
+}
+
+/** Delivers a message and moves it into a folder. */
+async function fill(page, name, subject) {
+  await deliver("mallory@elsewhere.example", "bob@example.com", mail(subject));
+  await row(page, subject).click({ modifiers: ["Control"] });
+  await page.click(".list .bar [aria-label='Move']");
+  await page.locator(".menu button", { hasText: name }).first().click();
+  await page.waitForSelector(".toast:has-text('moved to')");
+  await row(page, subject).waitFor({ state: "detached" });
+}
+
+const settled = (page) => page.waitForFunction(() => new Promise((resolve) => {
+  const opening = indexedDB.open("doublet:bob@example.com");
+  opening.onsuccess = () => {
+    const all = opening.result.transaction("outbox").objectStore("outbox").count();
+    all.onsuccess = () => { opening.result.close(); resolve(all.result === 0); };
+  };
+}));
+
+test("a folder that is deleted is in Trash with its mail, comes back by undo, and ends only there, after a question", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  await make(page, "Deleted plans");
+  await fill(page, "Deleted plans", "Kept in its folder");
+  await folder(page, "Deleted plans").click();
+  await row(page, "Kept in its folder").waitFor();
+
+  await choose(page, "Deleted plans", "Delete folder");
+  await page.waitForSelector(".toast:has-text('moved to Trash')");
+  assert.equal(await page.locator("dialog").count(), 0);
+  await page.waitForSelector(".bar h2:has-text('Inbox')"); // the folder that was shown is left
+  assert.equal(await depth(page, "Deleted plans"), "1");
+  await page.click(".toast:has-text('Folder “Deleted plans”') >> text=Undo");
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Deleted plans')");
+  await settled(page);
+  await page.reload();
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Deleted plans')");
+  await folder(page, "Deleted plans").click();
+  await row(page, "Kept in its folder").waitFor();
+
+  // Twice the same name in Trash, and out of it again.
+  await choose(page, "Deleted plans", "Delete folder");
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Deleted plans')");
+  await settled(page);
+  await make(page, "Deleted plans");
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Deleted plans')");
+  await choose(page, "Deleted plans", "Delete folder", top);
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Deleted plans (2)')");
+  await settled(page);
+  await choose(page, "Deleted plans", "Move out of Trash");
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Deleted plans')");
+  await settled(page);
+  await folder(page, "Deleted plans", top).click();
+  await row(page, "Kept in its folder").waitFor();
+
+  // Mail in Trash is not found by a search; it is destroyed there alone, and the question says so.
+  await choose(page, "Deleted plans", "Delete folder", top);
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Deleted plans') >> nth=1");
+  await settled(page);
+  await page.fill("#search", 'subject:"Kept in its folder"');
+  await page.waitForSelector("text=Nothing found");
+  await page.fill("#search", "");
+  await page.waitForSelector(".bar h2:has-text('Inbox')");
+  await choose(page, "Deleted plans (2)", "Delete for good");
+  await page.waitForSelector("dialog >> text=for good? This cannot be undone.");
+  await page.click("dialog >> text=Cancel");
+  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 2);
+  await choose(page, "Deleted plans (2)", "Delete for good");
+  await page.click("dialog .danger");
+  await page.waitForSelector(".toast:has-text('deleted for good')");
+  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 1);
+  await folder(page, "Deleted plans").click();
+  await row(page, "Kept in its folder").waitFor();
+
+  // Emptying Trash takes the folders in it along.
+  await page.click(".folder:has-text('Trash')");
+  await page.click(".list .bar >> text=Empty");
+  await page.waitForSelector("dialog >> text=messages and folders");
+  await page.click("dialog .danger");
+  await folder(page, "Deleted plans").waitFor({ state: "detached" });
+  await settled(page);
+  await page.reload();
+  await page.waitForSelector(".list .bar h2:has-text('Trash')");
+  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a folder is deleted, and brought back, without a network too", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  await make(page, "Offline away");
+  await make(page, "Offline back");
+  await fill(page, "Offline away", "Goes along offline");
+  await page.context().setOffline(true);
+  await page.waitForSelector(".banner");
+  await choose(page, "Offline away", "Delete folder");
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Offline away')");
+  await choose(page, "Offline back", "Delete folder");
+  await page.click(".toast:has-text('Offline back') >> text=Undo");
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Offline back')");
+  await page.context().setOffline(false);
+  await settled(page);
+  await page.reload();
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Offline away')");
+  await page.waitForSelector(".folder[data-depth='0']:has-text('Offline back')");
+  await folder(page, "Offline away").click();
+  await row(page, "Goes along offline").waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
+test("mail in Trash is destroyed after a question alone", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  await deliver("mallory@elsewhere.example", "bob@example.com", mail("Ends in Trash"));
+  await row(page, "Ends in Trash").click({ modifiers: ["Control"] });
+  await page.keyboard.press("#");
+  await page.waitForSelector(".toast:has-text('moved to Trash')");
+  await page.click(".folder:has-text('Trash')");
+  await row(page, "Ends in Trash").click({ modifiers: ["Control"] });
+  await page.keyboard.press("#");
+  await page.click("dialog >> text=Cancel");
+  await row(page, "Ends in Trash").waitFor();
+  await page.keyboard.press("#");
+  await page.waitForSelector("dialog >> text=for good? This cannot be undone.");
+  await page.click("dialog .danger");
+  await page.waitForSelector(".toast:has-text('deleted for good')");
+  assert.equal(await row(page, "Ends in Trash").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});

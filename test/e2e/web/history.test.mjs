@@ -1,0 +1,235 @@
+// The address of the page: it names where one is, and Back and Forward lead through it.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const mail = (subject) => `From: Mallory <mallory@elsewhere.example>\nTo: bob@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replace(/\W/g, "")}@elsewhere.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\n\nText of ${subject}`;
+const send = (subject) => deliver("mallory@elsewhere.example", "bob@example.com", mail(subject));
+const at = (page) => page.evaluate(() => decodeURIComponent(location.pathname + location.search));
+const until = (page, pattern) => page.waitForFunction((p) => new RegExp(p).test(decodeURIComponent(location.pathname + location.search)), pattern);
+const title = (page, text) => page.waitForSelector(`.list .bar h2:has-text('${text}')`);
+const reads = (page, subject) => page.waitForSelector(`.reader h1:has-text('${subject}')`);
+
+test("folders, searches, messages and settings have addresses that Back, Forward, a reload and another tab follow", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  await send("First address");
+  await send("Second address");
+  await row(page, "Second address").waitFor();
+  await until(page, "^/mail/inbox$");
+  await page.click(".folder:has-text('Sent')");
+  await until(page, "^/mail/sent$");
+  await page.click(".folder:has-text('Inbox')");
+  await until(page, "^/mail/inbox$");
+  await row(page, "First address").click();
+  await reads(page, "First address");
+  const first = page.url();
+  assert.match(first, /\/mail\/inbox\?message=/);
+  await row(page, "Second address").click();
+  await reads(page, "Second address");
+  await page.goBack();
+  await reads(page, "First address");
+  await page.goForward();
+  await reads(page, "Second address");
+  await page.reload();
+  await reads(page, "Second address");
+  await page.goBack();
+  await reads(page, "First address");
+  await page.goBack();
+  await page.waitForSelector(".reader", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.goBack();
+  await title(page, "Sent");
+  await page.goForward();
+  await title(page, "Inbox");
+
+  // What is typed is one step; what is opened from it another.
+  await page.fill("#search", "first");
+  await row(page, "First address").waitFor();
+  await page.fill("#search", "subject:first address");
+  await until(page, "^/mail/inbox.search=subject:first.address$");
+  await row(page, "First address").click();
+  await reads(page, "First address");
+  await page.goBack();
+  await until(page, "^/mail/inbox.search=subject:first.address$");
+  const found = page.url();
+  await page.goBack();
+  await until(page, "^/mail/inbox$");
+  assert.equal(await page.inputValue("#search"), "");
+  await page.goForward();
+  await until(page, "search=subject");
+  assert.equal(await page.inputValue("#search"), "subject:first address");
+  await page.goBack();
+
+  // Sheets.
+  await page.click(".top [aria-label='Settings']");
+  await until(page, "^/mail/inbox.open=settings$");
+  await page.waitForSelector("dialog >> text=Language");
+  await page.goBack();
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.goForward();
+  await page.waitForSelector("dialog >> text=Language");
+  await page.click("dialog .ends .primary");
+  await until(page, "^/mail/inbox$");
+
+  // In another tab.
+  const other = await page.context().newPage();
+  await other.goto(first);
+  await reads(other, "First address");
+  await title(other, "Inbox");
+  await other.goto(found);
+  await row(other, "First address").waitFor();
+  assert.equal(await other.inputValue("#search"), "subject:first address");
+  await other.goto(`${base}/mail/inbox?open=settings`);
+  await other.waitForSelector("dialog >> text=Language");
+  await other.goto(`${base}/mail/sent`);
+  await title(other, "Sent");
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an address that names nothing, or what is another person's, leads to the inbox with a word", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  for (const path of ["/mail/nowhere", "/mail/~nothing", "/mail/inbox/below", "/mail/%ff", "/mail/inbox?account=Aother"]) {
+    await page.goto(base + path);
+    await page.waitForSelector(".toast:has-text('nothing at this address')");
+    await title(page, "Inbox");
+    await until(page, "^/mail/inbox$");
+  }
+  await page.goto(`${base}/mail/sent?message=Mffffffffffffffffffffffffffffffff`);
+  await page.waitForSelector(".toast:has-text('nothing at this address')");
+  await title(page, "Sent");
+  await until(page, "^/mail/sent$");
+  await page.goto(`${base}/mail/inbox?write=nobody@nowhere.example`);
+  await page.waitForSelector(".toast:has-text('nothing at this address')");
+  await until(page, "^/mail/inbox$");
+  assert.equal(await page.locator(".writer").count(), 0);
+});
+
+test("folders of any name have an address, readable where it can be", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  for (const name of ["Reisen & Größe 2026?#%", "~tilde"]) {
+    await page.click("[aria-label='New folder']");
+    await page.fill("dialog input", name);
+    await page.click("dialog .primary");
+    const folder = page.locator(".folder", { has: page.locator(`.name:text-is("${name}")`) });
+    await folder.waitFor();
+    await page.waitForSelector("dialog", { state: "detached" });
+    await folder.click();
+    await title(page, name);
+    await until(page, "^/mail/");
+    await page.reload();
+    await title(page, name);
+    if (name.startsWith("Reisen")) assert.equal(await at(page), `/mail/${name}`);
+    else assert.match(await at(page), /^\/mail\/~[^t]/);
+  }
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a writer that is left by Back is kept as a draft; Forward, a reload and another tab go on with it", async () => {
+  const page = await open();
+  page.on("dialog", (d) => void d.accept());
+  await signIn(page, "bob");
+  await begin(page, "carol@example.com", "Left by Back", "Words before Back");
+  await until(page, "write=");
+  const address = page.url();
+  await page.goBack();
+  await page.waitForSelector(".writer", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.click(".folder:has-text('Drafts')");
+  await row(page, "Left by Back").waitFor();
+  await page.goBack();
+  await page.goForward();
+  await page.goBack();
+  await page.goto(address);
+  await page.waitForSelector(".writer .ProseMirror:has-text('Words before Back')");
+  await page.reload();
+  await page.waitForSelector(".writer .ProseMirror:has-text('Words before Back')");
+  assert.equal(await page.locator(".writer").count(), 1);
+  assert.equal(await page.locator(".unfinished").count(), 0);
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+
+  // Forward opens it again, and what was sent or discarded is not opened by its step.
+  await begin(page, "carol@example.com", "Forward again", "Goes forward");
+  await page.goBack();
+  await page.waitForSelector(".writer", { state: "detached" });
+  await page.goForward();
+  await page.waitForSelector(".writer .ProseMirror:has-text('Goes forward')");
+  await page.click(".folder:has-text('Sent')");
+  await title(page, "Sent");
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  await page.goBack();
+  await title(page, "Inbox");
+  await until(page, "^/mail/inbox$");
+  assert.equal(await page.locator(".writer").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("on a telephone Back closes the message, the folders and a sheet, and returns to the list at its place", async () => {
+  const page = await open({ width: 390, height: 420 });
+  await signIn(page, "alice");
+  const list = page.locator(".list .scroll");
+  await list.evaluate((e) => { e.scrollTop = 150; });
+  await page.waitForFunction(() => document.querySelector(".list .scroll").scrollTop > 100);
+  await page.waitForTimeout(200);
+  const top = await list.evaluate((e) => e.scrollTop);
+  const box = await list.boundingBox();
+  await page.mouse.click(box.x + 200, box.y + 150);
+  await page.waitForSelector(".reader h1");
+  await until(page, "message=");
+  await page.goBack();
+  await page.waitForSelector(".frame[data-pane=list]");
+  await page.waitForFunction((t) => Math.abs(document.querySelector(".list .scroll").scrollTop - t) < 2, top);
+  await page.goForward();
+  await page.waitForSelector(".reader h1");
+  await page.click(".read [aria-label='Back']");
+  await page.waitForSelector(".frame[data-pane=list]");
+  await until(page, "^/mail/inbox$");
+  await page.waitForFunction((t) => Math.abs(document.querySelector(".list .scroll").scrollTop - t) < 2, top);
+
+  await page.click("[aria-label='Menu']");
+  await page.waitForSelector(".side.open");
+  await page.goBack();
+  await page.waitForSelector(".side.open", { state: "detached" });
+  await page.click("[aria-label='Menu']");
+  await page.click(".folder:has-text('Sent')");
+  await title(page, "Sent");
+  await page.goBack();
+  await title(page, "Inbox");
+  await page.waitForFunction((t) => Math.abs(document.querySelector(".list .scroll").scrollTop - t) < 2, top);
+  await page.click(".button.float");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.goBack();
+  await page.waitForSelector(".writer", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  assert.deepEqual(page.wrong, []);
+});
+
+test("signing in and a lost network keep the address", async () => {
+  const page = await open();
+  await page.goto(`${base}/mail/sent?open=settings`);
+  await page.fill("input[name=user]", "bob");
+  await page.fill("input[name=password]", "demo");
+  await page.click("button.primary");
+  await title(page, "Sent");
+  await page.waitForSelector("dialog >> text=Language");
+  await page.goto(`${base}/mail/inbox`);
+  await page.locator(".row .subject").first().click();
+  await page.waitForSelector(".reader h1");
+  const subject = await page.textContent(".reader h1");
+  await page.waitForFunction(() => navigator.serviceWorker.controller);
+  await page.waitForTimeout(500); // what is kept is kept after it is shown
+  await page.context().setOffline(true);
+  await page.reload();
+  await page.waitForSelector(".banner");
+  await reads(page, subject);
+  await until(page, "^/mail/inbox.message=");
+  assert.deepEqual(page.wrong, []);
+});

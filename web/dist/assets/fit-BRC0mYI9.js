@@ -1,0 +1,15 @@
+var e=.5,t=1e6,n={html:{margin:`0`,padding:`0`,width:`auto`,height:`auto`,"min-width":`0`,"max-width":`none`,"max-height":`none`,float:`none`,display:`block`,overflow:`hidden`},body:{height:`auto`,"max-height":`none`,float:`none`,display:`block`,overflow:`visible`}};function r(e,t){for(let[n,r]of Object.entries(t))e.style.setProperty(n,r,`important`)}function i(e,t){let n=e.createElement(`style`);n.textContent=t,e.head.append(n)}function a(e,t){for(let t of e.head.querySelectorAll(`style`))t.remove();for(let t of Array.from(e.body.attributes))e.body.removeAttribute(t.name);for(let[n,r]of t.body??[])e.body.setAttribute(n,r);r(e.documentElement,n.html),r(e.body,n.body),e.documentElement.dataset.tone=t.tone===`light`||!t.tone?`light`:`dark`,i(e,`
+html{background:#fff;color:#1f2429}
+body{margin:0;padding:8px;box-sizing:border-box;font:15px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
+img{max-width:100%}
+td img,th img{max-width:var(--widest)}
+pre{white-space:pre-wrap}
+blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}
+html[data-tone="dark"]{color-scheme:dark;background:#22282e;color:#ebe8e1}
+html[data-tone="dark"] blockquote{border-color:#4a535c;color:#a3abb4}
+html[data-tone="dark"] a{color:#5fcbb0}
+`),t.sheets&&i(e,t.sheets),t.tone===`plain`&&i(e,`
+body,body *:not(a):not(blockquote){color:inherit!important;background-color:transparent!important}
+html body{color:#ebe8e1!important}
+a,a *{color:#5fcbb0!important}
+`),e.body.innerHTML=t.html;for(let t of e.body.querySelectorAll(`img`))o(t)}function o(e){let t=Number(e.getAttribute(`width`)),n=Number(e.getAttribute(`height`));!(t>0&&n>0)||e.style.width||e.style.height||(e.style.aspectRatio=`${t} / ${n}`,e.style.height=`auto`)}function s(n,i){let a=n.contentDocument,o=a.documentElement,s=a.body.querySelector(`[dir=rtl i],[style*='direction: rtl']`)!==null,l=0,u=0,d=!1,f=(e,t)=>r(o,{"overflow-x":e?`auto`:`hidden`,"overflow-y":t?`auto`:`hidden`}),p=()=>Math.max(o.scrollWidth,s?c(a,u):0),m=()=>{d=!1,o.removeAttribute(`dir`),f(!1,!1),h(l);for(let t=0;t<4;t++){let t=p();if(t<=u+1)return;if(l/t<e)break;h(t)}h(l),p()<=l+1||(d=!0,f(!0,!1),s&&o.scrollWidth<=l+1&&(o.dir=`rtl`))},h=t=>{u=t,n.style.width=`${t}px`,o.style.setProperty(`--widest`,`${Math.floor(l/e)}px`)},g=()=>{let e=i.clientWidth;if(e===0)return;(e!==l||!d&&p()>u+1)&&(l=e,m());let r=l/u,a=d?Math.max(0,n.clientHeight-o.clientHeight):0,s=Math.max(24,Math.ceil(o.getBoundingClientRect().height)+a);f(d,s>t),n.style.height=`${Math.min(t,s)}px`,n.style.transform=r<1?`scale(${r})`:``,i.style.height=`${Math.ceil(Math.min(t,s)*r)}px`},_=new ResizeObserver(g);return _.observe(o),_.observe(i),g(),()=>_.disconnect()}function c(e,t){let n=0,r=t;for(let t of e.body.querySelectorAll(`table,img,pre,[style*=width]`)){let e=t.getBoundingClientRect();n=Math.min(n,e.left),r=Math.max(r,e.right)}return Math.ceil(r-n)}export{s as n,a as t};

@@ -1,0 +1,63 @@
+// Selecting all that a place shows, however much of it was read, and how far the server is with what was done to it.
+
+import { computed, signal } from "@preact/signals";
+import { ref } from "../jmap/client";
+import type { Id, Row } from "../jmap/types";
+import { t } from "../text";
+import { briefs } from "./briefs";
+import { filterOf, place } from "./mail";
+import { waiting } from "./outbox";
+import { say, selected } from "./screen";
+import { account, attempt, client } from "./session";
+
+/** How many e-mails are asked for at once: no more than any server answers. */
+const page = 250;
+
+/** How many of how many e-mails have been found so far; null: no selection is under way. */
+export const selecting = signal<{ done: number; of: number } | null>(null);
+
+/** Selects all e-mails of the place that is shown. Leaving it, or selecting something else, ends that. */
+export async function selectAll(): Promise<void> {
+  const where = place.value, accountId = account.value;
+  const before = selected.value;
+  const found = new Map<Id, Row>();
+  const goesOn = () => place.value === where && selected.value === before;
+  selecting.value = { done: 0, of: 0 };
+  try {
+    const whole = await attempt(async () => {
+      for (let at = 0, total = 1; at < total && goesOn(); at += page) {
+        const answers = await client.calls([
+          ["Email/query", { accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }], position: at, limit: page, calculateTotal: true }, "q"],
+          ["Email/get", { accountId, "#ids": ref("q", "Email/query", "/ids"), properties: ["id", "mailboxIds", "keywords"] }, "g"],
+        ]);
+        total = answers.get("q")!["total"] as number;
+        for (const r of answers.get("g")!["list"] as Row[]) found.set(r.id, r);
+        selecting.value = { done: found.size, of: total };
+      }
+      return true;
+    });
+    if (!goesOn()) return;
+    if (!whole) return void say(t("cannotReach"));
+    briefs.clear();
+    for (const [id, { mailboxIds, keywords }] of found) briefs.set(id, { mailboxIds, keywords });
+    selected.value = new Set(found.keys());
+  } catch (e) {
+    say(t("refusedByServer", e instanceof Error ? e.message : ""));
+  } finally {
+    selecting.value = null;
+  }
+}
+
+/** How many changed e-mails wait before it is shown how far the server is. */
+const many = 100;
+let last = 0;
+let of = 0;
+
+/** How far the server is with changes of many e-mails; null while few wait. */
+export const telling = computed(() => {
+  let left = 0;
+  for (const i of waiting.value) if (i.kind === "change") left += Object.keys(i.update).length + i.destroy.length;
+  of = left === 0 ? 0 : of + Math.max(0, left - last);
+  last = left;
+  return of > many ? { done: of - left, of } : null;
+});

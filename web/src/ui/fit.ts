@@ -1,0 +1,136 @@
+// How a message fits into its frame: as wide as the column if it can be, else made smaller as phones do, else scrolled.
+
+/** Smaller than this share of its size a message is not made: what is wider still is scrolled. */
+const smallest = 0.5;
+/** A frame of more pixels is scrolled inside. */
+const highest = 1_000_000;
+
+/** The style of what a message leaves open. The message's own sheets come after it. */
+const base = `
+html{background:#fff;color:#1f2429}
+body{margin:0;padding:8px;box-sizing:border-box;font:15px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
+img{max-width:100%}
+td img,th img{max-width:var(--widest)}
+pre{white-space:pre-wrap}
+blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}
+html[data-tone="dark"]{color-scheme:dark;background:#22282e;color:#ebe8e1}
+html[data-tone="dark"] blockquote{border-color:#4a535c;color:#a3abb4}
+html[data-tone="dark"] a{color:#5fcbb0}
+`;
+
+/** What is set last: a plain message has the page's colours, whatever black or white it names. */
+const plainDark = `
+body,body *:not(a):not(blockquote){color:inherit!important;background-color:transparent!important}
+html body{color:#ebe8e1!important}
+a,a *{color:#5fcbb0!important}
+`;
+
+/** What no sheet of a message may change: its frame is as high as all of it. */
+const held = {
+  html: { margin: "0", padding: "0", width: "auto", height: "auto", "min-width": "0", "max-width": "none", "max-height": "none", float: "none", display: "block", overflow: "hidden" },
+  body: { height: "auto", "max-height": "none", float: "none", display: "block", overflow: "visible" },
+};
+
+function hold(e: HTMLElement, styles: Record<string, string>): void {
+  for (const [name, value] of Object.entries(styles)) e.style.setProperty(name, value, "important");
+}
+
+export interface Shown {
+  html: string;
+  sheets?: string;
+  body?: [name: string, value: string][];
+  /** light, dark with its own colours, or plain: dark with the page's. */
+  tone?: "light" | "dark" | "plain" | undefined;
+}
+
+function sheet(d: Document, text: string): void {
+  const style = d.createElement("style");
+  style.textContent = text;
+  d.head.append(style);
+}
+
+/** Puts a message into a frame's document. */
+export function fill(d: Document, of: Shown): void {
+  for (const old of d.head.querySelectorAll("style")) old.remove();
+  for (const a of Array.from(d.body.attributes)) d.body.removeAttribute(a.name);
+  for (const [name, value] of of.body ?? []) d.body.setAttribute(name, value);
+  hold(d.documentElement, held.html);
+  hold(d.body, held.body);
+  d.documentElement.dataset["tone"] = of.tone === "light" || !of.tone ? "light" : "dark";
+  sheet(d, base);
+  if (of.sheets) sheet(d, of.sheets);
+  if (of.tone === "plain") sheet(d, plainDark);
+  d.body.innerHTML = of.html;
+  for (const img of d.body.querySelectorAll("img")) keepRatio(img);
+}
+
+/** A picture of a stated size that has to become narrower becomes lower as much. */
+function keepRatio(img: HTMLImageElement): void {
+  const w = Number(img.getAttribute("width")), h = Number(img.getAttribute("height"));
+  if (!(w > 0 && h > 0) || img.style.width || img.style.height) return;
+  img.style.aspectRatio = `${w} / ${h}`;
+  img.style.height = "auto";
+}
+
+/** Keeps a frame as wide and high as its content needs, within the box around it. Returns what ends that. */
+export function fit(frame: HTMLIFrameElement, box: HTMLElement): () => void {
+  const d = frame.contentDocument!;
+  const root = d.documentElement;
+  const rightToLeft = d.body.querySelector("[dir=rtl i],[style*='direction: rtl']") !== null;
+  let column = 0, width = 0, wide = false;
+  const scrolled = (x: boolean, y: boolean) => hold(root, { "overflow-x": x ? "auto" : "hidden", "overflow-y": y ? "auto" : "hidden" });
+  const needs = () => Math.max(root.scrollWidth, rightToLeft ? reach(d, width) : 0);
+  const widen = () => {
+    wide = false;
+    root.removeAttribute("dir");
+    scrolled(false, false);
+    set(column);
+    for (let round = 0; round < 4; round++) {
+      const need = needs();
+      if (need <= width + 1) return;
+      if (column / need < smallest) break;
+      set(need); // what is wider may need more: tables of percents, rules for a width
+    }
+    set(column);
+    if (needs() <= column + 1) return;
+    wide = true;
+    scrolled(true, false);
+    if (rightToLeft && root.scrollWidth <= column + 1) root.dir = "rtl"; // scrolled from the right
+  };
+  const set = (w: number) => {
+    width = w;
+    frame.style.width = `${w}px`;
+    root.style.setProperty("--widest", `${Math.floor(column / smallest)}px`);
+  };
+  const measure = () => {
+    const now = box.clientWidth;
+    if (now === 0) return;
+    if (now !== column || !wide && needs() > width + 1) {
+      column = now;
+      widen();
+    }
+    const scale = column / width;
+    const bar = wide ? Math.max(0, frame.clientHeight - root.clientHeight) : 0;
+    const high = Math.max(24, Math.ceil(root.getBoundingClientRect().height) + bar);
+    scrolled(wide, high > highest);
+    frame.style.height = `${Math.min(highest, high)}px`;
+    frame.style.transform = scale < 1 ? `scale(${scale})` : "";
+    box.style.height = `${Math.ceil(Math.min(highest, high) * scale)}px`;
+  };
+  const watch = new ResizeObserver(measure);
+  watch.observe(root);
+  watch.observe(box);
+  measure();
+  return () => watch.disconnect();
+}
+
+/** How far what is wide reaches from left to right: what lies beyond the left border of a text from left to right is in no scrollWidth. */
+function reach(d: Document, width: number): number {
+  let left = 0, right = width;
+  for (const e of d.body.querySelectorAll("table,img,pre,[style*=width]")) {
+    const box = e.getBoundingClientRect();
+    left = Math.min(left, box.left);
+    right = Math.max(right, box.right);
+  }
+  return Math.ceil(right - left);
+}
