@@ -196,17 +196,23 @@ func (p *parser) ago(v string) (time.Time, bool) {
 	if err != nil || n < 0 || n > 100_000 {
 		return time.Time{}, false
 	}
-	switch today := p.today(); v[len(v)-1] {
+	day := p.today()
+	switch v[len(v)-1] {
 	case 'd':
-		return today.AddDate(0, 0, -n), true
+		day = day.AddDate(0, 0, -n)
 	case 'w':
-		return today.AddDate(0, 0, -7*n), true
+		day = day.AddDate(0, 0, -7*n)
 	case 'm':
-		return today.AddDate(0, -n, 0), true
+		day = day.AddDate(0, -n, 0)
 	case 'y':
-		return today.AddDate(-n, 0, 0), true
+		day = day.AddDate(-n, 0, 0)
+	default:
+		return time.Time{}, false
 	}
-	return time.Time{}, false
+	if day.Year() < 1 { // ISO 8601 has no form for these years that every client reads
+		day = time.Date(1, 1, 1, 0, 0, 0, 0, day.Location())
+	}
+	return day, true
 }
 
 // sized returns the reader of a size in bytes.

@@ -186,7 +186,8 @@ func TestParse(t *testing.T) {
 		{"(a", `"a"`}, {"a)", `"a"`}, {"a) b", `("a" "b")`}, {`"a b`, `"a b"`}, {"((a) (b))", `("a" "b")`},
 		{"a😀 😀", `"a😀"`},
 		// Gmail's
-		{"older_than:1y", "<2025-03-15"}, {"newer_than:2d", ">2026-03-13"}, {"is:starred", "key $flagged"},
+		{"older_than:1y", "<2025-03-15"}, {"older_than:3000y", "<0001-01-01"},
+		{"newer_than:2d", ">2026-03-13"}, {"is:starred", "key $flagged"},
 		{"size:1000", ">1000"}, {"in:spam", "in junk"}, {"in:anywhere x", `(() "x")`}, {"+exact", `"exact"`},
 		{"label:Work", "{in Work key work}"}, {"list:news.example", "List-Id:news.example"},
 		{"rfc822msgid:<a@b>", "Message-ID:a@b"}, {"deliveredto:ann@x.example", "Delivered-To:ann@x.example"},

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"doublet/test/external"
 	"doublet/test/program"
@@ -51,13 +53,26 @@ func buildOf(t *testing.T, commit string) string {
 		if err := tar.Run(); err != nil {
 			return "", err
 		}
-		return program.Build("doublet-"+commit, dir)
+		return buildPatiently("doublet-"+commit, dir)
 	}))
 	path, err := once.(func() (string, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// buildPatiently builds the program of a folder. An old commit needs modules that the present one does not. Only this
+// build downloads them, so it is tried again if they could not be fetched.
+func buildPatiently(name, dir string) (path string, err error) {
+	for range 3 {
+		path, err = program.Build(name, dir)
+		if err == nil || !strings.Contains(err.Error(), ": Get \"http") {
+			break
+		}
+		time.Sleep(10 * time.Second)
+	}
+	return path, err
 }
 
 // holds waits until the member's own replica of Anna's mail file has so many messages.

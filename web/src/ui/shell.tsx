@@ -110,11 +110,14 @@ function Search() {
   const text = useSignal("");
   const keys = useRef<((e: KeyboardEvent) => boolean) | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // The search that the box asked for: while it is shown, the box is the person's to type in.
+  const asked = useRef("");
   const go = (words: string) => {
     clearTimeout(timer.current);
+    asked.current = words.trim();
     reading.value = null;
     selected.value = new Set();
-    void show({ mailbox: place.value.mailbox, search: words.trim() });
+    void show({ mailbox: place.value.mailbox, search: asked.current });
   };
   const done = () => {
     go(input.current!.value);
@@ -123,7 +126,10 @@ function Search() {
     if (made) void import("../state/recent").then((m) => m.remember(made));
   };
   useEffect(() => {
-    if (input.current && document.activeElement !== input.current) input.current.value = place.value.search;
+    const { search } = place.value;
+    if (!input.current || (document.activeElement === input.current && search === asked.current)) return;
+    clearTimeout(timer.current);
+    input.current.value = text.value = asked.current = search;
   }, [place.value]);
   return (
     <form class="search" role="search" onSubmit={(e) => { e.preventDefault(); done(); }}>

@@ -37,8 +37,6 @@ export function termText(t: Term): string {
 function without({ start, end }: { start: number; end: number }): void {
   const { text } = understood.value!;
   const left = `${text.slice(0, start).trimEnd()} ${text.slice(end).trimStart()}`.trim();
-  const input = document.getElementById("search") as HTMLInputElement | null;
-  if (input) input.value = left;
   void show({ mailbox: place.value.mailbox, search: left });
 }
 
