@@ -28,8 +28,8 @@ type Context struct {
 //	larger:1MB size:1MB smaller:20KB
 //	in:Archive in:anywhere label:work
 //
-// The result lists what was understood, and what was not. Parse fails with an ErrQuery only if the query is too long,
-// too deep or has too many conditions. It adds missing closing quotes and brackets at the end.
+// The result lists the understood terms and the unknown parts. Parse fails with an ErrQuery only if the query is too
+// long, too deep or has too many conditions. It adds missing closing quotes and brackets at the end.
 func Parse(s string, c Context) (*Parsed, error) {
 	if len(s) > maxBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrQuery, maxBytes)
@@ -266,7 +266,7 @@ func (p *parser) tested(read reader, start int) (Term, bool, error) {
 	return p.found(t, why, start)
 }
 
-// found returns a term that was understood, or records what was not understood.
+// found returns an understood term, or records an unknown part.
 func (p *parser) found(t Term, why Reason, start int) (Term, bool, error) {
 	if why == "" {
 		return t, true, nil

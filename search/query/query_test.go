@@ -212,7 +212,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that what is not understood is named and ignored, and that nothing else is left matches nothing.
+// TestUnknown checks that unknown parts are named and ignored, and that a query of unknown parts alone matches nothing.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	for ask, why := range map[string]Reason{
