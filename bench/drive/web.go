@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,13 +34,19 @@ type webSession struct {
 	end  context.CancelFunc
 	work sync.WaitGroup // background work
 
-	mu     sync.Mutex
-	acting bool // an action of the user is running
-	beside bool // background work is running
-	stale  bool // the view has to be updated
-	keep   bool // bodies of the newest messages may be missing
-	syncs  []Sync
+	mu      sync.Mutex
+	acting  bool // an action of the user is running
+	works   bool // background work is running
+	wanted  *beside
+	asking  bool           // background work asks for changes
+	telling bool           // a change is being told to the server
+	heard   client.Changed // pushed meanwhile
+	syncs   []Sync
 }
+
+// beside is background work: the bodies of the newest messages are loaded if they are missing, and before it the server
+// is asked for changes, and for the list.
+type beside struct{ ask, list bool }
 
 // Sync is a piece of work by which a session kept up with the server; no user waited for it.
 type Sync struct {
@@ -138,6 +145,7 @@ func (s *webSession) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	folders := strings.Clone(stateOf(v, "state"))
 	if v, err = out.Get(who); err != nil {
 		return err
 	}
@@ -145,7 +153,7 @@ func (s *webSession) enter(ctx context.Context) error {
 	if v, err = out.Get(state); err != nil {
 		return err
 	}
-	s.view.begin(stateOf(v, "state"))
+	s.view.begin(known{strings.Clone(stateOf(v, "state")), folders})
 	if err := s.show(ctx); err != nil {
 		return err
 	}
@@ -267,8 +275,9 @@ func (s *webSession) listen(ctx context.Context) error {
 	s.w.Env.Go("bench push", func() {
 		defer s.work.Done()
 		for s.live.Err() == nil {
-			if _, err = socket.Next(s.live); err == nil {
-				s.later(true)
+			var c client.Changed
+			if c, err = socket.Next(s.live); err == nil {
+				s.hear(c)
 				continue
 			}
 			_ = socket.Close()
@@ -293,31 +302,32 @@ func (s *webSession) listen(ctx context.Context) error {
 	return nil
 }
 
-// later starts background work: it updates the view if stale is set, and loads the newest messages. One goroutine does
-// this at a time; further requests make it run again.
-func (s *webSession) later(stale bool) {
+// later starts background work. One goroutine does it at a time; further requests make it run again.
+func (s *webSession) later(b beside) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stale, s.keep = s.stale || stale, true
-	if s.beside || s.live.Err() != nil {
+	if w := s.wanted; w != nil {
+		b.ask, b.list = b.ask || w.ask, b.list || w.list
+	}
+	s.wanted = &b
+	if s.works || s.live.Err() != nil {
 		return
 	}
-	s.beside = true
+	s.works = true
 	s.work.Add(1)
 	s.w.Env.Go("bench sync", func() {
 		defer s.work.Done()
 		for {
 			s.mu.Lock()
-			stale := s.stale
-			if !s.keep || s.live.Err() != nil {
-				s.beside = false
+			b := s.wanted
+			if s.wanted = nil; b == nil || s.live.Err() != nil {
+				s.works = false
 				s.mu.Unlock()
 				return
 			}
-			s.stale, s.keep = false, false
 			s.mu.Unlock()
 			begun := s.w.Env.Clock.Now()
-			asked, err := s.catchUp(s.live, stale)
+			asked, err := s.catchUp(s.live, *b)
 			if asked && s.live.Err() == nil {
 				s.synced(Sync{Begun: begun, Ended: s.w.Env.Clock.Now(), Err: webError(err)})
 			}
@@ -388,7 +398,7 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 	case workload.Delete:
 		err = s.putAway(within, p.Pick, s.trash)
 	case workload.Poll:
-		_, err = s.catchUp(within, true)
+		_, err = s.catchUp(within, beside{ask: true, list: true})
 	case workload.Idle:
 		begun := s.w.Env.Clock.Now()
 		select {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"doublet/bench/workload"
+	client "doublet/client/jmap"
 	"doublet/wire/websocket"
 )
 
@@ -54,7 +55,8 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 		return fmt.Sprintf(`{"id":%q,"messageId":["%s.1@far"],"bodyValues":{"1":{"value":"text"}}}`, id, id)
 	}
 	p := &webPeer{t: t, shapes: map[string]bool{}, push: make(chan string), csrf: true, answers: map[string]string{
-		"Mailbox/get": `{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
+		"Mailbox/changes": `{"newState":"1","created":[],"updated":[],"destroyed":[]}`,
+		"Mailbox/get": `{"state":"1","list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
 			`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
 		"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
 		"Email/query":   `{"ids":["e3","e1"],"total":2}`,
@@ -257,7 +259,7 @@ func calm(t *testing.T, s *webSession) {
 	t.Helper()
 	for range 1000 {
 		s.mu.Lock()
-		busy := s.beside
+		busy := s.works
 		s.mu.Unlock()
 		if !busy {
 			return
@@ -394,6 +396,49 @@ func TestFullSession(t *testing.T) {
 	if _, _, err := w.Open(context.Background(), workload.WebFull,
 		&w.Users[1]); Kind(err) != "401 Wrong name or password." {
 		t.Error(err)
+	}
+}
+
+// TestOwnChanges checks that a flag costs one request if nobody else changed anything, that a message that is put away
+// costs the list besides, and that the push of an own change costs nothing.
+func TestOwnChanges(t *testing.T) {
+	t.Parallel()
+	p, w := playWeb(t)
+	s := openFull(t, w)
+	calm(t, s)
+	for len(p.took()) > 0 { // it has enabled pushes
+		time.Sleep(10 * time.Millisecond)
+	}
+	asked := func(do workload.Verb, old, now, others string) string {
+		t.Helper()
+		p.says("Email/set", fmt.Sprintf(
+			`{"oldState":%q,"newState":%q,"updated":{"e1":null,"e2":null,"e3":null}}`, old, now))
+		p.says("Email/changes", fmt.Sprintf(
+			`{"oldState":%q,"newState":%q,"created":[],"updated":["e3"%s],"destroyed":[]}`, old, now, others))
+		s.view.list = []string{"e3"}
+		p.took()
+		if _, err := act(s, do); err != nil {
+			t.Fatal(err)
+		}
+		s.hear(client.Changed{"a": {"Email": now, "Mailbox": "1"}})
+		calm(t, s)
+		var names []string
+		for shape := range p.took() {
+			if name, _, _ := strings.Cut(shape, "{"); name != "Email/get" || strings.Contains(shape, "Thread/get") {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got := asked(workload.Update, "1", "2", ""); got != "Email/set" {
+		t.Error("a flag:", got)
+	}
+	if got := asked(workload.Update, "2", "3", `,"e1"`); got != "Email/get Email/query Email/set" {
+		t.Error("a flag, and somebody else's change:", got)
+	}
+	if got := asked(workload.Delete, "3", "4", ""); got != "Email/query Email/set" {
+		t.Error("a message put away:", got)
 	}
 }
 

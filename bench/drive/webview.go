@@ -2,7 +2,6 @@ package drive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +20,7 @@ type view struct {
 	total   int
 	at      int               // the scroll position
 	bodies  map[string]string // Emails that the browser has in full → left part of their Message-ID
-	state   string            // of Emails
+	known
 }
 
 // webRow is an Email as a list shows it.
@@ -56,11 +55,11 @@ var (
 		"header:Authentication-Results:asRaw:all")
 )
 
-// begin starts with a mailbox of which only the state is known, and with the browser's cached data.
-func (v *view) begin(state string) {
+// begin starts with a mailbox of which only the states are known, and with the browser's cached data.
+func (v *view) begin(k known) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.state = strings.Clone(state)
+	v.known = k
 	if v.rows == nil {
 		v.rows, v.threads, v.bodies = map[string]webRow{}, map[string][]string{}, map[string]string{}
 	}
@@ -144,7 +143,7 @@ func (s *webSession) show(ctx context.Context) error {
 	if err := s.window(ctx, 0); err != nil {
 		return err
 	}
-	s.later(false)
+	s.later(beside{})
 	return nil
 }
 
@@ -219,11 +218,22 @@ func (s *webSession) window(ctx context.Context, from int) error {
 	return nil
 }
 
-// catchUp updates the view if it is stale, and loads the bodies of the newest messages; asked reports whether it sent
-// any request.
-func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err error) {
-	if stale {
-		if err := s.update(ctx); err != nil {
+// catchUp does background work, and loads the bodies of the newest messages; asked reports whether it sent any request.
+func (s *webSession) catchUp(ctx context.Context, b beside) (asked bool, err error) {
+	if b.ask {
+		s.mu.Lock()
+		s.asking = true
+		s.mu.Unlock()
+		err := s.update(ctx)
+		s.mu.Lock()
+		s.asking = false
+		s.mu.Unlock()
+		if err != nil {
+			return true, err
+		}
+	}
+	if b.list {
+		if err := s.window(ctx, 0); err != nil {
 			return true, err
 		}
 	}
@@ -247,7 +257,7 @@ func (s *webSession) catchUp(ctx context.Context, stale bool) (asked bool, err e
 			return true, err
 		}
 	}
-	return stale || len(members) > 0 || len(missing) > 0, nil
+	return b != beside{} || len(members) > 0 || len(missing) > 0, nil
 }
 
 // members returns the Emails that belong to listed conversations, are in other folders, and were not read yet.
@@ -262,78 +272,6 @@ func (v *view) members() (list []string) {
 		}
 	}
 	return list
-}
-
-// update asks for changes and reads the list again.
-func (s *webSession) update(ctx context.Context) error {
-	v, err := s.call(ctx, "Mailbox/get", func(w *wire.Writer) { w.Text("accountId", s.account); w.Raw("ids", "null") })
-	if err != nil {
-		return err
-	}
-	if err := (&mailAccount{u: s.u}).mailboxes(v); err != nil {
-		return err
-	}
-	for more := true; more; {
-		if more, err = s.changes(ctx); err != nil {
-			return err
-		}
-	}
-	return s.window(ctx, 0)
-}
-
-// changes asks for changes since the known state, and for the rows that are shown; more reports that there are further
-// changes.
-func (s *webSession) changes(ctx context.Context) (more bool, err error) {
-	view := &s.view
-	view.mu.Lock()
-	since := view.state
-	view.mu.Unlock()
-	r := client.NewRequest(webUsing...)
-	h := r.Changes("Email", s.account, since, webChanges)
-	out, err := s.c.Do(ctx, r)
-	if err != nil {
-		return false, err
-	}
-	v, err := out.Get(h)
-	var refused *wire.Error
-	if errors.As(err, &refused) && refused.Type == "cannotCalculateChanges" {
-		if v, err = s.call(ctx, "Email/get",
-			func(w *wire.Writer) { w.Text("accountId", s.account); w.Strings("ids") }); err == nil {
-			view.mu.Lock()
-			defer view.mu.Unlock()
-			view.state = strings.Clone(stateOf(v, "state"))
-		}
-		return false, err
-	}
-	if err != nil {
-		return false, err
-	}
-	state := stateOf(v, "newState")
-	if state == "" {
-		return false, fmt.Errorf("%w: changes without a state", client.ErrProtocol)
-	}
-	ids := texts(v.Get("created"))
-	view.mu.Lock()
-	for _, id := range texts(v.Get("updated")) {
-		if _, shown := view.rows[id]; shown {
-			ids = append(ids, id)
-		}
-	}
-	view.mu.Unlock()
-	if len(ids) > 0 {
-		if err := s.rows(ctx, ids); err != nil {
-			return false, err
-		}
-	}
-	view.mu.Lock()
-	defer view.mu.Unlock()
-	for _, id := range texts(v.Get("destroyed")) {
-		delete(view.rows, id)
-		delete(view.bodies, id)
-	}
-	view.state = strings.Clone(state)
-	more, _ = v.Get("hasMoreChanges").Bool()
-	return more, nil
 }
 
 // rows requests Emails as lists show them, and their threads.

@@ -138,16 +138,18 @@ func (s *webSession) putAway(ctx context.Context, pick uint64, to string) error 
 }
 
 // change changes Emails, first in the view and then at the server, which must have changed all except those of gone.
-// The new state is requested in the background.
+// The same request asks for what changed (heed).
 func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(*wire.Writer),
 	row func(*webRow)) error {
 	v := &s.view
+	moved := false
 	v.mu.Lock()
 	for _, id := range ids {
 		if r, known := v.rows[id]; known {
 			was := r.inbox
 			row(&r)
 			if v.rows[id] = r; was && !r.inbox {
+				moved = true
 				v.drop(id)
 			}
 		}
@@ -166,15 +168,24 @@ func (s *webSession) change(ctx context.Context, ids, gone []string, patch func(
 		})
 		w.Strings("destroy")
 	})
+	n := s.askNews(r)
+	s.mu.Lock()
+	s.telling = true
+	s.mu.Unlock()
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
+		s.mu.Lock()
+		s.telling = false
+		s.mu.Unlock()
+		return err
+	}
+	if err := s.heed(ctx, out, h, n, ids, moved); err != nil {
 		return err
 	}
 	o, err := out.OutcomeOf(h)
 	if err != nil {
 		return err
 	}
-	s.later(true)
 	for _, id := range ids {
 		if err := o.Updated(id); err != nil && !slices.Contains(gone, id) {
 			return err
@@ -246,7 +257,7 @@ func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.D
 	if err = s.submit(ctx, l); err != nil {
 		return held, err
 	}
-	s.later(true)
+	s.later(beside{ask: true, list: true})
 	return held, nil
 }
 

@@ -67,6 +67,8 @@ func normalCommand(c *Command) *Command {
 		n.Args = &l
 	case *Append:
 		n.Args = normalAppend(a)
+	case *Replace:
+		n.Args = &Replace{a.Message, *normalAppend(&a.Append)}
 	case *Create:
 		cr := *a
 		if len(cr.Use) == 0 {
@@ -308,7 +310,7 @@ func FuzzCommand(f *testing.F) {
 		`a NOTIFY SET STATUS (selected (MessageNew (UID BODY.PEEK[HEADER.FIELDS (A)]) MessageExpunge)) (subtree a ` +
 			`NONE) (personal (x))`,
 		"a UIDBATCHES 500 1:9", `a REPLACE 4 Drafts (\Seen) " 1-Jan-2020 00:00:00 +0100" {312+}`,
-		"a UID REPLACE * x UTF8 (~{3}",
+		"a UID REPLACE * x UTF8 (~{3}", `a REPLACE 4 s () "1-Jan-2020 00:00:00 +0100" {2}`,
 		`a LIST "" % RETURN (METADATA (/shared/a "/private/b") SUBSCRIBED)`,
 		`a SETACL INBOX "bob" +lrs`, "a DELETEACL x anyone", "a LISTRIGHTS x -y", "a MYRIGHTS x",
 		`a SETQUOTA "" (STORAGE 512 MESSAGE 1)`, "a GETQUOTAROOT x",

@@ -207,6 +207,23 @@ test("on a telephone Back closes the message, the folders and a sheet, and retur
   await page.goBack();
   await title(page, "Inbox");
   await page.waitForFunction((t) => Math.abs(document.querySelector(".list .scroll").scrollTop - t) < 2, top);
+  // Back at once, before the folder was painted.
+  for (let i = 0; i < 5; i++) {
+    await page.click("[aria-label='Menu']");
+    await page.waitForSelector(".side.open");
+    await page.evaluate(() => {
+      const bar = document.querySelector(".list .bar");
+      const sent = new Promise((done) => new MutationObserver((_, watch) => {
+        if (bar.textContent.includes("Sent")) done(watch.disconnect());
+      }).observe(bar, { subtree: true, childList: true, characterData: true }));
+      [...document.querySelectorAll(".folder")].find((f) => f.textContent.includes("Sent")).click();
+      return sent.then(() => history.back());
+    });
+    await title(page, "Inbox");
+    await page.waitForFunction((t) => Math.abs(document.querySelector(".list .scroll").scrollTop - t) < 2, top);
+    await page.waitForTimeout(100);
+    assert.ok(Math.abs(await list.evaluate((e) => e.scrollTop) - top) < 2);
+  }
   await page.click(".button.float");
   await page.waitForSelector(".writer .ProseMirror");
   await page.goBack();

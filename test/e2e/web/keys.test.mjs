@@ -215,3 +215,58 @@ test("buttons say their keys; beside a list in 1024 pixels folders have names, a
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 });
+
+test("one flag costs one request, and the change is not fetched again", async () => {
+  await send("Costs little");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Costs little").waitFor();
+  await page.waitForTimeout(1500); // the newest messages have been fetched for offline work
+  const asked = [];
+  page.on("requestfinished", (r) => {
+    const body = r.postData() ?? "";
+    if (body.includes('"methodCalls"')) asked.push(r.sizes().then((n) => ({ names: JSON.parse(body).methodCalls.map(([name]) => name).join(), bytes: n.requestBodySize + n.responseBodySize })));
+  });
+  await press(page, "Home", "s");
+  await row(page, "Costs little").locator(".flag").waitFor();
+  await page.waitForTimeout(1000);
+  const all = await Promise.all(asked);
+  assert.deepEqual(all.map((a) => a.names), ["Email/set,Mailbox/changes,Mailbox/get,Mailbox/get,Email/changes"]);
+  assert.ok(all[0].bytes < 3000, `${all[0].bytes} bytes`);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an answer that is older than a flag does not take it away", async () => {
+  await send("Flagged meanwhile");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Flagged meanwhile").waitFor();
+  // The next answer with rows was given before the flag was set, and comes after the server has confirmed the flag.
+  let release;
+  const held = new Promise((done) => (release = done));
+  let asked;
+  const isAsked = new Promise((done) => (asked = done));
+  await page.route("**/jmap/**", async (route) => {
+    if (!(route.request().postData() ?? "").includes('"Email/query"')) return route.continue();
+    const response = await route.fetch();
+    asked();
+    await held;
+    return route.fulfill({ response });
+  });
+  await press(page, "g", "i");
+  await isAsked;
+  await press(page, "Home");
+  const confirmed = page.waitForResponse((r) => (r.request().postData() ?? "").includes("$flagged"));
+  await press(page, "s");
+  await confirmed;
+  await page.waitForTimeout(300);
+  await page.evaluate(() => {
+    globalThis.lost = 0;
+    new MutationObserver(() => { if (!document.querySelector(".row .flag")) globalThis.lost++; }).observe(document.querySelector(".list"), { subtree: true, childList: true });
+  });
+  release();
+  await page.waitForTimeout(500);
+  await row(page, "Flagged meanwhile").locator(".flag").waitFor();
+  assert.equal(await page.evaluate(() => globalThis.lost), 0);
+  assert.deepEqual(page.wrong, []);
+});

@@ -2,6 +2,9 @@
 
 import type { Call, Id, Session, SetError } from "./types";
 
+/** New states of types, by account (RFC 8620 §7.1). */
+export type States = Record<Id, Record<string, string>>;
+
 /** The server could not be reached: the work goes on offline. */
 export class Offline extends Error {
   constructor() {
@@ -201,10 +204,10 @@ export class Client {
   }
 
   /**
-   * Listens for changes of state, until stop is called: over a WebSocket (RFC 8887) where the server has one, which
+   * Listens for changes of state, which changed is told, until stop is called: over a WebSocket (RFC 8887) where the server has one, which
    * costs it least, else over an event source. Both connect again by themselves.
    */
-  listen(types: string[], changed: () => void, alive: (up: boolean) => void): () => void {
+  listen(types: string[], changed: (states: States) => void, alive: (up: boolean) => void): () => void {
     const socket = this.session!.capabilities["urn:ietf:params:jmap:websocket"] as { url: string; supportsPush: boolean } | undefined;
     let end: () => void = () => undefined;
     let again: ReturnType<typeof setTimeout> | undefined;
@@ -228,7 +231,7 @@ export class Client {
     };
   }
 
-  #socket(url: string, types: string[], changed: () => void, up: (isUp: boolean) => void, lost: () => void): () => void {
+  #socket(url: string, types: string[], changed: (states: States) => void, up: (isUp: boolean) => void, lost: () => void): () => void {
     const ws = new WebSocket(url, "jmap");
     let over = false;
     ws.onopen = () => {
@@ -236,7 +239,8 @@ export class Client {
       up(true);
     };
     ws.onmessage = (e) => {
-      if ((JSON.parse(String(e.data)) as { "@type"?: string })["@type"] === "StateChange") changed();
+      const said = JSON.parse(String(e.data)) as { "@type"?: string; changed: States };
+      if (said["@type"] === "StateChange") changed(said.changed);
     };
     ws.onclose = () => {
       if (!over) lost();
@@ -247,14 +251,14 @@ export class Client {
     };
   }
 
-  #events(types: string[], changed: () => void, up: (isUp: boolean) => void, lost: () => void): () => void {
+  #events(types: string[], changed: (states: States) => void, up: (isUp: boolean) => void, lost: () => void): () => void {
     const source = new EventSource(this.session!.eventSourceUrl.replace("{types}", types.join(",")).replace("{closeafter}", "no").replace("{ping}", "60"));
     source.onopen = () => up(true);
     source.onerror = () => {
       if (source.readyState === EventSource.CLOSED) lost();
       else up(false);
     };
-    source.addEventListener("state", changed);
+    source.addEventListener("state", (e) => changed((JSON.parse(String((e as MessageEvent).data)) as { changed: States }).changed));
     return () => source.close();
   }
 }

@@ -2,13 +2,13 @@
 // browser, brought up to date by pushes, and changed at once where the person changes them.
 
 import { batch, computed, signal } from "@preact/signals";
-import { ref, Refused } from "../jmap/client";
+import { ref, Refused, type States } from "../jmap/client";
 import { messageProperties, rowProperties } from "../jmap/types";
-import type { Filter, Id, Identity, Mailbox, Message, Part, Quota, Row, Snippet } from "../jmap/types";
+import type { Call, Filter, Id, Identity, Mailbox, Message, Part, Quota, Row, Snippet } from "../jmap/types";
 import { briefs, type Brief } from "./briefs";
 import * as db from "./db";
 import { withWaiting } from "./folders";
-import { flush, intend, load as loadOutbox, onDone, waiting } from "./outbox";
+import { asking, flush, intend, load as loadOutbox, onDone, telling, waiting, type Change, type Intention } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
 import { parseCall, searchFilter, understood, type Understood } from "./search";
 import { reading, selected } from "./screen";
@@ -95,7 +95,7 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
     states.Mailbox = answers.get("m")!["state"] as string;
     states.Email = answers.get("e")!["state"] as string;
     identities.value = answers.get("i")!["list"] as Identity[];
-    takeMailboxes(answers.get("m")!["list"] as Mailbox[], true);
+    takeMailboxes(answers.get("m")!["list"] as Mailbox[]);
     await db.put("facts", "identities", identities.value);
   });
   if (identities.value.length === 0) identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
@@ -125,14 +125,35 @@ async function readQuota(): Promise<void> {
   }).catch(() => undefined); // a server without quotas
 }
 
-function takeMailboxes(list: Mailbox[], whole: boolean): void {
-  const next = whole ? new Map<Id, Mailbox>() : new Map(mailboxes.value);
-  for (const m of list) next.set(m.id, m);
-  mailboxes.value = withWaiting(next, account.value);
-  void db.put("mailboxes", account.value, [...next.values()]);
+function takeMailboxes(list: Mailbox[]): void {
+  mailboxes.value = withWaiting(new Map(list.map((m) => [m.id, m])), account.value);
+  void db.put("mailboxes", account.value, list);
+}
+
+/** Takes the changes of folders, or all of them where the server could not tell what changed. */
+function takeFolders(answers: Answers): void {
+  const all = answers.get("all");
+  if (all) {
+    states.Mailbox = all["state"] as string;
+    takeMailboxes(all["list"] as Mailbox[]);
+    return;
+  }
+  const boxes = answers.get("boxes")!;
+  states.Mailbox = boxes["newState"] as string;
+  if ([boxes["created"], boxes["updated"], boxes["destroyed"]].every((ids) => (ids as Id[]).length === 0)) return;
+  const next = new Map(mailboxes.value);
+  for (const id of boxes["destroyed"] as Id[]) next.delete(id);
+  for (const m of answers.get("made")!["list"] as Mailbox[]) next.set(m.id, m);
+  for (const m of answers.get("counts")!["list"] as Mailbox[]) {
+    const was = next.get(m.id);
+    if (was) next.set(m.id, { ...was, ...m });
+  }
+  takeMailboxes([...next.values()]);
 }
 
 let showing: AbortController | null = null;
+/** The place whose list is one that the server answered. */
+let answered: Place | null = null;
 
 /** Shows a place: what is kept of it at once, then what the server says. */
 export async function show(where: Place): Promise<void> {
@@ -140,8 +161,9 @@ export async function show(where: Place): Promise<void> {
   showing = new AbortController();
   if (place.value.search !== where.search) understood.value = null;
   place.value = where;
+  answered = null;
   const keptIds = where.search ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
-  if (place.value !== where) return;
+  if (place.value !== where || answered === where) return; // sync was quicker
   const gone = takenAway(where);
   const ids = (keptIds ?? []).filter((id) => !gone.has(id));
   list.value = { ...where, ids, total: ids.length, snippets: new Map(), state: "loading" };
@@ -184,8 +206,8 @@ async function loadWindows(froms: number[], moved: () => boolean): Promise<void>
   const total = list.value.total;
   try {
     const done = await attempt(async () => {
-      const { answers, gone } = await readWindows(where, list_);
-      if (place.value === where) takeWindows(where, list_.map((from) => windowOf(answers, from, gone)), answers, (now) => moved() || now !== total);
+      const { answers, gone, since } = await readWindows(where, list_);
+      if (place.value === where) takeWindows(where, list_.map((from) => windowOf(answers, from, gone)), answers, since, (now) => moved() || now !== total);
       return true;
     });
     if (!done && place.value === where) await showKept(where);
@@ -203,12 +225,12 @@ let moves = 0;
 const mostReads = 4;
 
 /** Reads windows until the person moves nothing meanwhile: an older answer would bring back what was taken away. */
-async function readWindows(where: Place, froms: number[]): Promise<{ answers: Answers; gone: Set<Id> }> {
+async function readWindows(where: Place, froms: number[]): Promise<{ answers: Answers; gone: Set<Id>; since: Change[] }> {
   for (let reads = 1; ; reads++) {
     const before = moves;
     const gone = takenAway(where);
-    const answers = await client.calls(froms.flatMap((from) => windowCalls(where, from, limitOf(gone))), showing?.signal);
-    if (moves === before || reads === mostReads || place.value !== where) return { answers, gone };
+    const { answer, since } = await asking(() => client.calls(froms.flatMap((from) => windowCalls(where, from, limitOf(gone))), showing?.signal));
+    if (moves === before || reads === mostReads || place.value !== where) return { answers: answer, gone, since };
   }
 }
 
@@ -216,12 +238,11 @@ async function readWindows(where: Place, froms: number[]): Promise<{ answers: An
 const mostGone = 400;
 const limitOf = (gone: Set<Id>) => windowSize + Math.min(gone.size, mostGone);
 
-type Calls = Parameters<typeof client.calls>[0];
 type Answers = Awaited<ReturnType<typeof client.calls>>;
 
-function windowCalls(where: Place, from: number, limit: number): Calls {
+function windowCalls(where: Place, from: number, limit: number): Call[] {
   const accountId = account.value;
-  const calls: Calls = [
+  const calls: Call[] = [
     ["Email/query", {
       accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
       collapseThreads: byThread.value && !where.search, position: from, limit, calculateTotal: true,
@@ -243,22 +264,24 @@ function windowOf(answers: Answers, from: number, gone: Set<Id>): Window {
 }
 
 /** Shows windows that were read, all at once: no row is drawn where it was while others are where they are now. */
-function takeWindows(where: Place, windows: Window[], answers: Answers, moved: (total: number) => boolean): void {
+function takeWindows(where: Place, windows: Window[], answers: Answers, since: Change[], moved: (total: number) => boolean): void {
   const total = Math.max(...windows.map((w) => w.total));
   const at = new Map<number, Id>();
   for (const w of windows) w.ids.forEach((id, i) => at.set(w.from + i, id));
   const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
   // What stood elsewhere has moved here.
   const here = new Set(at.values());
+  const known = list.value.mailbox === where.mailbox && list.value.search === where.search ? list.value.ids : [];
+  answered = where;
   batch(() => {
     for (const w of windows) {
-      takeRows(answers.get(`g${w.from}`)!["list"] as Row[]);
+      takeRows(answers.get(`g${w.from}`)!["list"] as Row[], since);
       takeThreads(answers.get(`t${w.from}`)!["list"] as { id: Id; emailIds: Id[] }[]);
     }
     const forget = moved(total);
     const next = Array.from({ length: total }, (_, i) => {
       if (isRead(i)) return at.get(i);
-      const id = forget ? undefined : list.value.ids[i];
+      const id = forget ? undefined : known[i];
       return id && here.has(id) ? undefined : id;
     });
     if (answers.has("p")) understood.value = answers.get("p") as Understood;
@@ -289,10 +312,7 @@ async function showKept(where: Place): Promise<void> {
 async function readMembers(heads: Id[]): Promise<void> {
   const missing = [...new Set(heads.flatMap(threadOf))].filter((id) => !rows.value.has(id));
   for (let i = 0; i < missing.length; i += piece) {
-    await attempt(async () => {
-      const answer = await client.call("Email/get", { accountId: account.value, ids: missing.slice(i, i + piece), properties: rowProperties });
-      takeRows(answer["list"] as Row[]);
-    });
+    await attempt(() => fetchRows(missing.slice(i, i + piece)));
   }
 }
 
@@ -339,25 +359,24 @@ function forgetFar(read: number): void {
   };
 }
 
-function takeRows(list: Row[]): void {
+/** Takes rows as the server answered them, with the changes of which the answer may not know. */
+function takeRows(list: Row[], since: Change[]): void {
   const next = new Map(rows.value);
-  for (const r of list) next.set(r.id, overlay(r));
+  for (const r of list) next.set(r.id, since.reduce((out, c) => (c.update[r.id] ? patched(out, c.update[r.id]!) : out), r));
   rows.value = next;
 }
 
 /** Reads the row of an e-mail that no list brought; false: there is none, or the server was not reached. */
 export async function readRow(id: Id): Promise<boolean> {
   if (!rows.value.has(id)) {
-    await attempt(async () => takeRows((await client.call("Email/get", { accountId: account.value, ids: [id], properties: rowProperties }))["list"] as Row[]));
+    await attempt(() => fetchRows([id]));
   }
   return rows.value.has(id);
 }
 
-/** A row as it will be when the server has been told what waits. */
-function overlay(r: Row): Row {
-  let out = r;
-  for (const i of waiting.value) if (i.kind === "change" && i.update[r.id]) out = patched(out, i.update[r.id]!);
-  return out;
+async function fetchRows(ids: Id[]): Promise<void> {
+  const { answer, since } = await asking(() => client.call("Email/get", { accountId: account.value, ids, properties: rowProperties }));
+  takeRows(answer["list"] as Row[], since);
 }
 
 function takeThreads(list: { id: Id; emailIds: Id[] }[]): void {
@@ -464,12 +483,7 @@ export async function readThread(id: Id): Promise<Id[]> {
   }
   const ids = threadOf(id);
   const missing = ids.filter((i) => !rows.value.has(i));
-  if (missing.length > 0) {
-    await attempt(async () => {
-      const answer = await client.call("Email/get", { accountId: account.value, ids: missing, properties: rowProperties });
-      takeRows(answer["list"] as Row[]);
-    });
-  }
+  if (missing.length > 0) await attempt(() => fetchRows(missing));
   return ids;
 }
 
@@ -556,7 +570,7 @@ function listen(): void {
   if (!client.session) return;
   stop = client.listen(
     ["Mailbox", "Email", "EmailDelivery"],
-    () => void sync(),
+    hear,
     (up) => {
       // Its end may be that of the server: the next answer, a mate's maybe, tells.
       if (!up && online.value) {
@@ -565,7 +579,7 @@ function listen(): void {
       } else if (up) void sync().then(flush);
     },
   );
-  onDone(() => void sync());
+  onDone((of) => (of === account.value && states.Email ? syncCalls(of) : []), settled);
 }
 
 /** How often a server that does not answer is asked again, in milliseconds. */
@@ -577,7 +591,10 @@ online.subscribe((is) => {
 });
 
 /** Brings what is shown up to date with the server. */
-export async function sync(): Promise<void> {
+export const sync = () => catchUp();
+
+/** Brings what is shown up to date; known is what the server answered already. */
+async function catchUp(known?: Changes): Promise<void> {
   if (phase.value !== "in") return;
   if (syncing) {
     syncAgain = true;
@@ -585,10 +602,11 @@ export async function sync(): Promise<void> {
   }
   syncing = true;
   try {
-    do {
+    await attempt(() => syncOnce(known));
+    while (syncAgain) {
       syncAgain = false;
-      await attempt(syncOnce);
-    } while (syncAgain);
+      await attempt(() => syncOnce());
+    }
   } finally {
     syncing = false;
   }
@@ -600,45 +618,93 @@ export function onArrival(fn: (list: Row[]) => void): void {
   arrived = fn;
 }
 
-async function syncOnce(): Promise<void> {
+/** The calls that ask for what changed since the known states: folders, most often their counts alone, and e-mails. */
+function syncCalls(accountId: Id): Call[] {
+  return [
+    ["Mailbox/changes", { accountId, sinceState: states.Mailbox }, "boxes"],
+    ["Mailbox/get", { accountId, "#ids": ref("boxes", "Mailbox/changes", "/created") }, "made"],
+    ["Mailbox/get", { accountId, "#ids": ref("boxes", "Mailbox/changes", "/updated"), "#properties": ref("boxes", "Mailbox/changes", "/updatedProperties") }, "counts"],
+    ["Email/changes", { accountId, sinceState: states.Email, maxChanges: 500 }, "changes"],
+  ];
+}
+
+/** What was answered to syncCalls; whether all that changed is what the person did, who sees it already; whether lists may be others. */
+interface Changes {
+  answers: Answers;
+  own: boolean;
+  lists: boolean;
+}
+
+async function askChanges(): Promise<Changes> {
+  try {
+    return { answers: await client.calls(syncCalls(account.value)), own: false, lists: true };
+  } catch (e) {
+    if (!(e instanceof Refused) || e.type !== "cannotCalculateChanges") throw e;
+    return { answers: await startAnew(account.value), own: false, lists: true };
+  }
+}
+
+/** Takes what was answered beside a change, if it tells what changed since the known state; else that is asked. */
+function settled(i: Intention, answers?: Answers): void {
+  const set = answers?.get("set"), changes = answers?.get("changes");
+  const heard = unheeded;
+  unheeded = null;
+  if (i.kind !== "change" || i.account !== account.value || syncing || !changes || changes["oldState"] !== states.Email) return void sync();
+  const alone = set!["oldState"] === states.Email && set!["newState"] === changes["newState"] && !changes["hasMoreChanges"] && changes["created"].length === 0;
+  const own = alone && (changes["updated"] as Id[]).every((id) => id in i.update) && (changes["destroyed"] as Id[]).every((id) => i.destroy.includes(id));
+  const flags = i.destroy.length === 0 && Object.values(i.update).every((patch) => Object.keys(patch).every((k) => k.startsWith("keywords/")));
+  void catchUp({ answers: answers!, own, lists: !own || !flags || place.value.search !== "" }).then(() => {
+    if (heard && news(heard)) return sync();
+  });
+}
+
+/** What was pushed while a change was being told, which may be what it is about. */
+let unheeded: States | null = null;
+
+/** Reports whether a push tells of a state of the account that is not known. */
+function news(pushed: States): boolean {
+  const { Email, Mailbox } = pushed[account.value] ?? {};
+  return (Email !== undefined && Email !== states.Email) || (Mailbox !== undefined && Mailbox !== states.Mailbox);
+}
+
+function hear(pushed: States): void {
+  if (telling()) unheeded = { ...unheeded, ...pushed };
+  else if (news(pushed)) void sync();
+}
+
+async function syncOnce(known?: Changes): Promise<void> {
   const accountId = account.value;
-  const boxes = await client.call("Mailbox/get", { accountId, ids: null });
-  states.Mailbox = boxes["state"] as string;
-  takeMailboxes(boxes["list"] as Mailbox[], true);
-  let created: Id[] = [];
+  let { answers, own, lists } = known ?? await askChanges();
+  takeFolders(answers);
   const where = place.value;
   const isHere = (id: Id) => !!rows.value.get(id)?.mailboxIds[where.mailbox];
+  let created: Id[] = [];
   let moved = false;
   for (;;) {
-    let changes: Record<string, any>;
-    try {
-      changes = await client.call("Email/changes", { accountId, sinceState: states.Email, maxChanges: 500 });
-    } catch (e) {
-      if (!(e instanceof Refused) || e.type !== "cannotCalculateChanges") throw e;
-      await startAnew(accountId);
-      break;
-    }
-    const destroyed = changes["destroyed"] as Id[];
-    const updated = [...(changes["created"] as Id[]), ...(changes["updated"] as Id[])].filter((id) => rows.value.has(id) || (changes["created"] as Id[]).includes(id));
-    created = created.concat(changes["created"] as Id[]);
+    const changes = answers.get("changes")!;
+    const came = changes["created"] as Id[];
+    const updated = own ? [] : [...came, ...(changes["updated"] as Id[]).filter((id) => rows.value.has(id))];
+    created = created.concat(came);
     const were = updated.filter(isHere);
     if (updated.length > 0) {
-      const answers = await client.calls([
+      const { answer, since } = await asking(() => client.calls([
         ["Email/get", { accountId, ids: updated, properties: rowProperties }, "g"],
         ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
-      ]);
-      takeRows(answers.get("g")!["list"] as Row[]);
-      takeThreads(answers.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
+      ]));
+      takeRows(answer.get("g")!["list"] as Row[], since);
+      takeThreads(answer.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
     }
     moved ||= updated.filter(isHere).join() !== were.join();
-    forget(destroyed);
+    forget(changes["destroyed"] as Id[]);
     states.Email = changes["newState"] as string;
-    if (!changes["hasMoreChanges"]) break;
+    if (!changes["hasMoreChanges"] && !answers.get("boxes")?.["hasMoreChanges"]) break;
+    ({ answers, own, lists } = await askChanges());
+    takeFolders(answers);
   }
   const inbox = byRole("inbox")?.id;
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
   if (fresh.length > 0) arrived(fresh);
-  await loadWindows(inSight(), () => moved && place.value === where);
+  if (lists || list.value.state !== "ready") await loadWindows(inSight(), () => moved && place.value === where);
 }
 
 /** The windows that are kept up to date: the first, and those that are shown. */
@@ -650,14 +716,14 @@ function inSight(): number[] {
 }
 
 /** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */
-async function startAnew(accountId: Id): Promise<void> {
-  const answer = await client.call("Email/get", { accountId, ids: [] });
-  states.Email = answer["state"] as string;
+async function startAnew(accountId: Id): Promise<Answers> {
+  const answers = await client.calls([["Mailbox/get", { accountId, ids: null }, "all"], ["Email/get", { accountId, ids: [] }, "e"]]);
   batch(() => {
     messages.value = new Map();
     threads.value = new Map();
     list.value = { ...list.value, ids: list.value.ids.map((id, i) => (i < windowSize ? id : undefined)) };
   });
+  return answers.set("changes", { created: [], updated: [], destroyed: [], newState: answers.get("e")!["state"], hasMoreChanges: false });
 }
 
 function forget(destroyed: Id[]): void {

@@ -71,12 +71,38 @@ export const refusals = signal<{ key: string; text: string; intention: Intention
 
 let serial = 0;
 const page = crypto.randomUUID().slice(0, 8);
-let told: ((i: Intention) => void) | null = null;
+type Answers = Map<string, Record<string, any>>;
+let beside: (account: Id) => Call[] = () => [];
+let told: ((i: Intention, answers?: Answers) => void) | null = null;
 
-/** after is called when the server has done an intention. */
-export function onDone(after: (i: Intention) => void): void {
+/**
+ * after is called when the server has done an intention; in the request that changes e-mails the calls of ask go along, and it is
+ * given their answers and that of the change ("set").
+ */
+export function onDone(ask: (account: Id) => Call[], after: (i: Intention, answers?: Answers) => void): void {
+  beside = ask;
   told = after;
 }
+
+/** The changes of e-mails that questions under way may not know of. */
+const unknown = new Set<Change[]>();
+
+/**
+ * Asks the server something, and returns with the answer the changes of which it may not know: those that waited when it was asked,
+ * and those that came since. They may all be done by now.
+ */
+export async function asking<T>(ask: () => Promise<T>): Promise<{ answer: T; since: Change[] }> {
+  const since = waiting.value.filter((i) => i.kind === "change");
+  unknown.add(since);
+  try {
+    return { answer: await ask(), since };
+  } finally {
+    unknown.delete(since);
+  }
+}
+
+/** Reports whether a change of e-mails is being told to the server. */
+export const telling = () => waiting.value.some((i) => i.key === running && i.kind === "change");
 
 export async function load(): Promise<void> {
   const kept = (await db.all<Intention>("outbox")) ?? [];
@@ -93,6 +119,7 @@ const keptHere = new Set<string>();
 export async function intend(i: Change | FolderChange | Sending | Redirection): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
+  if (whole.kind === "change") for (const since of unknown) since.push(whole);
   if (await db.keep("outbox", whole.key, whole)) keptHere.add(whole.key);
   void flush();
   return whole;
@@ -164,13 +191,12 @@ export async function flush(): Promise<void> {
 /** Tells the server one intention; false: it cannot be told now, nor can those behind it. */
 async function carryOut(i: Intention): Promise<boolean> {
   try {
-    let problem: SetError | undefined;
-    if (await stands(i.key)) problem = await tell(i);
+    const { problem, answers }: Outcome = (await stands(i.key)) ? await tell(i) : {};
     online.value = true;
     if (problem?.type === "rateLimit") throw new Refused(problem.type, problem.description, 0); // RFC 8620 §5.3: it may work later
     refusedForNow = 0;
     busy.value = false;
-    await settle(i, problem && (problem.description || problem.type));
+    await settle(i, problem && (problem.description || problem.type), answers);
   } catch (e) {
     if (e instanceof SignedOut) {
       signedOut();
@@ -193,20 +219,27 @@ async function carryOut(i: Intention): Promise<boolean> {
   return true;
 }
 
-function tell(i: Intention): Promise<SetError | undefined> {
+/** What became of an intention, and what was answered beside it. */
+interface Outcome {
+  problem?: SetError | undefined;
+  answers?: Answers;
+}
+
+async function tell(i: Intention): Promise<Outcome> {
   switch (i.kind) {
     case "change": return tellChange(i);
-    case "folders": return tellFolders(i);
-    case "send": return tellSending(i);
-    case "redirect": return tellRedirection(i);
+    case "folders": return { problem: await tellFolders(i) };
+    case "send": return { problem: await tellSending(i) };
+    case "redirect": return { problem: await tellRedirection(i) };
   }
 }
 
-async function settle(i: Intention, problem: string | undefined): Promise<void> {
+async function settle(i: Intention, problem: string | undefined, answers?: Answers): Promise<void> {
+  if (problem) for (const since of unknown) since.splice(0, since.length, ...since.filter((c) => (c as Intention).key !== i.key));
   if (problem) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
-  told?.(i);
+  told?.(i, problem ? undefined : answers);
 }
 
 function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): SetError | undefined {
@@ -214,10 +247,16 @@ function first(errors: Record<string, SetError> | null | undefined, ...known: st
   return undefined;
 }
 
-async function tellChange(i: Change): Promise<SetError | undefined> {
-  const answer = await client.call("Email/set", { accountId: i.account, update: i.update, destroy: i.destroy });
+async function tellChange(i: Change): Promise<Outcome> {
+  const set: Call = ["Email/set", { accountId: i.account, update: i.update, destroy: i.destroy }, "set"];
+  const along = beside(i.account);
+  const answers = await client.calls([set, ...along]).catch((e: unknown) => {
+    if (along.length === 0 || !(e instanceof Refused) || e.later !== undefined) throw e;
+    return client.calls([set]); // it may not be the change that was refused
+  });
+  const answer = answers.get("set")!;
   // What is gone meanwhile needs no change any more.
-  return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+  return { problem: first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound"), answers };
 }
 
 async function tellFolders(i: FolderChange): Promise<SetError | undefined> {

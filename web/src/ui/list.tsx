@@ -88,7 +88,8 @@ function Rows() {
     watch.observe(e);
     return () => watch.disconnect();
   }, []);
-  useEffect(() => {
+  // Effects on the place of the list run with the drawing that they belong to: one that waits would see a place of later.
+  useLayoutEffect(() => {
     if (scroll.current) scroll.current.scrollTop = 0;
     cursor.value = 0;
   }, [place.value]);
@@ -105,7 +106,7 @@ function Rows() {
   }, [l.ids, cursor.value]);
   const returned = useRef(false);
   // A list to which one returns is where it was left, as soon as it is long enough.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
     if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search) return;
     if (l.state === "loading" && l.total * rowHeight < g.top + e.clientHeight) return;
@@ -115,7 +116,7 @@ function Rows() {
     goal.value = null;
   }, [goal.value, l, place.value]);
   // The cursor stays in sight.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const e = scroll.current!;
     if (returned.current) return void (returned.current = false);
     const y = cursor.value * rowHeight;
