@@ -40,8 +40,8 @@ func emailParse(c *call) error {
 	return c.parseBlobs(r.parse)
 }
 
-// parseBlobs answers a /parse. parse appends the object that a message, the content of a blob, stands for. It returns
-// errNoEmail if there is none.
+// parseBlobs answers a /parse. parse appends the object that the content of a blob stands for. It returns
+// errNotParsable if there is none.
 func (c *call) parseBlobs(parse func(id string, raw []byte) error) error {
 	ids, err := c.needIDs("blobIds", "maxObjectsInGet")
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *call) parseBlobs(parse func(id string, raw []byte) error) error {
 		case errors.Is(err, errNoBlob):
 			notFound = append(notFound, id)
 			c.out = c.out[:start]
-		case errors.Is(err, errNoEmail):
+		case errors.Is(err, errNotParsable):
 			notParsable = append(notParsable, id)
 			c.out = c.out[:start]
 		case err != nil:
@@ -90,7 +90,7 @@ func (c *call) parseBlobs(parse func(id string, raw []byte) error) error {
 	return nil
 }
 
-// parseBlob reads a blob that holds a message, with CRLF line ends, within the memory of the request.
+// parseBlob reads a blob of text, with CRLF line ends, within the memory of the request.
 func (c *call) parseBlob(id string, parse func(id string, raw []byte) error) error {
 	b, err := c.openBlob(c.account, id)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *call) parseBlob(id string, parse func(id string, raw []byte) error) err
 	}
 	defer b.close()
 	if b.size > int64(c.s.backend.Mail().MessageSize()) {
-		return errNoEmail
+		return errNotParsable
 	}
 	cost := 2*b.size + parseCost(b.size) // the message as it is, with CRLF line ends, and its parts
 	if err := c.hold(cost); err != nil {
@@ -112,14 +112,14 @@ func (c *call) parseBlob(id string, parse func(id string, raw []byte) error) err
 	return parse(id, compose.CRLF(raw))
 }
 
-// errNoEmail is returned for a blob that is not a message.
-var errNoEmail = errors.New("not a message")
+// errNotParsable is returned for a blob that is not what the method parses.
+var errNotParsable = errors.New("not parsable")
 
 // parse appends the message that a blob holds.
 func (r *renderer) parse(id string, raw []byte) error {
 	c := r.c
 	if !hasFields(raw) {
-		return errNoEmail
+		return errNotParsable
 	}
 	r.reset()
 	r.raw, r.root = raw, mime.Parse(raw, mime.DefaultLimits)

@@ -339,11 +339,11 @@ func mdnParse(c *call) error {
 func parseMDN(raw []byte) (*mdn, error) {
 	root := mime.Parse(raw, mime.DefaultLimits)
 	if root.Type != "multipart" || root.Subtype != "report" || len(root.Children) < 2 {
-		return nil, errNoEmail
+		return nil, errNotParsable
 	}
 	report := root.Children[1]
 	if report.Type != "message" || report.Subtype != "disposition-notification" {
-		return nil, errNoEmail
+		return nil, errNotParsable
 	}
 	text, _ := mime.DecodeText(root.Children[0], raw, identity.MaxSignature)
 	m := &mdn{subject: nfc(mime.DecodeWords(root.Envelope.Subject)), text: strings.ReplaceAll(text, "\r\n", "\n"),
@@ -351,7 +351,7 @@ func parseMDN(raw []byte) (*mdn, error) {
 	body, _ := mime.DecodeText(report, raw, 1<<20)
 	m.readReport([]byte(body))
 	if m.finalTo == "" || m.kind == "" {
-		return nil, errNoEmail
+		return nil, errNotParsable
 	}
 	return m, nil
 }

@@ -54,6 +54,8 @@ var methods = map[string]method{
 	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
 	"Principal/set":          {jmap.Principals, principalSet},
 
+	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},
+
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},
 }

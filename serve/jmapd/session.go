@@ -12,7 +12,7 @@ import (
 
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
-	jmap.MDN, jmap.Search, jmap.Recipients, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+	jmap.MDN, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
@@ -186,6 +186,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	caps.B = m.End()
 	caps.Raw(jmap.Quota, "{}")
 	caps.Raw(jmap.Search, "{}")
+	caps.Raw(jmap.CalendarsParse, "{}")
 	caps.Name(jmap.Blob)
 	caps.B = s.appendBlobCapability(caps.B)
 	if a.Personal {

@@ -48,6 +48,7 @@ const using = [
   "urn:ietf:params:jmap:quota",
   "urn:ietf:params:jmap:blob",
   "urn:ietf:params:jmap:principals",
+  "urn:ietf:params:jmap:calendars:parse",
   "urn:doublet:jmap:search",
   "urn:doublet:jmap:recipients",
 ];

@@ -6,6 +6,7 @@ import { signal } from "@preact/signals";
 import type { Call, Id, SetError } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import * as db from "./db";
+import type { Answer } from "./invitation";
 import { client, online, phase, signedOut } from "./session";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
@@ -34,7 +35,7 @@ interface Submitted {
   account: Id;
   at: number;
   identity: Id;
-  envelope: { mailFrom: { email: string }; rcptTo: { email: string }[] };
+  envelope: { mailFrom: { email: string; parameters?: Record<string, string> }; rcptTo: { email: string }[] };
   drafts: Id;
   sent: Id;
 }
@@ -63,7 +64,18 @@ export interface Redirection extends Submitted {
   resentID: string;
 }
 
-export type Intention = (Change | FolderChange | Sending | Redirection) & { key: string };
+/** The answer to an invitation: a message that is made already. */
+export interface AnswerSent extends Submitted {
+  kind: "answer";
+  message: string;
+  messageID: string;
+  /** The message that invites, and the answer, which is kept with it. */
+  email: Id;
+  answer: Answer;
+}
+
+export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent;
+export type Intention = Intended & { key: string };
 
 export const waiting = signal<Intention[]>([]);
 /** What the server refused, for the person to see. */
@@ -116,7 +128,7 @@ export async function load(): Promise<void> {
 const keptHere = new Set<string>();
 
 /** Takes an intention: kept before this returns, told to the server soon. */
-export async function intend(i: Change | FolderChange | Sending | Redirection): Promise<Intention> {
+export async function intend(i: Intended): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
   if (whole.kind === "change") for (const since of unknown) since.push(whole);
@@ -231,6 +243,7 @@ async function tell(i: Intention): Promise<Outcome> {
     case "folders": return { problem: await tellFolders(i) };
     case "send": return { problem: await tellSending(i) };
     case "redirect": return { problem: await tellRedirection(i) };
+    case "answer": return { problem: await tellAnswer(i) };
   }
 }
 
@@ -266,7 +279,7 @@ async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
 }
 
 /** Whether Sent has a message already: a request whose answer was lost may have been done. */
-async function wasSent(i: Sending | Redirection, field: string, id: string): Promise<boolean> {
+async function wasSent(i: Submitted, field: string, id: string): Promise<boolean> {
   const found = await client.call("Email/query", {
     accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
   });
@@ -274,7 +287,7 @@ async function wasSent(i: Sending | Redirection, field: string, id: string): Pro
 }
 
 /** Submits the draft that the calls before make as "m"; where it is refused the draft goes again. */
-async function submit(i: Sending | Redirection, ...make: Call[]): Promise<SetError | undefined> {
+async function submit(i: Submitted, ...make: Call[]): Promise<SetError | undefined> {
   const answers = await client.calls([
     ...make,
     ["EmailSubmission/set", {
@@ -310,10 +323,20 @@ async function afterwards(done: Promise<unknown>): Promise<void> {
 /** The message goes on as it is, byte for byte, behind the fields that say who sent it on (RFC 5322 §3.6.6). */
 async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
   if (await wasSent(i, "Resent-Message-ID", i.resentID)) return undefined;
+  return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
+}
+
+async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
+  if (await wasSent(i, "Message-ID", i.messageID)) return undefined;
+  const keywords = Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === i.answer || null]));
+  return submitWhole(i, [{ "data:asText": i.message }], { [i.email]: keywords });
+}
+
+/** Submits a message of which all bytes are given, and then changes e-mails. */
+async function submitWhole(i: Submitted, data: object[], then: Change["update"]): Promise<SetError | undefined> {
   const problem = await submit(i,
-    ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data: [{ "data:asText": i.fields }, { blobId: i.blob }] } } }, "fields"],
+    ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data } } }, "upload"],
     ["Email/import", { accountId: i.account, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
-  if (problem) return problem;
-  await afterwards(client.call("Email/set", { accountId: i.account, update: { [i.email]: { "keywords/$forwarded": true } } }));
-  return undefined;
+  if (!problem) await afterwards(client.call("Email/set", { accountId: i.account, update: then }));
+  return problem;
 }

@@ -39,15 +39,16 @@ export function say(text: string, action?: Toast["action"], seconds = 6): () => 
   return end;
 }
 
-/** Takes an answer. A promise keeps the question open until it is fulfilled: with why the answer will not do, or nothing. */
+/** Takes an answer, and says why it will not do. A promise keeps the question open until it is fulfilled. */
 export type Answered = (answer: string | true) => unknown;
 
 export type Sheet =
   | { kind: "settings" }
   | { kind: "help" }
   | { kind: "source"; id: Id }
-  | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; hint?: (text: string) => string; done: Answered }
+  | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; type?: "datetime-local"; hint?: (text: string) => string; done: Answered }
   | { kind: "redirect"; id: Id }
+  | { kind: "scheduled" }
   | { kind: "palette"; mode: "all" | "move" | "go" };
 
 export const sheet = signal<Sheet | null>(null);

@@ -56,6 +56,7 @@ export function shortDate(iso: string, now = client.now()): string {
   return d.getFullYear() === now.getFullYear() ? f.day.format(d) : f.year.format(d);
 }
 
+export const shortTime = (d: Date) => formats.value.time.format(d);
 export const fullDate = (iso: string) => formats.value.full.format(new Date(iso));
 export const count = (n: number) => formats.value.number.format(n);
 

@@ -35,14 +35,15 @@ export function Ask({ s }: { s: Extract<Sheet, { kind: "ask" }> }) {
     // What asks something more opens its own sheet; what is checked by the server leaves this one open meanwhile.
     const before = sheet.value;
     const checked = s.done(answer);
-    if (checked instanceof Promise) problem.value = ((await checked.catch((e: unknown) => t("refusedByServer", String(e)))) as string | undefined) ?? "";
+    const why: unknown = checked instanceof Promise ? await checked.catch((e: unknown) => t("refusedByServer", String(e))) : checked;
+    problem.value = typeof why === "string" ? why : "";
     if (!problem.value && sheet.value === before) sheet.value = null;
   };
   const hint = s.hint?.(text.value) ?? "";
   return (
     <Frame title={s.title} small>
       <form onSubmit={(e) => { e.preventDefault(); void take(); }}>
-        {s.input === undefined ? <p>{s.text}</p> : <label class="field"><span>{s.text}</span><input value={text.value} onInput={(e) => { text.value = e.currentTarget.value; problem.value = ""; }} autofocus /></label>}
+        {s.input === undefined ? <p>{s.text}</p> : <label class="field"><span>{s.text}</span><input {...(s.type ? { type: s.type } : {})} value={text.value} onInput={(e) => { text.value = e.currentTarget.value; problem.value = ""; }} autofocus /></label>}
         {hint && <p class="quiet" role="status">{hint}</p>}
         {problem.value && <p class="said" role="alert">{problem.value}</p>}
         <div class="ends">

@@ -132,6 +132,7 @@ export const commands: Command[] = [
   { name: "goSent", group: "groupGo", keys: ["g t"], icon: "sent", run: () => go("sent") },
   { name: "goDrafts", group: "groupGo", keys: ["g d"], icon: "drafts", run: () => go("drafts") },
   { name: "goAll", group: "groupGo", keys: ["g a"], icon: "archive", run: () => go("", "in:anywhere") },
+  { name: "scheduled", group: "groupGo", keys: [], icon: "clock", run: () => (sheet.value = { kind: "scheduled" }) },
   { name: "goFolder", group: "groupGo", keys: ["g l"], icon: "folder", run: () => (sheet.value = { kind: "palette", mode: "go" }) },
   { name: "palette", group: "groupApp", keys: ["Ctrl+K"], icon: "search", run: () => (sheet.value = { kind: "palette", mode: "all" }) },
   { name: "refresh", group: "groupApp", keys: ["N"], run: () => sync() },

@@ -42,7 +42,7 @@ function sheetName(s: Sheet | null): string {
 
 function sheetOf(name: string): Sheet | null {
   const [kind, id = ""] = name.split(".");
-  if (kind === "settings" || kind === "help") return { kind };
+  if (kind === "settings" || kind === "help" || kind === "scheduled") return { kind };
   return (kind === "source" || kind === "redirect") && id ? { kind, id } : null;
 }
 

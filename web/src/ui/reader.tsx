@@ -3,7 +3,8 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { nameOrAddress, plainName } from "../state/shown";
 import { keyword } from "../state/actions";
-import { list, mailboxes, messages, onceEach, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
+import { list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
+import { readsInvitations } from "../state/invitation";
 import { allow, isAllowed, senderOf } from "../state/pictures";
 import { cursor, folded, narrow, openMenu, reading, say, sheet, turning } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
@@ -42,6 +43,8 @@ async function readShown(id: Id): Promise<void> {
 }
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
+const Waits = lazy(() => import("./later").then((m) => m.Waits));
+const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
 const Marks = lazy(() => import("./marks").then((m) => m.Marks));
 
 export function Reader() {
@@ -200,8 +203,12 @@ function Body({ m }: { m: Message }) {
   const broken = parts.some((p) => m.bodyValues[p.partId!]!.isEncodingProblem);
   const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => unescaped(x[1]!)) : [])));
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
+  const invitation = m.attachments.find((a) => a.type === "text/calendar" || a.type === "application/ics");
+  const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
+      {invitation?.blobId && readsInvitations() && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
+      {waits && <Suspense><Waits m={m} /></Suspense>}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
           {senderOf(m) && !isJunk() && <button class="button" onClick={() => allow(m)}>{t("alwaysLoad", senderOf(m))}</button>}</div>

@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { Address, Id } from "../jmap/types";
+import { dateField, mailbox } from "../state/fields";
 import { identities, messages, outgoing, readMessages } from "../state/mail";
 import { intend, takeBack } from "../state/outbox";
 import { preferences } from "../state/prefs";
@@ -11,28 +12,9 @@ import { t } from "../text";
 import { Frame } from "./above";
 import { isAddress, Recipients } from "./recipients";
 
-/** A text in a header field: as it is where it is plain, else in encoded words (RFC 2047). */
-export function headerText(text: string): string {
-  if (/^[ -~]*$/u.test(text)) return `"${text.replace(/["\\]/gu, "\\$&")}"`;
-  const words: string[] = [];
-  let part = "";
-  const encoder = new TextEncoder();
-  for (const c of [...text.replace(/[\u0000-\u001f\u007f]/gu, " "), ""]) {
-    if (part && (c === "" || encoder.encode(part + c).length > 42)) {
-      words.push(`=?UTF-8?B?${btoa(String.fromCharCode(...encoder.encode(part)))}?=`);
-      part = "";
-    }
-    part += c;
-  }
-  return words.join("\r\n ");
-}
-
-const mailbox = (a: Address) => (a.name ? `${headerText(a.name)} <${a.email}>` : a.email);
-
 /** The fields of a resending (RFC 5322 §3.6.6), which go before the message's own. */
 export function resentFields(from: Address, to: Address[], id: string, date: Date): string {
-  const when = date.toUTCString().replace("GMT", "+0000");
-  return `Resent-From: ${mailbox(from)}\r\nResent-To: ${to.map(mailbox).join(",\r\n ")}\r\nResent-Date: ${when}\r\nResent-Message-ID: ${id}\r\n`;
+  return `Resent-From: ${mailbox(from)}\r\nResent-To: ${to.map(mailbox).join(",\r\n ")}\r\nResent-Date: ${dateField(date)}\r\nResent-Message-ID: ${id}\r\n`;
 }
 
 export function Redirect({ id }: { id: Id }) {

@@ -11,6 +11,7 @@ import { Redirect } from "./redirect";
 
 const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
+const Scheduled = lazy(() => import("./later").then((m) => m.Scheduled));
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
 
 export function Sheets() {
@@ -23,6 +24,7 @@ export function Sheets() {
     case "source": return <Source id={s.id} />;
     case "ask": return <Ask s={s} />;
     case "redirect": return <Redirect id={s.id} />;
+    case "scheduled": return <Scheduled />;
   }
 }
 

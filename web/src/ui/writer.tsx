@@ -6,16 +6,22 @@ import type { Id } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import { identities, outgoing, sync } from "../state/mail";
 import { intend, takeBack } from "../state/outbox";
+import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
 import { attempt, client, home, phase, session, signedOut } from "../state/session";
-import { size, t } from "../text";
+import { fullDate, size, t } from "../text";
+import { tl } from "../text/later";
 import { edit, type CommandName, type Editor } from "./editor";
 import { Icon, type IconName } from "./icons";
+import { askTime } from "./later";
 import { isAddress, Recipients } from "./recipients";
 import { closers, closeWriter, forgetWriting, frontWriter, holdWriting, keepWriting, leaving, unfinished, writeAgain, type Attached, type Draft } from "./writing";
 
 const maxSize = () => Number((session.value?.accounts[home.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
+
+/** A time as headers and envelopes take it: to the second. */
+const toSecond = (d: Date) => d.toISOString().replace(/\.\d+Z$/u, "Z");
 
 interface Uploading {
   name: string;
@@ -165,13 +171,14 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     closeWriter(d.key);
   };
 
-  const send = async (sure = { subject: false, files: false }): Promise<void> => {
+  /** Sends the message, or has the server send it at a time. */
+  const send = async (later?: Date, sure = { subject: false, files: false }): Promise<void> => {
     const all = [...d.to, ...d.cc, ...d.bcc];
     const bad = all.find((a) => !isAddress(a.email));
     if (all.length === 0) return void say(t("noRecipients"));
     if (bad) return void say(t("badAddress", bad.email));
     if (uploads.value.length > 0) return void say(t("uploading", uploads.value[0]!.name));
-    const ask = (title: string, next: typeof sure) => (sheet.value = { kind: "ask", title, yes: t("send"), done: () => void send(next) });
+    const ask = (title: string, next: typeof sure) => (sheet.value = { kind: "ask", title, yes: t("send"), done: () => void send(later, next) });
     if (!d.subject && !sure.subject) return void ask(t("noSubjectAsk"), { ...sure, subject: true });
     const own = editor.current!.text().split(/^>/mu)[0]!;
     if (!sure.files && attachments.value.length === 0 && /\b(?:attach(?:ed|ment)|anbei|angehängt|anhang)|附件/iu.test(own)) return void ask(t("forgotAttachment"), { ...sure, files: true });
@@ -181,16 +188,16 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     const i = identities.value.find((x) => x.id === d.identity);
     if (!sent || !drafts || !i) return void say(t("cannotReach"));
     const domain = i.email.split("@")[1] ?? "localhost";
-    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: client.now().toISOString().replace(/\.\d+Z$/u, "Z") };
+    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: toSecond(later ?? client.now()) };
     const seconds = preferences.value.undoSeconds;
     const kept = now();
     const intention = await intend({
       kind: "send", account: home.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts, sent, replaces: d.id ? [d.id] : [], answered: d.answered, written: kept,
-      envelope: { mailFrom: { email: i.email }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
+      envelope: { mailFrom: { email: i.email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
     });
     await end();
     if (seconds > 0) {
-      say(t("sendUndo", seconds), {
+      say(later ? tl("isScheduled", fullDate(later.toISOString())) : t("sendUndo", seconds), {
         text: t("undo"),
         run: () => void takeBack(intention.key).then((was) => {
           if (!was) return;
@@ -198,7 +205,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
           say(t("sendTakenBack"));
         }),
       }, seconds);
-    } else say(t("sending"));
+    } else say(later ? tl("isScheduled", fullDate(later.toISOString())) : t("sending"));
   };
 
   const discard = async () => {
@@ -272,6 +279,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
       )}
       <footer>
         <button class="button primary" onClick={() => void send()} title="Ctrl+Enter"><Icon name="send" />{t("send")}</button>
+        {latest() && <button type="button" class="tool" aria-label={tl("later")} title={tl("later")} aria-haspopup="menu" onClick={(e) => askTime(e.currentTarget, send)}><Icon name="clock" /></button>}
         {tool("attach", t("attach"), () => files.current?.click())}
         {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
         {!narrow.value && <>{format("list", t("bulletList"))}{format("numbers", t("numberedList"))}{format("quote", t("quote"))}{format("clear", t("clearFormat"))}

@@ -1,0 +1,136 @@
+// Invitations in mail: shown with their time, answered, and the answers of others.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { browser, deliver, open, row, signIn } from "./world.mjs";
+
+after(() => browser.close());
+
+const event = (uid, method, more = "") => `BEGIN:VCALENDAR
+METHOD:${method}
+BEGIN:VTIMEZONE
+TZID:Ours
+X-LIC-LOCATION:Asia/Tokyo
+END:VTIMEZONE
+BEGIN:VEVENT
+UID:${uid}
+SEQUENCE:3
+DTSTAMP:20261120T080000Z
+DTSTART;TZID=Ours:20261225T100000
+DTEND;TZID=Ours:20261225T113000
+RRULE:FREQ=WEEKLY;INTERVAL=2;COUNT=5
+SUMMARY:Tee für alle\\; ${uid}
+LOCATION:Blue room
+X-GOOGLE-CONFERENCE:https://meet.example/abc
+ORGANIZER;CN=Alice:mailto:alice@example.com
+ATTENDEE;CN="Cratchit, Bob";PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:bob@example.com
+ATTENDEE;CN=Mad Hatter;PARTSTAT=DECLINED:mailto:hatter@example.com
+${more}END:VEVENT
+END:VCALENDAR
+`;
+
+const mail = (subject, calendar, method) => `From: Mallory <mallory@elsewhere.example>
+To: bob@example.com
+Subject: ${subject}
+Message-ID: <${subject.replace(/\W/gu, "")}@elsewhere.example>
+Date: Sat, 21 Nov 2026 10:00:00 +0000
+MIME-Version: 1.0
+Content-Type: multipart/alternative; boundary=b
+
+--b
+Content-Type: text/plain
+
+Come!
+--b
+Content-Type: text/calendar; charset=utf-8; method=${method}
+Content-Transfer-Encoding: base64
+
+${Buffer.from(calendar).toString("base64").replace(/.{76}/gu, "$&\n")}
+--b--
+`;
+
+const send = (...of) => deliver("mallory@elsewhere.example", "bob@example.com", mail(...of));
+const noUndo = (page) => page.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
+
+test("an invitation shows its event, and is answered; who invited sees the answer", async () => {
+  await send("Invitation one", event("one", "REQUEST"), "REQUEST");
+  const page = await open();
+  await noUndo(page);
+  await signIn(page, "bob");
+  await row(page, "Invitation one").click();
+  const card = page.locator(".invitation");
+  await card.locator("h2:has-text('Tee für alle; one')").waitFor();
+  const text = await card.innerText();
+  const [zone, here] = await page.evaluate(() => {
+    const f = (o) => new Intl.DateTimeFormat("en", o).format(new Date("2026-12-25T01:00:00Z"));
+    return [Intl.DateTimeFormat().resolvedOptions().timeZone, f({ weekday: "long", day: "numeric", month: "long", year: "numeric" })];
+  });
+  for (const words of ["Alice invites you.", here, "Blue room", "Every 2 weeks, 5 times", "Meet online", "meet.example", "Guests: 2"]) assert.ok(text.includes(words), `${words} in ${text}`);
+  await card.locator(".said:has-text('This message came from mallory@elsewhere.example, not from alice@example.com.')").waitFor();
+  if (zone !== "Asia/Tokyo") assert.ok(text.includes("in Tokyo"), text);
+  await card.locator("summary").click();
+  await card.locator("li:has-text('Mad Hatter') >> text=declined").waitFor();
+  await card.locator("button:has-text('Accept')").click();
+  await card.locator("[role=status]:has-text('You accepted.')").waitFor();
+  await page.waitForResponse((r) => (r.request().postData() ?? "").includes("keywords/$accepted"));
+
+  // The answer is kept with the message, on every device.
+  const other = await open();
+  await signIn(other, "bob");
+  await row(other, "Invitation one").click();
+  await other.locator(".invitation [role=status]:has-text('You accepted.')").waitFor();
+
+  const alice = await open();
+  await signIn(alice, "alice");
+  await row(alice, "Accepted: Tee für alle; one").click();
+  await alice.locator(".invitation p:has-text('Bob Cratchit: accepted')").waitFor();
+  assert.equal(await alice.locator(".invitation button, .invitation .said").count(), 0);
+  await alice.locator(".reader .body:has-text('Bob Cratchit accepted the invitation.')").waitFor();
+  const answer = await alice.evaluate(async () => {
+    const file = document.querySelector(".files a.file").href;
+    return (await fetch(file)).text();
+  });
+  for (const line of ["METHOD:REPLY", "UID:one", "SEQUENCE:3", "ORGANIZER:mailto:alice@example.com", 'ATTENDEE;PARTSTAT=ACCEPTED;CN="Bob Cratchit":mailto:bob@example.com', "DTSTART:20261225T010000Z", "SUMMARY:Tee für alle\\; one"]) {
+    assert.ok(answer.split("\r\n").includes(line), `${line} in ${answer}`);
+  }
+
+  // Another answer takes the place of the first.
+  await card.locator("button:has-text('Decline')").click();
+  await card.locator("[role=status]:has-text('You declined.')").waitFor();
+  await row(alice, "Declined: Tee für alle; one").waitFor();
+  assert.deepEqual([...page.wrong, ...other.wrong, ...alice.wrong], []);
+});
+
+test("an answer can be taken back while it waits", async () => {
+  await send("Invitation two", event("two", "REQUEST"), "REQUEST");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Invitation two").click();
+  const card = page.locator(".invitation");
+  await card.locator("button:has-text('Maybe')").click();
+  await card.locator("[role=status]:has-text('may come')").waitFor();
+  await page.click(".toast button:has-text('Undo')");
+  await page.waitForSelector(".toast:has-text('taken back')");
+  await card.locator("button:has-text('Accept')").waitFor();
+  assert.equal(await card.locator("[role=status]").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a cancellation says so and asks for no answer; a file that is no event is a file", async () => {
+  await send("Invitation off", event("off", "CANCEL", "STATUS:CANCELLED\n"), "CANCEL");
+  await send("No event", "BEGIN:VCALENDAR\nBEGIN:VEVENT\n", "REQUEST");
+  await send("Odd event", "BEGIN:VCALENDAR\nMETHOD:REQUEST\nBEGIN:VEVENT\nSUMMARY:<b>x</b>\nDTSTART:99999999T999999\nRRULE:FREQ=SECONDLY\nX-GOOGLE-CONFERENCE:javascript:alert(1)\nORGANIZER:javascript:alert(1)\nATTENDEE:bob@example.com\nEND:VEVENT\nEND:VCALENDAR\n", "REQUEST");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Invitation off").click();
+  await page.locator(".invitation p:has-text('Alice cancelled this event.')").waitFor();
+  assert.equal(await page.locator(".invitation button").count(), 0);
+  await row(page, "No event").click();
+  await page.waitForSelector(".reader h1:has-text('No event')");
+  await page.waitForSelector(".reader .files .file");
+  assert.equal(await page.locator(".invitation").count(), 0);
+  await row(page, "Odd event").click();
+  await page.locator(".invitation h2:text-is('<b>x</b>')").waitFor();
+  assert.equal(await page.locator(".invitation a, .invitation button").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});
