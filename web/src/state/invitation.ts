@@ -37,8 +37,6 @@ export interface Participant {
 export type Status = "accepted" | "tentative" | "declined" | "needs-action" | "delegated";
 export type Answer = "accepted" | "tentative" | "declined";
 
-export const readsInvitations = () => "urn:ietf:params:jmap:calendars:parse" in (client.session?.capabilities ?? {});
-
 /** Reads the events of a part of a message; [] where it has none. */
 export async function readEvents(account: Id, blob: Id): Promise<Event[]> {
   const answer = await client.call("CalendarEvent/parse", { accountId: account, blobIds: [blob] });

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
 import type { Address } from "../jmap/types";
 import { rows } from "./mail";
-import { client, home, online } from "./session";
+import { client, offers, home, online } from "./session";
 
 /** People whom one had to do with, most often first. */
 export function known(): Address[] {
@@ -23,7 +23,7 @@ export function known(): Address[] {
 
 /** People and groups of the directory that a text fits (RFC 9670); none where it cannot be asked. */
 export async function listed(text: string, signal: AbortSignal): Promise<Address[]> {
-  if (!online.peek() || !("urn:ietf:params:jmap:principals" in (client.session?.capabilities ?? {}))) return [];
+  if (!online.peek() || !offers("urn:ietf:params:jmap:principals")) return [];
   try {
     const answers = await client.calls([
       ["Principal/query", { accountId: home.peek(), filter: { text }, limit: 8 }, "q"],

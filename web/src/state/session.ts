@@ -187,6 +187,9 @@ function beginAgain(): void {
   location.reload();
 }
 
+/** Reports whether the server has a capability. */
+export const offers = (capability: string) => capability in (client.session?.capabilities ?? {});
+
 /** Runs work that needs the server; what cannot be reached is shown, and answered with undefined. */
 export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {

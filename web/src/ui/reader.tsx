@@ -4,10 +4,9 @@ import type { Address, Id, Message, Part } from "../jmap/types";
 import { nameOrAddress, plainName } from "../state/shown";
 import { keyword } from "../state/actions";
 import { list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
-import { readsInvitations } from "../state/invitation";
 import { allow, isAllowed, senderOf } from "../state/pictures";
 import { cursor, folded, narrow, openMenu, reading, say, sheet, turning } from "../state/screen";
-import { account, attempt, client, home } from "../state/session";
+import { account, attempt, client, home, offers } from "../state/session";
 import { fullDate, shortDate, size, t } from "../text";
 import type { CommandText } from "../text/commands";
 import { deed } from "./commands";
@@ -207,7 +206,7 @@ function Body({ m }: { m: Message }) {
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
-      {invitation?.blobId && readsInvitations() && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
+      {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
       {waits && <Suspense><Waits m={m} /></Suspense>}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
