@@ -153,3 +153,29 @@ test("mail in Trash is destroyed after a question alone", async () => {
   assert.equal(await row(page, "Ends in Trash").count(), 0);
   assert.deepEqual(page.wrong, []);
 });
+
+test("a change that the server refuses is undone on the screen", async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  await make(page, "Stays here");
+  await page.route("**/jmap/**", async (route) => {
+    const body = route.request().postData() ?? "";
+    const name = /"(Mailbox|Email)\/set"/u.exec(body)?.[0];
+    if (!name) return route.continue();
+    const calls = JSON.parse(body).methodCalls;
+    const refused = Object.fromEntries(Object.keys(calls[0][1].update ?? {}).map((id) => [id, { type: "forbidden", description: "Not today." }]));
+    return route.fulfill({ json: { methodResponses: [[calls[0][0], { accountId: calls[0][1].accountId, oldState: "x", newState: "x", notUpdated: refused }, calls[0][2]]], sessionState: "x" } });
+  });
+  await choose(page, "Stays here", "Delete folder");
+  await page.waitForSelector(".toast:has-text('Not today.')");
+  await folder(page, "Stays here", top).waitFor();
+  await page.click(".folder:has-text('Inbox')");
+  const first = page.locator(".row").first();
+  const subject = await first.locator(".subject").textContent();
+  const flagged = await first.locator(".flag").count();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("s");
+  await page.waitForSelector(".toast:has-text('Not today.')");
+  await page.waitForFunction(([s, n]) => [...document.querySelectorAll(".row")].find((r) => r.querySelector(".subject").textContent === s)?.querySelectorAll(".flag").length === n, [subject, flagged]);
+  assert.deepEqual(page.wrong, []);
+});

@@ -80,7 +80,8 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
   const [folders, rowsKept, outgoingKept] = await Promise.all([db.get<Mailbox[]>("mailboxes", account.value), db.all<Row>("rows"), db.get<{ drafts: Id; sent: Id }>("facts", "outgoing")]);
   batch(() => {
     if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
-    mailboxes.value = withWaiting(new Map((folders ?? []).map((m) => [m.id, m])), account.value);
+    told = new Map((folders ?? []).map((m) => [m.id, m]));
+    mailboxes.value = withWaiting(told, account.value);
     rows.value = new Map((rowsKept ?? []).map((r) => [r.id, r]));
     rowsKept?.forEach((r) => lasting.add(r.id));
   });
@@ -125,8 +126,12 @@ async function readQuota(): Promise<void> {
   }).catch(() => undefined); // a server without quotas
 }
 
+/** The folders as the server has told them. */
+let told = new Map<Id, Mailbox>();
+
 function takeMailboxes(list: Mailbox[]): void {
-  mailboxes.value = withWaiting(new Map(list.map((m) => [m.id, m])), account.value);
+  told = new Map(list.map((m) => [m.id, m]));
+  mailboxes.value = withWaiting(told, account.value);
   void db.put("mailboxes", account.value, list);
 }
 
@@ -141,7 +146,7 @@ function takeFolders(answers: Answers): void {
   const boxes = answers.get("boxes")!;
   states.Mailbox = boxes["newState"] as string;
   if ([boxes["created"], boxes["updated"], boxes["destroyed"]].every((ids) => (ids as Id[]).length === 0)) return;
-  const next = new Map(mailboxes.value);
+  const next = new Map(told);
   for (const id of boxes["destroyed"] as Id[]) next.delete(id);
   for (const m of answers.get("made")!["list"] as Mailbox[]) next.set(m.id, m);
   for (const m of answers.get("counts")!["list"] as Mailbox[]) {
@@ -644,8 +649,17 @@ async function askChanges(): Promise<Changes> {
   }
 }
 
-/** Takes what was answered beside a change, if it tells what changed since the known state; else that is asked. */
-function settled(i: Intention, answers?: Answers): void {
+/** What the server refused is on the screen again as the server has it. */
+function undo(i: Intention): void {
+  mailboxes.value = withWaiting(told, account.value);
+  if (i.kind !== "change" || i.account !== account.value) return;
+  const shown = Object.keys(i.update).filter((id) => rows.value.has(id));
+  if (shown.length > 0) void attempt(() => fetchRows(shown)).catch(() => undefined); // sync reads the list in any case
+}
+
+/** Takes what was answered beside a change, if it tells what changed since the known state; else that is asked. null: it was refused. */
+function settled(i: Intention, answers: Answers | null): void {
+  if (!answers) undo(i);
   const set = answers?.get("set"), changes = answers?.get("changes");
   const heard = unheeded;
   unheeded = null;

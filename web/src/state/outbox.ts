@@ -85,13 +85,13 @@ let serial = 0;
 const page = crypto.randomUUID().slice(0, 8);
 type Answers = Map<string, Record<string, any>>;
 let beside: (account: Id) => Call[] = () => [];
-let told: ((i: Intention, answers?: Answers) => void) | null = null;
+let told: ((i: Intention, answers: Answers | null) => void) | null = null;
 
 /**
- * after is called when the server has done an intention; in the request that changes e-mails the calls of ask go along, and it is
- * given their answers and that of the change ("set").
+ * after is called when the server has done an intention, or with null when it has refused it. In the request that changes e-mails
+ * the calls of ask go along: it is given their answers and that of the change ("set").
  */
-export function onDone(ask: (account: Id) => Call[], after: (i: Intention, answers?: Answers) => void): void {
+export function onDone(ask: (account: Id) => Call[], after: (i: Intention, answers: Answers | null) => void): void {
   beside = ask;
   told = after;
 }
@@ -252,7 +252,7 @@ async function settle(i: Intention, problem: string | undefined, answers?: Answe
   if (problem) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
-  told?.(i, problem ? undefined : answers);
+  told?.(i, problem ? null : (answers ?? new Map()));
 }
 
 function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): SetError | undefined {
