@@ -22,7 +22,7 @@ RRULE:FREQ=WEEKLY;INTERVAL=2;COUNT=5
 SUMMARY:Tee für alle\\; ${uid}
 LOCATION:Blue room
 X-GOOGLE-CONFERENCE:https://meet.example/abc
-ORGANIZER;CN=Alice:mailto:alice@example.com
+ORGANIZER;CN=Alice Liddell:mailto:alice@example.com
 ATTENDEE;CN="Cratchit, Bob";PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:bob@example.com
 ATTENDEE;CN=Mad Hatter;PARTSTAT=DECLINED:mailto:hatter@example.com
 ${more}END:VEVENT
@@ -65,7 +65,7 @@ test("an invitation shows its event, and is answered; who invited sees the answe
     const f = (o) => new Intl.DateTimeFormat("en", o).format(new Date("2026-12-25T01:00:00Z"));
     return [Intl.DateTimeFormat().resolvedOptions().timeZone, f({ weekday: "long", day: "numeric", month: "long", year: "numeric" })];
   });
-  for (const words of ["Alice invites you.", here, "Blue room", "Every 2 weeks, 5 times", "Meet online", "meet.example", "Guests: 2"]) assert.ok(text.includes(words), `${words} in ${text}`);
+  for (const words of ["Alice Liddell invites you.", here, "Blue room", "Every 2 weeks, 5 times", "Meet online", "meet.example", "Guests: 2"]) assert.ok(text.includes(words), `${words} in ${text}`);
   await card.locator(".said:has-text('This message came from mallory@elsewhere.example, not from alice@example.com.')").waitFor();
   if (zone !== "Asia/Tokyo") assert.ok(text.includes("in Tokyo"), text);
   await card.locator("summary").click();
@@ -101,6 +101,40 @@ test("an invitation shows its event, and is answered; who invited sees the answe
   assert.deepEqual([...page.wrong, ...other.wrong, ...alice.wrong], []);
 });
 
+test("nothing that a stranger wrote makes a line of an answer, nor a field of its message", async () => {
+  const odd = `BEGIN:VCALENDAR
+METHOD:REQUEST
+BEGIN:VEVENT
+UID:odd\\nATTENDEE\\;PARTSTAT=DECLINED:mailto:hatter@example.com
+SUMMARY:Odd\\nX-MINE:1\rX-MINE:2
+DTSTART:20261225T100000Z
+ORGANIZER;CN="Alice Liddell^nBcc: hatter@example.com":mailto:alice@example.com
+ATTENDEE:mailto:bob@example.com
+END:VEVENT
+END:VCALENDAR
+`;
+  await send("Invitation odd", odd, "REQUEST");
+  await send("Invitation worse", odd.replace("mailto:alice@example.com", "mailto:alice@example.com\rBcc: hatter@example.com"), "REQUEST");
+  const page = await open();
+  await noUndo(page);
+  await signIn(page, "bob");
+  await row(page, "Invitation worse").click();
+  await page.waitForSelector(".reader h1:has-text('Invitation worse')");
+  await page.locator(".invitation h2").waitFor();
+  assert.equal(await page.locator(".invitation button").count(), 0);
+  await row(page, "Invitation odd").click();
+  const uploaded = page.waitForRequest((r) => (r.postData() ?? "").includes('"Blob/upload"'));
+  await page.waitForSelector(".reader h1:has-text('Invitation odd')");
+  await page.locator(".invitation button:has-text('Accept')").click();
+  const message = JSON.parse((await uploaded).postData()).methodCalls[0][1].create.b.data[0]["data:asText"];
+  const [head, ...parts] = message.split(/--doublet-\S+\r\n/u);
+  assert.ok(!/^(?:Bcc|X-MINE)/imu.test(head.replaceAll("\r", "\n")), head);
+  const calendar = Buffer.from(parts[1].split("\r\n\r\n")[1], "base64").toString();
+  const names = calendar.replaceAll("\r\n ", "").split(/[\r\n]+/u).map((l) => l.split(/[:;]/u)[0]);
+  assert.deepEqual(names, ["BEGIN", "PRODID", "VERSION", "METHOD", "BEGIN", "UID", "SEQUENCE", "DTSTAMP", "ORGANIZER", "ATTENDEE", "DTSTART", "SUMMARY", "END", "END", ""]);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("an answer can be taken back while it waits", async () => {
   await send("Invitation two", event("two", "REQUEST"), "REQUEST");
   const page = await open();
@@ -123,7 +157,7 @@ test("a cancellation says so and asks for no answer; a file that is no event is 
   const page = await open();
   await signIn(page, "bob");
   await row(page, "Invitation off").click();
-  await page.locator(".invitation p:has-text('Alice cancelled this event.')").waitFor();
+  await page.locator(".invitation p:has-text('Alice Liddell cancelled this event.')").waitFor();
   assert.equal(await page.locator(".invitation button").count(), 0);
   await row(page, "No event").click();
   await page.waitForSelector(".reader h1:has-text('No event')");

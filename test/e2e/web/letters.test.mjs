@@ -263,3 +263,27 @@ test("mail of a size that nobody makes by hand is shown in bounded time, down to
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 });
+
+test("one leaves a list by a message to it, else on its page", async () => {
+  const list = (subject, urls) => deliver("news@letters.example", "harry@example.com", made("<p>News</p>").replace("Subject: x", `Subject: ${subject}\nList-Unsubscribe: ${urls}`).replace("<x>", `<${subject.replace(/\W/g, "")}.${run}@letters.example>`));
+  await list("List by mail", "<https://letters.example/leave?me=1>, <mailto:leave@letters.example?subject=leave%20me>");
+  await list("List by page", "<https://letters.example/leave?me=1>");
+  await list("List of nothing", "<javascript:alert(1)>, <http://letters.example/>");
+  const page = await enter();
+  await show(page, "List of nothing");
+  assert.equal(await page.locator(".mail .who .chip").count(), 0);
+  await show(page, "List by page");
+  await page.click(".mail .who .chip");
+  await page.waitForSelector("dialog[open]:has-text('The page letters.example opens in a new window')");
+  const opened = page.context().waitForEvent("page");
+  await page.click("dialog[open] .button.primary");
+  await (await opened).close();
+  await show(page, "List by mail");
+  await page.click(".mail .who .chip");
+  await page.waitForSelector(".writer .ProseMirror");
+  await page.waitForSelector(".writer >> text=leave@letters.example");
+  assert.equal(await page.inputValue(".writer .subject input"), "leave me");
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});

@@ -45,7 +45,7 @@ export async function readEvents(account: Id, blob: Id): Promise<Event[]> {
 
 /** The address that an answer goes to. */
 export function organizer(e: Event): Address | null {
-  const to = /^mailto:([^?]+)/iu.exec(e.replyTo?.imip ?? "")?.[1];
+  const to = /^mailto:([^?\s<>,;:"\u0000-\u001f\u007f]+@[^?\s<>,;:"\u0000-\u001f\u007f]+)(?:\?|$)/iu.exec(e.replyTo?.imip ?? "")?.[1];
   if (!to) return null;
   const known = Object.values(e.participants ?? {}).find((p) => p.email?.toLowerCase() === to.toLowerCase());
   return { name: known?.name ?? null, email: to };
@@ -67,12 +67,12 @@ const text = (s: string) => s.replace(/[\\;,]/gu, "\\$&").replace(/\r?\n/gu, "\\
 const quoted = (s: string) => `"${s.replace(/\^/gu, "^^").replace(/"/gu, "^'").replace(/\r?\n/gu, "^n")}"`;
 const basic = (iso: string) => iso.replace(/[-:]/gu, "").replace(/\.\d+/u, "");
 
-/** Lines of an iCalendar object, folded at 75 bytes (RFC 5545 §3.1). */
+/** Lines of an iCalendar object, folded at 75 bytes (RFC 5545 §3.1): nothing that strangers wrote makes a line of its own. */
 function fold(lines: string[]): string {
   const encoder = new TextEncoder();
   return lines.map((line) => {
     let out = "", room = 75;
-    for (const c of line) {
+    for (const c of line.replace(/[\u0000-\u001f\u007f]/gu, "")) {
       const n = encoder.encode(c).length;
       if (n > room) {
         out += "\r\n ";
@@ -98,7 +98,7 @@ function moments(e: Event): string[] {
 export function reply(e: Event, me: Address, answer: Answer, now: Date): string {
   return fold([
     "BEGIN:VCALENDAR", "PRODID:-//Doublet//EN", "VERSION:2.0", "METHOD:REPLY", "BEGIN:VEVENT",
-    `UID:${e.uid ?? ""}`, `SEQUENCE:${e.sequence}`, `DTSTAMP:${basic(now.toISOString())}`,
+    `UID:${text(e.uid ?? "")}`, `SEQUENCE:${e.sequence}`, `DTSTAMP:${basic(now.toISOString())}`,
     `ORGANIZER:${e.replyTo?.imip ?? ""}`,
     `ATTENDEE;PARTSTAT=${answer.toUpperCase()}${me.name ? `;CN=${quoted(me.name)}` : ""}:mailto:${me.email}`,
     ...moments(e), ...(e.title ? [`SUMMARY:${text(e.title)}`] : []),
