@@ -154,8 +154,12 @@ test("a cancellation says so and asks for no answer; a file that is no event is 
   await send("Invitation off", event("off", "CANCEL", "STATUS:CANCELLED\n"), "CANCEL");
   await send("No event", "BEGIN:VCALENDAR\nBEGIN:VEVENT\n", "REQUEST");
   await send("Odd event", "BEGIN:VCALENDAR\nMETHOD:REQUEST\nBEGIN:VEVENT\nSUMMARY:<b>x</b>\nDTSTART:99999999T999999\nRRULE:FREQ=SECONDLY\nX-GOOGLE-CONFERENCE:javascript:alert(1)\nORGANIZER:javascript:alert(1)\nATTENDEE:bob@example.com\nEND:VEVENT\nEND:VCALENDAR\n", "REQUEST");
+  await send("Far event", "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Far\nDTSTART;TZID=America/Los_Angeles:99991231T235959\nRRULE:FREQ=DAILY;UNTIL=00000101T000000Z\nX-GOOGLE-CONFERENCE:https://[\nEND:VEVENT\nEND:VCALENDAR\n", "PUBLISH");
   const page = await open();
   await signIn(page, "bob");
+  await row(page, "Far event").click();
+  await page.locator(".invitation h2:text-is('Far')").waitFor();
+  assert.equal(await page.locator(".invitation a").count(), 0);
   await row(page, "Invitation off").click();
   await page.locator(".invitation p:has-text('Alice Liddell cancelled this event.')").waitFor();
   assert.equal(await page.locator(".invitation button").count(), 0);
@@ -166,5 +170,25 @@ test("a cancellation says so and asks for no answer; a file that is no event is 
   await row(page, "Odd event").click();
   await page.locator(".invitation h2:text-is('<b>x</b>')").waitFor();
   assert.equal(await page.locator(".invitation a, .invitation button").count(), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an answer that the server refuses is not shown as given", async () => {
+  await send("Invitation refused", event("refused", "REQUEST"), "REQUEST");
+  const page = await open();
+  await noUndo(page);
+  await signIn(page, "bob");
+  await row(page, "Invitation refused").click();
+  await page.route("**/jmap/**", async (route) => {
+    const body = route.request().postData() ?? "";
+    if (!body.includes('"EmailSubmission/set"')) return route.continue();
+    const calls = JSON.parse(body).methodCalls;
+    const answers = calls.map(([name, args, id]) => [name, { accountId: args.accountId, ...(name === "EmailSubmission/set" ? { notCreated: { s: { type: "forbiddenToSend", description: "Not today." } } } : {}) }, id]);
+    return route.fulfill({ json: { methodResponses: answers, sessionState: "x" } });
+  });
+  await page.locator(".invitation button:has-text('Accept')").click();
+  await page.waitForSelector(".toast:has-text('Not today.')");
+  await page.locator(".invitation button:has-text('Accept')").waitFor();
+  assert.equal(await page.locator(".invitation [role=status]").count(), 0);
   assert.deepEqual(page.wrong, []);
 });

@@ -57,7 +57,7 @@ test("a message is sent at a chosen time, waits in Sent with its time, and is ta
   assert.deepEqual(page.wrong, []);
 });
 
-test("a time that has passed is not taken; one that is chosen sends the message then", async () => {
+test("a time that has passed is not taken; until the one that is chosen the message is not there", async () => {
   const page = await open();
   await written(page, "In a moment");
   await page.click(".writer [aria-label='Send later']");
@@ -69,10 +69,13 @@ test("a time that has passed is not taken; one that is chosen sends the message 
     const d = new Date(Date.now() + 90_000);
     return new Date(d.getTime() - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
   });
+  const asked = page.waitForRequest((r) => (r.postData() ?? "").includes("HOLDUNTIL"));
   await page.fill("dialog[open] input", soon);
   await page.click("dialog[open] .button.primary");
   await page.waitForSelector(".toast:has-text('Scheduled for')");
   await page.waitForSelector(".writer", { state: "detached" });
+  const until = /"HOLDUNTIL":"([^"]+)"/u.exec((await asked).postData())[1];
+  assert.equal(new Date(until).getTime(), await page.evaluate((s) => new Date(s).getTime(), soon));
   // It is not there before its time.
   const other = await open();
   await signIn(other, "alice");

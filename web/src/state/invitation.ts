@@ -40,7 +40,34 @@ export type Answer = "accepted" | "tentative" | "declined";
 /** Reads the events of a part of a message; [] where it has none. */
 export async function readEvents(account: Id, blob: Id): Promise<Event[]> {
   const answer = await client.call("CalendarEvent/parse", { accountId: account, blobIds: [blob] });
-  return (answer["parsed"] as Record<Id, Event[]> | null)?.[blob] ?? [];
+  return ((answer["parsed"] as Record<Id, Event[]> | null)?.[blob] ?? []).map(sound);
+}
+
+const isTime = (local: string | undefined) => local !== undefined && !Number.isNaN(Date.parse(local.endsWith("Z") ? local : `${local}Z`));
+
+function isZone(name: string | null | undefined): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name ?? "" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** An event without what this browser cannot show: years that it cannot count, time zones and addresses that it does not know. */
+function sound(e: Event): Event {
+  const out = { ...e };
+  if (!isTime(out.start)) delete out.start;
+  if (!isTime(out.utcStart) || !isTime(out.utcEnd)) {
+    delete out.utcStart;
+    delete out.utcEnd;
+  }
+  if (!isTime(out.recurrenceId)) delete out.recurrenceId;
+  if (!isZone(out.timeZone)) delete out.timeZone;
+  if (!isZone(out.recurrenceIdTimeZone)) delete out.recurrenceIdTimeZone;
+  if (out.recurrenceRules) out.recurrenceRules = out.recurrenceRules.map(({ until, ...r }) => (isTime(until) ? { ...r, until: until! } : r));
+  if (out.virtualLocations) out.virtualLocations = Object.fromEntries(Object.entries(out.virtualLocations).filter(([, l]) => URL.canParse(l.uri)));
+  return out;
 }
 
 /** The address that an answer goes to. */

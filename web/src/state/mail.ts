@@ -8,7 +8,7 @@ import type { Call, Filter, Id, Identity, Mailbox, Message, Part, Quota, Row, Sn
 import { briefs, type Brief } from "./briefs";
 import * as db from "./db";
 import { withWaiting } from "./folders";
-import { asking, flush, intend, load as loadOutbox, onDone, telling, waiting, type Change, type Intention } from "./outbox";
+import { answerPatch, asking, flush, intend, load as loadOutbox, onDone, telling, waiting, type Change, type Intention } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
 import { parseCall, searchFilter, understood, type Understood } from "./search";
 import { reading, selected } from "./screen";
@@ -660,6 +660,8 @@ function undo(i: Intention): void {
 /** Takes what was answered beside a change, if it tells what changed since the known state; else that is asked. null: it was refused. */
 function settled(i: Intention, answers: Answers | null): void {
   if (!answers) undo(i);
+  const row = answers && i.kind === "answer" && i.account === account.value ? rows.value.get(i.email) : undefined;
+  if (row && i.kind === "answer") rows.value = new Map(rows.value).set(row.id, patched(row, answerPatch(i.answer)));
   const set = answers?.get("set"), changes = answers?.get("changes");
   const heard = unheeded;
   unheeded = null;

@@ -326,10 +326,12 @@ async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
   return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
 }
 
+/** What keeps an answer with the message that invites. */
+export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
+
 async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
   if (await wasSent(i, "Message-ID", i.messageID)) return undefined;
-  const keywords = Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === i.answer || null]));
-  return submitWhole(i, [{ "data:asText": i.message }], { [i.email]: keywords });
+  return submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
 }
 
 /** Submits a message of which all bytes are given, and then changes e-mails. */

@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import type { Id, Message } from "../jmap/types";
 import { answerMessage, organizer, readEvents, type Answer, type Event, type Participant } from "../state/invitation";
 import { identities, outgoing, rows } from "../state/mail";
-import { intend, takeBack } from "../state/outbox";
+import { intend, takeBack, waiting, type AnswerSent } from "../state/outbox";
 import { preferences } from "../state/prefs";
 import { say } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
@@ -60,7 +60,6 @@ function Day({ e }: { e: Event }) {
 
 export function Invitation({ m, blob }: { m: Message; blob: Id }) {
   const events = useSignal<Event[]>([]);
-  const given = useSignal<Answer | null>(null);
   const keywords = rows.value.get(m.id)?.keywords ?? m.keywords;
   useEffect(() => {
     void attempt(() => readEvents(account.value, blob)).then((list) => (events.value = list ?? []), () => undefined); // the file stays to be downloaded
@@ -79,7 +78,8 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
   const own = !!from && mine.has(from.email.toLowerCase());
   const who = from ? from.name || from.email : "?";
   const asked = e.method === "request" && !!from && !own && !!me && account.value === home.value;
-  const now = given.value ?? answers.find((a) => keywords[`$${a.answer}`])?.answer ?? null;
+  const underWay = waiting.value.findLast((i) => i.kind === "answer" && i.email === m.id) as (AnswerSent & { key: string }) | undefined;
+  const now = underWay?.answer ?? answers.find((a) => keywords[`$${a.answer}`])?.answer ?? null;
   const head = e.method === "cancel" || e.status === "cancelled" ? ti("cancelled", who)
     : e.method === "reply" ? guests.map((p) => ti("answered", nameOf(p), ti(p.participationStatus ?? "needs-action"))).join(", ")
     : e.method === "request" ? own ? ti("yours", guests.filter((p) => p !== me).map(nameOf).join(", ")) : ti("invites", who) : ti("event");
@@ -88,8 +88,7 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
     const identity = identities.value.find((i) => i.email.toLowerCase() === me!.email!.toLowerCase());
     const { drafts, sent } = outgoing.value;
     if (!identity || !drafts || !sent) return say(t("cannotReach"));
-    const before = given.value;
-    given.value = a.answer;
+    if (underWay) await takeBack(underWay.key);
     const id = `${crypto.randomUUID()}@${identity.email.split("@")[1] ?? "localhost"}`;
     const words = { subject: ti(a.subject, e.title ?? ""), text: ti(a.text, identity.name || identity.email) };
     const seconds = preferences.value.undoSeconds;
@@ -101,11 +100,7 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
     if (seconds === 0) return say(t("sending"));
     return say(t("sendUndo", seconds), {
       text: t("undo"),
-      run: () => void takeBack(intention.key).then((was) => {
-        if (!was) return;
-        given.value = before;
-        say(t("sendTakenBack"));
-      }),
+      run: () => void takeBack(intention.key).then((was) => was && say(t("sendTakenBack"))),
     }, seconds);
   };
 

@@ -36,7 +36,13 @@ export function askTime(button: Element, send: (at: Date) => unknown): void {
 }
 
 async function takeBack(h: Held): Promise<boolean> {
-  const done = await attempt(() => cancelHeld(h)).catch(() => false);
+  let done: boolean | undefined;
+  try {
+    done = await attempt(() => cancelHeld(h));
+  } catch (e) {
+    say(t("refusedByServer", e instanceof Error ? e.message : ""));
+    return false;
+  }
   if (done === undefined) return void say(t("cannotReach")), false;
   say(tl(done ? "takenBack" : "tooLate"));
   if (done && (await readRow(h.email))) void write({ kind: "draft", id: h.email });
