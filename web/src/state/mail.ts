@@ -691,12 +691,13 @@ function hear(pushed: States): void {
 async function syncOnce(known?: Changes): Promise<void> {
   const accountId = account.value;
   let { answers, own, lists } = known ?? await askChanges();
-  takeFolders(answers);
   const where = place.value;
   const isHere = (id: Id) => !!rows.value.get(id)?.mailboxIds[where.mailbox];
   let created: Id[] = [];
   let moved = false;
   for (;;) {
+    if (account.value !== accountId) return; // another one was opened meanwhile
+    takeFolders(answers);
     const changes = answers.get("changes")!;
     const came = changes["created"] as Id[];
     const updated = own ? [] : [...came, ...(changes["updated"] as Id[]).filter((id) => rows.value.has(id))];
@@ -707,6 +708,7 @@ async function syncOnce(known?: Changes): Promise<void> {
         ["Email/get", { accountId, ids: updated, properties: rowProperties }, "g"],
         ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
       ]));
+      if (account.value !== accountId) return;
       takeRows(answer.get("g")!["list"] as Row[], since);
       takeThreads(answer.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
     }
@@ -715,7 +717,6 @@ async function syncOnce(known?: Changes): Promise<void> {
     states.Email = changes["newState"] as string;
     if (!changes["hasMoreChanges"] && !answers.get("boxes")?.["hasMoreChanges"]) break;
     ({ answers, own, lists } = await askChanges());
-    takeFolders(answers);
   }
   const inbox = byRole("inbox")?.id;
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
