@@ -556,12 +556,15 @@ export async function change(update: Record<Id, Record<string, unknown>>, destro
     mailboxes.value = boxes;
   });
   const touched = [...Object.keys(update)].flatMap((id) => (rows.value.has(id) ? [[id, rows.value.get(id)] as [Id, Row]] : []));
-  await db.putAll("rows", touched);
-  // In pieces that a server takes at once.
+  // In pieces that a server takes at once. They wait from the moment in which the screen shows them: a list that is read meanwhile
+  // knows of them.
   const updates = Object.entries(update);
+  const intended: Promise<unknown>[] = [];
   for (let i = 0; i === 0 || i < Math.max(updates.length, destroy.length); i += piece) {
-    await intend({ kind: "change", account: account.value, update: Object.fromEntries(updates.slice(i, i + piece)), destroy: destroy.slice(i, i + piece) });
+    intended.push(intend({ kind: "change", account: account.value, update: Object.fromEntries(updates.slice(i, i + piece)), destroy: destroy.slice(i, i + piece) }));
   }
+  await db.putAll("rows", touched);
+  await Promise.all(intended);
 }
 
 /** How many e-mails are changed in one call: no more than any server takes. */
