@@ -123,19 +123,14 @@ const (
 // instant returns the name of a moment's time zone, "" for none, and the moment in UTC; ok is false if its time zone is
 // unknown, or there is none.
 func (e *event) instant(m ical.Moment) (zone string, utc time.Time, ok bool) {
-	switch m.Zone {
-	case "":
-		return "", time.Time{}, false
-	case "UTC":
-		return "Etc/UTC", m.Wall, true
-	}
-	zone, at := e.object.Zone(m.Zone, m.Wall)
-	if at == nil {
+	if m.Zone == "" {
 		return "", time.Time{}, false
 	}
-	y, month, d := m.Wall.Date()
-	h, minute, s := m.Wall.Clock()
-	return zone, time.Date(y, month, d, h, minute, s, 0, at).UTC(), true
+	z := e.object.Zone(m.Zone)
+	if z == nil {
+		return "", time.Time{}, false
+	}
+	return z.Name, z.At(m.Wall), true
 }
 
 // times prints the properties that come of DTSTART, DTEND, DURATION and RECURRENCE-ID.

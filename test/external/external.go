@@ -48,3 +48,13 @@ func Need(t testing.TB, programs ...string) []string {
 	}
 	return paths
 }
+
+// Missing skips a test for want of a Debian package that has no program, such as a library of Python. In CI it fails
+// it. why is what its absence showed.
+func Missing(t testing.TB, pkg, why string) {
+	t.Helper()
+	if os.Getenv("EXTERNAL") == "required" {
+		t.Fatalf("external: the Debian package %s is missing and EXTERNAL=required: %s", pkg, why)
+	}
+	t.Skipf("external: the Debian package %s is missing: %s", pkg, why)
+}

@@ -1,5 +1,6 @@
-// Package ical reads and writes iCalendar objects (RFC 5545). What it reads it writes again: names, parameters, values
-// and their order stay, also those that it does not know; only the folding of lines changes.
+// Package ical reads and writes iCalendar objects (RFC 5545) and vCards (RFC 6350), whose lines have one grammar. What
+// it reads it writes again: names, parameters, values and their order stay, also those that it does not know; only the
+// folding of lines changes.
 package ical
 
 import (
@@ -20,6 +21,7 @@ type Component struct {
 // Property is a content line. A line that is none by the grammar has no name, and is the Value as it stands: programs
 // write such lines, and the rest of their object can be used.
 type Property struct {
+	Group  string // of a vCard: what stands before the name and a dot
 	Name   string // in capital letters
 	Params []Param
 	Value  string // as it stands, with the escapes of its type
@@ -58,18 +60,47 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("ical: line %d: %s", e
 //
 // Implements: RFC 5545 §3.1 content lines
 // Implements: RFC 5545 §3.4 iCalendar object
+// Implements: RFC 6350 §3 vCard format
 func Parse(text []byte, l Limits) (*Component, error) {
 	if len(text) > l.Size {
 		return nil, ErrTooLarge
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	p := parser{text: bytes.TrimPrefix(text, []byte("\ufeff")), limits: l}
+	return p.object()
+}
+
+// ParseAll reads all objects of a text, which the limits bound together. It returns none for an empty text.
+func ParseAll(text []byte, l Limits) (all []*Component, err error) {
+	if len(text) > l.Size {
+		return nil, ErrTooLarge
+	}
+	for p := (parser{text: bytes.TrimPrefix(text, []byte("\ufeff")), limits: l}); len(bytes.TrimSpace(p.text)) > 0; {
+		c, err := p.object()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// parser reads objects; text is what is left, and line the number of lines before it.
+type parser struct {
+	text   []byte
+	line   int
+	limits Limits
+}
+
+// object reads the next object.
+func (x *parser) object() (*Component, error) {
 	var open []*Component
-	for n := 1; len(text) > 0; n++ {
-		if n > l.Lines {
+	for len(x.text) > 0 {
+		if x.line++; x.line > x.limits.Lines {
 			return nil, ErrTooLarge
 		}
+		n := x.line
 		var line string
-		line, text = unfold(text)
+		line, x.text = unfold(x.text)
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -79,7 +110,7 @@ func Parse(text []byte, l Limits) (*Component, error) {
 		}
 		switch name := strings.ToUpper(strings.TrimSpace(p.Value)); p.Name {
 		case "BEGIN":
-			if len(open) == l.Depth {
+			if len(open) == x.limits.Depth {
 				return nil, ErrTooLarge
 			}
 			if !isName(name) {
@@ -130,10 +161,17 @@ func cut(text []byte) (line, rest []byte) {
 // property parses a line.
 func property(line string) Property {
 	end := strings.IndexAny(line, ";:")
-	if end < 0 || !isName(line[:end]) {
+	if end < 0 {
 		return Property{Value: line}
 	}
-	p := Property{Name: strings.ToUpper(line[:end])}
+	group, name, grouped := strings.Cut(line[:end], ".")
+	if !grouped {
+		group, name = "", group
+	}
+	if !isName(name) || grouped && !isName(group) {
+		return Property{Value: line}
+	}
+	p := Property{Group: group, Name: strings.ToUpper(name)}
 	rest := line[end:]
 	for rest[0] == ';' {
 		name, after, ok := strings.Cut(rest[1:], "=")
@@ -211,6 +249,9 @@ func Append(dst []byte, c *Component) []byte {
 func appendProperty(dst []byte, p *Property) []byte {
 	var line []byte
 	if p.Name != "" {
+		if p.Group != "" {
+			line = append(append(line, p.Group...), '.')
+		}
 		line = append(line, p.Name...)
 		for _, param := range p.Params {
 			line = append(append(append(line, ';'), param.Name...), '=')

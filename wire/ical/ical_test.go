@@ -10,7 +10,7 @@ import (
 )
 
 const invitation = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nMETHOD:REQUEST\r\nX-ODD;A=1,\"b;c\";B=^n^^^':x:y;z\r\n" +
-	"BEGIN:VEVENT\r\nUID:1@x\r\nSUMMARY:Tea\\, cake\\; and \\\\ more\\nfor all\r\nthis is no line\r\n" +
+	"BEGIN:VEVENT\r\nitem1.X-GROUPED;A=1:2\r\nUID:1@x\r\nSUMMARY:Tea\\, cake\\; and \\\\ more\\nfor all\r\nthis is no line\r\n" +
 	"ATTENDEE;CN=\"Hatter, Mad\";PARTSTAT=NEEDS-ACTION:mailto:hatter@example.com\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 
 // TestRoundTrip checks that an object prints the text from which it was parsed.
@@ -34,8 +34,30 @@ func TestRoundTrip(t *testing.T) {
 	if got := e.Get("ATTENDEE").Param("CN"); got != "Hatter, Mad" || e.Text("LOCATION") != "" {
 		t.Errorf("%q", got)
 	}
-	if p := e.Properties[2]; p.Name != "" || p.Value != "this is no line" {
+	if p := e.Properties[0]; p.Group != "item1" || p.Name != "X-GROUPED" {
 		t.Errorf("%+v", p)
+	}
+	if p := e.Properties[3]; p.Name != "" || p.Value != "this is no line" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestParseAll checks that every object of a text is found, within the limits of all together.
+func TestParseAll(t *testing.T) {
+	const two = "BEGIN:VCARD\r\nFN:A\r\nEND:VCARD\r\n\r\nBEGIN:VCARD\r\nFN:B\r\nEND:VCARD\r\n\r\n"
+	all, err := ParseAll([]byte(two), DefaultLimits)
+	if err != nil || len(all) != 2 || all[1].Text("FN") != "B" {
+		t.Fatal(all, err)
+	}
+	if _, err := ParseAll([]byte(two), Limits{Size: 100, Lines: 6, Depth: 1}); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{two + "rest": "ical: line 9: expected BEGIN", "\n": "",
+		two + "BEGIN:X": "ical: line 0: the text ends before the object"} {
+		if _, err := ParseAll([]byte(text), DefaultLimits); want == "" && err != nil || want != "" && (err == nil ||
+			err.Error() != want) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
 
@@ -80,7 +102,7 @@ func TestBroken(t *testing.T) {
 		t.Error(err)
 	}
 	// Lines that are none are kept as they are.
-	for _, line := range []string{"X;A:1", "X;A=\"b:1", "X;A=\"b\"c:1", "X;A=b", "X;A=b\"c:1", "X Y:1", ":1",
+	for _, line := range []string{".X:1", "a.:1", "a.b.X:1", "X;A:1", "X;A=\"b:1", "X;A=\"b\"c:1", "X;A=b", "X;A=b\"c:1", "X Y:1", ":1",
 		"X;=1:2"} {
 		c, err := Parse([]byte("BEGIN:A\n"+line+"\nEND:A"), DefaultLimits)
 		if err != nil || c.Properties[0].Name != "" || c.Properties[0].Value != line {
@@ -183,14 +205,13 @@ func TestZoneRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		for wall := time.Date(2017, 1, 1, 0, 30, 0, 0, time.UTC); wall.Year() < 2027; wall = wall.Add(12 * time.Hour) {
-			name, got := c.Zone(tzid, wall)
-			if got == nil || name != "" {
-				t.Fatal(tzid, wall, name, got)
+			zone := c.Zone(tzid)
+			if zone == nil || zone.Name != "" {
+				t.Fatal(tzid, zone)
 			}
-			_, offset := wall.In(got).Zone()
-			_, want := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), 30, 0, 0, at).Zone()
-			if offset != want {
-				t.Fatalf("%s at %s: %d, want %d", tzid, wall, offset, want)
+			want := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), 30, 0, 0, at)
+			if got := zone.At(wall); !got.Equal(want) || !zone.Wall(got).Equal(wall) {
+				t.Fatalf("%s at %s: %s, want %s; there it is %s", tzid, wall, got, want.UTC(), zone.Wall(got))
 			}
 		}
 	}
@@ -199,13 +220,13 @@ func TestZoneRules(t *testing.T) {
 		"/freeassociation.sourceforge.net/America/Argentina/Ushuaia": "America/Argentina/Ushuaia",
 		"/citadel.org/20210210_1/Europe/Paris":                       "Europe/Paris",
 	} {
-		if name, at := c.Zone(tzid, time.Now()); name != want || at == nil {
-			t.Errorf("%q: %q %v", tzid, name, at)
+		if zone := c.Zone(tzid); zone == nil || zone.Name != want {
+			t.Errorf("%q: %+v", tzid, zone)
 		}
 	}
 	for _, tzid := range []string{"Empty", "Nowhere", "", "Local", "Europe/..", "../../etc/passwd"} {
-		if name, at := c.Zone(tzid, time.Now()); name != "" || at != nil {
-			t.Errorf("%q: %q %v", tzid, name, at)
+		if zone := c.Zone(tzid); zone != nil {
+			t.Errorf("%q: %+v", tzid, zone)
 		}
 	}
 	for name, other := range windows {
@@ -234,14 +255,17 @@ func FuzzParse(f *testing.F) {
 			for i := range x.Properties {
 				p := &x.Properties[i]
 				if m, ok := p.Moment(); ok {
-					c.Zone(m.Zone, m.Wall)
-					c.Zone(p.Value, m.Wall)
+					if zone := c.Zone(m.Zone); zone != nil {
+						zone.Wall(zone.At(m.Wall))
+					}
 				}
 				_, _ = Duration(p.Value)
 				p.Text()
 			}
 			for _, child := range x.Children {
-				c.Zone(child.Text("TZID"), time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))
+				if zone := c.Zone(child.Text("TZID")); zone != nil {
+					zone.Wall(zone.At(time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)))
+				}
 				walk(child)
 			}
 		}

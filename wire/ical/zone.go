@@ -1,45 +1,93 @@
 package ical
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // a server may have no database of time zones
 )
 
-// Zone finds the time zone of a TZID in an object, as of a moment there (with its wall time). It returns the name in
-// the IANA database if there is one: that of the TZID itself, the end of it behind a prefix, X-LIC-LOCATION of the
-// VTIMEZONE, or that of a zone of Windows. Else the offset comes from the rules of the VTIMEZONE, name is "", and the
-// location has that offset alone. nil: the object does not define the zone.
+// Zone is a time zone of an object.
+type Zone struct {
+	// Name is the name in the IANA database, "" if the rules of the VTIMEZONE have to do.
+	Name  string
+	at    *time.Location
+	rules *Component
+}
+
+// UTC is the zone of times in UTC.
+var UTC = &Zone{Name: "Etc/UTC", at: time.UTC}
+
+// Zone finds the time zone of a TZID in an object: in the IANA database by the TZID itself, the end of it behind a
+// prefix, X-LIC-LOCATION of the VTIMEZONE, or the name that Windows gives it; else by the rules of the VTIMEZONE. nil:
+// the object does not define the zone.
 //
 // Implements: RFC 5545 §3.2.19 TZID
 // Implements: RFC 5545 §3.6.5 VTIMEZONE
-func (c *Component) Zone(tzid string, wall time.Time) (name string, at *time.Location) {
-	var zone *Component
-	for _, child := range c.Children {
-		if child.Name == "VTIMEZONE" && child.Text("TZID") == tzid {
-			zone = child
-			break
+func (c *Component) Zone(tzid string) *Zone {
+	if tzid == "UTC" {
+		return UTC
+	}
+	if name, at := iana(tzid); at != nil {
+		return &Zone{Name: name, at: at}
+	}
+	for _, z := range c.Children {
+		if z.Name != "VTIMEZONE" || z.Text("TZID") != tzid {
+			continue
 		}
+		if name, at := iana(z.Text("X-LIC-LOCATION")); at != nil {
+			return &Zone{Name: name, at: at}
+		}
+		if _, ok := z.offset(time.Time{}); ok {
+			return &Zone{rules: z}
+		}
+		return nil
 	}
-	if name, at = iana(tzid); at != nil {
-		return name, at
-	}
-	if zone == nil {
-		return "", nil
-	}
-	if name, at = iana(zone.Text("X-LIC-LOCATION")); at != nil {
-		return name, at
-	}
-	offset, ok := zone.offset(wall)
-	if !ok {
-		return "", nil
-	}
-	return "", time.FixedZone(fmt.Sprintf("%+03d:%02d", offset/3600, abs(offset)%3600/60), offset)
+	return nil
 }
 
-func abs(n int) int { return max(n, -n) }
+// At returns the instant at which clocks of the zone show a wall time.
+func (z *Zone) At(wall time.Time) time.Time {
+	if z.at == nil {
+		seconds, _ := z.rules.offset(wall)
+		return wall.Add(-time.Duration(seconds) * time.Second)
+	}
+	y, month, d := wall.Date()
+	h, minute, s := wall.Clock()
+	return time.Date(y, month, d, h, minute, s, 0, z.at).UTC()
+}
+
+// Wall returns the wall time of an instant.
+func (z *Zone) Wall(instant time.Time) time.Time {
+	if z.at != nil {
+		_, seconds := instant.In(z.at).Zone()
+		return instant.UTC().Add(time.Duration(seconds) * time.Second)
+	}
+	// The rules go by wall times. Two steps suffice but within the hour of a change.
+	wall := instant.UTC()
+	for range 2 {
+		seconds, _ := z.rules.offset(wall)
+		wall = instant.UTC().Add(time.Duration(seconds) * time.Second)
+	}
+	return wall
+}
+
+// database caches the zones of the IANA database, which has some 600 names.
+var database sync.Map
+
+// load returns a zone of the database, or nil.
+func load(name string) *time.Location {
+	if at, ok := database.Load(name); ok {
+		return at.(*time.Location)
+	}
+	at, err := time.LoadLocation(name)
+	if err != nil {
+		return nil
+	}
+	database.Store(name, at)
+	return at
+}
 
 // iana finds a zone of the database by its name, also behind a prefix such as "/citadel.org/20210210_1/".
 func iana(tzid string) (string, *time.Location) {
@@ -52,7 +100,7 @@ func iana(tzid string) (string, *time.Location) {
 		if name == "" || name == "Local" || strings.Contains(name, "..") {
 			continue
 		}
-		if at, err := time.LoadLocation(name); err == nil {
+		if at := load(name); at != nil {
 			return name, at
 		}
 	}
