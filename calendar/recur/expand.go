@@ -335,8 +335,8 @@ type civil struct {
 func civilOf(n int64) civil {
 	t := time.Unix(n*86400, 0).UTC()
 	y, m, d := t.Date()
-	c := civil{number: n, first: n - int64(d) + 1, year: y, month: int(m), day: d, yearDay: t.YearDay(), yearLength: 365,
-		weekday: weekdayOf(n)}
+	c := civil{number: n, first: n - int64(d) + 1, year: y, month: int(m), day: d, yearDay: t.YearDay(),
+		yearLength: 365, weekday: weekdayOf(n)}
 	if y%4 == 0 && (y%100 != 0 || y%400 == 0) {
 		c.yearLength = 366
 	}

@@ -1,5 +1,5 @@
-// Package recur expands recurrence rules (RFC 5545 section 3.3.10). It knows no time zones: it works on wall times, which
-// are times in UTC here. Whoever calls it turns them into instants.
+// Package recur expands recurrence rules (RFC 5545 section 3.3.10). It knows no time zones: it works on wall times,
+// held as times in UTC. The caller converts them to instants.
 package recur
 
 import (

@@ -10,7 +10,8 @@ import (
 )
 
 const invitation = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nMETHOD:REQUEST\r\nX-ODD;A=1,\"b;c\";B=^n^^^':x:y;z\r\n" +
-	"BEGIN:VEVENT\r\nitem1.X-GROUPED;A=1:2\r\nUID:1@x\r\nSUMMARY:Tea\\, cake\\; and \\\\ more\\nfor all\r\nthis is no line\r\n" +
+	"BEGIN:VEVENT\r\nitem1.X-GROUPED;A=1:2\r\nUID:1@x\r\n" +
+	"SUMMARY:Tea\\, cake\\; and \\\\ more\\nfor all\r\nthis is no line\r\n" +
 	"ATTENDEE;CN=\"Hatter, Mad\";PARTSTAT=NEEDS-ACTION:mailto:hatter@example.com\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 
 // TestRoundTrip checks that an object prints the text from which it was parsed.
@@ -102,7 +103,9 @@ func TestBroken(t *testing.T) {
 		t.Error(err)
 	}
 	// Lines that are none are kept as they are.
-	for _, line := range []string{".X:1", "a.:1", "a.b.X:1", "X;A:1", "X;A=\"b:1", "X;A=\"b\"c:1", "X;A=b", "X;A=b\"c:1", "X Y:1", ":1",
+	for _, line := range []string{".X:1", "a.:1", "a.b.X:1", "X;A:1", "X;A=\"b:1", "X;A=\"b\"c:1",
+		"X;A=b", "X;A=b\"c:1", "X Y:1",
+		":1",
 		"X;=1:2"} {
 		c, err := Parse([]byte("BEGIN:A\n"+line+"\nEND:A"), DefaultLimits)
 		if err != nil || c.Properties[0].Name != "" || c.Properties[0].Value != line {
