@@ -164,7 +164,7 @@ func (f *File) after(ctx context.Context, w *store.Writer, l latest) (States, er
 // folderOf returns the folder with a UNID, including folders created by this update.
 func (c *Changing) folderOf(u note.UNID) (*layout.Folder, error) {
 	for _, h := range c.r.AllFolders() {
-		if h.UNID == u && c.r.FolderRights(h)&note.Lookup != 0 {
+		if h.UNID == u && ofMail(h) && c.r.FolderRights(h)&note.Lookup != 0 {
 			return h, nil
 		}
 	}

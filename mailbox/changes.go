@@ -81,7 +81,7 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 			return u, thread, nothing, nil
 		}
 		w.leave(c)
-		if !c.Gone || !w.left[c.Note] {
+		if !c.Gone || !w.left[c.Note] || c.Class != 0 && c.Thread.IsZero() { // the last: not a message
 			return u, thread, nothing, nil
 		}
 		// Leave out a message that came and went after s, and one that the person could not see at any time.
@@ -381,7 +381,7 @@ func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
 				c.f = created
 			}
 		}
-		if c.mod > from && h.Name[0] != doomed[0] {
+		if c.mod > from && ofMail(h) {
 			list = append(list, c)
 		}
 	}

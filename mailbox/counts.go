@@ -3,7 +3,6 @@ package mailbox
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"doublet/note"
 	"doublet/store"
@@ -64,7 +63,7 @@ func (f *File) mailboxes(r *store.Reader) []Mailbox {
 		if h.HasACL {
 			g = rightsOf(&h.ACL, &f.who)
 		}
-		if g&note.Lookup == 0 || strings.HasPrefix(h.Name, doomed) {
+		if g&note.Lookup == 0 || !ofMail(h) {
 			continue
 		}
 		m := Mailbox{Folder: f.folder(r, h)}

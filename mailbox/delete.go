@@ -11,9 +11,15 @@ import (
 	"doublet/store/layout"
 )
 
-// doomed begins the name of a folder that is being deleted. No other folder name contains a control character, and the
-// ACL of such a folder lets nobody look it up.
-const doomed = "\x7fdeleted "
+// Hidden begins the name of a folder that is not one of mail: no door of mail lists or opens it. No other folder name
+// contains a control character.
+const Hidden = "\x7f"
+
+// ofMail reports whether a folder is one of mail.
+func ofMail(h *layout.Folder) bool { return !strings.HasPrefix(h.Name, Hidden) }
+
+// doomed begins the name of a folder that is being deleted. The ACL of such a folder lets nobody look it up.
+const doomed = Hidden + "deleted "
 
 // deletePiece is the maximum number of messages deleted together with their folder in one update. A larger folder is
 // first hidden and then emptied in parts: so locks are held briefly, and nobody sees a partly deleted folder. After a

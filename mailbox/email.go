@@ -244,7 +244,7 @@ func (d *Reading) Folders() []Folder {
 	heads := d.r.Folders()
 	out := make([]Folder, 0, len(heads))
 	for _, h := range heads {
-		if h.Name[0] != doomed[0] {
+		if ofMail(h) {
 			out = append(out, d.f.folder(d.r, h))
 		}
 	}

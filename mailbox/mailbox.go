@@ -222,7 +222,7 @@ func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	var out []Folder
 	err := f.read(ctx, func(r *store.Reader) error {
 		for _, h := range r.Folders() {
-			if !strings.HasPrefix(h.Name, doomed) {
+			if ofMail(h) {
 				out = append(out, f.folder(r, h))
 			}
 		}
@@ -300,7 +300,7 @@ func (ns *namespace) use(h *layout.Folder) string {
 
 func named(r *store.Reader, name string) (*layout.Folder, error) {
 	h, err := r.FolderNamed(name)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !ofMail(h) {
 		return nil, fmt.Errorf("%w: %s", ErrNoFolder, name)
 	}
 	return h, err

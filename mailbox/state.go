@@ -118,7 +118,7 @@ func accessOf(r *store.Reader, who *note.Who) (a access) {
 	a.partial = whole&note.Read == 0
 	some := a.partial || whole&note.Administer == 0 // false for those who may do everything anyway
 	for _, f := range r.AllFolders() {
-		if !f.HasACL {
+		if !f.HasACL || !ofMail(f) {
 			continue
 		}
 		g := rightsOf(&f.ACL, who)

@@ -52,6 +52,9 @@ func (se *settlement) settle() error {
 		if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
 			t.dropMessage() // the stub was kept for memberships that the home had not ended
 		}
+		if err := se.measure(t); err != nil {
+			return err
+		}
 		if err := se.settleMembers(t); err != nil {
 			return err
 		}
@@ -333,6 +336,32 @@ func (num *numbering) expunged(t *txNote, m layout.Membership, gone bool) {
 // ended records the end of a membership under its MODSEQ.
 func (num *numbering) ended(mod note.ModSeq, c layout.Change) {
 	num.gone, num.goneMods = append(num.gone, c), append(num.goneMods, mod)
+}
+
+// measure sets the size of a document in folders that is no message: that of its items and attachments. Like a message it
+// counts towards the quota.
+func (se *settlement) measure(t *txNote) (err error) {
+	if t.row == nil || t.row.Stub || !t.row.Foldered || t.row.Class != note.Document || t.row.Recipe != 0 ||
+		t.message != nil {
+		return nil
+	}
+	c := t.content
+	if c == nil {
+		if t.orig != nil && t.orig.Foldered {
+			return nil // it was measured when it changed last
+		}
+		if c, err = se.content(t.id); err != nil {
+			return err
+		}
+	}
+	t.row.Size = 0
+	for _, it := range c.Content.Items {
+		t.row.Size += uint64(len(it.Value))
+	}
+	for _, a := range c.Content.Attachments {
+		t.row.Size += a.Size
+	}
+	return nil
 }
 
 func (se *settlement) settleSizes(t *txNote) {

@@ -33,6 +33,19 @@ type modelNote struct {
 	deleted  map[note.ID]bool
 	raw      string // message
 	attached string
+	// foldered is set once the note has been in a folder.
+	foldered bool
+}
+
+// size returns the size that counts towards the quota.
+func (n *modelNote) size() uint64 {
+	switch {
+	case n.raw != "":
+		return uint64(len(n.raw))
+	case n.foldered:
+		return uint64(len(note.Text(n.subject)) + len(n.attached))
+	}
+	return 0
 }
 
 // print returns a text that differs after every change of the note.
@@ -266,7 +279,7 @@ func (m *model) create(d *modelDB, folder note.ID) {
 		}
 		id, err := ws[0].Create(in)
 		for _, f := range in.Folders {
-			n.members[f] = ws[0].UID(id, f)
+			n.members[f], n.foldered = ws[0].UID(id, f), true
 			n.deleted[f] = in.MarkDeleted
 		}
 		d.notes[id] = n
@@ -316,7 +329,7 @@ func (m *model) addTo(d *modelDB, id, folder note.ID) {
 	err := m.update(func(ws ...*store.Writer) error {
 		uid, err := ws[0].AddTo(id, folder)
 		if err == nil {
-			n.members[folder] = uid
+			n.members[folder], n.foldered = uid, true
 			n.deleted[folder] = false
 		}
 		return err
@@ -369,7 +382,7 @@ func (m *model) copyAcross(d *modelDB, id note.ID) {
 		if err != nil {
 			return err
 		}
-		c.members[folder] = ws[1].UID(copied, folder)
+		c.members[folder], c.foldered = ws[1].UID(copied, folder), true
 		c.deleted[folder] = false
 		to.notes[copied] = &c
 		return ws[0].Destroy(id)
@@ -478,7 +491,7 @@ func (m *model) compare(d *modelDB) {
 			}
 			m.compareNote(r, id, row, n)
 			count++
-			size += uint64(len(n.raw))
+			size += n.size()
 			prints[id] = n.print()
 			subjects[n.subject] = append(subjects[n.subject], id)
 			for f, uid := range n.members {
@@ -585,7 +598,7 @@ func (m *model) compareFolder(r *store.Reader, h *layout.Folder, d *modelDB) {
 			continue
 		}
 		byUID[uid] = id
-		size += uint64(len(n.raw))
+		size += n.size()
 		if n.deleted[h.Note] {
 			deleted++
 		}

@@ -38,6 +38,7 @@ var order = [][]string{
 	{"mailbox"},
 	{"mail"},
 	{"calendar"},
+	{"groupware"},
 	{"replica", "transfer"},
 	{"cluster"},
 	{"admin"},

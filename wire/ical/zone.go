@@ -19,6 +19,14 @@ type Zone struct {
 // UTC is the zone of times in UTC.
 var UTC = &Zone{Name: "Etc/UTC", at: time.UTC}
 
+// Named returns the zone with a name of the IANA database, or UTC if it has none of that name.
+func Named(name string) *Zone {
+	if name, at := iana(name); at != nil {
+		return &Zone{Name: name, at: at}
+	}
+	return UTC
+}
+
 // Zone finds the time zone of a TZID in an object: in the IANA database by the TZID itself, the end of it behind a
 // prefix, X-LIC-LOCATION of the VTIMEZONE, or the name that Windows gives it; else by the rules of the VTIMEZONE. nil:
 // the object does not define the zone.

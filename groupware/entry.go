@@ -1,0 +1,673 @@
+package groupware
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/calendar"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/store/layout"
+	"doublet/wire/ical"
+)
+
+// items of an entry. Form and Subject are Domino's.
+const (
+	itemForm     = "Form"
+	itemSubject  = "Subject"
+	itemName     = "EntryName" // the last segment of its address
+	itemUID      = "EntryUID"
+	itemBody     = "Body"     // the iCalendar object or vCard; an attachment holds a large one
+	itemModified = "Modified" // the time of the last change in Unix seconds
+	itemPrivate  = "Private"
+	// itemRemoved is the time of the removal in Unix seconds, itemFrom the UNID of the collection.
+	itemRemoved = "RemovedTime"
+	itemFrom    = "RemovedFrom"
+)
+
+// The forms of entries.
+var forms = map[string]string{calendar.Event: "Appointment", calendar.Task: "Task", calendar.Journal: "Journal",
+	contact: "Contact"}
+
+// contact is the component of a contact.
+const contact = "VCARD"
+
+// maxInline is the size in bytes up to which the text of an entry is an item of its note.
+const maxInline = 32 << 10
+
+// Entry is an event, task, journal entry or contact: an iCalendar object or a vCard.
+type Entry struct {
+	UNID note.UNID
+	// Collection is the UNID of the collection.
+	Collection note.UNID
+	Name       string
+	UID        string
+	Component  string // VEVENT, VTODO, VJOURNAL or VCARD
+	ETag       string // the revision
+	Size       int    // bytes of the text
+	Modified   time.Time
+	// Private is set for an event whose CLASS is not PUBLIC. Only those who own the calendar see it.
+	Private bool
+	// Text is the object. Lists leave it out unless they were asked for it.
+	Text []byte
+
+	id     note.ID
+	object note.Attachment
+}
+
+// Parsed is an entry on its way into a collection: it was parsed and checked.
+type Parsed struct {
+	Text      []byte
+	UID       string
+	Component string
+	Subject   string
+	Private   bool
+	// Object is the parsed object of a calendar, nil for a contact. Card is a contact.
+	Object *calendar.Object
+	Card   *ical.Component
+	stored *store.Object
+}
+
+// Parse parses and checks the text of an entry. Errors match ErrInvalid or ErrTooLarge. The caller must call Release
+// when the updates that use the entry have ended.
+func (s *Service) Parse(ctx context.Context, kind Kind, text []byte) (*Parsed, error) {
+	if len(text) > MaxEntry {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(text), MaxEntry)
+	}
+	p, err := parse(kind, text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if len(text) > maxInline {
+		if p.stored, err = s.store.Attach(ctx, text); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Release frees the objects that Parse has stored for the entry.
+func (p *Parsed) Release() {
+	if p.stored != nil {
+		p.stored.Release()
+		p.stored = nil
+	}
+}
+
+func parse(kind Kind, text []byte) (*Parsed, error) {
+	if kind == AddressBook {
+		return parseCard(text)
+	}
+	o, err := calendar.ReadObject(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Parsed{Text: text, UID: o.UID, Component: o.Kind, Subject: o.Parts[0].Text("SUMMARY"), Object: o}
+	for _, c := range o.Parts {
+		class := strings.ToUpper(strings.TrimSpace(c.Text("CLASS")))
+		p.Private = p.Private || class != "" && class != "PUBLIC"
+	}
+	return p, nil
+}
+
+// cardLimits bound a contact. Its size is bounded by MaxEntry.
+var cardLimits = ical.Limits{Size: MaxEntry, Lines: 20_000, Depth: 2}
+
+// parseCard parses a contact.
+//
+// Implements: RFC 6352 §5.1 address object resources
+func parseCard(text []byte) (*Parsed, error) {
+	all, err := ical.ParseAll(text, cardLimits)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) != 1 || all[0].Name != contact:
+		return nil, errors.New("it is not one VCARD")
+	}
+	c := all[0]
+	switch version := strings.TrimSpace(c.Text("VERSION")); {
+	case version != "3.0" && version != "4.0":
+		return nil, fmt.Errorf("VERSION is %.20q, must be 3.0 or 4.0", version)
+	case c.Get("FN") == nil:
+		return nil, errors.New("VCARD without FN")
+	}
+	uid := strings.TrimSpace(c.Text("UID"))
+	if uid == "" || len(uid) > maxUID {
+		return nil, fmt.Errorf("VCARD without a UID of at most %d bytes", maxUID)
+	}
+	return &Parsed{Text: text, UID: uid, Component: contact, Subject: c.Text("FN"), Card: c}, nil
+}
+
+// maxUID bounds the UID of an entry in bytes.
+const maxUID = 1000
+
+// content returns the content of the note of an entry that is written now.
+func (p *Parsed) content(name string, now time.Time) note.Content {
+	items := []note.Item{{Name: itemForm, Value: note.Text(forms[p.Component])},
+		{Name: itemName, Value: note.Text(name)},
+		{Name: itemUID, Value: note.Text(p.UID)}, {Name: itemSubject, Value: note.Text(cut(p.Subject, maxText))},
+		{Name: itemModified, Value: note.Int(now.Unix())}}
+	if p.Private {
+		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})
+	}
+	c := note.Content{}
+	if p.stored == nil {
+		items = append(items, note.Item{Name: itemBody, Value: note.Binary(p.Text)})
+	} else {
+		c.Attachments = []note.Attachment{{Name: itemBody, Type: contentType(p.Component), Digest: p.stored.Digest,
+			Size: p.stored.Size}}
+	}
+	c.Items = note.MakeItems(items...)
+	return c
+}
+
+// contentType returns the media type of the text of an entry.
+func contentType(component string) string {
+	if component == contact {
+		return "text/vcard; charset=utf-8"
+	}
+	return "text/calendar; charset=utf-8; component=" + strings.ToLower(component)
+}
+
+// ContentType returns the media type of the text of the entry.
+func (e *Entry) ContentType() string { return contentType(e.Component) }
+
+// cut returns the first n bytes of a text, less what would be half a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// entry reads an entry; nil if the note is none, or one that the person may not see.
+func (d *reading) entry(h *layout.Folder, id note.ID, text bool) (*Entry, error) {
+	row, content, err := d.r.Document(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := d.read(h, id, row, content)
+	if err == nil && e != nil && text {
+		err = d.text(e)
+	}
+	return e, err
+}
+
+// read makes an Entry of a note.
+func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout.Content) (*Entry, error) {
+	items := c.Content.Items
+	winner, ok := c.Tree.Winner()
+	component := ""
+	for k, form := range forms {
+		if form == items.Get(itemForm).AsText() {
+			component = k
+		}
+	}
+	if !ok || component == "" || row.Class != note.Document {
+		return nil, nil
+	}
+	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(), UID: items.Get(itemUID).AsText(),
+		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
+		Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
+	if e.Private && !d.owns(h) {
+		return nil, nil
+	}
+	if body := items.Get(itemBody); body != nil {
+		e.Text = body.AsBinary()
+		e.Size = len(e.Text)
+	} else if i := slices.IndexFunc(c.Content.Attachments,
+		func(a note.Attachment) bool { return a.Name == itemBody }); i >= 0 {
+		e.object = c.Content.Attachments[i]
+		e.Size = int(e.object.Size)
+	}
+	return e, nil
+}
+
+// text reads the text of an entry if it is stored apart.
+func (d *reading) text(e *Entry) error {
+	if e.object.Digest.IsZero() {
+		e.Text = bytes.Clone(e.Text)
+		return nil
+	}
+	body, err := d.r.Attachment(e.id, e.object.Digest, int64(e.object.Size))
+	if err != nil {
+		return err
+	}
+	e.Text, err = body.AppendRange(make([]byte, 0, body.Size()), 0, body.Size())
+	return err
+}
+
+// Entry returns an entry of a collection by its name, with its text.
+func (f *File) Entry(ctx context.Context, kind Kind, collection, name string) (e Entry, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		h, err := d.find(kind, collection, note.Read)
+		if err != nil {
+			return err
+		}
+		found, err := d.named(h, name, true)
+		if err == nil {
+			e = *found
+		}
+		return err
+	})
+	return e, err
+}
+
+// Select chooses entries of a collection.
+type Select struct {
+	// Names lists the wanted entries; nil means all.
+	Names []string
+	// Component restricts the kind of entry: "" means all.
+	Component string
+	// Text includes the text of the entries.
+	Text bool
+}
+
+// Entries calls fn for entries of a collection, in the order of Select.Names or of their arrival, until fn returns
+// false. Entries that do not exist are left out.
+func (f *File) Entries(ctx context.Context, kind Kind, collection string, s Select, fn func(*Entry) bool) error {
+	return f.read(ctx, func(d *reading) error {
+		h, err := d.find(kind, collection, note.Read)
+		if err != nil {
+			return err
+		}
+		if s.Names == nil {
+			return d.each(h, s, fn)
+		}
+		for _, name := range s.Names {
+			e, err := d.named(h, name, s.Text)
+			if errors.Is(err, ErrNoEntry) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if (s.Component == "" || s.Component == e.Component) && !fn(e) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// each calls fn for all entries of a collection that s selects.
+func (d *reading) each(h *layout.Folder, s Select, fn func(*Entry) bool) error {
+	var inner error
+	err := d.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
+		e, err := d.entry(h, id, s.Text)
+		if inner = err; err != nil {
+			return false
+		}
+		return e == nil || s.Component != "" && s.Component != e.Component || fn(e)
+	})
+	return errors.Join(err, inner)
+}
+
+// named returns the entry of a collection with a name.
+func (d *reading) named(h *layout.Folder, name string, text bool) (*Entry, error) {
+	id, err := d.lookup(h, nameKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if id == 0 {
+		return nil, fmt.Errorf("%w: %.80q", ErrNoEntry, name)
+	}
+	e, err := d.entry(h, id, text)
+	if err == nil && (e == nil || e.Name != name) {
+		err = fmt.Errorf("%w: %.80q", ErrNoEntry, name)
+	}
+	return e, err
+}
+
+// lookup returns the note of a collection with a key, 0 for none.
+func (d *reading) lookup(h *layout.Folder, key []byte) (note.ID, error) {
+	list, err := d.r.Lookup(indexEntries, key)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range list {
+		row, err := d.r.Row(id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if _, in := row.Member(h.Note); in && !row.Stub {
+			return id, nil
+		}
+	}
+	return 0, nil
+}
+
+// Condition is the state of an entry that a change requires: nothing, if it is the zero Condition.
+type Condition struct {
+	ETag string // the ETag that it has
+	New  bool   // it does not exist
+	Old  bool   // it exists
+}
+
+func (x *Condition) holds(e *Entry) bool {
+	switch {
+	case e == nil:
+		return x.ETag == "" && !x.Old
+	case x.New:
+		return false
+	}
+	return x.ETag == "" || x.ETag == e.ETag
+}
+
+// Put writes an entry. It returns the entry, without its text, and reports whether it is new. The person needs the
+// right to insert or to write. One update must write an entry once: it finds names and UIDs as they were before.
+func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Condition) (e Entry, created bool, err error) {
+	h, err := c.find(kind, collection, note.Lookup)
+	if err != nil {
+		return e, false, err
+	}
+	if name, err = checkName(name); err != nil {
+		return e, false, err
+	}
+	have, err := c.named(h, name, false)
+	if errors.Is(err, ErrNoEntry) {
+		have, err = nil, nil
+	}
+	if err != nil {
+		return e, false, err
+	}
+	if err := c.mayPut(h, have, p, x); err != nil {
+		return e, false, err
+	}
+	content := p.content(name, c.f.svc.env.Clock.Now())
+	if p.stored != nil {
+		c.w.Keep(p.stored)
+	}
+	id := note.ID(0)
+	if have != nil {
+		id = have.id
+		err = c.w.Rewrite(id, content)
+	} else {
+		id, err = c.w.Create(store.New{Content: content, Folders: []note.ID{h.Note}})
+	}
+	if err != nil {
+		return e, false, err
+	}
+	written, err := c.entry(h, id, false)
+	if err == nil && written == nil {
+		err = ErrNoEntry
+	}
+	if err == nil {
+		e = *written
+	}
+	return e, have == nil, err
+}
+
+// mayPut checks the rights of the person, and the rules of the collection.
+func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition) error {
+	right := note.Insert
+	if have != nil {
+		right = note.Write
+	}
+	if c.rights(h)&right == 0 {
+		return store.ErrDenied
+	}
+	if !x.holds(have) {
+		return ErrChanged
+	}
+	items, err := c.r.FolderItems(h.Note)
+	if err != nil {
+		return err
+	}
+	allowed := items.Get(itemComponents).AsTextList()
+	if len(allowed) > 0 && !slices.Contains(allowed, p.Component) {
+		return fmt.Errorf("%w: %s", ErrComponent, p.Component)
+	}
+	if id, err := c.lookup(h, uidKey(p.UID)); err != nil || id != 0 && (have == nil || id != have.id) {
+		if err != nil {
+			return err
+		}
+		other, err := c.entry(h, id, false)
+		if err != nil {
+			return err
+		}
+		if other == nil {
+			return store.ErrDenied // a private entry of somebody else
+		}
+		if other.UID == p.UID {
+			return &UIDConflictError{other.Name}
+		}
+	}
+	if have == nil && int(h.Total) >= MaxEntries {
+		return fmt.Errorf("%w: at most %d entries", ErrFull, MaxEntries)
+	}
+	grown := len(p.Text)
+	if have != nil {
+		grown -= have.Size
+	}
+	if info := c.r.Info(); grown > 0 && info.Quota > 0 && c.r.Counters().Size+uint64(grown) > info.Quota {
+		return mailbox.ErrOverQuota
+	}
+	return nil
+}
+
+// Remove removes an entry. It can be restored until Purge. The person needs the right to expunge.
+func (c *Changing) Remove(kind Kind, collection, name string, x Condition) error {
+	h, err := c.find(kind, collection, note.Lookup|note.Expunge)
+	if err != nil {
+		return err
+	}
+	e, err := c.named(h, name, false)
+	if err != nil {
+		return err
+	}
+	if !x.holds(e) {
+		return ErrChanged
+	}
+	return c.remove(h, e.id)
+}
+
+// remove moves an entry to the folder of removed entries.
+func (c *Changing) remove(h *layout.Folder, id note.ID) error {
+	have, err := c.r.Content(id)
+	if err != nil {
+		return err
+	}
+	content := have.Content
+	content.Items = content.Items.With(itemRemoved, note.Int(c.f.svc.env.Clock.Now().Unix())).
+		With(itemFrom, note.Text(h.UNID.String()))
+	if err := c.w.Rewrite(id, content); err != nil {
+		return err
+	}
+	bin, err := c.bin()
+	if err != nil {
+		return err
+	}
+	if _, err := c.w.AddTo(id, bin); err != nil {
+		return err
+	}
+	return c.w.RemoveFrom(id, h.Note)
+}
+
+// bin returns the folder of removed entries. It is created when it is needed.
+func (c *Changing) bin() (note.ID, error) {
+	h, err := c.r.FolderNamed(removedFolder)
+	if err == nil {
+		return h.Note, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	return c.w.CreateFolder(removedFolder, "")
+}
+
+// Put writes an entry in an update of its own: see Changing.Put.
+func (f *File) Put(ctx context.Context, kind Kind, collection, name string, text []byte,
+	x Condition) (e Entry, created bool, err error) {
+	p, err := f.svc.Parse(ctx, kind, text)
+	if err != nil {
+		return e, false, err
+	}
+	defer p.Release()
+	err = f.Change(ctx, func(c *Changing) (err error) {
+		e, created, err = c.Put(kind, collection, name, p, x)
+		return err
+	})
+	return e, created, err
+}
+
+// Place names an entry of a collection.
+type Place struct{ Collection, Name string }
+
+// Move moves an entry to another place, and reports whether it replaced an entry there, which has to fulfil x.
+func (f *File) Move(ctx context.Context, kind Kind, from, to Place, x Condition) (replaced bool, err error) {
+	if from == to {
+		return false, fmt.Errorf("%w: it is there already", ErrBadName)
+	}
+	e, err := f.Entry(ctx, kind, from.Collection, from.Name)
+	if err != nil {
+		return false, err
+	}
+	p, err := f.svc.Parse(ctx, kind, e.Text)
+	if err != nil {
+		return false, err
+	}
+	defer p.Release()
+	err = f.Change(ctx, func(c *Changing) error {
+		if err := c.Remove(kind, from.Collection, from.Name, Condition{ETag: e.ETag}); err != nil {
+			return err
+		}
+		_, created, err := c.Put(kind, to.Collection, to.Name, p, x)
+		replaced = !created
+		return err
+	})
+	return replaced, err
+}
+
+// Remove removes an entry in an update of its own: see Changing.Remove.
+func (f *File) Remove(ctx context.Context, kind Kind, collection, name string, x Condition) error {
+	return f.Change(ctx, func(c *Changing) error { return c.Remove(kind, collection, name, x) })
+}
+
+// NewName returns a name for an entry whose client gave none.
+func (s *Service) NewName(kind Kind) string {
+	u := s.store.UNID()
+	if kind == AddressBook {
+		return hex.EncodeToString(u[:]) + ".vcf"
+	}
+	return hex.EncodeToString(u[:]) + ".ics"
+}
+
+// Purge deletes the entries of a mail file that were removed before a time, and returns their number.
+func (s *Service) Purge(ctx context.Context, db note.DatabaseID, before time.Time) (n int, err error) {
+	var old []note.ID
+	err = s.File(note.System, db).read(ctx, func(d *reading) error {
+		h, err := d.r.FolderNamed(removedFolder)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var inner error
+		err = d.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
+			c, err := d.r.Content(id)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				inner = err
+				return false
+			}
+			if err == nil && c.Content.Items.Get(itemRemoved).AsInt() < before.Unix() {
+				old = append(old, id)
+			}
+			return true
+		})
+		return errors.Join(err, inner)
+	})
+	for part := range slices.Chunk(old, purgePiece) {
+		if err == nil {
+			err = s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+				w, err := tx.Home(db)
+				if err != nil {
+					return err
+				}
+				for _, id := range part {
+					if err := w.Destroy(id); err != nil && !errors.Is(err, store.ErrNotFound) {
+						return err
+					}
+				}
+				return nil
+			})
+			n += len(part)
+		}
+	}
+	return n, err
+}
+
+// purgePiece is the number of entries that one update deletes.
+const purgePiece = 500
+
+// Removed returns the entries that were removed and are not purged, for those who manage the mail file.
+func (f *File) Removed(ctx context.Context) (list []Entry, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		h, err := d.r.FolderNamed(removedFolder)
+		if errors.Is(err, store.ErrNotFound) || err == nil && !d.owns(nil) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return d.each(h, Select{}, func(e *Entry) bool { list = append(list, *e); return true })
+	})
+	return list, err
+}
+
+// Restore moves a removed entry back to its collection, or to another one with its name if that one is gone.
+func (c *Changing) Restore(id note.UNID, kind Kind, collection string) error {
+	bin, err := c.r.FolderNamed(removedFolder)
+	if err != nil || !c.owns(nil) {
+		return fmt.Errorf("%w: %s", ErrNoEntry, id)
+	}
+	h, err := c.find(kind, collection, note.Insert)
+	if err != nil {
+		return err
+	}
+	nid, err := c.r.Find(id)
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrNoEntry, id)
+	}
+	e, err := c.entry(bin, nid, true)
+	if err != nil || e == nil {
+		return errors.Join(err, ErrNoEntry)
+	}
+	p, err := parse(kind, e.Text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := c.mayPut(h, nil, p, Condition{}); err != nil {
+		return err
+	}
+	have, err := c.r.Content(nid)
+	if err != nil {
+		return err
+	}
+	content := have.Content
+	content.Items = content.Items.With(itemRemoved, nil).With(itemFrom, nil)
+	if other, err := c.named(h, e.Name, false); err == nil && other != nil {
+		content.Items = content.Items.With(itemName, note.Text(c.f.svc.NewName(kind)))
+	}
+	if err := c.w.Rewrite(nid, content); err != nil {
+		return err
+	}
+	if _, err := c.w.AddTo(nid, h.Note); err != nil {
+		return err
+	}
+	return c.w.RemoveFrom(nid, bin.Note)
+}

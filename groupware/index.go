@@ -1,0 +1,52 @@
+package groupware
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
+// zero bytes out of it.
+const indexEntries uint64 = 40
+
+// Indexes returns the indexes of entries, for store.Options.
+func Indexes() []store.Index {
+	keys := func(c note.Class, content *note.Content) [][]byte {
+		name := content.Items.Get(itemName)
+		if c != note.Document || name == nil {
+			return nil
+		}
+		return [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
+	}
+	return []store.Index{{Number: indexEntries, Kind: mailbox.Kind, Keys: keys}}
+}
+
+func nameKey(name string) []byte { return hashKey('n', name) }
+func uidKey(uid string) []byte   { return hashKey('u', uid) }
+
+func hashKey(prefix byte, s string) []byte {
+	sum := sha256.Sum256([]byte(s))
+	return fmt.Appendf([]byte{prefix}, "%x", sum[:12])
+}
+
+// extraValue returns the value of Properties.Extra.
+func extraValue(m map[string]string) (note.Value, error) {
+	if len(m) > maxExtra {
+		return nil, fmt.Errorf("%w: over %d properties", ErrTooLarge, maxExtra)
+	}
+	for k, v := range m {
+		if len(k)+len(v) > maxExtraText {
+			return nil, fmt.Errorf("%w: property of over %d bytes", ErrTooLarge, maxExtraText)
+		}
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return note.FromJSON(b)
+}
