@@ -216,8 +216,8 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 	if !ok || component == "" || row.Class != note.Document {
 		return nil, nil
 	}
-	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(), UID: items.Get(itemUID).AsText(),
-		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
+	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(),
+		UID: items.Get(itemUID).AsText(), Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
 		Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
 	if e.Private && !d.owns(h) {
 		return nil, nil

@@ -68,7 +68,8 @@ func (w *world) file() *File { return w.svc.File(w.owner, w.db) }
 
 func event(uid, start, more string) []byte {
 	return []byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:" + uid +
-		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:" + start + "\r\nDURATION:PT1H\r\nSUMMARY:" + uid + "\r\n" + more + "END:VEVENT\r\nEND:VCALENDAR\r\n")
+		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:" + start + "\r\nDURATION:PT1H\r\nSUMMARY:" + uid + "\r\n" +
+		more + "END:VEVENT\r\nEND:VCALENDAR\r\n")
 }
 
 func card(uid, name string) []byte {
@@ -110,7 +111,8 @@ func TestEntries(t *testing.T) {
 
 	_, _, err = f.Put(ctx, Calendar, DefaultCalendar, "a.ics", event("a", "20260105T100000Z", ""), Condition{New: true})
 	equal(t, errors.Is(err, ErrChanged), true)
-	_, _, err = f.Put(ctx, Calendar, DefaultCalendar, "a.ics", event("a", "20260105T100000Z", ""), Condition{ETag: "1-0"})
+	_, _, err = f.Put(ctx, Calendar, DefaultCalendar, "a.ics", event("a", "20260105T100000Z", ""),
+		Condition{ETag: "1-0"})
 	equal(t, errors.Is(err, ErrChanged), true)
 	b, created, err := f.Put(ctx, Calendar, DefaultCalendar, "a.ics", event("a", "20260105T100000Z", ""),
 		Condition{ETag: a.ETag})
@@ -137,7 +139,8 @@ func TestEntries(t *testing.T) {
 	_, _, err = f.Put(ctx, AddressBook, DefaultContacts, "p.vcf", card("p", "Petra"), Condition{})
 	w.must(err)
 
-	replaced, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{DefaultCalendar, "z.ics"}, Condition{})
+	replaced, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{DefaultCalendar, "z.ics"},
+		Condition{})
 	w.must(err)
 	equal(t, replaced, false)
 	w.must(f.Remove(ctx, Calendar, DefaultCalendar, "z.ics", Condition{}))

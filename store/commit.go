@@ -338,8 +338,8 @@ func (num *numbering) ended(mod note.ModSeq, c layout.Change) {
 	num.gone, num.goneMods = append(num.gone, c), append(num.goneMods, mod)
 }
 
-// measure sets the size of a document in folders that is no message: that of its items and attachments. Like a message it
-// counts towards the quota.
+// measure sets the size of a document in folders that is no message: that of its items and attachments. Like a message
+// it counts towards the quota.
 func (se *settlement) measure(t *txNote) (err error) {
 	if t.row == nil || t.row.Stub || !t.row.Foldered || t.row.Class != note.Document || t.row.Recipe != 0 ||
 		t.message != nil {
