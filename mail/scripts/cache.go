@@ -168,3 +168,21 @@ func Folder(r *store.Reader, f *rules.Filing) (note.ID, error) {
 	}
 	return h.Note, nil
 }
+
+// Try returns a script with the other scripts of a mail file beside it, to see what it would do.
+func Try(r *store.Reader, db note.DatabaseID, script string) (*Set, error) {
+	set := &Set{list: &List{}, included: map[string]*rules.Program{}}
+	id, err := r.Find(profileID(listProfile, db))
+	switch {
+	case err == nil:
+		doc, err := r.Content(id)
+		if err != nil {
+			return nil, err
+		}
+		set.list = parse(doc.Content.Items, 0)
+	case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrGrave):
+		return nil, err
+	}
+	set.Program, err = rules.Compile("", script)
+	return set, err
+}
