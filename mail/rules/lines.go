@@ -7,7 +7,9 @@ import (
 
 // Lines describes an outcome, one line for each action.
 func (o *Outcome) Lines() (out []string) {
-	add := func(format string, args ...any) { out = append(out, strings.TrimRight(fmt.Sprintf(format, args...), " ")) }
+	add := func(format string, args ...any) {
+		out = append(out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
 	for _, f := range o.Filings {
 		line := "keep"
 		if f.Folder != "" {
