@@ -236,7 +236,8 @@ func (z *domainRecords) addServices() {
 		}
 	}
 	if z.running == nil {
-		ports = map[string]int{"imaps": 993, "imap": 143, "submissions": 465, "submission": 587, "https": 443}
+		ports = map[string]int{"imaps": 993, "imap": 143, "submissions": 465, "submission": 587, "sieve": 4190,
+			"https": 443}
 	}
 	for _, s := range []struct {
 		door, name string
@@ -244,7 +245,7 @@ func (z *domainRecords) addServices() {
 	}{
 		{"submissions", "_submissions", 0}, {"submission", "_submission", 10}, {"imaps", "_imaps", 0},
 		{"imap", "_imap", 10},
-		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"https", "_autodiscover", 0},
+		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"sieve", "_sieve", 0}, {"https", "_autodiscover", 0},
 	} {
 		if port := ports[s.door]; port != 0 {
 			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host),

@@ -24,6 +24,7 @@ type delivery struct {
 	index    int // of the recipient in the submission
 	member   bool
 	from     *Recipient
+	sent     string // the address, if from is nil
 	// always ignores the quota, because mail for postmaster and abuse must arrive. own is directory.Target.Own.
 	always, own, junk bool
 	// gone is set if the person's mail is forwarded and no copy stays.
@@ -31,10 +32,20 @@ type delivery struct {
 	warning  uint64
 	vacation *outgoing
 	days     int // interval of vacation notices
+	// ruling is the outcome of the person's script, or nil.
+	ruling *ruling
 	// warn is set if the update asked for a quota warning. warned is that warning.
 	warn   bool
 	used   uint64
 	warned *outgoing
+}
+
+// address returns the address to which the message was sent.
+func (d *delivery) address() string {
+	if d.from == nil {
+		return d.sent
+	}
+	return d.from.To.String()
 }
 
 // refusal is a permanent rejection of a recipient that was found before the update.
@@ -74,6 +85,9 @@ type batch struct {
 	answered bool
 	// also runs in the same update, on mail.box.
 	also func(w *store.Writer) (queue.Tally, error)
+	// letter is the message for scripts, nil if none run. changed holds the messages whose headers they changed.
+	letter  *letter
+	changed []*mailbox.Composed
 	// takes is the message in an outbox that becomes this one. The same update removes it there.
 	takes *held
 
@@ -81,6 +95,7 @@ type batch struct {
 	delivered int
 	rows      []queue.Recipient
 	full      []*delivery
+	rejected  []*delivery // by the recipients' scripts
 	moved     queue.Tally
 }
 
@@ -231,6 +246,12 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 			return nil
 		case errors.Is(err, errNeedBox):
 			b.box = true
+		case errors.Is(err, errNeedRuling):
+			for i := range b.now {
+				if err := s.filter.compose(ctx, b, &b.now[i], b.letter); err != nil {
+					return err
+				}
+			}
 		case errors.Is(err, errNeedWarning):
 			if err := s.personal.composeWarnings(ctx, b); err != nil {
 				return err
@@ -307,6 +328,7 @@ func (s *Depositor) update(ctx context.Context, b *batch) error {
 // write is the body of the update. It may run again after a failed update.
 func (s *Depositor) write(tx *store.Tx, b *batch) error {
 	b.delivered, b.moved, b.full = 0, queue.Tally{}, b.full[:0]
+	b.rejected = b.rejected[:0]
 	if b.takes != nil {
 		if err := b.takes.out(tx); err != nil {
 			return err
@@ -371,7 +393,18 @@ func (s *Depositor) enter(tx *store.Tx, b *batch) error {
 
 // writeOne delivers to one mail file.
 func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
-	err := s.files.deliver(tx, b.composed, b.date, b.entry.ID, d)
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	if err := s.filter.rule(w, d, b.letter); err != nil {
+		return err
+	}
+	if d.ruling.refuses() {
+		b.rejected = append(b.rejected, d)
+		return nil
+	}
+	err = s.files.deliver(tx, b.composed, b.date, b.entry.ID, d)
 	if errors.Is(err, mailbox.ErrOverQuota) {
 		b.full = append(b.full, d)
 		return nil
@@ -383,6 +416,9 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 		if err := s.personal.delivered(tx, b, d); err != nil {
 			return err
 		}
+	}
+	if err := s.filter.settled(w, d); err != nil {
+		return err
 	}
 	b.delivered++
 	b.results[d.index] = nil
@@ -397,7 +433,7 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 // client gets no reply for them.
 func (s *Depositor) settle(b *batch) bool {
 	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken
-	for _, d := range b.full {
+	for _, d := range slices.Concat(b.full, b.rejected) {
 		taken = taken || d.member
 	}
 	for _, d := range b.full {
@@ -407,6 +443,15 @@ func (s *Depositor) settle(b *batch) bool {
 			continue
 		}
 		b.results[d.index] = replyQuota
+	}
+	for _, d := range b.rejected {
+		q := d.row(queue.Failed)
+		q.Reply = d.ruling.reply().Error()
+		b.results[d.index] = d.ruling.reply()
+		if d.member || taken && b.answer != AnswerEach {
+			b.rows = append(b.rows, q)
+			b.results[d.index] = nil // reported by mail instead
+		}
 	}
 	for _, r := range b.refusal {
 		b.results[r.index] = r.reply

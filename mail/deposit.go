@@ -13,6 +13,7 @@ import (
 	"doublet/env"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
+	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -170,6 +171,7 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	defer c.Release()
 	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
 	defer b.release()
+	b.letter = &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven}
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
@@ -294,6 +296,7 @@ type Depositor struct {
 	follow   *followUps
 	lists    *Lists
 	personal *personal
+	filter   *filter
 	limits   *limits
 }
 
@@ -306,6 +309,8 @@ func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox
 	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, hostname: o.Hostname}
 	p.lists = &Lists{env: e, dir: d, follow: p.follow, url: o.URL}
 	p.personal = &personal{env: e, dir: d, follow: p.follow, lists: p.lists, srs: p.srs, hostname: o.Hostname}
+	p.filter = &filter{env: e, dir: d, mailbox: m, personal: p.personal, cache: scripts.NewCache(),
+		failed: p.stat.scriptFailed}
 	p.limits = &limits{env: e, messages: o.MessagesPerDay, recipients: o.RecipientsPerDay, keep: o.Keep,
 		exceeded: p.stat.limited}
 	if err := p.limits.recall(context.Background()); err != nil {

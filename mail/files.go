@@ -71,6 +71,9 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	if err != nil {
 		return err
 	}
+	if d.ruling != nil {
+		return s.file(w, c, date, id, d)
+	}
 	n := c.New(date)
 	n.UNID = note.DeriveUNID(id[:], d.id[:])
 	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
@@ -158,7 +161,7 @@ type attempt struct {
 
 // find returns the current mail file of a recipient.
 func (s *Files) find(ctx context.Context, q *queue.Recipient, junk bool) (attempt, error) {
-	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind}, address: q.Address}
+	a := attempt{delivery: delivery{id: q.Target, kind: q.Kind, sent: q.Address}, address: q.Address}
 	removed, server := false, note.UNID{}
 	var err error
 	if q.Kind == directory.TargetMailIn {

@@ -12,6 +12,7 @@ import (
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
 
@@ -89,6 +90,8 @@ type notice struct {
 	inReplyTo, refs    string
 	auto               string // Auto-Submitted: auto-replied, auto-generated
 	text               string
+	entity             bool // text is a MIME entity with its own header fields
+	more               [][2]string
 }
 
 // compose returns a notice with the null return path. Non-ASCII text is sent as 8bit UTF-8.
@@ -119,7 +122,14 @@ func (s *followUps) compose(n *notice) []byte {
 		line("References: ", refs)
 	}
 	line("Auto-Submitted: ", n.auto)
+	for _, f := range n.more {
+		line(f[0], ": ", fields.Encode(f[1]))
+	}
 	line("MIME-Version: 1.0")
+	if n.entity {
+		b.Write(mime.AppendCRLF(nil, []byte(n.text)))
+		return []byte(b.String())
+	}
 	line("Content-Type: text/plain; charset=utf-8")
 	if !fields.Ascii([]byte(n.text)) {
 		line("Content-Transfer-Encoding: 8bit")

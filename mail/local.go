@@ -48,9 +48,12 @@ type job struct {
 	s        *Router
 	key      queue.Key
 	composed *mailbox.Composed
+	letter   *letter
+	also     batch // holds the messages that scripts want
 }
 
 func (j *job) release() {
+	j.also.release()
 	if j.composed != nil {
 		j.composed.Release()
 	}
@@ -64,6 +67,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.letter = &letter{raw: raw}
 	j.composed, err = j.s.mailbox.Compose(ctx, raw)
 	return j.composed, err
 }
@@ -119,6 +123,12 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 	}
 	for {
 		err := j.try(ctx, e, piece)
+		if errors.Is(err, errNeedRuling) {
+			if err := j.composeRulings(ctx, piece); err != nil {
+				return err
+			}
+			continue
+		}
 		if !databaseTrouble(err) {
 			return err
 		}
@@ -144,6 +154,10 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		if c, err = j.compose(ctx); err != nil {
 			return err
 		}
+		j.prepare(e)
+	}
+	for _, o := range j.also.out {
+		o.due = false
 	}
 	var delivered int
 	var moved queue.Tally
@@ -163,7 +177,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		}
 		moved, err = j.s.queue.Alter(w, cur, func(cur *queue.Entry) error {
 			for i := range piece {
-				hop, err := j.s.attempt(tx, c, cur, &piece[i])
+				hop, err := j.s.attempt(tx, c, cur, &piece[i], j.letter)
 				if err != nil {
 					return err
 				}
@@ -176,6 +190,11 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		entered, err := enterDue(j.s.queue, w, j.also.out, j.also.date)
+		moved = moved.Plus(entered)
 		return err
 	})
 	if err == nil {
@@ -184,6 +203,25 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		j.s.trace.Add(hops...)
 	}
 	return err
+}
+
+// prepare completes the letter for the scripts of an entry's recipients.
+func (j *job) prepare(e *queue.Entry) {
+	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
+	j.letter.unproven = !slices.ContainsFunc(e.Recipients,
+		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
+	j.also.date = e.Created
+	j.also.entry = queue.Entry{ID: e.ID, From: e.From, TLS: e.TLS, Unsigned: e.Unsigned, Checker: e.Checker}
+}
+
+// composeRulings composes the messages that the scripts of recipients want.
+func (j *job) composeRulings(ctx context.Context, piece []attempt) error {
+	for i := range piece {
+		if err := j.s.deposit.filter.compose(ctx, &j.also, &piece[i].delivery, j.letter); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mailFilesOf returns the mail files into which a part of the recipients is delivered here.
@@ -197,7 +235,8 @@ func mailFilesOf(piece []attempt) (names []note.DatabaseID) {
 }
 
 // attempt delivers to one recipient within an update, and records the outcome in the entry.
-func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt) (trace.Hop, error) {
+func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt,
+	l *letter) (trace.Hop, error) {
 	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
 		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
 	})
@@ -215,9 +254,14 @@ func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *a
 		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
 		var err error
 		if !a.handed {
-			err = s.files.deliver(tx, c, e.Created, e.ID, &a.delivery)
+			err = s.deposit.deliverRuled(tx, c, e.Created, e.ID, &a.delivery, l)
 		}
 		switch {
+		case errors.Is(err, errRuledOut):
+			q.State, q.Reply = queue.Failed, a.ruling.reply().Error()
+			q.Attempts++
+			hop.Event, hop.Reply = trace.HopBounced, q.Reply
+			return hop, nil
 		case errors.Is(err, mailbox.ErrOverQuota):
 			reply = replyQuota
 		case err != nil:
@@ -283,7 +327,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		within, cancel := context.WithTimeout(ctx, matesWithin)
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
-			Always: alwaysArrives(a.address), Junk: e.Junk,
+			Always: alwaysArrives(a.address), Junk: e.Junk, From: e.From.String(), To: a.address,
 		}, raw)
 		cancel()
 		switch {

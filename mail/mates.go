@@ -1,15 +1,19 @@
 package mail
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"doublet/directory"
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
+	"doublet/wire/smtp"
 )
 
 // Mates are the other members of the cluster. They deliver to mail files that have no replica here. Until one has
@@ -36,6 +40,8 @@ type Handed struct {
 	Person   note.UNID // recipient
 	Kind     directory.TargetKind
 	Database note.DatabaseID
+	// From and To are the envelope's addresses, "" for the null sender. A member of an older release sends none.
+	From, To string
 	// Always ignores the quota. Junk delivers to the junk folder.
 	Always, Junk bool
 }
@@ -64,12 +70,76 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 		return err
 	}
 	defer c.Release()
-	a.junk, a.always = h.Junk, h.Always
-	err = s.store.Update(ctx, note.System, []note.DatabaseID{a.database}, func(tx *store.Tx) error {
-		return s.files.deliver(tx, c, h.Date, h.ID, &a.delivery)
-	})
-	if err == nil {
+	a.junk, a.always, a.sent = h.Junk, h.Always, h.To
+	if err = s.takeRuled(ctx, h, raw, c, &a.delivery); err == nil {
 		s.stat.deliveredTo(1, int64(len(raw)))
 	}
 	return err
+}
+
+// takeRuled delivers a message from a mate as the recipient's script wants. The messages that the script causes, and the
+// report of a rejection, go to a mail.box of this server.
+func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mailbox.Composed, d *delivery) error {
+	from, err := smtp.ParsePath(h.From)
+	if err != nil {
+		from = smtp.Path{}
+	}
+	l := &letter{raw: raw, from: from}
+	if bytes.HasPrefix(raw, []byte("Return-Path:")) {
+		l.returnPath = bytes.IndexByte(raw, '\n') + 1
+	}
+	b := &batch{date: h.Date, entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
+	defer b.release()
+	box := s.queue.Boxes.Place(h.ID)
+	names := []note.DatabaseID{d.database}
+	for {
+		var moved queue.Tally
+		err := s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
+			for _, o := range b.out {
+				o.due = false
+			}
+			err := s.deliverRuled(tx, c, h.Date, h.ID, d, l)
+			refused := errors.Is(err, errRuledOut)
+			if err != nil && !refused {
+				return err
+			}
+			due := b.out
+			if refused {
+				due = []*outgoing{{composed: c, entry: s.refusedEntry(b, d), due: true}}
+			}
+			if !slices.ContainsFunc(due, func(o *outgoing) bool { return o.due }) {
+				return nil
+			}
+			if len(names) == 1 {
+				return errNeedBox
+			}
+			w, err := tx.Database(box)
+			if err == nil {
+				moved, err = enterDue(s.queue, w, due, h.Date)
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, errNeedBox):
+			names = append(names, box)
+		case errors.Is(err, errNeedRuling):
+			if err := s.filter.compose(ctx, b, d, l); err != nil {
+				return err
+			}
+		default:
+			if err == nil && len(names) > 1 {
+				s.queue.Moved(box, moved)
+			}
+			return err
+		}
+	}
+}
+
+// refusedEntry returns an entry that reports to the sender that a script rejects the message.
+func (s *Depositor) refusedEntry(b *batch, d *delivery) queue.Entry {
+	e := b.entry
+	e.ID = note.DeriveUNID(e.ID[:], []byte("rejected"), d.id[:])
+	e.Recipients = []queue.Recipient{{Address: d.address(), Name: d.name, Target: d.id, Kind: d.kind,
+		State: queue.Failed, Reply: d.ruling.reply().Error()}}
+	return e
 }

@@ -6,7 +6,10 @@ func (b *batch) release() {
 	for _, o := range b.out {
 		o.composed.Release()
 	}
-	b.out = nil
+	for _, c := range b.changed {
+		c.Release()
+	}
+	b.out, b.changed = nil, nil
 }
 
 // outgoing composes the messages that a message causes. raw is the stored message, with the fields of this hop.

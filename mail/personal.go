@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"doublet/directory"
 	"doublet/env"
@@ -170,16 +171,9 @@ func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *fo
 	if all := f.person.Addresses(); address == "" && len(all) > 0 {
 		address = all[0]
 	}
-	from := sub.From
-	if local, err := s.dir.Domains.IsLocal(ctx, from.Domain); err != nil {
-		return fmt.Errorf("forward: %w", err)
-	} else if !local {
-		from = s.srs.rewriteSender(from, domainOf(address))
-	}
-	h := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
-	returnPath := len(h)
-	if address != "" && !f.shared {
-		h = append(append(append(h, "Delivered-To: "...), address...), "\r\n"...)
+	one := sentCopy{what: "forward " + f.person.ID.String(), from: sub.From, domain: domainOf(address), address: address}
+	if f.shared {
+		one.address = ""
 	}
 	rows := make([]queue.Recipient, 0, len(f.to)+len(f.inside))
 	for _, a := range f.to {
@@ -191,11 +185,38 @@ func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *fo
 			rows[i].Notify = smtp.NotifyNever
 		}
 	}
-	o, err := s.follow.send(ctx, b, "forward "+f.person.ID.String(), append(h, rest...), returnPath, from, rows)
+	one.rows = rows
+	_, err := s.sendCopy(ctx, b, &one, rest)
+	return err
+}
+
+// sentCopy is a message that is sent on for a person. domain is that to which a sender of another domain is rewritten.
+// address is shown by Delivered-To, if it is not empty.
+type sentCopy struct {
+	what            string // as of followUps.send
+	from            smtp.Path
+	domain, address string
+	rows            []queue.Recipient
+}
+
+// sendCopy sends a message on. rest is the message without its Return-Path.
+func (s *personal) sendCopy(ctx context.Context, b *batch, c *sentCopy, rest []byte) (*outgoing, error) {
+	from := c.from
+	if local, err := s.dir.Domains.IsLocal(ctx, from.Domain); err != nil {
+		return nil, fmt.Errorf("forward: %w", err)
+	} else if !local {
+		from = s.srs.rewriteSender(from, c.domain)
+	}
+	h := append(from.Append([]byte("Return-Path: <")), ">\r\n"...)
+	returnPath := len(h)
+	if c.address != "" {
+		h = append(append(append(h, "Delivered-To: "...), c.address...), "\r\n"...)
+	}
+	o, err := s.follow.send(ctx, b, c.what, append(h, rest...), returnPath, from, c.rows)
 	if err == nil {
 		o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	}
-	return err
+	return o, err
 }
 
 // delivered does the work after a delivery to a mail file, in the same update.
@@ -204,8 +225,13 @@ func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
 	if err != nil {
 		return err
 	}
-	if d.vacation != nil && d.vacation.composed != nil {
-		if d.vacation.due, err = s.firstNotice(w, b, d); err != nil {
+	if d.vacation != nil && d.vacation.composed != nil && !d.ruling.answers() {
+		days := d.days
+		if days == 0 {
+			days = 7
+		}
+		if d.vacation.due, err = s.firstNotice(w, d.database, strings.ToLower(b.entry.From.String()),
+			time.Duration(days)*24*time.Hour); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // depositStats holds the statistics of accepted messages and local deliveries, under Domino's names.
 type depositStats struct {
 	delivered, routed, bytes, limited *stat.Counter
+	scriptFailures                    *stat.Counter
 	time                              *stat.Histogram
 }
 
@@ -20,6 +21,8 @@ func newDepositStats(t *stat.Tree) *depositStats {
 			"bytes of messages put into mail files, once for each recipient"),
 		limited: t.Counter("Mail.TransferLimited",
 			"messages refused because their sender has sent too much in a day"),
+		scriptFailures: t.Counter("Mail.SieveFailures",
+			"deliveries at which a person's Sieve script failed, so that the message was kept"),
 		time: t.Histogram("Mail.DeliverTime", "time from taking a message to its commit", stat.Seconds),
 	}
 	t.CounterFunc("Mail.TotalKBDelivered", "KB of messages put into mail files, once for each recipient",
@@ -80,6 +83,8 @@ func (s *routerStats) transferred(recipients int, size uint64, took, delay time.
 	s.sendTime.ObserveDuration(took)
 	s.delay.ObserveDuration(delay)
 }
+
+func (s *depositStats) scriptFailed() { s.scriptFailures.Inc() }
 
 func (s *depositStats) deliveredTo(n int, size int64) {
 	s.delivered.Add(uint64(n))

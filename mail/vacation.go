@@ -14,6 +14,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
+	"doublet/wire/smtp"
 )
 
 // The state of vacation notices and quota warnings is in profile notes of the mail file, so that it moves with the
@@ -38,13 +39,18 @@ func (s *personal) wantsVacation(sub *Submission, b *batch, h *fields.Facts, i i
 	case !p.Vacation.Active(s.env.Clock.Now()), sub.Junk, sub.Unproven, d.member &&
 		d.from.Target.Kind == directory.TargetGroup:
 		return false
+	}
+	return answerable(h, sub.From, append(slices.Clone(p.Addresses()), d.from.To.String()))
+}
+
+// answerable reports whether a message with the header h is from a person, to one of the addresses own.
+func answerable(h *fields.Facts, from smtp.Path, own []string) bool {
+	switch {
 	case h.Auto != "", h.List, h.Precedence == "bulk", h.Precedence == "list", h.Precedence == "junk",
-		fields.Machine(sub.From):
+		fields.Machine(from):
 		return false
 	}
-	own := append(slices.Clone(p.Addresses()), d.from.To.String())
-	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, sub.From.String()) }) &&
-		h.Names(own)
+	return !slices.ContainsFunc(own, func(a string) bool { return strings.EqualFold(a, from.String()) }) && h.Names(own)
 }
 
 // vacations composes the vacation notices for a message.
@@ -97,29 +103,29 @@ func vacationNotice(p *directory.Person, address string, h *fields.Facts) notice
 	return n
 }
 
-// firstNotice reports whether the sender gets a notice now, and records that.
-func (s *personal) firstNotice(w *store.Writer, b *batch, d *delivery) (bool, error) {
-	days := d.days
-	if days == 0 {
-		days = 7
-	}
-	now, sender := s.env.Clock.Now(), strings.ToLower(b.entry.From.String())
-	first := true
-	err := s.profile(w, d.database, vacationProfile, func(items note.Items) note.Items {
+// maxInterval is the longest interval of vacation notices.
+const maxInterval = 90 * 24 * time.Hour
+
+// firstNotice reports whether a sender gets a notice now, and records that. key is the sender's address, and the handle
+// of the notice if a script sends it.
+func (s *personal) firstNotice(w *store.Writer, db note.DatabaseID, key string, interval time.Duration) (bool, error) {
+	now, first := s.env.Clock.Now(), true
+	err := s.profile(w, db, vacationProfile, func(items note.Items) note.Items {
 		var keep []string
 		for _, line := range items.Get(itemReplied).AsTextList() {
 			at, who, _ := strings.Cut(line, " ")
 			sec, _ := strconv.ParseInt(at, 10, 64)
-			if now.Sub(time.Unix(sec, 0)) >= time.Duration(days)*24*time.Hour {
+			age := now.Sub(time.Unix(sec, 0))
+			if age >= maxInterval || who == key && age >= interval {
 				continue
 			}
-			first = first && who != sender
+			first = first && who != key
 			keep = append(keep, line)
 		}
 		if !first {
 			return items
 		}
-		keep = append(keep[max(0, len(keep)-maxReplied+1):], strconv.FormatInt(now.Unix(), 10)+" "+sender)
+		keep = append(keep[max(0, len(keep)-maxReplied+1):], strconv.FormatInt(now.Unix(), 10)+" "+key)
 		return items.With(itemReplied, note.TextList(keep...))
 	})
 	return first, err

@@ -16,6 +16,7 @@ import (
 	"doublet/serve/imapd"
 	"doublet/serve/listen"
 	"doublet/serve/pop3d"
+	"doublet/serve/sieved"
 	"doublet/serve/signin"
 	"doublet/serve/smtpd"
 	"doublet/serve/websession"
@@ -78,6 +79,11 @@ func (h *front) openMail() error {
 	}, h.signIn, s.Mailbox, s.Stats)
 	h.forwarded.Add("imap", imap.Serve)
 	h.forwarded.Add("pop3", pop.Serve)
+	sieve := sieved.New(h.env, sieved.Config{
+		Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration,
+		IdleTimeout: cfg.Limits.IdleTimeout.Duration, Forward: h.forward,
+	}, h.signIn, s.Mailbox, s.Stats)
+	h.forwarded.Add("sieve", sieve.Serve)
 	first := smtp.Load()
 	mx := func(c *listen.Conn) { smtp.Load().mx.Serve(c) }
 	submission := func(c *listen.Conn) { smtp.Load().submission.Serve(c) }
@@ -96,6 +102,7 @@ func (h *front) openMail() error {
 		{listen.Door{Name: "imaps", TLS: cert, Implicit: true, Serve: imap.Serve}, cfg.Doors.IMAPS},
 		{listen.Door{Name: "pop3", TLS: cert, Busy: pop.Busy(), Serve: pop.Serve}, cfg.Doors.POP3},
 		{listen.Door{Name: "pop3s", TLS: cert, Implicit: true, Serve: pop.Serve}, cfg.Doors.POP3S},
+		{listen.Door{Name: "sieve", TLS: cert, Busy: sieve.Busy(), Serve: sieve.Serve}, cfg.Doors.Sieve},
 	} {
 		if d.address == config.Off {
 			continue

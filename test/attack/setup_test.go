@@ -27,7 +27,7 @@ func TestSetup(t *testing.T) {
 	for i, d := range []string{"smtp", "imap", "http", "https"} {
 		args = append(args, "--"+d, "127.0.0.1:"+ports[i+1])
 	}
-	for _, d := range []string{"submission", "submissions", "lmtp", "imaps", "pop3", "pop3s"} {
+	for _, d := range []string{"submission", "submissions", "lmtp", "imaps", "pop3", "pop3s", "sieve"} {
 		args = append(args, "--"+d, "off")
 	}
 	cmd := exec.Command(exe, args...)

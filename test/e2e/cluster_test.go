@@ -49,7 +49,7 @@ func (m *member) serve() {
 		m.program = []string{path}
 	}
 	args := append(slices.Clone(m.program[1:]), "serve", "--data", m.Data)
-	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s"} {
+	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s", "sieve"} {
 		args = append(args, "--"+d, "off")
 	}
 	for _, d := range memberDoors {

@@ -40,7 +40,7 @@ func newPlace(t *testing.T, name string) *place {
 }
 
 func (p *place) doors() (flags []string) {
-	for _, d := range []string{"http", "submissions", "lmtp", "imaps", "pop3s"} {
+	for _, d := range []string{"http", "submissions", "lmtp", "imaps", "pop3s", "sieve"} {
 		flags = append(flags, "--"+d, "off")
 	}
 	for _, d := range placeDoors {

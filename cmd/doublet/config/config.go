@@ -69,6 +69,7 @@ type Doors struct {
 	IMAPS       string `toml:"imaps" default:":993" demo:"127.0.0.1:2993"`
 	POP3        string `toml:"pop3" default:"off" demo:"127.0.0.1:2110"`
 	POP3S       string `toml:"pop3s" default:"off" demo:"off"`
+	Sieve       string `toml:"sieve" default:":4190" demo:"127.0.0.1:4190"`
 	HTTP        string `toml:"http" default:":80" demo:"127.0.0.1:8080"`
 	HTTPS       string `toml:"https" default:":443" demo:"127.0.0.1:8443"`
 }

@@ -1,0 +1,172 @@
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/mail/queue"
+	"doublet/mail/rules"
+	"doublet/mail/scripts"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// filings is a note that a script wants: the folders in which the message has the same flags.
+type filings struct {
+	folders []note.ID
+	flags   mailbox.Flags
+}
+
+// file stores the message as the script of a delivery wants. A message in several folders is one note if its flags are
+// the same everywhere.
+func (s *Files) file(w *store.Writer, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
+	r := d.ruling
+	if len(r.Filings) == 0 {
+		return nil
+	}
+	if r.changed != nil {
+		c = r.changed
+	}
+	notes, err := s.notesOf(w, d)
+	if err != nil {
+		return err
+	}
+	for i, f := range notes {
+		n := c.New(date)
+		if n.UNID = note.DeriveUNID(id[:], d.id[:]); i > 0 {
+			n.UNID = note.DeriveUNID(id[:], d.id[:], []byte(strconv.Itoa(i)))
+		}
+		if _, err := w.Find(n.UNID); err == nil || errors.Is(err, store.ErrGrave) {
+			continue // delivered before, whatever the quota is now
+		}
+		if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
+			return err
+		}
+		n.Folders, n.Keywords, n.MarkDeleted = f.folders, f.flags.Keywords, f.flags.Deleted
+		if f.flags.Seen {
+			n.SeenBy = []note.UNID{d.id}
+		}
+		if _, err := w.Create(n); err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrGrave) {
+			return err
+		}
+	}
+	return nil
+}
+
+// notesOf finds the folders of the filings. A folder that does not exist is replaced by the INBOX.
+func (s *Files) notesOf(w *store.Writer, d *delivery) (out []filings, err error) {
+	taken := map[note.ID]bool{}
+	for i := range d.ruling.Filings {
+		f := &d.ruling.Filings[i]
+		id, err := s.filingFolder(w, d, f)
+		if err != nil {
+			return nil, err
+		}
+		if taken[id] {
+			continue
+		}
+		taken[id] = true
+		flags := scripts.Flags(f.Flags)
+		if d.ruling.trouble != "" && len(out) == 0 {
+			flags.Keywords = append(flags.Keywords, scripts.Keyword)
+		}
+		slices.Sort(flags.Keywords)
+		flags.Keywords = slices.Compact(flags.Keywords)
+		same := slices.IndexFunc(out, func(o filings) bool {
+			return o.flags.Seen == flags.Seen && o.flags.Deleted == flags.Deleted &&
+				slices.Equal(o.flags.Keywords, flags.Keywords)
+		})
+		if same >= 0 {
+			out[same].folders = append(out[same].folders, id)
+			continue
+		}
+		out = append(out, filings{[]note.ID{id}, flags})
+	}
+	return out, nil
+}
+
+// filingFolder returns the folder of a filing. It creates the folder if the script wants that and this is the home.
+func (s *Files) filingFolder(w *store.Writer, d *delivery, f *rules.Filing) (note.ID, error) {
+	if f.Folder == "" {
+		return folderOf(w, mailbox.Inbox)
+	}
+	id, err := scripts.Folder(&w.Reader, f)
+	if err == nil || !errors.Is(err, store.ErrNotFound) {
+		return id, err
+	}
+	name, bad := mailbox.Normalize(f.Folder)
+	if f.Create && bad == nil && w.Home() == nil {
+		if id, err = createFolder(w, name, d.id); err == nil {
+			return id, nil
+		}
+		s.env.Log.Warn("mail: script cannot create a folder", "recipient", d.name, "folder", name, "err", err)
+	}
+	d.ruling.trouble = fmt.Sprintf("fileinto: folder %.80q does not exist", f.Folder)
+	return folderOf(w, mailbox.Inbox)
+}
+
+// createFolder creates a folder and those above it, and subscribes the owner to it.
+func createFolder(w *store.Writer, name string, owner note.UNID) (id note.ID, err error) {
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		if h, err := w.FolderNamed(name[:i]); err == nil {
+			id = h.Note
+			continue
+		}
+		if id, err = w.CreateFolder(name[:i], ""); err != nil {
+			return 0, err
+		}
+		if err = w.Subscribe(id, owner, true); err != nil {
+			return 0, err
+		}
+	}
+	if id == 0 || strings.HasSuffix(name, "/") {
+		return 0, mailbox.ErrBadName
+	}
+	return id, nil
+}
+
+// errRuledOut means that a recipient's script rejects the message.
+var errRuledOut = errors.New("mail: the recipient's script rejects the message")
+
+// deliverRuled delivers to one mail file as the recipient's script wants. Errors are those of Files.deliver,
+// errNeedRuling, and errRuledOut.
+func (s *Depositor) deliverRuled(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery,
+	l *letter) error {
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	if err := s.filter.rule(w, d, l); err != nil {
+		return err
+	}
+	if d.ruling.refuses() {
+		return errRuledOut
+	}
+	if err := s.files.deliver(tx, c, date, id, d); err != nil {
+		return err
+	}
+	return s.filter.settled(w, d)
+}
+
+// enterDue enters the messages that are due into mail.box.
+func enterDue(q *queue.Queue, w *store.Writer, out []*outgoing, date time.Time) (moved queue.Tally, err error) {
+	for _, o := range out {
+		if !o.due {
+			continue
+		}
+		one, err := q.Enter(w, o.composed.New(date), o.entry)
+		if err != nil {
+			return moved, err
+		}
+		moved = moved.Plus(one)
+	}
+	return moved, nil
+}

@@ -1,0 +1,158 @@
+package rules_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/mail/rules"
+	"doublet/wire/mime"
+)
+
+// scenario is one script over one message. A file of testdata has sections that begin with a line "== NAME": "message"
+// for all scenarios after it, "script NAME" for other scripts that can be included, and every other is the title of a
+// scenario. In it, the lines after "--" are the outcome.
+type scenario struct {
+	title, script, message string
+	want                   []string
+	others                 map[string]string
+}
+
+func scenarios(t *testing.T, file string) []scenario {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []scenario
+	message, others := "", map[string]string{}
+	for _, section := range strings.Split("\n"+string(text), "\n== ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		name, isScript := strings.CutPrefix(title, "script ")
+		switch {
+		case title == "message":
+			message = strings.ReplaceAll(body, "\n", "\r\n") + "\r\n"
+		case isScript:
+			others[name] = body
+		default:
+			script, want, found := strings.Cut(body, "\n--\n")
+			if !found {
+				t.Fatalf("%s: %s has no outcome", file, title)
+			}
+			out = append(out, scenario{title, script + "\n", message, strings.Split(strings.TrimSpace(want), "\n"), others})
+		}
+	}
+	return out
+}
+
+var now = time.Date(2026, 11, 25, 22, 30, 15, 0, time.FixedZone("", 3600))
+
+func world(t *testing.T, s *scenario) *rules.World {
+	return &rules.World{
+		Now:   now,
+		Items: map[string]string{"domain": "example.com", "host": "mail.example.com", "name": "Doublet", "phase": "during"},
+		Include: func(name string) *rules.Program {
+			script, ok := s.others[name]
+			if !ok {
+				return nil
+			}
+			p, err := rules.Compile(name, script)
+			if err != nil {
+				t.Error(err)
+			}
+			return p
+		},
+		Mailbox: func(name string) bool { return name == "INBOX" || name == "Work" || name == "Archive" },
+		SpecialUse: func(name, use string) bool {
+			return use == `\Archive` && (name == "" || name == "Archive")
+		},
+		Seen: func(mark string) bool { return mark == "lEZ9n30jhwMEVaqP8NptHg" },
+	}
+}
+
+// describe returns the lines of an outcome.
+func describe(o *rules.Outcome, message string) (out []string) {
+	add := func(format string, args ...any) {
+		out = append(out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+	for _, f := range o.Filings {
+		line := "keep"
+		if f.Folder != "" {
+			line = "file " + f.Folder
+		}
+		if f.Use != "" {
+			line += " use " + f.Use
+		}
+		if f.Create {
+			line += " create"
+		}
+		add("%s %s", line, strings.Join(f.Flags, " "))
+	}
+	for _, a := range o.Redirects {
+		add("redirect %s", a)
+	}
+	if o.Rejected {
+		add("reject %s", o.Reason)
+	}
+	if v := o.Vacation; v != nil {
+		add("vacation %q from %q every %s to %v: %q", v.Subject, v.From, v.Interval, v.Addresses, v.Text)
+	}
+	for _, n := range o.Notices {
+		add("notify %s %q %q %q", strings.Join(n.To, " "), n.From, n.Subject, n.Text)
+	}
+	for _, m := range o.Marks {
+		add("mark %s %s", m.Name, m.Until.Sub(now))
+	}
+	if o.Header != nil {
+		old := strings.Split(message[:mime.HeaderEnd([]byte(message))], "\r\n")
+		changed := strings.Split(string(o.Header), "\r\n")
+		for i, l := range changed {
+			if !slices.Contains(old, l) {
+				add("+%d %s", i, l)
+			}
+		}
+		for _, l := range old {
+			if !slices.Contains(changed, l) {
+				add("- %s", l)
+			}
+		}
+	}
+	if o.Err != nil {
+		add("error %s", o.Err)
+	}
+	if len(out) == 0 {
+		add("discard")
+	}
+	return out
+}
+
+// TestScenarios runs the scripts of testdata. The name of a file is the RFC that it tests.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scenarios", err)
+	}
+	for _, file := range files {
+		for _, s := range scenarios(t, file) {
+			t.Run(filepath.Base(file)+"/"+s.title, func(t *testing.T) {
+				t.Parallel()
+				var got []string
+				if p, err := rules.Compile("", s.script); err != nil {
+					got = []string{"invalid " + err.Error()}
+				} else {
+					m := &rules.Message{Raw: []byte(s.message), From: "alice+news@example.org", To: "bob+lists@example.com"}
+					o := rules.Run(p, m, world(t, &s))
+					got = describe(&o, s.message)
+				}
+				if !slices.Equal(got, s.want) {
+					t.Errorf("%s\ngot\n%s\nwant\n%s", s.script, strings.Join(got, "\n"), strings.Join(s.want, "\n"))
+				}
+			})
+		}
+	}
+}
