@@ -217,7 +217,8 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 		return nil, nil
 	}
 	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(),
-		UID: items.Get(itemUID).AsText(), Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
+		UID:       items.Get(itemUID).AsText(),
+		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
 		Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
 	if e.Private && !d.owns(h) {
 		return nil, nil
