@@ -7,6 +7,7 @@
 package ldapd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -86,7 +87,7 @@ type statistics struct {
 // New returns a Server; stats may be nil. It returns an error if the settings of the tree are no distinguished names.
 func New(e *env.Env, cfg Config, accounts Accounts, dir *directory.Directory, stats *stat.Tree) (*Server, error) {
 	cfg.fill()
-	if _, err := newTree(cfg.Base, cfg.People, cfg.Groups); err != nil {
+	if _, err := newTree(cmp.Or(cfg.Base, noBase), cfg.People, cfg.Groups); err != nil {
 		return nil, fmt.Errorf("ldapd: names of the tree: %w", err)
 	}
 	s := &Server{env: e, cfg: cfg, accounts: accounts, dir: dir, subschema: subschema()}

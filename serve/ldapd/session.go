@@ -294,6 +294,9 @@ func (s *session) view() (*view, error) {
 	if v.tree, err = s.srv.tree(v.ctx); err != nil {
 		return nil, err
 	}
+	if s.protected() {
+		v.mechanisms = s.srv.accounts.Mechanisms(s.attempt())
+	}
 	switch {
 	case !s.signedIn():
 		if s.srv.cfg.Anonymous && s.c.Local() {

@@ -17,6 +17,9 @@ type tree struct {
 	normalSuffix, normalPeople, normalGroups string
 }
 
+// noBase is the suffix where neither the settings nor a domain give one.
+const noBase = "o=doublet"
+
 // tree returns the current tree. Without a suffix in the settings, it follows the directory's first domain.
 func (srv *Server) tree(ctx context.Context) (*tree, error) {
 	version := srv.dir.Version()
@@ -29,7 +32,7 @@ func (srv *Server) tree(ctx context.Context) (*tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		base = "o=doublet"
+		base = noBase
 		if len(list) > 0 {
 			base = "dc=" + strings.ReplaceAll(list[0], ".", ",dc=")
 		}
@@ -98,7 +101,7 @@ func (v *view) find(dn ldap.DN) (p place, e entry, matched string, err error) {
 	t, normal := v.tree, normalOf(dn)
 	switch {
 	case len(dn) == 0:
-		return placeRoot, v.srv.rootDSE(v), "", nil
+		return placeRoot, v.rootDSE(), "", nil
 	case normal == "cn=subschema":
 		return placeSubschema, entry{v: v, name: subschemaDN, fixed: v.srv.subschema}, "", nil
 	case v.level == levelNone: // do not reveal what exists
@@ -156,7 +159,7 @@ func (v *view) container(name string, dn ldap.DN) entry {
 // rootDSE returns the entry that describes the server. Everybody may read it.
 //
 // Implements: RFC 4512 §5.1 Server-specific data requirements
-func (srv *Server) rootDSE(v *view) entry {
+func (v *view) rootDSE() entry {
 	fixed := map[string][]string{
 		"objectclass": {"top"}, "namingcontexts": {v.tree.suffix}, "supportedldapversion": {"3"},
 		"subschemasubentry": {subschemaDN}, "vendorname": {"Doublet"},
@@ -164,8 +167,11 @@ func (srv *Server) rootDSE(v *view) entry {
 		"supportedextension": {ldap.OIDWhoAmI, ldap.OIDPasswordModify, ldap.OIDCancel, ldap.OIDStartTLS},
 		"supportedfeatures":  {ldap.OIDAllOperational, ldap.OIDTrueFalse}, "entrydn": {""},
 	}
-	if srv.cfg.Version != "" {
-		fixed["vendorversion"] = []string{srv.cfg.Version}
+	if v.srv.cfg.Version != "" {
+		fixed["vendorversion"] = []string{v.srv.cfg.Version}
+	}
+	if len(v.mechanisms) > 0 {
+		fixed["supportedsaslmechanisms"] = v.mechanisms
 	}
 	return entry{v: v, fixed: fixed}
 }
