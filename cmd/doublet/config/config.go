@@ -26,6 +26,7 @@ type Config struct {
 	Store     Store     `toml:"store"`
 	Search    Search    `toml:"search"`
 	Directory Directory `toml:"directory"`
+	LDAP      LDAP      `toml:"ldap"`
 	Verify    Verify    `toml:"verify"`
 	Filter    Filter    `toml:"filter"`
 	Reports   Reports   `toml:"reports"`
@@ -69,6 +70,8 @@ type Doors struct {
 	IMAPS       string `toml:"imaps" default:":993" demo:"127.0.0.1:2993"`
 	POP3        string `toml:"pop3" default:"off" demo:"127.0.0.1:2110"`
 	POP3S       string `toml:"pop3s" default:"off" demo:"off"`
+	LDAP        string `toml:"ldap" default:"off" demo:"127.0.0.1:2389"`
+	LDAPS       string `toml:"ldaps" default:"off" demo:"off"`
 	HTTP        string `toml:"http" default:":80" demo:"127.0.0.1:8080"`
 	HTTPS       string `toml:"https" default:":443" demo:"127.0.0.1:8443"`
 }
@@ -196,6 +199,18 @@ type Directory struct {
 	Argon2Workers    int  `toml:"argon2_workers" default:"0" min:"0" max:"1024"`
 	SCRAM            bool `toml:"scram" default:"false" demo:"true"`
 	Lookup           bool `toml:"lookup" default:"true"`
+}
+
+// LDAP is the section [ldap].
+type LDAP struct {
+	Base          string   `toml:"base" default:""`
+	People        string   `toml:"people" default:"ou=people"`
+	Groups        string   `toml:"groups" default:"ou=groups"`
+	Anonymous     string   `toml:"anonymous" default:"off" oneof:"off loopback"`
+	Readers       string   `toml:"readers" default:""`
+	Entries       int      `toml:"entries" default:"100" min:"1" max:"100000"`
+	ReaderEntries int      `toml:"reader_entries" default:"10000" min:"1" max:"1000000"`
+	SearchTime    Duration `toml:"search_time" default:"30s" min:"1s" max:"10m"`
 }
 
 // Verify is the section [verify].
