@@ -11,8 +11,8 @@ import (
 	"doublet/store"
 )
 
-// Record is a person, group or mail-in database as Browse and Select find it. Exactly one of the pointers is set. Records
-// are shared and must not be changed.
+// Record is a person, group or mail-in database as Browse and Select find it. Exactly one of the pointers is set. It
+// has no secrets and no app passwords. Records are shared and must not be changed.
 type Record struct {
 	ID     note.UNID
 	Person *Person
@@ -69,6 +69,7 @@ func makeRecord(id note.UNID, items note.Items) (r Record, ok bool) {
 	switch items.Get(itemForm).AsText() {
 	case formPerson:
 		p := readPerson(id, items)
+		p.password, p.totp, p.recovery, p.scram, p.tokens, p.AppPasswords = "", nil, nil, nil, nil, nil
 		r.Person = &p
 	case formGroup:
 		g := readGroup(id, items)
@@ -192,11 +193,15 @@ func (t *Term) find(r *store.Reader, limit int) (ids []note.ID, err error) {
 		if t.AddressPrefix != "" {
 			begin = append([]byte{'a'}, lower(t.AddressPrefix)...)
 		}
+		seen := map[note.ID]bool{} // several names of one entry may begin alike
 		err = r.Scan(indexNames, begin, func(key []byte, id note.ID) bool {
 			if !bytes.HasPrefix(key, begin) {
 				return false
 			}
-			ids = append(ids, id)
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
 			return len(ids) < limit
 		})
 		return ids, err
@@ -207,7 +212,8 @@ func (t *Term) find(r *store.Reader, limit int) (ids []note.ID, err error) {
 	return nil, nil
 }
 
-// Browse returns records of a kind by name, at most limit, 1,000 if limit is 0. Pass next as after to get the next page;
+// Browse returns records of a kind by name. A directory of up to 20,000 records is kept in memory from the first Browse
+// on, so that searches which no index answers are fast. It returns at most limit records, 1,000 if limit is 0. Pass next as after to get the next page;
 // next is empty at the end.
 func (ns *Names) Browse(ctx context.Context, kind TargetKind, limit int, after string) (list []Record, next string,
 	err error) {
@@ -217,6 +223,17 @@ func (ns *Names) Browse(ctx context.Context, kind TargetKind, limit int, after s
 		letter = 'g'
 	case TargetMailIn:
 		letter = 'm'
+	}
+	if limit <= 0 || limit > maxPage {
+		limit = maxPage
+	}
+	k, err := ns.books.now(ctx, ns.base)
+	if err != nil {
+		return nil, "", err
+	}
+	if k != nil {
+		list, next = k.page(letter, limit, after)
+		return list, next, nil
 	}
 	next, err = ns.list(ctx, letter, "", limit, after, func(u note.UNID, items note.Items) {
 		if x, ok := makeRecord(u, items); ok {
