@@ -213,8 +213,8 @@ func (t *Term) find(r *store.Reader, limit int) (ids []note.ID, err error) {
 }
 
 // Browse returns records of a kind by name. A directory of up to 20,000 records is kept in memory from the first Browse
-// on, so that searches which no index answers are fast. It returns at most limit records, 1,000 if limit is 0. Pass next as after to get the next page;
-// next is empty at the end.
+// on, so that searches which no index answers are fast. It returns at most limit records, 1,000 if limit is 0.
+// Pass next as after to get the next page; next is empty at the end.
 func (ns *Names) Browse(ctx context.Context, kind TargetKind, limit int, after string) (list []Record, next string,
 	err error) {
 	letter := byte('p')
@@ -261,8 +261,8 @@ func (ns *Names) RecordOf(ctx context.Context, id note.UNID) (Record, error) {
 	return list[0], nil
 }
 
-// Exact returns the records with a whole name or address. It is fast for one that was asked for recently. The caller must not
-// change the list.
+// Exact returns the records with a whole name or address. It is fast for one that was asked for recently. The caller
+// must not change the list.
 func (ns *Names) Exact(ctx context.Context, t Term) ([]Record, error) {
 	k := t.exact()
 	if k == nil {

@@ -103,7 +103,8 @@ func TestRecordSecrets(t *testing.T) {
 	r, err := w.Names.RecordOf(bg, p.ID)
 	w.ok(err)
 	x := r.Person
-	if x.password != "" || x.scram != nil || x.tokens != nil || x.totp != nil || x.recovery != nil || x.AppPasswords != nil {
+	if x.password != "" || x.scram != nil || x.tokens != nil || x.totp != nil || x.recovery != nil ||
+		x.AppPasswords != nil {
 		t.Errorf("%+v", x)
 	}
 	if full, err := w.Names.Person(bg, p.ID); err != nil || full.password == "" || len(full.tokens) != 1 {

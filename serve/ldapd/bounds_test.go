@@ -34,8 +34,8 @@ func (w *world) wants(err error, code uint16, text string) {
 	}
 }
 
-// TestAppPassword checks that an app password signs in but changes no password, unless the account's password comes with
-// the request, and that a person with a second factor changes it elsewhere.
+// TestAppPassword checks that an app password signs in but changes no password, unless the account's password comes
+// with the request, and that a person with a second factor changes it elsewhere.
 func TestAppPassword(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
@@ -58,8 +58,8 @@ func TestAppPassword(t *testing.T) {
 	w.ok(err)
 	_, token, err = w.dir.Passwords.AddApp(bg, note.System, chief.ID, "script")
 	w.ok(err)
-	_, err = w.client("chief", token).PasswordModify(client.NewPasswordModifyRequest("uid=bob,ou=people,dc=example,dc=org", "",
-		"another-secret"))
+	_, err = w.client("chief", token).PasswordModify(client.NewPasswordModifyRequest(
+		"uid=bob,ou=people,dc=example,dc=org", "", "another-secret"))
 	w.wants(err, client.LDAPResultUnwillingToPerform, "not an app password")
 	w.client("bob", "secret-bob")
 }
@@ -96,7 +96,8 @@ func TestReadersChange(t *testing.T) {
 	c := w.client("postfix", "secret-postfix")
 	sees := func(want int) {
 		t.Helper()
-		r, err := c.Search(client.NewSearchRequest("dc=example,dc=org", 2, 0, 0, 0, false, "(cn=Secret Circle)", nil, nil))
+		r, err := c.Search(client.NewSearchRequest("dc=example,dc=org", 2, 0, 0, 0, false, "(cn=Secret Circle)", nil,
+			nil))
 		if err != nil || len(r.Entries) != want {
 			t.Errorf("%v, %v; want %d", r, err, want)
 		}

@@ -265,8 +265,8 @@ type wanted struct {
 	list              []*attribute
 }
 
-// selectAttributes reads the list of a request: names, * for all user attributes, + for all operational ones (RFC 3673),
-// 1.1 for none. An empty list is *.
+// selectAttributes reads the list of a request: names, * for all user attributes, + for all operational ones, 1.1 for
+// none. An empty list is *.
 //
 // Implements: RFC 4511 §4.5.1.8 SearchRequest.attributes
 // Implements: RFC 3673 §2 All operational attributes

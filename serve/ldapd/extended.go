@@ -133,7 +133,7 @@ func (s *session) changePassword(q *ldap.PasswordModify) (ldap.Result, error) {
 	}
 	switch {
 	case errors.Is(err, directory.ErrDenied):
-		return ldap.Result{Code: ldap.InsufficientAccessRights, Text: "only administrators set passwords of others"}, nil
+		return notOthers, nil
 	case err != nil:
 		return ldap.Result{}, err
 	}
@@ -153,6 +153,9 @@ func (s *session) changePassword(q *ldap.PasswordModify) (ldap.Result, error) {
 	return ldap.Result{}, nil
 }
 
+// notOthers is the result for a client that may not set another person's password.
+var notOthers = ldap.Result{Code: ldap.InsufficientAccessRights, Text: "only administrators set passwords of others"}
+
 // passwordOf returns the person whose password is to be changed: the client, or the one that user names.
 func (s *session) passwordOf(user string) (id note.UNID, r ldap.Result, err error) {
 	if user == "" {
@@ -167,7 +170,7 @@ func (s *session) passwordOf(user string) (id note.UNID, r ldap.Result, err erro
 	case err == nil && p.ID == s.account.Who.Person, err == nil && directory.RequireAdmin(s.account.Who) == nil:
 		return p.ID, r, nil
 	case directory.RequireAdmin(s.account.Who) != nil: // do not reveal who exists
-		r = ldap.Result{Code: ldap.InsufficientAccessRights, Text: "only administrators set passwords of others"}
+		r = notOthers
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrInvalid),
 		errors.Is(err, signin.ErrCredentials):
 		r = ldap.Result{Code: ldap.NoSuchObject, Text: "no person has this name"}
@@ -177,9 +180,9 @@ func (s *session) passwordOf(user string) (id note.UNID, r ldap.Result, err erro
 	return id, r, nil
 }
 
-// mayChange checks that the client has proved the password of an account: with the request, or when it signed in. An app
-// password or a token alone is not sufficient to change passwords, because it lies in programs. A person with a second
-// factor changes the password in the browser, which asks for it.
+// mayChange checks that the client has proved the password of an account: with the request, or when it signed in. An
+// app password or a token alone is not sufficient to change passwords, because programs store it. A person with a
+// second factor changes the password in the browser, which asks for it.
 func (s *session) mayChange(id note.UNID, q *ldap.PasswordModify) (ldap.Result, error) {
 	ctx := s.c.Context()
 	self, err := s.srv.dir.Names.Person(ctx, s.account.Who.Person)

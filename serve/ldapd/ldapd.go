@@ -31,7 +31,7 @@ type Config struct {
 	Base string
 	// People and Groups are the names of the two containers below it (defaults ou=people, ou=groups).
 	People, Groups string
-	// Anonymous lets clients on this machine search without signing in.
+	// Anonymous allows clients on this machine to search without signing in.
 	Anonymous bool
 	// Readers is the name of a group whose members see everything, as administrators do.
 	Readers string

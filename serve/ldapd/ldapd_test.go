@@ -125,7 +125,8 @@ func TestScenarios(t *testing.T) {
 		"anonymous": {Config: Config{Anonymous: true}},
 		"far":       {Config: Config{Anonymous: true}, Options: door.Options{TLS: true, Far: true}},
 		"private":   {private: true},
-		"bounds":    {Config: Config{Entries: 3, ReaderEntries: 4, Base: "o=Example", People: "ou=Staff", Groups: "ou=Teams"}},
+		"bounds": {Config: Config{Entries: 3, ReaderEntries: 4, Base: "o=Example", People: "ou=Staff",
+			Groups: "ou=Teams"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			scenario.Run(t, "testdata/"+kind+"-*.txt", scenario.Options{}, func(t *testing.T) scenario.Dial {

@@ -284,29 +284,30 @@ func (q *query) term(v *view) (terms []directory.Term, cost float64, ok bool) {
 	}
 	equal := q.kind == ldap.FilterEqual || q.kind == ldap.FilterApprox || q.kind == ldap.FilterExtensible
 	prefix := q.kind == ldap.FilterSubstrings && strings.TrimSpace(q.initial) != ""
-	switch q.attribute.name {
-	case "uid", "cn", "displayName":
-		switch {
-		case equal && q.value != "":
-			return []directory.Term{{Name: q.value}}, 1, true
-		case prefix:
-			return []directory.Term{{NamePrefix: q.initial}}, costPrefix, true
-		}
-	case "mail", "mailAlternateAddress", "mailLocalAddress", "mailRoutingAddress":
-		switch {
-		case equal && q.value != "":
-			return []directory.Term{{Address: q.value}}, 1, true
-		case prefix:
-			return []directory.Term{{AddressPrefix: q.initial}}, costPrefix, true
-		}
-	case "entryUUID":
-		if id, good := parseUUID(q.value); equal && good && !id.IsZero() {
+	switch {
+	case equal && q.value != "":
+		return q.equal(v)
+	case prefix && q.attribute.index == indexNames:
+		return []directory.Term{{NamePrefix: q.initial}}, costPrefix, true
+	case prefix && q.attribute.index == indexAddresses:
+		return []directory.Term{{AddressPrefix: q.initial}}, costPrefix, true
+	}
+	return nil, 0, false
+}
+
+// equal returns the terms of a filter for a whole value.
+func (q *query) equal(v *view) (terms []directory.Term, cost float64, ok bool) {
+	switch q.attribute.index {
+	case indexNames:
+		return []directory.Term{{Name: q.value}}, 1, true
+	case indexAddresses:
+		return []directory.Term{{Address: q.value}}, 1, true
+	case indexIDs:
+		if id, good := parseUUID(q.value); good && !id.IsZero() {
 			return []directory.Term{{ID: id}}, 1, true
 		}
-	case "member", "memberOf", "entryDN":
-		if equal {
-			return q.byName(v)
-		}
+	case indexEntries:
+		return q.byName(v)
 	}
 	return nil, 0, false
 }

@@ -188,7 +188,8 @@ func TestModel(t *testing.T) {
 		w.ok(err)
 		defer c.Close()
 		w.ok(c.Bind(user, "secret-"+user))
-		req := client.NewSearchRequest("dc=example,dc=org", 2, 0, 0, 0, false, "(objectClass=*)", []string{"*", "+"}, nil)
+		req := client.NewSearchRequest("dc=example,dc=org", 2, 0, 0, 0, false, "(objectClass=*)",
+			[]string{"*", "+"}, nil)
 		all, err := c.Search(req)
 		w.ok(err)
 		m := &model{entries: all.Entries}

@@ -132,9 +132,21 @@ type attribute struct {
 	level       level
 	operational bool
 	single      bool
+	index       index
 	// values returns the values of a directory record. Other entries have theirs in entry.fixed.
 	values func(e *entry) []string
 }
+
+// index is an index of the directory that finds the entries with a value.
+type index uint8
+
+const (
+	indexNone      index = iota
+	indexNames           // names of people, groups and databases
+	indexAddresses       // stored addresses
+	indexIDs             // UNIDs
+	indexEntries         // the entry that the value names, its members or its groups
+)
 
 // class is an object class.
 type class struct{ name, oid, definition string }
@@ -148,36 +160,42 @@ type class struct{ name, oid, definition string }
 // Implements: RFC 5020 §2 entryDN
 var attributes = []*attribute{
 	{name: "objectClass", oid: "2.5.4.0", rule: ruleOID, values: (*entry).classes},
-	{name: "cn", oid: "2.5.4.3", aliases: []string{"commonName"}, rule: ruleIgnore, values: (*entry).names},
+	{name: "cn", oid: "2.5.4.3", index: indexNames, aliases: []string{"commonName"}, rule: ruleIgnore,
+		values: (*entry).names},
 	{name: "sn", oid: "2.5.4.4", aliases: []string{"surname"}, rule: ruleIgnore, values: (*entry).surname},
 	{name: "givenName", oid: "2.5.4.42", aliases: []string{"gn"}, rule: ruleIgnore, values: (*entry).givenName},
-	{name: "displayName", oid: "2.16.840.1.113730.3.1.241", rule: ruleIgnore, single: true,
+	{name: "displayName", oid: "2.16.840.1.113730.3.1.241", index: indexNames, rule: ruleIgnore, single: true,
 		values: (*entry).displayName},
-	{name: "uid", oid: "0.9.2342.19200300.100.1.1", aliases: []string{"userid"}, rule: ruleIgnore,
+	{name: "uid", oid: "0.9.2342.19200300.100.1.1", index: indexNames, aliases: []string{"userid"}, rule: ruleIgnore,
 		values: (*entry).uid},
-	{name: "mail", oid: "0.9.2342.19200300.100.1.3", aliases: []string{"rfc822Mailbox"}, rule: ruleAddress,
+	{name: "mail", oid: "0.9.2342.19200300.100.1.3", index: indexAddresses, aliases: []string{"rfc822Mailbox"},
+		rule:   ruleAddress,
 		values: (*entry).mail},
-	{name: "mailAlternateAddress", oid: "2.16.840.1.113730.3.1.13", rule: ruleAddress,
+	{name: "mailAlternateAddress", oid: "2.16.840.1.113730.3.1.13", index: indexAddresses, rule: ruleAddress,
 		values: (*entry).alternateAddresses},
-	{name: "mailLocalAddress", oid: "2.16.840.1.113730.3.1.47", rule: ruleAddress, values: (*entry).addresses},
+	{name: "mailLocalAddress", oid: "2.16.840.1.113730.3.1.47", index: indexAddresses, rule: ruleAddress,
+		values: (*entry).addresses},
 	{name: "mailHost", oid: "2.16.840.1.113730.3.1.18", rule: ruleIgnore, single: true, level: levelFull,
 		values: (*entry).mailHost},
-	{name: "mailRoutingAddress", oid: "2.16.840.1.113730.3.1.24", rule: ruleAddress, single: true,
-		level: levelFull, values: (*entry).mail},
+	{name: "mailRoutingAddress", oid: "2.16.840.1.113730.3.1.24", index: indexAddresses, rule: ruleAddress,
+		single: true,
+		level:  levelFull, values: (*entry).mail},
 	{name: "mailForwardingAddress", oid: "2.16.840.1.113730.3.1.17", rule: ruleAddress, level: levelFull,
 		values: (*entry).forwards},
-	{name: "member", oid: "2.5.4.31", rule: ruleDN, level: levelFull, values: (*entry).members},
+	{name: "member", oid: "2.5.4.31", index: indexEntries, rule: ruleDN, level: levelFull, values: (*entry).members},
 	{name: "mgrpRFC822MailMember", oid: "2.16.840.1.113730.3.1.30", rule: ruleAddress, level: levelFull,
 		values: (*entry).mailMembers},
-	{name: "memberOf", oid: "1.2.840.113556.1.2.102", rule: ruleDN, level: levelFull, values: (*entry).memberOf},
+	{name: "memberOf", oid: "1.2.840.113556.1.2.102", index: indexEntries, rule: ruleDN, level: levelFull,
+		values: (*entry).memberOf},
 	{name: "description", oid: "2.5.4.13", rule: ruleIgnore, level: levelFull, values: (*entry).description},
 	{name: "o", oid: "2.5.4.10", aliases: []string{"organizationName"}, rule: ruleIgnore},
 	{name: "ou", oid: "2.5.4.11", aliases: []string{"organizationalUnitName"}, rule: ruleIgnore},
 	{name: "dc", oid: "0.9.2342.19200300.100.1.25", aliases: []string{"domainComponent"}, rule: ruleIgnore,
 		single: true},
-	{name: "entryUUID", oid: "1.3.6.1.1.16.4", rule: ruleUUID, operational: true, single: true,
+	{name: "entryUUID", oid: "1.3.6.1.1.16.4", index: indexIDs, rule: ruleUUID, operational: true, single: true,
 		values: (*entry).uuid},
-	{name: "entryDN", oid: "1.3.6.1.1.20", rule: ruleDN, operational: true, single: true, values: (*entry).ownDN},
+	{name: "entryDN", oid: "1.3.6.1.1.20", index: indexEntries, rule: ruleDN, operational: true,
+		single: true, values: (*entry).ownDN},
 	{name: "structuralObjectClass", oid: "2.5.21.9", rule: ruleOID, operational: true, single: true,
 		values: (*entry).structural},
 	{name: "subschemaSubentry", oid: "2.5.18.10", rule: ruleDN, operational: true, single: true,

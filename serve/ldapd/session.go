@@ -115,7 +115,7 @@ func (s *session) lost(err error) {
 	s.over = true
 }
 
-// disconnect tells the client why the session ends.
+// disconnect ends the session with a notice that has the reason.
 func (s *session) disconnect(code ldap.Code, text string) {
 	s.out.Take()
 	s.out.B = append(s.out.B, disconnection(code, text)...)

@@ -40,7 +40,7 @@ func scramCredential(p *directory.Person) string {
 	return strings.Join(all, " ")
 }
 
-// ByPassword reports that the person signed in with the password of the account alone: no app password, no token, and no
+// ByPassword reports that the person signed in with the password of the account: with no app password, no token, and no
 // mechanism that does not reveal which password was used.
 func (a *Account) ByPassword() bool {
 	return strings.HasPrefix(a.Credential, credentialPassword) && !strings.Contains(a.Credential, " ")

@@ -15,7 +15,8 @@ import (
 func TestLDAP(t *testing.T) {
 	external.Need(t, "ldapsearch", "ldapcompare", "ldapwhoami", "ldappasswd", "ldapdelete")
 	s := demo(t)
-	s.Doublet("user", "add", "Lena Lind", "--short", "lena", "--alias", "l.lind@example.com", "--password", "secret-lena")
+	s.Doublet("user", "add", "Lena Lind", "--short", "lena", "--alias", "l.lind@example.com", "--password",
+		"secret-lena")
 	s.Doublet("user", "add", "Max Muster", "--short", "max", "--password", "secret-max")
 	s.Doublet("group", "add", "Crew", "lena", "max", "--address", "crew@example.com")
 	env := []string{"LDAPTLS_REQCERT=never"}
@@ -47,7 +48,8 @@ func TestLDAP(t *testing.T) {
 	if i, j := strings.Index(out, "uid=max"), strings.Index(out, "uid=lena"); i < 0 || j < i {
 		t.Errorf("sorted pages: %s", out)
 	}
-	fails("FALSE", "ldapcompare", append(append([]string{}, lena...), "uid=max,ou=people,dc=example,dc=com", "cn:lena")...)
+	fails("FALSE", "ldapcompare", append(append([]string{}, lena...), "uid=max,ou=people,dc=example,dc=com",
+		"cn:lena")...)
 	fails("TRUE", "ldapcompare", append(append([]string{}, lena...), "uid=max,ou=people,dc=example,dc=com",
 		"cn:max muster")...)
 	fails("Server is unwilling to perform", "ldapdelete", append(append([]string{}, lena...),

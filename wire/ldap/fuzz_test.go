@@ -64,7 +64,8 @@ func FuzzMessage(f *testing.F) {
 
 // FuzzDN checks that a name that was parsed is printed in a form that parses to the same name.
 func FuzzDN(f *testing.F) {
-	for _, s := range []string{"", "cn=a,dc=b", `cn=a\,b\20,dc="q,r" ; o= x `, `cn=#0403616263`, `cn=\c3\bc`, "cn=", "cn=a+b"} {
+	for _, s := range []string{"", "cn=a,dc=b", `cn=a\,b\20,dc="q,r" ; o= x `, `cn=#0403616263`, `cn=\c3\bc`, "cn=",
+		"cn=a+b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -34,12 +34,12 @@ const (
 // entries returns the people as LDIF.
 func entries() string {
 	var b strings.Builder
-	b.WriteString("dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\no: Example\ndc: example\n\n" +
-		"dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n")
+	b.WriteString("dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\no: Example\n" +
+		"dc: example\n\ndn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n")
 	for i := range people {
-		fmt.Fprintf(&b, "dn: uid=user%d,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\ncn: Person Number %d\n"+
-			"sn: %d\ngivenName: Person Number\ndisplayName: Person Number %d\nuid: user%d\nmail: user%d@example.com\n\n", i, i,
-			i, i, i, i)
+		b.WriteString(strings.ReplaceAll("dn: uid=user#,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\n"+
+			"cn: Person Number #\nsn: #\ngivenName: Person Number\ndisplayName: Person Number #\nuid: user#\n"+
+			"mail: user#@example.com\n\n", "#", fmt.Sprint(i)))
 	}
 	return b.String()
 }
