@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"doublet/test/external"
 	"doublet/test/program"
@@ -63,6 +66,7 @@ func TestLDAP(t *testing.T) {
 	program.Want(t, s.Doublet("show", "stat", "LDAP"), "LDAP.Operations.Search", "LDAP.Passwords")
 	program.Want(t, s.Doublet("show", "server"), "ldaps")
 	t.Run("postmap", func(t *testing.T) { postmapLDAP(t, s, url) })
+	t.Run("dovecot", func(t *testing.T) { dovecotLDAP(t, url) })
 }
 
 // postmapLDAP looks addresses up with Postfix's own LDAP client.
@@ -104,5 +108,84 @@ func postmapLDAP(t *testing.T, s *server, url string) {
 	if out, err := look("crew@example.com", "group"); err != nil || strings.TrimSpace(out) !=
 		"lena@example.com,max@example.com" {
 		t.Errorf("group: %q, %v", out, err)
+	}
+}
+
+// dovecotLDAP lets Dovecot check passwords by binding, and look people up.
+func dovecotLDAP(t *testing.T, url string) {
+	external.Need(t, "dovecot", "doveadm")
+	if os.Getuid() != 0 {
+		t.Skip("dovecot starts as root only")
+	}
+	if _, err := os.Stat("/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"); err != nil {
+		external.Missing(t, "dovecot-ldap", err.Error())
+	}
+	dir, err := os.MkdirTemp("", "dovecot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	conf := filepath.Join(dir, "dovecot.conf")
+	for name, text := range map[string]string{
+		conf: `protocols =
+base_dir = DIR/run
+state_dir = DIR/state
+log_path = DIR/log
+ssl = no
+first_valid_uid = 1
+passdb {
+  driver = ldap
+  args = DIR/ldap
+}
+userdb {
+  driver = ldap
+  args = DIR/ldap
+  default_fields = uid=nobody gid=nogroup home=/nonexistent
+}
+`,
+		filepath.Join(dir, "ldap"): "uris = " + url + `
+ldap_version = 3
+auth_bind = yes
+dn = uid=max,ou=people,dc=example,dc=com
+dnpass = secret-max
+base = ou=people,dc=example,dc=com
+user_attrs = uid=user, mail=mail_address
+user_filter = (&(objectClass=inetOrgPerson)(|(uid=%u)(mailLocalAddress=%u)))
+pass_attrs = uid=user
+pass_filter = (&(objectClass=inetOrgPerson)(|(uid=%u)(mailLocalAddress=%u)))
+`,
+	} {
+		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := &program.Output{}
+	cmd := exec.Command("dovecot", "-F", "-c", conf)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "run/auth-client")); err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("dovecot does not start: %s", out)
+		}
+	}
+	adm := func(args ...string) (string, error) {
+		return program.Command("doveadm", append([]string{"-c", conf}, args...)...)
+	}
+	for _, user := range []string{"lena", "l.lind@example.com"} {
+		if out, err := adm("auth", "test", user, "another-secret"); err != nil || !strings.Contains(out, "user=lena") {
+			t.Errorf("sign-in of %s: %v %s", user, err, out)
+		}
+	}
+	if out, err := adm("auth", "test", "lena", "wrong"); err == nil {
+		t.Errorf("a wrong password signs in: %s", out)
+	}
+	if out, err := adm("user", "l.lind@example.com"); err != nil || !strings.Contains(out, "lena@example.com") {
+		t.Errorf("user: %v %s", err, out)
 	}
 }
