@@ -72,13 +72,15 @@ func (s *session) search(m *ldap.Message) {
 	if err == nil || errors.Is(err, errDone) {
 		err = x.failed
 	}
-	if err != nil {
+	switch {
+	case s.failed != nil: // the client has gone
+		return
+	case err != nil:
 		s.trouble(m, err)
 		return
-	}
-	if x.result.Code == ldap.Success {
+	case x.result.Code == ldap.Success:
 		s.srv.stats.found.Add(uint64(x.sent))
-	} else {
+	default:
 		s.srv.stats.bounded.Inc()
 	}
 	s.reply(m, x.result)
