@@ -299,8 +299,8 @@ func (w *wanted) has(a *attribute) bool {
 	return false
 }
 
-// appendEntry appends a search result entry.
-func (e *entry) append(dst []byte, id int, w *wanted, typesOnly bool) []byte {
+// append appends a search result entry.
+func (e *entry) append(dst []byte, id int, w *wanted, typesOnly bool, controls ...ldap.Control) []byte {
 	out := ldap.NewEntry(dst, id, e.dn())
 	list := w.list
 	if w.user || w.operational {
@@ -325,7 +325,7 @@ func (e *entry) append(dst []byte, id int, w *wanted, typesOnly bool) []byte {
 			}
 		}
 	}
-	return out.End()
+	return out.End(controls...)
 }
 
 func repeated(list []*attribute, i int) bool {

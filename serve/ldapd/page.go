@@ -95,12 +95,20 @@ func (x *search) controls(m *ldap.Message) bool {
 			if !x.sort(m, keys, c.Critical) {
 				return false
 			}
+		case ldap.OIDSync:
+			if !x.controlSync(m, c) {
+				return false
+			}
 		default:
 			if c.Critical {
 				x.s.reply(m, ldap.Result{Code: ldap.UnavailableCriticalExtension, Text: "unknown control " + c.OID})
 				return false
 			}
 		}
+	}
+	if x.sync != nil && (x.paged != nil || x.sorter != nil) {
+		x.s.reply(m, ldap.Result{Code: ldap.UnwillingToPerform, Text: "synchronization has no pages and no order"})
+		return false
 	}
 	if x.sorter != nil { // each page sorts all entries again
 		x.cursor = cursor{before: x.cursor.before}

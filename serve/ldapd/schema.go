@@ -133,6 +133,7 @@ type attribute struct {
 	operational bool
 	single      bool
 	index       index
+	foreign     bool // values depend on other documents than the entry's own
 	// values returns the values of a directory record. Other entries have theirs in entry.fixed.
 	values func(e *entry) []string
 }
@@ -175,18 +176,19 @@ var attributes = []*attribute{
 		values: (*entry).alternateAddresses},
 	{name: "mailLocalAddress", oid: "2.16.840.1.113730.3.1.47", index: indexAddresses, rule: ruleAddress,
 		values: (*entry).addresses},
-	{name: "mailHost", oid: "2.16.840.1.113730.3.1.18", rule: ruleIgnore, single: true, level: levelFull,
+	{name: "mailHost", oid: "2.16.840.1.113730.3.1.18", foreign: true, rule: ruleIgnore, single: true, level: levelFull,
 		values: (*entry).mailHost},
 	{name: "mailRoutingAddress", oid: "2.16.840.1.113730.3.1.24", index: indexAddresses, rule: ruleAddress,
 		single: true,
 		level:  levelFull, values: (*entry).mail},
 	{name: "mailForwardingAddress", oid: "2.16.840.1.113730.3.1.17", rule: ruleAddress, level: levelFull,
 		values: (*entry).forwards},
-	{name: "member", oid: "2.5.4.31", index: indexEntries, rule: ruleDN, level: levelFull, values: (*entry).members},
+	{name: "member", oid: "2.5.4.31", foreign: true, index: indexEntries, rule: ruleDN, level: levelFull,
+		values: (*entry).members},
 	{name: "mgrpRFC822MailMember", oid: "2.16.840.1.113730.3.1.30", rule: ruleAddress, level: levelFull,
 		values: (*entry).mailMembers},
-	{name: "memberOf", oid: "1.2.840.113556.1.2.102", index: indexEntries, rule: ruleDN, level: levelFull,
-		values: (*entry).memberOf},
+	{name: "memberOf", oid: "1.2.840.113556.1.2.102", foreign: true, index: indexEntries, rule: ruleDN,
+		level: levelFull, values: (*entry).memberOf},
 	{name: "description", oid: "2.5.4.13", rule: ruleIgnore, level: levelFull, values: (*entry).description},
 	{name: "o", oid: "2.5.4.10", aliases: []string{"organizationName"}, rule: ruleIgnore},
 	{name: "ou", oid: "2.5.4.11", aliases: []string{"organizationalUnitName"}, rule: ruleIgnore},

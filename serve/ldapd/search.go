@@ -3,7 +3,6 @@ package ldapd
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"doublet/directory"
@@ -35,7 +34,8 @@ type search struct {
 
 	paged  *ldap.Paged // nil without paging
 	cursor cursor
-	sorter *sorter // nil without sorting
+	sorter *sorter  // nil without sorting
+	sync   *refresh // nil without synchronization
 
 	until    time.Time
 	limit    int // entries of this response and the pages before it
@@ -63,10 +63,10 @@ func (s *session) search(m *ldap.Message) {
 		s.trouble(m, err)
 		return
 	}
+	x.query, x.wanted = prepare(&x.req.Filter), selectAttributes(x.req.Attributes)
 	if !x.controls(m) {
 		return
 	}
-	x.query, x.wanted = prepare(&x.req.Filter), selectAttributes(x.req.Attributes)
 	x.bound()
 	err = x.run()
 	if err == nil || errors.Is(err, errDone) {
@@ -95,10 +95,12 @@ func (x *search) bound() {
 	switch {
 	case x.level < levelFull:
 		x.limit = cfg.Entries
+	case x.sync != nil: // a part would make the client remove the rest
+		x.limit = unlimited
 	case x.paged == nil:
 		x.limit = cfg.ReaderEntries
 	default: // each page is bounded, their number is not
-		x.limit = math.MaxInt
+		x.limit = unlimited
 		x.paged.Size = min(x.paged.Size, cfg.ReaderEntries)
 	}
 	if n := x.req.SizeLimit; n > 0 {
@@ -137,6 +139,9 @@ func (x *search) run() error {
 	}
 	if err == nil {
 		err = x.flushSorted()
+	}
+	if err == nil && x.sync != nil {
+		x.result.Controls = append(x.result.Controls, ldap.SyncDone(x.syncCookie()))
 	}
 	return x.endPage(err)
 }
@@ -312,7 +317,17 @@ func (x *search) send(e *entry) error {
 		return errDone
 	}
 	out := &x.s.out
-	out.B = e.append(out.B, x.id, &x.wanted, x.req.TypesOnly)
+	switch {
+	case x.sync == nil:
+		out.B = e.append(out.B, x.id, &x.wanted, x.req.TypesOnly)
+	default:
+		c, whole := x.sync.state(e)
+		w := &x.wanted
+		if !whole {
+			w = &wanted{}
+		}
+		out.B = e.append(out.B, x.id, w, x.req.TypesOnly, c)
+	}
 	x.sent++
 	if len(out.B) > sendAt {
 		if err := x.s.flush(); err != nil {

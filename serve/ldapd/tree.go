@@ -163,7 +163,7 @@ func (v *view) rootDSE() entry {
 	fixed := map[string][]string{
 		"objectclass": {"top"}, "namingcontexts": {v.tree.suffix}, "supportedldapversion": {"3"},
 		"subschemasubentry": {subschemaDN}, "vendorname": {"Doublet"},
-		"supportedcontrol":   {ldap.OIDPaged, ldap.OIDSort},
+		"supportedcontrol":   {ldap.OIDPaged, ldap.OIDSort, ldap.OIDSync},
 		"supportedextension": {ldap.OIDWhoAmI, ldap.OIDPasswordModify, ldap.OIDCancel, ldap.OIDStartTLS},
 		"supportedfeatures":  {ldap.OIDAllOperational, ldap.OIDTrueFalse}, "entrydn": {""},
 	}

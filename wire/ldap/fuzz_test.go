@@ -49,6 +49,7 @@ func FuzzMessage(f *testing.F) {
 		for _, c := range m.Controls {
 			_, _ = ParsePaged(c.Value)
 			_, _ = ParseSort(c.Value)
+			_, _ = ParseSync(c.Value)
 		}
 		q, err := ParseSearch(m.Body)
 		if err != nil {
