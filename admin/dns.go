@@ -246,10 +246,11 @@ func (z *domainRecords) addServices() {
 		{"submissions", "_submissions", 0}, {"submission", "_submission", 10}, {"imaps", "_imaps", 0},
 		{"imap", "_imap", 10},
 		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"sieve", "_sieve", 0}, {"https", "_autodiscover", 0},
+		{"ldaps", "_ldaps", 0}, {"ldap", "_ldap", 0},
 	} {
 		if port := ports[s.door]; port != 0 {
 			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host),
-				"mail programs find the door "+s.door)
+				"programs find the door "+s.door)
 		}
 	}
 }

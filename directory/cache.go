@@ -10,7 +10,8 @@ import (
 
 // cacheKey identifies a lookup.
 type cacheKey struct {
-	// 'a' address, 'n' name, 'k' hash of an app password, all three by text; 'p' person, 't' target, 'w' who, by id
+	// By text: 'a' address, 'n' name, 'k' hash of an app password, 'm' records of an index key. By id: 'p' person,
+	// 't' target, 'w' who, 'r' record.
 	kind byte
 	text string
 	id   note.UNID
@@ -21,6 +22,8 @@ type answer struct {
 	target Target
 	person *Person
 	who    *note.Who
+	// records holds at least one record.
+	records []Record
 }
 
 // nameCache caches the most recently used answers. An answer is valid for the version of the directory at which it was
@@ -43,17 +46,40 @@ const entryWeight = 1024
 // size estimates the memory of an answer, in bytes.
 func (a *answer) size() int {
 	n := 400 + len(a.target.Name) + len(a.target.Detail)
-	if p := a.person; p != nil {
-		n += len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 256*len(p.AppPasswords)
-		n += len(p.Vacation.Subject) + len(p.Vacation.Text)
-		for _, list := range [][]string{p.FullName, p.MailAddress, p.Roles, p.Forward, p.SendAs, p.OnBehalf} {
-			for _, s := range list {
-				n += 16 + len(s)
-			}
-		}
+	if a.person != nil {
+		n += a.person.size()
+	}
+	for i := range a.records {
+		n += a.records[i].size()
 	}
 	if a.who != nil {
 		n += 16 * len(a.who.Groups)
+	}
+	return n
+}
+
+func (p *Person) size() int {
+	n := len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 256*len(p.AppPasswords)
+	n += len(p.Vacation.Subject) + len(p.Vacation.Text)
+	return n + sizeOf(p.FullName, p.MailAddress, p.Roles, p.Forward, p.SendAs, p.OnBehalf)
+}
+
+func (r *Record) size() int {
+	switch {
+	case r.Person != nil:
+		return 400 + r.Person.size()
+	case r.Group != nil:
+		g := r.Group
+		return 800 + len(g.Name) + len(g.Description) + sizeOf(g.Members, g.SendAs, g.OnBehalf)
+	}
+	return 400
+}
+
+func sizeOf(lists ...[]string) (n int) {
+	for _, list := range lists {
+		for _, s := range list {
+			n += 16 + len(s)
+		}
 	}
 	return n
 }

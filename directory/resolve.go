@@ -67,6 +67,7 @@ type Names struct {
 	*base
 	domains *Domains
 	cache   *nameCache
+	books   books
 }
 
 // Resolve finds the recipient of an address: local@domain, or postmaster alone (RFC 5321 section 4.5.1). It tries the

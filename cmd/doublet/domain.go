@@ -29,7 +29,9 @@ func (h *server) reached() []string {
 	var out []string
 	for _, d := range []struct{ name, setting string }{
 		{"smtp", c.Doors.SMTP}, {"submission", c.Doors.Submission}, {"imap", c.Doors.IMAP}, {"imaps", c.Doors.IMAPS},
-		{"pop3", c.Doors.POP3}, {"pop3s", c.Doors.POP3S}, {"sieve", c.Doors.Sieve}, {"https", c.Doors.HTTPS},
+		{"pop3", c.Doors.POP3}, {"pop3s", c.Doors.POP3S}, {"sieve", c.Doors.Sieve},
+		{"ldap", c.Doors.LDAP},
+		{"ldaps", c.Doors.LDAPS}, {"https", c.Doors.HTTPS},
 	} {
 		open := h.doors.address(d.name)
 		if open == "" {

@@ -14,11 +14,13 @@ import (
 	"doublet/note"
 	"doublet/serve/forward"
 	"doublet/serve/imapd"
+	"doublet/serve/ldapd"
 	"doublet/serve/listen"
 	"doublet/serve/pop3d"
 	"doublet/serve/sieved"
 	"doublet/serve/signin"
 	"doublet/serve/smtpd"
+	"doublet/serve/webd"
 	"doublet/serve/websession"
 )
 
@@ -77,6 +79,10 @@ func (h *front) openMail() error {
 		Hostname: cfg.Server.Name, LoginTimeout: cfg.Limits.LoginTimeout.Duration,
 		LoginDelay: cfg.Limits.POP3LoginDelay.Duration, Forward: h.forward,
 	}, h.signIn, s.Mailbox, s.Stats)
+	book, err := ldapd.New(h.env, ldapConfig(cfg, s), h.signIn, s.Directory, s.Stats)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("settings of [ldap]: %w", err)}
+	}
 	h.forwarded.Add("imap", imap.Serve)
 	h.forwarded.Add("pop3", pop.Serve)
 	sieve := sieved.New(h.env, sieved.Config{
@@ -103,6 +109,8 @@ func (h *front) openMail() error {
 		{listen.Door{Name: "pop3", TLS: cert, Busy: pop.Busy(), Serve: pop.Serve}, cfg.Doors.POP3},
 		{listen.Door{Name: "pop3s", TLS: cert, Implicit: true, Serve: pop.Serve}, cfg.Doors.POP3S},
 		{listen.Door{Name: "sieve", TLS: cert, Busy: sieve.Busy(), Serve: sieve.Serve}, cfg.Doors.Sieve},
+		{listen.Door{Name: "ldap", TLS: cert, Busy: book.Busy(), Serve: book.Serve}, cfg.Doors.LDAP},
+		{listen.Door{Name: "ldaps", TLS: cert, Implicit: true, Serve: book.Serve}, cfg.Doors.LDAPS},
 	} {
 		if d.address == config.Off {
 			continue
@@ -115,6 +123,19 @@ func (h *front) openMail() error {
 		h.doors.opened(d.door.Name, l.Addr(), d.door.TLS != nil, d.door.Implicit)
 	}
 	return nil
+}
+
+// ldapConfig returns the settings of the LDAP doors.
+func ldapConfig(cfg *config.Config, s *admin.System) ldapd.Config {
+	l := &cfg.LDAP
+	return ldapd.Config{
+		Hostname: cfg.Server.Name, Version: s.Version, Base: l.Base, People: l.People, Groups: l.Groups,
+		Anonymous: l.Anonymous == "loopback", Readers: l.Readers, Entries: l.Entries,
+		ReaderEntries: l.ReaderEntries, SearchTime: l.SearchTime.Duration,
+		LeastPassword: webd.LeastPassword, SCRAM: cfg.Directory.SCRAM,
+		LoginTimeout: cfg.Limits.LoginTimeout.Duration, IdleTimeout: cfg.Limits.IdleTimeout.Duration,
+		DataTimeout: cfg.Limits.DataTimeout.Duration,
+	}
 }
 
 // smtpDoors are the SMTP servers, one for each kind of door.

@@ -194,8 +194,8 @@ func (a *app) makeCopyFolder() error {
 func copyConfig() config.Config {
 	c := config.Demo()
 	c.Server.Domain = ""
-	c.Doors.SMTP, c.Doors.LMTP, c.Doors.Submission, c.Doors.POP3, c.Doors.IMAPS,
-		c.Doors.HTTPS = config.Off, config.Off, config.Off, config.Off, config.Off, config.Off
+	c.Doors.SMTP, c.Doors.LMTP, c.Doors.Submission, c.Doors.POP3, c.Doors.IMAPS, c.Doors.LDAP,
+		c.Doors.HTTPS = config.Off, config.Off, config.Off, config.Off, config.Off, config.Off, config.Off
 	c.Router.Send = false
 	return c
 }

@@ -40,6 +40,12 @@ func scramCredential(p *directory.Person) string {
 	return strings.Join(all, " ")
 }
 
+// ByPassword reports that the person signed in with the password of the account: with no app password, no token, and no
+// mechanism that does not reveal which password was used.
+func (a *Account) ByPassword() bool {
+	return strings.HasPrefix(a.Credential, credentialPassword) && !strings.Contains(a.Credential, " ")
+}
+
 // Ends returns the expiry of a credential, even with a Forwarded prefix, or the zero time if the credential does not
 // expire.
 func Ends(credential string) time.Time {

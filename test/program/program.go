@@ -107,7 +107,8 @@ func (l *Output) String() string {
 }
 
 // Doors are the doors that Demo opens.
-var Doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s", "sieve"}
+var Doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s", "sieve",
+	"ldap", "ldaps"}
 
 // givenPorts holds every port that FreePorts returned to a test of this process.
 var givenPorts sync.Map

@@ -26,6 +26,7 @@ type Config struct {
 	Store     Store     `toml:"store"`
 	Search    Search    `toml:"search"`
 	Directory Directory `toml:"directory"`
+	LDAP      LDAP      `toml:"ldap"`
 	Verify    Verify    `toml:"verify"`
 	Filter    Filter    `toml:"filter"`
 	Reports   Reports   `toml:"reports"`
@@ -70,6 +71,8 @@ type Doors struct {
 	POP3        string `toml:"pop3" default:"off" demo:"127.0.0.1:2110"`
 	POP3S       string `toml:"pop3s" default:"off" demo:"off"`
 	Sieve       string `toml:"sieve" default:":4190" demo:"127.0.0.1:4190"`
+	LDAP        string `toml:"ldap" default:"off" demo:"127.0.0.1:2389"`
+	LDAPS       string `toml:"ldaps" default:"off" demo:"off"`
 	HTTP        string `toml:"http" default:":80" demo:"127.0.0.1:8080"`
 	HTTPS       string `toml:"https" default:":443" demo:"127.0.0.1:8443"`
 }
@@ -197,6 +200,18 @@ type Directory struct {
 	Argon2Workers    int  `toml:"argon2_workers" default:"0" min:"0" max:"1024"`
 	SCRAM            bool `toml:"scram" default:"false" demo:"true"`
 	Lookup           bool `toml:"lookup" default:"true"`
+}
+
+// LDAP is the section [ldap].
+type LDAP struct {
+	Base          string   `toml:"base" default:""`
+	People        string   `toml:"people" default:"ou=people"`
+	Groups        string   `toml:"groups" default:"ou=groups"`
+	Anonymous     string   `toml:"anonymous" default:"off" oneof:"off loopback"`
+	Readers       string   `toml:"readers" default:""`
+	Entries       int      `toml:"entries" default:"100" min:"1" max:"100000"`
+	ReaderEntries int      `toml:"reader_entries" default:"10000" min:"1" max:"1000000"`
+	SearchTime    Duration `toml:"search_time" default:"30s" min:"1s" max:"10m"`
 }
 
 // Verify is the section [verify].
