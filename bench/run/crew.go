@@ -67,6 +67,7 @@ func (l *Local) Begin(ctx context.Context, s Shift) error {
 		l.users.Add(1)
 		at := begin.Add(time.Duration(float64(i) / s.LoginRate * float64(time.Minute)))
 		p := &person{s: l, u: &l.Users[s.First+i], begin: at}
+		p.wants.next(want{n: -1, action: "login", at: at})
 		l.shift[i] = p
 		l.Env.Go("bench user", func() {
 			defer l.users.Done()

@@ -39,6 +39,8 @@ type fake struct {
 	delay func(n int) time.Duration
 	err   func(n int) error
 	opens int
+	// close is the duration of signing out; nil means none.
+	close func() time.Duration
 }
 
 func (f *fake) open(context.Context, *drive.User) (drive.Session, drive.Traffic, error) {
@@ -62,7 +64,12 @@ func (s *session) Do(context.Context, *workload.Planned) (drive.Traffic, error) 
 	return drive.Traffic{Received: 5}, nil
 }
 
-func (s *session) Close() error { return nil }
+func (s *session) Close() error {
+	if s.f.close != nil {
+		time.Sleep(s.f.close())
+	}
+	return nil
+}
 
 // simulate runs a plan in simulated time and reads its file.
 func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
@@ -191,6 +198,34 @@ func TestStallAtTheEnd(t *testing.T) {
 			t.Errorf("stall of %v: TPM %v, want %v: pending actions count as completed", stall,
 				run.TPM(&run.Steps[0]), want)
 		}
+	}
+}
+
+// TestHangingSignOut checks that what a user wants while his signing out hangs counts: a server that dies takes the
+// answer to LOGOUT with it.
+func TestHangingSignOut(t *testing.T) {
+	t.Parallel()
+	var from atomic.Int64
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	f.close = func() time.Duration {
+		if at := from.Load(); at != 0 && time.Now().UnixNano() >= at {
+			return time.Hour
+		}
+		return 0
+	}
+	run := simulate(t, f, func(p *Plan) {
+		p.Workload.Session = "loop"
+		p.During = func(ctx context.Context, _ func(string)) {
+			from.Store(time.Now().Add(p.Window - time.Minute).UnixNano())
+			<-ctx.Done()
+		}
+	})
+	all := run.Total(0, "poll")
+	if wanted := all.Latency.Count() + int64(all.Missed); wanted < 2990 || wanted > 3010 {
+		t.Errorf("%d actions were wanted", wanted)
+	}
+	if s := run.Steps[0]; all.Missed < 570 || s.Outcome != record.Discarded {
+		t.Errorf("%d missed in the last minute, and the step is %s", all.Missed, s.Outcome)
 	}
 }
 

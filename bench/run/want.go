@@ -57,13 +57,16 @@ func (p *person) want(n int, planned *workload.Planned) want {
 }
 
 // settle counts, at the end of a measurement, the action without an answer, and those of the schedule that the user
-// wanted behind it until now. Without this a stall that reaches the end would not appear.
+// wanted behind it until now. Without this a stall that reaches the end would not appear. The action before them may
+// have its answer: a user whose signing out hangs wants nothing yet, but his schedule goes on.
 func (p *person) settle(now time.Time) {
 	first, open := p.wants.close()
-	if !open || first.at.After(now) {
+	if first.at.After(now) {
 		return
 	}
-	p.pending(first, now)
+	if open {
+		p.pending(first, now)
+	}
 	n := 0
 	for planned := range p.schedule() {
 		x := p.want(n, &planned)
