@@ -295,19 +295,22 @@ func TestSteady(t *testing.T) {
 		n      int
 		median time.Duration
 		spread time.Duration
+		wanted int64
 	}
 	for name, c := range map[string]struct {
 		loads []load
 		want  bool
 	}{
-		"equal":                   {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}, {990, 20e6, 1e6}}, true},
-		"too few":                 {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}}, false},
-		"a rising rate":           {[]load{{1000, 20e6, 1e6}, {1500, 20e6, 1e6}, {2000, 20e6, 1e6}}, false},
-		"a rising median":         {[]load{{1000, 20e6, 1e6}, {1000, 25e6, 1e6}, {1000, 30e6, 1e6}}, false},
-		"people who only wait":    {[]load{{0, 0, 0}, {2, 5e6, 0}, {0, 0, 0}}, true},
-		"nobody does anything":    {[]load{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, true},
-		"few with a wide spread":  {[]load{{12, 20e6, 30e6}, {10, 28e6, 30e6}, {9, 24e6, 30e6}}, true},
-		"many with a wide spread": {[]load{{9000, 20e6, 30e6}, {9000, 28e6, 30e6}, {9000, 24e6, 30e6}}, false},
+		"equal":                   {[]load{{1000, 20e6, 1e6, 0}, {1010, 20e6, 1e6, 0}, {990, 20e6, 1e6, 0}}, true},
+		"too few":                 {[]load{{1000, 20e6, 1e6, 0}, {1010, 20e6, 1e6, 0}}, false},
+		"a rising rate":           {[]load{{1000, 20e6, 1e6, 0}, {1500, 20e6, 1e6, 0}, {2000, 20e6, 1e6, 0}}, false},
+		"few in bursts":           {[]load{{300, 20e6, 1e6, 310}, {400, 20e6, 1e6, 405}, {200, 20e6, 1e6, 196}}, true},
+		"a backlog that grows":    {[]load{{300, 20e6, 1e6, 500}, {400, 20e6, 1e6, 500}, {200, 20e6, 1e6, 500}}, false},
+		"a rising median":         {[]load{{1000, 20e6, 1e6, 0}, {1000, 25e6, 1e6, 0}, {1000, 30e6, 1e6, 0}}, false},
+		"people who only wait":    {[]load{{0, 0, 0, 0}, {2, 5e6, 0, 0}, {0, 0, 0, 0}}, true},
+		"nobody does anything":    {[]load{{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, true},
+		"few with a wide spread":  {[]load{{12, 20e6, 30e6, 0}, {10, 28e6, 30e6, 0}, {9, 24e6, 30e6, 0}}, true},
+		"many with a wide spread": {[]load{{9000, 20e6, 30e6, 0}, {9000, 28e6, 30e6, 0}, {9000, 24e6, 30e6, 0}}, false},
 	} {
 		var s steadiness
 		got := false
@@ -316,7 +319,7 @@ func TestSteady(t *testing.T) {
 			for i := range l.n {
 				h.Add(l.median + time.Duration(float64(l.spread)*(float64(i)+0.5-float64(l.n)/2)/float64(l.n)))
 			}
-			got = s.add(&h)
+			got = s.add(&h, int64(l.n), l.wanted)
 		}
 		if got != c.want {
 			t.Errorf("%s: steady is %v", name, got)

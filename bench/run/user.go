@@ -18,6 +18,7 @@ type person struct {
 	begin   time.Time // the start of the schedule
 	session drive.Session
 	wants   wants
+	offers  offers
 }
 
 // work performs the actions of the user until ctx ends.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -86,5 +87,39 @@ func (p *person) settle(now time.Time) {
 func (p *person) pending(x want, now time.Time) {
 	if late := now.Sub(x.at) - x.hold; late > 0 {
 		p.s.rec.Pending(x.action, late)
+	}
+}
+
+// offers counts the actions that the schedule of a user holds, in the order of time. It is used by one goroutine.
+type offers struct {
+	next func() (workload.Planned, bool)
+	stop func()
+	at   time.Time // of the action that is not counted yet
+}
+
+// until returns the number of actions that the user wants from the last call on, before now.
+func (o *offers) until(p *person, now time.Time) (n int) {
+	if o.next == nil {
+		o.next, o.stop = iter.Pull(p.schedule())
+		o.at = o.following(p)
+	}
+	for ; o.at.Before(now); o.at = o.following(p) {
+		n++
+	}
+	return n
+}
+
+func (o *offers) following(p *person) time.Time {
+	planned, ok := o.next()
+	if !ok {
+		return p.begin.Add(1 << 62) // a schedule has no end
+	}
+	return p.begin.Add(planned.At)
+}
+
+// end frees the schedule.
+func (o *offers) end() {
+	if o.stop != nil {
+		o.stop()
 	}
 }
