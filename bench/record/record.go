@@ -8,6 +8,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,9 @@ type Header struct {
 	Drivers []Host `json:"drivers,omitempty"`
 	// Agents is the number of driver processes (1 without agents).
 	Agents int `json:"agents"`
+	// Settings are the settings of the driver by name that change what is measured, such as the window; runs with
+	// others are not compared.
+	Settings map[string]string `json:"settings,omitempty"`
 	// Marks describe the deviations that make the run incomparable with a regular one: "window of 60 s", "10 times the
 	// speed".
 	Marks []string `json:"marks,omitempty"`
@@ -52,8 +56,21 @@ type Workload struct {
 	// Left are the actions that the protocol cannot carry.
 	Left []string `json:"left,omitempty"`
 	// Loop is the length of a loop at speed 1. Actions is the number of each action per user and hour at speed 1.
-	Loop    Duration           `json:"loop"`
+	Loop Duration `json:"loop"`
+	// Limit is the average response above which a step is discarded.
+	Limit Duration `json:"limit,omitempty"`
+	// Unknown tells what the sources of the workload do not say. Its runs are not compared with those of others.
+	Unknown string             `json:"unknown,omitempty"`
 	Actions map[string]float64 `json:"actions_per_hour,omitempty"`
+}
+
+// Shared reports whether a driver runs on the server's machine, so that both use the same processors.
+func (h *Header) Shared() bool {
+	if h.Server == nil {
+		return false
+	}
+	return h.Server.Name == h.Driver.Name && len(h.Drivers) == 0 ||
+		slices.ContainsFunc(h.Drivers, func(d Host) bool { return d.Name == h.Server.Name })
 }
 
 // Target is the server under test.

@@ -374,14 +374,19 @@ func TestIntervalCovers(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*record.Header){
-		"workload": func(h *record.Header) { h.Workload.Hash = "other" },
-		"protocol": func(h *record.Header) { h.Workload.Protocol = "jmap" },
-		"speed":    func(h *record.Header) { h.Speed = 20 },
-		"machine":  func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
-		"window":   func(h *record.Header) { h.Marks = []string{"window of 1m0s"} },
-		"STARTTLS": func(h *record.Header) { h.Target.StartTLS = true },
+		"workload":          func(h *record.Header) { h.Workload.Hash = "other" },
+		"protocol":          func(h *record.Header) { h.Workload.Protocol = "jmap" },
+		"speed":             func(h *record.Header) { h.Speed = 20 },
+		"machine":           func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
+		"window":            func(h *record.Header) { h.Marks = []string{"window of 1m0s"} },
+		"STARTTLS":          func(h *record.Header) { h.Target.StartTLS = true },
+		"sends = 5":         func(h *record.Header) { h.Marks = []string{"sends = 5"} },
+		"filled over":       func(h *record.Header) { h.Settings = map[string]string{"filled over": "lmtp"} },
+		"number of drivers": func(h *record.Header) { h.Agents = 3 },
 	} {
 		a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
+		a.Header.Settings = map[string]string{"filled over": "imap"}
+		b.Header.Settings = a.Header.Settings
 		change(&b.Header)
 		if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) ||
 			!strings.Contains(err.Error(), name) {
@@ -400,8 +405,19 @@ func TestCompareRefuses(t *testing.T) {
 	b.Steps[0].Registered--
 	b.Header.Seed, a.Header.Marks, b.Header.Marks = 2, []string{"both"}, []string{"both"}
 	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
-	if err != nil || strings.Join(tables[0].Marks, "; ") != "they differ in seed: 1 and 2; all runs: both" {
+	if err != nil || strings.Join(tables[0].Marks, "; ") != "they differ in seed: 1 and 2" {
 		t.Errorf("%v %v", err, tables)
+	}
+	if text := tables[0].Text(); !strings.Contains(text, "A, run r-A: both\n") ||
+		!strings.Contains(text, "B, run r-B: both\n") {
+		t.Errorf("the runs' own marks are missing:\n%s", text)
+	}
+	b.Header.Workload.Name, b.Header.Workload.Unknown = "n7mail", "the calls of the older client"
+	if _, err := Compare([]*record.Run{a}, []*record.Run{b}, true); !errors.Is(err, ErrCompare) {
+		t.Errorf("a workload whose differences nobody knows: %v", err)
+	}
+	if _, err := Compare([]*record.Run{b}, []*record.Run{b}, false); err != nil {
+		t.Errorf("two runs of that workload: %v", err)
 	}
 	// A discarded step is shown in reports and never compared.
 	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)},

@@ -29,4 +29,4 @@ func (r *Report) Resources() (out []ResourceRow) {
 }
 
 // Shared reports whether a driver ran on the server's machine, so that both used the same processors.
-func (r *Report) Shared() bool { return shared(&r.Run.Header) }
+func (r *Report) Shared() bool { return r.Run.Header.Shared() }

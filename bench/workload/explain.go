@@ -10,6 +10,9 @@ import (
 func (w *Workload) Explain(set map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n", w.Title, strings.TrimSpace(w.Source))
+	if w.Unknown != "" {
+		fmt.Fprintf(&b, "not compared with others: %s\n\n", w.Unknown)
+	}
 	fmt.Fprintf(&b, "carried by %s", w.Protocol)
 	if len(w.Over) > 0 {
 		fmt.Fprintf(&b, ", or over %s", strings.Join(w.Over, ", "))
@@ -50,14 +53,14 @@ func (w *Workload) Explain(set map[string]int) string {
 
 func (w *Workload) sentence(a *Action, set map[string]int) string {
 	s := verbs[a.Do].words
-	times := w.Times(a, set)
+	times, per := w.Times(a, set), w.Per(a, set)
 	switch {
-	case a.Per == 1 && times != 1:
+	case per == 1 && times != 1:
 		s += fmt.Sprintf(", %d times", times)
-	case a.Per != 1 && times == 1:
-		s += fmt.Sprintf(", once in %d loops", a.Per)
-	case a.Per != 1:
-		s += fmt.Sprintf(", %d times in %d loops", times, a.Per)
+	case per != 1 && times == 1:
+		s += fmt.Sprintf(", once in %d loops", per)
+	case per != 1:
+		s += fmt.Sprintf(", %d times in %d loops", times, per)
 	}
 	if a.To > 0 {
 		s += fmt.Sprintf(", to %d", a.To)
