@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"doublet/bench/agent"
+	"doublet/bench/content"
 	"doublet/bench/drive"
 	"doublet/bench/live"
 	"doublet/bench/meter"
@@ -21,6 +22,7 @@ import (
 	"doublet/bench/result"
 	"doublet/bench/run"
 	"doublet/bench/watch"
+	"doublet/bench/workload"
 )
 
 // Run drives the people at a site in steps, and returns the result. If search is not nil, it selects the steps after
@@ -128,9 +130,9 @@ func (j *Job) header(id string, now time.Time) record.Header {
 			Loop: record.Duration((w.Loop.Min + w.Loop.Max) / 2), Actions: w.PerHour(j.set),
 			Limit: record.Duration(w.Limit), Unknown: w.Unknown,
 		},
-		Settings: j.settings(),
-		Target:   record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS},
-		Driver:   meter.Host(""),
+		Settings: j.settings(), Messages: sizes(w),
+		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS},
+		Driver: meter.Host(""),
 	}
 	mark := func(when bool, format string, args ...any) {
 		if when {
@@ -150,6 +152,18 @@ func (j *Job) header(id string, now time.Time) record.Header {
 		mark(true, "%s = %d", name, j.set[name])
 	}
 	return h
+}
+
+// sizes returns the sizes of the messages of a workload.
+func sizes(w *workload.Workload) (out []record.MessageSize) {
+	for _, name := range slices.Sorted(maps.Keys(w.Sizes)) {
+		for _, s := range w.Sizes[name] {
+			whole, compressed := content.Size(int64(s.Body), int64(s.Attachment))
+			out = append(out, record.MessageSize{Profile: name, Percent: s.Percent, Body: int64(s.Body),
+				Attachment: int64(s.Attachment), Whole: whole, Compressed: compressed})
+		}
+	}
+	return out
 }
 
 // markShared marks a run whose driver takes processors from the server.

@@ -49,6 +49,11 @@ func TestHeader(t *testing.T) {
 	if h := header("n7mail", none); h.Workload.Unknown == "" || !slices.Contains(h.Marks, h.Workload.Unknown) {
 		t.Errorf("what nobody knows of n7mail is no mark: %q", h.Marks)
 	}
+	// The largest message is 10 MB of noise in base64, which shrinks to three quarters; text shrinks to less than half.
+	if m := same.Messages; len(m) != 6 || m[0].Compressed > 0.7 || m[5].Whole < 13_000_000 || m[5].Compressed < 0.72 ||
+		m[2].Body != 50_000 || m[2].Whole < 50_000 || m[2].Whole > 51_000 {
+		t.Errorf("messages %+v", m)
+	}
 	if same.Workload.Limit != record.Duration(time.Second) {
 		t.Errorf("limit %v", same.Workload.Limit)
 	}

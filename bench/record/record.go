@@ -40,6 +40,8 @@ type Header struct {
 	// Settings are the settings of the driver by name that change what is measured, such as the window; runs with
 	// others are not compared.
 	Settings map[string]string `json:"settings,omitempty"`
+	// Messages are the sizes of the messages that the workload fills mailboxes with and sends.
+	Messages []MessageSize `json:"messages,omitempty"`
 	// Marks describe the deviations that make the run incomparable with a regular one: "window of 60 s", "10 times the
 	// speed".
 	Marks []string `json:"marks,omitempty"`
@@ -62,6 +64,18 @@ type Workload struct {
 	// Unknown tells what the sources of the workload do not say. Its runs are not compared with those of others.
 	Unknown string             `json:"unknown,omitempty"`
 	Actions map[string]float64 `json:"actions_per_hour,omitempty"`
+}
+
+// MessageSize is one size of a profile of the workload. Sizes are in bytes.
+type MessageSize struct {
+	Profile string  `json:"profile"`
+	Percent float64 `json:"percent"`
+	// Body and Attachment are what the workload names: the text, and the file before its encoding.
+	Body       int64 `json:"body"`
+	Attachment int64 `json:"attachment,omitempty"`
+	// Whole is the size of a message as it travels. Compressed is the share of it that DEFLATE leaves.
+	Whole      int64   `json:"whole"`
+	Compressed float64 `json:"compressed"`
 }
 
 // Shared reports whether a driver runs on the server's machine, so that both use the same processors.

@@ -88,8 +88,11 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	run := made("first", []int{1000, 2000, 3000, 20000}, linear)
 	run.Header.Marks = []string{"window of 30s"}
+	run.Header.Messages = []record.MessageSize{{Profile: "mail", Percent: 75, Body: 1000, Whole: 1000, Compressed: 0.4},
+		{Profile: "mail", Percent: 25, Body: 1000, Attachment: 8000, Whole: 13000, Compressed: 0.8}}
 	text := page5(t, run)
-	for _, want := range []string{"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"",
+	for _, want := range []string{"<td>mean</td><td>1.00 KB</td><td>2.00 KB</td><td>4.00 KB</td><td>72.5 %</td>",
+		"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"",
 		"452 &lt;full&gt; &amp; slow", "Response time", "Disk operations",
 		"Response time against disk utilisation", "Probe over time", "seed 1", "4 processors"} {
 		if !strings.Contains(text, want) {
