@@ -144,6 +144,8 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	mark(j.InitScale != 1 && w.Mailbox.Messages > 0, "mailboxes filled to %g %%", j.InitScale*100)
 	mark(j.Cold, "every browser began with nothing of the client")
 	mark(j.Keep, "mailboxes not made fresh")
+	mark(!j.Keep && j.messages() > 0 && !j.worlds[0].Resets(),
+		"no IMAP door: INBOX cut back and topped up, flags and other folders left")
 	cycle := w.Cycle(j.set, j.Speed)
 	mark(j.Window < cycle, "the window is shorter than a round of the workload (%v)", cycle.Round(time.Second))
 	mark(w.Unknown != "", "%s", w.Unknown)
