@@ -40,6 +40,20 @@ func (w *World) Reader(ctx context.Context, u *User) (c *client.Client, done fun
 	return c, done, nil
 }
 
+// Mail reads the messages of a user over IMAP, for a ledger.
+func (w *World) Mail(ctx context.Context, u *User) ([]ledger.Message, error) {
+	c, done, err := w.Reader(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	list, err := ledger.Read(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u.Name, err)
+	}
+	return list, c.Logout()
+}
+
 // reset puts back what people have changed in a mailbox since it was filled with want messages: it empties all other
 // folders, deletes from the INBOX every message that is not of the beginning, with what follows a missing one, and sets
 // the flags as they were. It returns the number of deleted messages. Fill adds those that are missing.

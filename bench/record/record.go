@@ -198,8 +198,9 @@ type Event struct {
 	Text string   `json:"text"`
 }
 
-// Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a run with a ledger.
+// Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a step with a ledger.
 type Verdict struct {
+	Step   int    `json:"step,omitempty"`
 	Server string `json:"server"`
 	// Acknowledged is the number of expectations: messages, and that they were filed, flagged, deleted.
 	Acknowledged int `json:"acknowledged"`
@@ -208,6 +209,12 @@ type Verdict struct {
 	Resurrected  int `json:"resurrected"`
 	// Named describes the first discrepancies.
 	Named []string `json:"named,omitempty"`
+}
+
+// Of returns the verdict with the number of its step.
+func (v Verdict) Of(s Step) Verdict {
+	v.Step = s.Index
+	return v
 }
 
 // End is the last line of a run that ended cleanly.

@@ -54,8 +54,8 @@ type Plan struct {
 	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. The texts that it
 	// reports are written into the run file. It may be nil.
 	During func(ctx context.Context, tell func(text string))
-	// After runs after all users have ended, before the end of the run; it may be nil.
-	After func(ctx context.Context, w *record.Writer) error
+	// After runs after the users of a step have ended, unless ctx has; it may be nil.
+	After func(ctx context.Context, s record.Step, w *record.Writer) error
 	// Self returns the driver's own figures; nil for none. Its value "cpu" is in cores.
 	Self func() map[string]float64
 	// Cores is the number of the driver's processors.
@@ -124,6 +124,9 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 			number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
 		err = s.run(ctx)
 		w.Step(s.number)
+		if p.After != nil && err == nil && ctx.Err() == nil {
+			err = p.After(ctx, s.number, w)
+		}
 		if err != nil || ctx.Err() != nil || w.Err() != nil {
 			break
 		}
@@ -132,9 +135,6 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 				steps = append(steps, n)
 			}
 		}
-	}
-	if p.After != nil && err == nil && ctx.Err() == nil {
-		err = p.After(ctx, w)
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -212,9 +212,10 @@ func (w workbench) measure(cmd *cobra.Command, o *benchFlags, folder, name strin
 	e := w.env()
 	var site measure.Site
 	if folder == "" {
-		if len(o.faults.Kill)+len(o.faults.Restart) > 0 || o.faults.Ledger {
-			return bench.Usage("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")
+		if len(o.faults.Kill)+len(o.faults.Restart) > 0 {
+			return bench.Usage("--kill and --restart are about the servers of a lab: give --lab DIR")
 		}
+		o.server.Ledger = o.faults.Ledger
 		site = o.site(w.doublet(e, o))
 	} else {
 		l, err := lab.Load(e, folder)
