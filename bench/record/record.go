@@ -196,6 +196,8 @@ type Event struct {
 	At   Duration `json:"at"`
 	Step int      `json:"step"`
 	Text string   `json:"text"`
+	// Mark is a short name for the time axes of figures, "" for none.
+	Mark string `json:"mark,omitempty"`
 }
 
 // Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a step with a ledger.

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func made(label string, users []int, latency func(users int) float64) *record.Ru
 			}
 			run.Samples = append(run.Samples,
 				record.Sample{At: sec(at + 10), Host: "server",
-					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40}},
+					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40, "net_in": float64(n)}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet",
 					Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda",
@@ -180,6 +181,11 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	}
 	for _, users := range [][]int{{1}, {100, 200, 300, 400}, many} {
 		run := made("x", users, func(n int) float64 { return float64(n) * 0.123 })
+		run.Header.Workload.Limit = record.Duration(time.Second)
+		for i := range 4 {
+			run.Events = append(run.Events, record.Event{At: record.Duration(time.Duration(20+12*i) * time.Second),
+				Mark: "two killed"})
+		}
 		for i := range 12 {
 			for k := range run.Steps {
 				run.Samples = append(run.Samples, record.Sample{At: run.Steps[k].To, Host: "server",
@@ -188,12 +194,70 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 			}
 		}
 		figures := Of(run).Figures
-		if len(users) == 1 && len(figures) != 5 || len(users) > 1 && len(figures) < 10 {
+		if len(users) == 1 && len(figures) != 6 || len(users) > 1 && len(figures) < 14 {
 			t.Errorf("%d steps have %d figures", len(users), len(figures))
 		}
 		for _, c := range figures {
 			c.draw(&inside{t, c.Title, face})
 		}
+	}
+}
+
+// TestFiguresTell checks what the figures of a run mark: the limit of the workload, the ends and starts of servers, and
+// queues as steps; and that p99 does not flatten the other lines.
+func TestFiguresTell(t *testing.T) {
+	t.Parallel()
+	run := made("x", []int{1000, 5000, 9000}, linear)
+	run.Header.Workload.Limit = record.Duration(time.Second)
+	at := record.Duration(40 * time.Second)
+	run.Events = []record.Event{{At: at, Text: "two was killed (SIGKILL)", Mark: "two killed"},
+		{At: at, Text: "agent 1 is late"}}
+	for i, depth := range []float64{0, 7, 2} {
+		run.Samples = append(run.Samples, record.Sample{At: record.Duration(i+1) * at, Host: record.Statistics, Group: "two",
+			Values: map[string]float64{queueDepth: depth}})
+	}
+	figures := map[string]*Chart{}
+	for _, c := range Of(run).Figures {
+		figures[c.Title] = c
+		want := 0
+		if c.Time {
+			want = 1
+		}
+		if len(c.Moments) != want {
+			t.Errorf("%s marks %d moments, want %d", c.Title, len(c.Moments), want)
+		}
+		if svg := string(c.SVG()); c.Time != strings.Contains(svg, "two killed") || strings.Contains(svg, "agent 1") {
+			t.Errorf("%s: the kill is drawn where it should not be, or not", c.Title)
+		}
+	}
+	for _, name := range []string{"Response time", "Response time, p99", "Disk utilisation", "Network",
+		"External throughput rate (ETR)", "Internal throughput rate (ITR)", "Probe response", "Work queue over time",
+		"Response time over time, p99"} {
+		if figures[name] == nil {
+			t.Fatalf("no figure %q", name)
+		}
+	}
+	limited := figures["Response time"]
+	if svg := string(limited.SVG()); limited.Limit != 1000 || !strings.Contains(svg, "limit of the average: 1.00 s") {
+		t.Errorf("the limit %v is not drawn", limited.Limit)
+	}
+	for _, l := range limited.Lines {
+		if l.Name == "p99" {
+			t.Error("p99 is in the figure of the average")
+		}
+	}
+	if l := figures["Work queue over time"].Lines[0]; !l.Steps {
+		t.Error("a queue is drawn as a slope")
+	}
+	got := stairs([][2]float64{{0, 5}, {10, 7}, {20, 2}})
+	if want := [][2]float64{{0, 5}, {10, 5}, {10, 7}, {20, 7}, {20, 2}}; !slices.Equal(got, want) {
+		t.Errorf("stairs %v", got)
+	}
+	// Far above what was measured the limit is told.
+	run = made("x", []int{10, 20}, linear)
+	run.Header.Workload.Limit = record.Duration(time.Second)
+	if c := Of(run).Figures[0]; !strings.Contains(c.Note, "is above the figure") {
+		t.Errorf("a limit that is not in the figure: %q", c.Note)
 	}
 }
 

@@ -51,9 +51,9 @@ type Plan struct {
 	// Failover makes a user whose connection is lost sign in again at once and repeatedly, which is an action of its
 	// own ("failover"). He then repeats the interrupted action if that is harmless.
 	Failover bool
-	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. The texts that it
-	// reports are written into the run file. It may be nil.
-	During func(ctx context.Context, tell func(text string))
+	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. What it tells is
+	// written into the run file: a text, and the mark of the event. It may be nil.
+	During func(ctx context.Context, tell func(mark, text string))
 	// After runs after the users of a step have ended, unless ctx has; it may be nil.
 	After func(ctx context.Context, s record.Step, w *record.Writer) error
 	// Self returns the driver's own figures; nil for none. Its value "cpu" is in cores.
@@ -286,8 +286,8 @@ func (s *step) beside(ctx context.Context) (end func()) {
 	done := make(chan struct{})
 	s.Env.Go("bench during", func() {
 		defer close(done)
-		s.During(ctx, func(text string) {
-			s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text})
+		s.During(ctx, func(mark, text string) {
+			s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text, Mark: mark})
 		})
 	})
 	return func() { stop(); <-done }

@@ -179,7 +179,7 @@ func TestStallAtTheEnd(t *testing.T) {
 			return time.Millisecond
 		}}
 		run := simulate(t, f, func(p *Plan) {
-			p.During = func(ctx context.Context, _ func(string)) {
+			p.During = func(ctx context.Context, _ func(mark, text string)) {
 				from.Store(time.Now().Add(p.Window - stall).UnixNano())
 				<-ctx.Done()
 			}
@@ -215,7 +215,7 @@ func TestHangingSignOut(t *testing.T) {
 	}
 	run := simulate(t, f, func(p *Plan) {
 		p.Workload.Session = "loop"
-		p.During = func(ctx context.Context, _ func(string)) {
+		p.During = func(ctx context.Context, _ func(mark, text string)) {
 			from.Store(time.Now().Add(p.Window - time.Minute).UnixNano())
 			<-ctx.Done()
 		}
@@ -268,7 +268,7 @@ func TestLostSession(t *testing.T) {
 			}
 			return f.open(ctx, u)
 		}
-		p.During = func(ctx context.Context, _ func(string)) {
+		p.During = func(ctx context.Context, _ func(mark, text string)) {
 			time.Sleep(100 * time.Second)
 			down.Store(true)
 			time.Sleep(100 * time.Second)
@@ -399,7 +399,7 @@ func TestShutOut(t *testing.T) {
 				}
 				return f.open(ctx, u)
 			}
-			p.During = func(ctx context.Context, _ func(string)) {
+			p.During = func(ctx context.Context, _ func(mark, text string)) {
 				time.Sleep(40 * time.Second)
 				down.Store(dies)
 				<-ctx.Done()
