@@ -150,7 +150,7 @@ func (c *Chart) draw(on canvas) {
 	on.text(left-48, top-4, textSize, "start", roleFaint, c.Y, false)
 	if c.Limit > 0 && c.Limit <= y.hi {
 		on.line(left, y.at(c.Limit), width-right, y.at(c.Limit), roleLimit, true)
-		on.text(width-right, y.at(c.Limit)-5, textSize, "end", roleLimit, c.LimitName, false)
+		on.text(left+4, y.at(c.Limit)-5, textSize, "start", roleLimit, c.LimitName, false)
 	}
 	c.drawMoments(on, x, y)
 	for i := range c.Lines {
