@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	client "doublet/client/smtp"
 	"doublet/wire/smtp"
@@ -89,8 +90,13 @@ func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) 
 	s := opened.(*imapSession)
 	done := w.guard(ctx, s.conn)
 	var refused *Refusal
-	err = s.command("CREATE Archive")
-	if err == nil || errors.As(err, &refused) { // refused if it exists
+	for _, folder := range []string{ledger.Archive, sentFolder} {
+		if err = s.command("CREATE " + folder); err != nil && !errors.As(err, &refused) { // refused if it exists
+			break
+		}
+		err = nil
+	}
+	if err == nil {
 		err = s.command("SELECT INBOX")
 	}
 	if err != nil {
@@ -114,7 +120,7 @@ func (s imapInbox) add(message []byte, seen bool, date time.Time) error {
 	if seen {
 		flags = `(\Seen) `
 	}
-	return s.append(message, flags+date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `))
+	return s.append(ledger.Inbox, message, flags+date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `))
 }
 
 func (s imapInbox) finish() error { return s.Close() }

@@ -27,6 +27,13 @@ func (w *Workload) Explain(set map[string]int) string {
 		fmt.Fprintf(&b, "a mailbox begins with %d messages of %.1f KB on average, %.0f MB, %d %% of them read\n",
 			m.Messages, mean/1000, mean*float64(m.Messages)/1e6, m.Seen)
 	}
+	if w.Sent {
+		b.WriteString("over IMAP a copy of what is sent is filed in Sent\n")
+	}
+	if w.Attachments > 0 {
+		fmt.Fprintf(&b, "over IMAP a message is read without its attachments, of which %d %% are fetched then\n",
+			w.Attachments)
+	}
 	fmt.Fprintf(&b, "an average response over %s discards a step\n\nin each loop a user\n", w.Limit)
 	for i := range w.Actions {
 		b.WriteString("  " + w.sentence(&w.Actions[i], set) + "\n")

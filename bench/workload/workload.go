@@ -39,6 +39,9 @@ type Workload struct {
 	Limit    Duration `toml:"limit" doc:"Average response above which a step is discarded."`
 	Session  string   `toml:"session" doc:"kept: signed in throughout; loop: signs in at each loop and out behind it."`
 
+	Sent        bool `toml:"sent-copies" doc:"Over IMAP, a copy of what is sent is filed in Sent; webmail does it by itself."`
+	Attachments int  `toml:"attachments" doc:"Percent of attachments fetched by IMAP readers; 0: whole messages are."`
+
 	Parameters map[string]Parameter `toml:"parameters" doc:"Numbers that --set changes."`
 	Sizes      map[string][]Size    `toml:"sizes" doc:"Profiles of message sizes."`
 	Mailbox    Mailbox              `toml:"mailbox" doc:"What is in a mailbox before the run."`
@@ -235,6 +238,8 @@ func (w *Workload) check() error {
 		return errors.New("loop must be a second or more")
 	case len(w.Actions) == 0:
 		return errors.New("no action")
+	case w.Attachments < 0 || w.Attachments > 100:
+		return errors.New("attachments must be 0 to 100 percent")
 	case w.Mailbox.Messages < 0 || w.Mailbox.Messages > 1_000_000 || w.Mailbox.Seen < 0 || w.Mailbox.Seen > 100:
 		return errors.New("mailbox: messages must be 0 to 1,000,000 and seen 0 to 100")
 	}

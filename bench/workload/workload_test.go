@@ -354,6 +354,7 @@ func TestWrongFilesNameLineAndField(t *testing.T) {
 		{change(`per-set = "nthiteration"`, "per-set = \"nthiteration\"\nper = 2"), "exclude each other"},
 		{change(`times = 5`, `times = -5`), "times"},
 		{change(`sizes = "short"`, `sizes = "long"`), "long"},
+		{change(`loop = "15m"`, "loop = \"15m\"\nattachments = 101"), "attachments"},
 		{"name = 7", "line 1"},
 		{"", "name"},
 	} {
