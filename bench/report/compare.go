@@ -458,22 +458,43 @@ func (c *Comparison) Text() string {
 		}
 	}
 	fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", "", "A", "B", "% change", "95 % interval of the change")
-	for _, r := range c.Rows {
-		change, interval := "–", "unknown: no side was repeated"
-		if !math.IsNaN(r.Change) {
-			change = fmt.Sprintf("%+.1f", r.Change)
-		}
-		if !math.IsNaN(r.Low) {
-			interval = fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
-			if !r.Differs() {
-				interval += ": no difference shown"
-			}
-		}
-		label := r.Resource
-		if r.Unit != "" {
-			label += ", " + r.Unit
-		}
-		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", label, number(r.A), number(r.B), change, interval)
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", r.Label(), r.ValueA(), r.ValueB(), r.ChangeText(), r.Interval())
 	}
 	return b.String()
+}
+
+// Label returns the name of the resource with its unit.
+func (r *ComparedRow) Label() string {
+	if r.Unit == "" {
+		return r.Resource
+	}
+	return r.Resource + ", " + r.Unit
+}
+
+// ValueA returns the value of side A as text.
+func (r *ComparedRow) ValueA() string { return number(r.A) }
+
+// ValueB returns the value of side B as text.
+func (r *ComparedRow) ValueB() string { return number(r.B) }
+
+// ChangeText returns the change in percent as text.
+func (r *ComparedRow) ChangeText() string {
+	if math.IsNaN(r.Change) {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f", r.Change)
+}
+
+// Interval returns the interval of the change as text.
+func (r *ComparedRow) Interval() string {
+	if math.IsNaN(r.Low) {
+		return "unknown: no side was repeated"
+	}
+	out := fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
+	if !r.Differs() {
+		out += ": no difference shown"
+	}
+	return out
 }

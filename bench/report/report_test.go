@@ -390,6 +390,41 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestSeries checks the page of a comparison: a figure with both sides for each resource, the tables, and the marks.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	users := []int{100, 200, 300}
+	a, b := made("old <1>", users, linear), made("new", users, func(n int) float64 { return linear(n) * 2 })
+	a.Header.Marks, b.Header.Marks = []string{"window of 30s"}, []string{"window of 30s"}
+	b.Header.Seed = 7
+	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSeries(tables)
+	var page bytes.Buffer
+	if err := s.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"old &lt;1&gt;", "they differ in seed: 1 and 7", "window of 30s", "<h2>300 users</h2>",
+		"unknown: no side was repeated", "&#43;100.0"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(page.String(), "http://") || strings.Contains(page.String(), "NaN") {
+		t.Error("the page needs a network, or has a value that is none")
+	}
+	i := slices.IndexFunc(s.Figures, func(c *Chart) bool { return c.Title == "Average response" })
+	if i < 0 || len(s.Figures[i].Lines) != 2 || len(s.Figures[i].Lines[1].Points) != 3 ||
+		math.Abs(s.Figures[i].Lines[1].Points[2].Y-60) > 1 {
+		t.Errorf("figures %d, average response at %d", len(s.Figures), i)
+	}
+	if one := NewSeries(tables[:1]); len(one.Figures) != 0 {
+		t.Errorf("one number of users has %d figures", len(one.Figures))
+	}
+}
+
 // TestIntervals checks the intervals of repeated runs, and of steps that one run repeats.
 func TestIntervals(t *testing.T) {
 	t.Parallel()
