@@ -86,6 +86,9 @@ type databases struct {
 	busy  int
 
 	hits, misses atomic.Int64
+	// most is the largest number of databases that were open; crowded counts those that were closed because too many
+	// were open.
+	most, crowded atomic.Int64
 }
 
 func (d *databases) init(c *core) error {
@@ -178,6 +181,7 @@ func (d *databases) acquire(id note.DatabaseID) (*database, error) {
 	// evict runs after refs was raised. Otherwise it could close this database, and the next open would create a second
 	// write lock for it.
 	d.evict()
+	d.most.Store(max(d.most.Load(), int64(len(d.open)))) // mu is held
 	return db, nil
 }
 
@@ -222,6 +226,7 @@ func (d *databases) evict() {
 			return
 		}
 		delete(d.open, oldest.id)
+		d.crowded.Add(1)
 	}
 }
 

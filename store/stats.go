@@ -26,6 +26,10 @@ func (storeStats) init(s *Store) {
 		func() float64 { return float64(s.dbs.misses.Load()) })
 	t.CounterFunc("Database.DbCache.Lookups", "opens of a database",
 		func() float64 { return float64(s.dbs.hits.Load() + s.dbs.misses.Load()) })
+	t.GaugeFunc("Database.DbCache.HighWaterMark", "databases that were kept open, at most so far",
+		func() float64 { return float64(s.dbs.most.Load()) })
+	t.CounterFunc("Database.DbCache.OvercrowdingRejections", "databases not kept open because too many were",
+		func() float64 { return float64(s.dbs.crowded.Load()) })
 	t.GaugeFunc("Database.Count", "databases", func() float64 {
 		s.dbs.mu.Lock()
 		defer s.dbs.mu.Unlock()
@@ -43,11 +47,11 @@ func (storeStats) init(s *Store) {
 			return f(s.eng.Metrics())
 		}
 	}
-	t.GaugeFunc("Database.Database.BufferPool.Maximum", "size of the buffer pool, bytes",
+	t.GaugeFunc("Database.BufferPool.Maximum", "size of the buffer pool, bytes",
 		func() float64 { return float64(s.opt.CacheSize) })
-	t.GaugeFunc("Database.Database.BufferPool.Used", "bytes of the buffer pool in use",
+	t.GaugeFunc("Database.BufferPool.Used", "bytes of the buffer pool in use",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.BlockCache.Size) }))
-	t.GaugeFunc("Database.Database.BufferPool.PercentReadsInBuffer", "reads found in the buffer pool, percent",
+	t.GaugeFunc("Database.BufferPool.PercentReadsInBuffer", "reads found in the buffer pool, percent",
 		metric(func(m *pebble.Metrics) float64 {
 			all := m.BlockCache.Hits + m.BlockCache.Misses
 			if all == 0 {

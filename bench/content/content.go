@@ -1,13 +1,10 @@
 // Package content generates the messages of simulated people: text that compresses like text, attachments that do not
-// compress, and the same bytes for the same seed. A message consists of pieces of two pools that are generated once, so
-// that the driver spends its time on driving.
+// compress, and the same bytes for the same seed. No two seeds have a text or an attachment in common, so that a server
+// which keeps equal content once saves no more than it would with people's mail.
 package content
 
 import (
-	"encoding/base64"
-	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -40,88 +37,6 @@ type Calendar struct {
 // Domain is the right part of Message-IDs.
 const Domain = "bench.example"
 
-// line is the length of a line of the pools without CRLF.
-const line = 76
-
-// poolLines is the size of each pool in lines: 4 MB, so that pieces seldom repeat.
-const poolLines = 54_000
-
-// words are frequent words of English mail, the most frequent first.
-var words = []string{
-	"the", "to", "and", "of", "a", "in", "is", "that", "for", "it", "you", "we", "on", "with", "this", "be", "are",
-	"as", "will", "have",
-	"your", "not", "at", "from", "can", "or", "please", "meeting", "if", "our", "has", "but", "all", "by", "was",
-	"would", "they", "an",
-	"which", "there", "been", "about", "time", "any", "should", "report", "I", "more", "what", "these", "when", "need",
-	"new", "one",
-	"project", "do", "also", "work", "next", "week", "team", "server", "know", "up", "see", "were", "so", "only",
-	"some", "like", "them",
-	"could", "other", "into", "well", "just", "than", "its", "who", "office", "system", "use", "now", "information",
-	"plan", "mail",
-	"after", "first", "change", "call", "send", "attached", "regards", "question", "customer", "number", "schedule",
-	"agreement",
-	"December", "Monday", "quarter", "budget", "copy", "draft", "version", "network", "performance", "benchmark",
-	"replication",
-}
-
-// pools holds text, noise as attached files contain it (raw), and the same noise in base64 as messages contain it.
-type pools struct{ text, raw, noise []byte }
-
-var pool = sync.OnceValue(func() pools {
-	r := rand.New(rand.NewPCG(0xd0b1e7, 1))
-	var p pools
-	for len(p.text) < poolLines*(line+2) {
-		start := len(p.text)
-		for len(p.text)-start < line-12 {
-			// The product of two draws prefers the front of the list, about as language does.
-			p.text = append(append(p.text, words[r.IntN(r.IntN(len(words))+1)]...), ' ')
-		}
-		for len(p.text)-start < line-1 {
-			p.text = append(p.text, byte('a'+r.IntN(26)))
-		}
-		p.text = append(p.text, '.', '\r', '\n')
-	}
-	raw := make([]byte, line/4*3)
-	for range poolLines {
-		for i := range raw {
-			raw[i] = byte(r.Uint32())
-		}
-		p.raw = append(p.raw, raw...)
-		p.noise = append(base64.StdEncoding.AppendEncode(p.noise, raw), '\r', '\n')
-	}
-	return p
-})
-
-// appendPiece appends n bytes of whole lines of a pool. The seed selects the first line; after the last line of the
-// pool the first one follows. The last line is cut and ends in CRLF.
-func appendPiece(dst, from []byte, n int64, seed uint64) []byte {
-	at := int(seed%poolLines) * (line + 2)
-	for n > 2 {
-		k := min(n-2, int64(len(from)-at))
-		dst = append(dst, from[at:at+int(k)]...)
-		n -= k
-		at = (at + int(k)) % len(from)
-	}
-	return append(dst, '\r', '\n')
-}
-
-// AppendText appends n bytes of text: the text of a message with that seed.
-func AppendText(dst []byte, n int64, seed uint64) []byte {
-	return appendPiece(dst, pool().text, n, seed)
-}
-
-// AppendFile appends n bytes that do not compress: the attached file, before its encoding, of a message with that seed.
-func AppendFile(dst []byte, n int64, seed uint64) []byte {
-	raw := pool().raw
-	at := int64((seed>>16)%poolLines) * (line / 4 * 3)
-	for n > 0 {
-		k := min(n, int64(len(raw))-at)
-		dst = append(dst, raw[at:at+k]...)
-		n, at = n-k, (at+k)%int64(len(raw))
-	}
-	return dst
-}
-
 // FileName returns the name of the attached file.
 func FileName(seed uint64) string { return "attachment-" + strconv.FormatUint(seed%1000, 10) + ".bin" }
 
@@ -150,11 +65,11 @@ func (m *Message) Append(dst []byte) []byte {
 	field("MIME-Version", "1.0")
 	if m.Attachment == 0 && m.Calendar == nil {
 		field("Content-Type", "text/plain; charset=utf-8")
-		return appendPiece(append(dst, "\r\n"...), pool().text, m.Body, m.Seed)
+		return AppendText(append(dst, "\r\n"...), m.Body, m.Seed)
 	}
 	dst = append(dst, "Content-Type: multipart/mixed; boundary=\""+boundary+"\"\r\n\r\n--"+boundary+
 		"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"...)
-	dst = appendPiece(dst, pool().text, m.Body, m.Seed)
+	dst = AppendText(dst, m.Body, m.Seed)
 	if m.Calendar != nil {
 		dst = m.Calendar.append(append(dst, "\r\n--"+boundary+"\r\n"...))
 	}
@@ -162,9 +77,7 @@ func (m *Message) Append(dst []byte) []byte {
 		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\""...)
 		dst = append(append(dst, FileName(m.Seed)...),
 			"\"\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition: attachment\r\n\r\n"...)
-		// Whole lines and whole groups: the encoding is canonical, as mail programs write it.
-		lines := (m.Attachment + line/4*3 - 1) / (line / 4 * 3)
-		dst = appendPiece(dst, pool().noise, lines*(line+2), m.Seed>>16)
+		dst = appendEncoded(dst, m.Attachment, m.Seed)
 	}
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
 }

@@ -58,6 +58,29 @@ func TestTextCompressesAndAttachmentsDoNot(t *testing.T) {
 	}
 }
 
+// TestNothingRepeats checks that messages have no line of text or of an attachment in common, so that a server that keeps
+// equal content once stores all of it.
+func TestNothingRepeats(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	lines, again := 0, 0
+	for i := range 400 {
+		raw := message(20_000, 20_000, uint64(i)*0x9e3779b97f4a7c15).Append(nil)
+		for l := range bytes.Lines(raw[bytes.Index(raw, []byte("\r\n\r\n")):]) {
+			if len(l) < 60 || bytes.HasPrefix(l, []byte("Content-")) {
+				continue
+			}
+			lines++
+			if seen[string(l)]++; seen[string(l)] > 1 {
+				again++
+			}
+		}
+	}
+	if lines < 200_000 || again > 0 {
+		t.Errorf("%d of %d lines were there before", again, lines)
+	}
+}
+
 func TestMessagesAreWhole(t *testing.T) {
 	t.Parallel()
 	m := message(1000, 50_000, 99)

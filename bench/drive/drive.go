@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"strings"
 	"sync"
@@ -258,8 +259,17 @@ func (w *World) compose(u *User, p *workload.Planned) content.Message {
 	return content.Message{
 		From: u.Address, Date: w.Env.Clock.Now(), ID: fmt.Sprintf("%s.%d.%d", w.Label, u.Index, n),
 		Subject: fmt.Sprintf("%s%d from %s", subjectMail, n, u.Name),
-		Body:    int64(size.Body), Attachment: int64(size.Attachment), Seed: p.Pick,
+		Body:    int64(size.Body), Attachment: int64(size.Attachment),
+		Seed: mix(p.Pick, n, w.nonce()),
 	}
+}
+
+// nonce returns a number of its own for each run: two runs, and the steps of one, send other texts, lest a server that
+// keeps equal content once has them already.
+func (w *World) nonce() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(w.Label)) // never fails
+	return h.Sum64()
 }
 
 // recipients selects the recipients of an action.

@@ -196,6 +196,48 @@ func TestReplyToGone(t *testing.T) {
 	}
 }
 
+// TestSentCopies checks that a copy of each sent message is filed if the workload keeps copies, and that it is the
+// message that was sent.
+func TestSentCopies(t *testing.T) {
+	t.Parallel()
+	submission := script{"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT", "S 250 ok", "C DATA",
+		"S 354 go on", "mail", "S 250 queued", "C QUIT", "S 221 bye"}
+	w, _ := against(t, after(greeting, script{`C APPEND Sent (\Seen) {`, "S + go on", "L", "S $T OK"}), submission)
+	w.Workload.Sent = true
+	s := open(t, w)
+	m := w.compose(&w.Users[0], &workload.Planned{Action: &workload.Action{}})
+	m.To = []string{"u1@example.com"}
+	if err := s.submit(context.Background(), &m); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttachmentsRead checks that a message is read without its attachment, and that the share that the workload names
+// is fetched.
+func TestAttachmentsRead(t *testing.T) {
+	t.Parallel()
+	text := script{"C UID FETCH 20 (BODYSTRUCTURE BODY[1])\r\n", `S * 2 FETCH (UID 20 BODYSTRUCTURE ("text" "plain" ` +
+		"NIL NIL NIL \"7bit\" 3 1) BODY[1] {3}\r\nx\r\n)", "S $T OK"}
+	file := script{"C UID FETCH 30 (BODYSTRUCTURE BODY[1])\r\n", `S * 3 FETCH (UID 30 BODYSTRUCTURE (("text" "plain" ` +
+		`NIL NIL NIL "7bit" 3 1)("application" "OCTET-STREAM" NIL NIL NIL "base64" 9) "mixed") ` +
+		"BODY[1] {3}\r\nx\r\n)", "S $T OK"}
+	fetched := script{"C UID FETCH 30 (BODY[2])\r\n", "S * 3 FETCH (UID 30 BODY[2] {4}\r\nAAAA)", "S $T OK"}
+	for _, c := range []struct {
+		pick uint64 // its upper half decides
+		does script
+	}{{24 << 32, after(file, fetched, text)}, {25 << 32, after(file, text)}} {
+		w, _ := against(t, after(greeting, inbox, c.does))
+		w.Workload.Attachments = 25
+		s := open(t, w)
+		for _, do := range []workload.Verb{workload.Open, workload.Read, workload.Read} {
+			if _, err := s.Do(context.Background(), &workload.Planned{Pick: c.pick,
+				Action: &workload.Action{Do: do}}); err != nil {
+				t.Error(do, err)
+			}
+		}
+	}
+}
+
 func TestAWholeSession(t *testing.T) {
 	t.Parallel()
 	all := after(greeting, inbox, script{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	client "doublet/client/smtp"
 	"doublet/wire/smtp"
@@ -32,10 +33,16 @@ type filling interface {
 	finish() error
 }
 
-// Fill brings a user's INBOX to want messages. Message i is the same for the same seed, user and i, so Fill can resume
-// after an interruption. It removes excess messages. Over IMAP and JMAP it also creates the folder into which users
-// file; over LMTP (FillOver) messages are new and unread.
+// Fill brings a user's mailbox to its initial state: want messages in the INBOX, with their flags, and nothing in the
+// other folders, if the target has a door for IMAP; otherwise it only cuts the INBOX back and tops it up. Message i is
+// the same for the same seed, user and i, so Fill can resume after an interruption. Over IMAP and JMAP it also creates
+// the folder into which users file; over LMTP (FillOver) messages are new and unread.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
+	if w.Resets() {
+		if f.Removed, err = w.reset(ctx, u, want); err != nil {
+			return f, err
+		}
+	}
 	open := w.fillIMAP
 	switch w.FillOver {
 	case workload.LMTP:
@@ -55,7 +62,7 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 	}()
 	have := in.count()
 	if have > want {
-		f.Removed = have - want
+		f.Removed += have - want
 		return f, in.cut(want)
 	}
 	buf := w.takeMessage()
@@ -63,7 +70,7 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 	for i := have; i < want && ctx.Err() == nil; i++ {
 		m := w.initial(u, i, want)
 		*buf = m.Append((*buf)[:0])
-		if err := in.add(*buf, int(m.Seed>>40%100) < w.Workload.Mailbox.Seen, m.Date); err != nil {
+		if err := in.add(*buf, w.seenFirst(&m), m.Date); err != nil {
 			return f, err
 		}
 		f.Added++
@@ -83,8 +90,13 @@ func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) 
 	s := opened.(*imapSession)
 	done := w.guard(ctx, s.conn)
 	var refused *Refusal
-	err = s.command("CREATE Archive")
-	if err == nil || errors.As(err, &refused) { // refused if it exists
+	for _, folder := range []string{ledger.Archive, sentFolder} {
+		if err = s.command("CREATE " + folder); err != nil && !errors.As(err, &refused) { // refused if it exists
+			break
+		}
+		err = nil
+	}
+	if err == nil {
 		err = s.command("SELECT INBOX")
 	}
 	if err != nil {
@@ -108,7 +120,7 @@ func (s imapInbox) add(message []byte, seen bool, date time.Time) error {
 	if seen {
 		flags = `(\Seen) `
 	}
-	return s.append(message, flags+date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `))
+	return s.append(ledger.Inbox, message, flags+date.UTC().Format(`"02-Jan-2006 15:04:05 +0000" `))
 }
 
 func (s imapInbox) finish() error { return s.Close() }
@@ -203,9 +215,13 @@ func (w *World) initial(u *User, i, of int) content.Message {
 	from := w.Users[mix(r, 1, 2)%uint64(len(w.Users))]
 	return content.Message{
 		From: from.Address, To: []string{u.Address}, Subject: fmt.Sprintf("%s%d of the beginning", subjectMail, i+1),
-		Date: epoch.Add(-time.Duration(of-i) * spacing), ID: fmt.Sprintf("init.%d.%d.%x", u.Index, i, w.Seed),
+		Date: epoch.Add(-time.Duration(of-i) * spacing), ID: w.initialID(u, i),
 		Body: int64(size.Body), Attachment: int64(size.Attachment), Seed: mix(r, 3, 4),
 	}
+}
+
+func (w *World) initialID(u *User, i int) string {
+	return fmt.Sprintf("init.%d.%d.%x", u.Index, i, w.Seed)
 }
 
 // mix returns a pseudo-random number derived from three numbers (SplitMix64's finaliser over their sum of odd

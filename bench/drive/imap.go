@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 )
 
@@ -37,6 +39,7 @@ type imapSession struct {
 	open   bool
 	exists uint32
 	came   int      // messages received in the last command
+	file   bool     // a structure since the last read began has an attachment
 	told   uint32   // UID of the last of them
 	went   int      // messages removed from the folder during the last command
 	top    uint32   // lowest listed sequence number
@@ -175,9 +178,11 @@ func (s *imapSession) do(ctx context.Context, p *workload.Planned) error {
 		s.open = false
 		return s.command("CLOSE")
 	case workload.Send:
-		return s.traffic(s.w.send(ctx, s.u, p, false))
+		m := s.w.outgoing(s.u, p)
+		return s.submit(ctx, &m)
 	case workload.Invite:
-		return s.traffic(s.w.invite(ctx, s.u, p))
+		m := s.w.invitation(s.u, p)
+		return s.submit(ctx, &m)
 	case workload.Reply:
 		return s.reply(ctx, p)
 	case workload.RSVP:
@@ -259,13 +264,22 @@ func (s *imapSession) read(pick uint64) error {
 		uid, s.unread = s.unread[n-1], s.unread[:n-1]
 	}
 	s.last = uid
-	if err := s.command(fmt.Sprintf("UID FETCH %d (BODY[])", uid)); err != nil {
+	what := "BODY[]"
+	if s.w.Workload.Attachments > 0 {
+		what = "BODYSTRUCTURE BODY[1]"
+	}
+	s.file = false
+	if err := s.command(fmt.Sprintf("UID FETCH %d (%s)", uid, what)); err != nil {
 		return err
 	}
 	if s.came == 0 {
 		// The server listed the message but does not return it, so it was not read, even if the reply is OK.
 		s.forget(uid)
 		return &Refusal{"OK, without the message"}
+	}
+	// The share is that of the attachments met; pick has chosen the message with its lower bits.
+	if s.file && int(pick>>32%100) < s.w.Workload.Attachments {
+		return s.command(fmt.Sprintf("UID FETCH %d (BODY[2])", uid))
 	}
 	return nil
 }
@@ -371,14 +385,28 @@ func (s *imapSession) add(p *workload.Planned) error {
 	buf := s.w.takeMessage()
 	defer s.w.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
-	err := s.append(*buf, "")
+	err := s.append(ledger.Inbox, *buf, "")
 	s.w.Ledger.Added(s.u.Address, m.ID, err)
 	return err
 }
 
 // append sends APPEND with a synchronising literal, which every server supports.
-func (s *imapSession) append(message []byte, flags string) error {
-	return s.exchange(fmt.Sprintf("APPEND INBOX %s{%d}", flags, len(message)), message)
+func (s *imapSession) append(folder string, message []byte, flags string) error {
+	return s.exchange(fmt.Sprintf("APPEND %s %s{%d}", folder, flags, len(message)), message)
+}
+
+// sentFolder holds copies of what a user has sent.
+const sentFolder = "Sent"
+
+// submit sends a message, and files a copy in Sent if the workload keeps one. The user waits for both.
+func (s *imapSession) submit(ctx context.Context, m *content.Message) error {
+	if err := s.traffic(s.w.submit(ctx, s.u, m, false)); err != nil || !s.w.Workload.Sent {
+		return err
+	}
+	buf := s.w.takeMessage()
+	defer s.w.giveMessage(buf)
+	*buf = m.Append((*buf)[:0])
+	return s.append(sentFolder, *buf, `(\Seen) `)
 }
 
 // reply answers the last message read. It goes to users of the run, who send all mail.
@@ -388,7 +416,7 @@ func (s *imapSession) reply(ctx context.Context, p *workload.Planned) error {
 	if s.last != 0 {
 		m.InReplyTo = strconv.FormatUint(uint64(s.last), 10)
 	}
-	if err := s.traffic(s.w.submit(ctx, s.u, &m, false)); err != nil || s.last == 0 || !s.open {
+	if err := s.submit(ctx, &m); err != nil || s.last == 0 || !s.open {
 		return err
 	}
 	return s.command(fmt.Sprintf("UID STORE %d +FLAGS.SILENT (\\Answered)", s.last))

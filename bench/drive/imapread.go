@@ -265,12 +265,16 @@ func (s *imapSession) expunged(n uint32) {
 	}
 }
 
+// fileType is the subtype of attachments in a BODYSTRUCTURE; servers write it as it is in the message, or in capitals.
+var fileType = []byte(`"octet-stream"`)
+
 // fetched updates the session from a FETCH response.
 func (s *imapSession) fetched(in *reader, line []byte) error {
 	var f fetch
 	id := ""
 	err := s.pieces(in, line, func(piece []byte) {
 		f.piece(piece)
+		s.file = s.file || bytes.Contains(piece, fileType) || bytes.Contains(piece, bytes.ToUpper(fileType))
 		if s.w.Ledger != nil {
 			id = cmp.Or(ledger.ID(piece), id)
 		}

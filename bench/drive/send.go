@@ -43,9 +43,15 @@ func (s *sender) Close() error { return nil }
 
 // send performs the action send.
 func (w *World) send(ctx context.Context, u *User, p *workload.Planned, lmtp bool) (Traffic, error) {
+	m := w.outgoing(u, p)
+	return w.submit(ctx, u, &m, lmtp)
+}
+
+// outgoing returns the message of the action send.
+func (w *World) outgoing(u *User, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To = w.recipients(u, p)
-	return w.submit(ctx, u, &m, lmtp)
+	return m
 }
 
 // invite sends an invitation; recipients who list it answer it.
@@ -55,8 +61,7 @@ func (w *World) invite(ctx context.Context, u *User, p *workload.Planned) (Traff
 }
 
 func (w *World) invitation(u *User, p *workload.Planned) content.Message {
-	m := w.compose(u, p)
-	m.To = w.recipients(u, p)
+	m := w.outgoing(u, p)
 	m.Subject = subjectInvitation + m.ID + " from " + u.Address
 	m.Calendar = &content.Calendar{Method: "REQUEST", UID: m.ID, Organizer: u.Address, Attendees: m.To,
 		Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}

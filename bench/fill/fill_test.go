@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,62 +16,137 @@ import (
 	"doublet/bench/drive"
 	"doublet/bench/workload"
 	"doublet/env"
+	wire "doublet/wire/imap"
 )
 
-// mailboxes is an IMAP server that implements APPEND and counts messages.
+// message is a message of a mailbox.
+type message struct{ text, flags string }
+
+// id returns the header field Message-ID of the message.
+func (m *message) id() string {
+	for l := range strings.Lines(m.text) {
+		if strings.HasPrefix(l, "Message-ID:") {
+			return l
+		}
+	}
+	return ""
+}
+
+// mailboxes is a server of mailboxes: the folders of each person.
 type mailboxes struct {
-	mu     sync.Mutex
-	counts map[string]int
-	bodies map[string]string
-	refuse string
+	mu      sync.Mutex
+	folders map[string]map[string][]message
+	refuse  string
+}
+
+// held returns a server whose people have so many messages of their own in the INBOX.
+func held(counts map[string]int) *mailboxes {
+	m := &mailboxes{folders: map[string]map[string][]message{}}
+	for user, n := range counts {
+		m.folders[user] = map[string][]message{"INBOX": make([]message, n)}
+	}
+	return m
+}
+
+// inbox returns the texts of a person's INBOX.
+func (m *mailboxes) inbox(user string) (out []string) {
+	for _, x := range m.folders[user]["INBOX"] {
+		out = append(out, x.text)
+	}
+	return out
+}
+
+func (m *mailboxes) add(user, folder string, x message) {
+	if m.folders[user] == nil {
+		m.folders[user] = map[string][]message{}
+	}
+	m.folders[user][folder] = append(m.folders[user][folder], x)
+}
+
+// imapSession is a session of the IMAP server.
+type imapSession struct {
+	*mailboxes
+	in           *bufio.Reader
+	out          io.Writer
+	user, folder string
 }
 
 func (m *mailboxes) serve(conn net.Conn) {
 	defer conn.Close()
-	in := bufio.NewReader(conn)
-	user := ""
-	for _, _ = io.WriteString(conn, "* OK\r\n"); ; {
-		line, err := in.ReadString('\n')
+	s := &imapSession{mailboxes: m, in: bufio.NewReader(conn), out: conn}
+	for s.say("* OK"); ; {
+		line, err := s.in.ReadString('\n')
 		if err != nil {
 			return
 		}
 		tag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		word, _, _ := strings.Cut(rest, " ")
-		say := func(text string) { _, _ = io.WriteString(conn, text+"\r\n") }
 		status := "OK"
-		switch word {
-		case "LOGIN":
-			user = strings.Split(rest, `"`)[1]
-			if user == m.refuse {
-				status = "NO"
-			}
-		case "CREATE":
-			status = "NO it is there"
-		case "SELECT":
-			m.mu.Lock()
-			say(fmt.Sprintf("* %d EXISTS", m.counts[user]))
-			m.mu.Unlock()
-		case "APPEND":
-			var n int64
-			_, _ = fmt.Sscanf(rest[strings.LastIndexByte(rest, '{'):], "{%d}", &n)
-			say("+ go on")
-			body := make([]byte, n+2)
-			if _, err := io.ReadFull(in, body); err != nil {
-				return
-			}
-			m.mu.Lock()
-			m.bodies[fmt.Sprintf("%s.%d", user, m.counts[user])] = string(body)
-			m.counts[user]++
-			m.mu.Unlock()
-		case "STORE":
-			var from int
-			_, _ = fmt.Sscanf(rest, "STORE %d:*", &from)
-			m.mu.Lock()
-			m.counts[user] = from - 1
-			m.mu.Unlock()
+		if !s.do(rest) {
+			status = "NO"
 		}
-		say(tag + " " + status)
+		if s.say(tag + " " + status + " done"); rest == "LOGOUT" {
+			return
+		}
 	}
+}
+
+func (s *imapSession) say(text string) { _, _ = io.WriteString(s.out, text+"\r\n") }
+
+// do carries out a command and reports its success.
+func (s *imapSession) do(command string) bool {
+	word, rest, _ := strings.Cut(command, " ")
+	first, _, _ := strings.Cut(rest, " ")
+	first = strings.Trim(first, `"`)
+	var body []byte
+	if word == "APPEND" {
+		var n int
+		_, _ = fmt.Sscanf(rest[strings.LastIndexByte(rest, '{'):], "{%d", &n)
+		s.say("+ go on")
+		body = make([]byte, n+2)
+		if _, err := io.ReadFull(s.in, body); err != nil {
+			return false
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.folders[s.user][s.folder]
+	switch word {
+	case "LOGIN":
+		s.user = first
+		return s.user != s.refuse
+	case "CREATE":
+		return false
+	case "LIST":
+		for name := range s.folders[s.user] {
+			s.say(`* LIST () "/" ` + name)
+		}
+		s.say(`* LIST (\NoSelect) "/" Group`)
+	case "SELECT":
+		s.folder = first
+		s.say(fmt.Sprintf("* %d EXISTS", len(s.folders[s.user][first])))
+	case "APPEND":
+		flags := ""
+		if strings.Contains(rest, `(\Seen)`) {
+			flags = `\Seen`
+		}
+		s.add(s.user, first, message{string(body), flags})
+	case "FETCH":
+		for i := range list {
+			s.say(fmt.Sprintf("* %d FETCH (FLAGS (%s) BODY[HEADER.FIELDS (Message-ID)] {%d}\r\n%s)", i+1, list[i].flags,
+				len(list[i].id()), list[i].id()))
+		}
+	case "STORE":
+		set, err := wire.ParseSet(first, 100)
+		_, flags, _ := strings.Cut(rest, "(")
+		for i := range list {
+			if err == nil && set.Contains(uint32(i+1), uint32(len(list))) {
+				list[i].flags = strings.TrimSuffix(flags, ")")
+			}
+		}
+	case "EXPUNGE":
+		s.folders[s.user][s.folder] = slices.DeleteFunc(list, func(x message) bool { return x.flags == `\Deleted` })
+	}
+	return true
 }
 
 // servePOP3 is a POP3 server that counts and deletes.
@@ -92,14 +168,16 @@ func (m *mailboxes) servePOP3(conn net.Conn) {
 		case "USER":
 			user = rest
 		case "LIST":
-			for i := range m.counts[user] {
+			for i := range m.folders[user]["INBOX"] {
 				answer += fmt.Sprintf("%d 100\r\n", i+1)
 			}
 			answer += ".\r\n"
 		case "DELE":
 			deleted++
 		case "QUIT":
-			m.counts[user] -= deleted
+			if list := m.folders[user]["INBOX"]; deleted > 0 {
+				m.folders[user]["INBOX"] = list[:len(list)-deleted]
+			}
 		}
 		m.mu.Unlock()
 		if _, _ = io.WriteString(conn, answer); word == "QUIT" {
@@ -130,8 +208,7 @@ func (m *mailboxes) serveLMTP(conn net.Conn) {
 				body.WriteString(line)
 			}
 			m.mu.Lock()
-			m.bodies[fmt.Sprintf("%s.%d", user, m.counts[user])] = body.String()
-			m.counts[user]++
+			m.add(user, "INBOX", message{text: body.String()})
 			m.mu.Unlock()
 		case "QUIT":
 			_, _ = io.WriteString(conn, "221 2.0.0 bye\r\n")
@@ -163,17 +240,17 @@ func world(t *testing.T, m *mailboxes) *drive.World {
 	return out
 }
 
-// TestFillGoesOn checks that the same seed yields the same messages, that Fill resumes, and that it removes excess
-// messages.
+// TestFillGoesOn checks that the same seed yields the same messages, that Fill resumes, and that it removes messages
+// that it has not made.
 func TestFillGoesOn(t *testing.T) {
 	t.Parallel()
-	one := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}
+	one := held(nil)
 	w := world(t, one)
 	f, err := Fill(context.Background(), w, w.Users, Options{Messages: 7, Workers: 3})
 	if err != nil || f.Added != 42 {
 		t.Fatal(f, err)
 	}
-	two := &mailboxes{counts: map[string]int{"u3": 9}, bodies: map[string]string{}}
+	two := held(map[string]int{"u3": 9})
 	w = world(t, two)
 	for _, n := range []int{2, 7} {
 		if f, err = Fill(context.Background(), w, w.Users, Options{Messages: n, Workers: 2}); err != nil {
@@ -183,19 +260,56 @@ func TestFillGoesOn(t *testing.T) {
 	if f.Added != 30 || f.Removed != 0 {
 		t.Errorf("%+v", f)
 	}
-	for name, body := range one.bodies {
-		// u3 had messages of its own before.
-		if got, ok := two.bodies[name]; got != body && !(strings.HasPrefix(name, "u3.") &&
-			(!ok || strings.HasSuffix(name, ".0") || strings.HasSuffix(name, ".1"))) {
-			// Dates depend on the number of messages; everything else is equal.
-			if cut := func(s string) string { _, b, _ := strings.Cut(s, "\r\n\r\n"); return b }; cut(got) != cut(body) {
-				t.Errorf("%s differs", name)
-			}
+	// Dates depend on the number of messages; everything else is equal.
+	cut := func(s string) string { _, b, _ := strings.Cut(s, "\r\n\r\n"); return b }
+	for _, u := range w.Users {
+		got, want := two.inbox(u.Name), one.inbox(u.Name)
+		if !slices.EqualFunc(got, want, func(a, b string) bool { return cut(a) == cut(b) && cut(a) != "" }) {
+			t.Errorf("%s has %d messages, or others", u.Name, len(got))
 		}
 	}
-	for user, n := range two.counts {
-		if n != 7 {
-			t.Errorf("%s has %d", user, n)
+}
+
+// TestFillPutsBack checks that Fill puts back everything that people have changed: flags, deleted and new messages, and
+// the folders into which they file.
+func TestFillPutsBack(t *testing.T) {
+	t.Parallel()
+	fresh, used := held(nil), held(nil)
+	for _, m := range []*mailboxes{fresh, used} {
+		w := world(t, m)
+		if _, err := Fill(context.Background(), w, w.Users, Options{Messages: 20}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := map[string]bool{}
+	for _, x := range fresh.folders["u0"]["INBOX"] {
+		flags[x.flags] = true
+	}
+	if !flags[""] || !flags[`\Seen`] {
+		t.Fatal("all messages are alike, so that the test shows nothing")
+	}
+	stranger := message{text: "Message-ID: <run1.0.1@bench.example>\r\n\r\nnew\r\n"}
+	for i, change := range []func(inbox []message) []message{
+		func(l []message) []message { l[3].flags = `\Seen \Answered`; return l },
+		func(l []message) []message { l[3].flags, l[4].flags = "", `\Seen`; return l },
+		func(l []message) []message { return append(l, stranger) },
+		func(l []message) []message { return append(l[:9:9], l[10:]...) },
+		func(l []message) []message { return append(append(l[:9:9], stranger), l[10:]...) },
+		func([]message) []message { return nil },
+	} {
+		f := used.folders["u0"]
+		f["INBOX"] = change(f["INBOX"])
+		f["Archive"], f["Sent"] = []message{stranger}, []message{stranger, stranger}
+		w := world(t, used)
+		if _, err := Fill(context.Background(), w, w.Users[:1], Options{Messages: 20}); err != nil {
+			t.Fatal(err)
+		}
+		f = used.folders["u0"]
+		if !slices.Equal(f["INBOX"], fresh.folders["u0"]["INBOX"]) {
+			t.Errorf("change %d: the INBOX is not what it was", i)
+		}
+		if len(f["Archive"])+len(f["Sent"]) > 0 {
+			t.Errorf("change %d: the other folders have %d messages", i, len(f["Archive"])+len(f["Sent"]))
 		}
 	}
 }
@@ -203,29 +317,31 @@ func TestFillGoesOn(t *testing.T) {
 // TestFillOverLMTP checks that LMTP delivers the same messages, while a reading protocol counts and removes them.
 func TestFillOverLMTP(t *testing.T) {
 	t.Parallel()
-	imap := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}}
+	imap := held(nil)
 	w := world(t, imap)
 	if _, err := Fill(context.Background(), w, w.Users, Options{Messages: 5}); err != nil {
 		t.Fatal(err)
 	}
-	for _, reader := range []string{"imap", "pop3"} {
-		m := &mailboxes{counts: map[string]int{"u2": 9, "u3": 2}, bodies: map[string]string{}}
+	// Over IMAP, Fill sees that the messages are not its own; over POP3 it only counts.
+	for reader, want := range map[string]drive.Filled{"imap": {Added: 30, Removed: 11}, "pop3": {Added: 23, Removed: 4}} {
+		m := held(map[string]int{"u2": 9, "u3": 2})
 		w := world(t, m)
 		w.FillOver = workload.LMTP
 		w.Target.Doors = map[string]string{reader: reader + ":1", "lmtp": "lmtp:1"}
 		f, err := Fill(context.Background(), w, w.Users, Options{Messages: 5, Workers: 2})
-		if err != nil || f.Added != 23 || f.Removed != 4 {
+		if err != nil || f.Added != want.Added || f.Removed != want.Removed {
 			t.Fatalf("%s: %+v, %v", reader, f, err)
 		}
-		for user, n := range m.counts {
-			if n != 5 {
-				t.Errorf("%s: %s has %d", reader, user, n)
+		for _, u := range w.Users {
+			got := m.inbox(u.Name)
+			if len(got) != 5 {
+				t.Errorf("%s: %s has %d", reader, u.Name, len(got))
 			}
-		}
-		for name, body := range m.bodies {
-			plain := strings.ReplaceAll("\r\n"+body, "\r\n..", "\r\n.")[2:]
-			if strings.TrimRight(plain, "\r\n") != strings.TrimRight(imap.bodies[name], "\r\n") {
-				t.Errorf("%s: %s is another message", reader, name)
+			for i, body := range got {
+				plain := strings.ReplaceAll("\r\n"+body, "\r\n..", "\r\n.")[2:]
+				if body != "" && strings.TrimRight(plain, "\r\n") != strings.TrimRight(imap.inbox(u.Name)[i], "\r\n") {
+					t.Errorf("%s: message %d of %s is another one", reader, i, u.Name)
+				}
 			}
 		}
 	}
@@ -233,7 +349,8 @@ func TestFillOverLMTP(t *testing.T) {
 
 func TestFillNamesWhatFails(t *testing.T) {
 	t.Parallel()
-	m := &mailboxes{counts: map[string]int{}, bodies: map[string]string{}, refuse: "u2"}
+	m := held(nil)
+	m.refuse = "u2"
 	w := world(t, m)
 	f, err := Fill(context.Background(), w, w.Users, Options{Messages: 3})
 	if err == nil || !strings.Contains(err.Error(), "1 of 6 mailboxes failed") ||

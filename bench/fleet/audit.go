@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 
 	"doublet/bench/drive"
 	"doublet/bench/ledger"
@@ -21,6 +21,7 @@ type audit struct {
 // begin records the mail files of the users of a step.
 func (a *audit) begin(ctx context.Context, users []drive.User) error {
 	a.users = users
+	a.ledger.Begin()
 	files, err := a.read(ctx, nil)
 	for person, list := range files {
 		a.ledger.Inventory(person, list)
@@ -44,7 +45,7 @@ func (a *audit) missing() (err error) {
 }
 
 // verify waits until the live servers have nothing waiting, and compares the mail files of each with the ledger.
-func (a *audit) verify(ctx context.Context, out *record.Writer) error {
+func (a *audit) verify(ctx context.Context, step record.Step, out *record.Writer) error {
 	if err := a.missing(); err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (a *audit) verify(ctx context.Context, out *record.Writer) error {
 	if !a.fleet.Clustered { // each server has its own users; no other server holds their mail
 		files, err := a.read(ctx, nil)
 		if err == nil {
-			out.Verdict(a.ledger.Check("all servers", files))
+			out.Verdict(a.ledger.Check("all servers", files).Of(step))
 		}
 		return err
 	}
@@ -67,49 +68,28 @@ func (a *audit) verify(ctx context.Context, out *record.Writer) error {
 		if err != nil {
 			return err
 		}
-		out.Verdict(a.ledger.Check(s.Name, files))
+		out.Verdict(a.ledger.Check(s.Name, files).Of(step))
 	}
 	return nil
 }
 
 // read lists the mail files of all users by address: at one server, or each at his own if at is nil.
 func (a *audit) read(ctx context.Context, at *Server) (map[string][]ledger.Message, error) {
-	const workers = 8
-	var (
-		mu    sync.Mutex
-		next  int
-		first error
-		all   sync.WaitGroup
-	)
-	out := make(map[string][]ledger.Message)
-	take := func() *drive.User {
-		mu.Lock()
-		defer mu.Unlock()
-		if next >= len(a.users) || first != nil || ctx.Err() != nil {
-			return nil
+	lists, err := ledger.ReadAll(ctx, a.fleet.env, len(a.users), func(i int) ([]ledger.Message, error) {
+		u := &a.users[i]
+		k := u.Server
+		if at != nil {
+			k = slices.IndexFunc(a.fleet.List, func(s Server) bool { return s.Name == at.Name })
 		}
-		next++
-		return &a.users[next-1]
+		list, err := a.fleet.worlds[k].Mail(ctx, u)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.fleet.List[k].Name, err)
+		}
+		return list, nil
+	})
+	out := make(map[string][]ledger.Message)
+	for i, list := range lists {
+		out[a.users[i].Address] = list
 	}
-	for range workers {
-		all.Add(1)
-		a.fleet.env.Go("bench ledger", func() {
-			defer all.Done()
-			for u := take(); u != nil; u = take() {
-				s := at
-				if s == nil {
-					s = &a.fleet.List[u.Server]
-				}
-				list, err := ledger.Read(a.fleet.env, s.Doors["imap"], u.Name, u.Password)
-				mu.Lock()
-				out[u.Address] = list
-				if err != nil && first == nil {
-					first = fmt.Errorf("%s: %w", s.Name, err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	return out, errors.Join(first, ctx.Err())
+	return out, err
 }

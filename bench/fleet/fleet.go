@@ -205,7 +205,7 @@ func (f *Fleet) Watch(*measure.Job) (*watch.Watch, error) {
 }
 
 // during carries out the faults in order.
-func (f *Fleet) during(ctx context.Context, tell func(string)) {
+func (f *Fleet) during(ctx context.Context, tell func(mark, text string)) {
 	begun := f.env.Clock.Now()
 	for _, x := range f.faults {
 		select {
@@ -216,20 +216,20 @@ func (f *Fleet) during(ctx context.Context, tell func(string)) {
 		s := x.server
 		if !x.start {
 			if err := s.Kill(); err != nil {
-				tell(err.Error())
+				tell("", err.Error())
 				continue
 			}
-			tell(s.Name + " was killed (SIGKILL)")
+			tell(s.Name+" killed", s.Name+" was killed (SIGKILL)")
 			continue
 		}
-		tell(s.Name + " is started again")
+		tell(s.Name+" started", s.Name+" is started again")
 		started := f.env.Clock.Now()
 		// The start continues after the end of the measurement, because verify needs the server's mail too.
 		if err := s.Start(context.WithoutCancel(ctx)); err != nil {
-			tell(err.Error())
+			tell("", err.Error())
 			continue
 		}
-		tell(fmt.Sprintf("%s has its doors open after %v", s.Name,
+		tell("", fmt.Sprintf("%s has its doors open after %v", s.Name,
 			f.env.Clock.Now().Sub(started).Round(10*time.Millisecond)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/bench/ledger"
+	"doublet/bench/record"
 )
 
 // ended is the process of a server that does not run.
@@ -38,7 +39,7 @@ func TestLedgerNeedsServers(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if c.fails {
-			if err := a.verify(t.Context(), nil); err == nil {
+			if err := a.verify(t.Context(), record.Step{}, nil); err == nil {
 				t.Errorf("%s: it was verified", c.name)
 			}
 		}

@@ -58,13 +58,19 @@ func TestCheck(t *testing.T) {
 		{name: "what was there before", tell: func(l *Ledger) {
 			l.Inventory("a", []Message{filed("1"), {Inbox, "2", true}})
 		}, found: []Message{in("2")}, lost: 2},
+		{name: "a recipient whose mail nobody reads", tell: func(l *Ledger) { l.Sent("1", []string{"c"}, yes) }},
+		{name: "before the step", tell: func(l *Ledger) {
+			l.Deleted("a", "1", nil)
+			l.Begin()
+			l.Inventory("a", []Message{in("1")})
+		}, found: []Message{in("1")}},
 		{name: "not the benchmark's", tell: func(l *Ledger) { l.Deleted("a", "", nil) }, found: []Message{in("")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := New()
 			c.tell(l)
-			v := l.Check("one", map[string][]Message{"a": c.found})
+			v := l.Check("one", map[string][]Message{"a": c.found, "b": nil})
 			if v.Lost != c.lost || v.Doubled != c.doubled || v.Resurrected != c.resurrected ||
 				!strings.Contains(strings.Join(v.Named, "\n"), c.says) {
 				t.Errorf("%+v", v)

@@ -1,36 +1,66 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
+	"sync"
 
 	"doublet/client/imap"
 	"doublet/env"
 	wire "doublet/wire/imap"
 )
 
-// readTimeout is the timeout of one reply.
-const readTimeout = time.Minute
-
-// Read returns the messages in a person's folders, read over IMAP.
-func Read(e *env.Env, door, user, password string) ([]Message, error) {
-	c, err := imap.Dial(e.Dial, door, imap.Options{Timeout: readTimeout, Clock: e.Clock})
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	defer c.Close()
-	if err := c.Login(user, password); err != nil {
-		return nil, fmt.Errorf("ledger: %s: %w", user, err)
-	}
-	var out []Message
+// Read returns the messages in the folders of a person who has signed in over IMAP.
+func Read(c *imap.Client) (out []Message, err error) {
 	for _, folder := range []string{Inbox, Archive} {
 		if out, err = list(c, folder, out); err != nil {
-			return nil, fmt.Errorf("ledger: %s of %s: %w", folder, user, err)
+			return nil, fmt.Errorf("ledger: %s: %w", folder, err)
 		}
 	}
-	return out, c.Logout()
+	return out, nil
+}
+
+// readers is the number of people whose mail is read at a time.
+const readers = 8
+
+// ReadAll calls read for the numbers below n, several at a time. It returns the messages of each; the error is the first
+// one.
+func ReadAll(ctx context.Context, e *env.Env, n int, read func(i int) ([]Message, error)) ([][]Message, error) {
+	var (
+		mu    sync.Mutex
+		next  int
+		first error
+		all   sync.WaitGroup
+	)
+	out := make([][]Message, n)
+	take := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		if first != nil || ctx.Err() != nil {
+			return n
+		}
+		next++
+		return next - 1
+	}
+	for range readers {
+		all.Add(1)
+		e.Go("bench ledger", func() {
+			defer all.Done()
+			for i := take(); i < n; i = take() {
+				list, err := read(i)
+				mu.Lock()
+				out[i] = list
+				if first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return out, errors.Join(first, ctx.Err())
 }
 
 func list(c *imap.Client, folder string, out []Message) ([]Message, error) {

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"doublet/bench/agent"
+	"doublet/bench/content"
 	"doublet/bench/drive"
 	"doublet/bench/live"
 	"doublet/bench/meter"
@@ -20,6 +22,7 @@ import (
 	"doublet/bench/result"
 	"doublet/bench/run"
 	"doublet/bench/watch"
+	"doublet/bench/workload"
 )
 
 // Run drives the people at a site in steps, and returns the result. If search is not nil, it selects the steps after
@@ -125,7 +128,9 @@ func (j *Job) header(id string, now time.Time) record.Header {
 		Workload: record.Workload{
 			Name: w.Name, Hash: w.Hash(), Protocol: j.Protocol, Own: w.Protocol, Left: w.Left(j.Protocol),
 			Loop: record.Duration((w.Loop.Min + w.Loop.Max) / 2), Actions: w.PerHour(j.set),
+			Limit: record.Duration(w.Limit), Unknown: w.Unknown,
 		},
+		Settings: j.settings(), Messages: sizes(w),
 		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS},
 		Driver: meter.Host(""),
 	}
@@ -139,8 +144,11 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	mark(j.InitScale != 1 && w.Mailbox.Messages > 0, "mailboxes filled to %g %%", j.InitScale*100)
 	mark(j.Cold, "every browser began with nothing of the client")
 	mark(j.Keep, "mailboxes not made fresh")
+	mark(!j.Keep && j.messages() > 0 && !j.worlds[0].Resets(),
+		"no IMAP door: INBOX cut back and topped up, flags and other folders left")
 	cycle := w.Cycle(j.set, j.Speed)
 	mark(j.Window < cycle, "the window is shorter than a round of the workload (%v)", cycle.Round(time.Second))
+	mark(w.Unknown != "", "%s", w.Unknown)
 	mark(len(h.Workload.Left) > 0, "left out: %s", strings.Join(h.Workload.Left, ", "))
 	for _, name := range slices.Sorted(maps.Keys(j.set)) {
 		mark(true, "%s = %d", name, j.set[name])
@@ -148,11 +156,46 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	return h
 }
 
+// sizes returns the sizes of the messages of a workload.
+func sizes(w *workload.Workload) (out []record.MessageSize) {
+	for _, name := range slices.Sorted(maps.Keys(w.Sizes)) {
+		for _, s := range w.Sizes[name] {
+			whole, compressed := content.Size(int64(s.Body), int64(s.Attachment))
+			out = append(out, record.MessageSize{Profile: name, Percent: s.Percent, Body: int64(s.Body),
+				Attachment: int64(s.Attachment), Whole: whole, Compressed: compressed})
+		}
+	}
+	return out
+}
+
+// markShared marks a run whose driver takes processors from the server.
+func markShared(h *record.Header) {
+	if h.Shared() {
+		h.Marks = append(h.Marks, "driver and server share processors")
+	}
+}
+
+// settings returns the settings that a run must share with those that it is compared with, and that no other field of
+// the header holds.
+func (j *Job) settings() map[string]string {
+	out := map[string]string{
+		"window": j.Window.String(), "time-out": j.Timeout.String(),
+		"sign-ins a minute":     strconv.FormatFloat(j.LoginRate, 'g', -1, 64),
+		"share that may fail":   strconv.FormatFloat(j.MaxFailed, 'g', -1, 64),
+		"verified certificates": strconv.FormatBool(!j.Insecure),
+	}
+	if j.messages() > 0 {
+		out["how mailboxes were filled"] = j.FillOver
+	}
+	return out
+}
+
 // equip hires the agents and opens the live page, if there are any. end closes the page.
 func (j *Job) equip(ctx context.Context, h *record.Header, plan *run.Plan) (end func(), err error) {
 	if err := j.hire(ctx, h, plan); err != nil {
 		return nil, err
 	}
+	markShared(h)
 	if j.Live == "" {
 		return func() {}, nil
 	}

@@ -29,6 +29,10 @@ type Server struct {
 	// Processes select what is metered; by default it is the Doublet.
 	Processes watch.Options
 	Doublet   Doublet
+	// Ledger records what is acknowledged over IMAP and SMTP, and compares it with the mail after each step.
+	Ledger bool
+
+	audit *audit // nil if no ledger is kept
 }
 
 // Doublet is the Doublet server of this machine, as far as a benchmark needs it.
@@ -97,7 +101,11 @@ func (s *Server) Enter(ctx context.Context, j *Job, most int) ([]drive.User, []*
 	if err == nil {
 		err = s.add(ctx, j, users)
 	}
-	return users, []*drive.World{j.World(users, at)}, err
+	w := j.World(users, at)
+	if s.Ledger && err == nil {
+		s.audit, err = newAudit(j, w)
+	}
+	return users, []*drive.World{w}, err
 }
 
 // add creates the people who do not exist yet.
@@ -168,8 +176,12 @@ func readPeople(path string, n int) ([]drive.User, error) {
 	return out, nil
 }
 
-// Adapt implements [Site]; the plan of a run is for one server.
-func (s *Server) Adapt(*run.Plan) {}
+// Adapt implements [Site]; the plan of a run is for one server. It adds the ledger.
+func (s *Server) Adapt(p *run.Plan) {
+	if s.audit != nil {
+		s.audit.adapt(p)
+	}
+}
 
 // Watch implements [Site]. It meters a monitor's machine, the named groups of processes, or the Doublet.
 func (s *Server) Watch(j *Job) (*watch.Watch, error) {

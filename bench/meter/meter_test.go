@@ -29,8 +29,13 @@ func (m machineAt) write(path, text string) {
 }
 
 func (m machineAt) process(pid, parent int, command string, ticks, threads, pssKB, written int) {
-	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 7 0 %d 0 0 0 20 0 %d 0 0 0\n",
-		pid, command, parent, ticks, threads))
+	m.parent(pid, parent, command, ticks, threads, pssKB, written, 0, 0)
+}
+
+// parent writes a process that has waited for children: their page faults and ticks.
+func (m machineAt) parent(pid, parent int, command string, ticks, threads, pssKB, written, faults, waited int) {
+	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 90 %d 7 0 %d 0 %d 0 20 0 %d 0 0 0\n",
+		pid, command, parent, faults, ticks, waited, threads))
 	m.write(fmt.Sprintf("proc/%d/smaps_rollup", pid),
 		fmt.Sprintf("0-1 ---p 0 00:00 0 [rollup]\nRss: %d kB\nPss: %d kB\nPrivate_Dirty: 1 kB\n", pssKB*2, pssKB))
 	m.write(fmt.Sprintf("proc/%d/io", pid), fmt.Sprintf("read_bytes: 0\nwrite_bytes: %d\n", written))
@@ -109,6 +114,40 @@ func TestRates(t *testing.T) {
 		if r.Group == "disk:vda1" {
 			t.Error("a partition counts as a disk")
 		}
+	}
+}
+
+// TestWaitedChildren checks that what a process used that has ended counts once, also when its parent has waited for it:
+// the kernel then adds its ticks and bytes to those of the parent.
+func TestWaitedChildren(t *testing.T) {
+	t.Parallel()
+	m := machineAt{t, t.TempDir()}
+	m.counters(1000, 1000, 100)
+	m.process(10, 1, "master", 100, 1, 10, 0)
+	m.process(11, 10, "smtpd", 50, 1, 20, 1000)
+	m.process(12, 11, "child", 20, 1, 20, 500)
+	meter, err := at(m.root, []Group{{Name: "server", Commands: []string{"master"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	if _, err := meter.Sample(now); err != nil {
+		t.Fatal(err)
+	}
+	// Both have done more and have ended. Another one came and went between the samples, with 30 ticks and 700 bytes.
+	for _, pid := range []string{"11", "12"} {
+		if err := os.RemoveAll(filepath.Join(m.root, "proc", pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.parent(10, 1, "master", 100, 1, 10, 1500+200+700, 3*90, 70+10+30)
+	list, err := meter.Sample(now.Add(10 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := find(t, list, "server")
+	if v["write_bytes"] != 90 || v["cpu"] < 0.0399 || v["cpu"] > 0.0401 {
+		t.Errorf("%v bytes a second and %v cores, want 90 and 0.04", v["write_bytes"], v["cpu"])
 	}
 }
 

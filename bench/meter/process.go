@@ -2,6 +2,7 @@ package meter
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,12 @@ type process struct {
 	pid, parent int
 	command     string
 	threads     uint64
-	used        used
+	start       uint64 // ticks since the boot; with pid it identifies the process
+	// minor are the page faults without a disk of the process and of the children that it has waited for, waited those
+	// of these children alone. Every process has some, so they show whether a parent has waited for a child.
+	minor, waited uint64
+	// used includes the children that the process has waited for: the kernel adds their bytes to the process's own.
+	used used
 }
 
 // processes returns all processes by ID. It omits those that end meanwhile.
@@ -41,15 +47,16 @@ func (m *Meter) process(pid int) (p process, ok bool) {
 		return p, false
 	}
 	f := strings.Fields(string(b[end+1:]))
-	if len(f) < 18 {
+	if len(f) < 20 {
 		return p, false
 	}
 	n := func(field int) uint64 { // numbered as in proc(5), where the state is 3
 		v, _ := strconv.ParseUint(f[field-3], 10, 64)
 		return v
 	}
-	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), threads: n(20),
-		used: used{major: n(12), ticks: n(14) + n(15)}}, true
+	return process{pid: pid, parent: int(n(4)), command: string(b[open+1 : end]), threads: n(20), start: n(22),
+		minor: n(10) + n(11), waited: n(11),
+		used: used{major: n(12) + n(13), ticks: n(14) + n(15) + n(16) + n(17)}}, true
 }
 
 // members returns the processes of a group and their descendants.
@@ -137,15 +144,41 @@ func (m *Meter) usage(table map[int]process, g *Group, last *moment) usage {
 	if last != nil {
 		before := last.groups[g.Name]
 		u.gone = before.gone
-		for pid, p := range before.each {
-			if _, lives := u.each[pid]; !lives {
-				u.gone.add(p.used)
-			}
-		}
+		u.bury(before.each)
 	}
 	u.total = u.gone
 	u.total.add(live)
 	return u
+}
+
+// bury adds the usage of the processes that have ended since before, unless an ancestor that lives has waited for them:
+// then it is in the ancestor's own counters.
+func (u *usage) bury(before map[int]process) {
+	lives := func(pid int) bool {
+		now, ok := u.each[pid]
+		return ok && now.start == before[pid].start
+	}
+	left := make(map[int]uint64) // page faults of waited children, by ancestor, that no ended process accounts for yet
+	for pid := range before {
+		if lives(pid) {
+			left[pid] = u.each[pid].waited - min(before[pid].waited, u.each[pid].waited)
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(before)) {
+		p := before[pid]
+		if lives(pid) {
+			continue
+		}
+		heir := p.parent
+		for depth := 0; depth < 64 && before[heir].pid == heir && !lives(heir); depth++ {
+			heir = before[heir].parent
+		}
+		if lives(heir) && left[heir] >= p.minor {
+			left[heir] -= p.minor
+			continue
+		}
+		u.gone.add(p.used)
+	}
 }
 
 func (u *usage) values(last *usage, rate func(now, before uint64) float64) map[string]float64 {

@@ -8,6 +8,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,11 @@ type Header struct {
 	Drivers []Host `json:"drivers,omitempty"`
 	// Agents is the number of driver processes (1 without agents).
 	Agents int `json:"agents"`
+	// Settings are the settings of the driver by name that change what is measured, such as the window; runs with
+	// others are not compared.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Messages are the sizes of the messages that the workload fills mailboxes with and sends.
+	Messages []MessageSize `json:"messages,omitempty"`
 	// Marks describe the deviations that make the run incomparable with a regular one: "window of 60 s", "10 times the
 	// speed".
 	Marks []string `json:"marks,omitempty"`
@@ -52,8 +58,33 @@ type Workload struct {
 	// Left are the actions that the protocol cannot carry.
 	Left []string `json:"left,omitempty"`
 	// Loop is the length of a loop at speed 1. Actions is the number of each action per user and hour at speed 1.
-	Loop    Duration           `json:"loop"`
+	Loop Duration `json:"loop"`
+	// Limit is the average response above which a step is discarded.
+	Limit Duration `json:"limit,omitempty"`
+	// Unknown tells what the sources of the workload do not say. Its runs are not compared with those of others.
+	Unknown string             `json:"unknown,omitempty"`
 	Actions map[string]float64 `json:"actions_per_hour,omitempty"`
+}
+
+// MessageSize is one size of a profile of the workload. Sizes are in bytes.
+type MessageSize struct {
+	Profile string  `json:"profile"`
+	Percent float64 `json:"percent"`
+	// Body and Attachment are what the workload names: the text, and the file before its encoding.
+	Body       int64 `json:"body"`
+	Attachment int64 `json:"attachment,omitempty"`
+	// Whole is the size of a message as it travels. Compressed is the share of it that DEFLATE leaves.
+	Whole      int64   `json:"whole"`
+	Compressed float64 `json:"compressed"`
+}
+
+// Shared reports whether a driver runs on the server's machine, so that both use the same processors.
+func (h *Header) Shared() bool {
+	if h.Server == nil {
+		return false
+	}
+	return h.Server.Name == h.Driver.Name && len(h.Drivers) == 0 ||
+		slices.ContainsFunc(h.Drivers, func(d Host) bool { return d.Name == h.Server.Name })
 }
 
 // Target is the server under test.
@@ -165,10 +196,13 @@ type Event struct {
 	At   Duration `json:"at"`
 	Step int      `json:"step"`
 	Text string   `json:"text"`
+	// Mark is a short name for the time axes of figures, "" for none.
+	Mark string `json:"mark,omitempty"`
 }
 
-// Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a run with a ledger.
+// Verdict is the result of a comparison of the ledger with the mail of a server, at the end of a step with a ledger.
 type Verdict struct {
+	Step   int    `json:"step,omitempty"`
 	Server string `json:"server"`
 	// Acknowledged is the number of expectations: messages, and that they were filed, flagged, deleted.
 	Acknowledged int `json:"acknowledged"`
@@ -177,6 +211,12 @@ type Verdict struct {
 	Resurrected  int `json:"resurrected"`
 	// Named describes the first discrepancies.
 	Named []string `json:"named,omitempty"`
+}
+
+// Of returns the verdict with the number of its step.
+func (v Verdict) Of(s Step) Verdict {
+	v.Step = s.Index
+	return v
 }
 
 // End is the last line of a run that ended cleanly.

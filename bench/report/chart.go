@@ -19,12 +19,22 @@ type Chart struct {
 	// Limit, if above 0, is the y value of a marked line, LimitName its name.
 	Limit     float64
 	LimitName string
+	// Moments are marked on the x axis.
+	Moments []Moment
+}
+
+// Moment is an x value at which something happened, such as the end of a server.
+type Moment struct {
+	X    float64
+	Name string
 }
 
 // Line is one line of a chart.
 type Line struct {
 	Name   string
 	Points []Point
+	// Steps means that the value stays until the next point, as that of a queue does.
+	Steps bool
 }
 
 // Point is one point. Hollow points are those of discarded steps, which do not count.
@@ -140,12 +150,33 @@ func (c *Chart) draw(on canvas) {
 	on.text(left-48, top-4, textSize, "start", roleFaint, c.Y, false)
 	if c.Limit > 0 && c.Limit <= y.hi {
 		on.line(left, y.at(c.Limit), width-right, y.at(c.Limit), roleLimit, true)
-		on.text(width-right, y.at(c.Limit)-5, textSize, "end", roleLimit, c.LimitName, false)
+		on.text(left+4, y.at(c.Limit)-5, textSize, "start", roleLimit, c.LimitName, false)
 	}
+	c.drawMoments(on, x, y)
 	for i := range c.Lines {
 		c.drawLine(on, i, x, y)
 	}
 	c.legend(on)
+}
+
+// momentRows is the number of heights at which the names of moments stand, so that near ones do not cover each other.
+const momentRows = 3
+
+func (c *Chart) drawMoments(on canvas, x, y axis) {
+	row := 0
+	for _, m := range c.Moments {
+		if m.X < x.lo || m.X > x.hi {
+			continue
+		}
+		at := x.at(m.X)
+		on.line(at, y.from, at, y.to, roleLimit, true)
+		anchor, beside := "start", 4.0
+		if at > (left+width-right)/2 {
+			anchor, beside = "end", -4.0
+		}
+		on.text(at+beside, y.to+10+float64(row%momentRows)*13, textSize, anchor, roleLimit, m.Name, false)
+		row++
+	}
 }
 
 func (c *Chart) drawLine(on canvas, i int, x, y axis) {
@@ -153,6 +184,10 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 	points := make([][2]float64, len(l.Points))
 	for k, p := range l.Points {
 		points[k] = [2]float64{x.at(p.X), y.at(min(p.Y, y.hi))}
+	}
+	if l.Steps {
+		on.path(stairs(points), series(i))
+		return
 	}
 	on.path(points, series(i))
 	if len(points) > 30 {
@@ -162,6 +197,17 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow,
 			fmt.Sprintf("%s: %s at %s", l.Name, number(p.Y), number(p.X)))
 	}
+}
+
+// stairs returns a path that keeps the height of each point until the next one.
+func stairs(points [][2]float64) (out [][2]float64) {
+	for k, p := range points {
+		if k > 0 {
+			out = append(out, [2]float64{p[0], points[k-1][1]})
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // maxLegend is the length limit of a name in a legend, in letters; letter is a generous width of one, in pixels.

@@ -21,10 +21,19 @@ type Comparison struct {
 	B     string        `json:"b"`
 	Users int           `json:"users"`
 	Rows  []ComparedRow `json:"rows"`
-	// Marks are the differences of the runs, and the marks that all of them have.
+	// Marks are the differences of the runs.
 	Marks []string `json:"marks,omitempty"`
+	// Runs are the runs of side A, then those of side B.
+	Runs []ComparedRun `json:"runs"`
 	// Measured is the number of measured steps on each side.
 	Measured [2]int `json:"measured"`
+}
+
+// ComparedRun is a run of a comparison, with its own marks.
+type ComparedRun struct {
+	Side  string   `json:"side"`
+	ID    string   `json:"id"`
+	Marks []string `json:"marks,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler. Unknown values are null.
@@ -184,13 +193,21 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	var compared []ComparedRun
+	for i, r := range all {
+		side := "A"
+		if i >= len(a) {
+			side = "B"
+		}
+		compared = append(compared, ComparedRun{side, r.Header.ID, r.Header.Marks})
+	}
 	var out []Comparison
 	for _, users := range common(all) {
 		marks, err := registered(all, users, anyway, marks)
 		if err != nil {
 			return nil, err
 		}
-		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks,
+		c := Comparison{A: name(a[0], b[0]), B: name(b[0], a[0]), Users: users, Marks: marks, Runs: compared,
 			Measured: [2]int{len(steps(a, users)), len(steps(b, users))}}
 		for i := range resources {
 			if row, ok := compare(&resources[i], a, b, users); ok {
@@ -205,10 +222,13 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	return out, nil
 }
 
-// agree returns the marks of a comparison: the differences of the runs, if anyway is set, and the marks of all of them.
+// agree returns the differences of the runs, if anyway is set or they do not matter, and otherwise an error.
 func agree(all []*record.Run, anyway bool) (marks []string, err error) {
 	first := &all[0].Header
 	for _, r := range all {
+		if why := unknown(&first.Workload, &r.Header.Workload); why != "" {
+			return nil, fmt.Errorf("%w: %s", ErrCompare, why)
+		}
 		for _, why := range differences(first, &r.Header) {
 			if !anyway {
 				return nil, refusal(why)
@@ -220,11 +240,6 @@ func agree(all []*record.Run, anyway bool) (marks []string, err error) {
 		why := fmt.Sprintf("they differ in seed: %d and %d", first.Seed, r.Header.Seed)
 		if first.Seed != r.Header.Seed && !slices.Contains(marks, why) {
 			marks = append(marks, why)
-		}
-	}
-	for _, m := range first.Marks {
-		if !slices.ContainsFunc(all, func(r *record.Run) bool { return !slices.Contains(r.Header.Marks, m) }) {
-			marks = append(marks, "all runs: "+m)
 		}
 	}
 	return marks, nil
@@ -280,6 +295,17 @@ func name(r, other *record.Run) string {
 	return out
 }
 
+// unknown returns the reason why runs of two workloads say nothing about each other, "" for none: the sources do not
+// tell in what one of them differs from others.
+func unknown(a, b *record.Workload) string {
+	for _, w := range []*record.Workload{a, b} {
+		if w.Unknown != "" && a.Name != b.Name {
+			return w.Name + " is not known well enough: " + w.Unknown
+		}
+	}
+	return ""
+}
+
 // differences returns the reasons why two runs do not measure the same.
 func differences(a, b *record.Header) []string {
 	var out []string
@@ -294,6 +320,14 @@ func differences(a, b *record.Header) []string {
 	differ("speed", a.Speed, b.Speed)
 	differ("how far mailboxes were filled", a.InitScale, b.InitScale)
 	differ("doors", doorsOf(a), doorsOf(b))
+	differ("number of drivers", max(a.Agents, 1), max(b.Agents, 1))
+	if a.Settings != nil && b.Settings != nil { // files of older versions have none
+		both := maps.Clone(a.Settings)
+		maps.Copy(both, b.Settings)
+		for _, name := range slices.Sorted(maps.Keys(both)) {
+			differ(name, a.Settings[name], b.Settings[name])
+		}
+	}
 	for _, m := range a.Marks {
 		if !slices.Contains(b.Marks, m) {
 			out = append(out, "only one is marked: "+m)
@@ -418,23 +452,49 @@ func (c *Comparison) Text() string {
 	for _, m := range c.Marks {
 		fmt.Fprintf(&b, "  marked: %s\n", m)
 	}
+	for _, r := range c.Runs {
+		if len(r.Marks) > 0 {
+			fmt.Fprintf(&b, "  %s, run %s: %s\n", r.Side, r.ID, strings.Join(r.Marks, "; "))
+		}
+	}
 	fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", "", "A", "B", "% change", "95 % interval of the change")
-	for _, r := range c.Rows {
-		change, interval := "–", "unknown: no side was repeated"
-		if !math.IsNaN(r.Change) {
-			change = fmt.Sprintf("%+.1f", r.Change)
-		}
-		if !math.IsNaN(r.Low) {
-			interval = fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
-			if !r.Differs() {
-				interval += ": no difference shown"
-			}
-		}
-		label := r.Resource
-		if r.Unit != "" {
-			label += ", " + r.Unit
-		}
-		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", label, number(r.A), number(r.B), change, interval)
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		fmt.Fprintf(&b, "%-38s %12s %12s %10s  %s\n", r.Label(), r.ValueA(), r.ValueB(), r.ChangeText(), r.Interval())
 	}
 	return b.String()
+}
+
+// Label returns the name of the resource with its unit.
+func (r *ComparedRow) Label() string {
+	if r.Unit == "" {
+		return r.Resource
+	}
+	return r.Resource + ", " + r.Unit
+}
+
+// ValueA returns the value of side A as text.
+func (r *ComparedRow) ValueA() string { return number(r.A) }
+
+// ValueB returns the value of side B as text.
+func (r *ComparedRow) ValueB() string { return number(r.B) }
+
+// ChangeText returns the change in percent as text.
+func (r *ComparedRow) ChangeText() string {
+	if math.IsNaN(r.Change) {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f", r.Change)
+}
+
+// Interval returns the interval of the change as text.
+func (r *ComparedRow) Interval() string {
+	if math.IsNaN(r.Low) {
+		return "unknown: no side was repeated"
+	}
+	out := fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
+	if !r.Differs() {
+		out += ": no difference shown"
+	}
+	return out
 }

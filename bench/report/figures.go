@@ -30,13 +30,27 @@ func (r *Report) figures() {
 			return of(&t).Seconds() * 1000, t.Latency.Count() > 0
 		})
 	}
-	byUsers("Response time", "ms", "from the moment the user wanted the answer",
+	byUsers(responseTime, "ms", "from the moment the user wanted the answer",
 		latency("average", func(t *record.Total) time.Duration { return t.Latency.Mean() }),
 		latency("p50", func(t *record.Total) time.Duration { return t.Latency.Percentile(50) }),
-		latency("p90", func(t *record.Total) time.Duration { return t.Latency.Percentile(90) }),
+		latency("p90", func(t *record.Total) time.Duration { return t.Latency.Percentile(90) }))
+	r.limit(responseTime)
+	byUsers("Response time, p99", "ms", "one action in a hundred took longer",
 		latency("p99", func(t *record.Total) time.Duration { return t.Latency.Percentile(99) }))
+	byUsers("Probe response", "ms", "the median of one small operation, once a second, by somebody apart",
+		r.line("median", func(s *record.Step) (float64, bool) {
+			v, n := r.Run.Mean(s, "probe", "", "p50")
+			return v * 1000, n > 0
+		}))
 	byUsers("Throughput", "user actions a minute (TPM)", "",
 		r.line("TPM", func(s *record.Step) (float64, bool) { return r.Run.TPM(s), true }))
+	byUsers("External throughput rate (ETR)", "user actions a second", "", r.line("ETR", r.etr))
+	byUsers("Internal throughput rate (ITR)", "user actions a second",
+		"ETR, if the server used all processors of its machine", r.line("ITR", func(s *record.Step) (float64, bool) {
+			pct, known := serverBusy(r.Run, s)
+			etr, _ := r.etr(s)
+			return etr / pct * 100, known && pct > 0
+		}))
 	cpu := []Line{r.line("whole machine", func(s *record.Step) (float64, bool) {
 		v, n := r.Run.Mean(s, "server", "", "cpu_pct")
 		return v, n > 0
@@ -54,7 +68,43 @@ func (r *Report) figures() {
 	byUsers("Processor", "percent of the server's machine", "", cpu...)
 	r.memory(byUsers)
 	r.disk(byUsers)
+	network := func(name, value string) Line {
+		return r.line(name, func(s *record.Step) (float64, bool) {
+			v, n := r.Run.Mean(s, "server", "", value)
+			return v / 1e3, n > 0
+		})
+	}
+	byUsers("Network", "KB a second", "the whole machine; loopback is counted apart", network("in", "net_in"),
+		network("out", "net_out"), network("loopback", "loopback"))
 	r.overTime()
+}
+
+// responseTime is the title of the figure that has the workload's limit.
+const responseTime = "Response time"
+
+// limit draws the limit of the workload into a figure; its note tells a limit that is far above.
+func (r *Report) limit(title string) {
+	limit := time.Duration(r.Run.Header.Workload.Limit)
+	for _, f := range r.Figures {
+		if f.Title == title && limit > 0 {
+			f.Limit, f.LimitName = limit.Seconds()*1000, "limit of the average: "+ms(limit)
+			if _, y := f.axes(); f.Limit > y.hi {
+				f.Note += "; the limit of the average, " + ms(limit) + ", is above the figure"
+			}
+		}
+	}
+}
+
+func (r *Report) etr(s *record.Step) (float64, bool) { return r.Run.TPM(s) / 60, true }
+
+// moments returns the events that figures over time mark.
+func (r *Report) moments() (out []Moment) {
+	for _, e := range r.Run.Events {
+		if e.Mark != "" {
+			out = append(out, Moment{X: e.At.Seconds(), Name: e.Mark})
+		}
+	}
+	return out
 }
 
 func (r *Report) memory(byUsers func(title, y, note string, lines ...Line)) {
@@ -88,6 +138,11 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 		r.line("flushes", sum("flushes")))
 	byUsers("Disk transfer", "MB a second", "", r.line("read", mega(sum("read_bytes"))),
 		r.line("written", mega(sum("write_bytes"))))
+	byUsers("Disk utilisation", "percent busy", "the busiest disk", r.line("busy", func(s *record.Step) (float64, bool) {
+		return busiest("busy_pct")(r.Run, s)
+	}))
+	byUsers("Disk response", "ms", "of a read or write, on the slowest disk",
+		r.line("response", func(s *record.Step) (float64, bool) { return busiest("response_ms")(r.Run, s) }))
 	if len(r.Run.Steps) < 2 || len(disks) == 0 {
 		return
 	}
@@ -191,10 +246,11 @@ func (r *Report) overTime() {
 	add := func(title, y, note string, lines ...Line) {
 		if len(lines[0].Points) > 1 {
 			r.Figures = append(r.Figures, &Chart{Title: title, Y: y, X: "minutes of the run", Note: note, Lines: lines,
-				Time: true, Top: topOf(y)})
+				Time: true, Top: topOf(y), Moments: r.moments()})
 		}
 	}
-	add("Response time over time", "ms", "all phases, ramps and settling too", p50, p99)
+	add("Response time over time", "ms", "the median; all phases, ramps and settling too", p50)
+	add("Response time over time, p99", "ms", "all phases, ramps and settling too", p99)
 	add("Rate over time", "user actions a second", "", rate)
 	if bad {
 		add("Errors over time", "a second", "what failed, and what could not begin in time", failed, missed)
@@ -217,7 +273,7 @@ func (r *Report) overTime() {
 // thin reduces a line to at most maxOverTime points: the maximum of each section.
 func thin(l Line) Line {
 	every := len(l.Points)/maxOverTime + 1
-	out := Line{Name: l.Name}
+	out := Line{Name: l.Name, Steps: l.Steps}
 	for start := 0; start < len(l.Points); start += every {
 		part := l.Points[start:min(start+every, len(l.Points))]
 		best := part[0]

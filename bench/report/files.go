@@ -39,3 +39,12 @@ func (r *Report) Save(base string, pictures bool, saved func(path string)) error
 	}
 	return nil
 }
+
+// Save writes the page of a comparison to a file.
+func (s *Series) Save(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.HTML(f), f.Close())
+}

@@ -169,20 +169,11 @@ func serverBusy(run *record.Run, s *record.Step) (pct float64, known bool) {
 		}
 	}
 	pct, n := run.Mean(s, "server", "", "cpu_pct")
-	if h := run.Header.Server; shared(&run.Header) && h.CPUs > 0 {
+	if h := run.Header.Server; run.Header.Shared() && h.CPUs > 0 {
 		cores, _ := driver(run, s)
 		pct = max(pct-cores/float64(h.CPUs)*100, 0)
 	}
 	return pct, n > 0
-}
-
-// shared reports whether a driver runs on the server's machine.
-func shared(h *record.Header) bool {
-	if h.Server == nil {
-		return false
-	}
-	return h.Server.Name == h.Driver.Name && len(h.Drivers) == 0 ||
-		slices.ContainsFunc(h.Drivers, func(d record.Host) bool { return d.Name == h.Server.Name })
 }
 
 // ms formats a latency.

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func made(label string, users []int, latency func(users int) float64) *record.Ru
 			}
 			run.Samples = append(run.Samples,
 				record.Sample{At: sec(at + 10), Host: "server",
-					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40}},
+					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40, "net_in": float64(n)}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet",
 					Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda",
@@ -88,8 +89,11 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	run := made("first", []int{1000, 2000, 3000, 20000}, linear)
 	run.Header.Marks = []string{"window of 30s"}
+	run.Header.Messages = []record.MessageSize{{Profile: "mail", Percent: 75, Body: 1000, Whole: 1000, Compressed: 0.4},
+		{Profile: "mail", Percent: 25, Body: 1000, Attachment: 8000, Whole: 13000, Compressed: 0.8}}
 	text := page5(t, run)
-	for _, want := range []string{"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"",
+	for _, want := range []string{"<td>mean</td><td>1.00 KB</td><td>2.00 KB</td><td>4.00 KB</td><td>72.5 %</td>",
+		"n8mail over imap against doublet", "window of 30s", "3000", "class=\"discarded\"",
 		"452 &lt;full&gt; &amp; slow", "Response time", "Disk operations",
 		"Response time against disk utilisation", "Probe over time", "seed 1", "4 processors"} {
 		if !strings.Contains(text, want) {
@@ -177,6 +181,11 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 	}
 	for _, users := range [][]int{{1}, {100, 200, 300, 400}, many} {
 		run := made("x", users, func(n int) float64 { return float64(n) * 0.123 })
+		run.Header.Workload.Limit = record.Duration(time.Second)
+		for i := range 4 {
+			run.Events = append(run.Events, record.Event{At: record.Duration(time.Duration(20+12*i) * time.Second),
+				Mark: "two killed"})
+		}
 		for i := range 12 {
 			for k := range run.Steps {
 				run.Samples = append(run.Samples, record.Sample{At: run.Steps[k].To, Host: "server",
@@ -185,12 +194,70 @@ func TestNothingIsDrawnOutside(t *testing.T) {
 			}
 		}
 		figures := Of(run).Figures
-		if len(users) == 1 && len(figures) != 5 || len(users) > 1 && len(figures) < 10 {
+		if len(users) == 1 && len(figures) != 6 || len(users) > 1 && len(figures) < 14 {
 			t.Errorf("%d steps have %d figures", len(users), len(figures))
 		}
 		for _, c := range figures {
 			c.draw(&inside{t, c.Title, face})
 		}
+	}
+}
+
+// TestFiguresTell checks what the figures of a run mark: the limit of the workload, the ends and starts of servers, and
+// queues as steps; and that p99 does not flatten the other lines.
+func TestFiguresTell(t *testing.T) {
+	t.Parallel()
+	run := made("x", []int{1000, 5000, 9000}, linear)
+	run.Header.Workload.Limit = record.Duration(time.Second)
+	at := record.Duration(40 * time.Second)
+	run.Events = []record.Event{{At: at, Text: "two was killed (SIGKILL)", Mark: "two killed"},
+		{At: at, Text: "agent 1 is late"}}
+	for i, depth := range []float64{0, 7, 2} {
+		run.Samples = append(run.Samples, record.Sample{At: record.Duration(i+1) * at, Host: record.Statistics, Group: "two",
+			Values: map[string]float64{queueDepth: depth}})
+	}
+	figures := map[string]*Chart{}
+	for _, c := range Of(run).Figures {
+		figures[c.Title] = c
+		want := 0
+		if c.Time {
+			want = 1
+		}
+		if len(c.Moments) != want {
+			t.Errorf("%s marks %d moments, want %d", c.Title, len(c.Moments), want)
+		}
+		if svg := string(c.SVG()); c.Time != strings.Contains(svg, "two killed") || strings.Contains(svg, "agent 1") {
+			t.Errorf("%s: the kill is drawn where it should not be, or not", c.Title)
+		}
+	}
+	for _, name := range []string{"Response time", "Response time, p99", "Disk utilisation", "Network",
+		"External throughput rate (ETR)", "Internal throughput rate (ITR)", "Probe response", "Work queue over time",
+		"Response time over time, p99"} {
+		if figures[name] == nil {
+			t.Fatalf("no figure %q", name)
+		}
+	}
+	limited := figures["Response time"]
+	if svg := string(limited.SVG()); limited.Limit != 1000 || !strings.Contains(svg, "limit of the average: 1.00 s") {
+		t.Errorf("the limit %v is not drawn", limited.Limit)
+	}
+	for _, l := range limited.Lines {
+		if l.Name == "p99" {
+			t.Error("p99 is in the figure of the average")
+		}
+	}
+	if l := figures["Work queue over time"].Lines[0]; !l.Steps {
+		t.Error("a queue is drawn as a slope")
+	}
+	got := stairs([][2]float64{{0, 5}, {10, 7}, {20, 2}})
+	if want := [][2]float64{{0, 5}, {10, 5}, {10, 7}, {20, 7}, {20, 2}}; !slices.Equal(got, want) {
+		t.Errorf("stairs %v", got)
+	}
+	// Far above what was measured the limit is told.
+	run = made("x", []int{10, 20}, linear)
+	run.Header.Workload.Limit = record.Duration(time.Second)
+	if c := Of(run).Figures[0]; !strings.Contains(c.Note, "is above the figure") {
+		t.Errorf("a limit that is not in the figure: %q", c.Note)
 	}
 }
 
@@ -323,6 +390,41 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestSeries checks the page of a comparison: a figure with both sides for each resource, the tables, and the marks.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	users := []int{100, 200, 300}
+	a, b := made("old <1>", users, linear), made("new", users, func(n int) float64 { return linear(n) * 2 })
+	a.Header.Marks, b.Header.Marks = []string{"window of 30s"}, []string{"window of 30s"}
+	b.Header.Seed = 7
+	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSeries(tables)
+	var page bytes.Buffer
+	if err := s.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"old &lt;1&gt;", "they differ in seed: 1 and 7", "window of 30s", "<h2>300 users</h2>",
+		"unknown: no side was repeated", "&#43;100.0"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(page.String(), "http://") || strings.Contains(page.String(), "NaN") {
+		t.Error("the page needs a network, or has a value that is none")
+	}
+	i := slices.IndexFunc(s.Figures, func(c *Chart) bool { return c.Title == "Average response" })
+	if i < 0 || len(s.Figures[i].Lines) != 2 || len(s.Figures[i].Lines[1].Points) != 3 ||
+		math.Abs(s.Figures[i].Lines[1].Points[2].Y-60) > 1 {
+		t.Errorf("figures %d, average response at %d", len(s.Figures), i)
+	}
+	if one := NewSeries(tables[:1]); len(one.Figures) != 0 {
+		t.Errorf("one number of users has %d figures", len(one.Figures))
+	}
+}
+
 // TestIntervals checks the intervals of repeated runs, and of steps that one run repeats.
 func TestIntervals(t *testing.T) {
 	t.Parallel()
@@ -374,14 +476,19 @@ func TestIntervalCovers(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*record.Header){
-		"workload": func(h *record.Header) { h.Workload.Hash = "other" },
-		"protocol": func(h *record.Header) { h.Workload.Protocol = "jmap" },
-		"speed":    func(h *record.Header) { h.Speed = 20 },
-		"machine":  func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
-		"window":   func(h *record.Header) { h.Marks = []string{"window of 1m0s"} },
-		"STARTTLS": func(h *record.Header) { h.Target.StartTLS = true },
+		"workload":          func(h *record.Header) { h.Workload.Hash = "other" },
+		"protocol":          func(h *record.Header) { h.Workload.Protocol = "jmap" },
+		"speed":             func(h *record.Header) { h.Speed = 20 },
+		"machine":           func(h *record.Header) { h.Server = &record.Host{Name: "elsewhere"} },
+		"window":            func(h *record.Header) { h.Marks = []string{"window of 1m0s"} },
+		"STARTTLS":          func(h *record.Header) { h.Target.StartTLS = true },
+		"sends = 5":         func(h *record.Header) { h.Marks = []string{"sends = 5"} },
+		"filled over":       func(h *record.Header) { h.Settings = map[string]string{"filled over": "lmtp"} },
+		"number of drivers": func(h *record.Header) { h.Agents = 3 },
 	} {
 		a, b := made("A", []int{100}, linear), made("B", []int{100}, linear)
+		a.Header.Settings = map[string]string{"filled over": "imap"}
+		b.Header.Settings = a.Header.Settings
 		change(&b.Header)
 		if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); !errors.Is(err, ErrCompare) ||
 			!strings.Contains(err.Error(), name) {
@@ -400,8 +507,19 @@ func TestCompareRefuses(t *testing.T) {
 	b.Steps[0].Registered--
 	b.Header.Seed, a.Header.Marks, b.Header.Marks = 2, []string{"both"}, []string{"both"}
 	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
-	if err != nil || strings.Join(tables[0].Marks, "; ") != "they differ in seed: 1 and 2; all runs: both" {
+	if err != nil || strings.Join(tables[0].Marks, "; ") != "they differ in seed: 1 and 2" {
 		t.Errorf("%v %v", err, tables)
+	}
+	if text := tables[0].Text(); !strings.Contains(text, "A, run r-A: both\n") ||
+		!strings.Contains(text, "B, run r-B: both\n") {
+		t.Errorf("the runs' own marks are missing:\n%s", text)
+	}
+	b.Header.Workload.Name, b.Header.Workload.Unknown = "n7mail", "the calls of the older client"
+	if _, err := Compare([]*record.Run{a}, []*record.Run{b}, true); !errors.Is(err, ErrCompare) {
+		t.Errorf("a workload whose differences nobody knows: %v", err)
+	}
+	if _, err := Compare([]*record.Run{b}, []*record.Run{b}, false); err != nil {
+		t.Errorf("two runs of that workload: %v", err)
 	}
 	// A discarded step is shown in reports and never compared.
 	if _, err := Compare([]*record.Run{made("A", []int{20000}, linear)}, []*record.Run{made("B", []int{20000}, linear)},

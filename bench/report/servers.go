@@ -74,7 +74,7 @@ func (r *Report) serversOverTime(add func(title, y, note string, lines ...Line))
 	along := func(host, value string, scale float64) []Line {
 		lines := make([]Line, len(names))
 		for i, n := range names {
-			lines[i].Name = n
+			lines[i].Name, lines[i].Steps = n, host == record.Statistics
 		}
 		for k := range r.Run.Samples {
 			x := &r.Run.Samples[k]

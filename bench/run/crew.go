@@ -34,6 +34,8 @@ type Cut struct {
 	// Lag is the delay that the driver itself caused, Active the number of users who are signed in.
 	Lag    record.Histogram `json:"lag"`
 	Active int              `json:"active"`
+	// Wanted is the number of actions that the schedules of the users hold for the interval.
+	Wanted int `json:"wanted"`
 	// Self holds the driver's own figures; its value "cpu" is in cores, of which it has Cores.
 	Self  map[string]float64 `json:"self,omitempty"`
 	Cores int                `json:"cores"`
@@ -67,6 +69,7 @@ func (l *Local) Begin(ctx context.Context, s Shift) error {
 		l.users.Add(1)
 		at := begin.Add(time.Duration(float64(i) / s.LoginRate * float64(time.Minute)))
 		p := &person{s: l, u: &l.Users[s.First+i], begin: at}
+		p.wants.next(want{n: -1, action: "login", at: at})
 		l.shift[i] = p
 		l.Env.Go("bench user", func() {
 			defer l.users.Done()
@@ -89,6 +92,10 @@ func (l *Local) Cut(_ context.Context, final bool) (Cut, error) {
 	for i := range c.Intervals {
 		c.Intervals[i].From, c.Intervals[i].To = 0, 0
 	}
+	now := l.Env.Clock.Now()
+	for _, p := range l.shift {
+		c.Wanted += p.offers.until(p, now)
+	}
 	if l.Self != nil {
 		c.Self = l.Self()
 	}
@@ -99,6 +106,9 @@ func (l *Local) Cut(_ context.Context, final bool) (Cut, error) {
 func (l *Local) End() {
 	l.stop()
 	l.users.Wait()
+	for _, p := range l.shift {
+		p.offers.end()
+	}
 }
 
 type counters struct {

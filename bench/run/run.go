@@ -51,11 +51,11 @@ type Plan struct {
 	// Failover makes a user whose connection is lost sign in again at once and repeatedly, which is an action of its
 	// own ("failover"). He then repeats the interrupted action if that is harmless.
 	Failover bool
-	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. The texts that it
-	// reports are written into the run file. It may be nil.
-	During func(ctx context.Context, tell func(text string))
-	// After runs after all users have ended, before the end of the run; it may be nil.
-	After func(ctx context.Context, w *record.Writer) error
+	// During runs beside the measurement of a step, until it returns or the measurement ends ctx. What it tells is
+	// written into the run file: a text, and the mark of the event. It may be nil.
+	During func(ctx context.Context, tell func(mark, text string))
+	// After runs after the users of a step have ended, unless ctx has; it may be nil.
+	After func(ctx context.Context, s record.Step, w *record.Writer) error
 	// Self returns the driver's own figures; nil for none. Its value "cpu" is in cores.
 	Self func() map[string]float64
 	// Cores is the number of the driver's processors.
@@ -124,6 +124,9 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 			number: record.Step{Index: i, Users: users, Registered: len(p.Users)}}
 		err = s.run(ctx)
 		w.Step(s.number)
+		if p.After != nil && err == nil && ctx.Err() == nil {
+			err = p.After(ctx, s.number, w)
+		}
 		if err != nil || ctx.Err() != nil || w.Err() != nil {
 			break
 		}
@@ -132,9 +135,6 @@ func (p *Plan) Run(ctx context.Context, w *record.Writer) error {
 				steps = append(steps, n)
 			}
 		}
-	}
-	if p.After != nil && err == nil && ctx.Err() == nil {
-		err = p.After(ctx, w)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -160,6 +160,7 @@ type step struct {
 	total record.Total // measured
 	// loads is the sum over the measured intervals of the largest share of its processors that a crew used.
 	loads  float64
+	wanted int64 // in the measured part, as happened has it
 	active int
 	last   record.Duration // the end of the last interval
 }
@@ -251,7 +252,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 		}
 		// Users begin at different times within the stagger. Before it has passed, some have not begun.
 		passed := s.MaxSettle - left
-		settled = steady.add(&all.Latency) &&
+		settled = steady.add(&all.Latency, all.answered, all.wanted) &&
 			passed >= time.Duration(float64(s.Workload.Stagger.Max)/s.Speed)
 	}
 	s.number.Steady = s.offset()
@@ -263,6 +264,7 @@ func (s *step) phases(ctx context.Context, ramp time.Duration) (record.Outcome, 
 		all, err := s.interval(ctx, record.Measure, left)
 		s.total.Latency.Merge(&all.Latency)
 		s.total.Failed, s.total.Missed = s.total.Failed+all.Failed, s.total.Missed+all.Missed
+		s.wanted += all.wanted
 		late.Merge(&all.late)
 		n++
 		if err != nil {
@@ -284,8 +286,8 @@ func (s *step) beside(ctx context.Context) (end func()) {
 	done := make(chan struct{})
 	s.Env.Go("bench during", func() {
 		defer close(done)
-		s.During(ctx, func(text string) {
-			s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text})
+		s.During(ctx, func(mark, text string) {
+			s.file.Event(record.Event{At: s.offset(), Step: s.number.Index, Text: text, Mark: mark})
 		})
 	})
 	return func() { stop(); <-done }
@@ -322,7 +324,7 @@ func (s *step) judge(total *record.Total, late *record.Histogram, load float64, 
 			late.Percentile(99).Round(time.Millisecond))
 	case load > maxCPU:
 		return record.DriverBound, fmt.Sprintf("the driver used %.0f %% of its processors", load*100)
-	case total.Latency.Count() == 0:
+	case total.Latency.Count() == 0 && s.wanted > 0:
 		return record.Discarded, "no action succeeded"
 	case total.Latency.Mean() > limit:
 		return record.Discarded, fmt.Sprintf("the average response was %v, over %v",
@@ -343,6 +345,21 @@ var errStopped = errors.New("stopped")
 type happened struct {
 	record.Total
 	late record.Histogram
+	// wanted is the number of actions that the users' schedules hold for the interval, answered the number of those
+	// actions that ended in it.
+	wanted, answered int64
+}
+
+// answers adds the actions of an interval that the workload's schedule holds: no sign-in, and nothing that a program
+// does by itself.
+func (h *happened) answers(w *workload.Workload, i *record.Interval) {
+	if !slices.ContainsFunc(w.Actions, func(a workload.Action) bool { return string(a.Do) == i.Action }) {
+		return
+	}
+	h.answered += i.Latency.Count() + int64(i.Missed+i.Nothing)
+	for _, n := range i.Errors {
+		h.answered += int64(n)
+	}
 }
 
 // interval waits for one interval, collects the results of all crews, and writes them to the file.
@@ -363,7 +380,9 @@ func (s *step) interval(ctx context.Context, phase record.Phase, left time.Durat
 			x.Step, x.Phase, x.From, x.To = s.number.Index, phase, from, to
 			s.file.Interval(*x)
 			all.Add(x)
+			all.answers(s.Workload, x)
 		}
+		all.wanted += int64(c.Wanted)
 		all.late.Merge(&c.Lag)
 		s.active += c.Active
 		most = max(most, s.self(c, to))
@@ -426,6 +445,8 @@ type steadiness struct {
 type settling struct {
 	count         int64
 	median, error float64 // seconds
+	// answered and wanted are numbers of actions of the schedule, as happened has them.
+	answered, wanted int64
 }
 
 const (
@@ -435,13 +456,12 @@ const (
 	medianFloor = 500e-6
 )
 
-func (s *steadiness) add(latency *record.Histogram) bool {
-	x := settling{count: latency.Count(), median: latency.Percentile(50).Seconds()}
+func (s *steadiness) add(latency *record.Histogram, answered, wanted int64) bool {
+	x := settling{count: latency.Count(), median: latency.Percentile(50).Seconds(), answered: answered, wanted: wanted}
 	if x.count > 0 {
-		// The standard error of a median is 1.253 σ/√n, and σ is the distance of the quartiles / 1.349, for normally
-		// distributed latencies.
-		quartiles := (latency.Percentile(75) - latency.Percentile(25)).Seconds()
-		x.error = 1.253 * quartiles / 1.349 / math.Sqrt(float64(x.count))
+		// Of n values, √n/2 is the standard deviation of the number below the true median, whatever their distribution.
+		around := 50 / math.Sqrt(float64(x.count))
+		x.error = (latency.Percentile(min(50+around, 100)) - latency.Percentile(max(50-around, 0))).Seconds() / 2
 	}
 	s.intervals = append(s.intervals, x)
 	if n := len(s.intervals); n > successive {
@@ -451,12 +471,22 @@ func (s *steadiness) add(latency *record.Histogram) bool {
 }
 
 // rate reports whether the numbers of actions are steady. Small numbers vary at random: a difference of twice their
-// standard deviation is no change. People who only wait do nothing at a steady rate.
+// standard deviation is no change. People who only wait do nothing at a steady rate. Few people vary more, because each
+// does his actions in a row and then rests: the rate is steady too if the server answers as many actions as they want.
 func (s *steadiness) rate() bool {
+	if !slices.ContainsFunc(s.intervals, func(x settling) bool { return !same(x.answered, x.wanted) || x.wanted == 0 }) {
+		return true
+	}
 	lo, hi := s.intervals[0].count, s.intervals[0].count
 	for _, x := range s.intervals {
 		lo, hi = min(lo, x.count), max(hi, x.count)
 	}
+	return same(lo, hi)
+}
+
+// same reports whether two numbers of actions differ by no more than 5 %, or than chance makes them differ.
+func same(a, b int64) bool {
+	lo, hi := min(a, b), max(a, b)
 	return float64(hi-lo) <= max(within*float64(hi), 2*math.Sqrt(float64(hi)))
 }
 

@@ -39,6 +39,8 @@ type fake struct {
 	delay func(n int) time.Duration
 	err   func(n int) error
 	opens int
+	// close is the duration of signing out; nil means none.
+	close func() time.Duration
 }
 
 func (f *fake) open(context.Context, *drive.User) (drive.Session, drive.Traffic, error) {
@@ -62,7 +64,12 @@ func (s *session) Do(context.Context, *workload.Planned) (drive.Traffic, error) 
 	return drive.Traffic{Received: 5}, nil
 }
 
-func (s *session) Close() error { return nil }
+func (s *session) Close() error {
+	if s.f.close != nil {
+		time.Sleep(s.f.close())
+	}
+	return nil
+}
 
 // simulate runs a plan in simulated time and reads its file.
 func simulate(t *testing.T, f *fake, change func(*Plan)) (run *record.Run) {
@@ -172,7 +179,7 @@ func TestStallAtTheEnd(t *testing.T) {
 			return time.Millisecond
 		}}
 		run := simulate(t, f, func(p *Plan) {
-			p.During = func(ctx context.Context, _ func(string)) {
+			p.During = func(ctx context.Context, _ func(mark, text string)) {
 				from.Store(time.Now().Add(p.Window - stall).UnixNano())
 				<-ctx.Done()
 			}
@@ -191,6 +198,34 @@ func TestStallAtTheEnd(t *testing.T) {
 			t.Errorf("stall of %v: TPM %v, want %v: pending actions count as completed", stall,
 				run.TPM(&run.Steps[0]), want)
 		}
+	}
+}
+
+// TestHangingSignOut checks that what a user wants while his signing out hangs counts: a server that dies takes the
+// answer to LOGOUT with it.
+func TestHangingSignOut(t *testing.T) {
+	t.Parallel()
+	var from atomic.Int64
+	f := &fake{delay: func(int) time.Duration { return time.Millisecond }}
+	f.close = func() time.Duration {
+		if at := from.Load(); at != 0 && time.Now().UnixNano() >= at {
+			return time.Hour
+		}
+		return 0
+	}
+	run := simulate(t, f, func(p *Plan) {
+		p.Workload.Session = "loop"
+		p.During = func(ctx context.Context, _ func(mark, text string)) {
+			from.Store(time.Now().Add(p.Window - time.Minute).UnixNano())
+			<-ctx.Done()
+		}
+	})
+	all := run.Total(0, "poll")
+	if wanted := all.Latency.Count() + int64(all.Missed); wanted < 2990 || wanted > 3010 {
+		t.Errorf("%d actions were wanted", wanted)
+	}
+	if s := run.Steps[0]; all.Missed < 570 || s.Outcome != record.Discarded {
+		t.Errorf("%d missed in the last minute, and the step is %s", all.Missed, s.Outcome)
 	}
 }
 
@@ -233,7 +268,7 @@ func TestLostSession(t *testing.T) {
 			}
 			return f.open(ctx, u)
 		}
-		p.During = func(ctx context.Context, _ func(string)) {
+		p.During = func(ctx context.Context, _ func(mark, text string)) {
 			time.Sleep(100 * time.Second)
 			down.Store(true)
 			time.Sleep(100 * time.Second)
@@ -260,19 +295,22 @@ func TestSteady(t *testing.T) {
 		n      int
 		median time.Duration
 		spread time.Duration
+		wanted int64
 	}
 	for name, c := range map[string]struct {
 		loads []load
 		want  bool
 	}{
-		"equal":                   {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}, {990, 20e6, 1e6}}, true},
-		"too few":                 {[]load{{1000, 20e6, 1e6}, {1010, 20e6, 1e6}}, false},
-		"a rising rate":           {[]load{{1000, 20e6, 1e6}, {1500, 20e6, 1e6}, {2000, 20e6, 1e6}}, false},
-		"a rising median":         {[]load{{1000, 20e6, 1e6}, {1000, 25e6, 1e6}, {1000, 30e6, 1e6}}, false},
-		"people who only wait":    {[]load{{0, 0, 0}, {2, 5e6, 0}, {0, 0, 0}}, true},
-		"nobody does anything":    {[]load{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}, true},
-		"few with a wide spread":  {[]load{{12, 20e6, 30e6}, {10, 28e6, 30e6}, {9, 24e6, 30e6}}, true},
-		"many with a wide spread": {[]load{{9000, 20e6, 30e6}, {9000, 28e6, 30e6}, {9000, 24e6, 30e6}}, false},
+		"equal":                   {[]load{{1000, 20e6, 1e6, 0}, {1010, 20e6, 1e6, 0}, {990, 20e6, 1e6, 0}}, true},
+		"too few":                 {[]load{{1000, 20e6, 1e6, 0}, {1010, 20e6, 1e6, 0}}, false},
+		"a rising rate":           {[]load{{1000, 20e6, 1e6, 0}, {1500, 20e6, 1e6, 0}, {2000, 20e6, 1e6, 0}}, false},
+		"few in bursts":           {[]load{{300, 20e6, 1e6, 310}, {400, 20e6, 1e6, 405}, {200, 20e6, 1e6, 196}}, true},
+		"a backlog that grows":    {[]load{{300, 20e6, 1e6, 500}, {400, 20e6, 1e6, 500}, {200, 20e6, 1e6, 500}}, false},
+		"a rising median":         {[]load{{1000, 20e6, 1e6, 0}, {1000, 25e6, 1e6, 0}, {1000, 30e6, 1e6, 0}}, false},
+		"people who only wait":    {[]load{{0, 0, 0, 0}, {2, 5e6, 0, 0}, {0, 0, 0, 0}}, true},
+		"nobody does anything":    {[]load{{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, true},
+		"few with a wide spread":  {[]load{{12, 20e6, 30e6, 0}, {10, 28e6, 30e6, 0}, {9, 24e6, 30e6, 0}}, true},
+		"many with a wide spread": {[]load{{9000, 20e6, 30e6, 0}, {9000, 28e6, 30e6, 0}, {9000, 24e6, 30e6, 0}}, false},
 	} {
 		var s steadiness
 		got := false
@@ -281,7 +319,7 @@ func TestSteady(t *testing.T) {
 			for i := range l.n {
 				h.Add(l.median + time.Duration(float64(l.spread)*(float64(i)+0.5-float64(l.n)/2)/float64(l.n)))
 			}
-			got = s.add(&h)
+			got = s.add(&h, int64(l.n), l.wanted)
 		}
 		if got != c.want {
 			t.Errorf("%s: steady is %v", name, got)
@@ -361,7 +399,7 @@ func TestShutOut(t *testing.T) {
 				}
 				return f.open(ctx, u)
 			}
-			p.During = func(ctx context.Context, _ func(string)) {
+			p.During = func(ctx context.Context, _ func(mark, text string)) {
 				time.Sleep(40 * time.Second)
 				down.Store(dies)
 				<-ctx.Done()

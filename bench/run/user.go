@@ -18,6 +18,7 @@ type person struct {
 	begin   time.Time // the start of the schedule
 	session drive.Session
 	wants   wants
+	offers  offers
 }
 
 // work performs the actions of the user until ctx ends.
@@ -29,7 +30,6 @@ func (p *person) work(ctx context.Context) {
 	s.now.add(1)
 	defer s.now.add(-1)
 	defer p.leave()
-	p.wants.next(want{n: -1, action: "login", at: p.begin})
 	p.done(p.enter(ctx, p.begin))
 	n := 0
 	for planned := range p.schedule() {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -57,13 +58,16 @@ func (p *person) want(n int, planned *workload.Planned) want {
 }
 
 // settle counts, at the end of a measurement, the action without an answer, and those of the schedule that the user
-// wanted behind it until now. Without this a stall that reaches the end would not appear.
+// wanted behind it until now. Without this a stall that reaches the end would not appear. The action before them may
+// have its answer: a user whose signing out hangs wants nothing yet, but his schedule goes on.
 func (p *person) settle(now time.Time) {
 	first, open := p.wants.close()
-	if !open || first.at.After(now) {
+	if first.at.After(now) {
 		return
 	}
-	p.pending(first, now)
+	if open {
+		p.pending(first, now)
+	}
 	n := 0
 	for planned := range p.schedule() {
 		x := p.want(n, &planned)
@@ -83,5 +87,39 @@ func (p *person) settle(now time.Time) {
 func (p *person) pending(x want, now time.Time) {
 	if late := now.Sub(x.at) - x.hold; late > 0 {
 		p.s.rec.Pending(x.action, late)
+	}
+}
+
+// offers counts the actions that the schedule of a user holds, in the order of time. It is used by one goroutine.
+type offers struct {
+	next func() (workload.Planned, bool)
+	stop func()
+	at   time.Time // of the action that is not counted yet
+}
+
+// until returns the number of actions that the user wants from the last call on, before now.
+func (o *offers) until(p *person, now time.Time) (n int) {
+	if o.next == nil {
+		o.next, o.stop = iter.Pull(p.schedule())
+		o.at = o.following(p)
+	}
+	for ; o.at.Before(now); o.at = o.following(p) {
+		n++
+	}
+	return n
+}
+
+func (o *offers) following(p *person) time.Time {
+	planned, ok := o.next()
+	if !ok {
+		return p.begin.Add(1 << 62) // a schedule has no end
+	}
+	return p.begin.Add(planned.At)
+}
+
+// end frees the schedule.
+func (o *offers) end() {
+	if o.stop != nil {
+		o.stop()
 	}
 }

@@ -10,6 +10,9 @@ import (
 func (w *Workload) Explain(set map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n", w.Title, strings.TrimSpace(w.Source))
+	if w.Unknown != "" {
+		fmt.Fprintf(&b, "not compared with others: %s\n\n", w.Unknown)
+	}
 	fmt.Fprintf(&b, "carried by %s", w.Protocol)
 	if len(w.Over) > 0 {
 		fmt.Fprintf(&b, ", or over %s", strings.Join(w.Over, ", "))
@@ -23,6 +26,13 @@ func (w *Workload) Explain(set map[string]int) string {
 		mean := Mean(w.Sizes[m.Sizes])
 		fmt.Fprintf(&b, "a mailbox begins with %d messages of %.1f KB on average, %.0f MB, %d %% of them read\n",
 			m.Messages, mean/1000, mean*float64(m.Messages)/1e6, m.Seen)
+	}
+	if w.Sent {
+		b.WriteString("over IMAP a copy of what is sent is filed in Sent\n")
+	}
+	if w.Attachments > 0 {
+		fmt.Fprintf(&b, "over IMAP a message is read without its attachments, of which %d %% are fetched then\n",
+			w.Attachments)
 	}
 	fmt.Fprintf(&b, "an average response over %s discards a step\n\nin each loop a user\n", w.Limit)
 	for i := range w.Actions {
@@ -50,14 +60,14 @@ func (w *Workload) Explain(set map[string]int) string {
 
 func (w *Workload) sentence(a *Action, set map[string]int) string {
 	s := verbs[a.Do].words
-	times := w.Times(a, set)
+	times, per := w.Times(a, set), w.Per(a, set)
 	switch {
-	case a.Per == 1 && times != 1:
+	case per == 1 && times != 1:
 		s += fmt.Sprintf(", %d times", times)
-	case a.Per != 1 && times == 1:
-		s += fmt.Sprintf(", once in %d loops", a.Per)
-	case a.Per != 1:
-		s += fmt.Sprintf(", %d times in %d loops", times, a.Per)
+	case per != 1 && times == 1:
+		s += fmt.Sprintf(", once in %d loops", per)
+	case per != 1:
+		s += fmt.Sprintf(", %d times in %d loops", times, per)
 	}
 	if a.To > 0 {
 		s += fmt.Sprintf(", to %d", a.To)

@@ -77,7 +77,7 @@ func (w *Workload) loop(r *rand.Rand, draw func(Span) time.Duration, begin, next
 	at := begin
 	for i := range w.Actions {
 		a := &w.Actions[i]
-		for range inLoop(w.Times(a, o.Set), a.Per, cycle) {
+		for range inLoop(w.Times(a, o.Set), w.Per(a, o.Set), cycle) {
 			// An excluded action draws as many random numbers, so that the rest of the schedule does not change.
 			p := Planned{At: at, Loop: loop, Next: next, Action: a, Pick: r.Uint64()}
 			at += draw(a.Think) + draw(Span{a.Hold, a.Hold})

@@ -31,12 +31,16 @@ type Workload struct {
 	Name     string   `toml:"name" doc:"Short name, as on the command line."`
 	Title    string   `toml:"title" doc:"One line for people."`
 	Source   string   `toml:"source" doc:"Where its numbers come from, and what was decided where the sources differ."`
+	Unknown  string   `toml:"unknown" doc:"What the sources do not say; its runs are compared with each other alone."`
 	Protocol string   `toml:"protocol" doc:"imap (sends by SMTP), pop3, smtp, lmtp, jmap, web-full or web-lite."`
 	Over     []string `toml:"over" doc:"Other protocols that can carry it (--over)."`
 	Loop     Span     `toml:"loop" doc:"Length of a user's loop; where it is a range, each loop draws its own."`
 	Stagger  Span     `toml:"stagger" doc:"How long after signing in a user's first loop begins."`
 	Limit    Duration `toml:"limit" doc:"Average response above which a step is discarded."`
 	Session  string   `toml:"session" doc:"kept: signed in throughout; loop: signs in at each loop and out behind it."`
+
+	Sent        bool `toml:"sent-copies" doc:"Over IMAP, a copy of what is sent is filed in Sent; webmail does it by itself."`
+	Attachments int  `toml:"attachments" doc:"Percent of attachments fetched by IMAP readers; 0: whole messages are."`
 
 	Parameters map[string]Parameter `toml:"parameters" doc:"Numbers that --set changes."`
 	Sizes      map[string][]Size    `toml:"sizes" doc:"Profiles of message sizes."`
@@ -85,14 +89,15 @@ type Recipients struct {
 
 // Action is one line of the script.
 type Action struct {
-	Do    Verb     `toml:"do" doc:"What is done."`
-	Times int      `toml:"times" doc:"How often in Per loops, spread evenly."`
-	Set   string   `toml:"set" doc:"Parameter that stands for times."`
-	Per   int      `toml:"per" doc:"Loops over which times counts."`
-	To    int      `toml:"to" doc:"Recipients of what is sent."`
-	Sizes string   `toml:"sizes" doc:"Profile of the sizes of what is sent or added."`
-	Think Span     `toml:"think" doc:"Pause behind it."`
-	Hold  Duration `toml:"hold" doc:"How long idle holds on."`
+	Do     Verb     `toml:"do" doc:"What is done."`
+	Times  int      `toml:"times" doc:"How often in Per loops, spread evenly."`
+	Set    string   `toml:"set" doc:"Parameter that stands for times."`
+	Per    int      `toml:"per" doc:"Loops over which times counts."`
+	PerSet string   `toml:"per-set" doc:"Parameter that stands for per."`
+	To     int      `toml:"to" doc:"Recipients of what is sent."`
+	Sizes  string   `toml:"sizes" doc:"Profile of the sizes of what is sent or added."`
+	Think  Span     `toml:"think" doc:"Pause behind it."`
+	Hold   Duration `toml:"hold" doc:"How long idle holds on."`
 }
 
 // Verb is the kind of an action.
@@ -187,7 +192,9 @@ func Parse(name string, text []byte) (*Workload, error) {
 	}
 	for i := range w.Actions {
 		a := &w.Actions[i]
-		a.Per = cmp.Or(a.Per, 1)
+		if a.PerSet == "" {
+			a.Per = cmp.Or(a.Per, 1)
+		}
 		if a.Times == 0 && a.Set == "" {
 			a.Times = 1
 		}
@@ -231,6 +238,8 @@ func (w *Workload) check() error {
 		return errors.New("loop must be a second or more")
 	case len(w.Actions) == 0:
 		return errors.New("no action")
+	case w.Attachments < 0 || w.Attachments > 100:
+		return errors.New("attachments must be 0 to 100 percent")
 	case w.Mailbox.Messages < 0 || w.Mailbox.Messages > 1_000_000 || w.Mailbox.Seen < 0 || w.Mailbox.Seen > 100:
 		return errors.New("mailbox: messages must be 0 to 1,000,000 and seen 0 to 100")
 	}
@@ -268,21 +277,25 @@ func (w *Workload) check() error {
 const most = 10_000
 
 func (w *Workload) checkAction(a *Action) error {
+	for _, name := range []string{a.Set, a.PerSet} {
+		if _, ok := w.Parameters[name]; name != "" && !ok {
+			return fmt.Errorf("no parameter %q", name)
+		}
+	}
 	known, needs := verbs[a.Do], a.Do == Send || a.Do == Reply || a.Do == Add
 	switch {
 	case known.words == "":
 		return errors.New("no such verb")
-	case a.Times < 0 || a.Times > most || a.Per < 1 || a.Per > most || a.To < 0 || a.To > most:
+	case a.Times < 0 || a.Times > most || a.Per < 0 || w.Per(a, nil) < 1 || w.Per(a, nil) > most || a.To < 0 || a.To > most:
 		return fmt.Errorf("times, per and to must be at most %d", most)
 	case a.Set != "" && a.Times != 0:
 		return errors.New("set and times exclude each other")
+	case a.PerSet != "" && a.Per != 0:
+		return errors.New("per-set and per exclude each other")
 	case needs && w.Sizes[a.Sizes] == nil:
 		return fmt.Errorf("no size profile %q", a.Sizes)
 	case a.Do == Idle && a.Hold <= 0:
 		return errors.New("idle needs hold")
-	}
-	if _, ok := w.Parameters[a.Set]; a.Set != "" && !ok {
-		return fmt.Errorf("no parameter %q", a.Set)
 	}
 	return nil
 }
@@ -336,13 +349,24 @@ func (w *Workload) Times(a *Action, set map[string]int) int {
 	return w.Parameters[a.Set].Default
 }
 
+// Per returns the number of loops over which Times counts, with the given parameters; set may be nil.
+func (w *Workload) Per(a *Action, set map[string]int) int {
+	if a.PerSet == "" {
+		return a.Per
+	}
+	if n, ok := set[a.PerSet]; ok {
+		return max(n, 1)
+	}
+	return w.Parameters[a.PerSet].Default
+}
+
 // PerHour returns the number of times a user does each verb in an hour at speed 1.
 func (w *Workload) PerHour(set map[string]int) map[string]float64 {
 	loops := float64(time.Hour) / float64((w.Loop.Min+w.Loop.Max)/2)
 	out := make(map[string]float64)
 	for i := range w.Actions {
 		a := &w.Actions[i]
-		out[string(a.Do)] += float64(w.Times(a, set)) / float64(a.Per) * loops
+		out[string(a.Do)] += float64(w.Times(a, set)) / float64(w.Per(a, set)) * loops
 	}
 	return out
 }
@@ -353,7 +377,7 @@ func (w *Workload) Cycle(set map[string]int, speed float64) time.Duration {
 	loops := 1
 	for i := range w.Actions {
 		if a := &w.Actions[i]; w.Times(a, set) > 0 {
-			loops = max(loops, a.Per)
+			loops = max(loops, w.Per(a, set))
 		}
 	}
 	return time.Duration(float64(loops) * float64(w.Loop.Min+w.Loop.Max) / 2 / speed)

@@ -52,12 +52,15 @@ func TestTheDocumentsTables(t *testing.T) {
 		{"r6inotes", 90 * time.Minute, nil, map[Verb]int{Open: 6, Read: 30, Delete: 12, Add: 2, Send: 1, Invite: 1,
 			RSVP: 1, Close: 6}},
 		{"r4mail", 8 * time.Hour, nil, map[Verb]int{Open: 32, Read: 160, Update: 64, Delete: 64, Send: 32, Close: 32}},
+		{"r4mail", 8 * time.Hour, map[string]int{"nthiteration": 4},
+			map[Verb]int{Open: 32, Read: 160, Update: 64, Delete: 64, Send: 8, Close: 32}},
 		{"n8mail", 2 * time.Hour, nil, map[Verb]int{Open: 8, Scroll: 8, Read: 40, Move: 8, Delete: 16, Reply: 4,
 			Lookup: 16, Send: 12, Appointment: 1, Invite: 1, RSVP: 1, Close: 8}},
 		// 100 users, 60 minutes: 11, 46 and 240 messages a minute.
 		{"geoplex-light", 5 * time.Hour, nil, map[Verb]int{Send: 33}},
 		{"geoplex-medium", 150 * time.Minute, nil, map[Verb]int{Send: 69}},
 		{"geoplex-heavy", 15 * time.Minute, nil, map[Verb]int{Send: 36}},
+		{"pulse", 15 * time.Hour, nil, map[Verb]int{Send: 6*69 + 1}},
 	} {
 		w, err := ByName(c.name)
 		if err != nil {
@@ -80,6 +83,44 @@ func TestTheDocumentsTables(t *testing.T) {
 			if len(c.want) > 1 && len(got) != len(c.want) {
 				t.Errorf("%s: %v", c.name, slices.Collect(maps.Keys(got)))
 			}
+		}
+	}
+}
+
+// TestGeoplexAPIs checks that the users do as much as document 004's table 1 prints: client APIs a minute of 100 users,
+// if an action is one.
+func TestGeoplexAPIs(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]float64{"geoplex-light": 245, "geoplex-medium": 337, "geoplex-heavy": 850} {
+		w, err := ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, n := range w.PerHour(nil) {
+			sum += n
+		}
+		if got := sum * 100 / 60; got < want*0.995 || got > want*1.005 {
+			t.Errorf("%s: %.1f actions a minute of 100 users, want %v", name, got, want)
+		}
+	}
+}
+
+// TestUnknownClients checks that the workloads of clients whose requests no document prints say so, and do the same as
+// the workload that they are derived from.
+func TestUnknownClients(t *testing.T) {
+	t.Parallel()
+	for name, base := range map[string]string{"n7mail": "n8mail", "dwa8": "dwa85"} {
+		w, err := ByName(name)
+		b, err2 := ByName(base)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if !strings.Contains(w.Unknown, base) || b.Unknown != "" || !strings.Contains(w.Explain(nil), w.Unknown) {
+			t.Errorf("%s: %q", name, w.Unknown)
+		}
+		if o := (Options{Seed: 3}); print(w, 1, o, 300) != print(b, 1, o, 300) {
+			t.Errorf("%s does not do what %s does", name, base)
 		}
 	}
 }
@@ -309,9 +350,11 @@ func TestWrongFilesNameLineAndField(t *testing.T) {
 		{change(`do = "read"`, `do = "dance"`), "dance"},
 		{change(`protocol = "imap"`, `protocol = "nrpc"`), "nrpc"},
 		{change(`percent = 100`, `percent = 90`), "90 percent"},
-		{change(`set = "sends"`, `set = "sands"`), "sands"},
+		{change(`per-set = "nthiteration"`, `per-set = "sands"`), "sands"},
+		{change(`per-set = "nthiteration"`, "per-set = \"nthiteration\"\nper = 2"), "exclude each other"},
 		{change(`times = 5`, `times = -5`), "times"},
 		{change(`sizes = "short"`, `sizes = "long"`), "long"},
+		{change(`loop = "15m"`, "loop = \"15m\"\nattachments = 101"), "attachments"},
 		{"name = 7", "line 1"},
 		{"", "name"},
 	} {

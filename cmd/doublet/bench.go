@@ -212,9 +212,10 @@ func (w workbench) measure(cmd *cobra.Command, o *benchFlags, folder, name strin
 	e := w.env()
 	var site measure.Site
 	if folder == "" {
-		if len(o.faults.Kill)+len(o.faults.Restart) > 0 || o.faults.Ledger {
-			return bench.Usage("--kill, --restart and --ledger are about the servers of a lab: give --lab DIR")
+		if len(o.faults.Kill)+len(o.faults.Restart) > 0 {
+			return bench.Usage("--kill and --restart are about the servers of a lab: give --lab DIR")
 		}
+		o.server.Ledger = o.faults.Ledger
 		site = o.site(w.doublet(e, o))
 	} else {
 		l, err := lab.Load(e, folder)
@@ -346,13 +347,16 @@ func (w workbench) report() *cobra.Command {
 
 func (w workbench) compare() *cobra.Command {
 	var anyway, asJSON bool
+	var page string
 	cmd := &cobra.Command{
 		Use: "compare A B", Short: "print what B uses against A at the same numbers of users", Args: count(2, 2),
 		Long: "Print the table \"Resource usage at N users comparing A to B\". With several runs of a side (commas " +
 			"between: A1,A2,A3)\nor steps that were repeated (bench run --repeat), each change has its interval of " +
 			"95 % confidence. Runs that do not\nmeasure the same are refused: another workload, protocol, machine, " +
-			"number of people, TLS, speed, or other marks.",
+			"number of people, TLS, speed, window, or other marks.",
 	}
+	cmd.Flags().StringVar(&page, "html", "",
+		"write a page with the tables and a figure of each resource over the numbers of users to this file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the tables as JSON")
 	cmd.Flags().BoolVar(&anyway, "anyway", false,
 		"compare runs that do not measure the same too, and list the differences")
@@ -368,6 +372,11 @@ func (w workbench) compare() *cobra.Command {
 		tables, err := report.Compare(first, second, anyway)
 		if err != nil {
 			return bench.Usage("%w", err)
+		}
+		if page != "" {
+			if err := report.NewSeries(tables).Save(page); err != nil {
+				return err
+			}
 		}
 		if asJSON {
 			return w.printJSON(tables)

@@ -33,6 +33,9 @@ type benchResult struct {
 	Most *struct {
 		Users int `json:"users"`
 	} `json:"most"`
+	Ledger []struct {
+		Acknowledged, Lost, Doubled, Resurrected int
+	} `json:"ledger"`
 }
 
 func parseBench(t *testing.T, text string) (r benchResult) {
@@ -69,10 +72,12 @@ func TestBench(t *testing.T) {
 	t.Run("IMAP", func(t *testing.T) {
 		t.Parallel()
 		s, bench, out := benchAt(t)
-		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--metrics",
+		text := bench(with("run", "r6mail", "--users", "4", "--fail-if", "errors>0", "--ledger", "--fail-if", "lost>0",
+			"--fail-if", "doubled>0", "--fail-if", "resurrected>0", "--metrics",
 			"http://127.0.0.1:"+s.Port["http"]+"/metrics")...)
 		program.Want(t, text, "r6mail over imap against doublet", "marked: window of 3s",
-			"marked: mailboxes filled to 2 %", "doublet 0.")
+			"marked: mailboxes filled to 2 %", "doublet 0.", "marked: driver and server share processors",
+			"ledger at doublet: ")
 		files, err := filepath.Glob(filepath.Join(out, "r6mail-*.run"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("run files: %v, %v", files, err)
@@ -161,19 +166,25 @@ func TestBenchInBrowsers(t *testing.T) {
 // agentFor starts an agent and returns its address.
 func agentFor(t *testing.T) string {
 	t.Helper()
+	return benchServing(t, "agent listens at ", "agent", "--listen", "127.0.0.1:0", "--secret", "word")
+}
+
+// benchServing starts a command of doublet bench that serves, and returns the address that follows says in its output.
+func benchServing(t *testing.T, says string, args ...string) string {
+	t.Helper()
 	out := &program.Output{}
-	cmd := exec.Command(mustBinary(t), "bench", "agent", "--listen", "127.0.0.1:0", "--secret", "word")
+	cmd := exec.Command(mustBinary(t), append([]string{"bench"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, address, ok := strings.Cut(out.String(), "agent listens at "); ok && strings.HasSuffix(address, "\n") {
+		if _, address, ok := strings.Cut(out.String(), says); ok && strings.HasSuffix(address, "\n") {
 			return strings.TrimSpace(address)
 		}
 	}
-	t.Fatal("no agent: ", out)
+	t.Fatal("it does not listen: ", out)
 	return ""
 }
 
@@ -205,7 +216,8 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestBenchOfPeers drives the same people at Dovecot and Postfix, which the meter treats as one server.
+// TestBenchOfPeers drives the same people at Dovecot and Postfix, which the meter treats as one server: from here with a
+// ledger, through agents, and with a monitor beside the server.
 func TestBenchOfPeers(t *testing.T) {
 	imap, smtp := mailPeers(t)
 	out := t.TempDir()
@@ -217,26 +229,39 @@ func TestBenchOfPeers(t *testing.T) {
 	if err := os.WriteFile(accounts, []byte(people), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"bench", "run", "r6mail", "--users", "4", "--accounts", accounts, "--admin", "-", "--data",
-		t.TempDir(), "--target", "dovecot+postfix", "--json",
-		"--imap", imap, "--smtp", smtp, "--submission", "", "--lmtp", "", "--pop3", "", "--out", out,
-		"--monitor",
-		"dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr," +
-			"pickup,trivial-rewrite,proxymap"}, sped...)
-	text, err := program.Command(mustBinary(t), args...)
-	if err != nil {
-		t.Fatal(err, text)
+	const group = "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr," +
+		"pickup,trivial-rewrite,proxymap"
+	for name, more := range map[string][]string{
+		"ledger":  {"--users", "2..4", "--step", "2", "--ledger", "--fail-if", "lost>0", "--monitor", group},
+		"agents":  {"--users", "4", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word", "--monitor", group},
+		"monitor": {"--users", "4", "--monitor-at", benchServing(t, "monitor listens at ", "monitor", "--listen",
+			"127.0.0.1:0", "--monitor", group)},
+	} {
+		args := append([]string{"bench", "run", "r6mail", "--accounts", accounts, "--admin", "-", "--data",
+			t.TempDir(), "--target", "dovecot+postfix", "--json", "--imap", imap, "--smtp", smtp, "--out",
+			filepath.Join(out, name)}, append(more, sped...)...)
+		text, err := program.Command(mustBinary(t), args...)
+		if err != nil {
+			t.Fatal(name, err, text)
+		}
+		r := parseBench(t, text)
+		if len(r.Steps) == 0 {
+			t.Fatalf("%s: %+v", name, r)
+		}
+		if s := r.Steps[len(r.Steps)-1]; s.Completed < 10 || s.Errors > 0 || len(s.Cores) != 1 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		raw, err := os.ReadFile(r.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`,
+			`"group":"dovecot+postfix"`)
+		if name == "ledger" && (len(r.Ledger) != 2 || r.Ledger[1].Acknowledged < 20 ||
+			r.Ledger[1].Lost+r.Ledger[1].Doubled+r.Ledger[1].Resurrected > 0) {
+			t.Errorf("ledger: %+v", r.Ledger)
+		}
 	}
-	r := parseBench(t, text)
-	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Steps[0].Cores) != 1 {
-		t.Fatalf("%+v", r)
-	}
-	raw, err := os.ReadFile(r.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program.Want(t, string(raw), `"action":"send"`, `"action":"read"`, `"action":"add"`, `"action":"delete"`,
-		`"group":"dovecot+postfix"`)
 }
 
 // mailPeers starts a Dovecot and a Postfix for test.example, and returns their addresses.

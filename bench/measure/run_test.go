@@ -1,0 +1,79 @@
+package measure
+
+import (
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"doublet/bench/drive"
+	"doublet/bench/progress"
+	"doublet/bench/record"
+	"doublet/env"
+)
+
+// TestHeader checks that each setting that changes what is measured is in the header of the run file, as a mark or as a
+// setting, so that compare can refuse runs that differ in it.
+func TestHeader(t *testing.T) {
+	t.Parallel()
+	header := func(name string, change func(*Options)) record.Header {
+		o := &Options{Speed: 1, Window: time.Hour, InitScale: 1, LoginRate: 1200, MaxFailed: 0.01, Timeout: time.Minute,
+			FillOver: "imap", Insecure: true}
+		change(o)
+		j, err := New(env.Real(slog.New(slog.DiscardHandler)), progress.Console{Out: io.Discard}, o, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.worlds = []*drive.World{{}}
+		return j.header("id", time.Now())
+	}
+	none := func(*Options) {}
+	same := header("n8mail", none)
+	for name, change := range map[string]func(*Options){
+		"window": func(o *Options) { o.Window *= 2 }, "short window": func(o *Options) { o.Window /= 2 },
+		"sign-ins": func(o *Options) { o.LoginRate = 60 }, "limit of failures": func(o *Options) { o.MaxFailed = 1 },
+		"time-out": func(o *Options) { o.Timeout = time.Second }, "filling": func(o *Options) { o.FillOver = "lmtp" },
+		"certificates": func(o *Options) { o.Insecure = false }, "keep": func(o *Options) { o.Keep = true },
+		"cache": func(o *Options) { o.Cold = true },
+	} {
+		h := header("n8mail", change)
+		if maps.Equal(h.Settings, same.Settings) && slices.Equal(h.Marks, same.Marks) {
+			t.Errorf("%s: it is not in the header", name)
+		}
+	}
+	if h := header("r6mail", func(o *Options) { o.Set = []string{"adds=12"} }); !slices.Contains(h.Marks, "adds = 12") {
+		t.Errorf("--set is no mark: %q", h.Marks)
+	}
+	if h := header("n7mail", none); h.Workload.Unknown == "" || !slices.Contains(h.Marks, h.Workload.Unknown) {
+		t.Errorf("what nobody knows of n7mail is no mark: %q", h.Marks)
+	}
+	// The largest message is 10 MB of noise in base64, which shrinks to three quarters; text shrinks to less than half.
+	if m := same.Messages; len(m) != 6 || m[0].Compressed > 0.7 || m[5].Whole < 13_000_000 || m[5].Compressed < 0.72 ||
+		m[2].Body != 50_000 || m[2].Whole < 50_000 || m[2].Whole > 51_000 {
+		t.Errorf("messages %+v", m)
+	}
+	if same.Workload.Limit != record.Duration(time.Second) {
+		t.Errorf("limit %v", same.Workload.Limit)
+	}
+}
+
+// TestSharedMark checks which runs are marked, because their driver and their server use the same processors.
+func TestSharedMark(t *testing.T) {
+	t.Parallel()
+	here, there := record.Host{Name: "here"}, record.Host{Name: "there"}
+	for i, c := range []struct {
+		h    record.Header
+		want int
+	}{
+		{record.Header{Server: &here, Driver: here}, 1}, {record.Header{Server: &here, Driver: there}, 0},
+		{record.Header{Server: &here, Driver: here, Drivers: []record.Host{there}}, 0},
+		{record.Header{Server: &here, Driver: there, Drivers: []record.Host{there, here}}, 1},
+		{record.Header{Driver: here}, 0},
+	} {
+		if markShared(&c.h); len(c.h.Marks) != c.want {
+			t.Errorf("case %d: %q", i, c.h.Marks)
+		}
+	}
+}
