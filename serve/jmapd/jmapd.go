@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail"
@@ -171,6 +172,10 @@ type Options struct {
 	// with a comma before it.
 	Extend func(dst []byte, base string) []byte
 	Stats  *stat.Tree
+	// Lists leaves mailing lists; nil disables Email/unsubscribe. Hostname is the authserv-id of the
+	// Authentication-Results fields that this server adds.
+	Lists    *oneclick.Client
+	Hostname string
 	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }
