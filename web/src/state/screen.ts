@@ -53,6 +53,10 @@ export type Sheet =
 
 export const sheet = signal<Sheet | null>(null);
 
+/** The keys that were pressed for the palette before it was there; "\n" stands for Enter. */
+export const typedAhead = { keys: "" };
+sheet.subscribe(() => (typedAhead.keys = ""));
+
 export interface MenuItem {
   text: string;
   icon?: string;

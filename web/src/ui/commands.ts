@@ -112,6 +112,7 @@ export const commands: Command[] = [
   { name: "unreadFromHere", group: "groupMail", keys: ["_"], run: unreadFromHere },
   { name: "move", group: "groupMail", keys: ["v"], icon: "move", says: () => t("move"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "move" }; } },
   { name: "label", group: "groupMail", keys: ["l"], icon: "label", says: () => t("label"), run: () => { if (chosen().length > 0) askLabel(); } },
+  { name: "block", group: "groupMail", keys: [], icon: "block", run: (ids) => { const id = message(ids); if (id) void import("./sender").then((m) => m.toggleBlock(id)); } },
   { name: "undo", group: "groupMail", keys: ["z"], run: () => toasts.value.findLast((x) => x.action)?.action!.run() },
   { name: "select", group: "groupSelect", keys: ["x"], run: pickOne },
   { name: "selectAll", group: "groupSelect", keys: ["* a"], run: () => selectAll() },

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Id, Mailbox, Row as RowData } from "../jmap/types";
-import { nameOrAddress } from "../state/shown";
+import { nameOrAddress, plainName } from "../state/shown";
 import { below } from "../state/folders";
 import { selecting } from "../state/all";
 import { archive, moveTo, ofThreads, remove } from "../state/actions";
@@ -22,6 +22,7 @@ import { swipe } from "./swipe";
 import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
 
+const LeaveTool = lazy(() => import("./sender").then((m) => m.LeaveTool));
 const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 
 export function List() {
@@ -212,6 +213,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
   const messagesOf = onceEach(ids.filter((i) => rows.value.has(i)), id).length;
   const isSelected = selected.value.has(id);
   const who = people(row, outgoing);
+  const first = (outgoing ? row.to : row.from)?.[0];
   const snippet = list.value.snippets.get(id);
   const pick = (range: boolean) => {
     if (range) void pickRange(Math.min(cursor.value, at), Math.max(cursor.value, at));
@@ -245,6 +247,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
         openMenu(point, [
           ...(selected.value.has(id) && selected.value.size > 1 ? [] : [answer("reply"), answer("replyAll"), answer("forward")]),
           ...deeds(id, unread, !!flagged),
+          ...(outgoing ? [] : [deed("block", {}, () => [id])]),
           { ...deed("move"), run: () => { if (!selected.value.has(id)) selected.value = new Set([id]); sheet.value = { kind: "palette", mode: "move" }; } },
         ]);
       }}
@@ -263,7 +266,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
       <span class="dot" aria-hidden="true" />
       <span class="face-cell" role="gridcell">
         <input class="pick" type="checkbox" checked={isSelected} tabIndex={-1} aria-label={`${t("keySelect")}: ${row.subject || t("noSubject")}`} onClick={(e) => { e.stopPropagation(); pick(e.shiftKey); }} />
-        <Domino of={(outgoing ? row.to : row.from)?.[0]?.email ?? ""} size={narrow.value ? 40 : height > 50 ? 42 : 30} />
+        <Domino of={first?.email ?? ""} name={first && plainName(first)} size={narrow.value ? 40 : height > 50 ? 42 : 30} />
       </span>
       <span class="what" role="gridcell">
         <span class="line">
@@ -288,6 +291,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           {deeds(id, unread, !!flagged).slice(0, 4).map((d) => (
             <button key={d.icon} class="tool" tabIndex={-1} title={d.hint} onClick={(e) => { e.stopPropagation(); d.run(); }}><Icon name={d.icon} /></button>
           ))}
+          <Suspense><LeaveTool id={id} /></Suspense>
         </span>
       )}
     </div>

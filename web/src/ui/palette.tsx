@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { moveTo } from "../state/actions";
 import { pathOf, place, show, sortedMailboxes } from "../state/mail";
-import { reading, selected, sheet } from "../state/screen";
+import { reading, selected, sheet, typedAhead } from "../state/screen";
 import { count } from "../text";
 import { tc, type CommandText } from "../text/commands";
 import { Frame } from "./above";
@@ -58,7 +58,14 @@ export function Palette({ mode }: { mode: Mode }) {
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
+  // What was typed while this part was loaded counts, as far as the first Enter.
+  useEffect(() => {
+    const [words = "", ...rest] = typedAhead.keys.split("\n");
+    typedAhead.keys = "";
+    input.current!.value = text.value = words;
+    input.current!.focus();
+    if (rest.length > 0) take(entries(mode, words)[0]);
+  }, []);
   const found = entries(mode, text.value);
   const title = tc(mode === "all" ? "palette" : mode === "move" ? "move" : "goFolder");
   const take = (e: Entry | undefined) => {

@@ -17,7 +17,7 @@ import { Left, Plain, type Rest } from "./plain";
 import { unescaped } from "./quoted";
 import { SentOn } from "./senton";
 import { Tool } from "./tool";
-import { mailto, write } from "./writing";
+import { write } from "./writing";
 
 const foreign = () => import("./foreign").then((x) => x.Foreign);
 const Foreign = lazy(foreign);
@@ -44,6 +44,8 @@ async function readShown(id: Id): Promise<void> {
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const Waits = lazy(() => import("./later").then((m) => m.Waits));
 const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
+const Sender = lazy(() => import("./sender").then((m) => m.Sender));
+const Unverified = lazy(() => import("./sender").then((m) => m.Unverified));
 const Marks = lazy(() => import("./marks").then((m) => m.Marks));
 
 export function Reader() {
@@ -88,7 +90,7 @@ export function Reader() {
         <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
           ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
           ...(account.value !== home.value ? [] : [ofLast("redirect")]),
-          deed("label"), deed("print"), ofLast("source"),
+          deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
         ])}><Icon name="more" /></button>
       </div>
       <div class="reader" ref={scroll} tabIndex={0}>
@@ -129,21 +131,6 @@ function People({ of }: { of: Address[] | null }) {
   return <>{(of ?? []).map((a, i) => <span>{i > 0 ? ", " : ""}{plainName(a) ? `${plainName(a)} <${a.email}>` : a.email}</span>)}</>;
 }
 
-/** What leaves the list of a message (RFC 2369 §3.2): a message to the list, which the person sends, or else a page of it. */
-function leaving(m: Message): (() => void) | null {
-  const urls = isJunk() || account.value !== home.value ? [] : (m["header:List-Unsubscribe:asURLs"] ?? []);
-  for (const url of urls) {
-    const asked = mailto(url);
-    if (asked?.kind === "new") return () => void write({ ...asked, subject: asked.subject || "unsubscribe" });
-  }
-  const page = urls.find((url) => URL.canParse(url) && new URL(url).protocol === "https:");
-  if (!page) return null;
-  return () => (sheet.value = {
-    kind: "ask", title: t("unsubscribe"), text: t("unsubscribeAsk", new URL(page).host), yes: t("ok"),
-    done: () => void window.open(page, "_blank", "noopener,noreferrer"),
-  });
-}
-
 function Mail({ id, open: begins }: { id: Id; open: boolean }) {
   const opened = useSignal(begins);
   const details = useSignal(false);
@@ -159,14 +146,13 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
     if (folded.value) opened.value = !folded.value.all;
   }, [folded.value]);
   const sender = row.from?.[0];
-  const leave = m ? leaving(m) : null;
   const flip = () => (opened.value = !opened.value);
   return (
     <article class={`mail ${opened.value ? "" : "closed"}`} data-id={id}>
       <header onClick={() => !opened.value && flip()}>
-        <Domino of={sender?.email ?? ""} size={opened.value ? 44 : 32} />
+        <Domino of={sender?.email ?? ""} name={sender && plainName(sender)} size={opened.value ? 44 : 32} />
         <div>
-          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && leave && <button class="chip" onClick={leave}>{t("unsubscribe")}</button>}</div>
+          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && m && <Suspense><Sender m={m} /></Suspense>}</div>
           <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(nameOrAddress).join(", ")}` : row.preview}</div>
         </div>
         <div>
@@ -222,6 +208,7 @@ function Body({ m }: { m: Message }) {
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
+      <Suspense><Unverified m={m} /></Suspense>
       {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
       {waits && <Suspense><Waits m={m} /></Suspense>}
       {hasRemote.value && !load && (

@@ -7,6 +7,7 @@ import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { Icon } from "./icons";
+import { Blocked } from "./sender";
 import { fullDate, languages, t, type Language } from "../text";
 
 /** The senders whose pictures are always shown; each can be taken out. */
@@ -66,6 +67,7 @@ export function Settings() {
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
       </section>
       <Away />
+      <Blocked />
       <PictureSenders />
       <Devices />
       <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
