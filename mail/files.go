@@ -67,7 +67,8 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 
 // deliver creates a recipient's note in the INBOX or junk folder of a mail file. The note's UNID is derived from the
 // queue ID and the recipient, so that a repeated delivery has no effect. Mail of senders that the owner blocked goes to
-// the junk folder; to the INBOX if this replica, which is not the home, does not have the junk folder yet.
+// the junk folder, and answers in a muted conversation are archived as read. Where this replica, which is not the home, does not have that
+// folder yet, they go to the INBOX.
 func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
 	w, err := tx.Database(d.database)
 	if err != nil {
@@ -85,8 +86,21 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	if err != nil {
 		return err
 	}
-	folder, err := folderOf(w, useFor(d.junk || blocked))
-	if blocked && !d.junk && errors.Is(err, errNoFolder) {
+	muted := false
+	if !d.junk && !blocked {
+		if muted, err = mailbox.Muted(&w.Reader, c.Thread()); err != nil {
+			return err
+		}
+	}
+	use := useFor(d.junk || blocked)
+	if muted {
+		use, n.Keywords = mailbox.UseArchive, []string{mailbox.MutedKeyword}
+		if d.kind == directory.TargetPerson {
+			n.SeenBy = []note.UNID{d.id}
+		}
+	}
+	folder, err := folderOf(w, use)
+	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
 		folder, err = folderOf(w, mailbox.Inbox)
 	}
 	if err != nil {

@@ -35,6 +35,9 @@ var methods = map[string]method{
 	"BlockedSenders/set": {jmap.Senders, blockedSet},
 	"Email/unsubscribe":  {jmap.Senders, emailUnsubscribe},
 
+	"SnoozedEmail/get": {jmap.Snooze, snoozedGet},
+	"SnoozedEmail/set": {jmap.Snooze, snoozedSet},
+
 	"Identity/get":                 {jmap.SubmissionURN, identityGet},
 	"Identity/changes":             {jmap.SubmissionURN, identityChanges},
 	"Identity/set":                 {jmap.SubmissionURN, identitySet},

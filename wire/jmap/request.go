@@ -18,6 +18,7 @@ const (
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"
+	Snooze           = "urn:doublet:jmap:snooze"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"
