@@ -24,10 +24,10 @@ func TestWaker(t *testing.T) {
 		}))
 		return list
 	}
-	snooze := func(folder string, uid uint32, until time.Time) {
+	snooze := func(folder string, number uint32, until time.Time) {
 		t.Helper()
 		var u note.UNID
-		w.must(w.open(folder).Fetch(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, false, mailbox.FetchOptions{},
+		w.must(w.open(folder).Fetch(w.ctx, mailbox.Set{{Start: number, Stop: number}}, false, mailbox.FetchOptions{},
 			func(m *mailbox.Message) (bool, error) {
 				u, _ = note.ParseUNID(m.EmailID()[1:])
 				return false, nil
@@ -45,7 +45,7 @@ func TestWaker(t *testing.T) {
 		t.Fatal(n)
 	}
 	w.reopen()
-	snooze("INBOX", 2, now.Add(-time.Second)) // a time that has passed
+	snooze("INBOX", 1, now.Add(-time.Second)) // a time that has passed
 	waker = w.svc.NewWaker()
 	w.must(waker.Run(w.ctx))
 	w.must(waker.Run(w.ctx))
@@ -53,7 +53,7 @@ func TestWaker(t *testing.T) {
 		t.Fatal(n)
 	}
 	uids, flags := w.fresh("INBOX")
-	if len(uids) != 1 || uids[0] != 3 || flags[3] != "" {
+	if len(uids) != 1 || uids[0] < 3 || flags[uids[0]] != "" {
 		t.Errorf("%v %v", uids, flags)
 	}
 	if uids, _ := w.fresh(mailbox.UseSnoozed); len(uids) != 1 {

@@ -55,49 +55,20 @@ func blockedGet(c *call) error {
 
 // blockedSet answers BlockedSenders/set.
 func blockedSet(c *call) error {
-	s, err := c.setArguments(own)
-	if err != nil {
-		return err
-	}
-	s.refuse(&jmap.Error{Type: "singleton"})
-	var before, after string
-	// One step more than there are changes: the last one only reads the state.
-	res, err := c.account.File.Change(c.ctx, len(s.update)+1, func(w *mailbox.Changing, i int) error {
+	return c.setSingleton(func(w *mailbox.Changing) (string, error) {
+		list, err := w.BlockedSenders()
+		return blocked(list).state(), err
+	}, func(w *mailbox.Changing, patch *jmap.Value) error {
 		list, err := w.BlockedSenders()
 		if err != nil {
-			return mailbox.Abort(err)
+			return err
 		}
-		after = blocked(list).state()
-		if w.Calls == 1 {
-			before = after
-			if err := s.mismatch(before); err != nil {
-				return mailbox.Abort(err)
-			}
-		}
-		if i == len(s.update) {
-			return nil
-		}
-		if s.update[i].real != singleton {
-			return &jmap.Error{Type: "notFound"}
-		}
-		next, err := blocked(list).patched(s.update[i].object)
+		next, err := blocked(list).patched(patch)
 		if err != nil {
 			return err
 		}
 		return w.SetBlockedSenders(next)
 	})
-	if err != nil {
-		return err
-	}
-	for i, err := range res.Errs[:len(s.update)] {
-		if err != nil {
-			s.notUpdated = append(s.notUpdated, failure{s.update[i].id, err})
-		} else {
-			s.updated = append(s.updated, entry{s.update[i].id, nil})
-		}
-	}
-	s.append(before, after)
-	return nil
 }
 
 // patched returns the senders with a client's patch applied.

@@ -35,6 +35,9 @@ var methods = map[string]method{
 	"BlockedSenders/set": {jmap.Senders, blockedSet},
 	"Email/unsubscribe":  {jmap.Senders, emailUnsubscribe},
 
+	"Preferences/get": {jmap.Preferences, preferencesGet},
+	"Preferences/set": {jmap.Preferences, preferencesSet},
+
 	"SnoozedEmail/get": {jmap.Snooze, snoozedGet},
 	"SnoozedEmail/set": {jmap.Snooze, snoozedSet},
 

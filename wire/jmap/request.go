@@ -19,6 +19,7 @@ const (
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
+	Preferences      = "urn:doublet:jmap:preferences"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"
