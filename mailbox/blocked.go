@@ -54,9 +54,7 @@ func (c *Changing) SetBlockedSenders(list []string) error {
 		return ErrLimit
 	}
 	u := c.f.ProfileID(blockedProfile)
-	if len(list) == 0 {
-		return c.RemoveProfile(u)
-	}
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
 	items, _, err := c.Profile(u)
 	if err != nil {
 		return err

@@ -158,9 +158,7 @@ func (c *Changing) Unsnooze(u note.UNID) error {
 
 func (c *Changing) putSnoozed(items note.Items, list []Snoozed) error {
 	u := c.f.ProfileID(snoozedProfile)
-	if len(list) == 0 {
-		return c.RemoveProfile(u)
-	}
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
 	lines := make([]string, len(list))
 	for i, s := range list {
 		lines[i] = s.Email.String() + " " + strconv.FormatInt(s.Until.Unix(), 10)

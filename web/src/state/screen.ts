@@ -49,7 +49,7 @@ export type Sheet =
   | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; type?: "datetime-local"; hint?: (text: string) => string; done: Answered }
   | { kind: "redirect"; id: Id }
   | { kind: "scheduled" }
-  | { kind: "palette"; mode: "all" | "move" | "go" };
+  | { kind: "palette"; mode: "all" | "move" | "go" | "label" };
 
 export const sheet = signal<Sheet | null>(null);
 
@@ -62,6 +62,8 @@ export interface MenuItem {
   icon?: string;
   /** The key that does the same. */
   key?: string;
+  /** The hue of its icon. */
+  hue?: number;
   run: () => void;
 }
 

@@ -9,9 +9,12 @@ import { selecting } from "../state/all";
 import { archive, moveTo, ofThreads, remove } from "../state/actions";
 import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
 import { empty } from "../state/trash";
+import { labelsOf } from "../state/own";
 import { preferences } from "../state/prefs";
 import { cursor, goal, narrow, openMenu, reading, say, scrolled, selected, sheet, sideOpen } from "../state/screen";
-import { count, shortDate, t } from "../text";
+import { hasPins, muted, pin, readView, snoozedUntil } from "../state/view";
+import { count, dayOf, shortDate, t } from "../text";
+import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
@@ -23,6 +26,7 @@ import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
 
 const LeaveTool = lazy(() => import("./sender").then((m) => m.LeaveTool));
+const Filters = lazy(() => import("./filters").then((m) => m.Filters));
 const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 
 export function List() {
@@ -36,6 +40,7 @@ export function List() {
           <button class="tool only-narrow" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>
           <h2>{title}</h2>
           {!where.search && box && <span class="quiet">{count(box.totalEmails)}</span>}
+          {where.search && <button class="tool" aria-label={t("saveSearch")} title={t("saveSearch")} onClick={() => void import("./sideown").then((m) => m.saveSearch())}><Icon name="star" /></button>}
           {where.search && <button class="tool" aria-label={t("clearSearch")} title={t("clearSearch")} onClick={() => void show({ mailbox: where.mailbox, search: "" })}><Icon name="close" /></button>}
           {(box?.role === "trash" || box?.role === "junk") && !where.search && holds(box) && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
         </div>
@@ -47,7 +52,7 @@ export function List() {
           <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
         </p>
       ))}
-      {where.search && <Suspense><Terms /></Suspense>}
+      {where.search ? <Suspense><Terms /></Suspense> : <Suspense><Filters /></Suspense>}
       <Rows />
     </section>
   );
@@ -65,7 +70,7 @@ function Chosen() {
       <Tool of={deed("archive")} />
       <Tool of={deed("delete")} />
       <Tool of={deed("move")} run={moveMenu} />
-      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, (["selectAll", "read", "unread", "flag", "junk"] as const).map((name) => deed(name)))}><Icon name="more" /></button>
+      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, (["selectAll", "read", "unread", "flag", "snooze", "pin", "mute", "label", "junk"] as const).map((name) => deed(name)))}><Icon name="more" /></button>
     </div>
   );
 }
@@ -76,11 +81,14 @@ export function moveMenu(at: Element): void {
   })));
 }
 
+/** What is above the first row, in pixels: half of the name of its day. */
+const head = 8;
+
 function Rows() {
   const scroll = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
-  const rowHeight = preferences.value.density === "compact" ? 44 : 68;
+  const rowHeight = preferences.value.density === "compact" ? 44 : 76;
   const l = list.value;
 
   useEffect(() => {
@@ -105,12 +113,16 @@ function Rows() {
     }
     was.current = { ids: l.ids, at: cursor.value };
   }, [l.ids, cursor.value]);
+  const asleep = mailboxes.value.get(place.value.mailbox)?.role === "snoozed";
+  useEffect(() => {
+    if (asleep && l.state === "ready") void import("./aside").then((m) => m.readSnoozed());
+  }, [asleep, l.ids]);
   const returned = useRef(false);
   // A list to which one returns is where it was left, as soon as it is long enough.
   useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
-    if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search) return;
-    if (l.state === "loading" && l.total * rowHeight < g.top + e.clientHeight) return;
+    if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search || l.view !== place.value.view) return;
+    if (l.state === "loading" && head + l.total * rowHeight < g.top + e.clientHeight) return;
     returned.current = cursor.value !== g.cursor;
     cursor.value = g.cursor;
     e.scrollTop = g.top;
@@ -120,8 +132,8 @@ function Rows() {
   useLayoutEffect(() => {
     const e = scroll.current!;
     if (returned.current) return void (returned.current = false);
-    const y = cursor.value * rowHeight;
-    if (y < e.scrollTop) e.scrollTop = y;
+    const y = head + cursor.value * rowHeight;
+    if (y - head < e.scrollTop) e.scrollTop = y - head;
     else if (y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y + rowHeight - e.clientHeight;
   }, [cursor.value]);
 
@@ -184,7 +196,14 @@ async function pickRange(a: number, b: number): Promise<void> {
 /** What can be done to a row with the pointer: the same in the buttons that lie over it and in its menu. */
 function deeds(id: Id, unread: boolean, flagged: boolean) {
   const ids = () => ofThreads(selected.value.has(id) ? [...selected.value] : [id]);
-  return (["archive", "delete", unread ? "read" : "unread", "flag", "junk"] as const).map((name) => deed(name, { flagged }, ids));
+  return (["archive", "delete", unread ? "read" : "unread", "flag", "snooze", "pin", "mute", "junk"] as const).map((name) => deed(name, { flagged }, ids));
+}
+
+/** The day that a row is grouped by; "": the list is not in the order of days. */
+function groupOf(row: RowData): string {
+  const { order } = readView(place.value.view);
+  if ((order !== "" && order !== "oldest") || mailboxes.value.get(place.value.mailbox)?.role === "snoozed") return "";
+  return order === "" && hasPins.value && !place.value.search && (byThread.value ? (threads.value.get(row.threadId) ?? [row.id]) : [row.id]).some((i) => rows.value.get(i)?.keywords[pin]) ? t("pinnedWord") : dayOf(row.receivedAt);
 }
 
 function Line({ at, id, height }: { at: number; id: Id | undefined; height: number }) {
@@ -224,7 +243,12 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
     }
     cursor.value = at;
   };
-  const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");
+  const pinned = ids.some((i) => rows.value.get(i)?.keywords[pin]);
+  const labels = labelsOf(row.keywords);
+  const until = box?.role === "snoozed" ? snoozedUntil.value.get(id) : undefined;
+  const before = at > 0 ? rows.value.get(list.value.ids[at - 1] ?? "") : undefined;
+  const day = groupOf(row);
+  const words = [unread && t("unread"), flagged && t("flagged"), pinned && t("pinnedWord"), row.keywords[muted] && t("mutedWord"), ...labels.map((l) => l.name), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");
   return (
     <div
       class={`row ${unread ? "unread" : ""} ${cursor.value === at ? "at" : ""}`}
@@ -263,6 +287,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
         void openMessage(id);
       }}
     >
+      {day && (at === 0 || (before && groupOf(before) !== day)) && <span class="day" aria-hidden="true">{day}</span>}
       <span class="dot" aria-hidden="true" />
       <span class="face-cell" role="gridcell">
         <input class="pick" type="checkbox" checked={isSelected} tabIndex={-1} aria-label={`${t("keySelect")}: ${row.subject || t("noSubject")}`} onClick={(e) => { e.stopPropagation(); pick(e.shiftKey); }} />
@@ -274,12 +299,14 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           {!outgoing && <SentOn of={row} />}
           {messagesOf > 1 && <span class="size-of-thread" aria-hidden="true">{messagesOf}</span>}
         </span>
-        <span class="line"><span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
+        <span class="line">{labels.slice(0, 2).map((l) => <Chip key={l.keyword} of={l} />)}<span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
         <span class="preview">{snippet?.preview ? <Marked text={snippet.preview} /> : row.preview}</span>
       </span>
       <span class="what" role="gridcell">
-        <time class="date" dateTime={row.receivedAt}>{shortDate(row.receivedAt)}</time>
+        <time class={`date ${until ? "until" : ""}`} dateTime={until ?? row.receivedAt}>{shortDate(until ?? row.receivedAt)}</time>
         <span class="marks" aria-hidden="true">
+          {pinned && <Icon name="pin" />}
+          {row.keywords[muted] && <Icon name="mute" />}
           {row.keywords["$answered"] && <Icon name="reply" />}
           {row.hasAttachment && <Icon name="attach" />}
           {flagged && <Icon name="flag" class="flag" />}

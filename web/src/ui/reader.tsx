@@ -3,12 +3,14 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { nameOrAddress, plainName } from "../state/shown";
 import { keyword } from "../state/actions";
-import { list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
+import { byRole, list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
 import { allow, isAllowed, senderOf } from "../state/pictures";
-import { cursor, folded, narrow, openMenu, reading, say, sheet, turning } from "../state/screen";
+import { cursor, folded, narrow, openMenu, reading, say, turning } from "../state/screen";
 import { account, attempt, client, home, offers } from "../state/session";
+import { labelsOf } from "../state/own";
 import { fullDate, shortDate, size, t } from "../text";
 import type { CommandText } from "../text/commands";
+import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { lazy, Suspense } from "./lazy";
@@ -43,6 +45,7 @@ async function readShown(id: Id): Promise<void> {
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const Waits = lazy(() => import("./later").then((m) => m.Waits));
+const Asleep = lazy(() => import("./aside").then((m) => m.Asleep));
 const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
 const Sender = lazy(() => import("./sender").then((m) => m.Sender));
 const Unverified = lazy(() => import("./sender").then((m) => m.Unverified));
@@ -73,7 +76,7 @@ export function Reader() {
   }
   const ids = onceEach(threadOf(id).filter((i) => rows.value.has(i)), id);
   const last = ids[ids.length - 1]!;
-  const labels = Object.keys(row.keywords).filter((k) => !k.startsWith("$"));
+  const labels = labelsOf(row.keywords);
   const ofLast = (name: CommandText) => deed(name, {}, () => [last]);
   const flagged = !!row.keywords["$flagged"];
   return (
@@ -90,12 +93,12 @@ export function Reader() {
         <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
           ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
           ...(account.value !== home.value ? [] : [ofLast("redirect")]),
-          deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
+          deed("snooze"), deed("pin"), deed("mute"), deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
         ])}><Icon name="more" /></button>
       </div>
       <div class="reader" ref={scroll} tabIndex={0}>
         <header><h1>{row.subject || t("noSubject")}</h1></header>
-        {labels.length > 0 && <div class="labels">{labels.map((k) => <button class="label" title={t("cancel")} onClick={() => void keyword(k, false)}>{k} ×</button>)}</div>}
+        {labels.length > 0 && <div class="labels">{labels.map((l) => <Chip key={l.keyword} of={l} remove={() => void keyword(l.keyword, false)} />)}</div>}
         {ids.map((i) => <Mail key={i} id={i} open={i === id || i === last || !rows.value.get(i)!.keywords["$seen"]} />)}
         {place.value.search && <Suspense><Marks key={id} root={scroll} /></Suspense>}
         <div class="answer-bar">
@@ -106,25 +109,6 @@ export function Reader() {
       </div>
     </section>
   );
-}
-
-/** A label as the server keeps it: a keyword (RFC 8621 §4.1.1), in small ASCII letters. */
-const labelOf = (text: string) => text.trim().toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "").replaceAll("ß", "ss").replace(/[^!#$&'+,\-./0-9:;<=>?@[^_`a-z|}~]+/gu, "-").replace(/^[$-]+|-+$/gu, "").slice(0, 255);
-
-export function askLabel(): void {
-  const kept = (text: string) => {
-    const name = labelOf(text);
-    return text.trim() === "" || name === text.trim() ? "" : name ? t("labelKeptAs", name) : t("labelUnfit");
-  };
-  sheet.value = {
-    kind: "ask", title: t("label"), text: t("labelName"), yes: t("save"), input: "", hint: kept,
-    done: async (text) => {
-      const name = labelOf(String(text));
-      if (!name) return t("labelUnfit");
-      await keyword(name, true);
-      return undefined;
-    },
-  };
 }
 
 function People({ of }: { of: Address[] | null }) {
@@ -205,11 +189,13 @@ function Body({ m }: { m: Message }) {
   const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => unescaped(x[1]!)) : [])));
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   const invitation = m.attachments.find((a) => a.type === "text/calendar" || a.type === "application/ics");
+  const asleep = (rows.value.get(m.id) ?? m).mailboxIds[byRole("snoozed")?.id ?? ""];
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
       <Suspense><Unverified m={m} /></Suspense>
       {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
+      {asleep && <Suspense><Asleep m={m} /></Suspense>}
       {waits && <Suspense><Waits m={m} /></Suspense>}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
