@@ -230,6 +230,8 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	s.Handle("POST "+PathAPI, s.api)
 	s.Handle("POST "+PathUpload, s.upload)
 	s.Handle("GET "+PathDownload, s.download)
+	s.Handle("GET "+PathZip, s.zip)
+	s.Handle("GET "+PathExport, s.export)
 	return s
 }
 

@@ -49,6 +49,7 @@ export type Sheet =
   | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; type?: "datetime-local"; hint?: (text: string) => string; done: Answered }
   | { kind: "redirect"; id: Id }
   | { kind: "scheduled" }
+  | { kind: "preview"; of: Id; at: number }
   | { kind: "palette"; mode: "all" | "move" | "go" | "label" };
 
 export const sheet = signal<Sheet | null>(null);

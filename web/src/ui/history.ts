@@ -35,8 +35,11 @@ const positions = new Map<number, { top: number; cursor: number }>();
 const closed = new Set<string>();
 const left = new Set<string>();
 
+/** Reports whether a sheet has no address. */
+const above = (s: Sheet) => s.kind === "ask" || s.kind === "palette" || s.kind === "preview";
+
 function sheetName(s: Sheet | null): string {
-  if (!s || s.kind === "ask" || s.kind === "palette") return "";
+  if (!s || above(s)) return "";
   return "id" in s ? `${s.kind}.${s.id}` : s.kind;
 }
 
@@ -50,7 +53,7 @@ function sheetOf(name: string): Sheet | null {
 function now(): Step | null {
   const { mailbox, search, view = "" } = place.value;
   const written = writers.value.findLast((d) => !leaving.value.has(d.key))?.address;
-  const layer = sheet.value?.kind === "ask" || sheet.value?.kind === "palette" ? "ask" : narrow.value && sideOpen.value ? "side" : "";
+  const layer = sheet.value && above(sheet.value) ? "ask" : narrow.value && sideOpen.value ? "side" : "";
   const step = { account: account.value, mailbox, search, view, message: reading.value ?? "", write: written ?? sought, open: sheetName(sheet.value), layer };
   return mailbox && landed === account.value ? step : null;
 }

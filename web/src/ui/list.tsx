@@ -34,7 +34,16 @@ export function List() {
   const box = mailboxes.value.get(where.mailbox);
   const title = where.search ? t("results", count(list.value.total)) : box ? roleName(box) : "";
   return (
-    <section class="pane list" aria-label={t("messageList")}>
+    <section
+      class="pane list" aria-label={t("messageList")}
+      onDragOver={(e) => { if (e.dataTransfer?.types.includes("Files")) e.preventDefault(); }}
+      onDrop={(e) => {
+        const files = [...(e.dataTransfer?.files ?? [])];
+        if (files.length === 0) return;
+        e.preventDefault();
+        void import("./exchange").then((m) => m.takeFiles(files, where.mailbox));
+      }}
+    >
       {selected.value.size > 0 ? <Chosen /> : (
         <div class="bar">
           <button class="tool only-narrow" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>

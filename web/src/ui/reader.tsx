@@ -8,7 +8,7 @@ import { allow, isAllowed, senderOf } from "../state/pictures";
 import { cursor, folded, narrow, openMenu, reading, say, turning } from "../state/screen";
 import { account, attempt, client, home, offers } from "../state/session";
 import { labelsOf } from "../state/own";
-import { fullDate, shortDate, size, t } from "../text";
+import { fullDate, shortDate, t } from "../text";
 import type { CommandText } from "../text/commands";
 import { Chip } from "./chip";
 import { deed } from "./commands";
@@ -45,6 +45,7 @@ async function readShown(id: Id): Promise<void> {
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const Waits = lazy(() => import("./later").then((m) => m.Waits));
+const Files = lazy(() => import("./preview").then((m) => m.Files));
 const Asleep = lazy(() => import("./aside").then((m) => m.Asleep));
 const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
 const Sender = lazy(() => import("./sender").then((m) => m.Sender));
@@ -216,13 +217,7 @@ function Body({ m }: { m: Message }) {
       </div>
       {files.length > 0 && (
         <ul class="files" aria-label={files.length === 1 ? t("attachment") : t("attachments", files.length)}>
-          {files.map((a) => a.blobId && (
-            <li>
-              <a class="file" href={client.blobURL(account.value, a.blobId, a.type, a.name ?? "file")} download={a.name ?? "file"}>
-                <Icon name="attach" /><span class="name">{a.name ?? a.type}</span><span class="quiet">{size(a.size)}</span>
-              </a>
-            </li>
-          ))}
+          <Suspense><Files m={m} files={files} /></Suspense>
         </ul>
       )}
     </>

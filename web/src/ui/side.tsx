@@ -97,12 +97,11 @@ function Folder({ m, depth }: { m: Mailbox; depth: number }) {
           void show({ mailbox: m.id, search: "" });
         }}
         onContextMenu={(e) => {
-          if (m.role) return;
           e.preventDefault();
           folderMenu(e.currentTarget, m);
         }}
         onKeyDown={(e) => {
-          if (!m.role && (e.key === "F2" || e.key === "ContextMenu")) {
+          if ((!m.role && e.key === "F2") || e.key === "ContextMenu" || (e.shiftKey && e.key === "F10")) {
             e.preventDefault();
             folderMenu(e.currentTarget, m);
           }
@@ -177,12 +176,18 @@ function newFolder(): void {
 function folderMenu(at: Element, m: Mailbox): void {
   const trash = byRole("trash");
   const trashed = inTrash(mailboxes.value, m);
+  const all = [
+    { text: t("folderColour"), icon: "label", run: () => void import("./sideown").then((x) => x.askFolderHue(at, m.id)) },
+    ...(m.myRights.mayAddItems ? [{ text: t("importMail"), icon: "plus", run: () => void import("./exchange").then((x) => x.chooseFiles(m.id)) }] : []),
+    { text: t("exportMail"), icon: "download", run: () => void import("./exchange").then((x) => x.exportFolder(m.id)) },
+  ];
+  if (m.role) return openMenu(at, all);
   openMenu(at, [
     {
       text: t("renameFolder"), icon: "drafts",
       run: () => (sheet.value = { kind: "ask", title: t("renameFolder"), text: t("folderName"), yes: t("save"), input: m.name, done: (name) => typeof name === "string" && name.trim() && setMailbox({ update: { [m.id]: { name: name.trim() } } }) }),
     },
-    { text: t("folderColour"), icon: "label", run: () => void import("./sideown").then((x) => x.askFolderHue(at, m.id)) },
+    ...all,
     ...(trashed && m.parentId === trash?.id ? [{ text: t("restoreFolder"), icon: "move", run: () => void restoreFolder(m) }] : []),
     { text: trashed ? t("deleteForever") : t("deleteFolder"), icon: "trash", run: () => deleteFolder(m) },
   ]);
