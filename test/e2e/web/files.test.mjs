@@ -20,12 +20,12 @@ test("pictures, PDF and text are looked at, others only saved; all are saved as 
   await page.waitForSelector(".files .file >> text=dot.png");
   assert.deepEqual(await page.$$eval(".files [aria-label^='Preview']", (l) => l.map((e) => e.title)), ["Preview dot.png", "Preview page.pdf", "Preview words.txt"]);
   await page.click("[aria-label='Preview dot.png']");
-  await page.waitForFunction(() => document.querySelector(".preview img")?.naturalWidth === 1);
+  await page.waitForFunction(() => document.querySelector(".looked img")?.naturalWidth === 1);
   assert.deepEqual(await barriers(page), []);
   const shown = page.waitForResponse((r) => r.url().includes("page.pdf"));
   await page.click("dialog[open] [aria-label='Next attachment']");
-  await page.waitForSelector(".preview iframe[src*='preview=1']");
-  const headers = await page.evaluate(async (url) => Object.fromEntries((await fetch(url)).headers), await page.getAttribute(".preview iframe", "src"));
+  await page.waitForSelector(".looked iframe[src*='preview=1']");
+  const headers = await page.evaluate(async (url) => Object.fromEntries((await fetch(url)).headers), await page.getAttribute(".looked iframe", "src"));
   assert.match(headers["content-disposition"], /^inline/);
   assert.equal(headers["content-type"], "application/pdf");
   assert.match(headers["content-security-policy"], /default-src 'none'.*frame-ancestors 'self'/);
@@ -35,7 +35,7 @@ test("pictures, PDF and text are looked at, others only saved; all are saved as 
   assert.match(html["content-disposition"], /^attachment/);
   assert.match(html["content-security-policy"], /^sandbox/);
   await page.keyboard.press("ArrowRight");
-  await page.waitForSelector(".preview .scrolls:has-text('Words of a file')");
+  await page.waitForSelector(".looked .scrolls:has-text('Words of a file')");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
   const saved = page.waitForEvent("download");

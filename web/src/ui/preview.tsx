@@ -66,7 +66,7 @@ export function Preview({ of, at }: { of: Id; at: number }) {
   const step = (by: number) => (now.value = (now.value + by + shown.length) % shown.length);
   return (
     <Frame title={nameOf(part)}>
-      <div class="preview" onKeyDown={(e) => {
+      <div class="looked" onKeyDown={(e) => {
         if (shown.length < 2 || (e.key !== "ArrowLeft" && e.key !== "ArrowRight") || (e.target as Element).closest(".scrolls")) return;
         e.preventDefault();
         step(e.key === "ArrowLeft" ? -1 : 1);
