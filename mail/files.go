@@ -67,8 +67,8 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 
 // deliver creates a recipient's note in the INBOX or junk folder of a mail file. The note's UNID is derived from the
 // queue ID and the recipient, so that a repeated delivery has no effect. Mail of senders that the owner blocked goes to
-// the junk folder, and answers in a muted conversation are archived as read. Where this replica, which is not the home, does not have that
-// folder yet, they go to the INBOX.
+// the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and does
+// not have that folder yet, they go to the INBOX.
 func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
 	w, err := tx.Database(d.database)
 	if err != nil {

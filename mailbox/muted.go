@@ -11,8 +11,8 @@ import (
 // messages of the conversation are archived as read.
 const MutedKeyword = "$muted"
 
-// mutedWithin is the number of the newest messages of a conversation in which the keyword is looked for. Each new message of a
-// muted conversation gets it too.
+// mutedWithin is the number of the newest messages of a conversation in which the keyword is looked for. Each new
+// message of a muted conversation gets it too.
 const mutedWithin = 20
 
 // Muted reports whether a message of a conversation has MutedKeyword.

@@ -31,7 +31,8 @@ type Snoozed struct {
 	Until time.Time
 }
 
-// snoozed reads the times of snoozed messages, also of such that are in the folder no more. Malformed ones are left out.
+// snoozed reads the times of snoozed messages, also of such that are in the folder no more, and leaves out malformed
+// ones.
 func (d *Reading) snoozed() ([]Snoozed, note.Items, error) {
 	items, _, err := d.Profile((&handle{db: d.r.Info().ID}).ProfileID(snoozedProfile))
 	if err != nil {

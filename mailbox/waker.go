@@ -12,8 +12,8 @@ import (
 	"doublet/store/layout"
 )
 
-// Waker brings snoozed messages back when their time has come. Only the primary of a mail file does it. The times are in
-// the mail files: a restart, or another primary, loses none. Its methods may not be called concurrently.
+// Waker brings snoozed messages back when their time has come. Only the primary of a mail file does it. The times are
+// in the mail files: a restart, or another primary, loses none. Its methods may not be called concurrently.
 type Waker struct {
 	svc    *Service
 	store  *store.Store

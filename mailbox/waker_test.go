@@ -8,7 +8,8 @@ import (
 	"doublet/note"
 )
 
-// TestWaker checks that a snoozed message comes back unread and on top, once, also if the server is restarted meanwhile.
+// TestWaker checks that a snoozed message comes back unread and as a new one, once, also if the server is restarted
+// meanwhile.
 func TestWaker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)

@@ -55,9 +55,9 @@ func New(e *env.Env, guard *reach.Guard, roots *x509.CertPool) *Client {
 	}}
 }
 
-// Leave sends the request that leaves a mailing list. It carries no cookie and nothing about the person but what the URL
-// holds. The error is a *Refused if the server did not accept it, ErrBusy, or wraps reach.ErrAddress if the URL is not
-// allowed.
+// Leave sends the request that leaves a mailing list. It carries no cookie and nothing about the person but what the
+// URL holds. The error is a *Refused if the server did not accept it, ErrBusy, or wraps reach.ErrAddress if the URL is
+// not allowed.
 //
 // Implements: RFC 8058 §3.2 the POST request
 func (c *Client) Leave(ctx context.Context, url string) error {

@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	oneClickResults = "Authentication-Results: mx.example.com;\r\n\tdkim=pass header.d=list.example header.s=s1 header.b=\"abc\"\r\n"
-	oneClickOffer   = "List-Unsubscribe: <mailto:u@list.example>,\r\n <https://list.example/u?id=1>\r\n" +
+	oneClickResults = "Authentication-Results: mx.example.com;\r\n" +
+		"\tdkim=pass header.d=list.example header.s=s1 header.b=\"abc\"\r\n"
+	oneClickOffer = "List-Unsubscribe: <mailto:u@list.example>,\r\n <https://list.example/u?id=1>\r\n" +
 		"List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
 )
 
@@ -27,21 +28,24 @@ func TestOneClick(t *testing.T) {
 		header string
 		want   error
 	}{
-		"proven":                   {good, nil},
-		"not offered":              {oneClickResults + both + from, ErrNoOneClick},
-		"only a mailto URL":        {strings.Replace(good, "https:", "mailto:", 1), ErrNoOneClick},
-		"only an http URL":         {strings.Replace(good, "https:", "http:", 1), ErrNoOneClick},
-		"other words":              {strings.Replace(good, "=One-Click", "=Other", 1), ErrNoOneClick},
-		"a second, unsigned offer": {good[:len(good)-2] + "List-Unsubscribe: <https://evil.example/>\r\n\r\n", ErrNoOneClick},
-		"post not covered":         {oneClickResults + oneClickSignature("From:List-Unsubscribe") + oneClickOffer + from, ErrUnsigned},
-		"no signature":             {oneClickResults + oneClickOffer + from, ErrUnsigned},
-		"failed":                   {strings.Replace(good, "dkim=pass", "dkim=fail", 1), ErrUnsigned},
-		"in a comment":             {strings.Replace(good, "dkim=pass", "dkim=fail (; dkim=pass header.d=list.example)", 1), ErrUnsigned},
+		"proven":            {good, nil},
+		"not offered":       {oneClickResults + both + from, ErrNoOneClick},
+		"only a mailto URL": {strings.Replace(good, "https:", "mailto:", 1), ErrNoOneClick},
+		"only an http URL":  {strings.Replace(good, "https:", "http:", 1), ErrNoOneClick},
+		"other words":       {strings.Replace(good, "=One-Click", "=Other", 1), ErrNoOneClick},
+		"a second, unsigned offer": {good[:len(good)-2] + "List-Unsubscribe: <https://evil.example/>\r\n\r\n",
+			ErrNoOneClick},
+		"post not covered": {oneClickResults + oneClickSignature("From:List-Unsubscribe") + oneClickOffer + from,
+			ErrUnsigned},
+		"no signature": {oneClickResults + oneClickOffer + from, ErrUnsigned},
+		"failed":       {strings.Replace(good, "dkim=pass", "dkim=fail", 1), ErrUnsigned},
+		"in a comment": {strings.Replace(good, "dkim=pass",
+			"dkim=fail (; dkim=pass header.d=list.example)", 1), ErrUnsigned},
 		"another server's results": {strings.Replace(good, "mx.example.com", "mx.evil.example", 1), ErrUnsigned},
 		"ours below another's": {"Authentication-Results: mx.evil.example; none\r\n" + good,
 			ErrUnsigned},
-		"one of two failed": {strings.Replace(good, "\r\nDKIM", ";\r\n\tdkim=fail header.d=list.example header.s=s1\r\nDKIM", 1),
-			ErrUnsigned},
+		"one of two failed": {strings.Replace(good, "\r\nDKIM",
+			";\r\n\tdkim=fail header.d=list.example header.s=s1\r\nDKIM", 1), ErrUnsigned},
 		"empty": {"", ErrNoOneClick},
 	} {
 		url, err := OneClick([]byte(c.header), func(host string) bool { return host == "mx.example.com" })
@@ -52,7 +56,8 @@ func TestOneClick(t *testing.T) {
 }
 
 func FuzzOneClick(f *testing.F) {
-	f.Add([]byte(oneClickResults + oneClickSignature("From:List-Unsubscribe:List-Unsubscribe-Post") + oneClickOffer + "\r\n"))
+	f.Add([]byte(oneClickResults + oneClickSignature("From:List-Unsubscribe:List-Unsubscribe-Post") + oneClickOffer +
+		"\r\n"))
 	f.Fuzz(func(t *testing.T, header []byte) {
 		url, err := OneClick(header, func(string) bool { return true })
 		if err == nil && !strings.HasPrefix(strings.ToLower(url), "https://") {

@@ -17,8 +17,8 @@ import (
 	"doublet/wire/mbox"
 )
 
-// The paths of archives, which the server creates while it sends them: several blobs as a ZIP file, and the messages of a
-// mailbox as an mbox file.
+// The paths of archives, which the server creates while it sends them: several blobs as a ZIP file, and the messages of
+// a mailbox as an mbox file.
 const (
 	PathZip    = "/jmap/zip/{accountId}/{name}"
 	PathExport = "/jmap/export/{accountId}/{mailboxId}/{name}"

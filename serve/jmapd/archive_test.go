@@ -28,11 +28,13 @@ func TestArchives(t *testing.T) {
 		"--x\nContent-Type: text/plain\nContent-Disposition: attachment; filename=a.txt\n\nfirst\n" +
 		"--x\nContent-Type: text/plain\nContent-Disposition: attachment; filename=a.txt\n\nsecond\n--x--\n")
 	put("Subject: two\n\nFrom here on\n")
-	p := &player{t: t, w: w, who: "alice", vars: map[string]string{"account": w.account("alice"), "bob": w.account("bob")}}
+	p := &player{t: t, w: w, who: "alice", vars: map[string]string{"account": w.account("alice")}}
 	p.folders()
 	p.play("archives", 0, `C: [["Email/query",{"accountId":"${account}","filter":{"hasAttachment":true}},"0"],`+
-		`["Email/get",{"accountId":"${account}","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},"properties":["attachments"],"bodyProperties":["blobId"]},"1"]]
-S: [["Email/query",{"...":1},"0"],["Email/get",{"...":1,"list":[{"id":"*","attachments":[{"blobId":"$a"},{"blobId":"$b"}]}]},"1"]]`)
+		`["Email/get",{"accountId":"${account}","#ids":{"resultOf":"0","name":"Email/query","path":"/ids"},`+
+		`"properties":["attachments"],"bodyProperties":["blobId"]},"1"]]
+S: [["Email/query",{"...":1},"0"],["Email/get",{"...":1,
+  "list":[{"id":"*","attachments":[{"blobId":"$a"},{"blobId":"$b"}]}]},"1"]]`)
 	get := func(who, path string) (int, []byte) {
 		t.Helper()
 		out := w.do(who, "GET", path, "", nil)

@@ -90,7 +90,7 @@ func (b blocked) patched(patch *jmap.Value) (next []string, err error) {
 		for k := range v.Len() {
 			sender, err := mailbox.ParseSender(v.Name(k))
 			if on, ok := v.At(k).Bool(); err != nil || !ok || !on {
-				return badProperties("A sender is an address, or a domain after an @, and its value is true.", "senders")
+				return badProperties("A sender is an address, or a domain after an @, with the value true.", "senders")
 			}
 			next = append(next, sender)
 		}

@@ -60,8 +60,8 @@ func snoozedGet(c *call) error {
 	})
 }
 
-// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, or changes the time. To destroy one is to
-// bring the Email back at once.
+// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, or changes the time. To destroy one is
+// to bring the Email back at once.
 func snoozedSet(c *call) error {
 	s, err := c.setArguments(own)
 	if err != nil {

@@ -128,7 +128,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	disposition := "attachment"
 	if kind == "application/pdf" && r.URL.Query().Get("preview") == "1" {
-		// The browser's own viewer does not start in a sandbox of ours; it has one, and no part in this server's origin.
+		// The browser's own viewer does not start in a sandbox of ours. It has one of its own, apart from this origin.
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; "+
 			"frame-ancestors 'self'")
 		disposition = "inline"

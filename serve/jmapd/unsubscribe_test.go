@@ -52,7 +52,8 @@ func TestUnsubscribe(t *testing.T) {
 	message := func(url string) string {
 		return "Authentication-Results: mx.example.com; dkim=pass header.d=list.example header.s=s1\r\n" +
 			"DKIM-Signature: v=1; a=rsa-sha256; d=list.example; s=s1; c=relaxed/relaxed;\r\n" +
-			" h=From:List-Unsubscribe:List-Unsubscribe-Post; bh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=; b=YWJj\r\n" +
+			" h=From:List-Unsubscribe:List-Unsubscribe-Post;\r\n" +
+			" bh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=; b=YWJj\r\n" +
 			"From: news@list.example\r\nSubject: News\r\nList-Unsubscribe: <" + url + ">\r\n" +
 			"List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n\r\nNews\r\n"
 	}
@@ -61,8 +62,8 @@ func TestUnsubscribe(t *testing.T) {
 	ask := func(raw, want string) {
 		t.Helper()
 		p.play("unsubscribe", 0, "mail INBOX\n| "+strings.ReplaceAll(strings.TrimSuffix(raw, "\r\n"), "\r\n", "\n| "))
-		p.play("unsubscribe", 0, fmt.Sprintf(`C: [["Email/unsubscribe",{"accountId":"${account}","emailId":"${mail%d}"},"0"]]`,
-			p.mails)+"\nS: "+want)
+		p.play("unsubscribe", 0, fmt.Sprintf(
+			`C: [["Email/unsubscribe",{"accountId":"${account}","emailId":"${mail%d}"},"0"]]`, p.mails)+"\nS: "+want)
 	}
 	const left = `[["Email/unsubscribe",{"accountId":"*","emailId":"*"},"0"]]`
 	refused := func(kind string) string { return `[["error",{"type":"` + kind + `","description":"*"},"0"]]` }
