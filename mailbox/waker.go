@@ -41,12 +41,15 @@ func (w *Waker) Run(ctx context.Context) error {
 		errs = append(errs, w.read(ctx, db))
 	}
 	now := w.env.Clock.Now()
+	var due []note.DatabaseID
 	for db, at := range w.next {
+		if !at.After(now) && w.store.Leads(db) {
+			due = append(due, db)
+		}
+	}
+	for _, db := range due {
 		if ctx.Err() != nil {
 			return ctx.Err()
-		}
-		if at.After(now) || !w.store.Leads(db) {
-			continue
 		}
 		errs = append(errs, w.wake(ctx, db, now), w.read(ctx, db))
 	}
