@@ -41,7 +41,7 @@ screenshots: build
 # What the main screens have to look like (doc/look.md), kept anew as they look now (Node, Chromium): look at it before committing it.
 screens:
 	npm --prefix test/e2e/web ci --no-fund --no-audit
-	EXTERNAL=required $(GO) test -count=1 -run '^TestScreens$$' ./test/e2e -update
+	LONG=1 EXTERNAL=required $(GO) test -count=1 -run '^TestScreens$$' ./test/e2e -update
 
 # How quick the browser client is (Node, Chromium): medians and 95th percentiles; OUT=FILE keeps all samples.
 speed: build

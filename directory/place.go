@@ -247,6 +247,17 @@ func (sv *Servers) Named(ctx context.Context, name string) (Server, error) {
 	return Server{}, fmt.Errorf("%w: the domain has no server or cluster %.80q", ErrNotFound, name)
 }
 
+// Known reports whether the domain has a server with a host name or name.
+func (sv *Servers) Known(ctx context.Context, host string) (bool, error) {
+	t, err := sv.now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return host != "" && slices.ContainsFunc(t.servers, func(s Server) bool {
+		return !s.Gone && (strings.EqualFold(s.Host, host) || strings.EqualFold(s.Name, host))
+	}), nil
+}
+
 // ByKey finds the server of the domain with a public key. It does not find a removed server.
 func (sv *Servers) ByKey(ctx context.Context, key bus.Key) (Server, bool, error) {
 	t, err := sv.now(ctx)

@@ -308,7 +308,8 @@ func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox
 	p.srs = &SRS{dir: d, env: e}
 	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, hostname: o.Hostname}
 	p.lists = &Lists{env: e, dir: d, follow: p.follow, url: o.URL}
-	p.personal = &personal{env: e, dir: d, follow: p.follow, lists: p.lists, srs: p.srs, hostname: o.Hostname}
+	p.personal = &personal{env: e, dir: d, files: p.files, follow: p.follow, lists: p.lists, srs: p.srs,
+		hostname: o.Hostname}
 	p.filter = &filter{env: e, dir: d, mailbox: m, personal: p.personal, cache: scripts.NewCache(),
 		failed: p.stat.scriptFailed}
 	p.limits = &limits{env: e, messages: o.MessagesPerDay, recipients: o.RecipientsPerDay, keep: o.Keep,

@@ -13,6 +13,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/mime"
 	"doublet/wire/smtp"
 )
 
@@ -65,7 +66,9 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 }
 
 // deliver creates a recipient's note in the INBOX or junk folder of a mail file. The note's UNID is derived from the
-// queue ID and the recipient, so that a repeated delivery has no effect.
+// queue ID and the recipient, so that a repeated delivery has no effect. Mail of senders that the owner blocked goes to
+// the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and does
+// not have that folder yet, they go to the INBOX.
 func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
 	w, err := tx.Database(d.database)
 	if err != nil {
@@ -82,7 +85,27 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		}
 		return err
 	}
-	folder, err := folderOf(w, useFor(d.junk))
+	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
+	if err != nil {
+		return err
+	}
+	muted := false
+	if !d.junk && !blocked {
+		if muted, err = mailbox.Muted(&w.Reader, c.Thread()); err != nil {
+			return err
+		}
+	}
+	use := useFor(d.junk || blocked)
+	if muted {
+		use, n.Keywords = mailbox.UseArchive, []string{mailbox.MutedKeyword}
+		if d.kind == directory.TargetPerson {
+			n.SeenBy = []note.UNID{d.id}
+		}
+	}
+	folder, err := folderOf(w, use)
+	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
+		folder, err = folderOf(w, mailbox.Inbox)
+	}
 	if err != nil {
 		return err
 	}
@@ -93,6 +116,18 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		return nil
 	}
 	return err
+}
+
+// blocks reports whether a person blocked the author of a message, as far as this server has the mail file.
+func (s *Files) blocks(ctx context.Context, db note.DatabaseID, author mime.Address) (blocked bool, err error) {
+	if !s.inService(db) {
+		return false, nil
+	}
+	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		blocked, err = mailbox.Blocks(r, db, []mime.Address{author})
+		return err
+	})
+	return blocked, err
 }
 
 // room checks the quota of a mail file, and the quota that the directory sets for its owner.

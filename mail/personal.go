@@ -47,7 +47,8 @@ func (b *batch) shareForwards(size int) {
 const maxHops = 20
 
 // apply applies the settings of the recipients, such as forwarding and vacation notices. Junk is not forwarded, because
-// this server would then send junk.
+// this server would then send junk. Mail of a blocked sender is junk for the recipient: it is neither forwarded nor
+// answered.
 func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 	if !slices.ContainsFunc(b.now, func(d delivery) bool { return d.own }) || b.whole {
 		return nil
@@ -65,6 +66,15 @@ func (s *personal) apply(ctx context.Context, sub *Submission, b *batch) error {
 		}
 		if err != nil {
 			return err
+		}
+		if len(p.Forward) > 0 || p.Vacation.On {
+			blocked, err := s.files.blocks(ctx, p.MailDatabase, head.Author)
+			if err != nil {
+				return fmt.Errorf("blocked senders: %w", err)
+			}
+			if blocked {
+				continue
+			}
 		}
 		if err := s.sendOn(ctx, sub, b, head, i, &p); err != nil {
 			return err
@@ -242,6 +252,7 @@ func (s *personal) delivered(tx *store.Tx, b *batch, d *delivery) error {
 type personal struct {
 	env      *env.Env
 	dir      *directory.Directory
+	files    *Files
 	follow   *followUps
 	lists    *Lists
 	srs      *SRS

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -129,11 +130,23 @@ func (s *webSession) enter(ctx context.Context) error {
 	if session.Capabilities.Get(wire.Recipients) != nil {
 		s.checked = map[string]bool{}
 	}
-	r := client.NewRequest(webUsing...)
+	using, keeps := slices.Clone(webUsing), session.Capabilities.Get(wire.Preferences) != nil
+	if keeps {
+		using = append(using, wire.Preferences)
+	}
+	r := client.NewRequest(using...)
 	boxes := r.Get("Mailbox", s.account, nil)
 	who := r.Get("Identity", s.account, nil)
 	state := r.Get("Email", s.account, []string{})
 	r.Get("Mailbox", s.account, nil, "role") // of the user's own account; the client can show others too
+	if keeps {
+		r.Call("Email/query", func(w *wire.Writer) { // for pinned messages, which lists show first
+			w.Text("accountId", s.account)
+			w.Raw("filter", `{"hasKeyword":"$pinned"}`)
+			w.Uint("limit", 1)
+		})
+		r.Get("Preferences", s.account, nil)
+	}
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type webPeer struct {
 }
 
 const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},
- "urn:doublet:jmap:recipients":{},
+ "urn:doublet:jmap:recipients":{}, "urn:doublet:jmap:preferences":{},
 "urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
  "primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
  "apiUrl":"/api","uploadUrl":"/up/{accountId}",
@@ -59,11 +59,12 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 		"Mailbox/get": `{"state":"1","list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
 			`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
 		"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
-		"Email/query":   `{"ids":["e3","e1"],"total":2}`,
-		"Thread/get":    `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
-		"Email/get":     `{"state":"1","list":[` + row("e3", "t2", false) + "," + row("e1", "t1", true) + `]}`,
-		"Email/get 10":  `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
-		"Email/changes": `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
+		"Preferences/get": `{"list":[]}`,
+		"Email/query":     `{"ids":["e3","e1"],"total":2}`,
+		"Thread/get":      `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
+		"Email/get":       `{"state":"1","list":[` + row("e3", "t2", false) + "," + row("e1", "t1", true) + `]}`,
+		"Email/get 10":    `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
+		"Email/changes":   `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
 	}}
 	mux := http.NewServeMux()
 	file := func(path, kind, tag, text string) {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail"
@@ -171,6 +172,10 @@ type Options struct {
 	// with a comma before it.
 	Extend func(dst []byte, base string) []byte
 	Stats  *stat.Tree
+	// Lists leaves mailing lists; nil disables Email/unsubscribe. Hostname is the authserv-id of the
+	// Authentication-Results fields that this server adds.
+	Lists    *oneclick.Client
+	Hostname string
 	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }
@@ -225,6 +230,8 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	s.Handle("POST "+PathAPI, s.api)
 	s.Handle("POST "+PathUpload, s.upload)
 	s.Handle("GET "+PathDownload, s.download)
+	s.Handle("GET "+PathZip, s.zip)
+	s.Handle("GET "+PathExport, s.export)
 	return s
 }
 

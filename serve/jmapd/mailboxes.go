@@ -14,6 +14,7 @@ import (
 var roles = []struct{ use, role string }{
 	{mailbox.Inbox, "inbox"}, {mailbox.UseDrafts, "drafts"}, {mailbox.UseSent, "sent"},
 	{mailbox.UseArchive, "archive"}, {mailbox.UseJunk, "junk"}, {mailbox.UseTrash, "trash"},
+	{mailbox.UseSnoozed, "snoozed"},
 	{"All", "all"}, {"Flagged", "flagged"}, {"Important", "important"}, {"Subscribed", "subscribed"},
 }
 

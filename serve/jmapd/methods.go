@@ -31,6 +31,16 @@ var methods = map[string]method{
 	"SearchText/parse": {jmap.Search, searchTextParse},
 	"Recipient/check":  {jmap.Recipients, recipientCheck},
 
+	"BlockedSenders/get": {jmap.Senders, blockedGet},
+	"BlockedSenders/set": {jmap.Senders, blockedSet},
+	"Email/unsubscribe":  {jmap.Senders, emailUnsubscribe},
+
+	"Preferences/get": {jmap.Preferences, preferencesGet},
+	"Preferences/set": {jmap.Preferences, preferencesSet},
+
+	"SnoozedEmail/get": {jmap.Snooze, snoozedGet},
+	"SnoozedEmail/set": {jmap.Snooze, snoozedSet},
+
 	"Identity/get":                 {jmap.SubmissionURN, identityGet},
 	"Identity/changes":             {jmap.SubmissionURN, identityChanges},
 	"Identity/set":                 {jmap.SubmissionURN, identitySet},

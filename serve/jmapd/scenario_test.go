@@ -31,7 +31,7 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 //	upload text/plain                uploads the "| " lines; its id is ${blob1} …
 //	get /jmap/session                asks for a path; "| Name: value" lines are fields of the request
 //	post /jmap/api text/plain        sends the "| " lines to a path
-//	wait 10s                         advances the clock; messages that become due are sent and delivered
+//	wait 10s                         advances the clock; messages that become due are sent and delivered, or wake
 //	share INBOX bob lrs              sets the rights of a user in a folder
 //	C: [["Email/get",{…},"0"]]       method calls; JSON over any number of lines, with ${name}
 //	R: {…}                           a whole request, as it is
@@ -201,6 +201,7 @@ func (p *player) step(line string, more []string) {
 		p.w.mail.Scheduled.ReleaseDue(bg)
 		_, err = p.w.mail.Router.Route(bg)
 		p.w.ok(err)
+		p.w.ok(p.w.waker.Run(bg))
 	case word == "share":
 		f := strings.Fields(rest)
 		rights := note.Rights(0)

@@ -12,7 +12,8 @@ import (
 
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
-	jmap.MDN, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+	jmap.MDN, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders, jmap.Snooze,
+	jmap.Preferences, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
@@ -198,6 +199,9 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		caps.B = sub.End()
 		caps.Raw(jmap.VacationResponse, "{}")
 		caps.Raw(jmap.Recipients, "{}")
+		caps.Raw(jmap.Senders, "{}")
+		caps.Raw(jmap.Snooze, "{}")
+		caps.Raw(jmap.Preferences, "{}")
 		caps.Raw(jmap.MDN, "{}")
 		if s.has(jmap.Principals) {
 			caps.Object(jmap.Principals,

@@ -126,7 +126,14 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, c *Caller) {
 	h.Set("Content-Type", kind)
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": r.PathValue("name")}))
+	disposition := "attachment"
+	if kind == "application/pdf" && r.URL.Query().Get("preview") == "1" {
+		// The browser's own viewer does not start in a sandbox of ours. It has one of its own, apart from this origin.
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; object-src 'self'; "+
+			"frame-ancestors 'self'")
+		disposition = "inline"
+	}
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": r.PathValue("name")}))
 	h.Set("Cache-Control", "private, immutable, max-age=31536000")
 	h.Set("Accept-Ranges", "bytes")
 	etag := `"` + id + `"`

@@ -35,6 +35,7 @@ type world struct {
 	people *directory.Directory
 	files  *mailbox.Service
 	mail   *mail.Service
+	waker  *mailbox.Waker
 	server *Server
 	who    map[string]*Caller
 }
@@ -72,6 +73,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 		o.recipients = 20
 	}
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls})
+	w.waker = w.files.NewWaker()
 	tree := stat.New(fix.Clock)
 	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)

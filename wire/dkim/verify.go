@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,11 @@ func (m *Message) Signatures(most int) []*Signature {
 		out = append(out, s)
 	}
 	return out
+}
+
+// Signs reports whether the signature covers the fields of a name.
+func (s *Signature) Signs(name string) bool {
+	return slices.ContainsFunc(s.signed, func(n string) bool { return foldEqual(n, name) })
 }
 
 // KeyName returns the name of the key record (TXT).

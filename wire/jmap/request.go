@@ -17,6 +17,9 @@ const (
 	CalendarsParse   = "urn:ietf:params:jmap:calendars:parse"
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
+	Senders          = "urn:doublet:jmap:senders"
+	Snooze           = "urn:doublet:jmap:snooze"
+	Preferences      = "urn:doublet:jmap:preferences"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"

@@ -270,3 +270,32 @@ test("an answer that is older than a flag does not take it away", async () => {
   assert.equal(await page.evaluate(() => globalThis.lost), 0);
   assert.deepEqual(page.wrong, []);
 });
+
+test("what is typed while the palette is loaded for the first time counts, Enter too", async () => {
+  const page = await open({ worker: false });
+  let held;
+  await page.route("**/assets/palette-*.js", (route) => { held = route; });
+  await signIn(page, "bob");
+  await press(page, "Control+k");
+  for (let i = 0; !held && i < 100; i++) await page.waitForTimeout(20);
+  assert.ok(held);
+  await page.keyboard.type("settx");
+  await press(page, "Backspace");
+  await held.continue();
+  await page.waitForFunction(() => document.querySelector("dialog[open] [role=combobox]")?.value === "sett");
+  await page.keyboard.type("ings");
+  await press(page, "Enter");
+  await page.waitForSelector("dialog[open] h2:has-text('Settings')");
+  await press(page, "Escape");
+  const other = await open({ worker: false });
+  held = undefined;
+  await other.route("**/assets/palette-*.js", (route) => { held = route; });
+  await signIn(other, "bob");
+  await press(other, "Control+k");
+  for (let i = 0; !held && i < 100; i++) await other.waitForTimeout(20);
+  await other.keyboard.type("settings");
+  await press(other, "Enter");
+  await held.continue();
+  await other.waitForSelector("dialog[open] h2:has-text('Settings')");
+  assert.deepEqual([...page.wrong, ...other.wrong], []);
+});

@@ -70,6 +70,12 @@ test("an address that nobody here has is said while writing; addresses elsewhere
   await page.waitForSelector(".writer .nobody:has-text('Nobody here has the address nobodi@example.com.')");
   assert.deepEqual(await page.$$eval(".writer .token.bad", (list) => list.map((e) => e.title)), ["Nobody here has the address nobodi@example.com."]);
   assert.deepEqual(await barriers(page), []);
+  // The nearest address that there is takes the place of one that nobody has.
+  await to.pressSequentially("aliec@example.com,");
+  await page.click(".writer .nobody .chip:has-text('Did you mean')");
+  await page.waitForSelector(".writer .token[title='alice@example.com']");
+  await page.waitForFunction(() => document.querySelectorAll(".writer .token.bad").length === 1);
+  assert.equal(await page.locator(".writer .nobody .chip").count(), 0);
   await page.click(".writer .token.bad button");
   await page.waitForFunction(() => !document.querySelector(".writer .nobody, .writer .token.bad"));
   assert.deepEqual(page.wrong, []);

@@ -51,6 +51,9 @@ const using = [
   "urn:ietf:params:jmap:calendars:parse",
   "urn:doublet:jmap:search",
   "urn:doublet:jmap:recipients",
+  "urn:doublet:jmap:senders",
+  "urn:doublet:jmap:snooze",
+  "urn:doublet:jmap:preferences",
 ];
 
 /** How far two clocks may be apart before it matters to anybody, in milliseconds. */

@@ -97,6 +97,7 @@ export interface Message extends Row {
   attachments: Part[];
   bodyValues: Record<string, { value: string; isTruncated: boolean; isEncodingProblem: boolean }>;
   "header:List-Unsubscribe:asURLs"?: string[] | null;
+  "header:List-Unsubscribe-Post:asText"?: string | null;
   "header:Authentication-Results:asRaw:all"?: string[] | null;
 }
 
@@ -156,5 +157,5 @@ export const rowProperties = [
 /** The further properties of a Message. */
 export const messageProperties = [
   ...rowProperties, "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:Authentication-Results:asRaw:all",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:List-Unsubscribe-Post:asText", "header:Authentication-Results:asRaw:all",
 ] as const;

@@ -24,14 +24,15 @@ export function ofThreads(heads: Id[]): Id[] {
 const known = (id: Id): Brief | undefined => rows.value.get(id) ?? briefs.get(id);
 
 /** Those of a thread that are in the folder shown: what is elsewhere (in Sent, say) stays. */
-function here(ids: Id[]): Id[] {
+export function here(ids: Id[]): Id[] {
   const where = place.value;
   if (where.search) return ids;
   const in_ = ids.filter((id) => known(id)?.mailboxIds[where.mailbox]);
   return in_.length > 0 ? in_ : ids;
 }
 
-function done(): void {
+/** Ends what was chosen; the next message is shown where the one that was read has left the list. */
+export function done(): void {
   selected.value = new Set();
   if (reading.value && !list.value.ids.includes(reading.value)) {
     // What takes its place in the list is shown next, as in a pile of paper.

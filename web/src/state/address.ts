@@ -1,7 +1,7 @@
 // The address of the page: where one is in the mail, so that it can be opened again, in another tab too.
 //
 //   /mail/inbox   /mail/Projects/2026   /mail/~ID
-//   ?search=from:anna  ?message=ID  ?write=Message-ID|new  ?open=settings|help|source.ID|redirect.ID  ?account=ID
+//   ?search=from:anna  ?view=unread.oldest  ?message=ID  ?write=Message-ID|new  ?open=settings|help|source.ID|redirect.ID  ?account=ID
 
 import type { Id, Mailbox } from "../jmap/types";
 
@@ -10,6 +10,7 @@ export interface Spot {
   account: Id;
   mailbox: Id;
   search: string;
+  view: string;
   message: Id;
   write: string;
   open: string;
@@ -20,14 +21,14 @@ export interface Named extends Omit<Spot, "mailbox"> {
   path: string[];
 }
 
-const fields = ["account", "search", "message", "write", "open"] as const;
+const fields = ["account", "search", "view", "message", "write", "open"] as const;
 
 /** Reads an address; undefined: it names no place in the mail. */
 export function parseAddress(url: { pathname: string; search: string }): Named | undefined {
   const [, root, ...rest] = url.pathname.split("/");
   if (root !== "mail" && root !== "") return undefined;
   const query = new URLSearchParams(url.search);
-  const out: Named = { account: "", path: [], search: "", message: "", write: "", open: "" };
+  const out: Named = { account: "", path: [], search: "", view: "", message: "", write: "", open: "" };
   for (const f of fields) out[f] = query.get(f) ?? "";
   try {
     out.path = rest.filter(Boolean).map(decodeURIComponent);

@@ -11,7 +11,9 @@ import { withWaiting } from "./folders";
 import { answerPatch, asking, flush, intend, load as loadOutbox, onDone, telling, waiting, type Change, type Intention } from "./outbox";
 import { account, attempt, client, home, online, phase } from "./session";
 import { parseCall, searchFilter, understood, type Understood } from "./search";
+import { readOwn, takeOwn } from "./own";
 import { reading, selected } from "./screen";
+import { hasPins, pin, sortOf, within } from "./view";
 
 export const mailboxes = signal<Map<Id, Mailbox>>(new Map());
 export const rows = signal<Map<Id, Row>>(new Map());
@@ -26,6 +28,8 @@ export const quota = signal<Quota | null>(null);
 export interface Place {
   mailbox: Id;
   search: string;
+  /** How it is filtered and sorted (view.ts). */
+  view?: string;
 }
 
 export interface List extends Place {
@@ -54,7 +58,7 @@ const keptBodies = 50;
 const states = { Email: "", Mailbox: "", Thread: "" };
 
 export const sortedMailboxes = computed(() => {
-  const rank = (m: Mailbox) => ["inbox", "drafts", "sent", "archive", "junk", "trash"].indexOf(m.role ?? "");
+  const rank = (m: Mailbox) => ["inbox", "snoozed", "drafts", "sent", "archive", "junk", "trash"].indexOf(m.role ?? "");
   return [...mailboxes.value.values()].sort((a, b) => {
     const x = rank(a) < 0 ? 99 : rank(a);
     const y = rank(b) < 0 ? 99 : rank(b);
@@ -77,6 +81,7 @@ export function pathOf(m: Mailbox): string {
 export async function openAccount(named: () => Place | undefined): Promise<void> {
   stop?.();
   await loadOutbox();
+  await readOwn();
   const [folders, rowsKept, outgoingKept] = await Promise.all([db.get<Mailbox[]>("mailboxes", account.value), db.all<Row>("rows"), db.get<{ drafts: Id; sent: Id }>("facts", "outgoing")]);
   batch(() => {
     if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
@@ -91,7 +96,11 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
       ["Identity/get", { accountId: home.value, ids: null }, "i"],
       ["Email/get", { accountId: account.value, ids: [] }, "e"],
       ["Mailbox/get", { accountId: home.value, ids: null, properties: ["role"] }, "h"],
+      ["Email/query", { accountId: account.value, filter: { hasKeyword: pin }, limit: 1 }, "pins"],
+      ["Preferences/get", { accountId: home.value, ids: null }, "own"],
     ]);
+    await takeOwn(answers.get("own")!);
+    hasPins.value = (answers.get("pins")!["ids"] as Id[]).length > 0;
     await findOutgoing(answers.get("h")!["list"] as { id: Id; role: string | null }[]);
     states.Mailbox = answers.get("m")!["state"] as string;
     states.Email = answers.get("e")!["state"] as string;
@@ -167,7 +176,7 @@ export async function show(where: Place): Promise<void> {
   if (place.value.search !== where.search) understood.value = null;
   place.value = where;
   answered = null;
-  const keptIds = where.search ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
+  const keptIds = where.search || where.view ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
   if (place.value !== where || answered === where) return; // sync was quicker
   const gone = takenAway(where);
   const ids = (keptIds ?? []).filter((id) => !gone.has(id));
@@ -177,7 +186,7 @@ export async function show(where: Place): Promise<void> {
 
 /** The condition of what a place shows. */
 export function filterOf(where: Place): Filter {
-  return where.search ? searchFilter(where.search) : { inMailbox: where.mailbox };
+  return within(where.search ? searchFilter(where.search) : { inMailbox: where.mailbox }, where.view);
 }
 
 const asked = new Set<string>();
@@ -204,7 +213,7 @@ interface Window {
  */
 async function loadWindows(froms: number[], moved: () => boolean): Promise<void> {
   const where = place.value;
-  const keyOf = (from: number) => `${where.mailbox} ${where.search} ${from}`;
+  const keyOf = (from: number) => `${where.mailbox} ${where.search} ${where.view ?? ""} ${from}`;
   const list_ = froms.filter((from) => !asked.has(keyOf(from)));
   if (list_.length === 0) return;
   for (const from of list_) asked.add(keyOf(from));
@@ -249,7 +258,7 @@ function windowCalls(where: Place, from: number, limit: number): Call[] {
   const accountId = account.value;
   const calls: Call[] = [
     ["Email/query", {
-      accountId, filter: filterOf(where), sort: [{ property: "receivedAt", isAscending: false }],
+      accountId, filter: filterOf(where), sort: sortOf(where.view, hasPins.peek() && !where.search),
       collapseThreads: byThread.value && !where.search, position: from, limit, calculateTotal: true,
     }, `q${from}`],
     ["Email/get", { accountId, "#ids": ref(`q${from}`, "Email/query", "/ids"), properties: rowProperties }, `g${from}`],
@@ -276,7 +285,7 @@ function takeWindows(where: Place, windows: Window[], answers: Answers, since: C
   const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
   // What stood elsewhere has moved here.
   const here = new Set(at.values());
-  const known = list.value.mailbox === where.mailbox && list.value.search === where.search ? list.value.ids : [];
+  const known = list.value.mailbox === where.mailbox && list.value.search === where.search && list.value.view === where.view ? list.value.ids : [];
   answered = where;
   batch(() => {
     for (const w of windows) {
@@ -297,7 +306,7 @@ function takeWindows(where: Place, windows: Window[], answers: Answers, since: C
   });
   if (where.search) return;
   if (byThread.value) void readMembers([...here]).catch(() => undefined);
-  if (windows.some((w) => w.from === 0)) void keep(where);
+  if (!where.view && windows.some((w) => w.from === 0)) void keep(where);
 }
 
 /** The server does not answer: a folder shows what is kept of it, a search finds in what is kept. */
@@ -671,7 +680,7 @@ function settled(i: Intention, answers: Answers | null): void {
   if (i.kind !== "change" || i.account !== account.value || syncing || !changes || changes["oldState"] !== states.Email) return void sync();
   const alone = set!["oldState"] === states.Email && set!["newState"] === changes["newState"] && !changes["hasMoreChanges"] && changes["created"].length === 0;
   const own = alone && (changes["updated"] as Id[]).every((id) => id in i.update) && (changes["destroyed"] as Id[]).every((id) => i.destroy.includes(id));
-  const flags = i.destroy.length === 0 && Object.values(i.update).every((patch) => Object.keys(patch).every((k) => k.startsWith("keywords/")));
+  const flags = i.destroy.length === 0 && Object.values(i.update).every((patch) => Object.keys(patch).every((k) => k.startsWith("keywords/") && k !== `keywords/${pin}`));
   void catchUp({ answers: answers!, own, lists: !own || !flags || place.value.search !== "" }).then(() => {
     if (heard && news(heard)) return sync();
   });

@@ -49,15 +49,22 @@ export type Sheet =
   | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; type?: "datetime-local"; hint?: (text: string) => string; done: Answered }
   | { kind: "redirect"; id: Id }
   | { kind: "scheduled" }
-  | { kind: "palette"; mode: "all" | "move" | "go" };
+  | { kind: "preview"; of: Id; at: number }
+  | { kind: "palette"; mode: "all" | "move" | "go" | "label" };
 
 export const sheet = signal<Sheet | null>(null);
+
+/** The keys that were pressed for the palette before it was there; "\n" stands for Enter. */
+export const typedAhead = { keys: "" };
+sheet.subscribe(() => (typedAhead.keys = ""));
 
 export interface MenuItem {
   text: string;
   icon?: string;
   /** The key that does the same. */
   key?: string;
+  /** The hue of its icon. */
+  hue?: number;
   run: () => void;
 }
 

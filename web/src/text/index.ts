@@ -40,6 +40,9 @@ const formats = computed(() => ({
   time: new Intl.DateTimeFormat(language.value, { hour: "numeric", minute: "2-digit" }),
   day: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short" }),
   weekday: new Intl.DateTimeFormat(language.value, { weekday: "short" }),
+  longWeekday: new Intl.DateTimeFormat(language.value, { weekday: "long" }),
+  month: new Intl.DateTimeFormat(language.value, { month: "long" }),
+  monthOfYear: new Intl.DateTimeFormat(language.value, { month: "long", year: "numeric" }),
   year: new Intl.DateTimeFormat(language.value, { day: "numeric", month: "short", year: "numeric" }),
   full: new Intl.DateTimeFormat(language.value, { dateStyle: "full", timeStyle: "short" }),
   number: new Intl.NumberFormat(language.value),
@@ -54,6 +57,17 @@ export function shortDate(iso: string, now = client.now()): string {
   const age = now.getTime() - d.getTime();
   if (age >= 0 && age < 6 * 86_400_000) return f.weekday.format(d);
   return d.getFullYear() === now.getFullYear() ? f.day.format(d) : f.year.format(d);
+}
+
+/** The day of a list that a time belongs to: today, yesterday, a weekday of the last days, else the month. */
+export function dayOf(iso: string, now = client.now()): string {
+  const d = new Date(iso);
+  const midnight = (x: Date) => new Date(x.getFullYear(), x.getMonth(), x.getDate()).getTime();
+  const days = Math.round((midnight(now) - midnight(d)) / 86_400_000);
+  if (days === 0) return t("today");
+  if (days === 1) return t("yesterday");
+  if (days > 0 && days < 6) return formats.value.longWeekday.format(d);
+  return d.getFullYear() === now.getFullYear() ? formats.value.month.format(d) : formats.value.monthOfYear.format(d);
 }
 
 export const shortTime = (d: Date) => formats.value.time.format(d);

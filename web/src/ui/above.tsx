@@ -85,7 +85,7 @@ export function Menu() {
         e.stopPropagation();
       }}>
       {m.items.map((i) => (
-        <li role="none"><button role="menuitem" onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}{i.key && <kbd aria-hidden="true">{i.key}</kbd>}</button></li>
+        <li role="none"><button role="menuitem" class={i.hue === undefined ? "" : "hued"} ref={(e: HTMLButtonElement | null) => { if (e && i.hue !== undefined) e.style.setProperty("--hue", String(i.hue)); }} onClick={() => { menu.value = null; i.run(); }}>{i.icon && <Icon name={i.icon as Parameters<typeof Icon>[0]["name"]} />}{i.text}{i.key && <kbd aria-hidden="true">{i.key}</kbd>}</button></li>
       ))}
     </ul>
   );

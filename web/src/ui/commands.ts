@@ -8,7 +8,7 @@ import { cursor, folded, narrow, reading, selected, sheet, toasts, type MenuItem
 import { t } from "../text";
 import { tc, type CommandText } from "../text/commands";
 import type { IconName } from "./icons";
-import { askLabel, open, step } from "./reader";
+import { open, step } from "./reader";
 import { write } from "./writing";
 
 export type Group = "groupMail" | "groupSelect" | "groupWrite" | "groupGo" | "groupApp";
@@ -111,7 +111,11 @@ export const commands: Command[] = [
   { name: "unread", group: "groupMail", keys: ["U"], icon: "unread", run: markUnread },
   { name: "unreadFromHere", group: "groupMail", keys: ["_"], run: unreadFromHere },
   { name: "move", group: "groupMail", keys: ["v"], icon: "move", says: () => t("move"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "move" }; } },
-  { name: "label", group: "groupMail", keys: ["l"], icon: "label", says: () => t("label"), run: () => { if (chosen().length > 0) askLabel(); } },
+  { name: "label", group: "groupMail", keys: ["l"], icon: "label", says: () => t("label"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "label" }; } },
+  { name: "block", group: "groupMail", keys: [], icon: "block", run: (ids) => { const id = message(ids); if (id) void import("./sender").then((m) => m.toggleBlock(id)); } },
+  { name: "snooze", group: "groupMail", keys: ["b"], icon: "clock", run: (ids) => import("./aside").then((m) => m.askSnooze(ids)) },
+  { name: "pin", group: "groupMail", keys: [], icon: "pin", run: (ids) => import("./aside").then((m) => m.togglePin(ids)) },
+  { name: "mute", group: "groupMail", keys: ["m"], icon: "mute", run: (ids) => import("./aside").then((m) => m.toggleMute(ids)) },
   { name: "undo", group: "groupMail", keys: ["z"], run: () => toasts.value.findLast((x) => x.action)?.action!.run() },
   { name: "select", group: "groupSelect", keys: ["x"], run: pickOne },
   { name: "selectAll", group: "groupSelect", keys: ["* a"], run: () => selectAll() },
@@ -129,6 +133,7 @@ export const commands: Command[] = [
   { name: "search", group: "groupGo", keys: ["/"], icon: "search", run: () => document.getElementById("search")?.focus() },
   { name: "goInbox", group: "groupGo", keys: ["g i"], icon: "inbox", run: () => go("inbox") },
   { name: "goFlagged", group: "groupGo", keys: ["g s"], icon: "flag", run: () => go("", "is:starred") },
+  { name: "goSnoozed", group: "groupGo", keys: ["g b"], icon: "clock", run: () => go("snoozed") },
   { name: "goSent", group: "groupGo", keys: ["g t"], icon: "sent", run: () => go("sent") },
   { name: "goDrafts", group: "groupGo", keys: ["g d"], icon: "drafts", run: () => go("drafts") },
   { name: "goAll", group: "groupGo", keys: ["g a"], icon: "archive", run: () => go("", "in:anywhere") },

@@ -9,14 +9,24 @@ import { schema as basic } from "prosemirror-schema-basic";
 import { addListNodes, liftListItem, sinkListItem, splitListItem, wrapInList } from "prosemirror-schema-list";
 import { EditorState, type Command } from "prosemirror-state";
 import { EditorView } from "prosemirror-view";
+import { safeHTML } from "./html";
+import { image, pictureView, scale } from "./picture";
 import { cleanPasted, inert, kept, keptView, markKept, sent, textOf } from "./kept";
 
 const underline: MarkSpec = { parseDOM: [{ tag: "u" }, { style: "text-decoration=underline" }], toDOM: () => ["u", 0] };
+/** A mark that <font> carries: mail programs know it, and unlike a style the page's policy lets it in. */
+const font = (name: "color" | "size" | "face", valid: RegExp): MarkSpec => ({
+  attrs: { value: { validate: "string" } },
+  parseDOM: [{ tag: `font[${name}]`, consuming: false, getAttrs: (e) => (valid.test(e.getAttribute(name)!) ? { value: e.getAttribute(name) } : false) }],
+  toDOM: (m) => ["font", { [name]: m.attrs["value"] as string }, 0],
+});
+
 const strike: MarkSpec = { parseDOM: [{ tag: "s" }, { tag: "strike" }, { tag: "del" }], toDOM: () => ["s", 0] };
 
 export const schema = new Schema({
-  nodes: addListNodes(basic.spec.nodes, "paragraph block*", "block").addToEnd("kept", kept),
-  marks: basic.spec.marks.addToEnd("underline", underline).addToEnd("strike", strike),
+  nodes: addListNodes(basic.spec.nodes.update("image", image), "paragraph block*", "block").addToEnd("kept", kept),
+  marks: basic.spec.marks.addToEnd("underline", underline).addToEnd("strike", strike)
+    .addToEnd("color", font("color", /^(?:#[0-9a-f]{3,6}|[a-z]{3,20})$/iu)).addToEnd("size", font("size", /^[1-7]$/u)).addToEnd("face", font("face", /^[\w ,'"-]{1,100}$/u)),
 });
 
 export interface Editor {
@@ -26,6 +36,10 @@ export interface Editor {
   run(name: CommandName): void;
   link(href: string): void;
   image(src: string, alt: string): void;
+  /** Sets a mark of <font> on what is chosen, or on what is typed next; null takes it away. */
+  font(name: "color" | "size" | "face", value: string | null): void;
+  /** Puts markup, which is made harmless, in the place of what is chosen. */
+  insert(html: string): void;
   destroy(): void;
 }
 
@@ -86,7 +100,7 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       plugins: [
         history(),
         inputRules({ rules: [wrappingInputRule(/^\s*([-*])\s$/u, schema.nodes["bullet_list"]!), wrappingInputRule(/^1\.\s$/u, schema.nodes["ordered_list"]!), wrappingInputRule(/^>\s$/u, schema.nodes["blockquote"]!)] }),
-        keymap({ "Mod-z": undo, "Mod-y": redo, "Shift-Mod-z": redo, "Mod-b": commands.bold, "Mod-i": commands.italic, "Mod-u": commands.underline, Enter: splitListItem(li), Tab: sinkListItem(li), "Shift-Tab": liftListItem(li) }),
+        keymap({ "Mod-z": undo, "Mod-y": redo, "Shift-Mod-z": redo, "Mod-b": commands.bold, "Mod-i": commands.italic, "Mod-u": commands.underline, Enter: splitListItem(li), "+": scale(1.2), "-": scale(1 / 1.2), Tab: sinkListItem(li), "Shift-Tab": liftListItem(li) }),
         keymap(baseKeymap),
       ],
     }),
@@ -95,7 +109,7 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       view.updateState(view.state.apply(tr));
       if (tr.docChanged) changed();
     },
-    nodeViews: { kept: keptView },
+    nodeViews: { kept: keptView, image: pictureView },
     transformPastedHTML: cleanPasted,
     handlePaste: (_, e) => take(e.clipboardData, e),
     handleDrop: (_, e) => take((e as DragEvent).dataTransfer, e),
@@ -134,6 +148,24 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
     },
     image(src, alt) {
       view.dispatch(view.state.tr.replaceSelectionWith(schema.nodes["image"]!.create({ src, alt })));
+    },
+    font(name, value) {
+      const { from, to, empty } = view.state.selection;
+      const type = schema.marks[name]!;
+      let tr = view.state.tr;
+      if (empty) tr = value === null ? tr.removeStoredMark(type) : tr.addStoredMark(type.create({ value }));
+      else {
+        tr = tr.removeMark(from, to, type);
+        if (value !== null) tr = tr.addMark(from, to, type.create({ value }));
+      }
+      view.dispatch(tr);
+      view.focus();
+    },
+    insert(markup) {
+      const put = inert(safeHTML(markup, false).html);
+      markKept(put);
+      view.dispatch(view.state.tr.replaceSelection(DOMParser.fromSchema(schema).parseSlice(put)).scrollIntoView());
+      view.focus();
     },
     destroy: () => view.destroy(),
   };

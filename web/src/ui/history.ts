@@ -35,8 +35,11 @@ const positions = new Map<number, { top: number; cursor: number }>();
 const closed = new Set<string>();
 const left = new Set<string>();
 
+/** Reports whether a sheet has no address. */
+const above = (s: Sheet) => s.kind === "ask" || s.kind === "palette" || s.kind === "preview";
+
 function sheetName(s: Sheet | null): string {
-  if (!s || s.kind === "ask" || s.kind === "palette") return "";
+  if (!s || above(s)) return "";
   return "id" in s ? `${s.kind}.${s.id}` : s.kind;
 }
 
@@ -48,20 +51,20 @@ function sheetOf(name: string): Sheet | null {
 
 /** Where the screen is; null while that is not known. */
 function now(): Step | null {
-  const { mailbox, search } = place.value;
+  const { mailbox, search, view = "" } = place.value;
   const written = writers.value.findLast((d) => !leaving.value.has(d.key))?.address;
-  const layer = sheet.value?.kind === "ask" || sheet.value?.kind === "palette" ? "ask" : narrow.value && sideOpen.value ? "side" : "";
-  const step = { account: account.value, mailbox, search, message: reading.value ?? "", write: written ?? sought, open: sheetName(sheet.value), layer };
+  const layer = sheet.value && above(sheet.value) ? "ask" : narrow.value && sideOpen.value ? "side" : "";
+  const step = { account: account.value, mailbox, search, view, message: reading.value ?? "", write: written ?? sought, open: sheetName(sheet.value), layer };
   return mailbox && landed === account.value ? step : null;
 }
 
-const keyOf = (s: Step) => JSON.stringify([s.account, s.mailbox, s.search, s.message, s.write, s.open, s.layer]);
+const keyOf = (s: Step) => JSON.stringify([s.account, s.mailbox, s.search, s.view, s.message, s.write, s.open, s.layer]);
 const addressOf = (s: Step) => formatAddress(s, home.value, mailboxes.value);
 const layers = ["message", "write", "open", "layer"] as const;
 
 /** Reports whether nothing but layers that lie above a were closed. */
 function closes(a: Step, b: Step): boolean {
-  if (a.account !== b.account || a.mailbox !== b.mailbox || a.search !== b.search) return false;
+  if (a.account !== b.account || a.mailbox !== b.mailbox || a.search !== b.search || a.view !== b.view) return false;
   return layers.every((l) => b[l] === a[l] || b[l] === "");
 }
 
@@ -89,7 +92,7 @@ function follow(): void {
     if (addressOf(to) !== location.pathname + location.search) replace(to); // a folder was renamed
     return;
   }
-  const ended = closes(from, to) || (from.search !== "" && closes({ ...from, search: "" }, to));
+  const ended = closes(from, to) || (from.search !== "" && closes({ ...from, search: "" }, to)) || (from.view !== "" && to.view === "" && closes({ ...from, view: "" }, to));
   if (ended && kept.before === keyOf(to)) {
     traversing = true;
     history.back();
@@ -131,7 +134,7 @@ export function named(): Place | undefined {
   const at = parseAddress(location);
   if (!at || (at.account || home.value) !== account.value) return undefined;
   const box = folderAt(at.path, mailboxes.value);
-  return box && { mailbox: box.id, search: at.search };
+  return box && { mailbox: box.id, search: at.search, view: at.view };
 }
 
 /** The account that the address names, before anybody is signed in. */
@@ -171,11 +174,12 @@ async function apply(): Promise<void> {
   const inbox = byRole("inbox");
   if (!box) say(t("unknownAddress"));
   const mailbox = (box ?? inbox)?.id ?? place.value.mailbox;
-  const moved = place.value.mailbox !== mailbox || place.value.search !== (box ? at!.search : "");
+  const view = box ? at!.view : "";
+  const moved = place.value.mailbox !== mailbox || place.value.search !== (box ? at!.search : "") || (place.value.view ?? "") !== view;
   batch(() => {
     selected.value = new Set();
     if (moved || narrow.value) goal.value = positions.get(kept.n) ?? null;
-    if (moved) void show({ mailbox, search: box ? at!.search : "" });
+    if (moved) void show({ mailbox, search: box ? at!.search : "", view });
   });
   await showRest(box ? at! : { ...parseAddress({ pathname: "/", search: "" })! }, Promise.resolve());
 }

@@ -23,6 +23,16 @@ const paths = {
   unread: "M4 6h16v12H4zM4 7l8 6 8-6",
   read: "M4 10l8-6 8 6v9H4zM4 10l8 6 8-6",
   move: "M4 6.500A1.500 1.500 0 0 1 5.500 5H10l2 2.500h6.500A1.500 1.500 0 0 1 20 9v8.500a1.500 1.500 0 0 1-1.500 1.500h-13A1.500 1.500 0 0 1 4 17.500zM9 13.500h6M12.500 11l2.500 2.500-2.500 2.500",
+  block: "M12 20.500a8.500 8.500 0 1 0 0-17 8.500 8.500 0 0 0 0 17zM6 6l12 12",
+  leave: "M4 6h16v7M4 6v12h9M4 7l8 6 8-6M16 16l5 5M21 16l-5 5",
+  font: "M4 19l5.500-14 5.500 14M6 14h7M16 19l2.500-7 2.500 7M17 17h3.500",
+  colour: "M6 15L11 4h2l5 11M8 11h8M4 19.500h16",
+  template: "M5 4h14v16H5zM8.500 8h7M8.500 12h3M14 12h1.500M8.500 16h7",
+  eye: "M3 12c3-5 6-7 9-7s6 2 9 7c-3 5-6 7-9 7s-6-2-9-7zM12 15a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
+  pin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7",
+  mute: "M6 10v4h3l4 3.500V6.500L9 10zM16 10l4 4M20 10l-4 4",
+  sort: "M7 5v14M7 19l-3-3M7 19l3-3M13 7h7M13 12h5M13 17h3",
+  star: "M12 4l2.500 5.200 5.500.800-4 4 1 5.600-5-2.700-5 2.700 1-5.600-4-4 5.500-.800z",
   label: "M4 5h8l8 8-7 7-9-9zM8 9h.01",
   clock: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7v5l3.500 2",
   print: "M7 9V4h10v5M7 16H4V9h16v7h-3M7 13h10v7H7z",
@@ -94,19 +104,32 @@ function hash(text: string): number {
   return (h ^ (h >>> 15)) >>> 0;
 }
 
-/** A sender's domino: the same for the same address, anywhere. */
-export function Domino({ of, size = 38 }: { of: string; size?: number }) {
-  const h = hash(of.toLowerCase());
-  const hues = [168, 205, 262, 318, 12, 36, 88];
-  return <DominoFace a={1 + (h % 6)} b={1 + ((h >>> 8) % 6)} hue={hues[(h >>> 16) % hues.length]!} size={size} />;
+/** The initials of a name, one or two; of an address that has none. "": neither has a letter or digit. */
+function initials(name: string, address: string): string {
+  const first = (word: string) => /[\p{L}\p{N}]/u.exec(word)?.[0].toUpperCase() ?? "";
+  const words = (name || address.split("@")[0] || "").split(/[\s.,_-]+/u).filter(first);
+  // A name in a script without blanks begins with that of the family.
+  if (words.length < 2 || /\p{Script=Han}|\p{Script=Hangul}/u.test(words[0]!)) return first(words[0] ?? "");
+  const [a, b] = name.includes(",") ? [words[1]!, words[0]!] : [words[0]!, words[words.length - 1]!];
+  return first(a) + first(b);
 }
 
-export function DominoFace({ a, b, hue, size, x, y }: { a: number; b: number; hue: number; size: number; x?: number; y?: number }) {
+/** A sender's domino: hue and pips are the same for the same address, anywhere; the initials of a name are on it. */
+export function Domino({ of, name, size = 38 }: { of: string; name?: string | undefined; size?: number }) {
+  const h = hash(of.toLowerCase());
+  const hues = [168, 190, 210, 235, 262, 290, 318, 340, 12, 28, 45, 70, 95, 130];
+  return <DominoFace a={1 + (h % 6)} b={1 + ((h >>> 8) % 6)} hue={hues[(h >>> 16) % hues.length]!} size={size} letters={name === undefined ? "" : initials(name, of)} />;
+}
+
+/** A domino with a and b pips; letters stand in the place of the pips of a half, the first in the upper one. */
+export function DominoFace({ a, b, hue, size, x, y, letters = "" }: { a: number; b: number; hue: number; size: number; x?: number; y?: number; letters?: string }) {
+  const glyphs = [...letters];
   return (
     <svg class="domino" viewBox="0 0 12 22" width={(size * 12) / 22} height={size} {...(x === undefined ? {} : { x, y })} aria-hidden="true" ref={(e: SVGSVGElement | null) => e?.style.setProperty("--hue", String(hue))}>
       <rect class="face" x="0.5" y="0.500" width="11" height="21" rx="2.200" stroke-width="0.700" />
       <rect class="bar" x="2.500" y="10.750" width="7" height="0.500" />
-      {[a, b].map((n, half) => pips[n]!.map(([x, y]) => <circle class="pip" cx={x + 1} cy={y + (half === 0 ? 1 : 11)} r="0.950" />))}
+      {glyphs.map((c, half) => <text class="initial" x="6" y={half === 0 ? 8.5 : 18.8} text-anchor="middle">{c}</text>)}
+      {[a, b].map((n, half) => !glyphs[half] && pips[n]!.map(([x, y]) => <circle class="pip" cx={x + 1} cy={y + (half === 0 ? 1 : 11)} r="0.950" />))}
     </svg>
   );
 }

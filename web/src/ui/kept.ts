@@ -7,6 +7,7 @@ import type { EditorView, NodeView } from "prosemirror-view";
 import { t } from "../text";
 import { fill, fit } from "./fit";
 import { safeHTML } from "./html";
+import { withoutOffice } from "./pasted";
 
 export const kept: NodeSpec = {
   group: "block", atom: true, selectable: true, attrs: { html: { validate: "string" } },
@@ -22,7 +23,7 @@ export function inert(html: string): HTMLElement {
   return holder;
 }
 
-const richAttributes = "table, center, font[color], font[face], [bgcolor], [background], [align=center i], [align=right i]";
+const richAttributes = "table, center, [bgcolor], [background], [align=center i], [align=right i]";
 const richStyle = /(?:^|;)\s*(?:background(?:-color)?\s*:(?!\s*(?:#fff(?:fff)?|white|transparent|none|initial|inherit)\b)|border(?:-(?:left|right|top|bottom))?(?:-color|-style|-width)?\s*:(?!\s*(?:none|0|initial|inherit)\b)|color\s*:(?!\s*(?:#000(?:000)?|black|inherit|initial|windowtext|rgb\(0,\s*0,\s*0\))\s*(?:;|$))|text-align\s*:\s*(?:center|right)|float\s*:\s*(?:left|right))/iu;
 
 function isRich(e: Element): boolean {
@@ -59,7 +60,7 @@ export function markKept(holder: Element): void {
 
 /** Makes harmless what is pasted as if it were kept: it may be of anywhere. */
 export function cleanPasted(html: string): string {
-  if (!html.includes("data-kept")) return html;
+  if (!html.includes("data-kept")) return html.includes("data-pm-slice") ? html : withoutOffice(html);
   const holder = inert(html);
   for (const e of holder.querySelectorAll("[data-kept]")) {
     const pictures = new Map<string, string>();

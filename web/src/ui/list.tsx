@@ -3,15 +3,18 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Id, Mailbox, Row as RowData } from "../jmap/types";
-import { nameOrAddress } from "../state/shown";
+import { nameOrAddress, plainName } from "../state/shown";
 import { below } from "../state/folders";
 import { selecting } from "../state/all";
 import { archive, moveTo, ofThreads, remove } from "../state/actions";
 import { list, loadWindow, mailboxes, onceEach, pathOf, place, rows, show, sortedMailboxes, threads, byThread, inView } from "../state/mail";
 import { empty } from "../state/trash";
+import { labelsOf } from "../state/own";
 import { preferences } from "../state/prefs";
 import { cursor, goal, narrow, openMenu, reading, say, scrolled, selected, sheet, sideOpen } from "../state/screen";
-import { count, shortDate, t } from "../text";
+import { hasPins, muted, pin, readView, snoozedUntil } from "../state/view";
+import { count, dayOf, shortDate, t } from "../text";
+import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
@@ -22,6 +25,8 @@ import { swipe } from "./swipe";
 import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
 
+const LeaveTool = lazy(() => import("./sender").then((m) => m.LeaveTool));
+const Filters = lazy(() => import("./filters").then((m) => m.Filters));
 const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 
 export function List() {
@@ -29,12 +34,22 @@ export function List() {
   const box = mailboxes.value.get(where.mailbox);
   const title = where.search ? t("results", count(list.value.total)) : box ? roleName(box) : "";
   return (
-    <section class="pane list" aria-label={t("messageList")}>
+    <section
+      class="pane list" aria-label={t("messageList")}
+      onDragOver={(e) => { if (e.dataTransfer?.types.includes("Files")) e.preventDefault(); }}
+      onDrop={(e) => {
+        const files = [...(e.dataTransfer?.files ?? [])];
+        if (files.length === 0) return;
+        e.preventDefault();
+        void import("./exchange").then((m) => m.takeFiles(files, where.mailbox));
+      }}
+    >
       {selected.value.size > 0 ? <Chosen /> : (
         <div class="bar">
           <button class="tool only-narrow" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>
           <h2>{title}</h2>
           {!where.search && box && <span class="quiet">{count(box.totalEmails)}</span>}
+          {where.search && <button class="tool" aria-label={t("saveSearch")} title={t("saveSearch")} onClick={() => void import("./sideown").then((m) => m.saveSearch())}><Icon name="star" /></button>}
           {where.search && <button class="tool" aria-label={t("clearSearch")} title={t("clearSearch")} onClick={() => void show({ mailbox: where.mailbox, search: "" })}><Icon name="close" /></button>}
           {(box?.role === "trash" || box?.role === "junk") && !where.search && holds(box) && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
         </div>
@@ -46,7 +61,7 @@ export function List() {
           <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
         </p>
       ))}
-      {where.search && <Suspense><Terms /></Suspense>}
+      {where.search ? <Suspense><Terms /></Suspense> : <Suspense><Filters /></Suspense>}
       <Rows />
     </section>
   );
@@ -64,7 +79,7 @@ function Chosen() {
       <Tool of={deed("archive")} />
       <Tool of={deed("delete")} />
       <Tool of={deed("move")} run={moveMenu} />
-      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, (["selectAll", "read", "unread", "flag", "junk"] as const).map((name) => deed(name)))}><Icon name="more" /></button>
+      <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, (["selectAll", "read", "unread", "flag", "snooze", "pin", "mute", "label", "junk"] as const).map((name) => deed(name)))}><Icon name="more" /></button>
     </div>
   );
 }
@@ -75,11 +90,14 @@ export function moveMenu(at: Element): void {
   })));
 }
 
+/** What is above the first row, in pixels: half of the name of its day. */
+const head = 8;
+
 function Rows() {
   const scroll = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
-  const rowHeight = preferences.value.density === "compact" ? 44 : 68;
+  const rowHeight = preferences.value.density === "compact" ? 44 : 76;
   const l = list.value;
 
   useEffect(() => {
@@ -104,12 +122,16 @@ function Rows() {
     }
     was.current = { ids: l.ids, at: cursor.value };
   }, [l.ids, cursor.value]);
+  const asleep = mailboxes.value.get(place.value.mailbox)?.role === "snoozed";
+  useEffect(() => {
+    if (asleep && l.state === "ready") void import("./aside").then((m) => m.readSnoozed());
+  }, [asleep, l.ids]);
   const returned = useRef(false);
   // A list to which one returns is where it was left, as soon as it is long enough.
   useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
-    if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search) return;
-    if (l.state === "loading" && l.total * rowHeight < g.top + e.clientHeight) return;
+    if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search || l.view !== place.value.view) return;
+    if (l.state === "loading" && head + l.total * rowHeight < g.top + e.clientHeight) return;
     returned.current = cursor.value !== g.cursor;
     cursor.value = g.cursor;
     e.scrollTop = g.top;
@@ -119,8 +141,8 @@ function Rows() {
   useLayoutEffect(() => {
     const e = scroll.current!;
     if (returned.current) return void (returned.current = false);
-    const y = cursor.value * rowHeight;
-    if (y < e.scrollTop) e.scrollTop = y;
+    const y = head + cursor.value * rowHeight;
+    if (y - head < e.scrollTop) e.scrollTop = y - head;
     else if (y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y + rowHeight - e.clientHeight;
   }, [cursor.value]);
 
@@ -183,7 +205,14 @@ async function pickRange(a: number, b: number): Promise<void> {
 /** What can be done to a row with the pointer: the same in the buttons that lie over it and in its menu. */
 function deeds(id: Id, unread: boolean, flagged: boolean) {
   const ids = () => ofThreads(selected.value.has(id) ? [...selected.value] : [id]);
-  return (["archive", "delete", unread ? "read" : "unread", "flag", "junk"] as const).map((name) => deed(name, { flagged }, ids));
+  return (["archive", "delete", unread ? "read" : "unread", "flag", "snooze", "pin", "mute", "junk"] as const).map((name) => deed(name, { flagged }, ids));
+}
+
+/** The day that a row is grouped by; "": the list is not in the order of days. */
+function groupOf(row: RowData): string {
+  const { order } = readView(place.value.view);
+  if ((order !== "" && order !== "oldest") || mailboxes.value.get(place.value.mailbox)?.role === "snoozed") return "";
+  return order === "" && hasPins.value && !place.value.search && (byThread.value ? (threads.value.get(row.threadId) ?? [row.id]) : [row.id]).some((i) => rows.value.get(i)?.keywords[pin]) ? t("pinnedWord") : dayOf(row.receivedAt);
 }
 
 function Line({ at, id, height }: { at: number; id: Id | undefined; height: number }) {
@@ -212,6 +241,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
   const messagesOf = onceEach(ids.filter((i) => rows.value.has(i)), id).length;
   const isSelected = selected.value.has(id);
   const who = people(row, outgoing);
+  const first = (outgoing ? row.to : row.from)?.[0];
   const snippet = list.value.snippets.get(id);
   const pick = (range: boolean) => {
     if (range) void pickRange(Math.min(cursor.value, at), Math.max(cursor.value, at));
@@ -222,7 +252,12 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
     }
     cursor.value = at;
   };
-  const words = [unread && t("unread"), flagged && t("flagged"), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");
+  const pinned = ids.some((i) => rows.value.get(i)?.keywords[pin]);
+  const labels = labelsOf(row.keywords);
+  const until = box?.role === "snoozed" ? snoozedUntil.value.get(id) : undefined;
+  const before = at > 0 ? rows.value.get(list.value.ids[at - 1] ?? "") : undefined;
+  const day = groupOf(row);
+  const words = [unread && t("unread"), flagged && t("flagged"), pinned && t("pinnedWord"), row.keywords[muted] && t("mutedWord"), ...labels.map((l) => l.name), row.keywords["$answered"] && t("answered"), row.hasAttachment && t("hasAttachmentWord"), messagesOf > 1 && t("conversationOf", messagesOf)].filter(Boolean).join(", ");
   return (
     <div
       class={`row ${unread ? "unread" : ""} ${cursor.value === at ? "at" : ""}`}
@@ -245,6 +280,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
         openMenu(point, [
           ...(selected.value.has(id) && selected.value.size > 1 ? [] : [answer("reply"), answer("replyAll"), answer("forward")]),
           ...deeds(id, unread, !!flagged),
+          ...(outgoing ? [] : [deed("block", {}, () => [id])]),
           { ...deed("move"), run: () => { if (!selected.value.has(id)) selected.value = new Set([id]); sheet.value = { kind: "palette", mode: "move" }; } },
         ]);
       }}
@@ -260,10 +296,11 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
         void openMessage(id);
       }}
     >
+      {day && (at === 0 || (before && groupOf(before) !== day)) && <span class="day" aria-hidden="true">{day}</span>}
       <span class="dot" aria-hidden="true" />
       <span class="face-cell" role="gridcell">
         <input class="pick" type="checkbox" checked={isSelected} tabIndex={-1} aria-label={`${t("keySelect")}: ${row.subject || t("noSubject")}`} onClick={(e) => { e.stopPropagation(); pick(e.shiftKey); }} />
-        <Domino of={(outgoing ? row.to : row.from)?.[0]?.email ?? ""} size={narrow.value ? 40 : height > 50 ? 42 : 30} />
+        <Domino of={first?.email ?? ""} name={first && plainName(first)} size={narrow.value ? 40 : height > 50 ? 42 : 30} />
       </span>
       <span class="what" role="gridcell">
         <span class="line">
@@ -271,12 +308,14 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           {!outgoing && <SentOn of={row} />}
           {messagesOf > 1 && <span class="size-of-thread" aria-hidden="true">{messagesOf}</span>}
         </span>
-        <span class="line"><span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
+        <span class="line">{labels.slice(0, 2).map((l) => <Chip key={l.keyword} of={l} />)}<span class="subject">{snippet?.subject ? <Marked text={snippet.subject} /> : row.subject || t("noSubject")}</span></span>
         <span class="preview">{snippet?.preview ? <Marked text={snippet.preview} /> : row.preview}</span>
       </span>
       <span class="what" role="gridcell">
-        <time class="date" dateTime={row.receivedAt}>{shortDate(row.receivedAt)}</time>
+        <time class={`date ${until ? "until" : ""}`} dateTime={until ?? row.receivedAt}>{shortDate(until ?? row.receivedAt)}</time>
         <span class="marks" aria-hidden="true">
+          {pinned && <Icon name="pin" />}
+          {row.keywords[muted] && <Icon name="mute" />}
           {row.keywords["$answered"] && <Icon name="reply" />}
           {row.hasAttachment && <Icon name="attach" />}
           {flagged && <Icon name="flag" class="flag" />}
@@ -288,6 +327,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           {deeds(id, unread, !!flagged).slice(0, 4).map((d) => (
             <button key={d.icon} class="tool" tabIndex={-1} title={d.hint} onClick={(e) => { e.stopPropagation(); d.run(); }}><Icon name={d.icon} /></button>
           ))}
+          <Suspense><LeaveTool id={id} /></Suspense>
         </span>
       )}
     </div>

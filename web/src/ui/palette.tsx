@@ -2,22 +2,28 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { moveTo } from "../state/actions";
-import { pathOf, place, show, sortedMailboxes } from "../state/mail";
-import { reading, selected, sheet } from "../state/screen";
+import { chosen, keyword, moveTo } from "../state/actions";
+import { keywordOf } from "../state/keyword";
+import { pathOf, place, rows, show, sortedMailboxes } from "../state/mail";
+import { hues, labels, labelsOf, setLabel, type Label } from "../state/own";
+import { reading, selected, sheet, typedAhead } from "../state/screen";
 import { count } from "../text";
 import { tc, type CommandText } from "../text/commands";
+import { tf } from "../text/sorting";
 import { Frame } from "./above";
 import { commands, type Group } from "./commands";
 import { Icon, type IconName } from "./icons";
 import { roleName } from "./side";
 
-export type Mode = "all" | "move" | "go";
+export type Mode = "all" | "move" | "go" | "label";
 
 interface Entry {
   text: string;
   icon: IconName | undefined;
   keys?: string;
+  hue?: number | undefined;
+  /** What the typed words are looked for in, where that is not its text. */
+  name?: string;
   run: () => unknown;
 }
 
@@ -40,16 +46,31 @@ function folders(mode: Mode): Entry[] {
   });
 }
 
+/** The labels to set on what is chosen, or to take away; and a new one of the text. */
+function labelEntries(text: string): Entry[] {
+  const ids = chosen();
+  const there = new Map(labels.value.map((l) => [l.keyword, l]));
+  for (const row of rows.value.values()) for (const l of labelsOf(row.keywords)) there.set(l.keyword, l);
+  const on = (l: Label) => ids.every((id) => rows.value.get(id)?.keywords[l.keyword]);
+  const all = [...there.values()].sort((a, b) => a.name.localeCompare(b.name)).map((l): Entry => ({
+    text: tf(on(l) ? "takeLabel" : "setLabel", l.name), icon: on(l) ? "check" : "label", hue: l.hue && hues[l.hue], name: l.name, run: () => keyword(l.keyword, !on(l), ids),
+  }));
+  const name = text.trim();
+  const made = keywordOf(name);
+  if (made && !there.has(made)) all.push({ text: tf("create", name), icon: "plus", name, run: () => { void setLabel({ keyword: made, name, hue: undefined }); void keyword(made, true, ids); } });
+  return all;
+}
+
 /** The entries that have all words of a text; those that begin with it come first. */
 function entries(mode: Mode, text: string): Entry[] {
-  const all = folders(mode);
+  const all = mode === "label" ? labelEntries(text) : folders(mode);
   if (mode === "all") {
     all.unshift(...commands.filter((c) => c.name !== "palette").map((c): Entry => ({ text: tc(c.name), icon: c.icon, run: c.run, ...(c.keys[0] ? { keys: c.keys[0] } : {}) })));
   }
   const wanted = fold(text).trim();
   const words = wanted.split(/\s+/u);
-  const found = all.filter((e) => words.every((w) => fold(e.text).includes(w)));
-  found.sort((a, b) => Number(fold(b.text).startsWith(wanted)) - Number(fold(a.text).startsWith(wanted)));
+  const found = all.filter((e) => words.every((w) => fold(e.name ?? e.text).includes(w)));
+  found.sort((a, b) => Number(fold(b.name ?? b.text).startsWith(wanted)) - Number(fold(a.name ?? a.text).startsWith(wanted)));
   if (mode === "all" && wanted) found.push({ text: tc("searchFor", text.trim()), icon: "search", run: () => void show({ mailbox: place.value.mailbox, search: text.trim() }) });
   return found.slice(0, most);
 }
@@ -58,9 +79,16 @@ export function Palette({ mode }: { mode: Mode }) {
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
+  // What was typed while this part was loaded counts, as far as the first Enter.
+  useEffect(() => {
+    const [words = "", ...rest] = typedAhead.keys.split("\n");
+    typedAhead.keys = "";
+    input.current!.value = text.value = words;
+    input.current!.focus();
+    if (rest.length > 0) take(entries(mode, words)[0]);
+  }, []);
   const found = entries(mode, text.value);
-  const title = tc(mode === "all" ? "palette" : mode === "move" ? "move" : "goFolder");
+  const title = tc(mode === "all" ? "palette" : mode === "move" ? "move" : mode === "label" ? "label" : "goFolder");
   const take = (e: Entry | undefined) => {
     if (!e) return;
     sheet.value = null;
@@ -75,7 +103,7 @@ export function Palette({ mode }: { mode: Mode }) {
       <div class="palette">
         <input
           ref={input} type="text" {...({ role: "combobox" } as object)} aria-expanded="true" aria-controls="commands" aria-autocomplete="list" aria-label={title} autocomplete="off" spellcheck={false}
-          placeholder={tc(mode === "all" ? "paletteHint" : "folderHint")} {...(found.length > 0 ? { "aria-activedescendant": `command-${at.value}` } : {})}
+          placeholder={mode === "label" ? tf("pickLabel") : tc(mode === "all" ? "paletteHint" : "folderHint")} {...(found.length > 0 ? { "aria-activedescendant": `command-${at.value}` } : {})}
           onInput={(e) => { text.value = e.currentTarget.value; at.value = 0; }}
           onKeyDown={(e) => {
             if (e.key === "ArrowDown") step(1);
@@ -88,8 +116,8 @@ export function Palette({ mode }: { mode: Mode }) {
         />
         <div role="listbox" id="commands" aria-label={title} tabIndex={-1}>
           {found.map((e, i) => (
-            <div key={e.text} role="option" id={`command-${i}`} aria-selected={at.value === i} class="suggestion" onMouseMove={() => (at.value = i)} onClick={() => take(e)}>
-              {e.icon ? <Icon name={e.icon} /> : <span class="icon" />}<span class="name">{e.text}</span>{e.keys && <kbd>{e.keys}</kbd>}
+            <div key={e.text} role="option" id={`command-${i}`} aria-selected={at.value === i} class="suggestion" ref={(x: HTMLDivElement | null) => { if (x && e.hue !== undefined) x.style.setProperty("--hue", String(e.hue)); }} onMouseMove={() => (at.value = i)} onClick={() => take(e)}>
+              {e.icon ? <Icon name={e.icon} class={e.hue === undefined ? "" : "hued"} /> : <span class="icon" />}<span class="name">{e.text}</span>{e.keys && <kbd>{e.keys}</kbd>}
             </div>
           ))}
         </div>

@@ -3,12 +3,14 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Address, Id, Message, Part } from "../jmap/types";
 import { nameOrAddress, plainName } from "../state/shown";
 import { keyword } from "../state/actions";
-import { list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
+import { byRole, list, mailboxes, messages, onceEach, outgoing, place, readMessages, readPart, readThread, rows, threadOf } from "../state/mail";
 import { allow, isAllowed, senderOf } from "../state/pictures";
-import { cursor, folded, narrow, openMenu, reading, say, sheet, turning } from "../state/screen";
+import { cursor, folded, narrow, openMenu, reading, say, turning } from "../state/screen";
 import { account, attempt, client, home, offers } from "../state/session";
-import { fullDate, shortDate, size, t } from "../text";
+import { labelsOf } from "../state/own";
+import { fullDate, shortDate, t } from "../text";
 import type { CommandText } from "../text/commands";
+import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { lazy, Suspense } from "./lazy";
@@ -17,7 +19,7 @@ import { Left, Plain, type Rest } from "./plain";
 import { unescaped } from "./quoted";
 import { SentOn } from "./senton";
 import { Tool } from "./tool";
-import { mailto, write } from "./writing";
+import { write } from "./writing";
 
 const foreign = () => import("./foreign").then((x) => x.Foreign);
 const Foreign = lazy(foreign);
@@ -43,7 +45,11 @@ async function readShown(id: Id): Promise<void> {
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const Waits = lazy(() => import("./later").then((m) => m.Waits));
+const Files = lazy(() => import("./preview").then((m) => m.Files));
+const Asleep = lazy(() => import("./aside").then((m) => m.Asleep));
 const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
+const Sender = lazy(() => import("./sender").then((m) => m.Sender));
+const Unverified = lazy(() => import("./sender").then((m) => m.Unverified));
 const Marks = lazy(() => import("./marks").then((m) => m.Marks));
 
 export function Reader() {
@@ -71,7 +77,7 @@ export function Reader() {
   }
   const ids = onceEach(threadOf(id).filter((i) => rows.value.has(i)), id);
   const last = ids[ids.length - 1]!;
-  const labels = Object.keys(row.keywords).filter((k) => !k.startsWith("$"));
+  const labels = labelsOf(row.keywords);
   const ofLast = (name: CommandText) => deed(name, {}, () => [last]);
   const flagged = !!row.keywords["$flagged"];
   return (
@@ -88,12 +94,12 @@ export function Reader() {
         <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
           ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
           ...(account.value !== home.value ? [] : [ofLast("redirect")]),
-          deed("label"), deed("print"), ofLast("source"),
+          deed("snooze"), deed("pin"), deed("mute"), deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
         ])}><Icon name="more" /></button>
       </div>
       <div class="reader" ref={scroll} tabIndex={0}>
         <header><h1>{row.subject || t("noSubject")}</h1></header>
-        {labels.length > 0 && <div class="labels">{labels.map((k) => <button class="label" title={t("cancel")} onClick={() => void keyword(k, false)}>{k} ×</button>)}</div>}
+        {labels.length > 0 && <div class="labels">{labels.map((l) => <Chip key={l.keyword} of={l} remove={() => void keyword(l.keyword, false)} />)}</div>}
         {ids.map((i) => <Mail key={i} id={i} open={i === id || i === last || !rows.value.get(i)!.keywords["$seen"]} />)}
         {place.value.search && <Suspense><Marks key={id} root={scroll} /></Suspense>}
         <div class="answer-bar">
@@ -106,42 +112,8 @@ export function Reader() {
   );
 }
 
-/** A label as the server keeps it: a keyword (RFC 8621 §4.1.1), in small ASCII letters. */
-const labelOf = (text: string) => text.trim().toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "").replaceAll("ß", "ss").replace(/[^!#$&'+,\-./0-9:;<=>?@[^_`a-z|}~]+/gu, "-").replace(/^[$-]+|-+$/gu, "").slice(0, 255);
-
-export function askLabel(): void {
-  const kept = (text: string) => {
-    const name = labelOf(text);
-    return text.trim() === "" || name === text.trim() ? "" : name ? t("labelKeptAs", name) : t("labelUnfit");
-  };
-  sheet.value = {
-    kind: "ask", title: t("label"), text: t("labelName"), yes: t("save"), input: "", hint: kept,
-    done: async (text) => {
-      const name = labelOf(String(text));
-      if (!name) return t("labelUnfit");
-      await keyword(name, true);
-      return undefined;
-    },
-  };
-}
-
 function People({ of }: { of: Address[] | null }) {
   return <>{(of ?? []).map((a, i) => <span>{i > 0 ? ", " : ""}{plainName(a) ? `${plainName(a)} <${a.email}>` : a.email}</span>)}</>;
-}
-
-/** What leaves the list of a message (RFC 2369 §3.2): a message to the list, which the person sends, or else a page of it. */
-function leaving(m: Message): (() => void) | null {
-  const urls = isJunk() || account.value !== home.value ? [] : (m["header:List-Unsubscribe:asURLs"] ?? []);
-  for (const url of urls) {
-    const asked = mailto(url);
-    if (asked?.kind === "new") return () => void write({ ...asked, subject: asked.subject || "unsubscribe" });
-  }
-  const page = urls.find((url) => URL.canParse(url) && new URL(url).protocol === "https:");
-  if (!page) return null;
-  return () => (sheet.value = {
-    kind: "ask", title: t("unsubscribe"), text: t("unsubscribeAsk", new URL(page).host), yes: t("ok"),
-    done: () => void window.open(page, "_blank", "noopener,noreferrer"),
-  });
 }
 
 function Mail({ id, open: begins }: { id: Id; open: boolean }) {
@@ -159,14 +131,13 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
     if (folded.value) opened.value = !folded.value.all;
   }, [folded.value]);
   const sender = row.from?.[0];
-  const leave = m ? leaving(m) : null;
   const flip = () => (opened.value = !opened.value);
   return (
     <article class={`mail ${opened.value ? "" : "closed"}`} data-id={id}>
       <header onClick={() => !opened.value && flip()}>
-        <Domino of={sender?.email ?? ""} size={opened.value ? 44 : 32} />
+        <Domino of={sender?.email ?? ""} name={sender && plainName(sender)} size={opened.value ? 44 : 32} />
         <div>
-          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && leave && <button class="chip" onClick={leave}>{t("unsubscribe")}</button>}</div>
+          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && m && <Suspense><Sender m={m} /></Suspense>}</div>
           <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(nameOrAddress).join(", ")}` : row.preview}</div>
         </div>
         <div>
@@ -219,10 +190,13 @@ function Body({ m }: { m: Message }) {
   const inline = new Set(parts.flatMap((p) => (p.type === "text/html" ? [...textOf(p).matchAll(/cid:([^"'\s>)]+)/giu)].map((x) => unescaped(x[1]!)) : [])));
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   const invitation = m.attachments.find((a) => a.type === "text/calendar" || a.type === "application/ics");
+  const asleep = (rows.value.get(m.id) ?? m).mailboxIds[byRole("snoozed")?.id ?? ""];
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
+      <Suspense><Unverified m={m} /></Suspense>
       {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
+      {asleep && <Suspense><Asleep m={m} /></Suspense>}
       {waits && <Suspense><Waits m={m} /></Suspense>}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
@@ -243,13 +217,7 @@ function Body({ m }: { m: Message }) {
       </div>
       {files.length > 0 && (
         <ul class="files" aria-label={files.length === 1 ? t("attachment") : t("attachments", files.length)}>
-          {files.map((a) => a.blobId && (
-            <li>
-              <a class="file" href={client.blobURL(account.value, a.blobId, a.type, a.name ?? "file")} download={a.name ?? "file"}>
-                <Icon name="attach" /><span class="name">{a.name ?? a.type}</span><span class="quiet">{size(a.size)}</span>
-              </a>
-            </li>
-          ))}
+          <Suspense><Files m={m} files={files} /></Suspense>
         </ul>
       )}
     </>

@@ -50,6 +50,19 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
     void check(own.value.map((a) => a.email).filter(isAddress));
   }, [own.value]);
   const nobody = own.value.filter((a) => isNobodys(a.email));
+  // The nearest address to each that nobody has.
+  const near = useSignal<{ of: string; is: Address }[]>([]);
+  const strange = nobody.map((a) => a.email).join();
+  useEffect(() => {
+    const outdated = new AbortController();
+    if (strange) {
+      void import("../state/nearest").then(async (m) => {
+        const list = await Promise.all(strange.split(",").map(async (of) => ({ of, is: await m.nearest(of, outdated.signal) })));
+        if (!outdated.signal.aborted) near.value = list.flatMap(({ of, is }) => (is ? [{ of, is }] : []));
+      });
+    }
+    return () => outdated.abort();
+  }, [strange]);
   const fits = (a: Address) => words.toLowerCase().split(/\s+/u).every((w) => `${a.name ?? ""} ${a.email}`.toLowerCase().includes(w));
   const answered = words === more.value.text ? more.value.list : more.value.text && words.startsWith(more.value.text) ? more.value.list.filter(fits) : [];
   const found = words ? merged(words, answered, own.value) : [];
@@ -97,7 +110,9 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
         />
       </div>
       {extra}
-      {nobody.length > 0 && <p class="nobody" role="alert">{t("nobodyHas", nobody.map((a) => a.email).join(", "))}</p>}
+      {nobody.length > 0 && <p class="nobody" role="alert">{t("nobodyHas", nobody.map((a) => a.email).join(", "))} {near.value.map(({ of, is }) => nobody.some((a) => a.email === of) && (
+        <button key={of} type="button" class="chip" onClick={() => { own.value = own.value.map((a) => (a.email === of ? is : a)); set(own.value); input.current?.focus(); }}>{t("didYouMean", nameOrAddress(is) === is.email ? is.email : `${nameOrAddress(is)} <${is.email}>`)}</button>
+      ))}</p>}
       {found.length > 0 && (
         <ul class="suggest" id={`${id}-list`} role="listbox">
           {found.map((a, i) => <li role="option" aria-selected={i === at.value} onMouseDown={(e) => { e.preventDefault(); take([a]); }}>{nameOrAddress(a)}{a.name && <small>{a.email}</small>}</li>)}

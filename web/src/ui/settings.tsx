@@ -7,7 +7,12 @@ import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { Icon } from "./icons";
+import { lazy, Suspense } from "./lazy";
+import { Blocked } from "./sender";
+import { textToHTML } from "./writing";
 import { fullDate, languages, t, type Language } from "../text";
+
+const Signature = lazy(() => import("./signature").then((m) => m.Signature));
 
 /** The senders whose pictures are always shown; each can be taken out. */
 function PictureSenders() {
@@ -66,6 +71,7 @@ export function Settings() {
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
       </section>
       <Away />
+      <Blocked />
       <PictureSenders />
       <Devices />
       <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
@@ -75,18 +81,18 @@ export function Settings() {
 
 function OneIdentity({ i }: { i: Identity }) {
   const name = useSignal(i.name);
-  const signature = useSignal(i.textSignature);
+  const signature = useSignal({ html: i.htmlSignature, text: i.textSignature });
   const save = () => void attempt(async () => {
-    const answer = await client.call("Identity/set", { accountId: account.value, update: { [i.id]: { name: name.value, textSignature: signature.value } } });
+    const answer = await client.call("Identity/set", { accountId: account.value, update: { [i.id]: { name: name.value, textSignature: signature.value.text, htmlSignature: signature.value.html } } });
     const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.[i.id];
     if (problem) return say(t("refusedByServer", problem.description ?? problem.type));
-    identities.value = identities.value.map((x) => (x.id === i.id ? { ...x, name: name.value, textSignature: signature.value } : x));
+    identities.value = identities.value.map((x) => (x.id === i.id ? { ...x, name: name.value, textSignature: signature.value.text, htmlSignature: signature.value.html } : x));
     return say(t("saved"));
   });
   return (
     <form class="two" onSubmit={(e) => { e.preventDefault(); save(); }}>
       <label class="field"><span>{t("displayName")} · {i.email}</span><input value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
-      <label class="field"><span>{t("signature")}</span><textarea value={signature.value} onInput={(e) => (signature.value = e.currentTarget.value)} /></label>
+      <div class="field"><span>{t("signature")}</span><Suspense><Signature html={i.htmlSignature || textToHTML(i.textSignature)} label={`${t("signature")} · ${i.email}`} changed={(html, text) => (signature.value = text.trim() ? { html, text } : { html: "", text: "" })} /></Suspense></div>
       <button class="button">{t("save")}</button>
     </form>
   );

@@ -11,6 +11,7 @@ import { Redirect } from "./redirect";
 
 const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
+const Preview = lazy(() => import("./preview").then((m) => m.Preview));
 const Scheduled = lazy(() => import("./later").then((m) => m.Scheduled));
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
 
@@ -23,6 +24,7 @@ export function Sheets() {
     case "palette": return <Palette key={s.mode} mode={s.mode} />;
     case "source": return <Source id={s.id} />;
     case "ask": return <Ask s={s} />;
+    case "preview": return <Preview key={`${s.of} ${s.at}`} of={s.of} at={s.at} />;
     case "redirect": return <Redirect id={s.id} />;
     case "scheduled": return <Scheduled />;
   }

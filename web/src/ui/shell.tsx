@@ -7,7 +7,7 @@ import { byRole, onArrival, place, show } from "../state/mail";
 import { busy, refusals, waiting } from "../state/outbox";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
-import { menu, narrow, openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
+import { menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
 import { client, clockOff, online, outdated, person, server, takenOver } from "../state/session";
 import { count, language, t } from "../text";
 import { Menu, Toasts } from "./above";
@@ -58,7 +58,7 @@ export function Shell() {
           ...(person.value.admin ? [{ text: t("administration"), icon: "overview", run: () => location.assign("/admin/") }] : []),
           { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
           { text: t("signOut"), icon: "out", run: () => void leave() },
-        ])}><Domino of={person.value.address || person.value.name} size={34} /></button>
+        ])}><Domino of={person.value.address || person.value.name} name={person.value.name} size={34} /></button>
       </header>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <Side />
@@ -160,7 +160,18 @@ function Search() {
   );
 }
 
+/** Keeps a key for the palette, which is asked for and not there yet. */
+function typeAhead(e: KeyboardEvent): boolean {
+  if (sheet.value?.kind !== "palette" || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return false;
+  if (e.key === "Backspace") typedAhead.keys = typedAhead.keys.slice(0, -1);
+  else if (e.key === "Escape") sheet.value = null;
+  else if (e.key.length === 1 || e.key === "Enter") typedAhead.keys += e.key === "Enter" ? "\n" : e.key;
+  else return false;
+  return true;
+}
+
 function pressed(e: KeyboardEvent): void {
+  if (typeAhead(e)) return e.preventDefault();
   if (!e.defaultPrevented && !sheet.value && !menu.value && onKey(e)) e.preventDefault();
 }
 

@@ -1,16 +1,20 @@
 import { useSignal } from "@preact/signals";
 import type { Id, Mailbox } from "../jmap/types";
 import { moveTo } from "../state/actions";
-import { inTrash } from "../state/folders";
+import { below, inTrash } from "../state/folders";
+import { folderHue, hues } from "../state/own";
 import { byRole, mailboxes, place, quota, show, sortedMailboxes, sync } from "../state/mail";
-import { openMenu, reading, selected, sheet, sideOpen } from "../state/screen";
+import { openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
 import { account, attempt, client, session } from "../state/session";
 import { deleteFolder, restoreFolder } from "../state/trash";
 import { count, size, t } from "../text";
 import { Icon, type IconName } from "./icons";
+import { lazy, Suspense } from "./lazy";
 import { write } from "./writing";
 
-const roles = ["inbox", "drafts", "sent", "archive", "junk", "trash"] as const;
+const Own = lazy(() => import("./sideown").then((m) => m.Own));
+
+const roles = ["inbox", "snoozed", "drafts", "sent", "archive", "junk", "trash"] as const;
 
 /** A folder's name in the person's language. */
 export function roleName(m: Mailbox): string {
@@ -28,6 +32,7 @@ export function Side() {
     }
   };
   walk(null, 0);
+  const overTop = useSignal(false);
   // The person's own folders come behind those with a role, and what lies in these.
   const first = lines.findIndex(({ m, depth }) => depth === 0 && !m.role);
   const own = first < 0 ? lines.length : first;
@@ -38,11 +43,12 @@ export function Side() {
         <Icon name="write" /><span>{t("compose")}</span>
       </button>
       <ul class="folders">{lines.slice(0, own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
-      <div class="side-title">
+      <div class={`side-title ${overTop.value ? "drop" : ""}`} {...dropFolder(null, overTop)}>
         {t("folders")}
         <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={newFolder}><Icon name="plus" /></button>
       </div>
       {own < lines.length && <ul class="folders">{lines.slice(own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>}
+      <Suspense><Own /></Suspense>
       {others.length > 0 && (
         <>
           <div class="side-title">{t("sharedWith")}</div>
@@ -72,14 +78,15 @@ export function Side() {
 function Folder({ m, depth }: { m: Mailbox; depth: number }) {
   const over = useSignal(false);
   const badge = m.role === "drafts" ? m.totalEmails : m.role === "junk" || m.role === "trash" ? 0 : m.unreadEmails;
-  const icon: IconName = roles.includes(m.role as (typeof roles)[number]) ? (m.role as IconName) : "folder";
+  const icon: IconName = m.role === "snoozed" ? "clock" : roles.includes(m.role as (typeof roles)[number]) ? (m.role as IconName) : "folder";
   const name = roleName(m);
+  const hue = folderHue(m.id);
   return (
     <li>
       <button
         class={`folder ${over.value ? "drop" : ""}`}
         data-depth={depth}
-        ref={(e: HTMLButtonElement | null) => e?.style.setProperty("--depth", String(depth))}
+        ref={(e: HTMLButtonElement | null) => { e?.style.setProperty("--depth", String(depth)); if (hue) e?.style.setProperty("--hue", String(hues[hue])); }}
         aria-current={place.value.mailbox === m.id && !place.value.search}
         aria-label={badge > 0 ? `${name}, ${badge} ${m.role === "drafts" ? "" : t("unread")}` : name}
         title={name}
@@ -90,34 +97,64 @@ function Folder({ m, depth }: { m: Mailbox; depth: number }) {
           void show({ mailbox: m.id, search: "" });
         }}
         onContextMenu={(e) => {
-          if (m.role) return;
           e.preventDefault();
           folderMenu(e.currentTarget, m);
         }}
         onKeyDown={(e) => {
-          if (!m.role && (e.key === "F2" || e.key === "ContextMenu")) {
+          if ((!m.role && e.key === "F2") || e.key === "ContextMenu" || (e.shiftKey && e.key === "F10")) {
             e.preventDefault();
             folderMenu(e.currentTarget, m);
           }
         }}
-        onDragOver={(e) => {
-          if (!e.dataTransfer?.types.includes("application/x-doublet")) return;
-          e.preventDefault();
-          over.value = true;
+        draggable={!m.role && m.myRights.mayRename}
+        onDragStart={(e) => {
+          dragged = m;
+          e.dataTransfer?.setData(folderType, m.id);
         }}
-        onDragLeave={() => (over.value = false)}
-        onDrop={(e) => {
-          e.preventDefault();
-          over.value = false;
-          void moveTo(m.id);
-        }}
+        {...dropFolder(m, over)}
       >
-        <Icon name={icon} />
+        <Icon name={icon} class={hue ? "hued" : ""} />
         <span class="name">{name}</span>
         {badge > 0 && <span class="count">{count(badge)}</span>}
       </button>
     </li>
   );
+}
+
+/** The type of a dragged folder, and the folder: what is dragged may be read when it is dropped alone. */
+const folderType = "application/x-doublet-folder";
+let dragged: Mailbox | null = null;
+
+/** Takes messages into a folder, and folders below it; at the top level only folders. */
+function dropFolder(m: Mailbox | null, over: { value: boolean }) {
+  const takes = (e: DragEvent) => {
+    const types = e.dataTransfer?.types ?? [];
+    if (types.includes("application/x-doublet")) return m !== null;
+    return types.includes(folderType) && !!dragged && dragged.id !== m?.id && dragged.parentId !== (m?.id ?? null) && (!m || m.myRights.mayCreateChild) && !(m && below(mailboxes.value, dragged.id).some((x) => x.id === m.id));
+  };
+  return {
+    onDragOver: (e: DragEvent) => {
+      if (!takes(e)) return;
+      e.preventDefault();
+      over.value = true;
+    },
+    onDragLeave: () => { over.value = false; },
+    onDrop: (e: DragEvent) => {
+      over.value = false;
+      if (!takes(e)) return;
+      e.preventDefault();
+      if (m && !e.dataTransfer!.types.includes(folderType)) void moveTo(m.id);
+      else if (dragged) void moveFolder(dragged, m);
+    },
+  };
+}
+
+/** Moves a folder below another, or to the top level. */
+async function moveFolder(m: Mailbox, parent: Mailbox | null): Promise<void> {
+  const before = m.parentId;
+  const put = (parentId: Id | null) => setMailbox({ update: { [m.id]: { parentId } } });
+  const problem = await put(parent?.id ?? null);
+  say(problem ?? t("folderMoved", m.name), problem ? undefined : { text: t("undo"), run: () => void put(before) });
 }
 
 /** Changes folders; why the server refused, if it did. */
@@ -139,11 +176,18 @@ function newFolder(): void {
 function folderMenu(at: Element, m: Mailbox): void {
   const trash = byRole("trash");
   const trashed = inTrash(mailboxes.value, m);
+  const all = [
+    { text: t("folderColour"), icon: "label", run: () => void import("./sideown").then((x) => x.askFolderHue(at, m.id)) },
+    ...(m.myRights.mayAddItems ? [{ text: t("importMail"), icon: "plus", run: () => void import("./exchange").then((x) => x.chooseFiles(m.id)) }] : []),
+    { text: t("exportMail"), icon: "download", run: () => void import("./exchange").then((x) => x.exportFolder(m.id)) },
+  ];
+  if (m.role) return openMenu(at, all);
   openMenu(at, [
     {
       text: t("renameFolder"), icon: "drafts",
       run: () => (sheet.value = { kind: "ask", title: t("renameFolder"), text: t("folderName"), yes: t("save"), input: m.name, done: (name) => typeof name === "string" && name.trim() && setMailbox({ update: { [m.id]: { name: name.trim() } } }) }),
     },
+    ...all,
     ...(trashed && m.parentId === trash?.id ? [{ text: t("restoreFolder"), icon: "move", run: () => void restoreFolder(m) }] : []),
     { text: trashed ? t("deleteForever") : t("deleteFolder"), icon: "trash", run: () => deleteFolder(m) },
   ]);

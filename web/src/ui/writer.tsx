@@ -11,8 +11,10 @@ import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
 import { attempt, client, home, phase, session, signedOut } from "../state/session";
 import { fullDate, size, t } from "../text";
+import { tw } from "../text/format";
 import { tl } from "../text/later";
 import { edit, type CommandName, type Editor } from "./editor";
+import { colourMenu, fontMenu, templateMenu } from "./format";
 import { Icon, type IconName } from "./icons";
 import { askTime } from "./later";
 import { isAddress, Recipients } from "./recipients";
@@ -36,6 +38,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const files = useRef<HTMLInputElement>(null);
   const wide = useSignal(false);
   const more = useSignal(d.cc.length + d.bcc.length > 0);
+  const subject = useSignal(d.subject);
   const status = useSignal("");
   const attachments = useSignal<Attached[]>(d.attachments);
   const uploads = useSignal<Uploading[]>([]);
@@ -233,6 +236,9 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const tool = (icon: IconName, text: string, run: () => void) => (
     <button type="button" class="tool" aria-label={text} title={text} onMouseDown={(e) => e.preventDefault()} onClick={run}><Icon name={icon} /></button>
   );
+  const menuTool = (icon: IconName, text: string, run: (at: Element) => void) => (
+    <button type="button" class="tool" aria-label={text} title={text} aria-haspopup="menu" onMouseDown={(e) => e.preventDefault()} onClick={(e) => run(e.currentTarget)}><Icon name={icon} /></button>
+  );
   const format = (icon: IconName & CommandName, text: string) => tool(icon, text, () => editor.current?.run(icon));
   return (
     <section
@@ -262,7 +268,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         <Recipients id={`to-${d.key}`} label={t("to")} list={d.to} set={(l) => { d.to = l; touched(); }} extra={!more.value && <button type="button" class="chip" onClick={() => (more.value = true)}>{t("cc")} {t("bcc")}</button>} />
         {more.value && <Recipients id={`cc-${d.key}`} label={t("cc")} list={d.cc} set={(l) => { d.cc = l; touched(); }} />}
         {more.value && <Recipients id={`bcc-${d.key}`} label={t("bcc")} list={d.bcc} set={(l) => { d.bcc = l; touched(); }} />}
-        <div class="line subject"><label for={`subject-${d.key}`}>{t("subject")}</label><input id={`subject-${d.key}`} dir="auto" value={d.subject} onInput={(e) => { d.subject = e.currentTarget.value; touched(); }} /></div>
+        <div class="line subject"><label for={`subject-${d.key}`}>{t("subject")}</label><input id={`subject-${d.key}`} dir="auto" value={subject.value} onInput={(e) => { d.subject = subject.value = e.currentTarget.value; touched(); }} /></div>
       </div>
       <div class="editor" ref={place} onClick={(e) => { if (e.target === e.currentTarget) editor.current?.view.focus(); }} />
       {(attachments.value.length > 0 || uploads.value.length > 0) && (
@@ -282,6 +288,8 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         {latest() && <button type="button" class="tool" aria-label={tl("later")} title={tl("later")} aria-haspopup="menu" onClick={(e) => askTime(e.currentTarget, send)}><Icon name="clock" /></button>}
         {tool("attach", t("attach"), () => files.current?.click())}
         {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
+        {menuTool("font", tw("font"), (at) => fontMenu(at, editor.current!))}{menuTool("colour", tw("colour"), (at) => colourMenu(at, editor.current!))}
+        {menuTool("template", tw("templates"), (at) => templateMenu(at, editor.current!, () => d.subject, (s) => { d.subject = s; subject.value = s; touched(); }))}
         {!narrow.value && <>{format("list", t("bulletList"))}{format("numbers", t("numberedList"))}{format("quote", t("quote"))}{format("clear", t("clearFormat"))}
           {tool("link", t("link"), () => (sheet.value = { kind: "ask", title: t("link"), text: t("linkAsk"), yes: t("ok"), input: "https://", done: (href) => typeof href === "string" && /^(?:https?:|mailto:)/iu.test(href) && editor.current?.link(href) }))}</>}
         {tool("trash", t("discard"), () => void discard())}

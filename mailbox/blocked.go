@@ -1,0 +1,83 @@
+package mailbox
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+)
+
+// The profile note that holds the senders whose mail is delivered to Junk, because the owner of the mail file blocked
+// them. It is in the mail file, so that every replica that takes a delivery knows it.
+const (
+	blockedProfile = "BlockedSenders"
+	itemSenders    = "Senders"
+)
+
+// MaxBlocked is the maximum number of blocked senders of a mail file.
+const MaxBlocked = 1000
+
+// maxSender is the maximum length of a blocked sender in bytes (RFC 5321 section 4.5.3.1.3).
+const maxSender = 256
+
+// ErrSender means that a text is neither an address nor a domain after an @.
+var ErrSender = errors.New("not an address, nor a domain after an @")
+
+// ParseSender returns a blocked sender as it is stored: an address, or a domain after an @ that stands for all its
+// addresses, in lower case. It returns ErrSender for any other text.
+func ParseSender(text string) (string, error) {
+	s := strings.ToLower(strings.TrimSpace(text))
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 || at == len(s)-1 || len(s) > maxSender || strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == '<' || r == '>' || r == ','
+	}) {
+		return "", ErrSender
+	}
+	return s, nil
+}
+
+// BlockedSenders returns the blocked senders of the mail file, sorted.
+func (d *Reading) BlockedSenders() ([]string, error) {
+	items, _, err := d.Profile(d.f.ProfileID(blockedProfile))
+	return items.Get(itemSenders).AsTextList(), err
+}
+
+// SetBlockedSenders replaces the blocked senders of the mail file. It returns ErrLimit if there are more than
+// MaxBlocked.
+func (c *Changing) SetBlockedSenders(list []string) error {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > MaxBlocked {
+		return ErrLimit
+	}
+	u := c.f.ProfileID(blockedProfile)
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
+	items, _, err := c.Profile(u)
+	if err != nil {
+		return err
+	}
+	items = items.With("Form", note.Text(blockedProfile)).With(itemSenders, note.TextList(list...))
+	return c.PutProfile(u, items)
+}
+
+// Blocks reports whether the mail file db, which r reads, blocks one of the authors of a message.
+func Blocks(r *store.Reader, db note.DatabaseID, authors []mime.Address) (bool, error) {
+	items, _, err := (&Reading{r: r}).Profile((&handle{db: db}).ProfileID(blockedProfile))
+	if err != nil || items == nil {
+		return false, err
+	}
+	list := items.Get(itemSenders).AsTextList()
+	return slices.ContainsFunc(authors, func(a mime.Address) bool {
+		domain := strings.ToLower("@" + a.Host)
+		return !a.Group && (has(list, strings.ToLower(a.Mailbox)+domain) || has(list, domain))
+	}), nil
+}
+
+// has reports whether a sorted list has an element.
+func has(list []string, s string) bool {
+	_, found := slices.BinarySearch(list, s)
+	return found
+}

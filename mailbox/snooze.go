@@ -1,0 +1,237 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/note"
+	"doublet/store"
+)
+
+// UseSnoozed is the use of the folder of snoozed messages, which have left the INBOX until a time. The folder is made
+// when it is needed first.
+const UseSnoozed = "Snoozed"
+
+// The profile note that holds the times of snoozed messages, one "unid unix-seconds" each.
+const (
+	snoozedProfile = "Snoozed"
+	itemMessages   = "Messages"
+)
+
+// maxSnoozed is the maximum number of snoozed messages of a mail file.
+const maxSnoozed = 1000
+
+// Snoozed is a message that comes back to the INBOX at a time.
+type Snoozed struct {
+	Email note.UNID
+	Until time.Time
+}
+
+// snoozed reads the times of snoozed messages, also of such that are in the folder no more, and leaves out malformed
+// ones.
+func (d *Reading) snoozed() ([]Snoozed, note.Items, error) {
+	items, _, err := d.Profile((&handle{db: d.r.Info().ID}).ProfileID(snoozedProfile))
+	if err != nil {
+		return nil, items, err
+	}
+	var out []Snoozed
+	for _, line := range items.Get(itemMessages).AsTextList() {
+		id, at, _ := strings.Cut(line, " ")
+		u, err := note.ParseUNID(id)
+		n, bad := strconv.ParseInt(at, 10, 64)
+		if err == nil && bad == nil {
+			out = append(out, Snoozed{u, time.Unix(n, 0).UTC()})
+		}
+	}
+	return out, items, nil
+}
+
+// Snoozed returns the snoozed messages of the mail file, the next first.
+func (d *Reading) Snoozed() ([]Snoozed, error) {
+	list, _, err := d.snoozed()
+	if err != nil {
+		return nil, err
+	}
+	var there []Snoozed
+	for _, s := range list {
+		in, err := d.isSnoozed(s.Email)
+		if err != nil {
+			return nil, err
+		}
+		if in {
+			there = append(there, s)
+		}
+	}
+	slices.SortFunc(there, func(a, b Snoozed) int { return a.Until.Compare(b.Until) })
+	return there, nil
+}
+
+// isSnoozed reports whether a message is in the folder of snoozed messages.
+func (d *Reading) isSnoozed(u note.UNID) (bool, error) {
+	folder, err := FindUse(d.r, UseSnoozed)
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	id, err := d.find(u)
+	if errors.Is(err, store.ErrGrave) {
+		return false, nil
+	}
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	row, err := d.r.Note(id)
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	_, in := row.Member(folder)
+	return in, nil
+}
+
+// Snooze moves a message from all its folders to that of snoozed messages until a time, or changes the time. It returns
+// ErrLimit if too many messages are snoozed.
+func (c *Changing) Snooze(u note.UNID, until time.Time) error {
+	m, err := c.EmailOf(u)
+	if err != nil {
+		return err
+	}
+	list, items, err := c.snoozed()
+	if err != nil {
+		return err
+	}
+	if list = slices.DeleteFunc(list, func(s Snoozed) bool { return s.Email == u }); len(list) >= maxSnoozed {
+		if list, err = c.Snoozed(); err != nil {
+			return err
+		}
+		if len(list) >= maxSnoozed {
+			return fmt.Errorf("%w: at most %d snoozed messages", ErrLimit, maxSnoozed)
+		}
+	}
+	folder, err := c.ForUse(UseSnoozed)
+	if err != nil {
+		return err
+	}
+	var leaves []note.UNID
+	for f := range m.Folders {
+		if f != folder {
+			leaves = append(leaves, f)
+		}
+	}
+	if err := c.SetFolders(m.ID, []note.UNID{folder}, leaves); err != nil {
+		return err
+	}
+	return c.putSnoozed(items, append(list, Snoozed{u, until}))
+}
+
+// Unsnooze moves a snoozed message back to the INBOX at once, as it was. It returns ErrNoMessage if it is not snoozed.
+func (c *Changing) Unsnooze(u note.UNID) error {
+	in, err := c.isSnoozed(u)
+	if err != nil {
+		return err
+	}
+	if !in {
+		return ErrNoMessage
+	}
+	id, err := c.Find(u)
+	if err != nil {
+		return err
+	}
+	list, items, err := c.snoozed()
+	if err != nil {
+		return err
+	}
+	inbox, err := c.ForUse(Inbox)
+	if err != nil {
+		return err
+	}
+	folder, err := c.ForUse(UseSnoozed)
+	if err != nil {
+		return err
+	}
+	if err := c.SetFolders(id, []note.UNID{inbox}, []note.UNID{folder}); err != nil {
+		return err
+	}
+	return c.putSnoozed(items, slices.DeleteFunc(list, func(s Snoozed) bool { return s.Email == u }))
+}
+
+func (c *Changing) putSnoozed(items note.Items, list []Snoozed) error {
+	u := c.f.ProfileID(snoozedProfile)
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
+	lines := make([]string, len(list))
+	for i, s := range list {
+		lines[i] = s.Email.String() + " " + strconv.FormatInt(s.Until.Unix(), 10)
+	}
+	return c.PutProfile(u, items.With("Form", note.Text(snoozedProfile)).With(itemMessages, note.TextList(lines...)))
+}
+
+// wake brings the messages whose time has come back to the INBOX: as new ones, unread and with now as their date, so
+// that every client shows them on top. Those that have left the folder of snoozed messages are forgotten.
+func (c *Changing) wake(now time.Time) (woken int, err error) {
+	list, items, err := c.snoozed()
+	if err != nil {
+		return 0, err
+	}
+	inbox, err := FindUse(c.r, Inbox)
+	if err != nil {
+		return 0, err
+	}
+	folder, err := FindUse(c.r, UseSnoozed)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	left := list[:0:0]
+	for _, s := range list {
+		if s.Until.After(now) {
+			left = append(left, s)
+			continue
+		}
+		in, err := c.isSnoozed(s.Email)
+		if err != nil {
+			return woken, err
+		}
+		if !in {
+			continue
+		}
+		if err := c.wakeOne(s.Email, folder, inbox, now); err != nil {
+			return woken, err
+		}
+		woken++
+	}
+	if len(left) == len(list) {
+		return 0, nil
+	}
+	return woken, c.putSnoozed(items, left)
+}
+
+func (c *Changing) wakeOne(u note.UNID, folder, inbox note.ID, now time.Time) error {
+	id, err := c.find(u)
+	if err != nil {
+		return err
+	}
+	row, err := c.w.Note(id)
+	if err != nil {
+		return err
+	}
+	if len(row.Members) > 1 { // it is in another folder too, and stays there
+		if _, err := c.w.AddTo(id, inbox); err != nil && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		if owner := c.r.Info().Owner; !owner.IsZero() {
+			if err := c.w.SetSeen(id, owner, false); err != nil {
+				return err
+			}
+		}
+		return c.w.RemoveFrom(id, folder)
+	}
+	again, err := c.w.CopyNote(c.w, id, inbox, note.UNID{})
+	if err == nil {
+		err = c.w.SetDate(again, now.Unix())
+	}
+	if err == nil {
+		err = c.w.Destroy(id)
+	}
+	return err
+}

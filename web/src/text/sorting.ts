@@ -1,0 +1,8 @@
+// The texts of filters, sorting, labels, colours and saved searches.
+
+import { texts } from "./catalogue";
+import de from "./sorting/de.json";
+import en from "./sorting/en.json";
+import zh from "./sorting/zh.json";
+
+export const tf = texts<keyof typeof en>({ en, de, zh });
