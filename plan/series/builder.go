@@ -164,7 +164,7 @@ func (s *Set) amountOf(st *state, i int, file string, line int, v float64, lengt
 		return (v - before) * sp.scale
 	case sp.perSec > 0:
 		if length == 0 {
-			length = Interval
+			return math.NaN() // how long the first row measured is not known
 		}
 		// After a gap the rate holds for its own interval only.
 		if st.period > 0 {
