@@ -5,6 +5,7 @@
 package estimate
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +22,17 @@ type Interval struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+}
+
+// MarshalJSON implements json.Marshaler. Unknown bounds are null.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	known := func(v float64) *float64 {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		return &v
+	}
+	return json.Marshal(map[string]*float64{"value": known(i.Value), "low": known(i.Low), "high": known(i.High)})
 }
 
 // Contains reports whether v is within the bounds.

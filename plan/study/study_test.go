@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// errors lists every statement of the documents that its own figures contradict, with the recomputed figure.
-var errors = map[string]string{
+// wrong lists every statement of the documents that its own figures contradict, with the recomputed figure.
+var wrong = map[string]string{
 	"003 table 5: Linux, network B/s":                                                           "+19.77 %",
 	"003 table 11: Windows, shared memory MB":                                                   "+13.31 %",
 	"003 table 15: z/OS, disk intensity":                                                        "-52.88 %",
@@ -30,7 +30,7 @@ var errors = map[string]string{
 // unsupported lists the conclusions that correct figures do not carry.
 var unsupported = []string{"001 5.4: 2:1 virtual processors cost 3 %, more than two runs of four guests differ"}
 
-// TestDocuments recomputes every printed statement. Those that are wrong must be exactly those of the list errors.
+// TestDocuments recomputes every printed statement. Those that are wrong must be exactly those of the list wrong.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	all := Check()
@@ -39,7 +39,7 @@ func TestDocuments(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range all {
-		want, bad := errors[c.Name]
+		want, bad := wrong[c.Name]
 		switch {
 		case seen[c.Name]:
 			t.Errorf("two statements are named %q", c.Name)
@@ -52,7 +52,7 @@ func TestDocuments(t *testing.T) {
 		}
 		seen[c.Name] = true
 	}
-	for name := range errors {
+	for name := range wrong {
 		if !seen[name] {
 			t.Errorf("the error %q was not looked for", name)
 		}
@@ -110,5 +110,42 @@ func TestData(t *testing.T) {
 	}
 	if d := Diluted(25, 50); d != 12.5 {
 		t.Errorf("diluted %g", d)
+	}
+}
+
+// TestPages draws the page of each document, with its data.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	for document := range titles {
+		s, err := Of(document)
+		if err != nil || len(s.Statements) == 0 || !strings.Contains(s.Text(), "recomputed") {
+			t.Fatal(err, s)
+		}
+		p, err := s.Page()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := p.HTML(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, never := range []string{"http://", "https://", "src=", "<script", "NaN", "Inf", "%!", "ZgotmplZ"} {
+			if strings.Contains(b.String(), never) {
+				t.Errorf("%s: %q is in a page that opens from disk", document, never)
+			}
+		}
+		for _, x := range p.Sections {
+			for _, f := range x.Figures {
+				if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil || len(outside) > 0 {
+					t.Error(document, outside, err)
+				}
+			}
+		}
+	}
+	if _, err := Of("005"); err == nil {
+		t.Error("there is a document 005")
+	}
+	if _, err := (&Study{}).Page(); err == nil {
+		t.Error("a page of no document")
 	}
 }
