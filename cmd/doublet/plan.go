@@ -36,7 +36,7 @@ func (p planner) command() *cobra.Command {
 			"  doublet plan study 004                                       what a document found, recomputed",
 		RunE: unknownWord,
 	}
-	cmd.AddCommand(p.production(), p.study())
+	cmd.AddCommand(p.production(), p.scaling(), p.compare(), p.cluster(), p.study())
 	return cmd
 }
 
