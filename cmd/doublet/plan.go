@@ -33,10 +33,11 @@ func (p planner) command() *cobra.Command {
 			"doublet bench.\nEach figure has its interval of 95 % confidence; where the data carry none, the answer is \"no " +
 			"decision\".\n\n" +
 			"  doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a user\n" +
+			"  doublet plan size runs/*.run --people 5000 --html size.html   how many servers 5,000 people need\n" +
 			"  doublet plan study 004                                       what a document found, recomputed",
 		RunE: unknownWord,
 	}
-	cmd.AddCommand(p.production(), p.scaling(), p.compare(), p.cluster(), p.study())
+	cmd.AddCommand(p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.study())
 	return cmd
 }
 
