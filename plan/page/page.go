@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"unicode"
 
 	"doublet/stat/chart"
 )
@@ -58,6 +59,17 @@ func (p *Page) Style() template.CSS { return chart.Style() }
 func (p *Page) Link(text string) template.URL {
 	return template.URL("data:text/csv;charset=utf-8;base64," + //nolint:gosec // base64
 		base64.StdEncoding.EncodeToString([]byte(text)))
+}
+
+// Words reports whether a cell holds words, which are aligned to the left, and not a figure.
+func (p *Page) Words(cell string) bool {
+	letters := 0
+	for _, r := range cell {
+		if unicode.IsLetter(r) {
+			letters++
+		}
+	}
+	return letters > 3 && letters*2 > len(cell)
 }
 
 // HTML writes the page.

@@ -290,3 +290,33 @@ func TestRefusals(t *testing.T) {
 		t.Error("no data were analysed")
 	}
 }
+
+// BenchmarkYear reads and analyses a year of one server with 50 series: a hundredth of the aim, 175 million values in 60 s.
+func BenchmarkYear(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("time,users,cpu")
+	for k := range 48 {
+		fmt.Fprintf(&text, ",cpu:T%d", k)
+	}
+	text.WriteByte('\n')
+	for i := range 35040 {
+		text.WriteString(monday.Add(time.Duration(i+1) * 15 * time.Minute).Format(time.RFC3339))
+		fmt.Fprintf(&text, ",%d,%d", 300+i%90, 5000+i%70)
+		for k := range 48 {
+			fmt.Fprintf(&text, ",%.2f", float64(i%50+k)/10)
+		}
+		text.WriteByte('\n')
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		set := series.NewSet()
+		if err := set.ReadCSV(strings.NewReader(text.String()), "x.csv", ""); err != nil {
+			b.Fatal(err)
+		}
+		set.Inspect()
+		if _, err := Analyse(set, "server", "", Options{Changed: monday.AddDate(0, 6, 0)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(35040*50*b.N)/b.Elapsed().Seconds()/1e6, "Mvalues/s")
+}

@@ -90,7 +90,7 @@ const format = (v) => {
 	if (!Number.isFinite(v)) return "∞";
 	const a = Math.abs(v);
 	if (a >= 1000) return Math.round(v).toLocaleString("en");
-	return a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : a >= 0.01 ? v.toFixed(2).replace(/\.00$/, "") : v.toPrecision(2);
+	return Number.isInteger(v) || a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : a >= 0.01 ? v.toFixed(2).replace(/\.00$/, "") : v.toPrecision(2);
 };
 const span = ([v, l, h]) => h > l ? format(v) + " (" + format(l) + " to " + format(h) + ")" : format(v);
 
@@ -105,10 +105,14 @@ function start(c, r) {
 			by("s-" + name).value = log ? Math.log(Math.max(r[name], lo) / lo) / Math.log(hi / lo) * 1000 : r[name];
 		}
 		const a = plan(c, r);
-		set("servers", span(a.servers));
+		const two = (id, i, unit) => {
+			set(id, format(i[0]) + unit);
+			set(id + "-i", i[2] > i[1] ? ", " + format(i[1]) + " to " + format(i[2]) : "");
+		};
+		two("servers", a.servers, "");
 		set("deciding", a.deciding + " decides");
-		set("use", span(a.use) + " %");
-		set("after", span(a.after) + " %");
+		two("use", a.use, " %");
+		two("after", a.after, " %");
 		set("active", format(a.active));
 		set("partitions", format(a.partitions));
 		set("price", r.price > 0 ? format(a.price) : "–");
