@@ -28,11 +28,15 @@ type planner struct{ *app }
 func (p planner) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plan", Short: "what servers cost, how they scale, and how many are needed",
-		Long: "Measure servers in production before and after a change, see how they scale, compare releases, diagnose a " +
-			"cluster,\nand compute what a number of people needs. Input is the time series of any mail server, or run files of " +
-			"doublet bench.\nEach figure has its interval of 95 % confidence; where the data carry none, the answer is \"no " +
+		Long: "Measure servers in production before and after a change, see how they scale, compare releases, " +
+			"diagnose a " +
+			"cluster,\nand compute what a number of people needs. Input is the time series of any mail server, or " +
+			"run files of " +
+			"doublet bench.\nEach figure has its interval of 95 % confidence; where the data carry none, the answer " +
+			"is \"no " +
 			"decision\".\n\n" +
-			"  doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a user\n" +
+			"  doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a " +
+			"user\n" +
 			"  doublet plan size runs/*.run --people 5000 --html size.html   how many servers 5,000 people need\n" +
 			"  doublet plan study 004                                       what a document found, recomputed",
 		RunE: unknownWord,
@@ -81,7 +85,8 @@ func (p planner) save(path string, x interface{ HTML(io.Writer) error }) error {
 }
 
 const inputHelp = "Input is CSV, the output of sadf -d (sysstat), or answers of Prometheus (JSON files, or URLs of " +
-	"/api/v1/query_range);\nNAME=FILE.json names the measure of a query. A CSV file begins with a line of names: time (the end of " +
+	"/api/v1/query_range);\nNAME=FILE.json names the measure of a query. A CSV file begins with a line of names: " +
+	"time (the end of " +
 	"the interval),\nserver, and measures, with a unit in brackets and _total for counters:\n\n" +
 	"  time,server,users,cpu[s],cpu:Server[s],cpu:Router[s],messages_total\n" +
 	"  2026-03-02T08:15:00+01:00,mail1,348,412.5,300.1,20.2,18250\n\n"
@@ -112,12 +117,16 @@ func (p planner) production() *cobra.Command {
 	var processors int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "production INPUT…", Short: "CPU of an active user in production, before and after a change", Args: count(1, 1000),
-		Long: "Compute the processor seconds of an active user in the prime shift, total and by task, and with --changed what " +
-			"a change\ndid to them. Faults that mislead such a comparison are warned of: another workload, few users, tasks that " +
+		Use: "production INPUT…", Short: "CPU of an active user in production, before and after a " +
+			"change", Args: count(1, 1000),
+		Long: "Compute the processor seconds of an active user in the prime shift, total and by task, and with " +
+			"--changed what " +
+			"a change\ndid to them. Faults that mislead such a comparison are warned of: another workload, few " +
+			"users, tasks that " +
 			"dilute a gain,\nholidays, another season. \"No decision\" is an answer.\n\n" + inputHelp + measuresHelp(),
 		Example: "  doublet plan production mail1.csv --changed 2026-03-01 --holiday 2026-01-01 --html mail1.html\n" +
-			"  sadf -d -U /var/log/sysstat/sa25 -- -u > cpu.txt; doublet plan production cpu.txt users.csv --server mail1",
+			"  sadf -d -U /var/log/sysstat/sa25 -- -u > cpu.txt; doublet plan production cpu.txt users.csv --server " +
+			"mail1",
 	}
 	f := cmd.Flags()
 	f.StringVar(&changed, "changed", "", "day of the change, 2026-03-01 (default: no comparison)")
@@ -139,7 +148,8 @@ func (p planner) production() *cobra.Command {
 		if o.Zone, err = time.LoadLocation(zone); err != nil {
 			return usage(fmt.Errorf("--zone %q: %w", zone, err))
 		}
-		if _, err := fmt.Sscanf(shift, "%d-%d", &o.From, &o.To); err != nil || o.From < 0 || o.To > 24 || o.From >= o.To {
+		if _, err := fmt.Sscanf(shift, "%d-%d", &o.From, &o.To); err != nil || o.From < 0 || o.To > 24 ||
+			o.From >= o.To {
 			return usage(fmt.Errorf("--shift %q: want hours as 8-16", shift))
 		}
 		if o.Changed, err = dateFlag("changed", changed, o.Zone); err != nil {
@@ -263,8 +273,10 @@ func (p planner) study() *cobra.Command {
 	var html string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "study [DOCUMENT]", Short: "what the five documents found, recomputed from their figures", Args: count(0, 1),
-		Long: "Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the figures in " +
+		Use: "study [DOCUMENT]", Short: "what the five documents found, recomputed from their " +
+			"figures", Args: count(0, 1),
+		Long: "Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the " +
+			"figures in " +
 			"them,\nand list those that err. Without a document: all of them.",
 	}
 	cmd.Flags().StringVar(&html, "html", "", "write the study's page to this file (one document)")

@@ -36,7 +36,12 @@ func seriesOf(columns string, row func(users, cpu float64) string) string {
 		if i >= 42*96 {
 			cost *= 0.75
 		}
-		fmt.Fprintf(&b, "%s,%s\n", start.Add(time.Duration(i+1)*15*time.Minute).Format(time.RFC3339), row(users, cost*users))
+		fmt.Fprintf(
+			&b,
+			"%s,%s\n",
+			start.Add(time.Duration(i+1)*15*time.Minute).Format(time.RFC3339),
+			row(users, cost*users),
+		)
 	}
 	return b.String()
 }
@@ -49,7 +54,8 @@ func TestPlanProduction(t *testing.T) {
 	}))
 	page := filepath.Join(dir, "mail1.html")
 	code, out, errs := command(t, "", "plan", "production", input, "--changed", "2026-02-16", "--html", page)
-	if code != 0 || !strings.Contains(out, "mail1: cheaper") || !strings.Contains(out, "change   of an active user -2") {
+	if code != 0 || !strings.Contains(out, "mail1: cheaper") ||
+		!strings.Contains(out, "change   of an active user -2") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "5. CPU of an active user") {
@@ -92,7 +98,11 @@ func TestPlanSources(t *testing.T) {
 		"# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n")
 	for i := range 32 {
 		at := start.Add(time.Duration(i+1) * 15 * time.Minute)
-		fmt.Fprintf(&sar, "mail1;900;%s UTC;-1;20.00;0.00;5.00;5.00;0.00;70.00\n", at.Add(time.Second).Format(time.DateTime))
+		fmt.Fprintf(
+			&sar,
+			"mail1;900;%s UTC;-1;20.00;0.00;5.00;5.00;0.00;70.00\n",
+			at.Add(time.Second).Format(time.DateTime),
+		)
 		fmt.Fprintf(&values, ",[%d,\"300\"]", at.Unix())
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,8 +111,12 @@ func TestPlanSources(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"server":"mail1"},"values":[%s]}]}}`,
-			values.String()[1:])
+		fmt.Fprintf(
+			w,
+			`{"status":"success","data":{"resultType":"matrix","result":[{"metric":`+
+				`{"server":"mail1"},"values":[%s]}]}}`,
+			values.String()[1:],
+		)
 	}))
 	defer web.Close()
 	cpu := written(t, dir, "sa02", sar.String())
@@ -156,14 +170,15 @@ func TestPlanRuns(t *testing.T) {
 	b := runFile(t, dir, "bb.run", record.Measured, 100, 200, 400, 800)
 	page := filepath.Join(dir, "page.html")
 	for want, args := range map[string][]string{
-		"USL over users":                    {"scaling", a, b, "--html", page},
-		"2 to 4 partitions: CPU":            {"scaling", a + "=2", b + "=4"},
-		"Resource usage at 800 users":       {"compare", a, b, "--html", page},
-		"1 servers for 1000 people":         {"size", a, b, "--html", page},
-		"\"servers\": {":                    {"size", a, b, "--json"},
-		"223 statements recomputed":         {"study"},
-		"Document 004: Clusters":            {"study", "004", "--html", page},
-		"database cache at its limit":       {"cluster", "diagnose", written(t, dir, "s.txt", "Database.DbCache.OvercrowdingRejections = 5\n")},
+		"USL over users":              {"scaling", a, b, "--html", page},
+		"2 to 4 partitions: CPU":      {"scaling", a + "=2", b + "=4"},
+		"Resource usage at 800 users": {"compare", a, b, "--html", page},
+		"1 servers for 1000 people":   {"size", a, b, "--html", page},
+		"\"servers\": {":              {"size", a, b, "--json"},
+		"223 statements recomputed":   {"study"},
+		"Document 004: Clusters":      {"study", "004", "--html", page},
+		"database cache at its " +
+			"limit": {"cluster", "diagnose", written(t, dir, "s.txt", "Database.DbCache.OvercrowdingRejections = 5\n")},
 		"no such file or directory":         {"size", filepath.Join(dir, "none.run")},
 		"was unsteady":                      {"size", runFile(t, dir, "u.run", record.Unsteady, 100, 200, 300)},
 		"1 different numbers of users":      {"size", runFile(t, dir, "one.run", record.Measured, 100)},

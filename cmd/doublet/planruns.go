@@ -22,8 +22,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const pointsHelp = "Input is run files of doublet bench, or tables (CSV) of steps of any benchmark, with the columns\n" +
-	"run,target,workload,users,speed,processors,partitions,tpm,cpu_pct,average_ms,p99_ms and resources. Steps that were unsteady,\n" +
+const pointsHelp = "Input is run files of doublet bench, or tables (CSV) of steps of any benchmark, with the " +
+	"columns\n" +
+	"run,target,workload,users,speed,processors,partitions,tpm,cpu_pct,average_ms,p99_ms and resources. Steps that " +
+	"were unsteady,\n" +
 	"driver-bound or interrupted are refused, unless --use names them."
 
 // pointFlags are the flags of commands that read steps.
@@ -34,8 +36,9 @@ type pointFlags struct {
 }
 
 func (o *pointFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&o.use, "use", nil, "also use steps of these outcomes: unsteady, driver-bound, interrupted, "+
-		"discarded")
+	cmd.Flags().
+		StringSliceVar(&o.use, "use", nil, "also use steps of these outcomes: unsteady, driver-bound, interrupted, "+
+			"discarded")
 	cmd.Flags().StringVar(&o.html, "html", "", "write a page with the figures to this file")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the result as JSON")
 }
@@ -91,9 +94,24 @@ func pointsOf(r *record.Run, path string) (out []point.Point) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		t := r.Total(s.Index, record.All)
-		p := point.Point{Run: filepath.Base(path), Target: h.Target.Name, Workload: h.Workload.Name, Protocol: h.Workload.Protocol,
-			Outcome: string(s.Outcome), Reason: s.Reason, Users: s.Users, Speed: h.Speed, Partitions: 1, Rate: r.TPM(s) / 60,
-			Average: math.NaN(), P99: math.NaN(), Use: map[string]float64{}, Marks: h.Marks}
+		p := point.Point{
+			Run:      filepath.Base(path),
+			Target:   h.Target.Name,
+			Workload: h.Workload.Name,
+			Protocol: h.Workload.Protocol,
+			Outcome: string(
+				s.Outcome,
+			),
+			Reason:     s.Reason,
+			Users:      s.Users,
+			Speed:      h.Speed,
+			Partitions: 1,
+			Rate:       r.TPM(s) / 60,
+			Average:    math.NaN(),
+			P99:        math.NaN(),
+			Use:        map[string]float64{},
+			Marks:      h.Marks,
+		}
 		if h.Server != nil {
 			p.Processors = h.Server.CPUs
 		}
@@ -160,10 +178,13 @@ func (p planner) scaling() *cobra.Command {
 	var think float64
 	cmd := &cobra.Command{
 		Use: "scaling RUN…", Short: "how a server scales with users, processors and partitions", Args: count(1, 1000),
-		Long: "Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, a fit of the\n" +
-			"Universal Scalability Law, and a queueing model (exact MVA) as a cross-check. RUN=N says that the server of a run had\n" +
+		Long: "Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, " +
+			"a fit of the\n" +
+			"Universal Scalability Law, and a queueing model (exact MVA) as a cross-check. RUN=N says that the " +
+			"server of a run had\n" +
 			"N partitions.\n\n" + pointsHelp,
-		Example: "  doublet plan scaling one.run=1 two.run=2 four.run=4\n  doublet plan scaling steps.csv --html scaling.html",
+		Example: "  doublet plan scaling one.run=1 two.run=2 four.run=4\n  doublet plan scaling steps.csv --html " +
+			"scaling.html",
 	}
 	o.add(cmd)
 	cmd.Flags().Float64Var(&think, "think", 0, "seconds between two actions of a user (default: from the fewest users)")
@@ -174,8 +195,11 @@ func (p planner) scaling() *cobra.Command {
 		}
 		var curves []scaling.Curve
 		for _, r := range study.Rows("curves.csv") {
-			curves = append(curves, scaling.Curve{Name: r["curve"], From: int(r.Number("from")), To: int(r.Number("to")),
-				Factor: r.Number("factor")})
+			curves = append(
+				curves,
+				scaling.Curve{Name: r["curve"], From: int(r.Number("from")), To: int(r.Number("to")),
+					Factor: r.Number("factor")},
+			)
 		}
 		r, err := scaling.Analyse(points, curves, think)
 		if err != nil {
@@ -193,10 +217,13 @@ func (p planner) compare() *cobra.Command {
 	var o pointFlags
 	var names []string
 	cmd := &cobra.Command{
-		Use: "compare A B [C]", Short: "resources of two or three releases or configurations, and which differences are noise",
+		Use: "compare A B [C]", Short: "resources of two or three releases or configurations, and which differences " +
+			"are noise",
 		Args: count(2, 3),
-		Long: "Print the resources at each number of users, and their change from A. With repeated runs (commas between them, or\n" +
-			"steps that were repeated) each change has its interval, which says whether it is larger than the noise.\n\n" +
+		Long: "Print the resources at each number of users, and their change from A. With repeated runs (commas " +
+			"between them, or\n" +
+			"steps that were repeated) each change has its interval, which says whether it is larger than the " +
+			"noise.\n\n" +
 			pointsHelp,
 		Example: "  doublet plan compare old1.run,old2.run new1.run,new2.run --name old,new --html releases.html",
 	}
@@ -228,7 +255,11 @@ func (p planner) compare() *cobra.Command {
 }
 
 func (p planner) cluster() *cobra.Command {
-	cmd := &cobra.Command{Use: "cluster", Short: "what a cluster costs by role, and what is wrong with one", RunE: unknownWord}
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "what a cluster costs by role, and what is wrong with one",
+		RunE:  unknownWord,
+	}
 	cmd.AddCommand(p.diagnose(), p.roles())
 	return cmd
 }
@@ -238,9 +269,12 @@ func (p planner) diagnose() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "diagnose STATISTICS…", Short: "find what is wrong from the statistics of servers", Args: count(1, 100),
-		Long: "Look for the faults that document 004 found in the field: a saturated disk, the database cache or buffer pool at its\n" +
-			"limit, a replication queue that grows, replications that fail, an unbalanced mate. Input is the output of doublet\n" +
-			"show stat (or Domino's) or of /metrics, a file for each server; each finding has its evidence and a remedy.",
+		Long: "Look for the faults that document 004 found in the field: a saturated disk, the database cache or " +
+			"buffer pool at its\n" +
+			"limit, a replication queue that grows, replications that fail, an unbalanced mate. Input is the output " +
+			"of doublet\n" +
+			"show stat (or Domino's) or of /metrics, a file for each server; each finding has its evidence and a " +
+			"remedy.",
 		Example: "  doublet show stat > mail1.txt; doublet plan cluster diagnose mail1.txt mail2.txt",
 	}
 	cmd.Flags().IntVar(&disks, "disks", 1, "disks of a server's data: a queue as long as they are is full")
@@ -274,12 +308,16 @@ func readFile[T any](path string, fn func(io.Reader) (T, error)) (out T, err err
 func (p planner) roles() *cobra.Command {
 	var o pointFlags
 	cmd := &cobra.Command{
-		Use: "roles CONFIG1 CONFIG2 CONFIG3 CONFIG4", Short: "processor use by role, and whether the roles add up", Args: count(4, 4),
-		Long: "Compute what a server uses alone, with mail to another server, to push its changes to a mate and to apply those of a\n" +
-			"mate, from runs of document 004's four configurations (doublet bench lab config1 to config4), with commas between\n" +
+		Use: "roles CONFIG1 CONFIG2 CONFIG3 CONFIG4", Short: "processor use by role, and whether the roles add " +
+			"up", Args: count(4, 4),
+		Long: "Compute what a server uses alone, with mail to another server, to push its changes to a mate and to " +
+			"apply those of a\n" +
+			"mate, from runs of document 004's four configurations (doublet bench lab config1 to config4), with " +
+			"commas between\n" +
 			"repeats; and check that a server that does it all uses their sum.",
 	}
-	cmd.Flags().StringSliceVar(&o.use, "use", nil, "also use steps of these outcomes: unsteady, driver-bound, interrupted")
+	cmd.Flags().
+		StringSliceVar(&o.use, "use", nil, "also use steps of these outcomes: unsteady, driver-bound, interrupted")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the result as JSON")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var all [4][]point.Point

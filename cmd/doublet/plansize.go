@@ -10,11 +10,15 @@ func (p planner) size() *cobra.Command {
 	var o pointFlags
 	r := size.Default()
 	cmd := &cobra.Command{
-		Use: "size RUN…", Short: "servers, memory, disk and network that a number of people needs", Args: count(1, 1000),
-		Long: "Fit what a server uses to the measured numbers of active users, at least three, and compute the servers that people\n" +
-			"need: each figure has its interval and names its measurement. --html writes a page with sliders. Calibrate on your own\n" +
+		Use: "size RUN…", Short: "servers, memory, disk and network that a number of people " +
+			"needs", Args: count(1, 1000),
+		Long: "Fit what a server uses to the measured numbers of active users, at least three, and compute the " +
+			"servers that people\n" +
+			"need: each figure has its interval and names its measurement. --html writes a page with sliders. " +
+			"Calibrate on your own\n" +
 			"machine with one command:\n\n" +
-			"  doublet bench run n8mail --users 100..400 --step 100 --repeat 3 --speed 20 --init-scale 2% --window 60s --out runs\n\n" +
+			"  doublet bench run n8mail --users 100..400 --step 100 --repeat 3 --speed 20 --init-scale 2% --window " +
+			"60s --out runs\n\n" +
 			pointsHelp,
 		Example: "  doublet plan size runs/n8mail-*.run --people 5000 --replicas 2 --survive 1 --html size.html",
 	}
@@ -22,8 +26,18 @@ func (p planner) size() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&r.People, "people", r.People, "people with a mail file")
 	f.Float64Var(&r.Active, "active", r.Active, "share of them active in 15 minutes (document 000: 0.35 to 0.40)")
-	f.Float64Var(&r.Heavier, "heavier", r.Heavier, "how much heavier they work than the workload (document 001: 4 and more for its own)")
-	f.Float64Var(&r.Features, "features", r.Features, "factor of processor use for features that were off when it was measured")
+	f.Float64Var(
+		&r.Heavier,
+		"heavier",
+		r.Heavier,
+		"how much heavier they work than the workload (document 001: 4 and more for its own)",
+	)
+	f.Float64Var(
+		&r.Features,
+		"features",
+		r.Features,
+		"factor of processor use for features that were off when it was measured",
+	)
 	f.Float64Var(&r.MailboxMB, "mailbox", r.MailboxMB, "MB of a mail file on disk")
 	f.Float64Var(&r.PeopleGrowth, "people-growth", r.PeopleGrowth, "growth of people a year, 0.1 for 10 %")
 	f.Float64Var(&r.MailboxGrowth, "mailbox-growth", r.MailboxGrowth, "growth of mail files a year")

@@ -43,8 +43,9 @@ func TestRules(t *testing.T) {
 	sound := map[string]float64{"Platform.LogicalDisk.1.PctUtil": 60, "Platform.LogicalDisk.1.AvgQueueLen": 1,
 		"Platform.LogicalDisk.1.AvgMsPerTransfer": 12, "Database.DbCache.OvercrowdingRejections": 0,
 		"Database.DbCache.HighWaterMark": 700, "Database.DbCache.MaxEntries": 723, "Database.BufferPool.Peak": 80,
-		"Database.BufferPool.Maximum": 100, "Replica.Cluster.SecondsOnQueue.Avg": 2, "Replica.Cluster.WorkQueueDepth.Avg": 0.2,
-		"Replica.Cluster.Failed": 3, "Replica.Cluster.Successful": 1000, "Server.Trans.PerMinute": 1000,
+		"Database.BufferPool.Maximum": 100, "Replica.Cluster.SecondsOnQueue.Avg": 2,
+		"Replica.Cluster.WorkQueueDepth.Avg": 0.2,
+		"Replica.Cluster.Failed":             3, "Replica.Cluster.Successful": 1000, "Server.Trans.PerMinute": 1000,
 		"Server.Trans.PerMinute.Peak": 4000, "Server.AvailabilityIndex": 90, "Server.AvailabilityThreshold": 50,
 		"Server.Users": 600}
 	mate := &Statistics{"mate", map[string]float64{"Server.Trans.PerMinute": 900, "Server.Users": 650}}
@@ -56,9 +57,11 @@ func TestRules(t *testing.T) {
 		kind  string
 	}{
 		"Platform.LogicalDisk.1.PctUtil": {99, DiskSaturated}, "Platform.LogicalDisk.1.AvgQueueLen": {5, DiskSaturated},
-		"Platform.LogicalDisk.1.AvgMsPerTransfer": {31, DiskSaturated}, "Database.DbCache.OvercrowdingRejections": {1, CacheFull},
+		"Platform.LogicalDisk.1.AvgMsPerTransfer": {31, DiskSaturated}, "Database.DbCache.OvercrowdingRejections": {1,
+			CacheFull},
 		"Database.DbCache.HighWaterMark": {1084, CacheFull}, "Database.BufferPool.Peak": {96, PoolFull},
-		"Replica.Cluster.SecondsOnQueue.Avg": {1565, QueueGrows}, "Replica.Cluster.WorkQueueDepth.Avg": {280, QueueGrows},
+		"Replica.Cluster.SecondsOnQueue.Avg": {1565, QueueGrows}, "Replica.Cluster.WorkQueueDepth.Avg": {280,
+			QueueGrows},
 		"Replica.Cluster.Failed": {200, Failing}, "Server.Trans.PerMinute.Peak": {14308, Storm},
 		"Server.AvailabilityIndex": {10, BusyIndex}, "Server.Trans.PerMinute": {2000, Unbalanced},
 	} {
@@ -146,10 +149,14 @@ func TestRoles(t *testing.T) {
 		t.Errorf("one server in configuration 2: %v", err)
 	}
 	two := made(100, []float64{1}, []float64{2})
-	if r, err := ByRole(Configurations{one, two, two, two}); err != nil || !strings.Contains(r.Additive, "without repeats") {
+	if r, err := ByRole(Configurations{one, two, two, two}); err != nil ||
+		!strings.Contains(r.Additive, "without repeats") {
 		t.Errorf("%v, %v", r, err)
 	}
-	if _, err := ByRole(Configurations{one, made(50, []float64{1}, []float64{1}), two, two}); !errors.Is(err, point.ErrPoints) {
+	if _, err := ByRole(Configurations{one, made(50, []float64{1}, []float64{1}), two, two}); !errors.Is(
+		err,
+		point.ErrPoints,
+	) {
 		t.Errorf("other numbers of users: %v", err)
 	}
 }

@@ -24,8 +24,8 @@ type Statistics struct {
 // maxStatistics bounds the statistics that are kept of a file.
 const maxStatistics = 100000
 
-// ReadStatistics reads statistics: lines "Name = value" as show stat prints them, "name value" as Prometheus has them, or
-// an object of JSON. Lines whose value is no number are left out.
+// ReadStatistics reads statistics: lines "Name = value" as show stat prints them, "name value" as Prometheus has them,
+// or an object of JSON. Lines whose value is no number are left out.
 func ReadStatistics(r io.Reader, server string) (*Statistics, error) {
 	in := bufio.NewReader(r)
 	s := &Statistics{Server: server, Values: map[string]float64{}}
@@ -60,7 +60,10 @@ func ReadStatistics(r io.Reader, server string) (*Statistics, error) {
 		return nil, fmt.Errorf("%s: %w", server, err)
 	}
 	if len(s.Values) == 0 {
-		return nil, fmt.Errorf("%s: no statistics: want lines such as \"Server.Users = 617\" (doublet show stat)", server)
+		return nil, fmt.Errorf(
+			"%s: no statistics: want lines such as \"Server.Users = 617\" (doublet show stat)",
+			server,
+		)
 	}
 	return s, nil
 }
@@ -124,18 +127,33 @@ type rule struct {
 	look         func(s *Statistics, disks int) []string
 }
 
-// rules are the diagnosis of document 004. The limits are the document's where it has any: a disk queue below the number
-// of disks less one, 10 to 30 ms a transfer, a cache of 1.5 times its maximum.
+// rules are the diagnosis of document 004. The limits are the document's where it has any: a disk queue below the
+// number of disks less one, 10 to 30 ms a transfer, a cache of 1.5 times its maximum.
 var rules = []rule{
-	{DiskSaturated, "spread the data over more disks, mirrored instead of RAID 5; move log and transaction log to disks of " +
-		"their own", diskSaturated},
-	{CacheFull, "raise the entries of the database cache (NSF_DBCACHE_MAXENTRIES), or move databases to a mate", cacheFull},
+	{
+		DiskSaturated,
+		"spread the data over more disks, mirrored instead of RAID 5; move log and transaction log to disks of " +
+			"their own",
+		diskSaturated,
+	},
+	{
+		CacheFull,
+		"raise the entries of the database cache (NSF_DBCACHE_MAXENTRIES), or move databases to a mate",
+		cacheFull,
+	},
 	{PoolFull, "give the buffer pool more memory (NSF_BUFFER_POOL_SIZE_MB), or the machine", poolFull},
-	{QueueGrows, "add a Cluster Replicator if processors and disks are not full; else relieve the mate that is slow", queueGrows},
+	{
+		QueueGrows,
+		"add a Cluster Replicator if processors and disks are not full; else relieve the mate that is slow",
+		queueGrows,
+	},
 	{Failing, "look at the log of the mate: it is unreachable, full, or too slow", failing},
 	{Storm, "limit sessions (SERVER_MAXSESSIONS), shorten their time-out, restart servers out of hours", storm},
-	{BusyIndex, "users are redirected when they open a database: balance databases, or lower SERVER_AVAILABILITY_THRESHOLD",
-		busyIndex},
+	{
+		BusyIndex,
+		"users are redirected when they open a database: balance databases, or lower SERVER_AVAILABILITY_THRESHOLD",
+		busyIndex,
+	},
 }
 
 func diskSaturated(s *Statistics, disks int) (out []string) {
@@ -164,7 +182,8 @@ func cacheFull(s *Statistics, _ int) (out []string) {
 		out = append(out, fmt.Sprintf("%s = %g: databases did not fit", name, v))
 	}
 	high, name, ok := s.value("Database.DbCache.HighWaterMark")
-	if limit, _, has := s.value("Database.DbCache.MaxEntries"); ok && has && limit > 0 && high >= math.Floor(limit*1.5) {
+	if limit, _, has := s.value("Database.DbCache.MaxEntries"); ok && has && limit > 0 &&
+		high >= math.Floor(limit*1.5) {
 		out = append(out, fmt.Sprintf("%s = %g: the hard limit is 1.5 times MaxEntries (%g)", name, high, limit))
 	}
 	return out
@@ -254,8 +273,15 @@ func unbalanced(servers []*Statistics) (out []Finding) {
 			continue
 		}
 		if others := (sum - most) / float64(n-1); most > 1.5*others {
-			out = append(out, Finding{busiest.Server, Unbalanced, []string{fmt.Sprintf("%s = %g, the others have %g in the mean",
-				name, most, math.Round(others))}, "move the busiest databases to a mate: by activity, not by number"})
+			out = append(
+				out,
+				Finding{busiest.Server, Unbalanced, []string{fmt.Sprintf(
+					"%s = %g, the others have %g in the mean",
+					name,
+					most,
+					math.Round(others),
+				)}, "move the busiest databases to a mate: by activity, not by number"},
+			)
 			return out
 		}
 	}

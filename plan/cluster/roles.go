@@ -20,13 +20,13 @@ type Roles struct {
 	// Single is a server alone, Routing the part that comes with mail to another server.
 	Single  estimate.Interval `json:"single"`
 	Routing estimate.Interval `json:"with_routing"`
-	// Initiating is what pushing changes to a mate adds, Receiving what applying those of a mate takes.
+	// Initiating is the cost of pushing changes to a mate, Receiving that of applying those of a mate.
 	Initiating estimate.Interval `json:"initiating"`
 	Receiving  estimate.Interval `json:"receiving"`
 	// Both is a server that does all of it, Sum the sum of its parts.
 	Both estimate.Interval `json:"both"`
 	Sum  estimate.Interval `json:"sum_of_parts"`
-	// Additive says how the two compare.
+	// Additive is the comparison of the two, in words.
 	Additive string `json:"additive"`
 }
 
@@ -83,7 +83,13 @@ func ByRole(c Configurations) (*Roles, error) {
 				r.Users = p.Users
 			}
 			if p.Users != r.Users {
-				return nil, fmt.Errorf("%w together: %s has %d users, others have %d", point.ErrPoints, p.Run, p.Users, r.Users)
+				return nil, fmt.Errorf(
+					"%w together: %s has %d users, others have %d",
+					point.ErrPoints,
+					p.Run,
+					p.Users,
+					r.Users,
+				)
 			}
 			uses := slices.Sorted(maps.Values(p.Servers))
 			want := 2
@@ -91,8 +97,15 @@ func ByRole(c Configurations) (*Roles, error) {
 				want = 1
 			}
 			if len(uses) != want {
-				return nil, fmt.Errorf("%w: %s has %d metered servers, configuration %d has %d: make it with bench lab config%d",
-					point.ErrPoints, p.Run, len(uses), k+1, want, k+1)
+				return nil, fmt.Errorf(
+					"%w: %s has %d metered servers, configuration %d has %d: make it with bench lab config%d",
+					point.ErrPoints,
+					p.Run,
+					len(uses),
+					k+1,
+					want,
+					k+1,
+				)
 			}
 			switch k {
 			case 0:
@@ -126,7 +139,10 @@ func (r *Roles) fill(single, routing, initiating, receiving, both spread) {
 	case gap.Contains(0):
 		r.Additive = fmt.Sprintf("no difference from the sum is shown (%+.1f %%)", relative)
 	case gap.Value < 0:
-		r.Additive = fmt.Sprintf("less than the sum (%+.1f %%): another resource, such as the disk, holds it back", relative)
+		r.Additive = fmt.Sprintf(
+			"less than the sum (%+.1f %%): another resource, such as the disk, holds it back",
+			relative,
+		)
 	default:
 		r.Additive = fmt.Sprintf("more than the sum (%+.1f %%): the roles disturb each other", relative)
 	}

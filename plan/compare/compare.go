@@ -1,5 +1,5 @@
-// Package compare compares releases or configurations, as documents 002 and 003 do: the resources at each number of users,
-// the change from the first leg, and which changes are larger than the noise between repeated runs.
+// Package compare compares releases or configurations, as documents 002 and 003 do: the resources at each number of
+// users, the change from the first leg, and which changes are larger than the noise between repeated runs.
 package compare
 
 import (
@@ -15,7 +15,8 @@ import (
 	"doublet/stat/chart"
 )
 
-// Leg is one of the compared configurations, such as the old server, the new one with old clients, the new one with new.
+// Leg is one of the compared configurations, such as the old server, the new one with old clients, the new one with
+// new.
 type Leg struct {
 	Name   string
 	Points []point.Point
@@ -42,7 +43,7 @@ type Row struct {
 type Report struct {
 	Legs []string `json:"legs"`
 	Rows []Row    `json:"rows"`
-	// Marks tell what differs between the legs beside what is compared.
+	// Marks list further differences between the legs.
 	Marks []string `json:"marks,omitempty"`
 }
 
@@ -112,8 +113,16 @@ func (r *Report) differences(legs []Leg) error {
 		for k := range legs[i].Points {
 			b := &legs[i].Points[k]
 			if a.Processors != b.Processors || a.Speed != b.Speed {
-				return fmt.Errorf("%w together: %s has %d processors at speed %g, %s has %d at speed %g", point.ErrPoints, a.Run,
-					a.Processors, a.Speed, b.Run, b.Processors, b.Speed)
+				return fmt.Errorf(
+					"%w together: %s has %d processors at speed %g, %s has %d at speed %g",
+					point.ErrPoints,
+					a.Run,
+					a.Processors,
+					a.Speed,
+					b.Run,
+					b.Processors,
+					b.Speed,
+				)
 			}
 			mark := fmt.Sprintf("workload %s over %s, and %s over %s", a.Workload, a.Protocol, b.Workload, b.Protocol)
 			if (a.Workload != b.Workload || a.Protocol != b.Protocol) && !slices.Contains(r.Marks, mark) {
@@ -198,9 +207,12 @@ func (r *Report) Text() string {
 // Page returns the comparison as a page: bars over the numbers of users, and the tables.
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · compare", Title: strings.Join(r.Legs, ", "), Marks: r.Marks,
-		Method: "Resources are means of the repeated steps at the same number of users. The change is that from the first leg; " +
-			"its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg that was " +
-			"measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded are not used."}
+		Method: "Resources are means of the repeated steps at the same number of users. The change is that from the " +
+			"first leg; " +
+			"its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg " +
+			"that was " +
+			"measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded " +
+			"are not used."}
 	figures := page.Section{Title: "Figures"}
 	names := []string{}
 	for _, row := range r.Rows {
@@ -210,7 +222,11 @@ func (r *Report) Page() *page.Page {
 	}
 	for _, name := range names {
 		values := &chart.Bars{Title: name, Y: name}
-		change := &chart.Bars{Title: "Change of " + name, Y: "percent", Note: "from " + r.Legs[0] + "; with 95 % intervals"}
+		change := &chart.Bars{
+			Title: "Change of " + name,
+			Y:     "percent",
+			Note:  "from " + r.Legs[0] + "; with 95 % intervals",
+		}
 		for i, leg := range r.Legs {
 			v, c := chart.Bar{Name: leg}, chart.Bar{Name: leg}
 			for _, row := range r.Rows {

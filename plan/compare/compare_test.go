@@ -16,7 +16,14 @@ func leg(t *testing.T, name string, noise float64, cpu, writes float64) Leg {
 	b.WriteString("users,processors,etr,cpu_pct,disk_ops_s\n")
 	for _, users := range []int{1000, 4000} {
 		for _, x := range []float64{1 - noise, 1, 1 + noise} {
-			fmt.Fprintf(&b, "%d,4,%g,%g,%g\n", users, float64(users)/100, cpu*float64(users)/4000*x, writes*float64(users)/4000)
+			fmt.Fprintf(
+				&b,
+				"%d,4,%g,%g,%g\n",
+				users,
+				float64(users)/100,
+				cpu*float64(users)/4000*x,
+				writes*float64(users)/4000,
+			)
 		}
 	}
 	points, err := point.ReadTable(strings.NewReader(b.String()), name)
@@ -75,7 +82,8 @@ func TestNoDecision(t *testing.T) {
 	a, b := leg(t, "a", 0.02, 60, 1), leg(t, "b", 0.02, 30, 1)
 	a.Points, b.Points = a.Points[:1], b.Points[:1]
 	r, err := Legs([]Leg{a, b})
-	if err != nil || strings.Contains(r.Text(), "noise") || !strings.Contains(r.Text(), "not repeated") || r.Rows[1].Cells[1].Beyond {
+	if err != nil || strings.Contains(r.Text(), "noise") || !strings.Contains(r.Text(), "not repeated") ||
+		r.Rows[1].Cells[1].Beyond {
 		t.Errorf("%v\n%s", err, r.Text())
 	}
 	b.Points[0].Processors = 8

@@ -87,11 +87,12 @@ func critical(share float64) float64 {
 	return 1.9600 + 2.9694*share + 0.4160*share*share - 0.5324*share*share*share
 }
 
-// week is the least length of blocks: the working days of a week. Short series hide their dependence, and weekdays differ.
+// week is the least length of blocks: the working days of a week. Short series hide their dependence, and weekdays
+// differ.
 const week = 5
 
-// BlockLength returns the length of blocks for a series of days: the automatic choice of Politis and White (2004, corrected
-// in 2009), at least a working week and at most a third of the series.
+// BlockLength returns the length of blocks for a series of days: the automatic choice of Politis and White (2004,
+// corrected in 2009), at least a working week and at most a third of the series.
 func BlockLength(x []float64) int { return max(1, min(max(automatic(x), week), len(x)/3)) }
 
 // automatic returns the choice of Politis and White, 1 for a series without dependence that shows.
@@ -234,7 +235,8 @@ func (b Bootstrap) Mean(x []float64) (Interval, error) {
 	return Interval{v, v - d, v + d}, nil
 }
 
-// Change returns the change from one ratio to another in percent. The two series are of different times and independent.
+// Change returns the change from one ratio to another in percent. The two series are of different times and
+// independent.
 func (b Bootstrap) Change(before, after Pairs) (Interval, error) {
 	if err := errors.Join(before.check(), after.check()); err != nil {
 		return Interval{}, err

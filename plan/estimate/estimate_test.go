@@ -9,8 +9,8 @@ import (
 	"doublet/test/long"
 )
 
-// world makes days of processor seconds and active users: users vary with season and chance, the cost of a user depends on
-// that of the day before (AR(1)).
+// world makes days of processor seconds and active users: users vary with season and chance, the cost of a user
+// depends on that of the day before (AR(1)).
 type world struct {
 	r    *rand.Rand
 	past float64
@@ -52,9 +52,9 @@ func within(t *testing.T, what string, share, low float64) {
 	}
 }
 
-// TestCoverage simulates known effects: the intervals must cover them as often as they claim, and an effect of zero must
-// be "no decision" as often. The bound is 95 % less the chance of the simulation (3 deviations) and 2.5 points for strongly
-// dependent days.
+// TestCoverage simulates known effects: the intervals must cover them as often as they claim, and an effect of zero
+// must be "no decision" as often. The bound is 95 % less the chance of the simulation (3 deviations) and 2.5 points
+// for strongly dependent days.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	n := long.Pick(250, 1000)
@@ -107,7 +107,15 @@ func TestDifferenceInDifferences(t *testing.T) {
 				parts[2+when].Amount[d] *= shock
 			}
 		}
-		both, err := Bootstrap{Resamples: 300, Seed: seed}.DifferenceInDifferences(parts[0], parts[1], parts[2], parts[3])
+		both, err := Bootstrap{
+			Resamples: 300,
+			Seed:      seed,
+		}.DifferenceInDifferences(
+			parts[0],
+			parts[1],
+			parts[2],
+			parts[3],
+		)
 		alone, err2 := Bootstrap{Resamples: 300, Seed: seed}.Change(parts[0], parts[1])
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
@@ -126,10 +134,16 @@ func TestDifferenceInDifferences(t *testing.T) {
 		return both.Contains(-10)
 	}), 0.95-3*math.Sqrt(0.95*0.05/float64(n))-0.025)
 	if narrower < n*6/10 || misled < n/2 {
-		t.Errorf("of %d, %d narrower than before/after alone, which was misled by the season %d times", n, narrower, misled)
+		t.Errorf(
+			"of %d, %d narrower than before/after alone, which was misled by the season %d times",
+			n,
+			narrower,
+			misled,
+		)
 	}
 	w := newWorld(1, 0)
-	if _, err := (Bootstrap{}).DifferenceInDifferences(w.days(9, 1), w.days(9, 1), w.days(8, 1), w.days(9, 1)); err == nil {
+	if _, err := (Bootstrap{}).DifferenceInDifferences(w.days(9, 1), w.days(9, 1), w.days(8, 1), w.days(9,
+		1)); err == nil {
 		t.Error("other days were accepted")
 	}
 }

@@ -29,7 +29,13 @@ func (b Bootstrap) Regress(y []float64, x [][]float64, day []int) (*Fit, error) 
 	p := len(x) + 1
 	days := normalEquations(y, x, day)
 	if len(days) < max(MinDays, 2*p) {
-		return nil, fmt.Errorf("%w: %d days, at least %d for %d variables", ErrFew, len(days), max(MinDays, 2*p), len(x))
+		return nil, fmt.Errorf(
+			"%w: %d days, at least %d for %d variables",
+			ErrFew,
+			len(days),
+			max(MinDays, 2*p),
+			len(x),
+		)
 	}
 	if err := independent(x); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Quotient returns mean(b)/mean(a) of repeated measurements, with the degrees of freedom of Welch and Satterthwaite by the
-// delta method. Without repeats the bounds are NaN.
+// Quotient returns mean(b)/mean(a) of repeated measurements, with the degrees of freedom of Welch and Satterthwaite by
+// the delta method. Without repeats the bounds are NaN.
 func Quotient(a, b []float64) Interval {
 	x, y := stat.Mean(a, nil), stat.Mean(b, nil)
 	out := Interval{y / x, math.NaN(), math.NaN()}

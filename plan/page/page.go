@@ -22,9 +22,9 @@ type Figure interface {
 // Page is a report.
 type Page struct {
 	Kicker, Title string
-	// Method tells in a paragraph how the figures came about.
+	// Method describes in a paragraph how the figures came about.
 	Method string
-	// Marks are what a reader must know before the figures.
+	// Marks warn the reader before the figures.
 	Marks    []string
 	Tiles    []Tile
 	Sections []Section

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Point is one step of a run: a number of users, and what they got and cost.
@@ -94,8 +93,14 @@ func Usable(points []Point, outcomes ...string) ([]Point, error) {
 			out = append(out, *p)
 		case p.Outcome == "discarded":
 		default:
-			return nil, fmt.Errorf("%w: %s was %s (%s): measure it again, or name it with --use %s", ErrPoints, p.place(),
-				p.Outcome, p.Reason, p.Outcome)
+			return nil, fmt.Errorf(
+				"%w: %s was %s (%s): measure it again, or name it with --use %s",
+				ErrPoints,
+				p.place(),
+				p.Outcome,
+				p.Reason,
+				p.Outcome,
+			)
 		}
 	}
 	if len(out) == 0 {
@@ -110,8 +115,16 @@ func agree(points []Point) error {
 	for i := range points {
 		b := &points[i]
 		if a.Workload != b.Workload || a.Protocol != b.Protocol {
-			return fmt.Errorf("%w together: %s is %s over %s, %s is %s over %s", ErrPoints, a.place(), a.Workload, a.Protocol,
-				b.place(), b.Workload, b.Protocol)
+			return fmt.Errorf(
+				"%w together: %s is %s over %s, %s is %s over %s",
+				ErrPoints,
+				a.place(),
+				a.Workload,
+				a.Protocol,
+				b.place(),
+				b.Workload,
+				b.Protocol,
+			)
 		}
 	}
 	return nil
@@ -150,9 +163,8 @@ func ReadTable(r io.Reader, file string) ([]Point, error) {
 	for i, name := range head {
 		if numeric[name] == nil && words[name] == nil && name != "cpu_pct" && !slices.Contains(Resources(), name) {
 			line, column := in.FieldPos(i)
-			return nil, fmt.Errorf("%s:%d:%d: unknown column %q: there are run, target, workload, protocol, outcome, users, "+
-				"speed, processors, partitions, tpm, etr, cpu_pct, average_ms, p99_ms, %s", file, line, column, name,
-				strings.Join(Resources(), ", "))
+			return nil, fmt.Errorf("%s:%d:%d: unknown column %q: see doublet plan scaling --help", file, line, column,
+				name)
 		}
 	}
 	if !slices.Contains(head, "users") {
@@ -206,8 +218,13 @@ func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
 		case head[i] == "cpu_pct":
 			if v > 100 {
 				line, column := in.FieldPos(i)
-				return nil, fmt.Errorf("%s:%d:%d: cpu_pct is %s: want the share of all processors, at most 100", file, line,
-					column, text)
+				return nil, fmt.Errorf(
+					"%s:%d:%d: cpu_pct is %s: want the share of all processors, at most 100",
+					file,
+					line,
+					column,
+					text,
+				)
 			}
 			share = v
 		default:

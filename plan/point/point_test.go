@@ -15,8 +15,10 @@ func TestReadTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &points[0]
-	if p.Run != "a" || p.Line != 3 || p.Load() != 2000 || p.Rate != 20 || p.Use[CPU] != 2 || p.Share() != 50 || p.ITR() != 40 ||
-		p.Average != 0.0085 || p.Use[Memory] != 300 || !math.IsNaN(p.P99) {
+	if p.Run != "a" || p.Line != 3 || p.Load() != 2000 || p.Rate != 20 || p.Use[CPU] != 2 || p.Share() != 50 ||
+		p.ITR() != 40 ||
+		p.Average != 0.0085 || p.Use[Memory] != 300 ||
+		!math.IsNaN(p.P99) {
 		t.Errorf("%+v", p)
 	}
 	if !math.IsNaN(points[1].Share()) || points[1].Speed != 1 {
@@ -47,8 +49,10 @@ func TestUsable(t *testing.T) {
 		outcomes string
 		use      []string
 		want     int
-	}{{"measured measured", nil, 2}, {"measured discarded", nil, 1}, {"discarded", nil, 0}, {"measured unsteady", nil, 0},
-		{"measured driver-bound", nil, 0}, {"measured unsteady", []string{"unsteady"}, 2}, {"measured interrupted", nil, 0},
+	}{{"measured measured", nil, 2}, {"measured discarded", nil, 1}, {"discarded", nil, 0}, {"measured " +
+		"unsteady", nil, 0},
+		{"measured driver-bound", nil, 0}, {"measured unsteady", []string{"unsteady"}, 2}, {"measured " +
+			"interrupted", nil, 0},
 		{"measured discarded", []string{"discarded"}, 2}} {
 		var points []Point
 		for _, o := range strings.Fields(c.outcomes) {
@@ -59,7 +63,10 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%s with %v: %d, %v", c.outcomes, c.use, len(got), err)
 		}
 	}
-	if _, err := Usable([]Point{{Outcome: Measured, Workload: "a"}, {Outcome: Measured, Workload: "b"}}); !errors.Is(err, ErrPoints) {
+	if _, err := Usable([]Point{{Outcome: Measured, Workload: "a"}, {Outcome: Measured, Workload: "b"}}); !errors.Is(
+		err,
+		ErrPoints,
+	) {
 		t.Errorf("two workloads: %v", err)
 	}
 }

@@ -76,7 +76,8 @@ func (r *Report) collect() error {
 	for i := range r.frame.Len() {
 		r.interval(i, columns, split, excluded)
 	}
-	for _, reason := range []string{"no users", "no value of users", "no value of cpu", "holiday", "settling after the change"} {
+	for _, reason := range []string{"no users", "no value of users", "no value of cpu", "holiday", "settling after " +
+		"the change"} {
 		if n := excluded[reason]; n > 0 {
 			r.LeftOut = append(r.LeftOut, Excluded{reason, n})
 		}
@@ -157,8 +158,8 @@ func (r *Report) interval(i int, columns []*series.Column, split map[string][]*s
 	}
 }
 
-// model fits processor seconds of intervals to users and, if they tell more, to operations. It returns nil if the data do
-// not carry a fit.
+// model fits processor seconds of intervals to users and, if they tell more, to operations. It returns nil if the data
+// do not carry a fit.
 func (r *Report) model(side int) *Model {
 	operations := []string{}
 	for _, name := range []string{"transactions", "messages", "replications"} {

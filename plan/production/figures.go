@@ -12,13 +12,18 @@ import (
 )
 
 // method is the paragraph that tells how the figures came about.
-const method = "The series are brought to intervals of 15 minutes. Only the prime shift counts, without holidays and named " +
-	"maintenance tasks. The cost of a user is the sum of processor seconds over the sum of active users. Intervals come from " +
-	"a bootstrap in moving blocks of whole days (at least a working week), with the critical values of Kiefer and Vogelsang, " +
-	"because days depend on those before. A change whose interval contains 0 is no decision. The figures follow those of " +
+const method = "The series are brought to intervals of 15 minutes. Only the prime shift counts, without holidays " +
+	"and named " +
+	"maintenance tasks. The cost of a user is the sum of processor seconds over the sum of active users. Intervals " +
+	"come from " +
+	"a bootstrap in moving blocks of whole days (at least a working week), with the critical values of Kiefer and " +
+	"Vogelsang, " +
+	"because days depend on those before. A change whose interval contains 0 is no decision. The figures follow " +
+	"those of " +
 	"document 000, in its order."
 
-// Page returns the report of several servers as a page. The figures are document 000's 14, of those whose data are there.
+// Page returns the report of several servers as a page. The figures are document 000's 14, of those whose data are
+// there.
 func Page(reports []*Report, input []string) *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · production", Title: "CPU per active user in production", Method: method}
 	var names []string
@@ -37,8 +42,11 @@ func Page(reports []*Report, input []string) *page.Page {
 	var missing []string
 	p.Sections = append(p.Sections, page.Section{Title: "Figures", Figures: figures(reports, &missing)})
 	if len(missing) > 0 {
-		p.Sections = append(p.Sections, page.Section{Title: "Figures without data", Text: "The input has no columns for these.",
-			List: missing})
+		p.Sections = append(
+			p.Sections,
+			page.Section{Title: "Figures without data", Text: "The input has no columns for these.",
+				List: missing},
+		)
 	}
 	for _, r := range reports {
 		p.Sections = append(p.Sections, r.section())
@@ -69,12 +77,19 @@ func (r *Report) section() page.Section {
 	}
 	for side, name := range []string{"before", "after"} {
 		if m := r.Model[side]; m != nil {
-			s.List = append(s.List, fmt.Sprintf("Regression %s: fixed cost %s s in 15 minutes, cost of a further user %s s; "+
-				"explains %.0f %% of the variance", name, span(m.Fixed, "%.1f"), span(m.User, "%.4f"), m.Explained*100))
+			s.List = append(
+				s.List,
+				fmt.Sprintf("Regression %s: fixed cost %s s in 15 minutes, cost of a further user %s s; "+
+					"explains %.0f %% of the "+
+					"variance", name, span(m.Fixed, "%.1f"), span(m.User, "%.4f"), m.Explained*100),
+			)
 		}
 		if p := r.Peaks[side]; p.CPU > 0 {
-			s.List = append(s.List, fmt.Sprintf("Peak %s: %.0f processor seconds in 15 minutes at %s, %.1f times the mean of the "+
-				"prime shift", name, p.CPU, p.At.In(r.options.Zone).Format("2006-01-02 15:04"), p.Ratio))
+			s.List = append(
+				s.List,
+				fmt.Sprintf("Peak %s: %.0f processor seconds in 15 minutes at %s, %.1f times the mean of the "+
+					"prime shift", name, p.CPU, p.At.In(r.options.Zone).Format("2006-01-02 15:04"), p.Ratio),
+			)
 		}
 	}
 	return s
@@ -113,7 +128,11 @@ func figures(reports []*Report, missing *[]string) []page.Figure {
 	d.daily("2. Transactions", "in 15 minutes", perInterval("transactions"))
 	d.daily("3. Transactions of an active user", "in 15 minutes", perUser("transactions"))
 	d.split("4. Waits for locks", "in 15 minutes", "lock_waits")
-	d.daily("5. CPU of an active user", "seconds in 15 minutes", func(x *dayOf) (float64, bool) { return x.cpu / x.users, true })
+	d.daily(
+		"5. CPU of an active user",
+		"seconds in 15 minutes",
+		func(x *dayOf) (float64, bool) { return x.cpu / x.users, true },
+	)
 	for i, r := range reports[:min(2, len(reports))] {
 		d.tasks(fmt.Sprintf("%d. CPU by task, %s", 6+i, r.Server), r)
 	}
@@ -142,8 +161,11 @@ func (d *drawing) add(title, unit string, lines []chart.Line) {
 	if c := d.reports[0].options.Changed; !c.IsZero() {
 		note = fmt.Sprintf("means of the prime shift; the change was on day %d", int(c.Sub(d.first).Hours()/24+0.99))
 	}
-	d.figures = append(d.figures, &chart.Chart{Title: title, Y: unit, X: "days from " + d.first.Format("2 January 2006"),
-		Note: note, Lines: kept})
+	d.figures = append(
+		d.figures,
+		&chart.Chart{Title: title, Y: unit, X: "days from " + d.first.Format("2 January 2006"),
+			Note: note, Lines: kept},
+	)
 }
 
 // daily adds a line of each server.

@@ -1,5 +1,6 @@
-// Package production measures servers in production, before and after a change, as document 000 does: processor seconds
-// of an active user in the prime shift, total and by task, with intervals, and the faults that mislead such a comparison.
+// Package production measures servers in production, before and after a change, as document 000 does: processor
+// seconds of an active user in the prime shift, total and by task, with intervals, and the faults that mislead such a
+// comparison.
 package production
 
 import (
@@ -67,7 +68,7 @@ const (
 type Report struct {
 	Server   string   `json:"server"`
 	Decision Decision `json:"decision"`
-	// Why gives the reasons for the decision.
+	// Why lists the reasons for the decision.
 	Why []string `json:"why,omitempty"`
 	// Days counts the days before and after the change that were used. Without a change all are "before".
 	Days [2]int `json:"days"`
@@ -125,7 +126,8 @@ type Model struct {
 
 // Peak holds the maxima of intervals of 15 minutes over all hours.
 type Peak struct {
-	// CPU is the most processor seconds of an interval, At its beginning, Ratio the peak over the mean of the prime shift.
+	// CPU is the most processor seconds of an interval, At its beginning, Ratio the peak over the mean of the prime
+	// shift.
 	CPU   float64   `json:"cpu_s"`
 	At    time.Time `json:"at"`
 	Ratio float64   `json:"over_mean"`
@@ -213,8 +215,14 @@ func describe(set *series.Set, server string, o Options) (*Report, error) {
 		r.Peaks[side] = r.peak(side)
 	}
 	if r.Days[0]+r.Days[1] == 0 {
-		return nil, fmt.Errorf("%w: %s has no interval of the prime shift (%d to %d h, %s) with users and cpu", ErrData, server,
-			o.From, o.To, o.Zone)
+		return nil, fmt.Errorf(
+			"%w: %s has no interval of the prime shift (%d to %d h, %s) with users and cpu",
+			ErrData,
+			server,
+			o.From,
+			o.To,
+			o.Zone,
+		)
 	}
 	r.tasks()
 	r.workload()
@@ -235,7 +243,8 @@ func (r *Report) compare() error {
 	}
 	r.Change, r.Total = &change, &total
 	if router := taskOf("Router"); r.frame.Column("cpu:Router") != nil && r.frame.Column("messages") != nil {
-		if iv, err := b.Change(pairs(before, router, rateOf("messages")), pairs(after, router, rateOf("messages"))); err == nil {
+		if iv, err := b.Change(pairs(before, router, rateOf("messages")), pairs(after, router,
+			rateOf("messages"))); err == nil {
 			r.PerMessage = &iv
 		}
 	}
@@ -257,7 +266,13 @@ func (r *Report) beside(set *series.Set, other string) error {
 	for side := range 2 {
 		for _, d := range r.side(side) {
 			if t := theirs[d.date]; t != nil {
-				sides[side].Amount, sides[side].Per = append(sides[side].Amount, d.cpu), append(sides[side].Per, d.users)
+				sides[side].Amount, sides[side].Per = append(
+					sides[side].Amount,
+					d.cpu,
+				), append(
+					sides[side].Per,
+					d.users,
+				)
 				sides[2+side].Amount = append(sides[2+side].Amount, t.cpu)
 				sides[2+side].Per = append(sides[2+side].Per, t.users)
 			}
@@ -284,7 +299,10 @@ func (r *Report) decide() {
 		r.Decision = Dearer
 	default:
 		r.Decision = NoDecision
-		r.Why = append(r.Why, fmt.Sprintf("the interval of the change, %+.1f to %+.1f %%, contains 0", change.Low, change.High))
+		r.Why = append(
+			r.Why,
+			fmt.Sprintf("the interval of the change, %+.1f to %+.1f %%, contains 0", change.Low, change.High),
+		)
 	}
 	for _, w := range r.Warnings {
 		if w.Forbids {
@@ -293,7 +311,10 @@ func (r *Report) decide() {
 		}
 	}
 	if r.Decision != NoDecision {
-		r.Why = append(r.Why, fmt.Sprintf("the interval of the change, %+.1f to %+.1f %%, excludes 0", change.Low, change.High))
+		r.Why = append(
+			r.Why,
+			fmt.Sprintf("the interval of the change, %+.1f to %+.1f %%, excludes 0", change.Low, change.High),
+		)
 	}
 }
 
@@ -331,7 +352,7 @@ func (r *Report) tasks() {
 	})
 }
 
-// rates are what users did, by the measure.
+// rates lists the measures of the users' work.
 var rates = []string{"transactions", "messages", "replications", "lock_waits", "logins"}
 
 // workload computes what an active user did.

@@ -42,8 +42,11 @@ func plain(name string) site {
 func (s site) csv(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var b strings.Builder
-	b.WriteString("time,server,users,cpu,cpu:Server,cpu:Router,cpu:Other,cpu:Compact,transactions,messages,replications,cache_pct," +
-		"lock_waits:A\n")
+	b.WriteString(
+		"time,server,users,cpu,cpu:Server,cpu:Router,cpu:Other,cpu:Compact,transactions,messages,replications," +
+			"cache_pct," +
+			"lock_waits:A\n",
+	)
 	past := 0.0
 	for i := range s.days * 96 {
 		day := i / 96
@@ -115,7 +118,8 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("regression %+v", m)
 	}
 	text := r.Text()
-	for _, want := range []string{"mail1: cheaper", "warning: diluted: Other", "Server", "peak of 15 minutes", "excludes 0"} {
+	for _, want := range []string{"mail1: cheaper", "warning: diluted: Other", "Server", "peak of 15 " +
+		"minutes", "excludes 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -291,7 +295,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// BenchmarkYear reads and analyses a year of one server with 50 series: a hundredth of the aim, 175 million values in 60 s.
+// BenchmarkYear reads and analyses a year of one server with 50 series: a hundredth of the aim, 175 million values in
+// 60 s.
 func BenchmarkYear(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("time,users,cpu")

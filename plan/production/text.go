@@ -38,15 +38,27 @@ func (r *Report) Text() string {
 		if r.Decision == Described {
 			name = "all"
 		}
-		fmt.Fprintf(&b, "%-7s %d days, %.0f active users, CPU of an active user in 15 minutes %s s\n", name, r.Days[side],
-			r.Users[side], span(r.Cost[side], "%.4f"))
+		fmt.Fprintf(
+			&b,
+			"%-7s %d days, %.0f active users, CPU of an active user in 15 minutes %s s\n",
+			name,
+			r.Days[side],
+			r.Users[side],
+			span(r.Cost[side], "%.4f"),
+		)
 		if m := r.Model[side]; m != nil {
 			fmt.Fprintf(&b, "        fixed %s s, a further user %s s (explains %.0f %%)\n", span(m.Fixed, "%.1f"),
 				span(m.User, "%.4f"), m.Explained*100)
 		}
 		p := r.Peaks[side]
-		fmt.Fprintf(&b, "        peak of 15 minutes %.0f CPU-s at %s, %.1f times the mean; at most %.0f active users\n", p.CPU,
-			p.At.In(r.options.Zone).Format("2006-01-02 15:04"), p.Ratio, p.Users)
+		fmt.Fprintf(
+			&b,
+			"        peak of 15 minutes %.0f CPU-s at %s, %.1f times the mean; at most %.0f active users\n",
+			p.CPU,
+			p.At.In(r.options.Zone).Format("2006-01-02 15:04"),
+			p.Ratio,
+			p.Users,
+		)
 	}
 	if r.Change != nil {
 		fmt.Fprintf(&b, "change   of an active user %s, of all %s\n", Percent(r.Change), Percent(r.Total))

@@ -34,8 +34,8 @@ const (
 	Dissent         = "total and cost disagree"
 )
 
-// The limits of the warnings. A change of the workload is one of 5 % whose interval excludes 0. Fewer than 10 days a side
-// hide what differs between weeks.
+// The limits of the warnings. A change of the workload is one of 5 % whose interval excludes 0. Fewer than 10 days a
+// side hide what differs between weeks.
 const (
 	changedBy   = 5
 	fewDays     = 10
@@ -64,8 +64,14 @@ func (r *Report) warn() {
 func (r *Report) warnUsers() {
 	for side, name := range []string{"before", "after"} {
 		if r.Days[side] > 0 && r.Users[side] < r.options.MinUsers {
-			r.add(FewUsers, true, "%.0f active users %s the change: fewer than %.0f carry no decision", r.Users[side], name,
-				r.options.MinUsers)
+			r.add(
+				FewUsers,
+				true,
+				"%.0f active users %s the change: fewer than %.0f carry no decision",
+				r.Users[side],
+				name,
+				r.options.MinUsers,
+			)
 		}
 	}
 }
@@ -88,8 +94,12 @@ func (r *Report) warnDays() {
 		present += r.days[i].intervals
 	}
 	if share := float64(missing) / float64(max(1, missing+present)); share > missingMost {
-		r.add(MissingData, false, "%.0f %% of the prime shift has no data: what is missing may differ from what is there",
-			share*100)
+		r.add(
+			MissingData,
+			false,
+			"%.0f %% of the prime shift has no data: what is missing may differ from what is there",
+			share*100,
+		)
 	}
 }
 
@@ -128,8 +138,13 @@ func (r *Report) warnWorkload() {
 		if x.Change == nil || x.Change.Contains(0) || math.Abs(x.Change.Value) < changedBy {
 			continue
 		}
-		text := fmt.Sprintf("%s of an active user changed by %+.1f %% (%+.1f to %+.1f)", x.Name, x.Change.Value, x.Change.Low,
-			x.Change.High)
+		text := fmt.Sprintf(
+			"%s of an active user changed by %+.1f %% (%+.1f to %+.1f)",
+			x.Name,
+			x.Change.Value,
+			x.Change.Low,
+			x.Change.High,
+		)
 		switch {
 		case x.Name == "transactions":
 			// New clients and servers do the same work with other calls: document 000 saw up to 20 %.
@@ -144,16 +159,30 @@ func (r *Report) warnWorkload() {
 		iv, err := estimate.Bootstrap{Seed: r.options.Seed}.Change(pairs(r.side(0), of, intervalsOf),
 			pairs(r.side(1), of, intervalsOf))
 		if err == nil && !iv.Contains(0) && math.Abs(iv.Value) >= changedBy {
-			r.add(WorkloadChanged, math.Abs(iv.Value) > effect, "replications changed by %+.1f %% (%+.1f to %+.1f): most of "+
-				"their cost is in the Server task", iv.Value, iv.Low, iv.High)
+			r.add(
+				WorkloadChanged,
+				math.Abs(iv.Value) > effect,
+				"replications changed by %+.1f %% (%+.1f to %+.1f): most of "+
+					"their cost is in the Server task",
+				iv.Value,
+				iv.Low,
+				iv.High,
+			)
 		}
 	}
 	r.warnVersions()
 	season := r.Users[1]/r.Users[0] - 1
 	first, last := r.days[0].at, r.days[len(r.days)-1].at
 	if math.Abs(season) > 0.1 && last.Sub(first) > 60*24*time.Hour {
-		r.add(OtherSeason, false, "active users changed by %+.0f %% between %s and %s: compare the same season, or a server "+
-			"that was not changed (--beside)", season*100, first.Format("January 2006"), last.Format("January 2006"))
+		r.add(
+			OtherSeason,
+			false,
+			"active users changed by %+.0f %% between %s and %s: compare the same season, or a server "+
+				"that was not changed (--beside)",
+			season*100,
+			first.Format("January 2006"),
+			last.Format("January 2006"),
+		)
 	}
 }
 
@@ -182,7 +211,14 @@ func (r *Report) warnVersions() {
 		}
 		a, b := sums[0][version]/totals[0]*100, sums[1][version]/totals[1]*100
 		if math.Abs(a-b) > changedBy {
-			r.add(ClientsChanged, false, "clients %s had %.0f %% of the transactions before and %.0f %% after", version, a, b)
+			r.add(
+				ClientsChanged,
+				false,
+				"clients %s had %.0f %% of the transactions before and %.0f %% after",
+				version,
+				a,
+				b,
+			)
 		}
 	}
 }
@@ -203,8 +239,16 @@ func (r *Report) warnTasks() {
 			}
 		}
 		if share > dilutedFrom {
-			r.add(Diluted, false, "%s did not gain and use %.0f %% of the processor time: a task's %.0f %% become %.0f %% of "+
-				"the server", strings.Join(names, ", "), share, best, r.Change.Value)
+			r.add(
+				Diluted,
+				false,
+				"%s did not gain and use %.0f %% of the processor time: a task's %.0f %% become %.0f %% of "+
+					"the server",
+				strings.Join(names, ", "),
+				share,
+				best,
+				r.Change.Value,
+			)
 		}
 	}
 	var out [2]float64
@@ -219,19 +263,34 @@ func (r *Report) warnTasks() {
 		}
 	}
 	if math.Abs(out[0]-out[1]) > 2 {
-		r.add(MaintenanceOne, false, "maintenance had %.1f %% of the processor time before and %.1f %% after: it was left out",
-			out[0], out[1])
+		r.add(
+			MaintenanceOne,
+			false,
+			"maintenance had %.1f %% of the processor time before and %.1f %% after: it was left out",
+			out[0],
+			out[1],
+		)
 	}
 	if r.Total.Value*r.Change.Value < 0 && !r.Total.Contains(0) && !r.Change.Contains(0) {
-		r.add(Dissent, false, "processor time changed by %+.1f %%, that of a user by %+.1f %%: the load changed, not the server",
-			r.Total.Value, r.Change.Value)
+		r.add(
+			Dissent,
+			false,
+			"processor time changed by %+.1f %%, that of a user by %+.1f %%: the load changed, not the server",
+			r.Total.Value,
+			r.Change.Value,
+		)
 	}
 }
 
 func (r *Report) warnPeaks() {
 	a, b := r.Peaks[0].CPU, r.Peaks[1].CPU
 	if a > 0 && b > a*1.1 && r.Change.High < 0 {
-		r.add(PeakGrew, false, "a user became cheaper, but the peak of 15 minutes grew from %.0f to %.0f s: plan for the peak",
-			a, b)
+		r.add(
+			PeakGrew,
+			false,
+			"a user became cheaper, but the peak of 15 minutes grew from %.0f to %.0f s: plan for the peak",
+			a,
+			b,
+		)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"doublet/plan/point"
 )
 
-// Station is a resource of a closed queueing network: Demand is the seconds that an action needs of it, Servers the number
-// of equal servers, such as processors.
+// Station is a resource of a closed queueing network: Demand is the seconds that an action needs of it, Servers the
+// number of equal servers, such as processors.
 type Station struct {
 	Demand  float64
 	Servers int
 }
 
-// MVA computes the throughput and the response time of n users who think for think seconds, by exact Mean Value Analysis
-// (Reiser and Lavenberg 1980), also for stations of several servers.
+// MVA computes the throughput and the response time of n users who think for think seconds, by exact Mean Value
+// Analysis (Reiser and Lavenberg 1980), also for stations of several servers.
 func MVA(stations []Station, think float64, n int) (throughput, response float64) {
 	queue := make([]float64, len(stations))
 	idle := make([][]float64, len(stations)) // the probability of j at the station, j below Servers
@@ -66,8 +66,8 @@ type Predicted struct {
 // ErrModel means that there is no queueing model of the points.
 var ErrModel = errors.New("no queueing model")
 
-// check predicts each row by a network of processors and disk, whose demands come from the row with the fewest users: the
-// rows with more users are predicted, not fitted.
+// check predicts each row by a network of processors and disk, whose demands come from the row with the fewest users:
+// the rows with more users are predicted, not fitted.
 func check(points []point.Point, think float64) ([]Predicted, error) {
 	first := slices.MinFunc(points, func(a, b point.Point) int { return a.Users - b.Users })
 	if math.IsNaN(first.Average) {

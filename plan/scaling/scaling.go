@@ -1,5 +1,6 @@
-// Package scaling computes how a server scales, as document 001 does: rates (ETR, ITR) and their ratios, scaling factors
-// beside reference curves, the cost of partitions, a fit of the Universal Scalability Law, and a queueing model beside it.
+// Package scaling computes how a server scales, as document 001 does: rates (ETR, ITR) and their ratios, scaling
+// factors beside reference curves, the cost of partitions, a fit of the Universal Scalability Law, and a queueing
+// model beside it.
 package scaling
 
 import (
@@ -36,7 +37,7 @@ type Step struct {
 	From   int               `json:"from"`
 	To     int               `json:"to"`
 	Factor estimate.Interval `json:"factor"`
-	// Beside says how the factor stands beside the reference curves of that step.
+	// Beside compares the factor with the reference curves of that step.
 	Beside []string `json:"beside,omitempty"`
 	// Rules are the conditions of document 001 that the measurements break.
 	Rules []string `json:"broken_rules,omitempty"`
@@ -75,8 +76,12 @@ type Curve struct {
 func Analyse(points []point.Point, curves []Curve, think float64) (*Report, error) {
 	for i := range points {
 		if math.IsNaN(points[i].Share()) || points[i].Rate <= 0 {
-			return nil, fmt.Errorf("%w: %s with %d users has no processor use or no rate: meter the server (--monitor), or give "+
-				"cpu_pct and tpm", point.ErrPoints, points[i].Run, points[i].Users)
+			return nil, fmt.Errorf(
+				"%w: %s, %d users: no CPU use or no rate: meter the server, or give cpu_pct and tpm",
+				point.ErrPoints,
+				points[i].Run,
+				points[i].Users,
+			)
 		}
 	}
 	r := &Report{Rows: rows(points)}
@@ -142,8 +147,11 @@ func (r *Report) steps(curves []Curve) {
 			s := Step{From: a.Processors, To: b.Processors, Factor: estimate.Quotient(a.itr, b.itr)}
 			for _, x := range []*Row{a, b} {
 				if x.CPU < 85 || x.CPU > 95 {
-					s.Rules = append(s.Rules, fmt.Sprintf("%d processors were busy to %.0f %%, not to 85 to 95 %%", x.Processors,
-						x.CPU))
+					s.Rules = append(
+						s.Rules,
+						fmt.Sprintf("%d processors were busy to %.0f %%, not to 85 to 95 %%", x.Processors,
+							x.CPU),
+					)
 				}
 			}
 			for _, c := range curves {
@@ -188,7 +196,7 @@ func (r *Report) partitions() {
 
 // Law is a fit of the Universal Scalability Law (Gunther): X(N) = λN / (1 + σ(N-1) + κN(N-1)).
 type Law struct {
-	// Over says what N counts: processors, or users.
+	// Over is the unit of N: processors, or users.
 	Over   string            `json:"over"`
 	Lambda estimate.Interval `json:"lambda"`
 	Sigma  estimate.Interval `json:"sigma"`
@@ -236,15 +244,19 @@ func (r *Report) law() (*Law, error) {
 	return l, err
 }
 
-// FitLaw fits throughputs x at n. It needs four different n over a range of 1 to 4, and refuses a fit whose coefficients
-// the data leave open.
+// FitLaw fits throughputs x at n. It needs four different n over a range of 1 to 4, and refuses a fit whose
+// coefficients the data leave open.
 func FitLaw(n, x []float64) (*Law, error) {
 	distinct := slices.Clone(n)
 	slices.Sort(distinct)
 	distinct = slices.Compact(distinct)
 	if len(distinct) < 4 || distinct[len(distinct)-1] < 4*distinct[0] || len(n) < 5 {
-		return nil, fmt.Errorf("%w: it needs 5 measurements at 4 sizes, the largest 4 times the smallest; there are %d at %d",
-			ErrLaw, len(n), len(distinct))
+		return nil, fmt.Errorf(
+			"%w: it needs 5 measurements at 4 sizes, the largest 4 times the smallest; there are %d at %d",
+			ErrLaw,
+			len(n),
+			len(distinct),
+		)
 	}
 	// N/X = (1 + σ(N-1) + κN(N-1)) / λ is linear. Each row is weighted by X/N, so that relative errors count.
 	y := make([]float64, len(n))
@@ -270,7 +282,10 @@ func FitLaw(n, x []float64) (*Law, error) {
 	l := &Law{Lambda: estimate.Interval{Value: 1 / a.Value, Low: 1 / a.High, High: 1 / a.Low}, Sigma: divided(1, scale),
 		Kappa: divided(2, scale*scale)}
 	if l.Sigma.High < 0 || l.Kappa.High < 0 {
-		return nil, fmt.Errorf("%w: throughput grows faster than size: has the workload changed, or a cache filled?", ErrLaw)
+		return nil, fmt.Errorf(
+			"%w: throughput grows faster than size: has the workload changed, or a cache filled?",
+			ErrLaw,
+		)
 	}
 	for i := range n {
 		l.Worst = max(l.Worst, math.Abs(l.At(n[i])-x[i])/x[i])

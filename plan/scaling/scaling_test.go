@@ -141,7 +141,8 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range r.Check {
-		if math.Abs(c.Rate-c.Measured) > 0.01*c.Measured || math.Abs(c.Response-c.Found) > 0.05*c.Found || c.Bottleneck != "disk" {
+		if math.Abs(c.Rate-c.Measured) > 0.01*c.Measured || math.Abs(c.Response-c.Found) > 0.05*c.Found ||
+			c.Bottleneck != "disk" {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -21,8 +21,18 @@ func ratio(i estimate.Interval) string {
 // Text returns the report as text.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%10s %11s %10s %8s %10s %8s %10s  %s\n", "processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",
-		"ITR ratio")
+	fmt.Fprintf(
+		&b,
+		"%10s %11s %10s %8s %10s %8s %10s  %s\n",
+		"processors",
+		"partitions",
+		"users",
+		"repeats",
+		"ETR",
+		"CPU %",
+		"ITR",
+		"ITR ratio",
+	)
 	for _, x := range r.Rows {
 		fmt.Fprintf(&b, "%10d %11d %10d %8d %10s %8.1f %10s  %s\n", x.Processors, x.Partitions, x.Users, x.Repeats,
 			chart.Number(x.ETR), x.CPU, chart.Number(x.ITR), ratio(x.PerITR))
@@ -38,9 +48,20 @@ func (r *Report) Text() string {
 			Percent(p.ETR))
 	}
 	if l := r.Law; l != nil {
-		fmt.Fprintf(&b, "USL over %s: λ %.4g (%.4g to %.4g), σ %.4g (%.4g to %.4g), κ %.3g (%.3g to %.3g)\n", l.Over,
-			l.Lambda.Value, l.Lambda.Low, l.Lambda.High, l.Sigma.Value, l.Sigma.Low, l.Sigma.High, l.Kappa.Value, l.Kappa.Low,
-			l.Kappa.High)
+		fmt.Fprintf(
+			&b,
+			"USL over %s: λ %.4g (%.4g to %.4g), σ %.4g (%.4g to %.4g), κ %.3g (%.3g to %.3g)\n",
+			l.Over,
+			l.Lambda.Value,
+			l.Lambda.Low,
+			l.Lambda.High,
+			l.Sigma.Value,
+			l.Sigma.Low,
+			l.Sigma.High,
+			l.Kappa.Value,
+			l.Kappa.Low,
+			l.Kappa.High,
+		)
 		if l.Peak > 0 {
 			fmt.Fprintf(&b, "    most throughput at %.0f %s\n", l.Peak, l.Over)
 		} else {
@@ -56,8 +77,15 @@ func (r *Report) Text() string {
 		if i == 0 {
 			fmt.Fprintf(&b, "queueing model from the fewest users, bottleneck %s:\n", c.Bottleneck)
 		}
-		fmt.Fprintf(&b, "    %d users: ETR %s, measured %s; response %s ms, measured %s ms\n", c.Users, chart.Number(c.Rate),
-			chart.Number(c.Measured), chart.Number(c.Response), chart.Number(c.Found))
+		fmt.Fprintf(
+			&b,
+			"    %d users: ETR %s, measured %s; response %s ms, measured %s ms\n",
+			c.Users,
+			chart.Number(c.Rate),
+			chart.Number(c.Measured),
+			chart.Number(c.Response),
+			chart.Number(c.Found),
+		)
 	}
 	return b.String()
 }
@@ -65,21 +93,39 @@ func (r *Report) Text() string {
 // Page returns the report as a page.
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales",
-		Method: "ETR is the completed user actions a second, ITR the ETR over the share of the processors that the server used: " +
-			"what they would do if they were all used. A scaling factor is the quotient of two ITR with the same users a " +
-			"processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability Law is fitted " +
-			"to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value Analysis with " +
+		Method: "ETR is the completed user actions a second, ITR the ETR over the share of the processors that the " +
+			"server used: " +
+			"what they would do if they were all used. A scaling factor is the quotient of two ITR with the same " +
+			"users a " +
+			"processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability " +
+			"Law is fitted " +
+			"to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value " +
+			"Analysis with " +
 			"the demands of the step with the fewest users, so that it predicts the others."}
-	table := page.Section{Title: "Rates", Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",
-		"ITR ratio"}}
+	table := page.Section{
+		Title: "Rates",
+		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",
+			"ITR ratio"},
+	}
 	etr, itr, cpu := chart.Line{Name: "ETR"}, chart.Line{Name: "ITR"}, chart.Line{Name: "CPU"}
 	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio", Note: "with 95 % intervals of repeats"}
 	bar := chart.Bar{Name: "ITR ratio"}
 	for _, x := range r.Rows {
-		table.Rows = append(table.Rows, []string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions), fmt.Sprint(x.Users),
-			fmt.Sprint(x.Repeats), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU), chart.Number(x.ITR), ratio(x.PerITR)})
+		table.Rows = append(
+			table.Rows,
+			[]string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions), fmt.Sprint(x.Users),
+				fmt.Sprint(
+					x.Repeats,
+				), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU), chart.Number(x.ITR), ratio(x.PerITR)},
+		)
 		at := float64(x.Users)
-		etr.Points, itr.Points = append(etr.Points, chart.Point{X: at, Y: x.ETR}), append(itr.Points, chart.Point{X: at, Y: x.ITR})
+		etr.Points, itr.Points = append(
+			etr.Points,
+			chart.Point{X: at, Y: x.ETR},
+		), append(
+			itr.Points,
+			chart.Point{X: at, Y: x.ITR},
+		)
 		cpu.Points = append(cpu.Points, chart.Point{X: at, Y: x.CPU})
 		ratios.Groups = append(ratios.Groups, fmt.Sprintf("%d/%d/%d", x.Processors, x.Partitions, x.Users))
 		bar.Values = append(bar.Values, x.PerITR.Value)
@@ -88,7 +134,10 @@ func (r *Report) Page() *page.Page {
 	ratios.Series = []chart.Bar{bar}
 	ratios.Note += "; processors/partitions/users"
 	figures := []page.Figure{&chart.Chart{Title: "ETR and ITR against users", X: "users", Y: "actions a second",
-		Lines: []chart.Line{etr, itr}}, &chart.Chart{Title: "CPU against users", X: "users", Y: "percent of the processors",
+		Lines: []chart.Line{
+			etr,
+			itr,
+		}}, &chart.Chart{Title: "CPU against users", X: "users", Y: "percent of the processors",
 		Lines: []chart.Line{cpu}, Top: 100}, ratios}
 	if len(r.Check) > 1 {
 		model, found := chart.Line{Name: "model (MVA)"}, chart.Line{Name: "measured"}

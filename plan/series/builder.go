@@ -72,8 +72,11 @@ func (s *Set) row(st *state, file string, line int, t int64, values []float64) e
 			Interval), "export the series with intervals of 15 minutes or less", 0})
 	}
 	if length > st.period*3/2 && length > Interval*3/2 {
-		s.find("gap of "+st.frame.Server, Finding{Warning, file, line, 1, fmt.Sprintf("no rows of %s for %s before this "+
-			"one", st.frame.Server, time.Duration(length)*time.Second), "the intervals are left out", 0})
+		s.find(
+			"gap of "+st.frame.Server,
+			Finding{Warning, file, line, 1, fmt.Sprintf("no rows of %s for %s before this "+
+				"one", st.frame.Server, time.Duration(length)*time.Second), "the intervals are left out", 0},
+		)
 	}
 	interval := floorDiv(t-slack-1, Interval)
 	if interval != st.open {
@@ -95,7 +98,8 @@ func (s *Set) row(st *state, file string, line int, t int64, values []float64) e
 	return nil
 }
 
-// slack is how late a row may be, in seconds, and still belong to the interval before: sar writes at 08:15:01.
+// slack is the number of seconds by which a row may be late and still belong to the interval before: sar writes at
+// 08:15:01.
 const slack = 5
 
 func floorDiv(a, b int64) int64 {
@@ -132,8 +136,8 @@ func (s *Set) backward(st *state, file string, line int, t int64, values []float
 // wraps are the sizes of counters that start again at 0.
 var wraps = []float64{1 << 32, 1 << 64}
 
-// amountOf returns the contribution of a raw value to its interval, NaN if there is none. length is the time since the row
-// before, 0 in the first.
+// amountOf returns the contribution of a raw value to its interval, NaN if there is none. length is the time since the
+// row before, 0 in the first.
 func (s *Set) amountOf(st *state, i int, file string, line int, v float64, length int64) float64 {
 	sp := &st.specs[i]
 	if math.IsNaN(v) {
@@ -144,8 +148,11 @@ func (s *Set) amountOf(st *state, i int, file string, line int, v float64, lengt
 	}
 	place := st.columns[i].Place
 	if v < 0 {
-		s.find("negative "+sp.name, Finding{Warning, file, line, place, fmt.Sprintf("%s is %g: no rate or count is below 0",
-			sp.name, v), "the value is left out", 0})
+		s.find(
+			"negative "+sp.name,
+			Finding{Warning, file, line, place, fmt.Sprintf("%s is %g: no rate or count is below 0",
+				sp.name, v), "the value is left out", 0},
+		)
 		if sp.counter {
 			st.last[i] = math.NaN()
 		}
@@ -180,13 +187,19 @@ func (s *Set) reset(st *state, i int, file string, line int, before, v float64) 
 	sp := &st.specs[i]
 	for _, size := range wraps {
 		if before < size && before > size*0.9 && v < size*0.1 {
-			s.find("wrap "+sp.name, Finding{Note, file, line, st.columns[i].Place, fmt.Sprintf("counter %s wrapped from "+
-				"%.0f to %.0f", sp.name, before, v), "the increase was computed across the wrap", 0})
+			s.find(
+				"wrap "+sp.name,
+				Finding{Note, file, line, st.columns[i].Place, fmt.Sprintf("counter %s wrapped from "+
+					"%.0f to %.0f", sp.name, before, v), "the increase was computed across the wrap", 0},
+			)
 			return (size - before + v) * sp.scale
 		}
 	}
-	s.find("reset "+sp.name, Finding{Warning, file, line, st.columns[i].Place, fmt.Sprintf("counter %s fell from %.0f to "+
-		"%.0f: the server was restarted", sp.name, before, v), "the interval is left out", 0})
+	s.find(
+		"reset "+sp.name,
+		Finding{Warning, file, line, st.columns[i].Place, fmt.Sprintf("counter %s fell from %.0f to "+
+			"%.0f: the server was restarted", sp.name, before, v), "the interval is left out", 0},
+	)
 	return math.NaN()
 }
 
@@ -208,9 +221,12 @@ func (s *Set) flush(st *state, file string, line int) error {
 		switch {
 		case n == 0:
 		case st.specs[i].kind == amount && n < st.expects-st.expects/10:
-			s.find("part "+st.frame.Server, Finding{Warning, file, line, c.Place, fmt.Sprintf("interval from %s has %d "+
-				"of %d samples of %s", st.frame.Time(at).Format(time.RFC3339), n, st.expects, c.Name),
-				"sums of such intervals are left out", 0})
+			s.find(
+				"part "+st.frame.Server,
+				Finding{Warning, file, line, c.Place, fmt.Sprintf("interval from %s has %d "+
+					"of %d samples of %s", st.frame.Time(at).Format(time.RFC3339), n, st.expects, c.Name),
+					"sums of such intervals are left out", 0},
+			)
 		case st.specs[i].kind == amount:
 			st.frame.set(c, at, st.sum[i])
 		default:

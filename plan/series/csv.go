@@ -65,8 +65,8 @@ type table struct {
 	line      int
 	separator byte
 	clock     clock
-	// timeAt and serverAt are the numbers of the columns, from 0; serverAt is -1 without one. specAt is the number of the
-	// spec of each column, -1 for those two.
+	// timeAt and serverAt are the numbers of the columns, from 0; serverAt is -1 without one. specAt is the number of
+	// the spec of each column, -1 for those two.
 	timeAt, serverAt int
 	specAt           []int
 	specs            []spec
@@ -137,8 +137,11 @@ func (t *table) row(line []byte) error {
 	}
 	if t.clock.folded {
 		t.clock.folded = false
-		t.set.find("fold", Finding{Note, t.file, t.line, t.timeAt + 1, "clocks were put back here: the hour is there twice",
-			"the second one is taken as the later one", 0})
+		t.set.find(
+			"fold",
+			Finding{Note, t.file, t.line, t.timeAt + 1, "clocks were put back here: the hour is there twice",
+				"the second one is taken as the later one", 0},
+		)
 	}
 	if err := t.who(); err != nil {
 		return err
@@ -204,7 +207,8 @@ func (t *table) split(line []byte) {
 	}
 }
 
-// number parses a value: empty, - and nan are missing. A unit behind the number must be that of the head, or convert to it.
+// number parses a value: empty, - and nan are missing. A unit behind the number must be that of the head, or convert
+// to it.
 func (t *table) number(field []byte, k int) (float64, error) {
 	if len(field) == 0 {
 		return math.NaN(), nil
@@ -233,8 +237,11 @@ func (t *table) number(field []byte, k int) (float64, error) {
 	case unit == sp.unit:
 		return v, nil
 	case ok && sp.unit != "" && units[sp.unit] > 0:
-		t.set.find("unit "+sp.name, Finding{Note, t.file, t.line, t.places[k], fmt.Sprintf("%s is in %s here, in %s in the "+
-			"head", sp.name, unit, sp.unit), "the value was converted", 0})
+		t.set.find(
+			"unit "+sp.name,
+			Finding{Note, t.file, t.line, t.places[k], fmt.Sprintf("%s is in %s here, in %s in the "+
+				"head", sp.name, unit, sp.unit), "the value was converted", 0},
+		)
 		return v * factor / units[sp.unit], nil
 	}
 	return 0, fmt.Errorf("%s has the unit %q here and %q in the head: give one unit in the head, as %s[%s]", sp.name,
@@ -261,8 +268,8 @@ type clock struct {
 var layouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04",
 	"2006/01/02 15:04:05", "2006-01-02 15:04:05 MST"}
 
-// parse returns the Unix time of a text. A local time of the hour that clocks repeat is taken as the second one if it is
-// not after the time before.
+// parse returns the Unix time of a text. A local time of the hour that clocks repeat is taken as the second one if it
+// is not after the time before.
 func (c *clock) parse(text string) (int64, error) {
 	if text == c.text {
 		return c.last, nil

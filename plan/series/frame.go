@@ -162,7 +162,7 @@ type Finding struct {
 	Line     int      `json:"line,omitempty"`
 	Column   int      `json:"column,omitempty"`
 	Text     string   `json:"text"`
-	// Remedy tells what to do about it.
+	// Remedy is an instruction for the reader.
 	Remedy string `json:"remedy,omitempty"`
 	// More counts further findings of the kind.
 	More int `json:"more,omitempty"`

@@ -26,8 +26,16 @@ func (s *Set) Inspect() {
 
 // where returns a finding at a value, with the line in which its interval begins.
 func where(severity Severity, f *Frame, c *Column, i int, text, remedy string) Finding {
-	return Finding{severity, c.File, c.lines.line(f.Start + int64(i)), c.Place, fmt.Sprintf("%s, %s from %s: %s", f.Server,
-		c.Name, f.Time(i).Format(time.RFC3339), text), remedy, 0}
+	return Finding{
+		severity,
+		c.File,
+		c.lines.line(f.Start + int64(i)),
+		c.Place,
+		fmt.Sprintf("%s, %s from %s: %s", f.Server,
+			c.Name, f.Time(i).Format(time.RFC3339), text),
+		remedy,
+		0,
+	}
 }
 
 // users checks that users are a count.
@@ -39,8 +47,11 @@ func (s *Set) users(f *Frame) {
 	for i := range users.Values {
 		u, all := users.At(i), registered.At(i)
 		if !math.IsNaN(u) && !math.IsNaN(all) && u > all*1.02+1 {
-			s.find("more users than registered", where(Refused, f, users, i, fmt.Sprintf("%g are active, %g registered", u,
-				all), "are the two columns swapped? Correct the head"))
+			s.find(
+				"more users than registered",
+				where(Refused, f, users, i, fmt.Sprintf("%g are active, %g registered", u,
+					all), "are the two columns swapped? Correct the head"),
+			)
 		}
 	}
 }
@@ -72,8 +83,11 @@ func (s *Set) tasks(f *Frame) {
 		}
 	}
 	if bad > 0 {
-		s.find("tasks over total", where(Refused, f, total, first, fmt.Sprintf("tasks use more than cpu in %d intervals",
-			bad), "is cpu swapped with a task, or are the units different? Correct the head"))
+		s.find(
+			"tasks over total",
+			where(Refused, f, total, first, fmt.Sprintf("tasks use more than cpu in %d intervals",
+				bad), "is cpu swapped with a task, or are the units different? Correct the head"),
+		)
 	}
 }
 
@@ -99,8 +113,12 @@ func (s *Set) jumps(f *Frame, c *Column) {
 		for _, step := range unitSteps {
 			for _, want := range []float64{step, 1 / step} {
 				if math.Abs(math.Log(ratio/want)) < 0.25 {
-					s.find("unit "+c.Name+" of "+f.Server, where(Refused, f, c, d*day, fmt.Sprintf("values are about %.4g "+
-						"times those of the days before", want), "has its unit changed? Give both parts the same unit"))
+					s.find(
+						"unit "+c.Name+" of "+f.Server,
+						where(Refused, f, c, d*day, fmt.Sprintf("values are about %.4g "+
+							"times those of the days before", want), "has its unit changed? Give both parts the "+
+							"same unit"),
+					)
 					return
 				}
 			}
@@ -151,8 +169,8 @@ func (s *Set) swaps(f *Frame) {
 	}
 }
 
-// swapped looks for two successive rows in which a and b have swapped their levels. Levels less than 4 times apart cannot
-// tell.
+// swapped looks for two successive rows in which a and b have swapped their levels. Levels less than 4 times apart
+// cannot tell.
 func (s *Set) swapped(f *Frame, a, b *Column) {
 	ma, mb := median(a.Values), median(b.Values)
 	apart := math.Abs(math.Log(ma / mb))
@@ -164,9 +182,13 @@ func (s *Set) swapped(f *Frame, a, b *Column) {
 		x, y := a.At(i), b.At(i)
 		if x > 0 && y > 0 && math.Abs(math.Log(x/mb)) < apart/3 && math.Abs(math.Log(y/ma)) < apart/3 {
 			if run++; run == 2 {
-				s.find("swapped "+a.Name+" "+b.Name, where(Refused, f, a, i-1, fmt.Sprintf("%g, and %s is %g: each has the "+
-					"level of the other", a.At(i-1), b.Name, b.At(i-1)), "are the two columns swapped from here? Correct the "+
-					"file"))
+				s.find(
+					"swapped "+a.Name+" "+b.Name,
+					where(Refused, f, a, i-1, fmt.Sprintf("%g, and %s is %g: each has the "+
+						"level of the other", a.At(i-1), b.Name, b.At(i-1)), "are the two columns swapped from "+
+						"here? Correct the "+
+						"file"),
+				)
 				return
 			}
 			continue

@@ -7,7 +7,9 @@ import (
 )
 
 // errSpan means that a time stamp would make the series longer than 20 years.
-var errSpan = errors.New("time is more than 20 years from the others: is a column swapped, or the time in milliseconds?")
+var errSpan = errors.New(
+	"time is more than 20 years from the others: is a column swapped, or the time in milliseconds?",
+)
 
 // kind is the way in which values of a shorter or longer sampling become one value of an interval.
 type kind int
@@ -43,7 +45,8 @@ func Measures() [][2]string {
 
 // units are the factors to the base unit: processor seconds, or the value itself.
 var units = map[string]float64{
-	"": 1, "s": 1, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "K": 1e3, "M": 1e6, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024,
+	"": 1, "s": 1, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "K": 1e3, "M": 1e6, "KB": 1e3, "MB": 1e6, "GB": 1e9,
+	"KiB": 1024,
 	"MiB": 1 << 20, "B": 1,
 }
 
@@ -57,8 +60,8 @@ type spec struct {
 	unit    string // the unit named in the head
 }
 
-// parseSpec reads the head of a column: NAME[:TASK] [UNIT], where NAME may end in _total (a counter), _per_s or _per_min
-// (rates). Units stand in brackets: cpu:Router[ms].
+// parseSpec reads the head of a column: NAME[:TASK] [UNIT], where NAME may end in _total (a counter), _per_s or
+// _per_min (rates). Units stand in brackets: cpu:Router[ms].
 func parseSpec(head string) (spec, error) {
 	text := strings.TrimSpace(head)
 	unit := ""
@@ -80,7 +83,7 @@ func parseSpec(head string) (spec, error) {
 		base, s.perSec = strings.TrimSuffix(base, "_per_min"), 1.0/60
 	}
 	if base == "" {
-		return spec{}, errors.New("a column without a name")
+		return spec{}, errors.New("column without a name")
 	}
 	s.name, s.kind = base, known[base]
 	if hasTask {

@@ -29,8 +29,8 @@ type vector struct {
 	Values [][2]any          `json:"values"`
 }
 
-// ReadPrometheus reads the answer of Prometheus to a range query (resultType matrix). name is the measure; if it is empty,
-// the metric's own name is one. The label task names a task; server, host or instance the server.
+// ReadPrometheus reads the answer of Prometheus to a range query (resultType matrix). name is the measure; if it is
+// empty, the metric's own name is one. The label task names a task; server, host or instance the server.
 func (s *Set) ReadPrometheus(r io.Reader, file, name string) error {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxJSON+1))
 	if err != nil {

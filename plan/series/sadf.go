@@ -24,8 +24,8 @@ var sections = []struct {
 	{"wtps", spec{name: "disk_writes", kind: amount, perSec: 1, scale: 1}},
 }
 
-// ReadSadf reads the output of sadf -d, the database form of sysstat's files: "sadf -d -U /var/log/sysstat/sa25 -- -u -b".
-// Processor seconds are the share of the machine that was neither idle nor waiting for disks, nor taken by the
+// ReadSadf reads the output of sadf -d, the database form of sysstat's files: "sadf -d -U /var/log/sysstat/sa25 -- -u
+// -b". Processor seconds are the share of the machine that was neither idle nor waiting for disks, nor taken by the
 // hypervisor.
 func (s *Set) ReadSadf(r io.Reader, file string) error {
 	in := bufio.NewScanner(r)

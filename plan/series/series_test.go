@@ -92,32 +92,48 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	const at = "2026-11-02T08:"
 	for name, c := range map[string]struct{ text, want string }{
-		"gap":           {"time,users\n" + at + "15:00Z,1\n" + at + "30:00Z,1\n2026-11-02T10:30:00Z,1\n", "warning: x.csv:4:1: no rows of server for 2h0m0s"},
-		"double":        {"time,users\n" + at + "15:00Z,1\n" + at + "15:00Z,1\n", "note: x.csv:3:1: second row for"},
-		"other double":  {"time,users\n" + at + "15:00Z,1\n" + at + "15:00Z,2\n", "refused: x.csv:3:1: second row for"},
-		"clock":         {"time,users\n" + at + "15:00Z,1\n" + at + "30:00Z,1\n" + at + "20:00Z,1\n", "warning: x.csv:4:1: time goes back"},
-		"reset":         {"time,cpu_total\n" + at + "15:00Z,100\n" + at + "30:00Z,5\n", "warning: x.csv:3:2: counter cpu fell from 100 to 5"},
-		"wrap":          {"time,messages_total\n" + at + "15:00Z,4294967000\n" + at + "30:00Z,104\n", "note: x.csv:3:2: counter messages wrapped"},
-		"negative":      {"time,cpu\n" + at + "15:00Z,1\n" + at + "30:00Z,-5\n", "warning: x.csv:3:2: cpu is -5"},
-		"cell unit":     {"time,cpu[s]\n" + at + "15:00Z,1\n" + at + "30:00Z,500 ms\n", "note: x.csv:3:2: cpu is in ms here"},
-		"hourly":        {"time,users\n" + at + "00:00Z,1\n2026-11-02T09:00:00Z,1\n", "refused: x.csv:3:1: rows are 3600 s apart"},
-		"users over":    {"time,users,registered\n" + at + "15:00Z,500,20\n", "refused: x.csv:2:2: server, users"},
-		"tasks over":    {"time,cpu,cpu:Server,cpu:Router\n" + at + "15:00Z,10,90,5\n", "refused: x.csv:2:2: server, cpu"},
-		"unit jump":     {rows("time,cpu", 96*8, func(i int) string { return fmt.Sprint(50 * math.Pow(1000, float64(i/(96*4)))) }), "refused: x.csv:386:2: server, cpu from 2026-11-06T00:00:00Z: values are about 1000"},
-		"swapped":       {rows("time,users,transactions", 200, func(i int) string { return [2]string{"300,9000", "9000,300"}[i/150] }), "refused: x.csv:152:2: server, users"},
+		"gap": {"time,users\n" + at + "15:00Z,1\n" + at + "30:00Z,1\n2026-11-02T10:30:00Z,1\n", "warning: " +
+			"x.csv:4:1: no rows of server for 2h0m0s"},
+		"double":       {"time,users\n" + at + "15:00Z,1\n" + at + "15:00Z,1\n", "note: x.csv:3:1: second row for"},
+		"other double": {"time,users\n" + at + "15:00Z,1\n" + at + "15:00Z,2\n", "refused: x.csv:3:1: second row for"},
+		"clock": {"time,users\n" + at + "15:00Z,1\n" + at + "30:00Z,1\n" + at + "20:00Z,1\n", "warning: " +
+			"x.csv:4:1: time goes back"},
+		"reset": {"time,cpu_total\n" + at + "15:00Z,100\n" + at + "30:00Z,5\n", "warning: x.csv:3:2: " +
+			"counter cpu fell from 100 to 5"},
+		"wrap": {"time,messages_total\n" + at + "15:00Z,4294967000\n" + at + "30:00Z,104\n", "note: " +
+			"x.csv:3:2: counter messages wrapped"},
+		"negative": {"time,cpu\n" + at + "15:00Z,1\n" + at + "30:00Z,-5\n", "warning: x.csv:3:2: cpu is -5"},
+		"cell unit": {"time,cpu[s]\n" + at + "15:00Z,1\n" + at + "30:00Z,500 ms\n", "note: x.csv:3:2: cpu is in " +
+			"ms here"},
+		"hourly": {"time,users\n" + at + "00:00Z,1\n2026-11-02T09:00:00Z,1\n", "refused: x.csv:3:1: rows are " +
+			"3600 s apart"},
+		"users over": {"time,users,registered\n" + at + "15:00Z,500,20\n", "refused: x.csv:2:2: server, users"},
+		"tasks over": {"time,cpu,cpu:Server,cpu:Router\n" + at + "15:00Z,10,90,5\n", "refused: x.csv:2:2: " +
+			"server, cpu"},
+		"unit " +
+			"jump": {rows("time,cpu", 96*8, func(i int) string {
+			return fmt.Sprint(50 * math.Pow(1000,
+				float64(i/(96*4))))
+		}),
+			"refused: x.csv:386:2: server, cpu from 2026-11-06T00:00:00Z: values are about 1000"},
+		"swapped": {rows("time,users,transactions", 200, func(i int) string {
+			return [2]string{"300,9000",
+				"9000,300"}[i/150]
+		}), "refused: x.csv:152:2: server, users"},
 		"server number": {"time,server,users\n" + at + "15:00Z,17,1\n", "x.csv:2:2: server is the number 17: swapped"},
 		"time swapped":  {"time,users\n17," + at + "15:00Z\n", "x.csv:2:1: time 17 is no Unix time"},
 		"milliseconds":  {"time,users\n1793610900000,1\n", "x.csv:2:1: time 1793610900000 is no Unix time in seconds"},
-		"century":       {"time,users\n" + at + "15:00Z,1\n2086-11-02T08:15:00Z,1\n2086-11-02T08:30:00Z,1\n", "more than 20 years"},
-		"other unit":    {"time,cpu[s]\n" + at + "15:00Z,5 %\n", "x.csv:2:2: cpu has the unit \"%\" here"},
-		"text":          {"time,cpu[s]\n" + at + "15:00Z,many\n", "x.csv:2:2: \"many\" is no number of cpu"},
-		"fields":        {"time,cpu\n" + at + "15:00Z,1,2\n", "x.csv:2:2: 3 fields, the head has 2"},
-		"no time":       {"users,cpu\n1,2\n", "x.csv:1:1: no column is named time"},
-		"twice":         {"time,cpu,cpu[ms]\n", "x.csv:1:3: column cpu is there already"},
-		"head unit":     {"time,cpu[parsec]\n", "x.csv:1:2: head \"cpu[parsec]\": unknown unit"},
-		"empty":         {"", "x.csv: empty"},
-		"long line":     {"time,cpu\n" + strings.Repeat("x", maxLine+1), "x.csv:2: line is over"},
-		"infinite":      {"time,cpu\n" + at + "15:00Z,Inf\n", "is no number of cpu"},
+		"century": {"time,users\n" + at + "15:00Z,1\n2086-11-02T08:15:00Z,1\n2086-11-02T08:30:00Z,1\n", "more " +
+			"than 20 years"},
+		"other unit": {"time,cpu[s]\n" + at + "15:00Z,5 %\n", "x.csv:2:2: cpu has the unit \"%\" here"},
+		"text":       {"time,cpu[s]\n" + at + "15:00Z,many\n", "x.csv:2:2: \"many\" is no number of cpu"},
+		"fields":     {"time,cpu\n" + at + "15:00Z,1,2\n", "x.csv:2:2: 3 fields, the head has 2"},
+		"no time":    {"users,cpu\n1,2\n", "x.csv:1:1: no column is named time"},
+		"twice":      {"time,cpu,cpu[ms]\n", "x.csv:1:3: column cpu is there already"},
+		"head unit":  {"time,cpu[parsec]\n", "x.csv:1:2: head \"cpu[parsec]\": unknown unit"},
+		"empty":      {"", "x.csv: empty"},
+		"long line":  {"time,cpu\n" + strings.Repeat("x", maxLine+1), "x.csv:2: line is over"},
+		"infinite":   {"time,cpu\n" + at + "15:00Z,Inf\n", "is no number of cpu"},
 	} {
 		s := NewSet()
 		got := ""
@@ -172,7 +188,12 @@ func TestDaylightSaving(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("time,users\n")
 		for i := range 40 {
-			fmt.Fprintf(&b, "%s,%d\n", c.day.Add(time.Duration(i)*15*time.Minute).In(zone).Format("2006-01-02 15:04"), i)
+			fmt.Fprintf(
+				&b,
+				"%s,%d\n",
+				c.day.Add(time.Duration(i)*15*time.Minute).In(zone).Format("2006-01-02 15:04"),
+				i,
+			)
 		}
 		s := NewSet()
 		s.Zone = zone
@@ -232,7 +253,8 @@ func TestSadf(t *testing.T) {
 		"h;1;x;y\n":   "before the first line of names",
 		"# nothing\n": "no processor or disk rows",
 	} {
-		if err := NewSet().ReadSadf(strings.NewReader(bad), "sa02"); err == nil || !strings.Contains(err.Error(), want) {
+		if err := NewSet().ReadSadf(strings.NewReader(bad), "sa02"); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -269,8 +291,11 @@ func TestPrometheus(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("time,server,users,cpu_total\n2026-11-02T08:15:00Z,a,1,5\n2026-11-02T08:30:00Z,a,1,\"9\"\n", uint8(0))
 	f.Add("# hostname;interval;timestamp;CPU;%idle\nh;300;2026-11-02 08:05:01 UTC;-1;75.00\n", uint8(1))
-	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"cpu"},"values":[[1793609100,"1"]]}]}}`,
-		uint8(2))
+	f.Add(
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"cpu"},`+"\n"+
+			`"values":[[1793609100,"1"]]}]}}`,
+		uint8(2),
+	)
 	f.Fuzz(func(t *testing.T, text string, form uint8) {
 		s := NewSet()
 		s.Processors = 2
@@ -295,8 +320,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// BenchmarkYear reads a year of one server with 50 series: 1.75 million values, a hundredth of the aim of 175 million in
-// 60 s and 2 GB. Its bytes are the memory that reading allocates.
+// BenchmarkYear reads a year of one server with 50 series: 1.75 million values, a hundredth of the aim of 175 million
+// in 60 s and 2 GB. Its bytes are the memory that reading allocates.
 func BenchmarkYear(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("time,users,cpu")

@@ -10,7 +10,7 @@ import (
 	"doublet/stat/chart"
 )
 
-// Limit is what one resource needs.
+// Limit holds the need of one resource.
 type Limit struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`
@@ -24,7 +24,7 @@ type Limit struct {
 	Full float64 `json:"full_in_years"`
 }
 
-// Answer is what a request needs.
+// Answer holds the servers for a request.
 type Answer struct {
 	Request     Request      `json:"request"`
 	Calibration *Calibration `json:"calibration"`
@@ -60,7 +60,13 @@ func needs(c *Calibration, r *Request, years float64, b bound) (out []Limit, val
 		slope, fixed := b.of(x.Slope), b.of(x.Fixed)
 		switch x.Name {
 		case point.CPU:
-			add("processors", x.Unit, x.From, slope*work*r.Features*(1+(copies-1)*b.of(c.Replica)), r.Processors*r.Target-fixed)
+			add(
+				"processors",
+				x.Unit,
+				x.From,
+				slope*work*r.Features*(1+(copies-1)*b.of(c.Replica)),
+				r.Processors*r.Target-fixed,
+			)
 		case point.Memory:
 			// Memory belongs to sessions, not to what they do.
 			add("memory", x.Unit, x.From, slope*people*r.Active, r.MemoryGB*1000-fixed)
@@ -72,7 +78,13 @@ func needs(c *Calibration, r *Request, years float64, b bound) (out []Limit, val
 			add("network", x.Unit, x.From, slope*work*copies, r.NetworkMbit*125*r.Target-fixed)
 		}
 	}
-	add("disk space", "GB", "request", people*r.MailboxMB/1000*math.Pow(1+r.MailboxGrowth, years)*copies, r.DiskGB*space)
+	add(
+		"disk space",
+		"GB",
+		"request",
+		people*r.MailboxMB/1000*math.Pow(1+r.MailboxGrowth, years)*copies,
+		r.DiskGB*space,
+	)
 	if r.P99 > 0 {
 		most := 0.0
 		for _, l := range c.Loads {
@@ -126,21 +138,36 @@ func Plan(c *Calibration, r Request) (*Answer, error) {
 			servers[b] = max(servers[b], n)
 		}
 		if math.IsInf(servers[middle], 1) {
-			return nil, fmt.Errorf("%w for %s: the fixed part alone is more than --target of a server", ErrRoom, a.Deciding)
+			return nil, fmt.Errorf(
+				"%w for %s: the fixed part alone is more than --target of a server",
+				ErrRoom,
+				a.Deciding,
+			)
 		}
 	}
 	extra := float64(r.Survive)
-	a.Servers = estimate.Interval{Value: servers[middle] + extra, Low: servers[low] + extra, High: servers[high] + extra}
+	a.Servers = estimate.Interval{
+		Value: servers[middle] + extra,
+		Low:   servers[low] + extra,
+		High:  servers[high] + extra,
+	}
 	a.use()
 	a.growth()
 	work := a.Active * r.Heavier / servers[middle]
 	if limit := c.MaxLoad * r.Processors / float64(max(1, c.Processors)); work > limit*1.05 {
-		a.Marks = append(a.Marks, fmt.Sprintf("extrapolated: %.0f active users a server, measured up to %.0f", work, limit))
+		a.Marks = append(
+			a.Marks,
+			fmt.Sprintf("extrapolated: %.0f active users a server, measured up to %.0f", work, limit),
+		)
 	}
 	if r.Replicas > 1 {
 		a.Marks = append(a.Marks, "cost of replicas from "+c.ReplicaFrom)
 	}
-	a.Price = estimate.Interval{Value: a.Servers.Value * r.Price, Low: a.Servers.Low * r.Price, High: a.Servers.High * r.Price}
+	a.Price = estimate.Interval{
+		Value: a.Servers.Value * r.Price,
+		Low:   a.Servers.Low * r.Price,
+		High:  a.Servers.High * r.Price,
+	}
 	return a, nil
 }
 
@@ -209,25 +236,57 @@ func whole(v float64) string {
 func (a *Answer) Text() string {
 	var b strings.Builder
 	r := &a.Request
-	fmt.Fprintf(&b, "%s servers for %d people (%.0f active after %g years), %d of which may fail; %s decides\n", Span(a.Servers),
-		r.People, a.Active, r.Years, r.Survive, a.Deciding)
+	fmt.Fprintf(
+		&b,
+		"%s servers for %d people (%.0f active after %g years), %d of which may fail; %s decides\n",
+		Span(a.Servers),
+		r.People,
+		a.Active,
+		r.Years,
+		r.Survive,
+		a.Deciding,
+	)
 	fmt.Fprintf(&b, "partitions of a server: %.0f\n", a.Partitions.Value)
 	fmt.Fprintf(&b, "processors of a server: %s %% used, %s %% after a failure\n", Span(a.Use), Span(a.AfterFailure))
 	if r.Price > 0 {
 		fmt.Fprintf(&b, "price: %s\n", Span(a.Price))
 	}
-	fmt.Fprintf(&b, "%-14s %-34s %-14s %-22s %-12s %s\n", "", "need of all", "a server has", "servers", "full in", "from")
+	fmt.Fprintf(
+		&b,
+		"%-14s %-34s %-14s %-22s %-12s %s\n",
+		"",
+		"need of all",
+		"a server has",
+		"servers",
+		"full in",
+		"from",
+	)
 	for i := range a.Limits {
 		l := &a.Limits[i]
 		full := "–"
 		if l.Full >= 0 {
 			full = fmt.Sprintf("%.1f years", l.Full)
 		}
-		fmt.Fprintf(&b, "%-14s %-34s %-14s %-22s %-12s %s\n", l.Name, Span(l.Need)+" "+l.Unit, chart.Number(l.Room.Value),
-			Span(l.Servers), full, l.From)
+		fmt.Fprintf(
+			&b,
+			"%-14s %-34s %-14s %-22s %-12s %s\n",
+			l.Name,
+			Span(l.Need)+" "+l.Unit,
+			chart.Number(l.Room.Value),
+			Span(l.Servers),
+			full,
+			l.From,
+		)
 	}
 	for _, c := range a.Calibration.Costs {
-		fmt.Fprintf(&b, "measured: %s: fixed %s, an active user %s (%s)\n", c.Name, Span(c.Fixed), precise(c.Slope), c.From)
+		fmt.Fprintf(
+			&b,
+			"measured: %s: fixed %s, an active user %s (%s)\n",
+			c.Name,
+			Span(c.Fixed),
+			precise(c.Slope),
+			c.From,
+		)
 	}
 	for _, m := range a.Marks {
 		fmt.Fprintf(&b, "marked: %s\n", m)

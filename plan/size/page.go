@@ -23,9 +23,12 @@ func (a *Answer) HTML(w io.Writer) error {
 	for _, c := range a.Calibration.Costs {
 		costs = append(costs, []string{c.Name, Span(c.Fixed), precise(c.Slope), c.Unit, c.From})
 	}
-	err := parsed.Execute(w, map[string]any{"Style": chart.Style(), "Calibration": a.Calibration, "Answer": a, "Costs": costs,
-		"Marks": a.Calibration.Marks, "MaxLoad": chart.Number(a.Calibration.MaxLoad),
-		"Script": template.JS(script)}) //nolint:gosec // our own
+	err := parsed.Execute(
+		w,
+		map[string]any{"Style": chart.Style(), "Calibration": a.Calibration, "Answer": a, "Costs": costs,
+			"Marks": a.Calibration.Marks, "MaxLoad": chart.Number(a.Calibration.MaxLoad),
+			"Script": template.JS(script)},
+	) //nolint:gosec // our own
 	if err != nil {
 		return fmt.Errorf("size: page: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Package size computes the servers that a number of people needs, from measured steps: each figure has its interval and
-// names the measurement that it comes from. The page computes the same in the browser (size.js).
+// Package size computes the servers that a number of people needs, from measured steps: each figure has its interval
+// and names the measurement that it comes from. The page computes the same in the browser (size.js).
 package size
 
 import (
@@ -13,7 +13,7 @@ import (
 	"doublet/plan/study"
 )
 
-// Cost is what a server uses of a resource: Fixed, and Slope for each active user.
+// Cost holds the use of a resource by a server: Fixed, and Slope for each active user.
 type Cost struct {
 	Name  string            `json:"name"`
 	Unit  string            `json:"unit"`
@@ -22,7 +22,7 @@ type Cost struct {
 	From  string            `json:"from"`
 }
 
-// Calibration is what measured steps say of a server.
+// Calibration holds the costs of a server, from measured steps.
 type Calibration struct {
 	Workload string `json:"workload"`
 	Target   string `json:"target"`
@@ -32,7 +32,7 @@ type Calibration struct {
 	Costs      []Cost  `json:"costs"`
 	// Loads are the measured loads with their p99 in milliseconds, ascending.
 	Loads []Load `json:"loads"`
-	// Replica is what each further replica adds to the processor use, as a part of it.
+	// Replica is the share that each further replica adds to the processor use.
 	Replica     estimate.Interval `json:"replica"`
 	ReplicaFrom string            `json:"replica_from"`
 	Marks       []string          `json:"marks,omitempty"`
@@ -58,7 +58,13 @@ func Calibrate(points []point.Point) (*Calibration, error) {
 	for i := range points {
 		p := &points[i]
 		if p.Processors != c.Processors {
-			return nil, fmt.Errorf("%w: %s has %d processors, others have %d", ErrCalibration, p.Run, p.Processors, c.Processors)
+			return nil, fmt.Errorf(
+				"%w: %s has %d processors, others have %d",
+				ErrCalibration,
+				p.Run,
+				p.Processors,
+				c.Processors,
+			)
 		}
 		if !slices.Contains(distinct, p.Load()) {
 			distinct = append(distinct, p.Load())
@@ -74,8 +80,12 @@ func Calibrate(points []point.Point) (*Calibration, error) {
 		}
 	}
 	if len(distinct) < 3 {
-		return nil, fmt.Errorf("%w: %d different numbers of users, at least 3: run doublet bench run … --users 100..300 --step "+
-			"100", ErrCalibration, len(distinct))
+		return nil, fmt.Errorf(
+			"%w: %d different numbers of users, at least 3: run doublet bench run … --users 100..300 --step "+
+				"100",
+			ErrCalibration,
+			len(distinct),
+		)
 	}
 	slices.SortFunc(c.Loads, func(a, b Load) int { return int(math.Copysign(1, a.Users-b.Users)) })
 	for _, r := range resources {
@@ -137,8 +147,12 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 	switch {
 	case out.Slope.Low > 0:
 	case name == point.CPU:
-		return nil, fmt.Errorf("%w: processor use is not shown to grow with the users (%.3g to %.3g cores each): measure steps "+
-			"that are further apart, or repeat them", ErrCalibration, out.Slope.Low, out.Slope.High)
+		return nil, fmt.Errorf(
+			"%w: cores are not shown to grow with users (%.3g to %.3g each): repeat the steps",
+			ErrCalibration,
+			out.Slope.Low,
+			out.Slope.High,
+		)
 	default:
 		out.Slope.Low = 0
 		out.Slope.Value = max(0, out.Slope.Value)
@@ -146,8 +160,8 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 	return out, nil
 }
 
-// replicas takes the cost of a replica from document 004: what configuration 4 uses beyond a server with routing, of light
-// and medium users. Heavy users were held back by the disk.
+// replicas sets the cost of a replica from document 004: the use of configuration 4 beyond a server with routing, of
+// light and medium users. Heavy users were held back by the disk.
 func (c *Calibration) replicas() {
 	c.ReplicaFrom = "document 004, configuration 4 over 2, light and medium users"
 	c.Replica = estimate.Interval{Low: math.Inf(1), High: math.Inf(-1)}
@@ -164,12 +178,12 @@ func (c *Calibration) replicas() {
 	c.Replica.Value /= n
 }
 
-// Request is what is asked for.
+// Request describes the people and the kind of server.
 type Request struct {
 	People int `json:"people"`
 	// Active is the share of people active in 15 minutes: document 000 has 0.35 to 0.40.
 	Active float64 `json:"active"`
-	// Heavier is how much heavier an active person works than the workload: document 001 has 4 and more for its own.
+	// Heavier is the work of an active person over that of the workload's user: document 001 has 4 and more.
 	Heavier float64 `json:"heavier"`
 	// MailboxMB is the space of a mail file on disk.
 	MailboxMB float64 `json:"mailbox_mb"`
@@ -198,9 +212,25 @@ type Request struct {
 
 // Default returns a request with the defaults of the documents.
 func Default() Request {
-	return Request{People: 1000, Active: 0.36, Heavier: 1, MailboxMB: 300, PeopleGrowth: 0, MailboxGrowth: 0.2, Years: 3,
-		Replicas: 1, Survive: 0, Target: 0.7, Features: 1, Processors: 4, MemoryGB: 16, DiskGB: 2000, DiskMBs: 200,
-		NetworkMbit: 1000, PerPartition: 1000}
+	return Request{
+		People:        1000,
+		Active:        0.36,
+		Heavier:       1,
+		MailboxMB:     300,
+		PeopleGrowth:  0,
+		MailboxGrowth: 0.2,
+		Years:         3,
+		Replicas:      1,
+		Survive:       0,
+		Target:        0.7,
+		Features:      1,
+		Processors:    4,
+		MemoryGB:      16,
+		DiskGB:        2000,
+		DiskMBs:       200,
+		NetworkMbit:   1000,
+		PerPartition:  1000,
+	}
 }
 
 // Check refuses a request without an answer.
@@ -209,19 +239,25 @@ func (r *Request) Check() error {
 		name      string
 		v, lo, hi float64
 	}{{"people", float64(r.People), 1, 1e8}, {"active", r.Active, 0.001, 1}, {"heavier", r.Heavier, 0.01, 1000},
-		{"mailbox", r.MailboxMB, 0, 1e7}, {"people-growth", r.PeopleGrowth, -0.9, 10}, {"mailbox-growth", r.MailboxGrowth, -0.9, 10},
+		{"mailbox", r.MailboxMB, 0, 1e7}, {"people-growth", r.PeopleGrowth, -0.9, 10}, {"mailbox-growth",
+			r.MailboxGrowth, -0.9, 10},
 		{"years", r.Years, 0, 20}, {"replicas", float64(r.Replicas), 1, 6}, {"survive", float64(r.Survive), 0, 5},
 		{"target", r.Target, 0.05, 1}, {"p99", r.P99, 0, 1e6}, {"features", r.Features, 0.1, 100},
 		{"processors", r.Processors, 1, 4096}, {"memory", r.MemoryGB, 0.1, 1e5}, {"disk", r.DiskGB, 1, 1e8},
-		{"disk-speed", r.DiskMBs, 0.1, 1e6}, {"network", r.NetworkMbit, 1, 1e7}, {"per-partition", r.PerPartition, 1, 1e6},
+		{"disk-speed", r.DiskMBs, 0.1, 1e6}, {"network", r.NetworkMbit, 1, 1e7}, {"per-partition", r.PerPartition, 1,
+			1e6},
 		{"price", r.Price, 0, 1e12}} {
 		if math.IsNaN(x.v) || x.v < x.lo || x.v > x.hi {
 			return fmt.Errorf("--%s is %g: want %g to %g", x.name, x.v, x.lo, x.hi)
 		}
 	}
 	if r.Survive > 0 && r.Replicas <= r.Survive {
-		return fmt.Errorf("--survive %d needs --replicas %d: a mail file on %d servers does not outlive them", r.Survive,
-			r.Survive+1, r.Replicas)
+		return fmt.Errorf(
+			"--survive %d needs --replicas %d: a mail file on %d servers does not outlive them",
+			r.Survive,
+			r.Survive+1,
+			r.Replicas,
+		)
 	}
 	return nil
 }

@@ -23,10 +23,14 @@ func measured(seed uint64, noise float64, users ...int) (out []point.Point) {
 		for range 2 {
 			x := float64(n) * 10
 			e := func() float64 { return 1 + noise*r.NormFloat64() }
-			out = append(out, point.Point{Run: "a.run", Workload: "n8mail", Target: "doublet", Outcome: point.Measured, Users: n,
-				Speed: 10, Processors: 2, Rate: x / 50, Average: 0.01, P99: 0.02 + x/1e5, Use: map[string]float64{
-					point.CPU: (0.1 + 0.0004*x) * e(), point.Memory: (200 + 0.5*x) * e(), point.DiskWrite: 0.001 * x * e(),
-					point.Network: (1 + 0.4*x) * e()}})
+			out = append(
+				out,
+				point.Point{Run: "a.run", Workload: "n8mail", Target: "doublet", Outcome: point.Measured, Users: n,
+					Speed: 10, Processors: 2, Rate: x / 50, Average: 0.01, P99: 0.02 + x/1e5, Use: map[string]float64{
+						point.CPU: (0.1 + 0.0004*x) * e(), point.Memory: (200 + 0.5*x) * e(),
+						point.DiskWrite: 0.001 * x * e(),
+						point.Network:   (1 + 0.4*x) * e()}},
+			)
 		}
 	}
 	return out
@@ -59,11 +63,11 @@ func TestPlan(t *testing.T) {
 		"plain":    {func(*Request) {}, 2, "processors"},
 		"heavier":  {func(r *Request) { r.Heavier = 4 }, 8, "processors"},
 		"features": {func(r *Request) { r.Features = 2 }, 4, "processors"},
-		"failure":  {func(r *Request) { r.Replicas, r.Survive = 2, 1 }, 6, "processors"},     // 4.8 × 2.525 / 2.7 is 4.5; and one
+		"failure":  {func(r *Request) { r.Replicas, r.Survive = 2, 1 }, 6, "processors"},     // 4.5 and one
 		"space":    {func(r *Request) { r.MailboxMB = 1000 }, 19, "disk space"},              // 30 TB of 1.6
 		"growth":   {func(r *Request) { r.PeopleGrowth, r.Years = 0.5, 2 }, 5, "disk space"}, // 6.75 TB of 1.6
 		"memory":   {func(r *Request) { r.MemoryGB = 1 }, 8, "memory"},                       // 6 GB of 0.8
-		"p99":      {func(r *Request) { r.P99 = 41 }, 3, "p99"},                              // 2,000 on 2 processors, 4,000 on 4
+		"p99":      {func(r *Request) { r.P99 = 41 }, 3, "p99"},                              // 4,000 on 4 processors
 		"replicas": {func(r *Request) { r.People, r.Replicas = 100, 3 }, 3, "the number of replicas"},
 	} {
 		q := r
@@ -74,7 +78,15 @@ func TestPlan(t *testing.T) {
 			continue
 		}
 		if a.Servers.Value != x.servers || a.Deciding != x.deciding {
-			t.Errorf("%s: %+v servers by %s, want %g by %s\n%s", name, a.Servers, a.Deciding, x.servers, x.deciding, a.Text())
+			t.Errorf(
+				"%s: %+v servers by %s, want %g by %s\n%s",
+				name,
+				a.Servers,
+				a.Deciding,
+				x.servers,
+				x.deciding,
+				a.Text(),
+			)
 		}
 		if a.AfterFailure.Value > 70.01 || a.AfterFailure.Value < a.Use.Value {
 			t.Errorf("%s: %+v, after a failure %+v", name, a.Use, a.AfterFailure)
@@ -83,21 +95,28 @@ func TestPlan(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a, err := Plan(c, Request{People: 30000, Active: 0.4, Heavier: 1, MailboxMB: 40, MailboxGrowth: 1, Replicas: 1, Target: 0.7,
-		Features: 1, Processors: 4, MemoryGB: 16, DiskGB: 2000, DiskMBs: 200, NetworkMbit: 1000, PerPartition: 1000})
+	a, err := Plan(
+		c,
+		Request{People: 30000, Active: 0.4, Heavier: 1, MailboxMB: 40, MailboxGrowth: 1, Replicas: 1, Target: 0.7,
+			Features: 1, Processors: 4, MemoryGB: 16, DiskGB: 2000, DiskMBs: 200, NetworkMbit: 1000,
+			PerPartition: 1000},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range a.Limits { // 1.2 TB of 3.2 doubles each year
-		if l.Name == "disk space" && math.Abs(l.Full-math.Log2(3.2/1.2)) > 0.1 || l.Name == "processors" && l.Full != -1 {
+		if l.Name == "disk space" && math.Abs(l.Full-math.Log2(3.2/1.2)) > 0.1 ||
+			l.Name == "processors" && l.Full != -1 {
 			t.Errorf("%s is full in %g years", l.Name, l.Full)
 		}
 	}
-	if a.Partitions.Value != 6 || strings.Contains(a.Text(), "extrapolated") || !strings.HasPrefix(a.Text(), "2 servers") {
+	if a.Partitions.Value != 6 || strings.Contains(a.Text(), "extrapolated") ||
+		!strings.HasPrefix(a.Text(), "2 servers") {
 		t.Error(a.Text())
 	}
 	r.People, r.Target, r.DiskGB = 40000, 0.95, 9000
-	if a, err = Plan(c, r); err != nil || !strings.Contains(a.Text(), "extrapolated: 8000 active users a server, measured up to 6000") {
+	if a, err = Plan(c, r); err != nil ||
+		!strings.Contains(a.Text(), "extrapolated: 8000 active users a server, measured up to 6000") {
 		t.Error(err, a.Text())
 	}
 }
@@ -223,8 +242,11 @@ console.log(JSON.stringify({ ms: (performance.now() - t0) / out.length, out }));
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 	for i, a := range answers {
 		g := &got.Out[i]
-		if !near(g.Servers[0], a.Servers.Value) || !near(g.Servers[1], a.Servers.Low) || !near(g.Servers[2], a.Servers.High) ||
-			g.Deciding != a.Deciding || !near(g.After[0], a.AfterFailure.Value) || !near(g.Partitions, a.Partitions.Value) {
+		if !near(g.Servers[0], a.Servers.Value) || !near(g.Servers[1], a.Servers.Low) ||
+			!near(g.Servers[2], a.Servers.High) ||
+			g.Deciding != a.Deciding ||
+			!near(g.After[0], a.AfterFailure.Value) ||
+			!near(g.Partitions, a.Partitions.Value) {
 			t.Fatalf("%+v:\n%+v\n%s", requests[i], g, a.Text())
 		}
 		for k, l := range a.Limits {
@@ -252,7 +274,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("%q is in a page that opens from disk", never)
 		}
 	}
-	if len(text) > 5<<20 || !strings.Contains(text, "const CALIBRATION = {") || !strings.Contains(text, `"max_load":3000`) {
+	if len(text) > 5<<20 || !strings.Contains(text, "const CALIBRATION = {") ||
+		!strings.Contains(text, `"max_load":3000`) {
 		t.Errorf("page of %d bytes", len(text))
 	}
 	if path := os.Getenv("PLAN_PAGE"); path != "" {

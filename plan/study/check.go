@@ -119,7 +119,8 @@ func find(document, platform, from, resource string) (a, b float64) {
 	panic(fmt.Sprintf("study: no figures of %s, %s, %s, %s", document, platform, from, resource))
 }
 
-// Ranges compares the ranges that the texts print for figures with the tables at 4,000 users, which the figures include.
+// Ranges compares the ranges that the texts print for figures with the tables at 4,000 users, which the figures
+// include.
 func Ranges() []Checked {
 	var out []Checked
 	for _, r := range Rows("ranges.csv") {

@@ -44,8 +44,8 @@ func production() []Checked {
 			agreesIf(until <= upgraded)})
 }
 
-// Diluted returns the saving of a whole server in percent if the tasks that use share percent of its processor time save
-// saving percent and the others save nothing.
+// Diluted returns the saving of a whole server in percent if the tasks that use share percent of its processor time
+// save saving percent and the others save nothing.
 func Diluted(saving, share float64) float64 { return saving * share / 100 }
 
 // reciprocal returns the change of ITR in percent that follows from a change of CPU in percent at the same ETR.
@@ -60,13 +60,21 @@ func scaling() []Checked {
 		etr := ((1+cpu/100)*(1+itr/100) - 1) * 100
 		out = append(out, Checked{"001 partitions: CPU and ITR, " + fmt.Sprintf(x, "both"),
 			fmt.Sprintf("CPU %+g %%, ITR %+g %%", cpu, itr),
-			fmt.Sprintf("ITR %+.1f %% at the same ETR; ETR %+.1f %%", reciprocal(cpu), etr), agreesIf(math.Abs(etr) < 1)})
+			fmt.Sprintf(
+				"ITR %+.1f %% at the same ETR; ETR %+.1f %%",
+				reciprocal(cpu),
+				etr,
+			), agreesIf(math.Abs(etr) < 1)})
 	}
 	gap := Fact("partitions NRPC 6.5 CPU change 1 to 3") + Fact("partitions NRPC 6.5 ITR change 1 to 3")
-	out = append(out, Checked{"001 5.2.1: a large discrepancy between the changes of CPU and ITR on the third partition",
-		"CPU and ITR disagree", fmt.Sprintf("they are reciprocal: %.1f points apart by arithmetic alone, %.1f of them "+
-			"printed", Fact("partitions NRPC 6.5 CPU change 1 to 3")+
-			reciprocal(Fact("partitions NRPC 6.5 CPU change 1 to 3")), gap), Errs})
+	out = append(
+		out,
+		Checked{"001 5.2.1: a large discrepancy between the changes of CPU and ITR on the third partition",
+			"CPU and ITR disagree", fmt.Sprintf("they are reciprocal: %.1f points apart by arithmetic alone, %.1f "+
+				"of them "+
+				"printed", Fact("partitions NRPC 6.5 CPU change 1 to 3")+
+				reciprocal(Fact("partitions NRPC 6.5 CPU change 1 to 3")), gap), Errs},
+	)
 	native := Fact("guest NRPC ITR one of four processors") / (1 + Fact("guest NRPC ITR change with 4 processors")/100)
 	four := Change(native, Fact("guests NRPC ITR four"))
 	// 19 % is printed without decimals: the native ITR lies within half a percent.
@@ -74,7 +82,10 @@ func scaling() []Checked {
 	high := Change(Fact("guest NRPC ITR one of four processors")/0.815, Fact("guests NRPC ITR four"))
 	out = append(out, Checked{"001 5.3.2: four guests against native", "-15 %", fmt.Sprintf("%.1f %%", four),
 		judge("-15", -15, four, min(low, high), max(low, high))})
-	dwa := Change(Fact("guest DWA ITR native"), Fact("guest DWA ITR one")*(1+Fact("guests DWA ITR change one to four")/100))
+	dwa := Change(
+		Fact("guest DWA ITR native"),
+		Fact("guest DWA ITR one")*(1+Fact("guests DWA ITR change one to four")/100),
+	)
 	out = append(out, Checked{"001 5.3.4: four DWA guests against native", "-4.3 %", fmt.Sprintf("%.2f %%", dwa),
 		judge("-4.3", Fact("guests DWA ITR change native to four"), dwa, dwa-0.05, dwa+0.05)})
 	base := Fact("guest NRPC ITR fewer with 1 processor") / -Fact("guest NRPC ITR change with 1 processor") * 100
@@ -125,7 +136,10 @@ func releases() []Checked {
 			agreesIf(least >= Fact("summary improvement lite at least")-0.5)})
 	}
 	out = append(out, Checked{"002 conclusion: disk operations improved by more than 20 percent", "more than 20 %",
-		fmt.Sprintf("least %.1f %%", worst["full"]), agreesIf(worst["full"] > Fact("summary I/O improvement more than"))})
+		fmt.Sprintf(
+			"least %.1f %%",
+			worst["full"],
+		), agreesIf(worst["full"] > Fact("summary I/O improvement more than"))})
 	x, y := Fact("AIX shared memory with DWA85 in table 3"), Fact("AIX shared memory with DWA85 in table 4")
 	out = append(out, Checked{"002 tables 3 and 4: AIX shared memory of one measurement", "the same",
 		fmt.Sprintf("%g and %g MB", x, y), agreesIf(x == y)})
@@ -155,7 +169,10 @@ func releases() []Checked {
 		fmt.Sprintf("%g and %g", first, second), agreesIf(first == second)})
 	a, b := find("003", "Windows", "N7Mail", "disk reads+writes/s")
 	return append(out, Checked{"003 table 11: Windows reads and writes fall by more than half", "more than 50 %",
-		fmt.Sprintf("%.1f %%", -Change(a, b)), agreesIf(-Change(a, b) > Fact("Windows reads and writes reduced by more than"))})
+		fmt.Sprintf(
+			"%.1f %%",
+			-Change(a, b),
+		), agreesIf(-Change(a, b) > Fact("Windows reads and writes reduced by more than"))})
 }
 
 func clusters() []Checked {
@@ -163,12 +180,13 @@ func clusters() []Checked {
 	for _, r := range Rows("roles.csv") {
 		sum := r.Number("routing") + r.Number("initiating") + r.Number("receiving")
 		both := r.Number("both")
-		// Document 004: the sum is "approximately equal", for which 5 percent is taken, except of heavy users, whose disk
-		// was saturated.
+		// Document 004: the sum is "approximately equal", for which 5 percent is taken, except of heavy users, whose
+		// disk was saturated.
 		additive := math.Abs(Change(both, sum)) < 5
 		name := "004 scenario 1: configuration 4 is the sum of its parts, " + r["users"]
 		if r["users"] == "heavy" {
-			name, additive = "004 scenario 1: configuration 4 of heavy users is less than the sum of its parts", sum > both
+			name, additive = "004 scenario 1: configuration 4 of heavy users is less than the sum of its "+
+				"parts", sum > both
 		}
 		out = append(out, Checked{name, fmt.Sprintf("%g %%", both), fmt.Sprintf("%.1f %%", sum), agreesIf(additive)})
 	}

@@ -10,7 +10,7 @@ import (
 	"doublet/stat/chart"
 )
 
-// Study is what a document states and what its figures give.
+// Study holds the statements of a document beside those that follow from its figures.
 type Study struct {
 	// Document is 000 to 004, or empty for all of them.
 	Document   string    `json:"document,omitempty"`
@@ -70,13 +70,17 @@ func (s *Study) Text() string {
 // Page returns the study of one document as a page.
 func (s *Study) Page() (*page.Page, error) {
 	if s.Document == "" {
-		return nil, errors.New("a page is about one document: name it, such as 004")
+		return nil, errors.New("pages are about one document: name it, such as 004")
 	}
 	p := &page.Page{Kicker: "Doublet plan · study " + s.Document, Title: titles[s.Document],
-		Method: "The figures are those that the document prints. Every percentage, ratio and conclusion is computed from them " +
-			"anew. A printed figure agrees if it is the computed one, rounded; it is explained by rounding if the rounding of " +
-			"its inputs, or cutting off, gives it; else it errs. The document measured each point once, so that its bars have " +
-			"no intervals: a whisker shows what the rounding of the two printed figures leaves open, and not the noise of " +
+		Method: "The figures are those that the document prints. Every percentage, ratio and conclusion is computed " +
+			"from them " +
+			"anew. A printed figure agrees if it is the computed one, rounded; it is explained by rounding if the " +
+			"rounding of " +
+			"its inputs, or cutting off, gives it; else it errs. The document measured each point once, so that its " +
+			"bars have " +
+			"no intervals: a whisker shows what the rounding of the two printed figures leaves open, and not the " +
+			"noise of " +
 			"measuring.",
 		Tiles: []page.Tile{{Value: fmt.Sprint(len(s.Statements)), Label: "statements recomputed"},
 			{Value: fmt.Sprint(s.Count(Agrees) + s.Count(Rounded)), Label: "agree, or are explained by rounding"},
@@ -116,7 +120,16 @@ func (s *Study) figures() []page.Figure {
 		return append(platforms("002", "DWA8", "DWA85", "disk operations/s", "disk MB/s", "cpu %", "network MB/s"),
 			platforms("002", "DWA85", "DWA85Lite", "disk operations/s", "disk MB/s", "cpu %", "network MB/s")...)
 	case "003":
-		return platforms("003", "N7Mail", "N8Mail", "cpu %", "disk reads/s", "disk writes/s", "shared memory MB", "network B/s")
+		return platforms(
+			"003",
+			"N7Mail",
+			"N8Mail",
+			"cpu %",
+			"disk reads/s",
+			"disk writes/s",
+			"shared memory MB",
+			"network B/s",
+		)
 	case "004":
 		return clusterFigures()
 	}
@@ -155,8 +168,12 @@ func platforms(document, from, to string, resources ...string) []page.Figure {
 }
 
 func scalingFigures() []page.Figure {
-	curves := &chart.Bars{Title: "Throughput with 4 processors over that with 2", Y: "factor", Note: "whiskers: what rounding " +
-		"leaves open; perfect is 2"}
+	curves := &chart.Bars{
+		Title: "Throughput with 4 processors over that with 2",
+		Y:     "factor",
+		Note: "whiskers: what rounding " +
+			"leaves open; perfect is 2",
+	}
 	bar := chart.Bar{Name: "factor"}
 	for _, x := range [][2]string{{"NRPC 6.5", "scaling NRPC 2 to 4 processors Domino 6.5"},
 		{"NRPC 7.0", "scaling NRPC 2 to 4 processors"}, {"OLTP-T", "scaling OLTP-T 2 to 4 processors"},
@@ -170,12 +187,21 @@ func scalingFigures() []page.Figure {
 		bar.Values, bar.Low, bar.High = append(bar.Values, v), append(bar.Low, v-d), append(bar.High, v+d)
 	}
 	curves.Series = []chart.Bar{bar}
-	guests := &chart.Bars{Title: "ITR of guests and of processors given twice", Y: "ITR", Groups: []string{"1 guest", "2 guests",
-		"4 guests", "4 at 1:1", "4 at 2:1", "4 at 4:1"}, Note: "whiskers: what rounding leaves open",
-		Series: []chart.Bar{rounded("NRPC, 4 processors", 0.5, 527, 562, 548, 564, 547, 524)}}
-	cost := &chart.Bars{Title: "Cost of partitions", Y: "percent", Note: "change of CPU and of ITR at the same throughput",
+	guests := &chart.Bars{
+		Title: "ITR of guests and of processors given twice",
+		Y:     "ITR",
+		Groups: []string{"1 guest", "2 guests",
+			"4 guests", "4 at 1:1", "4 at 2:1", "4 at 4:1"},
+		Note:   "whiskers: what rounding leaves open",
+		Series: []chart.Bar{rounded("NRPC, 4 processors", 0.5, 527, 562, 548, 564, 547, 524)},
+	}
+	cost := &chart.Bars{
+		Title:  "Cost of partitions",
+		Y:      "percent",
+		Note:   "change of CPU and of ITR at the same throughput",
 		Groups: []string{"NRPC 2 to 3", "NRPC 2 to 4", "DWA 2 to 4"},
-		Series: []chart.Bar{rounded("CPU", 0.05, 3.7, 12.9, 3.7), rounded("ITR", 0.05, -3.6, -11.3, -3.3)}}
+		Series: []chart.Bar{rounded("CPU", 0.05, 3.7, 12.9, 3.7), rounded("ITR", 0.05, -3.6, -11.3, -3.3)},
+	}
 	return []page.Figure{curves, cost, guests}
 }
 
@@ -189,7 +215,11 @@ func rounded(name string, half float64, values ...float64) chart.Bar {
 }
 
 func clusterFigures() []page.Figure {
-	roles := &chart.Bars{Title: "CPU by role, 100 users", Y: "percent", Note: "configuration 4 against the sum of its parts"}
+	roles := &chart.Bars{
+		Title: "CPU by role, 100 users",
+		Y:     "percent",
+		Note:  "configuration 4 against the sum of its parts",
+	}
 	measured, sum := chart.Bar{Name: "configuration 4"}, chart.Bar{Name: "sum of parts"}
 	var parts [4]chart.Bar
 	for k, column := range []string{"single", "routing", "initiating", "receiving"} {

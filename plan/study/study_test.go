@@ -136,7 +136,8 @@ func TestPages(t *testing.T) {
 		}
 		for _, x := range p.Sections {
 			for _, f := range x.Figures {
-				if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil || len(outside) > 0 {
+				if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil ||
+					len(outside) > 0 {
 					t.Error(document, outside, err)
 				}
 			}

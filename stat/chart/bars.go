@@ -125,8 +125,16 @@ func (b *Bars) SVG() template.HTML {
 }
 
 func (s *svg) bar(x, y, wide, high float64, role, title string) {
-	fmt.Fprintf(&s.b, `<rect class="d %s" stroke="none" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`,
-		role, x, y, wide, high, html.EscapeString(title))
+	fmt.Fprintf(
+		&s.b,
+		`<rect class="d %s" stroke="none" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`,
+		role,
+		x,
+		y,
+		wide,
+		high,
+		html.EscapeString(title),
+	)
 }
 
 func (r *raster) bar(x, y, wide, high float64, role, _ string) {

@@ -28,9 +28,16 @@ func TestAxes(t *testing.T) {
 // TestBars draws bars with intervals, some of them negative, and checks the table.
 func TestBars(t *testing.T) {
 	t.Parallel()
-	b := &Bars{Title: "Savings <by task>", Y: "percent", Note: "95 %", Groups: []string{"Server, all", "Router", "a task of a long name"},
-		Series: []Bar{{Name: "one", Values: []float64{25, -5, 3}, Low: []float64{20, -9, 0}, High: []float64{30, -1, 0}},
-			{Name: "two", Values: []float64{10, math.NaN()}}}}
+	b := &Bars{
+		Title:  "Savings <by task>",
+		Y:      "percent",
+		Note:   "95 %",
+		Groups: []string{"Server, all", "Router", "a task of a long name"},
+		Series: []Bar{
+			{Name: "one", Values: []float64{25, -5, 3}, Low: []float64{20, -9, 0}, High: []float64{30, -1, 0}},
+			{Name: "two", Values: []float64{10, math.NaN()}},
+		},
+	}
 	text := string(b.SVG())
 	if err := xml.Unmarshal([]byte(text), new(struct{})); err != nil {
 		t.Error(err)
@@ -41,7 +48,8 @@ func TestBars(t *testing.T) {
 	if outside, err := b.Outside(); err != nil || len(outside) > 0 {
 		t.Error(outside, err)
 	}
-	want := "group,series,value,low,high\n\"Server, all\",one,25,20,30\nRouter,one,-5,-9,-1\na task of a long name,one,3,,\n\"Server, all\",two,10,,\n"
+	want := "group,series,value,low,high\n\"Server, all\",one,25,20,30\nRouter,one,-5,-9,-1\na task of a long " +
+		"name,one,3,,\n\"Server, all\",two,10,,\n"
 	if got := b.CSV(); got != want {
 		t.Errorf("%s", got)
 	}
