@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/bench/record"
+	"doublet/stat/chart"
 )
 
 // figures creates the figures of the documents: against users, then over time.
@@ -88,7 +89,7 @@ func (r *Report) limit(title string) {
 	for _, f := range r.Figures {
 		if f.Title == title && limit > 0 {
 			f.Limit, f.LimitName = limit.Seconds()*1000, "limit of the average: "+ms(limit)
-			if _, y := f.axes(); f.Limit > y.hi {
+			if !f.ShowsLimit() {
 				f.Note += "; the limit of the average, " + ms(limit) + ", is above the figure"
 			}
 		}
@@ -98,10 +99,10 @@ func (r *Report) limit(title string) {
 func (r *Report) etr(s *record.Step) (float64, bool) { return r.Run.TPM(s) / 60, true }
 
 // moments returns the events that figures over time mark.
-func (r *Report) moments() (out []Moment) {
+func (r *Report) moments() (out []chart.Moment) {
 	for _, e := range r.Run.Events {
 		if e.Mark != "" {
-			out = append(out, Moment{X: e.At.Seconds(), Name: e.Mark})
+			out = append(out, chart.Moment{X: e.At.Seconds(), Name: e.Mark})
 		}
 	}
 	return out

@@ -13,13 +13,11 @@ import (
 	"time"
 
 	"doublet/bench/record"
+	"doublet/stat/chart"
 )
 
 //go:embed page.html
 var pageHTML string
-
-//go:embed style.css
-var styleCSS string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
@@ -123,7 +121,7 @@ type ActionRow struct {
 
 // Of returns the report of a run.
 func Of(run *record.Run) *Report {
-	r := &Report{Run: run, Style: template.CSS(styleCSS)} //nolint:gosec // our own
+	r := &Report{Run: run, Style: chart.Style()}
 	r.facts()
 	for i := range run.Steps {
 		s := &run.Steps[i]
@@ -311,7 +309,7 @@ func (r *Report) HTML(w io.Writer) error {
 }
 
 // Style returns the style sheet, which the live page shares.
-func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // our own
+func Style() template.CSS { return chart.Style() }
 
 // Number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
 func Number(v float64) string { return number(v) }

@@ -72,7 +72,8 @@ func (a *app) root() *cobra.Command {
 		"configuration file (default doublet.toml in the data folder, if it is there)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(),
-		a.replicateCommand(), a.gatewayCommand(), a.configCommand(), workbench{a}.command(), &cobra.Command{
+		a.replicateCommand(), a.gatewayCommand(), a.configCommand(), workbench{a}.command(),
+		planner{a}.command(), &cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())

@@ -1,4 +1,4 @@
-package report
+package chart
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ type raster struct {
 func (c *Chart) PNG(w io.Writer) error {
 	f, err := fonts()
 	if err != nil {
-		return fmt.Errorf("report: fonts: %w", err)
+		return fmt.Errorf("chart: fonts: %w", err)
 	}
 	r := &raster{Context: gg.NewContext(width*pngScale, height*pngScale), fonts: f}
 	r.SetColor(color.White)
@@ -107,7 +107,7 @@ func (r *raster) text(x, y, size float64, anchor, role, s string, bold bool) {
 	}
 	face, err := opentype.NewFace(f, &opentype.FaceOptions{Size: size, DPI: 72 * pngScale, Hinting: font.HintingNone})
 	if err != nil {
-		r.err = fmt.Errorf("report: font: %w", err)
+		r.err = fmt.Errorf("chart: font: %w", err)
 		return
 	}
 	defer face.Close()

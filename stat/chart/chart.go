@@ -1,4 +1,6 @@
-package report
+// Package chart draws the figures of reports: lines and bars with the intervals that their values are known to, as SVG
+// for pages that are light or dark, and as PNG.
+package chart
 
 import (
 	"fmt"
@@ -41,6 +43,8 @@ type Line struct {
 type Point struct {
 	X, Y   float64
 	Hollow bool
+	// Low and High bound the interval of Y; equal bounds are not drawn.
+	Low, High float64
 }
 
 // The size of a chart and its margins, in pixels at scale 1.
@@ -56,6 +60,7 @@ type canvas interface {
 	path(points [][2]float64, role string)
 	dot(x, y, r float64, role string, hollow bool, title string)
 	text(x, y, size float64, anchor, role, s string, bold bool)
+	bar(x, y, wide, high float64, role, title string)
 }
 
 // The roles of colours. Series use the series colours in order, and start again when there are more.
@@ -121,7 +126,7 @@ func label(v, step float64) string {
 	case step >= 1e4:
 		return strconv.FormatFloat(v/1e3, 'f', -1, 64) + "k"
 	case decimals == 0:
-		return group(int64(math.Round(v)))
+		return Group(int64(math.Round(v)))
 	}
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
@@ -190,12 +195,17 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 		return
 	}
 	on.path(points, series(i))
+	for k, p := range l.Points {
+		if p.High > p.Low {
+			whisker(on, points[k][0], y.at(max(p.Low, y.lo)), y.at(min(p.High, y.hi)))
+		}
+	}
 	if len(points) > 30 {
 		return // a line over time: dots would hide it
 	}
 	for k, p := range l.Points {
 		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow,
-			fmt.Sprintf("%s: %s at %s", l.Name, number(p.Y), number(p.X)))
+			fmt.Sprintf("%s: %s at %s", l.Name, Number(p.Y), Number(p.X)))
 	}
 }
 
@@ -240,11 +250,17 @@ func (c *Chart) legend(on canvas) {
 	}
 }
 
+// ShowsLimit reports whether the y axis reaches the limit.
+func (c *Chart) ShowsLimit() bool {
+	_, y := c.axes()
+	return c.Limit <= y.hi
+}
+
 func (c *Chart) axes() (x, y axis) {
 	loX, hiX, hiY := math.Inf(1), math.Inf(-1), 0.0
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
-			loX, hiX, hiY = min(loX, p.X), max(hiX, p.X), max(hiY, p.Y)
+			loX, hiX, hiY = min(loX, p.X), max(hiX, p.X), max(hiY, p.Y, p.High)
 		}
 	}
 	if math.IsInf(loX, 1) {
@@ -270,15 +286,15 @@ func (c *Chart) axes() (x, y axis) {
 	return x, round(0, hiY, 5, height-bottom, top+8)
 }
 
-// number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
-func number(v float64) string {
+// Number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
+func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:
 		return strconv.FormatFloat(v/1e9, 'f', 2, 64) + " G"
 	case a >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'f', 2, 64) + " M"
 	case a >= 1000:
-		return group(int64(math.Round(v)))
+		return Group(int64(math.Round(v)))
 	case a >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 10:
@@ -291,8 +307,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// group puts commas between thousands.
-func group(n int64) string {
+// Group puts commas between thousands.
+func Group(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
 	if n < 0 {

@@ -1,0 +1,162 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"doublet/plan/point"
+	"doublet/plan/study"
+)
+
+// TestFieldCase diagnoses document 004's field case from its statistics: what its authors found, and nothing else.
+func TestFieldCase(t *testing.T) {
+	t.Parallel()
+	one := &Statistics{"Server 1", study.Field("1")}
+	three := &Statistics{"Server 3", study.Field("3")}
+	// The document gives these in its text: 108 ms a transfer, a queue longer than its six disks, 100 % busy.
+	one.Values["Platform.LogicalDisk.1.PctUtil"] = 100
+	one.Values["Platform.LogicalDisk.1.AvgQueueLen"] = 6.5
+	one.Values["Platform.LogicalDisk.1.AvgMsPerTransfer"] = 108
+	two := &Statistics{"Server 2", map[string]float64{"Server.Trans.PerMinute": 615}} // half of the activity
+	got := map[string][]string{}
+	for _, f := range Diagnose([]*Statistics{one, two, three}, 6) {
+		got[f.Server] = append(got[f.Server], f.Kind)
+		if len(f.Evidence) == 0 || f.Remedy == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for server, want := range map[string][]string{
+		"Server 1": {DiskSaturated, CacheFull, PoolFull, QueueGrows, Failing, Storm, Unbalanced},
+		"Server 2": nil, "Server 3": {CacheFull, PoolFull}} {
+		if !slices.Equal(got[server], want) {
+			t.Errorf("%s: %q, want %q", server, got[server], want)
+		}
+	}
+}
+
+// TestRules gives each rule a fault and a sound server.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	sound := map[string]float64{"Platform.LogicalDisk.1.PctUtil": 60, "Platform.LogicalDisk.1.AvgQueueLen": 1,
+		"Platform.LogicalDisk.1.AvgMsPerTransfer": 12, "Database.DbCache.OvercrowdingRejections": 0,
+		"Database.DbCache.HighWaterMark": 700, "Database.DbCache.MaxEntries": 723, "Database.BufferPool.Peak": 80,
+		"Database.BufferPool.Maximum": 100, "Replica.Cluster.SecondsOnQueue.Avg": 2,
+		"Replica.Cluster.WorkQueueDepth.Avg": 0.2,
+		"Replica.Cluster.Failed":             3, "Replica.Cluster.Successful": 1000, "Server.Trans.PerMinute": 1000,
+		"Server.Trans.PerMinute.Peak": 4000, "Server.AvailabilityIndex": 90, "Server.AvailabilityThreshold": 50,
+		"Server.Users": 600}
+	mate := &Statistics{"mate", map[string]float64{"Server.Trans.PerMinute": 900, "Server.Users": 650}}
+	if f := Diagnose([]*Statistics{{"s", sound}, mate}, 4); len(f) != 0 || f.Text() != "nothing found\n" {
+		t.Errorf("a sound server: %v", f)
+	}
+	for name, c := range map[string]struct {
+		value float64
+		kind  string
+	}{
+		"Platform.LogicalDisk.1.PctUtil": {99, DiskSaturated}, "Platform.LogicalDisk.1.AvgQueueLen": {5, DiskSaturated},
+		"Platform.LogicalDisk.1.AvgMsPerTransfer": {31, DiskSaturated}, "Database.DbCache.OvercrowdingRejections": {1,
+			CacheFull},
+		"Database.DbCache.HighWaterMark": {1084, CacheFull}, "Database.BufferPool.Peak": {96, PoolFull},
+		"Replica.Cluster.SecondsOnQueue.Avg": {1565, QueueGrows}, "Replica.Cluster.WorkQueueDepth.Avg": {280,
+			QueueGrows},
+		"Replica.Cluster.Failed": {200, Failing}, "Server.Trans.PerMinute.Peak": {14308, Storm},
+		"Server.AvailabilityIndex": {10, BusyIndex}, "Server.Trans.PerMinute": {2000, Unbalanced},
+	} {
+		values := map[string]float64{}
+		for k, v := range sound {
+			values[k] = v
+		}
+		values[name] = c.value
+		f := Diagnose([]*Statistics{{"s", values}, mate}, 4)
+		if len(f) != 1 || f[0].Kind != c.kind || !strings.Contains(f.Text(), fmt.Sprint(c.value)) {
+			t.Errorf("%s = %g: %v, want %s", name, c.value, f, c.kind)
+		}
+	}
+}
+
+func TestReadStatistics(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"  Server.Users = 1,617\nServer.Name = mail1\n", "# HELP x\nServer.Users 1617\n",
+		`{"Server.Users": 1617, "Server.Name": "mail1"}`, "Server.Users: 1617\n"} {
+		s, err := ReadStatistics(strings.NewReader(text), "x")
+		if err != nil || s.Values["Server.Users"] != 1617 || len(s.Values) != 1 {
+			t.Errorf("%q: %+v, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "nothing here", "{", "a = NaN\n"} {
+		if _, err := ReadStatistics(strings.NewReader(text), "x"); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
+
+// FuzzReadStatistics checks that no text ends the program.
+func FuzzReadStatistics(f *testing.F) {
+	f.Add("Server.Users = 1,617\n")
+	f.Add(`{"a":1}`)
+	f.Fuzz(func(_ *testing.T, text string) {
+		if s, err := ReadStatistics(strings.NewReader(text), "x"); err == nil {
+			Diagnose([]*Statistics{s, s}, 1)
+		}
+	})
+}
+
+// made makes the points of a configuration: repeated uses of each server.
+func made(users int, servers ...[]float64) (out []point.Point) {
+	for i := range servers[0] {
+		p := point.Point{Users: users, Servers: map[string]float64{}}
+		for k := range servers {
+			p.Servers[fmt.Sprint(k)] = servers[k][i]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestRoles computes document 004's roles: medium users are additive, heavy ones are held back by the disk.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	for _, row := range study.Rows("roles.csv") {
+		n := func(column string, noise float64) float64 { return row.Number(column) * noise }
+		var all [4][]point.Point
+		for _, noise := range []float64{0.98, 1, 1.02} {
+			single, routing := []float64{n("single", noise)}, []float64{n("routing", noise)}
+			both := []float64{n("both", noise)}
+			all[0] = append(all[0], made(100, single)...)
+			all[1] = append(all[1], made(100, routing, routing)...)
+			all[2] = append(all[2], made(100, []float64{n("single", noise) + n("initiating", noise)},
+				[]float64{n("receiving", noise)})...)
+			all[3] = append(all[3], made(100, both, both)...)
+		}
+		r, err := ByRole(Configurations{all[0], all[1], all[2], all[3]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "no difference from the sum"
+		if row["users"] == "heavy" {
+			want = "less than the sum"
+		}
+		if !strings.Contains(r.Text(), want) || r.Initiating.Value < row.Number("initiating")-0.01 ||
+			r.Initiating.Value > row.Number("initiating")+0.01 {
+			t.Errorf("%s:\n%s", row["users"], r.Text())
+		}
+	}
+	one := made(100, []float64{1})
+	if _, err := ByRole(Configurations{one, one, one, one}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("one server in configuration 2: %v", err)
+	}
+	two := made(100, []float64{1}, []float64{2})
+	if r, err := ByRole(Configurations{one, two, two, two}); err != nil ||
+		!strings.Contains(r.Additive, "without repeats") {
+		t.Errorf("%v, %v", r, err)
+	}
+	if _, err := ByRole(Configurations{one, made(50, []float64{1}, []float64{1}), two, two}); !errors.Is(
+		err,
+		point.ErrPoints,
+	) {
+		t.Errorf("other numbers of users: %v", err)
+	}
+}

@@ -1,0 +1,268 @@
+// Package compare compares releases or configurations, as documents 002 and 003 do: the resources at each number of
+// users, the change from the first leg, and which changes are larger than the noise between repeated runs.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"doublet/plan/estimate"
+	"doublet/plan/page"
+	"doublet/plan/point"
+	"doublet/stat/chart"
+)
+
+// Leg is one of the compared configurations, such as the old server, the new one with old clients, the new one with
+// new.
+type Leg struct {
+	Name   string
+	Points []point.Point
+}
+
+// Cell is a resource of a leg.
+type Cell struct {
+	Value   float64 `json:"value"`
+	Repeats int     `json:"repeats"`
+	// Change is the change from the first leg in percent, nil for that leg.
+	Change *estimate.Interval `json:"change_pct,omitempty"`
+	// Beyond reports whether the change is larger than the noise: its interval excludes 0. Without repeats it is false.
+	Beyond bool `json:"beyond_noise"`
+}
+
+// Row is a resource at a number of users.
+type Row struct {
+	Users    int    `json:"users"`
+	Resource string `json:"resource"`
+	Cells    []Cell `json:"legs"`
+}
+
+// Report is a comparison.
+type Report struct {
+	Legs []string `json:"legs"`
+	Rows []Row    `json:"rows"`
+	// Marks list further differences between the legs.
+	Marks []string `json:"marks,omitempty"`
+}
+
+// resources are the compared resources: what a point has by itself, and its use.
+var resources = append([]string{"etr", "average_ms", "p99_ms", "cpu_pct", "cpu_ms_of_an_action"}, point.Resources()...)
+
+func value(p *point.Point, resource string) float64 {
+	switch resource {
+	case "etr":
+		if p.Rate > 0 {
+			return p.Rate
+		}
+	case "average_ms":
+		return p.Average * 1000
+	case "p99_ms":
+		return p.P99 * 1000
+	case "cpu_pct":
+		return p.Share()
+	case "cpu_ms_of_an_action":
+		if cpu, ok := p.Use[point.CPU]; ok && p.Rate > 0 {
+			return cpu / p.Rate * 1000
+		}
+	default:
+		if v, ok := p.Use[resource]; ok {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// Legs compares usable points. The legs must have the same processors and speed at the same number of users.
+func Legs(legs []Leg) (*Report, error) {
+	if len(legs) < 2 {
+		return nil, fmt.Errorf("%w: name two legs or three", point.ErrPoints)
+	}
+	r := &Report{}
+	var users []int
+	for i := range legs {
+		r.Legs = append(r.Legs, legs[i].Name)
+		for k := range legs[i].Points {
+			if n := legs[i].Points[k].Users; i == 0 && !slices.Contains(users, n) {
+				users = append(users, n)
+			}
+		}
+	}
+	slices.Sort(users)
+	if err := r.differences(legs); err != nil {
+		return nil, err
+	}
+	for _, n := range users {
+		for _, resource := range resources {
+			if row, ok := rowOf(legs, n, resource); ok {
+				r.Rows = append(r.Rows, row)
+			}
+		}
+	}
+	if len(r.Rows) == 0 {
+		return nil, fmt.Errorf("%w together: no number of users and resource is in all legs", point.ErrPoints)
+	}
+	return r, nil
+}
+
+// differences refuses legs of other machines or speeds, and marks other workloads.
+func (r *Report) differences(legs []Leg) error {
+	a := &legs[0].Points[0]
+	for i := range legs {
+		for k := range legs[i].Points {
+			b := &legs[i].Points[k]
+			if a.Processors != b.Processors || a.Speed != b.Speed {
+				return fmt.Errorf(
+					"%w together: %s has %d processors at speed %g, %s has %d at speed %g",
+					point.ErrPoints,
+					a.Run,
+					a.Processors,
+					a.Speed,
+					b.Run,
+					b.Processors,
+					b.Speed,
+				)
+			}
+			mark := fmt.Sprintf("workload %s over %s, and %s over %s", a.Workload, a.Protocol, b.Workload, b.Protocol)
+			if (a.Workload != b.Workload || a.Protocol != b.Protocol) && !slices.Contains(r.Marks, mark) {
+				r.Marks = append(r.Marks, mark)
+			}
+		}
+	}
+	return nil
+}
+
+func rowOf(legs []Leg, users int, resource string) (Row, bool) {
+	row := Row{Users: users, Resource: resource}
+	var first []float64
+	for i := range legs {
+		var values []float64
+		for k := range legs[i].Points {
+			if p := &legs[i].Points[k]; p.Users == users {
+				if v := value(p, resource); !math.IsNaN(v) {
+					values = append(values, v)
+				}
+			}
+		}
+		if len(values) == 0 {
+			return row, false
+		}
+		c := Cell{Repeats: len(values)}
+		for _, v := range values {
+			c.Value += v / float64(len(values))
+		}
+		if i == 0 {
+			first = values
+		} else if row.Cells[0].Value != 0 {
+			q := estimate.Quotient(first, values)
+			c.Change = &estimate.Interval{Value: (q.Value - 1) * 100, Low: (q.Low - 1) * 100, High: (q.High - 1) * 100}
+			c.Beyond = c.Change.Low > 0 || c.Change.High < 0
+		}
+		row.Cells = append(row.Cells, c)
+	}
+	return row, true
+}
+
+// describe formats a change.
+func describe(c Cell) string {
+	switch {
+	case c.Change == nil:
+		return "–"
+	case math.IsNaN(c.Change.Low):
+		return fmt.Sprintf("%+.1f %% (not repeated)", c.Change.Value)
+	}
+	out := fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", c.Change.Value, c.Change.Low, c.Change.High)
+	if !c.Beyond {
+		out += " noise"
+	}
+	return out
+}
+
+// Text returns the tables of resources.
+func (r *Report) Text() string {
+	var b strings.Builder
+	for _, m := range r.Marks {
+		fmt.Fprintf(&b, "marked: %s\n", m)
+	}
+	last := -1
+	for _, row := range r.Rows {
+		if row.Users != last {
+			fmt.Fprintf(&b, "Resource usage at %s users\n", chart.Group(int64(row.Users)))
+			last = row.Users
+		}
+		fmt.Fprintf(&b, "  %-22s", row.Resource)
+		for i, c := range row.Cells {
+			fmt.Fprintf(&b, " %s %s", r.Legs[i], chart.Number(c.Value))
+			if c.Change != nil {
+				fmt.Fprintf(&b, ", %s", describe(c))
+			}
+			b.WriteByte(';')
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Page returns the comparison as a page: bars over the numbers of users, and the tables.
+func (r *Report) Page() *page.Page {
+	p := &page.Page{Kicker: "Doublet plan · compare", Title: strings.Join(r.Legs, ", "), Marks: r.Marks,
+		Method: "Resources are means of the repeated steps at the same number of users. The change is that from the " +
+			"first leg; " +
+			"its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg " +
+			"that was " +
+			"measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded " +
+			"are not used."}
+	figures := page.Section{Title: "Figures"}
+	names := []string{}
+	for _, row := range r.Rows {
+		if !slices.Contains(names, row.Resource) {
+			names = append(names, row.Resource)
+		}
+	}
+	for _, name := range names {
+		values := &chart.Bars{Title: name, Y: name}
+		change := &chart.Bars{
+			Title: "Change of " + name,
+			Y:     "percent",
+			Note:  "from " + r.Legs[0] + "; with 95 % intervals",
+		}
+		for i, leg := range r.Legs {
+			v, c := chart.Bar{Name: leg}, chart.Bar{Name: leg}
+			for _, row := range r.Rows {
+				if row.Resource != name {
+					continue
+				}
+				if i == 0 {
+					group := chart.Group(int64(row.Users))
+					values.Groups, change.Groups = append(values.Groups, group), append(change.Groups, group)
+				}
+				v.Values = append(v.Values, row.Cells[i].Value)
+				if x := row.Cells[i].Change; x != nil {
+					c.Values, c.Low, c.High = append(c.Values, x.Value), append(c.Low, x.Low), append(c.High, x.High)
+				}
+			}
+			values.Series = append(values.Series, v)
+			if i > 0 {
+				change.Series = append(change.Series, c)
+			}
+		}
+		figures.Figures = append(figures.Figures, values, change)
+	}
+	p.Sections = append(p.Sections, figures)
+	table := page.Section{Title: "Resources", Head: append([]string{"users", "resource"}, r.Legs...)}
+	for _, row := range r.Rows {
+		cells := []string{fmt.Sprint(row.Users), row.Resource}
+		for _, c := range row.Cells {
+			text := chart.Number(c.Value)
+			if c.Change != nil {
+				text += ", " + describe(c)
+			}
+			cells = append(cells, text)
+		}
+		table.Rows = append(table.Rows, cells)
+	}
+	slices.SortStableFunc(table.Rows, func(a, b []string) int { return cmp.Compare(len(a[0]), len(b[0])) })
+	p.Sections = append(p.Sections, table)
+	return p
+}

@@ -1,0 +1,104 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"doublet/plan/point"
+)
+
+func leg(t *testing.T, name string, noise float64, cpu, writes float64) Leg {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("users,processors,etr,cpu_pct,disk_ops_s\n")
+	for _, users := range []int{1000, 4000} {
+		for _, x := range []float64{1 - noise, 1, 1 + noise} {
+			fmt.Fprintf(
+				&b,
+				"%d,4,%g,%g,%g\n",
+				users,
+				float64(users)/100,
+				cpu*float64(users)/4000*x,
+				writes*float64(users)/4000,
+			)
+		}
+	}
+	points, err := point.ReadTable(strings.NewReader(b.String()), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Leg{name, points}
+}
+
+// TestThreeLegs compares as document 003 does: what exceeds the noise and what does not.
+func TestThreeLegs(t *testing.T) {
+	t.Parallel()
+	r, err := Legs([]Leg{leg(t, "V7", 0.02, 61, 1630), leg(t, "V8 with V7 clients", 0.02, 60.5, 1200),
+		leg(t, "V8", 0.02, 51, 994)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, row := range r.Rows {
+		if row.Users != 4000 {
+			continue
+		}
+		switch row.Resource {
+		case "cpu_pct":
+			seen++
+			if row.Cells[1].Beyond || !row.Cells[2].Beyond || math.Abs(row.Cells[2].Change.Value+16.4) > 0.1 {
+				t.Errorf("%+v", row.Cells)
+			}
+		case "disk_ops_s":
+			seen++
+			if !row.Cells[1].Beyond || math.Abs(row.Cells[2].Change.Value+39.02) > 0.01 {
+				t.Errorf("%+v", row.Cells)
+			}
+		}
+	}
+	text := r.Text()
+	if seen != 2 || !strings.Contains(text, "Resource usage at 4,000 users") || !strings.Contains(text, "noise") {
+		t.Errorf("%d\n%s", seen, text)
+	}
+	var b strings.Builder
+	if err := r.Page().HTML(&b); err != nil || strings.Contains(b.String(), "NaN") {
+		t.Error(err)
+	}
+	for _, s := range r.Page().Sections {
+		for _, f := range s.Figures {
+			if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil || len(outside) > 0 {
+				t.Error(outside, err)
+			}
+		}
+	}
+}
+
+// TestNoDecision checks that a leg without repeats shows nothing, and what is refused.
+func TestNoDecision(t *testing.T) {
+	t.Parallel()
+	a, b := leg(t, "a", 0.02, 60, 1), leg(t, "b", 0.02, 30, 1)
+	a.Points, b.Points = a.Points[:1], b.Points[:1]
+	r, err := Legs([]Leg{a, b})
+	if err != nil || strings.Contains(r.Text(), "noise") || !strings.Contains(r.Text(), "not repeated") ||
+		r.Rows[1].Cells[1].Beyond {
+		t.Errorf("%v\n%s", err, r.Text())
+	}
+	b.Points[0].Processors = 8
+	if _, err := Legs([]Leg{a, b}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("other machines: %v", err)
+	}
+	b.Points[0].Processors, b.Points[0].Users = 4, 77
+	if _, err := Legs([]Leg{a, b}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("other users: %v", err)
+	}
+	b.Points[0].Users, b.Points[0].Workload = 1000, "other"
+	if r, err := Legs([]Leg{a, b}); err != nil || len(r.Marks) != 1 {
+		t.Errorf("other workload: %v %v", r, err)
+	}
+	if _, err := Legs([]Leg{a}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("one leg: %v", err)
+	}
+}

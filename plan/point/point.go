@@ -1,0 +1,242 @@
+// Package point holds the measured steps of benchmark runs as plan reads them: from run files, or from a table.
+package point
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Point is one step of a run: a number of users, and what they got and cost.
+type Point struct {
+	// Run names the run: the file, or the column run of a table. Line is the line of a table.
+	Run  string
+	Line int
+	// Target, Workload and Protocol say what was measured.
+	Target, Workload, Protocol string
+	// Outcome is measured, or why the step must not be used; Reason explains it.
+	Outcome, Reason string
+	Users           int
+	// Speed is the factor by which think times were shortened: Users at Speed 20 ask as much as 20 times as many.
+	Speed float64
+	// Processors and Partitions are those of the server.
+	Processors, Partitions int
+	// Rate is the completed user actions a second (ETR).
+	Rate float64
+	// Average and P99 are response times in seconds, NaN if they are unknown.
+	Average, P99 float64
+	// Use is the use of resources by name: see Resources.
+	Use map[string]float64
+	// Servers is the processor use of each server of a cluster, in cores, by its name.
+	Servers map[string]float64
+	// Marks are the deviations of the run from one by the book.
+	Marks []string
+}
+
+// Measured is the outcome of a step that counts.
+const Measured = "measured"
+
+// The resources of a point.
+const (
+	CPU       = "cpu_cores" // processors that the server's processes used
+	Memory    = "memory_mb"
+	DiskRead  = "disk_read_mb_s"
+	DiskWrite = "disk_write_mb_s"
+	DiskOps   = "disk_ops_s"
+	DiskBusy  = "disk_busy_pct"
+	Network   = "network_kb_s"
+)
+
+// Resources lists the resources.
+func Resources() []string {
+	return []string{CPU, Memory, DiskRead, DiskWrite, DiskOps, DiskBusy, Network}
+}
+
+// Load returns the users at the workload's own speed that ask as much.
+func (p *Point) Load() float64 { return float64(p.Users) * p.Speed }
+
+// Share returns the share of the processors that was used, in percent; NaN if it is unknown.
+func (p *Point) Share() float64 {
+	cpu, ok := p.Use[CPU]
+	if !ok || p.Processors <= 0 {
+		return math.NaN()
+	}
+	return cpu / float64(p.Processors) * 100
+}
+
+// ITR returns the rate if the server used all its processors: ETR / CPU % × 100. NaN if it is unknown.
+func (p *Point) ITR() float64 { return p.Rate / p.Share() * 100 }
+
+// place names a point for a message.
+func (p *Point) place() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d, %d users", p.Run, p.Line, p.Users)
+	}
+	return fmt.Sprintf("%s, %d users", p.Run, p.Users)
+}
+
+// ErrPoints means that points must not be used, or not together.
+var ErrPoints = errors.New("steps cannot be used")
+
+// Usable returns the measured points. It refuses all if any run has none, or if a point was unsteady, driver-bound or
+// interrupted, unless outcomes names its outcome. Discarded steps, whose answers came too late, are left out.
+func Usable(points []Point, outcomes ...string) ([]Point, error) {
+	var out []Point
+	for i := range points {
+		p := &points[i]
+		switch {
+		case p.Outcome == Measured || slices.Contains(outcomes, p.Outcome):
+			out = append(out, *p)
+		case p.Outcome == "discarded":
+		default:
+			return nil, fmt.Errorf(
+				"%w: %s was %s (%s): measure it again, or name it with --use %s",
+				ErrPoints,
+				p.place(),
+				p.Outcome,
+				p.Reason,
+				p.Outcome,
+			)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: none of %d was measured", ErrPoints, len(points))
+	}
+	return out, agree(out)
+}
+
+// agree refuses points of other workloads or protocols.
+func agree(points []Point) error {
+	a := &points[0]
+	for i := range points {
+		b := &points[i]
+		if a.Workload != b.Workload || a.Protocol != b.Protocol {
+			return fmt.Errorf(
+				"%w together: %s is %s over %s, %s is %s over %s",
+				ErrPoints,
+				a.place(),
+				a.Workload,
+				a.Protocol,
+				b.place(),
+				b.Workload,
+				b.Protocol,
+			)
+		}
+	}
+	return nil
+}
+
+// numeric are the columns of a table and where they go. Resources have their own names.
+var numeric = map[string]func(p *Point, v float64){
+	"users":      func(p *Point, v float64) { p.Users = int(v) },
+	"speed":      func(p *Point, v float64) { p.Speed = v },
+	"processors": func(p *Point, v float64) { p.Processors = int(v) },
+	"partitions": func(p *Point, v float64) { p.Partitions = int(v) },
+	"tpm":        func(p *Point, v float64) { p.Rate = v / 60 },
+	"etr":        func(p *Point, v float64) { p.Rate = v },
+	"average_ms": func(p *Point, v float64) { p.Average = v / 1000 },
+	"p99_ms":     func(p *Point, v float64) { p.P99 = v / 1000 },
+}
+
+var words = map[string]func(p *Point, s string){
+	"run": func(p *Point, s string) { p.Run = s }, "target": func(p *Point, s string) { p.Target = s },
+	"workload": func(p *Point, s string) { p.Workload = s }, "protocol": func(p *Point, s string) { p.Protocol = s },
+	"outcome": func(p *Point, s string) { p.Outcome = s },
+}
+
+// maxRows bounds a table.
+const maxRows = 100000
+
+// ReadTable reads a table of steps: a line of names, such as
+// run,users,processors,partitions,tpm,cpu_pct,average_ms,p99_ms, and a row for each step.
+func ReadTable(r io.Reader, file string) ([]Point, error) {
+	in := csv.NewReader(r)
+	in.Comment, in.TrimLeadingSpace = '#', true
+	head, err := in.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: no table of steps: %w", file, err)
+	}
+	for i, name := range head {
+		if numeric[name] == nil && words[name] == nil && name != "cpu_pct" && !slices.Contains(Resources(), name) {
+			line, column := in.FieldPos(i)
+			return nil, fmt.Errorf("%s:%d:%d: unknown column %q: see doublet plan scaling --help", file, line, column,
+				name)
+		}
+	}
+	if !slices.Contains(head, "users") {
+		return nil, fmt.Errorf("%s:1: no column users", file)
+	}
+	var out []Point
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if len(out) >= maxRows {
+			return nil, fmt.Errorf("%s: more than %d rows: this is no table of steps", file, maxRows)
+		}
+		p, err := row(in, file, head, fields)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *p)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: no steps", file)
+	}
+	return out, nil
+}
+
+func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
+	p := &Point{Run: file, Outcome: Measured, Speed: 1, Partitions: 1, Average: math.NaN(), P99: math.NaN(),
+		Use: map[string]float64{}}
+	p.Line, _ = in.FieldPos(0)
+	share := math.NaN()
+	for i, text := range fields {
+		if text == "" {
+			continue
+		}
+		if set := words[head[i]]; set != nil {
+			set(p, text)
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			line, column := in.FieldPos(i)
+			return nil, fmt.Errorf("%s:%d:%d: %q is no number of %s", file, line, column, text, head[i])
+		}
+		switch set := numeric[head[i]]; {
+		case set != nil:
+			set(p, v)
+		case head[i] == "cpu_pct":
+			if v > 100 {
+				line, column := in.FieldPos(i)
+				return nil, fmt.Errorf(
+					"%s:%d:%d: cpu_pct is %s: want the share of all processors, at most 100",
+					file,
+					line,
+					column,
+					text,
+				)
+			}
+			share = v
+		default:
+			p.Use[head[i]] = v
+		}
+	}
+	if p.Users <= 0 {
+		return nil, fmt.Errorf("%s:%d: users is %d: want a number above 0", file, p.Line, p.Users)
+	}
+	if !math.IsNaN(share) {
+		p.Processors = max(p.Processors, 1)
+		p.Use[CPU] = share / 100 * float64(p.Processors)
+	}
+	return p, nil
+}

@@ -1,0 +1,83 @@
+package point
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestReadTable(t *testing.T) {
+	t.Parallel()
+	points, err := ReadTable(strings.NewReader("# steps\nrun,users,processors,speed,tpm,cpu_pct,average_ms,memory_mb\n"+
+		"a,100,4,20,1200,50,8.5,300\nb,200,,,,,,\n"), "t.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &points[0]
+	if p.Run != "a" || p.Line != 3 || p.Load() != 2000 || p.Rate != 20 || p.Use[CPU] != 2 || p.Share() != 50 ||
+		p.ITR() != 40 ||
+		p.Average != 0.0085 || p.Use[Memory] != 300 ||
+		!math.IsNaN(p.P99) {
+		t.Errorf("%+v", p)
+	}
+	if !math.IsNaN(points[1].Share()) || points[1].Speed != 1 {
+		t.Errorf("%+v", points[1])
+	}
+	for text, want := range map[string]string{
+		"":                       "no table of steps",
+		"users,colour\n":         "t.csv:1:7: unknown column \"colour\"",
+		"tpm\n5\n":               "no column users",
+		"users\n":                "no steps",
+		"users\n0\n":             "users is 0",
+		"users,tpm\n5,many\n":    "t.csv:2:3: \"many\" is no number of tpm",
+		"users,cpu_pct\n5,180\n": "t.csv:2:3: cpu_pct is 180",
+		"users,cpu_pct\n5,NaN\n": "is no number",
+		"users,cpu_pct\n5,1,1\n": "wrong number of fields",
+		"users,cpu_pct\n5,-1\n":  "is no number",
+	} {
+		if _, err := ReadTable(strings.NewReader(text), "t.csv"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestUsable checks that unsteady and driver-bound steps are refused unless they are named.
+func TestUsable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		outcomes string
+		use      []string
+		want     int
+	}{{"measured measured", nil, 2}, {"measured discarded", nil, 1}, {"discarded", nil, 0}, {"measured " +
+		"unsteady", nil, 0},
+		{"measured driver-bound", nil, 0}, {"measured unsteady", []string{"unsteady"}, 2}, {"measured " +
+			"interrupted", nil, 0},
+		{"measured discarded", []string{"discarded"}, 2}} {
+		var points []Point
+		for _, o := range strings.Fields(c.outcomes) {
+			points = append(points, Point{Outcome: o, Users: 1})
+		}
+		got, err := Usable(points, c.use...)
+		if len(got) != c.want || (c.want == 0) != errors.Is(err, ErrPoints) {
+			t.Errorf("%s with %v: %d, %v", c.outcomes, c.use, len(got), err)
+		}
+	}
+	if _, err := Usable([]Point{{Outcome: Measured, Workload: "a"}, {Outcome: Measured, Workload: "b"}}); !errors.Is(
+		err,
+		ErrPoints,
+	) {
+		t.Errorf("two workloads: %v", err)
+	}
+}
+
+// FuzzReadTable checks that no table ends the program.
+func FuzzReadTable(f *testing.F) {
+	f.Add("run,users,tpm\na,5,6\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		points, err := ReadTable(strings.NewReader(text), "f")
+		if err == nil && len(points) == 0 {
+			t.Error("neither points nor an error")
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package scaling
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"doublet/plan/estimate"
+	"doublet/plan/point"
+)
+
+// Station is a resource of a closed queueing network: Demand is the seconds that an action needs of it, Servers the
+// number of equal servers, such as processors.
+type Station struct {
+	Demand  float64
+	Servers int
+}
+
+// MVA computes the throughput and the response time of n users who think for think seconds, by exact Mean Value
+// Analysis (Reiser and Lavenberg 1980), also for stations of several servers.
+func MVA(stations []Station, think float64, n int) (throughput, response float64) {
+	queue := make([]float64, len(stations))
+	idle := make([][]float64, len(stations)) // the probability of j at the station, j below Servers
+	for k, s := range stations {
+		idle[k] = make([]float64, max(1, s.Servers))
+		idle[k][0] = 1
+	}
+	stay := make([]float64, len(stations))
+	for users := 1; users <= n; users++ {
+		response = 0
+		for k, s := range stations {
+			m := len(idle[k])
+			waiting := 1 + queue[k]
+			for j := range m - 1 {
+				waiting += float64(m-1-j) * idle[k][j]
+			}
+			stay[k] = s.Demand / float64(m) * waiting
+			response += stay[k]
+		}
+		throughput = float64(users) / (think + response)
+		for k, s := range stations {
+			queue[k] = throughput * stay[k]
+			m := len(idle[k])
+			sum := s.Demand * throughput
+			for j := m - 1; j >= 1; j-- {
+				idle[k][j] = s.Demand * throughput * idle[k][j-1] / float64(j)
+				sum += float64(m-j) * idle[k][j]
+			}
+			idle[k][0] = max(0, 1-sum/float64(m))
+		}
+	}
+	return throughput, response
+}
+
+// Predicted is a prediction of the queueing model beside the measurement.
+type Predicted struct {
+	Users      int     `json:"users"`
+	Rate       float64 `json:"predicted_etr"`
+	Measured   float64 `json:"etr"`
+	Response   float64 `json:"predicted_response_ms"`
+	Found      float64 `json:"response_ms"`
+	Bottleneck string  `json:"bottleneck"`
+}
+
+// ErrModel means that there is no queueing model of the points.
+var ErrModel = errors.New("no queueing model")
+
+// check predicts each row by a network of processors and disk, whose demands come from the row with the fewest users:
+// the rows with more users are predicted, not fitted.
+func check(points []point.Point, think float64) ([]Predicted, error) {
+	first := slices.MinFunc(points, func(a, b point.Point) int { return a.Users - b.Users })
+	if math.IsNaN(first.Average) {
+		return nil, fmt.Errorf("%w: the points have no response times", ErrModel)
+	}
+	if think <= 0 {
+		think = float64(first.Users)/first.Rate - first.Average
+	}
+	stations := []Station{{first.Use[point.CPU] / first.Rate, first.Processors}}
+	if busy, ok := first.Use[point.DiskBusy]; ok && busy > 0 {
+		stations = append(stations, Station{busy / 100 / first.Rate, 1})
+	}
+	bottleneck := "processors"
+	if len(stations) > 1 && stations[1].Demand > stations[0].Demand/float64(stations[0].Servers) {
+		bottleneck = "disk"
+	}
+	var out []Predicted
+	for i := range points {
+		p := &points[i]
+		if p.Processors != first.Processors || p.Users > 200000 {
+			continue
+		}
+		x, r := MVA(stations, think, p.Users)
+		out = append(out, Predicted{p.Users, x, p.Rate, r * 1000, p.Average * 1000, bottleneck})
+	}
+	slices.SortFunc(out, func(a, b Predicted) int { return a.Users - b.Users })
+	return out, nil
+}
+
+// Percent returns a relative change as percent, with its interval.
+func Percent(i estimate.Interval) string {
+	if math.IsNaN(i.Low) {
+		return fmt.Sprintf("%+.1f %% (not repeated)", i.Value)
+	}
+	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", i.Value, i.Low, i.High)
+}

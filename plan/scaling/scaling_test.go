@@ -1,0 +1,155 @@
+package scaling
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"doublet/plan/point"
+	"doublet/test/long"
+)
+
+// table reads steps.
+func table(t *testing.T, text string) []point.Point {
+	t.Helper()
+	points, err := point.ReadTable(strings.NewReader(text), "t.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return points
+}
+
+// TestDocument001 analyses figures as document 001 has them: a factor of 1.7 is below both reference curves, and 2 to 3
+// partitions cost 3.7 % more CPU, which is 3.6 % less ITR.
+func TestDocument001(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("users,processors,partitions,etr,cpu_pct\n")
+	for _, noise := range []float64{0.995, 1, 1.005} {
+		fmt.Fprintf(&b, "6000,2,4,%g,90\n12000,4,4,%g,93\n", 1000*noise, 1.7*1000/90*93*noise)
+		fmt.Fprintf(&b, "12000,3,2,2000,%g\n12000,3,3,2000,%g\n", 50*noise, 50*1.037*noise)
+	}
+	r, err := Analyse(table(t, b.String()), []Curve{{"OLTP-T", 2, 4, 1.89}, {"CB-L", 2, 4, 1.95}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Steps) != 1 || math.Abs(r.Steps[0].Factor.Value-1.7) > 0.01 || len(r.Steps[0].Rules) != 0 ||
+		!strings.Contains(strings.Join(r.Steps[0].Beside, ";"), "OLTP-T: 1.89, scales worse") {
+		t.Errorf("%+v", r.Steps)
+	}
+	if len(r.Partitions) != 1 || math.Abs(r.Partitions[0].CPU.Value-3.7) > 0.01 ||
+		math.Abs(r.Partitions[0].ITR.Value+3.57) > 0.02 || r.Partitions[0].CPU.Contains(0) {
+		t.Errorf("%+v", r.Partitions)
+	}
+	if r.Law != nil || !strings.Contains(r.Text(), "no USL: data carry no fit") {
+		t.Errorf("a law from two sizes:\n%s", r.Text())
+	}
+	var page strings.Builder
+	if err := r.Page().HTML(&page); err != nil || strings.Contains(page.String(), "NaN") {
+		t.Error(err)
+	}
+}
+
+// TestLaw simulates known coefficients and checks that the intervals cover them, and what is refused.
+func TestLaw(t *testing.T) {
+	t.Parallel()
+	runs := long.Pick(200, 1000)
+	truth := &Law{}
+	truth.Lambda.Value, truth.Sigma.Value, truth.Kappa.Value = 100, 0.05, 0.002
+	lambda, sigma, kappa, peaks := 0, 0, 0, 0
+	for seed := range runs {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		var n, x []float64
+		for _, size := range []float64{1, 2, 4, 8, 16, 24, 32} {
+			for range 3 {
+				n, x = append(n, size), append(x, truth.At(size)*(1+0.02*r.NormFloat64()))
+			}
+		}
+		l, err := FitLaw(n, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			hits *int
+			ok   bool
+		}{{&lambda, l.Lambda.Contains(100)}, {&sigma, l.Sigma.Contains(0.05)}, {&kappa, l.Kappa.Contains(0.002)},
+			{&peaks, math.Abs(l.Peak-21.8) < 3}} {
+			if c.ok {
+				*c.hits++
+			}
+		}
+	}
+	t.Logf("of %d: λ %d, σ %d, κ %d, peak %d", runs, lambda, sigma, kappa, peaks)
+	least := int(float64(runs) * (0.95 - 3*math.Sqrt(0.95*0.05/float64(runs))))
+	if lambda < least || sigma < least || kappa < least || peaks < least {
+		t.Errorf("of %d: λ %d, σ %d, κ %d, peak %d", runs, lambda, sigma, kappa, peaks)
+	}
+	for name, c := range map[string][2][]float64{
+		"three sizes":  {{1, 2, 4, 1, 2, 4}, {1, 2, 4, 1, 2, 4}},
+		"small range":  {{4, 5, 6, 7, 8}, {4, 5, 6, 7, 8}},
+		"super-linear": {{1, 2, 4, 8, 16, 32}, {1, 2.4, 6, 14, 36, 90}},
+		"noise":        {{1, 2, 4, 8, 16, 1, 2, 4, 8, 16}, {1, 5, 2, 9, 3, 3, 1, 8, 2, 30}},
+	} {
+		if l, err := FitLaw(c[0], c[1]); !errors.Is(err, ErrLaw) {
+			t.Errorf("%s: %+v %v", name, l, err)
+		}
+	}
+}
+
+// TestMVA compares the analysis with closed forms: one user, saturation, and a repairman model of two servers.
+func TestMVA(t *testing.T) {
+	t.Parallel()
+	if x, r := MVA([]Station{{0.1, 1}, {0.2, 1}}, 1, 1); math.Abs(r-0.3) > 1e-12 || math.Abs(x-1/1.3) > 1e-12 {
+		t.Errorf("one user: %g, %g", x, r)
+	}
+	if x, _ := MVA([]Station{{0.1, 1}, {0.2, 1}}, 1, 500); math.Abs(x-5) > 1e-6 {
+		t.Errorf("saturated disk: %g actions a second, want 5", x)
+	}
+	if x, _ := MVA([]Station{{0.1, 4}}, 1, 2000); math.Abs(x-40) > 1e-6 {
+		t.Errorf("four saturated processors: %g, want 40", x)
+	}
+	// M/M/c//N: states of a birth and death process, solved directly.
+	for _, servers := range []int{1, 2, 3, 8} {
+		const n, think, demand = 30, 2.0, 0.25
+		p, sum, busy := 1.0, 0.0, 0.0
+		for j := 0; j <= n; j++ {
+			sum += p
+			busy += p * float64(min(j, servers))
+			p *= float64(n-j) / think / (float64(min(j+1, servers)) / demand)
+		}
+		want := busy / sum / demand
+		if x, _ := MVA([]Station{{demand, servers}}, think, n); math.Abs(x-want) > 1e-6*want {
+			t.Errorf("%d servers: %g, want %g", servers, x, want)
+		}
+	}
+}
+
+// TestCheck predicts steps of more users from the one with the fewest.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("users,processors,etr,cpu_pct,disk_busy_pct,average_ms\n")
+	for _, users := range []int{50, 100, 200} {
+		x, r := MVA([]Station{{0.01, 2}, {0.02, 1}}, 5, users)
+		fmt.Fprintf(&b, "%d,2,%g,%g,%g,%g\n", users, x, x*0.01/2*100, x*0.02*100, r*1000)
+	}
+	r, err := Analyse(table(t, b.String()), nil, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Check {
+		if math.Abs(c.Rate-c.Measured) > 0.01*c.Measured || math.Abs(c.Response-c.Found) > 0.05*c.Found ||
+			c.Bottleneck != "disk" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if r, err := Analyse(table(t, "users,etr,cpu_pct\n5,1,1\n"), nil, 0); err != nil || r.NoCheck == "" {
+		t.Errorf("a model without response times: %+v, %v", r, err)
+	}
+	if _, err := Analyse(table(t, "users,etr\n5,1\n"), nil, 0); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("without processor use: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package scaling
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"doublet/plan/estimate"
+	"doublet/plan/page"
+	"doublet/stat/chart"
+)
+
+// ratio formats a ratio with its interval.
+func ratio(i estimate.Interval) string {
+	if math.IsNaN(i.Low) {
+		return fmt.Sprintf("%.3f (not repeated)", i.Value)
+	}
+	return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High)
+}
+
+// Text returns the report as text.
+func (r *Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(
+		&b,
+		"%10s %11s %10s %8s %10s %8s %10s  %s\n",
+		"processors",
+		"partitions",
+		"users",
+		"repeats",
+		"ETR",
+		"CPU %",
+		"ITR",
+		"ITR ratio",
+	)
+	for _, x := range r.Rows {
+		fmt.Fprintf(&b, "%10d %11d %10d %8d %10s %8.1f %10s  %s\n", x.Processors, x.Partitions, x.Users, x.Repeats,
+			chart.Number(x.ETR), x.CPU, chart.Number(x.ITR), ratio(x.PerITR))
+	}
+	for _, s := range r.Steps {
+		fmt.Fprintf(&b, "%d to %d processors: factor %s\n", s.From, s.To, ratio(s.Factor))
+		for _, x := range append(s.Beside, s.Rules...) {
+			fmt.Fprintf(&b, "    %s\n", x)
+		}
+	}
+	for _, p := range r.Partitions {
+		fmt.Fprintf(&b, "%d to %d partitions: CPU %s, ITR %s, ETR %s\n", p.From, p.To, Percent(p.CPU), Percent(p.ITR),
+			Percent(p.ETR))
+	}
+	if l := r.Law; l != nil {
+		fmt.Fprintf(
+			&b,
+			"USL over %s: λ %.4g (%.4g to %.4g), σ %.4g (%.4g to %.4g), κ %.3g (%.3g to %.3g)\n",
+			l.Over,
+			l.Lambda.Value,
+			l.Lambda.Low,
+			l.Lambda.High,
+			l.Sigma.Value,
+			l.Sigma.Low,
+			l.Sigma.High,
+			l.Kappa.Value,
+			l.Kappa.Low,
+			l.Kappa.High,
+		)
+		if l.Peak > 0 {
+			fmt.Fprintf(&b, "    most throughput at %.0f %s\n", l.Peak, l.Over)
+		} else {
+			b.WriteString("    no peak is shown: the interval of κ contains 0\n")
+		}
+	} else {
+		fmt.Fprintf(&b, "no USL: %s\n", r.NoLaw)
+	}
+	if r.NoCheck != "" {
+		fmt.Fprintf(&b, "no queueing model: %s\n", r.NoCheck)
+	}
+	for i, c := range r.Check {
+		if i == 0 {
+			fmt.Fprintf(&b, "queueing model from the fewest users, bottleneck %s:\n", c.Bottleneck)
+		}
+		fmt.Fprintf(
+			&b,
+			"    %d users: ETR %s, measured %s; response %s ms, measured %s ms\n",
+			c.Users,
+			chart.Number(c.Rate),
+			chart.Number(c.Measured),
+			chart.Number(c.Response),
+			chart.Number(c.Found),
+		)
+	}
+	return b.String()
+}
+
+// Page returns the report as a page.
+func (r *Report) Page() *page.Page {
+	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales",
+		Method: "ETR is the completed user actions a second, ITR the ETR over the share of the processors that the " +
+			"server used: " +
+			"what they would do if they were all used. A scaling factor is the quotient of two ITR with the same " +
+			"users a " +
+			"processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability " +
+			"Law is fitted " +
+			"to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value " +
+			"Analysis with " +
+			"the demands of the step with the fewest users, so that it predicts the others."}
+	table := page.Section{
+		Title: "Rates",
+		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",
+			"ITR ratio"},
+	}
+	etr, itr, cpu := chart.Line{Name: "ETR"}, chart.Line{Name: "ITR"}, chart.Line{Name: "CPU"}
+	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio", Note: "with 95 % intervals of repeats"}
+	bar := chart.Bar{Name: "ITR ratio"}
+	for _, x := range r.Rows {
+		table.Rows = append(
+			table.Rows,
+			[]string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions), fmt.Sprint(x.Users),
+				fmt.Sprint(
+					x.Repeats,
+				), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU), chart.Number(x.ITR), ratio(x.PerITR)},
+		)
+		at := float64(x.Users)
+		etr.Points, itr.Points = append(
+			etr.Points,
+			chart.Point{X: at, Y: x.ETR},
+		), append(
+			itr.Points,
+			chart.Point{X: at, Y: x.ITR},
+		)
+		cpu.Points = append(cpu.Points, chart.Point{X: at, Y: x.CPU})
+		ratios.Groups = append(ratios.Groups, fmt.Sprintf("%d/%d/%d", x.Processors, x.Partitions, x.Users))
+		bar.Values = append(bar.Values, x.PerITR.Value)
+		bar.Low, bar.High = append(bar.Low, x.PerITR.Low), append(bar.High, x.PerITR.High)
+	}
+	ratios.Series = []chart.Bar{bar}
+	ratios.Note += "; processors/partitions/users"
+	figures := []page.Figure{&chart.Chart{Title: "ETR and ITR against users", X: "users", Y: "actions a second",
+		Lines: []chart.Line{
+			etr,
+			itr,
+		}}, &chart.Chart{Title: "CPU against users", X: "users", Y: "percent of the processors",
+		Lines: []chart.Line{cpu}, Top: 100}, ratios}
+	if len(r.Check) > 1 {
+		model, found := chart.Line{Name: "model (MVA)"}, chart.Line{Name: "measured"}
+		for _, c := range r.Check {
+			model.Points = append(model.Points, chart.Point{X: float64(c.Users), Y: c.Response})
+			found.Points = append(found.Points, chart.Point{X: float64(c.Users), Y: c.Found})
+		}
+		figures = append(figures, &chart.Chart{Title: "Response time: model and measurement", X: "users", Y: "ms",
+			Lines: []chart.Line{model, found}})
+	}
+	p.Sections = []page.Section{{Title: "Figures", Figures: figures}, table,
+		{Title: "Results", List: strings.Split(strings.TrimSpace(r.after()), "\n")}}
+	return p
+}
+
+// after returns the lines of the text after the table of rows.
+func (r *Report) after() string {
+	lines := strings.SplitAfterN(r.Text(), "\n", len(r.Rows)+2)
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,286 @@
+package size
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"doublet/plan/point"
+	"doublet/test/external"
+)
+
+// measured makes steps of a server whose costs are known: 0.1 cores and 0.0004 a user; 200 MB and 0.5.
+func measured(seed uint64, noise float64, users ...int) (out []point.Point) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	for _, n := range users {
+		for range 2 {
+			x := float64(n) * 10
+			e := func() float64 { return 1 + noise*r.NormFloat64() }
+			out = append(
+				out,
+				point.Point{Run: "a.run", Workload: "n8mail", Target: "doublet", Outcome: point.Measured, Users: n,
+					Speed: 10, Processors: 2, Rate: x / 50, Average: 0.01, P99: 0.02 + x/1e5, Use: map[string]float64{
+						point.CPU: (0.1 + 0.0004*x) * e(), point.Memory: (200 + 0.5*x) * e(),
+						point.DiskWrite: 0.001 * x * e(),
+						point.Network:   (1 + 0.4*x) * e()}},
+			)
+		}
+	}
+	return out
+}
+
+func calibrated(t testing.TB) *Calibration {
+	t.Helper()
+	c, err := Calibrate(measured(1, 0.01, 50, 100, 200, 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPlan checks answers that can be computed by hand.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	c, err := Calibrate(measured(1, 1e-9, 50, 100, 200, 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Default()
+	r.People, r.Active, r.MailboxMB, r.MailboxGrowth, r.Years = 30000, 0.4, 100, 0, 0
+	for name, x := range map[string]struct {
+		change   func(*Request)
+		servers  float64
+		deciding string
+	}{
+		// 12,000 active need 4.8 cores; a server has 4 × 0.7 - 0.1 = 2.7.
+		"plain":    {func(*Request) {}, 2, "processors"},
+		"heavier":  {func(r *Request) { r.Heavier = 4 }, 8, "processors"},
+		"features": {func(r *Request) { r.Features = 2 }, 4, "processors"},
+		"failure":  {func(r *Request) { r.Replicas, r.Survive = 2, 1 }, 6, "processors"},     // 4.5 and one
+		"space":    {func(r *Request) { r.MailboxMB = 1000 }, 19, "disk space"},              // 30 TB of 1.6
+		"growth":   {func(r *Request) { r.PeopleGrowth, r.Years = 0.5, 2 }, 5, "disk space"}, // 6.75 TB of 1.6
+		"memory":   {func(r *Request) { r.MemoryGB = 1 }, 8, "memory"},                       // 6 GB of 0.8
+		"p99":      {func(r *Request) { r.P99 = 41 }, 3, "p99"},                              // 4,000 on 4 processors
+		"replicas": {func(r *Request) { r.People, r.Replicas = 100, 3 }, 3, "the number of replicas"},
+	} {
+		q := r
+		x.change(&q)
+		a, err := Plan(c, q)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if a.Servers.Value != x.servers || a.Deciding != x.deciding {
+			t.Errorf(
+				"%s: %+v servers by %s, want %g by %s\n%s",
+				name,
+				a.Servers,
+				a.Deciding,
+				x.servers,
+				x.deciding,
+				a.Text(),
+			)
+		}
+		if a.AfterFailure.Value > 70.01 || a.AfterFailure.Value < a.Use.Value {
+			t.Errorf("%s: %+v, after a failure %+v", name, a.Use, a.AfterFailure)
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Error(err)
+		}
+	}
+	a, err := Plan(
+		c,
+		Request{People: 30000, Active: 0.4, Heavier: 1, MailboxMB: 40, MailboxGrowth: 1, Replicas: 1, Target: 0.7,
+			Features: 1, Processors: 4, MemoryGB: 16, DiskGB: 2000, DiskMBs: 200, NetworkMbit: 1000,
+			PerPartition: 1000},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range a.Limits { // 1.2 TB of 3.2 doubles each year
+		if l.Name == "disk space" && math.Abs(l.Full-math.Log2(3.2/1.2)) > 0.1 ||
+			l.Name == "processors" && l.Full != -1 {
+			t.Errorf("%s is full in %g years", l.Name, l.Full)
+		}
+	}
+	if a.Partitions.Value != 6 || strings.Contains(a.Text(), "extrapolated") ||
+		!strings.HasPrefix(a.Text(), "2 servers") {
+		t.Error(a.Text())
+	}
+	r.People, r.Target, r.DiskGB = 40000, 0.95, 9000
+	if a, err = Plan(c, r); err != nil ||
+		!strings.Contains(a.Text(), "extrapolated: 8000 active users a server, measured up to 6000") {
+		t.Error(err, a.Text())
+	}
+}
+
+// TestPrediction calibrates from half of the steps; the other half must lie within its interval.
+func TestPrediction(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	hits := 0
+	for seed := range uint64(n) {
+		c, err := Calibrate(measured(seed, 0.02, 50, 150, 250))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu, ok := c.cost(point.CPU), true
+		truth := 0.1 + 0.0004*2000
+		low, high := cpu.Fixed.Low+cpu.Slope.Low*2000, cpu.Fixed.High+cpu.Slope.High*2000
+		for _, p := range measured(seed+1e6, 0.02, 200) {
+			ok = ok && p.Use[point.CPU] > low*0.95 && p.Use[point.CPU] < high*1.05
+		}
+		if ok && truth > low && truth < high {
+			hits++
+		}
+	}
+	if hits < n*93/100 {
+		t.Errorf("%d of %d", hits, n)
+	}
+}
+
+// TestRefusals checks what is not calibrated and not planned.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	two := measured(1, 0.01, 50, 100)
+	mixed := measured(1, 0.01, 50, 100, 200)
+	mixed[0].Processors = 8
+	flat := measured(1, 0.01, 50, 100, 200)
+	for i := range flat {
+		flat[i].Use[point.CPU] = 1 + float64(i%2)*0.1
+	}
+	bare := measured(1, 0.01, 50, 100, 200)
+	for i := range bare {
+		delete(bare[i].Use, point.CPU)
+	}
+	for name, points := range map[string][]point.Point{"two loads": two, "two machines": mixed, "no growth": flat,
+		"not metered": bare} {
+		if _, err := Calibrate(points); !errors.Is(err, ErrCalibration) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c := calibrated(t)
+	for want, change := range map[string]func(*Request){"--people": func(r *Request) { r.People = 0 },
+		"--active": func(r *Request) { r.Active = math.NaN() }, "--target": func(r *Request) { r.Target = 7 },
+		"--survive 1 needs --replicas 2": func(r *Request) { r.Survive = 1 },
+		"no room":                        func(r *Request) { r.Processors, r.Target = 1, 0.1 }} {
+		r := Default()
+		change(&r)
+		if _, err := Plan(c, r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestBrowser runs the page's script under Node: it must give the same answers as Plan, within 16 ms each.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	node := external.Need(t, "node")[0]
+	c := calibrated(t)
+	r := rand.New(rand.NewPCG(4, 4))
+	var requests []Request
+	var answers []*Answer
+	for len(requests) < 60 {
+		q := Default()
+		q.People, q.Active, q.Heavier = 10+r.IntN(100000), 0.05+0.9*r.Float64(), 0.5+4*r.Float64()
+		q.MailboxMB, q.Years, q.PeopleGrowth = 1000*r.Float64(), float64(r.IntN(8)), 0.3*r.Float64()
+		q.Replicas = 1 + r.IntN(4)
+		q.Survive, q.Target, q.Processors = r.IntN(q.Replicas), 0.3+0.6*r.Float64(), float64(1+r.IntN(64))
+		if r.IntN(2) == 0 {
+			q.P99 = 25 + 30*r.Float64()
+		}
+		a, err := Plan(c, q)
+		if err != nil {
+			continue
+		}
+		requests, answers = append(requests, q), append(answers, a)
+	}
+	input, err := json.Marshal(map[string]any{"c": c, "r": requests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "run.js")
+	text := script + fmt.Sprintf(`
+const input = %s;
+const t0 = performance.now();
+const out = input.r.map((r) => plan(input.c, r));
+console.log(JSON.stringify({ ms: (performance.now() - t0) / out.length, out }));`, input)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := exec.Command(node, file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v %s", err, raw)
+	}
+	var got struct {
+		MS  float64 `json:"ms"`
+		Out []struct {
+			Servers    [3]float64 `json:"servers"`
+			Deciding   string     `json:"deciding"`
+			After      [3]float64 `json:"after"`
+			Partitions float64    `json:"partitions"`
+			Limits     []struct {
+				Need []float64 `json:"need"`
+				Full float64   `json:"full"`
+			} `json:"limits"`
+		} `json:"out"`
+	}
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%.3f ms an answer", got.MS)
+	if got.MS > 16 {
+		t.Errorf("%.1f ms an answer", got.MS)
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
+	for i, a := range answers {
+		g := &got.Out[i]
+		if !near(g.Servers[0], a.Servers.Value) || !near(g.Servers[1], a.Servers.Low) ||
+			!near(g.Servers[2], a.Servers.High) ||
+			g.Deciding != a.Deciding ||
+			!near(g.After[0], a.AfterFailure.Value) ||
+			!near(g.Partitions, a.Partitions.Value) {
+			t.Fatalf("%+v:\n%+v\n%s", requests[i], g, a.Text())
+		}
+		for k, l := range a.Limits {
+			if !near(g.Limits[k].Need[0], l.Need.Value) || !near(g.Limits[k].Full, l.Full) {
+				t.Fatalf("%s: %+v and %+v", l.Name, g.Limits[k], l)
+			}
+		}
+	}
+}
+
+// TestPage checks that the page stands alone.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	a, err := Plan(calibrated(t), Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := a.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, never := range []string{"http://", "https://", "src=", "@import", "ZgotmplZ", "NaN", "%!"} {
+		if strings.Contains(text, never) {
+			t.Errorf("%q is in a page that opens from disk", never)
+		}
+	}
+	if len(text) > 5<<20 || !strings.Contains(text, "const CALIBRATION = {") ||
+		!strings.Contains(text, `"max_load":3000`) {
+		t.Errorf("page of %d bytes", len(text))
+	}
+	if path := os.Getenv("PLAN_PAGE"); path != "" {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

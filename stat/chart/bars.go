@@ -1,0 +1,189 @@
+package chart
+
+import (
+	_ "embed"
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"strings"
+)
+
+//go:embed style.css
+var styleCSS string
+
+// Style returns the style sheet of pages with charts: light and dark, and for print.
+func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // our own
+
+// Bars is a chart of bars in groups: one group for each name, one bar of each series within it.
+type Bars struct {
+	Title, Y string
+	// Note is a smaller text below the title.
+	Note   string
+	Groups []string
+	Series []Bar
+}
+
+// Bar is one series of bars, with a value for each group. A NaN is not drawn.
+type Bar struct {
+	Name   string
+	Values []float64
+	// Low and High bound the intervals of the values; they are empty if the values have none.
+	Low, High []float64
+}
+
+// bounds returns the interval of a value; ok is false if it has none.
+func (b *Bar) bounds(i int) (low, high float64, ok bool) {
+	if i >= len(b.Low) || i >= len(b.High) || !(b.High[i] > b.Low[i]) {
+		return 0, 0, false
+	}
+	return b.Low[i], b.High[i], true
+}
+
+// scale returns the axis of the values.
+func (b *Bars) scale() axis {
+	lo, hi := 0.0, 0.0
+	for k := range b.Series {
+		s := &b.Series[k]
+		for i, v := range s.Values {
+			if !math.IsNaN(v) {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+			if low, high, ok := s.bounds(i); ok {
+				lo, hi = min(lo, low), max(hi, high)
+			}
+		}
+	}
+	return round(lo, hi, 5, height-bottom, top+8)
+}
+
+func (b *Bars) draw(on canvas) {
+	y := b.scale()
+	on.text(left-48, 22, titleSize, "start", roleText, b.Title, true)
+	if b.Note != "" {
+		on.text(left-48, 38, textSize, "start", roleFaint, b.Note, false)
+	}
+	on.text(left-48, top-4, textSize, "start", roleFaint, b.Y, false)
+	for v := range y.ticks {
+		on.line(left, y.at(v), width-right, y.at(v), roleGrid, false)
+		on.text(left-8, y.at(v)+4, textSize, "end", roleFaint, label(v, y.step), false)
+	}
+	slot := (width - right - left) / float64(max(1, len(b.Groups)))
+	wide := min(46, slot*0.8/float64(max(1, len(b.Series))))
+	for g, name := range b.Groups {
+		middle := left + slot*(float64(g)+0.5)
+		room := int(slot / letter)
+		shown := []rune(name)
+		if len(shown) > room && room > 1 {
+			shown = append(shown[:room-1], '…')
+		}
+		on.text(middle, height-bottom+17, textSize, "middle", roleFaint, string(shown), false)
+		for k := range b.Series {
+			b.drawBar(on, y, k, g, middle+(float64(k)-float64(len(b.Series))/2)*wide, wide)
+		}
+	}
+	on.line(left, y.at(0), width-right, y.at(0), roleFaint, false)
+	names := Chart{}
+	for _, s := range b.Series {
+		names.Lines = append(names.Lines, Line{Name: s.Name})
+	}
+	names.legend(on)
+}
+
+func (b *Bars) drawBar(on canvas, y axis, k, g int, x, wide float64) {
+	s := &b.Series[k]
+	if g >= len(s.Values) || math.IsNaN(s.Values[g]) {
+		return
+	}
+	v := s.Values[g]
+	from, to := y.at(max(v, 0)), y.at(min(v, 0))
+	title := fmt.Sprintf("%s, %s: %s", b.Groups[g], s.Name, Number(v))
+	low, high, ok := s.bounds(g)
+	if ok {
+		title += fmt.Sprintf(" (%s to %s)", Number(low), Number(high))
+	}
+	on.bar(x+1, from, max(1, wide-2), max(0.5, to-from), series(k), title)
+	if ok {
+		whisker(on, x+wide/2, y.at(low), y.at(high))
+	}
+}
+
+// whisker draws an interval.
+func whisker(on canvas, x, low, high float64) {
+	on.line(x, low, x, high, roleText, false)
+	on.line(x-3, low, x+3, low, roleText, false)
+	on.line(x-3, high, x+3, high, roleText, false)
+}
+
+// SVG returns the chart as a picture within a page.
+func (b *Bars) SVG() template.HTML {
+	s := &svg{}
+	fmt.Fprintf(&s.b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, width, height, html.EscapeString(b.Title))
+	b.draw(s)
+	s.b.WriteString("</svg>")
+	return template.HTML(s.b.String()) //nolint:gosec // every text in it was escaped
+}
+
+func (s *svg) bar(x, y, wide, high float64, role, title string) {
+	fmt.Fprintf(
+		&s.b,
+		`<rect class="d %s" stroke="none" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`,
+		role,
+		x,
+		y,
+		wide,
+		high,
+		html.EscapeString(title),
+	)
+}
+
+func (r *raster) bar(x, y, wide, high float64, role, _ string) {
+	r.DrawRectangle(x, y, wide, high)
+	r.SetColor(palette[role])
+	r.Fill()
+}
+
+// CSV returns the values of the chart as a table: group, series, value, low, high.
+func (b *Bars) CSV() string {
+	var out strings.Builder
+	out.WriteString("group,series,value,low,high\n")
+	for k := range b.Series {
+		s := &b.Series[k]
+		for g, name := range b.Groups {
+			if g >= len(s.Values) || math.IsNaN(s.Values[g]) {
+				continue
+			}
+			fmt.Fprintf(&out, "%s,%s,%g", quote(name), quote(s.Name), s.Values[g])
+			if low, high, ok := s.bounds(g); ok {
+				fmt.Fprintf(&out, ",%g,%g\n", low, high)
+			} else {
+				out.WriteString(",,\n")
+			}
+		}
+	}
+	return out.String()
+}
+
+// CSV returns the points of the chart as a table: line, x, y, low, high.
+func (c *Chart) CSV() string {
+	var out strings.Builder
+	out.WriteString("line,x,y,low,high\n")
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			fmt.Fprintf(&out, "%s,%g,%g", quote(l.Name), p.X, p.Y)
+			if p.High > p.Low {
+				fmt.Fprintf(&out, ",%g,%g\n", p.Low, p.High)
+			} else {
+				out.WriteString(",,\n")
+			}
+		}
+	}
+	return out.String()
+}
+
+func quote(s string) string {
+	if strings.ContainsAny(s, ",\"\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}

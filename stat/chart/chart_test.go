@@ -1,0 +1,86 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"image/png"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAxes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ hi, want, step float64 }{{1, 1, 0.2}, {9.7, 10, 2}, {1000, 1000, 200},
+		{1001, 1500, 500}, {0, 1, 0.2}, {0.003, 0.003, 0.001}} {
+		if a := round(0, c.hi, 5, 0, 100); math.Abs(a.hi-c.want) > 1e-9 || math.Abs(a.step-c.step) > 1e-9 {
+			t.Errorf("up to %v: axis to %v in steps of %v", c.hi, a.hi, a.step)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 12.34: "12.3", 999: "999", 1234: "1,234",
+		1234567: "1.23 M", -1234: "-1,234"} {
+		if got := Number(v); got != want {
+			t.Errorf("%v is %q", v, got)
+		}
+	}
+}
+
+// TestStairs keeps the height of each point until the next one.
+func TestStairs(t *testing.T) {
+	t.Parallel()
+	got := stairs([][2]float64{{0, 5}, {10, 7}, {20, 2}})
+	if want := [][2]float64{{0, 5}, {10, 5}, {10, 7}, {20, 7}, {20, 2}}; !slices.Equal(got, want) {
+		t.Errorf("stairs %v", got)
+	}
+}
+
+// TestBars draws bars with intervals, some of them negative, and checks the table.
+func TestBars(t *testing.T) {
+	t.Parallel()
+	b := &Bars{
+		Title:  "Savings <by task>",
+		Y:      "percent",
+		Note:   "95 %",
+		Groups: []string{"Server, all", "Router", "a task of a long name"},
+		Series: []Bar{
+			{Name: "one", Values: []float64{25, -5, 3}, Low: []float64{20, -9, 0}, High: []float64{30, -1, 0}},
+			{Name: "two", Values: []float64{10, math.NaN()}},
+		},
+	}
+	text := string(b.SVG())
+	if err := xml.Unmarshal([]byte(text), new(struct{})); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(text, "<rect"); n != 4 {
+		t.Errorf("%d bars", n)
+	}
+	if outside, err := b.Outside(); err != nil || len(outside) > 0 {
+		t.Error(outside, err)
+	}
+	want := "group,series,value,low,high\n\"Server, all\",one,25,20,30\nRouter,one,-5,-9,-1\na task of a long " +
+		"name,one,3,,\n\"Server, all\",two,10,,\n"
+	if got := b.CSV(); got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestLineInterval draws the interval of a point.
+func TestLineInterval(t *testing.T) {
+	t.Parallel()
+	c := &Chart{Title: "t", Lines: []Line{{Name: "l", Points: []Point{{X: 1, Y: 2, Low: 1, High: 4}, {X: 2, Y: 3}}}}}
+	plain := &Chart{Title: "t", Lines: []Line{{Name: "l", Points: []Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}}}
+	if strings.Count(string(c.SVG()), "<line") < strings.Count(string(plain.SVG()), "<line")+3 {
+		t.Error("the interval was not drawn")
+	}
+	if got := c.CSV(); got != "line,x,y,low,high\nl,1,2,1,4\nl,2,3,,\n" {
+		t.Error(got)
+	}
+	var b bytes.Buffer
+	if err := c.PNG(&b); err != nil {
+		t.Fatal(err)
+	}
+	if img, err := png.Decode(&b); err != nil || img.Bounds().Dx() != width*pngScale {
+		t.Error(err)
+	}
+}
