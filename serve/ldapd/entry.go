@@ -17,8 +17,8 @@ type view struct {
 	tree *tree
 	level
 	who note.Who
-	// mechanisms are the SASL mechanisms that the client may use now.
-	mechanisms []string
+	// mechanisms returns the SASL mechanisms that the client may use now.
+	mechanisms func() []string
 	// failed is the first error of reading the directory for an attribute.
 	failed error
 }

@@ -3,6 +3,8 @@ package ldapd
 import (
 	"bufio"
 	"context"
+	"crypto/md5"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -78,8 +80,9 @@ func (w *world) ok(err error) {
 
 func (w *world) person(full, short string, change ...func(*directory.PersonSpec)) directory.Person {
 	w.t.Helper()
+	sum := md5.Sum([]byte("secret-" + short)) // a hash that is quick to make; the first sign-in replaces it
 	s := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{full}, ShortName: short},
-		Password: "secret-" + short}
+		Hash: "{MD5}" + base64.StdEncoding.EncodeToString(sum[:])}
 	for _, c := range change {
 		c(&s)
 	}

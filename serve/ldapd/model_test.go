@@ -161,7 +161,7 @@ func TestModel(t *testing.T) {
 	for i := range 40 {
 		p := w.person(first[r.IntN(5)]+" "+last[r.IntN(5)]+fmt.Sprint(" ", i), fmt.Sprint("u", i),
 			func(s *directory.PersonSpec) {
-				s.Password = ""
+				s.Hash = ""
 				s.Disabled = r.IntN(8) == 0
 				for n := range r.IntN(3) {
 					s.MailAddress = append(s.MailAddress, fmt.Sprintf("alias%d.%d@example.org", i, n))

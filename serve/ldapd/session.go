@@ -289,13 +289,10 @@ type readers struct {
 
 // view returns the directory as the client may see it now.
 func (s *session) view() (*view, error) {
-	v := &view{ctx: s.c.Context(), srv: s.srv, who: s.account.Who}
+	v := &view{ctx: s.c.Context(), srv: s.srv, who: s.account.Who, mechanisms: s.mechanisms}
 	var err error
 	if v.tree, err = s.srv.tree(v.ctx); err != nil {
 		return nil, err
-	}
-	if s.protected() {
-		v.mechanisms = s.srv.accounts.Mechanisms(s.attempt())
 	}
 	switch {
 	case !s.signedIn():
@@ -313,6 +310,14 @@ func (s *session) view() (*view, error) {
 		v.level = levelFull
 	}
 	return v, err
+}
+
+// mechanisms returns the SASL mechanisms that are offered on this connection now.
+func (s *session) mechanisms() []string {
+	if !s.protected() {
+		return nil
+	}
+	return s.srv.accounts.Mechanisms(s.attempt())
 }
 
 // readerGroup returns the id of the group of readers, zero if there is none.

@@ -170,8 +170,8 @@ func (v *view) rootDSE() entry {
 	if v.srv.cfg.Version != "" {
 		fixed["vendorversion"] = []string{v.srv.cfg.Version}
 	}
-	if len(v.mechanisms) > 0 {
-		fixed["supportedsaslmechanisms"] = v.mechanisms
+	if list := v.mechanisms(); len(list) > 0 {
+		fixed["supportedsaslmechanisms"] = list
 	}
 	return entry{v: v, fixed: fixed}
 }

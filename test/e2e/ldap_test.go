@@ -57,6 +57,8 @@ func TestLDAP(t *testing.T) {
 		"cn:max muster")...)
 	fails("Server is unwilling to perform", "ldapdelete", append(append([]string{}, lena...),
 		"uid=max,ou=people,dc=example,dc=com")...)
+	program.Want(t, search("-E", "!sync=ro", "-b", "ou=people,dc=example,dc=com", "(uid=max)", "mail"),
+		"max@example.com")
 	deep := strings.Repeat("(!", 1000) + "(cn=x)" + strings.Repeat(")", 1000)
 	fails("filter too large", "ldapsearch", append(append([]string{}, lena...), "-b", "dc=example,dc=com", deep)...)
 	run("ldappasswd", append(append([]string{}, lena...), "-a", "secret-lena", "-s", "another-secret")...)
