@@ -371,13 +371,18 @@ func (w *window) task(t *times, o *Occurrence) bool {
 		o.Start, o.End = due, due
 		return w.from.Before(due) && notAfter(due, w.to)
 	}
+	return w.undated(t)
+}
+
+// undated is overlaps for a task without a start and a due time.
+func (w *window) undated(t *times) bool {
 	completed, created := !t.completed.IsZero(), !t.created.IsZero()
 	switch {
 	case completed && created:
-		return (notAfter(w.from, t.created) || notAfter(w.from, t.completed)) &&
-			(notAfter(t.created, w.to) || notAfter(t.completed, w.to))
+		return (!w.from.After(t.created) || !w.from.After(t.completed)) &&
+			(!t.created.After(w.to) || !t.completed.After(w.to))
 	case completed:
-		return notAfter(w.from, t.completed) && notAfter(t.completed, w.to)
+		return !w.from.After(t.completed) && !t.completed.After(w.to)
 	case created:
 		return w.to.After(t.created)
 	}

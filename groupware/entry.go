@@ -432,29 +432,39 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if len(allowed) > 0 && !slices.Contains(allowed, p.Component) {
 		return fmt.Errorf("%w: %s", ErrComponent, p.Component)
 	}
-	if id, err := c.lookup(h, uidKey(p.UID)); err != nil || id != 0 && (have == nil || id != have.id) {
-		if err != nil {
-			return err
-		}
-		other, err := c.entry(h, id, false)
-		if err != nil {
-			return err
-		}
-		if other == nil {
-			return store.ErrDenied // a private entry of somebody else
-		}
-		if other.UID == p.UID {
-			return &UIDConflictError{other.Name}
-		}
+	if err := c.uniqueUID(h, have, p.UID); err != nil {
+		return err
 	}
 	if have == nil && int(h.Total) >= MaxEntries {
 		return fmt.Errorf("%w: at most %d entries", ErrFull, MaxEntries)
 	}
-	grown := len(p.Text)
-	if have != nil {
-		grown -= have.Size
+	return c.fits(have, len(p.Text))
+}
+
+// uniqueUID checks that no other entry of the collection has a UID.
+func (c *Changing) uniqueUID(h *layout.Folder, have *Entry, uid string) error {
+	id, err := c.lookup(h, uidKey(uid))
+	if err != nil || id == 0 || have != nil && id == have.id {
+		return err
 	}
-	if info := c.r.Info(); grown > 0 && info.Quota > 0 && c.r.Counters().Size+uint64(grown) > info.Quota {
+	other, err := c.entry(h, id, false)
+	switch {
+	case err != nil:
+		return err
+	case other == nil:
+		return store.ErrDenied // a private entry of somebody else
+	case other.UID == uid:
+		return &UIDConflictError{other.Name}
+	}
+	return nil
+}
+
+// fits checks that an entry of a size has room in the mail file, in place of another one or of nil.
+func (c *Changing) fits(have *Entry, size int) error {
+	if have != nil {
+		size -= have.Size
+	}
+	if info := c.r.Info(); size > 0 && info.Quota > 0 && c.r.Counters().Size+uint64(size) > info.Quota {
 		return mailbox.ErrOverQuota
 	}
 	return nil
