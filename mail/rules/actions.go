@@ -252,7 +252,7 @@ func (c *compiler) deleteheader(n *sieve.Node) func(*run) error {
 		}
 		if len(gone) > 0 {
 			r.fields = slices.DeleteFunc(r.fields, func(f field) bool { return gone[&f.raw[0]] })
-			r.edited, r.cache = true, nil
+			r.edited, r.cache, r.people = true, nil, nil
 		}
 		return nil
 	}

@@ -136,7 +136,7 @@ func (r *run) add(name, text string, last bool) error {
 		}
 	}
 	r.fields = append(r.fields[:at:at], append([]field{f}, r.fields[at:]...)...)
-	r.edited, r.cache = true, nil
+	r.edited, r.cache, r.people = true, nil, nil
 	return nil
 }
 
@@ -157,7 +157,29 @@ func (r *run) header() []byte {
 	return append(out, "\r\n"...)
 }
 
-// addresses returns the addresses in a field.
+// addresses returns the addresses in the fields with a name.
+func (r *run) addresses(name string, at position) ([]mime.Address, error) {
+	key := asciiLower(name)
+	if list, ok := r.people[key]; ok && at.index == 0 {
+		return list, nil
+	}
+	var list []mime.Address
+	for _, f := range r.named(name, at) {
+		if err := r.spend(len(f.value)); err != nil {
+			return nil, err
+		}
+		list = append(list, addressesOf(f)...)
+	}
+	if at.index == 0 {
+		if r.people == nil {
+			r.people = map[string][]mime.Address{}
+		}
+		r.people[key] = list
+	}
+	return list, nil
+}
+
+// addressesOf returns the addresses in a field.
 func addressesOf(f *field) []mime.Address {
 	list := mime.ParseAddressList(f.value)
 	out := list[:0]

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"strings"
+
+	"doublet/wire/mime"
 )
 
 // flow tells how execution goes on after a command.
@@ -26,6 +28,7 @@ type run struct {
 	fields   []field
 	read     bool // fields are read
 	cache    map[string][]value
+	people   map[string][]mime.Address // addresses of all fields with a name
 	edited   bool
 	edits    int
 	editSize int
