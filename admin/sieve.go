@@ -32,31 +32,31 @@ type SieveScripts struct {
 
 // SieveOf are the arguments of a verb for the scripts of a person.
 type SieveOf struct {
-	Person string `json:"person" help:"name or address of the person"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
 }
 
 // SieveNamed are the arguments of a verb for one script.
 type SieveNamed struct {
-	Person string `json:"person" help:"name or address of the person"`
-	Name   string `json:"name" help:"name of the script"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
+	Name   string `json:"name" arg:"required" help:"name of the script"`
 }
 
 // SievePut are the arguments of sieve put.
 type SievePut struct {
-	Person   string `json:"person" help:"name or address of the person"`
-	Name     string `json:"name" help:"name of the script"`
-	Text     string `json:"text" help:"text of the script, as in \"$(cat rules.sieve)\""`
+	Person   string `json:"person" arg:"required" help:"name or address of the person"`
+	Name     string `json:"name" arg:"required" help:"name of the script"`
+	Text     string `json:"text" arg:"required" help:"text of the script, as in \"$(cat rules.sieve)\""`
 	Activate bool   `json:"activate" help:"make it the active script"`
 }
 
 // SieveCheck are the arguments of sieve check.
 type SieveCheck struct {
-	Text string `json:"text" help:"text of the script, as in \"$(cat rules.sieve)\""`
+	Text string `json:"text" arg:"required" help:"text of the script, as in \"$(cat rules.sieve)\""`
 }
 
 // SieveTest are the arguments of sieve test.
 type SieveTest struct {
-	Person string `json:"person" help:"name or address of the person"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
 	Name   string `json:"name" arg:"optional" help:"name of a stored script (default: the active one)"`
 	Text   string `json:"text" help:"text of a script that is not stored, instead of a name"`
 	Folder string `json:"folder" help:"folder with the messages (default: INBOX)"`
