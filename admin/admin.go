@@ -149,7 +149,8 @@ func (v *Verb) Result() any { return v.newResult() }
 // table holds all verbs, in the order of the help.
 var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(),
 	onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
-	clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), checks(), onMachine(backups()), onMachine(dumps()),
+	clusterShows(), clusterKeeps(), places(), logs(), searches(),
+	sieves(), checks(), onMachine(backups()), onMachine(dumps()),
 	certificates(), control())
 
 // onMachine marks verbs as Machine.

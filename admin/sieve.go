@@ -32,31 +32,31 @@ type SieveScripts struct {
 
 // SieveOf are the arguments of a verb for the scripts of a person.
 type SieveOf struct {
-	Person string `json:"person" help:"name or address of the person"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
 }
 
 // SieveNamed are the arguments of a verb for one script.
 type SieveNamed struct {
-	Person string `json:"person" help:"name or address of the person"`
-	Name   string `json:"name" help:"name of the script"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
+	Name   string `json:"name" arg:"required" help:"name of the script"`
 }
 
 // SievePut are the arguments of sieve put.
 type SievePut struct {
-	Person   string `json:"person" help:"name or address of the person"`
-	Name     string `json:"name" help:"name of the script"`
-	Text     string `json:"text" help:"text of the script, as in \"$(cat rules.sieve)\""`
+	Person   string `json:"person" arg:"required" help:"name or address of the person"`
+	Name     string `json:"name" arg:"required" help:"name of the script"`
+	Text     string `json:"text" arg:"required" help:"text of the script, as in \"$(cat rules.sieve)\""`
 	Activate bool   `json:"activate" help:"make it the active script"`
 }
 
 // SieveCheck are the arguments of sieve check.
 type SieveCheck struct {
-	Text string `json:"text" help:"text of the script, as in \"$(cat rules.sieve)\""`
+	Text string `json:"text" arg:"required" help:"text of the script, as in \"$(cat rules.sieve)\""`
 }
 
 // SieveTest are the arguments of sieve test.
 type SieveTest struct {
-	Person string `json:"person" help:"name or address of the person"`
+	Person string `json:"person" arg:"required" help:"name or address of the person"`
 	Name   string `json:"name" arg:"optional" help:"name of a stored script (default: the active one)"`
 	Text   string `json:"text" help:"text of a script that is not stored, instead of a name"`
 	Folder string `json:"folder" help:"folder with the messages (default: INBOX)"`
@@ -64,7 +64,7 @@ type SieveTest struct {
 	All    bool   `json:"all" help:"also show messages that would only be kept"`
 }
 
-// SieveTried is what a script would do with a message.
+// SieveTried holds the actions that a script would run on a message.
 type SieveTried struct {
 	UID     uint32   `json:"uid"`
 	From    string   `json:"from"`
@@ -78,9 +78,10 @@ func sieves() []*Verb {
 		define("sieve show", "show a filter script", sieveShow),
 		define("sieve put", "store a filter script", sievePut, changes),
 		define("sieve activate", "make a filter script the active one", sieveActivate, changes),
-		define("sieve deactivate", "switch filtering off", func(ctx context.Context, c *Call, a *SieveOf) (SieveScripts, error) {
-			return sieveActivate(ctx, c, &SieveNamed{Person: a.Person})
-		}, changes),
+		define("sieve deactivate", "switch filtering off",
+			func(ctx context.Context, c *Call, a *SieveOf) (SieveScripts, error) {
+				return sieveActivate(ctx, c, &SieveNamed{Person: a.Person})
+			}, changes),
 		define("sieve delete", "delete a filter script that is not active", sieveDelete, changes),
 		define("sieve check", "check a filter script without storing it", sieveCheck),
 		define("sieve test", "show what a filter script would do with messages of a folder", sieveTest),
@@ -145,7 +146,8 @@ func sieveShow(ctx context.Context, c *Call, a *SieveNamed) (out SieveScript, er
 }
 
 // sieveEdit changes the scripts of a person, and returns them.
-func (c *Call) sieveEdit(ctx context.Context, person string, fn func(*scripts.Editor) error) (out SieveScripts, err error) {
+func (c *Call) sieveEdit(ctx context.Context, person string,
+	fn func(*scripts.Editor) error) (out SieveScripts, err error) {
 	_, f, err := c.sieveFile(ctx, person)
 	if err != nil {
 		return out, err

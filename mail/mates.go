@@ -77,8 +77,8 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 	return err
 }
 
-// takeRuled delivers a message from a mate as the recipient's script wants. The messages that the script causes, and the
-// report of a rejection, go to a mail.box of this server.
+// takeRuled delivers a message from a mate as the recipient's script wants. The messages that the script causes, and
+// the report of a rejection, go to a mail.box of this server.
 func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mailbox.Composed, d *delivery) error {
 	from, err := smtp.ParsePath(h.From)
 	if err != nil {

@@ -181,7 +181,8 @@ func (s *personal) forward(ctx context.Context, sub *Submission, b *batch, f *fo
 	if all := f.person.Addresses(); address == "" && len(all) > 0 {
 		address = all[0]
 	}
-	one := sentCopy{what: "forward " + f.person.ID.String(), from: sub.From, domain: domainOf(address), address: address}
+	one := sentCopy{what: "forward " + f.person.ID.String(), from: sub.From, domain: domainOf(address),
+		address: address}
 	if f.shared {
 		one.address = ""
 	}

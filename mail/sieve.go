@@ -141,7 +141,12 @@ func (s *filter) trouble(d *delivery, text string) {
 // kept files the message where it goes without a script, because an action cannot be carried out.
 func (s *filter) kept(d *delivery, text string) {
 	s.trouble(d, text)
-	if r := d.ruling; !slices.ContainsFunc(r.Filings, func(f rules.Filing) bool { return f.Folder == "" }) {
+	d.ruling.keep()
+}
+
+// keep files the message where it goes without a script.
+func (r *ruling) keep() {
+	if !slices.ContainsFunc(r.Filings, func(f rules.Filing) bool { return f.Folder == "" }) {
 		r.Filings = append(r.Filings, rules.Filing{})
 	}
 }
@@ -202,8 +207,8 @@ func (s *filter) redirects(ctx context.Context, b *batch, d *delivery, p *direct
 		case own == 0:
 			s.kept(d, fmt.Sprintf("redirect: %.80q does not exist, or is a mailing list", a))
 			continue
-		case len(rows) < own && !slices.ContainsFunc(d.ruling.Filings, func(f rules.Filing) bool { return f.Folder == "" }):
-			d.ruling.Filings = append(d.ruling.Filings, rules.Filing{}) // to oneself
+		case len(rows) < own: // to oneself
+			d.ruling.keep()
 		}
 		if len(rows) == 0 {
 			continue
@@ -278,7 +283,8 @@ func (s *filter) sender(p *directory.Person, d *delivery, wanted string) string 
 func (s *filter) vacation(ctx context.Context, b *batch, d *delivery, p *directory.Person, h *fields.Facts,
 	l *letter) error {
 	v := d.ruling.Outcome.Vacation
-	if v == nil || l.unproven || !answerable(h, l.from, slices.Concat(p.Addresses(), []string{d.address()}, v.Addresses)) {
+	if v == nil || l.unproven ||
+		!answerable(h, l.from, slices.Concat(p.Addresses(), []string{d.address()}, v.Addresses)) {
 		return nil
 	}
 	rows, err := s.personal.follow.address(ctx, l.from.String(), 0)

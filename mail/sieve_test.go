@@ -129,7 +129,8 @@ wanted.";`)
 	}
 	w.queue(0)
 	// With another recipient: a report.
-	if got := w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com")); got[0] != nil || got[1] != nil {
+	if got := w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com")); got[0] != nil ||
+		got[1] != nil {
 		t.Error(got)
 	}
 	w.has(alice, 0)
@@ -235,5 +236,60 @@ func TestSieveByRouter(t *testing.T) {
 	}
 	if e := w.queue(1); e[0].Recipients[0].Address != "far@else.example" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestSieveByMate checks that the member to which a message is handed over runs the script, and that a repeated
+// hand-over changes nothing.
+func TestSieveByMate(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	raw := []byte("Return-Path: <eve@far.example>\r\n" + plain)
+	hand := func(id byte) {
+		t.Helper()
+		for range 2 {
+			w.ok(w.Take(bg, &Handed{ID: note.UNID{0: id}, Date: w.fix.Clock.Now(), Person: alice.ID,
+				Kind: directory.TargetPerson, Database: alice.MailDatabase, From: "eve@far.example",
+				To: "alice@example.com"}, raw))
+		}
+	}
+	w.script(alice, `require ["fileinto", "copy", "envelope"];
+		if envelope "from" "eve@far.example" { redirect :copy "far@else.example"; fileinto "Archive"; }`)
+	hand(1)
+	if w.in(alice, "Archive") != 1 {
+		t.Error("not filed")
+	}
+	if e := w.queue(1); e[0].Recipients[0].Address != "far@else.example" {
+		t.Errorf("%+v", e)
+	}
+	w.script(alice, `require "reject"; reject "Not here.";`)
+	hand(2)
+	w.has(alice, 0)
+	w.queue(2)
+	w.route()
+	found := false
+	for _, e := range w.queue(2) {
+		found = found || strings.Contains(w.raw(e), "Not here.")
+	}
+	if !found {
+		t.Error("the rejection is not reported")
+	}
+}
+
+// TestSieveRejectByRouter checks that a rejection after the session is a delivery report.
+func TestSieveRejectByRouter(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{MaxLocal: 1})
+	alice, bob := w.person("alice"), w.person("bob")
+	w.script(alice, `require "reject"; reject "Not here.";`)
+	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
+	for range 3 {
+		w.route()
+	}
+	w.has(bob, 1)
+	w.has(alice, 0)
+	if raw := w.raw(w.queue(1)[0]); !strings.Contains(raw, "Not here.") {
+		t.Error(raw)
 	}
 }

@@ -58,8 +58,8 @@ func TestTextCompressesAndAttachmentsDoNot(t *testing.T) {
 	}
 }
 
-// TestNothingRepeats checks that messages have no line of text or of an attachment in common, so that a server that keeps
-// equal content once stores all of it.
+// TestNothingRepeats checks that messages have no line of text or of an attachment in common, so that a server that
+// keeps equal content once stores all of it.
 func TestNothingRepeats(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}

@@ -66,11 +66,10 @@ type World struct {
 	// Cold makes every browser load all files of a client, as on a first visit.
 	Cold bool
 
-	kept     kept
-	foreign  foreign
-	serial   atomic.Uint64
-	buffers  sync.Pool
-	messages sync.Pool
+	kept    kept
+	foreign foreign
+	serial  atomic.Uint64
+	memory  memory
 }
 
 // Session is a user's connection.
@@ -219,27 +218,30 @@ func (w *World) hold(p *workload.Planned) time.Duration {
 // bufferSize is the size of the buffer for one action; waiting sessions hold none.
 const bufferSize = 16 << 10
 
-func (w *World) takeBuffer() *[]byte {
-	if b, ok := w.buffers.Get().(*[]byte); ok {
+// memory keeps buffers between actions.
+type memory struct{ buffers, messages sync.Pool }
+
+func (m *memory) takeBuffer() *[]byte {
+	if b, ok := m.buffers.Get().(*[]byte); ok {
 		return b
 	}
 	b := make([]byte, bufferSize)
 	return &b
 }
 
-func (w *World) giveBuffer(b *[]byte) { w.buffers.Put(b) }
+func (m *memory) giveBuffer(b *[]byte) { m.buffers.Put(b) }
 
 // takeMessage and giveMessage reuse the memory of messages; the largest are left to the garbage collector.
-func (w *World) takeMessage() *[]byte {
-	if b, ok := w.messages.Get().(*[]byte); ok {
+func (m *memory) takeMessage() *[]byte {
+	if b, ok := m.messages.Get().(*[]byte); ok {
 		return b
 	}
 	return new([]byte)
 }
 
-func (w *World) giveMessage(b *[]byte) {
+func (m *memory) giveMessage(b *[]byte) {
 	if cap(*b) <= 1<<20 {
-		w.messages.Put(b)
+		m.messages.Put(b)
 	}
 }
 

@@ -65,8 +65,8 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 		f.Removed += have - want
 		return f, in.cut(want)
 	}
-	buf := w.takeMessage()
-	defer w.giveMessage(buf)
+	buf := w.memory.takeMessage()
+	defer w.memory.giveMessage(buf)
 	for i := have; i < want && ctx.Err() == nil; i++ {
 		m := w.initial(u, i, want)
 		*buf = m.Append((*buf)[:0])

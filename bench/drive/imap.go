@@ -382,8 +382,8 @@ func (s *imapSession) forget(uid uint32) {
 func (s *imapSession) add(p *workload.Planned) error {
 	m := s.w.compose(s.u, p)
 	m.To = []string{s.u.Address}
-	buf := s.w.takeMessage()
-	defer s.w.giveMessage(buf)
+	buf := s.w.memory.takeMessage()
+	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
 	err := s.append(ledger.Inbox, *buf, "")
 	s.w.Ledger.Added(s.u.Address, m.ID, err)
@@ -403,8 +403,8 @@ func (s *imapSession) submit(ctx context.Context, m *content.Message) error {
 	if err := s.traffic(s.w.submit(ctx, s.u, m, false)); err != nil || !s.w.Workload.Sent {
 		return err
 	}
-	buf := s.w.takeMessage()
-	defer s.w.giveMessage(buf)
+	buf := s.w.memory.takeMessage()
+	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
 	return s.append(sentFolder, *buf, `(\Seen) `)
 }

@@ -121,8 +121,8 @@ func (s *imapSession) write(b []byte) error {
 
 // listen calls fn with a reader on a pooled buffer. It first holds the bytes that an earlier command has read too far.
 func (s *imapSession) listen(fn func(in *reader) error) error {
-	b := s.w.takeBuffer()
-	defer s.w.giveBuffer(b)
+	b := s.w.memory.takeBuffer()
+	defer s.w.memory.giveBuffer(b)
 	in := reader{conn: s.conn, b: *b}
 	in.w = copy(in.b, s.left)
 	s.left = s.left[:0]

@@ -555,8 +555,8 @@ func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
 
 // add puts a message into the INBOX.
 func (s *jmapSession) add(ctx context.Context, m *content.Message, seen bool, date time.Time) error {
-	buf := s.w.takeMessage()
-	defer s.w.giveMessage(buf)
+	buf := s.w.memory.takeMessage()
+	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
 	return s.importMessage(ctx, *buf, seen, date)
 }

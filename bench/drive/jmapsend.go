@@ -35,8 +35,8 @@ func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered s
 	if s.identity == "" {
 		return &Refusal{"no identity to send with"}
 	}
-	buf := s.w.takeMessage()
-	defer s.w.giveMessage(buf)
+	buf := s.w.memory.takeMessage()
+	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
 	blob, err := s.c.Upload(ctx, s.account, "message/rfc822", bytes.NewReader(*buf), int64(len(*buf)))
 	if err != nil {

@@ -35,8 +35,8 @@ func (s *liteSession) send(ctx context.Context, p *workload.Planned) error {
 		return fmt.Errorf("%w: no form to write in", ErrProtocol)
 	}
 	if m.Attachment > 0 && f.file != nil {
-		buf := s.w.takeMessage()
-		defer s.w.giveMessage(buf)
+		buf := s.w.memory.takeMessage()
+		defer s.w.memory.giveMessage(buf)
 		*buf = content.AppendFile((*buf)[:0], m.Attachment, m.Seed)
 		f.file.name, f.file.content = content.FileName(m.Seed), *buf
 	}

@@ -14,8 +14,8 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// Resets reports whether Fill can put back whole mailboxes: it needs a door for IMAP. Without one it only cuts the INBOX
-// back and tops it up.
+// Resets reports whether Fill can put back whole mailboxes: it needs a door for IMAP. Without one it only cuts the
+// INBOX back and tops it up.
 func (w *World) Resets() bool { return w.Target.Doors["imap"] != "" || w.Target.Doors["imaps"] != "" }
 
 // Reader signs a user in over IMAP, with a client that is not measured. The caller closes it.

@@ -101,8 +101,8 @@ func (w *World) accepted(u *User, v invitation, p *workload.Planned) content.Mes
 
 // submit sends a message over its own connection.
 func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bool) (t Traffic, err error) {
-	buf := w.takeMessage()
-	defer w.giveMessage(buf)
+	buf := w.memory.takeMessage()
+	defer w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
 	c, err := w.submission(ctx, u, lmtp)
 	if err != nil {

@@ -239,8 +239,8 @@ func (s *webSession) send(ctx context.Context, p *workload.Planned) (held time.D
 	}
 	held = s.w.Env.Clock.Now().Sub(begun)
 	if m.Attachment > 0 {
-		buf := s.w.takeMessage()
-		defer s.w.giveMessage(buf)
+		buf := s.w.memory.takeMessage()
+		defer s.w.memory.giveMessage(buf)
 		*buf = content.AppendFile((*buf)[:0], m.Attachment, m.Seed)
 		blob, err := s.c.Upload(ctx, s.account, "application/octet-stream", bytes.NewReader(*buf), int64(len(*buf)))
 		if err != nil {

@@ -323,7 +323,8 @@ func TestFillOverLMTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Over IMAP, Fill sees that the messages are not its own; over POP3 it only counts.
-	for reader, want := range map[string]drive.Filled{"imap": {Added: 30, Removed: 11}, "pop3": {Added: 23, Removed: 4}} {
+	for reader, want := range map[string]drive.Filled{"imap": {Added: 30, Removed: 11}, "pop3": {Added: 23,
+		Removed: 4}} {
 		m := held(map[string]int{"u2": 9, "u3": 2})
 		w := world(t, m)
 		w.FillOver = workload.LMTP

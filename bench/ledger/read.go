@@ -25,8 +25,8 @@ func Read(c *imap.Client) (out []Message, err error) {
 // readers is the number of people whose mail is read at a time.
 const readers = 8
 
-// ReadAll calls read for the numbers below n, several at a time. It returns the messages of each; the error is the first
-// one.
+// ReadAll calls read for the numbers below n, several at a time. It returns the messages of each; the error is the
+// first one.
 func ReadAll(ctx context.Context, e *env.Env, n int, read func(i int) ([]Message, error)) ([][]Message, error) {
 	var (
 		mu    sync.Mutex

@@ -117,8 +117,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestWaitedChildren checks that what a process used that has ended counts once, also when its parent has waited for it:
-// the kernel then adds its ticks and bytes to those of the parent.
+// TestWaitedChildren checks that what a process used that has ended counts once, also when its parent has waited for
+// it: the kernel then adds its ticks and bytes to those of the parent.
 func TestWaitedChildren(t *testing.T) {
 	t.Parallel()
 	m := machineAt{t, t.TempDir()}

@@ -61,7 +61,7 @@ type Workload struct {
 	Loop Duration `json:"loop"`
 	// Limit is the average response above which a step is discarded.
 	Limit Duration `json:"limit,omitempty"`
-	// Unknown tells what the sources of the workload do not say. Its runs are not compared with those of others.
+	// Unknown names the facts that the sources of the workload do not have. Its runs are not compared with others.
 	Unknown string             `json:"unknown,omitempty"`
 	Actions map[string]float64 `json:"actions_per_hour,omitempty"`
 }

@@ -19,7 +19,8 @@ type Series struct {
 	Marks  []string
 	Runs   []ComparedRun
 	Tables []Comparison
-	// Figures have a line for each side; a figure of one number of users would be two points, which the table shows too.
+	// Figures have a line for each side; a figure of one number of users would be two points, which the table shows
+	// too.
 	Figures []*Chart
 }
 

@@ -139,7 +139,8 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 		r.line("flushes", sum("flushes")))
 	byUsers("Disk transfer", "MB a second", "", r.line("read", mega(sum("read_bytes"))),
 		r.line("written", mega(sum("write_bytes"))))
-	byUsers("Disk utilisation", "percent busy", "the busiest disk", r.line("busy", func(s *record.Step) (float64, bool) {
+	byUsers("Disk utilisation", "percent busy", "the busiest disk", r.line("busy", func(s *record.Step) (float64,
+		bool) {
 		return busiest("busy_pct")(r.Run, s)
 	}))
 	byUsers("Disk response", "ms", "of a read or write, on the slowest disk",

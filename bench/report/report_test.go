@@ -56,7 +56,8 @@ func made(label string, users []int, latency func(users int) float64) *record.Ru
 			}
 			run.Samples = append(run.Samples,
 				record.Sample{At: sec(at + 10), Host: "server",
-					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40, "net_in": float64(n)}},
+					Values: map[string]float64{"cpu": float64(n) / 1000, "cpu_pct": float64(n) / 40,
+						"net_in": float64(n)}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "doublet",
 					Values: map[string]float64{"cpu": float64(n) / 1000, "pss": 1e8}},
 				record.Sample{At: sec(at + 10), Host: "server", Group: "disk:vda",
@@ -172,7 +173,8 @@ func TestFiguresTell(t *testing.T) {
 	run.Events = []record.Event{{At: at, Text: "two was killed (SIGKILL)", Mark: "two killed"},
 		{At: at, Text: "agent 1 is late"}}
 	for i, depth := range []float64{0, 7, 2} {
-		run.Samples = append(run.Samples, record.Sample{At: record.Duration(i+1) * at, Host: record.Statistics, Group: "two",
+		run.Samples = append(run.Samples, record.Sample{At: record.Duration(i+1) * at, Host: record.Statistics,
+			Group:  "two",
 			Values: map[string]float64{queueDepth: depth}})
 	}
 	figures := map[string]*Chart{}
@@ -361,7 +363,8 @@ func TestSeries(t *testing.T) {
 	if err := s.HTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"old &lt;1&gt;", "they differ in seed: 1 and 7", "window of 30s", "<h2>300 users</h2>",
+	for _, want := range []string{"old &lt;1&gt;", "they differ in seed: 1 and 7", "window of 30s",
+		"<h2>300 users</h2>",
 		"unknown: no side was repeated", "&#43;100.0"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("%q is missing", want)

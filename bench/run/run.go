@@ -474,7 +474,10 @@ func (s *steadiness) add(latency *record.Histogram, answered, wanted int64) bool
 // standard deviation is no change. People who only wait do nothing at a steady rate. Few people vary more, because each
 // does his actions in a row and then rests: the rate is steady too if the server answers as many actions as they want.
 func (s *steadiness) rate() bool {
-	if !slices.ContainsFunc(s.intervals, func(x settling) bool { return !same(x.answered, x.wanted) || x.wanted == 0 }) {
+	if !slices.ContainsFunc(s.intervals, func(x settling) bool {
+		return !same(x.answered, x.wanted) ||
+			x.wanted == 0
+	}) {
 		return true
 	}
 	lo, hi := s.intervals[0].count, s.intervals[0].count

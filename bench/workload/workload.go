@@ -39,7 +39,7 @@ type Workload struct {
 	Limit    Duration `toml:"limit" doc:"Average response above which a step is discarded."`
 	Session  string   `toml:"session" doc:"kept: signed in throughout; loop: signs in at each loop and out behind it."`
 
-	Sent        bool `toml:"sent-copies" doc:"Over IMAP, a copy of what is sent is filed in Sent; webmail does it by itself."`
+	Sent        bool `toml:"sent-copies" doc:"Over IMAP, file a copy of what is sent in Sent; webmail does it itself."`
 	Attachments int  `toml:"attachments" doc:"Percent of attachments fetched by IMAP readers; 0: whole messages are."`
 
 	Parameters map[string]Parameter `toml:"parameters" doc:"Numbers that --set changes."`
@@ -286,7 +286,8 @@ func (w *Workload) checkAction(a *Action) error {
 	switch {
 	case known.words == "":
 		return errors.New("no such verb")
-	case a.Times < 0 || a.Times > most || a.Per < 0 || w.Per(a, nil) < 1 || w.Per(a, nil) > most || a.To < 0 || a.To > most:
+	case a.Times < 0 || a.Times > most || a.Per < 0 || w.Per(a, nil) < 1 || w.Per(a, nil) > most || a.To < 0 ||
+		a.To > most:
 		return fmt.Errorf("times, per and to must be at most %d", most)
 	case a.Set != "" && a.Times != 0:
 		return errors.New("set and times exclude each other")

@@ -28,6 +28,7 @@ const (
 // nothing.
 var manyMethods = map[string]string{
 	"client/imap.Client":  "a method per command",
+	"mail/rules.compiler": "a method per command and test of Sieve",
 	"serve/imapd.session": "a method per command",
 	"serve/jmapd.call":    "a method per method of JMAP",
 	"serve/lite.visit":    "a method per page",

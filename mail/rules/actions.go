@@ -252,7 +252,7 @@ func (c *compiler) deleteheader(n *sieve.Node) func(*run) error {
 		}
 		if len(gone) > 0 {
 			r.fields = slices.DeleteFunc(r.fields, func(f field) bool { return gone[&f.raw[0]] })
-			r.edited, r.cache = true, nil
+			r.edited, r.cache, r.people = true, nil, nil
 		}
 		return nil
 	}
@@ -409,7 +409,8 @@ func (c *compiler) duplicate(n *sieve.Node) test {
 		if r.out.Seen[mark] = seen; seen && !last {
 			return true, nil
 		}
-		if len(r.out.Marks) < maxActions && !slices.ContainsFunc(r.out.Marks, func(m Mark) bool { return m.Name == mark }) {
+		marked := slices.ContainsFunc(r.out.Marks, func(m Mark) bool { return m.Name == mark })
+		if len(r.out.Marks) < maxActions && !marked {
 			r.out.Marks = append(r.out.Marks, Mark{mark, r.world.Now.Add(period)})
 		}
 		return seen, nil

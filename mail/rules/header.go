@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"strings"
 
 	"doublet/mail/fields"
@@ -9,7 +10,7 @@ import (
 
 // field is a header field, with its folded text as in the message.
 type field struct {
-	name  string // as written
+	name  []byte // as written
 	raw   []byte
 	value []byte
 }
@@ -56,7 +57,7 @@ func (r *run) readHeader() {
 		if len(r.fields) >= maxFields {
 			break
 		}
-		r.fields = append(r.fields, field{name: string(f.Name), raw: raw[f.Start:f.End], value: f.Value})
+		r.fields = append(r.fields, field{name: f.Name, raw: raw[f.Start:f.End], value: f.Value})
 	}
 }
 
@@ -66,8 +67,9 @@ func (r *run) readHeader() {
 func (r *run) named(name string, at position) []*field {
 	r.readHeader()
 	var out []*field
+	wanted := []byte(name)
 	for i := range r.fields {
-		if strings.EqualFold(r.fields[i].name, name) {
+		if bytes.EqualFold(r.fields[i].name, wanted) {
 			out = append(out, &r.fields[i])
 		}
 	}
@@ -128,15 +130,15 @@ func (r *run) add(name, text string, last bool) error {
 	if r.editSize += len(line); r.edits > maxEdits || r.editSize > maxEditBytes {
 		return errEdits
 	}
-	f := field{name: name, raw: []byte(line), value: []byte(line[len(name)+1:])}
+	f := field{name: []byte(name), raw: []byte(line), value: []byte(line[len(name)+1:])}
 	at := len(r.fields)
 	if !last {
-		for at = 0; at < len(r.fields) && strings.EqualFold(r.fields[at].name, "Return-Path"); {
+		for at = 0; at < len(r.fields) && bytes.EqualFold(r.fields[at].name, []byte("Return-Path")); {
 			at++
 		}
 	}
 	r.fields = append(r.fields[:at:at], append([]field{f}, r.fields[at:]...)...)
-	r.edited, r.cache = true, nil
+	r.edited, r.cache, r.people = true, nil, nil
 	return nil
 }
 
@@ -157,7 +159,29 @@ func (r *run) header() []byte {
 	return append(out, "\r\n"...)
 }
 
-// addresses returns the addresses in a field.
+// addresses returns the addresses in the fields with a name.
+func (r *run) addresses(name string, at position) ([]mime.Address, error) {
+	key := asciiLower(name)
+	if list, ok := r.people[key]; ok && at.index == 0 {
+		return list, nil
+	}
+	var list []mime.Address
+	for _, f := range r.named(name, at) {
+		if err := r.spend(len(f.value)); err != nil {
+			return nil, err
+		}
+		list = append(list, addressesOf(f)...)
+	}
+	if at.index == 0 {
+		if r.people == nil {
+			r.people = map[string][]mime.Address{}
+		}
+		r.people[key] = list
+	}
+	return list, nil
+}
+
+// addressesOf returns the addresses in a field.
 func addressesOf(f *field) []mime.Address {
 	list := mime.ParseAddressList(f.value)
 	out := list[:0]

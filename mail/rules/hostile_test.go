@@ -22,12 +22,14 @@ func TestHostile(t *testing.T) {
 	grow := `require "variables"; set "a" "` + strings.Repeat("x", 4000) + `";`
 	for name, script := range map[string]string{
 		"10000 keys over a long body": `require "body"; if body :raw :contains [` + keys + `] { discard; }`,
-		"globs that backtrack":        `require "body"; if body :raw :matches ["` + strings.Repeat("*a", 200) + `*b*c"] { discard; }`,
-		"regular expressions explode": `require ["regex", "body"]; if body :raw :regex ["(a+)+$x", "(a|aa)+$y", "(a*)*b"] { discard; }`,
-		"actions":                     `require "fileinto";` + repeat(`fileinto "f%d";`, 100),
-		"notifications":               `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
-		"variables":                   `require "variables";` + repeat(`set "v%d" "x";`, 300),
-		"header fields":               `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
+		"globs that backtrack": `require "body"; if body :raw :matches ["` + strings.Repeat("*a", 200) +
+			`*b*c"] { discard; }`,
+		"regular expressions " +
+			"explode": `require ["regex", "body"]; if body :raw :regex ["(a+)+$x", "(a|aa)+$y", "(a*)*b"] { discard; }`,
+		"actions":       `require "fileinto";` + repeat(`fileinto "f%d";`, 100),
+		"notifications": `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
+		"variables":     `require "variables";` + repeat(`set "v%d" "x";`, 300),
+		"header fields": `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
 		"regular expressions by values": `require ["regex", "variables"]; set "v" "x";` +
 			repeat(`if header :regex "subject" "${v}%d" { discard; }`, 100),
 	} {
@@ -73,10 +75,13 @@ func twenty() string {
 	var b strings.Builder
 	b.WriteString("require [\"fileinto\", \"imap4flags\"];\n")
 	for i := range 7 {
-		fmt.Fprintf(&b, "if header :contains \"list-id\" \"list%d.example.org\" { fileinto \"Lists/%d\"; stop; }\n", i, i)
-		fmt.Fprintf(&b, "if address :domain \"from\" [\"shop%d.example\", \"bank%d.example\"] { fileinto \"Shop\"; }\n", i, i)
+		fmt.Fprintf(&b, "if header :contains \"list-id\" \"list%d.example.org\" { fileinto \"Lists/%d\"; stop; }\n",
+			i, i)
+		fmt.Fprintf(&b,
+			"if address :domain \"from\" [\"shop%d.example\", \"bank%d.example\"] { fileinto \"Shop\"; }\n", i, i)
 		if i < 6 {
-			fmt.Fprintf(&b, "if allof (header :matches \"subject\" \"*report %d*\", size :over 1K) { addflag \"r%d\"; }\n", i, i)
+			fmt.Fprintf(&b,
+				"if allof (header :matches \"subject\" \"*report %d*\", size :over 1K) { addflag \"r%d\"; }\n", i, i)
 		}
 	}
 	return b.String()

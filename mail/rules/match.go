@@ -10,7 +10,7 @@ import (
 	"doublet/wire/sieve"
 )
 
-// matchType is how a test compares.
+// matchType is a match type of RFC 5228 section 2.7.1.
 type matchType uint8
 
 const (

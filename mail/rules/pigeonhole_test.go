@@ -56,9 +56,12 @@ func TestPigeonhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	conf := write("dovecot.conf", fmt.Sprintf(pigeonConf, dir, uid))
-	messages := map[string]string{"plain": "From: bob@example.com\r\nTo: carol@example.net\r\nSubject: [list] sea 7\r\n\r\nx\r\n",
-		"bare": "Subject:\r\n\r\n", "many": "From: a@b.c, Alice <alice@example.org>\r\nTo: x:;\r\nX-Tag: three\r\nX-Tag: one\r\n" +
-			"X-Number: 7\r\nSubject: =?iso-8859-1?Q?Gr=FC=DFe?= from the sea *important*\r\nDate: Tue, 24 Nov 2026 23:30:00 -0500\r\n\r\nrich words\r\n"}
+	messages := map[string]string{"plain": "From: bob@example.com\r\nTo: carol@example.net\r\nSubject: [list] sea " +
+		"7\r\n\r\nx\r\n",
+		"bare": "Subject:\r\n\r\n", "many": "From: a@b.c, Alice <alice@example.org>\r\nTo: x:;\r\nX-Tag: " +
+			"three\r\nX-Tag: one\r\n" +
+			"X-Number: 7\r\nSubject: =?iso-8859-1?Q?Gr=FC=DFe?= from the sea *important*\r\nDate: Tue, 24 Nov " +
+			"2026 23:30:00 -0500\r\n\r\nrich words\r\n"}
 	var all []scenario
 	for _, file := range []string{"testdata/5228.txt", "testdata/extensions.txt"} {
 		list := scenarios(t, file)
@@ -76,7 +79,8 @@ func TestPigeonhole(t *testing.T) {
 		}
 		script := write(fmt.Sprintf("s%d.sieve", i), s.script)
 		for name, message := range messages {
-			cmd := exec.Command(program, "-c", conf, "-f", "alice+news@example.org", "-a", "bob+lists@example.com", script,
+			cmd := exec.Command(program, "-c", conf, "-f", "alice+news@example.org", "-a", "bob+lists@example.com",
+				script,
 				write("m.eml", message))
 			cmd.Env = append(os.Environ(), "TZ=UTC")
 			theirs, _ := cmd.CombinedOutput()

@@ -93,7 +93,7 @@ type Mark struct {
 	Until time.Time
 }
 
-// Outcome is what a script wants to be done with a message.
+// Outcome holds the actions of a script on a message.
 type Outcome struct {
 	// Filings are the places where the message is stored; none means that it is not stored.
 	Filings   []Filing

@@ -2,9 +2,11 @@ package rules
 
 import (
 	"strings"
+
+	"doublet/wire/mime"
 )
 
-// flow tells how execution goes on after a command.
+// flow is the way in which execution continues after a command.
 type flow uint8
 
 const (
@@ -26,6 +28,7 @@ type run struct {
 	fields   []field
 	read     bool // fields are read
 	cache    map[string][]value
+	people   map[string][]mime.Address // addresses of all fields with a name
 	edited   bool
 	edits    int
 	editSize int
@@ -49,7 +52,7 @@ type frame struct {
 
 func newFrame() *frame { return &frame{} }
 
-// spend takes steps for work on n bytes.
+// spend counts steps for work on n bytes.
 func (r *run) spend(n int) error {
 	if r.steps -= 1 + n/64; r.steps < 0 {
 		return errSteps

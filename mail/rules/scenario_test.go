@@ -43,7 +43,8 @@ func scenarios(t *testing.T, file string) []scenario {
 			if !found {
 				t.Fatalf("%s: %s has no outcome", file, title)
 			}
-			out = append(out, scenario{title, script + "\n", message, strings.Split(strings.TrimSpace(want), "\n"), others})
+			out = append(out, scenario{title, script + "\n", message, strings.Split(strings.TrimSpace(want), "\n"),
+				others})
 		}
 	}
 	return out
@@ -53,8 +54,9 @@ var now = time.Date(2026, 11, 25, 22, 30, 15, 0, time.FixedZone("", 3600))
 
 func world(t *testing.T, s *scenario) *rules.World {
 	return &rules.World{
-		Now:   now,
-		Items: map[string]string{"domain": "example.com", "host": "mail.example.com", "name": "Doublet", "phase": "during"},
+		Now: now,
+		Items: map[string]string{"domain": "example.com", "host": "mail.example.com", "name": "Doublet",
+			"phase": "during"},
 		Include: func(name string) *rules.Program {
 			script, ok := s.others[name]
 			if !ok {
@@ -145,7 +147,8 @@ func TestScenarios(t *testing.T) {
 				if p, err := rules.Compile("", s.script); err != nil {
 					got = []string{"invalid " + err.Error()}
 				} else {
-					m := &rules.Message{Raw: []byte(s.message), From: "alice+news@example.org", To: "bob+lists@example.com"}
+					m := &rules.Message{Raw: []byte(s.message), From: "alice+news@example.org",
+						To: "bob+lists@example.com"}
 					o := rules.Run(p, m, world(t, &s))
 					got = describe(&o, s.message)
 				}

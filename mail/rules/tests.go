@@ -163,14 +163,16 @@ func (c *compiler) address(n *sieve.Node) func(*run) ([]value, error) {
 	return func(r *run) ([]value, error) {
 		var out []value
 		for i := range names {
-			for _, f := range r.named(r.expand(&names[i]), at) {
-				if err := r.spend(len(f.value)); err != nil {
-					return nil, err
-				}
-				for _, a := range addressesOf(f) {
-					if s, ok := part.of(a.Mailbox, a.Host); ok {
-						out = append(out, value{text: s})
-					}
+			list, err := r.addresses(r.expand(&names[i]), at)
+			if err == nil {
+				err = r.spend(len(list))
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, a := range list {
+				if s, ok := part.of(a.Mailbox, a.Host); ok {
+					out = append(out, value{text: s})
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package scripts
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,10 +145,11 @@ const TroubleProfile = troubleProfile
 func WithTrouble(items note.Items, at time.Time, text string) note.Items {
 	text = text[:min(len(text), maxTroubleText)]
 	list := items.Get(itemTrouble).AsTextList()
-	if n := len(list); n > 0 && len(list[n-1]) > len(time.RFC3339) && list[n-1][len("2006-01-02T15:04:05Z")+1:] == text {
+	if n := len(list); n > 0 && strings.HasSuffix(list[n-1], "Z "+text) {
 		list = list[:n-1]
 	}
-	list = append(list[max(0, len(list)-maxTrouble+1):len(list):len(list)], at.UTC().Format("2006-01-02T15:04:05Z")+" "+text)
+	list = append(list[max(0, len(list)-maxTrouble+1):len(list):len(list)],
+		at.UTC().Format("2006-01-02T15:04:05Z")+" "+text)
 	return items.With(itemTrouble, note.TextList(list...))
 }
 

@@ -69,7 +69,8 @@ func (s *session) authenticate(args []managesieve.Argument) {
 		return
 	}
 	at, mechanism := s.attempt(), args[0].Text
-	if !slices.ContainsFunc(s.srv.accounts.Mechanisms(at), func(m string) bool { return strings.EqualFold(m, mechanism) }) {
+	offered := func(m string) bool { return strings.EqualFold(m, mechanism) }
+	if !slices.ContainsFunc(s.srv.accounts.Mechanisms(at), offered) {
 		s.reply("NO", "", "The mechanism is not offered")
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"doublet/wire/sieve"
 )
 
-// haveSpace asks whether a script may be stored.
+// haveSpace checks that a script may be stored.
 //
 // Implements: RFC 5804 §2.5 HAVESPACE
 func (s *session) haveSpace(args []managesieve.Argument) {

@@ -216,8 +216,8 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestBenchOfPeers drives the same people at Dovecot and Postfix, which the meter treats as one server: from here with a
-// ledger, through agents, and with a monitor beside the server.
+// TestBenchOfPeers drives the same people at Dovecot and Postfix, which the meter treats as one server: from here with
+// a ledger, through agents, and with a monitor beside the server.
 func TestBenchOfPeers(t *testing.T) {
 	imap, smtp := mailPeers(t)
 	out := t.TempDir()
@@ -229,11 +229,12 @@ func TestBenchOfPeers(t *testing.T) {
 	if err := os.WriteFile(accounts, []byte(people), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const group = "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup,qmgr," +
-		"pickup,trivial-rewrite,proxymap"
+	const group = "dovecot+postfix=dovecot,imap,imap-login,lmtp,anvil,auth,stats,log,config,master,smtpd,cleanup," +
+		"qmgr,pickup,trivial-rewrite,proxymap"
 	for name, more := range map[string][]string{
-		"ledger":  {"--users", "2..4", "--step", "2", "--ledger", "--fail-if", "lost>0", "--monitor", group},
-		"agents":  {"--users", "4", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word", "--monitor", group},
+		"ledger": {"--users", "2..4", "--step", "2", "--ledger", "--fail-if", "lost>0", "--monitor", group},
+		"agents": {"--users", "4", "--agent", agentFor(t), "--agent", agentFor(t), "--secret", "word", "--monitor",
+			group},
 		"monitor": {"--users", "4", "--monitor-at", benchServing(t, "monitor listens at ", "monitor", "--listen",
 			"127.0.0.1:0", "--monitor", group)},
 	} {

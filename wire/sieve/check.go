@@ -232,18 +232,24 @@ func (c *checker) follows(n *Node) {
 // constant reports whether a string has no variable in it, so that it can be checked now.
 func (c *checker) constant(s string) bool { return !c.required["variables"] || References(s) == nil }
 
+// relations lists the relations of :count and :value.
+//
+// Implements: RFC 5231 §4 relations
+var relations = []string{"gt", "ge", "lt", "le", "eq", "ne"}
+
 // match checks the comparator, the relation and the regular expressions of a test.
 func (c *checker) match(n *Node) {
 	comparator := "i;ascii-casemap"
 	if a, ok := n.Tags["comparator"]; ok {
 		comparator = a.Text
-		if base := comparator == "i;octet" || comparator == "i;ascii-casemap"; !base && !c.required["comparator-"+comparator] {
+		base := comparator == "i;octet" || comparator == "i;ascii-casemap"
+		if !base && !c.required["comparator-"+comparator] {
 			c.fail(n, "comparator %.40q needs: require %q;", comparator, "comparator-"+comparator)
 			return
 		}
 	}
 	for _, tag := range []string{"count", "value"} {
-		if a, ok := n.Tags[tag]; ok && !slices.Contains([]string{"gt", "ge", "lt", "le", "eq", "ne"}, strings.ToLower(a.Text)) {
+		if a, ok := n.Tags[tag]; ok && !slices.Contains(relations, strings.ToLower(a.Text)) {
 			c.fail(n, "unknown relation %.20q: use gt, ge, lt, le, eq or ne", a.Text)
 		}
 	}

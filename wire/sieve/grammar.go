@@ -82,6 +82,9 @@ var copied = tagRules{"copy": {needs: "copy"}}
 
 var filed = tagRules{"create": {needs: "mailbox"}, "specialuse": {needs: "special-use", value: String}}
 
+// flagRule describes setflag, addflag and removeflag.
+var flagRule = rule{needs: "imap4flags", values: []Kind{String, list}, optional: true, check: (*checker).flagVariable}
+
 // commands is the table of commands.
 var commands map[string]*rule
 
@@ -102,9 +105,7 @@ func init() {
 			"seconds":   {value: Number, group: "period", needs: "vacation-seconds"},
 			"addresses": {value: list}, "mime": {}, "handle": {value: String},
 		}}},
-		"setflag":    {needs: "imap4flags", values: []Kind{String, list}, optional: true, check: (*checker).flagVariable},
-		"addflag":    {needs: "imap4flags", values: []Kind{String, list}, optional: true, check: (*checker).flagVariable},
-		"removeflag": {needs: "imap4flags", values: []Kind{String, list}, optional: true, check: (*checker).flagVariable},
+		"setflag": &flagRule, "addflag": &flagRule, "removeflag": &flagRule,
 		"addheader": {needs: "editheader", values: []Kind{String, String}, tags: []tagRules{{"last": {}}},
 			check: (*checker).fieldName},
 		"deleteheader": {needs: "editheader", values: []Kind{String, list | optional}, check: (*checker).fieldName,
@@ -121,7 +122,8 @@ func init() {
 		"return": {needs: "include"},
 		"global": {needs: "include", values: []Kind{list}, check: (*checker).global},
 		"notify": {needs: "enotify", values: []Kind{String}, check: (*checker).notify, tags: []tagRules{{
-			"from": {value: String}, "importance": {value: String}, "options": {value: list}, "message": {value: String},
+			"from": {value: String}, "importance": {value: String}, "options": {value: list},
+			"message": {value: String},
 		}}},
 		"error": {needs: "ihave", values: []Kind{String}},
 	}
@@ -130,7 +132,8 @@ func init() {
 		"address": {tags: []tagRules{matching, parts, indexed}, values: []Kind{list, list}, check: (*checker).match},
 		"header":  {tags: []tagRules{matching, indexed}, values: []Kind{list, list}, check: (*checker).match},
 		"exists":  {values: []Kind{list}},
-		"size":    {tags: []tagRules{{"over": {group: "size"}, "under": {group: "size"}}}, values: []Kind{Number}, check: (*checker).size},
+		"size": {tags: []tagRules{{"over": {group: "size"}, "under": {group: "size"}}}, values: []Kind{Number},
+			check: (*checker).size},
 		"envelope": {needs: "envelope", tags: []tagRules{matching, parts}, values: []Kind{list, list},
 			check: (*checker).envelope},
 		"body": {needs: "body", values: []Kind{list}, check: (*checker).match, tags: []tagRules{matching, {
@@ -147,7 +150,8 @@ func init() {
 			"handle": {value: String}, "header": {group: "id", value: String}, "uniqueid": {group: "id", value: String},
 			"seconds": {value: Number}, "last": {},
 		}}},
-		"environment":   {needs: "environment", tags: []tagRules{matching}, values: []Kind{String, list}, check: (*checker).match},
+		"environment": {needs: "environment", tags: []tagRules{matching}, values: []Kind{String, list},
+			check: (*checker).match},
 		"mailboxexists": {needs: "mailbox", values: []Kind{list}},
 		"specialuse_exists": {needs: "special-use", values: []Kind{String, list},
 			optional: true},

@@ -13,16 +13,22 @@ var valid = []string{
 	``,
 	"# nothing but a comment\n",
 	`keep; stop;`,
-	`require ["fileinto", "copy"]; if header :contains "Subject" ["a", "b"] { fileinto :copy "A/B"; } else { discard; }`,
-	"/* over\n two lines */ if not anyof (true, allof(false, size :over 10K), exists \"X-Spam\") { keep; } elsif false { stop; }",
+	`require ["fileinto", "copy"]; if header :contains "Subject" ["a", "b"] { fileinto :copy "A/B"; }` +
+		` else { discard; }`,
+	"/* over\n two lines */ if not anyof (true, allof(false, size :over 10K), exists \"X-Spam\") { keep; } elsif " +
+		"false { stop; }",
 	"require \"vacation\"; vacation :days 3 :subject \"Away\" text:\nI am away.\n..dot\n\n.\n;",
 	`require ["variables", "regex"]; set :lower :length "n" "${1}"; if string :regex "${n}" "^[0-9]+$" { keep; }`,
 	`require "imap4flags"; setflag "\\Seen"; addflag ["a", "b"]; if hasflag :is "a" { keep :flags "\\Flagged"; }`,
-	`require ["date", "index", "relational"]; if date :value "ge" :index 2 :last :zone "+0100" "Received" "date" "2026-01-01" { keep; }`,
-	`require ["mailbox", "special-use", "fileinto"]; if mailboxexists "A" { fileinto :create :specialuse "\\Archive" "B"; }`,
-	`require ["body", "subaddress", "envelope"]; if allof(body :content "text" :contains "x", envelope :detail "to" "list") { keep; }`,
+	`require ["date", "index", "relational"]; if date :value "ge" :index 2 :last :zone "+0100" "Received" "date"` +
+		` "2026-01-01" { keep; }`,
+	`require ["mailbox", "special-use", "fileinto"]; if mailboxexists "A" {` +
+		` fileinto :create :specialuse "\\Archive" "B"; }`,
+	`require ["body", "subaddress", "envelope"]; if allof(body :content "text" :contains "x",` +
+		` envelope :detail "to" "list") { keep; }`,
 	`require ["editheader"]; addheader :last "X-A" "b"; deleteheader :index 1 "X-B"; deleteheader "X-C" ["d"];`,
-	`require ["enotify", "ihave", "environment", "duplicate"]; if duplicate :seconds 60 { notify :message "m" "mailto:a@example.com?subject=x"; }`,
+	`require ["enotify", "ihave", "environment", "duplicate"]; if duplicate :seconds 60 {` +
+		` notify :message "m" "mailto:a@example.com?subject=x"; }`,
 	`require "ihave"; if ihave "vnd.example.magic" { magic :wand "x"; } else { keep; }`,
 	`require "include"; include :once :optional "other"; return;`,
 	"keep\r\n;\r\n",

@@ -37,7 +37,8 @@ func Regexp(pattern string, fold bool) (*regexp.Regexp, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("invalid regular expression: %.80s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fmt.Errorf("invalid regular expression: %.80s",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
