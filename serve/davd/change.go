@@ -65,7 +65,7 @@ func set(p *groupware.Properties, n xml.Name, e *element) bool {
 	return true
 }
 
-// setZone takes the name of the time zone from a VTIMEZONE.
+// setZone sets the time zone to that of a VTIMEZONE.
 //
 // Implements: RFC 4791 §5.2.2 CALDAV:calendar-timezone Property
 func setZone(p *groupware.Properties, text string) bool {
@@ -175,7 +175,7 @@ func (q *request) mkcol(x *resource) error {
 				continue
 			}
 			for _, v := range props.children {
-				if !make1(&p, x.kind, v) {
+				if !setNew(&p, x.kind, v) {
 					return fail(http.StatusForbidden, "<D:valid-resourcetype/>", "property "+v.name.Local+" is refused")
 				}
 			}
@@ -192,8 +192,8 @@ func (q *request) mkcol(x *resource) error {
 	return nil
 }
 
-// make1 takes a property of a new collection.
-func make1(p *groupware.Properties, kind groupware.Kind, v *element) bool {
+// setNew sets a property of a new collection, and returns false if it cannot be set.
+func setNew(p *groupware.Properties, kind groupware.Kind, v *element) bool {
 	switch {
 	case v.is(nsDAV, "resourcetype"):
 		book, cal := v.child(nsCardDAV, "addressbook") != nil, v.child(nsCalDAV, "calendar") != nil

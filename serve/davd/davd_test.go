@@ -52,7 +52,8 @@ func openWorld(t testing.TB, quota uint64) *world {
 	w.ok(err)
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: 1 << 20})
 	w.group = groupware.New(w.store, fix.Env, groupware.Options{})
-	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Stats: stat.New(fix.Clock)}, w.people, w.files, w.group)
+	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Stats: stat.New(fix.Clock)}, w.people, w.files,
+		w.group)
 	for _, name := range []string{"alice", "bob"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name + " Example"},
 			ShortName: name}}

@@ -176,6 +176,9 @@ func (q *request) move(x *resource) error {
 	if x.at != atEntry || to.at != atEntry || x.kind != to.kind || x.owner.db != to.owner.db {
 		return fail(http.StatusForbidden, "", "only entries can be moved, within one person's collections")
 	}
+	if _, err := q.condition(x); err != nil {
+		return err
+	}
 	var c groupware.Condition
 	if q.r.Header.Get("Overwrite") == "F" {
 		c.New = true

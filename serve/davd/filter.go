@@ -324,7 +324,7 @@ func (q *request) queryCalendar(x *resource, e *element) error {
 	if err != nil {
 		return err
 	}
-	if f.name != "VCALENDAR" || len(f.comps) > 1 && f.period != nil {
+	if f.name != "VCALENDAR" {
 		return badFilter("filter does not begin with VCALENDAR")
 	}
 	component := ""
@@ -337,9 +337,13 @@ func (q *request) queryCalendar(x *resource, e *element) error {
 		if component != "" && component != c.name {
 			return q.multi(newMultistatus(), "") // an object has components of one kind
 		}
-		if component = c.name; c.period != nil {
-			period = c.period
+		if component = c.name; c.period == nil {
+			continue
 		}
+		if period != nil {
+			return fail(http.StatusForbidden, "<C:supported-filter/>", "filter has more than one time range")
+		}
+		period = c.period
 	}
 	zone := ical.Named(x.collection.TimeZone)
 	m := newMultistatus()
@@ -419,7 +423,8 @@ func (q *request) queryBook(x *resource, e *element) error {
 	m := newMultistatus()
 	n, more := 0, false
 	var inner error
-	err = q.file(x.owner).Entries(q.ctx, x.kind, x.col, groupware.Select{Text: true}, func(entry *groupware.Entry) bool {
+	every := groupware.Select{Text: true}
+	err = q.file(x.owner).Entries(q.ctx, x.kind, x.col, every, func(entry *groupware.Entry) bool {
 		if !matchCard(entry.Text, props, all) {
 			return true
 		}

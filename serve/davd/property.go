@@ -26,7 +26,8 @@ func caldav(local string) xml.Name  { return xml.Name{Space: nsCalDAV, Local: lo
 func carddav(local string) xml.Name { return xml.Name{Space: nsCardDAV, Local: local} }
 
 // ofCollection makes the value of a property that collections have; kind "" means both kinds.
-func ofCollection(kind groupware.Kind, fn func(c *groupware.Collection) string) func(*request, *resource) (string, bool) {
+func ofCollection(kind groupware.Kind,
+	fn func(c *groupware.Collection) string) func(*request, *resource) (string, bool) {
 	return func(_ *request, x *resource) (string, bool) {
 		if x.at != atCollection || kind != "" && x.kind != kind {
 			return "", false
@@ -246,7 +247,7 @@ func (q *request) usage(x *resource) (u mailbox.Usage, ok bool) {
 	return u, err == nil
 }
 
-// wanted is what a request asks of each resource.
+// wanted holds the properties that a request asks of each resource.
 type wanted struct {
 	all, only bool // allprop; propname
 	names     []xml.Name

@@ -163,7 +163,8 @@ func (q *request) data(x *resource, want *element) ([]byte, error) {
 		text = ical.Append(nil, made)
 	}
 	if comp := want.child(nsCalDAV, "comp"); comp != nil {
-		if whole, err := ical.Parse(text, ical.Limits{Size: groupware.MaxEntry * 2, Lines: 1_000_000, Depth: 8}); err == nil {
+		limits := ical.Limits{Size: groupware.MaxEntry * 2, Lines: 1_000_000, Depth: 8}
+		if whole, err := ical.Parse(text, limits); err == nil {
 			text = ical.Append(nil, part(whole, comp))
 		}
 	}
@@ -335,7 +336,8 @@ func (q *request) expanded(x *resource, e *element, depth int, n *int) (string, 
 			continue
 		}
 		if *n++; *n > maxExpansions {
-			return "", fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", "too many properties")
+			return "", fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>",
+				"too many properties")
 		}
 		name := dav(p.attr("name"))
 		name.Space = cmp.Or(p.attr("namespace"), nsDAV)

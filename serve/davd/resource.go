@@ -22,7 +22,7 @@ const (
 	atEntry
 )
 
-// resource is what a path names. A collection or entry need not exist: see request.collection and request.entry.
+// resource represents the thing at a path. A collection or entry need not exist: see request.collection and request.entry.
 type resource struct {
 	at    place
 	owner *owner

@@ -45,8 +45,8 @@ func TestDAV(t *testing.T) {
 	env := []string{"HOME=" + dir, "LC_ALL=C.UTF-8", "TZ=UTC"}
 	sync := func(args ...string) {
 		t.Helper()
-		program.Run(t, "y\ny\ny\ny\ny\n", env, "vdirsyncer", append([]string{"-c", filepath.Join(dir, "vdirsyncer.conf")},
-			args...)...)
+		args = append([]string{"-c", filepath.Join(dir, "vdirsyncer.conf")}, args...)
+		program.Run(t, "y\ny\ny\ny\ny\n", env, "vdirsyncer", args...)
 	}
 	khal := func(args ...string) string {
 		t.Helper()
