@@ -279,7 +279,7 @@ func instant(p *ical.Property, whole *ical.Component, zone *ical.Zone) (time.Tim
 }
 
 // match reports whether the children of a component fulfil the filter.
-func (f *compFilter) match(parent *ical.Component, o *calendar.Object, zone *ical.Zone) bool {
+func (f *compFilter) match(parent *ical.Component, zone *ical.Zone) bool {
 	for _, c := range parent.Children {
 		if c.Name != f.name {
 			continue
@@ -287,21 +287,21 @@ func (f *compFilter) match(parent *ical.Component, o *calendar.Object, zone *ica
 		if f.absent {
 			return false
 		}
-		if f.inside(c, o, zone) {
+		if f.inside(c, zone) {
 			return true
 		}
 	}
 	return f.absent
 }
 
-func (f *compFilter) inside(c *ical.Component, o *calendar.Object, zone *ical.Zone) bool {
+func (f *compFilter) inside(c *ical.Component, zone *ical.Zone) bool {
 	for i := range f.props {
 		if !f.props[i].match(c, zone) {
 			return false
 		}
 	}
 	for i := range f.comps {
-		if !f.comps[i].match(c, o, zone) {
+		if !f.comps[i].match(c, zone) {
 			return false
 		}
 	}
@@ -377,7 +377,7 @@ func (q *request) match(m *multistatus, w *wanted, f *compFilter, x *resource, z
 	}
 	if len(f.props) > 0 || f.deep() {
 		o, err := calendar.ReadObject(x.entry.Text)
-		if err != nil || !f.inside(o.Whole, o, zone) {
+		if err != nil || !f.inside(o.Whole, zone) {
 			return nil //nolint:nilerr // an object from a newer program matches nothing
 		}
 	}

@@ -22,7 +22,7 @@ const (
 	atEntry
 )
 
-// resource represents the thing at a path. A collection or entry need not exist: see request.collection and request.entry.
+// resource represents the thing at a path. A collection or entry need not exist: request.load finds that out.
 type resource struct {
 	at    place
 	owner *owner
