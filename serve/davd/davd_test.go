@@ -234,7 +234,8 @@ func TestHostile(t *testing.T) {
 		"object": {"PUT", home + "calendar/a.ics", strings.Repeat("X", 50<<20), 403},
 		"other":  {"PUT", home + "calendar/a.ics", "BEGIN:VCARD\r\nEND:VCARD\r\n", 403},
 		"filter": {"REPORT", home + "calendar/", `<C:calendar-query xmlns:C="` + nsCalDAV + `" xmlns="DAV:">` +
-			`<allprop/><C:filter>` + `<C:comp-filter name="VCALENDAR">` + strings.Repeat(`<C:comp-filter name="VEVENT"/>`, 1000) +
+			`<allprop/><C:filter><C:comp-filter name="VCALENDAR">` +
+			strings.Repeat(`<C:comp-filter name="VEVENT"/>`, 1000) +
 			`</C:comp-filter></C:filter></C:calendar-query>`, 403},
 		"no filter": {"REPORT", home + "calendar/", `<C:calendar-query xmlns:C="` + nsCalDAV + `" xmlns="DAV:">` +
 			`<allprop/></C:calendar-query>`, 403},
