@@ -17,6 +17,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mail/reports"
 	"doublet/mailbox"
@@ -40,6 +41,7 @@ type System struct {
 	Directory *directory.Directory
 	Sessions  *session.Service
 	Mailbox   *mailbox.Service
+	Groupware *groupware.Service
 	Mail      *mail.Service
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service

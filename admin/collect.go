@@ -15,10 +15,14 @@ import (
 // keepRemoved is the time during which a removed database can be restored.
 const keepRemoved = 30 * 24 * time.Hour
 
+// keepEntries is the time during which a removed calendar entry or contact can be restored.
+const keepEntries = 30 * 24 * time.Hour
+
 // Collected is the result of Collect.
 type Collected struct {
 	People    int  `json:"people_and_groups"`
 	Databases int  `json:"databases"`
+	Entries   int  `json:"calendar_entries_and_contacts"`
 	Objects   int  `json:"objects_and_messages"`
 	Rewritten Size `json:"rewritten"`
 }
@@ -31,8 +35,9 @@ func (r Collected) Text() string {
 	if r == (Collected{}) {
 		return "there was nothing to take away\n"
 	}
-	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d objects and messages; %s rewritten\n",
-		r.People, r.Databases, r.Objects, r.Rewritten)
+	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d calendar entries and "+
+		"contacts, %d objects and messages; %s rewritten\n",
+		r.People, r.Databases, r.Entries, r.Objects, r.Rewritten)
 }
 
 // Collect deletes removed people and databases that can no longer be restored, folders whose deletion a crash
@@ -67,6 +72,11 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 			_, err := s.Mailbox.PurgeDeleted(ctx, i.ID)
 			if err == nil {
 				_, err = s.Mailbox.PurgeUploads(ctx, i.ID, keepUploads)
+			}
+			if err == nil {
+				var n int
+				n, err = s.Groupware.Purge(ctx, i.ID, s.Env.Clock.Now().Add(-keepEntries))
+				out.Entries += n
 			}
 			if !errors.Is(err, store.ErrNotHome) { // its home does this
 				step("folders of database "+i.ID.String(), err)

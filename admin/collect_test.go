@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
+	"doublet/env"
+	"doublet/groupware"
 	"doublet/note"
 	"doublet/store"
 )
@@ -42,4 +45,51 @@ func TestCollectFolders(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// lateClock is a clock that is ahead.
+type lateClock struct {
+	env.Clock
+	by time.Duration
+}
+
+// Now implements env.Clock.
+func (c lateClock) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+// TestCollectEntries checks that Collect destroys removed contacts after 30 days, and not before.
+func TestCollectEntries(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ctx := context.Background()
+	must[User](t, s, "user add", UserAdd{Name: "Ada"})
+	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.Groupware.File(note.Who{Person: p.ID}, p.MailDatabase)
+	if err := f.Ensure(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	card := []byte("BEGIN:VCARD\r\nVERSION:3.0\r\nUID:a\r\nFN:Ann\r\nEND:VCARD\r\n")
+	const book, contacts = groupware.AddressBook, groupware.DefaultContacts
+	if _, _, err := f.Put(ctx, book, contacts, "a.vcf", card, groupware.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Remove(ctx, book, contacts, "a.vcf", groupware.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		days, purged, left int
+	}{{29, 0, 1}, {31, 1, 0}} {
+		late, then := *s.System, *s.Env
+		then.Clock = lateClock{s.Env.Clock, time.Duration(x.days) * 24 * time.Hour}
+		late.Env = &then
+		out, err := late.Collect(ctx)
+		if err != nil || out.Entries != x.purged {
+			t.Errorf("after %d days: %+v, %v", x.days, out, err)
+		}
+		if list, err := f.Removed(ctx); err != nil || len(list) != x.left {
+			t.Errorf("after %d days %d entries are left: %v", x.days, len(list), err)
+		}
+	}
 }

@@ -228,6 +228,7 @@ func (z *domainRecords) addTLSA() {
 //
 // Implements: RFC 6186 §3 SRV records for mail services
 // Implements: RFC 8314 §5.1 SRV records for implicit TLS
+// Implements: RFC 6764 §3 CalDAV SRV Service Labels
 func (z *domainRecords) addServices() {
 	ports := map[string]int{}
 	for _, d := range z.openDoors() {
@@ -247,6 +248,7 @@ func (z *domainRecords) addServices() {
 		{"imap", "_imap", 10},
 		{"pop3s", "_pop3s", 20}, {"pop3", "_pop3", 30}, {"sieve", "_sieve", 0}, {"https", "_autodiscover", 0},
 		{"ldaps", "_ldaps", 0}, {"ldap", "_ldap", 0},
+		{"https", "_caldavs", 0}, {"https", "_carddavs", 0},
 	} {
 		if port := ports[s.door]; port != 0 {
 			z.add(kindSRV, true, s.name+"._tcp."+z.d, "SRV", fmt.Sprintf("%d 1 %d %s.", s.priority, port, z.host),

@@ -140,6 +140,8 @@ func TestDNSShowAndCheck(t *testing.T) {
 		"._domainkey.example.com. IN TXT \"v=DKIM1; k=rsa; p=",
 		`_dmarc.example.com. IN TXT "v=DMARC1; p=`, `_mta-sts.example.com. IN TXT "v=STSv1; id=`,
 		"_imaps._tcp.example.com. IN SRV 0 1 993 mx.example.com.\n",
+		"_caldavs._tcp.example.com. IN SRV 0 1 443 mx.example.com.\n",
+		"_carddavs._tcp.example.com. IN SRV 0 1 443 mx.example.com.\n",
 		"autoconfig.example.com. IN CNAME mx.example.com.\n", `example.com. IN CAA 0 issue "letsencrypt.org"`,
 		"_smtp._tls.example.com. IN TXT",
 		"; _25._tcp.mx.example.com. IN TLSA 3 1 1 HASH\n",

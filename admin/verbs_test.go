@@ -18,6 +18,7 @@ import (
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mail/trace"
 	"doublet/mailbox"
@@ -71,7 +72,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	inCluster(s, "", "")
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()), Stats: s.Stats})
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
+		Stats:   s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +88,7 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		t.Fatal(err)
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
+	s.Groupware = groupware.New(s.Store, f.Env, groupware.Options{})
 	s.Transfer = transfer.New(f.Env, s.Store, s.Directory, s.Mailbox)
 	s.Replica = replica.New(s.Store, s.Mailbox, f.Env, replica.Options{Stats: s.Stats})
 	own := func() *pki.Own { own, _ := pki.OpenOwn(f.Env, "key"); return own }

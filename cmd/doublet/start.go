@@ -16,6 +16,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mailbox"
@@ -110,6 +111,7 @@ func (h *house) openFiles() (err error) {
 		MessageSize: int(limits.MessageSize), Limits: mime.Limits{Depth: limits.MIMEDepth,
 			HeaderBytes: int(limits.HeaderBytes)},
 	})
+	s.Groupware = groupware.New(s.Store, h.env, groupware.Options{})
 	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
 		Memory: int64(h.cfg.Replica.ObjectMemory), MaxMessage: uint64(limits.MessageSize), Stats: s.Stats,
 	})

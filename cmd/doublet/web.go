@@ -113,6 +113,7 @@ func (h *front) openWeb() error {
 		return err
 	}
 	h.openLite()
+	h.openDAV()
 	closePush, err := h.openJMAP()
 	if err != nil {
 		return err

@@ -179,7 +179,7 @@ func (d *Doors) who(ctx context.Context, header []byte) (h hello, door *listen.D
 	if a, err = d.known(ctx, person); err != nil {
 		return h, nil, a, bus.Refuse(codeDisabled, err.Error())
 	}
-	if h.Door != DoorWeb && h.Door != DoorLite {
+	if h.Door != DoorWeb && h.Door != DoorLite && h.Door != DoorDAV {
 		// The credential may have been revoked since the sign-in at another server, so the first Refresh checks it.
 		a.Credential, a.Directory = h.Credential, 0
 	}

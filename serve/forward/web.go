@@ -22,10 +22,11 @@ import (
 	"doublet/serve/signin"
 )
 
-// The doors of forwarded requests: JMAP, and the lite mode of the web pages.
+// The doors of forwarded requests: JMAP, the lite mode of the web pages, and CalDAV with CardDAV.
 const (
 	DoorWeb  = "web"
 	DoorLite = "lite"
+	DoorDAV  = "dav"
 )
 
 // Timeouts of forwarded requests. One that waits for pushes has a shorter timeout and is then repeated: only the server

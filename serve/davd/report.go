@@ -1,0 +1,410 @@
+package davd
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/calendar"
+	"doublet/directory"
+	"doublet/groupware"
+	"doublet/wire/ical"
+)
+
+// report answers REPORT.
+//
+// Implements: RFC 3253 §3.6 REPORT Method
+func (q *request) report(x *resource) error {
+	e, err := q.xml()
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return fail(http.StatusBadRequest, "", "body is missing")
+	}
+	if err := q.load(x); err != nil {
+		return err
+	}
+	cal, book := x.kind == groupware.Calendar, x.kind == groupware.AddressBook
+	switch {
+	case e.is(nsDAV, "expand-property"):
+		return q.expandProperty(x, e)
+	case e.is(nsDAV, "principal-property-search"):
+		return q.searchPrincipals(e)
+	case e.is(nsDAV, "principal-search-property-set"):
+		q.answer(http.StatusOK, "application/xml; charset=utf-8", []byte(head("principal-search-property-set")+
+			"<D:principal-search-property><D:prop><D:displayname/></D:prop><D:description xml:lang=\"en\">Name"+
+			"</D:description></D:principal-search-property></D:principal-search-property-set>\n"))
+		return nil
+	case x.at == atCollection && e.is(nsDAV, "sync-collection"):
+		return q.syncCollection(x, e)
+	case cal && x.at >= atHome && e.is(nsCalDAV, "calendar-multiget"),
+		book && x.at >= atHome && e.is(nsCardDAV, "addressbook-multiget"):
+		return q.multiget(x, e)
+	case cal && x.at == atCollection && e.is(nsCalDAV, "calendar-query"):
+		return q.queryCalendar(x, e)
+	case cal && x.at == atCollection && e.is(nsCalDAV, "free-busy-query"):
+		return q.freeBusy(x, e)
+	case book && x.at == atCollection && e.is(nsCardDAV, "addressbook-query"):
+		return q.queryBook(x, e)
+	}
+	return fail(http.StatusForbidden, "<D:supported-report/>", "report "+e.name.Local+" is not supported here")
+}
+
+// maxHrefs bounds the hrefs of a multiget.
+const maxHrefs = 10_000
+
+// multiget answers calendar-multiget and addressbook-multiget.
+//
+// Implements: RFC 4791 §7.9 CALDAV:calendar-multiget REPORT
+// Implements: RFC 6352 §8.7 CARDDAV:addressbook-multiget Report
+func (q *request) multiget(x *resource, e *element) error {
+	w, err := readWanted(e)
+	if err != nil {
+		return err
+	}
+	m := newMultistatus()
+	n := 0
+	for _, c := range e.children {
+		if !c.is(nsDAV, "href") {
+			continue
+		}
+		if n++; n > maxHrefs {
+			return fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", "too many addresses")
+		}
+		path, err := q.pathOf(c.text)
+		if err != nil {
+			return err
+		}
+		to, err := q.within(x, path)
+		if err == nil {
+			err = q.load(to)
+		}
+		switch {
+		case isGone(err):
+			m.status(strings.TrimSpace(c.text), http.StatusNotFound, "")
+		case err != nil:
+			return err
+		default:
+			if err := q.addEntry(m, &w, to); err != nil {
+				return err
+			}
+		}
+	}
+	return q.multi(m, "")
+}
+
+// within returns the entry of a path below the resource x.
+func (q *request) within(x *resource, path string) (*resource, error) {
+	to, err := q.find(path)
+	if err != nil {
+		return nil, err
+	}
+	if to.at != atEntry || to.kind != x.kind || to.owner.db != x.owner.db || x.at >= atCollection && to.col != x.col {
+		return nil, errNotFound
+	}
+	return to, nil
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, errNotFound) || errors.Is(err, groupware.ErrNoEntry) ||
+		errors.Is(err, groupware.ErrNoCollection)
+}
+
+// addEntry adds an entry with its text to a response.
+func (q *request) addEntry(m *multistatus, w *wanted, x *resource) error {
+	data := ""
+	if w.data != nil {
+		text, err := q.data(x, w.data)
+		if err != nil {
+			return err
+		}
+		data = open(w.data.name) + escape(string(text)) + closing(w.data.name)
+	}
+	return w.add(q, m, x, data)
+}
+
+// data returns the text of an entry in the form that a calendar-data element asks for.
+//
+// Implements: RFC 4791 §9.6 CALDAV:calendar-data XML Element
+func (q *request) data(x *resource, want *element) ([]byte, error) {
+	text := x.entry.Text
+	for _, c := range want.children {
+		expand, limit := c.is(nsCalDAV, "expand"), c.is(nsCalDAV, "limit-recurrence-set")
+		if !expand && !limit {
+			continue
+		}
+		r, err := readRange(c)
+		if err != nil || r.From.IsZero() || r.To.IsZero() {
+			return nil, fail(http.StatusBadRequest, "", "expand needs a start and an end")
+		}
+		o, err := calendar.ReadObject(text)
+		if err != nil {
+			return text, nil //nolint:nilerr // it came from a newer program: the client gets it as it is
+		}
+		zone := ical.Named(x.collection.TimeZone)
+		made := (*ical.Component)(nil)
+		if expand {
+			made, err = o.Expand(r.From, r.To, zone)
+		} else {
+			made, err = o.Limit(r.From, r.To, zone)
+		}
+		if errors.Is(err, calendar.ErrTooMany) {
+			return nil, fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", err.Error())
+		}
+		if err != nil {
+			return text, nil //nolint:nilerr // a rule that takes too long to expand: the client decides over it
+		}
+		text = ical.Append(nil, made)
+	}
+	if comp := want.child(nsCalDAV, "comp"); comp != nil {
+		limits := ical.Limits{Size: groupware.MaxEntry * 2, Lines: 1_000_000, Depth: 8}
+		if whole, err := ical.Parse(text, limits); err == nil {
+			text = ical.Append(nil, part(whole, comp))
+		}
+	}
+	return text, nil
+}
+
+// part returns the properties and components that a comp element names.
+func part(c *ical.Component, want *element) *ical.Component {
+	out := &ical.Component{Name: c.Name}
+	for _, p := range c.Properties {
+		if want.child(nsCalDAV, "allprop") != nil || slices.ContainsFunc(want.children, func(e *element) bool {
+			return e.is(nsCalDAV, "prop") && strings.EqualFold(e.attr("name"), p.Name)
+		}) {
+			out.Properties = append(out.Properties, p)
+		}
+	}
+	for _, child := range c.Children {
+		if want.child(nsCalDAV, "allcomp") != nil {
+			out.Children = append(out.Children, child)
+			continue
+		}
+		for _, e := range want.children {
+			if e.is(nsCalDAV, "comp") && strings.EqualFold(e.attr("name"), child.Name) {
+				out.Children = append(out.Children, part(child, e))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// stamp is the form of the times of ranges.
+const stamp = "20060102T150405Z"
+
+// readRange reads the attributes start and end.
+//
+// Implements: RFC 4791 §9.9 CALDAV:time-range XML Element
+func readRange(e *element) (r groupware.Range, err error) {
+	for _, x := range []struct {
+		name string
+		at   *time.Time
+	}{{"start", &r.From}, {"end", &r.To}} {
+		if s := e.attr(x.name); s != "" {
+			if *x.at, err = time.Parse(stamp, s); err != nil {
+				return r, badFilter("time " + x.name + " is no UTC time")
+			}
+		}
+	}
+	if r.From.IsZero() && r.To.IsZero() || !r.To.IsZero() && !r.From.Before(r.To) {
+		return r, badFilter("time range is empty")
+	}
+	return r, nil
+}
+
+// freeBusy answers free-busy-query.
+func (q *request) freeBusy(x *resource, e *element) error {
+	t := e.child(nsCalDAV, "time-range")
+	if t == nil {
+		return fail(http.StatusBadRequest, "", "time range is missing")
+	}
+	r, err := readRange(t)
+	if err != nil {
+		return err
+	}
+	if r.From.IsZero() || r.To.IsZero() {
+		return fail(http.StatusBadRequest, "", "time range needs a start and an end")
+	}
+	list, err := q.file(x.owner).Busy(q.ctx, x.col, r.From, r.To)
+	if err != nil {
+		return err
+	}
+	q.answer(http.StatusOK, "text/calendar; charset=utf-8",
+		calendar.AppendFreeBusy(nil, r.From, r.To, q.s.env.Clock.Now(), list))
+	return nil
+}
+
+// syncCollection answers sync-collection.
+//
+// Implements: RFC 6578 §3.2 DAV:sync-collection Report
+func (q *request) syncCollection(x *resource, e *element) error {
+	w, err := readWanted(e)
+	if err != nil {
+		return err
+	}
+	level := e.child(nsDAV, "sync-level")
+	if level == nil && q.r.Header.Get("Depth") != "1" || level != nil && strings.TrimSpace(level.text) != "1" {
+		return fail(http.StatusForbidden, "<D:sync-traversal-supported/>", "sync-level must be 1")
+	}
+	limit, err := readLimit(e, nsDAV)
+	if err != nil {
+		return err
+	}
+	token := ""
+	if t := e.child(nsDAV, "sync-token"); t != nil && strings.TrimSpace(t.text) != "" {
+		ours := false
+		if token, ours = strings.CutPrefix(strings.TrimSpace(t.text), syncURI); !ours || token == "" {
+			return groupware.ErrForgotten
+		}
+	}
+	f := q.file(x.owner)
+	changes, err := f.Changes(q.ctx, x.kind, x.col, token, limit)
+	if err != nil {
+		return err
+	}
+	if token == "" && limit > 0 && len(changes.Changed) > limit {
+		return fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>",
+			"first synchronization has no limit")
+	}
+	m := newMultistatus()
+	for i := range changes.Changed {
+		to := x.with(&changes.Changed[i])
+		if w.data != nil {
+			err := q.load(to)
+			if isGone(err) {
+				continue // it was removed a moment ago: the next synchronization tells of it
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := q.addEntry(m, &w, to); err != nil {
+			return err
+		}
+	}
+	for _, name := range changes.Removed {
+		m.status(x.with(&groupware.Entry{Name: name}).path(), http.StatusNotFound, "")
+	}
+	if changes.More {
+		m.status(x.path(), http.StatusInsufficientStorage, "<D:error><D:number-of-matches-within-limits/></D:error>")
+	}
+	return q.multi(m, "\n<D:sync-token>"+syncURI+escape(changes.Token)+"</D:sync-token>")
+}
+
+// readLimit reads the element limit; 0 means none.
+func readLimit(e *element, ns string) (int, error) {
+	l := e.child(ns, "limit").child(ns, "nresults")
+	if l == nil {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(l.text))
+	if err != nil || n <= 0 {
+		return 0, fail(http.StatusBadRequest, "", "nresults is no number above 0")
+	}
+	return n, nil
+}
+
+// expandProperty answers expand-property: the properties that are addresses, each with properties of what it names.
+//
+// Implements: RFC 3253 §3.8 DAV:expand-property REPORT
+func (q *request) expandProperty(x *resource, e *element) error {
+	m := newMultistatus()
+	n := 0
+	s, err := q.expanded(x, e, 0, &n)
+	if err != nil {
+		return err
+	}
+	m.b.WriteString(s)
+	return q.multi(m, "")
+}
+
+// maxExpansions bounds the properties of one expand-property.
+const maxExpansions = 1000
+
+func (q *request) expanded(x *resource, e *element, depth int, n *int) (string, error) {
+	var b bytes.Buffer
+	b.WriteString("<D:response>" + href(x.path()) + "<D:propstat><D:prop>")
+	for _, p := range e.children {
+		if !p.is(nsDAV, "property") {
+			continue
+		}
+		if *n++; *n > maxExpansions {
+			return "", fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>",
+				"too many properties")
+		}
+		name := dav(p.attr("name"))
+		name.Space = cmp.Or(p.attr("namespace"), nsDAV)
+		s, ok := q.value(x, name)
+		if !ok || !validName(name.Local) {
+			continue
+		}
+		if path := hrefOf(s); len(p.children) > 0 && path != "" && depth < 4 {
+			to, err := q.find(path)
+			if err == nil {
+				err = q.load(to)
+			}
+			if err == nil {
+				if s, err = q.expanded(to, p, depth+1, n); err != nil {
+					return "", err
+				}
+			}
+		}
+		b.WriteString(open(name) + s + closing(name))
+	}
+	b.WriteString("</D:prop><D:status>" + statusLine(http.StatusOK) + "</D:status></D:propstat></D:response>")
+	return b.String(), nil
+}
+
+// validName reports whether a name from an attribute can name an element.
+func validName(s string) bool { return s != "" && !strings.ContainsAny(s, " <>&\"'/:=\t\r\n") }
+
+// hrefOf returns the path of a value that is one address of this server.
+func hrefOf(s string) string {
+	e, err := parseXML([]byte(head("x") + s + "</D:x>"))
+	if err != nil || len(e.children) != 1 || !e.children[0].is(nsDAV, "href") {
+		return ""
+	}
+	return unescapePath(e.children[0].text)
+}
+
+// searchPrincipals answers principal-property-search for the names of people. It finds people that the directory shows,
+// and returns those whose collections the caller may see.
+//
+// Implements: RFC 3744 §9.4 DAV:principal-property-search REPORT
+func (q *request) searchPrincipals(e *element) error {
+	w, err := readWanted(e)
+	if err != nil {
+		return err
+	}
+	text := ""
+	for _, s := range e.children {
+		if m := s.child(nsDAV, "match"); s.is(nsDAV, "property-search") && m != nil && text == "" {
+			text = strings.TrimPrefix(strings.TrimSpace(m.text), "mailto:")
+		}
+	}
+	list, err := q.s.dir.Names.Find(q.ctx, directory.Search{Text: text, Kind: directory.TargetPerson})
+	if err != nil {
+		return err
+	}
+	m := newMultistatus()
+	for _, p := range list {
+		o, err := q.ownerNamed(nameOf(p.Address, p.Name))
+		if errors.Is(err, errNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.add(q, m, &resource{at: atPrincipal, owner: o}, ""); err != nil {
+			return err
+		}
+	}
+	return q.multi(m, "")
+}

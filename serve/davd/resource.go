@@ -1,0 +1,190 @@
+package davd
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"doublet/directory"
+	"doublet/groupware"
+)
+
+// place is the kind of a resource.
+type place int
+
+const (
+	atRoot place = iota
+	atPrincipals
+	atPrincipal
+	atHomes // /dav/calendars/
+	atHome
+	atCollection
+	atEntry
+)
+
+// resource represents the thing at a path. A collection or entry need not exist: request.load finds that out.
+type resource struct {
+	at    place
+	owner *owner
+	kind  groupware.Kind
+	col   string // name of the collection
+	name  string // name of the entry
+	// collection and entry are what was found.
+	collection *groupware.Collection
+	entry      *groupware.Entry
+}
+
+// path returns the path of the resource.
+func (x *resource) path() string {
+	switch x.at {
+	case atPrincipals:
+		return Path + "principals/"
+	case atPrincipal:
+		return x.owner.principal()
+	case atHomes:
+		return Path + segments[x.kind] + "/"
+	case atHome:
+		return x.owner.home(x.kind)
+	case atCollection:
+		return x.owner.home(x.kind) + url.PathEscape(x.col) + "/"
+	case atEntry:
+		return x.owner.home(x.kind) + url.PathEscape(x.col) + "/" + url.PathEscape(x.name)
+	}
+	return Path
+}
+
+// find returns the resource of a path. What the person may not see is not found.
+func (q *request) find(path string) (*resource, error) {
+	rest, ok := strings.CutPrefix(path, Path)
+	if !ok {
+		return nil, errNotFound
+	}
+	parts := strings.Split(strings.TrimSuffix(rest, "/"), "/")
+	if rest == "" {
+		return &resource{at: atRoot, owner: q.self}, nil
+	}
+	x := &resource{owner: q.self}
+	switch parts[0] {
+	case "principals":
+		if x.at = atPrincipals; len(parts) > 2 {
+			return nil, errNotFound
+		}
+	case segments[groupware.Calendar]:
+		x.at, x.kind = atHomes, groupware.Calendar
+	case segments[groupware.AddressBook]:
+		x.at, x.kind = atHomes, groupware.AddressBook
+	default:
+		return nil, errNotFound
+	}
+	if len(parts) == 1 {
+		return x, nil
+	}
+	var err error
+	if x.owner, err = q.ownerNamed(parts[1]); err != nil {
+		return nil, err
+	}
+	switch {
+	case x.at == atPrincipals:
+		x.at = atPrincipal
+	case len(parts) == 2:
+		x.at = atHome
+	case len(parts) == 3:
+		x.at, x.col = atCollection, parts[2]
+	case len(parts) == 4 && !strings.HasSuffix(rest, "/"):
+		x.at, x.col, x.name = atEntry, parts[2], parts[3]
+	default:
+		return nil, errNotFound
+	}
+	return x, nil
+}
+
+// ownerNamed finds a person of whose collections the caller may see one: there are no others for them.
+func (q *request) ownerNamed(name string) (*owner, error) {
+	if strings.EqualFold(name, q.self.name) && q.self.db != 0 {
+		return q.self, nil
+	}
+	p, err := q.s.dir.Names.PersonNamed(q.ctx, name)
+	if errors.Is(err, directory.ErrNotFound) || errors.Is(err, directory.ErrInvalid) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.ID == q.self.id && q.self.db != 0 {
+		return q.self, nil
+	}
+	o := &owner{name: nameOf(p.InternetAddress, p.Name()), title: p.Name(), address: p.InternetAddress,
+		db: p.MailDatabase, id: p.ID}
+	if o.db == 0 {
+		return nil, errNotFound
+	}
+	for kind := range segments {
+		list, err := q.file(o).Collections(q.ctx, kind)
+		if err != nil {
+			return nil, errNotFound //nolint:nilerr // nothing of a file that cannot be read here is visible here
+		}
+		if len(list) > 0 {
+			return o, nil
+		}
+	}
+	return nil, errNotFound
+}
+
+// load reads the collection or entry of the resource.
+func (q *request) load(x *resource) error {
+	f := q.file(x.owner)
+	if x.at == atCollection || x.at == atEntry {
+		c, err := f.Collection(q.ctx, x.kind, x.col)
+		if err != nil {
+			return err
+		}
+		x.collection = &c
+	}
+	if x.at == atEntry {
+		e, err := f.Entry(q.ctx, x.kind, x.col, x.name)
+		if err != nil {
+			return err
+		}
+		x.entry = &e
+	}
+	return nil
+}
+
+// with returns the resource of an entry in the collection x.
+func (x *resource) with(e *groupware.Entry) *resource {
+	return &resource{at: atEntry, owner: x.owner, kind: x.kind, col: x.col, name: e.Name, collection: x.collection,
+		entry: e}
+}
+
+// children returns the resources one level below.
+func (q *request) children(x *resource) (list []*resource, err error) {
+	f := q.file(x.owner)
+	switch x.at {
+	case atRoot:
+		return []*resource{{at: atPrincipals, owner: x.owner},
+			{at: atHomes, owner: x.owner, kind: groupware.Calendar},
+			{at: atHomes, owner: x.owner, kind: groupware.AddressBook}}, nil
+	case atPrincipals:
+		return []*resource{{at: atPrincipal, owner: q.self}}, nil
+	case atHomes:
+		return []*resource{{at: atHome, owner: q.self, kind: x.kind}}, nil
+	case atHome:
+		if x.owner.db == 0 {
+			return nil, nil
+		}
+		all, err := f.Collections(q.ctx, x.kind)
+		for i := range all {
+			list = append(list, &resource{at: atCollection, owner: x.owner, kind: x.kind, col: all[i].Name,
+				collection: &all[i]})
+		}
+		return list, err
+	case atCollection:
+		err = f.Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {
+			copied := *e
+			copied.Text = nil
+			list = append(list, x.with(&copied))
+			return true
+		})
+	}
+	return list, err
+}
