@@ -28,11 +28,15 @@ func (e *event) marks(w *jmap.Writer, properties []string) {
 		w.Text("color", color)
 	}
 	if list := e.categories(); wants("keywords") && len(list) > 0 {
-		w.Object("keywords", func(o *jmap.Writer) {
-			for _, name := range list {
-				o.Bool(name, true)
+		w.Name("keywords")
+		w.B = append(w.B, '{')
+		for i, name := range list { // Writer.Name does not escape, and these names are the sender's
+			if i > 0 {
+				w.B = append(w.B, ',')
 			}
-		})
+			w.B = append(jmap.AppendString(w.B, name), ":true"...)
+		}
+		w.B = append(w.B, '}')
 	}
 }
 
@@ -46,7 +50,7 @@ func (e *event) categories() (list []string) {
 		from := 0
 		for at := 0; at <= len(p.Value); at++ {
 			switch {
-			case at < len(p.Value) && p.Value[at] == '\\':
+			case at+1 < len(p.Value) && p.Value[at] == '\\':
 				at++ // an escaped comma is part of the name
 			case at >= len(p.Value) || p.Value[at] == ',':
 				one := ical.Property{Value: p.Value[from:min(at, len(p.Value))]}

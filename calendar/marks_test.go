@@ -12,8 +12,8 @@ func TestMarks(t *testing.T) {
 		{[]string{"TRANSP:OPAQUE", "CLASS:PUBLIC"}, `[{}]`},
 		{[]string{"TRANSP:TRANSPARENT", "CLASS:CONFIDENTIAL", "COLOR:teal"},
 			`[{"freeBusyStatus":"free","privacy":"secret","color":"teal"}]`},
-		{[]string{"CLASS:X-OURS", `CATEGORIES:Work\, home,Trip`, "CATEGORIES:Trip,,"},
-			`[{"privacy":"private","keywords":{"Trip":true,"Work, home":true}}]`},
+		{[]string{"CLASS:X-OURS", `CATEGORIES:Work\, home,Trip`, "CATEGORIES:Trip,,", `CATEGORIES:"x":{`, `CATEGORIES:End\`},
+			`[{"privacy":"private","keywords":{"\"x\":{":true,"End\\":true,"Trip":true,"Work, home":true}}]`},
 	} {
 		lines := append([]string{"BEGIN:VCALENDAR", "BEGIN:VEVENT"}, x.lines...)
 		got, ok := AppendEvents(nil, parse(t, append(lines, "END:VEVENT", "END:VCALENDAR")...), names)
