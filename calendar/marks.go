@@ -28,15 +28,12 @@ func (e *event) marks(w *jmap.Writer, properties []string) {
 		w.Text("color", color)
 	}
 	if list := e.categories(); wants("keywords") && len(list) > 0 {
-		w.Name("keywords")
-		w.B = append(w.B, '{')
-		for i, name := range list { // Writer.Name does not escape, and these names are the sender's
-			if i > 0 {
-				w.B = append(w.B, ',')
+		w.Object("keywords", func(o *jmap.Writer) {
+			for _, name := range list {
+				o.Key(name) // the sender chose the name
+				o.B = append(o.B, "true"...)
 			}
-			w.B = append(jmap.AppendString(w.B, name), ":true"...)
-		}
-		w.B = append(w.B, '}')
+		})
 	}
 }
 
