@@ -21,7 +21,7 @@ const (
 var Properties = []string{
 	"@type", "uid", "method", "sequence", "updated", "title", "description", "start", "timeZone", "duration",
 	"showWithoutTime", "status", "locations", "virtualLocations", "replyTo", "participants", "recurrenceId",
-	"recurrenceIdTimeZone", "recurrenceRules", "utcStart", "utcEnd",
+	"recurrenceIdTimeZone", "recurrenceRules", "utcStart", "utcEnd", "freeBusyStatus", "privacy", "color", "keywords",
 }
 
 // AppendEvents prints the events of an object as an array of JSCalendar events with the named properties; ok is false
@@ -105,6 +105,7 @@ func (e *event) append(dst []byte, properties []string) (out []byte, ok bool) {
 		}
 	}
 	e.times(&w, properties)
+	e.marks(&w, properties)
 	return w.End(), true
 }
 
