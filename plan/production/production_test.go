@@ -200,7 +200,7 @@ func TestMissing(t *testing.T) {
 // TestSimulations checks over many seeds that no effect is no decision, and that the interval covers an effect.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
-	n := long.Pick(25, 1000)
+	n := long.Pick(25, 200)
 	quiet, covers := 0, 0
 	for seed := range uint64(n) {
 		if analyse(t, seed, plain("a")).Decision == NoDecision {
