@@ -69,9 +69,14 @@ func (o *Object) single(z *zoned, x Occurrence) *ical.Component {
 			c.Properties = append(c.Properties, p)
 		}
 	}
-	if !o.recurs() {
-		return c
+	if o.recurs() {
+		c.Properties = append(c.Properties, o.recurrenceID(z, x, from))
 	}
+	return c
+}
+
+// recurrenceID returns the RECURRENCE-ID of an occurrence that a component describes.
+func (o *Object) recurrenceID(z *zoned, x Occurrence, from *ical.Component) ical.Property {
 	id := ical.Property{Name: "RECURRENCE-ID", Value: x.ID.Format("20060102T150405")}
 	if m := o.Series.master; m != nil && m.start.Day {
 		id.Params, id.Value = []ical.Param{{Name: "VALUE", Values: []string{"DATE"}}}, x.ID.Format("20060102")
@@ -85,8 +90,7 @@ func (o *Object) single(z *zoned, x Occurrence) *ical.Component {
 			id = *p
 		}
 	}
-	c.Properties = append(c.Properties, id)
-	return c
+	return id
 }
 
 // utc returns a property of a time, moved to another instant. A day stays a day, and a local time a local one.

@@ -12,7 +12,8 @@ func TestMarks(t *testing.T) {
 		{[]string{"TRANSP:OPAQUE", "CLASS:PUBLIC"}, `[{}]`},
 		{[]string{"TRANSP:TRANSPARENT", "CLASS:CONFIDENTIAL", "COLOR:teal"},
 			`[{"freeBusyStatus":"free","privacy":"secret","color":"teal"}]`},
-		{[]string{"CLASS:X-OURS", `CATEGORIES:Work\, home,Trip`, "CATEGORIES:Trip,,", `CATEGORIES:"x":{`, `CATEGORIES:End\`},
+		{[]string{"CLASS:X-OURS", `CATEGORIES:Work\, home,Trip`, "CATEGORIES:Trip,,", `CATEGORIES:"x":{`,
+			`CATEGORIES:End\`},
 			`[{"privacy":"private","keywords":{"\"x\":{":true,"End\\":true,"Trip":true,"Work, home":true}}]`},
 	} {
 		lines := append([]string{"BEGIN:VCALENDAR", "BEGIN:VEVENT"}, x.lines...)

@@ -246,6 +246,27 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 	})
 }
 
+// open returns the calendars whose busy times the person may see, each with the time zone of its times without one.
+func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
+	open := map[note.ID]*ical.Zone{}
+	for _, h := range d.r.AllFolders() {
+		kind, name, ok := parseFolder(h.Name)
+		if !ok || kind != Calendar || collection != "" && name != collection {
+			continue
+		}
+		items, err := d.r.FolderItems(h.Note)
+		if err != nil {
+			return nil, err
+		}
+		p := readProperties(items)
+		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
+		if seen && (!p.Transparent || collection != "") {
+			open[h.Note] = ical.Named(p.TimeZone)
+		}
+	}
+	return open, nil
+}
+
 // maxBusy bounds the busy times of one answer.
 const maxBusy = 20_000
 
@@ -253,21 +274,9 @@ const maxBusy = 20_000
 // transparent, if the person may see them. collection restricts them to one calendar; "" means all.
 func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) (list []calendar.Period, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		open := map[note.ID]*ical.Zone{}
-		for _, h := range d.r.AllFolders() {
-			kind, name, ok := parseFolder(h.Name)
-			if !ok || kind != Calendar || collection != "" && name != collection {
-				continue
-			}
-			items, err := d.r.FolderItems(h.Note)
-			if err != nil {
-				return err
-			}
-			p := readProperties(items)
-			seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !f.who.Person.IsZero()
-			if seen && (!p.Transparent || collection != "") {
-				open[h.Note] = ical.Named(p.TimeZone)
-			}
+		open, err := d.open(collection)
+		if err != nil {
+			return err
 		}
 		_, hits, err := d.found(&Range{From: from, To: to, Component: calendar.Event},
 			func(folder note.ID) bool { _, ok := open[folder]; return ok })

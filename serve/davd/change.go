@@ -50,7 +50,7 @@ func set(p *groupware.Properties, n xml.Name, e *element) bool {
 	case "{" + nsCalDAV + "}schedule-calendar-transp":
 		p.Transparent = e.child(nsCalDAV, "transparent") != nil
 	case "{" + nsCalDAV + "}calendar-timezone-id":
-		if text != "" && ical.Named(text) == nil {
+		if text != "" && ical.Named(text) == ical.UTC { // no zone has this name
 			return false
 		}
 		p.TimeZone = text

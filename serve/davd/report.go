@@ -30,7 +30,6 @@ func (q *request) report(x *resource) error {
 	if err := q.load(x); err != nil {
 		return err
 	}
-	cal, book := x.kind == groupware.Calendar, x.kind == groupware.AddressBook
 	switch {
 	case e.is(nsDAV, "expand-property"):
 		return q.expandProperty(x, e)
@@ -43,17 +42,28 @@ func (q *request) report(x *resource) error {
 		return nil
 	case x.at == atCollection && e.is(nsDAV, "sync-collection"):
 		return q.syncCollection(x, e)
-	case cal && x.at >= atHome && e.is(nsCalDAV, "calendar-multiget"),
-		book && x.at >= atHome && e.is(nsCardDAV, "addressbook-multiget"):
-		return q.multiget(x, e)
-	case cal && x.at == atCollection && e.is(nsCalDAV, "calendar-query"):
-		return q.queryCalendar(x, e)
-	case cal && x.at == atCollection && e.is(nsCalDAV, "free-busy-query"):
-		return q.freeBusy(x, e)
-	case book && x.at == atCollection && e.is(nsCardDAV, "addressbook-query"):
-		return q.queryBook(x, e)
+	}
+	if answer := q.reportOf(x, e); answer != nil {
+		return answer(x, e)
 	}
 	return fail(http.StatusForbidden, "<D:supported-report/>", "report "+e.name.Local+" is not supported here")
+}
+
+// reportOf returns the function that answers a report of calendars or address books; nil if x has no such report.
+func (q *request) reportOf(x *resource, e *element) func(*resource, *element) error {
+	collection := x.at == atCollection
+	switch cal, book := x.kind == groupware.Calendar, x.kind == groupware.AddressBook; {
+	case cal && x.at >= atHome && e.is(nsCalDAV, "calendar-multiget"),
+		book && x.at >= atHome && e.is(nsCardDAV, "addressbook-multiget"):
+		return q.multiget
+	case cal && collection && e.is(nsCalDAV, "calendar-query"):
+		return q.queryCalendar
+	case cal && collection && e.is(nsCalDAV, "free-busy-query"):
+		return q.freeBusy
+	case book && collection && e.is(nsCardDAV, "addressbook-query"):
+		return q.queryBook
+	}
+	return nil
 }
 
 // maxHrefs bounds the hrefs of a multiget.
