@@ -152,7 +152,7 @@ func (v *Verb) Result() any { return v.newResult() }
 var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(),
 	onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
 	clusterShows(), clusterKeeps(), places(), logs(), searches(),
-	sieves(), checks(), onMachine(backups()), onMachine(dumps()),
+	sieves(), calendars(), checks(), onMachine(backups()), onMachine(dumps()),
 	certificates(), control())
 
 // onMachine marks verbs as Machine.

@@ -45,14 +45,16 @@ const maxInline = 32 << 10
 // Entry is an event, task, journal entry or contact: an iCalendar object or a vCard.
 type Entry struct {
 	UNID note.UNID
-	// Collection is the UNID of the collection.
+	// Collection is the UNID of the collection; of a removed entry, that from which it was removed.
 	Collection note.UNID
 	Name       string
 	UID        string
 	Component  string // VEVENT, VTODO, VJOURNAL or VCARD
 	ETag       string // the revision
 	Size       int    // bytes of the text
+	Subject    string
 	Modified   time.Time
+	Removed    time.Time // zero, but for removed entries
 	// Private is set for an event whose CLASS is not PUBLIC. Only those who own the calendar see it.
 	Private bool
 	// Text is the object. Lists leave it out unless they were asked for it.
@@ -219,7 +221,11 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(),
 		UID:       items.Get(itemUID).AsText(),
 		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
-		Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
+		Subject: items.Get(itemSubject).AsText(), Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
+	if at := items.Get(itemRemoved).AsInt(); at != 0 {
+		e.Removed = time.Unix(at, 0).UTC()
+		e.Collection, _ = note.ParseUNID(items.Get(itemFrom).AsText())
+	}
 	if e.Private && !d.owns(h) {
 		return nil, nil
 	}
@@ -635,12 +641,16 @@ func (f *File) Removed(ctx context.Context) (list []Entry, err error) {
 		if err != nil {
 			return err
 		}
-		return d.each(h, Select{}, func(e *Entry) bool { list = append(list, *e); return true })
+		return d.each(h, Select{}, func(e *Entry) bool {
+			e.Text = nil
+			list = append(list, *e)
+			return true
+		})
 	})
 	return list, err
 }
 
-// Restore moves a removed entry back to its collection, or to another one with its name if that one is gone.
+// Restore moves a removed entry to a collection. If that has an entry of its name, it gets a new one.
 func (c *Changing) Restore(id note.UNID, kind Kind, collection string) error {
 	bin, err := c.r.FolderNamed(removedFolder)
 	if err != nil || !c.owns(nil) {

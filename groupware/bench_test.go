@@ -1,0 +1,109 @@
+package groupware
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+)
+
+// large returns a calendar of 20,000 events, 2,000 of them recurring, over ten years.
+func large(b *testing.B) *File {
+	b.Helper()
+	fix := env.TestRealTime(b)
+	s, err := store.Open(fix.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: Indexes()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	who := note.Who{Person: note.UNID{1}}
+	db, err := mailbox.New(s, fix.Env, mailbox.Options{}).Make(context.Background(), who.Person, "mail", 0, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := New(s, fix.Env, Options{}).File(who, db)
+	if err := f.Ensure(context.Background(), "Europe/Berlin"); err != nil {
+		b.Fatal(err)
+	}
+	const piece = 500
+	for first := 0; first < 20_000; first += piece {
+		err := f.Change(context.Background(), func(c *Changing) error {
+			for i := first; i < first+piece; i++ {
+				more := "DESCRIPTION:An event of a large calendar\r\n"
+				if i%10 == 0 {
+					more += "RRULE:FREQ=WEEKLY;COUNT=400\r\n"
+				}
+				start := time.Date(2020, 1, 1, 8, 0, 0, 0, time.UTC).Add(time.Duration(i) * 262 * time.Minute)
+				p, err := parse(Calendar, event(fmt.Sprint("e", i), start.Format("20060102T150405Z"), more))
+				if err != nil {
+					return err
+				}
+				if _, _, err := c.Put(Calendar, DefaultCalendar, fmt.Sprint(i, ".ics"), p, Condition{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return f
+}
+
+// BenchmarkMonth finds the events of a month with their texts, when the agenda is in memory and when it is not.
+func BenchmarkMonth(b *testing.B) {
+	f := large(b)
+	from := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	month := func(b *testing.B) {
+		n := 0
+		err := f.Between(context.Background(), DefaultCalendar, Range{From: from, To: from.AddDate(0, 1, 0)}, true,
+			func(*Entry) bool { n++; return true })
+		if err != nil || n < 150 {
+			b.Fatal(n, err)
+		}
+		b.ReportMetric(float64(n), "events")
+	}
+	b.Run("warm", func(b *testing.B) {
+		for b.Loop() {
+			month(b)
+		}
+	})
+	b.Run("cold", func(b *testing.B) {
+		for b.Loop() {
+			f = New(f.svc.store, f.svc.env, Options{}).File(f.who, f.db)
+			month(b)
+		}
+	})
+}
+
+// BenchmarkBusy merges the busy times of two weeks of one person.
+func BenchmarkBusy(b *testing.B) {
+	f := large(b)
+	from := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	for b.Loop() {
+		if list, err := f.Busy(context.Background(), "", from, from.AddDate(0, 0, 14)); err != nil || len(list) == 0 {
+			b.Fatal(list, err)
+		}
+	}
+}
+
+// BenchmarkUnchanged synchronizes a client that has everything.
+func BenchmarkUnchanged(b *testing.B) {
+	f := large(b)
+	c, err := f.Collection(context.Background(), Calendar, DefaultCalendar)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if x, err := f.Changes(context.Background(), Calendar, DefaultCalendar, c.Token, 0); err != nil ||
+			len(x.Changed) != 0 {
+			b.Fatal(x, err)
+		}
+	}
+}
