@@ -240,8 +240,11 @@ func (s *filter) notices(ctx context.Context, b *batch, d *delivery, p *director
 		n := &d.ruling.Notices[i]
 		for _, to := range n.To {
 			rows, err := s.personal.follow.address(ctx, to, smtp.NotifyNever)
-			if err != nil || len(rows) == 0 {
+			if err != nil {
 				return err
+			}
+			if len(rows) == 0 {
+				continue
 			}
 			what := fmt.Sprintf("notify %s %d %s", p.ID, i, to)
 			m := notice{from: s.sender(p, d, n.From), fromName: p.Name(), to: to, subject: n.Subject, text: n.Text,
