@@ -30,7 +30,7 @@ import (
 var random = []string{
 	"--smtp", "127.0.0.1:0", "--submission", "127.0.0.1:0", "--lmtp", "127.0.0.1:0", "--imap", "127.0.0.1:0", "--imaps",
 	"127.0.0.1:0", "--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--pop3", "127.0.0.1:0", "--submissions", "off",
-	"--sieve", "127.0.0.1:0",
+	"--sieve", "127.0.0.1:0", "--ldap", "127.0.0.1:0",
 }
 
 // quick keeps a test's server small.

@@ -21,12 +21,34 @@ import (
 // TestBrowser runs the tests of the web client in Chromium: test/e2e/web.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
+	browseHalf(t, true)
+}
+
+// TestBrowserMore runs the other half of the files of TestBrowser, against a demo of its own.
+func TestBrowserMore(t *testing.T) {
+	t.Parallel()
+	browseHalf(t, false)
+}
+
+// browseHalf runs the early or the late half of the files, in the order of their names.
+func browseHalf(t *testing.T, early bool) {
+	t.Helper()
 	external.Need(t, "node", "chromium")
 	s := demo(t)
 	// hostile.test.mjs
 	s.Doublet("user", "add", "Hostile Harry", "--short", "harry", "--address", "harry@example.com",
 		"--password", "demo")
-	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]})
+	web, err := filepath.Glob("web/*.test.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range web {
+		if first := filepath.Base(name) < "later"; first == early {
+			files = append(files, filepath.Base(name))
+		}
+	}
+	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)
 }
 
 // TestBrowserMany uses a folder of 100,000 messages.

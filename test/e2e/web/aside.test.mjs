@@ -91,8 +91,10 @@ test("tabs and an order narrow a list, survive a reload and go by Back; days hea
   await send("Tab unread");
   await send("Tab file", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n", "--x\n\nA\n--x\nContent-Type: text/plain; name=a.txt\nContent-Disposition: attachment; filename=a.txt\n\nB\n--x--");
   const page = await enter();
+  const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes("Email/set"));
   await row(page, "Tab file").click();
   await page.waitForFunction(() => !document.querySelector(".row.unread.at"));
+  await told;
   await page.waitForSelector(".row .day:has-text('Today')");
   await page.click(".tab:has-text('Unread')");
   await row(page, "Tab unread").waitFor();
