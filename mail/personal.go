@@ -136,6 +136,7 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 			}
 			for k := range x.Recipients {
 				r := &x.Recipients[k]
+				sent = sent || !b.passes(r.ID)
 				if !b.away(r.MailServer) {
 					b.add(d.index, d.from, r, uint64(len(sub.Message)), true)
 				} else if _, has := b.known(r.ID, d.index); !has {
@@ -144,7 +145,6 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 				}
 			}
 			outside = append(outside, x.Outside...)
-			sent = true
 		}
 	}
 	if len(outside)+len(inside) > 0 {
@@ -155,6 +155,12 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 		b.now[i].gone = true
 	}
 	return nil
+}
+
+// passes reports whether a recipient has forwarded the message and keeps no copy. Forwarding to them again is no
+// delivery: people who forward to each other in a circle would all drop the message.
+func (b *batch) passes(id note.UNID) bool {
+	return slices.ContainsFunc(b.now, func(d delivery) bool { return d.id == id && d.gone })
 }
 
 // forwardToList posts a message to the mailing list to which a person's mail is forwarded. The list applies its usual

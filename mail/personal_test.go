@@ -457,3 +457,39 @@ func TestQuotaWarning(t *testing.T) {
 		t.Errorf("%d warnings after it was smaller", got)
 	}
 }
+
+// TestForwardInCircle checks that a message stays with somebody when people who keep no copy forward to each other, or
+// to a group without members.
+func TestForwardInCircle(t *testing.T) {
+	t.Parallel()
+	for length := 2; length <= 3; length++ {
+		w := open(t, Options{})
+		names := []string{"alice", "bob", "carol"}[:length]
+		var people []directory.Person
+		for _, name := range names {
+			people = append(people, w.person(name))
+		}
+		for i, p := range people {
+			w.set(p, func(f *directory.PersonFields) {
+				f.Forward, f.ForwardOnly = []string{names[(i+1)%length] + "@example.com"}, true
+			})
+		}
+		w.deposit(w.from("eve@far.example", "alice@example.com"))
+		w.route()
+		kept := 0
+		for _, p := range people {
+			kept += len(w.inbox(p.MailDatabase))
+		}
+		if kept != 1 {
+			t.Errorf("%d people in a circle keep %d copies, want 1", length, kept)
+		}
+	}
+	w := open(t, Options{})
+	alice := w.person("alice")
+	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Empty",
+		InternetAddress: "empty@example.com"})
+	w.ok(err)
+	w.set(alice, func(f *directory.PersonFields) { f.Forward, f.ForwardOnly = []string{"empty@example.com"}, true })
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 1)
+}
