@@ -29,7 +29,7 @@ async function right(page, from, to, offset = 0) {
 }
 
 const jump = (page, top) => page.evaluate(([s, top]) => { document.querySelector(s).scrollTop = top; }, [scroll, top]);
-const rowHeight = 68;
+const rowHeight = 76;
 
 async function heap(page) {
   const cdp = await page.context().newCDPSession(page);
