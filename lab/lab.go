@@ -192,8 +192,8 @@ func (l *Lab) settings(s *Server, bus []string, replicators, cache int) Settings
 		"data.dir": s.Data, "server.name": s.Name, "server.domain": s.Domain,
 		"doors.smtp": s.Doors["smtp"], "doors.submission": s.Doors["submission"], "doors.submissions": off,
 		"doors.lmtp": s.Doors["lmtp"], "doors.imap": s.Doors["imap"], "doors.imaps": off,
-		"doors.pop3": s.Doors["pop3"], "doors.pop3s": off, "doors.sieve": off, "doors.http": s.Doors["jmap"],
-		"doors.https":        off,
+		"doors.pop3": s.Doors["pop3"], "doors.pop3s": off, "doors.sieve": off, "doors.ldap": off, "doors.ldaps": off,
+		"doors.http": s.Doors["jmap"], "doors.https": off,
 		"limits.connections": "100000", "router.send": "true",
 	}
 	if cache > 0 {

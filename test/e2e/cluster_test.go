@@ -49,7 +49,7 @@ func (m *member) serve() {
 		m.program = []string{path}
 	}
 	args := append(slices.Clone(m.program[1:]), "serve", "--data", m.Data)
-	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s", "sieve"} {
+	for _, d := range []string{"https", "submissions", "lmtp", "imaps", "pop3s"} {
 		args = append(args, "--"+d, "off")
 	}
 	for _, d := range memberDoors {
@@ -57,7 +57,8 @@ func (m *member) serve() {
 	}
 	m.Out = &program.Output{}
 	m.Cmd = exec.Command(m.program[0], args...)
-	m.Cmd.Env = append(os.Environ(), m.env...)
+	// A variable, because past releases have no such flag.
+	m.Cmd.Env = append(append(os.Environ(), "DOUBLET_DOORS_SIEVE=off"), m.env...)
 	m.Cmd.Stdout, m.Cmd.Stderr = m.Out, m.Out
 	if err := m.Cmd.Start(); err != nil {
 		m.T.Fatal(err)
