@@ -97,7 +97,22 @@ func (s *Series) recurrence(z *zoned, c *ical.Component) (err error) {
 	if (len(s.rules) > 0 || len(s.added) > 0) && s.master.start.Wall.IsZero() {
 		return errors.New("it recurs, and has no DTSTART")
 	}
+	for i, r := range s.rules {
+		s.rules[i] = s.counted(r)
+	}
 	return nil
+}
+
+// counted returns a rule with the time of its last occurrence in place of COUNT, so that a search need not count from
+// the start. A rule that counts too far stays as it is.
+func (s *Series) counted(r *recur.Rule) *recur.Rule {
+	last, ok := s.last(r)
+	if r.Count == 0 || !ok {
+		return r
+	}
+	c := *r
+	c.Count, c.Until, c.UntilUTC, c.UntilDay = 0, last, false, false
+	return &c
 }
 
 // maxDates bounds the dates that are listed in an object.
@@ -435,7 +450,7 @@ func (s *Series) Span() (from, to int64) {
 // last returns a wall time behind which a rule has no occurrence; false: there is none, or it is hard to find.
 func (s *Series) last(r *recur.Rule) (last time.Time, ok bool) {
 	start := s.master.start.Wall
-	if !r.Until.IsZero() {
+	if r.Count == 0 && !r.Until.IsZero() {
 		return r.Until.Add(24 * time.Hour), true
 	}
 	if r.Count == 0 || r.Count > maxCounted {
