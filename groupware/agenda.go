@@ -60,10 +60,13 @@ func (x *agendas) of(db note.DatabaseID) *agenda {
 	return a
 }
 
-// weigh records the size of an agenda, and drops others until there is room.
-func (x *agendas) weigh(a *agenda, size int64) {
+// weigh records the size of the agenda of a mail file, and drops others until there is room.
+func (x *agendas) weigh(db note.DatabaseID, a *agenda, size int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.by[db] != a {
+		return // it was dropped meanwhile, and goes with its last reader
+	}
 	x.used += size - a.used
 	a.used = size
 	for x.used > x.most {
@@ -106,7 +109,7 @@ func (d *reading) agenda() (*agenda, error) {
 		return nil, err
 	}
 	a.replica, a.mod = replica, c.Ledger.Last
-	d.f.svc.agendas.weigh(a, int64(len(a.by)+1)*timedSize)
+	d.f.svc.agendas.weigh(d.f.db, a, int64(len(a.by)+1)*timedSize)
 	return a, nil
 }
 

@@ -316,7 +316,7 @@ func (c *Changing) Delete(kind Kind, name string) error {
 		return err
 	}
 	for _, id := range ids {
-		if err := c.remove(h, id); err != nil {
+		if err := c.remove(h, id, removed); err != nil {
 			return err
 		}
 	}

@@ -148,8 +148,8 @@ func TestEntries(t *testing.T) {
 	equal(t, errors.Is(err, ErrNoEntry), true)
 	list, err := f.Removed(ctx)
 	w.must(err)
-	equal(t, len(list), 2) // a.ics, which was moved away, and z.ics
-	w.must(f.Change(ctx, func(c *Changing) error { return c.Restore(list[1].UNID, Calendar, DefaultCalendar) }))
+	equal(t, len(list), 1) // not a.ics, which was moved
+	w.must(f.Change(ctx, func(c *Changing) error { return c.Restore(list[0].UNID, Calendar, DefaultCalendar) }))
 	got, err = f.Entry(ctx, Calendar, DefaultCalendar, "z.ics")
 	w.must(err)
 	equal(t, got.UID, "a")
@@ -230,6 +230,82 @@ func TestAccess(t *testing.T) {
 	equal(t, errors.Is(theirs.Change(ctx, func(c *Changing) error {
 		return c.Create(Calendar, "new", Properties{})
 	}), store.ErrDenied), true)
+}
+
+// TestPrivateName refuses to others the name and the UID of an entry that they may not see.
+func TestPrivateName(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, 0)
+	before := w.put("secret.ics", event("secret", "20260105T110000Z", "CLASS:PRIVATE\r\n"))
+	acl := note.ACL{Default: note.NoAccess}.With(note.Entry{ID: w.owner.Person, Level: note.Manager}).
+		With(note.Entry{ID: w.other.Person, Level: note.Editor})
+	w.must(w.file().Change(ctx, func(c *Changing) error { return c.SetACL(Calendar, DefaultCalendar, &acl) }))
+	theirs := w.svc.File(w.other, w.db)
+	for _, uid := range []string{"other", "secret"} {
+		for _, name := range []string{"secret.ics", "other.ics"} {
+			if uid == "other" && name == "other.ics" {
+				continue
+			}
+			_, _, err := theirs.Put(ctx, Calendar, DefaultCalendar, name, event(uid, "20260105T090000Z", ""),
+				Condition{})
+			if !errors.Is(err, store.ErrDenied) {
+				t.Errorf("%s in %s: %v", uid, name, err)
+			}
+		}
+	}
+	got, err := w.file().Entry(ctx, Calendar, DefaultCalendar, "secret.ics")
+	w.must(err)
+	equal(t, got.ETag, before.ETag)
+}
+
+// TestMoveFreesRoom shows that a moved entry counts once towards the quota.
+func TestMoveFreesRoom(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, 0)
+	f := w.file()
+	w.must(f.Change(ctx, func(c *Changing) error { return c.Create(Calendar, "other", Properties{}) }))
+	w.put("a.ics", event("a", "20260105T090000Z", "DESCRIPTION:"+strings.Repeat("x", 20_000)+"\r\n"))
+	size := func() (n uint64) {
+		w.must(f.read(ctx, func(d *reading) error { n = d.r.Counters().Size; return nil }))
+		return n
+	}
+	before := size()
+	_, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{"other", "a.ics"}, Condition{})
+	w.must(err)
+	if after := size(); after > before+1000 {
+		t.Errorf("%d bytes before, %d after", before, after)
+	}
+}
+
+// TestAgendas bounds the agendas in memory, and counts each as long as it is kept.
+func TestAgendas(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, 0)
+	w.svc = New(w.s, w.fix.Env, Options{AgendaMemory: 3 * timedSize})
+	svc := mailbox.New(w.s, w.fix.Env, mailbox.Options{})
+	for i := range byte(6) {
+		who := note.Who{Person: note.UNID{10 + i}}
+		db, err := svc.Make(ctx, who.Person, "mail", 0, 0)
+		w.must(err)
+		f := w.svc.File(who, db)
+		w.must(f.Ensure(ctx, ""))
+		_, _, err = f.Put(ctx, Calendar, DefaultCalendar, "a.ics", event("a", "20260105T090000Z", ""), Condition{})
+		w.must(err)
+		n := 0
+		w.must(f.Between(ctx, DefaultCalendar, Range{}, false, func(*Entry) bool { n++; return true }))
+		equal(t, n, 1)
+	}
+	x := &w.svc.agendas
+	sum := int64(0)
+	for _, a := range x.by {
+		sum += a.used
+	}
+	if sum != x.used || x.used > x.most {
+		t.Errorf("%d bytes counted, %d kept, at most %d", x.used, sum, x.most)
+	}
+	// One that is dropped while it is read is not counted again.
+	x.weigh(w.db, &agenda{}, 5*timedSize)
+	equal(t, x.used, sum)
 }
 
 // TestBusy merges the busy times of a mail file, private ones too, for those who may see them.
