@@ -11,6 +11,7 @@
 package imapd
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -95,12 +96,12 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
 	}
-	cfg.LoginTimeout = positive(cfg.LoginTimeout, 3*time.Minute)
-	cfg.IdleTimeout = positive(cfg.IdleTimeout, 30*time.Minute)
-	cfg.DataTimeout = positive(cfg.DataTimeout, 3*time.Minute)
-	cfg.MaxBad = positive(cfg.MaxBad, 10)
-	cfg.MaxAuthFailures = positive(cfg.MaxAuthFailures, 5)
-	cfg.NotifyMailboxes = positive(cfg.NotifyMailboxes, 200_000)
+	cfg.LoginTimeout = cmp.Or(cfg.LoginTimeout, 3*time.Minute)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 30*time.Minute)
+	cfg.DataTimeout = cmp.Or(cfg.DataTimeout, 3*time.Minute)
+	cfg.MaxBad = cmp.Or(cfg.MaxBad, 10)
+	cfg.MaxAuthFailures = cmp.Or(cfg.MaxAuthFailures, 5)
+	cfg.NotifyMailboxes = cmp.Or(cfg.NotifyMailboxes, 200_000)
 	if cfg.Memory == nil {
 		cfg.Memory = listen.NewBudget(256 << 20)
 	}
@@ -122,13 +123,6 @@ func New(e *env.Env, cfg Config, b Backend, stats *stat.Tree) *Server {
 		users:        stats.Active("Server.Users", "users"),
 	}
 	return s
-}
-
-func positive[N int | time.Duration](n, def N) N {
-	if n <= 0 {
-		return def
-	}
-	return n
 }
 
 // Busy returns the greeting when the connection limit is reached, for listen.Door.

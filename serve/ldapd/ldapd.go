@@ -120,23 +120,16 @@ func (c *Config) fill() {
 	text(&c.Hostname, "localhost")
 	text(&c.People, "ou=people")
 	text(&c.Groups, "ou=groups")
-	c.Entries, c.ReaderEntries = positive(c.Entries, 100), positive(c.ReaderEntries, 10_000)
-	c.SearchTime = positive(c.SearchTime, 30*time.Second)
-	c.LeastPassword = positive(c.LeastPassword, 8)
-	c.LoginTimeout = positive(c.LoginTimeout, 3*time.Minute)
-	c.IdleTimeout = positive(c.IdleTimeout, 30*time.Minute)
-	c.DataTimeout = positive(c.DataTimeout, time.Minute)
-	c.MaxAuthFailures = positive(c.MaxAuthFailures, 5)
+	c.Entries, c.ReaderEntries = cmp.Or(c.Entries, 100), cmp.Or(c.ReaderEntries, 10_000)
+	c.SearchTime = cmp.Or(c.SearchTime, 30*time.Second)
+	c.LeastPassword = cmp.Or(c.LeastPassword, 8)
+	c.LoginTimeout = cmp.Or(c.LoginTimeout, 3*time.Minute)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Minute)
+	c.DataTimeout = cmp.Or(c.DataTimeout, time.Minute)
+	c.MaxAuthFailures = cmp.Or(c.MaxAuthFailures, 5)
 	if c.Memory == nil {
 		c.Memory = listen.NewBudget(16 << 20)
 	}
-}
-
-func positive[N int | time.Duration](n, def N) N {
-	if n <= 0 {
-		return def
-	}
-	return n
 }
 
 // Busy returns the notice of disconnection when the connection limit is reached, for listen.Door.

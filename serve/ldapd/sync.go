@@ -14,7 +14,7 @@ import (
 )
 
 // refresh is a search that brings a client's copy up to date: entries that have changed since the cookie come whole,
-// the others by their UUID alone. The client removes what is not mentioned.
+// the others by their UUID alone. The client removes all other entries.
 type refresh struct {
 	now     directory.Position
 	changed map[note.UNID]bool

@@ -11,6 +11,7 @@
 package pop3d
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -87,10 +88,10 @@ func New(e *env.Env, cfg Config, accounts Accounts, mail *mailbox.Service, stats
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
 	}
-	cfg.LoginTimeout = positive(cfg.LoginTimeout, 3*time.Minute)
-	cfg.IdleTimeout = positive(cfg.IdleTimeout, 10*time.Minute)
-	cfg.MaxBad = positive(cfg.MaxBad, 10)
-	cfg.MaxAuthFailures = positive(cfg.MaxAuthFailures, 5)
+	cfg.LoginTimeout = cmp.Or(cfg.LoginTimeout, 3*time.Minute)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 10*time.Minute)
+	cfg.MaxBad = cmp.Or(cfg.MaxBad, 10)
+	cfg.MaxAuthFailures = cmp.Or(cfg.MaxAuthFailures, 5)
 	if cfg.Memory == nil {
 		cfg.Memory = listen.NewBudget(64 << 20)
 	}
@@ -112,13 +113,6 @@ func New(e *env.Env, cfg Config, accounts Accounts, mail *mailbox.Service, stats
 		users:        stats.Active("Server.Users", "users"),
 	}
 	return s
-}
-
-func positive[N int | time.Duration](n, def N) N {
-	if n <= 0 {
-		return def
-	}
-	return n
 }
 
 // Busy returns the greeting when the connection limit is reached, for listen.Door.

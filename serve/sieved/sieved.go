@@ -3,6 +3,7 @@
 package sieved
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -57,10 +58,10 @@ func New(e *env.Env, cfg Config, accounts Accounts, mail *mailbox.Service, stats
 	if cfg.Hostname == "" {
 		cfg.Hostname = "localhost"
 	}
-	cfg.LoginTimeout = positive(cfg.LoginTimeout, 3*time.Minute)
-	cfg.IdleTimeout = positive(cfg.IdleTimeout, 30*time.Minute)
-	cfg.MaxBad = positive(cfg.MaxBad, 10)
-	cfg.MaxAuthFailures = positive(cfg.MaxAuthFailures, 5)
+	cfg.LoginTimeout = cmp.Or(cfg.LoginTimeout, 3*time.Minute)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 30*time.Minute)
+	cfg.MaxBad = cmp.Or(cfg.MaxBad, 10)
+	cfg.MaxAuthFailures = cmp.Or(cfg.MaxAuthFailures, 5)
 	return &Server{env: e, cfg: cfg, accounts: accounts, mail: mail, stats: statistics{
 		sessions:     stats.Counter("Sieve.Sessions.Inbound", "ManageSieve sessions begun"),
 		current:      stats.Gauge("Sieve.Sessions.Current", "ManageSieve sessions open"),
@@ -70,13 +71,6 @@ func New(e *env.Env, cfg Config, accounts Accounts, mail *mailbox.Service, stats
 		timeouts:     stats.Counter("Sieve.Timeouts", "ManageSieve sessions ended for silence"),
 		users:        stats.Active("Server.Users", "users"),
 	}}
-}
-
-func positive[N int | time.Duration](n, def N) N {
-	if n <= 0 {
-		return def
-	}
-	return n
 }
 
 // Busy returns the greeting when the connection limit is reached, for listen.Door.

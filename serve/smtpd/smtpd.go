@@ -9,6 +9,7 @@
 package smtpd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net/netip"
@@ -183,10 +184,10 @@ func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 	if cfg.MaxMessage <= 0 {
 		cfg.MaxMessage = 50 << 20
 	}
-	cfg.MaxRecipients = positive(cfg.MaxRecipients, 1000)
-	cfg.MaxErrors = positive(cfg.MaxErrors, 20)
-	cfg.MaxAuthFailures = positive(cfg.MaxAuthFailures, 3)
-	cfg.MaxReceived = positive(cfg.MaxReceived, 100)
+	cfg.MaxRecipients = cmp.Or(cfg.MaxRecipients, 1000)
+	cfg.MaxErrors = cmp.Or(cfg.MaxErrors, 20)
+	cfg.MaxAuthFailures = cmp.Or(cfg.MaxAuthFailures, 3)
+	cfg.MaxReceived = cmp.Or(cfg.MaxReceived, 100)
 	if cfg.CommandTimeout <= 0 {
 		cfg.CommandTimeout = 5 * time.Minute
 	}
@@ -212,13 +213,6 @@ func New(e *env.Env, cfg Config, b Backend, stats Stats) *Server {
 			errors: p + "Errors", timeouts: p + "Timeouts", early: p + "EarlyTalkers",
 		},
 	}
-}
-
-func positive(n, def int) int {
-	if n <= 0 {
-		return def
-	}
-	return n
 }
 
 // Busy returns the reply to a client when the server has too many connections, for listen.Door.
