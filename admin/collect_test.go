@@ -59,22 +59,9 @@ func (c lateClock) Now() time.Time { return c.Clock.Now().Add(c.by) }
 // TestCollectEntries checks that Collect destroys removed contacts after 30 days, and not before.
 func TestCollectEntries(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t)
-	ctx := context.Background()
-	must[User](t, s, "user add", UserAdd{Name: "Ada"})
-	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := s.Groupware.File(note.Who{Person: p.ID}, p.MailDatabase)
-	if err := f.Ensure(ctx, ""); err != nil {
-		t.Fatal(err)
-	}
-	card := []byte("BEGIN:VCARD\r\nVERSION:3.0\r\nUID:a\r\nFN:Ann\r\nEND:VCARD\r\n")
+	s, ctx := newSystem(t), context.Background()
+	f := withContact(t, s)
 	const book, contacts = groupware.AddressBook, groupware.DefaultContacts
-	if _, _, err := f.Put(ctx, book, contacts, "a.vcf", card, groupware.Condition{}); err != nil {
-		t.Fatal(err)
-	}
 	if err := f.Remove(ctx, book, contacts, "a.vcf", groupware.Condition{}); err != nil {
 		t.Fatal(err)
 	}

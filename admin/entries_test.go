@@ -8,10 +8,12 @@ import (
 	"doublet/note"
 )
 
-// TestCalendarRestore brings removed entries back: to where they were, and to another collection where that is gone.
-func TestCalendarRestore(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
+// card is the contact of withContact.
+const card = "BEGIN:VCARD\r\nVERSION:3.0\r\nUID:a\r\nFN:Ann\r\nEND:VCARD\r\n"
+
+// withContact adds Ada, with a contact in the entry a.vcf.
+func withContact(t *testing.T, s *Running) *groupware.File {
+	t.Helper()
 	ctx := context.Background()
 	must[User](t, s, "user add", UserAdd{Name: "Ada"})
 	p, err := s.Directory.Names.PersonNamed(ctx, "ada")
@@ -22,11 +24,19 @@ func TestCalendarRestore(t *testing.T) {
 	if err := f.Ensure(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
-	card := []byte("BEGIN:VCARD\r\nVERSION:3.0\r\nUID:a\r\nFN:Ann\r\nEND:VCARD\r\n")
-	const book, contacts = groupware.AddressBook, groupware.DefaultContacts
-	if _, _, err := f.Put(ctx, book, contacts, "a.vcf", card, groupware.Condition{}); err != nil {
+	if _, _, err := f.Put(ctx, groupware.AddressBook, groupware.DefaultContacts, "a.vcf", []byte(card),
+		groupware.Condition{}); err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// TestCalendarRestore brings removed entries back: to where they were, and to another collection where that is gone.
+func TestCalendarRestore(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSystem(t), context.Background()
+	f := withContact(t, s)
+	const book, contacts = groupware.AddressBook, groupware.DefaultContacts
 	if list := must[[]CalendarRow](t, s, "calendar list", CalendarOf{"ada"}); len(list) != 3 ||
 		list[2].Name != contacts || list[2].Entries != 1 {
 		t.Fatalf("%+v", list)
@@ -39,11 +49,11 @@ func TestCalendarRestore(t *testing.T) {
 		t.Fatalf("%+v", gone)
 	}
 	must[Done](t, s, "calendar restore", CalendarRestore{Person: "ada", ID: gone[0].ID})
-	if e, err := f.Entry(ctx, book, contacts, "a.vcf"); err != nil || string(e.Text) != string(card) ||
+	if e, err := f.Entry(ctx, book, contacts, "a.vcf"); err != nil || string(e.Text) != card ||
 		!e.Removed.IsZero() {
 		t.Fatal(e, err)
 	}
-	err = f.Change(ctx, func(c *groupware.Changing) error {
+	err := f.Change(ctx, func(c *groupware.Changing) error {
 		if err := c.Create(book, "other", groupware.Properties{}); err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict
 	})
 	for _, k := range order {
 		if _, read := files[k.person]; !read {
-			continue // a recipient who is not active; nobody has read his mail
+			continue // the recipient is not active, so nobody has read their mail
 		}
 		s, c := l.messages[k], have[k]
 		all := c.inbox + c.archive

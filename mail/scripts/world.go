@@ -95,7 +95,7 @@ func WithMarks(items note.Items, now time.Time, marks []rules.Mark) note.Items {
 	return items.With(itemMarks, note.TextList(lines[max(0, len(lines)-maxMarks):]...))
 }
 
-// Flags returns the keywords for a note, and whether it is seen or marked as deleted. It leaves out what is no flag.
+// Flags returns the keywords for a note, and whether it is seen or marked as deleted. It leaves out invalid flags.
 func Flags(list []string) mailbox.Flags {
 	var out mailbox.Flags
 	for _, s := range list {

@@ -273,7 +273,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestRefusals checks what is not analysed.
+// TestRefusals checks the errors of series that cannot be analysed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

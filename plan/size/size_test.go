@@ -146,7 +146,7 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestRefusals checks what is not calibrated and not planned.
+// TestRefusals checks the errors of measurements and demands that cannot be planned with.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	two := measured(1, 0.01, 50, 100)
