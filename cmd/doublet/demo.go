@@ -129,6 +129,7 @@ func box(h *server, filled bool, verb string) string {
 	if at := h.doors.address("http"); at != "" {
 		add("Open       http://%s/", at)
 		add("           /admin/ administers it (as %s), /lite/ needs no script", demo.People[0])
+		add("           /dav/ has calendars and contacts, for CalDAV and CardDAV")
 	}
 	add("Log in as  %s@%s   password %s", strings.Join(demo.People, ", "), demo.Domain, demo.Password)
 	state := "as it was left"
