@@ -17,13 +17,14 @@ import (
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/test/door"
+	"doublet/test/people"
 	"doublet/test/town"
 )
 
 func newCluster(t *testing.T, n int) *town.Town {
 	t.Helper()
 	return town.New(t, n, func(m *town.Member) (listen.Door, door.Options) {
-		p := &door.People{Accounts: map[string]signin.Account{
+		p := &people.Fake{Accounts: map[string]signin.Account{
 			"alice": {Name: "alice", Database: m.Town.Database, Who: note.Who{Person: m.Town.Person}},
 		}}
 		srv := New(m.Env, Config{Forward: m.Forward, Memory: m.Memory, LoginDelay: time.Hour, Hostname: "home"}, p,

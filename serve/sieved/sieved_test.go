@@ -14,6 +14,7 @@ import (
 	"doublet/stat"
 	"doublet/store"
 	"doublet/test/door"
+	"doublet/test/people"
 	"doublet/test/scenario"
 )
 
@@ -21,7 +22,7 @@ import (
 type house struct {
 	env    *env.Fixture
 	mail   *mailbox.Service
-	people *door.People
+	people *people.Fake
 	server *Server
 	*door.Open
 }
@@ -40,7 +41,7 @@ func open(t testing.TB, cfg Config, o door.Options) *house {
 		}
 	})
 	h.mail = mailbox.New(st, h.env.Env, mailbox.Options{})
-	h.people = &door.People{Accounts: map[string]signin.Account{}}
+	h.people = &people.Fake{Accounts: map[string]signin.Account{}}
 	for i, name := range []string{"alice", "bob"} {
 		who := note.Who{Person: note.UNID{15: byte(i + 1)}}
 		db, err := h.mail.Make(context.Background(), who.Person, name, 0, 0)

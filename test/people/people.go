@@ -1,4 +1,5 @@
-package door
+// Package people holds the accounts that protocol servers meet in their tests.
+package people
 
 import (
 	"context"
@@ -10,21 +11,21 @@ import (
 	"doublet/wire/scram"
 )
 
-// People holds accounts in place of a signin.Service. All have the password "demo"; the names broken, disabled, banned
+// Fake holds accounts in place of a signin.Service. All have the password "demo"; the names broken, disabled, banned
 // and busy fail in their ways.
-type People struct {
+type Fake struct {
 	Accounts map[string]signin.Account
 	// Gone makes Refresh fail.
 	Gone atomic.Bool
 }
 
 // Mechanisms returns the mechanisms of SASL that Begin knows.
-func (p *People) Mechanisms(signin.Attempt) []string {
+func (p *Fake) Mechanisms(signin.Attempt) []string {
 	return []string{"PLAIN", "LOGIN", "SCRAM-SHA-256"}
 }
 
 // Password checks a password.
-func (p *People) Password(_ context.Context, _ signin.Attempt, user, password string) (signin.Account, error) {
+func (p *Fake) Password(_ context.Context, _ signin.Attempt, user, password string) (signin.Account, error) {
 	switch user {
 	case "broken":
 		return signin.Account{}, errors.New("directory is on fire")
@@ -43,7 +44,7 @@ func (p *People) Password(_ context.Context, _ signin.Attempt, user, password st
 }
 
 // Refresh reports that no account has changed, or fails.
-func (p *People) Refresh(context.Context, *signin.Account) (bool, error) {
+func (p *Fake) Refresh(context.Context, *signin.Account) (bool, error) {
 	if p.Gone.Load() {
 		return false, signin.ErrDisabled
 	}
@@ -59,7 +60,7 @@ type exchange struct {
 func (x *exchange) Account() (signin.Account, error) { return x.account() }
 
 // Begin starts an exchange of SASL.
-func (p *People) Begin(ctx context.Context, c signin.Attempt, mechanism string) (signin.Exchange, error) {
+func (p *Fake) Begin(ctx context.Context, c signin.Attempt, mechanism string) (signin.Exchange, error) {
 	var a signin.Account
 	verify := func(user, password string) (err error) {
 		a, err = p.Password(ctx, c, user, password)
