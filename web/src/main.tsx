@@ -2,7 +2,7 @@ import "./look/look.css";
 import { render } from "preact";
 import { applyPreferences } from "./state/prefs";
 import { flush } from "./state/outbox";
-import { sync } from "./state/mail";
+import { sync } from "./state/sync";
 import { online, outdated, start } from "./state/session";
 import { App, page } from "./ui/app";
 import { keepStyled } from "./ui/styled";

@@ -1,13 +1,17 @@
-// What a person does to messages, wherever it is asked for: buttons, keys, dragging. Each says what it did
+// The actions on messages, for buttons, keys and dragging alike. Each reports its effect
 // and can be undone.
 
 import type { Id } from "../jmap/types";
 import { t, count } from "../text";
-import { byRole, change, list, mailboxes, pathOf, place, rows, threadOf } from "./mail";
+import { change } from "./change";
+import { list } from "./list";
+import { byRole, mailboxes, pathOf } from "./mailboxes";
+import { rows, threadOf } from "./messages";
+import { place } from "./place";
 import { briefs, type Brief } from "./briefs";
 import { cursor, reading, say, selected, sheet, turning } from "./screen";
 import { inTrash } from "./folders";
-import { sync } from "./mail";
+import { sync } from "./sync";
 
 /** The e-mails that an action concerns: what is selected, else what is read, with their threads. */
 export function chosen(): Id[] {
@@ -20,7 +24,7 @@ export function ofThreads(heads: Id[]): Id[] {
   return [...new Set(heads.flatMap(threadOf))].filter((id) => !!known(id));
 }
 
-/** What is known of an e-mail, whether it was in the list or not. */
+/** The known properties of a message, also of one that is not in the list. */
 const known = (id: Id): Brief | undefined => rows.value.get(id) ?? briefs.get(id);
 
 /** Those of a thread that are in the folder shown: what is elsewhere (in Sent, say) stays. */
@@ -35,7 +39,7 @@ export function here(ids: Id[]): Id[] {
 export function done(): void {
   selected.value = new Set();
   if (reading.value && !list.value.ids.includes(reading.value)) {
-    // What takes its place in the list is shown next, as in a pile of paper.
+    // The message that takes its place in the list is shown next, as in a pile of paper.
     const next = list.value.ids[Math.min(cursor.value, list.value.ids.length - 1)];
     turning.page = true;
     reading.value = innerWidth > 760 ? (next ?? null) : null;

@@ -16,7 +16,7 @@ export interface Spot {
   open: string;
 }
 
-/** What an address names: as Spot, but for the folder, which is a path of names. account "" is one's own. */
+/** The parts of an address: as Spot, but the folder is a path of names. account "" is one's own. */
 export interface Named extends Omit<Spot, "mailbox"> {
   path: string[];
 }

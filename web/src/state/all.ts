@@ -5,15 +5,15 @@ import { ref } from "../jmap/client";
 import type { Id, Row } from "../jmap/types";
 import { t } from "../text";
 import { briefs } from "./briefs";
-import { filterOf, place } from "./mail";
+import { filterOf, place } from "./place";
 import { waiting } from "./outbox";
 import { say, selected } from "./screen";
 import { account, attempt, client } from "./session";
 
-/** How many e-mails are asked for at once: no more than any server answers. */
+/** The most messages of one query: every server answers so many. */
 const page = 250;
 
-/** How many of how many e-mails have been found so far; null: no selection is under way. */
+/** The progress of a selection, in messages; null: none is under way. */
 export const selecting = signal<{ done: number; of: number } | null>(null);
 
 /** Selects all e-mails of the place that is shown. Leaving it, or selecting something else, ends that. */
@@ -48,7 +48,7 @@ export async function selectAll(): Promise<void> {
   }
 }
 
-/** How many changed e-mails wait before it is shown how far the server is. */
+/** With more changed messages waiting, the progress of the server is shown. */
 const many = 100;
 let last = 0;
 let of = 0;

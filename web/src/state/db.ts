@@ -1,4 +1,4 @@
-// What the browser keeps: folders, recent mail and what waits to be told to the server. A browser that
+// The data that the browser keeps: folders, recent mail and actions that wait for the server. A browser that
 // denies storage, or has none left, loses nothing but the ability to work offline: every use of this
 // room falls back to memory, and the client says so.
 
@@ -48,7 +48,7 @@ function database(): Promise<IDBDatabase | null> {
     }
     late = setTimeout(deny, patience);
     request.onupgradeneeded = () => {
-      // What is there stays: mail that waits to be sent is among it.
+      // The data stays: mail that waits to be sent is among it.
       for (const s of stores) if (!request.result.objectStoreNames.contains(s)) request.result.createObjectStore(s);
     };
     request.onsuccess = () => {

@@ -3,15 +3,15 @@
 import { signal } from "@preact/signals";
 import type { Id } from "../jmap/types";
 import { Offline } from "../jmap/client";
-import { sync } from "./mail";
+import { sync } from "./sync";
 import { account, client, home } from "./session";
 
 /** The largest file that is read in a browser, in bytes. */
 export const largest = 200_000_000;
-/** How many messages are imported in one call. */
+/** The number of messages imported in one call. */
 const together = 20;
 
-/** How many of how many messages are imported so far; null: none are being imported. */
+/** The progress of an import, in messages; null: none is under way. */
 export const importing = signal<{ done: number; of: number } | null>(null);
 
 const from = [0x46, 0x72, 0x6f, 0x6d, 0x20]; // "From "
@@ -80,7 +80,7 @@ export interface Imported {
   unfit?: { name: string; large: boolean };
 }
 
-/** Whether a file begins as a message does. */
+/** Reports if a file begins as a message does. */
 const isMail = (b: Uint8Array) => /^(?:[!-9;-~]+:|From )/u.test(new TextDecoder("latin1").decode(b.subarray(0, 200)));
 
 /** Imports the mail of files into a folder, read, with the times at which it was received. */

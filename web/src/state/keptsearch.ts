@@ -2,7 +2,7 @@
 
 import type { Id, Message, Row } from "../jmap/types";
 import * as db from "./db";
-import { rows } from "./mail";
+import { rows } from "./messages";
 import type { Understood } from "./search";
 
 const fold = (s: string) => s.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();

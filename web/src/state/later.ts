@@ -2,7 +2,8 @@
 
 import { ref } from "../jmap/client";
 import type { Address, Id } from "../jmap/types";
-import { outgoing, sync } from "./mail";
+import { outgoing } from "./outgoing";
+import { sync } from "./sync";
 import { client, home, session } from "./session";
 
 /** The latest time at which the server sends a message that it gets now; null: it sends none later. */

@@ -1,4 +1,4 @@
-// What the person did and the server has not confirmed: kept in the browser, in order, and told to the
+// Actions that the server has not confirmed: kept in the browser, in order, and sent to the
 // server when it answers. Everything here may be told twice and is done once: flags and folders are set to
 // what they are to be, and what is sent carries a creation id by which a repetition is found.
 
@@ -30,7 +30,7 @@ export interface FolderPatch {
   parentId: Id | null;
 }
 
-/** What is to be sent at a time: until then it can be taken back. */
+/** A message to send at a time; until then it can be taken back. */
 interface Submitted {
   account: Id;
   at: number;
@@ -50,7 +50,7 @@ export interface Sending extends Submitted {
   /** Drafts that it replaces. */
   replaces: Id[];
   answered: { account: Id; id: Id; keyword: string } | null;
-  /** What the writer had: the server may refuse the message, and then it is written again. */
+  /** The text in the writer, which opens again if the server refuses the message. */
   written?: Written;
 }
 
@@ -77,8 +77,11 @@ export interface AnswerSent extends Submitted {
 export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent;
 export type Intention = Intended & { key: string };
 
+/** The most messages that one call changes or reads: every server accepts so many. */
+export const mostAtOnce = 250;
+
 export const waiting = signal<Intention[]>([]);
-/** What the server refused, for the person to see. */
+/** Refused actions, which the person sees. */
 export const refusals = signal<{ key: string; text: string; intention: Intention }[]>([]);
 
 let serial = 0;
@@ -118,7 +121,7 @@ export const telling = () => waiting.value.some((i) => i.key === running && i.ki
 
 export async function load(): Promise<void> {
   const kept = (await db.all<Intention>("outbox")) ?? [];
-  // What the browser could not keep is in memory alone.
+  // An intention that the browser could not keep is in memory alone.
   const here = waiting.value.filter((w) => !kept.some((k) => k.key === w.key));
   for (const k of kept) keptHere.add(k.key);
   waiting.value = [...kept, ...here].sort((a, b) => (a.key < b.key ? -1 : 1));
@@ -143,7 +146,7 @@ async function alone<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Whether an intention is still to be carried out: another page may have told it to the server, or taken it back. Storage that
+ * Reports if an intention is still open: another page may have told it to the server, or taken it back. Storage that
  * fails as it is asked is no word of that.
  */
 async function stands(key: string): Promise<boolean> {
@@ -165,7 +168,7 @@ export async function takeBack(key: string): Promise<Intention | undefined> {
 /** The longest time that a person has to take something back, in milliseconds. */
 export const longestUndo = 30_000;
 
-/** Whether it is time to tell; a clock that was set back does not hold it up. */
+/** Reports if an intention is due; a clock that was set back does not hold it up. */
 const due = (i: Intention, now: number) => !("at" in i) || i.at <= now || i.at > now + longestUndo;
 
 /** The server has too much to do, or is in trouble: what waits is told when it wants to be asked again. */
@@ -231,7 +234,7 @@ async function carryOut(i: Intention): Promise<boolean> {
   return true;
 }
 
-/** What became of an intention, and what was answered beside it. */
+/** The result of an intention, and the answers to the calls beside it. */
 interface Outcome {
   problem?: SetError | undefined;
   answers?: Answers;
@@ -268,7 +271,7 @@ async function tellChange(i: Change): Promise<Outcome> {
     return client.calls([set]); // it may not be the change that was refused
   });
   const answer = answers.get("set")!;
-  // What is gone meanwhile needs no change any more.
+  // A message that is gone meanwhile needs no change any more.
   return { problem: first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound"), answers };
 }
 
@@ -278,7 +281,7 @@ async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
   return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
 }
 
-/** Whether Sent has a message already: a request whose answer was lost may have been done. */
+/** Reports if Sent has a message already: a request whose answer was lost may have been carried out. */
 async function wasSent(i: Submitted, field: string, id: string): Promise<boolean> {
   const found = await client.call("Email/query", {
     accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
@@ -313,7 +316,7 @@ async function tellSending(i: Sending): Promise<SetError | undefined> {
   return undefined;
 }
 
-/** What follows a message that is sent: a refusal of it is none of the message. */
+/** Waits for a change after sending; its refusal is no refusal of the message. */
 async function afterwards(done: Promise<unknown>): Promise<void> {
   await done.catch((e: unknown) => {
     if (!(e instanceof Refused) || e.later !== undefined) throw e;
@@ -326,7 +329,7 @@ async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
   return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
 }
 
-/** What keeps an answer with the message that invites. */
+/** The patch that records an answer with the invitation. */
 export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
 
 async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {

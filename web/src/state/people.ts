@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
 import type { Address } from "../jmap/types";
-import { rows } from "./mail";
+import { rows } from "./messages";
 import { client, offers, home, online } from "./session";
 
 /** People whom one had to do with, most often first. */

@@ -1,8 +1,8 @@
-// What the person set on this device.
+// The settings of this device.
 
 import { effect, signal } from "@preact/signals";
 import { languages, preferred, speak, type Language } from "../text";
-import { byThread } from "./mail";
+import { byThread } from "./place";
 import { localStorageGet, localStorageSet } from "./session";
 
 export interface Preferences {
@@ -35,7 +35,7 @@ export function prefer(change: Partial<Preferences>): void {
   localStorageSet(key, JSON.stringify(preferences.value));
 }
 
-/** What the server's own pages speak (serve/speech): this language, and the time zone that was chosen there, else this browser's. */
+/** The cookie of the server's own pages (serve/speech): this language, and the time zone chosen there, else this browser's. */
 function tellPages(l: Language): void {
   const zone = /(?:^|; )doublet-speech=[a-z]+\|([A-Za-z0-9_+/-]+)/u.exec(document.cookie)?.[1] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
   document.cookie = `doublet-speech=${l}|${zone}; Path=/; SameSite=Lax; Max-Age=31536000${location.protocol === "https:" ? "; Secure" : ""}`;

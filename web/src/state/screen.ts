@@ -1,4 +1,4 @@
-// What is open on the screen: the message, what is selected, writers, sheets, notes to the person.
+// The state of the screen: the open message, the selection, sheets and notices.
 
 import { signal } from "@preact/signals";
 import type { Id } from "../jmap/types";

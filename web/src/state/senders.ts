@@ -4,10 +4,10 @@ import { signal } from "@preact/signals";
 import type { Address, Id, Message } from "../jmap/types";
 import { Refused } from "../jmap/client";
 import * as db from "./db";
-import { messages } from "./mail";
+import { messages } from "./messages";
 import { attempt, client, home } from "./session";
 
-/** What the server that took a message found about the domain of its author. */
+/** The receiving server's verdict on the domain of the author. */
 export interface Verdict {
   result: "pass" | "fail";
   domain: string;

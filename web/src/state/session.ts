@@ -1,4 +1,4 @@
-// Who is signed in, and whether the server answers.
+// The person who is signed in, and the state of the connection.
 
 import { computed, signal } from "@preact/signals";
 import { Client, clockTolerance, Offline, SignedOut } from "../jmap/client";
@@ -91,7 +91,7 @@ export async function start(): Promise<void> {
   }
 }
 
-/** What ended the session is said, and nothing that is on the screen is taken away. */
+/** Ends the session with its reason; the screen keeps its contents. */
 export function signedOut(): void {
   phase.value = phase.value === "in" || phase.value === "expired" ? "expired" : "signed-out";
 }

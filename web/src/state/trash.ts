@@ -6,7 +6,10 @@ import type { Id, Mailbox } from "../jmap/types";
 import { count, t } from "../text";
 import * as db from "./db";
 import { below, changed, freeName, inTrash } from "./folders";
-import { byRole, mailboxes, place, show, sync } from "./mail";
+import { show } from "./list";
+import { byRole, mailboxes } from "./mailboxes";
+import { place } from "./place";
+import { sync } from "./sync";
 import { intend, takeBack, type FolderPatch } from "./outbox";
 import { reading, say, selected, sheet } from "./screen";
 import { account, attempt, client } from "./session";
@@ -90,7 +93,7 @@ export function empty(folder: Id): void {
   };
 }
 
-/** How many messages one request destroys: no more than any server takes. */
+/** The most messages that one request destroys: every server accepts so many. */
 const piece = 250;
 
 /** Destroys messages of a folder, or takes those out of it that are in others too. Reports whether it found any. */

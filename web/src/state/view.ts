@@ -28,6 +28,12 @@ export function within(filter: Filter, view: string | undefined): Filter {
   return only ? { operator: "AND", conditions: [filter, conditions[only]] } : filter;
 }
 
+/** Reports if a change of a message takes it out of what a view shows. */
+export function leaves(patch: Record<string, unknown>, view: string | undefined): boolean {
+  const { only } = readView(view);
+  return (only === "unread" && patch["keywords/$seen"] === true) || (only === "flagged" && patch["keywords/$flagged"] === null);
+}
+
 /** Some message is pinned: lists show pinned ones first. */
 export const hasPins = signal(false);
 export const pin = "$pinned";

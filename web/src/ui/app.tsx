@@ -1,5 +1,5 @@
 import { useEffect } from "preact/hooks";
-import { openAccount } from "../state/mail";
+import { openAccount } from "../state/sync";
 import { account, phase } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";

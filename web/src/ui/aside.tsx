@@ -3,7 +3,10 @@
 import { useEffect } from "preact/hooks";
 import type { Id, Message } from "../jmap/types";
 import { chosen, done, here, keyword, moveTo, ofThreads } from "../state/actions";
-import { byRole, change, rows, sync } from "../state/mail";
+import { change } from "../state/change";
+import { byRole } from "../state/mailboxes";
+import { rows } from "../state/messages";
+import { sync } from "../state/sync";
 import { openMenu, say, sheet } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
 import { hasPins, muted, pin, snoozedUntil } from "../state/view";

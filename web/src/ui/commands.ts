@@ -3,7 +3,11 @@
 import type { Id } from "../jmap/types";
 import { archive, chosen, junk, keyword, remove, toggle } from "../state/actions";
 import { selectAll } from "../state/all";
-import { byRole, list, mailboxes, place, rows, show, sync } from "../state/mail";
+import { list, show } from "../state/list";
+import { byRole, mailboxes } from "../state/mailboxes";
+import { rows } from "../state/messages";
+import { place } from "../state/place";
+import { sync } from "../state/sync";
 import { cursor, folded, narrow, reading, selected, sheet, toasts, type MenuItem } from "../state/screen";
 import { t } from "../text";
 import { tc, type CommandText } from "../text/commands";

@@ -1,7 +1,7 @@
 // Importing mail from files that are dropped or chosen, and exporting folders.
 
 import { exportURL, importFiles, importing } from "../state/exchange";
-import { mailboxes } from "../state/mail";
+import { mailboxes } from "../state/mailboxes";
 import { say } from "../state/screen";
 import { count, t } from "../text";
 import { tx } from "../text/files";

@@ -1,6 +1,7 @@
 // The tabs above a list: all, unread, flagged, with attachments; and how it is sorted.
 
-import { place, show } from "../state/mail";
+import { show } from "../state/list";
+import { place } from "../state/place";
 import { openMenu, selected } from "../state/screen";
 import { readView, writeView, type Only, type Order } from "../state/view";
 import { tf } from "../text/sorting";

@@ -4,7 +4,10 @@
 import { batch, effect } from "@preact/signals";
 import type { Id } from "../jmap/types";
 import { folderAt, formatAddress, parseAddress, type Named, type Spot } from "../state/address";
-import { byRole, list, mailboxes, place, readRow, show, type Place } from "../state/mail";
+import { list, show } from "../state/list";
+import { byRole, mailboxes } from "../state/mailboxes";
+import { readRow } from "../state/messages";
+import { place, type Place } from "../state/place";
 import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, sideOpen, turning, type Sheet } from "../state/screen";
 import { account, home, online, session } from "../state/session";
 import { t } from "../text";

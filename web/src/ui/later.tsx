@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Message } from "../jmap/types";
 import { cancelHeld, latest, offered, readHeld, type Held } from "../state/later";
-import { readRow } from "../state/mail";
+import { readRow } from "../state/messages";
 import { openMenu, say, sheet } from "../state/screen";
 import { attempt, client } from "../state/session";
 import { nameOrAddress } from "../state/shown";

@@ -3,7 +3,7 @@
 
 import { useEffect } from "preact/hooks";
 import type { RefObject } from "preact";
-import { place } from "../state/mail";
+import { place } from "../state/place";
 import { understood, type Term } from "../state/search";
 
 /** How many words are marked in a document, and how much of a text is looked at. */

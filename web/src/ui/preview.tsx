@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Id, Message, Part } from "../jmap/types";
-import { messages, readMessages, readPart } from "../state/mail";
+import { messages, readMessages, readPart } from "../state/messages";
 import { sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { size } from "../text";

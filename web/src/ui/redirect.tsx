@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import type { Address, Id } from "../jmap/types";
 import { dateField, mailbox } from "../state/fields";
-import { identities, messages, outgoing, readMessages } from "../state/mail";
+import { messages, readMessages } from "../state/messages";
+import { identities, outgoing } from "../state/outgoing";
 import { intend, takeBack } from "../state/outbox";
 import { preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";

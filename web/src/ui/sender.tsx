@@ -3,7 +3,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Id, Message, Row } from "../jmap/types";
-import { identities, mailboxes, place, rows } from "../state/mail";
+import { mailboxes } from "../state/mailboxes";
+import { rows } from "../state/messages";
+import { identities } from "../state/outgoing";
+import { place } from "../state/place";
 import { say, sheet } from "../state/screen";
 import { account, home } from "../state/session";
 import { atHand, block, blockable, blocked, leaveAtOnce, readBlocked, verdictOf, waysOf, type Way } from "../state/senders";

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Identity, Vacation } from "../jmap/types";
-import { identities } from "../state/mail";
+import { identities } from "../state/outgoing";
 import { allowed, disallow } from "../state/pictures";
 import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";

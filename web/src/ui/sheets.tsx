@@ -1,7 +1,7 @@
 import { lazy } from "./lazy";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { messages, readMessages } from "../state/mail";
+import { messages, readMessages } from "../state/messages";
 import { sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { t } from "../text";

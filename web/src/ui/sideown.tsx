@@ -1,6 +1,7 @@
 // The person's labels and saved searches below the folders, and the colours of labels and folders.
 
-import { place, show } from "../state/mail";
+import { show } from "../state/list";
+import { place } from "../state/place";
 import { openMenu, reading, say, selected, sheet, sideOpen, type MenuItem } from "../state/screen";
 import { folderHue, hues, labels, own, setLabel, setOwn, type Hue, type Label } from "../state/own";
 import { t } from "../text";

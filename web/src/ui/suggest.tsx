@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 import { forgetRecent, recent } from "../state/recent";
-import { sortedMailboxes } from "../state/mail";
+import { sortedMailboxes } from "../state/mailboxes";
 import { known } from "../state/people";
 import { nameOrAddress } from "../state/shown";
 import { t } from "../text";

@@ -1,6 +1,8 @@
 // How the server understood a search: a chip for each part, which can be taken out, and a line for each part that was not understood.
 
-import { mailboxes, place, show } from "../state/mail";
+import { show } from "../state/list";
+import { mailboxes } from "../state/mailboxes";
+import { place } from "../state/place";
 import { understood, type Term } from "../state/search";
 import { count, language, size } from "../text";
 import { ts, type SearchText } from "../text/search";

@@ -1,1 +1,0 @@
-import{c as e,h as t,n,o as r}from"./db-CHwPWa1j.js";var i=10,a=t([]),o=`searches`,s=n(`facts`,o).then(e=>a.value=[...new Set([...a.value,...e??[]])].slice(0,i));async function c(e){await s,a.value=[e,...a.value.filter(t=>t!==e)].slice(0,i),await r(`facts`,o,a.value)}function l(){a.value=[],e(`facts`,o)}export{l as forgetRecent,a as recent,c as remember};
