@@ -55,6 +55,58 @@ test("words have a colour, a size and a font, which arrive and are edited again"
   assert.deepEqual(page.wrong, []);
 });
 
+test("a table is made, filled by Tab, changed, edited again as a draft, and arrives with its borders", async () => {
+  const page = await written();
+  await page.keyboard.type("alice@example.com,");
+  await page.fill(".writer .subject input", "A table of prices");
+  await page.click(".writer .ProseMirror");
+  await page.click(".writer [aria-label='Table']");
+  await page.click("[role=menuitem]:has-text('2 rows, 2 columns')");
+  await page.keyboard.type("Bread");
+  for (const cell of ["2.40", "Milk", "1.10"]) {
+    await page.keyboard.press("Tab");
+    await page.keyboard.type(cell);
+  }
+  await page.click(".writer [aria-label='Table']");
+  await page.click("[role=menuitem]:has-text('Row above')");
+  await page.click(".writer [aria-label='Table']");
+  await page.click("[role=menuitem]:has-text('Column after')");
+  assert.deepEqual(await barriers(page), []);
+  const cells = () => page.$$eval(".writer .ProseMirror tr", (rows) => rows.map((r) => [...r.cells].map((c) => c.textContent)));
+  assert.deepEqual(await cells(), [["Bread", "2.40", ""], ["", "", ""], ["Milk", "1.10", ""]]);
+  await page.click(".writer .bar [aria-label='Close']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  await page.keyboard.press("g");
+  await page.keyboard.press("d");
+  await row(page, "A table of prices").click();
+  await page.waitForSelector(".writer .ProseMirror td:has-text('Milk')");
+  assert.equal(await page.locator(".writer .kept").count(), 0);
+  await page.click(".writer .ProseMirror td:has-text('Bread')");
+  await page.click(".writer [aria-label='Table']");
+  await page.click("[role=menuitem]:has-text('Heading row')");
+  await page.click(".writer footer .primary");
+  await page.waitForSelector(".writer", { state: "detached" });
+  const alice = await open();
+  await signIn(alice, "alice");
+  await row(alice, "A table of prices").click();
+  const letter = alice.frameLocator(".letter iframe").first();
+  await letter.locator("table[border='1'] th", { hasText: "Bread" }).waitFor();
+  await letter.locator("td", { hasText: "1.10" }).waitFor();
+  // The text for programs without HTML has a line for each row.
+  const text = await alice.evaluate(async () => {
+    const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+    const session = await (await fetch("/jmap/session")).json();
+    const accountId = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+    const answer = await (await fetch(session.apiUrl, { method: "POST", headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf }, body: JSON.stringify({ using: ["urn:ietf:params:jmap:core", "urn:ietf:params:jmap:mail"], methodCalls: [
+      ["Email/query", { accountId, filter: { subject: "table of prices" } }, "q"],
+      ["Email/get", { accountId, "#ids": { resultOf: "q", name: "Email/query", path: "/ids" }, properties: ["textBody", "bodyValues"], fetchTextBodyValues: true }, "g"],
+    ] }) })).json();
+    return Object.values(answer.methodResponses[1][1].list[0].bodyValues)[0].value;
+  });
+  assert.match(text, /^Bread \| 2\.40 \|$/m);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("what is pasted from Word and Google Docs keeps its words, emphasis, lists and links, and no looks", async () => {
   const page = await written();
   await page.click(".writer .ProseMirror");

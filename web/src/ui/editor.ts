@@ -8,10 +8,12 @@ import { DOMParser, DOMSerializer, Schema, type MarkSpec } from "prosemirror-mod
 import { schema as basic } from "prosemirror-schema-basic";
 import { addListNodes, liftListItem, sinkListItem, splitListItem, wrapInList } from "prosemirror-schema-list";
 import { EditorState, type Command } from "prosemirror-state";
+import { goToNextCell, isInTable, tableEditing } from "prosemirror-tables";
 import { EditorView } from "prosemirror-view";
 import { safeHTML } from "./html";
 import { image, pictureView, scale } from "./picture";
 import { cleanPasted, inert, kept, keptView, markKept, sent, textOf } from "./kept";
+import { insertTable, tableCommands, tableSpecs, tableText, type TableCommand } from "./table";
 
 const underline: MarkSpec = { parseDOM: [{ tag: "u" }, { style: "text-decoration=underline" }], toDOM: () => ["u", 0] };
 /** A mark that <font> carries: mail programs know it, and unlike a style the page's policy lets it in. */
@@ -24,7 +26,7 @@ const font = (name: "color" | "size" | "face", valid: RegExp): MarkSpec => ({
 const strike: MarkSpec = { parseDOM: [{ tag: "s" }, { tag: "strike" }, { tag: "del" }], toDOM: () => ["s", 0] };
 
 export const schema = new Schema({
-  nodes: addListNodes(basic.spec.nodes.update("image", image), "paragraph block*", "block").addToEnd("kept", kept),
+  nodes: addListNodes(basic.spec.nodes.update("image", image), "paragraph block*", "block").append(tableSpecs).addToEnd("kept", kept),
   marks: basic.spec.marks.addToEnd("underline", underline).addToEnd("strike", strike)
     .addToEnd("color", font("color", /^(?:#[0-9a-f]{3,6}|[a-z]{3,20})$/iu)).addToEnd("size", font("size", /^[1-7]$/u)).addToEnd("face", font("face", /^[\w ,'"-]{1,100}$/u)),
 });
@@ -38,6 +40,12 @@ export interface Editor {
   image(src: string, alt: string): void;
   /** Sets a mark of <font> on what is chosen, or on what is typed next; null takes it away. */
   font(name: "color" | "size" | "face", value: string | null): void;
+  /** Puts an empty table in place of the selection. */
+  insertTable(rows: number, columns: number): void;
+  /** Changes the table that the cursor is in. */
+  changeTable(by: TableCommand): void;
+  /** Reports if the cursor is in a table. */
+  inTable(): boolean;
   /** Puts markup, which is made harmless, in the place of what is chosen. */
   insert(html: string): void;
   destroy(): void;
@@ -72,6 +80,7 @@ function plain(node: import("prosemirror-model").Node, prefix = ""): string {
     switch (child.type.name) {
       case "blockquote": lines.push(plain(child, `${prefix}> `)); break;
       case "kept": lines.push(...textOf(child.attrs["html"] as string).split("\n").map((l) => prefix + l)); break;
+      case "table": lines.push(...tableText(child).split("\n").map((l) => prefix + l)); break;
       case "bullet_list":
       case "ordered_list": {
         let i = 0;
@@ -100,11 +109,13 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       plugins: [
         history(),
         inputRules({ rules: [wrappingInputRule(/^\s*([-*])\s$/u, schema.nodes["bullet_list"]!), wrappingInputRule(/^1\.\s$/u, schema.nodes["ordered_list"]!), wrappingInputRule(/^>\s$/u, schema.nodes["blockquote"]!)] }),
+        keymap({ Tab: goToNextCell(1), "Shift-Tab": goToNextCell(-1) }),
         keymap({ "Mod-z": undo, "Mod-y": redo, "Shift-Mod-z": redo, "Mod-b": commands.bold, "Mod-i": commands.italic, "Mod-u": commands.underline, Enter: splitListItem(li), "+": scale(1.2), "-": scale(1 / 1.2), Tab: sinkListItem(li), "Shift-Tab": liftListItem(li) }),
         keymap(baseKeymap),
+        tableEditing(),
       ],
     }),
-    attributes: { role: "textbox", "aria-multiline": "true", "aria-label": label, dir: "auto" },
+    attributes: { role: "textbox", "aria-multiline": "true", "aria-label": label, dir: "auto", tabindex: "0" },
     dispatchTransaction(tr) {
       view.updateState(view.state.apply(tr));
       if (tr.docChanged) changed();
@@ -140,6 +151,15 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       commands[name](view.state, view.dispatch, view);
       view.focus();
     },
+    insertTable(rows, columns) {
+      insertTable(rows, columns)(view.state, view.dispatch);
+      view.focus();
+    },
+    changeTable(by) {
+      tableCommands[by](view.state, view.dispatch);
+      view.focus();
+    },
+    inTable: () => isInTable(view.state),
     link(href) {
       const { from, to, empty } = view.state.selection;
       const mark = schema.marks["link"]!.create({ href });

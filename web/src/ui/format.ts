@@ -5,9 +5,14 @@ import { own, setOwn } from "../state/own";
 import { t } from "../text";
 import { tw } from "../text/format";
 import type { Editor } from "./editor";
+import type { IconName } from "./icons";
+import type { TableCommand } from "./table";
 
 const colours = { red: ["#b3261e", 2], orange: ["#a8421a", 20], green: ["#0b6152", 168], blue: ["#0b57a4", 210], violet: ["#6a1b9a", 280], grey: ["#5f6368", 0] } as const;
 const sizes = { small: "2", normal: null, large: "5", huge: "6" } as const;
+const changes: Record<TableCommand, IconName> = {
+  rowAbove: "plus", rowBelow: "plus", columnBefore: "plus", columnAfter: "plus", headerRow: "bold", removeRow: "trash", removeColumn: "trash", removeTable: "trash",
+};
 const faces = { sans: null, serif: "Georgia, serif", mono: "Courier New, monospace" } as const;
 
 export function colourMenu(at: Element, e: Editor): void {
@@ -22,6 +27,16 @@ export function fontMenu(at: Element, e: Editor): void {
     ...(Object.keys(sizes) as (keyof typeof sizes)[]).map((s): MenuItem => ({ text: tw(s), icon: "font", run: () => e.font("size", sizes[s]) })),
     ...(Object.keys(faces) as (keyof typeof faces)[]).map((f): MenuItem => ({ text: tw(f), icon: "font", run: () => e.font("face", faces[f]) })),
   ]);
+}
+
+/** Offers tables of some sizes, or the changes of the table that the cursor is in. */
+export function tableMenu(at: Element, e: Editor): void {
+  if (!e.inTable()) {
+    const offered: [number, number][] = [[2, 2], [3, 3], [4, 3], [6, 4]];
+    openMenu(at, offered.map(([rows, columns]): MenuItem => ({ text: tw("tableOf", rows, columns), icon: "table", run: () => e.insertTable(rows, columns) })));
+    return;
+  }
+  openMenu(at, (Object.keys(changes) as TableCommand[]).map((c): MenuItem => ({ text: tw(c), icon: changes[c], run: () => e.changeTable(c) })));
 }
 
 interface Template {

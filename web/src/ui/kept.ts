@@ -8,6 +8,7 @@ import { t } from "../text";
 import { fill, fit } from "./fit";
 import { safeHTML } from "./html";
 import { withoutOffice } from "./pasted";
+import { isPlainTable } from "./table";
 
 export const kept: NodeSpec = {
   group: "block", atom: true, selectable: true, attrs: { html: { validate: "string" } },
@@ -39,7 +40,7 @@ export function markKept(holder: Element): void {
     else if (e?.tagName === "BLOCKQUOTE" && !e.hasAttribute("style")) {
       markKept(e);
       run = null;
-    } else if (e && isRich(e)) {
+    } else if (e && !isPlainTable(e) && isRich(e)) {
       for (const img of [e, ...e.querySelectorAll("img")]) {
         const src = img.getAttribute("src");
         if (src && /^(?:https?:)?\/\//iu.test(src)) {

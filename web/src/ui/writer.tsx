@@ -15,7 +15,7 @@ import { fullDate, size, t } from "../text";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
 import { edit, type CommandName, type Editor } from "./editor";
-import { colourMenu, fontMenu, templateMenu } from "./format";
+import { colourMenu, fontMenu, tableMenu, templateMenu } from "./format";
 import { Icon, type IconName } from "./icons";
 import { askTime } from "./later";
 import { isAddress, Recipients } from "./recipients";
@@ -291,7 +291,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
         {menuTool("font", tw("font"), (at) => fontMenu(at, editor.current!))}{menuTool("colour", tw("colour"), (at) => colourMenu(at, editor.current!))}
         {menuTool("template", tw("templates"), (at) => templateMenu(at, editor.current!, () => d.subject, (s) => { d.subject = s; subject.value = s; touched(); }))}
-        {!narrow.value && <>{format("list", t("bulletList"))}{format("numbers", t("numberedList"))}{format("quote", t("quote"))}{format("clear", t("clearFormat"))}
+        {!narrow.value && <>{format("list", t("bulletList"))}{format("numbers", t("numberedList"))}{format("quote", t("quote"))}{menuTool("table", tw("table"), (at) => tableMenu(at, editor.current!))}{format("clear", t("clearFormat"))}
           {tool("link", t("link"), () => (sheet.value = { kind: "ask", title: t("link"), text: t("linkAsk"), yes: t("ok"), input: "https://", done: (href) => typeof href === "string" && /^(?:https?:|mailto:)/iu.test(href) && editor.current?.link(href) }))}</>}
         {tool("trash", t("discard"), () => void discard())}
         <span class="quiet" role="status">{status.value}</span>
