@@ -16,10 +16,12 @@ import (
 // when it is needed first.
 const UseSnoozed = "Snoozed"
 
-// The profile note that holds the times of snoozed messages, one "unid unix-seconds" each.
+// The profile note that holds the times of snoozed messages, one "unid unix-seconds" each, and of reminders, with
+// " unanswered" behind.
 const (
 	snoozedProfile = "Snoozed"
 	itemMessages   = "Messages"
+	wordReminder   = "unanswered"
 )
 
 // maxSnoozed is the maximum number of snoozed messages of a mail file.
@@ -29,6 +31,9 @@ const maxSnoozed = 1000
 type Snoozed struct {
 	Email note.UNID
 	Until time.Time
+	// Reminder is set for a message that stays where it is, and of which a copy comes to the INBOX if nobody has
+	// answered it.
+	Reminder bool
 }
 
 // snoozed reads the times of snoozed messages, also of such that are in the folder no more, and leaves out malformed
@@ -40,17 +45,18 @@ func (d *Reading) snoozed() ([]Snoozed, note.Items, error) {
 	}
 	var out []Snoozed
 	for _, line := range items.Get(itemMessages).AsTextList() {
-		id, at, _ := strings.Cut(line, " ")
+		id, rest, _ := strings.Cut(line, " ")
+		at, word, _ := strings.Cut(rest, " ")
 		u, err := note.ParseUNID(id)
 		n, bad := strconv.ParseInt(at, 10, 64)
 		if err == nil && bad == nil {
-			out = append(out, Snoozed{u, time.Unix(n, 0).UTC()})
+			out = append(out, Snoozed{u, time.Unix(n, 0).UTC(), word == wordReminder})
 		}
 	}
 	return out, items, nil
 }
 
-// Snoozed returns the snoozed messages of the mail file, the next first.
+// Snoozed returns the snoozed messages of the mail file and those with a reminder, the next first.
 func (d *Reading) Snoozed() ([]Snoozed, error) {
 	list, _, err := d.snoozed()
 	if err != nil {
@@ -58,7 +64,7 @@ func (d *Reading) Snoozed() ([]Snoozed, error) {
 	}
 	var there []Snoozed
 	for _, s := range list {
-		in, err := d.isSnoozed(s.Email)
+		in, err := d.waits(s)
 		if err != nil {
 			return nil, err
 		}
@@ -70,22 +76,23 @@ func (d *Reading) Snoozed() ([]Snoozed, error) {
 	return there, nil
 }
 
+// waits reports whether a message still waits for its time.
+func (d *Reading) waits(s Snoozed) (bool, error) {
+	if s.Reminder {
+		return d.awaits(s.Email)
+	}
+	return d.isSnoozed(s.Email)
+}
+
 // isSnoozed reports whether a message is in the folder of snoozed messages.
 func (d *Reading) isSnoozed(u note.UNID) (bool, error) {
 	folder, err := FindUse(d.r, UseSnoozed)
 	if err != nil {
 		return false, ignoreGone(err)
 	}
-	id, err := d.find(u)
-	if errors.Is(err, store.ErrGrave) {
-		return false, nil
-	}
-	if err != nil {
-		return false, ignoreGone(err)
-	}
-	row, err := d.r.Note(id)
-	if err != nil {
-		return false, ignoreGone(err)
+	row, err := d.rowOf(u)
+	if row == nil || err != nil {
+		return false, err
 	}
 	_, in := row.Member(folder)
 	return in, nil
@@ -98,17 +105,9 @@ func (c *Changing) Snooze(u note.UNID, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	list, items, err := c.snoozed()
+	list, items, err := c.roomFor(u)
 	if err != nil {
 		return err
-	}
-	if list = slices.DeleteFunc(list, func(s Snoozed) bool { return s.Email == u }); len(list) >= maxSnoozed {
-		if list, err = c.Snoozed(); err != nil {
-			return err
-		}
-		if len(list) >= maxSnoozed {
-			return fmt.Errorf("%w: at most %d snoozed messages", ErrLimit, maxSnoozed)
-		}
 	}
 	folder, err := c.ForUse(UseSnoozed)
 	if err != nil {
@@ -123,23 +122,56 @@ func (c *Changing) Snooze(u note.UNID, until time.Time) error {
 	if err := c.SetFolders(m.ID, []note.UNID{folder}, leaves); err != nil {
 		return err
 	}
-	return c.putSnoozed(items, append(list, Snoozed{u, until}))
+	return c.putSnoozed(items, append(list, Snoozed{u, until, false}))
 }
 
-// Unsnooze moves a snoozed message back to the INBOX at once, as it was. It returns ErrNoMessage if it is not snoozed.
+// roomFor reads the times of all messages but one, and returns ErrLimit if there is no room for another.
+func (c *Changing) roomFor(u note.UNID) ([]Snoozed, note.Items, error) {
+	list, items, err := c.snoozed()
+	if err != nil {
+		return nil, items, err
+	}
+	isIt := func(s Snoozed) bool { return s.Email == u }
+	if list = slices.DeleteFunc(list, isIt); len(list) < maxSnoozed {
+		return list, items, nil
+	}
+	if list, err = c.Snoozed(); err != nil {
+		return nil, items, err
+	}
+	if list = slices.DeleteFunc(list, isIt); len(list) >= maxSnoozed {
+		return nil, items, fmt.Errorf("%w: at most %d snoozed messages", ErrLimit, maxSnoozed)
+	}
+	return list, items, nil
+}
+
+// Unsnooze moves a snoozed message back to the INBOX at once, as it was, or takes a reminder away. It returns
+// ErrNoMessage if the message waits for no time.
 func (c *Changing) Unsnooze(u note.UNID) error {
-	in, err := c.isSnoozed(u)
+	list, items, err := c.snoozed()
 	if err != nil {
 		return err
 	}
-	if !in {
+	at := slices.IndexFunc(list, func(s Snoozed) bool { return s.Email == u })
+	if at < 0 {
 		return ErrNoMessage
 	}
-	id, err := c.Find(u)
+	waits, err := c.waits(list[at])
 	if err != nil {
 		return err
 	}
-	list, items, err := c.snoozed()
+	if !waits {
+		return ErrNoMessage
+	}
+	if !list[at].Reminder {
+		if err := c.moveBack(u); err != nil {
+			return err
+		}
+	}
+	return c.putSnoozed(items, slices.Delete(list, at, at+1))
+}
+
+func (c *Changing) moveBack(u note.UNID) error {
+	id, err := c.Find(u)
 	if err != nil {
 		return err
 	}
@@ -151,10 +183,7 @@ func (c *Changing) Unsnooze(u note.UNID) error {
 	if err != nil {
 		return err
 	}
-	if err := c.SetFolders(id, []note.UNID{inbox}, []note.UNID{folder}); err != nil {
-		return err
-	}
-	return c.putSnoozed(items, slices.DeleteFunc(list, func(s Snoozed) bool { return s.Email == u }))
+	return c.SetFolders(id, []note.UNID{inbox}, []note.UNID{folder})
 }
 
 func (c *Changing) putSnoozed(items note.Items, list []Snoozed) error {
@@ -163,24 +192,28 @@ func (c *Changing) putSnoozed(items note.Items, list []Snoozed) error {
 	lines := make([]string, len(list))
 	for i, s := range list {
 		lines[i] = s.Email.String() + " " + strconv.FormatInt(s.Until.Unix(), 10)
+		if s.Reminder {
+			lines[i] += " " + wordReminder
+		}
 	}
 	return c.PutProfile(u, items.With("Form", note.Text(snoozedProfile)).With(itemMessages, note.TextList(lines...)))
 }
 
 // wake brings the messages whose time has come back to the INBOX: as new ones, unread and with now as their date, so
-// that every client shows them on top. Those that have left the folder of snoozed messages are forgotten.
-func (c *Changing) wake(now time.Time) (woken int, err error) {
+// that every client shows them on top. Those that have left the folder of snoozed messages, and reminders of messages
+// that are gone or answered, are forgotten.
+func (c *Changing) wake(now time.Time) error {
 	list, items, err := c.snoozed()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	inbox, err := FindUse(c.r, Inbox)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	folder, err := FindUse(c.r, UseSnoozed)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return 0, err
+		return err
 	}
 	left := list[:0:0]
 	for _, s := range list {
@@ -188,25 +221,28 @@ func (c *Changing) wake(now time.Time) (woken int, err error) {
 			left = append(left, s)
 			continue
 		}
-		in, err := c.isSnoozed(s.Email)
-		if err != nil {
-			return woken, err
+		if err := c.wakeOne(s, folder, inbox, now); err != nil {
+			return err
 		}
-		if !in {
-			continue
-		}
-		if err := c.wakeOne(s.Email, folder, inbox, now); err != nil {
-			return woken, err
-		}
-		woken++
 	}
 	if len(left) == len(list) {
-		return 0, nil
+		return nil
 	}
-	return woken, c.putSnoozed(items, left)
+	return c.putSnoozed(items, left)
 }
 
-func (c *Changing) wakeOne(u note.UNID, folder, inbox note.ID, now time.Time) error {
+func (c *Changing) wakeOne(s Snoozed, folder, inbox note.ID, now time.Time) error {
+	waits, err := c.waits(s)
+	switch {
+	case err != nil || !waits:
+		return err
+	case s.Reminder:
+		return c.remind(s.Email, inbox, now)
+	}
+	return c.bringBack(s.Email, folder, inbox, now)
+}
+
+func (c *Changing) bringBack(u note.UNID, folder, inbox note.ID, now time.Time) error {
 	id, err := c.find(u)
 	if err != nil {
 		return err

@@ -109,8 +109,7 @@ func (w *Waker) read(ctx context.Context, db note.DatabaseID) error {
 
 func (w *Waker) wake(ctx context.Context, db note.DatabaseID, now time.Time) error {
 	res, err := w.svc.File(note.System, db).Change(ctx, 1, func(c *Changing, _ int) error {
-		_, err := c.wake(now)
-		return err
+		return c.wake(now)
 	})
 	if err == nil {
 		err = res.Errs[0]

@@ -9,10 +9,10 @@ import (
 	"doublet/wire/jmap"
 )
 
-var snoozedProperties = []string{"id", "until"}
+var snoozedProperties = []string{"id", "until", "unlessAnswered"}
 
 // snoozedKind lists the properties of a SnoozedEmail that a client may change.
-var snoozedKind = kind{mutable: []string{"until"}, fixed: oneOf("id")}
+var snoozedKind = kind{mutable: []string{"until", "unlessAnswered"}, fixed: oneOf("id")}
 
 // maxSnooze bounds how far in the future a message may come back.
 const maxSnooze = 10 * 366 * 24 * time.Hour
@@ -23,6 +23,9 @@ func appendSnoozed(dst []byte, s *mailbox.Snoozed, wants func(string) bool) []by
 	if wants("until") {
 		o.Name("until")
 		o.B = jmap.AppendUTCDate(o.B, s.Until)
+	}
+	if wants("unlessAnswered") {
+		o.Bool("unlessAnswered", s.Reminder)
 	}
 	return o.End()
 }
@@ -37,7 +40,7 @@ func snoozedState(list []mailbox.Snoozed) string {
 }
 
 // snoozedGet answers SnoozedEmail/get: the messages that come back to the inbox at a time. Their ids are those of the
-// Emails.
+// Emails. With unlessAnswered the message stays where it is, and a copy of it comes, unless somebody answers before.
 func snoozedGet(c *call) error {
 	g, err := c.getArguments(own, snoozedProperties)
 	if err != nil {
@@ -60,8 +63,8 @@ func snoozedGet(c *call) error {
 	})
 }
 
-// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, or changes the time. To destroy one is
-// to bring the Email back at once.
+// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, sets a reminder, or changes the time. To
+// destroy one is to bring the Email back at once, or to take the reminder away.
 func snoozedSet(c *call) error {
 	s, err := c.setArguments(own)
 	if err != nil {
@@ -119,6 +122,12 @@ func (c *call) snooze(w *mailbox.Changing, p *patch) error {
 		until, ok := jmap.ParseDate(text, true)
 		if now := c.s.env.Clock.Now(); !ok || !until.After(now) || until.Sub(now) > maxSnooze {
 			return badProperties("It is a time in the future.", "until")
+		}
+		switch reminder, is := changed.Get("unlessAnswered").Bool(); {
+		case !is && !changed.Get("unlessAnswered").IsNull():
+			return badProperties("It is true or false.", "unlessAnswered")
+		case reminder:
+			return w.Remind(u, until)
 		}
 		return w.Snooze(u, until)
 	})

@@ -87,6 +87,42 @@ test("a pinned message stays on top; mail to a muted conversation is archived as
   assert.deepEqual(page.wrong, []);
 });
 
+test("a reminder is set in the writer and in a message, shown with it, and taken away", async () => {
+  const page = await enter();
+  const write = async (subject) => {
+    await page.keyboard.press("c");
+    await page.waitForSelector(".writer .ProseMirror");
+    await page.keyboard.type("alice@example.com,");
+    await page.fill(".writer .subject input", subject);
+  };
+  const send = async () => {
+    await page.click(".writer footer .primary");
+    await page.waitForSelector(".writer", { state: "detached" });
+  };
+  await write("Do you come?");
+  await page.click(".writer [aria-label='Send later']");
+  await page.click("[role=menuitem]:has-text('Remind me')");
+  await page.click("[role=menuitem]:has-text('In 4 days')");
+  await page.waitForSelector(".writer .reminder:has-text('after 4 days')");
+  assert.deepEqual(await barriers(page), []);
+  await send();
+  await write("No hurry");
+  await send();
+  await page.keyboard.press("g");
+  await page.keyboard.press("t");
+  await row(page, "Do you come?").click();
+  await page.waitForSelector(".read .notice:has-text('You get a reminder on')");
+  await page.click(".read .notice .button:has-text('No reminder')");
+  await page.waitForFunction(() => !document.querySelector(".read .notice"));
+  await row(page, "No hurry").click();
+  await page.waitForSelector(".read h1:has-text('No hurry')");
+  await page.click(".read .bar .tool[aria-label='More']");
+  await page.click("[role=menuitem]:has-text('Remind me')");
+  await page.click("[role=menuitem]:has-text('In a week')");
+  await page.waitForSelector(".read .notice:has-text('You get a reminder on')");
+  assert.deepEqual(page.wrong, []);
+});
+
 test("tabs and an order narrow a list, survive a reload and go by Back; days head their rows", async () => {
   await send("Tab unread");
   await send("Tab file", "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n", "--x\n\nA\n--x\nContent-Type: text/plain; name=a.txt\nContent-Disposition: attachment; filename=a.txt\n\nB\n--x--");

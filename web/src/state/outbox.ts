@@ -50,6 +50,8 @@ export interface Sending extends Submitted {
   /** Drafts that it replaces. */
   replaces: Id[];
   answered: { account: Id; id: Id; keyword: string } | null;
+  /** When to remind the sender if nobody has answered; absent: never. */
+  remind?: string;
   /** The text in the writer, which opens again if the server refuses the message. */
   written?: Written;
 }
@@ -281,16 +283,16 @@ async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
   return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
 }
 
-/** Reports if Sent has a message already: a request whose answer was lost may have been carried out. */
-async function wasSent(i: Submitted, field: string, id: string): Promise<boolean> {
+/** The id of a message that is in Sent already: a request whose answer was lost may have been carried out. */
+async function findSent(i: Submitted, field: string, id: string): Promise<Id | undefined> {
   const found = await client.call("Email/query", {
     accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
   });
-  return (found["ids"] as Id[]).length > 0;
+  return (found["ids"] as Id[])[0];
 }
 
 /** Submits the draft that the calls before make as "m"; where it is refused the draft goes again. */
-async function submit(i: Submitted, ...make: Call[]): Promise<SetError | undefined> {
+async function submit(i: Submitted, ...make: Call[]): Promise<{ problem: SetError | undefined; made: Id | undefined }> {
   const answers = await client.calls([
     ...make,
     ["EmailSubmission/set", {
@@ -301,19 +303,29 @@ async function submit(i: Submitted, ...make: Call[]): Promise<SetError | undefin
   ]);
   const last = make[make.length - 1]![2];
   const problem = make.map((c) => first(answers.get(c[2])!["notCreated"])).find(Boolean) ?? first(answers.get("submit")!["notCreated"]);
-  const made = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"];
-  if (problem && made) await client.call("Email/set", { accountId: i.account, destroy: [made.id] });
-  return problem;
+  const made = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"]?.id;
+  if (problem && made) await client.call("Email/set", { accountId: i.account, destroy: [made] });
+  return { problem, made };
 }
 
 async function tellSending(i: Sending): Promise<SetError | undefined> {
-  if (await wasSent(i, "Message-ID", (i.email["messageId"] as string[])[0]!)) return undefined;
-  const problem = await submit(i, ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
-  if (problem) return problem;
+  let sent = await findSent(i, "Message-ID", (i.email["messageId"] as string[])[0]!);
+  if (!sent) {
+    const { problem, made } = await sendNew(i);
+    if (problem) return problem;
+    sent = made;
+  }
+  if (i.remind && sent) await afterwards(client.call("SnoozedEmail/set", { accountId: i.account, update: { [sent]: { until: i.remind, unlessAnswered: true } } }));
+  return undefined;
+}
+
+async function sendNew(i: Sending): ReturnType<typeof submit> {
+  const done = await submit(i, ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
+  if (done.problem) return done;
   await afterwards(client.call("Email/set", { accountId: i.account, destroy: i.replaces }));
   const a = i.answered;
   if (a) await afterwards(client.call("Email/set", { accountId: a.account ?? i.account, update: { [a.id]: { [`keywords/${a.keyword}`]: true } } }));
-  return undefined;
+  return done;
 }
 
 /** Waits for a change after sending; its refusal is no refusal of the message. */
@@ -325,7 +337,7 @@ async function afterwards(done: Promise<unknown>): Promise<void> {
 
 /** The message goes on as it is, byte for byte, behind the fields that say who sent it on (RFC 5322 §3.6.6). */
 async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
-  if (await wasSent(i, "Resent-Message-ID", i.resentID)) return undefined;
+  if (await findSent(i, "Resent-Message-ID", i.resentID)) return undefined;
   return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
 }
 
@@ -333,13 +345,13 @@ async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
 export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
 
 async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
-  if (await wasSent(i, "Message-ID", i.messageID)) return undefined;
+  if (await findSent(i, "Message-ID", i.messageID)) return undefined;
   return submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
 }
 
 /** Submits a message of which all bytes are given, and then changes e-mails. */
 async function submitWhole(i: Submitted, data: object[], then: Change["update"]): Promise<SetError | undefined> {
-  const problem = await submit(i,
+  const { problem } = await submit(i,
     ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data } } }, "upload"],
     ["Email/import", { accountId: i.account, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
   if (!problem) await afterwards(client.call("Email/set", { accountId: i.account, update: then }));

@@ -54,5 +54,7 @@ export function sortOf(view: string | undefined, pins: boolean): Comparator[] {
   }
 }
 
-/** When snoozed messages come back, by their ids, as far as that was read. */
+/** The times at which snoozed messages come back, by id, as far as they were read. */
 export const snoozedUntil = signal<Map<string, string>>(new Map());
+/** The times of reminders of messages that nobody has answered, by id, as far as they were read. */
+export const remindedAt = signal<Map<string, string>>(new Map());

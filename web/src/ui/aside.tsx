@@ -9,10 +9,11 @@ import { rows } from "../state/messages";
 import { sync } from "../state/sync";
 import { openMenu, say, sheet } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
-import { hasPins, muted, pin, snoozedUntil } from "../state/view";
+import { hasPins, muted, pin, remindedAt, snoozedUntil } from "../state/view";
 import { fullDate, language, shortTime, t } from "../text";
 import { tz } from "../text/aside";
 
+/** A clear hour of a day from now. */
 const at = (now: Date, days: number, hour: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() + days, hour);
 
 const dayAndTime = (d: Date) => new Intl.DateTimeFormat(language.value, { weekday: "short", hour: "numeric", minute: "2-digit" }).format(d);
@@ -43,10 +44,14 @@ async function setSnoozed(args: Record<string, unknown>): Promise<boolean> {
   }
 }
 
-/** When the snoozed messages come back. */
+/** Reads the times of snoozed messages and reminders. */
 export async function readSnoozed(): Promise<void> {
   const answer = await attempt(() => client.call("SnoozedEmail/get", { accountId: home.value, ids: null })).catch(() => undefined);
-  if (answer) snoozedUntil.value = new Map((answer["list"] as { id: Id; until: string }[]).map((s) => [s.id, s.until]));
+  if (!answer) return;
+  const list = answer["list"] as { id: Id; until: string; unlessAnswered: boolean }[];
+  const times = (reminders: boolean) => new Map(list.filter((s) => s.unlessAnswered === reminders).map((s) => [s.id, s.until]));
+  snoozedUntil.value = times(false);
+  remindedAt.value = times(true);
 }
 
 async function snooze(ids: Id[], until: Date): Promise<void> {
@@ -95,6 +100,34 @@ export function Asleep({ m }: { m: Message }) {
       <button class="button" onClick={(e) => askSnooze([m.id], e.currentTarget)}>{tz("other")}</button>
     </div>
   );
+}
+
+/** Sets or removes the reminder of a message. */
+async function putReminder(id: Id, to: Date | null): Promise<void> {
+  const utc = to?.toISOString().replace(/\.\d+Z$/u, "Z");
+  if (!(await setSnoozed(utc ? { update: { [id]: { until: utc, unlessAnswered: true } } } : { destroy: [id] }))) return;
+  await readSnoozed();
+  say(utc ? tz("reminds", fullDate(utc)) : tz("noReminder"));
+}
+
+/** Asks when to remind of a message that nobody answers. */
+export function remind(id: Id): void {
+  if (account.value === home.value) askReminder(document.querySelector(".read .bar") ?? document.body, (days) => void putReminder(id, at(client.now(), days, 8)));
+}
+
+/** Shows the reminder of an opened message, with a way to remove it. */
+export function Reminder({ m }: { m: Message }) {
+  useEffect(() => void readSnoozed(), [m.id]);
+  const when = remindedAt.value.get(m.id);
+  if (!when) return null;
+  return <div class="notice" role="note">{tz("reminds", fullDate(when))}<button class="button" onClick={() => void putReminder(m.id, null)}>{tz("removeReminder")}</button></div>;
+}
+
+const waits = { in2Days: 2, in4Days: 4, inAWeek: 7, inTwoWeeks: 14 } as const;
+
+/** Asks after how many days a reminder comes. */
+export function askReminder(button: Element, put: (days: number) => void): void {
+  openMenu(button, (Object.keys(waits) as (keyof typeof waits)[]).map((name) => ({ text: tz(name), icon: "clock", run: () => put(waits[name]) })));
 }
 
 /** Pins messages on top of their lists, or takes the pins away. */

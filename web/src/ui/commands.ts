@@ -118,6 +118,7 @@ export const commands: Command[] = [
   { name: "label", group: "groupMail", keys: ["l"], icon: "label", says: () => t("label"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "label" }; } },
   { name: "block", group: "groupMail", keys: [], icon: "block", run: (ids) => { const id = message(ids); if (id) void import("./sender").then((m) => m.toggleBlock(id)); } },
   { name: "snooze", group: "groupMail", keys: ["b"], icon: "clock", run: (ids) => import("./aside").then((m) => m.askSnooze(ids)) },
+  { name: "remind", group: "groupMail", keys: [], icon: "clock", run: (ids) => { const id = message(ids); if (id) void import("./aside").then((m) => m.remind(id)); } },
   { name: "pin", group: "groupMail", keys: [], icon: "pin", run: (ids) => import("./aside").then((m) => m.togglePin(ids)) },
   { name: "mute", group: "groupMail", keys: ["m"], icon: "mute", run: (ids) => import("./aside").then((m) => m.toggleMute(ids)) },
   { name: "undo", group: "groupMail", keys: ["z"], run: () => toasts.value.findLast((x) => x.action)?.action!.run() },

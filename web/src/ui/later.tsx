@@ -5,7 +5,7 @@ import { useEffect } from "preact/hooks";
 import type { Message } from "../jmap/types";
 import { cancelHeld, latest, offered, readHeld, type Held } from "../state/later";
 import { readRow } from "../state/messages";
-import { openMenu, say, sheet } from "../state/screen";
+import { openMenu, say, sheet, type MenuItem } from "../state/screen";
 import { attempt, client } from "../state/session";
 import { nameOrAddress } from "../state/shown";
 import { fullDate, shortTime, t } from "../text";
@@ -13,8 +13,8 @@ import { tl } from "../text/later";
 import { Frame } from "./above";
 import { write } from "./writing";
 
-/** Asks for the time at which a message is to be sent. */
-export function askTime(button: Element, send: (at: Date) => unknown): void {
+/** Asks for the time at which a message is sent; more holds items for the end of the menu. */
+export function askTime(button: Element, send: (at: Date) => unknown, more: MenuItem[]): void {
   const pick = () => {
     const end = latest()!;
     sheet.value = {
@@ -32,6 +32,7 @@ export function askTime(button: Element, send: (at: Date) => unknown): void {
     ...offered().map((o) => ({ text: tl(o.name, shortTime(o.at)), icon: "clock", run: () => void send(o.at) })),
     { text: tl("pickTime"), icon: "clock", run: pick },
     { text: tl("scheduled"), icon: "sent", run: () => (sheet.value = { kind: "scheduled" }) },
+    ...more,
   ]);
 }
 

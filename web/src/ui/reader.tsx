@@ -51,6 +51,7 @@ const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const Waits = lazy(() => import("./later").then((m) => m.Waits));
 const Files = lazy(() => import("./preview").then((m) => m.Files));
 const Asleep = lazy(() => import("./aside").then((m) => m.Asleep));
+const Reminder = lazy(() => import("./aside").then((m) => m.Reminder));
 const Invitation = lazy(() => import("./invitation").then((m) => m.Invitation));
 const Sender = lazy(() => import("./sender").then((m) => m.Sender));
 const Unverified = lazy(() => import("./sender").then((m) => m.Unverified));
@@ -98,7 +99,7 @@ export function Reader() {
         <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
           ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
           ...(account.value !== home.value ? [] : [ofLast("redirect")]),
-          deed("snooze"), deed("pin"), deed("mute"), deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
+          deed("snooze"), ...(account.value === home.value && rows.value.get(last)?.mailboxIds[outgoing.value.sent] ? [ofLast("remind")] : []), deed("pin"), deed("mute"), deed("label"), ...(account.value !== home.value ? [] : [ofLast("block")]), deed("print"), ofLast("source"),
         ])}><Icon name="more" /></button>
       </div>
       <div class="reader" ref={scroll} tabIndex={0}>
@@ -195,13 +196,14 @@ function Body({ m }: { m: Message }) {
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   const invitation = m.attachments.find((a) => a.type === "text/calendar" || a.type === "application/ics");
   const asleep = (rows.value.get(m.id) ?? m).mailboxIds[byRole("snoozed")?.id ?? ""];
+  const reminds = account.value === home.value && m.mailboxIds[outgoing.value.sent] && offers("urn:doublet:jmap:snooze");
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
       <Suspense><Unverified m={m} /></Suspense>
       {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
       {asleep && <Suspense><Asleep m={m} /></Suspense>}
-      {waits && <Suspense><Waits m={m} /></Suspense>}
+      {waits ? <Suspense><Waits m={m} /></Suspense> : reminds && <Suspense><Reminder m={m} /></Suspense>}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
           {senderOf(m) && !isJunk() && <button class="button" onClick={() => allow(m)}>{t("alwaysLoad", senderOf(m))}</button>}</div>

@@ -10,8 +10,9 @@ import { intend, takeBack } from "../state/outbox";
 import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
-import { attempt, client, home, phase, session, signedOut } from "../state/session";
+import { attempt, client, home, offers, phase, session, signedOut } from "../state/session";
 import { fullDate, size, t } from "../text";
+import { tz } from "../text/aside";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
 import { edit, type CommandName, type Editor } from "./editor";
@@ -44,6 +45,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const attachments = useSignal<Attached[]>(d.attachments);
   const uploads = useSignal<Uploading[]>([]);
   const dropping = useSignal(false);
+  const remind = useSignal(d.remind);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const keeping = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const saving = useRef<Promise<void>>(Promise.resolve());
@@ -195,8 +197,10 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: toSecond(later ?? client.now()) };
     const seconds = preferences.value.undoSeconds;
     const kept = now();
+    const from = later ?? client.now();
+    const reminder = d.remind && new Date(from.getFullYear(), from.getMonth(), from.getDate() + d.remind, 8);
     const intention = await intend({
-      kind: "send", account: home.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts, sent, replaces: d.id ? [d.id] : [], answered: d.answered, written: kept,
+      kind: "send", account: home.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts, sent, replaces: d.id ? [d.id] : [], answered: d.answered, written: kept, ...(reminder ? { remind: toSecond(reminder) } : {}),
       envelope: { mailFrom: { email: i.email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
     });
     await end();
@@ -240,6 +244,13 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const menuTool = (icon: IconName, text: string, run: (at: Element) => void) => (
     <button type="button" class="tool" aria-label={text} title={text} aria-haspopup="menu" onMouseDown={(e) => e.preventDefault()} onClick={(e) => run(e.currentTarget)}><Icon name={icon} /></button>
   );
+  const setReminder = (days: number | undefined) => {
+    if (days === undefined) delete d.remind;
+    else d.remind = days;
+    remind.value = days;
+    touched();
+  };
+  const askReminder = (button: Element) => void import("./aside").then((m) => m.askReminder(button, setReminder));
   const format = (icon: IconName & CommandName, text: string) => tool(icon, text, () => editor.current?.run(icon));
   return (
     <section
@@ -284,9 +295,10 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
           ))}
         </ul>
       )}
+      {remind.value && <p class="reminder"><span class="chip">{tz("remindsAfter", String(remind.value))}<button type="button" class="tool" aria-label={tz("removeReminder")} onClick={() => setReminder(undefined)}><Icon name="close" /></button></span></p>}
       <footer>
         <button class="button primary" onClick={() => void send()} title="Ctrl+Enter"><Icon name="send" />{t("send")}</button>
-        {latest() && <button type="button" class="tool" aria-label={tl("later")} title={tl("later")} aria-haspopup="menu" onClick={(e) => askTime(e.currentTarget, send)}><Icon name="clock" /></button>}
+        {latest() && <button type="button" class="tool" aria-label={tl("later")} title={tl("later")} aria-haspopup="menu" onClick={(e) => { const button = e.currentTarget; askTime(button, send, offers("urn:doublet:jmap:snooze") ? [{ text: tz("remind"), icon: "clock", run: () => askReminder(button) }] : []); }}><Icon name="clock" /></button>}
         {tool("attach", t("attach"), () => files.current?.click())}
         {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
         {menuTool("font", tw("font"), (at) => fontMenu(at, editor.current!))}{menuTool("colour", tw("colour"), (at) => colourMenu(at, editor.current!))}

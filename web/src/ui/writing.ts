@@ -36,6 +36,8 @@ export interface Draft {
   inReplyTo: string[] | null;
   references: string[] | null;
   answered: { account: Id; id: Id; keyword: string } | null;
+  /** After so many days the sender gets a reminder if nobody has answered; absent: never. */
+  remind?: number;
 }
 
 export type Asked =
