@@ -59,11 +59,11 @@ func (c *Changing) remind(u note.UNID, inbox note.ID, now time.Time) error {
 	if row == nil || err != nil {
 		return err
 	}
-	if done, err := c.answered(row); done || err != nil {
-		return err
-	}
 	id, err := c.find(u)
 	if err != nil {
+		return err
+	}
+	if done, err := answered(c.r, row, id); done || err != nil {
 		return err
 	}
 	again, err := c.w.CopyNote(c.w, id, inbox, note.UNID{})
@@ -75,27 +75,27 @@ func (c *Changing) remind(u note.UNID, inbox note.ID, now time.Time) error {
 
 // answered reports whether the thread of a message has a later one by somebody else. Copies of the message itself, as a
 // group returns them to its sender, and messages in Sent and Drafts are none.
-func (c *Changing) answered(row *layout.Note) (bool, error) {
-	own, err := c.messageHash(row)
+func answered(r *store.Reader, row *layout.Note, of note.ID) (bool, error) {
+	own, err := messageHash(r, of)
 	if err != nil {
 		return false, err
 	}
-	ids, err := c.r.Thread(row.Thread)
+	ids, err := r.Thread(row.Thread)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range ids {
-		other, err := c.r.Note(id)
+		other, err := r.Note(id)
 		if err != nil {
 			if err = ignoreGone(err); err != nil {
 				return false, err
 			}
 			continue
 		}
-		if !isMessage(other) || other.UNID == row.UNID || other.Date < row.Date || c.written(other) {
+		if !isMessage(other) || other.UNID == row.UNID || other.Date < row.Date || written(r, other) {
 			continue
 		}
-		hash, err := c.messageHash(other)
+		hash, err := messageHash(r, id)
 		if err != nil || !bytes.Equal(hash, own) {
 			return err == nil, err
 		}
@@ -104,12 +104,8 @@ func (c *Changing) answered(row *layout.Note) (bool, error) {
 }
 
 // messageHash returns a hash of the Message-ID of a message, see appendThreading.
-func (c *Changing) messageHash(row *layout.Note) ([]byte, error) {
-	id, err := c.find(row.UNID)
-	if err != nil {
-		return nil, err
-	}
-	b, err := c.r.Summary(nil, id)
+func messageHash(r *store.Reader, id note.ID) ([]byte, error) {
+	b, err := r.Summary(nil, id)
 	if err == nil {
 		b, err = summaryField(b, fieldThreading)
 	}
@@ -117,9 +113,9 @@ func (c *Changing) messageHash(row *layout.Note) ([]byte, error) {
 }
 
 // written reports whether a message is in Sent or Drafts: the person wrote it.
-func (c *Changing) written(row *layout.Note) bool {
+func written(r *store.Reader, row *layout.Note) bool {
 	for i := range row.Members {
-		h, err := c.r.Folder(row.Members[i].Folder)
+		h, err := r.Folder(row.Members[i].Folder)
 		if err == nil && (h.SpecialUse == UseSent || h.SpecialUse == UseDrafts) {
 			return true
 		}

@@ -63,8 +63,8 @@ func snoozedGet(c *call) error {
 	})
 }
 
-// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, sets a reminder, or changes the time. To
-// destroy one is to bring the Email back at once, or to take the reminder away.
+// snoozedSet answers SnoozedEmail/set. An update snoozes an Email until a time, sets a reminder, or changes the time. A
+// destroy brings the Email back at once, or removes the reminder.
 func snoozedSet(c *call) error {
 	s, err := c.setArguments(own)
 	if err != nil {
