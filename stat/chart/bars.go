@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"html/template"
-	"math"
 	"strings"
 )
 
@@ -24,7 +23,7 @@ type Bars struct {
 	Series []Bar
 }
 
-// Bar is one series of bars, with a value for each group. A NaN is not drawn.
+// Bar is one series of bars, with a value for each group. NaN, which stands for a missing value, is not drawn.
 type Bar struct {
 	Name   string
 	Values []float64
@@ -34,7 +33,7 @@ type Bar struct {
 
 // bounds returns the interval of a value; ok is false if it has none.
 func (b *Bar) bounds(i int) (low, high float64, ok bool) {
-	if i >= len(b.Low) || i >= len(b.High) || !(b.High[i] > b.Low[i]) {
+	if i >= len(b.Low) || i >= len(b.High) || !(b.High[i] > b.Low[i]) || !drawable(b.Low[i]) || !drawable(b.High[i]) {
 		return 0, 0, false
 	}
 	return b.Low[i], b.High[i], true
@@ -46,7 +45,7 @@ func (b *Bars) scale() axis {
 	for k := range b.Series {
 		s := &b.Series[k]
 		for i, v := range s.Values {
-			if !math.IsNaN(v) {
+			if drawable(v) {
 				lo, hi = min(lo, v), max(hi, v)
 			}
 			if low, high, ok := s.bounds(i); ok {
@@ -92,7 +91,7 @@ func (b *Bars) draw(on canvas) {
 
 func (b *Bars) drawBar(on canvas, y axis, k, g int, x, wide float64) {
 	s := &b.Series[k]
-	if g >= len(s.Values) || math.IsNaN(s.Values[g]) {
+	if g >= len(s.Values) || !drawable(s.Values[g]) {
 		return
 	}
 	v := s.Values[g]
@@ -150,7 +149,7 @@ func (b *Bars) CSV() string {
 	for k := range b.Series {
 		s := &b.Series[k]
 		for g, name := range b.Groups {
-			if g >= len(s.Values) || math.IsNaN(s.Values[g]) {
+			if g >= len(s.Values) || !drawable(s.Values[g]) {
 				continue
 			}
 			fmt.Fprintf(&out, "%s,%s,%g", quote(name), quote(s.Name), s.Values[g])
@@ -169,9 +168,9 @@ func (c *Chart) CSV() string {
 	var out strings.Builder
 	out.WriteString("line,x,y,low,high\n")
 	for _, l := range c.Lines {
-		for _, p := range l.Points {
+		for _, p := range l.drawable() {
 			fmt.Fprintf(&out, "%s,%g,%g", quote(l.Name), p.X, p.Y)
-			if p.High > p.Low {
+			if p.bounded() {
 				fmt.Fprintf(&out, ",%g,%g\n", p.Low, p.High)
 			} else {
 				out.WriteString(",,\n")
@@ -181,8 +180,13 @@ func (c *Chart) CSV() string {
 	return out.String()
 }
 
+// quote returns a name as a field of CSV (RFC 4180). Names come from input, and programs for tables run a field that
+// begins with =, +, -, @, tab or CR as a formula: an apostrophe before it makes it a text.
 func quote(s string) string {
-	if strings.ContainsAny(s, ",\"\n") {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		s = "'" + s
+	}
+	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
 	return s

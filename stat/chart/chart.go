@@ -47,6 +47,19 @@ type Point struct {
 	Low, High float64
 }
 
+// bounded reports whether the point has an interval that can be drawn.
+func (p *Point) bounded() bool { return p.High > p.Low && drawable(p.Low) && drawable(p.High) }
+
+// drawable returns the points that have a place on the axes.
+func (l *Line) drawable() (out []Point) {
+	for _, p := range l.Points {
+		if drawable(p.X) && drawable(p.Y) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // The size of a chart and its margins, in pixels at scale 1.
 const (
 	width, height                  = 560.0, 336.0
@@ -75,6 +88,17 @@ const seriesColours = 6
 
 func series(i int) string { return "s" + strconv.Itoa(i%seriesColours) }
 
+// largest is the greatest magnitude that is drawn: sums and products of the values of an axis stay finite.
+// smallest is the least distance of ticks.
+const (
+	largest  = 1e290
+	smallest = 1e-12
+)
+
+// drawable reports whether a value has a place on an axis. NaN, infinite and absurdly large values have none: a point
+// with one is left out, and the line is drawn without it.
+func drawable(v float64) bool { return math.Abs(v) <= largest }
+
 // axis is a scale with round ticks.
 type axis struct {
 	lo, hi, step float64
@@ -91,9 +115,9 @@ func (a axis) at(v float64) float64 {
 // round returns an axis from 0 (or lo) to at least hi, with about n steps of 1, 2 or 5 times a power of ten.
 func round(lo, hi float64, n int, from, to float64) axis {
 	if hi <= lo {
-		hi = lo + 1
+		hi = lo + max(1, math.Abs(lo)*1e-9)
 	}
-	raw := (hi - lo) / float64(n)
+	raw := max((hi-lo)/float64(n), smallest)
 	mag := math.Pow(10, math.Floor(math.Log10(raw)))
 	step := mag * 10
 	for _, k := range []float64{1, 2, 5} {
@@ -105,10 +129,11 @@ func round(lo, hi float64, n int, from, to float64) axis {
 	return axis{lo: math.Floor(lo/step) * step, hi: math.Ceil(hi/step-1e-9) * step, step: step, from: from, to: to}
 }
 
+// ticks yields the values of the ticks, in ascending order. Their number is bounded for every axis.
 func (a axis) ticks(yield func(float64) bool) {
-	for i := 0; ; i++ {
-		v := a.lo + float64(i)*a.step
-		if v > a.hi+a.step/1e6 || !yield(v) {
+	const most = 50
+	for i := range min(most, int((a.hi-a.lo)/a.step+1e-6)+1) {
+		if !yield(a.lo + float64(i)*a.step) {
 			return
 		}
 	}
@@ -121,6 +146,8 @@ func label(v, step float64) string {
 		decimals = int(math.Ceil(-math.Log10(step) - 1e-9))
 	}
 	switch {
+	case step >= 1e12:
+		return strconv.FormatFloat(v, 'g', 3, 64)
 	case step >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'f', -1, 64) + "M"
 	case step >= 1e4:
@@ -170,7 +197,7 @@ const momentRows = 3
 func (c *Chart) drawMoments(on canvas, x, y axis) {
 	row := 0
 	for _, m := range c.Moments {
-		if m.X < x.lo || m.X > x.hi {
+		if !(m.X >= x.lo && m.X <= x.hi) {
 			continue
 		}
 		at := x.at(m.X)
@@ -186,8 +213,9 @@ func (c *Chart) drawMoments(on canvas, x, y axis) {
 
 func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 	l := &c.Lines[i]
-	points := make([][2]float64, len(l.Points))
-	for k, p := range l.Points {
+	drawn := l.drawable()
+	points := make([][2]float64, len(drawn))
+	for k, p := range drawn {
 		points[k] = [2]float64{x.at(p.X), y.at(min(p.Y, y.hi))}
 	}
 	if l.Steps {
@@ -195,15 +223,15 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 		return
 	}
 	on.path(points, series(i))
-	for k, p := range l.Points {
-		if p.High > p.Low {
+	for k, p := range drawn {
+		if p.bounded() {
 			whisker(on, points[k][0], y.at(max(p.Low, y.lo)), y.at(min(p.High, y.hi)))
 		}
 	}
 	if len(points) > 30 {
 		return // a line over time: dots would hide it
 	}
-	for k, p := range l.Points {
+	for k, p := range drawn {
 		on.dot(points[k][0], points[k][1], pointSize, series(i), p.Hollow,
 			fmt.Sprintf("%s: %s at %s", l.Name, Number(p.Y), Number(p.X)))
 	}
@@ -259,8 +287,11 @@ func (c *Chart) ShowsLimit() bool {
 func (c *Chart) axes() (x, y axis) {
 	loX, hiX, hiY := math.Inf(1), math.Inf(-1), 0.0
 	for _, l := range c.Lines {
-		for _, p := range l.Points {
-			loX, hiX, hiY = min(loX, p.X), max(hiX, p.X), max(hiY, p.Y, p.High)
+		for _, p := range l.drawable() {
+			loX, hiX, hiY = min(loX, p.X), max(hiX, p.X), max(hiY, p.Y)
+			if p.bounded() {
+				hiY = max(hiY, p.High)
+			}
 		}
 	}
 	if math.IsInf(loX, 1) {
@@ -269,7 +300,7 @@ func (c *Chart) axes() (x, y axis) {
 	if !c.Time || loX < (hiX-loX)/2 {
 		loX = 0
 	}
-	if c.Limit > 0 && hiY > c.Limit/4 {
+	if c.Limit > 0 && drawable(c.Limit) && hiY > c.Limit/4 {
 		hiY = max(hiY, c.Limit*1.05)
 	}
 	if c.Top > 0 {
@@ -289,6 +320,10 @@ func (c *Chart) axes() (x, y axis) {
 // Number formats a value with two or three significant digits, from 1,000 to a million as a whole number.
 func Number(v float64) string {
 	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "–"
+	case a >= 1e15:
+		return strconv.FormatFloat(v, 'g', 3, 64)
 	case a >= 1e9:
 		return strconv.FormatFloat(v/1e9, 'f', 2, 64) + " G"
 	case a >= 1e6:

@@ -84,3 +84,53 @@ func TestLineInterval(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoNumber draws values that have no place on an axis, next to one that has: the picture ends, and shows the one.
+func TestNoNumber(t *testing.T) {
+	t.Parallel()
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e306, -1e306, math.MaxFloat64}
+	for _, v := range odd {
+		l := Line{Name: "l", Points: []Point{{X: 1, Y: 2}, {X: 2, Y: v}, {X: v, Y: 3}, {X: 3, Y: 4, Low: v, High: v}}}
+		for _, c := range []*Chart{{Lines: []Line{l}}, {Lines: []Line{l}, Time: true},
+			{Lines: []Line{l}, Limit: v, Moments: []Moment{{X: v, Name: "m"}}}} {
+			text := string(c.SVG())
+			if n := strings.Count(text, "<circle"); n != 2 || strings.Contains(text, "NaN") || len(text) > 1<<16 {
+				t.Errorf("%g: %d points in %d bytes", v, n, len(text))
+			}
+			if got := c.CSV(); got != "line,x,y,low,high\nl,1,2,,\nl,3,4,,\n" {
+				t.Errorf("%g: %q", v, got)
+			}
+		}
+		b := &Bars{Groups: []string{"a", "b"}, Series: []Bar{{Name: "s", Values: []float64{1, v}, Low: []float64{v, v},
+			High: []float64{v, 5}}}}
+		text := string(b.SVG())
+		if n := strings.Count(text, "<rect"); n != 1 || strings.Contains(text, "NaN") || len(text) > 1<<16 {
+			t.Errorf("%g: %d bars in %d bytes", v, n, len(text))
+		}
+		if got := b.CSV(); got != "group,series,value,low,high\na,s,1,,\n" {
+			t.Errorf("%g: %q", v, got)
+		}
+	}
+	for _, c := range [][2]float64{{0, 5e-324}, {1e18, 1e18 + 1}, {1e288, 1e289}, {-largest, largest}} {
+		n := 0
+		for v := range round(c[0], c[1], 5, 0, 100).ticks {
+			if n++; math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("%v: tick %g", c, v)
+			}
+		}
+		if n == 0 || n > 50 {
+			t.Errorf("%v: %d ticks", c, n)
+		}
+	}
+}
+
+// TestFormula checks that names from the input are no formulas in a program for tables.
+func TestFormula(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"=1+1": "'=1+1", "@SUM(A1)": "'@SUM(A1)", "-2": "'-2", "+2": "'+2",
+		"a=b": "a=b", "": "", "=a,b": `"'=a,b"`, "a\r": "\"a\r\""} {
+		if got := quote(name); got != want {
+			t.Errorf("%q is written as %q, want %q", name, got, want)
+		}
+	}
+}
