@@ -143,6 +143,9 @@ func (f *Fleet) Enter(_ context.Context, j *measure.Job, most int) ([]drive.User
 	return f.Users, f.worlds, nil
 }
 
+// Audits implements [measure.Site].
+func (f *Fleet) Audits() bool { return f.ledger != nil }
+
 // Adapt implements [measure.Site]: it adapts the plan of a run to several servers.
 func (f *Fleet) Adapt(p *run.Plan) {
 	protocol := p.Protocol

@@ -39,6 +39,8 @@ type Site interface {
 	Enter(ctx context.Context, j *Job, most int) ([]drive.User, []*drive.World, error)
 	// Adapt adapts the plan of a run to the site.
 	Adapt(p *run.Plan)
+	// Audits reports whether a ledger is kept and compared with the mail after each step.
+	Audits() bool
 	// Watch returns the watch over the servers.
 	Watch(j *Job) (*watch.Watch, error)
 }

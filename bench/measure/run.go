@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/bench"
 	"doublet/bench/agent"
 	"doublet/bench/content"
 	"doublet/bench/drive"
@@ -38,6 +39,9 @@ func (j *Job) Run(ctx context.Context, site Site, steps []int, search *Search) (
 	}
 	if err := j.check(most); err != nil {
 		return nil, err
+	}
+	if text := limits.Ledger(); text != "" && !site.Audits() {
+		return nil, bench.Usage("--fail-if %s needs --ledger: without one nobody looks for lost mail", text)
 	}
 	if j.users, j.worlds, err = site.Enter(ctx, j, most); err != nil {
 		return nil, err

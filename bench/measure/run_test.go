@@ -1,13 +1,16 @@
 package measure
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"doublet/bench"
 	"doublet/bench/drive"
 	"doublet/bench/progress"
 	"doublet/bench/record"
@@ -75,5 +78,21 @@ func TestSharedMark(t *testing.T) {
 		if markShared(&c.h); len(c.h.Marks) != c.want {
 			t.Errorf("case %d: %q", i, c.h.Marks)
 		}
+	}
+}
+
+// TestLedgerThreshold refuses a threshold on lost mail before anything begins if no ledger is kept.
+func TestLedgerThreshold(t *testing.T) {
+	t.Parallel()
+	o := &Options{Speed: 1, Window: time.Hour, InitScale: 1, LoginRate: 1200, FailIf: []string{"errors>0", "lost>0"}}
+	j, err := New(env.Real(slog.New(slog.DiscardHandler)), progress.Console{Out: io.Discard}, o, "n8mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &fake{}
+	_, err = j.Run(t.Context(), &Server{Doublet: d}, []int{1}, nil)
+	var usage *bench.UsageError
+	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "--fail-if lost>0 needs --ledger") || d.added != nil {
+		t.Errorf("%v, people %q", err, d.added)
 	}
 }

@@ -176,6 +176,9 @@ func readPeople(path string, n int) ([]drive.User, error) {
 	return out, nil
 }
 
+// Audits implements [Site].
+func (s *Server) Audits() bool { return s.Ledger }
+
 // Adapt implements [Site]; the plan of a run is for one server. It adds the ledger.
 func (s *Server) Adapt(p *run.Plan) {
 	if s.audit != nil {

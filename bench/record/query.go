@@ -41,7 +41,7 @@ func (r *Run) Total(step int, action string) Total {
 	key := totalKey{step, action}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.totalled != len(r.Intervals) {
+	if r.totals == nil || r.totalled != len(r.Intervals) {
 		r.totals, r.totalled = make(map[totalKey]Total), len(r.Intervals)
 	}
 	t, ok := r.totals[key]

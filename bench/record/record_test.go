@@ -268,3 +268,12 @@ func TestAlong(t *testing.T) {
 		t.Error("a server that nobody sampled")
 	}
 }
+
+// TestTotalOfNothing adds up a step whose measured part has no interval, as that of a run that was cut off.
+func TestTotalOfNothing(t *testing.T) {
+	t.Parallel()
+	r := &Run{Steps: []Step{{To: Duration(time.Minute)}}}
+	if total := r.Total(0, All); total.Completed() != 0 || total.Failed != 0 || r.TPM(&r.Steps[0]) != 0 {
+		t.Errorf("%+v", total)
+	}
+}

@@ -63,6 +63,26 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+	// A run that does not have what a threshold is about does not keep it.
+	empty := &record.Run{Steps: []record.Step{{Users: 7, To: record.Duration(time.Minute)}}}
+	failed := &record.Run{Steps: empty.Steps, Intervals: []record.Interval{{Phase: record.Measure, Action: "read",
+		Errors: map[string]uint64{"NO full": 1}}}}
+	for _, c := range []struct {
+		run        *record.Run
+		text, want string
+	}{
+		{empty, "p99>5ms", "p99>5ms at 7 users: no action was answered"},
+		{empty, "errors>0", "errors>0 at 7 users: no action was answered"},
+		{empty, "lost>0", "lost>0 at 7 users: no ledger was compared"},
+		{failed, "avg>5ms", "avg>5ms at 7 users: no action was answered"},
+		{failed, "errors>1", ""}, {failed, "errors>0", "errors>0 at 7 users"},
+		{&record.Run{}, "p99>5ms", "p99>5ms: no step was measured"},
+	} {
+		limits, err := ParseThresholds([]string{c.text})
+		if got := strings.Join(limits.broken(c.run), "; "); err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.text, got, err, c.want)
+		}
+	}
 	for _, bad := range []string{"p99", "p0>1s", "p101>1s", "pNaN>1s", "px>1s", "avg>5", "errors>1s", "lost>x", "x>1s",
 		""} {
 		if _, err := ParseThresholds([]string{bad}); err == nil {

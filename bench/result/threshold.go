@@ -13,9 +13,11 @@ import (
 // Thresholds are limits that a run must not exceed, as --fail-if sets them.
 type Thresholds []threshold
 
-// threshold is one limit: on the figures of a step, or on what the ledger found at a server. One of the two is nil.
+// threshold is one limit: on the figures of a step, or on what the ledger found at a server. One of step and verdict is
+// nil. timed means that the limit is on latency, which a step without an answer does not have.
 type threshold struct {
 	text    string
+	timed   bool
 	step    func(*record.Total) bool
 	verdict func(*record.Verdict) bool
 }
@@ -25,6 +27,7 @@ func ParseThresholds(list []string) (out Thresholds, err error) {
 	for _, text := range list {
 		name, value, _ := strings.Cut(strings.ReplaceAll(text, " ", ""), ">")
 		t := threshold{text: text, step: limitOfTime(name, value)}
+		t.timed = t.step != nil
 		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
 			t.count(name, n)
 		}
@@ -70,22 +73,60 @@ func (t *threshold) count(name string, n uint64) {
 	}
 }
 
-// broken describes the thresholds that a run exceeds.
+// Ledger returns a threshold that is on what a ledger finds, "" if none is.
+func (l Thresholds) Ledger() string {
+	for _, t := range l {
+		if t.verdict != nil {
+			return t.text
+		}
+	}
+	return ""
+}
+
+// broken describes the thresholds that a run exceeds, or of which it does not show that it keeps them: a step without
+// the measurement that a threshold needs breaks it.
 func (l Thresholds) broken(r *record.Run) (out []string) {
-	for i := range r.Steps {
-		total := r.Total(r.Steps[i].Index, record.All)
-		for _, t := range l {
-			if t.step != nil && t.step(&total) {
-				out = append(out, fmt.Sprintf("%s at %d users", t.text, r.Steps[i].Users))
+	for _, t := range l {
+		if len(r.Steps) == 0 {
+			out = append(out, t.text+": no step was measured")
+		}
+		for i := range r.Steps {
+			if t.verdict != nil {
+				out = append(out, t.brokenVerdicts(r, &r.Steps[i])...)
+			} else if why := t.brokenStep(r, &r.Steps[i]); why != "" {
+				out = append(out, why)
 			}
 		}
 	}
+	return out
+}
+
+// brokenStep describes how a step breaks the threshold, "" if it keeps it.
+func (t *threshold) brokenStep(r *record.Run, s *record.Step) string {
+	total := r.Total(s.Index, record.All)
+	answered := total.Latency.Count() > 0
+	switch {
+	case !answered && (t.timed || total.Failed+total.Missed == 0):
+		return fmt.Sprintf("%s at %d users: no action was answered", t.text, s.Users)
+	case t.step(&total):
+		return fmt.Sprintf("%s at %d users", t.text, s.Users)
+	}
+	return ""
+}
+
+// brokenVerdicts describes the servers whose mail after a step breaks the threshold.
+func (t *threshold) brokenVerdicts(r *record.Run, s *record.Step) (out []string) {
+	kept := false
 	for i := range r.Verdicts {
-		for _, t := range l {
-			if t.verdict != nil && t.verdict(&r.Verdicts[i]) {
-				out = append(out, fmt.Sprintf("%s on %s", t.text, r.Verdicts[i].Server))
+		if v := &r.Verdicts[i]; v.Step == s.Index {
+			kept = true
+			if t.verdict(v) {
+				out = append(out, fmt.Sprintf("%s on %s", t.text, v.Server))
 			}
 		}
+	}
+	if !kept {
+		return []string{fmt.Sprintf("%s at %d users: no ledger was compared", t.text, s.Users)}
 	}
 	return out
 }
