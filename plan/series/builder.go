@@ -20,7 +20,9 @@ type state struct {
 	open    int64     // the interval that is being summed
 	sum     []float64
 	count   []int
-	rows    int
+	rows    int  // of the source
+	inside  int  // of the open interval
+	gap     bool // rows of the open interval are missing
 	expects int
 	line    int
 	lines   *lines
@@ -40,6 +42,9 @@ func (s *Set) begin(file, server string, specs []spec, places []int) (*state, er
 		return nil, err
 	}
 	n := len(specs)
+	if s.series += n; s.series > maxSeries {
+		return nil, fmt.Errorf("more than %d series: leave servers or columns out", maxSeries)
+	}
 	st := &state{frame: f, specs: specs, raw: make([]float64, n), last: make([]float64, n), sum: make([]float64, n),
 		count: make([]int, n), open: none, lines: &lines{}}
 	for i, sp := range specs {
@@ -79,12 +84,16 @@ func (s *Set) row(st *state, file string, line int, t int64, values []float64) e
 		)
 	}
 	interval := floorDiv(t-slack-1, Interval)
+	gap := st.afterGap(length)
+	st.gap = st.gap || gap
 	if interval != st.open {
 		if err := s.flush(st, file, line); err != nil {
 			return err
 		}
-		st.open = interval
-		st.lines.mark(interval, line)
+		st.open, st.gap = interval, gap
+		if err := s.mark(st.lines, interval, line); err != nil {
+			return fmt.Errorf("%s:%d:1: %w", file, line, err)
+		}
 	}
 	copy(st.raw, values)
 	for i := range st.specs {
@@ -94,9 +103,13 @@ func (s *Set) row(st *state, file string, line int, t int64, values []float64) e
 		}
 	}
 	st.rows++
+	st.inside++
 	st.prev, st.newest, st.line = t, t, line
 	return nil
 }
+
+// afterGap reports whether rows are missing before one that is length seconds after the row before.
+func (st *state) afterGap(length int64) bool { return length > st.period*3/2 }
 
 // slack is the number of seconds by which a row may be late and still belong to the interval before: sar writes at
 // 08:15:01.
@@ -162,8 +175,8 @@ func (s *Set) amountOf(st *state, i int, file string, line int, v float64, lengt
 	case sp.counter:
 		before := st.last[i]
 		st.last[i] = v
-		if math.IsNaN(before) {
-			return math.NaN()
+		if math.IsNaN(before) || st.afterGap(length) {
+			return math.NaN() // an increase over a gap belongs to several intervals
 		}
 		if v < before {
 			return s.reset(st, i, file, line, before, v)
@@ -208,7 +221,7 @@ func (s *Set) flush(st *state, file string, line int) error {
 	if st.open == none {
 		return nil
 	}
-	at, err := st.frame.slot(st.open)
+	at, err := s.slot(st.frame, st.open)
 	if err != nil {
 		return fmt.Errorf("%s:%d:1: %w", file, st.line, err)
 	}
@@ -218,24 +231,34 @@ func (s *Set) flush(st *state, file string, line int) error {
 	}
 	for i, c := range st.columns {
 		n := st.count[i]
+		value := st.sum[i]
+		if st.specs[i].kind != amount {
+			value /= float64(n)
+		}
 		switch {
 		case n == 0:
-		case st.specs[i].kind == amount && n < st.expects-st.expects/10:
+		case st.specs[i].kind == amount && st.partial(n):
 			s.find(
 				"part "+st.frame.Server,
 				Finding{Warning, file, line, c.Place, fmt.Sprintf("interval from %s has %d "+
 					"of %d samples of %s", st.frame.Time(at).Format(time.RFC3339), n, st.expects, c.Name),
 					"sums of such intervals are left out", 0},
 			)
-		case st.specs[i].kind == amount:
-			st.frame.set(c, at, st.sum[i])
 		default:
-			st.frame.set(c, at, st.sum[i]/float64(n))
+			if err := s.store(c, at, value); err != nil {
+				return fmt.Errorf("%s:%d:%d: %w", file, st.line, c.Place, err)
+			}
 		}
 		st.sum[i], st.count[i] = 0, 0
 	}
-	st.open = none
+	st.open, st.inside, st.gap = none, 0, false
 	return nil
+}
+
+// partial reports whether n samples are less than the open interval has: a sum of them would be too small. Without a gap,
+// a tenth of the samples may be missing, because those of a slow clock are.
+func (st *state) partial(n int) bool {
+	return n < st.inside || n < st.expects && (st.gap || n < st.expects-st.expects/10)
 }
 
 // finish stores what is open of a source.

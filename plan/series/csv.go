@@ -232,17 +232,18 @@ func (t *table) number(field []byte, k int) (float64, error) {
 	}
 	unit := strings.TrimSpace(text[end:])
 	sp := &t.specs[k]
-	factor, ok := units[unit]
+	from, ok := units[unit]
+	to := units[sp.unit]
 	switch {
 	case unit == sp.unit:
 		return v, nil
-	case ok && sp.unit != "" && units[sp.unit] > 0:
+	case ok && sp.unit != "" && from.of == to.of:
 		t.set.find(
 			"unit "+sp.name,
 			Finding{Note, t.file, t.line, t.places[k], fmt.Sprintf("%s is in %s here, in %s in the "+
 				"head", sp.name, unit, sp.unit), "the value was converted", 0},
 		)
-		return v * factor / units[sp.unit], nil
+		return v * from.factor / to.factor, nil
 	}
 	return 0, fmt.Errorf("%s has the unit %q here and %q in the head: give one unit in the head, as %s[%s]", sp.name,
 		clip(unit), sp.unit, sp.name, clip(unit))
@@ -302,7 +303,7 @@ func (c *clock) read(text string) (t int64, local bool, err error) {
 		return at.Unix(), false, nil
 	}
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
-		if v < 1e8 || v > 1e11 {
+		if !(v >= 1e8 && v <= 1e11) { // NaN as well
 			return 0, false, fmt.Errorf("time %s is no Unix time in seconds", clip(text))
 		}
 		return int64(v), false, nil

@@ -42,13 +42,16 @@ type lines struct {
 }
 
 // mark notes the line of an interval. Intervals come in ascending order.
-func (l *lines) mark(interval int64, line int) {
+func (s *Set) mark(l *lines, interval int64, line int) error {
 	if len(l.at) == 0 {
 		l.start = interval
 	}
 	i := interval - l.start
 	if i < 0 || i > maxIntervals {
-		return
+		return nil
+	}
+	if err := s.grow(int(i) + 1 - len(l.at)); err != nil {
+		return err
 	}
 	for int64(len(l.at)) <= i {
 		l.at = append(l.at, 0)
@@ -56,6 +59,7 @@ func (l *lines) mark(interval int64, line int) {
 	if l.at[i] == 0 {
 		l.at[i] = int32(min(line, math.MaxInt32))
 	}
+	return nil
 }
 
 // line returns the line of an interval, 0 if it is unknown.
@@ -98,14 +102,37 @@ var missing = float32(math.NaN())
 // maxIntervals bounds a frame: 20 years. A wrong time stamp beyond it is an error, instead of memory for a century.
 const maxIntervals = 20 * 366 * 96
 
+// The memory of a set grows with the values that it holds, not with the times between them: freeCells cells of 4 bytes,
+// and cellsOfValue more for each value. maxSeries bounds the columns of all servers together.
+const (
+	freeCells    = 1 << 25
+	cellsOfValue = 8
+	maxSeries    = 1 << 18
+)
+
+// grow accounts for cells that are about to be made. It returns an error instead of room for a few values that lie years
+// apart.
+func (s *Set) grow(cells int) error {
+	if cells <= 0 {
+		return nil
+	}
+	if s.cells += cells; s.cells > freeCells+cellsOfValue*s.stored {
+		return errSparse
+	}
+	return nil
+}
+
 // slot returns the index of an interval and extends the frame to it.
-func (f *Frame) slot(interval int64) (int, error) {
+func (s *Set) slot(f *Frame, interval int64) (int, error) {
 	if f.length == 0 {
 		f.Start = interval
 	}
 	if ahead := f.Start - interval; ahead > 0 {
 		if ahead+int64(f.length) > maxIntervals {
 			return 0, errSpan
+		}
+		if err := s.grow(int(ahead) * len(f.columns)); err != nil {
+			return 0, err
 		}
 		for _, c := range f.columns {
 			gap := make([]float32, ahead, int(ahead)+len(c.Values))
@@ -124,12 +151,20 @@ func (f *Frame) slot(interval int64) (int, error) {
 	return int(i), nil
 }
 
-// set stores a value.
-func (f *Frame) set(c *Column, i int, v float64) {
+// store stores a value. Values beyond the range of 4 bytes are an error: they would be infinite.
+func (s *Set) store(c *Column, i int, v float64) error {
+	if math.Abs(v) > math.MaxFloat32 {
+		return fmt.Errorf("%s is %g: want less than %.2g", c.Name, v, math.MaxFloat32)
+	}
+	if err := s.grow(i + 1 - len(c.Values)); err != nil {
+		return err
+	}
 	for len(c.Values) <= i {
 		c.Values = append(c.Values, missing)
 	}
 	c.Values[i] = float32(v)
+	s.stored++
+	return nil
 }
 
 // column returns a column, which it adds if it is new.
@@ -187,7 +222,7 @@ func (f Finding) String() string {
 	return out
 }
 
-// maxServers and maxFindings bound what hostile input makes us keep.
+// maxServers and maxFindings (of each severity) bound what hostile input makes us keep.
 const (
 	maxServers  = 10000
 	maxFindings = 200
@@ -198,6 +233,9 @@ type Set struct {
 	frames   map[string]*Frame
 	kinds    map[string]int
 	findings []Finding
+	// graded counts the findings of each severity, series the columns of all servers; cells and stored account for memory.
+	graded                map[Severity]int
+	series, cells, stored int
 	// Zone is the time zone of times without one, nil for UTC.
 	Zone *time.Location
 	// Processors is the number of processors of the servers, to turn shares of the machine into processor seconds. 0
@@ -208,7 +246,7 @@ type Set struct {
 
 // NewSet returns an empty set.
 func NewSet() *Set {
-	return &Set{frames: map[string]*Frame{}, kinds: map[string]int{}, states: map[string]*state{}}
+	return &Set{frames: map[string]*Frame{}, kinds: map[string]int{}, states: map[string]*state{}, graded: map[Severity]int{}}
 }
 
 // Servers returns the frames, sorted by server.
@@ -236,14 +274,16 @@ func (s *Set) frame(server string) (*Frame, error) {
 	return f, nil
 }
 
-// find records a finding. Of each kind in a file the first one is kept, and the others are counted.
+// find records a finding. Of each kind in a file the first one is kept, and the others are counted. Notes and warnings
+// never displace a refusal: each severity has room of its own.
 func (s *Set) find(kind string, f Finding) {
 	key := f.File + "\x00" + kind
 	if at, seen := s.kinds[key]; seen {
 		s.findings[at].More++
 		return
 	}
-	if len(s.findings) < maxFindings {
+	if s.graded[f.Severity] < maxFindings {
+		s.graded[f.Severity]++
 		s.kinds[key] = len(s.findings)
 		s.findings = append(s.findings, f)
 	}

@@ -11,6 +11,9 @@ var errSpan = errors.New(
 	"time is more than 20 years from the others: is a column swapped, or the time in milliseconds?",
 )
 
+// errSparse means that the rows of a source lie so far apart that most of the memory would hold missing values.
+var errSparse = errors.New("rows lie too far apart for so few values: is a time wrong, or are there too many columns?")
+
 // kind is the way in which values of a shorter or longer sampling become one value of an interval.
 type kind int
 
@@ -43,11 +46,42 @@ func Measures() [][2]string {
 	}
 }
 
-// units are the factors to the base unit: processor seconds, or the value itself.
-var units = map[string]float64{
-	"": 1, "s": 1, "ms": 1e-3, "min": 60, "h": 3600, "k": 1e3, "K": 1e3, "M": 1e6, "KB": 1e3, "MB": 1e6, "GB": 1e9,
-	"KiB": 1024,
-	"MiB": 1 << 20, "B": 1,
+// dimension is the kind of quantity of a unit. Values convert within a dimension only.
+type dimension string
+
+const (
+	anything dimension = ""
+	duration dimension = "a time"
+	size     dimension = "a number of bytes"
+	number   dimension = "a number"
+	share    dimension = "a share"
+)
+
+// unit is a factor to the base unit of a dimension: seconds, bytes, the value itself.
+type unit struct {
+	factor float64
+	of     dimension
+}
+
+var units = map[string]unit{
+	"": {1, anything}, "s": {1, duration}, "ms": {1e-3, duration}, "min": {60, duration}, "h": {3600, duration},
+	"k": {1e3, number}, "K": {1e3, number}, "M": {1e6, number}, "B": {1, size}, "KB": {1e3, size}, "MB": {1e6, size},
+	"GB": {1e9, size}, "KiB": {1024, size}, "MiB": {1 << 20, size}, "%": {1, share},
+}
+
+// dimensionOf returns the dimension of a measure, anything for one that the analyses do not read.
+func dimensionOf(measure string) dimension {
+	switch _, ok := known[measure]; {
+	case !ok:
+		return anything
+	case measure == "cpu":
+		return duration
+	case measure == "net_bytes":
+		return size
+	case measure == "cache_pct":
+		return share
+	}
+	return number
 }
 
 // spec describes a column of a source.
@@ -92,17 +126,29 @@ func parseSpec(head string) (spec, error) {
 	if s.counter || s.perSec > 0 {
 		s.kind = amount
 	}
-	factor, ok := units[unit]
+	return s, s.measuredIn(head, base)
+}
+
+// measuredIn sets the scale of a column by its unit, which must be one of its measure.
+func (s *spec) measuredIn(head, base string) error {
+	u, ok := units[s.unit]
+	want := dimensionOf(base)
+	rate := base == "cpu" && (s.unit == "%" || s.unit == "cores") // of one processor
 	switch {
-	case ok:
-		s.scale = factor
-	case base == "cpu" && unit == "%": // of one processor
-		s.perSec, s.scale = 1, 0.01
-	case base == "cpu" && unit == "cores":
-		s.perSec = 1
-	case unit == "%":
+	case rate && s.counter:
+		return fmt.Errorf("head %q: a share of processors is no counter: leave _total out, or give seconds", head)
+	case rate:
+		s.perSec, s.scale = 1, 1
+		if s.unit == "%" {
+			s.scale = 0.01
+		}
+	case !ok:
+		return fmt.Errorf("head %q: unknown unit %q (s, ms, min, %%, cores, KB, MB …)", head, s.unit)
+	case u.of != anything && want != anything && u.of != want:
+		return fmt.Errorf("head %q: %s is %s, and %s is a unit of %s", head, base, want, s.unit,
+			strings.TrimPrefix(string(u.of), "a "))
 	default:
-		return spec{}, fmt.Errorf("head %q: unknown unit %q (s, ms, min, %%, cores, KB, MB …)", head, unit)
+		s.scale = u.factor
 	}
-	return s, nil
+	return nil
 }

@@ -87,7 +87,7 @@ func (t *sadf) read(line string) error {
 		return t.fail(2, "%w", err)
 	}
 	length, err := strconv.ParseFloat(fields[1], 64)
-	if err != nil || length <= 0 || length > 86400 {
+	if err != nil || !(length > 0 && length <= 86400) {
 		return t.fail(1, "interval %q is no number of seconds", clip(fields[1]))
 	}
 	for _, x := range sections {
@@ -99,7 +99,7 @@ func (t *sadf) read(line string) error {
 			continue // one processor; the row of all is enough
 		}
 		v, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil || math.IsInf(v, 0) {
+		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 			return t.fail(i, "%q is no number of %s: run sadf with LC_ALL=C", clip(fields[i]), x.column)
 		}
 		if x.column == "%idle" {
@@ -128,7 +128,7 @@ func (t *sadf) busy(fields []string, idle, length float64) (float64, error) {
 	for _, name := range []string{"%iowait", "%steal"} {
 		if i := slices.Index(t.head, name); i >= 0 {
 			v, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
+			if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 				return 0, t.fail(i, "%q is no number of %s", clip(fields[i]), name)
 			}
 			share -= v

@@ -120,15 +120,22 @@ func TestBadInput(t *testing.T) {
 			return [2]string{"300,9000",
 				"9000,300"}[i/150]
 		}), "refused: x.csv:152:2: server, users"},
-		"server number": {"time,server,users\n" + at + "15:00Z,17,1\n", "x.csv:2:2: server is the number 17: swapped"},
-		"time swapped":  {"time,users\n17," + at + "15:00Z\n", "x.csv:2:1: time 17 is no Unix time"},
-		"milliseconds":  {"time,users\n1793610900000,1\n", "x.csv:2:1: time 1793610900000 is no Unix time in seconds"},
+		"server number":             {"time,server,users\n" + at + "15:00Z,17,1\n", "x.csv:2:2: server is the number 17: swapped"},
+		"time swapped":              {"time,users\n17," + at + "15:00Z\n", "x.csv:2:1: time 17 is no Unix time"},
+		"milliseconds":              {"time,users\n1793610900000,1\n", "x.csv:2:1: time 1793610900000 is no Unix time in seconds"},
+		"no time":                   {"time,users\nnan,1\n", "x.csv:2:1: time nan is no Unix time"},
+		"overflow":                  {"time,cpu\n" + at + "15:00Z,1e39\n", "x.csv:2:2: cpu is 1e+39: want less than"},
+		"overflow of a unit":        {"time,net_bytes[GB]\n" + at + "15:00Z,1e31\n", "x.csv:2:2: net_bytes is 9.999999999999999e+39"},
+		"unit of another measure":   {"time,cpu[MB]\n", "x.csv:1:2: head \"cpu[MB]\": cpu is a time, and MB is a unit"},
+		"time of users":             {"time,users[ms]\n", "x.csv:1:2: head \"users[ms]\": users is a number, and ms is a unit"},
+		"unit of another dimension": {"time,spare[s]\n" + at + "15:00Z,5 MB\n", "x.csv:2:2: spare has the unit \"MB\""},
+		"counter of a share":        {"time,cpu_total[%]\n", "a share of processors is no counter"},
 		"century": {"time,users\n" + at + "15:00Z,1\n2086-11-02T08:15:00Z,1\n2086-11-02T08:30:00Z,1\n", "more " +
 			"than 20 years"},
 		"other unit": {"time,cpu[s]\n" + at + "15:00Z,5 %\n", "x.csv:2:2: cpu has the unit \"%\" here"},
 		"text":       {"time,cpu[s]\n" + at + "15:00Z,many\n", "x.csv:2:2: \"many\" is no number of cpu"},
 		"fields":     {"time,cpu\n" + at + "15:00Z,1,2\n", "x.csv:2:2: 3 fields, the head has 2"},
-		"no time":    {"users,cpu\n1,2\n", "x.csv:1:1: no column is named time"},
+		"no head":    {"users,cpu\n1,2\n", "x.csv:1:1: no column is named time"},
 		"twice":      {"time,cpu,cpu[ms]\n", "x.csv:1:3: column cpu is there already"},
 		"head unit":  {"time,cpu[parsec]\n", "x.csv:1:2: head \"cpu[parsec]\": unknown unit"},
 		"empty":      {"", "x.csv: empty"},
@@ -348,4 +355,133 @@ func BenchmarkYear(b *testing.B) {
 		s.Inspect()
 	}
 	b.ReportMetric(float64(35040*50*b.N)/b.Elapsed().Seconds()/1e6, "Mvalues/s")
+}
+
+// TestGaps checks that what a counter counted while no rows were written belongs to no interval, and that a sum of which
+// a sample is missing is none.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) string {
+		return time.Date(2026, 11, 2, 8, minute, 0, 0, time.UTC).Format(time.RFC3339)
+	}
+	s := read(t, fmt.Sprintf("time,messages_total,cpu\n%s,100,1\n%s,150,2\n%s,950,3\n%s,1000,4\n", at(15), at(30), at(75),
+		at(90)))
+	for name, want := range map[string][]float64{"messages": {math.NaN(), 50, math.NaN(), math.NaN(), math.NaN(), 50},
+		"cpu": {1, 2, math.NaN(), math.NaN(), 3, 4}} {
+		for i, v := range want {
+			if got := s.Frame("server").Column(name).At(i); got != v && !(math.IsNaN(got) && math.IsNaN(v)) {
+				t.Errorf("%s[%d] = %g, want %g", name, i, got, v)
+			}
+		}
+	}
+	// One sample of 15 is missing: in the middle of an interval, at its end, or in one column only.
+	for name, skip := range map[string]int{"middle": 22, "end": 30, "cell": -22} {
+		var b strings.Builder
+		b.WriteString("time,cpu,messages_total,users\n")
+		for i := 1; i <= 45; i++ {
+			switch {
+			case i == skip:
+			case i == -skip:
+				fmt.Fprintf(&b, "%s,,,\n", at(i))
+			default:
+				fmt.Fprintf(&b, "%s,1,%d,7\n", at(i), 10*i)
+			}
+		}
+		s := read(t, b.String())
+		f := s.Frame("server")
+		if cpu := f.Column("cpu"); cpu.At(0) != 15 || !math.IsNaN(cpu.At(1)) || cpu.At(2) != 15 {
+			t.Errorf("%s: cpu %v", name, cpu.Values)
+		}
+		if m := f.Column("messages"); !math.IsNaN(m.At(1)) || f.Column("users").At(1) != 7 {
+			t.Errorf("%s: messages %v, users %v", name, m.Values, f.Column("users").Values)
+		}
+		if text := found(s); !strings.Contains(text, "has 14 of 15 samples") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	// A row that is two seconds early makes the rows seem 58 s apart, 16 of them in an interval; none is missing.
+	var b strings.Builder
+	b.WriteString("time,cpu\n")
+	for i := range 60 {
+		early := 0
+		if i == 20 {
+			early = 2
+		}
+		fmt.Fprintf(&b, "%d,1\n", 1793606400+60*(i+1)-early)
+	}
+	if cpu := read(t, b.String()).Frame("server").Column("cpu"); cpu.At(1) != 15 || cpu.At(2) != 15 {
+		t.Errorf("rows that are early: %v", cpu.Values)
+	}
+}
+
+// TestRefusalIsKept checks that hundreds of warnings do not hide a finding that forbids a result.
+func TestRefusalIsKept(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("time,server,users\n")
+	for i := range maxFindings + 50 {
+		for _, hour := range []int{8, 9, 12} {
+			fmt.Fprintf(&b, "2026-11-02T%02d:00:00Z,s%d,5\n", hour, i)
+			if hour == 8 {
+				fmt.Fprintf(&b, "2026-11-02T08:15:00Z,s%d,5\n", i)
+			}
+		}
+	}
+	b.WriteString("2026-11-02T12:00:00Z,s0,5\n2026-11-02T12:15:00Z,s0,5\n2026-11-02T12:15:00Z,s0,6\n")
+	s := read(t, b.String())
+	if err := s.Refusal(); err == nil || !strings.Contains(err.Error(), "with other values") {
+		t.Errorf("refusal %v in %d findings", err, len(s.Findings()))
+	}
+	if n := len(s.Findings()); n > 3*maxFindings {
+		t.Errorf("%d findings", n)
+	}
+}
+
+// TestSparse checks that small files do not take much memory: many columns with two rows that lie years apart, many
+// servers, and more series than anybody has.
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	wide := func(columns int) string {
+		var b strings.Builder
+		b.WriteString("time,server")
+		for i := range columns {
+			fmt.Fprintf(&b, ",c%d", i)
+		}
+		b.WriteByte('\n')
+		return b.String()
+	}
+	row := func(time, server string, columns int) string {
+		return time + "," + server + strings.Repeat(",1", columns) + "\n"
+	}
+	const early, late = "2010-01-01T00:15:00Z", "2026-01-01T00:15:00Z"
+	servers, many := wide(1), wide(9000)
+	for i := range 200 {
+		servers += row(early, fmt.Sprint("s", i), 1) + row(late, fmt.Sprint("s", i), 1)
+		many += row(early, fmt.Sprint("s", i), 9000)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"columns": {wide(1000) + row(early, "a", 1000) + row(late, "a", 1000), "rows lie too far apart"},
+		"earlier": {wide(1000) + row(late, "a", 1000) + row(late[:14]+"30:00Z", "a", 1000), ""},
+		"servers": {servers, "rows lie too far apart"}, "series": {many, "more than 262144 series"},
+	} {
+		s := NewSet()
+		err := s.ReadCSV(strings.NewReader(c.text), "x.csv", "")
+		if c.want == "" {
+			// Another source of the same server begins years before: every column would get room for them.
+			err = s.ReadCSV(strings.NewReader("time,other\n"+early+",1\n"), "y.csv", "a")
+			c.want = "rows lie too far apart"
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		held, columns := 0, 0
+		for _, f := range s.Servers() {
+			for _, x := range f.Columns() {
+				held, columns = held+len(x.Values), columns+1
+			}
+		}
+		if held > 2*freeCells || columns > maxSeries {
+			t.Errorf("%s: %d cells of %d series", name, held, columns)
+		}
+	}
 }
