@@ -35,8 +35,38 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]*float64{"value": known(i.Value), "low": known(i.Low), "high": known(i.High)})
 }
 
-// Contains reports whether v is within the bounds.
-func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
+// Contains reports whether v is within the bounds. Unknown bounds (NaN) exclude nothing.
+func (i Interval) Contains(v float64) bool { return !(v < i.Low || v > i.High) }
+
+// Unknown returns an interval of which nothing is known.
+func Unknown() Interval { return Interval{math.NaN(), math.NaN(), math.NaN()} }
+
+// Value is a number that may be unknown: NaN, which is null in JSON.
+type Value float64
+
+// MarshalJSON implements json.Marshaler.
+func (v Value) MarshalJSON() ([]byte, error) {
+	if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(v))
+}
+
+// Or returns the value, or other if it is unknown.
+func (v Value) Or(other Value) Value {
+	if math.IsNaN(float64(v)) {
+		return other
+	}
+	return v
+}
+
+// Text formats the value, "–" if it is unknown.
+func (v Value) Text(format string) string {
+	if math.IsNaN(float64(v)) {
+		return "–"
+	}
+	return fmt.Sprintf(format, float64(v))
+}
 
 // ErrFew means that there are too few values for an interval.
 var ErrFew = errors.New("too few values for an interval")

@@ -2,6 +2,7 @@ package production
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,21 @@ import (
 	"doublet/plan/estimate"
 	"doublet/plan/series"
 )
+
+// measured sums a measure over the intervals of a day that have a value of it: the amount, its divisor (the active users
+// of the same intervals), and their number. An interval without a value counts in none of them, so that it is not taken
+// for 0.
+type measured struct {
+	amount, per float64
+	intervals   int
+}
+
+func (m measured) with(amount, per float64) measured {
+	return measured{m.amount + amount, m.per + per, m.intervals + 1}
+}
+
+// mean returns the amount of an interval.
+func (m measured) mean() float64 { return m.amount / float64(m.intervals) }
 
 // dayOf sums the intervals of the prime shift of a day.
 type dayOf struct {
@@ -20,8 +36,10 @@ type dayOf struct {
 	users     float64
 	cpu       float64 // without what is left out
 	excluded  float64 // what is left out
-	tasks     map[string]float64
-	rates     map[string]float64
+	tasks     map[string]measured
+	rates     map[string]measured
+	// router is the Router's processor seconds per message, in the intervals that have both.
+	router measured
 	// rows are the indices of the intervals, nets their processor seconds without what is left out.
 	rows []int
 	nets []float64
@@ -31,12 +49,37 @@ func cpuOf(d *dayOf) float64       { return d.cpu }
 func usersOf(d *dayOf) float64     { return d.users }
 func intervalsOf(d *dayOf) float64 { return float64(d.intervals) }
 
-func taskOf(name string) func(*dayOf) float64 { return func(d *dayOf) float64 { return d.tasks[name] } }
-func rateOf(name string) func(*dayOf) float64 { return func(d *dayOf) float64 { return d.rates[name] } }
+func taskOf(name string) func(*dayOf) measured {
+	return func(d *dayOf) measured { return d.tasks[name] }
+}
+func rateOf(name string) func(*dayOf) measured {
+	return func(d *dayOf) measured { return d.rates[name] }
+}
+func routerOf(d *dayOf) measured { return d.router }
 
 func pairs(days []*dayOf, amount, per func(*dayOf) float64) (p estimate.Pairs) {
 	for _, d := range days {
 		p.Amount, p.Per = append(p.Amount, amount(d)), append(p.Per, per(d))
+	}
+	return p
+}
+
+// perUser returns the amounts of a measure and the users, perInterval its amounts and the intervals, of the days that
+// have it.
+func perUser(days []*dayOf, of func(*dayOf) measured) (p estimate.Pairs) {
+	for _, d := range days {
+		if m := of(d); m.intervals > 0 {
+			p.Amount, p.Per = append(p.Amount, m.amount), append(p.Per, m.per)
+		}
+	}
+	return p
+}
+
+func perInterval(days []*dayOf, of func(*dayOf) measured) (p estimate.Pairs) {
+	for _, d := range days {
+		if m := of(d); m.intervals > 0 {
+			p.Amount, p.Per = append(p.Amount, m.amount), append(p.Per, float64(m.intervals))
+		}
 	}
 	return p
 }
@@ -58,81 +101,97 @@ func (r *Report) collect() error {
 			return fmt.Errorf("holiday %q: want a day as 2026-12-25", h)
 		}
 	}
-	split := map[string][]*series.Column{}
-	var columns []*series.Column
+	x := &columns{users: r.frame.Column("users"), cpu: r.frame.Column("cpu")}
 	for _, c := range r.frame.Columns() {
-		base, _, parts := strings.Cut(c.Name, ":")
-		switch {
+		switch base, _, parts := strings.Cut(c.Name, ":"); {
 		case base == "cpu" && parts:
-			columns = append(columns, c)
-		case parts:
-			split[base] = append(split[base], c)
+			x.tasks = append(x.tasks, c)
+		case parts, slices.Contains(rates, c.Name):
+			x.rates = append(x.rates, c)
 		}
 	}
-	if r.frame.Column("cpu") == nil && len(columns) == 0 {
+	if x.cpu == nil && len(x.tasks) == 0 {
 		return fmt.Errorf("%w: %s has no column cpu (processor seconds)", ErrData, r.Server)
 	}
 	excluded := map[string]int{}
 	for i := range r.frame.Len() {
-		r.interval(i, columns, split, excluded)
-	}
-	for _, reason := range []string{"no users", "no value of users", "no value of cpu", "holiday", "settling after " +
-		"the change"} {
-		if n := excluded[reason]; n > 0 {
-			r.LeftOut = append(r.LeftOut, Excluded{reason, n})
+		if why := r.interval(i, x); why != "" {
+			excluded[why]++
 		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(excluded)) {
+		r.LeftOut = append(r.LeftOut, Excluded{why, excluded[why]})
 	}
 	return nil
 }
 
-// interval adds an interval to its day, or counts why it is left out.
-func (r *Report) interval(i int, columns []*series.Column, split map[string][]*series.Column, excluded map[string]int) {
-	o := &r.options
-	at := r.frame.Time(i).In(o.Zone)
+// columns are the series of a server that an analysis reads; cpu is nil if there are only those of tasks.
+type columns struct {
+	users, cpu   *series.Column
+	tasks, rates []*series.Column
+}
+
+// total returns the processor seconds of an interval, NaN if they are unknown: without a column of its own the total is
+// the sum of all tasks, and is unknown if one of them is.
+func (x *columns) total(i int) float64 {
+	if x.cpu != nil {
+		return x.cpu.At(i)
+	}
+	sum := 0.0
+	for _, c := range x.tasks {
+		sum += c.At(i)
+	}
+	return sum
+}
+
+// outside returns the reason for which a moment is not part of the comparison. counted is false if it is not in the
+// prime shift at all.
+func (o *Options) outside(at time.Time) (why string, counted bool) {
 	if w := at.Weekday(); w == time.Saturday || w == time.Sunday || at.Hour() < o.From || at.Hour() >= o.To {
-		return
+		return "", false
 	}
 	date := at.Format(time.DateOnly)
-	if slices.Contains(o.Holidays, date) {
-		excluded["holiday"]++
-		return
+	switch {
+	case slices.Contains(o.Holidays, date):
+		return "holiday", true
+	case o.after(date) && date < o.Changed.AddDate(0, 0, o.Settle).Format(time.DateOnly):
+		return "settling after the change", true
 	}
-	after := !o.Changed.IsZero() && date >= o.Changed.Format(time.DateOnly)
-	if after && date < o.Changed.AddDate(0, 0, o.Settle).Format(time.DateOnly) {
-		excluded["settling after the change"]++
-		return
+	return "", true
+}
+
+// after reports whether a day is that of the change or a later one.
+func (o *Options) after(date string) bool {
+	return !o.Changed.IsZero() && date >= o.Changed.Format(time.DateOnly)
+}
+
+// interval adds an interval to its day, or returns why it is left out; "" too for one that is not in the prime shift.
+func (r *Report) interval(i int, x *columns) (why string) {
+	at := r.frame.Time(i).In(r.options.Zone)
+	why, counted := r.options.outside(at)
+	if why != "" || !counted {
+		return why
 	}
-	users := r.frame.Column("users").At(i)
+	users, total, out := x.users.At(i), x.total(i), 0.0
+	for _, c := range x.tasks {
+		if r.leftOut(taskName(c)) {
+			out += c.At(i)
+		}
+	}
 	switch {
 	case math.IsNaN(users):
-		excluded["no value of users"]++
-		return
+		return "no value of users"
 	case users <= 0:
-		excluded["no users"]++
-		return
+		return "no users"
+	case math.IsNaN(total):
+		return "no value of cpu"
+	case math.IsNaN(out):
+		return "no value of a task that is left out (write 0 where it did not run)"
 	}
-	total, sum, out := r.frame.Column("cpu").At(i), 0.0, 0.0
-	known := false
-	for _, c := range columns {
-		if v := c.At(i); !math.IsNaN(v) {
-			known = true
-			if sum += v; r.leftOut(c.Name[len("cpu:"):]) {
-				out += v
-			}
-		}
-	}
-	if r.frame.Column("cpu") == nil {
-		if total = sum; !known {
-			total = math.NaN()
-		}
-	}
-	if math.IsNaN(total) {
-		excluded["no value of cpu"]++
-		return
-	}
+	date := at.Format(time.DateOnly)
 	if n := len(r.days); n == 0 || r.days[n-1].date != date {
-		r.days = append(r.days, dayOf{date: date, at: at, after: after, tasks: map[string]float64{},
-			rates: map[string]float64{}})
+		r.days = append(r.days, dayOf{date: date, at: at, after: r.options.after(date), tasks: map[string]measured{},
+			rates: map[string]measured{}})
 	}
 	d := &r.days[len(r.days)-1]
 	d.intervals++
@@ -140,21 +199,24 @@ func (r *Report) interval(i int, columns []*series.Column, split map[string][]*s
 	d.cpu += max(0, total-out)
 	d.excluded += out
 	d.rows, d.nets = append(d.rows, i), append(d.nets, max(0, total-out))
-	add := func(to map[string]float64, name string, c *series.Column) {
-		if v := c.At(i); !math.IsNaN(v) {
-			to[name] += v
-		}
+	for _, c := range x.tasks {
+		add(d.tasks, taskName(c), c.At(i), users)
 	}
-	for _, c := range columns {
-		add(d.tasks, c.Name[len("cpu:"):], c)
+	for _, c := range x.rates {
+		add(d.rates, c.Name, c.At(i), users)
 	}
-	for _, name := range rates {
-		add(d.rates, name, r.frame.Column(name))
+	router, messages := r.frame.Column("cpu:Router").At(i), r.frame.Column("messages").At(i)
+	if !math.IsNaN(router) && !math.IsNaN(messages) {
+		d.router = d.router.with(router, messages)
 	}
-	for _, list := range split {
-		for _, c := range list {
-			add(d.rates, c.Name, c)
-		}
+	return ""
+}
+
+func taskName(c *series.Column) string { return c.Name[len("cpu:"):] }
+
+func add(to map[string]measured, name string, v, users float64) {
+	if !math.IsNaN(v) {
+		to[name] = to[name].with(v, users)
 	}
 }
 
@@ -217,37 +279,26 @@ func (r *Report) fit(side int, operations []string) *Model {
 	return m
 }
 
-// peak finds the maxima before or after the change, over all hours and days.
+// peak finds the maxima before or after the change, over all hours and days. An interval whose total is unknown is
+// none.
 func (r *Report) peak(side int) (p Peak) {
 	var mean, n float64
 	for _, d := range r.side(side) {
 		mean += d.cpu + d.excluded
 		n += float64(d.intervals)
 	}
-	var total []*series.Column
-	if c := r.frame.Column("cpu"); c != nil {
-		total = []*series.Column{c}
-	} else {
-		for _, c := range r.frame.Columns() {
-			if strings.HasPrefix(c.Name, "cpu:") {
-				total = append(total, c)
-			}
+	x := &columns{cpu: r.frame.Column("cpu")}
+	for _, c := range r.frame.Columns() {
+		if strings.HasPrefix(c.Name, "cpu:") {
+			x.tasks = append(x.tasks, c)
 		}
 	}
-	changed := r.options.Changed
 	for i := range r.frame.Len() {
 		at := r.frame.Time(i)
-		date := at.In(r.options.Zone).Format(time.DateOnly)
-		if after := !changed.IsZero() && date >= changed.Format(time.DateOnly); after != (side == 1) {
+		if r.options.after(at.In(r.options.Zone).Format(time.DateOnly)) != (side == 1) {
 			continue
 		}
-		sum := 0.0
-		for _, c := range total {
-			if v := c.At(i); !math.IsNaN(v) {
-				sum += v
-			}
-		}
-		if sum > p.CPU {
+		if sum := x.total(i); sum > p.CPU {
 			p.CPU, p.At = sum, at
 		}
 		if v := r.frame.Column("users").At(i); v > p.Users {

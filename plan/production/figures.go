@@ -2,6 +2,7 @@ package production
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -70,10 +71,10 @@ func (r *Report) section() page.Section {
 		[]string{"active users", chart.Number(r.Users[0]), chart.Number(r.Users[1]), ""})
 	row("CPU of an active user, s", r.Cost[0].Value, r.Cost[1].Value, r.Change)
 	for _, t := range r.Tasks {
-		row("CPU of "+t.Name+", s", t.Cost[0], t.Cost[1], t.Change)
+		row("CPU of "+t.Name+", s", float64(t.Cost[0]), float64(t.Cost[1]), t.Change)
 	}
 	for _, x := range r.Workload {
-		row(x.Name+" of an active user", x.Rate[0], x.Rate[1], x.Change)
+		row(x.Name+" of an active user", float64(x.Rate[0]), float64(x.Rate[1]), x.Change)
 	}
 	for side, name := range []string{"before", "after"} {
 		if m := r.Model[side]; m != nil {
@@ -117,10 +118,10 @@ type drawing struct {
 func figures(reports []*Report, missing *[]string) []page.Figure {
 	d := &drawing{reports: reports, first: start(reports), missing: missing}
 	perUser := func(name string) func(*dayOf) (float64, bool) {
-		return func(x *dayOf) (float64, bool) { v, ok := x.rates[name]; return v / x.users, ok }
+		return func(x *dayOf) (float64, bool) { m, ok := x.rates[name]; return m.amount / m.per, ok }
 	}
 	perInterval := func(name string) func(*dayOf) (float64, bool) {
-		return func(x *dayOf) (float64, bool) { v, ok := x.rates[name]; return v / float64(x.intervals), ok }
+		return func(x *dayOf) (float64, bool) { m, ok := x.rates[name]; return m.mean(), ok }
 	}
 	d.daily("1. Active users of 15 minutes", "users", func(x *dayOf) (float64, bool) {
 		return x.users / float64(x.intervals), true
@@ -138,8 +139,7 @@ func figures(reports []*Report, missing *[]string) []page.Figure {
 	}
 	d.savings()
 	d.daily("10. Cost of a message, Router", "CPU-s", func(x *dayOf) (float64, bool) {
-		n := x.rates["messages"]
-		return x.tasks["Router"] / n, n > 0 && x.tasks["Router"] > 0
+		return x.router.amount / x.router.per, x.router.per > 0 && x.router.amount > 0
 	})
 	d.daily("11. Messages of an active user", "in 15 minutes", perUser("messages"))
 	d.cache()
@@ -193,8 +193,8 @@ func (d *drawing) split(title, unit, measure string) {
 			}
 			l := chart.Line{Name: strings.TrimPrefix(c.Name, measure+":")}
 			for i := range r.days {
-				if v, ok := r.days[i].rates[c.Name]; ok {
-					l.Points = append(l.Points, chart.Point{X: d.day(&r.days[i]), Y: v / float64(r.days[i].intervals)})
+				if m, ok := r.days[i].rates[c.Name]; ok {
+					l.Points = append(l.Points, chart.Point{X: d.day(&r.days[i]), Y: m.mean()})
 				}
 			}
 			lines = append(lines, l)
@@ -212,8 +212,9 @@ func (d *drawing) tasks(title string, r *Report) {
 	for _, t := range r.Tasks[:min(6, len(r.Tasks))] {
 		l := chart.Line{Name: t.Name}
 		for i := range r.days {
-			l.Points = append(l.Points, chart.Point{X: d.day(&r.days[i]), Y: r.days[i].tasks[t.Name] /
-				float64(r.days[i].intervals)})
+			if m, ok := r.days[i].tasks[t.Name]; ok {
+				l.Points = append(l.Points, chart.Point{X: d.day(&r.days[i]), Y: m.mean()})
+			}
 		}
 		lines = append(lines, l)
 	}
@@ -242,9 +243,9 @@ func (d *drawing) savings() {
 		s.Name, p.Name = r.Server, r.Server
 		for _, name := range names {
 			i := slices.IndexFunc(r.Tasks, func(t Task) bool { return t.Name == name && t.Change != nil })
-			iv, cost := estimate.Interval{}, 0.0
+			iv, cost := estimate.Unknown(), math.NaN() // a server without the task has no bar
 			if i >= 0 {
-				iv, cost = *r.Tasks[i].Change, r.Tasks[i].Cost[0]/100
+				iv, cost = *r.Tasks[i].Change, float64(r.Tasks[i].Cost[0])/100
 			}
 			p.Values, p.Low, p.High = append(p.Values, -iv.Value), append(p.Low, -iv.High), append(p.High, -iv.Low)
 			s.Values, s.Low, s.High = append(s.Values, -iv.Value*cost), append(s.Low, -iv.High*cost),

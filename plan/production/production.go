@@ -4,6 +4,7 @@
 package production
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -102,15 +103,17 @@ type Report struct {
 type Task struct {
 	Name string `json:"name"`
 	// Cost is the processor seconds of an active user before and after, Share its part of the total before, in percent.
-	Cost   [2]float64         `json:"cpu_s_per_active_user"`
+	// They are unknown (NaN) where the task has no value.
+	Cost   [2]estimate.Value  `json:"cpu_s_per_active_user"`
 	Share  float64            `json:"share_pct"`
 	Change *estimate.Interval `json:"change_pct,omitempty"`
 }
 
 // Rate is something that an active user did in 15 minutes.
 type Rate struct {
-	Name   string             `json:"name"`
-	Rate   [2]float64         `json:"per_active_user"`
+	Name string `json:"name"`
+	// Rate is that before and after, unknown (NaN) without a value.
+	Rate   [2]estimate.Value  `json:"per_active_user"`
 	Change *estimate.Interval `json:"change_pct,omitempty"`
 }
 
@@ -169,12 +172,19 @@ func Analyse(set *series.Set, server, other string, o Options) (*Report, error) 
 		r.warn()
 		return r, nil
 	}
+	var few error
 	if other != "" {
-		if err := r.beside(set, other); err != nil {
+		if err := r.beside(set, other); errors.Is(err, estimate.ErrFew) {
+			few = err
+		} else if err != nil {
 			return nil, err
 		}
 	}
 	r.warn()
+	if few != nil {
+		r.Decision, r.Why = NoDecision, append(r.Why, few.Error())
+		return r, nil
+	}
 	r.decide()
 	return r, nil
 }
@@ -216,12 +226,13 @@ func describe(set *series.Set, server string, o Options) (*Report, error) {
 	}
 	if r.Days[0]+r.Days[1] == 0 {
 		return nil, fmt.Errorf(
-			"%w: %s has no interval of the prime shift (%d to %d h, %s) with users and cpu",
+			"%w: %s has no interval of the prime shift (%d to %d h, %s) with users and cpu%s",
 			ErrData,
 			server,
 			o.From,
 			o.To,
 			o.Zone,
+			r.leftOutText(),
 		)
 	}
 	r.tasks()
@@ -242,11 +253,8 @@ func (r *Report) compare() error {
 		return err
 	}
 	r.Change, r.Total = &change, &total
-	if router := taskOf("Router"); r.frame.Column("cpu:Router") != nil && r.frame.Column("messages") != nil {
-		if iv, err := b.Change(pairs(before, router, rateOf("messages")), pairs(after, router,
-			rateOf("messages"))); err == nil {
-			r.PerMessage = &iv
-		}
+	if iv, err := b.Change(perUser(before, routerOf), perUser(after, routerOf)); err == nil {
+		r.PerMessage = &iv
 	}
 	return nil
 }
@@ -328,13 +336,11 @@ func (r *Report) tasks() {
 		t := Task{Name: name}
 		var sides [2]estimate.Pairs
 		for side := range 2 {
-			if days := r.side(side); len(days) > 0 {
-				sides[side] = pairs(days, taskOf(name), usersOf)
-				t.Cost[side] = sides[side].Ratio()
-			}
+			sides[side] = perUser(r.side(side), taskOf(name))
+			t.Cost[side] = estimate.Value(sides[side].Ratio())
 		}
-		if r.Cost[0].Value > 0 {
-			t.Share = t.Cost[0] / r.Cost[0].Value * 100
+		if v := float64(t.Cost[0]); r.Cost[0].Value > 0 && v > 0 {
+			t.Share = v / r.Cost[0].Value * 100
 		}
 		if iv, err := (estimate.Bootstrap{Seed: r.options.Seed}).Change(sides[0], sides[1]); err == nil {
 			t.Change = &iv
@@ -342,13 +348,8 @@ func (r *Report) tasks() {
 		r.Tasks = append(r.Tasks, t)
 	}
 	slices.SortStableFunc(r.Tasks, func(a, b Task) int {
-		switch {
-		case a.Cost[0]+a.Cost[1] > b.Cost[0]+b.Cost[1]:
-			return -1
-		case a.Cost[0]+a.Cost[1] < b.Cost[0]+b.Cost[1]:
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(b.Cost[0].Or(0)+b.Cost[1].Or(0), a.Cost[0].Or(0)+a.Cost[1].Or(0)),
+			cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -364,16 +365,26 @@ func (r *Report) workload() {
 		x := Rate{Name: name}
 		var sides [2]estimate.Pairs
 		for side := range 2 {
-			if days := r.side(side); len(days) > 0 {
-				sides[side] = pairs(days, rateOf(name), usersOf)
-				x.Rate[side] = sides[side].Ratio()
-			}
+			sides[side] = perUser(r.side(side), rateOf(name))
+			x.Rate[side] = estimate.Value(sides[side].Ratio())
 		}
 		if iv, err := (estimate.Bootstrap{Seed: r.options.Seed}).Change(sides[0], sides[1]); err == nil {
 			x.Change = &iv
 		}
 		r.Workload = append(r.Workload, x)
 	}
+}
+
+// leftOutText lists what was left out, for an error.
+func (r *Report) leftOutText() string {
+	var out []string
+	for _, x := range r.LeftOut {
+		out = append(out, fmt.Sprintf("%d intervals with %s", x.Intervals, x.Reason))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
 }
 
 func (r *Report) leftOut(task string) bool {

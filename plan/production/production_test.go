@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doublet/plan/series"
+	"doublet/stat/chart"
 	"doublet/test/long"
 )
 
@@ -197,6 +198,159 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// emptied returns the series of a site with the fields of a column emptied in the rows for which gone is true.
+func emptied(s site, column string, gone func(row int) bool) string {
+	lines := strings.Split(s.csv(1), "\n")
+	at := slices.Index(strings.Split(lines[0], ","), column)
+	for i := 1; i < len(lines)-1; i++ {
+		if gone(i) {
+			fields := strings.Split(lines[i], ",")
+			fields[at] = ""
+			lines[i] = strings.Join(fields, ",")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// analysed analyses series, with the change of a site.
+func analysed(t *testing.T, text string) *Report {
+	t.Helper()
+	set := series.NewSet()
+	if err := set.ReadCSV(strings.NewReader(text), "x", ""); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Analyse(set, "mail1", "", Options{Changed: monday.AddDate(0, 0, 42), Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestMissingIsNotZero leaves values of a measure out after the change: they are no use of 0 by the users of the time.
+func TestMissingIsNotZero(t *testing.T) {
+	t.Parallel()
+	after := func(i int) bool { return i > 42*96 && i%3 == 0 }
+	r := analysed(t, emptied(plain("mail1"), "cpu:Router", after))
+	i := slices.IndexFunc(r.Tasks, func(x Task) bool { return x.Name == "Router" })
+	if c := r.Tasks[i].Change; c == nil || !c.Contains(0) || math.Abs(c.Value) > 5 {
+		t.Errorf("the Router's cost changed by %+v", c)
+	}
+	if c := r.PerMessage; c == nil || !c.Contains(0) {
+		t.Errorf("the Router's cost of a message changed by %+v", c)
+	}
+	r = analysed(t, emptied(plain("mail1"), "messages", after))
+	for _, x := range r.Workload {
+		if x.Name == "messages" && (x.Change == nil || math.Abs(x.Change.Value) > 5) {
+			t.Errorf("messages changed by %+v", x.Change)
+		}
+	}
+	if c := r.PerMessage; c == nil || !c.Contains(0) {
+		t.Errorf("the Router's cost of a message changed by %+v", c)
+	}
+	// A task without any value after the change has no cost there, and no change.
+	r = analysed(t, emptied(plain("mail1"), "cpu:Other", func(i int) bool { return i > 42*96 }))
+	i = slices.IndexFunc(r.Tasks, func(x Task) bool { return x.Name == "Other" })
+	if x := r.Tasks[i]; x.Change != nil || !math.IsNaN(float64(x.Cost[1])) || !strings.Contains(r.Text(), "–") {
+		t.Errorf("%+v\n%s", x, r.Text())
+	}
+	if raw, err := json.Marshal(r); err != nil || !strings.Contains(string(raw), `,null],"share_pct"`) {
+		t.Errorf("%v %s", err, raw)
+	}
+	// What is left out is not known where it has no value.
+	r = analysed(t, emptied(plain("mail1"), "cpu:Compact", after))
+	if text := r.Text(); !strings.Contains(text, "no value of a task that is left out") ||
+		!strings.Contains(text, "warning: "+MissingData) {
+		t.Error(text)
+	}
+}
+
+// TestPartialTotal sums tasks where there is no column for all: a sum without one of them is no total, and no peak.
+func TestPartialTotal(t *testing.T) {
+	t.Parallel()
+	const at = "2026-01-05T09:"
+	set := series.NewSet()
+	if err := set.ReadCSV(strings.NewReader("time,users,cpu:A,cpu:B\n"+at+"15:00Z,10,40,20\n"+at+"30:00Z,10,100,\n"+
+		at+"45:00Z,10,30,10\n"), "x", ""); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Analyse(set, "server", "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Cost[0].Value != 5 || r.Peaks[0].CPU != 60 || !slices.Contains(r.LeftOut, Excluded{"no value of cpu", 1}) {
+		t.Errorf("cost %+v, peak %+v, left out %+v", r.Cost[0], r.Peaks[0], r.LeftOut)
+	}
+}
+
+// TestNoTaskNoBar draws the savings of two servers, one of which has no task of a name: it saves nothing, not 0 either.
+func TestNoTaskNoBar(t *testing.T) {
+	t.Parallel()
+	a, b := plain("a"), plain("b")
+	text := strings.Replace(b.csv(2), "cpu:Router", "cpu:Other2", 1)
+	ra, rb := analyse(t, 1, a), analysed(t, strings.ReplaceAll(text, ",b,", ",mail1,"))
+	for _, s := range Page([]*Report{ra, rb}, nil).Sections {
+		for _, f := range s.Figures {
+			x, ok := f.(*chart.Bars)
+			if !ok || !strings.Contains(x.Title, "Saving of") {
+				continue
+			}
+			at := slices.Index(x.Groups, "Router")
+			if at < 0 || math.IsNaN(x.Series[0].Values[at]) || !math.IsNaN(x.Series[1].Values[at]) {
+				t.Errorf("%s: %v %v", x.Title, x.Groups, x.Series)
+			}
+			if strings.Contains(x.CSV(), "Router,mail1") {
+				t.Errorf("%s", x.CSV())
+			}
+		}
+	}
+}
+
+// TestFewDaysBeside compares with a server of which only three days are there: that is no decision, not an error.
+func TestFewDaysBeside(t *testing.T) {
+	t.Parallel()
+	a, b := plain("a"), plain("b")
+	a.server, b.days = 0.5, 45
+	r := analyse(t, 7, a, b)
+	if r.Decision != NoDecision || r.Beside != nil || !strings.Contains(strings.Join(r.Why, ";"), "comparison with b") {
+		t.Errorf("%s %q", r.Decision, r.Why)
+	}
+}
+
+// FuzzAnalyse checks that no series ends the analysis, its JSON or its page.
+func FuzzAnalyse(f *testing.F) {
+	f.Add("time,server,users,cpu_total,cpu:Router\n2026-01-05T09:15:00Z,a,1,5,1\n2026-01-05T09:30:00Z,a,1,9,\n", "")
+	f.Add("time,users,cpu:A\n2026-01-05T09:15:00Z,1,0\n2026-01-06T09:15:00Z,1e30,1e30\n", "2026-01-06")
+	f.Fuzz(func(t *testing.T, text, changed string) {
+		set := series.NewSet()
+		if set.ReadCSV(strings.NewReader(text), "f", "") != nil {
+			return
+		}
+		set.Inspect()
+		day, err := time.Parse(time.DateOnly, changed)
+		if err != nil {
+			day = time.Time{}
+		}
+		var all []*Report
+		for _, frame := range set.Servers() {
+			r, err := Analyse(set, frame.Server, "", Options{Changed: day})
+			if err != nil {
+				continue
+			}
+			all = append(all, r)
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(r.Text(), "NaN") && !strings.Contains(text, "NaN") {
+				t.Errorf("NaN in\n%s", r.Text())
+			}
+		}
+		var b bytes.Buffer
+		if err := Page(all, nil).HTML(&b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSimulations checks over many seeds that no effect is no decision, and that the interval covers an effect.
 func TestSimulations(t *testing.T) {
 	t.Parallel()
@@ -215,6 +369,11 @@ func TestSimulations(t *testing.T) {
 	}
 	least := n * 88 / 100
 	t.Logf("of %d: %d without effect are no decision, %d cover the effect", n, quiet, covers)
+	// An interval that always covers is too wide: an effect of zero shows one by chance in 200 simulations, and the interval
+	// of a known effect misses it.
+	if long.On() && (quiet == n || covers == n) {
+		t.Errorf("of %d: %d without effect are no decision, %d cover the effect: intervals are too wide", n, quiet, covers)
+	}
 	if quiet < least-2 || covers < least-2 {
 		t.Errorf("of %d: %d without effect are no decision, %d cover the effect", n, quiet, covers)
 	}

@@ -156,8 +156,7 @@ func (r *Report) warnWorkload() {
 	// Replications follow a schedule, not the users: their number counts, as in figure 13 of document 000.
 	if r.frame.Column("replications") != nil {
 		of := rateOf("replications")
-		iv, err := estimate.Bootstrap{Seed: r.options.Seed}.Change(pairs(r.side(0), of, intervalsOf),
-			pairs(r.side(1), of, intervalsOf))
+		iv, err := estimate.Bootstrap{Seed: r.options.Seed}.Change(perInterval(r.side(0), of), perInterval(r.side(1), of))
 		if err == nil && !iv.Contains(0) && math.Abs(iv.Value) >= changedBy {
 			r.add(
 				WorkloadChanged,
@@ -195,8 +194,8 @@ func (r *Report) warnVersions() {
 		for _, d := range r.side(side) {
 			for name, v := range d.rates {
 				if version, is := strings.CutPrefix(name, "transactions:"); is {
-					sums[side][version] += v
-					totals[side] += v
+					sums[side][version] += v.amount
+					totals[side] += v.amount
 				}
 			}
 		}
