@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"doublet/bench/record"
+	"doublet/stat/repeats"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Comparison is the documents' table "resource usage at a number of users, comparing A to B".
@@ -400,49 +400,9 @@ func compare(x *resource, a, b []*record.Run, users int) (ComparedRow, bool) {
 	if row.A == 0 {
 		return row, true
 	}
-	row.Change = (row.B - row.A) / row.A * 100
-	if half := halfWidth(values[0], values[1]); !math.IsNaN(half) {
-		row.Low, row.High = row.Change-half*100, row.Change+half*100
-	}
+	ratio, low, high := repeats.Quotient(values[0], values[1])
+	row.Change, row.Low, row.High = (ratio-1)*100, (low-1)*100, (high-1)*100
 	return row, true
-}
-
-// confidence is the probability that an interval covers the true change.
-const confidence = 0.95
-
-// halfWidth returns half the width of the confidence interval of mean(b)/mean(a): by the delta method, with the degrees
-// of freedom of Welch and Satterthwaite. A side with one value is taken to vary, relative to its mean, as the other one
-// does. It returns NaN if both have one value.
-func halfWidth(a, b []float64) float64 {
-	meanA, meanB := stat.Mean(a, nil), stat.Mean(b, nil)
-	va, vb := relative(a, meanA), relative(b, meanB)
-	na, nb := float64(len(a)), float64(len(b))
-	var squares, freedom float64
-	switch {
-	case len(a) > 1 && len(b) > 1:
-		squares = va/na + vb/nb
-		freedom = squares * squares / (va*va/na/na/(na-1) + vb*vb/nb/nb/(nb-1))
-	case len(a) > 1:
-		squares, freedom = va/na+va, na-1
-	case len(b) > 1:
-		squares, freedom = vb+vb/nb, nb-1
-	default:
-		return math.NaN()
-	}
-	if squares == 0 {
-		return 0
-	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile((1 + confidence) / 2)
-	return t * math.Abs(meanB/meanA) * math.Sqrt(squares)
-}
-
-// relative returns the variance of values relative to the square of their mean, 0 if there is one value or the mean is
-// 0.
-func relative(values []float64, mean float64) float64 {
-	if len(values) < 2 || mean == 0 {
-		return 0
-	}
-	return stat.Variance(values, nil) / mean / mean
 }
 
 // Text returns the table as text.
@@ -490,7 +450,7 @@ func (r *ComparedRow) ChangeText() string {
 // Interval returns the interval of the change as text.
 func (r *ComparedRow) Interval() string {
 	if math.IsNaN(r.Low) {
-		return "unknown: no side was repeated"
+		return "unknown: no side was repeated, or a mean is 0"
 	}
 	out := fmt.Sprintf("%+.1f to %+.1f", r.Low, r.High)
 	if !r.Differs() {

@@ -155,8 +155,8 @@ func rowOf(legs []Leg, users int, resource string) (Row, bool) {
 		if i == 0 {
 			first = values
 		} else if row.Cells[0].Value != 0 {
-			q := estimate.Quotient(first, values)
-			c.Change = &estimate.Interval{Value: (q.Value - 1) * 100, Low: (q.Low - 1) * 100, High: (q.High - 1) * 100}
+			change := estimate.Quotient(first, values).Percent()
+			c.Change = &change
 			c.Beyond = c.Change.Low > 0 || c.Change.High < 0
 		}
 		row.Cells = append(row.Cells, c)

@@ -11,11 +11,13 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"doublet/stat/repeats"
+
 	"gonum.org/v1/gonum/stat"
 )
 
 // Confidence is the probability that an interval covers the true value.
-const Confidence = 0.95
+const Confidence = repeats.Confidence
 
 // Interval is an estimate and the bounds of its interval of 95 % confidence.
 type Interval struct {

@@ -4,41 +4,21 @@ import (
 	"fmt"
 	"math"
 
+	"doublet/stat/repeats"
+
 	"gonum.org/v1/gonum/mat"
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Quotient returns mean(b)/mean(a) of repeated measurements, with the degrees of freedom of Welch and Satterthwaite by
-// the delta method. Without repeats the bounds are NaN.
+// Quotient returns mean(b)/mean(a) of repeated measurements with its interval ([repeats.Quotient]).
 func Quotient(a, b []float64) Interval {
-	x, y := stat.Mean(a, nil), stat.Mean(b, nil)
-	out := Interval{y / x, math.NaN(), math.NaN()}
-	if len(a) < 2 && len(b) < 2 || x == 0 || y == 0 {
-		return out
-	}
-	part := func(v []float64, mean float64) (square, freedom float64) {
-		if len(v) < 2 {
-			return 0, 0
-		}
-		return stat.Variance(v, nil) / mean / mean, float64(len(v) - 1)
-	}
-	va, fa := part(a, x)
-	vb, fb := part(b, y)
-	switch { // a side without repeats is taken to vary as the other does
-	case fa == 0:
-		va, fa = vb, fb
-	case fb == 0:
-		vb, fb = va, fa
-	}
-	va, vb = va/float64(len(a)), vb/float64(len(b))
-	square := va + vb
-	if square == 0 {
-		return Interval{y / x, y / x, y / x}
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: square * square / (va*va/fa + vb*vb/fb)}.Quantile((1 + Confidence) / 2)
-	half := t * math.Sqrt(square) * math.Abs(y/x)
-	return Interval{y / x, y/x - half, y/x + half}
+	ratio, low, high := repeats.Quotient(a, b)
+	return Interval{ratio, low, high}
+}
+
+// Percent returns the change that a quotient is, in percent.
+func (i Interval) Percent() Interval {
+	return Interval{(i.Value - 1) * 100, (i.Low - 1) * 100, (i.High - 1) * 100}
 }
 
 // Linear is a least-squares fit with the covariance of its coefficients.

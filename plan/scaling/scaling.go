@@ -179,16 +179,13 @@ func beside(f estimate.Interval, c Curve) string {
 
 // partitions compares rows that differ in partitions only.
 func (r *Report) partitions() {
-	percent := func(i estimate.Interval) estimate.Interval {
-		return estimate.Interval{Value: (i.Value - 1) * 100, Low: (i.Low - 1) * 100, High: (i.High - 1) * 100}
-	}
 	for i := range r.Rows {
 		for j := range r.Rows {
 			a, b := &r.Rows[i], &r.Rows[j]
 			if a.Partitions < b.Partitions && a.Processors == b.Processors && a.Users == b.Users {
 				r.Partitions = append(r.Partitions, Partition{a.Partitions, b.Partitions,
-					percent(estimate.Quotient(a.cpu, b.cpu)), percent(estimate.Quotient(a.itr, b.itr)),
-					percent(estimate.Quotient(a.rates, b.rates))})
+					estimate.Quotient(a.cpu, b.cpu).Percent(), estimate.Quotient(a.itr, b.itr).Percent(),
+					estimate.Quotient(a.rates, b.rates).Percent()})
 			}
 		}
 	}
