@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -86,33 +85,51 @@ func machine(value string, per float64) func(*record.Run, *record.Step) (float64
 	}
 }
 
-// summed returns a function that sums a value over all disks, or over all groups of processes.
-func summed(value string, per float64, disks bool) func(*record.Run, *record.Step) (float64, bool) {
-	return func(r *record.Run, s *record.Step) (total float64, ok bool) {
-		seen := map[string]bool{}
-		for i := range r.Samples {
-			g := r.Samples[i].Group
-			if r.Samples[i].Host != "server" || g == "" || seen[g] || strings.HasPrefix(g, "disk:") != disks {
-				continue
-			}
-			seen[g] = true
-			if v, n := r.Mean(s, "server", g, value); n > 0 {
-				total, ok = total+v/per, true
-			}
-		}
-		return total, ok
-	}
+// Processes returns the sum of a sampled value over the groups of the server's processes, in the measured part of a step;
+// Disks that over its disks. ok is false if one of them was not sampled: the sum of the others would be too small.
+func Processes(r *record.Run, s *record.Step, value string) (sum float64, ok bool) {
+	return summedOver(r, s, r.Groups("server"), value)
 }
 
-// busiest returns a function that takes the largest value among the disks.
-func busiest(value string) func(*record.Run, *record.Step) (float64, bool) {
-	return func(r *record.Run, s *record.Step) (most float64, ok bool) {
-		for _, d := range disksOf(r) {
-			if v, n := r.Mean(s, "server", d, value); n > 0 {
-				most, ok = max(most, v), true
-			}
+// Disks is documented at [Processes].
+func Disks(r *record.Run, s *record.Step, value string) (sum float64, ok bool) {
+	var disks []string // those without a transfer too, which have a sum of 0
+	for i := range r.Samples {
+		if x := &r.Samples[i]; x.Host == "server" && strings.HasPrefix(x.Group, "disk:") &&
+			!slices.Contains(disks, x.Group) {
+			disks = append(disks, x.Group)
 		}
-		return most, ok
+	}
+	return summedOver(r, s, disks, value)
+}
+
+func summedOver(r *record.Run, s *record.Step, groups []string, value string) (sum float64, ok bool) {
+	for _, g := range groups {
+		v, n := r.Mean(s, "server", g, value)
+		if n == 0 {
+			return 0, false
+		}
+		sum += v
+	}
+	return sum, len(groups) > 0
+}
+
+// Busiest returns the largest mean of a sampled value among the disks.
+func Busiest(r *record.Run, s *record.Step, value string) (most float64, ok bool) {
+	for _, d := range disksOf(r) {
+		if v, n := r.Mean(s, "server", d, value); n > 0 {
+			most, ok = max(most, v), true
+		}
+	}
+	return most, ok
+}
+
+// valueOf returns the function of a resource that of computes, in units of per.
+func valueOf(of func(*record.Run, *record.Step, string) (float64, bool), value string,
+	per float64) func(*record.Run, *record.Step) (float64, bool) {
+	return func(r *record.Run, s *record.Step) (float64, bool) {
+		v, ok := of(r, s, value)
+		return v / per, ok
 	}
 }
 
@@ -142,29 +159,29 @@ var resources = []resource{
 	{"p50 response", "ms", latencyOf(50)},
 	{"p99 response", "ms", latencyOf(99)},
 	{"Processor busy, machine", "%", machine("cpu_pct", 1)},
-	{"Processors, server's processes", "cores", summed("cpu", 1, false)},
+	{"Processors, server's processes", "cores", valueOf(Processes, "cpu", 1)},
 	{"Processor seconds per 1,000 actions", "s", func(r *record.Run, s *record.Step) (float64, bool) {
-		cpu, ok := summed("cpu", 1, false)(r, s)
+		cpu, ok := Processes(r, s, "cpu")
 		tpm := r.TPM(s)
 		return cpu * 60 / tpm * 1000, ok && tpm > 0
 	}},
 	{"Waiting for disks", "%", machine("iowait_pct", 1)},
 	{"Processors, driver", "cores", driver},
-	{"Memory, server's processes (PSS)", "MB", summed("pss", 1e6, false)},
-	{"Page faults, server's processes", "1/s", summed("faults", 1, false)},
-	{"Open files, server's processes", "", summed("handles", 1, false)},
-	{"Disk reads, server's processes", "MB/s", summed("read_bytes", 1e6, false)},
-	{"Disk writes, server's processes", "MB/s", summed("write_bytes", 1e6, false)},
-	{"Disk reads", "1/s", summed("reads", 1, true)},
-	{"Disk writes", "1/s", summed("writes", 1, true)},
-	{"Disk flushes", "1/s", summed("flushes", 1, true)},
-	{"Disk queue", "requests", summed("queue", 1, true)},
-	{"Disk response", "ms", busiest("response_ms")},
-	{"Disk busy", "%", busiest("busy_pct")},
+	{"Memory, server's processes (PSS)", "MB", valueOf(Processes, "pss", 1e6)},
+	{"Page faults, server's processes", "1/s", valueOf(Processes, "faults", 1)},
+	{"Open files, server's processes", "", valueOf(Processes, "handles", 1)},
+	{"Disk reads, server's processes", "MB/s", valueOf(Processes, "read_bytes", 1e6)},
+	{"Disk writes, server's processes", "MB/s", valueOf(Processes, "write_bytes", 1e6)},
+	{"Disk reads", "1/s", valueOf(Disks, "reads", 1)},
+	{"Disk writes", "1/s", valueOf(Disks, "writes", 1)},
+	{"Disk flushes", "1/s", valueOf(Disks, "flushes", 1)},
+	{"Disk queue", "requests", valueOf(Disks, "queue", 1)},
+	{"Disk response", "ms", valueOf(Busiest, "response_ms", 1)},
+	{"Disk busy", "%", valueOf(Busiest, "busy_pct", 1)},
 	{"Disk megabytes", "MB/s", func(r *record.Run, s *record.Step) (float64, bool) {
-		in, ok := summed("read_bytes", 1e6, true)(r, s)
-		out, _ := summed("write_bytes", 1e6, true)(r, s)
-		return in + out, ok
+		in, ok := Disks(r, s, "read_bytes")
+		out, has := Disks(r, s, "write_bytes")
+		return (in + out) / 1e6, ok && has
 	}},
 	{"Bytes a program sends for an action", "KB", perAction(func(t *record.Total) uint64 { return t.Sent })},
 	{"Bytes a program gets for an action", "KB", perAction(func(t *record.Total) uint64 { return t.Received })},
@@ -222,48 +239,6 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 	return out, nil
 }
 
-// agree returns the differences of the runs, if anyway is set or they do not matter, and otherwise an error.
-func agree(all []*record.Run, anyway bool) (marks []string, err error) {
-	first := &all[0].Header
-	for _, r := range all {
-		if why := unknown(&first.Workload, &r.Header.Workload); why != "" {
-			return nil, fmt.Errorf("%w: %s", ErrCompare, why)
-		}
-		for _, why := range differences(first, &r.Header) {
-			if !anyway {
-				return nil, refusal(why)
-			}
-			if !slices.Contains(marks, why) {
-				marks = append(marks, why)
-			}
-		}
-		why := fmt.Sprintf("they differ in seed: %d and %d", first.Seed, r.Header.Seed)
-		if first.Seed != r.Header.Seed && !slices.Contains(marks, why) {
-			marks = append(marks, why)
-		}
-	}
-	return marks, nil
-}
-
-func refusal(why string) error {
-	return fmt.Errorf("%w: %s (--anyway compares them, with a mark)", ErrCompare, why)
-}
-
-// registered adds a mark, or returns an error, if the steps with a number of users differ in the number of mailboxes.
-func registered(all []*record.Run, users int, anyway bool, marks []string) ([]string, error) {
-	list := steps(all, users)
-	for _, s := range list {
-		if n := list[0].step.Registered; s.step.Registered != n {
-			why := fmt.Sprintf("they differ in registered people: %d and %d", n, s.step.Registered)
-			if !anyway {
-				return nil, refusal(why)
-			}
-			return append(slices.Clone(marks), why), nil
-		}
-	}
-	return marks, nil
-}
-
 // measured is a measured step of a run.
 type measured struct {
 	run  *record.Run
@@ -291,72 +266,6 @@ func name(r, other *record.Run) string {
 	}
 	if h.Label != "" {
 		out += " (" + h.Label + ")"
-	}
-	return out
-}
-
-// unknown returns the reason why runs of two workloads say nothing about each other, "" for none: the sources do not
-// tell in what one of them differs from others.
-func unknown(a, b *record.Workload) string {
-	for _, w := range []*record.Workload{a, b} {
-		if w.Unknown != "" && a.Name != b.Name {
-			return w.Name + " is not known well enough: " + w.Unknown
-		}
-	}
-	return ""
-}
-
-// differences returns the reasons why two runs do not measure the same.
-func differences(a, b *record.Header) []string {
-	var out []string
-	differ := func(what string, x, y any) {
-		if x != y {
-			out = append(out, fmt.Sprintf("they differ in %s: %v and %v", what, x, y))
-		}
-	}
-	differ("workload", a.Workload.Name+" "+a.Workload.Hash, b.Workload.Name+" "+b.Workload.Hash)
-	differ("protocol", a.Workload.Protocol, b.Workload.Protocol)
-	differ("what is left out", leftOut(a), leftOut(b))
-	differ("speed", a.Speed, b.Speed)
-	differ("how far mailboxes were filled", a.InitScale, b.InitScale)
-	differ("doors", doorsOf(a), doorsOf(b))
-	differ("number of drivers", max(a.Agents, 1), max(b.Agents, 1))
-	if a.Settings != nil && b.Settings != nil { // files of older versions have none
-		both := maps.Clone(a.Settings)
-		maps.Copy(both, b.Settings)
-		for _, name := range slices.Sorted(maps.Keys(both)) {
-			differ(name, a.Settings[name], b.Settings[name])
-		}
-	}
-	for _, m := range a.Marks {
-		if !slices.Contains(b.Marks, m) {
-			out = append(out, "only one is marked: "+m)
-		}
-	}
-	for _, m := range b.Marks {
-		if !slices.Contains(a.Marks, m) {
-			out = append(out, "only one is marked: "+m)
-		}
-	}
-	if a.Server != nil && b.Server != nil {
-		differ("the server's machine", a.Server.Name, b.Server.Name)
-	}
-	differ("the driver's machine", a.Driver.Name, b.Driver.Name)
-	return out
-}
-
-func leftOut(h *record.Header) string {
-	if len(h.Workload.Left) == 0 {
-		return "nothing"
-	}
-	return strings.Join(h.Workload.Left, ", ")
-}
-
-// doorsOf returns the names of the doors of a run. They and StartTLS tell what is encrypted.
-func doorsOf(h *record.Header) string {
-	out := strings.Join(slices.Sorted(maps.Keys(h.Target.Doors)), ", ")
-	if h.Target.StartTLS {
-		out += " with STARTTLS"
 	}
 	return out
 }

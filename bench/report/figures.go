@@ -141,10 +141,10 @@ func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 		r.line("written", mega(sum("write_bytes"))))
 	byUsers("Disk utilisation", "percent busy", "the busiest disk", r.line("busy", func(s *record.Step) (float64,
 		bool) {
-		return busiest("busy_pct")(r.Run, s)
+		return Busiest(r.Run, s, "busy_pct")
 	}))
 	byUsers("Disk response", "ms", "of a read or write, on the slowest disk",
-		r.line("response", func(s *record.Step) (float64, bool) { return busiest("response_ms")(r.Run, s) }))
+		r.line("response", func(s *record.Step) (float64, bool) { return Busiest(r.Run, s, "response_ms") }))
 	if len(r.Run.Steps) < 2 || len(disks) == 0 {
 		return
 	}

@@ -162,7 +162,7 @@ func Of(run *record.Run) *Report {
 // processes, or, without groups, that of the machine without a driver on it.
 func serverBusy(run *record.Run, s *record.Step) (pct float64, known bool) {
 	if h := run.Header.Server; h != nil && h.CPUs > 0 {
-		if cores, ok := summed("cpu", 1, false)(run, s); ok {
+		if cores, ok := Processes(run, s, "cpu"); ok {
 			return cores / float64(h.CPUs) * 100, true
 		}
 	}

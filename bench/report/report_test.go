@@ -499,3 +499,58 @@ func TestCompareModes(t *testing.T) {
 		t.Errorf("%v %s", err, raw)
 	}
 }
+
+// TestNotMetered checks that a server whose processes were not sampled has no processor use, which is not a use of 0, and
+// that the sum over servers is unknown then.
+func TestNotMetered(t *testing.T) {
+	t.Parallel()
+	r := made("A", []int{100}, linear)
+	s := &r.Steps[0]
+	r.Samples = nil
+	for _, name := range []string{"one", "two"} {
+		r.Samples = append(r.Samples, record.Sample{At: s.From, Host: record.Statistics, Group: name,
+			Values: map[string]float64{queueDepth: 3}})
+	}
+	add := func(at record.Duration, name string) {
+		r.Samples = append(r.Samples, record.Sample{At: at, Host: "server", Group: name,
+			Values: map[string]float64{"cpu": 0.5, "pss": 1e6, "write_bytes": 1e6}})
+	}
+	add(s.From, "one")
+	add(s.To+1, "two") // in no step
+	servers := Servers(r, s)
+	if len(servers) != 2 || !servers[0].Metered || servers[0].Cores != 0.5 || servers[1].Metered {
+		t.Errorf("%+v", servers)
+	}
+	if v, ok := Processes(r, s, "cpu"); ok {
+		t.Errorf("%g cores of one server of two", v)
+	}
+	var page bytes.Buffer
+	if err := Of(r).HTML(&page); err != nil || !strings.Contains(page.String(), `<td colspan="3">not metered</td>`) {
+		t.Errorf("%v: the page does not say so", err)
+	}
+	add(s.From, "two")
+	if v, ok := Processes(r, s, "cpu"); !ok || v != 1 || !Servers(r, s)[1].Metered {
+		t.Errorf("%g cores, %v", v, ok)
+	}
+}
+
+// TestComparable checks that runs whose steps have other numbers of mailboxes are refused, also if only some of the runs
+// have the step.
+func TestComparable(t *testing.T) {
+	t.Parallel()
+	a, b, c := made("A", []int{100}, linear), made("B", []int{100, 200}, linear), made("C", []int{200}, linear)
+	if marks, err := Comparable([]*record.Run{a, b, c}, false); err != nil || len(marks) != 0 {
+		t.Errorf("%q, %v", marks, err)
+	}
+	c.Steps[0].Registered += 7
+	if _, err := Comparable([]*record.Run{a, b, c}, false); !errors.Is(err, ErrCompare) {
+		t.Errorf("other mailboxes: %v", err)
+	}
+	if marks, err := Comparable([]*record.Run{a, b, c}, true); err != nil || len(marks) != 1 {
+		t.Errorf("%q, %v", marks, err)
+	}
+	b.Header.Speed = 20
+	if _, err := Comparable([]*record.Run{a, b}, false); !errors.Is(err, ErrCompare) {
+		t.Errorf("other speed: %v", err)
+	}
+}

@@ -15,10 +15,12 @@ const (
 
 // Server holds the figures of one of several servers in the measured part of a step.
 type Server struct {
-	Name   string  `json:"name"`
-	Cores  float64 `json:"cores"`
-	Memory float64 `json:"pss_mb"`
-	Writes float64 `json:"write_mb_s"`
+	Name string `json:"name"`
+	// Metered is false if the server's processes were not sampled: Cores, Memory and Writes are unknown then, not 0.
+	Metered bool    `json:"metered"`
+	Cores   float64 `json:"cores,omitzero"`
+	Memory  float64 `json:"pss_mb,omitzero"`
+	Writes  float64 `json:"write_mb_s,omitzero"`
 	// Queue and QueueMax are the average and maximum number of databases that waited for cluster replication. Seconds
 	// and SecondsMax are the average and maximum waiting time since the server's start.
 	Queue      float64 `json:"queue_depth"`
@@ -32,7 +34,8 @@ func Servers(run *record.Run, s *record.Step) []Server {
 	var out []Server
 	for _, name := range run.Groups(record.Statistics) {
 		x := Server{Name: name}
-		x.Cores, _ = run.Mean(s, "server", name, "cpu")
+		cores, n := run.Mean(s, "server", name, "cpu")
+		x.Cores, x.Metered = cores, n > 0
 		x.Memory, _ = run.Mean(s, "server", name, "pss")
 		x.Writes, _ = run.Mean(s, "server", name, "write_bytes")
 		x.Memory, x.Writes = x.Memory/1e6, x.Writes/1e6

@@ -163,9 +163,12 @@ func (c *Result) Text() string {
 			fmt.Fprintf(&b, "         %d with nothing to do, such as to read in an empty folder\n", s.Nothing)
 		}
 		for _, v := range s.Servers {
-			fmt.Fprintf(&b, "         %-6s %.2f cores, %.0f MB, %.2f MB/s written; work queue %.1f databases, at "+
-				"most %.0f, %.3f s on it, at most %.3f s\n",
-				v.Name, v.Cores, v.Memory, v.Writes, v.Queue, v.QueueMax, v.Seconds, v.SecondsMax)
+			used := "not metered"
+			if v.Metered {
+				used = fmt.Sprintf("%.2f cores, %.0f MB, %.2f MB/s written", v.Cores, v.Memory, v.Writes)
+			}
+			fmt.Fprintf(&b, "         %-6s %s; work queue %.1f databases, at most %.0f, %.3f s on it, at most %.3f s\n",
+				v.Name, used, v.Queue, v.QueueMax, v.Seconds, v.SecondsMax)
 		}
 		if f := s.Failover; f != nil {
 			fmt.Fprintf(&b, "         failover of %d people: p50 %s, p99 %s, longest %s, %d failed\n", f.People,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doublet/bench/record"
+	"doublet/bench/report"
 )
 
 // TestResult checks that the table shows the probe, the errors, and the result of bench max.
@@ -88,5 +89,21 @@ func TestThresholds(t *testing.T) {
 		if _, err := ParseThresholds([]string{bad}); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
+	}
+}
+
+// TestBusiestNotMetered checks that no processor use is told where the busiest server may not have been metered.
+func TestBusiestNotMetered(t *testing.T) {
+	t.Parallel()
+	one := func(metered bool) *Result {
+		return &Result{Steps: []Step{{TPM: 6000, Servers: []report.Server{{Name: "one", Metered: true, Cores: 0.2},
+			{Name: "two", Metered: metered, Cores: 0.4}}}}}
+	}
+	s := NewSeries([]*Result{one(true), one(false)})
+	if s.PerServer[0] != 4 || s.PerServer[1] != 0 || s.Ratio[1] != 0 {
+		t.Errorf("%+v", s)
+	}
+	if text := one(false).Text(); !strings.Contains(text, "not metered") {
+		t.Error(text)
 	}
 }

@@ -22,6 +22,10 @@ func NewSeries(runs []*Result) *Series {
 		if s := r.Steps; len(s) > 0 && s[len(s)-1].TPM > 0 {
 			last := &s[len(s)-1]
 			for _, v := range last.Servers {
+				if !v.Metered { // it may be the busiest one
+					most = 0
+					break
+				}
 				most = max(most, v.Cores/(last.TPM/60)*1000)
 			}
 		}
