@@ -159,4 +159,21 @@ func TestRoles(t *testing.T) {
 	) {
 		t.Errorf("other numbers of users: %v", err)
 	}
+	for what, change := range map[string]func(*point.Point){"speed": func(p *point.Point) { p.Speed = 20 },
+		"processors": func(p *point.Point) { p.Processors = 8 }, "workload": func(p *point.Point) { p.Workload = "x" }} {
+		other := made(100, []float64{1}, []float64{2})
+		change(&other[0])
+		if _, err := ByRole(Configurations{one, two, other, two}); !errors.Is(err, point.ErrPoints) ||
+			!strings.Contains(err.Error(), "differ in "+what) {
+			t.Errorf("other %s: %v", what, err)
+		}
+	}
+	if _, err := ByRole(Configurations{one, two, two, made(100, []float64{})[:0]}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("a configuration without steps: %v", err)
+	}
+	two[0].Marks = []string{"window of 30s"}
+	if r, err := ByRole(Configurations{one, two, two, two}); err != nil ||
+		!strings.Contains(r.Text(), "marked: window of 30s") {
+		t.Errorf("%v, %v", r, err)
+	}
 }

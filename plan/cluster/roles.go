@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -28,6 +29,8 @@ type Roles struct {
 	Sum  estimate.Interval `json:"sum_of_parts"`
 	// Additive is the comparison of the two, in words.
 	Additive string `json:"additive"`
+	// Marks list what keeps the points from ones by the book.
+	Marks []string `json:"marks,omitempty"`
 }
 
 // spread is a sample mean with the square of its error and its degrees of freedom.
@@ -72,25 +75,20 @@ func (s spread) interval() estimate.Interval {
 // Configurations are the points of document 004's four configurations, as bench lab runs them.
 type Configurations struct{ Single, Routing, Standby, Both []point.Point }
 
-// ByRole computes the roles. All points must be of the same number of users.
+// ByRole computes the roles. All points must be of the same number of users, work and processors.
 func ByRole(c Configurations) (*Roles, error) {
-	r := &Roles{}
+	all := slices.Concat(c.Single, c.Routing, c.Standby, c.Both)
+	if err := errors.Join(point.SameWork(all),
+		point.Same(all, "users", func(p *point.Point) int { return p.Users }),
+		point.Same(all, "processors", func(p *point.Point) int { return p.Processors })); err != nil {
+		return nil, err
+	}
+	r := &Roles{Marks: point.Marks(all)}
 	var values [5][]float64 // single, routing, active of configuration 3, its standby, both
 	for k, points := range [][]point.Point{c.Single, c.Routing, c.Standby, c.Both} {
 		for i := range points {
 			p := &points[i]
-			if r.Users == 0 {
-				r.Users = p.Users
-			}
-			if p.Users != r.Users {
-				return nil, fmt.Errorf(
-					"%w together: %s has %d users, others have %d",
-					point.ErrPoints,
-					p.Run,
-					p.Users,
-					r.Users,
-				)
-			}
+			r.Users = p.Users
 			uses := slices.Sorted(maps.Values(p.Servers))
 			want := 2
 			if k == 0 {
@@ -164,5 +162,8 @@ func (r *Roles) Text() string {
 		fmt.Fprintf(&b, "  %-24s %.3f (%.3f to %.3f)\n", x.name, x.i.Value, x.i.Low, x.i.High)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Additive)
+	for _, m := range r.Marks {
+		fmt.Fprintf(&b, "marked: %s\n", m)
+	}
 	return b.String()
 }

@@ -3,7 +3,7 @@
 package compare
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -74,10 +74,16 @@ func value(p *point.Point, resource string) float64 {
 	return math.NaN()
 }
 
-// Legs compares usable points. The legs must have the same processors and speed at the same number of users.
+// Legs compares usable points. The points of a leg must be of the same work, and all must have the same processors and
+// speed.
 func Legs(legs []Leg) (*Report, error) {
 	if len(legs) < 2 {
 		return nil, fmt.Errorf("%w: name two legs or three", point.ErrPoints)
+	}
+	for i := range legs {
+		if len(legs[i].Points) == 0 {
+			return nil, fmt.Errorf("%w: %s has no step", point.ErrPoints, legs[i].Name)
+		}
 	}
 	r := &Report{}
 	var users []int
@@ -106,31 +112,35 @@ func Legs(legs []Leg) (*Report, error) {
 	return r, nil
 }
 
-// differences refuses legs of other machines or speeds, and marks other workloads.
+// differences refuses legs of other machines or speeds, and marks other workloads and servers, and what the points are
+// marked with.
 func (r *Report) differences(legs []Leg) error {
-	a := &legs[0].Points[0]
+	var all []point.Point
 	for i := range legs {
-		for k := range legs[i].Points {
-			b := &legs[i].Points[k]
-			if a.Processors != b.Processors || a.Speed != b.Speed {
-				return fmt.Errorf(
-					"%w together: %s has %d processors at speed %g, %s has %d at speed %g",
-					point.ErrPoints,
-					a.Run,
-					a.Processors,
-					a.Speed,
-					b.Run,
-					b.Processors,
-					b.Speed,
-				)
-			}
-			mark := fmt.Sprintf("workload %s over %s, and %s over %s", a.Workload, a.Protocol, b.Workload, b.Protocol)
-			if (a.Workload != b.Workload || a.Protocol != b.Protocol) && !slices.Contains(r.Marks, mark) {
-				r.Marks = append(r.Marks, mark)
-			}
+		if err := point.SameWork(legs[i].Points); err != nil {
+			return err
+		}
+		all = append(all, legs[i].Points...)
+		if err := point.Same(legs[i].Points, "target", func(p *point.Point) string { return p.Target }); err != nil {
+			r.mark("%s: %v", legs[i].Name, err)
+		}
+		for _, m := range point.Marks(legs[i].Points) {
+			r.mark("%s: %s", legs[i].Name, m)
+		}
+		a, b := &legs[0].Points[0], &legs[i].Points[0]
+		if a.Workload != b.Workload || a.Protocol != b.Protocol {
+			r.mark("workload %s over %s, and %s over %s", a.Workload, a.Protocol, b.Workload, b.Protocol)
 		}
 	}
-	return nil
+	return errors.Join(
+		point.Same(all, "processors", func(p *point.Point) int { return p.Processors }),
+		point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed }))
+}
+
+func (r *Report) mark(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.Marks, text) {
+		r.Marks = append(r.Marks, text)
+	}
 }
 
 func rowOf(legs []Leg, users int, resource string) (Row, bool) {
@@ -140,7 +150,7 @@ func rowOf(legs []Leg, users int, resource string) (Row, bool) {
 		var values []float64
 		for k := range legs[i].Points {
 			if p := &legs[i].Points[k]; p.Users == users {
-				if v := value(p, resource); !math.IsNaN(v) {
+				if v := value(p, resource); !math.IsNaN(v) && !math.IsInf(v, 0) {
 					values = append(values, v)
 				}
 			}
@@ -221,32 +231,7 @@ func (r *Report) Page() *page.Page {
 		}
 	}
 	for _, name := range names {
-		values := &chart.Bars{Title: name, Y: name}
-		change := &chart.Bars{
-			Title: "Change of " + name,
-			Y:     "percent",
-			Note:  "from " + r.Legs[0] + "; with 95 % intervals",
-		}
-		for i, leg := range r.Legs {
-			v, c := chart.Bar{Name: leg}, chart.Bar{Name: leg}
-			for _, row := range r.Rows {
-				if row.Resource != name {
-					continue
-				}
-				if i == 0 {
-					group := chart.Group(int64(row.Users))
-					values.Groups, change.Groups = append(values.Groups, group), append(change.Groups, group)
-				}
-				v.Values = append(v.Values, row.Cells[i].Value)
-				if x := row.Cells[i].Change; x != nil {
-					c.Values, c.Low, c.High = append(c.Values, x.Value), append(c.Low, x.Low), append(c.High, x.High)
-				}
-			}
-			values.Series = append(values.Series, v)
-			if i > 0 {
-				change.Series = append(change.Series, c)
-			}
-		}
+		values, change := r.bars(name)
 		figures.Figures = append(figures.Figures, values, change)
 	}
 	p.Sections = append(p.Sections, figures)
@@ -262,7 +247,40 @@ func (r *Report) Page() *page.Page {
 		}
 		table.Rows = append(table.Rows, cells)
 	}
-	slices.SortStableFunc(table.Rows, func(a, b []string) int { return cmp.Compare(len(a[0]), len(b[0])) })
 	p.Sections = append(p.Sections, table)
 	return p
+}
+
+// bars returns the figures of a resource: its values, and their changes from the first leg. A change that is not known
+// keeps its place, so that the bars of the others stand above their own number of users.
+func (r *Report) bars(resource string) (values, change *chart.Bars) {
+	values = &chart.Bars{Title: resource, Y: resource}
+	change = &chart.Bars{Title: "Change of " + resource, Y: "percent",
+		Note: "from " + r.Legs[0] + "; with 95 % intervals"}
+	values.Series = make([]chart.Bar, len(r.Legs))
+	change.Series = make([]chart.Bar, len(r.Legs)-1)
+	for i, leg := range r.Legs {
+		values.Series[i].Name = leg
+		if i > 0 {
+			change.Series[i-1].Name = leg
+		}
+	}
+	for _, row := range r.Rows {
+		if row.Resource != resource {
+			continue
+		}
+		values.Groups = append(values.Groups, chart.Group(int64(row.Users)))
+		for i, c := range row.Cells {
+			values.Series[i].Values = append(values.Series[i].Values, c.Value)
+			if i > 0 {
+				x, bar := estimate.Unknown(), &change.Series[i-1]
+				if c.Change != nil {
+					x = *c.Change
+				}
+				bar.Values, bar.Low, bar.High = append(bar.Values, x.Value), append(bar.Low, x.Low), append(bar.High, x.High)
+			}
+		}
+	}
+	change.Groups = values.Groups
+	return values, change
 }

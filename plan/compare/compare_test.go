@@ -1,8 +1,10 @@
 package compare
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -98,7 +100,68 @@ func TestNoDecision(t *testing.T) {
 	if r, err := Legs([]Leg{a, b}); err != nil || len(r.Marks) != 1 {
 		t.Errorf("other workload: %v %v", r, err)
 	}
+	c := leg(t, "c", 0.02, 30, 1)
+	c.Points[1].Workload = "other"
+	if _, err := Legs([]Leg{a, c}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("two workloads in a leg: %v", err)
+	}
+	c.Points[1].Workload, c.Points[1].Target, c.Points[2].Marks = "", "elsewhere", []string{"window of 30s"}
+	if r, err := Legs([]Leg{a, c}); err != nil || len(r.Marks) != 2 || r.Marks[1] != "c: window of 30s" {
+		t.Errorf("%v %+v", err, r)
+	}
+	if _, err := Legs([]Leg{a, {Name: "none"}}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("a leg without steps: %v", err)
+	}
 	if _, err := Legs([]Leg{a}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("one leg: %v", err)
 	}
+}
+
+// TestBarsKeepTheirPlace draws a resource that the first leg does not use at the smaller number of users: there is no
+// change from 0, and the change at the larger number stands above that number.
+func TestBarsKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	a, b := leg(t, "a", 0.02, 60, 100), leg(t, "b", 0.02, 60, 150)
+	for i := range a.Points[:3] {
+		a.Points[i].Use[point.DiskOps] = 0
+	}
+	r, err := Legs([]Leg{a, b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, change := r.bars(point.DiskOps)
+	if v := change.Series[0].Values; len(v) != 2 || !math.IsNaN(v[0]) || math.Abs(v[1]-50) > 1e-9 {
+		t.Errorf("%v of %v", v, change.Groups)
+	}
+	if csv := change.CSV(); csv != "group,series,value,low,high\n\"4,000\",b,50,,\n" {
+		t.Errorf("%q", csv)
+	}
+}
+
+// FuzzLegs checks that no two tables end the comparison, its JSON or its page.
+func FuzzLegs(f *testing.F) {
+	f.Add("users,processors,etr,cpu_pct,p99_ms\n10,4,5,0,\n20,4,0,50,9\n", "users,processors,etr\n10,4,1e12\n10,4,1e-300\n")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var legs []Leg
+		for _, text := range []string{a, b} {
+			points, err := point.ReadTable(strings.NewReader(text), "f")
+			if err != nil {
+				return
+			}
+			if points, err = point.Usable(points); err != nil {
+				return
+			}
+			legs = append(legs, Leg{"f", points})
+		}
+		r, err := Legs(legs)
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
+		}
+		if err := r.Page().HTML(io.Discard); err != nil || r.Text() == "" {
+			t.Error(err)
+		}
+	})
 }

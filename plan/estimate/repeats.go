@@ -90,3 +90,13 @@ func (l *Linear) At(row []float64) Interval {
 	half := l.quantile * math.Sqrt(max(0, square))
 	return Interval{v, v - half, v + half}
 }
+
+// Quotient returns the quotient of two coefficients with its interval, by the delta method: their errors depend on each
+// other.
+func (l *Linear) Quotient(k, m int) Interval {
+	a, b := l.Coefficients[k], l.Coefficients[m]
+	v := a / b
+	square := (l.covariance.At(k, k) + v*v*l.covariance.At(m, m) - 2*v*l.covariance.At(k, m)) / b / b
+	half := l.quantile * math.Sqrt(max(0, square))
+	return Interval{v, v - half, v + half}
+}

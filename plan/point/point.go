@@ -2,6 +2,7 @@
 package point
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Point is one step of a run: a number of users, and what they got and cost.
@@ -39,6 +41,9 @@ type Point struct {
 
 // Measured is the outcome of a step that counts.
 const Measured = "measured"
+
+// Outcomes lists the other outcomes. Steps with them are used only by name.
+func Outcomes() []string { return []string{"unsteady", "driver-bound", "interrupted", "discarded"} }
 
 // The resources of a point.
 const (
@@ -83,52 +88,74 @@ func (p *Point) place() string {
 var ErrPoints = errors.New("steps cannot be used")
 
 // Usable returns the measured points. It refuses all if any run has none, or if a point was unsteady, driver-bound or
-// interrupted, unless outcomes names its outcome. Discarded steps, whose answers came too late, are left out.
+// interrupted, unless outcomes names its outcome; the point is marked then. Discarded steps, whose answers came too late,
+// are left out. An outcome that does not exist is refused.
 func Usable(points []Point, outcomes ...string) ([]Point, error) {
+	for _, o := range outcomes {
+		if !slices.Contains(Outcomes(), o) {
+			return nil, fmt.Errorf("%w: --use %q: want %s", ErrPoints, o, strings.Join(Outcomes(), ", "))
+		}
+	}
 	var out []Point
-	for i := range points {
-		p := &points[i]
+	for _, p := range points {
 		switch {
-		case p.Outcome == Measured || slices.Contains(outcomes, p.Outcome):
-			out = append(out, *p)
+		case p.Outcome == Measured:
+			out = append(out, p)
+		case slices.Contains(outcomes, p.Outcome):
+			mark := fmt.Sprintf("%s is used although it was %s", p.place(), p.Outcome)
+			if p.Reason != "" {
+				mark += ": " + p.Reason
+			}
+			p.Marks = append(slices.Clone(p.Marks), mark)
+			out = append(out, p)
 		case p.Outcome == "discarded":
 		default:
-			return nil, fmt.Errorf(
-				"%w: %s was %s (%s): measure it again, or name it with --use %s",
-				ErrPoints,
-				p.place(),
-				p.Outcome,
-				p.Reason,
-				p.Outcome,
-			)
+			return nil, fmt.Errorf("%w: %s was %s (%s): measure it again, or name it with --use %s", ErrPoints,
+				p.place(), p.Outcome, p.Reason, p.Outcome)
 		}
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: none of %d was measured", ErrPoints, len(points))
 	}
-	return out, agree(out)
+	return out, nil
 }
 
-// agree refuses points of other workloads or protocols.
-func agree(points []Point) error {
-	a := &points[0]
+// Marks returns the marks of points, each once.
+func Marks(points []Point) (out []string) {
 	for i := range points {
-		b := &points[i]
-		if a.Workload != b.Workload || a.Protocol != b.Protocol {
-			return fmt.Errorf(
-				"%w together: %s is %s over %s, %s is %s over %s",
-				ErrPoints,
-				a.place(),
-				a.Workload,
-				a.Protocol,
-				b.place(),
-				b.Workload,
-				b.Protocol,
-			)
+		for _, m := range points[i].Marks {
+			if !slices.Contains(out, m) {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// Same refuses points that differ in something, such as the number of processors, which what names.
+func Same[T comparable](points []Point, what string, of func(*Point) T) error {
+	for i := range points {
+		if a, b := &points[0], &points[i]; of(a) != of(b) {
+			return fmt.Errorf("%w together: they differ in %s: %v in %s, %v in %s", ErrPoints, what, of(a), a.place(),
+				of(b), b.place())
 		}
 	}
 	return nil
 }
+
+// SameWork refuses points of other workloads, protocols or speeds: what a user of one does is not what one of another
+// does.
+func SameWork(points []Point) error {
+	return errors.Join(
+		Same(points, "workload", func(p *Point) string { return p.Workload }),
+		Same(points, "protocol", func(p *Point) string { return p.Protocol }),
+		Same(points, "speed", func(p *Point) float64 { return p.Speed }))
+}
+
+// whole are the largest values of the columns that count something; largest is that of any other column.
+var whole = map[string]float64{"users": 1e8, "processors": 4096, "partitions": 1e5}
+
+const largest = 1e12
 
 // numeric are the columns of a table and where they go. Resources have their own names.
 var numeric = map[string]func(p *Point, v float64){
@@ -149,7 +176,7 @@ var words = map[string]func(p *Point, s string){
 }
 
 // maxRows bounds a table.
-const maxRows = 100000
+const maxRows = 5000
 
 // ReadTable reads a table of steps: a line of names, such as
 // run,users,processors,partitions,tpm,cpu_pct,average_ms,p99_ms, and a row for each step.
@@ -194,6 +221,23 @@ func ReadTable(r io.Reader, file string) ([]Point, error) {
 	return out, nil
 }
 
+// number parses a value of a column.
+func number(column, text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	most, counts := whole[column]
+	switch {
+	case err != nil || math.IsNaN(v) || v < 0:
+		return 0, fmt.Errorf("%q is no number of %s", text, column)
+	case counts && v != math.Trunc(v):
+		return 0, fmt.Errorf("%q is no whole number of %s", text, column)
+	case counts && v > most || v > largest:
+		return 0, fmt.Errorf("%s is %s: want at most %g", column, text, cmp.Or(most, largest))
+	case column == "speed" && v == 0:
+		return 0, fmt.Errorf("speed is %s: want more than 0", text)
+	}
+	return v, nil
+}
+
 func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
 	p := &Point{Run: file, Outcome: Measured, Speed: 1, Partitions: 1, Average: math.NaN(), P99: math.NaN(),
 		Use: map[string]float64{}}
@@ -207,10 +251,10 @@ func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
 			set(p, text)
 			continue
 		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		v, err := number(head[i], text)
+		if err != nil {
 			line, column := in.FieldPos(i)
-			return nil, fmt.Errorf("%s:%d:%d: %q is no number of %s", file, line, column, text, head[i])
+			return nil, fmt.Errorf("%s:%d:%d: %w", file, line, column, err)
 		}
 		switch set := numeric[head[i]]; {
 		case set != nil:
@@ -230,6 +274,10 @@ func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
 		default:
 			p.Use[head[i]] = v
 		}
+	}
+	if p.Outcome != Measured && !slices.Contains(Outcomes(), p.Outcome) {
+		return nil, fmt.Errorf("%s:%d: outcome %q: want %s, %s", file, p.Line, p.Outcome, Measured,
+			strings.Join(Outcomes(), ", "))
 	}
 	if p.Users <= 0 {
 		return nil, fmt.Errorf("%s:%d: users is %d: want a number above 0", file, p.Line, p.Users)

@@ -25,16 +25,23 @@ func TestReadTable(t *testing.T) {
 		t.Errorf("%+v", points[1])
 	}
 	for text, want := range map[string]string{
-		"":                       "no table of steps",
-		"users,colour\n":         "t.csv:1:7: unknown column \"colour\"",
-		"tpm\n5\n":               "no column users",
-		"users\n":                "no steps",
-		"users\n0\n":             "users is 0",
-		"users,tpm\n5,many\n":    "t.csv:2:3: \"many\" is no number of tpm",
-		"users,cpu_pct\n5,180\n": "t.csv:2:3: cpu_pct is 180",
-		"users,cpu_pct\n5,NaN\n": "is no number",
-		"users,cpu_pct\n5,1,1\n": "wrong number of fields",
-		"users,cpu_pct\n5,-1\n":  "is no number",
+		"":                          "no table of steps",
+		"users,colour\n":            "t.csv:1:7: unknown column \"colour\"",
+		"tpm\n5\n":                  "no column users",
+		"users\n":                   "no steps",
+		"users\n0\n":                "users is 0",
+		"users,tpm\n5,many\n":       "t.csv:2:3: \"many\" is no number of tpm",
+		"users,cpu_pct\n5,180\n":    "t.csv:2:3: cpu_pct is 180",
+		"users,cpu_pct\n5,NaN\n":    "is no number",
+		"users,cpu_pct\n5,1,1\n":    "wrong number of fields",
+		"users,cpu_pct\n5,-1\n":     "is no number",
+		"users,tpm\n5,Inf\n":        "tpm is Inf: want at most 1e+12",
+		"users,tpm\n5,1e300\n":      "t.csv:2:3: tpm is 1e300: want at most 1e+12",
+		"users\n1e300\n":            "users is 1e300: want at most 1e+08",
+		"users\n5.5\n":              "\"5.5\" is no whole number of users",
+		"users,processors\n5,1e9\n": "processors is 1e9: want at most 4096",
+		"users,speed\n5,0\n":        "speed is 0: want more than 0",
+		"users,outcome\n5,well\n":   "t.csv:2: outcome \"well\": want measured, unsteady",
 	} {
 		if _, err := ReadTable(strings.NewReader(text), "t.csv"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -63,11 +70,29 @@ func TestUsable(t *testing.T) {
 			t.Errorf("%s with %v: %d, %v", c.outcomes, c.use, len(got), err)
 		}
 	}
-	if _, err := Usable([]Point{{Outcome: Measured, Workload: "a"}, {Outcome: Measured, Workload: "b"}}); !errors.Is(
-		err,
-		ErrPoints,
-	) {
-		t.Errorf("two workloads: %v", err)
+	points, err := Usable([]Point{{Run: "r", Outcome: "unsteady", Reason: "why", Users: 5, Marks: []string{"a"}},
+		{Outcome: Measured, Users: 6, Marks: []string{"a"}}}, "unsteady")
+	if got := strings.Join(Marks(points), "; "); err != nil || got != "a; r, 5 users is used although it was unsteady: why" {
+		t.Errorf("marks %q, %v", got, err)
+	}
+	if _, err := Usable([]Point{{Outcome: Measured}}, "unstaedy"); !errors.Is(err, ErrPoints) ||
+		!strings.Contains(err.Error(), "want unsteady, driver-bound") {
+		t.Errorf("an outcome that does not exist: %v", err)
+	}
+}
+
+// TestSameWork checks that points of other work are refused.
+func TestSameWork(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]Point{"workload": {Workload: "b", Protocol: "imap", Speed: 1},
+		"protocol": {Workload: "a", Protocol: "jmap", Speed: 1}, "speed": {Workload: "a", Protocol: "imap", Speed: 20}} {
+		a := Point{Workload: "a", Protocol: "imap", Speed: 1}
+		if err := SameWork([]Point{a, a, b}); !errors.Is(err, ErrPoints) || !strings.Contains(err.Error(), "differ in "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := SameWork([]Point{a, a}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,6 +21,12 @@ type Station struct {
 // MVA computes the throughput and the response time of n users who think for think seconds, by exact Mean Value
 // Analysis (Reiser and Lavenberg 1980), also for stations of several servers.
 func MVA(stations []Station, think float64, n int) (throughput, response float64) {
+	mva(stations, think, n, func(_ int, x, r float64) { throughput, response = x, r })
+	return throughput, response
+}
+
+// mva calls visit with the throughput and the response time of 1 to n users.
+func mva(stations []Station, think float64, n int, visit func(users int, throughput, response float64)) {
 	queue := make([]float64, len(stations))
 	idle := make([][]float64, len(stations)) // the probability of j at the station, j below Servers
 	for k, s := range stations {
@@ -28,7 +35,7 @@ func MVA(stations []Station, think float64, n int) (throughput, response float64
 	}
 	stay := make([]float64, len(stations))
 	for users := 1; users <= n; users++ {
-		response = 0
+		response := 0.0
 		for k, s := range stations {
 			m := len(idle[k])
 			waiting := 1 + queue[k]
@@ -38,7 +45,7 @@ func MVA(stations []Station, think float64, n int) (throughput, response float64
 			stay[k] = s.Demand / float64(m) * waiting
 			response += stay[k]
 		}
-		throughput = float64(users) / (think + response)
+		throughput := float64(users) / (think + response)
 		for k, s := range stations {
 			queue[k] = throughput * stay[k]
 			m := len(idle[k])
@@ -49,8 +56,8 @@ func MVA(stations []Station, think float64, n int) (throughput, response float64
 			}
 			idle[k][0] = max(0, 1-sum/float64(m))
 		}
+		visit(users, throughput, response)
 	}
-	return throughput, response
 }
 
 // Predicted is a prediction of the queueing model beside the measurement.
@@ -66,15 +73,22 @@ type Predicted struct {
 // ErrModel means that there is no queueing model of the points.
 var ErrModel = errors.New("no queueing model")
 
-// check predicts each row by a network of processors and disk, whose demands come from the row with the fewest users:
-// the rows with more users are predicted, not fitted.
+// mostUsers bounds the work of the queueing model, which goes from one user to the next.
+const mostUsers = 200_000
+
+// check predicts each point that has a response time by a network of processors and disk, whose demands come from the
+// point with the fewest users: those with more users are predicted, not fitted.
 func check(points []point.Point, think float64) ([]Predicted, error) {
-	first := slices.MinFunc(points, func(a, b point.Point) int { return a.Users - b.Users })
+	first := slices.MinFunc(points, func(a, b point.Point) int { return cmp.Compare(a.Users, b.Users) })
 	if math.IsNaN(first.Average) {
 		return nil, fmt.Errorf("%w: the points have no response times", ErrModel)
 	}
-	if think <= 0 {
+	if think == 0 {
 		think = float64(first.Users)/first.Rate - first.Average
+	}
+	if !(think >= 0) {
+		return nil, fmt.Errorf("%w: %d users with %.3g actions a second and answers after %.3g s have no time to think",
+			ErrModel, first.Users, first.Rate, first.Average)
 	}
 	stations := []Station{{first.Use[point.CPU] / first.Rate, first.Processors}}
 	if busy, ok := first.Use[point.DiskBusy]; ok && busy > 0 {
@@ -85,15 +99,25 @@ func check(points []point.Point, think float64) ([]Predicted, error) {
 		bottleneck = "disk"
 	}
 	var out []Predicted
+	most := 0
 	for i := range points {
-		p := &points[i]
-		if p.Processors != first.Processors || p.Users > 200000 {
-			continue
+		if p := &points[i]; p.Processors == first.Processors && p.Users <= mostUsers && !math.IsNaN(p.Average) {
+			out = append(out, Predicted{Users: p.Users, Measured: p.Rate, Found: p.Average * 1000, Bottleneck: bottleneck})
+			most = max(most, p.Users)
 		}
-		x, r := MVA(stations, think, p.Users)
-		out = append(out, Predicted{p.Users, x, p.Rate, r * 1000, p.Average * 1000, bottleneck})
 	}
-	slices.SortFunc(out, func(a, b Predicted) int { return a.Users - b.Users })
+	slices.SortStableFunc(out, func(a, b Predicted) int { return cmp.Compare(a.Users, b.Users) })
+	at := 0
+	mva(stations, think, most, func(users int, throughput, response float64) {
+		for ; at < len(out) && out[at].Users == users; at++ {
+			out[at].Rate, out[at].Response = throughput, response*1000
+		}
+	})
+	for _, x := range out {
+		if math.IsNaN(x.Rate) || math.IsInf(x.Rate, 0) || math.IsInf(x.Response, 0) {
+			return nil, fmt.Errorf("%w: the demands of an action have no finite answer", ErrModel)
+		}
+	}
 	return out, nil
 }
 

@@ -63,6 +63,8 @@ type Report struct {
 	// Check is the queueing model's prediction beside the measurements; NoCheck tells why there is none.
 	Check   []Predicted `json:"mva,omitempty"`
 	NoCheck string      `json:"no_mva,omitempty"`
+	// Marks list what keeps the points from ones by the book.
+	Marks []string `json:"marks,omitempty"`
 }
 
 // Curve is a published reference curve: throughput with To processors over that with From.
@@ -72,19 +74,25 @@ type Curve struct {
 	Factor   float64
 }
 
-// Analyse analyses usable points. think is the mean time between two actions of a user in seconds, 0 if it is unknown.
+// Analyse analyses usable points of the same work. think is the mean time between two actions of a user in seconds, 0 if
+// it is unknown.
 func Analyse(points []point.Point, curves []Curve, think float64) (*Report, error) {
+	if !(think >= 0 && think <= 1e6) {
+		return nil, fmt.Errorf("%w: --think is %g: want seconds from 0 to 1e6", point.ErrPoints, think)
+	}
+	if err := point.SameWork(points); err != nil {
+		return nil, err
+	}
 	for i := range points {
-		if math.IsNaN(points[i].Share()) || points[i].Rate <= 0 {
-			return nil, fmt.Errorf(
-				"%w: %s, %d users: no CPU use or no rate: meter the server, or give cpu_pct and tpm",
-				point.ErrPoints,
-				points[i].Run,
-				points[i].Users,
-			)
+		if p := &points[i]; !(p.Share() > 0 && p.Rate > 0 && p.Load() > 0 && p.ITR() < math.MaxFloat32) {
+			return nil, fmt.Errorf("%w: %s, %d users: no CPU use, no rate or no speed: meter the server, or give cpu_pct "+
+				"and tpm above 0", point.ErrPoints, p.Run, p.Users)
 		}
 	}
-	r := &Report{Rows: rows(points)}
+	r := &Report{Rows: rows(points), Marks: point.Marks(points)}
+	if err := point.Same(points, "target", func(p *point.Point) string { return p.Target }); err != nil {
+		r.Marks = append(r.Marks, err.Error())
+	}
 	for i := range r.Rows {
 		r.Rows[i].PerITR = estimate.Quotient(r.Rows[0].itr, r.Rows[i].itr)
 	}
@@ -135,6 +143,20 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
+// maxPairs bounds the pairs of rows that are compared.
+const maxPairs = 1000
+
+// full reports whether a list of n pairs is full, and marks the report then.
+func (r *Report) full(n int) bool {
+	if n < maxPairs {
+		return false
+	}
+	if text := fmt.Sprintf("only the first %d pairs of steps are compared", maxPairs); !slices.Contains(r.Marks, text) {
+		r.Marks = append(r.Marks, text)
+	}
+	return true
+}
+
 // steps finds pairs of rows with other numbers of processors and the same users a processor.
 func (r *Report) steps(curves []Curve) {
 	for i := range r.Rows {
@@ -143,6 +165,9 @@ func (r *Report) steps(curves []Curve) {
 			if a.Processors >= b.Processors || a.Partitions != b.Partitions ||
 				a.Users*b.Processors != b.Users*a.Processors {
 				continue
+			}
+			if r.full(len(r.Steps)) {
+				return
 			}
 			s := Step{From: a.Processors, To: b.Processors, Factor: estimate.Quotient(a.itr, b.itr)}
 			for _, x := range []*Row{a, b} {
@@ -183,6 +208,9 @@ func (r *Report) partitions() {
 		for j := range r.Rows {
 			a, b := &r.Rows[i], &r.Rows[j]
 			if a.Partitions < b.Partitions && a.Processors == b.Processors && a.Users == b.Users {
+				if r.full(len(r.Partitions)) {
+					return
+				}
 				r.Partitions = append(r.Partitions, Partition{a.Partitions, b.Partitions,
 					estimate.Quotient(a.cpu, b.cpu).Percent(), estimate.Quotient(a.itr, b.itr).Percent(),
 					estimate.Quotient(a.rates, b.rates).Percent()})
@@ -241,7 +269,7 @@ func (r *Report) law() (*Law, error) {
 	return l, err
 }
 
-// FitLaw fits throughputs x at n. It needs four different n over a range of 1 to 4, and refuses a fit whose
+// FitLaw fits throughputs x at n, both above 0. It needs four different n over a range of 1 to 4, and refuses a fit whose
 // coefficients the data leave open.
 func FitLaw(n, x []float64) (*Law, error) {
 	distinct := slices.Clone(n)
@@ -254,6 +282,11 @@ func FitLaw(n, x []float64) (*Law, error) {
 			len(n),
 			len(distinct),
 		)
+	}
+	for i := range n {
+		if !(n[i] > 0 && x[i] > 0 && x[i]/n[i] < math.MaxFloat32) {
+			return nil, fmt.Errorf("%w: throughput of %g is %g", ErrLaw, n[i], x[i])
+		}
 	}
 	// N/X = (1 + σ(N-1) + κN(N-1)) / λ is linear. Each row is weighted by X/N, so that relative errors count.
 	y := make([]float64, len(n))
@@ -269,15 +302,16 @@ func FitLaw(n, x []float64) (*Law, error) {
 		return nil, fmt.Errorf("%w: %w", ErrLaw, err)
 	}
 	a := f.Coefficient(0)
-	if a.Low <= 0 {
+	if !(a.Low > 0) {
 		return nil, fmt.Errorf("%w: the throughput of one is open: measure smaller sizes", ErrLaw)
 	}
-	divided := func(k int, by float64) estimate.Interval {
-		c := f.Coefficient(k)
-		return estimate.Interval{Value: c.Value / a.Value / by, Low: c.Low / a.Value / by, High: c.High / a.Value / by}
+	// σ and κ are quotients of coefficients, and as uncertain as both.
+	over := func(k int, by float64) estimate.Interval {
+		i := f.Quotient(k, 0)
+		return estimate.Interval{Value: i.Value / by, Low: i.Low / by, High: i.High / by}
 	}
-	l := &Law{Lambda: estimate.Interval{Value: 1 / a.Value, Low: 1 / a.High, High: 1 / a.Low}, Sigma: divided(1, scale),
-		Kappa: divided(2, scale*scale)}
+	l := &Law{Lambda: estimate.Interval{Value: 1 / a.Value, Low: 1 / a.High, High: 1 / a.Low}, Sigma: over(1, scale),
+		Kappa: over(2, scale*scale)}
 	if l.Sigma.High < 0 || l.Kappa.High < 0 {
 		return nil, fmt.Errorf(
 			"%w: throughput grows faster than size: has the workload changed, or a cache filled?",
@@ -285,9 +319,9 @@ func FitLaw(n, x []float64) (*Law, error) {
 		)
 	}
 	for i := range n {
-		l.Worst = max(l.Worst, math.Abs(l.At(n[i])-x[i])/x[i])
+		l.Worst = max(l.Worst, math.Abs(l.At(n[i])-x[i])/x[i]) // max keeps NaN
 	}
-	if l.Worst > 0.15 {
+	if !(l.Worst <= 0.15) { // a fit without a finite value as well
 		return nil, fmt.Errorf("%w: it misses a measurement by %.0f %%", ErrLaw, l.Worst*100)
 	}
 	if l.Kappa.Low > 0 && l.Sigma.Value < 1 {

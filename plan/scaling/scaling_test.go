@@ -1,8 +1,10 @@
 package scaling
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -152,4 +154,101 @@ func TestCheck(t *testing.T) {
 	if _, err := Analyse(table(t, "users,etr\n5,1\n"), nil, 0); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("without processor use: %v", err)
 	}
+}
+
+// TestMixed refuses points whose rates have nothing to do with each other, and marks those of other servers.
+func TestMixed(t *testing.T) {
+	t.Parallel()
+	const head = "users,target,workload,speed,etr,cpu_pct\n"
+	for name, text := range map[string]string{"speed": "100,a,w,1,5,10\n100,a,w,20,100,80\n",
+		"workload": "100,a,w,1,5,10\n200,a,other,1,10,20\n"} {
+		if _, err := Analyse(table(t, head+text), nil, 0); !errors.Is(err, point.ErrPoints) ||
+			!strings.Contains(err.Error(), "differ in "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	points := table(t, head+"100,a,w,1,5,10\n200,b,w,1,10,20\n")
+	points[0].Marks = []string{"window of 30s"}
+	r, err := Analyse(points, nil, 0)
+	if err != nil || len(r.Marks) != 2 || !strings.Contains(r.Text(), "marked: window of 30s") ||
+		!strings.Contains(r.Text(), "they differ in target") {
+		t.Errorf("%v\n%s", err, r.Text())
+	}
+}
+
+// TestNoNumbers checks the points of which no figure can be computed: none of them is one.
+func TestNoNumbers(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"users,etr,cpu_pct\n5,1,0\n", "users,etr,cpu_pct\n5,0,1\n",
+		"users,etr,cpu_pct\n5,1e12,1e-300\n"} {
+		if _, err := Analyse(table(t, text), nil, 0); !errors.Is(err, point.ErrPoints) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	stopped := table(t, "users,etr,cpu_pct\n5,1,1\n")
+	stopped[0].Speed = 0 // of a run file
+	if _, err := Analyse(stopped, nil, 0); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("speed 0: %v", err)
+	}
+	points := table(t, "users,etr,cpu_pct,average_ms\n5,1,1,3\n10,2,2,\n20,4,4,5\n")
+	r, err := Analyse(points, nil, 0)
+	if err != nil || len(r.Check) != 2 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if raw, err := json.Marshal(r); err != nil || strings.Contains(string(raw), "NaN") {
+		t.Error(err)
+	}
+	if err := r.Page().HTML(io.Discard); err != nil { // an average that is missing ended it never
+		t.Error(err)
+	}
+	// 5 users with 10 actions a second and answers after 2 s would think for -1.5 s.
+	if r, err := Analyse(table(t, "users,etr,cpu_pct,average_ms\n5,10,50,2000\n"), nil, 0); err != nil ||
+		!strings.Contains(r.NoCheck, "no time to think") {
+		t.Errorf("%v, %+v", err, r)
+	}
+	for _, think := range []float64{-1, math.NaN(), math.Inf(1)} {
+		if _, err := Analyse(points, nil, think); !errors.Is(err, point.ErrPoints) {
+			t.Errorf("think %g: %v", think, err)
+		}
+	}
+	for name, c := range map[string][2][]float64{
+		"size 0":       {{0, 1, 2, 4, 8, 16}, {1, 1, 2, 4, 8, 16}},
+		"throughput 0": {{1, 2, 4, 8, 16, 32}, {1, 2, 0, 8, 16, 32}},
+		"no number":    {{1, 2, 4, 8, 16, 32}, {1, 2, math.NaN(), 8, 16, 32}},
+		"endless":      {{1, 2, 4, 8, 16, 32}, {1, 2, math.Inf(1), 8, 16, 32}},
+	} {
+		if l, err := FitLaw(c[0], c[1]); !errors.Is(err, ErrLaw) {
+			t.Errorf("%s: %+v %v", name, l, err)
+		}
+	}
+}
+
+// FuzzAnalyse checks that no table ends the analysis, its JSON or its page.
+func FuzzAnalyse(f *testing.F) {
+	f.Add("users,processors,partitions,etr,cpu_pct,average_ms\n10,1,1,5,50,3\n20,2,1,9,50,\n", 0.0)
+	f.Add("users,etr,cpu_pct,average_ms,disk_busy_pct\n1,5,50,3,9\n2,9,50,3,9\n4,9,60,3,9\n8,9,70,3,9\n9,9,90,3,9\n", 5.0)
+	f.Fuzz(func(t *testing.T, text string, think float64) {
+		points, err := point.ReadTable(strings.NewReader(text), "f")
+		if err != nil {
+			return
+		}
+		for i := range points {
+			if points[i].Users > 1000 || points[i].Processors > 64 {
+				return // the model's time, not its answers
+			}
+		}
+		if points, err = point.Usable(points); err != nil {
+			return
+		}
+		r, err := Analyse(points, []Curve{{"c", 1, 2, 1.9}}, think)
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("%v: %+v", err, r)
+		}
+		if err := r.Page().HTML(io.Discard); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -73,6 +73,9 @@ func (r *Report) Text() string {
 	if r.NoCheck != "" {
 		fmt.Fprintf(&b, "no queueing model: %s\n", r.NoCheck)
 	}
+	for _, m := range r.Marks {
+		fmt.Fprintf(&b, "marked: %s\n", m)
+	}
 	for i, c := range r.Check {
 		if i == 0 {
 			fmt.Fprintf(&b, "queueing model from the fewest users, bottleneck %s:\n", c.Bottleneck)
@@ -92,7 +95,7 @@ func (r *Report) Text() string {
 
 // Page returns the report as a page.
 func (r *Report) Page() *page.Page {
-	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales",
+	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales", Marks: r.Marks,
 		Method: "ETR is the completed user actions a second, ITR the ETR over the share of the processors that the " +
 			"server used: " +
 			"what they would do if they were all used. A scaling factor is the quotient of two ITR with the same " +

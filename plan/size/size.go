@@ -3,6 +3,7 @@
 package size
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -32,7 +33,7 @@ type Calibration struct {
 	Costs      []Cost  `json:"costs"`
 	// Loads are the measured loads with their p99 in milliseconds, ascending.
 	Loads []Load `json:"loads"`
-	// Replica is the share that each further replica adds to the processor use.
+	// Replica is the share that each further replica adds to the processor use. Its bounds are a range: see ReplicaFrom.
 	Replica     estimate.Interval `json:"replica"`
 	ReplicaFrom string            `json:"replica_from"`
 	Marks       []string          `json:"marks,omitempty"`
@@ -51,21 +52,18 @@ var ErrCalibration = errors.New("steps carry no calibration")
 var resources = []struct{ name, unit string }{{point.CPU, "cores"}, {point.Memory, "MB"}, {point.DiskWrite, "MB/s"},
 	{point.DiskRead, "MB/s"}, {point.Network, "kB/s"}}
 
-// Calibrate fits the use of each resource to the active users. It needs three different loads.
+// Calibrate fits the use of each resource to the active users. It needs three different loads of one server, under the
+// same work.
 func Calibrate(points []point.Point) (*Calibration, error) {
+	if err := errors.Join(point.SameWork(points),
+		point.Same(points, "target", func(p *point.Point) string { return p.Target }),
+		point.Same(points, "processors", func(p *point.Point) int { return p.Processors })); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCalibration, err)
+	}
 	c := &Calibration{Workload: points[0].Workload, Target: points[0].Target, Processors: points[0].Processors}
 	var distinct []float64
 	for i := range points {
 		p := &points[i]
-		if p.Processors != c.Processors {
-			return nil, fmt.Errorf(
-				"%w: %s has %d processors, others have %d",
-				ErrCalibration,
-				p.Run,
-				p.Processors,
-				c.Processors,
-			)
-		}
 		if !slices.Contains(distinct, p.Load()) {
 			distinct = append(distinct, p.Load())
 		}
@@ -73,12 +71,8 @@ func Calibrate(points []point.Point) (*Calibration, error) {
 		if !math.IsNaN(p.P99) {
 			c.Loads = append(c.Loads, Load{p.Load(), p.P99 * 1000})
 		}
-		for _, m := range p.Marks {
-			if !slices.Contains(c.Marks, m) {
-				c.Marks = append(c.Marks, m)
-			}
-		}
 	}
+	c.Marks = point.Marks(points)
 	if len(distinct) < 3 {
 		return nil, fmt.Errorf(
 			"%w: %d different numbers of users, at least 3: run doublet bench run … --users 100..300 --step "+
@@ -87,7 +81,7 @@ func Calibrate(points []point.Point) (*Calibration, error) {
 			len(distinct),
 		)
 	}
-	slices.SortFunc(c.Loads, func(a, b Load) int { return int(math.Copysign(1, a.Users-b.Users)) })
+	slices.SortFunc(c.Loads, func(a, b Load) int { return cmp.Compare(a.Users, b.Users) })
 	for _, r := range resources {
 		cost, err := fit(points, r.name, r.unit)
 		if err != nil {
@@ -112,14 +106,19 @@ func (c *Calibration) cost(name string) *Cost {
 	return nil
 }
 
-// fit fits a resource to the load. It returns nil if no step has it.
+// fit fits a resource to the load, memory to the sessions: a session at speed 20 asks as much as 20 users and is one of
+// them in memory. It returns nil if no step has the resource.
 func fit(points []point.Point, name, unit string) (*Cost, error) {
 	var y, x, ones []float64
 	runs := []string{}
 	for i := range points {
 		p := &points[i]
 		if v, ok := p.Use[name]; ok {
-			y, x, ones = append(y, v), append(x, p.Load()), append(ones, 1)
+			load := p.Load()
+			if name == point.Memory {
+				load = float64(p.Users)
+			}
+			y, x, ones = append(y, v), append(x, load), append(ones, 1)
 			if !slices.Contains(runs, p.Run) {
 				runs = append(runs, p.Run)
 			}
@@ -137,13 +136,13 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCalibration, name, err)
 	}
 	out := &Cost{Name: name, Unit: unit, Fixed: l.Coefficient(0), Slope: l.Coefficient(1), From: from}
-	if out.Fixed.Value < 0 { // a cost below 0 is chance: the line goes through 0
+	if out.Fixed.Value < 0 { // a cost below 0 is chance: the line goes through 0, and what is fixed is up to its bound
 		if l, err = estimate.LeastSquares(y, [][]float64{x}); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrCalibration, name, err)
 		}
-		out.Fixed, out.Slope = estimate.Interval{}, l.Coefficient(0)
+		out.Fixed.Value, out.Slope = 0, l.Coefficient(0)
 	}
-	out.Fixed.Low = max(0, out.Fixed.Low)
+	out.Fixed.Low, out.Fixed.High = max(0, out.Fixed.Low), max(0, out.Fixed.High)
 	switch {
 	case out.Slope.Low > 0:
 	case name == point.CPU:
@@ -154,16 +153,16 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 			out.Slope.High,
 		)
 	default:
-		out.Slope.Low = 0
-		out.Slope.Value = max(0, out.Slope.Value)
+		out.Slope.Low, out.Slope.Value, out.Slope.High = 0, max(0, out.Slope.Value), max(0, out.Slope.High)
 	}
 	return out, nil
 }
 
 // replicas sets the cost of a replica from document 004: the use of configuration 4 beyond a server with routing, of
-// light and medium users. Heavy users were held back by the disk.
+// light and medium users, each measured once: its bounds are those two values, and no interval of 95 %. Heavy users were
+// held back by the disk.
 func (c *Calibration) replicas() {
-	c.ReplicaFrom = "document 004, configuration 4 over 2, light and medium users"
+	c.ReplicaFrom = "document 004, configuration 4 over 2: the range of light and medium users, measured once each"
 	c.Replica = estimate.Interval{Low: math.Inf(1), High: math.Inf(-1)}
 	n := 0.0
 	for _, r := range study.Rows("roles.csv") {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -12,11 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	"doublet/plan/estimate"
 	"doublet/plan/point"
 	"doublet/test/external"
 )
 
-// measured makes steps of a server whose costs are known: 0.1 cores and 0.0004 a user; 200 MB and 0.5.
+// measured makes steps of a server whose costs are known: 0.1 cores and 0.0004 a user; 200 MB and 0.5 a session.
 func measured(seed uint64, noise float64, users ...int) (out []point.Point) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for _, n := range users {
@@ -27,7 +29,7 @@ func measured(seed uint64, noise float64, users ...int) (out []point.Point) {
 				out,
 				point.Point{Run: "a.run", Workload: "n8mail", Target: "doublet", Outcome: point.Measured, Users: n,
 					Speed: 10, Processors: 2, Rate: x / 50, Average: 0.01, P99: 0.02 + x/1e5, Use: map[string]float64{
-						point.CPU: (0.1 + 0.0004*x) * e(), point.Memory: (200 + 0.5*x) * e(),
+						point.CPU: (0.1 + 0.0004*x) * e(), point.Memory: (200 + 0.5*float64(n)) * e(),
 						point.DiskWrite: 0.001 * x * e(),
 						point.Network:   (1 + 0.4*x) * e()}},
 			)
@@ -160,8 +162,10 @@ func TestRefusals(t *testing.T) {
 	for i := range bare {
 		delete(bare[i].Use, point.CPU)
 	}
+	fast, other := measured(1, 0.01, 50, 100, 200), measured(1, 0.01, 50, 100, 200)
+	fast[0].Speed, other[0].Target = 20, "elsewhere"
 	for name, points := range map[string][]point.Point{"two loads": two, "two machines": mixed, "no growth": flat,
-		"not metered": bare} {
+		"not metered": bare, "two speeds": fast, "two servers": other} {
 		if _, err := Calibrate(points); !errors.Is(err, ErrCalibration) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -283,4 +287,88 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestCosts checks that no cost has bounds in the wrong order, and that one which is not shown to be above 0 still has an
+// upper bound.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	falling := measured(1, 0.01, 50, 100, 200, 300)
+	for i := range falling { // writes that fall with the users, and reads that are all of the users
+		x := falling[i].Load()
+		falling[i].Use[point.DiskWrite] = 100 - 0.01*x
+		falling[i].Use[point.DiskRead] = 0.001*x - 0.1 + 0.05*float64(i%2)
+	}
+	c, err := Calibrate(falling)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range c.Costs {
+		for _, i := range []estimate.Interval{x.Fixed, x.Slope} {
+			if !(0 <= i.Low && i.Low <= i.Value && i.Value <= i.High) {
+				t.Errorf("%s: %+v", x.Name, x)
+			}
+		}
+	}
+	if w := c.cost(point.DiskWrite).Slope; w != (estimate.Interval{}) {
+		t.Errorf("writes that fall: %+v", w)
+	}
+	if f := c.cost(point.DiskRead).Fixed; f.Value != 0 {
+		t.Errorf("reads without users: %+v", f)
+	}
+	near := measured(7, 0.05, 50, 100, 200, 300)
+	for i := range near {
+		near[i].Use[point.DiskRead] = 0.001*near[i].Load() + 0.3*float64(i%2) - 0.16
+	}
+	if c, err = Calibrate(near); err != nil {
+		t.Fatal(err)
+	}
+	if f := c.cost(point.DiskRead).Fixed; f.Value != 0 || f.High <= 0 {
+		t.Errorf("a fixed part that may be there: %+v", f)
+	}
+	// A session takes its memory at every speed: 0.5 MB, not a twentieth of it.
+	for _, speed := range []float64{1, 20} {
+		points := measured(1, 1e-9, 50, 100, 200)
+		for i := range points {
+			points[i].Speed = speed
+		}
+		c, err := Calibrate(points)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := c.cost(point.Memory).Slope.Value; math.Abs(s-0.5) > 1e-6 {
+			t.Errorf("at speed %g a session takes %g MB", speed, s)
+		}
+	}
+}
+
+// FuzzPlan checks that no table ends the calibration, the answer, its JSON or its page.
+func FuzzPlan(f *testing.F) {
+	f.Add("users,cpu_pct,memory_mb,p99_ms\n10,1,5,1\n20,2,9,\n40,4,9,5\n80,8,20,5\n", 5000, 20.0)
+	f.Add("users,processors,cpu_cores,disk_read_mb_s\n10,4,1,0\n20,4,2,1e9\n40,4,3.9,3\n", 1, 0.0)
+	f.Fuzz(func(t *testing.T, text string, people int, p99 float64) {
+		points, err := point.ReadTable(strings.NewReader(text), "f")
+		if err != nil {
+			return
+		}
+		if points, err = point.Usable(points); err != nil {
+			return
+		}
+		c, err := Calibrate(points)
+		if err != nil {
+			return
+		}
+		r := Default()
+		r.People, r.P99 = people, p99
+		a, err := Plan(c, r)
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(a); err != nil {
+			t.Errorf("%v: %s", err, a.Text())
+		}
+		if err := a.HTML(io.Discard); err != nil {
+			t.Error(err)
+		}
+	})
 }
