@@ -3,13 +3,90 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/plan/point"
 	"doublet/plan/study"
+	"doublet/stat"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+func diagnosed(t *testing.T, disks int, servers ...*Statistics) *Diagnosis {
+	t.Helper()
+	d, err := Diagnose(servers, disks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestBlind checks that statistics which no rule knows are an error, and that rules without theirs say so.
+func TestBlind(t *testing.T) {
+	t.Parallel()
+	for _, values := range []map[string]float64{{}, {"node_load1": 0.5, "go_goroutines": 12}} {
+		if _, err := Diagnose([]*Statistics{{"mail1", values}}, 1); !errors.Is(err, ErrStatistics) ||
+			!strings.Contains(err.Error(), "of mail1") {
+			t.Errorf("%v: %v", values, err)
+		}
+	}
+	d := diagnosed(t, 1, &Statistics{"mail1", map[string]float64{"Replica.Failed": 1, "Replica.Successful": 100}})
+	if len(d.NotChecked) != len(rules)-1 || !strings.Contains(d.Text(), "not checked at mail1: disk saturated: wants") {
+		t.Error(d.Text())
+	}
+	d = diagnosed(t, 1, &Statistics{"a", map[string]float64{"Replica.Failed": 1, "Replica.Successful": 100}},
+		&Statistics{"b", map[string]float64{"Server.Users": 100}})
+	if !strings.Contains(d.Text(), "not checked at all servers: unbalanced mate") {
+		t.Error(d.Text())
+	}
+}
+
+// TestMetrics diagnoses the statistics of this server as /metrics has them: the collector's own output, so that the names
+// are the ones that the rules find.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	tree := stat.New(simclock{})
+	tree.Counter("Database.DbCache.OvercrowdingRejections", "h").Add(3)
+	for name, v := range map[string]float64{"Database.BufferPool.Maximum": 100, "Database.BufferPool.Used": 99,
+		"Database.BufferPool.PercentReadsInBuffer": 40, "Replica.Cluster.SecondsOnQueue.Avg": 700,
+		"Server.AvailabilityIndex": 5, "Server.AvailabilityThreshold": 50} {
+		tree.GaugeFunc(name, "h", func() float64 { return v })
+	}
+	tree.Counter("Replica.Failed", "h").Add(50)
+	tree.Counter("Replica.Successful", "h").Add(50)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(tree.Collector())
+	rec := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	s, err := ReadStatistics(rec.Body, "mail1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range diagnosed(t, 1, s).Findings {
+		got = append(got, f.Kind)
+	}
+	if want := []string{CacheFull, PoolFull, QueueGrows, Failing, BusyIndex}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// A cache of blocks is always full: it is too small only if reads do not find their block.
+	s.Values["doublet_database_buffer_pool_percent_reads_in_buffer"] = 99
+	for _, f := range diagnosed(t, 1, s).Findings {
+		if f.Kind == PoolFull {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// simclock is a clock that stands still.
+type simclock struct{}
+
+func (simclock) Now() time.Time { return time.Unix(1793609100, 0) }
 
 // TestFieldCase diagnoses document 004's field case from its statistics: what its authors found, and nothing else.
 func TestFieldCase(t *testing.T) {
@@ -22,7 +99,7 @@ func TestFieldCase(t *testing.T) {
 	one.Values["Platform.LogicalDisk.1.AvgMsPerTransfer"] = 108
 	two := &Statistics{"Server 2", map[string]float64{"Server.Trans.PerMinute": 615}} // half of the activity
 	got := map[string][]string{}
-	for _, f := range Diagnose([]*Statistics{one, two, three}, 6) {
+	for _, f := range diagnosed(t, 6, one, two, three).Findings {
 		got[f.Server] = append(got[f.Server], f.Kind)
 		if len(f.Evidence) == 0 || f.Remedy == "" {
 			t.Errorf("%+v", f)
@@ -49,8 +126,10 @@ func TestRules(t *testing.T) {
 		"Server.Trans.PerMinute.Peak": 4000, "Server.AvailabilityIndex": 90, "Server.AvailabilityThreshold": 50,
 		"Server.Users": 600}
 	mate := &Statistics{"mate", map[string]float64{"Server.Trans.PerMinute": 900, "Server.Users": 650}}
-	if f := Diagnose([]*Statistics{{"s", sound}, mate}, 4); len(f) != 0 || f.Text() != "nothing found\n" {
-		t.Errorf("a sound server: %v", f)
+	d := diagnosed(t, 4, &Statistics{"s", sound}, mate)
+	if text := d.Text(); len(d.Findings) != 0 || !strings.HasPrefix(text, "nothing found\nnot checked at mate: disk sat") ||
+		strings.Contains(text, "not checked at s:") || strings.Contains(text, Unbalanced) {
+		t.Errorf("a sound server: %s", text)
 	}
 	for name, c := range map[string]struct {
 		value float64
@@ -70,8 +149,8 @@ func TestRules(t *testing.T) {
 			values[k] = v
 		}
 		values[name] = c.value
-		f := Diagnose([]*Statistics{{"s", values}, mate}, 4)
-		if len(f) != 1 || f[0].Kind != c.kind || !strings.Contains(f.Text(), fmt.Sprint(c.value)) {
+		d := diagnosed(t, 4, &Statistics{"s", values}, mate)
+		if f := d.Findings; len(f) != 1 || f[0].Kind != c.kind || !strings.Contains(d.Text(), fmt.Sprint(c.value)) {
 			t.Errorf("%s = %g: %v, want %s", name, c.value, f, c.kind)
 		}
 	}
@@ -97,9 +176,11 @@ func TestReadStatistics(t *testing.T) {
 func FuzzReadStatistics(f *testing.F) {
 	f.Add("Server.Users = 1,617\n")
 	f.Add(`{"a":1}`)
-	f.Fuzz(func(_ *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		if s, err := ReadStatistics(strings.NewReader(text), "x"); err == nil {
-			Diagnose([]*Statistics{s, s}, 1)
+			if d, err := Diagnose([]*Statistics{s, s}, 1); err == nil && d.Text() == "" {
+				t.Error("neither a finding nor none")
+			}
 		}
 	})
 }
