@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -28,22 +27,20 @@ import (
 type workbench struct{ *app }
 
 func (w workbench) command() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "bench", Short: "simulated people for every mail server, in the NotesBench tradition",
-		Long: "Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or " +
-			"POP3, and read the truth\noff it. Latency counts from the moment a user wanted the answer; what could " +
-			"not begin in time is counted as missed.\n\n" +
-			"  doublet bench workloads                      what people can be made to do\n" +
-			"  doublet bench run n8mail --users 200..1000 --step 200 --speed 20 --init-scale 2% --window 60s --out " +
-			"runs\n" +
-			"drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission " +
-			"HOST:PORT) and people\n(--accounts FILE.csv with name,password,address).",
-		RunE: unknownWord,
-	}
-	cmd.AddCommand(w.workloads(), w.show(), w.init(), w.run(), w.max(), w.lab(), w.cluster(), w.agent(), w.monitor(),
-		w.report(), w.compare())
-	return cmd
+	return group("bench", "simulated people for every mail server, in the NotesBench tradition", benchHelp,
+		w.workloads(), w.show(), w.init(), w.run(), w.max(), w.lab(), w.cluster(), w.agent(), w.monitor(), w.report(),
+		w.compare())
 }
+
+const benchHelp = `Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or POP3, and read
+the truth off it. Latency counts from the moment a user wanted the answer; what could not begin in time is counted as
+missed.
+
+  doublet bench workloads                      what people can be made to do
+  doublet bench run n8mail --users 200..1000 --step 200 --speed 20 --init-scale 2% --window 60s --out runs
+
+drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and people
+(--accounts FILE.csv with name,password,address).`
 
 // env returns the environment of a benchmark, which logs warnings only.
 func (w workbench) env() *env.Env {
@@ -54,21 +51,6 @@ func (w workbench) env() *env.Env {
 
 func (w workbench) console() progress.Console {
 	return progress.Console{Out: w.err, Terminal: isTerminal(w.err)}
-}
-
-// print prints a result, as JSON or as text.
-func (w workbench) print(asJSON bool, v interface{ Text() string }) error {
-	if asJSON {
-		return w.printJSON(v)
-	}
-	_, err := io.WriteString(w.out, v.Text())
-	return err
-}
-
-func (w workbench) printJSON(v any) error {
-	out := json.NewEncoder(w.out)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
 }
 
 func (w workbench) workloads() *cobra.Command {

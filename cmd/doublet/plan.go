@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,24 +27,17 @@ import (
 type planner struct{ *app }
 
 func (p planner) command() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "plan", Short: "what servers cost, how they scale, and how many are needed",
-		Long: "Measure servers in production before and after a change, see how they scale, compare releases, " +
-			"diagnose a " +
-			"cluster,\nand compute what a number of people needs. Input is the time series of any mail server, or " +
-			"run files of " +
-			"doublet bench.\nEach figure has its interval of 95 % confidence; where the data carry none, the answer " +
-			"is \"no " +
-			"decision\".\n\n" +
-			"  doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a " +
-			"user\n" +
-			"  doublet plan size runs/*.run --people 5000 --html size.html   how many servers 5,000 people need\n" +
-			"  doublet plan study 004                                       what a document found, recomputed",
-		RunE: unknownWord,
-	}
-	cmd.AddCommand(p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.study())
-	return cmd
+	return group("plan", "what servers cost, how they scale, and how many are needed", planHelp,
+		p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.study())
 }
+
+const planHelp = `Measure servers in production before and after a change, see how they scale, compare releases, diagnose a cluster,
+and compute what a number of people needs. Input is the time series of any mail server, or run files of doublet bench.
+Each figure has its interval of 95 % confidence; where the data carry none, the answer is "no decision".
+
+  doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a user
+  doublet plan size runs/*.run --people 5000 --html size.html   how many servers 5,000 people need
+  doublet plan study 004                                       what a document found, recomputed`
 
 // usage returns an error in the arguments.
 func usage(err error) error {
@@ -53,19 +47,12 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// printed prints a result, as JSON or as text.
-func (p planner) printed(asJSON bool, v interface{ Text() string }) error {
-	if !asJSON {
-		_, err := io.WriteString(p.out, v.Text())
+// finish saves the page of a result, if it has a path, and prints the result.
+func (p planner) finish(path string, x interface{ HTML(io.Writer) error }, asJSON bool, v interface{ Text() string }) error {
+	if err := p.save(path, x); err != nil {
 		return err
 	}
-	return p.printedJSON(v)
-}
-
-func (p planner) printedJSON(v any) error {
-	out := json.NewEncoder(p.out)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
+	return p.print(asJSON, v)
 }
 
 // save writes a page to a file, unless the path is empty.
@@ -84,12 +71,15 @@ func (p planner) save(path string, x interface{ HTML(io.Writer) error }) error {
 	return nil
 }
 
-const inputHelp = "Input is CSV, the output of sadf -d (sysstat), or answers of Prometheus (JSON files, or URLs of " +
-	"/api/v1/query_range);\nNAME=FILE.json names the measure of a query. A CSV file begins with a line of names: " +
-	"time (the end of " +
-	"the interval),\nserver, and measures, with a unit in brackets and _total for counters:\n\n" +
-	"  time,server,users,cpu[s],cpu:Server[s],cpu:Router[s],messages_total\n" +
-	"  2026-03-02T08:15:00+01:00,mail1,348,412.5,300.1,20.2,18250\n\n"
+const inputHelp = `Input is CSV, the output of sadf -d (sysstat), or answers of Prometheus (JSON files, or URLs of
+/api/v1/query_range); NAME=FILE.json names the measure of a query. A CSV file begins with a line of names: time (the end
+of the interval), server, and measures, with a unit in brackets and _total for counters. An empty field is a missing
+value, not 0:
+
+  time,server,users,cpu[s],cpu:Server[s],cpu:Router[s],messages_total
+  2026-03-02T08:15:00+01:00,mail1,348,412.5,300.1,20.2,18250
+
+`
 
 func measuresHelp() string {
 	var b strings.Builder
@@ -111,22 +101,33 @@ func dateFlag(name, text string, zone *time.Location) (time.Time, error) {
 	return t, nil
 }
 
+const productionHelp = `Compute the processor seconds of an active user in the prime shift, total and by task, and with --changed what a
+change did to them. Faults that mislead such a comparison are warned of: another workload, few users, tasks that dilute a
+gain, holidays, another season. "No decision" is an answer.
+
+`
+
+// hours parses the prime shift, such as 8-16.
+func hours(text string) (from, to int, err error) {
+	first, last, _ := strings.Cut(text, "-")
+	from, err1 := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err1 != nil || err2 != nil || from < 0 || to > 24 || from >= to {
+		return 0, 0, usage(fmt.Errorf("--shift %q: want hours as 8-16", text))
+	}
+	return from, to, nil
+}
+
 func (p planner) production() *cobra.Command {
 	var o production.Options
 	var server, other, zone, changed, shift, html string
 	var processors int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "production INPUT…", Short: "CPU of an active user in production, before and after a " +
-			"change", Args: count(1, 1000),
-		Long: "Compute the processor seconds of an active user in the prime shift, total and by task, and with " +
-			"--changed what " +
-			"a change\ndid to them. Faults that mislead such a comparison are warned of: another workload, few " +
-			"users, tasks that " +
-			"dilute a gain,\nholidays, another season. \"No decision\" is an answer.\n\n" + inputHelp + measuresHelp(),
-		Example: "  doublet plan production mail1.csv --changed 2026-03-01 --holiday 2026-01-01 --html mail1.html\n" +
-			"  sadf -d -U /var/log/sysstat/sa25 -- -u > cpu.txt; doublet plan production cpu.txt users.csv --server " +
-			"mail1",
+		Use: "production INPUT…", Short: "CPU of an active user in production, before and after a change",
+		Args: count(1, 1000), Long: productionHelp + inputHelp + measuresHelp(),
+		Example: `  doublet plan production mail1.csv --changed 2026-03-01 --holiday 2026-01-01 --html mail1.html
+  sadf -d -U /var/log/sysstat/sa25 -- -u > cpu.txt; doublet plan production cpu.txt users.csv --server mail1`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&changed, "changed", "", "day of the change, 2026-03-01 (default: no comparison)")
@@ -135,8 +136,8 @@ func (p planner) production() *cobra.Command {
 	f.StringVar(&zone, "zone", "UTC", "time zone of the prime shift, and of times without one, as Europe/Berlin")
 	f.StringVar(&shift, "shift", "8-16", "hours of the prime shift, Monday to Friday")
 	f.StringSliceVar(&o.Holidays, "holiday", nil, "days to leave out, 2026-12-25")
-	f.StringSliceVar(&o.LeftOut, "leave-out", nil, "tasks that are no work of users (default "+
-		strings.Join(production.Maintenance, ",")+")")
+	f.StringSliceVar(&o.LeftOut, "leave-out", nil,
+		"tasks that are no work of users (default "+strings.Join(production.Maintenance, ",")+")")
 	f.IntVar(&o.Settle, "settle", 0, "days after the change to leave out")
 	f.Float64Var(&o.MinUsers, "min-users", 50, "the fewest active users that carry a decision")
 	f.IntVar(&processors, "processors", 0, "processors of the servers, for sadf files that do not tell")
@@ -148,9 +149,11 @@ func (p planner) production() *cobra.Command {
 		if o.Zone, err = time.LoadLocation(zone); err != nil {
 			return usage(fmt.Errorf("--zone %q: %w", zone, err))
 		}
-		if _, err := fmt.Sscanf(shift, "%d-%d", &o.From, &o.To); err != nil || o.From < 0 || o.To > 24 ||
-			o.From >= o.To {
-			return usage(fmt.Errorf("--shift %q: want hours as 8-16", shift))
+		if o.From, o.To, err = hours(shift); err != nil {
+			return err
+		}
+		if !(o.MinUsers >= 1) {
+			return usage(fmt.Errorf("--min-users %g: want 1 or more", o.MinUsers))
 		}
 		if o.Changed, err = dateFlag("changed", changed, o.Zone); err != nil {
 			return err
@@ -194,13 +197,13 @@ func (p planner) analyse(set *series.Set, server, other string, o production.Opt
 		return err
 	}
 	if asJSON {
-		return p.printedJSON(map[string]any{"servers": reports, "findings": set.Findings()})
+		return p.printJSON(map[string]any{"servers": reports, "findings": set.Findings()})
 	}
 	for i, r := range reports {
 		if i > 0 {
 			fmt.Fprintln(p.out)
 		}
-		if err := p.printed(false, r); err != nil {
+		if err := p.print(false, r); err != nil {
 			return err
 		}
 	}
@@ -221,63 +224,73 @@ func (p planner) read(ctx context.Context, set *series.Set, inputs []string) err
 	return nil
 }
 
-func (p planner) readOne(ctx context.Context, set *series.Set, name, path string) (err error) {
+func (p planner) readOne(ctx context.Context, set *series.Set, name, path string) error {
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
-		body, err := fetch(ctx, path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(set.ReadPrometheus(body, path, name), body.Close())
+		return fetch(ctx, set, name, path)
 	}
+	_, err := readFile(path, func(f io.Reader) (none struct{}, err error) {
+		in := bufio.NewReaderSize(f, 64<<10)
+		head, err := in.Peek(512)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return none, fmt.Errorf("%s: %w", path, err)
+		}
+		switch text := strings.TrimSpace(string(head)); {
+		case strings.HasPrefix(text, "{"):
+			return none, set.ReadPrometheus(in, path, name)
+		case strings.HasPrefix(text, "# hostname;"), strings.Contains(text, "LINUX-RESTART"):
+			return none, set.ReadSadf(in, path)
+		}
+		return none, set.ReadCSV(in, path, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+	})
+	return err
+}
+
+// readFile opens a file and reads it with fn.
+func readFile[T any](path string, fn func(io.Reader) (T, error)) (out T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return out, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	in := bufio.NewReaderSize(f, 64<<10)
-	head, err := in.Peek(512)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	switch text := strings.TrimSpace(string(head)); {
-	case strings.HasPrefix(text, "{"):
-		return set.ReadPrometheus(in, path, name)
-	case strings.HasPrefix(text, "# hostname;"), strings.Contains(text, "LINUX-RESTART"):
-		return set.ReadSadf(in, path)
-	}
-	return set.ReadCSV(in, path, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+	return fn(f)
 }
 
 // fetchTimeout bounds a query of Prometheus.
 const fetchTimeout = 2 * time.Minute
 
-// fetch gets an answer of Prometheus.
-func fetch(ctx context.Context, url string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// fetch reads an answer of Prometheus. Messages and pages name the address without its password.
+func fetch(ctx context.Context, set *series.Set, name, address string) (err error) {
+	at, err := url.Parse(address)
 	if err != nil {
-		return nil, err
+		var parse *url.Error
+		errors.As(err, &parse) // its text has the whole address
+		return fmt.Errorf("address of Prometheus: %w", parse.Err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
 	}
 	resp, err := (&http.Client{Timeout: fetchTimeout}).Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	// Prometheus explains its errors in the body, as JSON.
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		return nil, errors.Join(fmt.Errorf("%s: status %s and no JSON: is it /api/v1/query_range of Prometheus?", url,
-			resp.Status), resp.Body.Close())
+		return fmt.Errorf("%s: status %s and no JSON: is it /api/v1/query_range of Prometheus?", at.Redacted(),
+			resp.Status)
 	}
-	return resp.Body, nil
+	return set.ReadPrometheus(resp.Body, at.Redacted(), name)
 }
 
 func (p planner) study() *cobra.Command {
 	var html string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "study [DOCUMENT]", Short: "what the five documents found, recomputed from their " +
-			"figures", Args: count(0, 1),
-		Long: "Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the " +
-			"figures in " +
-			"them,\nand list those that err. Without a document: all of them.",
+		Use: "study [DOCUMENT]", Short: "what the five documents found, recomputed from their figures",
+		Args: count(0, 1),
+		Long: `Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the figures in
+them, and list those that err. Without a document: all of them.`,
 	}
 	cmd.Flags().StringVar(&html, "html", "", "write the study's page to this file (one document)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the statements as JSON")
@@ -299,7 +312,7 @@ func (p planner) study() *cobra.Command {
 				return err
 			}
 		}
-		return p.printed(asJSON, s)
+		return p.print(asJSON, s)
 	}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -76,6 +77,8 @@ func TestPlanProduction(t *testing.T) {
 		bad + ":2:3: \"lots\" is no number":     {bad},
 		"want a day as 2026-03-01":              {input, "--changed", "soon"},
 		"want hours as 8-16":                    {input, "--shift", "late"},
+		"--shift \"8-16x\": want hours":         {input, "--shift", "8-16x"},
+		"--min-users 0: want 1 or more":         {input, "--min-users", "0"},
 		"--zone \"Atlantis\"":                   {input, "--zone", "Atlantis"},
 		"no server \"other\"":                   {input, "--server", "other"},
 		"no such file":                          {filepath.Join(dir, "none.csv")},
@@ -128,6 +131,15 @@ func TestPlanSources(t *testing.T) {
 	if code, _, errs := command(t, "", "plan", "production", web.URL+"/elsewhere"); code != exitUsage ||
 		!strings.Contains(errs, "is it /api/v1/query_range") {
 		t.Errorf("%d %s", code, errs)
+	}
+	// The password of an address is in no message: not of an answer, an address that is none, or a server that is away.
+	secret := strings.Replace(web.URL, "http://", "http://me:swordfish@", 1)
+	for _, address := range []string{secret + "/elsewhere", secret + "bad/x", "http://me:swordfish@127.0.0.1:1/",
+		secret + "/api/v1/query_range?query=x"} {
+		code, out, errs := command(t, "", "plan", "production", address)
+		if code != exitUsage || strings.Contains(out+errs, "swordfish") {
+			t.Errorf("%s: %d %s %s", address, code, out, errs)
+		}
 	}
 }
 
@@ -184,16 +196,77 @@ func TestPlanRuns(t *testing.T) {
 		"1 different numbers of users":      {"size", runFile(t, dir, "one.run", record.Measured, 100)},
 		"needs --replicas 2":                {"size", a, "--survive", "1"},
 		"no document \"7\"":                 {"study", "7"},
-		"others have 100":                   {"cluster", "roles", a, a, a, a},
+		"differ in users":                   {"cluster", "roles", a, a, a, a},
 		"unknown column \"colour\"":         {"scaling", written(t, dir, "t.csv", "users,colour\n")},
 		"no statistics: want lines such as": {"cluster", "diagnose", written(t, dir, "e.txt", "")},
+		"no rule knows these statistics":    {"cluster", "diagnose", written(t, dir, "o.txt", "node_load1 0.5\n")},
+		"not checked at s: disk saturated":  {"cluster", "diagnose", filepath.Join(dir, "s.txt")},
+		"want unsteady, driver-bound":       {"size", a, "--use", "unstaedy"},
+		"--think is -1":                     {"scaling", a, "--think", "-1"},
 	} {
 		code, out, errs := command(t, "", append([]string{"plan"}, args...)...)
 		if !strings.Contains(out+errs, want) || (code != 0 && code != exitUsage) || (code != 0) != (out == "") {
 			t.Errorf("%v: %d %s %s, want %s", args, code, out, errs, want)
 		}
 	}
-	if code, out, errs := command(t, "", "plan", "size", filepath.Join(dir, "u.run"), "--use", "unsteady"); code != 0 {
-		t.Errorf("unsteady steps that were named: %d %s %s", code, out, errs)
+	for _, args := range [][]string{{"size"}, {"scaling"}, {"compare", a}} {
+		u := runFile(t, dir, "u.run", record.Unsteady, 100, 200, 400)
+		args = append(append([]string{"plan"}, args...), u, "--use", "unsteady")
+		if code, out, errs := command(t, "", args...); code != 0 ||
+			!strings.Contains(out, "u.run, 100 users is used although it was unsteady") {
+			t.Errorf("%v: unsteady steps that were named: %d %s %s", args, code, out, errs)
+		}
+	}
+}
+
+// TestPlanCompare refuses run files that bench compare refuses, and marks them if told to go on.
+func TestPlanCompare(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old := runFile(t, dir, "old.run", record.Measured, 100, 200)
+	other := runFile(t, dir, "other.run", record.Measured, 100, 200)
+	for name, change := range map[string]func(*record.Run){
+		"they differ in workload":           func(r *record.Run) { r.Header.Workload.Hash = "other" },
+		"they differ in registered people":  func(r *record.Run) { r.Steps[1].Registered = 5000 },
+		"only one is marked: window of 30s": func(r *record.Run) { r.Header.Marks = []string{"window of 30s"} },
+	} {
+		r, err := record.ReadFile(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(r)
+		path := filepath.Join(dir, "changed.run")
+		var b bytes.Buffer
+		if err := r.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"plan", "bench"} {
+			if code, out, errs := command(t, "", kind, "compare", old, path); code != exitUsage ||
+				!strings.Contains(errs, name) {
+				t.Errorf("%s: %d %s %s, want %s", kind, code, out, errs, name)
+			}
+		}
+		code, out, errs := command(t, "", "plan", "compare", old, path, "--anyway")
+		if code != 0 || !strings.Contains(out, "marked: "+name) {
+			t.Errorf("anyway: %d %s %s, want %s", code, out, errs, name)
+		}
+	}
+}
+
+// TestPlanWithoutAverage draws a page of steps of which one has no response time: it ends.
+func TestPlanWithoutAverage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	steps := written(t, dir, "steps.csv", "users,etr,cpu_pct,average_ms\n10,1,5,3\n20,2,10,\n40,4,20,9\n")
+	page := filepath.Join(dir, "page.html")
+	code, out, errs := command(t, "", "plan", "scaling", steps, "--html", page, "--json")
+	if code != 0 || !json.Valid([]byte(out)) {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	if text, err := os.ReadFile(page); err != nil || len(text) > 1<<20 || strings.Contains(string(text), "NaN") {
+		t.Errorf("page of %d bytes, %v", len(text), err)
 	}
 }

@@ -10,18 +10,18 @@ func (p planner) size() *cobra.Command {
 	var o pointFlags
 	r := size.Default()
 	cmd := &cobra.Command{
-		Use: "size RUN…", Short: "servers, memory, disk and network that a number of people " +
-			"needs", Args: count(1, 1000),
-		Long: "Fit what a server uses to the measured numbers of active users, at least three, and compute the " +
-			"servers that people\n" +
-			"need: each figure has its interval and names its measurement. --html writes a page with sliders. " +
-			"Calibrate on your own\n" +
-			"machine with one command:\n\n" +
-			"  doublet bench run n8mail --users 100..400 --step 100 --repeat 3 --speed 20 --init-scale 2% --window " +
-			"60s --out runs\n\n" +
-			pointsHelp,
+		Use: "size RUN…", Args: count(1, 1000),
+		Short: "servers, memory, disk and network that a number of people needs",
+		Long: `Fit what a server uses to the measured numbers of active users, at least three, and compute the servers that people
+need: each figure has its interval and names its measurement. --html writes a page with sliders. Calibrate on your own
+machine with one command:
+
+  doublet bench run n8mail --users 100..400 --step 100 --repeat 3 --speed 20 --init-scale 2% --window 60s --out runs
+
+` + pointsHelp,
 		Example: "  doublet plan size runs/n8mail-*.run --people 5000 --replicas 2 --survive 1 --html size.html",
 	}
+	o.addPage(cmd)
 	o.add(cmd)
 	f := cmd.Flags()
 	f.IntVar(&r.People, "people", r.People, "people with a mail file")
@@ -66,10 +66,7 @@ func (p planner) size() *cobra.Command {
 		if err != nil {
 			return usage(err)
 		}
-		if err := p.save(o.html, a); err != nil {
-			return err
-		}
-		return p.printed(o.asJSON, a)
+		return p.finish(o.html, a, o.asJSON, a)
 	}
 	return cmd
 }

@@ -75,8 +75,8 @@ func value(p *point.Point, resource string) float64 {
 }
 
 // Legs compares usable points. The points of a leg must be of the same work, and all must have the same processors and
-// speed.
-func Legs(legs []Leg) (*Report, error) {
+// speed. marks are known differences of the legs.
+func Legs(legs []Leg, marks ...string) (*Report, error) {
 	if len(legs) < 2 {
 		return nil, fmt.Errorf("%w: name two legs or three", point.ErrPoints)
 	}
@@ -85,7 +85,7 @@ func Legs(legs []Leg) (*Report, error) {
 			return nil, fmt.Errorf("%w: %s has no step", point.ErrPoints, legs[i].Name)
 		}
 	}
-	r := &Report{}
+	r := &Report{Marks: marks}
 	var users []int
 	for i := range legs {
 		r.Legs = append(r.Legs, legs[i].Name)
