@@ -9,8 +9,8 @@ import (
 	"doublet/bench/record"
 )
 
-// Comparable returns the differences of runs that do not forbid a comparison, as marks. It returns ErrCompare if the runs
-// do not measure the same, unless anyway is set; then those differences are marks too.
+// Comparable returns the differences of runs that do not forbid a comparison, as marks. It returns ErrCompare if the
+// runs do not measure the same, unless anyway is set; then those differences are marks too.
 func Comparable(all []*record.Run, anyway bool) (marks []string, err error) {
 	if len(all) == 0 {
 		return nil, nil

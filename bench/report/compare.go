@@ -85,8 +85,9 @@ func machine(value string, per float64) func(*record.Run, *record.Step) (float64
 	}
 }
 
-// Processes returns the sum of a sampled value over the groups of the server's processes, in the measured part of a step;
-// Disks that over its disks. ok is false if one of them was not sampled: the sum of the others would be too small.
+// Processes returns the sum of a sampled value over the groups of the server's processes, in the measured part of a
+// step; Disks that over its disks. ok is false if one of them was not sampled: the sum of the others would be too
+// small.
 func Processes(r *record.Run, s *record.Step, value string) (sum float64, ok bool) {
 	return summedOver(r, s, r.Groups("server"), value)
 }

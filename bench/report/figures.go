@@ -121,16 +121,8 @@ func (r *Report) memory(byUsers func(title, y, note string, lines ...Line)) {
 
 func (r *Report) disk(byUsers func(title, y, note string, lines ...Line)) {
 	disks := r.disks()
-	sum := func(values ...string) func(*record.Step) (float64, bool) {
-		return func(s *record.Step) (total float64, ok bool) {
-			for _, d := range disks {
-				for _, v := range values {
-					x, n := r.Run.Mean(s, "server", d, v)
-					total, ok = total+x, ok || n > 0
-				}
-			}
-			return total, ok
-		}
+	sum := func(value string) func(*record.Step) (float64, bool) {
+		return func(s *record.Step) (float64, bool) { return Disks(r.Run, s, value) }
 	}
 	mega := func(fn func(*record.Step) (float64, bool)) func(*record.Step) (float64, bool) {
 		return func(s *record.Step) (float64, bool) { v, ok := fn(s); return v / 1e6, ok }

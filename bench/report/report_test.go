@@ -500,8 +500,8 @@ func TestCompareModes(t *testing.T) {
 	}
 }
 
-// TestNotMetered checks that a server whose processes were not sampled has no processor use, which is not a use of 0, and
-// that the sum over servers is unknown then.
+// TestNotMetered checks that a server whose processes were not sampled has no processor use, which is not a use of 0,
+// and that the sum over servers is unknown then.
 func TestNotMetered(t *testing.T) {
 	t.Parallel()
 	r := made("A", []int{100}, linear)
@@ -534,8 +534,8 @@ func TestNotMetered(t *testing.T) {
 	}
 }
 
-// TestComparable checks that runs whose steps have other numbers of mailboxes are refused, also if only some of the runs
-// have the step.
+// TestComparable checks that runs whose steps have other numbers of mailboxes are refused, also if only some of the
+// runs have the step.
 func TestComparable(t *testing.T) {
 	t.Parallel()
 	a, b, c := made("A", []int{100}, linear), made("B", []int{100, 200}, linear), made("C", []int{200}, linear)

@@ -32,15 +32,15 @@ func (w workbench) command() *cobra.Command {
 		w.compare())
 }
 
-const benchHelp = `Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or POP3, and read
-the truth off it. Latency counts from the moment a user wanted the answer; what could not begin in time is counted as
-missed.
+const benchHelp = `Let simulated people work at a mail server, this one or any other that speaks IMAP, JMAP, SMTP or
+POP3, and read the truth off it. Latency counts from the moment a user wanted the answer; what could not begin in time
+is counted as missed.
 
   doublet bench workloads                      what people can be made to do
   doublet bench run n8mail --users 200..1000 --step 200 --speed 20 --init-scale 2% --window 60s --out runs
 
-drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and people
-(--accounts FILE.csv with name,password,address).`
+drives the demo on this machine. For another server, name its doors (--imap HOST:PORT --submission HOST:PORT) and
+people (--accounts FILE.csv with name,password,address).`
 
 // env returns the environment of a benchmark, which logs warnings only.
 func (w workbench) env() *env.Env {
@@ -143,8 +143,7 @@ func (w workbench) run() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.users, "users", "100", "people active: a number, or a range 200..1000")
 	f.IntVar(&o.step, "step", 0, "step of a range")
-	f.IntVar(&o.Repeat, "repeat", 1,
-		"run each step so many times, in random order, so that compare knows the intervals")
+	f.IntVar(&o.Repeat, "repeat", 1, repeatHelp)
 	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
 	f.StringVar(&folder, "lab", "", "folder of a lab (doublet bench lab): its servers and its people")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

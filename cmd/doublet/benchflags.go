@@ -64,6 +64,8 @@ const groupForm = "NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMA
 const failIfHelp = "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', " +
 	"'avg>1s' or 'errors>0'; of a ledger 'lost>0', 'doubled>0' or 'resurrected>0'"
 
+const repeatHelp = "run each step so many times, in random order, so that compare knows the intervals"
+
 // runFlags adds the flags of commands that run a workload.
 func (o *benchFlags) runFlags(cmd *cobra.Command) {
 	f := cmd.Flags()

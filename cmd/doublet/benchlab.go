@@ -65,6 +65,7 @@ func (w workbench) lab() *cobra.Command {
 	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
 	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
 	f.IntVar(&s.Step, "step", 0, "step of a range")
+	f.IntVar(&o.Repeat, "repeat", 1, repeatHelp)
 	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if list {

@@ -104,12 +104,16 @@ func missingWords(cmd *cobra.Command, words []string) error {
 
 // TestDocumentedCommands parses the commands in the documents as the program would.
 func TestDocumentedCommands(t *testing.T) {
-	paths, err := filepath.Glob("../../doc/*.md")
-	if err != nil {
-		t.Fatal(err)
+	paths := []string{"../../README.md"}
+	for _, pattern := range []string{"../../doc/*.md", "../../doc/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	root, count := documentedRoot(), 0
-	for _, path := range append(paths, "../../README.md") {
+	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -31,9 +31,10 @@ func (p planner) command() *cobra.Command {
 		p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.study())
 }
 
-const planHelp = `Measure servers in production before and after a change, see how they scale, compare releases, diagnose a cluster,
-and compute what a number of people needs. Input is the time series of any mail server, or run files of doublet bench.
-Each figure has its interval of 95 % confidence; where the data carry none, the answer is "no decision".
+const planHelp = `Measure servers in production before and after a change, see how they scale, compare releases,
+diagnose a cluster, and compute what a number of people needs. Input is the time series of any mail server, or run
+files of doublet bench. Each figure has its interval of 95 % confidence; where the data carry none, the answer is "no
+decision".
 
   doublet plan production mail1.csv --changed 2026-03-01       what an upgrade did to the CPU of a user
   doublet plan size runs/*.run --people 5000 --html size.html   how many servers 5,000 people need
@@ -48,7 +49,8 @@ func usage(err error) error {
 }
 
 // finish saves the page of a result, if it has a path, and prints the result.
-func (p planner) finish(path string, x interface{ HTML(io.Writer) error }, asJSON bool, v interface{ Text() string }) error {
+func (p planner) finish(path string, x interface{ HTML(io.Writer) error }, asJSON bool,
+	v interface{ Text() string }) error {
 	if err := p.save(path, x); err != nil {
 		return err
 	}
@@ -101,9 +103,9 @@ func dateFlag(name, text string, zone *time.Location) (time.Time, error) {
 	return t, nil
 }
 
-const productionHelp = `Compute the processor seconds of an active user in the prime shift, total and by task, and with --changed what a
-change did to them. Faults that mislead such a comparison are warned of: another workload, few users, tasks that dilute a
-gain, holidays, another season. "No decision" is an answer.
+const productionHelp = `Compute the processor seconds of an active user in the prime shift, total and by task, and with
+--changed what a change did to them. Faults that mislead such a comparison are warned of: another workload, few users,
+tasks that dilute a gain, holidays, another season. "No decision" is an answer.
 
 `
 
@@ -289,8 +291,8 @@ func (p planner) study() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "study [DOCUMENT]", Short: "what the five documents found, recomputed from their figures",
 		Args: count(0, 1),
-		Long: `Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the figures in
-them, and list those that err. Without a document: all of them.`,
+		Long: `Recompute every percentage, ratio and conclusion that the five documents print (000 to 004) from the
+figures in them, and list those that err. Without a document: all of them.`,
 	}
 	cmd.Flags().StringVar(&html, "html", "", "write the study's page to this file (one document)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the statements as JSON")

@@ -175,9 +175,9 @@ func (p planner) scaling() *cobra.Command {
 	var think float64
 	cmd := &cobra.Command{
 		Use: "scaling RUN…", Short: "how a server scales with users, processors and partitions", Args: count(1, 1000),
-		Long: `Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, a fit of the
-Universal Scalability Law, and a queueing model (exact MVA) as a cross-check. RUN=N says that the server of a run had N
-partitions.
+		Long: `Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, a
+fit of the Universal Scalability Law, and a queueing model (exact MVA) as a cross-check. RUN=N says that the server of
+a run had N partitions.
 
 ` + pointsHelp,
 		Example: `  doublet plan scaling one.run=1 two.run=2 four.run=4
@@ -193,8 +193,8 @@ partitions.
 		}
 		var curves []scaling.Curve
 		for _, r := range study.Rows("curves.csv") {
-			curves = append(curves, scaling.Curve{Name: r["curve"], From: int(r.Number("from")), To: int(r.Number("to")),
-				Factor: r.Number("factor")})
+			curves = append(curves, scaling.Curve{Name: r["curve"], Factor: r.Number("factor"),
+				From: int(r.Number("from")), To: int(r.Number("to"))})
 		}
 		r, err := scaling.Analyse(points, curves, think)
 		if err != nil {
@@ -212,9 +212,9 @@ func (p planner) compare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "compare A B [C]", Args: count(2, 3),
 		Short: "resources of two or three releases or configurations, and which differences are noise",
-		Long: `Print the resources at each number of users, and their change from A. With repeated runs (commas between them, or
-steps that were repeated) each change has its interval, which says whether it is larger than the noise. Run files that do
-not measure the same are refused, as doublet bench compare refuses them.
+		Long: `Print the resources at each number of users, and their change from A. With repeated runs (commas between
+them, or steps that were repeated) each change has its interval, which says whether it is larger than the noise. Run
+files that do not measure the same are refused, as doublet bench compare refuses them.
 
 ` + pointsHelp,
 		Example: "  doublet plan compare old1.run,old2.run new1.run,new2.run --name old,new --html releases.html",
@@ -269,10 +269,10 @@ func (p planner) diagnose() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "diagnose STATISTICS…", Short: "find what is wrong from the statistics of servers", Args: count(1, 100),
-		Long: `Look for the faults that document 004 found in the field: a saturated disk, the database cache or buffer pool at its
-limit, a replication queue that grows, replications that fail, an unbalanced mate. Input is the output of doublet show stat
-(or Domino's) or of /metrics, a file for each server; each finding has its evidence and a remedy. Faults whose statistics
-are not there are listed as not checked.`,
+		Long: `Look for the faults that document 004 found in the field: a saturated disk, the database cache or buffer
+pool at its limit, a replication queue that grows, replications that fail, an unbalanced mate. Input is the output of
+doublet show stat (or Domino's) or of /metrics, a file for each server; each finding has its evidence and a remedy.
+Faults whose statistics are not there are listed as not checked.`,
 		Example: "  doublet show stat > mail1.txt; doublet plan cluster diagnose mail1.txt mail2.txt",
 	}
 	cmd.Flags().IntVar(&disks, "disks", 1, "disks of a server's data: a queue as long as they are is full")
@@ -302,9 +302,9 @@ func (p planner) roles() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "roles CONFIG1 CONFIG2 CONFIG3 CONFIG4", Args: count(4, 4),
 		Short: "processor use by role, and whether the roles add up",
-		Long: `Compute what a server uses alone, with mail to another server, to push its changes to a mate and to apply those of a
-mate, from runs of document 004's four configurations (doublet bench lab config1 to config4), with commas between repeats;
-and check that a server that does it all uses their sum.`,
+		Long: `Compute what a server uses alone, with mail to another server, to push its changes to a mate and to
+apply those of a mate, from runs of document 004's four configurations (doublet bench lab config1 to config4), with
+commas between repeats; and check that a server that does it all uses their sum.`,
 	}
 	o.add(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {

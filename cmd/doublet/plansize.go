@@ -12,9 +12,9 @@ func (p planner) size() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "size RUN…", Args: count(1, 1000),
 		Short: "servers, memory, disk and network that a number of people needs",
-		Long: `Fit what a server uses to the measured numbers of active users, at least three, and compute the servers that people
-need: each figure has its interval and names its measurement. --html writes a page with sliders. Calibrate on your own
-machine with one command:
+		Long: `Fit what a server uses to the measured numbers of active users, at least three, and compute the servers
+that people need: each figure has its interval and names its measurement. --html writes a page with sliders. Calibrate
+on your own machine with one command:
 
   doublet bench run n8mail --users 100..400 --step 100 --repeat 3 --speed 20 --init-scale 2% --window 60s --out runs
 

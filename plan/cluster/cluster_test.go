@@ -46,8 +46,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestMetrics diagnoses the statistics of this server as /metrics has them: the collector's own output, so that the names
-// are the ones that the rules find.
+// TestMetrics diagnoses the statistics of this server as /metrics has them: the collector's own output, so that the
+// names are the ones that the rules find.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	tree := stat.New(simclock{})
@@ -127,7 +127,8 @@ func TestRules(t *testing.T) {
 		"Server.Users": 600}
 	mate := &Statistics{"mate", map[string]float64{"Server.Trans.PerMinute": 900, "Server.Users": 650}}
 	d := diagnosed(t, 4, &Statistics{"s", sound}, mate)
-	if text := d.Text(); len(d.Findings) != 0 || !strings.HasPrefix(text, "nothing found\nnot checked at mate: disk sat") ||
+	if text := d.Text(); len(d.Findings) != 0 ||
+		!strings.HasPrefix(text, "nothing found\nnot checked at mate: disk saturated") ||
 		strings.Contains(text, "not checked at s:") || strings.Contains(text, Unbalanced) {
 		t.Errorf("a sound server: %s", text)
 	}
@@ -165,7 +166,7 @@ func TestReadStatistics(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, s, err)
 		}
 	}
-	for _, text := range []string{"", "nothing here", "{", "a = NaN\n"} {
+	for _, text := range []string{"", "nothing here", "{", "a = NaN\n", "{}", `{"a":"b"}`} {
 		if _, err := ReadStatistics(strings.NewReader(text), "x"); err == nil {
 			t.Errorf("%q was read", text)
 		}
@@ -240,8 +241,11 @@ func TestRoles(t *testing.T) {
 	) {
 		t.Errorf("other numbers of users: %v", err)
 	}
-	for what, change := range map[string]func(*point.Point){"speed": func(p *point.Point) { p.Speed = 20 },
-		"processors": func(p *point.Point) { p.Processors = 8 }, "workload": func(p *point.Point) { p.Workload = "x" }} {
+	for what, change := range map[string]func(*point.Point){
+		"speed":      func(p *point.Point) { p.Speed = 20 },
+		"processors": func(p *point.Point) { p.Processors = 8 },
+		"workload":   func(p *point.Point) { p.Workload = "x" },
+	} {
 		other := made(100, []float64{1}, []float64{2})
 		change(&other[0])
 		if _, err := ByRole(Configurations{one, two, other, two}); !errors.Is(err, point.ErrPoints) ||

@@ -42,8 +42,8 @@ type rule struct {
 // rules are the diagnosis of document 004. The limits are the document's where it has any: a disk queue below the
 // number of disks less one, 10 to 30 ms a transfer, a cache of 1.5 times its maximum.
 var rules = []rule{
-	{DiskSaturated, "spread the data over more disks, mirrored instead of RAID 5; move log and transaction log to disks " +
-		"of their own", "Platform.LogicalDisk.N.PctUtil, .AvgQueueLen or .AvgMsPerTransfer", diskSaturated},
+	{DiskSaturated, "spread the data over more disks, mirrored instead of RAID 5; move log and transaction log to " +
+		"disks of their own", "Platform.LogicalDisk.N.PctUtil, .AvgQueueLen or .AvgMsPerTransfer", diskSaturated},
 	{CacheFull, "raise the entries of the database cache (NSF_DBCACHE_MAXENTRIES), or move databases to a mate",
 		"Database.DbCache.OvercrowdingRejections, or .HighWaterMark and .MaxEntries", cacheFull},
 	{PoolFull, "give the buffer pool more memory (NSF_BUFFER_POOL_SIZE_MB), or the machine",
@@ -92,8 +92,8 @@ func cacheFull(s *view, _ int) (out []string, looked bool) {
 	return out, ok || has
 }
 
-// poolFull looks at the peak of the pool, as Domino has it. A pool that is full all the time, as a cache of blocks is, is
-// too small if reads do not find their block there: fewer than readsInBuffer percent.
+// poolFull looks at the peak of the pool, as Domino has it. A pool that is full all the time, as a cache of blocks is,
+// is too small if reads do not find their block there: fewer than readsInBuffer percent.
 func poolFull(s *view, _ int) (out []string, looked bool) {
 	const readsInBuffer = 90
 	limit, _, limited := s.value("Database.BufferPool.Maximum")
@@ -202,8 +202,8 @@ func Diagnose(servers []*Statistics, disks int) (*Diagnosis, error) {
 			}
 		}
 		if blind == len(rules) && !v.hasAny(loads...) {
-			return nil, fmt.Errorf("%w: the %d of %s: want those of doublet show stat, /metrics or Domino's show stat, "+
-				"such as %s", ErrStatistics, len(s.Values), s.Server, rules[1].wants)
+			return nil, fmt.Errorf("%w: the %d of %s: want those of doublet show stat, /metrics or Domino's show "+
+				"stat, such as %s", ErrStatistics, len(s.Values), s.Server, rules[1].wants)
 		}
 	}
 	if len(views) > 1 {

@@ -75,6 +75,12 @@ func (s *Statistics) object(r io.Reader) error {
 			s.Values[name] = x
 		}
 	}
+	switch n := len(s.Values); {
+	case n == 0:
+		return fmt.Errorf("%s: no statistics: want an object such as {\"Server.Users\": 617}", s.Server)
+	case n > maxStatistics:
+		return fmt.Errorf("%s: more than %d statistics", s.Server, maxStatistics)
+	}
 	return nil
 }
 

@@ -214,15 +214,16 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
+// method is the paragraph that tells how the figures came about.
+const method = `Resources are means of the repeated steps at the same number of users. The change is that from the
+first leg; its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg that was
+measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded are used only by
+name, with a mark.`
+
 // Page returns the comparison as a page: bars over the numbers of users, and the tables.
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · compare", Title: strings.Join(r.Legs, ", "), Marks: r.Marks,
-		Method: "Resources are means of the repeated steps at the same number of users. The change is that from the " +
-			"first leg; " +
-			"its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg " +
-			"that was " +
-			"measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded " +
-			"are not used."}
+		Method: method}
 	figures := page.Section{Title: "Figures"}
 	names := []string{}
 	for _, row := range r.Rows {
@@ -277,7 +278,8 @@ func (r *Report) bars(resource string) (values, change *chart.Bars) {
 				if c.Change != nil {
 					x = *c.Change
 				}
-				bar.Values, bar.Low, bar.High = append(bar.Values, x.Value), append(bar.Low, x.Low), append(bar.High, x.High)
+				bar.Values = append(bar.Values, x.Value)
+				bar.Low, bar.High = append(bar.Low, x.Low), append(bar.High, x.High)
 			}
 		}
 	}

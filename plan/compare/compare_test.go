@@ -140,7 +140,8 @@ func TestBarsKeepTheirPlace(t *testing.T) {
 
 // FuzzLegs checks that no two tables end the comparison, its JSON or its page.
 func FuzzLegs(f *testing.F) {
-	f.Add("users,processors,etr,cpu_pct,p99_ms\n10,4,5,0,\n20,4,0,50,9\n", "users,processors,etr\n10,4,1e12\n10,4,1e-300\n")
+	f.Add("users,processors,etr,cpu_pct,p99_ms\n10,4,5,0,\n20,4,0,50,9\n",
+		"users,processors,etr\n10,4,1e12\n10,4,1e-300\n")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		var legs []Leg
 		for _, text := range []string{a, b} {

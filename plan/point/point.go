@@ -88,8 +88,8 @@ func (p *Point) place() string {
 var ErrPoints = errors.New("steps cannot be used")
 
 // Usable returns the measured points. It refuses all if any run has none, or if a point was unsteady, driver-bound or
-// interrupted, unless outcomes names its outcome; the point is marked then. Discarded steps, whose answers came too late,
-// are left out. An outcome that does not exist is refused.
+// interrupted, unless outcomes names its outcome; the point is marked then. Discarded steps, whose answers came too
+// late, are left out. An outcome that does not exist is refused.
 func Usable(points []Point, outcomes ...string) ([]Point, error) {
 	for _, o := range outcomes {
 		if !slices.Contains(Outcomes(), o) {

@@ -72,7 +72,8 @@ func TestUsable(t *testing.T) {
 	}
 	points, err := Usable([]Point{{Run: "r", Outcome: "unsteady", Reason: "why", Users: 5, Marks: []string{"a"}},
 		{Outcome: Measured, Users: 6, Marks: []string{"a"}}}, "unsteady")
-	if got := strings.Join(Marks(points), "; "); err != nil || got != "a; r, 5 users is used although it was unsteady: why" {
+	const want = "a; r, 5 users is used although it was unsteady: why"
+	if got := strings.Join(Marks(points), "; "); err != nil || got != want {
 		t.Errorf("marks %q, %v", got, err)
 	}
 	if _, err := Usable([]Point{{Outcome: Measured}}, "unstaedy"); !errors.Is(err, ErrPoints) ||
@@ -84,10 +85,14 @@ func TestUsable(t *testing.T) {
 // TestSameWork checks that points of other work are refused.
 func TestSameWork(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]Point{"workload": {Workload: "b", Protocol: "imap", Speed: 1},
-		"protocol": {Workload: "a", Protocol: "jmap", Speed: 1}, "speed": {Workload: "a", Protocol: "imap", Speed: 20}} {
+	for name, b := range map[string]Point{
+		"workload": {Workload: "b", Protocol: "imap", Speed: 1},
+		"protocol": {Workload: "a", Protocol: "jmap", Speed: 1},
+		"speed":    {Workload: "a", Protocol: "imap", Speed: 20},
+	} {
 		a := Point{Workload: "a", Protocol: "imap", Speed: 1}
-		if err := SameWork([]Point{a, a, b}); !errors.Is(err, ErrPoints) || !strings.Contains(err.Error(), "differ in "+name) {
+		if err := SameWork([]Point{a, a, b}); !errors.Is(err, ErrPoints) ||
+			!strings.Contains(err.Error(), "differ in "+name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := SameWork([]Point{a, a}); err != nil {

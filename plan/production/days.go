@@ -12,9 +12,9 @@ import (
 	"doublet/plan/series"
 )
 
-// measured sums a measure over the intervals of a day that have a value of it: the amount, its divisor (the active users
-// of the same intervals), and their number. An interval without a value counts in none of them, so that it is not taken
-// for 0.
+// measured sums a measure over the intervals of a day that have a value of it: the amount, its divisor (the active
+// users of the same intervals), and their number. An interval without a value counts in none of them, so that it is not
+// taken for 0.
 type measured struct {
 	amount, per float64
 	intervals   int

@@ -13,15 +13,11 @@ import (
 )
 
 // method is the paragraph that tells how the figures came about.
-const method = "The series are brought to intervals of 15 minutes. Only the prime shift counts, without holidays " +
-	"and named " +
-	"maintenance tasks. The cost of a user is the sum of processor seconds over the sum of active users. Intervals " +
-	"come from " +
-	"a bootstrap in moving blocks of whole days (at least a working week), with the critical values of Kiefer and " +
-	"Vogelsang, " +
-	"because days depend on those before. A change whose interval contains 0 is no decision. The figures follow " +
-	"those of " +
-	"document 000, in its order."
+const method = `The series are brought to intervals of 15 minutes. Only the prime shift counts, without holidays and
+named maintenance tasks. The cost of a user is the sum of processor seconds over the sum of active users. An interval
+without a value of a measure does not count for it. Intervals come from a bootstrap in moving blocks of whole days (at
+least a working week), with the critical values of Kiefer and Vogelsang, because days depend on those before. A change
+whose interval contains 0 is no decision. The figures follow those of document 000, in its order.`
 
 // Page returns the report of several servers as a page. The figures are document 000's 14, of those whose data are
 // there.

@@ -369,10 +369,10 @@ func TestSimulations(t *testing.T) {
 	}
 	least := n * 88 / 100
 	t.Logf("of %d: %d without effect are no decision, %d cover the effect", n, quiet, covers)
-	// An interval that always covers is too wide: an effect of zero shows one by chance in 200 simulations, and the interval
-	// of a known effect misses it.
+	// An interval that always covers is too wide: an effect of zero shows one by chance in 200 simulations, and the
+	// interval of a known effect misses it.
 	if long.On() && (quiet == n || covers == n) {
-		t.Errorf("of %d: %d without effect are no decision, %d cover the effect: intervals are too wide", n, quiet, covers)
+		t.Errorf("of %d: %d without effect are no decision, %d cover the effect: too wide", n, quiet, covers)
 	}
 	if quiet < least-2 || covers < least-2 {
 		t.Errorf("of %d: %d without effect are no decision, %d cover the effect", n, quiet, covers)

@@ -70,8 +70,8 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "%-16s %12s %12s %7s  %s\n", "task", "before, s", "after, s", "share", "change (95 %)")
 	}
 	for _, t := range r.Tasks {
-		fmt.Fprintf(&b, "%-16s %12s %12s %6.1f%%  %s\n", t.Name, t.Cost[0].Text("%.4f"), t.Cost[1].Text("%.4f"), t.Share,
-			Percent(t.Change))
+		fmt.Fprintf(&b, "%-16s %12s %12s %6.1f%%  %s\n", t.Name, t.Cost[0].Text("%.4f"), t.Cost[1].Text("%.4f"),
+			t.Share, Percent(t.Change))
 	}
 	for _, x := range r.Workload {
 		fmt.Fprintf(&b, "%-16s %12s %12s          %s\n", x.Name, chart.Number(float64(x.Rate[0])),

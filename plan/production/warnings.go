@@ -156,7 +156,8 @@ func (r *Report) warnWorkload() {
 	// Replications follow a schedule, not the users: their number counts, as in figure 13 of document 000.
 	if r.frame.Column("replications") != nil {
 		of := rateOf("replications")
-		iv, err := estimate.Bootstrap{Seed: r.options.Seed}.Change(perInterval(r.side(0), of), perInterval(r.side(1), of))
+		before, after := perInterval(r.side(0), of), perInterval(r.side(1), of)
+		iv, err := estimate.Bootstrap{Seed: r.options.Seed}.Change(before, after)
 		if err == nil && !iv.Contains(0) && math.Abs(iv.Value) >= changedBy {
 			r.add(
 				WorkloadChanged,

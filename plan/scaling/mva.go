@@ -102,7 +102,8 @@ func check(points []point.Point, think float64) ([]Predicted, error) {
 	most := 0
 	for i := range points {
 		if p := &points[i]; p.Processors == first.Processors && p.Users <= mostUsers && !math.IsNaN(p.Average) {
-			out = append(out, Predicted{Users: p.Users, Measured: p.Rate, Found: p.Average * 1000, Bottleneck: bottleneck})
+			out = append(out, Predicted{Users: p.Users, Measured: p.Rate, Found: p.Average * 1000,
+				Bottleneck: bottleneck})
 			most = max(most, p.Users)
 		}
 	}

@@ -74,8 +74,8 @@ type Curve struct {
 	Factor   float64
 }
 
-// Analyse analyses usable points of the same work. think is the mean time between two actions of a user in seconds, 0 if
-// it is unknown.
+// Analyse analyses usable points of the same work. think is the mean time between two actions of a user in seconds, 0
+// if it is unknown.
 func Analyse(points []point.Point, curves []Curve, think float64) (*Report, error) {
 	if !(think >= 0 && think <= 1e6) {
 		return nil, fmt.Errorf("%w: --think is %g: want seconds from 0 to 1e6", point.ErrPoints, think)
@@ -85,8 +85,8 @@ func Analyse(points []point.Point, curves []Curve, think float64) (*Report, erro
 	}
 	for i := range points {
 		if p := &points[i]; !(p.Share() > 0 && p.Rate > 0 && p.Load() > 0 && p.ITR() < math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: %s, %d users: no CPU use, no rate or no speed: meter the server, or give cpu_pct "+
-				"and tpm above 0", point.ErrPoints, p.Run, p.Users)
+			return nil, fmt.Errorf("%w: %s, %d users: no CPU use, no rate or no speed: meter the server, or give "+
+				"cpu_pct and tpm above 0", point.ErrPoints, p.Run, p.Users)
 		}
 	}
 	r := &Report{Rows: rows(points), Marks: point.Marks(points)}
@@ -269,8 +269,8 @@ func (r *Report) law() (*Law, error) {
 	return l, err
 }
 
-// FitLaw fits throughputs x at n, both above 0. It needs four different n over a range of 1 to 4, and refuses a fit whose
-// coefficients the data leave open.
+// FitLaw fits throughputs x at n, both above 0. It needs four different n over a range of 1 to 4, and refuses a fit
+// whose coefficients the data leave open.
 func FitLaw(n, x []float64) (*Law, error) {
 	distinct := slices.Clone(n)
 	slices.Sort(distinct)

@@ -226,7 +226,8 @@ func TestNoNumbers(t *testing.T) {
 // FuzzAnalyse checks that no table ends the analysis, its JSON or its page.
 func FuzzAnalyse(f *testing.F) {
 	f.Add("users,processors,partitions,etr,cpu_pct,average_ms\n10,1,1,5,50,3\n20,2,1,9,50,\n", 0.0)
-	f.Add("users,etr,cpu_pct,average_ms,disk_busy_pct\n1,5,50,3,9\n2,9,50,3,9\n4,9,60,3,9\n8,9,70,3,9\n9,9,90,3,9\n", 5.0)
+	f.Add("users,etr,cpu_pct,average_ms,disk_busy_pct\n1,5,50,3,9\n2,9,50,3,9\n4,9,60,3,9\n8,9,70,3,9\n9,9,90,3,9\n",
+		5.0)
 	f.Fuzz(func(t *testing.T, text string, think float64) {
 		points, err := point.ReadTable(strings.NewReader(text), "f")
 		if err != nil {

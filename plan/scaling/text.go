@@ -93,18 +93,17 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
+// method is the paragraph that tells how the figures came about.
+const method = `ETR is the completed user actions a second, ITR the ETR over the share of the processors that the
+server used: what they would do if they were all used. A scaling factor is the quotient of two ITR with the same users
+a processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability Law is fitted
+to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value Analysis with the
+demands of the step with the fewest users, so that it predicts the others.`
+
 // Page returns the report as a page.
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales", Marks: r.Marks,
-		Method: "ETR is the completed user actions a second, ITR the ETR over the share of the processors that the " +
-			"server used: " +
-			"what they would do if they were all used. A scaling factor is the quotient of two ITR with the same " +
-			"users a " +
-			"processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability " +
-			"Law is fitted " +
-			"to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value " +
-			"Analysis with " +
-			"the demands of the step with the fewest users, so that it predicts the others."}
+		Method: method}
 	table := page.Section{
 		Title: "Rates",
 		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",

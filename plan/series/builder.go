@@ -255,8 +255,8 @@ func (s *Set) flush(st *state, file string, line int) error {
 	return nil
 }
 
-// partial reports whether n samples are less than the open interval has: a sum of them would be too small. Without a gap,
-// a tenth of the samples may be missing, because those of a slow clock are.
+// partial reports whether n samples are less than the open interval has: a sum of them would be too small. Without a
+// gap, a tenth of the samples may be missing, because those of a slow clock are.
 func (st *state) partial(n int) bool {
 	return n < st.inside || n < st.expects && (st.gap || n < st.expects-st.expects/10)
 }

@@ -110,8 +110,8 @@ const (
 	maxSeries    = 1 << 18
 )
 
-// grow accounts for cells that are about to be made. It returns an error instead of room for a few values that lie years
-// apart.
+// grow accounts for cells that are about to be made. It returns an error instead of room for a few values that lie
+// years apart.
 func (s *Set) grow(cells int) error {
 	if cells <= 0 {
 		return nil
@@ -233,7 +233,8 @@ type Set struct {
 	frames   map[string]*Frame
 	kinds    map[string]int
 	findings []Finding
-	// graded counts the findings of each severity, series the columns of all servers; cells and stored account for memory.
+	// graded counts the findings of each severity, series the columns of all servers; cells and stored account for
+	// memory.
 	graded                map[Severity]int
 	series, cells, stored int
 	// Zone is the time zone of times without one, nil for UTC.
@@ -246,7 +247,8 @@ type Set struct {
 
 // NewSet returns an empty set.
 func NewSet() *Set {
-	return &Set{frames: map[string]*Frame{}, kinds: map[string]int{}, states: map[string]*state{}, graded: map[Severity]int{}}
+	return &Set{frames: map[string]*Frame{}, kinds: map[string]int{}, states: map[string]*state{},
+		graded: map[Severity]int{}}
 }
 
 // Servers returns the frames, sorted by server.

@@ -120,14 +120,18 @@ func TestBadInput(t *testing.T) {
 			return [2]string{"300,9000",
 				"9000,300"}[i/150]
 		}), "refused: x.csv:152:2: server, users"},
-		"server number":             {"time,server,users\n" + at + "15:00Z,17,1\n", "x.csv:2:2: server is the number 17: swapped"},
-		"time swapped":              {"time,users\n17," + at + "15:00Z\n", "x.csv:2:1: time 17 is no Unix time"},
-		"milliseconds":              {"time,users\n1793610900000,1\n", "x.csv:2:1: time 1793610900000 is no Unix time in seconds"},
-		"no time":                   {"time,users\nnan,1\n", "x.csv:2:1: time nan is no Unix time"},
-		"overflow":                  {"time,cpu\n" + at + "15:00Z,1e39\n", "x.csv:2:2: cpu is 1e+39: want less than"},
-		"overflow of a unit":        {"time,net_bytes[GB]\n" + at + "15:00Z,1e31\n", "x.csv:2:2: net_bytes is 9.999999999999999e+39"},
-		"unit of another measure":   {"time,cpu[MB]\n", "x.csv:1:2: head \"cpu[MB]\": cpu is a time, and MB is a unit"},
-		"time of users":             {"time,users[ms]\n", "x.csv:1:2: head \"users[ms]\": users is a number, and ms is a unit"},
+		"server number": {"time,server,users\n" + at + "15:00Z,17,1\n",
+			"x.csv:2:2: server is the number 17: swapped"},
+		"time swapped": {"time,users\n17," + at + "15:00Z\n", "x.csv:2:1: time 17 is no Unix time"},
+		"milliseconds": {"time,users\n1793610900000,1\n",
+			"x.csv:2:1: time 1793610900000 is no Unix time in seconds"},
+		"no time":  {"time,users\nnan,1\n", "x.csv:2:1: time nan is no Unix time"},
+		"overflow": {"time,cpu\n" + at + "15:00Z,1e39\n", "x.csv:2:2: cpu is 1e+39: want less than"},
+		"overflow of a unit": {"time,net_bytes[GB]\n" + at + "15:00Z,1e31\n",
+			"x.csv:2:2: net_bytes is 9.999999999999999e+39"},
+		"unit of another measure": {"time,cpu[MB]\n", "x.csv:1:2: head \"cpu[MB]\": cpu is a time, and MB is a unit"},
+		"time of users": {"time,users[ms]\n",
+			"x.csv:1:2: head \"users[ms]\": users is a number, and ms is a unit"},
 		"unit of another dimension": {"time,spare[s]\n" + at + "15:00Z,5 MB\n", "x.csv:2:2: spare has the unit \"MB\""},
 		"counter of a share":        {"time,cpu_total[%]\n", "a share of processors is no counter"},
 		"century": {"time,users\n" + at + "15:00Z,1\n2086-11-02T08:15:00Z,1\n2086-11-02T08:30:00Z,1\n", "more " +
@@ -357,15 +361,15 @@ func BenchmarkYear(b *testing.B) {
 	b.ReportMetric(float64(35040*50*b.N)/b.Elapsed().Seconds()/1e6, "Mvalues/s")
 }
 
-// TestGaps checks that what a counter counted while no rows were written belongs to no interval, and that a sum of which
-// a sample is missing is none.
+// TestGaps checks that what a counter counted while no rows were written belongs to no interval, and that a sum of
+// which a sample is missing is none.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) string {
 		return time.Date(2026, 11, 2, 8, minute, 0, 0, time.UTC).Format(time.RFC3339)
 	}
-	s := read(t, fmt.Sprintf("time,messages_total,cpu\n%s,100,1\n%s,150,2\n%s,950,3\n%s,1000,4\n", at(15), at(30), at(75),
-		at(90)))
+	s := read(t, fmt.Sprintf("time,messages_total,cpu\n%s,100,1\n%s,150,2\n%s,950,3\n%s,1000,4\n", at(15), at(30),
+		at(75), at(90)))
 	for name, want := range map[string][]float64{"messages": {math.NaN(), 50, math.NaN(), math.NaN(), math.NaN(), 50},
 		"cpu": {1, 2, math.NaN(), math.NaN(), 3, 4}} {
 		for i, v := range want {

@@ -31,8 +31,8 @@ type Answer struct {
 	// Active is the number of active people at the end of the years.
 	Active float64 `json:"active"`
 	Limits []Limit `json:"limits"`
-	// Servers is the number of servers, Deciding the resource that decides it. The bounds of an answer come from the lower
-	// and the upper bounds of all costs at once: a range that is wider than an interval of 95 %.
+	// Servers is the number of servers, Deciding the resource that decides it. The bounds of an answer come from the
+	// lower and the upper bounds of all costs at once: a range that is wider than an interval of 95 %.
 	Servers  estimate.Interval `json:"servers"`
 	Deciding string            `json:"deciding"`
 	// Partitions is the number of a server. Use is the processor use of a server in percent, AfterFailure that of each

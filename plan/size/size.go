@@ -33,7 +33,8 @@ type Calibration struct {
 	Costs      []Cost  `json:"costs"`
 	// Loads are the measured loads with their p99 in milliseconds, ascending.
 	Loads []Load `json:"loads"`
-	// Replica is the share that each further replica adds to the processor use. Its bounds are a range: see ReplicaFrom.
+	// Replica is the share that each further replica adds to the processor use. Its bounds are a range: see
+	// ReplicaFrom.
 	Replica     estimate.Interval `json:"replica"`
 	ReplicaFrom string            `json:"replica_from"`
 	Marks       []string          `json:"marks,omitempty"`
@@ -159,8 +160,8 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 }
 
 // replicas sets the cost of a replica from document 004: the use of configuration 4 beyond a server with routing, of
-// light and medium users, each measured once: its bounds are those two values, and no interval of 95 %. Heavy users were
-// held back by the disk.
+// light and medium users, each measured once: its bounds are those two values, and no interval of 95 %. Heavy users
+// were held back by the disk.
 func (c *Calibration) replicas() {
 	c.ReplicaFrom = "document 004, configuration 4 over 2: the range of light and medium users, measured once each"
 	c.Replica = estimate.Interval{Low: math.Inf(1), High: math.Inf(-1)}

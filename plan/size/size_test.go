@@ -289,8 +289,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestCosts checks that no cost has bounds in the wrong order, and that one which is not shown to be above 0 still has an
-// upper bound.
+// TestCosts checks that no cost has bounds in the wrong order, and that one which is not shown to be above 0 still has
+// an upper bound.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	falling := measured(1, 0.01, 50, 100, 200, 300)

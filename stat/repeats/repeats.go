@@ -39,8 +39,8 @@ func relative(values []float64, mean float64) float64 {
 	return stat.Variance(values, nil) / mean / mean
 }
 
-// combined returns the variance of the logarithm of the quotient, and its degrees of freedom, from the relative variances
-// of na and nb values; NaN is that of one value.
+// combined returns the variance of the logarithm of the quotient, and its degrees of freedom, from the relative
+// variances of na and nb values; NaN is that of one value.
 func combined(va, vb, na, nb float64) (square, freedom float64) {
 	switch {
 	case math.IsNaN(va):

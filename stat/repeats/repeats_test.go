@@ -15,7 +15,8 @@ func TestCoverage(t *testing.T) {
 	t.Parallel()
 	n := long.Pick(2000, 20000)
 	chance := 4 * math.Sqrt(0.95*0.05/float64(n))
-	for _, c := range [][2]int{{1, 2}, {2, 1}, {1, 3}, {3, 1}, {1, 5}, {5, 1}, {2, 2}, {3, 3}, {5, 5}, {2, 5}, {10, 3}} {
+	for _, c := range [][2]int{{1, 2}, {2, 1}, {1, 3}, {3, 1}, {1, 5}, {5, 1}, {2, 2}, {3, 3}, {5, 5}, {2, 5},
+		{10, 3}} {
 		r := rand.New(rand.NewPCG(uint64(c[0]), uint64(c[1])))
 		hits := 0
 		for range n {
@@ -31,8 +32,8 @@ func TestCoverage(t *testing.T) {
 		}
 		share := float64(hits) / float64(n)
 		t.Logf("%d and %d repeats: %.3f", c[0], c[1], share)
-		// Welch's approximation is off by 2 to 3 points at so few values: too wide for two and two, too narrow where one
-		// side has many more than the other.
+		// Welch's approximation is off by 2 to 3 points at so few values: too wide for two and two, too narrow where
+		// one side has many more than the other.
 		if share < 0.93-chance || share > 0.98+chance {
 			t.Errorf("%d and %d repeats: the interval covers %.3f, want 0.93 to 0.98", c[0], c[1], share)
 		}
