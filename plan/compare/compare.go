@@ -125,7 +125,11 @@ func (r *Report) differences(legs []Leg) error {
 			r.mark("%s: %v", legs[i].Name, err)
 		}
 		for _, m := range point.Marks(legs[i].Points) {
-			r.mark("%s: %s", legs[i].Name, m)
+			if everyLeg(legs, m) {
+				r.mark("%s", m)
+			} else {
+				r.mark("%s: %s", legs[i].Name, m)
+			}
 		}
 		a, b := &legs[0].Points[0], &legs[i].Points[0]
 		if a.Workload != b.Workload || a.Protocol != b.Protocol {
@@ -135,6 +139,11 @@ func (r *Report) differences(legs []Leg) error {
 	return errors.Join(
 		point.Same(all, "processors", func(p *point.Point) int { return p.Processors }),
 		point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed }))
+}
+
+// everyLeg reports whether all legs have a mark.
+func everyLeg(legs []Leg, mark string) bool {
+	return !slices.ContainsFunc(legs, func(l Leg) bool { return !slices.Contains(point.Marks(l.Points), mark) })
 }
 
 func (r *Report) mark(format string, args ...any) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,10 @@ func TestNoDecision(t *testing.T) {
 	c.Points[1].Workload, c.Points[1].Target, c.Points[2].Marks = "", "elsewhere", []string{"window of 30s"}
 	if r, err := Legs([]Leg{a, c}); err != nil || len(r.Marks) != 2 || r.Marks[1] != "c: window of 30s" {
 		t.Errorf("%v %+v", err, r)
+	}
+	a.Points[0].Marks, c.Points[0].Marks = []string{"both"}, []string{"both"}
+	if r, err := Legs([]Leg{a, c}); err != nil || !slices.Contains(r.Marks, "both") || len(r.Marks) != 3 {
+		t.Errorf("a mark of both legs: %v %+v", err, r)
 	}
 	if _, err := Legs([]Leg{a, {Name: "none"}}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("a leg without steps: %v", err)

@@ -42,7 +42,11 @@ type Section struct {
 	Head        []string
 	Rows        [][]string
 	Figures     []Figure
+	Links       []Link
 }
+
+// Link is a link to a file beside the page, such as the report of a run, with a remark.
+type Link struct{ Path, Text, Note string }
 
 // Data is a table that the page offers as a file.
 type Data struct{ Name, Text string }
