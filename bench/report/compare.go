@@ -144,6 +144,22 @@ func driver(r *record.Run, s *record.Step) (cores float64, ok bool) {
 	return cores, ok
 }
 
+// Strangers returns the share of the server's machine that was used by programs that are neither the server nor a driver
+// on the same machine, in the measured part of a step; ok is false if the machine or the server was not metered.
+func Strangers(r *record.Run, s *record.Step) (share float64, ok bool) {
+	h := r.Header.Server
+	busy, n := r.Mean(s, "server", "", "cpu")
+	own, has := Processes(r, s, "cpu")
+	if h == nil || h.CPUs < 1 || n == 0 || !has {
+		return 0, false
+	}
+	if r.Header.Shared() {
+		cores, _ := driver(r, s)
+		own += cores
+	}
+	return max(0, busy-own) / float64(h.CPUs), true
+}
+
 // perAction returns a function that divides the programs' bytes by the number of user actions, in KB. The bytes include
 // those of Sync.
 func perAction(of func(*record.Total) uint64) func(*record.Run, *record.Step) (float64, bool) {

@@ -1,0 +1,107 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"doublet/bench/record"
+	"doublet/bench/report"
+)
+
+// maxAttempts is the number of times that a job is tried until one of its runs counts.
+const maxAttempts = 3
+
+// The folders of run files in a study's folder: those that count, and the others.
+const (
+	runs       = "runs"
+	quarantine = "quarantine"
+)
+
+// Measure measures a configuration: it writes one run file into the folder out and returns its path.
+type Measure func(ctx context.Context, job *Job, out string) (path string, err error)
+
+// Run measures what the folder does not have yet, and returns all runs of the study. tell is called with a message before
+// and after each run. An error of one, or the end of the context, ends Run; begun again, it goes on there.
+func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(format string, args ...any)) (
+	entries []Entry, err error) {
+	for _, d := range []string{runs, quarantine} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	j, err := openJournal(dir, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.file.Close()) }()
+	if err := j.aside(dir); err != nil {
+		return nil, err
+	}
+	jobs := s.order()
+	for i := range jobs {
+		job := &jobs[i]
+		for {
+			n, counts := j.attempts(job)
+			if counts || n >= maxAttempts {
+				break
+			}
+			tell("run %d of %d: %s (attempt %d)", i+1, len(jobs), job.Name, n+1)
+			e, err := s.one(ctx, dir, job, measure)
+			if err != nil {
+				return j.Entries, fmt.Errorf("%s: %w", job.Name, err)
+			}
+			if e.Quarantined != "" {
+				tell("it does not count: %s", e.Quarantined)
+			}
+			if err := j.add(e); err != nil {
+				return j.Entries, err
+			}
+		}
+	}
+	return j.Entries, nil
+}
+
+// one measures a job, and sets its run aside if it does not count.
+func (s *Study) one(ctx context.Context, dir string, job *Job, measure Measure) (e Entry, err error) {
+	path, err := measure(ctx, job, filepath.Join(dir, runs))
+	if err == nil {
+		err = ctx.Err() // a run that was interrupted is measured anew
+	}
+	if err != nil {
+		return e, err
+	}
+	r, err := record.ReadFile(path)
+	if err != nil {
+		return e, err
+	}
+	e = Entry{Index: job.Index, Repeat: job.Repeat, Name: job.Name, Quarantined: s.fault(r)}
+	e.File = filepath.Join(runs, filepath.Base(path))
+	if e.Quarantined != "" {
+		e.File = filepath.Join(quarantine, filepath.Base(path))
+		err = os.Rename(path, filepath.Join(dir, e.File))
+	}
+	return e, err
+}
+
+// fault returns the reason why a run says nothing about its configuration, "" if it does. That a server is too slow for
+// its people is a result, and no fault.
+func (s *Study) fault(r *record.Run) string {
+	if r.End == nil || len(r.Steps) == 0 {
+		return "the run was cut off"
+	}
+	for i := range r.Steps {
+		x := &r.Steps[i]
+		switch x.Outcome {
+		case record.Unsteady, record.DriverBound, record.Interrupted:
+			return fmt.Sprintf("%d users: %s: %s", x.Users, x.Outcome, x.Reason)
+		}
+		if share, ok := report.Strangers(r, x); ok && share > s.Strangers {
+			return fmt.Sprintf("%d users: other programs used %.0f %% of the processors, at most %.0f %% may be",
+				x.Users, share*100, s.Strangers*100)
+		}
+	}
+	return ""
+}

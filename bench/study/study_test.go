@@ -1,0 +1,353 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/bench"
+	"doublet/bench/record"
+)
+
+const text = `title = "t"
+repeat = 2
+seed = 5
+
+[run]
+run = "r6mail"
+setting = ["a.b=1"]
+people = 50
+
+[[axis]]
+name = "cluster"
+value = [{ name = "alone", lab = "config1" }, { name = "two", lab = "config4", setting = ["c.d=2"] }]
+
+[[axis]]
+name = "replicators"
+value = [{ name = "1" }, { name = "2", replicators = 2 }, { name = "3", replicators = 3, cold-cache = true }]
+`
+
+func parsed(t testing.TB, text string) *Study {
+	t.Helper()
+	s, err := Parse("x.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestCells checks that the configurations are all combinations of the axes, with the flags of both and the common ones.
+func TestCells(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, c := range parsed(t, text).Cells() {
+		got = append(got, fmt.Sprint(c.Name, " at ", c.Lab, " ", c.Flags))
+	}
+	want := []string{
+		"alone, 1 at config1 [{people 50} {run r6mail} {setting a.b=1}]",
+		"alone, 2 at config1 [{people 50} {run r6mail} {setting a.b=1} {replicators 2}]",
+		"alone, 3 at config1 [{people 50} {run r6mail} {setting a.b=1} {cold-cache true} {replicators 3}]",
+		"two, 1 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2}]",
+		"two, 2 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2} {replicators 2}]",
+		"two, 3 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2} {cold-cache true} {replicators 3}]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+}
+
+// TestParse checks the errors of files that are no studies.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	const axis = "[[axis]]\nname = \"a\"\nvalue = [{ name = \"x\", lab = \"config1\" }, { name = \"y\", lab = \"config2\" }]\n"
+	for in, want := range map[string]string{
+		"":                                   "no title",
+		"title = \"t\"\n":                    "0 axes: want 1 to 6",
+		"title = \"t\"\nrepeat = 0\n" + axis: "repeat is 0",
+		"title = 5\n":                        "x.toml: line 1, column 9",
+		"title = \"t\"\ncolour = 1\n":        "x.toml: line 2: unknown key colour",
+		"title = \"t\"\nstrangers = nan\n" + axis:                                                            "strangers is NaN",
+		"title = \"t\"\n" + axis + "[run]\nout = \"x\"\n":                                                    "out is not a flag of a study",
+		"title = \"t\"\n" + axis + "[run]\nlab = \"config3\"\n":                                              "lab is given twice",
+		"title = \"t\"\n" + axis + "[run]\nusers = [[1]]\n":                                                  "users: want a text, a number",
+		"title = \"t\"\n" + axis + axis:                                                                      "lab is given twice",
+		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [{ lab = \"x\" }]\n":                                 "a value has no name",
+		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [{ name = \"x\", lab = \"config1\" }]\n":             "compares two or more",
+		"title = \"t\"\n" + strings.ReplaceAll(axis, "\"y\"", "\"x\""):                                       "two configurations have",
+		"title = \"t\"\n" + strings.ReplaceAll(axis, ", lab = \"config1\"", ""):                              "x: no lab",
+		"title = \"t\"\n" + strings.ReplaceAll(axis, "lab = \"config1\"", "speed = 5"):                       "speed: configurations that differ",
+		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [" + strings.Repeat("{ name = \"x\" },", 17) + "]\n": "17 configurations",
+		strings.Repeat("#", maxFile+1):                                                                       "over 1048576 bytes",
+	} {
+		_, err := Parse("x.toml", []byte(in))
+		var usage *bench.UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %v, want %q", in, err, want)
+		}
+	}
+	if _, _, err := Load("nothing"); err == nil || !strings.Contains(err.Error(), "built in: ") {
+		t.Errorf("a study that does not exist: %v", err)
+	}
+	for _, name := range Names() {
+		s, file, err := Load(name)
+		if err != nil || len(file) == 0 || s.Repeat < 3 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(Names()) < 4 {
+		t.Errorf("studies %q", Names())
+	}
+}
+
+// TestOrder checks that each configuration runs once before any runs again, in an order that the seed decides.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	s := parsed(t, text)
+	jobs := s.order()
+	var orders [2][]int
+	for i, j := range jobs {
+		if j.Repeat != i/6 || j.Name != s.cells[j.Index].Name {
+			t.Errorf("job %d: %+v", i, j)
+		}
+		orders[j.Repeat] = append(orders[j.Repeat], j.Index)
+	}
+	for _, o := range orders {
+		sorted := slices.Clone(o)
+		slices.Sort(sorted)
+		if !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5}) || slices.Equal(o, sorted) {
+			t.Errorf("order %v", o)
+		}
+	}
+	if slices.Equal(orders[0], orders[1]) {
+		t.Errorf("both repeats have the order %v", orders[0])
+	}
+	if again := parsed(t, text).order(); fmt.Sprint(again) != fmt.Sprint(jobs) {
+		t.Error("the same seed has another order")
+	}
+}
+
+// written writes a run file of one step.
+func written(t *testing.T, dir, name string, change func(*record.Run)) string {
+	t.Helper()
+	sec := func(n int) record.Duration { return record.Duration(time.Duration(n) * time.Second) }
+	r := &record.Run{Header: record.Header{Server: &record.Host{Name: "here", CPUs: 2},
+		Driver: record.Host{Name: "here"}}, End: &record.End{Reason: "done"},
+		Steps: []record.Step{{Users: 50, From: sec(0), To: sec(10), Outcome: record.Measured}}}
+	for _, x := range []record.Sample{{Host: "server", Values: map[string]float64{"cpu": 1.5}},
+		{Host: "server", Group: "one", Values: map[string]float64{"cpu": 0.9}},
+		{Host: "driver", Values: map[string]float64{"cpu": 0.5}}} {
+		x.At = sec(5)
+		r.Samples = append(r.Samples, x)
+	}
+	if change != nil {
+		change(r)
+	}
+	path := filepath.Join(dir, name)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Write(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// bad makes runs that do not count.
+var bad = map[string]func(*record.Run){
+	"50 users: unsteady: why": func(r *record.Run) {
+		r.Steps[0].Outcome, r.Steps[0].Reason = record.Unsteady, "why"
+	},
+	"50 users: driver-bound": func(r *record.Run) { r.Steps[0].Outcome = record.DriverBound },
+	"50 users: interrupted":  func(r *record.Run) { r.Steps[0].Outcome = record.Interrupted },
+	"other programs used 30 % of the processors": func(r *record.Run) {
+		r.Samples[0].Values = map[string]float64{"cpu": 2} // 1.4 of them are those of server and driver
+	},
+	"the run was cut off": func(r *record.Run) { r.End = nil },
+}
+
+// TestFault checks which runs count: a server that is too slow for its people is a result.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	s, dir := parsed(t, text), t.TempDir()
+	fault := func(change func(*record.Run)) string {
+		r, err := record.ReadFile(written(t, dir, "x.run", change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.fault(r)
+	}
+	for name, change := range map[string]func(*record.Run){
+		"measured":    nil,
+		"discarded":   func(r *record.Run) { r.Steps[0].Outcome = record.Discarded },
+		"not metered": func(r *record.Run) { r.Samples = nil },
+		"a driver elsewhere": func(r *record.Run) {
+			r.Header.Driver.Name = "there"
+			r.Samples[0].Values = map[string]float64{"cpu": 1}
+		},
+	} {
+		if why := fault(change); why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+	for want, change := range bad {
+		if why := fault(change); !strings.Contains(why, want) {
+			t.Errorf("%q, want %q", why, want)
+		}
+	}
+}
+
+// machine measures for tests: run number n of all is changed by the function at n.
+type machine struct {
+	t      *testing.T
+	n      int
+	ran    []string
+	change map[int]func(*record.Run)
+	crash  int // the run that ends with an error, after its file was written; 0 for none
+}
+
+var errCrash = errors.New("crash")
+
+func (m *machine) measure(_ context.Context, job *Job, out string) (string, error) {
+	m.n++
+	m.ran = append(m.ran, job.Name)
+	path := written(m.t, out, fmt.Sprintf("r%03d.run", m.n), m.change[m.n])
+	if m.n == m.crash {
+		return path, errCrash
+	}
+	return path, nil
+}
+
+func silent(string, ...any) {}
+
+// TestResume crashes in the middle of a study: what was finished is not measured again, what was not is.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	s, dir := parsed(t, text), t.TempDir()
+	m := &machine{t: t, crash: 4}
+	if _, err := s.Run(t.Context(), dir, m.measure, silent); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	// The crash has cut the next line of the journal off.
+	f, err := os.OpenFile(filepath.Join(dir, JournalName), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"index":1,"rep`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := s.Run(t.Context(), dir, m.measure, silent)
+	if err != nil || len(entries) != 12 || m.n != 13 || m.ran[3] != m.ran[4] {
+		t.Fatalf("%v: %d entries after %d runs: %q", err, len(entries), m.n, m.ran)
+	}
+	if _, err := os.Stat(filepath.Join(dir, quarantine, "r004.run")); err != nil {
+		t.Errorf("the file of the run that crashed: %v", err)
+	}
+	seen := map[string]int{}
+	for _, e := range entries {
+		seen[e.Name]++
+		if _, err := os.Stat(filepath.Join(dir, e.File)); err != nil || e.Quarantined != "" {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+	if len(seen) != 6 || seen["two, 3"] != 2 {
+		t.Errorf("runs %v", seen)
+	}
+	// A study that is finished measures nothing more.
+	if again, err := s.Run(t.Context(), dir, m.measure, silent); err != nil || m.n != 13 || len(again) != 12 {
+		t.Errorf("%v: %d entries after %d runs", err, len(again), m.n)
+	}
+	// The folder belongs to this file.
+	other := parsed(t, strings.Replace(text, "seed = 5", "seed = 6", 1))
+	if _, err := other.Run(t.Context(), dir, m.measure, silent); err == nil || !strings.Contains(err.Error(), "another study") {
+		t.Errorf("another file: %v", err)
+	}
+	journal := filepath.Join(dir, JournalName)
+	for line, want := range map[string]string{`{"index":9,"file":"x"}`: "line 14: no run of this study",
+		`{"index":0,"file":"../x"}`: "line 14: no run of this study", "nonsense": "line 14"} {
+		raw, err := os.ReadFile(journal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(journal, append(raw, line+"\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Run(t.Context(), dir, m.measure, silent); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+		if err := os.WriteFile(journal, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestQuarantine repeats a run that does not count, and gives a configuration up whose runs never do.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	s, dir := parsed(t, text), t.TempDir()
+	busy := bad["other programs used 30 % of the processors"]
+	m := &machine{t: t, change: map[int]func(*record.Run){2: busy, 5: busy, 6: busy, 7: busy}}
+	entries, err := s.Run(t.Context(), dir, m.measure, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, aside := map[int]int{}, map[int]int{}
+	for _, e := range entries {
+		if e.Quarantined == "" {
+			counts[e.Index]++
+			continue
+		}
+		aside[e.Index]++
+		if filepath.Dir(e.File) != quarantine {
+			t.Errorf("%+v", e)
+		}
+		if _, err := os.Stat(filepath.Join(dir, e.File)); err != nil {
+			t.Error(err)
+		}
+	}
+	order := s.order()
+	second, fourth := order[1].Index, order[3].Index
+	if aside[second] != 1 || counts[second] != 2 || aside[fourth] != maxAttempts || counts[fourth] != 1 || m.n != 12+1+2 {
+		t.Errorf("counts %v, aside %v after %d runs", counts, aside, m.n)
+	}
+}
+
+// TestInterrupted ends a study with its context: the run of the moment is no result, and nothing runs after it.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	s, dir := parsed(t, text), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	m := &machine{t: t}
+	entries, err := s.Run(ctx, dir, func(ctx context.Context, job *Job, out string) (string, error) {
+		if m.n == 2 {
+			stop()
+		}
+		return m.measure(ctx, job, out)
+	}, silent)
+	if !errors.Is(err, context.Canceled) || len(entries) != 2 || m.n != 3 {
+		t.Errorf("%v: %d entries after %d runs", err, len(entries), m.n)
+	}
+}
+
+// FuzzParse checks that no file ends the program, and that a study has the configurations that it may have.
+func FuzzParse(f *testing.F) {
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse("f", []byte(text))
+		if err != nil {
+			return
+		}
+		if n := len(s.Cells()); n < 2 || n > maxCells || len(s.order()) != n*s.Repeat {
+			t.Errorf("%d configurations, %d runs", n, len(s.order()))
+		}
+	})
+}
