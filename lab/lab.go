@@ -1,19 +1,27 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"doublet/admin"
+	"doublet/bench"
 	"doublet/bench/drive"
 	"doublet/env"
 )
@@ -54,6 +62,13 @@ type Options struct {
 	Cache    *int
 	// Acknowledge is the acknowledgement mode of the mail files; "" means local.
 	Acknowledge string
+	// Settings are further settings of every server. They must not be among those that the lab sets itself.
+	Settings Settings
+	// CPUs are the processors that the servers may use, as taskset writes them (0,2-3); "" means all.
+	CPUs string
+	// Program is the path of the program that the servers run, "" for the builder's. Its store must have the same
+	// format.
+	Program string
 }
 
 // Settings are the settings of a server, by key, that differ from those of the demo.
@@ -64,6 +79,8 @@ type Builder struct {
 	Env *env.Env
 	// Program is the path of the program doublet.
 	Program string
+	// Check refuses settings that the program does not know.
+	Check func(s Settings) error
 	// Make creates the data folder of a first server, Join that of a server that joins a cluster.
 	Make func(ctx context.Context, s Settings, first admin.UserAdd) error
 	Join func(ctx context.Context, s Settings, name, token string) error
@@ -77,6 +94,9 @@ var ErrNotEmpty = errors.New("lab: the folder is not empty")
 // Build sets up a configuration and returns when every mail file is on its servers. If it fails, it stops the servers
 // that it has started.
 func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab, err error) {
+	if err := b.check(&o); err != nil {
+		return nil, err
+	}
 	if list, err := os.ReadDir(o.Dir); err == nil && len(list) > 0 {
 		return nil, fmt.Errorf("%w: %s (name another with --dir, or remove it)", ErrNotEmpty, o.Dir)
 	}
@@ -88,7 +108,7 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 		return nil, err
 	}
 	l = &Lab{Name: c.Name, Clustered: c.Clustered, Abroad: c.Abroad, Pairs: c.Pairs, People: o.People,
-		Program: b.Program, dir: dir, config: c, env: b.Env}
+		Program: cmp.Or(o.Program, b.Program), dir: dir, config: c, env: b.Env}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Stop())
@@ -116,6 +136,36 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 	return l, l.save()
 }
 
+// check refuses options before anything begins.
+func (b *Builder) check(o *Options) error {
+	for name := range o.Settings {
+		group, _, _ := strings.Cut(name, ".")
+		if slices.Contains([]string{"data", "server", "doors"}, group) || slices.Contains([]string{"cluster.direct",
+			"cluster.routes", "cluster.advertise", "cluster.replicas", "cluster.replicators"}, name) {
+			return bench.Usage("--setting %s: the lab sets it itself", name)
+		}
+	}
+	if err := b.Check(o.Settings); err != nil {
+		return bench.Usage("--setting: %w", err)
+	}
+	if o.CPUs != "" {
+		if !cpuList.MatchString(o.CPUs) {
+			return bench.Usage("--cpus %q: want numbers of processors, such as 0,2-3", o.CPUs)
+		}
+		if _, err := exec.LookPath("taskset"); err != nil {
+			return bench.Usage("--cpus needs taskset (util-linux): %w", err)
+		}
+	}
+	if o.Program != "" {
+		if _, err := exec.LookPath(o.Program); err != nil {
+			return bench.Usage("--program: %w", err)
+		}
+	}
+	return nil
+}
+
+var cpuList = regexp.MustCompile(`^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$`)
+
 // server creates and starts server number i.
 func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	role := &l.config.Roles[i]
@@ -124,7 +174,8 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 		return err
 	}
 	s := &Server{
-		Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, env: b.Env, program: b.Program,
+		Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, env: b.Env, program: l.Program,
+		CPUs: o.CPUs,
 		Doors: map[string]string{
 			"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4],
 			"jmap": ports[5],
@@ -140,6 +191,7 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 		cache = *o.Cache
 	}
 	set := l.settings(s, ports[6:], o.Replicators, cache)
+	maps.Copy(set, o.Settings)
 	s.Arguments = []string{"serve", "--data", s.Data}
 	if slow > 0 {
 		s.Slow = slow.String()
@@ -337,4 +389,30 @@ func (l *Lab) Show(w io.Writer) {
 	}
 	last := l.Users()[l.People-1]
 	fmt.Fprintf(w, "  people mail1 to %s, password %s; /admin/ as admin, the same password\n", last.Name, Password)
+}
+
+// Sweep stops the servers that a lab has left in a folder, also those of a lab that was not finished, and removes the
+// folder.
+func Sweep(e *env.Env, dir string) error {
+	list, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
+		if f.IsDir() {
+			s := &Server{Name: f.Name(), Data: filepath.Join(path, f.Name()), env: e}
+			err = errors.Join(err, s.stop())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
 }

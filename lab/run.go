@@ -77,10 +77,29 @@ func (s *Series) Run(ctx context.Context, names []string) ([]*result.Result, err
 	return runs, nil
 }
 
-// run sets up one configuration and runs the workload there. The result is nil without a workload.
-func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, err error) {
+// Check refuses what a run of the named configuration would refuse, and begins nothing.
+func (s *Series) Check(name string) error {
+	c, err := Named(name)
+	if err != nil {
+		return bench.Usage("%w", err)
+	}
+	one := *s
+	if _, err = one.complete(c); err != nil {
+		return err
+	}
+	if _, err = measure.New(s.Env, s.Console, &one.Measure, one.Workload); err != nil {
+		return err
+	}
+	return s.check(&one.Options)
+}
+
+// complete fills in what a configuration knows, and returns the steps.
+func (s *Series) complete(c Configuration) ([]int, error) {
 	if s.Users == "" {
 		s.Users = strconv.Itoa(c.Users)
+	}
+	if s.Workload == "-" {
+		s.Workload = c.Workload
 	}
 	steps, err := measure.ParseSteps(s.Users, s.Step)
 	if err != nil {
@@ -92,6 +111,15 @@ func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, er
 	if s.Options.People < 1 || s.Options.People > 100_000 {
 		return nil, bench.Usage("--people %d is not within 1 to 100,000", s.Options.People)
 	}
+	return steps, nil
+}
+
+// run sets up one configuration and runs the workload there. The result is nil without a workload.
+func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, err error) {
+	steps, err := s.complete(c)
+	if err != nil {
+		return nil, err
+	}
 	l, err := s.Build(ctx, c, s.Options)
 	if errors.Is(err, ErrNotEmpty) {
 		return nil, bench.Usage("%w", err)
@@ -102,9 +130,6 @@ func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, er
 	defer func() { err = errors.Join(err, l.Stop()) }()
 	if s.Workload == "" {
 		return nil, s.hold(ctx, l)
-	}
-	if s.Workload == "-" {
-		s.Workload = c.Workload
 	}
 	site, err := l.Site(s.Faults)
 	if err != nil {

@@ -31,6 +31,8 @@ type Server struct {
 	Arguments []string `json:"arguments"`
 	// Slow is the delay of a disk flush that SlowDown will add; "" for none.
 	Slow string `json:"slow,omitempty"`
+	// CPUs are the processors that it may use, "" for all (see Options).
+	CPUs string `json:"cpus,omitempty"`
 
 	env     *env.Env
 	program string // the path of the program that it runs
@@ -57,6 +59,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	defer out.Close()
 	cmd := exec.Command(s.program, s.Arguments...)
+	if s.CPUs != "" { // taskset becomes the program: the process ID is the server's
+		cmd = exec.Command("taskset", append([]string{"-c", s.CPUs, s.program}, s.Arguments...)...)
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = ownSession()
 	if err := cmd.Start(); err != nil {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/test/external"
 )
 
 // TestStartGivenUp checks that Start ends the process of a server if the context is cancelled before the PID file
@@ -50,5 +53,62 @@ func TestStartGivenUp(t *testing.T) {
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d was left behind: %v", pid, err)
+	}
+}
+
+// TestCPUs starts a server that may use one processor: it sees one.
+func TestCPUs(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "taskset", "nproc")
+	dir := t.TempDir()
+	program, seen := filepath.Join(dir, "counts"), filepath.Join(dir, "seen")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nnproc >"+seen+"\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Name: "one", Data: dir, Doors: map[string]string{"imap": "127.0.0.1:1"}, program: program, CPUs: "0",
+		env: env.Real(slog.New(slog.DiscardHandler))}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(seen); err != nil || strings.TrimSpace(string(text)) != "1" {
+		t.Errorf("%q processors, %v", text, err)
+	}
+}
+
+// TestSweep stops the server that an unfinished lab has left running, and removes its folder.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	external.Need(t, "tail")
+	e := env.Real(slog.New(slog.DiscardHandler))
+	dir := filepath.Join(t.TempDir(), "servers")
+	if err := Sweep(e, dir); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	data := filepath.Join(dir, "one")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(data, "server.log")
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("tail", "-f", log) // its command line names the folder, as that of a server does
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	pid := []byte(strconv.Itoa(cmd.Process.Pid))
+	if err := os.WriteFile(filepath.Join(data, "doublet.pid"), pid, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(e, dir); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the server ended by itself")
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
 	}
 }

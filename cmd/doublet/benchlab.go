@@ -24,12 +24,71 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// labFlags are the flags of doublet bench lab.
+type labFlags struct {
+	benchFlags
+	series   lab.Series
+	slowDisk time.Duration
+	cache    int
+	settings []string
+}
+
+// add adds the flags to a command.
+func (o *labFlags) add(cmd *cobra.Command) {
+	o.targetFlags(cmd)
+	o.runFlags(cmd)
+	f, s := cmd.Flags(), &o.series
+	f.StringVar(&s.Options.Dir, "dir", "lab",
+		"folder of the lab, which is made; several names have folders of theirs in it")
+	f.IntVar(&s.Options.People, "people", 0,
+		"people that are made (default: as many as are active, else those of the document)")
+	f.IntVar(&s.Options.Replicators, "replicators", 0, replicatorsHelp)
+	f.DurationVar(&o.slowDisk, "slow-disk", 0,
+		"how much longer a flush takes, of a server that has a slow disk (field: 100ms)")
+	f.IntVar(&o.cache, "db-cache", 0,
+		"databases that stay open in memory, of a server that has a small cache (field: 20)")
+	f.StringVar(&s.Options.Acknowledge, "acknowledge", "",
+		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
+	f.StringArrayVar(&o.settings, "setting", nil, "a further setting of every server, KEY=VALUE; may be given again")
+	f.StringVar(&s.Options.CPUs, "cpus", "", "processors that the servers may use, such as 0 or 0,2-3 (needs taskset)")
+	f.StringVar(&s.Options.Program, "program", "",
+		"another build of doublet that the servers run, with the same format of the store")
+	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
+	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
+	f.IntVar(&s.Step, "step", 0, "step of a range")
+	f.IntVar(&o.Repeat, "repeat", 1, repeatHelp)
+	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
+}
+
+// labSeries returns the labs that the flags of a command describe.
+func (w workbench) labSeries(cmd *cobra.Command, o *labFlags) (*lab.Series, error) {
+	s := o.series
+	if cmd.Flags().Changed("slow-disk") {
+		s.Options.SlowDisk = &o.slowDisk
+	}
+	if cmd.Flags().Changed("db-cache") {
+		s.Options.Cache = &o.cache
+	}
+	s.Options.Settings = lab.Settings{}
+	for _, text := range o.settings {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, bench.Usage("--setting %s: want KEY=VALUE", text)
+		}
+		s.Options.Settings[name] = value
+	}
+	var err error
+	if s.Builder, err = w.builder(); err != nil {
+		return nil, err
+	}
+	s.Measure, s.Faults, s.Console, s.Out = o.Options, o.faults, w.console(), w.out
+	s.Faults.Window = o.Window
+	return &s, nil
+}
+
 func (w workbench) lab() *cobra.Command {
-	var o benchFlags
-	var s lab.Series
+	var o labFlags
 	var list bool
-	var slowDisk time.Duration
-	var cache int
 	var words strings.Builder
 	for _, c := range lab.All() {
 		fmt.Fprintf(&words, "\n%s: %s\n  %s\n", c.Name, c.Title, strings.ReplaceAll(c.Words, "\n", "\n  "))
@@ -37,36 +96,10 @@ func (w workbench) lab() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lab NAME…", Short: "set up the configurations of document 004 as servers on this machine",
 		Args: cobra.ArbitraryArgs,
-		Long: "Set a configuration of document 004 up on this machine: real servers, each a process with its own " +
-			"data folder and doors on\n" +
-			"loopback, in a cluster where the document has one, and people whose mail files lie where it says. It " +
-			"tells where the doors\n" +
-			"are and holds until Ctrl-C; doublet bench run WORKLOAD --lab DIR lets people work there meanwhile. " +
-			"With --run WORKLOAD it lets them\n" +
-			"work itself (all flags of doublet bench run), stops the servers, and ends; several names are then run " +
-			"one after the other, and\n" +
-			"what a server takes is compared.\n" + words.String(),
+		Long: labHelp + words.String(),
 	}
-	o.targetFlags(cmd)
-	o.runFlags(cmd)
-	f := cmd.Flags()
-	f.BoolVar(&list, "list", false, "list the configurations")
-	f.StringVar(&s.Options.Dir, "dir", "lab",
-		"folder of the lab, which is made; several names have folders of theirs in it")
-	f.IntVar(&s.Options.People, "people", 0,
-		"people that are made (default: as many as are active, else those of the document)")
-	f.IntVar(&s.Options.Replicators, "replicators", 0, replicatorsHelp)
-	f.DurationVar(&slowDisk, "slow-disk", 0,
-		"how much longer a flush takes, of a server that has a slow disk (field: 100ms)")
-	f.IntVar(&cache, "db-cache", 0,
-		"databases that stay open in memory, of a server that has a small cache (field: 20)")
-	f.StringVar(&s.Options.Acknowledge, "acknowledge", "",
-		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
-	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
-	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
-	f.IntVar(&s.Step, "step", 0, "step of a range")
-	f.IntVar(&o.Repeat, "repeat", 1, repeatHelp)
-	f.StringArrayVar(&o.FailIf, "fail-if", nil, failIfHelp)
+	o.add(cmd)
+	cmd.Flags().BoolVar(&list, "list", false, "list the configurations")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if list {
 			for _, c := range lab.All() {
@@ -74,17 +107,10 @@ func (w workbench) lab() *cobra.Command {
 			}
 			return nil
 		}
-		if f.Changed("slow-disk") {
-			s.Options.SlowDisk = &slowDisk
-		}
-		if f.Changed("db-cache") {
-			s.Options.Cache = &cache
-		}
-		if s.Builder, err = w.builder(); err != nil {
+		s, err := w.labSeries(cmd, &o)
+		if err != nil {
 			return err
 		}
-		s.Measure, s.Faults, s.Console, s.Out = o.Options, o.faults, w.console(), w.out
-		s.Faults.Window = o.Window
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // the terminal was closed
 		defer stop()
 		runs, err := s.Run(ctx, args)
@@ -95,6 +121,14 @@ func (w workbench) lab() *cobra.Command {
 	}
 	return cmd
 }
+
+const labHelp = `Set a configuration of document 004 up on this machine: real servers, each a process with its own data
+folder and doors on loopback, in a cluster where the document has one, and people whose mail files lie where it says.
+It tells where the doors are and holds until Ctrl-C; doublet bench run WORKLOAD --lab DIR lets people work there
+meanwhile. With --run WORKLOAD it lets them work itself (all flags of doublet bench run), stops the servers, and ends;
+several names are then run one after the other, and what a server takes is compared. A study (doublet study) runs them
+in random order.
+`
 
 const replicatorsHelp = "Cluster Replicators of each server for each other one (default: that of cluster.replicators)"
 
@@ -166,6 +200,10 @@ func (w workbench) builder() (*lab.Builder, error) {
 	}
 	return &lab.Builder{
 		Env: w.env(), Program: program, Progress: w.console().Note,
+		Check: func(s lab.Settings) error {
+			_, _, err := config.Load(config.Demo(), "", nil, s)
+			return err
+		},
 		Make: func(ctx context.Context, s lab.Settings, first admin.UserAdd) error {
 			n, err := server(s)
 			if err == nil {

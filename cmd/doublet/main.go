@@ -73,7 +73,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(),
 		a.replicateCommand(), a.gatewayCommand(), a.configCommand(), workbench{a}.command(),
-		planner{a}.command(), &cobra.Command{
+		planner{a}.command(), studies{a}.command(), &cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "doublet", version())

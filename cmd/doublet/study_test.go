@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"doublet/bench/record"
+	"doublet/bench/study"
+)
+
+// TestStudies checks that bench lab accepts each configuration of the studies that come with the program.
+func TestStudies(t *testing.T) {
+	t.Parallel()
+	code, out, errs := command(t, "", "study", "list")
+	if code != 0 {
+		t.Fatalf("%d %s", code, errs)
+	}
+	a := &app{streams: streams{out: os.Stdout, err: os.Stderr}}
+	for _, name := range study.Names() {
+		if !strings.Contains(out, name) {
+			t.Errorf("%s is not listed in\n%s", name, out)
+		}
+		s, text, err := study.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range s.Cells() {
+			if x, err := (workbench{a}).cellSeries(&c, "out"); err != nil || x.Measure.Label != c.Name ||
+				x.Measure.Out != "out" {
+				t.Errorf("%s, %s: %v", name, c.Name, err)
+			}
+		}
+		if code, shown, _ := command(t, "", "study", "show", name); code != 0 || shown != string(text) {
+			t.Errorf("show %s: %d %s", name, code, shown)
+		}
+	}
+}
+
+// TestStudyRefusals checks that mistakes in a study end it before anything begins.
+func TestStudyRefusals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range []struct{ common, value, want string }{
+		{"", `colour = 5`, "doublet bench lab has no flag --colour"},
+		{"", `replicators = "many"`, "invalid argument \"many\""},
+		{"", `setting = ["no.such=1"]`, "--setting: "},
+		{"", `setting = ["doors.imap=x"]`, "--setting doors.imap: the lab sets it itself"},
+		{"", `setting = ["nothing"]`, "--setting nothing: want KEY=VALUE"},
+		{"", `cpus = "all"`, "--cpus \"all\": want numbers of processors"},
+		{"", `program = "/no/such/doublet"`, "--program: "},
+		{"", `people = 1000000`, "--people 1000000"},
+		{"", `set = ["colour=5"]`, "colour"},
+		{"", `json = true`, "json is not a flag of a study"},
+		{"", `window = "5s"`, "window: configurations that differ"},
+		{"", `run = "-"`, "run is given twice"},
+		{"", `max-failed = "many"`, "is no share"},
+		{`run = "no-such-workload"`, `people = 5`, "no-such-workload"},
+		{`users = "5"`, `people = 5`, "no run: name a workload"},
+	} {
+		if c.common == "" {
+			c.common = `run = "r6mail"`
+		}
+		path := written(t, dir, "s.toml", "title = \"t\"\n[run]\n"+c.common+"\n[[axis]]\nname = \"a\"\nvalue = ["+
+			"{ name = \"x\", lab = \"config4\", "+c.value+" }, { name = \"y\", lab = \"config1\" }]\n")
+		code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out"))
+		if code != exitUsage || !strings.Contains(errs, c.want) {
+			t.Errorf("%+v: %d %s", c, code, errs)
+		}
+	}
+	path := written(t, dir, "s.toml", "title = \"t\"\n[run]\nrun = \"-\"\n[[axis]]\nname = \"a\"\n"+
+		"value = [{ name = \"x\", lab = \"config9\" }, { name = \"y\", lab = \"config1\" }]\n")
+	if code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out")); code != exitUsage ||
+		!strings.Contains(errs, "want one of config1") {
+		t.Errorf("a lab that does not exist: %d %s", code, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
+		t.Error("a refused study has made its folder")
+	}
+}
+
+// TestStudyReport writes the report of runs: configurations compared, every run with a link to its own report, and those
+// that do not count named as such.
+func TestStudyReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, d := range []string{"runs", "quarantine"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := study.Parse("s.toml", []byte("title = \"Two of them\"\n[run]\nrun = \"r6mail\"\n[[axis]]\nname = \"a\"\n"+
+		"value = [{ name = \"one\", lab = \"config1\" }, { name = \"two\", lab = \"config4\" }]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []study.Entry
+	for i, name := range []string{"a", "bb", "c", "dd"} {
+		runFile(t, filepath.Join(dir, "runs"), name+".run", record.Measured, 100, 200)
+		entries = append(entries, study.Entry{Index: i % 2, Repeat: i / 2, Name: s.Cells()[i%2].Name,
+			File: "runs/" + name + ".run"})
+	}
+	runFile(t, filepath.Join(dir, "quarantine"), "q.run", record.Unsteady, 100, 200)
+	entries = append(entries, study.Entry{Name: "one", File: "quarantine/q.run", Quarantined: "100 users: unsteady"})
+	var out, errs strings.Builder
+	x := studies{&app{streams: streams{out: &out, err: &errs}}}
+	if err := x.report(s, entries, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "Resource usage at 200 users") || !strings.Contains(out.String(), " one ") {
+		t.Error(out.String())
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<h1>Two of them</h1>", `<a href="runs/a.html">one, run 1</a>`,
+		`<a href="quarantine/q.html">one, run 1</a>: does not count: 100 users: unsteady`} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	for _, f := range []string{"runs/dd.html", "quarantine/q.html"} {
+		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := x.report(s, entries[4:], dir, false); err == nil || !strings.Contains(err.Error(), "fewer than two") {
+		t.Errorf("a study without a run that counts: %v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/test/long"
+	"doublet/test/program"
+)
+
+// TestStudy kills a study with SIGKILL while a lab of it runs. Begun again, it stops the servers that were left, measures
+// what is missing, and writes a report with a link to every run.
+func TestStudy(t *testing.T) {
+	t.Parallel()
+	long.Test(t)
+	path, dir := mustBinary(t), t.TempDir()
+	file, out := filepath.Join(dir, "study.toml"), filepath.Join(dir, "out")
+	text := `title = "Caches"
+repeat = 2
+strangers = 1.0 # other tests run beside this one
+[run]
+run = "r6mail"
+lab = "config1"
+users = "5"
+speed = 300
+init-scale = "1%"
+window = "3s"
+interval = "1s"
+max-settle = "2s"
+login-rate = 6000
+[[axis]]
+name = "cache"
+value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "large" }]
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sweepLab(t, filepath.Join(out, "servers"))
+	cmd := exec.Command(path, "study", "run", file, "--out", out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	journal := filepath.Join(out, "study.jsonl")
+	finished := func() int {
+		raw, _ := os.ReadFile(journal)
+		return strings.Count(string(raw), `"name"`)
+	}
+	pids := func() []string {
+		found, _ := filepath.Glob(filepath.Join(out, "servers", "*", "doublet.pid"))
+		return found
+	}
+	for deadline := time.Now().Add(2 * time.Minute); finished() < 1 || len(pids()) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatal("the second run of the study does not begin")
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	before := finished()
+	stdout := program.Run(t, "", nil, path, "study", "run", file, "--out", out, "--json")
+	_, stdout, _ = strings.Cut(stdout, "{\n")
+	var r struct {
+		Legs []string         `json:"legs"`
+		Rows []map[string]any `json:"rows"`
+	}
+	if err := json.Unmarshal([]byte("{\n"+stdout), &r); err != nil || len(r.Legs) != 2 || len(r.Rows) == 0 {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if n := finished(); before >= 4 || n < 4 {
+		t.Errorf("%d runs before the crash, %d in all", before, n)
+	}
+	if len(pids()) != 0 {
+		t.Errorf("servers were left: %q", pids())
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Want(t, string(page), "<h1>Caches</h1>", `">small, run 1</a>`, `">small, run 2</a>`, `">large, run 2</a>`)
+}
