@@ -144,8 +144,8 @@ func driver(r *record.Run, s *record.Step) (cores float64, ok bool) {
 	return cores, ok
 }
 
-// Strangers returns the share of the server's machine that was used by programs that are neither the server nor a driver
-// on the same machine, in the measured part of a step; ok is false if the machine or the server was not metered.
+// Strangers returns the share of the server's machine that was used by programs that are neither the server nor a
+// driver on the same machine, in the measured part of a step; ok is false if the machine or the server was not metered.
 func Strangers(r *record.Run, s *record.Step) (share float64, ok bool) {
 	h := r.Header.Server
 	busy, n := r.Mean(s, "server", "", "cpu")

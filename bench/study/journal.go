@@ -123,8 +123,8 @@ func (j *journal) attempts(job *Job) (n int, counts bool) {
 	return n, counts
 }
 
-// aside moves run files that are not in the journal to the others that do not count: a crash or an interruption has ended
-// their runs.
+// aside moves run files that are not in the journal to the others that do not count: a crash or an interruption has
+// ended their runs.
 func (j *journal) aside(dir string) error {
 	list, err := os.ReadDir(filepath.Join(dir, runs))
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 // Measure measures a configuration: it writes one run file into the folder out and returns its path.
 type Measure func(ctx context.Context, job *Job, out string) (path string, err error)
 
-// Run measures what the folder does not have yet, and returns all runs of the study. tell is called with a message before
-// and after each run. An error of one, or the end of the context, ends Run; begun again, it goes on there.
+// Run measures what the folder does not have yet, and returns all runs of the study. tell is called with a message
+// before and after each run. An error of one, or the end of the context, ends Run; begun again, it goes on there.
 func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(format string, args ...any)) (
 	entries []Entry, err error) {
 	for _, d := range []string{runs, quarantine} {

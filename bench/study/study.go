@@ -1,6 +1,6 @@
-// Package study measures a matrix of configurations: each of them several times, in random order. A run that says nothing
-// about its configuration, because the driver was late or the machine was busy, is set aside and repeated. A study that
-// was stopped, or whose machine crashed, goes on where it was.
+// Package study measures a matrix of configurations: each of them several times, in random order. A run that says
+// nothing about its configuration, because the driver was late or the machine was busy, is set aside and repeated. A
+// study that was stopped, or whose machine crashed, goes on where it was.
 //
 // The package knows the files, the order and what counts; doublet study (cmd/doublet) sets the servers up and measures.
 package study
@@ -43,7 +43,7 @@ type Study struct {
 	Strangers float64 `toml:"strangers"`
 	// Common holds the flags of doublet bench lab that all configurations share.
 	Common map[string]any `toml:"run"`
-	// Axes are what differs: the configurations are all combinations of a value of each axis.
+	// Axes list the differences: the configurations are all combinations of a value of each axis.
 	Axes []Axis `toml:"axis"`
 
 	// Hash identifies the text of the file.
@@ -139,27 +139,9 @@ func (s *Study) check() error {
 	case len(s.Axes) == 0 || len(s.Axes) > maxAxes:
 		return fmt.Errorf("%d axes: want 1 to %d", len(s.Axes), maxAxes)
 	}
-	cells := []Cell{{}}
-	if err := cells[0].add(s.Common); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	for _, a := range s.Axes {
-		if a.Name == "" || len(a.Values) == 0 {
-			return fmt.Errorf("axis %q: it needs a name and values", a.Name)
-		}
-		var next []Cell
-		for _, c := range cells {
-			for _, v := range a.Values {
-				one, err := c.with(v)
-				if err != nil {
-					return fmt.Errorf("axis %s: %w", a.Name, err)
-				}
-				next = append(next, one)
-			}
-		}
-		if cells = next; len(cells) > maxCells {
-			return fmt.Errorf("%d configurations: at most %d", len(cells), maxCells)
-		}
+	cells, err := s.product()
+	if err != nil {
+		return err
 	}
 	if len(cells) < 2 {
 		return errors.New("one configuration: a study compares two or more")
@@ -176,6 +158,33 @@ func (s *Study) check() error {
 	return nil
 }
 
+// product returns all combinations of a value of each axis.
+func (s *Study) product() ([]Cell, error) {
+	cells := []Cell{{}}
+	if err := cells[0].add(s.Common); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	for _, a := range s.Axes {
+		if a.Name == "" || len(a.Values) == 0 {
+			return nil, fmt.Errorf("axis %q: it needs a name and values", a.Name)
+		}
+		var next []Cell
+		for _, c := range cells {
+			for _, v := range a.Values {
+				one, err := c.with(v)
+				if err != nil {
+					return nil, fmt.Errorf("axis %s: %w", a.Name, err)
+				}
+				next = append(next, one)
+			}
+		}
+		if cells = next; len(cells) > maxCells {
+			return nil, fmt.Errorf("%d configurations: at most %d", len(cells), maxCells)
+		}
+	}
+	return cells, nil
+}
+
 // Cells returns the configurations, in the order of the file.
 func (s *Study) Cells() []Cell { return s.cells }
 
@@ -186,7 +195,7 @@ var shared = []string{"users", "step", "speed", "window", "init-scale"}
 func (c Cell) with(value map[string]any) (Cell, error) {
 	name, ok := value["name"].(string)
 	if !ok || name == "" {
-		return c, errors.New("a value has no name")
+		return c, errors.New("value without a name")
 	}
 	for _, flag := range shared {
 		if value[flag] != nil {

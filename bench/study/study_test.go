@@ -21,7 +21,7 @@ seed = 5
 
 [run]
 run = "r6mail"
-setting = ["a.b=1"]
+setting = ["a=1"]
 people = 50
 
 [[axis]]
@@ -42,7 +42,8 @@ func parsed(t testing.TB, text string) *Study {
 	return s
 }
 
-// TestCells checks that the configurations are all combinations of the axes, with the flags of both and the common ones.
+// TestCells checks that the configurations are all combinations of the axes, with the flags of both and the common
+// ones.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -50,12 +51,12 @@ func TestCells(t *testing.T) {
 		got = append(got, fmt.Sprint(c.Name, " at ", c.Lab, " ", c.Flags))
 	}
 	want := []string{
-		"alone, 1 at config1 [{people 50} {run r6mail} {setting a.b=1}]",
-		"alone, 2 at config1 [{people 50} {run r6mail} {setting a.b=1} {replicators 2}]",
-		"alone, 3 at config1 [{people 50} {run r6mail} {setting a.b=1} {cold-cache true} {replicators 3}]",
-		"two, 1 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2}]",
-		"two, 2 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2} {replicators 2}]",
-		"two, 3 at config4 [{people 50} {run r6mail} {setting a.b=1} {setting c.d=2} {cold-cache true} {replicators 3}]",
+		"alone, 1 at config1 [{people 50} {run r6mail} {setting a=1}]",
+		"alone, 2 at config1 [{people 50} {run r6mail} {setting a=1} {replicators 2}]",
+		"alone, 3 at config1 [{people 50} {run r6mail} {setting a=1} {cold-cache true} {replicators 3}]",
+		"two, 1 at config4 [{people 50} {run r6mail} {setting a=1} {setting c.d=2}]",
+		"two, 2 at config4 [{people 50} {run r6mail} {setting a=1} {setting c.d=2} {replicators 2}]",
+		"two, 3 at config4 [{people 50} {run r6mail} {setting a=1} {setting c.d=2} {cold-cache true} {replicators 3}]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -65,25 +66,29 @@ func TestCells(t *testing.T) {
 // TestParse checks the errors of files that are no studies.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	const axis = "[[axis]]\nname = \"a\"\nvalue = [{ name = \"x\", lab = \"config1\" }, { name = \"y\", lab = \"config2\" }]\n"
+	const head = "title = \"t\"\n"
+	const axis = "[[axis]]\nname = \"a\"\n" +
+		"value = [{ name = \"x\", lab = \"config1\" }, { name = \"y\", lab = \"config2\" }]\n"
+	with := func(old, now string) string { return head + strings.ReplaceAll(axis, old, now) }
+	values := func(list string) string { return head + "[[axis]]\nname = \"a\"\nvalue = [" + list + "]\n" }
 	for in, want := range map[string]string{
-		"":                                   "no title",
-		"title = \"t\"\n":                    "0 axes: want 1 to 6",
-		"title = \"t\"\nrepeat = 0\n" + axis: "repeat is 0",
-		"title = 5\n":                        "x.toml: line 1, column 9",
-		"title = \"t\"\ncolour = 1\n":        "x.toml: line 2: unknown key colour",
-		"title = \"t\"\nstrangers = nan\n" + axis:                                                            "strangers is NaN",
-		"title = \"t\"\n" + axis + "[run]\nout = \"x\"\n":                                                    "out is not a flag of a study",
-		"title = \"t\"\n" + axis + "[run]\nlab = \"config3\"\n":                                              "lab is given twice",
-		"title = \"t\"\n" + axis + "[run]\nusers = [[1]]\n":                                                  "users: want a text, a number",
-		"title = \"t\"\n" + axis + axis:                                                                      "lab is given twice",
-		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [{ lab = \"x\" }]\n":                                 "a value has no name",
-		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [{ name = \"x\", lab = \"config1\" }]\n":             "compares two or more",
-		"title = \"t\"\n" + strings.ReplaceAll(axis, "\"y\"", "\"x\""):                                       "two configurations have",
-		"title = \"t\"\n" + strings.ReplaceAll(axis, ", lab = \"config1\"", ""):                              "x: no lab",
-		"title = \"t\"\n" + strings.ReplaceAll(axis, "lab = \"config1\"", "speed = 5"):                       "speed: configurations that differ",
-		"title = \"t\"\n[[axis]]\nname = \"a\"\nvalue = [" + strings.Repeat("{ name = \"x\" },", 17) + "]\n": "17 configurations",
-		strings.Repeat("#", maxFile+1):                                                                       "over 1048576 bytes",
+		"":                                            "no title",
+		head:                                          "0 axes: want 1 to 6",
+		head + "repeat = 0\n" + axis:                  "repeat is 0",
+		"title = 5\n":                                 "x.toml: line 1, column 9",
+		head + "colour = 1\n":                         "x.toml: line 2: unknown key colour",
+		head + "strangers = nan\n" + axis:             "strangers is NaN",
+		head + axis + "[run]\nout = \"x\"\n":          "out is not a flag of a study",
+		head + axis + "[run]\nlab = \"z\"\n":          "lab is given twice",
+		head + axis + "[run]\nrun = [[1]]\n":          "run: want a text, a number",
+		head + axis + axis:                            "lab is given twice",
+		values(`{ lab = "x" }`):                       "value without a name",
+		values(`{ name = "x", lab = "y" }`):           "compares two or more",
+		with(`"y"`, `"x"`):                            "two configurations have",
+		with(`, lab = "config1"`, ""):                 "x: no lab",
+		with(`lab = "config1"`, "speed = 5"):          "speed: configurations that differ",
+		values(strings.Repeat(`{ name = "x" },`, 17)): "17 configurations",
+		strings.Repeat("#", maxFile+1):                "over 1048576 bytes",
 	} {
 		_, err := Parse("x.toml", []byte(in))
 		var usage *bench.UsageError
@@ -268,7 +273,8 @@ func TestResume(t *testing.T) {
 	}
 	// The folder belongs to this file.
 	other := parsed(t, strings.Replace(text, "seed = 5", "seed = 6", 1))
-	if _, err := other.Run(t.Context(), dir, m.measure, silent); err == nil || !strings.Contains(err.Error(), "another study") {
+	if _, err := other.Run(t.Context(), dir, m.measure, silent); err == nil ||
+		!strings.Contains(err.Error(), "another study") {
 		t.Errorf("another file: %v", err)
 	}
 	journal := filepath.Join(dir, JournalName)
@@ -316,7 +322,8 @@ func TestQuarantine(t *testing.T) {
 	}
 	order := s.order()
 	second, fourth := order[1].Index, order[3].Index
-	if aside[second] != 1 || counts[second] != 2 || aside[fourth] != maxAttempts || counts[fourth] != 1 || m.n != 12+1+2 {
+	if aside[second] != 1 || counts[second] != 2 || aside[fourth] != maxAttempts || counts[fourth] != 1 ||
+		m.n != 12+1+2 {
 		t.Errorf("counts %v, aside %v after %d runs", counts, aside, m.n)
 	}
 }

@@ -26,10 +26,10 @@ func (x studies) command() *cobra.Command {
 		x.show(), x.run())
 }
 
-const studyHelp = `Measure the configurations of a study, each several times and in random order, as doublet bench lab --run
-measures one of them, and compare them in one report. A run in which the driver was late, the load was unsteady or other
-programs used the machine is set aside and repeated, at most three times. Stopped or crashed, the same command goes on
-where it was.
+const studyHelp = `Measure the configurations of a study, each several times and in random order, as doublet bench lab
+--run measures one of them, and compare them in one report. A run in which the driver was late, the load was unsteady
+or other programs used the machine is set aside and repeated, at most three times. Stopped or crashed, the same command
+goes on where it was.
 
   doublet study list                        the studies that come with the program
   doublet study show roles > mine.toml      the file of one, to begin one's own with
@@ -47,7 +47,8 @@ func (x studies) list() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(x.out, "%-14s %s, %d configurations, %d runs of each\n", name, s.Title, len(s.Cells()), s.Repeat)
+				fmt.Fprintf(x.out, "%-14s %s, %d configurations, %d runs of each\n", name, s.Title, len(s.Cells()),
+					s.Repeat)
 			}
 			return nil
 		},
@@ -174,8 +175,10 @@ func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSO
 		} else {
 			note = "does not count: " + note
 		}
-		section.Links = append(section.Links, page.Link{Path: strings.TrimSuffix(filepath.ToSlash(e.File), ".run") + ".html",
-			Text: fmt.Sprintf("%s, run %d", e.Name, e.Repeat+1), Note: note})
+		section.Links = append(section.Links, page.Link{
+			Path: strings.TrimSuffix(filepath.ToSlash(e.File), ".run") + ".html",
+			Text: fmt.Sprintf("%s, run %d", e.Name, e.Repeat+1), Note: note,
+		})
 	}
 	result, err := compared(legs, all)
 	if err != nil {

@@ -80,8 +80,8 @@ func TestStudyRefusals(t *testing.T) {
 	}
 }
 
-// TestStudyReport writes the report of runs: configurations compared, every run with a link to its own report, and those
-// that do not count named as such.
+// TestStudyReport writes the report of runs: configurations compared, every run with a link to its own report, and
+// those that do not count named as such.
 func TestStudyReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -173,7 +173,7 @@ type Unchecked struct {
 	Wants  string `json:"wants"`
 }
 
-// Diagnosis is what the rules found, and what they could not look for.
+// Diagnosis holds the findings of the rules, and the faults that they could not look for.
 type Diagnosis struct {
 	Findings   []Finding   `json:"findings"`
 	NotChecked []Unchecked `json:"not_checked,omitempty"`

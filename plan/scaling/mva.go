@@ -76,6 +76,18 @@ var ErrModel = errors.New("no queueing model")
 // mostUsers bounds the work of the queueing model, which goes from one user to the next.
 const mostUsers = 200_000
 
+// network returns the stations of an action at a point, and the one with the largest demand.
+func network(p *point.Point) (stations []Station, bottleneck string) {
+	stations = []Station{{p.Use[point.CPU] / p.Rate, p.Processors}}
+	if busy := p.Use[point.DiskBusy]; busy > 0 {
+		stations = append(stations, Station{busy / 100 / p.Rate, 1})
+	}
+	if len(stations) > 1 && stations[1].Demand > stations[0].Demand/float64(stations[0].Servers) {
+		return stations, "disk"
+	}
+	return stations, "processors"
+}
+
 // check predicts each point that has a response time by a network of processors and disk, whose demands come from the
 // point with the fewest users: those with more users are predicted, not fitted.
 func check(points []point.Point, think float64) ([]Predicted, error) {
@@ -90,14 +102,7 @@ func check(points []point.Point, think float64) ([]Predicted, error) {
 		return nil, fmt.Errorf("%w: %d users with %.3g actions a second and answers after %.3g s have no time to think",
 			ErrModel, first.Users, first.Rate, first.Average)
 	}
-	stations := []Station{{first.Use[point.CPU] / first.Rate, first.Processors}}
-	if busy, ok := first.Use[point.DiskBusy]; ok && busy > 0 {
-		stations = append(stations, Station{busy / 100 / first.Rate, 1})
-	}
-	bottleneck := "processors"
-	if len(stations) > 1 && stations[1].Demand > stations[0].Demand/float64(stations[0].Servers) {
-		bottleneck = "disk"
-	}
+	stations, bottleneck := network(&first)
 	var out []Predicted
 	most := 0
 	for i := range points {

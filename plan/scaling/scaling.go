@@ -269,29 +269,34 @@ func (r *Report) law() (*Law, error) {
 	return l, err
 }
 
-// FitLaw fits throughputs x at n, both above 0. It needs four different n over a range of 1 to 4, and refuses a fit
-// whose coefficients the data leave open.
-func FitLaw(n, x []float64) (*Law, error) {
+// carries returns the largest n, or ErrLaw if the measurements cannot carry a fit.
+func carries(n, x []float64) (largest float64, err error) {
 	distinct := slices.Clone(n)
 	slices.Sort(distinct)
 	distinct = slices.Compact(distinct)
 	if len(distinct) < 4 || distinct[len(distinct)-1] < 4*distinct[0] || len(n) < 5 {
-		return nil, fmt.Errorf(
-			"%w: it needs 5 measurements at 4 sizes, the largest 4 times the smallest; there are %d at %d",
-			ErrLaw,
-			len(n),
-			len(distinct),
-		)
+		return 0, fmt.Errorf("%w: it needs 5 measurements at 4 sizes, the largest 4 times the smallest; there are %d "+
+			"at %d", ErrLaw, len(n), len(distinct))
 	}
 	for i := range n {
 		if !(n[i] > 0 && x[i] > 0 && x[i]/n[i] < math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: throughput of %g is %g", ErrLaw, n[i], x[i])
+			return 0, fmt.Errorf("%w: throughput of %g is %g", ErrLaw, n[i], x[i])
 		}
+	}
+	return distinct[len(distinct)-1], nil
+}
+
+// FitLaw fits throughputs x at n, both above 0. It needs four different n over a range of 1 to 4, and refuses a fit
+// whose coefficients the data leave open.
+func FitLaw(n, x []float64) (*Law, error) {
+	largest, err := carries(n, x)
+	if err != nil {
+		return nil, err
 	}
 	// N/X = (1 + σ(N-1) + κN(N-1)) / λ is linear. Each row is weighted by X/N, so that relative errors count.
 	y := make([]float64, len(n))
 	columns := [][]float64{make([]float64, len(n)), make([]float64, len(n)), make([]float64, len(n))}
-	scale := distinct[len(distinct)-1]
+	scale := largest
 	for i := range n {
 		w := x[i] / n[i]
 		y[i] = 1

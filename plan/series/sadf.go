@@ -90,33 +90,36 @@ func (t *sadf) read(line string) error {
 	if err != nil || !(length > 0 && length <= 86400) {
 		return t.fail(1, "interval %q is no number of seconds", clip(fields[1]))
 	}
+	if cpu := slices.Index(t.head, "CPU"); cpu >= 0 && fields[cpu] != "-1" && fields[cpu] != "all" {
+		return nil // one processor; the row of all is enough
+	}
 	for _, x := range sections {
-		i := slices.Index(t.head, x.column)
-		if i < 0 {
-			continue
-		}
-		if cpu := slices.Index(t.head, "CPU"); cpu >= 0 && fields[cpu] != "-1" && fields[cpu] != "all" {
-			continue // one processor; the row of all is enough
-		}
-		v, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return t.fail(i, "%q is no number of %s: run sadf with LC_ALL=C", clip(fields[i]), x.column)
-		}
-		if x.column == "%idle" {
-			if v, err = t.busy(fields, v, length); err != nil {
+		if i := slices.Index(t.head, x.column); i >= 0 {
+			if err := t.value(x.spec, fields, i, at, length); err != nil {
 				return err
 			}
 		}
-		st, err := t.set.begin(t.file, fields[0], []spec{x.spec}, []int{i + 1})
-		if err != nil {
-			return t.fail(0, "%w", err)
-		}
-		if err := t.set.row(st, t.file, t.line, at, []float64{v}); err != nil {
-			return err
-		}
-		t.used++
 	}
 	return nil
+}
+
+// value adds the value of column i, whose row measures length seconds until at.
+func (t *sadf) value(sp spec, fields []string, i int, at int64, length float64) error {
+	v, err := strconv.ParseFloat(fields[i], 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return t.fail(i, "%q is no number of %s: run sadf with LC_ALL=C", clip(fields[i]), t.head[i])
+	}
+	if t.head[i] == "%idle" {
+		if v, err = t.busy(fields, v, length); err != nil {
+			return err
+		}
+	}
+	st, err := t.set.begin(t.file, fields[0], []spec{sp}, []int{i + 1})
+	if err != nil {
+		return t.fail(0, "%w", err)
+	}
+	t.used++
+	return t.set.row(st, t.file, t.line, at, []float64{v})
 }
 
 // busy returns the processor seconds of a row.

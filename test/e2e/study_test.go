@@ -13,8 +13,8 @@ import (
 	"doublet/test/program"
 )
 
-// TestStudy kills a study with SIGKILL while a lab of it runs. Begun again, it stops the servers that were left, measures
-// what is missing, and writes a report with a link to every run.
+// TestStudy kills a study with SIGKILL while a lab of it runs. Begun again, it stops the servers that were left,
+// measures what is missing, and writes a report with a link to every run.
 func TestStudy(t *testing.T) {
 	t.Parallel()
 	long.Test(t)
@@ -54,7 +54,8 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 		found, _ := filepath.Glob(filepath.Join(out, "servers", "*", "doublet.pid"))
 		return found
 	}
-	for deadline := time.Now().Add(2 * time.Minute); finished() < 1 || len(pids()) == 0; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for ; finished() < 1 || len(pids()) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			t.Fatal("the second run of the study does not begin")
