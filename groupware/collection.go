@@ -1,15 +1,12 @@
 package groupware
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"doublet/calendar"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -236,76 +233,6 @@ func (d *reading) collectionNamed(kind Kind, name string) (Collection, error) {
 	return list[0], err
 }
 
-// markDefault sets Collection.Default: of the collection that was chosen, or else of the one that Ensure creates, or
-// else of the oldest.
-func (d *reading) markDefault(kind Kind, list []Collection) error {
-	var first, usual, chosen *layout.Folder
-	for _, h := range d.r.AllFolders() {
-		if !d.holds(kind, h) {
-			continue
-		}
-		items, err := d.r.FolderItems(h.Note)
-		if err != nil {
-			return err
-		}
-		if first == nil || h.Note < first.Note {
-			first = h
-		}
-		if _, name, _ := parseFolder(h.Name); name == DefaultCalendar || name == DefaultContacts {
-			usual = h
-		}
-		if items.Get(itemDefault).AsBool() && (chosen == nil || h.Note < chosen.Note) {
-			chosen = h
-		}
-	}
-	h := cmp.Or(chosen, usual, first)
-	for i := range list {
-		list[i].Default = list[i].UNID == h.UNID
-	}
-	return nil
-}
-
-// SetDefault makes a collection the default one of its kind. The person needs the right to create folders in the mail
-// file.
-func (c *Changing) SetDefault(kind Kind, name string) error {
-	to, err := c.find(kind, name, note.Lookup)
-	if err != nil {
-		return err
-	}
-	if c.rights(nil)&note.Create == 0 {
-		return store.ErrDenied
-	}
-	for _, h := range c.r.AllFolders() {
-		if !c.holds(kind, h) {
-			continue
-		}
-		items, err := c.r.FolderItems(h.Note)
-		if err != nil {
-			return err
-		}
-		v := note.Value(nil)
-		if h.Note == to.Note {
-			v = note.Bool(true)
-		}
-		if items.Get(itemDefault).AsBool() == (v != nil) {
-			continue
-		}
-		if err := c.write().SetFolderItem(h.Note, itemDefault, v, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Subscribe sets Collection.Subscribed for the person.
-func (c *Changing) Subscribe(kind Kind, name string, on bool) error {
-	h, err := c.find(kind, name, note.Lookup)
-	if err != nil || slices.Contains(h.Subscribed, c.f.who.Person) == on {
-		return err
-	}
-	return c.write().Subscribe(h.Note, c.f.who.Person, on)
-}
-
 // find returns the folder of a collection in which the person has rights. A collection that the person may not see does
 // not exist for them.
 func (d *reading) find(kind Kind, name string, rights note.Rights) (*layout.Folder, error) {
@@ -345,6 +272,15 @@ func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	if n >= MaxCollections {
 		return fmt.Errorf("%w: at most %d collections", ErrFull, MaxCollections)
 	}
+	have, chosen, err := c.defaultOf(kind, 0)
+	if err != nil {
+		return err
+	}
+	if have != nil && !chosen { // the new one must not become it by its name
+		if err := c.choose(kind, have); err != nil {
+			return err
+		}
+	}
 	id, err := c.write().CreateFolder(folderName(kind, name), "")
 	if errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("%w: %s", ErrExists, name)
@@ -354,6 +290,11 @@ func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	}
 	if !c.f.who.Person.IsZero() {
 		if err := c.write().Subscribe(id, c.f.who.Person, true); err != nil {
+			return err
+		}
+	}
+	if have == nil {
+		if err := c.write().SetFolderItem(id, itemDefault, note.Bool(true), 0); err != nil {
 			return err
 		}
 	}
@@ -389,48 +330,6 @@ func (c *Changing) SetProperties(kind Kind, name string, p Properties) error {
 	return c.setItems(h.Note, &p)
 }
 
-// Share grants people and groups rights in a collection, or takes their entries away for no rights. The collection then
-// has an access list of its own. The person needs the right to administer it, and the rights of the owner of the mail
-// file stay. The access list of the mail file gets marks for those people, so that they find the collection.
-func (c *Changing) Share(kind Kind, name string, grants map[note.UNID]note.Rights) error {
-	h, err := c.find(kind, name, note.Administer)
-	if err != nil {
-		return err
-	}
-	info := c.r.Info()
-	acl := info.ACL
-	if h.HasACL {
-		acl = h.ACL
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(grants), note.UNID.Compare) {
-		switch {
-		case id == info.Owner:
-			return fmt.Errorf("%w: rights of the owner", store.ErrDenied)
-		case grants[id] == 0:
-			acl = acl.Without(id)
-		default:
-			acl = acl.With(note.Grant(id, grants[id]))
-			c.marks = append(c.marks, id)
-		}
-	}
-	if len(acl.Entries) > maxGrants {
-		return fmt.Errorf("%w: access list of over %d entries", ErrTooLarge, maxGrants)
-	}
-	return c.write().SetFolderACL(h.Note, &acl)
-}
-
-// maxGrants bounds the access list of a collection.
-const maxGrants = 1000
-
-// SetACL sets the access list of a collection, or removes it with nil.
-func (c *Changing) SetACL(kind Kind, name string, acl *note.ACL) error {
-	h, err := c.find(kind, name, note.Administer)
-	if err != nil {
-		return err
-	}
-	return c.write().SetFolderACL(h.Note, acl)
-}
-
 // Delete deletes a collection. Its entries are removed as by Remove, so that they can be restored.
 func (c *Changing) Delete(kind Kind, name string) error {
 	h, err := c.find(kind, name, note.Remove)
@@ -449,6 +348,13 @@ func (c *Changing) Delete(kind Kind, name string) error {
 			return err
 		}
 	}
+	if next, chosen, err := c.defaultOf(kind, h.Note); err != nil {
+		return err
+	} else if next != nil && !chosen {
+		if err := c.write().SetFolderItem(next.Note, itemDefault, note.Bool(true), 0); err != nil {
+			return err
+		}
+	}
 	bin, err := c.bin()
 	if err != nil {
 		return err
@@ -458,52 +364,4 @@ func (c *Changing) Delete(kind Kind, name string) error {
 		return err
 	}
 	return c.write().DeleteFolder(h.Note)
-}
-
-// The names of the collections that Ensure creates.
-const (
-	DefaultCalendar = "calendar"
-	DefaultTasks    = "tasks"
-	DefaultContacts = "contacts"
-)
-
-// Ensure creates the standard collections of a mail file that has none of their kind, for its owner. It does nothing
-// for other people.
-func (f *File) Ensure(ctx context.Context, timeZone string) error {
-	missing := map[Kind]bool{Calendar: true, AddressBook: true}
-	err := f.read(ctx, func(d *reading) error {
-		if d.f.who.Person.IsZero() || d.r.Info().Owner != d.f.who.Person {
-			clear(missing)
-		}
-		for _, h := range d.r.AllFolders() {
-			if kind, _, ok := parseFolder(h.Name); ok {
-				delete(missing, kind)
-			}
-		}
-		return nil
-	})
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	return f.Change(ctx, func(c *Changing) error {
-		for _, x := range []struct {
-			kind Kind
-			name string
-			p    Properties
-		}{
-			{Calendar, DefaultCalendar, Properties{Title: "Calendar", TimeZone: timeZone,
-				Components: []string{calendar.Event}}},
-			{Calendar, DefaultTasks, Properties{Title: "Tasks", TimeZone: timeZone, Order: 1,
-				Components: []string{calendar.Task}}},
-			{AddressBook, DefaultContacts, Properties{Title: "Contacts"}},
-		} {
-			if !missing[x.kind] {
-				continue
-			}
-			if err := c.Create(x.kind, x.name, x.p); err != nil && !errors.Is(err, ErrExists) {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -74,11 +74,17 @@ func (x *cardSetting) run(answer func()) (err error) {
 	return &jmap.Error{Type: "serverUnavailable", Description: "The cards change all the time."}
 }
 
+// try makes the changes once.
 func (x *cardSetting) try() error {
 	defer x.release()
 	if err := x.prepare(); err != nil {
 		return err
 	}
+	return x.commit()
+}
+
+// commit makes the changes that prepare has prepared. It returns groupware.ErrChanged if a card has changed since.
+func (x *cardSetting) commit() error {
 	x.createdAt = make([]note.UNID, len(x.set.create))
 	errs, before, after, err := x.set.changeGroupware(x.file, groupware.AddressBook, ofEntries,
 		&groupwareSteps{create: x.create, update: x.update, destroy: x.destroy})
