@@ -138,6 +138,11 @@ var Properties = slices.Sorted(maps.Keys(cardShape.fields))
 // values that do not have the type of RFC 9553, and of those that are missing.
 func Check(c Card) (out Card, bad []string) {
 	k := &checker{}
+	for name, v := range c {
+		if tooDeep(v, maxDepth) {
+			return nil, []string{points.Replace(name)}
+		}
+	}
 	out, _ = k.object("", cardShape, c).(Card)
 	if v, ok := c["version"]; ok && v != "1.0" {
 		k.bad = append(k.bad, "version")
@@ -148,6 +153,22 @@ func Check(c Card) (out Card, bad []string) {
 	out["@type"], out["version"] = "Card", "1.0"
 	slices.Sort(k.bad)
 	return out, k.bad
+}
+
+// tooDeep reports whether a value has more than n levels.
+func tooDeep(v any, n int) bool {
+	deep := func(v any) bool { return n == 0 || tooDeep(v, n-1) }
+	switch v := v.(type) {
+	case Card:
+		for _, x := range v {
+			if deep(x) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, deep)
+	}
+	return false
 }
 
 type checker struct{ bad []string }

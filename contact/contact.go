@@ -56,9 +56,12 @@ func decode(v *jmap.Value) any {
 	return nil
 }
 
+// maxDepth bounds the depth of a value in a card, so that the JSON of a card stays within the bounds of jmap.Parse.
+const maxDepth = 40
+
 // parseJSON parses a JSON text of any type.
 func parseJSON(s string) (any, error) {
-	v, err := jmap.Parse(s, jmap.Bounds{})
+	v, err := jmap.Parse(s, jmap.Bounds{Depth: maxDepth})
 	if err != nil {
 		return nil, err
 	}

@@ -283,19 +283,20 @@ func randomObject(rng *rand.Rand, s *shape, depth int) Card {
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"uid":"a"}`: "", `{}`: "uid", `{"uid":1}`: "uid", `{"uid":" "}`: "uid", `{"uid":"a","version":"2"}`: "version",
-		`{"uid":"a","@type":"Group"}`:                                       "@type",
-		`{"uid":"a","emails":{"e":{}}}`:                                     "emails/e/address",
-		`{"uid":"a","emails":{"e":{"address":"x","pref":101}}}`:             "emails/e/pref",
-		`{"uid":"a","emails":{"e!":{"address":"x"}}}`:                       "emails/e!",
-		`{"uid":"a","emails":[1]}`:                                          "emails",
-		`{"uid":"a","phones":{"e":{"number":"1","features":{"a":false}}}}`:  "phones/e/features/a",
-		`{"uid":"a","name":{"components":[{"kind":"given"}]}}`:              "name/components/value",
-		`{"uid":"a","created":"2026-01-01T00:00:00+01:00"}`:                 "created",
-		`{"uid":"a","emails":{"e":{"@type":"Email","address":"x"}}}`:        "emails/e/@type",
-		`{"uid":"a","vCardProps":[["begin:x",{},"text","y"]]}`:              "vCardProps",
-		`{"uid":"a","vCardProps":[["x-a",{},"text",{}]]}`:                   "vCardProps",
-		`{"uid":"a","localizations":"x"}`:                                   "localizations",
-		`{"uid":"a","emails":{"e":{"@type":"EmailAddress","address":"x"}}}`: "",
+		`{"uid":"a","@type":"Group"}`:                                                 "@type",
+		`{"uid":"a","emails":{"e":{}}}`:                                               "emails/e/address",
+		`{"uid":"a","emails":{"e":{"address":"x","pref":101}}}`:                       "emails/e/pref",
+		`{"uid":"a","emails":{"e!":{"address":"x"}}}`:                                 "emails/e!",
+		`{"uid":"a","emails":[1]}`:                                                    "emails",
+		`{"uid":"a","phones":{"e":{"number":"1","features":{"a":false}}}}`:            "phones/e/features/a",
+		`{"uid":"a","name":{"components":[{"kind":"given"}]}}`:                        "name/components/value",
+		`{"uid":"a","created":"2026-01-01T00:00:00+01:00"}`:                           "created",
+		`{"uid":"a","emails":{"e":{"@type":"Email","address":"x"}}}`:                  "emails/e/@type",
+		`{"uid":"a","vCardProps":[["begin:x",{},"text","y"]]}`:                        "vCardProps",
+		`{"uid":"a","vCardProps":[["x-a",{},"text",{}]]}`:                             "vCardProps",
+		`{"uid":"a","x:y":` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `}`: "x:y",
+		`{"uid":"a","localizations":"x"}`:                                             "localizations",
+		`{"uid":"a","emails":{"e":{"@type":"EmailAddress","address":"x"}}}`:           "",
 	} {
 		if _, bad := Check(cardOf(t, text)); strings.Join(bad, " ") != want {
 			t.Errorf("%s: %q, want %q", text, bad, want)

@@ -27,18 +27,16 @@ func (r *base) others() {
 
 // other returns a property as an element of vCardProps: its name, parameters, type and value.
 func other(p *ical.Property) []any {
-	in := Card{}
+	in, values := Card{}, map[string][]any{}
 	in.put("group", p.Group)
 	for _, x := range p.Params {
-		if len(x.Values) == 1 {
-			in[strings.ToLower(x.Name)] = x.Values[0]
-			continue
+		name := strings.ToLower(x.Name)
+		for _, v := range x.Values {
+			values[name] = append(values[name], v)
 		}
-		values := make([]any, len(x.Values))
-		for k := range values {
-			values[k] = x.Values[k]
+		if in[name] = any(values[name]); len(values[name]) == 1 {
+			in[name] = values[name][0]
 		}
-		in[strings.ToLower(x.Name)] = values
 	}
 	return []any{strings.ToLower(p.Name), in, "unknown", p.Value}
 }

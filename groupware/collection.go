@@ -76,6 +76,7 @@ const (
 	itemBusyFor     = "BusyFor"
 	itemExtra       = "Extra"
 	itemDefault     = "Default"
+	itemHidden      = "Hidden"  // the owner does not want to see the collection
 	itemDeleted     = "Deleted" // of removedFolder: the UNID of the collection that was deleted last
 )
 
@@ -124,7 +125,7 @@ func (d *reading) collection(h *layout.Folder) (*Collection, error) {
 	}
 	c.Revision = fmt.Sprintf("%x", uint64(row.Mod))
 	c.Properties = readProperties(items)
-	c.Subscribed = slices.Contains(h.Subscribed, d.f.who.Person)
+	c.Subscribed = d.subscribed(h, items)
 	if c.Title == "" {
 		c.Title = name
 	}
@@ -288,8 +289,8 @@ func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	if err != nil {
 		return err
 	}
-	if !c.f.who.Person.IsZero() {
-		if err := c.write().Subscribe(id, c.f.who.Person, true); err != nil {
+	if person := c.f.who.Person; !person.IsZero() && person != c.r.Info().Owner {
+		if err := c.write().Subscribe(id, person, true); err != nil {
 			return err
 		}
 	}

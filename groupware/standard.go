@@ -133,11 +133,27 @@ func (c *Changing) choose(kind Kind, to *layout.Folder) error {
 	return nil
 }
 
+// subscribed returns Collection.Subscribed. The owner of the mail file sees a collection unless they chose otherwise,
+// and others only if they chose to.
+func (d *reading) subscribed(h *layout.Folder, items note.Items) bool {
+	if d.f.who.Person == d.r.Info().Owner {
+		return !items.Get(itemHidden).AsBool()
+	}
+	return slices.Contains(h.Subscribed, d.f.who.Person)
+}
+
 // Subscribe sets Collection.Subscribed for the person.
 func (c *Changing) Subscribe(kind Kind, name string, on bool) error {
 	h, err := c.find(kind, name, note.Lookup)
-	if err != nil || slices.Contains(h.Subscribed, c.f.who.Person) == on {
+	if err != nil {
 		return err
+	}
+	items, err := c.r.FolderItems(h.Note)
+	if err != nil || c.subscribed(h, items) == on {
+		return err
+	}
+	if c.f.who.Person == c.r.Info().Owner {
+		return c.write().SetFolderItem(h.Note, itemHidden, note.Bool(!on), 0)
 	}
 	return c.write().Subscribe(h.Note, c.f.who.Person, on)
 }

@@ -50,15 +50,15 @@ func (c *call) cardResults() (out queryResults, err error) {
 	var found []cardKeys
 	var inner error
 	err = f.All(c.ctx, groupware.AddressBook, true, func(e *groupware.Entry) bool {
-		x, err := readCard(e)
-		if err != nil {
-			return true // the vCard of a newer program cannot be found here
+		cost := int64(e.Size) * cardCost
+		if inner = cmp.Or(c.ctx.Err(), c.hold(cost)); inner != nil {
+			return false
 		}
-		if fits(x) {
+		if x, err := readCard(e); err == nil && fits(x) {
 			found = append(found, keysOf(x, keys))
 		}
-		inner = c.ctx.Err()
-		return inner == nil
+		c.mem.drop(cost)
+		return true
 	})
 	if err = errors.Join(err, inner); err != nil {
 		return out, err

@@ -294,8 +294,8 @@ func (x *cardSetting) patch(w *cardWrite, p *patch) error {
 	w.etag = have.entry.ETag
 	object := have.object()
 	current, err := asValue(object)
-	if err != nil {
-		return err
+	if err != nil { // a card of CardDAV can have more parameters than a JSON value may have members
+		return groupware.ErrTooLarge
 	}
 	k := kind{fixed: oneOf(cardFixed...), mutable: cardProperties}
 	for i := range p.object.Len() {
