@@ -140,31 +140,41 @@ func readDate(s string) Card {
 }
 
 func readDateAs(s, pattern string) Card {
-	if len(s) != len(pattern) {
+	numbers, ok := digits(s, pattern)
+	if !ok {
 		return nil
 	}
-	numbers := map[byte]int{}
+	date := Card{"@type": "PartialDate"}
+	for c, name := range map[byte]string{'y': "year", 'm': "month", 'd': "day"} {
+		if n, there := numbers[c]; there {
+			date[name] = float64(n)
+		}
+	}
+	month, hasMonth := numbers['m']
+	day, hasDay := numbers['d']
+	if hasMonth && (month < 1 || month > 12) || hasDay && (day < 1 || day > 31) {
+		return nil
+	}
+	return date
+}
+
+// digits returns the numbers in a text by the letters of a pattern.
+func digits(s, pattern string) (numbers map[byte]int, ok bool) {
+	if len(s) != len(pattern) {
+		return nil, false
+	}
+	numbers = map[byte]int{}
 	for i := range len(s) {
 		c := pattern[i]
 		switch {
 		case c == '-' && s[i] == '-':
 		case c == '-' || s[i] < '0' || s[i] > '9':
-			return nil
+			return nil, false
 		default:
 			numbers[c] = numbers[c]*10 + int(s[i]-'0')
 		}
 	}
-	date := Card{"@type": "PartialDate"}
-	for c, name := range map[byte]string{'y': "year", 'm': "month", 'd': "day"} {
-		if strings.IndexByte(pattern, c) >= 0 {
-			date[name] = float64(numbers[c])
-		}
-	}
-	month, day := numbers['m'], numbers['d']
-	if date["month"] != nil && (month < 1 || month > 12) || date["day"] != nil && (day < 1 || day > 31) {
-		return nil
-	}
-	return date
+	return numbers, true
 }
 
 func writeAnniversary(x *value, item Card) {

@@ -108,8 +108,9 @@ var cardShape = &shape{kind: "Card", fields: map[string]field{
 		"features": {form: aSet}})},
 	"preferredLanguages": {form: aMap, shape: &shape{kind: "LanguagePref", fields: map[string]field{
 		"language": {aFullText, nil, true, ""}, "contexts": {form: aSet}, "pref": {form: aPref}}}},
-	"calendars":           {form: aMap, shape: resource("Calendar", needsKind)},
-	"schedulingAddresses": {form: aMap, shape: labelled("SchedulingAddress", map[string]field{"uri": {aFullText, nil, true, ""}})},
+	"calendars": {form: aMap, shape: resource("Calendar", needsKind)},
+	"schedulingAddresses": {form: aMap, shape: labelled("SchedulingAddress",
+		map[string]field{"uri": {aFullText, nil, true, ""}})},
 	"addresses": {form: aMap, shape: &shape{kind: "Address", ordered: addressKinds, fields: map[string]field{
 		"components": {form: aList, shape: addressComponent}, "isOrdered": {form: aFlag},
 		"countryCode": {form: aText}, "coordinates": {form: aText}, "timeZone": {form: aText},
@@ -236,21 +237,7 @@ func (k *checker) object(path string, s *shape, v any) any {
 	}
 	out := Card{}
 	for name, x := range in {
-		if !clean(name) {
-			k.wrong(path)
-			continue
-		}
-		below := join(path, name)
-		switch f, known := s.fields[name]; {
-		case known:
-			if x = k.value(below, f, x); x != nil {
-				out[name] = x
-			}
-		case name == "@type" && s.kind != "":
-			if x != s.kind {
-				k.wrong(below)
-			}
-		default:
+		if x = k.member(path, s, name, x); x != nil {
 			out[name] = x
 		}
 	}
@@ -269,6 +256,24 @@ func (k *checker) object(path string, s *shape, v any) any {
 		return nil
 	}
 	return out
+}
+
+// member checks a member of an object.
+func (k *checker) member(path string, s *shape, name string, v any) any {
+	if !clean(name) {
+		return k.wrong(path)
+	}
+	below := join(path, name)
+	if f, known := s.fields[name]; known {
+		return k.value(below, f, v)
+	}
+	if name == "@type" && s.kind != "" {
+		if v != s.kind {
+			k.wrong(below)
+		}
+		return nil
+	}
+	return v
 }
 
 // sortComponents sorts the components of an object by their kinds.

@@ -113,17 +113,7 @@ func (r *base) read(i int, ru *rule, labels map[string]string, counts map[string
 			continue
 		}
 		counts[ru.property]++
-		for _, t := range ru.types {
-			if s := t.types.read(p); s != nil {
-				item[t.member] = s
-			}
-		}
-		if n := preference(p, r.old); n > 0 && ru.types != nil {
-			item["pref"] = float64(n)
-		}
-		if p.Group != "" {
-			item.put("label", labels[p.Group])
-		}
+		r.common(p, ru, item, labels)
 		key = ru.prefix + strconv.Itoa(counts[ru.property])
 		if id := p.Param(nameParam); jmap.ValidID(id) && len(parts) == 1 {
 			key = id
@@ -137,6 +127,21 @@ func (r *base) read(i int, ru *rule, labels map[string]string, counts map[string
 	if len(r.keys[i]) > 0 {
 		r.card[ru.property] = items
 		r.used[i] = true
+	}
+}
+
+// common adds the members that many types have: contexts, features, pref and label.
+func (r *base) common(p *ical.Property, ru *rule, item Card, labels map[string]string) {
+	for _, t := range ru.types {
+		if s := t.types.read(p); s != nil {
+			item[t.member] = s
+		}
+	}
+	if n := preference(p, r.old); n > 0 && ru.types != nil {
+		item["pref"] = float64(n)
+	}
+	if p.Group != "" {
+		item.put("label", labels[p.Group])
 	}
 }
 

@@ -187,7 +187,7 @@ func (w *writing) preference(p *ical.Property, item Card) {
 	}
 }
 
-// label gives a property the label of its group.
+// label sets the label of a property, which is in its group.
 func (w *writing) label(p *ical.Property, label string, ru *rule) {
 	if ru.keyed || p.Group == "" && label == "" || p.Group != "" && labelsOf(w.c)[p.Group] == label {
 		return

@@ -24,9 +24,9 @@ type Batch struct {
 var errAgain = errors.New("again")
 
 // ChangeEach changes the mail file in one update. It calls check with the moments before the update, and then fn for
-// each of n items; the changes of one item take effect completely or not at all. An error of check, one of Abort, or one
-// of the store that concerns all items, ends the update, and nothing has changed. If an item fails after it has changed something,
-// the update starts again without it, so ChangeEach may call fn for an item more than once.
+// each of n items; the changes of one item take effect completely or not at all. An error of check, one of Abort, or
+// one of the store that concerns all items, ends the update, and nothing has changed. If an item fails after it has
+// changed something, the update starts again without it, so ChangeEach may call fn for an item more than once.
 func (f *File) ChangeEach(ctx context.Context, kind Kind, n int, check func(Moments) error,
 	fn func(c *Changing, i int) error) (Batch, error) {
 	out := Batch{Errs: make([]error, n)}
@@ -82,8 +82,9 @@ func (a *abort) Unwrap() error { return a.error }
 // itemError reports whether err concerns one item only; other errors end the whole update.
 func itemError(err error) bool {
 	var a *abort
-	return !errors.As(err, &a) && !slices.ContainsFunc([]error{store.ErrDamaged, store.ErrNoSpace, store.ErrNotNamed, store.ErrNotHome,
-		context.Canceled, context.DeadlineExceeded}, func(x error) bool { return errors.Is(err, x) })
+	all := []error{store.ErrDamaged, store.ErrNoSpace, store.ErrNotNamed, store.ErrNotHome, context.Canceled,
+		context.DeadlineExceeded}
+	return !errors.As(err, &a) && !slices.ContainsFunc(all, func(x error) bool { return errors.Is(err, x) })
 }
 
 // after returns the moments after an update, at whose end the ledger was l. It leaves out changes that others made
@@ -215,7 +216,8 @@ func (c *Changing) Shift(kind Kind, u note.UNID, to string) error {
 	return c.write().RemoveFrom(e.id, old.Note)
 }
 
-// fresh records the keys of an entry that this update writes, because the index has them only when the update is durable.
+// fresh records the keys of an entry that this update writes, because the index has them only when the update is
+// durable.
 func (c *Changing) fresh(h *layout.Folder, id note.ID, name, uid string) {
 	if c.keys == nil {
 		c.keys = map[freshKey]note.ID{}

@@ -255,32 +255,19 @@ func (d *reading) find(kind Kind, name string, rights note.Rights) (*layout.Fold
 	return h, nil
 }
 
-// Create creates a collection, to which the person is subscribed. The person needs the right to create folders in the mail file.
+// Create creates a collection, to which the person is subscribed. The person needs the right to create folders in the
+// mail file. The first collection of its kind is the default one.
 func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	name, err := checkName(name)
 	if err != nil {
 		return err
 	}
-	if c.rights(nil)&note.Create == 0 {
-		return store.ErrDenied
-	}
-	n := 0
-	for _, h := range c.r.AllFolders() {
-		if _, _, ok := parseFolder(h.Name); ok {
-			n++
-		}
-	}
-	if n >= MaxCollections {
-		return fmt.Errorf("%w: at most %d collections", ErrFull, MaxCollections)
-	}
-	have, chosen, err := c.defaultOf(kind, 0)
-	if err != nil {
+	if err := c.mayCreate(); err != nil {
 		return err
 	}
-	if have != nil && !chosen { // the new one must not become it by its name
-		if err := c.choose(kind, have); err != nil {
-			return err
-		}
+	first, err := c.keepDefault(kind)
+	if err != nil {
+		return err
 	}
 	id, err := c.write().CreateFolder(folderName(kind, name), "")
 	if errors.Is(err, store.ErrExists) {
@@ -294,12 +281,29 @@ func (c *Changing) Create(kind Kind, name string, p Properties) error {
 			return err
 		}
 	}
-	if have == nil {
+	if first {
 		if err := c.write().SetFolderItem(id, itemDefault, note.Bool(true), 0); err != nil {
 			return err
 		}
 	}
 	return c.setItems(id, &p)
+}
+
+// mayCreate checks that the person may create a collection, and that there is room for one more.
+func (c *Changing) mayCreate() error {
+	if c.rights(nil)&note.Create == 0 {
+		return store.ErrDenied
+	}
+	n := 0
+	for _, h := range c.r.AllFolders() {
+		if _, _, ok := parseFolder(h.Name); ok {
+			n++
+		}
+	}
+	if n >= MaxCollections {
+		return fmt.Errorf("%w: at most %d collections", ErrFull, MaxCollections)
+	}
+	return nil
 }
 
 func (c *Changing) setItems(id note.ID, p *Properties) error {

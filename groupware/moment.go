@@ -328,10 +328,16 @@ func (w *walk) step(mod note.ModSeq, c *layout.Change) error {
 		x.mod = mod
 		return nil
 	}
+	w.expunged(mod, c, x)
+	return nil
+}
+
+// expunged records that a note left a folder. x is its track, nil if there is none.
+func (w *walk) expunged(mod note.ModSeq, c *layout.Change, x *track) {
 	h, err := w.r.Folder(c.Folder)
 	unknown := err != nil
-	if c.Folder != 0 && (unknown && w.rights(nil)&note.Read != 0 ||
-		!unknown && w.holds(w.kind, h) && w.rights(h)&note.Read != 0) {
+	mine := unknown && w.rights(nil)&note.Read != 0 || !unknown && w.holds(w.kind, h) && w.rights(h)&note.Read != 0
+	if c.Folder != 0 && mine {
 		if x == nil {
 			x = &track{unsure: unknown}
 			w.seen[c.Note] = x
@@ -343,7 +349,6 @@ func (w *walk) step(mod note.ModSeq, c *layout.Change) error {
 		x.mod = mod
 		x.message = x.message || !c.Thread.IsZero()
 	}
-	return nil
 }
 
 // concerns reports whether a folder is a collection of the kind.
@@ -374,29 +379,36 @@ func (w *walk) fate(id note.ID, x *track) (note.UNID, fate, error) {
 		}
 		return x.unid, nothing, nil
 	}
-	h, m := w.home(w.kind, row)
-	if h != nil {
+	if h, m := w.home(w.kind, row); h != nil {
+		old := m.UID <= w.since.UID
 		e, err := w.entry(h, id, false)
 		switch {
 		case err != nil:
 			return row.UNID, nothing, err
-		case e != nil && (x.old || m.UID <= w.since.UID):
+		case e != nil && (x.old || old):
 			return row.UNID, updated, nil
 		case e != nil:
 			return row.UNID, created, nil
 		}
-		known = known || m.UID <= w.since.UID // it is private now
+		known = known || old // it is private now
 	}
 	if !known {
 		return row.UNID, nothing, nil
 	}
-	if x.unsure {
-		kind, err := w.kindOf(id)
-		if err != nil || kind != w.kind {
-			return row.UNID, nothing, err
-		}
+	f, err := w.gone(id, x)
+	return row.UNID, f, err
+}
+
+// gone returns the change of a note that the person knew and does not see any more.
+func (w *walk) gone(id note.ID, x *track) (fate, error) {
+	if !x.unsure {
+		return destroyed, nil
 	}
-	return row.UNID, destroyed, nil
+	kind, err := w.kindOf(id)
+	if err != nil || kind != w.kind {
+		return nothing, err
+	}
+	return destroyed, nil
 }
 
 // home returns the collection of a kind that a note is in, nil if there is none that the person may read.

@@ -164,7 +164,8 @@ func momentStep(ctx context.Context, w *world, f *File, rng *rand.Rand, book, na
 			_, err := w.svc.Purge(ctx, w.db, w.fix.Env.Clock.Now().Add(time.Hour))
 			return err
 		}
-		_, _, err := f.Put(ctx, Calendar, DefaultCalendar, name+".ics", event(name, "20260101T090000Z", ""), Condition{})
+		_, _, err := f.Put(ctx, Calendar, DefaultCalendar, name+".ics", event(name, "20260101T090000Z", ""),
+			Condition{})
 		return err
 	}
 	return f.Change(ctx, func(c *Changing) error {

@@ -133,6 +133,16 @@ func (c *Changing) choose(kind Kind, to *layout.Folder) error {
 	return nil
 }
 
+// keepDefault marks the default collection of a kind if it is not marked: a new one must not become it by its name. It
+// reports whether there is none.
+func (c *Changing) keepDefault(kind Kind) (none bool, err error) {
+	have, chosen, err := c.defaultOf(kind, 0)
+	if err != nil || have == nil || chosen {
+		return have == nil, err
+	}
+	return false, c.choose(kind, have)
+}
+
 // subscribed returns Collection.Subscribed. The owner of the mail file sees a collection unless they chose otherwise,
 // and others only if they chose to.
 func (d *reading) subscribed(h *layout.Folder, items note.Items) bool {

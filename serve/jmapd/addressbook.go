@@ -320,11 +320,26 @@ type addressBookSetting struct {
 	made     map[string]groupware.Collection // by creation id
 }
 
-// change is a change of the properties of a collection that a client sends.
+// collectionChange is a change of a collection that a client sends. Nil fields do not change.
 type collectionChange struct {
-	properties func(*groupware.Properties)
-	subscribed *bool
-	grants     map[note.UNID]note.Rights
+	title, description *string
+	order              *int
+	subscribed         *bool
+	grants             map[note.UNID]note.Rights
+}
+
+// properties returns the Properties after the change.
+func (ch *collectionChange) properties(p groupware.Properties) groupware.Properties {
+	if ch.title != nil {
+		p.Title = nfc(*ch.title)
+	}
+	if ch.description != nil {
+		p.Description = *ch.description
+	}
+	if ch.order != nil {
+		p.Order = *ch.order
+	}
+	return p
 }
 
 func (x *addressBookSetting) create(w *groupware.Changing, i int) error {
@@ -342,9 +357,7 @@ func (x *addressBookSetting) create(w *groupware.Changing, i int) error {
 		return err
 	}
 	name := strings.TrimSuffix(x.c.s.backend.Groupware().NewName(groupware.AddressBook), ".vcf")
-	var properties groupware.Properties
-	ch.properties(&properties)
-	if err := w.Create(groupware.AddressBook, name, properties); err != nil {
+	if err := w.Create(groupware.AddressBook, name, ch.properties(groupware.Properties{})); err != nil {
 		return err
 	}
 	if err := ch.apply(w, groupware.AddressBook, name); err != nil {
@@ -387,10 +400,8 @@ func (x *addressBookSetting) update(w *groupware.Changing, i int) error {
 		if err != nil {
 			return err
 		}
-		if changed.Get("name") != nil || changed.Get("description") != nil || changed.Get("sortOrder") != nil {
-			properties := b.Properties
-			ch.properties(&properties)
-			if err := w.SetProperties(groupware.AddressBook, name, properties); err != nil {
+		if ch.title != nil || ch.description != nil || ch.order != nil {
+			if err := w.SetProperties(groupware.AddressBook, name, ch.properties(b.Properties)); err != nil {
 				return err
 			}
 		}
@@ -401,48 +412,43 @@ func (x *addressBookSetting) update(w *groupware.Changing, i int) error {
 // read reads the properties that a client sets.
 func (x *addressBookSetting) read(v *jmap.Value, b *groupware.Collection) (ch collectionChange, err error) {
 	var bad []string
-	var title, description *string
-	order := int64(-1)
 	for i := range v.Len() {
-		ok := true
-		switch n, value := v.Name(i), v.At(i); n {
-		case "name":
-			text, isText := value.Text()
-			title, ok = &text, isText && strings.TrimSpace(text) != "" && len(text) <= groupware.MaxName
-		case "description":
-			text, isText := value.Text()
-			description, ok = &text, isText || value.IsNull()
-		case "sortOrder":
-			order, ok = value.Int()
-			ok = ok && order >= 0 && order < 1<<31
-		case "isSubscribed":
-			var on bool
-			on, ok = value.Bool()
-			ch.subscribed = &on
-		case "shareWith":
-			if ch.grants, err = x.c.readShareWith(value, addressBookRights, b, x.have.owner); err != nil {
+		if v.Name(i) == "shareWith" {
+			ch.grants, err = x.c.readShareWith(v.At(i), addressBookRights, b, x.have.owner)
+			if err != nil {
 				return ch, err
 			}
+			continue
 		}
-		if !ok {
+		if !ch.read(v.Name(i), v.At(i)) {
 			bad = append(bad, v.Name(i))
 		}
 	}
 	if bad != nil {
 		return ch, badProperties("", bad...)
 	}
-	ch.properties = func(p *groupware.Properties) {
-		if title != nil {
-			p.Title = nfc(*title)
-		}
-		if description != nil {
-			p.Description = *description
-		}
-		if order >= 0 {
-			p.Order = int(order)
-		}
-	}
 	return ch, nil
+}
+
+// read reads a property, and returns false if the value cannot be that.
+func (ch *collectionChange) read(name string, v *jmap.Value) bool {
+	text, isText := v.Text()
+	switch name {
+	case "name":
+		ch.title = &text
+		return isText && strings.TrimSpace(text) != "" && len(text) <= groupware.MaxName
+	case "description":
+		ch.description = &text
+		return isText || v.IsNull()
+	case "sortOrder":
+		n, ok := v.Int()
+		order := int(n)
+		ch.order = &order
+		return ok && n >= 0 && n < 1<<31
+	}
+	on, ok := v.Bool()
+	ch.subscribed = &on
+	return ok
 }
 
 func (x *addressBookSetting) destroy(w *groupware.Changing, id string) error {

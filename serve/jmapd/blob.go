@@ -60,15 +60,20 @@ func (c *call) openBlob(a *Account, id string) (*blob, error) {
 		}
 		return nil, errNoBlob
 	}
-	if ref.letter == letterUpload {
+	switch ref.letter {
+	case letterUpload:
 		if c.caller.Database == 0 {
 			return nil, errNoBlob
 		}
 		return c.openUpload(ref)
-	}
-	if ref.letter == letterMedia {
+	case letterMedia:
 		return c.openMedia(a, ref)
 	}
+	return c.openMail(a, ref)
+}
+
+// openMail opens a message or a part of one.
+func (c *call) openMail(a *Account, ref blobRef) (*blob, error) {
 	var out *blob
 	err := a.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		m, err := d.EmailOf(ref.unid)

@@ -12,8 +12,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// cardClient is a client that knows the cards and address books of an account by /changes, and the results of a query by
-// /queryChanges.
+// cardClient is a client that knows the cards and address books of an account by /changes, and the results of a query
+// by /queryChanges.
 type cardClient struct {
 	w            *world
 	who, account string
@@ -122,8 +122,8 @@ func (c *cardClient) check(step int) {
 	}
 }
 
-// TestCardsAreFollowed makes random changes over JMAP and as CardDAV makes them, while clients follow: two of alice, and
-// one of bob, who may read one of her address books.
+// TestCardsAreFollowed makes random changes over JMAP and as CardDAV makes them, while clients follow: two of alice,
+// and one of bob, who may read one of her address books.
 func TestCardsAreFollowed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -179,7 +179,8 @@ func changeCards(w *world, rng *rand.Rand, account string) {
 		set("ContactCard", obj{"update": obj{pick("ContactCard"): obj{"name/full": fmt.Sprint("M", rng.IntN(9)),
 			"name/components": []any{obj{"kind": "given", "value": fmt.Sprint("n", rng.IntN(4))}}}}})
 	case 4:
-		set("ContactCard", obj{"update": obj{pick("ContactCard"): obj{"addressBookIds": obj{pick("AddressBook"): true}}}})
+		to := obj{"addressBookIds": obj{pick("AddressBook"): true}}
+		set("ContactCard", obj{"update": obj{pick("ContactCard"): to}})
 	case 5:
 		set("ContactCard", obj{"destroy": []string{pick("ContactCard"), pick("ContactCard")}})
 	case 6:

@@ -108,19 +108,20 @@ func nameParts(card contact.Card, kind string) (out []string) {
 	return out
 }
 
-// cardTexts maps the conditions that look for text to the members in which they look: paths in a Card, in which * stands
-// for all members or elements.
+// cardTexts maps the conditions that look for text to the members in which they look: paths in a Card, in which *
+// stands for all members or elements.
 //
 // Implements: RFC 9610 §3.3.1 Filtering
 var cardTexts = map[string][]string{
-	"name":          {"name/full", "name/components/*/value"},
-	"nickname":      {"nicknames/*/name"},
-	"organization":  {"organizations/*/name", "organizations/*/units/*/name"},
-	"email":         {"emails/*/address", "emails/*/label"},
-	"phone":         {"phones/*/number", "phones/*/label"},
-	"onlineService": {"onlineServices/*/service", "onlineServices/*/uri", "onlineServices/*/user", "onlineServices/*/label"},
-	"address":       {"addresses/*/components/*/value", "addresses/*/full"},
-	"note":          {"notes/*/note"},
+	"name":         {"name/full", "name/components/*/value"},
+	"nickname":     {"nicknames/*/name"},
+	"organization": {"organizations/*/name", "organizations/*/units/*/name"},
+	"email":        {"emails/*/address", "emails/*/label"},
+	"phone":        {"phones/*/number", "phones/*/label"},
+	"onlineService": {"onlineServices/*/service", "onlineServices/*/uri", "onlineServices/*/user",
+		"onlineServices/*/label"},
+	"address": {"addresses/*/components/*/value", "addresses/*/full"},
+	"note":    {"notes/*/note"},
 	"text": {"name/full", "name/components/*/value", "nicknames/*/name", "organizations/*/name",
 		"organizations/*/units/*/name", "titles/*/name", "emails/*/address", "emails/*/label", "phones/*/number",
 		"phones/*/label", "onlineServices/*/service", "onlineServices/*/uri", "onlineServices/*/user",
@@ -128,13 +129,16 @@ var cardTexts = map[string][]string{
 		"personalInfo/*/value", "keywords/*/"},
 }
 
+// cardNames are the kinds of component of a name that have conditions and keys to sort by.
+var cardNames = []string{"given", "surname", "surname2"}
+
 // cardCondition reads one property of a FilterCondition.
 func (c *call) cardCondition(name string, v *jmap.Value) (matcher[*cardOf], error) {
 	text, isText := v.Text()
 	if !isText {
 		return nil, invalid("the filter's %.100s is no string", name)
 	}
-	if part, ok := strings.CutPrefix(name, "name/"); ok && slices.Contains([]string{"given", "surname", "surname2"}, part) {
+	if part, ok := strings.CutPrefix(name, "name/"); ok && slices.Contains(cardNames, part) {
 		words := cardWords(text)
 		return func(x *cardOf) bool { return hasWords(nameParts(x.card, part), words) }, nil
 	}
@@ -174,7 +178,8 @@ func kindOfCard(card contact.Card) string {
 	return "individual"
 }
 
-// cardTime reads a condition on the time of the creation or of the last change. A card without that time does not match.
+// cardTime reads a condition on the time of the creation or of the last change. A card without that time does not
+// match.
 func cardTime(name, text string) (matcher[*cardOf], error) {
 	conditions := map[string]struct {
 		property string

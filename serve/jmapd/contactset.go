@@ -346,8 +346,10 @@ func (x *cardSetting) created(i int) (string, []byte) {
 	id := idOf(letterCard, x.createdAt[i])
 	made := cardOf{card: x.creates[i].card}
 	made.entry.UNID = x.createdAt[i]
-	if b := slices.IndexFunc(x.books.list, func(c groupware.Collection) bool { return c.Name == x.creates[i].book }); b >= 0 {
-		made.entry.Collection = x.books.list[b].UNID
+	for k := range x.books.list {
+		if x.books.list[k].Name == x.creates[i].book {
+			made.entry.Collection = x.books.list[k].UNID
+		}
 	}
 	object, err := asValue(made.object())
 	if err != nil {
