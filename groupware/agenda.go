@@ -162,7 +162,7 @@ func (d *reading) forward(a *agenda) error {
 
 // take reads the times of one entry.
 func (d *reading) take(a *agenda, h *layout.Folder, id note.ID) error {
-	e, err := (&reading{d.f.svc.File(note.System, d.f.db), d.r}).entry(h, id, true)
+	e, err := (&reading{f: d.f.svc.File(note.System, d.f.db), r: d.r}).entry(h, id, true)
 	if err != nil || e == nil {
 		return err
 	}

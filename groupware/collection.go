@@ -1,6 +1,7 @@
 package groupware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,10 @@ type Collection struct {
 	Total  int
 	Size   uint64 // bytes of the entries
 	Token  string // the state of its entries: see File.Changes
+	// Default is set for the collection of its kind that gets entries for which no other one was chosen.
+	Default bool
+	// Subscribed is set if the person wants to see the collection in programs.
+	Subscribed bool
 	// Revision identifies the state of the Properties.
 	Revision string
 	Properties
@@ -72,6 +77,8 @@ const (
 	itemTransparent = "Transparent"
 	itemBusyFor     = "BusyFor"
 	itemExtra       = "Extra"
+	itemDefault     = "Default"
+	itemDeleted     = "Deleted" // of removedFolder: the UNID of the collection that was deleted last
 )
 
 // removedFolder holds entries that were removed, until Purge. They keep the names that clients have to be told, and can
@@ -119,6 +126,7 @@ func (d *reading) collection(h *layout.Folder) (*Collection, error) {
 	}
 	c.Revision = fmt.Sprintf("%x", uint64(row.Mod))
 	c.Properties = readProperties(items)
+	c.Subscribed = slices.Contains(h.Subscribed, d.f.who.Person)
 	if c.Title == "" {
 		c.Title = name
 	}
@@ -188,7 +196,7 @@ func (f *File) Collections(ctx context.Context, kind Kind) (list []Collection, e
 				list = append(list, *c)
 			}
 		}
-		return nil
+		return d.markDefault(kind, list)
 	})
 	slices.SortStableFunc(list, func(a, b Collection) int {
 		if a.Order != b.Order {
@@ -202,17 +210,99 @@ func (f *File) Collections(ctx context.Context, kind Kind) (list []Collection, e
 // Collection returns a collection by its name.
 func (f *File) Collection(ctx context.Context, kind Kind, name string) (c Collection, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		h, err := d.find(kind, name, note.Lookup)
-		if err != nil {
-			return err
-		}
-		found, err := d.collection(h)
-		if err == nil {
-			c = *found
-		}
+		c, err = d.collectionNamed(kind, name)
 		return err
 	})
 	return c, err
+}
+
+// Collection returns a collection by its name, with the changes of this update.
+func (c *Changing) Collection(kind Kind, name string) (Collection, error) {
+	return c.collectionNamed(kind, name)
+}
+
+func (d *reading) collectionNamed(kind Kind, name string) (Collection, error) {
+	h, err := d.find(kind, name, note.Lookup)
+	if err != nil {
+		return Collection{}, err
+	}
+	c, err := d.collection(h)
+	if err != nil {
+		return Collection{}, err
+	}
+	list := []Collection{*c}
+	err = d.markDefault(kind, list)
+	return list[0], err
+}
+
+// markDefault sets Collection.Default: of the collection that was chosen, or else of the one that Ensure creates, or
+// else of the oldest.
+func (d *reading) markDefault(kind Kind, list []Collection) error {
+	var first, usual, chosen *layout.Folder
+	for _, h := range d.r.AllFolders() {
+		if !d.holds(kind, h) {
+			continue
+		}
+		items, err := d.r.FolderItems(h.Note)
+		if err != nil {
+			return err
+		}
+		if first == nil || h.Note < first.Note {
+			first = h
+		}
+		if _, name, _ := parseFolder(h.Name); name == DefaultCalendar || name == DefaultContacts {
+			usual = h
+		}
+		if items.Get(itemDefault).AsBool() && (chosen == nil || h.Note < chosen.Note) {
+			chosen = h
+		}
+	}
+	h := cmp.Or(chosen, usual, first)
+	for i := range list {
+		list[i].Default = list[i].UNID == h.UNID
+	}
+	return nil
+}
+
+// SetDefault makes a collection the default one of its kind. The person needs the right to create folders in the mail
+// file.
+func (c *Changing) SetDefault(kind Kind, name string) error {
+	to, err := c.find(kind, name, note.Lookup)
+	if err != nil {
+		return err
+	}
+	if c.rights(nil)&note.Create == 0 {
+		return store.ErrDenied
+	}
+	for _, h := range c.r.AllFolders() {
+		if !c.holds(kind, h) {
+			continue
+		}
+		items, err := c.r.FolderItems(h.Note)
+		if err != nil {
+			return err
+		}
+		v := note.Value(nil)
+		if h.Note == to.Note {
+			v = note.Bool(true)
+		}
+		if items.Get(itemDefault).AsBool() == (v != nil) {
+			continue
+		}
+		if err := c.write().SetFolderItem(h.Note, itemDefault, v, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Subscribe sets Collection.Subscribed for the person.
+func (c *Changing) Subscribe(kind Kind, name string, on bool) error {
+	h, err := c.find(kind, name, note.Lookup)
+	if err != nil || slices.Contains(h.Subscribed, c.f.who.Person) == on {
+		return err
+	}
+	return c.write().Subscribe(h.Note, c.f.who.Person, on)
 }
 
 // find returns the folder of a collection in which the person has rights. A collection that the person may not see does
@@ -236,7 +326,7 @@ func (d *reading) find(kind Kind, name string, rights note.Rights) (*layout.Fold
 	return h, nil
 }
 
-// Create creates a collection. The person needs the right to create folders in the mail file.
+// Create creates a collection, to which the person is subscribed. The person needs the right to create folders in the mail file.
 func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	name, err := checkName(name)
 	if err != nil {
@@ -254,12 +344,17 @@ func (c *Changing) Create(kind Kind, name string, p Properties) error {
 	if n >= MaxCollections {
 		return fmt.Errorf("%w: at most %d collections", ErrFull, MaxCollections)
 	}
-	id, err := c.w.CreateFolder(folderName(kind, name), "")
+	id, err := c.write().CreateFolder(folderName(kind, name), "")
 	if errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("%w: %s", ErrExists, name)
 	}
 	if err != nil {
 		return err
+	}
+	if !c.f.who.Person.IsZero() {
+		if err := c.write().Subscribe(id, c.f.who.Person, true); err != nil {
+			return err
+		}
 	}
 	return c.setItems(id, &p)
 }
@@ -277,7 +372,7 @@ func (c *Changing) setItems(id note.ID, p *Properties) error {
 		if string(have.Get(it.Name)) == string(it.Value) {
 			continue
 		}
-		if err := c.w.SetFolderItem(id, it.Name, it.Value, 0); err != nil {
+		if err := c.write().SetFolderItem(id, it.Name, it.Value, 0); err != nil {
 			return err
 		}
 	}
@@ -299,7 +394,7 @@ func (c *Changing) SetACL(kind Kind, name string, acl *note.ACL) error {
 	if err != nil {
 		return err
 	}
-	return c.w.SetFolderACL(h.Note, acl)
+	return c.write().SetFolderACL(h.Note, acl)
 }
 
 // Delete deletes a collection. Its entries are removed as by Remove, so that they can be restored.
@@ -320,7 +415,15 @@ func (c *Changing) Delete(kind Kind, name string) error {
 			return err
 		}
 	}
-	return c.w.DeleteFolder(h.Note)
+	bin, err := c.bin()
+	if err != nil {
+		return err
+	}
+	// Without a change there, the moment of the collections could go back to that of the latest of those left.
+	if err := c.write().SetFolderItem(bin, itemDeleted, note.Text(h.UNID.String()), 0); err != nil {
+		return err
+	}
+	return c.write().DeleteFolder(h.Note)
 }
 
 // The names of the collections that Ensure creates.

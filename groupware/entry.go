@@ -340,6 +340,9 @@ func (d *reading) lookup(h *layout.Folder, key []byte) (note.ID, error) {
 	if err != nil {
 		return 0, err
 	}
+	if id, ok := d.keys[freshKey{h.Note, string(key)}]; ok {
+		list = append([]note.ID{id}, list...)
+	}
 	for _, id := range list {
 		row, err := d.r.Row(id)
 		if errors.Is(err, store.ErrNotFound) {

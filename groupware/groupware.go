@@ -100,10 +100,19 @@ func (f *File) Watch(fn func()) (stop func(), err error) { return f.svc.store.Wa
 type reading struct {
 	f *File
 	r *store.Reader
+	// keys holds the keys of entries that the update in progress has written, see Changing.fresh. It is nil outside of
+	// updates.
+	keys map[freshKey]note.ID
+}
+
+// freshKey is a key of the index of entries in a collection.
+type freshKey struct {
+	folder note.ID
+	key    string
 }
 
 func (f *File) read(ctx context.Context, fn func(d *reading) error) error {
-	return f.svc.store.Read(ctx, note.System, f.db, func(r *store.Reader) error { return fn(&reading{f, r}) })
+	return f.svc.store.Read(ctx, note.System, f.db, func(r *store.Reader) error { return fn(&reading{f: f, r: r}) })
 }
 
 // rights returns the rights of the person in a folder.
@@ -129,6 +138,14 @@ func (d *reading) owns(h *layout.Folder) bool {
 type Changing struct {
 	reading
 	w *store.Writer
+	// touched is set once the current item of ChangeEach has changed something.
+	touched bool
+}
+
+// write returns the writer for a change.
+func (c *Changing) write() *store.Writer {
+	c.touched = true
+	return c.w
 }
 
 // Change changes one mail file in one update: see Service.Change.
@@ -151,7 +168,7 @@ func (s *Service) Change(ctx context.Context, files []*File, fn func(list []*Cha
 			if err != nil {
 				return err
 			}
-			list[i] = &Changing{reading: reading{f, &w.Reader}, w: w}
+			list[i] = &Changing{reading: reading{f: f, r: &w.Reader}, w: w}
 		}
 		return fn(list)
 	})

@@ -30,7 +30,7 @@ func (x *Condition) holds(e *Entry) bool {
 }
 
 // Put writes an entry. It returns the entry, without its text, and reports whether it is new. The person needs the
-// right to insert or to write. One update must write an entry once: it finds names and UIDs as they were before.
+// right to insert or to write.
 func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Condition) (e Entry, created bool, err error) {
 	h, err := c.find(kind, collection, note.Lookup)
 	if err != nil {
@@ -48,18 +48,19 @@ func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Conditio
 	}
 	content := p.content(name, c.f.svc.env.Clock.Now())
 	if p.stored != nil {
-		c.w.Keep(p.stored)
+		c.write().Keep(p.stored)
 	}
 	id := note.ID(0)
 	if have != nil {
 		id = have.id
-		err = c.w.Rewrite(id, content)
+		err = c.write().Rewrite(id, content)
 	} else {
-		id, err = c.w.Create(store.New{Content: content, Folders: []note.ID{h.Note}})
+		id, err = c.write().Create(store.New{Content: content, Folders: []note.ID{h.Note}})
 	}
 	if err != nil {
 		return e, false, err
 	}
+	c.fresh(h, id, name, p.UID)
 	written, err := c.entry(h, id, false)
 	if err == nil && written == nil {
 		err = ErrNoEntry
@@ -96,6 +97,14 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if !x.holds(have) {
 		return ErrChanged
 	}
+	if err := c.mayHold(h, have, p); err != nil {
+		return err
+	}
+	return c.fits(have, len(p.Text))
+}
+
+// mayHold checks the rules of a collection for an entry that replaces another one, or nil.
+func (c *Changing) mayHold(h *layout.Folder, have *Entry, p *Parsed) error {
 	items, err := c.r.FolderItems(h.Note)
 	if err != nil {
 		return err
@@ -110,7 +119,7 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if have == nil && int(h.Total) >= MaxEntries {
 		return fmt.Errorf("%w: at most %d entries", ErrFull, MaxEntries)
 	}
-	return c.fits(have, len(p.Text))
+	return nil
 }
 
 // uniqueUID checks that no other entry of the collection has a UID.

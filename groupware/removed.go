@@ -58,17 +58,17 @@ func (c *Changing) remove(h *layout.Folder, id note.ID, way departure) error {
 	} else {
 		content.Items = content.Items.With(at.Name, at.Value).With(itemFrom, note.Text(h.UNID.String()))
 	}
-	if err := c.w.Rewrite(id, content); err != nil {
+	if err := c.write().Rewrite(id, content); err != nil {
 		return err
 	}
 	bin, err := c.bin()
 	if err != nil {
 		return err
 	}
-	if _, err := c.w.AddTo(id, bin); err != nil {
+	if _, err := c.write().AddTo(id, bin); err != nil {
 		return err
 	}
-	return c.w.RemoveFrom(id, h.Note)
+	return c.write().RemoveFrom(id, h.Note)
 }
 
 // bin returns the folder of removed entries. It is created when it is needed.
@@ -80,7 +80,7 @@ func (c *Changing) bin() (note.ID, error) {
 	if !errors.Is(err, store.ErrNotFound) {
 		return 0, err
 	}
-	return c.w.CreateFolder(removedFolder, "")
+	return c.write().CreateFolder(removedFolder, "")
 }
 
 // Purge deletes the entries of a mail file that were removed before a time, and returns their number.
@@ -185,11 +185,11 @@ func (c *Changing) Restore(id note.UNID, kind Kind, collection string) error {
 	if other, err := c.named(h, e.Name, false); err == nil && other != nil {
 		content.Items = content.Items.With(itemName, note.Text(c.f.svc.NewName(kind)))
 	}
-	if err := c.w.Rewrite(nid, content); err != nil {
+	if err := c.write().Rewrite(nid, content); err != nil {
 		return err
 	}
-	if _, err := c.w.AddTo(nid, h.Note); err != nil {
+	if _, err := c.write().AddTo(nid, h.Note); err != nil {
 		return err
 	}
-	return c.w.RemoveFrom(nid, bin.Note)
+	return c.write().RemoveFrom(nid, bin.Note)
 }

@@ -30,7 +30,8 @@ func (h *front) openJMAP() (func(context.Context) error, error) {
 			ConcurrentRequests: cfg.JMAP.ConcurrentRequests, ConcurrentUploads: cfg.JMAP.ConcurrentUploads,
 			Uploads: int64(cfg.JMAP.Uploads),
 		}}
-	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, cfg.Limits.Recipients))
+	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, s.Groupware,
+		cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
 	h.web.Handle("/jmap/", h.forwarded.Web(forward.DoorWeb, caller(x), door))
 	h.closes("forwarded requests", func(context.Context) error { return h.forwarded.Close() })

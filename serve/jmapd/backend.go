@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"doublet/directory"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -16,11 +17,11 @@ import (
 	"doublet/wire/jmap"
 )
 
-// NewBackend returns a Backend that uses in for accounts, d for names and addresses, and f and m for mail.
-// maxRecipients bounds the recipients of a message.
+// NewBackend returns a Backend that uses in for accounts, d for names and addresses, f and m for mail, and g for
+// calendars and address books. maxRecipients bounds the recipients of a message.
 func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service,
-	maxRecipients int) Backend {
-	return &backend{in, d, f, m, maxRecipients}
+	g *groupware.Service, maxRecipients int) Backend {
+	return &backend{in, d, f, m, g, maxRecipients}
 }
 
 type backend struct {
@@ -28,11 +29,15 @@ type backend struct {
 	dir        *directory.Directory
 	files      *mailbox.Service
 	mail       *mail.Service
+	groupware  *groupware.Service
 	recipients int
 }
 
 // Mail implements Backend.
 func (b *backend) Mail() *mailbox.Service { return b.files }
+
+// Groupware implements Backend.
+func (b *backend) Groupware() *groupware.Service { return b.groupware }
 
 // Directory implements Backend.
 func (b *backend) Directory() *directory.Directory { return b.dir }

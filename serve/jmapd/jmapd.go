@@ -20,6 +20,7 @@ import (
 	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
@@ -98,6 +99,8 @@ func setDefault[N int | int64 | time.Duration](v *N, def N) {
 // Backend is the interface of jmapd to the rest of the server.
 type Backend interface {
 	Mail() *mailbox.Service
+	// Groupware returns the calendars and address books of mail files.
+	Groupware() *groupware.Service
 	// Directory returns the directory in which users look up recipients.
 	Directory() *directory.Directory
 	// Refresh updates an account from the directory. It returns signin.ErrDisabled if the account was disabled.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"doublet/directory/session"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/jmapd/push"
 	"doublet/store"
@@ -88,15 +87,6 @@ func (p pushSource) Watch(a push.Account, fn func()) (func(), error) {
 func (p pushSource) States(ctx context.Context, c *push.Caller, a push.Account) (map[string]string, error) {
 	x := &Account{ID: a.ID, Personal: a.Database == c.Database, Database: a.Database,
 		File: p.s.backend.Mail().File(c.Who, a.Database)}
-	if !x.Personal {
-		folders, err := mailbox.Visible(x.File.Folders(ctx))
-		if errors.Is(err, store.ErrDenied) || err == nil && len(folders) == 0 {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 	states, err := p.s.States(ctx, p.caller(c), x)
 	if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) {
 		return nil, nil

@@ -149,6 +149,10 @@ func (c *call) needWritable() error {
 	if err != nil || writable(folders) {
 		return err
 	}
+	collections, err := c.s.collections(c.ctx, c.caller, c.account.Database)
+	if err != nil || collections.writable() {
+		return err
+	}
 	if top, err := c.account.File.MayCreate(c.ctx); err != nil || top {
 		return err
 	}
@@ -161,7 +165,11 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	if err != nil {
 		return err
 	}
-	if len(folders) == 0 && !a.Personal {
+	collections, err := s.collections(ctx, c, a.Database)
+	if err != nil {
+		return err
+	}
+	if len(folders) == 0 && len(collections) == 0 && !a.Personal {
 		return nil
 	}
 	top, err := a.File.MayCreate(ctx)
@@ -172,19 +180,14 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	in := jmap.NewWriter(o.B)
 	in.Text("name", a.Name)
 	in.Bool("isPersonal", a.Personal)
-	in.Bool("isReadOnly", !writable(folders) && !top)
+	in.Bool("isReadOnly", !writable(folders) && !collections.writable() && !top)
 	in.Name("accountCapabilities")
 	caps := jmap.NewWriter(in.B)
 	caps.Raw(jmap.Core, "{}")
-	caps.Name(jmap.Mail)
-	m := jmap.NewWriter(caps.B)
-	m.Uint("maxMailboxesPerEmail", mailbox.MaxFolders)
-	m.Uint("maxMailboxDepth", mailbox.MaxLevels)
-	m.Uint("maxSizeMailboxName", mailbox.MaxName)
-	m.Uint("maxSizeAttachmentsPerEmail", uint64(s.backend.Mail().MessageSize()))
-	m.Strings("emailQuerySortOptions", sortOptions...)
-	m.Bool("mayCreateTopLevelMailbox", top)
-	caps.B = m.End()
+	if a.Personal || len(folders) > 0 {
+		caps.Object(jmap.Mail, func(o *jmap.Writer) { s.appendMailCapability(o, top) })
+	}
+	collections.appendCapabilities(&caps, a, top)
 	caps.Raw(jmap.Quota, "{}")
 	caps.Raw(jmap.Search, "{}")
 	caps.Raw(jmap.CalendarsParse, "{}")
@@ -211,4 +214,14 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	in.B = caps.End()
 	o.B = in.End()
 	return nil
+}
+
+// appendMailCapability appends the members of the account capability of mail.
+func (s *Server) appendMailCapability(o *jmap.Writer, top bool) {
+	o.Uint("maxMailboxesPerEmail", mailbox.MaxFolders)
+	o.Uint("maxMailboxDepth", mailbox.MaxLevels)
+	o.Uint("maxSizeMailboxName", mailbox.MaxName)
+	o.Uint("maxSizeAttachmentsPerEmail", uint64(s.backend.Mail().MessageSize()))
+	o.Strings("emailQuerySortOptions", sortOptions...)
+	o.Bool("mayCreateTopLevelMailbox", top)
 }

@@ -348,5 +348,10 @@ func (b *batch) setError(err error) *jmap.Error {
 			return x.say
 		}
 	}
+	for _, x := range groupwareErrors {
+		if errors.Is(err, x.is) {
+			return x.say
+		}
+	}
 	return b.methodError("an object", err)
 }

@@ -2,26 +2,46 @@ package jmapd
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"doublet/mailbox"
+	"doublet/store"
 )
 
-// States returns the states of the types of an account as /get returns them, by type name. They include EmailDelivery
+// States returns the states of the types of an account as /get returns them, by type name. A type of which the caller
+// sees no object in another person's account has none. They include EmailDelivery
 // (RFC 8621 section 1.5), which changes when a message arrives.
 //
 // Implements: RFC 8621 §1.5 push of EmailDelivery
 func (s *Server) States(ctx context.Context, c *Caller, a *Account) (map[string]string, error) {
+	out := make(map[string]string, 12)
+	if err := s.groupwareStates(ctx, c, a, out); err != nil {
+		return nil, err
+	}
+	if !a.Personal {
+		folders, err := mailbox.Visible(a.File.Folders(ctx))
+		if errors.Is(err, store.ErrDenied) || err == nil && len(folders) == 0 {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, s.mailStates(ctx, c, a, out)
+}
+
+// mailStates adds the states of the types of mail.
+func (s *Server) mailStates(ctx context.Context, c *Caller, a *Account, out map[string]string) error {
 	x := &call{batch: &batch{s: s, ctx: ctx, caller: c}, account: a}
 	var given sender
 	if a.Personal {
 		var err error
 		if given, err = x.sender(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	out := make(map[string]string, 8)
-	err := a.File.Read(ctx, func(d *mailbox.Reading) error {
+	return a.File.Read(ctx, func(d *mailbox.Reading) error {
 		st, err := d.States()
 		if err != nil {
 			return err
@@ -54,5 +74,4 @@ func (s *Server) States(ctx context.Context, c *Caller, a *Account) (map[string]
 			identityState(identities), v.state()
 		return nil
 	})
-	return out, err
 }

@@ -15,6 +15,7 @@ import (
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
 	"doublet/mail"
 	"doublet/mail/trace"
 	"doublet/mailbox"
@@ -34,10 +35,12 @@ type world struct {
 	store  *store.Store
 	people *directory.Directory
 	files  *mailbox.Service
-	mail   *mail.Service
-	waker  *mailbox.Waker
-	server *Server
-	who    map[string]*Caller
+	// groupware keeps the calendars and address books.
+	groupware *groupware.Service
+	mail      *mail.Service
+	waker     *mailbox.Waker
+	server    *Server
+	who       map[string]*Caller
 }
 
 type settings struct {
@@ -60,7 +63,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	var err error
 	w.store, err = store.Open(fix.Env, "data", store.Options{
 		CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
 	})
 	w.ok(err)
 	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10),
@@ -73,13 +76,14 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 		o.recipients = 20
 	}
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls})
+	w.groupware = groupware.New(w.store, fix.Env, groupware.Options{})
 	w.waker = w.files.NewWaker()
 	tree := stat.New(fix.Clock)
 	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
 	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
 	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree},
-		NewBackend(in, w.people, w.files, w.mail, o.recipients))
+		NewBackend(in, w.people, w.files, w.mail, w.groupware, o.recipients))
 	for _, name := range []string{"alice", "bob", "carol"} {
 		w.person(name, o.quota)
 	}

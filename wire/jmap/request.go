@@ -14,6 +14,8 @@ const (
 	Quota            = "urn:ietf:params:jmap:quota"
 	Blob             = "urn:ietf:params:jmap:blob"
 	MDN              = "urn:ietf:params:jmap:mdn"
+	Contacts         = "urn:ietf:params:jmap:contacts"
+	Calendars        = "urn:ietf:params:jmap:calendars"
 	CalendarsParse   = "urn:ietf:params:jmap:calendars:parse"
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
