@@ -105,11 +105,15 @@ func merged(old, changed *jmap.Value) (*jmap.Value, error) {
 	return &want, nil
 }
 
-// EditInstance changes properties of one instance of the object: it becomes an override of the series. Errors match
-// InvalidError or ErrObject.
-func (o *Object) EditInstance(x Occurrence, changed *jmap.Value) (*Object, error) {
+// EditInstance changes properties of one instance of the object: it becomes an override of the series. stamps changes
+// properties of the series: sequence and updated. Errors match InvalidError or ErrObject.
+func (o *Object) EditInstance(x Occurrence, changed, stamps *jmap.Value) (*Object, error) {
 	if !o.master {
-		return o.edit(x.Part, changed)
+		all := *changed
+		for i := range stamps.Len() {
+			all = all.With(stamps.Name(i), *stamps.At(i))
+		}
+		return o.edit(x.Part, &all)
 	}
 	for i := range changed.Len() {
 		if name := changed.Name(i); !overridable(name) {
@@ -121,13 +125,14 @@ func (o *Object) EditInstance(x Occurrence, changed *jmap.Value) (*Object, error
 	if err != nil {
 		return nil, err
 	}
-	return o.setOverride(key, difference(instanceOf(o.event(o.Parts[0]).value(), key), want))
+	return o.setOverride(key, difference(instanceOf(o.event(o.Parts[0]).value(), key), want), stamps)
 }
 
-// RemoveInstance takes one instance out of the object. It returns nil if none is left.
-func (o *Object) RemoveInstance(x Occurrence) (*Object, error) {
+// RemoveInstance takes one instance out of the object, and changes stamps as EditInstance does. It returns nil if none
+// is left.
+func (o *Object) RemoveInstance(x Occurrence, stamps *jmap.Value) (*Object, error) {
 	if o.master {
-		return o.setOverride(x.ID.Format(localTime), excluded())
+		return o.setOverride(x.ID.Format(localTime), excluded(), stamps)
 	}
 	if len(o.Parts) == 1 {
 		return nil, nil
@@ -136,14 +141,18 @@ func (o *Object) RemoveInstance(x Occurrence) (*Object, error) {
 	return objectOf(o.Whole)
 }
 
-// setOverride sets the override of one instance of the series, and leaves the others as they are.
-func (o *Object) setOverride(key string, patch *jmap.Value) (*Object, error) {
+// setOverride sets the override of one instance of the series, and stamps of the series. The other overrides stay.
+func (o *Object) setOverride(key string, patch, stamps *jmap.Value) (*Object, error) {
 	e := o.event(o.Parts[0])
 	list := o.overrides(e.value(), func(c *ical.Component) *jmap.Value { return o.event(c).value() }, time.Time{},
 		time.Time{})
 	list.put(key, patch)
-	all := list.object()
-	return o.edit(0, jmap.MakeObject([]string{"recurrenceOverrides"}, []jmap.Value{all}))
+	changed := list.object()
+	changed = *jmap.MakeObject([]string{"recurrenceOverrides"}, []jmap.Value{changed})
+	for i := range stamps.Len() {
+		changed = changed.With(stamps.Name(i), *stamps.At(i))
+	}
+	return o.edit(0, &changed)
 }
 
 // event returns a component of the object as an event.

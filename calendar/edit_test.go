@@ -248,9 +248,9 @@ func TestInstances(t *testing.T) {
 		}
 		var err error
 		if patch == "" {
-			o, err = o.RemoveInstance(x)
+			o, err = o.RemoveInstance(x, nil)
 		} else {
-			o, err = o.EditInstance(x, object(t, patch))
+			o, err = o.EditInstance(x, object(t, patch), nil)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestInstances(t *testing.T) {
 	if !got.Equal(object(t, want)) {
 		t.Errorf("%s", got.Append(nil))
 	}
-	if bad, err := o.EditInstance(Occurrence{ID: then}, object(t, `{"privacy":"private"}`)); err == nil {
+	if bad, err := o.EditInstance(Occurrence{ID: then}, object(t, `{"privacy":"private"}`), nil); err == nil {
 		t.Errorf("an instance of another privacy: %s", bad.Text())
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // View selects what is printed of an event.
 type View struct {
-	// Properties lists the properties; nil means all that the event has, but utcStart and utcEnd.
+	// Properties lists the properties; nil means all that the event has, but utcStart, utcEnd and isDraft.
 	Properties []string
 	// After and Before bound the instances of recurrenceOverrides: After ≤ t < Before. A zero time is no bound.
 	After, Before time.Time
@@ -23,7 +23,7 @@ type View struct {
 // wants reports whether a property is printed.
 func (v *View) wants(name string) bool {
 	if v.Properties == nil {
-		return name != "utcStart" && name != "utcEnd"
+		return name != "utcStart" && name != "utcEnd" && name != "isDraft"
 	}
 	return slices.Contains(v.Properties, name)
 }
@@ -113,8 +113,10 @@ func (e *event) appendTo(w *jmap.Writer, v *View, done []string) {
 	all := e.value()
 	if v.Properties == nil {
 		for i := range all.Len() {
-			w.Key(all.Name(i))
-			w.B = all.At(i).Append(w.B)
+			if name := all.Name(i); v.wants(name) {
+				w.Key(name)
+				w.B = all.At(i).Append(w.B)
+			}
 		}
 		return
 	}
@@ -202,8 +204,12 @@ func (o *Object) Instance(id time.Time) (found Occurrence, ok bool) {
 	return found, ok && err == nil
 }
 
-// Recurs reports whether the object has, or may have, more than one instance.
-func (o *Object) Recurs() bool { return o.recurs() }
+// Flag reports whether the event has a boolean property that iCalendar has no line for, such as isDraft.
+func (o *Object) Flag(name string) bool {
+	return slices.ContainsFunc(o.Parts[0].Properties, func(p ical.Property) bool {
+		return p.Name == propExtra && p.Param(paramExtra) == name && p.Text() == "true"
+	})
+}
 
 // IsSeries reports whether the object is an event by itself, or a series; else it is instances alone.
 func (o *Object) IsSeries() bool { return o.master }
