@@ -121,7 +121,9 @@ func setSequence(e *event, _, want *jmap.Value) error {
 	return setNumber(e.c, "SEQUENCE", "sequence", 1<<31-1, want)
 }
 
-func setPriority(e *event, _, want *jmap.Value) error { return setNumber(e.c, "PRIORITY", "priority", 9, want) }
+func setPriority(e *event, _, want *jmap.Value) error {
+	return setNumber(e.c, "PRIORITY", "priority", 9, want)
+}
 
 // printStamp prints the time of a property in UTC.
 func printStamp(property string) func(*event, *jmap.Writer, func(string) bool) {

@@ -141,6 +141,9 @@ func duration(d time.Duration, days bool) string {
 	return out
 }
 
+// Duration prints a duration that is not negative as JSCalendar does, in hours, minutes and seconds.
+func Duration(d time.Duration) string { return duration(d, false) }
+
 // ParseLocal parses a LocalDateTime of JSCalendar, as if it were UTC.
 //
 // Implements: RFC 8984 §1.4.4 LocalDateTime

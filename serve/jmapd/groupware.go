@@ -73,6 +73,9 @@ func (x collections) of(kind groupware.Kind) bool {
 // appendCapabilities appends the account capabilities of calendars and address books. create is set if the caller may
 // create collections in the account.
 func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create bool) {
+	if a.Personal || x.of(groupware.Calendar) {
+		appendCalendarsCapability(o, create)
+	}
 }
 
 // groupwareStates adds the states of the types of calendars and address books that the caller sees in an account.

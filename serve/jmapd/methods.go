@@ -64,7 +64,15 @@ var methods = map[string]method{
 	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
 	"Principal/set":          {jmap.Principals, principalSet},
 
-	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},
+	"Calendar/get":               {jmap.Calendars, calendarGet},
+	"Calendar/changes":           {jmap.Calendars, calendarChanges},
+	"Calendar/set":               {jmap.Calendars, calendarSet},
+	"CalendarEvent/get":          {jmap.Calendars, eventGet},
+	"CalendarEvent/changes":      {jmap.Calendars, eventChanges},
+	"CalendarEvent/query":        {jmap.Calendars, eventQuery},
+	"CalendarEvent/queryChanges": {jmap.Calendars, eventQueryChanges},
+	"CalendarEvent/set":          {jmap.Calendars, eventSet},
+	"CalendarEvent/parse":        {jmap.CalendarsParse, calendarParse},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},

@@ -23,7 +23,7 @@ func Pointers(v *Value) ([]Pointer, error) {
 	for i := range v.Len() {
 		tokens, ok := ParsePointer(v.Name(i))
 		if !ok {
-			return nil, badPatch("%.100q is no JSON Pointer of at most %d octets", v.Name(i), maxPointer)
+			return nil, badPatch("%.100q is longer than %d octets, or no JSON Pointer", v.Name(i), maxPointer)
 		}
 		list[i] = Pointer{tokens, v.At(i)}
 	}
