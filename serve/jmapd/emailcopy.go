@@ -44,7 +44,7 @@ func emailCopy(c *call) error {
 		return err
 	}
 	if destroy && len(x.copied) > 0 {
-		c.implicit = func() { c.destroyOriginals(from, x.copied) }
+		c.implicit = func() { c.destroyCopied("Email/set", from, x.copied) }
 	}
 	return nil
 }
@@ -133,15 +133,15 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 	return err
 }
 
-// destroyOriginals adds an Email/set after the copy, which destroys the originals.
-func (c *call) destroyOriginals(from *Account, ids []string) {
+// destroyCopied adds a call of a /set after a /copy, which destroys the originals.
+func (c *call) destroyCopied(method string, from *Account, ids []string) {
 	ifInState := c.args.Get("destroyFromIfInState")
 	names := []string{"accountId", "destroy"}
 	values := []jmap.Value{jmap.Text(from.ID), textList(ids)}
 	if !ifInState.IsNull() {
 		names, values = append(names, "ifInState"), append(values, *ifInState)
 	}
-	c.batch.follow("Email/set", c.id, jmap.MakeObject(names, values))
+	c.batch.follow(method, c.id, jmap.MakeObject(names, values))
 }
 
 // textList returns an array of strings.

@@ -72,7 +72,13 @@ var methods = map[string]method{
 	"CalendarEvent/query":        {jmap.Calendars, eventQuery},
 	"CalendarEvent/queryChanges": {jmap.Calendars, eventQueryChanges},
 	"CalendarEvent/set":          {jmap.Calendars, eventSet},
+	"CalendarEvent/copy":         {jmap.Calendars, eventCopy},
 	"CalendarEvent/parse":        {jmap.CalendarsParse, calendarParse},
+
+	"ParticipantIdentity/get":     {jmap.Calendars, participantIdentityGet},
+	"ParticipantIdentity/changes": {jmap.Calendars, participantIdentityChanges},
+	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},
+	"Principal/getAvailability":   {jmap.Availability, getAvailability},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},
