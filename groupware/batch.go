@@ -24,8 +24,8 @@ type Batch struct {
 var errAgain = errors.New("again")
 
 // ChangeEach changes the mail file in one update. It calls check with the moments before the update, and then fn for
-// each of n items; the changes of one item take effect completely or not at all. An error of check, or one of the store
-// that concerns all items, ends the update, and nothing has changed. If an item fails after it has changed something,
+// each of n items; the changes of one item take effect completely or not at all. An error of check, one of Abort, or one
+// of the store that concerns all items, ends the update, and nothing has changed. If an item fails after it has changed something,
 // the update starts again without it, so ChangeEach may call fn for an item more than once.
 func (f *File) ChangeEach(ctx context.Context, kind Kind, n int, check func(Moments) error,
 	fn func(c *Changing, i int) error) (Batch, error) {
@@ -72,9 +72,17 @@ func (c *Changing) each(errs []error, fn func(c *Changing, i int) error) error {
 	return nil
 }
 
+// Abort wraps an error of an item so that it ends the whole update.
+func Abort(err error) error { return &abort{err} }
+
+type abort struct{ error }
+
+func (a *abort) Unwrap() error { return a.error }
+
 // itemError reports whether err concerns one item only; other errors end the whole update.
 func itemError(err error) bool {
-	return !slices.ContainsFunc([]error{store.ErrDamaged, store.ErrNoSpace, store.ErrNotNamed, store.ErrNotHome,
+	var a *abort
+	return !errors.As(err, &a) && !slices.ContainsFunc([]error{store.ErrDamaged, store.ErrNoSpace, store.ErrNotNamed, store.ErrNotHome,
 		context.Canceled, context.DeadlineExceeded}, func(x error) bool { return errors.Is(err, x) })
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/calendar"
+	"doublet/contact"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -32,10 +33,10 @@ const (
 
 // The forms of entries.
 var forms = map[string]string{calendar.Event: "Appointment", calendar.Task: "Task", calendar.Journal: "Journal",
-	contact: "Contact"}
+	vcard: "Contact"}
 
-// contact is the component of a contact.
-const contact = "VCARD"
+// vcard is the component of a contact.
+const vcard = "VCARD"
 
 // maxInline is the size in bytes up to which the text of an entry is an item of its note.
 const maxInline = 32 << 10
@@ -117,18 +118,15 @@ func parse(kind Kind, text []byte) (*Parsed, error) {
 	return p, nil
 }
 
-// cardLimits bound a contact. Its size is bounded by MaxEntry.
-var cardLimits = ical.Limits{Size: MaxEntry, Lines: 20_000, Depth: 2}
-
 // parseCard parses a contact.
 //
 // Implements: RFC 6352 §5.1 address object resources
 func parseCard(text []byte) (*Parsed, error) {
-	all, err := ical.ParseAll(text, cardLimits)
+	all, err := ical.ParseAll(text, contact.Limits)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(all) != 1 || all[0].Name != contact:
+	case len(all) != 1 || all[0].Name != vcard:
 		return nil, errors.New("it is not one VCARD")
 	}
 	c := all[0]
@@ -142,7 +140,7 @@ func parseCard(text []byte) (*Parsed, error) {
 	if uid == "" || len(uid) > maxUID {
 		return nil, fmt.Errorf("VCARD without a UID of at most %d bytes", maxUID)
 	}
-	return &Parsed{Text: text, UID: uid, Component: contact, Subject: c.Text("FN"), Card: c}, nil
+	return &Parsed{Text: text, UID: uid, Component: vcard, Subject: c.Text("FN"), Card: c}, nil
 }
 
 // maxUID bounds the UID of an entry in bytes.
@@ -170,7 +168,7 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 
 // contentType returns the media type of the text of an entry.
 func contentType(component string) string {
-	if component == contact {
+	if component == vcard {
 		return "text/vcard; charset=utf-8"
 	}
 	return "text/calendar; charset=utf-8; component=" + strings.ToLower(component)

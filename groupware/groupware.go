@@ -140,6 +140,7 @@ type Changing struct {
 	w *store.Writer
 	// touched is set once the current item of ChangeEach has changed something.
 	touched bool
+	marks   []note.UNID // see Share
 }
 
 // write returns the writer for a change.
@@ -161,8 +162,8 @@ func (s *Service) Change(ctx context.Context, files []*File, fn func(list []*Cha
 	for i, f := range files {
 		ids[i] = f.db
 	}
-	return s.store.Update(ctx, note.System, ids, func(tx *store.Tx) error {
-		list := make([]*Changing, len(files))
+	list := make([]*Changing, len(files))
+	err := s.store.Update(ctx, note.System, ids, func(tx *store.Tx) error {
 		for i, f := range files {
 			w, err := tx.Home(f.db)
 			if err != nil {
@@ -171,5 +172,23 @@ func (s *Service) Change(ctx context.Context, files []*File, fn func(list []*Cha
 			list[i] = &Changing{reading: reading{f: f, r: &w.Reader}, w: w}
 		}
 		return fn(list)
+	})
+	for _, c := range list {
+		if err == nil {
+			err = s.mark(c)
+		}
+	}
+	return err
+}
+
+// mark marks the people with whom an update has shared a collection in the access list of the mail file.
+func (s *Service) mark(c *Changing) error {
+	if len(c.marks) == 0 {
+		return nil
+	}
+	return s.store.SetInfo(note.System, c.f.db, func(i *layout.Info) {
+		for _, id := range c.marks {
+			i.ACL, _ = i.ACL.Marked(id)
+		}
 	})
 }

@@ -420,7 +420,7 @@ func (d *reading) kindOf(id note.ID) (Kind, error) {
 		return "", err
 	}
 	switch form := c.Content.Items.Get(itemForm).AsText(); {
-	case form == forms[contact]:
+	case form == forms[vcard]:
 		return AddressBook, nil
 	case slices.Contains(slices.Collect(maps.Values(forms)), form):
 		return Calendar, nil

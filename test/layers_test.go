@@ -37,7 +37,7 @@ var order = [][]string{
 	{"search"},
 	{"mailbox"},
 	{"mail"},
-	{"calendar"},
+	{"calendar", "contact"},
 	{"groupware"},
 	{"replica", "transfer"},
 	{"cluster"},
