@@ -92,6 +92,15 @@ func (f *File) Who() note.Who { return f.who }
 // Database returns the id of the mail file.
 func (f *File) Database() note.DatabaseID { return f.db }
 
+// Owner returns the owner of the mail file, zero if it has none.
+func (f *File) Owner(ctx context.Context) (owner note.UNID, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		owner = d.r.Info().Owner
+		return nil
+	})
+	return owner, err
+}
+
 // Watch calls fn after each durable change in the mail file, until stop is called. fn must not block.
 func (f *File) Watch(fn func()) (stop func(), err error) { return f.svc.store.Watch(f.db, fn) }
 

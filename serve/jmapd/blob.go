@@ -49,7 +49,8 @@ func storedBlob(s *store.Stored, kind string) *blob {
 	return &blob{size: s.Size(), kind: kind, read: s.AppendRange}
 }
 
-// openBlob opens a blob of an account by its id: a message, a part of a message, or an upload of the caller. It returns
+// openBlob opens a blob of an account by its id: a message, a part of a message, an upload of the caller, or
+// the media of a card. It returns
 // errNoBlob if the caller cannot see such a blob.
 func (c *call) openBlob(a *Account, id string) (*blob, error) {
 	ref, ok := parseBlobRef(id)
@@ -64,6 +65,9 @@ func (c *call) openBlob(a *Account, id string) (*blob, error) {
 			return nil, errNoBlob
 		}
 		return c.openUpload(ref)
+	}
+	if ref.letter == letterMedia {
+		return c.openMedia(a, ref)
 	}
 	var out *blob
 	err := a.File.Read(c.ctx, func(d *mailbox.Reading) error {

@@ -465,6 +465,8 @@ func parseBlobRef(s string) (b blobRef, ok bool) {
 		ok = len(b.steps) == 0
 	case letterPart:
 		ok = len(b.steps) > 0
+	case letterMedia:
+		ok = len(b.steps) == 3
 	case letterUpload:
 	default:
 		ok = false

@@ -44,7 +44,7 @@ func emailCopy(c *call) error {
 		return err
 	}
 	if destroy && len(x.copied) > 0 {
-		c.implicit = func() { c.destroyCopied("Email/set", from, x.copied) }
+		c.implicit = func() { c.destroyCopied(from, "Email/set", x.copied) }
 	}
 	return nil
 }
@@ -133,8 +133,8 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 	return err
 }
 
-// destroyCopied adds a call of a /set after a /copy, which destroys the originals.
-func (c *call) destroyCopied(method string, from *Account, ids []string) {
+// destroyCopied adds a /set after a /copy, which destroys the originals.
+func (c *call) destroyCopied(from *Account, method string, ids []string) {
 	ifInState := c.args.Get("destroyFromIfInState")
 	names := []string{"accountId", "destroy"}
 	values := []jmap.Value{jmap.Text(from.ID), textList(ids)}

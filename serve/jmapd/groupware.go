@@ -72,7 +72,15 @@ func (x collections) of(kind groupware.Kind) bool {
 
 // appendCapabilities appends the account capabilities of calendars and address books. create is set if the caller may
 // create collections in the account.
+//
+// Implements: RFC 9610 §1.4.1 urn:ietf:params:jmap:contacts
 func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create bool) {
+	if a.Personal || x.of(groupware.AddressBook) {
+		o.Object(jmap.Contacts, func(in *jmap.Writer) {
+			in.Uint("maxAddressBooksPerCard", 1)
+			in.Bool("mayCreateAddressBook", create)
+		})
+	}
 	if a.Personal || x.of(groupware.Calendar) {
 		appendCalendarsCapability(o, create)
 	}
@@ -164,20 +172,14 @@ func (c *call) groupwareDelta(kind groupware.Kind, letter byte, state string,
 type groupwareSteps struct {
 	create, update func(w *groupware.Changing, i int) error
 	destroy        func(w *groupware.Changing, id string) error
-	// last, if set, is a step behind all others.
-	last func(w *groupware.Changing) error
 }
 
 // changeGroupware makes all changes of a /set in one update, if the type is in the state that the client expects. It
 // returns the result for each change, for record, and the states before and after.
 func (s *set) changeGroupware(f *groupware.File, kind groupware.Kind, of momentOf,
 	by *groupwareSteps) (errs []error, before, after string, err error) {
-	nc, nu, n := len(s.create), len(s.update), s.size()
-	steps := n
-	if by.last != nil {
-		steps++
-	}
-	out, err := f.ChangeEach(s.c.ctx, kind, steps, func(m groupware.Moments) error {
+	nc, nu := len(s.create), len(s.update)
+	out, err := f.ChangeEach(s.c.ctx, kind, s.size(), func(m groupware.Moments) error {
 		return s.mismatch(of(m).String())
 	}, func(w *groupware.Changing, i int) error {
 		switch {
@@ -185,15 +187,13 @@ func (s *set) changeGroupware(f *groupware.File, kind groupware.Kind, of momentO
 			return by.create(w, i)
 		case i < nc+nu:
 			return by.update(w, i-nc)
-		case i < n:
-			return by.destroy(w, s.destroy[i-nc-nu])
 		}
-		return by.last(w)
+		return by.destroy(w, s.destroy[i-nc-nu])
 	})
 	if err != nil {
 		return nil, "", "", err
 	}
-	return out.Errs[:n], of(out.Before).String(), of(out.After).String(), nil
+	return out.Errs, of(out.Before).String(), of(out.After).String(), nil
 }
 
 // groupwareErrors are the SetErrors of package groupware.

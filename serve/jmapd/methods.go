@@ -64,6 +64,16 @@ var methods = map[string]method{
 	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
 	"Principal/set":          {jmap.Principals, principalSet},
 
+	"AddressBook/get":          {jmap.Contacts, addressBookGet},
+	"AddressBook/changes":      {jmap.Contacts, addressBookChanges},
+	"AddressBook/set":          {jmap.Contacts, addressBookSet},
+	"ContactCard/get":          {jmap.Contacts, contactCardGet},
+	"ContactCard/changes":      {jmap.Contacts, contactCardChanges},
+	"ContactCard/query":        {jmap.Contacts, contactCardQuery},
+	"ContactCard/queryChanges": {jmap.Contacts, contactCardQueryChanges},
+	"ContactCard/set":          {jmap.Contacts, contactCardSet},
+	"ContactCard/copy":         {jmap.Contacts, contactCardCopy},
+
 	"Calendar/get":               {jmap.Calendars, calendarGet},
 	"Calendar/changes":           {jmap.Calendars, calendarChanges},
 	"Calendar/set":               {jmap.Calendars, calendarSet},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/groupware"
 	"doublet/note"
 	"doublet/store/layout"
 	"doublet/wire/jmap"
@@ -28,6 +29,10 @@ func ownedBy(person note.UNID) func(*layout.Info) {
 //	# RFC 8620 §5.1                  a comment
 //	@bob                             the user of the next requests (alice at first)
 //	mail INBOX \Seen                 puts the message of the "| " lines into a folder; its id is ${mail1}, ${mail2} …
+//	card contacts                    puts the vCard of the "| " lines into an address book, as CardDAV does; its id is
+//	                                 ${card1}, ${card2} …; one with the UID of an earlier one replaces it
+//	uncard contacts UID              removes the card with a UID, as CardDAV does; "restore" brings it back
+//	vcard contacts UID               reads its vCard, for H: {"body":…}
 //	upload text/plain                uploads the "| " lines; its id is ${blob1} …
 //	get /jmap/session                asks for a path; "| Name: value" lines are fields of the request
 //	post /jmap/api text/plain        sends the "| " lines to a path
@@ -93,6 +98,7 @@ type player struct {
 	vars   map[string]string
 	mails  int
 	blobs  int
+	cards  int
 	got    []byte
 	header http.Header
 	status int
@@ -172,6 +178,22 @@ func (p *player) step(line string, more []string) {
 		f := strings.Fields(rest)
 		p.mails++
 		p.vars[fmt.Sprint("mail", p.mails)] = p.w.append(p.who, f[0], p.text(more), f[1:]...)
+	case word == "card":
+		p.card(strings.TrimSpace(rest), p.text(more))
+	case word == "uncard":
+		f := strings.Fields(rest)
+		p.w.ok(p.groupware().Remove(bg, groupware.AddressBook, f[0], f[1]+".vcf", groupware.Condition{}))
+	case word == "vcard":
+		f := strings.Fields(rest)
+		e, err := p.groupware().Entry(bg, groupware.AddressBook, f[0], f[1]+".vcf")
+		p.w.ok(err)
+		p.got, p.status = e.Text, http.StatusOK
+	case word == "restore":
+		list, err := p.groupware().Removed(bg)
+		p.w.ok(err)
+		p.w.ok(p.groupware().Change(bg, func(c *groupware.Changing) error {
+			return c.Restore(list[0].UNID, groupware.AddressBook, groupware.DefaultContacts)
+		}))
 	case word == "upload":
 		out := p.w.do(p.who, "POST", "/jmap/upload/"+p.w.account(p.who)+"/", rest, []byte(p.text(more)))
 		var v struct {
@@ -231,6 +253,32 @@ func (p *player) step(line string, more []string) {
 		p.expect(word, rest+"\n"+strings.Join(more, "\n"))
 	default:
 		p.fail("%q is no line of a scenario", line)
+	}
+}
+
+// groupware returns the calendars and address books of the person.
+func (p *player) groupware() *groupware.File {
+	c := p.w.who[p.who]
+	return p.w.groupware.File(c.Who, c.Database)
+}
+
+// card puts a vCard into an address book of the person, or replaces the one with its UID.
+func (p *player) card(book, text string) {
+	p.t.Helper()
+	f := p.groupware()
+	p.w.ok(f.Ensure(bg, ""))
+	uid := ""
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, "UID:"); ok {
+			uid = strings.TrimSpace(value)
+		}
+	}
+	e, made, err := f.Put(bg, groupware.AddressBook, book, uid+".vcf", []byte(strings.ReplaceAll(text, "\n", "\r\n")),
+		groupware.Condition{})
+	p.w.ok(err)
+	if made {
+		p.cards++
+		p.vars[fmt.Sprint("card", p.cards)] = idOf(letterCard, e.UNID)
 	}
 }
 
