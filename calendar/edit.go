@@ -15,9 +15,10 @@ func New(uid string, now time.Time) *Object {
 	at := now.UTC().Format(stamp)
 	c := &ical.Component{Name: Event}
 	c.SetText("UID", uid)
-	for _, name := range []string{"DTSTAMP", "CREATED", "LAST-MODIFIED", "DTSTART"} {
+	for _, name := range []string{"DTSTAMP", "CREATED", "LAST-MODIFIED"} {
 		c.Set(ical.Property{Name: name, Value: at})
 	}
+	c.Set(ical.Property{Name: "DTSTART", Value: now.UTC().Format(wallTime)}) // without a zone, as JSCalendar begins
 	whole := &ical.Component{Name: "VCALENDAR", Properties: []ical.Property{{Name: "VERSION", Value: "2.0"},
 		{Name: "PRODID", Value: Product}}, Children: []*ical.Component{c}}
 	o, err := objectOf(whole)

@@ -39,14 +39,10 @@ var calendarProperties = []string{"id", "name", "description", "color", "sortOrd
 	"myRights"}
 
 // calendars returns the calendars of the account that hold events and that the caller may read.
-func (c *call) calendars() (*groupware.File, []groupware.Collection, error) {
-	f, err := c.box()
-	if err != nil {
-		return nil, nil, err
-	}
-	list, err := f.Collections(c.ctx, groupware.Calendar)
-	list = slices.DeleteFunc(list, func(x groupware.Collection) bool { return !holdsEvents(&x) })
-	return f, list, err
+func (c *call) calendars() (owned, error) {
+	x, err := c.collectionsOf(groupware.Calendar)
+	x.list = slices.DeleteFunc(x.list, func(b groupware.Collection) bool { return !holdsEvents(&b) })
+	return x, err
 }
 
 // holdsEvents reports whether a collection is a calendar of this protocol, which has no tasks.
@@ -62,32 +58,19 @@ func calendarGet(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, list, err := c.calendars()
-	if err != nil {
-		return err
-	}
-	m, err := f.Moments(c.ctx, groupware.Calendar)
+	x, err := c.calendars()
 	if err != nil {
 		return err
 	}
 	if g.all {
-		if err := c.atMost(len(list), "calendars", "maxObjectsInGet"); err != nil {
+		if err := c.atMost(len(x.list), "calendars", "maxObjectsInGet"); err != nil {
 			return err
 		}
 	}
-	answerGet(&g, m.Collections.String(), list, func(id string) *groupware.Collection { return calendarOf(list, id) },
-		func(dst []byte, x *groupware.Collection) []byte { return c.appendCalendar(dst, x, g.wants) })
+	answerGet(&g, x.state, x.list, x.find(letterCalendar), func(dst []byte, b *groupware.Collection) []byte {
+		return appendCalendar(dst, b, x.owner, g.wants)
+	})
 	return nil
-}
-
-// calendarOf returns the calendar with an id, nil if there is none.
-func calendarOf(list []groupware.Collection, id string) *groupware.Collection {
-	u, ok := parseID(letterCalendar, id)
-	i := slices.IndexFunc(list, func(x groupware.Collection) bool { return x.UNID == u })
-	if !ok || i < 0 {
-		return nil
-	}
-	return &list[i]
 }
 
 // textOrNull appends a member that is a text, or null for "".
@@ -99,8 +82,10 @@ func textOrNull(o *jmap.Writer, name, s string) {
 	}
 }
 
-// appendCalendar appends a Calendar.
-func (c *call) appendCalendar(dst []byte, x *groupware.Collection, wants func(string) bool) []byte {
+// appendCalendar appends a Calendar of a person's mail file.
+//
+// Implements: draft-ietf-jmap-calendars §4 Calendars
+func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants func(string) bool) []byte {
 	o := jmap.NewWriter(dst)
 	o.Name("id")
 	o.B = appendID(o.B, letterCalendar, x.UNID)
@@ -121,10 +106,8 @@ func (c *call) appendCalendar(dst []byte, x *groupware.Collection, wants func(st
 		{"defaultAlertsWithTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithTime, "null")) }},
 		{"defaultAlertsWithoutTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithoutTime, "null")) }},
 		{"timeZone", func(n string) { textOrNull(&o, n, x.TimeZone) }},
-		{"shareWith", func(n string) { c.appendShareWith(&o, n, x) }},
-		{"myRights", func(n string) {
-			o.Object(n, func(o *jmap.Writer) { appendCalendarRights(o, x.Rights, x.BusyFor != groupware.NobodySees) })
-		}},
+		{"shareWith", func(n string) { o.Name(n); o.B = appendShareWith(o.B, calendarRights, x, owner) }},
+		{"myRights", func(n string) { o.Name(n); o.B = appendShareRights(o.B, calendarRights, x.Rights) }},
 	} {
 		if wants(p.name) {
 			p.print(p.name)
@@ -141,47 +124,23 @@ func cssColor(s string) string {
 	return s
 }
 
-// calendarRights maps the rights of calendars to those that all are needed for one.
-var calendarRights = []struct {
-	name   string
-	rights note.Rights
-}{
-	{"mayReadItems", note.Lookup | note.Read},
-	{"mayWriteAll", note.Write | note.Insert | note.Expunge},
-	{"mayWriteOwn", note.Write | note.Insert | note.Expunge},
-	{"mayUpdatePrivate", note.Write},
-	{"mayRSVP", note.Write},
-	{"mayShare", note.Administer},
-	{"mayDelete", note.Remove},
-}
-
-// appendCalendarRights appends the members of a CalendarRights. busy is set if the busy times can be seen without any.
+// calendarRights are the members of a CalendarRights. Everyone who signed in sees busy times, unless the calendar hides
+// them (groupware.Properties.BusyFor), and there are no rights in single events: the rights to write come together.
 //
 // Implements: draft-ietf-jmap-calendars §4 CalendarRights
-func appendCalendarRights(o *jmap.Writer, g note.Rights, busy bool) {
-	o.Bool("mayReadFreeBusy", busy || g&note.Read != 0)
-	for _, r := range calendarRights {
-		o.Bool(r.name, g&r.rights == r.rights)
-	}
+var calendarRights = []shareRight{
+	{"mayReadFreeBusy", 0, 0},
+	{"mayReadItems", note.Lookup | note.Read | note.KeepSeen, note.Lookup | note.Read},
+	{"mayWriteAll", writingEvents | note.DeleteMark, writingEvents},
+	{"mayWriteOwn", 0, writingEvents},
+	{"mayUpdatePrivate", 0, writingEvents},
+	{"mayRSVP", 0, writingEvents},
+	{"mayShare", note.Administer, note.Administer},
+	{"mayDelete", note.Create | note.Remove, note.Remove},
 }
 
-// appendShareWith appends the rights of others in a calendar, for those who manage it.
-func (c *call) appendShareWith(o *jmap.Writer, name string, x *groupware.Collection) {
-	if x.Rights&note.Administer == 0 || !x.HasACL {
-		o.Raw(name, "null")
-		return
-	}
-	o.Object(name, func(o *jmap.Writer) {
-		for i := range x.ACL.Entries {
-			e := &x.ACL.Entries[i]
-			if g := e.Rights(); g&note.Read != 0 && !(c.account.Personal && e.ID == c.caller.Who.Person) {
-				o.Object(principalID(e.ID), func(o *jmap.Writer) {
-					appendCalendarRights(o, g, x.BusyFor != groupware.NobodySees)
-				})
-			}
-		}
-	})
-}
+// writingEvents are the rights to create, change and remove events.
+const writingEvents = note.Write | note.Insert | note.Expunge
 
 // calendarChanges answers Calendar/changes. A calendar of tasks is no Calendar.
 //

@@ -1,10 +1,11 @@
 package jmapd
 
 import (
-	"errors"
+	"cmp"
 	"regexp"
-	"slices"
+	"strings"
 
+	"doublet/calendar"
 	"doublet/groupware"
 	"doublet/note"
 	"doublet/wire/ical"
@@ -107,13 +108,9 @@ func isAlerts(v *jmap.Value) bool {
 // calendarSetting is a Calendar/set in progress.
 type calendarSetting struct {
 	*set
-	f          *groupware.File
+	have       owned
 	withEvents bool
-	isDefault  string // onSuccessSetIsDefault
-	failed     bool   // a change failed
-	changes    []calendarChange
-	wrong      []error
-	ids        map[string]note.UNID // of the calendars created, by creation id
+	made       map[string]groupware.Collection // by creation id
 }
 
 // calendarSet answers Calendar/set.
@@ -124,82 +121,49 @@ func calendarSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	x := &calendarSetting{set: s, ids: map[string]note.UNID{}}
+	x := &calendarSetting{set: s, made: map[string]groupware.Collection{}}
 	if x.withEvents, err = c.bool("onDestroyRemoveEvents", false); err != nil {
 		return err
 	}
-	if x.isDefault, err = c.text("onSuccessSetIsDefault"); err != nil {
-		return err
-	}
-	var list []groupware.Collection
-	if x.f, list, err = c.calendars(); err != nil {
-		return err
-	}
-	x.compare(list)
-	note := func(err error) error {
-		x.failed = x.failed || err != nil
-		return err
-	}
-	by := &groupwareSteps{
-		create:  func(w *groupware.Changing, i int) error { return note(x.create(w, i)) },
-		update:  func(w *groupware.Changing, i int) error { return note(x.update(w, i)) },
-		destroy: func(w *groupware.Changing, id string) error { return note(x.destroy(w, id)) },
-	}
-	if x.isDefault != "" {
-		by.last = x.makeDefault
-	}
-	errs, before, after, err := s.changeGroupware(x.f, groupware.Calendar, ofCollections, by)
+	chosen, err := c.text("onSuccessSetIsDefault")
 	if err != nil {
 		return err
 	}
-	_, list, err = c.calendars()
+	if x.have, err = c.calendars(); err != nil {
+		return err
+	}
+	errs, before, after, err := s.changeGroupware(x.have.file, groupware.Calendar, ofCollections,
+		&groupwareSteps{create: x.create, update: x.update, destroy: x.destroy})
 	if err != nil {
 		return err
 	}
 	s.record(errs, func(i int) (string, []byte) {
 		p := s.create[i]
-		id := idOf(letterCalendar, x.ids[p.id])
-		object := jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(id)})
-		if made := calendarOf(list, id); made != nil {
-			if v, err := c.calendarObject(made); err == nil {
-				object = v
-			}
+		b := x.made[p.id]
+		object, err := calendarObject(&b, x.have.owner)
+		if err != nil {
+			return idOf(letterCalendar, b.UNID), nil
 		}
-		return id, told(p.object, object)
+		return idOf(letterCalendar, b.UNID), told(p.object, object)
 	})
+	if failed := len(s.notCreated) + len(s.notUpdated) + len(s.not); chosen != "" && failed == 0 {
+		next, err := s.setDefault(x.have.file, groupware.Calendar, letterCalendar, chosen)
+		if err != nil {
+			return err
+		}
+		after = cmp.Or(next, after)
+	}
 	s.append(before, after)
 	return nil
 }
 
 // calendarObject returns a Calendar as Calendar/get shows it.
-func (c *call) calendarObject(x *groupware.Collection) (*jmap.Value, error) {
-	return jmap.Parse(string(c.appendCalendar(nil, x, func(string) bool { return true })), jmap.Bounds{})
-}
-
-// compare computes the changes of each update from its patch and the current Calendar.
-func (x *calendarSetting) compare(list []groupware.Collection) {
-	x.changes, x.wrong = make([]calendarChange, len(x.set.update)), make([]error, len(x.set.update))
-	for i := range x.set.update {
-		p := &x.set.update[i]
-		current := calendarOf(list, p.real)
-		if current == nil {
-			x.wrong[i] = &jmap.Error{Type: "notFound"}
-			continue
-		}
-		object, err := x.c.calendarObject(current)
-		if err == nil {
-			err = calendarKind.apply(p.object, object, func(v *jmap.Value) (err error) {
-				x.changes[i], err = readCalendar(v)
-				return err
-			})
-		}
-		x.wrong[i] = err
-	}
+func calendarObject(x *groupware.Collection, owner note.UNID) (*jmap.Value, error) {
+	return jmap.Parse(string(appendCalendar(nil, x, owner, wantsAll)), jmap.Bounds{})
 }
 
 func (x *calendarSetting) create(w *groupware.Changing, i int) error {
 	p := &x.set.create[i]
-	delete(x.ids, p.id)
 	m, err := readCalendar(p.object)
 	if err != nil {
 		return err
@@ -207,117 +171,102 @@ func (x *calendarSetting) create(w *groupware.Changing, i int) error {
 	if p.object.Get("name") == nil {
 		return badProperties("A Calendar has a name.", "name")
 	}
-	if m.share.Len() > 0 {
-		return badProperties("A Calendar is shared after it was created.", "shareWith")
-	}
-	properties := groupware.Properties{Components: []string{"VEVENT"}}
+	properties := groupware.Properties{Components: []string{calendar.Event}}
 	for _, change := range m.properties {
 		change(&properties)
 	}
-	name := x.c.s.backend.Groupware().NewName(groupware.Calendar)
-	name = name[:len(name)-len(".ics")]
+	name := strings.TrimSuffix(x.c.s.backend.Groupware().NewName(groupware.Calendar), ".ics")
 	if err := w.Create(groupware.Calendar, name, properties); err != nil {
 		return err
 	}
-	if m.subscribed != nil && !*m.subscribed {
-		if err := w.Subscribe(groupware.Calendar, name, false); err != nil {
-			return err
-		}
+	if err := x.apply(w, name, &groupware.Collection{}, &m); err != nil {
+		return err
 	}
-	made, err := w.Collection(groupware.Calendar, name)
-	x.ids[p.id] = made.UNID
+	x.made[p.id], err = w.Collection(groupware.Calendar, name)
 	return err
 }
 
-func (x *calendarSetting) update(w *groupware.Changing, i int) error {
-	m := &x.changes[i]
-	if x.wrong[i] != nil {
-		return x.wrong[i]
-	}
-	u, _ := parseID(letterCalendar, x.set.update[i].real)
-	name, err := w.NameOf(groupware.Calendar, u)
-	if err != nil {
-		return err
-	}
-	now, err := w.Collection(groupware.Calendar, name)
-	if err != nil {
-		return err
-	}
-	if len(m.properties) > 0 {
-		for _, change := range m.properties {
-			change(&now.Properties)
-		}
-		if err := w.SetProperties(groupware.Calendar, name, now.Properties); err != nil {
-			return err
-		}
-	}
+// apply makes the changes of a calendar but those of its properties.
+func (x *calendarSetting) apply(w *groupware.Changing, name string, b *groupware.Collection, m *calendarChange) error {
+	change := collectionChange{subscribed: m.subscribed}
 	if m.share != nil {
-		if err := x.share(w, name, &now, m.share); err != nil {
+		grants, err := x.c.readShareWith(m.share, calendarRights, b, x.have.owner)
+		if err != nil {
 			return err
 		}
+		for i := range m.share.Len() {
+			if err := partly(m.share.Name(i), m.share.At(i), grants); err != nil {
+				return err
+			}
+		}
+		change.grants = grants
 	}
-	if m.subscribed != nil {
-		return w.Subscribe(groupware.Calendar, name, *m.subscribed)
+	return change.apply(w, groupware.Calendar, name)
+}
+
+// partly refuses rights of a person that come only together with others which the client does not grant.
+func partly(id string, v *jmap.Value, grants map[note.UNID]note.Rights) error {
+	u, _ := parseID(letterPrincipal, id)
+	for _, r := range calendarRights {
+		if on, _ := v.Get(r.name).Bool(); on && grants[u]&r.need != r.need {
+			return badProperties("This server grants it only together with mayWriteAll.", "shareWith/"+id+"/"+r.name)
+		}
 	}
 	return nil
 }
 
-// destroy deletes a calendar. Its events can be restored, as those that were removed one by one.
-func (x *calendarSetting) destroy(w *groupware.Changing, id string) error {
-	u, ok := parseID(letterCalendar, id)
-	if !ok {
-		return &jmap.Error{Type: "notFound"}
-	}
-	name, err := w.NameOf(groupware.Calendar, u)
+func (x *calendarSetting) update(w *groupware.Changing, i int) error {
+	p := &x.set.update[i]
+	b, err := x.named(w, p.real)
 	if err != nil {
 		return err
 	}
-	now, err := w.Collection(groupware.Calendar, name)
-	switch {
-	case err != nil:
+	current, err := calendarObject(&b, x.have.owner)
+	if err != nil {
 		return err
-	case !holdsEvents(&now):
-		return &jmap.Error{Type: "notFound"}
-	case now.Total > 0 && !x.withEvents:
-		return &jmap.Error{Type: "calendarHasEvent"}
 	}
-	return w.Delete(groupware.Calendar, name)
+	return calendarKind.apply(p.object, current, func(changed *jmap.Value) error {
+		m, err := readCalendar(changed)
+		if err != nil {
+			return err
+		}
+		if len(m.properties) > 0 {
+			for _, change := range m.properties {
+				change(&b.Properties)
+			}
+			if err := w.SetProperties(groupware.Calendar, b.Name, b.Properties); err != nil {
+				return err
+			}
+		}
+		return x.apply(w, b.Name, &b, &m)
+	})
 }
 
-// makeDefault makes a calendar the default one, if all changes succeeded. An id that it cannot be is ignored.
-//
-// Implements: draft-ietf-jmap-calendars §4.3 onSuccessSetIsDefault
-func (x *calendarSetting) makeDefault(w *groupware.Changing) error {
-	id, _ := x.c.real(x.isDefault)
+// named returns the calendar with an id.
+func (x *calendarSetting) named(w *groupware.Changing, id string) (groupware.Collection, error) {
 	u, ok := parseID(letterCalendar, id)
-	if made, created := x.ids[trimHash(x.isDefault)]; created {
-		u, ok = made, true
-	}
-	if !ok || x.failed {
-		return nil
+	if !ok {
+		return groupware.Collection{}, groupware.ErrNoCollection
 	}
 	name, err := w.NameOf(groupware.Calendar, u)
-	if err == nil {
-		err = w.SetDefault(groupware.Calendar, name)
+	if err != nil {
+		return groupware.Collection{}, err
 	}
-	if errors.Is(err, groupware.ErrNoCollection) {
-		return nil
+	b, err := w.Collection(groupware.Calendar, name)
+	if err == nil && !holdsEvents(&b) {
+		err = groupware.ErrNoCollection
 	}
-	return err
+	return b, err
 }
 
-// trimHash returns the creation id of a reference.
-func trimHash(id string) string {
-	if len(id) > 0 && id[0] == '#' {
-		return id[1:]
+// destroy deletes a calendar. Its events can be restored, as those that were removed one by one.
+func (x *calendarSetting) destroy(w *groupware.Changing, id string) error {
+	b, err := x.named(w, id)
+	if err != nil {
+		return err
 	}
-	return ""
+	if b.Total > 0 && !x.withEvents {
+		return &jmap.Error{Type: "calendarHasEvent"}
+	}
+	return w.Delete(groupware.Calendar, b.Name)
 }
-
-// share replaces the access list of a calendar by the rights of a value of shareWith. The owner stays its manager.
-func (x *calendarSetting) share(w *groupware.Changing, name string, now *groupware.Collection, v *jmap.Value) error {
-	_, _, _, _ = w, name, now, v
-	return &jmap.Error{Type: "forbidden"}
-}
-
-var _ = slices.Index[[]string]

@@ -72,7 +72,7 @@ func eventCopy(c *call) error {
 	c.appendBoth(&o, "created", s.created, "notCreated", s.notCreated)
 	c.out = o.End()
 	if destroy && len(copied) > 0 {
-		c.implicit = func() { c.destroyCopied("CalendarEvent/set", from, copied) }
+		c.implicit = func() { c.destroyCopied(from, "CalendarEvent/set", copied) }
 	}
 	return nil
 }

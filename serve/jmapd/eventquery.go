@@ -318,10 +318,7 @@ func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEve
 	if !known || !isText {
 		return nil, invalid("the filter's %s is not what it should be", name)
 	}
-	words, err := wordsOf(text)
-	if err != nil {
-		return nil, err
-	}
+	words := cardWords(text)
 	return func(x *foundEvent) bool {
 		for _, c := range x.parts() {
 			if hasWords(read(c), words) {
@@ -343,9 +340,9 @@ func (q *eventQuerying) status(want string) matcher[*foundEvent] {
 	who := func(*ical.Component, *ical.Property) bool { return true }
 	for name, isOwner := range map[string]bool{"attendee": false, "owner": true} {
 		text, ok := q.c.args.Get("filter").Get(name).Text()
-		if words, err := wordsOf(text); ok && err == nil {
+		if words := cardWords(text); ok {
 			who = func(c *ical.Component, p *ical.Property) bool {
-				return (!isOwner || isOrganizer(c, p)) && hasWords(personText(p), words)
+				return (!isOwner || isOrganizer(c, p)) && hasWords(personTexts(p), words)
 			}
 		}
 	}
@@ -369,81 +366,31 @@ func isOrganizer(c *ical.Component, p *ical.Property) bool {
 	return o != nil && strings.EqualFold(strings.TrimSpace(o.Value), strings.TrimSpace(p.Value))
 }
 
-func personText(p *ical.Property) string { return p.Param("CN") + " " + p.Value }
+func personTexts(p *ical.Property) []string { return []string{p.Param("CN"), p.Value} }
 
 // eventTexts maps conditions to the texts of an event in which they look.
-var eventTexts = map[string]func(c *ical.Component) string{
-	"title":       func(c *ical.Component) string { return c.Text("SUMMARY") },
-	"description": func(c *ical.Component) string { return c.Text("DESCRIPTION") },
-	"location":    func(c *ical.Component) string { return c.Text("LOCATION") },
-	"owner": func(c *ical.Component) string {
-		return peopleText(c, func(p *ical.Property) bool { return p.Name == "ORGANIZER" || isOrganizer(c, p) })
+var eventTexts = map[string]func(c *ical.Component) []string{
+	"title":       func(c *ical.Component) []string { return []string{c.Text("SUMMARY")} },
+	"description": func(c *ical.Component) []string { return []string{c.Text("DESCRIPTION")} },
+	"location":    func(c *ical.Component) []string { return []string{c.Text("LOCATION")} },
+	"owner": func(c *ical.Component) []string {
+		return peopleTexts(c, func(p *ical.Property) bool { return p.Name == "ORGANIZER" || isOrganizer(c, p) })
 	},
-	"attendee": func(c *ical.Component) string {
-		return peopleText(c, func(p *ical.Property) bool { return p.Name == "ATTENDEE" })
+	"attendee": func(c *ical.Component) []string {
+		return peopleTexts(c, func(p *ical.Property) bool { return p.Name == "ATTENDEE" })
 	},
-	"text": func(c *ical.Component) string {
-		return strings.Join([]string{c.Text("SUMMARY"), c.Text("DESCRIPTION"), c.Text("LOCATION"), c.Text("CATEGORIES"),
-			c.Text("COMMENT"), peopleText(c, func(*ical.Property) bool { return true })}, "\n")
+	"text": func(c *ical.Component) []string {
+		return append(peopleTexts(c, func(*ical.Property) bool { return true }), c.Text("SUMMARY"),
+			c.Text("DESCRIPTION"), c.Text("LOCATION"), c.Text("CATEGORIES"), c.Text("COMMENT"))
 	},
 }
 
-// peopleText returns the names and addresses of people of an event.
-func peopleText(c *ical.Component, of func(p *ical.Property) bool) string {
-	var b strings.Builder
+// peopleTexts returns the names and addresses of people of an event.
+func peopleTexts(c *ical.Component, of func(p *ical.Property) bool) (list []string) {
 	for i := range c.Properties {
 		if p := &c.Properties[i]; (p.Name == "ATTENDEE" || p.Name == "ORGANIZER") && of(p) {
-			b.WriteString(personText(p))
-			b.WriteByte('\n')
+			list = append(list, personTexts(p)...)
 		}
 	}
-	return b.String()
-}
-
-// wordsOf splits the text of a condition into words and quoted phrases, in lower case.
-//
-// Implements: draft-ietf-jmap-calendars §5.11.1 matching of String fields
-func wordsOf(text string) (words []string, err error) {
-	var b strings.Builder
-	quote := rune(0)
-	flush := func() {
-		if b.Len() > 0 {
-			words = append(words, b.String())
-		}
-		b.Reset()
-	}
-	escaped := false
-	for _, r := range strings.ToLower(nfc(text)) {
-		switch {
-		case escaped:
-			b.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != 0:
-			escaped = true
-		case quote == 0 && (r == '"' || r == '\'') && b.Len() == 0:
-			quote = r
-		case r == quote && quote != 0:
-			quote = 0
-			flush()
-		case quote == 0 && (r == ' ' || r == '\t' || r == '\n'):
-			flush()
-		default:
-			b.WriteRune(r)
-		}
-	}
-	if flush(); len(words) > maxFilterWords {
-		return nil, errFilter
-	}
-	return words, nil
-}
-
-// hasWords reports whether a text has all words.
-func hasWords(text string, words []string) bool {
-	text = strings.ToLower(nfc(text))
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
+	return list
 }

@@ -22,7 +22,7 @@ var perUser = []string{"keywords", "color", "freeBusyStatus", "useDefaultAlerts"
 type eventSetting struct {
 	*set
 	f    *groupware.File
-	list []groupware.Collection
+	have owned
 	self self
 	send bool
 	now  time.Time
@@ -88,9 +88,10 @@ func (s *set) events() (x *eventSetting, err error) {
 	if x.send, err = c.bool("sendSchedulingMessages", false); err != nil {
 		return nil, err
 	}
-	if x.f, x.list, err = c.calendars(); err != nil {
+	if x.have, err = c.calendars(); err != nil {
 		return nil, err
 	}
+	x.f = x.have.file
 	if x.self, err = c.self(); err != nil {
 		return nil, err
 	}
@@ -272,7 +273,7 @@ func (x *eventSetting) place(v *jmap.Value) (string, error) {
 			id = real
 		}
 		if on, _ := v.At(0).Bool(); on {
-			if found := calendarOf(x.list, id); found != nil {
+			if found := x.have.find(letterCalendar)(id); found != nil {
 				return found.Name, nil
 			}
 		}
@@ -381,7 +382,7 @@ func (x *eventSetting) again(try func() error) (err error) {
 
 // collection returns the name of the calendar of an entry.
 func (x *eventSetting) collection(e *groupware.Entry) (string, error) {
-	found := calendarOf(x.list, idOf(letterCalendar, e.Collection))
+	found := x.have.find(letterCalendar)(idOf(letterCalendar, e.Collection))
 	if found == nil {
 		return "", &jmap.Error{Type: "notFound"}
 	}
