@@ -35,14 +35,6 @@ var defaults = map[string]string{"sequence": "0", "title": `""`, "description": 
 	"priority": "0", "freeBusyStatus": `"busy"`, "privacy": `"public"`, "useDefaultAlerts": "false",
 	"mayInviteSelf": "false", "mayInviteOthers": "false", "hideAttendees": "false", "isDraft": "false"}
 
-// Default returns the value of a property that an event does not have.
-func Default(name string) jmap.Value {
-	if json, ok := defaults[name]; ok {
-		return *mustParse([]byte(json))
-	}
-	return jmap.Value{}
-}
-
 // Append prints the members of the event: a series with its overrides, or the first instance of an object that has
 // instances alone. Of the properties that the View names it prints those that the event does not have with their
 // defaults.
@@ -107,35 +99,55 @@ var (
 
 // appendTo prints the members of the component that are wanted, but those of done.
 func (e *event) appendTo(w *jmap.Writer, v *View, done []string) {
-	if v.Properties == nil && e.c.Get(propExtra) == nil {
-		e.print(w, v.wants)
-		return
-	}
-	all := e.value()
-	if v.Properties == nil {
-		for i := range all.Len() {
-			if name := all.Name(i); v.wants(name) {
-				w.Key(name)
-				w.B = all.At(i).Append(w.B)
-			}
-		}
-		return
-	}
 	if v.wants("utcStart") || v.wants("utcEnd") {
 		printUTC(e, w, v.wants)
 	}
-	for _, name := range v.Properties {
-		x := all.Get(name)
-		switch {
-		case name == "utcStart" || name == "utcEnd" || slices.Contains(done, name):
-			continue
-		case x == nil:
-			d := Default(name)
-			x = &d
-		}
-		w.Key(name)
-		w.B = x.Append(w.B)
+	if e.c.Get(propExtra) != nil {
+		e.appendValue(w, v, done)
+		return
 	}
+	if v.Properties == nil {
+		e.print(w, v.wants)
+		return
+	}
+	for _, name := range v.Properties {
+		if name == "utcStart" || name == "utcEnd" || slices.Contains(done, name) {
+			continue
+		}
+		before := len(w.B)
+		if f := fieldOf(name); f != nil {
+			f.print(e, w, func(s string) bool { return s == name })
+		}
+		if len(w.B) == before {
+			appendDefault(w, name)
+		}
+	}
+}
+
+// appendValue is appendTo for an event with parts in JSPROP.
+func (e *event) appendValue(w *jmap.Writer, v *View, done []string) {
+	all := e.value()
+	for i := range all.Len() {
+		if name := all.Name(i); v.wants(name) && !slices.Contains(done, name) {
+			w.Key(name)
+			w.B = all.At(i).Append(w.B)
+		}
+	}
+	for _, name := range v.Properties {
+		if name != "utcStart" && name != "utcEnd" && !slices.Contains(done, name) && all.Get(name) == nil {
+			appendDefault(w, name)
+		}
+	}
+}
+
+// appendDefault prints the value of a property that an event does not have.
+func appendDefault(w *jmap.Writer, name string) {
+	w.Key(name)
+	if json, ok := defaults[name]; ok {
+		w.B = append(w.B, json...)
+		return
+	}
+	w.B = append(w.B, "null"...)
 }
 
 // instance returns the event that an occurrence is: its component, or that of the series at another time.
