@@ -51,7 +51,12 @@ func ReadObject(text []byte) (*Object, error) {
 	case all[0].Get("METHOD") != nil:
 		return nil, fmt.Errorf("%w: METHOD belongs to messages", ErrObject)
 	}
-	o := &Object{Whole: all[0]}
+	return objectOf(all[0])
+}
+
+// objectOf checks a component that is to be an object. Errors match ErrObject.
+func objectOf(whole *ical.Component) (*Object, error) {
+	o := &Object{Whole: whole}
 	for _, c := range o.Whole.Children {
 		if c.Name == "VTIMEZONE" || strings.HasPrefix(c.Name, "X-") {
 			continue
@@ -63,6 +68,7 @@ func ReadObject(text []byte) (*Object, error) {
 	if len(o.Parts) == 0 {
 		return nil, fmt.Errorf("%w: it has no event, task or journal entry", ErrObject)
 	}
+	var err error
 	if o.Series, err = newSeries(o); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrObject, err)
 	}

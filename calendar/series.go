@@ -463,3 +463,25 @@ func (s *Series) last(r *recur.Rule) (last time.Time, ok bool) {
 
 // maxCounted is the highest COUNT that is counted when an object is kept.
 const maxCounted = 2000
+
+// Recurs reports whether the object has instances of their own: rules, dates, or more than one component.
+func (s *Series) Recurs() bool {
+	if s.master == nil {
+		return len(s.instances) > 1
+	}
+	return len(s.rules) > 0 || len(s.added) > 0 || len(s.instances) > 0
+}
+
+// Start returns the start of the object: that of the series, or else that of its first instance. Times without a zone
+// are those of floating.
+func (s *Series) Start(floating *ical.Zone) time.Time {
+	t := s.master
+	if t == nil && len(s.instances) > 0 {
+		t = &s.instances[0].times
+	}
+	if t == nil {
+		return time.Time{}
+	}
+	w := window{floating: floating}
+	return w.zone(t.zone).At(t.start.Wall)
+}

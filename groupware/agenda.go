@@ -27,6 +27,7 @@ type agenda struct {
 
 // timed holds the times of an entry.
 type timed struct {
+	unid     note.UNID
 	folder   note.ID
 	series   *calendar.Series
 	from, to int64 // Unix seconds, see Series.Span
@@ -170,7 +171,7 @@ func (d *reading) take(a *agenda, h *layout.Folder, id note.ID) error {
 	if err != nil {
 		return nil //nolint:nilerr // an object that came by replication from a newer program has no times here
 	}
-	x := &timed{folder: h.Note, series: o.Series, kind: e.Component, private: e.Private}
+	x := &timed{unid: e.UNID, folder: h.Note, series: o.Series, kind: e.Component, private: e.Private}
 	x.from, x.to = o.Series.Span()
 	a.by[id] = x
 	return nil
@@ -250,7 +251,8 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 }
 
 // open returns the calendars whose busy times the person may see, each with the time zone of its times without one.
-func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
+// hidden restricts them to those whose entries the person may not read.
+func (d *reading) open(collection string, hidden bool) (map[note.ID]*ical.Zone, error) {
 	open := map[note.ID]*ical.Zone{}
 	for _, h := range d.r.AllFolders() {
 		kind, name, ok := parseFolder(h.Name)
@@ -263,6 +265,9 @@ func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 		}
 		p := readProperties(items)
 		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
+		if hidden && d.rights(h)&note.Read != 0 {
+			continue
+		}
 		if seen && (!p.Transparent || collection != "") {
 			open[h.Note] = ical.Named(p.TimeZone)
 		}
@@ -270,14 +275,69 @@ func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 	return open, nil
 }
 
+// Times are the times of an entry of a calendar.
+type Times struct {
+	UNID, Collection note.UNID
+	Component        string
+	Series           *calendar.Series // read-only, and valid for any time
+}
+
+// Times calls fn for the entries of all calendars that the person may read, in the order of arrival, until fn returns
+// false: for those that may have an occurrence in a time range. It reads no texts.
+func (f *File) Times(ctx context.Context, x Range, fn func(*Times) bool) error {
+	return f.read(ctx, func(d *reading) error {
+		seen, owned := map[note.ID]note.UNID{}, map[note.ID]bool{}
+		for _, h := range d.r.AllFolders() {
+			if d.holds(Calendar, h) && d.rights(h)&(note.Lookup|note.Read) == note.Lookup|note.Read {
+				seen[h.Note], owned[h.Note] = h.UNID, d.owns(h)
+			}
+		}
+		a, err := d.agenda()
+		if err != nil {
+			return err
+		}
+		from, to := x.bounds()
+		lo, hi := from.Unix(), to.Unix()
+		var ids []note.ID
+		hits := map[note.ID]*timed{}
+		a.mu.Lock()
+		for id, t := range a.by {
+			if t.from < hi && t.to > lo && (x.Component == "" || x.Component == t.kind) && !seen[t.folder].IsZero() &&
+				(!t.private || owned[t.folder]) {
+				hits[id], ids = t, append(ids, id)
+			}
+		}
+		a.mu.Unlock()
+		slices.Sort(ids)
+		for _, id := range ids {
+			t := hits[id]
+			if !fn(&Times{UNID: t.unid, Collection: seen[t.folder], Component: t.kind, Series: t.series}) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
 // maxBusy bounds the busy times of one answer.
 const maxBusy = 20_000
 
 // Busy returns the busy times of the mail file between two instants, merged: those of calendars that are not
 // transparent, if the person may see them. collection restricts them to one calendar; "" means all.
-func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) (list []calendar.Period, err error) {
+func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) ([]calendar.Period, error) {
+	return f.busy(ctx, collection, false, from, to)
+}
+
+// BusyHidden returns the busy times between two instants, merged, of those calendars whose entries the person may not
+// read: Times has those of the others.
+func (f *File) BusyHidden(ctx context.Context, from, to time.Time) ([]calendar.Period, error) {
+	return f.busy(ctx, "", true, from, to)
+}
+
+func (f *File) busy(ctx context.Context, collection string, hidden bool,
+	from, to time.Time) (list []calendar.Period, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		open, err := d.open(collection)
+		open, err := d.open(collection, hidden)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,11 @@ type Properties struct {
 	// BusyFor names the people who see the busy times: everyone who signed in if it is empty, NobodySees for nobody but
 	// those who may read the calendar.
 	BusyFor string
+	// Invisible is set if programs do not show the entries at the moment.
+	Invisible bool
+	// AlertsWithTime and AlertsWithoutTime are the alerts of events that have none of their own, of a time and of whole
+	// days: JSON of JMAP for Calendars, "" for none.
+	AlertsWithTime, AlertsWithoutTime string
 	// Extra holds properties that clients set and the server does not interpret, by name.
 	Extra map[string]string
 }
@@ -76,6 +81,9 @@ const (
 	itemBusyFor     = "BusyFor"
 	itemExtra       = "Extra"
 	itemDefault     = "Default"
+	itemInvisible   = "Invisible"
+	itemAlerts      = "AlertsWithTime"
+	itemDayAlerts   = "AlertsWithoutTime"
 	itemHidden      = "Hidden"  // the owner does not want to see the collection
 	itemDeleted     = "Deleted" // of removedFolder: the UNID of the collection that was deleted last
 )
@@ -137,7 +145,9 @@ func readProperties(items note.Items) Properties {
 	p := Properties{Title: text(itemTitle), Description: text(itemDescription), Color: text(itemColor),
 		Order: int(items.Get(itemOrder).AsInt()), TimeZone: text(itemTimeZone),
 		Components:  items.Get(itemComponents).AsTextList(),
-		Transparent: items.Get(itemTransparent).AsBool(), BusyFor: text(itemBusyFor)}
+		Transparent: items.Get(itemTransparent).AsBool(), BusyFor: text(itemBusyFor),
+		Invisible: items.Get(itemInvisible).AsBool(), AlertsWithTime: text(itemAlerts),
+		AlertsWithoutTime: text(itemDayAlerts)}
 	if m, ok := items.Get(itemExtra).Any().(map[string]any); ok {
 		p.Extra = make(map[string]string, len(m))
 		for k, v := range m {
@@ -160,10 +170,14 @@ func (p *Properties) items() ([]note.Item, error) {
 			return nil, fmt.Errorf("%w: property of over %d bytes", ErrTooLarge, maxText)
 		}
 	}
+	if len(p.AlertsWithTime) > maxExtraText || len(p.AlertsWithoutTime) > maxExtraText {
+		return nil, fmt.Errorf("%w: alerts of over %d bytes", ErrTooLarge, maxExtraText)
+	}
 	list := []note.Item{{Name: itemTitle, Value: text(p.Title)}, {Name: itemDescription, Value: text(p.Description)},
 		{Name: itemColor, Value: text(p.Color)}, {Name: itemTimeZone, Value: text(p.TimeZone)},
 		{Name: itemBusyFor, Value: text(p.BusyFor)}, {Name: itemOrder}, {Name: itemComponents},
-		{Name: itemTransparent}, {Name: itemExtra}}
+		{Name: itemTransparent}, {Name: itemExtra}, {Name: itemInvisible},
+		{Name: itemAlerts, Value: text(p.AlertsWithTime)}, {Name: itemDayAlerts, Value: text(p.AlertsWithoutTime)}}
 	if p.Order != 0 {
 		list[5].Value = note.Int(int64(p.Order))
 	}
@@ -179,6 +193,9 @@ func (p *Properties) items() ([]note.Item, error) {
 			return nil, err
 		}
 		list[8].Value = v
+	}
+	if p.Invisible {
+		list[9].Value = note.Bool(true)
 	}
 	return list, nil
 }

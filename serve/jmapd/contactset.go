@@ -300,7 +300,7 @@ func (x *cardSetting) patch(w *cardWrite, p *patch) error {
 	k := kind{fixed: oneOf(cardFixed...), mutable: cardProperties}
 	for i := range p.object.Len() {
 		if name, _, _ := strings.Cut(p.object.Name(i), "/"); strings.Contains(name, ":") {
-			k.mutable = append(slices.Clip(k.mutable), unescape(name))
+			k.mutable = append(slices.Clip(k.mutable), jmap.PointerToken(name))
 		}
 	}
 	return k.apply(p.object, current, func(changed *jmap.Value) error {

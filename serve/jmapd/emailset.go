@@ -78,29 +78,29 @@ func (b *batch) folderSet(v *jmap.Value) ([]note.UNID, bool) {
 
 // readEmailPatch reads a PatchObject for an Email. Only keywords and mailboxIds can change.
 func (b *batch) readEmailPatch(v *jmap.Value) (p emailPatch, err error) {
-	list, err := pointers(v)
+	list, err := jmap.Pointers(v)
 	if err != nil {
 		return p, err
 	}
 	var bad, names []string
 	var values []jmap.Value
 	for i, at := range list {
-		ok, top := true, at.tokens[0]
+		ok, top := true, at.Tokens[0]
 		switch {
 		case top != "keywords" && top != "mailboxIds":
-			names, values = append(names, v.Name(i)), append(values, *at.value)
-		case len(at.tokens) > 2:
+			names, values = append(names, v.Name(i)), append(values, *at.Value)
+		case len(at.Tokens) > 2:
 			return p, badPatch("there is no object to change at %.100q", v.Name(i))
-		case len(at.tokens) == 2:
-			ok = b.readEmailPart(&p, top, at.tokens[1], at.value)
+		case len(at.Tokens) == 2:
+			ok = b.readEmailPart(&p, top, at.Tokens[1], at.Value)
 		case top == "keywords":
 			p.allKeywords = true
-			if !at.value.IsNull() { // null means the default, no keywords
-				p.set, ok = readKeywords(at.value)
+			if !at.Value.IsNull() { // null means the default, no keywords
+				p.set, ok = readKeywords(at.Value)
 			}
 		default:
 			p.allFolders = true
-			p.add, ok = b.folderSet(at.value)
+			p.add, ok = b.folderSet(at.Value)
 		}
 		if !ok {
 			bad = append(bad, v.Name(i))

@@ -102,8 +102,8 @@ func (c *call) unchangedEmail(w *mailbox.Changing, u note.UNID, sent *jmap.Value
 	}
 	for i := range sent.Len() {
 		top, _, _ := strings.Cut(sent.Name(i), "/")
-		if _, ok := parseHeader(unescape(top)); ok {
-			names = append(names, unescape(top))
+		if _, ok := parseHeader(jmap.PointerToken(top)); ok {
+			names = append(names, jmap.PointerToken(top))
 		}
 	}
 	if v.properties, err = compileProperties(names, true); err != nil {

@@ -81,6 +81,9 @@ func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create bool)
 			in.Bool("mayCreateAddressBook", create)
 		})
 	}
+	if a.Personal || x.of(groupware.Calendar) {
+		appendCalendarsCapability(o, create)
+	}
 }
 
 // groupwareStates adds the states of the types of calendars and address books that the caller sees in an account.

@@ -179,6 +179,8 @@ type Options struct {
 	// Authentication-Results fields that this server adds.
 	Lists    *oneclick.Client
 	Hostname string
+	// Events writes the events of calendars; nil means that it tells nobody of them.
+	Events EventWriter
 	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }

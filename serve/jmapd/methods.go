@@ -74,7 +74,21 @@ var methods = map[string]method{
 	"ContactCard/set":          {jmap.Contacts, contactCardSet},
 	"ContactCard/copy":         {jmap.Contacts, contactCardCopy},
 
-	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},
+	"Calendar/get":               {jmap.Calendars, calendarGet},
+	"Calendar/changes":           {jmap.Calendars, calendarChanges},
+	"Calendar/set":               {jmap.Calendars, calendarSet},
+	"CalendarEvent/get":          {jmap.Calendars, eventGet},
+	"CalendarEvent/changes":      {jmap.Calendars, eventChanges},
+	"CalendarEvent/query":        {jmap.Calendars, eventQuery},
+	"CalendarEvent/queryChanges": {jmap.Calendars, eventQueryChanges},
+	"CalendarEvent/set":          {jmap.Calendars, eventSet},
+	"CalendarEvent/copy":         {jmap.Calendars, eventCopy},
+	"CalendarEvent/parse":        {jmap.CalendarsParse, calendarParse},
+
+	"ParticipantIdentity/get":     {jmap.Calendars, participantIdentityGet},
+	"ParticipantIdentity/changes": {jmap.Calendars, participantIdentityChanges},
+	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},
+	"Principal/getAvailability":   {jmap.Availability, getAvailability},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},

@@ -21,63 +21,9 @@ type kind struct {
 	same func(name string, sent, current *jmap.Value) bool
 }
 
-// maxPointer bounds a path in octets. A keyword has at most 255, and escapes double each.
-const maxPointer = 1000
-
 // oneOf returns a function for the field fixed that reports whether a property is one of names.
 func oneOf(names ...string) func(string) bool {
 	return func(name string) bool { return slices.Contains(names, name) }
-}
-
-// pointer is one member of a PatchObject: a path into the object, and the value to set there.
-type pointer struct {
-	tokens []string
-	value  *jmap.Value
-}
-
-// pointers reads the members of a PatchObject. No path may be a prefix of another.
-//
-// Implements: RFC 8620 §5.3 PatchObject
-func pointers(v *jmap.Value) ([]pointer, error) {
-	list := make([]pointer, v.Len())
-	for i := range v.Len() {
-		name := v.Name(i)
-		if len(name) > maxPointer {
-			return nil, badPatch("a path is longer than %d octets", maxPointer)
-		}
-		tokens := strings.Split(name, "/")
-		for k, t := range tokens {
-			if !validToken(t) {
-				return nil, badPatch("%.100q is no JSON Pointer", name)
-			}
-			tokens[k] = unescape(t)
-		}
-		list[i] = pointer{tokens, v.At(i)}
-	}
-	sorted := slices.Clone(list)
-	slices.SortFunc(sorted, func(a, b pointer) int { return slices.Compare(a.tokens, b.tokens) })
-	for i := 1; i < len(sorted); i++ {
-		a, b := sorted[i-1].tokens, sorted[i].tokens
-		if len(a) <= len(b) && slices.Equal(a, b[:len(a)]) {
-			return nil, badPatch("one path leads to a part of another: %.100q", strings.Join(b, "/"))
-		}
-	}
-	return list, nil
-}
-
-// validToken reports whether each ~ in a token of a JSON Pointer starts an escape (RFC 6901 section 3).
-func validToken(s string) bool {
-	for i := range len(s) {
-		if s[i] == '~' && (i+1 == len(s) || s[i+1] != '0' && s[i+1] != '1') {
-			return false
-		}
-	}
-	return true
-}
-
-// unescape decodes a token of a JSON Pointer.
-func unescape(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
 }
 
 // apply calls read with the properties that a PatchObject changes, each with its whole new value. current is the object
@@ -85,7 +31,7 @@ func unescape(s string) string {
 // that a client may send back a whole object. A fixed property that would change is an error. apply reports it together
 // with the invalid properties that read returns.
 func (k *kind) apply(patch, current *jmap.Value, read func(changed *jmap.Value) error) error {
-	list, err := pointers(patch)
+	list, err := jmap.Pointers(patch)
 	if err != nil {
 		return err
 	}
@@ -117,15 +63,15 @@ func (k *kind) apply(patch, current *jmap.Value, read func(changed *jmap.Value) 
 }
 
 // patched computes the new values of the properties that a patch names. bad lists those that the type does not have.
-func (k *kind) patched(list []pointer, current *jmap.Value) (
+func (k *kind) patched(list []jmap.Pointer, current *jmap.Value) (
 	next map[string]jmap.Value, names, bad []string, err error,
 ) {
 	next = map[string]jmap.Value{}
-	below := map[string][]pointer{}
+	below := map[string][]jmap.Pointer{}
 	for _, p := range list {
-		name := p.tokens[0]
+		name := p.Tokens[0]
 		if !slices.Contains(k.mutable, name) && !k.fixed(name) {
-			if len(p.tokens) > 1 {
+			if len(p.Tokens) > 1 {
 				return nil, nil, nil, badPatch("there is no property %.100q", name)
 			}
 			bad = append(bad, name)
@@ -152,57 +98,14 @@ func (k *kind) unchanged(name string, sent, current *jmap.Value) bool {
 }
 
 // put returns a property's value after applying the pointers in list. was is nil if the property does not exist.
-func (k *kind) put(was *jmap.Value, list []pointer) (jmap.Value, error) {
-	if p := list[0]; len(p.tokens) == 1 { // the only pointer to this property
-		if p.value.IsNull() {
-			return k.defaults[p.tokens[0]], nil
+func (k *kind) put(was *jmap.Value, list []jmap.Pointer) (jmap.Value, error) {
+	if p := list[0]; len(p.Tokens) == 1 { // the only pointer to this property
+		if p.Value.IsNull() {
+			return k.defaults[p.Tokens[0]], nil
 		}
-		return *p.value, nil
+		return *p.Value, nil
 	}
-	return putBelow(was, list, 1)
-}
-
-// putBelow returns a copy of an object with values set at paths; depth is the number of tokens that lead to the object.
-// All tokens of a path but the last must exist, and none may lead into an array. null removes a member. The object is
-// copied once, however many paths there are.
-func putBelow(in *jmap.Value, list []pointer, depth int) (out jmap.Value, err error) {
-	if in.Kind() != jmap.Object {
-		return out, badPatch("there is no object to change at %.100q", strings.Join(list[0].tokens, "/"))
-	}
-	var order []string
-	below := map[string][]pointer{}
-	for _, p := range list {
-		name := p.tokens[depth]
-		if _, seen := below[name]; !seen {
-			order = append(order, name)
-		}
-		below[name] = append(below[name], p)
-	}
-	var names []string
-	var values []jmap.Value
-	for i := range in.Len() {
-		if name := in.Name(i); below[name] == nil {
-			names, values = append(names, name), append(values, *in.At(i))
-		}
-	}
-	for _, name := range order {
-		p := below[name][0]
-		value := *p.value
-		switch {
-		case len(p.tokens) > depth+1:
-			child := in.Get(name)
-			if child == nil {
-				return out, badPatch("there is nothing to change at %.100q", strings.Join(p.tokens, "/"))
-			}
-			if value, err = putBelow(child, below[name], depth+1); err != nil {
-				return out, err
-			}
-		case value.IsNull():
-			continue
-		}
-		names, values = append(names, name), append(values, value)
-	}
-	return *jmap.MakeObject(names, values), nil
+	return jmap.Put(was, list, 1)
 }
 
 // named returns a function that reports whether a PatchObject names a property.
@@ -210,7 +113,7 @@ func (k *kind) named(patch *jmap.Value) func(string) bool {
 	names := map[string]bool{}
 	for i := range patch.Len() {
 		top, _, _ := strings.Cut(patch.Name(i), "/")
-		names[unescape(top)] = true
+		names[jmap.PointerToken(top)] = true
 	}
 	return func(name string) bool { return names[name] }
 }

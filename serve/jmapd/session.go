@@ -12,13 +12,13 @@ import (
 
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
-	jmap.MDN, jmap.Contacts, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders, jmap.Snooze,
-	jmap.Preferences, jmap.Principals, jmap.WebSocket, jmap.WebPushVAPID}
+	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
+	jmap.Snooze, jmap.Preferences, jmap.Principals, jmap.Availability, jmap.WebSocket, jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
-	return slices.Contains(capabilities, capability) && (capability != jmap.Principals ||
-		!s.backend.Directory().Names.Private())
+	return slices.Contains(capabilities, capability) &&
+		(capability != jmap.Principals && capability != jmap.Availability || !s.backend.Directory().Names.Private())
 }
 
 // ofPush lists the capabilities that push announces (see OpenPush). Accounts do not have them.
@@ -209,6 +209,8 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		if s.has(jmap.Principals) {
 			caps.Object(jmap.Principals,
 				func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
+			caps.Object(jmap.Availability,
+				func(o *jmap.Writer) { o.Text("maxAvailabilityDuration", durationText(maxAvailability)) })
 		}
 	}
 	in.B = caps.End()

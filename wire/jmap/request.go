@@ -17,6 +17,7 @@ const (
 	Contacts         = "urn:ietf:params:jmap:contacts"
 	Calendars        = "urn:ietf:params:jmap:calendars"
 	CalendarsParse   = "urn:ietf:params:jmap:calendars:parse"
+	Availability     = "urn:ietf:params:jmap:principals:availability"
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"

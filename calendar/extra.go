@@ -1,0 +1,99 @@
+package calendar
+
+import (
+	"slices"
+	"strings"
+
+	"doublet/wire/ical"
+	"doublet/wire/jmap"
+)
+
+// propExtra is the property of iCalendar that holds what only JSCalendar can say: its parameter JSPTR is a path into
+// the event, its value the JSON there (draft-ietf-calext-jscalendar-icalendar).
+const (
+	propExtra  = "JSPROP"
+	paramExtra = "JSPTR"
+)
+
+// maxExtra bounds the values of one JSPROP.
+const maxExtra = 20_000
+
+// isKept reports whether a property is kept in JSPROP alone.
+func isKept(name string) bool {
+	return slices.Contains(kept, name) || strings.Contains(name, ":") && !strings.HasPrefix(name, "@") &&
+		len(name) <= 255
+}
+
+// mayHold reports whether JSPROP may hold a property or a part of it. Lines that say the same win, so that a program
+// that knows iCalendar alone can change them.
+func mayHold(tokens []string) bool {
+	f := fieldOf(tokens[0])
+	if f == nil {
+		return isKept(tokens[0])
+	}
+	return f.open && (len(tokens) > 1 || f.names[0] == "locale")
+}
+
+// withExtra returns a value of the event together with what stands in JSPROP. Malformed ones are ignored.
+//
+// Implements: draft-ietf-calext-jscalendar-icalendar JSPROP, JSPTR
+func (e *event) withExtra(v *jmap.Value) *jmap.Value {
+	for i := range e.c.Properties {
+		p := &e.c.Properties[i]
+		if p.Name != propExtra {
+			continue
+		}
+		tokens, ok := jmap.ParsePointer(p.Param(paramExtra))
+		if !ok || !mayHold(tokens) {
+			continue
+		}
+		if x, err := jmap.Parse(p.Text(), jmap.Bounds{Values: maxExtra, Depth: 20}); err == nil && !x.IsNull() {
+			v = force(v, tokens, x)
+		}
+	}
+	return v
+}
+
+// force returns an object with a value at a path. It makes the objects on the path that are missing.
+func force(v *jmap.Value, tokens []string, x *jmap.Value) *jmap.Value {
+	if len(tokens) > 1 {
+		x = force(v.Get(tokens[0]), tokens[1:], x)
+	}
+	if v.Kind() != jmap.Object {
+		v = jmap.MakeObject(nil, nil)
+	}
+	out := v.With(tokens[0], *x)
+	return &out
+}
+
+// dropExtra removes the parts of a property that stand in JSPROP.
+func (e *event) dropExtra(name string) {
+	e.c.Properties = slices.DeleteFunc(e.c.Properties, func(p ical.Property) bool {
+		if p.Name != propExtra {
+			return false
+		}
+		tokens, ok := jmap.ParsePointer(p.Param(paramExtra))
+		return ok && tokens[0] == name
+	})
+}
+
+// addExtra puts a value at a path into JSPROP.
+func (e *event) addExtra(path string, v *jmap.Value) {
+	p := ical.Property{Name: propExtra, Value: ical.EscapeText(string(v.Append(nil)))}
+	p.SetParam(paramExtra, path)
+	e.c.Properties = append(e.c.Properties, p)
+}
+
+// keepRest puts into JSPROP what a value has and the lines of the event do not say.
+func (e *event) keepRest(path string, want, got *jmap.Value) {
+	if want.IsNull() || want.Equal(got) {
+		return
+	}
+	if want.Kind() == jmap.Object && got.Kind() == jmap.Object {
+		for i := range want.Len() {
+			e.keepRest(jmap.AppendPointer(path, want.Name(i)), want.At(i), got.Get(want.Name(i)))
+		}
+		return
+	}
+	e.addExtra(path, want)
+}

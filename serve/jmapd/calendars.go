@@ -1,0 +1,169 @@
+package jmapd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"doublet/calendar"
+	"doublet/groupware"
+	"doublet/note"
+	"doublet/wire/jmap"
+)
+
+// Bounds of events. maxExpanded bounds the instances of one query, maxParticipants the participants of an event.
+const (
+	minDateTime     = "0001-01-01T00:00:00"
+	maxDateTime     = "9999-12-31T23:59:59"
+	maxExpanded     = 20_000
+	maxParticipants = 1000
+)
+
+// appendCalendarsCapability appends the account capability of calendars. create is set if the caller may create
+// calendars in the account.
+//
+// Implements: draft-ietf-jmap-calendars §1.5.1 urn:ietf:params:jmap:calendars
+func appendCalendarsCapability(o *jmap.Writer, create bool) {
+	o.Object(jmap.Calendars, func(o *jmap.Writer) {
+		o.Uint("maxCalendarsPerEvent", 1)
+		o.Text("minDateTime", minDateTime)
+		o.Text("maxDateTime", maxDateTime)
+		o.Text("maxExpandedQueryDuration", durationText(maxExpandedQuery))
+		o.Uint("maxParticipantsPerEvent", maxParticipants)
+		o.Bool("mayCreateCalendar", create)
+	})
+}
+
+var calendarProperties = []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
+	"isDefault", "includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
+	"myRights"}
+
+// calendars returns the calendars of the account that hold events and that the caller may read.
+func (c *call) calendars() (owned, error) {
+	x, err := c.collectionsOf(groupware.Calendar)
+	x.list = slices.DeleteFunc(x.list, func(b groupware.Collection) bool { return !holdsEvents(&b) })
+	return x, err
+}
+
+// holdsEvents reports whether a collection is a calendar of this protocol, which has no tasks.
+func holdsEvents(x *groupware.Collection) bool {
+	return x.Rights&note.Read != 0 && (len(x.Components) == 0 || slices.Contains(x.Components, calendar.Event))
+}
+
+// calendarGet answers Calendar/get.
+//
+// Implements: draft-ietf-jmap-calendars §4.1 Calendar/get
+func calendarGet(c *call) error {
+	g, err := c.getArguments(false, calendarProperties)
+	if err != nil {
+		return err
+	}
+	x, err := c.calendars()
+	if err != nil {
+		return err
+	}
+	if g.all {
+		if err := c.atMost(len(x.list), "calendars", "maxObjectsInGet"); err != nil {
+			return err
+		}
+	}
+	answerGet(&g, x.state, x.list, x.find(letterCalendar), func(dst []byte, b *groupware.Collection) []byte {
+		return appendCalendar(dst, b, x.owner, g.wants)
+	})
+	return nil
+}
+
+// textOrNull appends a member that is a text, or null for "".
+func textOrNull(o *jmap.Writer, name, s string) {
+	if s == "" {
+		o.Raw(name, "null")
+	} else {
+		o.Text(name, s)
+	}
+}
+
+// appendCalendar appends a Calendar of a person's mail file.
+//
+// Implements: draft-ietf-jmap-calendars §4 Calendars
+func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants func(string) bool) []byte {
+	o := jmap.NewWriter(dst)
+	o.Name("id")
+	o.B = appendID(o.B, letterCalendar, x.UNID)
+	for _, p := range [...]struct {
+		name  string
+		print func(name string)
+	}{
+		{"name", func(n string) { o.Text(n, x.Title) }},
+		{"description", func(n string) { textOrNull(&o, n, x.Description) }},
+		{"color", func(n string) { textOrNull(&o, n, cssColor(x.Color)) }},
+		{"sortOrder", func(n string) { o.Uint(n, uint64(max(x.Order, 0))) }},
+		{"isSubscribed", func(n string) { o.Bool(n, x.Subscribed) }},
+		{"isVisible", func(n string) { o.Bool(n, !x.Invisible) }},
+		{"isDefault", func(n string) { o.Bool(n, x.Default) }},
+		{"includeInAvailability", func(n string) {
+			o.Text(n, map[bool]string{false: "all", true: "none"}[x.Transparent])
+		}},
+		{"defaultAlertsWithTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithTime, "null")) }},
+		{"defaultAlertsWithoutTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithoutTime, "null")) }},
+		{"timeZone", func(n string) { textOrNull(&o, n, x.TimeZone) }},
+		{"shareWith", func(n string) { o.Name(n); o.B = appendShareWith(o.B, calendarRights, x, owner) }},
+		{"myRights", func(n string) { o.Name(n); o.B = appendShareRights(o.B, calendarRights, x.Rights) }},
+	} {
+		if wants(p.name) {
+			p.print(p.name)
+		}
+	}
+	return o.End()
+}
+
+// cssColor returns a color as CSS has it: CalDAV clients add the opacity, #rrggbbaa.
+func cssColor(s string) string {
+	if len(s) == 9 && s[0] == '#' {
+		return s[:7]
+	}
+	return s
+}
+
+// calendarRights are the members of a CalendarRights. Everyone who signed in sees busy times, unless the calendar hides
+// them (groupware.Properties.BusyFor), and there are no rights in single events: the rights to write come together.
+//
+// Implements: draft-ietf-jmap-calendars §4 CalendarRights
+var calendarRights = []shareRight{
+	{"mayReadFreeBusy", 0, 0},
+	{"mayReadItems", note.Lookup | note.Read | note.KeepSeen, note.Lookup | note.Read},
+	{"mayWriteAll", writingEvents | note.DeleteMark, writingEvents},
+	{"mayWriteOwn", 0, writingEvents},
+	{"mayUpdatePrivate", 0, writingEvents},
+	{"mayRSVP", 0, writingEvents},
+	{"mayShare", note.Administer, note.Administer},
+	{"mayDelete", note.Create | note.Remove, note.Remove},
+}
+
+// writingEvents are the rights to create, change and remove events.
+const writingEvents = note.Write | note.Insert | note.Expunge
+
+// calendarChanges answers Calendar/changes. A calendar of tasks is no Calendar.
+//
+// Implements: draft-ietf-jmap-calendars §4.2 Calendar/changes
+func calendarChanges(c *call) error {
+	return c.groupwareChanges(groupware.Calendar, letterCalendar, func(f *groupware.File, ctx context.Context,
+		kind groupware.Kind, since groupware.Moment, limit int) (groupware.Delta, error) {
+		x, err := f.CollectionChanges(ctx, kind, since, limit)
+		if err != nil {
+			return x, err
+		}
+		list, err := f.Collections(ctx, kind)
+		seen := map[note.UNID]bool{}
+		for i := range list {
+			seen[list[i].UNID] = holdsEvents(&list[i])
+		}
+		onlySeen(&x, seen)
+		return x, err
+	})
+}
+
+// onlySeen removes objects from the changes that are none of this protocol.
+func onlySeen(x *groupware.Delta, seen map[note.UNID]bool) {
+	other := func(u note.UNID) bool { return !seen[u] }
+	x.Created, x.Updated = slices.DeleteFunc(x.Created, other), slices.DeleteFunc(x.Updated, other)
+}

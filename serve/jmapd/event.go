@@ -1,0 +1,356 @@
+package jmapd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"doublet/calendar"
+	"doublet/groupware"
+	"doublet/note"
+	"doublet/wire/ical"
+	"doublet/wire/jmap"
+)
+
+// instanceForm is the form of the recurrenceId in the id of an instance.
+const instanceForm = "20060102T150405"
+
+// eventID is the id of an event or, if at is not zero, of one instance of it: the id of the event, a hyphen and the
+// recurrenceId.
+type eventID struct {
+	unid note.UNID
+	at   time.Time
+}
+
+func (x eventID) String() string {
+	id := idOf(letterEvent, x.unid)
+	if !x.at.IsZero() {
+		id += "-" + x.at.Format(instanceForm)
+	}
+	return id
+}
+
+// parseEventID parses the result of String.
+func parseEventID(s string) (x eventID, ok bool) {
+	base, at, isInstance := strings.Cut(s, "-")
+	u, ok := parseID(letterEvent, base)
+	x.unid = u
+	if isInstance && ok {
+		var err error
+		x.at, err = time.Parse(instanceForm, at)
+		ok = err == nil && x.String() == s
+	}
+	return x, ok
+}
+
+// eventAdditions are the properties that JMAP adds to those of JSCalendar.
+var eventAdditions = []string{"id", "baseEventId", "calendarIds", "isOrigin"}
+
+// isEventProperty reports whether a CalendarEvent may have a property.
+func isEventProperty(name string) bool {
+	return slices.Contains(eventAdditions, name) || slices.Contains(calendar.Properties, name) || calendar.Settable(name)
+}
+
+// self is the person to whom an account belongs, as participant of events.
+type self struct {
+	id        note.UNID // zero if the account is nobody's
+	name      string
+	addresses []string // in lower case, the usual one first
+}
+
+// self returns the person to whom the account belongs.
+func (c *call) self() (out self, err error) {
+	owner := c.caller.Who.Person
+	if !c.account.Personal {
+		shares, err := c.s.backend.Mail().Shares(c.caller.Who, c.caller.Database)
+		if err != nil {
+			return out, err
+		}
+		for i := range shares {
+			if shares[i].ID == c.account.Database {
+				owner = shares[i].Owner
+			}
+		}
+	}
+	if owner.IsZero() {
+		return out, nil
+	}
+	name, addresses, err := c.s.backend.Sender(c.ctx, owner)
+	for _, a := range addresses {
+		out.addresses = append(out.addresses, strings.ToLower(a))
+	}
+	out.id, out.name = owner, name
+	return out, err
+}
+
+// is reports whether a calendar address, in lower case, is the person's.
+func (x *self) is(uri string) bool {
+	address, isMail := strings.CutPrefix(uri, "mailto:")
+	return isMail && slices.Contains(x.addresses, address)
+}
+
+// origin reports whether the account controls the scheduling of an event: nobody else organizes it.
+//
+// Implements: draft-ietf-jmap-calendars §5 isOrigin
+func (x *self) origin(o *calendar.Object) bool {
+	p := o.Parts[0].Get("ORGANIZER")
+	return p == nil || x.is(strings.ToLower(strings.TrimSpace(p.Value)))
+}
+
+// eventView is what a client asks to see of events.
+type eventView struct {
+	c    *call
+	view calendar.View
+	self self
+	// reduce restricts the participants to owners and the person.
+	reduce bool
+	// properties is nil for all.
+	properties []string
+}
+
+// wants reports whether a property that JMAP adds is asked for. baseEventId is told unasked for instances alone.
+func (x *eventView) wants(name string) bool {
+	return x.properties == nil || name == "id" || slices.Contains(x.properties, name)
+}
+
+// append appends a CalendarEvent: an instance, if at is not nil.
+func (x *eventView) append(dst []byte, e *groupware.Entry, o *calendar.Object, at *calendar.Occurrence) []byte {
+	w := jmap.NewWriter(dst)
+	id := eventID{unid: e.UNID}
+	if at != nil {
+		id.at = at.ID
+	}
+	w.Text("id", id.String())
+	if at != nil && x.wants("baseEventId") {
+		w.Text("baseEventId", eventID{unid: e.UNID}.String())
+	} else if x.properties != nil && x.wants("baseEventId") {
+		w.Raw("baseEventId", "null")
+	}
+	if x.wants("calendarIds") {
+		w.Object("calendarIds", func(o *jmap.Writer) { o.Bool(idOf(letterCalendar, e.Collection), true) })
+	}
+	if x.wants("isDraft") {
+		w.Bool("isDraft", o.Flag("isDraft"))
+	}
+	if x.wants("isOrigin") {
+		w.Bool("isOrigin", x.self.origin(o))
+	}
+	v := x.view
+	if x.reduce || !x.c.account.Personal && o.Flag("hideAttendees") {
+		v.Sees = x.self.is
+	}
+	if at != nil {
+		o.AppendInstance(&w, *at, &v)
+	} else {
+		o.Append(&w, &v)
+	}
+	return w.End()
+}
+
+// setProperties sets the properties that are printed; nil means all.
+func (x *eventView) setProperties(list []string) {
+	x.properties = list
+	if list == nil {
+		return
+	}
+	x.view.Properties = []string{}
+	for _, name := range list {
+		if !slices.Contains(eventAdditions, name) && name != "isDraft" &&
+			!slices.Contains(x.view.Properties, name) {
+			x.view.Properties = append(x.view.Properties, name)
+		}
+	}
+}
+
+// eventGet answers CalendarEvent/get.
+//
+// Implements: draft-ietf-jmap-calendars §5.7 CalendarEvent/get
+func eventGet(c *call) error {
+	g, err := c.getArguments(false, nil, "recurrenceOverridesBefore", "recurrenceOverridesAfter", "reduceParticipants",
+		"timeZone")
+	if err != nil {
+		return err
+	}
+	x, err := c.eventViewOf(&g)
+	if err != nil {
+		return err
+	}
+	f, err := c.box()
+	if err != nil {
+		return err
+	}
+	m, err := f.Moments(c.ctx, groupware.Calendar)
+	if err != nil {
+		return err
+	}
+	g.begin(m.Entries.String())
+	if g.all {
+		err = x.all(&g, f)
+	} else {
+		err = x.named(&g, f)
+	}
+	if err != nil {
+		return err
+	}
+	g.end()
+	return nil
+}
+
+// eventViewOf reads the arguments of CalendarEvent/get that say what is printed.
+func (c *call) eventViewOf(g *get) (x *eventView, err error) {
+	x = &eventView{c: c}
+	for _, name := range g.properties {
+		if !isEventProperty(name) {
+			return nil, invalid("%.100q is no property", name)
+		}
+	}
+	if g.some {
+		x.setProperties(append([]string{}, g.properties...))
+	}
+	has := func(name string) bool { return slices.Contains(g.properties, name) }
+	if has("recurrenceOverrides") && (has("utcStart") || has("utcEnd")) {
+		return nil, invalid("recurrenceOverrides are not told together with times in UTC")
+	}
+	if x.reduce, err = c.bool("reduceParticipants", false); err != nil {
+		return nil, err
+	}
+	for name, at := range map[string]*time.Time{"recurrenceOverridesBefore": &x.view.Before,
+		"recurrenceOverridesAfter": &x.view.After} {
+		text, err := c.text(name)
+		if err != nil {
+			return nil, err
+		}
+		ok := text == ""
+		if !ok {
+			*at, ok = jmap.ParseDate(text, true)
+		}
+		if !ok {
+			return nil, invalid("%s is no UTCDate", name)
+		}
+	}
+	if x.view.Floating, err = c.zone("timeZone"); err != nil {
+		return nil, err
+	}
+	x.self, err = c.self()
+	return x, err
+}
+
+// zone returns the time zone that an argument names, UTC if it is missing.
+func (c *call) zone(name string) (*ical.Zone, error) {
+	text, err := c.text(name)
+	if err != nil || text == "" {
+		return ical.UTC, err
+	}
+	if !ical.HasZone(text) {
+		return nil, invalid("%s is no time zone of the IANA database", name)
+	}
+	return ical.Named(text), nil
+}
+
+// all appends all events of the account.
+func (x *eventView) all(g *get, f *groupware.File) error {
+	c, most := x.c, x.c.s.opt.Limits.ObjectsInGet
+	var full error
+	err := f.All(c.ctx, groupware.Calendar, true, func(e *groupware.Entry) bool {
+		o := eventOf(e)
+		if o == nil {
+			return true
+		}
+		if g.next(); g.count > most {
+			full = c.atMost(g.count, "events", "maxObjectsInGet")
+			return false
+		}
+		c.out = x.append(c.out, e, o, nil)
+		full = c.settle()
+		return full == nil
+	})
+	if err == nil {
+		err = full
+	}
+	return err
+}
+
+// eventOf returns the event of an entry, nil if it is none: a task, or an object that a newer program wrote.
+func eventOf(e *groupware.Entry) *calendar.Object {
+	if e.Component != calendar.Event {
+		return nil
+	}
+	o, err := calendar.ReadObject(e.Text)
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+// named appends the events with the ids that the client names. It reads each entry once.
+func (x *eventView) named(g *get, f *groupware.File) error {
+	c := x.c
+	var order []note.UNID
+	ids := map[note.UNID][]eventID{}
+	for _, id := range g.ids {
+		if e, ok := parseEventID(id); ok {
+			if ids[e.unid] == nil {
+				order = append(order, e.unid)
+			}
+			ids[e.unid] = append(ids[e.unid], e)
+		}
+	}
+	found := make(map[string]bool, len(g.ids))
+	var full error
+	err := f.ByID(c.ctx, groupware.Calendar, order, true, func(e *groupware.Entry) bool {
+		o := eventOf(e)
+		if o == nil {
+			return true
+		}
+		for _, id := range ids[e.UNID] {
+			var at *calendar.Occurrence
+			if !id.at.IsZero() {
+				one, ok := o.Instance(id.at)
+				if !ok {
+					continue
+				}
+				at = &one
+			}
+			g.next()
+			found[id.String()] = true
+			c.out = x.append(c.out, e, o, at)
+			if full = c.settle(); full != nil {
+				return false
+			}
+		}
+		return true
+	})
+	for _, id := range g.ids {
+		if !found[id] {
+			g.miss(id)
+		}
+	}
+	if err == nil {
+		err = full
+	}
+	return err
+}
+
+// eventChanges answers CalendarEvent/changes. A task is no CalendarEvent.
+//
+// Implements: draft-ietf-jmap-calendars §5.8 CalendarEvent/changes
+func eventChanges(c *call) error {
+	return c.groupwareChanges(groupware.Calendar, letterEvent, eventDelta)
+}
+
+// eventDelta returns the events that changed since a moment.
+func eventDelta(f *groupware.File, ctx context.Context, kind groupware.Kind, since groupware.Moment,
+	limit int) (groupware.Delta, error) {
+	x, err := f.EntryChanges(ctx, kind, since, limit)
+	if err != nil {
+		return x, err
+	}
+	seen := map[note.UNID]bool{}
+	err = f.ByID(ctx, kind, slices.Concat(x.Created, x.Updated), false, func(e *groupware.Entry) bool {
+		seen[e.UNID] = e.Component == calendar.Event
+		return true
+	})
+	onlySeen(&x, seen)
+	return x, err
+}

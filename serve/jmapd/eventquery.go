@@ -1,0 +1,396 @@
+package jmapd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doublet/calendar"
+	"doublet/groupware"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/ical"
+	"doublet/wire/jmap"
+)
+
+// maxExpandedQuery is the longest time between after and before of a query that expands recurrences.
+const maxExpandedQuery = 2 * 366 * 24 * time.Hour
+
+// durationText prints a duration of whole days as JSCalendar does.
+func durationText(d time.Duration) string { return "P" + strconv.Itoa(int(d/(24*time.Hour))) + "D" }
+
+// found is an event, or an instance of one, that a query looks at. The text is read when a condition needs it.
+type foundEvent struct {
+	q     *eventQuerying
+	times groupware.Times
+	// at is the instance, if the query expands recurrences; single is set if the event has no other.
+	at     *calendar.Occurrence
+	entry  *groupware.Entry
+	object *calendar.Object
+}
+
+// id returns the id of the event, or of the instance.
+func (x *foundEvent) id() string {
+	id := eventID{unid: x.times.UNID}
+	if x.at != nil && x.times.Series.Recurs() {
+		id.at = x.at.ID
+	}
+	return id.String()
+}
+
+// start returns the start of the instance, or that of the series.
+func (x *foundEvent) start() time.Time {
+	if x.at != nil {
+		return x.at.Start
+	}
+	return x.times.Series.Start(x.q.zone)
+}
+
+// parts returns the components of the event that describe it, or the instance alone.
+func (x *foundEvent) parts() []*ical.Component {
+	o := x.load()
+	switch {
+	case o == nil:
+		return nil
+	case x.at != nil:
+		return o.Parts[x.at.Part : x.at.Part+1]
+	}
+	return o.Parts
+}
+
+// load reads the text of the event; nil if it is gone meanwhile.
+func (x *foundEvent) load() *calendar.Object {
+	if x.object != nil {
+		return x.object
+	}
+	q := x.q
+	if have := q.read[x.times.UNID]; have != nil {
+		x.entry, x.object = have.entry, have.object
+		return x.object
+	}
+	err := q.f.ByID(q.c.ctx, groupware.Calendar, []note.UNID{x.times.UNID}, true, func(e *groupware.Entry) bool {
+		x.entry, x.object = e, eventOf(e)
+		return false
+	})
+	if err != nil && q.err == nil {
+		q.err = err
+	}
+	if len(q.read) < maxRead {
+		q.read[x.times.UNID] = x
+	}
+	return x.object
+}
+
+// maxRead bounds the events of a query whose texts are kept for their other instances.
+const maxRead = 100
+
+// eventQuerying is a query for events in progress.
+type eventQuerying struct {
+	c    *call
+	f    *groupware.File
+	zone *ical.Zone
+	// expand is set if the query lists the instances of recurring events, which overlap window.
+	expand   bool
+	from, to time.Time
+	read     map[note.UNID]*foundEvent
+	err      error
+}
+
+// eventArguments are the arguments of a query that other types do not have.
+var eventArguments = []string{"expandRecurrences", "timeZone"}
+
+// eventQuery answers CalendarEvent/query.
+//
+// Implements: draft-ietf-jmap-calendars §5.11 CalendarEvent/query
+func eventQuery(c *call) error {
+	w, err := c.queryArguments(false, eventArguments...)
+	if err != nil {
+		return err
+	}
+	q, err := c.eventQuerying()
+	if err != nil {
+		return err
+	}
+	found, err := q.results()
+	if err != nil {
+		return err
+	}
+	return c.answerQuery(&w, &found, !q.expand, maxResults)
+}
+
+// eventQueryChanges answers CalendarEvent/queryChanges. The instances that an event had before it changed are not known,
+// so that the changes of an expanded query cannot be calculated.
+//
+// Implements: draft-ietf-jmap-calendars §5.12 CalendarEvent/queryChanges
+func eventQueryChanges(c *call) error {
+	return c.queryChanges(false, func(state string) (out queryDelta, err error) {
+		q, err := c.eventQuerying()
+		if err != nil {
+			return out, err
+		}
+		if q.expand {
+			return out, mailbox.ErrForgotten
+		}
+		return c.groupwareDelta(groupware.Calendar, letterEvent, state, q.results)
+	}, eventArguments...)
+}
+
+// eventQuerying reads the arguments of a query.
+func (c *call) eventQuerying() (q *eventQuerying, err error) {
+	q = &eventQuerying{c: c, read: map[note.UNID]*foundEvent{}}
+	if q.expand, err = c.bool("expandRecurrences", false); err != nil {
+		return nil, err
+	}
+	if q.zone, err = c.zone("timeZone"); err != nil {
+		return nil, err
+	}
+	if q.f, err = c.box(); err != nil {
+		return nil, err
+	}
+	q.to = time.Unix(1<<40, 0)
+	q.from = time.Unix(-1<<40, 0)
+	return q, q.window(c.args.Get("filter"))
+}
+
+// window reads the time between after and before, where the filter is a condition that has them.
+func (q *eventQuerying) window(filter *jmap.Value) error {
+	after, _ := filter.Get("after").Text()
+	before, _ := filter.Get("before").Text()
+	from, hasFrom := calendar.ParseLocal(after)
+	to, hasTo := calendar.ParseLocal(before)
+	if hasFrom {
+		q.from = q.zone.At(from)
+	}
+	if hasTo {
+		q.to = q.zone.At(to)
+	}
+	switch {
+	case !q.expand:
+		return nil
+	case filter.Get("operator") != nil || !hasFrom || !hasTo:
+		return invalid("a query that expands recurrences has a FilterCondition with before and after")
+	case q.to.Sub(q.from) > maxExpandedQuery:
+		return &jmap.Error{Type: "expandDurationTooLarge", Description: "At most " + durationText(maxExpandedQuery) + "."}
+	}
+	return nil
+}
+
+// results returns all results of the query.
+func (q *eventQuerying) results() (out queryResults, err error) {
+	fits, err := match(q.c, q.condition)
+	if err != nil {
+		return out, err
+	}
+	keys, err := q.c.sortKeys("start", "uid", "recurrenceId", "created", "updated")
+	if err != nil {
+		return out, err
+	}
+	m, err := q.f.Moments(q.c.ctx, groupware.Calendar)
+	if err != nil {
+		return out, err
+	}
+	all, err := q.candidates()
+	if err != nil {
+		return out, err
+	}
+	list := all[:0]
+	for _, x := range all {
+		if fits(x) {
+			list = append(list, x)
+		}
+	}
+	q.sort(list, keys)
+	for _, x := range list {
+		out.ids = append(out.ids, x.id())
+	}
+	out.state = m.Entries.String()
+	return out, q.err
+}
+
+// candidates returns the events, or instances, in the window.
+func (q *eventQuerying) candidates() (list []*foundEvent, err error) {
+	var inner error
+	window := groupware.Range{From: q.from, To: q.to, Floating: q.zone, Component: calendar.Event}
+	err = q.f.Times(q.c.ctx, window, func(t *groupware.Times) bool {
+		if !q.expand {
+			list = append(list, &foundEvent{q: q, times: *t})
+			return true
+		}
+		inner = t.Series.Between(q.from, q.to, q.zone, func(at calendar.Occurrence) bool {
+			list = append(list, &foundEvent{q: q, times: *t, at: &at})
+			return len(list) <= maxExpanded
+		})
+		return inner == nil && len(list) <= maxExpanded
+	})
+	if err == nil && (inner != nil || len(list) > maxExpanded) {
+		err = &jmap.Error{Type: "cannotCalculateOccurrences", Description: "There are too many instances, or a rule " +
+			"takes too long to expand."}
+	}
+	return list, err
+}
+
+// sort sorts results by the keys, then by start and id.
+func (q *eventQuerying) sort(list []*foundEvent, keys []sortKey) {
+	compare := compareBy(keys, func(property string, a, b *foundEvent) int {
+		switch property {
+		case "start":
+			return a.start().Compare(b.start())
+		case "recurrenceId":
+			return cmp.Compare(recurrenceOf(a), recurrenceOf(b))
+		}
+		return cmp.Compare(a.text(property), b.text(property))
+	})
+	slices.SortStableFunc(list, func(a, b *foundEvent) int {
+		if n := compare(a, b); n != 0 {
+			return n
+		}
+		if n := a.start().Compare(b.start()); n != 0 {
+			return n
+		}
+		return cmp.Compare(a.id(), b.id())
+	})
+}
+
+// recurrenceOf returns the recurrenceId of an instance, "" for other events.
+func recurrenceOf(x *foundEvent) string {
+	if x.at == nil || !x.times.Series.Recurs() {
+		return ""
+	}
+	return x.at.ID.Format(instanceForm)
+}
+
+// text returns the property of the event by which it is sorted.
+func (x *foundEvent) text(property string) string {
+	parts := x.parts()
+	if len(parts) == 0 {
+		return ""
+	}
+	switch property {
+	case "uid":
+		return x.object.UID
+	case "created":
+		return parts[0].Text("CREATED")
+	}
+	return cmp.Or(parts[0].Text("LAST-MODIFIED"), parts[0].Text("DTSTAMP"))
+}
+
+// overlaps reports whether an occurrence of the event lies in a time.
+func (x *foundEvent) overlaps(from, to time.Time) (found bool) {
+	if x.at != nil {
+		return x.at.End.After(from) && x.at.Start.Before(to) || x.at.Start.Equal(from) && x.at.End.Equal(from)
+	}
+	err := x.times.Series.Between(from, to, x.q.zone, func(calendar.Occurrence) bool {
+		found = true
+		return false
+	})
+	return found || err != nil // the client decides over a rule that takes too long to expand
+}
+
+// condition reads one property of a FilterCondition.
+func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEvent], error) {
+	text, isText := v.Text()
+	local, isLocal := calendar.ParseLocal(text)
+	list, isList := texts(v)
+	at := q.zone.At(local)
+	switch {
+	case v.IsNull():
+		return func(*foundEvent) bool { return true }, nil
+	case name == "inCalendars" && isList:
+		return inCalendars(list...), nil
+	case name == "inCalendar" && isText:
+		return inCalendars(text), nil
+	case name == "after" && isLocal:
+		return func(x *foundEvent) bool { return x.overlaps(at, time.Unix(1<<40, 0)) }, nil
+	case name == "before" && isLocal:
+		return func(x *foundEvent) bool { return x.overlaps(time.Unix(-1<<40, 0), at) }, nil
+	case name == "uid" && isText:
+		return func(x *foundEvent) bool { o := x.load(); return o != nil && o.UID == text }, nil
+	case name == "participationStatus" && isText:
+		return q.status(text), nil
+	}
+	read, known := eventTexts[name]
+	if !known && !slices.Contains([]string{"inCalendars", "inCalendar", "after", "before", "uid",
+		"participationStatus"}, name) {
+		return nil, noCondition(name)
+	}
+	if !known || !isText {
+		return nil, invalid("the filter's %s is not what it should be", name)
+	}
+	words := cardWords(text)
+	return func(x *foundEvent) bool {
+		for _, c := range x.parts() {
+			if hasWords(read(c), words) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// inCalendars matches the events of calendars.
+func inCalendars(ids ...string) matcher[*foundEvent] {
+	return func(x *foundEvent) bool { return slices.Contains(ids, idOf(letterCalendar, x.times.Collection)) }
+}
+
+// status matches events by the answer of a participant: of the one whom a condition owner or attendee of the filter
+// names, else of any.
+func (q *eventQuerying) status(want string) matcher[*foundEvent] {
+	who := func(*ical.Component, *ical.Property) bool { return true }
+	for name, isOwner := range map[string]bool{"attendee": false, "owner": true} {
+		text, ok := q.c.args.Get("filter").Get(name).Text()
+		if words := cardWords(text); ok {
+			who = func(c *ical.Component, p *ical.Property) bool {
+				return (!isOwner || isOrganizer(c, p)) && hasWords(personTexts(p), words)
+			}
+		}
+	}
+	return func(x *foundEvent) bool {
+		for _, c := range x.parts() {
+			for i := range c.Properties {
+				p := &c.Properties[i]
+				status := strings.ToLower(cmp.Or(p.Param("PARTSTAT"), "needs-action"))
+				if p.Name == "ATTENDEE" && status == want && who(c, p) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// isOrganizer reports whether an attendee organizes the event.
+func isOrganizer(c *ical.Component, p *ical.Property) bool {
+	o := c.Get("ORGANIZER")
+	return o != nil && strings.EqualFold(strings.TrimSpace(o.Value), strings.TrimSpace(p.Value))
+}
+
+func personTexts(p *ical.Property) []string { return []string{p.Param("CN"), p.Value} }
+
+// eventTexts maps conditions to the texts of an event in which they look.
+var eventTexts = map[string]func(c *ical.Component) []string{
+	"title":       func(c *ical.Component) []string { return []string{c.Text("SUMMARY")} },
+	"description": func(c *ical.Component) []string { return []string{c.Text("DESCRIPTION")} },
+	"location":    func(c *ical.Component) []string { return []string{c.Text("LOCATION")} },
+	"owner": func(c *ical.Component) []string {
+		return peopleTexts(c, func(p *ical.Property) bool { return p.Name == "ORGANIZER" || isOrganizer(c, p) })
+	},
+	"attendee": func(c *ical.Component) []string {
+		return peopleTexts(c, func(p *ical.Property) bool { return p.Name == "ATTENDEE" })
+	},
+	"text": func(c *ical.Component) []string {
+		return append(peopleTexts(c, func(*ical.Property) bool { return true }), c.Text("SUMMARY"),
+			c.Text("DESCRIPTION"), c.Text("LOCATION"), c.Text("CATEGORIES"), c.Text("COMMENT"))
+	},
+}
+
+// peopleTexts returns the names and addresses of people of an event.
+func peopleTexts(c *ical.Component, of func(p *ical.Property) bool) (list []string) {
+	for i := range c.Properties {
+		if p := &c.Properties[i]; (p.Name == "ATTENDEE" || p.Name == "ORGANIZER") && of(p) {
+			list = append(list, personTexts(p)...)
+		}
+	}
+	return list
+}
