@@ -46,12 +46,22 @@ func ReadObject(text []byte) (*Object, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrObject, err)
-	case len(all) != 1 || all[0].Name != "VCALENDAR":
+	case len(all) != 1:
 		return nil, fmt.Errorf("%w: it is not one VCALENDAR", ErrObject)
-	case all[0].Get("METHOD") != nil:
+	}
+	return NewObject(all[0])
+}
+
+// NewObject checks that a calendar can keep a VCALENDAR. The object keeps the component: later changes of it are not
+// seen in the times. Errors match ErrObject.
+func NewObject(whole *ical.Component) (*Object, error) {
+	switch {
+	case whole.Name != "VCALENDAR":
+		return nil, fmt.Errorf("%w: it is not one VCALENDAR", ErrObject)
+	case whole.Get("METHOD") != nil:
 		return nil, fmt.Errorf("%w: METHOD belongs to messages", ErrObject)
 	}
-	o := &Object{Whole: all[0]}
+	o := &Object{Whole: whole}
 	for _, c := range o.Whole.Children {
 		if c.Name == "VTIMEZONE" || strings.HasPrefix(c.Name, "X-") {
 			continue
@@ -63,6 +73,7 @@ func ReadObject(text []byte) (*Object, error) {
 	if len(o.Parts) == 0 {
 		return nil, fmt.Errorf("%w: it has no event, task or journal entry", ErrObject)
 	}
+	var err error
 	if o.Series, err = newSeries(o); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrObject, err)
 	}
