@@ -81,7 +81,8 @@ func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 	force := false
 	if o := out.Get("ORGANIZER"); o != nil {
 		x.silent = x.silent || !served(o)
-		force = strings.EqualFold(o.Param("SCHEDULE-FORCE-SEND"), Reply)
+		force = strings.EqualFold(o.Param("SCHEDULE-FORCE-SEND"), Reply) ||
+			was != nil && attendee(was, x.me) != nil && o.Param("SCHEDULE-STATUS") == Pending
 		setParam(o, "SCHEDULE-FORCE-SEND", "")
 	}
 	before := "NEEDS-ACTION"
@@ -91,11 +92,23 @@ func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 		if q := attendee(was, x.me); q != nil {
 			before, last = status(q), q.Param(paramReply)
 		}
+		for _, other := range attendees(out) { // the program may not know the last answers of others
+			if q := attendee(was, same(Address(other.Value))); q != nil && !x.me(Address(other.Value)) {
+				setParam(other, "PARTSTAT", q.Param("PARTSTAT"))
+			}
+		}
 	}
 	if p == nil {
 		return out
 	}
 	setParam(p, paramReply, last)
+	if (status(p) == "DECLINED") != (before == "DECLINED") { // a declined event leaves the time free
+		out.Properties = slices.DeleteFunc(out.Properties, func(q ical.Property) bool { return q.Name == "TRANSP" })
+		if status(p) == "DECLINED" {
+			set(out, "TRANSP", "TRANSPARENT")
+		}
+		p = attendee(out, x.me)
+	}
 	if (status(p) != before || force) && !cancelled(out) {
 		setReplied(p, version{sequence(out), x.now})
 		setParam(p, "RSVP", "")

@@ -270,3 +270,24 @@ func wallIn(whole *ical.Component, zone string, at time.Time) time.Time {
 
 // Print returns the text of an object.
 func Print(o *calendar.Object) []byte { return ical.Append(nil, o.Whole) }
+
+// SetStatus returns an object with the delivery states of messages to people, by their normalized addresses, in
+// SCHEDULE-STATUS of ATTENDEE and ORGANIZER.
+//
+// Implements: RFC 6638 §7.3 SCHEDULE-STATUS
+func SetStatus(o *calendar.Object, states map[string]string) (*calendar.Object, error) {
+	parts := make([]*ical.Component, len(o.Parts))
+	for i, c := range o.Parts {
+		parts[i] = clone(c)
+		for k := range parts[i].Properties {
+			p := &parts[i].Properties[k]
+			if p.Name != "ATTENDEE" && p.Name != "ORGANIZER" {
+				continue
+			}
+			if state := states[Address(p.Value)]; state != "" {
+				setParam(p, "SCHEDULE-STATUS", state)
+			}
+		}
+	}
+	return assemble(o.Whole, parts)
+}

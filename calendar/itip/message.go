@@ -45,6 +45,20 @@ var (
 	ErrTooMany = errors.New("too many attendees")
 )
 
+// The delivery states that SCHEDULE-STATUS records.
+//
+// Implements: RFC 6638 §3.2.9 Delivery status codes
+const (
+	Pending     = "1.0" // a message that was not sent yet: the next change sends it again
+	Sent        = "1.1"
+	Delivered   = "1.2"
+	Processed   = "2.0"
+	InvalidUser = "3.7"
+	NoAuthority = "3.8"
+	Undelivered = "5.1"
+	Refused     = "5.3"
+)
+
 // MaxAttendees bounds the attendees of an object, those of all its components together.
 const MaxAttendees = 1000
 
@@ -269,4 +283,25 @@ func sequence(c *ical.Component) int {
 		}
 	}
 	return n
+}
+
+// Answer returns the participation status that a REPLY reports.
+func (m *Message) Answer() string {
+	if p := attendee(m.Parts[0], same(m.Sender())); p != nil {
+		return status(p)
+	}
+	return ""
+}
+
+// When returns the start of the event for people to read: the date and time on the clocks of the event, with the name
+// of their time zone.
+func (m *Message) When() string {
+	at, ok := m.Parts[0].Get("DTSTART").Moment()
+	switch {
+	case !ok:
+		return ""
+	case at.Day:
+		return at.Wall.Format("Mon, 2 Jan 2006")
+	}
+	return strings.TrimSpace(at.Wall.Format("Mon, 2 Jan 2006 15:04") + " " + at.Zone)
 }

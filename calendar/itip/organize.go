@@ -284,7 +284,7 @@ func (x *organizing) toOne(to string) (list []*Message) {
 func (x *organizing) changed(to string, was, now map[string]*ical.Component) (keys []string, all bool) {
 	for _, c := range now {
 		p := attendee(c, same(Address(to)))
-		if strings.EqualFold(p.Param("SCHEDULE-FORCE-SEND"), Request) {
+		if strings.EqualFold(p.Param("SCHEDULE-FORCE-SEND"), Request) || p.Param("SCHEDULE-STATUS") == Pending {
 			return nil, true
 		}
 	}

@@ -150,6 +150,8 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 	moved := whenOf(stored, byKey(stored), k, c.Get("RECURRENCE-ID")) != when(m.whole, c, nil, k == master)
 	if !moved || status(now) != "NEEDS-ACTION" {
 		setParam(now, "PARTSTAT", before.Param("PARTSTAT"))
+	} else if status(before) == "DECLINED" {
+		out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool { return p.Name == "TRANSP" })
 	}
 	return out
 }
