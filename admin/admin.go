@@ -25,6 +25,7 @@ import (
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
+	"doublet/scheduling"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -42,6 +43,8 @@ type System struct {
 	Sessions  *session.Service
 	Mailbox   *mailbox.Service
 	Groupware *groupware.Service
+	// Scheduling sends invitations and answers.
+	Scheduling *scheduling.Service
 	Mail      *mail.Service
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
