@@ -249,9 +249,11 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 	})
 }
 
-// open returns the calendars whose busy times the person may see, each with the time zone of its times without one.
+// open returns the calendars whose busy times the person may see, each with the time zone of its times without one. It
+// returns store.ErrDenied if the person may see no calendar of events.
 func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 	open := map[note.ID]*ical.Zone{}
+	hidden, shown := false, false
 	for _, h := range d.r.AllFolders() {
 		kind, name, ok := parseFolder(h.Name)
 		if !ok || kind != Calendar || collection != "" && name != collection {
@@ -263,9 +265,15 @@ func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 		}
 		p := readProperties(items)
 		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
+		if len(p.Components) == 0 || slices.Contains(p.Components, calendar.Event) {
+			hidden, shown = hidden || !seen, shown || seen
+		}
 		if seen && (!p.Transparent || collection != "") {
 			open[h.Note] = ical.Named(p.TimeZone)
 		}
+	}
+	if hidden && !shown && collection == "" {
+		return nil, store.ErrDenied
 	}
 	return open, nil
 }
@@ -274,7 +282,7 @@ func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 const maxBusy = 20_000
 
 // Busy returns the busy times of the mail file between two instants, merged: those of calendars that are not
-// transparent, if the person may see them. collection restricts them to one calendar; "" means all.
+// transparent, if the person may see them. With none that they may see the error is store.ErrDenied. collection restricts them to one calendar; "" means all.
 func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) (list []calendar.Period, err error) {
 	err = f.read(ctx, func(d *reading) error {
 		open, err := d.open(collection)
