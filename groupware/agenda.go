@@ -282,7 +282,8 @@ func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 const maxBusy = 20_000
 
 // Busy returns the busy times of the mail file between two instants, merged: those of calendars that are not
-// transparent, if the person may see them. With none that they may see the error is store.ErrDenied. collection restricts them to one calendar; "" means all.
+// transparent, if the person may see them. With none that they may see the error is store.ErrDenied. collection
+// restricts them to one calendar; "" means all.
 func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) (list []calendar.Period, err error) {
 	err = f.read(ctx, func(d *reading) error {
 		open, err := d.open(collection)

@@ -20,9 +20,9 @@ import (
 
 // Inbox applies the scheduling messages that come by mail. It opens before package mail, which calls it.
 //
-// An answer or an update of an event that is in the calendar applies at once. An invitation of somebody outside stays in
-// the mail until the recipient answers it: calendars that take invitations from anybody are used for advertising. One
-// of a person of this directory goes into the calendar, as it does where no mail is needed.
+// An answer or an update of an event that is in the calendar applies at once. An invitation of somebody outside stays
+// in the mail until the recipient answers it: calendars that take invitations from anybody are used for advertising.
+// One of a person of this directory goes into the calendar, as it does where no mail is needed.
 //
 // Implements: RFC 6047 §3 Security Considerations: only messages of verified authors
 type Inbox struct {

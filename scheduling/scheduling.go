@@ -82,8 +82,8 @@ type Written struct {
 }
 
 // Put writes an entry of a calendar, and sends the messages that follow from it. Errors, besides those of
-// groupware.Changing.Put: itip.ErrNotAllowed, itip.ErrOrganizers, itip.ErrTooMany, *ErrElsewhere, and store.ErrDenied if
-// the person may not write in the name of the owner.
+// groupware.Changing.Put: itip.ErrNotAllowed, itip.ErrOrganizers, itip.ErrTooMany, *ErrElsewhere, and store.ErrDenied
+// if the person may not write in the name of the owner.
 func (s *Service) Put(ctx context.Context, t *Target, text []byte) (Written, error) {
 	p, err := s.groupware.Parse(ctx, groupware.Calendar, text)
 	if err != nil {

@@ -2,14 +2,17 @@ package scheduling
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/calendar/itip"
 	"doublet/groupware"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/test/long"
 )
 
 // TestInvite goes through the life of an event of people here: invitation, answers, a new time, cancellation.
@@ -87,7 +90,8 @@ func TestOutside(t *testing.T) {
 	w := newWorld(t, "alice", "bob")
 	w.put("alice", "m.ics", meeting("m", "", "bob", "eve@far.example", "dan@far.example"))
 	list := w.queued()
-	if len(list) != 1 || !strings.Contains(list[0], "method=REQUEST") || !strings.Contains(list[0], "<eve@far.example>") {
+	if len(list) != 1 || !strings.Contains(list[0], "method=REQUEST") ||
+		!strings.Contains(list[0], "<eve@far.example>") {
 		t.Fatalf("mails: %v", list)
 	}
 	m := messageIn([]byte(list[0]))
@@ -259,4 +263,44 @@ func TestLocalMail(t *testing.T) {
 	w.is(w.status("bob", "m", "bob"), "nothing")
 	w.arrive("alice@example.com", "bob@example.com", "REQUEST", text, true)
 	w.is(w.status("bob", "m", "bob"), "NEEDS-ACTION")
+}
+
+// TestAway: a person whose mail file another server leads gets the invitation by mail, and has it in the calendar as
+// soon as the home delivers it.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	db := w.people["bob"].MailDatabase
+	w.ok(w.store.Share(bg, db, 1))
+	w.ok(w.store.Follow(bg, db))
+	w.put("alice", "m.ics", meeting("m", "", "bob"))
+	w.is(w.status("bob", "m", "bob"), "nothing")
+	_, mine := w.object("alice", "m")
+	if !strings.Contains(string(mine.Text), "SCHEDULE-STATUS=1.1") {
+		t.Errorf("delivery state: %s", mine.Text)
+	}
+	w.ok(w.store.Lead(bg, db, store.LeadOptions{}))
+	w.fix.Time.Advance(time.Hour)
+	_, err := w.mail.Router.Route(bg)
+	w.ok(err)
+	w.is(w.status("bob", "m", "bob"), "NEEDS-ACTION")
+	w.answer("bob", "m", "ACCEPTED")
+	w.is(w.status("alice", "m", "bob"), "ACCEPTED")
+}
+
+// TestManyAttendees invites as many people as an event may have, in one commit.
+func TestManyAttendees(t *testing.T) {
+	t.Parallel()
+	n := long.Pick(60, itip.MaxAttendees)
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%d", i)
+	}
+	w := newWorld(t, append(names, "alice")...)
+	w.put("alice", "m.ics", meeting("m", "", names...))
+	for _, name := range []string{names[0], names[n-1]} {
+		w.is(w.status(name, "m", name), "NEEDS-ACTION")
+		w.answer(name, "m", "TENTATIVE")
+		w.is(w.status("alice", "m", name), "TENTATIVE")
+	}
 }

@@ -9,7 +9,7 @@ type counters struct {
 
 func newCounters(t *stat.Tree) counters {
 	return counters{
-		delivered: t.Counter("Sched.Delivered", "scheduling messages applied to calendars in the commit of their change"),
+		delivered: t.Counter("Sched.Delivered", "scheduling messages applied in the commit of their change"),
 		mailed:    t.Counter("Sched.Mailed", "scheduling messages sent by mail (iMIP)"),
 		received:  t.Counter("Sched.Received", "scheduling messages from mail that were applied to a calendar"),
 		refused:   t.Counter("Sched.Refused", "scheduling messages from mail without effect: stale, forged or unknown"),

@@ -53,7 +53,7 @@ func newWorld(t testing.TB, names ...string) *world {
 	w.files = mailbox.New(w.store, w.fix.Env, mailbox.Options{})
 	w.group = groupware.New(w.store, w.fix.Env, groupware.Options{})
 	w.mail, err = mail.Open(w.store, w.fix.Env, w.dir, w.files, mail.Options{Hostname: "mx.example.com", Stats: w.tree,
-		Calendars: NewInbox(w.dir, w.group, w.tree)})
+		Mates: mates{}, Calendars: NewInbox(w.dir, w.group, w.tree)})
 	w.ok(err)
 	w.sched = New(w.fix.Env, w.dir, w.group, w.mail, Options{Hostname: "mx.example.com", Stats: w.tree})
 	for _, name := range names {
@@ -64,6 +64,19 @@ func newWorld(t testing.TB, names ...string) *world {
 		w.ok(w.store.Close())
 	})
 	return w
+}
+
+// mates are the other members of a cluster, of which none answers.
+type mates struct{}
+
+func (mates) Elsewhere(note.DatabaseID) bool { return false }
+
+func (mates) Deliver(context.Context, *mail.Handed, []byte) error { return store.ErrNotHome }
+
+func (mates) Recall(context.Context, note.UNID) mail.Recalled { return mail.RecalledNone }
+
+func (mates) Delivered(context.Context, note.DatabaseID, note.UNID, []byte) (bool, error) {
+	return false, nil
 }
 
 func (w *world) person(name string) {
@@ -104,7 +117,7 @@ func (w *world) target(name, entry string) *Target {
 		Place: groupware.Place{Collection: groupware.DefaultCalendar, Name: entry}}
 }
 
-// meeting prints an event of alice with attendees, given as names here, as addresses, or with parameters before a colon.
+// meeting prints an event of alice with attendees: names here, or addresses, with parameters before a colon.
 func meeting(uid, more string, attendees ...string) string {
 	s := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:" + uid +
 		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:20260105T090000Z\r\nDTEND:20260105T100000Z\r\nSUMMARY:Meeting\r\n" +

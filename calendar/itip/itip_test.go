@@ -261,7 +261,8 @@ func TestRefused(t *testing.T) {
 		"reply in another name": {now + single + bob + carol, Reply, later + single + bob, "carol@c.example",
 			"alice@a.example", ErrStranger},
 		"reply to an old one": {"DTSTAMP:20260101T000000Z|SEQUENCE:2|" + single +
-			"|ATTENDEE;X-DOUBLET-REPLY=2/:mailto:bob@b.example", Reply, later + single + bob, "bob@b.example", "alice@a.example", ErrStale},
+			"|ATTENDEE;X-DOUBLET-REPLY=2/:mailto:bob@b.example", Reply, later + single + bob,
+			"bob@b.example", "alice@a.example", ErrStale},
 		"reply from the future": {now + single + bob, Reply,
 			"DTSTAMP:20260102T000000Z|SEQUENCE:9|" + single + bob, "bob@b.example", "alice@a.example", ErrStale},
 		"reply to the attendee": {now + single + bob, Reply, later + single + carol, "carol@c.example",
@@ -287,7 +288,8 @@ func TestRefused(t *testing.T) {
 			ErrMalformed},
 		"delegate with no power": {now + single + bob, Reply,
 			later + single +
-				"|ATTENDEE;PARTSTAT=DELEGATED;DELEGATED-TO=\"mailto:d@d.example\":mailto:bob@b.example", "bob@b.example", "alice@a.example", nil},
+				"|ATTENDEE;PARTSTAT=DELEGATED;DELEGATED-TO=\"mailto:d@d.example\":mailto:bob@b.example",
+			"bob@b.example", "alice@a.example", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
