@@ -152,3 +152,82 @@ func (c *Changing) Invite(p *Parsed) error {
 	_, _, err = c.Put(Calendar, name, c.f.svc.NewName(Calendar), p, Condition{New: true})
 	return err
 }
+
+// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy. It
+// also returns the state of the calendar for new events, for Changing.Unchanged.
+func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		name, err := d.defaultFor(calendar.Event)
+		if err != nil {
+			return err
+		}
+		h, err := d.find(Calendar, name, note.Lookup)
+		if err != nil {
+			return err
+		}
+		if state = d.token(h, h.Mod); len(list) == 0 {
+			return nil
+		}
+		clash, err = d.clashes(except, list)
+		return err
+	})
+	return clash, state, err
+}
+
+func (d *reading) clashes(except string, list []calendar.Period) (bool, error) {
+	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event}
+	for _, p := range list {
+		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
+	}
+	ids, hits, err := d.found(&x, func(note.ID) bool { return true })
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		c, err := d.r.Content(id)
+		if err != nil {
+			return false, err
+		}
+		if c.Content.Items.Get(itemUID).AsText() == except {
+			continue
+		}
+		clash := false
+		err = hits[id].series.Between(x.From, x.To, nil, func(o calendar.Occurrence) bool {
+			clash = o.Busy != calendar.Free && slices.ContainsFunc(list, func(p calendar.Period) bool {
+				return p.From.Before(o.End) && o.Start.Before(p.To)
+			})
+			return !clash
+		})
+		if clash || err != nil { // a rule that takes too long to expand may take any time
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
+func (c *Changing) Unchanged(state string) error {
+	name, err := c.defaultFor(calendar.Event)
+	if err != nil {
+		return err
+	}
+	h, err := c.find(Calendar, name, note.Lookup)
+	if err == nil && c.token(h, h.Mod) != state {
+		err = ErrChanged
+	}
+	return err
+}
+
+// EnsureCalendar creates the calendar of a mail file that has none, such as that of a room.
+func (f *File) EnsureCalendar(ctx context.Context) error {
+	_, err := f.DefaultFor(ctx, calendar.Event)
+	if !errors.Is(err, ErrNoCollection) {
+		return err
+	}
+	return f.Change(ctx, func(c *Changing) error {
+		if _, err := c.defaultFor(calendar.Event); err == nil {
+			return nil
+		}
+		return c.ensure(map[Kind]bool{Calendar: true}, "")
+	})
+}

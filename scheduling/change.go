@@ -27,6 +27,7 @@ type change struct {
 	outside  []*itip.Message
 	states   map[string]string // SCHEDULE-STATUS by normalized address
 	held     []*groupware.Parsed
+	locked   []int // of the desks
 }
 
 // draft is the event in the calendar of somebody else, as it will be after the messages.
@@ -36,12 +37,16 @@ type draft struct {
 	stored *groupware.Placed // nil for an event that is new there
 	object *calendar.Object  // nil if nothing changes
 	tag    string            // Schedule-Tag
+	claim  *claim            // of a room, nil for a person
 	write  *groupware.Parsed
 }
 
 func (c *change) release() {
 	for _, p := range c.held {
 		p.Release()
+	}
+	for _, i := range c.locked {
+		c.s.desks[i].Unlock()
 	}
 }
 
@@ -91,6 +96,9 @@ func (c *change) attend(was, now *calendar.Object) error {
 
 // address sorts the messages: those to calendars here become drafts, the others go by mail.
 func (c *change) address(ctx context.Context) error {
+	if err := c.book(ctx); err != nil {
+		return err
+	}
 	for _, m := range c.messages {
 		p, err := c.s.people.find(ctx, itip.Address(m.To))
 		if err != nil {
@@ -99,6 +107,7 @@ func (c *change) address(ctx context.Context) error {
 		switch {
 		case p.unknown:
 			c.states[p.address] = itip.InvalidUser
+		case p.resource && c.drafts[p.file] != nil: // it is booked
 		case p.file != 0 && c.s.groupware.Leads(p.file):
 			if err := c.draft(ctx, m, p); err != nil {
 				return err
@@ -295,6 +304,11 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	if c.old != nil {
 		now = groupware.Condition{ETag: c.old.ETag}
 	}
+	if c.t.claim != nil {
+		if err := x.Unchanged(c.t.claim.state); err != nil {
+			return w, err
+		}
+	}
 	if c.parsed == nil {
 		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
 	} else {
@@ -309,6 +323,11 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 
 // put writes a draft.
 func (d *draft) put(x *groupware.Changing) error {
+	if d.claim != nil {
+		if err := x.Unchanged(d.claim.state); err != nil {
+			return err
+		}
+	}
 	if d.stored == nil {
 		return x.Invite(d.write)
 	}

@@ -61,28 +61,25 @@ func (c *change) mail(ctx context.Context) {
 
 // post sends one mail in the name of the owner of a calendar.
 func (s *Service) post(ctx context.Context, c *change, m *itip.Message, to []mail.Addressee) error {
-	owner, err := s.dir.Names.Person(ctx, c.t.Owner)
+	name, err := s.dir.Names.NameOf(ctx, c.t.Owner)
 	if err != nil {
 		return err
 	}
-	who := c.t.File.Who()
-	if who.System {
-		if who, err = s.dir.Names.WhoOf(ctx, c.t.Owner); err != nil {
+	sub := &mail.Submission{Answer: mail.AnswerNone}
+	from := c.from
+	if who := c.t.File.Who(); !who.System { // a room sends by itself
+		writer, err := s.dir.Names.Person(ctx, who.Person)
+		if err != nil {
 			return err
 		}
+		from, sub.Submitter = writer.InternetAddress, &mail.Submitter{Who: who, Address: writer.InternetAddress}
 	}
-	writer, err := s.dir.Names.Person(ctx, who.Person)
-	if err != nil {
-		return err
-	}
-	from, err := smtp.ParsePath(writer.InternetAddress)
-	if err != nil {
+	if sub.From, err = smtp.ParsePath(from); err != nil {
 		return err
 	}
 	var id note.UNID
 	s.env.Fill(id[:])
-	sub := &mail.Submission{From: from, Message: s.compose(m, owner.Name(), c.from, to, id),
-		Submitter: &mail.Submitter{Who: who, Address: writer.InternetAddress}, Answer: mail.AnswerNone}
+	sub.Message = s.compose(m, name, c.from, to, id)
 	_, err = s.mail.Send(ctx, sub, to, time.Time{})
 	return err
 }

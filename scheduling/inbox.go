@@ -49,7 +49,7 @@ func (b *Inbox) Read(ctx context.Context, raw []byte) mail.Invitation {
 		return nil
 	}
 	author := authorOf(raw)
-	x := &incoming{b: b, m: m, ids: map[string]note.UNID{}}
+	x := &incoming{b: b, m: m, ids: map[string]note.UNID{}, rooms: map[note.UNID]bool{}}
 	for _, a := range append([]string{author, m.Organizer()}, itip.Attendees(m.Parts)...) {
 		if _, known := x.ids[a]; known || a == "" {
 			continue
@@ -59,6 +59,9 @@ func (b *Inbox) Read(ctx context.Context, raw []byte) mail.Invitation {
 			return nil
 		}
 		x.ids[a] = p.id
+		if p.resource {
+			x.rooms[p.id] = true
+		}
 	}
 	sender := m.Sender()
 	if author == "" || author != sender && (x.ids[author].IsZero() || x.ids[author] != x.ids[sender]) {
@@ -118,7 +121,9 @@ func authorOf(raw []byte) string {
 type incoming struct {
 	b   *Inbox
 	m   *itip.Message
-	ids map[string]note.UNID // of the people of this directory among its addresses
+	ids map[string]note.UNID // of the people and rooms of this directory among its addresses
+	// rooms are those of ids that are rooms. The Reserver answers for them.
+	rooms map[note.UNID]bool
 }
 
 // Apply implements mail.Invitation.
@@ -142,7 +147,11 @@ func (x *incoming) Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) 
 	if stored == nil && x.ids[x.m.Organizer()].IsZero() {
 		return nil
 	}
-	o, err := itip.Receive(stored, x.m, x.m.Sender(), func(a string) bool { return x.ids[a] == recipient })
+	me := func(a string) bool { return x.ids[a] == recipient }
+	o, err := itip.Receive(stored, x.m, x.m.Sender(), me)
+	if err == nil && x.rooms[recipient] && itip.Status(o, me) == "NEEDS-ACTION" {
+		o, err = itip.Waiting(o)
+	}
 	var p *groupware.Parsed
 	if err == nil {
 		p, err = groupware.ParseEvent(itip.Print(o))

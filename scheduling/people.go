@@ -20,6 +20,8 @@ type party struct {
 	id   note.UNID
 	file note.DatabaseID
 	me   func(address string) bool
+	// resource is set for a room or another resource.
+	resource bool
 }
 
 // find finds the party of a normalized address.
@@ -35,7 +37,7 @@ func (p people) find(ctx context.Context, address string) (party, error) {
 	case err != nil:
 		return out, err
 	}
-	if t.Kind == directory.TargetPerson {
+	if out.resource = t.Resource; t.Kind == directory.TargetPerson || t.Resource {
 		out.id, out.file, out.me = t.ID, t.Database, p.is(ctx, t.ID)
 	}
 	return out, nil

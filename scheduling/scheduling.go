@@ -53,6 +53,7 @@ type Service struct {
 	opt       Options
 	people    people
 	stats     counters
+	desks     desks
 }
 
 // New returns the service.
@@ -71,6 +72,8 @@ type Target struct {
 	//
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
+
+	claim *claim // of a room that answers, or nil
 }
 
 // Written is an entry that was written.
@@ -176,7 +179,11 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 			return nil, err
 		}
 	}
-	return c, c.address(ctx)
+	if err := c.address(ctx); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
 }
 
 // unique checks that no other calendar of the person has the event.

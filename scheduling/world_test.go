@@ -231,3 +231,9 @@ func (w *world) arrive(from, to, method, text string, proven bool) {
 }
 
 func (w *world) tick() { w.fix.Time.Advance(10 * time.Second) }
+
+// lead makes this server the home of a database.
+func (w *world) lead(db note.DatabaseID) {
+	w.t.Helper()
+	w.ok(w.store.Lead(bg, db, store.LeadOptions{}))
+}

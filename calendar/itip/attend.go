@@ -103,10 +103,7 @@ func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 	}
 	setParam(p, paramReply, last)
 	if (status(p) == "DECLINED") != (before == "DECLINED") { // a declined event leaves the time free
-		out.Properties = slices.DeleteFunc(out.Properties, func(q ical.Property) bool { return q.Name == "TRANSP" })
-		if status(p) == "DECLINED" {
-			set(out, "TRANSP", "TRANSPARENT")
-		}
+		transparent(out, status(p) == "DECLINED")
 		p = attendee(out, x.me)
 	}
 	if (status(p) != before || force) && !cancelled(out) {

@@ -291,3 +291,44 @@ func SetStatus(o *calendar.Object, states map[string]string) (*calendar.Object, 
 	}
 	return assemble(o.Whole, parts)
 }
+
+// WithStatus returns an object in which the attendee for whom me returns true has a participation status.
+func WithStatus(o *calendar.Object, me func(string) bool, status string) (*calendar.Object, error) {
+	parts := make([]*ical.Component, len(o.Parts))
+	for i, c := range o.Parts {
+		parts[i] = clone(c)
+		if p := attendee(parts[i], me); p != nil && !cancelled(c) {
+			setParam(p, "PARTSTAT", status)
+		}
+		transparent(parts[i], status == "DECLINED")
+	}
+	return assemble(o.Whole, parts)
+}
+
+// transparent makes a component leave the time free, or not.
+func transparent(c *ical.Component, free bool) {
+	c.Properties = slices.DeleteFunc(c.Properties, func(p ical.Property) bool { return p.Name == "TRANSP" })
+	if free {
+		set(c, "TRANSP", "TRANSPARENT")
+	}
+}
+
+// Waiting returns an object that leaves the time free until its attendee, a room, has answered.
+func Waiting(o *calendar.Object) (*calendar.Object, error) {
+	parts := make([]*ical.Component, len(o.Parts))
+	for i, c := range o.Parts {
+		parts[i] = clone(c)
+		transparent(parts[i], true)
+	}
+	return assemble(o.Whole, parts)
+}
+
+// Tell sets the participation status of an attendee in a REQUEST for others.
+func (m *Message) Tell(address, status string) {
+	for _, c := range m.Parts {
+		if p := attendee(c, same(address)); p != nil && m.Method == Request {
+			setParam(p, "PARTSTAT", status)
+			setParam(p, "RSVP", "")
+		}
+	}
+}

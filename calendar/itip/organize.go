@@ -153,7 +153,7 @@ func (x *organizing) answer(p *ical.Property, was *ical.Component, moved bool, v
 	}
 	setParam(p, paramReply, before.Param(paramReply))
 	setParam(p, "SCHEDULE-STATUS", before.Param("SCHEDULE-STATUS"))
-	if x.KeepStatus {
+	if x.KeepStatus || status(p) == "NEEDS-ACTION" { // a program that does not know the answer takes none back
 		setParam(p, "PARTSTAT", before.Param("PARTSTAT"))
 	}
 }

@@ -151,7 +151,7 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 	if !moved || status(now) != "NEEDS-ACTION" {
 		setParam(now, "PARTSTAT", before.Param("PARTSTAT"))
 	} else if status(before) == "DECLINED" {
-		out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool { return p.Name == "TRANSP" })
+		transparent(out, false)
 	}
 	return out
 }
