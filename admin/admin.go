@@ -45,7 +45,7 @@ type System struct {
 	Groupware *groupware.Service
 	// Scheduling sends invitations and answers.
 	Scheduling *scheduling.Service
-	Mail      *mail.Service
+	Mail       *mail.Service
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
@@ -152,8 +152,8 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table holds all verbs, in the order of the help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(),
-	onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
+	databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
 	clusterShows(), clusterKeeps(), places(), logs(), searches(),
 	sieves(), calendars(), checks(), onMachine(backups()), onMachine(dumps()),
 	certificates(), control())
