@@ -25,6 +25,7 @@ import (
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
+	"doublet/scheduling"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
@@ -42,7 +43,9 @@ type System struct {
 	Sessions  *session.Service
 	Mailbox   *mailbox.Service
 	Groupware *groupware.Service
-	Mail      *mail.Service
+	// Scheduling sends invitations and answers.
+	Scheduling *scheduling.Service
+	Mail       *mail.Service
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
@@ -149,8 +152,8 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table holds all verbs, in the order of the help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), databases(),
-	onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
+var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
+	databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
 	clusterShows(), clusterKeeps(), places(), logs(), searches(),
 	sieves(), calendars(), checks(), onMachine(backups()), onMachine(dumps()),
 	certificates(), control())

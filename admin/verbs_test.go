@@ -26,6 +26,7 @@ import (
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
+	"doublet/scheduling"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/transfer"
@@ -100,6 +101,7 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
+	s.Scheduling = scheduling.New(f.Env, s.Directory, s.Groupware, s.Mail, scheduling.Options{Stats: s.Stats})
 	withReports(t, s)
 	t.Cleanup(func() {
 		s.Sessions.Close()
@@ -261,6 +263,22 @@ var script = []struct{ verb, args, want string }{
 	{"mailin set", `{"name":"Bug Reports","size_limit":"1MB"}`, `"size_limit":1048576`},
 	{"mailin remove", `{"name":"Bug Reports"}`, `removed`},
 	{"mailin undo", `{"name":"Bug Reports"}`, `brought back`},
+	{"room add", `{"name":"Blue Room","address":"blue@example.com","capacity":8,"equipment":["projector"],` +
+		`"hours":"08:00-18:00"}`, `"capacity":8`},
+	{"room add", `{"name":"Blue again","address":"blue@example.com"}`, "!exists "},
+	{"room add", `{"name":"Red Room","address":"red@example.com","hours":"late"}`, "!usage "},
+	{"room add", `{"name":"Red Room","address":"red@example.com","owner":["nobody"]}`, "!not found "},
+	{"room add", `{"name":"Red Room","address":"red@example.com","kind":"moon"}`, "!usage "},
+	{"room add", `{"name":"Red Room","address":"red@example.com","approval":true}`, "!usage "},
+	{"room list", `{}`, `"name":"Blue Room"`},
+	{"room show", `{"name":"blue@example.com"}`, `"equipment":["projector"]`},
+	{"room show", `{"name":"Bug Reports"}`, "!not found "},
+	{"room set", `{"name":"Blue Room","capacity":10,"equipment":[]}`, `"capacity":10`},
+	{"room bookings", `{"name":"Blue Room"}`, `[]`},
+	{"room accept", `{"name":"Blue Room","id":"x"}`, "!not found "},
+	{"room decline", `{"name":"Blue Room","id":"x"}`, "!not found "},
+	{"room remove", `{"name":"Blue Room"}`, `removed`},
+	{"room undo", `{"name":"Blue Room"}`, `brought back`},
 	{"db add", `{"title":"Projects","kind":"documents","owner":"ada"}`, `"owner":"Ada Lovelace"`},
 	{"db add", `{"title":"Lab","owner":"ada"}`, `"kind":"mail"`},
 	{"db list", `{"kind":"documents"}`, `"title":"Projects"`},

@@ -21,7 +21,7 @@ func New(uid string, now time.Time) *Object {
 	c.Set(ical.Property{Name: "DTSTART", Value: now.UTC().Format(wallTime)}) // without a zone, as JSCalendar begins
 	whole := &ical.Component{Name: "VCALENDAR", Properties: []ical.Property{{Name: "VERSION", Value: "2.0"},
 		{Name: "PRODID", Value: Product}}, Children: []*ical.Component{c}}
-	o, err := objectOf(whole)
+	o, err := NewObject(whole)
 	if err != nil {
 		panic(err) // a bug: the object is whole, unless the uid is empty or too long
 	}
@@ -71,7 +71,7 @@ func (o *Object) edit(part int, changed *jmap.Value) (*Object, error) {
 		if err := e.set(old, want); err != nil {
 			return nil, err
 		}
-		return objectOf(o.Whole)
+		return NewObject(o.Whole)
 	}
 	x, err := o.beginOverrides(old, changed)
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *Object) edit(part int, changed *jmap.Value) (*Object, error) {
 	if err := x.write(); err != nil {
 		return nil, err
 	}
-	return objectOf(o.Whole)
+	return NewObject(o.Whole)
 }
 
 // merged returns an event with changes. It leaves out recurrenceOverrides, which is no property of a component.
@@ -139,7 +139,7 @@ func (o *Object) RemoveInstance(x Occurrence, stamps *jmap.Value) (*Object, erro
 		return nil, nil
 	}
 	o.Whole.Children = slices.DeleteFunc(o.Whole.Children, func(c *ical.Component) bool { return c == o.Parts[x.Part] })
-	return objectOf(o.Whole)
+	return NewObject(o.Whole)
 }
 
 // setOverride sets the override of one instance of the series, and stamps of the series. The other overrides stay.

@@ -60,7 +60,7 @@ func real(t *testing.T) map[string]*Object {
 			t.Fatal(name, err)
 		}
 		whole.Drop("METHOD")
-		o, err := objectOf(whole)
+		o, err := NewObject(whole)
 		if err != nil {
 			t.Fatal(name, err)
 		}

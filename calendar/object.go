@@ -46,16 +46,21 @@ func ReadObject(text []byte) (*Object, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrObject, err)
-	case len(all) != 1 || all[0].Name != "VCALENDAR":
+	case len(all) != 1:
 		return nil, fmt.Errorf("%w: it is not one VCALENDAR", ErrObject)
-	case all[0].Get("METHOD") != nil:
-		return nil, fmt.Errorf("%w: METHOD belongs to messages", ErrObject)
 	}
-	return objectOf(all[0])
+	return NewObject(all[0])
 }
 
-// objectOf checks a component that is to be an object. Errors match ErrObject.
-func objectOf(whole *ical.Component) (*Object, error) {
+// NewObject checks that a calendar can keep a VCALENDAR. The object keeps the component: later changes of it are not
+// seen in the times. Errors match ErrObject.
+func NewObject(whole *ical.Component) (*Object, error) {
+	switch {
+	case whole.Name != "VCALENDAR":
+		return nil, fmt.Errorf("%w: it is not one VCALENDAR", ErrObject)
+	case whole.Get("METHOD") != nil:
+		return nil, fmt.Errorf("%w: METHOD belongs to messages", ErrObject)
+	}
 	o := &Object{Whole: whole}
 	for _, c := range o.Whole.Children {
 		if c.Name == "VTIMEZONE" || strings.HasPrefix(c.Name, "X-") {

@@ -413,6 +413,8 @@ type MailInFields struct {
 	// MailServer is the server that holds the database. See PersonFields.
 	MailServer note.UNID
 	SizeLimit  uint64 // of one message, in bytes; 0 is no limit
+	// Resource is set for a room or another resource that people book. Its reservations are events of the database.
+	Resource ResourceFields
 }
 
 // MailIn is a database that receives mail at its own address.
@@ -430,6 +432,7 @@ func (m *MailInFields) write(items note.Items) note.Items {
 	f.database(itemMailDatabase, m.Database)
 	f.unid(itemMailServer, m.MailServer)
 	f.int(itemSizeLimit, int64(m.SizeLimit))
+	m.Resource.write(&f)
 	return f.items
 }
 
@@ -439,6 +442,7 @@ func readMailIn(id note.UNID, items note.Items) MailIn {
 		Database:        readDatabase(items.Get(itemMailDatabase)),
 		MailServer:      readUNID(items.Get(itemMailServer)),
 		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
+		Resource:        readResource(items),
 	}}
 	if list := items.Get(itemFullName).AsTextList(); len(list) > 0 {
 		m.Name = list[0]

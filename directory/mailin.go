@@ -49,6 +49,9 @@ func (e *edit) checkMailIn(f, was *MailInFields) error {
 	if err := checkAddress(f.InternetAddress, domains); err != nil {
 		return fmt.Errorf("mail-in database %q: %w", f.Name, err)
 	}
+	if err := f.Resource.check(); err != nil {
+		return fmt.Errorf("mail-in database %q: %w", f.Name, err)
+	}
 	return checkSizes(f.SizeLimit)
 }
 

@@ -54,6 +54,8 @@ type Target struct {
 	// Own reports that mail needs more than delivery to a mail file: the person forwards it or has a vacation notice,
 	// or the group is a mailing list.
 	Own bool
+	// Resource reports that people book the mail-in database: it is a room or another resource.
+	Resource bool
 	// ListPart is the word after a mailing list's name, "bounces", "owner", "subscribe" …, as in "list-owner@domain".
 	// ID and Name are the list's.
 	ListPart string
@@ -251,6 +253,7 @@ func makeTarget(u note.UNID, items note.Items) (Target, bool) {
 		t.Own = items.Get(itemForward) != nil || items.Get(itemVacation) != nil
 	case formMailIn:
 		t.Kind = TargetMailIn
+		t.Resource = items.Get(itemResourceType) != nil
 	case formGroup:
 		t.Kind, t.groupKind = TargetGroup, GroupKind(items.Get(itemGroupKind).AsText())
 		t.Own = items.Get(itemList) != nil

@@ -251,9 +251,11 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 }
 
 // open returns the calendars whose busy times the person may see, each with the time zone of its times without one.
-// hidden restricts them to those whose entries the person may not read.
-func (d *reading) open(collection string, hidden bool) (map[note.ID]*ical.Zone, error) {
+// unread restricts them to those whose entries the person may not read. Without it, open returns store.ErrDenied if the
+// person may see no calendar of events.
+func (d *reading) open(collection string, unread bool) (map[note.ID]*ical.Zone, error) {
 	open := map[note.ID]*ical.Zone{}
+	hidden, shown := false, false
 	for _, h := range d.r.AllFolders() {
 		kind, name, ok := parseFolder(h.Name)
 		if !ok || kind != Calendar || collection != "" && name != collection {
@@ -265,12 +267,18 @@ func (d *reading) open(collection string, hidden bool) (map[note.ID]*ical.Zone, 
 		}
 		p := readProperties(items)
 		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
-		if hidden && d.rights(h)&note.Read != 0 {
+		if unread && d.rights(h)&note.Read != 0 {
 			continue
+		}
+		if len(p.Components) == 0 || slices.Contains(p.Components, calendar.Event) {
+			hidden, shown = hidden || !seen, shown || seen
 		}
 		if seen && (!p.Transparent || collection != "") {
 			open[h.Note] = ical.Named(p.TimeZone)
 		}
+	}
+	if hidden && !shown && !unread && collection == "" {
+		return nil, store.ErrDenied
 	}
 	return open, nil
 }
@@ -323,7 +331,8 @@ func (f *File) Times(ctx context.Context, x Range, fn func(*Times) bool) error {
 const maxBusy = 20_000
 
 // Busy returns the busy times of the mail file between two instants, merged: those of calendars that are not
-// transparent, if the person may see them. collection restricts them to one calendar; "" means all.
+// transparent, if the person may see them. With none that they may see the error is store.ErrDenied. collection
+// restricts them to one calendar; "" means all.
 func (f *File) Busy(ctx context.Context, collection string, from, to time.Time) ([]calendar.Period, error) {
 	return f.busy(ctx, collection, false, from, to)
 }
@@ -334,10 +343,10 @@ func (f *File) BusyHidden(ctx context.Context, from, to time.Time) ([]calendar.P
 	return f.busy(ctx, "", true, from, to)
 }
 
-func (f *File) busy(ctx context.Context, collection string, hidden bool,
+func (f *File) busy(ctx context.Context, collection string, unread bool,
 	from, to time.Time) (list []calendar.Period, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		open, err := d.open(collection, hidden)
+		open, err := d.open(collection, unread)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,8 @@ const (
 	itemBody     = "Body"     // the iCalendar object or vCard; an attachment holds a large one
 	itemModified = "Modified" // the time of the last change in Unix seconds
 	itemPrivate  = "Private"
+	// itemScheduleTag is the Schedule-Tag of RFC 6638 section 3.2.10.
+	itemScheduleTag = "ScheduleTag"
 	// itemRemoved is the time of the removal in Unix seconds, itemFrom the UNID of the collection.
 	itemRemoved = "RemovedTime"
 	itemFrom    = "RemovedFrom"
@@ -56,6 +58,9 @@ type Entry struct {
 	Removed    time.Time // zero, but for removed entries
 	// Private is set for an event whose CLASS is not PUBLIC. Only those who own the calendar see it.
 	Private bool
+	// ScheduleTag is the Schedule-Tag of an event with an organizer and attendees, "" for others. It stays when the
+	// server records the answers of attendees.
+	ScheduleTag string
 	// Text is the object. Lists leave it out unless they were asked for it.
 	Text []byte
 
@@ -70,6 +75,8 @@ type Parsed struct {
 	Component string
 	Subject   string
 	Private   bool
+	// ScheduleTag is Entry.ScheduleTag of the entry to write.
+	ScheduleTag string
 	// Object is the parsed object of a calendar, nil for a contact. Card is a contact.
 	Object *calendar.Object
 	Card   *ical.Component
@@ -152,6 +159,9 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 		{Name: itemName, Value: note.Text(name)},
 		{Name: itemUID, Value: note.Text(p.UID)}, {Name: itemSubject, Value: note.Text(cut(p.Subject, maxText))},
 		{Name: itemModified, Value: note.Int(now.Unix())}}
+	if p.ScheduleTag != "" {
+		items = append(items, note.Item{Name: itemScheduleTag, Value: note.Text(p.ScheduleTag)})
+	}
 	if p.Private {
 		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})
 	}
@@ -217,7 +227,8 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(),
 		UID:       items.Get(itemUID).AsText(),
 		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
-		Subject: items.Get(itemSubject).AsText(), Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
+		ScheduleTag: items.Get(itemScheduleTag).AsText(),
+		Subject:     items.Get(itemSubject).AsText(), Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
 	if at := items.Get(itemRemoved).AsInt(); at != 0 {
 		e.Removed = time.Unix(at, 0).UTC()
 		e.Collection, _ = note.ParseUNID(items.Get(itemFrom).AsText())

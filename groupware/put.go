@@ -17,16 +17,19 @@ type Condition struct {
 	ETag string // the ETag that it has
 	New  bool   // it does not exist
 	Old  bool   // it exists
+	// ScheduleTag is the Schedule-Tag that it has.
+	ScheduleTag string
 }
 
-func (x *Condition) holds(e *Entry) bool {
+// Holds reports whether an entry is in the state that a change requires; nil stands for one that does not exist.
+func (x *Condition) Holds(e *Entry) bool {
 	switch {
 	case e == nil:
-		return x.ETag == "" && !x.Old
+		return x.ETag == "" && x.ScheduleTag == "" && !x.Old
 	case x.New:
 		return false
 	}
-	return x.ETag == "" || x.ETag == e.ETag
+	return (x.ETag == "" || x.ETag == e.ETag) && (x.ScheduleTag == "" || x.ScheduleTag == e.ScheduleTag)
 }
 
 // Put writes an entry. It returns the entry, without its text, and reports whether it is new. The person needs the
@@ -94,7 +97,7 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if c.rights(h)&right == 0 {
 		return store.ErrDenied
 	}
-	if !x.holds(have) {
+	if !x.Holds(have) {
 		return ErrChanged
 	}
 	if err := c.mayHold(h, have, p); err != nil {
@@ -183,6 +186,7 @@ func (f *File) Move(ctx context.Context, kind Kind, from, to Place, x Condition)
 		return false, err
 	}
 	defer p.Release()
+	p.ScheduleTag = e.ScheduleTag
 	err = f.Change(ctx, func(c *Changing) error {
 		if err := c.take(kind, from.Collection, from.Name, Condition{ETag: e.ETag}, moved); err != nil {
 			return err

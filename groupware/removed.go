@@ -35,7 +35,7 @@ func (c *Changing) take(kind Kind, collection, name string, x Condition, way dep
 	if err != nil {
 		return err
 	}
-	if !x.holds(e) {
+	if !x.Holds(e) {
 		return ErrChanged
 	}
 	return c.remove(h, e.id, way)

@@ -37,27 +37,30 @@ func (f *File) Ensure(ctx context.Context, timeZone string) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return f.Change(ctx, func(c *Changing) error {
-		for _, x := range []struct {
-			kind Kind
-			name string
-			p    Properties
-		}{
-			{Calendar, DefaultCalendar, Properties{Title: "Calendar", TimeZone: timeZone,
-				Components: []string{calendar.Event}}},
-			{Calendar, DefaultTasks, Properties{Title: "Tasks", TimeZone: timeZone, Order: 1,
-				Components: []string{calendar.Task}}},
-			{AddressBook, DefaultContacts, Properties{Title: "Contacts"}},
-		} {
-			if !missing[x.kind] {
-				continue
-			}
-			if err := c.Create(x.kind, x.name, x.p); err != nil && !errors.Is(err, ErrExists) {
-				return err
-			}
+	return f.Change(ctx, func(c *Changing) error { return c.ensure(missing, timeZone) })
+}
+
+// ensure creates the standard collections of some kinds.
+func (c *Changing) ensure(missing map[Kind]bool, timeZone string) error {
+	for _, x := range []struct {
+		kind Kind
+		name string
+		p    Properties
+	}{
+		{Calendar, DefaultCalendar, Properties{Title: "Calendar", TimeZone: timeZone,
+			Components: []string{calendar.Event}}},
+		{Calendar, DefaultTasks, Properties{Title: "Tasks", TimeZone: timeZone, Order: 1,
+			Components: []string{calendar.Task}}},
+		{AddressBook, DefaultContacts, Properties{Title: "Contacts"}},
+	} {
+		if !missing[x.kind] {
+			continue
 		}
-		return nil
-	})
+		if err := c.Create(x.kind, x.name, x.p); err != nil && !errors.Is(err, ErrExists) {
+			return err
+		}
+	}
+	return nil
 }
 
 // markDefault sets Collection.Default.

@@ -412,6 +412,9 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	if err != nil {
 		return err
 	}
+	if err := s.schedule(tx, b.composed.Envelope.From, d, b.letter); err != nil {
+		return err
+	}
 	if d.warning != 0 || d.vacation != nil {
 		if err := s.personal.delivered(tx, b, d); err != nil {
 			return err

@@ -153,6 +153,9 @@ func (s *Depositor) deliverRuled(tx *store.Tx, c *mailbox.Composed, date time.Ti
 	if err := s.files.deliver(tx, c, date, id, d); err != nil {
 		return err
 	}
+	if err := s.schedule(tx, c.Envelope.From, d, l); err != nil {
+		return err
+	}
 	return s.filter.settled(w, d)
 }
 

@@ -118,6 +118,9 @@ func (j *job) piece(ctx context.Context, e *queue.Entry) ([]attempt, error) {
 // deliver delivers to a part of the recipients. If one mail file makes the update fail, it halves the part until only
 // that recipient is left.
 func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) error {
+	if err := j.toHomes(ctx, e, piece); err != nil {
+		return err
+	}
 	if err := j.hand(ctx, e, piece); err != nil {
 		return err
 	}
@@ -145,6 +148,25 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 	}
 }
 
+// toHomes leaves the deliveries of a scheduling message to the homes of the mail files, as Depositor.toHomes does.
+func (j *job) toHomes(ctx context.Context, e *queue.Entry, piece []attempt) error {
+	if j.s.opt.Calendars == nil || e.Unsigned || e.Junk || !slices.ContainsFunc(piece, func(a attempt) bool {
+		return a.reply == nil && !a.away && !a.elsewhere && j.s.files.awayFromHome(a.database)
+	}) {
+		return nil
+	}
+	if _, err := j.compose(ctx); err != nil {
+		return err
+	}
+	j.prepare(ctx, e)
+	for i := range piece {
+		a := &piece[i]
+		a.elsewhere = a.elsewhere || j.letter.invitation != nil && a.reply == nil && !a.away &&
+			j.s.files.awayFromHome(a.database)
+	}
+	return nil
+}
+
 func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	box := j.s.queue.Boxes.Of(j.key).ID
 	names := append([]note.DatabaseID{box}, mailFilesOf(piece)...)
@@ -154,7 +176,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		if c, err = j.compose(ctx); err != nil {
 			return err
 		}
-		j.prepare(e)
+		j.prepare(ctx, e)
 	}
 	for _, o := range j.also.out {
 		o.due = false
@@ -206,7 +228,10 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 }
 
 // prepare completes the letter for the scripts of an entry's recipients.
-func (j *job) prepare(e *queue.Entry) {
+func (j *job) prepare(ctx context.Context, e *queue.Entry) {
+	if j.also.entry.ID != e.ID { // the first time
+		j.letter.invitation = j.s.deposit.invitation(ctx, j.letter.raw, !e.Unsigned && !e.Junk)
+	}
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
 	j.letter.unproven = !slices.ContainsFunc(e.Recipients,
 		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
@@ -328,6 +353,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
 			Always: alwaysArrives(a.address), Junk: e.Junk, From: e.From.String(), To: a.address,
+			Proven: !e.Unsigned,
 		}, raw)
 		cancel()
 		switch {

@@ -46,6 +46,8 @@ type Options struct {
 	Mailer Mailer
 	// Mates deliver to mail files that are not here; nil means that all are here.
 	Mates Mates
+	// Calendars reads scheduling messages, which change the calendars of recipients; nil leaves them alone.
+	Calendars Calendars
 	// Signer signs outgoing mail; nil disables signing.
 	Signer Signer
 	// Sealer adds ARC seals to forwarded mail; nil disables sealing.

@@ -44,6 +44,8 @@ type Handed struct {
 	From, To string
 	// Always ignores the quota. Junk delivers to the junk folder.
 	Always, Junk bool
+	// Proven is set if the author is verified. A member of an older release never sets it.
+	Proven bool
 }
 
 // Take delivers a message that a mate hands over. It returns when the message is durable here.
@@ -84,7 +86,10 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	if err != nil {
 		from = smtp.Path{}
 	}
-	l := &letter{raw: raw, from: from}
+	l := &letter{raw: raw, from: from, invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
+	if l.invitation != nil && s.files.awayFromHome(d.database) {
+		return store.ErrNotHome // another mate is
+	}
 	if bytes.HasPrefix(raw, []byte("Return-Path:")) {
 		l.returnPath = bytes.IndexByte(raw, '\n') + 1
 	}

@@ -30,6 +30,7 @@ type letter struct {
 	returnPath int    // length of the field Return-Path
 	from       smtp.Path
 	unproven   bool
+	invitation Invitation // nil for none
 }
 
 // ruling is the outcome of a recipient's script for one message. It remains valid while the scripts, and the marks that

@@ -39,6 +39,7 @@ var order = [][]string{
 	{"mail"},
 	{"calendar", "contact"},
 	{"groupware"},
+	{"scheduling"},
 	{"replica", "transfer"},
 	{"cluster"},
 	{"admin"},

@@ -19,7 +19,7 @@ func (h *front) openDAV() {
 				c, ok = who(w, r)
 			}
 			return c.Account, ok
-		}}, s.Directory, s.Mailbox, s.Groupware)
+		}}, s.Directory, s.Mailbox, s.Groupware, s.Scheduling)
 	h.web.Handle(davd.Path, h.forwarded.Web(forward.DoorDAV, who, door))
 	h.web.Handle(davd.PathWellKnown, http.HandlerFunc(door.WellKnown))
 	h.web.Handle(davd.PathWellKnownCard, http.HandlerFunc(door.WellKnown))

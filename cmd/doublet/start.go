@@ -23,6 +23,7 @@ import (
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
+	"doublet/scheduling"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/stat"
@@ -161,16 +162,20 @@ func (h *house) openSessions() (err error) {
 	return nil
 }
 
-// openMail opens mail.box and its router, which does not run yet.
+// openMail opens mail.box and its router, which does not run yet, and scheduling.
 func (h *house) openMail() error {
 	o, err := routerOptions(h)
 	if err != nil {
 		return fmt.Errorf("settings of router: %w", err)
 	}
 	s := h.system
+	o.Calendars = scheduling.NewInbox(s.Directory, s.Groupware, s.Stats)
 	if s.Mail, err = mail.Open(s.Store, h.env, s.Directory, s.Mailbox, o); err != nil {
 		return fmt.Errorf("open mail: %w", err)
 	}
+	s.Scheduling = scheduling.New(h.env, s.Directory, s.Groupware, s.Mail, scheduling.Options{
+		Hostname: o.Hostname, Stats: s.Stats,
+	})
 	return nil
 }
 

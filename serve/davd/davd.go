@@ -19,6 +19,7 @@ import (
 	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/stat"
@@ -54,15 +55,17 @@ type Server struct {
 	dir                        *directory.Directory
 	files                      *mailbox.Service
 	groupware                  *groupware.Service
+	scheduling                 *scheduling.Service
 	requests, refused, written *stat.Counter
 }
 
 // New returns a Server.
-func New(e *env.Env, o Options, d *directory.Directory, files *mailbox.Service, g *groupware.Service) *Server {
+func New(e *env.Env, o Options, d *directory.Directory, files *mailbox.Service, g *groupware.Service,
+	sched *scheduling.Service) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
 	}
-	return &Server{env: e, opt: o, dir: d, files: files, groupware: g,
+	return &Server{env: e, opt: o, dir: d, files: files, groupware: g, scheduling: sched,
 		requests: o.Stats.Counter("DAV.Requests", "CalDAV and CardDAV requests"),
 		refused:  o.Stats.Counter("DAV.Refused", "CalDAV and CardDAV requests that were refused"),
 		written:  o.Stats.Counter("DAV.Written", "calendar entries and contacts written over CalDAV and CardDAV")}
@@ -106,10 +109,10 @@ var verbs = map[string]func(*request, *resource) error{
 	http.MethodGet: (*request).get, http.MethodHead: (*request).get, http.MethodPut: (*request).put,
 	http.MethodDelete: (*request).remove, "PROPFIND": (*request).propfind, "PROPPATCH": (*request).proppatch,
 	"MKCALENDAR": (*request).mkcol, "MKCOL": (*request).mkcol, "REPORT": (*request).report,
-	"COPY": (*request).move, "MOVE": (*request).move,
+	"COPY": (*request).move, "MOVE": (*request).move, http.MethodPost: (*request).post,
 }
 
-const allow = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCALENDAR, MKCOL, REPORT, COPY, MOVE"
+const allow = "OPTIONS, GET, HEAD, PUT, POST, DELETE, PROPFIND, PROPPATCH, MKCALENDAR, MKCOL, REPORT, COPY, MOVE"
 
 // ServeHTTP implements http.Handler. It serves the paths below Path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	h.Set("DAV", "1, 3, access-control, calendar-access, addressbook, extended-mkcol")
+	h.Set("DAV", "1, 3, access-control, calendar-access, calendar-auto-schedule, addressbook, extended-mkcol")
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Method == http.MethodOptions {

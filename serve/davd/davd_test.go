@@ -17,8 +17,11 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/mail"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
@@ -45,15 +48,19 @@ func openWorld(t testing.TB, quota uint64) *world {
 	var err error
 	w.store, err = store.Open(fix.Env, "data", store.Options{CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1,
 		Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), groupware.Indexes())})
+		Indexes: slices.Concat(directory.Indexes(), groupware.Indexes(), trace.Indexes())})
 	w.ok(err)
 	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10),
 		directory.Options{Domain: "example.com"})
 	w.ok(err)
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: 1 << 20})
 	w.group = groupware.New(w.store, fix.Env, groupware.Options{})
-	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Stats: stat.New(fix.Clock)}, w.people, w.files,
-		w.group)
+	tree := stat.New(fix.Clock)
+	m, err := mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Stats: tree,
+		Calendars: scheduling.NewInbox(w.people, w.group, tree)})
+	w.ok(err)
+	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Stats: tree}, w.people, w.files, w.group,
+		scheduling.New(fix.Env, w.people, w.group, m, scheduling.Options{Hostname: "mx.example.com", Stats: tree}))
 	for _, name := range []string{"alice", "bob"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name + " Example"},
 			ShortName: name}}

@@ -27,6 +27,9 @@ func (q *request) get(x *resource) error {
 	}
 	h := q.w.Header()
 	h.Set("ETag", quoted(e.ETag))
+	if e.ScheduleTag != "" {
+		h.Set("Schedule-Tag", quoted(e.ScheduleTag))
+	}
 	h.Set("Last-Modified", e.Modified.Format(http.TimeFormat))
 	if any, list := etags(q.r.Header.Get("If-None-Match")); any || slices.Contains(list, e.ETag) {
 		q.w.WriteHeader(http.StatusNotModified)
@@ -85,6 +88,9 @@ func (q *request) condition(x *resource) (c groupware.Condition, err error) {
 // Implements: RFC 4791 §5.3.2.1 Additional Preconditions for PUT, COPY, and MOVE
 // Implements: RFC 6352 §5.3.2.1 Additional Preconditions for PUT, COPY, and MOVE
 func reject(x *resource, err error) error {
+	if f := rejectSchedule(x, err); f != nil {
+		return f
+	}
 	p, data := "C", "valid-calendar-data"
 	if x.kind == groupware.AddressBook {
 		p, data = "A", "valid-address-data"
@@ -122,13 +128,18 @@ func (q *request) put(x *resource) error {
 	if err != nil {
 		return reject(x, err)
 	}
-	e, created, err := q.file(x.owner).Put(q.ctx, x.kind, x.col, x.name, text, c)
+	e, err := q.write(x, text, c)
 	if err != nil {
 		return reject(x, err)
 	}
 	q.s.written.Inc()
-	q.w.Header().Set("ETag", quoted(e.ETag))
-	q.done(created)
+	if !e.Changed { // else the client has to read it
+		q.w.Header().Set("ETag", quoted(e.ETag))
+	}
+	if e.ScheduleTag != "" {
+		q.w.Header().Set("Schedule-Tag", quoted(e.ScheduleTag))
+	}
+	q.done(e.Created)
 	return nil
 }
 
@@ -147,7 +158,12 @@ func (q *request) remove(x *resource) error {
 	switch x.at {
 	case atEntry:
 		var c groupware.Condition
-		if c, err = q.condition(x); err == nil {
+		if c, err = q.condition(x); err != nil {
+			break
+		}
+		if x.kind == groupware.Calendar {
+			err = q.s.scheduling.Remove(q.ctx, q.target(x, c))
+		} else {
 			err = f.Remove(q.ctx, x.kind, x.col, x.name, c)
 		}
 	case atCollection:
@@ -190,9 +206,11 @@ func (q *request) move(x *resource) error {
 		if err != nil {
 			return err
 		}
-		if _, created, err = f.Put(q.ctx, x.kind, to.col, to.name, e.Text, c); err != nil {
+		w, err := q.write(to, e.Text, c)
+		if err != nil {
 			return reject(to, err)
 		}
+		created = w.Created
 	} else {
 		replaced, err := f.Move(q.ctx, x.kind, groupware.Place{Collection: x.col, Name: x.name},
 			groupware.Place{Collection: to.col, Name: to.name}, c)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"doublet/calendar"
+	"doublet/calendar/itip"
 	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
@@ -59,7 +60,7 @@ func ofPrincipal(fn func(o *owner) string) func(*request, *resource) (string, bo
 // Implements: RFC 5397 §3 DAV:current-user-principal
 // Implements: RFC 3744 §5 Access Control Properties
 // Implements: RFC 4331 §3 DAV:quota-available-bytes
-var properties = []property{
+var properties = slices.Concat(scheduleProperties, []property{
 	{dav("resourcetype"), false, resourceType},
 	{dav("displayname"), false, displayName},
 	{dav("getetag"), false, ofEntry(func(e *groupware.Entry) string { return quoted(e.ETag) })},
@@ -95,13 +96,6 @@ var properties = []property{
 		ofPrincipal(func(o *owner) string { return href(o.home(groupware.Calendar)) })},
 	{carddav("addressbook-home-set"), true,
 		ofPrincipal(func(o *owner) string { return href(o.home(groupware.AddressBook)) })},
-	{caldav("calendar-user-address-set"), true, ofPrincipal(func(o *owner) string {
-		if o.address == "" {
-			return href(o.principal())
-		}
-		return href("mailto:"+o.address) + href(o.principal())
-	})},
-	{caldav("calendar-user-type"), true, ofPrincipal(func(*owner) string { return "INDIVIDUAL" })},
 	{caldav("calendar-description"), true,
 		ofCollection(groupware.Calendar, func(c *groupware.Collection) string { return escape(c.Description) })},
 	{carddav("addressbook-description"), true,
@@ -133,7 +127,10 @@ var properties = []property{
 	})},
 	{caldav("max-resource-size"), true, ofCollection(groupware.Calendar, maxSize)},
 	{carddav("max-resource-size"), true, ofCollection(groupware.AddressBook, maxSize)},
-}
+	{caldav("max-attendees-per-instance"), true, ofCollection(groupware.Calendar, func(*groupware.Collection) string {
+		return strconv.Itoa(itip.MaxAttendees)
+	})},
+})
 
 func maxSize(*groupware.Collection) string { return strconv.Itoa(groupware.MaxEntry) }
 
@@ -148,6 +145,8 @@ func resourceType(_ *request, x *resource) (string, bool) {
 		return "", true
 	case x.at == atPrincipal:
 		return "<D:principal/>", true
+	case x.at == atSchedule:
+		return "<D:collection/><C:schedule-" + x.col + "/>", true
 	case x.at == atCollection && x.kind == groupware.Calendar:
 		return "<D:collection/><C:calendar/>", true
 	case x.at == atCollection:
@@ -182,6 +181,9 @@ func components(c *groupware.Collection) string {
 //
 // Implements: RFC 3744 §5.5 DAV:current-user-privilege-set
 func privileges(q *request, x *resource) (string, bool) {
+	if x.at == atSchedule {
+		return schedulePrivileges(x.col), true
+	}
 	list := []string{"read", "read-current-user-privilege-set"}
 	mine := x.owner == q.self
 	switch {

@@ -18,6 +18,7 @@ const (
 	atPrincipal
 	atHomes // /dav/calendars/
 	atHome
+	atSchedule // the inbox or the outbox of scheduling
 	atCollection
 	atEntry
 )
@@ -45,7 +46,7 @@ func (x *resource) path() string {
 		return Path + segments[x.kind] + "/"
 	case atHome:
 		return x.owner.home(x.kind)
-	case atCollection:
+	case atSchedule, atCollection:
 		return x.owner.home(x.kind) + url.PathEscape(x.col) + "/"
 	case atEntry:
 		return x.owner.home(x.kind) + url.PathEscape(x.col) + "/" + url.PathEscape(x.name)
@@ -88,9 +89,13 @@ func (q *request) find(path string) (*resource, error) {
 		x.at = atPrincipal
 	case len(parts) == 2:
 		x.at = atHome
+	case len(parts) == 3 && schedules(x.kind, parts[2]):
+		if x.at, x.col = atSchedule, parts[2]; x.owner != q.self {
+			return nil, errNotFound
+		}
 	case len(parts) == 3:
 		x.at, x.col = atCollection, parts[2]
-	case len(parts) == 4 && !strings.HasSuffix(rest, "/"):
+	case len(parts) == 4 && !schedules(x.kind, parts[2]) && !strings.HasSuffix(rest, "/"):
 		x.at, x.col, x.name = atEntry, parts[2], parts[3]
 	default:
 		return nil, errNotFound

@@ -120,6 +120,9 @@ func unavailable(err error) error {
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) {
 		return &jmap.Error{Type: "serverUnavailable", Description: "The calendars of this person are not here now."}
 	}
+	if errors.Is(err, store.ErrDenied) {
+		return &jmap.Error{Type: "forbidden", Description: "This person does not share the busy times."}
+	}
 	return err
 }
 

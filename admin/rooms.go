@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doublet/directory"
+	"doublet/note"
+	"doublet/scheduling"
+)
+
+// Room is a room or another resource that people book.
+type Room struct {
+	Name      string    `json:"name"`
+	Address   string    `json:"address"`
+	Kind      string    `json:"kind"`
+	Capacity  int       `json:"capacity,omitempty"`
+	Equipment []string  `json:"equipment,omitempty"`
+	Owners    []string  `json:"owners,omitempty"`
+	Approval  bool      `json:"approval,omitempty"`
+	Hours     string    `json:"hours,omitempty"`
+	TimeZone  string    `json:"time_zone,omitempty"`
+	Removed   time.Time `json:"removed,omitzero"`
+	ID        string    `json:"id"`
+}
+
+// Reservation is a booking of a room.
+type Reservation struct {
+	ID        string    `json:"id"`
+	Subject   string    `json:"subject"`
+	Organizer string    `json:"organizer"`
+	Start     time.Time `json:"start"`
+	Status    string    `json:"status"`
+}
+
+// RoomAdd are the arguments of room add.
+type RoomAdd struct {
+	Name      string   `json:"name" arg:"required" help:"name of the room or resource"`
+	Address   string   `json:"address" help:"address under which people invite it" required:"true"`
+	Kind      string   `json:"kind" help:"room or resource (default: room)"`
+	Capacity  int      `json:"capacity" help:"people that a room holds"`
+	Equipment []string `json:"equipment" help:"equipment, such as projector"`
+	Owner     []string `json:"owner" help:"people and groups who alone book it, or who decide with --approval"`
+	Approval  bool     `json:"approval" help:"bookings of others wait for an owner's decision"`
+	Hours     string   `json:"hours" help:"hours of each day in which it can be booked, as 08:00-18:00"`
+	TimeZone  string   `json:"time_zone" help:"time zone of the hours, as Europe/Berlin (default: UTC)"`
+}
+
+// RoomSet are the arguments of room set. A nil field leaves the value unchanged.
+type RoomSet struct {
+	Name      string    `json:"name" arg:"required" help:"name, address or id"`
+	Rename    *string   `json:"rename" help:"new name"`
+	Address   *string   `json:"address" help:"address under which people invite it"`
+	Capacity  *int      `json:"capacity" help:"people that a room holds"`
+	Equipment *[]string `json:"equipment" help:"all its equipment"`
+	Owner     *[]string `json:"owner" help:"all its owners"`
+	Approval  *bool     `json:"approval" help:"bookings of others wait for an owner's decision"`
+	Hours     *string   `json:"hours" help:"hours of each day in which it can be booked"`
+	TimeZone  *string   `json:"time_zone" help:"time zone of the hours"`
+}
+
+// RoomAnswer are the arguments of room accept and room decline.
+type RoomAnswer struct {
+	Name string `json:"name" arg:"required" help:"name, address or id of the room"`
+	ID   string `json:"id" arg:"required" help:"id of the booking, as room bookings prints it"`
+}
+
+func rooms() []*Verb {
+	return []*Verb{
+		define("room add", "add a room or another resource that people book by inviting it", roomAdd, changes),
+		define("room list", "list rooms and other resources", roomList),
+		define("room show", "show a room", func(ctx context.Context, c *Call, a *Named) (Room, error) {
+			m, err := c.room(ctx, a.Name)
+			return c.roomOf(ctx, m), err
+		}),
+		define("room set", "change a room", roomSet, changes),
+		define("room bookings", "list the bookings of a room, those that wait for a decision first", roomBookings),
+		define("room accept", "accept a booking that waits for a decision", roomAnswer(true), changes),
+		define("room decline", "decline a booking that waits for a decision", roomAnswer(false), changes),
+		define("room remove", "remove a room; its database stays", func(ctx context.Context, c *Call,
+			a *Named) (Done, error) {
+			m, err := c.room(ctx, a.Name)
+			if err != nil {
+				return Done{}, err
+			}
+			return Done{"removed room " + m.Name + undoTime}, c.Directory.MailIns.Remove(ctx, c.Who, m.ID)
+		}, changes),
+		define("room undo", "bring back a room that was removed", undo("MailIn"), changes),
+	}
+}
+
+// room returns the room with a name, an address or an id.
+func (c *Call) room(ctx context.Context, name string) (directory.MailIn, error) {
+	m, err := c.mailIns().find(ctx, name)
+	if err == nil && m.Resource.Kind == "" {
+		err = fmt.Errorf("room %q: %w: nobody books it", name, directory.ErrNotFound)
+	}
+	return m, err
+}
+
+func (c *Call) roomOf(ctx context.Context, m directory.MailIn) Room {
+	r := &m.Resource
+	return Room{Name: m.Name, Address: m.InternetAddress, Kind: r.Kind, Capacity: r.Capacity, Equipment: r.Equipment,
+		Owners: c.names(ctx, r.Owners), Approval: r.Approval, Hours: r.Hours, TimeZone: r.TimeZone, Removed: m.Removed,
+		ID: m.ID.String()}
+}
+
+// owners returns the ids of people and groups.
+func (c *Call) owners(ctx context.Context, names []string) (ids []string, err error) {
+	for _, name := range names {
+		t, err := c.Directory.Names.Lookup(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("owner %q: %w", name, err)
+		}
+		ids = append(ids, t.ID.String())
+	}
+	return ids, nil
+}
+
+func roomAdd(ctx context.Context, c *Call, a *RoomAdd) (Room, error) {
+	owners, err := c.owners(ctx, a.Owner)
+	if err != nil {
+		return Room{}, err
+	}
+	if a.Kind == "" {
+		a.Kind = directory.ResourceRoom
+	}
+	// Check the address first, so that no database is left behind if it is taken.
+	if _, err := c.Directory.Names.Lookup(ctx, a.Address); err == nil {
+		return Room{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
+	}
+	id, err := c.Mailbox.Make(ctx, note.UNID{}, a.Name, 0, 0)
+	if err != nil {
+		return Room{}, err
+	}
+	m, err := c.Directory.MailIns.Add(ctx, c.Who, directory.MailInFields{Name: a.Name, InternetAddress: a.Address,
+		Database: id, Resource: directory.ResourceFields{Kind: a.Kind, Capacity: a.Capacity, Equipment: a.Equipment,
+			Owners: owners, Approval: a.Approval, Hours: a.Hours, TimeZone: a.TimeZone}})
+	if err != nil {
+		return Room{}, errors.Join(err, c.Store.RemoveDatabase(note.System, id))
+	}
+	return c.roomOf(ctx, m), nil
+}
+
+func roomList(ctx context.Context, c *Call, _ *struct{}) ([]Room, error) {
+	rows := []Room{}
+	for after, more := "", true; more; {
+		list, next, err := c.Directory.MailIns.List(ctx, "", 200, after)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			if list[i].Resource.Kind != "" && list[i].Removed.IsZero() {
+				rows = append(rows, c.roomOf(ctx, list[i]))
+			}
+		}
+		after, more = next, next != ""
+	}
+	return rows, nil
+}
+
+func roomSet(ctx context.Context, c *Call, a *RoomSet) (Room, error) {
+	m, err := c.room(ctx, a.Name)
+	if err != nil {
+		return Room{}, err
+	}
+	var owners []string
+	if a.Owner != nil {
+		if owners, err = c.owners(ctx, nonEmpty(*a.Owner)); err != nil {
+			return Room{}, err
+		}
+	}
+	m, err = c.Directory.MailIns.Set(ctx, c.Who, m.ID, func(f *directory.MailInFields) error {
+		r := &f.Resource
+		assign(&f.Name, a.Rename)
+		assign(&f.InternetAddress, a.Address)
+		assign(&r.Capacity, a.Capacity)
+		assign(&r.Approval, a.Approval)
+		assign(&r.Hours, a.Hours)
+		assign(&r.TimeZone, a.TimeZone)
+		if a.Equipment != nil {
+			r.Equipment = nonEmpty(*a.Equipment)
+		}
+		if a.Owner != nil {
+			r.Owners = owners
+		}
+		return nil
+	})
+	return c.roomOf(ctx, m), err
+}
+
+// maxBookings bounds the list of bookings.
+const maxBookings = 1000
+
+func roomBookings(ctx context.Context, c *Call, a *Named) ([]Reservation, error) {
+	m, err := c.room(ctx, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.Scheduling.Bookings(ctx, &m, maxBookings)
+	rows := make([]Reservation, 0, len(list))
+	for _, b := range list {
+		rows = append(rows, Reservation{b.UID, b.Subject, b.Organizer, b.Start, b.Status})
+	}
+	return rows, err
+}
+
+func roomAnswer(accept bool) func(context.Context, *Call, *RoomAnswer) (Done, error) {
+	return func(ctx context.Context, c *Call, a *RoomAnswer) (Done, error) {
+		m, err := c.room(ctx, a.Name)
+		if err != nil {
+			return Done{}, err
+		}
+		err = c.Scheduling.Decide(ctx, &m, a.ID, accept)
+		if errors.Is(err, scheduling.ErrNoBooking) {
+			err = fmt.Errorf("%w: booking %q of %s does not wait for a decision", directory.ErrNotFound, a.ID, m.Name)
+		}
+		return Done{"the organizer is told"}, err
+	}
+}

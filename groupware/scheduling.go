@@ -1,0 +1,233 @@
+package groupware
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+
+	"doublet/calendar"
+	"doublet/note"
+	"doublet/store"
+)
+
+// Leads reports whether this server is the primary of a mail file, so that Change can change it.
+func (s *Service) Leads(db note.DatabaseID) bool { return s.store.Leads(db) }
+
+// Within returns the groupware of a mail file inside an update that somebody else makes, as the server sees it. On a
+// replica that is not the home it returns store.ErrNotHome.
+func (s *Service) Within(tx *store.Tx, db note.DatabaseID) (*Changing, error) {
+	w, err := tx.Home(db)
+	if err != nil {
+		return nil, err
+	}
+	return &Changing{reading: reading{f: s.File(note.System, db), r: &w.Reader}, w: w}, nil
+}
+
+// ParseEvent is Service.Parse for an event that an update writes: the text is part of the note, whatever its size.
+// Errors match ErrInvalid.
+func ParseEvent(text []byte) (*Parsed, error) {
+	if len(text) > maxEvent {
+		return nil, ErrTooLarge
+	}
+	p, err := parse(Calendar, text)
+	if err != nil {
+		return nil, errors.Join(ErrInvalid, err)
+	}
+	return p, nil
+}
+
+// maxEvent bounds the text of ParseEvent in bytes.
+const maxEvent = 1 << 20
+
+// NewScheduleTag returns a Schedule-Tag that no entry has.
+func (s *Service) NewScheduleTag() string {
+	u := s.store.UNID()
+	return hex.EncodeToString(u[:])
+}
+
+// Placed is an entry with the name of its collection.
+type Placed struct {
+	Place
+	Entry
+}
+
+// ByUID returns the entries of all calendars with a UID, with their texts.
+func (f *File) ByUID(ctx context.Context, uid string) (list []Placed, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		list, err = d.ByUID(uid)
+		return err
+	})
+	return list, err
+}
+
+// ByUID returns the entries of all calendars with a UID, with their texts, in the order of their arrival.
+func (d *reading) ByUID(uid string) (list []Placed, err error) {
+	ids, err := d.r.Lookup(indexEntries, uidKey(uid))
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		row, err := d.r.Row(id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && row.Stub {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range row.Members {
+			h, err := d.r.Folder(m.Folder)
+			if err != nil {
+				continue
+			}
+			kind, name, ok := parseFolder(h.Name)
+			if !ok || kind != Calendar || d.rights(h)&note.Lookup == 0 {
+				continue
+			}
+			e, err := d.entry(h, id, true)
+			if err != nil {
+				return nil, err
+			}
+			if e != nil && e.UID == uid {
+				list = append(list, Placed{Place{name, e.Name}, *e})
+			}
+		}
+	}
+	return list, nil
+}
+
+// DefaultFor returns the name of the calendar that gets new entries of a kind: that of Ensure, else the first one that
+// holds the kind. It returns ErrNoCollection if there is none.
+//
+// Implements: RFC 6638 §9.2 CALDAV:schedule-default-calendar-URL
+func (f *File) DefaultFor(ctx context.Context, component string) (name string, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		name, err = d.defaultFor(component)
+		return err
+	})
+	return name, err
+}
+
+func (d *reading) defaultFor(component string) (string, error) {
+	first := DefaultCalendar
+	if component == calendar.Task {
+		first = DefaultTasks
+	}
+	var names []string
+	for _, h := range d.r.AllFolders() {
+		kind, name, ok := parseFolder(h.Name)
+		if !ok || kind != Calendar || d.rights(h)&note.Lookup == 0 {
+			continue
+		}
+		items, err := d.r.FolderItems(h.Note)
+		if err != nil {
+			return "", err
+		}
+		if list := readProperties(items).Components; len(list) == 0 || slices.Contains(list, component) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", ErrNoCollection
+	}
+	if slices.Contains(names, first) {
+		return first, nil
+	}
+	slices.Sort(names)
+	return names[0], nil
+}
+
+// Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
+func (c *Changing) Invite(p *Parsed) error {
+	name, err := c.defaultFor(p.Component)
+	if errors.Is(err, ErrNoCollection) {
+		if err = c.ensure(map[Kind]bool{Calendar: true}, ""); err != nil {
+			return err
+		}
+		name, err = c.defaultFor(p.Component)
+	}
+	if err != nil {
+		return err
+	}
+	_, _, err = c.Put(Calendar, name, c.f.svc.NewName(Calendar), p, Condition{New: true})
+	return err
+}
+
+// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy. It
+// also returns the state of the calendar for new events, for Changing.Unchanged.
+func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		name, err := d.defaultFor(calendar.Event)
+		if err != nil {
+			return err
+		}
+		h, err := d.find(Calendar, name, note.Lookup)
+		if err != nil {
+			return err
+		}
+		if state = d.token(h, h.Mod); len(list) == 0 {
+			return nil
+		}
+		clash, err = d.clashes(except, list)
+		return err
+	})
+	return clash, state, err
+}
+
+func (d *reading) clashes(except string, list []calendar.Period) (bool, error) {
+	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event}
+	for _, p := range list {
+		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
+	}
+	ids, hits, err := d.found(&x, func(note.ID) bool { return true })
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		c, err := d.r.Content(id)
+		if err != nil {
+			return false, err
+		}
+		if c.Content.Items.Get(itemUID).AsText() == except {
+			continue
+		}
+		clash := false
+		err = hits[id].series.Between(x.From, x.To, nil, func(o calendar.Occurrence) bool {
+			clash = o.Busy != calendar.Free && slices.ContainsFunc(list, func(p calendar.Period) bool {
+				return p.From.Before(o.End) && o.Start.Before(p.To)
+			})
+			return !clash
+		})
+		if clash || err != nil { // a rule that takes too long to expand may take any time
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
+func (c *Changing) Unchanged(state string) error {
+	name, err := c.defaultFor(calendar.Event)
+	if err != nil {
+		return err
+	}
+	h, err := c.find(Calendar, name, note.Lookup)
+	if err == nil && c.token(h, h.Mod) != state {
+		err = ErrChanged
+	}
+	return err
+}
+
+// EnsureCalendar creates the calendar of a mail file that has none, such as that of a room.
+func (f *File) EnsureCalendar(ctx context.Context) error {
+	_, err := f.DefaultFor(ctx, calendar.Event)
+	if !errors.Is(err, ErrNoCollection) {
+		return err
+	}
+	return f.Change(ctx, func(c *Changing) error {
+		if _, err := c.defaultFor(calendar.Event); err == nil {
+			return nil
+		}
+		return c.ensure(map[Kind]bool{Calendar: true}, "")
+	})
+}

@@ -1,0 +1,75 @@
+package mail
+
+import (
+	"context"
+	"slices"
+
+	"doublet/mail/queue"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/store"
+	"doublet/wire/mime"
+)
+
+// Calendars reads the scheduling messages (iMIP) that mails bring. Package scheduling implements it.
+type Calendars interface {
+	// Read returns the scheduling message of a mail whose author is verified, nil if it has none that the author may
+	// send. raw is the whole mail.
+	Read(ctx context.Context, raw []byte) Invitation
+}
+
+// Invitation is a scheduling message on its way to the calendars of the mail's recipients.
+type Invitation interface {
+	// Apply applies the message to the calendar in the mail file db of a recipient, in the update that delivers the
+	// mail. A message without effect is no error. On a replica that is not the home it returns store.ErrNotHome.
+	Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) error
+}
+
+// invitation returns the scheduling message of a mail, nil if it has none, or if nothing verifies the author.
+func (s *Depositor) invitation(ctx context.Context, raw []byte, verified bool) Invitation {
+	if !verified || s.opt.Calendars == nil {
+		return nil
+	}
+	return s.opt.Calendars.Read(ctx, raw)
+}
+
+// schedule applies the scheduling message of a mail to the calendar of a recipient who got the mail. Junk, mail of
+// blocked senders and mail that the recipient's script drops change no calendar.
+func (s *Depositor) schedule(tx *store.Tx, from []mime.Address, d *delivery, l *letter) error {
+	if l == nil || l.invitation == nil || d.junk || d.ruling != nil && len(d.ruling.Filings) == 0 {
+		return nil
+	}
+	w, err := tx.Database(d.database)
+	if err != nil {
+		return err
+	}
+	blocked, err := mailbox.Blocks(&w.Reader, d.database, from)
+	if err != nil || blocked {
+		return err
+	}
+	return l.invitation.Apply(tx, d.id, d.database)
+}
+
+// toHomes leaves the deliveries of a scheduling message to the homes of the mail files: a calendar changes at its home
+// alone, while mail can be delivered into any replica.
+func (s *Depositor) toHomes(b *batch) {
+	if b.letter.invitation == nil {
+		return
+	}
+	b.now = slices.DeleteFunc(b.now, func(d delivery) bool {
+		if !s.files.awayFromHome(d.database) {
+			return false
+		}
+		b.later = append(b.later, d.row(queue.Pending))
+		return true
+	})
+}
+
+// awayFromHome reports whether another member of the cluster may be the home of a mail file.
+func (s *Files) awayFromHome(db note.DatabaseID) bool {
+	if s.mates == nil || s.store.Leads(db) {
+		return false
+	}
+	_, err := s.store.Info(db)
+	return err == nil || s.elsewhere(db)
+}
