@@ -208,10 +208,15 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 // prepare completes the letter for the scripts of an entry's recipients.
 func (j *job) prepare(e *queue.Entry) {
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
-	j.letter.unproven = !slices.ContainsFunc(e.Recipients,
-		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
+	j.letter.unproven = unproven(e)
 	j.also.date = e.Created
 	j.also.entry = queue.Entry{ID: e.ID, From: e.From, TLS: e.TLS, Unsigned: e.Unsigned, Checker: e.Checker}
+}
+
+// unproven reports whether the sender of a message may be forged: then nobody is to get a report about it.
+func unproven(e *queue.Entry) bool {
+	return !slices.ContainsFunc(e.Recipients,
+		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 }
 
 // composeRulings composes the messages that the scripts of recipients want.
@@ -327,7 +332,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		within, cancel := context.WithTimeout(ctx, matesWithin)
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
-			Always: alwaysArrives(a.address), Junk: e.Junk, From: e.From.String(), To: a.address,
+			Always: alwaysArrives(a.address), Junk: e.Junk, Unproven: unproven(e), From: e.From.String(), To: a.address,
 		}, raw)
 		cancel()
 		switch {

@@ -138,7 +138,11 @@ var (
 // Run executes a program on a message.
 func Run(p *Program, m *Message, w *World) Outcome {
 	r := &run{world: w, message: m, steps: maxSteps, keep: true, frame: newFrame(), included: map[string]bool{}}
-	if _, err := r.block(p.body); err != nil {
+	_, err := r.block(p.body)
+	if err == nil && r.steps < 0 { // the last command took too long
+		err = errSteps
+	}
+	if err != nil {
 		return Outcome{Filings: []Filing{{}}, Err: err, Seen: r.out.Seen}
 	}
 	if r.keep {

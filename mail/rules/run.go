@@ -26,7 +26,8 @@ type run struct {
 	flags   []string // the internal variable of imap4flags
 
 	fields   []field
-	read     bool // fields are read
+	rest     []byte // fields of the message after the first maxFields
+	read     bool   // fields are read
 	cache    map[string][]value
 	people   map[string][]mime.Address // addresses of all fields with a name
 	edited   bool
@@ -102,6 +103,9 @@ type textPart struct {
 func (r *run) expand(t *text) string {
 	if t.parts == nil {
 		return t.plain
+	}
+	if r.steps < 0 { // the run ends at the next command: it needs no more memory
+		return ""
 	}
 	var b strings.Builder
 	for i := range t.parts {

@@ -17,7 +17,9 @@ const (
 	MaxDepth   = 32        // blocks and tests within each other
 	MaxStrings = 20_000
 	MaxRegexps = 200
-	maxErrors  = 10
+	// MaxInstructions is the maximum number of instructions of all regular expressions together, about 40 bytes each.
+	MaxInstructions = 20_000
+	maxErrors       = 10
 )
 
 // Error is a mistake in a script.

@@ -1,0 +1,195 @@
+package mail
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"doublet/directory"
+	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/smtp"
+)
+
+// block makes a person block senders.
+func (w *world) block(p directory.Person, senders ...string) {
+	w.t.Helper()
+	res, err := w.files.File(note.Who{Person: p.ID, System: true}, p.MailDatabase).Change(bg, 1,
+		func(c *mailbox.Changing, _ int) error { return c.SetBlockedSenders(senders) })
+	w.ok(err)
+	w.ok(res.Errs[0])
+}
+
+// TestSieveQuotaAllOrNone checks that a message which a script stores twice is not stored once if there is room for one
+// copy: the sender gets an error, and a retry stores both.
+func TestSieveQuotaAllOrNone(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice, bob := w.person("alice"), w.person("bob")
+	w.script(alice, `require ["fileinto", "imap4flags"]; fileinto "Archive"; keep :flags "work";`)
+	w.deposit(w.from("eve@far.example", "bob@example.com"))
+	size := uint64(len(w.has(bob, 1)[0]))
+	w.quota(alice, size+size/2)
+	results := make([]error, 1)
+	if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results); replyCode(
+		err) != "452 4.2.2" {
+		t.Errorf("alone: %v", err)
+	}
+	w.deposit(w.from("eve@far.example", "alice@example.com", "bob@example.com"))
+	if n := w.in(alice, "Archive"); n != 0 {
+		t.Errorf("%d copies in a full mail file", n)
+	}
+	w.has(alice, 0)
+	w.queue(1)
+	w.quota(alice, 0)
+	w.fix.Time.Advance(w.opt2().RetryFirst)
+	w.route()
+	if n := w.in(alice, "Archive"); n != 1 {
+		t.Errorf("%d copies", n)
+	}
+	w.has(alice, 1)
+	w.queue(0)
+}
+
+// TestSieveBlockedSender checks that mail of blocked senders is junk, whatever the script does.
+func TestSieveBlockedSender(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	w.script(alice, `redirect "far@else.example"; keep;`)
+	w.block(alice, "eve@far.example")
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 0)
+	if n := w.in(alice, "Junk"); n != 1 {
+		t.Errorf("%d messages in Junk", n)
+	}
+	w.queue(0)
+}
+
+// TestSieveKeepInMutedConversation checks that a kept answer in a muted conversation is archived as read.
+func TestSieveKeepInMutedConversation(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	w.script(alice, `require "imap4flags"; keep :flags "$muted";`)
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 1)
+	w.script(alice, `require "imap4flags"; keep :flags "work";`)
+	sub := w.from("eve@far.example", "alice@example.com")
+	sub.Message = []byte(strings.Replace(plain, "Message-ID: <1@far.example>",
+		"Message-ID: <2@far.example>\r\nIn-Reply-To: <1@far.example>", 1))
+	w.deposit(sub)
+	w.has(alice, 1)
+	if f := w.flags(alice, "Archive"); !f.Seen || strings.Join(f.Keywords, " ") != "$muted work" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestSieveTroubleIsText checks that a failure is recorded as valid UTF-8 also where it is cut, and that each failure
+// is counted once.
+func TestSieveTroubleIsText(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	w.script(alice, `require "ihave"; error "a`+strings.Repeat("ä", 199)+`";`)
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	if l := w.trouble(alice); len(l) != 1 || !utf8.ValidString(l[0]) || !strings.Contains(l[0], "aäää") {
+		t.Errorf("%q", l)
+	}
+	w.script(alice, `require ["fileinto", "copy"]; fileinto "None"; redirect :copy "far@else.example";`)
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 2)
+	w.shows("Mail.SieveFailures = 2")
+}
+
+// TestSieveUnprovenByMate checks that a script does not answer a message with a forged sender that a mate hands over:
+// no vacation notice, and no report of a rejection.
+func TestSieveUnprovenByMate(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	take := func(id byte, unproven bool) {
+		t.Helper()
+		w.ok(w.Take(bg, &Handed{ID: note.UNID{0: id}, Date: w.fix.Clock.Now(), Person: alice.ID, Unproven: unproven,
+			Kind: directory.TargetPerson, Database: alice.MailDatabase, From: "eve@far.example",
+			To: "alice@example.com"}, []byte("Return-Path: <eve@far.example>\r\n"+plain)))
+	}
+	w.script(alice, `require "vacation"; vacation "Away.";`)
+	take(1, true)
+	w.queue(0)
+	take(2, false)
+	w.queue(1)
+	w.script(alice, `require "reject"; reject "Not here.";`)
+	take(3, true)
+	for _, e := range w.queue(2) {
+		for _, q := range e.Recipients {
+			if q.Address == "alice@example.com" && q.Notify != smtp.NotifyNever {
+				t.Errorf("%+v", q)
+			}
+		}
+	}
+	w.route()
+	w.queue(1)
+	w.has(alice, 2)
+}
+
+// TestSieveRedirectPaths checks that a message does not spread along every path of many people whose scripts redirect to
+// each other.
+func TestSieveRedirectPaths(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	var people []directory.Person
+	for _, name := range strings.Fields("a b c d e f g h i j k l") {
+		people = append(people, w.person(name))
+	}
+	for i, p := range people {
+		next := func(n int) string { return people[min(i+n, len(people)-1)].ShortName + "@example.com" }
+		w.script(p, `require "copy"; redirect :copy "`+next(1)+`"; redirect :copy "`+next(2)+`";`)
+	}
+	w.deposit(w.from("eve@far.example", "a@example.com"))
+	for range 20 {
+		w.route()
+	}
+	w.queue(0)
+	n := 0
+	for _, p := range people {
+		n += len(w.inbox(p.MailDatabase))
+	}
+	if n > 64 {
+		t.Errorf("%d copies of one message", n)
+	}
+	if l := w.trouble(people[6]); len(l) == 0 || !strings.Contains(l[0], "too often") {
+		t.Errorf("%q", l)
+	}
+}
+
+// TestSieveScriptBeforeItsText checks that a list of scripts which arrives by replication before the text of its active
+// script has no effect on mail that arrives after the text.
+func TestSieveScriptBeforeItsText(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	f := w.files.File(note.Who{Person: alice.ID, System: true}, alice.MailDatabase)
+	id := w.db.UNID()
+	write := func(fn func(c *mailbox.Changing) error) {
+		t.Helper()
+		res, err := f.Change(bg, 1, func(c *mailbox.Changing, _ int) error { return fn(c) })
+		w.ok(err)
+		w.ok(res.Errs[0])
+	}
+	write(func(c *mailbox.Changing) error {
+		return c.PutProfile(f.ProfileID("SieveScripts"), note.MakeItems(
+			note.Item{Name: "Scripts", Value: note.TextList(id.String() + " main")},
+			note.Item{Name: "Active", Value: note.Text(id.String())}))
+	})
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 1)
+	if l := w.trouble(alice); len(l) != 1 {
+		t.Errorf("%q", l)
+	}
+	write(func(c *mailbox.Changing) error {
+		return c.PutProfile(id, note.MakeItems(note.Item{Name: "Text", Value: note.Text("discard;")}))
+	})
+	w.deposit(w.from("eve@far.example", "alice@example.com"))
+	w.has(alice, 1)
+}
