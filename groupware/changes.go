@@ -138,13 +138,12 @@ func (d *reading) change(h *layout.Folder, since note.ModSeq, c *layout.Change) 
 	if in == c.Expunged {
 		return nil, "", nil // another change tells of it
 	}
-	if in {
-		e, err := d.entry(h, c.Note, false)
-		return e, "", err
-	}
-	e, err := d.entry(h, c.Note, false)
-	if err != nil || e == nil {
+	e, err := d.whole(h, c.Note)
+	if err != nil || e == nil || d.hides(h, e) && !e.shown {
 		return nil, "", err
 	}
-	return nil, e.Name, nil
+	if !in || d.hides(h, e) {
+		return nil, e.Name, nil
+	}
+	return e, "", nil
 }

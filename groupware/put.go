@@ -19,7 +19,8 @@ type Condition struct {
 	Old  bool   // it exists
 }
 
-func (x *Condition) holds(e *Entry) bool {
+// Holds reports whether an entry, nil for none, is in the state.
+func (x *Condition) Holds(e *Entry) bool {
 	switch {
 	case e == nil:
 		return x.ETag == "" && !x.Old
@@ -47,6 +48,9 @@ func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Conditio
 		return e, false, err
 	}
 	content := p.content(name, c.f.svc.env.Clock.Now())
+	if p.Private && have != nil && (!have.Private || have.shown) {
+		content.Items = content.Items.With(itemShown, note.Bool(true))
+	}
 	if p.stored != nil {
 		c.w.Keep(p.stored)
 	}
@@ -93,7 +97,7 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if c.rights(h)&right == 0 {
 		return store.ErrDenied
 	}
-	if !x.holds(have) {
+	if !x.Holds(have) {
 		return ErrChanged
 	}
 	items, err := c.r.FolderItems(h.Note)
@@ -160,14 +164,18 @@ func (f *File) Put(ctx context.Context, kind Kind, collection, name string, text
 // Place names an entry of a collection.
 type Place struct{ Collection, Name string }
 
-// Move moves an entry to another place, and reports whether it replaced an entry there, which has to fulfil x.
-func (f *File) Move(ctx context.Context, kind Kind, from, to Place, x Condition) (replaced bool, err error) {
+// Move moves an entry, which has to fulfil has, to another place. It reports whether it replaced an entry there, which
+// has to fulfil x.
+func (f *File) Move(ctx context.Context, kind Kind, from, to Place, has, x Condition) (replaced bool, err error) {
 	if from == to {
 		return false, fmt.Errorf("%w: it is there already", ErrBadName)
 	}
 	e, err := f.Entry(ctx, kind, from.Collection, from.Name)
 	if err != nil {
 		return false, err
+	}
+	if !has.Holds(&e) {
+		return false, ErrChanged
 	}
 	p, err := f.svc.Parse(ctx, kind, e.Text)
 	if err != nil {

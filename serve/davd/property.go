@@ -237,7 +237,7 @@ func reportSet(_ *request, x *resource) (string, bool) {
 }
 
 func (q *request) usage(x *resource) (u mailbox.Usage, ok bool) {
-	if x.owner.db == 0 || x.at != atHome && x.at != atCollection {
+	if x.owner != q.self || x.owner.db == 0 || x.at != atHome && x.at != atCollection {
 		return u, false
 	}
 	err := q.s.files.File(q.caller.Who, x.owner.db).Read(q.ctx, func(d *mailbox.Reading) (err error) {

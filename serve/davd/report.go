@@ -1,8 +1,8 @@
 package davd
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/xml"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	"doublet/calendar"
 	"doublet/directory"
 	"doublet/groupware"
+	"doublet/store"
 	"doublet/wire/ical"
 )
 
@@ -80,6 +81,7 @@ func (q *request) multiget(x *resource, e *element) error {
 	}
 	m := newMultistatus()
 	n := 0
+	seen := map[string]bool{} // an entry may be large, and its address is short
 	for _, c := range e.children {
 		if !c.is(nsDAV, "href") {
 			continue
@@ -87,17 +89,20 @@ func (q *request) multiget(x *resource, e *element) error {
 		if n++; n > maxHrefs {
 			return fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", "too many addresses")
 		}
-		path, err := q.pathOf(c.text)
-		if err != nil {
-			return err
-		}
-		to, err := q.within(x, path)
+		address := strings.TrimSpace(c.text)
+		to, err := q.within(x, address)
 		if err == nil {
+			if seen[to.path()] {
+				continue
+			}
+			seen[to.path()] = true
 			err = q.load(to)
 		}
 		switch {
 		case isGone(err):
-			m.status(strings.TrimSpace(c.text), http.StatusNotFound, "")
+			m.status(address, http.StatusNotFound, "")
+		case errors.Is(err, store.ErrDenied):
+			m.status(address, http.StatusForbidden, "")
 		case err != nil:
 			return err
 		default:
@@ -109,8 +114,12 @@ func (q *request) multiget(x *resource, e *element) error {
 	return q.multi(m, "")
 }
 
-// within returns the entry of a path below the resource x.
-func (q *request) within(x *resource, path string) (*resource, error) {
+// within returns the entry of an address below the resource x.
+func (q *request) within(x *resource, address string) (*resource, error) {
+	path, err := q.pathOf(address)
+	if err != nil {
+		return nil, errNotFound
+	}
 	to, err := q.find(path)
 	if err != nil {
 		return nil, err
@@ -326,50 +335,62 @@ func readLimit(e *element, ns string) (int, error) {
 // Implements: RFC 3253 §3.8 DAV:expand-property REPORT
 func (q *request) expandProperty(x *resource, e *element) error {
 	m := newMultistatus()
-	n := 0
-	s, err := q.expanded(x, e, 0, &n)
-	if err != nil {
+	if err := (&expansion{request: q}).add(m, x, e, 0); err != nil {
 		return err
 	}
-	m.b.WriteString(s)
 	return q.multi(m, "")
 }
 
-// maxExpansions bounds the properties of one expand-property.
-const maxExpansions = 1000
+// maxExpansions bounds the properties of one expand-property, and maxExpanded the resources that it reads for them:
+// each may be a large entry.
+const (
+	maxExpansions = 1000
+	maxExpanded   = 100
+)
 
-func (q *request) expanded(x *resource, e *element, depth int, n *int) (string, error) {
-	var b bytes.Buffer
-	b.WriteString("<D:response>" + href(x.path()) + "<D:propstat><D:prop>")
+// expansion is the work for one expand-property.
+type expansion struct {
+	*request
+	properties, resources int
+}
+
+// add adds a resource with the properties that e names. A property that is the address of a resource which the person
+// may see becomes that resource, if e names properties of it.
+func (q *expansion) add(m *multistatus, x *resource, e *element, depth int) error {
+	var found strings.Builder
+	var missing []xml.Name
 	for _, p := range e.children {
-		if !p.is(nsDAV, "property") {
+		name := dav(p.attr("name"))
+		if !p.is(nsDAV, "property") || !validName(name.Local) {
 			continue
 		}
-		if *n++; *n > maxExpansions {
-			return "", fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>",
-				"too many properties")
+		if q.properties++; q.properties > maxExpansions || q.resources > maxExpanded {
+			return fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", "too many properties or resources")
 		}
-		name := dav(p.attr("name"))
 		name.Space = cmp.Or(p.attr("namespace"), nsDAV)
 		s, ok := q.value(x, name)
-		if !ok || !validName(name.Local) {
+		if !ok {
+			missing = append(missing, name)
 			continue
 		}
 		if path := hrefOf(s); len(p.children) > 0 && path != "" && depth < 4 {
+			q.resources++
 			to, err := q.find(path)
 			if err == nil {
 				err = q.load(to)
 			}
 			if err == nil {
-				if s, err = q.expanded(to, p, depth+1, n); err != nil {
-					return "", err
+				inner := &multistatus{}
+				if err := q.add(inner, to, p, depth+1); err != nil {
+					return err
 				}
+				s = inner.b.String()
 			}
 		}
-		b.WriteString(open(name) + s + closing(name))
+		found.WriteString(open(name) + s + closing(name))
 	}
-	b.WriteString("</D:prop><D:status>" + statusLine(http.StatusOK) + "</D:status></D:propstat></D:response>")
-	return b.String(), nil
+	m.props(x.path(), found.String(), missing)
+	return nil
 }
 
 // validName reports whether a name from an attribute can name an element.

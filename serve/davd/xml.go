@@ -129,9 +129,15 @@ func (e *element) inner() string {
 	return b.String()
 }
 
+// print writes the element with its attributes, but for those that belong to a namespace.
 func (e *element) print(b *strings.Builder) {
-	b.WriteString(open(e.name))
-	b.WriteString(e.inner())
+	b.WriteString(strings.TrimSuffix(open(e.name), ">"))
+	for _, a := range e.attrs {
+		if a.Name.Space == "" && a.Name.Local != "xmlns" {
+			b.WriteString(" " + a.Name.Local + `="` + escape(a.Value) + `"`)
+		}
+	}
+	b.WriteString(">" + e.inner())
 	b.WriteString(closing(e.name))
 }
 
