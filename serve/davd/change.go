@@ -84,7 +84,6 @@ func setZone(p *groupware.Properties, text string) bool {
 }
 
 func setExtra(p *groupware.Properties, n xml.Name, e *element) bool {
-	p.Extra = maps.Clone(p.Extra)
 	if e == nil {
 		delete(p.Extra, keyOf(n))
 		return true
@@ -146,6 +145,7 @@ func (q *request) proppatch(x *resource) error {
 // update carries out a propertyupdate element. It returns the names of the properties that it has set or removed, and of
 // those that cannot be set.
 func update(p *groupware.Properties, e *element) (done, wrong []xml.Name) {
+	p.Extra = maps.Clone(p.Extra)
 	for _, part := range e.children {
 		props := part.child(nsDAV, "prop")
 		if props == nil {

@@ -75,6 +75,14 @@ func TestPropertiesTogether(t *testing.T) {
 	}
 }
 
+func many(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
 // TestMuchFromLittle checks that small requests do not make the server do or answer much.
 func TestMuchFromLittle(t *testing.T) {
 	t.Parallel()
@@ -100,6 +108,17 @@ func TestMuchFromLittle(t *testing.T) {
 			strings.Repeat(ref, 10_001)), 507},
 		"long name": {"MKCALENDAR", home + "long/", `<C:mkcalendar xmlns:C="` + nsCalDAV + `" xmlns="DAV:"><set><prop>` +
 			`<displayname>` + strings.Repeat("x", 2000) + `</displayname></prop></set></C:mkcalendar>`, 507},
+		"many properties": {"PROPPATCH", home + "calendar/", `<propertyupdate xmlns="DAV:" xmlns:x="urn:x"><set><prop>` +
+			many("<x:a%d/>", 30_000) + `</prop></set></propertyupdate>`, 207},
+		"many new properties": {"MKCOL", home + "long/", `<mkcol xmlns="DAV:" xmlns:x="urn:x"><set><prop>` +
+			many("<x:a%d/>", 30_000) + `</prop></set></mkcol>`, 507},
+		"many names": {"PROPFIND", home, `<propfind xmlns="DAV:"><prop>` + many("<a%d/>", 40_000) + `</prop></propfind>`,
+			400},
+		"many parts": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data><C:comp name="VCALENDAR">` +
+			many(`<C:prop name="a%d"/>`, 40_000) + `</C:comp></C:calendar-data></prop>` + ref), 400},
+		"expanded twice": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data>` +
+			many(`<C:expand start="2026010%dT000000Z" end="20260110T000000Z"/>`, 3)[len(`<C:expand start="20260100T000000Z" `+
+				`end="20260110T000000Z"/>`):] + `</C:calendar-data></prop>` + ref), 400},
 		"many expansions": {"REPORT", home + "calendar/", `<expand-property xmlns="DAV:">` +
 			strings.Repeat(`<property name="owner"><property name="displayname"/></property>`, 600) +
 			`</expand-property>`, 507},

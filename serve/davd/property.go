@@ -279,15 +279,22 @@ func readWanted(e *element) (w wanted, err error) {
 		if !slices.Contains(w.names, c.name) {
 			w.names = append(w.names, c.name)
 		}
+		if len(w.names) > maxWanted {
+			return w, fail(http.StatusBadRequest, "", "request names too many properties")
+		}
 	}
-	if len(w.names) > maxWanted {
-		return w, fail(http.StatusBadRequest, "", "request names too many properties")
+	if w.data.size() > maxParts {
+		return w, fail(http.StatusBadRequest, "", "request names too many parts of the data")
 	}
 	return w, nil
 }
 
-// maxWanted bounds the properties that a request names.
-const maxWanted = 200
+// maxWanted bounds the properties that a request names, and maxParts the elements of calendar-data or address-data: each
+// is compared with each property of each entry.
+const (
+	maxWanted = 200
+	maxParts  = 200
+)
 
 // add adds the properties of a resource to a response. data is the content of calendar-data or address-data.
 func (w *wanted) add(q *request, m *multistatus, x *resource, data string) error {

@@ -153,10 +153,14 @@ func (q *request) addEntry(m *multistatus, w *wanted, x *resource) error {
 // Implements: RFC 4791 §9.6 CALDAV:calendar-data XML Element
 func (q *request) data(x *resource, want *element) ([]byte, error) {
 	text := x.entry.Text
+	var whole *ical.Component // other than the text
 	for _, c := range want.children {
 		expand, limit := c.is(nsCalDAV, "expand"), c.is(nsCalDAV, "limit-recurrence-set")
 		if !expand && !limit {
 			continue
+		}
+		if whole != nil {
+			return nil, fail(http.StatusBadRequest, "", "calendar-data is expanded or limited once")
 		}
 		r, err := readRange(c)
 		if err != nil || r.From.IsZero() || r.To.IsZero() {
@@ -167,11 +171,10 @@ func (q *request) data(x *resource, want *element) ([]byte, error) {
 			return text, nil //nolint:nilerr // it came from a newer program: the client gets it as it is
 		}
 		zone := ical.Named(x.collection.TimeZone)
-		made := (*ical.Component)(nil)
 		if expand {
-			made, err = o.Expand(r.From, r.To, zone)
+			whole, err = o.Expand(r.From, r.To, zone)
 		} else {
-			made, err = o.Limit(r.From, r.To, zone)
+			whole, err = o.Limit(r.From, r.To, zone)
 		}
 		if errors.Is(err, calendar.ErrTooMany) {
 			return nil, fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", err.Error())
@@ -179,13 +182,19 @@ func (q *request) data(x *resource, want *element) ([]byte, error) {
 		if err != nil {
 			return text, nil //nolint:nilerr // a rule that takes too long to expand: the client decides over it
 		}
-		text = ical.Append(nil, made)
 	}
 	if comp := want.child(nsCalDAV, "comp"); comp != nil {
-		limits := ical.Limits{Size: groupware.MaxEntry * 2, Lines: 1_000_000, Depth: 8}
-		if whole, err := ical.Parse(text, limits); err == nil {
-			text = ical.Append(nil, part(whole, comp))
+		if whole == nil {
+			o, err := calendar.ReadObject(text)
+			if err != nil {
+				return text, nil //nolint:nilerr // as above
+			}
+			whole = o.Whole
 		}
+		whole = part(whole, comp)
+	}
+	if whole != nil {
+		text = ical.Append(nil, whole)
 	}
 	return text, nil
 }

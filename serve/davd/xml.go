@@ -109,6 +109,18 @@ func (e *element) child(ns, local string) *element {
 	return nil
 }
 
+// size returns the number of elements, of e and within it.
+func (e *element) size() int {
+	if e == nil {
+		return 0
+	}
+	n := 1
+	for _, c := range e.children {
+		n += c.size()
+	}
+	return n
+}
+
 // attr returns an attribute without a namespace.
 func (e *element) attr(name string) string {
 	for _, a := range e.attrs {
