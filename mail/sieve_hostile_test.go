@@ -2,6 +2,7 @@ package mail
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -192,4 +193,51 @@ func TestSieveScriptBeforeItsText(t *testing.T) {
 	})
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.has(alice, 1)
+}
+
+// TestSieveReplacedWhileDelivering checks that each message is ruled by one script, stored once and sent on at most
+// once, while the script is replaced again and again.
+func TestSieveReplacedWhileDelivering(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	versions := []string{`require "fileinto"; fileinto "Archive";`, `require ["editheader"]; addheader "X" "y"; keep;`,
+		`require "copy"; redirect :copy "far@else.example";`, `redirect "far@else.example";`}
+	const deliveries = 40
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range deliveries / 4 {
+				results := make([]error, 1)
+				if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				w.script(alice, versions[i%len(versions)])
+			}
+		}
+	})
+	all.Wait()
+	close(stop)
+	writer.Wait()
+	if l := w.trouble(alice); len(l) != 0 {
+		t.Errorf("%q", l)
+	}
+	list, _, err := w.Queue.List(bg, 0, "")
+	w.ok(err)
+	kept, filed := len(w.inbox(alice.MailDatabase)), w.in(alice, "Archive")
+	// A message is in the INBOX, in the archive, or redirected. Redirected copies are in both places.
+	if n := kept + filed; n > deliveries || n+len(list) < deliveries {
+		t.Errorf("%d kept, %d filed, %d redirected of %d", kept, filed, len(list), deliveries)
+	}
 }
