@@ -172,6 +172,9 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
 	defer b.release()
 	b.letter = &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven}
+	if sub.Received != nil {
+		b.letter.remote = sub.Received.IP
+	}
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ type letter struct {
 	returnPath int    // length of the field Return-Path
 	from       smtp.Path
 	unproven   bool
+	// remote is the address of the client that sent the message, if it is delivered in the session.
+	remote netip.Addr
 }
 
 // ruling is the outcome of a recipient's script for one message. It remains valid while the scripts, and the marks that
@@ -97,10 +100,12 @@ func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *lett
 		d.ruling = nil
 		return err
 	}
-	world := set.World(&w.Reader, d.database, s.env.Clock.Now().UTC(), map[string]string{
-		"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
-		"domain": domainOf(d.address()),
-	})
+	items := map[string]string{"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
+		"domain": domainOf(d.address())}
+	if l.remote.IsValid() {
+		items["remote-ip"] = l.remote.Unmap().WithZone("").String()
+	}
+	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), items)
 	if r := d.ruling; r != nil && r.modified == set.Modified && r.current(world) {
 		if !r.ready {
 			return errNeedRuling

@@ -1,12 +1,15 @@
 package mail
 
 import (
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/smtp"
@@ -240,4 +243,34 @@ func TestSieveReplacedWhileDelivering(t *testing.T) {
 	if n := kept + filed; n > deliveries || n+len(list) < deliveries {
 		t.Errorf("%d kept, %d filed, %d redirected of %d", kept, filed, len(list), deliveries)
 	}
+}
+
+// inZone is a clock whose times are in a time zone, as those of the system's clock are in the server's.
+type inZone struct {
+	env.Clock
+	zone *time.Location
+}
+
+func (c inZone) Now() time.Time { return c.Clock.Now().In(c.zone) }
+
+// TestSieveEnvironment checks what a script can ask about the delivery: the address of the client in the session, and
+// the time in the server's time zone.
+func TestSieveEnvironment(t *testing.T) {
+	t.Parallel()
+	fix := env.Test(t)
+	fix.Clock = inZone{fix.Clock, time.FixedZone("", 3*3600+1800)}
+	w := openOn(t, fix, Options{})
+	alice := w.person("alice")
+	w.script(alice, `require ["environment", "date", "fileinto"];
+		if allof (environment "remote-ip" "192.0.2.7", currentdate "zone" "+0330") { fileinto "Archive"; }`)
+	sub := w.from("eve@far.example", "alice@example.com")
+	sub.Received.IP = netip.MustParseAddr("::ffff:192.0.2.7")
+	w.deposit(sub)
+	if n := w.in(alice, "Archive"); n != 1 {
+		t.Errorf("%d messages filed", n)
+	}
+	sub = w.from("eve@far.example", "alice@example.com")
+	sub.Received = nil
+	w.deposit(sub)
+	w.has(alice, 1)
 }

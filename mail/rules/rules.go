@@ -45,7 +45,7 @@ type Message struct {
 
 // World holds what a script may ask about, besides the message. A nil function knows nothing.
 type World struct {
-	// Now is the time of the delivery in the time zone of the person.
+	// Now is the time of the delivery. Its time zone is that of dates, where a script names none.
 	Now time.Time
 	// Items are the items of the test "environment" by their names, in lower case.
 	Items map[string]string
