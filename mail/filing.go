@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mail/rules"
 	"doublet/mail/scripts"
@@ -131,14 +132,22 @@ func (s *Files) filingFolder(w *store.Writer, d *delivery, f *rules.Filing) (not
 		if id, err = createFolder(w, name, d.id); err == nil {
 			return id, nil
 		}
-		s.env.Log.Warn("mail: script cannot create a folder", "recipient", d.name, "folder", name, "err", err)
+		s.env.Log.Warn("mail: script cannot create a folder", "recipient", d.name, "folder", fields.Logged(name),
+			"err", err)
 	}
 	d.ruling.trouble = fmt.Sprintf("fileinto: folder %.80q does not exist", f.Folder)
 	return folderOf(w, mailbox.Inbox)
 }
 
+// maxMade is the number of folders of a mail file up to which scripts create more. The names may come from messages, so
+// that strangers choose their number.
+const maxMade = 1000
+
 // createFolder creates a folder and those above it, and subscribes the owner to it.
 func createFolder(w *store.Writer, name string, owner note.UNID) (id note.ID, err error) {
+	if n := len(w.AllFolders()) + 1 + strings.Count(name, "/"); n > maxMade {
+		return 0, fmt.Errorf("%w: scripts create no more than %d folders", mailbox.ErrOverQuota, maxMade)
+	}
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
 			continue

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/smtp"
 )
 
@@ -273,4 +275,33 @@ func TestSieveEnvironment(t *testing.T) {
 	sub.Received = nil
 	w.deposit(sub)
 	w.has(alice, 1)
+}
+
+// TestSieveFoldersFromMessages checks that strangers cannot make a script create folders without end.
+func TestSieveFoldersFromMessages(t *testing.T) {
+	t.Parallel()
+	w := open(t, Options{})
+	alice := w.person("alice")
+	var b strings.Builder
+	for i := range 31 {
+		fmt.Fprintf(&b, "fileinto :create \"${s}-%d\";\n", i)
+	}
+	w.script(alice, `require ["fileinto", "mailbox", "variables"];
+		if header :matches "subject" "*" { set "s" "${1}"; }`+b.String())
+	for i := range 40 {
+		sub := w.from("eve@far.example", "alice@example.com")
+		sub.Message = []byte(strings.Replace(plain, "hello", fmt.Sprint("s", i), 1))
+		w.deposit(sub)
+	}
+	n := 0
+	w.ok(w.db.Read(bg, note.System, alice.MailDatabase, func(r *store.Reader) error {
+		n = len(r.AllFolders())
+		return nil
+	}))
+	if n != 1000 {
+		t.Errorf("%d folders", n)
+	}
+	if len(w.inbox(alice.MailDatabase)) == 0 || len(w.trouble(alice)) == 0 {
+		t.Error("messages without a folder are not in the INBOX")
+	}
 }

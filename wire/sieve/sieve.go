@@ -57,7 +57,8 @@ type Script struct {
 type Node struct {
 	Name string // lower case
 	Line int
-	// Comment holds the comments before a command, one a line, without their delimiters.
+	// Comment holds the comments before a command and within its arguments and tests, one a line, without their
+	// delimiters. Tests have none.
 	Comment string
 	Args    []Argument
 	// Tests are the tests of a test list, which has parentheses (List), or one test.
