@@ -388,14 +388,8 @@ func (q *request) propfind(x *resource) error {
 		return err
 	}
 	if depth == "1" {
-		list, err := q.children(x)
-		if err != nil {
+		if err := q.children(x, func(c *resource) error { return w.add(q, m, c, "") }); err != nil {
 			return err
-		}
-		for _, c := range list {
-			if err := w.add(q, m, c, ""); err != nil {
-				return err
-			}
 		}
 	}
 	return q.multi(m, "")

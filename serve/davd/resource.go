@@ -156,35 +156,50 @@ func (x *resource) with(e *groupware.Entry) *resource {
 		entry: e}
 }
 
-// children returns the resources one level below.
-func (q *request) children(x *resource) (list []*resource, err error) {
-	f := q.file(x.owner)
+// children calls fn for the resources one level below, until it fails.
+func (q *request) children(x *resource, fn func(*resource) error) error {
+	var list []*resource
 	switch x.at {
 	case atRoot:
-		return []*resource{{at: atPrincipals, owner: x.owner},
+		list = []*resource{{at: atPrincipals, owner: x.owner},
 			{at: atHomes, owner: x.owner, kind: groupware.Calendar},
-			{at: atHomes, owner: x.owner, kind: groupware.AddressBook}}, nil
+			{at: atHomes, owner: x.owner, kind: groupware.AddressBook}}
 	case atPrincipals:
-		return []*resource{{at: atPrincipal, owner: q.self}}, nil
+		list = []*resource{{at: atPrincipal, owner: q.self}}
 	case atHomes:
-		return []*resource{{at: atHome, owner: q.self, kind: x.kind}}, nil
+		list = []*resource{{at: atHome, owner: q.self, kind: x.kind}}
 	case atHome:
 		if x.owner.db == 0 {
-			return nil, nil
+			return nil
 		}
-		all, err := f.Collections(q.ctx, x.kind)
+		all, err := q.file(x.owner).Collections(q.ctx, x.kind)
+		if err != nil {
+			return err
+		}
 		for i := range all {
 			list = append(list, &resource{at: atCollection, owner: x.owner, kind: x.kind, col: all[i].Name,
 				collection: &all[i]})
 		}
-		return list, err
 	case atCollection:
-		err = f.Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {
-			copied := *e
-			copied.Text = nil
-			list = append(list, x.with(&copied))
-			return true
-		})
+		return q.entries(x, fn)
 	}
-	return list, err
+	for _, c := range list {
+		if err := fn(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries calls fn for the entries of a collection, until it fails or the client has gone. They are not collected: there
+// may be many.
+func (q *request) entries(x *resource, fn func(*resource) error) error {
+	var inner error
+	err := q.file(x.owner).Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {
+		if inner = q.ctx.Err(); inner == nil {
+			inner = fn(x.with(e))
+		}
+		return inner == nil
+	})
+	return errors.Join(err, inner)
 }
