@@ -139,8 +139,8 @@ func TestSieveUnprovenByMate(t *testing.T) {
 	w.has(alice, 2)
 }
 
-// TestSieveRedirectPaths checks that a message does not spread along every path of many people whose scripts redirect to
-// each other.
+// TestSieveRedirectPaths checks that a message does not spread along every path of many people whose scripts redirect
+// to each other.
 func TestSieveRedirectPaths(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -213,8 +213,8 @@ func TestSieveReplacedWhileDelivering(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range deliveries / 4 {
-				results := make([]error, 1)
-				if _, err := w.Deposits.Deposit(bg, w.from("eve@far.example", "alice@example.com"), results); err != nil {
+				sub := w.from("eve@far.example", "alice@example.com")
+				if _, err := w.Deposits.Deposit(bg, sub, make([]error, 1)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -31,7 +31,8 @@ func TestHostile(t *testing.T) {
 		"notifications":   `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
 		"variables":       `require "variables";` + repeat(`set "v%d" "x";`, 300),
 		"header fields":   `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
-		"large automaton": `require ["regex", "body"]; if body :raw :regex "` + strings.Repeat("a?.{0,200}a.{0,200}b", 20) + `x$" { discard; }`,
+		"large automaton": `require ["regex", "body"]; if body :raw :regex "` +
+			strings.Repeat("a?.{0,200}a.{0,200}b", 20) + `x$" { discard; }`,
 		"folded header": `require ["relational", "editheader", "index"];` +
 			repeat(`deleteheader "X-%d"; addheader "Y" "y"; if header :count "gt" "subject" "5" { discard; }`, 40) +
 			repeat(`if anyof (`+strings.TrimSuffix(strings.Repeat(
@@ -89,7 +90,8 @@ func TestMemory(t *testing.T) { //nolint:paralleltest // see above
 		t.Errorf("%d MB, %v", n>>20, o.Err)
 	}
 	// Two hundred regular expressions of 20,000 instructions each would stay in memory with the program.
-	_, err = rules.Compile("", `require "regex";`+repeat(`if header :regex "x" "%d`+strings.Repeat("a{900}", 15)+`" { keep; }`, 5))
+	_, err = rules.Compile("", `require "regex";`+
+		repeat(`if header :regex "x" "%d`+strings.Repeat("a{900}", 15)+`" { keep; }`, 5))
 	if err == nil || !strings.Contains(err.Error(), "too large together") {
 		t.Errorf("%v", err)
 	}

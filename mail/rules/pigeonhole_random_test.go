@@ -16,7 +16,8 @@ var odd = []string{
 	"FROM: a+b@c.example\r\nTo: <x@y.example>, Group: p@q.example, r@s.example;\r\n" +
 		"Subject: =?utf-8?B?R3LDvMOfZQ==?= =?utf-8?Q?_aus?= K=?x?=\r\nX-Empty:\r\nX-Num: 007\r\n" +
 		"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\npreamble\r\n--b\r\n" +
-		"Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nf=C3=BCr dich =\r\nda\r\n--b\r\n" +
+		"Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" +
+		"f=C3=BCr dich =\r\nda\r\n--b\r\n" +
 		"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=\r\n--b--\r\n",
 	"Subject: [list] *a?b* a\\b\r\nFrom: root@localhost\r\nTo: \"not an address\" <z@a.example>\r\n" +
 		"X-Num: -5\r\nX-Num:\r\n\r\n",
@@ -26,7 +27,7 @@ var odd = []string{
 }
 
 // generator makes random tests of Sieve. It leaves out those for which the RFCs allow several answers, or Pigeonhole
-// departs from them: an index over several fields, over a date or with a count, the comparator of a string by default, a
+// departs from them: an index over several fields, over a date or with a count, the default comparator of a string, a
 // count of details, invalid addresses, empty groups, and empty keys of :value.
 type generator struct{ *rand.Rand }
 
@@ -96,8 +97,8 @@ func (g generator) test(depth int) string {
 			` :is ` + g.of(`"date"`, `"received"`) + ` "` + part + `" ` +
 			g.list("2026", "11", "24", "23", "10", "09", "00", "2026-11-24", "10:00:00", "+0100", "-0800", "2", "1")
 	case 7:
-		return `string ` + g.of(":is", ":contains", ":matches") + ` :comparator "i;ascii-casemap" "` + g.of("${x}", "a", "", "${x}b") + `" "` +
-			g.of("", "a", "A", "*b", "?b", "AB") + `"`
+		return `string ` + g.of(":is", ":contains", ":matches") + ` :comparator "i;ascii-casemap" "` +
+			g.of("${x}", "a", "", "${x}b") + `" "` + g.of("", "a", "A", "*b", "?b", "AB") + `"`
 	case 8:
 		if depth > 2 {
 			return "true"

@@ -142,8 +142,8 @@ func (q *request) proppatch(x *resource) error {
 	return q.multi(m, "")
 }
 
-// update carries out a propertyupdate element. It returns the names of the properties that it has set or removed, and of
-// those that cannot be set.
+// update carries out a propertyupdate element. It returns the names of the properties that it has set or removed, and
+// of those that cannot be set.
 func update(p *groupware.Properties, e *element) (done, wrong []xml.Name) {
 	p.Extra = maps.Clone(p.Extra)
 	for _, part := range e.children {

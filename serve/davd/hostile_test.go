@@ -59,8 +59,8 @@ func TestPropertiesTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			out := w.do("alice", "PROPPATCH", home+"calendar/", fmt.Sprintf(
-				`<propertyupdate xmlns="DAV:"><set><prop><p%d xmlns="urn:x">v</p%d></prop></set></propertyupdate>`, i, i))
+			out := w.do("alice", "PROPPATCH", home+"calendar/", fmt.Sprintf(`<propertyupdate xmlns="DAV:"><set><prop>`+
+				`<p%d xmlns="urn:x">v</p%d></prop></set></propertyupdate>`, i, i))
 			if out.Code != http.StatusMultiStatus || !strings.Contains(out.Body.String(), "200 OK") {
 				t.Errorf("%d %s", out.Code, out.Body)
 			}
@@ -98,27 +98,27 @@ func TestMuchFromLittle(t *testing.T) {
 		status             int
 	}{
 		"4,000 instances of 900 KB": {"REPORT", home + "calendar/", report(
-			`<prop><C:calendar-data><C:expand start="20260106T000000Z" end="20360106T000000Z"/></C:calendar-data></prop>` +
-				ref), 507},
+			`<prop><C:calendar-data><C:expand start="20260106T000000Z" end="20360106T000000Z"/></C:calendar-data>` +
+				`</prop>` + ref), 507},
 		"one entry 9,000 times": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data/></prop>` +
 			strings.Repeat(ref, 9000)), 207},
 		"one entry in many forms": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data/></prop>` +
 			strings.Repeat(strings.Replace(ref, "a.ics", "%61.ics", 1)+ref, 4000)), 207},
 		"too many addresses": {"REPORT", home + "calendar/", report(`<prop><getetag/></prop>` +
 			strings.Repeat(ref, 10_001)), 507},
-		"long name": {"MKCALENDAR", home + "long/", `<C:mkcalendar xmlns:C="` + nsCalDAV + `" xmlns="DAV:"><set><prop>` +
-			`<displayname>` + strings.Repeat("x", 2000) + `</displayname></prop></set></C:mkcalendar>`, 507},
-		"many properties": {"PROPPATCH", home + "calendar/", `<propertyupdate xmlns="DAV:" xmlns:x="urn:x"><set><prop>` +
-			many("<x:a%d/>", 30_000) + `</prop></set></propertyupdate>`, 207},
+		"long name": {"MKCALENDAR", home + "long/", `<C:mkcalendar xmlns:C="` + nsCalDAV + `" xmlns="DAV:"><set>` +
+			`<prop><displayname>` + strings.Repeat("x", 2000) + `</displayname></prop></set></C:mkcalendar>`, 507},
+		"many properties": {"PROPPATCH", home + "calendar/", `<propertyupdate xmlns="DAV:" xmlns:x="urn:x">` +
+			`<set><prop>` + many("<x:a%d/>", 30_000) + `</prop></set></propertyupdate>`, 207},
 		"many new properties": {"MKCOL", home + "long/", `<mkcol xmlns="DAV:" xmlns:x="urn:x"><set><prop>` +
 			many("<x:a%d/>", 30_000) + `</prop></set></mkcol>`, 507},
-		"many names": {"PROPFIND", home, `<propfind xmlns="DAV:"><prop>` + many("<a%d/>", 40_000) + `</prop></propfind>`,
-			400},
+		"many names": {"PROPFIND", home, `<propfind xmlns="DAV:"><prop>` + many("<a%d/>", 40_000) +
+			`</prop></propfind>`, 400},
 		"many parts": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data><C:comp name="VCALENDAR">` +
 			many(`<C:prop name="a%d"/>`, 40_000) + `</C:comp></C:calendar-data></prop>` + ref), 400},
 		"expanded twice": {"REPORT", home + "calendar/", report(`<prop><C:calendar-data>` +
-			many(`<C:expand start="2026010%dT000000Z" end="20260110T000000Z"/>`, 3)[len(`<C:expand start="20260100T000000Z" `+
-				`end="20260110T000000Z"/>`):] + `</C:calendar-data></prop>` + ref), 400},
+			strings.Repeat(`<C:expand start="20260106T000000Z" end="20260107T000000Z"/>`, 2) +
+			`</C:calendar-data></prop>` + ref), 400},
 		"many expansions": {"REPORT", home + "calendar/", `<expand-property xmlns="DAV:">` +
 			strings.Repeat(`<property name="owner"><property name="displayname"/></property>`, 600) +
 			`</expand-property>`, 507},

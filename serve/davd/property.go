@@ -289,8 +289,8 @@ func readWanted(e *element) (w wanted, err error) {
 	return w, nil
 }
 
-// maxWanted bounds the properties that a request names, and maxParts the elements of calendar-data or address-data: each
-// is compared with each property of each entry.
+// maxWanted bounds the properties that a request names, and maxParts the elements of calendar-data or address-data,
+// because each is compared with each property of each entry.
 const (
 	maxWanted = 200
 	maxParts  = 200

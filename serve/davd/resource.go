@@ -191,8 +191,8 @@ func (q *request) children(x *resource, fn func(*resource) error) error {
 	return nil
 }
 
-// entries calls fn for the entries of a collection, until it fails or the client has gone. They are not collected: there
-// may be many.
+// entries calls fn for the entries of a collection, until it fails or the client has gone. It does not collect them,
+// because there may be many.
 func (q *request) entries(x *resource, fn func(*resource) error) error {
 	var inner error
 	err := q.file(x.owner).Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {

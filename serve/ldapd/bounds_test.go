@@ -255,8 +255,8 @@ func TestPageOfOtherSearch(t *testing.T) {
 	page := func(c *client.Conn, filter string, cookie []byte) ([]byte, error) {
 		p := client.NewControlPaging(1)
 		p.SetCookie(cookie)
-		r, err := c.Search(client.NewSearchRequest("ou=people,dc=example,dc=org", client.ScopeSingleLevel, 0, 0, 0, false,
-			filter, []string{"1.1"}, []client.Control{p}))
+		r, err := c.Search(client.NewSearchRequest("ou=people,dc=example,dc=org", client.ScopeSingleLevel, 0, 0, 0,
+			false, filter, []string{"1.1"}, []client.Control{p}))
 		if err != nil {
 			return nil, err
 		}
