@@ -100,20 +100,29 @@ func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *lett
 		d.ruling = nil
 		return err
 	}
+	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), s.environment(d, l))
+	if r := d.ruling; r == nil || r.modified != set.Modified || !r.current(world) {
+		d.ruling = execute(set, d, l, world)
+	}
+	if !d.ruling.ready {
+		return errNeedRuling
+	}
+	return nil
+}
+
+// environment returns what the script of a delivery can ask about the server and the client.
+func (s *filter) environment(d *delivery, l *letter) map[string]string {
 	items := map[string]string{"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
 		"domain": domainOf(d.address())}
 	if l.remote.IsValid() {
 		items["remote-ip"] = l.remote.Unmap().WithZone("").String()
 	}
-	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), items)
-	if r := d.ruling; r != nil && r.modified == set.Modified && r.current(world) {
-		if !r.ready {
-			return errNeedRuling
-		}
-		return nil
-	}
+	return items
+}
+
+// execute runs the active script of a set on a message.
+func execute(set *scripts.Set, d *delivery, l *letter, world *rules.World) *ruling {
 	r := &ruling{modified: set.Modified}
-	d.ruling = r
 	if r.Outcome = (rules.Outcome{Filings: []rules.Filing{{}}, Err: set.Err}); set.Err == nil {
 		m := &rules.Message{Raw: l.raw, To: d.address()}
 		if !l.from.IsNull() {
@@ -125,10 +134,7 @@ func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *lett
 		r.trouble = r.Err.Error()
 	}
 	r.ready = len(r.Redirects)+len(r.Notices) == 0 && r.Outcome.Vacation == nil && r.Header == nil
-	if !r.ready {
-		return errNeedRuling
-	}
-	return nil
+	return r
 }
 
 // current reports whether the marks that the script asked for are as they were.

@@ -27,10 +27,10 @@ func TestHostile(t *testing.T) {
 			`*b*c"] { discard; }`,
 		"regular expressions " +
 			"explode": `require ["regex", "body"]; if body :raw :regex ["(a+)+$x", "(a|aa)+$y", "(a*)*b"] { discard; }`,
-		"actions":         `require "fileinto";` + repeat(`fileinto "f%d";`, 100),
-		"notifications":   `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
-		"variables":       `require "variables";` + repeat(`set "v%d" "x";`, 300),
-		"header fields":   `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
+		"actions":       `require "fileinto";` + repeat(`fileinto "f%d";`, 100),
+		"notifications": `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
+		"variables":     `require "variables";` + repeat(`set "v%d" "x";`, 300),
+		"header fields": `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
 		"large automaton": `require ["regex", "body"]; if body :raw :regex "` +
 			strings.Repeat("a?.{0,200}a.{0,200}b", 20) + `x$" { discard; }`,
 		"folded header": `require ["relational", "editheader", "index"];` +
