@@ -33,6 +33,10 @@ func TestHostile(t *testing.T) {
 		"header fields": `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
 		"large automaton": `require ["regex", "body"]; if body :raw :regex "` +
 			strings.Repeat("a?.{0,200}a.{0,200}b", 20) + `x$" { discard; }`,
+		"questions about folders": `require "mailbox"; if mailboxexists [` +
+			strings.TrimSuffix(strings.Repeat(`"a",`, 15_000), ",") + `] { discard; }`,
+		"types of bodies": `require "body";` +
+			repeat(`if body :content "x/%d" :contains "a" { discard; }`, 17),
 		"folded header": `require ["relational", "editheader", "index"];` +
 			repeat(`deleteheader "X-%d"; addheader "Y" "y"; if header :count "gt" "subject" "5" { discard; }`, 40) +
 			repeat(`if anyof (`+strings.TrimSuffix(strings.Repeat(
@@ -45,7 +49,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o := rules.Run(p, big(), &rules.World{Now: now})
+		o := rules.Run(p, big(), &rules.World{Now: now, Mailbox: func(string) bool { return true }})
 		if o.Err == nil || len(o.Filings) != 1 || o.Filings[0].Folder != "" || len(o.Redirects)+len(o.Notices) > 0 {
 			t.Errorf("%s: %+v, want an error and the message kept", name, o)
 		}

@@ -13,21 +13,22 @@ import (
 
 // Bounds of one run.
 const (
-	maxSteps     = 200_000 // a step is a command, a test, or a comparison with 64 bytes
-	maxActions   = 32
-	maxRedirects = 5
-	maxNotices   = 5
-	maxVariables = 256
-	maxValue     = 4000 // bytes of a variable
-	maxText      = 64 << 10
-	maxIncludes  = 50
-	maxNesting   = 10       // of includes
-	maxFields    = 4000     // header fields that are looked at
-	maxBody      = 1 << 20  // bytes of bodies that are decoded
-	maxPatterns  = 50       // regular expressions with variables, compiled in the run
-	maxFlags     = 100      // on one message
-	maxEdits     = 50       // header fields added
-	maxEditBytes = 16 << 10 // bytes of header fields added
+	maxSteps      = 200_000 // a step is a command, a test, or a comparison with 64 bytes
+	maxActions    = 32
+	maxRedirects  = 5
+	maxNotices    = 5
+	maxVariables  = 256
+	maxValue      = 4000 // bytes of a variable
+	maxText       = 64 << 10
+	maxIncludes   = 50
+	maxNesting    = 10       // of includes
+	maxFields     = 4000     // header fields that are looked at
+	maxBody       = 1 << 20  // bytes of bodies that are decoded, for each of
+	maxTransforms = 16       // different transformations of the body
+	maxPatterns   = 50       // regular expressions with variables, compiled in the run
+	maxFlags      = 100      // on one message
+	maxEdits      = 50       // header fields added
+	maxEditBytes  = 16 << 10 // bytes of header fields added
 )
 
 // DefaultDuplicate is the time for which a test "duplicate" remembers a message, and MaxDuplicate the longest.

@@ -35,6 +35,7 @@ type run struct {
 	editSize int
 	patterns int
 	texts    map[string][]value // of bodies, by transform
+	parsed   *mime.Part         // the message, when a test has asked for its parts
 
 	*frame
 	globals  map[string]string
