@@ -76,6 +76,7 @@ type request struct {
 	r      *http.Request
 	caller signin.Account
 	self   *owner
+	owners map[string]*owner // people who were looked up; nil for those of whom nothing may be seen
 	share  listen.Share
 	taken  int64
 }

@@ -124,6 +124,9 @@ func (q *request) within(x *resource, address string) (*resource, error) {
 	if to.at != atEntry || to.kind != x.kind || to.owner.db != x.owner.db || x.at >= atCollection && to.col != x.col {
 		return nil, errNotFound
 	}
+	if to.col == x.col {
+		to.collection = x.collection
+	}
 	return to, nil
 }
 

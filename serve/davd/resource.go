@@ -98,8 +98,26 @@ func (q *request) find(path string) (*resource, error) {
 	return x, nil
 }
 
-// ownerNamed finds a person of whose collections the caller may see one: there are no others for them.
+// ownerNamed finds a person of whose collections the caller may see one: there are no others for them. It asks once in a
+// request, because a multiget has thousands of addresses.
 func (q *request) ownerNamed(name string) (*owner, error) {
+	if o, known := q.owners[name]; known {
+		if o == nil {
+			return nil, errNotFound
+		}
+		return o, nil
+	}
+	o, err := q.lookUp(name)
+	if err == nil || errors.Is(err, errNotFound) {
+		if q.owners == nil {
+			q.owners = map[string]*owner{}
+		}
+		q.owners[name] = o
+	}
+	return o, err
+}
+
+func (q *request) lookUp(name string) (*owner, error) {
 	if strings.EqualFold(name, q.self.name) && q.self.db != 0 {
 		return q.self, nil
 	}
@@ -133,7 +151,7 @@ func (q *request) ownerNamed(name string) (*owner, error) {
 // load reads the collection or entry of the resource.
 func (q *request) load(x *resource) error {
 	f := q.file(x.owner)
-	if x.at == atCollection || x.at == atEntry {
+	if (x.at == atCollection || x.at == atEntry) && x.collection == nil {
 		c, err := f.Collection(q.ctx, x.kind, x.col)
 		if err != nil {
 			return err
