@@ -251,7 +251,7 @@ func sieveTest(ctx context.Context, c *Call, a *SieveTest) (out []SieveTried, er
 				if _, err := b.WriteTo(&raw); err != nil {
 					return false, err
 				}
-				world := set.World(r, p.MailDatabase, c.Env.Clock.Now().UTC(), map[string]string{"name": "Doublet",
+				world := set.World(r, p.MailDatabase, c.Env.Clock.Now(), map[string]string{"name": "Doublet",
 					"location": "MDA", "phase": "during", "host": c.Name})
 				t := tried(set.Program, raw.Bytes(), address, world)
 				if t.UID = m.UID; a.All || len(t.Actions) != 1 || t.Actions[0] != "keep" {

@@ -12,8 +12,11 @@ import (
 // ErrTooMany is the error for an answer with more instances than a server makes.
 var ErrTooMany = errors.New("calendar: too many instances")
 
-// maxExpanded bounds the instances of one object that Expand makes.
-const maxExpanded = 5000
+// maxExpanded bounds the instances of one object that Expand makes, and maxExpandedSize their text in bytes.
+const (
+	maxExpanded     = 5000
+	maxExpandedSize = 16 << 20
+)
 
 // Expand returns the object with a component for each instance between two instants, and without rules: times are in
 // UTC, but those of whole days and those without a zone.
@@ -33,11 +36,26 @@ func (o *Object) Expand(from, to time.Time, floating *ical.Zone) (*ical.Componen
 	if err != nil {
 		return nil, err
 	}
+	if len(list) > 1 && o.textOf(list) > maxExpandedSize {
+		return nil, ErrTooMany
+	}
 	slices.SortStableFunc(list, func(a, b Occurrence) int { return a.Start.Compare(b.Start) })
 	for _, x := range list {
 		out.Children = append(out.Children, o.single(z, x))
 	}
 	return out, nil
+}
+
+// textOf returns about the size of the text of occurrences in bytes: a component is repeated for each of its own.
+func (o *Object) textOf(list []Occurrence) (n int) {
+	sizes := make([]int, len(o.Parts))
+	for _, x := range list {
+		if sizes[x.Part] == 0 {
+			sizes[x.Part] = len(ical.Append(nil, o.Parts[x.Part]))
+		}
+		n += sizes[x.Part]
+	}
+	return n
 }
 
 // recurs reports whether the object has more than one time by itself.

@@ -138,13 +138,21 @@ func (d *reading) change(h *layout.Folder, since note.ModSeq, c *layout.Change) 
 	if in == c.Expunged {
 		return nil, "", nil // another change tells of it
 	}
-	if in {
-		e, err := d.entry(h, c.Note, false)
-		return e, "", err
-	}
-	e, err := d.entry(h, c.Note, false)
+	return d.changed(h, c.Note, in)
+}
+
+// changed returns the entry of a note if it is in the collection and the person may see it, or the name of one that has
+// left the collection or has become private.
+func (d *reading) changed(h *layout.Folder, id note.ID, in bool) (*Entry, string, error) {
+	e, err := d.whole(h, id)
 	if err != nil || e == nil {
 		return nil, "", err
 	}
-	return nil, e.Name, nil
+	switch hidden := d.hides(h, e); {
+	case hidden && !e.shown:
+		return nil, "", nil
+	case hidden || !in:
+		return nil, e.Name, nil
+	}
+	return e, "", nil
 }

@@ -343,6 +343,16 @@ func (c *Changing) setItems(id note.ID, p *Properties) error {
 	return nil
 }
 
+// Properties returns the properties of a collection, as the update has left them.
+func (c *Changing) Properties(kind Kind, name string) (p Properties, err error) {
+	h, err := c.find(kind, name, note.Lookup)
+	if err != nil {
+		return p, err
+	}
+	items, err := c.r.FolderItems(h.Note)
+	return readProperties(items), err
+}
+
 // SetProperties replaces the properties of a collection. The person needs the right to create folders in it.
 func (c *Changing) SetProperties(kind Kind, name string, p Properties) error {
 	h, err := c.find(kind, name, note.Create)

@@ -15,6 +15,8 @@ import (
 	"doublet/store"
 	"doublet/store/layout"
 	"doublet/wire/ical"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // items of an entry. Form and Subject are Domino's.
@@ -28,6 +30,8 @@ const (
 	itemPrivate  = "Private"
 	// itemScheduleTag is the Schedule-Tag of RFC 6638 section 3.2.10.
 	itemScheduleTag = "ScheduleTag"
+	// itemShown is set if the private entry was public before: others have it and must be told that it has gone.
+	itemShown = "Shown"
 	// itemRemoved is the time of the removal in Unix seconds, itemFrom the UNID of the collection.
 	itemRemoved = "RemovedTime"
 	itemFrom    = "RemovedFrom"
@@ -66,6 +70,7 @@ type Entry struct {
 
 	id     note.ID
 	object note.Attachment
+	shown  bool // private now, public before
 }
 
 // Parsed is an entry on its way into a collection: it was parsed and checked.
@@ -197,6 +202,21 @@ func cut(s string, n int) string {
 
 // entry reads an entry; nil if the note is none, or one that the person may not see.
 func (d *reading) entry(h *layout.Folder, id note.ID, text bool) (*Entry, error) {
+	e, err := d.whole(h, id)
+	if err != nil || e == nil || d.hides(h, e) {
+		return nil, err
+	}
+	if text {
+		err = d.text(e)
+	}
+	return e, err
+}
+
+// hides reports whether the person may not see an entry.
+func (d *reading) hides(h *layout.Folder, e *Entry) bool { return e.Private && !d.owns(h) }
+
+// whole reads an entry without its text, also one that the person may not see; nil if the note is none.
+func (d *reading) whole(h *layout.Folder, id note.ID) (*Entry, error) {
 	row, content, err := d.r.Document(id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -204,15 +224,11 @@ func (d *reading) entry(h *layout.Folder, id note.ID, text bool) (*Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	e, err := d.read(h, id, row, content)
-	if err == nil && e != nil && text {
-		err = d.text(e)
-	}
-	return e, err
+	return d.read(h, id, row, content), nil
 }
 
-// read makes an Entry of a note.
-func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout.Content) (*Entry, error) {
+// read makes an Entry of a note; nil if it is none.
+func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout.Content) *Entry {
 	items := c.Content.Items
 	winner, ok := c.Tree.Winner()
 	component := ""
@@ -222,19 +238,16 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 		}
 	}
 	if !ok || component == "" || row.Class != note.Document {
-		return nil, nil
+		return nil
 	}
 	e := &Entry{UNID: row.UNID, Collection: h.UNID, Name: items.Get(itemName).AsText(),
 		UID:       items.Get(itemUID).AsText(),
 		Component: component, ETag: winner.Rev.String(), Private: items.Get(itemPrivate).AsBool(), id: id,
-		ScheduleTag: items.Get(itemScheduleTag).AsText(),
-		Subject:     items.Get(itemSubject).AsText(), Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
+		shown: items.Get(itemShown).AsBool(), ScheduleTag: items.Get(itemScheduleTag).AsText(),
+		Subject: items.Get(itemSubject).AsText(), Modified: time.Unix(items.Get(itemModified).AsInt(), 0).UTC()}
 	if at := items.Get(itemRemoved).AsInt(); at != 0 {
 		e.Removed = time.Unix(at, 0).UTC()
 		e.Collection, _ = note.ParseUNID(items.Get(itemFrom).AsText())
-	}
-	if e.Private && !d.owns(h) {
-		return nil, nil
 	}
 	if body := items.Get(itemBody); body != nil {
 		e.Text = body.AsBinary()
@@ -244,7 +257,7 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 		e.object = c.Content.Attachments[i]
 		e.Size = int(e.object.Size)
 	}
-	return e, nil
+	return e
 }
 
 // text reads the text of an entry if it is stored apart.
@@ -329,6 +342,7 @@ func (d *reading) each(h *layout.Folder, s Select, fn func(*Entry) bool) error {
 
 // named returns the entry of a collection with a name.
 func (d *reading) named(h *layout.Folder, name string, text bool) (*Entry, error) {
+	name = norm.NFC.String(name) // as checkName stores it
 	id, err := d.lookup(h, nameKey(name))
 	if err != nil {
 		return nil, err

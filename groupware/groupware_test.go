@@ -140,6 +140,7 @@ func TestEntries(t *testing.T) {
 	w.must(err)
 
 	replaced, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{DefaultCalendar, "z.ics"},
+		Condition{},
 		Condition{})
 	w.must(err)
 	equal(t, replaced, false)
@@ -270,7 +271,7 @@ func TestMoveFreesRoom(t *testing.T) {
 		return n
 	}
 	before := size()
-	_, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{"other", "a.ics"}, Condition{})
+	_, err := f.Move(ctx, Calendar, Place{DefaultCalendar, "a.ics"}, Place{"other", "a.ics"}, Condition{}, Condition{})
 	w.must(err)
 	if after := size(); after > before+1000 {
 		t.Errorf("%d bytes before, %d after", before, after)
@@ -369,7 +370,8 @@ func TestSync(t *testing.T) {
 				if to == name || have[name] == "" {
 					continue
 				}
-				_, err := f.Move(ctx, Calendar, Place{DefaultCalendar, name}, Place{DefaultCalendar, to}, Condition{})
+				_, err := f.Move(ctx, Calendar, Place{DefaultCalendar, name}, Place{DefaultCalendar, to}, Condition{},
+					Condition{})
 				w.must(err)
 				e, err := f.Entry(ctx, Calendar, DefaultCalendar, to)
 				w.must(err)

@@ -144,7 +144,7 @@ func momentStep(ctx context.Context, w *world, f *File, rng *rand.Rand, book, na
 	case 4, 5:
 		return f.Remove(ctx, AddressBook, book, name, Condition{})
 	case 6:
-		_, err := f.Move(ctx, AddressBook, Place{book, name}, Place{book, name + "x"}, Condition{})
+		_, err := f.Move(ctx, AddressBook, Place{book, name}, Place{book, name + "x"}, Condition{}, Condition{})
 		return err
 	case 7, 8:
 		u, err := pick()

@@ -50,6 +50,9 @@ func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Conditio
 		return e, false, err
 	}
 	content := p.content(name, c.f.svc.env.Clock.Now())
+	if p.Private && have != nil && (!have.Private || have.shown) {
+		content.Items = content.Items.With(itemShown, note.Bool(true))
+	}
 	if p.stored != nil {
 		c.write().Keep(p.stored)
 	}
@@ -172,14 +175,18 @@ func (f *File) Put(ctx context.Context, kind Kind, collection, name string, text
 // Place names an entry of a collection.
 type Place struct{ Collection, Name string }
 
-// Move moves an entry to another place, and reports whether it replaced an entry there, which has to fulfil x.
-func (f *File) Move(ctx context.Context, kind Kind, from, to Place, x Condition) (replaced bool, err error) {
+// Move moves an entry, which has to fulfil has, to another place. It reports whether it replaced an entry there, which
+// has to fulfil x.
+func (f *File) Move(ctx context.Context, kind Kind, from, to Place, has, x Condition) (replaced bool, err error) {
 	if from == to {
 		return false, fmt.Errorf("%w: it is there already", ErrBadName)
 	}
 	e, err := f.Entry(ctx, kind, from.Collection, from.Name)
 	if err != nil {
 		return false, err
+	}
+	if !has.Holds(&e) {
+		return false, ErrChanged
 	}
 	p, err := f.svc.Parse(ctx, kind, e.Text)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *Changing) remove(h *layout.Folder, id note.ID, way departure) error {
 	at := note.Item{Name: itemRemoved, Value: note.Int(c.f.svc.env.Clock.Now().Unix())}
 	if way == moved {
 		items := note.MakeItems(at)
-		for _, name := range []string{itemForm, itemName, itemPrivate} {
+		for _, name := range []string{itemForm, itemName, itemPrivate, itemShown} {
 			items = items.With(name, content.Items.Get(name))
 		}
 		content = note.Content{Items: items}

@@ -397,7 +397,7 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	if err != nil {
 		return err
 	}
-	if err := s.filter.rule(w, d, b.letter); err != nil {
+	if err := s.filter.rule(w, b.composed, d, b.letter); err != nil {
 		return err
 	}
 	if d.ruling.refuses() {

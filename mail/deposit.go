@@ -173,6 +173,9 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	defer b.release()
 	b.letter = &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven,
 		invitation: s.invitation(ctx, raw, !sub.unsigned && !sub.Junk)}
+	if sub.Received != nil {
+		b.letter.remote = sub.Received.IP
+	}
 	s.toHomes(b)
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)

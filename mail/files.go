@@ -65,10 +65,8 @@ func (s *Files) takes(ctx context.Context, id note.DatabaseID, junk bool) bool {
 	}) == nil
 }
 
-// deliver creates a recipient's note in the INBOX or junk folder of a mail file. The note's UNID is derived from the
-// queue ID and the recipient, so that a repeated delivery has no effect. Mail of senders that the owner blocked goes to
-// the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and does
-// not have that folder yet, they go to the INBOX.
+// deliver creates a recipient's note in a mail file, where the recipient's script files it, or in the usual folder. The
+// note's UNID is derived from the queue ID and the recipient, so that a repeated delivery has no effect.
 func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id note.UNID, d *delivery) error {
 	w, err := tx.Database(d.database)
 	if err != nil {
@@ -85,37 +83,43 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		}
 		return err
 	}
-	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
+	f, err := usual(w, c, d)
 	if err != nil {
 		return err
 	}
-	muted := false
-	if !d.junk && !blocked {
-		if muted, err = mailbox.Muted(&w.Reader, c.Thread()); err != nil {
-			return err
-		}
-	}
-	use := useFor(d.junk || blocked)
-	if muted {
-		use, n.Keywords = mailbox.UseArchive, []string{mailbox.MutedKeyword}
-		if d.kind == directory.TargetPerson {
-			n.SeenBy = []note.UNID{d.id}
-		}
-	}
-	folder, err := folderOf(w, use)
-	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
-		folder, err = folderOf(w, mailbox.Inbox)
-	}
-	if err != nil {
-		return err
-	}
-	folders := [1]note.ID{folder}
-	n.Folders = folders[:]
+	f.on(&n, d)
 	_, err = w.Create(n)
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
 		return nil
 	}
 	return err
+}
+
+// usual returns the folder and the flags of a message that no script files: mail of senders that the owner blocked goes
+// to the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and
+// does not have that folder yet, they go to the INBOX.
+func usual(w *store.Writer, c *mailbox.Composed, d *delivery) (f filings, err error) {
+	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
+	if err != nil {
+		return f, err
+	}
+	muted := false
+	if !d.junk && !blocked {
+		if muted, err = mailbox.Muted(&w.Reader, c.Thread()); err != nil {
+			return f, err
+		}
+	}
+	use := useFor(d.junk || blocked)
+	if muted {
+		use, f.flags.Keywords = mailbox.UseArchive, []string{mailbox.MutedKeyword}
+		f.flags.Seen = d.kind == directory.TargetPerson
+	}
+	folder, err := folderOf(w, use)
+	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
+		folder, err = folderOf(w, mailbox.Inbox)
+	}
+	f.folders = []note.ID{folder}
+	return f, err
 }
 
 // blocks reports whether a person blocked the author of a message, as far as this server has the mail file.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/mail/fields"
 	"doublet/mail/queue"
 	"doublet/mail/rules"
 	"doublet/mail/scripts"
@@ -32,10 +33,11 @@ func (s *Files) file(w *store.Writer, c *mailbox.Composed, date time.Time, id no
 	if r.changed != nil {
 		c = r.changed
 	}
-	notes, err := s.notesOf(w, d)
+	notes, err := s.notesOf(w, c, d)
 	if err != nil {
 		return err
 	}
+	var missing []store.New
 	for i, f := range notes {
 		n := c.New(date)
 		if n.UNID = note.DeriveUNID(id[:], d.id[:]); i > 0 {
@@ -44,13 +46,17 @@ func (s *Files) file(w *store.Writer, c *mailbox.Composed, date time.Time, id no
 		if _, err := w.Find(n.UNID); err == nil || errors.Is(err, store.ErrGrave) {
 			continue // delivered before, whatever the quota is now
 		}
-		if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {
-			return err
-		}
-		n.Folders, n.Keywords, n.MarkDeleted = f.folders, f.flags.Keywords, f.flags.Deleted
-		if f.flags.Seen {
-			n.SeenBy = []note.UNID{d.id}
-		}
+		f.on(&n, d)
+		missing = append(missing, n)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	// All or none: the update continues without a recipient whose mail file is full.
+	if err := room(&w.Reader, d.quota, uint64(len(missing))*uint64(c.Size())); err != nil && !d.always {
+		return err
+	}
+	for _, n := range missing {
 		if _, err := w.Create(n); err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrGrave) {
 			return err
 		}
@@ -58,12 +64,20 @@ func (s *Files) file(w *store.Writer, c *mailbox.Composed, date time.Time, id no
 	return nil
 }
 
+// on sets the folders and the flags of a recipient's note.
+func (f *filings) on(n *store.New, d *delivery) {
+	n.Folders, n.Keywords, n.MarkDeleted = f.folders, f.flags.Keywords, f.flags.Deleted
+	if f.flags.Seen {
+		n.SeenBy = []note.UNID{d.id}
+	}
+}
+
 // notesOf finds the folders of the filings. A folder that does not exist is replaced by the INBOX.
-func (s *Files) notesOf(w *store.Writer, d *delivery) (out []filings, err error) {
+func (s *Files) notesOf(w *store.Writer, c *mailbox.Composed, d *delivery) (out []filings, err error) {
 	taken := map[note.ID]bool{}
 	for i := range d.ruling.Filings {
 		f := &d.ruling.Filings[i]
-		id, err := s.filingFolder(w, d, f)
+		id, flags, err := s.filing(w, c, d, f)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +85,6 @@ func (s *Files) notesOf(w *store.Writer, d *delivery) (out []filings, err error)
 			continue
 		}
 		taken[id] = true
-		flags := scripts.Flags(f.Flags)
 		if d.ruling.trouble != "" && len(out) == 0 {
 			flags.Keywords = append(flags.Keywords, scripts.Keyword)
 		}
@@ -90,11 +103,26 @@ func (s *Files) notesOf(w *store.Writer, d *delivery) (out []filings, err error)
 	return out, nil
 }
 
-// filingFolder returns the folder of a filing. It creates the folder if the script wants that and this is the home.
-func (s *Files) filingFolder(w *store.Writer, d *delivery, f *rules.Filing) (note.ID, error) {
-	if f.Folder == "" {
-		return folderOf(w, mailbox.Inbox)
+// filing returns the folder and the flags of a filing.
+func (s *Files) filing(w *store.Writer, c *mailbox.Composed, d *delivery, f *rules.Filing) (id note.ID,
+	flags mailbox.Flags, err error) {
+	flags = scripts.Flags(f.Flags)
+	if f.Folder != "" {
+		id, err = s.filingFolder(w, d, f)
+		return id, flags, err
 	}
+	kept, err := usual(w, c, d)
+	if err != nil {
+		return 0, flags, err
+	}
+	flags.Seen = flags.Seen || kept.flags.Seen
+	flags.Keywords = append(flags.Keywords, kept.flags.Keywords...)
+	return kept.folders[0], flags, nil
+}
+
+// filingFolder returns the folder that a filing names. It creates the folder if the script wants that and this is the
+// home.
+func (s *Files) filingFolder(w *store.Writer, d *delivery, f *rules.Filing) (note.ID, error) {
 	id, err := scripts.Folder(&w.Reader, f)
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return id, err
@@ -104,14 +132,22 @@ func (s *Files) filingFolder(w *store.Writer, d *delivery, f *rules.Filing) (not
 		if id, err = createFolder(w, name, d.id); err == nil {
 			return id, nil
 		}
-		s.env.Log.Warn("mail: script cannot create a folder", "recipient", d.name, "folder", name, "err", err)
+		s.env.Log.Warn("mail: script cannot create a folder", "recipient", d.name, "folder", fields.Logged(name),
+			"err", err)
 	}
 	d.ruling.trouble = fmt.Sprintf("fileinto: folder %.80q does not exist", f.Folder)
 	return folderOf(w, mailbox.Inbox)
 }
 
+// maxMade is the number of folders of a mail file up to which scripts create more. The names may come from messages, so
+// that strangers choose their number.
+const maxMade = 1000
+
 // createFolder creates a folder and those above it, and subscribes the owner to it.
 func createFolder(w *store.Writer, name string, owner note.UNID) (id note.ID, err error) {
+	if n := len(w.AllFolders()) + 1 + strings.Count(name, "/"); n > maxMade {
+		return 0, fmt.Errorf("%w: scripts create no more than %d folders", mailbox.ErrOverQuota, maxMade)
+	}
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
 			continue
@@ -144,7 +180,7 @@ func (s *Depositor) deliverRuled(tx *store.Tx, c *mailbox.Composed, date time.Ti
 	if err != nil {
 		return err
 	}
-	if err := s.filter.rule(w, d, l); err != nil {
+	if err := s.filter.rule(w, c, d, l); err != nil {
 		return err
 	}
 	if d.ruling.refuses() {

@@ -233,10 +233,15 @@ func (j *job) prepare(ctx context.Context, e *queue.Entry) {
 		j.letter.invitation = j.s.deposit.invitation(ctx, j.letter.raw, !e.Unsigned && !e.Junk)
 	}
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
-	j.letter.unproven = !slices.ContainsFunc(e.Recipients,
-		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
+	j.letter.unproven = unproven(e)
 	j.also.date = e.Created
 	j.also.entry = queue.Entry{ID: e.ID, From: e.From, TLS: e.TLS, Unsigned: e.Unsigned, Checker: e.Checker}
+}
+
+// unproven reports whether the sender of a message may be forged: then nobody is to get a report about it.
+func unproven(e *queue.Entry) bool {
+	return !slices.ContainsFunc(e.Recipients,
+		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
 }
 
 // composeRulings composes the messages that the scripts of recipients want.
@@ -352,8 +357,8 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		within, cancel := context.WithTimeout(ctx, matesWithin)
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
-			Always: alwaysArrives(a.address), Junk: e.Junk, From: e.From.String(), To: a.address,
-			Proven: !e.Unsigned,
+			Always: alwaysArrives(a.address), Junk: e.Junk, Proven: !e.Unsigned, Unproven: unproven(e),
+			From: e.From.String(), To: a.address,
 		}, raw)
 		cancel()
 		switch {

@@ -42,8 +42,9 @@ type Handed struct {
 	Database note.DatabaseID
 	// From and To are the envelope's addresses, "" for the null sender. A member of an older release sends none.
 	From, To string
-	// Always ignores the quota. Junk delivers to the junk folder.
-	Always, Junk bool
+	// Always ignores the quota. Junk delivers to the junk folder. Unproven is set if the sender may be forged: a script
+	// must not answer it.
+	Always, Junk, Unproven bool
 	// Proven is set if the author is verified. A member of an older release never sets it.
 	Proven bool
 }
@@ -86,7 +87,8 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	if err != nil {
 		from = smtp.Path{}
 	}
-	l := &letter{raw: raw, from: from, invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
+	l := &letter{raw: raw, from: from, unproven: h.Unproven,
+		invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
 	if l.invitation != nil && s.files.awayFromHome(d.database) {
 		return store.ErrNotHome // another mate is
 	}
@@ -110,7 +112,7 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 			}
 			due := b.out
 			if refused {
-				due = []*outgoing{{composed: c, entry: s.refusedEntry(b, d), due: true}}
+				due = []*outgoing{{composed: c, entry: s.refusedEntry(b, d, l), due: true}}
 			}
 			if !slices.ContainsFunc(due, func(o *outgoing) bool { return o.due }) {
 				return nil
@@ -141,10 +143,14 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 }
 
 // refusedEntry returns an entry that reports to the sender that a script rejects the message.
-func (s *Depositor) refusedEntry(b *batch, d *delivery) queue.Entry {
+func (s *Depositor) refusedEntry(b *batch, d *delivery, l *letter) queue.Entry {
+	notify := smtp.Notify(0)
+	if l.unproven {
+		notify = smtp.NotifyNever
+	}
 	e := b.entry
 	e.ID = note.DeriveUNID(e.ID[:], []byte("rejected"), d.id[:])
 	e.Recipients = []queue.Recipient{{Address: d.address(), Name: d.name, Target: d.id, Kind: d.kind,
-		State: queue.Failed, Reply: d.ruling.reply().Error()}}
+		Notify: notify, State: queue.Failed, Reply: d.ruling.reply().Error()}}
 	return e
 }

@@ -57,8 +57,7 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason,
 		Date: e.Created}
 	// A message with a forged sender is recognized by NOTIFY=NEVER for all its recipients.
-	sub.Unproven = !slices.ContainsFunc(e.Recipients,
-		func(q queue.Recipient) bool { return q.Notify != smtp.NotifyNever })
+	sub.Unproven = unproven(e)
 	b.letter.unproven = sub.Unproven
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -31,6 +32,8 @@ type letter struct {
 	from       smtp.Path
 	unproven   bool
 	invitation Invitation // nil for none
+	// remote is the address of the client that sent the message, if it is delivered in the session.
+	remote netip.Addr
 }
 
 // ruling is the outcome of a recipient's script for one message. It remains valid while the scripts, and the marks that
@@ -43,7 +46,9 @@ type ruling struct {
 	out      []*outgoing       // redirected messages and notifications
 	vacation *outgoing
 	key      string // of the vacation notice, for firstNotice
-	trouble  string
+	// trouble is the failure of the script; the message gets a mark. told is set when it was counted and logged.
+	trouble string
+	told    bool
 }
 
 // refuses reports whether the message is rejected.
@@ -81,29 +86,44 @@ type filter struct {
 	failed   func()
 }
 
-// rule sets the ruling of a delivery. It returns errNeedRuling if compose must be called before another attempt. Junk
-// and mail for mail-in databases have none.
-func (s *filter) rule(w *store.Writer, d *delivery, l *letter) error {
+// rule sets the ruling of a delivery. It returns errNeedRuling if compose must be called before another attempt. Junk,
+// mail of blocked senders and mail for mail-in databases have none.
+func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *letter) error {
 	if d.kind != directory.TargetPerson || d.junk || l == nil {
 		return nil
 	}
 	set, err := s.cache.Load(&w.Reader, d.database)
-	if err != nil || set == nil {
+	blocked := false
+	if err == nil && set != nil {
+		blocked, err = mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
+	}
+	if err != nil || set == nil || blocked {
 		d.ruling = nil
 		return err
 	}
-	world := set.World(&w.Reader, d.database, s.env.Clock.Now().UTC(), map[string]string{
-		"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
-		"domain": domainOf(d.address()),
-	})
-	if r := d.ruling; r != nil && r.modified == set.Modified && r.current(world) {
-		if !r.ready {
-			return errNeedRuling
-		}
-		return nil
+	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), s.environment(d, l))
+	if r := d.ruling; r == nil || r.modified != set.Modified || !r.current(world) {
+		d.ruling = execute(set, d, l, world)
 	}
+	if !d.ruling.ready {
+		return errNeedRuling
+	}
+	return nil
+}
+
+// environment returns what the script of a delivery can ask about the server and the client.
+func (s *filter) environment(d *delivery, l *letter) map[string]string {
+	items := map[string]string{"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
+		"domain": domainOf(d.address())}
+	if l.remote.IsValid() {
+		items["remote-ip"] = l.remote.Unmap().WithZone("").String()
+	}
+	return items
+}
+
+// execute runs the active script of a set on a message.
+func execute(set *scripts.Set, d *delivery, l *letter, world *rules.World) *ruling {
 	r := &ruling{modified: set.Modified}
-	d.ruling = r
 	if r.Outcome = (rules.Outcome{Filings: []rules.Filing{{}}, Err: set.Err}); set.Err == nil {
 		m := &rules.Message{Raw: l.raw, To: d.address()}
 		if !l.from.IsNull() {
@@ -112,13 +132,10 @@ func (s *filter) rule(w *store.Writer, d *delivery, l *letter) error {
 		r.Outcome = rules.Run(set.Program, m, world)
 	}
 	if r.Err != nil {
-		s.trouble(d, r.Err.Error())
+		r.trouble = r.Err.Error()
 	}
 	r.ready = len(r.Redirects)+len(r.Notices) == 0 && r.Outcome.Vacation == nil && r.Header == nil
-	if !r.ready {
-		return errNeedRuling
-	}
-	return nil
+	return r
 }
 
 // current reports whether the marks that the script asked for are as they were.
@@ -131,18 +148,10 @@ func (r *ruling) current(w *rules.World) bool {
 	return true
 }
 
-// trouble logs a failure of a script, and marks the message with it.
-func (s *filter) trouble(d *delivery, text string) {
-	s.failed()
-	s.env.Log.Warn("mail: script failed, the message is kept", "database", d.database.String(), "recipient", d.name,
-		"err", fields.Logged(text))
-	d.ruling.trouble = text
-}
-
 // kept files the message where it goes without a script, because an action cannot be carried out.
-func (s *filter) kept(d *delivery, text string) {
-	s.trouble(d, text)
-	d.ruling.keep()
+func (r *ruling) kept(trouble string) {
+	r.trouble = trouble
+	r.keep()
 }
 
 // keep files the message where it goes without a script.
@@ -185,6 +194,10 @@ func (s *filter) compose(ctx context.Context, b *batch, d *delivery, l *letter) 
 	return nil
 }
 
+// maxRedirected is the number of fields Delivered-To of a message that is not redirected once more: scripts of several
+// people that each redirect to several others would send a message along every path.
+const maxRedirected = 5
+
 // redirects composes the redirected messages. The field Delivered-To of a message that comes back ends a loop: it is
 // kept then.
 func (s *filter) redirects(ctx context.Context, b *batch, d *delivery, p *directory.Person, h *fields.Facts, l *letter,
@@ -194,7 +207,11 @@ func (s *filter) redirects(ctx context.Context, b *batch, d *delivery, p *direct
 	}
 	if slices.ContainsFunc(append(p.Addresses(), d.address()),
 		func(a string) bool { return slices.Contains(h.DeliveredTo, strings.ToLower(a)) }) {
-		s.kept(d, "redirect: the message was redirected before and came back")
+		d.ruling.kept("redirect: the message was redirected before and came back")
+		return nil
+	}
+	if len(h.DeliveredTo) >= maxRedirected {
+		d.ruling.kept("redirect: the message was redirected or forwarded too often")
 		return nil
 	}
 	for _, a := range d.ruling.Redirects {
@@ -206,7 +223,7 @@ func (s *filter) redirects(ctx context.Context, b *batch, d *delivery, p *direct
 		rows = slices.DeleteFunc(rows, func(q queue.Recipient) bool { return q.Target == d.id })
 		switch {
 		case own == 0:
-			s.kept(d, fmt.Sprintf("redirect: %.80q does not exist, or is a mailing list", a))
+			d.ruling.kept(fmt.Sprintf("redirect: %.80q does not exist, or is a mailing list", a))
 			continue
 		case len(rows) < own: // to oneself
 			d.ruling.keep()
@@ -336,6 +353,12 @@ func (s *filter) settled(w *store.Writer, d *delivery) error {
 	}
 	if r.trouble == "" {
 		return nil
+	}
+	if !r.told { // the update may run again
+		r.told = true
+		s.failed()
+		s.env.Log.Warn("mail: script failed, the message is kept", "database", d.database.String(), "recipient", d.name,
+			"err", fields.Logged(r.trouble))
 	}
 	return s.personal.profile(w, d.database, scripts.TroubleProfile, func(items note.Items) note.Items {
 		return scripts.WithTrouble(items, now, r.trouble)

@@ -11,13 +11,14 @@ import (
 
 // Errors of a run.
 var (
-	errVariables = fmt.Errorf("script sets more than %d variables", maxVariables)
-	errActions   = fmt.Errorf("script takes more than %d actions for one message", maxActions)
-	errRedirects = fmt.Errorf("script redirects one message to more than %d addresses", maxRedirects)
-	errNotices   = fmt.Errorf("script sends more than %d notifications for one message", maxNotices)
-	errPatterns  = fmt.Errorf("script compiles more than %d regular expressions for one message", maxPatterns)
-	errEdits     = errors.New("script adds too many header fields to one message")
-	errIncludes  = fmt.Errorf("script includes more than %d scripts, or deeper than %d", maxIncludes, maxNesting)
+	errVariables  = fmt.Errorf("script sets more than %d variables", maxVariables)
+	errActions    = fmt.Errorf("script takes more than %d actions for one message", maxActions)
+	errRedirects  = fmt.Errorf("script redirects one message to more than %d addresses", maxRedirects)
+	errNotices    = fmt.Errorf("script sends more than %d notifications for one message", maxNotices)
+	errPatterns   = fmt.Errorf("script compiles more than %d regular expressions for one message", maxPatterns)
+	errTransforms = fmt.Errorf("script reads the body of one message in more than %d ways", maxTransforms)
+	errEdits      = errors.New("script adds too many header fields to one message")
+	errIncludes   = fmt.Errorf("script includes more than %d scripts, or deeper than %d", maxIncludes, maxNesting)
 )
 
 // Program is a script that is ready to run. It is immutable: several runs may use it at the same time.

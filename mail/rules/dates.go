@@ -51,7 +51,7 @@ func (c *compiler) currentdate(n *sieve.Node) func(*run) ([]value, error) {
 	}
 }
 
-// inZone returns a time in a zone, or in that of the person.
+// inZone returns a time in a zone, or in that of the server.
 func (r *run) inZone(t time.Time, zone *text, has bool) time.Time {
 	if has {
 		if z, ok := sieve.Zone(r.expand(zone)); ok {

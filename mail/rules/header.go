@@ -51,12 +51,14 @@ func (r *run) readHeader() {
 		return
 	}
 	r.read = true
-	raw := r.message.Raw
+	raw, end := r.message.Raw, 0
 	r.fields = make([]field, 0, 32)
 	for f := range mime.Fields(raw[:mime.HeaderEnd(raw)]) {
 		if len(r.fields) >= maxFields {
-			break
+			r.rest = raw[end:f.End]
+			continue
 		}
+		end = f.End
 		r.fields = append(r.fields, field{name: f.Name, raw: raw[f.Start:f.End], value: f.Value})
 	}
 }
@@ -66,6 +68,7 @@ func (r *run) readHeader() {
 // Implements: RFC 5260 §6 index
 func (r *run) named(name string, at position) []*field {
 	r.readHeader()
+	r.steps -= len(r.fields) / 16
 	var out []*field
 	wanted := []byte(name)
 	for i := range r.fields {
@@ -110,6 +113,7 @@ func (r *run) values(name string, at position) []value {
 	list := make([]value, len(found))
 	for i, f := range found {
 		list[i].text = mime.DecodeWords(mime.Unfold(f.value))
+		r.steps -= len(f.value) / 64
 	}
 	if at.index == 0 {
 		if r.cache == nil {
@@ -150,12 +154,15 @@ func (r *run) header() []byte {
 	raw := r.message.Raw
 	end := mime.HeaderEnd(raw)
 	out := make([]byte, 0, end+r.editSize)
-	for i := range r.fields {
-		out = append(out, r.fields[i].raw...)
-		if n := len(out); n > 0 && out[n-1] != '\n' {
+	add := func(raw []byte) {
+		if out = append(out, raw...); len(raw) > 0 && raw[len(raw)-1] != '\n' {
 			out = append(out, "\r\n"...)
 		}
 	}
+	for i := range r.fields {
+		add(r.fields[i].raw)
+	}
+	add(r.rest)
 	return append(out, "\r\n"...)
 }
 

@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -30,6 +31,16 @@ func TestHostile(t *testing.T) {
 		"notifications": `require "enotify";` + repeat(`notify "mailto:a%d@example.com";`, 10),
 		"variables":     `require "variables";` + repeat(`set "v%d" "x";`, 300),
 		"header fields": `require "editheader";` + repeat(`addheader "X-%d" "x";`, 100),
+		"large automaton": `require ["regex", "body"]; if body :raw :regex "` +
+			strings.Repeat("a?.{0,200}a.{0,200}b", 20) + `x$" { discard; }`,
+		"questions about folders": `require "mailbox"; if mailboxexists [` +
+			strings.TrimSuffix(strings.Repeat(`"a",`, 15_000), ",") + `] { discard; }`,
+		"types of bodies": `require "body";` +
+			repeat(`if body :content "x/%d" :contains "a" { discard; }`, 17),
+		"folded header": `require ["relational", "editheader", "index"];` +
+			repeat(`deleteheader "X-%d"; addheader "Y" "y"; if header :count "gt" "subject" "5" { discard; }`, 40) +
+			repeat(`if anyof (`+strings.TrimSuffix(strings.Repeat(
+				`header :index 1 :count "gt" "subject" "5", `, 100), ", ")+`) { discard; } # %d`, 20),
 		"regular expressions by values": `require ["regex", "variables"]; set "v" "x";` +
 			repeat(`if header :regex "subject" "${v}%d" { discard; }`, 100),
 	} {
@@ -38,7 +49,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o := rules.Run(p, big(), &rules.World{Now: now})
+		o := rules.Run(p, big(), &rules.World{Now: now, Mailbox: func(string) bool { return true }})
 		if o.Err == nil || len(o.Filings) != 1 || o.Filings[0].Folder != "" || len(o.Redirects)+len(o.Notices) > 0 {
 			t.Errorf("%s: %+v, want an error and the message kept", name, o)
 		}
@@ -50,6 +61,60 @@ func TestHostile(t *testing.T) {
 	}
 	if o := rules.Run(p, big(), &rules.World{Now: now}); o.Err != nil || len(o.Filings) != 1 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// allocated returns the bytes that fn allocates.
+func allocated(fn func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestMemory checks that a script takes memory in proportion to its size, not to its square, and that strings of
+// variables do not take much more. It runs alone, because it counts what the process allocates.
+func TestMemory(t *testing.T) { //nolint:paralleltest // see above
+	if n := allocated(func() {
+		_, _ = rules.Compile("", `require "variables"; set "a" "`+strings.Repeat("${", 60_000)+`A}";`)
+		_, _ = rules.Compile("", `require "encoded-character"; keep; # x
+			redirect "`+strings.Repeat("${", 60_000)+`HEX: 40}";`)
+	}); n > 20<<20 {
+		t.Errorf("compiled with %d MB", n>>20)
+	}
+	long := `"` + strings.Repeat("${a}", 16) + `",`
+	p, err := rules.Compile("", `require "variables"; set "a" "`+strings.Repeat("x", 4000)+`";
+		if string :contains [`+strings.TrimSuffix(strings.Repeat(long, 1700), ",")+`] "y" { stop; }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o rules.Outcome
+	if n := allocated(func() { o = rules.Run(p, big(), &rules.World{Now: now}) }); n > 60<<20 || o.Err == nil {
+		t.Errorf("%d MB, %v", n>>20, o.Err)
+	}
+	// Two hundred regular expressions of 20,000 instructions each would stay in memory with the program.
+	_, err = rules.Compile("", `require "regex";`+
+		repeat(`if header :regex "x" "%d`+strings.Repeat("a{900}", 15)+`" { keep; }`, 5))
+	if err == nil || !strings.Contains(err.Error(), "too large together") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLongHeader checks that an edit of the header keeps the fields that are not looked at.
+func TestLongHeader(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"\r\n\r\nbody", "\r\n", ""} {
+		raw := repeat("A%d: x\r", 5000) + "Last: z" + end
+		p, err := rules.Compile("", `require "editheader"; addheader "New" "n"; deleteheader "A7";`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := rules.Run(p, &rules.Message{Raw: []byte(raw)}, &rules.World{Now: now})
+		want := "New: n\r\n" + strings.Replace(repeat("A%d: x\r", 5000), "A7: x\r\n", "", 1) + "Last: z\r\n\r\n"
+		if string(o.Header) != want {
+			t.Errorf("%q: %d bytes, want %d", end, len(o.Header), len(want))
+		}
 	}
 }
 

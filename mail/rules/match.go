@@ -49,6 +49,7 @@ type ready struct {
 	lower string
 	glob  *glob
 	re    *regexp.Regexp
+	size  int // instructions of re
 }
 
 func (m *matcher) prepare(s string) (ready, error) {
@@ -60,11 +61,10 @@ func (m *matcher) prepare(s string) (ready, error) {
 	case matchGlob:
 		out.glob = compileGlob(out.lower)
 	case matchRegexp:
-		re, err := sieve.Regexp(s, m.by == casemap)
-		if err != nil {
+		var err error
+		if out.re, out.size, err = sieve.Regexp(s, m.by == casemap); err != nil {
 			return out, err
 		}
-		out.re = re
 	}
 	return out, nil
 }
@@ -87,6 +87,7 @@ func (m *matcher) any(r *run, values []value) (bool, error) {
 			if use, err = m.prepare(r.expand(&k.text)); err != nil {
 				return false, err
 			}
+			r.steps -= use.size
 		}
 		for j := range values {
 			ok, err := m.one(r, &use, &values[j])
@@ -124,7 +125,7 @@ func (m *matcher) one(r *run, k *ready, v *value) (bool, error) {
 	work := len(s)
 	switch m.kind {
 	case matchRegexp:
-		work *= 32 // a matching automaton is slower than a comparison of strings
+		work *= max(32, k.size/2) // for each byte the automaton may go through all its states
 	case matchGlob:
 		work *= len(k.glob.segments)
 	}

@@ -31,31 +31,59 @@ var apart = []string{"currentdate", "environment", "mailboxexists", "specialuse"
 	"error", "quoteregex", "ereject", "julian", "notify_method_capability", "valid_notify_method", "index 4",
 	"redirect \"6@"}
 
-// TestPigeonhole runs the scripts of the scenarios over several messages, and compares the outcomes with those of
-// Dovecot Pigeonhole.
-func TestPigeonhole(t *testing.T) {
-	t.Parallel()
-	program := external.Need(t, "sieve-test")[0]
-	dir, err := os.MkdirTemp("", "pigeonhole")
-	if err != nil {
+// pigeon runs sieve-test.
+type pigeon struct{ program, dir, conf string }
+
+func newPigeon(t *testing.T) *pigeon {
+	t.Helper()
+	p := &pigeon{program: external.Need(t, "sieve-test")[0]}
+	var err error
+	if p.dir, err = os.MkdirTemp("", "pigeonhole"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(p.dir) })
 	uid := os.Getuid()
 	if uid == 0 {
 		uid = 65534
 	}
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chmod(p.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	conf := write("dovecot.conf", fmt.Sprintf(pigeonConf, dir, uid))
+	p.conf = p.write(t, "dovecot.conf", fmt.Sprintf(pigeonConf, p.dir, uid))
+	return p
+}
+
+func (p *pigeon) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// compare runs a script over a message here and there. It reports whether the outcomes are the same, with both.
+func (p *pigeon) compare(t *testing.T, name, script, message string) (same bool, got, want []string, theirs string) {
+	t.Helper()
+	program, err := rules.Compile("", script)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, script)
+	}
+	cmd := exec.Command(p.program, "-c", p.conf, "-f", "alice+news@example.org", "-a", "bob+lists@example.com",
+		p.write(t, name+".sieve", script), p.write(t, name+".eml", message))
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	out, _ := cmd.CombinedOutput()
+	o := rules.Run(program, &rules.Message{Raw: []byte(message), From: "alice+news@example.org",
+		To: "bob+lists@example.com"}, &rules.World{Now: time.Date(2026, 11, 25, 22, 0, 0, 0, time.UTC)})
+	got, want = summary(&o), pigeonSummary(string(out))
+	return slices.Equal(got, want), got, want, string(out)
+}
+
+// TestPigeonhole runs the scripts of the scenarios over several messages, and compares the outcomes with those of
+// Dovecot Pigeonhole.
+func TestPigeonhole(t *testing.T) {
+	t.Parallel()
+	p := newPigeon(t)
 	messages := map[string]string{"plain": "From: bob@example.com\r\nTo: carol@example.net\r\nSubject: [list] sea " +
 		"7\r\n\r\nx\r\n",
 		"bare": "Subject:\r\n\r\n", "many": "From: a@b.c, Alice <alice@example.org>\r\nTo: x:;\r\nX-Tag: " +
@@ -73,22 +101,12 @@ func TestPigeonhole(t *testing.T) {
 		if slices.ContainsFunc(apart, func(w string) bool { return strings.Contains(s.script, w) }) {
 			continue
 		}
-		p, err := rules.Compile("", s.script)
-		if err != nil {
+		if _, err := rules.Compile("", s.script); err != nil {
 			continue
 		}
-		script := write(fmt.Sprintf("s%d.sieve", i), s.script)
 		for name, message := range messages {
-			cmd := exec.Command(program, "-c", conf, "-f", "alice+news@example.org", "-a", "bob+lists@example.com",
-				script,
-				write("m.eml", message))
-			cmd.Env = append(os.Environ(), "TZ=UTC")
-			theirs, _ := cmd.CombinedOutput()
-			o := rules.Run(p, &rules.Message{Raw: []byte(message), From: "alice+news@example.org",
-				To: "bob+lists@example.com"}, &rules.World{Now: time.Date(2026, 11, 25, 22, 0, 0, 0, time.UTC)})
-			got, want := summary(&o), pigeonSummary(string(theirs))
 			compared++
-			if !slices.Equal(got, want) {
+			if same, got, want, theirs := p.compare(t, fmt.Sprintf("s%d", i), s.script, message); !same {
 				t.Errorf("%s over %s:\n%s\ngot  %q\nwant %q\n%s", s.title, name, s.script, got, want, theirs)
 			}
 		}

@@ -13,21 +13,22 @@ import (
 
 // Bounds of one run.
 const (
-	maxSteps     = 200_000 // a step is a command, a test, or a comparison with 64 bytes
-	maxActions   = 32
-	maxRedirects = 5
-	maxNotices   = 5
-	maxVariables = 256
-	maxValue     = 4000 // bytes of a variable
-	maxText      = 64 << 10
-	maxIncludes  = 50
-	maxNesting   = 10       // of includes
-	maxFields    = 4000     // header fields that are looked at
-	maxBody      = 1 << 20  // bytes of bodies that are decoded
-	maxPatterns  = 50       // regular expressions with variables, compiled in the run
-	maxFlags     = 100      // on one message
-	maxEdits     = 50       // header fields added
-	maxEditBytes = 16 << 10 // bytes of header fields added
+	maxSteps      = 200_000 // a step is a command, a test, or a comparison with 64 bytes
+	maxActions    = 32
+	maxRedirects  = 5
+	maxNotices    = 5
+	maxVariables  = 256
+	maxValue      = 4000 // bytes of a variable
+	maxText       = 64 << 10
+	maxIncludes   = 50
+	maxNesting    = 10       // of includes
+	maxFields     = 4000     // header fields that are looked at
+	maxBody       = 1 << 20  // bytes of bodies that are decoded, for each of
+	maxTransforms = 16       // different transformations of the body
+	maxPatterns   = 50       // regular expressions with variables, compiled in the run
+	maxFlags      = 100      // on one message
+	maxEdits      = 50       // header fields added
+	maxEditBytes  = 16 << 10 // bytes of header fields added
 )
 
 // DefaultDuplicate is the time for which a test "duplicate" remembers a message, and MaxDuplicate the longest.
@@ -45,7 +46,7 @@ type Message struct {
 
 // World holds what a script may ask about, besides the message. A nil function knows nothing.
 type World struct {
-	// Now is the time of the delivery in the time zone of the person.
+	// Now is the time of the delivery. Its time zone is that of dates, where a script names none.
 	Now time.Time
 	// Items are the items of the test "environment" by their names, in lower case.
 	Items map[string]string
@@ -138,7 +139,11 @@ var (
 // Run executes a program on a message.
 func Run(p *Program, m *Message, w *World) Outcome {
 	r := &run{world: w, message: m, steps: maxSteps, keep: true, frame: newFrame(), included: map[string]bool{}}
-	if _, err := r.block(p.body); err != nil {
+	_, err := r.block(p.body)
+	if err == nil && r.steps < 0 { // the last command took too long
+		err = errSteps
+	}
+	if err != nil {
 		return Outcome{Filings: []Filing{{}}, Err: err, Seen: r.out.Seen}
 	}
 	if r.keep {

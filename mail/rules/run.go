@@ -26,7 +26,8 @@ type run struct {
 	flags   []string // the internal variable of imap4flags
 
 	fields   []field
-	read     bool // fields are read
+	rest     []byte // fields of the message after the first maxFields
+	read     bool   // fields are read
 	cache    map[string][]value
 	people   map[string][]mime.Address // addresses of all fields with a name
 	edited   bool
@@ -34,6 +35,7 @@ type run struct {
 	editSize int
 	patterns int
 	texts    map[string][]value // of bodies, by transform
+	parsed   *mime.Part         // the message, when a test has asked for its parts
 
 	*frame
 	globals  map[string]string
@@ -102,6 +104,9 @@ type textPart struct {
 func (r *run) expand(t *text) string {
 	if t.parts == nil {
 		return t.plain
+	}
+	if r.steps < 0 { // the run ends at the next command: it needs no more memory
+		return ""
 	}
 	var b strings.Builder
 	for i := range t.parts {

@@ -76,35 +76,17 @@ func world(t *testing.T, s *scenario) *rules.World {
 	}
 }
 
-// describe returns the lines of an outcome.
-func describe(o *rules.Outcome, message string) (out []string) {
+// describe returns the lines of an outcome: those of Lines, and under them what these leave out.
+func describe(o *rules.Outcome, message string) []string {
+	out := o.Lines()
 	add := func(format string, args ...any) {
 		out = append(out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 	}
-	for _, f := range o.Filings {
-		line := "keep"
-		if f.Folder != "" {
-			line = "file " + f.Folder
-		}
-		if f.Use != "" {
-			line += " use " + f.Use
-		}
-		if f.Create {
-			line += " create"
-		}
-		add("%s %s", line, strings.Join(f.Flags, " "))
-	}
-	for _, a := range o.Redirects {
-		add("redirect %s", a)
-	}
-	if o.Rejected {
-		add("reject %s", o.Reason)
-	}
 	if v := o.Vacation; v != nil {
-		add("vacation %q from %q every %s to %v: %q", v.Subject, v.From, v.Interval, v.Addresses, v.Text)
+		add("from %q every %s to %v: %q", v.From, v.Interval, v.Addresses, v.Text)
 	}
 	for _, n := range o.Notices {
-		add("notify %s %q %q %q", strings.Join(n.To, " "), n.From, n.Subject, n.Text)
+		add("notice from %q: %q %q", n.From, n.Subject, n.Text)
 	}
 	for _, m := range o.Marks {
 		add("mark %s %s", m.Name, m.Until.Sub(now))
@@ -122,12 +104,6 @@ func describe(o *rules.Outcome, message string) (out []string) {
 				add("- %s", l)
 			}
 		}
-	}
-	if o.Err != nil {
-		add("error %s", o.Err)
-	}
-	if len(out) == 0 {
-		add("discard")
 	}
 	return out
 }

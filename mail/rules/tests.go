@@ -230,19 +230,23 @@ func (c *compiler) body(n *sieve.Node) func(*run) ([]value, error) {
 			return r.bodyTexts("raw", func() []value {
 				raw := r.message.Raw
 				return []value{{text: string(raw[mime.HeaderEnd(raw):][:min(maxBody, len(raw)-mime.HeaderEnd(raw))])}}
-			}), nil
+			})
 		}
 		want := r.expandAll(types)
 		return r.bodyTexts(transform+" "+strings.Join(want, "\x00"), func() []value {
 			return r.partTexts(want, transform == "text")
-		}), nil
+		})
 	}
 }
 
-// bodyTexts returns texts, and remembers them for other tests of the same kind.
-func (r *run) bodyTexts(key string, read func() []value) []value {
+// bodyTexts returns texts, and remembers them for other tests of the same kind. The number of kinds is bounded, because
+// each may decode the whole message.
+func (r *run) bodyTexts(key string, read func() []value) ([]value, error) {
 	if list, ok := r.texts[key]; ok {
-		return list
+		return list, nil
+	}
+	if len(r.texts) == maxTransforms {
+		return nil, errTransforms
 	}
 	if r.texts == nil {
 		r.texts = map[string][]value{}
@@ -252,7 +256,7 @@ func (r *run) bodyTexts(key string, read func() []value) []value {
 		r.steps -= len(list[i].text) / 16
 	}
 	r.texts[key] = list
-	return list
+	return list, nil
 }
 
 // partTexts returns the decoded texts of the parts with one of the types, such as "text" or "text/html". plain removes
@@ -270,21 +274,26 @@ func (r *run) partTexts(types []string, plain bool) []value {
 			return
 		}
 		var s string
+		size := 0 // before markup is removed
 		switch {
 		case p.IsMessage():
 			s = string(p.Body(raw)[:min(left, mime.HeaderEnd(p.Body(raw)))])
 		case p.Type == "text":
 			if s, _ = mime.DecodeText(p, raw, left); plain && p.Subtype == "html" {
+				size = len(s)
 				s = mime.HTMLText(s)
 			}
 		default:
 			b, _ := mime.AppendDecoded(nil, p.Body(raw), mime.EncodingOf(p.Encoding), left)
 			s = string(b)
 		}
-		left -= len(s)
+		left -= max(size, len(s))
 		out = append(out, value{text: s})
 	}
-	walk(mime.Parse(raw, mime.DefaultLimits))
+	if r.parsed == nil {
+		r.parsed = mime.Parse(raw, mime.DefaultLimits)
+	}
+	walk(r.parsed)
 	return out
 }
 
@@ -376,6 +385,9 @@ func (c *compiler) validNotify(n *sieve.Node) test {
 	uris := c.texts(&n.Values[0])
 	return func(r *run) (bool, error) {
 		for _, s := range r.expandAll(uris) {
+			if err := r.spend(len(s)); err != nil {
+				return false, err
+			}
 			if _, err := sieve.ParseMailto(s); err != nil {
 				return false, nil //nolint:nilerr // that is the answer
 			}
@@ -384,6 +396,9 @@ func (c *compiler) validNotify(n *sieve.Node) test {
 	}
 }
 
+// folderWork is the work of a question about a folder, in bytes that are compared: a mail file may have thousands.
+const folderWork = 1024
+
 // mailboxExists compiles the test of folders.
 //
 // Implements: RFC 5490 §3.1 mailboxexists
@@ -391,6 +406,9 @@ func (c *compiler) mailboxExists(n *sieve.Node) test {
 	names := c.texts(&n.Values[0])
 	return func(r *run) (bool, error) {
 		for i := range names {
+			if err := r.spend(folderWork); err != nil {
+				return false, err
+			}
 			if r.world.Mailbox == nil || !r.world.Mailbox(r.expand(&names[i])) {
 				return false, nil
 			}
@@ -410,6 +428,9 @@ func (c *compiler) specialUseExists(n *sieve.Node) test {
 	uses := c.texts(&n.Values[len(n.Values)-1])
 	return func(r *run) (bool, error) {
 		for i := range uses {
+			if err := r.spend(folderWork); err != nil {
+				return false, err
+			}
 			if r.world.SpecialUse == nil || !r.world.SpecialUse(r.expand(&folder), r.expand(&uses[i])) {
 				return false, nil
 			}

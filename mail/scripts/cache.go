@@ -58,7 +58,9 @@ func (c *Cache) Load(r *store.Reader, db note.DatabaseID) (*Set, error) {
 		if set, err = load(r, id, row.Mod); err != nil {
 			return nil, err
 		}
-		c.keep(db, set)
+		if !errors.Is(set.Err, store.ErrNotFound) { // the text follows the list in replication
+			c.keep(db, set)
+		}
 	}
 	if set.Program == nil && set.Err == nil {
 		return nil, nil //nolint:nilnil // no active script
@@ -143,7 +145,7 @@ const TroubleProfile = troubleProfile
 
 // WithTrouble returns the items of TroubleProfile with one more failure. A failure that repeats replaces the last one.
 func WithTrouble(items note.Items, at time.Time, text string) note.Items {
-	text = text[:min(len(text), maxTroubleText)]
+	text = strings.ToValidUTF8(text[:min(len(text), maxTroubleText)], "")
 	list := items.Get(itemTrouble).AsTextList()
 	if n := len(list); n > 0 && strings.HasSuffix(list[n-1], "Z "+text) {
 		list = list[:n-1]

@@ -84,7 +84,6 @@ func setZone(p *groupware.Properties, text string) bool {
 }
 
 func setExtra(p *groupware.Properties, n xml.Name, e *element) bool {
-	p.Extra = maps.Clone(p.Extra)
 	if e == nil {
 		delete(p.Extra, keyOf(n))
 		return true
@@ -114,24 +113,7 @@ func (q *request) proppatch(x *resource) error {
 		return fail(http.StatusForbidden, "", "properties of this resource cannot be set")
 	}
 	p := x.collection.Properties
-	var done, wrong []xml.Name
-	for _, part := range e.children {
-		props := part.child(nsDAV, "prop")
-		if props == nil {
-			continue
-		}
-		for _, v := range props.children {
-			n, value := v.name, v
-			if part.is(nsDAV, "remove") {
-				value = nil
-			}
-			if set(&p, n, value) {
-				done = append(done, n)
-			} else {
-				wrong = append(wrong, n)
-			}
-		}
-	}
+	done, wrong := update(&p, e)
 	m := newMultistatus()
 	m.b.WriteString("\n<D:response>" + href(x.path()))
 	if len(wrong) > 0 {
@@ -141,6 +123,11 @@ func (q *request) proppatch(x *resource) error {
 		}
 	} else {
 		err := q.file(x.owner).Change(q.ctx, func(c *groupware.Changing) error {
+			p, err := c.Properties(x.kind, x.col)
+			if err != nil {
+				return err
+			}
+			update(&p, e)
 			return c.SetProperties(x.kind, x.col, p)
 		})
 		if errors.Is(err, groupware.ErrTooLarge) {
@@ -153,6 +140,30 @@ func (q *request) proppatch(x *resource) error {
 	}
 	m.b.WriteString("</D:response>")
 	return q.multi(m, "")
+}
+
+// update carries out a propertyupdate element. It returns the names of the properties that it has set or removed, and
+// of those that cannot be set.
+func update(p *groupware.Properties, e *element) (done, wrong []xml.Name) {
+	p.Extra = maps.Clone(p.Extra)
+	for _, part := range e.children {
+		props := part.child(nsDAV, "prop")
+		if props == nil {
+			continue
+		}
+		for _, v := range props.children {
+			n, value := v.name, v
+			if part.is(nsDAV, "remove") {
+				value = nil
+			}
+			if set(p, n, value) {
+				done = append(done, n)
+			} else {
+				wrong = append(wrong, n)
+			}
+		}
+	}
+	return done, wrong
 }
 
 // mkcol answers MKCALENDAR and the extended MKCOL.

@@ -79,6 +79,7 @@ type request struct {
 	r      *http.Request
 	caller signin.Account
 	self   *owner
+	owners map[string]*owner // people who were looked up; nil for those of whom nothing may be seen
 	share  listen.Share
 	taken  int64
 }
@@ -166,7 +167,7 @@ var refusals = []struct {
 	cond   string
 }{
 	{groupware.ErrNoCollection, 404, ""}, {groupware.ErrNoEntry, 404, ""}, {groupware.ErrExists, 405, ""},
-	{groupware.ErrBadName, 403, ""}, {groupware.ErrChanged, 412, ""},
+	{groupware.ErrBadName, 403, ""}, {groupware.ErrChanged, 412, ""}, {groupware.ErrTooLarge, 507, ""},
 	{groupware.ErrComponent, 403, "<C:supported-calendar-component/>"},
 	{groupware.ErrFull, 507, "<D:quota-not-exceeded/>"}, {mailbox.ErrOverQuota, 507, "<D:quota-not-exceeded/>"},
 	{groupware.ErrForgotten, 403, "<D:valid-sync-token/>"}, {errXML, 400, ""},

@@ -192,8 +192,12 @@ func (q *request) move(x *resource) error {
 	if x.at != atEntry || to.at != atEntry || x.kind != to.kind || x.owner.db != to.owner.db {
 		return fail(http.StatusForbidden, "", "only entries can be moved, within one person's collections")
 	}
-	if _, err := q.condition(x); err != nil {
+	has, err := q.condition(x)
+	if err != nil {
 		return err
+	}
+	if x.path() == to.path() {
+		return fail(http.StatusForbidden, "", "source and destination are the same")
 	}
 	var c groupware.Condition
 	if q.r.Header.Get("Overwrite") == "F" {
@@ -206,6 +210,9 @@ func (q *request) move(x *resource) error {
 		if err != nil {
 			return err
 		}
+		if !has.Holds(&e) {
+			return groupware.ErrChanged
+		}
 		w, err := q.write(to, e.Text, c)
 		if err != nil {
 			return reject(to, err)
@@ -213,7 +220,7 @@ func (q *request) move(x *resource) error {
 		created = w.Created
 	} else {
 		replaced, err := f.Move(q.ctx, x.kind, groupware.Place{Collection: x.col, Name: x.name},
-			groupware.Place{Collection: to.col, Name: to.name}, c)
+			groupware.Place{Collection: to.col, Name: to.name}, has, c)
 		if err != nil {
 			return reject(to, err)
 		}

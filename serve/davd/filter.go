@@ -375,6 +375,9 @@ func (q *request) match(m *multistatus, w *wanted, f *compFilter, x *resource, z
 	if f.absent {
 		return nil
 	}
+	if err := q.ctx.Err(); err != nil { // the client has gone
+		return err
+	}
 	if len(f.props) > 0 || f.deep() {
 		o, err := calendar.ReadObject(x.entry.Text)
 		if err != nil || !f.inside(o.Whole, zone) {
@@ -425,6 +428,9 @@ func (q *request) queryBook(x *resource, e *element) error {
 	var inner error
 	every := groupware.Select{Text: true}
 	err = q.file(x.owner).Entries(q.ctx, x.kind, x.col, every, func(entry *groupware.Entry) bool {
+		if inner = q.ctx.Err(); inner != nil { // the client has gone
+			return false
+		}
 		if !matchCard(entry.Text, props, all) {
 			return true
 		}

@@ -239,7 +239,7 @@ func reportSet(_ *request, x *resource) (string, bool) {
 }
 
 func (q *request) usage(x *resource) (u mailbox.Usage, ok bool) {
-	if x.owner.db == 0 || x.at != atHome && x.at != atCollection {
+	if x.owner != q.self || x.owner.db == 0 || x.at != atHome && x.at != atCollection {
 		return u, false
 	}
 	err := q.s.files.File(q.caller.Who, x.owner.db).Read(q.ctx, func(d *mailbox.Reading) (err error) {
@@ -281,15 +281,22 @@ func readWanted(e *element) (w wanted, err error) {
 		if !slices.Contains(w.names, c.name) {
 			w.names = append(w.names, c.name)
 		}
+		if len(w.names) > maxWanted {
+			return w, fail(http.StatusBadRequest, "", "request names too many properties")
+		}
 	}
-	if len(w.names) > maxWanted {
-		return w, fail(http.StatusBadRequest, "", "request names too many properties")
+	if w.data.size() > maxParts {
+		return w, fail(http.StatusBadRequest, "", "request names too many parts of the data")
 	}
 	return w, nil
 }
 
-// maxWanted bounds the properties that a request names.
-const maxWanted = 200
+// maxWanted bounds the properties that a request names, and maxParts the elements of calendar-data or address-data,
+// because each is compared with each property of each entry.
+const (
+	maxWanted = 200
+	maxParts  = 200
+)
 
 // add adds the properties of a resource to a response. data is the content of calendar-data or address-data.
 func (w *wanted) add(q *request, m *multistatus, x *resource, data string) error {
@@ -383,14 +390,8 @@ func (q *request) propfind(x *resource) error {
 		return err
 	}
 	if depth == "1" {
-		list, err := q.children(x)
-		if err != nil {
+		if err := q.children(x, func(c *resource) error { return w.add(q, m, c, "") }); err != nil {
 			return err
-		}
-		for _, c := range list {
-			if err := w.add(q, m, c, ""); err != nil {
-				return err
-			}
 		}
 	}
 	return q.multi(m, "")

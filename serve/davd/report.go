@@ -1,8 +1,6 @@
 package davd
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -11,8 +9,8 @@ import (
 	"time"
 
 	"doublet/calendar"
-	"doublet/directory"
 	"doublet/groupware"
+	"doublet/store"
 	"doublet/wire/ical"
 )
 
@@ -80,6 +78,7 @@ func (q *request) multiget(x *resource, e *element) error {
 	}
 	m := newMultistatus()
 	n := 0
+	seen := map[string]bool{} // an entry may be large, and its address is short
 	for _, c := range e.children {
 		if !c.is(nsDAV, "href") {
 			continue
@@ -87,17 +86,20 @@ func (q *request) multiget(x *resource, e *element) error {
 		if n++; n > maxHrefs {
 			return fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", "too many addresses")
 		}
-		path, err := q.pathOf(c.text)
-		if err != nil {
-			return err
-		}
-		to, err := q.within(x, path)
+		address := strings.TrimSpace(c.text)
+		to, err := q.within(x, address)
 		if err == nil {
+			if seen[to.path()] {
+				continue
+			}
+			seen[to.path()] = true
 			err = q.load(to)
 		}
 		switch {
 		case isGone(err):
-			m.status(strings.TrimSpace(c.text), http.StatusNotFound, "")
+			m.status(address, http.StatusNotFound, "")
+		case errors.Is(err, store.ErrDenied):
+			m.status(address, http.StatusForbidden, "")
 		case err != nil:
 			return err
 		default:
@@ -109,14 +111,21 @@ func (q *request) multiget(x *resource, e *element) error {
 	return q.multi(m, "")
 }
 
-// within returns the entry of a path below the resource x.
-func (q *request) within(x *resource, path string) (*resource, error) {
+// within returns the entry of an address below the resource x.
+func (q *request) within(x *resource, address string) (*resource, error) {
+	path, err := q.pathOf(address)
+	if err != nil {
+		return nil, errNotFound
+	}
 	to, err := q.find(path)
 	if err != nil {
 		return nil, err
 	}
 	if to.at != atEntry || to.kind != x.kind || to.owner.db != x.owner.db || x.at >= atCollection && to.col != x.col {
 		return nil, errNotFound
+	}
+	if to.col == x.col {
+		to.collection = x.collection
 	}
 	return to, nil
 }
@@ -144,10 +153,14 @@ func (q *request) addEntry(m *multistatus, w *wanted, x *resource) error {
 // Implements: RFC 4791 §9.6 CALDAV:calendar-data XML Element
 func (q *request) data(x *resource, want *element) ([]byte, error) {
 	text := x.entry.Text
+	var whole *ical.Component // other than the text
 	for _, c := range want.children {
 		expand, limit := c.is(nsCalDAV, "expand"), c.is(nsCalDAV, "limit-recurrence-set")
 		if !expand && !limit {
 			continue
+		}
+		if whole != nil {
+			return nil, fail(http.StatusBadRequest, "", "calendar-data is expanded or limited once")
 		}
 		r, err := readRange(c)
 		if err != nil || r.From.IsZero() || r.To.IsZero() {
@@ -158,11 +171,10 @@ func (q *request) data(x *resource, want *element) ([]byte, error) {
 			return text, nil //nolint:nilerr // it came from a newer program: the client gets it as it is
 		}
 		zone := ical.Named(x.collection.TimeZone)
-		made := (*ical.Component)(nil)
 		if expand {
-			made, err = o.Expand(r.From, r.To, zone)
+			whole, err = o.Expand(r.From, r.To, zone)
 		} else {
-			made, err = o.Limit(r.From, r.To, zone)
+			whole, err = o.Limit(r.From, r.To, zone)
 		}
 		if errors.Is(err, calendar.ErrTooMany) {
 			return nil, fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>", err.Error())
@@ -170,13 +182,19 @@ func (q *request) data(x *resource, want *element) ([]byte, error) {
 		if err != nil {
 			return text, nil //nolint:nilerr // a rule that takes too long to expand: the client decides over it
 		}
-		text = ical.Append(nil, made)
 	}
 	if comp := want.child(nsCalDAV, "comp"); comp != nil {
-		limits := ical.Limits{Size: groupware.MaxEntry * 2, Lines: 1_000_000, Depth: 8}
-		if whole, err := ical.Parse(text, limits); err == nil {
-			text = ical.Append(nil, part(whole, comp))
+		if whole == nil {
+			o, err := calendar.ReadObject(text)
+			if err != nil {
+				return text, nil //nolint:nilerr // as above
+			}
+			whole = o.Whole
 		}
+		whole = part(whole, comp)
+	}
+	if whole != nil {
+		text = ical.Append(nil, whole)
 	}
 	return text, nil
 }
@@ -251,6 +269,9 @@ func (q *request) freeBusy(x *resource, e *element) error {
 	return nil
 }
 
+// entryMemory is about the size of an Entry without its text, in bytes.
+const entryMemory = 500
+
 // syncCollection answers sync-collection.
 //
 // Implements: RFC 6578 §3.2 DAV:sync-collection Report
@@ -277,6 +298,9 @@ func (q *request) syncCollection(x *resource, e *element) error {
 	f := q.file(x.owner)
 	changes, err := f.Changes(q.ctx, x.kind, x.col, token, limit)
 	if err != nil {
+		return err
+	}
+	if err := q.take(int64(len(changes.Changed)) * entryMemory); err != nil {
 		return err
 	}
 	if token == "" && limit > 0 && len(changes.Changed) > limit {
@@ -319,102 +343,4 @@ func readLimit(e *element, ns string) (int, error) {
 		return 0, fail(http.StatusBadRequest, "", "nresults is no number above 0")
 	}
 	return n, nil
-}
-
-// expandProperty answers expand-property: the properties that are addresses, each with properties of what it names.
-//
-// Implements: RFC 3253 §3.8 DAV:expand-property REPORT
-func (q *request) expandProperty(x *resource, e *element) error {
-	m := newMultistatus()
-	n := 0
-	s, err := q.expanded(x, e, 0, &n)
-	if err != nil {
-		return err
-	}
-	m.b.WriteString(s)
-	return q.multi(m, "")
-}
-
-// maxExpansions bounds the properties of one expand-property.
-const maxExpansions = 1000
-
-func (q *request) expanded(x *resource, e *element, depth int, n *int) (string, error) {
-	var b bytes.Buffer
-	b.WriteString("<D:response>" + href(x.path()) + "<D:propstat><D:prop>")
-	for _, p := range e.children {
-		if !p.is(nsDAV, "property") {
-			continue
-		}
-		if *n++; *n > maxExpansions {
-			return "", fail(http.StatusInsufficientStorage, "<D:number-of-matches-within-limits/>",
-				"too many properties")
-		}
-		name := dav(p.attr("name"))
-		name.Space = cmp.Or(p.attr("namespace"), nsDAV)
-		s, ok := q.value(x, name)
-		if !ok || !validName(name.Local) {
-			continue
-		}
-		if path := hrefOf(s); len(p.children) > 0 && path != "" && depth < 4 {
-			to, err := q.find(path)
-			if err == nil {
-				err = q.load(to)
-			}
-			if err == nil {
-				if s, err = q.expanded(to, p, depth+1, n); err != nil {
-					return "", err
-				}
-			}
-		}
-		b.WriteString(open(name) + s + closing(name))
-	}
-	b.WriteString("</D:prop><D:status>" + statusLine(http.StatusOK) + "</D:status></D:propstat></D:response>")
-	return b.String(), nil
-}
-
-// validName reports whether a name from an attribute can name an element.
-func validName(s string) bool { return s != "" && !strings.ContainsAny(s, " <>&\"'/:=\t\r\n") }
-
-// hrefOf returns the path of a value that is one address of this server.
-func hrefOf(s string) string {
-	e, err := parseXML([]byte(head("x") + s + "</D:x>"))
-	if err != nil || len(e.children) != 1 || !e.children[0].is(nsDAV, "href") {
-		return ""
-	}
-	return unescapePath(e.children[0].text)
-}
-
-// searchPrincipals answers principal-property-search for the names of people. It finds people that the directory shows,
-// and returns those whose collections the caller may see.
-//
-// Implements: RFC 3744 §9.4 DAV:principal-property-search REPORT
-func (q *request) searchPrincipals(e *element) error {
-	w, err := readWanted(e)
-	if err != nil {
-		return err
-	}
-	text := ""
-	for _, s := range e.children {
-		if m := s.child(nsDAV, "match"); s.is(nsDAV, "property-search") && m != nil && text == "" {
-			text = strings.TrimPrefix(strings.TrimSpace(m.text), "mailto:")
-		}
-	}
-	list, err := q.s.dir.Names.Find(q.ctx, directory.Search{Text: text, Kind: directory.TargetPerson})
-	if err != nil {
-		return err
-	}
-	m := newMultistatus()
-	for _, p := range list {
-		o, err := q.ownerNamed(nameOf(p.Address, p.Name))
-		if errors.Is(err, errNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := w.add(q, m, &resource{at: atPrincipal, owner: o}, ""); err != nil {
-			return err
-		}
-	}
-	return q.multi(m, "")
 }

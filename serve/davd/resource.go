@@ -103,8 +103,26 @@ func (q *request) find(path string) (*resource, error) {
 	return x, nil
 }
 
-// ownerNamed finds a person of whose collections the caller may see one: there are no others for them.
+// ownerNamed finds a person of whose collections the caller may see one: there are no others for them. It asks once in a
+// request, because a multiget has thousands of addresses.
 func (q *request) ownerNamed(name string) (*owner, error) {
+	if o, known := q.owners[name]; known {
+		if o == nil {
+			return nil, errNotFound
+		}
+		return o, nil
+	}
+	o, err := q.lookUp(name)
+	if err == nil || errors.Is(err, errNotFound) {
+		if q.owners == nil {
+			q.owners = map[string]*owner{}
+		}
+		q.owners[name] = o
+	}
+	return o, err
+}
+
+func (q *request) lookUp(name string) (*owner, error) {
 	if strings.EqualFold(name, q.self.name) && q.self.db != 0 {
 		return q.self, nil
 	}
@@ -138,7 +156,7 @@ func (q *request) ownerNamed(name string) (*owner, error) {
 // load reads the collection or entry of the resource.
 func (q *request) load(x *resource) error {
 	f := q.file(x.owner)
-	if x.at == atCollection || x.at == atEntry {
+	if (x.at == atCollection || x.at == atEntry) && x.collection == nil {
 		c, err := f.Collection(q.ctx, x.kind, x.col)
 		if err != nil {
 			return err
@@ -161,35 +179,50 @@ func (x *resource) with(e *groupware.Entry) *resource {
 		entry: e}
 }
 
-// children returns the resources one level below.
-func (q *request) children(x *resource) (list []*resource, err error) {
-	f := q.file(x.owner)
+// children calls fn for the resources one level below, until it fails.
+func (q *request) children(x *resource, fn func(*resource) error) error {
+	var list []*resource
 	switch x.at {
 	case atRoot:
-		return []*resource{{at: atPrincipals, owner: x.owner},
+		list = []*resource{{at: atPrincipals, owner: x.owner},
 			{at: atHomes, owner: x.owner, kind: groupware.Calendar},
-			{at: atHomes, owner: x.owner, kind: groupware.AddressBook}}, nil
+			{at: atHomes, owner: x.owner, kind: groupware.AddressBook}}
 	case atPrincipals:
-		return []*resource{{at: atPrincipal, owner: q.self}}, nil
+		list = []*resource{{at: atPrincipal, owner: q.self}}
 	case atHomes:
-		return []*resource{{at: atHome, owner: q.self, kind: x.kind}}, nil
+		list = []*resource{{at: atHome, owner: q.self, kind: x.kind}}
 	case atHome:
 		if x.owner.db == 0 {
-			return nil, nil
+			return nil
 		}
-		all, err := f.Collections(q.ctx, x.kind)
+		all, err := q.file(x.owner).Collections(q.ctx, x.kind)
+		if err != nil {
+			return err
+		}
 		for i := range all {
 			list = append(list, &resource{at: atCollection, owner: x.owner, kind: x.kind, col: all[i].Name,
 				collection: &all[i]})
 		}
-		return list, err
 	case atCollection:
-		err = f.Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {
-			copied := *e
-			copied.Text = nil
-			list = append(list, x.with(&copied))
-			return true
-		})
+		return q.entries(x, fn)
 	}
-	return list, err
+	for _, c := range list {
+		if err := fn(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries calls fn for the entries of a collection, until it fails or the client has gone. It does not collect them,
+// because there may be many.
+func (q *request) entries(x *resource, fn func(*resource) error) error {
+	var inner error
+	err := q.file(x.owner).Entries(q.ctx, x.kind, x.col, groupware.Select{}, func(e *groupware.Entry) bool {
+		if inner = q.ctx.Err(); inner == nil {
+			inner = fn(x.with(e))
+		}
+		return inner == nil
+	})
+	return errors.Join(err, inner)
 }

@@ -109,6 +109,18 @@ func (e *element) child(ns, local string) *element {
 	return nil
 }
 
+// size returns the number of elements, of e and within it.
+func (e *element) size() int {
+	if e == nil {
+		return 0
+	}
+	n := 1
+	for _, c := range e.children {
+		n += c.size()
+	}
+	return n
+}
+
 // attr returns an attribute without a namespace.
 func (e *element) attr(name string) string {
 	for _, a := range e.attrs {
@@ -129,9 +141,15 @@ func (e *element) inner() string {
 	return b.String()
 }
 
+// print writes the element with its attributes, but for those that belong to a namespace.
 func (e *element) print(b *strings.Builder) {
-	b.WriteString(open(e.name))
-	b.WriteString(e.inner())
+	b.WriteString(strings.TrimSuffix(open(e.name), ">"))
+	for _, a := range e.attrs {
+		if a.Name.Space == "" && a.Name.Local != "xmlns" {
+			b.WriteString(" " + a.Name.Local + `="` + escape(a.Value) + `"`)
+		}
+	}
+	b.WriteString(">" + e.inner())
 	b.WriteString(closing(e.name))
 }
 

@@ -157,3 +157,52 @@ func TestWeb(t *testing.T) {
 		}
 	}
 }
+
+// TestDAVMethods checks that requests of CalDAV reach the home with their methods, conditions, depth, destination and
+// host, and come back with their answers.
+func TestDAVMethods(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	for _, s := range []*server{front, home} {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	who := func(http.ResponseWriter, *http.Request) (Caller, bool) { return Caller{Account: anna}, true }
+	here := func(w http.ResponseWriter, r *http.Request) {
+		c, _ := CallerOf(r)
+		body, err := io.ReadAll(r.Body)
+		if err != nil || c.Account.Who.Person != anna.Who.Person || r.Header.Get("Authorization") != "" {
+			t.Errorf("%+v %v", c, err)
+		}
+		w.Header().Set("ETag", `"new"`)
+		w.WriteHeader(http.StatusMultiStatus)
+		fmt.Fprintln(w, r.Method, r.URL.Path, r.Host, r.Header.Get("Depth"), r.Header.Get("If-Match"),
+			r.Header.Get("Destination"), string(body))
+	}
+	web := httptest.NewServer(front.Web(DoorDAV, who, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("served at the front")
+	})))
+	defer web.Close()
+	home.Web(DoorDAV, who, http.HandlerFunc(here))
+	for _, method := range strings.Fields("PROPFIND PROPPATCH REPORT MKCALENDAR MKCOL MOVE COPY PUT DELETE") {
+		r, err := http.NewRequest(method, web.URL+"/dav/a%20b", strings.NewReader("<x/>"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "mail.example.com"
+		r.Header.Set("Authorization", "Basic x")
+		r.Header.Set("Depth", "1")
+		r.Header.Set("If-Match", `"old"`)
+		r.Header.Set("Destination", "http://mail.example.com/dav/c")
+		a, err := web.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(a.Body)
+		_ = a.Body.Close()
+		want := method + ` /dav/a b mail.example.com 1 "old" http://mail.example.com/dav/c <x/>` + "\n"
+		if err != nil || a.StatusCode != http.StatusMultiStatus || a.Header.Get("ETag") != `"new"` ||
+			string(body) != want {
+			t.Errorf("%s: %s, %q, want %q, %v", method, a.Status, body, want, err)
+		}
+	}
+}

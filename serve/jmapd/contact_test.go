@@ -209,7 +209,7 @@ func davCards(w *world, rng *rand.Rand) {
 		err = f.Remove(bg, groupware.AddressBook, book, name, groupware.Condition{})
 	case 1:
 		_, err = f.Move(bg, groupware.AddressBook, groupware.Place{Collection: book, Name: name},
-			groupware.Place{Collection: list[0].Name, Name: name}, groupware.Condition{})
+			groupware.Place{Collection: list[0].Name, Name: name}, groupware.Condition{}, groupware.Condition{})
 	default:
 		_, _, err = f.Put(bg, groupware.AddressBook, book, name, fmt.Appendf(nil,
 			"BEGIN:VCARD\nVERSION:3.0\nUID:%s\nFN:N%d\nN:;n%d;;;\nX-A:1\nEND:VCARD\n", name, rng.IntN(3), rng.IntN(4)),

@@ -26,7 +26,7 @@ func (s *session) bind(m *ldap.Message) {
 		s.reply(m, ldap.Result{Code: ldap.AuthMethodNotSupported, Text: "only simple and SASL authentication"})
 	case err != nil:
 		s.refused(m, err)
-	case slices.ContainsFunc(m.Controls, func(c ldap.Control) bool { return c.Critical }):
+	case critical(m):
 		s.reply(m, ldap.Result{Code: ldap.UnavailableCriticalExtension, Text: "bind has no controls here"})
 	case req.Version != 3:
 		s.reply(m, ldap.Result{Code: ldap.ProtocolError, Text: "only LDAP version 3 is spoken here"})

@@ -2,6 +2,7 @@ package ldapd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -244,3 +245,49 @@ type external struct{}
 func (external) Mechanism() string           { return "EXTERNAL" }
 func (external) Initial() ([]byte, error)    { return []byte{}, nil }
 func (external) Next([]byte) ([]byte, error) { return nil, nil }
+
+// TestPageOfOtherSearch checks that a cookie belongs to one search of one client: another filter, another person, and a
+// cookie that a client made up to get more entries than it may are refused.
+func TestPageOfOtherSearch(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{Config: Config{Entries: 2}})
+	c := w.client("alice", "secret-alice")
+	page := func(c *client.Conn, filter string, cookie []byte) ([]byte, error) {
+		p := client.NewControlPaging(1)
+		p.SetCookie(cookie)
+		r, err := c.Search(client.NewSearchRequest("ou=people,dc=example,dc=org", client.ScopeSingleLevel, 0, 0, 0,
+			false, filter, []string{"1.1"}, []client.Control{p}))
+		if err != nil {
+			return nil, err
+		}
+		return client.FindControl(r.Controls, client.ControlTypePaging).(*client.ControlPaging).Cookie, nil
+	}
+	first, err := page(c, "(cn=*)", nil)
+	w.ok(err)
+	if _, err = page(c, "(sn=*)", first); !client.IsErrorWithCode(err, client.LDAPResultUnwillingToPerform) {
+		t.Errorf("another filter: %v", err)
+	}
+	if _, err = page(w.client("bob", "secret-bob"), "(cn=*)", first); !client.IsErrorWithCode(err,
+		client.LDAPResultUnwillingToPerform) {
+		t.Errorf("another person: %v", err)
+	}
+	for i := range first {
+		forged := slices.Clone(first)
+		forged[i]++
+		if _, err = page(c, "(cn=*)", forged); !client.IsErrorWithCode(err, client.LDAPResultUnwillingToPerform) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+	}
+	if _, err = page(c, "(cn=*)", first); !client.IsErrorWithCode(err, client.LDAPResultSizeLimitExceeded) {
+		t.Errorf("beyond the limit of entries: %v", err)
+	}
+}
+
+// TestNoReferral checks that a base outside of the tree is no entry here: the server knows no other servers.
+func TestNoReferral(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	_, err := w.client("alice", "secret-alice").Search(client.NewSearchRequest("dc=else,dc=com", 2, 0, 0, 0, false,
+		"(cn=*)", nil, nil))
+	w.wants(err, client.LDAPResultNoSuchObject, "")
+}

@@ -4,7 +4,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,11 +19,10 @@ import (
 // Implements: RFC 4511 §4.12 Extended operation
 func (s *session) extended(m *ldap.Message) {
 	req, err := ldap.ParseExtended(m.Body)
-	critical := slices.ContainsFunc(m.Controls, func(c ldap.Control) bool { return c.Critical })
 	switch {
 	case err != nil:
 		s.refused(m, err)
-	case critical:
+	case critical(m):
 		s.reply(m, ldap.Result{Code: ldap.UnavailableCriticalExtension, Text: "this operation has no controls here"})
 	case req.OID == ldap.OIDStartTLS:
 		s.startTLS(m, &req)

@@ -10,6 +10,7 @@ import (
 
 	client "github.com/go-ldap/ldap/v3"
 
+	"doublet/serve/listen"
 	"doublet/test/door"
 	"doublet/wire/ldap"
 )
@@ -123,6 +124,69 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
+// TestStalledMessage checks that a client which does not send the rest of a large message loses the session, and gives
+// back its memory, long before a client that is idle would.
+func TestStalledMessage(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{Config: Config{DataTimeout: 50 * time.Millisecond, Memory: listen.NewBudget(1 << 20)}})
+	c := w.dial()
+	bind := append([]byte("\x02\x01\x03\x04\x05alice\x80\x0c"), "secret-alice"...)
+	_, err := c.Write(ldap.AppendRequest(nil, 1, ldap.OpBind, bind))
+	w.ok(err)
+	one := make([]byte, 512)
+	_, err = c.Read(one)
+	w.ok(err)
+	_, err = c.Write([]byte{0x30, 0x83, 3, 0, 0, 2, 1})
+	w.ok(err)
+	if _, err = io.ReadAll(c); err != nil {
+		t.Error(err)
+	}
+	if n := w.srv.cfg.Memory.Used(); n != 0 {
+		t.Errorf("%d bytes are still taken", n)
+	}
+}
+
+// TestUnbindBehindSearches checks that searches which arrive with an unbind or an abandon are answered whole, in order,
+// and that nothing behind the unbind is.
+func TestUnbindBehindSearches(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	c := w.dial()
+	search := ldap.AppendSearch(nil, &ldap.Search{Base: "", Scope: 0, Attributes: []string{"1.1"},
+		Filter: ldap.Filter{Kind: ldap.FilterPresent, Type: "objectClass"}})
+	var in, want []byte
+	for id := 1; id <= 50; id++ {
+		in = ldap.AppendRequest(in, id, ldap.OpSearch, search)
+		in = ldap.AppendRequest(in, 100, ldap.OpAbandon, []byte{byte(id)})
+		e := ldap.NewEntry(want, id, "")
+		want = ldap.AppendResult(e.End(), id, &ldap.Result{Op: ldap.OpSearchDone})
+	}
+	in = ldap.AppendRequest(ldap.AppendRequest(in, 60, ldap.OpUnbind, nil), 61, ldap.OpSearch, search)
+	_, err := c.Write(in)
+	w.ok(err)
+	out, err := io.ReadAll(c)
+	if err != nil || !bytes.Equal(out, want) {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+}
+
+// TestCriticalControl checks that an operation with an unknown critical control is not executed.
+func TestCriticalControl(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	compare := append(tlv(4, []byte("")), "\x30\x14\x04\x0bobjectClass\x04\x05top  "...)
+	control := tlv(0xa0, tlv(0x30, append(tlv(4, []byte("1.2.3")), 1, 1, 0xff)))
+	c := w.dial()
+	message := append(append([]byte{2, 1, 1}, tlv(byte(ldap.OpCompare), compare)...), control...)
+	_, err := c.Write(append(tlv(0x30, message), ldap.AppendRequest(nil, 2, ldap.OpUnbind, nil)...))
+	w.ok(err)
+	out, err := io.ReadAll(c)
+	w.ok(err)
+	if code := after(out); code[0] != byte(ldap.UnavailableCriticalExtension) {
+		t.Errorf("%q", out)
+	}
+}
+
 // FuzzSession sends bytes to a session that is signed in as a reader. It must neither panic nor hang.
 func FuzzSession(f *testing.F) {
 	w := open(f, settings{Config: Config{DataTimeout: 50 * time.Millisecond}})
@@ -135,7 +199,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := net.Dial("tcp", w.Addr.String())
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))

@@ -72,6 +72,7 @@ type Server struct {
 	trees     atomic.Pointer[tree]
 	readers   atomic.Pointer[readers]
 	subschema map[string][]string
+	seal      [32]byte // key of the cookies of paged searches; others are not valid after a restart
 	stats     statistics
 }
 
@@ -91,6 +92,7 @@ func New(e *env.Env, cfg Config, accounts Accounts, dir *directory.Directory, st
 		return nil, fmt.Errorf("ldapd: names of the tree: %w", err)
 	}
 	s := &Server{env: e, cfg: cfg, accounts: accounts, dir: dir, subschema: subschema()}
+	e.Fill(s.seal[:])
 	s.stats = statistics{
 		sessions:     stats.Counter("LDAP.Sessions.Inbound", "LDAP sessions begun"),
 		current:      stats.Gauge("LDAP.Sessions.Current", "LDAP sessions open"),

@@ -2,6 +2,8 @@ package ldapd
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -11,8 +13,8 @@ import (
 )
 
 // cursor is the position of a search between two pages. The client keeps it in the cookie, so that the server holds
-// nothing for a client that does not come back. It is no secret and needs no protection: it decides only where the
-// same search goes on, and every entry is checked again.
+// nothing for a client that does not come back. It is no secret, but sealed with a key of the server and the content of
+// the search: a client can neither invent one, to get more entries than it may, nor go on with another search.
 type cursor struct {
 	// before is the number of entries of the earlier pages.
 	before int
@@ -42,15 +44,40 @@ func (c *cursor) enter(kind directory.TargetKind) (after string) {
 	return c.after
 }
 
-func (c *cursor) cookie() []byte {
+func (c *cursor) append() []byte {
 	b := binary.AppendUvarint(nil, uint64(c.before))
 	b = binary.AppendUvarint(b, uint64(c.offset))
 	return append(append(b, byte(c.upper), byte(c.kind)), c.after...)
 }
 
-var errCookie = errors.New("ldapd: malformed cookie")
+// sealSize is the size of the seal at the beginning of a cookie in bytes.
+const sealSize = 16
 
-func parseCookie(b []byte) (c cursor, err error) {
+// cookie returns the cookie of the next page.
+func (x *search) cookie() []byte {
+	b := x.cursor.append()
+	return append(x.seal(b), b...)
+}
+
+func (x *search) seal(cursor []byte) []byte {
+	h := hmac.New(sha256.New, x.srv.seal[:])
+	h.Write(x.contentHash())
+	h.Write(cursor)
+	return h.Sum(nil)[:sealSize]
+}
+
+// resume sets the cursor to that of a cookie.
+func (x *search) resume(cookie []byte) (err error) {
+	if len(cookie) < sealSize || !hmac.Equal(cookie[:sealSize], x.seal(cookie[sealSize:])) {
+		return errCookie
+	}
+	x.cursor, err = parseCursor(cookie[sealSize:])
+	return err
+}
+
+var errCookie = errors.New("ldapd: cookie is not of this search")
+
+func parseCursor(b []byte) (c cursor, err error) {
 	before, n := binary.Uvarint(b)
 	if n <= 0 || before == 0 || before > 1<<40 {
 		return c, errCookie
@@ -78,11 +105,13 @@ func (x *search) controls(m *ldap.Message) bool {
 		switch c.OID {
 		case ldap.OIDPaged:
 			p, err := ldap.ParsePaged(c.Value)
-			if err == nil && len(p.Cookie) > 0 {
-				x.cursor, err = parseCookie(p.Cookie)
-			}
 			if err != nil {
 				x.s.reply(m, ldap.Result{Code: ldap.ProtocolError, Text: "malformed control for pages"})
+				return false
+			}
+			if len(p.Cookie) > 0 && x.resume(p.Cookie) != nil {
+				x.s.reply(m, ldap.Result{Code: ldap.UnwillingToPerform,
+					Text: "the cookie is not of this search: begin again"})
 				return false
 			}
 			x.paged = &p
@@ -248,7 +277,7 @@ func (x *search) endPage(err error) error {
 	p := ldap.Paged{}
 	if x.full {
 		x.cursor.before += x.sent
-		p.Cookie = x.cursor.cookie()
+		p.Cookie = x.cookie()
 	}
 	x.result.Controls = append(x.result.Controls, ldap.Control{OID: ldap.OIDPaged, Value: p.Append(nil), Valued: true})
 	return err

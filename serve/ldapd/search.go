@@ -347,6 +347,10 @@ func (s *session) compare(m *ldap.Message) {
 		s.refused(m, err)
 		return
 	}
+	if critical(m) {
+		s.reply(m, ldap.Result{Code: ldap.UnavailableCriticalExtension, Text: "compare has no controls here"})
+		return
+	}
 	v, err := s.view()
 	if err != nil {
 		s.trouble(m, err)

@@ -164,10 +164,19 @@ func (s *session) readLarge(n int) (b []byte, free func(), err error) {
 		return nil, nil, listen.ErrMemory
 	}
 	free = func() { s.srv.cfg.Memory.Give(int64(n)) }
-	b = make([]byte, n)
-	if _, err := io.ReadFull(s.c, b); err != nil {
-		free()
-		return nil, nil, err
+	b = make([]byte, 0, n)
+	for len(b) < n {
+		in := s.c.Buffered()
+		if len(in) == 0 {
+			if err := s.c.Fill(s.srv.cfg.DataTimeout); err != nil {
+				free()
+				return nil, nil, err
+			}
+			continue
+		}
+		in = in[:min(len(in), n-len(b))]
+		b = append(b, in...)
+		s.c.Discard(len(in))
 	}
 	return b, free, nil
 }
@@ -348,6 +357,11 @@ func (s *session) unbind(*ldap.Message) { s.over = true }
 
 // abandon does nothing: the session executes one operation after another, so the operation has ended.
 func (s *session) abandon(*ldap.Message) {}
+
+// critical reports whether a message has a critical control. Only searches have controls here.
+func critical(m *ldap.Message) bool {
+	return slices.ContainsFunc(m.Controls, func(c ldap.Control) bool { return c.Critical })
+}
 
 // unwilling answers an operation that would change the directory.
 func (s *session) unwilling(m *ldap.Message) {

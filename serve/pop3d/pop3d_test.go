@@ -444,7 +444,7 @@ func FuzzSession(f *testing.F) {
 		}
 		c, err := net.Dial("tcp", h.Addr.String())
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		_, _ = c.Write(append(bytes.Clone(in), "\r\nNOOP\r\n"...))

@@ -1,12 +1,17 @@
 package sieved
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"doublet/env"
+	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/listen"
@@ -74,5 +79,52 @@ func TestScenarios(t *testing.T) {
 				return func(string) (net.Conn, error) { return net.Dial("tcp", h.Addr.String()) }
 			})
 		})
+	}
+}
+
+// TestAccountGone checks that a session ends before the next command when its account is disabled, and that the command
+// changes nothing.
+func TestAccountGone(t *testing.T) {
+	t.Parallel()
+	h := open(t, Config{}, door.Options{})
+	c, err := net.Dial("tcp", h.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(c)
+	say := func(line, until string) {
+		t.Helper()
+		if _, err := io.WriteString(c, line+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			got, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			if strings.HasPrefix(got, until) {
+				return
+			}
+		}
+	}
+	say(`AUTHENTICATE "PLAIN" "AGFsaWNlAGRlbW8="`, "OK \"Signed in\"")
+	say(`PUTSCRIPT "one" "keep;"`, "OK")
+	h.people.Gone.Store(true)
+	say(`PUTSCRIPT "two" "keep;"`, "BYE")
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("the session goes on: %v", err)
+	}
+	a := h.people.Accounts["alice"]
+	f := h.mail.File(a.Who, a.Database)
+	if err := f.Read(context.Background(), func(d *mailbox.Reading) error {
+		l, err := scripts.Read(f, d)
+		if err == nil && len(l.Scripts) != 1 {
+			t.Errorf("%+v", l.Scripts)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,7 +14,9 @@ type checker struct {
 	begun    bool // a command other than require was seen
 	before   *Node
 	regexps  int
-	errors   Errors
+	// instructions counts those of all regular expressions.
+	instructions int
+	errors       Errors
 }
 
 // Check checks a parsed script, and sets the fields of its nodes that say so. An error is of type Errors.
@@ -267,8 +269,14 @@ func (c *checker) match(n *Node) {
 		if !c.constant(s) {
 			continue
 		}
-		if _, err := Regexp(s, false); err != nil {
+		_, size, err := Regexp(s, comparator == "i;ascii-casemap")
+		if err != nil {
 			c.fail(n, "%s", err)
+			return
+		}
+		if c.instructions += size; c.instructions > MaxInstructions {
+			c.fail(n, "regular expressions are too large together: use smaller repeat counts")
+			return
 		}
 	}
 }

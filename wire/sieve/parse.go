@@ -85,10 +85,14 @@ func (p *parser) unexpected(want string) error {
 // commands reads commands up to a brace or the end.
 func (p *parser) commands(depth int) (list []*Node, err error) {
 	for p.tok.kind == tokenIdentifier {
+		before := p.comment
+		p.comment = nil
 		n, err := p.node(depth)
 		if err != nil {
 			return nil, err
 		}
+		n.Comment = strings.Join(append(before, p.comment...), "\n") // also those within its arguments and tests
+		p.comment = nil
 		switch p.tok.kind {
 		case ';':
 			err = p.step()
@@ -130,8 +134,7 @@ func (p *parser) node(depth int) (*Node, error) {
 	if depth > MaxDepth {
 		return nil, p.failAt(p.tok.line, "blocks and tests are nested deeper than %d", MaxDepth)
 	}
-	n := &Node{Name: p.tok.text, Line: p.tok.line, Comment: strings.Join(p.comment, "\n")}
-	p.comment = nil
+	n := &Node{Name: p.tok.text, Line: p.tok.line}
 	if err := p.step(); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,9 @@ const (
 	MaxDepth   = 32        // blocks and tests within each other
 	MaxStrings = 20_000
 	MaxRegexps = 200
-	maxErrors  = 10
+	// MaxInstructions is the maximum number of instructions of all regular expressions together, about 40 bytes each.
+	MaxInstructions = 20_000
+	maxErrors       = 10
 )
 
 // Error is a mistake in a script.
@@ -55,7 +57,8 @@ type Script struct {
 type Node struct {
 	Name string // lower case
 	Line int
-	// Comment holds the comments before a command, one a line, without their delimiters.
+	// Comment holds the comments before a command and within its arguments and tests, one a line, without their
+	// delimiters. Tests have none.
 	Comment string
 	Args    []Argument
 	// Tests are the tests of a test list, which has parentheses (List), or one test.

@@ -12,17 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a regular expression: bytes of its text, and instructions of its program.
-const (
-	maxRegexp        = 1000
-	maxRegexpProgram = 20_000
-)
+// maxRegexp is the maximum length of a regular expression in bytes.
+const maxRegexp = 1000
 
-// Regexp compiles a regular expression, which matches in linear time. fold ignores case. The leftmost longest match
-// counts, as in POSIX.
-func Regexp(pattern string, fold bool) (*regexp.Regexp, error) {
+// Regexp compiles a regular expression. fold ignores case. The leftmost longest match counts, as in POSIX. size is the
+// number of instructions of its program, at most MaxInstructions: a match takes at most size steps for each byte.
+func Regexp(pattern string, fold bool) (re *regexp.Regexp, size int, err error) {
 	if len(pattern) > maxRegexp {
-		return nil, fmt.Errorf("regular expression is longer than %d bytes", maxRegexp)
+		return nil, 0, fmt.Errorf("regular expression is longer than %d bytes", maxRegexp)
 	}
 	flags := syntax.Perl
 	if fold {
@@ -32,20 +29,22 @@ func Regexp(pattern string, fold bool) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse(pattern, flags)
 	if err == nil {
 		var prog *syntax.Prog
-		if prog, err = syntax.Compile(tree.Simplify()); err == nil && len(prog.Inst) > maxRegexpProgram {
-			return nil, errors.New("regular expression is too large: use smaller repeat counts")
+		if prog, err = syntax.Compile(tree.Simplify()); err == nil {
+			size = len(prog.Inst)
+		}
+		if size > MaxInstructions {
+			return nil, size, errors.New("regular expression is too large: use smaller repeat counts")
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("invalid regular expression: %.80s",
+		return nil, 0, fmt.Errorf("invalid regular expression: %.80s",
 			strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("invalid regular expression: %w", err)
+	if re, err = regexp.Compile(pattern); err != nil {
+		return nil, 0, fmt.Errorf("invalid regular expression: %w", err)
 	}
 	re.Longest()
-	return re, nil
+	return re, size, nil
 }
 
 // DateParts lists the parts of a date that a test may name.
@@ -169,12 +168,17 @@ func decodeCharacters(s string) (string, error) {
 		if i < 0 {
 			break
 		}
-		j := strings.IndexByte(s[i:], '}')
+		j := strings.IndexAny(s[i+2:], "}$")
 		if j < 0 {
 			break
 		}
+		if j += 2; s[i+j] == '$' { // no sequence contains one
+			b.WriteString(s[:i+j])
+			s = s[i+j:]
+			continue
+		}
 		kind, digits, _ := strings.Cut(s[i+2:i+j], ":")
-		out, ok, err := characters(strings.ToLower(kind), digits)
+		out, ok, err := characters(kind, digits)
 		if err != nil {
 			return s, err
 		}
@@ -195,8 +199,12 @@ func decodeCharacters(s string) (string, error) {
 
 // characters decodes the digits of one encoded character sequence. ok is false if it is none.
 func characters(kind, digits string) (out string, ok bool, err error) {
+	isHex := strings.EqualFold(kind, "hex")
+	if !isHex && !strings.EqualFold(kind, "unicode") {
+		return "", false, nil
+	}
 	words := strings.Fields(digits)
-	if len(words) == 0 || kind != "hex" && kind != "unicode" {
+	if len(words) == 0 {
 		return "", false, nil
 	}
 	var b strings.Builder
@@ -205,9 +213,9 @@ func characters(kind, digits string) (out string, ok bool, err error) {
 		switch {
 		case err != nil && !errors.Is(err, strconv.ErrRange):
 			return "", false, nil //nolint:nilerr // it is text
-		case kind == "hex" && len(w) > 2:
+		case isHex && len(w) > 2:
 			return "", false, nil
-		case kind == "hex":
+		case isHex:
 			b.WriteByte(byte(n))
 		case err != nil || n > utf8.MaxRune || n >= 0xd800 && n < 0xe000:
 			return "", true, fmt.Errorf("unknown character %.20q", w)

@@ -21,20 +21,20 @@ func References(s string) []Reference {
 			break
 		}
 		i += at
-		j := strings.IndexByte(s[i:], '}')
+		j := strings.IndexAny(s[i+2:], "}$") // "${${a}" is "${" and the variable a
 		if j < 0 {
 			break
 		}
-		name := strings.ToLower(s[i+2 : i+j])
-		if !reference(name) {
-			at = i + 1 // "${${a}" is "${" and the variable a
+		j += i + 2
+		if s[j] == '$' || !reference(s[i+2:j]) {
+			at = j
 			continue
 		}
 		if from < i {
 			out = append(out, Reference{Text: s[from:i]})
 		}
-		out = append(out, Reference{Variable: name})
-		from, at = i+j+1, i+j+1
+		out = append(out, Reference{Variable: strings.ToLower(s[i+2 : j])})
+		from, at = j+1, j+1
 	}
 	if out != nil && from < len(s) {
 		out = append(out, Reference{Text: s[from:]})
