@@ -91,6 +91,7 @@ func (p *parser) commands(depth int) (list []*Node, err error) {
 		}
 		switch p.tok.kind {
 		case ';':
+			n.End = p.pos
 			err = p.step()
 		case '{':
 			err = p.block(n, depth)
@@ -119,6 +120,7 @@ func (p *parser) block(n *Node, depth int) error {
 	if n.Braces = true; p.tok.kind != '}' {
 		return p.unexpected("a command or }")
 	}
+	n.End = p.pos
 	return p.step()
 }
 
