@@ -91,10 +91,7 @@ func (s *filter) rule(w *store.Writer, d *delivery, l *letter) error {
 		d.ruling = nil
 		return err
 	}
-	world := set.World(&w.Reader, d.database, s.env.Clock.Now().UTC(), map[string]string{
-		"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
-		"domain": domainOf(d.address()),
-	})
+	world := set.World(&w.Reader, d.database, s.env.Clock.Now().UTC(), s.items(d.address()))
 	if r := d.ruling; r != nil && r.modified == set.Modified && r.current(world) {
 		if !r.ready {
 			return errNeedRuling
@@ -118,6 +115,12 @@ func (s *filter) rule(w *store.Writer, d *delivery, l *letter) error {
 		return errNeedRuling
 	}
 	return nil
+}
+
+// items returns the items of the test "environment" for a recipient.
+func (s *filter) items(address string) map[string]string {
+	return map[string]string{"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
+		"domain": domainOf(address)}
 }
 
 // current reports whether the marks that the script asked for are as they were.

@@ -19,7 +19,9 @@ func text(s string) sieve.Argument     { return sieve.Argument{Kind: sieve.Strin
 func number(n uint64) sieve.Argument   { return sieve.Argument{Kind: sieve.Number, Number: n} }
 func texts(l ...string) sieve.Argument { return sieve.Argument{Kind: sieve.StringList, List: l} }
 
-func node(name string, args ...sieve.Argument) *sieve.Node { return &sieve.Node{Name: name, Args: args} }
+func node(name string, args ...sieve.Argument) *sieve.Node {
+	return &sieve.Node{Name: name, Args: args}
+}
 
 func nodeOf(name string, tests ...*sieve.Node) *sieve.Node {
 	return &sieve.Node{Name: name, Tests: tests, List: true}

@@ -89,6 +89,15 @@ func (l *List) Find(name string) *Script {
 	return &l.Scripts[i]
 }
 
+// WithID returns the script with an id, or nil.
+func (l *List) WithID(id note.UNID) *Script {
+	i := slices.IndexFunc(l.Scripts, func(s Script) bool { return s.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &l.Scripts[i]
+}
+
 // Active returns the active script, or nil.
 func (l *List) Active() *Script {
 	i := slices.IndexFunc(l.Scripts, func(s Script) bool { return s.Active })

@@ -64,6 +64,11 @@ var methods = map[string]method{
 	"Principal/queryChanges": {jmap.Principals, principalQueryChanges},
 	"Principal/set":          {jmap.Principals, principalSet},
 
+	"SieveScript/get":      {jmap.Sieve, scriptGet},
+	"SieveScript/set":      {jmap.Sieve, scriptSet},
+	"SieveScript/query":    {jmap.Sieve, scriptQuery},
+	"SieveScript/validate": {jmap.Sieve, scriptValidate},
+
 	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},
 
 	"MDN/send":  {jmap.MDN, mdnSend},

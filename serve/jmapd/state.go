@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"doublet/mail/scripts"
 	"doublet/mailbox"
 )
 
@@ -50,8 +51,13 @@ func (s *Server) States(ctx context.Context, c *Caller, a *Account) (map[string]
 		if err != nil {
 			return err
 		}
+		written, err := scripts.Read(a.File, d)
+		if err != nil {
+			return err
+		}
 		out["EmailSubmission"], out["Identity"], out["VacationResponse"] = list.state(),
 			identityState(identities), v.state()
+		out["SieveScript"] = written.State()
 		return nil
 	})
 	return out, err

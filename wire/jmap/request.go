@@ -15,11 +15,13 @@ const (
 	Blob             = "urn:ietf:params:jmap:blob"
 	MDN              = "urn:ietf:params:jmap:mdn"
 	CalendarsParse   = "urn:ietf:params:jmap:calendars:parse"
+	Sieve            = "urn:ietf:params:jmap:sieve"
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
 	Preferences      = "urn:doublet:jmap:preferences"
+	Rules            = "urn:doublet:jmap:rules"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"
