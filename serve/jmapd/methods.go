@@ -69,6 +69,11 @@ var methods = map[string]method{
 	"SieveScript/query":    {jmap.Sieve, scriptQuery},
 	"SieveScript/validate": {jmap.Sieve, scriptValidate},
 
+	"SieveRules/get":     {jmap.Rules, rulesGet},
+	"SieveRules/set":     {jmap.Rules, rulesSet},
+	"SieveRules/test":    {jmap.Rules, rulesTest},
+	"SieveRules/suggest": {jmap.Rules, rulesSuggest},
+
 	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},
 
 	"MDN/send":  {jmap.MDN, mdnSend},
