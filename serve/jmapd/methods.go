@@ -72,6 +72,7 @@ var methods = map[string]method{
 	"SieveRules/get":     {jmap.Rules, rulesGet},
 	"SieveRules/set":     {jmap.Rules, rulesSet},
 	"SieveRules/test":    {jmap.Rules, rulesTest},
+	"SieveRules/parse":   {jmap.Rules, rulesParse},
 	"SieveRules/suggest": {jmap.Rules, rulesSuggest},
 
 	"CalendarEvent/parse": {jmap.CalendarsParse, calendarParse},

@@ -167,6 +167,32 @@ func rulesError(err error) error {
 	return scriptError(err)
 }
 
+// rulesParse answers SieveRules/parse, which returns the rules of a script that is not stored, or its mistakes.
+func rulesParse(c *call) error {
+	if err := c.arguments(own, "text"); err != nil {
+		return err
+	}
+	text, err := c.text("text")
+	if err != nil {
+		return err
+	}
+	var r sieveRules
+	if err = scripts.Check(text); err == nil {
+		r.rules, err = ruleset.Parse(text)
+	}
+	o := jmap.NewWriter(c.out)
+	o.Text("accountId", c.account.ID)
+	o.Raw("rules", r.json())
+	if err == nil {
+		o.Raw("error", "null")
+	} else {
+		o.Name("error")
+		o.B = c.setError(scriptError(err)).Append(o.B)
+	}
+	c.out = o.End()
+	return nil
+}
+
 // rulesSuggest answers SieveRules/suggest, which returns the conditions that a message suggests for a rule.
 func rulesSuggest(c *call) error {
 	if err := c.arguments(own, "emailId"); err != nil {
