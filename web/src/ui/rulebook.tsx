@@ -78,7 +78,7 @@ export function Rules() {
           editing.value = null;
         }} />
       )}
-      {asText.value ? <ScriptEditor close={() => { asText.value = false; void read(); }} /> : at === null && (
+      {asText.value ? <ScriptEditor close={() => void read().then(() => (asText.value = false))} /> : at === null && (
         <div class="rule-ends">
           {b.rules && <button class="button" onClick={() => (editing.value = rules.length)}>{tu("ruleNew")}</button>}
           <button class="button" onClick={() => (asText.value = true)}>{tu("ruleScript")}</button>

@@ -61,14 +61,12 @@ function Conditions({ x, set, from }: { x: Rule; set: (by: Partial<Rule>) => voi
   useEffect(() => {
     if (from) void suggest(from).then((list) => (offered.value = list ?? []), () => undefined);
   }, [from]);
-  const change = (i: number, by: Partial<Condition>) => set({ conditions: x.conditions.map((c, k) => (k === i ? { ...c, ...by } : c)) });
+  const change = (i: number, by: Condition) => set({ conditions: x.conditions.map((c, k) => (k === i ? by : c)) });
   const add = (c: Condition) => set({ conditions: [...x.conditions, c] });
   const left = offered.value.filter((c) => !x.conditions.some((y) => y.field === c.field));
   return (
     <fieldset>
-      <legend>{tu("ruleIf")} {x.conditions.length > 1 ? (
-        <select aria-label={tu("ruleIf")} value={x.match} onChange={(e) => set({ match: e.currentTarget.value as Rule["match"] })}><option value="all">{tu("ruleAll")}</option><option value="any">{tu("ruleAny")}</option></select>
-      ) : x.conditions.length === 0 && <>({tu("ruleEvery")})</>}</legend>
+      <legend>{x.conditions.length > 1 ? <>{tu("ruleIf")} <select aria-label={tu("ruleIf")} value={x.match} onChange={(e) => set({ match: e.currentTarget.value as Rule["match"] })}><option value="all">{tu("ruleAll")}</option><option value="any">{tu("ruleAny")}</option></select></> : tu(x.conditions.length === 1 ? "ruleIfOne" : "ruleEvery")}</legend>
       {x.conditions.map((c, i) => <OneCondition key={i} c={c} at={i} change={(by) => change(i, by)} remove={() => set({ conditions: x.conditions.filter((_, k) => k !== i) })} />)}
       <div class="rule-more">
         {left.map((c) => <button type="button" class="chip" onClick={() => add(c)}><Icon name="plus" />{fieldText(c.field)} {c.values?.[0]}</button>)}
@@ -78,7 +76,7 @@ function Conditions({ x, set, from }: { x: Rule; set: (by: Partial<Rule>) => voi
   );
 }
 
-function OneCondition({ c, at, change, remove }: { c: Condition; at: number; change: (by: Partial<Condition>) => void; remove: () => void }) {
+function OneCondition({ c, at, change, remove }: { c: Condition; at: number; change: (by: Condition) => void; remove: () => void }) {
   const ways = comparisons[c.field];
   const pick = (field: Field) => {
     const comparison = comparisons[field].includes(c.comparison ?? "") ? c.comparison! : comparisons[field][0]!;
@@ -89,13 +87,13 @@ function OneCondition({ c, at, change, remove }: { c: Condition; at: number; cha
   return (
     <div class="rule-line" role="group" aria-label={tu("ruleCondition", at + 1)}>
       <select aria-label={tu("ruleCondition", at + 1)} value={c.field} onChange={(e) => pick(e.currentTarget.value as Field)}>{fields.map((f) => <option key={f} value={f}>{fieldText(f)}</option>)}</select>
-      {c.field === "header" && <input class="short" required aria-label={tu("ruleHeaderName")} placeholder={tu("ruleHeaderName")} value={c.header ?? ""} onInput={(e) => change({ header: e.currentTarget.value.trim() })} />}
+      {c.field === "header" && <input class="short" required aria-label={tu("ruleHeaderName")} placeholder={tu("ruleHeaderName")} value={c.header ?? ""} onInput={(e) => change({ ...c, header: e.currentTarget.value.trim() })} />}
       <select aria-label={tu("ruleComparison")} value={(c.not ? "!" : "") + (c.comparison ?? "")} onChange={(e) => how(e.currentTarget.value)}>
         {ways.flatMap((w) => [false, true].map((not) => <option key={`${not}${w}`} value={(not ? "!" : "") + w}>{comparisonText(w, not)}</option>))}
       </select>
-      {c.field === "size" && <span class="rule-size"><input type="number" min="0" step="any" required aria-label={`${tu("ruleSize")} (${tu("ruleSizeKB")})`} value={(c.size ?? 0) / 1024} onInput={(e) => change({ size: Math.max(0, Math.round(e.currentTarget.valueAsNumber * 1024) || 0) })} />{tu("ruleSizeKB")}</span>}
+      {c.field === "size" && <span class="rule-size"><input type="number" min="0" step="any" required aria-label={`${tu("ruleSize")} (${tu("ruleSizeKB")})`} value={(c.size ?? 0) / 1024} onInput={(e) => change({ ...c, size: Math.max(0, Math.round(e.currentTarget.valueAsNumber * 1024) || 0) })} />{tu("ruleSizeKB")}</span>}
       {compares(c) && <textarea class="wide" required rows={Math.max(1, c.values?.length ?? 1)} aria-label={tu("ruleValues")} title={tu("ruleValues")} value={(c.values ?? []).join("\n")}
-        onInput={(e) => change({ values: e.currentTarget.value.split("\n") })} onBlur={() => change({ values: withoutEmpty(c.values ?? []) })} />}
+        onInput={(e) => change({ ...c, values: e.currentTarget.value.split("\n") })} onBlur={() => change({ ...c, values: withoutEmpty(c.values ?? []) })} />}
       <button type="button" class="tool" aria-label={tu("ruleRemoveCondition", at + 1)} title={tu("ruleRemoveCondition", at + 1)} onClick={remove}><Icon name="close" /></button>
     </div>
   );
@@ -163,10 +161,13 @@ function Value({ a, change }: { a: Action; change: (value: string) => void }) {
 /** How many of the messages that a dry run found are listed. */
 const listed = 5;
 
-/** A rule that can be tried while one of its actions has no value yet: what it meets does not depend on that. */
+/** The actions of a rule that can be done as they are; those without a value are being written. */
+const ready = (r: Rule) => r.actions.filter((a) => !valued.has(a.type) || a.value?.trim());
+
+/** A rule that can be tried before its actions are there, or does no more than keep: what it meets does not depend on that. */
 function triable(r: Rule): Rule {
   if (r.isOpaque) return r;
-  const actions = r.actions.filter((a) => !valued.has(a.type) || a.value?.trim());
+  const actions = ready(r);
   const met: Action[] = actions.some((a) => a.type !== "keep") ? actions : [{ type: "star" }];
   return { ...r, actions: met, conditions: r.conditions.map((c) => (compares(c) ? { ...c, values: withoutEmpty(c.values ?? []) } : c)) };
 }
@@ -177,10 +178,10 @@ function Trial({ rule }: { rule: Rule }) {
   const problem = useSignal("");
   const inbox = byRole("inbox");
   const asked = triable(rule);
-  const ready = asked.isOpaque || asked.conditions.every((c) => (!compares(c) || c.values?.[0]) && (c.field !== "header" || c.header));
+  const complete = asked.isOpaque || asked.conditions.every((c) => (!compares(c) || c.values?.[0]) && (c.field !== "header" || c.header));
   const key = JSON.stringify(asked);
   useEffect(() => {
-    if (!inbox || !ready) return undefined;
+    if (!inbox || !complete) return undefined;
     const stop = new AbortController();
     const timer = setTimeout(() => {
       tryRule(asked, inbox.id, stop.signal).then((x) => {
@@ -190,13 +191,14 @@ function Trial({ rule }: { rule: Rule }) {
       });
     }, 400);
     return () => { clearTimeout(timer); stop.abort(); };
-  }, [key, inbox?.id, ready]);
+  }, [key, inbox?.id, complete]);
   const x = found.value;
+  const does = rule.isOpaque || ready(rule).some((a) => a.type !== "keep");
   return (
     <div class="rule-trial">
       <output aria-label={tu("ruleTry")}>{problem.value ? tu("ruleUntried", problem.value) : x && inbox ? tu("ruleTried", x.list.length, x.tested, roleName(inbox)) : ""}</output>
       {x && x.list.length > 0 && (
-        <ul>{x.list.slice(0, listed).map((m) => <li key={m.emailId}><strong>{m.subject || t("noSubject")}</strong> <span class="quiet">{m.from} · {triedText(m)}</span></li>)}{x.list.length > listed && <li class="quiet">…</li>}</ul>
+        <ul>{x.list.slice(0, listed).map((m) => <li key={m.emailId}><strong>{m.subject || t("noSubject")}</strong> <span class="quiet">{[m.from, does && triedText(m)].filter(Boolean).join(" · ")}</span></li>)}{x.list.length > listed && <li class="quiet">…</li>}</ul>
       )}
     </div>
   );
