@@ -181,3 +181,29 @@ for (const [language, title] of [["de-DE", "Regeln"], ["zh-CN", "规则"]]) {
     assert.deepEqual(page.wrong, []);
   });
 }
+
+test("the lite mode lists, orders and edits rules, and makes one from a message", async () => {
+  await post("Lite rules", undefined, "List-Id: Lite <lite.rules.example>\n");
+  const page = await open({ scripts: false, width: 1000 });
+  await page.goto(new URL("/lite/", process.env.WEB).href);
+  await page.fill("input[name=user]", "harry");
+  await page.fill("input[name=password]", "demo");
+  await page.click("form.card button.primary");
+  await page.locator(".rows li", { hasText: "Lite rules" }).first().locator("a").click();
+  await page.click("a:has-text('Make a rule from this message')");
+  await page.waitForSelector("[role=status]:has-text('applies to')");
+  await page.fill("[name=to0]", "Archive");
+  assert.deepEqual(await barriers(page), []);
+  await page.click("button[value=save]");
+  await page.waitForSelector(".rules li:has-text('lite.rules.example')");
+  await page.locator(".rules li", { hasText: "lite.rules.example" }).locator("button[value^=up]").click();
+  assert.match(await page.locator(".rules li").first().textContent(), /lite\.rules\.example/);
+  await page.locator(".rules li", { hasText: "lite.rules.example" }).locator("button[value^=off]").click();
+  await page.waitForSelector(".rules li:has-text('(off)')");
+  assert.deepEqual(await barriers(page), []);
+  await page.click("a:has-text('Edit as text')");
+  await page.fill("textarea[name=text]", "keep;\nexplode;\n");
+  await page.click("button[value=script]");
+  await page.waitForSelector("[role=alert]:has-text('Line 2')");
+  assert.deepEqual(await barriers(page), []);
+});
