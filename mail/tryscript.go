@@ -40,7 +40,8 @@ type Tried struct {
 	Outcome       rules.Outcome
 }
 
-// TryScript runs a script over messages of a folder, the newest first, as if they were delivered now. It changes nothing.
+// TryScript runs a script over messages of a folder, the newest first, as if they were delivered now. It changes
+// nothing.
 // The envelope is what a message shows of it. An error of the script is of type sieve.Errors.
 func (p *Depositor) TryScript(ctx context.Context, t *ScriptTrial) (out []Tried, err error) {
 	view, info, err := t.File.Open(ctx, t.Folder, true)

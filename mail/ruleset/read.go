@@ -120,8 +120,8 @@ func attachment(t *sieve.Node) bool {
 		return false
 	}
 	h, b := t.Tests[0], t.Tests[1]
-	return only(h, "contains") && only(b, "raw", "contains") && b.Has("raw") && h.Has("contains") && b.Has("contains") &&
-		isText(&h.Values[0], "content-disposition") && isText(&h.Values[1], "attachment") &&
+	return only(h, "contains") && only(b, "raw", "contains") && b.Has("raw") && h.Has("contains") &&
+		b.Has("contains") && isText(&h.Values[0], "content-disposition") && isText(&h.Values[1], "attachment") &&
 		isText(&b.Values[0], "content-disposition: attachment")
 }
 
@@ -155,25 +155,41 @@ func compared(t *sieve.Node) (c Condition, ok bool) {
 	if len(c.Values) == 0 || slices.Contains(c.Values, "") {
 		return c, false
 	}
-	if t.Name == "body" {
+	switch t.Name {
+	case "body":
 		c.Field = "text"
-		return c, t.Has("text") && c.Comparison != "is" && only(t, "text", "contains", "matches", "regex")
+		ok = t.Has("text") && c.Comparison != "is" && only(t, "text", "contains", "matches", "regex")
+	case "header":
+		ok = c.ofHeader(t)
+	default:
+		ok = c.ofAddress(t)
 	}
+	return c, ok
+}
+
+// ofHeader reads the fields of a test "header".
+func (c *Condition) ofHeader(t *sieve.Node) bool {
 	names := t.Values[0].Strings()
 	c.Field = fieldOf(names)
-	if t.Name == "header" {
-		if c.Field == "" || c.Comparison == "is" && (c.Field == "from" || c.Field == "recipients") {
-			c.Field, c.Header = "header", names[0]
-		}
-		return c, only(t, "is", "contains", "matches", "regex") && (c.Field == "recipients" || len(names) == 1)
+	if c.Field == "" || c.Comparison == "is" && c.ofPeople() {
+		c.Field, c.Header = "header", names[0]
 	}
-	if t.Has("domain") {
-		ok = c.Comparison == "is"
-		c.Comparison = "domain"
-		return c, ok && only(t, "domain", "is") && (c.Field == "from" || c.Field == "recipients")
-	}
-	return c, c.Comparison == "is" && only(t, "is", "all") && (c.Field == "from" || c.Field == "recipients")
+	return only(t, "is", "contains", "matches", "regex") && (c.Field == "recipients" || len(names) == 1)
 }
+
+// ofAddress reads the fields of a test "address".
+func (c *Condition) ofAddress(t *sieve.Node) bool {
+	c.Field = fieldOf(t.Values[0].Strings())
+	ok := c.Comparison == "is" && c.ofPeople()
+	if t.Has("domain") {
+		c.Comparison = "domain"
+		return ok && only(t, "domain", "is")
+	}
+	return ok && only(t, "is", "all")
+}
+
+// ofPeople reports whether the condition is on addresses.
+func (c *Condition) ofPeople() bool { return c.Field == "from" || c.Field == "recipients" }
 
 // fieldOf returns the field of a condition for names of header fields, or "".
 func fieldOf(names []string) string {
@@ -243,7 +259,8 @@ func action(n *sieve.Node) (list []Action, ok bool) {
 func filing(n *sieve.Node, folder string) ([]Action, bool) {
 	if n.Has("specialuse") {
 		use := n.Tags["specialuse"].Text
-		return []Action{{Type: "delete"}}, only(n, "specialuse") && strings.EqualFold(use, trash) && folder == trashFolder
+		known := only(n, "specialuse") && strings.EqualFold(use, trash) && folder == trashFolder
+		return []Action{{Type: "delete"}}, known
 	}
 	a := Action{Type: "move", Value: folder, Create: n.Has("create")}
 	if n.Has("copy") {

@@ -54,8 +54,8 @@ type Rule struct {
 type Condition struct {
 	// Field is one of "from", "recipients" (To and Cc), "subject", "header", "list", "text", "size" and "attachment".
 	Field string `json:"field"`
-	// Comparison is "contains", "is", "matches" (with * and ?) or "regex"; "domain" for from and recipients, "exists" for
-	// header, "over" or "under" for size, "" for attachment.
+	// Comparison is "contains", "is", "matches" (with * and ?) or "regex"; "domain" for from and recipients, "exists"
+	// for header, "over" or "under" for size, "" for attachment.
 	Comparison string `json:"comparison,omitempty"`
 	// Not negates the condition.
 	Not bool `json:"not,omitempty"`
@@ -74,7 +74,7 @@ type Action struct {
 	// Value), "delete" (into the Trash), "discard" and "keep".
 	Type  string `json:"type"`
 	Value string `json:"value,omitempty"`
-	// Create lets move and copy make a missing folder.
+	// Create is set if move and copy make a missing folder.
 	Create bool `json:"create,omitempty"`
 }
 
@@ -197,7 +197,7 @@ func (s *Script) write(r *Rule) (text string, needs []string, err error) {
 		return "", nil, err
 	}
 	if len(back.Rules) != 1 || !back.Rules[0].same(r) {
-		return "", nil, errors.New("a text in it has a meaning of its own in this script, such as ${name}")
+		return "", nil, errors.New("text in it has a meaning of its own in this script, such as ${name}")
 	}
 	return text, w.needs, nil
 }
@@ -219,8 +219,8 @@ func (r *Rule) same(x *Rule) bool {
 }
 
 // rank orders the actions of a rule: labels hold only for what is filed after them.
-var rank = map[string]int{"read": 0, "star": 0, "label": 0, "copy": 1, "forward": 2, "redirect": 2, "keep": 3, "move": 3,
-	"delete": 3, "reject": 3, "discard": 3}
+var rank = map[string]int{"read": 0, "star": 0, "label": 0, "copy": 1, "forward": 2, "redirect": 2, "keep": 3,
+	"move": 3, "delete": 3, "reject": 3, "discard": 3}
 
 // normal returns the rule in the form in which it is read.
 func (r *Rule) normal() *Rule {
@@ -232,8 +232,8 @@ func (r *Rule) normal() *Rule {
 	n.Conditions, n.Actions = slices.Clone(n.Conditions), slices.Clone(n.Actions)
 	for i := range n.Conditions {
 		c := &n.Conditions[i]
-		if field, ok := headerFields[strings.ToLower(c.Header)]; ok && c.Field == "header" && c.Comparison != "exists" &&
-			(field != "from" || c.Comparison != "is") {
+		field, ok := headerFields[strings.ToLower(c.Header)]
+		if ok && c.Field == "header" && c.Comparison != "exists" && (field != "from" || c.Comparison != "is") {
 			c.Field, c.Header = field, ""
 		}
 	}
@@ -250,7 +250,8 @@ func (r *Rule) check() error {
 		return fmt.Errorf("it has more than %d conditions or %d actions", MaxConditions, MaxActions)
 	case len(r.Actions) == 0 && !r.Stop:
 		return errors.New("it has no action")
-	case len(r.Name) > MaxName || strings.ContainsFunc(r.Name, unicode.IsControl) || strings.ContainsRune(r.Comment, '\r'):
+	case len(r.Name) > MaxName || strings.ContainsFunc(r.Name, unicode.IsControl),
+		strings.ContainsRune(r.Comment, '\r'):
 		return fmt.Errorf("its name must be one line of at most %d bytes", MaxName)
 	case r.Match != "all" && r.Match != "any":
 		return fmt.Errorf("unknown match %.20q", r.Match)
@@ -265,8 +266,9 @@ func (r *Rule) check() error {
 
 // comparisons lists the comparisons that each field has.
 var comparisons = map[string][]string{
-	"from": {"contains", "is", "domain", "matches", "regex"}, "recipients": {"contains", "is", "domain", "matches", "regex"},
-	"subject": {"contains", "is", "matches", "regex"}, "list": {"contains", "is", "matches", "regex"},
+	"from":       {"contains", "is", "domain", "matches", "regex"},
+	"recipients": {"contains", "is", "domain", "matches", "regex"},
+	"subject":    {"contains", "is", "matches", "regex"}, "list": {"contains", "is", "matches", "regex"},
 	"header": {"contains", "is", "exists", "matches", "regex"}, "text": {"contains", "matches", "regex"},
 	"size": {"over", "under"}, "attachment": {""},
 }
@@ -281,10 +283,10 @@ func (c *Condition) check() error {
 	}
 	compares := c.Field != "size" && c.Field != "attachment" && c.Comparison != "exists"
 	if compares && (len(c.Values) == 0 || slices.Contains(c.Values, "")) {
-		return fmt.Errorf("the condition on %s has no text to compare with", c.Field)
+		return fmt.Errorf("condition on %s needs texts to compare with", c.Field)
 	}
 	if !compares && len(c.Values) > 0 {
-		return fmt.Errorf("the condition on %s has no text to compare with", c.Field)
+		return fmt.Errorf("condition on %s has no texts", c.Field)
 	}
 	return nil
 }
@@ -294,7 +296,7 @@ func (r *Rule) checkActions() error {
 		switch a.Type {
 		case "move", "copy":
 			if a.Value == "" {
-				return fmt.Errorf("the action %s names no folder", a.Type)
+				return fmt.Errorf("action %s names no folder", a.Type)
 			}
 		case "label":
 			if a.Value == "" || strings.HasPrefix(a.Value, `\`) || len(strings.Fields(a.Value)) != 1 {
@@ -306,11 +308,11 @@ func (r *Rule) checkActions() error {
 			}
 		case "reject":
 			if strings.TrimSpace(a.Value) == "" || len(r.Actions) > 1 {
-				return errors.New("a rejection needs a text, and is the only action")
+				return errors.New("rejection needs a text, and is the only action")
 			}
 		case "read", "star", "delete", "discard", "keep":
 			if a.Value != "" {
-				return fmt.Errorf("the action %s has no value", a.Type)
+				return fmt.Errorf("action %s has no value", a.Type)
 			}
 		default:
 			return fmt.Errorf("unknown action %.20q", a.Type)

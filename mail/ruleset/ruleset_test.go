@@ -59,8 +59,8 @@ func line(r *ruleset.Rule) string {
 	return b.String()
 }
 
-// TestRead reads the scripts of testdata. Each is written as it was, and each rule that a form shows reads back the same
-// when it is written anew.
+// TestRead reads the scripts of testdata. Each is written as it was, and each rule that a form shows reads back the
+// same when it is written anew.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/read.txt")
@@ -127,11 +127,12 @@ func TestRefused(t *testing.T) {
 		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "to"}}, Actions: keep}, "unknown condition"},
 		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "subject", Comparison: "domain"}}, Actions: keep},
 			"unknown condition"},
-		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "subject", Comparison: "is"}}, Actions: keep}, "no text"},
+		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "subject", Comparison: "is"}}, Actions: keep},
+			"needs texts"},
 		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "header", Comparison: "exists", Header: "a b"}},
 			Actions: keep}, "invalid name"},
-		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "subject", Comparison: "regex", Values: []string{"("}}},
-			Actions: keep}, "missing closing"},
+		{"", ruleset.Rule{Conditions: []ruleset.Condition{{Field: "subject", Comparison: "regex",
+			Values: []string{"("}}}, Actions: keep}, "missing closing"},
 		{"", ruleset.Rule{Actions: []ruleset.Action{{Type: "move"}}}, "no folder"},
 		{"", ruleset.Rule{Actions: []ruleset.Action{{Type: "label", Value: `\Deleted`}}}, "invalid label"},
 		{"", ruleset.Rule{Actions: []ruleset.Action{{Type: "label", Value: "a b"}}}, "invalid label"},
@@ -151,7 +152,8 @@ func TestRefused(t *testing.T) {
 		s.Rules = []ruleset.Rule{c.rule}
 		_, err = s.Format()
 		var mistakes sieve.Errors
-		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, ruleset.ErrRule) && !errors.As(err, &mistakes) {
+		known := errors.Is(err, ruleset.ErrRule) || errors.As(err, &mistakes)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !known {
 			t.Errorf("%+v: %v", c.rule, err)
 		}
 	}
@@ -164,7 +166,8 @@ func TestHead(t *testing.T) {
 	for _, c := range [][2]string{
 		{"", "require [\"fileinto\"];\n# rule:[M]\nif true {\n    fileinto \"A\";\n}\n"},
 		{"require \"body\";", "require [\"body\", \"fileinto\"];\n# rule:[M]\nif true {\n    fileinto \"A\";\n}\n"},
-		{"# mine\nrequire \"body\";\n", "# mine\nrequire \"body\";\nrequire [\"fileinto\"];\n# rule:[M]\nif true {\n    fileinto \"A\";\n}\n"},
+		{"# mine\nrequire \"body\";\n", "# mine\nrequire \"body\";\nrequire [\"fileinto\"];\n# rule:[M]\nif true {\n" +
+			"    fileinto \"A\";\n}\n"},
 	} {
 		s, err := ruleset.Parse(c[0])
 		if err != nil {
@@ -183,12 +186,13 @@ type model struct{ *rand.Rand }
 func (m model) of(list ...string) string { return list[m.IntN(len(list))] }
 
 func (m model) word() string {
-	return m.of("a", "Zoë", `quo"te`, `back\slash`, "two words", "${x}", "*star?", "text:\n.dot\n", "#no", "/* no */", "; keep;")
+	return m.of("a", "Zoë", `quo"te`, `back\slash`, "two words", "${x}", "*star?", "text:\n.dot\n", "#no", "/* no */",
+		"; keep;")
 }
 
 func (m model) rule() ruleset.Rule {
-	r := ruleset.Rule{Name: m.of("", "A", "B [x]", "rule:[no]"), Comment: m.of("", "one", "one\ntwo"), Enabled: m.IntN(3) > 0,
-		Match: m.of("all", "any"), Stop: m.IntN(2) == 0}
+	r := ruleset.Rule{Name: m.of("", "A", "B [x]", "rule:[no]"), Comment: m.of("", "one", "one\ntwo"),
+		Enabled: m.IntN(3) > 0, Match: m.of("all", "any"), Stop: m.IntN(2) == 0}
 	for range m.IntN(4) {
 		c := ruleset.Condition{Field: m.of("from", "recipients", "subject", "list", "header", "text"),
 			Comparison: m.of("contains", "matches"), Not: m.IntN(4) == 0, Values: []string{m.word()}}
@@ -201,7 +205,8 @@ func (m model) rule() ruleset.Rule {
 		case c.Field == "from" || c.Field == "recipients":
 			c.Comparison = m.of("contains", "is", "domain")
 		case m.IntN(5) == 0:
-			c = ruleset.Condition{Field: "size", Comparison: m.of("over", "under"), Size: m.Uint64N(1 << 31), Not: c.Not}
+			c = ruleset.Condition{Field: "size", Comparison: m.of("over", "under"), Not: c.Not}
+			c.Size = m.Uint64N(1 << 31)
 		case m.IntN(5) == 0:
 			c = ruleset.Condition{Field: "attachment", Not: c.Not}
 		}
@@ -212,7 +217,8 @@ func (m model) rule() ruleset.Rule {
 	}
 	for _, kind := range []string{"read", "label", "copy", "forward", "move"} {
 		if m.IntN(2) == 0 {
-			value := map[string]string{"label": "work", "copy": "Plain", "forward": "x@example.com", "move": m.word()}[kind]
+			value := map[string]string{"label": "work", "copy": "Plain", "forward": "x@example.com",
+				"move": m.word()}[kind]
 			r.Actions = append(r.Actions, ruleset.Action{Type: kind, Value: value})
 		}
 	}
@@ -271,7 +277,8 @@ func TestModel(t *testing.T) {
 
 func TestSuggest(t *testing.T) {
 	t.Parallel()
-	got := ruleset.Suggest([]byte("From: Ann <ann@example.com>, b@c\r\nSubject: Re: AW: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n" +
+	got := ruleset.Suggest([]byte("From: Ann <ann@example.com>, b@c\r\n" +
+		"Subject: Re: AW: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n" +
 		"List-Id: The list <dev.example.com>\r\n\r\n"))
 	want := []ruleset.Condition{
 		{Field: "list", Comparison: "contains", Values: []string{"dev.example.com"}},

@@ -10,8 +10,8 @@ import (
 // answered matches what an answer or a forward puts before a subject.
 var answered = regexp.MustCompile(`(?i)^\s*(re|aw|fwd?|wg|sv|回复|转发|答复)(\[\d+\])?\s*[::]\s*`)
 
-// Suggest returns the conditions that the header of a message suggests for a rule: its list, its author and its subject,
-// as far as it has them.
+// Suggest returns the conditions that the header of a message suggests for a rule: its list, its author and its
+// subject, as far as it has them.
 func Suggest(header []byte) []Condition {
 	out := []Condition{}
 	if id, ok := mime.Get(header, "List-Id"); ok {

@@ -19,8 +19,8 @@ func (l *List) State() string {
 	return note.DeriveUNID([]byte("state"), []byte(strings.Join(parts, "\n"))).String()[:16]
 }
 
-// OfRules returns the script whose rules a person edits in a form: the active one, else the one with the name RulesName,
-// or nil.
+// OfRules returns the script whose rules a person edits in a form: the active one, else the one with the name
+// RulesName, or nil.
 func (l *List) OfRules() *Script {
 	if s := l.Active(); s != nil {
 		return s
@@ -28,7 +28,8 @@ func (l *List) OfRules() *Script {
 	return l.Find(RulesName)
 }
 
-// Rules returns the rules of the script that OfRules returns. An error is of type sieve.Errors if the script has mistakes.
+// Rules returns the rules of the script that OfRules returns. An error is of type sieve.Errors if the script has
+// mistakes.
 func (l *List) Rules(d *mailbox.Reading) (*ruleset.Script, error) {
 	s := l.OfRules()
 	if s == nil {
@@ -41,8 +42,8 @@ func (l *List) Rules(d *mailbox.Reading) (*ruleset.Script, error) {
 	return ruleset.Parse(text)
 }
 
-// PutRules stores the rules that Rules returned, after changes. id is the UNID of the script if there was none; that one
-// is activated. An error is ruleset.ErrRule, or of type sieve.Errors, or one of Put.
+// PutRules stores the rules that Rules returned, after changes. id is the UNID of the script if there was none; that
+// one is activated. An error is ruleset.ErrRule, or of type sieve.Errors, or one of Put.
 func (e *Editor) PutRules(x *ruleset.Script, id note.UNID) error {
 	text, err := x.Format()
 	if err == nil {

@@ -59,15 +59,19 @@ func (c *call) openBlob(a *Account, id string) (*blob, error) {
 		}
 		return nil, errNoBlob
 	}
-	if ref.letter == letterUpload {
-		if c.caller.Database == 0 {
-			return nil, errNoBlob
-		}
+	switch {
+	case ref.letter == letterUpload && c.caller.Database == 0:
+		return nil, errNoBlob
+	case ref.letter == letterUpload:
 		return c.openUpload(ref)
-	}
-	if ref.letter == letterSieve {
+	case ref.letter == letterSieve:
 		return c.openScript(a, ref)
 	}
+	return c.openMessage(a, ref)
+}
+
+// openMessage opens a message or a part of one.
+func (c *call) openMessage(a *Account, ref blobRef) (*blob, error) {
 	var out *blob
 	err := a.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		m, err := d.EmailOf(ref.unid)

@@ -125,7 +125,8 @@ func rulesSet(c *call) error {
 				return nil
 			}
 			if r.rules == nil {
-				return &jmap.Error{Type: "invalidSieve", Description: "The script has mistakes: correct its text first."}
+				return &jmap.Error{Type: "invalidSieve",
+					Description: "The script has mistakes: correct its text first."}
 			}
 			if r.rules.Rules, err = readRules(v); err != nil {
 				return err

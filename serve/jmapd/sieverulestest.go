@@ -17,8 +17,8 @@ const triedByDefault = 100
 // triedSize is about the size of a message in the response, in bytes.
 const triedSize = 1500
 
-// rulesTest answers SieveRules/test: a dry run of rules, or of a script in a blob, over the newest messages of a Mailbox.
-// It returns the messages with which the script would do something else than keep them.
+// rulesTest answers SieveRules/test: a dry run of rules, or of a script in a blob, over the newest messages of a
+// Mailbox. It returns the messages with which the script would do something else than keep them.
 func rulesTest(c *call) error {
 	if err := c.arguments(own, "rules", "blobId", "mailboxId", "limit"); err != nil {
 		return err

@@ -160,7 +160,8 @@ func (x *scriptSetting) readDrafts() error {
 	for i, now := range current {
 		d := scriptDraft{err: &jmap.Error{Type: "notFound"}}
 		if now != nil {
-			d.err = scriptKind.apply(x.set.update[i].object, now, func(v *jmap.Value) error { return c.readScript(v, &d) })
+			d.err = scriptKind.apply(x.set.update[i].object, now,
+				func(v *jmap.Value) error { return c.readScript(v, &d) })
 		}
 		x.updated = append(x.updated, d)
 	}

@@ -45,9 +45,10 @@ func TestRules(t *testing.T) {
 		t.Fatalf("a test stores %s", s)
 	}
 	b.send("rname", nil, "do", "save")
-	b.want(200, "Saved", "Work", "Sender contains “ann” or “anna” or Size is not over 2 KB → mark as read, move to Archive,"+
-		" apply no further rules")
-	want := "require [\"fileinto\", \"imap4flags\"];\n# rule:[Work]\nif anyof (header :contains \"from\" [\"ann\", \"anna\"]," +
+	b.want(200, "Saved", "Work", "Sender contains “ann” or “anna” or Size is not over 2 KB"+
+		" → mark as read, move to Archive, apply no further rules")
+	want := "require [\"fileinto\", \"imap4flags\"];\n# rule:[Work]\n" +
+		"if anyof (header :contains \"from\" [\"ann\", \"anna\"]," +
 		" not size :over 1536) {\n    addflag \"\\\\Seen\";\n    fileinto \"Archive\";\n    stop;\n}\n"
 	if s := w.script("alice"); s != want {
 		t.Fatalf("the script is %s", s)
@@ -74,14 +75,15 @@ func TestRules(t *testing.T) {
 	b.follow("Edit as text")
 	b.send("name=\"text\"", nil, "text", "keep;\nexplode;", "do", "script")
 	b.want(422, "Line 2: unknown command", "explode;")
-	b.send("name=\"text\"", nil, "text", "require \"vacation\";\nif true { vacation \"Away\"; }\nif header \"a\" \"b\" { keep; }\n",
-		"do", "script")
+	b.send("name=\"text\"", nil, "do", "script", "text",
+		"require \"vacation\";\nif true { vacation \"Away\"; }\nif header \"a\" \"b\" { keep; }\n")
 	b.want(200, "Saved", "if true { vacation")
 	b.follow("Rule 1")
 	b.want(200, "No form can show this part")
 	b.send("name=\"text\"", nil, "text", "if true { vacation \"Still away\"; }", "do", "save")
 	b.want(200, "Still away")
-	if s := w.script("alice"); s != "require \"vacation\";\nif true { vacation \"Still away\"; }\nif header \"a\" \"b\" { keep; }\n" {
+	want = "require \"vacation\";\nif true { vacation \"Still away\"; }\nif header \"a\" \"b\" { keep; }\n"
+	if s := w.script("alice"); s != want {
 		t.Errorf("the script is %q", s)
 	}
 }
@@ -117,10 +119,11 @@ func TestRulesRefused(t *testing.T) {
 		{[]string{"field0", "from", "how0", "over", "value0", "x"}, "unknown condition"},
 		{[]string{"field0", "size", "how0", "over", "value0", "big"}, "write it in KB"},
 		{[]string{"field0", "subject", "how0", "regex", "value0", "("}, "missing closing"},
-		{[]string{"field0", "subject", "how0", "is", "value0", " "}, "no text"},
+		{[]string{"field0", "subject", "how0", "is", "value0", " "}, "needs texts"},
 	} {
 		b.get(pathRules + "?edit=new")
-		b.send("rname", nil, append(append([]string{"name", "N", "action0", "keep", "to0", ""}, c.fields...), "do", "save")...)
+		fields := append([]string{"name", "N", "action0", "keep", "to0", "", "do", "save"}, c.fields...)
+		b.send("rname", nil, fields...)
 		b.want(422, c.want, `value="N"`)
 	}
 	if s := w.script("alice"); s != "" {
@@ -164,11 +167,12 @@ func TestRulesPages(t *testing.T) {
 	b := w.signed("alice")
 	var long strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&long, "# rule:[%s%d]\nif header :contains [\"from\"] [%s\"x\"] { keep; }\n", strings.Repeat("&", 60), i,
-			strings.Repeat("\"<&>\",", 30))
+		fmt.Fprintf(&long, "# rule:[%s%d]\nif header :contains [\"from\"] [%s\"x\"] { keep; }\n",
+			strings.Repeat("&", 60), i, strings.Repeat("\"<&>\",", 30))
 	}
 	long.WriteString("# rule:[Long]\nif allof (true" + strings.Repeat(", header \"a\" \"b\"", 9) + ") { keep; }\n")
-	long.WriteString("# rule:[Wide]\nif allof (header \"a\" \"b\"" + strings.Repeat(", header \"a\" \"b\"", 9) + ") { keep; }\n")
+	long.WriteString("# rule:[Wide]\nif allof (header \"a\" \"b\"" + strings.Repeat(", header \"a\" \"b\"", 9) +
+		") { keep; }\n")
 	b.get(pathRules + "?text=1")
 	b.send("name=\"text\"", nil, "text", long.String(), "do", "script")
 	b.want(200, "Rules 1 to 15 of 42")

@@ -7,7 +7,7 @@ import (
 	"doublet/mail/ruleset"
 )
 
-// sentence says what a rule does; of a part of a script that no form shows, its first line.
+// sentence returns the conditions and actions of a rule in words, or the first line of an opaque one.
 func (v *visit) sentence(r *ruleset.Rule) string {
 	if r.Opaque {
 		for line := range strings.SplitSeq(r.Text, "\n") {
