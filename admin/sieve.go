@@ -1,19 +1,15 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"doublet/directory"
-	"doublet/mail/rules"
+	"doublet/mail"
 	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/note"
-	"doublet/store"
-	"doublet/wire/mime"
 	"doublet/wire/sieve"
 )
 
@@ -60,7 +56,7 @@ type SieveTest struct {
 	Name   string `json:"name" arg:"optional" help:"name of a stored script (default: the active one)"`
 	Text   string `json:"text" help:"text of a script that is not stored, instead of a name"`
 	Folder string `json:"folder" help:"folder with the messages (default: INBOX)"`
-	Limit  int    `json:"limit" help:"number of messages, the newest ones (default: 100)"`
+	Limit  int    `json:"limit" help:"number of messages, the newest ones (default: 100, at most 500)"`
 	All    bool   `json:"all" help:"also show messages that would only be kept"`
 }
 
@@ -223,44 +219,18 @@ func sieveTest(ctx context.Context, c *Call, a *SieveTest) (out []SieveTried, er
 	if folder == "" {
 		folder = mailbox.Inbox
 	}
-	view, info, err := f.Open(ctx, folder, true)
+	list, err := c.Mail.Deposits.TryScript(ctx, &mail.ScriptTrial{File: f, Database: p.MailDatabase,
+		Address: p.InternetAddress, Script: text, Folder: folder, Limit: atMost(a.Limit, 100)})
 	if err != nil {
-		return nil, err
+		return nil, sieveError(err)
 	}
-	address := p.InternetAddress
 	out = []SieveTried{}
-	err = c.Store.Read(ctx, note.System, p.MailDatabase, func(r *store.Reader) error {
-		set, err := scripts.Try(r, p.MailDatabase, text)
-		if err != nil {
-			return sieveError(err)
+	for i := len(list) - 1; i >= 0; i-- {
+		if x := &list[i]; a.All || !x.Kept() {
+			out = append(out, SieveTried{UID: x.UID, From: x.From, Subject: x.Subject, Actions: x.Outcome.Lines()})
 		}
-		first := uint32(1)
-		if n := uint32(atMost(a.Limit, 100)); info.Total > n {
-			first = info.Total - n + 1
-		}
-		if info.Total == 0 {
-			return nil
-		}
-		return view.Fetch(ctx, mailbox.Set{{Start: first, Stop: 0}}, false, mailbox.FetchOptions{},
-			func(m *mailbox.Message) (bool, error) {
-				b, err := m.Body()
-				if err != nil {
-					return false, err
-				}
-				var raw bytes.Buffer
-				if _, err := b.WriteTo(&raw); err != nil {
-					return false, err
-				}
-				world := set.World(r, p.MailDatabase, c.Env.Clock.Now(), map[string]string{"name": "Doublet",
-					"location": "MDA", "phase": "during", "host": c.Name})
-				t := tried(set.Program, raw.Bytes(), address, world)
-				if t.UID = m.UID; a.All || len(t.Actions) != 1 || t.Actions[0] != "keep" {
-					out = append(out, t)
-				}
-				return false, nil
-			}, func() error { return ctx.Err() })
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // sieveText returns the script that sieve test runs.
@@ -284,18 +254,4 @@ func (c *Call) sieveText(ctx context.Context, f *mailbox.File, a *SieveTest) (te
 		return err
 	})
 	return text, err
-}
-
-// tried runs a script over a stored message. The envelope is what the message shows of it.
-func tried(p *rules.Program, raw []byte, to string, w *rules.World) SieveTried {
-	header := raw[:mime.HeaderEnd(raw)]
-	from, _ := mime.Get(header, "Return-Path")
-	t := SieveTried{}
-	t.From, _ = mime.Get(header, "From")
-	t.From = mime.DecodeWords(t.From)
-	t.Subject, _ = mime.Get(header, "Subject")
-	t.Subject = mime.DecodeWords(t.Subject)
-	o := rules.Run(p, &rules.Message{Raw: raw, From: strings.Trim(from, "<> "), To: to}, w)
-	t.Actions = o.Lines()
-	return t
 }

@@ -101,7 +101,7 @@ func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *lett
 		d.ruling = nil
 		return err
 	}
-	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), s.environment(d, l))
+	world := set.World(&w.Reader, d.database, s.env.Clock.Now(), s.environment(d.address(), l.remote))
 	if r := d.ruling; r == nil || r.modified != set.Modified || !r.current(world) {
 		d.ruling = execute(set, d, l, world)
 	}
@@ -111,12 +111,13 @@ func (s *filter) rule(w *store.Writer, c *mailbox.Composed, d *delivery, l *lett
 	return nil
 }
 
-// environment returns what the script of a delivery can ask about the server and the client.
-func (s *filter) environment(d *delivery, l *letter) map[string]string {
+// environment returns the items of the test "environment" for a recipient. remote is the address of the client, if the
+// message is delivered in its session.
+func (s *filter) environment(address string, remote netip.Addr) map[string]string {
 	items := map[string]string{"name": "Doublet", "location": "MDA", "phase": "during", "host": s.personal.hostname,
-		"domain": domainOf(d.address())}
-	if l.remote.IsValid() {
-		items["remote-ip"] = l.remote.Unmap().WithZone("").String()
+		"domain": domainOf(address)}
+	if remote.IsValid() {
+		items["remote-ip"] = remote.Unmap().WithZone("").String()
 	}
 	return items
 }

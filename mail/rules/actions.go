@@ -115,7 +115,7 @@ func (c *compiler) redirect(n *sieve.Node) func(*run) error {
 		if !slices.ContainsFunc(r.out.Redirects, func(a string) bool { return strings.EqualFold(a, address) }) {
 			r.out.Redirects = append(r.out.Redirects, address)
 		}
-		if len(r.out.Redirects) > maxRedirects {
+		if len(r.out.Redirects) > MaxRedirects {
 			return errRedirects
 		}
 		return r.act()

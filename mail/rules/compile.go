@@ -13,7 +13,7 @@ import (
 var (
 	errVariables  = fmt.Errorf("script sets more than %d variables", maxVariables)
 	errActions    = fmt.Errorf("script takes more than %d actions for one message", maxActions)
-	errRedirects  = fmt.Errorf("script redirects one message to more than %d addresses", maxRedirects)
+	errRedirects  = fmt.Errorf("script redirects one message to more than %d addresses", MaxRedirects)
 	errNotices    = fmt.Errorf("script sends more than %d notifications for one message", maxNotices)
 	errPatterns   = fmt.Errorf("script compiles more than %d regular expressions for one message", maxPatterns)
 	errTransforms = fmt.Errorf("script reads the body of one message in more than %d ways", maxTransforms)

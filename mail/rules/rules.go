@@ -15,7 +15,6 @@ import (
 const (
 	maxSteps      = 200_000 // a step is a command, a test, or a comparison with 64 bytes
 	maxActions    = 32
-	maxRedirects  = 5
 	maxNotices    = 5
 	maxVariables  = 256
 	maxValue      = 4000 // bytes of a variable
@@ -30,6 +29,9 @@ const (
 	maxEdits      = 50       // header fields added
 	maxEditBytes  = 16 << 10 // bytes of header fields added
 )
+
+// MaxRedirects is the number of addresses to which a script may send one message.
+const MaxRedirects = 5
 
 // DefaultDuplicate is the time for which a test "duplicate" remembers a message, and MaxDuplicate the longest.
 const (

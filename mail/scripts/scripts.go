@@ -18,7 +18,7 @@ import (
 const (
 	Max     = 50
 	MaxSize = 128 << 10
-	MaxName = 200
+	MaxName = 512 // RFC 5804 section 1.6 and RFC 9661 section 1.2.1 ask for at least as many
 )
 
 // The profile notes and their items.
@@ -41,7 +41,7 @@ var (
 	ErrActive   = errors.New("script is active: deactivate it first")
 	ErrMany     = fmt.Errorf("more than %d scripts: delete one first", Max)
 	ErrTooBig   = fmt.Errorf("script is larger than %d bytes: split it", MaxSize)
-	ErrName     = errors.New("invalid name of a script: use 1 to 200 bytes of text without control characters")
+	ErrName     = errors.New("invalid name of a script: use 1 to 512 bytes of text without control characters")
 )
 
 // Script is an entry of the list of scripts.
@@ -83,6 +83,15 @@ func parse(items note.Items, mod note.ModSeq) *List {
 // Find returns the script with a name, or nil.
 func (l *List) Find(name string) *Script {
 	i := slices.IndexFunc(l.Scripts, func(s Script) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.Scripts[i]
+}
+
+// WithID returns the script with an id, or nil.
+func (l *List) WithID(id note.UNID) *Script {
+	i := slices.IndexFunc(l.Scripts, func(s Script) bool { return s.ID == id })
 	if i < 0 {
 		return nil
 	}

@@ -51,6 +51,11 @@ func (b *backend) Refresh(ctx context.Context, a *signin.Account) error {
 	return err
 }
 
+// TryScript implements Backend.
+func (b *backend) TryScript(ctx context.Context, t *mail.ScriptTrial) ([]mail.Tried, error) {
+	return b.mail.Deposits.TryScript(ctx, t)
+}
+
 // Name implements Backend.
 func (b *backend) Name(ctx context.Context, id note.UNID) (string, error) {
 	p, err := b.dir.Names.Person(ctx, id)

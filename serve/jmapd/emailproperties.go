@@ -17,6 +17,8 @@ const (
 	letterMessage = 'b' // the blob of a message
 	letterPart    = 'p' // the blob of a part
 	letterUpload  = 'u'
+	letterScript  = 'v'
+	letterSieve   = 'w' // the blob of a script: a hash of its text
 )
 
 // propertyKind identifies a property of an Email.

@@ -66,6 +66,10 @@ func FuzzCall(f *testing.F) {
 			`","ids":null},"0"]`, `["Quota/get",{"accountId":"` + account + `","ids":null},"0"]`,
 		`["Email/queryChanges",{"accountId":"` + account + `","sinceQueryState":"1"},"0"]`,
 		`["Thread/changes",{"accountId":"` + account + `","sinceState":"x"},"0"]`,
+		`["SieveScript/set",{"accountId":"` + account + `","create":{"a":{"name":"n","blobId":"u"}}},"0"]`,
+		`["SieveRules/set",{"accountId":"` + account + `","update":{"singleton":{"rules":[{"name":"a","actions":[` +
+			`{"type":"move","value":"A"}],"conditions":[{"field":"size","comparison":"over","size":1}]}]}}},"0"]`,
+		`["SieveRules/test",{"accountId":"` + account + `","rules":[{"text":"discard;"}]},"0"]`,
 	} {
 		f.Add(s)
 	}

@@ -122,6 +122,8 @@ type Backend interface {
 	// Vacation returns a person's vacation response. SetVacation changes that of the person who asks.
 	Vacation(ctx context.Context, person note.UNID) (Vacation, error)
 	SetVacation(ctx context.Context, who note.Who, v *Vacation) error
+	// TryScript runs a Sieve script over messages of a folder, and changes nothing.
+	TryScript(ctx context.Context, t *mail.ScriptTrial) ([]mail.Tried, error)
 	// MaxRecipients returns the limit of recipients per message.
 	MaxRecipients() int
 }

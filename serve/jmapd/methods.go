@@ -90,6 +90,17 @@ var methods = map[string]method{
 	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},
 	"Principal/getAvailability":   {jmap.Availability, getAvailability},
 
+	"SieveScript/get":      {jmap.Sieve, scriptGet},
+	"SieveScript/set":      {jmap.Sieve, scriptSet},
+	"SieveScript/query":    {jmap.Sieve, scriptQuery},
+	"SieveScript/validate": {jmap.Sieve, scriptValidate},
+
+	"SieveRules/get":     {jmap.Rules, rulesGet},
+	"SieveRules/set":     {jmap.Rules, rulesSet},
+	"SieveRules/test":    {jmap.Rules, rulesTest},
+	"SieveRules/parse":   {jmap.Rules, rulesParse},
+	"SieveRules/suggest": {jmap.Rules, rulesSuggest},
+
 	"MDN/send":  {jmap.MDN, mdnSend},
 	"MDN/parse": {jmap.MDN, mdnParse},
 }

@@ -171,6 +171,9 @@ func TestPushedStates(t *testing.T) {
 	_, err = w.file("alice").Create(bg, "Projects", "")
 	w.ok(err)
 	need(alice, w.account("alice"), "Mailbox")
+	w.one("alice", "SieveRules/set", obj{"accountId": w.account("alice"), "update": obj{"singleton": obj{
+		"rules": []any{obj{"actions": []any{obj{"type": "keep"}}}}}}})
+	need(alice, w.account("alice"), "SieveScript")
 	// Bob gets pushes for alice's mail while he can see one of her folders.
 	bobs := w.who["bob"].Who.Person
 	w.ok(w.file("alice").SetAccess(bg, "INBOX", bobs, func(note.Rights) note.Rights { return note.Lookup | note.Read },

@@ -1,6 +1,7 @@
 package jmapd
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -13,7 +14,8 @@ import (
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
 	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
-	jmap.Snooze, jmap.Preferences, jmap.Principals, jmap.Availability, jmap.WebSocket, jmap.WebPushVAPID}
+	jmap.Snooze, jmap.Preferences, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability, jmap.WebSocket,
+	jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
@@ -23,6 +25,9 @@ func (s *Server) has(capability string) bool {
 
 // ofPush lists the capabilities that push announces (see OpenPush). Accounts do not have them.
 var ofPush = []string{jmap.WebSocket, jmap.WebPushVAPID}
+
+// ofSession holds the capability objects of the session that are not empty.
+var ofSession = map[string]string{jmap.Sieve: `{"implementation":"Doublet"}`}
 
 // wellKnown redirects to the session object.
 //
@@ -122,7 +127,7 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	o.B = in.End()
 	for _, u := range capabilities {
 		if u != jmap.Core && s.has(u) && !slices.Contains(ofPush, u) {
-			o.Raw(u, "{}")
+			o.Raw(u, cmp.Or(ofSession[u], "{}"))
 		}
 	}
 	if s.opt.Extend != nil {
@@ -205,6 +210,8 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		caps.Raw(jmap.Senders, "{}")
 		caps.Raw(jmap.Snooze, "{}")
 		caps.Raw(jmap.Preferences, "{}")
+		caps.Object(jmap.Sieve, putSieveCapability)
+		caps.Raw(jmap.Rules, "{}")
 		caps.Raw(jmap.MDN, "{}")
 		if s.has(jmap.Principals) {
 			caps.Object(jmap.Principals,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/store"
 )
@@ -70,8 +71,13 @@ func (s *Server) mailStates(ctx context.Context, c *Caller, a *Account, out map[
 		if err != nil {
 			return err
 		}
+		written, err := scripts.Read(a.File, d)
+		if err != nil {
+			return err
+		}
 		out["EmailSubmission"], out["Identity"], out["VacationResponse"] = list.state(),
 			identityState(identities), v.state()
+		out["SieveScript"] = written.State()
 		return nil
 	})
 }

@@ -26,7 +26,7 @@ func emailUnsubscribe(c *call) error {
 	if c.s.opt.Lists == nil {
 		return &jmap.Error{Type: "unknownMethod"}
 	}
-	header, err := c.listHeader(id)
+	header, err := c.emailHeader(id, &jmap.Error{Type: "noOneClick", Description: "The header is too large."})
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func emailUnsubscribe(c *call) error {
 	return nil
 }
 
-// listHeader returns the header of a message.
-func (c *call) listHeader(id string) (header []byte, err error) {
+// emailHeader returns the header of a message. A header over maxListHeader is the error large.
+func (c *call) emailHeader(id string, large error) (header []byte, err error) {
 	real, _ := c.real(id)
 	u, ok := parseID(letterEmail, real)
 	if !ok {
@@ -82,7 +82,7 @@ func (c *call) listHeader(id string) (header []byte, err error) {
 		}
 		span, _ := index.Section(nil)
 		if span.BodyStart > maxListHeader {
-			return &jmap.Error{Type: "noOneClick", Description: "The header is too large."}
+			return large
 		}
 		body, err := m.Body()
 		if err == nil {

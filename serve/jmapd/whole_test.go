@@ -50,6 +50,7 @@ func TestWholeObjects(t *testing.T) {
 			"bcc": []any{obj{"email": "x@y.example", "name": nil}}}},
 		{name: "VacationResponse", mutable: map[string]any{"isEnabled": true, "subject": "Away",
 			"textBody": "Until Monday."}},
+		{name: "SieveScript", mutable: map[string]any{"name": "Another"}},
 		{name: "EmailSubmission", mutable: map[string]any{"undoStatus": "canceled"}},
 		{name: "PushSubscription", mutable: map[string]any{"types": []any{"Email"}}, also: []string{"url", "keys"}},
 	} {
@@ -76,6 +77,12 @@ func (x *whole) prepare(w *world) {
 		x.id = r["created"].(obj)["a"].(obj)["id"].(string)
 	case "Email":
 		x.id = w.append("alice", "INBOX", wholeMail, `\Flagged`)
+	case "SieveScript":
+		r := w.one("alice", "Blob/upload", obj{"accountId": account, "create": obj{"b": obj{
+			"data": []any{obj{"data:asText": "keep;"}}}}})
+		r = w.one("alice", "SieveScript/set", obj{"accountId": account, "create": obj{"a": obj{
+			"name": "main", "blobId": r["created"].(obj)["b"].(obj)["id"]}}})
+		x.id = r["created"].(obj)["a"].(obj)["id"].(string)
 	case "PushSubscription":
 		_, url, _ := w.pushes()
 		x.extra = obj{"url": url}
@@ -215,6 +222,7 @@ func (x *whole) may(name string) bool {
 	m := map[string]string{
 		"Mailbox": " parentId role ", "Email": " mailboxIds ", "Identity": " replyTo htmlSignature ",
 		"VacationResponse": " fromDate toDate htmlBody ", "PushSubscription": " expires verificationCode ",
+		"SieveScript": " blobId ",
 	}
 	return strings.Contains(m[x.name], " "+name+" ")
 }

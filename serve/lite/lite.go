@@ -44,6 +44,7 @@ const (
 	pathKept     = Path + "kept"
 	pathFolders  = Path + "folders"
 	pathSettings = Path + "settings"
+	pathRules    = Path + "rules"
 	pathStyle    = Path + "style.css"
 )
 
@@ -125,12 +126,14 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 	s.get(pathRedirect, (*visit).redirect)
 	s.get(pathFolders, (*visit).folders)
 	s.get(pathSettings, (*visit).settings)
+	s.get(pathRules, (*visit).rules)
 	s.post(pathAct, maxForm, (*visit).act)
 	s.post(pathKept, 2*maxForm, (*visit).kept)
 	s.post(pathCompose, int64(f.MessageSize())+maxForm, (*visit).composed)
 	s.post(pathRedirect, maxForm, (*visit).redirected)
 	s.post(pathFolders, maxForm, (*visit).changeFolders)
 	s.post(pathSettings, maxForm, (*visit).changeSettings)
+	s.post(pathRules, maxForm, (*visit).changeRules)
 	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		p := s.visit(w, r).frame("")
 		p.say("notFound", true)

@@ -382,6 +382,9 @@ func (v *visit) readHead(p *readPage, l *letter) {
 		"print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
 		"save": v.at(pathSource, "m", p.ID, "save", "1"), "redirect": v.at(pathRedirect, "m", p.ID),
 	}
+	if v.box.ID == "" {
+		p.Links["rule"] = v.at(pathRules, "m", p.ID)
+	}
 }
 
 // readBody renders the text of the message and selects the requested piece.

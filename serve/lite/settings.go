@@ -21,6 +21,7 @@ type settingsPage struct {
 	From, Until string
 	Identities  []identity.Identity
 	Forward     string
+	Rules       bool // the person has a mail file, and so rules
 }
 
 const dayLayout = "2006-01-02"
@@ -53,7 +54,7 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 		p.Until = t.In(v.Location).Add(-time.Second).Format(dayLayout) // show the last day
 	}
 	p.Forward = clip(strings.Join(person.Forward, ", "), 500)
-	if v.id.Database != 0 {
+	if p.Rules = v.id.Database != 0; p.Rules {
 		x, err := v.identities()
 		if err != nil {
 			return nil, err

@@ -18,11 +18,13 @@ const (
 	Calendars        = "urn:ietf:params:jmap:calendars"
 	CalendarsParse   = "urn:ietf:params:jmap:calendars:parse"
 	Availability     = "urn:ietf:params:jmap:principals:availability"
+	Sieve            = "urn:ietf:params:jmap:sieve"
 	Search           = "urn:doublet:jmap:search" // of this server: doc/jmap.md
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
 	Preferences      = "urn:doublet:jmap:preferences"
+	Rules            = "urn:doublet:jmap:rules"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
 	WebPushVAPID     = "urn:ietf:params:jmap:webpush-vapid"

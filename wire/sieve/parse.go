@@ -95,6 +95,7 @@ func (p *parser) commands(depth int) (list []*Node, err error) {
 		p.comment = nil
 		switch p.tok.kind {
 		case ';':
+			n.End = p.pos
 			err = p.step()
 		case '{':
 			err = p.block(n, depth)
@@ -123,6 +124,7 @@ func (p *parser) block(n *Node, depth int) error {
 	if n.Braces = true; p.tok.kind != '}' {
 		return p.unexpected("a command or }")
 	}
+	n.End = p.pos
 	return p.step()
 }
 

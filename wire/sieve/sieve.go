@@ -57,6 +57,9 @@ type Script struct {
 type Node struct {
 	Name string // lower case
 	Line int
+	// End is the offset in the script, without a byte order mark, behind the semicolon or the brace that ends a
+	// command.
+	End int
 	// Comment holds the comments before a command and within its arguments and tests, one a line, without their
 	// delimiters. Tests have none.
 	Comment string

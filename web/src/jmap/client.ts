@@ -54,6 +54,8 @@ const using = [
   "urn:doublet:jmap:senders",
   "urn:doublet:jmap:snooze",
   "urn:doublet:jmap:preferences",
+  "urn:ietf:params:jmap:sieve",
+  "urn:doublet:jmap:rules",
 ];
 
 /** How far two clocks may be apart before it matters to anybody, in milliseconds. */

@@ -48,6 +48,7 @@ export type Sheet =
   | { kind: "source"; id: Id }
   | { kind: "ask"; title: string; text?: string; yes: string; danger?: boolean; input?: string; type?: "datetime-local"; hint?: (text: string) => string; done: Answered }
   | { kind: "redirect"; id: Id }
+  | { kind: "rule"; id: Id }
   | { kind: "scheduled" }
   | { kind: "preview"; of: Id; at: number }
   | { kind: "palette"; mode: "all" | "move" | "go" | "label" };

@@ -117,6 +117,7 @@ export const commands: Command[] = [
   { name: "move", group: "groupMail", keys: ["v"], icon: "move", says: () => t("move"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "move" }; } },
   { name: "label", group: "groupMail", keys: ["l"], icon: "label", says: () => t("label"), run: () => { if (chosen().length > 0) sheet.value = { kind: "palette", mode: "label" }; } },
   { name: "block", group: "groupMail", keys: [], icon: "block", run: (ids) => { const id = message(ids); if (id) void import("./sender").then((m) => m.toggleBlock(id)); } },
+  { name: "makeRule", group: "groupMail", keys: [], icon: "rule", run: (ids) => { const id = message(ids); if (id) sheet.value = { kind: "rule", id }; } },
   { name: "snooze", group: "groupMail", keys: ["b"], icon: "clock", run: (ids) => import("./aside").then((m) => m.askSnooze(ids)) },
   { name: "remind", group: "groupMail", keys: [], icon: "clock", run: (ids) => { const id = message(ids); if (id) void import("./aside").then((m) => m.remind(id)); } },
   { name: "pin", group: "groupMail", keys: [], icon: "pin", run: (ids) => import("./aside").then((m) => m.togglePin(ids)) },

@@ -49,7 +49,7 @@ function sheetName(s: Sheet | null): string {
 function sheetOf(name: string): Sheet | null {
   const [kind, id = ""] = name.split(".");
   if (kind === "settings" || kind === "help" || kind === "scheduled") return { kind };
-  return (kind === "source" || kind === "redirect") && id ? { kind, id } : null;
+  return (kind === "source" || kind === "redirect" || kind === "rule") && id ? { kind, id } : null;
 }
 
 /** Where the screen is; null while that is not known. */

@@ -12,6 +12,7 @@ import { Blocked } from "./sender";
 import { textToHTML } from "./writing";
 import { fullDate, languages, t, type Language } from "../text";
 
+const Rules = lazy(() => import("./rulebook").then((m) => m.Rules));
 const Signature = lazy(() => import("./signature").then((m) => m.Signature));
 
 /** The senders whose pictures are always shown; each can be taken out. */
@@ -71,6 +72,7 @@ export function Settings() {
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
       </section>
       <Away />
+      <Suspense><Rules /></Suspense>
       <Blocked />
       <PictureSenders />
       <Devices />

@@ -13,6 +13,7 @@ const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
 const Preview = lazy(() => import("./preview").then((m) => m.Preview));
 const Scheduled = lazy(() => import("./later").then((m) => m.Scheduled));
+const RuleFrom = lazy(() => import("./rulebook").then((m) => m.RuleFrom));
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
 
 export function Sheets() {
@@ -26,6 +27,7 @@ export function Sheets() {
     case "ask": return <Ask s={s} />;
     case "preview": return <Preview key={`${s.of} ${s.at}`} of={s.of} at={s.at} />;
     case "redirect": return <Redirect id={s.id} />;
+    case "rule": return <RuleFrom key={s.id} id={s.id} />;
     case "scheduled": return <Scheduled />;
   }
 }
