@@ -249,33 +249,51 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 	})
 }
 
+// seesBusy reports whether the person may see the busy times of a calendar.
+func (d *reading) seesBusy(h *layout.Folder, p *Properties) bool {
+	return d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
+}
+
+// holds reports whether a calendar holds entries of a kind.
+func (p *Properties) holds(component string) bool {
+	return len(p.Components) == 0 || slices.Contains(p.Components, component)
+}
+
 // open returns the calendars whose busy times the person may see, each with the time zone of its times without one. It
 // returns store.ErrDenied if the person may see no calendar of events.
 func (d *reading) open(collection string) (map[note.ID]*ical.Zone, error) {
 	open := map[note.ID]*ical.Zone{}
 	hidden, shown := false, false
+	err := d.eachCalendar(func(h *layout.Folder, name string, p *Properties) {
+		seen := d.seesBusy(h, p)
+		if p.holds(calendar.Event) {
+			hidden, shown = hidden || !seen, shown || seen
+		}
+		if seen && (collection == "" && !p.Transparent || name == collection) {
+			open[h.Note] = ical.Named(p.TimeZone)
+		}
+	})
+	if err == nil && hidden && !shown && collection == "" {
+		err = store.ErrDenied
+	}
+	return open, err
+}
+
+// eachCalendar calls fn for all calendars, also those that the person may not see.
+func (d *reading) eachCalendar(fn func(h *layout.Folder, name string, p *Properties)) error {
 	for _, h := range d.r.AllFolders() {
 		kind, name, ok := parseFolder(h.Name)
-		if !ok || kind != Calendar || collection != "" && name != collection {
+		if !ok || kind != Calendar {
 			continue
 		}
 		items, err := d.r.FolderItems(h.Note)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p := readProperties(items)
-		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
-		if len(p.Components) == 0 || slices.Contains(p.Components, calendar.Event) {
-			hidden, shown = hidden || !seen, shown || seen
-		}
-		if seen && (!p.Transparent || collection != "") {
-			open[h.Note] = ical.Named(p.TimeZone)
-		}
+		fn(h, name, &p)
 	}
-	if hidden && !shown && collection == "" {
-		return nil, store.ErrDenied
-	}
-	return open, nil
+	return nil
 }
 
 // maxBusy bounds the busy times of one answer.
