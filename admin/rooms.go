@@ -72,8 +72,8 @@ func rooms() []*Verb {
 		define("room add", "add a room or another resource that people book by inviting it", roomAdd, changes),
 		define("room list", "list rooms and other resources", roomList),
 		define("room show", "show a room", func(ctx context.Context, c *Call, a *Named) (Room, error) {
-			m, err := c.room(ctx, a.Name)
-			return c.roomOf(ctx, m), err
+			m, err := room(ctx, c, a.Name)
+			return roomOf(ctx, c, m), err
 		}),
 		define("room set", "change a room", roomSet, changes),
 		define("room bookings", "list the bookings of a room, those that wait for a decision first", roomBookings),
@@ -81,7 +81,7 @@ func rooms() []*Verb {
 		define("room decline", "decline a booking that waits for a decision", roomAnswer(false), changes),
 		define("room remove", "remove a room; its database stays", func(ctx context.Context, c *Call,
 			a *Named) (Done, error) {
-			m, err := c.room(ctx, a.Name)
+			m, err := room(ctx, c, a.Name)
 			if err != nil {
 				return Done{}, err
 			}
@@ -92,7 +92,7 @@ func rooms() []*Verb {
 }
 
 // room returns the room with a name, an address or an id.
-func (c *Call) room(ctx context.Context, name string) (directory.MailIn, error) {
+func room(ctx context.Context, c *Call, name string) (directory.MailIn, error) {
 	m, err := c.mailIns().find(ctx, name)
 	if err == nil && m.Resource.Kind == "" {
 		err = fmt.Errorf("room %q: %w: nobody books it", name, directory.ErrNotFound)
@@ -100,15 +100,15 @@ func (c *Call) room(ctx context.Context, name string) (directory.MailIn, error) 
 	return m, err
 }
 
-func (c *Call) roomOf(ctx context.Context, m directory.MailIn) Room {
+func roomOf(ctx context.Context, c *Call, m directory.MailIn) Room {
 	r := &m.Resource
 	return Room{Name: m.Name, Address: m.InternetAddress, Kind: r.Kind, Capacity: r.Capacity, Equipment: r.Equipment,
 		Owners: c.names(ctx, r.Owners), Approval: r.Approval, Hours: r.Hours, TimeZone: r.TimeZone, Removed: m.Removed,
 		ID: m.ID.String()}
 }
 
-// owners returns the ids of people and groups.
-func (c *Call) owners(ctx context.Context, names []string) (ids []string, err error) {
+// ownersOf returns the ids of people and groups.
+func ownersOf(ctx context.Context, c *Call, names []string) (ids []string, err error) {
 	for _, name := range names {
 		t, err := c.Directory.Names.Lookup(ctx, name)
 		if err != nil {
@@ -120,7 +120,7 @@ func (c *Call) owners(ctx context.Context, names []string) (ids []string, err er
 }
 
 func roomAdd(ctx context.Context, c *Call, a *RoomAdd) (Room, error) {
-	owners, err := c.owners(ctx, a.Owner)
+	owners, err := ownersOf(ctx, c, a.Owner)
 	if err != nil {
 		return Room{}, err
 	}
@@ -141,7 +141,7 @@ func roomAdd(ctx context.Context, c *Call, a *RoomAdd) (Room, error) {
 	if err != nil {
 		return Room{}, errors.Join(err, c.Store.RemoveDatabase(note.System, id))
 	}
-	return c.roomOf(ctx, m), nil
+	return roomOf(ctx, c, m), nil
 }
 
 func roomList(ctx context.Context, c *Call, _ *struct{}) ([]Room, error) {
@@ -153,7 +153,7 @@ func roomList(ctx context.Context, c *Call, _ *struct{}) ([]Room, error) {
 		}
 		for i := range list {
 			if list[i].Resource.Kind != "" && list[i].Removed.IsZero() {
-				rows = append(rows, c.roomOf(ctx, list[i]))
+				rows = append(rows, roomOf(ctx, c, list[i]))
 			}
 		}
 		after, more = next, next != ""
@@ -162,13 +162,13 @@ func roomList(ctx context.Context, c *Call, _ *struct{}) ([]Room, error) {
 }
 
 func roomSet(ctx context.Context, c *Call, a *RoomSet) (Room, error) {
-	m, err := c.room(ctx, a.Name)
+	m, err := room(ctx, c, a.Name)
 	if err != nil {
 		return Room{}, err
 	}
 	var owners []string
 	if a.Owner != nil {
-		if owners, err = c.owners(ctx, nonEmpty(*a.Owner)); err != nil {
+		if owners, err = ownersOf(ctx, c, nonEmpty(*a.Owner)); err != nil {
 			return Room{}, err
 		}
 	}
@@ -188,14 +188,14 @@ func roomSet(ctx context.Context, c *Call, a *RoomSet) (Room, error) {
 		}
 		return nil
 	})
-	return c.roomOf(ctx, m), err
+	return roomOf(ctx, c, m), err
 }
 
 // maxBookings bounds the list of bookings.
 const maxBookings = 1000
 
 func roomBookings(ctx context.Context, c *Call, a *Named) ([]Reservation, error) {
-	m, err := c.room(ctx, a.Name)
+	m, err := room(ctx, c, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func roomBookings(ctx context.Context, c *Call, a *Named) ([]Reservation, error)
 
 func roomAnswer(accept bool) func(context.Context, *Call, *RoomAnswer) (Done, error) {
 	return func(ctx context.Context, c *Call, a *RoomAnswer) (Done, error) {
-		m, err := c.room(ctx, a.Name)
+		m, err := room(ctx, c, a.Name)
 		if err != nil {
 			return Done{}, err
 		}

@@ -77,11 +77,23 @@ func (r *ResourceFields) check() error {
 		return fmt.Errorf("%w kind of resource %.20q: it must be room or resource", ErrInvalid, r.Kind)
 	case r.Capacity < 0 || r.Capacity > maxCapacity:
 		return fmt.Errorf("%w capacity %d", ErrInvalid, r.Capacity)
-	case len(r.Equipment) > maxEquipment || len(r.Owners) > maxOwners:
-		return fmt.Errorf("%w resource: at most %d pieces of equipment and %d owners", ErrInvalid, maxEquipment,
-			maxOwners)
 	case r.Approval && len(r.Owners) == 0:
 		return fmt.Errorf("%w resource: approval needs an owner", ErrInvalid)
+	}
+	if _, _, err := r.Day(); err != nil {
+		return err
+	}
+	if _, err := time.LoadLocation(r.TimeZone); err != nil {
+		return fmt.Errorf("%w time zone %.40q", ErrInvalid, r.TimeZone)
+	}
+	return r.checkLists()
+}
+
+// checkLists rejects equipment and owners that no resource has.
+func (r *ResourceFields) checkLists() error {
+	if len(r.Equipment) > maxEquipment || len(r.Owners) > maxOwners {
+		return fmt.Errorf("%w resource: at most %d pieces of equipment and %d owners", ErrInvalid, maxEquipment,
+			maxOwners)
 	}
 	for _, e := range r.Equipment {
 		if e == "" || len(e) > maxName {
@@ -92,12 +104,6 @@ func (r *ResourceFields) check() error {
 		if _, err := note.ParseUNID(id); err != nil {
 			return fmt.Errorf("%w owner %.40q: it must be an id", ErrInvalid, id)
 		}
-	}
-	if _, _, err := r.Day(); err != nil {
-		return err
-	}
-	if _, err := time.LoadLocation(r.TimeZone); err != nil {
-		return fmt.Errorf("%w time zone %.40q", ErrInvalid, r.TimeZone)
 	}
 	return nil
 }

@@ -250,37 +250,55 @@ func (f *File) Between(ctx context.Context, collection string, x Range, text boo
 	})
 }
 
+// seesBusy reports whether the person may see the busy times of a calendar.
+func (d *reading) seesBusy(h *layout.Folder, p *Properties) bool {
+	return d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
+}
+
+// holds reports whether a calendar holds entries of a kind.
+func (p *Properties) holds(component string) bool {
+	return len(p.Components) == 0 || slices.Contains(p.Components, component)
+}
+
 // open returns the calendars whose busy times the person may see, each with the time zone of its times without one.
 // unread restricts them to those whose entries the person may not read. Without it, open returns store.ErrDenied if the
 // person may see no calendar of events.
 func (d *reading) open(collection string, unread bool) (map[note.ID]*ical.Zone, error) {
 	open := map[note.ID]*ical.Zone{}
 	hidden, shown := false, false
-	for _, h := range d.r.AllFolders() {
-		kind, name, ok := parseFolder(h.Name)
-		if !ok || kind != Calendar || collection != "" && name != collection {
-			continue
+	err := d.eachCalendar(func(h *layout.Folder, name string, p *Properties) {
+		seen := d.seesBusy(h, p)
+		if unread && d.rights(h)&note.Read != 0 || collection != "" && name != collection {
+			return
 		}
-		items, err := d.r.FolderItems(h.Note)
-		if err != nil {
-			return nil, err
-		}
-		p := readProperties(items)
-		seen := d.rights(h)&note.Read != 0 || p.BusyFor != NobodySees && !d.f.who.Person.IsZero()
-		if unread && d.rights(h)&note.Read != 0 {
-			continue
-		}
-		if len(p.Components) == 0 || slices.Contains(p.Components, calendar.Event) {
+		if p.holds(calendar.Event) {
 			hidden, shown = hidden || !seen, shown || seen
 		}
 		if seen && (!p.Transparent || collection != "") {
 			open[h.Note] = ical.Named(p.TimeZone)
 		}
+	})
+	if err == nil && hidden && !shown && !unread && collection == "" {
+		err = store.ErrDenied
 	}
-	if hidden && !shown && !unread && collection == "" {
-		return nil, store.ErrDenied
+	return open, err
+}
+
+// eachCalendar calls fn for all calendars, also those that the person may not see.
+func (d *reading) eachCalendar(fn func(h *layout.Folder, name string, p *Properties)) error {
+	for _, h := range d.r.AllFolders() {
+		kind, name, ok := parseFolder(h.Name)
+		if !ok || kind != Calendar {
+			continue
+		}
+		items, err := d.r.FolderItems(h.Note)
+		if err != nil {
+			return err
+		}
+		p := readProperties(items)
+		fn(h, name, &p)
 	}
-	return open, nil
+	return nil
 }
 
 // Times are the times of an entry of a calendar.

@@ -9,6 +9,7 @@ import (
 	"doublet/calendar"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // Leads reports whether this server is the primary of a mail file, so that Change can change it.
@@ -114,21 +115,16 @@ func (d *reading) defaultFor(component string) (string, error) {
 		first = DefaultTasks
 	}
 	var names []string
-	for _, h := range d.r.AllFolders() {
-		kind, name, ok := parseFolder(h.Name)
-		if !ok || kind != Calendar || d.rights(h)&note.Lookup == 0 {
-			continue
-		}
-		items, err := d.r.FolderItems(h.Note)
-		if err != nil {
-			return "", err
-		}
-		if list := readProperties(items).Components; len(list) == 0 || slices.Contains(list, component) {
+	err := d.eachCalendar(func(h *layout.Folder, name string, p *Properties) {
+		if d.rights(h)&note.Lookup != 0 && p.holds(component) {
 			names = append(names, name)
 		}
+	})
+	if err == nil && len(names) == 0 {
+		err = ErrNoCollection
 	}
-	if len(names) == 0 {
-		return "", ErrNoCollection
+	if err != nil {
+		return "", err
 	}
 	if slices.Contains(names, first) {
 		return first, nil

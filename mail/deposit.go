@@ -171,11 +171,7 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	defer c.Release()
 	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
 	defer b.release()
-	b.letter = &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven,
-		invitation: s.invitation(ctx, raw, !sub.unsigned && !sub.Junk)}
-	if sub.Received != nil {
-		b.letter.remote = sub.Received.IP
-	}
+	b.letter = s.letterOf(ctx, sub, raw, returnPath)
 	s.toHomes(b)
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)

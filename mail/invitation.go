@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
+	"doublet/wire/smtp"
 )
 
 // Calendars reads the scheduling messages (iMIP) that mails bring. Package scheduling implements it.
@@ -72,4 +74,28 @@ func (s *Files) awayFromHome(db note.DatabaseID) bool {
 	}
 	_, err := s.store.Info(db)
 	return err == nil || s.elsewhere(db)
+}
+
+// letterOf returns the message of a submission for scripts and calendars.
+func (s *Depositor) letterOf(ctx context.Context, sub *Submission, raw []byte, returnPath int) *letter {
+	l := &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven,
+		invitation: s.invitation(ctx, raw, !sub.unsigned && !sub.Junk)}
+	if sub.Received != nil {
+		l.remote = sub.Received.IP
+	}
+	return l
+}
+
+// letterFrom returns a message from a mate for scripts and calendars. It returns store.ErrNotHome for a scheduling
+// message if another mate is the home of the mail file.
+func (s *Depositor) letterFrom(ctx context.Context, h *Handed, raw []byte, from smtp.Path) (*letter, error) {
+	l := &letter{raw: raw, from: from, unproven: h.Unproven,
+		invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
+	if l.invitation != nil && s.files.awayFromHome(h.Database) {
+		return nil, store.ErrNotHome
+	}
+	if bytes.HasPrefix(raw, []byte("Return-Path:")) {
+		l.returnPath = bytes.IndexByte(raw, '\n') + 1
+	}
+	return l, nil
 }

@@ -1,7 +1,6 @@
 package mail
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,13 +86,9 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	if err != nil {
 		from = smtp.Path{}
 	}
-	l := &letter{raw: raw, from: from, unproven: h.Unproven,
-		invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
-	if l.invitation != nil && s.files.awayFromHome(d.database) {
-		return store.ErrNotHome // another mate is
-	}
-	if bytes.HasPrefix(raw, []byte("Return-Path:")) {
-		l.returnPath = bytes.IndexByte(raw, '\n') + 1
+	l, err := s.letterFrom(ctx, h, raw, from)
+	if err != nil {
+		return err
 	}
 	b := &batch{date: h.Date, entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
 	defer b.release()

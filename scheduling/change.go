@@ -190,23 +190,26 @@ func (c *change) share(ctx context.Context) error {
 		if q.file == 0 || q.file == c.t.File.Database() || c.drafts[q.file] != nil || !c.s.groupware.Leads(q.file) {
 			continue
 		}
-		d, err := c.open(ctx, q, whole.UID)
-		if err != nil {
+		if err := c.shareWith(ctx, whole, q); err != nil {
 			return err
 		}
-		if d.stored == nil {
-			continue
-		}
-		stored, err := calendar.ReadObject(d.stored.Text)
-		if err != nil {
-			continue
-		}
-		if d.object, err = itip.Answers(whole, stored, q.me); err != nil {
-			return err
-		}
-		d.tag = d.stored.ScheduleTag
 	}
 	return nil
+}
+
+// shareWith writes the answers of the organizer's object into the calendar of one attendee.
+func (c *change) shareWith(ctx context.Context, whole *calendar.Object, p party) error {
+	d, err := c.open(ctx, p, whole.UID)
+	if err != nil || d.stored == nil {
+		return err
+	}
+	stored, err := calendar.ReadObject(d.stored.Text)
+	if err != nil {
+		return nil //nolint:nilerr // it came from a newer program
+	}
+	d.tag = d.stored.ScheduleTag
+	d.object, err = itip.Answers(whole, stored, p.me)
+	return err
 }
 
 // run makes the change in one commit with the calendars of others here, then sends mail to the rest.

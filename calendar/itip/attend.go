@@ -72,32 +72,20 @@ func slicesOf(o *calendar.Object) []*ical.Component {
 // reply if the person's status changed.
 func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 	out := clone(c)
-	k := key(whole, c)
-	was := x.was[k]
+	was := x.was[key(whole, c)]
 	if was == nil {
 		was = x.was[master]
 	}
-	p := attendee(out, x.me)
-	force := false
-	if o := out.Get("ORGANIZER"); o != nil {
-		x.silent = x.silent || !served(o)
-		force = strings.EqualFold(o.Param("SCHEDULE-FORCE-SEND"), Reply) ||
-			was != nil && attendee(was, x.me) != nil && o.Param("SCHEDULE-STATUS") == Pending
-		setParam(o, "SCHEDULE-FORCE-SEND", "")
-	}
-	before := "NEEDS-ACTION"
-	last := ""
+	force := x.forced(out, was)
+	before, last := "NEEDS-ACTION", ""
 	if was != nil {
 		setVersion(out, versionOf(was))
 		if q := attendee(was, x.me); q != nil {
 			before, last = status(q), q.Param(paramReply)
 		}
-		for _, other := range attendees(out) { // the program may not know the last answers of others
-			if q := attendee(was, same(Address(other.Value))); q != nil && !x.me(Address(other.Value)) {
-				setParam(other, "PARTSTAT", q.Param("PARTSTAT"))
-			}
-		}
+		x.keepOthers(out, was)
 	}
+	p := attendee(out, x.me)
 	if p == nil {
 		return out
 	}
@@ -112,6 +100,29 @@ func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 		x.add(out, status(p))
 	}
 	return out
+}
+
+// forced reports whether the answer is sent in any case: the program asks for it, or an earlier one was not sent.
+//
+// Implements: RFC 6638 §7.2 SCHEDULE-FORCE-SEND
+func (x *attending) forced(out, was *ical.Component) bool {
+	o := out.Get("ORGANIZER")
+	if o == nil {
+		return false
+	}
+	x.silent = x.silent || !served(o)
+	force := strings.EqualFold(o.Param("SCHEDULE-FORCE-SEND"), Reply)
+	setParam(o, "SCHEDULE-FORCE-SEND", "")
+	return force || attendeeOf(was, x.me) != nil && o.Param("SCHEDULE-STATUS") == Pending
+}
+
+// keepOthers keeps the answers of the other attendees as they are stored: the program may not know the last ones.
+func (x *attending) keepOthers(out, was *ical.Component) {
+	for _, p := range attendees(out) {
+		if q := attendee(was, same(Address(p.Value))); q != nil && !x.me(Address(p.Value)) {
+			setParam(p, "PARTSTAT", q.Param("PARTSTAT"))
+		}
+	}
 }
 
 // add adds an answer for a component to the reply.

@@ -297,19 +297,24 @@ func (x *organizing) changed(to string, was, now map[string]*ical.Component) (ke
 			keys = append(keys, k)
 		}
 	}
+	slices.Sort(keys)
+	return keys, x.restored(was)
+}
+
+// restored reports whether an instance of an attendee is back, or is as the master again.
+func (x *organizing) restored(was map[string]*ical.Component) bool {
 	excluded := dates(x.New.Whole, x.new[master], "EXDATE")
 	for k := range dates(x.Old.Whole, x.old[master], "EXDATE") {
 		if _, still := excluded[k]; !still && x.new[k] == nil {
-			return nil, true // an instance is back
+			return true
 		}
 	}
 	for k := range was {
 		if _, out := excluded[k]; x.new[k] == nil && !out {
-			return nil, true // an instance is as the master again
+			return true
 		}
 	}
-	slices.Sort(keys)
-	return keys, false
+	return false
 }
 
 // equal reports whether two states of a component are equal for its attendees: the answers do not count.

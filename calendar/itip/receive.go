@@ -30,13 +30,8 @@ func Receive(stored *calendar.Object, m *Message, from string, me func(string) b
 		}
 		return nil, ErrNoEffect
 	}
-	if from != m.Organizer() || me(from) {
+	if !organizes(stored, m, from) || me(from) {
 		return nil, ErrStranger
-	}
-	if stored != nil {
-		if organizer, err := OrganizerOf(stored); err != nil || organizer != from {
-			return nil, ErrStranger
-		}
 	}
 	switch m.Method {
 	case Request:
@@ -49,6 +44,15 @@ func Receive(stored *calendar.Object, m *Message, from string, me func(string) b
 	return nil, ErrNoEffect
 }
 
+// organizes reports whether an address is that of the organizer, of a message and of the stored object.
+func organizes(stored *calendar.Object, m *Message, from string) bool {
+	if stored == nil {
+		return from == m.Organizer()
+	}
+	organizer, err := OrganizerOf(stored)
+	return err == nil && organizer == from && from == m.Organizer()
+}
+
 // receiveRequest invites, or replaces an event or instances of it.
 //
 // Implements: RFC 5546 §3.2.2 REQUEST
@@ -59,31 +63,15 @@ func receiveRequest(stored *calendar.Object, m *Message, me func(string) bool) (
 	if stored == nil {
 		return m.Object()
 	}
-	parts := byKey(stored)
-	whole := slices.ContainsFunc(m.Parts, func(c *ical.Component) bool { return c.Get("RECURRENCE-ID") == nil })
-	out := map[string]*ical.Component{}
-	fresh := false
-	if whole { // it replaces all that is not newer
-		for _, c := range m.Parts {
-			was := parts[master]
-			if c.Get("RECURRENCE-ID") == nil && was != nil && !versionOf(c).after(versionOf(was)) {
-				return nil, ErrStale
-			}
+	parts, out := byKey(stored), byKey(stored)
+	whole := masterOf(m)
+	if whole != nil {
+		if was := parts[master]; was != nil && !versionOf(whole).after(versionOf(was)) {
+			return nil, ErrStale
 		}
-		latest := versionOf(m.Parts[0])
-		for _, c := range m.Parts {
-			if v := versionOf(c); v.after(latest) {
-				latest = v
-			}
-		}
-		for k, c := range parts {
-			if versionOf(c).after(latest) {
-				out[k] = c
-			}
-		}
-	} else {
-		out = byKey(stored)
+		out = newer(parts, m.Parts)
 	}
+	fresh := false
 	for _, c := range m.Parts {
 		k := key(m.whole, c)
 		was := parts[k]
@@ -102,7 +90,34 @@ func receiveRequest(stored *calendar.Object, m *Message, me func(string) bool) (
 	if !fresh {
 		return nil, ErrStale
 	}
-	return merged(stored, m, out, whole)
+	return merged(stored, m, out, whole != nil)
+}
+
+// masterOf returns the component of a message that concerns all instances, or nil.
+func masterOf(m *Message) *ical.Component {
+	for _, c := range m.Parts {
+		if c.Get("RECURRENCE-ID") == nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// newer returns the stored components that are newer than all of a message that replaces the rest.
+func newer(parts map[string]*ical.Component, list []*ical.Component) map[string]*ical.Component {
+	latest := versionOf(list[0])
+	for _, c := range list {
+		if v := versionOf(c); v.after(latest) {
+			latest = v
+		}
+	}
+	out := map[string]*ical.Component{}
+	for k, c := range parts {
+		if versionOf(c).after(latest) {
+			out[k] = c
+		}
+	}
+	return out
 }
 
 // attendeeIn returns the first attendee of components for which is returns true, or nil.
@@ -196,37 +211,25 @@ func receiveCancel(stored *calendar.Object, m *Message) (*calendar.Object, error
 	}
 	parts := byKey(stored)
 	fresh, known := false, false
+	cancel := func(k string, was, by *ical.Component) {
+		if known = true; versionOf(by).after(versionOf(was)) {
+			fresh, parts[k] = true, cancelledBy(was, by)
+		}
+	}
 	for _, c := range m.Parts {
 		k := key(m.whole, c)
+		if k == master { // all instances with it
+			for k, was := range byKey(stored) {
+				cancel(k, was, c)
+			}
+			continue
+		}
 		was := parts[k]
-		if was == nil && k != master && parts[master] != nil {
+		if was == nil {
 			was = instanceOf(stored, inStored(stored, m, c))
 		}
-		if k == master && was == nil { // the event is cancelled, of which this calendar has instances
-			for k, p := range parts {
-				known = true
-				if versionOf(c).after(versionOf(p)) {
-					fresh, parts[k] = true, cancelledBy(p, c)
-				}
-			}
-			continue
-		}
-		if was == nil {
-			continue
-		}
-		known = true
-		if !versionOf(c).after(versionOf(was)) {
-			continue
-		}
-		fresh = true
-		parts[k] = cancelledBy(was, c)
-		if k != master {
-			continue
-		}
-		for other, p := range parts {
-			if other != master && versionOf(c).after(versionOf(p)) {
-				parts[other] = cancelledBy(p, c)
-			}
+		if was != nil {
+			cancel(k, was, c)
 		}
 	}
 	switch {

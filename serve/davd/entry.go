@@ -128,7 +128,7 @@ func (q *request) put(x *resource) error {
 	if err != nil {
 		return reject(x, err)
 	}
-	e, err := q.write(x, text, c)
+	e, err := write(q, x, text, c)
 	if err != nil {
 		return reject(x, err)
 	}
@@ -162,7 +162,7 @@ func (q *request) remove(x *resource) error {
 			break
 		}
 		if x.kind == groupware.Calendar {
-			err = q.s.scheduling.Remove(q.ctx, q.target(x, c))
+			err = q.s.scheduling.Remove(q.ctx, target(q, x, c))
 		} else {
 			err = f.Remove(q.ctx, x.kind, x.col, x.name, c)
 		}
@@ -213,7 +213,7 @@ func (q *request) move(x *resource) error {
 		if !has.Holds(&e) {
 			return groupware.ErrChanged
 		}
-		w, err := q.write(to, e.Text, c)
+		w, err := write(q, to, e.Text, c)
 		if err != nil {
 			return reject(to, err)
 		}

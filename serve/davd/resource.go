@@ -84,18 +84,17 @@ func (q *request) find(path string) (*resource, error) {
 	if x.owner, err = q.ownerNamed(parts[1]); err != nil {
 		return nil, err
 	}
+	if schedules(x.kind, parts) {
+		return q.scheduleResource(x, parts[2:])
+	}
 	switch {
 	case x.at == atPrincipals:
 		x.at = atPrincipal
 	case len(parts) == 2:
 		x.at = atHome
-	case len(parts) == 3 && schedules(x.kind, parts[2]):
-		if x.at, x.col = atSchedule, parts[2]; x.owner != q.self {
-			return nil, errNotFound
-		}
 	case len(parts) == 3:
 		x.at, x.col = atCollection, parts[2]
-	case len(parts) == 4 && !schedules(x.kind, parts[2]) && !strings.HasSuffix(rest, "/"):
+	case len(parts) == 4 && !strings.HasSuffix(rest, "/"):
 		x.at, x.col, x.name = atEntry, parts[2], parts[3]
 	default:
 		return nil, errNotFound

@@ -17,16 +17,16 @@ const (
 	outbox = "outbox"
 )
 
-// schedules reports whether a name below the home of calendars is that of a scheduling resource.
-func schedules(kind groupware.Kind, name string) bool {
-	return kind == groupware.Calendar && (name == inbox || name == outbox)
+// schedules reports whether the third part of a path, below the home of calendars, is that of a scheduling resource.
+func schedules(kind groupware.Kind, path []string) bool {
+	return kind == groupware.Calendar && len(path) > 2 && (path[2] == inbox || path[2] == outbox)
 }
 
 // target returns the entry of a change for scheduling.
 //
 // Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 // Implements: RFC 6638 §8.3 If-Schedule-Tag-Match Request Header
-func (q *request) target(x *resource, c groupware.Condition) *scheduling.Target {
+func target(q *request, x *resource, c groupware.Condition) *scheduling.Target {
 	if _, tags := etags(q.r.Header.Get("If-Schedule-Tag-Match")); len(tags) == 1 {
 		c.ScheduleTag = tags[0]
 	}
@@ -36,9 +36,9 @@ func (q *request) target(x *resource, c groupware.Condition) *scheduling.Target 
 }
 
 // write writes the text of an entry, and sends the messages that follow from it.
-func (q *request) write(x *resource, text []byte, c groupware.Condition) (scheduling.Written, error) {
+func write(q *request, x *resource, text []byte, c groupware.Condition) (scheduling.Written, error) {
 	if x.kind == groupware.Calendar {
-		return q.s.scheduling.Put(q.ctx, q.target(x, c), text)
+		return q.s.scheduling.Put(q.ctx, target(q, x, c), text)
 	}
 	var w scheduling.Written
 	var err error
@@ -178,4 +178,13 @@ func schedulePrivileges(name string) string {
 		b.WriteString("<D:privilege><" + p + "/></D:privilege>")
 	}
 	return b.String()
+}
+
+// scheduleResource returns the inbox or the outbox of the person who asks, which have nothing in them.
+func (q *request) scheduleResource(x *resource, path []string) (*resource, error) {
+	if x.owner != q.self || len(path) > 1 {
+		return nil, errNotFound
+	}
+	x.at, x.col = atSchedule, path[0]
+	return x, nil
 }
