@@ -131,6 +131,10 @@ var cardShape = &shape{kind: "Card", fields: map[string]field{
 	"vCardProps": {form: otherProperties},
 }}
 
+// maxMembers bounds the items of a map, the elements of a set and the components of a name: a card is of one person, and
+// the largest groups have a few thousand members.
+const maxMembers = 10_000
+
 // Properties lists the properties of a Card, sorted.
 var Properties = slices.Sorted(maps.Keys(cardShape.fields))
 
@@ -295,7 +299,7 @@ func sortComponents(c Card, kinds []string) {
 
 func (k *checker) list(path string, s *shape, v any) any {
 	in, ok := v.([]any)
-	if !ok {
+	if !ok || len(in) > maxMembers {
 		return k.wrong(path)
 	}
 	var out []any
@@ -314,6 +318,9 @@ func (k *checker) list(path string, s *shape, v any) any {
 func (k *checker) members(path string, f field, v any) any {
 	in, ok := v.(Card)
 	if !ok {
+		return k.wrong(path)
+	}
+	if len(in) > maxMembers {
 		return k.wrong(path)
 	}
 	out := Card{}

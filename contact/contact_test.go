@@ -282,6 +282,35 @@ func randomObject(rng *rand.Rand, s *shape, depth int) Card {
 	return c
 }
 
+// TestLarge changes vCards with as many properties as one may have, and cards with as many items: the work is bounded.
+func TestLarge(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("BEGIN:VCARD\nVERSION:3.0\nUID:u\nFN:x\n")
+	for i := range maxMembers - 10 {
+		fmt.Fprintf(&b, "g%d.EMAIL:a%d@x\ng%d.X-ABLABEL:l%d\n", i, i, i, i)
+	}
+	c := parseCard(t, b.String()+"END:VCARD\n")
+	want := Read(c)
+	emails := want.object("emails")
+	delete(emails, "e1")
+	emails["e2"] = Card{"address": "b@x", "label": "new"}
+	for i := range maxMembers - len(emails) {
+		emails[fmt.Sprint("new", i)] = Card{"address": "c@x", "label": fmt.Sprint(i)}
+	}
+	want, bad := Check(want)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if got := Read(Apply(c, want)); !equal(got, want) {
+		t.Errorf("%d items, want %d", len(got.object("emails")), len(emails))
+	}
+	emails["more"] = Card{"address": "c@x"}
+	want["emails"] = emails
+	if _, bad := Check(want); len(bad) != 1 || bad[0] != "emails" {
+		t.Error(bad)
+	}
+}
+
 // TestCheck checks the paths of bad values.
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{

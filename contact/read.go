@@ -72,15 +72,16 @@ func readBase(c *ical.Component) *base {
 			r.read(i, ru, labels, counts)
 		}
 	}
+	grouped := map[string]bool{}
+	for i := range c.Properties {
+		if p := &c.Properties[i]; p.Group != "" && ruleOf(p.Name) != nil {
+			grouped[p.Group] = true
+		}
+	}
 	for i := range c.Properties {
 		p := &c.Properties[i]
-		if p.Name == "" || p.Name == "JSPROP" || p.Name == "VERSION" {
+		if p.Name == "" || p.Name == "JSPROP" || p.Name == "VERSION" || p.Name == "X-ABLABEL" && grouped[p.Group] {
 			r.used[i] = true
-		}
-		if p.Name == "X-ABLABEL" && p.Group != "" {
-			r.used[i] = slices.ContainsFunc(c.Properties, func(q ical.Property) bool {
-				return q.Group == p.Group && q.Name != p.Name && ruleOf(q.Name) != nil
-			})
 		}
 	}
 	r.others()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"doublet/wire/ical"
-	"doublet/wire/jmap"
 )
 
 // Apply returns the vCard c with the changes that make it the card want, which Check has accepted. Properties that the
@@ -16,9 +15,13 @@ import (
 //
 // Implements: RFC 9555 §3 Converting JSContact to vCard
 func Apply(c *ical.Component, want Card) *ical.Component {
-	w := &writing{base: readBase(c), want: want}
+	w := &writing{base: readBase(c), want: want, changed: map[string]bool{}, done: map[string]map[string]bool{},
+		before: labelsOf(c), groups: map[string]bool{}}
 	if w.have = Read(c); equal(w.have, want) {
 		return c
+	}
+	for _, p := range c.Properties {
+		w.groups[strings.ToLower(p.Group)] = true
 	}
 	w.out = &ical.Component{Name: c.Name, Children: c.Children}
 	for i := range c.Properties {
@@ -36,12 +39,22 @@ type writing struct {
 	*base
 	have, want Card
 	out        *ical.Component
-	keys       [][]string // of the properties of out
-	done       map[string]map[string]bool
+	keys       [][]string                 // of the properties of out
+	changed    map[string]bool            // see changes
+	done       map[string]map[string]bool // the items that are written, by property
+	before     map[string]string          // the labels of groups
+	groups     map[string]bool            // that are taken, in small letters
 }
 
 // changes reports whether a property of the card differs.
-func (w *writing) changes(name string) bool { return !equal(w.have[name], w.want[name]) }
+func (w *writing) changes(name string) bool {
+	differs, known := w.changed[name]
+	if !known {
+		differs = !equal(w.have[name], w.want[name])
+		w.changed[name] = differs
+	}
+	return differs
+}
 
 func (w *writing) emit(p ical.Property, keys ...string) {
 	w.out.Properties = append(w.out.Properties, p)
@@ -132,9 +145,6 @@ func itemOf(v any) Card {
 }
 
 func (w *writing) mark(ru *rule, key string) {
-	if w.done == nil {
-		w.done = map[string]map[string]bool{}
-	}
 	if w.done[ru.property] == nil {
 		w.done[ru.property] = map[string]bool{}
 	}
@@ -189,7 +199,7 @@ func (w *writing) preference(p *ical.Property, item Card) {
 
 // label sets the label of a property, which is in its group.
 func (w *writing) label(p *ical.Property, label string, ru *rule) {
-	if ru.keyed || p.Group == "" && label == "" || p.Group != "" && labelsOf(w.c)[p.Group] == label {
+	if ru.keyed || p.Group == "" && label == "" || p.Group != "" && w.before[p.Group] == label {
 		return
 	}
 	if label == "" {
@@ -202,10 +212,9 @@ func (w *writing) label(p *ical.Property, label string, ru *rule) {
 
 // freeGroup returns a name for a group that no property has.
 func (w *writing) freeGroup() string {
-	for n := 1; ; n++ {
-		name := fmt.Sprint("item", n)
-		taken := func(p ical.Property) bool { return strings.EqualFold(p.Group, name) }
-		if !slices.ContainsFunc(w.c.Properties, taken) && !slices.ContainsFunc(w.out.Properties, taken) {
+	for n := len(w.groups); ; n++ {
+		if name := fmt.Sprint("item", n); !w.groups[name] {
+			w.groups[name] = true
 			return name
 		}
 	}
@@ -326,10 +335,13 @@ func (w *writing) speakToAs() {
 
 // labels removes the labels of groups without another property.
 func (w *writing) labels() {
-	w.filter(func(p *ical.Property) bool {
-		return p.Name != "X-ABLABEL" || p.Group == "" || slices.ContainsFunc(w.out.Properties,
-			func(q ical.Property) bool { return q.Group == p.Group && q.Name != p.Name })
-	})
+	groups := map[string]bool{}
+	for i := range w.out.Properties {
+		if p := &w.out.Properties[i]; p.Name != "X-ABLABEL" {
+			groups[p.Group] = true
+		}
+	}
+	w.filter(func(p *ical.Property) bool { return p.Name != "X-ABLABEL" || p.Group == "" || groups[p.Group] })
 }
 
 func (w *writing) filter(keep func(*ical.Property) bool) {
@@ -344,16 +356,17 @@ func (w *writing) filter(keep func(*ical.Property) bool) {
 }
 
 // identify sets PROP-ID where the id of an item would be another one. An id that is set can take that of another item
-// away, so it looks again until all are right.
+// away, so it looks again, and sets all at last.
 func (w *writing) identify() {
-	for range len(w.keys) + 1 {
+	const rounds = 4
+	for round := range rounds {
 		again := readBase(w.out)
 		changed := false
 		for i := range w.out.Properties {
 			p := &w.out.Properties[i]
 			ru := ruleOf(p.Name)
-			if ru == nil || ru.keyed || len(w.keys[i]) != 1 || slices.Equal(again.keys[i], w.keys[i]) ||
-				p.Param(nameParam) == w.keys[i][0] || !jmap.ValidID(w.keys[i][0]) {
+			if ru == nil || ru.keyed || len(w.keys[i]) != 1 || p.Param(nameParam) == w.keys[i][0] ||
+				round < rounds-1 && slices.Equal(again.keys[i], w.keys[i]) {
 				continue
 			}
 			setParam(p, nameParam, w.keys[i][0])
