@@ -131,8 +131,8 @@ var cardShape = &shape{kind: "Card", fields: map[string]field{
 	"vCardProps": {form: otherProperties},
 }}
 
-// maxMembers bounds the items of a map, the elements of a set and the components of a name: a card is of one person, and
-// the largest groups have a few thousand members.
+// maxMembers bounds the items of a map, the elements of a set and the components of a name: a card is of one person,
+// and the largest groups have a few thousand members.
 const maxMembers = 10_000
 
 // Properties lists the properties of a Card, sorted.

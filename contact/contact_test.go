@@ -282,6 +282,30 @@ func randomObject(rng *rand.Rand, s *shape, depth int) Card {
 	return c
 }
 
+// TestOverlay checks that a part of a card that vCard cannot express is dropped when another program changes the
+// property that it belongs to, and stays when it changes another one.
+func TestOverlay(t *testing.T) {
+	c := parseCard(t, "BEGIN:VCARD\nVERSION:4.0\nUID:u\nFN:x\nEND:VCARD\n")
+	want, bad := Check(cardOf(t, `{"uid":"u","name":{"full":"x","isOrdered":true,"components":[
+		{"kind":"given","value":"A"},{"kind":"separator","value":"-"},{"kind":"surname","value":"B"}]},
+		"notes":{"n":{"note":"n"}}}`))
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	text := string(ical.Append(nil, Apply(c, want)))
+	for _, x := range []struct{ old, new, want string }{
+		{"NOTE;PROP-ID=n:n", "NOTE;PROP-ID=n:m", `{"full":"x","isOrdered":true,"components":[
+			{"kind":"given","value":"A"},{"kind":"separator","value":"-"},{"kind":"surname","value":"B"}]}`},
+		{"N:B;A;;;", "N:C;A;;;", `{"full":"x","components":[{"kind":"surname","value":"C"},
+			{"kind":"given","value":"A"}]}`},
+	} {
+		changed := strings.Replace(text, x.old, x.new, 1)
+		if got := Read(parseCard(t, changed)); changed == text || !equal(got["name"], cardOf(t, x.want)) {
+			t.Errorf("%s:\n%s\n%s", x.new, changed, got.Append(nil))
+		}
+	}
+}
+
 // TestLarge changes vCards with as many properties as one may have, and cards with as many items: the work is bounded.
 func TestLarge(t *testing.T) {
 	var b strings.Builder

@@ -390,13 +390,15 @@ func (w *writing) residue() {
 	}
 }
 
+// rest writes JSPROP for the value at a path, or for its parts, if the vCard says something else.
 func (w *writing) rest(path string, now, want any) {
 	if equal(now, want) {
 		return
 	}
 	a, isA := now.(Card)
 	b, isB := want.(Card)
-	if isA && isB {
+	// What ordered components mean depends on the other members: they are replaced together.
+	if isA && isB && equal(a["components"], b["components"]) {
 		for _, name := range slices.Sorted(maps.Keys(b)) {
 			w.rest(path+"/"+points.Replace(name), a[name], b[name])
 		}
