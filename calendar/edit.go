@@ -129,7 +129,7 @@ func (o *Object) EditInstance(x Occurrence, changed, stamps *jmap.Value) (*Objec
 	return o.setOverride(key, difference(instanceOf(o.event(o.Parts[0]).value(), key), want), stamps)
 }
 
-// RemoveInstance takes one instance out of the object, and changes stamps as EditInstance does. It returns nil if none
+// RemoveInstance removes one instance from the object, and changes stamps as EditInstance does. It returns nil if none
 // is left.
 func (o *Object) RemoveInstance(x Occurrence, stamps *jmap.Value) (*Object, error) {
 	if o.master {

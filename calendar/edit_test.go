@@ -286,7 +286,8 @@ func TestInstances(t *testing.T) {
 // TestRefused checks that values that an event cannot have are refused, with the names of the properties.
 func TestRefused(t *testing.T) {
 	for patch, want := range map[string]string{
-		`{"uid":"x"}`: "uid", `{"method":"request"}`: "method", `{"start":"2026-01-01"}`: "start", `{"start":null}`: "start",
+		`{"uid":"x"}`: "uid", `{"method":"request"}`: "method", `{"start":"2026-01-01"}`: "start",
+		`{"start":null}`:              "start",
 		`{"timeZone":"Mars/Olympus"}`: "timeZone", `{"duration":"-PT1H"}`: "duration", `{"title":1}`: "title",
 		`{"title":"a\u0000b"}`: "title", `{"priority":10}`: "priority", `{"status":"maybe"}`: "status",
 		`{"privacy":"open"}`: "privacy", `{"participants":{"a":{"name":"x"}}}`: "participants",
@@ -315,9 +316,9 @@ func TestKept(t *testing.T) {
 	o, err := New("x", then).Edit(object(t, `{"title":"T","start":"2026-01-01T10:00:00","timeZone":"Europe/Berlin",
 		"useDefaultAlerts":true,"example.com:x":{"a":[1,"ü;,\\"]},"isDraft":true,
 		"locations":{"a":{"@type":"Location","name":"A","description":"D"},"b":{"@type":"Location","name":"B"}},
-		"participants":{"me":{"@type":"Participant","email":"a@b","roles":{"owner":true,"contact":true},"percentComplete":5},
-		"you":{"@type":"Participant","sendTo":{"imip":"mailto:c@d","other":"x:y"},"roles":{"attendee":true},
-		"delegatedTo":{"me":true}}}}`))
+		"participants":{"me":{"@type":"Participant","email":"a@b","roles":{"owner":true,"contact":true},
+		"percentComplete":5},"you":{"@type":"Participant","sendTo":{"imip":"mailto:c@d","other":"x:y"},
+		"roles":{"attendee":true},"delegatedTo":{"me":true}}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +333,8 @@ func TestKept(t *testing.T) {
 	want := object(t, `{"useDefaultAlerts":true,"example.com:x":{"a":[1,"ü;,\\"]},
 		"locations":{"a":{"name":"Elsewhere","description":"D"},"b":{"name":"B"}},
 		"participants":{"me":{"roles":{"owner":true,"contact":true},"percentComplete":5,"email":"a@b"},
-		"you":{"sendTo":{"imip":"mailto:c@d","other":"x:y"},"delegatedTo":{"me":true}}},"replyTo":{"imip":"mailto:a@b"}}`)
+		"you":{"sendTo":{"imip":"mailto:c@d","other":"x:y"},"delegatedTo":{"me":true}}},
+		"replyTo":{"imip":"mailto:a@b"}}`)
 	if !contains(want, got) {
 		t.Errorf("%s\n%s", got.Append(nil), text)
 	}
@@ -415,9 +417,11 @@ func randomChange(t *testing.T, r *rand.Rand) *jmap.Value {
 		"duration":    func() string { return pick(`"PT1H"`, `"PT30M"`, `"PT0S"`, `"PT26H"`) },
 		"recurrenceRules": func() string {
 			return pick(`null`, `[{"@type":"RecurrenceRule","frequency":"daily"}]`,
-				`[{"@type":"RecurrenceRule","frequency":"weekly","interval":2,"until":"2026-06-01T09:00:00","firstDayOfWeek":"su",`+
+				`[{"@type":"RecurrenceRule","frequency":"weekly","interval":2,"until":"2026-06-01T09:00:00",`+
+					`"firstDayOfWeek":"su",`+
 					`"byDay":[{"@type":"NDay","day":"mo"},{"@type":"NDay","day":"we"}]}]`,
-				`[{"@type":"RecurrenceRule","frequency":"monthly","count":5,"byDay":[{"@type":"NDay","day":"fr","nthOfPeriod":-1}]}]`)
+				`[{"@type":"RecurrenceRule","frequency":"monthly","count":5,`+
+					`"byDay":[{"@type":"NDay","day":"fr","nthOfPeriod":-1}]}]`)
 		},
 		"recurrenceOverrides": func() string {
 			list := map[string]string{}
@@ -439,7 +443,8 @@ func randomChange(t *testing.T, r *rand.Rand) *jmap.Value {
 		"categories":     func() string { return pick(`null`, `{"http://example.com/c":true}`) },
 		"locations": func() string {
 			return pick(`null`, `{"1":{"@type":"Location","name":"X"}}`,
-				`{"a":{"@type":"Location","name":"Y","coordinates":"geo:1.5,-2"},"b":{"@type":"Location","description":"Z"}}`)
+				`{"a":{"@type":"Location","name":"Y","coordinates":"geo:1.5,-2"},`+
+					`"b":{"@type":"Location","description":"Z"}}`)
 		},
 		"virtualLocations": func() string {
 			return pick(`null`, `{"1":{"@type":"VirtualLocation","uri":"https://a.example/"}}`,
@@ -447,22 +452,26 @@ func randomChange(t *testing.T, r *rand.Rand) *jmap.Value {
 					`"2":{"@type":"VirtualLocation","uri":"tel:+123"}}`)
 		},
 		"links": func() string {
-			return pick(`null`, `{"l":{"@type":"Link","href":"https://x.example/f","rel":"enclosure","contentType":"text/plain",`+
-				`"size":5,"title":"f.txt"}}`, `{"m":{"@type":"Link","href":"data:text/plain;base64,aGk=","rel":"enclosure"},`+
-				`"n":{"@type":"Link","href":"https://y.example/","rel":"describedby","display":"badge"}}`)
+			return pick(`null`, `{"l":{"@type":"Link","href":"https://x.example/f","rel":"enclosure",`+
+				`"contentType":"text/plain","size":5,"title":"f.txt"}}`,
+				`{"m":{"@type":"Link","href":"data:text/plain;base64,aGk=","rel":"enclosure"},`+
+					`"n":{"@type":"Link","href":"https://y.example/","rel":"describedby","display":"badge"}}`)
 		},
 		"relatedTo": func() string {
 			return pick(`null`, `{"other@x":{"@type":"Relation","relation":{"parent":true,"next":true}}}`)
 		},
 		"alerts": func() string {
 			return pick(`null`, `{"1":{"@type":"Alert","trigger":{"@type":"OffsetTrigger","offset":"-PT15M"}}}`,
-				`{"x":{"@type":"Alert","trigger":{"@type":"AbsoluteTrigger","when":"2026-03-01T08:00:00Z"},"action":"email"},`+
+				`{"x":{"@type":"Alert","trigger":{"@type":"AbsoluteTrigger","when":"2026-03-01T08:00:00Z"},`+
+					`"action":"email"},`+
 					`"2":{"@type":"Alert","trigger":{"@type":"OffsetTrigger","offset":"PT0S","relativeTo":"end"},`+
-					`"acknowledged":"2026-03-01T08:00:00Z","relatedTo":{"x":{"@type":"Relation","relation":{"snooze":true}}}}}`)
+					`"acknowledged":"2026-03-01T08:00:00Z",`+
+					`"relatedTo":{"x":{"@type":"Relation","relation":{"snooze":true}}}}}`)
 		},
 		"participants": func() string {
-			return pick(`null`, `{"a":{"@type":"Participant","name":"Ann \"A\", B","email":"ann@x","roles":{"owner":true,"attendee":true},`+
-				`"participationStatus":"accepted"},"b":{"@type":"Participant","sendTo":{"imip":"mailto:bob@x"},"roles":{"attendee":true,`+
+			return pick(`null`, `{"a":{"@type":"Participant","name":"Ann \"A\", B","email":"ann@x",`+
+				`"roles":{"owner":true,"attendee":true},"participationStatus":"accepted"},`+
+				`"b":{"@type":"Participant","sendTo":{"imip":"mailto:bob@x"},"roles":{"attendee":true,`+
 				`"optional":true},"expectReply":true,"scheduleAgent":"client","delegatedFrom":{"a":true}}}`,
 				`{"b":{"@type":"Participant","email":"bob@x","kind":"group","roles":{"owner":true}},`+
 					`"c":{"@type":"Participant","email":"carl@x","kind":"location","roles":{"informational":true}}}`)

@@ -64,6 +64,17 @@ func (o *Object) values(z *zoned, p *ical.Property) (list []value) {
 	return list
 }
 
+// patch returns the override that a value of a list stands for.
+func (v *value) patch(list string) *jmap.Value {
+	switch {
+	case list == "EXDATE":
+		return excluded()
+	case v.length != "":
+		return jmap.MakeObject([]string{"duration"}, []jmap.Value{jmap.Text(v.length)})
+	}
+	return jmap.MakeObject(nil, nil)
+}
+
 // overrides are the instances of an object that differ from the rules.
 type overrides struct {
 	keys    []string
@@ -89,32 +100,16 @@ func (o *Object) overrides(master *jmap.Value, read func(*ical.Component) *jmap.
 	after, before time.Time) *overrides {
 	x := &overrides{patches: map[string]*jmap.Value{}, parts: map[string]*ical.Component{}, dates: map[string]bool{}}
 	z := &zoned{object: o.Whole, found: map[string]*ical.Zone{}}
-	inside := func(key string) bool {
-		if after.IsZero() && before.IsZero() {
-			return true
-		}
-		t, _ := ParseLocal(key)
-		if s := o.Series.master; s != nil && s.zone != nil {
-			t = s.zone.At(t)
-		}
-		return (after.IsZero() || !t.Before(after)) && (before.IsZero() || t.Before(before))
-	}
+	inside := func(key string) bool { return o.between(key, after, before) }
 	for i := range o.Parts[0].Properties {
 		p := &o.Parts[0].Properties[i]
 		if p.Name != "RDATE" && p.Name != "EXDATE" {
 			continue
 		}
 		for _, v := range o.values(z, p) {
-			if !inside(v.key) {
-				continue
-			}
-			switch x.dates[v.key] = true; {
-			case p.Name == "EXDATE":
-				x.put(v.key, excluded())
-			case v.length != "":
-				x.put(v.key, jmap.MakeObject([]string{"duration"}, []jmap.Value{jmap.Text(v.length)}))
-			default:
-				x.put(v.key, jmap.MakeObject(nil, nil))
+			if inside(v.key) {
+				x.dates[v.key] = true
+				x.put(v.key, v.patch(p.Name))
 			}
 		}
 	}
@@ -131,6 +126,18 @@ func (o *Object) overrides(master *jmap.Value, read func(*ical.Component) *jmap.
 	}
 	slices.Sort(x.keys)
 	return x
+}
+
+// between reports whether an instance of the series lies between two instants. A zero time is no bound.
+func (o *Object) between(key string, after, before time.Time) bool {
+	if after.IsZero() && before.IsZero() {
+		return true
+	}
+	t, _ := ParseLocal(key)
+	if s := o.Series.master; s != nil && s.zone != nil {
+		t = s.zone.At(t)
+	}
+	return (after.IsZero() || !t.Before(after)) && (before.IsZero() || t.Before(before))
 }
 
 // instanceOf returns the instance of a series at a time, without overrides.

@@ -231,7 +231,8 @@ func (x *overriding) part(master *jmap.Value, key string, patch *jmap.Value) (*i
 	return c, nil
 }
 
-// follow gives an instance the class of the series, if that has changed, and if the instance has changed, the stamps.
+// follow copies the class of the series to an instance if that has changed and, if the instance has changed, the
+// stamps.
 func (x *overriding) follow(c *ical.Component, changed bool) {
 	now, was := x.e.value(), x.master
 	copyOf := func(name string) {

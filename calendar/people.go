@@ -231,31 +231,18 @@ func setPeople(e *event, old, want *jmap.Value) error {
 	if !v.IsNull() && v.Kind() != jmap.Object || v.Len() > maxAttendees {
 		return invalid("it is no map of at most 1,000 participants", "participants")
 	}
+	addresses, err := wantedAddresses(v)
+	if err != nil {
+		return err
+	}
 	organizer, _ := want.Get("replyTo").Get("imip").Text()
-	stays := old.Get("replyTo").Equal(want.Get("replyTo"))
-	if v.Len() == 0 && stays {
-		organizer = "" // it goes with the last participant
+	if old.Get("replyTo").Equal(want.Get("replyTo")) && !organizes(v, addresses, organizer) {
+		organizer = ""
 	}
-	addresses := make(map[string]string, v.Len()) // by id
-	taken := map[string]bool{}
-	owner := ""
-	for i := range v.Len() {
-		address, ok := wantedAddress(v.At(i))
-		folded := strings.ToLower(address)
-		if !ok || taken[folded] || !jmap.ValidID(v.Name(i)) {
-			return invalid("a participant has no address, or one that another participant has", "participants")
+	for i := 0; i < v.Len() && organizer == ""; i++ {
+		if isOwner(v.At(i)) {
+			organizer = addresses[v.Name(i)]
 		}
-		taken[folded], addresses[v.Name(i)] = true, address
-		on, _ := v.At(i).Get("roles").Get("owner").Bool()
-		if on && owner == "" {
-			owner = address
-		}
-		if !on && stays && strings.EqualFold(address, organizer) {
-			organizer = "" // the organizer takes part, and is no owner any more
-		}
-	}
-	if organizer == "" {
-		organizer = owner
 	}
 	organizer, ok := line(organizer)
 	if !ok || organizer != "" && !strings.Contains(organizer, ":") {
@@ -264,58 +251,87 @@ func setPeople(e *event, old, want *jmap.Value) error {
 	return e.writePeople(old.Get("participants"), v, addresses, organizer)
 }
 
+func isOwner(v *jmap.Value) bool {
+	on, _ := v.Get("roles").Get("owner").Bool()
+	return on
+}
+
+// organizes reports whether the organizer of before may stay: one who takes part is an owner, and there are others.
+func organizes(v *jmap.Value, addresses map[string]string, organizer string) bool {
+	for i := range v.Len() {
+		if strings.EqualFold(addresses[v.Name(i)], organizer) {
+			return isOwner(v.At(i))
+		}
+	}
+	return v.Len() > 0
+}
+
+// wantedAddresses returns the addresses of participants, by their ids.
+func wantedAddresses(v *jmap.Value) (map[string]string, error) {
+	addresses := make(map[string]string, v.Len())
+	taken := map[string]bool{}
+	for i := range v.Len() {
+		address, ok := wantedAddress(v.At(i))
+		folded := strings.ToLower(address)
+		if !ok || taken[folded] || !jmap.ValidID(v.Name(i)) {
+			return nil, invalid("a participant has no address, or one that another participant has", "participants")
+		}
+		taken[folded], addresses[v.Name(i)] = true, address
+	}
+	return addresses, nil
+}
+
 // writePeople replaces the lines of people. Those of people who stay keep their places and parameters.
 func (e *event) writePeople(old, want *jmap.Value, addresses map[string]string, organizer string) error {
-	have := map[string]ical.Property{}
+	at, lines := map[string]string{}, map[string]ical.Property{}
 	for _, p := range e.participants() {
-		have[p.id] = *p.line
+		at[strings.ToLower(addressOf(p.line))], lines[p.id] = p.id, *p.line
 	}
-	lines := map[string]ical.Property{}
-	var order []string
+	next := map[string]ical.Property{}
 	for i := range want.Len() {
 		id := want.Name(i)
-		p := have[id]
-		p.Params = slices.Clone(p.Params)
-		if !strings.EqualFold(addressOf(&p), addresses[id]) {
-			p.Value = addresses[id]
-		}
-		setID(&p, id, hashID("p", strings.ToLower(addresses[id])))
-		if err := setPerson(&p, old.Get(id), want.At(i), addresses); err != nil {
+		p, err := personLine(lines[id], id, old.Get(id), want.At(i), addresses, organizer)
+		if err != nil {
 			return err
 		}
-		if p.Name == "ORGANIZER" && !strings.EqualFold(addressOf(&p), organizer) {
-			p.Name = "ATTENDEE" // an event of iCalendar has one organizer; JSPROP keeps that this one is an owner
-		}
-		lines[id], order = p, append(order, id)
+		next[id] = p
 	}
 	var out []ical.Property
-	had, at := e.c.Get("ORGANIZER"), map[string]string{}
-	for _, p := range e.participants() {
-		at[strings.ToLower(addressOf(p.line))] = p.id
-	}
 	done := map[string]bool{}
 	for _, p := range e.c.Properties {
-		if p.Name == "ATTENDEE" {
-			id := at[strings.ToLower(addressOf(&p))]
-			if l, stays := lines[id]; stays && l.Name == "ATTENDEE" && !done[id] {
-				done[id], out = true, append(out, l)
-			}
-			continue
-		}
-		if p.Name != "ORGANIZER" {
+		id := at[strings.ToLower(addressOf(&p))]
+		switch l := next[id]; {
+		case !isPerson(&p):
 			out = append(out, p)
+		case p.Name == "ATTENDEE" && l.Name == "ATTENDEE" && !done[id]:
+			done[id], out = true, append(out, l)
 		}
 	}
 	if organizer != "" {
-		out = append(out, e.organizer(had, lines, organizer))
+		out = append(out, e.organizer(e.c.Get("ORGANIZER"), next, organizer))
 	}
-	for _, id := range order {
-		if l := lines[id]; l.Name == "ATTENDEE" && !done[id] {
-			out = append(out, l)
+	for i := range want.Len() {
+		if id := want.Name(i); next[id].Name == "ATTENDEE" && !done[id] {
+			out = append(out, next[id])
 		}
 	}
 	e.c.Properties = out
 	return nil
+}
+
+// personLine returns the line of a participant, of the one that it had before.
+func personLine(p ical.Property, id string, old, want *jmap.Value, addresses map[string]string,
+	organizer string) (ical.Property, error) {
+	p.Params = slices.Clone(p.Params)
+	if !strings.EqualFold(addressOf(&p), addresses[id]) {
+		p.Value = addresses[id]
+	}
+	setID(&p, id, hashID("p", strings.ToLower(addresses[id])))
+	err := setPerson(&p, old, want, addresses)
+	if p.Name == "ORGANIZER" && !strings.EqualFold(addressOf(&p), organizer) {
+		p.Name = "ATTENDEE" // an event of iCalendar has one organizer; JSPROP keeps that this one is an owner
+	}
+	return p, err
 }
 
 // organizer returns the line of the organizer. had is the one before, nil for none.
@@ -343,33 +359,21 @@ func (e *event) organizer(had *ical.Property, lines map[string]ical.Property, ad
 
 // setPerson changes the line of a participant. An owner who has no other role has the line of the organizer alone.
 func setPerson(p *ical.Property, old, want *jmap.Value, addresses map[string]string) error {
-	bad := func(why string) error { return invalid(why, "participants") }
-	changed := func(name string) bool { return p.Name == "" || !old.Get(name).Equal(want.Get(name)) }
+	changed := func(name string) bool { return !old.Get(name).Equal(want.Get(name)) }
 	roles, ok := names(want, "roles")
 	if !ok {
-		return bad("the roles are no set")
+		return invalid("the roles are no set", "participants")
 	}
-	if changed("roles") {
+	if p.Name == "" || changed("roles") {
 		setRoles(p, roles)
 	}
-	for _, x := range [...]struct{ name, param string }{{"name", "CN"}, {"sentBy", "SENT-BY"},
-		{"language", "LANGUAGE"}, {"email", "EMAIL"}, {"participationStatus", "PARTSTAT"},
-		{"scheduleAgent", "SCHEDULE-AGENT"}} {
+	for _, x := range personTexts {
 		s, ok := textOf(want, x.name)
-		if s, _ = line(s); !ok || x.param != "CN" && strings.ContainsAny(s, "\n") {
-			return bad("a property of a participant is no text")
+		if !ok || x.param != "CN" && strings.Contains(s, "\n") {
+			return invalid("a property of a participant is no text", "participants")
 		}
-		if !changed(x.name) {
-			continue
-		}
-		if address, isMail := mailAddress(p.Value); x.param == "EMAIL" && isMail && address == s {
-			s = ""
-		}
-		if x.param == "PARTSTAT" || x.param == "SCHEDULE-AGENT" {
-			s = strings.ToUpper(s)
-		}
-		if p.SetParam(x.param); s != "" {
-			p.SetParam(x.param, s)
+		if changed(x.name) {
+			x.set(p, s)
 		}
 	}
 	if changed("kind") {
@@ -384,13 +388,29 @@ func setPerson(p *ical.Property, old, want *jmap.Value, addresses map[string]str
 			p.SetParam("RSVP", "TRUE")
 		}
 	}
-	if changed("scheduleStatus") {
-		list, _ := stringsOf(want.Get("scheduleStatus"))
-		if p.SetParam("SCHEDULE-STATUS"); len(list) > 0 {
-			p.SetParam("SCHEDULE-STATUS", strings.Join(list, ","))
-		}
-	}
 	return setRefs(p, old, want, addresses)
+}
+
+// personText is a property of a participant that a parameter stands for.
+type personText struct {
+	name, param string
+	word        bool // in capital letters
+}
+
+var personTexts = [...]personText{{"name", "CN", false}, {"sentBy", "SENT-BY", false}, {"language", "LANGUAGE", false},
+	{"email", "EMAIL", false}, {"participationStatus", "PARTSTAT", true}, {"scheduleAgent", "SCHEDULE-AGENT", true}}
+
+// set sets the parameter. An email that the address tells already has none.
+func (x *personText) set(p *ical.Property, s string) {
+	if address, isMail := mailAddress(p.Value); x.param == "EMAIL" && isMail && address == s {
+		s = ""
+	}
+	if x.word {
+		s = strings.ToUpper(s)
+	}
+	if p.SetParam(x.param); s != "" {
+		p.SetParam(x.param, s)
+	}
 }
 
 // setRoles sets the name of the line and its role.
@@ -411,8 +431,14 @@ func setRoles(p *ical.Property, roles []string) {
 	}
 }
 
-// setRefs sets the parameters that name other people. Addresses that are no participant's stay.
+// setRefs sets the delivery states, and the parameters that name other people.
 func setRefs(p *ical.Property, old, want *jmap.Value, addresses map[string]string) error {
+	if !old.Get("scheduleStatus").Equal(want.Get("scheduleStatus")) {
+		list, _ := stringsOf(want.Get("scheduleStatus"))
+		if p.SetParam("SCHEDULE-STATUS"); len(list) > 0 {
+			p.SetParam("SCHEDULE-STATUS", strings.Join(list, ","))
+		}
+	}
 	for _, r := range refs {
 		if old.Get(r.name).Equal(want.Get(r.name)) {
 			continue

@@ -328,47 +328,71 @@ func setLinks(e *event, old, want *jmap.Value) error {
 func linkOf(id string, v *jmap.Value) (p ical.Property, err error) {
 	href, isText := v.Get("href").Text()
 	href, clean := line(href)
-	rel, ok := textOf(v, "rel")
-	kind, ok2 := textOf(v, "contentType")
-	title, ok3 := textOf(v, "title")
 	data, isData := strings.CutPrefix(href, "data:")
-	if !isText || !clean || !ok || !ok2 || !ok3 || !isData && !safe(href) {
+	if !isText || !clean || !isData && !safe(href) {
 		return p, invalid("a link has no href, or one that cannot be opened", "links")
 	}
-	p = ical.Property{Name: "LINK", Value: href}
+	for _, name := range []string{"rel", "contentType", "title"} {
+		if s, ok := textOf(v, name); !ok || name != "title" && strings.Contains(s, "\n") {
+			return p, invalid("a property of a link is no text", "links")
+		}
+	}
+	p = related(v)
+	p.Value = href
+	kind, _ := textOf(v, "contentType")
+	switch {
+	case isData:
+		var ok bool
+		if p.Value, kind, ok = inlined(data); !ok {
+			return p, invalid("a data: URI of a link is not base64", "links")
+		}
+		p.SetParam("ENCODING", "BASE64")
+		p.SetParam("VALUE", "BINARY")
+	case p.Name != "ATTACH":
+		p.SetParam("VALUE", "URI")
+	}
+	describeLink(&p, kind, v)
+	setID(&p, id, hashID("l", href))
+	return p, nil
+}
+
+// related returns a line with the relation of a link.
+func related(v *jmap.Value) ical.Property {
+	rel, _ := textOf(v, "rel")
+	p := ical.Property{Name: "LINK"}
 	for _, x := range linkLines {
 		if x.rel == rel && x.property != "URL" {
 			p.Name = x.property
 		}
 	}
-	encoding, body, found := strings.Cut(data, ",")
-	if isData {
-		declared, isBase64 := strings.CutSuffix(encoding, ";base64")
-		if !found || !isBase64 || strings.ContainsAny(body, " \t") {
-			return p, invalid("a data: URI of a link is not base64", "links")
-		}
-		p.Value, kind = body, declared
-		p.SetParam("ENCODING", "BASE64")
-		p.SetParam("VALUE", "BINARY")
-	} else if p.Name != "ATTACH" {
-		p.SetParam("VALUE", "URI")
-	}
 	if p.Name == "LINK" && rel != "" {
 		p.SetParam("LINKREL", rel)
 	}
-	if kind, ok := line(kind); ok && kind != "" {
+	return p
+}
+
+// inlined splits a data: URI, without its scheme, into the base64 and the media type.
+func inlined(data string) (body, kind string, ok bool) {
+	encoding, body, found := strings.Cut(data, ",")
+	kind, isBase64 := strings.CutSuffix(encoding, ";base64")
+	return body, kind, found && isBase64 && !strings.ContainsAny(body, " \t")
+}
+
+// describeLink sets the parameters that describe what a link leads to.
+func describeLink(p *ical.Property, kind string, v *jmap.Value) {
+	if kind != "" {
 		p.SetParam("FMTTYPE", kind)
 	}
 	if n, ok := v.Get("size").Int(); ok && n >= 0 {
 		p.SetParam("SIZE", strconv.FormatInt(n, 10))
 	}
-	if title != "" && p.Name == "ATTACH" {
-		p.SetParam("FILENAME", title)
-	} else if title != "" {
-		p.SetParam("LABEL", title)
+	name := "LABEL"
+	if p.Name == "ATTACH" {
+		name = "FILENAME"
 	}
-	setID(&p, id, hashID("l", href))
-	return p, nil
+	if title, _ := textOf(v, "title"); title != "" {
+		p.SetParam(name, title)
+	}
 }
 
 // printRelated prints the relations to other events.

@@ -69,6 +69,15 @@ func (e *event) appendRule(dst []byte, parts map[string]string) []byte {
 	if by := parts["BYDAY"]; by != "" {
 		appendDays(&o, by)
 	}
+	appendLists(&o, parts)
+	if first := strings.ToLower(parts["WKST"]); first != "" && first != "mo" {
+		o.Text("firstDayOfWeek", first)
+	}
+	return o.End()
+}
+
+// appendLists prints the parts of a rule that are lists of numbers.
+func appendLists(o *jmap.Writer, parts map[string]string) {
 	for _, list := range ruleLists {
 		if by := parts[list.from]; by != "" {
 			o.Name(list.to)
@@ -89,10 +98,6 @@ func (e *event) appendRule(dst []byte, parts map[string]string) []byte {
 		}
 		o.Strings("byMonth", months...)
 	}
-	if first := strings.ToLower(parts["WKST"]); first != "" && first != "mo" {
-		o.Text("firstDayOfWeek", first)
-	}
-	return o.End()
 }
 
 // numbers parses a list of whole numbers, and leaves out what is none.
@@ -183,10 +188,8 @@ func (e *event) ruleText(v *jmap.Value, start ical.Moment) (string, bool) {
 // rulePart returns a part of a rule, with a semicolon before it.
 func (e *event) rulePart(name string, v *jmap.Value, start ical.Moment) (string, bool) {
 	text, isText := v.Text()
-	n, isInt := v.Int()
 	switch {
-	case v.IsNull(), name == "frequency", name == "@type" && text == "RecurrenceRule",
-		name == "rscale" && text == "gregorian", name == "skip" && text == "omit":
+	case v.IsNull(), name == "frequency", ruleWords[name] != "" && ruleWords[name] == text:
 		return "", true
 	case name == "firstDayOfWeek" && isText:
 		return ";WKST=" + strings.ToUpper(text), len(text) == 2
@@ -199,6 +202,15 @@ func (e *event) rulePart(name string, v *jmap.Value, start ical.Moment) (string,
 		list, ok := stringsOf(v)
 		return ";BYMONTH=" + strings.Join(list, ","), ok && len(list) > 0
 	}
+	return numbersText(name, v)
+}
+
+// ruleWords are the values of parts of a rule that iCalendar needs no part for.
+var ruleWords = map[string]string{"@type": "RecurrenceRule", "rscale": "gregorian", "skip": "omit"}
+
+// numbersText returns a part of a rule that is a number or a list of numbers.
+func numbersText(name string, v *jmap.Value) (string, bool) {
+	n, isInt := v.Int()
 	for _, x := range ruleNumbers {
 		if x.to == name {
 			return ";" + x.from + "=" + strconv.FormatInt(n, 10), isInt && n > 0

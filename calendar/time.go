@@ -77,8 +77,8 @@ func printTimes(e *event, w *jmap.Writer, wants func(string) bool) {
 	}
 }
 
-// printUTC prints the times in UTC. Those of an event without a zone are calculated in the zone of the reader, if one is
-// given.
+// printUTC prints the times in UTC. Those of an event without a zone are calculated in the zone of the reader, if one
+// is given.
 func printUTC(e *event, w *jmap.Writer, wants func(string) bool) {
 	start, ok := e.c.Get("DTSTART").Moment()
 	if !ok {

@@ -15,7 +15,8 @@ type View struct {
 	Properties []string
 	// After and Before bound the instances of recurrenceOverrides: After ≤ t < Before. A zero time is no bound.
 	After, Before time.Time
-	// Sees reports whether a participant with an address in lower case is printed; nil means all are. Owners always are.
+	// Sees reports whether a participant with an address in lower case is printed; nil means all are. Owners always
+	// are.
 	Sees func(address string) bool
 	// Floating is the time zone for utcStart and utcEnd of an event without one.
 	Floating *ical.Zone
@@ -55,7 +56,8 @@ func (o *Object) Append(w *jmap.Writer, v *View) {
 	e.appendTo(w, v, ofSeries)
 }
 
-// AppendInstance prints the members of one instance of the event, with the properties that override those of the series.
+// AppendInstance prints the members of one instance of the event, with the properties that override those of the
+// series.
 //
 // Implements: draft-ietf-jmap-calendars §5.7 CalendarEvent/get of an instance
 func (o *Object) AppendInstance(w *jmap.Writer, x Occurrence, v *View) {

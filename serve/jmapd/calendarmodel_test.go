@@ -89,7 +89,8 @@ func (x *calendarFollower) pick(m map[string]obj) string {
 
 // event returns a random event of a calendar.
 func (x *calendarFollower) event(calendar string) obj {
-	e := obj{"calendarIds": obj{calendar: true}, "title": fmt.Sprint([]string{"tea", "meeting", "mow"}[x.r.IntN(3)], x.r.IntN(9)),
+	title := []string{"tea", "meeting", "mow"}[x.r.IntN(3)]
+	e := obj{"calendarIds": obj{calendar: true}, "title": fmt.Sprint(title, x.r.IntN(9)),
 		"start":    fmt.Sprintf("2026-%02d-%02dT%02d:00:00", 1+x.r.IntN(3), 1+x.r.IntN(28), x.r.IntN(24)),
 		"timeZone": []any{"Europe/Berlin", "America/New_York", "Etc/UTC", nil}[x.r.IntN(4)], "duration": "PT1H"}
 	if x.r.IntN(2) == 0 {
@@ -110,10 +111,12 @@ func (x *calendarFollower) change() {
 		x.one("Calendar/set", obj{"update": obj{x.pick(x.calendars): obj{"color": []any{"teal", nil}[x.r.IntN(2)]}}})
 	case 2:
 		if len(x.calendars) > 1 {
-			x.one("Calendar/set", obj{"destroy": []string{x.pick(x.calendars)}, "onDestroyRemoveEvents": x.r.IntN(2) == 0})
+			x.one("Calendar/set", obj{"destroy": []string{x.pick(x.calendars)},
+				"onDestroyRemoveEvents": x.r.IntN(2) == 0})
 		}
 	case 3, 4:
-		x.one("CalendarEvent/set", obj{"create": obj{"a": x.event(x.pick(x.calendars)), "b": x.event(x.pick(x.calendars))}})
+		x.one("CalendarEvent/set", obj{"create": obj{"a": x.event(x.pick(x.calendars)),
+			"b": x.event(x.pick(x.calendars))}})
 		x.made++
 	case 5:
 		x.one("CalendarEvent/set", obj{"update": obj{x.pick(x.events): obj{"title": fmt.Sprint("moved", x.r.IntN(9)),
@@ -159,7 +162,8 @@ func (x *calendarFollower) davWrite() {
 		return
 	}
 	n := x.r.IntN(20)
-	collection, text := "calendar", fmt.Sprintf("BEGIN:VEVENT\r\nUID:dav%d\r\nDTSTART;TZID=Europe/Berlin:202602%02dT100000\r\n"+
+	collection, text := "calendar", fmt.Sprintf("BEGIN:VEVENT\r\nUID:dav%d\r\n"+
+		"DTSTART;TZID=Europe/Berlin:202602%02dT100000\r\n"+
 		"RRULE:FREQ=DAILY;COUNT=%d\r\nEXDATE;TZID=Europe/Berlin:202602%02dT100000\r\nSUMMARY:dav %d\r\nX-A;B=c:d\r\n"+
 		"END:VEVENT\r\n", n, 1+n, 1+x.r.IntN(9), 2+n, x.r.IntN(9))
 	if x.r.IntN(4) == 0 {
@@ -233,7 +237,8 @@ func (x *calendarFollower) compare() {
 			x.w.t.Fatalf("%s: the client has %d, the server %d", c.kind, len(c.known), len(all))
 		}
 	}
-	if want := strs(x.one("CalendarEvent/query", obj{"filter": obj{"text": "m"}})["ids"]); !slices.Equal(x.queried, want) {
+	want := strs(x.one("CalendarEvent/query", obj{"filter": obj{"text": "m"}})["ids"])
+	if !slices.Equal(x.queried, want) {
 		x.w.t.Fatalf("the query has %v, the client %v", want, x.queried)
 	}
 }

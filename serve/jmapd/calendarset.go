@@ -23,7 +23,7 @@ var calendarKind = kind{
 
 // calendarChange holds the changes to a Calendar.
 type calendarChange struct {
-	properties []func(p *groupware.Properties)
+	properties []setProperty
 	subscribed *bool
 	share      *jmap.Value // the new value of shareWith, nil if it stays
 }
@@ -47,46 +47,71 @@ func readCalendar(v *jmap.Value) (m calendarChange, err error) {
 
 // read reads one property, and reports whether a Calendar may have it with this value.
 func (m *calendarChange) read(name string, v *jmap.Value) bool {
-	text, isText := v.Text()
-	on, isBool := v.Bool()
-	set := func(ok bool, change func(p *groupware.Properties)) bool {
-		m.properties = append(m.properties, change)
-		return ok
-	}
 	switch name {
-	case "name":
-		return set(isText && text != "" && len(text) <= 255, func(p *groupware.Properties) { p.Title = text })
-	case "description":
-		return set(isText || v.IsNull(), func(p *groupware.Properties) { p.Description = text })
-	case "color":
-		return set(isText && color.MatchString(text) || v.IsNull(), func(p *groupware.Properties) { p.Color = text })
-	case "sortOrder":
-		n, isInt := v.Int()
-		return set(isInt && 0 <= n && n < 1<<31, func(p *groupware.Properties) { p.Order = int(n) })
 	case "isSubscribed":
+		on, ok := v.Bool()
 		m.subscribed = &on
-		return isBool
-	case "isVisible":
-		return set(isBool, func(p *groupware.Properties) { p.Invisible = !on })
-	case "includeInAvailability":
-		return set(text == "all" || text == "none", func(p *groupware.Properties) { p.Transparent = text == "none" })
-	case "timeZone":
-		return set(v.IsNull() || isText && ical.HasZone(text), func(p *groupware.Properties) { p.TimeZone = text })
+		return ok
 	case "shareWith":
 		m.share = v
 		return v.IsNull() || v.Kind() == jmap.Object
-	case "defaultAlertsWithTime", "defaultAlertsWithoutTime":
-		return set(isAlerts(v), func(p *groupware.Properties) {
-			at := &p.AlertsWithTime
-			if name == "defaultAlertsWithoutTime" {
-				at = &p.AlertsWithoutTime
-			}
-			if *at = ""; v.Len() > 0 {
-				*at = string(v.Append(nil))
-			}
-		})
 	}
-	return false
+	read := calendarReaders[name]
+	if read == nil {
+		return false
+	}
+	change, ok := read(v)
+	m.properties = append(m.properties, change)
+	return ok
+}
+
+// setProperty is a change of the properties of a calendar.
+type setProperty func(p *groupware.Properties)
+
+// calendarReaders read properties of a Calendar; ok is false if it may not have the value.
+var calendarReaders = map[string]func(v *jmap.Value) (change setProperty, ok bool){
+	"name": func(v *jmap.Value) (setProperty, bool) {
+		text, ok := v.Text()
+		return func(p *groupware.Properties) { p.Title = nfc(text) }, ok && text != "" && len(text) <= groupware.MaxName
+	},
+	"description": func(v *jmap.Value) (setProperty, bool) {
+		text, ok := v.Text()
+		return func(p *groupware.Properties) { p.Description = text }, ok || v.IsNull()
+	},
+	"color": func(v *jmap.Value) (setProperty, bool) {
+		text, _ := v.Text()
+		return func(p *groupware.Properties) { p.Color = text }, color.MatchString(text) || v.IsNull()
+	},
+	"sortOrder": func(v *jmap.Value) (setProperty, bool) {
+		n, ok := v.Int()
+		return func(p *groupware.Properties) { p.Order = int(n) }, ok && 0 <= n && n < 1<<31
+	},
+	"isVisible": func(v *jmap.Value) (setProperty, bool) {
+		on, ok := v.Bool()
+		return func(p *groupware.Properties) { p.Invisible = !on }, ok
+	},
+	"includeInAvailability": func(v *jmap.Value) (setProperty, bool) {
+		text, _ := v.Text()
+		return func(p *groupware.Properties) { p.Transparent = text == "none" }, text == "all" || text == "none"
+	},
+	"timeZone": func(v *jmap.Value) (setProperty, bool) {
+		text, ok := v.Text()
+		return func(p *groupware.Properties) { p.TimeZone = text }, v.IsNull() || ok && ical.HasZone(text)
+	},
+	"defaultAlertsWithTime": func(v *jmap.Value) (setProperty, bool) {
+		return func(p *groupware.Properties) { p.AlertsWithTime = alertsText(v) }, isAlerts(v)
+	},
+	"defaultAlertsWithoutTime": func(v *jmap.Value) (setProperty, bool) {
+		return func(p *groupware.Properties) { p.AlertsWithoutTime = alertsText(v) }, isAlerts(v)
+	},
+}
+
+// alertsText returns a map of alerts as JSON, "" for none.
+func alertsText(v *jmap.Value) string {
+	if v.Len() == 0 {
+		return ""
+	}
+	return string(v.Append(nil))
 }
 
 // isAlerts reports whether a value is a map of Alert objects, or null.

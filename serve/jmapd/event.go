@@ -49,7 +49,8 @@ var eventAdditions = []string{"id", "baseEventId", "calendarIds", "isOrigin"}
 
 // isEventProperty reports whether a CalendarEvent may have a property.
 func isEventProperty(name string) bool {
-	return slices.Contains(eventAdditions, name) || slices.Contains(calendar.Properties, name) || calendar.Settable(name)
+	return slices.Contains(eventAdditions, name) || slices.Contains(calendar.Properties, name) ||
+		calendar.Settable(name)
 }
 
 // self is the person to whom an account belongs, as participant of events.
@@ -98,7 +99,7 @@ func (x *self) origin(o *calendar.Object) bool {
 	return p == nil || x.is(strings.ToLower(strings.TrimSpace(p.Value)))
 }
 
-// eventView is what a client asks to see of events.
+// eventView selects what is printed of events.
 type eventView struct {
 	c    *call
 	view calendar.View

@@ -30,16 +30,8 @@ func eventCopy(c *call) error {
 		return err
 	}
 	source := c.s.backend.Groupware().File(c.caller.Who, from.Database)
-	if want, err := c.text("ifFromInState"); err != nil {
+	if err := c.fromInState(source); err != nil {
 		return err
-	} else if want != "" {
-		m, err := source.Moments(c.ctx, groupware.Calendar)
-		if err == nil && m.Entries.String() != want {
-			err = &jmap.Error{Type: "stateMismatch"}
-		}
-		if err != nil {
-			return err
-		}
 	}
 	s := &set{c: c}
 	if err := errors.Join(s.condition(), s.creations("create")); err != nil {
@@ -75,6 +67,19 @@ func eventCopy(c *call) error {
 		c.implicit = func() { c.destroyCopied(from, "CalendarEvent/set", copied) }
 	}
 	return nil
+}
+
+// fromInState checks the argument ifFromInState against the state of the events of the account to copy from.
+func (c *call) fromInState(source *groupware.File) error {
+	want, err := c.text("ifFromInState")
+	if err != nil || want == "" {
+		return err
+	}
+	m, err := source.Moments(c.ctx, groupware.Calendar)
+	if err == nil && m.Entries.String() != want {
+		err = &jmap.Error{Type: "stateMismatch"}
+	}
+	return err
 }
 
 // copy makes an event of one of another account. It returns the ids of both, and its part of the response.
@@ -114,7 +119,7 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	}
 	name := x.c.s.backend.Groupware().NewName(groupware.Calendar)
 	t := x.target(groupware.Place{Collection: collection, Name: name}, groupware.Condition{New: true})
-	e, err := x.c.s.events().Put(x.c.ctx, t, o.Text())
+	e, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
 	if err != nil {
 		return "", "", nil, err
 	}

@@ -120,8 +120,8 @@ func eventQuery(c *call) error {
 	return c.answerQuery(&w, &found, !q.expand, maxResults)
 }
 
-// eventQueryChanges answers CalendarEvent/queryChanges. The instances that an event had before it changed are not known,
-// so that the changes of an expanded query cannot be calculated.
+// eventQueryChanges answers CalendarEvent/queryChanges. The instances that an event had before it changed are not
+// known, so that the changes of an expanded query cannot be calculated.
 //
 // Implements: draft-ietf-jmap-calendars §5.12 CalendarEvent/queryChanges
 func eventQueryChanges(c *call) error {
@@ -172,7 +172,8 @@ func (q *eventQuerying) window(filter *jmap.Value) error {
 	case filter.Get("operator") != nil || !hasFrom || !hasTo:
 		return invalid("a query that expands recurrences has a FilterCondition with before and after")
 	case q.to.Sub(q.from) > maxExpandedQuery:
-		return &jmap.Error{Type: "expandDurationTooLarge", Description: "At most " + durationText(maxExpandedQuery) + "."}
+		return &jmap.Error{Type: "expandDurationTooLarge",
+			Description: "At most " + durationText(maxExpandedQuery) + "."}
 	}
 	return nil
 }
@@ -290,43 +291,56 @@ func (x *foundEvent) overlaps(from, to time.Time) (found bool) {
 
 // condition reads one property of a FilterCondition.
 func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEvent], error) {
-	text, isText := v.Text()
-	local, isLocal := calendar.ParseLocal(text)
-	list, isList := texts(v)
-	at := q.zone.At(local)
-	switch {
-	case v.IsNull():
+	if v.IsNull() {
 		return func(*foundEvent) bool { return true }, nil
+	}
+	text, isText := v.Text()
+	if read := eventTexts[name]; read != nil && isText {
+		return inTexts(read, cardWords(text)), nil
+	}
+	list, isList := texts(v)
+	switch {
 	case name == "inCalendars" && isList:
 		return inCalendars(list...), nil
 	case name == "inCalendar" && isText:
 		return inCalendars(text), nil
-	case name == "after" && isLocal:
-		return func(x *foundEvent) bool { return x.overlaps(at, time.Unix(1<<40, 0)) }, nil
-	case name == "before" && isLocal:
-		return func(x *foundEvent) bool { return x.overlaps(time.Unix(-1<<40, 0), at) }, nil
+	case name == "after" || name == "before":
+		return q.when(name, text)
 	case name == "uid" && isText:
 		return func(x *foundEvent) bool { o := x.load(); return o != nil && o.UID == text }, nil
 	case name == "participationStatus" && isText:
 		return q.status(text), nil
 	}
-	read, known := eventTexts[name]
-	if !known && !slices.Contains([]string{"inCalendars", "inCalendar", "after", "before", "uid",
-		"participationStatus"}, name) {
-		return nil, noCondition(name)
+	return nil, badCondition(name)
+}
+
+// badCondition returns the error for a condition that there is not, or that has a value of another type.
+func badCondition(name string) error {
+	known := []string{"inCalendars", "inCalendar", "uid", "participationStatus"}
+	if eventTexts[name] == nil && !slices.Contains(known, name) {
+		return noCondition(name)
 	}
-	if !known || !isText {
-		return nil, invalid("the filter's %s is not what it should be", name)
+	return invalid("the filter's %s is not what it should be", name)
+}
+
+// when matches events after or before a time.
+func (q *eventQuerying) when(name, text string) (matcher[*foundEvent], error) {
+	local, ok := calendar.ParseLocal(text)
+	if !ok {
+		return nil, invalid("the filter's %s is no LocalDateTime", name)
 	}
-	words := cardWords(text)
+	from, to := q.zone.At(local), time.Unix(1<<40, 0)
+	if name == "before" {
+		from, to = time.Unix(-1<<40, 0), from
+	}
+	return func(x *foundEvent) bool { return x.overlaps(from, to) }, nil
+}
+
+// inTexts matches events with all words in one of their components.
+func inTexts(read func(c *ical.Component) []string, words []string) matcher[*foundEvent] {
 	return func(x *foundEvent) bool {
-		for _, c := range x.parts() {
-			if hasWords(read(c), words) {
-				return true
-			}
-		}
-		return false
-	}, nil
+		return slices.ContainsFunc(x.parts(), func(c *ical.Component) bool { return hasWords(read(c), words) })
+	}
 }
 
 // inCalendars matches the events of calendars.

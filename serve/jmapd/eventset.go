@@ -104,8 +104,8 @@ func (s *set) events() (x *eventSetting, err error) {
 	return x, s.mismatch(x.before.String())
 }
 
-// states returns the states before and after the changes. The former is "", unknown, if others changed events meanwhile:
-// the client would not learn of these.
+// states returns the states before and after the changes. The former is "", unknown, if others changed events
+// meanwhile: the client would not learn of these.
 func (x *eventSetting) states() (before, after string, err error) {
 	d, err := eventDelta(x.f, x.c.ctx, groupware.Calendar, x.before, 0)
 	if errors.Is(err, groupware.ErrForgotten) {
@@ -163,7 +163,7 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 		return "", nil, err
 	}
 	t := x.target(groupware.Place{Collection: collection, Name: name}, groupware.Condition{New: true})
-	e, err := x.c.s.events().Put(x.c.ctx, t, o.Text())
+	e, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
 	if err != nil {
 		return "", nil, err
 	}
@@ -456,7 +456,8 @@ func (x *eventSetting) change(e *groupware.Entry, o *calendar.Object, at *calend
 func eventKind(patch *jmap.Value) *kind {
 	k := &kind{
 		mutable: []string{"calendarIds", "utcStart", "utcEnd"},
-		fixed:   oneOf("id", "baseEventId", "isOrigin", "@type", "uid", "method", "recurrenceId", "recurrenceIdTimeZone"),
+		fixed: oneOf("id", "baseEventId", "isOrigin", "@type", "uid", "method", "recurrenceId",
+			"recurrenceIdTimeZone"),
 	}
 	for i := range patch.Len() {
 		top, _, _ := strings.Cut(patch.Name(i), "/")
@@ -489,7 +490,7 @@ func (x *eventSetting) write(e *groupware.Entry, o *calendar.Object, at *calenda
 		return nil, err
 	}
 	t := x.target(groupware.Place{Collection: collection, Name: e.Name}, groupware.Condition{ETag: e.ETag})
-	if _, err := x.c.s.events().Put(x.c.ctx, t, o.Text()); err != nil {
+	if _, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text()); err != nil {
 		return nil, err
 	}
 	x.touched[e.UNID] = true
@@ -518,10 +519,10 @@ func (x *eventSetting) destroy(id string) error {
 				return err
 			}
 			if o != nil {
-				_, err = x.c.s.events().Put(x.c.ctx, t, o.Text())
+				_, err = x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
 				return err
 			}
 		}
-		return x.c.s.events().Remove(x.c.ctx, t)
+		return x.c.s.opt.Events.Remove(x.c.ctx, t)
 	})
 }

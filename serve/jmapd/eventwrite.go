@@ -40,11 +40,3 @@ func (plainWriter) Put(ctx context.Context, t *EventTarget, text []byte) (groupw
 func (plainWriter) Remove(ctx context.Context, t *EventTarget) error {
 	return t.File.Remove(ctx, groupware.Calendar, t.Collection, t.Name, t.Condition)
 }
-
-// events returns the writer of events.
-func (s *Server) events() EventWriter {
-	if s.opt.Events != nil {
-		return s.opt.Events
-	}
-	return plainWriter{}
-}

@@ -217,6 +217,9 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
 	}
+	if o.Events == nil {
+		o.Events = plainWriter{}
+	}
 	s := &Server{env: e, opt: o, backend: b, mux: http.NewServeMux(),
 		methods: make(map[string]boundMethod, len(methods)), active: make(map[string]*activity)}
 	for name, m := range methods {

@@ -72,8 +72,8 @@ func changesOf(from, to time.Time) (list []change) {
 	}
 }
 
-// yearlyRules returns the rules of a zone that changes twice a year on the same weekdays of the same months, at the same
-// time and with the same offsets; nil for others.
+// yearlyRules returns the rules of a zone that changes twice a year on the same weekdays of the same months, at the
+// same time and with the same offsets; nil for others.
 func yearlyRules(list []change) []string {
 	if len(list) != 2*ruledYears {
 		return nil

@@ -19,7 +19,8 @@ func TestNewTimezone(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Named(name)
-		for at := time.Date(year, 1, 1, 12, 0, 0, 0, time.UTC); at.Year() < year+ruledYears-2; at = at.AddDate(0, 0, 1) {
+		noon := time.Date(year, 1, 1, 12, 0, 0, 0, time.UTC)
+		for at := noon; at.Year() < year+ruledYears-2; at = at.AddDate(0, 0, 1) {
 			wall := want.Wall(at)
 			seconds, ok := back.offset(wall)
 			if got := wall.Add(-time.Duration(seconds) * time.Second); !ok || !got.Equal(want.At(wall)) {
