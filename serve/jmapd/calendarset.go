@@ -171,6 +171,9 @@ func calendarSet(c *call) error {
 		}
 		return idOf(letterCalendar, b.UNID), told(p.object, object)
 	})
+	if err := x.tellDefault(); err != nil {
+		return err
+	}
 	if failed := len(s.notCreated) + len(s.notUpdated) + len(s.not); chosen != "" && failed == 0 {
 		next, err := s.setDefault(x.have.file, groupware.Calendar, letterCalendar, chosen)
 		if err != nil {
@@ -180,6 +183,22 @@ func calendarSet(c *call) error {
 	}
 	s.append(before, after)
 	return nil
+}
+
+// tellDefault reports the calendar that became the default one because the one before was destroyed.
+func (x *calendarSetting) tellDefault() error {
+	if len(x.set.destroyed) == 0 {
+		return nil
+	}
+	now, err := x.c.calendars()
+	for i := range now.list {
+		b := &now.list[i]
+		id := idOf(letterCalendar, b.UNID)
+		if was := x.have.find(letterCalendar)(id); was != nil && b.Default && !was.Default {
+			x.tell(id, "isDefault", "true")
+		}
+	}
+	return err
 }
 
 // calendarObject returns a Calendar as Calendar/get shows it.
