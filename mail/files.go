@@ -85,6 +85,18 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		}
 		return err
 	}
+	if err := sortInto(w, c, d, &n); err != nil {
+		return err
+	}
+	_, err = w.Create(n)
+	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
+		return nil
+	}
+	return err
+}
+
+// sortInto sets the folder of a new message and the marks that go with it.
+func sortInto(w *store.Writer, c *mailbox.Composed, d *delivery, n *store.New) error {
 	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
 	if err != nil {
 		return err
@@ -106,15 +118,7 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
 		folder, err = folderOf(w, mailbox.Inbox)
 	}
-	if err != nil {
-		return err
-	}
-	folders := [1]note.ID{folder}
-	n.Folders = folders[:]
-	_, err = w.Create(n)
-	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
-		return nil
-	}
+	n.Folders = []note.ID{folder}
 	return err
 }
 

@@ -77,27 +77,30 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 	return err
 }
 
-// takeRuled delivers a message from a mate as the recipient's script wants. The messages that the script causes, and
-// the report of a rejection, go to a mail.box of this server.
-func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mailbox.Composed, d *delivery) error {
-	from, err := smtp.ParsePath(h.From)
-	if err != nil {
-		from = smtp.Path{}
+// handedLetter returns the letter of a message from a mate. A return path that cannot be parsed counts as null.
+func handedLetter(from string, raw []byte) *letter {
+	l := &letter{raw: raw}
+	if p, err := smtp.ParsePath(from); err == nil {
+		l.from = p
 	}
-	l := &letter{raw: raw, from: from}
 	if bytes.HasPrefix(raw, []byte("Return-Path:")) {
 		l.returnPath = bytes.IndexByte(raw, '\n') + 1
 	}
-	b := &batch{date: h.Date, entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
+	return l
+}
+
+// takeRuled delivers a message from a mate as the recipient's script wants. The messages that the script causes, and
+// the report of a rejection, go to a mail.box of this server.
+func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mailbox.Composed, d *delivery) error {
+	l := handedLetter(h.From, raw)
+	b := &batch{date: h.Date, entry: queue.Entry{ID: h.ID, From: l.from, Created: h.Date, ReturnPath: l.returnPath}}
 	defer b.release()
 	box := s.queue.Boxes.Place(h.ID)
 	names := []note.DatabaseID{d.database}
 	for {
 		var moved queue.Tally
 		err := s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
-			for _, o := range b.out {
-				o.due = false
-			}
+			noneDue(b.out)
 			err := s.deliverRuled(tx, c, h.Date, h.ID, d, l)
 			refused := errors.Is(err, errRuledOut)
 			if err != nil && !refused {
