@@ -247,7 +247,8 @@ func (l *lane) close(politely bool) {
 // sated reports whether the lane has had its share while other destinations wait for a connection.
 func (l *lane) sated() bool { return len(l.s.starved) > 0 && l.taken >= fairShare }
 
-// take takes the next entry from the agenda. Without a session, the lane waits until the destination may be tried again.
+// take removes the next entry from the agenda and returns it. Without a session, there is none before the destination
+// may be tried again.
 func (l *lane) take() (queue.Key, bool) {
 	now := l.s.env.Clock.Now()
 	if l.session == nil && now.Before(l.d.retryAt) {

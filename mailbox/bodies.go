@@ -26,8 +26,7 @@ func shownMedia(p *mime.Part) bool {
 
 func isText(p *mime.Part, subtype string) bool { return p.Type == "text" && p.Subtype == subtype }
 
-// isShown reports whether a part is shown with the text of the message (isInlineMediaType and its conditions in RFC 8621
-// section 4.1.4).
+// isShown reports whether a part is shown with the text of the message (RFC 8621 section 4.1.4).
 func isShown(p *mime.Part, first bool, multipart string) bool {
 	return p.Disposition != "attachment" && (isText(p, "plain") || isText(p, "html") || shownMedia(p)) &&
 		(first || multipart != "related" && (shownMedia(p) || p.Filename() == ""))

@@ -267,7 +267,7 @@ func (s *Store) StepDown(ctx context.Context, id note.DatabaseID, winner Positio
 	return nil
 }
 
-// voidFolder takes back what this replica has told of a folder after the common history.
+// voidFolder resets a folder's head to the end of the common history.
 func (w *Writer) voidFolder(f *layout.Folder, common note.ModSeq, uid uint32) error {
 	h, err := w.head(f.Note)
 	if err != nil {

@@ -226,8 +226,8 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 	return out, nil
 }
 
-// addRecipients adds the recipients of a transaction. One whose address needs SMTPUTF8, if the server lacks that, gets a
-// reply instead.
+// addRecipients adds the recipients of a transaction. If the server lacks SMTPUTF8, a recipient whose address needs it
+// gets a reply instead.
 func (res *Result) addRecipients(out *client.Outgoing, list []Recipient, utf8 bool) {
 	out.To = make([]smtp.Path, 0, len(list))
 	for i := range list {

@@ -300,9 +300,10 @@ func (v *View) seekTerms(prefix []byte, p *Pattern) bool {
 	return v.terms.SeekGE(prefix)
 }
 
-// search calls fn for each term of the block that fits the pattern. ended is set if no term of a later block can fit, or
-// fn wants no more.
-func (b *blockReader) search(part int, p *Pattern, fn func(int, *Postings) (bool, error)) (more, ended bool, err error) {
+// search calls fn for each term of the block that fits the pattern. ended is set if no term of a later block can fit,
+// or fn wants no more.
+func (b *blockReader) search(part int, p *Pattern,
+	fn func(int, *Postings) (bool, error)) (more, ended bool, err error) {
 	for b.next() {
 		if !b.fits(p) {
 			if !p.scans() && string(b.term) > p.Text {

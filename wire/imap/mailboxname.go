@@ -59,7 +59,8 @@ func canonicalInbox(s string) string {
 }
 
 func forbiddenInName(c rune) bool {
-	return c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 || c == utf8.RuneError
+	return c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 ||
+		c == utf8.RuneError
 }
 
 // ValidMailbox returns an error if name (decoded) is not allowed for a new mailbox with separator '/'. It rejects
