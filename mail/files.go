@@ -85,9 +85,12 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 		}
 		return err
 	}
-	if err := sortInto(w, c, d, &n); err != nil {
+	folder, err := sortOut(w, c, d, &n)
+	if err != nil {
 		return err
 	}
+	folders := [1]note.ID{folder}
+	n.Folders = folders[:]
 	_, err = w.Create(n)
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {
 		return nil
@@ -95,16 +98,16 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	return err
 }
 
-// sortInto sets the folder of a new message and the marks that go with it.
-func sortInto(w *store.Writer, c *mailbox.Composed, d *delivery, n *store.New) error {
+// sortOut returns the folder of a new message, and sets the marks that go with it.
+func sortOut(w *store.Writer, c *mailbox.Composed, d *delivery, n *store.New) (note.ID, error) {
 	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	muted := false
 	if !d.junk && !blocked {
 		if muted, err = mailbox.Muted(&w.Reader, c.Thread()); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	use := useFor(d.junk || blocked)
@@ -118,8 +121,7 @@ func sortInto(w *store.Writer, c *mailbox.Composed, d *delivery, n *store.New) e
 	if (muted || blocked && !d.junk) && errors.Is(err, errNoFolder) {
 		folder, err = folderOf(w, mailbox.Inbox)
 	}
-	n.Folders = []note.ID{folder}
-	return err
+	return folder, err
 }
 
 // blocks reports whether a person blocked the author of a message, as far as this server has the mail file.
