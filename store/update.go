@@ -215,7 +215,12 @@ func (tx *Tx) commit() (commit, error) {
 	if c.databases == nil {
 		return commit{seen: c.seen}, nil
 	}
-	sp, ceiling := tx.s.hz.take(c.notes+len(c.messages), c.databases)
+	var room [4]*Message
+	messages := room[:0]
+	for _, w := range tx.writers {
+		messages = w.settlement.appendNew(messages)
+	}
+	sp, ceiling := tx.s.hz.take(c.notes+len(messages), c.databases)
 	applied := false
 	defer func() {
 		if !applied { // a panic here would leave a gap that the horizon never passes
@@ -227,7 +232,7 @@ func (tx *Tx) commit() (commit, error) {
 		putUint(b, metaCeiling, ceiling)
 	}
 	seq := sp.first
-	for i, m := range c.messages {
+	for i, m := range messages {
 		m.recipe = note.RecipeID(seq + uint64(c.notes+i))
 		m.put(b)
 	}
@@ -258,7 +263,6 @@ type changes struct {
 	seen      uint64 // the greatest sequence that the update has read
 	notes     int    // at least one for each database that changed
 	databases []uint32
-	messages  []*Message // new ones, each once
 }
 
 // settle settles every writer.
@@ -273,17 +277,22 @@ func (tx *Tx) settle() (c changes, err error) {
 		}
 		c.databases = append(c.databases, w.db.num)
 		c.notes += max(1, len(w.order))
-		for _, id := range w.order {
-			t := w.dirty[id]
-			if t.row == nil {
-				continue // created and destroyed within this update: its message is garbage, as if never referenced
-			}
-			if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(c.messages, m) {
-				c.messages = append(c.messages, m)
-			}
-		}
 	}
 	return c, nil
+}
+
+// appendNew appends the messages that this update stores, each once.
+func (se *settlement) appendNew(messages []*Message) []*Message {
+	for _, id := range se.order {
+		t := se.dirty[id]
+		if t.row == nil {
+			continue // created and destroyed within this update: its message is garbage, as if never referenced
+		}
+		if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
+			messages = append(messages, m)
+		}
+	}
+	return messages
 }
 
 // apply makes the batch and its states visible at the same moment.
