@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -119,13 +120,9 @@ func removeMember(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, e
 	if m.ID == n.Self() {
 		return Done{}, fmt.Errorf("%w: %s is this server: remove it from another member", ErrUsage, m.Name)
 	}
-	others := 0
-	for _, v := range n.Status().Members {
-		if v.Name != m.Name && v.State == cluster.Active && v.Alive && !v.Gateway {
-			others++
-		}
-	}
-	if others == 0 {
+	if !slices.ContainsFunc(n.Status().Members, func(v cluster.MemberView) bool {
+		return v.Name != m.Name && v.State == cluster.Active && v.Alive && !v.Gateway
+	}) {
 		return Done{}, fmt.Errorf("%w: no other running member can take over the replicas of %s", ErrUsage, m.Name)
 	}
 	lives := alive(n, m.Name)
@@ -134,17 +131,28 @@ func removeMember(ctx context.Context, c *ServerCall, a *ClusterServer) (Done, e
 			return Done{}, err
 		}
 	}
-	for lives && !n.Placement.Left(m.ID) { // also waits for one that stops answering meanwhile
+	if lives {
+		if err := c.awaitLeft(ctx, n, &m); err != nil {
+			return Done{}, err
+		}
+	}
+	return c.memberState(ctx, a.Server, cluster.Removed)
+}
+
+// awaitLeft waits until other members have everything that a leaving member holds. The member may stop answering
+// meanwhile.
+func (c *ServerCall) awaitLeft(ctx context.Context, n *cluster.Node, m *cluster.Member) error {
+	for !n.Placement.Left(m.ID) {
 		left := n.Placement.Holds(m.ID)
 		c.Progress(Progress{Stage: "databases left", Done: uint64(left)})
 		select {
 		case <-c.Env.Clock.After(leavingPoll):
 		case <-ctx.Done():
-			return Done{}, fmt.Errorf("%s is leaving and holds %d databases yet; give the command again: %w", m.Name,
-				left, context.Cause(ctx))
+			return fmt.Errorf("%s is leaving and holds %d databases yet; give the command again: %w", m.Name, left,
+				context.Cause(ctx))
 		}
 	}
-	return c.memberState(ctx, a.Server, cluster.Removed)
+	return nil
 }
 
 // alive reports whether a member answers.

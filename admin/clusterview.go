@@ -226,17 +226,23 @@ func (c *ServerCall) databaseNamed(ctx context.Context, database string) (note.D
 	return p.MailDatabase, err
 }
 
+func (a *ClusterSet) check() error {
+	if a.Threshold != nil && (*a.Threshold < 0 || *a.Threshold > 100) || a.MaxUsers != nil && *a.MaxUsers < 0 {
+		return fmt.Errorf("%w: the threshold is 0 to 100, users are not negative", ErrUsage)
+	}
+	if a.Capacity != nil && (*a.Capacity < 0 || *a.Capacity > cluster.MaxCapacity) || len(a.Site) > 100 {
+		return fmt.Errorf("%w: the capacity is 0 to %d, a site has 100 bytes at most", ErrUsage, cluster.MaxCapacity)
+	}
+	return nil
+}
+
 func setMember(ctx context.Context, c *ServerCall, a *ClusterSet) (Done, error) {
 	m, err := c.memberNamed(ctx, a.Server)
 	if err != nil {
 		return Done{}, err
 	}
-	if a.Threshold != nil && (*a.Threshold < 0 || *a.Threshold > 100) || a.MaxUsers != nil && *a.MaxUsers < 0 {
-		return Done{}, fmt.Errorf("%w: the threshold is 0 to 100, users are not negative", ErrUsage)
-	}
-	if a.Capacity != nil && (*a.Capacity < 0 || *a.Capacity > cluster.MaxCapacity) || len(a.Site) > 100 {
-		return Done{}, fmt.Errorf("%w: the capacity is 0 to %d, a site has 100 bytes at most", ErrUsage,
-			cluster.MaxCapacity)
+	if err := a.check(); err != nil {
+		return Done{}, err
 	}
 	err = cluster.SetMember(ctx, c.Store, c.Who, m.ID, func(x *cluster.Member) error {
 		for _, f := range []struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"doublet/mailbox"
@@ -40,6 +41,27 @@ func (r Collected) Text() string {
 		r.People, r.Databases, r.Entries, r.Objects, r.Rewritten)
 }
 
+// collectMailFile deletes what is no longer needed of folders, uploads, calendars and address books.
+func (s *System) collectMailFile(ctx context.Context, db note.DatabaseID, out *Collected) error {
+	if _, err := s.Mailbox.PurgeDeleted(ctx, db); err != nil {
+		return err
+	}
+	if _, err := s.Mailbox.PurgeUploads(ctx, db, keepUploads); err != nil {
+		return err
+	}
+	n, err := s.Groupware.Purge(ctx, db, s.Env.Clock.Now().Add(-keepEntries))
+	out.Entries += n
+	return err
+}
+
+// except returns err, or nil if it is one of these.
+func except(err error, these ...error) error {
+	if slices.ContainsFunc(these, func(e error) bool { return errors.Is(err, e) }) {
+		return nil
+	}
+	return err
+}
+
 // Collect deletes removed people and databases that can no longer be restored, folders whose deletion a crash
 // interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader
 // has passed. Each step may be repeated. A step that fails does not stop the others.
@@ -52,13 +74,16 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 		}
 		return err == nil && ctx.Err() == nil
 	}
-	for {
-		n, err := s.Directory.Removals.Purge(ctx, note.System)
-		out.People += n
-		if !step("removed people", err) || n == 0 {
-			break
+	repeat := func(name string, some func() (int, error)) (total int) {
+		for {
+			n, err := some()
+			total += n
+			if !step(name, err) || n == 0 {
+				return total
+			}
 		}
 	}
+	out.People = repeat("removed people", func() (int, error) { return s.Directory.Removals.Purge(ctx, note.System) })
 	var err error
 	out.Databases, err = PurgeDatabases(s.Store, s.Env.Clock.Now(), keepRemoved)
 	step("removed databases", err)
@@ -69,31 +94,13 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 			break
 		}
 		if i.Kind == mailbox.Kind && i.State == layout.InService {
-			_, err := s.Mailbox.PurgeDeleted(ctx, i.ID)
-			if err == nil {
-				_, err = s.Mailbox.PurgeUploads(ctx, i.ID, keepUploads)
-			}
-			if err == nil {
-				var n int
-				n, err = s.Groupware.Purge(ctx, i.ID, s.Env.Clock.Now().Add(-keepEntries))
-				out.Entries += n
-			}
-			if !errors.Is(err, store.ErrNotHome) { // its home does this
-				step("folders of database "+i.ID.String(), err)
-			}
+			err := s.collectMailFile(ctx, i.ID, &out)
+			step("folders of database "+i.ID.String(), except(err, store.ErrNotHome)) // its home does this
 		}
-		if err := s.Store.Maintain(ctx, i.ID); !errors.Is(err, store.ErrNotFound) &&
-			!errors.Is(err, store.ErrOutOfService) && !errors.Is(err, store.ErrNotHome) {
-			step("database "+i.ID.String(), err)
-		}
+		err := s.Store.Maintain(ctx, i.ID)
+		step("database "+i.ID.String(), except(err, store.ErrNotFound, store.ErrOutOfService, store.ErrNotHome))
 	}
-	for {
-		n, err := s.Store.Sweep(ctx, 10_000)
-		out.Objects += n
-		if !step("objects", err) || n == 0 {
-			break
-		}
-	}
+	out.Objects = repeat("objects", func() (int, error) { return s.Store.Sweep(ctx, 10_000) })
 	step("feed", s.Store.Trim())
 	if ctx.Err() == nil {
 		n, err := s.Store.Rewrite(ctx)

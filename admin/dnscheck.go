@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -62,8 +63,6 @@ type checker struct {
 func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
 	out := DNSCheck{State: "ok", Name: r.Name, Type: r.Type}
 	publish := "publish: " + r.Name + ". IN " + r.Type + " " + r.Data
-	var err error
-	var ok bool
 	switch r.kind {
 	case kindHost:
 		return k.server(ctx)
@@ -71,31 +70,14 @@ func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
 		return []DNSCheck{{State: "missing", Name: "_domainkey." + asciiName(r.Domain), Type: r.Type,
 			Do: "mail is not signed: doublet domain key add " + r.Domain +
 				" --active, then publish the record that it shows"}}
-	case kindMX:
-		ok, err = k.mx(ctx, r, &out)
-	case kindSPF, kindHeloSPF:
-		ok, err = k.spf(ctx, r, &out)
 	case kindDKIM:
-		ok, err = k.texts(ctx, r, &out, "p=", func(t string) bool { return sameKey(t, r.key.Record) })
 		if r.key.State == string(directory.KeyNext) {
 			publish += "; then: doublet domain key rotate " + r.Domain
 		}
-	case kindDMARC:
-		ok, err = k.dmarc(ctx, r, &out)
-	case kindSTS:
-		ok, err = k.texts(ctx, r, &out, "v=STSv1", func(t string) bool { return strings.Contains(t, "id=") })
-	case kindReport:
-		ok, err = k.texts(ctx, r, &out, "v=TLSRPTv1", func(t string) bool { return strings.Contains(t, "rua=") })
 	case kindTLSA:
-		ok, err = k.tlsa(ctx, r, &out)
 		publish = "in a zone that is signed with DNSSEC, " + publish
-	case kindSRV:
-		ok, err = k.srv(ctx, r, &out)
-	case kindAlias:
-		ok, err = k.alias(ctx, r, &out)
-	case kindCAA:
-		ok, err = k.caa(ctx, r, &out)
 	}
+	ok, err := k.compare(ctx, r, &out)
 	switch {
 	case errors.Is(err, dns.ErrNotFound) && r.Optional:
 		out.State, out.Do = "optional", publish
@@ -104,12 +86,36 @@ func (k *checker) check(ctx context.Context, r *DNSRecord) []DNSCheck {
 	case err != nil:
 		out.State, out.Do = "unknown", "name servers failed, look again later: "+err.Error()
 	case !ok:
-		out.State = "wrong"
-		if out.Do == "" {
-			out.Do = publish
-		}
+		out.State, out.Do = "wrong", cmp.Or(out.Do, publish)
 	}
 	return []DNSCheck{out}
+}
+
+// compare compares the published records of one kind with r. ok is false if they differ; out then says how.
+func (k *checker) compare(ctx context.Context, r *DNSRecord, out *DNSCheck) (ok bool, err error) {
+	switch r.kind {
+	case kindMX:
+		return k.mx(ctx, r, out)
+	case kindSPF, kindHeloSPF:
+		return k.spf(ctx, r, out)
+	case kindDKIM:
+		return k.texts(ctx, r, out, "p=", func(t string) bool { return sameKey(t, r.key.Record) })
+	case kindDMARC:
+		return k.dmarc(ctx, r, out)
+	case kindSTS:
+		return k.texts(ctx, r, out, "v=STSv1", func(t string) bool { return strings.Contains(t, "id=") })
+	case kindReport:
+		return k.texts(ctx, r, out, "v=TLSRPTv1", func(t string) bool { return strings.Contains(t, "rua=") })
+	case kindTLSA:
+		return k.tlsa(ctx, r, out)
+	case kindSRV:
+		return k.srv(ctx, r, out)
+	case kindAlias:
+		return k.alias(ctx, r, out)
+	case kindCAA:
+		return k.caa(ctx, r, out)
+	}
+	return false, nil
 }
 
 // server checks the addresses of the server's name, and the reverse names of these addresses.

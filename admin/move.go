@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/note"
 	"doublet/store"
 )
 
@@ -33,6 +34,38 @@ const (
 	movePasses = 5
 )
 
+// oldPlace returns the place that a person's mail file comes from. cutShort is that of a move that is run again, or "".
+func (c *ServerCall) oldPlace(ctx context.Context, p *directory.Person, cutShort string) (note.UNID, error) {
+	switch away := c.gone(ctx, p); {
+	case away && cutShort != "":
+		return note.UNID{},
+			fmt.Errorf("%w: --from is for a move that was cut short behind its middle: the mail file of %s is not "+
+				"here yet", ErrUsage, p.Name())
+	case cutShort != "":
+		return c.placeNamed(ctx, cutShort)
+	case !away:
+		return note.UNID{},
+			fmt.Errorf("%w: mail file of %s is at this place: run the move on a server of the new place", ErrUsage,
+				p.Name())
+	}
+	return p.MailServer, nil
+}
+
+// bringRest copies what every server of the old place may have received meanwhile, until there is nothing new.
+func (c *ServerCall) bringRest(ctx context.Context, bring func(all bool) (int, error)) error {
+	for range movePasses {
+		select {
+		case <-c.Env.Clock.After(settled):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if n, err := bring(true); err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
 // userMove moves a person's mail file here from another place of the domain, while it is in use. It first copies a
 // replica, then changes the directory. Then it copies notes that arrived at any server of the old place meanwhile. An
 // interrupted move can be run again.
@@ -44,19 +77,9 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	if p.MailDatabase == 0 {
 		return Moved{}, fmt.Errorf("%w: %s has no mail file", ErrUsage, p.Name())
 	}
-	old := p.MailServer
-	switch away := c.gone(ctx, &p); {
-	case away && a.From != "":
-		return Moved{},
-			fmt.Errorf("%w: --from is for a move that was cut short behind its middle: the mail file of %s is not "+
-				"here yet", ErrUsage, p.Name())
-	case a.From != "":
-		if old, err = c.placeNamed(ctx, a.From); err != nil {
-			return Moved{}, err
-		}
-	case !away:
-		return Moved{}, fmt.Errorf("%w: mail file of %s is at this place: run the move on a server of the new place",
-			ErrUsage, p.Name())
+	old, err := c.oldPlace(ctx, &p, a.From)
+	if err != nil {
+		return Moved{}, err
 	}
 	from, err := c.Directory.Servers.PlaceOf(ctx, old)
 	if err != nil {
@@ -86,16 +109,8 @@ func userMove(ctx context.Context, c *ServerCall, a *UserMove) (Moved, error) {
 	known := directory.ConnectionFields{Name: mail.Name, Peer: old, Databases: []string{directory.ID.String()},
 		Direction: "both"}
 	_, err = c.Connections.Exchange(ctx, &known, len(from.Servers), false)
-	for i := 0; err == nil && i < movePasses; i++ {
-		select {
-		case <-c.Env.Clock.After(settled):
-		case <-ctx.Done():
-			return out, ctx.Err()
-		}
-		var n int
-		if n, err = bring(true); n == 0 { // every server of the old place may have received mail meanwhile
-			break
-		}
+	if err == nil {
+		err = c.bringRest(ctx, bring)
 	}
 	if err != nil {
 		return out,

@@ -167,10 +167,13 @@ func (a *QueueList) fits(e *queue.Entry) bool {
 		return true
 	}
 	return slices.ContainsFunc(e.Recipients, func(r queue.Recipient) bool {
-		_, domain, _ := strings.Cut(r.Address, "@")
-		return (a.To == "" || holds(r.Address, a.To)) && (a.Domain == "" || strings.EqualFold(domain, a.Domain)) &&
-			(state == "" || state == string(r.State))
+		return a.fitsAddress(r.Address) && (state == "" || state == string(r.State))
 	})
+}
+
+func (a *QueueList) fitsAddress(address string) bool {
+	_, domain, _ := strings.Cut(address, "@")
+	return (a.To == "" || holds(address, a.To)) && (a.Domain == "" || strings.EqualFold(domain, a.Domain))
 }
 
 func showQueue(ctx context.Context, c *Call, a *QueueShow) (QueueView, error) {

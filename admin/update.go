@@ -79,6 +79,18 @@ func (u *Updater) holdsViews(db note.DatabaseID) bool {
 	return may
 }
 
+// changedViews adds views among the changed notes, and removes those that no longer exist.
+func changedViews(r *store.Reader, notes []note.ID, views map[note.ID]bool) {
+	for _, id := range notes {
+		n, err := r.Note(id)
+		if err == nil && n.Class == note.Design {
+			views[id] = true
+		} else if errors.Is(err, store.ErrNotFound) {
+			delete(views, id)
+		}
+	}
+}
+
 // refresh finds the views of a database, the first time by reading all notes, later among the changed notes. It then
 // refreshes them.
 func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.ID) error {
@@ -87,23 +99,16 @@ func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.
 		views = map[note.ID]bool{}
 	}
 	err := u.s.Read(ctx, note.System, db, func(r *store.Reader) error {
-		if !known {
-			return r.Notes(1, func(id note.ID, n *layout.Note) bool {
-				if n.Class == note.Design {
-					views[id] = true
-				}
-				return ctx.Err() == nil
-			})
+		if known {
+			changedViews(r, notes, views)
+			return nil
 		}
-		for _, id := range notes {
-			n, err := r.Note(id)
-			if err == nil && n.Class == note.Design {
+		return r.Notes(1, func(id note.ID, n *layout.Note) bool {
+			if n.Class == note.Design {
 				views[id] = true
-			} else if errors.Is(err, store.ErrNotFound) {
-				delete(views, id)
 			}
-		}
-		return nil
+			return ctx.Err() == nil
+		})
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrOutOfService):

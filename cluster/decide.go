@@ -145,7 +145,7 @@ func decide(q *question) (verdict, note.UNID) {
 		}
 		return rest, note.UNID{}
 	}
-	if self.out && !(self.goes && q.last(self)) || q.suspect && q.waited < suspectPatience {
+	if q.mayNotLead(self) {
 		return wait, note.UNID{}
 	}
 	if own == top && top.primary() == self.slot {
@@ -206,14 +206,14 @@ func (q *question) ours(self *standing) verdict {
 		r := &q.replicas[i]
 		switch {
 		case r.self:
-		case r.live && !r.known:
-			return ask
-		case r.live && behind(&self.at, &r.at):
-			return wait // it has more of our own term, which we must receive first
-		case r.live && r.lostData:
-			fresh = true
 		case !r.live:
 			all = false
+		case !r.known:
+			return ask
+		case behind(&self.at, &r.at):
+			return wait // it has more of our own term, which we must receive first
+		case r.lostData:
+			fresh = true
 		}
 	}
 	switch {
@@ -230,8 +230,7 @@ func (q *question) theirs(self *standing, primary uint8) verdict {
 	best := &self.at
 	for i := range q.replicas {
 		r := &q.replicas[i]
-		may := r.live && !r.out && q.waited < patience || !r.live && (!r.gone || q.starting)
-		if r.slot == primary && !r.self && may {
+		if r.slot == primary && !r.self && q.mayReturn(r) {
 			return wait // it is alive and will lead, or it may still be alive
 		}
 		if r.live && !r.known {
@@ -244,18 +243,35 @@ func (q *question) theirs(self *standing, primary uint8) verdict {
 	if behind(&self.at, best) {
 		return wait
 	}
-	rank := 0
+	if q.waited < time.Duration(q.before(best))*rankDelay {
+		return wait
+	}
+	return takeOver
+}
+
+// mayNotLead reports whether this server's replica is out of service, or suspect and has not waited long enough.
+func (q *question) mayNotLead(self *standing) bool {
+	return self.out && !(self.goes && q.last(self)) || q.suspect && q.waited < suspectPatience
+}
+
+// mayReturn reports whether the last known primary may still lead, or lead soon.
+func (q *question) mayReturn(r *standing) bool {
+	if r.live {
+		return !r.out && q.waited < patience
+	}
+	return !r.gone || q.starting
+}
+
+// before returns the number of live replicas before this server's in the order of preference that have everything.
+func (q *question) before(best *note.Ledger) (n int) {
 	for i := range q.replicas {
 		r := &q.replicas[i]
 		if r.self {
 			break
 		}
 		if r.live && !r.out && !behind(&r.at, best) {
-			rank++
+			n++
 		}
 	}
-	if q.waited < time.Duration(rank)*rankDelay {
-		return wait
-	}
-	return takeOver
+	return n
 }

@@ -180,12 +180,11 @@ func (e *election) takeOver(ctx context.Context, db note.DatabaseID) error {
 	var lost []store.Position // upper bounds of the positions of lost primaries
 	var emptied []Replica
 	for _, r := range entry.Replicas {
-		x := h.reports[r.Server]
 		switch {
 		case r.Server == e.self && suspect:
 			lost = append(lost, ghost(&before, &before, r.Slot, true))
 		case r.Server == e.self:
-		case v.alive(r.Server) && (x.missing || x.suspect):
+		case h.lostData(v, r.Server):
 			emptied = append(emptied, r)
 		case before.Last.Home() == r.Slot:
 			lost = append(lost, ghost(&before, &before, r.Slot, false))
@@ -199,6 +198,12 @@ func (e *election) takeOver(ctx context.Context, db note.DatabaseID) error {
 		lost = append(lost, ghost(&from, &before, r.Slot, true))
 	}
 	return e.newTerm(ctx, db, suspect, lost)
+}
+
+// lostData reports whether a mate is alive but its replica is missing, or has lost numbers that it assigned.
+func (h *held) lostData(v view, mate note.UNID) bool {
+	x := h.reports[mate]
+	return v.alive(mate) && (x.missing || x.suspect)
 }
 
 // newTerm begins a term of this server above the positions of lost primaries.

@@ -296,14 +296,18 @@ func (o *HandOvers) belongs(v view, h *held, e *Entry) note.UNID {
 		if r.Server == o.self {
 			return o.self
 		}
-		x := h.reports[r.Server]
-		follows := !x.at.IsZero() && !x.missing && !x.suspect && !x.out && !x.leads
-		if p := v.peers[r.Server]; follows && v.alive(r.Server) && o.links.caught(p.id) && p.hello.caught &&
+		if p := v.peers[r.Server]; h.follows(r.Server) && v.alive(r.Server) && o.links.caught(p.id) && p.hello.caught &&
 			p.hello.serving {
 			return r.Server
 		}
 	}
 	return o.self
+}
+
+// follows reports whether a mate's replica is complete and does not lead.
+func (h *held) follows(mate note.UNID) bool {
+	x := h.reports[mate]
+	return !x.at.IsZero() && !x.missing && !x.suspect && !x.out && !x.leads
 }
 
 // runHomeward runs Homeward until ctx ends.

@@ -299,23 +299,29 @@ func (v view) whyMove(e *Entry, me *hello) (reason why, must bool) {
 	return notMoved, false
 }
 
+// canTake reports whether a mate can lead a replica and takes more users.
+func (v view) canTake(h *held, r Replica, must bool) bool {
+	p, x := v.peers[r.Server], h.reports[r.Server]
+	return p != nil && p.alive && r.State == Serving && v.members[r.Server].State == Active && p.hello.takesUsers() &&
+		!x.out && !x.filling() && (must || h.upToDate(r.Server))
+}
+
 // taker returns the mate that should take over a database, zero if none can. For the reason returned, taker considers
 // only the first server in order; otherwise it chooses the mate with the best availability index. A mate that lacks
 // changes is chosen only if must is set, because the person who opens the database would wait for the transfer.
 func (v view) taker(h *held, e *Entry, reason why, must bool) (to note.UNID) {
 	best := -1
 	for i, r := range e.Replicas {
-		p, x := v.peers[r.Server], h.reports[r.Server]
-		if p == nil || !p.alive || r.State != Serving || v.members[r.Server].State != Active ||
-			!p.hello.takesUsers() || x.out || x.filling() || !must && !h.upToDate(r.Server) {
+		if !v.canTake(h, r, must) {
 			continue
 		}
 		if reason == returned {
-			if i == 0 && !x.at.IsZero() {
+			if i == 0 && !h.reports[r.Server].at.IsZero() {
 				to = r.Server
 			}
 			return to
 		}
+		p := v.peers[r.Server]
 		if int(p.hello.index) > best {
 			best, to = int(p.hello.index), r.Server
 		}

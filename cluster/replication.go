@@ -224,22 +224,32 @@ func (r *replication) unnumbered(ctx context.Context, db note.DatabaseID) (yes b
 	return yes, err
 }
 
+// due reports whether there may be something to send to a mate.
+func (r *replication) due(ctx context.Context, mate note.UNID, db note.DatabaseID, h *held) (bool, error) {
+	if yes, _ := r.wants(mate, db); !yes {
+		return false, nil
+	}
+	if h == nil || h.out || !h.shared {
+		return false, nil // a damaged database cannot be read; it is queued again when it is repaired
+	}
+	if h.leads {
+		return true, nil
+	}
+	// Most changes at a follower came from its primary, so there is usually nothing to send.
+	waits, err := r.unnumbered(ctx, db)
+	return err == nil && (waits || r.relays(db, mate)), err
+}
+
 // send implements job.
 func (r *replication) send(
 	ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool,
 ) error {
-	if yes, _ := r.wants(mate, db); !yes {
+	h, l := r.holdings.get(db), r.links.get(mate)
+	if l == nil {
 		return nil
 	}
-	h, l := r.holdings.get(db), r.links.get(mate)
-	if h == nil || h.out || !h.shared || l == nil {
-		return nil // a damaged database cannot be read; it is queued again when it is repaired
-	}
-	if !h.leads {
-		// Most changes at a follower came from its primary, so there is usually nothing to send.
-		if waits, err := r.unnumbered(ctx, db); err != nil || !waits && !r.relays(db, mate) {
-			return err
-		}
+	if due, err := r.due(ctx, mate, db, h); err != nil || !due {
+		return err
 	}
 	local := replica.Side(r.reps.As(note.System))
 	var bounded upTo

@@ -8,6 +8,17 @@ import (
 	"doublet/note"
 )
 
+// readopt is Adopt for a person who exists.
+func (ps *People) readopt(ctx context.Context, who note.Who, p Person, spec *PersonSpec) (Person, error) {
+	switch {
+	case p.MailDatabase != spec.MailDatabase || !p.Removed.IsZero():
+		return Person{}, fmt.Errorf("%w: id %s belongs to %s here, with another mail file", ErrInvalid, p.ID, p.Name())
+	case len(p.Roles) > 0:
+		return p, nil
+	}
+	return p, ps.passwords.Set(ctx, who, p.ID, spec.Password, spec.Scram)
+}
+
 // Adopt adds a person of another domain under the UNID that they have there. A copy of the person's mail file is kept
 // on this server. Read marks and access lists in it refer to that UNID. The address need not be in a local domain: the
 // person signs in with it, but mail for it is not accepted here.
@@ -21,12 +32,8 @@ func (ps *People) Adopt(ctx context.Context, who note.Who, id note.UNID, spec Pe
 	}
 	p, err := ps.names.Person(ctx, id)
 	switch {
-	case err == nil && (p.MailDatabase != spec.MailDatabase || !p.Removed.IsZero()):
-		return Person{}, fmt.Errorf("%w: id %s belongs to %s here, with another mail file", ErrInvalid, id, p.Name())
-	case err == nil && len(p.Roles) > 0:
-		return p, nil
 	case err == nil:
-		return p, ps.passwords.Set(ctx, who, id, spec.Password, spec.Scram)
+		return ps.readopt(ctx, who, p, &spec)
 	case !errors.Is(err, ErrNotFound):
 		return Person{}, err
 	case id.IsZero() || spec.MailDatabase == 0:

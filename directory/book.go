@@ -64,33 +64,39 @@ func (bs *books) now(ctx context.Context, b *base) (*book, error) {
 	return k, nil
 }
 
+// row is an entry of indexList, under its key without the letter.
+type row struct {
+	name string
+	id   note.ID
+}
+
+// scanList reads the entries of one letter, up to one more than most.
+func scanList(r *store.Reader, letter byte, most int) (rows []row, err error) {
+	err = r.Scan(indexList, []byte{letter}, func(key []byte, id note.ID) bool {
+		if key[0] == letter {
+			rows = append(rows, row{string(key[1:]), id})
+		}
+		return key[0] == letter && len(rows) <= most
+	})
+	return rows, err
+}
+
 // fill reads the list of a snapshot. It takes the records that have not changed from the book before, if there is one.
 func (k *book) fill(ctx context.Context, r *store.Reader, old *book) error {
 	k.seq = r.Counters().Seq
 	changed := map[note.ID]bool{}
-	if old != nil && old.seq <= k.seq {
-		err := r.Since(old.seq, func(_ uint64, id note.ID) bool {
-			changed[id] = true
-			return true
-		})
-		if err != nil {
-			return err
-		}
-	} else {
-		old = &book{}
+	if old == nil || old.seq > k.seq {
+		old = &book{seq: k.seq}
 	}
-	type row struct {
-		name string
-		id   note.ID
+	err := r.Since(old.seq, func(_ uint64, id note.ID) bool {
+		changed[id] = true
+		return true
+	})
+	if err != nil {
+		return err
 	}
 	for _, letter := range []byte{'p', 'g', 'm'} {
-		var rows []row
-		err := r.Scan(indexList, []byte{letter}, func(key []byte, id note.ID) bool {
-			if key[0] == letter {
-				rows = append(rows, row{string(key[1:]), id})
-			}
-			return key[0] == letter && len(rows)+len(k.records) <= maxBook
-		})
+		rows, err := scanList(r, letter, maxBook-len(k.records))
 		if err != nil {
 			return err
 		}

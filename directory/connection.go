@@ -182,15 +182,14 @@ func checkWhen(f *ConnectionFields) error {
 	case f.Every != 0 && f.Every < minEvery || f.Every > maxEvery:
 		return fmt.Errorf("%w connection %q: interval must be %s to %s, or 0 to run after each change", ErrInvalid,
 			f.Name, minEvery, maxEvery)
-	case f.From < 0 || f.Until < 0 || f.From >= 24*60 || f.Until >= 24*60:
+	case min(f.From, f.Until) < 0 || max(f.From, f.Until) >= 24*60:
 		return fmt.Errorf("%w connection %q: a time of the day has 24 hours", ErrInvalid, f.Name)
 	case f.Days < 0:
 		return fmt.Errorf("%w connection %q: days", ErrInvalid, f.Name)
 	}
-	for _, s := range slices.Concat([]string{f.User, f.Password, f.Fingerprint}, f.Databases, f.Folders) {
-		if len(s) > 1000 || strings.ContainsAny(s, "\x00\r\n") {
-			return fmt.Errorf("%w connection %q: its parts are short texts of one line", ErrInvalid, f.Name)
-		}
+	texts := slices.Concat([]string{f.User, f.Password, f.Fingerprint}, f.Databases, f.Folders)
+	if slices.ContainsFunc(texts, func(s string) bool { return len(s) > 1000 || strings.ContainsAny(s, "\x00\r\n") }) {
+		return fmt.Errorf("%w connection %q: its parts are short texts of one line", ErrInvalid, f.Name)
 	}
 	return checkSizes(f.MaxSize)
 }

@@ -98,6 +98,20 @@ func (ps *People) ImportCSV(ctx context.Context, who note.Who, r io.Reader, o Im
 	return res, errors.Join(flush(), err)
 }
 
+// add counts a row. refused is the reason why it was not added. It returns an error if the person was added, but not
+// the mail file.
+func (res *ImportResult) add(row int, name string, refused, file error) error {
+	if refused != nil {
+		res.fail(RowError{row, name, refused})
+		return nil
+	}
+	res.Added++
+	if file != nil {
+		return fmt.Errorf("directory: import: row %d was added: %w", row, file)
+	}
+	return nil
+}
+
 func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonSpec, rows []int, o ImportOptions,
 	res *ImportResult) error {
 	if len(specs) == 0 {
@@ -132,13 +146,8 @@ func (ps *People) importChunk(ctx context.Context, who note.Who, specs []PersonS
 		})
 	}
 	for i := range specs {
-		if errs[i] != nil {
-			res.fail(RowError{rows[i], specs[i].Name(), errs[i]})
-			continue
-		}
-		res.Added++
-		if files[i] != nil {
-			return fmt.Errorf("directory: import: row %d was added: %w", rows[i], files[i])
+		if err := res.add(rows[i], specs[i].Name(), errs[i], files[i]); err != nil {
+			return err
 		}
 	}
 	if o.Progress != nil {

@@ -71,6 +71,25 @@ func (g *GroupFields) clone() GroupFields {
 	return f
 }
 
+// wrong returns what is wrong with the fields apart from names, or "".
+func (l *ListFields) wrong() string {
+	switch {
+	case l.Post != PostMembers && l.Post != PostAnyone && l.Post != PostModerators:
+		return "who may write is members, anyone or moderators"
+	case l.ReplyTo != "" && l.ReplyTo != "list":
+		return "the reply-to is list or nothing"
+	case l.Rewrite != "" && l.Rewrite != "always" && l.Rewrite != "never":
+		return "From is rewritten always, never or, where nothing is said, as DMARC asks for it"
+	case len(l.Tag) > 60 || strings.ContainsFunc(l.Tag, outsideTag):
+		return "the tag is at most 60 characters of ASCII without brackets"
+	case len(l.Owners) > maxSenders || len(l.Moderators) > maxSenders:
+		return "it has too many owners or moderators"
+	}
+	return ""
+}
+
+func outsideTag(r rune) bool { return r < ' ' || r > '~' || r == '[' || r == ']' }
+
 // checkList checks and normalizes the fields of a mailing list, and turns names into ids.
 func (e *edit) checkList(f, was *GroupFields, domains []string) error {
 	l := &f.List
@@ -85,18 +104,8 @@ func (e *edit) checkList(f, was *GroupFields, domains []string) error {
 	if l.Post == "" {
 		l.Post = PostMembers
 	}
-	switch {
-	case l.Post != PostMembers && l.Post != PostAnyone && l.Post != PostModerators:
-		return bad("who may write is members, anyone or moderators")
-	case l.ReplyTo != "" && l.ReplyTo != "list":
-		return bad("the reply-to is list or nothing")
-	case l.Rewrite != "" && l.Rewrite != "always" && l.Rewrite != "never":
-		return bad("From is rewritten always, never or, where nothing is said, as DMARC asks for it")
-	case len(l.Tag) > 60 ||
-		strings.ContainsFunc(l.Tag, func(r rune) bool { return r < ' ' || r > '~' || r == '[' || r == ']' }):
-		return bad("the tag is at most 60 characters of ASCII without brackets")
-	case len(l.Owners) > maxSenders || len(l.Moderators) > maxSenders:
-		return bad("it has too many owners or moderators")
+	if wrong := l.wrong(); wrong != "" {
+		return bad(wrong)
 	}
 	var had []string
 	if was != nil {

@@ -167,6 +167,15 @@ func (ps *People) dropMailFile(ctx context.Context, n *newPerson) error {
 	return nil
 }
 
+func cleanNames(list []string) (err error) {
+	for i, n := range list {
+		if list[i], err = cleanName(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkPerson checks and normalizes fields. domains are the local domains; nil accepts addresses of any domain.
 func checkPerson(f *PersonFields, domains []string) error {
 	if len(f.FullName) == 0 && f.ShortName != "" {
@@ -179,18 +188,14 @@ func checkPerson(f *PersonFields, domains []string) error {
 		return fmt.Errorf("%w person %q: at most %d full names, %d aliases and %d roles", ErrInvalid, f.Name(),
 			maxFullNames, maxAliases, maxRoles)
 	}
-	var err error
-	for i, n := range f.FullName {
-		if f.FullName[i], err = cleanName(n); err != nil {
-			return fmt.Errorf("full name: %w", err)
-		}
+	if err := cleanNames(f.FullName); err != nil {
+		return fmt.Errorf("full name: %w", err)
 	}
-	for i, n := range f.Roles {
-		if f.Roles[i], err = cleanName(n); err != nil {
-			return fmt.Errorf("role: %w", err)
-		}
+	if err := cleanNames(f.Roles); err != nil {
+		return fmt.Errorf("role: %w", err)
 	}
 	if f.ShortName != "" {
+		var err error
 		if f.ShortName, err = cleanName(f.ShortName); err != nil {
 			return fmt.Errorf("short name: %w", err)
 		}

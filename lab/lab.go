@@ -166,6 +166,14 @@ func (b *Builder) check(o *Options) error {
 
 var cpuList = regexp.MustCompile(`^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*$`)
 
+// replaced returns the option in place of a role's value, if the role has a value and the option is set.
+func replaced[T int | time.Duration](value T, option *T) T {
+	if value > 0 && option != nil {
+		return *option
+	}
+	return value
+}
+
 // server creates and starts server number i.
 func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	role := &l.config.Roles[i]
@@ -183,13 +191,7 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	if !l.Clustered && len(l.config.Roles) > 1 {
 		s.Domain = role.Name + "." + domain
 	}
-	slow, cache := role.Disk, role.Cache
-	if slow > 0 && o.SlowDisk != nil {
-		slow = *o.SlowDisk
-	}
-	if cache > 0 && o.Cache != nil {
-		cache = *o.Cache
-	}
+	slow, cache := replaced(role.Disk, o.SlowDisk), replaced(role.Cache, o.Cache)
 	set := l.settings(s, ports[6:], o.Replicators, cache)
 	maps.Copy(set, o.Settings)
 	s.Arguments = []string{"serve", "--data", s.Data}

@@ -140,12 +140,26 @@ func (l *Lab) databases(ctx context.Context) (map[string]cluster.DatabaseView, e
 	return out, nil
 }
 
-// placeOne does the next step in the placement of a database.
-func (l *Lab) placeOne(ctx context.Context, db *cluster.DatabaseView, want []int) (done bool, err error) {
-	names := make([]string, len(want))
-	for i, w := range want {
+// names returns the names of servers, which are given by their numbers.
+func (l *Lab) names(servers []int) []string {
+	names := make([]string, len(servers))
+	for i, w := range servers {
 		names[i] = l.Servers[w].Name
 	}
+	return names
+}
+
+// deleteReplica deletes a misplaced replica. The cluster then creates one on the only server that is left, the right
+// one.
+func deleteReplica(ctx context.Context, home *Server, db, server string) error {
+	_, err := ask[admin.Done](ctx, home, "cluster replica",
+		admin.ClusterReplica{Database: db, Server: server, State: "deleting"})
+	return err
+}
+
+// placeOne does the next step in the placement of a database.
+func (l *Lab) placeOne(ctx context.Context, db *cluster.DatabaseView, want []int) (done bool, err error) {
+	names := l.names(want)
 	have := map[string]cluster.ReplicaState{}
 	for _, r := range db.Replicas {
 		have[r.Server] = r.State
@@ -163,9 +177,7 @@ func (l *Lab) placeOne(ctx context.Context, db *cluster.DatabaseView, want []int
 		if state == cluster.Deleting || len(have) > len(names) && db.Home == name {
 			continue
 		}
-		// Delete the misplaced replica. The cluster then creates one on the only server that is left, the right one.
-		if _, err := ask[admin.Done](ctx, home, "cluster replica",
-			admin.ClusterReplica{Database: db.ID, Server: name, State: "deleting"}); err != nil {
+		if err := deleteReplica(ctx, home, db.ID, name); err != nil {
 			return false, later(err)
 		}
 	}

@@ -64,13 +64,7 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 			return nil, err
 		}
 	}
-	address := sub.Submitter.Address
-	if o.from == 0 && !o.hasFrom && address != "" {
-		h = append(append(append(h, "From: <"...), address...), ">\r\n"...)
-	}
-	if (o.from > 1 && !o.again || o.behalf) && o.sender == 0 && address != "" {
-		h = append(append(append(h, "Sender: <"...), address...), ">\r\n"...)
-	}
+	h = o.appendAuthor(h)
 	if !o.hasDate {
 		h = append(h, "Date: "...)
 		h = append(sub.Date.UTC().AppendFormat(h, fields.DateFormat), "\r\n"...)
@@ -82,11 +76,31 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 	return h, nil
 }
 
+// appendAuthor adds From and Sender if they are missing.
+func (o *originator) appendAuthor(h []byte) []byte {
+	address := o.sub.Submitter.Address
+	if o.from == 0 && !o.hasFrom && address != "" {
+		h = append(append(append(h, "From: <"...), address...), ">\r\n"...)
+	}
+	if (o.from > 1 && !o.again || o.behalf) && o.sender == 0 && address != "" {
+		h = append(append(append(h, "Sender: <"...), address...), ">\r\n"...)
+	}
+	return h
+}
+
+// isResent reports whether the header has Resent- fields with an author.
+func isResent(header []byte) bool {
+	for f := range mime.Fields(header) {
+		if f.Is("Resent-From") || f.Is("Resent-Sender") {
+			return true
+		}
+	}
+	return false
+}
+
 // read checks the header, and rejects addresses that the submitter may not use.
 func (o *originator) read(ctx context.Context, header []byte) error {
-	for f := range mime.Fields(header) {
-		o.again = o.again || f.Is("Resent-From") || f.Is("Resent-Sender")
-	}
+	o.again = isResent(header)
 	for f := range mime.Fields(header) {
 		if err := o.field(ctx, f); err != nil {
 			return err
@@ -138,6 +152,12 @@ func (o *originator) field(ctx context.Context, f mime.HeaderField) error {
 // maxAuthors is the maximum number of addresses in a checked field.
 const maxAuthors = 1000
 
+// borrow records the author of a resent message. The person who resends it is not responsible for the author.
+func (o *originator) borrow(right directory.SendRight) {
+	o.sub.unsigned = o.sub.unsigned || right == directory.SendNever
+	o.borrowed = o.borrowed || right != directory.SendFully
+}
+
 // check compares the addresses of a field with the submitter's rights. If binds is false, because the message is
 // resent, it only records that the author is someone else.
 func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, foreign *bool, binds,
@@ -160,9 +180,7 @@ func (o *originator) check(ctx context.Context, f mime.HeaderField, count *int, 
 		case err != nil:
 			return err
 		case !binds:
-			// A person who resends a message is not responsible for its author.
-			o.sub.unsigned = o.sub.unsigned || right == directory.SendNever
-			o.borrowed = o.borrowed || right != directory.SendFully
+			o.borrow(right)
 		default:
 			o.behalf = o.behalf || author && right == directory.SendOnBehalf
 			*foreign = *foreign || right == directory.SendNever || right == directory.SendOnBehalf && !author

@@ -227,6 +227,16 @@ var (
 // rowBytes is the approximate size in bytes that a recipient adds to a batch, without the summary.
 const rowBytes = 700
 
+// composeRuled prepares the messages that the recipients' scripts send.
+func (s *Depositor) composeRuled(ctx context.Context, b *batch) error {
+	for i := range b.now {
+		if err := s.filter.compose(ctx, b, &b.now[i], b.letter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // place writes the batch. It tries the update with the fewest locks first: mail.box is included only if something goes
 // there.
 func (s *Depositor) place(ctx context.Context, b *batch) error {
@@ -247,10 +257,8 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 		case errors.Is(err, errNeedBox):
 			b.box = true
 		case errors.Is(err, errNeedRuling):
-			for i := range b.now {
-				if err := s.filter.compose(ctx, b, &b.now[i], b.letter); err != nil {
-					return err
-				}
+			if err := s.composeRuled(ctx, b); err != nil {
+				return err
 			}
 		case errors.Is(err, errNeedWarning):
 			if err := s.personal.composeWarnings(ctx, b); err != nil {
@@ -431,17 +439,22 @@ func (s *Depositor) writeOne(tx *store.Tx, b *batch, d *delivery) error {
 	return nil
 }
 
+// accepted reports whether any recipient accepts the message, or a group for its members.
+func (b *batch) accepted() bool {
+	member := func(d *delivery) bool { return d.member }
+	return b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken ||
+		slices.ContainsFunc(b.full, member) || slices.ContainsFunc(b.rejected, member)
+}
+
 // settle decides about the recipients whose delivery failed, once it is known whether any recipient accepts the
 // message. It returns false if none does. With AnswerEach only failed members of groups go to mail.box, because the
 // client gets no reply for them.
 func (s *Depositor) settle(b *batch) bool {
-	taken := b.delivered > 0 || len(b.rows) > 0 || b.answer == AnswerNone || b.taken
-	for _, d := range slices.Concat(b.full, b.rejected) {
-		taken = taken || d.member
-	}
+	taken := b.accepted()
+	byMail := taken && b.answer != AnswerEach
 	for _, d := range b.full {
 		b.results[d.index] = nil
-		if d.member || taken && b.answer != AnswerEach {
+		if d.member || byMail {
 			b.rows = append(b.rows, s.deferred(d.row(queue.Pending), replyQuota))
 			continue
 		}
@@ -451,14 +464,14 @@ func (s *Depositor) settle(b *batch) bool {
 		q := d.row(queue.Failed)
 		q.Reply = d.ruling.reply().Error()
 		b.results[d.index] = d.ruling.reply()
-		if d.member || taken && b.answer != AnswerEach {
+		if d.member || byMail {
 			b.rows = append(b.rows, q)
 			b.results[d.index] = nil // reported by mail instead
 		}
 	}
 	for _, r := range b.refusal {
 		b.results[r.index] = r.reply
-		if taken && b.answer != AnswerEach {
+		if byMail {
 			b.rows = append(b.rows, r.row)
 			b.results[r.index] = nil // reported by mail instead
 		}

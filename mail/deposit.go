@@ -139,12 +139,16 @@ func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []erro
 	return sub.ID, err
 }
 
+func (sub *Submission) withoutReports() {
+	for i := range sub.Recipients {
+		sub.Recipients[i].Params.Notify = smtp.NotifyNever
+	}
+}
+
 // accept is Deposit, and also returns the batch.
 func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error) (*batch, error) {
-	for i := range sub.Recipients {
-		if sub.Unproven { // RFC 5321 section 6.1: a report would go to a person who sent nothing
-			sub.Recipients[i].Params.Notify = smtp.NotifyNever
-		}
+	if sub.Unproven { // RFC 5321 section 6.1: a report would go to a person who sent nothing
+		sub.withoutReports()
 	}
 	sub.unsigned = sub.Received != nil && sub.Submitter == nil && !sub.Proven
 	b, err := s.plan(ctx, sub, results)

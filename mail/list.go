@@ -72,6 +72,11 @@ func (s *Lists) list(ctx context.Context, sub *Submission, b *batch, i int, r *R
 	return nil
 }
 
+// failedCheck reports whether the message came from outside and its author was checked in vain.
+func (sub *Submission) failedCheck() bool {
+	return sub.Submitter == nil && sub.Checked && !sub.Proven && !sub.Unproven
+}
+
 // mayPost returns the reason to hold a message for the moderators, or "" if none applies.
 func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group, h *fields.Facts) (string, error) {
 	author := h.AuthorPath()
@@ -94,7 +99,7 @@ func (s *Lists) mayPost(ctx context.Context, sub *Submission, g *directory.Group
 	switch {
 	case g.List.Post == directory.PostAnyone:
 		return "", nil
-	case sub.Submitter == nil && sub.Checked && !sub.Proven && !sub.Unproven:
+	case sub.failedCheck():
 		return "its author is not proven", nil
 	case !known:
 		return "its sender may be forged", nil
@@ -276,6 +281,11 @@ func (s *Lists) membersForward(ctx context.Context, x *directory.Expansion) erro
 	return nil
 }
 
+// noRequest reports whether a message is not the request of a person.
+func noRequest(sub *Submission, h *fields.Facts) bool {
+	return h.Auto != "" || fields.Machine(sub.From) || sub.Unproven || sub.Junk
+}
+
 // listPart accepts a message for one of the auxiliary addresses of a list.
 func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, r *Recipient) error {
 	g, err := s.dir.Groups.Get(ctx, r.Target.ID)
@@ -284,7 +294,7 @@ func (s *Lists) listPart(ctx context.Context, sub *Submission, b *batch, i int, 
 	}
 	h := fields.ReadFacts(sub.Message)
 	if word := r.Target.ListPart; word == "unsubscribe" || word == "confirm" {
-		if h.Auto != "" || fields.Machine(sub.From) || sub.Unproven || sub.Junk {
+		if noRequest(sub, h) {
 			b.refuse(i, r, nil, replyListAuto, false)
 			return nil
 		}

@@ -21,6 +21,19 @@ type listCopy struct {
 	rewritten bool
 }
 
+// rewrites reports whether a list replaces the author in From. strict is set if only servers of the author's domain may
+// send for it.
+func (s *Lists) rewrites(ctx context.Context, g *directory.Group, domain string, strict bool) bool {
+	switch g.List.Rewrite {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	local, _ := s.dir.Domains.IsLocal(ctx, domain) // an unknown domain counts as foreign
+	return !local && strict                        // this server signs mail from local domains
+}
+
 // newListCopy prepares a list's copies. rest is the message from its Received field on.
 //
 // Implements: RFC 2369 §3 List-Help, List-Unsubscribe, List-Post, List-Owner
@@ -30,13 +43,7 @@ func (s *Lists) newListCopy(ctx context.Context, g *directory.Group, rest []byte
 	end := mime.HeaderEnd(rest)
 	header := rest[:end]
 	h := fields.ReadFacts(header)
-	local, _ := s.dir.Domains.IsLocal(ctx, h.Author.Host) // an unknown domain counts as foreign
-	// This server signs mail from local domains. For foreign domains with a strict DMARC policy, only their own servers
-	// may send.
-	rewrite := !local && (strange || policy == "reject" || policy == "quarantine")
-	if set := g.List.Rewrite; set == "always" || set == "never" {
-		rewrite = set == "always"
-	}
+	rewrite := s.rewrites(ctx, g, h.Author.Host, strange || policy == "reject" || policy == "quarantine")
 	c := &listCopy{s: s, group: g, rewritten: rewrite}
 	line := func(parts ...string) {
 		for _, p := range parts {

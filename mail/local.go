@@ -178,14 +178,11 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		}
 		j.prepare(ctx, e)
 	}
-	for _, o := range j.also.out {
-		o.due = false
-	}
-	var delivered int
+	noneDue(j.also.out)
 	var moved queue.Tally
 	var hops []trace.Hop
 	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
-		delivered, moved, hops = 0, queue.Tally{}, nil
+		moved, hops = queue.Tally{}, nil
 		w, err := queue.Home(tx, box)
 		if err != nil {
 			return err
@@ -203,9 +200,6 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 				if err != nil {
 					return err
 				}
-				if hop.Event == trace.HopDelivered {
-					delivered++
-				}
 				if hop.Event != "" {
 					hops = append(hops, hop)
 				}
@@ -220,11 +214,27 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		return err
 	})
 	if err == nil {
-		j.s.deposit.stat.deliveredTo(delivered, int64(e.Size))
+		j.s.deposit.stat.deliveredTo(deliveries(hops), int64(e.Size))
 		j.s.queue.Moved(box, moved)
 		j.s.trace.Add(hops...)
 	}
 	return err
+}
+
+func deliveries(hops []trace.Hop) (n int) {
+	for i := range hops {
+		if hops[i].Event == trace.HopDelivered {
+			n++
+		}
+	}
+	return n
+}
+
+// noneDue prepares messages for another attempt, which decides anew which of them are sent.
+func noneDue(list []*outgoing) {
+	for _, o := range list {
+		o.due = false
+	}
 }
 
 // prepare completes the letter for the scripts of an entry's recipients.
@@ -264,12 +274,17 @@ func mailFilesOf(piece []attempt) (names []note.DatabaseID) {
 	return names
 }
 
+// openRecipient returns the index of a person or database that has not got the message yet, or -1.
+func openRecipient(e *queue.Entry, id note.UNID) int {
+	return slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
+		return q.Target == id && (q.State == queue.Pending || q.State == queue.Waiting)
+	})
+}
+
 // attempt delivers to one recipient within an update, and records the outcome in the entry.
 func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *attempt,
 	l *letter) (trace.Hop, error) {
-	i := slices.IndexFunc(e.Recipients, func(q queue.Recipient) bool {
-		return q.Target == a.id && (q.State == queue.Pending || q.State == queue.Waiting)
-	})
+	i := openRecipient(e, a.id)
 	if i < 0 {
 		return trace.Hop{}, nil
 	}

@@ -270,6 +270,19 @@ func (s *Scheduler) Waits(ctx context.Context, id note.UNID) bool {
 	return false
 }
 
+// acceptAgain resolves the recipients anew. Deposit reports those that are not accepted any more.
+func (s *Scheduler) acceptAgain(ctx context.Context, sub *Submission) (err error) {
+	for i := range sub.Recipients {
+		r := &sub.Recipients[i]
+		var reply *smtp.Reply
+		*r, err = s.deposit.Accept(ctx, r.To, r.Params, uint64(len(sub.Message)))
+		if err != nil && !errors.As(err, &reply) {
+			return err
+		}
+	}
+	return nil
+}
+
 // release deposits a message under its ID, and removes it from the outbox in the same update.
 func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	sub, err := s.waiting(ctx, h)
@@ -299,13 +312,8 @@ func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 		return err
 	}
 	sub.Submitter.Who = who
-	for i := range sub.Recipients {
-		r := &sub.Recipients[i]
-		var reply *smtp.Reply
-		*r, err = s.deposit.Accept(ctx, r.To, r.Params, uint64(len(sub.Message)))
-		if err != nil && !errors.As(err, &reply) {
-			return err
-		}
+	if err := s.acceptAgain(ctx, sub); err != nil {
+		return err
 	}
 	message := append([]byte(nil), sub.Message...)
 	_, err = s.deposit.Deposit(ctx, sub, nil)

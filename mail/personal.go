@@ -107,53 +107,73 @@ func (s *personal) sendOn(ctx context.Context, sub *Submission, b *batch, head *
 		func(a string) bool { return slices.Contains(head.DeliveredTo, strings.ToLower(a)) }) {
 		return nil // it was delivered to this person before: do not forward it again
 	}
-	d := b.now[i]
-	var outside []string
-	var inside []queue.Recipient
-	sent := false
+	f := forwarding{forward: forward{person: p}, s: s, sub: sub, b: b, d: b.now[i]}
 	for _, a := range p.Forward {
-		t, err := s.dir.Names.Resolve(ctx, a)
-		switch {
-		case errors.Is(err, directory.ErrNotLocal):
-			outside = append(outside, a)
-		case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
-			s.env.Log.Warn("mail: forwarded to an unknown address", "person", p.Name(), "address", a)
-		case err != nil:
-			return fmt.Errorf("forward to %.80q: %w", a, err)
-		case t.ID == p.ID:
-		case t.ListPart != "":
-			s.env.Log.Warn("mail: forwarded to an address reserved for a list", "person", p.Name(), "address", a)
-		case t.Kind == directory.TargetGroup && t.Own:
-			took, err := s.forwardToList(ctx, sub, b, a, t)
-			if err != nil {
-				return err
-			}
-			sent = sent || took
-		default:
-			x, err := s.dir.Names.Expand(ctx, []directory.Target{t})
-			if err != nil {
-				return fmt.Errorf("forward to %s: %w", t.Name, err)
-			}
-			for k := range x.Recipients {
-				r := &x.Recipients[k]
-				sent = sent || !b.passes(r.ID)
-				if !b.away(r.MailServer) {
-					b.add(d.index, d.from, r, uint64(len(sub.Message)), true)
-				} else if _, has := b.known(r.ID, d.index); !has {
-					inside = append(inside, queue.Recipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind,
-						State: queue.Waiting})
-				}
-			}
-			outside = append(outside, x.Outside...)
+		if err := f.address(ctx, a); err != nil {
+			return err
 		}
 	}
-	if len(outside)+len(inside) > 0 {
-		b.forwards = append(b.forwards, forward{person: p, to: outside, inside: inside})
+	if len(f.to)+len(f.inside) > 0 {
+		b.forwards = append(b.forwards, f.forward)
 		b.taken = true
 	}
-	if p.ForwardOnly && (sent || len(outside) > 0) {
+	if p.ForwardOnly && (f.sent || len(f.to) > 0) {
 		b.now[i].gone = true
 	}
+	return nil
+}
+
+// forwarding collects where a person's mail goes on.
+type forwarding struct {
+	forward
+	s    *personal
+	sub  *Submission
+	b    *batch
+	d    delivery
+	sent bool // to another person or a list here
+}
+
+// address adds one of the addresses that the person has set.
+func (f *forwarding) address(ctx context.Context, a string) error {
+	p := f.person
+	t, err := f.s.dir.Names.Resolve(ctx, a)
+	switch {
+	case errors.Is(err, directory.ErrNotLocal):
+		f.to = append(f.to, a)
+	case errors.Is(err, directory.ErrNoSuchRecipient), errors.Is(err, directory.ErrInvalid):
+		f.s.env.Log.Warn("mail: forwarded to an unknown address", "person", p.Name(), "address", a)
+	case err != nil:
+		return fmt.Errorf("forward to %.80q: %w", a, err)
+	case t.ID == p.ID:
+	case t.ListPart != "":
+		f.s.env.Log.Warn("mail: forwarded to an address reserved for a list", "person", p.Name(), "address", a)
+	case t.Kind == directory.TargetGroup && t.Own:
+		took, err := f.s.forwardToList(ctx, f.sub, f.b, a, t)
+		f.sent = f.sent || took
+		return err
+	default:
+		return f.target(ctx, a, t)
+	}
+	return nil
+}
+
+// target adds the people that an address of ours stands for.
+func (f *forwarding) target(ctx context.Context, a string, t directory.Target) error {
+	x, err := f.s.dir.Names.Expand(ctx, []directory.Target{t})
+	if err != nil {
+		return fmt.Errorf("forward to %s: %w", t.Name, err)
+	}
+	for k := range x.Recipients {
+		r := &x.Recipients[k]
+		f.sent = f.sent || !f.b.passes(r.ID)
+		if !f.b.away(r.MailServer) {
+			f.b.add(f.d.index, f.d.from, r, uint64(len(f.sub.Message)), true)
+		} else if _, has := f.b.known(r.ID, f.d.index); !has {
+			f.inside = append(f.inside, queue.Recipient{Address: a, Name: r.Name, Target: r.ID, Kind: r.Kind,
+				State: queue.Waiting})
+		}
+	}
+	f.to = append(f.to, x.Outside...)
 	return nil
 }
 

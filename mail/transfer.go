@@ -105,14 +105,19 @@ func (s *transfers) dispatch(ctx context.Context) uint32 {
 	}
 }
 
+// dropInvalid removes items from the head of a destination's work that were changed or finished meanwhile.
+func (a *agenda) dropInvalid(d *destination) {
+	for len(d.ready) > 0 && !a.valid(&d.ready[0]) {
+		_, d.ready = pop(d.ready, readyBefore)
+		a.items--
+	}
+}
+
 // serve starts and wakes the lanes that a destination needs now.
 func (s *transfers) serve(ctx context.Context, d *destination, now time.Time) {
 	sec := seconds(now)
 	d.ripen(sec)
-	for len(d.ready) > 0 && !s.agenda.valid(&d.ready[0]) {
-		_, d.ready = pop(d.ready, readyBefore)
-		s.agenda.items--
-	}
+	s.agenda.dropInvalid(d)
 	switch {
 	case d.name == heldName || s.opt.Mailer == nil || ctx.Err() != nil:
 		return
@@ -239,6 +244,24 @@ func (l *lane) close(politely bool) {
 	l.s.mu.Unlock()
 }
 
+// sated reports whether the lane has had its share while other destinations wait for a connection.
+func (l *lane) sated() bool { return len(l.s.starved) > 0 && l.taken >= fairShare }
+
+// take removes the next entry from the agenda and returns it. Without a session, there is none before the destination
+// may be tried again.
+func (l *lane) take() (queue.Key, bool) {
+	now := l.s.env.Clock.Now()
+	if l.session == nil && now.Before(l.d.retryAt) {
+		return 0, false
+	}
+	k, ok := l.s.agenda.take(l.d, now)
+	if ok {
+		l.s.inFlight++
+		l.taken++
+	}
+	return k, ok
+}
+
 // next returns the next entry. If there is none, a lane with a session waits for one for a while.
 func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 	s := l.s
@@ -249,16 +272,11 @@ func (l *lane) next(ctx context.Context) (queue.Key, bool) {
 		for s.outcomes.unwritten() >= maxUnsettled && ctx.Err() == nil {
 			s.moved.Wait()
 		}
-		if ctx.Err() != nil || l.quit || len(s.starved) > 0 && l.taken >= fairShare {
+		if ctx.Err() != nil || l.quit || l.sated() {
 			return 0, false
 		}
-		now := s.env.Clock.Now()
-		if l.session != nil || !now.Before(l.d.retryAt) {
-			if k, ok := s.agenda.take(l.d, now); ok {
-				s.inFlight++
-				l.taken++
-				return k, true
-			}
+		if k, ok := l.take(); ok {
+			return k, true
 		}
 		if l.session == nil || timedOut || len(s.starved) > 0 {
 			return 0, false
@@ -505,17 +523,23 @@ func (s *transfers) consign(ctx context.Context, k queue.Key, dest string) (*con
 	return c, nil
 }
 
+// dueAddress returns the address of a recipient to send to now. A malformed address is never due.
+func dueAddress(q *queue.Recipient, now time.Time) (to smtp.Path, due bool) {
+	if q.State != queue.Waiting || q.Next.After(now) {
+		return to, false
+	}
+	to, err := smtp.ParsePath(q.Address)
+	return to, err == nil
+}
+
 // pick selects the recipients that are due at a destination.
 func (s *transfers) pick(ctx context.Context, c *consignment, dest string) error {
 	now := s.env.Clock.Now()
 	last, lastName := "", ""
 	for i := range c.entry.Recipients {
 		q := &c.entry.Recipients[i]
-		if q.State != queue.Waiting || q.Next.After(now) {
-			continue
-		}
-		to, err := smtp.ParsePath(q.Address)
-		if err != nil {
+		to, due := dueAddress(q, now)
+		if !due {
 			continue
 		}
 		if to.Domain != last || last == "" || !q.Target.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"doublet/note"
@@ -142,6 +143,19 @@ func (o *opened) mayTake(w *store.Writer, id note.ID) error {
 	return nil
 }
 
+// message returns the message with a UID in this folder.
+func (v *View) message(w *store.Writer, uid uint32) (note.ID, *layout.Note, error) {
+	id, err := w.Member(v.folder, uid)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil, fmt.Errorf("%w: UID %d", ErrNoMessage, uid)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	n, err := w.Note(id)
+	return id, n, err
+}
+
 // Replace stores a message in a folder of a mail file and removes the message uid from this one, both or none. The
 // quota check counts only the growth. The session's next Poll reports the removal.
 //
@@ -156,25 +170,17 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string,
 		return 0, 0, err
 	}
 	defer c.Release()
-	ids := []note.DatabaseID{v.f.db}
-	if to.db != v.f.db {
-		ids = append(ids, to.db)
-	}
+	ids := slices.Compact([]note.DatabaseID{v.f.db, to.db})
 	err = v.f.svc.store.Update(ctx, v.f.who, ids, func(tx *store.Tx) error {
 		from, err := tx.Home(v.f.db)
 		if err != nil {
 			return err
 		}
-		w := from
-		if to.db != v.f.db {
-			if w, err = tx.Home(to.db); err != nil {
-				return err
-			}
+		w, err := tx.Home(to.db)
+		if err != nil {
+			return err
 		}
-		id, err := from.Member(v.folder, uid)
-		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("%w: UID %d", ErrNoMessage, uid)
-		}
+		id, n, err := v.message(from, uid)
 		if err != nil {
 			return err
 		}
@@ -183,9 +189,7 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string,
 			return err
 		}
 		more := uint64(len(m.Raw))
-		if n, err := from.Note(id); err != nil {
-			return err
-		} else if w == from && len(n.Members) == 1 {
+		if w == from && len(n.Members) == 1 {
 			more -= min(more, n.Size)
 		}
 		if err := roomIn(&w.Reader, &to.who, h, more); err != nil && (more > 0 || errors.Is(err, store.ErrDenied)) {

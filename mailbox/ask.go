@@ -57,6 +57,19 @@ var textTests = []struct {
 	{text.Content, TestBody},
 }
 
+func textCriteria(q *query.Text) Criteria {
+	c := Criteria{Test: TestText, Fields: q.Fields, Text: q.Source, Words: true}
+	if strings.ContainsAny(c.Text, " \t'\"") {
+		c.Text = `"` + strings.ReplaceAll(c.Text, `"`, " ") + `"` // a phrase
+	}
+	for _, t := range textTests {
+		if q.Fields == t.fields {
+			c.Test, c.Fields = t.test, 0
+		}
+	}
+	return c
+}
+
 // FilterOf converts a query from a search box (query.Parse) into a Filter over these folders. It finds a folder by name
 // or special use; a folder that does not exist matches no message.
 func FilterOf(n *query.Node, folders []Folder) Filter {
@@ -73,16 +86,7 @@ func FilterOf(n *query.Node, folders []Folder) Filter {
 	case query.OpNot:
 		return combined(FilterNot)
 	case query.OpText:
-		c := Criteria{Test: TestText, Fields: n.Text.Fields, Text: n.Text.Source, Words: true}
-		if strings.ContainsAny(c.Text, " \t'\"") {
-			c.Text = `"` + strings.ReplaceAll(c.Text, `"`, " ") + `"` // a phrase
-		}
-		for _, t := range textTests {
-			if n.Text.Fields == t.fields {
-				c.Test, c.Fields = t.test, 0
-			}
-		}
-		return Filter{Kind: FilterText, Text: c}
+		return Filter{Kind: FilterText, Text: textCriteria(n.Text)}
 	case query.OpHeader:
 		return Filter{Kind: FilterText, Text: Criteria{Test: TestHeader, Name: n.Name, Text: n.Word}}
 	case query.OpUnread:

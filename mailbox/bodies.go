@@ -26,23 +26,29 @@ func shownMedia(p *mime.Part) bool {
 
 func isText(p *mime.Part, subtype string) bool { return p.Type == "text" && p.Subtype == subtype }
 
+// isShown reports whether a part is shown with the text of the message (RFC 8621 section 4.1.4).
+func isShown(p *mime.Part, first bool, multipart string) bool {
+	return p.Disposition != "attachment" && (isText(p, "plain") || isText(p, "html") || shownMedia(p)) &&
+		(first || multipart != "related" && (shownMedia(p) || p.Filename() == ""))
+}
+
+// lengthOf returns the length of a list, or -1 for nil.
+func lengthOf(list *[]*mime.Part) int {
+	if list == nil {
+		return -1
+	}
+	return len(*list)
+}
+
 // sort implements the algorithm of RFC 8621. html or text is nil if the parts belong to the other list only.
 func (b *Bodies) sort(parts []*mime.Part, multipart string, inAlternative bool, html, text *[]*mime.Part) {
-	textLength, htmlLength := -1, -1
-	if text != nil {
-		textLength = len(*text)
-	}
-	if html != nil {
-		htmlLength = len(*html)
-	}
+	textLength, htmlLength := lengthOf(text), lengthOf(html)
 	for i, p := range parts {
-		shown := p.Disposition != "attachment" && (isText(p, "plain") || isText(p, "html") || shownMedia(p)) &&
-			(i == 0 || multipart != "related" && (shownMedia(p) || p.Filename() == ""))
 		switch {
 		case p.IsMultipart():
 			b.sort(p.Children, p.Subtype, inAlternative || p.Subtype == "alternative", html, text)
 			continue
-		case !shown:
+		case !isShown(p, i == 0, multipart):
 			b.Attachments = append(b.Attachments, p)
 			continue
 		case multipart == "alternative":

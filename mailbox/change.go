@@ -235,6 +235,29 @@ func checkKeyword(n *layout.Note, keyword string, on bool) error {
 	return nil
 }
 
+// dropFrom removes a message from a folder, if it was there before the change. row is the note before the change.
+func (c *Changing) dropFrom(id note.ID, row *layout.Note, folder note.UNID) error {
+	h, err := c.folderOf(folder)
+	if err != nil {
+		return err
+	}
+	if _, in := row.Member(h.Note); !in {
+		return nil
+	}
+	if !c.mayRemove(row, h) {
+		return store.ErrDenied
+	}
+	now, err := c.w.Note(id)
+	if err != nil {
+		return err
+	}
+	if len(now.Members) == 1 {
+		return ErrHomeless
+	}
+	c.touched = true
+	return c.w.RemoveFrom(id, h.Note)
+}
+
 // SetFolders adds a message to the folders in add and removes it from those in drop. It returns ErrHomeless if the
 // person would no longer see the message in any folder.
 func (c *Changing) SetFolders(id note.ID, add, drop []note.UNID) error {
@@ -248,25 +271,9 @@ func (c *Changing) SetFolders(id note.ID, add, drop []note.UNID) error {
 		}
 	}
 	for _, u := range drop {
-		h, err := c.folderOf(u)
-		if err != nil {
+		if err := c.dropFrom(id, row, u); err != nil {
 			return err
 		}
-		if _, in := row.Member(h.Note); !in {
-			continue
-		}
-		if !c.mayRemove(row, h) {
-			return store.ErrDenied
-		}
-		if now, err := c.w.Note(id); err != nil {
-			return err
-		} else if len(now.Members) == 1 {
-			return ErrHomeless
-		}
-		if err := c.w.RemoveFrom(id, h.Note); err != nil {
-			return err
-		}
-		c.touched = true
 	}
 	now, err := c.w.Note(id)
 	switch {

@@ -77,18 +77,8 @@ const (
 // change.
 func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, err error) {
 	if c.Expunged {
-		if c.Folder == 0 {
-			return u, thread, nothing, nil
-		}
-		w.leave(c)
-		if !c.Gone || !w.left[c.Note] || c.Class != 0 && c.Thread.IsZero() { // the last: not a message
-			return u, thread, nothing, nil
-		}
-		// Leave out a message that came and went after s, and one that the person could not see at any time.
-		if c.Class != 0 && (c.Created > w.s.Mod || c.Hidden && c.Shown <= w.s.base()) || w.told[c.UNID] {
-			return c.UNID, c.Thread, nothing, nil
-		}
-		return c.UNID, c.Thread, destroyed, nil
+		u, thread, f = w.expunged(c)
+		return u, thread, f, nil
 	}
 	row, err := w.d.r.Row(c.Note)
 	if err != nil || !isMessage(row) {
@@ -104,6 +94,22 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 		f = destroyed
 	}
 	return row.UNID, row.Thread, f, nil
+}
+
+// expunged is step for an expunge.
+func (w *walk) expunged(c *layout.Change) (u note.UNID, thread note.UNID, f fate) {
+	if c.Folder == 0 {
+		return u, thread, nothing
+	}
+	w.leave(c)
+	if !c.Gone || !w.left[c.Note] || c.Class != 0 && c.Thread.IsZero() { // the last: not a message
+		return u, thread, nothing
+	}
+	// Leave out a message that came and went after s, and one that the person could not see at any time.
+	if c.Class != 0 && (c.Created > w.s.Mod || c.Hidden && c.Shown <= w.s.base()) || w.told[c.UNID] {
+		return c.UNID, c.Thread, nothing
+	}
+	return c.UNID, c.Thread, destroyed
 }
 
 // leave records that an expunged note has left a folder that the person may read. If the folder no longer exists, the
@@ -338,44 +344,60 @@ type folderChange struct {
 // order returns the sort position of a folder among those that changed at the same MODSEQ. It is never 0.
 func (c *folderChange) order() uint64 { return max(binary.BigEndian.Uint64(c.unid[:8]), 1) }
 
+// folderWalk collects the changes since a state that concern folders.
+type folderWalk struct {
+	d       *Reading
+	since   State
+	gone    []folderChange
+	rows    map[note.ID]*layout.Note // of folders whose own note changed
+	threads map[note.UNID]note.ModSeq
+}
+
+func (w *folderWalk) step(mod note.ModSeq, c *layout.Change) error {
+	if c.Expunged {
+		if c.Gone && c.Folder == 0 && c.Class == note.Folder && c.Created <= w.since.Mod {
+			w.gone = append(w.gone, folderChange{mod: mod, unid: c.UNID, f: destroyed})
+		}
+		if !c.Thread.IsZero() {
+			w.threads[c.Thread] = mod
+		}
+		return nil
+	}
+	row, err := w.d.r.Row(c.Note)
+	switch {
+	case err != nil:
+		return ignoreGone(err)
+	case row.Class == note.Folder:
+		w.rows[c.Note] = row
+	case isMessage(row):
+		w.threads[row.Thread] = mod
+	}
+	return nil
+}
+
 func (d *Reading) folderChanges(since State) (list []folderChange, err error) {
 	// A state with After set ends between two folders that changed at the same MODSEQ: read that MODSEQ again.
 	from := since.Mod
 	if since.After != 0 {
 		from--
 	}
-	rows := map[note.ID]*layout.Note{} // rows of folders whose own note changed
-	threads := map[note.UNID]note.ModSeq{}
+	w := folderWalk{d: d, since: since, rows: map[note.ID]*layout.Note{}, threads: map[note.UNID]note.ModSeq{}}
 	var inner error
 	err = d.r.Changes(from, func(mod note.ModSeq, c layout.Change) bool {
-		switch {
-		case c.Expunged:
-			if c.Gone && c.Folder == 0 && c.Class == note.Folder && c.Created <= since.Mod {
-				list = append(list, folderChange{mod: mod, unid: c.UNID, f: destroyed})
-			}
-			if !c.Thread.IsZero() {
-				threads[c.Thread] = mod
-			}
-		default:
-			row, err := d.r.Row(c.Note)
-			if inner = ignoreGone(err); err == nil && row.Class == note.Folder {
-				rows[c.Note] = row
-			} else if err == nil && isMessage(row) {
-				threads[row.Thread] = mod
-			}
-		}
+		inner = w.step(mod, &c)
 		return inner == nil
 	})
 	if err = errors.Join(err, inner); err != nil {
 		return nil, err
 	}
-	around, err := d.around(threads)
+	around, err := d.around(w.threads)
 	if err != nil {
 		return nil, err
 	}
+	list = w.gone
 	for _, h := range d.r.Folders() {
 		c := folderChange{mod: max(h.Mod, around[h.Note]), unid: h.UNID, f: updated, counts: true}
-		if row := rows[h.Note]; row != nil {
+		if row := w.rows[h.Note]; row != nil {
 			c.mod, c.counts = max(c.mod, row.Mod), false
 			if row.Created > since.base() {
 				c.f = created
@@ -515,12 +537,7 @@ func (x *querying) touched(since State) (*touchedSince, error) {
 			w.told[u] = true
 			c.gone = append(c.gone, u)
 		} else if i, ok := x.l.find(ch.Note); ok {
-			switch {
-			case f == created && x.createdSince(ch.Note, since):
-				c.fresh[uint32(i)] = true
-			case f == created || mutable:
-				c.again[uint32(i)] = true
-			}
+			x.touch(c, uint32(i), f, since)
 		}
 		if byThread && (f != updated || mutable) {
 			if thread.IsZero() {
@@ -534,13 +551,28 @@ func (x *querying) touched(since State) (*touchedSince, error) {
 		return true
 	})
 	if len(threads) > 0 {
-		for i := range x.l.entries {
-			if e := &x.l.entries[i]; threads[e.thread] && x.shown[e.members] && !c.fresh[uint32(i)] {
-				c.again[uint32(i)] = true
-			}
-		}
+		x.touchThreads(c, threads)
 	}
 	return c, errors.Join(err, inner)
+}
+
+// touch adds the entry i, which was created or updated.
+func (x *querying) touch(c *touchedSince, i uint32, f fate, since State) {
+	switch {
+	case f == created && x.createdSince(x.l.entries[i].id, since):
+		c.fresh[i] = true
+	case f == created || x.q.mutable():
+		c.again[i] = true
+	}
+}
+
+// touchThreads adds the entries of threads in which a message changed.
+func (x *querying) touchThreads(c *touchedSince, threads map[uint32]bool) {
+	for i := range x.l.entries {
+		if e := &x.l.entries[i]; threads[e.thread] && x.shown[e.members] && !c.fresh[uint32(i)] {
+			c.again[uint32(i)] = true
+		}
+	}
 }
 
 // createdSince reports whether a message was created after a state. A message that only became visible to the person

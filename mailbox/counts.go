@@ -97,12 +97,7 @@ func (l *roll) countsFor(r *store.Reader, who *note.Who) map[note.ID]Counts {
 // Implements: RFC 8621 §2 counts of a Mailbox
 func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	heads := readableHeads(r, who)
-	var trash note.ID
-	for _, h := range r.AllFolders() {
-		if h.SpecialUse == UseTrash {
-			trash = h.Note
-		}
-	}
+	trash := trashOf(r)
 	sets := make([]countedSet, len(l.members.list))
 	for i, set := range l.members.list {
 		sets[i] = countedSetOf(set, heads, trash)
@@ -111,7 +106,6 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	for i, m := range l.marks.list {
 		unread[i] = !seenIn(m, who.Person) && !hasWord(m, Draft)
 	}
-	const outside, inTrash = 1, 2 // the thread has an unread message there
 	threads := make([]uint8, len(l.threads))
 	placed := map[note.ID][]uint32{}
 	out := make(map[note.ID]Counts, len(heads))
@@ -122,12 +116,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 			continue
 		}
 		if unread[e.marks] {
-			if s.outside {
-				threads[e.thread] |= outside
-			}
-			if s.trash {
-				threads[e.thread] |= inTrash
-			}
+			threads[e.thread] |= s.places()
 		}
 		for _, f := range s.folders {
 			c := out[f]
@@ -141,7 +130,7 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	seen := make([]uint32, len(l.threads)) // the number of the folder in which the thread was counted last
 	number := uint32(0)
 	for f, list := range placed {
-		c, want := out[f], uint8(outside)
+		c, want := out[f], uint8(outsideTrash)
 		if f == trash {
 			want = inTrash
 		}
@@ -160,10 +149,36 @@ func (l *roll) count(r *store.Reader, who *note.Who) map[note.ID]Counts {
 	return out
 }
 
+// Places in which a thread has an unread message.
+const (
+	outsideTrash = 1 << iota
+	inTrash
+)
+
+func trashOf(r *store.Reader) (trash note.ID) {
+	for _, h := range r.AllFolders() {
+		if h.SpecialUse == UseTrash {
+			trash = h.Note
+		}
+	}
+	return trash
+}
+
 // countedSet is a set of folders, prepared for counting.
 type countedSet struct {
 	folders        []note.ID // those that the person may read
 	trash, outside bool      // the set contains Trash; it contains another folder
+}
+
+// places returns where an unread message in these folders makes its thread unread.
+func (s *countedSet) places() (places uint8) {
+	if s.outside {
+		places |= outsideTrash
+	}
+	if s.trash {
+		places |= inTrash
+	}
+	return places
 }
 
 func countedSetOf(set string, heads map[note.ID]note.UNID, trash note.ID) (s countedSet) {

@@ -195,12 +195,15 @@ func Normalize(name string) (string, error) {
 			return "", fmt.Errorf("%w: an empty level", ErrBadName)
 		}
 	}
-	for _, c := range name {
-		if c < 0x20 || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 || c == 0x2028 || c == 0x2029 {
-			return "", fmt.Errorf("%w: it holds a control character", ErrBadName)
-		}
+	if strings.ContainsFunc(name, isControl) {
+		return "", fmt.Errorf("%w: it holds a control character", ErrBadName)
 	}
 	return name, nil
+}
+
+// isControl reports whether a folder name cannot contain c (RFC 5198 section 2).
+func isControl(c rune) bool {
+	return c < 0x20 || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 || c == 0x2028 || c == 0x2029
 }
 
 func (hd *handle) read(ctx context.Context, fn func(*store.Reader) error) error {

@@ -134,35 +134,43 @@ func (o *opened) storeOne(w *store.Writer, id note.ID, have Flags, op *StoreOp) 
 	if len(want.Keywords) > maxKeywords {
 		return fmt.Errorf("%w: more than %d on one message", ErrBadFlag, maxKeywords)
 	}
-	denied, failed := false, error(nil)
-	try := func(err error) bool {
-		if errors.Is(err, store.ErrDenied) {
-			denied = true
-		} else if err != nil {
-			failed = err
-		}
-		return err == nil
-	}
+	var tried attempts
 	if want.Seen != have.Seen {
-		try(w.SetSeen(id, o.f.who.Person, want.Seen))
+		tried.add(w.SetSeen(id, o.f.who.Person, want.Seen))
 	}
 	if want.Deleted != have.Deleted {
-		try(w.MarkDeleted(id, o.folder, want.Deleted))
+		tried.add(w.MarkDeleted(id, o.folder, want.Deleted))
 	}
 	for _, k := range have.Keywords {
-		if !slices.Contains(want.Keywords, k) && !try(w.SetKeyword(id, k, false)) {
+		if !slices.Contains(want.Keywords, k) && !tried.add(w.SetKeyword(id, k, false)) {
 			break
 		}
 	}
 	for _, k := range want.Keywords {
-		if !slices.Contains(have.Keywords, k) && !try(setKeyword(w, id, k)) {
+		if !slices.Contains(have.Keywords, k) && !tried.add(setKeyword(w, id, k)) {
 			break
 		}
 	}
-	if failed == nil && denied && !o.maySetAny(w, id, op) {
+	if tried.failed == nil && tried.denied && !o.maySetAny(w, id, op) {
 		return store.ErrDenied
 	}
-	return failed
+	return tried.failed
+}
+
+// attempts collects the results of setting flags one by one.
+type attempts struct {
+	denied bool
+	failed error // the last error other than store.ErrDenied
+}
+
+// add adds a result, and reports whether it is a success.
+func (a *attempts) add(err error) bool {
+	if errors.Is(err, store.ErrDenied) {
+		a.denied = true
+	} else if err != nil {
+		a.failed = err
+	}
+	return err == nil
 }
 
 func setKeyword(w *store.Writer, id note.ID, keyword string) error {
@@ -382,11 +390,9 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target,
 	if err != nil {
 		return out, 0, err
 	}
-	w := from
-	if dest.file.db != v.f.db {
-		if w, err = tx.Home(dest.file.db); err != nil {
-			return out, 0, err
-		}
+	w, err := tx.Home(dest.file.db)
+	if err != nil {
+		return out, 0, err
 	}
 	h, err := dest.find(&w.Reader)
 	if err != nil {

@@ -321,13 +321,7 @@ func (x *querying) threadsMarked(keyword string, all bool) []bool {
 func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 	switch n.Kind {
 	case FilterAnd, FilterOr, FilterNot:
-		for i := range n.of {
-			ok, err := x.match(&n.of[i], e)
-			if err != nil || ok != (n.Kind == FilterAnd) {
-				return ok && n.Kind == FilterOr, err
-			}
-		}
-		return n.Kind != FilterOr, nil
+		return x.matchOf(n, e)
 	case FilterIn, FilterElsewhere:
 		return n.set[e.members], nil
 	case FilterKeyword:
@@ -349,6 +343,22 @@ func (x *querying) match(n *filterNode, e *rollEntry) (bool, error) {
 		}
 		return attached(s.m.field)
 	}
+	return x.matchText(n, e)
+}
+
+// matchOf combines the results of the filters in n.
+func (x *querying) matchOf(n *filterNode, e *rollEntry) (bool, error) {
+	for i := range n.of {
+		ok, err := x.match(&n.of[i], e)
+		if err != nil || ok != (n.Kind == FilterAnd) {
+			return ok && n.Kind == FilterOr, err
+		}
+	}
+	return n.Kind != FilterOr, nil
+}
+
+// matchText reads the message only if the index cannot tell.
+func (x *querying) matchText(n *filterNode, e *rollEntry) (bool, error) {
 	if x.text.hopeless(&n.Text, e.id) {
 		return false, nil
 	}

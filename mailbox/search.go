@@ -479,6 +479,12 @@ func (s *search) matchRow(c *Criteria) bool {
 		return s.m.row.Date <= s.now.Unix()-int64(c.Number)
 	case TestYounger:
 		return s.m.row.Date >= s.now.Unix()-int64(c.Number)
+	}
+	return s.matchDate(c)
+}
+
+func (s *search) matchDate(c *Criteria) bool {
+	switch c.Test {
 	case TestBefore, TestOn, TestSince:
 		return matchDay(c.Test-TestBefore, s.m.Date(), c.Day)
 	case TestSavedBefore, TestSavedOn, TestSavedSince:

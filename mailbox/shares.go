@@ -178,10 +178,7 @@ func Visible[T any](list []T, err error) ([]T, error) {
 // Level turns a person's name or a title into one level of a folder name.
 func Level(name string) string {
 	name = strings.Map(func(c rune) rune {
-		switch {
-		case c == '/' || c == '*' || c == '%' || c == '"' || c == '\\':
-			return '_'
-		case c < 0x20 || c == 0x7f || c == 0xfffd || c >= 0x80 && c < 0xa0 || c == 0x2028 || c == 0x2029:
+		if isControl(c) || strings.ContainsRune(`/*%"\`, c) {
 			return '_'
 		}
 		return c

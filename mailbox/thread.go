@@ -311,8 +311,9 @@ func (g *graph) sort(list []int32) {
 	slices.SortFunc(list, func(a, b int32) int { return g.first(a).compare(g.first(b)) })
 }
 
-// mergeSubjects is step 5: it merges threads whose first messages have the same base subject.
-func (g *graph) mergeSubjects(roots []int32) []int32 {
+// subjects returns the thread with which threads of each base subject are merged: one without a message at its root if
+// possible, else one whose first message is no reply.
+func (g *graph) subjects(roots []int32) map[uint64]int32 {
 	table := make(map[uint64]int32, len(roots))
 	for _, n := range roots {
 		t := g.first(n)
@@ -324,6 +325,12 @@ func (g *graph) mergeSubjects(roots []int32) []int32 {
 			table[t.subject] = n
 		}
 	}
+	return table
+}
+
+// mergeSubjects is step 5: it merges threads whose first messages have the same base subject.
+func (g *graph) mergeSubjects(roots []int32) []int32 {
+	table := g.subjects(roots)
 	gone := make(map[int32]bool)
 	place := make(map[int32]int32) // node that replaces a root
 	for _, n := range roots {

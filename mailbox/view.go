@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,6 +196,20 @@ func (v *View) Poll(ctx context.Context, allowExpunge bool, e Events) error {
 // MODSEQ above that of a pending expunge.
 func (v *View) PollInOrder(ctx context.Context, e Events) error { return v.poll(ctx, false, true, e) }
 
+// announceNew reports the messages that came after the last report.
+func (v *View) announceNew(r *store.Reader, h *layout.Folder, e Events) error {
+	n := h.Total + uint32(len(v.hidden))
+	if n == v.exists && h.UIDNext == v.uidNext {
+		return nil
+	}
+	if err := v.meet(r, h, v.uidNext); err != nil {
+		return err
+	}
+	v.exists, v.uidNext = n, h.UIDNext
+	e.Exists(n)
+	return nil
+}
+
 func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) error {
 	return v.f.read(ctx, func(r *store.Reader) error {
 		h, err := v.head(r)
@@ -223,12 +238,8 @@ func (v *View) poll(ctx context.Context, allowExpunge, inOrder bool, e Events) e
 				return err
 			}
 		}
-		if n := h.Total + uint32(len(v.hidden)); n != v.exists || h.UIDNext != v.uidNext {
-			if err := v.meet(r, h, v.uidNext); err != nil {
-				return err
-			}
-			v.exists, v.uidNext = n, h.UIDNext
-			e.Exists(n)
+		if err := v.announceNew(r, h, e); err != nil {
+			return err
 		}
 		v.synced = last
 		if err := v.tell(r, changed, e); err != nil {
@@ -378,6 +389,12 @@ func (v *View) tell(r *store.Reader, changed []flagChange, e Events) error {
 // Range is a range of numbers, in either order. 0 stands for the highest number in use.
 type Range struct{ Start, Stop uint32 }
 
+// until returns the range in ascending order with last in place of *.
+func (g Range) until(last uint32) Range {
+	start, stop := cmp.Or(g.Start, last), cmp.Or(g.Stop, last)
+	return Range{min(start, stop), max(start, stop)}
+}
+
 // Set is a set of sequence numbers or UIDs.
 type Set []Range
 
@@ -420,40 +437,30 @@ func merge(out, more []Range) []Range {
 	return out
 }
 
+// knownUIDs returns the part of a range of UIDs up to the last UID that the session knows. It returns false if that is
+// empty.
+func (k *knowledge) knownUIDs(r *store.Reader, g Range) (Range, bool, error) {
+	var last uint32
+	if g.Start == 0 || g.Stop == 0 {
+		if k.exists == 0 {
+			return g, false, nil
+		}
+		// A range with * holds at least the last message (RFC 9051 section 9, seq-range).
+		var err error
+		if last, err = k.uidAt(r, k.exists-1, nil); err != nil {
+			return g, false, err
+		}
+	}
+	g = g.until(last)
+	g.Stop = min(g.Stop, k.uidNext-1)
+	return g, g.Start <= g.Stop, nil
+}
+
 func (k *knowledge) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32) (Range, bool, error) {
-	if k.exists == 0 && (!byUID || g.Start == 0 || g.Stop == 0) {
-		return g, false, nil
-	}
 	if byUID {
-		if g.Start == 0 || g.Stop == 0 {
-			last, err := k.uidAt(r, k.exists-1, nil)
-			if err != nil {
-				return g, false, err
-			}
-			// A range with * holds at least the last message (RFC 9051 section 9, seq-range).
-			if g.Start == 0 {
-				g.Start = last
-			}
-			if g.Stop == 0 {
-				g.Stop = last
-			}
-		}
-	} else {
-		if g.Start == 0 {
-			g.Start = k.exists
-		}
-		if g.Stop == 0 {
-			g.Stop = k.exists
-		}
+		return k.knownUIDs(r, g)
 	}
-	if g.Start > g.Stop {
-		g.Start, g.Stop = g.Stop, g.Start
-	}
-	if byUID {
-		g.Stop = min(g.Stop, k.uidNext-1)
-		return g, g.Start <= g.Stop, nil
-	}
-	if g.Start > k.exists {
+	if g = g.until(k.exists); k.exists == 0 || g.Start > k.exists {
 		return g, false, nil
 	}
 	lo, err := k.uidAt(r, g.Start-1, pos)

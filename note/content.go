@@ -60,17 +60,7 @@ func ReadContent(b []byte) (Content, []byte, error) {
 	}
 	for range n {
 		var a Attachment
-		if a.Name, b, err = readString(b); err != nil {
-			return c, nil, err
-		}
-		if a.Type, b, err = readString(b); err != nil {
-			return c, nil, err
-		}
-		if len(b) < 32 {
-			return c, nil, ErrCorrupt
-		}
-		copy(a.Digest[:], b)
-		if a.Size, b, err = readUvarint(b[32:]); err != nil {
+		if a, b, err = readAttachment(b); err != nil {
 			return c, nil, err
 		}
 		c.Attachments = append(c.Attachments, a)
@@ -87,6 +77,21 @@ func ReadContent(b []byte) (Content, []byte, error) {
 		b = b[32:]
 	}
 	return c, b, nil
+}
+
+func readAttachment(b []byte) (a Attachment, rest []byte, err error) {
+	if a.Name, b, err = readString(b); err != nil {
+		return a, nil, err
+	}
+	if a.Type, b, err = readString(b); err != nil {
+		return a, nil, err
+	}
+	if len(b) < 32 {
+		return a, nil, ErrCorrupt
+	}
+	copy(a.Digest[:], b)
+	a.Size, b, err = readUvarint(b[32:])
+	return a, b, err
 }
 
 // attachmentsItem stands for the attachments and the message together when changes are compared.

@@ -7,9 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
-	"sort"
+
 	"strings"
 )
 
@@ -143,6 +144,7 @@ func appendAny(dst Value, x any, depth int) (Value, error) {
 	if depth > maxValueDepth {
 		return nil, fmt.Errorf("note: value: deeper than %d", maxValueDepth)
 	}
+	var err error
 	switch x := x.(type) {
 	case nil:
 		return append(dst, kindNull), nil
@@ -151,46 +153,49 @@ func appendAny(dst Value, x any, depth int) (Value, error) {
 	case string:
 		return append(append(dst, kindText), x...), nil
 	case json.Number:
-		if i, err := x.Int64(); err == nil {
-			return append(dst, Int(i)...), nil
-		}
-		f, err := x.Float64()
-		if err != nil {
-			return nil, fmt.Errorf("note: value: %w", err)
-		}
-		if f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
-			// 2.0 is printed as 2. It must become the same value, and give the same revision, when it is read again.
-			return append(dst, Int(int64(f))...), nil
-		}
-		return binary.BigEndian.AppendUint64(append(dst, kindFloat), math.Float64bits(f)), nil
+		return appendNumber(dst, x)
 	case []any:
 		dst = binary.AppendUvarint(append(dst, kindList), uint64(len(x)))
 		for _, e := range x {
-			v, err := appendAny(nil, e, depth+1)
-			if err != nil {
+			if dst, err = appendElement(dst, e, depth+1); err != nil {
 				return nil, err
 			}
-			dst = append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 		}
 		return dst, nil
 	case map[string]any:
-		names := make([]string, 0, len(x))
-		for k := range x {
-			names = append(names, k)
-		}
-		sort.Strings(names)
 		dst = binary.AppendUvarint(append(dst, kindMap), uint64(len(x)))
-		for _, k := range names {
-			v, err := appendAny(nil, x[k], depth+1)
-			if err != nil {
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if dst, err = appendElement(appendString(dst, k), x[k], depth+1); err != nil {
 				return nil, err
 			}
-			dst = appendString(dst, k)
-			dst = append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 		}
 		return dst, nil
 	}
 	return nil, fmt.Errorf("note: value: cannot hold %T", x)
+}
+
+func appendNumber(dst Value, x json.Number) (Value, error) {
+	if i, err := x.Int64(); err == nil {
+		return append(dst, Int(i)...), nil
+	}
+	f, err := x.Float64()
+	if err != nil {
+		return nil, fmt.Errorf("note: value: %w", err)
+	}
+	if f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 {
+		// 2.0 is printed as 2. It must become the same value, and give the same revision, when it is read again.
+		return append(dst, Int(int64(f))...), nil
+	}
+	return binary.BigEndian.AppendUint64(append(dst, kindFloat), math.Float64bits(f)), nil
+}
+
+// appendElement appends an element of a list or map after its length.
+func appendElement(dst Value, x any, depth int) (Value, error) {
+	v, err := appendAny(nil, x, depth)
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(v))), v...), nil
 }
 
 // Any returns the value as encoding/json would decode it, except that integers are int64. Binary becomes base64 text.

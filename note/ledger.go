@@ -254,8 +254,10 @@ func (l *Ledger) Resume(at *Ledger) (Resumption, ModSeq) {
 		return GoOn, at.Last
 	case at.Copy != 0:
 		return Parted, 0 // the source of its copy is gone, and what it holds may be of another history
-	case at.Epoch != l.Epoch || at.Last != 0 && !l.Knows(at.Last):
-		if at.Epoch == l.Epoch && l.Prefix(at) {
+	case at.Epoch != l.Epoch:
+		return Parted, 0
+	case at.Last != 0 && !l.Knows(at.Last):
+		if l.Prefix(at) {
 			return IsAhead, l.Last
 		}
 		return Parted, 0

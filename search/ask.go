@@ -150,27 +150,35 @@ func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x 
 	if err := a.collect(); err != nil {
 		return out, err
 	}
-	heap.Init(&a.list)
-	for len(a.list) > 0 {
-		c := heap.Pop(&a.list).(candidate)
-		ok, err := a.hit(c.id)
-		if err != nil {
-			return out, err
-		}
-		if !ok {
-			continue
-		}
-		out.Total++
-		if wanted := q.Limit == 0 || len(out.Hits) < q.Limit; out.Total > q.Offset && wanted {
-			out.Hits = append(out.Hits, Hit{c.id, c.date, c.score})
-		} else if !wanted && !q.Total {
-			break
-		}
+	if err := a.hits(&out); err != nil {
+		return out, err
 	}
 	if !q.Total {
 		out.Total = 0
 	}
 	return out, nil
+}
+
+// hits checks the candidates in order, until there are as many hits as requested.
+func (a *asking) hits(out *Result) error {
+	heap.Init(&a.list)
+	for len(a.list) > 0 {
+		c := heap.Pop(&a.list).(candidate)
+		ok, err := a.hit(c.id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		out.Total++
+		if wanted := a.q.Limit == 0 || len(out.Hits) < a.q.Limit; out.Total > a.q.Offset && wanted {
+			out.Hits = append(out.Hits, Hit{c.id, c.date, c.score})
+		} else if !wanted && !a.q.Total {
+			break
+		}
+	}
+	return nil
 }
 
 // find looks up the folders that a query names.
@@ -323,9 +331,8 @@ func (a *asking) collect() error {
 	return errors.Join(err, inner)
 }
 
-// indexed adds the candidates among the notes that the index knows.
-func (a *asking) indexed() error {
-	parts := a.f.v.Parts()
+// learn stores which notes the index knows, and which of them have attachments.
+func (a *asking) learn(parts []index.Part) {
 	for _, p := range parts {
 		for ord, id := range p.Docs.Notes {
 			if p.Docs.Kind(uint32(ord)) == index.Main {
@@ -336,6 +343,12 @@ func (a *asking) indexed() error {
 			}
 		}
 	}
+}
+
+// indexed adds the candidates among the notes that the index knows.
+func (a *asking) indexed() error {
+	parts := a.f.v.Parts()
+	a.learn(parts)
 	may := a.bound(a.q.Query).may
 	may.and(&a.known)
 	var scores [][]float32
@@ -410,13 +423,7 @@ func ignoreBad(err error) error {
 func (a *asking) passes(n *query.Node, l *Look) (bool, error) {
 	switch n.Op {
 	case query.OpAll, query.OpAny:
-		for _, k := range n.Kids {
-			ok, err := a.passes(k, l)
-			if err != nil || ok == (n.Op == query.OpAny) {
-				return ok, err
-			}
-		}
-		return n.Op == query.OpAll, nil
+		return a.passesKids(n, l)
 	case query.OpNot:
 		ok, err := a.passes(n.Kids[0], l)
 		return !ok && err == nil, err
@@ -437,6 +444,16 @@ func (a *asking) passes(n *query.Node, l *Look) (bool, error) {
 		return err == nil && d.HasAttachment, ignoreBad(err)
 	}
 	return a.rowPasses(n, l.row), nil
+}
+
+func (a *asking) passesKids(n *query.Node, l *Look) (bool, error) {
+	for _, k := range n.Kids {
+		ok, err := a.passes(k, l)
+		if err != nil || ok == (n.Op == query.OpAny) {
+			return ok, err
+		}
+	}
+	return n.Op == query.OpAll, nil
 }
 
 // rowPasses tests properties stored in the note's row.

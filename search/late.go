@@ -68,16 +68,14 @@ func (a *attachments) run(ctx context.Context) error {
 
 // one reads the attachments of one note. It returns false if they cannot be read now.
 func (a *attachments) one(ctx context.Context, l lateNote, words *analyser, seen *recipes) (bool, error) {
-	var what *analysed
-	var date int64
-	var seq uint64
+	late := lateText{lateNote: l}
 	err := a.s.store.Read(ctx, note.System, l.db, func(r *store.Reader) error {
 		row, err := r.Row(l.id)
 		if err != nil {
 			return ignoreGone(err)
 		}
-		date, seq = row.Date, row.Seq
-		if what = seen.get(row.Recipe); what != nil {
+		late.date, late.seq = row.Date, row.Seq
+		if late.what = seen.get(row.Recipe); late.what != nil {
 			return nil
 		}
 		raw, err := message(r, row)
@@ -85,50 +83,61 @@ func (a *attachments) one(ctx context.Context, l lateNote, words *analyser, seen
 			return err
 		}
 		d := text.Attachments(raw, a.s.opt.Limits)
-		what = words.document(d)
-		seen.put(row.Recipe, what)
+		late.what = words.document(d)
+		seen.put(row.Recipe, late.what)
 		return nil
 	})
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, store.ErrDamaged):
-		what = nil // treat it as a message without readable attachments
+		late.what = nil // treat it as a message without readable attachments
 	case errors.Is(err, store.ErrNotFound): // the database was removed
 	case errors.Is(err, store.ErrClosed):
 		return false, err
 	case err != nil:
 		return false, nil
 	}
-	return true, a.x.Update(func(u *index.Writer) error {
-		s, err := u.State(l.db)
-		if err != nil {
-			return err
+	return true, a.x.Update(func(u *index.Writer) error { return a.write(u, &late) })
+}
+
+// lateText holds the text of a note's attachments. what is nil if they cannot be read, or the note is gone.
+type lateText struct {
+	lateNote
+	what *analysed
+	date int64
+	seq  uint64
+}
+
+// write adds the text to the build that waits for it. If there is none any more, it forgets the note.
+func (a *attachments) write(u *index.Writer, l *lateText) error {
+	s, err := u.State(l.db)
+	if err != nil {
+		return err
+	}
+	for _, b := range []*index.Build{s.Active, s.Next} {
+		if b == nil || b.ID != l.build {
+			continue
 		}
-		for _, b := range []*index.Build{s.Active, s.Next} {
-			if b == nil || b.ID != l.build {
-				continue
-			}
-			u.Late(l.db, b, l.id, true)
-			if what == nil {
-				continue
-			}
-			a.s.stat.readAttachments(what)
-			b.MaxSeq = max(b.MaxSeq, seq)
-			b.Text += what.bytes
-			b.Encrypted += uint64(what.skipped.Encrypted)
-			b.Broken += uint64(what.skipped.Broken)
-			b.Beyond += uint64(what.skipped.Beyond)
-			if what.count > 0 {
-				p := what.piece()
-				p.Note, p.Date, p.Kind = l.id, date, index.Attachments
-				if b.Again { // the piece belongs to the current message of the note
-					p.Flags |= index.Mutable
-				}
-				u.Put(l.db, b, p)
-			}
-			return nil
+		u.Late(l.db, b, l.id, true)
+		if l.what == nil {
+			continue
 		}
-		return u.Forget(l.db, l.build, l.id)
-	})
+		a.s.stat.readAttachments(l.what)
+		b.MaxSeq = max(b.MaxSeq, l.seq)
+		b.Text += l.what.bytes
+		b.Encrypted += uint64(l.what.skipped.Encrypted)
+		b.Broken += uint64(l.what.skipped.Broken)
+		b.Beyond += uint64(l.what.skipped.Beyond)
+		if l.what.count > 0 {
+			p := l.what.piece()
+			p.Note, p.Date, p.Kind = l.id, l.date, index.Attachments
+			if b.Again { // the piece belongs to the current message of the note
+				p.Flags |= index.Mutable
+			}
+			u.Put(l.db, b, p)
+		}
+		return nil
+	}
+	return u.Forget(l.db, l.build, l.id)
 }

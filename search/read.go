@@ -129,6 +129,25 @@ func byDatabase(list []store.Change) [][]store.Change {
 	return out
 }
 
+// learnAll reads the notes of changes until the step is full. It returns the number of changes processed.
+func (w *worker) learnAll(r *store.Reader, at *reach, t *step, list []store.Change, kind texts) (done int, err error) {
+	for _, c := range list {
+		l := learned{db: c.Database, id: c.Note, seq: c.Seq}
+		what, err := w.learn(r, at, &l, kind)
+		if err != nil {
+			return done, err
+		}
+		done++
+		if what {
+			t.add(l)
+		}
+		if t.full() {
+			break
+		}
+	}
+	return done, nil
+}
+
 // changes reads the notes of changes in one database. It returns the number of changes processed.
 func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (done int, err error) {
 	db := list[0].Database
@@ -155,20 +174,8 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 			done = len(list)
 			return nil
 		}
-		for _, c := range list {
-			l, what := learned{db: db, id: c.Note, seq: c.Seq}, false
-			if what, own = w.learn(r, at, &l, kind); own != nil {
-				return own
-			}
-			done++
-			if what {
-				t.add(l)
-			}
-			if t.full() {
-				break
-			}
-		}
-		return nil
+		done, own = w.learnAll(r, at, t, list, kind)
+		return own
 	})
 	switch {
 	case own != nil || ctx.Err() != nil:
@@ -179,10 +186,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 		return 0, err
 	case err != nil:
 		// The database is out of service or damaged: continue here when it is available again.
-		if _, ok := t.lost[db]; !ok {
-			first := slices.MinFunc(list, func(a, b store.Change) int { return cmp.Compare(a.Seq, b.Seq) })
-			t.lost[db] = max(first.Seq, 2) - 1
-		}
+		t.lose(db, list)
 	default:
 		return done, nil
 	}
@@ -371,6 +375,20 @@ func (c *recipes) put(id note.RecipeID, a *analysed) {
 	c.bytes += len(a.coded)
 }
 
+// reopen makes the builds of a database continue with the changes after a sequence.
+func reopen(u *index.Writer, db note.DatabaseID, since uint64) error {
+	s, err := u.State(db)
+	if err != nil {
+		return err
+	}
+	for _, b := range []*index.Build{s.Active, s.Next} {
+		if b != nil && b.Seq == 0 {
+			b.Done, b.Seq = false, since
+		}
+	}
+	return nil
+}
+
 // write writes a step to the index and moves the cursor.
 func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	err := w.x.Update(func(u *index.Writer) error {
@@ -392,14 +410,8 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 			}
 		}
 		for db, since := range t.lost {
-			s, err := u.State(db)
-			if err != nil {
+			if err := reopen(u, db, since); err != nil {
 				return err
-			}
-			for _, b := range []*index.Build{s.Active, s.Next} {
-				if b != nil && b.Seq == 0 {
-					b.Done, b.Seq = false, since
-				}
 			}
 		}
 		u.Cursor(index.Cursor{Incarnation: next.Incarnation, Seq: next.Seq})
@@ -408,10 +420,8 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	if err != nil {
 		return err
 	}
-	w.cur, w.dirty = next, true
-	if t.later() {
-		signal(w.attachments.wake)
-	}
+	w.cur = next
+	w.written(t)
 	for db := range t.begin {
 		w.addPending(db)
 	}
@@ -489,6 +499,14 @@ func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool
 	return nil
 }
 
+// lose records that the changes of a database could not be read.
+func (t *step) lose(db note.DatabaseID, list []store.Change) {
+	if _, ok := t.lost[db]; !ok {
+		first := slices.MinFunc(list, func(a, b store.Change) int { return cmp.Compare(a.Seq, b.Seq) })
+		t.lost[db] = max(first.Seq, 2) - 1
+	}
+}
+
 // later reports whether the step read notes whose attachments are still to be read.
 func (t *step) later() bool {
 	return slices.ContainsFunc(t.list, func(l learned) bool { return l.what != nil && l.what.later })
@@ -517,26 +535,32 @@ func (w *worker) packOne(ctx context.Context, db note.DatabaseID) error {
 	}
 	merge := false
 	err = w.x.Update(func(u *index.Writer) error {
-		s, err := u.State(db)
-		if err != nil {
-			return err
-		}
-		for _, b := range []*index.Build{s.Active, s.Next} {
-			if b == nil || !b.Full() {
-				continue
-			}
-			if err := u.Pack(db, b); err != nil {
-				return err
-			}
-			w.s.stat.segments.Inc()
-			merge = merge || b.Mergeable()
-		}
-		return nil
+		merge, err = w.packFull(u, db)
+		return err
 	})
 	if merge {
 		w.merges.add(db)
 	}
 	return err
+}
+
+// packFull packs the full builds of a database into segments. merge is set if one has segments to merge.
+func (w *worker) packFull(u *index.Writer, db note.DatabaseID) (merge bool, err error) {
+	s, err := u.State(db)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range []*index.Build{s.Active, s.Next} {
+		if b == nil || !b.Full() {
+			continue
+		}
+		if err := u.Pack(db, b); err != nil {
+			return merge, err
+		}
+		w.s.stat.segments.Inc()
+		merge = merge || b.Mergeable()
+	}
+	return merge, nil
 }
 
 // build runs one step of building a database. It reports whether there was a database to build.
@@ -570,26 +594,23 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 	if err != nil || st.Active == nil {
 		return false, err
 	}
-	b := st.Active
-	if st.Next != nil {
-		b = st.Next
-	} else if b.Done {
+	b := st.Growing()
+	if st.Next == nil && b.Done {
 		return false, nil
 	}
 	t := newStep(w.room)
-	upto, since := b.Upto, b.Seq
-	last, ended := upto, false
+	p := progress{build: b.ID, last: b.Upto, since: b.Seq}
 	var own error // an error in processing the notes, not in opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 		kind, ok := w.s.opt.Kinds[r.Info().Kind]
 		if !ok {
 			return store.ErrNotFound
 		}
-		if since != 0 {
-			since, own = w.catchUp(r, t, db, b, kind)
+		if p.since != 0 {
+			p.since, own = w.catchUp(r, t, db, b, kind)
 			return own
 		}
-		last, ended, own = w.further(r, t, db, upto, kind)
+		p.last, p.ended, own = w.further(r, t, db, b.Upto, kind)
 		return own
 	})
 	switch {
@@ -603,41 +624,55 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, e
 		w.block(db, err)
 		return true, nil
 	}
-	err = w.x.Update(func(u *index.Writer) error {
-		s, err := u.State(db)
-		if err != nil {
-			return err
-		}
-		to := s.Active
-		if s.Next != nil {
-			to = s.Next
-		}
-		if to == nil || to.ID != b.ID {
-			return nil
-		}
-		for i := range t.list {
-			if err := w.putInto(u, to, &t.list[i], t.list[i].id > to.Upto); err != nil {
-				return err
-			}
-		}
-		to.Upto, to.Seq = max(to.Upto, last), since
-		if !ended {
-			return nil
-		}
-		to.Done = true
-		if to == s.Next {
-			return u.Swap(db)
-		}
-		return nil
-	})
+	err = w.x.Update(func(u *index.Writer) error { return w.advance(u, db, t, &p) })
+	w.written(t)
+	if err == nil {
+		err = w.packOne(ctx, db)
+	}
+	return !p.ended, err
+}
+
+// written follows each write of a step to the index.
+func (w *worker) written(t *step) {
 	w.dirty = true
 	if t.later() {
 		signal(w.attachments.wake)
 	}
-	if err == nil {
-		err = w.packOne(ctx, db)
+}
+
+// progress records how far one step has built an index: up to a note, or up to a sequence of changes.
+type progress struct {
+	build uint32
+	last  note.ID
+	since uint64
+	ended bool
+}
+
+// advance writes the notes of a step into the build, unless another one has replaced it. A complete build replaces the
+// active one.
+func (w *worker) advance(u *index.Writer, db note.DatabaseID, t *step, p *progress) error {
+	s, err := u.State(db)
+	if err != nil {
+		return err
 	}
-	return !ended, err
+	to := s.Growing()
+	if to == nil || to.ID != p.build {
+		return nil
+	}
+	for i := range t.list {
+		if err := w.putInto(u, to, &t.list[i], t.list[i].id > to.Upto); err != nil {
+			return err
+		}
+	}
+	to.Upto, to.Seq = max(to.Upto, p.last), p.since
+	if !p.ended {
+		return nil
+	}
+	to.Done = true
+	if to == s.Next {
+		return u.Swap(db)
+	}
+	return nil
 }
 
 // catchUp reads the changes after a build's Seq, among the notes that the build contains. It returns the new Seq, or 0

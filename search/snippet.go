@@ -191,14 +191,7 @@ func lead(s string, at int) int {
 // marked returns the text of s from an offset on, as HTML with marks and with runs of spaces collapsed, at most limit
 // bytes (0: no limit).
 func marked(s string, from int, marks []span, limit int) string {
-	var b strings.Builder
-	open, gap := false, false
-	room := func(n int) bool {
-		if open {
-			n += len(markEnd)
-		}
-		return limit == 0 || b.Len()+n <= limit
-	}
+	t := markedText{limit: limit}
 	next := 0
 	for i := from; i < len(s); {
 		r, w := utf8.DecodeRuneInString(s[i:])
@@ -206,48 +199,75 @@ func marked(s string, from int, marks []span, limit int) string {
 			next++
 		}
 		in := next < len(marks) && marks[next].start <= i
-		if open && !in {
-			b.WriteString(markEnd)
-			open = false
+		if !in {
+			t.unmark()
 		}
 		piece := s[i : i+w]
-		switch {
-		case r == utf8.RuneError && w == 1:
-			piece = "\ufffd"
-		case unicode.IsSpace(r) || unicode.IsControl(r):
-			gap = b.Len() > 0
-			i += w
+		i += w
+		if unicode.IsSpace(r) || unicode.IsControl(r) {
+			t.gap = t.b.Len() > 0
 			continue
-		case r == '&':
-			piece = "&amp;"
-		case r == '<':
-			piece = "&lt;"
-		case r == '>':
-			piece = "&gt;"
 		}
-		n := len(piece)
-		if gap {
-			n++
-		}
-		if in && !open {
-			n += len(markBegin) + len(markEnd)
-		}
-		if !room(n) {
+		if !t.add(escaped(r, piece), in) {
 			break
 		}
-		if gap {
-			b.WriteByte(' ')
-			gap = false
-		}
-		if in && !open {
-			b.WriteString(markBegin)
-			open = true
-		}
-		b.WriteString(piece)
-		i += w
 	}
-	if open {
-		b.WriteString(markEnd)
+	t.unmark()
+	return t.b.String()
+}
+
+// escaped returns the HTML of one character.
+func escaped(r rune, piece string) string {
+	switch r {
+	case '&':
+		return "&amp;"
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	case utf8.RuneError: // also for a byte that is no character
+		return "\ufffd"
 	}
-	return b.String()
+	return piece
+}
+
+// markedText builds HTML of at most limit bytes (0: no limit).
+type markedText struct {
+	b         strings.Builder
+	limit     int
+	open, gap bool // within a mark; a space comes before the next character
+}
+
+func (t *markedText) unmark() {
+	if t.open {
+		t.b.WriteString(markEnd)
+		t.open = false
+	}
+}
+
+// add adds a character within a mark or outside. It reports whether there was room.
+func (t *markedText) add(piece string, in bool) bool {
+	n := len(piece)
+	if t.gap {
+		n++
+	}
+	if in && !t.open {
+		n += len(markBegin)
+	}
+	if in {
+		n += len(markEnd)
+	}
+	if t.limit != 0 && t.b.Len()+n > t.limit {
+		return false
+	}
+	if t.gap {
+		t.b.WriteByte(' ')
+		t.gap = false
+	}
+	if in && !t.open {
+		t.b.WriteString(markBegin)
+		t.open = true
+	}
+	t.b.WriteString(piece)
+	return true
 }

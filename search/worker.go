@@ -200,6 +200,21 @@ func (w *worker) begin(ctx context.Context) error {
 	return w.survey(ctx)
 }
 
+// renew drops databases of the index and begins others.
+func (w *worker) renew(ctx context.Context, drop []note.DatabaseID, begin map[note.DatabaseID]bool) error {
+	for _, db := range drop {
+		if err := w.x.Update(func(u *index.Writer) error { return u.Drop(db) }); err != nil {
+			return err
+		}
+	}
+	for db := range begin {
+		if err := errors.Join(ctx.Err(), w.x.Update(func(u *index.Writer) error { return u.Begin(db) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // survey compares the databases of the store with those of the index.
 func (w *worker) survey(ctx context.Context) error {
 	there := map[note.DatabaseID]bool{}
@@ -232,20 +247,11 @@ func (w *worker) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, db := range gone {
-		if err := w.x.Update(func(u *index.Writer) error { return u.Drop(db) }); err != nil {
-			return err
-		}
+	maps.DeleteFunc(there, func(_ note.DatabaseID, ok bool) bool { return !ok })
+	if err := w.renew(ctx, gone, there); err != nil {
+		return err
 	}
-	for db, ok := range there {
-		if !ok {
-			continue
-		}
-		if err := errors.Join(ctx.Err(), w.x.Update(func(u *index.Writer) error { return u.Begin(db) })); err != nil {
-			return err
-		}
-		pending[db] = true
-	}
+	maps.Copy(pending, there)
 	w.pending = slices.Sorted(maps.Keys(pending))
 	w.merges.add(merge...)
 	signal(w.attachments.wake)

@@ -17,24 +17,8 @@ func (se *settlement) settleNamed(t *txNote) error {
 		return nil
 	}
 	if t.orig != nil && t.orig.Attached {
-		if err := se.loadBefore(t); err != nil {
+		if err := se.namedBefore(t); err != nil {
 			return err
-		}
-		before := t.before
-		t.wasNamed = naming(t.wasNamed, &before.Content)
-		if conflicts := before.Tree.Conflicts(); len(conflicts) > 0 {
-			t.hadLeaves = true
-			for _, n := range conflicts {
-				v, err := getValue(se.eng, layout.LeafKey(se.db.num, t.id, n.Rev))
-				if err != nil {
-					return err
-				}
-				c, _, err := note.ReadContent(v)
-				if err != nil {
-					return err
-				}
-				t.wasNamed = naming(t.wasNamed, &c)
-			}
 		}
 	}
 	if t.row == nil || t.row.Stub {
@@ -50,6 +34,27 @@ func (se *settlement) settleNamed(t *txNote) error {
 	}
 	t.row.Attached = len(t.named) > 0 || len(conflicts) > 0
 	return se.present(t)
+}
+
+// namedBefore finds the objects that the note's revisions referenced before the update.
+func (se *settlement) namedBefore(t *txNote) error {
+	if err := se.loadBefore(t); err != nil {
+		return err
+	}
+	t.wasNamed = naming(t.wasNamed, &t.before.Content)
+	for _, n := range t.before.Tree.Conflicts() {
+		t.hadLeaves = true
+		v, err := getValue(se.eng, layout.LeafKey(se.db.num, t.id, n.Rev))
+		if err != nil {
+			return err
+		}
+		c, _, err := note.ReadContent(v)
+		if err != nil {
+			return err
+		}
+		t.wasNamed = naming(t.wasNamed, &c)
+	}
+	return nil
 }
 
 // present returns an error if a note newly references an object that is neither stored nor added by the update: a

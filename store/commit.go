@@ -49,27 +49,31 @@ func (se *settlement) settle() error {
 		if t.orig == nil && t.row == nil {
 			continue // created and destroyed within one update
 		}
-		if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
-			t.dropMessage() // the stub was kept for memberships that the home had not ended
-		}
-		if err := se.measure(t); err != nil {
-			return err
-		}
-		if err := se.settleMembers(t); err != nil {
-			return err
-		}
-		if err := se.settleNamed(t); err != nil {
-			return err
-		}
-		if err := se.settleIndexes(t); err != nil {
-			return err
-		}
-		se.settleSizes(t)
-		if err := se.settleMod(t); err != nil {
+		if err := se.settleNote(t); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (se *settlement) settleNote(t *txNote) error {
+	if r := t.row; r != nil && r.Stub && len(r.Members) == 0 {
+		t.dropMessage() // the stub was kept for memberships that the home had not ended
+	}
+	if err := se.measure(t); err != nil {
+		return err
+	}
+	if err := se.settleMembers(t); err != nil {
+		return err
+	}
+	if err := se.settleNamed(t); err != nil {
+		return err
+	}
+	if err := se.settleIndexes(t); err != nil {
+		return err
+	}
+	se.settleSizes(t)
+	return se.settleMod(t)
 }
 
 // settleMod assigns a MODSEQ to a changed note.
@@ -82,17 +86,15 @@ func (se *settlement) settleMod(t *txNote) error {
 		se.leaveUnnumbered(t)
 		return nil
 	case t.row.Stub:
-		if se.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
-			se.expunged(t, layout.Membership{}, true) // without a MODSEQ it would never reach followers
-		}
+		se.settleStub(t)
 		return nil
 	default:
 		t.row.Mod = se.mutable().counters.Ledger.NextMod()
-		if t.orig == nil || t.orig.Stub || t.orig.Created == 0 || t.renewed {
+		if !t.wasShown() || t.renewed {
 			t.row.Created = t.row.Mod
 		}
 	}
-	if t.orig != nil && t.orig.Created != 0 && !t.orig.Stub && !t.row.Stub && t.row.Remarked(t.orig) {
+	if t.wasShown() && !t.row.Stub && t.row.Remarked(t.orig) {
 		t.row.Shown = t.row.Mod
 	}
 	for _, m := range t.row.Members {
@@ -127,11 +129,21 @@ func (t *txNote) unchanged() bool {
 	if t.orig == nil || t.row == nil || t.content != nil || t.renewed || t.again {
 		return false
 	}
-	a, b := t.orig, t.row
+	return equalRows(t.orig, t.row)
+}
+
+// equalRows compares what an update can change in a row without changing the content.
+func equalRows(a, b *layout.Note) bool {
 	return a.Stub == b.Stub && a.Foldered == b.Foldered && a.Attached == b.Attached && a.Recipe == b.Recipe &&
 		a.Size == b.Size && a.Unnumbered == b.Unnumbered && a.Mod == b.Mod && a.Created == b.Created &&
 		slices.Equal(a.Members, b.Members) && slices.Equal(a.State, b.State)
 }
+
+// wasLive reports whether the note existed before the update and was not deleted.
+func (t *txNote) wasLive() bool { return t.orig != nil && !t.orig.Stub }
+
+// wasShown reports whether clients could see the note before the update.
+func (t *txNote) wasShown() bool { return t.wasLive() && t.orig.Created != 0 }
 
 func (fh *folderHeads) touchHead(folder note.ID, mod note.ModSeq) error {
 	h, err := fh.head(folder)
@@ -142,52 +154,76 @@ func (fh *folderHeads) touchHead(folder note.ID, mod note.ModSeq) error {
 	return nil
 }
 
+func (se *settlement) settleStub(t *txNote) {
+	if se.st.counters.Ledger.Shared && (t.orig == nil || t.orig.Stub && len(t.orig.Members) == 0) {
+		se.expunged(t, layout.Membership{}, true) // without a MODSEQ it would never reach followers
+	}
+}
+
+// filed holds what the heads of a note's folders count of it.
+type filed struct {
+	members []layout.Membership
+	seen    []note.UNID
+	size    uint64
+}
+
+func filedOf(n *layout.Note) filed {
+	if n == nil {
+		return filed{}
+	}
+	return filed{n.Members, seenPersons(n), n.Size}
+}
+
+// index returns the index of the membership with the folder and UID of m, or -1.
+func (f *filed) index(m layout.Membership) int {
+	return slices.IndexFunc(f.members, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID })
+}
+
 // settleMembers compares a note's memberships before and after.
 func (se *settlement) settleMembers(t *txNote) error {
-	var before, after []layout.Membership
-	var seenBefore, seenAfter []note.UNID
-	var sizeBefore, sizeAfter uint64
-	if t.orig != nil {
-		before, seenBefore, sizeBefore = t.orig.Members, seenPersons(t.orig), t.orig.Size
-	}
-	if t.row != nil {
-		after, seenAfter, sizeAfter = t.row.Members, seenPersons(t.row), t.row.Size
-	}
+	before, after := filedOf(t.orig), filedOf(t.row)
 	gone := t.row == nil || t.row.Stub
-	for _, m := range before {
-		i := slices.IndexFunc(after, func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID })
-		if i < 0 {
-			if err := se.unlist(t, m, seenBefore, sizeBefore, gone); err != nil {
-				return err
-			}
-			continue
+	for _, m := range before.members {
+		var err error
+		if i := after.index(m); i < 0 {
+			err = se.unlist(t, m, before.seen, before.size, gone)
+		} else {
+			err = se.relist(t, m, after.members[i], &before, &after)
 		}
-		if err := se.remark(t, m, after[i], seenBefore, seenAfter); err != nil {
-			return err
-		}
-		if sizeBefore != sizeAfter {
-			h, err := se.head(m.Folder)
-			if err != nil {
-				return err
-			}
-			h.Size += sizeAfter - min(h.Size+sizeAfter, sizeBefore)
-		}
-	}
-	for _, m := range after {
-		if slices.ContainsFunc(before,
-			func(n layout.Membership) bool { return n.Folder == m.Folder && n.UID == m.UID }) {
-			continue
-		}
-		if err := se.list(t, m, seenAfter, sizeAfter); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if err := se.listKeywords(t.row, after); err != nil {
+	for _, m := range after.members {
+		if before.index(m) >= 0 {
+			continue
+		}
+		if err := se.list(t, m, after.seen, after.size); err != nil {
+			return err
+		}
+	}
+	if err := se.listKeywords(t.row, after.members); err != nil {
 		return err
 	}
-	if gone && se.numbers && len(before) == 0 && t.orig != nil && !t.orig.Stub {
+	if gone && se.numbers && len(before.members) == 0 && t.wasLive() {
 		se.expunged(t, layout.Membership{}, true)
 	}
+	return nil
+}
+
+// relist changes the counts of a folder in which the note stays.
+func (se *settlement) relist(t *txNote, was, is layout.Membership, before, after *filed) error {
+	if err := se.remark(t, was, is, before.seen, after.seen); err != nil {
+		return err
+	}
+	if before.size == after.size {
+		return nil
+	}
+	h, err := se.head(was.Folder)
+	if err != nil {
+		return err
+	}
+	h.Size += after.size - min(h.Size+after.size, before.size)
 	return nil
 }
 
@@ -445,22 +481,8 @@ func (se *settlement) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	db := se.db.num
 	se.writeReferences(b, t)
 	if t.row == nil {
-		if t.orig == nil {
-			return
-		}
-		del(b, layout.NoteKey(db, layout.KindNote, t.id))
-		del(b, layout.NoteKey(db, layout.KindContent, t.id))
-		prefix := layout.NoteKey(db, layout.KindLeaf, t.id)
-		if t.hadLeaves {
-			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
-		}
-		if !t.orig.Thread.IsZero() {
-			del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
-		}
-		if se.st.info.Queue {
-			del(b, layout.UNIDKey(db, t.orig.UNID))
-		} else {
-			set(b, layout.UNIDKey(db, t.orig.UNID), layout.Grave)
+		if t.orig != nil {
+			se.deleteNote(b, t)
 		}
 		return
 	}
@@ -490,7 +512,7 @@ func (se *settlement) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	if t.orig == nil {
 		set(b, layout.UNIDKey(db, t.row.UNID), layout.UNIDRow(t.id))
 	}
-	if lived, lives := t.orig != nil && !t.orig.Stub, !t.row.Stub; lived != lives && !t.row.Thread.IsZero() {
+	if lives := !t.row.Stub; lives != t.wasLive() && !t.row.Thread.IsZero() {
 		if lives {
 			set(b, layout.ThreadKey(db, t.row.Thread, t.id), nil)
 		} else {
@@ -534,46 +556,30 @@ func (se *settlement) writeReferences(b *pebble.Batch, t *txNote) {
 	}
 }
 
+// deleteNote removes the rows of a note. A queue needs no grave: nothing brings a queue's note again.
+func (se *settlement) deleteNote(b *pebble.Batch, t *txNote) {
+	db := se.db.num
+	del(b, layout.NoteKey(db, layout.KindNote, t.id))
+	del(b, layout.NoteKey(db, layout.KindContent, t.id))
+	prefix := layout.NoteKey(db, layout.KindLeaf, t.id)
+	if t.hadLeaves {
+		_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+	}
+	if !t.orig.Thread.IsZero() {
+		del(b, layout.ThreadKey(db, t.orig.Thread, t.id))
+	}
+	if se.st.info.Queue {
+		del(b, layout.UNIDKey(db, t.orig.UNID))
+	} else {
+		set(b, layout.UNIDKey(db, t.orig.UNID), layout.Grave)
+	}
+}
+
 // writeIndex encodes the changes of the folder index, heads, expunges and names.
 func (se *settlement) writeIndex(b *pebble.Batch) {
 	db := se.db.num
-	// Removals come first: when a folder is renumbered, one note can get the UID that another had.
-	for _, m := range se.members {
-		if m.id == 0 {
-			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
-		}
-		if m.mark < 0 {
-			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
-		}
-	}
-	for _, m := range se.members {
-		if m.id != 0 {
-			set(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid), layout.UNIDRow(m.id))
-		}
-		if m.mark > 0 {
-			set(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid), nil)
-		}
-	}
-	for k, c := range se.chunks {
-		key := layout.FolderUIDKey(db, layout.KindChunk, k.folder, k.chunk)
-		if c.Total == 0 {
-			del(b, key)
-		} else {
-			set(b, key, layout.AppendChunk(nil, c))
-		}
-	}
-	for id := range se.cloned {
-		if f := se.st.folder(id); f != nil {
-			set(b, layout.NoteKey(db, layout.KindFolder, id), layout.AppendFolder(nil, f))
-		}
-	}
-	for _, id := range se.dropped {
-		del(b, layout.NoteKey(db, layout.KindFolder, id))
-		for _, k := range []layout.Kind{layout.KindMember, layout.KindDeleted, layout.KindChunk} {
-			prefix := layout.NoteKey(db, k, id)
-			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
-		}
-	}
+	se.writeMembers(b)
+	se.writeHeads(b)
 	for _, mod := range se.trimmed { // before new rows: an expunge that was forgotten may be written again
 		del(b, layout.IDKey(db, layout.KindModSeq, uint64(mod)))
 	}
@@ -595,6 +601,64 @@ func (se *settlement) writeIndex(b *pebble.Batch) {
 			del(b, key)
 		}
 	}
+	se.writeObjects(b)
+	for _, u := range se.graves {
+		set(b, layout.UNIDKey(db, u), layout.Grave)
+	}
+	for name, v := range se.names {
+		set(b, append(layout.Prefix(db, layout.KindName), name...), uint64Bytes(uint64(v))[4:])
+	}
+}
+
+// writeMembers encodes the changes of memberships and of their deletion marks.
+func (se *settlement) writeMembers(b *pebble.Batch) {
+	db := se.db.num
+	// Removals come first: when a folder is renumbered, one note can get the UID that another had.
+	for _, m := range se.members {
+		if m.id == 0 {
+			del(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid))
+		}
+		if m.mark < 0 {
+			del(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid))
+		}
+	}
+	for _, m := range se.members {
+		if m.id != 0 {
+			set(b, layout.FolderUIDKey(db, layout.KindMember, m.folder, m.uid), layout.UNIDRow(m.id))
+		}
+		if m.mark > 0 {
+			set(b, layout.FolderUIDKey(db, layout.KindDeleted, m.folder, m.uid), nil)
+		}
+	}
+}
+
+// writeHeads encodes the counters of chunks and the heads of folders.
+func (se *settlement) writeHeads(b *pebble.Batch) {
+	db := se.db.num
+	for k, c := range se.chunks {
+		key := layout.FolderUIDKey(db, layout.KindChunk, k.folder, k.chunk)
+		if c.Total == 0 {
+			del(b, key)
+		} else {
+			set(b, key, layout.AppendChunk(nil, c))
+		}
+	}
+	for id := range se.cloned {
+		if f := se.st.folder(id); f != nil {
+			set(b, layout.NoteKey(db, layout.KindFolder, id), layout.AppendFolder(nil, f))
+		}
+	}
+	for _, id := range se.dropped {
+		del(b, layout.NoteKey(db, layout.KindFolder, id))
+		for _, k := range []layout.Kind{layout.KindMember, layout.KindDeleted, layout.KindChunk} {
+			prefix := layout.NoteKey(db, k, id)
+			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+		}
+	}
+}
+
+// writeObjects encodes the locations of objects that the update's messages and attachments have added.
+func (se *settlement) writeObjects(b *pebble.Batch) {
 	for _, o := range se.objects {
 		for _, p := range o.m.objects {
 			if p.isNew {
@@ -604,12 +668,6 @@ func (se *settlement) writeIndex(b *pebble.Batch) {
 				}
 			}
 		}
-	}
-	for _, u := range se.graves {
-		set(b, layout.UNIDKey(db, u), layout.Grave)
-	}
-	for name, v := range se.names {
-		set(b, append(layout.Prefix(db, layout.KindName), name...), uint64Bytes(uint64(v))[4:])
 	}
 }
 

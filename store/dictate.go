@@ -63,23 +63,16 @@ func (d *dictation) apply() (left bool, err error) {
 			return false, err
 		}
 	}
-	for _, folders := range []bool{true, false} {
-		if !folders {
-			for i := range p.Expunged {
-				if err := d.expunge(&p.Expunged[i]); err != nil {
-					return false, noteError(p.Expunged[i].Note, err)
-				}
-			}
+	if err := d.takeAll(true); err != nil {
+		return false, err
+	}
+	for i := range p.Expunged {
+		if err := d.expunge(&p.Expunged[i]); err != nil {
+			return false, noteError(p.Expunged[i].Note, err)
 		}
-		for _, list := range [][]Numbered{p.Notes, p.Again} {
-			for i := range list {
-				if n := &list[i]; (n.Folder != nil) == folders {
-					if err := d.take(n); err != nil {
-						return false, noteError(n.UNID, err)
-					}
-				}
-			}
-		}
+	}
+	if err := d.takeAll(false); err != nil {
+		return false, err
 	}
 	if d.incomplete != nil {
 		return false, &IncompleteError{d.incomplete}
@@ -95,6 +88,22 @@ func (d *dictation) apply() (left bool, err error) {
 	return d.ends()
 }
 
+// takeAll applies the page's folders, or its other notes.
+func (d *dictation) takeAll(folders bool) error {
+	for _, list := range [][]Numbered{d.page.Notes, d.page.Again} {
+		for i := range list {
+			n := &list[i]
+			if (n.Folder != nil) != folders {
+				continue
+			}
+			if err := d.take(n); err != nil {
+				return noteError(n.UNID, err)
+			}
+		}
+	}
+	return nil
+}
+
 // NoteError names the note that caused an error. The rest of the page can be applied without that note.
 type NoteError struct {
 	UNID note.UNID
@@ -108,25 +117,38 @@ func (e *NoteError) Unwrap() error { return e.Err }
 
 func noteError(u note.UNID, err error) error { return &NoteError{u, err} }
 
+// admit returns an error if the replica cannot apply pages, or not this one.
+func (d *dictation) admit() error {
+	switch {
+	case !d.who.System:
+		return ErrDenied
+	case !d.st.counters.Ledger.Shared:
+		return fmt.Errorf("%w: %s", ErrNotShared, d.st.info.Title)
+	case d.numbers:
+		return fmt.Errorf("%w: the replica leads", ErrParted)
+	case d.page.Of.Partial:
+		return ErrBehind
+	}
+	return nil
+}
+
+// resume returns how a replica with this ledger continues with the page, and from which MODSEQ. Below the page's floor
+// only a complete copy continues.
+func (p *LedgerPage) resume(l *note.Ledger) (how note.Resumption, from note.ModSeq) {
+	how, from = p.Of.Resume(l)
+	if p.Whole && (how == note.GoOn && from < p.Floor || how == note.CopyOn && l.Began < p.Floor) {
+		return note.CopyOn, 0
+	}
+	return how, from
+}
+
 // begins reports whether there is anything to apply, and sets the ledger to where the page begins.
 func (d *dictation) begins() (bool, error) {
-	if !d.who.System {
-		return false, ErrDenied
+	if err := d.admit(); err != nil {
+		return false, err
 	}
-	c, p := d.st.counters, d.page
-	l := &c.Ledger
-	switch {
-	case !l.Shared:
-		return false, fmt.Errorf("%w: %s", ErrNotShared, d.st.info.Title)
-	case d.numbers:
-		return false, fmt.Errorf("%w: the replica leads", ErrParted)
-	case p.Of.Partial:
-		return false, ErrBehind
-	}
-	how, from := p.Of.Resume(l)
-	if p.Whole && (how == note.GoOn && from < p.Floor || how == note.CopyOn && l.Began < p.Floor) {
-		how, from = note.CopyOn, 0
-	}
+	p, l := d.page, &d.st.counters.Ledger
+	how, from := p.resume(l)
 	switch {
 	case how == note.Parted:
 		return false, ErrParted
@@ -203,28 +225,39 @@ func (d *dictation) expunge(e *Expunge) error {
 	} else if e.UID != 0 {
 		row.Folder = layout.NoFolder
 	}
-	id, err := d.findOwn(e.Note)
-	switch {
-	case err == nil:
-		row.Note = id
-		err = d.leaves(id, e)
-	case errors.Is(err, ErrNotFound) && e.Stub != nil && !e.Stub.Bare():
-		if t, rerr := d.arrival(e.Stub, nil).receive(); rerr != nil {
-			err = rerr
-		} else {
-			row.Note, t.given, t.row.Unnumbered, err = t.id, true, false, nil
-		}
-	case errors.Is(err, ErrNotFound) && e.Gone && e.Stub == nil && !d.st.info.Queue:
-		d.graves, err = append(d.graves, e.Note), nil
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
-		err = nil
+	var err error
+	if row.Note, err = d.expungeNote(e); err != nil {
+		return err
 	}
 	if e.Mod <= c.Floor {
-		return err // the sender still remembers the expunge, this replica no longer
+		return nil // the sender still remembers the expunge, this replica no longer
 	}
 	c.Expunged++
 	d.ended(e.Mod, row)
-	return err
+	return nil
+}
+
+// expungeNote removes a note from a folder or entirely, and returns its id here. If the note does not exist here, only
+// its deletion is stored, and the id is that of the stub, or 0 for a grave.
+func (d *dictation) expungeNote(e *Expunge) (note.ID, error) {
+	id, err := d.findOwn(e.Note)
+	switch {
+	case err == nil:
+		return id, d.leaves(id, e)
+	case errors.Is(err, ErrNotFound) && e.Stub != nil && !e.Stub.Bare():
+		t, err := d.arrival(e.Stub, nil).receive()
+		if err != nil {
+			return 0, err
+		}
+		t.given, t.row.Unnumbered = true, false
+		return t.id, nil
+	case errors.Is(err, ErrNotFound) && e.Gone && e.Stub == nil && !d.st.info.Queue:
+		d.graves = append(d.graves, e.Note)
+		return 0, nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrGrave):
+		return 0, nil
+	}
+	return 0, err
 }
 
 func (d *dictation) arrival(in *Remote, m *Message) *arrival { return &arrival{d.Writer, in, m} }

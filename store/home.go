@@ -178,6 +178,11 @@ func (s *Store) Lead(ctx context.Context, id note.DatabaseID, o LeadOptions) err
 	return nil
 }
 
+// caughtUp reports whether a ledger has everything that an old home had when it ended its term.
+func caughtUp(l *note.Ledger, old *Position) bool {
+	return old.Away && !old.Partial && !l.Partial && l.Last == old.Last && l.Prefix(&old.Ledger)
+}
+
 func (num *numbering) lead(o *LeadOptions) error {
 	l := &num.mutable().counters.Ledger
 	if !l.Shared {
@@ -189,7 +194,7 @@ func (num *numbering) lead(o *LeadOptions) error {
 	var err error
 	switch h := o.HandOver; {
 	case h != nil:
-		if !h.Away || h.Partial || l.Partial || l.Last != h.Last || !l.Prefix(&h.Ledger) {
+		if !caughtUp(l, h) {
 			return fmt.Errorf("%w: %s is at %x, old home ended at %x", ErrBehind, num.st.info.Title, uint64(l.Last),
 				uint64(h.Last))
 		}
@@ -262,6 +267,22 @@ func (s *Store) StepDown(ctx context.Context, id note.DatabaseID, winner Positio
 	return nil
 }
 
+// voidFolder resets a folder's head to the end of the common history.
+func (w *Writer) voidFolder(f *layout.Folder, common note.ModSeq, uid uint32) error {
+	h, err := w.head(f.Note)
+	if err != nil {
+		return err
+	}
+	t, err := w.change(f.Note)
+	if err != nil {
+		return err
+	}
+	// What the loser changed on the folder itself is void too: the winner sends it again.
+	h.Mod, h.Told = min(h.Mod, common), min(h.Told, uid+1)
+	t.given, t.row.Unnumbered, t.row.Mod = true, true, 0
+	return nil
+}
+
 func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	l := &w.mutable().counters.Ledger
 	if !l.Shared {
@@ -293,20 +314,9 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	c.LastUIDValidity = max(c.LastUIDValidity, winner.LastUIDValidity)
 	c.Floor = min(c.Floor, common)
 	for _, f := range slices.Clone(w.st.folders) {
-		if f.Mod <= common && f.UIDNext <= uid+1 {
-			continue
-		}
-		h, err := w.head(f.Note)
-		if err != nil {
+		if err := w.voidFolder(f, common, uid); err != nil {
 			return false, err
 		}
-		t, err := w.change(f.Note)
-		if err != nil {
-			return false, err
-		}
-		// What the loser changed on the folder itself is void too: the winner sends it again.
-		h.Mod, h.Told = min(h.Mod, common), min(h.Told, uid+1)
-		t.given, t.row.Unnumbered, t.row.Mod = true, true, 0
 	}
 	if i := *w.st.info; i.Mod > common {
 		i.Mod = 0

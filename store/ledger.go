@@ -54,22 +54,9 @@ func (sn *snapshot) Met(slot uint8) Position {
 // than the requester. Every replica can serve the pages that it knows, not only the home.
 func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID) (*LedgerPage, error) {
 	c := &r.st.counters
-	switch {
-	case !r.who.System:
-		return nil, ErrDenied
-	case !c.Ledger.Shared:
-		return nil, fmt.Errorf("%w: %s", ErrNotShared, r.st.info.Title)
-	case c.Ledger.Partial:
-		return nil, ErrBehind
-	}
-	how, from := c.Ledger.Resume(&at.Ledger)
-	switch {
-	case how == note.Parted:
-		return nil, ErrParted
-	case how == note.IsAhead:
-		return nil, ErrBehind
-	case how == note.GoOn && from < c.Floor, how == note.CopyOn && at.Began < c.Floor:
-		how, from = note.CopyOn, 0 // expunges that it has not received are forgotten here
+	how, from, err := r.resume(at)
+	if err != nil {
+		return nil, err
 	}
 	p := &LedgerPage{From: from, To: c.Ledger.Last, Whole: how == note.CopyOn, Floor: c.Floor, Of: r.Position(),
 		Seq: c.Seq}
@@ -96,6 +83,29 @@ func (r *Reader) Ledger(at *Position, limit int, most int64, again ...note.UNID)
 		p.Info = &info
 	}
 	return p, nil
+}
+
+// resume returns how the ledger here continues at a position, and from which MODSEQ.
+func (r *Reader) resume(at *Position) (how note.Resumption, from note.ModSeq, err error) {
+	c := &r.st.counters
+	switch {
+	case !r.who.System:
+		return 0, 0, ErrDenied
+	case !c.Ledger.Shared:
+		return 0, 0, fmt.Errorf("%w: %s", ErrNotShared, r.st.info.Title)
+	case c.Ledger.Partial:
+		return 0, 0, ErrBehind
+	}
+	how, from = c.Ledger.Resume(&at.Ledger)
+	switch {
+	case how == note.Parted:
+		return 0, 0, ErrParted
+	case how == note.IsAhead:
+		return 0, 0, ErrBehind
+	case how == note.GoOn && from < c.Floor, how == note.CopyOn && at.Began < c.Floor:
+		return note.CopyOn, 0, nil // expunges that it has not received are forgotten here
+	}
+	return how, from, nil
 }
 
 // pageBuilder fills a page.
@@ -302,17 +312,8 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 		if err != nil {
 			return fmt.Errorf("%w: row by sequence in database %s", ErrDamaged, r.db.id)
 		}
-		row, err := r.note(id)
-		var in *Remote
-		if err == nil {
-			in, err = r.remote(id, row, q.Bare && (q.All || row.Created != 0))
-		}
-		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
-			r.s.log.Error("store: cannot replicate a note", "database", r.db.id.String(), "note", uint64(id),
-				"err", err)
-			return nil
-		}
-		if err == nil {
+		in, err := r.replicable(id, &q)
+		if in != nil {
 			out.Notes, size = append(out.Notes, in), size+remoteSize(in)
 		}
 		return err
@@ -325,4 +326,20 @@ func (r *Reader) Replicable(q ChangeQuery) (*Changes, error) {
 		func(k, v []byte) error {
 			return take(layout.Tail64(k), v)
 		})
+}
+
+// replicable reads a note for another replica. For a note that cannot be read it logs the reason and returns nil.
+func (r *Reader) replicable(id note.ID, q *ChangeQuery) (*Remote, error) {
+	row, err := r.note(id)
+	if err == nil {
+		var in *Remote
+		if in, err = r.remote(id, row, q.Bare && (q.All || row.Created != 0)); err == nil {
+			return in, nil
+		}
+	}
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
+		r.s.log.Error("store: cannot replicate a note", "database", r.db.id.String(), "note", uint64(id), "err", err)
+		return nil, nil
+	}
+	return nil, err
 }

@@ -133,18 +133,7 @@ func (num *numbering) numberNote(t *txNote) error {
 	if err := num.rescue(t); err != nil {
 		return err
 	}
-	members := row.Members[:0:0]
-	for _, m := range row.Members {
-		f := num.st.folder(m.Folder)
-		if f == nil {
-			continue
-		}
-		if v, _ := row.State.Get(note.Member, string(f.UNID[:])); v != note.Off {
-			m.Deleted = v == note.Deleted
-			members = append(members, m)
-		}
-	}
-	row.Members = members
+	row.Members = num.lasting(row)
 	for _, it := range row.State {
 		if it.Kind != note.Member || it.Value == note.Off {
 			continue
@@ -171,6 +160,22 @@ func (num *numbering) numberNote(t *txNote) error {
 	return nil
 }
 
+// lasting returns the memberships of a note that its state has not ended, with the state's deletion marks.
+func (num *numbering) lasting(row *layout.Note) []layout.Membership {
+	members := row.Members[:0:0]
+	for _, m := range row.Members {
+		f := num.st.folder(m.Folder)
+		if f == nil {
+			continue
+		}
+		if v, _ := row.State.Get(note.Member, string(f.UNID[:])); v != note.Off {
+			m.Deleted = v == note.Deleted
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
 // headOf returns the head of a folder by its UNID, given as the key of a state item.
 func (fh *folderHeads) headOf(key string) *layout.Folder {
 	for _, f := range fh.st.folders {
@@ -185,34 +190,16 @@ func (fh *folderHeads) headOf(key string) *layout.Folder {
 // deleted while it was put there, or the note was edited while it was deleted. If a note has other memberships, rescue
 // ends its membership of a deleted folder.
 func (num *numbering) rescue(t *txNote) error {
-	var lost []note.StateItem
-	lives := false
-	var last note.StateItem // the membership that ended last
-	for _, it := range t.row.State {
-		switch {
-		case it.Kind != note.Member:
-		case it.Value == note.Off:
-			if num.headOf(it.Key) != nil && (last.Key == "" || last.Stamp.Less(it.Stamp)) {
-				last = it
-			}
-		case num.headOf(it.Key) != nil:
-			lives = true
-		default:
-			gone, err := num.goneFolder(it.Key)
-			if err != nil {
-				return err
-			}
-			if gone {
-				lost = append(lost, it)
-			} else {
-				lives = true
-			}
-		}
+	lives, lost, err := num.places(t.row.State)
+	if err != nil {
+		return err
 	}
 	if !lives && (len(lost) > 0 || t.saved && t.row.Foldered) {
-		value, key := note.On, last.Key
+		value, key := note.On, ""
 		if len(lost) > 0 {
-			value, key = lost[0].Value, ""
+			value = lost[0].Value
+		} else {
+			key = num.lastPlace(t.row.State)
 		}
 		if key == "" && len(num.st.folders) > 0 {
 			key = string(num.st.folders[0].UNID[:]) // the oldest: in a mail file, INBOX
@@ -226,6 +213,40 @@ func (num *numbering) rescue(t *txNote) error {
 		num.setState(t, note.Member, it.Key, note.Off)
 	}
 	return nil
+}
+
+// places returns a note's memberships of deleted folders, and reports whether it has one of a folder that exists or
+// may still come.
+func (num *numbering) places(state note.State) (lives bool, lost []note.StateItem, err error) {
+	for _, it := range state {
+		if it.Kind != note.Member || it.Value == note.Off {
+			continue
+		}
+		gone := false
+		if num.headOf(it.Key) == nil {
+			if gone, err = num.goneFolder(it.Key); err != nil {
+				return false, nil, err
+			}
+		}
+		if gone {
+			lost = append(lost, it)
+		} else {
+			lives = true
+		}
+	}
+	return lives, lost, nil
+}
+
+// lastPlace returns the key of the existing folder whose membership ended last, or "".
+func (num *numbering) lastPlace(state note.State) string {
+	var last note.StateItem
+	for _, it := range state {
+		if it.Kind == note.Member && it.Value == note.Off && num.headOf(it.Key) != nil &&
+			(last.Key == "" || last.Stamp.Less(it.Stamp)) {
+			last = it
+		}
+	}
+	return last.Key
 }
 
 // goneFolder reports whether a folder without a head was deleted. Otherwise it is yet to come.

@@ -74,14 +74,22 @@ func (r *rows) remote(id note.ID, n *layout.Note, bare bool) (*Remote, error) {
 			return nil, err
 		}
 	}
-	if row, _ := r.messageUnderWay(n); row != nil {
-		out.Message = row
-	} else if n.Recipe != 0 {
-		if out.Message, err = getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe))); err != nil {
-			return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
-		}
+	if out.Message, err = r.recipeRow(n); err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// recipeRow returns the recipe of the note's message, or nil if it has none.
+func (r *rows) recipeRow(n *layout.Note) ([]byte, error) {
+	if row, _ := r.messageUnderWay(n); row != nil || n.Recipe == 0 {
+		return row, nil
+	}
+	row, err := getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
+	}
+	return row, nil
 }
 
 // Apply merges a note from another replica with the local one: the union of the histories, and the greater stamp of
@@ -99,32 +107,37 @@ func (w *Writer) Apply(in *Remote, m *Message) (plausible bool, err error) {
 	ar := &arrival{w, in, m}
 	plausible = ar.seeStamps()
 	id, err := w.findOwn(in.UNID)
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case err == nil:
+		var t *txNote
+		if t, err = w.change(id); err == nil {
+			err = ar.apply(t)
+		}
+	case errors.Is(err, ErrNotFound):
 		_, err = ar.receive()
-		return plausible, err
 	}
-	if err != nil {
-		return plausible, err
-	}
-	t, err := w.change(id)
-	if err != nil {
-		return plausible, err
-	}
+	return plausible, err
+}
+
+// apply merges the note with the local one and numbers the result.
+func (ar *arrival) apply(t *txNote) error {
+	w, in := ar.w, ar.in
 	changed, err := ar.merge(t)
 	if err != nil {
-		return plausible, err
+		return err
 	}
-	if t.row.Stub && w.numbers && !changed && !in.Void && w.st.counters.Ledger.Shared {
-		return plausible, fmt.Errorf("%w: note %s", ErrGrave, in.UNID) // no page will mention it any more
+	leads := w.numbers && w.st.counters.Ledger.Shared
+	if leads && t.row.Stub && !changed && !in.Void {
+		return fmt.Errorf("%w: note %s", ErrGrave, in.UNID) // no page will mention it any more
 	}
 	if w.numbers || changed {
 		t.row.Unnumbered = true // numbering finds out whether anything needs a number
 	}
 	t.again = t.again || w.numbers && in.Void
-	if changed && w.numbers && w.st.counters.Ledger.Shared && !t.row.Stub {
+	if leads && changed && !t.row.Stub {
 		_, err = w.mergeConflicts(t)
 	}
-	return plausible, err
+	return err
 }
 
 // Bury ends a note's wait for its home, after the home has answered that the note was deleted for good. Bury deletes
@@ -185,13 +198,7 @@ func (ar *arrival) merge(t *txNote) (changed bool, err error) {
 	state := note.MergeState(t.row.State, in.State)
 	changed = !slices.Equal(state, t.row.State) || in.Foldered && !t.row.Foldered
 	t.row.State, t.row.Foldered = state, t.row.Foldered || in.Foldered
-	var add []grown
-	for _, n := range in.Tree {
-		if _, have := cur.Tree.Node(n.Rev); !have {
-			add = append(add, grown{node: n, content: in.Contents[n.Rev], summary: in.Summary})
-		}
-	}
-	if len(add) > 0 {
+	if add := ar.added(cur.Tree); len(add) > 0 {
 		changed = true
 		if err := lacking(cur.Tree, in); err != nil {
 			return false, err
@@ -202,8 +209,7 @@ func (ar *arrival) merge(t *txNote) (changed bool, err error) {
 	if err := ar.raise(t, cur); err != nil {
 		return false, err
 	}
-	if win, ok := in.Tree.Winner(); ok && !t.row.Stub && (was || win.Deleted) && t.content != nil &&
-		edited(t.content.Tree) {
+	if ar.saves(t, was) {
 		// A replica that assigns no numbers puts the note into a folder now. Otherwise the next home would take it for
 		// one that was removed from all folders.
 		if t.saved = true; !ar.w.numbers && t.row.Foldered {
@@ -211,6 +217,22 @@ func (ar *arrival) merge(t *txNote) (changed bool, err error) {
 		}
 	}
 	return changed, err
+}
+
+// added returns the revisions that the local tree does not have.
+func (ar *arrival) added(local note.Tree) (add []grown) {
+	for _, n := range ar.in.Tree {
+		if _, have := local.Node(n.Rev); !have {
+			add = append(add, grown{node: n, content: ar.in.Contents[n.Rev], summary: ar.in.Summary})
+		}
+	}
+	return add
+}
+
+// saves reports whether an edit has won over a deletion, on either side. wasStub is the local state before the merge.
+func (ar *arrival) saves(t *txNote, wasStub bool) bool {
+	win, ok := ar.in.Tree.Winner()
+	return ok && !t.row.Stub && (wasStub || win.Deleted) && t.content != nil && edited(t.content.Tree)
 }
 
 // edited reports whether the winner is somebody's revision, and not one that only kept the content above a deletion.

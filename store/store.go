@@ -258,29 +258,17 @@ func (s *Store) readMeta() error {
 	if err != nil {
 		return err
 	}
-	if format > layout.FormatVersion {
+	switch {
+	case format > layout.FormatVersion:
 		return fmt.Errorf("%w: format %d, this program reads up to %d: upgrade doublet", ErrFormat, format,
 			layout.FormatVersion)
+	case format == 0:
+		err = s.createMeta()
+	case format < layout.FormatVersion:
+		err = s.raiseFormat()
 	}
-	if format == 0 {
-		if err := s.ownIndex(true); err != nil {
-			return err
-		}
-		b := s.eng.NewBatch()
-		putUint(b, metaFormat, layout.FormatVersion)
-		putUint(b, metaIncarnation, s.env.Uint64()|1)
-		putUint(b, metaCeiling, ceilingStep)
-		if err := b.Commit(pebble.Sync); err != nil {
-			return fmt.Errorf("store: create: %w", err)
-		}
-	}
-	// an older program may not be able to read rows written from now on
-	if format > 0 && format < layout.FormatVersion {
-		b := s.eng.NewBatch()
-		putUint(b, metaFormat, layout.FormatVersion)
-		if err := b.Commit(pebble.Sync); err != nil {
-			return fmt.Errorf("store: raise format: %w", err)
-		}
+	if err != nil {
+		return err
 	}
 	if err := s.own(); err != nil {
 		return err
@@ -304,6 +292,29 @@ func (s *Store) readMeta() error {
 		ceiling += ceilingStep
 	}
 	s.hz.start(start, ceiling)
+	return nil
+}
+
+// createMeta writes the numbers of a new store.
+func (s *Store) createMeta() error {
+	if err := s.ownIndex(true); err != nil {
+		return err
+	}
+	b := s.eng.NewBatch()
+	putUint(b, metaFormat, layout.FormatVersion)
+	putUint(b, metaIncarnation, s.env.Uint64()|1)
+	putUint(b, metaCeiling, ceilingStep)
+	if err := b.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("store: create: %w", err)
+	}
+	return nil
+}
+
+// raiseFormat writes this program's format: an older program may not be able to read rows written from now on.
+func (s *Store) raiseFormat() error {
+	if err := s.eng.Set(layout.MetaKey(metaFormat), uint64Bytes(layout.FormatVersion), pebble.Sync); err != nil {
+		return fmt.Errorf("store: raise format: %w", err)
+	}
 	return nil
 }
 

@@ -208,33 +208,19 @@ func (tx *Tx) Home(id note.DatabaseID) (*Writer, error) {
 // commit settles every writer, which may fail. Then it takes sequences, builds the batch and applies it, which must not
 // fail.
 func (tx *Tx) commit() (commit, error) {
-	n, seen := 0, uint64(0)
-	var messages []*Message
-	var nums []uint32
+	c, err := tx.settle()
+	if err != nil {
+		return commit{}, err
+	}
+	if c.databases == nil {
+		return commit{seen: c.seen}, nil
+	}
+	var room [4]*Message
+	messages := room[:0]
 	for _, w := range tx.writers {
-		seen = max(seen, w.st.counters.Seq)
-		if err := w.settlement.settle(); err != nil {
-			return commit{}, err
-		}
-		if !w.changed() {
-			continue
-		}
-		nums = append(nums, w.db.num)
-		n += max(1, len(w.order))
-		for _, id := range w.order {
-			t := w.dirty[id]
-			if t.row == nil {
-				continue // created and destroyed within this update: its message is garbage, as if never referenced
-			}
-			if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
-				messages = append(messages, m)
-			}
-		}
+		messages = w.settlement.appendNew(messages)
 	}
-	if nums == nil {
-		return commit{seen: seen}, nil
-	}
-	sp, ceiling := tx.s.hz.take(n+len(messages), nums)
+	sp, ceiling := tx.s.hz.take(c.notes+len(messages), c.databases)
 	applied := false
 	defer func() {
 		if !applied { // a panic here would leave a gap that the horizon never passes
@@ -247,7 +233,7 @@ func (tx *Tx) commit() (commit, error) {
 	}
 	seq := sp.first
 	for i, m := range messages {
-		m.recipe = note.RecipeID(seq + uint64(n+i))
+		m.recipe = note.RecipeID(seq + uint64(c.notes+i))
 		m.put(b)
 	}
 	var feed []layout.FeedItem
@@ -264,12 +250,49 @@ func (tx *Tx) commit() (commit, error) {
 		}
 	}
 	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
-	err := tx.apply(b)
+	err = tx.apply(b)
 	applied = true
 	if err != nil {
 		return commit{}, tx.s.die(err)
 	}
 	return commit{batch: b, span: sp}, nil
+}
+
+// changes counts what needs a sequence in a settled update.
+type changes struct {
+	seen      uint64 // the greatest sequence that the update has read
+	notes     int    // at least one for each database that changed
+	databases []uint32
+}
+
+// settle settles every writer.
+func (tx *Tx) settle() (c changes, err error) {
+	for _, w := range tx.writers {
+		c.seen = max(c.seen, w.st.counters.Seq)
+		if err := w.settlement.settle(); err != nil {
+			return changes{}, err
+		}
+		if !w.changed() {
+			continue
+		}
+		c.databases = append(c.databases, w.db.num)
+		c.notes += max(1, len(w.order))
+	}
+	return c, nil
+}
+
+// appendNew appends the messages that this update stores, each once.
+func (se *settlement) appendNew(messages []*Message) []*Message {
+	for _, id := range se.order {
+		t := se.dirty[id]
+		if t.row == nil {
+			continue // created and destroyed within this update: its message is garbage, as if never referenced
+		}
+		if m := t.message; m != nil && m.recipe == 0 && !slices.Contains(messages, m) {
+			messages = append(messages, m)
+		}
+	}
+	return messages
 }
 
 // apply makes the batch and its states visible at the same moment.

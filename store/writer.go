@@ -200,6 +200,19 @@ type New struct {
 	MarkDeleted bool
 }
 
+// checkFolders returns an error unless each folder exists, and is named once.
+func (w *Writer) checkFolders(folders []note.ID) error {
+	for i, f := range folders {
+		if _, err := w.folderUNID(f); err != nil {
+			return err
+		}
+		if slices.Contains(folders[:i], f) {
+			return fmt.Errorf("%w: folder %d twice", ErrExists, f)
+		}
+	}
+	return nil
+}
+
 // Create creates a note and returns its id.
 func (w *Writer) Create(n New) (note.ID, error) {
 	if n.Class == 0 {
@@ -218,13 +231,8 @@ func (w *Writer) Create(n New) (note.ID, error) {
 	} else if !errors.Is(err, ErrNotFound) {
 		return 0, err
 	}
-	for i, f := range n.Folders {
-		if _, err := w.folderUNID(f); err != nil {
-			return 0, err
-		}
-		if slices.Contains(n.Folders[:i], f) {
-			return 0, fmt.Errorf("%w: folder %d twice", ErrExists, f)
-		}
+	if err := w.checkFolders(n.Folders); err != nil {
+		return 0, err
 	}
 	row := &layout.Note{UNID: n.UNID, Class: n.Class, Date: n.Date, Thread: n.Thread, Author: w.who.Person}
 	if n.Message != nil {
@@ -456,20 +464,26 @@ type grown struct {
 	summary []byte
 }
 
-// graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in the content row, the
-// others' in leaf rows.
-func (dr *draft) graft(t *txNote, cur *layout.Content, add []grown) {
+// leafContents returns the content of every live leaf.
+func (dr *draft) leafContents(id note.ID, cur *layout.Content) map[note.Revision]*note.Content {
 	contents := map[note.Revision]*note.Content{}
-	next := &layout.Content{Tree: cur.Tree, Summary: cur.Summary}
 	if win, ok := cur.Tree.Winner(); ok && !win.Deleted {
 		contents[win.Rev] = &cur.Content
 	}
 	for _, n := range cur.Tree.Conflicts() {
 		// A leaf whose row is damaged is left out: check reports it, and the winner stays usable.
-		if c, err := dr.Leaf(t.id, n.Rev); err == nil {
+		if c, err := dr.Leaf(id, n.Rev); err == nil {
 			contents[n.Rev] = c
 		}
 	}
+	return contents
+}
+
+// graft adds revisions to a note's tree and keeps the content of every live leaf: the winner's in the content row, the
+// others' in leaf rows.
+func (dr *draft) graft(t *txNote, cur *layout.Content, add []grown) {
+	contents := dr.leafContents(t.id, cur)
+	next := &layout.Content{Tree: cur.Tree, Summary: cur.Summary}
 	for _, g := range add {
 		next.Tree = next.Tree.Add(g.node)
 		if g.content != nil && !g.node.Deleted {

@@ -52,6 +52,15 @@ func (j *Job) Export(ctx context.Context, a *Export) (Result, error) {
 // besideFolder may replace the sink of a folder, whose messages are at path in the tree.
 type besideFolder func(tree exportTree, f mailbox.Folder, path string, to sink) (sink, error)
 
+// reader returns the identity under which a person's mail is read. A person who may not sign in has mail too.
+func (j *Job) reader(ctx context.Context, person note.UNID) note.Who {
+	who, err := j.directory.Names.WhoOf(ctx, person)
+	if err != nil {
+		return note.System
+	}
+	return who
+}
+
 // exportTo writes folders of mail into a new tree. last writes the files that follow all folders.
 func (j *Job) exportTo(ctx context.Context, a *Export, beside besideFolder,
 	last func(exportTree) error) (out Result, err error) {
@@ -62,17 +71,13 @@ func (j *Job) exportTo(ctx context.Context, a *Export, beside besideFolder,
 	if err != nil {
 		return out, err
 	}
-	who, err := j.directory.Names.WhoOf(ctx, p.ID)
-	if err != nil { // a person who may not sign in has mail too
-		who = note.System
-	}
 	tree, err := j.newExportTree(a.Path)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = tree.close(err) }()
 	start := j.env.Clock.Now()
-	file := j.mailbox.File(who, p.MailDatabase)
+	file := j.mailbox.File(j.reader(ctx, p.ID), p.MailDatabase)
 	folders, err := file.Folders(ctx)
 	if err != nil {
 		return out, err

@@ -77,31 +77,13 @@ func (s *bodySink) reset() {
 // bodies fetches messages, and emits them and removes them from pieces: an emitted piece belongs to the importer. If
 // the server fails to return a message, bodies marks its piece and fetches the others again.
 func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, pieces map[uint32]*piece) error {
-	got := map[uint32]bool{}
-	fetch := func(set wire.Set) error {
-		r.sink.reset()
-		return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true,
-			func(d *wire.FetchData) error {
-				defer r.sink.reset() // for a message that is not emitted
-				p := pieces[d.UID]
-				if p == nil || got[d.UID] || len(d.Sections) == 0 {
-					return nil // a flag change by another client
-				}
-				got[d.UID] = true
-				r.received++
-				if p.raw, p.err = r.sink.message(&d.Sections[0]); p.err != nil {
-					return nil
-				}
-				delete(pieces, d.UID)
-				return r.im.emit(ctx, p)
-			}, nil)
-	}
+	f := bodyFetch{r: r, pieces: pieces, got: map[uint32]bool{}}
 	if len(uids) == 0 {
 		return nil
 	}
 	var status *imap.StatusError
 	if r.careful != folder {
-		err := fetch(uidSet(uids))
+		err := f.fetch(ctx, uidSet(uids))
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
@@ -111,10 +93,10 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 		}
 	}
 	for _, u := range uids {
-		if got[u] {
+		if f.got[u] {
 			continue
 		}
-		err := fetch(uidSet([]uint32{u}))
+		err := f.fetch(ctx, uidSet([]uint32{u}))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -124,16 +106,48 @@ func (r *imapReader) bodies(ctx context.Context, folder string, uids []uint32, p
 				p.err = err
 			}
 		default:
-			switch p := pieces[u]; {
-			case p == nil: // the message came before the break
-			case r.broke[p.unid]:
-				r.bad[p.unid] = fmt.Errorf("server closes the connection on request: %w", err)
-			default:
-				r.broke[p.unid] = true // the first break may be a coincidence
-			}
+			r.breaks(pieces[u], err)
 			return err
 		}
 	}
 	r.careful = ""
 	return nil
+}
+
+// breaks records that the connection broke when a message was requested. p is nil if the message came before.
+func (r *imapReader) breaks(p *piece, err error) {
+	switch {
+	case p == nil:
+	case r.broke[p.unid]:
+		r.bad[p.unid] = fmt.Errorf("server closes the connection on request: %w", err)
+	default:
+		r.broke[p.unid] = true // the first break may be a coincidence
+	}
+}
+
+// bodyFetch fetches messages. got holds those that came.
+type bodyFetch struct {
+	r      *imapReader
+	pieces map[uint32]*piece
+	got    map[uint32]bool
+}
+
+func (f *bodyFetch) fetch(ctx context.Context, set wire.Set) error {
+	r := f.r
+	r.sink.reset()
+	return r.client.Fetch(&wire.Fetch{Target: wire.Target{Set: set}, Items: bodyItems}, true,
+		func(d *wire.FetchData) error {
+			defer r.sink.reset() // for a message that is not emitted
+			p := f.pieces[d.UID]
+			if p == nil || f.got[d.UID] || len(d.Sections) == 0 {
+				return nil // a flag change by another client
+			}
+			f.got[d.UID] = true
+			r.received++
+			if p.raw, p.err = r.sink.message(&d.Sections[0]); p.err != nil {
+				return nil
+			}
+			delete(f.pieces, d.UID)
+			return r.im.emit(ctx, p)
+		}, nil)
 }

@@ -127,22 +127,27 @@ func (r *imapReader) connection(ctx context.Context, done map[string]bool) (err 
 	return nil
 }
 
+// resume returns where an earlier run stopped in a folder, or the start if its UIDs are others now.
+func (r *imapReader) resume(ctx context.Context, name string, validity uint32) (imapProgress, error) {
+	at, err := r.progress(ctx, name)
+	if err != nil || at.validity == validity {
+		return at, err
+	}
+	if at.validity != 0 {
+		r.im.out.Skipped = append(r.im.out.Skipped, name+": it has a new UIDVALIDITY; what came before comes again")
+	}
+	return imapProgress{note: at.note, validity: validity}, nil
+}
+
 // folder imports one folder.
 func (r *imapReader) folder(ctx context.Context, f remoteFolder) error {
 	sel, err := r.client.Select(&wire.Select{Mailbox: f.name}, true)
 	if err != nil {
 		return err
 	}
-	at, err := r.progress(ctx, f.name)
+	at, err := r.resume(ctx, f.name, sel.UIDValidity)
 	if err != nil {
 		return err
-	}
-	if at.validity != sel.UIDValidity {
-		if at.validity != 0 {
-			r.im.out.Skipped = append(r.im.out.Skipped,
-				f.name+": it has a new UIDVALIDITY; what came before comes again")
-		}
-		at = imapProgress{note: at.note, validity: sel.UIDValidity}
 	}
 	fresh, err := r.newUIDs(at.last, sel)
 	if err != nil {
@@ -271,7 +276,15 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 	if err := r.bodies(ctx, f.name, ask, pieces); err != nil {
 		return err
 	}
-	for _, u := range uids { // those that were too large or could not be read
+	if err := r.emitBad(ctx, uids, pieces); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// emitBad emits messages that are too large or cannot be read, each once in all runs over a folder.
+func (r *imapReader) emitBad(ctx context.Context, uids []uint32, pieces map[uint32]*piece) error {
+	for _, u := range uids {
 		if p := pieces[u]; p != nil && p.err != nil && !r.told[p.unid] {
 			r.told[p.unid] = true
 			if err := r.im.emit(ctx, p); err != nil {
@@ -279,7 +292,7 @@ func (r *imapReader) chunk(ctx context.Context, f remoteFolder, validity uint32,
 			}
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // flags updates the flags of messages from earlier runs. It fetches only changed flags if the server supports that.

@@ -161,14 +161,26 @@ type remoteFolder struct {
 	use         string // special use, if the folder has to be created
 }
 
+// personalPrefix returns the prefix of the person's own folders (RFC 2342).
+func (r *imapReader) personalPrefix() string {
+	if !r.client.Has("NAMESPACE") {
+		return ""
+	}
+	n, err := r.client.Namespace()
+	if err != nil || n == nil || len(n.Personal) == 0 {
+		return ""
+	}
+	return n.Personal[0].Prefix
+}
+
+// selects reports whether a remote folder is to be imported.
+func (r *imapReader) selects(name string) bool {
+	return (len(r.a.Folder) == 0 || slices.Contains(r.a.Folder, name)) && !slices.Contains(r.a.Exclude, name)
+}
+
 // remoteFolders lists the remote folders to import.
 func (r *imapReader) remoteFolders(ctx context.Context) ([]remoteFolder, error) {
-	prefix := ""
-	if r.client.Has("NAMESPACE") {
-		if n, err := r.client.Namespace(); err == nil && n != nil && len(n.Personal) > 0 {
-			prefix = n.Personal[0].Prefix
-		}
-	}
+	prefix := r.personalPrefix()
 	l := &wire.List{Patterns: []string{"*"}}
 	if r.client.Has("SPECIAL-USE") && r.client.Has("LIST-EXTENDED") {
 		l.Extended, l.Return = true, wire.ListSpecialUse
@@ -190,7 +202,7 @@ func (r *imapReader) remoteFolders(ctx context.Context) ([]remoteFolder, error) 
 			continue
 		}
 		seen[d.Mailbox] = true
-		if len(r.a.Folder) > 0 && !slices.Contains(r.a.Folder, d.Mailbox) || slices.Contains(r.a.Exclude, d.Mailbox) {
+		if !r.selects(d.Mailbox) {
 			continue
 		}
 		f, why := r.mapFolder(d, prefix, ours, renamed)
@@ -236,6 +248,16 @@ var knownNames = map[string]string{
 	"archive":   "Archive", "archives": "Archive", "archiv": "Archive",
 }
 
+// specialUse returns the use of a folder by its attributes, else by its name, or "".
+func specialUse(d *wire.ListData, local string) (use string) {
+	for _, u := range []string{"Sent", "Drafts", "Trash", "Junk", "Archive"} {
+		if hasAttr(d, `\`+u) || u == "Archive" && hasAttr(d, `\All`) {
+			use = u
+		}
+	}
+	return cmp.Or(use, knownNames[strings.ToLower(local)])
+}
+
 // mapFolder returns the local name of a remote folder, or the reason to skip it.
 func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours,
 	renamed map[string]string) (f remoteFolder, why string) {
@@ -253,16 +275,7 @@ func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours,
 		name = strings.TrimPrefix(name, prefix)
 	}
 	local := localName(name, delimiter)
-	use := ""
-	for _, u := range []string{"Sent", "Drafts", "Trash", "Junk", "Archive"} {
-		if hasAttr(d, `\`+u) || u == "Archive" && hasAttr(d, `\All`) {
-			use = u
-		}
-	}
-	if use == "" {
-		use = knownNames[strings.ToLower(local)]
-	}
-	if use != "" {
+	if use := specialUse(d, local); use != "" {
 		renamed[d.Mailbox+delimiter] = cmp.Or(ours[use], use)
 		f.local, f.use = cmp.Or(ours[use], use), use
 		return f, ""

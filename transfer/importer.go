@@ -217,6 +217,28 @@ func (im *importer) commitAll(ctx context.Context) error {
 	}
 }
 
+// newNote returns the note of a message. A message without a date has that of its header, else the present time.
+func (im *importer) newNote(ctx context.Context, p *piece) (store.New, error) {
+	folder, err := im.folder(ctx, p.folder)
+	if err != nil {
+		return store.New{}, err
+	}
+	date := p.date
+	if date.IsZero() && p.composed.Envelope != nil {
+		date, _ = mime.ParseDate(p.composed.Envelope.Date)
+	}
+	if date.IsZero() || date.Unix() < 0 {
+		date = im.env.Clock.Now()
+	}
+	n := p.composed.New(date)
+	n.UNID = p.unid
+	n.Folders, n.Keywords, n.MarkDeleted = []note.ID{folder}, p.flags.Keywords, p.flags.Deleted
+	if p.flags.Seen {
+		n.SeenBy = []note.UNID{im.owner}
+	}
+	return n, nil
+}
+
 // commit writes the batch to the mail file, completely or not at all.
 func (im *importer) commit(ctx context.Context) error {
 	if len(im.batch) == 0 {
@@ -227,22 +249,9 @@ func (im *importer) commit(ctx context.Context) error {
 	news := make([]store.New, len(batch))
 	var size uint64
 	for i, p := range batch {
-		folder, err := im.folder(ctx, p.folder)
-		if err != nil {
+		var err error
+		if news[i], err = im.newNote(ctx, p); err != nil {
 			return err
-		}
-		date := p.date
-		if date.IsZero() && p.composed.Envelope != nil {
-			date, _ = mime.ParseDate(p.composed.Envelope.Date)
-		}
-		if date.IsZero() || date.Unix() < 0 {
-			date = im.env.Clock.Now()
-		}
-		news[i] = p.composed.New(date)
-		news[i].UNID = p.unid
-		news[i].Folders, news[i].Keywords, news[i].MarkDeleted = []note.ID{folder}, p.flags.Keywords, p.flags.Deleted
-		if p.flags.Seen {
-			news[i].SeenBy = []note.UNID{im.owner}
 		}
 		size += uint64(p.composed.Size())
 	}

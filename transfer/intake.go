@@ -229,14 +229,17 @@ func (in *intake) resolve(ctx context.Context, member string) (string, bool) {
 	if _, err := in.directory.MailIns.Named(ctx, member); err == nil {
 		return member, true
 	}
-	if in.check && len(in.named) > 0 {
-		for _, name := range in.named {
-			if name == member {
-				return member, true
-			}
+	return member, in.check && in.brings(member)
+}
+
+// brings reports whether a person of this name is in the table.
+func (in *intake) brings(person string) bool {
+	for _, name := range in.named {
+		if name == person {
+			return true
 		}
 	}
-	return member, false
+	return false
 }
 
 // addGroup adds a group. With force, it also adds a group with unknown members, without them.

@@ -86,13 +86,8 @@ func (j *Job) inBackup(from *store.Store, name string) (layout.Info, error) {
 	if err != nil {
 		return layout.Info{}, err
 	}
-	find := func(is func(*layout.Info) bool) (found []layout.Info) {
-		for i := range all {
-			if is(&all[i]) {
-				found = append(found, all[i])
-			}
-		}
-		return found
+	find := func(is func(*layout.Info) bool) []layout.Info {
+		return slices.DeleteFunc(slices.Clone(all), func(i layout.Info) bool { return !is(&i) })
 	}
 	var found []layout.Info
 	if id, err := note.ParseDatabaseID(strings.ToUpper(name)); err == nil {
@@ -347,6 +342,25 @@ func (k *copying) add(r *store.Reader, id note.ID, row *layout.Note, folder note
 	return k.flush()
 }
 
+// readMessage reads a note's message and composes it anew.
+func (k *copying) readMessage(r *store.Reader, row *layout.Note, c *copied) error {
+	stored, err := r.Message(row)
+	if err != nil {
+		return err
+	}
+	raw, err := stored.AppendRange(make([]byte, 0, stored.Size()), 0, stored.Size())
+	if err != nil {
+		return err
+	}
+	composed, err := k.mailbox.ComposeRestored(k.ctx, raw)
+	if err != nil {
+		return err
+	}
+	c.release = append(c.release, composed)
+	c.new = composed.New(time.Unix(row.Date, 0))
+	return nil
+}
+
 // read converts a note to the data that creates it here.
 func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied) error {
 	content, err := r.Content(id)
@@ -355,20 +369,9 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 	}
 	n := &c.new
 	if row.Recipe != 0 {
-		stored, err := r.Message(row)
-		if err != nil {
+		if err := k.readMessage(r, row, c); err != nil {
 			return err
 		}
-		raw, err := stored.AppendRange(make([]byte, 0, stored.Size()), 0, stored.Size())
-		if err != nil {
-			return err
-		}
-		composed, err := k.mailbox.ComposeRestored(k.ctx, raw)
-		if err != nil {
-			return err
-		}
-		c.release = append(c.release, composed)
-		*n = composed.New(time.Unix(row.Date, 0))
 	} else {
 		n.Summary = bytes.Clone(content.Summary)
 	}

@@ -143,24 +143,46 @@ func targets(s string) (out []string) {
 	return out
 }
 
+// shadow reads the password hashes of shadow(5) by name. Without a file there are none.
+func (in *intake) shadow(file string) (hashes map[string]string, err error) {
+	hashes = map[string]string{}
+	if file == "" {
+		return hashes, nil
+	}
+	f, _, err := env.OpenRegular(in.env.FS, file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return hashes, logical(f, func(_ int, line string) error {
+		if name, rest, ok := strings.Cut(line, ":"); ok && len(hashes) < maxIncoming {
+			hashes[name], _, _ = strings.Cut(rest, ":")
+		}
+		return nil
+	})
+}
+
+// unixPerson returns a person with a login name, which may be an address, and the GECOS field.
+func unixPerson(name, gecos string) (spec directory.PersonSpec) {
+	full, _, _ := strings.Cut(gecos, ",")
+	local, _, isAddress := strings.Cut(name, "@")
+	if isAddress {
+		spec.InternetAddress = name
+		full = cmp.Or(full, local)
+	} else {
+		spec.ShortName = name
+	}
+	if full != "" || isAddress {
+		spec.FullName = []string{full}
+	}
+	return spec
+}
+
 // passwd imports passwd(5), with the passwords of shadow(5), or a passwd-file of Dovecot.
 func (in *intake) passwd(ctx context.Context, a *Table, r io.Reader) error {
-	hashes := map[string]string{}
-	if a.Shadow != "" {
-		f, _, err := env.OpenRegular(in.env.FS, a.Shadow)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		err = logical(f, func(_ int, line string) error {
-			if name, rest, ok := strings.Cut(line, ":"); ok && len(hashes) < maxIncoming {
-				hashes[name], _, _ = strings.Cut(rest, ":")
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	hashes, err := in.shadow(a.Shadow)
+	if err != nil {
+		return err
 	}
 	least := cmp.Or(a.MinUID, 1000)
 	return logical(r, func(number int, line string) error {
@@ -173,19 +195,7 @@ func (in *intake) passwd(ctx context.Context, a *Table, r io.Reader) error {
 		if uid, err := strconv.Atoi(f[2]); err == nil && (uid < least || uid == 65534) && !strings.Contains(name, "@") {
 			return ctx.Err()
 		}
-		var spec directory.PersonSpec
-		if full, _, _ := strings.Cut(f[4], ","); full != "" {
-			spec.FullName = []string{full}
-		}
-		if strings.Contains(name, "@") {
-			spec.InternetAddress = name
-			if len(spec.FullName) == 0 {
-				local, _, _ := strings.Cut(name, "@")
-				spec.FullName = []string{local}
-			}
-		} else {
-			spec.ShortName = name
-		}
+		spec := unixPerson(name, f[4])
 		hash := f[1]
 		if hash == "x" {
 			hash = hashes[name]

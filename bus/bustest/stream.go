@@ -106,6 +106,25 @@ func talk(t *testing.T, a, b bus.Bus) {
 	}
 }
 
+// wantRefusals opens a stream whose handler fails, and one without a handler.
+func wantRefusals(t *testing.T, a, b bus.Bus) {
+	s, err := a.Stream(long(t), b.Self(), "test.fails", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(s)
+	wantError(t, "a handler that fails", err, bus.ErrRefused)
+	if string(data) != "half" || bus.Code(err) != "gone" {
+		t.Errorf("a handler that fails: %q, code %q", data, bus.Code(err))
+	}
+	_ = s.Close()
+	_, err = a.Stream(long(t), b.Self(), "test.unknown", nil)
+	wantError(t, "no such stream", err, bus.ErrRefused)
+	if bus.Code(err) != bus.CodeNoVerb {
+		t.Errorf("no such stream: code %q", bus.Code(err))
+	}
+}
+
 func testStreamEnds(t *testing.T, w World) {
 	ended := make(chan error, 10)
 	nodes := start(t, w, 2, bus.Grant{}, func(_ int, b bus.Bus) {
@@ -123,21 +142,7 @@ func testStreamEnds(t *testing.T, w World) {
 	})
 	a, b := nodes[0], nodes[1]
 	for range 3 { // also over a reused connection
-		s, err := a.Stream(long(t), b.Self(), "test.fails", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(s)
-		wantError(t, "a handler that fails", err, bus.ErrRefused)
-		if string(data) != "half" || bus.Code(err) != "gone" {
-			t.Errorf("a handler that fails: %q, code %q", data, bus.Code(err))
-		}
-		_ = s.Close()
-		_, err = a.Stream(long(t), b.Self(), "test.unknown", nil)
-		wantError(t, "no such stream", err, bus.ErrRefused)
-		if bus.Code(err) != bus.CodeNoVerb {
-			t.Errorf("no such stream: code %q", bus.Code(err))
-		}
+		wantRefusals(t, a, b)
 	}
 	// Closing early differs from ending.
 	s, err := a.Stream(long(t), b.Self(), "test.reads", nil)

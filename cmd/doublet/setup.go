@@ -299,6 +299,23 @@ func (s *setup) make(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, map[string]string{"address": c.first.Short + "@" + c.cfg.Server.Domain})
 }
 
+// chooseCertificates adds the settings for certificates to more.
+func (s *setup) chooseCertificates(in *setupInput, more map[string]string) error {
+	switch in.Certificates {
+	case "self":
+	case "files":
+		if _, err := certs.Load(world(&s.state, s.err), in.Certificate, in.Key); err != nil {
+			return fmt.Errorf("certificate: %w", err)
+		}
+		more["tls.certificate"], more["tls.key"] = in.Certificate, in.Key
+	case "acme":
+		more["acme.enabled"], more["acme.email"] = "true", in.Email
+	default:
+		return fmt.Errorf("certificates %q: self, files or acme", in.Certificates)
+	}
+	return nil
+}
+
 // choose checks the form, as far as possible before anything is created.
 func (s *setup) choose(in *setupInput) (*choice, error) {
 	for _, f := range []*string{&in.Domain, &in.Name, &in.Person, &in.Short, &in.Certificate, &in.Key, &in.Email} {
@@ -325,17 +342,8 @@ func (s *setup) choose(in *setupInput) (*choice, error) {
 		}
 		more["server.name"] = name
 	}
-	switch in.Certificates {
-	case "self":
-	case "files":
-		if _, err := certs.Load(world(&s.state, s.err), in.Certificate, in.Key); err != nil {
-			return nil, fmt.Errorf("certificate: %w", err)
-		}
-		more["tls.certificate"], more["tls.key"] = in.Certificate, in.Key
-	case "acme":
-		more["acme.enabled"], more["acme.email"] = "true", in.Email
-	default:
-		return nil, fmt.Errorf("certificates %q: self, files or acme", in.Certificates)
+	if err := s.chooseCertificates(in, more); err != nil {
+		return nil, err
 	}
 	base := config.Default()
 	if in.Trial {

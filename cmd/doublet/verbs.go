@@ -203,20 +203,27 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 			if p.Secret && !p.Unasked {
 				m[p.Name], err = a.askSecret(p.Name)
 			}
-		case p.Kind == "switch":
-			m[p.Name], err = cmd.Flags().GetBool(flagName(p.Name))
-		case p.Kind == "number":
-			m[p.Name], err = cmd.Flags().GetInt(flagName(p.Name))
-		case p.Kind == "list":
-			m[p.Name], err = cmd.Flags().GetStringArray(flagName(p.Name))
 		default:
-			m[p.Name], err = cmd.Flags().GetString(flagName(p.Name))
+			m[p.Name], err = flagValue(cmd, flagName(p.Name), p.Kind)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return json.Marshal(m)
+}
+
+// flagValue returns the value of a flag for a parameter of a kind.
+func flagValue(cmd *cobra.Command, flag, kind string) (any, error) {
+	switch kind {
+	case "switch":
+		return cmd.Flags().GetBool(flag)
+	case "number":
+		return cmd.Flags().GetInt(flag)
+	case "list":
+		return cmd.Flags().GetStringArray(flag)
+	}
+	return cmd.Flags().GetString(flag)
 }
 
 // askSecret reads a password: without echo from a terminal, else the first line of the input.

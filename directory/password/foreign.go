@@ -147,14 +147,20 @@ func isDES(s string) bool {
 
 const cryptAlphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
+// yescryptCost parses the cost. ok is false if it is malformed, or too high or low.
+func yescryptCost(setting string) (log2, r int, ok bool) {
+	_, log2, r, err := yescrypt.DecodeSetting([]byte(setting))
+	return log2, r, err == nil && 10 <= log2 && log2 <= 18 && 1 <= r && r <= 32 && 128*r<<log2 <= maxMemory<<10
+}
+
 // readYescrypt parses parameters$salt$key after $y$. It accepts only the flags that libxcrypt sets.
 func readYescrypt(rest string) (verifier, error) {
 	f := strings.Split(rest, "$")
 	if len(f) != 3 || len(f[0]) != 3 || f[0][0] != 'j' || len(f[1]) > 86 || len(f[2]) != 43 {
 		return nil, fmt.Errorf("%w: yescrypt, or parameters that are not those of libxcrypt", ErrFormat)
 	}
-	_, log2, r, err := yescrypt.DecodeSetting([]byte(f[0]))
-	if err != nil || log2 < 10 || log2 > 18 || r < 1 || r > 32 || 128*r<<log2 > maxMemory<<10 {
+	log2, r, ok := yescryptCost(f[0])
+	if !ok {
 		return nil, fmt.Errorf("%w: yescrypt needs over %d MB", ErrFormat, maxMemory>>10)
 	}
 	salt, key := yescrypt.Decode64([]byte(f[1])), yescrypt.Decode64([]byte(f[2]))

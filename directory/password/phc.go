@@ -52,6 +52,21 @@ func (h *hash) matches(password string) bool {
 	return subtle.ConstantTimeCompare(h.key, h.params.key(password, h.salt, len(h.key))) == 1
 }
 
+// parseParams parses m=…,t=…,p=….
+func parseParams(s string) (params, error) {
+	p := strings.Split(s, ",")
+	if len(p) != 3 {
+		return params{}, fmt.Errorf("%w: parameters", ErrFormat)
+	}
+	m, err1 := number(p[0], "m=", maxMemory)
+	t, err2 := number(p[1], "t=", maxTime)
+	l, err3 := number(p[2], "p=", maxThreads)
+	if err1 != nil || err2 != nil || err3 != nil || m < 8*l {
+		return params{}, fmt.Errorf("%w: parameters out of bounds", ErrFormat)
+	}
+	return params{memory: m, time: t, threads: uint8(l)}, nil
+}
+
 // parse parses $argon2id$v=19$m=…,t=…,p=…$salt$key with unpadded base64.
 func parse(phc string) (*hash, error) {
 	f := strings.Split(phc[:min(len(phc), maxPHC+1)], "$")
@@ -62,18 +77,10 @@ func parse(phc string) (*hash, error) {
 		return nil, fmt.Errorf("%w: unknown version", ErrFormat)
 	}
 	var h hash
-	p := strings.Split(f[3], ",")
-	if len(p) != 3 {
-		return nil, fmt.Errorf("%w: parameters", ErrFormat)
-	}
-	m, err1 := number(p[0], "m=", maxMemory)
-	t, err2 := number(p[1], "t=", maxTime)
-	l, err3 := number(p[2], "p=", maxThreads)
-	if err1 != nil || err2 != nil || err3 != nil || m < 8*l {
-		return nil, fmt.Errorf("%w: parameters out of bounds", ErrFormat)
-	}
-	h.params = params{memory: m, time: t, threads: uint8(l)}
 	var err error
+	if h.params, err = parseParams(f[3]); err != nil {
+		return nil, err
+	}
 	if h.salt, err = base64.RawStdEncoding.Strict().DecodeString(f[4]); err != nil || len(h.salt) < 8 ||
 		len(h.salt) > 64 {
 		return nil, fmt.Errorf("%w: salt", ErrFormat)

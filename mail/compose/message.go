@@ -233,6 +233,19 @@ func (w *Writer) base64(content []byte) {
 	w.b = mime.AppendBase64Lines(w.b, content, maxLine, false)
 }
 
+// isLiteral reports whether the first byte of s needs no encoding at this place of its line. A blank at the end would
+// be lost, and a dot or "From " at the start changed on the way.
+func isLiteral(s string, start, end bool) bool {
+	switch c := s[0]; {
+	case c == ' ' || c == '\t':
+		return !end
+	case start && (c == '.' || strings.HasPrefix(s, "From ")):
+		return false
+	default:
+		return c > ' ' && c < 0x7f && c != '='
+	}
+}
+
 // appendQuotedPrintable appends a text in quoted-printable (RFC 2045 section 6.7). Its lines end with LF.
 func appendQuotedPrintable(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
@@ -245,10 +258,7 @@ func appendQuotedPrintable(dst []byte, s string) []byte {
 			continue
 		}
 		end := i+1 == len(s) || s[i+1] == '\n'
-		plain := c > ' ' && c < 0x7f && c != '=' || (c == ' ' || c == '\t') && !end
-		if col == 0 && (c == '.' || c == 'F' && strings.HasPrefix(s[i:], "From ")) {
-			plain = false
-		}
+		plain := isLiteral(s[i:], col == 0, end)
 		width := 1
 		if !plain {
 			width = 3

@@ -38,11 +38,7 @@ func ReadFacts(header []byte) *Facts {
 				h.Author = list[0]
 			}
 		case f.Is("To"), f.Is("Cc"), f.Is("Resent-To"), f.Is("Resent-Cc"):
-			for _, a := range mime.ParseAddressList(f.Value) {
-				if !a.Group && len(h.to) < maxNamed {
-					h.to = append(h.to, strings.ToLower(smtp.Path{Local: a.Mailbox, Domain: a.Host}.String()))
-				}
-			}
+			h.addNamed(mime.ParseAddressList(f.Value))
 		case f.Is("Delivered-To"):
 			h.DeliveredTo = append(h.DeliveredTo, strings.ToLower(f.Text()))
 		case f.Is("Subject"):
@@ -52,19 +48,38 @@ func ReadFacts(header []byte) *Facts {
 		case f.Is("References"):
 			h.References = OneLine(f.Text())
 		case f.Is("Auto-Submitted"):
-			if h.Auto = FirstWord(f.Text()); h.Auto == "no" {
-				h.Auto = ""
-			}
+			h.Auto = automatic(f.Text())
 		case f.Is("Precedence"):
 			h.Precedence = FirstWord(f.Text())
 		case len(f.Name) > 5 && strings.EqualFold(string(f.Name[:5]), "List-"):
-			h.List = true
-			if f.Is("List-Id") {
-				h.Lists = append(h.Lists, listID(f.Text()))
-			}
+			h.addList(f)
 		}
 	}
 	return h
+}
+
+// addNamed adds recipients that the header names, at most maxNamed.
+func (h *Facts) addNamed(list []mime.Address) {
+	for _, a := range list {
+		if !a.Group && len(h.to) < maxNamed {
+			h.to = append(h.to, strings.ToLower(smtp.Path{Local: a.Mailbox, Domain: a.Host}.String()))
+		}
+	}
+}
+
+// automatic returns the first word of Auto-Submitted, or "" for a message that a person wrote.
+func automatic(value string) string {
+	if word := FirstWord(value); word != "no" {
+		return word
+	}
+	return ""
+}
+
+func (h *Facts) addList(f mime.HeaderField) {
+	h.List = true
+	if f.Is("List-Id") {
+		h.Lists = append(h.Lists, listID(f.Text()))
+	}
 }
 
 // FirstWord returns the first word of a structured field in lower case, without parameters and comments.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"doublet/client/dns"
+	"doublet/client/mtasts"
 	client "doublet/client/smtp"
 	"doublet/wire/sasl"
 	"doublet/wire/scram"
@@ -48,64 +49,87 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 	if fail != nil {
 		return nil, fail
 	}
-	sts := m.policy(ctx, t)
-	enforce := sts.Enforced()
-	var fails failures
-	tried, gone := 0, 0
+	c := connecting{m: m, t: t, sts: m.policy(ctx, t)}
 	for i := range hosts {
-		h := &hosts[i]
 		if ctx.Err() != nil {
 			return nil, temporary(4, 1, "The server is stopping")
 		}
-		w := m.watch(t, h, &sts)
-		if enforce && !sts.Fits(h.name) {
-			w.unfit()
-			fails.add(unmet(unmetTLS, "Policy of "+t.Domain+" (MTA-STS) does not name "+h.name))
-			continue
-		}
-		list, secure, err := m.addresses(ctx, h)
-		if errors.Is(err, dns.ErrNotFound) {
-			gone++
-			continue
-		}
-		if err != nil {
-			fails.add(temporary(4, 3, "Name servers do not tell the address of "+h.name))
-			continue
-		}
-		g, fail := m.guard(ctx, t, h, secure, w)
-		if fail == nil && enforce && !g.dane {
-			g.tls, g.verify, g.sts, g.names = true, true, true, []string{h.name}
-		}
-		if fail == nil && t.TLS == Required {
-			fail = g.require(t, h, &sts)
-		}
-		if fail != nil {
-			fails.add(fail)
-			continue
-		}
-		for _, a := range list {
-			if tried++; tried > maxAddresses {
-				break
-			}
-			s, fail := m.try(ctx, t, h, a, g)
-			if fail == nil {
-				return s, nil
-			}
-			m.stat.failed.Inc()
-			if fails.add(fail); fail.Permanent {
-				return nil, fail
-			}
+		if s, fail := c.host(ctx, &hosts[i]); s != nil || fail != nil {
+			return s, fail
 		}
 	}
 	switch {
-	case fails.last != nil:
-		return nil, fails.result(t.TLS)
-	case gone > 0 && t.Host != "":
+	case c.fails.last != nil:
+		return nil, c.fails.result(t.TLS)
+	case c.gone > 0 && t.Host != "":
 		return nil, temporary(4, 4, "Server "+t.Host+" has no address")
-	case gone > 0:
+	case c.gone > 0:
 		return nil, permanent(550, 1, 2, "Domain "+t.Domain+" has no mail server: "+hosts[0].name+" has no address")
 	}
 	return nil, temporary(4, 1, "No server of "+t.Domain+" could be reached")
+}
+
+// connecting is a walk over the servers of a target.
+type connecting struct {
+	m     *Mailer
+	t     *Target
+	sts   mtasts.Answer
+	fails failures
+	tried int // addresses
+	gone  int // hosts without an address
+}
+
+// host tries the addresses of a host. It returns nil and nil if the next host is to be tried.
+func (c *connecting) host(ctx context.Context, h *host) (*Session, *Failure) {
+	w := c.m.watch(c.t, h, &c.sts)
+	if c.sts.Enforced() && !c.sts.Fits(h.name) {
+		w.unfit()
+		c.fails.add(unmet(unmetTLS, "Policy of "+c.t.Domain+" (MTA-STS) does not name "+h.name))
+		return nil, nil
+	}
+	list, secure, err := c.m.addresses(ctx, h)
+	if errors.Is(err, dns.ErrNotFound) {
+		c.gone++
+		return nil, nil
+	}
+	if err != nil {
+		c.fails.add(temporary(4, 3, "Name servers do not tell the address of "+h.name))
+		return nil, nil
+	}
+	g, fail := c.guard(ctx, h, secure, w)
+	if fail != nil {
+		c.fails.add(fail)
+		return nil, nil
+	}
+	for _, a := range list {
+		if c.tried++; c.tried > maxAddresses {
+			break
+		}
+		s, fail := c.m.try(ctx, c.t, h, a, g)
+		if fail == nil {
+			return s, nil
+		}
+		c.m.stat.failed.Inc()
+		if c.fails.add(fail); fail.Permanent {
+			return nil, fail
+		}
+	}
+	return nil, nil
+}
+
+// guard determines the protection that the host, the domain's policy and the message need.
+func (c *connecting) guard(ctx context.Context, h *host, secure bool, w *watch) (guard, *Failure) {
+	g, fail := c.m.guard(ctx, c.t, h, secure, w)
+	if fail != nil {
+		return g, fail
+	}
+	if c.sts.Enforced() && !g.dane {
+		g.tls, g.verify, g.sts, g.names = true, true, true, []string{h.name}
+	}
+	if c.t.TLS == Required {
+		fail = g.require(c.t, h, &c.sts)
+	}
+	return g, fail
 }
 
 // guard determines the protection that a host needs.
@@ -114,18 +138,8 @@ func (m *Mailer) Connect(ctx context.Context, t *Target) (*Session, *Failure) {
 // Implements: RFC 7672 §2.2 TLS discovery, §2.2.1 non-MX hosts
 func (m *Mailer) guard(ctx context.Context, t *Target, h *host, secure bool, w *watch) (guard, *Failure) {
 	g := guard{names: []string{h.name}, watch: w}
-	switch t.Security {
-	case Plain:
-		g.off = true
-		return g, nil
-	case Encrypted:
-		g.tls = true
-	case Verified:
-		g.tls, g.verify = true, true
-	case Implicit:
-		g.tls, g.verify, g.implicit = true, true, true
-	}
-	if !secure || !h.secure || h.address.IsValid() || g.implicit || t.TLS == Relaxed {
+	g.set(t.Security)
+	if g.off || !secure || !h.secure || h.address.IsValid() || g.implicit || t.TLS == Relaxed {
 		return g, nil
 	}
 	list, signed, err := m.opt.Resolver.TLSA(ctx, "_"+strconv.Itoa(m.port(t))+"._tcp."+h.name)
@@ -226,6 +240,20 @@ func (s *Session) said(err error, doing string) *Failure {
 		Host: s.Host}
 }
 
+// set demands what the target is configured for.
+func (g *guard) set(s Security) {
+	switch s {
+	case Plain:
+		g.off = true
+	case Encrypted:
+		g.tls = true
+	case Verified:
+		g.tls, g.verify = true, true
+	case Implicit:
+		g.tls, g.verify, g.implicit = true, true, true
+	}
+}
+
 // greet prepares a connection for sending messages: greeting, EHLO, TLS and authentication.
 func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 	o := client.Options{Timeout: s.m.opt.Timeout}
@@ -258,17 +286,23 @@ func (s *Session) greet(t *Target, g guard) (fail *Failure, broke bool) {
 		return &Failure{Reply: smtp.NewReply(451, 4, 7, 0, "Server "+s.Host+
 			" does not know this server as one of its domain yet"), Host: s.Host}, false
 	}
+	return s.authenticate(t), false
+}
+
+// authenticate signs in if the target has a user.
+func (s *Session) authenticate(t *Target) *Failure {
 	if t.User == "" {
-		return nil, false
+		return nil
 	}
-	if err := s.signIn(t); err != nil {
-		f := s.said(err, "AUTH")
-		if errors.Is(err, errNoMechanism) {
-			f.Reply = smtp.NewReply(451, 4, 7, 5, "Server "+s.Host+": "+err.Error())
-		}
-		return f, false
+	err := s.signIn(t)
+	if err == nil {
+		return nil
 	}
-	return nil, false
+	f := s.said(err, "AUTH")
+	if errors.Is(err, errNoMechanism) {
+		f.Reply = smtp.NewReply(451, 4, 7, 5, "Server "+s.Host+": "+err.Error())
+	}
+	return f
 }
 
 // secure starts TLS if the server offers it or the guard requires it.

@@ -3,6 +3,7 @@ package outbound
 import (
 	"encoding/binary"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -172,15 +173,25 @@ func outcome(got *client.Result, k int, err error) *smtp.Reply {
 	return replyBroken
 }
 
+// refuses returns the reply for a message that this server cannot get, or nil.
+func (s *Session) refuses(msg *Message, size int64) *smtp.Reply {
+	if msg.RequireTLS {
+		if _, ok := s.c.Ext("REQUIRETLS"); !ok || s.Secure == "" {
+			return replyNeedsTLS(s.Host)
+		}
+	}
+	if limit := s.c.MaxSize(); limit > 0 && size > limit {
+		return replySize
+	}
+	return nil
+}
+
 // outgoing converts a message to the extensions that this server supports. A recipient whose address cannot be
 // converted gets a reply in res and is left out.
 func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgoing, *smtp.Reply) {
 	has := func(name string) bool { _, ok := s.c.Ext(name); return ok }
-	if msg.RequireTLS && (s.Secure == "" || !has("REQUIRETLS")) {
-		return nil, replyNeedsTLS(s.Host)
-	}
-	if limit := s.c.MaxSize(); limit > 0 && size > limit {
-		return nil, replySize
+	if reply := s.refuses(msg, size); reply != nil {
+		return nil, reply
 	}
 	eight := high(msg.Data)
 	out := &client.Outgoing{From: msg.From, Message: msg.Data, Prefix: msg.Prefix}
@@ -190,17 +201,11 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 	}
 	utf8 := has("SMTPUTF8")
 	header := msg.UTF8 && eight && high(msg.Data[:mime.HeaderEnd(msg.Data)])
-	switch {
-	case utf8:
-		out.Params.UTF8 = header || !msg.From.IsASCII()
-		for i := range msg.To {
-			out.Params.UTF8 = out.Params.UTF8 || !msg.To[i].To.IsASCII()
-		}
-	case header:
-		return nil, replyUTF8
-	default:
+	if utf8 {
+		out.Params.UTF8 = header || !msg.ascii()
+	} else {
 		var ok bool
-		if out.From, ok = plainPath(msg.From); !ok {
+		if out.From, ok = plainPath(msg.From); !ok || header {
 			return nil, replyUTF8
 		}
 	}
@@ -210,30 +215,40 @@ func (s *Session) outgoing(msg *Message, size int64, res *Result) (*client.Outgo
 		}
 		out.Params.Body = smtp.Body8BitMIME
 	}
-	dsn := has("DSN")
-	if dsn {
+	if res.Relayed = !has("DSN"); !res.Relayed {
 		out.Params.EnvID, out.Params.Ret = msg.EnvID, msg.Ret
 	}
-	res.Relayed = !dsn
 	if has("MT-PRIORITY") {
 		out.Params.Priority, out.Params.HasPriority = msg.Priority, msg.HasPriority
 	}
 	out.Params.Transit, out.Params.RequireTLS = msg.Transit, msg.RequireTLS
-	out.To = make([]smtp.Path, 0, len(msg.To))
-	for i := range msg.To {
-		to, ok := msg.To[i].To, true
+	res.addRecipients(out, msg.To, utf8)
+	return out, nil
+}
+
+// addRecipients adds the recipients of a transaction. If the server lacks SMTPUTF8, a recipient whose address needs it
+// gets a reply instead.
+func (res *Result) addRecipients(out *client.Outgoing, list []Recipient, utf8 bool) {
+	out.To = make([]smtp.Path, 0, len(list))
+	for i := range list {
+		to, ok := list[i].To, true
 		if !utf8 {
-			if to, ok = plainPath(to); !ok {
-				res.Replies[i] = replyUTF8
-				continue
-			}
+			to, ok = plainPath(to)
+		}
+		if !ok {
+			res.Replies[i] = replyUTF8
+			continue
 		}
 		out.To = append(out.To, to)
-		if dsn {
-			out.RcptParams = append(out.RcptParams, msg.To[i].Params)
+		if !res.Relayed {
+			out.RcptParams = append(out.RcptParams, list[i].Params)
 		}
 	}
-	return out, nil
+}
+
+// ascii reports whether all addresses of the envelope are ASCII.
+func (m *Message) ascii() bool {
+	return m.From.IsASCII() && !slices.ContainsFunc(m.To, func(r Recipient) bool { return !r.To.IsASCII() })
 }
 
 // plainPath returns a path for a server without SMTPUTF8. The domain is converted to A-labels; a non-ASCII local part

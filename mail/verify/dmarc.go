@@ -78,29 +78,33 @@ func authors(message []byte) ([]author, error) {
 	return out, nil
 }
 
+// scanDomain reports whether all characters are allowed in a domain, and whether they are ASCII.
+func scanDomain(domain string) (plain, valid bool) {
+	plain = true
+	for _, c := range []byte(domain) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+		case c >= 0x80:
+			plain = false
+		default:
+			return false, false
+		}
+	}
+	return plain, true
+}
+
 // asciiDomain returns a domain as A-labels in lower case.
 func asciiDomain(domain string) (string, error) {
 	domain = strings.TrimSuffix(domain, ".")
 	if domain == "" || len(domain) > 253 {
 		return "", errNoAuthor
 	}
-	plain, upper := true, false
-	for i := range len(domain) {
-		c := domain[i]
-		switch {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
-		case 'A' <= c && c <= 'Z':
-			upper = true
-		case c >= 0x80:
-			plain = false
-		default:
-			return "", errNoAuthor
-		}
+	plain, valid := scanDomain(domain)
+	if !valid {
+		return "", errNoAuthor
 	}
 	if plain {
-		if upper {
-			domain = strings.ToLower(domain)
-		}
+		domain = strings.ToLower(domain)
 		if domain[0] == '.' || strings.Contains(domain, "..") {
 			return "", errNoAuthor
 		}

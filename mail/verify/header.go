@@ -11,68 +11,82 @@ import (
 // Implements: RFC 8601 §2 Definition and format of the header field
 // Implements: RFC 6008 §4 header.b tells signatures apart
 func (v *Verifier) header(c Client, out *Verdict) []byte {
-	h := make([]byte, 0, 512)
+	h := make(resultsField, 0, 512)
 	h = append(append(h, "Authentication-Results: "...), v.opt.Hostname...)
 	start := len(h)
-	method := func(name string, r Result) {
-		h = append(append(append(append(h, ";\r\n\t"...), name...), '='), r...)
-	}
-	property := func(name, value string) {
-		if plainWord(value) {
-			h = append(append(append(append(h, ' '), name...), '='), value...)
-		}
-	}
-	comment := func(text string) {
-		if text != "" {
-			h = append(append(append(h, " ("...), clean(text)...), ')')
-		}
-	}
 	if v.opt.SPF != Off || v.opt.DMARC != Off {
-		if !out.SPF.Helo {
-			method("spf", out.SPF.Result)
-			property("smtp.mailfrom", out.SPF.Domain)
-		}
-		if out.SPF.Helo || out.Helo.Result != None {
-			method("spf", out.Helo.Result)
-			property("smtp.helo", out.Helo.Domain)
-		}
-		method("iprev", out.IPRev)
-		comment(out.RevName)
-		property("policy.iprev", c.IP.String())
+		h.spf(out)
+		h.method("iprev", out.IPRev)
+		h.comment(out.RevName)
+		h.property("policy.iprev", c.IP.String())
 	}
 	if v.opt.DMARC != Off {
-		if len(out.DKIM) == 0 {
-			method("dkim", None)
-		}
-		for i := range out.DKIM {
-			d := &out.DKIM[i]
-			method("dkim", d.Result)
-			comment(d.Reason)
-			property("header.d", d.Domain)
-			property("header.s", d.Selector)
-			property("header.a", d.Algorithm)
-			if plainWord(d.Start) {
-				// "/" and "=" are not allowed in a token: RFC 8601 section 2.2.
-				h = append(append(append(h, ` header.b="`...), d.Start...), '"')
-			}
-		}
+		h.dkim(out.DKIM)
 		if out.ARC.Sets > 0 {
-			method("arc", out.ARC.Result)
-			comment(out.ARC.words())
+			h.method("arc", out.ARC.Result)
+			h.comment(out.ARC.words())
 		}
-		method("dmarc", out.DMARC.Result)
+		h.method("dmarc", out.DMARC.Result)
 		switch {
 		case out.DMARC.Published != "":
-			comment("p=" + out.DMARC.Published + " applied=" + out.DMARC.Applied)
+			h.comment("p=" + out.DMARC.Published + " applied=" + out.DMARC.Applied)
 		default:
-			comment(out.DMARC.Reason)
+			h.comment(out.DMARC.Reason)
 		}
-		property("header.from", out.DMARC.Domain)
+		h.property("header.from", out.DMARC.Domain)
 	}
 	if len(h) == start {
 		return nil
 	}
 	return append(h, "\r\n"...)
+}
+
+// resultsField is an Authentication-Results field while it is written.
+type resultsField []byte
+
+func (h *resultsField) method(name string, r Result) {
+	*h = append(append(append(append(*h, ";\r\n\t"...), name...), '='), r...)
+}
+
+func (h *resultsField) property(name, value string) {
+	if plainWord(value) {
+		*h = append(append(append(append(*h, ' '), name...), '='), value...)
+	}
+}
+
+func (h *resultsField) comment(text string) {
+	if text != "" {
+		*h = append(append(append(*h, " ("...), clean(text)...), ')')
+	}
+}
+
+func (h *resultsField) spf(out *Verdict) {
+	if !out.SPF.Helo {
+		h.method("spf", out.SPF.Result)
+		h.property("smtp.mailfrom", out.SPF.Domain)
+	}
+	if out.SPF.Helo || out.Helo.Result != None {
+		h.method("spf", out.Helo.Result)
+		h.property("smtp.helo", out.Helo.Domain)
+	}
+}
+
+func (h *resultsField) dkim(list []DKIM) {
+	if len(list) == 0 {
+		h.method("dkim", None)
+	}
+	for i := range list {
+		d := &list[i]
+		h.method("dkim", d.Result)
+		h.comment(d.Reason)
+		h.property("header.d", d.Domain)
+		h.property("header.s", d.Selector)
+		h.property("header.a", d.Algorithm)
+		if plainWord(d.Start) {
+			// "/" and "=" are not allowed in a token: RFC 8601 section 2.2.
+			*h = append(append(append(*h, ` header.b="`...), d.Start...), '"')
+		}
+	}
 }
 
 // Words returns the results in one line for the log.
@@ -129,6 +143,15 @@ func (v *Verifier) Forged(f mime.HeaderField) bool {
 	return !ok || equalFold(strings.TrimSuffix(id, "."), strings.TrimSuffix(v.opt.Hostname, "."))
 }
 
+// token splits a token (RFC 2045 section 5.1) off s.
+func token(s string) (word, rest string) {
+	n := 0
+	for n < len(s) && s[n] > ' ' && s[n] != 0x7f && strings.IndexByte(`()<>,;:\"/[]?=`, s[n]) < 0 {
+		n++
+	}
+	return s[:n], s[n:]
+}
+
 // AuthservID returns the authserv-id of an Authentication-Results field. ok is false if the value is malformed.
 //
 // Implements: RFC 8601 §2.2 authserv-id
@@ -143,11 +166,7 @@ func AuthservID(value string) (id string, ok bool) {
 			return "", false
 		}
 	} else {
-		n := 0
-		for n < len(rest) && rest[n] > ' ' && rest[n] != 0x7f && strings.IndexByte(`()<>,;:\"/[]?=`, rest[n]) < 0 {
-			n++
-		}
-		id, rest = rest[:n], rest[n:]
+		id, rest = token(rest)
 	}
 	rest, ok = skipComments(rest)
 	if !ok || id == "" {

@@ -16,15 +16,10 @@ var (
 	ErrUnsigned   = errors.New("no valid DKIM signature covers the List-Unsubscribe fields")
 )
 
-// OneClick returns the URL to which a request leaves the mailing list of a stored message with this header. The
-// message's Authentication-Results field must be of a host for which ours returns true, and must report a valid
-// signature that covers the fields of the offer. The caller must know that forged fields were removed when the message
-// came in. The error is ErrNoOneClick or ErrUnsigned.
-//
-// Implements: RFC 8058 §4 Mail Receiver Requirements
-func OneClick(header []byte, ours func(host string) bool) (string, error) {
-	var post, list []string
-	results, found := "", false
+// offer returns the fields of an offer to leave a list, and the first Authentication-Results field. That one is of the
+// last server, which is this one.
+func offer(header []byte) (post, list []string, results string) {
+	found := false
 	for f := range mime.Fields(header) {
 		switch {
 		case f.Is("List-Unsubscribe-Post"):
@@ -32,13 +27,22 @@ func OneClick(header []byte, ours func(host string) bool) (string, error) {
 		case f.Is("List-Unsubscribe"):
 			list = append(list, f.Text())
 		case f.Is("Authentication-Results") && !found:
-			// The first one is of the last server, which is this one.
-			value := strings.TrimSpace(string(f.Value))
-			if id, ok := AuthservID(value); ok && ours(strings.TrimSuffix(id, ".")) {
-				results = value
-			}
-			found = true
+			results, found = strings.TrimSpace(string(f.Value)), true
 		}
+	}
+	return post, list, results
+}
+
+// OneClick returns the URL to which a request leaves the mailing list of a stored message with this header. The
+// message's Authentication-Results field must be of a host for which ours returns true, and must report a valid
+// signature that covers the fields of the offer. The caller must know that forged fields were removed when the message
+// came in. The error is ErrNoOneClick or ErrUnsigned.
+//
+// Implements: RFC 8058 §4 Mail Receiver Requirements
+func OneClick(header []byte, ours func(host string) bool) (string, error) {
+	post, list, results := offer(header)
+	if id, ok := AuthservID(results); !ok || !ours(strings.TrimSuffix(id, ".")) {
+		results = ""
 	}
 	// A second field could be one that the signature does not cover.
 	if len(post) != 1 || len(list) != 1 || !strings.EqualFold(post[0], "List-Unsubscribe=One-Click") {

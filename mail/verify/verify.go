@@ -328,8 +328,10 @@ func (v *Verifier) decide(ctx context.Context, c Client, out *Verdict) {
 	}
 }
 
+// restricts reports whether a DMARC policy asks receivers not to deliver mail as usual.
+func restricts(policy string) bool { return policy == "reject" || policy == "quarantine" }
+
 func (v *Verifier) decideDMARC(d *DMARC, out *Verdict) {
-	restricts := func(policy string) bool { return policy == "reject" || policy == "quarantine" }
 	switch {
 	case d.Result == Fail && d.Applied == "reject" && v.opt.DMARC == Reject:
 		out.refuse(smtp.NewReply(550, 5, 7, 1, "Rejected by the DMARC policy of "+d.Domain),

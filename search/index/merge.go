@@ -181,6 +181,16 @@ func (c *chunkReader) read(n uint32) ([]byte, error) {
 // Close does nothing: the chunk stays valid until another one is read.
 func (c *chunkReader) Close() error { return nil }
 
+// leastTerm appends the first of the sources' next terms to dst. It returns false after the last term.
+func leastTerm(dst []byte, sources []*source) (term []byte, some bool) {
+	for _, s := range sources {
+		if s.has && (!some || bytes.Compare(s.b.term, dst) < 0) {
+			dst, some = append(dst[:0], s.b.term...), true
+		}
+	}
+	return dst, some
+}
+
 // join merges segments into one. gone is the number of notes dropped.
 func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([]note.ID) ([]bool, error),
 	pause func() error) (info Segment, gone uint64, err error) {
@@ -212,15 +222,8 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 		}
 	}
 	var term []byte
-	for w.err == nil {
-		term = term[:0]
-		some := false
-		for _, s := range sources {
-			if s.has && (!some || bytes.Compare(s.b.term, term) < 0) {
-				term, some = append(term[:0], s.b.term...), true
-			}
-		}
-		if !some {
+	for some := false; w.err == nil; {
+		if term, some = leastTerm(term[:0], sources); !some {
 			break
 		}
 		for _, s := range sources {

@@ -14,6 +14,15 @@ type State struct {
 	Made uint32
 }
 
+// Growing returns the build that notes are added to until it is complete: the new one, or if there is none the active
+// one. It is nil if there is neither.
+func (s *State) Growing() *Build {
+	if s.Next != nil {
+		return s.Next
+	}
+	return s.Active
+}
+
 // Build is an index of one database.
 //
 // Invariant: a build contains the words of every note up to Upto, except for changes after the cursor of the whole

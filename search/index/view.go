@@ -264,50 +264,74 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 		}
 	}
 	prefix := partKey(spaceTerms, v.db, at.seg)
-	ok, scans := false, p.How == Infix || p.How == Suffix
-	if !scans {
-		// Start at the last block whose first term is not after the text.
-		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
-		ok = v.terms.SeekLT(v.scratch)
-		if !ok || !bytes.HasPrefix(v.terms.Key(), prefix) {
-			ok = v.terms.SeekGE(prefix)
-		}
-	} else {
-		ok = v.terms.SeekGE(prefix)
-	}
 	b := blockReader{v: v, seg: at.seg, docs: uint32(len(at.Docs.Notes))}
-	for ; ok && bytes.HasPrefix(v.terms.Key(), prefix); ok = v.terms.Next() {
+	for ok := v.seekTerms(prefix, p); ok && bytes.HasPrefix(v.terms.Key(), prefix); ok = v.terms.Next() {
 		row, err := v.terms.ValueAndErr()
 		if err != nil {
 			return false, engineError(err)
 		}
-		if scans && !mayHold(row, p.Text) {
+		if p.scans() && !mayHold(row, p.Text) {
 			continue
 		}
 		b.begin(row)
-		for b.next() {
-			switch {
-			case p.How == Infix && b.contains(p.Text), p.How != Infix && p.Fits(b.term):
-				list, err := b.postings()
-				if err != nil {
-					return false, err
-				}
-				more, err := fn(part, list)
-				if err == nil && list.bad {
-					err = fmt.Errorf("%w: postings of segment %d", ErrDamaged, at.seg)
-				}
-				if err != nil || !more || p.How == Exact {
-					return more, err
-				}
-			case !scans && string(b.term) > p.Text:
-				return true, nil
-			}
+		more, ended, err := b.search(part, p, fn)
+		if err != nil || ended {
+			return more, err
 		}
 		if b.bad {
 			return false, fmt.Errorf("%w: dictionary of segment %d", ErrDamaged, at.seg)
 		}
 	}
 	return true, engineError(v.terms.Error())
+}
+
+// scans reports whether terms anywhere in the dictionary can fit the pattern.
+func (p *Pattern) scans() bool { return p.How == Infix || p.How == Suffix }
+
+// seekTerms moves to the first dictionary block that may contain matching terms.
+func (v *View) seekTerms(prefix []byte, p *Pattern) bool {
+	if !p.scans() {
+		// Start at the last block whose first term is not after the text.
+		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
+		if v.terms.SeekLT(v.scratch) && bytes.HasPrefix(v.terms.Key(), prefix) {
+			return true
+		}
+	}
+	return v.terms.SeekGE(prefix)
+}
+
+// search calls fn for each term of the block that fits the pattern. ended is set if no term of a later block can fit,
+// or fn wants no more.
+func (b *blockReader) search(part int, p *Pattern,
+	fn func(int, *Postings) (bool, error)) (more, ended bool, err error) {
+	for b.next() {
+		if !b.fits(p) {
+			if !p.scans() && string(b.term) > p.Text {
+				return true, true, nil
+			}
+			continue
+		}
+		list, err := b.postings()
+		if err != nil {
+			return false, true, err
+		}
+		more, err := fn(part, list)
+		if err == nil && list.bad {
+			err = fmt.Errorf("%w: postings of segment %d", ErrDamaged, b.seg)
+		}
+		if err != nil || !more || p.How == Exact {
+			return more, true, err
+		}
+	}
+	return true, false, nil
+}
+
+// fits reports whether the current term fits the pattern.
+func (b *blockReader) fits(p *Pattern) bool {
+	if p.How == Infix {
+		return b.contains(p.Text)
+	}
+	return p.Fits(b.term)
 }
 
 // blockReader iterates over the terms of a block.

@@ -92,6 +92,24 @@ func Words(fields text.Field, s string) *Node {
 	return all(kids)
 }
 
+// quotedToken splits off the phrase in the quotes of the kind at the start of s. ok is false if they are not closed.
+func quotedToken(s string) (tok, rest string, ok bool) {
+	q := s[0]
+	var b []byte
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			b = append(b, s[i])
+		case s[i] == q && (q == '"' || i+1 == len(s) || blank(s[i+1])):
+			return string(b), s[i+1:], true
+		default:
+			b = append(b, s[i])
+		}
+	}
+	return "", "", false
+}
+
 // filterToken splits the first word or phrase off s. A quote within a word is an apostrophe; an unpaired quote is an
 // ordinary character.
 func filterToken(s string) (tok, rest string) {
@@ -102,18 +120,9 @@ func filterToken(s string) (tok, rest string) {
 	if s = s[i:]; s == "" {
 		return "", ""
 	}
-	if q := s[0]; q == '"' || q == '\'' {
-		var b []byte
-		for i := 1; i < len(s); i++ {
-			switch {
-			case s[i] == '\\' && i+1 < len(s):
-				i++
-				b = append(b, s[i])
-			case s[i] == q && (q == '"' || i+1 == len(s) || blank(s[i+1])):
-				return string(b), s[i+1:]
-			default:
-				b = append(b, s[i])
-			}
+	if s[0] == '"' || s[0] == '\'' {
+		if tok, rest, ok := quotedToken(s); ok {
+			return tok, rest
 		}
 		s = s[1:]
 	}

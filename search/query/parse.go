@@ -172,16 +172,22 @@ func (p *parser) one(depth int) (t Term, ok bool, err error) {
 	return t, ok, err
 }
 
+// name parses what may be the name of a field or condition.
+func (p *parser) name() string {
+	begin := p.at
+	for p.at < len(p.s) && !blank(p.s[p.at]) && strings.IndexByte(`:(){}"`, p.s[p.at]) < 0 {
+		p.at++
+	}
+	return strings.ToLower(p.s[begin:p.at])
+}
+
 // condition parses a term without its minus, which stands at start.
 func (p *parser) condition(depth, start int) (Term, bool, error) {
 	if c := p.peek(); c == '(' || c == '{' {
 		return p.bracket(depth, p.field)
 	}
 	begin := p.at
-	for p.at < len(p.s) && !blank(p.s[p.at]) && strings.IndexByte(`:(){}"`, p.s[p.at]) < 0 {
-		p.at++
-	}
-	name := strings.ToLower(p.s[begin:p.at])
+	name := p.name()
 	if p.at < len(p.s) && p.s[p.at] == ':' && name != "" {
 		if k, ok := fieldNames[name]; ok {
 			p.at++

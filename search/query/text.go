@@ -59,9 +59,7 @@ func Phrase(fields text.Field, s string) *Text {
 		}
 		t.units = append(t.units, u)
 	}
-	for len(t.units) > 0 && t.units[len(t.units)-1].fits == nil {
-		t.units = t.units[:len(t.units)-1]
-	}
+	t.trim()
 	t.wild(begun, open)
 	for _, u := range t.units {
 		if u.fits != nil {
@@ -70,6 +68,13 @@ func Phrase(fields text.Field, s string) *Text {
 	}
 	t.sure = len(t.units) == 1
 	return t
+}
+
+// trim removes units without patterns from the end.
+func (t *Text) trim() {
+	for len(t.units) > 0 && t.units[len(t.units)-1].fits == nil {
+		t.units = t.units[:len(t.units)-1]
+	}
 }
 
 // pairs reports whether the unit is a pair of letters from a run (see words.Scanner).
@@ -122,39 +127,56 @@ func Substring(fields text.Field, s string) *Text {
 	t := &Text{Fields: fields, Source: s, needle: &n}
 	s = words.Normal(s)
 	sc := words.Scan(s)
-	type token struct {
-		p          index.Pattern
-		start, end int
-		sure       bool
-		gram, last bool
-	}
-	var list []token
+	var list tokens
 	for sc.Next() {
-		list = append(list, token{index.Pattern{Text: string(sc.Term)}, sc.Start, sc.End, sc.Sure, sc.Gram, sc.Last})
+		list = append(list, token{string(sc.Term), sc.Start, sc.End, sc.Sure, sc.Gram, sc.Last})
 	}
-	for i := range list {
-		x := &list[i]
-		first, final := i == 0, i == len(list)-1
-		switch {
-		case x.gram && x.last && i > 0 && list[i-1].gram && !list[i-1].last:
+	for i, x := range list {
+		if i > 0 && list.pair(i-1) {
 			continue // contained in the pair before
-		case x.gram && x.last:
-			x.p.How = index.Prefix
-		case x.gram:
-			final = i == len(list)-2 && list[i+1].gram && list[i+1].last
-		case first && final:
-			x.p.How = index.Infix
-		case first:
-			x.p.How = index.Suffix
-		case final:
-			x.p.How = index.Prefix
 		}
-		if first && final && x.start == 0 && x.end == len(s) {
+		how, final := list.how(i)
+		if i == 0 && final && x.start == 0 && x.end == len(s) {
 			t.sure = x.sure
 		}
-		t.groups = append(t.groups, Group{x.p})
+		t.groups = append(t.groups, Group{{Text: x.term, How: how}})
 	}
 	return t
+}
+
+// token is a term of a substring.
+type token struct {
+	term       string
+	start, end int
+	sure       bool
+	gram, last bool // a letter of a script without blanks, alone or with the next one; the last letter of a run
+}
+
+type tokens []token
+
+// pair reports whether the token i is a pair of letters, of which the next token is the second and the last of its run.
+func (l tokens) pair(i int) bool {
+	return i+1 < len(l) && l[i].gram && !l[i].last && l[i+1].gram && l[i+1].last
+}
+
+// how returns how terms fit the token i, whose word may continue before or after the string. final is set if the string
+// ends with the token.
+func (l tokens) how(i int) (how index.How, final bool) {
+	x, first := &l[i], i == 0
+	final = i == len(l)-1
+	switch {
+	case x.gram && x.last:
+		return index.Prefix, final
+	case x.gram:
+		return index.Exact, i == len(l)-2 && l.pair(i)
+	case first && final:
+		return index.Infix, true
+	case first:
+		return index.Suffix, false
+	case final:
+		return index.Prefix, true
+	}
+	return index.Exact, false
 }
 
 // Groups returns conditions that every passing text fulfils. If there are none, the words of a text do not help to

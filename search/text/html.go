@@ -159,24 +159,34 @@ func (h *htmlText) open(z *html.Tokenizer, closed bool, at int) {
 	case kind == tagQuote && !closed:
 		h.turn(1)
 	case a == atom.Div && !closed && len(h.div) < maxDivs:
-		quotes := false
-		for attributes && !quotes {
-			var k, v []byte
-			k, v, attributes = z.TagAttr()
-			quotes = string(k) == "class" && strings.Contains(string(v), "gmail_quote")
-		}
-		h.div = append(h.div, quotes)
-		if quotes {
-			h.turn(1)
-		}
+		h.openDiv(z, attributes)
 	case a == atom.Img && h.hidden == 0:
-		for attributes {
-			var k, v []byte
-			k, v, attributes = z.TagAttr()
-			if string(k) == "alt" {
-				h.text(v)
-				h.want(' ')
-			}
+		h.alternative(z, attributes)
+	}
+}
+
+// openDiv records whether a div quotes another message.
+func (h *htmlText) openDiv(z *html.Tokenizer, attributes bool) {
+	quotes := false
+	for attributes && !quotes {
+		var k, v []byte
+		k, v, attributes = z.TagAttr()
+		quotes = string(k) == "class" && strings.Contains(string(v), "gmail_quote")
+	}
+	h.div = append(h.div, quotes)
+	if quotes {
+		h.turn(1)
+	}
+}
+
+// alternative adds the text that an image stands for.
+func (h *htmlText) alternative(z *html.Tokenizer, attributes bool) {
+	for attributes {
+		var k, v []byte
+		k, v, attributes = z.TagAttr()
+		if string(k) == "alt" {
+			h.text(v)
+			h.want(' ')
 		}
 	}
 }

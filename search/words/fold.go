@@ -122,22 +122,30 @@ func sameLetter(a, b rune) bool {
 }
 
 // dropped reports whether r is a mark that readers of its script treat as optional.
-func dropped(r rune) bool {
-	switch {
-	case r >= 0x300 && r <= 0x36f, r >= 0x1ab0 && r <= 0x1aff, r >= 0x1dc0 && r <= 0x1dff, r >= 0x20d0 && r <= 0x20ff,
-		r >= 0xfe20 && r <= 0xfe2f, r >= 0x483 && r <= 0x487:
-		return true // combining marks of Latin, Greek and Cyrillic
-	case r >= 0x591 && r <= 0x5bd, r == 0x5bf, r == 0x5c1, r == 0x5c2, r == 0x5c4, r == 0x5c5, r == 0x5c7:
-		return true // points of Hebrew
-	case r == 0xff9e, r == 0xff9f:
-		return true // voice marks of half-width kana
-	case r >= 0x610 && r <= 0x61a, r >= 0x64b && r <= 0x65f, r == 0x670, r >= 0x6d6 && r <= 0x6dc, r >= 0x6df &&
-		r <= 0x6e4,
-		r == 0x6e7, r == 0x6e8, r >= 0x6ea && r <= 0x6ed, r == 0x640:
-		return true // vowel marks of Arabic, and the kashida
-	}
-	return false
-}
+func dropped(r rune) bool { return r >= 0x300 && unicode.Is(optionalMarks, r) }
+
+var optionalMarks = &unicode.RangeTable{R16: []unicode.Range16{
+	{Lo: 0x300, Hi: 0x36f, Stride: 1}, // combining marks of Latin, Greek and Cyrillic
+	{Lo: 0x483, Hi: 0x487, Stride: 1},
+	{Lo: 0x591, Hi: 0x5bd, Stride: 1}, // points of Hebrew
+	{Lo: 0x5bf, Hi: 0x5bf, Stride: 1},
+	{Lo: 0x5c1, Hi: 0x5c2, Stride: 1},
+	{Lo: 0x5c4, Hi: 0x5c5, Stride: 1},
+	{Lo: 0x5c7, Hi: 0x5c7, Stride: 1},
+	{Lo: 0x610, Hi: 0x61a, Stride: 1}, // vowel marks of Arabic, and the kashida
+	{Lo: 0x640, Hi: 0x640, Stride: 1},
+	{Lo: 0x64b, Hi: 0x65f, Stride: 1},
+	{Lo: 0x670, Hi: 0x670, Stride: 1},
+	{Lo: 0x6d6, Hi: 0x6dc, Stride: 1},
+	{Lo: 0x6df, Hi: 0x6e4, Stride: 1},
+	{Lo: 0x6e7, Hi: 0x6e8, Stride: 1},
+	{Lo: 0x6ea, Hi: 0x6ed, Stride: 1},
+	{Lo: 0x1ab0, Hi: 0x1aff, Stride: 1}, // combining marks again
+	{Lo: 0x1dc0, Hi: 0x1dff, Stride: 1},
+	{Lo: 0x20d0, Hi: 0x20ff, Stride: 1},
+	{Lo: 0xfe20, Hi: 0xfe2f, Stride: 1},
+	{Lo: 0xff9e, Hi: 0xff9f, Stride: 1}, // voice marks of half-width kana
+}}
 
 // grams lists the scripts without spaces between words, and Korean, which attaches particles to words.
 var grams = []*unicode.RangeTable{

@@ -59,6 +59,13 @@ func (s *session) fetch(cmd *imap.Command) {
 	if err == nil {
 		err = s.view.Fetch(s.c.Context(), set, byUID, opts, f.message, s.flushPart)
 	}
+	missing := !byUID && a.ChangedSince == 0 && f.count < wanted(a.Set, s.view.Exists())
+	f.complete(cmd, missing, err)
+}
+
+// complete prints the tagged response. missing is set if messages were named that do not exist any more.
+func (f *fetcher) complete(cmd *imap.Command, missing bool, err error) {
+	s := f.s
 	switch {
 	case s.failed != nil:
 	case err != nil:
@@ -67,7 +74,7 @@ func (s *session) fetch(cmd *imap.Command) {
 		s.no(cmd, "CORRUPTION", "Some messages could not be read")
 	case f.refused != "":
 		s.no(cmd, f.refused, "Some parts could not be decoded")
-	case !byUID && a.ChangedSince == 0 && f.count < wanted(a.Set, s.view.Exists()):
+	case missing:
 		s.no(cmd, "EXPUNGEISSUED", expunged)
 	default:
 		s.done(cmd, "", "FETCH completed")
@@ -161,6 +168,30 @@ func (s *session) flushPart() error {
 	return nil
 }
 
+// appendItems prints what the command requests of a message.
+func (f *fetcher) appendItems(m *mailbox.Message) error {
+	s := f.s
+	head := s.out.here()
+	if f.uid {
+		s.out.B = appendUint(append(s.out.B, "UID "...), uint64(m.UID))
+	}
+	for i := range f.items {
+		if f.items[i].Kind == imap.ItemUID && f.uid {
+			continue
+		}
+		if s.out.here() != head {
+			s.out.B = append(s.out.B, ' ')
+		}
+		if err := f.item(m, i); err != nil {
+			return err
+		}
+		if err := s.room(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // message prints one message. It omits a message that cannot be read.
 func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	s := f.s
@@ -174,25 +205,7 @@ func (f *fetcher) message(m *mailbox.Message) (pause bool, err error) {
 	} else {
 		s.out.B = imap.AppendFetchHead(s.out.B, m.Seq)
 	}
-	head := s.out.here()
-	if f.uid {
-		s.out.B = appendUint(append(s.out.B, "UID "...), uint64(m.UID))
-	}
-	for i := range f.items {
-		it := &f.items[i]
-		if it.Kind == imap.ItemUID && f.uid {
-			continue
-		}
-		if s.out.here() != head {
-			s.out.B = append(s.out.B, ' ')
-		}
-		if err = f.item(m, i); err == nil {
-			err = s.room(0)
-		}
-		if err != nil {
-			break
-		}
-	}
+	err = f.appendItems(m)
 	f.count++
 	if err != nil {
 		s.out.cut(start)

@@ -8,6 +8,15 @@ import (
 	"doublet/wire/imap"
 )
 
+// changes prints what has changed since the last time.
+func (s *session) changes() {
+	if s.notifier != nil {
+		s.news(true)
+	} else {
+		s.poll(true)
+	}
+}
+
 // idle sends changes as they happen until the client sends DONE. The session waits without a buffer; the watch on the
 // store only wakes it.
 //
@@ -47,11 +56,7 @@ func (s *session) idle(cmd *imap.Command) {
 		if !s.refresh() {
 			return
 		}
-		if s.notifier != nil {
-			s.news(true)
-		} else {
-			s.poll(true)
-		}
+		s.changes()
 	}
 	if s.over {
 		return

@@ -49,11 +49,16 @@ func (s *session) list(cmd *imap.Command) {
 	s.done(cmd, "", "LIST completed")
 }
 
+// selects reports whether the selection options apply to a mailbox.
+func selects(a *imap.List, f *mailbox.Folder) bool {
+	return (a.Select&imap.ListSubscribed == 0 || f.Subscribed) &&
+		(a.Select&imap.ListSpecialUse == 0 || f.SpecialUse != "")
+}
+
 // listFolder prints a mailbox that the patterns match, with what RETURN requests, if the selection options apply to it
 // or to a mailbox below it.
 func (s *session) listFolder(a *imap.List, f *mailbox.Folder, below bool) {
-	own := a.Select&imap.ListSubscribed == 0 || f.Subscribed
-	own = own && (a.Select&imap.ListSpecialUse == 0 || f.SpecialUse != "")
+	own := selects(a, f)
 	if !own && !below {
 		return
 	}

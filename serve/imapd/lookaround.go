@@ -56,11 +56,13 @@ func (s *session) lookAtFolder(f *mailbox.Folder, moved *rename, status, tell bo
 	if denied && (known || !tell) {
 		s.tellNoAccess(f)
 	}
-	if !known && e == 0 {
-		return nil
-	}
-	if !known && !s.srv.watch(1) {
-		return errOverflow
+	if !known {
+		if e == 0 {
+			return nil
+		}
+		if !s.srv.watch(1) {
+			return errOverflow
+		}
 	}
 	now := seenAs(f, e, n.round)
 	now.annotations = was.annotations
@@ -74,16 +76,26 @@ func (s *session) lookAtFolder(f *mailbox.Folder, moved *rename, status, tell bo
 		return err
 	}
 	n.seen[f.UNID] = now
-	switch {
-	case denied: // it exists, but is no longer watched
-	case s.view != nil && s.view.Is(f):
-	case tell:
+	if denied || s.shows(f) { // a denied one exists, but is no longer watched
+		return nil
+	}
+	if tell {
 		s.tellStatus(f, &was, &now, known)
-	case status && e&messageEvents != 0:
-		s.notifyStatus(f, e&imap.EventFlagChange != 0)
+	} else if status {
+		s.notifyMessages(f, e)
 	}
 	return nil
 }
+
+// notifyMessages prints the state of a mailbox if the client watches its messages.
+func (s *session) notifyMessages(f *mailbox.Folder, e imap.NotifyEvent) {
+	if e&messageEvents != 0 {
+		s.notifyStatus(f, e&imap.EventFlagChange != 0)
+	}
+}
+
+// shows reports whether f is the selected mailbox.
+func (s *session) shows(f *mailbox.Folder) bool { return s.view != nil && s.view.Is(f) }
 
 // watchOthers watches the mail files of other people in which the person has lookup rights.
 func (s *session) watchOthers() error {

@@ -93,11 +93,9 @@ func (s *session) glance(name string) (*mailbox.View, error) {
 	return view, err
 }
 
-func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.Criteria, folders []mailbox.Folder) {
-	o, done := s.searching(cmd)
-	defer done()
-	var before, all uint64 // messages
-	wanted := folders[:0]
+// searched returns the readable mailboxes that a command searches, and the number of their messages.
+func (s *session) searched(a *imap.MultiSearch, folders []mailbox.Folder) (wanted []mailbox.Folder, all uint64) {
+	wanted = folders[:0]
 	for i := range folders {
 		f := &folders[i]
 		for k := range a.In {
@@ -108,22 +106,37 @@ func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.C
 			}
 		}
 	}
+	return wanted, all
+}
+
+// searchIn searches one mailbox. gone is set if it does not exist any more, or may not be read, unless it is selected.
+func (s *session) searchIn(f *mailbox.Folder, c *mailbox.Criteria,
+	o mailbox.SearchOptions) (found []mailbox.Match, gone bool, err error) {
+	view := s.view
+	if !s.shows(f) {
+		view, err = s.glance(f.Name)
+	}
+	if err == nil {
+		found, err = view.Search(s.c.Context(), c, o)
+	}
+	gone = errors.Is(err, mailbox.ErrFolderGone) && view != s.view || errors.Is(err, mailbox.ErrNoFolder) ||
+		errors.Is(err, store.ErrDenied)
+	return found, gone, err
+}
+
+func (s *session) searchAll(cmd *imap.Command, a *imap.MultiSearch, c *mailbox.Criteria, folders []mailbox.Folder) {
+	o, done := s.searching(cmd)
+	defer done()
+	wanted, all := s.searched(a, folders)
+	var before uint64 // messages
 	o.Tell = func(done, _ uint32) error {
 		n := before + uint64(done)
 		return s.progress(cmd, n, max(n, all))
 	}
 	for i := range wanted {
 		f := &wanted[i]
-		view, err := s.view, error(nil)
-		if view == nil || !view.Is(f) {
-			view, err = s.glance(f.Name)
-		}
-		var found []mailbox.Match
-		if err == nil {
-			found, err = view.Search(s.c.Context(), c, o)
-		}
-		gone := errors.Is(err, mailbox.ErrFolderGone) && view != s.view
-		if gone || errors.Is(err, mailbox.ErrNoFolder) || errors.Is(err, store.ErrDenied) {
+		found, gone, err := s.searchIn(f, c, o)
+		if gone {
 			continue // deleted meanwhile, or no longer readable
 		}
 		if err != nil {

@@ -28,11 +28,7 @@ func (s *session) search(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	if a.ModSeq {
-		s.enableCondstore()
-	}
-	if a.Return&imap.ReturnUpdate != 0 && s.updating(cmd.Tag) {
-		s.badly(cmd, "Tag is that of a search that is kept up to date")
+	if !s.maySearch(cmd, a) {
 		return
 	}
 	o, done := s.searching(cmd)
@@ -47,20 +43,37 @@ func (s *session) search(cmd *imap.Command) {
 		s.notSaved(cmd)
 		return
 	}
-	switch {
-	case a.Extended || s.rev2:
-		s.esearch(cmd.Tag, nil, a, found, cmd.UID)
-		if a.Return&imap.ReturnUpdate != 0 {
-			s.remember(cmd, &c, nil, found, at)
-		}
-	default:
-		var mod uint64
-		if a.ModSeq {
-			mod = s.hear(highest(found))
-		}
-		s.out.B = imap.AppendSearch(s.out.B, numbers(found, cmd.UID), mod)
+	s.found(cmd, a, found)
+	if a.Return&imap.ReturnUpdate != 0 { // such a search is an extended one
+		s.remember(cmd, &c, nil, found, at)
 	}
 	s.done(cmd, "", "SEARCH completed")
+}
+
+// maySearch enables CONDSTORE for a search by MODSEQ. It answers BAD and returns false if the tag is that of a search
+// that is kept up to date.
+func (s *session) maySearch(cmd *imap.Command, a *imap.Search) bool {
+	if a.ModSeq {
+		s.enableCondstore()
+	}
+	if a.Return&imap.ReturnUpdate != 0 && s.updating(cmd.Tag) {
+		s.badly(cmd, "Tag is that of a search that is kept up to date")
+		return false
+	}
+	return true
+}
+
+// found prints an ESEARCH response, or a SEARCH response as in IMAP4rev1.
+func (s *session) found(cmd *imap.Command, a *imap.Search, list []mailbox.Match) {
+	if a.Extended || s.rev2 {
+		s.esearch(cmd.Tag, nil, a, list, cmd.UID)
+		return
+	}
+	var mod uint64
+	if a.ModSeq {
+		mod = s.hear(highest(list))
+	}
+	s.out.B = imap.AppendSearch(s.out.B, numbers(list, cmd.UID), mod)
 }
 
 // esearch prints an ESEARCH response. in is the mailbox if the response must name it. For SORT, found is in sort order,

@@ -8,6 +8,19 @@ import (
 	"slices"
 )
 
+// mayResync answers BAD and returns false if the session cannot use QRESYNC like this.
+func (s *session) mayResync(cmd *imap.Command, q *imap.QResync) bool {
+	if !s.qresync {
+		s.badly(cmd, "QRESYNC is not enabled")
+		return false
+	}
+	if s.uidOnly && len(q.SeqMatch.Seqs) > 0 {
+		s.uidRequired(cmd)
+		return false
+	}
+	return true
+}
+
 // selectMailbox executes SELECT and EXAMINE. A failure leaves no mailbox selected.
 //
 // Implements: RFC 9051 §6.3.2 SELECT
@@ -16,12 +29,7 @@ import (
 // Implements: RFC 8474 §4.2 MAILBOXID
 func (s *session) selectMailbox(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Select)
-	if a.QResync != nil && !s.qresync {
-		s.badly(cmd, "QRESYNC is not enabled")
-		return
-	}
-	if a.QResync != nil && s.uidOnly && len(a.QResync.SeqMatch.Seqs) > 0 {
-		s.uidRequired(cmd)
+	if a.QResync != nil && !s.mayResync(cmd, a.QResync) {
 		return
 	}
 	s.deselect()
@@ -56,12 +64,15 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	code := "READ-WRITE"
-	if view.ReadOnly() {
-		code = "READ-ONLY"
-	}
 	// No Poll: the responses above are the current state.
-	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, code, cmd.Name+" completed")
+	s.out.B = imap.AppendResult(s.out.B, cmd.Tag, imap.OK, accessCode(view), cmd.Name+" completed")
+}
+
+func accessCode(v *mailbox.View) string {
+	if v.ReadOnly() {
+		return "READ-ONLY"
+	}
+	return "READ-WRITE"
 }
 
 // tellUnseen prints the first message that is not \Seen, for clients of IMAP4rev1.

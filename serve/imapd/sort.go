@@ -21,11 +21,7 @@ func (s *session) sort(cmd *imap.Command) {
 		s.refuse(cmd, err)
 		return
 	}
-	if a.ModSeq {
-		s.enableCondstore()
-	}
-	if a.Return&imap.ReturnUpdate != 0 && s.updating(cmd.Tag) {
-		s.badly(cmd, "Tag is that of a search that is kept up to date")
+	if !s.maySearch(cmd, &a.Search) {
 		return
 	}
 	o, done := s.searching(cmd)

@@ -5,6 +5,25 @@ import (
 	"doublet/wire/imap"
 )
 
+// settable parses flags for the selected mailbox, and returns ErrReadOnly if it cannot be changed.
+func (s *session) settable(list []string) (mailbox.Flags, error) {
+	flags, err := mailbox.ParseFlags(list)
+	if err == nil && s.view.ReadOnly() {
+		err = mailbox.ErrReadOnly
+	}
+	return flags, err
+}
+
+// appendStored prints the new state of a message. Changes of others are sent whatever the client asked for.
+func (s *session) appendStored(m *mailbox.Message, silent, uid bool) {
+	switch {
+	case !silent || m.FlagsChanged:
+		s.appendFlagsFetch(m, uid)
+	case s.condstore:
+		s.appendModSeqFetch(m, uid)
+	}
+}
+
 // store changes flags. They are durable before the tagged response.
 //
 // Implements: RFC 9051 §6.4.6 STORE
@@ -15,10 +34,7 @@ func (s *session) store(cmd *imap.Command) {
 	if !ok {
 		return
 	}
-	flags, err := mailbox.ParseFlags(a.Flags)
-	if err == nil && s.view.ReadOnly() {
-		err = mailbox.ErrReadOnly
-	}
+	flags, err := s.settable(a.Flags)
 	if err != nil {
 		s.refuse(cmd, err)
 		return
@@ -45,13 +61,7 @@ func (s *session) store(cmd *imap.Command) {
 		// Implements: RFC 9051 §6.4.6 .SILENT does not hide changes from elsewhere
 		step := s.counting(cmd, uint64(s.view.Exists()))
 		modified, err = s.view.Store(s.c.Context(), set, byUID, op, func(m *mailbox.Message) {
-			switch {
-			case !a.Silent || m.FlagsChanged:
-				// Changes of others are sent whatever the client asked for.
-				s.appendFlagsFetch(m, cmd.UID)
-			case s.condstore:
-				s.appendModSeqFetch(m, cmd.UID)
-			}
+			s.appendStored(m, a.Silent, cmd.UID)
 			missing--
 			if step(); len(s.out.B) > sendAt {
 				_ = s.flush() // not during a read of the store: a batch is committed

@@ -73,6 +73,14 @@ func (s *session) signedIn(account signin.Account, err error) {
 	case errors.Is(err, forward.ErrNoHome):
 		s.srv.env.Log.Warn("pop3d: no server for the mail file", "account", account.Name, "err", err)
 		s.err(pop3.CodeSysTemp, "The mailbox has no server now, try again soon")
+	default:
+		s.signInFailed(err)
+	}
+}
+
+// signInFailed answers a sign-in that was refused, or whose mailbox cannot be opened.
+func (s *session) signInFailed(err error) {
+	switch {
 	case errors.Is(err, sasl.ErrCancelled):
 		s.badly("Sign-in was cancelled")
 	case errors.Is(err, sasl.ErrMalformed), errors.Is(err, sasl.ErrUnexpected):

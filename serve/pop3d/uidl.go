@@ -8,6 +8,19 @@ import (
 	"doublet/wire/pop3"
 )
 
+// next returns the index, from i on, of the first message whose UID is not below uid.
+func (d *maildrop) next(i int, uid uint32) int {
+	for i < len(d.uids) && d.uids[i] < uid {
+		i++
+	}
+	return i
+}
+
+// lists reports whether the message i has this UID and is not marked for deletion.
+func (d *maildrop) lists(i int, uid uint32) bool {
+	return i < len(d.uids) && d.uids[i] == uid && d.marks[i]&markDeleted == 0
+}
+
 // uidl answers with the unique ID of one message, or of each: its EMAILID, which never changes.
 //
 // Implements: RFC 1939 §7 UIDL
@@ -26,10 +39,7 @@ func (s *session) uidl(cmd *pop3.Command) {
 	}
 	before, told, i := len(s.out.B)-len("+OK "), 0, first
 	err := d.view.Fetch(s.c.Context(), set, true, mailbox.FetchOptions{}, func(m *mailbox.Message) (bool, error) {
-		for i < len(d.uids) && d.uids[i] < m.UID {
-			i++
-		}
-		if i < len(d.uids) && d.uids[i] == m.UID && d.marks[i]&markDeleted == 0 {
+		if i = d.next(i, m.UID); d.lists(i, m.UID) {
 			b := strconv.AppendInt(s.out.B, int64(i+1), 10)
 			b = append(append(b, ' '), m.EmailID()...)
 			s.out.B = append(b, "\r\n"...)
@@ -43,12 +53,11 @@ func (s *session) uidl(cmd *pop3.Command) {
 		return nil
 	})
 	switch {
-	case cmd.Number != 0 && (err != nil || told == 0):
+	case cmd.Number != 0 && err != nil:
 		s.out.B = s.out.B[:before]
-		if err != nil {
-			s.trouble("command failed", err)
-			return
-		}
+		s.trouble("command failed", err)
+	case cmd.Number != 0 && told == 0:
+		s.out.B = s.out.B[:before]
 		s.gone()
 	case err != nil:
 		// A listing that has started can only be aborted.

@@ -5,25 +5,40 @@ import (
 	"doublet/wire/smtp"
 )
 
+// mayBegin returns the reply that refuses a transaction in this state of the session, or nil.
+func (s *session) mayBegin() *smtp.Reply {
+	switch {
+	case s.info.Helo == "":
+		return errHelloFirst
+	case s.mail:
+		return errSequence
+	case s.srv.cfg.Kind != Submission || s.info.Signed:
+		return nil
+	case s.authAllowed():
+		return errSignIn
+	}
+	return errSignInTLS
+}
+
+// checkTransit returns the reply that refuses XDOUBLET, or nil.
+func (s *session) checkTransit(transit string) *smtp.Reply {
+	if s.mate(); s.info.Mate == "" { // check again: the server may have been removed since EHLO
+		return smtp.ErrUnknownParam
+	}
+	if _, ok := mail.ParseTransit(transit); !ok {
+		return errTransit
+	}
+	return nil
+}
+
 // cmdMail starts a transaction.
 //
 // Implements: RFC 5321 §4.1.1.2 MAIL
 // Implements: RFC 1870 §6.1 Declared size is checked at MAIL
 // Implements: RFC 6409 §4.3 Submission needs authentication
 func (s *session) cmdMail(arg []byte) {
-	switch {
-	case s.info.Helo == "":
-		s.refuse(errHelloFirst)
-		return
-	case s.mail:
-		s.refuse(errSequence)
-		return
-	case s.srv.cfg.Kind == Submission && !s.info.Signed:
-		if s.authAllowed() {
-			s.refuse(errSignIn)
-		} else {
-			s.refuse(errSignInTLS)
-		}
+	if bad := s.mayBegin(); bad != nil {
+		s.refuse(bad)
 		return
 	}
 	from, params, bad := smtp.ParseMail(arg)
@@ -38,12 +53,8 @@ func (s *session) cmdMail(arg []byte) {
 		return
 	}
 	if params.Transit != "" {
-		if s.mate(); s.info.Mate == "" { // check again: the server may have been removed since EHLO
-			s.refuse(smtp.ErrUnknownParam)
-			return
-		}
-		if _, ok := mail.ParseTransit(params.Transit); !ok {
-			s.refuse(errTransit)
+		if bad := s.checkTransit(params.Transit); bad != nil {
+			s.refuse(bad)
 			return
 		}
 	}

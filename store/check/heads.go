@@ -80,55 +80,70 @@ func (fs *folders) spare(f *layout.Folder) (*layout.Note, bool) {
 }
 
 func (fs *folders) compareHead(f *layout.Folder, s *sums) (fixed layout.Folder, wrong []string) {
-	fixed = *f
-	bad := func(is bool, what string) bool {
-		if is {
-			wrong = append(wrong, what)
-		}
-		return is
+	h := headRepair{Folder: *f}
+	if h.bad(f.UNID != s.unid, "UNID") {
+		h.UNID = s.unid
 	}
-	if bad(f.UNID != s.unid, "UNID") {
-		fixed.UNID = s.unid
+	if !s.ahead {
+		h.compareNote(s)
 	}
-	if bad(!s.ahead && (f.Name != s.name || f.SpecialUse != s.use), "name") {
-		fixed.Name, fixed.SpecialUse = s.name, s.use
+	compareSum(&h, "total", &h.Total, s.total)
+	compareSum(&h, "deleted", &h.Deleted, s.deleted)
+	compareSum(&h, "size", &h.Size, s.size)
+	if h.bad(!sameSeen(f.Seen, s.seen), "seen") {
+		h.Seen = seenList(s.seen)
 	}
-	if bad(!s.ahead && (f.HasACL != (s.acl != nil) || s.acl != nil &&
-		string(note.AppendACL(nil, &f.ACL)) != string(note.AppendACL(nil, s.acl))), "access list") {
-		if fixed.HasACL = s.acl != nil; s.acl != nil {
-			fixed.ACL = *s.acl
-		}
+	if h.bad(f.UIDNext <= s.highUID || f.UIDNext == 0, "UIDNEXT") {
+		h.UIDNext = s.highUID + 1
 	}
-	if bad(f.Total != s.total, fmt.Sprintf("total %d, should be %d", f.Total, s.total)) {
-		fixed.Total = s.total
+	if h.bad(f.Mod < s.highMod, "latest MODSEQ") {
+		h.Mod = s.highMod
 	}
-	if bad(f.Deleted != s.deleted, fmt.Sprintf("deleted %d, should be %d", f.Deleted, s.deleted)) {
-		fixed.Deleted = s.deleted
+	if h.bad(!fs.noCount && f.Mod > fs.top() && fs.newMod < f.Mod, "latest MODSEQ above the ledger's") {
+		h.Mod = s.highMod
 	}
-	if bad(f.Size != s.size, fmt.Sprintf("size %d, should be %d", f.Size, s.size)) {
-		fixed.Size = s.size
-	}
-	if bad(!sameSeen(f.Seen, s.seen), "seen") {
-		fixed.Seen = seenList(s.seen)
-	}
-	if bad(f.UIDNext <= s.highUID || f.UIDNext == 0, "UIDNEXT") {
-		fixed.UIDNext = s.highUID + 1
-	}
-	if bad(f.Mod < s.highMod, "latest MODSEQ") {
-		fixed.Mod = s.highMod
-	}
-	if bad(!fs.noCount && f.Mod > fs.top() && fs.newMod < f.Mod, "latest MODSEQ above the ledger's") {
-		fixed.Mod = s.highMod
-	}
-	if bad(f.UIDValidity == 0, "UIDVALIDITY") {
-		fixed.UIDValidity = uint32(fs.lastTime) + 1
+	if h.bad(f.UIDValidity == 0, "UIDVALIDITY") {
+		h.UIDValidity = uint32(fs.lastTime) + 1
 	}
 	have := slices.SortedFunc(slices.Values(f.Subscribed), note.UNID.Compare)
 	want := slices.SortedFunc(slices.Values(s.subscribed), note.UNID.Compare)
-	if bad(!s.ahead && !slices.Equal(have, want), "subscriptions") {
-		fixed.Subscribed = want
+	if h.bad(!s.ahead && !slices.Equal(have, want), "subscriptions") {
+		h.Subscribed = want
 	}
-	return fixed, wrong
+	return h.Folder, h.wrong
+}
+
+// headRepair lists the differences of a folder head from its notes. The embedded head is the one as it should be.
+type headRepair struct {
+	layout.Folder
+	wrong []string
+}
+
+// bad records a difference if there is one, and returns is.
+func (h *headRepair) bad(is bool, what string) bool {
+	if is {
+		h.wrong = append(h.wrong, what)
+	}
+	return is
+}
+
+// compareNote compares the head's name and access list with those of the folder note.
+func (h *headRepair) compareNote(s *sums) {
+	if h.bad(h.Name != s.name || h.SpecialUse != s.use, "name") {
+		h.Name, h.SpecialUse = s.name, s.use
+	}
+	if h.bad(h.HasACL != (s.acl != nil) || s.acl != nil &&
+		string(note.AppendACL(nil, &h.ACL)) != string(note.AppendACL(nil, s.acl)), "access list") {
+		if h.HasACL = s.acl != nil; s.acl != nil {
+			h.ACL = *s.acl
+		}
+	}
+}
+
+func compareSum[T uint32 | uint64](h *headRepair, what string, has *T, should T) {
+	if h.bad(*has != should, fmt.Sprintf("%s %d, should be %d", what, *has, should)) {
+		*has = should
+	}
 }
 
 // headless handles folders without a head. If the folder's note lives, the folder gets a new head with a new

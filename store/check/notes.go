@@ -190,17 +190,12 @@ func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached
 	if n.Mod < n.Created && n.Listed() {
 		wrong, fixed.Mod = append(wrong, "changed before it was made"), n.Created
 	}
-	if n.Recipe != 0 && row.Content.Message.IsZero() && !fixed.Stub {
-		wrong, fixed.Recipe = append(wrong, "a recipe, but no message in its content"), 0
-	}
-	if n.Recipe == 0 && !row.Content.Message.IsZero() && !fixed.Stub {
-		v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
+	if !fixed.Stub {
+		w, err := d.mendRecipe(&fixed, row.Content.Message)
 		if err != nil {
 			return fixed, wrong, err
 		}
-		if ok && len(v) == 8 {
-			wrong, fixed.Recipe = append(wrong, "its message has no recipe"), note.RecipeID(layout.Tail64(v))
-		}
+		wrong = append(wrong, w...)
 	}
 	if attached && !n.Attached {
 		wrong, fixed.Attached = append(wrong, "names objects or has conflicts, but is not marked so"), true
@@ -209,6 +204,24 @@ func (d *database) mended(n *layout.Note, row *layout.Content, deleted, attached
 		wrong = append(wrong, w)
 	}
 	return fixed, wrong, nil
+}
+
+// mendRecipe compares the recipe of a live note with the message in its content, sets the recipe as it should be, and
+// returns the difference.
+func (d *database) mendRecipe(n *layout.Note, message note.Digest) (wrong []string, err error) {
+	switch {
+	case message.IsZero() && n.Recipe == 0, !message.IsZero() && n.Recipe != 0:
+		return nil, nil
+	case message.IsZero():
+		n.Recipe = 0
+		return []string{"a recipe, but no message in its content"}, nil
+	}
+	v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, message[:]))
+	if err != nil || !ok || len(v) != 8 {
+		return nil, err
+	}
+	n.Recipe = note.RecipeID(layout.Tail64(v))
+	return []string{"its message has no recipe"}, nil
 }
 
 // keep records a note for the checks of derived rows.

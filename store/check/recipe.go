@@ -50,40 +50,45 @@ func parseRecipe(b []byte) (*recipe, error) {
 	var sum uint64
 	for len(b) > 0 {
 		var x step
-		x.kind, b = b[0], b[1:]
-		var n uint64
-		switch x.kind {
-		case stepInline:
-			if n, b, ok = uvarint(b); !ok || n > uint64(len(b)) {
-				return nil, note.ErrCorrupt
-			}
-			x.inline, b = b[:n], b[n:]
-			sum += n
-		case stepObject, stepBase64:
-			if len(b) < 33 {
-				return nil, note.ErrCorrupt
-			}
-			copy(x.digest[:], b)
-			if n, b, ok = uvarint(b[32:]); !ok || n > object.MaxSize {
-				return nil, note.ErrCorrupt
-			}
-			x.size = int64(n)
-			if x.kind == stepBase64 {
-				if n, b, ok = uvarint(b); !ok || n>>1 == 0 || n>>1 > 1000 {
-					return nil, note.ErrCorrupt
-				}
-				x.lineLen, x.final = int(n>>1), n&1 == 1
-			}
-			sum += x.length()
-		default:
+		if x, b, ok = parseStep(b); !ok {
 			return nil, note.ErrCorrupt
 		}
+		sum += x.length()
 		r.steps = append(r.steps, x)
 	}
 	if sum != r.size {
 		return nil, note.ErrCorrupt
 	}
 	return r, nil
+}
+
+func parseStep(b []byte) (x step, rest []byte, ok bool) {
+	var n uint64
+	x.kind, b = b[0], b[1:]
+	switch x.kind {
+	case stepInline:
+		if n, b, ok = uvarint(b); !ok || n > uint64(len(b)) {
+			return x, nil, false
+		}
+		x.inline = b[:n]
+		return x, b[n:], true
+	case stepObject, stepBase64:
+		if len(b) < 33 {
+			return x, nil, false
+		}
+		copy(x.digest[:], b)
+		if n, b, ok = uvarint(b[32:]); !ok || n > object.MaxSize {
+			return x, nil, false
+		}
+		x.size = int64(n)
+		if x.kind == stepObject {
+			return x, b, true
+		}
+		n, b, ok = uvarint(b)
+		x.lineLen, x.final = int(n>>1), n&1 == 1
+		return x, b, ok && n>>1 != 0 && n>>1 <= 1000
+	}
+	return x, nil, false
 }
 
 func uvarint(b []byte) (uint64, []byte, bool) {
@@ -94,10 +99,10 @@ func uvarint(b []byte) (uint64, []byte, bool) {
 	return v, b[k:], true
 }
 
-// length returns the number of bytes of the message that a step with an object stands for.
+// length returns the number of bytes of the message that a step stands for.
 func (x *step) length() uint64 {
 	if x.kind != stepBase64 {
-		return uint64(x.size)
+		return uint64(x.size) + uint64(len(x.inline))
 	}
 	chars := uint64(x.size+2) / 3 * 4
 	n := chars

@@ -124,19 +124,15 @@ func (d *database) missing() error {
 			key := layout.UNIDKey(d.num, r.unid)
 			d.report(UNIDRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing, or a grave: note %d", r.id)
 		}
-		if r.mark&hasSequence == 0 {
-			if err := d.missingSequence(r); err != nil {
-				return err
-			}
+		if err := d.missingSequence(r); err != nil {
+			return err
 		}
 		if r.unnumbered && r.mark&hasUnnumbered == 0 {
 			key := layout.IDKey(d.num, layout.KindUnnumbered, r.seq)
 			d.report(UnnumberedRow, key, []change{put(key, layout.UNIDRow(r.id))}, "missing: note %d", r.id)
 		}
-		if r.mark&hasModSeq == 0 && (r.listed || !r.stub && !r.unnumbered) {
-			if err := d.missingModSeq(r); err != nil {
-				return err
-			}
+		if err := d.missingModSeq(r); err != nil {
+			return err
 		}
 		if r.mark&hasThread == 0 && !r.thread.IsZero() {
 			key := layout.ThreadKey(d.num, r.thread, r.id)
@@ -154,8 +150,12 @@ func (d *database) missing() error {
 	return nil
 }
 
-// missingSequence restores a note's by-sequence row. If another note has the same sequence, the note gets a free one.
+// missingSequence restores a note's by-sequence row if no scan has found it. If another note has the same sequence, the
+// note gets a free one.
 func (d *database) missingSequence(r *rec) error {
+	if r.mark&hasSequence != 0 {
+		return nil
+	}
 	key := layout.IDKey(d.num, layout.KindSequence, r.seq)
 	v, ok, err := d.get(key)
 	if err != nil {
@@ -183,6 +183,9 @@ func (d *database) missingSequence(r *rec) error {
 
 // missingModSeq does the same for the by-MODSEQ row.
 func (d *database) missingModSeq(r *rec) error {
+	if r.mark&hasModSeq != 0 || !r.listed && (r.stub || r.unnumbered) {
+		return nil
+	}
 	key := layout.IDKey(d.num, layout.KindModSeq, uint64(r.mod))
 	v, ok, err := d.get(key)
 	if err != nil {

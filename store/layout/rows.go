@@ -122,29 +122,10 @@ const (
 
 // AppendNote appends the encoded row.
 func AppendNote(dst []byte, n *Note) []byte {
-	var f byte
-	if n.Stub {
-		f |= noteStub
-	}
-	if n.Foldered {
-		f |= noteFoldered
-	}
-	if n.Attached {
-		f |= noteAttached
-	}
-	if n.Unnumbered {
-		f |= noteUnnumbered
-	}
-	if n.Shown != 0 {
-		f |= noteShown
-	}
 	dated := n.Recipe != 0 || n.Size != 0 || n.Date != 0 || !n.Thread.IsZero()
-	if dated {
-		f |= noteDated
-	}
-	if !n.Author.IsZero() {
-		f |= noteAuthor
-	}
+	f := flag(n.Stub, noteStub) | flag(n.Foldered, noteFoldered) | flag(n.Attached, noteAttached) |
+		flag(n.Unnumbered, noteUnnumbered) | flag(n.Shown != 0, noteShown) | flag(dated, noteDated) |
+		flag(!n.Author.IsZero(), noteAuthor)
 	dst = append(append(dst, f, byte(n.Class)), n.UNID[:]...)
 	dst = binary.AppendUvarint(dst, n.Seq)
 	dst = binary.AppendUvarint(dst, uint64(n.Mod))
@@ -172,6 +153,14 @@ func AppendNote(dst []byte, n *Note) []byte {
 		dst = binary.AppendVarint(dst, m.Saved)
 	}
 	return note.AppendState(dst, n.State)
+}
+
+// flag returns f if it is set, else 0.
+func flag(set bool, f byte) byte {
+	if set {
+		return f
+	}
+	return 0
 }
 
 // ReadNote decodes a row.

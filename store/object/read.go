@@ -137,16 +137,8 @@ func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
 	// One read fetches all of a small record. The body of a large uncompressed one is read directly into its
 	// destination.
 	r.ahead = int(loc.Stored) <= len(r.in) && (!raw || loc.Size <= joinBelow)
-	if r.ahead {
-		if err := readFull(f, r.in[:loc.Stored], int64(loc.Offset)); err != nil {
-			return faultRead(err)
-		}
-		r.head = append(r.head[:0], r.in[:n]...)
-	} else {
-		r.head = slices.Grow(r.head[:0], n)[:n]
-		if err := readFull(f, r.head, int64(loc.Offset)); err != nil {
-			return faultRead(err)
-		}
+	if err := r.readHead(n); err != nil {
+		return faultRead(err)
 	}
 	h, ok := parseHeader(r.head, loc.Segment)
 	if !ok || h.size != loc.Size || h.stored != loc.Stored || (d != nil && h.digest != *d) {
@@ -158,6 +150,17 @@ func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
 	r.h = h
 	r.next, r.nextAt = 0, int64(loc.Offset)+int64(n)
 	return nil
+}
+
+// readHead reads header and table, n bytes, and if ahead is set the rest of the record too.
+func (r *reader) readHead(n int) error {
+	if !r.ahead {
+		r.head = slices.Grow(r.head[:0], n)[:n]
+		return readFull(r.f, r.head, int64(r.loc.Offset))
+	}
+	err := readFull(r.f, r.in[:r.loc.Stored], int64(r.loc.Offset))
+	r.head = append(r.head[:0], r.in[:n]...)
+	return err
 }
 
 // seek returns the table row and the position in the file of block i.

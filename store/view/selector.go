@@ -266,30 +266,18 @@ func (p *parser) operator(op string, arg any, depth int) (test, error) {
 	if err := p.count(depth); err != nil {
 		return nil, err
 	}
+	if holds, ok := comparisons[op]; ok {
+		return func(v any) bool { return holds(compare(v, arg)) }, nil
+	}
 	switch op {
 	case "$eq":
 		return func(v any) bool { return equal(v, arg) }, nil
 	case "$ne":
 		return func(v any) bool { return !equal(v, arg) }, nil
-	case "$gt":
-		return func(v any) bool { return compare(v, arg) > 0 }, nil
-	case "$gte":
-		return func(v any) bool { return compare(v, arg) >= 0 }, nil
-	case "$lt":
-		return func(v any) bool { return compare(v, arg) < 0 }, nil
-	case "$lte":
-		return func(v any) bool { return compare(v, arg) <= 0 }, nil
 	case "$in", "$nin":
 		return among(op, arg)
 	case "$size":
-		n, ok := arg.(int64)
-		if !ok || n < 0 {
-			return nil, fmt.Errorf("%w: $size needs a number", ErrDefinition)
-		}
-		return func(v any) bool {
-			list, ok := v.([]any)
-			return ok && int64(len(list)) == n
-		}, nil
+		return size(arg)
 	case "$regex":
 		return pattern(arg)
 	case "$not":
@@ -309,6 +297,25 @@ func (p *parser) operator(op string, arg any, depth int) (test, error) {
 		}, nil
 	}
 	return nil, fmt.Errorf("%w: unknown operator %s", ErrDefinition, op)
+}
+
+// comparisons holds the operators that depend on the order of two values alone.
+var comparisons = map[string]func(order int) bool{
+	"$gt":  func(order int) bool { return order > 0 },
+	"$gte": func(order int) bool { return order >= 0 },
+	"$lt":  func(order int) bool { return order < 0 },
+	"$lte": func(order int) bool { return order <= 0 },
+}
+
+func size(arg any) (test, error) {
+	n, ok := arg.(int64)
+	if !ok || n < 0 {
+		return nil, fmt.Errorf("%w: $size needs a number", ErrDefinition)
+	}
+	return func(v any) bool {
+		list, ok := v.([]any)
+		return ok && int64(len(list)) == n
+	}, nil
 }
 
 func among(op string, arg any) (test, error) {

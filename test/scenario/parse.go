@@ -144,6 +144,18 @@ func (p *parser) take(raw string) error {
 	return p.stepLine(line)
 }
 
+// admit makes s a line of the block.
+func (b *step) admit(s *step) error {
+	if s.verb != expect && s.verb != optional {
+		return fmt.Errorf("block may hold only S: and S?: lines")
+	}
+	if s.conn != "" && s.conn != b.conn {
+		return fmt.Errorf("block must belong to one connection")
+	}
+	s.conn = b.conn
+	return nil
+}
+
 func (p *parser) stepLine(line string) error {
 	s := step{file: p.file, line: p.line}
 	who, rest := line[0], line[1:]
@@ -170,13 +182,9 @@ func (p *parser) stepLine(line string) error {
 	}
 	s.text = strings.TrimPrefix(text, " ")
 	if p.open != nil {
-		if s.verb != expect && s.verb != optional {
-			return fmt.Errorf("block may hold only S: and S?: lines")
+		if err := p.open.admit(&s); err != nil {
+			return err
 		}
-		if s.conn != "" && s.conn != p.open.conn {
-			return fmt.Errorf("block must belong to one connection")
-		}
-		s.conn = p.open.conn
 	}
 	if n := literalMarks(s.text); n > 0 {
 		p.last = &s

@@ -262,6 +262,18 @@ func (p *player) eof(c *peer) error {
 	return nil // an end or a reset
 }
 
+// awaitPlus waits until the server asks for a literal.
+func (p *player) awaitPlus(c *peer) error {
+	line, err := p.read(c)
+	if err != nil {
+		return fmt.Errorf("waiting to send a literal: %w", err)
+	}
+	if !strings.HasPrefix(line, "+") {
+		return fmt.Errorf("server sent %q instead of + for a literal", line)
+	}
+	return nil
+}
+
 func (p *player) send(c *peer, s *step) error {
 	switch s.text {
 	case "<close>":
@@ -269,16 +281,6 @@ func (p *player) send(c *peer, s *step) error {
 		return c.c.Close()
 	case "<tls>":
 		return p.tls(c)
-	}
-	if len(s.literals) == 0 {
-		text, err := expand(s.text, p.vars)
-		if err != nil {
-			return err
-		}
-		if s.verb == send {
-			text += "\r\n"
-		}
-		return p.write(c, text)
 	}
 	rest := s.text
 	for _, l := range s.literals {
@@ -300,12 +302,8 @@ func (p *player) send(c *peer, s *step) error {
 			return err
 		}
 		if plus == "" {
-			line, err := p.read(c)
-			if err != nil {
-				return fmt.Errorf("waiting to send a literal: %w", err)
-			}
-			if !strings.HasPrefix(line, "+") {
-				return fmt.Errorf("server sent %q instead of + for a literal", line)
+			if err := p.awaitPlus(c); err != nil {
+				return err
 			}
 		}
 		if err := p.write(c, body); err != nil {

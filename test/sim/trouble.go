@@ -14,8 +14,8 @@ type faults struct {
 	wounded bool
 }
 
-// trouble injects a fault now and then and ends earlier faults that are over.
-func (f *faults) trouble() {
+// relieve ends faults that are over.
+func (f *faults) relieve() {
 	for _, s := range f.servers {
 		if s.node == nil && f.tick >= s.until {
 			f.start(s)
@@ -28,6 +28,11 @@ func (f *faults) trouble() {
 		f.wounded = false
 		f.logf("everything is in two places again")
 	}
+}
+
+// trouble injects a fault now and then and ends earlier faults that are over.
+func (f *faults) trouble() {
+	f.relieve()
 	if f.rng.IntN(1000) >= 25 {
 		return
 	}
@@ -201,24 +206,32 @@ func (f *faults) elsewhere(db note.DatabaseID, u note.UNID) bool {
 	return false
 }
 
+// missing returns what a server lacks until it runs and has nothing left to do; then "".
+func (s *server) missing() string {
+	if s.node == nil {
+		return " is down"
+	}
+	if s.dir == nil {
+		return " has no directory"
+	}
+	st := s.node.Status()
+	if !st.Serving || st.Homeless > 0 || st.Waiting > 0 || !s.node.Idle() {
+		return " is not done"
+	}
+	for _, m := range st.Members {
+		if !m.Alive {
+			return " does not hear " + m.Name
+		}
+	}
+	return ""
+}
+
 // whole returns a description of what is missing until every server runs and every database has its replicas and one
 // home; then "".
 func (w *world) whole() string {
 	for _, s := range w.servers {
-		if s.node == nil {
-			return s.name + " is down"
-		}
-		if s.dir == nil {
-			return s.name + " has no directory"
-		}
-		st := s.node.Status()
-		if !st.Serving || st.Homeless > 0 || st.Waiting > 0 || !s.node.Idle() {
-			return s.name + " is not done"
-		}
-		for _, m := range st.Members {
-			if !m.Alive {
-				return s.name + " does not hear " + m.Name
-			}
+		if missing := s.missing(); missing != "" {
+			return s.name + missing
 		}
 	}
 	for _, b := range w.boxes {

@@ -226,26 +226,31 @@ func (w *world) verifyMail(m *mail) {
 		return
 	}
 	w.must(homes[0].store.Read(w.ctx, note.System, m.box.id, func(wr *store.Reader) error {
-		id, err := wr.Find(m.unid)
-		if err != nil {
-			return err
-		}
-		n, err := wr.Note(id)
-		if err != nil {
-			return err
-		}
-		if len(n.Members) == 0 {
-			w.failf("mail %.6s of %s is in no folder", m.unid, m.box.title)
-		}
-		for word, p := range m.keywords {
-			if !p.holds() {
-				continue
-			}
-			if v, _ := n.State.Get(note.Keyword, word); v != note.On {
-				w.failf("flag %s of mail %.6s of %s is lost: set at %s, confirmed %v", word, m.unid, m.box.title,
-					p.at.name, p.confirmed)
-			}
-		}
-		return nil
+		return w.verifyNote(wr, m)
 	}), "read mail")
+}
+
+// verifyNote fails if a message is in no folder or lacks a flag.
+func (w *world) verifyNote(r *store.Reader, m *mail) error {
+	id, err := r.Find(m.unid)
+	if err != nil {
+		return err
+	}
+	n, err := r.Note(id)
+	if err != nil {
+		return err
+	}
+	if len(n.Members) == 0 {
+		w.failf("mail %.6s of %s is in no folder", m.unid, m.box.title)
+	}
+	for word, p := range m.keywords {
+		if !p.holds() {
+			continue
+		}
+		if v, _ := n.State.Get(note.Keyword, word); v != note.On {
+			w.failf("flag %s of mail %.6s of %s is lost: set at %s, confirmed %v", word, m.unid, m.box.title,
+				p.at.name, p.confirmed)
+		}
+	}
+	return nil
 }

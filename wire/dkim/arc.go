@@ -76,21 +76,29 @@ func (c *Chain) fail(why string) {
 	}
 }
 
+// instance returns the instance of a field, from 1 to maxSets, and its tags. In ARC-Authentication-Results, only the
+// part before the first semicolon has tags (RFC 8617 section 4.1.1).
+func instance(value string, kind byte) (n int, t tags, ok bool) {
+	if kind == 'r' {
+		first, _, found := strings.Cut(value, ";")
+		if !found {
+			return 0, t, false
+		}
+		value = first
+	}
+	t, err := parseTags(value)
+	if err != nil {
+		return 0, t, false
+	}
+	n, err = strconv.Atoi(squeeze(t.get("i")))
+	return n, t, err == nil && n >= 1 && n <= maxSets
+}
+
 // take adds a field to its set.
 func (c *Chain) take(f *field, kind byte) {
 	value := string(f.value())
-	first, _, found := strings.Cut(value, ";")
-	var t tags
-	var err error
-	if kind == 'r' {
-		if t, err = parseTags(first); err == nil && !found {
-			err = ErrPermanent
-		}
-	} else {
-		t, err = parseTags(value)
-	}
-	n, bad := strconv.Atoi(squeeze(t.get("i")))
-	if err != nil || bad != nil || n < 1 || n > maxSets {
+	n, t, ok := instance(value, kind)
+	if !ok {
 		if len(c.sets) == 0 {
 			c.sets = make([]arcSet, 1)
 		}

@@ -58,17 +58,19 @@ func canonicalInbox(s string) string {
 	return s
 }
 
+func forbiddenInName(c rune) bool {
+	return c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 ||
+		c == utf8.RuneError
+}
+
 // ValidMailbox returns an error if name (decoded) is not allowed for a new mailbox with separator '/'. It rejects
 // control characters (RFC 5198), wildcards, empty levels, and "." and "..".
 func ValidMailbox(name string) error {
 	if name == "" || len(name) > MaxMailboxName || !utf8.ValidString(name) {
 		return ErrMailboxName
 	}
-	for _, c := range name {
-		if c < 0x20 || c >= 0x7f && c < 0xa0 || c == '*' || c == '%' || c == 0x2028 || c == 0x2029 ||
-			c == utf8.RuneError {
-			return ErrMailboxName
-		}
+	if strings.ContainsFunc(name, forbiddenInName) {
+		return ErrMailboxName
 	}
 	for level := range strings.SplitSeq(name, "/") {
 		if level == "" || level == "." || level == ".." || strings.TrimSpace(level) != level {

@@ -26,30 +26,32 @@ func (p *parser) fetch() any {
 	if p.err != nil || !p.try(' ') || p.end() {
 		return f
 	}
-	p.list(false, func() {
-		switch p.word() {
-		case "CHANGEDSINCE":
-			p.space()
-			f.ChangedSince = p.number64()
-			if f.ChangedSince == 0 {
-				p.fail("CHANGEDSINCE must be above 0")
-			}
-		case "VANISHED":
-			f.Vanished = true
-		case "PARTIAL":
-			if f.Partial != (Partial{}) {
-				p.fail("PARTIAL twice")
-			}
-			p.space()
-			f.Partial = p.partialRange()
-		default:
-			p.fail("Unknown modifier of FETCH")
-		}
-	})
+	p.list(false, func() { p.fetchModifier(f) })
 	if f.Vanished && f.ChangedSince == 0 {
 		p.fail("VANISHED needs CHANGEDSINCE")
 	}
 	return f
+}
+
+func (p *parser) fetchModifier(f *Fetch) {
+	switch p.word() {
+	case "CHANGEDSINCE":
+		p.space()
+		f.ChangedSince = p.number64()
+		if f.ChangedSince == 0 {
+			p.fail("CHANGEDSINCE must be above 0")
+		}
+	case "VANISHED":
+		f.Vanished = true
+	case "PARTIAL":
+		if f.Partial != (Partial{}) {
+			p.fail("PARTIAL twice")
+		}
+		p.space()
+		f.Partial = p.partialRange()
+	default:
+		p.fail("Unknown modifier of FETCH")
+	}
 }
 
 // itemName parses letters, digits and dots.

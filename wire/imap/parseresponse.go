@@ -57,21 +57,7 @@ func isStatus(name string) bool {
 
 func (p *parser) untagged(r *Response) {
 	if c := p.peek(); c >= '0' && c <= '9' {
-		r.Number = p.number32()
-		p.space()
-		r.Name = p.word()
-		switch r.Name {
-		case "FETCH":
-			p.space()
-			f := p.fetchData()
-			f.Seq = r.Number
-			r.Data = f
-		case "UIDFETCH": // RFC 9586
-			p.space()
-			f := p.fetchData()
-			f.UID = r.Number
-			r.Data = f
-		}
+		p.numbered(r)
 		return
 	}
 	r.Name = p.word()
@@ -79,6 +65,29 @@ func (p *parser) untagged(r *Response) {
 		p.statusText(r)
 		return
 	}
+	p.untaggedData(r)
+}
+
+// numbered parses a response about one message.
+func (p *parser) numbered(r *Response) {
+	r.Number = p.number32()
+	p.space()
+	r.Name = p.word()
+	switch r.Name {
+	case "FETCH":
+		p.space()
+		f := p.fetchData()
+		f.Seq = r.Number
+		r.Data = f
+	case "UIDFETCH": // RFC 9586
+		p.space()
+		f := p.fetchData()
+		f.UID = r.Number
+		r.Data = f
+	}
+}
+
+func (p *parser) untaggedData(r *Response) {
 	switch r.Name {
 	case "SEARCH", "SORT":
 		r.Data = p.searchData()

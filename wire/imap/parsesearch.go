@@ -137,6 +137,8 @@ var searchTexts = map[string]SearchOp{
 	"FROM": OpFrom, "TO": OpTo, "CC": OpCc, "BCC": OpBcc, "SUBJECT": OpSubject, "BODY": OpBody, "TEXT": OpText,
 }
 
+var searchSizes = map[string]SearchOp{"LARGER": OpLarger, "SMALLER": OpSmaller}
+
 var searchDates = map[string]SearchOp{
 	"BEFORE": OpBefore, "ON": OpOn, "SINCE": OpSince, "SENTBEFORE": OpSentBefore, "SENTON": OpSentOn,
 	"SENTSINCE": OpSentSince, "SAVEDBEFORE": OpSavedBefore, "SAVEDON": OpSavedOn, "SAVEDSINCE": OpSavedSince,
@@ -144,17 +146,22 @@ var searchDates = map[string]SearchOp{
 
 func not(k SearchKey) SearchKey { return SearchKey{Op: OpNot, Keys: []SearchKey{k}} }
 
-// key parses one search-key.
-func (p *searchParser) key(depth int) SearchKey {
+// admit counts a search-key, and fails if the search is nested too deep or has too many keys.
+func (p *searchParser) admit(depth int) bool {
 	p.keys++
 	switch {
 	case p.err != nil:
-		return SearchKey{}
 	case depth > p.limits.Depth:
 		p.failWith(&SyntaxError{Code: "LIMIT", Text: "Search is nested too deep", No: true})
-		return SearchKey{}
 	case p.keys > p.limits.Items:
 		p.failWith(&SyntaxError{Code: "LIMIT", Text: "Too many search keys", No: true})
+	}
+	return p.err == nil
+}
+
+// key parses one search-key.
+func (p *searchParser) key(depth int) SearchKey {
+	if !p.admit(depth) {
 		return SearchKey{}
 	}
 	c := p.peek()
@@ -187,19 +194,30 @@ func (p *searchParser) key(depth int) SearchKey {
 	return p.otherKey(name, depth)
 }
 
-func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
+// wordKey returns a search-key without arguments.
+func wordKey(name string) (k SearchKey, ok bool) {
 	switch name {
 	case "ALL":
-		return k
+		return k, true
 	case "NEW":
 		recent := SearchKey{Op: OpFlag, Text: Recent}
-		return SearchKey{Op: OpAnd, Keys: []SearchKey{recent, not(SearchKey{Op: OpFlag, Text: Seen})}}
+		return SearchKey{Op: OpAnd, Keys: []SearchKey{recent, not(SearchKey{Op: OpFlag, Text: Seen})}}, true
 	case "OLD":
-		return not(SearchKey{Op: OpFlag, Text: Recent})
+		return not(SearchKey{Op: OpFlag, Text: Recent}), true
 	case "SAVEDATESUPPORTED":
-		return SearchKey{Op: OpSaveDateSupported}
+		return SearchKey{Op: OpSaveDateSupported}, true
+	}
+	return k, false
+}
+
+func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
+	if k, ok := wordKey(name); ok {
+		return k
 	}
 	p.space()
+	if op, ok := searchSizes[name]; ok {
+		return SearchKey{Op: op, Number: p.number64()}
+	}
 	switch name {
 	case "NOT":
 		return not(p.key(depth + 1))
@@ -217,10 +235,7 @@ func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
 		k = SearchKey{Op: OpHeader, Field: p.fieldName()}
 		p.space()
 		k.Text = p.text()
-	case "LARGER":
-		k = SearchKey{Op: OpLarger, Number: p.number64()}
-	case "SMALLER":
-		k = SearchKey{Op: OpSmaller, Number: p.number64()}
+
 	case "OLDER":
 		k = SearchKey{Op: OpOlder, Number: uint64(p.nzNumber32())}
 	case "YOUNGER":

@@ -53,6 +53,13 @@ func appendArgs(dst []byte, args any, u bool) []byte {
 		return AppendStatusItems(append(dst, ' '), a.Items)
 	case *Append:
 		return appendAppend(dst, a, u)
+	}
+	return appendMessageArgs(dst, args, u)
+}
+
+// appendMessageArgs prints the arguments of a command on messages of the selected mailbox.
+func appendMessageArgs(dst []byte, args any, u bool) []byte {
+	switch a := args.(type) {
 	case *Replace:
 		if a.Message == 0 {
 			dst = append(dst, "* "...)
@@ -335,11 +342,13 @@ func AppendSearchKey(dst []byte, k *SearchKey, utf8Text bool) []byte {
 		return dst
 	}
 	dst = append(dst, searchWords[k.Op]...)
-	switch k.Op {
-	case OpAll, OpSaveDateSupported:
+	if k.Op == OpAll || k.Op == OpSaveDateSupported {
 		return dst
 	}
-	dst = append(dst, ' ')
+	return appendSearchArgs(append(dst, ' '), k, utf8Text)
+}
+
+func appendSearchArgs(dst []byte, k *SearchKey, utf8Text bool) []byte {
 	switch k.Op {
 	case OpOr, OpNot:
 		for i := range k.Keys {

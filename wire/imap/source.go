@@ -98,6 +98,33 @@ func (l *line) keepTail(p []byte) {
 	l.tailLen += copy(l.tail[l.tailLen:], p)
 }
 
+// add adds a piece of the line that begins at start in the text. From the piece on that makes the line longer than max,
+// it keeps only the tail.
+func (l *line) add(piece []byte, start, max int) {
+	// The line may have one more byte than max: the CR.
+	if !l.over && len(l.text)-start+len(piece) > max+1 {
+		l.over = true
+		l.keepTail(l.text[start:])
+	}
+	if l.over {
+		l.keepTail(piece)
+		l.dropped += int64(len(piece))
+	} else {
+		l.text = append(l.text, piece...)
+	}
+}
+
+// dropCR removes the CR at the end of the line that begins at start in the text.
+func (l *line) dropCR(start int) {
+	if l.over {
+		if l.tailLen > 0 && l.tail[l.tailLen-1] == '\r' {
+			l.tailLen--
+		}
+	} else if n := len(l.text); n > start && l.text[n-1] == '\r' {
+		l.text = l.text[:n-1]
+	}
+}
+
 // readLine appends one line without its end to l.text, at most max bytes. It sets l.over for a longer line and drops
 // it, up to drop bytes.
 func (r *source) readLine(l *line, max int, drop int64) error {
@@ -117,32 +144,15 @@ func (r *source) readLine(l *line, max int, drop int64) error {
 			chunk = chunk[:end]
 		}
 		r.r += len(chunk)
-		// The line may have one more byte than max: the CR.
-		if !l.over && len(l.text)-start+len(chunk) > max+1 {
-			l.over = true
-			l.keepTail(l.text[start:])
-		}
-		if l.over {
-			l.keepTail(chunk)
-			if l.dropped += int64(len(chunk)); l.dropped > drop {
-				return ErrClose
-			}
-		} else {
-			l.text = append(l.text, chunk...)
+		if l.add(chunk, start, max); l.dropped > drop {
+			return ErrClose
 		}
 		if end >= 0 {
 			r.r++
-			break
+			l.dropCR(start)
+			return nil
 		}
 	}
-	if l.over {
-		if l.tailLen > 0 && l.tail[l.tailLen-1] == '\r' {
-			l.tailLen--
-		}
-	} else if n := len(l.text); n > start && l.text[n-1] == '\r' {
-		l.text = l.text[:n-1]
-	}
-	return nil
 }
 
 // readLiteral appends n bytes to dst. Memory grows with the data that arrives, not with the announced size.

@@ -29,24 +29,30 @@ func isPlainAtom(s string) bool {
 	return true
 }
 
-// AppendString prints s as a quoted string if possible, else as a literal. Non-ASCII text is quoted only with
-// utf8Quoted, which the peer must have enabled. NUL, which is not allowed in strings, becomes 0x80.
-func AppendString(dst []byte, s string, utf8Quoted bool) []byte {
-	if len(s) > maxQuoted {
-		return appendLiteralString(dst, s)
-	}
-	escapes, high := 0, false
+// quotable reports whether s can be a quoted string, and counts the characters to escape.
+func quotable(s string, utf8Quoted bool) (escapes int, ok bool) {
+	high := false
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == 0 || c == '\r' || c == '\n':
-			return appendLiteralString(dst, s)
+			return 0, false
 		case c == '"' || c == '\\':
 			escapes++
 		case c >= 0x80:
 			high = true
 		}
 	}
-	if high && (!utf8Quoted || !utf8.ValidString(s)) {
+	return escapes, !high || utf8Quoted && utf8.ValidString(s)
+}
+
+// AppendString prints s as a quoted string if possible, else as a literal. Non-ASCII text is quoted only with
+// utf8Quoted, which the peer must have enabled. NUL, which is not allowed in strings, becomes 0x80.
+func AppendString(dst []byte, s string, utf8Quoted bool) []byte {
+	if len(s) > maxQuoted {
+		return appendLiteralString(dst, s)
+	}
+	escapes, ok := quotable(s, utf8Quoted)
+	if !ok {
 		return appendLiteralString(dst, s)
 	}
 	dst = append(dst, '"')

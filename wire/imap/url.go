@@ -38,13 +38,8 @@ type URL struct {
 // Implements: RFC 5092 §11 IMAP URLs of messages
 // Implements: RFC 4467 §9 URLAUTH in URLs
 func ParseURL(s string) (*URL, error) {
-	if len(s) > maxURL {
+	if len(s) > maxURL || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
 		return nil, ErrURL
-	}
-	for i := 0; i < len(s); i++ {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return nil, ErrURL
-		}
 	}
 	u := &URL{Rump: s, Item: FetchItem{Kind: ItemBodySection, Peek: true}}
 	path := s

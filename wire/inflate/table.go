@@ -42,6 +42,19 @@ func find(table []uint32, root uint, b uint64) uint32 {
 	return e
 }
 
+// secondWidth returns the bits of a second table for codes of n to longest bits. count holds how many codes of each
+// length have no entry yet.
+func secondWidth(count *[maxCode + 1]int, root, n, longest uint) uint {
+	width := n - root
+	for room := 1 << width; root+width < longest; width++ {
+		if room -= count[root+width]; room <= 0 {
+			break
+		}
+		room <<= 1
+	}
+	return width
+}
+
 // build makes the table of a canonical code (RFC 1951 section 3.2.2) in room, from the lengths of its codes and the
 // entry of each symbol. It rejects over-subscribed codes. It rejects incomplete codes except an empty one and a single
 // code of one bit, which section 3.2.7 allows for distances.
@@ -87,13 +100,7 @@ func build(room []uint32, root uint, lens []uint8, entry func(symbol int) uint32
 			fill(room[:1<<root], turned, n, e)
 		} else {
 			if turned&(1<<root-1) != prefix {
-				prefix, further, width = turned&(1<<root-1), size, n-root
-				for room := 1 << width; root+width < longest; width++ {
-					if room -= count[root+width]; room <= 0 {
-						break
-					}
-					room <<= 1
-				}
+				prefix, further, width = turned&(1<<root-1), size, secondWidth(&count, root, n, longest)
 				if size += 1 << width; size > len(room) {
 					return nil, false
 				}
@@ -185,20 +192,27 @@ type lengths struct {
 
 var codeOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
+// describe reads the code of the code lengths of a dynamic block.
+func (d *Decoder) describe(src *[]byte) bool {
+	l := &d.r.dyn
+	for ; l.have < l.codes; l.have++ {
+		if !d.need(src, 3) {
+			return false
+		}
+		l.of[codeOrder[l.have]] = uint8(d.take(3))
+	}
+	if _, ok := build(l.room[:], codeRoot, l.of[:len(codeOrder)], plain); !ok {
+		return d.fail()
+	}
+	l.have, l.described = 0, true
+	return true
+}
+
 // lengths reads the code lengths of a dynamic block and makes its tables.
 func (d *Decoder) lengths(src *[]byte) bool {
 	l := &d.r.dyn
-	if !l.described {
-		for ; l.have < l.codes; l.have++ {
-			if !d.need(src, 3) {
-				return false
-			}
-			l.of[codeOrder[l.have]] = uint8(d.take(3))
-		}
-		if _, ok := build(l.room[:], codeRoot, l.of[:len(codeOrder)], plain); !ok {
-			return d.fail()
-		}
-		l.have, l.described = 0, true
+	if !l.described && !d.describe(src) {
+		return false
 	}
 	all := l.lits + l.offs
 	for l.have < all {

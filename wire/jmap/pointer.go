@@ -40,54 +40,65 @@ func (w *walker) find(text, path string) (Value, bool) {
 		token, rest = token[:i], token[i:]
 	}
 	token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-	switch {
-	case strings.HasPrefix(text, "{"):
-		found, ok := "", false
-		members(text, func(name, value string) bool {
-			if name == token {
-				found, ok = value, true
-			}
-			return !ok
-		})
-		if !ok {
-			return Value{}, false
-		}
-		return w.find(found, rest)
-	case !strings.HasPrefix(text, "["):
-		return Value{}, false
-	case token == "*":
-		out := Value{kind: Array}
-		ok := true
-		elements(text, func(value string) bool {
-			var v Value
-			if v, ok = w.find(value, rest); !ok || w.left < 0 {
-				return false
-			}
-			if v.kind == Array {
-				out.items = append(out.items, v.items...)
-			} else {
-				out.items = append(out.items, v)
-			}
-			return true
-		})
-		return out, ok
-	}
-	n, err := strconv.ParseUint(token, 10, 31)
-	if err != nil || len(token) > 1 && token[0] == '0' {
-		return Value{}, false
+	if strings.HasPrefix(text, "[") && token == "*" {
+		return w.findAll(text, rest)
 	}
 	found, ok := "", false
+	switch {
+	case strings.HasPrefix(text, "{"):
+		found, ok = memberOf(text, token)
+	case strings.HasPrefix(text, "["):
+		found, ok = elementOf(text, token)
+	}
+	if !ok {
+		return Value{}, false
+	}
+	return w.find(found, rest)
+}
+
+// findAll applies the rest of a path to each element of an array, and joins the arrays among the results (RFC 8620
+// section 3.7).
+func (w *walker) findAll(text, rest string) (Value, bool) {
+	out := Value{kind: Array}
+	ok := true
 	elements(text, func(value string) bool {
+		var v Value
+		if v, ok = w.find(value, rest); !ok || w.left < 0 {
+			return false
+		}
+		if v.kind == Array {
+			out.items = append(out.items, v.items...)
+		} else {
+			out.items = append(out.items, v)
+		}
+		return true
+	})
+	return out, ok
+}
+
+func memberOf(object, token string) (found string, ok bool) {
+	members(object, func(name, value string) bool {
+		if name == token {
+			found, ok = value, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+func elementOf(array, token string) (found string, ok bool) {
+	n, err := strconv.ParseUint(token, 10, 31)
+	if err != nil || len(token) > 1 && token[0] == '0' {
+		return "", false
+	}
+	elements(array, func(value string) bool {
 		if n == 0 {
 			found, ok = value, true
 		}
 		n--
 		return !ok
 	})
-	if !ok {
-		return Value{}, false
-	}
-	return w.find(found, rest)
+	return found, ok
 }
 
 // members calls fn for the members of an object that this package has printed, which has no white space. Names are

@@ -236,24 +236,26 @@ func (p *parser) object(v *Value) {
 	}
 }
 
+// digits skips digits and returns their number.
+func (p *parser) digits() int {
+	from := p.i
+	for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
+		p.i++
+	}
+	return p.i - from
+}
+
 func (p *parser) number() string {
 	start := p.i
 	if p.s[p.i] == '-' {
 		p.i++
 	}
-	digits := func() int {
-		from := p.i
-		for p.i < len(p.s) && '0' <= p.s[p.i] && p.s[p.i] <= '9' {
-			p.i++
-		}
-		return p.i - from
-	}
 	first := p.i
-	if n := digits(); n == 0 || n > 1 && p.s[first] == '0' {
+	if n := p.digits(); n == 0 || n > 1 && p.s[first] == '0' {
 		p.fail("not a number")
 	}
 	if p.i < len(p.s) && p.s[p.i] == '.' {
-		if p.i++; digits() == 0 {
+		if p.i++; p.digits() == 0 {
 			p.fail("not a number")
 		}
 	}
@@ -261,7 +263,7 @@ func (p *parser) number() string {
 		if p.i++; p.i < len(p.s) && (p.s[p.i] == '+' || p.s[p.i] == '-') {
 			p.i++
 		}
-		if digits() == 0 {
+		if p.digits() == 0 {
 			p.fail("not a number")
 		}
 	}

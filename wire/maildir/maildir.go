@@ -32,6 +32,13 @@ var letters = [...]struct {
 // maxName is the maximum length of a file name.
 const maxName = 1024
 
+// isMessage returns false for hidden files, files of the folder itself, and names that are too long.
+func isMessage(name string) bool {
+	return name != "" && len(name) <= maxName && name[0] != '.' && !strings.ContainsAny(name, "/\x00") &&
+		!strings.HasPrefix(name, "dovecot") && !strings.HasPrefix(name, "courierimap") && name != "maildirfolder" &&
+		name != "maildirsize" && name != "subscriptions"
+}
+
 // ParseName parses the name of a message file (without its folder). keywords maps the letters a to z, in order, to
 // keywords (Dovecot's file dovecot-keywords); letters without a keyword are ignored. ok is false for names that are not
 // messages: hidden files, files of the folder itself, names that are too long.
@@ -39,9 +46,7 @@ const maxName = 1024
 // The separator is a colon. A semicolon or exclamation mark, which replace it on some file systems, is accepted before
 // "2,".
 func ParseName(name string, keywords []string) (e Entry, ok bool) {
-	if name == "" || len(name) > maxName || name[0] == '.' || strings.ContainsAny(name, "/\x00") ||
-		strings.HasPrefix(name, "dovecot") || strings.HasPrefix(name, "courierimap") || name == "maildirfolder" ||
-		name == "maildirsize" || name == "subscriptions" {
+	if !isMessage(name) {
 		return e, false
 	}
 	e = Entry{Unique: name, Size: -1, CRLFSize: -1}

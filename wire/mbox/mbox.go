@@ -201,29 +201,12 @@ func (r *Reader) keepFrom(line []byte) {
 // body reads lines up to the next From_ line into buf.
 func (r *Reader) body(m *Message) error {
 	r.buf = r.buf[:0]
-	var last byte // last byte added, even if it was not kept
+	w := bodyWriter{r: r, m: m}
 	// blank: the previous line is empty; start: at the start of a line.
 	blank, start := false, true
-	var refused error
-	add := func(b []byte) {
-		if len(b) > 0 {
-			last = b[len(b)-1]
-		}
-		before := m.Size
-		if m.Size += int64(len(b)); m.Size > int64(r.opt.MaxSize) || refused != nil {
-			return
-		}
-		if large := int64(r.opt.Large); r.opt.Reserve != nil && before <= large && m.Size > large {
-			if refused = r.opt.Reserve(); refused != nil {
-				return
-			}
-		}
-		r.grow(len(b))
-		r.buf = append(r.buf, b...)
-	}
 	for {
-		if refused != nil {
-			return refused
+		if w.refused != nil {
+			return w.refused
 		}
 		piece, whole, err := r.line()
 		if err == io.EOF {
@@ -241,22 +224,53 @@ func (r *Reader) body(m *Message) error {
 			return r.finish(m, true, blank)
 		}
 		if start {
-			blank = whole && (len(piece) == 1 && piece[0] == '\n' || string(piece) == "\r\n")
+			blank = whole && (string(piece) == "\n" || string(piece) == "\r\n")
 			if r.opt.Unquote && quotedFrom(piece) {
 				piece = piece[1:]
 			}
 		}
-		start = piece[len(piece)-1] == '\n'
-		if !start {
-			add(piece)
-			continue
-		}
-		add(piece[:len(piece)-1])
-		if last != '\r' {
-			add([]byte{'\r'})
-		}
-		add([]byte{'\n'})
+		start = w.line(piece)
 	}
+}
+
+// bodyWriter adds a message's lines to the reader's buffer, with CRLF at their ends.
+type bodyWriter struct {
+	r       *Reader
+	m       *Message
+	last    byte // last byte added, even if it was not kept
+	refused error
+}
+
+// line adds a piece of a line, and reports whether the line ends with it.
+func (w *bodyWriter) line(piece []byte) (ends bool) {
+	text, ends := bytes.CutSuffix(piece, []byte{'\n'})
+	w.add(text)
+	if !ends {
+		return false
+	}
+	if w.last != '\r' {
+		w.add([]byte{'\r'})
+	}
+	w.add([]byte{'\n'})
+	return true
+}
+
+// add counts b and keeps it as long as the message is not too large.
+func (w *bodyWriter) add(b []byte) {
+	if len(b) > 0 {
+		w.last = b[len(b)-1]
+	}
+	r, before := w.r, w.m.Size
+	if w.m.Size += int64(len(b)); w.m.Size > int64(r.opt.MaxSize) || w.refused != nil {
+		return
+	}
+	if large := int64(r.opt.Large); r.opt.Reserve != nil && before <= large && w.m.Size > large {
+		if w.refused = r.opt.Reserve(); w.refused != nil {
+			return
+		}
+	}
+	r.grow(len(b))
+	r.buf = append(r.buf, b...)
 }
 
 // grow makes room for n bytes. It doubles the buffer, but not beyond the largest message.

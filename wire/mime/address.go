@@ -126,37 +126,42 @@ func (p *addressParser) list() {
 		if p.i >= len(p.s) {
 			break
 		}
-		switch c := p.s[p.i]; c {
-		case ',':
-			p.i++
-			p.finish()
-		case ';':
-			p.i++
-			p.finish()
-			p.endGroup(true)
-		case ':':
-			p.i++
-			p.startGroup()
-		case '<':
-			p.angle()
-		case '@':
-			p.bare()
-		case '"':
-			p.push(word{p.quoted(), spaced, true})
-		case '.':
-			p.i++
-			p.push(word{".", spaced, false})
-		case '>', ')':
-			p.i++
-			p.broken = true
-		default:
-			p.push(word{p.atom(), spaced, false})
-		}
+		p.token(spaced)
 	}
 	p.finish()
 	p.endGroup(false)
 	if len(p.out) == 0 {
 		p.out = nil
+	}
+}
+
+// token parses one word, special character or address in angle brackets. spaced is set after a blank or comment.
+func (p *addressParser) token(spaced bool) {
+	switch p.s[p.i] {
+	case ',':
+		p.i++
+		p.finish()
+	case ';':
+		p.i++
+		p.finish()
+		p.endGroup(true)
+	case ':':
+		p.i++
+		p.startGroup()
+	case '<':
+		p.angle()
+	case '@':
+		p.bare()
+	case '"':
+		p.push(word{p.quoted(), spaced, true})
+	case '.':
+		p.i++
+		p.push(word{".", spaced, false})
+	case '>', ')':
+		p.i++
+		p.broken = true
+	default:
+		p.push(word{p.atom(), spaced, false})
 	}
 }
 
@@ -311,8 +316,7 @@ func (p *addressParser) domain(angle bool) string {
 	host := ""
 	for p.i < len(p.s) {
 		start := p.i
-		if spaced := p.space(); spaced && host != "" && !strings.HasSuffix(host, ".") &&
-			(p.i >= len(p.s) || p.s[p.i] != '.') {
+		if spaced := p.space(); spaced && p.hostEnds(host) {
 			p.i = start
 			break
 		}
@@ -322,12 +326,7 @@ func (p *addressParser) domain(angle bool) string {
 		start = p.i
 		switch c := p.s[p.i]; c {
 		case '[':
-			if n := strings.IndexByte(p.s[p.i:], ']'); n > 0 {
-				p.i += n + 1
-			} else {
-				p.broken = true
-				p.i = len(p.s)
-			}
+			p.literal()
 		case '.':
 			p.i++
 		case ',', ';', ':', '<', '>', '@', '"', ')', '(':
@@ -336,9 +335,7 @@ func (p *addressParser) domain(angle bool) string {
 			}
 			return host
 		default:
-			for p.i < len(p.s) && !isSpace(p.s[p.i]) && !strings.Contains(",;:<>@\"()[", p.s[p.i:p.i+1]) {
-				p.i++
-			}
+			p.label()
 		}
 		if host == "" {
 			host = p.s[start:p.i]
@@ -347,6 +344,29 @@ func (p *addressParser) domain(angle bool) string {
 		}
 	}
 	return host
+}
+
+// hostEnds reports whether a blank ends the host: it does not if it is beside a dot.
+func (p *addressParser) hostEnds(host string) bool {
+	return host != "" && !strings.HasSuffix(host, ".") && !strings.HasPrefix(p.s[p.i:], ".")
+}
+
+// label skips up to a blank or special character.
+func (p *addressParser) label() {
+	for p.i < len(p.s) && !isSpace(p.s[p.i]) && !strings.Contains(",;:<>@\"()[", p.s[p.i:p.i+1]) {
+		p.i++
+	}
+}
+
+// literal skips a domain literal.
+func (p *addressParser) literal() {
+	n := strings.IndexByte(p.s[p.i:], ']')
+	if n < 0 {
+		p.broken = true
+		p.i = len(p.s)
+		return
+	}
+	p.i += n + 1
 }
 
 // angle parses "<local@domain>" with an optional source route.
@@ -370,18 +390,7 @@ func (p *addressParser) angle() {
 			p.i++
 			closed = true
 		case '@':
-			p.i++
-			if len(p.words) == 0 {
-				p.broken = true
-			}
-			mailbox = local(p.words)
-			host = p.domain(true)
-			if p.i < len(p.s) && p.s[p.i] == '@' { // "a@b@c": the last @ separates
-				p.words = append(p.words[:0], word{text: mailbox + "@" + host})
-				if len(mailbox) > maxRoute {
-					p.words = p.words[:0]
-				}
-			}
+			mailbox, host = p.angleHost()
 		case '"':
 			p.push(word{text: p.quoted(), quoted: true})
 		case '.':
@@ -401,9 +410,31 @@ func (p *addressParser) angle() {
 			p.push(word{text: p.atom()})
 		}
 	}
-	if host == "" {
+	p.addAngle(Address{Name: name, Mailbox: mailbox, Host: host, Route: route})
+}
+
+// angleHost parses "@domain" after the words of a local part.
+func (p *addressParser) angleHost() (mailbox, host string) {
+	p.i++
+	if len(p.words) == 0 {
 		p.broken = true
-		mailbox = local(p.words)
+	}
+	mailbox = local(p.words)
+	host = p.domain(true)
+	if p.i < len(p.s) && p.s[p.i] == '@' { // "a@b@c": the last @ separates
+		p.words = append(p.words[:0], word{text: mailbox + "@" + host})
+		if len(mailbox) > maxRoute {
+			p.words = p.words[:0]
+		}
+	}
+	return mailbox, host
+}
+
+// addAngle adds the address that was in angle brackets, unless it is another one for the same element of the list.
+func (p *addressParser) addAngle(a Address) {
+	if a.Host == "" {
+		p.broken = true
+		a.Mailbox = local(p.words)
 	}
 	if p.done {
 		p.broken = true
@@ -412,11 +443,11 @@ func (p *addressParser) angle() {
 			return
 		}
 	}
-	if name == "" && mailbox == "" && host == "" {
+	if a.Name == "" && a.Mailbox == "" && a.Host == "" {
 		p.words, p.done = p.words[:0], true // "<>" alone is no address
 		return
 	}
-	p.add(Address{Name: name, Mailbox: mailbox, Host: host, Route: route})
+	p.add(a)
 	p.comment = ""
 }
 

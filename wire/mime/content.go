@@ -64,22 +64,38 @@ func (p *Part) contentField(f HeaderField, seen contentSeen) contentSeen {
 			p.DispositionParams = parseParams(rest)
 			return seenDisposition
 		}
-	case equalFold(name, "id") && p.ID == "":
-		p.ID = Unfold(f.Value)
-	case equalFold(name, "description") && p.Description == "":
-		p.Description = Unfold(f.Value)
-	case equalFold(name, "md5") && p.MD5 == "":
-		p.MD5 = Unfold(f.Value)
-	case equalFold(name, "location") && p.Location == "":
-		p.Location = Unfold(f.Value)
 	case equalFold(name, "language") && p.Language == nil:
-		for _, tag := range strings.Split(Unfold(f.Value), ",") {
-			if tag = string(firstToken([]byte(tag))); tag != "" && len(p.Language) < maxLanguages {
-				p.Language = append(p.Language, tag)
-			}
+		p.Language = languages(Unfold(f.Value))
+	default:
+		if text := p.contentText(name); text != nil && *text == "" {
+			*text = Unfold(f.Value)
 		}
 	}
 	return 0
+}
+
+// contentText returns where the text of a Content-… field is stored, or nil.
+func (p *Part) contentText(name []byte) *string {
+	switch {
+	case equalFold(name, "id"):
+		return &p.ID
+	case equalFold(name, "description"):
+		return &p.Description
+	case equalFold(name, "md5"):
+		return &p.MD5
+	case equalFold(name, "location"):
+		return &p.Location
+	}
+	return nil
+}
+
+func languages(list string) (tags []string) {
+	for _, tag := range strings.Split(list, ",") {
+		if tag = string(firstToken([]byte(tag))); tag != "" && len(tags) < maxLanguages {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
 }
 
 // contentType parses "type/subtype; parameters". A malformed value counts as absent.
@@ -99,38 +115,50 @@ func (p *Part) contentType(value []byte) contentSeen {
 	return seenType
 }
 
+// recipients returns the list that a field adds to, or nil.
+func (e *Envelope) recipients(name []byte) *[]Address {
+	switch {
+	case equalFold(name, "to"):
+		return &e.To
+	case equalFold(name, "cc"):
+		return &e.Cc
+	case equalFold(name, "bcc"):
+		return &e.Bcc
+	}
+	return nil
+}
+
+// firstAddresses stores the addresses of a field unless flag says that one of its name was seen.
+func firstAddresses(list *[]Address, f HeaderField, seen, flag contentSeen) contentSeen {
+	if seen&flag == 0 {
+		*list = ParseAddressList(f.Value)
+	}
+	return flag
+}
+
 // field stores one field of the envelope. Of fields that are allowed once, the first counts; several To, Cc or Bcc
 // fields form one list.
 func (e *Envelope) field(f HeaderField, seen contentSeen) contentSeen {
 	name := f.Name
 	switch len(name) {
-	case 2:
-		if equalFold(name, "to") {
-			e.To = appendAddresses(e.To, f.Value)
-		} else if equalFold(name, "cc") {
-			e.Cc = appendAddresses(e.Cc, f.Value)
-		}
-	case 3:
-		if equalFold(name, "bcc") {
-			e.Bcc = appendAddresses(e.Bcc, f.Value)
+	case 2, 3:
+		if list := e.recipients(name); list != nil {
+			*list = appendAddresses(*list, f.Value)
 		}
 	case 4:
-		if equalFold(name, "from") && seen&seenFrom == 0 {
-			e.From = ParseAddressList(f.Value)
-			return seenFrom
+		if equalFold(name, "from") {
+			return firstAddresses(&e.From, f, seen, seenFrom)
 		}
 		e.text(&e.Date, HasDate, f, "date")
 	case 6:
-		if equalFold(name, "sender") && seen&seenSender == 0 {
-			e.Sender = ParseAddressList(f.Value)
-			return seenSender
+		if equalFold(name, "sender") {
+			return firstAddresses(&e.Sender, f, seen, seenSender)
 		}
 	case 7:
 		e.text(&e.Subject, HasSubject, f, "subject")
 	case 8:
-		if equalFold(name, "reply-to") && seen&seenReplyTo == 0 {
-			e.ReplyTo = ParseAddressList(f.Value)
-			return seenReplyTo
+		if equalFold(name, "reply-to") {
+			return firstAddresses(&e.ReplyTo, f, seen, seenReplyTo)
 		}
 	case 10:
 		if equalFold(name, "references") && seen&seenReferences == 0 {

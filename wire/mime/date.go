@@ -47,18 +47,21 @@ type dateParser struct {
 	bad, pm, am, zoned                     bool
 }
 
+// isoMonthDay reports whether s begins like "-03-1" in an ISO 8601 date.
+func isoMonthDay(s string) bool {
+	return len(s) >= 6 && s[0] == '-' && digit(s[1]) && s[3] == '-' && digit(s[4])
+}
+
 // number parses the digits at the start of s: a time if a colon follows, else a day or year.
 func (d *dateParser) number(s string) (rest string) {
 	v, n := leadingNumber(s)
 	rest = s[n:]
 	switch {
-	case n > 4 && d.year < 0 && n == 8 && d.day < 0: // 20260303
+	case n == 8 && d.year < 0 && d.day < 0: // 20260303
 		d.year, d.month, d.day = v/10000, v/100%100-1, v%100
 	case rest != "" && rest[0] == ':' && d.hour < 0:
 		return d.clock(v, rest)
-	// ISO
-	case n == 4 && d.year < 0 && d.month < 0 && len(rest) >= 6 && rest[0] == '-' && rest[3] == '-' && digit(rest[1]) &&
-		digit(rest[4]):
+	case n == 4 && d.year < 0 && d.month < 0 && isoMonthDay(rest):
 		m, _ := leadingNumber(rest[1:])
 		day, w := leadingNumber(rest[4:])
 		d.year, d.month, d.day = v, m-1, day
@@ -172,9 +175,13 @@ func (d *dateParser) word(w string) {
 	}
 }
 
+func (d *dateParser) valid() bool {
+	return !d.bad && 0 <= d.month && d.month <= 11 && 1 <= d.year && d.year <= 9999 && 0 <= d.hour && d.hour <= 23 &&
+		d.minute <= 59 && d.second <= 60 && 1 <= d.day && d.day <= daysIn(d.month, d.year)
+}
+
 func (d *dateParser) time() (time.Time, bool) {
-	if d.bad || d.month < 0 || d.month > 11 || d.year < 1 || d.year > 9999 || d.hour < 0 || d.hour > 23 ||
-		d.minute > 59 || d.second > 60 || d.day < 1 || d.day > daysIn(d.month, d.year) {
+	if !d.valid() {
 		return time.Time{}, false
 	}
 	switch {

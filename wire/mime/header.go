@@ -154,86 +154,19 @@ func lower(b []byte) string {
 
 // intern returns string(b), without allocation for common words.
 func intern(b []byte) string {
-	switch string(b) {
-	case "text":
-		return "text"
-	case "plain":
-		return "plain"
-	case "html":
-		return "html"
-	case "calendar":
-		return "calendar"
-	case "multipart":
-		return "multipart"
-	case "mixed":
-		return "mixed"
-	case "alternative":
-		return "alternative"
-	case "related":
-		return "related"
-	case "signed":
-		return "signed"
-	case "report":
-		return "report"
-	case "application":
-		return "application"
-	case "octet-stream":
-		return "octet-stream"
-	case "pdf":
-		return "pdf"
-	case "image":
-		return "image"
-	case "png":
-		return "png"
-	case "jpeg":
-		return "jpeg"
-	case "gif":
-		return "gif"
-	case "message":
-		return "message"
-	case "rfc822":
-		return "rfc822"
-	}
-	return internValue(b)
-}
-
-// internValue is intern for common parameters and encodings.
-func internValue(b []byte) string {
-	switch string(b) {
-	case "7bit":
-		return "7bit"
-	case "8bit":
-		return "8bit"
-	case "base64":
-		return "base64"
-	case "quoted-printable":
-		return "quoted-printable"
-	case "attachment":
-		return "attachment"
-	case "inline":
-		return "inline"
-	case "charset":
-		return "charset"
-	case "boundary":
-		return "boundary"
-	case "filename":
-		return "filename"
-	case "name":
-		return "name"
-	case "format":
-		return "format"
-	case "flowed":
-		return "flowed"
-	case "utf-8":
-		return "utf-8"
-	case "UTF-8":
-		return "UTF-8"
-	case "us-ascii":
-		return "us-ascii"
-	case "iso-8859-1":
-		return "iso-8859-1"
-	case "ISO-8859-1":
-		return "ISO-8859-1"
+	if w, ok := common[string(b)]; ok {
+		return w
 	}
 	return string(b)
 }
+
+// common holds frequent types, parameters and encodings.
+var common = func(list string) map[string]string {
+	m := map[string]string{}
+	for w := range strings.FieldsSeq(list) {
+		m[w] = w
+	}
+	return m
+}(`text plain html calendar multipart mixed alternative related signed report application octet-stream pdf image png
+	jpeg gif message rfc822 7bit 8bit base64 quoted-printable attachment inline charset boundary filename name format
+	flowed utf-8 UTF-8 us-ascii iso-8859-1 ISO-8859-1`)

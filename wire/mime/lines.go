@@ -81,16 +81,22 @@ func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
 	if lineLen == 0 || lineLen%4 != 0 || lineLen > maxLineLen {
 		return 0, false
 	}
-	for len(text) > lineLen {
-		if len(text) < lineLen+3 || text[lineLen] != '\r' || text[lineLen+1] != '\n' || !letters(text[:lineLen]) {
-			return 0, false
-		}
-		text = text[lineLen+2:]
-	}
-	if len(text)%4 != 0 || !lastLine(text) {
+	text, ok := cutLines(text, lineLen)
+	if !ok || len(text)%4 != 0 || !lastLine(text) {
 		return 0, false
 	}
 	return lineLen, finalCRLF
+}
+
+// cutLines removes all lines but the last. ok reports that they were full lines of base64.
+func cutLines(text []byte, lineLen int) (last []byte, ok bool) {
+	for len(text) > lineLen {
+		if len(text) < lineLen+3 || text[lineLen] != '\r' || text[lineLen+1] != '\n' || !letters(text[:lineLen]) {
+			return nil, false
+		}
+		text = text[lineLen+2:]
+	}
+	return text, true
 }
 
 // letters reports whether b, whose length is a multiple of four, has only letters of the alphabet.

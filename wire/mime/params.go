@@ -29,26 +29,20 @@ func parseParams(b []byte) []Param {
 			i++
 			continue
 		}
-		start := i
-		for i < len(b) && b[i] != '=' && b[i] != ';' && !isSpace(b[i]) && b[i] != '(' {
-			i++
-		}
-		name := b[start:i]
-		i = skipCFWS(b, i)
-		if i >= len(b) || b[i] != '=' || len(name) == 0 {
-			if i < len(b) && b[i] == '=' {
-				i++ // a value without a name: skipped with the next word
-			}
+		end := nameEnd(b, i)
+		name := b[i:end]
+		i = skipCFWS(b, end)
+		if i >= len(b) || b[i] != '=' {
 			continue
 		}
-		i = skipCFWS(b, i+1)
+		i++
+		if len(name) == 0 {
+			continue // a value without a name: skipped with the next word
+		}
+		i = skipCFWS(b, i)
 		key := lower(name)
 		var value string
-		if i < len(b) && b[i] == '"' {
-			value, i = quotedValue(b, i)
-		} else {
-			value, i = bareValue(b, i, strings.HasSuffix(key, "name"))
-		}
+		value, i = readValue(b, i, key)
 		if strings.IndexByte(key, '*') >= 0 {
 			extended = true
 		} else if hasParam(params, key) {
@@ -60,6 +54,21 @@ func parseParams(b []byte) []Param {
 		return joinContinuations(params)
 	}
 	return params
+}
+
+func readValue(b []byte, i int, key string) (value string, next int) {
+	if i < len(b) && b[i] == '"' {
+		return quotedValue(b, i)
+	}
+	return bareValue(b, i, strings.HasSuffix(key, "name"))
+}
+
+// nameEnd returns the end of the parameter name at b[i:].
+func nameEnd(b []byte, i int) int {
+	for i < len(b) && b[i] != '=' && b[i] != ';' && !isSpace(b[i]) && b[i] != '(' {
+		i++
+	}
+	return i
 }
 
 func hasParam(params []Param, name string) bool {

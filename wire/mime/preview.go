@@ -87,6 +87,10 @@ func previewOf(p *Part, raw []byte, limit int) (s string, whole bool) {
 	return s, full || whole
 }
 
+func blank(r rune) bool {
+	return r <= ' ' || r == 0x7f || r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.IsControl(r))
+}
+
 // collapse returns the first 200 characters of s, with each run of blanks and control characters as one blank. If
 // unquoted is set, it skips lines that start with ">". full reports that s was long enough.
 func collapse(s string, unquoted bool) (out string, full bool) {
@@ -112,7 +116,7 @@ func collapse(s string, unquoted bool) (out string, full bool) {
 		switch {
 		case invisible(r):
 			continue
-		case r <= ' ' || r == 0x7f || r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.IsControl(r)):
+		case blank(r):
 			gap = true
 			continue
 		}
@@ -229,6 +233,13 @@ func tagStart(s string) bool {
 	return 'a' <= c && c <= 'z' || c == '/' || c == '!' || c == '?'
 }
 
+func tagNameEnd(s string, i int) int {
+	for i < len(s) && s[i] != '>' && s[i] != '/' && !isSpace(s[i]) {
+		i++
+	}
+	return i
+}
+
 // cutTag parses the tag at the start of s. It returns its name in lower case, without the slash, and the rest of s.
 func cutTag(s string) (name, rest string, ok bool) {
 	i := 1
@@ -236,9 +247,7 @@ func cutTag(s string) (name, rest string, ok bool) {
 		i++
 	}
 	start := i
-	for i < len(s) && s[i] != '>' && s[i] != '/' && !isSpace(s[i]) {
-		i++
-	}
+	i = tagNameEnd(s, i)
 	name = lower([]byte(s[start:i]))
 	var quote byte
 	for ; i < len(s); i++ {

@@ -63,15 +63,26 @@ func (e *encoder) part(p *Part, message bool) bool {
 	case p.Type == "multipart", p.Type == "message":
 		return false // RFC 2045 section 6.4
 	}
-	if !hasNUL(body) && (p.Type == "text" && escapes(body) <= len(body)/4 || escapes(body) <= len(body)/8) {
+	if readable(p, body) {
 		e.header(header, "quoted-printable", message, true)
 		e.out = appendPrintable(e.out, body)
 	} else {
 		e.header(header, "base64", message, true)
-		e.out = AppendBase64Lines(e.out, body, 76, bytes.HasSuffix(body, []byte("\r\n")))
+		e.out = AppendBase64Lines(e.out, body, 76, bytes.HasSuffix(body, lineBreak))
 	}
 	return true
 }
+
+// readable reports whether most of a body stays as it is in quoted-printable.
+func readable(p *Part, body []byte) bool {
+	share := 8
+	if p.Type == "text" {
+		share = 4
+	}
+	return !hasNUL(body) && escapes(body) <= len(body)/share
+}
+
+var lineBreak = []byte("\r\n")
 
 // container writes a multipart or an enclosed message, including the text around its parts.
 func (e *encoder) container(p *Part, message bool) bool {
@@ -148,16 +159,15 @@ func appendPrintable(dst, src []byte) []byte {
 	room, soft := printableLine-1, false // soft: at the start of a line after a soft break
 	for i := 0; i < len(src); i++ {
 		c := src[i]
-		if c == '\r' && i+1 < len(src) && src[i+1] == '\n' {
+		if bytes.HasPrefix(src[i:], lineBreak) {
 			dst, room, soft = append(dst, '\r', '\n'), printableLine-1, false
 			i++
 			continue
 		}
-		blank := c == ' ' || c == '\t'
-		if last := i+1 == len(src) || src[i+1] == '\r' && i+2 < len(src) && src[i+2] == '\n'; blank && last {
-			blank = false // a blank at the end of a line would be lost
+		plain := c > ' ' && c < 0x7f && c != '='
+		if c == ' ' || c == '\t' { // at the end of a line it would be lost
+			plain = i+1 < len(src) && !bytes.HasPrefix(src[i+1:], lineBreak)
 		}
-		plain := blank || c > ' ' && c < 0x7f && c != '='
 		need := 3
 		if plain {
 			need = 1

@@ -1,6 +1,7 @@
 package scram
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -49,16 +50,14 @@ func nothing(r rune) bool {
 	return 0xfe00 <= r && r <= 0xfe0f
 }
 
+// prohibited holds the ranges of RFC 4013 section 2.3 that no category of Unicode holds.
+var prohibited = [][2]rune{
+	{0x340, 0x341}, {0x6dd, 0x6dd}, {0x70f, 0x70f}, {0x180e, 0x180e}, {0x200e, 0x200f}, {0x2028, 0x202e},
+	{0x2061, 0x206f}, {0x2ff0, 0x2ffb}, {0xfdd0, 0xfdef}, {0xfff9, 0xfffd}, {0x1d173, 0x1d17a}, {0xe0001, 0xe007f},
+}
+
 // forbidden reports whether RFC 4013 section 2.3 prohibits r.
 func forbidden(r rune) bool {
-	switch {
-	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Co, r), r&0xfffe == 0xfffe, 0xfdd0 <= r && r <= 0xfdef:
-		return true
-	case 0x200e <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2061 <= r && r <= 0x206f:
-		return true
-	case 0xfff9 <= r && r <= 0xfffd, 0x2ff0 <= r && r <= 0x2ffb, 0xe0001 <= r && r <= 0xe007f, 0x1d173 <= r &&
-		r <= 0x1d17a:
-		return true
-	}
-	return r == 0x340 || r == 0x341 || r == 0x6dd || r == 0x70f || r == 0x180e
+	return unicode.In(r, unicode.Cc, unicode.Co) || r&0xfffe == 0xfffe ||
+		slices.ContainsFunc(prohibited, func(x [2]rune) bool { return x[0] <= r && r <= x[1] })
 }

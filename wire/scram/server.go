@@ -86,6 +86,40 @@ func (s *Server) Next(in []byte) (out []byte, done bool, err error) {
 	return nil, false, fmt.Errorf("%w: exchange is over", ErrSyntax)
 }
 
+// authorize stores the identity to act as, if the client names one.
+func (s *Server) authorize(authz string) error {
+	if authz == "" {
+		return nil
+	}
+	name, _, err := attribute(authz, 'a')
+	if err != nil {
+		return err
+	}
+	id, err := unescapeName(name)
+	s.authzid = Prepare(id)
+	return err
+}
+
+// clientFirst parses client-first-message-bare.
+func clientFirst(bare string) (user, nonce string, err error) {
+	if strings.HasPrefix(bare, "m=") {
+		return "", "", ErrExtension
+	}
+	name, rest, err := attribute(bare, 'n')
+	if err != nil {
+		return "", "", err
+	}
+	nonce, rest, err = attribute(rest, 'r')
+	if err != nil {
+		return "", "", err
+	}
+	if err := extensions(rest); err != nil {
+		return "", "", err
+	}
+	user, err = unescapeName(name)
+	return user, nonce, err
+}
+
 // first processes gs2-header client-first-message-bare.
 func (s *Server) first(in string) ([]byte, error) {
 	flag, rest, ok := strings.Cut(in, ",")
@@ -96,32 +130,11 @@ func (s *Server) first(in string) ([]byte, error) {
 	if err := s.bind(flag); err != nil {
 		return nil, err
 	}
-	if authz != "" {
-		name, _, err := attribute(authz, 'a')
-		if err == nil {
-			s.authzid, err = unescapeName(name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.authzid = Prepare(s.authzid)
+	if err := s.authorize(authz); err != nil {
+		return nil, err
 	}
 	s.gs2 = in[:len(in)-len(bare)]
-	if strings.HasPrefix(bare, "m=") {
-		return nil, ErrExtension
-	}
-	name, rest, err := attribute(bare, 'n')
-	if err != nil {
-		return nil, err
-	}
-	clientNonce, rest, err := attribute(rest, 'r')
-	if err != nil {
-		return nil, err
-	}
-	if err := extensions(rest); err != nil {
-		return nil, err
-	}
-	user, err := unescapeName(name)
+	user, clientNonce, err := clientFirst(bare)
 	if err != nil {
 		return nil, err
 	}

@@ -212,44 +212,23 @@ func (w *DotWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	written, rest := 0, p
+	written := 0
 	emit := func(b []byte) error {
 		n, err := w.dst.Write(b)
 		written += n
 		return err
 	}
-	dot := func() error {
-		_, err := w.dst.Write(oneDot)
-		return err
+	for i := w.firstDot(p); i >= 0; i = nextDot(p[written:]) {
+		if i > 0 {
+			if err := emit(p[written : written+i]); err != nil {
+				return written, err
+			}
+		}
+		if _, err := w.dst.Write(oneDot); err != nil {
+			return written, err
+		}
 	}
-	// In two cases a line may have started before p.
-	if w.last == [2]byte{'\r', '\n'} && p[0] == '.' {
-		if err := dot(); err != nil {
-			return 0, err
-		}
-	} else if w.last[1] == '\r' && len(p) > 1 && p[0] == '\n' && p[1] == '.' {
-		if err := emit(rest[:1]); err != nil {
-			return written, err
-		}
-		if err := dot(); err != nil {
-			return written, err
-		}
-		rest = rest[1:]
-	}
-	for {
-		i := bytes.Index(rest, lineDot)
-		if i < 0 {
-			break
-		}
-		if err := emit(rest[:i+2]); err != nil {
-			return written, err
-		}
-		if err := dot(); err != nil {
-			return written, err
-		}
-		rest = rest[i+2:]
-	}
-	if err := emit(rest); err != nil {
+	if err := emit(p[written:]); err != nil {
 		return written, err
 	}
 	if len(p) == 1 {
@@ -258,6 +237,26 @@ func (w *DotWriter) Write(p []byte) (int, error) {
 		w.last = [2]byte(p[len(p)-2:])
 	}
 	return written, nil
+}
+
+// firstDot returns the index of the first dot at the start of a line, or -1. The line may have started before p.
+func (w *DotWriter) firstDot(p []byte) int {
+	switch {
+	case w.last == [2]byte{'\r', '\n'} && p[0] == '.':
+		return 0
+	case w.last[1] == '\r' && len(p) > 1 && p[0] == '\n' && p[1] == '.':
+		return 1
+	}
+	return nextDot(p)
+}
+
+// nextDot returns the index of the first dot after a line end, or -1.
+func nextDot(p []byte) int {
+	i := bytes.Index(p, lineDot)
+	if i < 0 {
+		return -1
+	}
+	return i + len(lineDot) - 1
 }
 
 // Close writes the end of the data.

@@ -170,12 +170,7 @@ func (m *MailParams) set(key, value []byte) *Reply {
 			return errParam
 		}
 	case foldEq(key, "BODY"):
-		if twice = m.Body != BodyUnset; foldEq(value, "BINARYMIME") {
-			return errBinary
-		}
-		if m.Body, ok = parseBody(value); !ok {
-			return errParam
-		}
+		return m.setBody(value)
 	case foldEq(key, "SMTPUTF8"):
 		twice, ok = m.UTF8, value == nil
 		m.UTF8 = true
@@ -186,14 +181,10 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		}
 	case foldEq(key, "ENVID"):
 		twice = m.EnvID != ""
-		m.EnvID, ok = decodeXtext(value)
-		ok = ok && len(m.EnvID) <= 100 && printable(m.EnvID)
+		m.EnvID, ok = parseEnvID(value)
 	case foldEq(key, "AUTH"):
 		twice = m.Auth != ""
-		if m.Auth, ok = decodeXtext(value); ok && m.Auth != "<>" {
-			_, n, valid := parseMailbox([]byte(m.Auth))
-			ok = valid && n == len(m.Auth)
-		}
+		m.Auth, ok = parseAuth(value)
 	case foldEq(key, "MT-PRIORITY"):
 		twice, m.HasPriority = m.HasPriority, true
 		m.Priority, ok = parsePriority(value)
@@ -213,6 +204,36 @@ func (m *MailParams) set(key, value []byte) *Reply {
 		return errParam
 	}
 	return nil
+}
+
+func (m *MailParams) setBody(value []byte) *Reply {
+	if foldEq(value, "BINARYMIME") {
+		return errBinary
+	}
+	body, ok := parseBody(value)
+	switch {
+	case !ok:
+		return errParam
+	case m.Body != BodyUnset:
+		return errTwice
+	}
+	m.Body = body
+	return nil
+}
+
+func parseEnvID(value []byte) (id string, ok bool) {
+	id, ok = decodeXtext(value)
+	return id, ok && len(id) <= 100 && printable(id)
+}
+
+// parseAuth parses the mailbox of AUTH=, or "<>".
+func parseAuth(value []byte) (mailbox string, ok bool) {
+	mailbox, ok = decodeXtext(value)
+	if !ok || mailbox == "<>" {
+		return mailbox, ok
+	}
+	_, n, ok := parseMailbox([]byte(mailbox))
+	return mailbox, ok && n == len(mailbox)
 }
 
 func parseBody(value []byte) (b Body, ok bool) {

@@ -118,28 +118,26 @@ func sourceRoute(b []byte) bool {
 	return true
 }
 
+// parseDotAtom returns the length of the dot-atom at the start of b.
+func parseDotAtom(b []byte) (n int, ok bool) {
+	for n < len(b) && (atext[b[n]] || b[n] == '.') {
+		n++
+	}
+	return n, dotAtom(b[:n])
+}
+
 // parseMailbox parses local@domain (or postmaster alone) at the start of b; n is its length.
 func parseMailbox(b []byte) (p Path, n int, ok bool) {
-	quoted := false
-	var local string
-	if len(b) > 0 && b[0] == '"' {
-		quoted = true
-		if local, n, ok = parseQuoted(b); !ok {
-			return p, 0, false
-		}
-	} else {
-		for n < len(b) && (atext[b[n]] || b[n] == '.') {
-			n++
-		}
-		if !dotAtom(b[:n]) {
-			return p, 0, false
-		}
-	}
-	size := n
+	quoted := len(b) > 0 && b[0] == '"'
+	var local string // only of a quoted one: for others the address and its parts are one allocation
 	if quoted {
-		size = len(local)
+		local, n, ok = parseQuoted(b)
+		ok = ok && len(local) <= MaxLocal
+	} else {
+		n, ok = parseDotAtom(b)
+		ok = ok && n <= MaxLocal
 	}
-	if size > MaxLocal {
+	if !ok {
 		return p, 0, false
 	}
 	if n == len(b) || b[n] != '@' {
@@ -148,15 +146,16 @@ func parseMailbox(b []byte) (p Path, n int, ok bool) {
 		}
 		return p, 0, false
 	}
-	end := n + 1
-	for end < len(b) && b[end] != '>' && b[end] != ' ' {
-		end++
+	domain := b[n+1:]
+	if i := bytes.IndexAny(domain, "> "); i >= 0 {
+		domain = domain[:i]
 	}
-	if !validDomain(b[n+1 : end]) {
+	if !validDomain(domain) {
 		return p, 0, false
 	}
+	end := n + 1 + len(domain)
 	if quoted {
-		return Path{Local: local, Domain: string(b[n+1 : end])}, end, validUTF8([]byte(local))
+		return Path{Local: local, Domain: string(domain)}, end, validUTF8([]byte(local))
 	}
 	if !validUTF8(b[:end]) {
 		return p, 0, false
@@ -195,30 +194,30 @@ func validDomain(d []byte) bool {
 	if d[0] == '[' {
 		return validLiteral(d)
 	}
-	label, last := 0, byte('.')
-	for _, c := range d {
-		switch {
-		case c == '.':
-			if label == 0 || last == '-' {
-				return false
-			}
-			label = 0
-			last = c
-			continue
-		case c >= 0x80, c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_':
-		case c == '-':
-			if label == 0 {
-				return false
-			}
-		default:
-			return false
-		}
-		last = c
-		if label++; label > 63 && c < 0x80 {
+	for rest, more := d, true; more; {
+		var label []byte
+		if label, rest, more = bytes.Cut(rest, oneDot); !validLabel(label) {
 			return false
 		}
 	}
-	return label > 0 && last != '-' && validUTF8(d)
+	return validUTF8(d)
+}
+
+// validLabel accepts labels of up to 63 bytes. Only bytes of U-labels may exceed them.
+func validLabel(label []byte) bool {
+	if len(label) == 0 || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	for i, c := range label {
+		if !labelByte(c) || i >= 63 && c < 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func labelByte(c byte) bool {
+	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
 // validLiteral accepts [192.0.2.1] and [IPv6:2001:db8::1]. No other tag is registered for the general form

@@ -116,6 +116,16 @@ var (
 	ErrMalformedReply = errors.New("smtp: malformed reply")
 )
 
+func replyCode(digits []byte) (code int, ok bool) {
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		code = code*10 + int(c-'0')
+	}
+	return code, 200 <= code && code <= 599
+}
+
 // AddLine adds one reply line, with its line end, and reports whether it was the last. Start with a zero Reply. All
 // lines of a reply must have the same code.
 func (r *Reply) AddLine(line []byte) (last bool, err error) {
@@ -124,14 +134,8 @@ func (r *Reply) AddLine(line []byte) (last bool, err error) {
 	if len(line) < 3 || len(line) > MaxReplyLine || len(r.Lines) >= MaxReplyLines {
 		return false, ErrMalformedReply
 	}
-	code := 0
-	for _, c := range line[:3] {
-		if c < '0' || c > '9' {
-			return false, ErrMalformedReply
-		}
-		code = code*10 + int(c-'0')
-	}
-	if code < 200 || code > 599 || len(r.Lines) > 0 && code != r.Code {
+	code, ok := replyCode(line[:3])
+	if !ok || len(r.Lines) > 0 && code != r.Code {
 		return false, ErrMalformedReply
 	}
 	last = true

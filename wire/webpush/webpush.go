@@ -211,23 +211,34 @@ func Authorization(key *ecdsa.PrivateKey, random io.Reader, audience, subject st
 // ErrAuthorization means that a field is not from Authorization, or is not valid for this audience and time.
 var ErrAuthorization = errors.New("webpush: the token is not good")
 
-// CheckAuthorization verifies the field as a push service does, and returns the subject and the public key.
-func CheckAuthorization(field, audience string, now time.Time) (subject, public string, err error) {
-	token, k, ok := strings.Cut(strings.TrimPrefix(field, "vapid t="), ", k=")
-	point, bad := decode(k)
-	if !ok || !strings.HasPrefix(field, "vapid ") || bad != nil {
-		return "", "", ErrAuthorization
+// verifyToken checks a token's signature with a public key, an uncompressed point in base64url, and returns its claims.
+func verifyToken(token, public string) (body []byte, ok bool) {
+	point, err := decode(public)
+	if err != nil {
+		return nil, false
 	}
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 	parts := strings.Split(token, ".")
 	if err != nil || len(parts) != 3 || parts[0] != tokenHeader {
-		return "", "", ErrAuthorization
+		return nil, false
 	}
 	body, err1 := decode(parts[1])
 	sig, err2 := decode(parts[2])
+	if err1 != nil || err2 != nil || len(sig) != 64 {
+		return nil, false
+	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err1 != nil || err2 != nil || len(sig) != 64 || !ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]),
-		new(big.Int).SetBytes(sig[32:])) {
+	return body, ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:]))
+}
+
+// CheckAuthorization verifies the field as a push service does, and returns the subject and the public key.
+func CheckAuthorization(field, audience string, now time.Time) (subject, public string, err error) {
+	token, k, ok := strings.Cut(strings.TrimPrefix(field, "vapid t="), ", k=")
+	if !ok || !strings.HasPrefix(field, "vapid ") {
+		return "", "", ErrAuthorization
+	}
+	body, ok := verifyToken(token, k)
+	if !ok {
 		return "", "", ErrAuthorization
 	}
 	var c claims

@@ -60,6 +60,26 @@ func (r *Reader) whole(op Opcode, payload []byte) (Opcode, []byte, error) {
 	return op, payload, nil
 }
 
+// wrong returns what is wrong with a frame that begins with these bytes, or "".
+func (r *Reader) wrong(first, second byte) string {
+	op, fin := Opcode(first&0x0f), first&0x80 != 0
+	switch {
+	case first&0x70 != 0:
+		return "a reserved bit is set"
+	case op > Binary && op < Close || op > Pong:
+		return "an unknown opcode"
+	case op.control() && (!fin || second&0x7f > maxControl):
+		return "a control frame in fragments or too long"
+	case op == Continuation && r.message == 0:
+		return "a fragment of no message"
+	case op != Continuation && !op.control() && r.message != 0:
+		return "a message within a message"
+	case (second&0x80 != 0) != r.Masked:
+		return "a frame masked where it must not be, or not where it must"
+	}
+	return ""
+}
+
 // frame reads one frame and checks that it is allowed here.
 func (r *Reader) frame(src io.Reader, buf []byte) (op Opcode, fin bool, payload []byte, err error) {
 	var h [maxHeader]byte
@@ -68,19 +88,8 @@ func (r *Reader) frame(src io.Reader, buf []byte) (op Opcode, fin bool, payload 
 	}
 	op, fin = Opcode(h[0]&0x0f), h[0]&0x80 != 0
 	masked, n := h[1]&0x80 != 0, uint64(h[1]&0x7f)
-	switch {
-	case h[0]&0x70 != 0:
-		return 0, false, nil, &Error{Protocol, "a reserved bit is set"}
-	case op > Binary && op < Close || op > Pong:
-		return 0, false, nil, &Error{Protocol, "an unknown opcode"}
-	case op.control() && (!fin || n > maxControl):
-		return 0, false, nil, &Error{Protocol, "a control frame in fragments or too long"}
-	case op == Continuation && r.message == 0:
-		return 0, false, nil, &Error{Protocol, "a fragment of no message"}
-	case op != Continuation && !op.control() && r.message != 0:
-		return 0, false, nil, &Error{Protocol, "a message within a message"}
-	case masked != r.Masked:
-		return 0, false, nil, &Error{Protocol, "a frame masked where it must not be, or not where it must"}
+	if wrong := r.wrong(h[0], h[1]); wrong != "" {
+		return 0, false, nil, &Error{Protocol, wrong}
 	}
 	if n, err = length(src, &h, n); err != nil {
 		return 0, false, nil, err

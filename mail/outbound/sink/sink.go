@@ -218,10 +218,7 @@ func (x *session) command(line string) bool {
 	verb = strings.ToUpper(verb)
 	scripted := x.asked(line, "")
 	if scripted != "" && verb != "DATA" {
-		if scripted[0] == '2' && verb == "RCPT" {
-			x.msg.To = append(x.msg.To, rest)
-		}
-		return x.say(scripted)
+		return x.scripted(verb, rest, scripted)
 	}
 	switch verb {
 	case "EHLO":
@@ -325,6 +322,36 @@ func (x *session) scram(first string) bool {
 	}
 }
 
+// scripted sends a reply of the script.
+func (x *session) scripted(verb, rest, reply string) bool {
+	if reply[0] == '2' && verb == "RCPT" {
+		x.msg.To = append(x.msg.To, rest)
+	}
+	return x.say(reply)
+}
+
+// body reads a message up to the line with a dot alone. It returns false if the connection ends before.
+func (x *session) body() (data string, ok bool) {
+	var b bytes.Buffer
+	first := true
+	for {
+		l, err := x.r.ReadSlice('\n')
+		if err != nil && err != bufio.ErrBufferFull {
+			return "", false
+		}
+		if first && x.asked("data", "") == Cut {
+			return "", false
+		}
+		first = false
+		if len(l) == 3 && l[0] == '.' {
+			return b.String(), true
+		}
+		if !x.o.Discard {
+			b.Write(bytes.TrimPrefix(l, []byte{'.'}))
+		}
+	}
+}
+
 func (x *session) data(scripted string) bool {
 	if scripted != "" {
 		return x.say(scripted)
@@ -335,28 +362,10 @@ func (x *session) data(scripted string) bool {
 	if !x.say("354 go") {
 		return false
 	}
-	var b bytes.Buffer
-	first := true
-	for {
-		l, err := x.r.ReadSlice('\n')
-		if err != nil && err != bufio.ErrBufferFull {
-			return false
-		}
-		if first && x.asked("data", "") == Cut {
-			return false
-		}
-		first = false
-		if len(l) == 3 && l[0] == '.' {
-			break
-		}
-		if !x.o.Discard {
-			if l[0] == '.' {
-				l = l[1:]
-			}
-			b.Write(l)
-		}
+	var ok bool
+	if x.msg.Data, ok = x.body(); !ok {
+		return false
 	}
-	x.msg.Data = b.String()
 	if x.o.Taken != nil {
 		x.o.Taken(x.msg)
 	}

@@ -77,15 +77,22 @@ func (f *file) method(d dict, which name) method {
 	return methodNone
 }
 
+// keyLength returns the bytes of a key for revision r.
+func (f *file) keyLength(d dict, r int) int {
+	bits, ok := f.number(d["Length"])
+	switch {
+	case ok && r >= 3 && bits >= 40 && bits <= 128:
+		return int(bits) / 8
+	case r == 4:
+		return 16
+	}
+	return 5
+}
+
 // oldKey computes the key by algorithm 2 and checks it by algorithms 4 and 5. It returns nil if the file needs a
 // password.
 func (f *file) oldKey(d dict, r int, o, u []byte) []byte {
-	n := 5
-	if bits, ok := f.number(d["Length"]); ok && r >= 3 && bits >= 40 && bits <= 128 {
-		n = int(bits) / 8
-	} else if r == 4 {
-		n = 16
-	}
+	n := f.keyLength(d, r)
 	p, _ := f.number(d["P"])
 	var id str
 	if a := f.array(f.trailer["ID"]); len(a) > 0 {

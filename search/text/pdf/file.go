@@ -219,6 +219,15 @@ func (f *file) streamAt(l *lexer, d dict) *stream {
 	return &stream{d, l.b[at:end]}
 }
 
+// pair reads two numbers.
+func (l *lexer) pair() (a, b float64, ok bool) {
+	first, ok1 := l.next(false, 0)
+	second, ok2 := l.next(false, 0)
+	a, is1 := first.(float64)
+	b, is2 := second.(float64)
+	return a, b, ok1 && ok2 && is1 && is2
+}
+
 // unpack reads the objects in object streams (section 7.5.7).
 func (f *file) unpack() {
 	sort.SliceStable(f.streams, func(i, j int) bool { return f.streams[i].pos < f.streams[j].pos })
@@ -232,11 +241,8 @@ func (f *file) unpack() {
 		n, _ := f.resolve(s.dict["N"]).(float64)
 		head := lexer{b: b, f: f}
 		for range int(min(max(n, 0), maxObjects)) {
-			num, ok1 := head.next(false, 0)
-			off, ok2 := head.next(false, 0)
-			id, is1 := num.(float64)
-			at, is2 := off.(float64)
-			if !ok1 || !ok2 || !is1 || !is2 {
+			id, at, ok := head.pair()
+			if !ok {
 				break
 			}
 			if id < 0 || id >= maxObjects || at < 0 || first < 0 || first+at >= float64(len(b)) {
@@ -334,6 +340,10 @@ func (f *file) pages() []leaf {
 	if len(out) > 0 {
 		return out
 	}
+	return f.pagesByNumber()
+}
+
+func (f *file) pagesByNumber() (out []leaf) {
 	var nums []int
 	for n, p := range f.objects {
 		if d, _ := p.o.(dict); d != nil && f.resolve(d["Type"]) == name("Page") {

@@ -111,28 +111,50 @@ func (f *file) runLength(b []byte) []byte {
 	return out
 }
 
+// lzwEntry is a sequence of bytes: that of prefix (-1: none) and one more.
+type lzwEntry struct {
+	prefix int32
+	last   byte
+	length int32
+}
+
+type lzwTable [4096]lzwEntry
+
+// begin fills the table with the codes of single bytes.
+func (t *lzwTable) begin() {
+	for i := range 256 {
+		t[i] = lzwEntry{-1, byte(i), 1}
+	}
+}
+
+// first returns the first byte of a code's sequence.
+func (t *lzwTable) first(code int) byte {
+	for t[code].prefix >= 0 {
+		code = int(t[code].prefix)
+	}
+	return t[code].last
+}
+
+// expand appends a code's sequence.
+func (t *lzwTable) expand(out []byte, code int) []byte {
+	n, at := int(t[code].length), len(out)
+	out = append(out, make([]byte, n)...)
+	for c := code; c >= 0 && n > 0; c = int(t[c].prefix) {
+		n--
+		out[at+n] = t[c].last
+	}
+	return out
+}
+
 // lzw decodes LZW as in TIFF and PDF: codes of 9 to 12 bits, most significant bit first.
 func (f *file) lzw(b []byte, early int) []byte {
 	const clear, eod = 256, 257
-	type entry struct {
-		prefix int32
-		last   byte
-		length int32
-	}
-	var table [4096]entry
-	for i := range 256 {
-		table[i] = entry{-1, byte(i), 1}
-	}
+	var table lzwTable
+	table.begin()
 	next, width, prev := 258, 9, -1
 	var acc uint32
 	var bits int
 	var out []byte
-	first := func(code int) byte {
-		for table[code].prefix >= 0 {
-			code = int(table[code].prefix)
-		}
-		return table[code].last
-	}
 	for len(out) < f.left() {
 		for bits < width {
 			if len(b) == 0 {
@@ -156,16 +178,10 @@ func (f *file) lzw(b []byte, early int) []byte {
 			if code != next {
 				c = code
 			}
-			table[next] = entry{int32(prev), first(c), table[prev].length + 1}
+			table[next] = lzwEntry{int32(prev), table.first(c), table[prev].length + 1}
 			next++
 		}
-		n := int(table[code].length)
-		at := len(out)
-		out = append(out, make([]byte, n)...)
-		for c := code; c >= 0 && n > 0; c = int(table[c].prefix) {
-			n--
-			out[at+n] = table[c].last
-		}
+		out = table.expand(out, code)
 		f.pay(1)
 		prev = code
 		for width < 12 && next+early >= 1<<width {

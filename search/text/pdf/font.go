@@ -51,33 +51,9 @@ func (f *file) font(o object) *font {
 }
 
 func (f *file) simpleFont(x *font, d dict) {
-	base := "WinAnsiEncoding"
-	enc := f.resolve(d["Encoding"])
-	switch e := enc.(type) {
-	case name:
-		base = string(e)
-	case dict:
-		if n, ok := f.resolve(e["BaseEncoding"]).(name); ok {
-			base = string(n)
-		} else if f.resolve(d["Subtype"]) == name("Type1") {
-			base = "StandardEncoding"
-		}
-	}
-	x.table = baseTable(base)
-	if e, ok := enc.(dict); ok {
-		code := 0
-		for _, o := range f.array(e["Differences"]) {
-			f.pay(1)
-			switch v := f.resolve(o).(type) {
-			case float64:
-				code = int(v)
-			case name:
-				if code >= 0 && code < 256 {
-					x.table[code] = glyphText(string(v))
-				}
-				code++
-			}
-		}
+	x.table = baseTable(f.baseEncoding(d))
+	if e, ok := f.resolve(d["Encoding"]).(dict); ok {
+		f.differences(x, f.array(e["Differences"]))
 	}
 	first, _ := f.number(d["FirstChar"])
 	scale := 1.0
@@ -98,6 +74,39 @@ func (f *file) simpleFont(x *font, d dict) {
 	}
 }
 
+// baseEncoding returns the name of the encoding that a simple font's own one is based on.
+func (f *file) baseEncoding(d dict) string {
+	switch e := f.resolve(d["Encoding"]).(type) {
+	case name:
+		return string(e)
+	case dict:
+		if n, ok := f.resolve(e["BaseEncoding"]).(name); ok {
+			return string(n)
+		}
+		if f.resolve(d["Subtype"]) == name("Type1") {
+			return "StandardEncoding"
+		}
+	}
+	return "WinAnsiEncoding"
+}
+
+// differences applies a list of codes, each with the names of the glyphs from it on.
+func (f *file) differences(x *font, list array) {
+	code := 0
+	for _, o := range list {
+		f.pay(1)
+		switch v := f.resolve(o).(type) {
+		case float64:
+			code = int(v)
+		case name:
+			if code >= 0 && code < 256 {
+				x.table[code] = glyphText(string(v))
+			}
+			code++
+		}
+	}
+}
+
 func (f *file) compositeFont(x *font, d dict) {
 	x.composite, x.wide = true, 1000
 	switch e := f.resolve(d["Encoding"]).(type) {
@@ -114,8 +123,12 @@ func (f *file) compositeFont(x *font, d dict) {
 	if w, ok := f.number(desc["DW"]); ok {
 		x.wide = w
 	}
-	// Entries of W: c [w1 w2 …] or first last w.
-	for a := f.array(desc["W"]); len(a) > 1; {
+	f.compositeWidths(x, f.array(desc["W"]))
+}
+
+// compositeWidths reads the entries of W: c [w1 w2 …] or first last w.
+func (f *file) compositeWidths(x *font, a array) {
+	for len(a) > 1 {
 		f.pay(1)
 		first, ok := f.number(a[0])
 		if !ok || first < 0 || first > 0xffff {

@@ -113,24 +113,29 @@ func glyphText(n string) string {
 	if mark, ok := accents[strings.TrimLeft(n[1:], " ")]; ok && n[0] < utf8.RuneSelf {
 		return norm.NFC.String(n[:1] + string(mark))
 	}
-	for _, prefix := range []string{"uni", "u"} {
-		hex, ok := strings.CutPrefix(n, prefix)
-		if !ok || len(hex) < 4 || prefix == "uni" && len(hex)%4 != 0 || prefix == "u" && len(hex) > 6 {
-			continue
-		}
-		step := len(hex)
-		if prefix == "uni" {
-			step = 4
-		}
-		var b strings.Builder
-		for ; hex != ""; hex = hex[step:] {
-			v, err := strconv.ParseUint(hex[:step], 16, 32)
-			if err != nil || !utf8.ValidRune(rune(v)) || v == 0 {
-				return ""
-			}
-			b.WriteRune(rune(v))
-		}
-		return b.String()
+	return numberedGlyph(n)
+}
+
+// numberedGlyph returns the text for a name like uni20AC or u20AC.
+func numberedGlyph(n string) string {
+	if hex, ok := strings.CutPrefix(n, "uni"); ok && len(hex) >= 4 && len(hex)%4 == 0 {
+		return codePoints(hex, 4)
+	}
+	if hex, ok := strings.CutPrefix(n, "u"); ok && len(hex) >= 4 && len(hex) <= 6 {
+		return codePoints(hex, len(hex))
 	}
 	return ""
+}
+
+// codePoints returns the characters whose numbers have so many hexadecimal digits each, or "" if one is none.
+func codePoints(hex string, digits int) string {
+	var b strings.Builder
+	for ; hex != ""; hex = hex[digits:] {
+		v, err := strconv.ParseUint(hex[:digits], 16, 32)
+		if err != nil || !utf8.ValidRune(rune(v)) || v == 0 {
+			return ""
+		}
+		b.WriteRune(rune(v))
+	}
+	return b.String()
 }

@@ -3,6 +3,7 @@ package pdf
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // object is a PDF object (ISO 32000-1 section 7.3): nil, bool, float64, name, str, array, dict, ref, *stream, or
@@ -109,7 +110,7 @@ func (l *lexer) plain(refs bool) object {
 	case "null":
 		return nil
 	}
-	if c := w[0]; c != '+' && c != '-' && c != '.' && (c < '0' || c > '9') {
+	if strings.IndexByte("+-.0123456789", w[0]) < 0 {
 		return keyword(w)
 	}
 	n, err := strconv.ParseFloat(w, 64)
@@ -144,12 +145,16 @@ func number(w string) object {
 	return n
 }
 
-// isRef reports whether "0 R" follows a number, and skips it.
-func (l *lexer) isRef() bool {
-	i := l.pos
+func (l *lexer) skipSpace(i int) int {
 	for i < len(l.b) && space(l.b[i]) {
 		i++
 	}
+	return i
+}
+
+// isRef reports whether "0 R" follows a number, and skips it.
+func (l *lexer) isRef() bool {
+	i := l.skipSpace(l.pos)
 	from := i
 	for i < len(l.b) && i-from < 6 && l.b[i] >= '0' && l.b[i] <= '9' {
 		i++
@@ -158,9 +163,7 @@ func (l *lexer) isRef() bool {
 		return false
 	}
 	from = i
-	for i < len(l.b) && space(l.b[i]) {
-		i++
-	}
+	i = l.skipSpace(i)
 	if i == from || i >= len(l.b) || l.b[i] != 'R' || i+1 < len(l.b) && !space(l.b[i+1]) && !delimiter(l.b[i+1]) {
 		return false
 	}
