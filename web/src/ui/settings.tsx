@@ -5,13 +5,14 @@ import { identities } from "../state/outgoing";
 import { allowed, disallow } from "../state/pictures";
 import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
-import { account, attempt, client } from "../state/session";
+import { account, attempt, client, offers } from "../state/session";
 import { Icon } from "./icons";
 import { lazy, Suspense } from "./lazy";
 import { Blocked } from "./sender";
 import { textToHTML } from "./writing";
 import { fullDate, languages, t, type Language } from "../text";
 
+const CalendarSettings = lazy(() => import("./calendar/settings").then((m) => m.CalendarSettings));
 const Signature = lazy(() => import("./signature").then((m) => m.Signature));
 
 /** The senders whose pictures are always shown; each can be taken out. */
@@ -66,6 +67,7 @@ export function Settings() {
           return undefined;
         }} />{t("notifications")}</label>
       </section>
+      {offers("urn:ietf:params:jmap:calendars") && <Suspense><CalendarSettings /></Suspense>}
       <section>
         <h3>{t("identities")}</h3>
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
