@@ -92,10 +92,12 @@ func (w *Server) client(files fs.FS) error {
 		pattern := "GET /" + name
 		if name == "index.html" {
 			// The same page is the mail client and, at /admin/, the administration. The client decides by its address.
-			// Below /mail/ the address names a folder.
+			// Below /mail/ the address names a folder, below /calendar/ a view and its day, below /contacts/ a list.
 			pattern = "GET /{$}"
 			w.mux.Handle("GET /admin/{$}", w.people(h.ServeHTTP))
-			w.mux.Handle("GET /mail/{place...}", w.people(h.ServeHTTP))
+			for _, page := range []string{"mail", "calendar", "contacts"} {
+				w.mux.Handle("GET /"+page+"/{place...}", w.people(h.ServeHTTP))
+			}
 			w.mux.Handle("GET /admin", http.RedirectHandler("/admin/", http.StatusMovedPermanently))
 		}
 		w.mux.Handle(pattern, w.people(h.ServeHTTP))

@@ -26,7 +26,8 @@ func TestClient(t *testing.T) {
 		index.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("%d %v", index.Code, index.Header())
 	}
-	for _, at := range []string{"/mail/", "/mail/inbox", "/mail/Projects/2026", "/mail/Gr%C3%B6%C3%9Fe%2F1?search=x"} {
+	for _, at := range []string{"/mail/", "/mail/inbox", "/mail/Projects/2026", "/mail/Gr%C3%B6%C3%9Fe%2F1?search=x",
+		"/calendar/", "/calendar/week/2026-11-26?event=x", "/contacts/all"} {
 		if page := get(w, at); page.Code != 200 || page.Body.String() != index.Body.String() {
 			t.Errorf("%s: %d %s", at, page.Code, page.Body)
 		}

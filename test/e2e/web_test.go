@@ -44,7 +44,7 @@ func browseHalf(t *testing.T, early bool) {
 	}
 	var files []string
 	for _, name := range web {
-		if (filepath.Base(name) < "lite") == early { // this cuts them into parts of about equal length
+		if (filepath.Base(name) < "later") == early { // this cuts them into parts of about equal length
 			files = append(files, filepath.Base(name))
 		}
 	}

@@ -19,7 +19,7 @@ document.addEventListener("visibilitychange", () => {
   if (page === "mail" && document.visibilityState === "visible") void sync().then(flush);
 });
 
-if ("serviceWorker" in navigator && import.meta.env.PROD && page === "mail") {
+if ("serviceWorker" in navigator && import.meta.env.PROD && (page === "mail" || page === "calendar" || page === "contacts")) {
   let had = navigator.serviceWorker.controller !== null;
   // A worker that takes the place of another brings a client that is newer than this page.
   navigator.serviceWorker.addEventListener("controllerchange", () => {

@@ -23,7 +23,7 @@ worker.addEventListener("activate", (e) => {
 worker.addEventListener("fetch", (e) => {
   const url = new URL(e.request.url);
   if (e.request.method !== "GET" || url.origin !== location.origin) return;
-  if (e.request.mode === "navigate" && (url.pathname === "/" || url.pathname.startsWith("/mail/"))) {
+  if (e.request.mode === "navigate" && (url.pathname === "/" || /^\/(?:mail|calendar|contacts)\//u.test(url.pathname))) {
     // The newest client when the server answers, the kept one when it does not.
     e.respondWith(fetch(e.request).catch(async () => (await caches.match("/")) ?? Response.error()));
     return;

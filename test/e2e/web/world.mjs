@@ -51,6 +51,15 @@ export async function signIn(page, user = "alice", password = "demo", at = base)
   await page.waitForSelector(".row .subject");
 }
 
+/** Signs in at the address of a page, and waits until the page has what a selector names. */
+export async function signInAt(page, path, selector, user = "alice") {
+  await page.goto(base + path);
+  await page.fill("input[name=user]", user);
+  await page.fill("input[name=password]", "demo");
+  await page.click("button.primary");
+  await page.waitForSelector(selector);
+}
+
 /** Delivers a message over SMTP as it is. */
 export function deliver(from, to, text) {
   return new Promise((resolve, reject) => {

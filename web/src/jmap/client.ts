@@ -48,7 +48,10 @@ const using = [
   "urn:ietf:params:jmap:quota",
   "urn:ietf:params:jmap:blob",
   "urn:ietf:params:jmap:principals",
+  "urn:ietf:params:jmap:calendars",
   "urn:ietf:params:jmap:calendars:parse",
+  "urn:ietf:params:jmap:principals:availability",
+  "urn:ietf:params:jmap:contacts",
   "urn:doublet:jmap:search",
   "urn:doublet:jmap:recipients",
   "urn:doublet:jmap:senders",
@@ -138,14 +141,18 @@ export class Client {
     return this.session;
   }
 
-  /** Carries calls out in one request and gives their answers by call id; an error of any is thrown. */
-  async calls(calls: Call[], signal?: AbortSignal): Promise<Map<string, Record<string, any>>> {
+  /**
+   * Carries calls out in one request and gives their answers by call id; an error of any is thrown. A request that is to outlive the
+   * page (keepalive) may have 64 KB.
+   */
+  async calls(calls: Call[], signal?: AbortSignal, keepalive = false): Promise<Map<string, Record<string, any>>> {
     if (!this.session) await this.open();
     const response = await this.fetch(this.session!.apiUrl, {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "application/json" },
       body: JSON.stringify({ using: using.filter((u) => u in this.session!.capabilities), methodCalls: calls }),
       ...(signal ? { signal } : {}),
+      keepalive,
     });
     if (!response.ok) {
       const problem = (await response.json().catch(() => ({}))) as { type?: string; detail?: string };

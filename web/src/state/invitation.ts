@@ -3,6 +3,7 @@
 import type { Address, Id, Identity } from "../jmap/types";
 import { base64, dateField, mailbox, subjectText } from "./fields";
 import { client } from "./session";
+import { instant, isZone } from "./zone";
 
 /** An event of JSCalendar (RFC 8984), as far as the client shows it. */
 export interface Event {
@@ -45,15 +46,6 @@ export async function readEvents(account: Id, blob: Id): Promise<Event[]> {
 
 const isTime = (local: string | undefined) => local !== undefined && !Number.isNaN(Date.parse(local.endsWith("Z") ? local : `${local}Z`));
 
-function isZone(name: string | null | undefined): boolean {
-  try {
-    new Intl.DateTimeFormat("en", { timeZone: name ?? "" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** An event without what this browser cannot show: years that it cannot count, time zones and addresses that it does not know. */
 function sound(e: Event): Event {
   const out = { ...e };
@@ -78,24 +70,12 @@ export function organizer(e: Event): Address | null {
   return { name: known?.name ?? null, email: to };
 }
 
-/** The moment at which clocks in a time zone show a local time. */
-export function instant(local: string, zone: string): Date {
-  const wall = Date.parse(`${local}Z`);
-  const format = new Intl.DateTimeFormat("en-GB", { timeZone: zone, year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric", hourCycle: "h23" });
-  const offset = (at: number) => {
-    const of = Object.fromEntries(format.formatToParts(at).map((p) => [p.type, Number(p.value)])) as Record<string, number>;
-    return Date.UTC(of["year"]!, of["month"]! - 1, of["day"], of["hour"], of["minute"], of["second"]) - at;
-  };
-  const guess = wall - offset(wall);
-  return new Date(wall - offset(guess));
-}
-
-const text = (s: string) => s.replace(/[\\;,]/gu, "\\$&").replace(/\r?\n/gu, "\\n");
-const quoted = (s: string) => `"${s.replace(/\^/gu, "^^").replace(/"/gu, "^'").replace(/\r?\n/gu, "^n")}"`;
-const basic = (iso: string) => iso.replace(/[-:]/gu, "").replace(/\.\d+/u, "");
+export const text = (s: string) => s.replace(/[\\;,]/gu, "\\$&").replace(/\r?\n/gu, "\\n");
+export const quoted = (s: string) => `"${s.replace(/\^/gu, "^^").replace(/"/gu, "^'").replace(/\r?\n/gu, "^n")}"`;
+export const basic = (iso: string) => iso.replace(/[-:]/gu, "").replace(/\.\d+/u, "");
 
 /** Lines of an iCalendar object, folded at 75 bytes (RFC 5545 §3.1): nothing that strangers wrote makes a line of its own. */
-function fold(lines: string[]): string {
+export function fold(lines: string[]): string {
   const encoder = new TextEncoder();
   return lines.map((line) => {
     let out = "", room = 75;
@@ -117,7 +97,7 @@ function moments(e: Event): string[] {
   const out: string[] = [];
   const line = (name: string, local: string, at: string | undefined) => out.push(e.showWithoutTime ? `${name};VALUE=DATE:${basic(local.slice(0, 10))}` : `${name}:${basic(at ?? local)}`);
   if (e.start) line("DTSTART", e.start, e.utcStart);
-  if (e.recurrenceId) line("RECURRENCE-ID", e.recurrenceId, e.recurrenceIdTimeZone && instant(e.recurrenceId, e.recurrenceIdTimeZone).toISOString());
+  if (e.recurrenceId) line("RECURRENCE-ID", e.recurrenceId, e.recurrenceIdTimeZone && new Date(instant(e.recurrenceId, e.recurrenceIdTimeZone)).toISOString());
   return out;
 }
 

@@ -1,8 +1,8 @@
-// Whom one may write to: people whom one had to do with, and those and the groups of the directory.
+// Whom one may write to: people whom one had to do with, the own contacts, and people and groups of the directory.
 
 import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
-import type { Address } from "../jmap/types";
+import type { Address, Call } from "../jmap/types";
 import { rows } from "./messages";
 import { client, offers, home, online } from "./session";
 
@@ -21,15 +21,42 @@ export function known(): Address[] {
   return [...seen.values()].sort((x, y) => y.n - x.n).map((x) => x.a);
 }
 
-/** People and groups of the directory that a text fits (RFC 9670); none where it cannot be asked. */
+const principals = "urn:ietf:params:jmap:principals";
+const contacts = "urn:ietf:params:jmap:contacts";
+
+/** The calls that look a text up in the person's contacts (RFC 9610), and in the directory (RFC 9670). */
+function lookUp(text: string): Call[] {
+  const accountId = home.peek();
+  const inContacts: Call[] = [
+    ["ContactCard/query", { accountId, filter: { text }, limit: 8 }, "cq"],
+    ["ContactCard/get", { accountId, "#ids": ref("cq", "ContactCard/query", "/ids"), properties: ["name", "emails"] }, "c"],
+  ];
+  const inDirectory: Call[] = [
+    ["Principal/query", { accountId, filter: { text }, limit: 8 }, "q"],
+    ["Principal/get", { accountId, "#ids": ref("q", "Principal/query", "/ids"), properties: ["name", "email"] }, "g"],
+  ];
+  return [...(offers(contacts) ? inContacts : []), ...(offers(principals) ? inDirectory : [])];
+}
+
+interface Named {
+  name?: { full?: string; components?: { kind: string; value: string }[] };
+  emails?: Record<string, { address: string }> | null;
+}
+
+/** The addresses of a contact, each with its name. */
+function addressesOf(c: Named): Address[] {
+  const name = c.name?.full || (c.name?.components ?? []).filter((x) => x.kind === "given" || x.kind === "surname").map((x) => x.value).join(" ");
+  return Object.values(c.emails ?? {}).map(({ address }) => ({ name: name || null, email: address }));
+}
+
+/** The person's contacts, and people and groups of the directory, that a text fits; none where the server cannot be asked. */
 export async function listed(text: string, signal: AbortSignal): Promise<Address[]> {
-  if (!online.peek() || !offers("urn:ietf:params:jmap:principals")) return [];
+  const calls = lookUp(text);
+  if (!online.peek() || calls.length === 0) return [];
   try {
-    const answers = await client.calls([
-      ["Principal/query", { accountId: home.peek(), filter: { text }, limit: 8 }, "q"],
-      ["Principal/get", { accountId: home.peek(), "#ids": ref("q", "Principal/query", "/ids"), properties: ["name", "email"] }, "g"],
-    ], signal);
-    return (answers.get("g")!["list"] as { name: string; email: string }[]).map(({ name, email }) => ({ name, email }));
+    const answers = await client.calls(calls, signal);
+    const own = ((answers.get("c")?.["list"] ?? []) as Named[]).flatMap(addressesOf);
+    return [...own, ...((answers.get("g")?.["list"] ?? []) as { name: string; email: string }[]).map(({ name, email }) => ({ name, email }))];
   } catch {
     return []; // it is a help and no more: what was typed is good without it
   }

@@ -10,10 +10,16 @@ import { Shell } from "./shell";
 import { findUnfinished } from "./writing";
 
 const Administration = lazy(() => import("../admin/admin").then((m) => m.Administration));
+const CalendarPage = lazy(() => import("./calendar/page").then((m) => m.CalendarPage));
+const ContactsPage = lazy(() => import("./contacts/page").then((m) => m.ContactsPage));
 const Setup = lazy(() => import("../setup/setup").then((m) => m.Setup));
 
-/** Which of its three pages the client is: the server gives the same files for each. */
-export const page: "mail" | "admin" | "setup" = location.pathname.startsWith("/admin") ? "admin" : location.pathname === "/setup" ? "setup" : "mail";
+const pages = ["admin", "setup", "calendar", "contacts"] as const;
+
+/** Which of its pages the client is: the server gives the same files for each. */
+export const page: "mail" | (typeof pages)[number] = pages.find((p) => location.pathname.split("/")[1] === p) ?? "mail";
+
+const shells = { admin: Administration, calendar: CalendarPage, contacts: ContactsPage, mail: Shell };
 
 if (page === "mail") account.value = namedAccount();
 
@@ -22,6 +28,7 @@ export function App() {
     if (page === "mail" && phase.value === "in") void openAccount(named).then(() => arrive(findUnfinished()));
   }, [phase.value, account.value]);
   if (page === "setup") return <Setup />;
+  const Page = shells[page];
   switch (phase.value) {
     case "starting":
       return (
@@ -36,7 +43,7 @@ export function App() {
     case "expired":
       return (
         <>
-          {page === "admin" ? <Administration /> : <Shell />}
+          <Page />
           {phase.value === "expired" && <SignInAgain />}
         </>
       );

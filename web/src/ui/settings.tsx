@@ -5,7 +5,7 @@ import { identities } from "../state/outgoing";
 import { allowed, disallow } from "../state/pictures";
 import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
-import { account, attempt, client } from "../state/session";
+import { account, attempt, client, offers } from "../state/session";
 import { Icon } from "./icons";
 import { lazy, Suspense } from "./lazy";
 import { Blocked } from "./sender";
@@ -13,6 +13,7 @@ import { textToHTML } from "./writing";
 import { fullDate, languages, t, type Language } from "../text";
 
 const Rules = lazy(() => import("./rulebook").then((m) => m.Rules));
+const CalendarSettings = lazy(() => import("./calendar/settings").then((m) => m.CalendarSettings));
 const Signature = lazy(() => import("./signature").then((m) => m.Signature));
 
 /** The senders whose pictures are always shown; each can be taken out. */
@@ -67,6 +68,7 @@ export function Settings() {
           return undefined;
         }} />{t("notifications")}</label>
       </section>
+      {offers("urn:ietf:params:jmap:calendars") && <Suspense><CalendarSettings /></Suspense>}
       <section>
         <h3>{t("identities")}</h3>
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}

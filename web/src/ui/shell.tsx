@@ -7,20 +7,20 @@ import { show } from "../state/list";
 import { byRole } from "../state/mailboxes";
 import { place } from "../state/place";
 import { onArrival } from "../state/sync";
-import { busy, refusals, waiting } from "../state/outbox";
+import { refusals, waiting } from "../state/outbox";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
-import { menu, narrow, openMenu, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
-import { client, clockOff, online, outdated, person, server, takenOver } from "../state/session";
-import { count, language, t } from "../text";
+import { menu, narrow, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
+import { takenOver } from "../state/session";
+import { count, t } from "../text";
 import { Menu, Toasts } from "./above";
 import { onKey } from "./commands";
-import { leave } from "./leave";
-import { Domino, DominoFace, Icon } from "./icons";
+import { Icon } from "./icons";
 import { List } from "./list";
 import { open, Reader } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
+import { Switch, Top } from "./top";
 import { mailto, write, writeAgain, writers, type Draft } from "./writing";
 
 const Suggest = lazy(() => import("./suggest").then((m) => m.Suggest));
@@ -49,26 +49,14 @@ export function Shell() {
   }, [takenOver.value]);
   return (
     <div class="frame" data-pane={reading.value && narrow.value ? "read" : "list"}>
-      <header class="top">
-        <div class="brand"><DominoFace a={6} b={6} hue={168} size={34} /><span>{t("appName")}</span></div>
-        <Search />
-        <span class="grow" />
-        <Banner />
-        <button class="tool only-wide" aria-label={t("help")} title={t("help")} onClick={() => (sheet.value = { kind: "help" })}><Icon name="keyboard" /></button>
-        <button class="tool only-wide" aria-label={t("settings")} title={t("settings")} onClick={() => (sheet.value = { kind: "settings" })}><Icon name="settings" /></button>
-        <button class="tool" aria-label={`${t("account")}: ${person.value.name}`} title={person.value.name} onClick={(e) => openMenu(e.currentTarget, [
-          { text: t("settings"), icon: "settings", run: () => (sheet.value = { kind: "settings" }) },
-          ...(person.value.admin ? [{ text: t("administration"), icon: "overview", run: () => location.assign("/admin/") }] : []),
-          { text: t("secondFactor"), icon: "settings", run: () => location.assign("/auth/") },
-          { text: t("signOut"), icon: "out", run: () => void leave() },
-        ])}><Domino of={person.value.address || person.value.name} name={person.value.name} size={34} /></button>
-      </header>
+      <Top page="mail"><Search /></Top>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <Side />
       <List />
       <Reader />
       {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
       {writers.value.length > 0 && <Suspense>{writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}</Suspense>}
+      {narrow.value && !reading.value && <Switch page="mail" />}
       <Sheets />
       <Menu />
       <Toasts><Telling /></Toasts>
@@ -80,31 +68,6 @@ export function Shell() {
 function Telling() {
   const now = telling.value;
   return now && <div class="toast telling"><span>{t("doneOf", count(now.done), count(now.of))}</span><progress value={now.done} max={now.of} aria-hidden="true" /></div>;
-}
-
-/** For how long a server may not answer before another is offered, in milliseconds. */
-const patience = 8000;
-
-/** What is not as usual, one thing at a time: the one that matters most. */
-function Banner() {
-  const long = useSignal(false);
-  useEffect(() => {
-    long.value = false;
-    if (online.value) return undefined;
-    const timer = setTimeout(() => (long.value = true), patience);
-    return () => clearTimeout(timer);
-  }, [online.value]);
-  if (outdated.value) return <span class="banner" role="status">{t("newVersion")}<button class="button" onClick={() => location.reload()}>{t("reload")}</button></span>;
-  const elsewhere = server.value.mates.filter((m) => m.url);
-  // Where each server has a name of its own the person goes to another by hand: this page works with the one it came from.
-  if (!online.value && long.value && elsewhere.length > 0) return <span class="banner" role="status"><Icon name="offline" />{t("mateAt", server.value.name)}{elsewhere.map((m) => <a class="button" href={m.url ?? ""}>{m.name}</a>)}</span>;
-  // More than that nobody answers it matters that the page may not be closed.
-  if (!online.value && storageDenied.value) return <span class="banner" role="status"><Icon name="offline" />{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("offlineUnkept")}</span>;
-  if (!online.value) return <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t("offline")}</span>;
-  if (busy.value && waiting.value.length > 0) return <span class="banner" role="status">{t("waitingBusy", waiting.value.length)}</span>;
-  if (storageDenied.value) return <span class="banner" role="status">{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("storageDenied")}</span>;
-  if (clockOff.value !== 0) return <span class="banner" role="status">{t("clockOff", client.now().toLocaleTimeString(language.value, { hour: "2-digit", minute: "2-digit" }))}</span>;
-  return null;
 }
 
 function Search() {

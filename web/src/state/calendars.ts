@@ -1,0 +1,313 @@
+// The calendars that the person may see and their events, a month at a time: in memory, and kept in the browser for when the server
+// does not answer.
+
+import { batch, computed, signal } from "@preact/signals";
+import { ref, type States } from "../jmap/client";
+import { shownProperties, type Calendar, type CalendarEvent } from "../jmap/calendar";
+import type { Call, Id, Identity } from "../jmap/types";
+import { addDays, addMonths, parseDuration, startOfMonth, type Day } from "./days";
+import * as db from "./db";
+import { hueOf } from "./hue";
+import { identities } from "./outgoing";
+import { own, readOwn, takeOwn } from "./own";
+import { attempt, client, home, offers, online, session } from "./session";
+import { browserZone, instant, isZone, localTime } from "./zone";
+
+export const capability = "urn:ietf:params:jmap:calendars";
+
+/** A calendar with its account: ids are of one account only. */
+export interface Shelf extends Calendar {
+  account: Id;
+  /** The name of the person whose it is; "" for one's own. */
+  owner: string;
+  hue: number;
+}
+
+export const shelves = signal<Shelf[]>([]);
+export const keyOf = (account: Id, id: Id) => `${account}/${id}`;
+const shelfOf = (account: Id, id: Id): Shelf | undefined => shelves.value.find((s) => s.account === account && s.id === id);
+export const mayWrite = (s: Shelf | undefined): boolean => !!s && (s.myRights.mayWriteAll || s.myRights.mayWriteOwn);
+/** The calendar for new events. */
+export const defaultShelf = computed(() => shelves.value.find((s) => s.isDefault && mayWrite(s)) ?? shelves.value.find(mayWrite));
+
+/** The time zone in which the views show times. */
+export const viewZone = computed(() => {
+  const chosen = own.value.get("calendar:zone");
+  return isZone(chosen) ? chosen : browserZone();
+});
+
+/** The first day of the week as the browser's region has it, 0 for Sunday. */
+export function regionalWeekStart(): number {
+  const locale = new Intl.Locale(navigator.language) as Intl.Locale & { getWeekInfo?: () => { firstDay: number }; weekInfo?: { firstDay: number } };
+  return (locale.getWeekInfo?.().firstDay ?? locale.weekInfo?.firstDay ?? 1) % 7;
+}
+
+export const weekStart = computed(() => {
+  const chosen = own.value.get("calendar:week");
+  return chosen && /^[0-6]$/u.test(chosen) ? Number(chosen) : regionalWeekStart();
+});
+
+/** An event where the views show it. Times are milliseconds; days are those of the viewer's zone. */
+export interface Shown {
+  key: string;
+  account: Id;
+  event: CalendarEvent;
+  shelf: Shelf;
+  hue: number;
+  from: number;
+  to: number;
+  allDay: boolean;
+  first: Day;
+  last: Day;
+  /** The event repeats: what is shown is one instance. */
+  repeats: boolean;
+}
+
+/** The moments at which an event begins and ends. */
+export function span(e: CalendarEvent, zone: string): { from: number; to: number } {
+  if (e.timeZone && !isZone(e.timeZone) && e.utcStart && e.utcEnd) return { from: Date.parse(e.utcStart), to: Date.parse(e.utcEnd) };
+  const own = isZone(e.timeZone) ? e.timeZone : zone;
+  const { days, ms } = parseDuration(e.duration);
+  const from = instant(e.start, own);
+  return { from, to: (days > 0 ? instant(addDays(e.start.slice(0, 10), days) + e.start.slice(10), own) : from) + ms };
+}
+
+function shown(account: Id, e: CalendarEvent): Shown | undefined {
+  const id = Object.keys(e.calendarIds)[0];
+  const shelf = id ? shelfOf(account, id) : undefined;
+  if (!shelf || Number.isNaN(Date.parse(`${e.start}Z`))) return undefined;
+  const zone = viewZone.value;
+  const allDay = !!e.showWithoutTime;
+  const { from, to } = span(e, zone);
+  const first = allDay ? e.start.slice(0, 10) : localTime(from, zone).slice(0, 10);
+  const days = parseDuration(e.duration).days;
+  // What ends at midnight does not reach into the day that begins then.
+  const last = allDay ? addDays(first, Math.max(0, days - 1)) : localTime(Math.max(from, to - 1), zone).slice(0, 10);
+  return { key: keyOf(account, e.id), account, event: e, shelf, hue: e.color ? hueOf(e.color, shelf.hue) : shelf.hue, from, to, allDay, first, last, repeats: !!e.recurrenceId };
+}
+
+type Month = string;
+
+interface Kept {
+  account: Id;
+  event: CalendarEvent;
+}
+
+/** Events by the months that they reach into, as the server answered them. */
+const months = signal<Map<Month, Kept[]>>(new Map());
+/** What the person changed and the server was not asked about again: null hides an event. */
+export const pending = signal<Map<string, CalendarEvent | null>>(new Map());
+/** Months that neither the server nor the browser has told. */
+export const missing = signal<Set<Month>>(new Set());
+export const loading = signal(false);
+
+const all = computed(() => {
+  const out = new Map<string, Shown>();
+  const take = (account: Id, e: CalendarEvent) => {
+    const s = shown(account, e);
+    if (s) out.set(s.key, s);
+  };
+  for (const list of months.value.values()) for (const { account, event } of list) take(account, event);
+  for (const [key, event] of pending.value) {
+    if (event) take(key.slice(0, key.indexOf("/")), event);
+    else out.delete(key);
+  }
+  return out;
+});
+
+/** The event of a key, as far as it is in memory. */
+export const eventOf = (key: string): Shown | undefined => all.value.get(key);
+
+const inOrder = (a: Shown, b: Shown) => Number(b.allDay) - Number(a.allDay) || a.from - b.from || b.to - a.to || (a.event.title ?? "").localeCompare(b.event.title ?? "");
+
+/** The events of visible calendars that reach into the days from first to last, in their order. */
+export const between = (first: Day, last: Day): Shown[] =>
+  [...all.value.values()].filter((s) => s.shelf.isVisible && s.first <= last && s.last >= first).sort(inOrder);
+
+const accounts = (): Id[] => Object.entries(session.value?.accounts ?? {}).filter(([, a]) => capability in a.accountCapabilities).map(([id]) => id).slice(0, 20);
+
+/** Begins: what the browser keeps, then what the server says. */
+export const openCalendars = (): Promise<void> => (opening ??= begin());
+
+let opening: Promise<void> | null = null;
+
+async function begin(): Promise<void> {
+  await readOwn();
+  const kept = await db.get<Shelf[]>("facts", "calendars");
+  if (kept) shelves.value = kept;
+  identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
+  if (!offers(capability)) return;
+  await attempt(async () => {
+    const answers = await client.calls([
+      ["Identity/get", { accountId: home.value, ids: null }, "i"],
+      ["Preferences/get", { accountId: home.value, ids: null }, "own"],
+      ...calendarCalls(),
+    ]);
+    identities.value = answers.get("i")!["list"] as Identity[];
+    await takeOwn(answers.get("own")!);
+    takeCalendars(answers);
+  });
+  listen();
+}
+
+const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
+
+const hueOfName = (s: string) => [...s].reduce((h, c) => (h * 31 + c.charCodeAt(0)) % 360, 7);
+
+function takeCalendars(answers: Map<string, Record<string, unknown>>): void {
+  const out: Shelf[] = [];
+  for (const account of accounts()) {
+    const owner = account === session.value?.primaryAccounts[capability] || account === home.value ? "" : (session.value?.accounts[account]?.name ?? "");
+    for (const c of (answers.get(`c${account}`)?.["list"] ?? []) as Calendar[]) {
+      out.push({ ...c, account, owner, hue: hueOf(c.color, hueOfName(c.id)) });
+    }
+  }
+  out.sort((a, b) => a.owner.localeCompare(b.owner) || Number(b.isDefault) - Number(a.isDefault) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));
+  shelves.value = out;
+  void db.put("facts", "calendars", out);
+}
+
+/** Reads the calendars again. */
+export async function readCalendars(): Promise<void> {
+  if (offers(capability)) await attempt(async () => takeCalendars(await client.calls(calendarCalls())));
+}
+
+/** The months that the views show now: they are read again when something changes. */
+let wanted: Month[] = [];
+
+const monthsOf = (first: Day, last: Day): Month[] => {
+  const out: Month[] = [];
+  for (let m = startOfMonth(first); m <= last; m = addMonths(m, 1)) out.push(m.slice(0, 7));
+  return out;
+};
+
+/** Shows the days from first to last: reads the months that are not in memory, and the next one ahead. */
+export async function showDays(first: Day, last: Day): Promise<void> {
+  wanted = monthsOf(first, last);
+  const missed = wanted.filter((m) => !months.value.has(m));
+  if (missed.length > 0) {
+    loading.value = true;
+    await Promise.all(missed.map(readMonth)).finally(() => (loading.value = false));
+  }
+  const ahead = monthsOf(addDays(last, 1), addDays(last, 1))[0]!;
+  if (online.peek() && !months.peek().has(ahead)) await readMonth(ahead);
+}
+
+/** So many events of a month are asked for at once, and so many months are in memory and in the browser. */
+const pageSize = 500;
+const mostPages = 10;
+const inMemory = 18;
+const inBrowser = 12;
+
+const under = new Map<Month, Promise<void>>();
+
+function readMonth(month: Month): Promise<void> {
+  const there = under.get(month);
+  if (there) return there;
+  const work = askMonth(month).finally(() => under.delete(month));
+  under.set(month, work);
+  return work;
+}
+
+async function askMonth(month: Month): Promise<void> {
+  const before = edits;
+  const list = offers(capability) ? await attempt(() => fetchMonth(month)) : [];
+  // An answer from before a change of the person does not undo it on the screen.
+  if (list && edits !== before) return askMonth(month);
+  const known = list ?? months.peek().get(month) ?? (await db.get<Kept[]>("facts", `events:${month}`));
+  batch(() => {
+    const left = new Set(missing.value);
+    if (known) left.delete(month);
+    else left.add(month);
+    missing.value = left;
+    if (known) months.value = remembered(month, known);
+  });
+  if (list) await keepMonth(month, list);
+}
+
+/** The months in memory with one more; those read longest ago go, unless they are shown. */
+function remembered(month: Month, list: Kept[]): Map<Month, Kept[]> {
+  const others = [...months.value].filter(([m]) => m !== month);
+  const stay = others.filter(([m], i) => wanted.includes(m) || i >= others.length - inMemory);
+  return new Map([...stay, [month, list]]);
+}
+
+/** Keeps a month for when the server does not answer; the one that was kept longest ago goes. */
+async function keepMonth(month: Month, list: Kept[]): Promise<void> {
+  const order = ((await db.get<Month[]>("facts", "eventMonths")) ?? []).filter((m) => m !== month).concat(month);
+  await db.put("facts", `events:${month}`, list);
+  await db.remove("facts", ...order.slice(0, -inBrowser).map((m) => `events:${m}`));
+  await db.put("facts", "eventMonths", order.slice(-inBrowser));
+}
+
+async function fetchMonth(month: Month): Promise<Kept[]> {
+  const first = `${month}-01`;
+  const filter = { after: `${first}T00:00:00`, before: `${addMonths(first, 1)}T00:00:00` };
+  const out: Kept[] = [];
+  let open = accounts();
+  for (let page = 0; open.length > 0 && page < mostPages; page++) {
+    const answers = await client.calls(open.flatMap((accountId): Call[] => [
+      ["CalendarEvent/query", { accountId, filter, sort: [{ property: "start", isAscending: true }], expandRecurrences: true, timeZone: viewZone.peek(), position: page * pageSize, limit: pageSize }, `q${accountId}`],
+      ["CalendarEvent/get", { accountId, "#ids": ref(`q${accountId}`, "CalendarEvent/query", "/ids"), properties: shownProperties }, `g${accountId}`],
+    ]));
+    for (const account of open) for (const event of answers.get(`g${account}`)!["list"] as CalendarEvent[]) out.push({ account, event });
+    open = open.filter((account) => (answers.get(`q${account}`)!["ids"] as Id[]).length === pageSize);
+  }
+  return out;
+}
+
+/** How often the person changed something here. */
+let edits = 0;
+
+/** Shows a change at once; the answer says how it ended, and gives what was shown meanwhile up. */
+export function showChange(changes: [key: string, event: CalendarEvent | null][]): () => Promise<void> {
+  edits++;
+  pending.value = new Map([...pending.value, ...changes]);
+  return async () => {
+    await refresh();
+    pending.value = new Map([...pending.value].filter(([k, v]) => !changes.some(([key, event]) => key === k && event === v)));
+  };
+}
+
+/** Reads again what is shown; other months are read again when they are shown. */
+export async function refresh(): Promise<void> {
+  edits++;
+  await Promise.all(wanted.map(readMonth));
+  months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
+}
+
+let listening: (() => void) | null = null;
+
+function listen(): void {
+  if (!client.session) return;
+  listening?.();
+  listening = client.listen(["Calendar", "CalendarEvent"], hear, (up) => {
+    // What changed before the server pushed is not pushed.
+    if (up) void readCalendars().then(refresh);
+    else online.value = false;
+  });
+}
+
+const states = new Map<string, string>();
+
+function hear(pushed: States): void {
+  let calendars = false, events = false;
+  for (const [account, of] of Object.entries(pushed)) {
+    for (const [type, state] of Object.entries(of)) {
+      const key = `${account} ${type}`;
+      if (states.get(key) === state) continue;
+      states.set(key, state);
+      if (type === "Calendar") calendars = true;
+      else events = true;
+    }
+  }
+  void (calendars ? readCalendars() : Promise.resolve()).then(() => { if (events || calendars) return refresh(); return undefined; });
+}
+
+/** A server that does not answer is asked again after so many milliseconds. */
+const retryPause = 4000;
+let retry: ReturnType<typeof setInterval> | undefined;
+online.subscribe((is) => {
+  clearInterval(retry);
+  if (!is && listening) retry = setInterval(() => void readCalendars().then(() => { if (online.peek()) return refresh(); return undefined; }), retryPause);
+});

@@ -1,0 +1,45 @@
+// Agenda: the days that have events, one below the other.
+
+import { between, type Shown } from "../../state/calendars";
+import { tk } from "../../text/calendar";
+import type { Day } from "../../state/days";
+import { Icon } from "../icons";
+import { Block, Marks, placeOf } from "./block";
+import { titleOf } from "./open";
+import { dayText, days, now, timeText, today } from "./view";
+
+export function Agenda() {
+  const list = days.value;
+  const all = between(list[0]!, list[list.length - 1]!);
+  const there = list.map((d) => ({ d, events: all.filter((s) => s.first <= d && s.last >= d) })).filter(({ d, events }) => events.length > 0 || d === today.value);
+  return (
+    <div class="agenda" tabIndex={0}>
+      {there.map(({ d, events }) => <AgendaDay key={d} d={d} list={events} empty={d === today.value} />)}
+      {there.length === 0 && <p class="quiet">{tk("nothingUntil", dayText(list[list.length - 1]!))}</p>}
+    </div>
+  );
+}
+
+export function AgendaDay({ d, list, empty = false }: { d: Day; list: Shown[]; empty?: boolean }) {
+  return (
+    <section class="agenda-day" aria-label={dayText(d)}>
+      <h3 class={d === today.value ? "is-today" : ""}><b>{Number(d.slice(8))}</b><span>{dayText(d, { weekday: "long" })}<small>{d === today.value ? tk("today") : dayText(d, { month: "long", year: "numeric" })}</small></span></h3>
+      <div class="agenda-events">
+        {list.map((s) => <Line key={s.key} s={s} d={d} />)}
+        {list.length === 0 && empty && <p class="quiet">{tk("nothing")}</p>}
+      </div>
+    </section>
+  );
+}
+
+function Line({ s, d }: { s: Shown; d: Day }) {
+  const place = placeOf(s);
+  const time = s.allDay || (s.first < d && s.last > d) ? tk("allDay") : s.first < d ? tk("untilDay", timeText(s.to)) : `${timeText(s.from)}${s.last === d ? ` – ${timeText(s.to)}` : ""}`;
+  return (
+    <Block s={s} look={`line-event ${!s.allDay && s.to < now.value ? "past" : ""}`}>
+      <i class="dot" /><span class="at">{time}</span>
+      <span class="what">{titleOf(s)}{place && <small><Icon name="place" />{place}</small>}</span>
+      <span class="marks"><Marks s={s} /></span>
+    </Block>
+  );
+}

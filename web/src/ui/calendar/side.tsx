@@ -1,0 +1,111 @@
+// Beside the calendar: a small month to go by, and the calendars.
+
+import { useSignal } from "@preact/signals";
+import type { SetError } from "../../jmap/types";
+import { mayWrite, readCalendars, refresh, shelves, weekStart, type Shelf } from "../../state/calendars";
+import { addDays, addMonths, startOfMonth, startOfWeek, type Day } from "../../state/days";
+import { colourOf } from "../../state/hue";
+import { hues, type Hue } from "../../state/own";
+import { openMenu, say, sheet, sideOpen } from "../../state/screen";
+import { attempt, client, home } from "../../state/session";
+import { t } from "../../text";
+import { tf } from "../../text/sorting";
+import { tk } from "../../text/calendar";
+import { Icon } from "../icons";
+import { newEvent } from "./open";
+import { day, days, dayText, showView, today, view } from "./view";
+
+export function CalendarSide() {
+  const owners = [...new Set(shelves.value.map((s) => s.owner))];
+  return (
+    <nav class={`side ${sideOpen.value ? "open" : ""}`} aria-label={tk("calendars")}>
+      <button class="button primary compose" onClick={() => { sideOpen.value = false; void newEvent(day.value); }} title={`${tk("newEvent")} (n)`}><Icon name="write" /><span>{tk("newEvent")}</span></button>
+      <SmallMonth />
+      {owners.map((owner) => (
+        <>
+          <div class="side-title">{owner || tk("calendars")}{owner === "" && <button class="tool" aria-label={tk("newCalendar")} title={tk("newCalendar")} onClick={newCalendar}><Icon name="plus" /></button>}</div>
+          <ul class="folders shelves">{shelves.value.filter((s) => s.owner === owner).map((s) => <Line key={`${s.account}/${s.id}`} s={s} />)}</ul>
+        </>
+      ))}
+    </nav>
+  );
+}
+
+function SmallMonth() {
+  const month = useSignal<Day | null>(null);
+  const shown = month.value ?? startOfMonth(day.value);
+  const first = startOfWeek(shown, weekStart.value);
+  const there = new Set(days.value);
+  const step = (n: number) => (month.value = addMonths(shown, n));
+  const list = Array.from({ length: 42 }, (_, i) => addDays(first, i));
+  return (
+    <div class="small-month">
+      <div class="small-head">
+        <b aria-live="polite">{dayText(shown, { month: "long", year: "numeric" })}</b>
+        <button class="tool" aria-label={tk("previous")} onClick={() => step(-1)}><Icon name="back" /></button>
+        <button class="tool" aria-label={tk("next")} onClick={() => step(1)}><Icon name="next" /></button>
+      </div>
+      <div class="small-days">
+        {list.slice(0, 7).map((d) => <span key={d} aria-hidden="true">{dayText(d, { weekday: "narrow" })}</span>)}
+        {list.map((d) => (
+          <button key={d} class={`${d.slice(0, 7) === shown.slice(0, 7) ? "" : "outside"} ${there.has(d) && view.value !== "month" && view.value !== "agenda" ? "in-view" : ""}`} aria-label={dayText(d)} aria-current={d === today.value ? "date" : undefined} aria-pressed={d === day.value} onClick={() => { month.value = null; sideOpen.value = false; showView(view.value, d); }}>{Number(d.slice(8))}</button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Line({ s }: { s: Shelf }) {
+  return (
+    <li class="shelf" style={{ "--hue": s.hue }}>
+      <label><input type="checkbox" checked={s.isVisible} onChange={(e) => void set(s, { isVisible: e.currentTarget.checked })} /><span class="name">{s.name}</span>{!mayWrite(s) && <Icon name="lock" />}</label>
+      <button class="tool" aria-label={tk("calendarMenu", s.name)} title={tk("calendarMenu", s.name)} onClick={(e) => shelfMenu(e.currentTarget, s)}><Icon name="more" /></button>
+    </li>
+  );
+}
+
+/** Changes calendars: on the screen at once. Why the server refused it, if it did. */
+async function setCalendar(account: string, args: Record<string, unknown>): Promise<string | undefined> {
+  const answer = await attempt(() => client.call("Calendar/set", { accountId: account, ...args })).catch((e: unknown) => ({ notUpdated: { x: { type: e instanceof Error ? e.message : String(e) } } }));
+  if (!answer) return tk("offlineChange");
+  const bad = Object.values({ ...answer["notCreated" as never] as object, ...answer["notUpdated" as never] as object, ...answer["notDestroyed" as never] as object } as Record<string, SetError>)[0];
+  await readCalendars();
+  return bad && t("refusedByServer", bad.description ?? bad.type);
+}
+
+async function set(s: Shelf, change: Partial<Pick<Shelf, "isVisible" | "name" | "color">>): Promise<void> {
+  shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? { ...x, ...change } : x));
+  const problem = await setCalendar(s.account, { update: { [s.id]: change } });
+  if (!problem) return;
+  shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? s : x));
+  say(problem);
+}
+
+function newCalendar(): void {
+  sheet.value = {
+    kind: "ask", title: tk("newCalendar"), text: tk("calendarName"), yes: t("save"), input: "",
+    done: (name) => typeof name === "string" && name.trim() && setCalendar(home.value, { create: { c: { name: name.trim(), color: colourOf(unusedHue()) } } }),
+  };
+}
+
+/** A hue that no calendar has yet. */
+function unusedHue(): Hue {
+  const names = Object.keys(hues) as Hue[];
+  const near = (h: Hue) => shelves.value.filter((s) => Math.abs(s.hue - hues[h]) < 12).length;
+  return names.sort((a, b) => near(a) - near(b))[0]!;
+}
+
+function shelfMenu(at: Element, s: Shelf): void {
+  openMenu(at, [
+    ...(s.owner === "" ? [{ text: tk("renameCalendar"), icon: "drafts", run: () => (sheet.value = {
+      kind: "ask", title: tk("renameCalendar"), text: tk("calendarName"), yes: t("save"), input: s.name,
+      done: (name) => { if (typeof name === "string" && name.trim()) void set(s, { name: name.trim() }); },
+    }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
+    ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.chooseFile(s)) }] : []),
+    { text: tk("exportCalendar"), icon: "download", run: () => void import("./files").then((m) => m.exportCalendar(s)) },
+    ...(s.myRights.mayDelete && !s.isDefault ? [{ text: tk("deleteCalendar"), icon: "trash", run: () => (sheet.value = {
+      kind: "ask", title: tk("deleteCalendar"), text: tk("deleteCalendarAsk", s.name), yes: t("delete"), danger: true,
+      done: () => setCalendar(s.account, { destroy: [s.id], onDestroyRemoveEvents: true }).then((p) => { void refresh(); return p; }),
+    }) }] : []),
+  ]);
+}
