@@ -133,7 +133,7 @@ func (d *reading) collection(h *layout.Folder) (*Collection, error) {
 	}
 	c.Revision = fmt.Sprintf("%x", uint64(row.Mod))
 	c.Properties = readProperties(items)
-	c.Subscribed = d.subscribed(h, items)
+	c.Subscribed = subscribed(d, h, items)
 	if c.Title == "" {
 		c.Title = name
 	}

@@ -103,13 +103,13 @@ func (d *reading) ByUID(uid string) (list []Placed, err error) {
 // Implements: RFC 6638 §9.2 CALDAV:schedule-default-calendar-URL
 func (f *File) DefaultFor(ctx context.Context, component string) (name string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err = d.defaultFor(component)
+		name, err = defaultFor(d, component)
 		return err
 	})
 	return name, err
 }
 
-func (d *reading) defaultFor(component string) (string, error) {
+func defaultFor(d *reading, component string) (string, error) {
 	first := DefaultCalendar
 	if component == calendar.Task {
 		first = DefaultTasks
@@ -135,12 +135,12 @@ func (d *reading) defaultFor(component string) (string, error) {
 
 // Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
 func (c *Changing) Invite(p *Parsed) error {
-	name, err := c.defaultFor(p.Component)
+	name, err := defaultFor(&c.reading, p.Component)
 	if errors.Is(err, ErrNoCollection) {
 		if err = c.ensure(map[Kind]bool{Calendar: true}, ""); err != nil {
 			return err
 		}
-		name, err = c.defaultFor(p.Component)
+		name, err = defaultFor(&c.reading, p.Component)
 	}
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (c *Changing) Invite(p *Parsed) error {
 // also returns the state of the calendar for new events, for Changing.Unchanged.
 func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err := d.defaultFor(calendar.Event)
+		name, err := defaultFor(d, calendar.Event)
 		if err != nil {
 			return err
 		}
@@ -164,13 +164,13 @@ func (f *File) Clash(ctx context.Context, except string, list []calendar.Period)
 		if state = d.token(h, h.Mod); len(list) == 0 {
 			return nil
 		}
-		clash, err = d.clashes(except, list)
+		clash, err = clashes(d, except, list)
 		return err
 	})
 	return clash, state, err
 }
 
-func (d *reading) clashes(except string, list []calendar.Period) (bool, error) {
+func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
 	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event}
 	for _, p := range list {
 		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
@@ -203,7 +203,7 @@ func (d *reading) clashes(except string, list []calendar.Period) (bool, error) {
 
 // Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
 func (c *Changing) Unchanged(state string) error {
-	name, err := c.defaultFor(calendar.Event)
+	name, err := defaultFor(&c.reading, calendar.Event)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (f *File) EnsureCalendar(ctx context.Context) error {
 		return err
 	}
 	return f.Change(ctx, func(c *Changing) error {
-		if _, err := c.defaultFor(calendar.Event); err == nil {
+		if _, err := defaultFor(&c.reading, calendar.Event); err == nil {
 			return nil
 		}
 		return c.ensure(map[Kind]bool{Calendar: true}, "")

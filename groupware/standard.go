@@ -151,7 +151,7 @@ func (c *Changing) keepDefault(kind Kind) (none bool, err error) {
 
 // subscribed returns Collection.Subscribed. The owner of the mail file sees a collection unless they chose otherwise,
 // and others only if they chose to.
-func (d *reading) subscribed(h *layout.Folder, items note.Items) bool {
+func subscribed(d *reading, h *layout.Folder, items note.Items) bool {
 	if d.f.who.Person == d.r.Info().Owner {
 		return !items.Get(itemHidden).AsBool()
 	}
@@ -165,7 +165,7 @@ func (c *Changing) Subscribe(kind Kind, name string, on bool) error {
 		return err
 	}
 	items, err := c.r.FolderItems(h.Note)
-	if err != nil || c.subscribed(h, items) == on {
+	if err != nil || subscribed(&c.reading, h, items) == on {
 		return err
 	}
 	if c.f.who.Person == c.r.Info().Owner {

@@ -31,7 +31,7 @@ func (h *front) openJMAP() (func(context.Context) error, error) {
 			Uploads: int64(cfg.JMAP.Uploads),
 		}}
 	door := jmapd.New(h.env, o, jmapd.NewBackend(h.signIn, s.Directory, s.Mailbox, s.Mail, s.Groupware,
-		cfg.Limits.Recipients))
+		s.Scheduling, cfg.Limits.Recipients))
 	h.web.Handle(jmapd.PathWellKnown, door)
 	h.web.Handle("/jmap/", h.forwarded.Web(forward.DoorWeb, caller(x), door))
 	h.closes("forwarded requests", func(context.Context) error { return h.forwarded.Close() })

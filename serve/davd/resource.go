@@ -85,7 +85,7 @@ func (q *request) find(path string) (*resource, error) {
 		return nil, err
 	}
 	if schedules(x.kind, parts) {
-		return q.scheduleResource(x, parts[2:])
+		return scheduleResource(q, x, parts[2:])
 	}
 	switch {
 	case x.at == atPrincipals:
@@ -102,8 +102,8 @@ func (q *request) find(path string) (*resource, error) {
 	return x, nil
 }
 
-// ownerNamed finds a person of whose collections the caller may see one: there are no others for them. It asks once in a
-// request, because a multiget has thousands of addresses.
+// ownerNamed finds a person of whose collections the caller may see one: there are no others for them. It asks once in
+// a request, because a multiget has thousands of addresses.
 func (q *request) ownerNamed(name string) (*owner, error) {
 	if o, known := q.owners[name]; known {
 		if o == nil {

@@ -181,7 +181,7 @@ func schedulePrivileges(name string) string {
 }
 
 // scheduleResource returns the inbox or the outbox of the person who asks, which have nothing in them.
-func (q *request) scheduleResource(x *resource, path []string) (*resource, error) {
+func scheduleResource(q *request, x *resource, path []string) (*resource, error) {
 	if x.owner != q.self || len(path) > 1 {
 		return nil, errNotFound
 	}

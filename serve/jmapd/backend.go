@@ -13,15 +13,16 @@ import (
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/signin"
 	"doublet/wire/jmap"
 )
 
-// NewBackend returns a Backend that uses in for accounts, d for names and addresses, f and m for mail, and g for
-// calendars and address books. maxRecipients bounds the recipients of a message.
+// NewBackend returns a Backend that uses in for accounts, d for names and addresses, f and m for mail, g for
+// calendars and address books, and s for the people of events. maxRecipients bounds the recipients of a message.
 func NewBackend(in *signin.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service,
-	g *groupware.Service, maxRecipients int) Backend {
-	return &backend{in, d, f, m, g, maxRecipients}
+	g *groupware.Service, s *scheduling.Service, maxRecipients int) Backend {
+	return &backend{in, d, f, m, g, s, maxRecipients}
 }
 
 type backend struct {
@@ -30,11 +31,15 @@ type backend struct {
 	files      *mailbox.Service
 	mail       *mail.Service
 	groupware  *groupware.Service
+	scheduling *scheduling.Service
 	recipients int
 }
 
 // Mail implements Backend.
 func (b *backend) Mail() *mailbox.Service { return b.files }
+
+// Scheduling implements Backend.
+func (b *backend) Scheduling() *scheduling.Service { return b.scheduling }
 
 // Groupware implements Backend.
 func (b *backend) Groupware() *groupware.Service { return b.groupware }

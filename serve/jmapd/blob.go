@@ -49,8 +49,8 @@ func storedBlob(s *store.Stored, kind string) *blob {
 	return &blob{size: s.Size(), kind: kind, read: s.AppendRange}
 }
 
-// openBlob opens a blob of an account by its id: a message, a part of a message, a Sieve script, the media of a card, or
-// an upload of the caller. It returns errNoBlob if the caller cannot see such a blob.
+// openBlob opens a blob of an account by its id: a message, a part of a message, a Sieve script, the media of a card,
+// or an upload of the caller. It returns errNoBlob if the caller cannot see such a blob.
 func (c *call) openBlob(a *Account, id string) (*blob, error) {
 	ref, ok := parseBlobRef(id)
 	if !ok {

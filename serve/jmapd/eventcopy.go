@@ -119,7 +119,7 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	}
 	name := x.c.s.backend.Groupware().NewName(groupware.Calendar)
 	t := x.target(groupware.Place{Collection: collection, Name: name}, groupware.Condition{New: true})
-	e, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
+	e, err := x.put(t, o.Text())
 	if err != nil {
 		return "", "", nil, err
 	}

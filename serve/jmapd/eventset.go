@@ -9,6 +9,7 @@ import (
 	"doublet/calendar"
 	"doublet/groupware"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/wire/ical"
 	"doublet/wire/jmap"
 )
@@ -126,6 +127,9 @@ func (x *eventSetting) states() (before, after string, err error) {
 func eventError(err error) error {
 	var bad *calendar.InvalidError
 	var conflict *groupware.UIDConflictError
+	if told := schedulingError(err); told != nil {
+		return told
+	}
 	switch {
 	case errors.As(err, &bad):
 		return badProperties(bad.Why, bad.Properties...)
@@ -163,7 +167,7 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 		return "", nil, err
 	}
 	t := x.target(groupware.Place{Collection: collection, Name: name}, groupware.Condition{New: true})
-	e, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
+	e, err := x.put(t, o.Text())
 	if err != nil {
 		return "", nil, err
 	}
@@ -282,8 +286,8 @@ func (x *eventSetting) place(v *jmap.Value) (string, error) {
 }
 
 // target returns the target of a write.
-func (x *eventSetting) target(p groupware.Place, condition groupware.Condition) *EventTarget {
-	return &EventTarget{File: x.f, Owner: x.self.id, Place: p, Condition: condition, Send: x.send}
+func (x *eventSetting) target(p groupware.Place, condition groupware.Condition) *eventTarget {
+	return &eventTarget{scheduling.Target{File: x.f, Owner: x.self.id, Place: p, Condition: condition}, x.send}
 }
 
 // scheduled adds to changes what the server sets: replyTo for an event that gets its first participants, the time of
@@ -490,7 +494,7 @@ func (x *eventSetting) write(e *groupware.Entry, o *calendar.Object, at *calenda
 		return nil, err
 	}
 	t := x.target(groupware.Place{Collection: collection, Name: e.Name}, groupware.Condition{ETag: e.ETag})
-	if _, err := x.c.s.opt.Events.Put(x.c.ctx, t, o.Text()); err != nil {
+	if _, err := x.put(t, o.Text()); err != nil {
 		return nil, err
 	}
 	x.touched[e.UNID] = true
@@ -519,10 +523,10 @@ func (x *eventSetting) destroy(id string) error {
 				return err
 			}
 			if o != nil {
-				_, err = x.c.s.opt.Events.Put(x.c.ctx, t, o.Text())
+				_, err = x.put(t, o.Text())
 				return err
 			}
 		}
-		return x.c.s.opt.Events.Remove(x.c.ctx, t)
+		return x.remove(t)
 	})
 }

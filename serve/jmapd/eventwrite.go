@@ -1,42 +1,51 @@
 package jmapd
 
 import (
-	"context"
+	"errors"
 
+	"doublet/calendar/itip"
 	"doublet/groupware"
-	"doublet/note"
+	"doublet/scheduling"
+	"doublet/wire/jmap"
 )
 
-// EventTarget is the entry of a calendar that a client writes or removes.
-type EventTarget struct {
-	// File is the mail file as the client's user sees it. Owner is the person whose mail file it is, zero if nobody's.
-	File  *groupware.File
-	Owner note.UNID
-	groupware.Place
-	Condition groupware.Condition
-	// Send says that the people of the event are told: by invitations, changes, cancellations or answers.
+// eventTarget is the entry of a calendar that a client writes or removes, in an update of its own.
+type eventTarget struct {
+	scheduling.Target
+	// send is set if the people of the event are told: by invitations, changes, cancellations or answers.
 	//
 	// Implements: draft-ietf-jmap-calendars §5.9 sendSchedulingMessages
-	Send bool
+	send bool
 }
 
-// EventWriter writes the events of calendars, each in one update. All writes of CalendarEvent methods go through it, so
-// that a scheduling service can stand between. Errors are those of groupware.Changing.Put and Remove.
-type EventWriter interface {
-	Put(ctx context.Context, t *EventTarget, text []byte) (groupware.Entry, error)
-	Remove(ctx context.Context, t *EventTarget) error
-}
-
-// plainWriter writes events and tells nobody.
-type plainWriter struct{}
-
-// Put implements EventWriter.
-func (plainWriter) Put(ctx context.Context, t *EventTarget, text []byte) (groupware.Entry, error) {
-	e, _, err := t.File.Put(ctx, groupware.Calendar, t.Collection, t.Name, text, t.Condition)
+// put writes an event.
+func (x *eventSetting) put(t *eventTarget, text []byte) (groupware.Entry, error) {
+	if t.send {
+		w, err := x.c.s.backend.Scheduling().Put(x.c.ctx, &t.Target, text)
+		return w.Entry, err
+	}
+	e, _, err := t.File.Put(x.c.ctx, groupware.Calendar, t.Collection, t.Name, text, t.Condition)
 	return e, err
 }
 
-// Remove implements EventWriter.
-func (plainWriter) Remove(ctx context.Context, t *EventTarget) error {
-	return t.File.Remove(ctx, groupware.Calendar, t.Collection, t.Name, t.Condition)
+// remove removes an event.
+func (x *eventSetting) remove(t *eventTarget) error {
+	if t.send {
+		return x.c.s.backend.Scheduling().Remove(x.c.ctx, &t.Target)
+	}
+	return t.File.Remove(x.c.ctx, groupware.Calendar, t.Collection, t.Name, t.Condition)
+}
+
+// schedulingError converts an error of package scheduling into a SetError; nil stands for other errors.
+func schedulingError(err error) error {
+	var other *scheduling.ErrElsewhere
+	switch {
+	case errors.As(err, &other):
+		return badProperties("Another calendar has the event already.", "uid")
+	case errors.Is(err, itip.ErrNotAllowed):
+		return &jmap.Error{Type: "forbidden", Description: err.Error()}
+	case errors.Is(err, itip.ErrOrganizers), errors.Is(err, itip.ErrTooMany), errors.Is(err, itip.ErrMalformed):
+		return badProperties(err.Error(), "participants")
+	}
+	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/stat"
@@ -101,6 +102,8 @@ type Backend interface {
 	Mail() *mailbox.Service
 	// Groupware returns the calendars and address books of mail files.
 	Groupware() *groupware.Service
+	// Scheduling invites the people of events.
+	Scheduling() *scheduling.Service
 	// Directory returns the directory in which users look up recipients.
 	Directory() *directory.Directory
 	// Refresh updates an account from the directory. It returns signin.ErrDisabled if the account was disabled.
@@ -181,8 +184,6 @@ type Options struct {
 	// Authentication-Results fields that this server adds.
 	Lists    *oneclick.Client
 	Hostname string
-	// Events writes the events of calendars; nil means that it tells nobody of them.
-	Events EventWriter
 	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }
@@ -216,9 +217,6 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	o.Limits.fill()
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
-	}
-	if o.Events == nil {
-		o.Events = plainWriter{}
 	}
 	s := &Server{env: e, opt: o, backend: b, mux: http.NewServeMux(),
 		methods: make(map[string]boundMethod, len(methods)), active: make(map[string]*activity)}

@@ -20,6 +20,7 @@ import (
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
@@ -79,11 +80,14 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	w.groupware = groupware.New(w.store, fix.Env, groupware.Options{})
 	w.waker = w.files.NewWaker()
 	tree := stat.New(fix.Clock)
-	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
+	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree,
+		Calendars: scheduling.NewInbox(w.people, w.groupware, tree)})
 	w.ok(err)
+	sched := scheduling.New(fix.Env, w.people, w.groupware, w.mail,
+		scheduling.Options{Hostname: "mx.example.com", Stats: tree})
 	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
 	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree},
-		NewBackend(in, w.people, w.files, w.mail, w.groupware, o.recipients))
+		NewBackend(in, w.people, w.files, w.mail, w.groupware, sched, o.recipients))
 	for _, name := range []string{"alice", "bob", "carol"} {
 		w.person(name, o.quota)
 	}
