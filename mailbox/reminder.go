@@ -10,10 +10,17 @@ import (
 	"doublet/store/layout"
 )
 
+// ReminderKeyword is the keyword of a message that has a reminder.
+const ReminderKeyword = "$reminder"
+
 // Remind puts a copy of a message on top of the INBOX at a time, unless somebody answers it before. Until then the
 // message stays where it is. It returns ErrLimit if too many messages are snoozed or have a reminder.
 func (c *Changing) Remind(u note.UNID, at time.Time) error {
-	if _, err := c.EmailOf(u); err != nil {
+	m, err := c.EmailOf(u)
+	if err != nil {
+		return err
+	}
+	if err := c.SetKeyword(m.ID, ReminderKeyword, true); err != nil {
 		return err
 	}
 	list, items, err := c.roomFor(u)
@@ -63,7 +70,11 @@ func (c *Changing) remind(u note.UNID, inbox note.ID, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if done, err := answered(c.r, row, id); done || err != nil {
+	done, err := answered(c.r, row, id)
+	if err == nil {
+		err = c.SetKeyword(id, ReminderKeyword, false)
+	}
+	if done || err != nil {
 		return err
 	}
 	again, err := c.w.CopyNote(c.w, id, inbox, note.UNID{})
@@ -121,4 +132,13 @@ func written(r *store.Reader, row *layout.Note) bool {
 		}
 	}
 	return false
+}
+
+// unmark removes the keyword of reminders from a message.
+func unmark(c *Changing, u note.UNID) error {
+	id, err := c.Find(u)
+	if err != nil {
+		return err
+	}
+	return c.SetKeyword(id, ReminderKeyword, false)
 }

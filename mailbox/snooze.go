@@ -162,10 +162,13 @@ func (c *Changing) Unsnooze(u note.UNID) error {
 	if !waits {
 		return ErrNoMessage
 	}
-	if !list[at].Reminder {
-		if err := c.moveBack(u); err != nil {
-			return err
-		}
+	if list[at].Reminder {
+		err = unmark(c, u)
+	} else {
+		err = c.moveBack(u)
+	}
+	if err != nil {
+		return err
 	}
 	return c.putSnoozed(items, slices.Delete(list, at, at+1))
 }

@@ -121,8 +121,10 @@ test("groups hold people; doubles become one; another browser sees it; it is the
   await page.waitForFunction(() => document.querySelectorAll(".contact-row").length === 1);
 
   await page.click(".side .folder:has-text('Doubles')");
+  const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"destroy"'));
   await page.click(".double button:has-text('Merge')");
   await toast(page, "2 contacts merged");
+  await told;
   await page.goto(`${base}/contacts/all`);
   await page.waitForFunction(() => document.querySelectorAll(".contact-row").length === 1);
   await page.locator(".contact-row").click();

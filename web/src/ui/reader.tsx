@@ -196,7 +196,7 @@ function Body({ m }: { m: Message }) {
   const files = m.attachments.filter((a) => !(a.cid && inline.has(a.cid) && a.type.startsWith("image/")));
   const invitation = m.attachments.find((a) => a.type === "text/calendar" || a.type === "application/ics");
   const asleep = (rows.value.get(m.id) ?? m).mailboxIds[byRole("snoozed")?.id ?? ""];
-  const reminds = account.value === home.value && m.mailboxIds[outgoing.value.sent] && offers("urn:doublet:jmap:snooze");
+  const reminds = account.value === home.value && (rows.value.get(m.id) ?? m).keywords["$reminder"];
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
