@@ -51,14 +51,14 @@ func usage(err error) error {
 // finish saves the page of a result, if it has a path, and prints the result.
 func (p planner) finish(path string, x interface{ HTML(io.Writer) error }, asJSON bool,
 	v interface{ Text() string }) error {
-	if err := p.save(path, x); err != nil {
+	if err := p.savePage(path, x); err != nil {
 		return err
 	}
 	return p.print(asJSON, v)
 }
 
-// save writes a page to a file, unless the path is empty.
-func (p planner) save(path string, x interface{ HTML(io.Writer) error }) error {
+// savePage writes a page to a file, unless the path is empty.
+func (a *app) savePage(path string, x interface{ HTML(io.Writer) error }) error {
 	if path == "" {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (p planner) save(path string, x interface{ HTML(io.Writer) error }) error {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.err, path)
+	fmt.Fprintln(a.err, path)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (p planner) analyse(set *series.Set, server, other string, o production.Opt
 	if len(reports) == 0 {
 		return usage(fmt.Errorf("no server %q in the input", server))
 	}
-	if err := p.save(html, production.Page(reports, lines)); err != nil {
+	if err := p.savePage(html, production.Page(reports, lines)); err != nil {
 		return err
 	}
 	if asJSON {
@@ -310,7 +310,7 @@ figures in them, and list those that err. Without a document: all of them.`,
 			if x, err = s.Page(); err != nil {
 				return usage(err)
 			}
-			if err := p.save(html, x); err != nil {
+			if err := p.savePage(html, x); err != nil {
 				return err
 			}
 		}

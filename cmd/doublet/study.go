@@ -187,7 +187,7 @@ func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSO
 	p := result.Page()
 	p.Kicker, p.Title = "Doublet study", s.Title
 	p.Sections = append(p.Sections, section)
-	if err := (planner{x.app}).save(filepath.Join(dir, "report.html"), p); err != nil {
+	if err := x.savePage(filepath.Join(dir, "report.html"), p); err != nil {
 		return err
 	}
 	return x.print(asJSON, result)

@@ -34,7 +34,11 @@ func run(root string, check bool, list string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	figures := measure(m)
+	inWeb, err := webWording(root, "web/src")
+	if err != nil {
+		return false, err
+	}
+	figures := append(measure(m), inWeb)
 	if list != "" {
 		i := slices.IndexFunc(figures, func(f figure) bool { return f.name == list })
 		if i < 0 {

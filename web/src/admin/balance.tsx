@@ -1,4 +1,4 @@
-// How evenly the members of a cluster are used, and the moves that would make it even.
+// The balance of a cluster's members, and the moves that would even it out.
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -8,7 +8,7 @@ import { doing, Empty, Ends } from "./parts";
 import { ta } from "./text";
 import { run, type Balance, type BalanceLoad } from "./verbs";
 
-/** What is compared: homes count by how much their databases are used, replicas by their bytes. */
+/** The measures compared: homes by the use of their databases, replicas by their bytes. */
 const measures: { title: "activity" | "bytes"; now: (s: BalanceLoad) => number; then: (s: BalanceLoad) => number; text: (n: number) => string }[] = [
   { title: "activity", now: (s) => s.activity, then: (s) => s.activity_then, text: count },
   { title: "bytes", now: (s) => s.bytes, then: (s) => s.bytes_then, text: size },
@@ -41,7 +41,7 @@ export function BalanceFrame({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** What each member has, and would have after the moves, in proportion to the fullest. */
+/** The load of each member, now and after the moves, in proportion to the fullest. */
 function Bars({ b, m }: { b: Balance; m: (typeof measures)[number] }) {
   const most = Math.max(1, ...b.servers.flatMap((s) => [m.now(s), m.then(s)]));
   return (

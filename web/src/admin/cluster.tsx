@@ -76,7 +76,7 @@ export function Cluster() {
   );
 }
 
-/** What is wrong now, with the cause as the server knows it. */
+/** The present problems, each with its cause as far as the server knows it. */
 function Events({ list }: { list: ClusterEvent[] }) {
   if (list.length === 0) return null;
   return (

@@ -1,10 +1,10 @@
-// What the server's statistics were in the last minutes: one reading for all pages that look.
+// The server's statistics of the last minutes, read once for all pages.
 
 import { signal } from "@preact/signals";
 import type { Point } from "./chart";
 import { run, type Stat } from "./verbs";
 
-/** How many seconds lie between two readings, and how many readings are kept: a little more than five minutes. */
+/** The seconds between two readings, and the number of readings kept: a little more than five minutes. */
 const every = 2;
 const keep = 160;
 
@@ -46,7 +46,7 @@ export function watch(): () => void {
 /** The values of a gauge. */
 export const gauge = (name: string): Point[] => history.get(name) ?? [];
 
-/** How much a counter, or the sum of several, grew in a second; a server that was started anew begins at nothing. */
+/** The growth of a counter, or of the sum of several, in a second; after a restart it begins at zero. */
 export function rate(...names: string[]): Point[] {
   const first = history.get(names[0]!) ?? [];
   const sum = (i: number) => names.reduce((n, name) => n + (history.get(name)?.[i]?.value ?? 0), 0);

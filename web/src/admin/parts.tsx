@@ -1,4 +1,4 @@
-// What the pages of administration are made of: pages of lists that the server searches, fields, panels.
+// The parts of the pages of administration: lists that the server searches, fields, panels.
 
 import { signal, useSignal, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -10,7 +10,7 @@ import { t } from "../text";
 import { ta } from "./text";
 import { Refusal, run } from "./verbs";
 
-/** Where one is: a page, and what is open on it. */
+/** The current page, and the entry that is open on it. */
 export const where = signal<{ page: string; item: string }>({ page: "overview", item: "" });
 
 function read(): void {
@@ -37,7 +37,7 @@ export function leave(page: string, item: string): void {
   if (at === `#/${page}/${encodeURIComponent(item)}`) go(page);
 }
 
-/** Says why something was not done. */
+/** Shows the reason of a refusal. */
 export function tell(e: unknown): void {
   if (e instanceof SignedOut) return;
   say(e instanceof Offline ? ta("offline") : ta("refused", e instanceof Error ? e.message : String(e)), undefined, 10);

@@ -19,7 +19,7 @@ export function Queue() {
   const state = useSignal("");
   const chosen = useSignal<Set<string>>(new Set());
   const pages = usePages<Queued>("queue list", () => ({ ...(from.value ? { from: from.value } : {}), ...(to.value ? { to: to.value } : {}), ...(state.value ? { state: state.value } : {}) }));
-  // What waits changes by itself.
+  // The queue changes by itself.
   useEffect(() => {
     const timer = setInterval(() => { if (!document.hidden && pages.state.value === "ready" && pages.items.value.length <= 50) pages.reload(); }, 5000);
     return () => clearInterval(timer);

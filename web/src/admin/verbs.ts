@@ -249,7 +249,7 @@ export interface ClusterDatabase {
   replicas: { server: string; slot: number; state: string }[];
 }
 
-/** What a member has, and would have after the moves. */
+/** The load of a member, now and after the moves. */
 export interface BalanceLoad {
   server: string;
   capacity: number;

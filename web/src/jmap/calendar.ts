@@ -94,7 +94,7 @@ export interface CalendarEvent {
   utcEnd?: string;
 }
 
-/** What the views show of an event. */
+/** The properties of an event that the views show. */
 export const shownProperties = [
   "id", "baseEventId", "uid", "calendarIds", "title", "start", "timeZone", "duration", "showWithoutTime", "status", "freeBusyStatus", "privacy", "color", "locations",
   "virtualLocations", "participants", "recurrenceId", "utcStart", "utcEnd",

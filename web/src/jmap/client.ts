@@ -31,7 +31,7 @@ export class Refused extends Error {
 const longestWait = 10 * 60_000;
 
 /**
- * Whether a status is of a server that is in trouble or has too much to do, and not of what it was asked: then after how many
+ * Reports if a status is of a server that is in trouble or has too much to do, and not of the request: then after how many
  * milliseconds it wants to be asked again (Retry-After, RFC 9110 §10.2.3), 0 where it does not say.
  */
 export function comeAgain(status: number, retryAfter: string | null): number | undefined {
@@ -61,7 +61,7 @@ const using = [
   "urn:doublet:jmap:rules",
 ];
 
-/** How far two clocks may be apart before it matters to anybody, in milliseconds. */
+/** The difference between two clocks that matters to nobody, in milliseconds. */
 export const clockTolerance = 5 * 60_000;
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
@@ -83,7 +83,7 @@ export function ref(resultOf: string, name: string, path: string) {
 
 export class Client {
   session: Session | null = null;
-  /** How far the server's clock is before this device's, in milliseconds, by its newest answer. */
+  /** The lead of the server's clock over this device's, in milliseconds, by its newest answer. */
   skew = 0;
   #csrf = "";
 

@@ -2,7 +2,7 @@
 
 export type Id = string;
 
-/** What the server says it offers (RFC 8620 §2). */
+/** The session object (RFC 8620 §2). */
 export interface Session {
   username: string;
   apiUrl: string;
@@ -67,7 +67,7 @@ export interface Row {
   preview: string;
   hasAttachment: boolean;
   messageId: string[] | null;
-  /** Who sent it on, the last one first. Rows that an older client has kept lack both. */
+  /** The people who sent it on, the last one first. Rows that an older client has kept lack both. */
   "header:Resent-From:asAddresses:all"?: Address[][] | null;
   "header:Resent-Sender:asAddresses:all"?: Address[][] | null;
 }

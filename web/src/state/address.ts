@@ -5,7 +5,7 @@
 
 import type { Id, Mailbox } from "../jmap/types";
 
-/** Where one is; "" is none. */
+/** The place of the screen; "" is none. */
 export interface Spot {
   account: Id;
   mailbox: Id;

@@ -53,7 +53,7 @@ const many = 100;
 let last = 0;
 let of = 0;
 
-/** How far the server is with changes of many e-mails; null while few wait. */
+/** The progress of the server with changes of many messages; null while few wait. */
 export const telling = computed(() => {
   let left = 0;
   for (const i of waiting.value) if (i.kind === "change") left += Object.keys(i.update).length + i.destroy.length;

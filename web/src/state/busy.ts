@@ -1,4 +1,4 @@
-// Who is busy when (Principal/getAvailability), for the people of an event.
+// The busy times of an event's people (Principal/getAvailability).
 
 import type { BusyPeriod } from "../jmap/calendar";
 import { ref } from "../jmap/client";
@@ -61,7 +61,7 @@ export async function askBusy(people: Address[], from: number, to: number): Prom
 
 const overlaps = (b: Busy, from: number, to: number) => b.from < to && b.to > from;
 
-/** Who is busy at a time. */
+/** The people who are busy at a time. */
 export const busyAt = (times: BusyTimes, from: number, to: number): string[] => [...times].filter(([, list]) => list?.some((b) => overlaps(b, from, to))).map(([email]) => email);
 
 /** The first time after one at which nobody is busy, in steps of half an hour; isGood leaves out nights and weekends. */

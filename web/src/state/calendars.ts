@@ -81,7 +81,7 @@ function shown(account: Id, e: CalendarEvent): Shown | undefined {
   const { from, to } = span(e, zone);
   const first = allDay ? e.start.slice(0, 10) : localTime(from, zone).slice(0, 10);
   const days = parseDuration(e.duration).days;
-  // What ends at midnight does not reach into the day that begins then.
+  // An event that ends at midnight does not reach into the day that begins then.
   const last = allDay ? addDays(first, Math.max(0, days - 1)) : localTime(Math.max(from, to - 1), zone).slice(0, 10);
   return { key: keyOf(account, e.id), account, event: e, shelf, hue: e.color ? hueOf(e.color, shelf.hue) : shelf.hue, from, to, allDay, first, last, repeats: !!e.recurrenceId };
 }
@@ -95,7 +95,7 @@ interface Kept {
 
 /** Events by the months that they reach into, as the server answered them. */
 const months = signal<Map<Month, Kept[]>>(new Map());
-/** What the person changed and the server was not asked about again: null hides an event. */
+/** Changes of the person that were not read back yet: null hides an event. */
 export const pending = signal<Map<string, CalendarEvent | null>>(new Map());
 /** Months that neither the server nor the browser has told. */
 export const missing = signal<Set<Month>>(new Set());
@@ -256,7 +256,7 @@ async function fetchMonth(month: Month): Promise<Kept[]> {
   return out;
 }
 
-/** How often the person changed something here. */
+/** Counts the changes of the person. */
 let edits = 0;
 
 /** Shows a change at once; the answer says how it ended, and gives what was shown meanwhile up. */
@@ -282,7 +282,7 @@ function listen(): void {
   if (!client.session) return;
   listening?.();
   listening = client.listen(["Calendar", "CalendarEvent"], hear, (up) => {
-    // What changed before the server pushed is not pushed.
+    // A change before the stream was open is not pushed.
     if (up) void readCalendars().then(refresh);
     else online.value = false;
   });

@@ -179,7 +179,7 @@ function writeCard(f: CardForm, c: Partial<Card>): Record<string, unknown> {
   };
 }
 
-/** What of a card differs between two forms that were read of it: nothing else is sent. */
+/** The differences of a card between two forms that were read from it: nothing else is sent. */
 export function cardDifference(before: CardForm, after: CardForm, c: Partial<Card>): Record<string, unknown> {
   const was = writeCard(before, c), is = writeCard(after, c);
   return Object.fromEntries(Object.entries(is).filter(([k, v]) => JSON.stringify(v) !== JSON.stringify(was[k])));

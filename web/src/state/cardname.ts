@@ -15,7 +15,7 @@ export function nameOf(c: Card): string {
   return (c.name?.full || joined || first(c.organizations)?.name || first(c.nicknames)?.name || first(c.emails)?.address || first(c.phones)?.number || "").trim();
 }
 
-/** What a contact is sorted by: the last name first, else the name. */
+/** The sort key of a contact: the last name first, else the name. */
 export function sortKey(c: Card): string {
   const surname = values(c, "surname", "surname2").join(" "), given = values(c, "given", "given2").join(" ");
   return surname ? `${surname} ${given}` : nameOf(c);
@@ -34,7 +34,7 @@ export function letterOf(sort: string): string {
 
 const fold = (s: string) => s.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
-/** Reports whether a contact has all words of a text: in names, companies, addresses, numbers, notes. */
+/** Reports if a contact has all words of a text: in names, companies, addresses, numbers, notes. */
 export function fits(c: Card, text: string): boolean {
   const all = fold([
     nameOf(c), ...Object.values(c.nicknames ?? {}).map((x) => x.name), ...Object.values(c.organizations ?? {}).flatMap((o) => [o.name ?? "", ...(o.units ?? []).map((u) => u.name)]),

@@ -147,7 +147,7 @@ function listen(): void {
   stop?.();
   const news = (pushed: States) => Object.entries(pushed).some(([id, of]) => "AddressBook" in of || ("ContactCard" in of && of["ContactCard"] !== states.get(id)));
   stop = client.listen(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, (up) => {
-    // What changed before the server pushed is not pushed.
+    // A change before the stream was open is not pushed.
     if (up) void syncContacts();
     else online.value = false;
   });

@@ -6,7 +6,7 @@ const dayLength = 86_400_000;
 const at = (d: Day) => Date.parse(`${d}T00:00:00Z`);
 const dayAt = (ms: number): Day => new Date(ms).toISOString().slice(0, 10);
 
-/** Reports whether a text names a day between the years 1900 and 2199. */
+/** Reports if a text names a day between the years 1900 and 2199. */
 export const isDay = (s: string | undefined): s is Day => /^(?:19|20|21)\d\d-\d\d-\d\d$/u.test(s ?? "") && !Number.isNaN(at(s!)) && dayAt(at(s!)) === s;
 
 export const addDays = (d: Day, n: number): Day => dayAt(at(d) + n * dayLength);

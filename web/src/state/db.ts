@@ -24,7 +24,7 @@ export function openDatabase(user: string): void {
   opened = null;
 }
 
-/** How long a browser may take to open it: one that is broken never answers. */
+/** The longest time for opening it: a broken browser never answers. */
 const patience = 5000;
 
 function database(): Promise<IDBDatabase | null> {
@@ -108,7 +108,7 @@ export async function put(store: StoreName, key: IDBValidKey, value: unknown): P
   await run(store, "readwrite", (s) => void s.put(value, key)).catch(() => undefined);
 }
 
-/** Keeps a value, and says whether it is kept: for what must not be lost. */
+/** Keeps a value that must not be lost, and reports if it is kept. */
 export async function keep(store: StoreName, key: IDBValidKey, value: unknown): Promise<boolean> {
   if (!(await database())) return false;
   return run(store, "readwrite", (s) => void s.put(value, key)).then(() => true, () => false);

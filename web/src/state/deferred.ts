@@ -1,8 +1,8 @@
-// What is done after some seconds, and can be taken back until then: deletions, of which no undo brings all back.
+// Work that is done after some seconds, and can be taken back until then: deletions, of which no undo brings all back.
 
 const waiting = new Map<string, { timer: ReturnType<typeof setTimeout>; run: (last: boolean) => unknown }>();
 
-/** What waits is done before the page goes; last: the request has to outlive the page. */
+/** Waiting work is done before the page goes; last: the request has to outlive the page. */
 addEventListener("pagehide", () => {
   for (const key of [...waiting.keys()]) done(key, true);
 });

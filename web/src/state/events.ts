@@ -58,7 +58,7 @@ export async function createEvent(account: Id, event: Omit<CalendarEvent, "id">)
   return isProblem(done) ? done : done.created["e"]!.id;
 }
 
-/** What an event is once a patch of top-level properties was applied. */
+/** An event with a patch of top-level properties. */
 const patched = (e: CalendarEvent, patch: Patch): CalendarEvent => ({ ...e, ...Object.fromEntries(Object.entries(patch).filter(([k]) => !k.includes("/"))) }) as CalendarEvent;
 
 /** The patch that undoes another one of top-level properties. */
@@ -103,7 +103,7 @@ function cut(base: CalendarEvent, at: string): Patch {
   };
 }
 
-/** How many instances a series has before one: those that were taken out count. */
+/** The number of instances of a series before one, with those that were removed. */
 async function countBefore(account: Id, base: CalendarEvent, at: string): Promise<number> {
   const answer = await attempt(() => client.call("CalendarEvent/query", {
     accountId: account, filter: { uid: base.uid, after: shiftLocal(base.start, -1), before: shiftLocal(at, 0) }, expandRecurrences: true, timeZone: isZone(base.timeZone) ? base.timeZone : viewZone.peek(), limit: 0, calculateTotal: true,
@@ -143,7 +143,7 @@ async function split(account: Id, base: CalendarEvent, e: CalendarEvent, patch: 
   };
 }
 
-/** What tells the server of a deletion; undefined: it did not answer. */
+/** The request that deletes at the server; undefined: it did not answer. */
 async function deletion(account: Id, e: CalendarEvent, scope: Scope): Promise<SetArguments | undefined> {
   if (!e.recurrenceId || scope === "this") return { destroy: [e.id] };
   if (scope === "all") return { destroy: [e.baseEventId!] };

@@ -37,7 +37,7 @@ export function below(folders: Map<Id, Mailbox>, of: Id): Mailbox[] {
   return out;
 }
 
-/** Reports whether a folder is Trash or below it. */
+/** Reports if a folder is Trash or below it. */
 export function inTrash(folders: Map<Id, Mailbox>, m: Mailbox): boolean {
   const seen = new Set<Id>();
   for (let at: Mailbox | undefined = m; at && !seen.has(at.id); at = at.parentId ? folders.get(at.parentId) : undefined) {

@@ -1,4 +1,4 @@
-// Where events of one day stand beside each other when they overlap.
+// The columns of events of one day that overlap.
 
 export interface Timed {
   from: number;

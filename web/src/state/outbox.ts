@@ -118,7 +118,7 @@ export async function asking<T>(ask: () => Promise<T>): Promise<{ answer: T; sin
   }
 }
 
-/** Reports whether a change of e-mails is being told to the server. */
+/** Reports if a change of messages is on its way to the server. */
 export const telling = () => waiting.value.some((i) => i.key === running && i.kind === "change");
 
 export async function load(): Promise<void> {
@@ -184,7 +184,7 @@ export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000
 let running = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Tells the server what waits, in order. What is to be sent later is passed over until its time. */
+/** Sends the waiting actions to the server, in order. A message to send later is passed over until its time. */
 export async function flush(): Promise<void> {
   if (running || phase.value !== "in") return;
   clearTimeout(timer);
@@ -205,7 +205,7 @@ export async function flush(): Promise<void> {
   if (later.length > 0) timer = setTimeout(() => void flush(), Math.max(0, Math.min(...later) - Date.now()));
 }
 
-/** Tells the server one intention; false: it cannot be told now, nor can those behind it. */
+/** Sends one action to the server; false: it cannot be sent now, nor can those behind it. */
 async function carryOut(i: Intention): Promise<boolean> {
   try {
     const { problem, answers }: Outcome = (await stands(i.key)) ? await tell(i) : {};

@@ -1,4 +1,4 @@
-// Whom one may write to: people whom one had to do with, the own contacts, and people and groups of the directory.
+// Possible recipients: people whom one had to do with, the own contacts, and people and groups of the directory.
 
 import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
@@ -65,7 +65,7 @@ export async function listed(text: string, signal: AbortSignal): Promise<Address
 /** Addresses that were asked about: true where nobody here has them. It lasts as long as the page. */
 const nobodys = signal(new Map<string, boolean>());
 
-/** Reports whether the server said that nobody has an address. */
+/** Reports if the server answered that nobody has an address. */
 export const isNobodys = (email: string): boolean => nobodys.value.get(email.toLowerCase()) === true;
 
 /** Asks about addresses that were not asked about yet. What cannot be asked is good: the server tells it when it is sent. */

@@ -27,7 +27,7 @@ function keep(next: Allowed): void {
 
 const addressOf = (m: Message) => (m.from?.length === 1 ? m.from[0]!.email.toLowerCase() : "");
 
-/** Says that the server that took a message in found its author proven: DMARC passed, for the domain of the address. */
+/** Reports if the receiving server verified the author: DMARC passed, for the domain of the address. */
 export function isProven(m: Message): boolean {
   const results = m["header:Authentication-Results:asRaw:all"]?.[0] ?? ""; // the first is the last server's, which is ours
   const found = /;\s*dmarc=pass\b[^;]*\bheader\.from=([\w.-]+)/iu.exec(results.replace(/\([^()]*\)/gu, " "))?.[1]?.toLowerCase();

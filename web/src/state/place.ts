@@ -9,7 +9,7 @@ import { within } from "./view";
 export interface Place {
   mailbox: Id;
   search: string;
-  /** How it is filtered and sorted (view.ts). */
+  /** The filter and the order (view.ts). */
   view?: string;
 }
 

@@ -2,7 +2,7 @@
 
 import { addDays, weekday, type Day } from "./days";
 
-/** What a line says. minutes: from midnight on; without from it is an event over whole days. */
+/** The parts of a line. minutes: from midnight on; without from it is an event over whole days. */
 export interface Quick {
   title: string;
   day: Day;

@@ -92,7 +92,7 @@ function movedRules(rules: RecurrenceRule[] | null | undefined, from: Day, to: D
 /** Shifts a local time by whole minutes. */
 export const shiftLocal = (local: string, minutes: number): string => new Date(Date.parse(`${local}Z`) + minutes * 60_000).toISOString().slice(0, 19);
 
-/** What the whole series becomes when one of its instances moves by some minutes of local time: exceptions move too. */
+/** A whole series after one of its instances moved by some minutes of local time: exceptions move too. */
 export function shiftSeries(base: CalendarEvent, minutes: number): Partial<CalendarEvent> {
   if (minutes === 0) return {};
   const start = shiftLocal(base.start, minutes);

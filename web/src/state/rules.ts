@@ -63,7 +63,7 @@ export const comparisons: Record<Field, Comparison[]> = {
   header: ["contains", "is", "exists", "matches", "regex"], size: ["over", "under"], attachment: [""],
 };
 
-/** Reports whether a condition compares with texts. */
+/** Reports if a condition compares with texts. */
 export const compares = (c: Condition) => c.field !== "size" && c.field !== "attachment" && c.comparison !== "exists";
 
 export const newRule = (): Rule => ({ name: "", isEnabled: true, match: "all", conditions: [], actions: [{ type: "move", value: "" }], stop: false });

@@ -1,4 +1,4 @@
-// What a rule does, in a sentence.
+// A rule in a sentence.
 
 import { size } from "../text";
 import { tu, type RuleText } from "../text/rules";
@@ -23,7 +23,7 @@ function conditionText(c: Condition): string {
 
 const shown = (a: Action) => (a.type === "label" && a.value ? labelOf(a.value).name : a.value ?? "");
 
-/** What a rule does; of a part of the script that no form shows, its first line. */
+/** A rule in a sentence; for a part of the script that no form shows, its first line. */
 export function sentence(r: Rule): string {
   if (r.isOpaque) return (r.text ?? "").split("\n").map((l) => l.trim()).find((l) => l && !l.startsWith("#")) ?? "";
   const joiner = ` ${tu(r.match === "any" ? "ruleOr" : "ruleAnd")} `;
@@ -38,7 +38,7 @@ const doneTexts: Record<string, RuleText> = {
   keep: "ruleKeep", fileinto: "ruleMove", redirect: "ruleForward", reject: "ruleReject", discard: "ruleDiscard", vacation: "ruleVacation", notify: "ruleNotify", editheader: "ruleEditheader",
 };
 
-/** What a dry run would have done with a message. */
+/** The actions of a dry run on a message, in words. */
 export function triedText(x: Tried): string {
   if (x.error) return x.error;
   const kept = x.actions.some((a) => a.type === "keep");

@@ -14,9 +14,9 @@ const narrowScreen = matchMedia("(max-width: 760px)");
 narrow.value = narrowScreen.matches;
 narrowScreen.addEventListener("change", () => (narrow.value = narrowScreen.matches));
 
-/** Where the list is scrolled to, in pixels. */
+/** The scroll position of the list, in pixels. */
 export const scrolled = { top: 0 };
-/** Where the list is to be scrolled to when it is there, and where its cursor is to be. */
+/** The scroll position and the cursor for the list when it is there. */
 export const goal = signal<{ top: number; cursor: number } | null>(null);
 /** page: the message that is opened next takes the place of the one that is read, as a page that is turned does; it is no step to go back. */
 export const turning = { page: false };
@@ -30,7 +30,7 @@ export interface Toast {
 export const toasts = signal<Toast[]>([]);
 let serial = 0;
 
-/** Says something for a while; an action undoes or repeats what was done. */
+/** Shows a notice for a while; its action undoes or repeats the work. */
 export function say(text: string, action?: Toast["action"], seconds = 6): () => void {
   const key = ++serial;
   toasts.value = [...toasts.value.slice(-2), { key, text, ...(action ? { action } : {}) }];
@@ -39,7 +39,7 @@ export function say(text: string, action?: Toast["action"], seconds = 6): () => 
   return end;
 }
 
-/** Takes an answer, and says why it will not do. A promise keeps the question open until it is fulfilled. */
+/** Takes an answer, and returns the reason of a refusal. A promise keeps the question open until it is fulfilled. */
 export type Answered = (answer: string | true) => unknown;
 
 export type Sheet =

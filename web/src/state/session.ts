@@ -16,7 +16,7 @@ export const session = signal<Session | null>(null);
 /** The account that is looked at: one's own, or one that is shared. */
 export const account = signal<Id>("");
 
-/** How far this device's clock is wrong, in milliseconds; 0 where it is not by much. */
+/** The error of this device's clock, in milliseconds; 0 for a small one. */
 export const clockOff = signal(0);
 /** The client that the server has is another than this one, which may miss parts of itself. */
 export const outdated = signal(false);
@@ -187,7 +187,7 @@ function beginAgain(): void {
   location.reload();
 }
 
-/** Reports whether the server has a capability. */
+/** Reports if the server has a capability. */
 export const offers = (capability: string) => capability in (client.session?.capabilities ?? {});
 
 /** Runs work that needs the server; what cannot be reached is shown, and answered with undefined. */

@@ -96,7 +96,7 @@ export function empty(folder: Id): void {
 /** The most messages that one request destroys: every server accepts so many. */
 const piece = 250;
 
-/** Destroys messages of a folder, or takes those out of it that are in others too. Reports whether it found any. */
+/** Destroys messages of a folder, or takes those out of it that are in others too. Reports if it found any. */
 async function destroySome(folder: Id): Promise<boolean> {
   const accountId = account.value;
   const answers = await client.calls([

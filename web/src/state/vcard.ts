@@ -67,7 +67,7 @@ function photo({ params, value }: Line): string {
 
 type Draft = Record<string, unknown>;
 
-/** What a property adds to a card; n numbers the values. */
+/** The members that a property adds to a card; n numbers the values. */
 const readers: Record<string, (l: Line, n: string) => [field: string, value: object] | undefined> = {
   NICKNAME: (l, n) => ["nicknames", { [n]: { "@type": "Nickname", name: plain(l.value) } }],
   ORG: (l, n) => { const [name = "", ...units] = split(l.value); return ["organizations", { [n]: { "@type": "Organization", name, ...(units.some(Boolean) ? { units: units.filter(Boolean).map((u) => ({ "@type": "OrgUnit", name: u })) } : {}) } }]; },

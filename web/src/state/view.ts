@@ -1,4 +1,4 @@
-// How a list is filtered and sorted. A view is written as "only.order"; "" is all messages, the newest first.
+// The filter and the order of a list. A view is written as "only.order"; "" is all messages, the newest first.
 
 import { signal } from "@preact/signals";
 import type { Filter } from "../jmap/types";

@@ -38,7 +38,7 @@ const firstOf = <T>(map: Record<Id, T> | null | undefined): [Id, T] | undefined 
 
 const isOwner = (e: Partial<CalendarEvent>, p: Participant) => !!p.roles?.["owner"] || (!!e.replyTo?.["imip"] && `mailto:${emailOf(p)}` === e.replyTo["imip"].toLowerCase());
 
-/** Who is invited: everybody but the organizer. */
+/** The people invited: everybody but the organizer. */
 export const guests = (e: Partial<CalendarEvent>): [Id, Participant][] => Object.entries(e.participants ?? {}).filter(([, p]) => !isOwner(e, p));
 export const owner = (e: Partial<CalendarEvent>): Participant | undefined => Object.values(e.participants ?? {}).find((p) => isOwner(e, p));
 
@@ -123,7 +123,7 @@ export function writeForm(f: Form, e: Partial<CalendarEvent>, me: Me, zone: stri
   };
 }
 
-/** What of an event differs between two forms that were read of it: nothing else is sent. */
+/** The differences of an event between two forms that were read from it: nothing else is sent. */
 export function difference(before: Form, after: Form, e: Partial<CalendarEvent>, me: Me, zone: string): Record<string, unknown> {
   const was = writeForm(before, e, me, zone) as Record<string, unknown>, is = writeForm(after, e, me, zone) as Record<string, unknown>;
   return Object.fromEntries(Object.entries(is).filter(([k, v]) => JSON.stringify(v) !== JSON.stringify(was[k])));

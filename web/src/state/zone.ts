@@ -14,7 +14,7 @@ function wall(at: number, zone: string): number {
   return Date.UTC(of["year"]!, of["month"]! - 1, of["day"], of["hour"], of["minute"], of["second"]);
 }
 
-/** Reports whether this browser knows a time zone. */
+/** Reports if this browser knows a time zone. */
 export function isZone(name: string | null | undefined): name is string {
   try {
     formatOf(name ?? "");

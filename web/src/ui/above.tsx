@@ -1,4 +1,4 @@
-// What lies above a page: sheets, questions, menus, and what is said for a while.
+// The layers above a page: sheets, questions, menus, and notices.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -32,7 +32,7 @@ export function Ask({ s }: { s: Extract<Sheet, { kind: "ask" }> }) {
   const problem = useSignal("");
   const take = async () => {
     const answer = s.input === undefined ? true : text.value;
-    // What asks something more opens its own sheet; what is checked by the server leaves this one open meanwhile.
+    // A further question opens its own sheet; a check by the server leaves this one open meanwhile.
     const before = sheet.value;
     const checked = s.done(answer);
     const why: unknown = checked instanceof Promise ? await checked.catch((e: unknown) => t("refusedByServer", String(e))) : checked;

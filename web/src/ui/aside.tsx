@@ -1,4 +1,4 @@
-// What is put aside: messages that are snoozed until a time, pinned, or of a muted conversation.
+// Messages put aside: snoozed until a time, pinned, or of a muted conversation.
 
 import { useEffect } from "preact/hooks";
 import type { Id, Message } from "../jmap/types";
@@ -87,7 +87,7 @@ export function askSnooze(ids = chosen(), anchor: Element | null = document.quer
   ]);
 }
 
-/** Says of an opened message that it comes back, and when. */
+/** Shows the time at which an opened message comes back. */
 export function Asleep({ m }: { m: Message }) {
   const until = snoozedUntil.value.get(m.id);
   useEffect(() => {

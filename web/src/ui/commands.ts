@@ -23,13 +23,13 @@ export interface Command {
   /** Its keys, two of which follow each other with a blank between. The first is shown. */
   keys: string[];
   icon?: IconName;
-  /** What its button says where that is not its name. */
+  /** The text of its button, if it is not the name. */
   says?: (of: Concerned) => string;
   /** Carries it out for the e-mails that are named, else for those that are chosen. */
   run: (ids?: Id[]) => unknown;
 }
 
-/** What a button has to know of the e-mails that it is for. */
+/** Facts about the messages that a button is for. */
 export interface Concerned {
   flagged?: boolean;
 }
@@ -182,13 +182,13 @@ const firsts = new Set([...byKey.keys()].filter((k) => k.length === 3 && k[1] ==
 /** The first of two keys that was pressed. */
 let before = "";
 
-/** Reports whether a key belongs to what has the focus: a field, or a button that Enter presses. */
+/** Reports if a key belongs to the focused element: a field, or a button that Enter presses. */
 function taken(e: KeyboardEvent, target: HTMLElement): boolean {
   if (target.isContentEditable || (/^(?:INPUT|TEXTAREA|SELECT)$/u.test(target.tagName) && (target as HTMLInputElement).type !== "checkbox")) return true;
   return e.key === "Enter" && !!target.closest("button,a");
 }
 
-/** Where a key leads in the list; undefined: the key is no such one. */
+/** The position in the list that a key leads to; undefined: the key moves nothing. */
 function moved(key: string): number | undefined {
   const last = Math.max(0, list.value.total - 1);
   switch (key) {
@@ -200,7 +200,7 @@ function moved(key: string): number | undefined {
   }
 }
 
-/** Carries out what a key stands for, and reports whether it stands for something. */
+/** Carries out the command of a key, and reports if it has one. */
 export function onKey(e: KeyboardEvent): boolean {
   const target = e.target as HTMLElement;
   if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === "k" && !target.isContentEditable && !sheet.value) {

@@ -139,7 +139,7 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
       const out = document.createElement("div");
       out.append(DOMSerializer.fromSchema(schema).serializeFragment(view.state.doc.content));
       for (const p of out.querySelectorAll("p:empty")) p.append(document.createElement("br"));
-      // What is kept is put in as text: this page's policy would say something of its styles.
+      // A kept block is put in as text, because the page's policy would report its styles.
       const as = [...out.querySelectorAll("[data-kept]")].map((e, i) => {
         e.replaceWith(document.createComment(`kept ${i}`));
         return sent(e.getAttribute("data-kept")!);

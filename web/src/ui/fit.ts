@@ -1,4 +1,4 @@
-// How a message fits into its frame: as wide as the column if it can be, else made smaller as phones do, else scrolled.
+// Fits a message into its frame: as wide as the column if possible, else made smaller as phones do, else scrolled.
 
 /** Smaller than this share of its size a message is not made: what is wider still is scrolled. */
 const smallest = 0.5;
@@ -18,14 +18,14 @@ html[data-tone="dark"] blockquote{border-color:#4a535c;color:#a3abb4}
 html[data-tone="dark"] a{color:#5fcbb0}
 `;
 
-/** What is set last: a plain message has the page's colours, whatever black or white it names. */
+/** Rules set last: a plain message has the page's colours, whatever black or white it names. */
 const plainDark = `
 body,body *:not(a):not(blockquote){color:inherit!important;background-color:transparent!important}
 html body{color:#ebe8e1!important}
 a,a *{color:#5fcbb0!important}
 `;
 
-/** What no sheet of a message may change: its frame is as high as all of it. */
+/** Rules that no sheet of a message may change: its frame is as high as all of it. */
 const held = {
   html: { margin: "0", padding: "0", width: "auto", height: "auto", "min-width": "0", "max-width": "none", "max-height": "none", float: "none", display: "block", overflow: "hidden" },
   body: { height: "auto", "max-height": "none", float: "none", display: "block", overflow: "visible" },
@@ -124,7 +124,7 @@ export function fit(frame: HTMLIFrameElement, box: HTMLElement): () => void {
   return () => watch.disconnect();
 }
 
-/** How far what is wide reaches from left to right: what lies beyond the left border of a text from left to right is in no scrollWidth. */
+/** The extent of wide content from left to right: scrollWidth leaves out content beyond the left border. */
 function reach(d: Document, width: number): number {
   let left = 0, right = width;
   for (const e of d.body.querySelectorAll("table,img,pre,[style*=width]")) {

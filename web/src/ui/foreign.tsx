@@ -12,7 +12,7 @@ import { safeLetter, type Letter } from "./letter";
 import { leadOf, type Lead } from "./links";
 import { mailto, write } from "./writing";
 
-/** How a message is shown: dark with the page's colours if it has none, with its own if it has such, else light. */
+/** The look of a message: dark in the page's colours if it has none, in its own if it is dark, else light. */
 function toneOf({ tone }: Letter): Shown["tone"] {
   if (!isDark.value) return "light";
   if (tone.saysDark && tone.darkText && tone.darkGround) return "dark";
@@ -91,7 +91,7 @@ export function Foreign({ m, html, load, remote }: { m: Message; html: string; l
   );
 }
 
-/** Where the link below the pointer leads, its host before all. */
+/** The target of the link below the pointer, its host first. */
 function Leads({ lead: { url, host, named } }: { lead: Lead }) {
   const at = host ? url.indexOf(host) : -1;
   return (

@@ -19,7 +19,7 @@ interface Step extends Spot {
   layer: string;
 }
 
-/** What the browser keeps with a step: its number, the step before, and whether another followed (else typing goes on in it). */
+/** The state that the browser keeps with a step: its number, the step before, and if another followed (else typing goes on in it). */
 interface Kept {
   n: number;
   before: string;
@@ -38,7 +38,7 @@ const positions = new Map<number, { top: number; cursor: number }>();
 const closed = new Set<string>();
 const left = new Set<string>();
 
-/** Reports whether a sheet has no address. */
+/** Reports if a sheet has no address. */
 const above = (s: Sheet) => s.kind === "ask" || s.kind === "palette" || s.kind === "preview";
 
 function sheetName(s: Sheet | null): string {
@@ -52,7 +52,7 @@ function sheetOf(name: string): Sheet | null {
   return (kind === "source" || kind === "redirect" || kind === "rule") && id ? { kind, id } : null;
 }
 
-/** Where the screen is; null while that is not known. */
+/** The place of the screen; null until it is known. */
 function now(): Step | null {
   const { mailbox, search, view = "" } = place.value;
   const written = writers.value.findLast((d) => !leaving.value.has(d.key))?.address;
@@ -65,7 +65,7 @@ const keyOf = (s: Step) => JSON.stringify([s.account, s.mailbox, s.search, s.vie
 const addressOf = (s: Step) => formatAddress(s, home.value, mailboxes.value);
 const layers = ["message", "write", "open", "layer"] as const;
 
-/** Reports whether nothing but layers that lie above a were closed. */
+/** Reports if only layers above a were closed. */
 function closes(a: Step, b: Step): boolean {
   if (a.account !== b.account || a.mailbox !== b.mailbox || a.search !== b.search || a.view !== b.view) return false;
   return layers.every((l) => b[l] === a[l] || b[l] === "");

@@ -97,7 +97,7 @@ export function Icon({ name, class: extra = "" }: { name: IconName; class?: stri
   );
 }
 
-// Where the pips of 0 to 6 are in a half of 10 by 10.
+// The places of the pips of 0 to 6 in a half of 10 by 10.
 const pips: [number, number][][] = [
   [],
   [[5, 5]],

@@ -1,4 +1,4 @@
-// What is quoted and the editor has no words for (tables, colours, borders) goes along as it is: a block in the text, shown in a
+// A quotation with looks that the editor has no words for (layouts, colours, borders) stays as it is: a block in the text, shown in a
 // frame as a message is when it is read, that is sent unchanged, made into plain writing, or taken out. What comes here was made
 // harmless before (html.ts).
 

@@ -50,7 +50,7 @@ async function takeBack(h: Held): Promise<boolean> {
   return done;
 }
 
-/** Says of a message in the reading pane that it waits for its time. */
+/** Shows the time at which a message in the reading pane will be sent. */
 export function Waits({ m }: { m: Message }) {
   const held = useSignal<Held | null>(null);
   useEffect(() => {

@@ -18,14 +18,14 @@ export function namedHost(text: string): string {
 }
 
 export interface Lead {
-  /** Where the link leads. */
+  /** The target of the link. */
   url: string;
   host: string;
   /** Another host, which its text names; "" where it names none or this one. */
   named: string;
 }
 
-/** Where a link leads; null for what is no link. */
+/** The target of a link; null if the element is none. */
 export function leadOf(a: Element | null | undefined): Lead | null {
   const href = a?.getAttribute("href");
   if (!href) return null;

@@ -71,7 +71,7 @@ export function List() {
   );
 }
 
-/** Reports whether a folder holds something to destroy: mail, or in Trash folders. */
+/** Reports if a folder holds something to destroy: mail, or in Trash folders. */
 const holds = (m: Mailbox) => m.totalEmails > 0 || (m.role === "trash" && below(mailboxes.value, m.id).length > 0);
 
 function Chosen() {
@@ -94,7 +94,7 @@ export function moveMenu(at: Element): void {
   })));
 }
 
-/** What is above the first row, in pixels: half of the name of its day. */
+/** The space above the first row, in pixels: half of the name of its day. */
 const head = 8;
 
 function Rows() {
@@ -154,7 +154,7 @@ function Rows() {
   const to = Math.min(l.total, Math.ceil((top.value + height.value) / rowHeight) + 4);
   Object.assign(inView, { from, to });
   useEffect(() => {
-    // Where the server was not reached, or refused, it is asked again when it answers or when the person says so.
+    // After a refusal, or without a connection, the server is asked again when it answers or when the person wants it.
     if (l.state !== "ready" && l.state !== "loading") return undefined;
     for (let i = from; i < to; i += 1) if (l.ids[i] === undefined) return void loadWindow(i);
     return undefined;
@@ -180,7 +180,7 @@ function Rows() {
   );
 }
 
-/** Who a row names: the senders, or in Drafts and Sent the recipients. */
+/** The people that a row names: the senders, or in Drafts and Sent the recipients. */
 function people(row: RowData, outgoing: boolean): string {
   const list = (outgoing ? row.to : row.from) ?? [];
   return list.map(nameOrAddress).join(", ") || (outgoing ? "" : t("unknownSender"));
@@ -206,7 +206,7 @@ async function pickRange(a: number, b: number): Promise<void> {
   }
 }
 
-/** What can be done to a row with the pointer: the same in the buttons that lie over it and in its menu. */
+/** The actions on a row: the same in the buttons that lie over it and in its menu. */
 function deeds(id: Id, unread: boolean, flagged: boolean) {
   const ids = () => ofThreads(selected.value.has(id) ? [...selected.value] : [id]);
   return (["archive", "delete", unread ? "read" : "unread", "flag", "snooze", "pin", "mute", "junk"] as const).map((name) => deed(name, { flagged }, ids));

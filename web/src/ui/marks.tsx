@@ -6,7 +6,7 @@ import type { RefObject } from "preact";
 import { place } from "../state/place";
 import { understood, type Term } from "../state/search";
 
-/** How many words are marked in a document, and how much of a text is looked at. */
+/** The most words marked in a document, and the most of a text searched. */
 const most = 2000;
 const longest = 2_000_000;
 const name = "search-hit";

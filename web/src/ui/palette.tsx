@@ -25,7 +25,7 @@ interface Entry {
   icon: IconName | undefined;
   keys?: string;
   hue?: number | undefined;
-  /** What the typed words are looked for in, where that is not its text. */
+  /** The text searched for the typed words, if it is not the entry's own. */
   name?: string;
   run: () => unknown;
 }
@@ -82,7 +82,7 @@ export function Palette({ mode }: { mode: Mode }) {
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
-  // What was typed while this part was loaded counts, as far as the first Enter.
+  // Keys typed while this part was loaded count, up to the first Enter.
   useEffect(() => {
     const [words = "", ...rest] = typedAhead.keys.split("\n");
     typedAhead.keys = "";

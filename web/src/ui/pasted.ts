@@ -1,4 +1,4 @@
-// What is pasted from Word, Google Docs and pages: the words, their emphasis, lists and links stay; how they looked there does not.
+// Pasted text of Word, Google Docs and pages: words, emphasis, lists and links stay, other looks go.
 
 /** Wraps what an element holds. */
 function wrap(e: Element, tag: string): void {
@@ -7,7 +7,7 @@ function wrap(e: Element, tag: string): void {
   e.append(inner);
 }
 
-/** What a style says and the editor has a word for. */
+/** Turns the emphasis in a style into elements of the editor. */
 function emphasize(e: Element, style: string): void {
   if (/(?:^|;)\s*font-weight\s*:\s*(?:bold|[6-9]00)/iu.test(style) && !/^(?:B|STRONG|H[1-6])$/u.test(e.tagName)) wrap(e, "strong");
   if (/font-style\s*:\s*italic/iu.test(style) && !/^(?:I|EM)$/u.test(e.tagName)) wrap(e, "em");

@@ -6,10 +6,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { size, t } from "../text";
 import { splitQuoted } from "./quoted";
 
-/** How many characters a piece has at most, and how many pieces are shown at first, and more at a time. */
+/** The most characters of a piece, the number of pieces shown at first, and the number added at a time. */
 const pieceLength = 16_000;
 const pieceCount = 4;
-/** How many pieces more are made between two frames where all is asked for. */
+/** The number of pieces made between two frames if all are asked for. */
 const atOnce = 32;
 
 const address = /(https?:\/\/[^\s<>"']+[^\s<>"'.,;:!?)\]])/giu;
@@ -46,13 +46,13 @@ function Piece({ text, alone, bare }: { text: string; alone: boolean; bare: bool
   }, [text, alone]);
 }
 
-/** What has not come with its message: how large the whole is, and how it is asked for. */
+/** The rest of a text that came cut: the size of the whole, and the function that reads it. */
 export interface Rest {
   of: number;
   read: () => Promise<void>;
 }
 
-/** Says that there is more than is shown. */
+/** Shows that a text goes on. */
 export function Left({ shown, of, more, all }: { shown: number; of: number; more?: () => void; all: () => void }) {
   return (
     <div class="notice left">
@@ -84,7 +84,7 @@ export function Long({ text, rest, bare = false }: { text: string; rest?: Rest |
     const next = requestAnimationFrame(() => (count.value = here + atOnce));
     return () => cancelAnimationFrame(next);
   }, [everything.value, here, list]);
-  // Who scrolls to the end of what is shown is shown more.
+  // Scrolling to the end shows more.
   useEffect(() => {
     if (!end.current) return;
     const watch = new IntersectionObserver((seen) => seen.some((s) => s.isIntersecting) && more());

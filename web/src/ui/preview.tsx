@@ -12,12 +12,12 @@ import { Frame } from "./above";
 import { Icon } from "./icons";
 import { Long } from "./plain";
 
-/** How much of a text is fetched, in bytes. */
+/** The most of a text that is fetched, in bytes. */
 const longestText = 2_000_000;
 
 type Kind = "picture" | "pdf" | "text";
 
-/** How a part can be shown; undefined: it cannot. SVG is none of the pictures: it is a document that may ask for others. */
+/** The kind of preview of a part; undefined: none. SVG counts as no picture: it is a document that may load others. */
 export function kindOf(p: Part): Kind | undefined {
   const type = p.type.toLowerCase();
   if (/^image\/(?:png|jpe?g|gif|webp|avif|bmp)$/u.test(type)) return "picture";

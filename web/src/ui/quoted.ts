@@ -1,4 +1,4 @@
-// What is read of a message before it is made harmless.
+// Facts read from a message before it is made harmless.
 
 /** A cid as it is in the message; one with a stray "%" is as it is. */
 export function unescaped(cid: string): string {
@@ -9,7 +9,7 @@ export function unescaped(cid: string): string {
   }
 }
 
-/** Where what was quoted begins in plain text: lines with ">" at their end, and the line that introduces them. */
+/** The start of the quotation in plain text: lines with ">" at its end, and the line that introduces them. */
 export function splitQuoted(text: string): { own: string; quoted: string } {
   const lines = text.trimEnd().split("\n");
   let i = lines.length;

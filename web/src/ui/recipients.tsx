@@ -21,7 +21,7 @@ export function parseAddresses(text: string): Address[] {
   return out;
 }
 
-/** How long nothing must be typed before the directory is asked, in milliseconds. */
+/** The pause in typing before the directory is asked, in milliseconds. */
 const pause = 150;
 
 export function Recipients({ id, label, list, set, extra }: { id: string; label: string; list: Address[]; set: (l: Address[]) => void; extra?: preact.ComponentChildren }) {
@@ -29,9 +29,9 @@ export function Recipients({ id, label, list, set, extra }: { id: string; label:
   const text = useSignal("");
   const at = useSignal(0);
   const input = useRef<HTMLInputElement>(null);
-  // What was typed is taken when the field was left, and not if one comes back to go on with it.
+  // Typed text becomes a recipient when the field is left, unless the person comes back to it.
   const left = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  // What the directory answered, until the field is empty again; a text that goes on narrows it down at once.
+  // The directory's answer, until the field is empty again; further typing narrows it down at once.
   const more = useSignal<{ text: string; list: Address[] }>({ text: "", list: [] });
   const words = text.value.trim();
   useEffect(() => {

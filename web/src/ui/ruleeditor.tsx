@@ -158,7 +158,7 @@ function Value({ a, change }: { a: Action; change: (value: string) => void }) {
   return <input class="wide" type="email" required aria-label={tu("ruleAddress")} placeholder={tu("ruleAddress")} value={value} onInput={(e) => change(e.currentTarget.value.trim())} />;
 }
 
-/** How many of the messages that a dry run found are listed. */
+/** The most messages of a dry run that are listed. */
 const listed = 5;
 
 /** The actions of a rule that can be done as they are; those without a value are being written. */

@@ -1,4 +1,4 @@
-// What is shown of a sender: that its domain was verified or not, the way to leave its list, and to block it.
+// A sender on the screen: the verdict on its domain, and ways to leave its list and to block it.
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";

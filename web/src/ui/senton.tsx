@@ -5,7 +5,7 @@ import { nameOrAddress } from "../state/shown";
 import { t } from "../text";
 
 /**
- * Who sent it on last: the newest Resent-From, with those of the newest Resent-Sender that it does not name (mailbox.Resenders of the
+ * The last people who sent it on: the newest Resent-From, with those of the newest Resent-Sender that it does not name (mailbox.Resenders of the
  * server does the same).
  */
 function resenders(row: Row): Address[] {

@@ -64,7 +64,7 @@ export function Shell() {
   );
 }
 
-/** How far the server is with changes of many e-mails. */
+/** The progress of the server with changes of many messages. */
 function Telling() {
   const now = telling.value;
   return now && <div class="toast telling"><span>{t("doneOf", count(now.done), count(now.of))}</span><progress value={now.done} max={now.of} aria-hidden="true" /></div>;
@@ -143,7 +143,7 @@ function pressed(e: KeyboardEvent): void {
 
 function begin(): () => void {
   addEventListener("keydown", pressed);
-  // What the browser does not keep goes with the page: leaving is asked about while something waits.
+  // Actions that the browser does not keep are lost with the page: it asks before leaving while some wait.
   const leave = (e: BeforeUnloadEvent) => {
     if (storageDenied.value && waiting.value.length > 0) e.preventDefault();
   };

@@ -22,7 +22,7 @@ function saved(): Saved[] {
   }
 }
 
-/** Says why the server did not keep a setting. */
+/** Shows the reason why the server did not keep a setting. */
 const told = (problem: string | undefined) => problem !== undefined && void say(problem === "offline" ? t("cannotReach") : t("refusedByServer", problem));
 
 /** Asks for a name, and keeps the search that is shown under it. */

@@ -24,7 +24,7 @@ const operators: [string, SearchText][] = [
   ["is:unread", "termUnread"], ["is:starred", "termFlagged"], ["newer_than:7d", "opNewer"], ["older_than:1y", "opOlder"], ["before:", "opBefore"], ["after:", "opAfter"], ["larger:5MB", "opLarger"],
 ];
 
-/** How many are shown. */
+/** The number of suggestions shown. */
 const most = 8;
 const quoted = (s: string) => (/[\s():{}"]/u.test(s) ? `"${s.replaceAll('"', "")}"` : s);
 

@@ -1,6 +1,6 @@
 // Swiping a row on a touch screen: to the right archives, to the left deletes.
 
-/** How far a row has to be moved, in pixels, and how far it may go. */
+/** The distance that a row has to be moved, and the farthest it goes, in pixels. */
 const enough = 90;
 const farthest = 140;
 

@@ -1,4 +1,4 @@
-// How the server understood a search: a chip for each part, which can be taken out, and a line for each part that was not understood.
+// The server's interpretation of a search: a chip for each part, which can be removed, and a line for each part that was not understood.
 
 import { show } from "../state/list";
 import { mailboxes } from "../state/mailboxes";

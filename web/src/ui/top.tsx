@@ -53,7 +53,7 @@ export function Top({ page, children }: { page: Page; children?: ComponentChildr
 /** For how long a server may not answer before another is offered, in milliseconds. */
 const patience = 8000;
 
-/** What is not as usual, one thing at a time: the one that matters most. */
+/** The most important unusual condition, one at a time. */
 function Banner({ page }: { page: Page }) {
   const long = useSignal(false);
   useEffect(() => {
@@ -64,7 +64,7 @@ function Banner({ page }: { page: Page }) {
   }, [online.value]);
   if (outdated.value) return <span class="banner" role="status">{t("newVersion")}<button class="button" onClick={() => location.reload()}>{t("reload")}</button></span>;
   const elsewhere = server.value.mates.filter((m) => m.url);
-  // Where each server has a name of its own the person goes to another by hand: this page works with the one it came from.
+  // If each server has a name of its own, the person changes to another by hand: this page works with the one it came from.
   if (!online.value && long.value && elsewhere.length > 0) return <span class="banner" role="status"><Icon name="offline" />{t("mateAt", server.value.name)}{elsewhere.map((m) => <a class="button" href={m.url ?? ""}>{m.name}</a>)}</span>;
   // More than that nobody answers it matters that the page may not be closed.
   if (!online.value && storageDenied.value) return <span class="banner" role="status"><Icon name="offline" />{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("offlineUnkept")}</span>;

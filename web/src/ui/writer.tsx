@@ -81,7 +81,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     };
     addEventListener("beforeunload", leave);
     addEventListener("pagehide", keepHere);
-    // Who signs in again goes on: what could not be kept at the server meanwhile is kept now.
+    // After signing in again, a draft that the server could not keep meanwhile is kept.
     const stop = phase.subscribe((p) => {
       if (p === "in" && dirty.current) void save();
     });
@@ -158,7 +158,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         const picture = inText && f.type.startsWith("image/");
         const cid = picture ? `${crypto.randomUUID()}@doublet` : undefined;
         attachments.value = [...attachments.value, { blobId: blob.blobId, name: f.name, type: f.type || blob.type, size: blob.size, ...(cid ? { cid } : {}) }];
-        // What the editor shows is the upload; what is sent names the part.
+        // The editor shows the upload; the message names the part.
         if (cid) editor.current!.image(`${client.blobURL(home.value, blob.blobId, f.type, f.name)}#cid:${cid}`, f.name);
         touched();
       } catch (e) {

@@ -49,7 +49,7 @@ export const writers = signal<Draft[]>([]);
 /** The key of the writer that lies above the others: the one that was used last. */
 export const frontWriter = signal("");
 
-/** What closes a writer, keeping what is written, by its key. */
+/** Functions that close a writer and keep its message, by its key. */
 export const closers = new Map<string, () => Promise<void>>();
 /** Writers that were left and are being saved; they are not shown. */
 export const leaving = signal<Set<string>>(new Set());
@@ -75,7 +75,7 @@ export async function writeDraft(address: string): Promise<boolean> {
   return writers.value.some((d) => d.id === id);
 }
 
-/** What this browser keeps of a message that is written; saved: the server has all of it as the draft with its id. */
+/** An unfinished message in this browser; saved: the server has all of it as the draft with its id. */
 export interface Kept {
   draft: Draft;
   account: Id;
@@ -83,7 +83,7 @@ export interface Kept {
   saved: boolean;
 }
 
-/** What was being written when a page ended, to be offered again. */
+/** Messages that were being written when a page ended, to be offered again. */
 export const unfinished = signal<Kept[]>([]);
 
 const factOf = (key: string) => `writing:${key}`;
@@ -101,7 +101,7 @@ export async function forgetWriting(key: string): Promise<void> {
   await db.remove("facts", factOf(key));
 }
 
-/** Says that this page writes a message, so that no other page offers it; what it returns ends that, as does the page's end. */
+/** Marks a message as written by this page, so that no other page offers it. The function returned ends that, as does the page's end. */
 export function holdWriting(key: string): () => void {
   let release: () => void = () => undefined;
   const held = new Promise<void>((done) => (release = done));
@@ -254,7 +254,7 @@ async function answer(d: Draft, m: Message, kind: "reply" | "replyAll" | "forwar
   if (kind === "forward") {
     d.subject = prefixed("Fwd", m.subject);
     d.attachments = filesOf(m);
-    // What is too long to be quoted whole goes along as it is.
+    // A text too long to quote is attached as it is.
     if (m.htmlBody.some((p) => p.partId && m.bodyValues[p.partId]?.isTruncated)) d.attachments.push({ blobId: m.blobId, name: "message.eml", type: "message/rfc822", size: m.size });
     const head = [`${t("from")}: ${who}`, `${t("date")}: ${fullDate(m.sentAt ?? m.receivedAt)}`, `${t("subject")}: ${m.subject ?? ""}`, `${t("to")}: ${list(m.to)}`];
     d.html = `<p></p>${await signature(d.identity)}<p>---------- ${escaped(t("forwarded"))} ----------</p>${head.map((h) => `<p>${escaped(h)}</p>`).join("")}<p></p>${await bodyOf(m)}`;

@@ -17,7 +17,7 @@ export interface Drag {
   to: number;
 }
 
-/** What is being dragged; null before the pointer has moved. */
+/** The dragged event; null before the pointer has moved. */
 export const drag = signal<Drag | null>(null);
 
 /** A click that ends a drag opens nothing. */

@@ -19,7 +19,7 @@ const ahead = 7;
 
 const list = (names: string[]) => new Intl.ListFormat(language.value, { type: "conjunction" }).format(names);
 
-/** Reports whether a moment is on a working day between 8 and 18. */
+/** Reports if a moment is on a working day between 8 and 18. */
 function isWork(at: number): boolean {
   const local = localTime(at, viewZone.peek());
   const hour = Number(local.slice(11, 13));

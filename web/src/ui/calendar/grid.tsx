@@ -23,7 +23,8 @@ export function TimeGrid() {
     const e = scroll.current!;
     const hour = e.querySelector<HTMLElement>(".grid-body")!.offsetHeight / 24;
     const clock = Number(localTime(now.peek(), viewZone.peek()).slice(11, 13));
-    e.scrollTop = hour * (list.includes(today.peek()) ? Math.max(0, Math.min(firstHour, clock - 1)) : firstHour);
+    const first = list.includes(today.peek()) ? Math.max(0, Math.min(firstHour, clock - 1)) : firstHour;
+    e.scrollTop = hour * first - 12; // the name of the first hour stands on its line
   }, []);
   return (
     <div class="grid-scroll" ref={scroll} style={{ "--days": list.length }}>
@@ -99,7 +100,7 @@ function Timed({ s, d, slot }: { s: Shown; d: Day; slot: Slot }) {
   );
 }
 
-/** What is being dragged, where it would be. */
+/** The dragged event at its new place. */
 function Ghost() {
   const g = drag.value!;
   const at = (m: number) => formatter({ hour: "numeric", minute: "2-digit", timeZone: "UTC" }).format(Date.UTC(2026, 0, 1, 0, m));

@@ -72,6 +72,6 @@ export const keys: KeyGroup[] = [
   },
 ];
 
-/** Reports whether keys are for something that lies above the view. */
+/** Reports if keys are for something that lies above the view. */
 export const covered = (): boolean => !!sheet.value || !!menu.value || !!asking.value || !!route.value.query["edit"];
 

@@ -1,4 +1,4 @@
-// What is open above the calendar's view: an event that is looked at, or the editor with what is being written.
+// The layer above the calendar's view: the card of an event, or the editor with its form.
 
 import { signal } from "@preact/signals";
 import type { CalendarEvent } from "../../jmap/calendar";
@@ -14,10 +14,10 @@ import { t } from "../../text";
 import { tk } from "../../text/calendar";
 import { dayText, days, timeText, today } from "./view";
 
-/** Where the opened event was pressed, so that its card can lie beside it. */
+/** The place where the event was pressed; its card lies beside it. */
 export const anchor = signal<DOMRect | null>(null);
 
-/** What the editor begins with; event is null for a new one. */
+/** The first state of the editor; event is null for a new one. */
 export interface Begun {
   account: Id;
   event: CalendarEvent | null;

@@ -97,7 +97,7 @@ function Bar() {
   );
 }
 
-/** What lies above the view. */
+/** The layers above the view. */
 function Layers() {
   const s = sheet.value;
   const edit = route.value.query["edit"];

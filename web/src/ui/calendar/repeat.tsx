@@ -1,4 +1,4 @@
-// How an event repeats, in the editor.
+// The repetition of an event in the editor.
 
 import { addDays, type Day } from "../../state/days";
 import { weekStart } from "../../state/calendars";

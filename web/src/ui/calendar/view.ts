@@ -32,7 +32,7 @@ export const view = computed<View>(() => {
 });
 export const day = computed<Day>(() => (isDay(route.value.path[2]) ? route.value.path[2] : today.value));
 
-/** How many days the agenda lists. */
+/** The number of days in the agenda. */
 const agendaDays = 42;
 
 /** The days that a view shows. */
@@ -83,7 +83,7 @@ export const dayText = (d: Day, options: Intl.DateTimeFormatOptions = { weekday:
 export const timeText = (at: number): string => formatter({ hour: "numeric", minute: "2-digit", timeZone: viewZone.value }).format(at);
 export const timeRange = (from: number, to: number): string => formatter({ hour: "numeric", minute: "2-digit", timeZone: viewZone.value }).formatRange(from, to);
 
-/** What the view is about: "November 2026", "23 – 29 November 2026". */
+/** The title of the view: "November 2026", "23 – 29 November 2026". */
 export function heading(): string {
   const list = days.value;
   const month = narrow.value ? "short" : "long", year = narrow.value && list[0]!.slice(0, 4) === today.value.slice(0, 4) ? {} : ({ year: "numeric" } as const);

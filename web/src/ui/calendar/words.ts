@@ -32,7 +32,7 @@ function repeatText(r: Repeat, first: Day): string {
   return words.join(", ");
 }
 
-/** How an event repeats; "" where it does not. */
+/** The repetition of an event in words; "" if it does not repeat. */
 export function repeats(e: CalendarEvent): string {
   if (!e.recurrenceRules?.length) return "";
   const r = readRepeat(e.recurrenceRules, e.start.slice(0, 10));

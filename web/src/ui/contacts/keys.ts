@@ -33,5 +33,5 @@ export const keys: KeyGroup[] = [
   },
 ];
 
-/** Reports whether keys are for something that lies above the page. */
+/** Reports if keys are for something that lies above the page. */
 export const covered = (): boolean => !!sheet.value || !!menu.value || !!editKey.value;

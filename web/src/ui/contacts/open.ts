@@ -1,4 +1,4 @@
-// Where one is in the contacts: which list, which contact, and what is done to them.
+// The place in the contacts (list and contact), and the actions on them.
 
 import { computed } from "@preact/signals";
 import type { Card } from "../../jmap/contacts";
