@@ -289,6 +289,25 @@ test("people are completed, their busy times are shown, and a conflict is said",
   assert.deepEqual([...page.wrong, ...bob.wrong], []);
 });
 
+test("an invitation waits in the calendar of the person invited, whose answer the organizer sees", async () => {
+  const soon = new Date(Date.now() + 9 * 86_400_000).toISOString().slice(0, 10);
+  const page = await open();
+  await signInAt(page, `/calendar/day/${soon}`, ".grid-body", "alice");
+  await page.keyboard.press("n");
+  await page.waitForSelector(".event-form");
+  await page.locator(".event-form").getByLabel(/^People/u).first().fill("bob@example.com,");
+  await write(page, { Title: "Tell me if you come", Starts: soon, "Start time": "10:00", Ends: soon, "End time": "11:00" });
+  const bob = await open();
+  await signInAt(bob, "/calendar/week/2027-02-18", ".grid-body", "bob");
+  await bob.locator(".unanswered", { hasText: "Tell me if you come" }).click();
+  await bob.waitForSelector(".event-card:has-text('Tell me if you come')");
+  await bob.click(".event-card .answer .button:has-text('Accept')");
+  await bob.locator(".unanswered", { hasText: "Tell me if you come" }).waitFor({ state: "detached" });
+  await event(page, "Tell me if you come").click();
+  await page.waitForSelector(".event-card .guests li:has-text('accepted')");
+  assert.deepEqual([...page.wrong, ...bob.wrong], []);
+});
+
 test("a calendar is imported from a file, and exported", async () => {
   const page = await open();
   await signInAt(page, "/calendar/agenda/2027-07-01", ".agenda", "carol");

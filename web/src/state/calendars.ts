@@ -269,9 +269,13 @@ export function showChange(changes: [key: string, event: CalendarEvent | null][]
   };
 }
 
+/** Grows with each change of calendars or events, of the person or pushed. */
+export const revision = signal(0);
+
 /** Reads again what is shown; other months are read again when they are shown. */
 export async function refresh(): Promise<void> {
   edits++;
+  revision.value++;
   await Promise.all(wanted.map(readMonth));
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
 }

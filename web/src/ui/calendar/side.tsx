@@ -1,13 +1,19 @@
 // Beside the calendar: a small month to go by, and the calendars.
 
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { CalendarEvent } from "../../jmap/calendar";
 import type { SetError } from "../../jmap/types";
-import { mayWrite, readCalendars, refresh, shelves, weekStart, type Shelf } from "../../state/calendars";
+import { keyOf, mayWrite, readCalendars, refresh, revision, shelves, viewZone, weekStart, type Shelf } from "../../state/calendars";
 import { addDays, addMonths, startOfMonth, startOfWeek, type Day } from "../../state/days";
 import { colourOf } from "../../state/hue";
 import { hues, type Hue } from "../../state/own";
 import { openMenu, say, sheet, sideOpen } from "../../state/screen";
+import { identities } from "../../state/outgoing";
+import { goQuery } from "../../state/route";
 import { attempt, client, home } from "../../state/session";
+import { readUnanswered, unanswered } from "../../state/unanswered";
+import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tf } from "../../text/sorting";
 import { tk } from "../../text/calendar";
@@ -21,6 +27,7 @@ export function CalendarSide() {
     <nav class={`side ${sideOpen.value ? "open" : ""}`} aria-label={tk("calendars")}>
       <button class="button primary compose" onClick={() => { sideOpen.value = false; void newEvent(day.value); }} title={`${tk("newEvent")} (n)`}><Icon name="write" /><span>{tk("newEvent")}</span></button>
       <SmallMonth />
+      <Invitations />
       {owners.map((owner) => (
         <>
           <div class="side-title">{owner || tk("calendars")}{owner === "" && <button class="tool" aria-label={tk("newCalendar")} title={tk("newCalendar")} onClick={newCalendar}><Icon name="plus" /></button>}</div>
@@ -28,6 +35,26 @@ export function CalendarSide() {
         </>
       ))}
     </nav>
+  );
+}
+
+/** The invitations that wait for an answer: each leads to its day, and opens there. */
+function Invitations() {
+  useEffect(() => void readUnanswered(), [revision.value, identities.value.length]);
+  if (unanswered.value.length === 0) return null;
+  const local = (e: CalendarEvent) => (isZone(e.timeZone) && !e.showWithoutTime ? localTime(instant(e.start, e.timeZone), viewZone.value) : e.start);
+  const show = (e: CalendarEvent) => {
+    sideOpen.value = false;
+    showView(view.value, local(e).slice(0, 10));
+    if (!e.recurrenceRules) goQuery({ event: keyOf(home.value, e.id) }, true);
+  };
+  return (
+    <>
+      <div class="side-title">{tk("toAnswer")}</div>
+      <ul class="folders">{unanswered.value.map((e) => (
+        <li key={e.id}><button class="folder unanswered" onClick={() => show(e)} title={e.title || tk("noTitle")}><Icon name="unread" /><span class="name" dir="auto">{e.title || tk("noTitle")}</span><span class="quiet">{dayText(local(e).slice(0, 10), { month: "short", day: "numeric" })}</span></button></li>
+      ))}</ul>
+    </>
   );
 }
 
