@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, deliver, open, row, signIn } from "./world.mjs";
+import { browser, deliver, open, row, signIn, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -74,6 +74,13 @@ test("an invitation shows its event, and is answered; who invited sees the answe
   await card.locator("[role=status]:has-text('You accepted.')").waitFor();
   await page.waitForResponse((r) => (r.request().postData() ?? "").includes("keywords/$accepted"));
 
+  // The event is in the calendar, with the answer.
+  await page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/set"));
+  const diary = await open();
+  await signInAt(diary, "/calendar/agenda/2026-12-24", ".agenda", "bob");
+  await diary.locator(".calendar-view .event", { hasText: "Tee für alle; one" }).first().click();
+  await diary.locator(".event-card .answer [aria-pressed=true]:has-text('Accept')").waitFor();
+
   // The answer is kept with the message, on every device.
   const other = await open();
   await signIn(other, "bob");
@@ -98,6 +105,7 @@ test("an invitation shows its event, and is answered; who invited sees the answe
   await card.locator("button:has-text('Decline')").click();
   await card.locator("[role=status]:has-text('You declined.')").waitFor();
   await row(alice, "Declined: Tee für alle; one").waitFor();
+  await diary.locator(".event-card .guests li:has-text('Bob'):has-text('declined')").waitFor();
   assert.deepEqual([...page.wrong, ...other.wrong, ...alice.wrong], []);
 });
 

@@ -7,6 +7,7 @@ import type { Call, Id, SetError } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import * as db from "./db";
 import type { Answer } from "./invitation";
+import type { Answered } from "./recorded";
 import { client, online, phase, signedOut } from "./session";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
@@ -74,6 +75,8 @@ export interface AnswerSent extends Submitted {
   /** The message that invites, and the answer, which is kept with it. */
   email: Id;
   answer: Answer;
+  /** The event, for the calendar; an older client kept none. */
+  event?: Answered;
 }
 
 export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent;
@@ -345,8 +348,12 @@ async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
 export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
 
 async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
-  if (await findSent(i, "Message-ID", i.messageID)) return undefined;
-  return submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
+  const problem = (await findSent(i, "Message-ID", i.messageID)) ? undefined : await submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
+  const event = i.event;
+  if (problem || !event) return problem;
+  // The answer is on its way: what the calendar refuses is no refusal of it.
+  await afterwards(import("./recorded").then((m) => m.record(i.account, event, i.answer)));
+  return undefined;
 }
 
 /** Submits a message of which all bytes are given, and then changes e-mails. */

@@ -97,6 +97,7 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
       kind: "answer", account: home.value, at: Date.now() + seconds * 1000, email: m.id, answer: a.answer, identity: identity.id, drafts, sent, messageID: id,
       message: answerMessage(e, identity, from!, a.answer, words, id, m.messageId?.[0], client.now()),
       envelope: { mailFrom: { email: identity.email }, rcptTo: [{ email: from!.email }] },
+      ...(e.uid ? { event: { blob, uid: e.uid, me: me!.email!.toLowerCase() } } : {}),
     });
     if (seconds === 0) return say(t("sending"));
     return say(t("sendUndo", seconds), {

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { CalendarEvent, Participation } from "../../jmap/calendar";
-import { mayWrite, viewZone, type Shown } from "../../state/calendars";
+import { mayWrite, revision, viewZone, type Shown } from "../../state/calendars";
 import { emailOf, readEvent, respond } from "../../state/events";
 import { identities } from "../../state/outgoing";
 import { closeQuery } from "../../state/route";
@@ -36,12 +36,14 @@ export function EventCard({ s }: { s: Shown }) {
   const whole = useSignal<CalendarEvent | null>(null);
   const series = useSignal<CalendarEvent | null>(null);
   useEffect(() => {
-    let there = true;
     whole.value = series.value = null;
+  }, [s.key]);
+  useEffect(() => {
+    let there = true;
     void readEvent(s.account, s.event.id).then((e) => { if (there && e) whole.value = e; });
     if (s.event.baseEventId) void readEvent(s.account, s.event.baseEventId).then((e) => { if (there && e) series.value = e; });
     return () => { there = false; };
-  }, [s.key]);
+  }, [s.key, revision.value]);
   useLayoutEffect(() => { if (!narrow.value) lay(card.current!, anchor.value); }, [s.key, whole.value, series.value]);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
