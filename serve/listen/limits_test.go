@@ -53,6 +53,9 @@ func TestPersons(t *testing.T) {
 	}
 	_ = two.Close()
 	until(func() bool { return s.Load().Users == 1 })
+	if peak := s.Load().PeakUsers; peak != 2 {
+		t.Error(peak)
+	}
 	sign("carol", "in\n")
 	before := s.Load().Connections
 	_ = one.Close()

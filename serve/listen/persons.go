@@ -30,6 +30,7 @@ func (c *Conn) SignedIn(person [16]byte) error {
 	}
 	s.forget(c)
 	s.perPerson[person] = n + 1
+	s.peakUsers = max(s.peakUsers, len(s.perPerson))
 	c.person, c.known = person, true
 	return nil
 }
@@ -47,14 +48,17 @@ func (s *Server) forget(c *Conn) {
 
 // Load is the current load of the server.
 type Load struct {
-	Connections, Users int    // open connections, and people signed in
-	Running, Peak      int64  // working sessions, now and at most so far
-	Waits              uint64 // commands that had to wait for a slot
+	Connections   int // open connections
+	Users         int // people signed in at open connections, now and at most so far
+	PeakUsers     int
+	Running, Peak int64  // working sessions, now and at most so far
+	Waits         uint64 // commands that had to wait for a slot
 }
 
 // Load returns the current load.
 func (s *Server) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{len(s.conns), len(s.perPerson), s.gate.running.Load(), s.gate.peak.Load(), s.gate.waits.Load()}
+	return Load{Connections: len(s.conns), Users: len(s.perPerson), PeakUsers: s.peakUsers,
+		Running: s.gate.running.Load(), Peak: s.gate.peak.Load(), Waits: s.gate.waits.Load()}
 }

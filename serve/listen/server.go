@@ -95,6 +95,7 @@ type Server struct {
 	perClient map[netip.Addr]int
 	perDoor   map[*Door]int
 	perPerson map[[16]byte]int
+	peakUsers int // the maximum of len(perPerson) so far
 
 	gate       *gate
 	compressed atomic.Int64 // connections under DEFLATE
