@@ -7,7 +7,7 @@ SHELL := /bin/bash
 GO ?= go
 FUZZTIME ?= 10s
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
-GENERATED := doc/protocols.md doc/config.md doc/rooms.md doc/replies.md
+GENERATED := doc/protocols.md doc/config.md doc/rooms.md doc/replies.md doc/pictures/rooms.svg
 GOFILES = $$(find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path './data/*')
 BENCH ?= .
 # RUN runs tests and prints their figures. In CI it measures processor time too; go then keeps no results of tests. Where they can,

@@ -1,6 +1,6 @@
 // Command gen writes the documents that are generated from the code: doc/protocols.md from the marks
-// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, and
-// doc/rooms.md from package comments. `make gen` runs it in the root of the module.
+// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, doc/rooms.md from
+// package comments, and doc/pictures/rooms.svg from imports. `make gen` runs it in the root of the module.
 package main
 
 import (
@@ -38,6 +38,13 @@ func generate(root string) error {
 	if err := write(root, "rooms.md", roomTable(list)); err != nil {
 		return err
 	}
+	g, err := imports(root, "doublet")
+	if err != nil {
+		return err
+	}
+	if err := write(root, "pictures/rooms.svg", string(g.picture())); err != nil {
+		return err
+	}
 	if err := write(root, "replies.md", condition.Markdown()); err != nil {
 		return err
 	}
@@ -45,11 +52,11 @@ func generate(root string) error {
 }
 
 func write(root, name, text string) error {
-	dir := filepath.Join(root, "doc")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	file := filepath.Join(root, "doc", filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
 // notes returns the hand-written remarks on protocols (deviations and their reasons), doc/deviations.md. They become
