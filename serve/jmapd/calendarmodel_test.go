@@ -34,6 +34,7 @@ type calendarFollower struct {
 // changes knows with what the server has, and expanded queries with the expansion of package calendar.
 func TestCalendarModel(t *testing.T) {
 	t.Parallel()
+	made, overridden := 0, 0
 	for seed := range uint64(long.Pick(6, 60)) {
 		w := open(t, settings{})
 		x := &calendarFollower{w: w, r: rand.New(rand.NewPCG(seed, 2)), account: w.account("alice"),
@@ -53,9 +54,10 @@ func TestCalendarModel(t *testing.T) {
 		x.follow(0)
 		x.compare()
 		x.expand()
-		if x.made == 0 || x.overridden == 0 {
-			t.Errorf("seed %d made %d events and %d overrides", seed, x.made, x.overridden)
-		}
+		made, overridden = made+x.made, overridden+x.overridden
+	}
+	if made == 0 || overridden == 0 { // of a single seed, there may be none
+		t.Errorf("made %d events and %d overrides", made, overridden)
 	}
 }
 
