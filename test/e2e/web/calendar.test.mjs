@@ -77,6 +77,7 @@ test("the views have addresses, keys and history; the switch leads to mail and b
   await page.keyboard.press("?");
   await page.waitForSelector("dialog.sheet:has-text('Work week')");
   await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog.sheet", { state: "detached" });
   await page.keyboard.press("t");
   const today = await page.evaluate(() => new Date().toISOString().slice(0, 10));
   await page.waitForURL(`**/calendar/week/${today}`);
