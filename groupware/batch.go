@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"doublet/note"
 	"doublet/store"
@@ -20,12 +19,9 @@ type Batch struct {
 	Before, After Moments
 }
 
-// errAgain restarts an update, because an item failed after it had changed something.
-var errAgain = errors.New("again")
-
 // ChangeEach changes the mail file in one update. It calls check with the moments before the update, and then fn for
-// each of n items; the changes of one item take effect completely or not at all. An error of check, one of Abort, or
-// one of the store that concerns all items, ends the update, and nothing has changed. If an item fails after it has
+// each of n items; the changes of one item take effect completely or not at all. An error of check, or one that
+// concerns all items (see store.EachItem), ends the update, and nothing has changed. If an item fails after it has
 // changed something, the update starts again without it, so ChangeEach may call fn for an item more than once.
 func (f *File) ChangeEach(ctx context.Context, kind Kind, n int, check func(Moments) error,
 	fn func(c *Changing, i int) error) (Batch, error) {
@@ -40,9 +36,13 @@ func (f *File) ChangeEach(ctx context.Context, kind Kind, n int, check func(Mome
 			if err := check(out.Before); err != nil {
 				return err
 			}
-			return c.each(out.Errs, fn)
+			return store.EachItem(out.Errs, func(i int) (bool, error) {
+				c.touched = false
+				err := fn(c, i)
+				return c.touched, err
+			})
 		})
-		if errors.Is(err, errAgain) {
+		if errors.Is(err, store.ErrRestart) {
 			continue
 		}
 		if err != nil {
@@ -51,40 +51,6 @@ func (f *File) ChangeEach(ctx context.Context, kind Kind, n int, check func(Mome
 		out.After, err = f.after(ctx, kind, w.Counters().Ledger, out.Before)
 		return out, err
 	}
-}
-
-// each calls fn for the items that have not failed yet.
-func (c *Changing) each(errs []error, fn func(c *Changing, i int) error) error {
-	for i := range errs {
-		if errs[i] != nil {
-			continue
-		}
-		c.touched = false
-		if err := fn(c, i); err != nil {
-			if !itemError(err) {
-				return err
-			}
-			if errs[i] = err; c.touched {
-				return errAgain
-			}
-		}
-	}
-	return nil
-}
-
-// Abort wraps an error of an item so that it ends the whole update.
-func Abort(err error) error { return &abort{err} }
-
-type abort struct{ error }
-
-func (a *abort) Unwrap() error { return a.error }
-
-// itemError reports whether err concerns one item only; other errors end the whole update.
-func itemError(err error) bool {
-	var a *abort
-	all := []error{store.ErrDamaged, store.ErrNoSpace, store.ErrNotNamed, store.ErrNotHome, context.Canceled,
-		context.DeadlineExceeded}
-	return !errors.As(err, &a) && !slices.ContainsFunc(all, func(x error) bool { return errors.Is(err, x) })
 }
 
 // after returns the moments after an update, at whose end the ledger was l. It leaves out changes that others made

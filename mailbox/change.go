@@ -52,9 +52,9 @@ type Result struct {
 }
 
 // Change changes a mail file in one update. It calls fn for each of n items; the changes of one item take effect
-// completely or not at all. An error from fn concerns its item only, see Abort. If Change itself returns an error,
-// nothing has changed. If an item fails after it has changed something, the update starts again without it, so Change
-// may call fn for an item more than once.
+// completely or not at all. An error from fn concerns its item only, see store.EachItem. If Change itself returns an
+// error, nothing has changed. If an item fails after it has changed something, the update starts again without it, so
+// Change may call fn for an item more than once.
 func (f *File) Change(ctx context.Context, n int, fn func(c *Changing, i int) error) (Result, error) {
 	return f.change(ctx, nil, n, func(c, _ *Changing, i int) error { return fn(c, i) })
 }
@@ -64,9 +64,6 @@ func (f *File) ChangeFrom(ctx context.Context, other *File, n int,
 	fn func(c, from *Changing, i int) error) (Result, error) {
 	return f.change(ctx, other, n, fn)
 }
-
-// errAgain restarts an update, because an item failed after it had changed something.
-var errAgain = errors.New("again")
 
 func (f *File) change(ctx context.Context, other *File, n int,
 	fn func(c, from *Changing, i int) error) (Result, error) {
@@ -98,7 +95,7 @@ func (f *File) change(ctx context.Context, other *File, n int,
 			c.Before = out.Before
 			return each(&out, c, from, fn)
 		})
-		if errors.Is(err, errAgain) {
+		if errors.Is(err, store.ErrRestart) {
 			continue
 		}
 		if err != nil {
@@ -117,38 +114,12 @@ func newChanging(f *File, w *store.Writer) *Changing {
 
 // each calls fn for the items that have not failed yet.
 func each(out *Result, c, from *Changing, fn func(c, from *Changing, i int) error) error {
-	for i := range out.Errs {
-		if out.Errs[i] != nil {
-			continue
-		}
+	return store.EachItem(out.Errs, func(i int) (bool, error) {
 		c.touched, from.touched = false, false
 		c.Calls++
-		if err := fn(c, from, i); err != nil {
-			if !itemError(err) {
-				return err
-			}
-			out.Errs[i] = err
-			if c.touched || from.touched {
-				return errAgain
-			}
-		}
-	}
-	return nil
-}
-
-// Abort wraps an error so that it ends the whole change, not only the current item.
-func Abort(err error) error { return &abort{err} }
-
-type abort struct{ error }
-
-func (a *abort) Unwrap() error { return a.error }
-
-// itemError reports whether err concerns one item only; other errors end the whole change.
-func itemError(err error) bool {
-	var a *abort
-	return !errors.As(err, &a) && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrNoSpace) &&
-		!errors.Is(err, context.Canceled) &&
-		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrNotNamed)
+		err := fn(c, from, i)
+		return c.touched || from.touched, err
+	})
 }
 
 // after returns the states just after an update, without the changes that others made since.

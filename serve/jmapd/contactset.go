@@ -13,6 +13,7 @@ import (
 	"doublet/contact"
 	"doublet/groupware"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/ical"
 	"doublet/wire/jmap"
 )
@@ -369,7 +370,7 @@ func (x *cardSetting) update(w *groupware.Changing, i int) error {
 		return err
 	}
 	if e.ETag != p.etag {
-		return groupware.Abort(groupware.ErrChanged)
+		return store.Abort(groupware.ErrChanged)
 	}
 	if place.Collection != p.book {
 		if err := w.Shift(groupware.AddressBook, u, p.book); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -82,7 +83,7 @@ func (x *emailCopying) run() error {
 	res, err := c.account.File.ChangeFrom(c.ctx, x.from.File, len(x.drafts),
 		func(w, from *mailbox.Changing, i int) error {
 			if err := s.mismatch(w.Before.Email.String()); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 			return x.copy(w, from, i)
 		})
@@ -109,7 +110,7 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 			return err
 		}
 		if states.Email.String() != x.fromState {
-			return mailbox.Abort(&jmap.Error{Type: "stateMismatch"})
+			return store.Abort(&jmap.Error{Type: "stateMismatch"})
 		}
 	}
 	d := &x.drafts[i]

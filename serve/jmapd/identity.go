@@ -10,6 +10,7 @@ import (
 	"doublet/mail/identity"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -247,13 +248,13 @@ func identitySet(c *call) error {
 	// One step more than there are changes: the last one only reads the state.
 	res, err := c.account.File.Change(c.ctx, s.size()+1, func(w *mailbox.Changing, i int) (err error) {
 		if x.list, err = c.readIdentities(w.Reading, given); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		after = identityState(x.list)
 		if w.Calls == 1 {
 			before = after
 			if err := s.mismatch(before); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 		}
 		if i == s.size() {

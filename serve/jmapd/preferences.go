@@ -7,6 +7,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -118,12 +119,12 @@ func (c *call) setSingleton(state func(*mailbox.Changing) (string, error),
 	// One step more than there are changes: the last one only reads the state.
 	res, err := c.account.File.Change(c.ctx, len(s.update)+1, func(w *mailbox.Changing, i int) (err error) {
 		if after, err = state(w); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		if w.Calls == 1 {
 			before = after
 			if err := s.mismatch(before); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 		}
 		switch {

@@ -189,7 +189,7 @@ func (s *set) step(by *steps, w *mailbox.Changing, i int) error {
 func (s *set) change(by *steps, state func(*mailbox.States) string) (mailbox.Result, error) {
 	res, err := s.c.account.File.Change(s.c.ctx, s.size(), func(w *mailbox.Changing, i int) error {
 		if err := s.mismatch(state(&w.Before)); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		return s.step(by, w, i)
 	})

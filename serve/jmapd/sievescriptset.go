@@ -8,6 +8,7 @@ import (
 	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -70,12 +71,12 @@ func (x *scriptSetting) commit() (before string, errs []error, err error) {
 	res, err := s.c.account.File.Change(s.c.ctx, s.size()+1, func(w *mailbox.Changing, i int) error {
 		e, err := scripts.Edit(s.c.account.File, w)
 		if err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		if w.Calls == 1 {
 			before, x.before = e.List().State(), activeID(e.List())
 			if err := s.mismatch(before); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 		}
 		if i < s.size() {
@@ -84,7 +85,7 @@ func (x *scriptSetting) commit() (before string, errs []error, err error) {
 			return err
 		}
 		if err := x.switched(e); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		x.list, x.active = e.List(), activeID(e.List())
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -89,13 +90,13 @@ func snoozedSet(c *call) error {
 	res, err := c.account.File.Change(c.ctx, s.size()+1, func(w *mailbox.Changing, i int) error {
 		if w.Calls == 1 || i == s.size() {
 			if err := read(w); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 		}
 		if w.Calls == 1 {
 			before = after
 			if err := s.mismatch(before); err != nil {
-				return mailbox.Abort(err)
+				return store.Abort(err)
 			}
 		}
 		if i == s.size() {

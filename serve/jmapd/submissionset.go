@@ -5,6 +5,7 @@ import (
 
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store"
 	"doublet/wire/jmap"
 )
 
@@ -93,13 +94,13 @@ func (x *submitting) write() error {
 			x.added, x.gone, x.touched = nil, nil, false
 		}
 		if x.list, err = c.readSubmissions(w.Reading); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		if i < s.size() {
 			return s.step(by, w, i)
 		}
 		if err := x.writeList(w); err != nil {
-			return mailbox.Abort(err)
+			return store.Abort(err)
 		}
 		return nil
 	})
