@@ -41,7 +41,7 @@ func (r Collected) Text() string {
 		r.People, r.Databases, r.Entries, r.Objects, r.Rewritten)
 }
 
-// collectMailFile deletes what is no longer needed of folders, uploads, calendars and address books.
+// collectMailFile deletes old folders, uploads, and removed entries of calendars and address books.
 func (s *System) collectMailFile(ctx context.Context, db note.DatabaseID, out *Collected) error {
 	if _, err := s.Mailbox.PurgeDeleted(ctx, db); err != nil {
 		return err

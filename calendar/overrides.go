@@ -198,8 +198,8 @@ func difference(a, b *jmap.Value) *jmap.Value {
 	return jmap.MakeObject(names, values)
 }
 
-// patched returns an instance with a patch. A pointer to what is not there is ignored (RFC 8984 section 1.4.9), and so
-// is one to what an override cannot change.
+// patched returns an instance with a patch. A pointer to a missing member is ignored (RFC 8984 section 1.4.9), and so
+// is one to a property that an override cannot change.
 func patched(instance, patch *jmap.Value) *jmap.Value {
 	for i := range patch.Len() {
 		tokens, ok := jmap.ParsePointer(patch.Name(i))

@@ -357,7 +357,7 @@ func (e *event) organizer(had *ical.Property, lines map[string]ical.Property, ad
 	return ical.Property{Name: "ORGANIZER", Value: address}
 }
 
-// setPerson changes the line of a participant. An owner who has no other role has the line of the organizer alone.
+// setPerson changes the line of a participant. An owner without another role has the line of the organizer alone.
 func setPerson(p *ical.Property, old, want *jmap.Value, addresses map[string]string) error {
 	changed := func(name string) bool { return !old.Get(name).Equal(want.Get(name)) }
 	roles, ok := names(want, "roles")

@@ -87,7 +87,7 @@ func TestApply(t *testing.T) {
 			"item1.X-ABLabel:_$!<Other>!$_|X-B;Y=\"1,2\":z\\,z", `{"notes":{"n1":{"note":"Hi, you"}}}`,
 			"VERSION:3.0|UID:a|FN:Ann|item1.EMAIL;TYPE=INTERNET;X-A=1:a@x|item1.X-ABLABEL:_$!<Other>!$_|" +
 				"X-B;Y=\"1,2\":z\\,z|NOTE:Hi\\, you"},
-		{"an item keeps what is not known", "VERSION:3.0|UID:a|FN:Ann|item1.EMAIL;TYPE=INTERNET,home,pref;X-A=1:a@x|" +
+		{"unknown lines stay", "VERSION:3.0|UID:a|FN:Ann|item1.EMAIL;TYPE=INTERNET,home,pref;X-A=1:a@x|" +
 			"item1.X-ABLabel:Mine", `{"emails/e1/address":"b@x","emails/e1/contexts":{"work":true}}`,
 			"VERSION:3.0|UID:a|FN:Ann|item1.EMAIL;X-A=1;TYPE=INTERNET,work,PREF:b@x|item1.X-ABLABEL:Mine"},
 		{"a removed item takes its label along, and the others keep their ids",

@@ -231,7 +231,7 @@ func (m *machine) measure(_ context.Context, job *Job, out string) (string, erro
 
 func silent(string, ...any) {}
 
-// TestResume crashes in the middle of a study: what was finished is not measured again, what was not is.
+// TestResume crashes in the middle of a study: the next start measures the unfinished runs, and no others.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s, dir := parsed(t, text), t.TempDir()

@@ -124,7 +124,7 @@ func TestOrganize(t *testing.T) {
 			}
 			for _, m := range list {
 				if text := string(m.Text()); strings.Contains(text, "SCHEDULE-") || strings.Contains(text, "VALARM") {
-					t.Errorf("message has what is not for attendees: %s", text)
+					t.Errorf("message has properties that attendees must not see: %s", text)
 				}
 				if again, err := Parse(m.Text()); err != nil || again.Sender() != "alice@a.example" {
 					t.Errorf("message does not parse: %v", err)

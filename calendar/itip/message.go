@@ -117,7 +117,7 @@ var methods = []string{Request, Cancel, Add, Reply, Counter, DeclineCounter, Ref
 func (m *Message) Organizer() string { return Address(m.Parts[0].Text("ORGANIZER")) }
 
 // Sender returns the normalized address of the person whom the message claims to come from: the organizer, or the
-// attendee for REPLY, COUNTER and REFRESH. A message of an attendee who is not named has the sender "".
+// attendee for REPLY, COUNTER and REFRESH. A message without that attendee has the sender "".
 func (m *Message) Sender() string {
 	if m.Method != Reply && m.Method != Counter && m.Method != Refresh {
 		return m.Organizer()
