@@ -18,14 +18,8 @@ type Station struct {
 	Servers int
 }
 
-// MVA computes the throughput and the response time of n users who think for think seconds, by exact Mean Value
-// Analysis (Reiser and Lavenberg 1980), also for stations of several servers.
-func MVA(stations []Station, think float64, n int) (throughput, response float64) {
-	mva(stations, think, n, func(_ int, x, r float64) { throughput, response = x, r })
-	return throughput, response
-}
-
-// mva calls visit with the throughput and the response time of 1 to n users.
+// mva calls visit with the throughput and the response time of 1 to n users who think for think seconds, by exact Mean
+// Value Analysis (Reiser and Lavenberg 1980), also for stations of several servers.
 func mva(stations []Station, think float64, n int, visit func(users int, throughput, response float64)) {
 	queue := make([]float64, len(stations))
 	idle := make([][]float64, len(stations)) // the probability of j at the station, j below Servers

@@ -58,15 +58,6 @@ var commands = map[string]arguments{
 	"RETR": number, "RSET": none, "STAT": none, "STLS": none, "TOP": top, "UIDL": optional, "USER": rest, "UTF8": none,
 }
 
-// Names returns the names of all known commands.
-func Names() []string {
-	out := make([]string, 0, len(commands))
-	for name := range commands {
-		out = append(out, name)
-	}
-	return out
-}
-
 // Parse parses a command; line is without its line end. An error wraps ErrSyntax and describes the cause. After an
 // error, Name is set if the command is known.
 func Parse(line []byte) (Command, error) {
