@@ -267,6 +267,7 @@ var script = []struct{ verb, args, want string }{
 		`"hours":"08:00-18:00"}`, `"capacity":8`},
 	{"room add", `{"name":"Blue again","address":"blue@example.com"}`, "!exists "},
 	{"room add", `{"name":"Red Room","address":"red@example.com","hours":"late"}`, "!usage "},
+	{"room add", `{"name":"Red Room","address":"red@example.com","time_zone":"Local"}`, "!usage "},
 	{"room add", `{"name":"Red Room","address":"red@example.com","owner":["nobody"]}`, "!not found "},
 	{"room add", `{"name":"Red Room","address":"red@example.com","kind":"moon"}`, "!usage "},
 	{"room add", `{"name":"Red Room","address":"red@example.com","approval":true}`, "!usage "},

@@ -83,7 +83,7 @@ func (r *ResourceFields) check() error {
 	if _, _, err := r.Day(); err != nil {
 		return err
 	}
-	if _, err := time.LoadLocation(r.TimeZone); err != nil {
+	if _, err := time.LoadLocation(r.TimeZone); err != nil || r.TimeZone == "Local" {
 		return fmt.Errorf("%w time zone %.40q", ErrInvalid, r.TimeZone)
 	}
 	return r.checkLists()

@@ -59,6 +59,16 @@ func TestInvitation(t *testing.T) {
 	c.count(t, "not verified", 0)
 	send(func(s *Submission) { s.Junk = true })
 	c.count(t, "junk", 0)
+	for _, proven := range []bool{true, false} {
+		var held *Submission
+		send(func(s *Submission) { held, s.Hold, s.Proven = s, "by a filter", proven })
+		c.count(t, "held", 0)
+		w.ok(w.Moderation.Release(bg, held.ID))
+		if proven {
+			c.count(t, "released", 2)
+		}
+		c.count(t, "released, not verified", 0)
+	}
 	w.quota(bob, 1)
 	send(func(*Submission) {})
 	c.count(t, "full", 1)

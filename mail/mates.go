@@ -97,9 +97,7 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	for {
 		var moved queue.Tally
 		err := s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
-			for _, o := range b.out {
-				o.due = false
-			}
+			noneDue(b.out)
 			err := s.deliverRuled(tx, c, h.Date, h.ID, d, l)
 			refused := errors.Is(err, errRuledOut)
 			if err != nil && !refused {

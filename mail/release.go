@@ -52,13 +52,12 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 			Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
-	b.letter = &letter{raw: raw, returnPath: min(e.ReturnPath, len(raw)), from: e.From}
 	// The reason stays with copies to mailing lists: their moderators must still approve them.
 	sub := &Submission{ID: e.ID, From: e.From, Message: raw[min(e.ReturnPath, len(raw)):], Junk: e.Junk, Hold: e.Reason,
 		Date: e.Created}
 	// A message with a forged sender is recognized by NOTIFY=NEVER for all its recipients.
-	sub.Unproven = unproven(e)
-	b.letter.unproven = sub.Unproven
+	sub.Unproven, sub.unsigned = unproven(e), e.Unsigned
+	b.letter = s.deposit.letterOf(ctx, sub, raw, min(e.ReturnPath, len(raw)))
 	for i := range e.Recipients {
 		if err := s.takeUp(ctx, b, i, &e.Recipients[i]); err != nil {
 			return fmt.Errorf("mail: release: %w", err)
@@ -67,6 +66,7 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	if err := s.deposit.personal.apply(ctx, sub, b); err != nil {
 		return fmt.Errorf("mail: release: %w", err)
 	}
+	s.deposit.toHomes(b)
 	if err := s.deposit.outgoing(ctx, sub, b, raw); err != nil {
 		return fmt.Errorf("mail: release: %w", err)
 	}

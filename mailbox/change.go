@@ -225,8 +225,9 @@ func (c *Changing) dropFrom(id note.ID, row *layout.Note, folder note.UNID) erro
 	if len(now.Members) == 1 {
 		return ErrHomeless
 	}
-	c.touched = true
-	return c.w.RemoveFrom(id, h.Note)
+	err = c.w.RemoveFrom(id, h.Note)
+	c.touched = c.touched || err == nil
+	return err
 }
 
 // SetFolders adds a message to the folders in add and removes it from those in drop. It returns ErrHomeless if the

@@ -537,7 +537,7 @@ func (x *querying) touched(since State) (*touchedSince, error) {
 			w.told[u] = true
 			c.gone = append(c.gone, u)
 		} else if i, ok := x.l.find(ch.Note); ok {
-			x.touch(c, uint32(i), f, since)
+			c.add(uint32(i), f == created && x.createdSince(ch.Note, since), f == created || mutable)
 		}
 		if byThread && (f != updated || mutable) {
 			if thread.IsZero() {
@@ -556,12 +556,12 @@ func (x *querying) touched(since State) (*touchedSince, error) {
 	return c, errors.Join(err, inner)
 }
 
-// touch adds the entry i, which was created or updated.
-func (x *querying) touch(c *touchedSince, i uint32, f fate, since State) {
+// add adds the entry i: as new, or as one whose place in the results may be another.
+func (c *touchedSince) add(i uint32, fresh, again bool) {
 	switch {
-	case f == created && x.createdSince(x.l.entries[i].id, since):
+	case fresh:
 		c.fresh[i] = true
-	case f == created || x.q.mutable():
+	case again:
 		c.again[i] = true
 	}
 }

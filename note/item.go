@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-
 	"strings"
 )
 

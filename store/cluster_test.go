@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -284,6 +285,37 @@ func TestStepDownTellsOfExpunges(t *testing.T) {
 		w.settle()
 		w.compare()
 	}
+}
+
+// TestStepDownKeepsFolders checks that a loser voids the folder that it changed after the common history, and no other:
+// the winner numbers a voided folder again, and its clients read it again.
+func TestStepDownKeepsFolders(t *testing.T) {
+	t.Parallel()
+	w := newClusterWorld(t, 2, 1, false)
+	loser, winner := w.nodes[0], w.nodes[1]
+	w.together()
+	numbers := func() map[string]note.ModSeq {
+		mods := map[string]note.ModSeq{}
+		loser.read(func(r *store.Reader) error {
+			for _, f := range r.Folders() {
+				row, err := r.Row(f.Note)
+				w.must(err)
+				mods[f.Name] = row.Mod
+			}
+			return nil
+		})
+		return mods
+	}
+	want := numbers()
+	want["A"] = 0
+	w.must(winner.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+	loser.put("A")
+	winner.survive(loser)
+	if got := numbers(); !maps.Equal(got, want) {
+		t.Errorf("the folders have the numbers %v, want %v", got, want)
+	}
+	w.settle()
+	w.compare()
 }
 
 // TestStepDownSaveDate checks that a membership that the loser ended and the winner kept has its save date (RFC 8514)

@@ -314,6 +314,9 @@ func (w *Writer) stepDown(winner *Position) (more bool, err error) {
 	c.LastUIDValidity = max(c.LastUIDValidity, winner.LastUIDValidity)
 	c.Floor = min(c.Floor, common)
 	for _, f := range slices.Clone(w.st.folders) {
+		if f.Mod <= common && f.UIDNext <= uid+1 {
+			continue
+		}
 		if err := w.voidFolder(f, common, uid); err != nil {
 			return false, err
 		}

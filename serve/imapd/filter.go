@@ -31,7 +31,7 @@ func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool))
 func (s *session) filtered(f *imap.MailboxFilter, b *mailbox.Folder) bool {
 	switch f.Kind {
 	case imap.FilterSelected, imap.FilterSelectedDelayed:
-		return s.view != nil && s.view.Is(b)
+		return s.shows(b)
 	case imap.FilterInboxes: // where mail is delivered
 		return b.Is(mailbox.Inbox, mailbox.UseJunk) && !reserved(b.Name)
 	case imap.FilterPersonal:

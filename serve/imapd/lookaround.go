@@ -76,22 +76,14 @@ func (s *session) lookAtFolder(f *mailbox.Folder, moved *rename, status, tell bo
 		return err
 	}
 	n.seen[f.UNID] = now
-	if denied || s.shows(f) { // a denied one exists, but is no longer watched
-		return nil
-	}
-	if tell {
+	switch {
+	case denied, s.shows(f): // a denied one exists, but is no longer watched
+	case tell:
 		s.tellStatus(f, &was, &now, known)
-	} else if status {
-		s.notifyMessages(f, e)
-	}
-	return nil
-}
-
-// notifyMessages prints the state of a mailbox if the client watches its messages.
-func (s *session) notifyMessages(f *mailbox.Folder, e imap.NotifyEvent) {
-	if e&messageEvents != 0 {
+	case status && e&messageEvents != 0:
 		s.notifyStatus(f, e&imap.EventFlagChange != 0)
 	}
+	return nil
 }
 
 // shows reports whether f is the selected mailbox.

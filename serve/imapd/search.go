@@ -109,7 +109,7 @@ func (s *session) esearch(tag string, in *mailbox.Folder, a *imap.Search, found 
 			e.PartialAll = numbers(found[lo:hi], uid)
 		}
 		if a.ModSeq {
-			if e.ModSeq = highest(shown(found, a, has)); in == nil || s.view != nil && s.view.Is(in) {
+			if e.ModSeq = highest(shown(found, a, has)); in == nil || s.shows(in) {
 				s.hear(e.ModSeq)
 			}
 		}

@@ -36,7 +36,7 @@ func (s *session) appendStatus(f *mailbox.Folder, items imap.StatusItem) {
 		Unseen: f.Unseen, Deleted: f.Deleted, Size: f.Size, HighestModSeq: max(f.HighestModSeq, 1),
 		AppendLimit: uint64(s.srv.backend.Mail().MessageSize()),
 	}
-	if s.view != nil && s.view.Is(f) {
+	if s.shows(f) {
 		if upTo, _ := s.reached(); items&imap.StatusHighestModSeq != 0 {
 			// The client may resynchronise from it, so it must not exceed the reported changes.
 			d.HighestModSeq = min(d.HighestModSeq, upTo)
@@ -65,7 +65,7 @@ func (s *session) recent(f *mailbox.Folder) uint32 {
 	}
 	var known *mailbox.View
 	count := uint32(0)
-	if s.view != nil && s.view.Is(f) {
+	if s.shows(f) {
 		known, count = s.view, s.view.Recent().Count()
 	}
 	n, err := file.Unclaimed(s.c.Context(), f.ID, known)

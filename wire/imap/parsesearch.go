@@ -235,7 +235,6 @@ func (p *searchParser) otherKey(name string, depth int) (k SearchKey) {
 		k = SearchKey{Op: OpHeader, Field: p.fieldName()}
 		p.space()
 		k.Text = p.text()
-
 	case "OLDER":
 		k = SearchKey{Op: OpOlder, Number: uint64(p.nzNumber32())}
 	case "YOUNGER":
