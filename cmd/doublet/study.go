@@ -92,12 +92,14 @@ func (x studies) run() *cobra.Command {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
 		}
+		ctx, stop := untilHangup(cmd.Context())
+		defer stop()
 		note := w.console().Note
-		entries, err := s.Run(cmd.Context(), out, func(ctx context.Context, job *study.Job, to string) (string, error) {
+		entries, err := s.Run(ctx, out, func(ctx context.Context, job *study.Job, to string) (string, error) {
 			return w.measureCell(ctx, job, filepath.Join(out, "servers"), to)
 		}, func(format string, args ...any) { note(true, "study: "+format, args...) })
 		if err != nil {
-			if cmd.Context().Err() != nil {
+			if ctx.Err() != nil {
 				err = errors.Join(err, fmt.Errorf("run it again with --out %s to go on", out))
 			}
 			return err
