@@ -28,8 +28,8 @@ func (x studies) command() *cobra.Command {
 
 const studyHelp = `Measure the configurations of a study, each several times and in random order, as doublet bench lab
 --run measures one of them, and compare them in one report. A run in which the driver was late, the load was unsteady
-or other programs used the machine is set aside and repeated, at most three times. Stopped or crashed, the same command
-goes on where it was.
+or other programs used the machine is set aside and repeated until three were tried. Stopped or crashed, the same
+command goes on where it was.
 
   doublet study list                        the studies that come with the program
   doublet study show roles > mine.toml      the file of one, to begin one's own with
