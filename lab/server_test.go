@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/admin"
 	"doublet/env"
 	"doublet/test/external"
 )
@@ -72,6 +73,33 @@ func TestCPUs(t *testing.T) {
 	}
 	if text, err := os.ReadFile(seen); err != nil || strings.TrimSpace(string(text)) != "1" {
 		t.Errorf("%q processors, %v", text, err)
+	}
+}
+
+// TestOptions builds a lab of another program, with a setting: the server has the setting, and is that program.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	var made Settings
+	b := &Builder{
+		Env: env.Real(slog.New(slog.DiscardHandler)), Program: "/no/such/doublet",
+		Check:    func(Settings) error { return nil },
+		Progress: func(bool, string, ...any) {},
+		Make: func(_ context.Context, s Settings, _ admin.UserAdd) error {
+			made = s
+			return os.Mkdir(s["data.dir"], 0o700)
+		},
+	}
+	c, err := Named("config1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Build(t.Context(), c, Options{Dir: filepath.Join(t.TempDir(), "lab"), People: 1, Program: "false",
+		Settings: Settings{"store.db_cache_entries": "20"}})
+	if err == nil || !strings.Contains(err.Error(), "exit status 1") {
+		t.Error(err)
+	}
+	if made["store.db_cache_entries"] != "20" || made["router.send"] != "true" {
+		t.Errorf("made with %v", made)
 	}
 }
 

@@ -86,7 +86,8 @@ func (j *Job) plan(steps []int) *run.Plan {
 	return plan
 }
 
-// record runs the plan and returns the path of the run file. If nothing was measured, it leaves no file.
+// record runs the plan and returns the path of the run file, which is durable then. If nothing was measured, it leaves
+// no file.
 func (j *Job) record(ctx context.Context, plan *run.Plan, w *watch.Watch) (path string, err error) {
 	now := j.Env.Clock.Now()
 	path, file, err := create(j.Out, j.Workload.Name, now)
@@ -104,7 +105,7 @@ func (j *Job) record(ctx context.Context, plan *run.Plan, w *watch.Watch) (path 
 	stop := w.Begin(plan, out)
 	err = plan.Run(ctx, out)
 	stop()
-	if cerr := file.Close(); err == nil {
+	if cerr := errors.Join(file.Sync(), file.Close()); err == nil {
 		err = cerr
 	}
 	if err != nil {

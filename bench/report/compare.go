@@ -86,13 +86,12 @@ func machine(value string, per float64) func(*record.Run, *record.Step) (float64
 }
 
 // Processes returns the sum of a sampled value over the groups of the server's processes, in the measured part of a
-// step; Disks that over its disks. ok is false if one of them was not sampled: the sum of the others would be too
-// small.
+// step. ok is false if one of them was not sampled: the sum of the others would be too small.
 func Processes(r *record.Run, s *record.Step, value string) (sum float64, ok bool) {
 	return summedOver(r, s, r.Groups("server"), value)
 }
 
-// Disks is documented at [Processes].
+// Disks returns the sum over the server's disks, as [Processes] does over its processes.
 func Disks(r *record.Run, s *record.Step, value string) (sum float64, ok bool) {
 	var disks []string // those without a transfer too, which have a sum of 0
 	for i := range r.Samples {

@@ -40,7 +40,8 @@ type first struct {
 	Study string `json:"study"`
 }
 
-// openJournal opens the journal of a folder, or begins it. It refuses that of another study.
+// openJournal opens the journal of a folder, or begins it. It refuses that of another study. A run whose file is not
+// there is not listed: a power cut may keep the line and lose the file, or its new name.
 func openJournal(dir string, s *Study) (*journal, error) {
 	path := filepath.Join(dir, JournalName)
 	text, err := os.ReadFile(path)
@@ -54,6 +55,10 @@ func openJournal(dir string, s *Study) (*journal, error) {
 			return nil, bench.Usage("%s: %w", path, err)
 		}
 	}
+	j.Entries = slices.DeleteFunc(j.Entries, func(e Entry) bool {
+		_, err := os.Stat(filepath.Join(dir, e.File))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}

@@ -267,9 +267,18 @@ func TestResume(t *testing.T) {
 	if len(seen) != 6 || seen["two, 3"] != 2 {
 		t.Errorf("runs %v", seen)
 	}
-	// A study that is finished measures nothing more.
-	if again, err := s.Run(t.Context(), dir, m.measure, silent); err != nil || m.n != 13 || len(again) != 12 {
-		t.Errorf("%v: %d entries after %d runs", err, len(again), m.n)
+	// A study that is finished measures nothing more, but a run of which the file was lost.
+	for _, lost := range []int{0, 1, 0} {
+		if lost > 0 {
+			if err := os.Remove(filepath.Join(dir, runs, "r002.run")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := m.n
+		again, err := s.Run(t.Context(), dir, m.measure, silent)
+		if err != nil || m.n != before+lost || len(again) != 12 {
+			t.Errorf("%v: %d entries after %d runs", err, len(again), m.n)
+		}
 	}
 	// The folder belongs to this file.
 	other := parsed(t, strings.Replace(text, "seed = 5", "seed = 6", 1))
@@ -278,8 +287,8 @@ func TestResume(t *testing.T) {
 		t.Errorf("another file: %v", err)
 	}
 	journal := filepath.Join(dir, JournalName)
-	for line, want := range map[string]string{`{"index":9,"file":"x"}`: "line 14: no run of this study",
-		`{"index":0,"file":"../x"}`: "line 14: no run of this study", "nonsense": "line 14"} {
+	for line, want := range map[string]string{`{"index":9,"file":"x"}`: "line 15: no run of this study",
+		`{"index":0,"file":"../x"}`: "line 15: no run of this study", "nonsense": "line 15"} {
 		raw, err := os.ReadFile(journal)
 		if err != nil {
 			t.Fatal(err)

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"doublet/admin"
@@ -111,7 +109,7 @@ func (w workbench) lab() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP) // the terminal was closed
+		ctx, stop := untilHangup(cmd.Context())
 		defer stop()
 		runs, err := s.Run(ctx, args)
 		if err != nil || len(runs) == 0 {
@@ -177,7 +175,9 @@ func (w workbench) cluster() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		figures, err := b.Figures(cmd.Context(), o, args)
+		ctx, stop := untilHangup(cmd.Context())
+		defer stop()
+		figures, err := b.Figures(ctx, o, args)
 		if err != nil {
 			return err
 		}

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"doublet/admin"
@@ -94,7 +92,7 @@ func (a *app) demo(ctx context.Context, l life) error {
 		filled, err = demo.Fill(ctx, h.system)
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
+	ctx, stop := untilHangup(ctx)
 	defer stop()
 	l.ready = func(h *server) error {
 		_, err := fmt.Fprint(a.out, box(h, filled, a.again("show", "users")))

@@ -22,6 +22,15 @@ func main() {
 	os.Exit(code)
 }
 
+// untilHangup returns a context that also ends when the terminal is closed. In a program that was started to outlive
+// its terminal (nohup), SIGHUP stays ignored.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
 // streams are the standard streams of a command.
 type streams struct {
 	in       io.Reader

@@ -28,8 +28,8 @@ func (x studies) command() *cobra.Command {
 
 const studyHelp = `Measure the configurations of a study, each several times and in random order, as doublet bench lab
 --run measures one of them, and compare them in one report. A run in which the driver was late, the load was unsteady
-or other programs used the machine is set aside and repeated, at most three times. Stopped or crashed, the same command
-goes on where it was.
+or other programs used the machine is set aside and repeated until three were tried. Stopped or crashed, the same
+command goes on where it was.
 
   doublet study list                        the studies that come with the program
   doublet study show roles > mine.toml      the file of one, to begin one's own with
@@ -92,12 +92,14 @@ func (x studies) run() *cobra.Command {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
 		}
+		ctx, stop := untilHangup(cmd.Context())
+		defer stop()
 		note := w.console().Note
-		entries, err := s.Run(cmd.Context(), out, func(ctx context.Context, job *study.Job, to string) (string, error) {
+		entries, err := s.Run(ctx, out, func(ctx context.Context, job *study.Job, to string) (string, error) {
 			return w.measureCell(ctx, job, filepath.Join(out, "servers"), to)
 		}, func(format string, args ...any) { note(true, "study: "+format, args...) })
 		if err != nil {
-			if cmd.Context().Err() != nil {
+			if ctx.Err() != nil {
 				err = errors.Join(err, fmt.Errorf("run it again with --out %s to go on", out))
 			}
 			return err

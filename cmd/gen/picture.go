@@ -126,7 +126,7 @@ func (g graph) layout() (at map[string]point, width, height int) {
 	width = 2*margin + len(widest)*(boxWidth+gapX) - gapX
 	height = 2*margin + len(rows)*(boxHeight+gapY) - gapY
 	at = map[string]point{}
-	pull := map[string][]int{} // where the rooms stand that import a room
+	pull := map[string][]int{} // by room: the places of those that import it
 	for n, row := range slices.Backward(rows) {
 		slices.SortStableFunc(row, func(a, b string) int {
 			return cmp.Compare(mean(pull[a], width), mean(pull[b], width))

@@ -116,6 +116,10 @@ func Legs(legs []Leg, marks ...string) (*Report, error) {
 // marked with.
 func (r *Report) differences(legs []Leg) error {
 	var all []point.Point
+	marks := make([][]string, len(legs))
+	for i := range legs {
+		marks[i] = point.Marks(legs[i].Points)
+	}
 	for i := range legs {
 		if err := point.SameWork(legs[i].Points); err != nil {
 			return err
@@ -124,12 +128,11 @@ func (r *Report) differences(legs []Leg) error {
 		if err := point.Same(legs[i].Points, "target", func(p *point.Point) string { return p.Target }); err != nil {
 			r.mark("%s: %v", legs[i].Name, err)
 		}
-		for _, m := range point.Marks(legs[i].Points) {
-			if everyLeg(legs, m) {
-				r.mark("%s", m)
-			} else {
-				r.mark("%s: %s", legs[i].Name, m)
+		for _, m := range marks[i] {
+			if slices.ContainsFunc(marks, func(leg []string) bool { return !slices.Contains(leg, m) }) {
+				m = legs[i].Name + ": " + m
 			}
+			r.mark("%s", m)
 		}
 		a, b := &legs[0].Points[0], &legs[i].Points[0]
 		if a.Workload != b.Workload || a.Protocol != b.Protocol {
@@ -139,11 +142,6 @@ func (r *Report) differences(legs []Leg) error {
 	return errors.Join(
 		point.Same(all, "processors", func(p *point.Point) int { return p.Processors }),
 		point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed }))
-}
-
-// everyLeg reports whether all legs have a mark.
-func everyLeg(legs []Leg, mark string) bool {
-	return !slices.ContainsFunc(legs, func(l Leg) bool { return !slices.Contains(point.Marks(l.Points), mark) })
 }
 
 func (r *Report) mark(format string, args ...any) {

@@ -93,7 +93,11 @@ func TestNoDecision(t *testing.T) {
 	if _, err := Legs([]Leg{a, b}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("other machines: %v", err)
 	}
-	b.Points[0].Processors, b.Points[0].Users = 4, 77
+	b.Points[0].Processors, b.Points[0].Speed = 4, 20
+	if _, err := Legs([]Leg{a, b}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("another speed: %v", err)
+	}
+	b.Points[0].Speed, b.Points[0].Users = 1, 77
 	if _, err := Legs([]Leg{a, b}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("other users: %v", err)
 	}

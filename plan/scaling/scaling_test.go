@@ -212,6 +212,10 @@ func TestNoNumbers(t *testing.T) {
 		!strings.Contains(r.NoCheck, "no time to think") {
 		t.Errorf("%v, %+v", err, r)
 	}
+	tiny := table(t, "users,etr,cpu_pct,average_ms\n5,1e-306,50,3\n500,1e-306,50,3\n")
+	if r, err := Analyse(tiny, nil, 0); err != nil || !strings.Contains(r.NoCheck, "no finite answer") {
+		t.Errorf("%v, %+v", err, r)
+	}
 	for _, think := range []float64{-1, math.NaN(), math.Inf(1)} {
 		if _, err := Analyse(points, nil, think); !errors.Is(err, point.ErrPoints) {
 			t.Errorf("think %g: %v", think, err)
@@ -225,6 +229,22 @@ func TestNoNumbers(t *testing.T) {
 	} {
 		if l, err := FitLaw(c[0], c[1]); !errors.Is(err, ErrLaw) {
 			t.Errorf("%s: %+v %v", name, l, err)
+		}
+	}
+}
+
+// TestMostPairs checks that the pairs that are compared are bounded, and that the report says so.
+func TestMostPairs(t *testing.T) {
+	t.Parallel()
+	var steps, partitions strings.Builder
+	for i := 1; i <= 60; i++ { // 1,770 pairs
+		fmt.Fprintf(&steps, "%d,%d,1,5,50\n", 10*i, i)
+		fmt.Fprintf(&partitions, "10,1,%d,5,50\n", i)
+	}
+	for _, text := range []string{steps.String(), partitions.String()} {
+		r, err := Analyse(table(t, "users,processors,partitions,etr,cpu_pct\n"+text), nil, 0)
+		if err != nil || len(r.Steps)+len(r.Partitions) != maxPairs || len(r.Marks) != 1 {
+			t.Errorf("%v: %d and %d pairs, marks %q", err, len(r.Steps), len(r.Partitions), r.Marks)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 	"doublet/test/program"
 )
 
-// TestStudy kills a study with SIGKILL while a lab of it runs. Begun again, it stops the servers that were left,
-// measures what is missing, and writes a report with a link to every run.
+// TestStudy closes the terminal of a study while a lab of it runs, which stops the servers, and then kills it with
+// SIGKILL. Begun again, it stops the servers that were left, measures what is missing, and writes a report with a link
+// to every run.
 func TestStudy(t *testing.T) {
 	t.Parallel()
 	long.Test(t)
@@ -41,10 +43,6 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 		t.Fatal(err)
 	}
 	sweepLab(t, filepath.Join(out, "servers"))
-	cmd := exec.Command(path, "study", "run", file, "--out", out)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	journal := filepath.Join(out, "study.jsonl")
 	finished := func() int {
 		raw, _ := os.ReadFile(journal)
@@ -54,17 +52,28 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 		found, _ := filepath.Glob(filepath.Join(out, "servers", "*", "doublet.pid"))
 		return found
 	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for ; finished() < 1 || len(pids()) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatal("the second run of the study does not begin")
+	end := func(sig os.Signal) {
+		cmd := exec.Command(path, "study", "run", file, "--out", out)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
+		deadline := time.Now().Add(2 * time.Minute)
+		for ; finished() < 1 || len(pids()) == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				_ = cmd.Process.Kill()
+				t.Fatal("the second run of the study does not begin")
+			}
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+	end(syscall.SIGHUP)
+	if len(pids()) != 0 {
+		t.Errorf("servers were left: %q", pids())
 	}
-	_ = cmd.Wait()
+	end(os.Kill)
 	before := finished()
 	stdout := program.Run(t, "", nil, path, "study", "run", file, "--out", out, "--json")
 	_, stdout, _ = strings.Cut(stdout, "{\n")
