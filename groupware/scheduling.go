@@ -97,50 +97,51 @@ func (d *reading) ByUID(uid string) (list []Placed, err error) {
 	return list, nil
 }
 
-// DefaultFor returns the name of the calendar that gets new entries of a kind: that of Ensure, else the first one that
-// holds the kind. It returns ErrNoCollection if there is none.
+// DefaultFor returns the name of the calendar that gets new entries of a kind: the default one for events and that of
+// Ensure for tasks, if it holds the kind, else the first one by name that does. It returns ErrNoCollection if there is
+// none.
 //
 // Implements: RFC 6638 §9.2 CALDAV:schedule-default-calendar-URL
 func (f *File) DefaultFor(ctx context.Context, component string) (name string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err = defaultFor(d, component)
+		_, name, err = d.defaultFor(component)
 		return err
 	})
 	return name, err
 }
 
-func defaultFor(d *reading, component string) (string, error) {
-	first := DefaultCalendar
-	if component == calendar.Task {
-		first = DefaultTasks
+// defaultFor returns the calendar of DefaultFor and its name.
+func (d *reading) defaultFor(component string) (to *layout.Folder, name string, err error) {
+	usual, _, err := d.defaultOf(Calendar, 0)
+	if err != nil {
+		return nil, "", err
 	}
-	var names []string
-	err := d.eachCalendar(func(h *layout.Folder, name string, p *Properties) {
-		if d.rights(h)&note.Lookup != 0 && p.holds(component) {
-			names = append(names, name)
+	found := false
+	err = d.eachCalendar(func(h *layout.Folder, n string, p *Properties) {
+		if found || d.rights(h)&note.Lookup == 0 || !p.holds(component) {
+			return
+		}
+		if found = usual != nil && h.Note == usual.Note; component == calendar.Task {
+			found = n == DefaultTasks
+		}
+		if found || to == nil || n < name {
+			to, name = h, n
 		}
 	})
-	if err == nil && len(names) == 0 {
+	if err == nil && to == nil {
 		err = ErrNoCollection
 	}
-	if err != nil {
-		return "", err
-	}
-	if slices.Contains(names, first) {
-		return first, nil
-	}
-	slices.Sort(names)
-	return names[0], nil
+	return to, name, err
 }
 
 // Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
 func (c *Changing) Invite(p *Parsed) error {
-	name, err := defaultFor(&c.reading, p.Component)
+	_, name, err := c.defaultFor(p.Component)
 	if errors.Is(err, ErrNoCollection) {
 		if err = c.ensure(map[Kind]bool{Calendar: true}, ""); err != nil {
 			return err
 		}
-		name, err = defaultFor(&c.reading, p.Component)
+		_, name, err = c.defaultFor(p.Component)
 	}
 	if err != nil {
 		return err
@@ -153,11 +154,7 @@ func (c *Changing) Invite(p *Parsed) error {
 // also returns the state of the calendar for new events, for Changing.Unchanged.
 func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err := defaultFor(d, calendar.Event)
-		if err != nil {
-			return err
-		}
-		h, err := d.find(Calendar, name, note.Lookup)
+		h, _, err := d.defaultFor(calendar.Event)
 		if err != nil {
 			return err
 		}
@@ -203,11 +200,7 @@ func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
 
 // Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
 func (c *Changing) Unchanged(state string) error {
-	name, err := defaultFor(&c.reading, calendar.Event)
-	if err != nil {
-		return err
-	}
-	h, err := c.find(Calendar, name, note.Lookup)
+	h, _, err := c.defaultFor(calendar.Event)
 	if err == nil && c.token(h, h.Mod) != state {
 		err = ErrChanged
 	}
@@ -221,8 +214,8 @@ func (f *File) EnsureCalendar(ctx context.Context) error {
 		return err
 	}
 	return f.Change(ctx, func(c *Changing) error {
-		if _, err := defaultFor(&c.reading, calendar.Event); err == nil {
-			return nil
+		if _, _, err := c.defaultFor(calendar.Event); !errors.Is(err, ErrNoCollection) {
+			return err
 		}
 		return c.ensure(map[Kind]bool{Calendar: true}, "")
 	})

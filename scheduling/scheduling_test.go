@@ -213,6 +213,30 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
+// TestDefault puts an invitation into the calendar that the attendee chose as the default, unless that holds no events.
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	choose := func(name string) {
+		w.ok(w.file("bob").Change(bg, func(c *groupware.Changing) error {
+			return c.SetDefault(groupware.Calendar, name)
+		}))
+	}
+	w.ok(w.file("bob").Change(bg, func(c *groupware.Changing) error {
+		return c.Create(groupware.Calendar, "second", groupware.Properties{})
+	}))
+	for uid, want := range map[string]string{"a": "second", "b": groupware.DefaultCalendar} {
+		choose(want)
+		w.put("alice", uid+".ics", meeting(uid, "", "bob"))
+		_, e := w.object("bob", uid)
+		w.is(e.Place.Collection, want)
+	}
+	choose(groupware.DefaultTasks)
+	w.put("alice", "c.ics", meeting("c", "", "bob"))
+	_, e := w.object("bob", "c")
+	w.is(e.Place.Collection, groupware.DefaultCalendar)
+}
+
 // TestFull: a full calendar of one attendee does not hinder the others, and the organizer learns of it.
 func TestFull(t *testing.T) {
 	t.Parallel()
