@@ -10,6 +10,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/ical"
 )
 
 // Leads reports whether this server is the primary of a mail file, so that Change can change it.
@@ -150,9 +151,11 @@ func (c *Changing) Invite(p *Parsed) error {
 	return err
 }
 
-// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy. It
-// also returns the state of the calendar for new events, for Changing.Unchanged.
-func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
+// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy.
+// floating is the time zone of events without one. It also returns the state of the calendar for new events, for
+// Changing.Unchanged.
+func (f *File) Clash(ctx context.Context, except string, list []calendar.Period,
+	floating *ical.Zone) (clash bool, state string, err error) {
 	err = f.read(ctx, func(d *reading) error {
 		h, _, err := d.defaultFor(calendar.Event)
 		if err != nil {
@@ -161,14 +164,14 @@ func (f *File) Clash(ctx context.Context, except string, list []calendar.Period)
 		if state = d.token(h, h.Mod); len(list) == 0 {
 			return nil
 		}
-		clash, err = clashes(d, except, list)
+		clash, err = d.clashes(except, list, floating)
 		return err
 	})
 	return clash, state, err
 }
 
-func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
-	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event}
+func (d *reading) clashes(except string, list []calendar.Period, floating *ical.Zone) (bool, error) {
+	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event, Floating: floating}
 	for _, p := range list {
 		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
 	}
@@ -185,7 +188,7 @@ func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
 			continue
 		}
 		clash := false
-		err = hits[id].series.Between(x.From, x.To, nil, func(o calendar.Occurrence) bool {
+		err = hits[id].series.Between(x.From, x.To, floating, func(o calendar.Occurrence) bool {
 			clash = o.Busy != calendar.Free && slices.ContainsFunc(list, func(p calendar.Period) bool {
 				return p.From.Before(o.End) && o.Start.Before(p.To)
 			})

@@ -125,8 +125,9 @@ func (s *Service) decide(ctx context.Context, r *directory.MailIn, f *groupware.
 	if o, err = itip.WithStatus(o, me, "ACCEPTED"); err != nil {
 		return "", "", err
 	}
-	list, ok := s.times(&r.Resource, o)
-	clash, state, err := f.Clash(ctx, o.UID, list)
+	zone := ical.Named(r.Resource.TimeZone)
+	list, ok := s.times(&r.Resource, o, zone)
+	clash, state, err := f.Clash(ctx, o.UID, list, zone)
 	switch owns := who.System || r.Resource.Owns(who); {
 	case err != nil:
 		return "", "", err
@@ -142,12 +143,12 @@ func (s *Service) decide(ctx context.Context, r *directory.MailIn, f *groupware.
 
 // times returns the times of a booking from now on; ok is false for one that reaches too far ahead, has too many times,
 // or is outside of the hours.
-func (s *Service) times(r *directory.ResourceFields, o *calendar.Object) (list []calendar.Period, ok bool) {
+func (s *Service) times(r *directory.ResourceFields, o *calendar.Object,
+	zone *ical.Zone) (list []calendar.Period, ok bool) {
 	now := s.env.Clock.Now()
 	if _, last := o.Series.Span(); o.Kind != calendar.Event || last > now.Add(maxAhead).Unix() {
 		return nil, false
 	}
-	zone := ical.Named(r.TimeZone)
 	ok = true
 	err := o.Series.Between(now, now.Add(maxAhead), zone, func(x calendar.Occurrence) bool {
 		if x.Busy == calendar.Free {
@@ -286,15 +287,15 @@ func (x *Reserver) Run(ctx context.Context) error {
 
 func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 	f, me := x.s.groupware.File(note.System, r.Database), x.s.people.is(ctx, r.ID)
-	_, state, err := f.Clash(ctx, "", nil)
-	if errors.Is(err, groupware.ErrNoCollection) || err == nil && state == x.seen[r.Database] {
+	name, err := f.DefaultFor(ctx, calendar.Event)
+	if errors.Is(err, groupware.ErrNoCollection) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	name, err := f.DefaultFor(ctx, calendar.Event)
-	if err != nil {
+	c, err := f.Collection(ctx, groupware.Calendar, name)
+	if err != nil || c.Token == x.seen[r.Database] {
 		return err
 	}
 	var waiting []groupware.Entry
@@ -312,7 +313,7 @@ func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 		}
 	}
 	if err == nil {
-		x.seen[r.Database] = state // that before the answers: the next run reads once more
+		x.seen[r.Database] = c.Token // that before the answers: the next run reads once more
 	}
 	return err
 }

@@ -80,6 +80,22 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestRoomFloating books a room at times without a time zone, which are on the clocks of the room.
+func TestRoomFloating(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	w.room("blue", directory.ResourceFields{TimeZone: "Europe/Berlin", Hours: "08:00-18:00"})
+	local := func(uid string) string {
+		return strings.NewReplacer("090000Z", "090000", "100000Z", "100000").Replace(at(meeting(uid, "", "blue"), 6))
+	}
+	w.put("alice", "a.ics", local("a"))
+	w.is(w.said("alice", "a", "blue"), "ACCEPTED")
+	w.put("alice", "b.ics", local("b"))
+	w.is(w.said("alice", "b", "blue"), "DECLINED")
+	w.put("alice", "c.ics", at(meeting("c", "", "blue"), 6)) // an hour later in Berlin
+	w.is(w.said("alice", "c", "blue"), "ACCEPTED")
+}
+
 // TestRoomOwners: only owners book, or they decide on the bookings of others.
 func TestRoomOwners(t *testing.T) {
 	t.Parallel()
