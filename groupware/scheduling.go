@@ -201,8 +201,11 @@ func (d *reading) clashes(except string, list []calendar.Period, floating *ical.
 	return false, nil
 }
 
-// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
+// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned. "" is any state.
 func (c *Changing) Unchanged(state string) error {
+	if state == "" {
+		return nil
+	}
 	h, _, err := c.defaultFor(calendar.Event)
 	if err == nil && c.token(h, h.Mod) != state {
 		err = ErrChanged

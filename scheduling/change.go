@@ -37,7 +37,7 @@ type draft struct {
 	stored *groupware.Placed // nil for an event that is new there
 	object *calendar.Object  // nil if nothing changes
 	tag    string            // Schedule-Tag
-	claim  *claim            // of a room, nil for a person
+	claim  string            // state of the calendar in which a room is free, "" for a person
 	write  *groupware.Parsed
 }
 
@@ -307,10 +307,8 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	if c.old != nil {
 		now = groupware.Condition{ETag: c.old.ETag}
 	}
-	if c.t.claim != nil {
-		if err := x.Unchanged(c.t.claim.state); err != nil {
-			return w, err
-		}
+	if err := x.Unchanged(c.t.claim); err != nil {
+		return w, err
 	}
 	if c.parsed == nil {
 		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
@@ -326,10 +324,8 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 
 // put writes a draft.
 func (d *draft) put(x *groupware.Changing) error {
-	if d.claim != nil {
-		if err := x.Unchanged(d.claim.state); err != nil {
-			return err
-		}
+	if err := x.Unchanged(d.claim); err != nil {
+		return err
 	}
 	if d.stored == nil {
 		return x.Invite(d.write)

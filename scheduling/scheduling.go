@@ -73,7 +73,7 @@ type Target struct {
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
 
-	claim *claim // of a room that answers, or nil
+	claim string // state of the calendar of a room that answers, see groupware.Changing.Unchanged; "" for any
 }
 
 // Written is an entry that was written.
