@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -52,19 +53,14 @@ func (c *change) release() {
 
 // rules finds the messages and the object to store.
 func (c *change) rules(was, now *calendar.Object, before, after role) (err error) {
-	if before == attendee || before == bystander && after == attendee {
-		if was != nil && before == attendee && now != nil {
-			a, _ := itip.OrganizerOf(was)
-			if b, err := itip.OrganizerOf(now); err != nil || a != b {
-				return errors.Join(err, itip.ErrNotAllowed)
-			}
-		} else if before != attendee {
-			was = nil
-		}
+	switch {
+	case before == attendee && now != nil && organizerOf(was) != organizerOf(now),
+		before == organizer && after == attendee: // the organizer hands the event to somebody else
+		return itip.ErrNotAllowed
+	case before == attendee:
 		return c.attend(was, now)
-	}
-	if after == attendee {
-		return itip.ErrNotAllowed // the organizer hands the event to somebody else
+	case after == attendee:
+		return c.attend(nil, now)
 	}
 	x := itip.Change{Me: c.me, Now: c.s.env.Clock.Now(), KeepStatus: c.t.Condition.ScheduleTag != ""}
 	if before == organizer {
@@ -73,11 +69,7 @@ func (c *change) rules(was, now *calendar.Object, before, after role) (err error
 	if after == organizer {
 		x.New = now
 	}
-	for _, o := range []*calendar.Object{x.Old, x.New} {
-		if o != nil {
-			c.from, _ = itip.OrganizerOf(o)
-		}
-	}
+	c.from = organizerOf(cmp.Or(x.New, x.Old))
 	c.object, c.messages, err = itip.Organize(x)
 	return err
 }

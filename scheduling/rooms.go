@@ -197,11 +197,9 @@ func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) 
 		if err != nil {
 			return true
 		}
-		b := Booking{UID: o.UID, Subject: e.Subject, Status: itip.Status(o, me)}
-		b.Organizer, _ = itip.OrganizerOf(o)
 		from, _ := o.Series.Span()
-		b.Start = time.Unix(from, 0).UTC()
-		list = append(list, b)
+		list = append(list, Booking{UID: o.UID, Subject: e.Subject, Organizer: organizerOf(o),
+			Status: itip.Status(o, me), Start: time.Unix(from, 0).UTC()})
 		return len(list) < maxEntries
 	})
 	slices.SortStableFunc(list, func(a, b Booking) int {

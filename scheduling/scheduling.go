@@ -156,15 +156,15 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 	}
 	if p != nil {
 		now = p.Object
-		if err := s.unique(ctx, c, now); err != nil {
-			return nil, err
-		}
 	}
 	before, err := roleOf(was, c.me)
 	if err != nil {
 		before = bystander
 	}
 	after, err := roleOf(now, c.me)
+	if err == nil && after != bystander {
+		err = s.unique(ctx, t, now.UID)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,16 +189,13 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 // unique checks that no other calendar of the person has the event.
 //
 // Implements: RFC 6638 §3.2.4.1 CALDAV:unique-scheduling-object-resource
-func (s *Service) unique(ctx context.Context, c *change, o *calendar.Object) error {
-	if role, err := roleOf(o, c.me); err != nil || role == bystander {
-		return err
-	}
-	list, err := s.groupware.File(note.System, c.t.File.Database()).ByUID(ctx, o.UID)
+func (s *Service) unique(ctx context.Context, t *Target, uid string) error {
+	list, err := s.groupware.File(note.System, t.File.Database()).ByUID(ctx, uid)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		if e.Place.Collection != c.t.Collection {
+		if e.Place.Collection != t.Collection {
 			return &ErrElsewhere{e.Place}
 		}
 	}
@@ -250,4 +247,10 @@ func roleOf(o *calendar.Object, me func(string) bool) (role, error) {
 		}
 	}
 	return bystander, nil
+}
+
+// organizerOf returns the normalized address of the organizer of an object, "" if it has none or several.
+func organizerOf(o *calendar.Object) string {
+	address, _ := itip.OrganizerOf(o)
+	return address
 }
