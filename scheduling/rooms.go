@@ -185,6 +185,7 @@ type Booking struct {
 // Bookings lists the reservations of a room, at most limit, those that wait for a decision first.
 func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) (list []Booking, err error) {
 	f, me := s.groupware.File(note.System, r.Database), s.people.is(ctx, r.ID)
+	zone := ical.Named(r.Resource.TimeZone)
 	name, err := f.DefaultFor(ctx, calendar.Event)
 	if errors.Is(err, groupware.ErrNoCollection) {
 		return nil, nil
@@ -197,9 +198,8 @@ func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) 
 		if err != nil {
 			return true
 		}
-		from, _ := o.Series.Span()
 		list = append(list, Booking{UID: o.UID, Subject: e.Subject, Organizer: organizerOf(o),
-			Status: itip.Status(o, me), Start: time.Unix(from, 0).UTC()})
+			Status: itip.Status(o, me), Start: firstOf(o, zone)})
 		return len(list) < maxEntries
 	})
 	slices.SortStableFunc(list, func(a, b Booking) int {
@@ -212,6 +212,15 @@ func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) 
 		return a.Start.Compare(b.Start)
 	})
 	return list[:min(len(list), limit)], err
+}
+
+// firstOf returns the start of the first occurrence of an object, zero if it has none.
+func firstOf(o *calendar.Object, floating *ical.Zone) (start time.Time) {
+	_ = o.Series.Between(time.Unix(0, 0), time.Unix(1<<33, 0), floating, func(x calendar.Occurrence) bool {
+		start = x.Start.UTC()
+		return false
+	})
+	return start
 }
 
 // maxEntries bounds the entries that Bookings reads.

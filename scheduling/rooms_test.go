@@ -85,7 +85,7 @@ func TestRoom(t *testing.T) {
 func TestRoomFloating(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "alice")
-	w.room("blue", directory.ResourceFields{TimeZone: "Europe/Berlin", Hours: "08:00-18:00"})
+	m := w.room("blue", directory.ResourceFields{TimeZone: "Europe/Berlin", Hours: "08:00-18:00"})
 	local := func(uid string) string {
 		return strings.NewReplacer("090000Z", "090000", "100000Z", "100000").Replace(at(meeting(uid, "", "blue"), 6))
 	}
@@ -95,6 +95,13 @@ func TestRoomFloating(t *testing.T) {
 	w.is(w.said("alice", "b", "blue"), "DECLINED")
 	w.put("alice", "c.ics", at(meeting("c", "", "blue"), 6)) // an hour later in Berlin
 	w.is(w.said("alice", "c", "blue"), "ACCEPTED")
+	list, err := w.sched.Bookings(bg, &m, 10)
+	w.ok(err)
+	for i, at := range []int{8, 9} {
+		if want := time.Date(2026, 1, 6, at, 0, 0, 0, time.UTC); !list[i].Start.Equal(want) {
+			t.Errorf("booking %d starts at %v, want %v", i, list[i].Start, want)
+		}
+	}
 }
 
 // TestRoomOwners: only owners book, or they decide on the bookings of others.
