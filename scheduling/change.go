@@ -223,8 +223,10 @@ func (c *change) run(ctx context.Context) (Written, error) {
 		}
 		for i, d := range list {
 			err := d.put(all[i+1])
+			var conflict *groupware.UIDConflictError // the event came by mail meanwhile
 			switch {
-			case errors.Is(err, groupware.ErrChanged), errors.Is(err, groupware.ErrNoCollection):
+			case errors.Is(err, groupware.ErrChanged), errors.Is(err, groupware.ErrNoCollection),
+				errors.As(err, &conflict):
 				return errAgain
 			case errors.Is(err, mailbox.ErrOverQuota), errors.Is(err, groupware.ErrFull),
 				errors.Is(err, groupware.ErrComponent):

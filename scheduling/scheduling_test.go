@@ -237,6 +237,23 @@ func TestDefault(t *testing.T) {
 	w.is(e.Place.Collection, groupware.DefaultCalendar)
 }
 
+// TestMeanwhile begins a change again if an attendee got the event by another way since it was planned.
+func TestMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	text := []byte(meeting("m", "", "bob"))
+	p, err := w.group.Parse(bg, groupware.Calendar, text)
+	w.ok(err)
+	c, err := w.sched.plan(bg, w.target("alice", "m.ics"), nil, p)
+	w.ok(err)
+	defer c.release()
+	_, _, err = w.file("bob").Put(bg, groupware.Calendar, groupware.DefaultCalendar, "m.ics", text, groupware.Condition{})
+	w.ok(err)
+	if _, err := c.run(bg); !errors.Is(err, errAgain) {
+		t.Errorf("got %v, want %v", err, errAgain)
+	}
+}
+
 // TestFull: a full calendar of one attendee does not hinder the others, and the organizer learns of it.
 func TestFull(t *testing.T) {
 	t.Parallel()
