@@ -46,9 +46,15 @@ func (c *change) release() {
 	for _, p := range c.held {
 		p.Release()
 	}
+	c.leave()
+}
+
+// leave unlocks the desks.
+func (c *change) leave() {
 	for _, i := range c.locked {
 		c.s.desks[i].Unlock()
 	}
+	c.locked = nil
 }
 
 // rules finds the messages and the object to store.
@@ -237,6 +243,7 @@ func (c *change) run(ctx context.Context) (Written, error) {
 		}
 		return nil
 	})
+	c.leave()
 	if errors.Is(err, store.ErrNotHome) && c.s.groupware.Leads(c.t.File.Database()) {
 		err = errAgain // a mail file moved to another server: its owner gets mail
 	}
