@@ -179,12 +179,12 @@ func (d *reading) clashes(except string, list []calendar.Period, floating *ical.
 	if err != nil {
 		return false, err
 	}
+	own, err := d.ByUID(except)
+	if err != nil {
+		return false, err
+	}
 	for _, id := range ids {
-		c, err := d.r.Content(id)
-		if err != nil {
-			return false, err
-		}
-		if c.Content.Items.Get(itemUID).AsText() == except {
+		if slices.ContainsFunc(own, func(e Placed) bool { return e.id == id }) {
 			continue
 		}
 		clash := false
