@@ -105,14 +105,14 @@ func (d *reading) ByUID(uid string) (list []Placed, err error) {
 // Implements: RFC 6638 §9.2 CALDAV:schedule-default-calendar-URL
 func (f *File) DefaultFor(ctx context.Context, component string) (name string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		_, name, err = d.defaultFor(component)
+		_, name, err = defaultFor(d, component)
 		return err
 	})
 	return name, err
 }
 
 // defaultFor returns the calendar of DefaultFor and its name.
-func (d *reading) defaultFor(component string) (to *layout.Folder, name string, err error) {
+func defaultFor(d *reading, component string) (to *layout.Folder, name string, err error) {
 	usual, _, err := d.defaultOf(Calendar, 0)
 	if err != nil {
 		return nil, "", err
@@ -137,12 +137,12 @@ func (d *reading) defaultFor(component string) (to *layout.Folder, name string, 
 
 // Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
 func (c *Changing) Invite(p *Parsed) error {
-	_, name, err := c.defaultFor(p.Component)
+	_, name, err := defaultFor(&c.reading, p.Component)
 	if errors.Is(err, ErrNoCollection) {
 		if err = c.ensure(map[Kind]bool{Calendar: true}, ""); err != nil {
 			return err
 		}
-		_, name, err = c.defaultFor(p.Component)
+		_, name, err = defaultFor(&c.reading, p.Component)
 	}
 	if err != nil {
 		return err
@@ -157,20 +157,20 @@ func (c *Changing) Invite(p *Parsed) error {
 func (f *File) Clash(ctx context.Context, except string, list []calendar.Period,
 	floating *ical.Zone) (clash bool, state string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		h, _, err := d.defaultFor(calendar.Event)
+		h, _, err := defaultFor(d, calendar.Event)
 		if err != nil {
 			return err
 		}
 		if state = d.token(h, h.Mod); len(list) == 0 {
 			return nil
 		}
-		clash, err = d.clashes(except, list, floating)
+		clash, err = clashes(d, except, list, floating)
 		return err
 	})
 	return clash, state, err
 }
 
-func (d *reading) clashes(except string, list []calendar.Period, floating *ical.Zone) (bool, error) {
+func clashes(d *reading, except string, list []calendar.Period, floating *ical.Zone) (bool, error) {
 	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event, Floating: floating}
 	for _, p := range list {
 		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
@@ -206,7 +206,7 @@ func (c *Changing) Unchanged(state string) error {
 	if state == "" {
 		return nil
 	}
-	h, _, err := c.defaultFor(calendar.Event)
+	h, _, err := defaultFor(&c.reading, calendar.Event)
 	if err == nil && c.token(h, h.Mod) != state {
 		err = ErrChanged
 	}
@@ -220,7 +220,7 @@ func (f *File) EnsureCalendar(ctx context.Context) error {
 		return err
 	}
 	return f.Change(ctx, func(c *Changing) error {
-		if _, _, err := c.defaultFor(calendar.Event); !errors.Is(err, ErrNoCollection) {
+		if _, _, err := defaultFor(&c.reading, calendar.Event); !errors.Is(err, ErrNoCollection) {
 			return err
 		}
 		return c.ensure(map[Kind]bool{Calendar: true}, "")

@@ -265,7 +265,8 @@ type booking struct {
 	object *calendar.Object
 }
 
-// answer writes the answer to a booking, and sends it. With a state it does nothing unless the room's calendar is in it.
+// answer writes the answer to a booking, and sends it. With a state it returns groupware.ErrChanged unless the room's
+// calendar is in it.
 func (s *Service) answer(ctx context.Context, b *booking, answer, state string) error {
 	o, err := itip.WithStatus(b.object, b.me, answer)
 	if err != nil {

@@ -247,7 +247,8 @@ func TestMeanwhile(t *testing.T) {
 	c, err := w.sched.plan(bg, w.target("alice", "m.ics"), nil, p)
 	w.ok(err)
 	defer c.release()
-	_, _, err = w.file("bob").Put(bg, groupware.Calendar, groupware.DefaultCalendar, "m.ics", text, groupware.Condition{})
+	_, _, err = w.file("bob").Put(bg, groupware.Calendar, groupware.DefaultCalendar, "m.ics", text,
+		groupware.Condition{})
 	w.ok(err)
 	if _, err := c.run(bg); !errors.Is(err, errAgain) {
 		t.Errorf("got %v, want %v", err, errAgain)
