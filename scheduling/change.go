@@ -24,6 +24,7 @@ type change struct {
 	me       func(address string) bool
 	from     string // the address of the owner that the messages come from, normalized
 	messages []*itip.Message
+	parties  map[string]party // those that find found, by normalized address
 	drafts   map[note.DatabaseID]*draft
 	outside  []*itip.Message
 	states   map[string]string // SCHEDULE-STATUS by normalized address
@@ -92,13 +93,25 @@ func (c *change) attend(was, now *calendar.Object) error {
 	return nil
 }
 
+// find finds the party of a normalized address, once in a change.
+func (c *change) find(ctx context.Context, address string) (party, error) {
+	if p, known := c.parties[address]; known {
+		return p, nil
+	}
+	p, err := c.s.people.find(ctx, address)
+	if err == nil {
+		c.parties[address] = p
+	}
+	return p, err
+}
+
 // address sorts the messages: those to calendars here become drafts, the others go by mail.
 func (c *change) address(ctx context.Context) error {
 	if err := c.book(ctx); err != nil {
 		return err
 	}
 	for _, m := range c.messages {
-		p, err := c.s.people.find(ctx, itip.Address(m.To))
+		p, err := c.find(ctx, itip.Address(m.To))
 		if err != nil {
 			return err
 		}
@@ -171,7 +184,7 @@ func (c *change) share(ctx context.Context) error {
 	if len(c.messages) != 1 || c.messages[0].Method != itip.Reply {
 		return nil
 	}
-	p, err := c.s.people.find(ctx, itip.Address(c.messages[0].To))
+	p, err := c.find(ctx, itip.Address(c.messages[0].To))
 	if err != nil || c.drafts[p.file] == nil || c.drafts[p.file].object == nil {
 		return err
 	}
@@ -181,7 +194,7 @@ func (c *change) share(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range list {
-		q, err := c.s.people.find(ctx, a)
+		q, err := c.find(ctx, a)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (c *change) book(ctx context.Context) error {
 	var rooms []party
 	var locks []int
 	for _, m := range c.messages {
-		p, err := c.s.people.find(ctx, itip.Address(m.To))
+		p, err := c.find(ctx, itip.Address(m.To))
 		if err != nil {
 			return err
 		}

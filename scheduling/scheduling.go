@@ -149,7 +149,7 @@ func (s *Service) try(ctx context.Context, t *Target, p *groupware.Parsed) (w Wr
 // plan returns the change with its messages, nil if it concerns nobody else.
 func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *groupware.Parsed) (*change, error) {
 	c := &change{s: s, t: t, old: old, parsed: p, me: s.people.is(ctx, t.Owner), states: map[string]string{},
-		drafts: map[note.DatabaseID]*draft{}}
+		parties: map[string]party{}, drafts: map[note.DatabaseID]*draft{}}
 	var was, now *calendar.Object
 	if old != nil {
 		was, _ = calendar.ReadObject(old.Text) // one of a newer program schedules nothing
