@@ -148,30 +148,33 @@ func mailInOf(m directory.MailIn) MailIn {
 }
 
 func mailInAdd(ctx context.Context, c *Call, a *MailInAdd) (MailIn, error) {
-	var id note.DatabaseID
-	if a.Database != "" {
-		info, err := c.database(a.Database)
-		if err != nil {
-			return MailIn{}, err
-		}
-		id = info.ID
-	} else {
-		// Check the address first, so that no database is left behind if it is taken.
-		if _, err := c.Directory.Names.Lookup(ctx, a.Address); err == nil {
-			return MailIn{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
-		}
-		var err error
-		if id, err = c.Mailbox.Make(ctx, note.UNID{}, a.Name, 0, 0); err != nil {
-			return MailIn{}, err
-		}
+	f := directory.MailInFields{Name: a.Name, InternetAddress: a.Address, SizeLimit: uint64(a.SizeLimit)}
+	if a.Database == "" {
+		m, err := c.newMailIn(ctx, f)
+		return mailInOf(m), err
 	}
-	m, err := c.Directory.MailIns.Add(ctx, c.Who, directory.MailInFields{
-		Name: a.Name, InternetAddress: a.Address, Database: id, SizeLimit: uint64(a.SizeLimit),
-	})
-	if err != nil && a.Database == "" {
-		err = errors.Join(err, c.Store.RemoveDatabase(note.System, id))
+	info, err := c.database(a.Database)
+	if err != nil {
+		return MailIn{}, err
 	}
+	f.Database = info.ID
+	m, err := c.Directory.MailIns.Add(ctx, c.Who, f)
 	return mailInOf(m), err
+}
+
+// newMailIn adds a mail-in database and makes its database.
+func (c *Call) newMailIn(ctx context.Context, f directory.MailInFields) (m directory.MailIn, err error) {
+	// Check the address first, so that no database is left behind if it is taken.
+	if _, err := c.Directory.Names.Lookup(ctx, f.InternetAddress); err == nil {
+		return m, fmt.Errorf("address %s: %w", f.InternetAddress, directory.ErrNameTaken)
+	}
+	if f.Database, err = c.Mailbox.Make(ctx, note.UNID{}, f.Name, 0, 0); err != nil {
+		return m, err
+	}
+	if m, err = c.Directory.MailIns.Add(ctx, c.Who, f); err != nil {
+		err = errors.Join(err, c.Store.RemoveDatabase(note.System, f.Database))
+	}
+	return m, err
 }
 
 func mailInSet(ctx context.Context, c *Call, a *MailInSet) (MailIn, error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"doublet/directory"
-	"doublet/note"
 	"doublet/scheduling"
 )
 
@@ -127,38 +126,23 @@ func roomAdd(ctx context.Context, c *Call, a *RoomAdd) (Room, error) {
 	if a.Kind == "" {
 		a.Kind = directory.ResourceRoom
 	}
-	// Check the address first, so that no database is left behind if it is taken.
-	if _, err := c.Directory.Names.Lookup(ctx, a.Address); err == nil {
-		return Room{}, fmt.Errorf("address %s: %w", a.Address, directory.ErrNameTaken)
-	}
-	id, err := c.Mailbox.Make(ctx, note.UNID{}, a.Name, 0, 0)
-	if err != nil {
-		return Room{}, err
-	}
-	m, err := c.Directory.MailIns.Add(ctx, c.Who, directory.MailInFields{Name: a.Name, InternetAddress: a.Address,
-		Database: id, Resource: directory.ResourceFields{Kind: a.Kind, Capacity: a.Capacity, Equipment: a.Equipment,
+	m, err := c.newMailIn(ctx, directory.MailInFields{Name: a.Name, InternetAddress: a.Address,
+		Resource: directory.ResourceFields{Kind: a.Kind, Capacity: a.Capacity, Equipment: a.Equipment,
 			Owners: owners, Approval: a.Approval, Hours: a.Hours, TimeZone: a.TimeZone}})
 	if err != nil {
-		return Room{}, errors.Join(err, c.Store.RemoveDatabase(note.System, id))
+		return Room{}, err
 	}
 	return roomOf(ctx, c, m), nil
 }
 
 func roomList(ctx context.Context, c *Call, _ *struct{}) ([]Room, error) {
-	rows := []Room{}
-	for after, more := "", true; more; {
-		list, next, err := c.Directory.MailIns.List(ctx, "", 200, after)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			if list[i].Resource.Kind != "" && list[i].Removed.IsZero() {
-				rows = append(rows, roomOf(ctx, c, list[i]))
-			}
-		}
-		after, more = next, next != ""
-	}
-	return rows, nil
+	return listed(everything, "", func(limit int, after string) ([]directory.MailIn, string, error) {
+		return c.Directory.MailIns.List(ctx, "", limit, after)
+	}, func(m *directory.MailIn) bool {
+		return m.Resource.Kind != "" && m.Removed.IsZero()
+	}, func(m directory.MailIn) Room {
+		return roomOf(ctx, c, m)
+	})
 }
 
 func roomSet(ctx context.Context, c *Call, a *RoomSet) (Room, error) {

@@ -3,6 +3,7 @@ package groupware
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -196,22 +197,32 @@ func (x *Range) bounds() (from, to time.Time) {
 	return from, to
 }
 
-// found returns the ids of the entries of some collections with an occurrence in the range, in the order of arrival.
-func (d *reading) found(x *Range, in func(folder note.ID) bool) ([]note.ID, map[note.ID]*timed, error) {
+// near returns the times of the entries that in selects and that may have an occurrence in the range.
+func (d *reading) near(x *Range, in func(*timed) bool) (map[note.ID]*timed, error) {
 	a, err := d.agenda()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	from, to := x.bounds()
 	lo, hi := from.Unix(), to.Unix()
 	hits := map[note.ID]*timed{}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	for id, t := range a.by {
-		if t.from < hi && t.to > lo && (x.Component == "" || x.Component == t.kind) && in(t.folder) {
+		if t.from < hi && t.to > lo && (x.Component == "" || x.Component == t.kind) && in(t) {
 			hits[id] = t
 		}
 	}
-	a.mu.Unlock()
+	return hits, nil
+}
+
+// found returns the ids of the entries of some collections with an occurrence in the range, in the order of arrival.
+func (d *reading) found(x *Range, in func(folder note.ID) bool) ([]note.ID, map[note.ID]*timed, error) {
+	hits, err := d.near(x, func(t *timed) bool { return in(t.folder) })
+	if err != nil {
+		return nil, nil, err
+	}
+	from, to := x.bounds()
 	var ids []note.ID
 	for id, t := range hits {
 		any := false
@@ -318,24 +329,13 @@ func (f *File) Times(ctx context.Context, x Range, fn func(*Times) bool) error {
 				seen[h.Note], owned[h.Note] = h.UNID, d.owns(h)
 			}
 		}
-		a, err := d.agenda()
+		hits, err := d.near(&x, func(t *timed) bool {
+			return !seen[t.folder].IsZero() && (!t.private || owned[t.folder])
+		})
 		if err != nil {
 			return err
 		}
-		from, to := x.bounds()
-		lo, hi := from.Unix(), to.Unix()
-		var ids []note.ID
-		hits := map[note.ID]*timed{}
-		a.mu.Lock()
-		for id, t := range a.by {
-			if t.from < hi && t.to > lo && (x.Component == "" || x.Component == t.kind) && !seen[t.folder].IsZero() &&
-				(!t.private || owned[t.folder]) {
-				hits[id], ids = t, append(ids, id)
-			}
-		}
-		a.mu.Unlock()
-		slices.Sort(ids)
-		for _, id := range ids {
+		for _, id := range slices.Sorted(maps.Keys(hits)) {
 			t := hits[id]
 			if !fn(&Times{UNID: t.unid, Collection: seen[t.folder], Component: t.kind, Series: t.series}) {
 				return nil

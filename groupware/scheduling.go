@@ -10,6 +10,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/ical"
 )
 
 // Leads reports whether this server is the primary of a mail file, so that Change can change it.
@@ -97,50 +98,51 @@ func (d *reading) ByUID(uid string) (list []Placed, err error) {
 	return list, nil
 }
 
-// DefaultFor returns the name of the calendar that gets new entries of a kind: that of Ensure, else the first one that
-// holds the kind. It returns ErrNoCollection if there is none.
+// DefaultFor returns the name of the calendar that gets new entries of a kind: the default one for events and that of
+// Ensure for tasks, if it holds the kind, else the first one by name that does. It returns ErrNoCollection if there is
+// none.
 //
 // Implements: RFC 6638 §9.2 CALDAV:schedule-default-calendar-URL
 func (f *File) DefaultFor(ctx context.Context, component string) (name string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err = defaultFor(d, component)
+		_, name, err = defaultFor(d, component)
 		return err
 	})
 	return name, err
 }
 
-func defaultFor(d *reading, component string) (string, error) {
-	first := DefaultCalendar
-	if component == calendar.Task {
-		first = DefaultTasks
+// defaultFor returns the calendar of DefaultFor and its name.
+func defaultFor(d *reading, component string) (to *layout.Folder, name string, err error) {
+	usual, _, err := d.defaultOf(Calendar, 0)
+	if err != nil {
+		return nil, "", err
 	}
-	var names []string
-	err := d.eachCalendar(func(h *layout.Folder, name string, p *Properties) {
-		if d.rights(h)&note.Lookup != 0 && p.holds(component) {
-			names = append(names, name)
+	found := false
+	err = d.eachCalendar(func(h *layout.Folder, n string, p *Properties) {
+		if found || d.rights(h)&note.Lookup == 0 || !p.holds(component) {
+			return
+		}
+		if found = usual != nil && h.Note == usual.Note; component == calendar.Task {
+			found = n == DefaultTasks
+		}
+		if found || to == nil || n < name {
+			to, name = h, n
 		}
 	})
-	if err == nil && len(names) == 0 {
+	if err == nil && to == nil {
 		err = ErrNoCollection
 	}
-	if err != nil {
-		return "", err
-	}
-	if slices.Contains(names, first) {
-		return first, nil
-	}
-	slices.Sort(names)
-	return names[0], nil
+	return to, name, err
 }
 
 // Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
 func (c *Changing) Invite(p *Parsed) error {
-	name, err := defaultFor(&c.reading, p.Component)
+	_, name, err := defaultFor(&c.reading, p.Component)
 	if errors.Is(err, ErrNoCollection) {
 		if err = c.ensure(map[Kind]bool{Calendar: true}, ""); err != nil {
 			return err
 		}
-		name, err = defaultFor(&c.reading, p.Component)
+		_, name, err = defaultFor(&c.reading, p.Component)
 	}
 	if err != nil {
 		return err
@@ -149,29 +151,27 @@ func (c *Changing) Invite(p *Parsed) error {
 	return err
 }
 
-// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy. It
-// also returns the state of the calendar for new events, for Changing.Unchanged.
-func (f *File) Clash(ctx context.Context, except string, list []calendar.Period) (clash bool, state string, err error) {
+// Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy.
+// floating is the time zone of events without one. It also returns the state of the calendar for new events, for
+// Changing.Unchanged.
+func (f *File) Clash(ctx context.Context, except string, list []calendar.Period,
+	floating *ical.Zone) (clash bool, state string, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		name, err := defaultFor(d, calendar.Event)
-		if err != nil {
-			return err
-		}
-		h, err := d.find(Calendar, name, note.Lookup)
+		h, _, err := defaultFor(d, calendar.Event)
 		if err != nil {
 			return err
 		}
 		if state = d.token(h, h.Mod); len(list) == 0 {
 			return nil
 		}
-		clash, err = clashes(d, except, list)
+		clash, err = clashes(d, except, list, floating)
 		return err
 	})
 	return clash, state, err
 }
 
-func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
-	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event}
+func clashes(d *reading, except string, list []calendar.Period, floating *ical.Zone) (bool, error) {
+	x := Range{From: list[0].From, To: list[0].To, Component: calendar.Event, Floating: floating}
 	for _, p := range list {
 		x.From, x.To = earliest(x.From, p.From), latest(x.To, p.To)
 	}
@@ -179,16 +179,16 @@ func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	own, err := d.ByUID(except)
+	if err != nil {
+		return false, err
+	}
 	for _, id := range ids {
-		c, err := d.r.Content(id)
-		if err != nil {
-			return false, err
-		}
-		if c.Content.Items.Get(itemUID).AsText() == except {
+		if slices.ContainsFunc(own, func(e Placed) bool { return e.id == id }) {
 			continue
 		}
 		clash := false
-		err = hits[id].series.Between(x.From, x.To, nil, func(o calendar.Occurrence) bool {
+		err = hits[id].series.Between(x.From, x.To, floating, func(o calendar.Occurrence) bool {
 			clash = o.Busy != calendar.Free && slices.ContainsFunc(list, func(p calendar.Period) bool {
 				return p.From.Before(o.End) && o.Start.Before(p.To)
 			})
@@ -201,13 +201,12 @@ func clashes(d *reading, except string, list []calendar.Period) (bool, error) {
 	return false, nil
 }
 
-// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned.
+// Unchanged returns ErrChanged unless the calendar for new events is in a state that Clash returned. "" is any state.
 func (c *Changing) Unchanged(state string) error {
-	name, err := defaultFor(&c.reading, calendar.Event)
-	if err != nil {
-		return err
+	if state == "" {
+		return nil
 	}
-	h, err := c.find(Calendar, name, note.Lookup)
+	h, _, err := defaultFor(&c.reading, calendar.Event)
 	if err == nil && c.token(h, h.Mod) != state {
 		err = ErrChanged
 	}
@@ -221,8 +220,8 @@ func (f *File) EnsureCalendar(ctx context.Context) error {
 		return err
 	}
 	return f.Change(ctx, func(c *Changing) error {
-		if _, err := defaultFor(&c.reading, calendar.Event); err == nil {
-			return nil
+		if _, _, err := defaultFor(&c.reading, calendar.Event); !errors.Is(err, ErrNoCollection) {
+			return err
 		}
 		return c.ensure(map[Kind]bool{Calendar: true}, "")
 	})

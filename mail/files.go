@@ -99,7 +99,7 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 // to the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and
 // does not have that folder yet, they go to the INBOX.
 func usual(w *store.Writer, c *mailbox.Composed, d *delivery) (f filings, err error) {
-	blocked, err := mailbox.Blocks(&w.Reader, d.database, c.Envelope.From)
+	blocked, err := d.isBlocked(w, c.Envelope.From)
 	if err != nil {
 		return f, err
 	}
@@ -120,6 +120,15 @@ func usual(w *store.Writer, c *mailbox.Composed, d *delivery) (f filings, err er
 	}
 	f.folders = []note.ID{folder}
 	return f, err
+}
+
+// isBlocked reports whether the owner of the mail file blocked an author. A message with a ruling has passed this check
+// in filter.rule.
+func (d *delivery) isBlocked(w *store.Writer, authors []mime.Address) (bool, error) {
+	if d.ruling != nil {
+		return false, nil
+	}
+	return mailbox.Blocks(&w.Reader, d.database, authors)
 }
 
 // blocks reports whether a person blocked the author of a message, as far as this server has the mail file.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"doublet/mail/queue"
-	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -45,7 +44,7 @@ func (s *Depositor) schedule(tx *store.Tx, from []mime.Address, d *delivery, l *
 	if err != nil {
 		return err
 	}
-	blocked, err := mailbox.Blocks(&w.Reader, d.database, from)
+	blocked, err := d.isBlocked(w, from)
 	if err != nil || blocked {
 		return err
 	}

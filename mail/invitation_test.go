@@ -69,6 +69,10 @@ func TestInvitation(t *testing.T) {
 		}
 		c.count(t, "released, not verified", 0)
 	}
+	w.block(alice, "eve@far.example")
+	send(func(*Submission) {})
+	c.count(t, "blocked by one", 1)
+	w.block(alice)
 	w.quota(bob, 1)
 	send(func(*Submission) {})
 	c.count(t, "full", 1)

@@ -59,7 +59,7 @@ func (j *job) release() {
 	}
 }
 
-func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
+func (j *job) compose(ctx context.Context, e *queue.Entry) (*mailbox.Composed, error) {
 	if j.composed != nil {
 		return j.composed, nil
 	}
@@ -67,7 +67,7 @@ func (j *job) compose(ctx context.Context) (*mailbox.Composed, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.letter = &letter{raw: raw}
+	j.letter = &letter{raw: raw, invitation: j.s.deposit.invitation(ctx, raw, !e.Unsigned && !e.Junk)}
 	j.composed, err = j.s.mailbox.Compose(ctx, raw)
 	return j.composed, err
 }
@@ -150,19 +150,17 @@ func (j *job) deliver(ctx context.Context, e *queue.Entry, piece []attempt) erro
 
 // toHomes leaves the deliveries of a scheduling message to the homes of the mail files, as Depositor.toHomes does.
 func (j *job) toHomes(ctx context.Context, e *queue.Entry, piece []attempt) error {
-	if j.s.opt.Calendars == nil || e.Unsigned || e.Junk || !slices.ContainsFunc(piece, func(a attempt) bool {
+	away := func(a attempt) bool {
 		return a.reply == nil && !a.away && !a.elsewhere && j.s.files.awayFromHome(a.database)
-	}) {
+	}
+	if j.s.opt.Calendars == nil || e.Unsigned || e.Junk || !slices.ContainsFunc(piece, away) {
 		return nil
 	}
-	if _, err := j.compose(ctx); err != nil {
+	if _, err := j.compose(ctx, e); err != nil || j.letter.invitation == nil {
 		return err
 	}
-	j.prepare(ctx, e)
 	for i := range piece {
-		a := &piece[i]
-		a.elsewhere = a.elsewhere || j.letter.invitation != nil && a.reply == nil && !a.away &&
-			j.s.files.awayFromHome(a.database)
+		piece[i].elsewhere = piece[i].elsewhere || away(piece[i])
 	}
 	return nil
 }
@@ -173,10 +171,10 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	c := j.composed
 	if len(names) > 1 {
 		var err error
-		if c, err = j.compose(ctx); err != nil {
+		if c, err = j.compose(ctx, e); err != nil {
 			return err
 		}
-		j.prepare(ctx, e)
+		j.prepare(e)
 	}
 	noneDue(j.also.out)
 	var moved queue.Tally
@@ -238,10 +236,7 @@ func noneDue(list []*outgoing) {
 }
 
 // prepare completes the letter for the scripts of an entry's recipients.
-func (j *job) prepare(ctx context.Context, e *queue.Entry) {
-	if j.also.entry.ID != e.ID { // the first time
-		j.letter.invitation = j.s.deposit.invitation(ctx, j.letter.raw, !e.Unsigned && !e.Junk)
-	}
+func (j *job) prepare(e *queue.Entry) {
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
 	j.letter.unproven = unproven(e)
 	j.also.date = e.Created

@@ -20,11 +20,11 @@ func (c *Changing) Remind(u note.UNID, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := c.SetKeyword(m.ID, ReminderKeyword, true); err != nil {
+	list, items, err := c.roomFor(u, true)
+	if err != nil {
 		return err
 	}
-	list, items, err := c.roomFor(u)
-	if err != nil {
+	if err := c.SetKeyword(m.ID, ReminderKeyword, true); err != nil {
 		return err
 	}
 	return c.putSnoozed(items, append(list, Snoozed{u, at, true}))

@@ -105,7 +105,7 @@ func (c *Changing) Snooze(u note.UNID, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	list, items, err := c.roomFor(u)
+	list, items, err := c.roomFor(u, false)
 	if err != nil {
 		return err
 	}
@@ -125,13 +125,17 @@ func (c *Changing) Snooze(u note.UNID, until time.Time) error {
 	return c.putSnoozed(items, append(list, Snoozed{u, until, false}))
 }
 
-// roomFor reads the times of all messages but one, and returns ErrLimit if there is no room for another.
-func (c *Changing) roomFor(u note.UNID) ([]Snoozed, note.Items, error) {
+// roomFor reads the times of all messages but one, and returns ErrLimit if there is no room for another. A message that
+// is snoozed and gets a reminder, or the other way round, is brought back first.
+func (c *Changing) roomFor(u note.UNID, reminder bool) ([]Snoozed, note.Items, error) {
 	list, items, err := c.snoozed()
+	isIt := func(s Snoozed) bool { return s.Email == u }
+	if at := slices.IndexFunc(list, isIt); at >= 0 && list[at].Reminder != reminder {
+		_, err = c.undo(list[at])
+	}
 	if err != nil {
 		return nil, items, err
 	}
-	isIt := func(s Snoozed) bool { return s.Email == u }
 	if list = slices.DeleteFunc(list, isIt); len(list) < maxSnoozed {
 		return list, items, nil
 	}
@@ -155,22 +159,27 @@ func (c *Changing) Unsnooze(u note.UNID) error {
 	if at < 0 {
 		return ErrNoMessage
 	}
-	waits, err := c.waits(list[at])
+	waited, err := c.undo(list[at])
 	if err != nil {
 		return err
 	}
-	if !waits {
+	if !waited {
 		return ErrNoMessage
 	}
-	if list[at].Reminder {
-		err = unmark(c, u)
-	} else {
-		err = c.moveBack(u)
-	}
-	if err != nil {
-		return err
-	}
 	return c.putSnoozed(items, slices.Delete(list, at, at+1))
+}
+
+// undo moves a snoozed message back to the INBOX, or removes the mark of a reminder. It does nothing to a message that
+// does not wait for its time.
+func (c *Changing) undo(s Snoozed) (waited bool, err error) {
+	waited, err = c.waits(s)
+	switch {
+	case err != nil || !waited:
+		return false, err
+	case s.Reminder:
+		return true, unmark(c, s.Email)
+	}
+	return true, c.moveBack(s.Email)
 }
 
 func (c *Changing) moveBack(u note.UNID) error {

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,6 +24,7 @@ type change struct {
 	me       func(address string) bool
 	from     string // the address of the owner that the messages come from, normalized
 	messages []*itip.Message
+	parties  map[string]party // those that find found, by normalized address
 	drafts   map[note.DatabaseID]*draft
 	outside  []*itip.Message
 	states   map[string]string // SCHEDULE-STATUS by normalized address
@@ -37,7 +39,7 @@ type draft struct {
 	stored *groupware.Placed // nil for an event that is new there
 	object *calendar.Object  // nil if nothing changes
 	tag    string            // Schedule-Tag
-	claim  *claim            // of a room, nil for a person
+	claim  string            // state of the calendar in which a room is free, "" for a person
 	write  *groupware.Parsed
 }
 
@@ -45,26 +47,27 @@ func (c *change) release() {
 	for _, p := range c.held {
 		p.Release()
 	}
+	c.leave()
+}
+
+// leave unlocks the desks.
+func (c *change) leave() {
 	for _, i := range c.locked {
 		c.s.desks[i].Unlock()
 	}
+	c.locked = nil
 }
 
 // rules finds the messages and the object to store.
 func (c *change) rules(was, now *calendar.Object, before, after role) (err error) {
-	if before == attendee || before == bystander && after == attendee {
-		if was != nil && before == attendee && now != nil {
-			a, _ := itip.OrganizerOf(was)
-			if b, err := itip.OrganizerOf(now); err != nil || a != b {
-				return errors.Join(err, itip.ErrNotAllowed)
-			}
-		} else if before != attendee {
-			was = nil
-		}
+	switch {
+	case before == attendee && now != nil && organizerOf(was) != organizerOf(now),
+		before == organizer && after == attendee: // the organizer hands the event to somebody else
+		return itip.ErrNotAllowed
+	case before == attendee:
 		return c.attend(was, now)
-	}
-	if after == attendee {
-		return itip.ErrNotAllowed // the organizer hands the event to somebody else
+	case after == attendee:
+		return c.attend(nil, now)
 	}
 	x := itip.Change{Me: c.me, Now: c.s.env.Clock.Now(), KeepStatus: c.t.Condition.ScheduleTag != ""}
 	if before == organizer {
@@ -73,11 +76,7 @@ func (c *change) rules(was, now *calendar.Object, before, after role) (err error
 	if after == organizer {
 		x.New = now
 	}
-	for _, o := range []*calendar.Object{x.Old, x.New} {
-		if o != nil {
-			c.from, _ = itip.OrganizerOf(o)
-		}
-	}
+	c.from = organizerOf(cmp.Or(x.New, x.Old))
 	c.object, c.messages, err = itip.Organize(x)
 	return err
 }
@@ -94,13 +93,25 @@ func (c *change) attend(was, now *calendar.Object) error {
 	return nil
 }
 
+// find finds the party of a normalized address, once in a change.
+func (c *change) find(ctx context.Context, address string) (party, error) {
+	if p, known := c.parties[address]; known {
+		return p, nil
+	}
+	p, err := c.s.people.find(ctx, address)
+	if err == nil {
+		c.parties[address] = p
+	}
+	return p, err
+}
+
 // address sorts the messages: those to calendars here become drafts, the others go by mail.
 func (c *change) address(ctx context.Context) error {
 	if err := c.book(ctx); err != nil {
 		return err
 	}
 	for _, m := range c.messages {
-		p, err := c.s.people.find(ctx, itip.Address(m.To))
+		p, err := c.find(ctx, itip.Address(m.To))
 		if err != nil {
 			return err
 		}
@@ -173,7 +184,7 @@ func (c *change) share(ctx context.Context) error {
 	if len(c.messages) != 1 || c.messages[0].Method != itip.Reply {
 		return nil
 	}
-	p, err := c.s.people.find(ctx, itip.Address(c.messages[0].To))
+	p, err := c.find(ctx, itip.Address(c.messages[0].To))
 	if err != nil || c.drafts[p.file] == nil || c.drafts[p.file].object == nil {
 		return err
 	}
@@ -183,7 +194,7 @@ func (c *change) share(ctx context.Context) error {
 		return nil
 	}
 	for _, a := range list {
-		q, err := c.s.people.find(ctx, a)
+		q, err := c.find(ctx, a)
 		if err != nil {
 			return err
 		}
@@ -231,8 +242,10 @@ func (c *change) run(ctx context.Context) (Written, error) {
 		}
 		for i, d := range list {
 			err := d.put(all[i+1])
+			var conflict *groupware.UIDConflictError // the event came by mail meanwhile
 			switch {
-			case errors.Is(err, groupware.ErrChanged), errors.Is(err, groupware.ErrNoCollection):
+			case errors.Is(err, groupware.ErrChanged), errors.Is(err, groupware.ErrNoCollection),
+				errors.As(err, &conflict):
 				return errAgain
 			case errors.Is(err, mailbox.ErrOverQuota), errors.Is(err, groupware.ErrFull),
 				errors.Is(err, groupware.ErrComponent):
@@ -243,6 +256,7 @@ func (c *change) run(ctx context.Context) (Written, error) {
 		}
 		return nil
 	})
+	c.leave()
 	if errors.Is(err, store.ErrNotHome) && c.s.groupware.Leads(c.t.File.Database()) {
 		err = errAgain // a mail file moved to another server: its owner gets mail
 	}
@@ -307,10 +321,8 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	if c.old != nil {
 		now = groupware.Condition{ETag: c.old.ETag}
 	}
-	if c.t.claim != nil {
-		if err := x.Unchanged(c.t.claim.state); err != nil {
-			return w, err
-		}
+	if err := x.Unchanged(c.t.claim); err != nil {
+		return w, err
 	}
 	if c.parsed == nil {
 		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
@@ -326,10 +338,8 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 
 // put writes a draft.
 func (d *draft) put(x *groupware.Changing) error {
-	if d.claim != nil {
-		if err := x.Unchanged(d.claim.state); err != nil {
-			return err
-		}
+	if err := x.Unchanged(d.claim); err != nil {
+		return err
 	}
 	if d.stored == nil {
 		return x.Invite(d.write)

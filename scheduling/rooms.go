@@ -26,16 +26,13 @@ const (
 // case.
 type desks [64]sync.Mutex
 
-// claim is the state of a room's calendar in which the room was free.
-type claim struct{ state string }
-
 // book finds the rooms among the recipients, and decides on their bookings before anybody else gets a message: the
 // others see the answers.
 func (c *change) book(ctx context.Context) error {
 	var rooms []party
 	var locks []int
 	for _, m := range c.messages {
-		p, err := c.s.people.find(ctx, itip.Address(m.To))
+		p, err := c.find(ctx, itip.Address(m.To))
 		if err != nil {
 			return err
 		}
@@ -78,11 +75,10 @@ func (c *change) bookOne(ctx context.Context, p party) error {
 	if err != nil {
 		return err
 	}
-	answer, state, err := c.s.decide(ctx, &r, d.file, d.object, p.me, c.t.File.Who())
-	if err != nil {
+	var answer string
+	if answer, d.claim, err = c.s.decide(ctx, &r, d.file, d.object, p.me, c.t.File.Who()); err != nil {
 		return err
 	}
-	d.claim = &claim{state}
 	return c.answered(p, d, answer)
 }
 
@@ -125,8 +121,9 @@ func (s *Service) decide(ctx context.Context, r *directory.MailIn, f *groupware.
 	if o, err = itip.WithStatus(o, me, "ACCEPTED"); err != nil {
 		return "", "", err
 	}
-	list, ok := s.times(&r.Resource, o)
-	clash, state, err := f.Clash(ctx, o.UID, list)
+	zone := ical.Named(r.Resource.TimeZone)
+	list, ok := s.times(&r.Resource, o, zone)
+	clash, state, err := f.Clash(ctx, o.UID, list, zone)
 	switch owns := who.System || r.Resource.Owns(who); {
 	case err != nil:
 		return "", "", err
@@ -142,12 +139,12 @@ func (s *Service) decide(ctx context.Context, r *directory.MailIn, f *groupware.
 
 // times returns the times of a booking from now on; ok is false for one that reaches too far ahead, has too many times,
 // or is outside of the hours.
-func (s *Service) times(r *directory.ResourceFields, o *calendar.Object) (list []calendar.Period, ok bool) {
+func (s *Service) times(r *directory.ResourceFields, o *calendar.Object,
+	zone *ical.Zone) (list []calendar.Period, ok bool) {
 	now := s.env.Clock.Now()
 	if _, last := o.Series.Span(); o.Kind != calendar.Event || last > now.Add(maxAhead).Unix() {
 		return nil, false
 	}
-	zone := ical.Named(r.TimeZone)
 	ok = true
 	err := o.Series.Between(now, now.Add(maxAhead), zone, func(x calendar.Occurrence) bool {
 		if x.Busy == calendar.Free {
@@ -171,8 +168,13 @@ func isOpen(r *directory.ResourceFields, zone *ical.Zone, from, to time.Time) bo
 	return !a.Before(day.Add(first)) && !b.After(day.Add(last))
 }
 
-// ErrNoBooking reports that a room has no booking that waits for a decision.
-var ErrNoBooking = errors.New("no booking waits for a decision")
+// Errors of Decide.
+var (
+	// ErrNoBooking reports that a room has no booking that waits for a decision.
+	ErrNoBooking = errors.New("no booking waits for a decision")
+	// ErrTaken reports that the room cannot be booked at the time: it is taken, or outside of the room's hours.
+	ErrTaken = errors.New("room cannot be booked at this time")
+)
 
 // Booking is a reservation of a room.
 type Booking struct {
@@ -183,6 +185,7 @@ type Booking struct {
 // Bookings lists the reservations of a room, at most limit, those that wait for a decision first.
 func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) (list []Booking, err error) {
 	f, me := s.groupware.File(note.System, r.Database), s.people.is(ctx, r.ID)
+	zone := ical.Named(r.Resource.TimeZone)
 	name, err := f.DefaultFor(ctx, calendar.Event)
 	if errors.Is(err, groupware.ErrNoCollection) {
 		return nil, nil
@@ -195,11 +198,8 @@ func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) 
 		if err != nil {
 			return true
 		}
-		b := Booking{UID: o.UID, Subject: e.Subject, Status: itip.Status(o, me)}
-		b.Organizer, _ = itip.OrganizerOf(o)
-		from, _ := o.Series.Span()
-		b.Start = time.Unix(from, 0).UTC()
-		list = append(list, b)
+		list = append(list, Booking{UID: o.UID, Subject: e.Subject, Organizer: organizerOf(o),
+			Status: itip.Status(o, me), Start: firstOf(o, zone)})
 		return len(list) < maxEntries
 	})
 	slices.SortStableFunc(list, func(a, b Booking) int {
@@ -214,38 +214,70 @@ func (s *Service) Bookings(ctx context.Context, r *directory.MailIn, limit int) 
 	return list[:min(len(list), limit)], err
 }
 
+// firstOf returns the start of the first occurrence of an object, zero if it has none.
+func firstOf(o *calendar.Object, floating *ical.Zone) (start time.Time) {
+	_ = o.Series.Between(time.Unix(0, 0), time.Unix(1<<33, 0), floating, func(x calendar.Occurrence) bool {
+		start = x.Start.UTC()
+		return false
+	})
+	return start
+}
+
 // maxEntries bounds the entries that Bookings reads.
 const maxEntries = 10_000
 
 func waits(status string) bool { return status == "TENTATIVE" || status == "NEEDS-ACTION" }
 
-// Decide accepts or declines a booking that waits for the owners of a room.
+// Decide accepts or declines a booking that waits for the owners of a room. Errors match ErrNoBooking or ErrTaken.
 func (s *Service) Decide(ctx context.Context, r *directory.MailIn, uid string, accept bool) error {
-	f, me := s.groupware.File(note.System, r.Database), s.people.is(ctx, r.ID)
-	list, err := f.ByUID(ctx, uid)
+	b := &booking{room: r, file: s.groupware.File(note.System, r.Database), me: s.people.is(ctx, r.ID)}
+	list, err := b.file.ByUID(ctx, uid)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
 		o, err := calendar.ReadObject(e.Text)
-		if err != nil || !waits(itip.Status(o, me)) {
+		if err != nil || !waits(itip.Status(o, b.me)) {
 			continue
 		}
-		answer := "DECLINED"
+		b.entry, b.object = e, o
+		answer, state := "DECLINED", ""
 		if accept {
-			answer = "ACCEPTED"
+			answer, state, err = s.decide(ctx, r, b.file, o, b.me, note.System)
+			if err == nil && answer != "ACCEPTED" {
+				err = ErrTaken
+			}
 		}
-		if o, err = itip.WithStatus(o, me, answer); err != nil {
+		if err != nil {
 			return err
 		}
-		_, err = s.Put(ctx, &Target{File: f, Owner: r.ID, Place: e.Place,
-			Condition: groupware.Condition{ETag: e.ETag}}, itip.Print(o))
-		if err == nil {
-			s.stats.booked(answer)
-		}
-		return err
+		return s.answer(ctx, b, answer, state)
 	}
 	return ErrNoBooking
+}
+
+// booking is an entry in the calendar of a room that has no answer yet.
+type booking struct {
+	room   *directory.MailIn
+	file   *groupware.File
+	me     func(address string) bool
+	entry  groupware.Placed
+	object *calendar.Object
+}
+
+// answer writes the answer to a booking, and sends it. With a state it returns groupware.ErrChanged unless the room's
+// calendar is in it.
+func (s *Service) answer(ctx context.Context, b *booking, answer, state string) error {
+	o, err := itip.WithStatus(b.object, b.me, answer)
+	if err != nil {
+		return err
+	}
+	_, err = s.Put(ctx, &Target{File: b.file, Owner: b.room.ID, Place: b.entry.Place, claim: state,
+		Condition: groupware.Condition{ETag: b.entry.ETag}}, itip.Print(o))
+	if err == nil {
+		s.stats.booked(answer)
+	}
+	return err
 }
 
 // Reserver decides on the bookings that came by mail while the home of a room was away, or from other servers.
@@ -286,63 +318,50 @@ func (x *Reserver) Run(ctx context.Context) error {
 
 func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 	f, me := x.s.groupware.File(note.System, r.Database), x.s.people.is(ctx, r.ID)
-	_, state, err := f.Clash(ctx, "", nil)
-	if errors.Is(err, groupware.ErrNoCollection) || err == nil && state == x.seen[r.Database] {
+	name, err := f.DefaultFor(ctx, calendar.Event)
+	if errors.Is(err, groupware.ErrNoCollection) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	name, err := f.DefaultFor(ctx, calendar.Event)
-	if err != nil {
+	c, err := f.Collection(ctx, groupware.Calendar, name)
+	if err != nil || c.Token == x.seen[r.Database] {
 		return err
 	}
-	var waiting []groupware.Entry
+	var waiting []*booking
 	err = f.Entries(ctx, groupware.Calendar, name, groupware.Select{Text: true}, func(e *groupware.Entry) bool {
 		if o, err := calendar.ReadObject(e.Text); err == nil && itip.Status(o, me) == "NEEDS-ACTION" &&
 			o.Parts[0].Text("STATUS") != "CANCELLED" {
-			waiting = append(waiting, *e)
+			place := groupware.Place{Collection: name, Name: e.Name}
+			waiting = append(waiting, &booking{r, f, me, groupware.Placed{Place: place, Entry: *e}, o})
 		}
 		return true
 	})
-	for i := range waiting {
+	for _, b := range waiting {
 		if err == nil {
-			err = x.answer(ctx, r, f, me, groupware.Placed{Place: groupware.Place{Collection: name,
-				Name: waiting[i].Name}, Entry: waiting[i]})
+			err = x.answer(ctx, b)
 		}
 	}
 	if err == nil {
-		x.seen[r.Database] = state // that before the answers: the next run reads once more
+		x.seen[r.Database] = c.Token // that before the answers: the next run reads once more
 	}
 	return err
 }
 
 // answer decides on one booking, in the name of its organizer, and sends the answer.
-func (x *Reserver) answer(ctx context.Context, r *directory.MailIn, f *groupware.File, me func(string) bool,
-	e groupware.Placed) error {
-	o, err := calendar.ReadObject(e.Text)
-	if err != nil {
-		return err
-	}
+func (x *Reserver) answer(ctx context.Context, b *booking) error {
 	who := note.Who{} // somebody of another server
-	if from, err := itip.OrganizerOf(o); err == nil {
+	if from, err := itip.OrganizerOf(b.object); err == nil {
 		if p, err := x.s.people.find(ctx, from); err == nil && !p.id.IsZero() {
 			if known, err := x.s.dir.Names.WhoOf(ctx, p.id); err == nil {
 				who = known
 			}
 		}
 	}
-	answer, state, err := x.s.decide(ctx, r, f, o, me, who)
+	answer, state, err := x.s.decide(ctx, b.room, b.file, b.object, b.me, who)
 	if err != nil {
 		return err
 	}
-	if o, err = itip.WithStatus(o, me, answer); err != nil {
-		return err
-	}
-	_, err = x.s.Put(ctx, &Target{File: f, Owner: r.ID, Place: e.Place, claim: &claim{state},
-		Condition: groupware.Condition{ETag: e.ETag}}, itip.Print(o))
-	if err == nil {
-		x.s.stats.booked(answer)
-	}
-	return err
+	return x.s.answer(ctx, b, answer, state)
 }

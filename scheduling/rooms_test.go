@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -80,6 +81,29 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestRoomFloating books a room at times without a time zone, which are on the clocks of the room.
+func TestRoomFloating(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	m := w.room("blue", directory.ResourceFields{TimeZone: "Europe/Berlin", Hours: "08:00-18:00"})
+	local := func(uid string) string {
+		return strings.NewReplacer("090000Z", "090000", "100000Z", "100000").Replace(at(meeting(uid, "", "blue"), 6))
+	}
+	w.put("alice", "a.ics", local("a"))
+	w.is(w.said("alice", "a", "blue"), "ACCEPTED")
+	w.put("alice", "b.ics", local("b"))
+	w.is(w.said("alice", "b", "blue"), "DECLINED")
+	w.put("alice", "c.ics", at(meeting("c", "", "blue"), 6)) // an hour later in Berlin
+	w.is(w.said("alice", "c", "blue"), "ACCEPTED")
+	list, err := w.sched.Bookings(bg, &m, 10)
+	w.ok(err)
+	for i, at := range []int{8, 9} {
+		if want := time.Date(2026, 1, 6, at, 0, 0, 0, time.UTC); !list[i].Start.Equal(want) {
+			t.Errorf("booking %d starts at %v, want %v", i, list[i].Start, want)
+		}
+	}
+}
+
 // TestRoomOwners: only owners book, or they decide on the bookings of others.
 func TestRoomOwners(t *testing.T) {
 	t.Parallel()
@@ -142,6 +166,38 @@ func TestRoomRace(t *testing.T) {
 	}
 }
 
+// arriveAt makes this server the home of a room, and delivers the mail that waits for it.
+func (w *world) arriveAt(m directory.MailIn) {
+	w.t.Helper()
+	w.lead(m.Database)
+	w.fix.Time.Advance(time.Hour)
+	_, err := w.mail.Router.Route(bg)
+	w.ok(err)
+}
+
+// TestDecideTaken lets an owner accept two bookings of one time that came by mail: the second one is taken.
+func TestDecideTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	m := w.room("blue", directory.ResourceFields{})
+	w.ok(w.store.Share(bg, m.Database, 1))
+	w.ok(w.store.Follow(bg, m.Database))
+	w.put("alice", "a.ics", at(meeting("a", "", "blue"), 8))
+	w.put("alice", "b.ics", at(meeting("b", "", "blue"), 8))
+	w.arriveAt(m)
+	w.ok(w.sched.Decide(bg, &m, "a", true))
+	if err := w.sched.Decide(bg, &m, "b", true); !errors.Is(err, ErrTaken) {
+		t.Errorf("the second booking: %v", err)
+	}
+	w.is(w.said("alice", "a", "blue"), "ACCEPTED")
+	w.is(w.said("alice", "b", "blue"), "NEEDS-ACTION")
+	w.ok(w.sched.Decide(bg, &m, "b", false))
+	w.is(w.said("alice", "b", "blue"), "DECLINED")
+	if n := w.booked(m); n != 1 {
+		t.Errorf("%d bookings, want 1", n)
+	}
+}
+
 // TestRoomAway: while the home of a room is away its bookings wait; the home decides in the order of their arrival.
 func TestRoomAway(t *testing.T) {
 	t.Parallel()
@@ -156,10 +212,7 @@ func TestRoomAway(t *testing.T) {
 	r := w.sched.NewReserver()
 	w.ok(r.Run(bg))
 	w.is(w.said("alice", "a", "blue"), "NEEDS-ACTION")
-	w.lead(m.Database)
-	w.fix.Time.Advance(time.Hour)
-	_, err := w.mail.Router.Route(bg)
-	w.ok(err)
+	w.arriveAt(m)
 	w.ok(r.Run(bg))
 	a, b := w.said("alice", "a", "blue"), w.said("bob", "b", "blue")
 	if a == b || a != "ACCEPTED" && a != "DECLINED" || b != "ACCEPTED" && b != "DECLINED" || w.booked(m) != 1 {

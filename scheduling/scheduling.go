@@ -73,7 +73,7 @@ type Target struct {
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
 
-	claim *claim // of a room that answers, or nil
+	claim string // state of the calendar of a room that answers, see groupware.Changing.Unchanged; "" for any
 }
 
 // Written is an entry that was written.
@@ -149,22 +149,22 @@ func (s *Service) try(ctx context.Context, t *Target, p *groupware.Parsed) (w Wr
 // plan returns the change with its messages, nil if it concerns nobody else.
 func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *groupware.Parsed) (*change, error) {
 	c := &change{s: s, t: t, old: old, parsed: p, me: s.people.is(ctx, t.Owner), states: map[string]string{},
-		drafts: map[note.DatabaseID]*draft{}}
+		parties: map[string]party{}, drafts: map[note.DatabaseID]*draft{}}
 	var was, now *calendar.Object
 	if old != nil {
 		was, _ = calendar.ReadObject(old.Text) // one of a newer program schedules nothing
 	}
 	if p != nil {
 		now = p.Object
-		if err := s.unique(ctx, c, now); err != nil {
-			return nil, err
-		}
 	}
 	before, err := roleOf(was, c.me)
 	if err != nil {
 		before = bystander
 	}
 	after, err := roleOf(now, c.me)
+	if err == nil && after != bystander {
+		err = s.unique(ctx, t, now.UID)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,16 +189,13 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 // unique checks that no other calendar of the person has the event.
 //
 // Implements: RFC 6638 §3.2.4.1 CALDAV:unique-scheduling-object-resource
-func (s *Service) unique(ctx context.Context, c *change, o *calendar.Object) error {
-	if role, err := roleOf(o, c.me); err != nil || role == bystander {
-		return err
-	}
-	list, err := s.groupware.File(note.System, c.t.File.Database()).ByUID(ctx, o.UID)
+func (s *Service) unique(ctx context.Context, t *Target, uid string) error {
+	list, err := s.groupware.File(note.System, t.File.Database()).ByUID(ctx, uid)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		if e.Place.Collection != c.t.Collection {
+		if e.Place.Collection != t.Collection {
 			return &ErrElsewhere{e.Place}
 		}
 	}
@@ -250,4 +247,10 @@ func roleOf(o *calendar.Object, me func(string) bool) (role, error) {
 		}
 	}
 	return bystander, nil
+}
+
+// organizerOf returns the normalized address of the organizer of an object, "" if it has none or several.
+func organizerOf(o *calendar.Object) string {
+	address, _ := itip.OrganizerOf(o)
+	return address
 }

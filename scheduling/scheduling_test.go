@@ -213,6 +213,48 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
+// TestDefault puts an invitation into the calendar that the attendee chose as the default, unless that holds no events.
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	choose := func(name string) {
+		w.ok(w.file("bob").Change(bg, func(c *groupware.Changing) error {
+			return c.SetDefault(groupware.Calendar, name)
+		}))
+	}
+	w.ok(w.file("bob").Change(bg, func(c *groupware.Changing) error {
+		return c.Create(groupware.Calendar, "second", groupware.Properties{})
+	}))
+	for uid, want := range map[string]string{"a": "second", "b": groupware.DefaultCalendar} {
+		choose(want)
+		w.put("alice", uid+".ics", meeting(uid, "", "bob"))
+		_, e := w.object("bob", uid)
+		w.is(e.Place.Collection, want)
+	}
+	choose(groupware.DefaultTasks)
+	w.put("alice", "c.ics", meeting("c", "", "bob"))
+	_, e := w.object("bob", "c")
+	w.is(e.Place.Collection, groupware.DefaultCalendar)
+}
+
+// TestMeanwhile begins a change again if an attendee got the event by another way since it was planned.
+func TestMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	text := []byte(meeting("m", "", "bob"))
+	p, err := w.group.Parse(bg, groupware.Calendar, text)
+	w.ok(err)
+	c, err := w.sched.plan(bg, w.target("alice", "m.ics"), nil, p)
+	w.ok(err)
+	defer c.release()
+	_, _, err = w.file("bob").Put(bg, groupware.Calendar, groupware.DefaultCalendar, "m.ics", text,
+		groupware.Condition{})
+	w.ok(err)
+	if _, err := c.run(bg); !errors.Is(err, errAgain) {
+		t.Errorf("got %v, want %v", err, errAgain)
+	}
+}
+
 // TestFull: a full calendar of one attendee does not hinder the others, and the organizer learns of it.
 func TestFull(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func (x *attending) forced(out, was *ical.Component) bool {
 	x.silent = x.silent || !served(o)
 	force := strings.EqualFold(o.Param("SCHEDULE-FORCE-SEND"), Reply)
 	setParam(o, "SCHEDULE-FORCE-SEND", "")
-	return force || attendeeOf(was, x.me) != nil && o.Param("SCHEDULE-STATUS") == Pending
+	return force || attendee(was, x.me) != nil && o.Param("SCHEDULE-STATUS") == Pending
 }
 
 // keepOthers keeps the answers of the other attendees as they are stored: the program may not know the last ones.
@@ -168,17 +168,10 @@ func (x *attending) exceptions(changed *calendar.Object) {
 		if c == nil {
 			c = instanceOf(x.old, &id)
 		}
-		if p := attendeeOf(c, x.me); p != nil && status(p) != "DECLINED" {
+		if p := attendee(c, x.me); p != nil && status(p) != "DECLINED" {
 			x.add(c, "DECLINED")
 		}
 	}
-}
-
-func attendeeOf(c *ical.Component, me func(string) bool) *ical.Property {
-	if c == nil {
-		return nil
-	}
-	return attendee(c, me)
 }
 
 // declineAll returns the answer to an event that the attendee removes.

@@ -207,8 +207,11 @@ func Attendees(parts []*ical.Component) (list []string) {
 	return list
 }
 
-// attendees returns the ATTENDEE properties of a component.
+// attendees returns the ATTENDEE properties of a component, none of nil.
 func attendees(c *ical.Component) (list []*ical.Property) {
+	if c == nil {
+		return nil
+	}
 	for i := range c.Properties {
 		if c.Properties[i].Name == "ATTENDEE" {
 			list = append(list, &c.Properties[i])

@@ -134,10 +134,7 @@ func cancelled(c *ical.Component) bool { return strings.EqualFold(c.Text("STATUS
 
 // answer sets the answer of an attendee in a component that is written.
 func (x *organizing) answer(p *ical.Property, was *ical.Component, moved bool, v version) {
-	before := (*ical.Property)(nil)
-	if was != nil {
-		before = attendee(was, same(Address(p.Value)))
-	}
+	before := attendee(was, same(Address(p.Value)))
 	setParam(p, paramReply, "")
 	if x.Me(Address(p.Value)) {
 		return
