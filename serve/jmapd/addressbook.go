@@ -1,6 +1,7 @@
 package jmapd
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -178,11 +179,7 @@ func appendAddressBook(dst []byte, x *groupware.Collection, owner note.UNID, wan
 		o.Text("name", x.Title)
 	}
 	if wants("description") {
-		if x.Description == "" {
-			o.Raw("description", "null")
-		} else {
-			o.Text("description", x.Description)
-		}
+		orNull(&o, "description", x.Description)
 	}
 	if wants("sortOrder") {
 		o.Uint("sortOrder", uint64(max(x.Order, 0)))
@@ -251,9 +248,7 @@ func addressBookSet(c *call) error {
 		if err != nil {
 			return err
 		}
-		if next != "" {
-			after = next
-		}
+		after = cmp.Or(next, after)
 	}
 	s.append(before, after)
 	return nil

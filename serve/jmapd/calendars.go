@@ -73,15 +73,6 @@ func calendarGet(c *call) error {
 	return nil
 }
 
-// textOrNull appends a member that is a text, or null for "".
-func textOrNull(o *jmap.Writer, name, s string) {
-	if s == "" {
-		o.Raw(name, "null")
-	} else {
-		o.Text(name, s)
-	}
-}
-
 // appendCalendar appends a Calendar of a person's mail file.
 //
 // Implements: draft-ietf-jmap-calendars §4 Calendars
@@ -94,8 +85,8 @@ func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants 
 		print func(name string)
 	}{
 		{"name", func(n string) { o.Text(n, x.Title) }},
-		{"description", func(n string) { textOrNull(&o, n, x.Description) }},
-		{"color", func(n string) { textOrNull(&o, n, cssColor(x.Color)) }},
+		{"description", func(n string) { orNull(&o, n, x.Description) }},
+		{"color", func(n string) { orNull(&o, n, cssColor(x.Color)) }},
 		{"sortOrder", func(n string) { o.Uint(n, uint64(max(x.Order, 0))) }},
 		{"isSubscribed", func(n string) { o.Bool(n, x.Subscribed) }},
 		{"isVisible", func(n string) { o.Bool(n, !x.Invisible) }},
@@ -105,7 +96,7 @@ func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants 
 		}},
 		{"defaultAlertsWithTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithTime, "null")) }},
 		{"defaultAlertsWithoutTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithoutTime, "null")) }},
-		{"timeZone", func(n string) { textOrNull(&o, n, x.TimeZone) }},
+		{"timeZone", func(n string) { orNull(&o, n, x.TimeZone) }},
 		{"shareWith", func(n string) { o.Name(n); o.B = appendShareWith(o.B, calendarRights, x, owner) }},
 		{"myRights", func(n string) { o.Name(n); o.B = appendShareRights(o.B, calendarRights, x.Rights) }},
 	} {

@@ -227,11 +227,7 @@ func (s *set) append(oldState, newState string) {
 	c := s.c
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)
-	if oldState == "" {
-		o.Raw("oldState", "null")
-	} else {
-		o.Text("oldState", oldState)
-	}
+	orNull(&o, "oldState", oldState)
 	o.Text("newState", newState)
 	s.appendOutcome(&o)
 	c.out = o.End()
@@ -289,11 +285,12 @@ func (c *call) appendFailures(dst []byte, list []failure) []byte {
 	return append(dst, '}')
 }
 
-// appendCreated completes the response of a method that only creates Emails.
-func (s *set) appendCreated(o *jmap.Writer, res *mailbox.Result) {
+// appendCreated completes the response of a method that only creates objects. An empty oldState means that it is not
+// known.
+func (s *set) appendCreated(o *jmap.Writer, oldState, newState string) {
 	o.Text("accountId", s.c.account.ID)
-	o.Text("oldState", res.Before.Email.String())
-	o.Text("newState", res.After.Email.String())
+	orNull(o, "oldState", oldState)
+	o.Text("newState", newState)
 	s.c.appendBoth(o, "created", s.created, "notCreated", s.notCreated)
 	s.c.out = o.End()
 }

@@ -37,23 +37,18 @@ func readSieveRules(l *scripts.List, d *mailbox.Reading) (r sieveRules, err erro
 func (r *sieveRules) append(dst []byte, wants func(string) bool) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", singleton)
-	s := r.list.OfRules()
+	id, name, active := "", "", false
+	if s := r.list.OfRules(); s != nil {
+		id, name, active = idOf(letterScript, s.ID), s.Name, s.Active
+	}
 	if wants("scriptId") {
-		if s == nil {
-			o.Raw("scriptId", "null")
-		} else {
-			o.Text("scriptId", idOf(letterScript, s.ID))
-		}
+		orNull(&o, "scriptId", id)
 	}
 	if wants("name") {
-		if s == nil {
-			o.Raw("name", "null")
-		} else {
-			o.Text("name", s.Name)
-		}
+		orNull(&o, "name", name)
 	}
 	if wants("isActive") {
-		o.Bool("isActive", s != nil && s.Active)
+		o.Bool("isActive", active)
 	}
 	if wants("rules") {
 		o.Raw("rules", r.json())
@@ -115,7 +110,7 @@ func rulesSet(c *call) error {
 		if err != nil {
 			return err
 		}
-		current, err := jmap.Parse(string(r.append(nil, func(string) bool { return true })), jmap.Bounds{})
+		current, err := jmap.Parse(string(r.append(nil, wantsAll)), jmap.Bounds{})
 		if err != nil {
 			return err
 		}
