@@ -316,8 +316,9 @@ func (x *cardSetting) patch(w *cardWrite, p *patch) error {
 			return err
 		}
 		if changed.Get("updated") == nil {
-			object["updated"] = x.now()
-			w.told = jmap.MakeObject([]string{"updated"}, []jmap.Value{jmap.Text(x.now())}).Append(nil)
+			now := x.now()
+			object["updated"] = now
+			w.told = jmap.MakeObject([]string{"updated"}, []jmap.Value{jmap.Text(now)}).Append(nil)
 		}
 		delete(object, "id")
 		delete(object, "addressBookIds")
