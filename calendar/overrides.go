@@ -173,11 +173,12 @@ func difference(a, b *jmap.Value) *jmap.Value {
 		switch {
 		case x.Equal(y):
 		case depth < 3 && x.Kind() == jmap.Object && y.Kind() == jmap.Object:
+			before, after := membersOf(x), membersOf(y)
 			for i := range x.Len() {
-				walk(jmap.AppendPointer(path, x.Name(i)), depth+1, x.At(i), y.Get(x.Name(i)))
+				walk(jmap.AppendPointer(path, x.Name(i)), depth+1, x.At(i), after[x.Name(i)])
 			}
 			for i := range y.Len() {
-				if x.Get(y.Name(i)) == nil {
+				if before[y.Name(i)] == nil {
 					add(jmap.AppendPointer(path, y.Name(i)), y.At(i))
 				}
 			}
@@ -185,13 +186,14 @@ func difference(a, b *jmap.Value) *jmap.Value {
 			add(path, y)
 		}
 	}
+	before, after := membersOf(a), membersOf(b)
 	for i := range a.Len() {
 		if name := a.Name(i); overridable(name) {
-			walk(jmap.AppendPointer("", name), 1, a.At(i), b.Get(name))
+			walk(jmap.AppendPointer("", name), 1, a.At(i), after[name])
 		}
 	}
 	for i := range b.Len() {
-		if name := b.Name(i); overridable(name) && a.Get(name) == nil {
+		if name := b.Name(i); overridable(name) && before[name] == nil {
 			add(jmap.AppendPointer("", name), b.At(i))
 		}
 	}
