@@ -58,7 +58,7 @@ func (x *cardSetting) run(answer func()) (err error) {
 	if x.file, err = x.c.box(); err != nil {
 		return err
 	}
-	if x.books, err = x.c.collectionsOf(groupware.AddressBook); err != nil {
+	if x.books, err = x.c.collectionsOf(addressBooks); err != nil {
 		return err
 	}
 	for range maxRaces {

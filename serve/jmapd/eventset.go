@@ -89,7 +89,7 @@ func (s *set) events() (x *eventSetting, err error) {
 	if x.send, err = c.bool("sendSchedulingMessages", false); err != nil {
 		return nil, err
 	}
-	if x.have, err = c.calendars(); err != nil {
+	if x.have, err = c.collectionsOf(calendars); err != nil {
 		return nil, err
 	}
 	x.f = x.have.file
