@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,6 +102,16 @@ func merged(old, changed *jmap.Value) (*jmap.Value, error) {
 			want = want.Without(name)
 		default:
 			want = want.With(name, *v)
+		}
+	}
+	keeps := 0
+	for i := range want.Len() {
+		name := want.Name(i)
+		if !isKept(name) {
+			continue
+		}
+		if keeps++; keeps > maxKept {
+			return nil, invalid("an event has at most "+strconv.Itoa(maxKept)+" properties of vendors", name)
 		}
 	}
 	return &want, nil

@@ -15,8 +15,12 @@ const (
 	paramExtra = "JSPTR"
 )
 
-// maxExtra bounds the values of one JSPROP.
-const maxExtra = 20_000
+// Bounds of what stands in JSPROP: the values of one line, and the properties of an event that iCalendar has no lines
+// for. Each override names those that it lacks, so that many would make it large.
+const (
+	maxExtra = 20_000
+	maxKept  = 100
+)
 
 // isKept reports whether a property is kept in JSPROP alone.
 func isKept(name string) bool {
@@ -52,6 +56,7 @@ func (e *event) withExtra(v *jmap.Value) *jmap.Value {
 			all.put(tokens, x)
 		}
 	}
+	all.limit()
 	return all.over(v)
 }
 
@@ -78,6 +83,25 @@ func (x *extras) put(tokens []string, v *jmap.Value) {
 		x.names, x.members[tokens[0]] = append(x.names, tokens[0]), m
 	}
 	m.put(tokens[1:], v)
+}
+
+// limit removes all but the last maxKept properties that iCalendar has no lines for: those that were set last. The others
+// stay in the object unseen.
+func (x *extras) limit() {
+	extra := -maxKept
+	for _, name := range x.names {
+		if isKept(name) {
+			extra++
+		}
+	}
+	x.names = slices.DeleteFunc(x.names, func(name string) bool {
+		if extra <= 0 || !isKept(name) {
+			return false
+		}
+		extra--
+		delete(x.members, name)
+		return true
+	})
 }
 
 // over returns v with the values of the tree. It makes the objects on the paths that are missing.

@@ -173,7 +173,12 @@ func difference(a, b *jmap.Value) *jmap.Value {
 		switch {
 		case x.Equal(y):
 		case depth < 3 && x.Kind() == jmap.Object && y.Kind() == jmap.Object:
-			before, after := membersOf(x), membersOf(y)
+			after := membersOf(y)
+			if missing(x, after) > y.Len()+maxMissing {
+				add(path, y)
+				return
+			}
+			before := membersOf(x)
 			for i := range x.Len() {
 				walk(jmap.AppendPointer(path, x.Name(i)), depth+1, x.At(i), after[x.Name(i)])
 			}
@@ -198,6 +203,21 @@ func difference(a, b *jmap.Value) *jmap.Value {
 		}
 	}
 	return jmap.MakeObject(names, values)
+}
+
+// maxMissing bounds the members that a patch removes one by one, beyond the number of those that stay. More are removed
+// by replacing the object, so that the overrides of an event are not much larger than its text: a stranger may send one
+// with many participants in the series and many instances without them.
+const maxMissing = 20
+
+// missing returns the number of members of an object that are not among others.
+func missing(v *jmap.Value, others map[string]*jmap.Value) (n int) {
+	for i := range v.Len() {
+		if others[v.Name(i)] == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // patched returns an instance with a patch. A pointer to what is not there is ignored (RFC 8984 section 1.4.9), and so
